@@ -1,0 +1,84 @@
+//! Which devices are there, asked in an order that cannot panic.
+//!
+//! cudarc resolves each driver symbol at its first call and panics where the library or the symbol is
+//! missing, so the library is looked for first, and only functions of CUDA ≤ 12.4 are called.
+
+use cudarc::driver::{result, sys};
+
+/// The oldest driver whose API we use: CUDA 12.4 (driver 550).
+pub const MIN_DRIVER_VERSION: i32 = 12040;
+/// The oldest GPU our kernels run on: SM 7.5 (Turing).
+pub const MIN_SM: i32 = 75;
+
+/// Why no GPU is used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoDevice {
+    /// No driver library on this machine.
+    #[error("no NVIDIA driver (libcuda) on this machine")]
+    DriverMissing,
+    /// The driver is there but did not start.
+    #[error("the NVIDIA driver did not start: {0}")]
+    DriverFailed(String),
+    /// The driver is older than [`MIN_DRIVER_VERSION`].
+    #[error("the NVIDIA driver speaks CUDA {}.{}, qrun needs 12.4 (driver 550) or newer", .0 / 1000, .0 % 1000 / 10)]
+    DriverTooOld(i32),
+    /// The driver runs but sees no device.
+    #[error("the NVIDIA driver sees no GPU")]
+    NoGpu,
+}
+
+/// A GPU that the driver reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// Index in the driver's order.
+    pub ordinal: i32,
+    /// Marketing name.
+    pub name: String,
+    /// Compute capability as `10 * major + minor`.
+    pub sm: i32,
+    /// Memory in bytes.
+    pub memory: u64,
+    /// Number of streaming multiprocessors.
+    pub multiprocessors: i32,
+}
+
+/// Lists the GPUs of this machine, or says why there are none.
+pub fn list() -> Result<Vec<Device>, NoDevice> {
+    // SAFETY: only looks whether the library can be opened.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(NoDevice::DriverMissing);
+    }
+    let failed = |e: result::DriverError| match e.0 {
+        sys::CUresult::CUDA_ERROR_NO_DEVICE => NoDevice::NoGpu,
+        code => NoDevice::DriverFailed(format!("{code:?}")),
+    };
+    result::init().map_err(failed)?;
+    let mut version = 0;
+    // SAFETY: writes one int.
+    unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(failed)?;
+    if version < MIN_DRIVER_VERSION {
+        return Err(NoDevice::DriverTooOld(version));
+    }
+    let n = result::device::get_count().map_err(failed)?;
+    if n == 0 {
+        return Err(NoDevice::NoGpu);
+    }
+    (0..n).map(|ordinal| describe(ordinal).map_err(failed)).collect()
+}
+
+fn describe(ordinal: i32) -> Result<Device, result::DriverError> {
+    use sys::CUdevice_attribute as Attribute;
+    let device = result::device::get(ordinal)?;
+    // SAFETY: `device` comes from the driver and is valid for the life of the process.
+    let attribute = |a| unsafe { result::device::get_attribute(device, a) };
+    let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+    Ok(Device {
+        ordinal,
+        name: result::device::get_name(device)?,
+        sm: 10 * major + minor,
+        // SAFETY: as above.
+        memory: unsafe { result::device::total_mem(device)? } as u64,
+        multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+    })
+}

@@ -1,0 +1,24 @@
+//! Arithmetic on quantized matrices: threads, activations and `y = W·x` on the CPU.
+//!
+//! Two kinds of arithmetic: [`Arithmetic::Exact`] computes in f32 on dequantized weights and is the
+//! oracle that everything else is compared with; [`Arithmetic::Fast`] quantizes activations to int8
+//! once per vector and uses integer dot products chosen at run time. Both give the same result on any
+//! number of threads: each output element is computed by one thread in one order.
+
+mod activations;
+mod matmul;
+mod matrix;
+pub mod par;
+
+pub use activations::Activations;
+pub use matmul::{Job, matmul};
+pub use matrix::Matrix;
+
+/// How to compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// f32 everywhere: the oracle.
+    Exact,
+    /// int8 activations, integer dot products.
+    Fast,
+}

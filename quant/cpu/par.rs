@@ -1,0 +1,42 @@
+//! Threads. The whole decode loop runs inside one [`Pool::install`], so that a parallel region costs
+//! a fraction of a microsecond and a busy neighbour slows us down but never stalls us.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+/// A thread pool of a fixed size.
+pub struct Pool(rayon::ThreadPool);
+
+impl Pool {
+    /// A pool of `threads` threads (at least one).
+    pub fn new(threads: usize) -> std::io::Result<Self> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build();
+        pool.map(Self).map_err(std::io::Error::other)
+    }
+
+    /// Runs `f` inside the pool: parallel regions in it use this pool's threads.
+    pub fn install<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
+        self.0.install(f)
+    }
+
+    /// Number of threads.
+    pub fn threads(&self) -> usize {
+        self.0.current_num_threads()
+    }
+}
+
+/// Splits `0..n` into ranges of `chunk` (the last one shorter) and runs `f` on all of them in
+/// parallel. Which thread runs which range does not matter to the caller.
+pub fn for_chunks(n: usize, chunk: usize, f: impl Fn(Range<usize>) + Sync) {
+    let chunk = chunk.max(1);
+    if n <= chunk || rayon::current_num_threads() == 1 {
+        let mut at = 0;
+        while at < n {
+            f(at..(at + chunk).min(n));
+            at += chunk;
+        }
+        return;
+    }
+    (0..n.div_ceil(chunk)).into_par_iter().for_each(|i| f(i * chunk..((i + 1) * chunk).min(n)));
+}

@@ -1,0 +1,185 @@
+//! Metadata values. Strings and arrays are ranges of the mapping, decoded when they are asked for.
+
+use crate::Bytes;
+
+/// GGUF metadata types with their numbers in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+#[allow(missing_docs)]
+pub enum ValueType {
+    U8 = 0,
+    I8 = 1,
+    U16 = 2,
+    I16 = 3,
+    U32 = 4,
+    I32 = 5,
+    F32 = 6,
+    Bool = 7,
+    Str = 8,
+    Array = 9,
+    U64 = 10,
+    I64 = 11,
+    F64 = 12,
+}
+
+impl ValueType {
+    /// All types, indexed by their number.
+    pub const ALL: [ValueType; 13] = {
+        use ValueType::*;
+        [U8, I8, U16, I16, U32, I32, F32, Bool, Str, Array, U64, I64, F64]
+    };
+
+    /// Size of one value in bytes; 0 for strings and arrays, which carry their own length.
+    pub const fn size(self) -> usize {
+        use ValueType::*;
+        match self {
+            U8 | I8 | Bool => 1,
+            U16 | I16 => 2,
+            U32 | I32 | F32 => 4,
+            U64 | I64 | F64 => 8,
+            Str | Array => 0,
+        }
+    }
+}
+
+/// A UTF-8 string in the mapping (checked when the file is opened).
+#[derive(Debug, Clone)]
+pub struct Text(pub(super) Bytes);
+
+impl Text {
+    /// The string.
+    pub fn as_str(&self) -> &str {
+        // Checked at open; the fallback only keeps this function total.
+        std::str::from_utf8(&self.0).unwrap_or("")
+    }
+}
+
+/// An array that stays in the mapping in file layout.
+#[derive(Debug, Clone)]
+pub struct Array {
+    /// Type of the elements.
+    pub ty: ValueType,
+    /// Number of elements.
+    pub len: usize,
+    /// The elements in file layout: packed scalars, or length-prefixed strings.
+    pub bytes: Bytes,
+    /// Nested arrays (only where `ty` is `Array`).
+    pub nested: Vec<Array>,
+}
+
+/// One metadata value.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub enum Value {
+    U8(u8),
+    I8(i8),
+    U16(u16),
+    I16(i16),
+    U32(u32),
+    I32(i32),
+    F32(f32),
+    Bool(bool),
+    Str(Text),
+    Array(Array),
+    U64(u64),
+    I64(i64),
+    F64(f64),
+}
+
+impl Value {
+    /// As an unsigned integer, where it is an integer that is not negative.
+    pub fn as_u64(&self) -> Option<u64> {
+        use Value::*;
+        match *self {
+            U8(v) => Some(v.into()),
+            U16(v) => Some(v.into()),
+            U32(v) => Some(v.into()),
+            U64(v) => Some(v),
+            I8(v) => v.try_into().ok(),
+            I16(v) => v.try_into().ok(),
+            I32(v) => v.try_into().ok(),
+            I64(v) => v.try_into().ok(),
+            _ => None,
+        }
+    }
+    /// As a number.
+    pub fn as_f64(&self) -> Option<f64> {
+        use Value::*;
+        match *self {
+            F32(v) => Some(v.into()),
+            F64(v) => Some(v),
+            I8(v) => Some(v.into()),
+            I16(v) => Some(v.into()),
+            I32(v) => Some(v.into()),
+            I64(v) => Some(v as f64),
+            _ => self.as_u64().map(|v| v as f64),
+        }
+    }
+    /// As a bool.
+    pub fn as_bool(&self) -> Option<bool> {
+        if let Value::Bool(v) = self { Some(*v) } else { None }
+    }
+    /// As a string.
+    pub fn as_str(&self) -> Option<&str> {
+        if let Value::Str(v) = self { Some(v.as_str()) } else { None }
+    }
+    /// As an array.
+    pub fn as_array(&self) -> Option<&Array> {
+        if let Value::Array(v) = self { Some(v) } else { None }
+    }
+    /// Type and value in a few words, for errors and listings.
+    pub fn describe(&self) -> String {
+        use Value::*;
+        match self {
+            Str(v) => {
+                let short: String = v.as_str().chars().take(60).collect();
+                format!("string {short:?}")
+            }
+            Array(v) => format!("array of {} {:?}", v.len, v.ty),
+            U8(v) => format!("{v}"),
+            I8(v) => format!("{v}"),
+            U16(v) => format!("{v}"),
+            I16(v) => format!("{v}"),
+            U32(v) => format!("{v}"),
+            I32(v) => format!("{v}"),
+            F32(v) => format!("{v}"),
+            Bool(v) => format!("{v}"),
+            U64(v) => format!("{v}"),
+            I64(v) => format!("{v}"),
+            F64(v) => format!("{v}"),
+        }
+    }
+}
+
+impl Array {
+    /// The strings in order; an empty iterator when the elements are not strings.
+    pub fn strings(&self) -> impl Iterator<Item = &str> {
+        let mut rest: &[u8] = if self.ty == ValueType::Str { &self.bytes } else { &[] };
+        std::iter::from_fn(move || {
+            let (len, tail) = rest.split_first_chunk::<8>()?;
+            let (text, tail) = tail.split_at_checked(u64::from_le_bytes(*len) as usize)?;
+            rest = tail;
+            Some(std::str::from_utf8(text).unwrap_or(""))
+        })
+    }
+
+    /// The numbers in order, as f64 (exact for everything but 64-bit integers above 2^53).
+    pub fn numbers(&self) -> impl Iterator<Item = f64> {
+        use ValueType::*;
+        let (ty, size) = (self.ty, self.ty.size());
+        let bytes: &[u8] = if size == 0 { &[] } else { &self.bytes };
+        bytes.chunks_exact(size.max(1)).map(move |b| match ty {
+            U8 | Bool => b[0].into(),
+            I8 => (b[0] as i8).into(),
+            U16 => u16::from_le_bytes([b[0], b[1]]).into(),
+            I16 => i16::from_le_bytes([b[0], b[1]]).into(),
+            U32 => u32::from_le_bytes([b[0], b[1], b[2], b[3]]).into(),
+            I32 => i32::from_le_bytes([b[0], b[1], b[2], b[3]]).into(),
+            F32 => f32::from_le_bytes([b[0], b[1], b[2], b[3]]).into(),
+            U64 => u64::from_le_bytes(b.try_into().unwrap_or_default()) as f64,
+            I64 => i64::from_le_bytes(b.try_into().unwrap_or_default()) as f64,
+            F64 => f64::from_le_bytes(b.try_into().unwrap_or_default()),
+            Str | Array => 0.0,
+        })
+    }
+}

@@ -1,0 +1,3 @@
+//! Text and people: tokenizers, templates, sampling, sessions.
+//!
+//! What this crate deliberately does not know: kernels, block layouts.
