@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, path::Path};
 
-use super::{Array, DEFAULT_ALIGNMENT, Gguf, Tensor, Text, Value, ValueType};
+use super::{ALIGNMENT_KEY, Array, DEFAULT_ALIGNMENT, Gguf, Tensor, Text, Value, ValueType};
 use crate::{Bytes, Error, GgmlType, Result};
 
 /// Opens a file (multi-shard files: see `shards`).
@@ -47,11 +47,9 @@ pub fn single(path: &Path, bytes: Bytes) -> Result<Gguf> {
         names: HashMap::with_capacity(n_tensors),
         file_bytes: bytes.len() as u64,
     };
-    if let Some(a) = gguf.u64("general.alignment")? {
-        if !a.is_power_of_two() || !(8..=1 << 20).contains(&a) {
-            return Err(gguf.error("key general.alignment", "a power of two from 8 to 1048576", a.to_string()));
-        }
-        gguf.alignment = a;
+    if let Some(value) = gguf.get(ALIGNMENT_KEY) {
+        let error = |found| gguf.error(format!("key {ALIGNMENT_KEY}"), ALIGNMENTS, found);
+        gguf.alignment = alignment(value).map_err(error)?;
     }
     let mut directory = Vec::with_capacity(n_tensors);
     for i in 0..n_tensors {
@@ -87,6 +85,34 @@ pub fn single(path: &Path, bytes: Bytes) -> Result<Gguf> {
         }
     }
     Ok(gguf)
+}
+
+/// What [`alignment`] accepts, in words.
+pub const ALIGNMENTS: &str = "a power of two from 8 to 1048576";
+
+/// The alignment in a metadata value; else what was found instead.
+pub fn alignment(value: &Value) -> std::result::Result<u64, String> {
+    match value.as_u64() {
+        Some(a) if a.is_power_of_two() && (8..=1 << 20).contains(&a) => Ok(a),
+        _ => Err(value.describe()),
+    }
+}
+
+/// Bytes of a tensor's data; else what was expected of its dimensions and what was found.
+pub fn data_size(ty: GgmlType, shape: &[u64]) -> std::result::Result<u64, (String, String)> {
+    if !(1..=4).contains(&shape.len()) {
+        return Err(("1 to 4 dimensions".into(), shape.len().to_string()));
+    }
+    if shape.contains(&0) {
+        return Err(("dimensions above zero".into(), format!("{shape:?}")));
+    }
+    let fmt = ty.format();
+    if !shape[0].is_multiple_of(fmt.block as u64) {
+        return Err((format!("rows of a multiple of {} elements ({ty})", fmt.block), format!("{shape:?}")));
+    }
+    let elements = shape.iter().try_fold(1u64, |a, &b| a.checked_mul(b));
+    let size = elements.and_then(|n| (n / fmt.block as u64).checked_mul(fmt.bytes as u64));
+    size.ok_or_else(|| ("a size below 2^64 bytes".into(), format!("dimensions {shape:?}")))
 }
 
 type DirectoryRow = (String, GgmlType, Vec<u64>, u64, u64);
@@ -224,16 +250,7 @@ impl<'a> Reader<'a> {
             return Err(self.error(format!("a format qrun knows ({known})"), GgmlType::foreign_name(n)));
         };
         let offset = self.u64()?;
-        let fmt = ty.format();
-        if shape.contains(&0) || !shape[0].is_multiple_of(fmt.block as u64) {
-            return Err(self
-                .error(format!("rows of a multiple of {} elements ({})", fmt.block, ty.name()), format!("{shape:?}")));
-        }
-        let elements = shape.iter().try_fold(1u64, |a, &b| a.checked_mul(b));
-        let size = elements.and_then(|n| (n / fmt.block as u64).checked_mul(fmt.bytes as u64));
-        let Some(size) = size else {
-            return Err(self.error("a size below 2^64 bytes", format!("dimensions {shape:?}")));
-        };
+        let size = data_size(ty, &shape).map_err(|(expected, found)| self.error(expected, found))?;
         Ok((name, ty, shape, offset, size))
     }
 }

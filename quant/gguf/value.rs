@@ -43,7 +43,7 @@ impl ValueType {
 }
 
 /// A UTF-8 string in the mapping (checked when the file is opened).
-#[derive(Debug, Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Text(pub(super) Bytes);
 
 impl Text {
@@ -54,8 +54,14 @@ impl Text {
     }
 }
 
+impl std::fmt::Debug for Text {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
 /// An array that stays in the mapping in file layout.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Array {
     /// Type of the elements.
     pub ty: ValueType,
@@ -68,7 +74,7 @@ pub struct Array {
 }
 
 /// One metadata value.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)]
 pub enum Value {
     U8(u8),
@@ -87,6 +93,25 @@ pub enum Value {
 }
 
 impl Value {
+    /// Its type in the file.
+    pub fn ty(&self) -> ValueType {
+        use Value::*;
+        match self {
+            U8(_) => ValueType::U8,
+            I8(_) => ValueType::I8,
+            U16(_) => ValueType::U16,
+            I16(_) => ValueType::I16,
+            U32(_) => ValueType::U32,
+            I32(_) => ValueType::I32,
+            F32(_) => ValueType::F32,
+            Bool(_) => ValueType::Bool,
+            Str(_) => ValueType::Str,
+            Array(_) => ValueType::Array,
+            U64(_) => ValueType::U64,
+            I64(_) => ValueType::I64,
+            F64(_) => ValueType::F64,
+        }
+    }
     /// As an unsigned integer, where it is an integer that is not negative.
     pub fn as_u64(&self) -> Option<u64> {
         use Value::*;
