@@ -2,3 +2,4 @@
 
 mod formats;
 mod gguf;
+mod tidy;
