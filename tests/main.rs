@@ -1,2 +1,4 @@
 //! The one integration binary.
+
+mod formats;
 mod gguf;
