@@ -3,3 +3,4 @@
 mod formats;
 mod gguf;
 mod tidy;
+mod quantize;
