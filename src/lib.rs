@@ -3,3 +3,4 @@
 //! What this crate deliberately does not know: kernels, block layouts.
 
 pub mod quantize;
+pub mod template;
