@@ -2,5 +2,5 @@
 
 mod formats;
 mod gguf;
-mod tidy;
 mod quantize;
+mod tidy;
