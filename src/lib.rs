@@ -3,4 +3,5 @@
 //! What this crate deliberately does not know: kernels, block layouts.
 
 pub mod quantize;
+pub mod synth;
 pub mod template;
