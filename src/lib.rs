@@ -2,4 +2,6 @@
 //!
 //! What this crate deliberately does not know: kernels, block layouts.
 
+pub mod sampler;
+pub mod stop;
 pub mod template;
