@@ -3,4 +3,6 @@
 //! What this crate deliberately does not know: kernels, block layouts.
 
 pub mod quantize;
+pub mod sampler;
+pub mod stop;
 pub mod template;
