@@ -77,9 +77,25 @@ impl GgmlType {
     /// How to call a type number that qrun does not read.
     pub fn foreign_name(n: u32) -> String {
         const FOREIGN: &[(u32, &str)] = &[
-            (9, "Q8_1"), (15, "Q8_K"), (16, "IQ2_XXS"), (17, "IQ2_XS"), (18, "IQ3_XXS"), (19, "IQ1_S"),
-            (21, "IQ3_S"), (22, "IQ2_S"), (24, "I8"), (25, "I16"), (26, "I32"), (27, "I64"), (28, "F64"),
-            (29, "IQ1_M"), (34, "TQ1_0"), (35, "TQ2_0"), (39, "MXFP4"), (40, "NVFP4"), (41, "Q1_0"),
+            (9, "Q8_1"),
+            (15, "Q8_K"),
+            (16, "IQ2_XXS"),
+            (17, "IQ2_XS"),
+            (18, "IQ3_XXS"),
+            (19, "IQ1_S"),
+            (21, "IQ3_S"),
+            (22, "IQ2_S"),
+            (24, "I8"),
+            (25, "I16"),
+            (26, "I32"),
+            (27, "I64"),
+            (28, "F64"),
+            (29, "IQ1_M"),
+            (34, "TQ1_0"),
+            (35, "TQ2_0"),
+            (39, "MXFP4"),
+            (40, "NVFP4"),
+            (41, "Q1_0"),
         ];
         match FOREIGN.iter().find(|f| f.0 == n) {
             Some((_, name)) => format!("{name} (type {n})"),

@@ -67,7 +67,11 @@ pub fn single(path: &Path, bytes: Bytes) -> Result<Gguf> {
     for (name, ty, shape, offset, size) in directory {
         let place = format!("tensor {name}");
         if !offset.is_multiple_of(gguf.alignment) {
-            return Err(gguf.error(place, format!("an offset that is a multiple of {}", gguf.alignment), offset.to_string()));
+            return Err(gguf.error(
+                place,
+                format!("an offset that is a multiple of {}", gguf.alignment),
+                offset.to_string(),
+            ));
         }
         let end = data_start.checked_add(offset).and_then(|s| s.checked_add(size));
         match end {
@@ -76,7 +80,8 @@ pub fn single(path: &Path, bytes: Bytes) -> Result<Gguf> {
                 gguf.tensors.push(Tensor { name, ty, shape, data });
             }
             _ => {
-                let expected = format!("{size} bytes of data at offset {offset} within the file's {} bytes", bytes.len());
+                let expected =
+                    format!("{size} bytes of data at offset {offset} within the file's {} bytes", bytes.len());
                 return Err(gguf.error(place, expected, "data past the end of the file (is the download complete?)"));
             }
         }
@@ -221,7 +226,8 @@ impl<'a> Reader<'a> {
         let offset = self.u64()?;
         let fmt = ty.format();
         if shape.contains(&0) || !shape[0].is_multiple_of(fmt.block as u64) {
-            return Err(self.error(format!("rows of a multiple of {} elements ({})", fmt.block, ty.name()), format!("{shape:?}")));
+            return Err(self
+                .error(format!("rows of a multiple of {} elements ({})", fmt.block, ty.name()), format!("{shape:?}")));
         }
         let elements = shape.iter().try_fold(1u64, |a, &b| a.checked_mul(b));
         let size = elements.and_then(|n| (n / fmt.block as u64).checked_mul(fmt.bytes as u64));
