@@ -2,8 +2,21 @@
 //!
 //! To add a format: write `formats/x.rs` (block struct, dequantize, quantize) and add its row here.
 
-mod plain;
-mod q8_0;
+pub(crate) mod block;
+pub(crate) mod iq4_nl;
+pub(crate) mod iq4_xs;
+pub(crate) mod plain;
+pub(crate) mod q2_k;
+pub(crate) mod q3_k;
+pub(crate) mod q4_0;
+pub(crate) mod q4_1;
+pub(crate) mod q4_k;
+pub(crate) mod q5_0;
+pub(crate) mod q5_1;
+pub(crate) mod q5_k;
+pub(crate) mod q6_k;
+pub(crate) mod q8_0;
+pub(crate) mod scalar;
 
 /// GGUF tensor types that qrun knows, with their numbers in the file.
 #[allow(non_camel_case_types, missing_docs)]
@@ -45,7 +58,23 @@ pub struct Format {
 }
 
 /// All formats.
-pub static FORMATS: &[Format] = &[plain::F32, plain::F16, plain::BF16, q8_0::FORMAT];
+pub static FORMATS: &[Format] = &[
+    plain::F32,
+    plain::F16,
+    plain::BF16,
+    q4_0::FORMAT,
+    q4_1::FORMAT,
+    q5_0::FORMAT,
+    q5_1::FORMAT,
+    q8_0::FORMAT,
+    q2_k::FORMAT,
+    q3_k::FORMAT,
+    q4_k::FORMAT,
+    q5_k::FORMAT,
+    q6_k::FORMAT,
+    iq4_nl::FORMAT,
+    iq4_xs::FORMAT,
+];
 
 impl GgmlType {
     /// All types of the table.

@@ -1,3 +1,6 @@
 //! Text and people: tokenizers, templates, sampling, sessions.
 //!
 //! What this crate deliberately does not know: kernels, block layouts.
+
+pub mod quantize;
+pub mod template;
