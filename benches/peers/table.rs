@@ -13,7 +13,9 @@ pub fn markdown(run: &Value) -> Option<String> {
         machine["date"].as_str()?,
     );
     let (prefill, decode) = (run["prefill"].as_u64()?, run["decode"].as_u64()?);
-    out += &format!("| model | type | pp{prefill} qrun | llama.cpp | ratio | tg{decode} qrun | llama.cpp | ratio | of memory bandwidth |\n");
+    out += &format!(
+        "| model | type | pp{prefill} qrun | llama.cpp | ratio | tg{decode} qrun | llama.cpp | ratio | of memory bandwidth |\n"
+    );
     out += "|---|---|--:|--:|--:|--:|--:|--:|--:|\n";
     for row in run["rows"].as_array()? {
         let best = |engine: &str, what: &str| {
