@@ -5,4 +5,5 @@
 pub mod quantize;
 pub mod sampler;
 pub mod stop;
+pub mod synth;
 pub mod template;
