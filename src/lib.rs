@@ -1,3 +1,5 @@
 //! Text and people: tokenizers, templates, sampling, sessions.
 //!
 //! What this crate deliberately does not know: kernels, block layouts.
+
+pub mod tokenizer;
