@@ -182,12 +182,11 @@ impl Tokenizer {
         let text = self.text(id);
         match (self.kind(id), &self.engine) {
             (TokenKind::Control | TokenKind::Unknown | TokenKind::Unused, _) => Cow::Borrowed(&[]),
-            (TokenKind::UserDefined, _) => Cow::Borrowed(text.as_bytes()),
             (TokenKind::Byte, _) => vocab::byte_of(text).map_or(Cow::Borrowed(text.as_bytes()), |b| vec![b].into()),
-            (TokenKind::Normal, Engine::Spm(_)) if text.contains(spm::SPACE) => {
+            (TokenKind::Normal | TokenKind::UserDefined, Engine::Spm(_)) if text.contains(spm::SPACE) => {
                 text.replace(spm::SPACE, " ").into_bytes().into()
             }
-            (TokenKind::Normal, Engine::Spm(_)) => Cow::Borrowed(text.as_bytes()),
+            (TokenKind::UserDefined, _) | (_, Engine::Spm(_)) => Cow::Borrowed(text.as_bytes()),
             (TokenKind::Normal, Engine::Bpe(_)) => bpe::unspell(text).into(),
         }
     }

@@ -1,6 +1,10 @@
 //! Special tokens: finding them in text, and which of them end a generation.
 
-use std::ops::Range;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+    ops::Range,
+};
 
 use super::{TokenKind, vocab::Vocab};
 
@@ -40,40 +44,70 @@ impl Specials {
         Self { first: first.collect(), sorted }
     }
 
-    /// Cuts a text at the special tokens in it: the leftmost first, and of those the longest.
-    /// Control and unknown tokens count only where `parse` says so, user-defined ones always.
+    /// Cuts a text at the special tokens in it. Where two overlap, the longer one counts, then the one
+    /// with the lower id, then the one further left. Control and unknown tokens count only where
+    /// `parse` says so, user-defined ones always.
     pub fn split<'t>(&self, vocab: &Vocab, text: &'t str, parse: Parse) -> Vec<Fragment<'t>> {
+        let search = Search { specials: self, vocab, text: text.as_bytes(), parse };
         let mut fragments = Vec::new();
-        let (mut from, mut at) = (0, 0);
-        while at < text.len() {
-            match self.longest_at(vocab, &text.as_bytes()[at..], parse) {
-                Some((id, len)) => {
-                    if from < at {
-                        fragments.push(Fragment::Text(&text[from..at]));
-                    }
-                    fragments.push(Fragment::Token(id));
-                    at += len;
-                    from = at;
-                }
-                _ => at += 1,
+        let mut from = 0;
+        for (at, (len, id)) in search.matches() {
+            if from < at {
+                fragments.push(Fragment::Text(&text[from..at]));
             }
+            fragments.push(Fragment::Token(id));
+            from = at + len;
         }
         if from < text.len() {
             fragments.push(Fragment::Text(&text[from..]));
         }
         fragments
     }
+}
 
-    fn longest_at(&self, vocab: &Vocab, text: &[u8], parse: Parse) -> Option<(u32, usize)> {
-        let range = &self.first[text[0] as usize];
-        let mut list = &self.sorted[range.start as usize..range.end as usize];
-        let entries = vocab.entries();
+/// The search for special tokens in one text.
+struct Search<'s> {
+    specials: &'s Specials,
+    vocab: &'s Vocab,
+    text: &'s [u8],
+    parse: Parse,
+}
+
+impl Search<'_> {
+    /// All matches that count: position, and (length, id).
+    fn matches(&self) -> BTreeMap<usize, (usize, u32)> {
+        let end = self.text.len();
+        let candidate = |(len, id), at| (len, Reverse(id), Reverse(at));
+        let all = (0..end).filter_map(|at| Some(candidate(self.longest(at, end)?, at)));
+        let mut queue: BinaryHeap<_> = all.collect();
+        let mut taken = BTreeMap::new();
+        while let Some((len, Reverse(id), Reverse(at))) = queue.pop() {
+            let before = taken.range(..=at).next_back().map_or(0, |(&start, &(len, _))| start + len);
+            let limit = taken.range(at..).next().map_or(end, |(&start, _)| start);
+            if before > at {
+                continue;
+            }
+            if at + len <= limit {
+                taken.insert(at, (len, id));
+            } else if let Some(shorter) = self.longest(at, limit) {
+                queue.push(candidate(shorter, at));
+            }
+        }
+        taken
+    }
+
+    /// Length and id of the longest special token at `at` that ends at or before `limit`.
+    fn longest(&self, at: usize, limit: usize) -> Option<(usize, u32)> {
+        let text = &self.text[at..limit];
+        let range = &self.specials.first[*text.first()? as usize];
+        let mut list = &self.specials.sorted[range.start as usize..range.end as usize];
+        let entries = self.vocab.entries();
         let mut found = None;
         for len in 1.. {
-            let &id = list.first()?;
+            let Some(&id) = list.first() else { break };
             if entries.bytes(id).len() == len {
-                if parse == Parse::All || vocab.kinds[id as usize] == TokenKind::UserDefined {
-                    found = Some((id, len));
+                if self.parse == Parse::All || self.vocab.kinds[id as usize] == TokenKind::UserDefined {
+                    found = Some((len, id));
                 }
                 list = &list[1..];
             }
@@ -81,9 +115,6 @@ impl Specials {
             let start = list.partition_point(|&id| entries.bytes(id)[len] < next);
             let end = list.partition_point(|&id| entries.bytes(id)[len] <= next);
             list = &list[start..end];
-            if list.is_empty() {
-                break;
-            }
         }
         found
     }
