@@ -2,8 +2,21 @@
 //!
 //! To add a format: write `formats/x.rs` (block struct, dequantize, quantize) and add its row here.
 
-mod plain;
-mod q8_0;
+pub(crate) mod block;
+pub(crate) mod iq4_nl;
+pub(crate) mod iq4_xs;
+pub(crate) mod plain;
+pub(crate) mod q2_k;
+pub(crate) mod q3_k;
+pub(crate) mod q4_0;
+pub(crate) mod q4_1;
+pub(crate) mod q4_k;
+pub(crate) mod q5_0;
+pub(crate) mod q5_1;
+pub(crate) mod q5_k;
+pub(crate) mod q6_k;
+pub(crate) mod q8_0;
+pub(crate) mod scalar;
 
 /// GGUF tensor types that qrun knows, with their numbers in the file.
 #[allow(non_camel_case_types, missing_docs)]
@@ -45,7 +58,23 @@ pub struct Format {
 }
 
 /// All formats.
-pub static FORMATS: &[Format] = &[plain::F32, plain::F16, plain::BF16, q8_0::FORMAT];
+pub static FORMATS: &[Format] = &[
+    plain::F32,
+    plain::F16,
+    plain::BF16,
+    q4_0::FORMAT,
+    q4_1::FORMAT,
+    q5_0::FORMAT,
+    q5_1::FORMAT,
+    q8_0::FORMAT,
+    q2_k::FORMAT,
+    q3_k::FORMAT,
+    q4_k::FORMAT,
+    q5_k::FORMAT,
+    q6_k::FORMAT,
+    iq4_nl::FORMAT,
+    iq4_xs::FORMAT,
+];
 
 impl GgmlType {
     /// All types of the table.
@@ -77,9 +106,25 @@ impl GgmlType {
     /// How to call a type number that qrun does not read.
     pub fn foreign_name(n: u32) -> String {
         const FOREIGN: &[(u32, &str)] = &[
-            (9, "Q8_1"), (15, "Q8_K"), (16, "IQ2_XXS"), (17, "IQ2_XS"), (18, "IQ3_XXS"), (19, "IQ1_S"),
-            (21, "IQ3_S"), (22, "IQ2_S"), (24, "I8"), (25, "I16"), (26, "I32"), (27, "I64"), (28, "F64"),
-            (29, "IQ1_M"), (34, "TQ1_0"), (35, "TQ2_0"), (39, "MXFP4"), (40, "NVFP4"), (41, "Q1_0"),
+            (9, "Q8_1"),
+            (15, "Q8_K"),
+            (16, "IQ2_XXS"),
+            (17, "IQ2_XS"),
+            (18, "IQ3_XXS"),
+            (19, "IQ1_S"),
+            (21, "IQ3_S"),
+            (22, "IQ2_S"),
+            (24, "I8"),
+            (25, "I16"),
+            (26, "I32"),
+            (27, "I64"),
+            (28, "F64"),
+            (29, "IQ1_M"),
+            (34, "TQ1_0"),
+            (35, "TQ2_0"),
+            (39, "MXFP4"),
+            (40, "NVFP4"),
+            (41, "Q1_0"),
         ];
         match FOREIGN.iter().find(|f| f.0 == n) {
             Some((_, name)) => format!("{name} (type {n})"),

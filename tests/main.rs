@@ -1,1 +1,6 @@
 //! The one integration binary.
+
+mod formats;
+mod gguf;
+mod quantize;
+mod tidy;

@@ -1,8 +1,10 @@
-//! F32, F16 and BF16: one element per block, row-major.
+//! F32, F16 and BF16: one element per block, row-major. Quantizing rounds to nearest, ties to even, and
+//! keeps NaN a NaN.
 
-use half::{bf16, f16, slice::HalfFloatSliceExt};
-
-use super::{Format, GgmlType};
+use super::{
+    Format, GgmlType,
+    scalar::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16},
+};
 
 /// IEEE single precision.
 pub const F32: Format = Format {
@@ -10,14 +12,14 @@ pub const F32: Format = Format {
     name: "F32",
     block: 1,
     bytes: 4,
-    dequantize: |blocks, out| {
-        for (b, o) in blocks.chunks_exact(4).zip(out) {
-            *o = f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+    dequantize: |bytes, out| {
+        for (b, o) in exact(bytes.as_chunks().0, bytes, out) {
+            *o = f32::from_le_bytes(*b);
         }
     },
     quantize: Some(|x, out| {
-        for (x, o) in x.iter().zip(out.chunks_exact_mut(4)) {
-            o.copy_from_slice(&x.to_le_bytes());
+        for (o, x) in exact_mut(out.as_chunks_mut().0, x) {
+            *o = x.to_le_bytes();
         }
     }),
 };
@@ -28,19 +30,14 @@ pub const F16: Format = Format {
     name: "F16",
     block: 1,
     bytes: 2,
-    dequantize: |blocks, out| {
-        // Converted a slice at a time: the scalar conversion of `half` detects the CPU at each call.
-        let mut halves = [f16::ZERO; 64];
-        for (b, o) in blocks.chunks(128).zip(out.chunks_mut(64)) {
-            for (h, b) in halves.iter_mut().zip(b.chunks_exact(2)) {
-                *h = f16::from_le_bytes([b[0], b[1]]);
-            }
-            halves[..o.len()].convert_to_f32_slice(o);
+    dequantize: |bytes, out| {
+        for (b, o) in exact(bytes.as_chunks().0, bytes, out) {
+            *o = f16_to_f32(u16::from_le_bytes(*b));
         }
     },
     quantize: Some(|x, out| {
-        for (x, o) in x.iter().zip(out.chunks_exact_mut(2)) {
-            o.copy_from_slice(&f16::from_f32(*x).to_le_bytes());
+        for (o, x) in exact_mut(out.as_chunks_mut().0, x) {
+            *o = f32_to_f16(*x).to_le_bytes();
         }
     }),
 };
@@ -51,14 +48,33 @@ pub const BF16: Format = Format {
     name: "BF16",
     block: 1,
     bytes: 2,
-    dequantize: |blocks, out| {
-        for (b, o) in blocks.chunks_exact(2).zip(out) {
-            *o = f32::from_bits(u32::from(u16::from_le_bytes([b[0], b[1]])) << 16);
+    dequantize: |bytes, out| {
+        for (b, o) in exact(bytes.as_chunks().0, bytes, out) {
+            *o = bf16_to_f32(u16::from_le_bytes(*b));
         }
     },
     quantize: Some(|x, out| {
-        for (x, o) in x.iter().zip(out.chunks_exact_mut(2)) {
-            o.copy_from_slice(&bf16::from_f32(*x).to_le_bytes());
+        for (o, x) in exact_mut(out.as_chunks_mut().0, x) {
+            *o = f32_to_bf16(*x).to_le_bytes();
         }
     }),
 };
+
+/// Elements and their places, after a check that there are as many of one as of the other.
+fn exact<'a, const N: usize>(
+    elements: &'a [[u8; N]],
+    bytes: &[u8],
+    out: &'a mut [f32],
+) -> impl Iterator<Item = (&'a [u8; N], &'a mut f32)> {
+    assert!(bytes.len() == N * out.len(), "{} bytes into {} values of {N} bytes", bytes.len(), out.len());
+    elements.iter().zip(out)
+}
+
+/// [`exact`] in the other direction.
+fn exact_mut<'a, const N: usize>(
+    elements: &'a mut [[u8; N]],
+    x: &'a [f32],
+) -> impl Iterator<Item = (&'a mut [u8; N], &'a f32)> {
+    assert!(elements.len() == x.len(), "{} values into {} places", x.len(), elements.len());
+    elements.iter_mut().zip(x)
+}

@@ -1,0 +1,39 @@
+//! Q4_0: 32 weights `d·(q − 8)`, 4.5 bits per weight.
+//!
+//! One f16 scale, then 16 bytes of two 4-bit values each: byte `i` holds weight `i` in its low nibble
+//! and weight `i + 16` in its high one. Zero is representable (q = 8); the range is lopsided, −8…7.
+
+use super::{Format, GgmlType, block::dequantize, scalar::Half};
+
+/// The block as it lies in the file.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Block {
+    /// Scale.
+    pub(crate) d: Half,
+    /// Nibbles: low = weight `i`, high = weight `i + 16`.
+    pub(crate) qs: [u8; 16],
+}
+const _: () = assert!(size_of::<Block>() == 18);
+
+/// Row of the format table.
+pub const FORMAT: Format = Format {
+    ty: GgmlType::Q4_0,
+    name: "Q4_0",
+    block: 32,
+    bytes: size_of::<Block>(),
+    dequantize: dequantize::<Block, 32>,
+    quantize: None,
+};
+
+// SAFETY: `repr(C)` of byte arrays only.
+unsafe impl super::block::Block<32> for Block {
+    #[inline]
+    fn dequantize(&self, out: &mut [f32; 32]) {
+        let d = self.d.to_f32();
+        for (i, q) in self.qs.iter().enumerate() {
+            out[i] = d * f32::from((q & 15) as i8 - 8);
+            out[i + 16] = d * f32::from((q >> 4) as i8 - 8);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Q4_1: 32 weights `d·q + m`, 5 bits per weight.
+//!
+//! Scale and minimum as f16, then nibbles in the order of Q4_0. The values run from `m` up to `m + 15·d`.
+
+use super::{Format, GgmlType, block::dequantize, scalar::Half};
+
+/// The block as it lies in the file.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Block {
+    /// Scale.
+    pub(crate) d: Half,
+    /// Minimum.
+    pub(crate) m: Half,
+    /// Nibbles: low = weight `i`, high = weight `i + 16`.
+    pub(crate) qs: [u8; 16],
+}
+const _: () = assert!(size_of::<Block>() == 20);
+
+/// Row of the format table.
+pub const FORMAT: Format = Format {
+    ty: GgmlType::Q4_1,
+    name: "Q4_1",
+    block: 32,
+    bytes: size_of::<Block>(),
+    dequantize: dequantize::<Block, 32>,
+    quantize: None,
+};
+
+// SAFETY: `repr(C)` of byte arrays only.
+unsafe impl super::block::Block<32> for Block {
+    #[inline]
+    fn dequantize(&self, out: &mut [f32; 32]) {
+        let (d, m) = (self.d.to_f32(), self.m.to_f32());
+        for (i, q) in self.qs.iter().enumerate() {
+            out[i] = d * f32::from(q & 15) + m;
+            out[i + 16] = d * f32::from(q >> 4) + m;
+        }
+    }
+}
