@@ -2,6 +2,7 @@
 //!
 //! What this crate deliberately does not know: kernels, block layouts.
 
+pub mod tokenizer;
 pub mod quantize;
 pub mod sampler;
 pub mod stop;
