@@ -2,9 +2,9 @@
 //!
 //! What this crate deliberately does not know: kernels, block layouts.
 
-pub mod tokenizer;
 pub mod quantize;
 pub mod sampler;
 pub mod stop;
 pub mod synth;
 pub mod template;
+pub mod tokenizer;
