@@ -3,20 +3,26 @@
 //! Nothing is copied that the file holds already: strings and arrays stay in the mapping as byte
 //! ranges. Every count and offset of the file is checked before it is used or allocated for.
 
+mod owned;
 mod parse;
 mod value;
+pub mod write;
 
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
 };
 
+pub use owned::Scalar;
 pub use value::{Array, Text, Value, ValueType};
 
 use crate::{Bytes, Error, GgmlType, Result};
 
 /// Alignment of tensor data when `general.alignment` is absent.
 pub const DEFAULT_ALIGNMENT: u64 = 32;
+
+/// The key that sets another alignment.
+pub const ALIGNMENT_KEY: &str = "general.alignment";
 
 /// A GGUF model: metadata and tensors, possibly spread over several shard files.
 #[derive(Debug)]

@@ -1,4 +1,7 @@
 //! The one integration binary.
 
 mod formats;
+mod gguf;
 mod quantize;
+mod synth;
+mod tidy;

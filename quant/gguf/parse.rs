@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, path::Path};
 
-use super::{Array, DEFAULT_ALIGNMENT, Gguf, Tensor, Text, Value, ValueType};
+use super::{ALIGNMENT_KEY, Array, DEFAULT_ALIGNMENT, Gguf, Tensor, Text, Value, ValueType};
 use crate::{Bytes, Error, GgmlType, Result};
 
 /// Opens a file (multi-shard files: see `shards`).
@@ -47,11 +47,9 @@ pub fn single(path: &Path, bytes: Bytes) -> Result<Gguf> {
         names: HashMap::with_capacity(n_tensors),
         file_bytes: bytes.len() as u64,
     };
-    if let Some(a) = gguf.u64("general.alignment")? {
-        if !a.is_power_of_two() || !(8..=1 << 20).contains(&a) {
-            return Err(gguf.error("key general.alignment", "a power of two from 8 to 1048576", a.to_string()));
-        }
-        gguf.alignment = a;
+    if let Some(value) = gguf.get(ALIGNMENT_KEY) {
+        let error = |found| gguf.error(format!("key {ALIGNMENT_KEY}"), ALIGNMENTS, found);
+        gguf.alignment = alignment(value).map_err(error)?;
     }
     let mut directory = Vec::with_capacity(n_tensors);
     for i in 0..n_tensors {
@@ -67,7 +65,11 @@ pub fn single(path: &Path, bytes: Bytes) -> Result<Gguf> {
     for (name, ty, shape, offset, size) in directory {
         let place = format!("tensor {name}");
         if !offset.is_multiple_of(gguf.alignment) {
-            return Err(gguf.error(place, format!("an offset that is a multiple of {}", gguf.alignment), offset.to_string()));
+            return Err(gguf.error(
+                place,
+                format!("an offset that is a multiple of {}", gguf.alignment),
+                offset.to_string(),
+            ));
         }
         let end = data_start.checked_add(offset).and_then(|s| s.checked_add(size));
         match end {
@@ -76,13 +78,45 @@ pub fn single(path: &Path, bytes: Bytes) -> Result<Gguf> {
                 gguf.tensors.push(Tensor { name, ty, shape, data });
             }
             _ => {
-                let expected = format!("{size} bytes of data at offset {offset} within the file's {} bytes", bytes.len());
+                let expected =
+                    format!("{size} bytes of data at offset {offset} within the file's {} bytes", bytes.len());
                 return Err(gguf.error(place, expected, "data past the end of the file (is the download complete?)"));
             }
         }
     }
     Ok(gguf)
 }
+
+/// What [`alignment`] accepts, in words.
+pub const ALIGNMENTS: &str = "a power of two from 8 to 1048576";
+
+/// The alignment in a metadata value; else what was found instead.
+pub fn alignment(value: &Value) -> std::result::Result<u64, String> {
+    match value.as_u64() {
+        Some(a) if a.is_power_of_two() && (8..=1 << 20).contains(&a) => Ok(a),
+        _ => Err(value.describe()),
+    }
+}
+
+/// Bytes of a tensor's data; else what was expected of its dimensions and what was found.
+pub fn data_size(ty: GgmlType, shape: &[u64]) -> std::result::Result<u64, (String, String)> {
+    if !(1..=4).contains(&shape.len()) {
+        return Err(("1 to 4 dimensions".into(), shape.len().to_string()));
+    }
+    if shape.contains(&0) {
+        return Err(("dimensions above zero".into(), format!("{shape:?}")));
+    }
+    let fmt = ty.format();
+    if !shape[0].is_multiple_of(fmt.block as u64) {
+        return Err((format!("rows of a multiple of {} elements ({ty})", fmt.block), format!("{shape:?}")));
+    }
+    let elements = shape.iter().try_fold(1u64, |a, &b| a.checked_mul(b));
+    let size = elements.and_then(|n| (n / fmt.block as u64).checked_mul(fmt.bytes as u64));
+    size.ok_or_else(|| ("a size below 2^64 bytes".into(), format!("dimensions {shape:?}")))
+}
+
+/// How deep arrays may nest: the recursion below is bounded, whatever the file says.
+const MAX_DEPTH: usize = 8;
 
 type DirectoryRow = (String, GgmlType, Vec<u64>, u64, u64);
 
@@ -132,16 +166,19 @@ impl<'a> Reader<'a> {
         Ok(n as usize)
     }
 
-    fn text(&mut self) -> Result<Text> {
+    fn utf8(&mut self) -> Result<&'a str> {
         let n = self.u64()?;
         let n = self.count(n, 1, "bytes of text")?;
-        let at = self.at;
         let bytes = self.take(n)?;
-        if std::str::from_utf8(bytes).is_err() {
+        std::str::from_utf8(bytes).map_err(|_| {
             let short = String::from_utf8_lossy(&bytes[..n.min(40)]).into_owned();
-            return Err(self.error("UTF-8 text", format!("{short:?}")));
-        }
-        Ok(Text(self.bytes.slice(at..at + n)))
+            self.error("UTF-8 text", format!("{short:?}"))
+        })
+    }
+
+    fn text(&mut self) -> Result<Text> {
+        let n = self.utf8()?.len();
+        Ok(Text(self.bytes.slice(self.at - n..self.at)))
     }
 
     fn value_type(&mut self) -> Result<ValueType> {
@@ -173,38 +210,34 @@ impl<'a> Reader<'a> {
     }
 
     fn array_value(&mut self, depth: usize) -> Result<Array> {
-        if depth > 0 {
-            return Err(self.error("an array of scalars or strings", "an array of arrays"));
+        if depth == MAX_DEPTH {
+            return Err(self.error(format!("arrays nested at most {MAX_DEPTH} deep"), "a deeper one"));
         }
         let ty = self.value_type()?;
         let len = self.u64()?;
-        let start;
-        let mut nested = Vec::new();
-        let len = match ty {
+        let (smallest, what) = match ty {
+            ValueType::Str => (8, "strings"),
+            ValueType::Array => (12, "arrays"),
+            _ => (ty.size(), "values"),
+        };
+        let len = self.count(len, smallest, what)?;
+        let start = self.at;
+        match ty {
             ValueType::Str => {
-                let len = self.count(len, 8, "strings")?;
-                start = self.at;
                 for _ in 0..len {
-                    self.text()?;
+                    self.utf8()?;
                 }
-                len
             }
             ValueType::Array => {
-                let len = self.count(len, 12, "arrays")?;
-                start = self.at;
                 for _ in 0..len {
-                    nested.push(self.array_value(depth + 1)?);
+                    self.array_value(depth + 1)?;
                 }
-                len
             }
             _ => {
-                let len = self.count(len, ty.size(), "values")?;
-                start = self.at;
                 self.take(len * ty.size())?;
-                len
             }
-        };
-        Ok(Array { ty, len, bytes: self.bytes.slice(start..self.at), nested })
+        }
+        Ok(Array { ty, len, bytes: self.bytes.slice(start..self.at) })
     }
 
     fn tensor(&mut self, name: String) -> Result<DirectoryRow> {
@@ -219,15 +252,7 @@ impl<'a> Reader<'a> {
             return Err(self.error(format!("a format qrun knows ({known})"), GgmlType::foreign_name(n)));
         };
         let offset = self.u64()?;
-        let fmt = ty.format();
-        if shape.contains(&0) || !shape[0].is_multiple_of(fmt.block as u64) {
-            return Err(self.error(format!("rows of a multiple of {} elements ({})", fmt.block, ty.name()), format!("{shape:?}")));
-        }
-        let elements = shape.iter().try_fold(1u64, |a, &b| a.checked_mul(b));
-        let size = elements.and_then(|n| (n / fmt.block as u64).checked_mul(fmt.bytes as u64));
-        let Some(size) = size else {
-            return Err(self.error("a size below 2^64 bytes", format!("dimensions {shape:?}")));
-        };
+        let size = data_size(ty, &shape).map_err(|(expected, found)| self.error(expected, found))?;
         Ok((name, ty, shape, offset, size))
     }
 }
