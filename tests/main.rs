@@ -1,1 +1,5 @@
 //! The one integration binary.
+
+mod sampler;
+mod stop;
+mod template;
