@@ -6,3 +6,6 @@ mod gguf;
 mod quantize;
 mod synth;
 mod tidy;
+mod sampler;
+mod stop;
+mod template;
