@@ -8,5 +8,6 @@ pub mod quantize;
 pub mod sampler;
 pub mod session;
 pub mod stop;
+pub mod synth;
 pub mod template;
 pub mod tokenizer;

@@ -3,4 +3,5 @@
 mod formats;
 mod gguf;
 mod quantize;
+mod synth;
 mod tidy;
