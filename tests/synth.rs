@@ -74,6 +74,28 @@ fn weights_are_near_normal_with_the_spread_they_should_have() {
     }
 }
 
+#[test]
+fn llama_3_rope_factors_are_those_of_transformers() {
+    // Head size, factor, first index that is not 1, the values from there to the first that is the factor
+    // (base frequencies over those of transformers' `ROPE_INIT_FUNCTIONS["llama3"]`, 5 digits).
+    let cases: [(usize, f32, usize, &[f32]); 2] = [
+        (64, 32.0, 15, &[1.65133, 3.29226, 9.66673]),
+        (128, 8.0, 29, &[1.20748, 1.55341, 2.02631, 2.69453, 3.68425, 5.25733]),
+    ];
+    for (head_dim, factor, first, between) in cases {
+        let mut shape = Shape { head_dim, ..*synth::find("tiny-llama").unwrap() };
+        shape.rope.llama3 = Some(factor);
+        let gguf = make(&shape, FileType::F32);
+        let mut found = vec![0f32; head_dim / 2];
+        let tensor = gguf.tensor("rope_freqs.weight").unwrap();
+        (tensor.ty.format().dequantize)(&tensor.data, &mut found);
+        for (i, &f) in found.iter().enumerate() {
+            let expected = if i < first { 1.0 } else { *between.get(i - first).unwrap_or(&factor) };
+            assert!((f - expected).abs() < 6e-6, "{head_dim} {i}: {f}, expected {expected}");
+        }
+    }
+}
+
 /// Shares of bytes by format, in per cent.
 fn mix(shape: &Shape, file_type: FileType) -> HashMap<GgmlType, f64> {
     let header = shape.header(file_type).unwrap();
