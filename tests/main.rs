@@ -1,7 +1,11 @@
 //! The one integration binary.
 
+mod cpu;
 mod formats;
 mod gguf;
 mod quantize;
+mod sampler;
+mod stop;
 mod synth;
+mod template;
 mod tidy;
