@@ -2,6 +2,7 @@
 
 mod formats;
 mod gguf;
+mod mixture;
 mod quantize;
 mod synth;
 mod tidy;

@@ -82,7 +82,6 @@ pub(crate) fn affine(x: &[f32; 256], top: f32) -> Affine {
     };
     let parts: [Part; 8] = std::array::from_fn(part);
     let lines = parts.each_ref().map(|p| fit::affine(p.x, top, 0.0));
-    let mut sums: [Sums; 8] = std::array::from_fn(|j| parts[j].sums(lines[j].a, -lines[j].b, top));
     let sums: [Sums; 8] = std::array::from_fn(|j| parts[j].sums(lines[j].a, -lines[j].b, top));
     let largest = lines.iter().fold((0f32, 0f32), |m, l| (m.0.max(l.a), m.1.max(-l.b)));
     let mut best =
