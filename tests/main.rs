@@ -1,8 +1,12 @@
 //! The one integration binary.
 
+mod cpu;
 mod formats;
 mod gguf;
 mod mixture;
 mod quantize;
+mod sampler;
+mod stop;
 mod synth;
+mod template;
 mod tidy;
