@@ -4,6 +4,7 @@ mod cli;
 mod cpu;
 mod formats;
 mod gguf;
+mod mixture;
 mod quantize;
 mod sampler;
 mod stop;
