@@ -7,6 +7,7 @@ mod gguf;
 mod mixture;
 mod quantize;
 mod sampler;
+mod session;
 mod stop;
 mod synth;
 mod template;
