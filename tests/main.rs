@@ -3,6 +3,7 @@
 mod cpu;
 mod formats;
 mod gguf;
+mod mixture;
 mod quantize;
 mod sampler;
 mod stop;
