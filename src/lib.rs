@@ -2,8 +2,8 @@
 //!
 //! What this crate deliberately does not know: kernels, block layouts.
 
-pub mod tokenizer;
 pub mod quantize;
 pub mod sampler;
 pub mod stop;
 pub mod template;
+pub mod tokenizer;

@@ -4,3 +4,4 @@ mod formats;
 mod gguf;
 mod quantize;
 mod tidy;
+mod tokenizer;
