@@ -10,3 +10,4 @@ mod stop;
 mod synth;
 mod template;
 mod tidy;
+mod tokenizer;
