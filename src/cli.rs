@@ -13,8 +13,10 @@ mod interrupt;
 mod jobs;
 mod normalise;
 mod open;
+mod progress;
 mod reply;
 mod run;
+mod synth;
 mod terminal;
 mod tokenize;
 

@@ -1,5 +1,6 @@
 //! The one integration binary.
 
+mod cli;
 mod cpu;
 mod formats;
 mod gguf;
