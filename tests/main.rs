@@ -2,3 +2,5 @@
 
 mod formats;
 mod gguf;
+mod golden;
+mod tiny;
