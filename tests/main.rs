@@ -4,3 +4,6 @@ mod formats;
 mod gguf;
 mod golden;
 mod tiny;
+mod quantize;
+mod synth;
+mod tidy;

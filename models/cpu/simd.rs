@@ -2,6 +2,7 @@
 //! instructions of the machine. Every width adds in the same order, so all give the same bits (but for
 //! machines without FMA, which round products on their way).
 
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
 /// Elements per step of elementwise functions.
@@ -54,16 +55,21 @@ pub fn sum_of_squares(x: &[f32]) -> f64 {
 pub fn f16_to_f32(bytes: &[u8], out: &mut [f32]) {
     assert_eq!(bytes.len(), 2 * out.len());
     let whole = out.len() / 16 * 16;
-    if is_x86_feature_detected!("avx512f") {
-        // SAFETY: the CPU has AVX-512F; `whole` is a multiple of 16 within both slices.
-        unsafe { f16_to_f32_avx512(&bytes[..2 * whole], &mut out[..whole]) };
-    } else if is_x86_feature_detected!("f16c") && is_x86_feature_detected!("avx") {
-        // SAFETY: the CPU has F16C; `whole` is a multiple of 16 within both slices.
-        unsafe { f16_to_f32_f16c(&bytes[..2 * whole], &mut out[..whole]) };
-    } else {
-        scalar(&bytes[..2 * whole], &mut out[..whole]);
+    let (wide, rest) = out.split_at_mut(whole);
+    let (wide_bytes, rest_bytes) = bytes.split_at(2 * whole);
+    scalar(rest_bytes, rest);
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            // SAFETY: the CPU has AVX-512F.
+            return unsafe { f16_to_f32_avx512(wide_bytes, wide) };
+        }
+        if is_x86_feature_detected!("f16c") && is_x86_feature_detected!("avx") {
+            // SAFETY: the CPU has F16C.
+            return unsafe { f16_to_f32_f16c(wide_bytes, wide) };
+        }
     }
-    scalar(&bytes[2 * whole..], &mut out[whole..]);
+    scalar(wide_bytes, wide);
 
     fn scalar(bytes: &[u8], out: &mut [f32]) {
         for (b, o) in bytes.chunks_exact(2).zip(out) {
@@ -72,6 +78,7 @@ pub fn f16_to_f32(bytes: &[u8], out: &mut [f32]) {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 fn f16_to_f32_avx512(bytes: &[u8], out: &mut [f32]) {
     for (b, o) in bytes.chunks_exact(32).zip(out.chunks_exact_mut(16)) {
@@ -80,6 +87,7 @@ fn f16_to_f32_avx512(bytes: &[u8], out: &mut [f32]) {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "f16c,avx")]
 fn f16_to_f32_f16c(bytes: &[u8], out: &mut [f32]) {
     for (b, o) in bytes.chunks_exact(16).zip(out.chunks_exact_mut(8)) {
@@ -105,15 +113,18 @@ impl Product<'_> {
     pub fn add_to(&self, out: &mut [f32]) {
         let rows = out.len() / self.n;
         assert!(self.n.is_multiple_of(16) && self.a.len() >= rows * self.k && self.b.len() >= self.k * self.n);
-        if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the CPU has AVX-512F; sizes are checked above.
-            unsafe { self.avx512(out) }
-        } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            // SAFETY: the CPU has AVX2 and FMA; sizes are checked above.
-            unsafe { self.avx2(out) }
-        } else {
-            self.scalar(out);
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx512f") {
+                // SAFETY: the CPU has AVX-512F; sizes are checked above.
+                return unsafe { self.avx512(out) };
+            }
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                // SAFETY: the CPU has AVX2 and FMA; sizes are checked above.
+                return unsafe { self.avx2(out) };
+            }
         }
+        self.scalar(out);
     }
 
     fn scalar(&self, out: &mut [f32]) {
@@ -126,6 +137,7 @@ impl Product<'_> {
         }
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f")]
     fn avx512(&self, out: &mut [f32]) {
         let rows = out.len() / self.n;
@@ -152,6 +164,7 @@ impl Product<'_> {
     }
 
     /// `R` rows by `16·C` columns, held in registers.
+    #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn tile512<const R: usize, const C: usize>(&self, out: &mut [f32], row: usize, col: usize) {
@@ -181,6 +194,7 @@ impl Product<'_> {
         }
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
     fn avx2(&self, out: &mut [f32]) {
         let rows = out.len() / self.n;

@@ -60,7 +60,7 @@ impl Array {
     pub fn of<T: Scalar>(values: &[T]) -> Self {
         let mut bytes = Vec::with_capacity(values.len() * T::TYPE.size());
         values.iter().for_each(|v| v.put(&mut bytes));
-        Self { ty: T::TYPE, len: values.len(), bytes: Bytes::new(bytes), nested: Vec::new() }
+        Self { ty: T::TYPE, len: values.len(), bytes: Bytes::new(bytes) }
     }
 
     /// An array of strings.
@@ -70,14 +70,14 @@ impl Array {
             put_str(&mut bytes, v.as_ref());
             len += 1;
         }
-        Self { ty: ValueType::Str, len, bytes: Bytes::new(bytes), nested: Vec::new() }
+        Self { ty: ValueType::Str, len, bytes: Bytes::new(bytes) }
     }
 
     /// An array of arrays.
-    pub fn of_arrays(values: Vec<Array>) -> Self {
+    pub fn of_arrays(values: &[Array]) -> Self {
         let mut bytes = Vec::new();
         values.iter().for_each(|v| put_array(&mut bytes, v));
-        Self { ty: ValueType::Array, len: values.len(), bytes: Bytes::new(bytes), nested: values }
+        Self { ty: ValueType::Array, len: values.len(), bytes: Bytes::new(bytes) }
     }
 }
 

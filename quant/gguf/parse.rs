@@ -115,6 +115,9 @@ pub fn data_size(ty: GgmlType, shape: &[u64]) -> std::result::Result<u64, (Strin
     size.ok_or_else(|| ("a size below 2^64 bytes".into(), format!("dimensions {shape:?}")))
 }
 
+/// How deep arrays may nest: the recursion below is bounded, whatever the file says.
+const MAX_DEPTH: usize = 8;
+
 type DirectoryRow = (String, GgmlType, Vec<u64>, u64, u64);
 
 struct Reader<'a> {
@@ -163,16 +166,19 @@ impl<'a> Reader<'a> {
         Ok(n as usize)
     }
 
-    fn text(&mut self) -> Result<Text> {
+    fn utf8(&mut self) -> Result<&'a str> {
         let n = self.u64()?;
         let n = self.count(n, 1, "bytes of text")?;
-        let at = self.at;
         let bytes = self.take(n)?;
-        if std::str::from_utf8(bytes).is_err() {
+        std::str::from_utf8(bytes).map_err(|_| {
             let short = String::from_utf8_lossy(&bytes[..n.min(40)]).into_owned();
-            return Err(self.error("UTF-8 text", format!("{short:?}")));
-        }
-        Ok(Text(self.bytes.slice(at..at + n)))
+            self.error("UTF-8 text", format!("{short:?}"))
+        })
+    }
+
+    fn text(&mut self) -> Result<Text> {
+        let n = self.utf8()?.len();
+        Ok(Text(self.bytes.slice(self.at - n..self.at)))
     }
 
     fn value_type(&mut self) -> Result<ValueType> {
@@ -204,38 +210,34 @@ impl<'a> Reader<'a> {
     }
 
     fn array_value(&mut self, depth: usize) -> Result<Array> {
-        if depth > 0 {
-            return Err(self.error("an array of scalars or strings", "an array of arrays"));
+        if depth == MAX_DEPTH {
+            return Err(self.error(format!("arrays nested at most {MAX_DEPTH} deep"), "a deeper one"));
         }
         let ty = self.value_type()?;
         let len = self.u64()?;
-        let start;
-        let mut nested = Vec::new();
-        let len = match ty {
+        let (smallest, what) = match ty {
+            ValueType::Str => (8, "strings"),
+            ValueType::Array => (12, "arrays"),
+            _ => (ty.size(), "values"),
+        };
+        let len = self.count(len, smallest, what)?;
+        let start = self.at;
+        match ty {
             ValueType::Str => {
-                let len = self.count(len, 8, "strings")?;
-                start = self.at;
                 for _ in 0..len {
-                    self.text()?;
+                    self.utf8()?;
                 }
-                len
             }
             ValueType::Array => {
-                let len = self.count(len, 12, "arrays")?;
-                start = self.at;
                 for _ in 0..len {
-                    nested.push(self.array_value(depth + 1)?);
+                    self.array_value(depth + 1)?;
                 }
-                len
             }
             _ => {
-                let len = self.count(len, ty.size(), "values")?;
-                start = self.at;
                 self.take(len * ty.size())?;
-                len
             }
-        };
-        Ok(Array { ty, len, bytes: self.bytes.slice(start..self.at), nested })
+        }
+        Ok(Array { ty, len, bytes: self.bytes.slice(start..self.at) })
     }
 
     fn tensor(&mut self, name: String) -> Result<DirectoryRow> {

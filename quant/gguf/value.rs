@@ -67,10 +67,8 @@ pub struct Array {
     pub ty: ValueType,
     /// Number of elements.
     pub len: usize,
-    /// The elements in file layout: packed scalars, or length-prefixed strings.
+    /// The elements in file layout: packed scalars, length-prefixed strings, or arrays.
     pub bytes: Bytes,
-    /// Nested arrays (only where `ty` is `Array`).
-    pub nested: Vec<Array>,
 }
 
 /// One metadata value.
@@ -186,6 +184,43 @@ impl Array {
             rest = tail;
             Some(std::str::from_utf8(text).unwrap_or(""))
         })
+    }
+
+    /// The arrays in order; an empty iterator when the elements are not arrays.
+    pub fn arrays(&self) -> impl Iterator<Item = Array> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            if self.ty != ValueType::Array {
+                return None;
+            }
+            let (array, end) = Array::at(&self.bytes, at)?;
+            at = end;
+            Some(array)
+        })
+    }
+
+    /// The array whose type and length stand at `at`, and where it ends.
+    fn at(bytes: &Bytes, at: usize) -> Option<(Array, usize)> {
+        let (ty, rest) = bytes.get(at..)?.split_first_chunk::<4>()?;
+        let ty = *ValueType::ALL.get(u32::from_le_bytes(*ty) as usize)?;
+        let len = u64::from_le_bytes(*rest.first_chunk::<8>()?) as usize;
+        let start = at + 12;
+        let mut end = start;
+        match ty {
+            ValueType::Str => {
+                for _ in 0..len {
+                    let n = u64::from_le_bytes(*bytes.get(end..)?.first_chunk::<8>()?) as usize;
+                    end = end.checked_add(8)?.checked_add(n)?;
+                }
+            }
+            ValueType::Array => {
+                for _ in 0..len {
+                    end = Array::at(bytes, end)?.1;
+                }
+            }
+            _ => end = start.checked_add(len.checked_mul(ty.size())?)?,
+        }
+        (end <= bytes.len()).then(|| (Array { ty, len, bytes: bytes.slice(start..end) }, end))
     }
 
     /// The numbers in order, as f64 (exact for everything but 64-bit integers above 2^53).

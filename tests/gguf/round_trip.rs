@@ -36,7 +36,8 @@ fn values() -> Vec<Value> {
         Array::of::<u32>(&[]).into(),
         Array::of_strings(["", "a", "▁b"]).into(),
         Array::of_strings::<&str>([]).into(),
-        Array::of_arrays(vec![Array::of(&[1u32]), Array::of_strings(["x"]), Array::of_arrays(vec![])]).into(),
+        Array::of_arrays(&[Array::of(&[1u32]), Array::of_strings(["x"]), Array::of_arrays(&[Array::of(&[true])])])
+            .into(),
     ]
 }
 
@@ -79,6 +80,16 @@ fn every_type_comes_back() {
             assert!(t.data.len() == t.ty.bytes_of(t.len()) && t.data.iter().all(|&b| b == i as u8), "{}", t.name);
         }
     }
+}
+
+#[test]
+fn elements_come_back() {
+    let inner = [Array::of(&[1u32, 2]), Array::of_strings(["x", ""]), Array::of_arrays(&[Array::of(&[true])])];
+    let outer = Array::of_arrays(&inner);
+    assert!(outer.arrays().eq(inner.iter().cloned()));
+    assert!(inner[1].strings().eq(["x", ""]) && inner[0].numbers().eq([1.0, 2.0]));
+    assert!(inner[0].strings().next().is_none() && inner[0].arrays().next().is_none());
+    assert!(inner[1].numbers().next().is_none());
 }
 
 #[test]

@@ -1,0 +1,3 @@
+//! Tokenizers against the public implementations, and against bad vocabularies.
+
+mod shared;
