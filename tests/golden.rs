@@ -37,7 +37,7 @@ const CASES: &[Case] = &[
     Case { name: "llama-Q4_K_M", prompt: 4200, tiny: Tiny { mix: Mix::Q4_K_M, n_embd: 256, n_ff: 256, n_ctx: 4352,
         rope_freqs: true, ..TINY } },
     Case { name: "qwen2-F32", prompt: 130, tiny: Tiny { arch: "qwen2", n_embd: 320, head_dim: 80, biases: true, ..TINY } },
-    Case { name: "qwen2-BF16", prompt: 100, tiny: Tiny { arch: "qwen2", mix: Mix::BF16, n_head_kv: 1, head_dim: 128, biases: true,
+    Case { name: "qwen2-BF16", prompt: 100, tiny: Tiny { arch: "qwen2", mix: Mix::BF16, n_embd: 512, n_head_kv: 1, head_dim: 128, biases: true,
         rope_base: 1e6, ..TINY } },
     Case { name: "qwen2-Q8_0", prompt: 100, tiny: Tiny { arch: "qwen2", mix: Mix::Q8_0, n_embd: 288, n_head: 3, n_head_kv: 3,
         head_dim: 96, biases: true, fused_qkv: true, tied: true, ..TINY } },

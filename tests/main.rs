@@ -3,7 +3,7 @@
 mod formats;
 mod gguf;
 mod golden;
-mod tiny;
 mod quantize;
 mod synth;
 mod tidy;
+mod tiny;

@@ -104,6 +104,14 @@ impl Tiny {
             data.push(draw(ty, cols * rows.max(1), spread, &mut Rng::new(name)));
         });
         self.fuse(&mut header, &mut data);
+        if !self.tied {
+            // The embedding, rows moved on by one.
+            let (rows, mut head) = (self.n_vocab, data[0].clone());
+            let row = head.len() / rows;
+            head.rotate_right(row);
+            header.tensor("output.weight", header.tensors[0].ty, &[self.n_embd as u64, rows as u64]);
+            data.push(head);
+        }
         let mut file = Vec::new();
         let mut writer = header.write_to("tiny".as_ref(), &mut file).unwrap();
         data.iter().for_each(|d| writer.write(d).unwrap());
@@ -154,12 +162,14 @@ impl Tiny {
         let unit = |cols: usize, gain: f32| Spread { mean: 0.0, std: gain / (cols as f32).sqrt() };
         let norm = |gain: f32| Spread { mean: gain, std: 0.2 * gain };
         let vector = GgmlType::F32;
-        // Logits spread by about 3. A tied embedding is small in the residual stream, or every token
-        // would predict itself.
-        let embedding = if self.tied { 0.25 } else { 1.0 };
-        let scaled = if gemma || self.tied { self.n_embd } else { 1 };
-        let ty = self.ty(if self.tied { "output" } else { "token_embd" }, 0, self.n_embd);
-        add("token_embd.weight", ty, [self.n_embd, self.n_vocab], unit(scaled, embedding));
+        // As in trained models the best token stands out: here it is the current one (its neighbour, if
+        // untied), by the share `direct` that the embedding keeps in the residual stream. The others'
+        // logits spread by 2.
+        let direct = 4.0 * (self.n_layer as f32 / self.n_embd as f32).sqrt();
+        let embedding = Spread { mean: 0.0, std: if gemma { direct / (self.n_embd as f32).sqrt() } else { direct } };
+        let last_gain = 2.0 / (embedding.std * (self.n_embd as f32).sqrt());
+        let head = self.ty("output", 0, self.n_embd);
+        add("token_embd.weight", head, [self.n_embd, self.n_vocab], embedding);
         if self.rope_freqs {
             add("rope_freqs.weight", vector, [self.head_dim / 2, 0], Spread { mean: 4.0, std: 1.0 });
         }
@@ -172,7 +182,7 @@ impl Tiny {
                 ("attn_output", q, self.n_embd, 1.0),
                 ("ffn_gate", self.n_embd, self.n_ff, 1.0),
                 ("ffn_up", self.n_embd, self.n_ff, 1.0),
-                ("ffn_down", self.n_ff, self.n_embd, 1.5),
+                ("ffn_down", self.n_ff, self.n_embd, 1.0),
             ];
             for (part, cols, rows, gain) in matrices {
                 add(&name(&format!("{part}.weight")), self.ty(part, il, cols), [cols, rows], unit(cols, gain));
@@ -189,19 +199,11 @@ impl Tiny {
                 add(&name("attn_k_norm.weight"), vector, [self.head_dim, 0], norm(1.2));
             }
             if gemma {
-                add(&name("post_attention_norm.weight"), vector, [self.n_embd, 0], norm(1.0));
-                add(&name("post_ffw_norm.weight"), vector, [self.n_embd, 0], norm(1.0));
+                add(&name("post_attention_norm.weight"), vector, [self.n_embd, 0], norm(0.5));
+                add(&name("post_ffw_norm.weight"), vector, [self.n_embd, 0], norm(0.5));
             }
         }
-        add("output_norm.weight", vector, [self.n_embd, 0], norm(if self.tied { 3.0 / embedding } else { 1.0 }));
-        if !self.tied {
-            add(
-                "output.weight",
-                self.ty("output", 0, self.n_embd),
-                [self.n_embd, self.n_vocab],
-                unit(self.n_embd, 3.0),
-            );
-        }
+        add("output_norm.weight", vector, [self.n_embd, 0], norm(last_gain));
     }
 
     /// The format of a matrix; parts that are fused share one.
