@@ -17,14 +17,19 @@ impl Bytes {
     /// Maps a file read-only. Pages come in as they are touched.
     pub fn map(path: &Path) -> Result<Self> {
         let io = |e: std::io::Error| Error::new(path, "file", "a readable file", e.to_string());
-        let file = File::open(path).map_err(io)?;
-        let meta = file.metadata().map_err(io)?;
+        let refuse = |found: &str| Err(Error::new(path, "file", "a GGUF file", found));
+        // Asked before opening: opening a pipe would wait for its writer.
+        let meta = std::fs::metadata(path).map_err(io)?;
         if meta.is_dir() {
-            return Err(Error::new(path, "file", "a GGUF file", "a directory"));
+            return refuse("a directory");
+        }
+        if !meta.is_file() {
+            return refuse("a pipe or device");
         }
         if meta.len() == 0 {
-            return Err(Error::new(path, "file", "a GGUF file", "an empty file"));
+            return refuse("an empty file");
         }
+        let file = File::open(path).map_err(io)?;
         // SAFETY: the map is read-only and private to this process. Another process that truncates
         // the file while we run can raise SIGBUS; that is documented in the README, and is the price
         // of not copying gigabytes.

@@ -1,14 +1,22 @@
 //! The command line: which job is asked for, and how it ends.
 
 mod args;
+mod chat;
 mod completions;
 mod devices;
 mod exit;
 mod flags;
 mod help;
 mod info;
+mod input;
+mod interrupt;
 mod jobs;
 mod normalise;
+mod open;
+mod reply;
+mod run;
+mod terminal;
+mod tokenize;
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
@@ -58,8 +66,7 @@ fn dispatch(words: &[OsString]) -> Result<(), Exit> {
     for note in normal.notes.iter().filter(|_| args.output.verbosity >= 2) {
         eprintln!("note: {note}");
     }
-    let _ = args;
-    Err(Exit::new(Code::Usage, "no model"))
+    run::run(&args)
 }
 
 /// Text for stdout; a reader that goes away is no failure.

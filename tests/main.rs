@@ -1,9 +1,13 @@
 //! The one integration binary.
 
+mod cpu;
 mod formats;
 mod gguf;
 mod golden;
 mod quantize;
+mod sampler;
+mod stop;
 mod synth;
+mod template;
 mod tidy;
 mod tiny;

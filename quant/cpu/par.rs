@@ -40,3 +40,28 @@ pub fn for_chunks(n: usize, chunk: usize, f: impl Fn(Range<usize>) + Sync) {
     }
     (0..n.div_ceil(chunk)).into_par_iter().for_each(|i| f(i * chunk..((i + 1) * chunk).min(n)));
 }
+
+/// A pointer that parallel chunks share to write at disjoint places.
+pub(super) struct Shared<T>(*mut T);
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Shared<T> {}
+// SAFETY: a pointer is only dereferenced in unsafe code, which promises that the places are disjoint.
+unsafe impl<T: Send> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// Wraps the pointer.
+    pub(super) fn new(p: *mut T) -> Self {
+        Self(p)
+    }
+    /// The pointer.
+    pub(super) fn get(self) -> *mut T {
+        self.0
+    }
+}

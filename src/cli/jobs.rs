@@ -4,13 +4,15 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::{completions, devices, exit::Exit, info, print};
+use super::{completions, devices, exit::Exit, info, print, tokenize};
 
 /// A job by its name.
 #[derive(Debug, Subcommand)]
 pub enum Job {
     /// What is in a file: metadata, tensor types by bytes, memory need per context size
     Info(info::Info),
+    /// Text to tokens
+    Tokenize(tokenize::Tokenize),
     /// The devices that can compute
     Devices,
     /// Shell completions
@@ -44,6 +46,7 @@ impl Job {
     pub fn run(self) -> Result<(), Exit> {
         match self {
             Job::Info(job) => job.run(),
+            Job::Tokenize(job) => job.run(),
             Job::Devices => print(&devices::listing()),
             Job::Completions { shell } => print(&completions::script(shell)),
         }

@@ -71,7 +71,7 @@ impl Generator {
             Fill::Normal { mean, std } => (*mean, *std),
         };
         if self.pooled && entry.shape.len() > 1 {
-            return self.from_pool(entry, std, write);
+            return self.pooled_tensor(entry, std, write);
         }
         while left > 0 {
             let n = left.min(UNIT * CHUNK);
@@ -83,7 +83,7 @@ impl Generator {
     }
 
     /// A tensor of units drawn from a pool at random, by 16 bits of the stream each.
-    fn from_pool(&mut self, entry: &Entry, std: f32, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    fn pooled_tensor(&mut self, entry: &Entry, std: f32, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let unit = entry.ty.bytes_of(UNIT);
         let pool = self.pools.entry((entry.ty, std.to_bits())).or_insert_with(|| {
             let mut stream = Stream::new(self.seed, entry.ty.name());
