@@ -165,7 +165,7 @@ impl Tiny {
         // As in trained models the best token stands out: here it is the current one (its neighbour, if
         // untied), by the share `direct` that the embedding keeps in the residual stream. The others'
         // logits spread by 2.
-        let direct = 4.0 * (self.n_layer as f32 / self.n_embd as f32).sqrt();
+        let direct = 5.0 * (self.n_layer as f32 / self.n_embd as f32).sqrt();
         let embedding = Spread { mean: 0.0, std: if gemma { direct / (self.n_embd as f32).sqrt() } else { direct } };
         let last_gain = 2.0 / (embedding.std * (self.n_embd as f32).sqrt());
         let head = self.ty("output", 0, self.n_embd);
