@@ -7,7 +7,8 @@ use qrun::tokenizer::{Encode, Tokenizer};
 use qrun_quant::Gguf;
 
 fn main() {
-    let text = std::env::args().skip(1).find(|a| !a.starts_with("--")).map(|file| std::fs::read_to_string(file).unwrap());
+    let text =
+        std::env::args().skip(1).find(|a| !a.starts_with("--")).map(|file| std::fs::read_to_string(file).unwrap());
     let text = text.unwrap_or_else(|| generated(3_000_000));
     let shared = std::env::var_os("QRUN_SHARED").map_or("../shared".into(), PathBuf::from);
     let runs: Vec<(&str, String)> = vec![
@@ -52,7 +53,10 @@ fn generated(bytes: usize) -> String {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below
     };
-    let syllables = ["the", "in", "er", "a", "to", "re", "con", "ti", "on", "ly", "s", "ing", "be", "ma", "ne", "ou", "é", "д", "стро"];
+    let syllables = [
+        "the", "in", "er", "a", "to", "re", "con", "ti", "on", "ly", "s", "ing", "be", "ma", "ne", "ou", "é", "д",
+        "стро",
+    ];
     let mut word = || (0..1 + random(4)).map(|_| syllables[random(syllables.len())]).collect::<String>();
     let words: Vec<String> = (0..30_000).map(|_| word()).collect();
     let mut text = String::with_capacity(bytes + 100);
