@@ -2,6 +2,8 @@
 
 mod expected;
 mod hostile;
+#[cfg(feature = "hf-tokenizer")]
+mod json;
 mod long;
 mod oracle;
 mod shared;

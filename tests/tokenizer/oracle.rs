@@ -52,7 +52,7 @@ const PIECES: [&str; 40] = [
     "\u{a0}",
 ];
 
-fn texts(n: usize) -> impl Iterator<Item = String> {
+pub fn texts(n: usize) -> impl Iterator<Item = String> {
     let mut random = super::generator(7);
     (0..n).map(move |i| match i % 4 {
         // One to three letters only: many pairs of one rank.
@@ -66,14 +66,14 @@ fn texts(n: usize) -> impl Iterator<Item = String> {
     })
 }
 
-struct Oracle {
-    model: BPE,
-    split: Split,
-    bytes: ByteLevel,
+pub struct Oracle {
+    pub model: BPE,
+    pub split: Split,
+    pub bytes: ByteLevel,
 }
 
 impl Oracle {
-    fn new(g: &Gguf) -> Self {
+    pub fn new(g: &Gguf) -> Self {
         let strings = |key: &str| g.array(&format!("tokenizer.ggml.{key}")).unwrap().unwrap().strings();
         let vocab: Vocab = strings("tokens").enumerate().map(|(i, t)| (t.to_owned(), i as u32)).collect();
         let merge = |m: &str| m.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
