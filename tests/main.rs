@@ -1,6 +1,7 @@
 //! The one integration binary.
 
 mod cpu;
+mod decoder;
 mod formats;
 mod gguf;
 mod golden;
