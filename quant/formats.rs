@@ -3,6 +3,7 @@
 //! To add a format: write `formats/x.rs` (block struct with its layout in prose, dequantize, quantize) and add its row here.
 
 pub(crate) mod block;
+mod convert;
 mod fit;
 mod fit_k;
 pub(crate) mod iq4_nl;
@@ -19,6 +20,8 @@ pub(crate) mod q5_k;
 pub(crate) mod q6_k;
 pub(crate) mod q8_0;
 pub(crate) mod scalar;
+
+pub use convert::convert;
 
 /// GGUF tensor types that qrun knows, with their numbers in the file.
 #[allow(non_camel_case_types, missing_docs)]

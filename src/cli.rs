@@ -13,8 +13,11 @@ mod interrupt;
 mod jobs;
 mod normalise;
 mod open;
+mod progress;
+mod quantize;
 mod reply;
 mod run;
+mod synth;
 mod terminal;
 mod tokenize;
 
@@ -26,6 +29,7 @@ use self::{
     args::Args,
     exit::{Code, Exit},
     jobs::Job,
+    terminal::Terminal,
 };
 
 /// Runs the program with its whole command line; returns its exit code.
@@ -63,10 +67,10 @@ fn dispatch(words: &[OsString]) -> Result<(), Exit> {
         return print(&shown);
     }
     let args = Args::new(&matches)?;
-    for note in normal.notes.iter().filter(|_| args.output.verbosity >= 2) {
-        eprintln!("note: {note}");
-    }
-    run::run(&args)
+    let terminal = Terminal::new(&args.output);
+    normal.notes.iter().for_each(|note| terminal.note(note));
+    normal.details.iter().for_each(|detail| terminal.detail(detail));
+    run::run(&args, terminal)
 }
 
 /// Text for stdout; a reader that goes away is no failure.

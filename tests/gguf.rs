@@ -1,5 +1,6 @@
 //! GGUF in and out: what the writer puts down the reader gives back, and hostile files are refused.
 
+mod fixtures;
 mod hostile;
 mod mutants;
 mod round_trip;

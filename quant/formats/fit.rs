@@ -11,7 +11,7 @@
 use super::scalar::Half;
 
 /// Sums run in this many interleaved parts, so that they become vector code.
-const LANES: usize = 8;
+pub(crate) const LANES: usize = 8;
 
 /// Rounds of "integers for the line, line for the integers" after the search, at most.
 const SETTLE: usize = 4;

@@ -1,12 +1,16 @@
 //! Scale searches of the K-quants: 256 weights whose sub-blocks have small integer scales of their own.
 //!
-//! First every sub-block finds its best real scale; then the block's scale is chosen and the
-//! sub-blocks' become integers; then both settle: integers for the scales, scales for the integers.
+//! First every sub-block finds its best real scale (`fit`). Then the block's scale is chosen and those
+//! of the sub-blocks become integers; then both settle: integers for the scales, scales for the
+//! integers. Eight sub-blocks settle at once, one per vector lane: weights are transposed for it.
 
 use super::{
-    fit::{self, Sums, half, inverse, round, round_to_byte},
+    fit::{self, LANES, half, inverse, round, round_to_byte},
     scalar::Half,
 };
+
+/// One number per sub-block.
+type Lanes = [f32; LANES];
 
 /// Where the largest scale of a sub-block starts; the best of the outcomes is taken.
 const STARTS: [f32; 3] = [63.0, 61.5, 59.0];
@@ -14,6 +18,54 @@ const STARTS: [f32; 3] = [63.0, 61.5, 59.0];
 const ROUNDS: usize = 3;
 /// Largest 6-bit scale or minimum.
 const TOP_SCALE: f32 = 63.0;
+
+/// Eight sub-blocks of `N` weights side by side: `x[weight][sub-block]`.
+struct Columns<const N: usize>([Lanes; N]);
+
+/// Sums over each column of weights `x` and their integers `q`.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    q: Lanes,
+    qq: Lanes,
+    qx: Lanes,
+    /// Σ(x − a·q + b)²
+    error: Lanes,
+}
+
+impl<const N: usize> Columns<N> {
+    #[inline(always)]
+    fn new(parts: &[[f32; N]]) -> Self {
+        Self(std::array::from_fn(|i| std::array::from_fn(|j| parts[j][i])))
+    }
+
+    /// Rounds all weights to `x ≈ a·q − b` and sums up.
+    #[inline(always)]
+    fn sums(&self, a: &Lanes, b: &Lanes, (low, high): (f32, f32)) -> Sums {
+        let (mut s, inverse) = (Sums::default(), a.map(inverse));
+        for x in &self.0 {
+            for j in 0..LANES {
+                let q = round((x[j] + b[j]) * inverse[j], low, high);
+                let r = x[j] + b[j] - a[j] * q;
+                s.q[j] += q;
+                s.qq[j] += q * q;
+                s.qx[j] += q * x[j];
+                s.error[j] += r * r;
+            }
+        }
+        s
+    }
+
+    #[inline(always)]
+    fn total(&self) -> Lanes {
+        let mut sum = [0.0; LANES];
+        for x in &self.0 {
+            for j in 0..LANES {
+                sum[j] += x[j];
+            }
+        }
+        sum
+    }
+}
 
 /// A block of 8 sub-blocks `d·scale·q − dmin·min` (Q4_K, Q5_K).
 #[derive(Clone, Copy)]
@@ -26,131 +78,92 @@ pub(crate) struct Affine {
     pub(crate) q: [[u8; 32]; 8],
 }
 
-/// Integer scale and minimum of one sub-block, as floats.
-#[derive(Clone, Copy, Default)]
-struct Pair {
-    scale: f32,
-    min: f32,
-}
-
-/// The weights of a sub-block with their sum.
-struct Part<'a> {
-    x: &'a [f32; 32],
-    sum: f32,
-}
-
-impl Part<'_> {
-    /// Sums of the integers for `x ≈ a·q − b`.
-    #[inline(always)]
-    fn sums(&self, a: f32, b: f32, top: f32) -> Sums {
-        let inverse = inverse(a);
-        Sums::of(self.x, |x| round((x + b) * inverse, 0.0, top))
-    }
-
-    /// The integer pair near the best real one with the least error for these integers.
-    #[inline(always)]
-    fn nearest(&self, s: &Sums, d: f32, dmin: f32) -> Pair {
-        let (n, det) = (32.0, 32.0 * s.qq - s.q * s.q);
-        let mut a = (n * s.qx - s.q * self.sum) * inverse(det.max(0.0));
-        if a * s.q <= self.sum {
-            // The free line would need a negative minimum (or all integers are the same).
-            a = s.qx * inverse(s.qq);
-        }
-        let middle = round(a * inverse(d), 0.0, TOP_SCALE);
-        let (mut least, mut best) = (f32::INFINITY, Pair::default());
-        for scale in [middle, (middle - 1.0).max(0.0), (middle + 1.0).min(TOP_SCALE)] {
-            let a = d * scale;
-            let min = round((a * s.q - self.sum) / n * inverse(dmin), 0.0, TOP_SCALE);
-            let b = dmin * min;
-            // Σ(x − a·q + b)² without its constant Σx².
-            let error = a * a * s.qq - 2.0 * a * (s.qx + b * s.q) + b * (2.0 * self.sum + n * b);
-            if error < least {
-                (least, best) = (error, Pair { scale, min });
-            }
-        }
-        best
-    }
+/// Scales of a block, the integers as floats, with the error they lead to.
+#[derive(Clone, Copy)]
+struct Choice {
+    error: f32,
+    d: Half,
+    dmin: Half,
+    scales: Lanes,
+    mins: Lanes,
 }
 
 /// The block closest to `x` that the search finds; `top` is 15 or 31.
 #[inline(always)]
 pub(crate) fn affine(x: &[f32; 256], top: f32) -> Affine {
     let x = fit::tame(x, 65504.0 * TOP_SCALE * top);
-    let part = |j: usize| {
-        let x = &x.as_chunks::<32>().0[j];
-        Part { x, sum: Sums::of(x, |_| 1.0).qx }
-    };
-    let parts: [Part; 8] = std::array::from_fn(part);
-    let lines = parts.each_ref().map(|p| fit::affine(p.x, top, 0.0));
-    let mut sums: [Sums; 8] = std::array::from_fn(|j| parts[j].sums(lines[j].a, -lines[j].b, top));
-    let sums: [Sums; 8] = std::array::from_fn(|j| parts[j].sums(lines[j].a, -lines[j].b, top));
-    let largest = lines.iter().fold((0f32, 0f32), |m, l| (m.0.max(l.a), m.1.max(-l.b)));
+    let (parts, _) = x.as_chunks::<32>();
+    let (columns, top) = (Columns::new(parts), (0.0, top));
+    let total = columns.total();
+    let (mut a, mut b) = ([0.0; LANES], [0.0; LANES]);
+    for j in 0..LANES {
+        let line = fit::affine(&parts[j], top.1, 0.0);
+        (a[j], b[j]) = (line.a, -line.b);
+    }
+    let largest = |v: &Lanes| v.iter().fold(0f32, |m, v| if *v > m { *v } else { m });
+    let (sums, largest) = (columns.sums(&a, &b, top), (largest(&a), largest(&b)));
     let mut best =
-        Choice { error: f32::INFINITY, d: Half::default(), dmin: Half::default(), pairs: Default::default() };
+        Choice { error: f32::INFINITY, d: Half::default(), dmin: Half::default(), scales: [0.0; 8], mins: [0.0; 8] };
     for start in STARTS {
         let mut sums = sums;
         let (mut d, mut dmin) = (largest.0 / start, largest.1 / start);
         for _ in 0..ROUNDS {
-            let choice = settle(&parts, &mut sums, (d, dmin), top);
-            (d, dmin) = refit(&parts, &choice.pairs, &sums, (d, dmin));
-            if choice.error < best.error {
-                best = choice;
+            let stored = (nonzero(d), nonzero(dmin));
+            (d, dmin) = (stored.0.to_f32(), stored.1.to_f32());
+            let (scales, mins) = nearest(&sums, &total, d, dmin);
+            sums = columns.sums(&scales.map(|s| d * s), &mins.map(|m| dmin * m), top);
+            let error = sums.error.iter().sum();
+            if error < best.error {
+                best = Choice { error, d: stored.0, dmin: stored.1, scales, mins };
             }
+            (d, dmin) = refit(&sums, &total, (&scales, &mins), (d, dmin));
         }
     }
-    let Choice { d, dmin, pairs, .. } = best;
-    let (scales, mins) = (pairs.map(|p| p.scale as u8), pairs.map(|p| p.min as u8));
-    let mut block = Affine { d, dmin, scales, mins, q: [[0; 32]; 8] };
+    let Choice { d, dmin, scales, mins, .. } = best;
+    let mut q = [[0; 32]; 8];
     for j in 0..8 {
-        let (inverse, b) = (inverse(d.to_f32() * pairs[j].scale), dmin.to_f32() * pairs[j].min);
-        block.q[j] = parts[j].x.map(|x| round_to_byte((x + b) * inverse, 0.0, top));
+        let (inverse, b) = (inverse(d.to_f32() * scales[j]), dmin.to_f32() * mins[j]);
+        q[j] = parts[j].map(|x| round_to_byte((x + b) * inverse, 0.0, top.1));
     }
-    block
+    Affine { d, dmin, scales: scales.map(|s| s as u8), mins: mins.map(|m| m as u8), q }
 }
 
-/// Scales of a block with the error they lead to.
-#[derive(Clone, Copy)]
-struct Choice {
-    error: f32,
-    d: Half,
-    dmin: Half,
-    pairs: [Pair; 8],
-}
-
-/// The sub-blocks' integer scales for the block's, and the sums of the integers that follow.
+/// For each sub-block the integer scale and minimum with the least error, for integers as summed up.
 #[inline(always)]
-fn settle(parts: &[Part; 8], sums: &mut [Sums; 8], (d, dmin): (f32, f32), top: f32) -> Choice {
-    let (stored_d, stored_dmin) = (nonzero(d), nonzero(dmin));
-    let (d, dmin) = (stored_d.to_f32(), stored_dmin.to_f32());
-    let mut error = 0.0;
-    let pairs = std::array::from_fn(|j| {
-        let pair = parts[j].nearest(&sums[j], d, dmin);
-        let (a, b) = (d * pair.scale, dmin * pair.min);
-        let inverse = inverse(a);
-        error += fit::error(parts[j].x, |x| a * round((x + b) * inverse, 0.0, top) - b);
-        sums[j] = parts[j].sums(a, b, top);
-        pair
-    });
-    Choice { error, d: stored_d, dmin: stored_dmin, pairs }
-}
-
-/// The nearest f16, except that only 0 becomes 0: integer scales make up for a scale that is too large.
-#[inline(always)]
-fn nonzero(d: f32) -> Half {
-    const SMALLEST: f32 = 1.0 / (1u32 << 24) as f32;
-    half(if d.abs() < SMALLEST && d != 0.0 { SMALLEST.copysign(d) } else { d })
+fn nearest(s: &Sums, total: &Lanes, d: f32, dmin: f32) -> (Lanes, Lanes) {
+    let (n, to_scale, to_min) = (32.0, inverse(d), inverse(dmin));
+    let (mut scales, mut mins, mut least) = ([0.0; LANES], [0.0; LANES], [f32::INFINITY; LANES]);
+    for step in [0.0, -1.0, 1.0] {
+        for j in 0..LANES {
+            let det = n * s.qq[j] - s.q[j] * s.q[j];
+            let free = if det > 0.0 { (n * s.qx[j] - s.q[j] * total[j]) / det } else { 0.0 };
+            // Otherwise the free line needs a negative minimum, or all integers are the same.
+            let a = if free * s.q[j] > total[j] { free } else { s.qx[j] * inverse(s.qq[j]) };
+            let scale = round(round(a * to_scale, 0.0, TOP_SCALE) + step, 0.0, TOP_SCALE);
+            let a = d * scale;
+            let min = round((a * s.q[j] - total[j]) * (1.0 / n) * to_min, 0.0, TOP_SCALE);
+            let b = dmin * min;
+            // Σ(x − a·q + b)² without its constant Σx².
+            let error = a * a * s.qq[j] - 2.0 * a * (s.qx[j] + b * s.q[j]) + b * (2.0 * total[j] + n * b);
+            let better = error < least[j];
+            scales[j] = if better { scale } else { scales[j] };
+            mins[j] = if better { min } else { mins[j] };
+            least[j] = if better { error } else { least[j] };
+        }
+    }
+    (scales, mins)
 }
 
 /// Least squares for `(d, dmin)` with all integers given; what is not determined stays as it is.
 #[inline(always)]
-fn refit(parts: &[Part; 8], pairs: &[Pair; 8], sums: &[Sums; 8], old: (f32, f32)) -> (f32, f32) {
+fn refit(s: &Sums, total: &Lanes, (scales, mins): (&Lanes, &Lanes), old: (f32, f32)) -> (f32, f32) {
     let (mut dd, mut dm, mut mm, mut dx, mut mx) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    for ((part, p), s) in parts.iter().zip(pairs).zip(sums) {
-        dd += p.scale * p.scale * s.qq;
-        dm += p.scale * p.min * s.q;
-        mm += p.min * p.min * 32.0;
-        dx += p.scale * s.qx;
-        mx += p.min * part.sum;
+    for j in 0..LANES {
+        dd += scales[j] * scales[j] * s.qq[j];
+        dm += scales[j] * mins[j] * s.q[j];
+        mm += mins[j] * mins[j] * 32.0;
+        dx += scales[j] * s.qx[j];
+        mx += mins[j] * total[j];
     }
     // Minimize Σ(x − d·scale·q + dmin·min)².
     let det = dd * mm - dm * dm;
@@ -167,6 +180,13 @@ fn refit(parts: &[Part; 8], pairs: &[Pair; 8], sums: &[Sums; 8], old: (f32, f32)
     old
 }
 
+/// The nearest f16, except that only 0 becomes 0: integer scales make up for a scale that is too large.
+#[inline(always)]
+fn nonzero(d: f32) -> Half {
+    const SMALLEST: f32 = 1.0 / (1u32 << 24) as f32;
+    half(if d.abs() < SMALLEST && d != 0.0 { SMALLEST.copysign(d) } else { d })
+}
+
 /// A block of 16 sub-blocks `d·scale·q`, q in −32..32 (Q6_K).
 pub(crate) struct Symmetric {
     pub(crate) d: Half,
@@ -180,28 +200,28 @@ pub(crate) struct Symmetric {
 pub(crate) fn symmetric(x: &[f32; 256]) -> Symmetric {
     let x = fit::tame(x, 65504.0 * 128.0 * 32.0);
     let (parts, _) = x.as_chunks::<16>();
-    let rounded = |a: f32| {
-        let inverse = inverse(a);
-        move |x: f32| round(x * inverse, -32.0, 31.0)
-    };
-    let wanted: [f32; 16] = std::array::from_fn(|j| fit::symmetric(&parts[j], 32.0));
-    let largest = wanted.iter().fold(0f32, |m, a| if a.abs() > m.abs() { *a } else { m });
-    let (mut least, mut best) = (f32::INFINITY, (Half::default(), [0f32; 16]));
+    let columns = [Columns::new(&parts[..8]), Columns::new(&parts[8..])];
+    let mut wanted = [[0.0; LANES]; 2];
+    for j in 0..16 {
+        wanted[j / 8][j % 8] = fit::symmetric(&parts[j], 32.0);
+    }
+    let largest = wanted.as_flattened().iter().fold(0f32, |m, a| if a.abs() > m.abs() { *a } else { m });
+    let (mut least, mut best) = (f32::INFINITY, (Half::default(), wanted));
     for start in [-128.0, 127.0, -125.0] {
         let (mut wanted, mut d) = (wanted, largest / start);
         for _ in 0..ROUNDS {
             let stored = nonzero(d);
             d = stored.to_f32();
-            let scales = wanted.map(|a| round(a * inverse(d), -128.0, 127.0));
+            let scales = wanted.map(|half| half.map(|a| round(a * inverse(d), -128.0, 127.0)));
             let (mut error, mut qq, mut qx) = (0.0, 0.0, 0.0);
-            for j in 0..16 {
-                let a = d * scales[j];
-                let q = rounded(a);
-                error += fit::error(&parts[j], |x| a * q(x));
-                let s = Sums::of(&parts[j], q);
-                wanted[j] = s.qx * inverse(s.qq);
-                qq += scales[j] * scales[j] * s.qq;
-                qx += scales[j] * s.qx;
+            for h in 0..2 {
+                let s = columns[h].sums(&scales[h].map(|s| d * s), &[0.0; LANES], (-32.0, 31.0));
+                error += s.error.iter().sum::<f32>();
+                for j in 0..LANES {
+                    wanted[h][j] = s.qx[j] * inverse(s.qq[j]);
+                    qq += scales[h][j] * scales[h][j] * s.qq[j];
+                    qx += scales[h][j] * s.qx[j];
+                }
             }
             if error < least {
                 (least, best) = (error, (stored, scales));
@@ -210,12 +230,14 @@ pub(crate) fn symmetric(x: &[f32; 256]) -> Symmetric {
         }
     }
     let (d, scales) = best;
-    let mut q = [0; 256];
+    let (mut q, mut bytes) = ([0; 256], [0; 16]);
     for j in 0..16 {
-        let inverse = inverse(d.to_f32() * scales[j]);
+        let scale = scales[j / 8][j % 8];
+        let inverse = inverse(d.to_f32() * scale);
+        bytes[j] = scale as i8;
         for (q, x) in q[16 * j..].iter_mut().zip(&parts[j]) {
             *q = round_to_byte(x * inverse + 32.0, 0.0, 63.0);
         }
     }
-    Symmetric { d, scales: scales.map(|s| s as i8), q }
+    Symmetric { d, scales: bytes, q }
 }

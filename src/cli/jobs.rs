@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::{completions, devices, exit::Exit, info, print, tokenize};
+use super::{completions, devices, exit::Exit, info, print, quantize, synth, tokenize};
 
 /// A job by its name.
 #[derive(Debug, Subcommand)]
@@ -13,6 +13,10 @@ pub enum Job {
     Info(info::Info),
     /// Text to tokens
     Tokenize(tokenize::Tokenize),
+    /// A model file into a smaller one
+    Quantize(quantize::Quantize),
+    /// A model of random weights, to measure and to test with
+    Synth(synth::Synth),
     /// The devices that can compute
     Devices,
     /// Shell completions
@@ -47,6 +51,8 @@ impl Job {
         match self {
             Job::Info(job) => job.run(),
             Job::Tokenize(job) => job.run(),
+            Job::Quantize(job) => job.run(),
+            Job::Synth(job) => job.run(),
             Job::Devices => print(&devices::listing()),
             Job::Completions { shell } => print(&completions::script(shell)),
         }

@@ -6,7 +6,10 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use qrun::session::{Event, Finish, Reply, Request, Session};
+use qrun::{
+    sampler::SamplerParams,
+    session::{Event, Finish, Reply, Request, Session},
+};
 use serde_json::{Value, json};
 
 use super::{exit::Exit, interrupt::Busy, terminal::Terminal};
@@ -74,7 +77,7 @@ impl Shown {
             "seed": session.params().seed,
             "n_ctx": session.n_ctx(),
             "tokens_prompt": request.prompt.len(),
-            "sampling": session.params(),
+            "sampling": exact(session.params()),
             "bytes": { "weights": plan.bytes.weights, "kv": plan.bytes.kv, "activations": plan.bytes.activations },
             "load_ms": self.load_ms,
         })
@@ -108,6 +111,11 @@ impl Shown {
         let tokens = reply.tokens.len();
         self.terminal.detail(&format!("{tokens} tokens, ended by: {}", reply.finish.name()));
     }
+}
+
+/// As JSON with the digits of an f32 (0.95, not 0.949999988079071).
+fn exact(params: &SamplerParams) -> Value {
+    serde_json::to_string(params).and_then(|text| serde_json::from_str(&text)).unwrap_or_default()
 }
 
 /// Where text and events go. After a failure nothing more is written.

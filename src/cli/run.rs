@@ -29,8 +29,8 @@ enum Mode {
     Raw,
 }
 
-pub fn run(args: &Args) -> Result<(), Exit> {
-    let terminal = Terminal::new(&args.output);
+/// Answers, once or turn after turn.
+pub fn run(args: &Args, terminal: Terminal) -> Result<(), Exit> {
     interrupt::watch()?;
     let at_terminal = terminal.stdin && terminal.stdout && !args.output.json;
     let chatting = !args.chat.single_turn && args.chat.conversation.unwrap_or(at_terminal);
@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> Result<(), Exit> {
     let request = Request {
         prompt: Vec::new(),
         limit: usize::try_from(args.sampling.n_predict).ok(),
-        stops: args.sampling.stops.clone(),
+        stops: args.sampling.stops.iter().map(|s| args.input.unescaped(s)).collect(),
         special: args.output.special,
     };
     match mode(args, &session, chatting, &terminal)? {

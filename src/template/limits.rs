@@ -124,6 +124,10 @@ impl Fence {
 
     #[cold]
     fn check(&self, state: &AtomicU8, bytes: isize) {
+        // A panic is on its way out, and its message is written under the lock of stderr: not to be parked with.
+        if thread::panicking() {
+            return;
+        }
         let here = ptr::from_ref(&bytes).addr();
         self.left.set(self.left.get().saturating_sub(bytes));
         let verdict = if self.left.get() < 0 {
