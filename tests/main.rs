@@ -2,6 +2,7 @@
 
 mod cli;
 mod cpu;
+mod decoder;
 mod formats;
 mod gguf;
 mod golden;
