@@ -19,16 +19,13 @@ fn make(shape: &Shape, file_type: FileType) -> Gguf {
     Gguf::from_bytes(shape.name, Bytes::new(bytes)).unwrap()
 }
 
-/// The file types whose formats qrun can write.
-fn writable(shape: &Shape) -> impl Iterator<Item = FileType> {
-    let can = |t| shape.header(t).unwrap().tensors.iter().all(|t| t.ty.format().quantize.is_some());
-    FileType::all().filter(move |&t| can(t))
-}
+/// One file type of each kind: plain, one format, two mixtures.
+const TYPES: [FileType; 4] = [FileType::BF16, FileType::Q8_0, FileType::Q4_K_M, FileType::Q5_K_M];
 
 #[test]
 fn tiny_models_load_in_every_type_and_weigh_little() {
     for shape in tiny() {
-        for file_type in writable(shape) {
+        for file_type in TYPES {
             let gguf = make(shape, file_type);
             let model = Model::load(&gguf).unwrap_or_else(|e| panic!("{} {file_type}: {e}", shape.name));
             assert_eq!(model.config.n_vocab, shape.vocab.size);
@@ -208,7 +205,7 @@ fn awkward_shapes_are_made_and_load() {
             tied: false,
             ..base
         };
-        for file_type in writable(&shape) {
+        for file_type in [FileType::F32, FileType::Q4_K_M] {
             let gguf = make(&shape, file_type);
             let model = Model::load(&gguf).unwrap_or_else(|e| panic!("{heads} {kv} {head_dim} {file_type}: {e}"));
             assert_eq!(model.config.head_dim, head_dim);
