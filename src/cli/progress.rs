@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use super::terminal::say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar that counts bytes; invisible where nobody watches.
@@ -17,5 +18,5 @@ pub fn bytes(what: &'static str) -> ProgressBar {
 
 /// The last line of a job.
 pub fn done(text: &str) {
-    eprintln!("{text}");
+    say(text);
 }

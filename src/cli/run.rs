@@ -1,7 +1,5 @@
 //! `qrun MODEL [flags]`: a chat where someone sits at a terminal, else one turn.
 
-use std::io::{self, Write};
-
 use qrun::{
     session::{Finish, Request, Session},
     template::{Message, Render},
@@ -15,7 +13,7 @@ use super::{
     input::{Pipe, Prompt},
     interrupt, open,
     reply::Shown,
-    terminal::Terminal,
+    terminal::{Terminal, put, say},
 };
 
 /// How the model is spoken to.
@@ -123,8 +121,7 @@ fn one_turn(args: &Args, session: &mut Session, shown: Shown, request: Request, 
     if args.output.verbose_prompt {
         verbose_prompt(session, text, &request.prompt);
     } else if args.output.display_prompt {
-        eprint!("{text}");
-        io::stderr().flush()?;
+        put(text);
     }
     match shown.answer(session, &request)?.finish {
         Finish::Interrupted => Err(Exit::quiet(Code::Interrupted)),
@@ -134,12 +131,12 @@ fn one_turn(args: &Args, session: &mut Session, shown: Shown, request: Request, 
 
 /// The prompt as the model gets it: the text, and each token on a line of its own.
 pub fn verbose_prompt(session: &Session, text: &str, tokens: &[u32]) {
-    eprintln!("prompt: {text:?}");
-    eprintln!("number of tokens in prompt = {}", tokens.len());
+    say(&format!("prompt: {text:?}"));
+    say(&format!("number of tokens in prompt = {}", tokens.len()));
     let tokenizer = session.engine().tokenizer();
     for &id in tokens {
         let piece = tokenizer.piece(id);
         let written = if piece.is_empty() { tokenizer.text(id).into() } else { String::from_utf8_lossy(&piece) };
-        eprintln!("{id:6} -> {written:?}");
+        say(&format!("{id:6} -> {written:?}"));
     }
 }
