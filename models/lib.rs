@@ -1,3 +1,43 @@
-//! Transformers as data.
+//! Transformers as data: an architecture is one const, and there is one forward pass.
 //!
-//! What this crate deliberately does not know: text, sampling policy, terminals.
+//! What this crate deliberately does not know: text, sampling policy, terminals. Tokens are numbers
+//! here, and logits are what comes out.
+
+pub mod arch;
+pub mod config;
+pub mod cpu;
+pub mod forward;
+pub mod kv;
+pub mod memory;
+pub mod spec;
+pub mod weights;
+
+use std::sync::Arc;
+
+use qrun_quant::{Gguf, Result};
+
+pub use config::{Config, LayerPlan};
+pub use cpu::CpuDecoder;
+pub use forward::{Entry, Forward, ForwardError};
+pub use kv::KvType;
+pub use memory::Options;
+pub use spec::ArchSpec;
+pub use weights::Weights;
+
+/// A model as it lies in the file: numbers and weights. Cheap to clone; weights stay mapped.
+#[derive(Clone)]
+pub struct Model {
+    /// The numbers of the file and what each layer does.
+    pub config: Config,
+    /// The weights.
+    pub weights: Arc<Weights>,
+}
+
+impl Model {
+    /// Reads a model: picks the architecture, checks every key and tensor it needs, maps the weights.
+    pub fn load(gguf: &Gguf) -> Result<Self> {
+        let config = Config::read(gguf)?;
+        let weights = Arc::new(Weights::load(gguf, &config)?);
+        Ok(Self { config, weights })
+    }
+}

@@ -29,11 +29,6 @@ impl Error {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> Self {
-        Self {
-            file: file.as_ref().to_path_buf(),
-            place: place.into(),
-            expected: expected.into(),
-            found: found.into(),
-        }
+        Self { file: file.as_ref().to_path_buf(), place: place.into(), expected: expected.into(), found: found.into() }
     }
 }

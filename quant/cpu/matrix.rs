@@ -58,8 +58,9 @@ impl Matrix {
     /// The same weights in the order in which products read them fastest, in memory of its own. Formats
     /// that are fastest as they are stay untouched.
     ///
-    /// Where there is no memory, the file layout stays. Takes as many bytes as the file layout (rows filled up to a multiple of 16) and runs on all
-    /// threads of the pool that it is called in.
+    /// Takes as many bytes as the file layout (rows filled up to a multiple of 16), lets go of the file's
+    /// pages, and runs on all threads of the pool that it is called in. Where there is no memory, the file
+    /// layout stays.
     pub fn repack(self) -> Self {
         let (Layout::File, Some(lines)) = (self.layout, tiles::tile_lines(self.ty, self.cols)) else { return self };
         let (tiles, tile) = (self.rows.div_ceil(ROWS), lines * size_of::<Line>());
@@ -74,6 +75,8 @@ impl Matrix {
                 tiles::pack(self.ty, self.file_rows(i), self.cols, lines);
             }
         });
+        // Both copies of a large model would not fit side by side.
+        self.data.release_pages();
         Self { layout: Layout::Tiles(tile), data: Bytes::new(memory).slice(0..tiles * tile), ..self }
     }
 

@@ -43,7 +43,7 @@ impl ValueType {
 }
 
 /// A UTF-8 string in the mapping (checked when the file is opened).
-#[derive(Debug, Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Text(pub(super) Bytes);
 
 impl Text {
@@ -54,21 +54,25 @@ impl Text {
     }
 }
 
+impl std::fmt::Debug for Text {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
 /// An array that stays in the mapping in file layout.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Array {
     /// Type of the elements.
     pub ty: ValueType,
     /// Number of elements.
     pub len: usize,
-    /// The elements in file layout: packed scalars, or length-prefixed strings.
+    /// The elements in file layout: packed scalars, length-prefixed strings, or arrays.
     pub bytes: Bytes,
-    /// Nested arrays (only where `ty` is `Array`).
-    pub nested: Vec<Array>,
 }
 
 /// One metadata value.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)]
 pub enum Value {
     U8(u8),
@@ -87,6 +91,25 @@ pub enum Value {
 }
 
 impl Value {
+    /// Its type in the file.
+    pub fn ty(&self) -> ValueType {
+        use Value::*;
+        match self {
+            U8(_) => ValueType::U8,
+            I8(_) => ValueType::I8,
+            U16(_) => ValueType::U16,
+            I16(_) => ValueType::I16,
+            U32(_) => ValueType::U32,
+            I32(_) => ValueType::I32,
+            F32(_) => ValueType::F32,
+            Bool(_) => ValueType::Bool,
+            Str(_) => ValueType::Str,
+            Array(_) => ValueType::Array,
+            U64(_) => ValueType::U64,
+            I64(_) => ValueType::I64,
+            F64(_) => ValueType::F64,
+        }
+    }
     /// As an unsigned integer, where it is an integer that is not negative.
     pub fn as_u64(&self) -> Option<u64> {
         use Value::*;
@@ -161,6 +184,43 @@ impl Array {
             rest = tail;
             Some(std::str::from_utf8(text).unwrap_or(""))
         })
+    }
+
+    /// The arrays in order; an empty iterator when the elements are not arrays.
+    pub fn arrays(&self) -> impl Iterator<Item = Array> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            if self.ty != ValueType::Array {
+                return None;
+            }
+            let (array, end) = Array::at(&self.bytes, at)?;
+            at = end;
+            Some(array)
+        })
+    }
+
+    /// The array whose type and length stand at `at`, and where it ends.
+    fn at(bytes: &Bytes, at: usize) -> Option<(Array, usize)> {
+        let (ty, rest) = bytes.get(at..)?.split_first_chunk::<4>()?;
+        let ty = *ValueType::ALL.get(u32::from_le_bytes(*ty) as usize)?;
+        let len = u64::from_le_bytes(*rest.first_chunk::<8>()?) as usize;
+        let start = at + 12;
+        let mut end = start;
+        match ty {
+            ValueType::Str => {
+                for _ in 0..len {
+                    let n = u64::from_le_bytes(*bytes.get(end..)?.first_chunk::<8>()?) as usize;
+                    end = end.checked_add(8)?.checked_add(n)?;
+                }
+            }
+            ValueType::Array => {
+                for _ in 0..len {
+                    end = Array::at(bytes, end)?.1;
+                }
+            }
+            _ => end = start.checked_add(len.checked_mul(ty.size())?)?,
+        }
+        (end <= bytes.len()).then(|| (Array { ty, len, bytes: bytes.slice(start..end) }, end))
     }
 
     /// The numbers in order, as f64 (exact for everything but 64-bit integers above 2^53).

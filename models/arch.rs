@@ -1,0 +1,19 @@
+//! The architectures qrun runs, one file each.
+//!
+//! To add one: `arch/x.rs` with its const, and its row here.
+
+mod gemma2;
+mod gemma3;
+mod llama;
+mod qwen2;
+mod qwen3;
+
+use crate::spec::ArchSpec;
+
+/// All architectures.
+pub static ARCHITECTURES: &[ArchSpec] = &[llama::LLAMA, qwen2::QWEN2, qwen3::QWEN3, gemma2::GEMMA2, gemma3::GEMMA3];
+
+/// The architecture with this `general.architecture`, if qrun runs it.
+pub fn find(name: &str) -> Option<&'static ArchSpec> {
+    ARCHITECTURES.iter().find(|a| a.name == name)
+}

@@ -1,0 +1,16 @@
+//! Gemma 3: Gemma 2 with q/k norms in place of soft-caps, five sliding layers to each global one, and
+//! a RoPE base of their own for the sliding layers.
+
+use super::gemma2::GEMMA2;
+use crate::spec::{ArchSpec, SoftcapDefaults, Window};
+
+/// `general.architecture = "gemma3"`.
+pub const GEMMA3: ArchSpec = ArchSpec {
+    name: "gemma3",
+    qk_norm: true,
+    window: Window::Periodic { period: 6, default_size: 1024 },
+    rope_base_local: Some(10_000.0),
+    softcap: SoftcapDefaults::NONE,
+    wide_query_layers: Some(62),
+    ..GEMMA2
+};

@@ -1,0 +1,319 @@
+//! The forward pass on the CPU, once for all architectures.
+//!
+//! With exact arithmetic it is the oracle that every other path is compared with; with fast
+//! arithmetic it is what runs where there is no GPU. A token's result does not depend on what else is
+//! in the batch, on the chunking, or on the number of threads.
+
+mod attention;
+mod ops;
+mod rope;
+pub mod simd;
+
+use std::{
+    io::{Read, Write},
+    sync::Arc,
+};
+
+use qrun_quant::cpu::{Activations, Arithmetic, Job, matmul, par::Pool};
+
+use crate::{
+    Entry, Forward, ForwardError, Model,
+    kv::KvCache,
+    memory::Options,
+    spec::Activation,
+    weights::{Layer, Linear, Weights},
+};
+
+/// Receives intermediate results by name: `(layer, name, values[tokens][width])`; no layer for those
+/// outside the layers. Names follow llama.cpp's: `inp_embd`, `attn_norm`, `Qcur`, `Kcur`, `Vcur`,
+/// `kqv_out`, `attn_out`, `ffn_norm`, `ffn_act`, `ffn_out`, `l_out`, `result_norm`, `result_output`.
+pub type Tap = Box<dyn FnMut(Option<usize>, &'static str, &[f32]) + Send>;
+
+/// A model on the CPU with its KV cache.
+pub struct CpuDecoder {
+    model: Model,
+    options: Options,
+    pool: Pool,
+    kv: KvCache,
+    rope: rope::Tables,
+    scratch: Scratch,
+    logits: Vec<f32>,
+    tap: Option<Tap>,
+}
+
+/// Buffers of one chunk, `[tokens][width]` each.
+struct Scratch {
+    x: Vec<f32>,
+    h: Vec<f32>,
+    q: Vec<f32>,
+    k: Vec<f32>,
+    v: Vec<f32>,
+    attention: Vec<f32>,
+    gate: Vec<f32>,
+    up: Vec<f32>,
+    prepared: Activations,
+}
+
+impl CpuDecoder {
+    /// Makes a decoder: a thread pool, an empty cache, and repacked weights if the options ask for it.
+    pub fn new(mut model: Model, options: Options) -> std::io::Result<Self> {
+        let pool = Pool::new(options.threads)?;
+        if options.repack && options.arithmetic == Arithmetic::Fast {
+            model.weights = pool.install(|| Arc::new(repacked(&model.weights)));
+        }
+        let rope = rope::Tables::new(&model);
+        let kv = KvCache::new(&model.config, &options);
+        let scratch = Scratch {
+            x: Vec::new(),
+            h: Vec::new(),
+            q: Vec::new(),
+            k: Vec::new(),
+            v: Vec::new(),
+            attention: Vec::new(),
+            gate: Vec::new(),
+            up: Vec::new(),
+            prepared: Activations::new(options.arithmetic),
+        };
+        Ok(Self { model, options, pool, kv, rope, scratch, logits: Vec::new(), tap: None })
+    }
+
+    /// Sends intermediate results to `tap` from now on.
+    pub fn set_tap(&mut self, tap: Option<Tap>) {
+        self.tap = tap;
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+    /// How it runs.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+    /// Most bytes of KV pages ever in use.
+    pub fn kv_peak_bytes(&self) -> u64 {
+        self.kv.peak_bytes() as u64
+    }
+
+    fn check(&self, batch: &[Entry]) -> Result<(), ForwardError> {
+        let mut next: Vec<_> = (0..self.kv.n_seq()).map(|s| self.kv.len(s) as u32).collect();
+        for e in batch {
+            let n_seq = next.len();
+            let expected = next.get_mut(e.seq as usize).ok_or(ForwardError::Sequence { seq: e.seq, n_seq })?;
+            if e.pos as usize >= self.options.n_ctx {
+                return Err(ForwardError::ContextFull { pos: e.pos, n_ctx: self.options.n_ctx });
+            }
+            if e.pos != *expected {
+                return Err(ForwardError::Position { seq: e.seq, expected: *expected, found: e.pos });
+            }
+            if e.token as usize >= self.n_vocab() {
+                return Err(ForwardError::Token { token: e.token, n_vocab: self.n_vocab() });
+            }
+            *expected += 1;
+        }
+        Ok(())
+    }
+}
+
+impl Forward for CpuDecoder {
+    fn n_vocab(&self) -> usize {
+        self.model.config.n_vocab
+    }
+
+    fn n_ctx(&self) -> usize {
+        self.options.n_ctx
+    }
+
+    fn forward(&mut self, batch: &[Entry]) -> Result<&[f32], ForwardError> {
+        self.check(batch)?;
+        let Self { model, options, pool, kv, rope, scratch, logits, tap } = self;
+        logits.clear();
+        pool.install(|| {
+            for chunk in batch.chunks(options.n_ubatch) {
+                let mut step = Step { model, weights: &model.weights, kv, rope, s: scratch, chunk, tap };
+                step.run(logits);
+            }
+        });
+        Ok(logits)
+    }
+
+    fn len(&self, seq: u32) -> u32 {
+        self.kv.len(seq as usize) as u32
+    }
+
+    fn rewind(&mut self, seq: u32, pos: u32) -> u32 {
+        self.kv.rewind(seq as usize, pos as usize) as u32
+    }
+
+    fn bytes_per_token(&self) -> u64 {
+        self.model.weights.bytes_per_token()
+    }
+
+    fn kv_bytes(&self) -> u64 {
+        self.kv.bytes() as u64
+    }
+
+    fn save(&self, seq: u32, out: &mut dyn Write) -> std::io::Result<()> {
+        self.kv.save(seq as usize, out)
+    }
+
+    fn load(&mut self, seq: u32, input: &mut dyn Read) -> std::io::Result<()> {
+        self.kv.load(seq as usize, self.options.n_ctx, input)
+    }
+}
+
+/// One chunk on its way through the layers.
+struct Step<'a> {
+    model: &'a Model,
+    weights: &'a Weights,
+    kv: &'a mut KvCache,
+    rope: &'a mut rope::Tables,
+    s: &'a mut Scratch,
+    chunk: &'a [Entry],
+    tap: &'a mut Option<Tap>,
+}
+
+impl Step<'_> {
+    fn run(&mut self, logits: &mut Vec<f32>) {
+        let c = &self.model.config;
+        self.s.x.resize(self.chunk.len() * c.n_embd, 0.0);
+        for (e, x) in self.chunk.iter().zip(self.s.x.chunks_exact_mut(c.n_embd)) {
+            self.weights.token_embd.row(e.token as usize, x);
+            x.iter_mut().for_each(|x| *x *= c.embedding_scale);
+        }
+        tap(self.tap, None, "inp_embd", &self.s.x);
+        self.rope.turn_to(self.chunk);
+        let weights = self.weights;
+        for (il, layer) in weights.layers.iter().enumerate() {
+            self.attention(il, layer);
+            self.feed_forward(il, layer);
+            tap(self.tap, Some(il), "l_out", &self.s.x);
+        }
+        for e in self.chunk {
+            self.kv.set_len(e.seq as usize, e.pos as usize + 1);
+        }
+        self.head(logits);
+    }
+
+    fn attention(&mut self, il: usize, w: &Layer) {
+        let (c, t) = (&self.model.config, self.chunk.len());
+        let s = &mut *self.s;
+        ops::rms_norm(&s.x, &w.attn_norm, c.norm_eps, &mut s.h);
+        tap(self.tap, Some(il), "attn_norm", &s.h);
+        s.prepared.set(&s.h, c.n_embd);
+        s.q.resize(t * c.q_dim(), 0.0);
+        s.k.resize(t * c.kv_dim(), 0.0);
+        s.v.resize(t * c.kv_dim(), 0.0);
+        let (q, k, v) = (&mut s.q, &mut s.k, &mut s.v);
+        project(&s.prepared, [(&w.attn_q, q), (&w.attn_k, k), (&w.attn_v, v)]);
+        if let Some(norm) = &w.attn_q_norm {
+            ops::rms_norm_in_place(&mut s.q, norm, c.norm_eps);
+        }
+        if let Some(norm) = &w.attn_k_norm {
+            ops::rms_norm_in_place(&mut s.k, norm, c.norm_eps);
+        }
+        let table = self.rope.of(il);
+        rope::apply(&mut s.q, c, table);
+        rope::apply(&mut s.k, c, table);
+        tap(self.tap, Some(il), "Qcur", &s.q);
+        tap(self.tap, Some(il), "Kcur", &s.k);
+        tap(self.tap, Some(il), "Vcur", &s.v);
+        for (i, e) in self.chunk.iter().enumerate() {
+            let row = i * c.kv_dim()..(i + 1) * c.kv_dim();
+            self.kv.append(e.seq as usize, il, e.pos as usize, (&s.k[row.clone()], &s.v[row]));
+        }
+        s.attention.resize(t * c.q_dim(), 0.0);
+        attention::attend(&attention::Attend { c, kv: self.kv, il, chunk: self.chunk, q: &s.q }, &mut s.attention);
+        for e in self.chunk {
+            self.kv.release(e.seq as usize, il, e.pos as usize + 1);
+        }
+        tap(self.tap, Some(il), "kqv_out", &s.attention);
+        s.prepared.set(&s.attention, c.q_dim());
+        s.h.resize(t * c.n_embd, 0.0);
+        project(&s.prepared, [(&w.attn_output, &mut s.h)]);
+        if let Some(norm) = &w.post_attention_norm {
+            ops::rms_norm_in_place(&mut s.h, norm, c.norm_eps);
+        }
+        tap(self.tap, Some(il), "attn_out", &s.h);
+        ops::add(&mut s.x, &s.h);
+    }
+
+    fn feed_forward(&mut self, il: usize, w: &Layer) {
+        let (c, t) = (&self.model.config, self.chunk.len());
+        let s = &mut *self.s;
+        ops::rms_norm(&s.x, &w.ffn_norm, c.norm_eps, &mut s.h);
+        tap(self.tap, Some(il), "ffn_norm", &s.h);
+        s.prepared.set(&s.h, c.n_embd);
+        s.gate.resize(t * c.n_ff, 0.0);
+        s.up.resize(t * c.n_ff, 0.0);
+        project(&s.prepared, [(&w.ffn_gate, &mut s.gate), (&w.ffn_up, &mut s.up)]);
+        match c.arch.activation {
+            Activation::Silu => ops::gate(&mut s.gate, &s.up, ops::silu),
+            Activation::GeluTanh => ops::gate(&mut s.gate, &s.up, ops::gelu_tanh),
+        }
+        tap(self.tap, Some(il), "ffn_act", &s.gate);
+        s.prepared.set(&s.gate, c.n_ff);
+        project(&s.prepared, [(&w.ffn_down, &mut s.h)]);
+        if let Some(norm) = &w.post_ffw_norm {
+            ops::rms_norm_in_place(&mut s.h, norm, c.norm_eps);
+        }
+        tap(self.tap, Some(il), "ffn_out", &s.h);
+        ops::add(&mut s.x, &s.h);
+    }
+
+    fn head(&mut self, logits: &mut Vec<f32>) {
+        let c = &self.model.config;
+        let s = &mut *self.s;
+        // The marked rows move to the front: only they go through the head.
+        let mut marked = 0;
+        for (i, _) in self.chunk.iter().enumerate().filter(|(_, e)| e.logits) {
+            s.x.copy_within(i * c.n_embd..(i + 1) * c.n_embd, marked * c.n_embd);
+            marked += 1;
+        }
+        if marked == 0 {
+            return;
+        }
+        s.x.truncate(marked * c.n_embd);
+        ops::rms_norm(&s.x, &self.weights.output_norm, c.norm_eps, &mut s.h);
+        tap(self.tap, None, "result_norm", &s.h);
+        s.prepared.set(&s.h, c.n_embd);
+        let start = logits.len();
+        logits.resize(start + marked * c.n_vocab, 0.0);
+        let out = &mut logits[start..];
+        matmul(&s.prepared, &mut [Job { w: self.weights.head(), y: out }]);
+        if let Some(bias) = self.weights.output.as_ref().and_then(|o| o.bias.as_ref()) {
+            out.chunks_exact_mut(c.n_vocab).for_each(|row| ops::add(row, bias));
+        }
+        if let Some(cap) = c.logit_softcap {
+            ops::softcap(out, cap);
+        }
+        tap(self.tap, None, "result_output", out);
+    }
+}
+
+/// The weights in the order in which products read them fastest. Matrix by matrix, so that the file's
+/// pages and the tiles never lie in memory together.
+fn repacked(weights: &Weights) -> Weights {
+    let mut weights = weights.clone();
+    for matrix in weights.matrices_mut() {
+        *matrix = matrix.clone().repack();
+    }
+    weights
+}
+
+/// Products of the same input with several matrices, and their biases.
+fn project<const N: usize>(x: &Activations, mut outputs: [(&Linear, &mut Vec<f32>); N]) {
+    let mut jobs = outputs.each_mut().map(|(linear, y)| Job { w: &linear.w, y: y.as_mut_slice() });
+    matmul(x, &mut jobs);
+    for (linear, y) in outputs {
+        if let Some(bias) = &linear.bias {
+            y.chunks_exact_mut(bias.len()).for_each(|row| ops::add(row, bias));
+        }
+    }
+}
+
+fn tap(tap: &mut Option<Tap>, il: Option<usize>, name: &'static str, values: &[f32]) {
+    if let Some(tap) = tap {
+        tap(il, name, values);
+    }
+}

@@ -1,0 +1,201 @@
+//! Attention over the paged cache: online softmax page by page, splits of the context in parallel.
+//!
+//! A query's arithmetic is fixed by its position alone: pages in order inside splits of 512 absolute
+//! positions, splits merged in order. So one token at a time, any chunking and any number of threads
+//! give the same bits.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::{
+    ops,
+    simd::{self, LANES, Product},
+};
+use crate::{
+    Config, Entry,
+    kv::{KvCache, PAGE},
+};
+
+/// Pages per split.
+const SPLIT: usize = 8;
+/// Queries that share the loading of a page.
+const BLOCK: usize = 16;
+
+/// One layer's attention: queries `q[tokens][n_head][head_dim]` against the cache.
+pub struct Attend<'a> {
+    pub c: &'a Config,
+    pub kv: &'a KvCache,
+    pub il: usize,
+    pub chunk: &'a [Entry],
+    pub q: &'a [f32],
+}
+
+/// Queries of one key/value head for consecutive tokens of one sequence.
+struct Block {
+    tokens: Range<usize>,
+    head: usize,
+}
+
+/// Softmax state of some queries: running maximum, sum, and weighted values `[queries][head_dim]`.
+struct State {
+    max: Vec<f32>,
+    sum: Vec<f32>,
+    values: Vec<f32>,
+}
+
+/// Computes `out[tokens][n_head][head_dim]`.
+pub fn attend(a: &Attend, out: &mut [f32]) {
+    let c = a.c;
+    let group = c.n_head / c.n_head_kv;
+    let mut blocks = Vec::new();
+    let mut start = 0;
+    while start < a.chunk.len() {
+        let same = a.chunk[start..].iter().take_while(|e| e.seq == a.chunk[start].seq).count();
+        let end = start + same.min((BLOCK / group).max(4));
+        blocks.extend((0..c.n_head_kv).map(|head| Block { tokens: start..end, head }));
+        start = end;
+    }
+    // Few blocks (decode): splits in parallel. Many (prefill): blocks in parallel, splits in order.
+    let states: Vec<State> = if blocks.len() < 2 * rayon::current_num_threads() {
+        let parts: Vec<(usize, usize)> =
+            blocks.iter().enumerate().flat_map(|(i, b)| a.splits(b).map(move |split| (i, split))).collect();
+        let run = |&(i, split): &(usize, usize)| (i, a.split(&blocks[i], split));
+        let parts: Vec<(usize, State)> = match parts.len() {
+            1 => parts.iter().map(run).collect(),
+            _ => parts.par_iter().map(run).collect(),
+        };
+        let mut states: Vec<Option<State>> = blocks.iter().map(|_| None).collect();
+        for (i, part) in parts {
+            merge(&mut states[i], part);
+        }
+        states.into_iter().flatten().collect()
+    } else {
+        let whole = |block: &Block| {
+            let mut state = None;
+            a.splits(block).for_each(|split| merge(&mut state, a.split(block, split)));
+            state
+        };
+        blocks.par_iter().filter_map(whole).collect()
+    };
+    for (block, state) in blocks.iter().zip(states) {
+        for (i, (values, sum)) in state.values.chunks_exact(c.head_dim).zip(&state.sum).enumerate() {
+            let (token, head) = (block.tokens.start + i / group, block.head * group + i % group);
+            let at = (token * c.n_head + head) * c.head_dim;
+            for (o, v) in out[at..at + c.head_dim].iter_mut().zip(values) {
+                *o = v / sum;
+            }
+        }
+    }
+}
+
+impl Attend<'_> {
+    /// Positions that a token sees.
+    fn visible(&self, token: usize) -> Range<usize> {
+        let end = self.chunk[token].pos as usize + 1;
+        let window = self.c.layers[self.il].window;
+        window.map_or(0, |w| end.saturating_sub(w))..end
+    }
+
+    /// Splits that any query of a block sees.
+    fn splits(&self, block: &Block) -> Range<usize> {
+        let (first, last) = (self.visible(block.tokens.start), self.visible(block.tokens.end - 1));
+        first.start / (SPLIT * PAGE)..(last.end - 1) / (SPLIT * PAGE) + 1
+    }
+
+    /// All pages of one split for all queries of a block.
+    fn split(&self, block: &Block, split: usize) -> State {
+        let c = self.c;
+        let (n, group) = (c.head_dim, c.n_head / c.n_head_kv);
+        let queries = block.tokens.len() * group;
+        let seq = self.chunk[block.tokens.start].seq as usize;
+        let q = self.scaled_queries(block);
+        let mut state =
+            State { max: vec![f32::NEG_INFINITY; queries], sum: vec![0.0; queries], values: vec![0.0; queries * n] };
+        let (mut page_data, mut scores) = (vec![0.0; n * PAGE], vec![0.0; queries * PAGE]);
+        let first = self.visible(block.tokens.start).start / PAGE;
+        let last = (self.visible(block.tokens.end - 1).end - 1) / PAGE;
+        for page in first.max(split * SPLIT)..(last + 1).min((split + 1) * SPLIT) {
+            self.kv.keys(seq, self.il, (page, block.head), &mut page_data);
+            scores.fill(0.0);
+            Product { a: &q, b: &page_data, k: n, n: PAGE }.add_to(&mut scores);
+            if let Some(cap) = c.attention_softcap {
+                scores.iter_mut().for_each(|s| *s = cap * (*s / cap).tanh());
+            }
+            for (i, scores) in scores.chunks_exact_mut(PAGE).enumerate() {
+                let seen = self.visible(block.tokens.start + i / group);
+                let from = seen.start.clamp(page * PAGE, (page + 1) * PAGE) - page * PAGE;
+                let to = seen.end.clamp(page * PAGE, (page + 1) * PAGE) - page * PAGE;
+                state.weigh(i, scores, from..to.max(from));
+            }
+            self.kv.values(seq, self.il, (page, block.head), &mut page_data);
+            // Slots that nobody has seen yet hold what an earlier sequence left there, finite or not.
+            let written = (self.visible(block.tokens.end - 1).end - page * PAGE).min(PAGE);
+            page_data[written * n..].fill(0.0);
+            Product { a: &scores, b: &page_data, k: PAGE, n }.add_to(&mut state.values);
+        }
+        state
+    }
+
+    /// Queries of a block times the attention scale, `[tokens · group][head_dim]`.
+    fn scaled_queries(&self, block: &Block) -> Vec<f32> {
+        let c = self.c;
+        let group = c.n_head / c.n_head_kv * c.head_dim;
+        let rows = block.tokens.clone().flat_map(|t| {
+            let at = t * c.q_dim() + block.head * group;
+            self.q[at..at + group].iter().map(|q| q * c.attention_scale)
+        });
+        rows.collect()
+    }
+}
+
+impl State {
+    /// Turns the scores of one page into weights for query `i`, and scales what came before.
+    fn weigh(&mut self, i: usize, scores: &mut [f32], seen: Range<usize>) {
+        let n = self.values.len() / self.max.len();
+        let page_max = scores[seen.clone()].iter().fold(f32::NEG_INFINITY, |m, &s| m.max(s));
+        let max = self.max[i].max(page_max);
+        scores[..seen.start].fill(f32::NEG_INFINITY);
+        scores[seen.end..].fill(f32::NEG_INFINITY);
+        if max == f32::NEG_INFINITY {
+            scores.fill(0.0);
+            return;
+        }
+        for lanes in scores.chunks_exact_mut(LANES) {
+            let lanes: &mut [f32; LANES] = lanes.try_into().expect("a page is a multiple of the lanes");
+            lanes.iter_mut().for_each(|s| *s -= max);
+            simd::exp(lanes);
+        }
+        let mut sums = [0.0; LANES];
+        for lanes in scores.chunks_exact(LANES) {
+            ops::add(&mut sums, lanes);
+        }
+        let shrink = (self.max[i] - max).exp();
+        self.sum[i] = self.sum[i] * shrink + sums.iter().sum::<f32>();
+        if shrink != 1.0 {
+            self.values[i * n..(i + 1) * n].iter_mut().for_each(|v| *v *= shrink);
+        }
+        self.max[i] = max;
+    }
+}
+
+/// Joins the state of a later split to what is there.
+fn merge(state: &mut Option<State>, part: State) {
+    let Some(s) = state else {
+        *state = Some(part);
+        return;
+    };
+    let n = s.values.len() / s.max.len();
+    for i in 0..s.max.len() {
+        let max = s.max[i].max(part.max[i]);
+        if max == f32::NEG_INFINITY {
+            continue;
+        }
+        let (a, b) = ((s.max[i] - max).exp(), (part.max[i] - max).exp());
+        s.max[i] = max;
+        s.sum[i] = s.sum[i] * a + part.sum[i] * b;
+        for (x, y) in s.values[i * n..(i + 1) * n].iter_mut().zip(&part.values[i * n..]) {
+            *x = *x * a + y * b;
+        }
+    }
+}

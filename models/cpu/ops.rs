@@ -1,0 +1,85 @@
+//! Elementwise operations and norms over `[tokens][width]`, parallel over tokens.
+
+use rayon::prelude::*;
+
+use super::simd;
+
+/// Elements below which a parallel region costs more than it saves.
+const PARALLEL: usize = 1 << 15;
+
+/// Runs `f(row index, row)` on rows of `width`, in parallel where that pays.
+fn for_rows(x: &mut [f32], width: usize, f: impl Fn(usize, &mut [f32]) + Sync + Send) {
+    if x.len() < PARALLEL {
+        x.chunks_exact_mut(width).enumerate().for_each(|(i, row)| f(i, row));
+    } else {
+        x.par_chunks_exact_mut(width).enumerate().for_each(|(i, row)| f(i, row));
+    }
+}
+
+/// `out = x / sqrt(mean(x²) + eps) · weight` for each row of `weight.len()` elements.
+pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut Vec<f32>) {
+    out.clear();
+    out.extend_from_slice(x);
+    rms_norm_in_place(out, weight, eps);
+}
+
+/// The same in place.
+pub fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
+    for_rows(x, weight.len(), |_, row| {
+        let factor = 1.0 / (simd::sum_of_squares(row) / row.len() as f64 + f64::from(eps)).sqrt();
+        for (x, w) in row.iter_mut().zip(weight) {
+            *x = *x * factor as f32 * w;
+        }
+    });
+}
+
+/// `x += y`.
+pub fn add(x: &mut [f32], y: &[f32]) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x += y;
+    }
+}
+
+/// `gate = activation(gate) · up`.
+pub fn gate(gate: &mut [f32], up: &[f32], activation: fn(&mut [f32; simd::LANES])) {
+    const ROW: usize = 1024;
+    let row = |(gate, up): (&mut [f32], &[f32])| {
+        for (g, u) in gate.chunks_mut(simd::LANES).zip(up.chunks(simd::LANES)) {
+            let mut lanes = [0.0; simd::LANES];
+            lanes[..g.len()].copy_from_slice(g);
+            activation(&mut lanes);
+            for ((g, l), u) in g.iter_mut().zip(lanes).zip(u) {
+                *g = l * u;
+            }
+        }
+    };
+    if gate.len() < PARALLEL {
+        row((gate, up));
+    } else {
+        gate.par_chunks_mut(ROW).zip(up.par_chunks(ROW)).for_each(row);
+    }
+}
+
+/// `x · sigmoid(x)`.
+pub fn silu(x: &mut [f32; simd::LANES]) {
+    let mut e = x.map(|x| -x);
+    simd::exp(&mut e);
+    for (x, e) in x.iter_mut().zip(e) {
+        *x /= 1.0 + e;
+    }
+}
+
+/// `x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`, which is `x · sigmoid(2·…)`.
+pub fn gelu_tanh(x: &mut [f32; simd::LANES]) {
+    const SQRT_2_OVER_PI: f32 = 0.797_884_6;
+    let mut e = x.map(|x| -2.0 * SQRT_2_OVER_PI * x * (1.0 + 0.044_715 * x * x));
+    simd::exp(&mut e);
+    for (x, e) in x.iter_mut().zip(e) {
+        *x /= 1.0 + e;
+    }
+}
+
+/// `cap · tanh(x / cap)`.
+pub fn softcap(x: &mut [f32], cap: f32) {
+    x.par_chunks_mut(4096).for_each(|x| x.iter_mut().for_each(|x| *x = cap * (*x / cap).tanh()));
+}

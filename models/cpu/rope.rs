@@ -1,0 +1,85 @@
+//! Rotary position embeddings: one table of cosines and sines per kind of layer, turned to the
+//! positions of each chunk.
+
+use crate::{Config, Entry, Model, config::Rope, spec::RopeLayout};
+
+/// Tables for the one or two kinds of RoPE of a model.
+pub struct Tables {
+    kinds: Vec<Table>,
+    /// Index into `kinds` per layer.
+    of_layer: Vec<usize>,
+}
+
+/// Cosine and sine of each pair, `[tokens][n_rot / 2]`.
+#[derive(Default)]
+pub struct Table {
+    rope: Option<Rope>,
+    /// Angle per position of each pair.
+    frequencies: Vec<f64>,
+    cos_sin: Vec<(f32, f32)>,
+}
+
+impl Tables {
+    /// Frequencies in f64: theirs is the only error that grows with the position.
+    pub fn new(model: &Model) -> Self {
+        let c = &model.config;
+        let mut kinds: Vec<Table> = Vec::new();
+        let of_layer = c.layers.iter().map(|l| {
+            let known = kinds.iter().position(|k| k.rope == Some(l.rope));
+            known.unwrap_or_else(|| {
+                let factors = model.weights.rope_freqs.as_deref();
+                let frequencies = (0..c.n_rot / 2).map(|i| {
+                    let power = -2.0 * i as f64 / c.n_rot as f64;
+                    let factor = factors.map_or(1.0, |f| f64::from(f[i]));
+                    f64::from(l.rope.base).powf(power) / f64::from(l.rope.scale) / factor
+                });
+                kinds.push(Table { rope: Some(l.rope), frequencies: frequencies.collect(), cos_sin: Vec::new() });
+                kinds.len() - 1
+            })
+        });
+        let of_layer = of_layer.collect();
+        Self { kinds, of_layer }
+    }
+
+    /// Computes all tables for the positions of a chunk.
+    pub fn turn_to(&mut self, chunk: &[Entry]) {
+        for kind in &mut self.kinds {
+            kind.cos_sin.clear();
+            for e in chunk {
+                kind.cos_sin.extend(kind.frequencies.iter().map(|f| {
+                    let (sin, cos) = (f64::from(e.pos) * f).sin_cos();
+                    (cos as f32, sin as f32)
+                }));
+            }
+        }
+    }
+
+    /// The table of a layer.
+    pub fn of(&self, il: usize) -> &Table {
+        &self.kinds[self.of_layer[il]]
+    }
+}
+
+/// Turns the first `n_rot` elements of every head of `x[tokens][heads][head_dim]`.
+pub fn apply(x: &mut [f32], c: &Config, table: &Table) {
+    let half = c.n_rot / 2;
+    let tokens = table.cos_sin.len() / half;
+    let width = x.len() / tokens;
+    for (x, cs) in x.chunks_exact_mut(width).zip(table.cos_sin.chunks_exact(half)) {
+        for head in x.chunks_exact_mut(c.head_dim) {
+            match c.arch.rope {
+                RopeLayout::Interleaved => {
+                    for (pair, &(cos, sin)) in head.chunks_exact_mut(2).zip(cs) {
+                        (pair[0], pair[1]) = (pair[0] * cos - pair[1] * sin, pair[0] * sin + pair[1] * cos);
+                    }
+                }
+                RopeLayout::Halves => {
+                    let (front, back) = head[..c.n_rot].split_at_mut(half);
+                    for ((a, b), &(cos, sin)) in front.iter_mut().zip(back).zip(cs) {
+                        (*a, *b) = (*a * cos - *b * sin, *a * sin + *b * cos);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Saving and loading the cache of one sequence.
+
+use std::io::{self, Read, Write};
+
+use super::{KvCache, PAGE, Table};
+
+const MAGIC: &[u8; 8] = b"qrunkv01";
+
+impl KvCache {
+    /// What must be equal between the cache that was saved and the one that loads.
+    fn header(&self) -> [u32; 5] {
+        let s = self.shape;
+        let types = (s.type_k as u32) << 8 | s.type_v as u32;
+        [self.windows.len() as u32, s.n_head_kv as u32, s.head_dim as u32, types, PAGE as u32]
+    }
+
+    /// Writes the pages of a sequence, little endian.
+    pub fn save(&self, seq: usize, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(MAGIC)?;
+        let sequence = &self.sequences[seq];
+        for n in self.header().into_iter().chain([sequence.len as u32]) {
+            out.write_all(&n.to_le_bytes())?;
+        }
+        for table in &sequence.layers {
+            out.write_all(&(table.first as u32).to_le_bytes())?;
+            out.write_all(&(table.pages.len() as u32).to_le_bytes())?;
+            for &page in &table.pages {
+                out.write_all(&self.pages[page])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what `save` wrote into a sequence of at most `n_ctx` tokens; empty after an error.
+    pub fn load(&mut self, seq: usize, n_ctx: usize, input: &mut dyn Read) -> io::Result<()> {
+        self.rewind(seq, 0);
+        let result = self.read(seq, n_ctx, input);
+        if result.is_err() {
+            self.rewind(seq, 0);
+        }
+        result
+    }
+
+    fn read(&mut self, seq: usize, n_ctx: usize, input: &mut dyn Read) -> io::Result<()> {
+        let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+        let mut magic = [0; 8];
+        input.read_exact(&mut magic)?;
+        if magic != *MAGIC {
+            return Err(wrong("not a saved KV cache of this version"));
+        }
+        for expected in self.header() {
+            if read_u32(input)? != expected {
+                return Err(wrong("saved with another model or other cache types"));
+            }
+        }
+        let len = read_u32(input)? as usize;
+        if len > n_ctx {
+            return Err(wrong(&format!("{len} tokens saved, the context has room for {n_ctx}")));
+        }
+        for il in 0..self.windows.len() {
+            let (first, n) = (read_u32(input)? as usize, read_u32(input)? as usize);
+            let oldest = self.windows[il].map_or(0, |w| (len + 1).saturating_sub(w));
+            // Exactly the pages up to the end, from one that the window still reaches.
+            if first.checked_add(n) != Some(len.div_ceil(PAGE)) || first * PAGE > oldest {
+                return Err(wrong("a page table that does not fit its length"));
+            }
+            self.sequences[seq].layers[il] = Table { first, ..Table::default() };
+            for _ in 0..n {
+                let page = self.take_page();
+                self.sequences[seq].layers[il].pages.push_back(page);
+                input.read_exact(&mut self.pages[page])?;
+            }
+        }
+        self.sequences[seq].len = len;
+        Ok(())
+    }
+}
+
+fn read_u32(input: &mut dyn Read) -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    input.read_exact(&mut bytes)?;
+    Ok(u32::from_le_bytes(bytes))
+}

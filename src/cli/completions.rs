@@ -1,0 +1,39 @@
+//! Shell completions, from the same table as the parser.
+
+use clap::{Arg, ArgAction, Command, Subcommand, ValueHint};
+use clap_complete::Shell;
+
+use super::{
+    flags::{self, Check, Flag, Takes},
+    jobs::Job,
+};
+
+/// The script for a shell.
+pub fn script(shell: Shell) -> String {
+    let mut out = Vec::new();
+    clap_complete::generate(shell, &mut command(), "qrun", &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The command line as a shell should know it: one- and many-letter spellings, files as values.
+fn command() -> Command {
+    let model = Arg::new("MODEL").value_hint(ValueHint::FilePath);
+    let command = Command::new("qrun").disable_help_flag(true).disable_version_flag(true).arg(model);
+    Job::augment_subcommands(flags::honoured().fold(command, |c, flag| c.arg(argument(flag))))
+}
+
+fn argument(flag: &'static Flag) -> Arg {
+    let arg = Arg::new(flag.id()).long(flag.id()).help(flag.help);
+    let arg = flag.spellings().filter(|s| s.1).fold(arg, |arg, (name, _)| match name.strip_prefix("--") {
+        Some(long) if long != flag.id() => arg.visible_alias(long),
+        None if name.len() == 2 => arg.short(name.chars().nth(1)),
+        _ => arg,
+    });
+    match flag.takes {
+        Takes::Nothing => arg.action(ArgAction::SetTrue),
+        Takes::Maybe(words) => arg.num_args(0..=1).value_parser(words.to_vec()),
+        Takes::One(name, Check::File) => arg.value_name(name).value_hint(ValueHint::FilePath),
+        Takes::One(name, Check::OneOf(words)) => arg.value_name(name).value_parser(words.to_vec()),
+        Takes::One(name, _) | Takes::Two(name) => arg.value_name(name),
+    }
+}

@@ -1,0 +1,69 @@
+//! How the program ends when it does not end well: a code that scripts can test, and a message.
+
+use std::process::ExitCode;
+
+use super::terminal::say;
+
+/// Why the program stops early.
+#[derive(Debug)]
+pub struct Exit {
+    /// What scripts test.
+    pub code: Code,
+    /// What is said on stderr, without `error:`; empty where nothing needs saying.
+    pub message: String,
+}
+
+/// Exit codes. 0 and 1 (a failure of no other kind, such as a full disk) are as everywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// All is well: help was shown, or the reader of a pipe went away.
+    Done = 0,
+    /// Something outside the model and the flags failed.
+    Failure = 1,
+    /// A flag or a value that cannot be honoured.
+    Usage = 2,
+    /// The model file is missing or damaged, or holds what qrun does not implement.
+    File = 3,
+    /// The model does not fit into memory.
+    Memory = 4,
+    /// The device that was asked for is not there.
+    Device = 5,
+    /// Ctrl-C in one-turn mode.
+    Interrupted = 130,
+}
+
+impl Exit {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Exit { code, message: message.into() }
+    }
+    pub fn usage(message: impl Into<String>) -> Self {
+        Exit::new(Code::Usage, message)
+    }
+    /// Nothing more to say.
+    pub fn quiet(code: Code) -> Self {
+        Exit::new(code, "")
+    }
+    /// Says the message and gives the code to the shell.
+    pub fn report(self) -> ExitCode {
+        if !self.message.is_empty() {
+            say(&format!("error: {}", self.message));
+        }
+        ExitCode::from(self.code as u8)
+    }
+}
+
+impl From<qrun_quant::Error> for Exit {
+    fn from(error: qrun_quant::Error) -> Self {
+        Exit::new(Code::File, error.to_string())
+    }
+}
+
+/// A closed pipe (`qrun … | head -1`) is no failure; anything else on stdout or stdin is.
+impl From<std::io::Error> for Exit {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Exit::quiet(Code::Done),
+            _ => Exit::new(Code::Failure, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! THE table of flags: what people type, what qrun makes of it. Parser, help, shell completions and
+//! the answer to an unknown flag are all read off it.
+//!
+//! To add a flag: a row in `flags/used.rs`, and its field in `args.rs`.
+
+mod foreign;
+mod server;
+mod speculative;
+mod used;
+
+/// One row: all spellings of a flag and what becomes of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Flag {
+    /// Spellings as typed, separated by `, `; a leading `!` marks one that switches the flag off.
+    pub names: &'static str,
+    /// What follows the flag.
+    pub takes: Takes,
+    /// What qrun does with it.
+    pub status: Status,
+    /// Heading in the help; rows without one are listed by `--help-all` only.
+    pub group: Option<Group>,
+    /// One line of help.
+    pub help: &'static str,
+    /// The environment variable that stands for the flag, or "".
+    pub env: &'static str,
+}
+
+/// What follows a flag on the command line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Takes {
+    /// Nothing: a switch.
+    Nothing,
+    /// One value: its name in the help and the check that it must pass.
+    One(&'static str, Check),
+    /// One of these words, or nothing, which means the first.
+    Maybe(&'static [&'static str]),
+    /// Two values (only flags that qrun refuses).
+    Two(&'static str),
+}
+
+/// What a value must look like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Check {
+    /// Any text.
+    Text,
+    /// A path.
+    File,
+    /// A whole number in a range.
+    Whole(i64, i64),
+    /// A finite number in a range.
+    Real(f64, f64),
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// A number, or one of these words.
+    WholeOr(i64, i64, &'static [&'static str]),
+}
+
+/// What qrun does with a flag.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Status {
+    /// Has its meaning.
+    Used,
+    /// What qrun does in any case: accepted in silence.
+    Same,
+    /// Accepted without effect: one line on stderr gives the reason in `help`.
+    Noted,
+    /// Would change the text or needs what qrun does not have: exit 2, the reason is in `help`.
+    Refused,
+    /// Refused unless its value is this one, which is what qrun does anyway.
+    RefusedUnless(&'static str),
+}
+
+/// Headings of the help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// What the model reads.
+    Prompt,
+    /// How the next token is chosen.
+    Sampling,
+    /// Model, memory, threads.
+    Machine,
+    /// What is shown.
+    Output,
+}
+
+impl Group {
+    /// All headings in the order of the help.
+    pub const ALL: [(Group, &'static str); 4] = [
+        (Group::Prompt, "Prompt"),
+        (Group::Sampling, "Sampling"),
+        (Group::Machine, "Model and machine"),
+        (Group::Output, "Output"),
+    ];
+}
+
+impl Flag {
+    /// A flag that qrun honours.
+    const fn used(names: &'static str, takes: Takes, help: &'static str) -> Self {
+        Flag { names, takes, status: Status::Used, group: None, help, env: "" }
+    }
+    const fn noted(names: &'static str, takes: Takes, why: &'static str) -> Self {
+        Flag { names, takes, status: Status::Noted, group: None, help: why, env: "" }
+    }
+    const fn refused(names: &'static str, takes: Takes, why: &'static str) -> Self {
+        Flag { names, takes, status: Status::Refused, group: None, help: why, env: "" }
+    }
+    const fn unless(names: &'static str, takes: Takes, same: &'static str, why: &'static str) -> Self {
+        Flag { names, takes, status: Status::RefusedUnless(same), group: None, help: why, env: "" }
+    }
+    const fn shown(mut self, group: Group) -> Self {
+        self.group = Some(group);
+        self
+    }
+    const fn env(mut self, name: &'static str) -> Self {
+        self.env = name;
+        self
+    }
+
+    /// The spellings with what they mean: `true` switches on, `false` off.
+    pub fn spellings(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        self.names.split(", ").map(|name| match name.strip_prefix('!') {
+            Some(name) => (name, false),
+            None => (name, true),
+        })
+    }
+
+    /// The name inside the program: the first long spelling without its dashes.
+    pub fn id(&self) -> &'static str {
+        let long = self.spellings().find_map(|(name, on)| name.strip_prefix("--").filter(|_| on));
+        long.unwrap_or_else(|| self.names.trim_start_matches(['!', '-']))
+    }
+}
+
+/// All rows: those that qrun honours first.
+pub fn all() -> impl Iterator<Item = &'static Flag> {
+    [used::FLAGS, foreign::FLAGS, speculative::FLAGS, server::FLAGS].into_iter().flatten()
+}
+
+/// The rows that the parser knows.
+pub fn honoured() -> impl Iterator<Item = &'static Flag> {
+    used::FLAGS.iter()
+}
+
+/// The row of a word as typed, and whether this spelling switches it on. `_` counts as `-` in long flags.
+pub fn find(word: &str) -> Option<(&'static Flag, bool)> {
+    let dashed = if word.starts_with("--") { word.replace('_', "-") } else { word.to_owned() };
+    let spelled = |name: &str| all().find_map(|f| f.spellings().find(|s| s.0 == name).map(|s| (f, s.1)));
+    // `--ngl` is no flag of llama.cpp, but there is only one thing it can mean.
+    spelled(&dashed).or_else(|| dashed.strip_prefix('-').filter(|s| s.len() > 3).and_then(spelled))
+}
+
+/// The known spelling nearest to an unknown one, if one is near enough to be meant.
+pub fn nearest(word: &str) -> Option<&'static str> {
+    let bare = word.trim_start_matches('-').replace('_', "-");
+    let distance = |name: &str| edits(&bare, name.trim_start_matches('-'));
+    let names = all().flat_map(|f| f.spellings().map(|s| s.0));
+    let (best, far) = names.map(|n| (n, distance(n))).min_by_key(|n| n.1)?;
+    (far <= 1 + bare.chars().count() / 3).then_some(best)
+}
+
+/// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`.
+fn edits(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let change = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = change.min(row[j - 1] + 1).min(rows[i - 1][j] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_spelling_stands_twice() {
+        let mut seen = HashSet::new();
+        for flag in all() {
+            for (name, _) in flag.spellings() {
+                assert!(seen.insert(name), "{name} stands in two rows");
+            }
+            assert!(!flag.help.is_empty(), "{} says nothing", flag.names);
+        }
+        let ids: HashSet<_> = honoured().map(Flag::id).collect();
+        assert_eq!(ids.len(), honoured().count());
+    }
+
+    #[test]
+    fn the_nearest_name_is_what_was_meant() {
+        let cases = [
+            ("--tmep", Some("--temp")),
+            ("--topk", Some("--top-k")),
+            ("--max-tokens", None),
+            ("-nlg", Some("-ngl")),
+            ("--promt", Some("--prompt")),
+            ("--contex-size", Some("--ctx-size")),
+            ("--xyzzyplugh", None),
+        ];
+        for (typed, meant) in cases {
+            let found = nearest(typed);
+            assert!(meant.is_none() || found == meant, "{typed}: {found:?}");
+        }
+        assert_eq!(nearest("--xyzzyplugh-frobnicate"), None);
+    }
+
+    #[test]
+    fn underscores_and_double_dashes_are_forgiven() {
+        for word in ["--top_k", "--top-k"] {
+            assert_eq!(find(word).map(|f| f.0.id()), Some("top-k"));
+        }
+        assert_eq!(find("--ngl").map(|f| f.0.id()), Some("gpu-layers"));
+        assert_eq!(find("--no-escape").map(|f| (f.0.id(), f.1)), Some(("escape", false)));
+        assert!(find("--p").is_none());
+    }
+}

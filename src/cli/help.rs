@@ -1,0 +1,111 @@
+//! The help texts, made from the table of flags. `--help` fits a screen and stands in the README.
+
+use std::fmt::Write;
+
+use super::flags::{self, Flag, Group, Status, Takes};
+
+const USAGE: &str = "\
+qrun runs a GGUF language model on this machine.
+
+  qrun MODEL.gguf                      a chat, at a terminal
+  qrun MODEL.gguf -p \"Why is it blue?\" one answer: its text on stdout, everything else on stderr
+  qrun info FILE [--json]              what is in a file, and the memory it needs
+  qrun tokenize FILE [--ids]           text to tokens (from -p, -f or stdin)
+  qrun quantize IN OUT TYPE            to Q4_K_M, Q5_K_M, Q6_K, Q8_0, Q4_0, F16 or BF16
+  qrun synth NAME OUT [--type TYPE]    a model of random weights, to measure and to test with
+  qrun devices                         what can compute here
+  qrun completions SHELL               completions for bash, zsh, fish, powershell, elvish
+";
+
+/// Column at which the explanation of a flag begins.
+const COLUMN: usize = 32;
+
+/// `--help`.
+pub fn screen() -> String {
+    let mut text = USAGE.to_owned();
+    for (group, title) in Group::ALL {
+        let _ = writeln!(text, "\n{title}");
+        for flag in flags::honoured().filter(|f| f.group == Some(group)) {
+            let _ = writeln!(text, "{}", row(flag, flag.help));
+        }
+    }
+    text.push_str("\nExit codes: 0 done, 2 usage, 3 model file, 4 memory, 5 device, 130 interrupted.\n");
+    text
+}
+
+const SECTIONS: [&str; 4] = [
+    "Further flags",
+    "Accepted, and always so",
+    "Accepted without effect (one line on stderr)",
+    "Refused (exit code 2)",
+];
+
+/// The section of `--help-all` for a flag that is not on the screen.
+fn section(flag: &Flag) -> Option<&'static str> {
+    match flag.status {
+        Status::Used => flag.group.is_none().then_some(SECTIONS[0]),
+        Status::Same => Some(SECTIONS[1]),
+        Status::Noted => Some(SECTIONS[2]),
+        Status::Refused | Status::RefusedUnless(_) => Some(SECTIONS[3]),
+    }
+}
+
+/// `--help-all`: every flag with what becomes of it.
+pub fn everything() -> String {
+    let mut text = screen();
+    for title in SECTIONS {
+        let _ = writeln!(text, "\n{title}");
+        for flag in flags::all().filter(|f| section(f) == Some(title)) {
+            let help = match flag.status {
+                Status::RefusedUnless(same) => format!("{} (but {same})", flag.help),
+                _ => flag.help.to_owned(),
+            };
+            let env = if flag.env.is_empty() { String::new() } else { format!(" (env {})", flag.env) };
+            let _ = writeln!(text, "{}", row(flag, &format!("{help}{env}")));
+        }
+    }
+    text
+}
+
+/// One flag: spellings, value, explanation.
+fn row(flag: &Flag, help: &str) -> String {
+    let names: Vec<&str> = flag.spellings().map(|s| s.0).collect();
+    let value = match flag.takes {
+        Takes::Nothing => String::new(),
+        Takes::One(name, _) | Takes::Two(name) => format!(" {name}"),
+        Takes::Maybe(words) => format!(" [{}]", words.join("|")),
+    };
+    let mut shown = format!("{}{value}", names.join(", "));
+    // The screen has room for two spellings: the shortest and the longest known one.
+    if flag.group.is_some() && shown.chars().count() > COLUMN - 4 {
+        shown = format!("{}, {}{value}", names[0], names[1]);
+        if shown.chars().count() > COLUMN - 4 {
+            shown = format!("{}{value}", names[0]);
+        }
+    }
+    let gap = (COLUMN - 2).saturating_sub(shown.chars().count()).max(2);
+    format!("  {shown}{}{help}", " ".repeat(gap))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_fits_a_screen() {
+        let text = screen();
+        assert!(text.lines().count() <= 52, "{} lines", text.lines().count());
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{} wide: {line}", line.chars().count());
+        }
+    }
+
+    #[test]
+    fn every_flag_is_somewhere() {
+        let text = everything();
+        for flag in flags::all() {
+            let first = flag.spellings().next().map(|s| s.0).unwrap_or_default();
+            assert!(text.contains(first), "{first}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! From the command line as people type it to the one that clap parses.
+//!
+//! llama.cpp has flags of several letters behind one dash (`-ngl 99`), old bare forms (`-fa`,
+//! `--color`) and `_` for `-`; values may begin with a dash (`-n -1`). Every flag is looked up in the
+//! table here and handed on as `--name=value`; what qrun does not honour ends here.
+
+use std::ffi::{OsStr, OsString};
+
+use super::{
+    exit::Exit,
+    flags::{self, Check, Flag, Status, Takes},
+};
+
+/// The rewritten command line, and what is to be said about it.
+#[derive(Debug, Default)]
+pub struct Normal {
+    /// For clap; without the program name.
+    pub argv: Vec<OsString>,
+    /// Lines for stderr.
+    pub notes: Vec<String>,
+    /// Lines for one who asks with `-v`.
+    pub details: Vec<String>,
+}
+
+/// Rewrites `args` (without the program name). `env` reads an environment variable; the command line
+/// wins over it.
+pub fn normalise(args: &[OsString], env: impl Fn(&str) -> Option<OsString>) -> Result<Normal, Exit> {
+    let mut normal = Normal::default();
+    for flag in flags::honoured().filter(|f| !f.env.is_empty()) {
+        if let Some(value) = env(flag.env).filter(|v| !v.is_empty()) {
+            normal.take_environment(flag, &value)?;
+        }
+    }
+    let mut rest = args.iter().peekable();
+    while let Some(word) = rest.next() {
+        if word == "--" {
+            normal.argv.push(word.clone());
+            normal.argv.extend(rest.cloned());
+            break;
+        }
+        let Some((typed, inline)) = split(word) else {
+            normal.argv.push(word.clone());
+            continue;
+        };
+        let (flag, on) = flags::find(&typed).ok_or_else(|| unknown(&typed))?;
+        let mut values = vec![];
+        match flag.takes {
+            Takes::Nothing => {
+                if let Some(value) = inline {
+                    values.push(switch(&typed, &value)?);
+                }
+            }
+            Takes::Maybe(words) => {
+                let follows = |w: &&&OsString| w.to_str().is_some_and(|w| words.contains(&w));
+                values.push(match inline {
+                    Some(value) => value,
+                    None => rest.next_if(|w| follows(&w)).cloned().unwrap_or_else(|| words[0].into()),
+                });
+            }
+            Takes::One(name, _) | Takes::Two(name) => {
+                let missing = |found: &str| Exit::usage(format!("{typed} needs a value ({name}), found {found}"));
+                if let Some(value) = inline {
+                    values.push(value);
+                }
+                let wanted = if matches!(flag.takes, Takes::Two(_)) { 2 } else { 1 };
+                while values.len() < wanted {
+                    let value = rest.next().ok_or_else(|| missing("the end of the command line"))?;
+                    if value.to_str().is_some_and(|v| flags::find(v).is_some()) {
+                        let value = value.display();
+                        return Err(missing(&format!("the flag {value}; write {typed}={value} if that is the value")));
+                    }
+                    values.push(value.clone());
+                }
+            }
+        }
+        normal.take(flag, &typed, on, &values)?;
+    }
+    Ok(normal)
+}
+
+impl Normal {
+    /// One flag with its values: handed on, noted or refused.
+    fn take(&mut self, flag: &Flag, typed: &str, on: bool, values: &[OsString]) -> Result<(), Exit> {
+        let value = values.first();
+        let shown = value.map(|v| v.to_string_lossy().into_owned()).unwrap_or_default();
+        match flag.status {
+            Status::Used => {
+                let mut word = OsString::from(format!("--{}", flag.id()));
+                let switched = if on { "on" } else { "off" };
+                word.push("=");
+                word.push(value.map_or(OsStr::new(switched), |v| v));
+                self.argv.push(word);
+            }
+            Status::Same => {}
+            Status::Noted => self.notes.push(format!("{typed} has no effect: {}", flag.help)),
+            Status::RefusedUnless(same) if equal(&shown, same) => {}
+            Status::RefusedUnless(same) => {
+                return Err(Exit::usage(format!("{typed} {shown}: {} (only {same} is accepted)", flag.help)));
+            }
+            Status::Refused => return Err(Exit::usage(format!("{typed}: {}", flag.help))),
+        }
+        Ok(())
+    }
+
+    fn take_environment(&mut self, flag: &Flag, value: &OsStr) -> Result<(), Exit> {
+        let value = match flag.takes {
+            Takes::Nothing => switch(flag.env, value)?,
+            _ => value.to_owned(),
+        };
+        self.details.push(format!("--{} is {} from the environment ({})", flag.id(), value.display(), flag.env));
+        self.take(flag, flag.env, true, &[value])
+    }
+}
+
+/// A word that is a flag: its name as typed, and the value behind `=`. Paths that are not UTF-8 are
+/// words of their own, never flags.
+fn split(word: &OsStr) -> Option<(String, Option<OsString>)> {
+    let text = word.to_str()?;
+    let second = text.strip_prefix('-')?.chars().next()?;
+    if second.is_ascii_digit() || second == '.' {
+        return None;
+    }
+    match text.split_once('=') {
+        Some((name, value)) if flags::find(name).is_some() || name.starts_with("--") => {
+            Some((name.to_owned(), Some(value.into())))
+        }
+        _ => Some((text.to_owned(), None)),
+    }
+}
+
+/// The value of a switch, given behind `=` or in the environment.
+fn switch(name: &str, value: &OsStr) -> Result<OsString, Exit> {
+    match value.to_str().unwrap_or("?").to_ascii_lowercase().as_str() {
+        "1" | "on" | "true" | "yes" | "enabled" => Ok("on".into()),
+        "0" | "off" | "false" | "no" | "disabled" => Ok("off".into()),
+        _ => {
+            Err(Exit::usage(format!("{name} is a switch: expected on or off, found {:?}", value.display().to_string())))
+        }
+    }
+}
+
+/// The same word, or the same number (`1.0` and `1`).
+fn equal(a: &str, b: &str) -> bool {
+    a == b || matches!((a.parse::<f64>(), b.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
+}
+
+fn unknown(typed: &str) -> Exit {
+    let meant = match flags::nearest(typed) {
+        Some(name) => format!("; the nearest known one is {name}"),
+        None => String::new(),
+    };
+    Exit::usage(format!("unknown flag {typed}{meant} (qrun --help lists the flags)"))
+}
+
+/// Checks of values: each says what is expected.
+impl Check {
+    /// A whole number in the range.
+    pub fn whole(range: (i64, i64), text: &str) -> Result<i64, String> {
+        let (min, max) = range;
+        let upper = if max == i64::from(i32::MAX) { String::new() } else { format!(" to {max}") };
+        let expected = format!("expected a whole number from {min}{upper}");
+        text.trim().parse().ok().filter(|n| (min..=max).contains(n)).ok_or(expected)
+    }
+    /// A finite number in the range; NaN and infinities are not.
+    pub fn real(range: (f64, f64), text: &str) -> Result<f64, String> {
+        let (min, max) = range;
+        let expected = if min.abs() >= 1e6 {
+            "expected a finite number".into()
+        } else if max >= 1e6 {
+            format!("expected a number from {min}")
+        } else {
+            format!("expected a number from {min} to {max}")
+        };
+        text.trim().parse::<f64>().ok().filter(|n| (min..=max).contains(n)).ok_or(expected)
+    }
+    /// One of these words, in any case.
+    pub fn word(words: &'static [&'static str], text: &str) -> Result<String, String> {
+        let found = words.iter().find(|w| w.eq_ignore_ascii_case(text));
+        found.map(|w| (*w).to_owned()).ok_or_else(|| format!("expected {}", words.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(line: &str) -> Result<Normal, Exit> {
+        let args: Vec<OsString> = line.split(' ').filter(|w| !w.is_empty()).map(Into::into).collect();
+        normalise(&args, |_| None)
+    }
+
+    #[test]
+    fn lines_as_people_type_them() {
+        let cases = [
+            ("m.gguf -ngl 99 -n -1", "m.gguf --gpu-layers=99 --predict=-1"),
+            ("-m m.gguf --color -p hi", "--model=m.gguf --color=on --prompt=hi"),
+            ("--color off -fa -p hi", "--color=off --prompt=hi"),
+            ("-fa on -p hi", "--prompt=hi"),
+            ("--top_k=5 --no-escape -no-cnv", "--top-k=5 --escape=off --conversation=off"),
+            ("-st -r -- x", "--single-turn=on --reverse-prompt=-- x"),
+            ("-- -p", "-- -p"),
+            ("--repeat-last-n -1 --temp=0", "--repeat-last-n=-1 --temp=0"),
+            ("--mirostat 0 --dry-multiplier 0.0 --rope-scale 1", ""),
+            ("--json=off", "--json=off"),
+            ("-", "-"),
+        ];
+        for (typed, wanted) in cases {
+            let normal = run(typed).unwrap_or_else(|e| panic!("{typed}: {}", e.message));
+            let argv: Vec<_> = normal.argv.iter().map(|w| w.to_string_lossy()).collect();
+            assert_eq!(argv.join(" "), wanted, "{typed}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_honoured_says_why() {
+        let cases = [
+            ("--tmep 0", "--temp"),
+            ("--mirostat 2", "not implemented"),
+            ("--grammar x", "not implemented"),
+            ("-p", "needs a value (TEXT)"),
+            ("-p -n 5", "the flag -n"),
+            ("--context-shift", "-c"),
+            ("-hf a/b", "name a GGUF file"),
+            ("--json=maybe", "on or off"),
+        ];
+        for (typed, part) in cases {
+            let error = run(typed).expect_err(typed);
+            assert!(error.message.contains(part), "{typed}: {}", error.message);
+        }
+    }
+
+    #[test]
+    fn the_command_line_wins_over_the_environment() {
+        let env = |name: &str| (name == "LLAMA_ARG_TOP_K").then(|| "7".into());
+        let normal = normalise(&["--top-k".into(), "9".into()], env).expect("both are good");
+        assert_eq!(normal.argv, ["--top-k=7", "--top-k=9"]);
+        assert_eq!((normal.notes.len(), normal.details.len()), (0, 1));
+    }
+}

@@ -1,0 +1,101 @@
+//! Pre-tokenizers: how BPE vocabularies cut text into words before they merge. Rows of a table; each
+//! row is a list of rules, and each rule cuts what the rules before it have left.
+
+mod cased;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+/// Finds the leftmost match in a text that is not empty; what stands before a match is a word, too.
+type Rule = fn(&str) -> Option<Range<usize>>;
+
+/// One way to cut text.
+pub struct PreTokenizer {
+    /// Values of `tokenizer.ggml.pre` that mean this row; the first is its own name.
+    names: &'static [&'static str],
+    rules: &'static [Rule],
+    /// A word that is a token is taken as it is, without merging.
+    pub ignore_merges: bool,
+    /// Whether BOS is put first where the file does not say.
+    pub add_bos: bool,
+}
+
+const PLAIN: PreTokenizer = PreTokenizer { names: &[], rules: &[], ignore_merges: false, add_bos: false };
+const WHOLE_WORDS: PreTokenizer = PreTokenizer { ignore_merges: true, add_bos: true, ..PLAIN };
+
+static TABLE: [PreTokenizer; 8] = [
+    PreTokenizer {
+        names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"],
+        rules: &[rules::llama3],
+        ..WHOLE_WORDS
+    },
+    PreTokenizer {
+        names: &["qwen2", "deepseek-r1-qwen", "stablelm2", "hunyuan", "megrez"],
+        rules: &[rules::qwen2],
+        ..PLAIN
+    },
+    PreTokenizer {
+        names: &["gpt-2", "gpt2", "phi-2", "mpt", "olmo", "jais", "gigachat", "mellum", "a.x-4.0", "trillion"],
+        rules: &[rules::gpt2],
+        ..PLAIN
+    },
+    PreTokenizer { names: &["tekken"], rules: &[rules::tekken], ..WHOLE_WORDS },
+    PreTokenizer {
+        names: &["smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"],
+        rules: &[rules::digit, rules::gpt2],
+        ..PLAIN
+    },
+    PreTokenizer {
+        names: &["deepseek-llm"],
+        rules: &[
+            rules::line_end,
+            rules::cased_letters,
+            rules::wide_punctuation,
+            rules::trailing_space,
+            rules::cjk,
+            rules::digits,
+        ],
+        ..PLAIN
+    },
+    PreTokenizer { names: &["falcon"], rules: &[rules::falcon_punctuation, rules::gpt2, rules::three_digits], ..PLAIN },
+    PreTokenizer {
+        names: &["default"],
+        rules: &[rules::punctuation, rules::gpt2, rules::digits, rules::three_digits],
+        ..PLAIN
+    },
+];
+
+impl PreTokenizer {
+    /// The row for a value of `tokenizer.ggml.pre`.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        TABLE.iter().find(|row| row.names.contains(&name))
+    }
+
+    /// All known values of `tokenizer.ggml.pre`.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        TABLE.iter().flat_map(|row| row.names).copied()
+    }
+
+    /// Calls `word` with the words of `text` in order; together they are the whole text.
+    pub fn split<'t>(&self, text: &'t str, word: &mut dyn FnMut(&'t str)) {
+        split(self.rules, text, word);
+    }
+}
+
+fn split<'t>(rules: &[Rule], text: &'t str, word: &mut dyn FnMut(&'t str)) {
+    let Some((rule, later)) = rules.split_first() else { return word(text) };
+    let mut rest = text;
+    while !rest.is_empty() {
+        let found = rule(rest).unwrap_or(0..0);
+        let (before, tail) = rest.split_at(if found.is_empty() { rest.len() } else { found.start });
+        let (matched, tail) = tail.split_at(found.len());
+        for part in [before, matched] {
+            if !part.is_empty() {
+                split(later, part, word);
+            }
+        }
+        rest = tail;
+    }
+}

@@ -1,0 +1,117 @@
+//! The rules against the regular expressions that they stand for.
+
+use fancy_regex::Regex;
+
+use super::PreTokenizer;
+
+const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+
+/// The published expressions of each row, applied one after the other.
+const PUBLISHED: [(&str, &[&str]); 8] = [
+    (
+        "llama-bpe",
+        &[
+            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        ],
+    ),
+    (
+        "qwen2",
+        &[
+            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        ],
+    ),
+    ("gpt-2", &[GPT2]),
+    (
+        "tekken",
+        &[
+            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        ],
+    ),
+    ("smollm", &[r"\p{N}", GPT2]),
+    (
+        "deepseek-llm",
+        &[
+            r"[\r\n]",
+            "", // cased letters: made from the table below
+            r"\s?[!-/:-~！-／：-～‘-‟\u{3000}-。]+",
+            r"\s+$",
+            r"[一-龥ࠀ-一가-\u{d7ff}]+",
+            r"\p{N}+",
+        ],
+    ),
+    ("falcon", &[r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"]),
+    ("default", &[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"]),
+];
+
+fn compile(pattern: &str) -> Regex {
+    if !pattern.is_empty() {
+        return Regex::new(pattern).unwrap();
+    }
+    let ranges: String = super::cased::CASED.iter().map(|(a, b)| format!("{a}-{b}")).collect();
+    Regex::new(&format!(r"\s?[A-Za-z{ranges}]+")).unwrap()
+}
+
+/// What stands between matches is a word, too.
+fn split<'t>(rules: &[Regex], text: &'t str, out: &mut Vec<&'t str>) {
+    let Some((rule, later)) = rules.split_first() else { return out.push(text) };
+    let mut end = 0;
+    for found in rule.find_iter(text) {
+        let found = found.unwrap();
+        if end < found.start() {
+            split(later, &text[end..found.start()], out);
+        }
+        split(later, found.as_str(), out);
+        end = found.end();
+    }
+    if end < text.len() {
+        split(later, &text[end..], out);
+    }
+}
+
+/// Characters of every class, and those that rules single out.
+const CHARACTERS: [&str; 57] = [
+    "a", "b", "s", "t", "r", "e", "l", "A", "B", "S", "T", "LL", "ſ", "é", "ß", "Ж", "ж", "ǅ", "ʰ", "ª", "中", "文",
+    "あ", "가", "ا", "\u{301}", "\u{903}", "'", "'", "\"", ".", "/", "/", "$", "+", "`", "€", "。", "！", "‘", "1",
+    "2", "3", "½", "Ⅷ", "٣", " ", " ", " ", "\t", "\n", "\r", "\r\n", "\u{a0}", "\u{85}", "\u{3000}", "😀",
+];
+
+/// The same numbers in every run (xorshift64*).
+fn generator(mut state: u64) -> impl FnMut(usize) -> usize {
+    move |below| {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % below
+    }
+}
+
+#[test]
+fn every_row_has_a_published_expression() {
+    for (row, (name, _)) in super::TABLE.iter().zip(PUBLISHED) {
+        assert_eq!(row.names[0], name);
+    }
+    assert_eq!(super::TABLE.len(), PUBLISHED.len());
+}
+
+#[test]
+fn rules_cut_where_the_published_expressions_cut() {
+    let mut random = generator(1);
+    let mut texts: Vec<String> = (0..6000)
+        .map(|i| {
+            // Few different characters in every second text, so that runs are long.
+            let (from, of) = if i % 2 == 0 { (0, CHARACTERS.len()) } else { (random(CHARACTERS.len() - 6), 6) };
+            (0..1 + random(24)).map(|_| CHARACTERS[from + random(of)]).collect()
+        })
+        .collect();
+    texts.extend(CHARACTERS.iter().flat_map(|a| CHARACTERS.iter().map(move |b| format!("{a}{b}x"))));
+    for (name, patterns) in PUBLISHED {
+        let rules: Vec<Regex> = patterns.iter().map(|p| compile(p)).collect();
+        let row = PreTokenizer::named(name).unwrap();
+        for text in &texts {
+            let (mut found, mut expected) = (Vec::new(), Vec::new());
+            row.split(text, &mut |word| found.push(word));
+            split(&rules, text, &mut expected);
+            assert_eq!(found, expected, "{name}: {text:?}");
+        }
+    }
+}

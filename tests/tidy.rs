@@ -1,0 +1,172 @@
+//! House rules as tests.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Files git would take, as (path relative to the root, text); binary files are left out.
+fn files() -> Vec<(String, String)> {
+    fn walk(dir: &Path, out: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(dir).expect("a readable folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
+            let skipped = ["target", ".git", "__pycache__", "reports"];
+            if path.is_dir() && !skipped.contains(&name.as_str()) {
+                walk(&path, out);
+            } else if path.is_file() && name != ".git" {
+                out.push(path);
+            }
+        }
+    }
+    let mut paths = Vec::new();
+    walk(Path::new(ROOT), &mut paths);
+    paths.sort();
+    let relative = |p: &PathBuf| p.strip_prefix(ROOT).expect("below the root").to_string_lossy().replace('\\', "/");
+    paths.iter().filter_map(|p| Some((relative(p), fs::read_to_string(p).ok()?))).collect()
+}
+
+fn is_code(path: &str) -> bool {
+    [".rs", ".py", ".cu", ".cuh", ".sh"].iter().any(|e| path.ends_with(e))
+}
+
+/// A line without its comment (good enough for the words looked for here).
+fn code_of(line: &str) -> &str {
+    line.split("//").next().unwrap_or_default()
+}
+
+fn refuse(rule: &str, found: Vec<String>) {
+    assert!(found.is_empty(), "{rule}:\n  {}", found.join("\n  "));
+}
+
+#[test]
+fn top_level_is_fixed() {
+    let expected = [
+        "Cargo.lock",
+        "Cargo.toml",
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
+        "README.md",
+        "benches",
+        "cuda",
+        "models",
+        "quant",
+        "rust-toolchain.toml",
+        "src",
+        "tests",
+    ];
+    let entries = fs::read_dir(ROOT).expect("the root").map(|e| e.expect("an entry").file_name());
+    let names = entries.map(|n| n.to_string_lossy().into_owned());
+    let odd = names.filter(|n| !n.starts_with('.') && n != "target" && !expected.contains(&n.as_str()));
+    refuse("only these belong to the top level", odd.collect());
+}
+
+#[test]
+fn files_fit_a_room() {
+    let long = files().into_iter().filter(|(p, _)| is_code(p)).map(|(p, t)| (p, t.lines().count()));
+    refuse("files of at most 500 lines", long.filter(|(_, n)| *n > 500).map(|(p, n)| format!("{p}: {n}")).collect());
+}
+
+#[test]
+fn decoders_know_no_architecture() {
+    let decoder = |p: &str| {
+        ["models/cpu", "models/kv", "models/decoder", "models/forward", "cuda/"].iter().any(|d| p.starts_with(d))
+    };
+    let names = ["llama", "qwen", "gemma", "mistral", "phi3"];
+    let mut found = Vec::new();
+    for (path, text) in files().iter().filter(|(p, _)| decoder(p) && p.ends_with(".rs")) {
+        for (i, line) in text.lines().enumerate() {
+            if names.iter().any(|n| code_of(line).to_lowercase().contains(n)) {
+                found.push(format!("{path}:{}: {line}", i + 1));
+            }
+        }
+    }
+    refuse("an architecture's name in a decoder", found);
+}
+
+#[test]
+fn libraries_do_not_print() {
+    let prints = ["println!", "print!(", "eprintln!", "eprint!(", "dbg!("];
+    let library = |p: &str| {
+        let inside = ["quant/", "cuda/", "models/", "src/"].iter().any(|d| p.starts_with(d));
+        inside && !p.starts_with("src/cli") && p != "src/main.rs" && !p.contains("/fuzz/") && p.ends_with(".rs")
+    };
+    let mut found = Vec::new();
+    for (path, text) in files().iter().filter(|(p, _)| library(p)) {
+        for (i, line) in text.lines().enumerate() {
+            if prints.iter().any(|p| code_of(line).contains(p)) {
+                found.push(format!("{path}:{}: {line}", i + 1));
+            }
+        }
+    }
+    refuse("printing from a library", found);
+}
+
+#[test]
+fn nothing_unfinished_or_muted() {
+    // Written in halves, so that this file does not find itself.
+    let words = [
+        ("todo", "!("),
+        ("unimplemented", "!("),
+        ("#[ign", "ore"),
+        ("allow(clippy::too_many", "_arguments"),
+        ("FIX", "ME"),
+    ];
+    let mut found = Vec::new();
+    for (path, text) in files().iter().filter(|(p, _)| is_code(p)) {
+        for (i, line) in text.lines().enumerate() {
+            if words.iter().any(|(a, b)| line.contains(&format!("{a}{b}"))) {
+                found.push(format!("{path}:{}: {line}", i + 1));
+            }
+        }
+    }
+    refuse("unfinished or muted", found);
+}
+
+#[test]
+fn crates_point_one_way() {
+    for (manifest, forbidden) in [
+        ("quant/Cargo.toml", ["qrun-cuda", "qrun-models"].as_slice()),
+        ("cuda/Cargo.toml", &["qrun-models"]),
+        ("models/Cargo.toml", &["\"..\""]),
+    ] {
+        let text = fs::read_to_string(Path::new(ROOT).join(manifest)).expect("a manifest");
+        let found = forbidden.iter().filter(|f| text.contains(**f)).map(|f| format!("{manifest}: {f}"));
+        refuse("quant → cuda → models → qrun", found.collect());
+    }
+}
+
+#[test]
+fn each_crate_says_what_it_does_not_know() {
+    let roots = ["quant/lib.rs", "cuda/lib.rs", "models/lib.rs", "src/lib.rs"];
+    let silent = roots.into_iter().filter(|p| {
+        let text = fs::read_to_string(Path::new(ROOT).join(p)).expect("a crate root");
+        !text.contains("//! What this crate deliberately does not know")
+    });
+    refuse("lib.rs opens with what the crate does not know", silent.map(str::to_owned).collect());
+}
+
+#[test]
+fn ci_runs_the_commands_of_the_readme() {
+    let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).expect("README.md");
+    let ci = fs::read_to_string(Path::new(ROOT).join(".ci/run")).expect(".ci/run");
+    for name in ["run", "test"] {
+        let block = readme.split(&format!("<!-- {name} -->")).nth(1).and_then(|t| t.split("<!-- end -->").next());
+        let block = block.unwrap_or_else(|| panic!("README.md has the command block {name}"));
+        assert_eq!(block.lines().filter(|l| l.starts_with("cargo")).count(), 1, "one command in block {name}");
+        assert!(ci.contains(&format!("command_of {name}")), ".ci/run runs the README's {name} command");
+    }
+}
+
+#[test]
+fn help_is_in_the_readme() {
+    let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).expect("README.md");
+    let help = std::process::Command::new(env!("CARGO_BIN_EXE_qrun")).arg("--help").output().expect("qrun --help");
+    let help = String::from_utf8(help.stdout).expect("UTF-8");
+    let block = readme.split("<!-- help -->").nth(1).and_then(|t| t.split("<!-- end -->").next());
+    let block =
+        block.expect("README.md has the help block").trim().trim_start_matches("```text").trim_end_matches("```");
+    assert_eq!(block.trim(), help.trim(), "README.md shows `qrun --help` as it is");
+}
