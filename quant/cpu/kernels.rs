@@ -21,7 +21,8 @@ struct Block<L: Lanes> {
     scale: Scale<L::F>,
 }
 
-/// Where a sum of products starts: at what the zero point of the codes adds up to.
+/// Where a sum of products starts: at what is missing from the sum of the instruction set's dot products
+/// to `Σ (w − 128)·a`, or to `Σ w·a` in formats with minimums.
 ///
 /// # Safety
 /// The machine can run `L`; `x` is the panel of `width` tokens advanced to the block, `t < width`.
@@ -29,10 +30,11 @@ struct Block<L: Lanes> {
 unsafe fn start<L: Lanes, S: Shape>(x: Panel, width: usize, part: usize, t: usize) -> L::V {
     // SAFETY: the caller's promise.
     unsafe {
-        match (S::MIN, S::PARTS) {
-            (true, _) => L::splat(0),
-            (false, 1) => L::splat(*x.bias.add(t)),
-            (false, _) => L::splat(*x.half_bias.add(part * width + t)),
+        let bias = if S::PARTS == 1 { x.bias.add(t) } else { x.half_bias.add(part * width + t) };
+        match (S::MIN, L::CENTRED) {
+            (false, false) => L::splat(*bias),
+            (true, true) => L::splat(-*bias),
+            _ => L::splat(0),
         }
     }
 }

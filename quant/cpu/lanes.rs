@@ -108,6 +108,8 @@ pub(super) trait Kernel {
 pub(super) trait Lanes: Copy {
     /// Rows in one register; divides 16.
     const ROWS: usize;
+    /// Whether `dot` takes 128 off each `w`, because the instructions want it so.
+    const CENTRED: bool;
     /// 32-bit integers, or four bytes per lane.
     type V: Copy;
     /// f32 per lane.
@@ -146,7 +148,8 @@ pub(super) trait Lanes: Copy {
     unsafe fn shr(v: Self::V, n: u32) -> Self::V;
     /// Each byte (0..16) replaced by its table entry.
     unsafe fn lookup(v: Self::V, table: &[u8; 16]) -> Self::V;
-    /// `acc + Σ_b w_b · a_b`: four unsigned bytes per lane by the same four signed bytes (exact).
+    /// `acc + Σ_b w_b · a_b`: four unsigned bytes per lane by the same four signed bytes (exact), or
+    /// `acc + Σ_b (w_b − 128) · a_b` where `CENTRED`.
     unsafe fn dot(acc: Self::V, w: Self::V, a: *const i8) -> Self::V;
 
     /// Integers to f32.

@@ -69,14 +69,15 @@ impl Matrix {
         let _ = memory.advise(memmap2::Advice::HugePage);
         let out = Shared::new(memory.as_mut_ptr().cast::<Line>());
         par::for_chunks(tiles, (REPACK_CHUNK / tile.max(1)).max(1), |range| {
-            for i in range {
+            for i in range.clone() {
                 // SAFETY: tile i is inside the map, which is zeroed and begins a page; this chunk alone has it.
                 let lines = unsafe { std::slice::from_raw_parts_mut(out.get().add(i * lines), lines) };
                 tiles::pack(self.ty, self.file_rows(i), self.cols, lines);
             }
+            // Chunk by chunk: both copies of a large head would not fit side by side.
+            let rows = range.start * ROWS..(range.end * ROWS).min(self.rows);
+            self.data.slice(rows.start * self.row_bytes()..rows.end * self.row_bytes()).release_pages();
         });
-        // Both copies of a large model would not fit side by side.
-        self.data.release_pages();
         Self { layout: Layout::Tiles(tile), data: Bytes::new(memory).slice(0..tiles * tile), ..self }
     }
 
@@ -136,4 +137,4 @@ impl Matrix {
 }
 
 /// Bytes that one chunk of the parallel repacking writes.
-const REPACK_CHUNK: usize = 1 << 20;
+const REPACK_CHUNK: usize = 2 << 20;

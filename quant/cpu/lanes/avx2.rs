@@ -20,7 +20,7 @@ pub(super) unsafe fn run_vnni<K: Kernel>(kernel: K) {
     unsafe { kernel.run::<AvxVnni>() }
 }
 
-/// Eight lanes, dot products in 16-bit halves.
+/// Eight lanes, dot products of centred codes.
 #[derive(Clone, Copy)]
 pub(super) struct Avx2;
 
@@ -28,29 +28,30 @@ pub(super) struct Avx2;
 #[derive(Clone, Copy)]
 pub(super) struct AvxVnni;
 
-/// The dot product without VNNI. `vpmaddubsw` would saturate on 8-bit codes, so even and odd bytes are
-/// widened to 16 bits and multiplied by `vpmaddwd`, which is exact.
+/// The dot product without VNNI: `acc + Σ (w − 128)·a`, exactly.
+///
+/// `vpmaddubsw` saturates on codes above 128; the magnitude of a centred code is at most 128, and its sign
+/// goes over to the activation, so that the sum of two products is at most 32 512.
 ///
 /// # Safety
 /// The machine has AVX2; `a` is valid for four bytes.
 #[inline(always)]
-unsafe fn dot_by_halves(acc: __m256i, w: __m256i, a: *const i8) -> __m256i {
+unsafe fn centred_dot(acc: __m256i, w: __m256i, a: *const i8) -> __m256i {
     // SAFETY: the caller's promise.
     unsafe {
-        let a = _mm256_set1_epi32(a.cast::<i32>().read_unaligned());
-        let even = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(a));
-        let odd = _mm256_srai_epi16::<8>(a);
-        let even = _mm256_madd_epi16(_mm256_and_si256(w, _mm256_set1_epi16(0xff)), even);
-        let odd = _mm256_madd_epi16(_mm256_srli_epi16::<8>(w), odd);
-        _mm256_add_epi32(acc, _mm256_add_epi32(even, odd))
+        let w = _mm256_xor_si256(w, _mm256_set1_epi8(i8::MIN));
+        let a = _mm256_sign_epi8(_mm256_set1_epi32(a.cast::<i32>().read_unaligned()), w);
+        let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), a);
+        _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
     }
 }
 
 /// Writes the trait for a type, given its dot product; each function is one expression of intrinsics.
 macro_rules! eight_lanes {
-    ($lanes:ty, $dot:expr) => {
+    ($lanes:ty, $dot:expr, centred: $centred:literal) => {
         impl Lanes for $lanes {
             const ROWS: usize = 8;
+            const CENTRED: bool = $centred;
             type V = __m256i;
             type F = __m256;
             lanes! {
@@ -81,9 +82,9 @@ macro_rules! eight_lanes {
     };
 }
 
-eight_lanes!(Avx2, dot_by_halves);
-eight_lanes!(AvxVnni, |acc, w, a: *const i8| _mm256_dpbusd_avx_epi32(
-    acc,
-    w,
-    _mm256_set1_epi32(a.cast::<i32>().read_unaligned())
-));
+eight_lanes!(Avx2, centred_dot, centred: true);
+eight_lanes!(
+    AvxVnni,
+    |acc, w, a: *const i8| _mm256_dpbusd_avx_epi32(acc, w, _mm256_set1_epi32(a.cast::<i32>().read_unaligned())),
+    centred: false
+);

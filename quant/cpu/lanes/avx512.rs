@@ -18,6 +18,7 @@ pub(super) struct Avx512;
 
 impl Lanes for Avx512 {
     const ROWS: usize = 16;
+    const CENTRED: bool = false;
     type V = __m512i;
     type F = __m512;
 

@@ -21,6 +21,7 @@ unsafe fn bytes<const N: usize>(p: *const u8) -> [u8; N] {
 // SAFETY of all blocks: the pointers are valid for one element, as the trait demands.
 impl Lanes for Scalar {
     const ROWS: usize = 1;
+    const CENTRED: bool = false;
     type V = i32;
     type F = f32;
 
