@@ -149,7 +149,7 @@ fn dot_peak() -> f64 {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx512vnni") {
         const ROUNDS: usize = 20_000;
-        let threads = rayon::current_num_threads();
+        let threads = par::threads();
         // SAFETY: the machine has the instruction.
         let time = best_time(400, || par::for_chunks(threads, 1, |_| unsafe { dots(ROUNDS) }));
         return (threads * ROUNDS * 12 * 64 * 2) as f64 / time;

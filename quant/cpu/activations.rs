@@ -57,6 +57,11 @@ pub(super) struct Panel {
     pub(super) half_sum: *const f32,
 }
 
+// SAFETY: these are pointers only; whoever follows them promises that nobody else writes there.
+unsafe impl Send for Panel {}
+// SAFETY: as above.
+unsafe impl Sync for Panel {}
+
 impl Activations {
     /// An empty set of vectors; memory is taken when vectors are set.
     pub fn new(arithmetic: Arithmetic) -> Self {
@@ -121,12 +126,23 @@ impl Ints {
         self.sum.resize(n, 0.0);
         self.half_bias.resize(2 * n, 0);
         self.half_sum.resize(2 * n, 0.0);
-        let (width, out) = (self.width, Shared::new(&raw mut *self));
+        let width = self.width;
+        let out = Panel {
+            q: self.q.as_mut_ptr(),
+            d: self.d.as_mut_ptr(),
+            bias: self.bias.as_mut_ptr(),
+            sum: self.sum.as_mut_ptr(),
+            half_bias: self.half_bias.as_mut_ptr(),
+            half_sum: self.half_sum.as_mut_ptr(),
+        };
         par::for_chunks(panels, 1, |range| {
             for panel in range {
-                // SAFETY: `isa` was checked; each panel is written by one chunk, inside the vectors
-                // that were sized above and that nobody else touches while `self` is borrowed.
-                unsafe { isa.run(Quantize { x, cols, width, panel, out: (*out.get()).panel(panel, blocks) }) }
+                // SAFETY: `isa` was checked; each panel is written by one chunk, inside the vectors that
+                // were sized above and that nobody else touches while `self` is borrowed.
+                unsafe {
+                    let out = out.at(panel * blocks, width);
+                    isa.run(Quantize { x, cols, width, panel, out });
+                }
             }
         });
     }
