@@ -9,9 +9,12 @@ mod ops;
 mod rope;
 pub mod simd;
 
-use std::io::{Read, Write};
+use std::{
+    io::{Read, Write},
+    sync::Arc,
+};
 
-use qrun_quant::cpu::{Activations, Job, matmul, par::Pool};
+use qrun_quant::cpu::{Activations, Arithmetic, Job, matmul, par::Pool};
 
 use crate::{
     Entry, Forward, ForwardError, Model,
@@ -53,8 +56,11 @@ struct Scratch {
 
 impl CpuDecoder {
     /// Makes a decoder: a thread pool, an empty cache, and repacked weights if the options ask for it.
-    pub fn new(model: Model, options: Options) -> std::io::Result<Self> {
+    pub fn new(mut model: Model, options: Options) -> std::io::Result<Self> {
         let pool = Pool::new(options.threads)?;
+        if options.repack && options.arithmetic == Arithmetic::Fast {
+            model.weights = pool.install(|| Arc::new(repacked(&model.weights)));
+        }
         let rope = rope::Tables::new(&model);
         let kv = KvCache::new(&model.config, &options);
         let scratch = Scratch {
@@ -283,6 +289,16 @@ impl Step<'_> {
         }
         tap(self.tap, None, "result_output", out);
     }
+}
+
+/// The weights in the order in which products read them fastest. Matrix by matrix, so that the file's
+/// pages and the tiles never lie in memory together.
+fn repacked(weights: &Weights) -> Weights {
+    let mut weights = weights.clone();
+    for matrix in weights.matrices_mut() {
+        *matrix = matrix.clone().repack();
+    }
+    weights
 }
 
 /// Products of the same input with several matrices, and their biases.

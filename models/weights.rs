@@ -6,7 +6,8 @@ use qrun_quant::{GgmlType, Gguf, Result, cpu::Matrix, gguf::Tensor};
 
 use crate::config::Config;
 
-/// All weights of a model.
+/// All weights of a model. A clone shares the mapped bytes.
+#[derive(Clone)]
 pub struct Weights {
     /// Token embedding `[n_vocab][n_embd]`; also the head where the file has no `output.weight`.
     pub token_embd: Matrix,
@@ -30,6 +31,7 @@ pub struct Linear {
 }
 
 /// Weights of one layer. Norms are `[n_embd]` unless said otherwise.
+#[derive(Clone)]
 pub struct Layer {
     /// RMSNorm before attention.
     pub attn_norm: Vec<f32>,

@@ -6,11 +6,17 @@
 //! number of threads: each output element is computed by one thread in one order.
 
 mod activations;
+mod exact;
+mod floats;
+mod kernels;
+mod lanes;
 mod matmul;
 mod matrix;
 pub mod par;
+mod tiles;
 
 pub use activations::Activations;
+pub use lanes::Isa;
 pub use matmul::{Job, matmul};
 pub use matrix::Matrix;
 

@@ -1,8 +1,11 @@
 //! THE table of tensor formats: one row per GGUF type, one file per row under `formats/`.
 //!
-//! To add a format: write `formats/x.rs` (block struct, dequantize, quantize) and add its row here.
+//! To add a format: write `formats/x.rs` (block struct with its layout in prose, dequantize, quantize) and add its row here.
 
 pub(crate) mod block;
+mod convert;
+mod fit;
+mod fit_k;
 pub(crate) mod iq4_nl;
 pub(crate) mod iq4_xs;
 pub(crate) mod plain;
@@ -17,6 +20,8 @@ pub(crate) mod q5_k;
 pub(crate) mod q6_k;
 pub(crate) mod q8_0;
 pub(crate) mod scalar;
+
+pub use convert::convert;
 
 /// GGUF tensor types that qrun knows, with their numbers in the file.
 #[allow(non_camel_case_types, missing_docs)]
@@ -53,9 +58,16 @@ pub struct Format {
     /// Whole blocks to f32, bit-exact with the public reference: `(blocks, out)`, where
     /// `out.len() == blocks.len() / bytes * block`.
     pub dequantize: fn(&[u8], &mut [f32]),
-    /// f32 to whole blocks: `(values, out)`. `None` where qrun only reads the format.
-    pub quantize: Option<fn(&[f32], &mut [u8])>,
+    /// f32 to whole blocks; `None` where qrun only reads the format.
+    pub quantize: Option<Quantizer>,
 }
+
+/// f32 to whole blocks: `(values, out)`.
+///
+/// Total and deterministic: any values give a block, and the same values give the same bytes on every
+/// machine. In the block formats a NaN counts as 0 and what the block cannot reach (infinities too)
+/// becomes the nearest value that it can; F32, F16 and BF16 keep NaN and infinities.
+pub type Quantizer = fn(&[f32], &mut [u8]);
 
 /// All formats.
 pub static FORMATS: &[Format] = &[

@@ -3,16 +3,20 @@
 //! Nothing is copied that the file holds already: strings and arrays stay in the mapping as byte
 //! ranges. Every count and offset of the file is checked before it is used or allocated for.
 
+mod cursor;
+mod foreign;
+mod index;
+#[cfg(test)]
+mod memory;
 mod owned;
 mod parse;
+mod shards;
 mod value;
 pub mod write;
 
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
+use index::Index;
 pub use owned::Scalar;
 pub use value::{Array, Text, Value, ValueType};
 
@@ -31,9 +35,9 @@ pub struct Gguf {
     version: u32,
     alignment: u64,
     metadata: Vec<(String, Value)>,
-    keys: HashMap<String, usize>,
+    keys: Index,
     tensors: Vec<Tensor>,
-    names: HashMap<String, usize>,
+    names: Index,
     file_bytes: u64,
 }
 
@@ -72,12 +76,14 @@ impl Tensor {
 impl Gguf {
     /// Opens a model. Of a sharded model any shard may be named; the others are found beside it.
     pub fn open(path: &Path) -> Result<Self> {
-        parse::open(path)
+        shards::open(path)
     }
 
     /// Reads a model from memory (the embedded model, tests). `name` stands for the file in errors.
     pub fn from_bytes(name: &str, bytes: Bytes) -> Result<Self> {
-        parse::single(Path::new(name), bytes)
+        let gguf = parse::single(Path::new(name), bytes)?;
+        shards::refuse(&gguf)?;
+        Ok(gguf)
     }
 
     /// The file as it was named.
@@ -96,21 +102,21 @@ impl Gguf {
     pub fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
-    /// All metadata in file order.
+    /// All metadata in file order (of the first shard).
     pub fn metadata(&self) -> &[(String, Value)] {
         &self.metadata
     }
-    /// All tensors in file order.
+    /// All tensors in file order, shard after shard.
     pub fn tensors(&self) -> &[Tensor] {
         &self.tensors
     }
     /// A tensor by name.
     pub fn tensor(&self, name: &str) -> Option<&Tensor> {
-        self.names.get(name).map(|&i| &self.tensors[i])
+        self.names.find(&self.tensors, |t| &t.name, name)
     }
     /// A metadata value by key.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.keys.get(key).map(|&i| &self.metadata[i].1)
+        self.keys.find(&self.metadata, |(key, _)| key, key).map(|(_, value)| value)
     }
 
     /// An error about this file.

@@ -1,14 +1,25 @@
 //! The command line: which job is asked for, and how it ends.
 
 mod args;
+mod chat;
 mod completions;
 mod devices;
 mod exit;
 mod flags;
 mod help;
 mod info;
+mod input;
+mod interrupt;
 mod jobs;
 mod normalise;
+mod open;
+mod progress;
+mod quantize;
+mod reply;
+mod run;
+mod synth;
+mod terminal;
+mod tokenize;
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
@@ -18,6 +29,7 @@ use self::{
     args::Args,
     exit::{Code, Exit},
     jobs::Job,
+    terminal::Terminal,
 };
 
 /// Runs the program with its whole command line; returns its exit code.
@@ -55,11 +67,10 @@ fn dispatch(words: &[OsString]) -> Result<(), Exit> {
         return print(&shown);
     }
     let args = Args::new(&matches)?;
-    for note in normal.notes.iter().filter(|_| args.output.verbosity >= 2) {
-        eprintln!("note: {note}");
-    }
-    let _ = args;
-    Err(Exit::new(Code::Usage, "no model"))
+    let terminal = Terminal::new(&args.output);
+    normal.notes.iter().for_each(|note| terminal.note(note));
+    normal.details.iter().for_each(|detail| terminal.detail(detail));
+    run::run(&args, terminal)
 }
 
 /// Text for stdout; a reader that goes away is no failure.

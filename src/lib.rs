@@ -2,8 +2,12 @@
 //!
 //! What this crate deliberately does not know: kernels, block layouts.
 
+pub mod embedded;
+pub mod plan;
 pub mod quantize;
 pub mod sampler;
+pub mod session;
 pub mod stop;
+pub mod synth;
 pub mod template;
 pub mod tokenizer;

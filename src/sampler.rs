@@ -94,8 +94,9 @@ pub struct Sampler {
     penalties: Penalties,
     /// The logits after bias and penalties; empty where neither is on.
     adjusted: Vec<f32>,
-    /// The set S.
+    /// The set S, ordered by id.
     set: Vec<Candidate>,
+    scratch: Vec<Candidate>,
 }
 
 impl Sampler {
@@ -106,7 +107,7 @@ impl Sampler {
     pub fn new(params: SamplerParams, n_vocab: usize) -> Result<Self, SamplerError> {
         params.check(n_vocab)?;
         let penalties = Penalties::new(&params);
-        Ok(Self { params, n_vocab, position: 0, penalties, adjusted: Vec::new(), set: Vec::new() })
+        Ok(Self { params, n_vocab, position: 0, penalties, adjusted: Vec::new(), set: Vec::new(), scratch: Vec::new() })
     }
 
     /// The parameters.
@@ -144,7 +145,6 @@ impl Sampler {
         if self.params.temperature <= 0.0 {
             return Ok(select::best(&self.set).token);
         }
-        self.set.sort_unstable_by_key(|candidate| candidate.token);
         let total = select::weigh(&mut self.set, self.params.temperature);
         let [low, high, ..] = philox4x32(self.params.seed, [self.position as u32, (self.position >> 32) as u32, 0, 0]);
         let random = u64::from(low) | u64::from(high) << 32;
@@ -157,12 +157,13 @@ impl Sampler {
     /// As [`Sampler::sample`].
     pub fn distribution(&mut self, logits: &[f32]) -> Result<Vec<(u32, f64)>, SamplerError> {
         self.filter(logits)?;
-        self.set.sort_unstable_by(Candidate::rank);
         if self.params.temperature <= 0.0 {
-            return Ok(vec![(self.set[0].token, 1.0)]);
+            return Ok(vec![(select::best(&self.set).token, 1.0)]);
         }
         let total = select::weigh(&mut self.set, self.params.temperature) as f64;
-        Ok(self.set.iter().map(|candidate| (candidate.token, candidate.weight as f64 / total)).collect())
+        let mut ranked = self.set.clone();
+        ranked.sort_unstable_by(Candidate::rank);
+        Ok(ranked.iter().map(|candidate| (candidate.token, candidate.weight as f64 / total)).collect())
     }
 
     /// Steps 1 and 2.
@@ -182,7 +183,7 @@ impl Sampler {
         Ok(&self.adjusted)
     }
 
-    /// Steps 1 to 7: fills the set S, in no particular order.
+    /// Steps 1 to 7: fills the set S.
     fn filter(&mut self, logits: &[f32]) -> Result<(), SamplerError> {
         let mut set = std::mem::take(&mut self.set);
         let top_k = usize::try_from(self.params.top_k).unwrap_or(0);
@@ -190,9 +191,9 @@ impl Sampler {
         self.set = set;
         filled?;
         if self.params.typical_p < 1.0 {
-            select::typical(&mut self.set, self.params.typical_p);
+            select::typical(&mut self.set, &mut self.scratch, self.params.typical_p);
         }
-        select::nucleus(&mut self.set, self.params.top_p, self.params.min_p);
+        select::nucleus(&mut self.set, &mut self.scratch, self.params.top_p, self.params.min_p);
         Ok(())
     }
 }

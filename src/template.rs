@@ -27,10 +27,11 @@ use limits::{Limits, Overrun};
 pub const MAX_SOURCE: usize = 256 << 10;
 
 /// Memory for a rendering before the size of its input is added, in bytes.
-const BASE_MEMORY: usize = 64 << 20;
+const BASE_MEMORY: usize = 32 << 20;
 /// Further memory for each byte of input: a few copies, and 24-byte values where text is split.
 const MEMORY_PER_BYTE: usize = 64;
-const STACK: usize = 128 << 20;
+/// Reserved, not touched. Freeing lists nested as deeply as the fuel allows takes about half of it.
+const STACK: usize = 64 << 20;
 const TIME: Duration = Duration::from_secs(10);
 
 /// One turn of a conversation.

@@ -54,3 +54,115 @@ fn one_row_per_format() {
         assert_eq!(GgmlType::from_name(&ty.name().to_lowercase()), Some(ty));
     }
 }
+
+/// Relative root mean square error of quantizing and dequantizing `x`.
+fn quantization_error(ty: GgmlType, x: &[f32]) -> f64 {
+    let format = ty.format();
+    let (mut blocks, mut y) = (vec![0; ty.bytes_of(x.len())], vec![f32::NAN; x.len()]);
+    (format.quantize.expect("a format that can be written"))(x, &mut blocks);
+    (format.dequantize)(&blocks, &mut y);
+    let square = |v: f64| v * v;
+    let error: f64 = x.iter().zip(&y).map(|(x, y)| square(f64::from(*y) - f64::from(*x))).sum();
+    let norm: f64 = x.iter().map(|x| square(f64::from(*x))).sum();
+    if norm > 0.0 { (error / norm).sqrt() } else { error.sqrt() }
+}
+
+/// Weights and errors of ggml's quantizer made by `tests/data/formats/reference.py`.
+#[test]
+fn quantizers_are_no_worse_than_the_reference() {
+    let weights: Vec<f32> =
+        data("weights.bin").as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b).to_f32()).collect();
+    let reference = String::from_utf8(data("reference.txt")).unwrap();
+    let (mut worse, mut table) = (Vec::new(), String::new());
+    for line in reference.lines() {
+        let [case, row, exponent, name, theirs] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let (row, exponent): (usize, i32) = (row.parse().unwrap(), exponent.parse().unwrap());
+        let theirs: f64 = theirs.parse().unwrap();
+        let x: Vec<f32> = weights[row * 2048..][..2048].iter().map(|x| x * 2f32.powi(exponent)).collect();
+        let ours = quantization_error(GgmlType::from_name(name).unwrap(), &x);
+        table += &format!("{case:15} {name:5} {ours:.4e} reference {theirs:.4e} ratio {:.3}\n", ours / theirs);
+        // Six printed digits; a NaN is no success.
+        if ours.is_nan() || ours > theirs * 1.000_001 {
+            worse.push(format!("{case} {name}: {ours:e} is more than {theirs:e}"));
+        }
+    }
+    assert_eq!(table.lines().count(), 18 * 8);
+    if std::env::var_os("QRUN_SHOW").is_some() {
+        std::io::Write::write_all(&mut std::io::stderr(), table.as_bytes()).unwrap();
+    }
+    assert!(worse.is_empty(), "{}", worse.join("\n"));
+}
+
+/// Any bits at all, infinities and NaN among them: no panic, and what comes back is finite.
+#[test]
+fn quantizers_are_total() {
+    let mut state = 7u64;
+    let mut next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 32) as u32
+    };
+    let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, f32::MIN_POSITIVE, 1e-45, 0.0, -0.0];
+    for format in FORMATS.iter().filter(|f| f.block > 1) {
+        let Some(quantize) = format.quantize else { continue };
+        for round in 0..600 {
+            let x: Vec<f32> = (0..256)
+                .map(|i| match round {
+                    0..9 => special[round],
+                    9..100 if i % (round % 7 + 1) != 0 => 0.25,
+                    9..100 => special[next() as usize % 9],
+                    _ => f32::from_bits(next() & (u32::MAX << (round % 24)) | (round % 2) as u32),
+                })
+                .collect();
+            let (mut blocks, mut y) = (vec![0; format.ty.bytes_of(256)], vec![f32::NAN; 256]);
+            quantize(&x, &mut blocks);
+            (format.dequantize)(&blocks, &mut y);
+            assert!(y.iter().all(|y| y.is_finite()), "{} round {round}: {x:?} became {y:?}", format.name);
+        }
+    }
+}
+
+/// What cannot be represented saturates; one wild weight leaves the other blocks alone.
+#[test]
+fn wild_weights_saturate_in_their_own_block() {
+    for format in FORMATS.iter().filter(|f| f.block > 1) {
+        let Some(quantize) = format.quantize else { continue };
+        let mut x = vec![0.5; 512];
+        x[3] = f32::INFINITY;
+        x[4] = f32::NAN;
+        let (mut blocks, mut y) = (vec![0; format.ty.bytes_of(512)], vec![f32::NAN; 512]);
+        quantize(&x, &mut blocks);
+        (format.dequantize)(&blocks, &mut y);
+        assert!(y[3] > 60_000.0, "{}: infinity became {}", format.name, y[3]);
+        assert!(y[256..].iter().all(|y| (y - 0.5).abs() < 0.01), "{}: the second block changed", format.name);
+    }
+}
+
+/// 16-bit floats round to nearest, ties to even; out of range is infinite, NaN stays NaN.
+#[test]
+fn sixteen_bit_floats_round_to_even() {
+    let bits = |ty: GgmlType, x: f32| {
+        let mut out = [0; 2];
+        (ty.format().quantize.unwrap())(&[x], &mut out);
+        u16::from_le_bytes(out)
+    };
+    for (x, f16, bf16) in [
+        (1.0, 0x3c00, 0x3f80),
+        (1.0 + 1.0 / 2048.0, 0x3c00, 0x3f80), // halfway between two f16: to the even one
+        (1.0 + 3.0 / 2048.0, 0x3c02, 0x3f80),
+        (1.0 + 1.0 / 256.0, 0x3c04, 0x3f80), // halfway between two bf16
+        (1.0 + 3.0 / 256.0, 0x3c0c, 0x3f82),
+        (65519.0, 0x7bff, 0x4780),
+        (65520.0, 0x7c00, 0x4780),
+        (-1e-30, 0x8000, 0x8da2),
+        (6e-8, 0x0001, 0x3381),
+        (f32::INFINITY, 0x7c00, 0x7f80),
+        (f32::MAX, 0x7c00, 0x7f80),
+    ] {
+        assert_eq!(bits(GgmlType::F16, x), f16, "f16 of {x:e}");
+        assert_eq!(bits(GgmlType::BF16, x), bf16, "bf16 of {x:e}");
+    }
+    for nan in [f32::NAN, f32::from_bits(0x7f80_0001), f32::from_bits(0xffff_ffff)] {
+        assert!(half::f16::from_bits(bits(GgmlType::F16, nan)).is_nan(), "f16 of {:#x}", nan.to_bits());
+        assert!(half::bf16::from_bits(bits(GgmlType::BF16, nan)).is_nan(), "bf16 of {:#x}", nan.to_bits());
+    }
+}

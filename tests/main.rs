@@ -1,7 +1,18 @@
 //! The one integration binary.
 
+mod cli;
+mod cpu;
+mod decoder;
 mod formats;
 mod gguf;
+mod golden;
+mod mixture;
 mod quantize;
+mod sampler;
+mod session;
+mod stop;
+mod synth;
+mod template;
 mod tidy;
+mod tiny;
 mod tokenizer;

@@ -1,184 +1,211 @@
-//! The quantizer as a whole: which format each tensor gets, and files from end to end.
+//! `qrun quantize` from file to file.
 
-use std::collections::BTreeMap;
+use std::{fs, path::Path};
 
-use qrun::quantize::{FileType, Mixture};
-use qrun_quant::GgmlType::{self, *};
+use qrun::quantize::{FileType, Mixture, Options, quantize};
+use qrun_quant::{
+    GgmlType::{self, *},
+    Gguf,
+    cpu::par::Pool,
+    gguf::{Array, write::Header},
+};
 
-/// The matrices of a model, as far as mixtures look at them.
-struct Shape {
-    layers: u64,
-    width: u64,
-    ffn: u64,
-    heads: u64,
-    kv_heads: u64,
-    head: u64,
-    vocab: u64,
-    tied: bool,
+/// A model of random F32 weights with rows that are multiples of 256 (`attn_*`) and others (`ffn_up`).
+fn tiny_model(path: &Path, ty: GgmlType) -> Vec<(String, Vec<f32>)> {
+    let mut header = Header::new();
+    header.set("general.architecture", "llama");
+    header.set("general.name", "tiny");
+    header.set("general.file_type", 0u32);
+    header.set("llama.block_count", 2u32);
+    header.set("split.count", 1u16);
+    header.set("tokenizer.ggml.tokens", Array::of_strings(["<unk>", "é", "x"]));
+    let mut tensors: Vec<(String, Vec<u64>)> = vec![("token_embd.weight".into(), vec![256, 70])];
+    for layer in 0..2 {
+        for (part, shape) in [
+            ("attn_norm.weight", vec![256]),
+            ("attn_q.weight", vec![256, 33]),
+            ("attn_q.bias", vec![33]),
+            ("attn_v.weight", vec![256, 8]),
+            ("ffn_up.weight", vec![288, 64]),
+            ("ffn_down.weight", vec![512, 9]),
+            ("odd.weight", vec![40, 3]),
+        ] {
+            tensors.push((format!("blk.{layer}.{part}"), shape));
+        }
+    }
+    tensors.push(("rope_freqs.weight".into(), vec![32]));
+    let mut state = 3u64;
+    let mut normal = || {
+        // Sum of uniforms: bell-shaped without library functions.
+        (0..8).fold(-4.0, |sum, _| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            sum + (state >> 40) as f32 / (1 << 24) as f32
+        }) * 0.03
+    };
+    let values: Vec<(String, Vec<f32>)> =
+        tensors.iter().map(|(n, s)| (n.clone(), (0..s.iter().product()).map(|_| normal()).collect())).collect();
+    let fits = |shape: &[u64]| shape[0].is_multiple_of(ty.format().block as u64);
+    let store = |name: &str, shape: &[u64]| if Mixture::quantizes(name, shape) && fits(shape) { ty } else { F32 };
+    for (name, shape) in &tensors {
+        header.tensor(name.clone(), store(name, shape), shape);
+    }
+    let mut writer = header.create(path).unwrap();
+    for ((name, shape), (_, values)) in tensors.iter().zip(&values) {
+        let ty = store(name, shape);
+        let mut bytes = vec![0; ty.bytes_of(values.len())];
+        (ty.format().quantize.unwrap())(values, &mut bytes);
+        writer.write(&bytes).unwrap();
+    }
+    writer.finish().unwrap();
+    values
 }
 
-const GEMMA_3_1B: Shape =
-    Shape { layers: 26, width: 1152, ffn: 6912, heads: 4, kv_heads: 1, head: 256, vocab: 262_144, tied: true };
-const GEMMA_3_4B: Shape =
-    Shape { layers: 34, width: 2560, ffn: 10240, heads: 8, kv_heads: 4, head: 256, vocab: 262_144, tied: true };
-const LLAMA_3_2_1B: Shape =
-    Shape { layers: 16, width: 2048, ffn: 8192, heads: 32, kv_heads: 8, head: 64, vocab: 128_256, tied: true };
-const LLAMA_3_1_70B: Shape =
-    Shape { layers: 80, width: 8192, ffn: 28672, heads: 64, kv_heads: 8, head: 128, vocab: 128_256, tied: false };
-const QWEN_3_1_7B: Shape =
-    Shape { layers: 28, width: 2048, ffn: 6144, heads: 16, kv_heads: 8, head: 128, vocab: 151_936, tied: true };
-/// As in llama.cpp's snapshot, which has an output matrix of its own.
-const QWEN_3_0_6B: Shape =
-    Shape { layers: 28, width: 1024, ffn: 3072, heads: 16, kv_heads: 8, head: 128, vocab: 151_936, tied: false };
+/// What lies in a folder: tests look that nothing is left behind.
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
 
-impl Shape {
-    fn tensors(&self) -> Vec<(String, [u64; 2])> {
-        let mut all = vec![("token_embd.weight".to_owned(), [self.width, self.vocab])];
-        if !self.tied {
-            all.push(("output.weight".to_owned(), [self.width, self.vocab]));
-        }
-        let (q, kv) = (self.heads * self.head, self.kv_heads * self.head);
-        for layer in 0..self.layers {
-            for (part, shape) in [
-                ("attn_q", [self.width, q]),
-                ("attn_k", [self.width, kv]),
-                ("attn_v", [self.width, kv]),
-                ("attn_output", [q, self.width]),
-                ("ffn_gate", [self.width, self.ffn]),
-                ("ffn_up", [self.width, self.ffn]),
-                ("ffn_down", [self.ffn, self.width]),
-            ] {
-                all.push((format!("blk.{layer}.{part}.weight"), shape));
-            }
-        }
-        all
+/// Largest relative error (root mean square) that a tensor of normal weights may have.
+fn bound(ty: GgmlType) -> f64 {
+    match ty {
+        F32 => 0.0,
+        F16 => 3e-4,
+        BF16 => 3e-3,
+        Q8_0 => 6e-3,
+        Q6_K => 0.018,
+        Q5_K | Q5_1 => 0.04,
+        Q5_0 => 0.045,
+        Q4_K | Q4_1 => 0.08,
+        Q4_0 => 0.09,
+        other => panic!("no bound for {other}"),
     }
+}
 
-    fn types(&self, ty: FileType) -> BTreeMap<String, (GgmlType, u64)> {
-        let mut mixture = Mixture::new(ty, self.layers as usize, self.tied);
-        if self.layers == 80 {
-            mixture = mixture.with_shared_values();
+#[test]
+fn every_file_type_from_end_to_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in.gguf");
+    let values = tiny_model(&input, F32);
+    let source = Gguf::open(&input).unwrap();
+    for file_type in FileType::all() {
+        let output = dir.path().join(format!("{file_type}.gguf"));
+        let mut seen = Vec::new();
+        let summary =
+            quantize(&input, &output, &Options::new(file_type), &mut |p| seen.push((p.done, p.total))).unwrap();
+        let model = Gguf::open(&output).unwrap();
+        assert_eq!(model.u64("general.file_type").unwrap(), Some(file_type.number().into()));
+        assert_eq!(model.u64("general.quantization_version").unwrap(), Some(2));
+        assert_eq!(model.str("general.name").unwrap(), Some("tiny"));
+        assert!(model.get("split.count").is_none());
+        let tokens = model.array("tokenizer.ggml.tokens").unwrap().unwrap();
+        assert_eq!(tokens.strings().collect::<Vec<_>>(), ["<unk>", "é", "x"]);
+        assert_eq!(model.tensors().len(), values.len());
+        let mixture = Mixture::new(file_type, 2, true);
+        for (tensor, (name, x)) in model.tensors().iter().zip(&values) {
+            assert_eq!((&tensor.name, &tensor.shape), (name, &source.tensor(name).unwrap().shape));
+            assert_eq!(tensor.ty, mixture.choose(name, &tensor.shape), "{file_type} {name}");
+            let mut y = vec![f32::NAN; x.len()];
+            (tensor.ty.format().dequantize)(&tensor.data, &mut y);
+            let sum =
+                |f: fn(f64, f64) -> f64| -> f64 { x.iter().zip(&y).map(|(x, y)| f((*x).into(), (*y).into())).sum() };
+            let error = (sum(|x, y| (x - y) * (x - y)) / sum(|x, _| x * x)).sqrt();
+            assert!(error <= bound(tensor.ty), "{file_type} {name} {}: error {error}", tensor.ty);
         }
-        let row = |(name, shape): (String, [u64; 2])| {
-            let ty = mixture.choose(&name, &shape);
-            let bytes = ty.bytes_of(shape[0] as usize) as u64 * shape[1];
-            (name, (ty, bytes))
+        assert_eq!(summary.bytes_out, model.tensors().iter().map(|t| t.data.len() as u64).sum::<u64>());
+        assert_eq!(summary.formats.iter().map(|f| f.1).sum::<usize>(), values.len());
+        assert_eq!(seen.last(), Some(&(summary.bytes_in, summary.bytes_in)));
+        assert!(seen.is_sorted() && seen.len() > values.len());
+    }
+    let output = dir.path().join("again.gguf");
+    let summary = quantize(&input, &output, &Options::new(FileType::Q4_K_M), &mut |_| ()).unwrap();
+    let up = ("blk.0.ffn_up.weight".to_owned(), Q4_K, Q5_0);
+    assert_eq!(summary.fallbacks.len(), 4, "{:?}", summary.fallbacks);
+    assert!(summary.fallbacks.contains(&up), "{:?}", summary.fallbacks);
+    assert!(names(dir.path()).iter().all(|name| name.ends_with(".gguf")));
+}
+
+#[test]
+fn same_bytes_on_any_number_of_threads() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in.gguf");
+    tiny_model(&input, BF16);
+    for file_type in [FileType::Q4_K_M, FileType::Q5_K_M, FileType::Q6_K, FileType::Q4_0, FileType::F32] {
+        let of = |threads: usize| {
+            let output = dir.path().join(format!("{file_type}-{threads}.gguf"));
+            let run = || quantize(&input, &output, &Options::new(file_type), &mut |_| ()).unwrap();
+            Pool::new(threads).unwrap().install(run);
+            fs::read(output).unwrap()
         };
-        self.tensors().into_iter().map(row).collect()
-    }
-}
-
-/// Layers with more bits, from llama.cpp's rule; those of 28, 34 and 80 layers as in its snapshots.
-fn more_bits(n_layer: u64) -> Vec<u64> {
-    match n_layer {
-        16 => vec![0, 1, 4, 7, 10, 13, 14, 15],
-        26 => vec![0, 1, 2, 5, 8, 11, 14, 17, 20, 22, 23, 24, 25],
-        28 => vec![0, 1, 2, 5, 8, 11, 14, 17, 20, 23, 24, 25, 26, 27],
-        34 => vec![0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 29, 30, 31, 32, 33],
-        80 => (0..10).chain((12..70).step_by(3)).chain(70..80).collect(),
-        n => panic!("no list for {n} layers"),
+        let one = of(1);
+        assert!(one == of(2) && one == of(5), "{file_type}");
     }
 }
 
 #[test]
-fn gemma_3_1b_has_the_published_mix() {
-    let types = GEMMA_3_1B.types(FileType::Q4_K_M);
-    let total: u64 = types.values().map(|t| t.1).sum();
-    assert_eq!(total / 1_000_000, 799 - 1, "{total} bytes"); // 798.9 of matrices, 799 with the norms
-    for (ty, percent) in [(Q8_0, 41), (Q5_0, 39), (Q6_K, 11), (Q4_K, 9)] {
-        let bytes: u64 = types.values().filter(|t| t.0 == ty).map(|t| t.1).sum();
-        assert_eq!((bytes * 100 + total / 2) / total, percent, "{ty}: {bytes} of {total} bytes");
-    }
-}
-
-/// All types of a model where rows are multiples of 256: the default but for the listed tensors.
-#[test]
-fn more_bits_where_llama_cpp_gives_them() {
-    for shape in [LLAMA_3_2_1B, QWEN_3_1_7B, QWEN_3_0_6B, GEMMA_3_4B, LLAMA_3_1_70B] {
-        for (file_type, default) in [(FileType::Q4_K_M, Q4_K), (FileType::Q5_K_M, Q5_K)] {
-            let more = more_bits(shape.layers);
-            let values = if shape.layers == 80 { Q5_K } else { default };
-            for (name, (ty, _)) in shape.types(file_type) {
-                let mut parts = name.split('.');
-                let (first, layer) = (parts.next().unwrap(), parts.next().unwrap().parse().unwrap_or(0));
-                let expected = match (first, parts.next().unwrap_or("")) {
-                    ("output", _) => Q6_K,
-                    ("token_embd", _) => {
-                        if shape.tied {
-                            Q6_K
-                        } else {
-                            default
-                        }
-                    }
-                    (_, "attn_v" | "ffn_down") if more.contains(&layer) => Q6_K,
-                    (_, "attn_v") => values,
-                    _ => default,
-                };
-                assert_eq!(ty, expected, "{file_type} {name} of {} layers", shape.layers);
-            }
-        }
-    }
-}
-
-#[test]
-fn small_mixtures() {
-    let count = |shape: &Shape, file_type, ty| shape.types(file_type).values().filter(|t| t.0 == ty).count();
-    // From the snapshots of qwen3-0.6b and llama-3.1-70b.
-    assert_eq!(count(&QWEN_3_0_6B, FileType::Q4_K_S, Q5_K), 3 + 4);
-    assert_eq!(count(&LLAMA_3_1_70B, FileType::Q4_K_S, Q5_K), 10 + 80);
-    for ty in [FileType::Q4_0, FileType::Q4_1, FileType::Q5_0, FileType::Q5_1, FileType::Q5_K_S] {
-        assert_eq!(count(&QWEN_3_0_6B, ty, Q6_K), 1, "{ty}");
-        assert_eq!(count(&QWEN_3_0_6B, ty, ty.default_format()), 28 * 7 + 1, "{ty}");
-    }
-    for ty in [FileType::Q8_0, FileType::Q6_K, FileType::F16, FileType::BF16, FileType::F32] {
-        assert_eq!(count(&QWEN_3_0_6B, ty, ty.default_format()), 28 * 7 + 2, "{ty}");
-    }
-}
-
-#[test]
-fn fallbacks_and_what_stays() {
-    let of = |ty, name: &str, shape: &[u64]| Mixture::new(ty, 26, false).choose(name, shape);
-    for (file_type, cols, expected) in [
-        (FileType::Q4_K_M, 1152, Q5_0),
-        (FileType::Q5_K_M, 1152, Q5_1),
-        (FileType::Q6_K, 1152, Q8_0),
-        (FileType::Q4_K_M, 1000, F16),
-        (FileType::Q8_0, 1000, F16),
-        (FileType::Q4_0, 48, F16),
-        (FileType::BF16, 1000, BF16),
-        (FileType::Q4_K_M, 256, Q4_K),
+fn refusals_leave_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    tiny_model(&path("in.gguf"), F32);
+    tiny_model(&path("small.gguf"), Q8_0);
+    fs::write(path("taken.gguf"), b"mine").unwrap();
+    fs::create_dir(path("folder")).unwrap();
+    let before = names(dir.path());
+    let q4 = Options::new(FileType::Q4_0);
+    for (input, output, expected) in [
+        ("in.gguf", "in.gguf", "another file than the input"),
+        ("in.gguf", "folder/../in.gguf", "another file than the input"),
+        ("in.gguf", "taken.gguf", "--force"),
+        ("in.gguf", "folder", "the name of a file"),
+        ("in.gguf", "nowhere/out.gguf", "a writable place"),
+        ("nowhere.gguf", "out.gguf", "nowhere.gguf"),
+        ("taken.gguf", "out.gguf", "GGUF"),
+        ("small.gguf", "out.gguf", "--allow-requantize"),
     ] {
-        assert_eq!(of(file_type, "blk.3.attn_q.weight", &[cols, 64]), expected, "{file_type}, rows of {cols}");
+        let error = quantize(&path(input), &path(output), &q4, &mut |_| ()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{input} {output}: {error}");
+        assert_eq!(names(dir.path()), before, "{input} {output}");
     }
-    assert_eq!(of(FileType::Q4_K_M, "output.weight", &[1152, 64]), Q8_0);
-    assert_eq!(of(FileType::Q4_0, "output.weight", &[1152, 64]), Q8_0);
-    assert_eq!(of(FileType::Q4_K_M, "blk.0.attn_qkv.weight", &[256, 64]), Q6_K);
-    assert_eq!(of(FileType::Q4_K_M, "blk.3.attn_qkv.weight", &[256, 64]), Q4_K);
-    for (name, shape) in [
-        ("blk.0.attn_norm.weight", &[256][..]),
-        ("blk.0.attn_q_norm.weight", &[256, 2]),
-        ("blk.0.attn_q.bias", &[256, 2]),
-        ("rope_freqs.weight", &[32]),
-        ("blk.0.attn_q.weight", &[256, 1, 1]),
-        ("blk.0.ffn_gate_inp.weight", &[256, 8]),
-    ] {
-        assert_eq!(of(FileType::Q4_K_M, name, shape), F32, "{name}");
+    assert_eq!(fs::read(path("taken.gguf")).unwrap(), b"mine");
+    let force = Options { force: true, ..q4 };
+    assert!(quantize(&path("in.gguf"), &path("in.gguf"), &force, &mut |_| ()).is_err());
+    quantize(&path("in.gguf"), &path("taken.gguf"), &force, &mut |_| ()).unwrap();
+    let again = Options { allow_requantize: true, ..q4 };
+    quantize(&path("small.gguf"), &path("out.gguf"), &again, &mut |_| ()).unwrap();
+    for name in ["taken.gguf", "out.gguf"] {
+        assert_eq!(Gguf::open(&path(name)).unwrap().tensor("blk.0.attn_q.weight").unwrap().ty, Q4_0, "{name}");
     }
 }
 
 #[test]
-fn file_types_by_name_and_number() {
-    for ty in FileType::all() {
-        assert_eq!(FileType::from_name(ty.name()), Some(ty));
-        assert_eq!(FileType::from_name(&ty.name().to_lowercase()), Some(ty));
-        assert_eq!(FileType::from_name(&ty.number().to_string()), Some(ty));
-        assert_eq!(FileType::from_number(ty.number()), Some(ty));
+fn a_full_disk_is_an_error() {
+    let full = Path::new("/dev/full");
+    if !full.exists() {
+        std::io::Write::write_all(&mut std::io::stderr(), b"skipped: no /dev/full here\n").unwrap();
+        return;
     }
-    let numbers = [("F16", 1), ("Q4_0", 2), ("Q8_0", 7), ("Q4_K", 15), ("q5_k_m", 17), ("Q6_K", 18), ("BF16", 32)];
-    for (name, number) in numbers {
-        assert_eq!(FileType::from_name(name).map(FileType::number), Some(number), "{name}");
-    }
-    for name in ["", "Q9_9", "Q3_K_M", "999"] {
-        assert_eq!(FileType::from_name(name), None, "{name:?}");
-    }
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in.gguf");
+    tiny_model(&input, F32);
+    let error = quantize(&input, full, &Options::new(FileType::Q8_0), &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("/dev/full") && error.contains("space"), "{error}");
+}
+
+#[test]
+fn mixture_of_experts_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in.gguf");
+    let mut header = Header::new();
+    header.set("general.architecture", "llama");
+    header.set("llama.block_count", 2u32);
+    header.set("llama.expert_count", 8u32);
+    header.tensor("token_embd.weight", F32, &[1, 1]);
+    let mut writer = header.create(&input).unwrap();
+    writer.write(&[0; 4]).unwrap();
+    writer.finish().unwrap();
+    let out = dir.path().join("out.gguf");
+    let error = quantize(&input, &out, &Options::new(FileType::Q8_0), &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("llama.expert_count") && error.contains("8 experts"), "{error}");
 }

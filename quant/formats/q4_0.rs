@@ -3,7 +3,12 @@
 //! One f16 scale, then 16 bytes of two 4-bit values each: byte `i` holds weight `i` in its low nibble
 //! and weight `i + 16` in its high one. Zero is representable (q = 8); the range is lopsided, −8…7.
 
-use super::{Format, GgmlType, block::dequantize, scalar::Half};
+use super::{
+    Format, GgmlType,
+    block::{Quantize, dequantize, quantize},
+    fit,
+    scalar::Half,
+};
 
 /// The block as it lies in the file.
 #[derive(Clone, Copy)]
@@ -23,7 +28,7 @@ pub const FORMAT: Format = Format {
     block: 32,
     bytes: size_of::<Block>(),
     dequantize: dequantize::<Block, 32>,
-    quantize: None,
+    quantize: Some(quantize::<Block, 32>),
 };
 
 // SAFETY: `repr(C)` of byte arrays only.
@@ -36,4 +41,18 @@ unsafe impl super::block::Block<32> for Block {
             out[i + 16] = d * f32::from((q >> 4) as i8 - 8);
         }
     }
+}
+
+impl Quantize<32> for Block {
+    #[inline(always)]
+    fn quantize(x: &[f32; 32]) -> Self {
+        let (d, q) = fit::symmetric_block(x, 8.0);
+        Self { d, qs: pack(&q) }
+    }
+}
+
+/// 32 four-bit values as nibbles: value `i` low, value `i + 16` high. Upper bits are dropped.
+#[inline(always)]
+pub(crate) fn pack(q: &[u8; 32]) -> [u8; 16] {
+    std::array::from_fn(|i| q[i] & 15 | q[i + 16] << 4)
 }

@@ -2,7 +2,13 @@
 //!
 //! Scale and minimum as f16, then nibbles in the order of Q4_0. The values run from `m` up to `m + 15·d`.
 
-use super::{Format, GgmlType, block::dequantize, scalar::Half};
+use super::{
+    Format, GgmlType,
+    block::{Quantize, dequantize, quantize},
+    fit,
+    q4_0::pack,
+    scalar::Half,
+};
 
 /// The block as it lies in the file.
 #[derive(Clone, Copy)]
@@ -24,7 +30,7 @@ pub const FORMAT: Format = Format {
     block: 32,
     bytes: size_of::<Block>(),
     dequantize: dequantize::<Block, 32>,
-    quantize: None,
+    quantize: Some(quantize::<Block, 32>),
 };
 
 // SAFETY: `repr(C)` of byte arrays only.
@@ -36,5 +42,13 @@ unsafe impl super::block::Block<32> for Block {
             out[i] = d * f32::from(q & 15) + m;
             out[i + 16] = d * f32::from(q >> 4) + m;
         }
+    }
+}
+
+impl Quantize<32> for Block {
+    #[inline(always)]
+    fn quantize(x: &[f32; 32]) -> Self {
+        let (d, m, q) = fit::affine_block(x, 15.0);
+        Self { d, m, qs: pack(&q) }
     }
 }

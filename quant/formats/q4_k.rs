@@ -4,7 +4,12 @@
 //! (see [`scale_min`]). Chunk `c` of 32 bytes of `qs` holds two sub-blocks: `2c` in the low nibbles and
 //! `2c + 1` in the high ones.
 
-use super::{Format, GgmlType, block::dequantize, scalar::Half};
+use super::{
+    Format, GgmlType,
+    block::{Quantize, dequantize, quantize},
+    fit_k,
+    scalar::Half,
+};
 
 /// The block as it lies in the file.
 #[derive(Clone, Copy)]
@@ -28,7 +33,7 @@ pub const FORMAT: Format = Format {
     block: 256,
     bytes: size_of::<Block>(),
     dequantize: dequantize::<Block, 256>,
-    quantize: None,
+    quantize: Some(quantize::<Block, 256>),
 };
 
 /// Scale and minimum of sub-block `i` (0…7) of a Q4_K or Q5_K block, 0…63 each.
@@ -59,5 +64,30 @@ unsafe impl super::block::Block<256> for Block {
                 *o = d * f32::from(q >> shift & 15) - m;
             }
         }
+    }
+}
+
+/// [`scale_min`] the other way: the 12 bytes of eight scales and eight minimums.
+pub(crate) fn pack_scale_min(scales: &[u8; 8], mins: &[u8; 8]) -> [u8; 12] {
+    std::array::from_fn(|i| match i {
+        0..4 => scales[i] | scales[i + 4] >> 4 << 6,
+        4..8 => mins[i - 4] | mins[i] >> 4 << 6,
+        _ => scales[i - 4] & 15 | mins[i - 4] << 4,
+    })
+}
+
+/// The nibbles of eight sub-blocks, pairs of them sharing bytes. Upper bits are dropped.
+pub(crate) fn pack(q: &[[u8; 32]; 8]) -> [u8; 128] {
+    std::array::from_fn(|i| {
+        let (pair, l) = (i / 32 * 2, i % 32);
+        q[pair][l] & 15 | q[pair + 1][l] << 4
+    })
+}
+
+impl Quantize<256> for Block {
+    #[inline(always)]
+    fn quantize(x: &[f32; 256]) -> Self {
+        let fit = fit_k::affine(x, 15.0);
+        Self { d: fit.d, dmin: fit.dmin, scales: pack_scale_min(&fit.scales, &fit.mins), qs: pack(&fit.q) }
     }
 }

@@ -2,7 +2,12 @@
 //!
 //! Q4_0 with a fifth bit per weight: bit `i` of the little-endian word `qh` is the top bit of weight `i`.
 
-use super::{Format, GgmlType, block::dequantize, scalar::Half};
+use super::{
+    Format, GgmlType,
+    block::{Quantize, dequantize, quantize},
+    fit, q4_0,
+    scalar::Half,
+};
 
 /// The block as it lies in the file.
 #[derive(Clone, Copy)]
@@ -24,7 +29,7 @@ pub const FORMAT: Format = Format {
     block: 32,
     bytes: size_of::<Block>(),
     dequantize: dequantize::<Block, 32>,
-    quantize: None,
+    quantize: Some(quantize::<Block, 32>),
 };
 
 // SAFETY: `repr(C)` of byte arrays only.
@@ -48,4 +53,20 @@ pub(crate) fn unpack(qs: &[u8; 16], qh: &[u8; 4]) -> [u8; 32] {
         q[i + 16] = qs[i] >> 4 | ((high >> (i + 16) & 1) as u8) << 4;
     }
     q
+}
+
+/// The other way: nibbles and fifth bits of 32 five-bit values.
+#[inline(always)]
+pub(crate) fn pack(q: &[u8; 32]) -> ([u8; 16], [u8; 4]) {
+    let high = q.iter().enumerate().fold(0u32, |bits, (i, q)| bits | u32::from(q >> 4 & 1) << i);
+    (q4_0::pack(q), high.to_le_bytes())
+}
+
+impl Quantize<32> for Block {
+    #[inline(always)]
+    fn quantize(x: &[f32; 32]) -> Self {
+        let (d, q) = fit::symmetric_block(x, 16.0);
+        let (qs, qh) = pack(&q);
+        Self { d, qh, qs }
+    }
 }

@@ -2,7 +2,13 @@
 //!
 //! Q4_1 with a fifth bit per weight, kept as in Q5_0.
 
-use super::{Format, GgmlType, block::dequantize, q5_0::unpack, scalar::Half};
+use super::{
+    Format, GgmlType,
+    block::{Quantize, dequantize, quantize},
+    fit,
+    q5_0::{pack, unpack},
+    scalar::Half,
+};
 
 /// The block as it lies in the file.
 #[derive(Clone, Copy)]
@@ -26,7 +32,7 @@ pub const FORMAT: Format = Format {
     block: 32,
     bytes: size_of::<Block>(),
     dequantize: dequantize::<Block, 32>,
-    quantize: None,
+    quantize: Some(quantize::<Block, 32>),
 };
 
 // SAFETY: `repr(C)` of byte arrays only.
@@ -37,5 +43,14 @@ unsafe impl super::block::Block<32> for Block {
         for (o, q) in out.iter_mut().zip(unpack(&self.qs, &self.qh)) {
             *o = d * f32::from(q) + m;
         }
+    }
+}
+
+impl Quantize<32> for Block {
+    #[inline(always)]
+    fn quantize(x: &[f32; 32]) -> Self {
+        let (d, m, q) = fit::affine_block(x, 31.0);
+        let (qs, qh) = pack(&q);
+        Self { d, m, qh, qs }
     }
 }

@@ -2,7 +2,13 @@
 //!
 //! Q4_K with a fifth bit per weight: bit `i` of `qh[l]` is the top bit of weight `l` of sub-block `i`.
 
-use super::{Format, GgmlType, block::dequantize, q4_k::scale_min, scalar::Half};
+use super::{
+    Format, GgmlType,
+    block::{Quantize, dequantize, quantize},
+    fit_k,
+    q4_k::{pack, pack_scale_min, scale_min},
+    scalar::Half,
+};
 
 /// The block as it lies in the file.
 #[derive(Clone, Copy)]
@@ -28,7 +34,7 @@ pub const FORMAT: Format = Format {
     block: 256,
     bytes: size_of::<Block>(),
     dequantize: dequantize::<Block, 256>,
-    quantize: None,
+    quantize: Some(quantize::<Block, 256>),
 };
 
 // SAFETY: `repr(C)` of byte arrays only.
@@ -45,6 +51,21 @@ unsafe impl super::block::Block<256> for Block {
                 let q = qs[l] >> shift & 15 | (self.qh[l] >> i & 1) << 4;
                 out[l] = d * f32::from(q) - m;
             }
+        }
+    }
+}
+
+impl Quantize<256> for Block {
+    #[inline(always)]
+    fn quantize(x: &[f32; 256]) -> Self {
+        let fit = fit_k::affine(x, 31.0);
+        let high = |l: usize| (0..8).fold(0, |bits, i| bits | fit.q[i][l] >> 4 << i);
+        Self {
+            d: fit.d,
+            dmin: fit.dmin,
+            scales: pack_scale_min(&fit.scales, &fit.mins),
+            qh: std::array::from_fn(high),
+            qs: pack(&fit.q),
         }
     }
 }

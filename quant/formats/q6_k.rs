@@ -4,7 +4,12 @@
 //! holds the low nibbles of weights `l` (low) and `l + 64` (high), and byte `l` of the 32 bytes of `qh`
 //! the upper two bits of weights `l`, `l + 32`, `l + 64`, `l + 96` at shifts 0, 2, 4, 6.
 
-use super::{Format, GgmlType, block::dequantize, scalar::Half};
+use super::{
+    Format, GgmlType,
+    block::{Quantize, dequantize, quantize},
+    fit_k,
+    scalar::Half,
+};
 
 /// The block as it lies in the file.
 #[derive(Clone, Copy)]
@@ -28,7 +33,7 @@ pub const FORMAT: Format = Format {
     block: 256,
     bytes: size_of::<Block>(),
     dequantize: dequantize::<Block, 256>,
-    quantize: None,
+    quantize: Some(quantize::<Block, 256>),
 };
 
 // SAFETY: `repr(C)` of byte arrays only.
@@ -47,5 +52,17 @@ unsafe impl super::block::Block<256> for Block {
                 out[l] = d[l / 16] * f32::from(q as i8 - 32);
             }
         }
+    }
+}
+
+impl Quantize<256> for Block {
+    #[inline(always)]
+    fn quantize(x: &[f32; 256]) -> Self {
+        let fit = fit_k::symmetric(x);
+        // Weight `l` of group `j` (of 32) of a half.
+        let q = |half: usize, j: usize, l: usize| fit.q[half * 128 + j * 32 + l];
+        let low = |i: usize| q(i / 64, i / 32 % 2, i % 32) & 15 | q(i / 64, 2 + i / 32 % 2, i % 32) << 4;
+        let high = |i: usize| (0..4).fold(0, |bits, j| bits | q(i / 32, j, i % 32) >> 4 << (2 * j));
+        Self { ql: std::array::from_fn(low), qh: std::array::from_fn(high), scales: fit.scales, d: fit.d }
     }
 }

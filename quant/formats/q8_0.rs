@@ -3,6 +3,7 @@
 use super::{
     Format, GgmlType,
     block::{Quantize, dequantize, quantize},
+    fit,
     scalar::Half,
 };
 
@@ -39,10 +40,28 @@ unsafe impl super::block::Block<32> for Block {
 }
 
 impl Quantize<32> for Block {
+    #[inline(always)]
     fn quantize(x: &[f32; 32]) -> Self {
-        let amax = x.iter().fold(0f32, |m, v| m.max(v.abs()));
-        let d = amax / 127.0;
-        let inverse = if d > 0.0 { 1.0 / d } else { 0.0 };
-        Self { d: Half::from_f32(d), qs: x.map(|x| (x * inverse).round() as i8) }
+        let x = &fit::tame(x, 65504.0 * 127.0);
+        let (low, high) = fit::range(x);
+        let extreme = if -low >= high { low } else { high };
+        let rounded = |d: f32| {
+            let inverse = fit::inverse(d);
+            move |x: f32| fit::round(x * inverse, -128.0, 127.0)
+        };
+        let (mut least, mut best) = (f32::INFINITY, Half::default());
+        // Rounding errors are as good as independent of the scale and grow with it: the best scale is
+        // the smallest that still reaches the extreme, give or take what f16 rounding does to it.
+        for end in [127.0, 127.3, 127.6, -127.4, -127.7, -128.0, -128.2, -128.4, -128.6] {
+            let stored = fit::half(extreme / end);
+            let d = stored.to_f32();
+            let q = rounded(d);
+            let error = fit::error(x, |x| q(x) * d);
+            if error < least {
+                (least, best) = (error, stored);
+            }
+        }
+        let inverse = fit::inverse(best.to_f32());
+        Self { d: best, qs: x.map(|x| fit::round_to_byte(x * inverse, -128.0, 127.0) as i8) }
     }
 }

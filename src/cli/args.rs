@@ -72,8 +72,9 @@ pub struct Machine {
     pub threads: Option<usize>,
     pub n_ubatch: usize,
     pub exact: bool,
-    pub type_k: String,
-    pub type_v: String,
+    /// `None`: what the arithmetic suggests.
+    pub type_k: Option<String>,
+    pub type_v: Option<String>,
     pub swa_full: bool,
     pub repack: bool,
 }
@@ -198,8 +199,8 @@ impl Args {
                 threads: m.whole("threads").filter(|&t| t > 0).map(|t| t as usize),
                 n_ubatch: m.whole("ubatch-size").unwrap_or(512) as usize,
                 exact: m.on("exact"),
-                type_k: m.text("cache-type-k").unwrap_or("f16".into()),
-                type_v: m.text("cache-type-v").unwrap_or("f16".into()),
+                type_k: m.text("cache-type-k"),
+                type_v: m.text("cache-type-v"),
                 swa_full: m.on("swa-full"),
                 repack: m.switch("repack").unwrap_or(true),
             },

@@ -1,4 +1,11 @@
-//! `qrun info FILE`.
+//! `qrun info FILE`: what is in a file, and what it takes to run it.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use qrun::{plan, quantize::FileType};
+use qrun_models::{Config, Model, Options, memory};
+use qrun_quant::{Gguf, gguf::Value};
+use serde_json::{Map, json};
 
 use super::{exit::Exit, jobs::ModelFile, print};
 
@@ -12,10 +19,154 @@ pub struct Info {
     json: bool,
 }
 
+/// The tensors of one format.
+#[derive(Debug, Default, Clone, Copy)]
+struct Share {
+    tensors: usize,
+    parameters: u64,
+    bytes: u64,
+}
+
 impl Info {
     pub fn run(self) -> Result<(), Exit> {
-        let file = self.file.open()?;
-        print(&format!("{}\n", file.path().display()))
+        let gguf = self.file.open()?;
+        let model = match gguf.tensors() {
+            // A vocabulary: there is nothing to run.
+            [] => Err("no tensors: a vocabulary".to_owned()),
+            _ => Model::load(&gguf).map_err(|e| e.to_string()),
+        };
+        let text = if self.json { as_json(&gguf, model.as_ref()) } else { as_tables(&gguf, model.as_ref()) };
+        print(&text)
+    }
+}
+
+fn shares(gguf: &Gguf) -> Vec<(&'static str, Share)> {
+    let mut by_name: BTreeMap<&'static str, Share> = BTreeMap::new();
+    for tensor in gguf.tensors() {
+        let share = by_name.entry(tensor.ty.name()).or_default();
+        share.tensors += 1;
+        share.parameters += tensor.len() as u64;
+        share.bytes += tensor.data.len() as u64;
+    }
+    let mut shares: Vec<_> = by_name.into_iter().collect();
+    shares.sort_by_key(|s| std::cmp::Reverse(s.1.bytes));
+    shares
+}
+
+fn total(shares: &[(&str, Share)]) -> Share {
+    shares.iter().fold(Share::default(), |sum, (_, s)| Share {
+        tensors: sum.tensors + s.tensors,
+        parameters: sum.parameters + s.parameters,
+        bytes: sum.bytes + s.bytes,
+    })
+}
+
+/// Memory need of one sequence, for each context size of the listing.
+fn needs(model: &Model) -> Vec<(usize, memory::Plan)> {
+    let plan = |n_ctx| memory::Plan::new(model, &Options { n_ctx, ..Options::default() });
+    plan::context_sizes(&model.config).into_iter().map(|n| (n, plan(n))).collect()
+}
+
+fn file_type(gguf: &Gguf) -> Option<&'static str> {
+    let number = gguf.get("general.file_type")?.as_u64()?;
+    FileType::from_number(number.try_into().ok()?).map(FileType::name)
+}
+
+fn as_tables(gguf: &Gguf, model: Result<&Model, &String>) -> String {
+    let mut out = String::new();
+    let mut line = |text: String| {
+        let _ = writeln!(out, "{text}");
+    };
+    line(format!("file        {} (GGUF v{}, {})", gguf.path().display(), gguf.version(), bytes(gguf.file_bytes())));
+    if let Some(name) = file_type(gguf) {
+        line(format!("type        {name}"));
+    }
+    let shares = shares(gguf);
+    let sum = total(&shares);
+    line(format!("parameters  {} in {} tensors, {} bytes", sum.parameters, sum.tensors, sum.bytes));
+    match model {
+        Ok(model) => {
+            describe(&model.config).into_iter().for_each(&mut line);
+            line(format!("per token   {} bytes of weights are read", model.weights.bytes_per_token()));
+        }
+        Err(reason) => line(format!("runs        no: {reason}")),
+    }
+    if sum.tensors > 0 {
+        line("\nformat      tensors     parameters           bytes   share".into());
+    }
+    for (name, s) in &shares {
+        let percent = 100.0 * s.bytes as f64 / sum.bytes.max(1) as f64;
+        line(format!("{name:<10} {:8} {:14} {:15} {percent:6.1} %", s.tensors, s.parameters, s.bytes));
+    }
+    if let Ok(model) = model {
+        line("\ncontext           weights        KV cache     activations           total (bytes)".into());
+        for (n_ctx, p) in needs(model) {
+            line(format!("{n_ctx:<9} {:15} {:15} {:15} {:15}", p.weights, p.kv, p.activations, p.total()));
+        }
+    }
+    line("\nmetadata".into());
+    for (key, value) in gguf.metadata() {
+        line(format!("{key:<40} {}", value.describe()));
+    }
+    out
+}
+
+fn describe(c: &Config) -> [String; 3] {
+    let windows: Vec<usize> = c.layers.iter().filter_map(|l| l.window).collect();
+    let sliding = match windows.first() {
+        Some(w) => format!(", {} of them see a window of {w} tokens", windows.len()),
+        None => String::new(),
+    };
+    [
+        format!("model       {} ({}), trained for {} tokens", c.name, c.arch.name, c.n_ctx_train),
+        format!("layers      {}{sliding}", c.n_layer),
+        format!(
+            "width       {}, feed-forward {}, {} heads of {} ({} for keys and values), vocabulary {}",
+            c.n_embd, c.n_ff, c.n_head, c.head_dim, c.n_head_kv, c.n_vocab
+        ),
+    ]
+}
+
+fn as_json(gguf: &Gguf, model: Result<&Model, &String>) -> String {
+    let shares = shares(gguf);
+    let sum = total(&shares);
+    let metadata: Map<String, serde_json::Value> = gguf.metadata().iter().map(|(k, v)| (k.clone(), value(v))).collect();
+    let share = |s: &Share| json!({ "tensors": s.tensors, "parameters": s.parameters, "bytes": s.bytes });
+    let formats: Map<_, _> = shares.iter().map(|(name, s)| ((*name).to_owned(), share(s))).collect();
+    let need = |(n_ctx, p): (usize, memory::Plan)| json!({ "n_ctx": n_ctx, "weights": p.weights, "kv": p.kv, "activations": p.activations, "total": p.total() });
+    let mut object = json!({
+        "file": gguf.path().display().to_string(),
+        "version": gguf.version(),
+        "file_bytes": gguf.file_bytes(),
+        "file_type": file_type(gguf),
+        "parameters": sum.parameters,
+        "tensors": sum.tensors,
+        "tensor_bytes": sum.bytes,
+        "formats": formats,
+        "metadata": metadata,
+    });
+    match model {
+        Ok(model) => {
+            object["arch"] = model.config.arch.name.into();
+            object["bytes_per_token"] = model.weights.bytes_per_token().into();
+            object["memory"] = needs(model).into_iter().map(need).collect();
+        }
+        Err(reason) => object["does_not_run"] = reason.as_str().into(),
+    }
+    format!("{object}\n")
+}
+
+/// A metadata value as JSON; arrays by their length and type, for vocabularies are long.
+fn value(v: &Value) -> serde_json::Value {
+    match v {
+        Value::Str(text) => text.as_str().into(),
+        Value::Bool(b) => (*b).into(),
+        Value::Array(array) => json!({ "array": format!("{:?}", array.ty), "len": array.len }),
+        Value::I8(_) | Value::I16(_) | Value::I32(_) | Value::I64(_) => {
+            serde_json::from_str(&v.describe()).unwrap_or_default()
+        }
+        Value::F32(_) | Value::F64(_) => v.as_f64().into(),
+        _ => v.as_u64().into(),
     }
 }
 

@@ -4,13 +4,19 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::{completions, devices, exit::Exit, info, print};
+use super::{completions, devices, exit::Exit, info, print, quantize, synth, tokenize};
 
 /// A job by its name.
 #[derive(Debug, Subcommand)]
 pub enum Job {
     /// What is in a file: metadata, tensor types by bytes, memory need per context size
     Info(info::Info),
+    /// Text to tokens
+    Tokenize(tokenize::Tokenize),
+    /// A model file into a smaller one
+    Quantize(quantize::Quantize),
+    /// A model of random weights, to measure and to test with
+    Synth(synth::Synth),
     /// The devices that can compute
     Devices,
     /// Shell completions
@@ -44,6 +50,9 @@ impl Job {
     pub fn run(self) -> Result<(), Exit> {
         match self {
             Job::Info(job) => job.run(),
+            Job::Tokenize(job) => job.run(),
+            Job::Quantize(job) => job.run(),
+            Job::Synth(job) => job.run(),
             Job::Devices => print(&devices::listing()),
             Job::Completions { shell } => print(&completions::script(shell)),
         }

@@ -133,6 +133,14 @@ impl Mixture {
         fit(self.preferred(name, shape[0], default), shape[0])
     }
 
+    /// The format that [`choose`](Self::choose) would have taken, were the rows whole blocks of it;
+    /// `None` where they are.
+    pub fn fallen_back_from(&self, name: &str, shape: &[u64]) -> Option<GgmlType> {
+        let chosen = self.choose(name, shape);
+        let wanted = self.preferred(name, shape[0], self.file_type.default_format());
+        (Self::quantizes(name, shape) && chosen != wanted).then_some(wanted)
+    }
+
     /// The format by the tensor's role, before looking whether its rows can have it.
     fn preferred(&self, name: &str, cols: u64, default: GgmlType) -> GgmlType {
         use GgmlType::*;
@@ -166,7 +174,8 @@ impl Mixture {
 /// The layers whose rounding hurts most: the first eighth, the last eighth, and every third between.
 fn use_more_bits(layer: usize, n_layer: usize) -> bool {
     let eighth = n_layer / 8;
-    layer < eighth || layer >= 7 * n_layer / 8 || (layer - eighth) % 3 == 2
+    // The last eighth is rounded up: it begins at 7·n/8 rounded down.
+    layer < eighth || layer >= n_layer - n_layer.div_ceil(8) || (layer - eighth) % 3 == 2
 }
 
 /// The number N of `blk.N.…`.

@@ -57,7 +57,7 @@ pub fn best(set: &[Candidate]) -> Candidate {
     *set.iter().min_by(|a, b| a.rank(b)).expect("the set is never empty")
 }
 
-/// Steps 3 and 4: the first `top_k` tokens by rank, all if 0, in no particular order.
+/// Steps 3 and 4: the first `top_k` tokens by rank, all if 0. From here on the set is ordered by id.
 pub fn fill(set: &mut Vec<Candidate>, logits: &[f32], top_k: usize) -> Result<(), SamplerError> {
     set.clear();
     let all = top_k == 0 || top_k >= logits.len();
@@ -77,8 +77,11 @@ pub fn fill(set: &mut Vec<Candidate>, logits: &[f32], top_k: usize) -> Result<()
             threshold = cut(set, top_k);
         }
     }
-    if !all && set.len() > top_k {
-        cut(set, top_k);
+    if !all {
+        if set.len() > top_k {
+            cut(set, top_k);
+        }
+        set.sort_unstable_by_key(|candidate| candidate.token);
     }
     if set.is_empty() { Err(SamplerError::NoToken) } else { Ok(()) }
 }
@@ -107,7 +110,7 @@ fn max_logit(set: &[Candidate]) -> f32 {
 }
 
 /// Step 5.
-pub fn typical(set: &mut Vec<Candidate>, p: f32) {
+pub fn typical(set: &mut Vec<Candidate>, scratch: &mut Vec<Candidate>, p: f32) {
     // w * d is at most 2^40 / e, so that 2^18 tokens stay below 2^63.
     const POINT: f64 = 64.0;
     let total = weigh(set, 1.0);
@@ -119,53 +122,64 @@ pub fn typical(set: &mut Vec<Candidate>, p: f32) {
     let distance = |c: &Candidate| (surprise(c) - mean).abs();
     let order = |a: &Candidate, b: &Candidate| distance(a).total_cmp(&distance(b)).then_with(|| a.rank(b));
     let share = f64::from(p) * total as f64;
-    keep_until(set, order, |sum| sum as f64 > share);
+    scratch.clone_from(set);
+    if let Some(last) = last_kept(scratch, order, |sum| sum as f64 > share) {
+        set.retain(|candidate| order(candidate, &last).is_le());
+    }
 }
 
 /// Steps 6 and 7.
-pub fn nucleus(set: &mut Vec<Candidate>, top_p: f32, min_p: f32) {
+pub fn nucleus(set: &mut Vec<Candidate>, scratch: &mut Vec<Candidate>, top_p: f32, min_p: f32) {
+    // Tokens that weigh at least 2^30 are mostly few, and mostly hold the share.
+    const HEAVY: u64 = 1 << 30;
     let share = (top_p < 1.0).then(|| f64::from(top_p) * weigh(set, 1.0) as f64);
     if min_p > 0.0 {
         let least = max_logit(set) + min_p.ln();
         set.retain(|candidate| candidate.logit >= least);
     }
-    if let Some(share) = share {
-        keep_until(set, Candidate::rank, |sum| sum as f64 >= share);
+    let Some(share) = share else { return };
+    let enough = |sum: u64| sum as f64 >= share;
+    scratch.clear();
+    scratch.extend(set.iter().filter(|candidate| candidate.weight >= HEAVY));
+    if !enough(scratch.iter().map(|candidate| candidate.weight).sum()) {
+        scratch.clone_from(set);
+    }
+    if let Some(last) = last_kept(scratch, Candidate::rank, enough) {
+        set.retain(|candidate| candidate.rank(&last).is_le());
     }
 }
 
-/// Keeps the shortest prefix, in the given order, whose total weight is `enough`; all if none is.
-fn keep_until(
-    set: &mut Vec<Candidate>,
+/// The last of the shortest prefix, in the given order, whose total weight is `enough`; `None` if none is.
+///
+/// Halves the candidates instead of sorting them: whether the upper half is enough says which half to look at.
+fn last_kept(
+    candidates: &mut [Candidate],
     order: impl Fn(&Candidate, &Candidate) -> Ordering,
     enough: impl Fn(u64) -> bool,
-) {
+) -> Option<Candidate> {
+    const FEW: usize = 32;
     let mut total = 0;
-    let mut sorted = 0;
-    // A head of growing length is selected and sorted: mostly the first one holds the whole share.
-    let mut step = 64;
-    while sorted < set.len() {
-        let tail = &mut set[sorted..];
-        let head = if step < tail.len() {
-            tail.select_nth_unstable_by(step - 1, &order);
-            &mut tail[..step]
+    let mut rest = candidates;
+    while rest.len() > FEW {
+        let half = rest.len() / 2;
+        rest.select_nth_unstable_by(half - 1, &order);
+        let (upper, lower) = rest.split_at_mut(half);
+        let sum: u64 = upper.iter().map(|candidate| candidate.weight).sum();
+        rest = if enough(total + sum) {
+            upper
         } else {
-            tail
+            total += sum;
+            lower
         };
-        head.sort_unstable_by(&order);
-        for (i, candidate) in head.iter().enumerate() {
-            total += candidate.weight;
-            if enough(total) {
-                set.truncate(sorted + i + 1);
-                return;
-            }
-        }
-        sorted += head.len();
-        step *= 8;
     }
+    rest.sort_unstable_by(&order);
+    rest.iter().copied().find(|candidate| {
+        total += candidate.weight;
+        enough(total)
+    })
 }
 
-/// Step 9, for a set sorted by id.
+/// Step 9.
 pub fn draw(set: &[Candidate], total: u64, random: u64) -> u32 {
     let target = ((u128::from(random) * u128::from(total)) >> 64) as u64;
     let mut running = 0;

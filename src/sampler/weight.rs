@@ -4,9 +4,9 @@
 const SCALE_BITS: i32 = 40;
 
 /// `floor(2^40 * e^x)` for `x ≤ 0`, by these `f64` operations and no others:
-/// `t = x * log2(e)`, `n = floor(t + 0.5)`, `y = (t - n) * ln(2)`, the Taylor sum of e^y to the 9th power by
+/// `t = max(x * log2(e), -42)`, `n = trunc(t - 0.5)`, `y = (t - n) * ln(2)`, the Taylor sum of e^y to the 9th power by
 /// Horner's rule (`sum = sum * y + c`, a product and a sum), times the power of two 2^(40 + n). The relative
-/// error is below 2^-36. Below 2^-40 the weight is 0.
+/// error is below 2^-36.
 #[inline]
 pub fn weight(x: f32) -> u64 {
     const TAYLOR: [f64; 10] = [
@@ -22,15 +22,15 @@ pub fn weight(x: f32) -> u64 {
         1.0,
     ];
     let t = f64::from(x) * std::f64::consts::LOG2_E;
-    if t < -f64::from(SCALE_BITS) {
-        return 0;
-    }
-    let n = (t + 0.5).floor();
-    let y = (t - n) * std::f64::consts::LN_2;
+    // No branch: below 2^-40 the product is less than 1 anyway, and from -42 on 2^(40 + n) stays a normal number.
+    let t = if t > -42.0 { t } else { -42.0 };
+    let n = (t - 0.5) as i32;
+    let y = (t - f64::from(n)) * std::f64::consts::LN_2;
     let mut sum = TAYLOR[0];
     for coefficient in &TAYLOR[1..] {
         sum = sum * y + coefficient;
     }
-    let power = f64::from_bits(((1023 + SCALE_BITS + n as i32) as u64) << 52);
-    (sum * power) as u64
+    let power = f64::from_bits(((1023 + SCALE_BITS + n) as u64) << 52);
+    // Below 2^41, so the cheaper signed conversion gives the same.
+    (sum * power) as i64 as u64
 }

@@ -105,12 +105,28 @@ fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Resul
         (Some(text), "removesuffix", [suffix]) if suffix.as_str().is_some() => {
             Ok(text.strip_suffix(suffix.as_str().unwrap_or_default()).unwrap_or(text).into())
         }
+        (Some(text), "title", []) => Ok(title(text).into()),
         (Some(text), "format", _) => {
             check_widths(text.split('{').skip(1).map(brace_spec))?;
             unknown_method_callback(state, value, name, args)
         }
         _ => unknown_method_callback(state, value, name, args),
     }
+}
+
+/// Python's `str.title`: a capital after everything that is not a letter.
+fn title(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut in_word = false;
+    for c in text.chars() {
+        if in_word {
+            out.extend(c.to_lowercase());
+        } else {
+            out.extend(c.to_uppercase());
+        }
+        in_word = c.is_alphabetic();
+    }
+    out
 }
 
 /// Jinja2 counts an undefined value as empty.

@@ -124,6 +124,10 @@ impl Fence {
 
     #[cold]
     fn check(&self, state: &AtomicU8, bytes: isize) {
+        // A panic is on its way out, and its message is written under the lock of stderr: not to be parked with.
+        if thread::panicking() {
+            return;
+        }
         let here = ptr::from_ref(&bytes).addr();
         self.left.set(self.left.get().saturating_sub(bytes));
         let verdict = if self.left.get() < 0 {
@@ -200,5 +204,44 @@ pub fn run<T: Send + 'static>(limits: Limits, job: impl FnOnce() -> T + Send + '
             TIME => return Err(Overrun::Time),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { bytes: 1 << 20, stack: 1 << 20, time: Duration::from_secs(30) };
+
+    /// Recursion that allocates, and that no compiler turns into a loop.
+    fn dig(depth: u64) -> u64 {
+        let page = std::hint::black_box(vec![depth; 16]);
+        if depth == u64::MAX { 0 } else { dig(depth + 1) + page[3] }
+    }
+
+    #[test]
+    fn what_stays_inside_comes_back() {
+        assert_eq!(run(LIMITS, || vec![7u8; 1 << 19].len()), Ok(1 << 19));
+        // What is freed may be used again.
+        assert_eq!(run(LIMITS, || (0..100).map(|i| vec![i; 1 << 17].len()).sum::<usize>()), Ok(100 << 17));
+    }
+
+    #[test]
+    fn each_limit_is_named() {
+        assert_eq!(run(LIMITS, || vec![0u8; 1 << 21].len()), Err(Overrun::Memory));
+        assert_eq!(run(LIMITS, || vec![0u8; isize::MAX as usize].len()), Err(Overrun::Memory));
+        assert_eq!(run(Limits { bytes: 1 << 30, ..LIMITS }, || dig(0)), Err(Overrun::Stack));
+        assert_eq!(run(LIMITS, || -> u8 { panic!("this is a test of panics") }), Err(Overrun::Panic));
+        let short = Limits { time: Duration::from_millis(50), ..LIMITS };
+        let endless = || loop {
+            std::hint::black_box(vec![0u8; 64]);
+        };
+        assert_eq!(run::<()>(short, endless), Err(Overrun::Time));
+    }
+
+    #[test]
+    fn other_threads_are_not_fenced() {
+        let _ = run(LIMITS, || vec![0u8; 1 << 21].len());
+        assert_eq!(vec![1u8; 1 << 22].len(), 1 << 22);
     }
 }

@@ -113,7 +113,8 @@ fn the_writer_refuses_what_the_reader_would() {
         f(&mut header);
         header.write_to("out.gguf".as_ref(), std::io::sink()).map(|_| ()).unwrap_err().to_string()
     };
-    let cases: [(fn(&mut Header), &str); 7] = [
+    type Change = fn(&mut Header);
+    let cases: [(Change, &str); 7] = [
         (|h| h.version = 1, "out.gguf: header: expected GGUF version 2 or 3, found version 1"),
         (
             |h| h.set("general.alignment", 24u32),

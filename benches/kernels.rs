@@ -1,0 +1,173 @@
+//! CPU products by format: how near the machine's limits they come, measured in the same run.
+//!
+//! `cargo bench --bench kernels -- [FORMAT…] [--threads N] [--tokens N] [--no-repack]`
+//!
+//! One token reads the weights once: GB/s beside the read bandwidth, over more weights than the caches
+//! hold. Many tokens multiply: GOP/s beside a loop of nothing but dot-product instructions.
+
+use std::{hint::black_box, time::Instant};
+
+use qrun_quant::{
+    Bytes, GgmlType,
+    cpu::{
+        Activations, Arithmetic, Job, Matrix, matmul,
+        par::{self, Pool},
+    },
+};
+
+/// Weights that one pass of a one-token row reads.
+const WORKING_SET: usize = 640 << 20;
+
+/// Layer shapes (rows, columns) of gemma-3-1b, its head, and llama-3.2-1b.
+const SHAPES: &[(usize, usize)] = &[(6912, 1152), (1152, 6912), (8192, 2048), (262_144, 1152)];
+
+struct Options {
+    formats: Vec<GgmlType>,
+    threads: usize,
+    tokens: usize,
+    repack: fn(Matrix) -> Matrix,
+}
+
+fn options() -> Options {
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let mut options = Options { formats: Vec::new(), threads: cores, tokens: 512, repack: Matrix::repack };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut number = || args.next().and_then(|n| n.parse().ok()).expect("a number after this flag");
+        match arg.as_str() {
+            "--bench" => {}
+            "--threads" => options.threads = number(),
+            "--tokens" => options.tokens = number(),
+            "--no-repack" => options.repack = |m| m,
+            name => options.formats.push(GgmlType::from_name(name).expect("the name of a format")),
+        }
+    }
+    if options.formats.is_empty() {
+        options.formats.extend(GgmlType::all());
+    }
+    options
+}
+
+fn main() {
+    let options = options();
+    let pool = Pool::new(options.threads).expect("a pool of threads");
+    pool.install(|| run(&options));
+}
+
+fn run(options: &Options) {
+    let words = vec![1u64; WORKING_SET / 8];
+    let (read, peak) = (read_bandwidth(&words), dot_peak());
+    println!("{} threads: reads {:.1} GB/s, int8 dot products {:.0} GOP/s", options.threads, read / 1e9, peak / 1e9);
+    println!(
+        "format   rows x cols      repack |   1 token: GB/s  of read | {:3} tokens: GOP/s  of peak",
+        options.tokens
+    );
+    for &ty in &options.formats {
+        for &(rows, cols) in SHAPES {
+            if !cols.is_multiple_of(ty.format().block) {
+                continue;
+            }
+            let w = random_matrix(ty, rows, cols);
+            let start = Instant::now();
+            let copies: Vec<Matrix> =
+                (0..WORKING_SET.div_ceil(w.bytes())).map(|_| (options.repack)(w.clone())).collect();
+            let bytes: usize = copies.iter().map(Matrix::bytes).sum();
+            let repacked = bytes as f64 / start.elapsed().as_secs_f64();
+            // Beside each other, as other work on the machine comes and goes.
+            let (mut one, mut read) = (0f64, 0f64);
+            for _ in 0..4 {
+                one = one.max(bytes as f64 / best_time(2, || products(&copies, 1)));
+                read = read.max(read_bandwidth(&words));
+            }
+            let operations = 2.0 * (rows * cols * options.tokens) as f64;
+            let many = operations / best_time(5, || products(&copies[..1], options.tokens));
+            println!(
+                "{:7} {rows:6} x {cols:<6} {:5.1} GB/s |          {:6.1} {:7.0} % |         {:8.0} {:7.0} %",
+                ty.name(),
+                repacked / 1e9,
+                one / 1e9,
+                100.0 * one / read,
+                many / 1e9,
+                100.0 * many / peak,
+            );
+        }
+    }
+}
+
+/// The fastest of some runs, in seconds.
+fn best_time(runs: usize, mut f: impl FnMut()) -> f64 {
+    let mut time = || {
+        let start = Instant::now();
+        f();
+        start.elapsed().as_secs_f64()
+    };
+    (0..runs).map(|_| time()).fold(f64::INFINITY, f64::min)
+}
+
+/// One product with each of the matrices, activations included.
+fn products(weights: &[Matrix], tokens: usize) {
+    let (rows, cols) = (weights[0].rows(), weights[0].cols());
+    let x: Vec<f32> = (0..tokens * cols).map(|i| ((i * 7919) % 1009) as f32 / 1009.0 - 0.5).collect();
+    let (mut activations, mut y) = (Activations::new(Arithmetic::Fast), vec![0.0; tokens * rows]);
+    for w in weights {
+        activations.set(&x, cols);
+        matmul(&activations, &mut [Job { w, y: &mut y }]);
+    }
+    black_box(&y);
+}
+
+/// Random bytes are weights of any format; scales that are not finite change no instruction.
+fn random_matrix(ty: GgmlType, rows: usize, cols: usize) -> Matrix {
+    let mut state = 1u64;
+    let bytes = (0..rows * ty.bytes_of(cols)).map(|_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // Bytes below 64 keep f16 and bf16 scales normal numbers.
+        (state >> 58) as u8
+    });
+    Matrix::new(ty, rows, cols, Bytes::new(bytes.collect::<Vec<u8>>()))
+}
+
+/// Bytes per second that all threads read from memory together.
+fn read_bandwidth(words: &[u64]) -> f64 {
+    let time = best_time(2, || {
+        par::for_chunks(words.len(), 1 << 17, |range| {
+            let mut sums = [0u64; 32];
+            for words in words[range].as_chunks::<32>().0 {
+                for i in 0..32 {
+                    sums[i] = sums[i].wrapping_add(words[i]);
+                }
+            }
+            black_box(sums);
+        })
+    });
+    size_of_val(words) as f64 / time
+}
+
+/// Operations per second of all threads in 8-bit dot products that wait for nothing; 0 where the machine
+/// has no such instruction.
+fn dot_peak() -> f64 {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx512vnni") {
+        const ROUNDS: usize = 20_000;
+        let threads = rayon::current_num_threads();
+        // SAFETY: the machine has the instruction.
+        let time = best_time(400, || par::for_chunks(threads, 1, |_| unsafe { dots(ROUNDS) }));
+        return (threads * ROUNDS * 12 * 64 * 2) as f64 / time;
+    }
+    0.0
+}
+
+/// Twelve independent dot-product instructions per round.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vnni")]
+fn dots(rounds: usize) {
+    use std::arch::x86_64::{_mm512_dpbusd_epi32, _mm512_set1_epi32};
+    let (a, b) = (black_box(_mm512_set1_epi32(0x0102_0304)), black_box(_mm512_set1_epi32(0x0403_0201)));
+    let mut sums = [_mm512_set1_epi32(0); 12];
+    for _ in 0..rounds {
+        for sum in &mut sums {
+            *sum = _mm512_dpbusd_epi32(*sum, a, b);
+        }
+    }
+    black_box(sums);
+}

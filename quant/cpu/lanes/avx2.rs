@@ -1,0 +1,89 @@
+//! Eight rows per register, with the integer dot product of AVX-VNNI or made of AVX2 instructions.
+
+use std::arch::x86_64::*;
+
+use super::{Kernel, Lanes};
+
+/// # Safety
+/// The machine has these features; the kernel's own promises hold.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) unsafe fn run<K: Kernel>(kernel: K) {
+    // SAFETY: the caller's promise.
+    unsafe { kernel.run::<Avx2>() }
+}
+
+/// # Safety
+/// The machine has these features; the kernel's own promises hold.
+#[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+pub(super) unsafe fn run_vnni<K: Kernel>(kernel: K) {
+    // SAFETY: the caller's promise.
+    unsafe { kernel.run::<AvxVnni>() }
+}
+
+/// Eight lanes, dot products in 16-bit halves.
+#[derive(Clone, Copy)]
+pub(super) struct Avx2;
+
+/// Eight lanes, dot products by `vpdpbusd`.
+#[derive(Clone, Copy)]
+pub(super) struct AvxVnni;
+
+/// The dot product without VNNI. `vpmaddubsw` would saturate on 8-bit codes, so even and odd bytes are
+/// widened to 16 bits and multiplied by `vpmaddwd`, which is exact.
+///
+/// # Safety
+/// The machine has AVX2; `a` is valid for four bytes.
+#[inline(always)]
+unsafe fn dot_by_halves(acc: __m256i, w: __m256i, a: *const i8) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let a = _mm256_set1_epi32(a.cast::<i32>().read_unaligned());
+        let even = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(a));
+        let odd = _mm256_srai_epi16::<8>(a);
+        let even = _mm256_madd_epi16(_mm256_and_si256(w, _mm256_set1_epi16(0xff)), even);
+        let odd = _mm256_madd_epi16(_mm256_srli_epi16::<8>(w), odd);
+        _mm256_add_epi32(acc, _mm256_add_epi32(even, odd))
+    }
+}
+
+/// Writes the trait for a type, given its dot product; each function is one expression of intrinsics.
+macro_rules! eight_lanes {
+    ($lanes:ty, $dot:expr) => {
+        impl Lanes for $lanes {
+            const ROWS: usize = 8;
+            type V = __m256i;
+            type F = __m256;
+            lanes! {
+                load(p: *const u8) -> __m256i = _mm256_loadu_si256(p.cast());
+                load_u8(p: *const u8) -> __m256i = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast()));
+                load_i8(p: *const u8) -> __m256i = _mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast()));
+                load_f16(p: *const u8) -> __m256 = _mm256_cvtph_ps(_mm_loadu_si128(p.cast()));
+                load_bf16(p: *const u8) -> __m256 =
+                    _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()))));
+                load_f32(p: *const f32) -> __m256 = _mm256_loadu_ps(p);
+                store(v: __m256i, p: *mut u8) -> () = _mm256_storeu_si256(p.cast(), v);
+                store_f32(v: __m256, p: *mut f32) -> () = _mm256_storeu_ps(p, v);
+                splat(v: i32) -> __m256i = _mm256_set1_epi32(v);
+                splat_f32(v: f32) -> __m256 = _mm256_set1_ps(v);
+                and(v: __m256i, mask: u32) -> __m256i = _mm256_and_si256(v, _mm256_set1_epi32(mask as i32));
+                or(a: __m256i, b: __m256i) -> __m256i = _mm256_or_si256(a, b);
+                add(v: __m256i, n: i32) -> __m256i = _mm256_add_epi32(v, _mm256_set1_epi32(n));
+                shl(v: __m256i, n: u32) -> __m256i = _mm256_sllv_epi32(v, _mm256_set1_epi32(n as i32));
+                shr(v: __m256i, n: u32) -> __m256i = _mm256_srlv_epi32(v, _mm256_set1_epi32(n as i32));
+                lookup(v: __m256i, table: &[u8; 16]) -> __m256i =
+                    _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())), v);
+                dot(acc: __m256i, w: __m256i, a: *const i8) -> __m256i = $dot(acc, w, a);
+                to_f32(v: __m256i) -> __m256 = _mm256_cvtepi32_ps(v);
+                mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
+                fma(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
+            }
+        }
+    };
+}
+
+eight_lanes!(Avx2, dot_by_halves);
+eight_lanes!(AvxVnni, |acc, w, a: *const i8| _mm256_dpbusd_avx_epi32(
+    acc,
+    w,
+    _mm256_set1_epi32(a.cast::<i32>().read_unaligned())
+));

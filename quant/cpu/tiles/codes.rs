@@ -1,0 +1,252 @@
+//! The integer codes of a tile: 16 rows × 32 columns in lines of 64 bytes, 4 bytes per row and line.
+//!
+//! A quad is four consecutive columns of a row, one byte each; a block of 32 columns has quads 0…7.
+//! Unpacked codes are left-aligned in their bytes (`q · 2^(8 − bits)`), so that the zero point of every
+//! symmetric format is 128; the scale makes up for it by the factor `UNIT`.
+
+use crate::{cpu::lanes::Lanes, formats::iq4_nl};
+
+/// A line of the cache: four bytes for each of 16 rows.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(in crate::cpu) struct Line(pub(in crate::cpu) [[u8; 4]; 16]);
+
+impl Line {
+    /// All zero.
+    pub(in crate::cpu) const ZERO: Line = Line([[0; 4]; 16]);
+
+    #[inline(always)]
+    fn set(&mut self, row: usize, bytes: u32) {
+        // The remainder spares a check: rows are 0…15.
+        self.0[row % 16] = bytes.to_le_bytes();
+    }
+}
+
+/// How the codes of a block are stored.
+pub(in crate::cpu) trait Codes {
+    /// Lines per block of 32 columns.
+    const LINES: usize;
+    /// Value of one step of an unpacked code.
+    const UNIT: f32;
+    /// Stores one row's quads of (right-aligned) codes.
+    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]);
+    /// The quads of `L::ROWS` rows, left-aligned.
+    ///
+    /// # Safety
+    /// The machine can run `L`; `p` points to those rows in `LINES` lines.
+    unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8];
+}
+
+/// `[body(0), …, body(7)]` without a closure: a closure that is not inlined lacks the instructions.
+macro_rules! quads {
+    ($j:ident => $body:expr) => {
+        quads!(@ $j, $body, 0 1 2 3 4 5 6 7)
+    };
+    (@ $j:ident, $body:expr, $($n:literal)*) => {
+        [$({
+            const $j: u32 = $n;
+            $body
+        }),*]
+    };
+}
+
+/// The same byte in all four columns of a quad.
+const fn each(bits: u8) -> u32 {
+    u32::from_ne_bytes([bits; 4])
+}
+
+/// Eight bits, one quad per line.
+pub(in crate::cpu) struct Bytes;
+/// Four bits: line `j` holds quads `j` (low nibbles) and `j + 4`.
+pub(in crate::cpu) struct Nibbles;
+/// Four bits that select from the table of IQ4_NL, stored as [`Nibbles`].
+pub(in crate::cpu) struct Table;
+/// [`Nibbles`] and a line of fifth bits: bit `j` for quad `j`.
+pub(in crate::cpu) struct Fives;
+/// [`Nibbles`] and two lines as in [`Pairs`] of the upper two bits.
+pub(in crate::cpu) struct Sixes;
+/// Two bits: line `i` holds quads `4i … 4i + 3`.
+pub(in crate::cpu) struct Pairs;
+/// [`Pairs`] and a line of third bits: bit `j` for quad `j`.
+pub(in crate::cpu) struct Threes;
+
+#[inline(always)]
+fn pack_nibbles(quads: [u32; 8], row: usize, lines: &mut [Line]) {
+    for j in 0..4 {
+        lines[j].set(row, (quads[j] & each(0x0f)) | (quads[j + 4] & each(0x0f)) << 4);
+    }
+}
+
+#[inline(always)]
+fn pack_pairs(quads: [u32; 8], row: usize, lines: &mut [Line]) {
+    for i in 0..2 {
+        lines[i].set(row, (0..4).fold(0, |bits, f| bits | (quads[4 * i + f] & each(3)) << (2 * f)));
+    }
+}
+
+#[inline(always)]
+fn pack_bits(quads: [u32; 8], bit: u32, row: usize, line: &mut Line) {
+    line.set(row, (0..8).fold(0, |bits, j| bits | (quads[j] >> bit & each(1)) << j));
+}
+
+/// Four vectors of nibbles as quads, left-aligned at `top` (the bit above the nibble).
+///
+/// # Safety
+/// As [`Codes::unpack`].
+#[inline(always)]
+unsafe fn unpack_nibbles<L: Lanes>(p: *const u8, top: u32) -> [L::V; 8] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let lines = [L::load(p), L::load(p.add(64)), L::load(p.add(128)), L::load(p.add(192))];
+        let mask = each(0x0f << (top - 4));
+        quads!(J => match J / 4 {
+            0 => L::and(L::shl(lines[J as usize], top - 4), mask),
+            _ => L::and(L::shr(lines[J as usize - 4], 8 - top), mask),
+        })
+    }
+}
+
+/// Bit `j` of each byte of `v` as the top bit of its byte.
+///
+/// # Safety
+/// The machine can run `L`.
+#[inline(always)]
+unsafe fn top_bit<L: Lanes>(v: L::V, j: u32) -> L::V {
+    // SAFETY: the caller's promise.
+    unsafe { L::and(L::shl(v, 7 - j), each(0x80)) }
+}
+
+impl Codes for Bytes {
+    const LINES: usize = 8;
+    const UNIT: f32 = 1.0;
+    #[inline(always)]
+    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
+        for j in 0..8 {
+            lines[j].set(row, quads[j]);
+        }
+    }
+    #[inline(always)]
+    unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
+        // SAFETY: the caller's promise.
+        unsafe { quads!(J => L::load(p.add(64 * J as usize))) }
+    }
+}
+
+impl Codes for Nibbles {
+    const LINES: usize = 4;
+    const UNIT: f32 = 1.0 / 16.0;
+    #[inline(always)]
+    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
+        pack_nibbles(quads, row, lines);
+    }
+    #[inline(always)]
+    unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
+        // SAFETY: the caller's promise.
+        unsafe { unpack_nibbles::<L>(p, 8) }
+    }
+}
+
+impl Codes for Table {
+    const LINES: usize = 4;
+    const UNIT: f32 = 1.0;
+    #[inline(always)]
+    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
+        pack_nibbles(quads, row, lines);
+    }
+    #[inline(always)]
+    unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
+        // The table's signed values, offset by the zero point.
+        const TABLE: [u8; 16] = {
+            let (mut table, mut i) = ([0; 16], 0);
+            while i < 16 {
+                table[i] = iq4_nl::TABLE[i] as u8 ^ 0x80;
+                i += 1;
+            }
+            table
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let nibbles = unpack_nibbles::<L>(p, 4);
+            quads!(J => L::lookup(nibbles[J as usize], &TABLE))
+        }
+    }
+}
+
+impl Codes for Fives {
+    const LINES: usize = 5;
+    const UNIT: f32 = 1.0 / 8.0;
+    #[inline(always)]
+    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
+        pack_nibbles(quads, row, lines);
+        pack_bits(quads, 4, row, &mut lines[4]);
+    }
+    #[inline(always)]
+    unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (low, high) = (unpack_nibbles::<L>(p, 7), L::load(p.add(64 * 4)));
+            quads!(J => L::or(low[J as usize], top_bit::<L>(high, J)))
+        }
+    }
+}
+
+impl Codes for Sixes {
+    const LINES: usize = 6;
+    const UNIT: f32 = 1.0 / 4.0;
+    #[inline(always)]
+    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
+        pack_nibbles(quads, row, lines);
+        pack_pairs(quads.map(|q| q >> 4), row, &mut lines[4..]);
+    }
+    #[inline(always)]
+    unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let low = unpack_nibbles::<L>(p, 6);
+            let high = [L::load(p.add(64 * 4)), L::load(p.add(64 * 5))];
+            quads!(J => L::or(low[J as usize], L::and(L::shl(high[J as usize / 4], 6 - J % 4 * 2), each(0xc0))))
+        }
+    }
+}
+
+impl Codes for Pairs {
+    const LINES: usize = 2;
+    const UNIT: f32 = 1.0 / 64.0;
+    #[inline(always)]
+    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
+        pack_pairs(quads, row, lines);
+    }
+    #[inline(always)]
+    unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let lines = [L::load(p), L::load(p.add(64))];
+            quads!(J => L::and(L::shl(lines[J as usize / 4], 6 - J % 4 * 2), each(0xc0)))
+        }
+    }
+}
+
+impl Codes for Threes {
+    const LINES: usize = 3;
+    const UNIT: f32 = 1.0 / 32.0;
+    #[inline(always)]
+    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
+        pack_pairs(quads, row, lines);
+        pack_bits(quads, 2, row, &mut lines[2]);
+    }
+    #[inline(always)]
+    unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (lines, high) = ([L::load(p), L::load(p.add(64))], L::load(p.add(128)));
+            quads!(J => {
+                // Two bits from their field (bits 2f and 2f + 1) to bits 5 and 6.
+                let low = match J % 4 {
+                    3 => L::shr(lines[J as usize / 4], 1),
+                    f => L::shl(lines[J as usize / 4], 5 - f * 2),
+                };
+                L::or(L::and(low, each(0x60)), top_bit::<L>(high, J))
+            })
+        }
+    }
+}

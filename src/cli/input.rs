@@ -1,0 +1,171 @@
+//! Where the prompt comes from: `-p`, `-f`, `-bf`, and what is piped in.
+
+use std::{
+    fs,
+    io::{self, IsTerminal, Read},
+    path::Path,
+    time::Duration,
+};
+
+use super::{args::Input, exit::Exit, terminal::Terminal};
+
+/// What the flags and a pipe say that the model should read.
+#[derive(Debug, Default)]
+pub struct Prompt {
+    pub text: Option<String>,
+    pub system: Option<String>,
+}
+
+impl Prompt {
+    /// Gathers the prompt. A pipe is read to its end where `pipe` allows (a chat reads lines itself):
+    /// alone it is the prompt, beside `-p` or `-f` it follows after an empty line, as with Ollama.
+    pub fn gather(input: &Input, terminal: &Terminal, pipe: Pipe) -> Result<Self, Exit> {
+        let named = [input.prompt.is_some(), input.file.is_some(), input.binary_file.is_some()];
+        if named.iter().filter(|&&n| n).count() > 1 {
+            return Err(Exit::usage("two prompts: give one of -p, -f and -bf"));
+        }
+        if input.system.is_some() && input.system_file.is_some() {
+            return Err(Exit::usage("two system prompts: give one of -sys and -sysf"));
+        }
+        let from_stdin = input.file.as_deref().is_some_and(|f| f == Path::new("-"));
+        let mut text = match (&input.prompt, &input.file, &input.binary_file) {
+            (Some(text), _, _) => Some(input.unescaped(text)),
+            (_, Some(_), _) if from_stdin => Some(less_newline(stdin(terminal)?)),
+            (_, Some(file), _) => Some(less_newline(read("-f", file)?)),
+            (_, _, Some(file)) => Some(read("-bf", file)?),
+            _ => None,
+        };
+        if pipe == Pipe::Read && !from_stdin && carries_data() {
+            let piped = less_newline(stdin(terminal)?);
+            text = match text {
+                Some(text) if piped.is_empty() => Some(text),
+                Some(text) => Some(format!("{text}\n\n{piped}")),
+                None => Some(piped),
+            };
+        }
+        let system = match (&input.system, &input.system_file) {
+            (Some(text), _) => Some(input.unescaped(text)),
+            (_, Some(file)) => Some(less_newline(read("-sysf", file)?)),
+            _ => None,
+        };
+        Ok(Self { text, system: system.filter(|s| !s.is_empty()) })
+    }
+}
+
+impl Input {
+    /// A text of the command line, its escapes expanded unless that is switched off.
+    pub fn unescaped(&self, text: &str) -> String {
+        if self.escape { unescape(text) } else { text.to_owned() }
+    }
+}
+
+/// What to do with piped input.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pipe {
+    /// It belongs to the prompt.
+    Read,
+    /// It is left alone.
+    Leave,
+}
+
+/// Whether stdin is a pipe, a socket or a file: not a terminal, and not `/dev/null`.
+fn carries_data() -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::{fd::AsFd, unix::fs::FileTypeExt};
+        let file = io::stdin().as_fd().try_clone_to_owned().map(fs::File::from);
+        let kind = file.and_then(|f| f.metadata()).map(|m| m.file_type());
+        kind.is_ok_and(|k| k.is_file() || k.is_fifo() || k.is_socket())
+    }
+    #[cfg(not(unix))]
+    {
+        !io::stdin().is_terminal()
+    }
+}
+
+/// All of stdin; says so when it is slow in coming, for a pipe that nobody closes looks like a hang.
+fn stdin(terminal: &Terminal) -> Result<String, Exit> {
+    let (done, waiting) = std::sync::mpsc::channel::<()>();
+    let terminal = *terminal;
+    std::thread::spawn(move || {
+        if waiting.recv_timeout(Duration::from_secs(2)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            terminal.note("reading stdin until it ends (< /dev/null where there is nothing to read)");
+        }
+    });
+    if io::stdin().is_terminal() {
+        terminal.inform("reading the prompt; Ctrl-D ends it");
+    }
+    let mut bytes = Vec::new();
+    io::stdin().lock().read_to_end(&mut bytes)?;
+    drop(done);
+    text("stdin", bytes)
+}
+
+fn read(flag: &str, file: &Path) -> Result<String, Exit> {
+    let bytes = fs::read(file).map_err(|e| Exit::usage(format!("{flag} {}: {e}", file.display())))?;
+    text(&file.display().to_string(), bytes)
+}
+
+/// Bytes as text. Bytes that are no UTF-8 have no tokens of their own in most vocabularies, so they are
+/// refused with their place instead of being replaced.
+pub fn text(source: &str, bytes: Vec<u8>) -> Result<String, Exit> {
+    String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        Exit::usage(format!("{source}: expected UTF-8, found byte {:#04x} at offset {at}", e.as_bytes()[at]))
+    })
+}
+
+fn less_newline(mut text: String) -> String {
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    text
+}
+
+/// `\n \r \t \' \" \\` and `\xHH` as llama.cpp expands them; any other backslash stays.
+pub fn unescape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let tail = &rest[at + 1..];
+        let hex = tail.strip_prefix('x').and_then(|h| u8::from_str_radix(h.get(..2)?, 16).ok());
+        let (c, used) = match (tail.chars().next(), hex) {
+            (Some('n'), _) => ('\n', 1),
+            (Some('r'), _) => ('\r', 1),
+            (Some('t'), _) => ('\t', 1),
+            (Some(c @ ('\'' | '"' | '\\')), _) => (c, 1),
+            (_, Some(byte)) if byte < 0x80 => (byte as char, 3),
+            _ => ('\\', 0),
+        };
+        out.push(c);
+        rest = &tail[used..];
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_as_llama_cpp_has_them() {
+        let cases = [
+            (r"a\nb", "a\nb"),
+            (r"\\n", r"\n"),
+            (r"\q\", r"\q\"),
+            (r#"\"\'\t\r"#, "\"'\t\r"),
+            (r"\x41\xzz\xé", r"A\xzz\xé"),
+            ("", ""),
+        ];
+        for (typed, wanted) in cases {
+            assert_eq!(unescape(typed), wanted, "{typed}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_named() {
+        let error = text("stdin", b"ab\xffc".to_vec()).expect_err("0xff is no UTF-8");
+        assert!(error.message.contains("0xff at offset 2"), "{}", error.message);
+    }
+}

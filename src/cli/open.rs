@@ -1,0 +1,227 @@
+//! From flags to a loaded session: file, device, memory, sampler; each with its exit code.
+
+use std::{sync::Arc, time::Instant};
+
+use qrun::{
+    embedded,
+    sampler::{SamplerError, SamplerParams},
+    session::{Engine, OpenError, SaveError, Session, SessionError, Wishes},
+    template::TemplateError,
+    tokenizer::TokenizeError,
+};
+use qrun_models::{KvType, Options};
+use qrun_quant::{Bytes, Gguf, cpu::Arithmetic};
+
+use super::{
+    args::{Args, Device, Sampling},
+    exit::{Code, Exit},
+    terminal::Terminal,
+};
+
+/// A session, and how long it took to get there.
+pub struct Opened {
+    pub session: Session,
+    /// From the start of the program to the first prompt, in milliseconds.
+    pub load_ms: f64,
+}
+
+/// Opens the model that the flags name.
+pub fn open(args: &Args, terminal: &Terminal) -> Result<Opened, Exit> {
+    let started = Instant::now();
+    check_device(args.machine.device, terminal)?;
+    let gguf = model_file(args)?;
+    let wishes = Wishes { options: options(args)?, template: template(args)? };
+    let engine = Arc::new(Engine::open(gguf, wishes)?);
+    let params = sampler(&args.sampling, &engine, terminal)?;
+    say_plan(&engine, args, terminal);
+    let decoder = engine.decoder().map_err(|e| Exit::new(Code::Failure, e.to_string()))?;
+    let session = Session::new(engine, decoder, params);
+    Ok(Opened { session, load_ms: started.elapsed().as_secs_f64() * 1e3 })
+}
+
+/// The file, or the embedded model where none is named.
+fn model_file(args: &Args) -> Result<Gguf, Exit> {
+    match (&args.model, embedded::model()) {
+        (Some(path), _) => Ok(Gguf::open(path)?),
+        (None, Some(bytes)) => Ok(Gguf::from_bytes("the embedded model", Bytes::new(bytes))?),
+        (None, None) => Err(Exit::usage("no model named: qrun MODEL.gguf -p TEXT (qrun --help says more)")),
+    }
+}
+
+/// Decoding on a GPU is not there yet; who asks for it learns what is in the way.
+fn check_device(device: Device, terminal: &Terminal) -> Result<(), Exit> {
+    if device == Device::Cuda {
+        let reason = match qrun_cuda::device::list() {
+            Ok(devices) => {
+                let name = devices.first().map_or("GPU", |d| d.name.as_str());
+                format!("{name} is there, but this version computes on the CPU only; --device cpu")
+            }
+            Err(reason) => format!("{reason}; --device cpu computes on the CPU"),
+        };
+        return Err(Exit::new(Code::Device, format!("--device cuda: {reason}")));
+    }
+    if device == Device::Auto {
+        terminal.detail("device: CPU (this version has no GPU decoder yet)");
+    }
+    Ok(())
+}
+
+fn options(args: &Args) -> Result<Options, Exit> {
+    let m = &args.machine;
+    let base = if m.exact { Options::exact() } else { Options::default() };
+    let cache = |name: &Option<String>, otherwise| match name.as_deref() {
+        None => otherwise,
+        Some("f32") => KvType::F32,
+        Some("q8_0") => KvType::Q8_0,
+        Some(_) => KvType::F16,
+    };
+    Ok(Options {
+        n_ctx: m.n_ctx,
+        n_ubatch: m.n_ubatch,
+        threads: m.threads.unwrap_or_else(physical_cores),
+        arithmetic: if m.exact { Arithmetic::Exact } else { Arithmetic::Fast },
+        type_k: cache(&m.type_k, base.type_k),
+        type_v: cache(&m.type_v, base.type_v),
+        swa_full: m.swa_full,
+        repack: m.repack && base.repack,
+        ..base
+    })
+}
+
+/// Threads by default: one per physical core, for a second thread on a core shares its arithmetic.
+fn physical_cores() -> usize {
+    let logical = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let siblings = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list");
+    let shared = siblings.is_ok_and(|list| list.trim().contains([',', '-']));
+    if shared && logical > 2 { logical / 2 } else { logical }
+}
+
+fn template(args: &Args) -> Result<Option<String>, Exit> {
+    match (&args.chat.template, &args.chat.template_file) {
+        (Some(_), Some(_)) => Err(Exit::usage("two templates: give one of --chat-template and --chat-template-file")),
+        (Some(text), None) => Ok(Some(text.clone())),
+        (None, Some(file)) => std::fs::read_to_string(file)
+            .map(Some)
+            .map_err(|e| Exit::usage(format!("--chat-template-file {}: {e}", file.display()))),
+        (None, None) => Ok(None),
+    }
+}
+
+/// llama.cpp's defaults, then what the file recommends, then the flags.
+fn sampler(flags: &Sampling, engine: &Engine, terminal: &Terminal) -> Result<SamplerParams, Exit> {
+    let mut params = SamplerParams::default();
+    let said = |key: &str| match key {
+        "temp" => flags.temp.is_some(),
+        "top_k" => flags.top_k.is_some(),
+        "top_p" => flags.top_p.is_some(),
+        "min_p" => flags.min_p.is_some(),
+        "penalty_last_n" => flags.repeat_last_n.is_some(),
+        "penalty_repeat" => flags.repeat_penalty.is_some(),
+        _ => false,
+    };
+    for change in params.take_from(engine.gguf(), said)? {
+        terminal.note(&format!("the model file sets {change}"));
+    }
+    let whole = |flag: Option<i64>, field: i32| flag.map_or(field, |n| n.clamp(-1, i32::MAX.into()) as i32);
+    params.seed = flags.seed.unwrap_or_else(random_seed).into();
+    params.temperature = flags.temp.unwrap_or(params.temperature);
+    params.top_k = whole(flags.top_k, params.top_k);
+    params.top_p = flags.top_p.unwrap_or(params.top_p);
+    params.min_p = flags.min_p.unwrap_or(params.min_p);
+    params.typical_p = flags.typical.unwrap_or(params.typical_p);
+    params.repeat_penalty = flags.repeat_penalty.unwrap_or(params.repeat_penalty);
+    params.repeat_last_n = whole(flags.repeat_last_n, params.repeat_last_n);
+    params.presence_penalty = flags.presence_penalty.unwrap_or(params.presence_penalty);
+    params.frequency_penalty = flags.frequency_penalty.unwrap_or(params.frequency_penalty);
+    params.logit_bias.extend(&flags.logit_bias);
+    if flags.ignore_eos {
+        params.forbid(&engine.tokenizer().eog().collect::<Vec<_>>());
+    }
+    // Its range checks, before the weights are loaded.
+    qrun::sampler::Sampler::new(params.clone(), engine.model().config.n_vocab)?;
+    terminal.detail(&format!("seed: {}", params.seed));
+    Ok(params)
+}
+
+/// Another number each time, from the randomness that the standard library takes from the system.
+fn random_seed() -> u32 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish() as u32
+}
+
+/// One line before loading: what it takes.
+fn say_plan(engine: &Engine, args: &Args, terminal: &Terminal) {
+    let (plan, config) = (engine.plan(), &engine.model().config);
+    let trained = config.n_ctx_train;
+    if args.machine.n_ctx > trained {
+        terminal.note(&format!(
+            "-c {} is more than the {trained} tokens that the model was trained for",
+            args.machine.n_ctx
+        ));
+    }
+    if args.machine.n_ctx == 0 && plan.n_ctx < trained {
+        terminal.note(&format!("context of {} tokens: memory does not hold the model's {trained}", plan.n_ctx));
+    }
+    let b = plan.bytes;
+    let available = plan.available.map_or(String::new(), |a| format!(" of {a} available"));
+    terminal.inform(&format!(
+        "plan: weights {} + KV cache {} + activations {} = {} bytes{available}; context {} tokens, {} threads",
+        b.weights,
+        b.kv,
+        b.activations,
+        b.total(),
+        plan.n_ctx,
+        engine.options().threads
+    ));
+}
+
+impl From<OpenError> for Exit {
+    fn from(error: OpenError) -> Self {
+        let code = match error {
+            OpenError::File(_) => Code::File,
+            OpenError::Memory(_) => Code::Memory,
+            OpenError::Template(_) => Code::Usage,
+        };
+        Exit::new(code, error.to_string())
+    }
+}
+
+impl From<SamplerError> for Exit {
+    fn from(error: SamplerError) -> Self {
+        let code = match error {
+            SamplerError::Parameter { .. } => Code::Usage,
+            _ => Code::File,
+        };
+        Exit::new(code, error.to_string())
+    }
+}
+
+impl From<SessionError> for Exit {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::EmptyPrompt | SessionError::PromptTooLong { .. } => Exit::usage(error.to_string()),
+            SessionError::Sampler(error) => error.into(),
+            SessionError::Forward(error) => Exit::new(Code::Failure, error.to_string()),
+        }
+    }
+}
+
+/// The model's own template failed: its file is at fault, unless it refuses what it was asked.
+impl From<TemplateError> for Exit {
+    fn from(error: TemplateError) -> Self {
+        let code = if matches!(error, TemplateError::Refused { .. }) { Code::Usage } else { Code::File };
+        Exit::new(code, format!("{error}; -no-cnv uses no template, --chat-template another one"))
+    }
+}
+
+impl From<TokenizeError> for Exit {
+    fn from(error: TokenizeError) -> Self {
+        Exit::usage(format!("the prompt: {error}"))
+    }
+}
+
+impl From<SaveError> for Exit {
+    fn from(error: SaveError) -> Self {
+        Exit::new(Code::Failure, error.to_string())
+    }
+}

@@ -1,0 +1,22 @@
+//! Progress of long jobs, on stderr and only for a terminal.
+
+use std::io::IsTerminal;
+
+use super::terminal::say;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar that counts bytes; invisible where nobody watches.
+pub fn bytes(what: &'static str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+    let style =
+        ProgressStyle::with_template("{prefix} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {eta} {wide_msg}");
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())).with_prefix(what)
+}
+
+/// The last line of a job.
+pub fn done(text: &str) {
+    say(text);
+}

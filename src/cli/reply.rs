@@ -1,0 +1,195 @@
+//! One answer on its way out: text to stdout as it comes, everything else to stderr.
+
+use std::{
+    io::{self, Write},
+    ops::ControlFlow,
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use qrun::{
+    sampler::SamplerParams,
+    session::{Event, Finish, Reply, Request, Session},
+};
+use serde_json::{Value, json};
+
+use super::{
+    exit::Exit,
+    interrupt::Busy,
+    terminal::{Terminal, put},
+};
+
+/// How answers are shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown {
+    pub terminal: Terminal,
+    /// Events in place of text.
+    pub json: bool,
+    /// `[ Prompt: … | Generation: … ]` after the answer.
+    pub speeds: bool,
+    /// llama.cpp's block of times after the answer.
+    pub perf: bool,
+    pub load_ms: f64,
+}
+
+impl Shown {
+    /// Generates and shows an answer. Its text ends with a newline on stdout, added where it has none.
+    pub fn answer(&self, session: &mut Session, request: &Request) -> Result<Reply, Exit> {
+        let busy = Busy::begin();
+        let bar = self.bar(request.prompt.len().saturating_sub(session.cached().len()));
+        let mut sink = Sink { json: self.json, out: io::stdout(), last: b'\n', failed: Ok(()) };
+        if self.json {
+            sink.event(self.start(session, request));
+        }
+        let reply = session.generate(request, &mut |event| {
+            match event {
+                Event::Prompt { done, total } if done == total => bar.finish_and_clear(),
+                Event::Prompt { done, total } => {
+                    bar.set_length(total as u64);
+                    bar.set_position(done as u64);
+                }
+                Event::Token { id, text } => sink.token(Some(id), text),
+                Event::Rest { text, .. } => sink.token(None, text),
+            }
+            if busy.stopping() || sink.failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        bar.finish_and_clear();
+        drop(busy);
+        let reply = reply?;
+        if self.json {
+            sink.event(self.end(&reply));
+        } else {
+            sink.last_newline();
+        }
+        sink.failed?;
+        self.afterwards(session, &reply);
+        Ok(reply)
+    }
+
+    /// Progress of a prompt that is long enough to wait for.
+    fn bar(&self, total: usize) -> ProgressBar {
+        if !self.terminal.draws() || total < 64 {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("reading the prompt {wide_bar} {pos}/{len} tokens");
+        bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    }
+
+    fn start(&self, session: &Session, request: &Request) -> Value {
+        let engine = session.engine();
+        let plan = engine.plan();
+        json!({
+            "type": "start",
+            "model": engine.gguf().path().display().to_string(),
+            "seed": session.params().seed,
+            "n_ctx": session.n_ctx(),
+            "tokens_prompt": request.prompt.len(),
+            "sampling": exact(session.params()),
+            "bytes": { "weights": plan.bytes.weights, "kv": plan.bytes.kv, "activations": plan.bytes.activations },
+            "load_ms": self.load_ms,
+        })
+    }
+
+    fn end(&self, reply: &Reply) -> Value {
+        let word = if let Finish::Stop(word) = &reply.finish { word.as_str() } else { "" };
+        json!({
+            "type": "end",
+            "content": reply.text,
+            "tokens": reply.tokens,
+            "stop_type": reply.finish.name(),
+            "stopping_word": word,
+            "timings": reply.timings,
+        })
+    }
+
+    fn afterwards(&self, session: &Session, reply: &Reply) {
+        if reply.finish == Finish::Context {
+            let n = session.n_ctx();
+            self.terminal.note(&format!("context full ({n} tokens): the answer is cut off; -c enlarges the context"));
+        }
+        let t = &reply.timings;
+        if self.speeds {
+            let (prompt, generation) = (t.prompt_per_second(), t.predicted_per_second());
+            self.terminal.always(&format!("[ Prompt: {prompt:.1} t/s | Generation: {generation:.1} t/s ]"));
+        }
+        if self.perf {
+            put(&perf_block(reply, self.load_ms));
+        }
+        let tokens = reply.tokens.len();
+        self.terminal.detail(&format!("{tokens} tokens, ended by: {}", reply.finish.name()));
+    }
+}
+
+/// As JSON with the digits of an f32 (0.95, not 0.949999988079071).
+fn exact(params: &SamplerParams) -> Value {
+    serde_json::to_string(params).and_then(|text| serde_json::from_str(&text)).unwrap_or_default()
+}
+
+/// Where text and events go. After a failure nothing more is written.
+struct Sink {
+    json: bool,
+    out: io::Stdout,
+    last: u8,
+    failed: io::Result<()>,
+}
+
+impl Sink {
+    fn token(&mut self, id: Option<u32>, text: &str) {
+        if self.json {
+            return self.event(json!({ "type": "token", "id": id, "text": text }));
+        }
+        if let Some(&last) = text.as_bytes().last() {
+            self.last = last;
+            self.write(text);
+        }
+    }
+    fn event(&mut self, event: Value) {
+        self.write(&format!("{event}\n"));
+    }
+    fn last_newline(&mut self) {
+        if self.last != b'\n' {
+            self.write("\n");
+        }
+    }
+    fn write(&mut self, text: &str) {
+        if self.failed.is_ok() {
+            let mut out = self.out.lock();
+            self.failed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        }
+    }
+}
+
+/// Times in the layout of llama-completion, for eyes and scripts that know it. *Runs* are decode steps:
+/// one less than tokens, for the first comes out of the prompt.
+fn perf_block(reply: &Reply, load_ms: f64) -> String {
+    let t = &reply.timings;
+    let tokens = t.prompt_n + t.predicted_runs();
+    let total = t.prompt_ms + t.predicted_ms;
+    let rest = (total - t.prompt_ms - t.predicted_ms).max(0.0);
+    let rate = |ms: f64, n: usize| {
+        let (each, per_second) = (ms / n.max(1) as f64, if ms > 0.0 { n as f64 * 1e3 / ms } else { 0.0 });
+        format!("({each:8.2} ms per token, {per_second:8.2} tokens per second)")
+    };
+    let name = "common_perf_print:";
+    [
+        format!("{name}    sampling time = {:10.2} ms", t.sample_ms),
+        format!("{name}    samplers time = {:10.2} ms / {:5} tokens", t.sample_ms, t.predicted_n),
+        format!("{name}        load time = {load_ms:10.2} ms"),
+        format!(
+            "{name} prompt eval time = {:10.2} ms / {:5} tokens {}",
+            t.prompt_ms,
+            t.prompt_n,
+            rate(t.prompt_ms, t.prompt_n)
+        ),
+        format!(
+            "{name}        eval time = {:10.2} ms / {:5} runs   {}",
+            t.predicted_ms,
+            t.predicted_runs(),
+            rate(t.predicted_ms, t.predicted_runs())
+        ),
+        format!("{name}       total time = {total:10.2} ms / {tokens:5} tokens"),
+        format!("{name} unaccounted time = {rest:10.2} ms / {:5.1} %", 100.0 * rest / total.max(1e-9)),
+    ]
+    .map(|line| line + "\n")
+    .concat()
+}

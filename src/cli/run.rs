@@ -1,0 +1,142 @@
+//! `qrun MODEL [flags]`: a chat where someone sits at a terminal, else one turn.
+
+use qrun::{
+    session::{Finish, Request, Session},
+    template::{Message, Render},
+};
+use serde_json::{Map, Value};
+
+use super::{
+    args::Args,
+    chat,
+    exit::{Code, Exit},
+    input::{Pipe, Prompt},
+    interrupt, open,
+    reply::Shown,
+    terminal::{Terminal, put, say},
+};
+
+/// How the model is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Mode {
+    /// Turn after turn.
+    Chat,
+    /// One turn in the model's chat form.
+    Turn,
+    /// The prompt is continued as it stands.
+    Raw,
+}
+
+/// Answers, once or turn after turn.
+pub fn run(args: &Args, terminal: Terminal) -> Result<(), Exit> {
+    interrupt::watch()?;
+    let at_terminal = terminal.stdin && terminal.stdout && !args.output.json;
+    let chatting = !args.chat.single_turn && args.chat.conversation.unwrap_or(at_terminal);
+    let pipe = if chatting { Pipe::Leave } else { Pipe::Read };
+    let prompt = Prompt::gather(&args.input, &terminal, pipe)?;
+    if prompt.text.is_none() && !chatting {
+        return Err(Exit::usage("no prompt: give -p TEXT or -f FILE, or pipe it in"));
+    }
+    let kwargs = template_variables(args)?;
+    let opened = open::open(args, &terminal)?;
+    let mut session = opened.session;
+    let shown = Shown {
+        terminal,
+        json: args.output.json,
+        speeds: args.output.timings.unwrap_or(terminal.stderr && !args.output.json) && !args.output.perf,
+        perf: args.output.perf,
+        load_ms: opened.load_ms,
+    };
+    let request = Request {
+        prompt: Vec::new(),
+        limit: usize::try_from(args.sampling.n_predict).ok(),
+        stops: args.sampling.stops.iter().map(|s| args.input.unescaped(s)).collect(),
+        special: args.output.special,
+    };
+    match mode(args, &session, chatting, &terminal)? {
+        Mode::Chat => chat::Chat::new(session, shown, request, kwargs, prompt.system).run(args, prompt.text),
+        Mode::Turn => {
+            let text = prompt.text.unwrap_or_default();
+            let messages = messages(prompt.system, text);
+            let prompt = render(&session, &messages, &kwargs)?;
+            one_turn(args, &mut session, shown, request, &prompt)
+        }
+        Mode::Raw => {
+            if prompt.system.is_some() {
+                terminal.note("-sys has no effect on raw text");
+            }
+            one_turn(args, &mut session, shown, request, &prompt.text.unwrap_or_default())
+        }
+    }
+}
+
+fn mode(args: &Args, session: &Session, chatting: bool, terminal: &Terminal) -> Result<Mode, Exit> {
+    if args.chat.conversation == Some(false) {
+        return Ok(Mode::Raw);
+    }
+    let has_template = !matches!(session.engine().template(), Ok(None));
+    match (chatting, has_template) {
+        (true, true) => Ok(Mode::Chat),
+        (false, true) => Ok(Mode::Turn),
+        (true, false) if args.input.prompt.is_none() || args.chat.conversation.is_some() => Err(Exit::usage(
+            "the model has no chat template: give one (--chat-template chatml), or raw text (-no-cnv -p)",
+        )),
+        _ => {
+            terminal.note("the model has no chat template: the prompt is continued as raw text");
+            Ok(Mode::Raw)
+        }
+    }
+}
+
+/// A conversation of one turn.
+pub fn messages(system: Option<String>, user: String) -> Vec<Message> {
+    let system = system.map(|text| Message::new("system", text));
+    system.into_iter().chain([Message::new("user", user)]).collect()
+}
+
+/// The conversation in the model's own form, opened for the answer.
+pub fn render(session: &Session, messages: &[Message], kwargs: &Map<String, Value>) -> Result<String, Exit> {
+    let options = Render { kwargs: kwargs.clone(), ..Render::default() };
+    match session.engine().render(messages, &options) {
+        Some(text) => Ok(text?),
+        None => Err(Exit::usage("the model has no chat template")),
+    }
+}
+
+/// `--chat-template-kwargs` and `-rea`.
+fn template_variables(args: &Args) -> Result<Map<String, Value>, Exit> {
+    let mut variables = match &args.chat.template_kwargs {
+        None => Map::new(),
+        Some(text) => serde_json::from_str(text)
+            .map_err(|e| Exit::usage(format!("--chat-template-kwargs {text:?}: expected a JSON object: {e}")))?,
+    };
+    if let Some(thinking) = args.chat.reasoning {
+        variables.insert("enable_thinking".into(), thinking.into());
+    }
+    Ok(variables)
+}
+
+fn one_turn(args: &Args, session: &mut Session, shown: Shown, request: Request, text: &str) -> Result<(), Exit> {
+    let request = Request { prompt: session.engine().prompt(text)?, ..request };
+    if args.output.verbose_prompt {
+        verbose_prompt(session, text, &request.prompt);
+    } else if args.output.display_prompt {
+        put(text);
+    }
+    match shown.answer(session, &request)?.finish {
+        Finish::Interrupted => Err(Exit::quiet(Code::Interrupted)),
+        _ => Ok(()),
+    }
+}
+
+/// The prompt as the model gets it: the text, and each token on a line of its own.
+pub fn verbose_prompt(session: &Session, text: &str, tokens: &[u32]) {
+    say(&format!("prompt: {text:?}"));
+    say(&format!("number of tokens in prompt = {}", tokens.len()));
+    let tokenizer = session.engine().tokenizer();
+    for &id in tokens {
+        let piece = tokenizer.piece(id);
+        let written = if piece.is_empty() { tokenizer.text(id).into() } else { String::from_utf8_lossy(&piece) };
+        say(&format!("{id:6} -> {written:?}"));
+    }
+}

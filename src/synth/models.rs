@@ -1,0 +1,168 @@
+//! The table of models: published shapes, and tiny ones for tests.
+
+use super::{Family, Rope, Shape, Vocab};
+
+/// The names of the table.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    MODELS.iter().map(|m| m.name)
+}
+
+/// The row with this name, in any case; `-it` and `-instruct` at the end mean the same model.
+pub fn find(name: &str) -> Option<&'static Shape> {
+    let name = name.to_ascii_lowercase();
+    let name = name.strip_suffix("-it").or(name.strip_suffix("-instruct")).unwrap_or(&name);
+    MODELS.iter().find(|m| m.name == name)
+}
+
+const ROPE: Rope = Rope { base: 10_000.0, base_swa: None, linear: None, llama3: None };
+
+const GEMMA_3_1B: Shape = Shape {
+    name: "gemma-3-1b",
+    arch: "gemma3",
+    n_layer: 26,
+    n_embd: 1152,
+    n_ff: 6912,
+    n_head: 4,
+    n_head_kv: 1,
+    head_dim: 256,
+    n_ctx: 32_768,
+    window: Some(512),
+    rope: Rope { base: 1e6, base_swa: Some(10_000.0), ..ROPE },
+    norm_eps: 1e-6,
+    vocab: Vocab { family: Family::Gemma, size: 262_144 },
+    tied: true,
+    biases: false,
+    fused_qkv: false,
+    fused_gate_up: false,
+    attention_softcap: None,
+    logit_softcap: None,
+};
+
+const LLAMA_3_2_1B: Shape = Shape {
+    name: "llama-3.2-1b",
+    arch: "llama",
+    n_layer: 16,
+    n_embd: 2048,
+    n_ff: 8192,
+    n_head: 32,
+    n_head_kv: 8,
+    head_dim: 64,
+    n_ctx: 131_072,
+    window: None,
+    rope: Rope { base: 500_000.0, llama3: Some(32.0), ..ROPE },
+    norm_eps: 1e-5,
+    vocab: Vocab { family: Family::Llama3, size: 128_256 },
+    ..GEMMA_3_1B
+};
+
+const QWEN3_0_6B: Shape = Shape {
+    name: "qwen3-0.6b",
+    arch: "qwen3",
+    n_layer: 28,
+    n_embd: 1024,
+    n_ff: 3072,
+    n_head: 16,
+    n_head_kv: 8,
+    head_dim: 128,
+    n_ctx: 40_960,
+    window: None,
+    rope: Rope { base: 1e6, ..ROPE },
+    norm_eps: 1e-6,
+    vocab: Vocab { family: Family::Qwen, size: 151_936 },
+    ..GEMMA_3_1B
+};
+
+/// Enough layers for a global one in the pattern of six, and a second period.
+const TINY_GEMMA3: Shape = Shape {
+    name: "tiny-gemma3",
+    n_layer: 7,
+    n_embd: 256,
+    n_ff: 512,
+    n_head: 4,
+    n_head_kv: 1,
+    head_dim: 64,
+    n_ctx: 8192,
+    window: Some(32),
+    vocab: Vocab { family: Family::Gemma, size: 1024 },
+    ..GEMMA_3_1B
+};
+
+const TINY_LLAMA: Shape = Shape {
+    name: "tiny-llama",
+    n_layer: 4,
+    n_embd: 256,
+    n_ff: 512,
+    n_head: 8,
+    n_head_kv: 2,
+    head_dim: 32,
+    n_ctx: 8192,
+    vocab: Vocab { family: Family::Llama3, size: 1024 },
+    ..LLAMA_3_2_1B
+};
+
+const TINY_QWEN3: Shape = Shape {
+    name: "tiny-qwen3",
+    n_layer: 4,
+    n_embd: 256,
+    n_ff: 512,
+    n_head: 4,
+    n_head_kv: 2,
+    head_dim: 64,
+    n_ctx: 8192,
+    vocab: Vocab { family: Family::Qwen, size: 1024 },
+    ..QWEN3_0_6B
+};
+
+/// All models.
+pub static MODELS: &[Shape] = &[
+    GEMMA_3_1B,
+    Shape {
+        name: "gemma-3-4b",
+        n_layer: 34,
+        n_embd: 2560,
+        n_ff: 10_240,
+        n_head: 8,
+        n_head_kv: 4,
+        n_ctx: 131_072,
+        window: Some(1024),
+        rope: Rope { linear: Some(8.0), ..GEMMA_3_1B.rope },
+        ..GEMMA_3_1B
+    },
+    LLAMA_3_2_1B,
+    Shape { name: "llama-3.2-3b", n_layer: 28, n_embd: 3072, n_head: 24, head_dim: 128, ..LLAMA_3_2_1B },
+    Shape {
+        name: "llama-3.1-8b",
+        n_layer: 32,
+        n_embd: 4096,
+        n_ff: 14_336,
+        head_dim: 128,
+        rope: Rope { llama3: Some(8.0), ..LLAMA_3_2_1B.rope },
+        tied: false,
+        ..LLAMA_3_2_1B
+    },
+    QWEN3_0_6B,
+    Shape { name: "qwen3-1.7b", n_embd: 2048, n_ff: 6144, ..QWEN3_0_6B },
+    Shape { name: "qwen3-8b", n_layer: 36, n_embd: 4096, n_ff: 12_288, n_head: 32, tied: false, ..QWEN3_0_6B },
+    TINY_GEMMA3,
+    Shape {
+        name: "tiny-gemma2",
+        arch: "gemma2",
+        n_layer: 4,
+        n_head_kv: 2,
+        rope: ROPE,
+        attention_softcap: Some(50.0),
+        logit_softcap: Some(30.0),
+        ..TINY_GEMMA3
+    },
+    TINY_LLAMA,
+    Shape {
+        name: "tiny-llama2",
+        n_head_kv: 8,
+        rope: ROPE,
+        vocab: Vocab { family: Family::Llama2, size: 1024 },
+        tied: false,
+        ..TINY_LLAMA
+    },
+    Shape { name: "tiny-qwen2", arch: "qwen2", n_embd: 448, n_head: 7, n_head_kv: 1, biases: true, ..TINY_QWEN3 },
+    TINY_QWEN3,
+];

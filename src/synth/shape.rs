@@ -1,0 +1,228 @@
+//! A transformer's shape: what its file says about it, and which tensors it has.
+
+use std::f64::consts::PI;
+
+use qrun_models::arch;
+use qrun_quant::gguf::write::Header;
+
+use super::{SynthError, Vocab, templates};
+use crate::quantize::mixture::{FileType, Mixture};
+
+/// Everything that distinguishes one model from another. Made by struct update from a row of
+/// [`super::MODELS`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shape {
+    /// Name: of the table's row, and `general.name`.
+    pub name: &'static str,
+    /// `general.architecture`.
+    pub arch: &'static str,
+    /// Number of layers.
+    pub n_layer: usize,
+    /// Width of the residual stream.
+    pub n_embd: usize,
+    /// Width of the feed-forward.
+    pub n_ff: usize,
+    /// Query heads.
+    pub n_head: usize,
+    /// Key/value heads.
+    pub n_head_kv: usize,
+    /// Elements per head.
+    pub head_dim: usize,
+    /// Longest context in tokens.
+    pub n_ctx: usize,
+    /// Sliding window in tokens.
+    pub window: Option<usize>,
+    /// Rotary embedding.
+    pub rope: Rope,
+    /// Epsilon of the norms.
+    pub norm_eps: f32,
+    /// Vocabulary.
+    pub vocab: Vocab,
+    /// The head is the token embedding.
+    pub tied: bool,
+    /// Biases on q, k and v.
+    pub biases: bool,
+    /// q, k and v in one tensor.
+    pub fused_qkv: bool,
+    /// Gate and up in one tensor, gate first.
+    pub fused_gate_up: bool,
+    /// Soft-cap of attention scores.
+    pub attention_softcap: Option<f32>,
+    /// Soft-cap of logits.
+    pub logit_softcap: Option<f32>,
+}
+
+/// Rotary embedding of a shape.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rope {
+    /// Base.
+    pub base: f32,
+    /// Base in sliding layers.
+    pub base_swa: Option<f32>,
+    /// Linear scaling factor.
+    pub linear: Option<f32>,
+    /// Factor of Llama 3's scaling, carried by `rope_freqs.weight`.
+    pub llama3: Option<f32>,
+}
+
+/// A tensor that a shape has.
+pub(super) struct Planned {
+    pub name: String,
+    /// Fastest first.
+    pub dims: Vec<u64>,
+    pub fill: Fill,
+}
+
+/// What a tensor is filled with.
+pub(super) enum Fill {
+    /// Approximately normal values.
+    Normal { mean: f32, std: f32 },
+    /// These values.
+    Values(Vec<f32>),
+}
+
+impl Shape {
+    /// Number of weights.
+    pub fn parameters(&self) -> u64 {
+        self.tensors().map(|t| t.dims.iter().product::<u64>()).sum()
+    }
+
+    /// Metadata and tensor directory of this shape as a file of type `file_type`.
+    pub fn header(&self, file_type: FileType) -> Result<Header, SynthError> {
+        let mut h = Header::new();
+        h.set("general.architecture", self.arch);
+        h.set("general.type", "model");
+        h.set("general.name", self.name);
+        h.set("general.description", "random weights made by qrun synth");
+        h.set("general.file_type", file_type.number());
+        h.set("general.quantization_version", 2u32);
+        self.set_hyperparameters(&mut h);
+        self.vocab.set(&mut h).map_err(|(expected, found)| self.error(expected, found))?;
+        h.set("tokenizer.chat_template", templates::of(self.vocab.family));
+        let mixture = Mixture::new(file_type, self.n_layer, self.tied);
+        for t in self.tensors() {
+            let ty = mixture.choose(&t.name, &t.dims);
+            h.tensor(t.name, ty, &t.dims);
+        }
+        Ok(h)
+    }
+
+    pub(super) fn error(&self, expected: String, found: String) -> SynthError {
+        SynthError::Shape { name: self.name.into(), expected, found }
+    }
+
+    fn set_hyperparameters(&self, h: &mut Header) {
+        let key = |name: &str| format!("{}.{name}", self.arch);
+        let mut count = |name: &str, n: usize| h.set(key(name), n as u32);
+        count("block_count", self.n_layer);
+        count("context_length", self.n_ctx);
+        count("embedding_length", self.n_embd);
+        count("feed_forward_length", self.n_ff);
+        count("attention.head_count", self.n_head);
+        count("attention.head_count_kv", self.n_head_kv);
+        count("attention.key_length", self.head_dim);
+        count("attention.value_length", self.head_dim);
+        count("rope.dimension_count", self.head_dim);
+        count("vocab_size", self.vocab.size);
+        h.set(key("attention.layer_norm_rms_epsilon"), self.norm_eps);
+        h.set(key("rope.freq_base"), self.rope.base);
+        let mut optional = |name: &str, value: Option<f32>| {
+            if let Some(v) = value {
+                h.set(key(name), v);
+            }
+        };
+        optional("rope.freq_base_swa", self.rope.base_swa);
+        optional("rope.scaling.factor", self.rope.linear);
+        optional("attn_logit_softcapping", self.attention_softcap);
+        optional("final_logit_softcapping", self.logit_softcap);
+        if self.rope.linear.is_some() {
+            h.set(key("rope.scaling.type"), "linear");
+        }
+        if let Some(n) = self.window {
+            h.set(key("attention.sliding_window"), n as u32);
+        }
+    }
+
+    /// The tensors in file order.
+    pub(super) fn tensors(&self) -> impl Iterator<Item = Planned> {
+        let first = self.matrix("token_embd", self.n_embd, self.vocab.size);
+        let factors = self.rope.llama3.map(|factor| Planned {
+            name: "rope_freqs.weight".into(),
+            dims: vec![self.head_dim as u64 / 2],
+            fill: Fill::Values(llama3_factors(self.head_dim, self.rope.base, factor)),
+        });
+        let head = (!self.tied).then(|| self.matrix("output", self.n_embd, self.vocab.size));
+        let layers = (0..self.n_layer).flat_map(|il| self.layer(il));
+        let last = norm("output_norm".into(), self.n_embd);
+        [first].into_iter().chain(factors).chain(layers).chain([last]).chain(head)
+    }
+
+    fn layer(&self, il: usize) -> Vec<Planned> {
+        let name = |part: &str| format!("blk.{il}.{part}");
+        let matrix = |part: &str, cols, rows| self.matrix(&name(part), cols, rows);
+        let (d, f) = (self.n_embd, self.n_ff);
+        let (q, kv) = (self.n_head * self.head_dim, self.n_head_kv * self.head_dim);
+        let spec = arch::find(self.arch);
+        let mut out = vec![norm(name("attn_norm"), d)];
+        let qkv: &[(&str, usize)] =
+            if self.fused_qkv { &[("attn_qkv", q + 2 * kv)] } else { &[("attn_q", q), ("attn_k", kv), ("attn_v", kv)] };
+        for &(part, rows) in qkv {
+            out.push(matrix(part, d, rows));
+            if self.biases {
+                let fill = Fill::Normal { mean: 0.0, std: 0.125 };
+                out.push(Planned { name: name(&format!("{part}.bias")), dims: vec![rows as u64], fill });
+            }
+        }
+        if spec.is_some_and(|s| s.qk_norm) {
+            out.push(norm(name("attn_q_norm"), self.head_dim));
+            out.push(norm(name("attn_k_norm"), self.head_dim));
+        }
+        out.push(matrix("attn_output", q, d));
+        let post_norm = spec.is_some_and(|s| s.post_norm);
+        if post_norm {
+            out.push(norm(name("post_attention_norm"), d));
+        }
+        out.push(norm(name("ffn_norm"), d));
+        if self.fused_gate_up {
+            out.push(matrix("ffn_up", d, 2 * f));
+        } else {
+            out.extend([matrix("ffn_gate", d, f), matrix("ffn_up", d, f)]);
+        }
+        out.push(matrix("ffn_down", f, d));
+        if post_norm {
+            out.push(norm(name("post_ffw_norm"), d));
+        }
+        out
+    }
+
+    /// Outputs keep the size of the inputs: the spread of a weight is one over the root of the columns.
+    fn matrix(&self, name: &str, cols: usize, rows: usize) -> Planned {
+        let fill = Fill::Normal { mean: 0.0, std: 1.0 / (cols as f32).sqrt() };
+        Planned { name: format!("{name}.weight"), dims: vec![cols as u64, rows as u64], fill }
+    }
+}
+
+fn norm(name: String, n: usize) -> Planned {
+    Planned { name: format!("{name}.weight"), dims: vec![n as u64], fill: Fill::Normal { mean: 1.0, std: 0.0625 } }
+}
+
+/// Llama 3's divisors of RoPE frequencies: wavelengths beyond the original context are stretched by
+/// `factor`, short ones are left alone, and those between are blended.
+fn llama3_factors(head_dim: usize, base: f32, factor: f32) -> Vec<f32> {
+    const ORIGINAL_CONTEXT: f64 = 8192.0;
+    const LOW: f64 = 1.0;
+    const HIGH: f64 = 4.0;
+    let factor = f64::from(factor);
+    let divisor = |i: usize| {
+        let wavelength = 2.0 * PI * f64::from(base).powf(2.0 * i as f64 / head_dim as f64);
+        if wavelength < ORIGINAL_CONTEXT / HIGH {
+            1.0
+        } else if wavelength > ORIGINAL_CONTEXT / LOW {
+            factor
+        } else {
+            let smooth = (ORIGINAL_CONTEXT / wavelength - LOW) / (HIGH - LOW);
+            1.0 / ((1.0 - smooth) / factor + smooth)
+        }
+    };
+    (0..head_dim / 2).map(|i| divisor(i) as f32).collect()
+}

@@ -1,0 +1,279 @@
+//! CPU products: every format on every path and instruction set, against plain loops in f64.
+
+use qrun_quant::{
+    Bytes, GgmlType,
+    cpu::{Activations, Arithmetic, Isa, Job, Matrix, matmul, par::Pool},
+};
+
+/// splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+    fn gaussian(&mut self) -> f32 {
+        let mut uniform = || (self.next() >> 11) as f64 / (1u64 << 53) as f64 + 1e-18;
+        let (u, v) = (uniform(), uniform());
+        ((-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()) as f32
+    }
+    fn gaussians(&mut self, n: usize) -> Vec<f32> {
+        (0..n).map(|_| self.gaussian()).collect()
+    }
+}
+
+/// Where the f16 scales of a block are; all its other bytes may have any value.
+fn scale_offsets(ty: GgmlType) -> &'static [usize] {
+    match ty {
+        GgmlType::Q4_0 | GgmlType::Q5_0 | GgmlType::Q8_0 | GgmlType::IQ4_NL | GgmlType::IQ4_XS => &[0],
+        GgmlType::Q4_1 | GgmlType::Q5_1 | GgmlType::Q4_K | GgmlType::Q5_K => &[0, 2],
+        GgmlType::Q2_K => &[80, 82],
+        GgmlType::Q3_K => &[108],
+        GgmlType::Q6_K => &[208],
+        GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 => &[],
+    }
+}
+
+/// Random weights that use every bit of the format.
+fn matrix(ty: GgmlType, rows: usize, cols: usize, random: &mut Random) -> Matrix {
+    let offsets = scale_offsets(ty);
+    let mut bytes = vec![0; rows * ty.bytes_of(cols)];
+    if offsets.is_empty() {
+        ty.format().quantize.expect("floats can be written")(&random.gaussians(rows * cols), &mut bytes);
+    } else {
+        bytes.fill_with(|| random.next() as u8);
+        for block in bytes.chunks_exact_mut(ty.format().bytes) {
+            for &offset in offsets {
+                let scale = half::f16::from_f32(random.gaussian() * 0.01);
+                block[offset..offset + 2].copy_from_slice(&scale.to_le_bytes());
+            }
+        }
+    }
+    Matrix::new(ty, rows, cols, Bytes::new(bytes))
+}
+
+/// `W·x` for all tokens by the engine.
+fn product(w: &Matrix, x: &[f32], arithmetic: Arithmetic, isa: Isa) -> Vec<f32> {
+    let mut activations = Activations::with_isa(arithmetic, isa);
+    activations.set(x, w.cols());
+    let mut y = vec![f32::NAN; activations.tokens() * w.rows()];
+    matmul(&activations, &mut [Job { w, y: &mut y }]);
+    y
+}
+
+/// `W·x` by plain loops in f64.
+fn reference(w: &Matrix, x: &[f32]) -> Vec<f64> {
+    let mut rows = vec![0.0; w.rows() * w.cols()];
+    for (r, row) in rows.chunks_exact_mut(w.cols()).enumerate() {
+        w.row(r, row);
+    }
+    let dot = |w: &[f32], x: &[f32]| w.iter().zip(x).map(|(&w, &x)| f64::from(w) * f64::from(x)).sum::<f64>();
+    x.chunks_exact(w.cols()).flat_map(|x| rows.chunks_exact(w.cols()).map(move |w| dot(w, x))).collect()
+}
+
+/// Activations as fast arithmetic sees them: `d·q` per 32, `d = max/127`, q the nearest integer.
+fn rounded(x: &[f32]) -> Vec<f32> {
+    x.chunks(32)
+        .flat_map(|block| {
+            let max = block.iter().fold(0f32, |m, x| m.max(x.abs()));
+            let (d, inverse) = (max / 127.0, if max > 0.0 { 127.0 / max } else { 0.0 });
+            block.iter().map(move |x| (x * inverse).round_ties_even() * d)
+        })
+        .collect()
+}
+
+/// Relative L2 distance; infinite where anything is NaN.
+fn distance(y: &[f32], reference: &[f64]) -> f64 {
+    assert_eq!(y.len(), reference.len());
+    let error: f64 = y.iter().zip(reference).map(|(&y, r)| (f64::from(y) - r).powi(2)).sum();
+    let norm: f64 = reference.iter().map(|r| r * r).sum();
+    let distance = (error / norm).sqrt();
+    if distance.is_nan() { f64::INFINITY } else { distance }
+}
+
+fn bits(y: &[f32]) -> Vec<u32> {
+    y.iter().map(|y| y.to_bits()).collect()
+}
+
+/// (rows, columns in blocks of the format, tokens): tails of tiles, panels and everything else.
+const SHAPES: &[(usize, usize, usize)] = &[
+    (1, 1, 1),
+    (1, 2, 5),
+    (15, 1, 4),
+    (16, 3, 1),
+    (17, 2, 2),
+    (31, 4, 3),
+    (32, 1, 8),
+    (33, 5, 9),
+    (40, 36, 1),
+    (40, 7, 6),
+    (5, 9, 17),
+    (48, 2, 7),
+    (35, 37, 11),
+];
+
+/// Every shape of a type, with columns that a row of floats may have too.
+fn shapes(ty: GgmlType) -> impl Iterator<Item = (usize, usize, usize)> {
+    let block = ty.format().block;
+    SHAPES.iter().map(move |&(rows, blocks, tokens)| match block {
+        1 => (rows, blocks * 33 - 1, tokens),
+        256 => (rows, blocks.min(6) * 256, tokens),
+        n => (rows, blocks * n, tokens),
+    })
+}
+
+#[test]
+fn fast_products_are_those_of_the_quantized_operands() {
+    let mut random = Random(1);
+    for ty in GgmlType::all() {
+        for (rows, cols, tokens) in shapes(ty) {
+            let (w, x) = (matrix(ty, rows, cols, &mut random), random.gaussians(cols * tokens));
+            let exact_input = ty.format().block == 1;
+            let truth = reference(&w, &if exact_input { x.clone() } else { rounded(&x) });
+            let fast = product(&w, &x, Arithmetic::Fast, Isa::best());
+            let off = distance(&fast, &truth);
+            assert!(off <= 1e-6, "{ty} {rows}x{cols}, {tokens} tokens: off by {off:e}");
+        }
+    }
+}
+
+#[test]
+fn fast_products_are_near_those_of_floats() {
+    let mut random = Random(2);
+    for ty in GgmlType::all() {
+        let (w, x) = (matrix(ty, 40, 1280, &mut random), random.gaussians(1280 * 3));
+        let off = distance(&product(&w, &x, Arithmetic::Fast, Isa::best()), &reference(&w, &x));
+        assert!(off <= 1e-2, "{ty}: off by {off:e}");
+    }
+}
+
+#[test]
+fn exact_products_are_those_of_f64() {
+    let mut random = Random(3);
+    for ty in GgmlType::all() {
+        for (rows, cols, tokens) in shapes(ty) {
+            let (w, x) = (matrix(ty, rows, cols, &mut random), random.gaussians(cols * tokens));
+            let off = distance(&product(&w, &x, Arithmetic::Exact, Isa::best()), &reference(&w, &x));
+            assert!(off <= 1e-7, "{ty} {rows}x{cols}, {tokens} tokens: off by {off:e}");
+        }
+    }
+}
+
+/// Instruction sets, layouts, batches and threads: none of them changes a bit.
+#[test]
+fn every_path_gives_the_same_bits() {
+    let mut random = Random(4);
+    for ty in GgmlType::all() {
+        for (rows, cols, tokens) in shapes(ty) {
+            let (w, x) = (matrix(ty, rows, cols, &mut random), random.gaussians(cols * tokens));
+            let tiles = w.clone().repack();
+            for arithmetic in [Arithmetic::Fast, Arithmetic::Exact] {
+                let expected = bits(&product(&w, &x, arithmetic, Isa::Scalar));
+                for isa in Isa::available() {
+                    for (name, w) in [("file", &w), ("tiles", &tiles)] {
+                        let what = format!("{ty} {rows}x{cols}, {tokens} tokens, {arithmetic:?}, {isa:?}, {name}");
+                        assert_eq!(bits(&product(w, &x, arithmetic, isa)), expected, "{what}");
+                        let one_by_one = x.chunks_exact(cols).flat_map(|x| product(w, x, arithmetic, isa));
+                        assert_eq!(bits(&one_by_one.collect::<Vec<_>>()), expected, "{what}, one by one");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    let mut random = Random(5);
+    let x = random.gaussians(1024 * 5);
+    let weights: Vec<Matrix> =
+        GgmlType::all().map(|ty| matrix(ty, 300, 1024, &mut random)).map(Matrix::repack).collect();
+    let run = |threads: usize| {
+        Pool::new(threads).expect("threads").install(|| {
+            let mut activations = Activations::new(Arithmetic::Fast);
+            activations.set(&x, 1024);
+            // All in one call: more jobs than one parallel region takes.
+            let mut y = vec![vec![f32::NAN; 300 * 5]; weights.len()];
+            let mut jobs: Vec<Job> = weights.iter().zip(&mut y).map(|(w, y)| Job { w, y }).collect();
+            matmul(&activations, &mut jobs);
+            y.iter().flat_map(|y| bits(y)).collect::<Vec<_>>()
+        })
+    };
+    let one = run(1);
+    for (w, y) in weights.iter().zip(one.chunks(300 * 5)) {
+        assert_eq!(bits(&product(w, &x, Arithmetic::Fast, Isa::best())), y, "{} alone", w.ty());
+    }
+    for threads in [2, 3, 7] {
+        assert_eq!(run(threads), one, "{threads} threads");
+    }
+}
+
+#[test]
+fn repacked_rows_are_those_of_the_file() {
+    let mut random = Random(6);
+    for ty in GgmlType::all() {
+        for (rows, cols, _) in shapes(ty) {
+            let w = matrix(ty, rows, cols, &mut random);
+            let tiles = w.clone().repack();
+            let (mut a, mut b) = (vec![0.0; cols], vec![f32::NAN; cols]);
+            for r in 0..rows {
+                w.row(r, &mut a);
+                tiles.row(r, &mut b);
+                assert_eq!(bits(&a), bits(&b), "{ty} {rows}x{cols}, row {r}");
+            }
+        }
+    }
+}
+
+#[test]
+fn repacking_takes_no_more_bytes_and_slices() {
+    let mut random = Random(7);
+    for ty in GgmlType::all() {
+        let w = matrix(ty, 64, 1024, &mut random);
+        let tiles = w.clone().repack();
+        assert!(tiles.bytes() as f64 <= w.bytes() as f64 * 1.02, "{ty}: {} for {}", tiles.bytes(), w.bytes());
+        let x = random.gaussians(1024 * 2);
+        let whole = product(&w, &x, Arithmetic::Fast, Isa::best());
+        for w in [&w, &tiles] {
+            let part = product(&w.slice_rows(16..48), &x, Arithmetic::Fast, Isa::best());
+            for t in 0..2 {
+                assert_eq!(bits(&part[t * 32..][..32]), bits(&whole[t * 64 + 16..][..32]), "{ty}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_finite_is_seen() {
+    let mut random = Random(8);
+    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        for ty in GgmlType::all() {
+            let (w, mut x) = (matrix(ty, 8, 512, &mut random), random.gaussians(512));
+            x[300] = bad;
+            for arithmetic in [Arithmetic::Fast, Arithmetic::Exact] {
+                for isa in Isa::available() {
+                    let y = product(&w, &x, arithmetic, isa);
+                    assert!(y.iter().all(|y| !y.is_finite()), "{ty} {arithmetic:?} {isa:?}: {bad} gave {y:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn zeros_tiny_and_huge_activations() {
+    let mut random = Random(9);
+    for ty in GgmlType::all() {
+        let w = matrix(ty, 20, 512, &mut random);
+        assert!(product(&w, &[0.0; 512], Arithmetic::Fast, Isa::best()).iter().all(|&y| y == 0.0), "{ty}");
+        for scale in [1e-38, 1e-31, 1e-20, 1e20] {
+            let x: Vec<f32> = random.gaussians(512).iter().map(|x| x * scale).collect();
+            let y = product(&w, &x, Arithmetic::Fast, Isa::best());
+            assert!(y.iter().all(|y| y.is_finite()), "{ty} {scale:e}: {y:?}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Logits beside those of others: exact arithmetic beside `transformers` in f32, fast arithmetic
+//! beside llama.cpp, for every architecture and mix of formats, on tiny models with awkward shapes.
+//!
+//! The numbers in `tests/data/golden` were made by `tests/golden/make.py`, which gets its models from
+//! here: `QRUN_GOLDEN_DIR=DIR cargo test golden::writes_the_models_for_make_py` puts them into `DIR`.
+
+use std::{env, fs, path::Path};
+
+use half::f16;
+use qrun_models::{Forward, Options};
+
+use crate::tiny::{self, Mix, TINY, Tiny};
+
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/golden");
+
+/// Largest relative L2 distance of the logits of a position from those of transformers.
+const EXACT: f64 = 1e-4;
+/// Largest mean KL divergence from llama.cpp over the positions of a case.
+const KL: f64 = 1e-3;
+/// Smallest share of positions, over all cases, at which llama.cpp's best token is ours too.
+const TOP_1: f64 = 0.99;
+
+struct Case {
+    name: &'static str,
+    tiny: Tiny,
+    prompt: usize,
+}
+
+#[rustfmt::skip]
+const CASES: &[Case] = &[
+    Case { name: "llama-F32", prompt: 150, tiny: Tiny { n_embd: 192, n_head: 8, rope_freqs: true, tied: true, ..TINY } },
+    Case { name: "llama-BF16", prompt: 100, tiny: Tiny { mix: Mix::BF16, n_embd: 224, n_head: 7, n_head_kv: 1, head_dim: 96,
+        fused_qkv: true, rope_base: 500_000.0, ..TINY } },
+    Case { name: "llama-Q8_0", prompt: 100, tiny: Tiny { mix: Mix::Q8_0, n_embd: 192, n_head: 6, n_head_kv: 6, head_dim: 80,
+        biases: true, fused_gate_up: true, ..TINY } },
+    // More than 64 pages of 64 tokens.
+    Case { name: "llama-Q4_K_M", prompt: 4200, tiny: Tiny { mix: Mix::Q4_K_M, n_embd: 256, n_ff: 256, n_ctx: 4352,
+        rope_freqs: true, ..TINY } },
+    Case { name: "qwen2-F32", prompt: 130, tiny: Tiny { arch: "qwen2", n_embd: 320, head_dim: 80, biases: true, ..TINY } },
+    Case { name: "qwen2-BF16", prompt: 100, tiny: Tiny { arch: "qwen2", mix: Mix::BF16, n_embd: 512, n_head_kv: 1, head_dim: 128, biases: true,
+        rope_base: 1e6, ..TINY } },
+    Case { name: "qwen2-Q8_0", prompt: 100, tiny: Tiny { arch: "qwen2", mix: Mix::Q8_0, n_embd: 288, n_head: 3, n_head_kv: 3,
+        head_dim: 96, biases: true, fused_qkv: true, tied: true, ..TINY } },
+    Case { name: "qwen2-Q4_K_M", prompt: 100, tiny: Tiny { arch: "qwen2", mix: Mix::Q4_K_M, n_embd: 448, n_ff: 512, n_head: 7,
+        n_head_kv: 1, biases: true, ..TINY } },
+    Case { name: "qwen3-F32", prompt: 130, tiny: Tiny { arch: "qwen3", n_embd: 224, n_head: 7, n_head_kv: 1, head_dim: 128,
+        rope_base: 1e6, ..TINY } },
+    Case { name: "qwen3-BF16", prompt: 100, tiny: Tiny { arch: "qwen3", mix: Mix::BF16, n_embd: 96, n_head: 3, n_head_kv: 3,
+        head_dim: 80, n_layer: 3, ..TINY } },
+    Case { name: "qwen3-Q8_0", prompt: 100, tiny: Tiny { arch: "qwen3", mix: Mix::Q8_0, head_dim: 128, tied: true, ..TINY } },
+    Case { name: "qwen3-Q4_K_M", prompt: 100, tiny: Tiny { arch: "qwen3", mix: Mix::Q4_K_M, n_embd: 288, n_ff: 768, n_head: 8,
+        ..TINY } },
+    Case { name: "gemma2-F32", prompt: 200, tiny: Tiny { arch: "gemma2", tied: true, window: 70, n_layer: 4, ..TINY } },
+    Case { name: "gemma2-BF16", prompt: 150, tiny: Tiny { arch: "gemma2", mix: Mix::BF16, tied: true, n_head: 8, head_dim: 96,
+        window: 64, attention_softcap: 5.0, ..TINY } },
+    Case { name: "gemma2-Q8_0", prompt: 130, tiny: Tiny { arch: "gemma2", mix: Mix::Q8_0, tied: true, n_head: 2, head_dim: 256,
+        window: 33, ..TINY } },
+    Case { name: "gemma2-Q4_K_M", prompt: 150, tiny: Tiny { arch: "gemma2", mix: Mix::Q4_K_M, tied: true, n_embd: 288, n_ff: 512,
+        n_head: 2, n_head_kv: 1, head_dim: 256, window: 100, n_layer: 3, ..TINY } },
+    Case { name: "gemma3-F32", prompt: 150, tiny: Tiny { arch: "gemma3", tied: true, n_head_kv: 1, window: 50, rope_scale: 8.0,
+        rope_base: 1e6, n_layer: 7, ..TINY } },
+    Case { name: "gemma3-BF16", prompt: 150, tiny: Tiny { arch: "gemma3", mix: Mix::BF16, tied: true, n_embd: 112, n_head: 7,
+        n_head_kv: 1, head_dim: 80, window: 64, pattern: 2, n_layer: 4, rope_base: 1e6, ..TINY } },
+    Case { name: "gemma3-Q8_0", prompt: 150, tiny: Tiny { arch: "gemma3", mix: Mix::Q8_0, head_dim: 128, window: 65, pattern: 3,
+        n_layer: 4, rope_base: 1e6, rope_scale: 8.0, ..TINY } },
+    Case { name: "gemma3-Q4_K_M", prompt: 150, tiny: Tiny { arch: "gemma3", mix: Mix::Q4_K_M, tied: true, n_embd: 288, n_ff: 768,
+        n_head_kv: 1, head_dim: 256, window: 64, n_layer: 7, rope_base: 1e6, ..TINY } },
+];
+
+impl Case {
+    fn tokens(&self) -> Vec<u32> {
+        tiny::prompt(self.name, self.prompt, self.tiny.n_vocab)
+    }
+    /// Positions compared with transformers.
+    fn exact_at(&self) -> Vec<usize> {
+        self.spaced(4)
+    }
+    /// Positions compared with llama.cpp.
+    fn fast_at(&self) -> Vec<usize> {
+        self.spaced(24)
+    }
+    fn spaced(&self, n: usize) -> Vec<usize> {
+        (0..n).map(|i| i * (self.prompt - 1) / (n - 1)).collect()
+    }
+
+    /// Golden logits: `[exact_at][n_vocab]` f32 of transformers, `[fast_at][n_vocab]` f16 of llama.cpp.
+    fn golden(&self) -> (Vec<f32>, Vec<f32>) {
+        let bytes = fs::read(Path::new(DATA).join(format!("{}.bin", self.name))).unwrap();
+        let (exact, fast) = bytes.split_at(4 * self.exact_at().len() * self.tiny.n_vocab);
+        assert_eq!(fast.len(), 2 * self.fast_at().len() * self.tiny.n_vocab);
+        let exact = exact.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+        (exact, fast.chunks(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect())
+    }
+
+    /// Logits of the whole prompt in one batch at these positions.
+    fn run(&self, options: Options, at: &[usize]) -> Vec<f32> {
+        let mut batch = tiny::entries(&self.tokens(), 0, 0);
+        batch.iter_mut().enumerate().for_each(|(i, e)| e.logits = at.contains(&i));
+        let options = Options { n_ctx: self.tiny.n_ctx, ..options };
+        tiny::decoder(&self.tiny.model(), options).forward(&batch).unwrap().to_vec()
+    }
+}
+
+#[test]
+fn the_models_are_those_of_the_golden_numbers() {
+    let known = fs::read_to_string(Path::new(DATA).join("models.txt")).unwrap();
+    let made: String = CASES.iter().map(|c| format!("{} {:016x}\n", c.name, tiny::fnv1a(&c.tiny.bytes()))).collect();
+    assert_eq!(known, made, "other models than the golden numbers are for: run tests/golden/make.py");
+}
+
+#[test]
+fn exact_logits_are_those_of_transformers() {
+    for case in CASES {
+        let (golden, _) = case.golden();
+        let ours = case.run(Options::exact(), &case.exact_at());
+        let rows = ours.chunks_exact(case.tiny.n_vocab).zip(golden.chunks_exact(case.tiny.n_vocab));
+        for ((ours, golden), at) in rows.zip(case.exact_at()) {
+            let distance = relative_l2(ours, golden);
+            assert!(distance <= EXACT, "{} at {at}: relative L2 {distance:.2e}, at most {EXACT:.0e}", case.name);
+        }
+        let worst = |(a, b): (&[f32], &[f32])| relative_l2(a, b);
+        let worst = ours.chunks(case.tiny.n_vocab).zip(golden.chunks(case.tiny.n_vocab)).map(worst).fold(0.0, f64::max);
+        println!("{:14} relative L2 {worst:.2e}", case.name);
+    }
+}
+
+#[test]
+fn fast_logits_are_those_of_llama_cpp() {
+    let (mut agree, mut positions) = (0, 0);
+    for case in CASES {
+        let (_, golden) = case.golden();
+        let n = case.tiny.n_vocab;
+        let ours = case.run(Options::default(), &case.fast_at());
+        let rows = || ours.chunks_exact(n).zip(golden.chunks_exact(n));
+        let kl = rows().map(|(ours, golden)| divergence(golden, ours)).sum::<f64>() / rows().count() as f64;
+        let same = rows().filter(|(ours, golden)| best(ours) == best(golden)).count();
+        println!("{:14} mean KL {kl:.2e}, same best token at {same} of {} positions", case.name, rows().count());
+        assert!(kl <= KL, "{}: mean KL {kl:.2e}, at most {KL:.0e}", case.name);
+        (agree, positions) = (agree + same, positions + rows().count());
+    }
+    println!("same best token at {agree} of {positions} positions");
+    assert!(agree as f64 >= TOP_1 * positions as f64, "same best token at {agree} of {positions} positions");
+}
+
+#[test]
+fn writes_the_models_for_make_py() {
+    let Some(dir) = env::var_os("QRUN_GOLDEN_DIR") else { return };
+    let dir = Path::new(&dir);
+    let list = |numbers: &[usize]| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+    for case in CASES {
+        let file = case.tiny.bytes();
+        let tokens: Vec<usize> = case.tokens().iter().map(|&t| t as usize).collect();
+        let lines = [list(&tokens), list(&case.exact_at()), list(&case.fast_at())].join("\n");
+        fs::write(dir.join(format!("{}.txt", case.name)), format!("{:016x}\n{lines}\n", tiny::fnv1a(&file))).unwrap();
+        fs::write(dir.join(format!("{}.gguf", case.name)), file).unwrap();
+        // llama.cpp has no fused gate-up for these architectures: it gets the same weights apart.
+        if case.tiny.fused_gate_up {
+            let apart = Tiny { fused_gate_up: false, ..case.tiny };
+            fs::write(dir.join(format!("{}.apart.gguf", case.name)), apart.bytes()).unwrap();
+        }
+    }
+}
+
+fn relative_l2(a: &[f32], b: &[f32]) -> f64 {
+    let square = |x: f64| x * x;
+    let distance: f64 = a.iter().zip(b).map(|(a, b)| square(f64::from(*a) - f64::from(*b))).sum();
+    let length: f64 = b.iter().map(|b| square(f64::from(*b))).sum();
+    (distance / length).sqrt()
+}
+
+/// KL(p‖q) of the distributions with these logits.
+fn divergence(p: &[f32], q: &[f32]) -> f64 {
+    let log_sum = |x: &[f32]| {
+        let max = f64::from(x.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+        max + x.iter().map(|x| (f64::from(*x) - max).exp()).sum::<f64>().ln()
+    };
+    let (log_p, log_q) = (log_sum(p), log_sum(q));
+    let term = |(p, q): (&f32, &f32)| {
+        let (p, q) = (f64::from(*p) - log_p, f64::from(*q) - log_q);
+        p.exp() * (p - q)
+    };
+    p.iter().zip(q).map(term).sum()
+}
+
+fn best(logits: &[f32]) -> usize {
+    (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap()
+}

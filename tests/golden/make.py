@@ -1,0 +1,230 @@
+"""Makes tests/data/golden: logits of transformers (f32) and of llama.cpp for the models of tests/golden.rs.
+
+Needs torch, transformers 5, gguf, llama-cpp-python and a Rust toolchain; run it from anywhere:
+    python tests/golden/make.py [CASE …]
+NAME.bin holds [4][n_vocab] logits of transformers as f32 and [24][n_vocab] of llama.cpp as f16, little
+endian; models.txt a hash of each model, so that the tests know that they compare the same ones.
+"""
+
+import ctypes
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import llama_cpp
+import numpy as np
+import torch
+import transformers
+from gguf import GGUFReader
+from gguf.quants import dequantize
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests/data/golden"
+CLASSES = {
+    "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
+    "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
+    "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
+    "gemma2": (transformers.Gemma2Config, transformers.Gemma2ForCausalLM),
+    "gemma3": (transformers.Gemma3TextConfig, transformers.Gemma3ForCausalLM),
+}
+NAMES = {
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "attn_norm": "input_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+
+
+class Model:
+    """A GGUF file as numbers: keys without the architecture's prefix, tensors in f32."""
+
+    def __init__(self, path):
+        reader = GGUFReader(path)
+        values = {k: f.contents() for k, f in reader.fields.items() if not k.startswith("tokenizer.ggml.tokens")}
+        self.arch = values["general.architecture"]
+        self.keys = {k.removeprefix(self.arch + "."): v for k, v in values.items()}
+        self.tensors = {
+            t.name: torch.from_numpy(dequantize(t.data, t.tensor_type).astype(np.float32).reshape(t.shape[::-1].tolist()))
+            for t in reader.tensors
+        }
+        self.gemma = self.arch.startswith("gemma")
+
+    def layer_types(self):
+        """Which layers slide, by the architectures' own period unless the file says otherwise."""
+        period = self.keys.get("attention.sliding_window_pattern", {"gemma2": 2, "gemma3": 6}.get(self.arch))
+        layers = range(self.keys["block_count"])
+        return ["sliding_attention" if period and (i + 1) % period else "full_attention" for i in layers]
+
+    def config(self):
+        k = self.keys
+        rope = {"rope_type": "default", "rope_theta": k["rope.freq_base"]}
+        if "rope.scaling.factor" in k:
+            rope |= {"rope_type": "linear", "factor": k["rope.scaling.factor"]}
+        options = dict(
+            vocab_size=self.tensors["token_embd.weight"].shape[0],
+            hidden_size=k["embedding_length"],
+            num_hidden_layers=k["block_count"],
+            intermediate_size=k["feed_forward_length"],
+            num_attention_heads=k["attention.head_count"],
+            num_key_value_heads=k["attention.head_count_kv"],
+            head_dim=k["attention.key_length"],
+            rms_norm_eps=k["attention.layer_norm_rms_epsilon"],
+            max_position_embeddings=k["context_length"],
+            tie_word_embeddings="output.weight" not in self.tensors,
+            rope_parameters=rope,
+            attn_implementation="eager",
+        )
+        if self.arch == "llama":
+            options["attention_bias"] = any(name.endswith(".bias") for name in self.tensors)
+        if self.gemma:
+            options |= dict(
+                query_pre_attn_scalar=k["attention.key_length"],
+                sliding_window=k["attention.sliding_window"],
+                layer_types=self.layer_types(),
+            )
+        if self.arch == "gemma2":
+            options |= dict(
+                attn_logit_softcapping=k.get("attn_logit_softcapping", 50.0),
+                final_logit_softcapping=k.get("final_logit_softcapping", 30.0),
+            )
+        if self.arch == "gemma3":
+            local = {"rope_type": "default", "rope_theta": k.get("rope.freq_base_swa", 10000.0)}
+            options["rope_parameters"] = {"full_attention": rope, "sliding_attention": local}
+        return CLASSES[self.arch][0](**options)
+
+    def layer(self, il):
+        """Tensors of a layer, fused ones apart."""
+        k = self.keys
+        prefix = f"blk.{il}."
+        layer = {n.removeprefix(prefix): t for n, t in self.tensors.items() if n.startswith(prefix)}
+        q = k["attention.head_count"] * k["attention.key_length"]
+        kv = k["attention.head_count_kv"] * k["attention.key_length"]
+        for suffix in ("weight", "bias"):
+            if (fused := layer.pop(f"attn_qkv.{suffix}", None)) is not None:
+                for part, rows in zip(("attn_q", "attn_k", "attn_v"), fused.split([q, kv, kv])):
+                    layer[f"{part}.{suffix}"] = rows
+        if "ffn_gate.weight" not in layer:
+            layer["ffn_gate.weight"], layer["ffn_up.weight"] = layer["ffn_up.weight"].chunk(2)
+        return layer
+
+    def state(self):
+        """The state dict of transformers."""
+        names = NAMES | {"ffn_norm": "post_attention_layernorm"}
+        if self.gemma:
+            names |= {
+                "post_attention_norm": "post_attention_layernorm",
+                "ffn_norm": "pre_feedforward_layernorm",
+                "post_ffw_norm": "post_feedforward_layernorm",
+            }
+        state = {
+            "model.embed_tokens.weight": self.tensors["token_embd.weight"],
+            "model.norm.weight": self.tensors["output_norm.weight"],
+            "lm_head.weight": self.tensors.get("output.weight", self.tensors["token_embd.weight"]),
+        }
+        k = self.keys
+        for il in range(k["block_count"]):
+            layer = self.layer(il)
+            if self.arch == "llama":
+                for part, heads in (("attn_q", k["attention.head_count"]), ("attn_k", k["attention.head_count_kv"])):
+                    for suffix in ("weight", "bias"):
+                        if (t := layer.get(f"{part}.{suffix}")) is not None:
+                            layer[f"{part}.{suffix}"] = halves(t, heads)
+                if "attn_q.bias" in layer:
+                    layer["attn_output.bias"] = torch.zeros(k["embedding_length"])
+            for name, t in layer.items():
+                part, suffix = name.rsplit(".", 1)
+                state[f"model.layers.{il}.{names[part]}.{suffix}"] = t
+        if self.gemma:
+            # The file's norms are used as they are; transformers adds 1.
+            state = {n: t - 1 if "norm" in n else t for n, t in state.items()}
+        return state
+
+
+def halves(rows, heads):
+    """From adjacent rotary pairs (2i, 2i+1) to pairs (i, i + head_dim/2)."""
+    return rows.reshape(heads, -1, 2, *rows.shape[1:]).transpose(1, 2).reshape(rows.shape)
+
+
+@torch.no_grad()
+def by_transformers(model, tokens, at):
+    net = CLASSES[model.arch][1](model.config()).float().eval()
+    missing, unexpected = net.load_state_dict(model.state(), strict=False)
+    assert not unexpected and not [m for m in missing if "rotary" not in m], (missing, unexpected)
+    if (factors := model.tensors.get("rope_freqs.weight")) is not None:
+        rotary = net.model.rotary_emb
+        rotary.inv_freq = rotary.inv_freq / factors
+    return net(torch.tensor([tokens]), use_cache=False, logits_to_keep=torch.tensor(at)).logits[0].numpy()
+
+
+def by_llama_cpp(path, tokens, at):
+    params = llama_cpp.llama_model_default_params()
+    params.n_gpu_layers = 0
+    model = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
+    assert model, path
+    params = llama_cpp.llama_context_default_params()
+    params.n_ctx = len(tokens) + 64
+    params.n_batch = len(tokens)
+    params.n_threads = params.n_threads_batch = 1
+    context = llama_cpp.llama_init_from_model(model, params)
+    batch = llama_cpp.llama_batch_init(len(tokens), 0, 1)
+    batch.n_tokens = len(tokens)
+    for i, token in enumerate(tokens):
+        batch.token[i], batch.pos[i] = token, i
+        batch.n_seq_id[i], batch.seq_id[i][0], batch.logits[i] = 1, 0, i in at
+    assert llama_cpp.llama_decode(context, batch) == 0
+    n_vocab = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
+    rows = [np.array(llama_cpp.llama_get_logits_ith(context, i)[:n_vocab], np.float32) for i in at]
+    llama_cpp.llama_batch_free(batch)
+    llama_cpp.llama_free(context)
+    llama_cpp.llama_model_free(model)
+    return np.stack(rows)
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+def log(level, text, _):
+    if level in (3, 4):
+        sys.stderr.write(text.decode(errors="replace"))
+
+
+def kl(p, q):
+    p, q = (torch.log_softmax(torch.from_numpy(x).double(), -1) for x in (p, q))
+    return float((p.exp() * (p - q)).sum(-1).mean())
+
+
+def main():
+    transformers.logging.set_verbosity_error()
+    llama_cpp.llama_log_set(log, None)
+    llama_cpp.llama_backend_init()
+    DATA.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as directory:
+        env = os.environ | {"QRUN_GOLDEN_DIR": directory}
+        test = "golden::writes_the_models_for_make_py"
+        subprocess.run(["cargo", "test", "--quiet", "--test", "tests", test], cwd=ROOT, env=env, check=True)
+        hashes = {}
+        for path in Path(directory).glob("*.txt"):
+            hashes[path.stem], *lines = path.read_text().splitlines()
+            tokens, exact_at, fast_at = ([int(n) for n in line.split()] for line in lines)
+            if sys.argv[1:] and path.stem not in sys.argv[1:]:
+                continue
+            gguf = path.with_suffix(".gguf")
+            apart = path.with_suffix(".apart.gguf")
+            exact = by_transformers(Model(gguf), tokens, exact_at)
+            fast = by_llama_cpp(apart if apart.exists() else gguf, tokens, fast_at)
+            same = [i for i in exact_at if i in fast_at]
+            between = kl(exact[[exact_at.index(i) for i in same]], fast[[fast_at.index(i) for i in same]])
+            print(f"{path.stem:14} logits spread by {exact.std():.2f}, KL of one from the other {between:.1e}")
+            (DATA / f"{path.stem}.bin").write_bytes(exact.astype("<f4").tobytes() + fast.astype("<f2").tobytes())
+    order = [line.split('"')[1] for line in (ROOT / "tests/golden.rs").read_text().splitlines() if "Case { name:" in line]
+    (DATA / "models.txt").write_text("".join(f"{name} {hashes[name]}\n" for name in order))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,376 @@
+//! Tiny models with awkward shapes, the same bits on every machine.
+//!
+//! Weights are drawn in integer arithmetic and, where quantized, drawn as blocks: no quantizer, no
+//! `libm` and no other part of qrun has a say in them, so golden numbers outlive changes to those.
+
+use half::{bf16, f16};
+use qrun_models::{CpuDecoder, Entry, Forward, Model, Options};
+use qrun_quant::{
+    Bytes, GgmlType, Gguf,
+    gguf::{Array, write::Header},
+};
+
+/// Which formats the matrices get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(non_camel_case_types)]
+pub enum Mix {
+    F32,
+    BF16,
+    Q8_0,
+    /// Q4_K and Q6_K; Q5_0 and Q8_0 where rows are no multiple of 256; F16 where none of 32.
+    Q4_K_M,
+}
+
+/// A model. Zeros among the optional keys (`window` … `attention_softcap`): the key is absent.
+#[derive(Debug, Clone, Copy)]
+pub struct Tiny {
+    pub arch: &'static str,
+    pub mix: Mix,
+    pub n_layer: usize,
+    pub n_embd: usize,
+    pub n_ff: usize,
+    pub n_head: usize,
+    pub n_head_kv: usize,
+    pub head_dim: usize,
+    pub n_vocab: usize,
+    pub n_ctx: usize,
+    /// No `output.weight`.
+    pub tied: bool,
+    /// Biases on q, k and v.
+    pub biases: bool,
+    /// A tensor `rope_freqs.weight`.
+    pub rope_freqs: bool,
+    /// q, k and v in one tensor.
+    pub fused_qkv: bool,
+    /// Gate and up in one tensor.
+    pub fused_gate_up: bool,
+    pub rope_base: f32,
+    pub rope_scale: f32,
+    pub window: usize,
+    pub pattern: usize,
+    pub attention_softcap: f32,
+}
+
+pub const TINY: Tiny = Tiny {
+    arch: "llama",
+    mix: Mix::F32,
+    n_layer: 2,
+    n_embd: 128,
+    n_ff: 288,
+    n_head: 4,
+    n_head_kv: 2,
+    head_dim: 64,
+    n_vocab: 323,
+    n_ctx: 512,
+    tied: false,
+    biases: false,
+    rope_freqs: false,
+    fused_qkv: false,
+    fused_gate_up: false,
+    rope_base: 10_000.0,
+    rope_scale: 0.0,
+    window: 0,
+    pattern: 0,
+    attention_softcap: 0.0,
+};
+
+/// One small model per architecture, with what is special about it; windows shorter than the tests' prompts.
+pub const EACH_ARCH: [Tiny; 5] = [
+    Tiny { rope_freqs: true, fused_qkv: true, ..TINY },
+    Tiny { arch: "qwen2", biases: true, n_head: 7, n_head_kv: 1, ..TINY },
+    Tiny { arch: "qwen3", tied: true, head_dim: 80, ..TINY },
+    Tiny { arch: "gemma2", tied: true, window: 70, attention_softcap: 5.0, ..TINY },
+    Tiny { arch: "gemma3", tied: true, window: 64, pattern: 3, n_layer: 4, rope_scale: 8.0, ..TINY },
+];
+
+/// How a tensor's elements are spread: around `mean` with standard deviation `std`.
+#[derive(Clone, Copy)]
+struct Spread {
+    mean: f32,
+    std: f32,
+}
+
+impl Tiny {
+    /// The GGUF file.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut header = Header::new();
+        self.keys(&mut header);
+        tokenizer(&mut header, self.n_vocab);
+        let mut data = Vec::new();
+        self.tensors(&mut |name: &str, ty, shape: [usize; 2], spread| {
+            let [cols, rows] = shape;
+            let dims = if rows == 0 { vec![cols as u64] } else { vec![cols as u64, rows as u64] };
+            header.tensor(name, ty, &dims);
+            data.push(draw(ty, cols * rows.max(1), spread, &mut Rng::new(name)));
+        });
+        self.fuse(&mut header, &mut data);
+        if !self.tied {
+            // The embedding, rows moved on by one.
+            let (rows, mut head) = (self.n_vocab, data[0].clone());
+            let row = head.len() / rows;
+            head.rotate_right(row);
+            header.tensor("output.weight", header.tensors[0].ty, &[self.n_embd as u64, rows as u64]);
+            data.push(head);
+        }
+        let mut file = Vec::new();
+        let mut writer = header.write_to("tiny".as_ref(), &mut file).unwrap();
+        data.iter().for_each(|d| writer.write(d).unwrap());
+        writer.finish().unwrap();
+        file
+    }
+
+    pub fn model(&self) -> Model {
+        Model::load(&Gguf::from_bytes("tiny", Bytes::new(self.bytes())).unwrap()).unwrap()
+    }
+
+    fn keys(&self, h: &mut Header) {
+        let key = |k: &str| format!("{}.{k}", self.arch);
+        h.set("general.architecture", self.arch);
+        h.set("general.name", "tiny");
+        h.set("general.quantization_version", 2u32);
+        let sizes = [
+            ("context_length", self.n_ctx),
+            ("embedding_length", self.n_embd),
+            ("block_count", self.n_layer),
+            ("feed_forward_length", self.n_ff),
+            ("attention.head_count", self.n_head),
+            ("attention.head_count_kv", self.n_head_kv),
+            ("attention.key_length", self.head_dim),
+            ("attention.value_length", self.head_dim),
+            ("rope.dimension_count", self.head_dim),
+            ("attention.sliding_window", self.window),
+            ("attention.sliding_window_pattern", self.pattern),
+        ];
+        for (name, n) in sizes.into_iter().filter(|(_, n)| *n > 0) {
+            h.set(key(name), n as u32);
+        }
+        h.set(key("attention.layer_norm_rms_epsilon"), 1e-5f32);
+        h.set(key("rope.freq_base"), self.rope_base);
+        if self.rope_scale > 0.0 {
+            h.set(key("rope.scaling.type"), "linear");
+            h.set(key("rope.scaling.factor"), self.rope_scale);
+        }
+        if self.attention_softcap > 0.0 {
+            h.set(key("attn_logit_softcapping"), self.attention_softcap);
+        }
+    }
+
+    /// Names all tensors: `(name, type, [cols, rows], spread)`, 0 rows for vectors.
+    fn tensors(&self, add: &mut dyn FnMut(&str, GgmlType, [usize; 2], Spread)) {
+        let gemma = self.arch.starts_with("gemma");
+        let (q, kv) = (self.n_head * self.head_dim, self.n_head_kv * self.head_dim);
+        let unit = |cols: usize, gain: f32| Spread { mean: 0.0, std: gain / (cols as f32).sqrt() };
+        let norm = |gain: f32| Spread { mean: gain, std: 0.2 * gain };
+        let vector = GgmlType::F32;
+        // As in trained models the best token stands out: here it is the current one (its neighbour, if
+        // untied), by the share `direct` that the embedding keeps in the residual stream. The others'
+        // logits spread by 2.
+        let direct = 5.0 * (self.n_layer as f32 / self.n_embd as f32).sqrt();
+        let embedding = Spread { mean: 0.0, std: if gemma { direct / (self.n_embd as f32).sqrt() } else { direct } };
+        let last_gain = 2.0 / (embedding.std * (self.n_embd as f32).sqrt());
+        let head = self.ty("output", 0, self.n_embd);
+        add("token_embd.weight", head, [self.n_embd, self.n_vocab], embedding);
+        if self.rope_freqs {
+            add("rope_freqs.weight", vector, [self.head_dim / 2, 0], Spread { mean: 4.0, std: 1.0 });
+        }
+        for il in 0..self.n_layer {
+            let name = |part: &str| format!("blk.{il}.{part}");
+            let matrices = [
+                ("attn_q", self.n_embd, q, 1.2),
+                ("attn_k", self.n_embd, kv, 1.2),
+                ("attn_v", self.n_embd, kv, 1.0),
+                ("attn_output", q, self.n_embd, 1.0),
+                ("ffn_gate", self.n_embd, self.n_ff, 1.0),
+                ("ffn_up", self.n_embd, self.n_ff, 1.0),
+                ("ffn_down", self.n_ff, self.n_embd, 1.0),
+            ];
+            for (part, cols, rows, gain) in matrices {
+                add(&name(&format!("{part}.weight")), self.ty(part, il, cols), [cols, rows], unit(cols, gain));
+            }
+            if self.biases {
+                for (part, rows) in [("attn_q", q), ("attn_k", kv), ("attn_v", kv)] {
+                    add(&name(&format!("{part}.bias")), vector, [rows, 0], Spread { mean: 0.0, std: 0.5 });
+                }
+            }
+            add(&name("attn_norm.weight"), vector, [self.n_embd, 0], norm(1.0));
+            add(&name("ffn_norm.weight"), vector, [self.n_embd, 0], norm(1.0));
+            if matches!(self.arch, "qwen3" | "gemma3") {
+                add(&name("attn_q_norm.weight"), vector, [self.head_dim, 0], norm(1.2));
+                add(&name("attn_k_norm.weight"), vector, [self.head_dim, 0], norm(1.2));
+            }
+            if gemma {
+                add(&name("post_attention_norm.weight"), vector, [self.n_embd, 0], norm(0.5));
+                add(&name("post_ffw_norm.weight"), vector, [self.n_embd, 0], norm(0.5));
+            }
+        }
+        add("output_norm.weight", vector, [self.n_embd, 0], norm(last_gain));
+    }
+
+    /// The format of a matrix; parts that are fused share one.
+    fn ty(&self, part: &str, il: usize, cols: usize) -> GgmlType {
+        let k_quants = cols.is_multiple_of(256);
+        let part = if self.fused_qkv && matches!(part, "attn_q" | "attn_k") { "attn_v" } else { part };
+        match self.mix {
+            Mix::F32 => GgmlType::F32,
+            Mix::BF16 => GgmlType::BF16,
+            _ if !cols.is_multiple_of(32) => GgmlType::F16,
+            Mix::Q8_0 => GgmlType::Q8_0,
+            Mix::Q4_K_M => match part {
+                "output" if k_quants => GgmlType::Q6_K,
+                "output" => GgmlType::Q8_0,
+                "attn_v" | "ffn_down" if il.is_multiple_of(2) && k_quants => GgmlType::Q6_K,
+                "attn_v" | "ffn_down" if il.is_multiple_of(2) => GgmlType::Q8_0,
+                _ if k_quants => GgmlType::Q4_K,
+                _ => GgmlType::Q5_0,
+            },
+        }
+    }
+
+    /// Joins the parts of fused tensors: they follow each other, rows of the first part first.
+    fn fuse(&self, h: &mut Header, data: &mut Vec<Vec<u8>>) {
+        let mut join = |parts: &[&str], name: &str, suffix: &str| {
+            for il in 0..self.n_layer {
+                let at = |part: &str, h: &Header| {
+                    let name = format!("blk.{il}.{part}.{suffix}");
+                    h.tensors.iter().position(|t| t.name == name)
+                };
+                let Some(first) = at(parts[0], h) else { return };
+                for part in &parts[1..] {
+                    let i = at(part, h).unwrap();
+                    let (entry, bytes) = (h.tensors.remove(i), data.remove(i));
+                    assert_eq!(entry.ty, h.tensors[first].ty, "parts of one format");
+                    *h.tensors[first].shape.last_mut().unwrap() += entry.shape.last().unwrap();
+                    data[first].extend(bytes);
+                }
+                h.tensors[first].name = format!("blk.{il}.{name}.{suffix}");
+            }
+        };
+        if self.fused_qkv {
+            join(&["attn_q", "attn_k", "attn_v"], "attn_qkv", "weight");
+            join(&["attn_q", "attn_k", "attn_v"], "attn_qkv", "bias");
+        }
+        if self.fused_gate_up {
+            join(&["ffn_gate", "ffn_up"], "ffn_up", "weight");
+        }
+    }
+}
+
+/// SPM: three control tokens, 256 bytes, then words.
+fn tokenizer(h: &mut Header, n_vocab: usize) {
+    let mut tokens: Vec<String> = ["<unk>", "<s>", "</s>"].map(String::from).into();
+    tokens.extend((0..256).map(|b| format!("<0x{b:02X}>")));
+    tokens.extend((259..n_vocab).map(|i| format!("▁w{i}")));
+    let kind = |i| match i {
+        0 => 2i32,
+        1..3 => 3,
+        3..259 => 6,
+        _ => 1,
+    };
+    let types: Vec<i32> = (0..n_vocab).map(kind).collect();
+    h.set("tokenizer.ggml.model", "llama");
+    h.set("tokenizer.ggml.tokens", Array::of_strings(&tokens[..n_vocab]));
+    h.set("tokenizer.ggml.scores", Array::of(&(0..n_vocab).map(|i| -(i as f32)).collect::<Vec<_>>()));
+    h.set("tokenizer.ggml.token_type", Array::of(&types));
+    for (name, id) in [("unknown", 0u32), ("bos", 1), ("eos", 2)] {
+        h.set(format!("tokenizer.ggml.{name}_token_id"), id);
+    }
+}
+
+/// `n` elements in format `ty`.
+fn draw(ty: GgmlType, n: usize, s: Spread, rng: &mut Rng) -> Vec<u8> {
+    let blocks = n / ty.format().block;
+    let mut out = Vec::with_capacity(ty.bytes_of(n));
+    for _ in 0..blocks {
+        match ty {
+            GgmlType::F32 => out.extend(rng.normal(s).to_le_bytes()),
+            GgmlType::F16 => out.extend(f16::from_f32(rng.normal(s)).to_le_bytes()),
+            GgmlType::BF16 => out.extend(bf16::from_f32(rng.normal(s)).to_le_bytes()),
+            // Uniform bytes have a standard deviation of 73.9, 5 bits 9.23, 6 bits with an i8 scale 1364.
+            GgmlType::Q8_0 => {
+                out.extend(rng.scale(s.std / 73.9));
+                rng.bytes(32, &mut out);
+            }
+            GgmlType::Q5_0 => {
+                out.extend(rng.scale(s.std / 9.23));
+                rng.bytes(20, &mut out);
+            }
+            GgmlType::Q6_K => {
+                rng.bytes(208, &mut out);
+                out.extend(rng.scale(s.std / 1364.0));
+            }
+            GgmlType::Q4_K => q4_k(s, rng, &mut out),
+            _ => unreachable!("{ty} is not drawn"),
+        }
+    }
+    out
+}
+
+/// Offsets near 7.5 scales, as real blocks have: their elements lie around zero.
+fn q4_k(s: Spread, rng: &mut Rng, out: &mut Vec<u8>) {
+    let d = f16::from_f32(s.std / 168.0);
+    out.extend(d.to_le_bytes());
+    out.extend(f16::from_f32(d.to_f32() * 7.5).to_le_bytes());
+    let scale: [u8; 8] = std::array::from_fn(|_| (rng.next() % 64) as u8);
+    let min = scale.map(|s| (s + (rng.next() % 9) as u8).saturating_sub(4).min(63));
+    let low = |j: usize, of: &[u8; 8]| of[j] | of[j + 4] >> 4 << 6;
+    out.extend((0..4).map(|j| low(j, &scale)));
+    out.extend((0..4).map(|j| low(j, &min)));
+    out.extend((4..8).map(|j| scale[j] & 15 | min[j] << 4));
+    rng.bytes(128, out);
+}
+
+/// SplitMix64.
+pub struct Rng(u64);
+
+impl Rng {
+    /// A stream of its own for each name.
+    pub fn new(name: &str) -> Self {
+        Self(fnv1a(name.as_bytes()))
+    }
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+    /// Nearly normal: the sum of four uniform 16-bit numbers.
+    fn normal(&mut self, s: Spread) -> f32 {
+        let sum: u64 = self.next().to_le_bytes().chunks(2).map(|b| u64::from(b[0]) | u64::from(b[1]) << 8).sum();
+        let unit = (sum as f32 - 131_070.0) * (1.732_050_8 / 65_536.0);
+        s.mean + s.std * unit
+    }
+    /// An f16 within a quarter of `x`.
+    fn scale(&mut self, x: f32) -> [u8; 2] {
+        let spread = 0.75 + (self.next() >> 48) as f32 / 131_072.0;
+        f16::from_f32(x * spread).to_le_bytes()
+    }
+    fn bytes(&mut self, n: usize, out: &mut Vec<u8>) {
+        out.extend((0..n).map(|_| self.next() as u8));
+    }
+}
+
+/// FNV-1a, 64 bits.
+pub fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// `n` tokens, no control tokens among them.
+pub fn prompt(name: &str, n: usize, n_vocab: usize) -> Vec<u32> {
+    let mut rng = Rng::new(name);
+    (0..n).map(|_| 3 + (rng.next() % (n_vocab as u64 - 3)) as u32).collect()
+}
+
+/// Consecutive tokens of a sequence from position `start`, logits of all of them wanted.
+pub fn entries(tokens: &[u32], start: usize, seq: u32) -> Vec<Entry> {
+    let entry = |(i, &token)| Entry { token, pos: (start + i) as u32, seq, logits: true };
+    tokens.iter().enumerate().map(entry).collect()
+}
+
+pub fn decoder(model: &Model, options: Options) -> CpuDecoder {
+    CpuDecoder::new(model.clone(), options).unwrap()
+}
+
+/// Logits of all tokens of a sequence in one batch, `[tokens][n_vocab]`.
+pub fn logits(d: &mut CpuDecoder, tokens: &[u32], start: usize, seq: u32) -> Vec<f32> {
+    d.forward(&entries(tokens, start, seq)).unwrap().to_vec()
+}
