@@ -15,6 +15,7 @@ use qrun_quant::{Bytes, Gguf, cpu::Arithmetic};
 use super::{
     args::{Args, Device, Sampling},
     exit::{Code, Exit},
+    progress,
     terminal::Terminal,
 };
 
@@ -34,7 +35,9 @@ pub fn open(args: &Args, terminal: &Terminal) -> Result<Opened, Exit> {
     let engine = Arc::new(Engine::open(gguf, wishes)?);
     let params = sampler(&args.sampling, &engine, terminal)?;
     say_plan(&engine, args, terminal);
+    let spinner = progress::spinner("loading", terminal);
     let decoder = engine.decoder().map_err(|e| Exit::new(Code::Failure, e.to_string()))?;
+    spinner.finish_and_clear();
     let session = Session::new(engine, decoder, params);
     Ok(Opened { session, load_ms: started.elapsed().as_secs_f64() * 1e3 })
 }
