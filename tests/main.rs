@@ -6,6 +6,7 @@ mod formats;
 mod gguf;
 mod golden;
 mod mixture;
+mod quality;
 mod quantize;
 mod sampler;
 mod stop;
