@@ -15,6 +15,7 @@ mod normalise;
 mod open;
 mod perplexity;
 mod progress;
+mod quantize;
 mod reply;
 mod run;
 mod synth;
@@ -29,6 +30,7 @@ use self::{
     args::Args,
     exit::{Code, Exit},
     jobs::Job,
+    terminal::Terminal,
 };
 
 /// Runs the program with its whole command line; returns its exit code.
@@ -66,10 +68,10 @@ fn dispatch(words: &[OsString]) -> Result<(), Exit> {
         return print(&shown);
     }
     let args = Args::new(&matches)?;
-    for note in normal.notes.iter().filter(|_| args.output.verbosity >= 2) {
-        eprintln!("note: {note}");
-    }
-    run::run(&args)
+    let terminal = Terminal::new(&args.output);
+    normal.notes.iter().for_each(|note| terminal.note(note));
+    normal.details.iter().for_each(|detail| terminal.detail(detail));
+    run::run(&args, terminal)
 }
 
 /// Text for stdout; a reader that goes away is no failure.

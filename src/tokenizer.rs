@@ -5,6 +5,8 @@
 
 mod bpe;
 mod classes;
+#[cfg(feature = "hf-tokenizer")]
+mod json;
 mod merge;
 mod pre;
 mod run;
@@ -84,6 +86,20 @@ pub struct Tokenizer {
 enum Engine {
     Spm(Spm),
     Bpe(Bpe),
+    #[cfg(feature = "hf-tokenizer")]
+    Json(Box<json::Json>),
+}
+
+impl Engine {
+    /// Whether entries spell bytes as printable characters (or else spaces as U+2581).
+    fn spells_bytes(&self) -> bool {
+        match self {
+            Self::Spm(_) => false,
+            Self::Bpe(_) => true,
+            #[cfg(feature = "hf-tokenizer")]
+            Self::Json(json) => json.spells_bytes,
+        }
+    }
 }
 
 /// Tokens with a role, and what is put around a text.
@@ -111,6 +127,8 @@ impl Tokenizer {
         };
         let mut vocab = Vocab::from_gguf(g)?;
         let mut ids = SpecialIds::read(g, vocab.len(), defaults)?;
+        ids.eot = ids.eot.or_else(|| special::end_of_turn(&vocab));
+        let mut eog = special::end_of_generation(&mut vocab);
         let engine = match model {
             "llama" => Engine::Spm(Spm::from_gguf(g, &vocab, ids.unknown)?),
             _ => Engine::Bpe(Bpe::from_gguf(g, &vocab, ids.unknown)?),
@@ -118,8 +136,6 @@ impl Tokenizer {
         if let Engine::Bpe(bpe) = &engine {
             ids.add_bos = g.bool(ADD_BOS)?.unwrap_or(bpe.pre.add_bos);
         }
-        ids.eot = ids.eot.or_else(|| special::end_of_turn(&vocab));
-        let mut eog = special::end_of_generation(&mut vocab);
         let last = id(g, "eom", vocab.len())?;
         eog.extend([ids.eos, ids.eot, last].into_iter().flatten());
         Ok(Self::new(vocab, engine, ids, eog))
@@ -135,6 +151,10 @@ impl Tokenizer {
     pub fn encode(&self, text: &str, how: Encode) -> Result<Vec<u32>, TokenizeError> {
         if text.len() > MAX_TEXT {
             return Err(TokenizeError::TooLong { bytes: text.len() });
+        }
+        #[cfg(feature = "hf-tokenizer")]
+        if let Engine::Json(json) = &self.engine {
+            return json.encode(text, how, self.ids.bos);
         }
         let parse = if how.parse_special { Parse::All } else { Parse::UserDefined };
         let fragments = self.specials.split(&self.vocab, text, parse);
@@ -156,6 +176,8 @@ impl Tokenizer {
                     spm.encode(entries, &mut run, text, prefix)?;
                 }
                 (Fragment::Text(text), Engine::Bpe(bpe)) => bpe.encode(entries, &mut run, text)?,
+                #[cfg(feature = "hf-tokenizer")]
+                (Fragment::Text(_), Engine::Json(_)) => unreachable!("encoded above"),
             }
             after_special = matches!(fragment, Fragment::Token(_));
         }
@@ -166,6 +188,10 @@ impl Tokenizer {
     /// The text of a sequence of tokens; bytes that are no UTF-8 become U+FFFD. The space that
     /// `encode` puts before a text (SPM) is taken away again.
     pub fn decode(&self, ids: &[u32]) -> String {
+        #[cfg(feature = "hf-tokenizer")]
+        if let Engine::Json(json) = &self.engine {
+            return json.decode(ids);
+        }
         let bytes: Vec<u8> = ids.iter().flat_map(|&id| self.piece(id).into_owned()).collect();
         let adds_space = matches!(&self.engine, Engine::Spm(spm) if spm.add_space_prefix);
         let start = usize::from(adds_space && bytes.first() == Some(&b' '));
@@ -180,14 +206,15 @@ impl Tokenizer {
     /// The bytes that a token adds to the text: none for control tokens, and for ids that do not exist.
     pub fn piece(&self, id: u32) -> Cow<'_, [u8]> {
         let text = self.text(id);
-        match (self.kind(id), &self.engine) {
-            (TokenKind::Control | TokenKind::Unknown | TokenKind::Unused, _) => Cow::Borrowed(&[]),
-            (TokenKind::Byte, _) => vocab::byte_of(text).map_or(Cow::Borrowed(text.as_bytes()), |b| vec![b].into()),
-            (TokenKind::Normal | TokenKind::UserDefined, Engine::Spm(_)) if text.contains(spm::SPACE) => {
+        let literal = Cow::Borrowed(text.as_bytes());
+        match self.kind(id) {
+            TokenKind::Control | TokenKind::Unknown | TokenKind::Unused => Cow::Borrowed(&[]),
+            TokenKind::Byte => vocab::byte_of(text).map_or(literal, |byte| vec![byte].into()),
+            TokenKind::Normal if self.engine.spells_bytes() => bpe::unspell(text).into(),
+            _ if !self.engine.spells_bytes() && text.contains(spm::SPACE) => {
                 text.replace(spm::SPACE, " ").into_bytes().into()
             }
-            (TokenKind::UserDefined, _) | (_, Engine::Spm(_)) => Cow::Borrowed(text.as_bytes()),
-            (TokenKind::Normal, Engine::Bpe(_)) => bpe::unspell(text).into(),
+            _ => literal,
         }
     }
 

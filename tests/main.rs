@@ -2,6 +2,7 @@
 
 mod cli;
 mod cpu;
+mod decoder;
 mod formats;
 mod gguf;
 mod golden;
@@ -9,6 +10,7 @@ mod mixture;
 mod quality;
 mod quantize;
 mod sampler;
+mod session;
 mod stop;
 mod synth;
 mod template;

@@ -8,6 +8,10 @@ use super::{
 
 /// Elements that share one scale.
 pub(super) const BLOCK: usize = 32;
+/// Tokens per panel for few tokens, or few registers.
+pub(super) const NARROW: usize = 4;
+/// Tokens per panel for 32 registers.
+pub(super) const WIDE: usize = 6;
 
 /// `tokens` vectors of `cols` elements.
 pub struct Activations {
@@ -15,8 +19,9 @@ pub struct Activations {
     pub(super) isa: Isa,
     pub(super) tokens: usize,
     pub(super) cols: usize,
-    /// `[tokens][cols]`.
-    pub(super) f32: Vec<f32>,
+    /// `[tokens][stride]`: the vectors in f32, apart from each other.
+    f32: Vec<f32>,
+    stride: usize,
     /// Set in fast arithmetic when rows are whole blocks.
     pub(super) ints: Ints,
 }
@@ -62,18 +67,31 @@ impl Activations {
     /// lacks it.
     pub fn with_isa(arithmetic: Arithmetic, isa: Isa) -> Self {
         let isa = isa.checked();
-        Self { arithmetic, isa, tokens: 0, cols: 0, f32: Vec::new(), ints: Ints::default() }
+        Self { arithmetic, isa, tokens: 0, cols: 0, f32: Vec::new(), stride: 0, ints: Ints::default() }
     }
 
     /// Takes `tokens` vectors `x[tokens][cols]`.
     pub fn set(&mut self, x: &[f32], cols: usize) {
         assert!(cols > 0 && x.len().is_multiple_of(cols), "{} elements in vectors of {cols}", x.len());
         (self.tokens, self.cols) = (x.len() / cols, cols);
-        self.f32.clear();
-        self.f32.extend_from_slice(x);
+        // Vectors whose distance is a multiple of 4 KiB would push each other out of the first-level cache.
+        self.stride = if cols.is_multiple_of(256) { cols + 16 } else { cols };
+        self.f32.resize(self.tokens * self.stride, 0.0);
+        let (stride, out) = (self.stride, Shared::new(self.f32.as_mut_ptr()));
+        par::for_chunks(self.tokens, 16, |range| {
+            for t in range {
+                // SAFETY: token t of both, which this chunk alone writes.
+                unsafe { std::ptr::copy_nonoverlapping(x[t * cols..].as_ptr(), out.get().add(t * stride), cols) }
+            }
+        });
         if self.arithmetic == Arithmetic::Fast && cols.is_multiple_of(BLOCK) {
             self.ints.set(self.isa, x, cols);
         }
+    }
+
+    /// One vector in f32.
+    pub(super) fn token(&self, t: usize) -> &[f32] {
+        &self.f32[t * self.stride..][..self.cols]
     }
 
     /// Number of vectors.
@@ -86,8 +104,8 @@ impl Activations {
 fn width(isa: Isa, tokens: usize) -> usize {
     match (isa, tokens) {
         (_, 0..=1) => 1,
-        (Isa::Avx512Vnni, 5..) => 8,
-        _ => 4,
+        (Isa::Avx512Vnni, 5..) => WIDE,
+        _ => NARROW,
     }
 }
 
@@ -155,8 +173,12 @@ impl Kernel for Quantize<'_> {
                     Some(x) => quantize(x[b * BLOCK..][..BLOCK].try_into().expect("32 elements")),
                     None => (0.0, [0; BLOCK]),
                 };
-                let sum = |q: &[i8]| q.iter().map(|&q| i32::from(q)).sum::<i32>();
-                let halves = [sum(&q[..16]), sum(&q[16..])];
+                let mut halves = [0; 2];
+                for (half, q) in halves.iter_mut().zip(q.as_chunks::<16>().0) {
+                    for q in q {
+                        *half += i32::from(*q);
+                    }
+                }
                 let (i, whole) = (b * width + t, halves[0] + halves[1]);
                 // SAFETY: b < blocks and t < width.
                 unsafe {
@@ -180,7 +202,14 @@ impl Kernel for Quantize<'_> {
 #[inline(always)]
 fn quantize(x: &[f32; BLOCK]) -> (f32, [i8; BLOCK]) {
     // Magnitudes compare like their bits, NaN above all.
-    let bits = x.iter().fold(0, |m, v| m.max(v.to_bits() as i32 & i32::MAX));
+    let mut maxima = [0; 16];
+    for x in x.as_chunks::<16>().0 {
+        for i in 0..16 {
+            let magnitude = x[i].to_bits() as i32 & i32::MAX;
+            maxima[i] = if magnitude > maxima[i] { magnitude } else { maxima[i] };
+        }
+    }
+    let bits = maxima.into_iter().fold(0, i32::max);
     let max = f32::from_bits(bits as u32);
     // Below this the scale's inverse would overflow; nothing this small changes a sum.
     if max < 1e-30 {
@@ -189,5 +218,10 @@ fn quantize(x: &[f32; BLOCK]) -> (f32, [i8; BLOCK]) {
     // Adding 1.5·2²³ rounds to an integer, ties to even, and leaves it in the low bits.
     const ROUND: f32 = 12_582_912.0;
     let inverse = 127.0 / max;
-    (max / 127.0, std::array::from_fn(|i| (x[i] * inverse + ROUND).to_bits() as i8))
+    // A loop: compilers make no vector code of `array::from_fn`.
+    let mut q = [0; BLOCK];
+    for (q, x) in q.iter_mut().zip(x) {
+        *q = (x * inverse + ROUND).to_bits() as i8;
+    }
+    (max / 127.0, q)
 }

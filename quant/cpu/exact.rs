@@ -5,31 +5,29 @@
 
 use super::lanes::{Kernel, Lanes};
 
-/// One dequantized row × all tokens.
-pub(super) struct Row<'a> {
+/// One dequantized row × one token.
+pub(super) struct Dot<'a> {
     /// `[cols]`.
     pub(super) w: &'a [f32],
-    /// `[tokens][cols]`.
+    /// `[cols]`.
     pub(super) x: &'a [f32],
-    /// Takes the sum of a token.
-    pub(super) write: &'a mut dyn FnMut(usize, f32),
+    /// Takes the result.
+    pub(super) sum: &'a mut f32,
 }
 
-impl Kernel for Row<'_> {
+impl Kernel for Dot<'_> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        for (t, x) in self.x.chunks_exact(self.w.len()).enumerate() {
-            let mut sums = [0f64; 16];
-            let ((w, w_rest), (x, x_rest)) = (self.w.as_chunks::<16>(), x.as_chunks::<16>());
-            for (w, x) in w.iter().zip(x) {
-                for i in 0..16 {
-                    sums[i] += f64::from(w[i]) * f64::from(x[i]);
-                }
+        let mut sums = [0f64; 16];
+        let ((w, w_rest), (x, x_rest)) = (self.w.as_chunks::<16>(), self.x.as_chunks::<16>());
+        for (w, x) in w.iter().zip(x) {
+            for i in 0..16 {
+                sums[i] += f64::from(w[i]) * f64::from(x[i]);
             }
-            for (i, (w, x)) in w_rest.iter().zip(x_rest).enumerate() {
-                sums[i] += f64::from(*w) * f64::from(*x);
-            }
-            (self.write)(t, sums.iter().sum::<f64>() as f32);
         }
+        for (i, (w, x)) in w_rest.iter().zip(x_rest).enumerate() {
+            sums[i] += f64::from(*w) * f64::from(*x);
+        }
+        *self.sum = sums.iter().sum::<f64>() as f32;
     }
 }

@@ -81,21 +81,16 @@ impl<E: Element, const R: usize, const T: usize> Kernel for Dots<'_, E, R, T> {
             // SAFETY: the machine can run `L`. Full steps end at `whole ≤ cols`; the rest has 16 elements.
             unsafe {
                 let mut acc = [[L::splat_f32(0.0); R]; T];
-                let mut step = |w: [*const u8; R], x: [*const f32; T]| {
-                    let w = w.map(|w| E::load::<L>(w));
-                    for t in 0..T {
-                        let x = L::load_f32(x[t]);
-                        for r in 0..R {
-                            acc[t][r] = L::fma(w[r], x, acc[t][r]);
-                        }
-                    }
-                };
                 for k in (lane..whole).step_by(LANES) {
-                    step(self.w.map(|w| w.as_ptr().add(k * E::SIZE)), self.x.map(|x| x.as_ptr().add(k)));
+                    step::<E, L, R, T>(&self.w, &self.x, k, &mut acc);
                 }
                 if whole < cols {
-                    let w = std::array::from_fn(|r| w_rest[r].as_ptr().add(lane * E::SIZE));
-                    step(w, std::array::from_fn(|t| x_rest[t].as_ptr().add(lane)));
+                    step::<E, L, R, T>(
+                        &w_rest.each_ref().map(|w| &w[..]),
+                        &x_rest.each_ref().map(|x| &x[..]),
+                        lane,
+                        &mut acc,
+                    );
                 }
                 for t in 0..T {
                     for r in 0..R {
@@ -106,6 +101,32 @@ impl<E: Element, const R: usize, const T: usize> Kernel for Dots<'_, E, R, T> {
         }
         for t in 0..T {
             self.y[t] = sums[t].map(add_lanes);
+        }
+    }
+}
+
+/// Adds the products of columns `k … k + L::ROWS`.
+///
+/// # Safety
+/// The machine can run `L`; rows and tokens have these columns.
+#[inline(always)]
+unsafe fn step<E: Element, L: Lanes, const R: usize, const T: usize>(
+    w: &[&[u8]; R],
+    x: &[&[f32]; T],
+    k: usize,
+    acc: &mut [[L::F; R]; T],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut rows = [E::load::<L>(w[0].as_ptr().add(k * E::SIZE)); R];
+        for r in 1..R {
+            rows[r] = E::load::<L>(w[r].as_ptr().add(k * E::SIZE));
+        }
+        for t in 0..T {
+            let x = L::load_f32(x[t].as_ptr().add(k));
+            for r in 0..R {
+                acc[t][r] = L::fma(rows[r], x, acc[t][r]);
+            }
         }
     }
 }

@@ -1,51 +1,62 @@
 //! The products of one tile with one panel of activations, for quantized formats.
 //!
 //! For one token a tile is unpacked in registers. For more, it is unpacked once into a strip of bytes
-//! and f32 scales, and the strip is multiplied with all panels. Both end in [`block`], so that a token
+//! and f32 scales, and the strip is multiplied with all panels. Both end in [`finish`], so that a token
 //! gets the same bits alone and in any batch.
 
-use std::marker::PhantomData;
+use std::{marker::PhantomData, ops::Range};
 
 use super::{
     activations::{BLOCK, Panel},
     lanes::{Kernel, Lanes},
-    tiles::{Codes, Layout, Line, ROWS, Scale, Scales, Shape, TileFormat},
+    tiles::{Codes, Layout, Line, ROWS, Scale, Scales, Shape, ShapeOf, TileFormat},
 };
 
 /// Bytes of one line.
 const LINE: usize = size_of::<Line>();
-/// Lines of one block of a strip: 8 of codes, then up to 4 of scales.
-pub(super) const STRIP_LINES: usize = 12;
 
-/// Adds the products of one block of 32 columns to `y`, for `T` tokens.
-///
-/// Codes and activations meet in exact integer arithmetic; each f32 operation is done per lane, in this
-/// order, blocks ascending.
+/// One block of 32 columns of a tile in registers.
+struct Block<L: Lanes> {
+    codes: [L::V; 8],
+    scale: Scale<L::F>,
+}
+
+/// Where a sum of products starts: at what the zero point of the codes adds up to.
 ///
 /// # Safety
-/// The machine can run `L`; `x` is the panel advanced to the block.
+/// The machine can run `L`; `x` is the panel of `width` tokens advanced to the block, `t < width`.
 #[inline(always)]
-unsafe fn block<L: Lanes, S: Shape, const T: usize>(w: &[L::V; 8], s: &Scale<L::F>, x: Panel, y: &mut [L::F; T]) {
+unsafe fn start<L: Lanes, S: Shape>(x: Panel, width: usize, part: usize, t: usize) -> L::V {
     // SAFETY: the caller's promise.
     unsafe {
-        for t in 0..T {
-            let a = x.q.add(BLOCK * t);
-            let dot4 = |start: L::V, h: usize| (4 * h..4 * h + 4).fold(start, |s, j| L::dot(s, w[j], a.add(4 * j)));
-            let start = |bias: *const i32, i: usize| L::splat(if S::MIN { 0 } else { *bias.add(i) });
-            let p = if S::HALVES {
-                let low = L::to_f32(dot4(start(x.half_bias, t), 0));
-                let high = L::to_f32(dot4(start(x.half_bias, T + t), 1));
-                L::fma(high, s.d[1], L::mul(low, s.d[0]))
-            } else {
-                L::mul(L::to_f32(dot4(dot4(start(x.bias, t), 0), 1)), s.d[0])
-            };
-            y[t] = L::fma(p, L::splat_f32(*x.d.add(t)), y[t]);
-            if S::MIN && S::HALVES {
-                y[t] = L::fma(s.m[0], L::splat_f32(*x.half_sum.add(t)), y[t]);
-                y[t] = L::fma(s.m[1], L::splat_f32(*x.half_sum.add(T + t)), y[t]);
-            } else if S::MIN {
-                y[t] = L::fma(s.m[0], L::splat_f32(*x.sum.add(t)), y[t]);
-            }
+        match (S::MIN, S::PARTS) {
+            (true, _) => L::splat(0),
+            (false, 1) => L::splat(*x.bias.add(t)),
+            (false, _) => L::splat(*x.half_bias.add(part * width + t)),
+        }
+    }
+}
+
+/// Adds a sum of products to `y`. Integers are exact; this is all that rounds, one lane per row, in this
+/// order, columns ascending.
+///
+/// # Safety
+/// As [`start`].
+#[inline(always)]
+unsafe fn finish<L: Lanes, S: Shape>(
+    sum: L::V,
+    scale: &Scale<L::F>,
+    x: Panel,
+    (width, part, t): (usize, usize, usize),
+    y: L::F,
+) -> L::F {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let y = L::fma(L::mul(L::to_f32(sum), scale.d[part]), L::splat_f32(*x.d.add(t)), y);
+        match (S::MIN, S::PARTS) {
+            (false, _) => y,
+            (true, 1) => L::fma(scale.m[part], L::splat_f32(*x.sum.add(t)), y),
+            (true, _) => L::fma(scale.m[part], L::splat_f32(*x.half_sum.add(part * width + t)), y),
         }
     }
 }
@@ -56,7 +67,7 @@ impl Panel {
     /// # Safety
     /// The panel has these blocks.
     #[inline(always)]
-    unsafe fn at(self, b: usize, width: usize) -> Self {
+    pub(super) unsafe fn at(self, b: usize, width: usize) -> Self {
         let i = b * width;
         // SAFETY: the caller's promise.
         unsafe {
@@ -92,13 +103,14 @@ impl<F: TileFormat> Tile<F> {
     /// # Safety
     /// The machine can run `L`; the tile has the block and the rows.
     #[inline(always)]
-    unsafe fn unpack<L: Lanes>(&self, b: usize, row: usize) -> ([L::V; 8], Scale<L::F>) {
+    unsafe fn unpack<L: Lanes>(&self, b: usize, row: usize) -> Block<L> {
         let group = F::Scales::GROUP;
         // SAFETY: the caller's promise; `new` checked that the planes are inside the tile.
         unsafe {
             let scales = self.bytes.add(self.cols / BLOCK * F::Codes::LINES * LINE + b / group * F::Scales::BYTES);
             let codes = self.bytes.add(b * F::Codes::LINES * LINE + 4 * row);
-            (F::Codes::unpack::<L>(codes), F::Scales::load::<L>(scales, row, b % group, F::Codes::UNIT))
+            let scale = F::Scales::load::<L>(scales, row, b % group, F::Codes::UNIT);
+            Block { codes: F::Codes::unpack::<L>(codes), scale }
         }
     }
 }
@@ -121,39 +133,58 @@ impl<F: TileFormat> Kernel for Gemv<'_, F> {
         for row in (0..ROWS).step_by(L::ROWS) {
             // SAFETY: the machine can run `L`; blocks and rows are inside tile and panel.
             unsafe {
-                let mut y = [L::splat_f32(0.0)];
+                let mut y = L::splat_f32(0.0);
                 for b in 0..self.tile.cols / BLOCK {
-                    let (w, s) = self.tile.unpack::<L>(b, row);
-                    block::<L, <F::Scales as Scales>::Shape, 1>(&w, &s, self.x.at(b, 1), &mut y);
+                    let (w, x) = (self.tile.unpack::<L>(b, row), self.x.at(b, 1));
+                    for part in 0..ShapeOf::<F>::PARTS {
+                        let mut sum = start::<L, ShapeOf<F>>(x, 1, part, 0);
+                        for j in ShapeOf::<F>::quads(part) {
+                            sum = L::dot(sum, w.codes[j], x.q.add(4 * j));
+                        }
+                        y = finish::<L, ShapeOf<F>>(sum, &w.scale, x, (1, part, 0), y);
+                    }
                 }
-                L::store_f32(y[0], self.y.as_mut_ptr().add(row));
+                L::store_f32(y, self.y.as_mut_ptr().add(row));
             }
         }
     }
 }
 
-/// Unpacks a tile into a strip.
+/// Unpacks some blocks of a tile into a strip.
 pub(super) struct Expand<'a, F> {
     /// The weights.
     pub(super) tile: Tile<F>,
-    /// [`STRIP_LINES`] per block.
+    /// Which blocks.
+    pub(super) blocks: Range<usize>,
+    /// [`strip_lines`] per block.
     pub(super) strip: &'a mut [Line],
+}
+
+/// Lines of one block of a strip: 8 of codes, then f32 scales, then minimums.
+pub(super) const fn strip_lines<S: Shape>() -> usize {
+    8 + S::PARTS * if S::MIN { 2 } else { 1 }
 }
 
 impl<F: TileFormat> Kernel for Expand<'_, F> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        for (b, lines) in self.strip.chunks_exact_mut(STRIP_LINES).enumerate().take(self.tile.cols / BLOCK) {
-            let (codes, scales) = lines.split_at_mut(8);
+        let lines = strip_lines::<ShapeOf<F>>();
+        assert!(self.strip.len() >= self.blocks.len() * lines && self.blocks.end <= self.tile.cols / BLOCK);
+        let (strip, first) = (self.strip.as_mut_ptr(), self.blocks.start);
+        for b in self.blocks {
             for row in (0..ROWS).step_by(L::ROWS) {
-                // SAFETY: the machine can run `L`; row + L::ROWS ≤ 16 lanes of each line.
+                // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` lanes of the lines of block b.
                 unsafe {
-                    let (w, s) = self.tile.unpack::<L>(b, row);
-                    for (w, line) in w.into_iter().zip(&mut *codes) {
-                        L::store(w, line.0.as_mut_ptr().add(row).cast());
+                    let w = self.tile.unpack::<L>(b, row);
+                    let line = |i: usize| -> *mut u8 { strip.add((b - first) * lines + i).cast::<u8>().add(4 * row) };
+                    for j in 0..8 {
+                        L::store(w.codes[j], line(j));
                     }
-                    for (s, line) in [s.d[0], s.d[1], s.m[0], s.m[1]].into_iter().zip(&mut *scales) {
-                        L::store_f32(s, line.0.as_mut_ptr().add(row).cast());
+                    for part in 0..ShapeOf::<F>::PARTS {
+                        L::store_f32(w.scale.d[part], line(8 + part).cast());
+                        if ShapeOf::<F>::MIN {
+                            L::store_f32(w.scale.m[part], line(8 + ShapeOf::<F>::PARTS + part).cast());
+                        }
                     }
                 }
             }
@@ -161,39 +192,102 @@ impl<F: TileFormat> Kernel for Expand<'_, F> {
     }
 }
 
-/// Strip × one panel of `T` tokens.
-pub(super) struct Gemm<'a, S, const T: usize> {
-    /// What the scales of the strip are.
+/// Strips of `R` tiles × as many blocks of one panel of `T` tokens, added to what is there.
+pub(super) struct Gemm<'a, S, const R: usize, const T: usize> {
+    /// What the scales of the strips are.
     pub(super) shape: PhantomData<S>,
-    /// The weights.
-    pub(super) strip: &'a [Line],
-    /// A panel of width `T`.
+    /// The weights, strips of one length.
+    pub(super) strips: [&'a [Line]; R],
+    /// A panel of width `T`, advanced to the first block of the strips.
     pub(super) x: Panel,
-    /// Sums by token and row.
-    pub(super) y: &'a mut [[f32; ROWS]; T],
+    /// Sums by tile, token and row.
+    pub(super) y: &'a mut [[[f32; ROWS]; T]; R],
 }
 
-impl<S: Shape, const T: usize> Kernel for Gemm<'_, S, T> {
+impl<S: Shape, const R: usize, const T: usize> Kernel for Gemm<'_, S, R, T> {
     /// # Safety
-    /// The panel has as many blocks as the strip.
+    /// The panel has as many blocks as each strip.
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
+        let lines = strip_lines::<S>();
+        let blocks = self.strips[0].len() / lines;
+        assert!(self.strips.iter().all(|s| s.len() == blocks * lines));
         for row in (0..ROWS).step_by(L::ROWS) {
-            // SAFETY: the machine can run `L`; row + L::ROWS ≤ 16 lanes of each line, and the panel has
-            // as many blocks as the strip.
+            // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` lanes of each line, and the panel has
+            // as many blocks as the strips.
             unsafe {
-                let mut y = [L::splat_f32(0.0); T];
-                for b in 0..self.strip.len() / STRIP_LINES {
-                    let line = |i: usize| self.strip.as_ptr().add(b * STRIP_LINES + i).cast::<[u8; 4]>().add(row);
-                    let w: [L::V; 8] = std::array::from_fn(|j| L::load(line(j).cast()));
-                    let scale = |i: usize| L::load_f32(line(8 + i).cast());
-                    let s = Scale { d: [scale(0), scale(1)], m: [scale(2), scale(3)] };
-                    block::<L, S, T>(&w, &s, self.x.at(b, T), &mut y);
+                let mut y = [[L::splat_f32(0.0); R]; T];
+                for t in 0..T {
+                    for r in 0..R {
+                        y[t][r] = L::load_f32(self.y[r][t].as_ptr().add(row));
+                    }
+                }
+                for b in 0..blocks {
+                    multiply_block::<L, S, R, T>(&self.strips, b, row, self.x.at(b, T), &mut y);
                 }
                 for t in 0..T {
-                    L::store_f32(y[t], self.y[t].as_mut_ptr().add(row));
+                    for r in 0..R {
+                        L::store_f32(y[t][r], self.y[r][t].as_mut_ptr().add(row));
+                    }
                 }
             }
         }
     }
+}
+
+/// Adds the products of block `b` of some strips with a panel: `R · T` sums in registers, each of the
+/// loaded activations used for `R` tiles and each of the codes for `T` tokens.
+///
+/// # Safety
+/// The machine can run `L`; the strips have the block; `x` is the panel advanced to it.
+#[inline(always)]
+unsafe fn multiply_block<L: Lanes, S: Shape, const R: usize, const T: usize>(
+    strips: &[&[Line]; R],
+    b: usize,
+    row: usize,
+    x: Panel,
+    y: &mut [[L::F; R]; T],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for part in 0..S::PARTS {
+            let mut sums = [[start::<L, S>(x, T, part, 0); R]; T];
+            for t in 1..T {
+                sums[t] = [start::<L, S>(x, T, part, t); R];
+            }
+            for j in S::quads(part) {
+                let mut codes = [L::load(strip_line::<S>(strips[0], b, j, row)); R];
+                for r in 1..R {
+                    codes[r] = L::load(strip_line::<S>(strips[r], b, j, row));
+                }
+                for t in 0..T {
+                    for r in 0..R {
+                        sums[t][r] = L::dot(sums[t][r], codes[r], x.q.add(BLOCK * t + 4 * j));
+                    }
+                }
+            }
+            for r in 0..R {
+                let d = L::load_f32(strip_line::<S>(strips[r], b, 8 + part, row).cast());
+                let m = if S::MIN {
+                    L::load_f32(strip_line::<S>(strips[r], b, 8 + S::PARTS + part, row).cast())
+                } else {
+                    d
+                };
+                let scale = Scale { d: [d; 2], m: [m; 2] };
+                for t in 0..T {
+                    y[t][r] = finish::<L, S>(sums[t][r], &scale, x, (T, part, t), y[t][r]);
+                }
+            }
+        }
+    }
+}
+
+/// A row of a line of a strip.
+///
+/// # Safety
+/// The strip has the block.
+#[inline(always)]
+unsafe fn strip_line<S: Shape>(strip: &[Line], b: usize, line: usize, row: usize) -> *const u8 {
+    // SAFETY: the caller's promise.
+    unsafe { strip.as_ptr().add(b * strip_lines::<S>() + line).cast::<u8>().add(4 * row) }
 }

@@ -1,9 +1,10 @@
 //! Threads. The whole decode loop runs inside one [`Pool::install`], so that a parallel region costs
 //! a fraction of a microsecond and a busy neighbour slows us down but never stalls us.
 
-use std::ops::Range;
-
-use rayon::prelude::*;
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 /// A thread pool of a fixed size.
 pub struct Pool(rayon::ThreadPool);
@@ -26,19 +27,40 @@ impl Pool {
     }
 }
 
+/// Threads of the pool that this code runs in.
+pub fn threads() -> usize {
+    rayon::current_num_threads()
+}
+
 /// Splits `0..n` into ranges of `chunk` (the last one shorter) and runs `f` on all of them in
 /// parallel. Which thread runs which range does not matter to the caller.
+///
+/// Threads claim range after range, so that one that is slowed down (or never comes) leaves its share to
+/// the others; the caller works too and waits at most for ranges that others have begun.
 pub fn for_chunks(n: usize, chunk: usize, f: impl Fn(Range<usize>) + Sync) {
     let chunk = chunk.max(1);
-    if n <= chunk || rayon::current_num_threads() == 1 {
-        let mut at = 0;
-        while at < n {
-            f(at..(at + chunk).min(n));
-            at += chunk;
+    let (chunks, next) = (n.div_ceil(chunk), AtomicUsize::new(0));
+    let work = || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= chunks {
+                return;
+            }
+            f(i * chunk..((i + 1) * chunk).min(n));
         }
-        return;
+    };
+    fork(threads().min(chunks), &work);
+}
+
+/// Offers `work` to `n` threads, this one among them.
+fn fork(n: usize, work: &(impl Fn() + Sync)) {
+    match n {
+        0 => {}
+        1 => work(),
+        _ => {
+            rayon::join(|| fork(n.div_ceil(2), work), || fork(n / 2, work));
+        }
     }
-    (0..n.div_ceil(chunk)).into_par_iter().for_each(|i| f(i * chunk..((i + 1) * chunk).min(n)));
 }
 
 /// A pointer that parallel chunks share to write at disjoint places.

@@ -13,8 +13,16 @@ pub(super) use codes::{Codes, Line};
 pub(super) use formats::TileFormat;
 pub(super) use scales::{Scale, Scales, Shape};
 
-use super::{activations::BLOCK, lanes::Scalar};
+use std::marker::PhantomData;
+
+use super::{
+    activations::BLOCK,
+    lanes::{Isa, Kernel, Lanes, Scalar},
+};
 use crate::GgmlType;
+
+/// What scales a format has.
+pub(super) type ShapeOf<F> = <<F as TileFormat>::Scales as Scales>::Shape;
 
 /// Rows per tile.
 pub(super) const ROWS: usize = 16;
@@ -64,9 +72,27 @@ pub(super) fn tile_lines(ty: GgmlType, cols: usize) -> Option<usize> {
 
 /// Makes the tile of up to 16 rows in file layout. Panics where the type has no tiles.
 pub(super) fn pack(ty: GgmlType, rows: &[u8], cols: usize, tile: &mut [Line]) {
-    with_format!(ty, F => pack_tile::<F>(rows, cols, tile), unreachable!("{ty} has no tiles"));
+    let isa = Isa::best();
+    // SAFETY: the best instruction set is one that the machine has.
+    with_format!(ty, F => unsafe { isa.run(Pack::<F> { rows, cols, tile, format: PhantomData }) }, unreachable!("{ty} has no tiles"));
 }
 
+/// Packing is plain code, compiled for each instruction set.
+struct Pack<'a, F> {
+    rows: &'a [u8],
+    cols: usize,
+    tile: &'a mut [Line],
+    format: PhantomData<F>,
+}
+
+impl<F: TileFormat> Kernel for Pack<'_, F> {
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        pack_tile::<F>(self.rows, self.cols, self.tile);
+    }
+}
+
+#[inline(always)]
 fn pack_tile<F: TileFormat>(rows: &[u8], cols: usize, tile: &mut [Line]) {
     let layout = Layout::of::<F>(cols);
     let (group, lines) = (F::Scales::GROUP, F::Codes::LINES);
@@ -85,9 +111,7 @@ fn pack_tile<F: TileFormat>(rows: &[u8], cols: usize, tile: &mut [Line]) {
         for (row, block) in blocks.iter().skip(g).step_by(per_row).enumerate() {
             F::Scales::pack(&block.parts(), row, plane);
             for (j, lines) in lines.chunks_exact_mut(F::Codes::LINES).enumerate() {
-                let codes = block.codes(j);
-                let (quads, _) = codes.as_chunks::<4>();
-                F::Codes::pack(std::array::from_fn(|i| u32::from_le_bytes(quads[i])), row, lines);
+                F::Codes::pack(block.quads(j), row, lines);
             }
         }
     }
@@ -111,7 +135,7 @@ fn row_of<F: TileFormat>(tile: &[u8], row: usize, out: &mut [f32]) {
         };
         for (i, o) in out.iter_mut().enumerate() {
             let code = f32::from(quads[i / 4].to_le_bytes()[i % 4]);
-            *o = match <F::Scales as Scales>::Shape::MIN {
+            *o = match ShapeOf::<F>::MIN {
                 true => scale.d[i / 16] * code + scale.m[i / 16],
                 false => scale.d[i / 16] * (code - 128.0),
             };

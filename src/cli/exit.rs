@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use super::terminal::say;
+
 /// Why the program stops early.
 #[derive(Debug)]
 pub struct Exit {
@@ -44,7 +46,7 @@ impl Exit {
     /// Says the message and gives the code to the shell.
     pub fn report(self) -> ExitCode {
         if !self.message.is_empty() {
-            eprintln!("error: {}", self.message);
+            say(&format!("error: {}", self.message));
         }
         ExitCode::from(self.code as u8)
     }

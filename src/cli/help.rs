@@ -7,14 +7,15 @@ use super::flags::{self, Flag, Group, Status, Takes};
 const USAGE: &str = "\
 qrun runs a GGUF language model on this machine.
 
-  qrun MODEL.gguf                          a chat, at a terminal
-  qrun MODEL.gguf -p \"Why is the sky blue?\"  one answer; stdout carries its text and nothing else
-  qrun info FILE [--json]                  what is in a file, and the memory it needs
-  qrun tokenize FILE [--ids]               text to tokens (from -p, -f or stdin)
-  qrun quantize IN OUT TYPE                to Q4_K_M, Q5_K_M, Q6_K, Q8_0, Q4_0, F16 or BF16
-  qrun perplexity FILE -f TEXT             how well it predicts a text; --kl-base FILE: beside another
-  qrun synth NAME OUT [--type TYPE]        a model of random weights, to measure and to test with
-  qrun devices | completions SHELL         what can compute | completions for bash, zsh, fish …
+  qrun MODEL.gguf                      a chat, at a terminal
+  qrun MODEL.gguf -p \"Why is it blue?\" one answer: its text on stdout, everything else on stderr
+  qrun info FILE [--json]              what is in a file, and the memory it needs
+  qrun tokenize FILE [--ids]           text to tokens (from -p, -f or stdin)
+  qrun quantize IN OUT TYPE            to Q4_K_M, Q5_K_M, Q6_K, Q8_0, Q4_0, F16 or BF16
+  qrun perplexity FILE -f TEXT         how well it predicts a text; --kl-base FILE: beside another
+  qrun synth NAME OUT [--type TYPE]    a model of random weights, to measure and to test with
+  qrun devices                         what can compute here
+  qrun completions SHELL               completions for bash, zsh, fish, powershell, elvish
 ";
 
 /// Column at which the explanation of a flag begins.
@@ -33,18 +34,29 @@ pub fn screen() -> String {
     text
 }
 
+const SECTIONS: [&str; 4] = [
+    "Further flags",
+    "Accepted, and always so",
+    "Accepted without effect (one line on stderr)",
+    "Refused (exit code 2)",
+];
+
+/// The section of `--help-all` for a flag that is not on the screen.
+fn section(flag: &Flag) -> Option<&'static str> {
+    match flag.status {
+        Status::Used => flag.group.is_none().then_some(SECTIONS[0]),
+        Status::Same => Some(SECTIONS[1]),
+        Status::Noted => Some(SECTIONS[2]),
+        Status::Refused | Status::RefusedUnless(_) => Some(SECTIONS[3]),
+    }
+}
+
 /// `--help-all`: every flag with what becomes of it.
 pub fn everything() -> String {
     let mut text = screen();
-    let sections: [(&str, fn(&Flag) -> bool); 4] = [
-        ("Further flags", |f| f.status == Status::Used && f.group.is_none()),
-        ("Accepted, and always so", |f| f.status == Status::Same),
-        ("Accepted without effect (one line on stderr)", |f| f.status == Status::Noted),
-        ("Refused (exit code 2)", |f| matches!(f.status, Status::Refused | Status::RefusedUnless(_))),
-    ];
-    for (title, belongs) in sections {
+    for title in SECTIONS {
         let _ = writeln!(text, "\n{title}");
-        for flag in flags::all().filter(|f| belongs(f)) {
+        for flag in flags::all().filter(|f| section(f) == Some(title)) {
             let help = match flag.status {
                 Status::RefusedUnless(same) => format!("{} (but {same})", flag.help),
                 _ => flag.help.to_owned(),

@@ -17,7 +17,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// Gathers the prompt. A pipe is read to its end where `read_pipe` allows (a chat reads lines itself):
+    /// Gathers the prompt. A pipe is read to its end where `pipe` allows (a chat reads lines itself):
     /// alone it is the prompt, beside `-p` or `-f` it follows after an empty line, as with Ollama.
     pub fn gather(input: &Input, terminal: &Terminal, pipe: Pipe) -> Result<Self, Exit> {
         let named = [input.prompt.is_some(), input.file.is_some(), input.binary_file.is_some()];
@@ -27,10 +27,9 @@ impl Prompt {
         if input.system.is_some() && input.system_file.is_some() {
             return Err(Exit::usage("two system prompts: give one of -sys and -sysf"));
         }
-        let unescaped = |text: &String| if input.escape { unescape(text) } else { text.clone() };
         let from_stdin = input.file.as_deref().is_some_and(|f| f == Path::new("-"));
         let mut text = match (&input.prompt, &input.file, &input.binary_file) {
-            (Some(text), _, _) => Some(unescaped(text)),
+            (Some(text), _, _) => Some(input.unescaped(text)),
             (_, Some(_), _) if from_stdin => Some(less_newline(stdin(terminal)?)),
             (_, Some(file), _) => Some(less_newline(read("-f", file)?)),
             (_, _, Some(file)) => Some(read("-bf", file)?),
@@ -45,11 +44,18 @@ impl Prompt {
             };
         }
         let system = match (&input.system, &input.system_file) {
-            (Some(text), _) => Some(unescaped(text)),
+            (Some(text), _) => Some(input.unescaped(text)),
             (_, Some(file)) => Some(less_newline(read("-sysf", file)?)),
             _ => None,
         };
         Ok(Self { text, system: system.filter(|s| !s.is_empty()) })
+    }
+}
+
+impl Input {
+    /// A text of the command line, its escapes expanded unless that is switched off.
+    pub fn unescaped(&self, text: &str) -> String {
+        if self.escape { unescape(text) } else { text.to_owned() }
     }
 }
 

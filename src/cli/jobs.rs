@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::{completions, devices, exit::Exit, info, perplexity, print, synth, tokenize};
+use super::{completions, devices, exit::Exit, info, perplexity, print, quantize, synth, tokenize};
 
 /// A job by its name.
 #[derive(Debug, Subcommand)]
@@ -13,6 +13,8 @@ pub enum Job {
     Info(info::Info),
     /// Text to tokens
     Tokenize(tokenize::Tokenize),
+    /// A model file into a smaller one
+    Quantize(quantize::Quantize),
     /// How well a model predicts a text, and how far it is from another one
     Perplexity(perplexity::Perplexity),
     /// A model of random weights, to measure and to test with
@@ -51,6 +53,7 @@ impl Job {
         match self {
             Job::Info(job) => job.run(),
             Job::Tokenize(job) => job.run(),
+            Job::Quantize(job) => job.run(),
             Job::Perplexity(job) => job.run(),
             Job::Synth(job) => job.run(),
             Job::Devices => print(&devices::listing()),

@@ -18,6 +18,8 @@ pub struct Normal {
     pub argv: Vec<OsString>,
     /// Lines for stderr.
     pub notes: Vec<String>,
+    /// Lines for one who asks with `-v`.
+    pub details: Vec<String>,
 }
 
 /// Rewrites `args` (without the program name). `env` reads an environment variable; the command line
@@ -105,7 +107,7 @@ impl Normal {
             Takes::Nothing => switch(flag.env, value)?,
             _ => value.to_owned(),
         };
-        self.notes.push(format!("--{} is {} from the environment ({})", flag.id(), value.display(), flag.env));
+        self.details.push(format!("--{} is {} from the environment ({})", flag.id(), value.display(), flag.env));
         self.take(flag, flag.env, true, &[value])
     }
 }
@@ -232,6 +234,6 @@ mod tests {
         let env = |name: &str| (name == "LLAMA_ARG_TOP_K").then(|| "7".into());
         let normal = normalise(&["--top-k".into(), "9".into()], env).expect("both are good");
         assert_eq!(normal.argv, ["--top-k=7", "--top-k=9"]);
-        assert_eq!(normal.notes.len(), 1);
+        assert_eq!((normal.notes.len(), normal.details.len()), (0, 1));
     }
 }

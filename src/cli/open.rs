@@ -216,11 +216,11 @@ impl From<SessionError> for Exit {
     }
 }
 
-/// The model's own template failed: its file is at fault. One that was asked for is checked at the start.
+/// The model's own template failed: its file is at fault, unless it refuses what it was asked.
 impl From<TemplateError> for Exit {
     fn from(error: TemplateError) -> Self {
-        let advice = "-no-cnv uses no template, --chat-template another one";
-        Exit::new(Code::File, format!("{error}; {advice}"))
+        let code = if matches!(error, TemplateError::Refused { .. }) { Code::Usage } else { Code::File };
+        Exit::new(code, format!("{error}; -no-cnv uses no template, --chat-template another one"))
     }
 }
 

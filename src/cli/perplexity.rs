@@ -20,6 +20,7 @@ use super::{
     input,
     jobs::ModelFile,
     open, print, progress,
+    terminal::say,
 };
 
 /// How well a model predicts a text, measured as llama.cpp measures it.
@@ -122,10 +123,13 @@ impl Perplexity {
         let engine = Engine::open(gguf, Wishes { options, template: None })?;
         let trained = engine.model().config.n_ctx_train;
         if self.ctx_size > trained {
-            eprintln!("note: -c {} is more than the {trained} tokens that the model was trained for", self.ctx_size);
+            say(&format!(
+                "note: -c {} is more than the {trained} tokens that the model was trained for",
+                self.ctx_size
+            ));
         }
         if stderr().is_terminal() {
-            eprintln!("{}", open::plan_line(&engine));
+            say(&open::plan_line(&engine));
         }
         Ok(Arc::new(engine))
     }

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use super::terminal::say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar that counts bytes; invisible where nobody watches.
@@ -25,5 +26,5 @@ fn bar(what: &'static str, template: &str) -> ProgressBar {
 
 /// The last line of a job.
 pub fn done(text: &str) {
-    eprintln!("{text}");
+    say(text);
 }

@@ -12,7 +12,11 @@ use qrun::{
 };
 use serde_json::{Value, json};
 
-use super::{exit::Exit, interrupt::Busy, terminal::Terminal};
+use super::{
+    exit::Exit,
+    interrupt::Busy,
+    terminal::{Terminal, put},
+};
 
 /// How answers are shown.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +35,7 @@ impl Shown {
     /// Generates and shows an answer. Its text ends with a newline on stdout, added where it has none.
     pub fn answer(&self, session: &mut Session, request: &Request) -> Result<Reply, Exit> {
         let busy = Busy::begin();
-        let bar = self.bar(request.prompt.len());
+        let bar = self.bar(request.prompt.len().saturating_sub(session.cached().len()));
         let mut sink = Sink { json: self.json, out: io::stdout(), last: b'\n', failed: Ok(()) };
         if self.json {
             sink.event(self.start(session, request));
@@ -39,7 +43,10 @@ impl Shown {
         let reply = session.generate(request, &mut |event| {
             match event {
                 Event::Prompt { done, total } if done == total => bar.finish_and_clear(),
-                Event::Prompt { done, .. } => bar.set_position(done as u64),
+                Event::Prompt { done, total } => {
+                    bar.set_length(total as u64);
+                    bar.set_position(done as u64);
+                }
                 Event::Token { id, text } => sink.token(Some(id), text),
                 Event::Rest { text, .. } => sink.token(None, text),
             }
@@ -58,9 +65,9 @@ impl Shown {
         Ok(reply)
     }
 
-    /// Progress of a prompt that takes more than one step.
+    /// Progress of a prompt that is long enough to wait for.
     fn bar(&self, total: usize) -> ProgressBar {
-        if !self.terminal.draws() {
+        if !self.terminal.draws() || total < 64 {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
@@ -106,7 +113,7 @@ impl Shown {
             self.terminal.always(&format!("[ Prompt: {prompt:.1} t/s | Generation: {generation:.1} t/s ]"));
         }
         if self.perf {
-            eprint!("{}", perf_block(reply, self.load_ms));
+            put(&perf_block(reply, self.load_ms));
         }
         let tokens = reply.tokens.len();
         self.terminal.detail(&format!("{tokens} tokens, ended by: {}", reply.finish.name()));

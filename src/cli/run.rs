@@ -1,7 +1,5 @@
 //! `qrun MODEL [flags]`: a chat where someone sits at a terminal, else one turn.
 
-use std::io::{self, Write};
-
 use qrun::{
     session::{Finish, Request, Session},
     template::{Message, Render},
@@ -15,7 +13,7 @@ use super::{
     input::{Pipe, Prompt},
     interrupt, open,
     reply::Shown,
-    terminal::Terminal,
+    terminal::{Terminal, put, say},
 };
 
 /// How the model is spoken to.
@@ -29,8 +27,8 @@ enum Mode {
     Raw,
 }
 
-pub fn run(args: &Args) -> Result<(), Exit> {
-    let terminal = Terminal::new(&args.output);
+/// Answers, once or turn after turn.
+pub fn run(args: &Args, terminal: Terminal) -> Result<(), Exit> {
     interrupt::watch()?;
     let at_terminal = terminal.stdin && terminal.stdout && !args.output.json;
     let chatting = !args.chat.single_turn && args.chat.conversation.unwrap_or(at_terminal);
@@ -52,7 +50,7 @@ pub fn run(args: &Args) -> Result<(), Exit> {
     let request = Request {
         prompt: Vec::new(),
         limit: usize::try_from(args.sampling.n_predict).ok(),
-        stops: args.sampling.stops.clone(),
+        stops: args.sampling.stops.iter().map(|s| args.input.unescaped(s)).collect(),
         special: args.output.special,
     };
     match mode(args, &session, chatting, &terminal)? {
@@ -123,8 +121,7 @@ fn one_turn(args: &Args, session: &mut Session, shown: Shown, request: Request, 
     if args.output.verbose_prompt {
         verbose_prompt(session, text, &request.prompt);
     } else if args.output.display_prompt {
-        eprint!("{text}");
-        io::stderr().flush()?;
+        put(text);
     }
     match shown.answer(session, &request)?.finish {
         Finish::Interrupted => Err(Exit::quiet(Code::Interrupted)),
@@ -134,12 +131,12 @@ fn one_turn(args: &Args, session: &mut Session, shown: Shown, request: Request, 
 
 /// The prompt as the model gets it: the text, and each token on a line of its own.
 pub fn verbose_prompt(session: &Session, text: &str, tokens: &[u32]) {
-    eprintln!("prompt: {text:?}");
-    eprintln!("number of tokens in prompt = {}", tokens.len());
+    say(&format!("prompt: {text:?}"));
+    say(&format!("number of tokens in prompt = {}", tokens.len()));
     let tokenizer = session.engine().tokenizer();
     for &id in tokens {
         let piece = tokenizer.piece(id);
         let written = if piece.is_empty() { tokenizer.text(id).into() } else { String::from_utf8_lossy(&piece) };
-        eprintln!("{id:6} -> {written:?}");
+        say(&format!("{id:6} -> {written:?}"));
     }
 }

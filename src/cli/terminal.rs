@@ -1,6 +1,6 @@
 //! What kind of terminal there is, and what is said on stderr.
 
-use std::io::{IsTerminal, stderr, stdin, stdout};
+use std::io::{IsTerminal, Write, stderr, stdin, stdout};
 
 use super::args::Output;
 
@@ -29,6 +29,17 @@ pub enum Style {
     Aside,
 }
 
+/// A line on stderr. Where stderr is closed nobody listens, and that is no reason to stop.
+pub fn say(text: &str) {
+    put(&format!("{text}\n"));
+}
+
+/// Text on stderr, as it is.
+pub fn put(text: &str) {
+    let mut err = stderr().lock();
+    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+}
+
 impl Terminal {
     pub fn new(output: &Output) -> Self {
         let err = stderr().is_terminal();
@@ -47,26 +58,26 @@ impl Terminal {
     /// A line that everyone should see: something is not as asked for.
     pub fn note(&self, text: &str) {
         if self.verbosity >= 2 {
-            eprintln!("{}", self.paint(Style::Aside, &format!("note: {text}")));
+            say(&self.paint(Style::Aside, &format!("note: {text}")));
         }
     }
 
     /// A line for a person at a terminal, or for one who asked with `-v`.
     pub fn inform(&self, text: &str) {
         if self.verbose() || (self.stderr && self.verbosity >= 3) {
-            eprintln!("{}", self.paint(Style::Aside, text));
+            say(&self.paint(Style::Aside, text));
         }
     }
 
     /// A line that was asked for.
     pub fn always(&self, text: &str) {
-        eprintln!("{}", self.paint(Style::Aside, text));
+        say(&self.paint(Style::Aside, text));
     }
 
     /// A line for one who asked with `-v`.
     pub fn detail(&self, text: &str) {
         if self.verbose() {
-            eprintln!("{}", self.paint(Style::Aside, text));
+            say(&self.paint(Style::Aside, text));
         }
     }
 

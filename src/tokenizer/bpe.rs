@@ -67,11 +67,14 @@ impl Bpe {
             joined.clear();
             joined.extend_from_slice(left);
             joined.extend_from_slice(right);
-            let ids = [left, right, &joined].map(|text| entries.find_text(text));
+            let ids = [left, right, &joined].map(|text| entries.find(text));
             let [Some(left), Some(right), Some(id)] = ids else {
                 return Err(bad("two pieces that are tokens and make a token together"));
             };
-            pairs.insert(left, right, Join { turn, id });
+            // Plain text never becomes a control token, whatever the merges say.
+            if vocab.kinds[id as usize].is_text() {
+                pairs.insert(left, right, Join { turn, id });
+            }
         }
         let spelling = spelling();
         let bytes =

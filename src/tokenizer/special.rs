@@ -1,10 +1,6 @@
 //! Special tokens: finding them in text, and which of them end a generation.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
-    ops::Range,
-};
+use std::{cmp::Reverse, collections::BinaryHeap, ops::Range};
 
 use super::{TokenKind, vocab::Vocab};
 
@@ -51,7 +47,7 @@ impl Specials {
         let search = Search { specials: self, vocab, text: text.as_bytes(), parse };
         let mut fragments = Vec::new();
         let mut from = 0;
-        for (at, (len, id)) in search.matches() {
+        for (at, len, id) in search.matches() {
             if from < at {
                 fragments.push(Fragment::Text(&text[from..at]));
             }
@@ -74,26 +70,26 @@ struct Search<'s> {
 }
 
 impl Search<'_> {
-    /// All matches that count: position, and (length, id).
-    fn matches(&self) -> BTreeMap<usize, (usize, u32)> {
+    /// All matches that count, in order: position, length, id.
+    fn matches(&self) -> Vec<(usize, usize, u32)> {
         let end = self.text.len();
         let candidate = |(len, id), at| (len, Reverse(id), Reverse(at));
         let all = (0..end).filter_map(|at| Some(candidate(self.longest(at, end)?, at)));
         let mut queue: BinaryHeap<_> = all.collect();
-        let mut taken = BTreeMap::new();
+        let mut matches = Vec::new();
+        let mut taken = vec![false; if queue.is_empty() { 0 } else { end }];
         while let Some((len, Reverse(id), Reverse(at))) = queue.pop() {
-            let before = taken.range(..=at).next_back().map_or(0, |(&start, &(len, _))| start + len);
-            let limit = taken.range(at..).next().map_or(end, |(&start, _)| start);
-            if before > at {
-                continue;
-            }
-            if at + len <= limit {
-                taken.insert(at, (len, id));
-            } else if let Some(shorter) = self.longest(at, limit) {
-                queue.push(candidate(shorter, at));
+            match taken[at..at + len].iter().position(|&t| t) {
+                Some(0) => {}
+                Some(room) => queue.extend(self.longest(at, at + room).map(|shorter| candidate(shorter, at))),
+                None => {
+                    taken[at..at + len].fill(true);
+                    matches.push((at, len, id));
+                }
             }
         }
-        taken
+        matches.sort_unstable();
+        matches
     }
 
     /// Length and id of the longest special token at `at` that ends at or before `limit`.
@@ -112,9 +108,12 @@ impl Search<'_> {
                 list = &list[1..];
             }
             let Some(&next) = text.get(len) else { break };
-            let start = list.partition_point(|&id| entries.bytes(id)[len] < next);
-            let end = list.partition_point(|&id| entries.bytes(id)[len] <= next);
-            list = &list[start..end];
+            let byte = |id: &u32| entries.bytes(*id)[len];
+            if list.first().map(byte) != Some(next) || list.last().map(byte) != Some(next) {
+                let start = list.partition_point(|id| byte(id) < next);
+                let end = list.partition_point(|id| byte(id) <= next);
+                list = &list[start..end];
+            }
         }
         found
     }

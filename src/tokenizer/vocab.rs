@@ -24,8 +24,11 @@ pub enum TokenKind {
 }
 
 impl TokenKind {
-    fn from_number(n: i64) -> Option<Self> {
-        Some(match n {
+    fn from_number(n: f64) -> Option<Self> {
+        if n.fract() != 0.0 {
+            return None;
+        }
+        Some(match n as i64 {
             1 => Self::Normal,
             2 => Self::Unknown,
             3 => Self::Control,
@@ -88,17 +91,18 @@ impl Vocab {
                 let expected = format!("{} values, one per token", tokens.len);
                 return Err(g.error(format!("key {TYPES}"), expected, types.len.to_string()));
             }
+            Some(types) if types.ty.size() == 0 => {
+                let found = format!("values of type {:?}", types.ty);
+                return Err(g.error(format!("key {TYPES}"), "an array of integers", found));
+            }
             Some(types) => {
                 let bad = |i: usize, n: f64| {
                     g.error(format!("key {TYPES}"), "token types from 0 to 6", format!("{n} for token {i}"))
                 };
-                let kind = |(i, n): (usize, f64)| TokenKind::from_number(n as i64).ok_or_else(|| bad(i, n));
+                let kind = |(i, n): (usize, f64)| TokenKind::from_number(n).ok_or_else(|| bad(i, n));
                 types.numbers().enumerate().map(kind).collect::<Result<Vec<_>, _>>()?
             }
         };
-        if kinds.len() != tokens.len {
-            return Err(g.error(format!("key {TYPES}"), "an array of integers", "an array of something else"));
-        }
         Self::new(tokens.bytes.clone(), kinds)
             .ok_or_else(|| g.error(place(), "less than 4 GiB of text", format!("{} bytes", tokens.bytes.len())))
     }

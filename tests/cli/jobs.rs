@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{model, piped, qrun, run, text};
+use super::{assert_fails, model, piped, qrun, run, text};
 
 #[test]
 fn info_in_words_and_as_json() {
@@ -71,4 +71,26 @@ fn the_same_seed_makes_the_same_file() {
     let first = make("a.gguf", "1");
     assert_eq!(first, make("b.gguf", "1"));
     assert_ne!(first, make("c.gguf", "2"));
+}
+
+#[test]
+fn quantize_makes_a_smaller_model_that_answers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (full, small) = (file("full.gguf"), file("small.gguf"));
+    assert!(run(&format!("synth tiny-llama {full} --type BF16")).status.success());
+    let output = run(&format!("quantize {full} {small} q4_k_m 2"));
+    assert!(output.status.success() && output.stdout.is_empty(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("Q4_K_M"), "{}", text(&output.stderr));
+    let size = |name: &str| std::fs::metadata(name).expect("a file").len();
+    assert!(size(&small) * 2 < size(&full));
+    let json: Value = serde_json::from_slice(&run(&format!("info {small} --json")).stdout).expect("JSON");
+    assert_eq!(json["file_type"], "Q4_K_M");
+    assert!(run(&format!("{small} -p hi -n 3")).status.success());
+    // An existing file, the input itself, an unknown type, tensors that are quantized already.
+    assert_fails(&run(&format!("quantize {full} {small} Q8_0")), 2, &["--force"]);
+    assert_fails(&run(&format!("quantize {full} {full} Q8_0")), 2, &["the input"]);
+    assert_fails(&run(&format!("quantize {full} {} Q9_9", file("x"))), 2, &["Q9_9", "Q4_K_M"]);
+    assert_fails(&run(&format!("quantize {small} {} Q8_0", file("x"))), 3, &["requantize"]);
+    assert!(run(&format!("quantize {full} {small} Q8_0 --force")).status.success());
 }

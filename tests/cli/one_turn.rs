@@ -163,6 +163,19 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert_eq!(text(&output.stderr), "");
 }
 
+#[test]
+fn a_closed_stderr_is_no_failure() {
+    let wanted = tiny("-p hi -n 8 -s 2").stdout;
+    let mut child = command("-p hi -n 8 -s 2 -v --perf --verbose-prompt --mlock")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("qrun starts");
+    drop(child.stderr.take());
+    let output = child.wait_with_output().expect("qrun ends");
+    assert_eq!((output.status.code(), output.stdout), (Some(0), wanted));
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_in_one_turn_is_130_and_keeps_what_was_written() {

@@ -15,8 +15,10 @@ impl Line {
     /// All zero.
     pub(in crate::cpu) const ZERO: Line = Line([[0; 4]; 16]);
 
+    #[inline(always)]
     fn set(&mut self, row: usize, bytes: u32) {
-        self.0[row] = bytes.to_le_bytes();
+        // The remainder spares a check: rows are 0…15.
+        self.0[row % 16] = bytes.to_le_bytes();
     }
 }
 
@@ -33,6 +35,19 @@ pub(in crate::cpu) trait Codes {
     /// # Safety
     /// The machine can run `L`; `p` points to those rows in `LINES` lines.
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8];
+}
+
+/// `[body(0), …, body(7)]` without a closure: a closure that is not inlined lacks the instructions.
+macro_rules! quads {
+    ($j:ident => $body:expr) => {
+        quads!(@ $j, $body, 0 1 2 3 4 5 6 7)
+    };
+    (@ $j:ident, $body:expr, $($n:literal)*) => {
+        [$({
+            const $j: u32 = $n;
+            $body
+        }),*]
+    };
 }
 
 /// The same byte in all four columns of a quad.
@@ -55,18 +70,21 @@ pub(in crate::cpu) struct Pairs;
 /// [`Pairs`] and a line of third bits: bit `j` for quad `j`.
 pub(in crate::cpu) struct Threes;
 
+#[inline(always)]
 fn pack_nibbles(quads: [u32; 8], row: usize, lines: &mut [Line]) {
     for j in 0..4 {
         lines[j].set(row, (quads[j] & each(0x0f)) | (quads[j + 4] & each(0x0f)) << 4);
     }
 }
 
+#[inline(always)]
 fn pack_pairs(quads: [u32; 8], row: usize, lines: &mut [Line]) {
     for i in 0..2 {
         lines[i].set(row, (0..4).fold(0, |bits, f| bits | (quads[4 * i + f] & each(3)) << (2 * f)));
     }
 }
 
+#[inline(always)]
 fn pack_bits(quads: [u32; 8], bit: u32, row: usize, line: &mut Line) {
     line.set(row, (0..8).fold(0, |bits, j| bits | (quads[j] >> bit & each(1)) << j));
 }
@@ -78,14 +96,14 @@ fn pack_bits(quads: [u32; 8], bit: u32, row: usize, line: &mut Line) {
 #[inline(always)]
 unsafe fn unpack_nibbles<L: Lanes>(p: *const u8, top: u32) -> [L::V; 8] {
     // SAFETY: the caller's promise.
-    std::array::from_fn(|j| unsafe {
-        let v = L::load(p.add(64 * (j % 4)));
+    unsafe {
+        let lines = [L::load(p), L::load(p.add(64)), L::load(p.add(128)), L::load(p.add(192))];
         let mask = each(0x0f << (top - 4));
-        match j / 4 {
-            0 => L::and(L::shl(v, top - 4), mask),
-            _ => L::and(L::shr(v, 8 - top), mask),
-        }
-    })
+        quads!(J => match J / 4 {
+            0 => L::and(L::shl(lines[J as usize], top - 4), mask),
+            _ => L::and(L::shr(lines[J as usize - 4], 8 - top), mask),
+        })
+    }
 }
 
 /// Bit `j` of each byte of `v` as the top bit of its byte.
@@ -110,7 +128,7 @@ impl Codes for Bytes {
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
         // SAFETY: the caller's promise.
-        std::array::from_fn(|j| unsafe { L::load(p.add(64 * j)) })
+        unsafe { quads!(J => L::load(p.add(64 * J as usize))) }
     }
 }
 
@@ -147,7 +165,10 @@ impl Codes for Table {
             table
         };
         // SAFETY: the caller's promise.
-        unsafe { unpack_nibbles::<L>(p, 4).map(|v| L::lookup(v, &TABLE)) }
+        unsafe {
+            let nibbles = unpack_nibbles::<L>(p, 4);
+            quads!(J => L::lookup(nibbles[J as usize], &TABLE))
+        }
     }
 }
 
@@ -164,7 +185,7 @@ impl Codes for Fives {
         // SAFETY: the caller's promise.
         unsafe {
             let (low, high) = (unpack_nibbles::<L>(p, 7), L::load(p.add(64 * 4)));
-            std::array::from_fn(|j| L::or(low[j], top_bit::<L>(high, j as u32)))
+            quads!(J => L::or(low[J as usize], top_bit::<L>(high, J)))
         }
     }
 }
@@ -183,7 +204,7 @@ impl Codes for Sixes {
         unsafe {
             let low = unpack_nibbles::<L>(p, 6);
             let high = [L::load(p.add(64 * 4)), L::load(p.add(64 * 5))];
-            std::array::from_fn(|j| L::or(low[j], L::and(L::shl(high[j / 4], 6 - 2 * (j as u32 % 4)), each(0xc0))))
+            quads!(J => L::or(low[J as usize], L::and(L::shl(high[J as usize / 4], 6 - J % 4 * 2), each(0xc0))))
         }
     }
 }
@@ -200,7 +221,7 @@ impl Codes for Pairs {
         // SAFETY: the caller's promise.
         unsafe {
             let lines = [L::load(p), L::load(p.add(64))];
-            std::array::from_fn(|j| L::and(L::shl(lines[j / 4], 6 - 2 * (j as u32 % 4)), each(0xc0)))
+            quads!(J => L::and(L::shl(lines[J as usize / 4], 6 - J % 4 * 2), each(0xc0)))
         }
     }
 }
@@ -218,13 +239,13 @@ impl Codes for Threes {
         // SAFETY: the caller's promise.
         unsafe {
             let (lines, high) = ([L::load(p), L::load(p.add(64))], L::load(p.add(128)));
-            std::array::from_fn(|j| {
+            quads!(J => {
                 // Two bits from their field (bits 2f and 2f + 1) to bits 5 and 6.
-                let low = match j % 4 {
-                    3 => L::shr(lines[j / 4], 1),
-                    f => L::shl(lines[j / 4], 5 - 2 * f as u32),
+                let low = match J % 4 {
+                    3 => L::shr(lines[J as usize / 4], 1),
+                    f => L::shl(lines[J as usize / 4], 5 - f * 2),
                 };
-                L::or(L::and(low, each(0x60)), top_bit::<L>(high, j as u32))
+                L::or(L::and(low, each(0x60)), top_bit::<L>(high, J))
             })
         }
     }

@@ -16,8 +16,8 @@ pub(in crate::cpu) trait TileFormat: Sized {
     type Scales: Scales;
     /// The blocks in these bytes of a file.
     fn blocks(bytes: &[u8]) -> &[Self];
-    /// Unsigned codes of sub-block `j` of 32 columns.
-    fn codes(&self, j: usize) -> [u8; 32];
+    /// The quads of sub-block `j` of 32 columns: unsigned codes, right-aligned.
+    fn quads(&self, j: usize) -> [u32; 8];
     /// Its scales.
     fn parts(&self) -> Parts;
 }
@@ -32,7 +32,7 @@ macro_rules! tile_format {
                 blocks::<Self, $n>(bytes)
             }
             #[inline(always)]
-            fn codes(&self, $j: usize) -> [u8; 32] {
+            fn quads(&self, $j: usize) -> [u32; 8] {
                 let $b = self;
                 $read
             }
@@ -48,62 +48,106 @@ macro_rules! tile_format {
 tile_format! {
     q4_0(32): Nibbles, PerBlock, |b, _| nibbles(&b.qs), one(b.d);
     q4_1(32): Nibbles, PerBlockMin, |b, _| nibbles(&b.qs), two(b.d, b.m, [0; 16]);
-    q5_0(32): Fives, PerBlock, |b, _| q5_0::unpack(&b.qs, &b.qh), one(b.d);
-    q5_1(32): Fives, PerBlockMin, |b, _| q5_0::unpack(&b.qs, &b.qh), two(b.d, b.m, [0; 16]);
-    q8_0(32): Bytes, PerBlock, |b, _| b.qs.map(|q| q as u8 ^ 0x80), one(b.d);
+    q5_0(32): Fives, PerBlock, |b, _| fives(&b.qs, b.qh), one(b.d);
+    q5_1(32): Fives, PerBlockMin, |b, _| fives(&b.qs, b.qh), two(b.d, b.m, [0; 16]);
+    q8_0(32): Bytes, PerBlock, |b, _| quads(|i| b.qs[i] as u8).map(|q| q ^ each(0x80)), one(b.d);
     iq4_nl(32): Table, PerBlock, |b, _| nibbles(&b.qs), one(b.d);
-    q2_k(256): Pairs, NibbleHalves, |b, j| pairs(&b.qs, j), two(b.d, b.dmin, b.scales);
-    q3_k(256): Threes, SixBitHalves, |b, j| {
-        let low = pairs(&b.qs, j);
-        std::array::from_fn(|l| low[l] | (b.hmask[l] >> j & 1) << 2)
-    }, two(b.d, b.d, q3_k::scales(&b.scales).map(|s| (s + 32) as u8));
-    q4_k(256): Nibbles, SixBitMin, |b, j| chunk_nibbles(&b.qs, j), two(b.d, b.dmin, scales_mins(&b.scales));
-    q5_k(256): Fives, SixBitMin, |b, j| {
-        let low = chunk_nibbles(&b.qs, j);
-        std::array::from_fn(|l| low[l] | (b.qh[l] >> j & 1) << 4)
-    }, two(b.d, b.dmin, scales_mins(&b.scales));
+    q2_k(256): Pairs, NibbleHalves, |b, j| field(chunk(&b.qs, j / 4), j % 4 * 2, 3), two(b.d, b.dmin, b.scales);
+    q3_k(256): Threes, SixBitHalves,
+        |b, j| with(field(chunk(&b.qs, j / 4), j % 4 * 2, 3), field(&b.hmask, j, 1), 2),
+        two(b.d, b.d, q3_k::scales(&b.scales).map(|s| (s + 32) as u8));
+    q4_k(256): Nibbles, SixBitMin,
+        |b, j| field(chunk(&b.qs, j / 2), j % 2 * 4, 15), two(b.d, b.dmin, scales_mins(&b.scales));
+    q5_k(256): Fives, SixBitMin,
+        |b, j| with(field(chunk(&b.qs, j / 2), j % 2 * 4, 15), field(&b.qh, j, 1), 4),
+        two(b.d, b.dmin, scales_mins(&b.scales));
     q6_k(256): Sixes, SignedHalves, |b, j| {
-        let (low, high) = (&b.ql[j / 4 * 64 + j % 2 * 32..][..32], &b.qh[j / 4 * 32..][..32]);
-        let (low_shift, high_shift) = (j % 4 / 2 * 4, j % 4 * 2);
-        std::array::from_fn(|l| low[l] >> low_shift & 15 | (high[l] >> high_shift & 3) << 4)
+        let low = field(chunk(&b.ql, j / 4 * 2 + j % 2), j % 4 / 2 * 4, 15);
+        with(low, field(chunk(&b.qh, j / 4), j % 4 * 2, 3), 4)
     }, two(b.d, b.d, b.scales.map(|s| s as u8));
-    iq4_xs(256): Table, SixBit, |b, j| nibbles(b.qs[16 * j..][..16].try_into().expect("16 bytes")),
+    iq4_xs(256): Table, SixBit, |b, j| nibbles(&b.qs.as_chunks().0[j]),
         two(b.d, b.d, std::array::from_fn(|i| if i < 8 { (iq4_xs::scale(b, i) + 32) as u8 } else { 0 }));
 }
 
-fn one(d: Half) -> Parts {
-    two(d, d, [0; 16])
+/// The same byte in all four columns of a quad.
+const fn each(byte: u8) -> u32 {
+    u32::from_ne_bytes([byte; 4])
 }
 
-fn two(d: Half, m: Half, values: [u8; 16]) -> Parts {
-    Parts { d, m, values }
+/// 32 bytes as quads.
+#[inline(always)]
+fn quads(byte: impl Fn(usize) -> u8) -> [u32; 8] {
+    // A loop: compilers make no vector code of `array::from_fn`.
+    let mut quads = [0; 8];
+    for (i, q) in quads.iter_mut().enumerate() {
+        *q = u32::from_le_bytes([byte(4 * i), byte(4 * i + 1), byte(4 * i + 2), byte(4 * i + 3)]);
+    }
+    quads
+}
+
+/// Chunk `i` of 32 bytes.
+#[inline(always)]
+fn chunk(bytes: &[u8], i: usize) -> &[u8; 32] {
+    &bytes.as_chunks().0[i]
+}
+
+/// A field of each of 32 bytes.
+#[inline(always)]
+fn field(bytes: &[u8; 32], shift: usize, mask: u8) -> [u32; 8] {
+    let mut quads = quads(|i| bytes[i]);
+    for q in &mut quads {
+        *q = *q >> shift & each(mask);
+    }
+    quads
+}
+
+/// Upper bits added to the codes.
+#[inline(always)]
+fn with(mut low: [u32; 8], high: [u32; 8], shift: usize) -> [u32; 8] {
+    for (q, high) in low.iter_mut().zip(high) {
+        *q |= high << shift;
+    }
+    low
 }
 
 /// The layout of the Q4_0 family: columns `i` and `i + 16` share a byte.
 #[inline(always)]
-fn nibbles(qs: &[u8; 16]) -> [u8; 32] {
-    std::array::from_fn(|i| qs[i % 16] >> (i / 16 * 4) & 15)
+fn nibbles(qs: &[u8; 16]) -> [u32; 8] {
+    let mut quads = quads(|i| qs[i % 16]);
+    for (j, q) in quads.iter_mut().enumerate() {
+        *q = *q >> (j / 4 * 4) & each(15);
+    }
+    quads
 }
 
-/// The layout of Q4_K and Q5_K: sub-blocks `2c` and `2c + 1` share chunk `c` of 32 bytes.
+/// [`nibbles`] with fifth bits: bit `i` belongs to column `i`.
 #[inline(always)]
-fn chunk_nibbles(qs: &[u8; 128], j: usize) -> [u8; 32] {
-    let (chunk, shift) = (&qs[j / 2 * 32..][..32], j % 2 * 4);
-    std::array::from_fn(|l| chunk[l] >> shift & 15)
+fn fives(qs: &[u8; 16], qh: [u8; 4]) -> [u32; 8] {
+    // Multiplying four bits by 1 + 2⁷ + 2¹⁴ + 2²¹ puts each into a byte of its own.
+    const SPREAD: u32 = 1 | 1 << 7 | 1 << 14 | 1 << 21;
+    let (mut high, qh) = ([0; 8], u32::from_le_bytes(qh));
+    for (j, q) in high.iter_mut().enumerate() {
+        *q = (qh >> (4 * j) & 15) * SPREAD & each(1);
+    }
+    with(nibbles(qs), high, 4)
 }
 
-/// The layout of Q2_K and Q3_K: four sub-blocks share a chunk of 32 bytes.
 #[inline(always)]
-fn pairs(qs: &[u8; 64], j: usize) -> [u8; 32] {
-    let (chunk, shift) = (&qs[j / 4 * 32..][..32], j % 4 * 2);
-    std::array::from_fn(|l| chunk[l] >> shift & 3)
+fn one(d: Half) -> Parts {
+    two(d, d, [0; 16])
+}
+
+#[inline(always)]
+fn two(d: Half, m: Half, values: [u8; 16]) -> Parts {
+    Parts { d, m, values }
 }
 
 /// 8 scales, then 8 minimums.
 #[inline(always)]
 fn scales_mins(packed: &[u8; 12]) -> [u8; 16] {
-    std::array::from_fn(|i| match q4_k::scale_min(packed, i % 8) {
-        (scale, _) if i < 8 => scale,
-        (_, min) => min,
-    })
+    let mut values = [0; 16];
+    for i in 0..8 {
+        (values[i], values[i + 8]) = q4_k::scale_min(packed, i);
+    }
+    values
 }

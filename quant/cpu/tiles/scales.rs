@@ -14,36 +14,34 @@ pub(in crate::cpu) struct Scale<F> {
 
 /// What scales a block has. Four shapes exist.
 pub(in crate::cpu) trait Shape {
-    /// One scale per 16 columns, not 32.
-    const HALVES: bool;
+    /// Parts of a block with scales of their own: 1 (of 32 columns) or 2 (of 16).
+    const PARTS: usize;
     /// Unsigned codes and minimums, not a zero point of 128.
     const MIN: bool;
+    /// The quads of a part.
+    #[inline(always)]
+    fn quads(part: usize) -> std::ops::Range<usize> {
+        let n = 8 / Self::PARTS;
+        part * n..(part + 1) * n
+    }
 }
-/// One scale per 32.
-pub(in crate::cpu) struct Whole;
-/// One scale and minimum per 32.
-pub(in crate::cpu) struct WholeMin;
-/// One scale per 16.
-pub(in crate::cpu) struct Halves;
-/// One scale and minimum per 16.
-pub(in crate::cpu) struct HalvesMin;
 
-impl Shape for Whole {
-    const HALVES: bool = false;
-    const MIN: bool = false;
+/// Scales per `PARTS`, with minimums where `MIN` is 1.
+pub(in crate::cpu) struct Shaped<const PARTS: usize, const MIN: usize>;
+
+impl<const PARTS: usize, const MIN: usize> Shape for Shaped<PARTS, MIN> {
+    const PARTS: usize = PARTS;
+    const MIN: bool = MIN == 1;
 }
-impl Shape for WholeMin {
-    const HALVES: bool = false;
-    const MIN: bool = true;
-}
-impl Shape for Halves {
-    const HALVES: bool = true;
-    const MIN: bool = false;
-}
-impl Shape for HalvesMin {
-    const HALVES: bool = true;
-    const MIN: bool = true;
-}
+
+/// One scale per 32.
+pub(in crate::cpu) type Whole = Shaped<1, 0>;
+/// One scale and minimum per 32.
+pub(in crate::cpu) type WholeMin = Shaped<1, 1>;
+/// One scale per 16.
+pub(in crate::cpu) type Halves = Shaped<2, 0>;
+/// One scale and minimum per 16.
+pub(in crate::cpu) type HalvesMin = Shaped<2, 1>;
 
 /// The scales of a file block, taken apart.
 pub(in crate::cpu) struct Parts {
@@ -88,12 +86,14 @@ pub(in crate::cpu) struct SignedHalves;
 pub(in crate::cpu) struct NibbleHalves;
 
 /// Stores the f16 of a row in a plane of 16.
+#[inline(always)]
 fn pack_half(h: Half, row: usize, plane: &mut [u8]) {
     plane[2 * row..2 * row + 2].copy_from_slice(&h.0);
 }
 
 /// Stores `n` six-bit values of a row: planes of low nibbles (value `i` and `i + n/2` share a byte), then
 /// planes of upper pairs (values `i + k·n/4` share a byte).
+#[inline(always)]
 fn pack_six(values: &[u8], row: usize, plane: &mut [u8]) {
     let n = values.len();
     for i in 0..n / 2 {
@@ -209,8 +209,9 @@ impl Scales for SixBitHalves {
         // SAFETY: the caller's promise.
         unsafe {
             let d = half::<L>(p.add(192), row, unit);
-            let d = [2 * j, 2 * j + 1].map(|i| times::<L>(L::add(six::<L>(p.add(row), 16, i), -32), d));
-            Scale { d, m: d }
+            let low = times::<L>(L::add(six::<L>(p.add(row), 16, 2 * j), -32), d);
+            let high = times::<L>(L::add(six::<L>(p.add(row), 16, 2 * j + 1), -32), d);
+            Scale { d: [low, high], m: [low, high] }
         }
     }
 }
@@ -251,8 +252,9 @@ impl Scales for SignedHalves {
         // SAFETY: the caller's promise.
         unsafe {
             let d = half::<L>(p.add(256), row, unit);
-            let d = [2 * j, 2 * j + 1].map(|i| times::<L>(L::load_i8(p.add(16 * i + row)), d));
-            Scale { d, m: d }
+            let low = times::<L>(L::load_i8(p.add(32 * j + row)), d);
+            let high = times::<L>(L::load_i8(p.add(32 * j + 16 + row)), d);
+            Scale { d: [low, high], m: [low, high] }
         }
     }
 }
@@ -274,8 +276,11 @@ impl Scales for NibbleHalves {
         // SAFETY: the caller's promise.
         unsafe {
             let (d, m) = (half::<L>(p.add(256), row, unit), half::<L>(p.add(288), row, -1.0));
-            let v = [2 * j, 2 * j + 1].map(|i| L::load_u8(p.add(16 * i + row)));
-            Scale { d: v.map(|v| times::<L>(L::and(v, 15), d)), m: v.map(|v| times::<L>(L::shr(v, 4), m)) }
+            let (low, high) = (L::load_u8(p.add(32 * j + row)), L::load_u8(p.add(32 * j + 16 + row)));
+            Scale {
+                d: [times::<L>(L::and(low, 15), d), times::<L>(L::and(high, 15), d)],
+                m: [times::<L>(L::shr(low, 4), m), times::<L>(L::shr(high, 4), m)],
+            }
         }
     }
 }

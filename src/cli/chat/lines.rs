@@ -1,6 +1,6 @@
 //! What the user types: an editor at a terminal, plain lines from a pipe.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead};
 
 use rustyline::{
     Behavior, CompletionType, Config, Context, Editor, Helper, Highlighter, Hinter, Validator,
@@ -10,7 +10,12 @@ use rustyline::{
 };
 
 use super::commands::Command;
-use crate::cli::{args::Args, exit::Exit, input, terminal::Style, terminal::Terminal};
+use crate::cli::{
+    args::Args,
+    exit::Exit,
+    input,
+    terminal::{Style, Terminal, put},
+};
 
 /// What came in.
 #[derive(Debug, PartialEq)]
@@ -79,8 +84,7 @@ impl Lines {
             },
             Source::Plain => {
                 if self.terminal.stdin {
-                    eprint!("{}", self.terminal.paint(Style::Input, prompt));
-                    io::stderr().flush()?;
+                    put(&self.terminal.paint(Style::Input, prompt));
                 }
                 let mut bytes = Vec::new();
                 if io::stdin().lock().read_until(b'\n', &mut bytes)? == 0 {

@@ -1,0 +1,38 @@
+//! The forward pass against itself: what must not change a bit does not, what must be refused is.
+
+mod cache;
+mod equivalence;
+mod refusals;
+
+use qrun_models::{KvType, Options};
+use qrun_quant::cpu::Arithmetic;
+
+use crate::tiny::{EACH_ARCH, Mix, Tiny};
+
+/// Every architecture, in formats for which exact and fast arithmetic differ.
+fn models() -> impl Iterator<Item = Tiny> {
+    // An embedding of 256 elements: K-quants in attention, Q5_0 and Q8_0 in `ffn_down`.
+    EACH_ARCH.into_iter().map(|t| Tiny { mix: Mix::Q4_K_M, n_embd: 256, n_ff: 96, n_vocab: 61, ..t })
+}
+
+/// Exact and fast, for up to 256 tokens in each of four sequences.
+fn options() -> [Options; 2] {
+    let common = Options { n_ctx: 256, n_seq: 4, threads: 2, ..Options::default() };
+    let exact =
+        Options { arithmetic: Arithmetic::Exact, type_k: KvType::F32, type_v: KvType::F32, repack: false, ..common };
+    [exact, common]
+}
+
+/// Every architecture with both arithmetics.
+fn runs() -> impl Iterator<Item = (Tiny, Options)> {
+    models().flat_map(|t| options().map(|o| (t, o)))
+}
+
+/// Fails unless both are the same bits and finite.
+#[track_caller]
+fn assert_same(a: &[f32], b: &[f32], what: std::fmt::Arguments) {
+    assert_eq!(a.len(), b.len(), "{what}");
+    assert!(a.iter().all(|x| x.is_finite()), "{what}: not finite");
+    let differ = a.iter().zip(b).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+    assert_eq!(differ, 0, "{what}: {differ} of {} logits differ", a.len());
+}

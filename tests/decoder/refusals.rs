@@ -1,0 +1,184 @@
+//! Files that a model cannot be made of: the error names the file, the key or tensor, what was
+//! expected and what was found. What loads runs.
+
+use qrun_models::{Forward, Model};
+use qrun_quant::{
+    Bytes, GgmlType, Gguf, Result,
+    gguf::{
+        Array, Value,
+        write::{Entry, Header},
+    },
+};
+
+use crate::tiny::{EACH_ARCH, TINY, Tiny, decoder, entries};
+
+/// A file taken apart, so that it can be changed.
+struct Parts {
+    header: Header,
+    data: Vec<Vec<u8>>,
+}
+
+impl Parts {
+    fn of(tiny: Tiny) -> Self {
+        let file = Gguf::from_bytes("tiny", Bytes::new(tiny.bytes())).unwrap();
+        let mut header = Header { metadata: file.metadata().to_vec(), ..Header::new() };
+        header.tensors = file.tensors().iter().map(Entry::from).collect();
+        Self { header, data: file.tensors().iter().map(|t| t.data.to_vec()).collect() }
+    }
+
+    fn load(&self) -> Result<Model> {
+        let mut file = Vec::new();
+        let mut writer = self.header.write_to("model.gguf".as_ref(), &mut file)?;
+        self.data.iter().try_for_each(|d| writer.write(d))?;
+        writer.finish()?;
+        Model::load(&Gguf::from_bytes("model.gguf", Bytes::new(file))?)
+    }
+
+    fn set(&mut self, key: &str, value: impl Into<Value>) {
+        self.header.set(key, value);
+    }
+
+    fn drop_key(&mut self, key: &str) {
+        self.header.metadata.retain(|(k, _)| k != key);
+    }
+
+    fn drop_tensor(&mut self, name: &str) {
+        let at = self.header.tensors.iter().position(|t| t.name == name).unwrap();
+        self.header.tensors.remove(at);
+        self.data.remove(at);
+    }
+
+    /// Puts a tensor of zeros in place of the one of this name, or behind all.
+    fn put_tensor(&mut self, name: &str, ty: GgmlType, shape: &[u64]) {
+        let at = self.header.tensors.iter().position(|t| t.name == name).unwrap_or(self.data.len());
+        let entry = Entry { name: name.into(), ty, shape: shape.into() };
+        let zeros = vec![0; ty.bytes_of(shape.iter().product::<u64>() as usize)];
+        self.header.tensors.splice(at..self.data.len().min(at + 1), [entry]);
+        self.data.splice(at..self.data.len().min(at + 1), [zeros]);
+    }
+}
+
+type Change = fn(&mut Parts);
+
+/// `(change to TINY, place, expected, found)`.
+#[rustfmt::skip]
+const LLAMA: &[(Change, &str, &str, &str)] = &[
+    (|p| p.set("general.architecture", "mamba"), "key general.architecture",
+        "an architecture qrun runs (llama, qwen2, qwen3, gemma2, gemma3)", "\"mamba\""),
+    (|p| p.drop_key("general.architecture"), "key general.architecture", "one of llama, qwen2, qwen3, gemma2, gemma3", "nothing"),
+    (|p| p.set("general.architecture", 7u32), "key general.architecture", "a UTF-8 string", "7"),
+    (|p| p.set("llama.rope.scaling.type", "yarn"), "key llama.rope.scaling.type", "none or linear", "\"yarn\""),
+    (|p| p.set("llama.expert_count", 8u32), "key llama.expert_count", "a dense model (no experts)", "8"),
+    (|p| p.set("llama.hidden_act", "relu"), "key llama.hidden_act", "silu", "\"relu\""),
+    (|p| p.set("llama.attention.causal", false), "key llama.attention.causal", "true", "false"),
+    (|p| p.set("llama.attention.head_count", 0u32), "key llama.attention.head_count", "a number from 1 to 16777216", "0"),
+    (|p| p.set("llama.attention.head_count_kv", 0u32), "key llama.attention.head_count_kv", "a number from 1 to 16777216", "0"),
+    (|p| p.set("llama.attention.head_count_kv", 3u32), "key llama.attention.head_count_kv", "a divisor of 4 heads", "3"),
+    (|p| p.set("llama.attention.head_count_kv", Array::of(&[2u32, 4])), "key llama.attention.head_count_kv",
+        "the same value for all layers", "values that differ by layer"),
+    (|p| p.set("llama.block_count", u64::MAX), "key llama.block_count", "a number from 1 to 16777216", "18446744073709551615"),
+    (|p| p.set("llama.block_count", 5000u32), "key llama.block_count", "at most 4096 layers", "5000"),
+    (|p| p.set("llama.block_count", 3u32), "tensor blk.2.", "shape [128, 256]", "no such tensor"),
+    (|p| p.set("llama.block_count", 1u32), "tensor blk.1.", "only tensors that qrun's llama knows", "a tensor without a place in the model"),
+    (|p| p.set("llama.block_count", "two"), "key llama.block_count", "an unsigned integer", "two"),
+    (|p| p.set("llama.embedding_length", 1u64 << 40), "key llama.embedding_length", "a number from 1 to 16777216", "1099511627776"),
+    (|p| p.set("llama.embedding_length", 64u32), "tensor blk.0.attn_q.weight", "shape [64, 256]", "[128, 256]"),
+    (|p| p.set("llama.feed_forward_length", 1u32), "tensor blk.0.ffn_gate.weight", "shape [128, 1]", "[128, 288]"),
+    (|p| p.set("llama.attention.key_length", 2048u32), "key llama.attention.value_length", "the key length 2048", "64"),
+    (|p| p.set("llama.attention.value_length", 32u32), "key llama.attention.value_length", "the key length 64", "32"),
+    (|p| p.set("llama.rope.dimension_count", 65u32), "key llama.rope.dimension_count", "an even number up to 64", "65"),
+    (|p| p.set("llama.rope.dimension_count", 66u32), "key llama.rope.dimension_count", "an even number up to 64", "66"),
+    (|p| p.set("llama.rope.freq_base", f32::NAN), "key llama.rope.freq_base", "a finite number", "NaN"),
+    (|p| p.set("llama.rope.freq_base", -1f32), "key llama.rope.freq_base", "a positive number", "-1"),
+    (|p| p.set("llama.attention.layer_norm_rms_epsilon", f32::INFINITY), "key llama.attention.layer_norm_rms_epsilon", "a finite number", "inf"),
+    (|p| p.drop_key("llama.attention.layer_norm_rms_epsilon"), "key llama.attention.layer_norm_rms_epsilon", "a value", "no such key"),
+    (|p| p.drop_key("llama.embedding_length"), "key llama.embedding_length", "a value", "no such key"),
+    (|p| p.drop_key("llama.block_count"), "key llama.block_count", "a value", "no such key"),
+    (|p| p.drop_key("llama.context_length"), "key llama.context_length", "a value", "no such key"),
+    (|p| p.drop_key("llama.feed_forward_length"), "key llama.feed_forward_length", "a value", "no such key"),
+    (|p| p.drop_key("llama.attention.head_count"), "key llama.attention.head_count", "a value", "no such key"),
+    (|p| p.drop_tensor("token_embd.weight"), "tensor token_embd.weight", "the token embedding", "no such tensor"),
+    (|p| p.drop_tensor("output_norm.weight"), "tensor output_norm.weight", "shape [128]", "no such tensor"),
+    (|p| p.drop_tensor("blk.1.ffn_down.weight"), "tensor blk.1.ffn_down.weight", "shape [288, 128]", "no such tensor"),
+    (|p| p.drop_tensor("blk.0.attn_k.weight"), "tensor blk.0.attn_k.weight", "shape [128, 128]", "no such tensor"),
+    (|p| p.put_tensor("blk.0.attn_k.weight", GgmlType::F32, &[128, 64]), "tensor blk.0.attn_k.weight", "shape [128, 128]", "[128, 64]"),
+    (|p| p.put_tensor("output.weight", GgmlType::F32, &[128, 322]), "tensor output.weight", "shape [128, 323]", "[128, 322]"),
+    (|p| p.put_tensor("blk.0.attn_q.bias", GgmlType::F32, &[255]), "tensor blk.0.attn_q.bias", "shape [256]", "[255]"),
+    (|p| p.put_tensor("blk.0.attn_norm.weight", GgmlType::Q8_0, &[128]), "tensor blk.0.attn_norm.weight", "F32, F16 or BF16", "Q8_0"),
+    (|p| p.put_tensor("rope_freqs.weight", GgmlType::F32, &[32]), "tensor rope_freqs.weight", "positive divisors", "0"),
+    (|p| p.put_tensor("rope_freqs.weight", GgmlType::F32, &[16]), "tensor rope_freqs.weight", "shape [32]", "[16]"),
+    (|p| p.put_tensor("blk.0.attn_sinks.weight", GgmlType::F32, &[4]), "tensor blk.0.attn_sinks.weight",
+        "only tensors that qrun's llama knows", "a tensor without a place in the model"),
+    // Norms that only other architectures have: not used means not the model of the file.
+    (|p| p.put_tensor("blk.0.attn_q_norm.weight", GgmlType::F32, &[64]), "tensor blk.0.attn_q_norm.weight",
+        "only tensors that qrun's llama knows", "a tensor without a place in the model"),
+];
+
+/// The same for a Gemma 3.
+#[rustfmt::skip]
+const GEMMA3: &[(Change, &str, &str, &str)] = &[
+    (|p| p.set("gemma3.attention.sliding_window", 0u32), "key gemma3.attention.sliding_window", "a number from 1 to 16777216", "0"),
+    (|p| p.set("gemma3.attention.sliding_window_pattern", 0u32), "key gemma3.attention.sliding_window_pattern", "a number from 1 to 16777216", "0"),
+    (|p| p.set("gemma3.attention.sliding_window_pattern", Array::of(&[true; 3])), "key gemma3.attention.sliding_window_pattern", "4 values", "3"),
+    (|p| p.set("gemma3.hidden_activation", "silu"), "key gemma3.hidden_activation", "gelu_pytorch_tanh", "\"silu\""),
+    (|p| p.set("gemma3.rope.scaling.factor", f32::NEG_INFINITY), "key gemma3.rope.scaling.factor", "a finite number", "-inf"),
+    (|p| p.set("gemma3.rope.freq_base_swa", -5f32), "key gemma3.rope.freq_base_swa", "a positive number", "-5"),
+    (|p| p.drop_tensor("blk.3.post_ffw_norm.weight"), "tensor blk.3.post_ffw_norm.weight", "shape [128]", "no such tensor"),
+    (|p| p.drop_tensor("blk.2.attn_k_norm.weight"), "tensor blk.2.attn_k_norm.weight", "shape [64]", "no such tensor"),
+];
+
+#[test]
+fn what_is_wrong_is_named() {
+    let cases = LLAMA.iter().map(|c| (TINY, c)).chain(GEMMA3.iter().map(|c| (EACH_ARCH[4], c)));
+    for (tiny, (change, place, expected, found)) in cases {
+        let mut parts = Parts::of(tiny);
+        change(&mut parts);
+        let Err(e) = parts.load() else { panic!("{place} loads: expected {expected}, found {found}") };
+        let text = e.to_string();
+        assert!(e.file.as_os_str() == "model.gguf" && e.place.starts_with(place), "{text}");
+        assert!(
+            text.contains(expected) && e.found.contains(found),
+            "{text}\nis not: expected {expected}, found {found}"
+        );
+    }
+}
+
+#[test]
+fn odd_values_of_any_key_are_refused_or_run() {
+    let values: [Value; 14] = [
+        0u32.into(),
+        1u32.into(),
+        3u32.into(),
+        (1u32 << 24).into(),
+        u32::MAX.into(),
+        (1u64 << 63).into(),
+        (-1i32).into(),
+        f32::NAN.into(),
+        f32::MIN_POSITIVE.into(),
+        f32::MAX.into(),
+        (-1f32).into(),
+        "text".into(),
+        Array::of(&[1u32, 2]).into(),
+        Array::of::<u32>(&[]).into(),
+    ];
+    for tiny in EACH_ARCH {
+        let whole = Parts::of(Tiny { n_layer: 1, n_embd: 32, n_ff: 32, ..tiny });
+        let prefix = format!("{}.", tiny.arch);
+        let keys = whole.header.metadata.iter().map(|(k, _)| k.clone()).filter(|k| k.starts_with(&prefix));
+        let more = ["attention.scale", "final_logit_softcapping", "rope.scale_linear", "rope.freq_base_swa"];
+        for key in keys.chain(more.map(|k| prefix.clone() + k)) {
+            for value in &values {
+                let mut changed = Parts { header: whole.header.clone(), data: whole.data.clone() };
+                changed.set(&key, value.clone());
+                match changed.load() {
+                    Err(e) => assert!(e.file.as_os_str() == "model.gguf" && !e.found.is_empty(), "{e}"),
+                    Ok(model) => {
+                        let mut d = decoder(&model, super::options()[0].clone());
+                        let out = d.forward(&entries(&[5, 6, 7], 0, 0)).unwrap();
+                        assert_eq!(out.len(), 3 * tiny.n_vocab);
+                    }
+                }
+            }
+        }
+    }
+}
