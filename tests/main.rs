@@ -10,6 +10,7 @@ mod formats;
 mod gguf;
 mod golden;
 mod mixture;
+mod quality;
 mod quantize;
 mod sampler;
 mod session;
