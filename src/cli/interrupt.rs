@@ -1,35 +1,70 @@
 //! Ctrl-C and SIGTERM: the first one ends the answer, the next one the program.
+//!
+//! While a line is edited the terminal sends Ctrl-C as a key, not as a signal. Between an answer and the
+//! next line it is a signal still, and whoever pressed it wanted to stop an answer that ended just then:
+//! that press counts as one at the prompt.
 
-use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::{
+    sync::atomic::{AtomicU8, Ordering::SeqCst},
+    time::Duration,
+};
 
 use super::exit::{Code, Exit};
 
 /// Nothing to stop: a signal ends the program.
 const IDLE: u8 = 0;
+/// A line editor is about to take over.
+const PROMPT: u8 = 1;
+/// Ctrl-C was pressed on the way there.
+const PRESSED: u8 = 2;
 /// An answer is being written.
-const BUSY: u8 = 1;
+const BUSY: u8 = 3;
 /// It has been asked to end.
-const STOPPING: u8 = 2;
+const STOPPING: u8 = 4;
 
 static STATE: AtomicU8 = AtomicU8::new(IDLE);
 
+/// The way to the prompt takes milliseconds. A signal that nobody has seen after this long did not come
+/// from the keyboard, and means the program.
+const WAY: Duration = Duration::from_secs(1);
+
 /// Watches for signals from now on.
 pub fn watch() -> Result<(), Exit> {
-    let handler = || {
-        if STATE.compare_exchange(BUSY, STOPPING, SeqCst, SeqCst).is_err() {
-            std::process::exit(Code::Interrupted as i32);
+    ctrlc::set_handler(handle).map_err(|e| Exit::new(Code::Failure, format!("signals cannot be watched: {e}")))
+}
+
+/// Runs on a thread of its own, one signal after the other.
+fn handle() {
+    if change(BUSY, STOPPING) {
+        return;
+    }
+    if change(PROMPT, PRESSED) {
+        std::thread::sleep(WAY);
+        if STATE.load(SeqCst) != PRESSED {
+            return;
         }
-    };
-    ctrlc::set_handler(handler).map_err(|e| Exit::new(Code::Failure, format!("signals cannot be watched: {e}")))
+    }
+    std::process::exit(Code::Interrupted as i32);
+}
+
+fn change(from: u8, to: u8) -> bool {
+    STATE.compare_exchange(from, to, SeqCst, SeqCst).is_ok()
+}
+
+/// A line editor follows. Whether Ctrl-C was pressed on the way.
+pub fn pressed_before_prompt() -> bool {
+    STATE.swap(PROMPT, SeqCst) == PRESSED
 }
 
 /// While it lives, a signal ends the answer and not the program.
-pub struct Busy(());
+pub struct Busy {
+    before: u8,
+}
 
 impl Busy {
     pub fn begin() -> Self {
-        STATE.store(BUSY, SeqCst);
-        Busy(())
+        let before = if STATE.swap(BUSY, SeqCst) == IDLE { IDLE } else { PROMPT };
+        Busy { before }
     }
     /// Whether the answer should end.
     pub fn stopping(&self) -> bool {
@@ -39,6 +74,6 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        STATE.store(IDLE, SeqCst);
+        STATE.store(self.before, SeqCst);
     }
 }

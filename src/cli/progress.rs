@@ -1,19 +1,37 @@
 //! Progress of long jobs, on stderr and only for a terminal.
 
-use std::io::IsTerminal;
+use std::{io::IsTerminal, time::Duration};
 
-use super::terminal::say;
+use super::terminal::{Terminal, say};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar that counts bytes; invisible where nobody watches.
 pub fn bytes(what: &'static str) -> ProgressBar {
+    bar(what, "{prefix} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {eta} {wide_msg}")
+}
+
+/// A bar that counts tokens; invisible where nobody watches.
+pub fn tokens(what: &'static str) -> ProgressBar {
+    bar(what, "{prefix} {wide_bar} {pos}/{len} tokens {eta}")
+}
+
+fn bar(what: &'static str, template: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-    let style =
-        ProgressStyle::with_template("{prefix} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {eta} {wide_msg}");
+    let style = ProgressStyle::with_template(template);
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())).with_prefix(what)
+}
+
+/// Something turns while nothing can be counted.
+pub fn spinner(what: &'static str, terminal: &Terminal) -> ProgressBar {
+    if !terminal.draws() {
+        return ProgressBar::hidden();
+    }
+    let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_message(what);
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    spinner
 }
 
 /// The last line of a job.

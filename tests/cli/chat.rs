@@ -23,9 +23,10 @@ fn a_terminal_chats_and_exit_leaves() {
 
 #[test]
 fn ctrl_c_stops_the_answer_then_warns_then_leaves() {
-    let mut t = chat("-n -1 -s 1 --ignore-eos");
+    let mut t = chat("-n -1 -s 1 --ignore-eos --verbose-prompt");
     t.expect("> ");
     t.keys("hello\r");
+    t.expect("number of tokens in prompt");
     std::thread::sleep(std::time::Duration::from_millis(700));
     t.keys("\x03");
     t.expect("(stopped)");
@@ -41,6 +42,11 @@ fn ctrl_c_stops_the_answer_then_warns_then_leaves() {
 fn an_input_between_two_ctrl_c_keeps_the_chat() {
     let mut t = chat("-n 2 -s 1");
     t.expect("> ");
+    t.keys("\x03");
+    t.expect("Ctrl-C again");
+    t.keys("hello\r");
+    // The answer has ended and the prompt is not there yet: the press was meant for the answer.
+    t.expect("Generation: ");
     t.keys("\x03");
     t.expect("Ctrl-C again");
     t.keys("/tokens\r");
@@ -198,4 +204,12 @@ fn a_message_that_does_not_fit_is_given_back() {
     assert!(said.contains("prompt is too long") && said.contains("max 127"), "{said}");
     let (wanted, _) = lines("-n 2 -s 1 -c 128", "hello\n");
     assert_eq!(answers, wanted, "the message that was refused is not part of the history");
+}
+
+#[test]
+fn a_signal_at_the_prompt_means_the_program() {
+    let mut t = chat("-n 2 -s 1");
+    t.expect("> ");
+    t.signal(nix::sys::signal::SIGTERM);
+    assert_eq!(t.end().0, Some(130));
 }

@@ -45,6 +45,11 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).expect("the terminal takes keys");
     }
 
+    /// Sends a signal to the program, not to its terminal.
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.child.id() as i32), signal).expect("a signal is sent");
+    }
+
     /// Waits until the screen shows `text` behind what was expected before; returns all up to its end.
     pub fn expect(&mut self, text: &str) -> String {
         let end = Instant::now() + PATIENCE;

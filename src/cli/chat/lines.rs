@@ -12,8 +12,8 @@ use rustyline::{
 use super::commands::Command;
 use crate::cli::{
     args::Args,
-    exit::Exit,
-    input,
+    exit::{Code, Exit},
+    input, interrupt,
     terminal::{Style, Terminal, put},
 };
 
@@ -44,6 +44,9 @@ enum Source {
 impl Lines {
     pub fn new(terminal: &Terminal, args: &Args) -> Result<Self, Exit> {
         let edited = terminal.stdin && !args.output.simple_io;
+        if edited && interrupt::pressed_before_prompt() {
+            return Err(Exit::quiet(Code::Interrupted));
+        }
         let source = if edited { Source::Editor(Box::new(editor(terminal)?)) } else { Source::Plain };
         Ok(Self { source, terminal: *terminal, multiline: args.chat.multiline })
     }
@@ -75,6 +78,7 @@ impl Lines {
 
     fn line(&mut self, prompt: &str) -> Result<Line, Exit> {
         match &mut self.source {
+            Source::Editor(_) if interrupt::pressed_before_prompt() => Ok(Line::Interrupt),
             Source::Editor(editor) => match editor.readline(prompt) {
                 Ok(line) => Ok(Line::Text(line)),
                 Err(ReadlineError::Interrupted) => Ok(Line::Interrupt),
