@@ -1,5 +1,6 @@
 //! Start-up and speed of the tokenizers on the vocabularies of `../shared/vocab` (or `$QRUN_SHARED`):
 //! `cargo bench --bench tokenizer [-- TEXT_FILE]`. One core, averages.
+#![allow(clippy::print_stdout)] // A bench is a program: its report goes to stdout.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A bench prints.
 
