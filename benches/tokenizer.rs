@@ -1,5 +1,5 @@
 //! Start-up and speed of the tokenizers on the vocabularies of `../shared/vocab` (or `$QRUN_SHARED`):
-//! `cargo bench --bench tokenizer [-- TEXT_FILE]`. One core; the best of several turns.
+//! `cargo bench --bench tokenizer [-- TEXT_FILE]`. One core, averages.
 
 use std::{path::PathBuf, time::Instant};
 
@@ -25,25 +25,34 @@ fn main() {
             continue;
         }
         let file = Gguf::open(&path).unwrap();
-        let build = best(7, || Tokenizer::from_gguf(&file).unwrap().n_vocab());
+        let build = average(20, || Tokenizer::from_gguf(&file).unwrap().n_vocab());
         let tokenizer = Tokenizer::from_gguf(&file).unwrap();
         println!("{name}: {} tokens ready in {:.1} ms", tokenizer.n_vocab(), build * 1e3);
         for (what, text) in &runs {
             let mut n = 0;
-            let seconds = best(3, || n = tokenizer.encode(text, Encode::PLAIN).unwrap().len());
+            let seconds = average(3, || n = tokenizer.encode(text, Encode::PLAIN).unwrap().len());
             let megabytes = text.len() as f64 / 1e6;
             println!("  {what:9}  {:7.1} MB/s  ({megabytes:.1} MB, {n} tokens)", megabytes / seconds);
         }
     }
 }
 
-fn best<T>(turns: usize, mut f: impl FnMut() -> T) -> f64 {
-    let time = |_| {
-        let start = Instant::now();
+/// Seconds per turn, on average: counted time advances in steps that are longer than a short turn.
+fn average<T>(turns: usize, mut f: impl FnMut() -> T) -> f64 {
+    let start = Instant::now();
+    let before = seconds(start);
+    for _ in 0..turns {
         std::hint::black_box(f());
-        start.elapsed().as_secs_f64()
-    };
-    (0..turns).map(time).fold(f64::INFINITY, f64::min)
+    }
+    (seconds(start) - before) / turns as f64
+}
+
+/// Seconds that this thread has run, where the system counts them (other processes do not matter
+/// then), and else seconds on the clock.
+fn seconds(start: Instant) -> f64 {
+    let counted = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds = counted.and_then(|line| line.split(' ').next()?.parse::<f64>().ok());
+    nanoseconds.map_or_else(|| start.elapsed().as_secs_f64(), |ns| ns * 1e-9)
 }
 
 /// Sentences of words whose frequencies fall as in a language (the n-th word is as common as 1/n).

@@ -13,6 +13,7 @@ mod interrupt;
 mod jobs;
 mod normalise;
 mod open;
+mod perplexity;
 mod progress;
 mod quantize;
 mod reply;

@@ -4,6 +4,7 @@
 
 pub mod embedded;
 pub mod plan;
+pub mod quality;
 pub mod quantize;
 pub mod sampler;
 pub mod session;

@@ -86,16 +86,19 @@ pub fn quantize(input: &Path, output: &Path, options: &Options, progress: &mut d
     let mut writer = header.create(output)?;
     let (mut done, mut out) = (0, Vec::new());
     for (tensor, entry) in model.tensors().iter().zip(&header.tensors) {
-        for chunk in tensor.data.chunks(tensor.ty.bytes_of(CHUNK)) {
+        let size = tensor.ty.bytes_of(CHUNK);
+        for start in (0..tensor.data.len()).step_by(size) {
             progress(Progress { tensor: &tensor.name, done, total: summary.bytes_in });
+            let chunk = tensor.data.slice(start..tensor.data.len().min(start + size));
             if entry.ty == tensor.ty {
-                writer.write(chunk)?;
+                writer.write(&chunk)?;
             } else {
                 let from = tensor.ty.format();
                 out.resize(entry.ty.bytes_of(chunk.len() / from.bytes * from.block), 0);
-                convert(tensor.ty, chunk, entry.ty, &mut out);
+                convert(tensor.ty, &chunk, entry.ty, &mut out);
                 writer.write(&out)?;
             }
+            chunk.release_pages();
             done += chunk.len() as u64;
         }
     }

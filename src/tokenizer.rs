@@ -84,8 +84,8 @@ pub struct Tokenizer {
 
 /// How text becomes tokens.
 enum Engine {
-    Spm(Spm),
-    Bpe(Bpe),
+    Spm(Box<Spm>),
+    Bpe(Box<Bpe>),
     #[cfg(feature = "hf-tokenizer")]
     Json(Box<json::Json>),
 }
@@ -130,8 +130,8 @@ impl Tokenizer {
         ids.eot = ids.eot.or_else(|| special::end_of_turn(&vocab));
         let mut eog = special::end_of_generation(&mut vocab);
         let engine = match model {
-            "llama" => Engine::Spm(Spm::from_gguf(g, &vocab, ids.unknown)?),
-            _ => Engine::Bpe(Bpe::from_gguf(g, &vocab, ids.unknown)?),
+            "llama" => Engine::Spm(Spm::from_gguf(g, &vocab, ids.unknown)?.into()),
+            _ => Engine::Bpe(Bpe::from_gguf(g, &vocab, ids.unknown)?.into()),
         };
         if let Engine::Bpe(bpe) = &engine {
             ids.add_bos = g.bool(ADD_BOS)?.unwrap_or(bpe.pre.add_bos);

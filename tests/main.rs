@@ -1,5 +1,8 @@
 //! The one integration binary.
 
+// The lints against printing are for libraries; tests say what they measured and what they skip.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 mod cli;
 mod cpu;
 mod decoder;
@@ -7,6 +10,7 @@ mod formats;
 mod gguf;
 mod golden;
 mod mixture;
+mod quality;
 mod quantize;
 mod sampler;
 mod session;

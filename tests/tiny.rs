@@ -90,6 +90,9 @@ struct Spread {
     std: f32,
 }
 
+/// Takes `(name, type, [cols, rows], spread)` of a tensor, 0 rows for vectors.
+type Add<'a> = &'a mut dyn FnMut(&str, GgmlType, [usize; 2], Spread);
+
 impl Tiny {
     /// The GGUF file.
     pub fn bytes(&self) -> Vec<u8> {
@@ -155,8 +158,8 @@ impl Tiny {
         }
     }
 
-    /// Names all tensors: `(name, type, [cols, rows], spread)`, 0 rows for vectors.
-    fn tensors(&self, add: &mut dyn FnMut(&str, GgmlType, [usize; 2], Spread)) {
+    /// Names all tensors but the head.
+    fn tensors(&self, add: Add) {
         let gemma = self.arch.starts_with("gemma");
         let (q, kv) = (self.n_head * self.head_dim, self.n_head_kv * self.head_dim);
         let unit = |cols: usize, gain: f32| Spread { mean: 0.0, std: gain / (cols as f32).sqrt() };

@@ -173,12 +173,8 @@ impl Kernel for Quantize<'_> {
                     Some(x) => quantize(x[b * BLOCK..][..BLOCK].try_into().expect("32 elements")),
                     None => (0.0, [0; BLOCK]),
                 };
-                let mut halves = [0; 2];
-                for (half, q) in halves.iter_mut().zip(q.as_chunks::<16>().0) {
-                    for q in q {
-                        *half += i32::from(*q);
-                    }
-                }
+                let sum = |q: &[i8]| q.iter().map(|&q| i32::from(q)).sum::<i32>();
+                let halves = [sum(&q[..16]), sum(&q[16..])];
                 let (i, whole) = (b * width + t, halves[0] + halves[1]);
                 // SAFETY: b < blocks and t < width.
                 unsafe {
@@ -202,14 +198,7 @@ impl Kernel for Quantize<'_> {
 #[inline(always)]
 fn quantize(x: &[f32; BLOCK]) -> (f32, [i8; BLOCK]) {
     // Magnitudes compare like their bits, NaN above all.
-    let mut maxima = [0; 16];
-    for x in x.as_chunks::<16>().0 {
-        for i in 0..16 {
-            let magnitude = x[i].to_bits() as i32 & i32::MAX;
-            maxima[i] = if magnitude > maxima[i] { magnitude } else { maxima[i] };
-        }
-    }
-    let bits = maxima.into_iter().fold(0, i32::max);
+    let bits = x.iter().fold(0, |m, v| m.max(v.to_bits() as i32 & i32::MAX));
     let max = f32::from_bits(bits as u32);
     // Below this the scale's inverse would overflow; nothing this small changes a sum.
     if max < 1e-30 {
@@ -218,10 +207,5 @@ fn quantize(x: &[f32; BLOCK]) -> (f32, [i8; BLOCK]) {
     // Adding 1.5·2²³ rounds to an integer, ties to even, and leaves it in the low bits.
     const ROUND: f32 = 12_582_912.0;
     let inverse = 127.0 / max;
-    // A loop: compilers make no vector code of `array::from_fn`.
-    let mut q = [0; BLOCK];
-    for (q, x) in q.iter_mut().zip(x) {
-        *q = (x * inverse + ROUND).to_bits() as i8;
-    }
-    (max / 127.0, q)
+    (max / 127.0, std::array::from_fn(|i| (x[i] * inverse + ROUND).to_bits() as i8))
 }

@@ -16,7 +16,8 @@ pub(crate) const LANES: usize = 8;
 /// Rounds of "integers for the line, line for the integers" after the search, at most.
 const SETTLE: usize = 4;
 
-/// Blocks whose largest magnitude is below this are zero: 2^-25 is half of the smallest f16.
+/// Blocks whose largest magnitude is below this are zero: far below the smallest f16 (2^-24), and far above
+/// where squares underflow.
 pub(crate) const NOTHING: f32 = 1.0 / (1u32 << 30) as f32;
 
 /// The nearest integer (ties to even) within `low..=high`; NaN gives `low`.

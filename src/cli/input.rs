@@ -115,7 +115,8 @@ pub fn text(source: &str, bytes: Vec<u8>) -> Result<String, Exit> {
     })
 }
 
-fn less_newline(mut text: String) -> String {
+/// The text without the newline that editors put at the end of a file.
+pub fn less_newline(mut text: String) -> String {
     if text.ends_with('\n') {
         text.pop();
     }

@@ -1,10 +1,10 @@
-//! The jobs beside answering: `qrun info`, `tokenize`, `devices`, `synth`, `quantize`, `completions`.
+//! The jobs beside answering: `qrun info`, `tokenize`, `perplexity`, `synth`, `devices`, `completions` ….
 
 use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::{completions, devices, exit::Exit, info, print, quantize, synth, tokenize};
+use super::{completions, devices, exit::Exit, info, perplexity, print, quantize, synth, tokenize};
 
 /// A job by its name.
 #[derive(Debug, Subcommand)]
@@ -15,6 +15,8 @@ pub enum Job {
     Tokenize(tokenize::Tokenize),
     /// A model file into a smaller one
     Quantize(quantize::Quantize),
+    /// How well a model predicts a text, and how far it is from another one
+    Perplexity(perplexity::Perplexity),
     /// A model of random weights, to measure and to test with
     Synth(synth::Synth),
     /// The devices that can compute
@@ -52,6 +54,7 @@ impl Job {
             Job::Info(job) => job.run(),
             Job::Tokenize(job) => job.run(),
             Job::Quantize(job) => job.run(),
+            Job::Perplexity(job) => job.run(),
             Job::Synth(job) => job.run(),
             Job::Devices => print(&devices::listing()),
             Job::Completions { shell } => print(&completions::script(shell)),

@@ -30,7 +30,7 @@ pub struct Opened {
 pub fn open(args: &Args, terminal: &Terminal) -> Result<Opened, Exit> {
     let started = Instant::now();
     check_device(args.machine.device, terminal)?;
-    let gguf = model_file(args)?;
+    let gguf = model_file(args, terminal)?;
     let wishes = Wishes { options: options(args)?, template: template(args)? };
     let engine = Arc::new(Engine::open(gguf, wishes)?);
     let params = sampler(&args.sampling, &engine, terminal)?;
@@ -43,10 +43,14 @@ pub fn open(args: &Args, terminal: &Terminal) -> Result<Opened, Exit> {
 }
 
 /// The file, or the embedded model where none is named.
-fn model_file(args: &Args) -> Result<Gguf, Exit> {
+fn model_file(args: &Args, terminal: &Terminal) -> Result<Gguf, Exit> {
     match (&args.model, embedded::model()) {
         (Some(path), _) => Ok(Gguf::open(path)?),
-        (None, Some(bytes)) => Ok(Gguf::from_bytes("the embedded model", Bytes::new(bytes))?),
+        (None, Some(bytes)) => {
+            terminal
+                .inform("no model named: the small demo model inside qrun answers; for a real one: qrun MODEL.gguf");
+            Ok(Gguf::from_bytes("the embedded model", Bytes::new(bytes))?)
+        }
         (None, None) => Err(Exit::usage("no model named: qrun MODEL.gguf -p TEXT (qrun --help says more)")),
     }
 }
@@ -92,7 +96,7 @@ fn options(args: &Args) -> Result<Options, Exit> {
 }
 
 /// Threads by default: one per physical core, for a second thread on a core shares its arithmetic.
-fn physical_cores() -> usize {
+pub fn physical_cores() -> usize {
     let logical = std::thread::available_parallelism().map_or(1, |n| n.get());
     let siblings = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list");
     let shared = siblings.is_ok_and(|list| list.trim().contains([',', '-']));
@@ -165,17 +169,23 @@ fn say_plan(engine: &Engine, args: &Args, terminal: &Terminal) {
     if args.machine.n_ctx == 0 && plan.n_ctx < trained {
         terminal.note(&format!("context of {} tokens: memory does not hold the model's {trained}", plan.n_ctx));
     }
-    let b = plan.bytes;
+    terminal.inform(&plan_line(engine));
+}
+
+/// The memory that a model takes, in exact bytes.
+pub fn plan_line(engine: &Engine) -> String {
+    let (plan, b) = (engine.plan(), engine.plan().bytes);
     let available = plan.available.map_or(String::new(), |a| format!(" of {a} available"));
-    terminal.inform(&format!(
-        "plan: weights {} + KV cache {} + activations {} = {} bytes{available}; context {} tokens, {} threads",
+    format!(
+        "plan: weights {} + KV cache {} + activations {} = {} bytes{available}; context {} tokens, {} threads; {}",
         b.weights,
         b.kv,
         b.activations,
         b.total(),
         plan.n_ctx,
-        engine.options().threads
-    ));
+        engine.options().threads,
+        engine.gguf().path().display()
+    )
 }
 
 impl From<OpenError> for Exit {

@@ -7,12 +7,20 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar that counts bytes; invisible where nobody watches.
 pub fn bytes(what: &'static str) -> ProgressBar {
+    bar(what, "{prefix} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {eta} {wide_msg}")
+}
+
+/// A bar that counts tokens; invisible where nobody watches.
+pub fn tokens(what: &'static str) -> ProgressBar {
+    bar(what, "{prefix} {wide_bar} {pos}/{len} tokens {eta}")
+}
+
+fn bar(what: &'static str, template: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-    let style =
-        ProgressStyle::with_template("{prefix} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {eta} {wide_msg}");
+    let style = ProgressStyle::with_template(template);
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())).with_prefix(what)
 }
 

@@ -43,7 +43,7 @@ impl Bpe {
         }
         let mut pairs = Pairs::with_capacity(merges.len);
         let entries = vocab.entries();
-        let mut joined = Vec::new();
+        let (mut joined, mut last) = (Vec::new(), 0);
         let mut rest: &[u8] = &merges.bytes;
         for turn in 0..merges.len as u32 {
             let Some((length, tail)) = rest.split_first_chunk::<8>() else { break };
@@ -67,10 +67,14 @@ impl Bpe {
             joined.clear();
             joined.extend_from_slice(left);
             joined.extend_from_slice(right);
-            let ids = [left, right, &joined].map(|text| entries.find(text));
+            // Merges mostly come in the order of the tokens that they make, several for one token.
+            let near =
+                [last, last + 1].into_iter().find(|&id| (id as usize) < vocab.len() && entries.bytes(id) == joined);
+            let ids = [entries.find(left), entries.find(right), near.or_else(|| entries.find(&joined))];
             let [Some(left), Some(right), Some(id)] = ids else {
                 return Err(bad("two pieces that are tokens and make a token together"));
             };
+            last = id;
             // Plain text never becomes a control token, whatever the merges say.
             if vocab.kinds[id as usize].is_text() {
                 pairs.insert(left, right, Join { turn, id });

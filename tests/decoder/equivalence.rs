@@ -24,6 +24,31 @@ fn any_chunking_gives_the_same_bits() {
     }
 }
 
+/// Attention works on pieces of 512 positions, in parallel where there is one token and in order where
+/// there are many.
+#[test]
+fn long_contexts_give_the_same_bits() {
+    let narrow = Tiny { n_embd: 32, n_ff: 32, n_vocab: 29, ..TINY };
+    for tiny in [narrow, Tiny { arch: "gemma2", tied: true, window: 600, ..narrow }] {
+        let model = tiny.model();
+        let tokens = prompt("long", 1300, tiny.n_vocab);
+        for options in options() {
+            let options = Options { n_ctx: 1300, ..options };
+            let whole = logits(&mut decoder(&model, options.clone()), &tokens, 0, 0);
+            for (chunk, threads) in [(1, 1), (5, 5), (511, 3)] {
+                let mut d = decoder(&model, Options { threads, ..options.clone() });
+                // Up to where the windows and the third piece begin, then in chunks.
+                let mut parts = logits(&mut d, &tokens[..1000], 0, 0);
+                for (i, part) in tokens[1000..].chunks(chunk).enumerate() {
+                    parts.extend(logits(&mut d, part, 1000 + i * chunk, 0));
+                }
+                let what = format_args!("{} {:?}, {chunk} at a time", tiny.arch, options.arithmetic);
+                assert_same(&whole, &parts, what);
+            }
+        }
+    }
+}
+
 #[test]
 fn only_marked_logits_come_back() {
     for (tiny, options) in runs() {

@@ -23,7 +23,7 @@ fn walk(bytes: &[u8]) {
 fn walk_array(a: &Array) {
     use qrun_quant::gguf::ValueType::{Array, Str};
     let n = match a.ty {
-        Str => a.strings().map(|s| s.len().min(1)).count(),
+        Str => a.strings().count(),
         Array => a.arrays().inspect(walk_array).count(),
         _ => a.numbers().count(),
     };

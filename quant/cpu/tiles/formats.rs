@@ -127,7 +127,7 @@ fn fives(qs: &[u8; 16], qh: [u8; 4]) -> [u32; 8] {
     const SPREAD: u32 = 1 | 1 << 7 | 1 << 14 | 1 << 21;
     let (mut high, qh) = ([0; 8], u32::from_le_bytes(qh));
     for (j, q) in high.iter_mut().enumerate() {
-        *q = (qh >> (4 * j) & 15) * SPREAD & each(1);
+        *q = ((qh >> (4 * j) & 15) * SPREAD) & each(1);
     }
     with(nibbles(qs), high, 4)
 }

@@ -19,10 +19,10 @@ pub fn qwen2(text: &str) -> Option<Range<usize>> {
 fn words_and_numbers(text: &str, digits: usize) -> Option<Range<usize>> {
     let (c, class) = first(text)?;
     let after = c.len_utf8();
-    if c == '\'' {
-        if let Some(len) = contraction(&text[after..], AnyCase) {
-            return Some(0..after + len);
-        }
+    if c == '\''
+        && let Some(len) = contraction(&text[after..], AnyCase)
+    {
+        return Some(0..after + len);
     }
     let end = match class {
         class if class.is_letter() => run(text, after, |_, k| k.is_letter()),
@@ -38,10 +38,10 @@ fn words_and_numbers(text: &str, digits: usize) -> Option<Range<usize>> {
 /// `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 pub fn gpt2(text: &str) -> Option<Range<usize>> {
     let (c, mut class) = first(text)?;
-    if c == '\'' {
-        if let Some(len) = contraction(&text[1..], LowerCase) {
-            return Some(0..1 + len);
-        }
+    if c == '\''
+        && let Some(len) = contraction(&text[1..], LowerCase)
+    {
+        return Some(0..1 + len);
     }
     let start = usize::from(c == ' ');
     if c == ' ' {

@@ -1,0 +1,213 @@
+//! `qrun perplexity FILE -f TEXT`: how well a model predicts a text, and how far it is from another one.
+
+use std::{
+    io::{IsTerminal, Read, stderr, stdin},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use qrun::{
+    quality::{self, Chunks, Comparison, Estimate, QualityError},
+    session::{Engine, Wishes},
+    tokenizer::Encode,
+};
+use qrun_models::{Forward, KvType, Options};
+use qrun_quant::Gguf;
+use serde_json::{Value, json};
+
+use super::{
+    exit::{Code, Exit},
+    input,
+    jobs::ModelFile,
+    open, print, progress,
+    terminal::say,
+};
+
+/// How well a model predicts a text, measured as llama.cpp measures it.
+#[derive(Debug, clap::Args)]
+pub struct Perplexity {
+    #[command(flatten)]
+    file: ModelFile,
+    /// The text; - is stdin
+    #[arg(short = 'f', long = "file", value_name = "TEXT")]
+    text: PathBuf,
+    /// Tokens per chunk; the second half of each is scored
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 512)]
+    ctx_size: usize,
+    /// Compare with this model, which counts as the truth: KL divergence, same best token, ΔPPL
+    #[arg(long, value_name = "FILE")]
+    kl_base: Option<PathBuf>,
+    /// Exact f32 arithmetic
+    #[arg(long)]
+    exact: bool,
+    /// Exact f32 arithmetic for the model of --kl-base
+    #[arg(long, requires = "kl_base")]
+    kl_base_exact: bool,
+    /// Type of cached keys
+    #[arg(long, value_name = "TYPE", value_parser = cache_type)]
+    cache_type_k: Option<KvType>,
+    /// Type of cached values
+    #[arg(long, value_name = "TYPE", value_parser = cache_type)]
+    cache_type_v: Option<KvType>,
+    /// Threads
+    #[arg(short, long, value_name = "N")]
+    threads: Option<usize>,
+    /// Take special tokens that are written out as what they are, not as plain text
+    #[arg(long)]
+    parse_special: bool,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was measured.
+enum Measured {
+    Alone(quality::Perplexity),
+    Beside(Comparison),
+}
+
+impl Perplexity {
+    pub fn run(self) -> Result<(), Exit> {
+        let text = self.text()?;
+        let mut options = self.options(self.exact);
+        options.type_k = self.cache_type_k.unwrap_or(options.type_k);
+        options.type_v = self.cache_type_v.unwrap_or(options.type_v);
+        let engine = self.engine(self.file.open()?, options)?;
+        let chunks = self.chunks(&engine, &text)?;
+        let mut model = decoder(&engine)?;
+        let bar = progress::tokens("scoring");
+        let mut watch = |done: usize, total: usize| {
+            bar.set_length(total as u64);
+            bar.set_position(done as u64);
+        };
+        let measured = match &self.kl_base {
+            None => quality::perplexity(&mut *model, &chunks, &mut watch).map(Measured::Alone),
+            Some(path) => {
+                let base = self.engine(Gguf::open(path)?, self.options(self.kl_base_exact))?;
+                if self.chunks(&base, &text)? != chunks {
+                    let (base, model) = (path.display(), engine.gguf().path().display());
+                    return Err(Exit::usage(format!(
+                        "--kl-base {base}: splits the text into other tokens than {model}"
+                    )));
+                }
+                quality::compare(&mut *model, &mut *decoder(&base)?, &chunks, &mut watch).map(Measured::Beside)
+            }
+        };
+        bar.finish_and_clear();
+        let measured = measured.map_err(refused)?;
+        print(&if self.json { format!("{}\n", self.as_json(&measured, &chunks)) } else { as_line(&measured, &chunks) })
+    }
+
+    fn text(&self) -> Result<String, Exit> {
+        let (name, bytes) = if self.text.as_os_str() == "-" {
+            let mut bytes = Vec::new();
+            stdin().lock().read_to_end(&mut bytes)?;
+            ("stdin".to_owned(), bytes)
+        } else {
+            let name = self.text.display().to_string();
+            let bytes = std::fs::read(&self.text).map_err(|e| Exit::usage(format!("-f {name}: {e}")))?;
+            (name, bytes)
+        };
+        Ok(input::less_newline(input::text(&name, bytes)?))
+    }
+
+    /// As every model here runs; the cache types are the model's own.
+    fn options(&self, exact: bool) -> Options {
+        let base = if exact { Options::exact() } else { Options::default() };
+        Options { n_ctx: self.ctx_size, threads: self.threads.unwrap_or_else(open::physical_cores), ..base }
+    }
+
+    fn engine(&self, gguf: Gguf, options: Options) -> Result<Arc<Engine>, Exit> {
+        // Zero would ask the engine for as much as fits.
+        Chunks::new(vec![0; self.ctx_size], self.ctx_size, None).map_err(refused)?;
+        let engine = Engine::open(gguf, Wishes { options, template: None })?;
+        let trained = engine.model().config.n_ctx_train;
+        if self.ctx_size > trained {
+            say(&format!(
+                "note: -c {} is more than the {trained} tokens that the model was trained for",
+                self.ctx_size
+            ));
+        }
+        if stderr().is_terminal() {
+            say(&open::plan_line(&engine));
+        }
+        Ok(Arc::new(engine))
+    }
+
+    /// The text in the model's tokens. An EOS at its end would be no part of it.
+    fn chunks(&self, engine: &Engine, text: &str) -> Result<Chunks, Exit> {
+        let tokenizer = engine.tokenizer();
+        let mut tokens = tokenizer.encode(text, Encode { add_special: true, parse_special: self.parse_special })?;
+        if tokenizer.add_eos() && tokens.last().copied() == tokenizer.eos() {
+            tokens.pop();
+        }
+        let bos = tokenizer.bos().filter(|_| tokenizer.add_bos());
+        Chunks::new(tokens, self.ctx_size, bos).map_err(refused)
+    }
+
+    fn as_json(&self, measured: &Measured, chunks: &Chunks) -> Value {
+        let estimate = |e: Estimate| json!({ "mean": e.mean, "error": e.error });
+        let of = |p: &quality::Perplexity| json!({ "ppl": estimate(p.value()), "nll": estimate(p.nll) });
+        let mut object = match measured {
+            Measured::Alone(model) => of(model),
+            Measured::Beside(c) => {
+                let mut object = of(&c.model);
+                object["base"] = of(&c.base);
+                object["delta_ppl"] = estimate(c.delta());
+                object["ln_ppl_ratio"] = estimate(c.log_ratio);
+                object["kl"] = estimate(c.kl);
+                object["kl_max"] = c.kl_max.into();
+                object["same_top"] = estimate(c.same_top);
+                object
+            }
+        };
+        object["chunks"] = chunks.count().into();
+        object["n_ctx"] = chunks.size().into();
+        object["scored"] = chunks.scored().into();
+        object["arithmetic"] = if self.exact { "exact" } else { "fast" }.into();
+        object
+    }
+}
+
+/// A type of the KV cache by its name, for clap.
+fn cache_type(name: &str) -> Result<KvType, String> {
+    match name {
+        "f32" => Ok(KvType::F32),
+        "f16" => Ok(KvType::F16),
+        "q8_0" => Ok(KvType::Q8_0),
+        _ => Err("expected one of f32, f16, q8_0".into()),
+    }
+}
+
+fn decoder(engine: &Arc<Engine>) -> Result<Box<dyn Forward>, Exit> {
+    engine.decoder().map_err(|e| Exit::new(Code::Failure, e.to_string()))
+}
+
+/// Logits that are no numbers are the file's fault, everything else is what was asked for.
+fn refused(error: QualityError) -> Exit {
+    let code = match error {
+        QualityError::NotFinite { .. } => Code::File,
+        QualityError::Forward(_) => Code::Failure,
+        _ => Code::Usage,
+    };
+    Exit::new(code, error.to_string())
+}
+
+fn as_line(measured: &Measured, chunks: &Chunks) -> String {
+    let estimate = |e: Estimate| format!("{:.4} ± {:.4}", e.mean, e.error);
+    let result = match measured {
+        Measured::Alone(model) => format!("PPL {}", estimate(model.value())),
+        Measured::Beside(c) => format!(
+            "PPL {}, base {}, ΔPPL {}, KL {:.6} ± {:.6} (at most {:.4}), same best token {:.2} ± {:.2} %",
+            estimate(c.model.value()),
+            estimate(c.base.value()),
+            estimate(c.delta()),
+            c.kl.mean,
+            c.kl.error,
+            c.kl_max,
+            100.0 * c.same_top.mean,
+            100.0 * c.same_top.error
+        ),
+    };
+    format!("{result}; {} tokens in {} chunks of {}\n", chunks.scored(), chunks.count(), chunks.size())
+}

@@ -1,0 +1,169 @@
+//! Perplexity and divergence, on a decoder whose distributions can be worked out by hand.
+
+use std::io::{self, Read, Write};
+
+use qrun::quality::{Chunks, Comparison, QualityError, compare, perplexity};
+use qrun_models::{Entry, Forward, ForwardError};
+
+const N_VOCAB: usize = 4;
+const BOS: u32 = 3;
+
+/// After token `t` come the logits `rows[t]`; remembers what it was fed.
+struct Table {
+    rows: [[f32; N_VOCAB]; N_VOCAB],
+    n_ctx: usize,
+    fed: Vec<Entry>,
+    logits: Vec<f32>,
+}
+
+impl Table {
+    fn new(rows: [[f32; N_VOCAB]; N_VOCAB]) -> Self {
+        Self { rows, n_ctx: 8, fed: Vec::new(), logits: Vec::new() }
+    }
+    /// The same distribution after every token.
+    fn always(weights: [f32; N_VOCAB]) -> Self {
+        Self::new([weights.map(f32::ln); N_VOCAB])
+    }
+}
+
+impl Forward for Table {
+    fn n_vocab(&self) -> usize {
+        N_VOCAB
+    }
+    fn n_ctx(&self) -> usize {
+        self.n_ctx
+    }
+    fn forward(&mut self, batch: &[Entry]) -> Result<&[f32], ForwardError> {
+        self.fed.extend_from_slice(batch);
+        let rows = batch.iter().filter(|e| e.logits).flat_map(|e| self.rows[e.token as usize]);
+        self.logits = rows.collect();
+        Ok(&self.logits)
+    }
+    fn len(&self, _: u32) -> u32 {
+        self.fed.last().map_or(0, |e| e.pos + 1)
+    }
+    fn rewind(&mut self, _: u32, pos: u32) -> u32 {
+        pos
+    }
+    fn bytes_per_token(&self) -> u64 {
+        0
+    }
+    fn kv_bytes(&self) -> u64 {
+        0
+    }
+    fn save(&self, _: u32, _: &mut dyn Write) -> io::Result<()> {
+        Err(io::Error::other("a table has no cache"))
+    }
+    fn load(&mut self, _: u32, _: &mut dyn Read) -> io::Result<()> {
+        Err(io::Error::other("a table has no cache"))
+    }
+}
+
+fn chunks(tokens: &[u32], size: usize) -> Chunks {
+    Chunks::new(tokens.to_vec(), size, Some(BOS)).expect("a text of at least one chunk")
+}
+
+fn near(found: f64, expected: f64, what: &str) {
+    assert!((found - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{what}: {found}, expected {expected}");
+}
+
+#[test]
+fn a_text_is_cut_as_llama_cpp_cuts_it() {
+    let text = chunks(&[0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0], 6);
+    assert_eq!((text.count(), text.size(), text.scored()), (2, 6, 4));
+    let mut table = Table::always([1.0; N_VOCAB]);
+    let mut seen = Vec::new();
+    perplexity(&mut table, &text, &mut |done, total| seen.push((done, total))).expect("a perplexity");
+    let fed: Vec<_> = table.fed.iter().map(|e| (e.token, e.pos, e.logits)).collect();
+    // BOS instead of the first token; logits from the middle on; the last token has nothing to predict.
+    #[rustfmt::skip]
+    assert_eq!(fed, [
+        (BOS, 0, false), (1, 1, false), (2, 2, false), (0, 3, true), (1, 4, true),
+        (BOS, 0, false), (1, 1, false), (2, 2, false), (0, 3, true), (1, 4, true),
+    ]);
+    assert!(seen.is_sorted() && seen.first() == Some(&(0, 12)) && seen.last() == Some(&(12, 12)), "{seen:?}");
+    let mut table = Table::always([1.0; N_VOCAB]);
+    let without = Chunks::new(vec![0, 1, 2, 0], 4, None).expect("a chunk");
+    perplexity(&mut table, &without, &mut |_, _| ()).expect("a perplexity");
+    assert_eq!(table.fed[0].token, 0, "no BOS where the model adds none");
+}
+
+#[test]
+fn perplexities_worked_out_by_hand() {
+    let text = chunks(&[0, 0, 0, 1, 0, 2, 0, 0], 8);
+    // Counted are the tokens at 5, 6 and 7: 2, 0, 0.
+    let cases: [(&str, [f32; N_VOCAB], f64); 3] = [
+        ("equal weights", [1.0; N_VOCAB], 4.0),
+        ("weights", [5.0, 1.0, 2.0, 2.0], (5.0f64 * 2.0 * 2.0).cbrt()),
+        ("a scale that overflows exp", [5e37, 1e37, 2e37, 2e37], (5.0f64 * 2.0 * 2.0).cbrt()),
+    ];
+    for (name, weights, expected) in cases {
+        let found = perplexity(&mut Table::always(weights), &text, &mut |_, _| ()).expect(name);
+        near(found.value().mean, expected, name);
+        // Of ln 5, ln 2, ln 2: sqrt(mean of squared distances / (n - 1)).
+        let spread = if weights[0] == weights[1] { 0.0 } else { 2.5f64.ln() * (2.0f64 / 9.0 / 2.0).sqrt() };
+        near(found.nll.error, spread, name);
+        near(found.value().error, spread * expected, name);
+    }
+    let mut shifted = Table::always([5.0, 1.0, 2.0, 2.0]);
+    shifted.rows = shifted.rows.map(|row| row.map(|x| x + 1000.0));
+    let found = perplexity(&mut shifted, &text, &mut |_, _| ()).expect("shifted").value().mean;
+    assert!((found - 20.0f64.cbrt()).abs() < 1e-3, "a constant added to logits changes nothing: {found}");
+}
+
+fn compared(model: [f32; N_VOCAB], base: [f32; N_VOCAB]) -> Comparison {
+    let text = chunks(&[0, 0, 0, 1, 0, 2, 0, 0], 8);
+    compare(&mut Table::always(model), &mut Table::always(base), &text, &mut |_, _| ()).expect("a comparison")
+}
+
+#[test]
+fn divergences_worked_out_by_hand() {
+    let same = compared([5.0, 1.0, 2.0, 2.0], [5.0, 1.0, 2.0, 2.0]);
+    assert_eq!((same.kl.mean, same.kl_max, same.log_ratio.mean, same.delta().mean), (0.0, 0.0, 0.0, 0.0));
+    assert_eq!((same.same_top.mean, same.delta().error), (1.0, 0.0));
+
+    let apart = compared([1.0, 2.0, 4.0, 1.0], [4.0, 2.0, 1.0, 1.0]);
+    // KL(base‖model) = 4/8 ln 4 + 1/8 ln ¼.
+    let kl = 0.5 * 4.0f64.ln() - 0.125 * 4.0f64.ln();
+    near(apart.kl.mean, kl, "KL");
+    near(apart.kl_max, kl, "largest KL");
+    assert_eq!(apart.same_top.mean, 0.0);
+    // The model gives ½, ⅛, ⅛ to the counted tokens, the base ⅛, ½, ½.
+    near(apart.model.value().mean, 128.0f64.cbrt(), "PPL");
+    near(apart.base.value().mean, 32.0f64.cbrt(), "base PPL");
+    near(apart.log_ratio.mean, 4.0f64.ln() / 3.0, "ln ratio");
+    near(apart.delta().mean, 128.0f64.cbrt() - 32.0f64.cbrt(), "ΔPPL");
+    // Errors of opposite sign add up.
+    near(apart.delta().error, apart.model.value().error + apart.base.value().error, "error of ΔPPL");
+
+    // Not symmetric: the base is the truth.
+    let (ab, ba) = (compared([1.0; 4], [13.0, 1.0, 1.0, 1.0]), compared([13.0, 1.0, 1.0, 1.0], [1.0; 4]));
+    near(ab.kl.mean, 4.0f64.ln() - 16.0f64.ln() + 13.0 / 16.0 * 13.0f64.ln(), "KL from the even distribution");
+    assert!((ab.kl.mean - ba.kl.mean).abs() > 0.01, "{} {}", ab.kl.mean, ba.kl.mean);
+    assert_eq!(ab.same_top.mean, 1.0, "of equal logits the first is the best");
+}
+
+#[test]
+fn what_cannot_be_measured_is_an_error() {
+    let tokens = [0, 1, 2, 0, 1, 2, 0, 1];
+    for size in [0, 1, 3] {
+        assert_eq!(Chunks::new(tokens.to_vec(), size, None), Err(QualityError::ChunkSize { size }));
+    }
+    for text in [&tokens[..], &[]] {
+        assert_eq!(Chunks::new(text.to_vec(), 9, None), Err(QualityError::TooShort { size: 9 }));
+    }
+    let mut table = Table { n_ctx: 7, ..Table::always([1.0; 4]) };
+    let refused = perplexity(&mut table, &chunks(&tokens, 8), &mut |_, _| ());
+    assert_eq!(refused, Err(QualityError::Context { size: 8, n_ctx: 7 }));
+    let outside = perplexity(&mut Table::always([1.0; 4]), &chunks(&[9; 8], 8), &mut |_, _| ());
+    assert_eq!(outside, Err(QualityError::Forward(ForwardError::Token { token: 9, n_vocab: 4 })));
+    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let mut table = Table::always([1.0; 4]);
+        table.rows[2][1] = bad;
+        let found = perplexity(&mut table, &chunks(&tokens, 4), &mut |_, _| ());
+        let Err(QualityError::NotFinite { token: 1, chunk: 0, pos: 2, value }) = found else { panic!("{found:?}") };
+        assert_eq!(value.to_bits(), bad.to_bits());
+        let found = compare(&mut Table::always([1.0; 4]), &mut table, &chunks(&tokens, 4), &mut |_, _| ());
+        assert!(matches!(found, Err(QualityError::NotFinite { .. })), "{found:?}");
+    }
+}
