@@ -5,6 +5,8 @@
 //! One token reads the weights once: GB/s beside the read bandwidth, over more weights than the caches
 //! hold. Many tokens multiply: GOP/s beside a loop of nothing but dot-product instructions.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // A bench prints.
+
 use std::{hint::black_box, time::Instant};
 
 use qrun_quant::{

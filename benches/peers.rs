@@ -4,6 +4,8 @@
 //! and llama.cpp (through the public package `llama-cpp-python`; `QRUN_PEER_PYTHON` names the Python
 //! that has it) and writes `benches/runs/DATE-peers.json`. `-- --table FILE` prints the table of the README.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // A bench prints.
+
 #[path = "peers/machine.rs"]
 mod machine;
 #[path = "peers/table.rs"]

@@ -1,6 +1,8 @@
 //! Start-up and speed of the tokenizers on the vocabularies of `../shared/vocab` (or `$QRUN_SHARED`):
 //! `cargo bench --bench tokenizer [-- TEXT_FILE]`. One core, averages.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // A bench prints.
+
 use std::{path::PathBuf, time::Instant};
 
 use qrun::tokenizer::{Encode, Tokenizer};
