@@ -1,13 +1,10 @@
-//! Ctrl-C and SIGTERM: the first one ends the answer, the next one the program.
+//! Ctrl-C: the first one ends the answer, the next one the program. (SIGTERM ends it as the system does.)
 //!
 //! While a line is edited the terminal sends Ctrl-C as a key, not as a signal. Between an answer and the
 //! next line it is a signal still, and whoever pressed it wanted to stop an answer that ended just then:
 //! that press counts as one at the prompt.
 
-use std::{
-    sync::atomic::{AtomicU8, Ordering::SeqCst},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
 use super::exit::{Code, Exit};
 
@@ -24,35 +21,24 @@ const STOPPING: u8 = 4;
 
 static STATE: AtomicU8 = AtomicU8::new(IDLE);
 
-/// The way to the prompt takes milliseconds. A signal that nobody has seen after this long did not come
-/// from the keyboard, and means the program.
-const WAY: Duration = Duration::from_secs(1);
-
-/// Watches for signals from now on.
+/// Watches for Ctrl-C from now on.
 pub fn watch() -> Result<(), Exit> {
-    ctrlc::set_handler(handle).map_err(|e| Exit::new(Code::Failure, format!("signals cannot be watched: {e}")))
+    ctrlc::set_handler(handle).map_err(|e| Exit::new(Code::Failure, format!("Ctrl-C cannot be watched: {e}")))
 }
 
-/// Runs on a thread of its own, one signal after the other.
+/// Runs on a thread of its own, a moment after the press.
 fn handle() {
-    if change(BUSY, STOPPING) {
-        return;
+    if !change(BUSY, STOPPING) && !change(PROMPT, PRESSED) {
+        std::process::exit(Code::Interrupted as i32);
     }
-    if change(PROMPT, PRESSED) {
-        std::thread::sleep(WAY);
-        if STATE.load(SeqCst) != PRESSED {
-            return;
-        }
-    }
-    std::process::exit(Code::Interrupted as i32);
 }
 
 fn change(from: u8, to: u8) -> bool {
     STATE.compare_exchange(from, to, SeqCst, SeqCst).is_ok()
 }
 
-/// A line editor follows. Whether Ctrl-C was pressed on the way.
-pub fn pressed_before_prompt() -> bool {
+/// A line editor follows, or has just ended. Whether Ctrl-C was pressed since the last answer.
+pub fn pressed_at_prompt() -> bool {
     STATE.swap(PROMPT, SeqCst) == PRESSED
 }
 

@@ -179,17 +179,15 @@ fn a_closed_stderr_is_no_failure() {
 #[cfg(unix)]
 #[test]
 fn ctrl_c_in_one_turn_is_130_and_keeps_what_was_written() {
-    for signal in [nix::sys::signal::SIGINT, nix::sys::signal::SIGTERM] {
-        let mut child = command("-p hi -n -1 --ignore-eos --json").stdout(Stdio::piped()).spawn().expect("qrun starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        for _ in 0..4 {
-            lines.next().expect("an event").expect("UTF-8");
-        }
-        let pid = nix::unistd::Pid::from_raw(child.id() as i32);
-        nix::sys::signal::kill(pid, signal).expect("a signal is sent");
-        let last = lines.map(|l| l.expect("UTF-8")).last().expect("an end");
-        let end: Value = serde_json::from_str(&last).expect("JSON");
-        assert_eq!(end["stop_type"], "interrupted");
-        assert_eq!(child.wait().expect("qrun ends").code(), Some(130));
+    let mut child = command("-p hi -n -1 --ignore-eos --json").stdout(Stdio::piped()).spawn().expect("qrun starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    for _ in 0..4 {
+        lines.next().expect("an event").expect("UTF-8");
     }
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).expect("a signal is sent");
+    let last = lines.map(|l| l.expect("UTF-8")).last().expect("an end");
+    let end: Value = serde_json::from_str(&last).expect("JSON");
+    assert_eq!(end["stop_type"], "interrupted");
+    assert_eq!(child.wait().expect("qrun ends").code(), Some(130));
 }

@@ -50,6 +50,11 @@ impl Terminal {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.child.id() as i32), signal).expect("a signal is sent");
     }
 
+    /// Waits for the line editor: it says that pasted text is to be marked when it takes over the keys.
+    pub fn prompt(&mut self) {
+        self.expect("\x1b[?2004h");
+    }
+
     /// Waits until the screen shows `text` behind what was expected before; returns all up to its end.
     pub fn expect(&mut self, text: &str) -> String {
         let end = Instant::now() + PATIENCE;

@@ -44,7 +44,7 @@ enum Source {
 impl Lines {
     pub fn new(terminal: &Terminal, args: &Args) -> Result<Self, Exit> {
         let edited = terminal.stdin && !args.output.simple_io;
-        if edited && interrupt::pressed_before_prompt() {
+        if edited && interrupt::pressed_at_prompt() {
             return Err(Exit::quiet(Code::Interrupted));
         }
         let source = if edited { Source::Editor(Box::new(editor(terminal)?)) } else { Source::Plain };
@@ -78,9 +78,13 @@ impl Lines {
 
     fn line(&mut self, prompt: &str) -> Result<Line, Exit> {
         match &mut self.source {
-            Source::Editor(_) if interrupt::pressed_before_prompt() => Ok(Line::Interrupt),
+            Source::Editor(_) if interrupt::pressed_at_prompt() => Ok(Line::Interrupt),
             Source::Editor(editor) => match editor.readline(prompt) {
-                Ok(line) => Ok(Line::Text(line)),
+                Ok(line) => {
+                    // A press that was noticed too late to count: a line has been typed since.
+                    interrupt::pressed_at_prompt();
+                    Ok(Line::Text(line))
+                }
                 Err(ReadlineError::Interrupted) => Ok(Line::Interrupt),
                 Err(ReadlineError::Eof) => Ok(Line::End),
                 Err(ReadlineError::Io(error)) => Err(error.into()),
