@@ -142,8 +142,8 @@ fn qrun(args: &Args, file: &Path) -> Result<(Value, u64)> {
 fn llama_cpp(args: &Args, file: &Path) -> Result<Value> {
     let python = std::env::var("QRUN_PEER_PYTHON").unwrap_or_else(|_| "python3".into());
     let numbers = [args.prefill, args.decode, args.threads].map(|n| n.to_string());
-    let out = Command::new(python).arg("benches/peers/llama_cpp.py").arg(file).args(numbers).output()?;
-    ensure!(out.status.success(), "llama_cpp.py: {}", String::from_utf8_lossy(&out.stderr));
+    let out = Command::new(python).arg("benches/peers/run_llama.py").arg(file).args(numbers).output()?;
+    ensure!(out.status.success(), "run_llama.py: {}", String::from_utf8_lossy(&out.stderr));
     let text = String::from_utf8(out.stdout)?;
-    Ok(serde_json::from_str(text.lines().last().context("llama_cpp.py printed nothing")?)?)
+    Ok(serde_json::from_str(text.lines().last().context("run_llama.py printed nothing")?)?)
 }

@@ -1,6 +1,6 @@
 """Prefill and decode speed of llama.cpp through llama-cpp-python: one JSON line with tokens per second.
 
-usage: llama_cpp.py MODEL PREFILL DECODE THREADS
+usage: run_llama.py MODEL PREFILL DECODE THREADS
 """
 
 import ctypes
@@ -13,7 +13,8 @@ import llama_cpp
 
 def main():
     path, prefill, decode, threads = sys.argv[1], *map(int, sys.argv[2:5])
-    quiet = llama_cpp.llama_log_callback(lambda level, text, data: None)
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+    quiet = callback(lambda level, text, data: None)
     llama_cpp.llama_log_set(quiet, ctypes.c_void_p(0))
     llama_cpp.llama_backend_init()
     model = llama_cpp.llama_model_load_from_file(path.encode(), llama_cpp.llama_model_default_params())
