@@ -119,7 +119,7 @@ impl<F: TileFormat> Tile<F> {
 
 /// How far ahead of its use memory is asked for: what the processor's own look-ahead over a few blocks of
 /// arithmetic does not reach.
-const AHEAD: usize = 2048;
+const AHEAD: usize = 4096;
 
 /// Asks for the lines of one block of codes, whatever lies there: tiles follow each other.
 #[inline(always)]
