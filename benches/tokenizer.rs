@@ -2,8 +2,6 @@
 //! `cargo bench --bench tokenizer [-- TEXT_FILE]`. One core, averages.
 #![allow(clippy::print_stdout)] // A bench is a program: its report goes to stdout.
 
-#![allow(clippy::print_stdout, clippy::print_stderr)] // A bench prints.
-
 use std::{path::PathBuf, time::Instant};
 
 use qrun::tokenizer::{Encode, Tokenizer};
