@@ -1,8 +1,15 @@
-//! Perplexity and divergence, on a decoder whose distributions can be worked out by hand.
+//! Perplexity and divergence: on a decoder whose distributions can be worked out by hand, and as a job.
 
-use std::io::{self, Read, Write};
+use std::{
+    io::{self, Read, Write},
+    process::{Command, Output},
+};
 
-use qrun::quality::{Chunks, Comparison, QualityError, compare, perplexity};
+use qrun::{
+    quality::{Chunks, Comparison, QualityError, compare, perplexity},
+    quantize::FileType,
+    synth,
+};
 use qrun_models::{Entry, Forward, ForwardError};
 
 const N_VOCAB: usize = 4;
@@ -165,5 +172,74 @@ fn what_cannot_be_measured_is_an_error() {
         assert_eq!(value.to_bits(), bad.to_bits());
         let found = compare(&mut Table::always([1.0; 4]), &mut table, &chunks(&tokens, 4), &mut |_, _| ());
         assert!(matches!(found, Err(QualityError::NotFinite { .. })), "{found:?}");
+    }
+}
+
+fn job(folder: &std::path::Path, line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
+    command.current_dir(folder).arg("perplexity").args(line.split(' ')).output().expect("qrun starts")
+}
+
+#[test]
+fn the_job_says_it_in_a_line_or_as_json() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    for (name, seed) in [("tiny-llama", 7), ("tiny-gemma3", 7), ("tiny-llama-2", 8)] {
+        let path = folder.join(format!("{name}.gguf"));
+        synth::synth(name.trim_end_matches("-2"), FileType::Q8_0, seed, &path, &mut |_, _| {}).expect("a tiny model");
+    }
+    std::fs::write(folder.join("text"), "a quick brown fox jumps over the lazy dog; ".repeat(12)).expect("a text");
+    let output = job(folder, "tiny-llama.gguf -f text -c 64");
+    let line = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(line.starts_with("PPL ") && line.contains(" chunks of 64\n") && line.lines().count() == 1, "{line}");
+
+    let json = |line: &str| -> serde_json::Value {
+        let output = job(folder, line);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{line}: {e} {said}"))
+    };
+    let alone = json("-m tiny-llama.gguf -f text -c 64 --json");
+    let ppl = alone["ppl"]["mean"].as_f64().expect("a number");
+    assert!(ppl > 1.0 && line.starts_with(&format!("PPL {ppl:.4} ")), "{line} {alone}");
+    assert_eq!(alone["scored"].as_u64(), alone["chunks"].as_u64().map(|n| 31 * n));
+
+    let itself = json("tiny-llama.gguf -f text -c 64 --kl-base tiny-llama.gguf --json");
+    assert_eq!((&itself["ppl"], &itself["base"]["ppl"]), (&alone["ppl"], &alone["ppl"]));
+    assert_eq!((itself["kl"]["mean"].as_f64(), itself["same_top"]["mean"].as_f64()), (Some(0.0), Some(1.0)));
+    let other = json("tiny-llama.gguf -f text -c 64 --kl-base tiny-llama-2.gguf --json");
+    assert!(other["kl"]["mean"].as_f64() > Some(0.01), "{other}");
+    for how in ["--exact", "--kl-base-exact", "--cache-type-k q8_0 --cache-type-v q8_0"] {
+        let near = json(&format!("tiny-llama.gguf -f text -c 64 --kl-base tiny-llama.gguf --json {how}"));
+        let kl = near["kl"]["mean"].as_f64().expect("a number");
+        assert!(kl > 0.0 && kl < 1e-2, "{how}: {kl}");
+    }
+}
+
+#[test]
+fn the_job_refuses_what_it_cannot_measure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let path = folder.join("m.gguf");
+    synth::synth("tiny-llama", FileType::Q8_0, 7, &path, &mut |_, _| {}).expect("a tiny model");
+    synth::synth("tiny-gemma3", FileType::Q8_0, 7, &folder.join("g.gguf"), &mut |_, _| {}).expect("a tiny model");
+    std::fs::write(folder.join("text"), "a quick brown fox ".repeat(20)).expect("a text");
+    std::fs::write(folder.join("short"), "a").expect("a text");
+    for (line, code, part) in [
+        ("m.gguf -f text -c 3", 2, "expected at least 4"),
+        ("m.gguf -f text -c 0", 2, "expected at least 4"),
+        ("m.gguf -f short -c 64", 2, "fewer than 64 tokens"),
+        ("m.gguf -f none -c 64", 2, "-f none"),
+        ("none.gguf -f text", 3, "none.gguf"),
+        ("m.gguf -f text -c 32 --kl-base none.gguf", 3, "none.gguf"),
+        ("m.gguf -f text -c 32 --kl-base g.gguf", 2, "--kl-base g.gguf"),
+        ("m.gguf -f text -c 32 --kl-base-exact", 2, "--kl-base"),
+        ("m.gguf -f text -c 32 --cache-type-k q3", 2, "expected one of f32, f16, q8_0"),
+        ("m.gguf", 2, "--file"),
+    ] {
+        let output = job(folder, line);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{line}: {said}");
+        assert!(said.contains(part) && output.stdout.is_empty(), "{line}: {said}");
     }
 }
