@@ -5,7 +5,10 @@
 
 use std::marker::PhantomData;
 
-use super::lanes::{Kernel, Lanes};
+use super::{
+    kernels::{AHEAD, prefetch},
+    lanes::{Kernel, Lanes},
+};
 
 /// Lanes that a dot product is spread over.
 const LANES: usize = 16;
@@ -82,6 +85,10 @@ impl<E: Element, const R: usize, const T: usize> Kernel for Dots<'_, E, R, T> {
             unsafe {
                 let mut acc = [[L::splat_f32(0.0); R]; T];
                 for k in (lane..whole).step_by(LANES) {
+                    if T == 1 {
+                        // One token reads weights once, from memory: ask for them early.
+                        self.w.iter().for_each(|w| prefetch(w.as_ptr().wrapping_add(k * E::SIZE + AHEAD), 1));
+                    }
                     step::<E, L, R, T>(&self.w, &self.x, k, &mut acc);
                 }
                 if whole < cols {

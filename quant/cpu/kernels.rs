@@ -119,19 +119,19 @@ impl<F: TileFormat> Tile<F> {
 
 /// How far ahead of its use memory is asked for: what the processor's own look-ahead over a few blocks of
 /// arithmetic does not reach.
-const AHEAD: usize = 4096;
+pub(super) const AHEAD: usize = 4096;
 
-/// Asks for the lines of one block of codes, whatever lies there: tiles follow each other.
+/// Asks for `lines` lines from `p` on, whatever lies there: tiles and rows follow each other.
 #[inline(always)]
-fn prefetch<F: TileFormat>(p: *const u8) {
+pub(super) fn prefetch(p: *const u8, lines: usize) {
     #[cfg(target_arch = "x86_64")]
-    for i in 0..F::Codes::LINES {
+    for i in 0..lines {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: every x86-64 processor has the instruction, and it may be given any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(p.wrapping_add(i * LINE).cast()) }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = p;
+    let _ = (p, lines);
 }
 
 /// Tile × one token.
@@ -154,7 +154,7 @@ impl<F: TileFormat> Kernel for Gemv<'_, F> {
             unsafe {
                 let mut y = L::splat_f32(0.0);
                 for b in 0..self.tile.cols / BLOCK {
-                    prefetch::<F>(self.tile.bytes.wrapping_add(b * F::Codes::LINES * LINE + AHEAD));
+                    prefetch(self.tile.bytes.wrapping_add(b * F::Codes::LINES * LINE + AHEAD), F::Codes::LINES);
                     let (w, x) = (self.tile.unpack::<L>(b, row), self.x.at(b, 1));
                     for part in 0..ShapeOf::<F>::PARTS {
                         let mut sum = start::<L, ShapeOf<F>>(x, 1, part, 0);

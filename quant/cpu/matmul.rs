@@ -151,7 +151,8 @@ impl Part<'_> {
     fn floats<E: Element>(&self, x: &Activations, tiles: Range<usize>) {
         let rows = tiles.start * ROWS..(tiles.end * ROWS).min(self.w.rows());
         match (x.isa, x.tokens) {
-            (_, 1) => self.dots::<E, 4, 1>(x, rows),
+            // One row after the other: a single stream through memory.
+            (_, 1) => self.dots::<E, 1, 1>(x, rows),
             (Isa::Avx512Vnni, 5..) => self.dots::<E, 4, 6>(x, rows),
             (Isa::Avx512Vnni, _) => self.dots::<E, 4, 4>(x, rows),
             _ => self.dots::<E, 2, 4>(x, rows),
