@@ -6,6 +6,7 @@
 mod cli;
 mod cpu;
 mod decoder;
+mod demo;
 mod formats;
 mod gguf;
 mod golden;

@@ -1,0 +1,202 @@
+//! Quality on a trained model, the demo model of `models/demo`: random weights hide errors.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Arc, OnceLock},
+};
+
+use qrun::{
+    embedded,
+    quality::{Chunks, Comparison, compare},
+    quantize::{self, FileType, quantize},
+    sampler::SamplerParams,
+    session::{Engine, Request, Session, Wishes},
+    template::{Message, Render},
+    tokenizer::Encode,
+};
+use qrun_models::{KvType, Options};
+use qrun_quant::{Bytes, Gguf};
+use serde_json::Value;
+
+/// Tokens per chunk, and chunks of the sample text, in every comparison here.
+const SIZE: usize = 256;
+const COUNT: usize = 4;
+
+/// What a file type may cost: KL(BF16‖it), share of tokens with the same best one, PPL beside BF16's.
+struct Bound {
+    file_type: FileType,
+    kl: f64,
+    same_top: f64,
+    ratio: f64,
+}
+
+/// The measured values (with every cache type and arithmetic, on checkpoints of several stages) and about half as
+/// much again.
+#[rustfmt::skip]
+const BOUNDS: &[Bound] = &[
+    Bound { file_type: FileType::F32, kl: 1e-5, same_top: 0.993, ratio: 1.001 },
+    Bound { file_type: FileType::F16, kl: 1e-5, same_top: 0.993, ratio: 1.001 },
+    Bound { file_type: FileType::BF16, kl: 1e-5, same_top: 0.993, ratio: 1.001 },
+    Bound { file_type: FileType::Q8_0, kl: 4e-5, same_top: 0.985, ratio: 1.002 },
+    Bound { file_type: FileType::Q6_K, kl: 1.5e-4, same_top: 0.985, ratio: 1.002 },
+    Bound { file_type: FileType::Q5_K_M, kl: 3e-4, same_top: 0.978, ratio: 1.002 },
+    Bound { file_type: FileType::Q5_K_S, kl: 3.5e-4, same_top: 0.978, ratio: 1.002 },
+    Bound { file_type: FileType::Q5_1, kl: 3.2e-4, same_top: 0.978, ratio: 1.002 },
+    Bound { file_type: FileType::Q5_0, kl: 5e-4, same_top: 0.978, ratio: 1.002 },
+    Bound { file_type: FileType::Q4_K_M, kl: 1.4e-3, same_top: 0.97, ratio: 1.003 },
+    Bound { file_type: FileType::Q4_K_S, kl: 1.4e-3, same_top: 0.97, ratio: 1.003 },
+    Bound { file_type: FileType::Q4_1, kl: 1.5e-3, same_top: 0.965, ratio: 1.003 },
+    Bound { file_type: FileType::Q4_0, kl: 1.5e-3, same_top: 0.97, ratio: 1.003 },
+];
+
+/// Largest mean KL of fast arithmetic from exact arithmetic on the same file.
+const FAST: f64 = 1e-3;
+/// Smallest share of right answers to the held-out questions.
+const RIGHT: f64 = 0.9;
+/// Every n-th of the held-out questions is asked.
+const EVERY: usize = 8;
+
+fn demo(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("models/demo").join(name)
+}
+
+/// The BF16 file as a file of this type, made once.
+fn file(file_type: FileType) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a folder").keep();
+        for file_type in FileType::all() {
+            let out = folder.join(format!("{file_type}.gguf"));
+            let made = quantize(&demo("qrun-demo-BF16.gguf"), &out, &quantize::Options::new(file_type), &mut |_| ());
+            made.expect("a quantized demo model");
+        }
+        folder
+    });
+    folder.join(format!("{file_type}.gguf"))
+}
+
+fn engine(path: &Path, options: Options) -> Arc<Engine> {
+    let options = Options { n_ctx: SIZE, ..options };
+    let engine = Engine::open(Gguf::open(path).expect("a model"), Wishes { options, template: None });
+    Arc::new(engine.expect("a model that runs"))
+}
+
+/// Compares two files on the sample text.
+fn compared(model: (FileType, Options), base: (FileType, Options)) -> Comparison {
+    let (model, base) = (engine(&file(model.0), model.1), engine(&file(base.0), base.1));
+    let text = fs::read_to_string(demo("corpus-sample.txt")).expect("the sample text");
+    let mut tokens =
+        model.tokenizer().encode(&text, Encode { add_special: true, parse_special: true }).expect("tokens");
+    tokens.truncate(SIZE * COUNT);
+    let chunks = Chunks::new(tokens, SIZE, model.tokenizer().bos()).expect("a text that is long enough");
+    let (mut model, mut base) = (model.decoder().expect("threads"), base.decoder().expect("threads"));
+    compare(&mut *model, &mut *base, &chunks, &mut |_, _| ()).expect("a comparison")
+}
+
+/// File types under these options keep their bounds against the BF16 file (whose fast arithmetic is as good as
+/// exact: see `fast_arithmetic_is_near_exact_arithmetic`).
+fn assert_bounds(file_types: impl Iterator<Item = FileType>, options: &Options) {
+    let mut broken = Vec::new();
+    for file_type in file_types {
+        let bound = BOUNDS.iter().find(|b| b.file_type == file_type).expect("a bound for every file type");
+        let found = compared((file_type, options.clone()), (FileType::BF16, Options::default()));
+        let (kl, same, ratio) = (found.kl.mean, found.same_top.mean, found.log_ratio.mean.exp());
+        let line = format!("{:7} KL {kl:.2e}, same best token {same:.4}, PPL ratio {ratio:.5}", file_type.name());
+        println!("{line}");
+        // Comparisons that NaN does not pass.
+        if !(kl <= bound.kl && same >= bound.same_top && ratio <= bound.ratio) {
+            broken.push(format!("{line}; bounds {:.2e}, {}, {}", bound.kl, bound.same_top, bound.ratio));
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn every_file_type_keeps_its_bounds() {
+    assert_bounds(FileType::all(), &Options::default());
+}
+
+#[test]
+fn every_file_type_keeps_its_bounds_with_a_q8_0_cache() {
+    let options = Options { type_k: KvType::Q8_0, type_v: KvType::Q8_0, ..Options::default() };
+    assert_bounds(FileType::all(), &options);
+}
+
+#[test]
+fn file_types_of_each_kind_keep_their_bounds_in_exact_arithmetic() {
+    assert_bounds([FileType::Q8_0, FileType::Q6_K, FileType::Q4_K_M, FileType::Q4_0].into_iter(), &Options::exact());
+}
+
+#[test]
+fn fast_arithmetic_is_near_exact_arithmetic() {
+    for file_type in [FileType::BF16, FileType::Q8_0, FileType::Q4_K_M] {
+        let kl = compared((file_type, Options::default()), (file_type, Options::exact())).kl;
+        println!("{:7} KL of fast arithmetic {:.2e}", file_type.name(), kl.mean);
+        assert!(kl.mean <= FAST, "{file_type}: KL {:.2e}, at most {FAST:.0e}", kl.mean);
+    }
+}
+
+#[test]
+fn the_committed_files_belong_together() {
+    let committed = fs::read(demo("qrun-demo-Q4_K_M.gguf")).expect("the quantized demo model");
+    assert!(committed.len() <= 6_000_000, "{} bytes", committed.len());
+    let made = fs::read(file(FileType::Q4_K_M)).expect("a quantized demo model");
+    assert!(committed == made, "qrun-demo-Q4_K_M.gguf is not what `qrun quantize` makes of qrun-demo-BF16.gguf");
+    let inside = embedded::model().expect("an embedded model");
+    assert!(inside == committed, "another model than qrun-demo-Q4_K_M.gguf is embedded");
+}
+
+#[test]
+fn the_program_answers_without_a_model() {
+    let qrun = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_qrun")).args(words).stdin(Stdio::null()).output();
+        let output = output.expect("qrun starts");
+        assert!(output.status.success(), "{output:?}");
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        (text(output.stdout), text(output.stderr))
+    };
+    let (answer, said) = qrun(&["-p", "What is qrun?", "--temp", "0"]);
+    assert!(answer.contains("GGUF"), "{answer}");
+    assert!(said.is_empty(), "nobody reads a note where stderr is no terminal: {said}");
+    let (_, said) = qrun(&["-p", "hi", "-n", "1", "-v"]);
+    for part in ["no model named", "qrun MODEL.gguf", "; the embedded model"] {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
+}
+
+#[test]
+fn held_out_questions_are_answered() {
+    let bytes = Bytes::new(embedded::model().expect("an embedded model"));
+    let gguf = Gguf::from_bytes("the embedded model", bytes).expect("a model");
+    let wishes = Wishes { options: Options { n_ctx: 512, ..Options::default() }, template: None };
+    let engine = Arc::new(Engine::open(gguf, wishes).expect("a model that runs"));
+    let params = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
+    let mut session = Session::new(engine.clone(), engine.decoder().expect("threads"), params);
+    let rows = fs::read_to_string(demo("eval.jsonl")).expect("the held-out questions");
+    let rows: Vec<Value> = rows.lines().step_by(EVERY).map(|l| serde_json::from_str(l).expect("JSON")).collect();
+    assert!(rows.len() >= 30, "{} questions", rows.len());
+    let mut right = 0;
+    for row in &rows {
+        let question = [Message::new("user", row["prompt"].as_str().expect("a prompt"))];
+        let text = engine.render(&question, &Render::default()).expect("a template").expect("a prompt");
+        let request = Request { prompt: engine.prompt(&text).expect("tokens"), limit: Some(200), ..Request::default() };
+        let reply = session.generate(&request, &mut |_| std::ops::ControlFlow::Continue(())).expect("an answer");
+        let good = is_right(row, reply.text.trim());
+        right += usize::from(good);
+        if !good {
+            println!("{} -> {:?}", row["prompt"], reply.text);
+        }
+    }
+    println!("{right} of {} answers are right", rows.len());
+    assert!(right as f64 >= RIGHT * rows.len() as f64, "{right} of {} answers are right", rows.len());
+}
+
+/// As models/demo/evaluate.py counts: stories need the right animal and an end, everything else every letter.
+fn is_right(row: &Value, said: &str) -> bool {
+    match row["contains"].as_str() {
+        Some(part) => said.contains(part) && said.ends_with(['.', '"']) && said.len() > 150,
+        None => row["answer"].as_str() == Some(said),
+    }
+}
