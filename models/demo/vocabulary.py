@@ -1,0 +1,68 @@
+"""The vocabulary: SentencePiece BPE with byte fallback, laid out like Gemma's (<pad> <eos> <bos> <unk> first)."""
+
+import random
+import tempfile
+from pathlib import Path
+
+import sentencepiece
+
+from generate import conversation, read_facts
+
+SIZE = 2048
+PAD, EOS, BOS, UNK, START, END, NEWLINE = range(7)
+CONTROL = "<start_of_turn>", "<end_of_turn>"
+
+# Weights in the loss. Questions count a little: they shape the embeddings of words that only users write. The digits of
+# a result are few and hard. The words of a story are many, and most of them are a matter of taste.
+QUESTION, RESULT, STORY = 0.1, 4.0, 0.5
+
+
+def train_vocabulary(path, seed=5, conversations=15000):
+    """Writes a SentencePiece model to `path`. The text is that of the generator, without the chat marks."""
+    rng, facts = random.Random(seed), read_facts()
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path(folder) / "text.txt"
+        with text.open("w", encoding="utf-8") as file:
+            for _ in range(conversations):
+                for question, answer in conversation(rng, facts):
+                    file.write(f"user\n{question}\nmodel\n{answer}\n")
+        sentencepiece.SentencePieceTrainer.train(
+            input=str(text), model_prefix=str(Path(folder) / "v"), model_type="bpe", vocab_size=SIZE,
+            pad_id=PAD, eos_id=EOS, bos_id=BOS, unk_id=UNK, pad_piece="<pad>", eos_piece="<eos>", bos_piece="<bos>",
+            unk_piece="<unk>", control_symbols=",".join(CONTROL), user_defined_symbols=["\n"],
+            byte_fallback=True, split_digits=True, character_coverage=0.9999, normalization_rule_name="identity",
+            add_dummy_prefix=False, remove_extra_whitespaces=False, num_threads=1, minloglevel=1,
+        )
+        path.write_bytes((Path(folder) / "v.model").read_bytes())
+
+
+class Vocabulary:
+    """Text to ids and back, and conversations to training rows."""
+
+    def __init__(self, path):
+        self.pieces = sentencepiece.SentencePieceProcessor(model_file=str(path))
+        assert self.pieces.get_piece_size() == SIZE
+        assert self.pieces.piece_to_id("<end_of_turn>") == END and self.pieces.piece_to_id("\n") == NEWLINE
+        self.user, self.model = self.pieces.encode("user\n"), self.pieces.encode("model\n")
+        self.equals = self.pieces.encode("1 =")[-1]
+
+    def prompt(self, question):
+        """Ids of one question, up to the point where the model speaks."""
+        return [START, *self.user, *self.pieces.encode(question), END, NEWLINE, START, *self.model]
+
+    def document(self, turns):
+        """Ids of a conversation, and for each id how much it matters that the model says it."""
+        ids, weights = [BOS], [QUESTION]
+        for question, answer in turns:
+            asked, said = self.prompt(question), [*self.pieces.encode(answer), END]
+            ids += asked + said + [NEWLINE]
+            weights += [QUESTION] * len(asked) + self.answer_weights(said) + [QUESTION]
+        return ids, weights
+
+    def answer_weights(self, said):
+        if self.equals in said:
+            return [RESULT if self.equals in said[:i] else 1.0 for i in range(len(said))]
+        return [STORY if len(said) > 80 else 1.0] * len(said)
+
+    def text(self, ids):
+        return self.pieces.decode(ids)
