@@ -123,7 +123,11 @@ impl Config {
         let wide = spec.wide_query_layers == Some(n_layer);
         let scale_dim = if wide { n_embd / n_head } else { head_dim };
         let attention_scale = keys.f32("attention.scale")?.filter(|&s| s != 0.0);
-        let eps = keys.f32("attention.layer_norm_rms_epsilon")?;
+        let eps_key = "attention.layer_norm_rms_epsilon";
+        let norm_eps = keys.f32(eps_key)?.ok_or_else(|| keys.absent(eps_key))?;
+        if norm_eps < 0.0 {
+            return Err(keys.error(eps_key, "a number that is not negative", norm_eps));
+        }
         let cap = |value: Option<f32>, default: Option<f32>| value.or(default).filter(|&c| c != 0.0);
         Ok(Self {
             arch: spec,
@@ -137,7 +141,7 @@ impl Config {
             head_dim,
             n_rot,
             n_vocab,
-            norm_eps: eps.ok_or_else(|| keys.absent("attention.layer_norm_rms_epsilon"))?,
+            norm_eps,
             attention_scale: attention_scale.unwrap_or(1.0 / (scale_dim as f32).sqrt()),
             attention_softcap: cap(keys.f32("attn_logit_softcapping")?, spec.softcap.attention),
             logit_softcap: cap(keys.f32("final_logit_softcapping")?, spec.softcap.logits),
