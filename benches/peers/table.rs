@@ -6,10 +6,11 @@ use serde_json::Value;
 pub fn markdown(run: &Value) -> Option<String> {
     let machine = &run["machine"];
     let mut out = format!(
-        "{}, {} threads, commit {}, {}; tokens per second, best of the recorded turns\n\n",
+        "{}, {} threads, commit {}, llama-cpp-python {}, {}; tokens per second, best of the recorded turns\n\n",
         machine["cpu"].as_str()?,
         machine["threads"],
         machine["commit"].as_str()?,
+        run["rows"][0]["llama.cpp"][0]["version"].as_str().unwrap_or("not run"),
         machine["date"].as_str()?,
     );
     let (prefill, decode) = (run["prefill"].as_u64()?, run["decode"].as_u64()?);
