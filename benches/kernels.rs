@@ -7,7 +7,10 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A bench prints.
 
-use std::{hint::black_box, time::Instant};
+use std::{
+    hint::black_box,
+    time::{Duration, Instant},
+};
 
 use qrun_quant::{
     Bytes, GgmlType,
@@ -69,12 +72,22 @@ fn run(options: &Options) {
             if !cols.is_multiple_of(ty.format().block) {
                 continue;
             }
-            let w = random_matrix(ty, rows, cols);
-            let start = Instant::now();
-            let copies: Vec<Matrix> =
-                (0..WORKING_SET.div_ceil(w.bytes())).map(|_| (options.repack)(w.clone())).collect();
+            let random = random_bytes(ty, rows, cols);
+            let mut repacking = Duration::ZERO;
+            let copy = |_| {
+                // Each copy has memory of its own, so that the working set does not fit into a cache.
+                let w = Matrix::new(ty, rows, cols, Bytes::new(random.clone()));
+                let start = Instant::now();
+                let w = (options.repack)(w);
+                repacking += start.elapsed();
+                w
+            };
+            let copies: Vec<Matrix> = (0..WORKING_SET.div_ceil(random.len())).map(copy).collect();
             let bytes: usize = copies.iter().map(Matrix::bytes).sum();
-            let repacked = bytes as f64 / start.elapsed().as_secs_f64();
+            let repacked = match ty.format().block {
+                1 => "        –".into(),
+                _ => format!("{:4.1} GB/s", bytes as f64 / 1e9 / repacking.as_secs_f64()),
+            };
             // Beside each other, as other work on the machine comes and goes.
             let (mut one, mut read) = (0f64, 0f64);
             for _ in 0..4 {
@@ -84,9 +97,8 @@ fn run(options: &Options) {
             let operations = 2.0 * (rows * cols * options.tokens) as f64;
             let many = operations / best_time(5, || products(&copies[..1], options.tokens));
             println!(
-                "{:7} {rows:6} x {cols:<6} {:5.1} GB/s |          {:6.1} {:7.0} % |         {:8.0} {:7.0} %",
+                "{:7} {rows:6} x {cols:<6} {repacked} |          {:6.1} {:7.0} % |         {:8.0} {:7.0} %",
                 ty.name(),
-                repacked / 1e9,
                 one / 1e9,
                 100.0 * one / read,
                 many / 1e9,
@@ -119,7 +131,7 @@ fn products(weights: &[Matrix], tokens: usize) {
 }
 
 /// Random bytes are weights of any format; scales that are not finite change no instruction.
-fn random_matrix(ty: GgmlType, rows: usize, cols: usize) -> Matrix {
+fn random_bytes(ty: GgmlType, rows: usize, cols: usize) -> Vec<u8> {
     let mut state = 1u64;
     let bytes = (0..rows * ty.bytes_of(cols)).map(|_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -127,7 +139,7 @@ fn random_matrix(ty: GgmlType, rows: usize, cols: usize) -> Matrix {
         // subnormal, which would cost a hundred times a normal one.
         if ty.format().block == 1 { 60 + (state >> 62) as u8 } else { (state >> 58) as u8 }
     });
-    Matrix::new(ty, rows, cols, Bytes::new(bytes.collect::<Vec<u8>>()))
+    bytes.collect()
 }
 
 /// Bytes per second that all threads read from memory together.
@@ -151,10 +163,11 @@ fn read_bandwidth(words: &[u64]) -> f64 {
 fn dot_peak() -> f64 {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx512vnni") {
-        const ROUNDS: usize = 20_000;
+        // Long enough that each thread takes its own share.
+        const ROUNDS: usize = 2_000_000;
         let threads = par::threads();
         // SAFETY: the machine has the instruction.
-        let time = best_time(400, || par::for_chunks(threads, 1, |_| unsafe { dots(ROUNDS) }));
+        let time = best_time(20, || par::for_chunks(threads, 1, |_| unsafe { dots(ROUNDS) }));
         return (threads * ROUNDS * 12 * 64 * 2) as f64 / time;
     }
     0.0
