@@ -3,3 +3,4 @@
 //! What this crate deliberately does not know: architectures, files, text.
 
 pub mod device;
+pub mod image;
