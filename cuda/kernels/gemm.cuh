@@ -25,21 +25,6 @@ constexpr int WIDE_COLUMNS = 64;
 constexpr int FEW_WARPS = 8;
 constexpr int FEW_COLUMNS = 16;
 
-// The rows of one thread block: a tile of `height` rows in one of the segments.
-struct RowTile {
-    Segment segment;
-    int first;
-};
-
-static __device__ RowTile row_tile(const MatmulParams& p, int height) {
-    int tile = blockIdx.x, s = 0;
-    while (s + 1 < p.segments && tile >= (p.segment[s].rows + height - 1) / height) {
-        tile -= (p.segment[s].rows + height - 1) / height;
-        s++;
-    }
-    return {p.segment[s], tile * height};
-}
-
 // The two rows of this lane, g and g + 8 from `first`. Rows past the end read the last row and are never stored.
 template <class Format>
 struct LaneRows {
@@ -53,8 +38,9 @@ struct LaneRows {
 };
 
 static __device__ void store(const MatmulParams& p, const Segment& segment, int row, int column, float value) {
-    if (row < segment.rows && column < p.columns) {
-        segment.y[(long long)column * segment.y_stride + row] = segment.bias ? value + segment.bias[row] : value;
+    if (row < segment.rows && column < p.columns && live(p.seq, column)) {
+        const float biased = segment.bias ? value + segment.bias[row] : value;
+        segment.y[(long long)column * segment.y_stride + row] = soft_cap(biased, p.softcap);
     }
 }
 
@@ -65,9 +51,10 @@ static __device__ void gemm_wide(const MatmulParams& p) {
     constexpr int TILES = WIDE_COLUMNS / 8;
     SHARED(Tile, tile, [2]);
 
-    const RowTile rows = row_tile(p, 16 * WIDE_WARPS);
-    const int first_row = rows.first + 16 * warp(), first_column = blockIdx.y * WIDE_COLUMNS;
-    const LaneRows<typename Family::Format> mine(rows.segment, first_row, p.k);
+    const Place here = place(p, 16 * WIDE_WARPS);
+    const Segment& segment = p.segment[here.segment];
+    const int first_row = 16 * (here.block * WIDE_WARPS + warp()), first_column = blockIdx.y * WIDE_COLUMNS;
+    const LaneRows<typename Family::Format> mine(segment, first_row, p.k);
     const int t = lane() % 4, blocks = p.k / 32, stages = (blocks + Tile::BLOCKS - 1) / Tile::BLOCKS;
 
     float total[TILES][4] = {}, acc[TILES][4] = {};
@@ -82,7 +69,6 @@ static __device__ void gemm_wide(const MatmulParams& p) {
         }
         cp_async_commit();
         const int begin = stage * Tile::BLOCKS, count = min(Tile::BLOCKS, blocks - begin);
-#pragma unroll 1
         for (int b = 0; b < count; b++) {
             const Rows next = Family::load(mine.w, min(begin + b + 1, blocks - 1), t);  // arrives during the products below
             for (int n = 0; n < TILES; n++) {
@@ -101,7 +87,7 @@ static __device__ void gemm_wide(const MatmulParams& p) {
     }
     for (int n = 0; n < TILES; n++) {
         for (int i = 0; i < 4; i++) {
-            store(p, rows.segment, first_row + lane() / 4 + i / 2 * 8, first_column + 8 * n + 2 * t + i % 2, total[n][i]);
+            store(p, segment, first_row + lane() / 4 + i / 2 * 8, first_column + 8 * n + 2 * t + i % 2, total[n][i]);
         }
     }
 }
@@ -109,9 +95,10 @@ static __device__ void gemm_wide(const MatmulParams& p) {
 // TILES × 8 columns. Each round the warps sum one chunk each; then the sums are added in the order of the chunks.
 template <class Family, int TILES>
 static __device__ void gemm_few(const MatmulParams& p, float (*sums)[FEW_WARPS][FEW_COLUMNS * 16]) {
-    const RowTile rows = row_tile(p, 16);
-    const int first_column = blockIdx.y * FEW_COLUMNS;
-    const LaneRows<typename Family::Format> mine(rows.segment, rows.first, p.k);
+    const Place here = place(p, 16);
+    const Segment& segment = p.segment[here.segment];
+    const int first_row = 16 * here.block, first_column = blockIdx.y * FEW_COLUMNS;
+    const LaneRows<typename Family::Format> mine(segment, first_row, p.k);
     const int t = lane() % 4, blocks = p.k / 32, chunks = (blocks + CHUNK - 1) / CHUNK;
 
     float total = 0;
@@ -138,7 +125,7 @@ static __device__ void gemm_few(const MatmulParams& p, float (*sums)[FEW_WARPS][
     }
     const int i = threadIdx.x / 32;  // this thread's element: accumulator i % 4 of column tile i / 4, of the same lane
     if (i < TILES * 4) {
-        store(p, rows.segment, rows.first + lane() / 4 + i % 4 / 2 * 8, first_column + i / 4 * 8 + 2 * t + i % 2, total);
+        store(p, segment, first_row + lane() / 4 + i % 4 / 2 * 8, first_column + i / 4 * 8 + 2 * t + i % 2, total);
     }
 }
 
