@@ -7,7 +7,7 @@
     extern "C" __global__ void __launch_bounds__(32 * WIDE_WARPS, 3) gemm_##name(const MatmulParams p) {         \
         gemm_wide<__VA_ARGS__>(p);                                                                               \
     }                                                                                                            \
-    extern "C" __global__ void __launch_bounds__(32 * FEW_WARPS, 3) gemm_few_##name(const MatmulParams p) {         \
+    extern "C" __global__ void __launch_bounds__(32 * FEW_WARPS, 2) gemm_few_##name(const MatmulParams p) {         \
         gemm_few<__VA_ARGS__>(p);                                                                                \
     }
 
