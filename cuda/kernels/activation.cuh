@@ -1,7 +1,6 @@
 // What gates a feed-forward layer.
 #pragma once
-
-enum Activation { SILU = 0, GELU_TANH = 1 };
+#include "matmul.cuh"
 
 DEVICE float activate(float x, int activation) {
     if (activation == SILU) return x / (1.0f + expf(-x));

@@ -1,7 +1,6 @@
 // The gate of a feed-forward layer for many columns: activation(gate)·up of what one gemm with two segments has written.
 #include "ptx.cuh"
 #include "activation.cuh"
-#include "matmul.cuh"
 
 struct GluActParams {
     const float* gate;  // [columns][stride]
