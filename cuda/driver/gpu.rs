@@ -100,7 +100,7 @@ impl Gpu {
             let bytes = image.bytes.as_ptr().cast::<c_void>();
             // SAFETY: a complete cubin, or PTX that ends in a zero; the driver copies it.
             check(unsafe { sys::cuModuleLoadData(&mut module, bytes) }, || {
-                format!("cuModuleLoadData({}, made for {})", image.name, image.kind)
+                format!("cuModuleLoadData({}, {:?})", image.name, image.kind)
             })?;
             gpu.modules.push(module);
         }
