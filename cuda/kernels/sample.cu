@@ -19,8 +19,6 @@ struct Sampling {
     float ln_min_p;  // -inf: off
     float repeat, frequency, presence;
     int window;      // tokens that the penalties see; 0: none, penalties are off; -1: all
-    int biases;      // entries of the sequence's list, sorted by token
-    int pad;
 };
 
 struct Bias {
@@ -51,14 +49,17 @@ struct Cut {
     int pad;
 };
 
-// What the blocks of a launch tell each other. Zeros before the first step.
+// What a sequence keeps from step to step, and the blocks of a launch tell each other. Zeros at first.
 struct Work {
     u64 best; // ~code of the best token so far
     u64 bad;  // ~id of the first token that is not finite
     unsigned ticket[3];
-    unsigned published, candidates, pad;
+    unsigned published;  // steps that the host was told of
+    unsigned candidates;
+    int biases;          // entries of the sequence's list, sorted by token
     Cut cut;
 };
+static_assert(sizeof(Sampling) == 48 && sizeof(Work) == 96 && sizeof(Drawn) == 16, "as the host has them");
 
 struct SampleParams {
     float* logits;        // [rows][vocab]; bias and penalties change them
@@ -131,7 +132,7 @@ static __device__ inline void each_of_chunk(int chunk, int vocab, F f) {
 
 // Step 1: the pairs in their order; the list is sorted by token, stably, so one thread has all of a token.
 static __device__ inline void add_biases(const SampleParams& p, const Row& row) {
-    const int biases = row.sampling->biases;
+    const int biases = row.work->biases;
     for (int i = threadIdx.x; i < biases; i += SAMPLE_THREADS) {
         const int token = row.bias[i].token;
         const int first = i == 0 || row.bias[i - 1].token != token;
@@ -202,7 +203,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) sample_scan(const SamplePar
     Row row;
     if (!open_row(p, row)) return;
     const Sampling s = *row.sampling;
-    if (s.biases) add_biases(p, row);
+    if (row.work->biases) add_biases(p, row);
     const int penalties = s.window != 0;
     u64 best = 0;
     for (int chunk = first_chunk(); chunk < chunks_of(p.vocab); chunk += chunk_step()) {
@@ -413,15 +414,19 @@ extern "C" __global__ void __launch_bounds__(256, 2) sample_draw(const SamplePar
 struct RestartParams {
     Sampling sampling;
     Sampling* to;
+    Work* work;
     unsigned* counts;   // [vocab]
     const int* history; // [recent]: what the penalties see already
-    int vocab, recent;
+    int vocab, recent, biases, pad;
 };
 
 // A sequence begins, or goes on with other parameters or another past. One block.
 extern "C" __global__ void __launch_bounds__(256) sample_restart(const RestartParams p) {
     depend_wait();
-    if (threadIdx.x == 0) *p.to = p.sampling;
+    if (threadIdx.x == 0) {
+        *p.to = p.sampling;
+        p.work->biases = p.biases;
+    }
     if (p.sampling.window == 0) return;
     for (int i = threadIdx.x; i < p.vocab; i += SAMPLE_THREADS) p.counts[i] = 0;
     block_sync();

@@ -45,8 +45,6 @@ pub struct Sampling {
     pub presence: f32,
     /// How many tokens are recent; -1: all; 0: penalties are off.
     pub window: i32,
-    biases: i32,
-    pad: i32,
 }
 
 impl Default for Sampling {
@@ -62,8 +60,6 @@ impl Default for Sampling {
             frequency: 0.0,
             presence: 0.0,
             window: 0,
-            biases: 0,
-            pad: 0,
         }
     }
 }
@@ -251,10 +247,13 @@ unsafe impl Params for SampleParams {}
 struct RestartParams {
     sampling: Sampling,
     to: Ptr<Sampling>,
+    work: Ptr<Work>,
     counts: Ptr<u32>,
     history: Ptr<i32>,
     vocab: i32,
     recent: i32,
+    biases: i32,
+    pad: i32,
 }
 
 // SAFETY: as above.
@@ -289,7 +288,7 @@ impl SampleState {
     /// # Errors
     /// The driver's.
     pub fn restart(&mut self, stream: &Stream, sequence: usize, start: &SampleStart) -> Result<()> {
-        let mut sampling = start.sampling;
+        let sampling = start.sampling;
         let window = if sampling.window < 0 { start.history.len() } else { sampling.window as usize };
         let recent = &start.history[start.history.len().saturating_sub(window)..];
         let holds = self.shape.holds(sampling.window, recent.len(), start.biases.len());
@@ -318,15 +317,17 @@ impl SampleState {
             let to = self.buffers.bias.add(sequence * self.shape.biases);
             stream.copy_in(to, &self.staged_bias, start.biases.len())?;
         }
-        sampling.biases = start.biases.len() as i32;
         self.greedy[sequence] = sampling.temperature <= 0.0;
         let params = RestartParams {
             sampling,
             to: self.buffers.sampling.add(sequence),
+            work: self.buffers.work.add(sequence),
             counts: self.buffers.counts.add(sequence * self.shape.vocab),
             history,
             vocab: self.shape.vocab as i32,
             recent: window as i32,
+            biases: start.biases.len() as i32,
+            pad: 0,
         };
         stream.launch("sample_restart", Grid::linear(1, THREADS), &params)?;
         // The staging buffers are free again.
@@ -396,10 +397,10 @@ mod tests {
 
     #[test]
     fn the_structs_are_those_of_the_kernels() {
-        assert_eq!(size_of::<Sampling>(), 56);
+        assert_eq!(size_of::<Sampling>(), 48);
         assert_eq!(size_of::<Work>(), 96);
         assert_eq!(size_of::<Drawn>(), 16);
         assert_eq!(size_of::<SampleParams>(), 128);
-        assert_eq!(size_of::<RestartParams>(), 88);
+        assert_eq!(size_of::<RestartParams>(), 96);
     }
 }

@@ -20,7 +20,6 @@ impl SamplerParams {
             frequency: self.frequency_penalty,
             presence: self.presence_penalty,
             window: if penalised { self.repeat_last_n.max(-1) } else { 0 },
-            ..Sampling::default()
         })
     }
 }
