@@ -354,8 +354,8 @@ static __device__ int draw(Shared& shared, const SampleParams& p, const Row& row
     const u64 random = random_at(s.seed, s.position);
     const Crossing chunk = first_enough(
         shared, chunks_of(p.vocab), Sum{0, 0}, [&](int i) { return Sum{0, row.totals[i]}; },
-        [&](Sum sum, Sum total) { return sum.mass > multiply_high(random, total.mass); });
-    const u64 target = multiply_high(random, chunk.total.mass);
+        [&](Sum sum, Sum total) { return sum.mass > __umul64hi(random, total.mass); });
+    const u64 target = __umul64hi(random, chunk.total.mass);
     const int start = chunk.index * CHUNK;
     const Crossing token = first_enough(
         shared, min(CHUNK, p.vocab - start), chunk.before,

@@ -69,11 +69,3 @@ static __device__ inline u64 random_at(u64 seed, u64 position) {
     }
     return (u64)w0 | (u64)w1 << 32;
 }
-
-// The upper 64 bits of a product.
-static __device__ inline u64 multiply_high(u64 a, u64 b) {
-    const u64 a0 = (unsigned)a, a1 = a >> 32, b0 = (unsigned)b, b1 = b >> 32;
-    const u64 middle = a1 * b0 + (a0 * b0 >> 32);
-    const u64 other = a0 * b1 + (unsigned)middle;
-    return a1 * b1 + (middle >> 32) + (other >> 32);
-}
