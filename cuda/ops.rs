@@ -5,3 +5,4 @@ pub mod cache;
 pub mod image;
 pub mod norm;
 pub mod rope_kv;
+pub mod sample;
