@@ -71,10 +71,10 @@ struct Walk {
     }
 };
 
-// y[r][c] = row[r]·(column first + c), in every lane; columns past the last repeat it. The order of the sums
+// y[r·C + c] = row[r]·(column first + c), in every lane; columns past the last repeat it. The order of the sums
 // depends on k alone.
 template <class F, int R, int C>
-DEVICE void quantized_dot(const unsigned char* const (&row)[R], const Input& in, int first, float (&y)[R][C]) {
+DEVICE void quantized_dot(const unsigned char* const (&row)[R], const Input& in, int first, float (&y)[R * C]) {
     constexpr int UNROLL = C == 1 ? 2 : 1;
     Walk<F, R, C> at = {};
     at.start(in, first);
@@ -91,14 +91,14 @@ DEVICE void quantized_dot(const unsigned char* const (&row)[R], const Input& in,
     }
     if (at.g < blocks % at.BLOCKS) at.step(0);
     for (int r = 0; r < R; r++) {
-        for (int c = 0; c < C; c++) y[r][c] = at.total(r, c);
+        for (int c = 0; c < C; c++) y[r * C + c] = at.total(r, c);
     }
 }
 
 // The same for dense weights: four elements per lane and step, or one where rows are not aligned.
 template <class F, int R, int C>
 DEVICE void dense_dot(const unsigned char* const (&row)[R], const Input& in, int first,
-                                                                                                  float (&y)[R][C]) {
+                                                                                                  float (&y)[R * C]) {
     const float* x[C];
     for (int c = 0; c < C; c++) x[c] = in.x + (size_t)min(first + c, in.columns - 1) * in.k;
     float sum[R][C] = {};
@@ -125,7 +125,16 @@ DEVICE void dense_dot(const unsigned char* const (&row)[R], const Input& in, int
         }
     }
     for (int r = 0; r < R; r++) {
-        for (int c = 0; c < C; c++) y[r][c] = warp_sum(sum[r][c]);
+        for (int c = 0; c < C; c++) y[r * C + c] = warp_sum(sum[r][c]);
+    }
+}
+
+template <class F, int R, int C>
+DEVICE void dot(const unsigned char* const (&row)[R], const Input& in, int first, float (&y)[R * C]) {
+    if constexpr (F::DENSE) {
+        dense_dot<F, R, C>(row, in, first, y);
+    } else {
+        quantized_dot<F, R, C>(row, in, first, y);
     }
 }
 
