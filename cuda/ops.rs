@@ -2,6 +2,7 @@
 
 pub mod attention;
 pub mod cache;
+pub mod embed;
 pub mod gemm;
 pub mod image;
 pub mod matmul;
