@@ -2,14 +2,10 @@
 // it can quantize them as one block of the image that the next matmul reads; half of its warps take rows of gate, half
 // rows of up.
 #include "ptx.cuh"
+#include "activation.cuh"
 #include "dot.cuh"
 
 static constexpr int WARPS = 8, OUTPUTS = 32, PER_WARP = 2 * OUTPUTS / WARPS;
-
-DEVICE float activate(float x, int activation) {
-    if (activation == SILU) return x / (1.0f + expf(-x));
-    return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
-}
 
 // What the warps of a block tell each other: gate·x and up·x of its outputs, for a few columns.
 typedef float Products[2][4][OUTPUTS];
