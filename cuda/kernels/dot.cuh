@@ -73,19 +73,19 @@ struct Walk {
 
 // y[r·C + c] = row[r]·(column first + c), in every lane; columns past the last repeat it. The order of the sums
 // depends on k alone.
-template <class F, int R, int C>
+template <class F, int R, int C, int UNROLL>
 DEVICE void quantized_dot(const unsigned char* const (&row)[R], const Input& in, int first, float (&y)[R * C]) {
-    constexpr int UNROLL = C == 1 ? 2 : 1;
     Walk<F, R, C> at = {};
     at.start(in, first);
     for (int r = 0; r < R; r++) at.row[r] = row[r];
     int blocks = in.k >> 5, steps = blocks / at.BLOCKS;
+#pragma unroll 1
     for (; steps >= UNROLL; steps -= UNROLL) {
 #pragma unroll
         for (int ahead = 0; ahead < UNROLL; ahead++) at.step(ahead);
         at.advance(UNROLL);
     }
-    if (steps) {
+    if (UNROLL == 2 && steps) {
         at.step(0);
         at.advance(1);
     }
@@ -129,12 +129,13 @@ DEVICE void dense_dot(const unsigned char* const (&row)[R], const Input& in, int
     }
 }
 
-template <class F, int R, int C>
+// UNROLL: steps (1 or 2) whose loads are in flight together.
+template <class F, int R, int C, int UNROLL>
 DEVICE void dot(const unsigned char* const (&row)[R], const Input& in, int first, float (&y)[R * C]) {
     if constexpr (F::DENSE) {
         dense_dot<F, R, C>(row, in, first, y);
     } else {
-        quantized_dot<F, R, C>(row, in, first, y);
+        quantized_dot<F, R, C, UNROLL>(row, in, first, y);
     }
 }
 

@@ -6,13 +6,13 @@
 static constexpr int WARPS = 4, PER_WARP = 2, ROWS = WARPS * PER_WARP;
 
 // R rows from `row0`, C columns from `first`.
-template <class F, int R, int C>
+template <class F, int R, int C, int UNROLL>
 DEVICE void tile(const MatmulParams& p, const Segment& s, int row0, int first) {
     const unsigned char* row[R];
     for (int r = 0; r < R; r++) row[r] = s.w + min(row0 + r, s.rows - 1) * row_bytes<F>(p.k);
     Input in = {p.image, p.x, p.k, p.columns};
     float y[R * C];
-    dot<F, R, C>(row, in, first, y);
+    dot<F, R, C, UNROLL>(row, in, first, y);
     // Lane r·C + c writes y[r·C + c]; there are two or four of them.
     float v = lane() & 1 ? y[1] : y[0];
     if constexpr (R * C == 4) v = lane() & 2 ? (lane() & 1 ? y[3] : y[2]) : v;
@@ -24,18 +24,18 @@ DEVICE void tile(const MatmulParams& p, const Segment& s, int row0, int first) {
     }
 }
 
-template <class F>
+template <class F, int UNROLL>
 DEVICE void gemv(const MatmulParams& p, const Segment& s, int block) {
     int row0 = block * ROWS + warp() * PER_WARP;
     if (row0 >= s.rows) return;
     if (p.columns == 1) {
-        tile<F, PER_WARP, 1>(p, s, row0, 0);
+        tile<F, PER_WARP, 1, UNROLL>(p, s, row0, 0);
         return;
     }
 #pragma unroll 1
     for (int row = row0; row < min(row0 + PER_WARP, s.rows); row++) {
 #pragma unroll 1
-        for (int first = 0; first < p.columns; first += 4) tile<F, 1, 4>(p, s, row, first);
+        for (int first = 0; first < p.columns; first += 4) tile<F, 1, 4, 1>(p, s, row, first);
     }
 }
 
@@ -43,7 +43,7 @@ DEVICE void gemv(const MatmulParams& p, const Segment& s, int block) {
 template <class F>
 DEVICE void gemv(const MatmulParams& p) {
     Place at = place(p, ROWS);
-    gemv<F>(p, p.segment[at.segment], at.block);
+    gemv<F, 2>(p, p.segment[at.segment], at.block);
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4) gemv_f32(const MatmulParams p) { gemv<F32>(p); }
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(128, 4) gemv_mixed(const MatmulPara
     const Segment& s = p.segment[at.segment];
     switch (s.format) {
 #define CASE(number, name, F) \
-    case number: gemv<F>(p, s, at.block); break;
+    case number: gemv<F, 1>(p, s, at.block); break;
         ALL_FORMATS(CASE)
 #undef CASE
     }

@@ -1,65 +1,51 @@
 // The gated half of a feed-forward layer: activation(gate·x)·(up·x). A block owns 32 consecutive outputs, so that
-// it can quantize them as one block of the image that the next matmul reads.
+// it can quantize them as one block of the image that the next matmul reads; half of its warps take rows of gate, half
+// rows of up.
 #include "ptx.cuh"
 #include "activation.cuh"
 #include "dot.cuh"
 
-static constexpr int WARPS = 8, OUTPUTS = 32, PER_WARP = OUTPUTS / WARPS;
+static constexpr int WARPS = 8, OUTPUTS = 32, PER_WARP = 2 * OUTPUTS / WARPS;
 
 // What the warps of a block tell each other: gate·x and up·x of its outputs, for a few columns.
 typedef float Products[2][4][OUTPUTS];
 
-// The rows of one warp of one matrix: out[column][output] for C columns from `first`.
+// The rows of one warp: out[column][output] for C columns from `first`.
 template <class F, int R, int C>
-DEVICE void matrix(const Segment& s, const Input& in, int first, float (*out)[OUTPUTS]) {
+DEVICE void rows(const Segment& s, const Input& in, int first, float (*out)[OUTPUTS]) {
+    int begin = warp() % (WARPS / 2) * PER_WARP;
 #pragma unroll 1
-    for (int i = warp() * PER_WARP; i < (warp() + 1) * PER_WARP; i += R) {
+    for (int i = begin; i < begin + PER_WARP; i += R) {
         const unsigned char* row[R];
         for (int r = 0; r < R; r++) row[r] = s.w + min(blockIdx.x * OUTPUTS + i + r, s.rows - 1) * row_bytes<F>(in.k);
         float y[R * C];
-        dot<F, R, C>(row, in, first, y);
+        dot<F, R, C, 1>(row, in, first, y);
         for (int j = 0; j < R * C; j++) {
             if (lane() == 0) out[j % C][i + j / C] = y[j];
         }
     }
 }
 
-// Gate and up in one format: for one column their rows share the activations.
+// Gate and up in one format.
 template <class F>
 struct Same {
     static constexpr int COLUMNS = 4;  // at once, where there are several
     template <int C>
-    static __device__ __forceinline__ void products(const GluParams& p, const Input& in, int first, Products& out) {
-        if constexpr (C == 1) {
-#pragma unroll 1
-            for (int i = warp() * PER_WARP; i < (warp() + 1) * PER_WARP; i++) {
-                size_t at = min(blockIdx.x * OUTPUTS + i, p.gate.rows - 1) * row_bytes<F>(p.k);
-                const unsigned char* row[2] = {p.gate.w + at, p.up.w + at};
-                float y[2];
-                dot<F, 2, 1>(row, in, first, y);
-                if (lane() < 2) out[lane()][0][i] = lane() & 1 ? y[1] : y[0];
-            }
-        } else {
-#pragma unroll 1
-            for (int up = 0; up < 2; up++) matrix<F, 1, C>(up ? p.up : p.gate, in, first, out[up]);
-        }
+    static __device__ __forceinline__ void run(const Segment& s, const Input& in, int first, float (*out)[OUTPUTS]) {
+        rows<F, C == 1 ? 2 : 1, C>(s, in, first, out);
     }
 };
 
-// Gate and up in any two formats, one after the other: the switch is uniform in a block.
+// Gate and up in any two formats: the switch is uniform in a warp.
 struct Mixed {
     static constexpr int COLUMNS = 1;
     template <int C>
-    static __device__ __forceinline__ void products(const GluParams& p, const Input& in, int first, Products& out) {
-#pragma unroll 1
-        for (int up = 0; up < 2; up++) {
-            const Segment& s = up ? p.up : p.gate;
-            switch (s.format) {
+    static __device__ __forceinline__ void run(const Segment& s, const Input& in, int first, float (*out)[OUTPUTS]) {
+        switch (s.format) {
 #define CASE(number, name, F) \
-    case number: matrix<F, 1, C>(s, in, first, out[up]); break;
-                ALL_FORMATS(CASE)
+    case number: rows<F, 1, C>(s, in, first, out); break;
+            ALL_FORMATS(CASE)
 #undef CASE
-            }
         }
     }
 };
@@ -67,7 +53,8 @@ struct Mixed {
 template <class Rows, int C>
 DEVICE void columns(const GluParams& p, int first, Products& product) {
     Input in = {p.image, p.x, p.k, p.columns};
-    Rows::template products<C>(p, in, first, product);
+    int up = warp() >= WARPS / 2;
+    Rows::template run<C>(up ? p.up : p.gate, in, first, product[up]);
     block_sync();
     // Warp c finishes column c.
     int column = first + warp(), row = blockIdx.x * OUTPUTS + lane();
@@ -81,7 +68,7 @@ DEVICE void columns(const GluParams& p, int first, Products& product) {
 template <class Rows>
 DEVICE void glu(const GluParams& p) {
     SHARED(float, product, [2][4][OUTPUTS]);
-    if (p.columns == 1) {
+    if (Rows::COLUMNS > 1 && p.columns == 1) {
         columns<Rows, 1>(p, 0, product);
         return;
     }
