@@ -17,7 +17,7 @@ DEVICE void rows(const Segment& s, const Input& in, int first, float (*out)[OUTP
 #pragma unroll 1
     for (int i = begin; i < begin + PER_WARP; i += R) {
         const unsigned char* row[R];
-        for (int r = 0; r < R; r++) row[r] = s.w + min(blockIdx.x * OUTPUTS + i + r, s.rows - 1) * row_bytes<F>(in.k);
+        for (int r = 0; r < R; r++) row[r] = s.w + min((int)blockIdx.x * OUTPUTS + i + r, s.rows - 1) * row_bytes<F>(in.k);
         float y[R * C];
         dot<F, R, C, 1>(row, in, first, y);
         for (int j = 0; j < R * C; j++) {
