@@ -19,8 +19,7 @@ DEVICE void tile(const MatmulParams& p, const Segment& s, int row0, int first) {
     int r = row0 + lane() / C, column = first + lane() % C;
     if (lane() < R * C && r < s.rows && column < p.columns && live(p.seq, column)) {
         if (s.bias) v += s.bias[r];
-        if (p.softcap > 0.0f) v = p.softcap * tanhf(v / p.softcap);
-        s.y[(size_t)column * s.y_stride + r] = v;
+        s.y[(size_t)column * s.y_stride + r] = soft_cap(v, p.softcap);
     }
 }
 

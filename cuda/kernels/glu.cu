@@ -59,8 +59,14 @@ DEVICE void columns(const GluParams& p, int first, Products& product) {
     // Warp c finishes column c.
     int column = first + warp(), row = blockIdx.x * OUTPUTS + lane();
     if (warp() < C && column < p.columns && live(p.seq, column)) {
-        float v = row < p.gate.rows ? activate(product[0][warp()][lane()], p.activation) * product[1][warp()][lane()] : 0.0f;
-        if (p.y && row < p.gate.rows) p.y[(size_t)column * p.y_stride + row] = v;
+        float v = 0.0f;
+        if (row < p.gate.rows) {
+            float gate = product[0][warp()][lane()], up = product[1][warp()][lane()];
+            if (p.gate.bias) gate += p.gate.bias[row];
+            if (p.up.bias) up += p.up.bias[row];
+            v = activate(gate, p.activation) * up;
+            if (p.y) p.y[(size_t)column * p.y_stride + row] = v;
+        }
         if (p.out.q) quantize_block(p.out, column, p.gate.rows, blockIdx.x, v);
     }
 }

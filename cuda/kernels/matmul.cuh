@@ -29,7 +29,7 @@ struct MatmulParams {
 enum Activation { SILU = 0, GELU_TANH = 1 };
 
 struct GluParams {
-    Segment gate, up;  // the same number of rows; their y and bias are not used
+    Segment gate, up;  // the same number of rows; their y is not used
     int k;
     int columns;
     int activation;
@@ -58,3 +58,6 @@ DEVICE Place place(const MatmulParams& p, int rows_per_block) {
 }
 
 DEVICE int live(const int* seq, int column) { return !seq || seq[column] >= 0; }
+
+// y with the epilogue of the head.
+DEVICE float soft_cap(float y, float cap) { return cap > 0.0f ? cap * tanhf(y / cap) : y; }
