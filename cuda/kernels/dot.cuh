@@ -9,27 +9,23 @@ struct Input {
     int k, columns;
 };
 
-// y[r][c] = row[r]·(column first + c), in every lane; columns past the last repeat it. Lane 4g+t reads octet t
-// of blocks g, g+8, …: the order of the sums depends on k alone.
+// Where a lane stands in R rows and C columns, and what it has summed. Lane 4g+t reads octet t of blocks g, g+8, …
 template <class F, int R, int C>
-DEVICE void quantized_dot(const unsigned char* const (&row)[R], const Input& in, int first,
-                                                                                                          float (&y)[R][C]) {
-    int g = lane() >> 2, t = lane() & 3, half = t & 1, blocks = in.k >> 5;
+struct Walk {
+    static constexpr int STEP = 256 / F::BLOCK * F::BYTES;  // eight blocks of 32
+    const unsigned char* row[R];
     const signed char* q[C];
     const float *d[C], *s[C];
-    for (int c = 0; c < C; c++) {
-        size_t at = (size_t)min(first + c, in.columns - 1) * blocks + g;
-        q[c] = in.image.q + at * 32 + 8 * t;
-        d[c] = in.image.d + at;
-        s[c] = in.image.s + at * 2 + half;
-    }
-    float sum[R][C] = {}, minimum[R][C] = {};
-    for (int n = 0; 8 * n + g < blocks; n++) {
+    int g, t;
+    float sum[R][C], minimum[R][C];
+
+    // Eight blocks, `ahead` steps of eight from here.
+    __device__ __forceinline__ void step(int ahead) {
         typename F::Octet w[R];
-        for (int r = 0; r < R; r++) w[r] = F::octet(row[r], 8 * n + g, t);
+        for (int r = 0; r < R; r++) w[r] = F::octet(row[r] + ahead * STEP, g, t);
         for (int c = 0; c < C; c++) {
-            uint2 a = *(const uint2*)(q[c] + 256 * n);
-            float scale = d[c][8 * n];
+            uint2 a = *(const uint2*)(q[c] + 256 * ahead);
+            float scale = d[c][8 * ahead];
             for (int r = 0; r < R; r++) {
                 if (F::SCALES == 1) {
                     sum[r][c] += scale * (w[r].d0 * (float)dp4a(w[r].q1, a.y, dp4a(w[r].q0, a.x, 0)));
@@ -37,21 +33,61 @@ DEVICE void quantized_dot(const unsigned char* const (&row)[R], const Input& in,
                     sum[r][c] += scale * (w[r].d0 * (float)dp4a(w[r].q0, a.x, 0) + w[r].d1 * (float)dp4a(w[r].q1, a.y, 0));
                 }
             }
-            // Even lanes subtract the minimums of the first half of the block, odd lanes those of the second: each
-            // twice, which the factor below halves.
+            // Even lanes sum the minimums of the first half of the block, odd lanes those of the second: each
+            // twice, which `total` halves.
             if (F::MIN) {
-                float total = s[c][16 * n];
+                float image_sum = s[c][16 * ahead];
                 for (int r = 0; r < R; r++) {
-                    float first_half = F::ZERO ? w[r].d0 : w[r].m0, second_half = F::ZERO ? w[r].d1 : w[r].m1;
-                    minimum[r][c] += (F::SCALES == 2 && half ? second_half : first_half) * total;
+                    float first = F::ZERO ? w[r].d0 : w[r].m0, second = F::ZERO ? w[r].d1 : w[r].m1;
+                    minimum[r][c] += (F::SCALES == 2 && t & 1 ? second : first) * image_sum;
                 }
             }
         }
     }
-    for (int r = 0; r < R; r++) {
+    __device__ __forceinline__ void advance(int steps) {
+        for (int r = 0; r < R; r++) row[r] += steps * STEP;
         for (int c = 0; c < C; c++) {
-            y[r][c] = warp_sum(F::MIN ? sum[r][c] - (F::ZERO ? 0.5f * F::ZERO : 0.5f) * minimum[r][c] : sum[r][c]);
+            q[c] += 256 * steps;
+            d[c] += 8 * steps;
+            s[c] += 16 * steps;
         }
+    }
+    __device__ __forceinline__ float total(int r, int c) const {
+        float sum = F::MIN ? this->sum[r][c] - (F::ZERO ? 0.5f * F::ZERO : 0.5f) * minimum[r][c] : this->sum[r][c];
+        return warp_sum(sum);
+    }
+};
+
+// y[r][c] = row[r]·(column first + c), in every lane; columns past the last repeat it. The order of the sums
+// depends on k alone.
+template <class F, int R, int C>
+DEVICE void quantized_dot(const unsigned char* const (&row)[R], const Input& in, int first, float (&y)[R][C]) {
+    constexpr int UNROLL = C == 1 ? 4 : 1;
+    Walk<F, R, C> at = {};
+    at.g = lane() >> 2;
+    at.t = lane() & 3;
+    for (int r = 0; r < R; r++) at.row[r] = row[r];
+    int blocks = in.k >> 5;
+    for (int c = 0; c < C; c++) {
+        size_t block = (size_t)min(first + c, in.columns - 1) * blocks + at.g;
+        at.q[c] = in.image.q + block * 32 + 8 * at.t;
+        at.d[c] = in.image.d + block;
+        at.s[c] = in.image.s + block * 2 + (at.t & 1);
+    }
+    int steps = blocks >> 3;
+    for (; steps >= UNROLL; steps -= UNROLL) {
+#pragma unroll
+        for (int ahead = 0; ahead < UNROLL; ahead++) at.step(ahead);
+        at.advance(UNROLL);
+    }
+#pragma unroll 1
+    for (; steps > 0; steps--) {
+        at.step(0);
+        at.advance(1);
+    }
+    if (at.g < (blocks & 7)) at.step(0);
+    for (int r = 0; r < R; r++) {
+        for (int c = 0; c < C; c++) y[r][c] = at.total(r, c);
     }
 }
 

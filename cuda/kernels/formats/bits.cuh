@@ -45,10 +45,11 @@ struct ScaleMin {
 // bytes. Bytes 0-3 hold scales 0-3 and bytes 4-7 minimums 0-3 in their low six bits; byte 8+j holds the low
 // nibbles of scale 4+j and minimum 4+j, whose upper two bits fill up bytes j and 4+j.
 DEVICE ScaleMin scale_min(uint4 header, int i) {
-    int byte = 8 * (i & 3), upper = i >> 2;
-    unsigned low_scale = (upper ? header.w : header.y) >> byte;
-    unsigned low_min = (upper ? header.w : header.z) >> (byte + 4 * upper);
-    unsigned scale = (low_scale & 15) | (header.y >> (byte + 2 * upper) & 48);
-    unsigned min = (low_min & 15) | (header.z >> (byte + 2 * upper) & 48);
-    return {low_half(header.x) * (float)scale, high_half(header.x) * (float)min};
+    // Scale in byte 0, minimum in byte 1. Upper sub-blocks have their low nibbles elsewhere and their high bits
+    // two further up.
+    int j = i & 3, upper = i >> 2, choose = 0x40 + 0x11 * j;
+    unsigned pair = permute_bytes(header.y, header.z, choose);
+    unsigned low = upper ? permute_bytes(header.w, header.w >> 4, choose) : pair;
+    unsigned both = (low & 0x0f0f) | (pair >> 2 * upper & 0x3030);
+    return {low_half(header.x) * (float)(both & 255), high_half(header.x) * (float)(both >> 8)};
 }
