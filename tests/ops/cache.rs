@@ -96,7 +96,8 @@ impl HostCache {
                     CacheType::Q8_0 => {
                         let (q, scales) = q8_0(x);
                         let at = slot * scales.len();
-                        plane.elements[slot * n..(slot + 1) * n].copy_from_slice(&q.iter().map(|&q| q as u8).collect::<Vec<_>>());
+                        plane.elements[slot * n..(slot + 1) * n]
+                            .copy_from_slice(&q.iter().map(|&q| q as u8).collect::<Vec<_>>());
                         for (to, s) in plane.scales[at..].iter_mut().zip(scales) {
                             *to = s.to_bits();
                         }

@@ -15,8 +15,8 @@ pub struct Device {
     pub gpu: Arc<Gpu>,
     pub stream: Stream,
     // Dropped last: what is above still calls the driver.
-    _entered: Option<Entered>,
-    _machine: Option<Machine>,
+    _entered: Option<Entered<'static>>,
+    _machine: Option<Box<Machine>>,
 }
 
 /// Device memory of its own: on a checked machine an access past its end is an error.
@@ -30,8 +30,11 @@ impl Device {
     /// An emulated GPU, or the real one where `QRUN_GPU` is set.
     pub fn new(config: Config) -> Self {
         let real = std::env::var_os("QRUN_GPU").is_some();
-        let machine = (!real).then(|| Machine::new(config));
-        let entered = machine.as_ref().map(Machine::enter);
+        let machine = (!real).then(|| Box::new(Machine::new(config)));
+        let entered = machine.as_ref().map(|m| {
+            // SAFETY: the machine stays in its box, and is dropped after this.
+            unsafe { std::mem::transmute::<Entered<'_>, Entered<'static>>(m.enter()) }
+        });
         let gpu = Gpu::open(0).expect("a GPU");
         let stream = Stream::new(&gpu).expect("a stream");
         Self { gpu, stream, _entered: entered, _machine: machine }

@@ -3,4 +3,8 @@
 // The lints against printing are for libraries; tests say what they measured and what they skip.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod attention;
+mod cache;
 mod harness;
+mod norm;
+mod rope_kv;

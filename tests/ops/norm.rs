@@ -124,7 +124,8 @@ fn judge(case: &Case, found: &[f32], what: &str) {
                 *x += if case.post { add[i] / rms(&add) * f64::from(data.post[i]) } else { add[i] };
             }
         }
-        let expected: Vec<f64> = joined.iter().zip(&data.weight).map(|(x, &w)| x / rms(&joined) * f64::from(w)).collect();
+        let expected: Vec<f64> =
+            joined.iter().zip(&data.weight).map(|(x, &w)| x / rms(&joined) * f64::from(w)).collect();
         assert_close(y, &expected, 3e-7, what);
         if case.index.is_none() {
             expected_x[source * n..(source + 1) * n].copy_from_slice(&joined);
