@@ -1,2 +1,8 @@
 //! The typed launches: one file per family of kernels. Each chooses its grid and states shapes and units.
+
+pub mod attention;
+pub mod cache;
+pub mod image;
+pub mod norm;
+pub mod rope_kv;
 pub mod sample;
