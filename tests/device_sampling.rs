@@ -1,11 +1,9 @@
 //! Sampling on the device: the kernels against the CPU sampler, token for token.
 
-use std::sync::Arc;
-
 use qrun::sampler::{Sampler, SamplerError, SamplerParams};
 use qrun_cuda::{
     Arena, Gpu, Pinned, Ptr, Result, Stream,
-    ops::sample::{SampleRows, SampleShape, SampleStart, SampleState, SampleSteps, Status},
+    ops::sample::{SampleRows, SampleShape, SampleStart, SampleState, SampleSteps},
 };
 use qrun_emulator::{Config, Machine, Order};
 
