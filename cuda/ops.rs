@@ -2,7 +2,10 @@
 
 pub mod attention;
 pub mod cache;
+pub mod embed;
+pub mod gemm;
 pub mod image;
+pub mod matmul;
 pub mod norm;
 pub mod rope_kv;
 pub mod sample;
