@@ -4,3 +4,4 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod harness;
+mod sample;
