@@ -1,5 +1,7 @@
 // Kernels that only a machine with a GPU asks for: what a launch costs, and what the memory gives.
 
+#include "ptx.cuh"
+
 struct probe_emptyParams {
     int unused;
 };
