@@ -16,3 +16,4 @@ mod mma;
 mod norm;
 mod operands;
 mod rope_kv;
+mod sample;
