@@ -1,0 +1,288 @@
+// Every word of the hardware that the kernels use, and nothing else.
+//
+// Under NVRTC this file is CUDA with inline PTX for SM 7.5 to 12.0; under g++ the same names come from the emulator
+// (cuda/emulator/kernel/emulator.cuh), so a kernel that includes only this file runs on a GPU and in `cargo test`.
+// Instructions that differ between the halves come first; what is composed of them is shared by both and comes last.
+#pragma once
+
+#ifndef __CUDACC__
+#include "emulator.cuh"
+#else
+
+#define DEVICE static __device__ __forceinline__
+#define INFINITY __int_as_float(0x7f800000)
+
+// Shared memory: SHARED(float, tile, [8][33]) is an array that is aligned to 16 bytes, DYN_SHARED(float, scores) a pointer to
+// the dynamic part (one per kernel).
+#define SHARED(T, name, ...) __shared__ __align__(16) T name __VA_ARGS__
+#define DYN_SHARED(T, name)                                      \
+    extern __shared__ __align__(16) unsigned char dynamic_shared[]; \
+    T* const name = reinterpret_cast<T*>(dynamic_shared)
+
+constexpr unsigned ALL_LANES = 0xffffffffu;
+
+DEVICE void block_sync() { __syncthreads(); }
+DEVICE void warp_sync() { __syncwarp(); }
+
+// Lanes exchange 4- or 8-byte values; all 32 lanes must take part.
+template <class T> DEVICE T shuffle(T v, int lane) { return __shfl_sync(ALL_LANES, v, lane); }
+template <class T> DEVICE T shuffle_xor(T v, int mask) { return __shfl_xor_sync(ALL_LANES, v, mask); }
+template <class T> DEVICE T shuffle_down(T v, int delta) { return __shfl_down_sync(ALL_LANES, v, delta); }
+DEVICE unsigned ballot(int predicate) { return __ballot_sync(ALL_LANES, predicate); }
+
+// Sums and maxima over a warp in one fixed order (butterfly: 16, 8, 4, 2, 1); every lane gets the result.
+template <class T> DEVICE T warp_sum(T v) {
+    for (int mask = 16; mask; mask >>= 1) v += __shfl_xor_sync(ALL_LANES, v, mask);
+    return v;
+}
+DEVICE float warp_max(float v) {
+    for (int mask = 16; mask; mask >>= 1) v = fmaxf(v, __shfl_xor_sync(ALL_LANES, v, mask));
+    return v;
+}
+template <class T> DEVICE T warp_max(T v) {
+    for (int mask = 16; mask; mask >>= 1) v = max(v, __shfl_xor_sync(ALL_LANES, v, mask));
+    return v;
+}
+
+// c + the sum of four products of signed bytes.
+DEVICE int dp4a(int a, int b, int c) { return __dp4a(a, b, c); }
+
+// Tensor cores, one instruction each. Fragments as in the PTX manual: with g = lane/4 and t = lane%4, a0 holds row g,
+// a1 row g+8; 8-bit operands hold k = 4t..4t+3, 16-bit operands k = 2t, 2t+1; c0,c1 are columns 2t, 2t+1 of row g.
+DEVICE void mma_s8_m8n8k16(int c[2], unsigned a, unsigned b) {
+    asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
+                 : "+r"(c[0]), "+r"(c[1]) : "r"(a), "r"(b));
+}
+DEVICE void mma_f16_m16n8k8(float c[4], unsigned a0, unsigned a1, unsigned b) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(b));
+}
+#if __CUDA_ARCH__ >= 800
+DEVICE void mma_s8_m16n8k16(int c[4], const unsigned a[2], unsigned b) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(b));
+}
+DEVICE void mma_s8_m16n8k32(int c[4], const unsigned a[4], const unsigned b[2]) {
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+DEVICE void mma_f16_m16n8k16(float c[4], const unsigned a[4], const unsigned b[2]) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+DEVICE void mma_bf16_m16n8k16(float c[4], const unsigned a[4], const unsigned b[2]) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+
+DEVICE unsigned shared_address(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
+
+// 8×8 matrices of 16-bit elements: lane i gives the 16-byte aligned address of row i%8 of matrix i/8.
+DEVICE void ldmatrix_x4(unsigned r[4], const void* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(row)) : "memory");
+}
+DEVICE void ldmatrix_x2(unsigned r[2], const void* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
+                 : "=r"(r[0]), "=r"(r[1]) : "r"(shared_address(row)) : "memory");
+}
+DEVICE void ldmatrix_x4_trans(unsigned r[4], const void* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(row)) : "memory");
+}
+DEVICE void ldmatrix_x2_trans(unsigned r[2], const void* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
+                 : "=r"(r[0]), "=r"(r[1]) : "r"(shared_address(row)) : "memory");
+}
+
+// Copies 16 bytes from global to shared memory, or writes zeros where `valid` is 0. Arrives at `cp_async_wait` of its
+// group (and, for the other threads of the block, at the barrier after that); below SM 8.0 it is a plain copy.
+DEVICE void cp_async16(void* shared, const void* global, int valid) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :: "r"(shared_address(shared)), "l"(global), "r"(valid ? 16 : 0) : "memory");
+#else
+    *static_cast<uint4*>(shared) = valid ? *static_cast<const uint4*>(global) : make_uint4(0, 0, 0, 0);
+#endif
+}
+DEVICE void cp_async_commit() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+// Waits until at most `N` of this thread's latest groups are still under way.
+template <int N> DEVICE void cp_async_wait() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" :: "n"(N) : "memory");
+#endif
+}
+
+// Loads of weights: read-only for the whole kernel, aligned to their size, wide ones without keeping them in L1.
+DEVICE uint4 load_weights16(const void* p) {
+    uint4 v;
+    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+    return v;
+}
+DEVICE uint2 load_weights8(const void* p) {
+    uint2 v;
+    asm("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+    return v;
+}
+DEVICE unsigned load_weights4(const void* p) {
+    unsigned v;
+    asm("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(p));
+    return v;
+}
+DEVICE unsigned load_weights2(const void* p) {
+    unsigned short v;
+    asm("ld.global.nc.u16 %0, [%1];" : "=h"(v) : "l"(p));
+    return v;
+}
+DEVICE unsigned load_weights1(const void* p) {
+    unsigned v;
+    asm("ld.global.nc.u8 %0, [%1];" : "=r"(v) : "l"(p));
+    return v;
+}
+
+// Atomics on global or shared memory, relaxed; they return the old value.
+template <class T> DEVICE T atomic_add(T* p, T v) { return atomicAdd(p, v); }
+template <class T> DEVICE T atomic_max(T* p, T v) { return atomicMax(p, v); }
+template <class T> DEVICE T atomic_min(T* p, T v) { return atomicMin(p, v); }
+
+// Counts the blocks that arrive at `ticket` (0 before the launch): nonzero in every thread of the block that arrives last
+// of `blocks`, which then sees what the others wrote before they arrived. The ticket is 0 again afterwards.
+DEVICE int last_block(unsigned* ticket, unsigned blocks) {
+    __threadfence();
+    __syncthreads();
+    int last = 0;
+    if (threadIdx.x == 0) {
+        last = atomicAdd(ticket, 1u) == blocks - 1;
+        if (last) *ticket = 0;
+        __threadfence();
+    }
+    last = __syncthreads_or(last);
+    __threadfence();
+    return last;
+}
+
+// Stores to pinned host memory after everything this thread wrote before, for a host that polls.
+template <class T, class V> DEVICE void system_store(volatile T* p, V v) {
+    __threadfence_system();
+    *p = static_cast<T>(v);
+    __threadfence_system();
+}
+
+DEVICE void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
+
+// Dependent launch: `depend_wait` before the first use of what the previous kernel wrote, `depend_launch` when the next
+// kernel may start. No-ops below SM 9.0 and in launches without the attribute.
+DEVICE void depend_wait() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+DEVICE void depend_launch() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+DEVICE float f16_to_f32(unsigned short h) {
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+    return f;
+}
+// Rounds to nearest even, as all conversions here.
+DEVICE unsigned short f32_to_f16(float f) {
+    unsigned short h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+    return h;
+}
+
+DEVICE float fast_exp2(float x) { // 2 ULP; denormal results are 0
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+DEVICE float fast_rsqrt(float x) { // 2 ULP
+    float y;
+    asm("rsqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+DEVICE float fast_reciprocal(float x) { // 1 ULP; 0 for huge x
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// One rounding each: never contracted into a fused multiply-add.
+DEVICE float product(float a, float b) { return __fmul_rn(a, b); }
+DEVICE float sum(float a, float b) { return __fadd_rn(a, b); }
+DEVICE double product(double a, double b) { return __dmul_rn(a, b); }
+DEVICE double sum(double a, double b) { return __dadd_rn(a, b); }
+
+#endif // __CUDACC__
+
+// Blocks are one-dimensional.
+DEVICE int lane() { return threadIdx.x & 31; }
+DEVICE int warp() { return threadIdx.x >> 5; }
+
+// c[16×8] += a[16×32] · b[32×8], 8-bit. a: rows g, g+8 for k = 4t.., then the same for k = 16+4t..; b: k = 4t.., 16+4t.. of column g.
+DEVICE void mma_s8_k32(int c[4], const unsigned a[4], const unsigned b[2]) {
+#if __CUDA_ARCH__ >= 800
+    mma_s8_m16n8k32(c, a, b);
+#else
+    mma_s8_m8n8k16(c, a[0], b[0]);
+    mma_s8_m8n8k16(c + 2, a[1], b[0]);
+    mma_s8_m8n8k16(c, a[2], b[1]);
+    mma_s8_m8n8k16(c + 2, a[3], b[1]);
+#endif
+}
+// c[16×8] += a[16×16] · b[16×8], 8-bit.
+DEVICE void mma_s8_k16(int c[4], const unsigned a[2], unsigned b) {
+#if __CUDA_ARCH__ >= 800
+    mma_s8_m16n8k16(c, a, b);
+#else
+    mma_s8_m8n8k16(c, a[0], b);
+    mma_s8_m8n8k16(c + 2, a[1], b);
+#endif
+}
+// c[16×8] += a[16×16] · b[16×8], f16. a: rows g, g+8 for k = 2t.., then the same for k = 8+2t..; b: k = 2t.., 8+2t.. of column g.
+DEVICE void mma_f16_k16(float c[4], const unsigned a[4], const unsigned b[2]) {
+#if __CUDA_ARCH__ >= 800
+    mma_f16_m16n8k16(c, a, b);
+#else
+    mma_f16_m16n8k8(c, a[0], a[1], b[0]);
+    mma_f16_m16n8k8(c, a[2], a[3], b[1]);
+#endif
+}
+// c[16×8] += a[16×8] · b[8×8], f16.
+DEVICE void mma_f16_k8(float c[4], const unsigned a[2], unsigned b) { mma_f16_m16n8k8(c, a[0], a[1], b); }
+#if __CUDA_ARCH__ >= 800
+// As mma_f16_k16, in bf16.
+DEVICE void mma_bf16_k16(float c[4], const unsigned a[4], const unsigned b[2]) { mma_bf16_m16n8k16(c, a, b); }
+#endif
+
+// Four bytes at an address that is a multiple of two (weight blocks of 18, 22, 34 … bytes).
+DEVICE unsigned read_u32_at_2(const void* p) {
+    return load_weights2(p) | load_weights2(static_cast<const char*>(p) + 2) << 16;
+}
+
+DEVICE float bf16_to_f32(unsigned short h) { return __uint_as_float(static_cast<unsigned>(h) << 16); }
+DEVICE unsigned short f32_to_bf16(float f) {
+    const unsigned bits = __float_as_uint(f);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<unsigned short>(bits >> 16 | 0x40u); // NaN stays NaN
+    return static_cast<unsigned short>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+// Two halves in one word, `lo` in the low bits.
+DEVICE unsigned pack_f16(float lo, float hi) { return f32_to_f16(lo) | static_cast<unsigned>(f32_to_f16(hi)) << 16; }
+DEVICE unsigned pack_bf16(float lo, float hi) { return f32_to_bf16(lo) | static_cast<unsigned>(f32_to_bf16(hi)) << 16; }
+
+// 2 + |1.2x| ULP.
+DEVICE float fast_exp(float x) { return fast_exp2(x * 1.44269504f); }
+// Absolute error 3e-7.
+DEVICE float fast_tanh(float x) { return 1.0f - 2.0f * fast_reciprocal(1.0f + fast_exp(2.0f * x)); }

@@ -1,0 +1,1 @@
+//! The typed launches: one file per family of kernels. Each chooses its grid and states shapes and units.
