@@ -44,6 +44,9 @@ template <class T> DEVICE T warp_max(T v) {
     return v;
 }
 
+// Four of the eight bytes of a (0..3) and b (4..7), chosen by the low four nibbles (0..7) of the selector.
+DEVICE unsigned permute_bytes(unsigned a, unsigned b, unsigned selector) { return __byte_perm(a, b, selector); }
+
 // c + the sum of four products of signed bytes.
 DEVICE int dp4a(int a, int b, int c) { return __dp4a(a, b, c); }
 
