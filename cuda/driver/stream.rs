@@ -181,6 +181,19 @@ impl Stream {
         check(unsafe { sys::cuStreamSynchronize(self.raw) }, || "cuStreamSynchronize".into())
     }
 
+    /// Whether everything so far is done.
+    ///
+    /// # Errors
+    /// The driver's, those of kernels launched before among them.
+    pub fn is_idle(&self) -> Result<bool> {
+        self.gpu.bind()?;
+        // SAFETY: a live stream.
+        match unsafe { sys::cuStreamQuery(self.raw) } {
+            sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            code => check(code, || "cuStreamQuery".into()).map(|()| true),
+        }
+    }
+
     /// Records what `work` launches, without running it.
     ///
     /// # Errors

@@ -25,21 +25,6 @@ constexpr int WIDE_COLUMNS = 64;
 constexpr int FEW_WARPS = 8;
 constexpr int FEW_COLUMNS = 16;
 
-// The rows of one thread block: a tile of `height` rows in one of the segments.
-struct RowTile {
-    Segment segment;
-    int first;
-};
-
-static __device__ RowTile row_tile(const MatmulParams& p, int height) {
-    int tile = blockIdx.x, s = 0;
-    while (s + 1 < p.segments && tile >= (p.segment[s].rows + height - 1) / height) {
-        tile -= (p.segment[s].rows + height - 1) / height;
-        s++;
-    }
-    return {p.segment[s], tile * height};
-}
-
 // The two rows of this lane, g and g + 8 from `first`. Rows past the end read the last row and are never stored.
 template <class Format>
 struct LaneRows {
@@ -47,27 +32,32 @@ struct LaneRows {
     __device__ LaneRows(const Segment& segment, int first, int k) {
         for (int i = 0; i < 2; i++) {
             const int row = min(first + 8 * i + lane() / 4, segment.rows - 1);
-            w[i] = segment.w + (long long)row * (k / Format::BLOCK) * Format::BYTES;
+            w[i] = segment.w + (size_t)row * (k / Format::BLOCK) * Format::BYTES;
         }
     }
 };
 
-static __device__ void store(const MatmulParams& p, const Segment& segment, int row, int column, float value) {
-    if (row < segment.rows && column < p.columns) {
-        segment.y[(long long)column * segment.y_stride + row] = segment.bias ? value + segment.bias[row] : value;
-    }
+// Where a result goes, or null where this lane has none.
+DEVICE float* target(const MatmulParams& p, const Segment& segment, int row, int column) {
+    const int wanted = row < segment.rows && column < p.columns && live(p.seq, column);
+    return wanted ? segment.y + (size_t)column * segment.y_stride + row : nullptr;
+}
+
+DEVICE float biased(const Segment& segment, int row, float value) {
+    return segment.bias ? value + segment.bias[row] : value;
 }
 
 template <class Family>
-static __device__ void gemm_wide(const MatmulParams& p) {
+DEVICE void gemm_wide(const MatmulParams& p) {
     using Tile = typename Family::Tile;
     using Rows = typename Family::Rows;
     constexpr int TILES = WIDE_COLUMNS / 8;
     SHARED(Tile, tile, [2]);
 
-    const RowTile rows = row_tile(p, 16 * WIDE_WARPS);
-    const int first_row = rows.first + 16 * warp(), first_column = blockIdx.y * WIDE_COLUMNS;
-    const LaneRows<typename Family::Format> mine(rows.segment, first_row, p.k);
+    const Place here = place(p, 16 * WIDE_WARPS);
+    const Segment& segment = p.segment[here.segment];
+    const int first_row = 16 * (here.block * WIDE_WARPS + warp()), first_column = blockIdx.y * WIDE_COLUMNS;
+    const LaneRows<typename Family::Format> mine(segment, first_row, p.k);
     const int t = lane() % 4, blocks = p.k / 32, stages = (blocks + Tile::BLOCKS - 1) / Tile::BLOCKS;
 
     float total[TILES][4] = {}, acc[TILES][4] = {};
@@ -82,7 +72,6 @@ static __device__ void gemm_wide(const MatmulParams& p) {
         }
         cp_async_commit();
         const int begin = stage * Tile::BLOCKS, count = min(Tile::BLOCKS, blocks - begin);
-#pragma unroll 1
         for (int b = 0; b < count; b++) {
             const Rows next = Family::load(mine.w, min(begin + b + 1, blocks - 1), t);  // arrives during the products below
             for (int n = 0; n < TILES; n++) {
@@ -101,17 +90,30 @@ static __device__ void gemm_wide(const MatmulParams& p) {
     }
     for (int n = 0; n < TILES; n++) {
         for (int i = 0; i < 4; i++) {
-            store(p, rows.segment, first_row + lane() / 4 + i / 2 * 8, first_column + 8 * n + 2 * t + i % 2, total[n][i]);
+            const int row = first_row + lane() / 4 + i / 2 * 8;
+            if (float* y = target(p, segment, row, first_column + 8 * n + 2 * t + i % 2)) {
+                *y = biased(segment, row, total[n][i]);
+            }
+        }
+    }
+    if (p.softcap > 0) {  // rare, and long code: apart from the loop above, which is unrolled
+#pragma unroll 1
+        for (int i = 0; i < 4 * TILES; i++) {
+            const int row = first_row + lane() / 4 + i % 4 / 2 * 8;
+            if (float* y = target(p, segment, row, first_column + i / 4 * 8 + 2 * t + i % 2)) {
+                *y = soft_cap(*y, p.softcap);
+            }
         }
     }
 }
 
 // TILES × 8 columns. Each round the warps sum one chunk each; then the sums are added in the order of the chunks.
 template <class Family, int TILES>
-static __device__ void gemm_few(const MatmulParams& p, float (*sums)[FEW_WARPS][FEW_COLUMNS * 16]) {
-    const RowTile rows = row_tile(p, 16);
-    const int first_column = blockIdx.y * FEW_COLUMNS;
-    const LaneRows<typename Family::Format> mine(rows.segment, rows.first, p.k);
+DEVICE void gemm_few(const MatmulParams& p, float (*sums)[FEW_WARPS][FEW_COLUMNS * 16]) {
+    const Place here = place(p, 16);
+    const Segment& segment = p.segment[here.segment];
+    const int first_row = 16 * here.block, first_column = blockIdx.y * FEW_COLUMNS;
+    const LaneRows<typename Family::Format> mine(segment, first_row, p.k);
     const int t = lane() % 4, blocks = p.k / 32, chunks = (blocks + CHUNK - 1) / CHUNK;
 
     float total = 0;
@@ -136,14 +138,16 @@ static __device__ void gemm_few(const MatmulParams& p, float (*sums)[FEW_WARPS][
             }
         }
     }
-    const int i = threadIdx.x / 32;  // this thread's element: accumulator i % 4 of column tile i / 4, of the same lane
-    if (i < TILES * 4) {
-        store(p, rows.segment, rows.first + lane() / 4 + i % 4 / 2 * 8, first_column + i / 4 * 8 + 2 * t + i % 2, total);
+    // This thread's element is accumulator i % 4 of column tile i / 4 of the lane with its number.
+    const int i = threadIdx.x / 32, row = first_row + lane() / 4 + i % 4 / 2 * 8;
+    float* y = target(p, segment, row, first_column + i / 4 * 8 + 2 * t + i % 2);
+    if (i < 4 * TILES && y) {
+        *y = soft_cap(biased(segment, row, total), p.softcap);
     }
 }
 
 template <class Family>
-static __device__ void gemm_few(const MatmulParams& p) {
+DEVICE void gemm_few(const MatmulParams& p) {
     SHARED(float, sums, [2][FEW_WARPS][FEW_COLUMNS * 16]);
     if (p.columns - (int)blockIdx.y * FEW_COLUMNS > 8) {
         gemm_few<Family, 2>(p, sums);

@@ -16,7 +16,7 @@ struct Terms {
 };
 
 // Splits the numbers of one row or column, which the four lanes of equal g hold together. All lanes of the warp must call.
-static __device__ Terms split(float4 a, float4 b) {
+DEVICE Terms split(float4 a, float4 b) {
     Terms r;
 #if __CUDA_ARCH__ >= 800
     const float v[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
@@ -71,17 +71,17 @@ struct Float {
         float d[BLOCKS][WIDE_COLUMNS + 8];
     };
 
-    static __device__ Rows load(const unsigned char* const w[2], int block, int t) {
+    DEVICE Rows load(const unsigned char* const w[2], int block, int t) {
         const int k = 32 * block + 4 * t;
         return {{split(F::four(w[0], k), F::four(w[0], k + 16)), split(F::four(w[1], k), F::four(w[1], k + 16))}};
     }
 
-    static __device__ Terms column(const MatmulParams& p, int c, int block) {
-        const float4* x = (const float4*)(p.x + (long long)min(c, p.columns - 1) * p.k + 32 * block + 4 * (lane() % 4));
+    DEVICE Terms column(const MatmulParams& p, int c, int block) {
+        const float4* x = (const float4*)(p.x + (size_t)min(c, p.columns - 1) * p.k + 32 * block + 4 * (lane() % 4));
         return split(x[0], x[4]);
     }
 
-    static __device__ void fill(Tile& tile, const MatmulParams& p, int first_column, int first_block) {
+    DEVICE void fill(Tile& tile, const MatmulParams& p, int first_column, int first_block) {
         const int g = lane() / 4, t = lane() % 4;
         for (int i = warp(); i < WIDE_COLUMNS / 8 * Tile::BLOCKS; i += WIDE_WARPS) {
             const int c = i / Tile::BLOCKS * 8 + g, b = i % Tile::BLOCKS;
@@ -96,7 +96,7 @@ struct Float {
         }
     }
 
-    static __device__ Columns get(const Tile& tile, int n, int b) {
+    DEVICE Columns get(const Tile& tile, int n, int b) {
         const int c = 8 * n + lane() / 4, t = lane() % 4;
         Columns r;
         for (int h = 0; h < 2; h++) {
@@ -109,7 +109,7 @@ struct Float {
         return r;
     }
 
-    static __device__ Columns global(const MatmulParams& p, int first_column, int block) {
+    DEVICE Columns global(const MatmulParams& p, int first_column, int block) {
         const Terms x = column(p, first_column + lane() / 4, block);
         Columns r;
         for (int i = 0; i < 4; i++) {
@@ -122,7 +122,7 @@ struct Float {
         return r;
     }
 
-    static __device__ void multiply(float acc[4], const Rows& rows, const Columns& columns) {
+    DEVICE void multiply(float acc[4], const Rows& rows, const Columns& columns) {
         const Terms* w = rows.row;
 #if __CUDA_ARCH__ < 800
         float c[4] = {};
@@ -146,7 +146,7 @@ struct Float {
     }
 
 private:
-    static __device__ void mma(float c[4], const unsigned a[4], const unsigned b[2]) {
+    DEVICE void mma(float c[4], const unsigned a[4], const unsigned b[2]) {
 #if __CUDA_ARCH__ >= 800
         mma_bf16_k16(c, a, b);
 #else

@@ -1,14 +1,10 @@
 // The gated half of a feed-forward layer: activation(gate·x)·(up·x). A block owns 32 consecutive outputs, so that
 // it can quantize them as one block of the image that the next matmul reads.
 #include "ptx.cuh"
+#include "activation.cuh"
 #include "dot.cuh"
 
 static constexpr int WARPS = 8, OUTPUTS = 32, PER_WARP = OUTPUTS / WARPS;
-
-DEVICE float activate(float x, int activation) {
-    if (activation == SILU) return x / (1.0f + expf(-x));
-    return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
-}
 
 // Gate and up in one format: their rows share the activations.
 template <class F>

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use qrun::{
     embedded,
     sampler::{SamplerError, SamplerParams},
-    session::{Engine, OpenError, SaveError, Session, SessionError, Wishes},
+    session::{Engine, LoadError, OpenError, Place, SaveError, Session, SessionError, Wishes},
     template::TemplateError,
     tokenizer::TokenizeError,
 };
@@ -13,7 +13,7 @@ use qrun_models::{KvType, Options};
 use qrun_quant::{Bytes, Gguf, cpu::Arithmetic};
 
 use super::{
-    args::{Args, Device, Sampling},
+    args::{Args, Sampling},
     exit::{Code, Exit},
     progress,
     terminal::Terminal,
@@ -29,14 +29,14 @@ pub struct Opened {
 /// Opens the model that the flags name.
 pub fn open(args: &Args, terminal: &Terminal) -> Result<Opened, Exit> {
     let started = Instant::now();
-    check_device(args.machine.device, terminal)?;
     let gguf = model_file(args, terminal)?;
-    let wishes = Wishes { options: options(args)?, template: template(args)? };
+    let wishes = Wishes { options: options(args)?, template: template(args)?, device: args.machine.device };
     let engine = Arc::new(Engine::open(gguf, wishes)?);
     let params = sampler(&args.sampling, &engine, terminal)?;
     say_plan(&engine, args, terminal);
     let spinner = progress::spinner("loading", terminal);
-    let decoder = engine.decoder().map_err(|e| Exit::new(Code::Failure, e.to_string()))?;
+    let speaker = *terminal;
+    let decoder = engine.decoder(Box::new(move |text| speaker.note(text)))?;
     spinner.finish_and_clear();
     let session = Session::new(engine, decoder, params);
     Ok(Opened { session, load_ms: started.elapsed().as_secs_f64() * 1e3 })
@@ -53,24 +53,6 @@ fn model_file(args: &Args, terminal: &Terminal) -> Result<Gguf, Exit> {
         }
         (None, None) => Err(Exit::usage("no model named: qrun MODEL.gguf -p TEXT (qrun --help says more)")),
     }
-}
-
-/// Decoding on a GPU is not there yet; who asks for it learns what is in the way.
-fn check_device(device: Device, terminal: &Terminal) -> Result<(), Exit> {
-    if device == Device::Cuda {
-        let reason = match qrun_cuda::device::list() {
-            Ok(devices) => {
-                let name = devices.first().map_or("GPU", |d| d.name.as_str());
-                format!("{name} is there, but this version computes on the CPU only; --device cpu")
-            }
-            Err(reason) => format!("{reason}; --device cpu computes on the CPU"),
-        };
-        return Err(Exit::new(Code::Device, format!("--device cuda: {reason}")));
-    }
-    if device == Device::Auto {
-        terminal.detail("device: CPU (this version has no GPU decoder yet)");
-    }
-    Ok(())
 }
 
 fn options(args: &Args) -> Result<Options, Exit> {
@@ -169,6 +151,9 @@ fn say_plan(engine: &Engine, args: &Args, terminal: &Terminal) {
     if args.machine.n_ctx == 0 && plan.n_ctx < trained {
         terminal.note(&format!("context of {} tokens: memory does not hold the model's {trained}", plan.n_ctx));
     }
+    if let Place::Cpu { reason: Some(reason) } = engine.place() {
+        terminal.detail(&format!("device: CPU ({reason})"));
+    }
     terminal.inform(&plan_line(engine));
 }
 
@@ -177,7 +162,8 @@ pub fn plan_line(engine: &Engine) -> String {
     let (plan, b) = (engine.plan(), engine.plan().bytes);
     let available = plan.available.map_or(String::new(), |a| format!(" of {a} available"));
     format!(
-        "plan: weights {} + KV cache {} + activations {} = {} bytes{available}; context {} tokens, {} threads; {}",
+        "plan: {}: weights {} + KV cache {} + activations {} = {} bytes{available}; context {} tokens, {} threads; {}",
+        engine.place().name(),
         b.weights,
         b.kv,
         b.activations,
@@ -188,12 +174,23 @@ pub fn plan_line(engine: &Engine) -> String {
     )
 }
 
+impl From<LoadError> for Exit {
+    fn from(error: LoadError) -> Self {
+        let code = match error {
+            LoadError::Device(_) => Code::Device,
+            LoadError::Threads(_) => Code::Failure,
+        };
+        Exit::new(code, error.to_string())
+    }
+}
+
 impl From<OpenError> for Exit {
     fn from(error: OpenError) -> Self {
         let code = match error {
             OpenError::File(_) => Code::File,
             OpenError::Memory(_) => Code::Memory,
             OpenError::Template(_) => Code::Usage,
+            OpenError::Device(_) => Code::Device,
         };
         Exit::new(code, error.to_string())
     }
