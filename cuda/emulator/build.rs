@@ -1,0 +1,192 @@
+//! Compiles the emulator's runtime into `libcuda.so` and every kernel into libraries beside it, one for each
+//! architecture, fast and checked. An object is made again only where its preprocessed text or its flags changed.
+
+use std::collections::hash_map::DefaultHasher;
+use std::ffi::OsStr;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const COMMON: &[&str] = &[
+    "-std=c++17",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-gnu-unique",
+    "-fno-strict-aliasing",
+    "-ffp-contract=off",
+    "-Ikernel",
+    "-I../kernels",
+];
+const RUNTIME: &[&str] = &["-O2", "-g1", "-Wall", "-Wextra"];
+const KERNEL: &[&str] = &["-w", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-g1"];
+const FAST: &[&str] = &["-O2"];
+const CHECKED: &[&str] =
+    &["-O1", "-fsanitize=thread", "-fsanitize=bounds,alignment,shift", "--param=tsan-instrument-func-entry-exit=0"];
+const ARCHITECTURES: [(&str, &str); 2] = [("75", "-D__CUDA_ARCH__=750"), ("80", "-D__CUDA_ARCH__=800")];
+
+/// One call of the compiler: a source, its flags, the library that wants the object.
+struct Unit {
+    source: PathBuf,
+    flags: Vec<&'static str>,
+    library: String,
+}
+
+fn main() {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    for input in ["build.rs", "kernel", "runtime", "tests/bugs", "../kernels"] {
+        println!("cargo:rerun-if-changed={input}");
+    }
+    let mut units = Vec::new();
+    for source in files("runtime", "cpp") {
+        units.push(Unit { source, flags: RUNTIME.to_vec(), library: "libcuda.so".into() });
+    }
+    for (variant, how) in [("fast", FAST), ("checked", CHECKED)] {
+        for (arch, define) in ARCHITECTURES {
+            let library = format!("kernels-{variant}-{arch}.so");
+            units.push(Unit { source: "kernel/table.cpp".into(), flags: KERNEL.to_vec(), library: library.clone() });
+            for source in files("../kernels", "cu").into_iter().chain(files("tests/bugs", "cu")) {
+                units.push(Unit { source, flags: [KERNEL, how, &[define]].concat(), library: library.clone() });
+            }
+        }
+    }
+    let objects = compile_all(&units, &out);
+    let mut libraries: Vec<&str> = units.iter().map(|u| u.library.as_str()).collect();
+    libraries.dedup();
+    for library in libraries {
+        let mut link = compiler();
+        link.args(["-shared", "-o"]).arg(out.join(library)).arg(format!("-Wl,-soname,{library}"));
+        link.args(units.iter().zip(&objects).filter(|(u, _)| u.library == library).map(|(_, o)| o));
+        // The runtime comes first: the kernels' libraries find it by its name.
+        match library {
+            "libcuda.so" => link.args(["-Wl,-Bsymbolic", "-Wl,-z,defs", "-ldl", "-lpthread"]),
+            _ => link.arg(out.join("libcuda.so")).args(["-Wl,-z,defs", "-lm"]),
+        };
+        run(&mut link);
+    }
+    remove_stale(&out, &objects);
+}
+
+/// The objects of all units, compiled by as many threads as there are processors.
+fn compile_all(units: &[Unit], out: &Path) -> Vec<PathBuf> {
+    let (next, objects) = (AtomicUsize::new(0), Mutex::new(vec![PathBuf::new(); units.len()]));
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((i, unit)) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, units.get(i)?)))
+                {
+                    let object = compile(unit, out);
+                    objects.lock().expect("no compiler thread panicked")[i] = object;
+                }
+            });
+        }
+    });
+    objects.into_inner().expect("no compiler thread panicked")
+}
+
+fn compile(unit: &Unit, out: &Path) -> PathBuf {
+    let is_kernel = unit.source.extension() == Some(OsStr::new("cu"));
+    let mut preprocess = compiler();
+    preprocess.args(&unit.flags).args(["-E", "-x", "c++", "-DLIST_KERNELS"]).arg(&unit.source);
+    if is_kernel {
+        preprocess.args(["-include", "kernel/entry.h"]);
+    }
+    let text = run(&mut preprocess);
+    let mut hash = DefaultHasher::new();
+    (&text, &unit.flags, COMMON).hash(&mut hash);
+    let stem = unit.source.file_stem().expect("a source has a name").to_string_lossy();
+    let object = out.join(format!("{stem}-{:016x}.o", hash.finish()));
+    if object.exists() {
+        return object;
+    }
+    let mut source = unit.source.clone();
+    if is_kernel {
+        source = object.with_extension("cpp");
+        let path = fs::canonicalize(&unit.source).expect("the kernel is there");
+        let mut table = format!("#include \"{}\"\n#include \"entry.h\"\n", path.display());
+        for (name, threads) in kernels(&text, &unit.source) {
+            table += &format!("KERNEL({name}, ({threads}))\n");
+        }
+        fs::write(&source, table).expect("OUT_DIR is writable");
+    }
+    // Renamed when it is whole: an interrupted build leaves no half object behind.
+    let partial = object.with_extension(format!("{}.part", unit.library));
+    run(compiler().args(&unit.flags).args(["-x", "c++", "-c", "-o"]).arg(&partial).arg(&source));
+    fs::rename(&partial, &object).expect("OUT_DIR is writable");
+    object
+}
+
+/// Name and launch bound of each kernel: `extern "C" __global__ void __launch_bounds__(N) NAME(`, spaced anyhow.
+fn kernels(preprocessed: &str, source: &Path) -> Vec<(String, String)> {
+    let code: Vec<&str> = preprocessed.lines().filter(|l| !l.starts_with('#')).collect();
+    let code = code.join("\n");
+    let mut found = Vec::new();
+    for part in code.split("__global__").skip(1) {
+        let shape = (|| {
+            let rest = part.trim_start().strip_prefix("void")?.trim_start();
+            let (threads, rest) = match rest.strip_prefix("__launch_bounds__") {
+                None => ("1024", rest),
+                Some(rest) => {
+                    let (inside, rest) = parenthesised(rest.trim_start())?;
+                    (inside.split(',').next()?.trim(), rest)
+                }
+            };
+            let name = rest.trim_start().split('(').next()?.trim();
+            name.chars().all(|c| c.is_alphanumeric() || c == '_').then(|| (name.to_string(), threads.to_string()))
+        })();
+        let head = part.lines().next().unwrap_or_default();
+        found.push(shape.unwrap_or_else(|| panic!("{}: no kernel declaration: __global__{head}", source.display())));
+    }
+    found
+}
+
+/// Splits `(a(b)c) rest` into `a(b)c` and ` rest`.
+fn parenthesised(text: &str) -> Option<(&str, &str)> {
+    let mut depth = 0;
+    for (i, c) in text.char_indices() {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        if depth == 0 {
+            return Some((text[..i].strip_prefix('(')?, &text[i + 1..]));
+        }
+    }
+    None
+}
+
+fn compiler() -> Command {
+    static COMPILER: Mutex<Option<cc::Tool>> = Mutex::new(None);
+    let mut tool = COMPILER.lock().expect("finding the compiler does not panic twice");
+    let tool = tool.get_or_insert_with(|| {
+        cc::Build::new().cpp(true).opt_level(2).no_default_flags(true).cargo_metadata(false).get_compiler()
+    });
+    let mut command = tool.to_command();
+    command.args(COMMON);
+    command
+}
+
+fn run(command: &mut Command) -> String {
+    let done = command.output().unwrap_or_else(|e| panic!("the emulator needs g++: {command:?}: {e}"));
+    let (text, errors) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{command:?}\n{errors}");
+    text.into_owned()
+}
+
+fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path());
+    let mut found: Vec<_> = entries.filter(|p| p.extension() == Some(OsStr::new(extension))).collect();
+    found.sort();
+    found
+}
+
+fn remove_stale(out: &Path, objects: &[PathBuf]) {
+    for old in files(&out.to_string_lossy(), "o") {
+        if !objects.contains(&old) {
+            // What cannot be removed does no harm.
+            let _ = fs::remove_file(old.with_extension("cpp"));
+            let _ = fs::remove_file(old);
+        }
+    }
+}

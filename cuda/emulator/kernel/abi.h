@@ -1,0 +1,65 @@
+// What compiled kernels and the emulator's runtime say to each other.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef __x86_64__
+#error "the CUDA emulator switches fibers by hand and knows x86-64 only"
+#endif
+
+namespace emu {
+
+// What a CUDA thread knows of itself; the runtime keeps one per fiber.
+struct Lane {
+    unsigned thread[3], block[3], threads[3], blocks[3];
+};
+
+// A kernel as the driver sees it. `params` is the size of its one parameter struct, `threads` its launch bound.
+struct Kernel {
+    const char* name;
+    size_t params;
+    unsigned threads;
+    void (*run)(const void* params);
+};
+
+// Where a wrapper was called; also what makes two barriers different ones.
+struct Site {
+    const char* file;
+    int line;
+};
+
+// What a whole warp does at once: each lane posts a value and gets one back.
+enum class Op {
+    Sync, Shuffle, Ballot,
+    SumF32, SumI32, SumU32, SumU64, MaxF32, MaxI32, MaxU32, MaxU64,
+    MmaS8M8N8K16, MmaS8M16N8K16, MmaS8M16N8K32, MmaF16M16N8K8, MmaF16M16N8K16, MmaBf16M16N8K16,
+    Ldmatrix, LdmatrixTransposed,
+};
+
+// Operands of a tensor-core instruction or ldmatrix, on the stack of each lane.
+struct Fragments {
+    void* c;
+    const void* a;
+    const void* b;
+    int count;
+};
+
+enum class Atomic { Add, Max, Min };
+
+} // namespace emu
+
+#pragma GCC visibility push(default)
+extern "C" {
+extern thread_local emu::Lane* emu_self __attribute__((tls_model("initial-exec")));
+uint64_t emu_warp(emu::Op op, uint64_t value, int argument, emu::Site site);
+void emu_block_sync(emu::Site site);
+int emu_last_block(unsigned* ticket, unsigned blocks, emu::Site site);
+void* emu_shared(const void* key, size_t bytes, emu::Site site);
+void* emu_dynamic_shared();
+void emu_copy_async(void* shared, const void* global, int valid, emu::Site site);
+void emu_copy_commit();
+void emu_copy_wait(int pending, emu::Site site);
+void emu_atomic_access(void* p, size_t bytes, emu::Site site);
+const emu::Kernel* emu_kernels(size_t* count);
+}
+#pragma GCC visibility pop

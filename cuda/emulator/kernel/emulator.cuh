@@ -1,0 +1,163 @@
+// The g++ half of kernels/ptx.cuh: CUDA's built-in names and the hardware's words, as calls of the emulator's runtime.
+#pragma once
+#include <math.h>
+#include <string.h>
+
+#include "abi.h"
+#include "builtins.cuh"
+
+#define SITE emu::Site site = emu::Site{__builtin_FILE(), __builtin_LINE()}
+
+#define SHARED(T, name, ...)                                                                             \
+    typedef T name##_array __VA_ARGS__;                                                                  \
+    static char name##_key;                                                                              \
+    name##_array& name = *static_cast<name##_array*>(emu_shared(&name##_key, sizeof(name##_array), emu::Site{__FILE__, __LINE__}))
+#define DYN_SHARED(T, name) T* const name = static_cast<T*>(emu_dynamic_shared())
+
+namespace emu {
+
+template <class T> inline uint64_t bits(T v) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "lanes exchange 4 or 8 bytes");
+    uint64_t b = 0;
+    memcpy(&b, &v, sizeof v);
+    return b;
+}
+template <class T> inline T from_bits(uint64_t b) {
+    T v;
+    memcpy(&v, &b, sizeof v);
+    return v;
+}
+template <class T> inline T warp(Op op, T v, int argument, Site site) {
+    return from_bits<T>(emu_warp(op, bits(v), argument, site));
+}
+inline void warp(Op op, void* c, const void* a, const void* b, int count, Site site) {
+    Fragments f{c, a, b, count};
+    emu_warp(op, reinterpret_cast<uint64_t>(&f), 0, site);
+}
+
+} // namespace emu
+
+DEVICE void block_sync(SITE) { emu_block_sync(site); }
+DEVICE void warp_sync(SITE) { emu_warp(emu::Op::Sync, 0, 0, site); }
+
+template <class T> DEVICE T shuffle(T v, int lane, SITE) { return emu::warp(emu::Op::Shuffle, v, lane & 31, site); }
+template <class T> DEVICE T shuffle_xor(T v, int mask, SITE) {
+    return emu::warp(emu::Op::Shuffle, v, ((threadIdx.x & 31) ^ mask) & 31, site);
+}
+template <class T> DEVICE T shuffle_down(T v, int delta, SITE) {
+    const int source = static_cast<int>(threadIdx.x & 31) + delta;
+    return emu::warp(emu::Op::Shuffle, v, source > 31 ? threadIdx.x & 31 : source, site);
+}
+DEVICE unsigned ballot(int predicate, SITE) {
+    return static_cast<unsigned>(emu_warp(emu::Op::Ballot, predicate != 0, 0, site));
+}
+
+DEVICE float warp_sum(float v, SITE) { return emu::warp(emu::Op::SumF32, v, 0, site); }
+DEVICE int warp_sum(int v, SITE) { return emu::warp(emu::Op::SumI32, v, 0, site); }
+DEVICE unsigned warp_sum(unsigned v, SITE) { return emu::warp(emu::Op::SumU32, v, 0, site); }
+DEVICE unsigned long long warp_sum(unsigned long long v, SITE) { return emu::warp(emu::Op::SumU64, v, 0, site); }
+DEVICE float warp_max(float v, SITE) { return emu::warp(emu::Op::MaxF32, v, 0, site); }
+DEVICE int warp_max(int v, SITE) { return emu::warp(emu::Op::MaxI32, v, 0, site); }
+DEVICE unsigned warp_max(unsigned v, SITE) { return emu::warp(emu::Op::MaxU32, v, 0, site); }
+DEVICE unsigned long long warp_max(unsigned long long v, SITE) { return emu::warp(emu::Op::MaxU64, v, 0, site); }
+
+DEVICE int dp4a(int a, int b, int c) {
+    unsigned s = static_cast<unsigned>(c);
+    for (int i = 0; i < 32; i += 8) s += static_cast<signed char>(a >> i) * static_cast<signed char>(b >> i);
+    return static_cast<int>(s);
+}
+
+DEVICE void mma_s8_m8n8k16(int c[2], unsigned a, unsigned b, SITE) { emu::warp(emu::Op::MmaS8M8N8K16, c, &a, &b, 0, site); }
+DEVICE void mma_f16_m16n8k8(float c[4], unsigned a0, unsigned a1, unsigned b, SITE) {
+    const unsigned a[2] = {a0, a1};
+    emu::warp(emu::Op::MmaF16M16N8K8, c, a, &b, 0, site);
+}
+#if __CUDA_ARCH__ >= 800
+DEVICE void mma_s8_m16n8k16(int c[4], const unsigned a[2], unsigned b, SITE) {
+    emu::warp(emu::Op::MmaS8M16N8K16, c, a, &b, 0, site);
+}
+DEVICE void mma_s8_m16n8k32(int c[4], const unsigned a[4], const unsigned b[2], SITE) {
+    emu::warp(emu::Op::MmaS8M16N8K32, c, a, b, 0, site);
+}
+DEVICE void mma_f16_m16n8k16(float c[4], const unsigned a[4], const unsigned b[2], SITE) {
+    emu::warp(emu::Op::MmaF16M16N8K16, c, a, b, 0, site);
+}
+DEVICE void mma_bf16_m16n8k16(float c[4], const unsigned a[4], const unsigned b[2], SITE) {
+    emu::warp(emu::Op::MmaBf16M16N8K16, c, a, b, 0, site);
+}
+#endif
+
+DEVICE void ldmatrix_x4(unsigned r[4], const void* row, SITE) { emu::warp(emu::Op::Ldmatrix, r, row, nullptr, 4, site); }
+DEVICE void ldmatrix_x2(unsigned r[2], const void* row, SITE) { emu::warp(emu::Op::Ldmatrix, r, row, nullptr, 2, site); }
+DEVICE void ldmatrix_x4_trans(unsigned r[4], const void* row, SITE) {
+    emu::warp(emu::Op::LdmatrixTransposed, r, row, nullptr, 4, site);
+}
+DEVICE void ldmatrix_x2_trans(unsigned r[2], const void* row, SITE) {
+    emu::warp(emu::Op::LdmatrixTransposed, r, row, nullptr, 2, site);
+}
+
+DEVICE void cp_async16(void* shared, const void* global, int valid, SITE) {
+#if __CUDA_ARCH__ >= 800
+    emu_copy_async(shared, global, valid, site);
+#else
+    (void)site;
+    *static_cast<uint4*>(shared) = valid ? *static_cast<const uint4*>(global) : make_uint4(0, 0, 0, 0);
+#endif
+}
+DEVICE void cp_async_commit() {
+#if __CUDA_ARCH__ >= 800
+    emu_copy_commit();
+#endif
+}
+template <int N> DEVICE void cp_async_wait(SITE) {
+#if __CUDA_ARCH__ >= 800
+    emu_copy_wait(N, site);
+#else
+    (void)site;
+#endif
+}
+
+DEVICE uint4 load_weights16(const void* p) { return *static_cast<const uint4*>(p); }
+DEVICE uint2 load_weights8(const void* p) { return *static_cast<const uint2*>(p); }
+DEVICE unsigned load_weights4(const void* p) { return *static_cast<const unsigned*>(p); }
+DEVICE unsigned load_weights2(const void* p) { return *static_cast<const unsigned short*>(p); }
+DEVICE unsigned load_weights1(const void* p) { return *static_cast<const unsigned char*>(p); }
+
+namespace emu {
+template <class T, class F> __attribute__((always_inline)) inline T atomic(T* p, Site site, F next) {
+    emu_atomic_access(p, sizeof(T), site);
+    T old, value;
+    memcpy(&old, p, sizeof(T)); // blocks run one after another and a fiber is not interrupted
+    value = next(old);
+    memcpy(p, &value, sizeof(T));
+    return old;
+}
+} // namespace emu
+template <class T> UNCHECKED T atomic_add(T* p, T v, SITE) {
+    static_assert(static_cast<T>(0.5f) == 0, "sums of floats depend on the order: reduce them instead");
+    return emu::atomic(p, site, [v](T old) { return static_cast<T>(old + v); });
+}
+template <class T> UNCHECKED T atomic_max(T* p, T v, SITE) {
+    return emu::atomic(p, site, [v](T old) { return old > v ? old : v; });
+}
+template <class T> UNCHECKED T atomic_min(T* p, T v, SITE) {
+    return emu::atomic(p, site, [v](T old) { return old < v ? old : v; });
+}
+DEVICE int last_block(unsigned* ticket, unsigned blocks, SITE) { return emu_last_block(ticket, blocks, site); }
+
+template <class T, class V> DEVICE void system_store(volatile T* p, V v) { *p = static_cast<T>(v); }
+DEVICE void prefetch_l2(const void*) {}
+DEVICE void depend_wait() {}
+DEVICE void depend_launch() {}
+
+DEVICE float f16_to_f32(unsigned short h) { return emu::half_to_float(h); }
+DEVICE unsigned short f32_to_f16(float f) { return emu::float_to_half(f); }
+
+DEVICE float fast_exp2(float x) { return exp2f(x); }
+DEVICE float fast_rsqrt(float x) { return 1.0f / sqrtf(x); }
+DEVICE float fast_reciprocal(float x) { return 1.0f / x; }
+
+DEVICE float product(float a, float b) { return a * b; }
+DEVICE float sum(float a, float b) { return a + b; }
+DEVICE double product(double a, double b) { return a * b; }
+DEVICE double sum(double a, double b) { return a + b; }

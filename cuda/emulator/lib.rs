@@ -1,0 +1,18 @@
+//! An emulated CUDA driver: the kernels of `cuda/kernels` run on the CPU, through an unmodified cudarc.
+//!
+//! A [`Machine`] is one emulated computer. A thread that [enters](Machine::enter) it has its driver calls go there;
+//! handles remember their machine, so contexts and buffers may move between threads. Threads that never entered one use
+//! a machine of the process, which the variable `QRUN_EMULATOR` describes (`sm=75,memory=4g,checked=1`).
+//! README.md says what the checks find and how kernels have to be written.
+
+mod machine;
+mod symbols;
+
+pub use machine::{Config, Counters, Entered, Failure, Machine, Order, Streams, Traffic};
+
+use std::path::Path;
+
+/// The folder with the emulated `libcuda.so`, for the `LD_LIBRARY_PATH` of a child process.
+pub fn library() -> &'static Path {
+    Path::new(env!("OUT_DIR"))
+}

@@ -1,0 +1,230 @@
+//! Machines: what they are like, what they count, how they fail.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, c_void};
+use std::marker::PhantomData;
+
+use crate::symbols::SYMBOLS;
+
+/// In which order the threads of a block and the blocks of a launch run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// By index.
+    Forward,
+    /// By index, backwards.
+    Reverse,
+    /// Another one at every barrier, from a seed.
+    Random(u64),
+}
+
+/// When the work of a stream happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streams {
+    /// In the call that submits it.
+    Immediate,
+    /// When something synchronises with it, as late as possible in the order forward, after the other streams in the
+    /// order reverse. A host that polls memory must ask the stream or an event, which makes one step.
+    Delayed,
+}
+
+/// What an emulated machine is like. Take the rest from [`Config::default`] or [`Config::checked`].
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Compute capability as `10 * major + minor`: 75, 80, 86, 89, 90, 100 or 120.
+    pub sm: u32,
+    /// Device memory in bytes.
+    pub memory: u64,
+    /// How many GPUs the driver reports.
+    pub devices: u32,
+    /// The driver's CUDA version, as 12080 for 12.8.
+    pub driver: i32,
+    /// Whether kernels are checked for races, bounds, uninitialised reads and alignment (about 5 to 10 times slower).
+    pub checked: bool,
+    /// The order of threads, blocks and delayed streams.
+    pub order: Order,
+    /// When the work of streams happens.
+    pub streams: Streams,
+    /// Whether kernels and copies happen at all; where not, they are only counted and device memory costs nothing.
+    pub execute: bool,
+}
+
+impl Default for Config {
+    /// An A100 with 8 GiB that runs everything at once, unchecked.
+    fn default() -> Self {
+        let (order, streams) = (Order::Forward, Streams::Immediate);
+        Self { sm: 80, memory: 8 << 30, devices: 1, driver: 12080, checked: false, order, streams, execute: true }
+    }
+}
+
+impl Config {
+    /// The default with all checks.
+    pub fn checked() -> Self {
+        Self { checked: true, ..Self::default() }
+    }
+
+    /// The same as the text of `QRUN_EMULATOR`, for a child process.
+    pub fn settings(&self) -> String {
+        let order = match self.order {
+            Order::Forward => "forward".to_string(),
+            Order::Reverse => "reverse".to_string(),
+            Order::Random(seed) => format!("random:{seed}"),
+        };
+        let Self { sm, memory, devices, driver, .. } = self;
+        let (checked, execute) = (u8::from(self.checked), u8::from(self.execute));
+        let delayed = u8::from(self.streams == Streams::Delayed);
+        format!(
+            "sm={sm},memory={memory},devices={devices},driver={driver},checked={checked},order={order},delayed={delayed},execute={execute}"
+        )
+    }
+}
+
+/// A driver call that is to fail, without doing anything.
+#[derive(Debug, Clone, Copy)]
+pub struct Failure<'a> {
+    /// The function, without the suffix of its version (`cuMemAlloc`); any function where `None`.
+    pub call: Option<&'a str>,
+    /// Which call from now on: 1 is the next.
+    pub nth: u64,
+    /// The `CUresult` to return.
+    pub code: i32,
+}
+
+/// Bytes that kernels moved in one allocation or fence, each byte counted once per launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// Bytes read.
+    pub read: u64,
+    /// Bytes written.
+    pub written: u64,
+}
+
+/// What happened on a machine since it was made, or since [`Machine::reset_counters`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Launches by kernel.
+    pub launches: BTreeMap<String, u64>,
+    /// Calls by driver function, without the suffix of its version.
+    pub driver_calls: BTreeMap<String, u64>,
+    /// Times that the host waited for the device, blocking copies included.
+    pub syncs: u64,
+    /// Allocations of device memory.
+    pub allocations: u64,
+    /// Bytes of device memory in use.
+    pub used: u64,
+    /// Bytes copied to the device.
+    pub bytes_in: u64,
+    /// Bytes copied from the device.
+    pub bytes_out: u64,
+    /// Bytes copied on the device.
+    pub bytes_within: u64,
+    /// By name of the allocation or fence; zero on machines that are not checked.
+    pub traffic: BTreeMap<String, Traffic>,
+}
+
+/// One emulated computer.
+#[derive(Debug)]
+pub struct Machine(*mut c_void);
+
+// SAFETY: the library locks a machine in every call.
+unsafe impl Send for Machine {}
+// SAFETY: as above.
+unsafe impl Sync for Machine {}
+
+/// While it lives, this thread's driver calls go to its machine. Stays on its thread.
+#[derive(Debug)]
+pub struct Entered<'a> {
+    before: *mut c_void,
+    machine: PhantomData<&'a Machine>,
+}
+
+impl Machine {
+    /// A machine of its own: nothing is shared with others, so tests may run side by side.
+    pub fn new(config: Config) -> Self {
+        let text = CString::new(config.settings()).expect("settings have no NUL");
+        // SAFETY: a string.
+        let machine = unsafe { (SYMBOLS.machine_new)(text.as_ptr()) };
+        assert!(!machine.is_null(), "the emulator does not understand {config:?}");
+        Self(machine)
+    }
+
+    /// This thread's driver calls go to this machine from now on. No context is current at first.
+    pub fn enter(&self) -> Entered<'_> {
+        // SAFETY: the machine outlives the guard.
+        Entered { before: unsafe { (SYMBOLS.enter)(self.0) }, machine: PhantomData }
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> Counters {
+        // SAFETY: the machine is alive.
+        let text = SYMBOLS.take(unsafe { (SYMBOLS.counters)(self.0) }).unwrap_or_default();
+        let mut counters = Counters::default();
+        for line in text.lines() {
+            let mut words = line.split('\t');
+            let mut word = || words.next().expect("four words per line");
+            let (kind, name) = (word(), word().to_string());
+            let mut number = || word().parse::<u64>().expect("a number");
+            let (first, second) = (number(), number());
+            match (kind, name.as_str()) {
+                ("launch", _) => drop(counters.launches.insert(name, first)),
+                ("call", _) => drop(counters.driver_calls.insert(name, first)),
+                ("region", _) => {
+                    let traffic = counters.traffic.entry(name).or_default();
+                    *traffic = Traffic { read: traffic.read + first, written: traffic.written + second };
+                }
+                (_, "syncs") => counters.syncs = first,
+                (_, "allocations") => counters.allocations = first,
+                (_, "used") => counters.used = first,
+                (_, "bytes_in") => counters.bytes_in = first,
+                (_, "bytes_out") => counters.bytes_out = first,
+                (_, "bytes_within") => counters.bytes_within = first,
+                _ => unreachable!("the library counts no {name}"),
+            }
+        }
+        counters
+    }
+
+    /// Counts from zero again.
+    pub fn reset_counters(&self) {
+        // SAFETY: the machine is alive.
+        unsafe { (SYMBOLS.reset_counters)(self.0) }
+    }
+
+    /// Makes a later call fail.
+    pub fn fail(&self, failure: Failure<'_>) {
+        let call = CString::new(failure.call.unwrap_or_default()).expect("a function's name has no NUL");
+        // SAFETY: the machine is alive, the string too.
+        unsafe { (SYMBOLS.fail)(self.0, call.as_ptr(), failure.nth, failure.code) }
+    }
+
+    /// Gives a part of an allocation (or of pinned memory) exact bounds and a name: from then on a checked kernel must stay
+    /// inside the fences of that allocation. Leave a gap between two fences, or one overruns into the other unseen.
+    ///
+    /// # Panics
+    /// Where the part is not inside an allocation or does not begin at a multiple of 256.
+    pub fn fence(&self, address: u64, bytes: u64, name: &str) {
+        let text = CString::new(name).expect("a name has no NUL");
+        // SAFETY: the machine is alive, the string too.
+        let done = unsafe { (SYMBOLS.fence)(self.0, address, bytes as usize, text.as_ptr()) };
+        assert!(done != 0, "fence {name}: {bytes} bytes at {address:#x} are not an aligned part of one allocation");
+    }
+
+    /// Why the last launch, copy or check failed, if one did.
+    pub fn report(&self) -> Option<String> {
+        // SAFETY: the machine is alive.
+        SYMBOLS.take(unsafe { (SYMBOLS.report)(self.0) })
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // SAFETY: no guard borrows it any more; contexts that are still held keep the memory alive.
+        unsafe { (SYMBOLS.machine_delete)(self.0) }
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by `enter` on this thread (the raw pointer keeps the guard there), left once.
+        unsafe { (SYMBOLS.leave)(self.before) }
+    }
+}

@@ -1,0 +1,190 @@
+// Modules, functions, occupancy, launches.
+#include <stdlib.h>
+
+#include "checker.h"
+#include "driver.h"
+
+using namespace emu;
+
+namespace {
+
+struct Image {
+    int sm, status;
+};
+
+// What a cubin or PTX says it is for, and whether this machine runs it. A cubin runs on its own major version, same or later
+// minor; PTX on anything not older, if the driver knows its version.
+Image read_image(const Machine& m, const char* image) {
+    const int sm = m.settings.sm;
+    if (memcmp(image, "\177ELF", 4) == 0) {
+        uint32_t flags;
+        memcpy(&flags, image + 48, 4);
+        const int built = static_cast<int>(image[8] >= 8 ? flags >> 8 & 255 : flags & 255);
+        return {built, built / 10 == sm / 10 && built <= sm ? SUCCESS : NO_BINARY_FOR_GPU};
+    }
+    const char *target = strstr(image, ".target sm_"), *version = strstr(image, ".version ");
+    if (!target || !version) return {0, INVALID_IMAGE};
+    // PTX 8.0 came with CUDA 12.0, 7.0 with 11.0.
+    const int built = atoi(target + 11), known = (m.settings.driver / 1000 - 4) * 10 + m.settings.driver % 1000 / 10;
+    const int needed = atoi(version + 9) * 10 + atoi(strchr(version + 9, '.') + 1);
+    return {built, built > sm ? NO_BINARY_FOR_GPU : needed > known ? UNSUPPORTED_PTX_VERSION : SUCCESS};
+}
+
+int load(const char* name, void** module, const void* image) {
+    return call(name, [&](Machine& m) {
+        if (!current()) return INVALID_CONTEXT;
+        const Image i = read_image(m, static_cast<const char*>(image));
+        if (i.status == SUCCESS) *module = new Module(m, i.sm);
+        return Status(i.status);
+    });
+}
+
+struct Plan {
+    Dim grid, block;
+    unsigned shared;
+};
+
+// What the driver refuses, with the reason.
+int refuse(Machine& m, const Function& f, const Plan& p, const std::string& why, int code) {
+    m.report = std::string("launch of ") + f.kernel->name + " with " + std::to_string(p.grid.count()) + " blocks of " +
+               std::to_string(p.block.count()) + " threads and " + std::to_string(p.shared) + " bytes of shared memory: " + why;
+    return m.report_code = code;
+}
+
+int check(Machine& m, const Function& f, const Plan& p) {
+    const Dim &g = p.grid, &b = p.block;
+    const uint64_t threads = b.count();
+    if (!g.count() || g.y > 65535 || g.z > 65535 || g.x > 0x7fffffff) return refuse(m, f, p, "no such grid", INVALID_VALUE);
+    if (!threads || threads > 1024 || b.x > 1024 || b.y > 1024 || b.z > 64) return refuse(m, f, p, "no such block", INVALID_VALUE);
+    if (threads > f.kernel->threads)
+        return refuse(m, f, p, "its launch bound is " + std::to_string(f.kernel->threads) + " threads", INVALID_VALUE);
+    if (p.shared > static_cast<unsigned>(f.max_dynamic))
+        return refuse(m, f, p, "the function's attribute allows " + std::to_string(f.max_dynamic) + " bytes", INVALID_VALUE);
+    return SUCCESS;
+}
+
+int execute(Machine& m, const Function& f, const Plan& p, const std::vector<uint64_t>& params) {
+    m.counters.launches[f.kernel->name]++;
+    m.launches++;
+    if (!m.settings.execute) return SUCCESS;
+    const unsigned limit = static_cast<unsigned>(m.gpu.shared_per_block);
+    std::unique_ptr<Checker> checker = m.settings.checked ? std::make_unique<Checker>(m) : nullptr;
+    const Kernel* kernel = find_kernel(f.arch, m.settings.checked, f.kernel->name);
+    const Fault fault = run({kernel, params.data(), p.grid, p.block, p.shared, limit, m.settings.order, m.settings.seed + m.launches, checker.get()});
+    if (!fault.code) return SUCCESS;
+    m.report = fault.report;
+    m.report_code = fault.code;
+    return m.sticky = fault.code;
+}
+
+int launch(const char* name, void* function, const Plan& plan, void* stream, void** params, void** extra) {
+    Stream* s = stream_of(stream);
+    if (!s) return INVALID_HANDLE;
+    return with<Function>(name, function, [&](Function& f) {
+        Machine& m = *f.machine;
+        if (s->machine != &m) return int(INVALID_HANDLE);
+        if (const int status = check(m, f, plan)) return status;
+        const size_t bytes = f.kernel->params;
+        std::vector<uint64_t> copy((bytes + 15) / 8);
+        if (params) {
+            memcpy(copy.data(), params[0], bytes);
+        } else {
+            const void* buffer = nullptr;
+            size_t size = 0;
+            // CU_LAUNCH_PARAM_BUFFER_POINTER is 1, _SIZE 2, _END 0.
+            for (void** e = extra; e && *e; e += 2) (*e == reinterpret_cast<void*>(1) ? buffer = e[1] : (size = *static_cast<size_t*>(e[1]), e[1]));
+            if (!buffer || size != bytes)
+                return refuse(m, f, plan, "given " + std::to_string(size) + " bytes of parameters, the kernel's struct has " + std::to_string(bytes), INVALID_VALUE);
+            memcpy(copy.data(), buffer, bytes);
+        }
+        return submit(*s, f.kernel->name, [&m, &f, plan, copy] { return execute(m, f, plan, copy); });
+    });
+}
+
+// Blocks per multiprocessor by threads and shared memory; registers are not known here.
+int occupancy(const Function& f, int threads, size_t dynamic) {
+    const Gpu& g = f.machine->gpu;
+    const int by_threads = threads > 0 ? g.threads / ((threads + 31) / 32 * 32) : 0;
+    const int reserved = g.sm == 75 ? 0 : 1024;
+    const int by_shared = dynamic ? g.shared / static_cast<int>(dynamic + static_cast<size_t>(reserved)) : 32;
+    return std::min(std::min(by_threads, by_shared), g.sm == 75 ? 16 : 32);
+}
+
+} // namespace
+
+API cuModuleLoadData(void** module, const void* image) { return load("cuModuleLoadData", module, image); }
+API cuModuleLoadDataEx(void** module, const void* image, unsigned, int*, void**) { return load("cuModuleLoadDataEx", module, image); }
+API cuModuleUnload(void* module) {
+    return with<Module>("cuModuleUnload", module, [](Module& m) { return finish(*m.machine), delete &m, 0; });
+}
+API cuModuleGetFunction(void** function, void* module, const char* name) {
+    return with<Module>("cuModuleGetFunction", module, [&](Module& m) {
+        auto& f = m.functions[name];
+        if (!f) {
+            const Kernel* k = find_kernel(m.arch, m.machine->settings.checked, name);
+            if (!k) {
+                m.functions.erase(name);
+                return NOT_FOUND;
+            }
+            f = std::make_unique<Function>(*m.machine, k, m.arch);
+        }
+        return *function = f.get(), SUCCESS;
+    });
+}
+API cuFuncSetAttribute(void* function, int attribute, int value) {
+    return with<Function>("cuFuncSetAttribute", function, [&](Function& f) {
+        if (attribute == 9) return f.carveout = value, int(SUCCESS); // preferred carve-out
+        if (attribute != 8 || value < 0 || value > f.machine->gpu.shared_per_block) return int(INVALID_VALUE);
+        return f.max_dynamic = value, int(SUCCESS);
+    });
+}
+API cuFuncGetAttribute(int* value, int attribute, void* function) {
+    return with<Function>("cuFuncGetAttribute", function, [&](Function& f) {
+        // Maximal threads, static shared, constant, local bytes, registers, PTX and binary version, CA, dynamic shared, carve-out.
+        const int values[] = {static_cast<int>(f.kernel->threads), 0, 0, 0, 32, f.arch, f.arch, 0, f.max_dynamic, f.carveout};
+        return attribute < 0 || attribute > 9 ? int(INVALID_VALUE) : (*value = values[attribute], int(SUCCESS));
+    });
+}
+API cuFuncGetName(const char** name, void* function) {
+    return with<Function>("cuFuncGetName", function, [&](Function& f) { return *name = f.kernel->name, 0; });
+}
+API cuFuncSetCacheConfig(void* function, int) {
+    return with<Function>("cuFuncSetCacheConfig", function, [](Function&) { return 0; });
+}
+
+API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* function, int threads, size_t dynamic) {
+    return with<Function>("cuOccupancyMaxActiveBlocksPerMultiprocessor", function, [&](Function& f) { return *blocks = occupancy(f, threads, dynamic), 0; });
+}
+API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, void* function, int threads, size_t dynamic, unsigned) {
+    return cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, dynamic);
+}
+API cuOccupancyMaxPotentialBlockSize(int* grid, int* threads, void* function, size_t (*)(int), size_t dynamic, int limit) {
+    return with<Function>("cuOccupancyMaxPotentialBlockSize", function, [&](Function& f) {
+        *threads = static_cast<int>(f.kernel->threads);
+        if (limit && limit < *threads) *threads = limit;
+        return *grid = f.machine->gpu.multiprocessors * occupancy(f, *threads, dynamic), 0;
+    });
+}
+API cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, void* function, int blocks, int) {
+    return with<Function>("cuOccupancyAvailableDynamicSMemPerBlock", function, [&](Function& f) {
+        return *bytes = static_cast<size_t>(f.machine->gpu.shared / (blocks > 0 ? blocks : 1)), 0;
+    });
+}
+
+API cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void* stream,
+                   void** params, void** extra) {
+    return launch("cuLaunchKernel", function, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, params, extra);
+}
+API cuLaunchCooperativeKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**) {
+    return NOT_SUPPORTED; // blocks run one after another here
+}
+// As in cuda.h. Attributes (dependent launch, clusters of one …) do not change what a kernel computes.
+struct LaunchConfig {
+    unsigned grid[3], block[3], shared;
+    void* stream;
+    void* attributes;
+    unsigned attribute_count;
+};
+API cuLaunchKernelEx(const LaunchConfig* c, void* function, void** params, void** extra) {
+    return launch("cuLaunchKernelEx", function, {{c->grid[0], c->grid[1], c->grid[2]}, {c->block[0], c->block[1], c->block[2]}, c->shared}, c->stream, params, extra);
+}

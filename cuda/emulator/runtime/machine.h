@@ -1,0 +1,116 @@
+// An emulated computer: its settings, its memory, its counters, the failures it was told to have.
+#pragma once
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "block.h"
+
+namespace emu {
+
+struct Settings {
+    int sm = 80, devices = 1, driver = 12080;
+    uint64_t memory = 8ull << 30, seed = 0;
+    bool checked = false, execute = true, delayed = false;
+    Order order = Order::Forward;
+
+    // "sm=75,memory=4g,checked=1,order=random:7,fail=cuMemAlloc:2:2"; false where a word is unknown.
+    bool parse(const std::string& text, std::vector<struct Failure>& failures);
+};
+
+// The nth call of a driver function (any function where `call` is empty) returns `code` and does nothing.
+struct Failure {
+    std::string call;
+    uint64_t nth;
+    int code;
+};
+
+// Device or pinned host memory, or a part that `fence` named. Exact bounds; `read` and `written` count each byte once per launch.
+struct Region {
+    uintptr_t begin, end;
+    std::string name;
+    Region* parent = nullptr; // of a fence: the allocation
+    uint64_t read = 0, written = 0;
+    std::map<uintptr_t, Region> fences;
+    size_t mapped = 0; // bytes of pages; 0 for host memory that is only registered
+    void* shadow = nullptr;
+};
+
+size_t shadow_bytes(const Region& region);
+
+struct Counters {
+    std::map<std::string, uint64_t> calls, launches;
+    uint64_t driver_calls = 0, syncs = 0, allocations = 0, bytes_in = 0, bytes_out = 0, bytes_within = 0;
+};
+
+struct Gpu; // what a model of GPU has (machine.cpp)
+
+struct Stream;
+struct Context;
+
+class Machine {
+  public:
+    explicit Machine(Settings settings);
+    ~Machine();
+    Machine(const Machine&) = delete;
+
+    const Settings settings;
+    const Gpu& gpu;
+    std::recursive_mutex lock;
+    Counters counters;
+    std::vector<Failure> failures;
+    int sticky = 0;         // a kernel failed: every later call fails the same way
+    std::string report;     // of that kernel, or of the last call that did not fit
+    int report_code = 0;
+    std::deque<std::string> kept; // strings that the driver API gave out
+    int contexts = 0;
+    bool dropped = false;
+    uint64_t used = 0, launches = 0;
+    std::vector<Stream*> streams;
+    std::vector<std::unique_ptr<Context>> primary;
+
+    // Device memory, aligned to 256 bytes, with an unmapped page behind it. 0 where there is no room.
+    uintptr_t allocate(size_t bytes);
+    bool release(uintptr_t address);
+    void* allocate_host(size_t bytes);
+    bool register_host(void* p, size_t bytes);
+    bool release_host(void* p);
+    // Exact bounds inside an allocation: what lies outside all of its fences belongs to nobody.
+    bool fence(uintptr_t address, size_t bytes, const std::string& name);
+    // The allocation (or pinned host memory) or fence that holds an address, or null.
+    Region* find(uintptr_t address, bool inside_fences);
+    bool valid(uintptr_t address, size_t bytes);
+    std::string describe(uintptr_t address);
+    void reset_counters();
+    std::string print_counters();
+    // Counts a driver call; the code that it must fail with, or 0.
+    int count(const char* call);
+
+    const uintptr_t base;
+    const size_t span;
+    uint64_t layout = 0; // changes with every allocation and fence
+
+  private:
+    uintptr_t top;
+    std::map<uintptr_t, Region> device, host;
+};
+
+struct Gpu {
+    int sm;
+    const char* name;
+    int multiprocessors, threads, shared_per_block, shared, l2, clock, memory_clock, bus;
+};
+
+// The machine of this thread: the one it entered, else the process's, which QRUN_EMULATOR describes.
+Machine& entered();
+Machine* machine_of(uintptr_t device_address);
+std::string describe_address(uintptr_t address);
+std::string source_line(const void* pc);
+// Kernels compiled for an architecture (75 or 80), by name; null where there is none.
+const Kernel* find_kernel(int arch, bool checked, const std::string& name);
+
+} // namespace emu

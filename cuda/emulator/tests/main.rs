@@ -1,0 +1,4 @@
+//! Tests of the emulator: the facade through cudarc, and the checks on kernels with planted bugs.
+
+mod controls;
+mod device;
