@@ -2,10 +2,11 @@
 //! they stand for; alone, in a batch and in pieces with the same bits.
 
 use qrun_cuda::{
-    driver::Ptr,
+    Ptr,
     ops::{
         gemm::{GluActParams, gemm, glu_act},
-        matmul::{Image, MatmulParams, Segment},
+        image::Image,
+        matmul::{MatmulParams, Segment},
     },
 };
 use qrun_quant::{GgmlType, formats::FORMATS};

@@ -2,10 +2,7 @@
 //! as data. The emulator was written from the same manual; a real GPU has the last word.
 
 use half::{bf16, f16};
-use qrun_cuda::{
-    Stream,
-    driver::{Grid, Params, Ptr},
-};
+use qrun_cuda::{Grid, Params, Ptr};
 
 use crate::harness::{Device, Random, everywhere};
 
@@ -128,8 +125,7 @@ fn fragments(mma: &Mma, operand: Operand, stride: usize, at: impl Fn(usize, usiz
 fn run(device: &Device, op: i32, [a, b, c]: [&[u32]; 3]) -> Vec<u32> {
     let (a, b, c) = (device.buffer(a), device.buffer(b), device.buffer(c));
     let params = FragmentsParams { op, pad: 0, a: a.ptr, b: b.ptr, c: c.ptr };
-    let stream: &Stream = &device.stream;
-    stream.launch("fragments", Grid::linear(1, 32), &params).expect("a launch");
+    device.stream.launch("fragments", Grid::linear(1, 32), &params).expect("a launch");
     device.read(&c)
 }
 
