@@ -25,6 +25,22 @@ pub enum NoDevice {
     /// The driver runs but sees no device.
     #[error("the NVIDIA driver sees no GPU")]
     NoGpu,
+    /// No device of this number.
+    #[error("no GPU {ordinal}: the NVIDIA driver sees {devices}, numbered from 0")]
+    Ordinal {
+        /// The number asked for.
+        ordinal: i32,
+        /// How many there are.
+        devices: usize,
+    },
+    /// A GPU that our kernels do not run on.
+    #[error("{name} has compute capability {}.{}, qrun needs 7.5 (Turing) or newer", .sm / 10, .sm % 10)]
+    TooOld {
+        /// Its name.
+        name: String,
+        /// Compute capability as `10 * major + minor`.
+        sm: i32,
+    },
 }
 
 /// A GPU that the driver reports.

@@ -67,6 +67,19 @@ pub struct Rope {
     pub scale: f32,
 }
 
+impl Rope {
+    /// Angle per position of each pair, `[n_rot / 2]`, divided by the model's `factors` where it has them. In f64:
+    /// theirs is the only error that grows with the position.
+    pub fn frequencies(&self, n_rot: usize, factors: Option<&[f32]>) -> Vec<f64> {
+        let frequency = |i: usize| {
+            let power = -2.0 * i as f64 / n_rot as f64;
+            let factor = factors.map_or(1.0, |f| f64::from(f[i]));
+            f64::from(self.base).powf(power) / f64::from(self.scale) / factor
+        };
+        (0..n_rot / 2).map(frequency).collect()
+    }
+}
+
 impl Config {
     /// Elements of all query heads.
     pub fn q_dim(&self) -> usize {

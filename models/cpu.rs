@@ -96,22 +96,8 @@ impl CpuDecoder {
     }
 
     fn check(&self, batch: &[Entry]) -> Result<(), ForwardError> {
-        let mut next: Vec<_> = (0..self.kv.n_seq()).map(|s| self.kv.len(s) as u32).collect();
-        for e in batch {
-            let n_seq = next.len();
-            let expected = next.get_mut(e.seq as usize).ok_or(ForwardError::Sequence { seq: e.seq, n_seq })?;
-            if e.pos as usize >= self.options.n_ctx {
-                return Err(ForwardError::ContextFull { pos: e.pos, n_ctx: self.options.n_ctx });
-            }
-            if e.pos != *expected {
-                return Err(ForwardError::Position { seq: e.seq, expected: *expected, found: e.pos });
-            }
-            if e.token as usize >= self.n_vocab() {
-                return Err(ForwardError::Token { token: e.token, n_vocab: self.n_vocab() });
-            }
-            *expected += 1;
-        }
-        Ok(())
+        let lens = (0..self.kv.n_seq()).map(|s| self.kv.len(s) as u32);
+        crate::forward::check(batch, lens.collect(), self.options.n_ctx, self.n_vocab())
     }
 }
 
@@ -135,6 +121,10 @@ impl Forward for CpuDecoder {
             }
         });
         Ok(logits)
+    }
+
+    fn logits(&self) -> &[f32] {
+        &self.logits
     }
 
     fn len(&self, seq: u32) -> u32 {

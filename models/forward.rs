@@ -2,6 +2,11 @@
 
 use std::io::{Read, Write};
 
+use qrun_cuda::{
+    DeviceError,
+    ops::sample::{Drawn, Sampling},
+};
+
 /// One token of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
@@ -52,6 +57,20 @@ pub enum ForwardError {
         /// How many there are.
         n_seq: usize,
     },
+    /// The device failed. What it held is lost.
+    #[error("GPU: {0}")]
+    Device(#[from] DeviceError),
+}
+
+/// How a device draws tokens: the sampler's parameters as the kernel takes them, and what it has seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Drawing {
+    /// Parameters.
+    pub sampling: Sampling,
+    /// Pairs of token and bias, added in this order.
+    pub bias: Vec<(u32, f32)>,
+    /// Tokens accepted so far, the one that the first [`Forward::draw`] feeds among them.
+    pub history: Vec<u32>,
 }
 
 /// A decoder: the CPU's, or a device's.
@@ -63,11 +82,38 @@ pub trait Forward: Send {
     /// Runs a batch of any size; returns the logits of the marked entries, `[marked][n_vocab]`.
     /// Single tokens, prompts in any chunking and several sequences are the same call.
     fn forward(&mut self, batch: &[Entry]) -> Result<&[f32], ForwardError>;
+    /// What the last [`Forward::forward`] returned.
+    fn logits(&self) -> &[f32];
     /// Tokens held for a sequence: the next free position.
     fn len(&self, seq: u32) -> u32;
     /// Forgets positions from `pos` on and returns how many tokens are kept: `pos`, or 0 where a
     /// sliding window has already let go of pages that position `pos` would look at.
     fn rewind(&mut self, seq: u32, pos: u32) -> u32;
+    /// From here on [`Forward::draw`] chooses the tokens of a sequence where its logits are. `false` where this
+    /// decoder leaves that to the caller, or does not know these parameters.
+    ///
+    /// # Errors
+    /// The device's.
+    fn begin_drawing(&mut self, _seq: u32, _drawing: &Drawing) -> Result<bool, ForwardError> {
+        Ok(false)
+    }
+    /// Runs `token` at the next position of the sequence that is being drawn, and draws the one after it, or says
+    /// why none can be. `None`: this decoder can no longer draw (then nothing was run).
+    ///
+    /// A decoder may run ahead with the token that it drew; it must be the one of the next call.
+    ///
+    /// # Errors
+    /// As [`Forward::forward`].
+    fn draw(&mut self, _token: u32) -> Result<Option<Drawn>, ForwardError> {
+        Ok(None)
+    }
+    /// Ends drawing: what was run ahead is forgotten.
+    ///
+    /// # Errors
+    /// The device's.
+    fn end_drawing(&mut self) -> Result<(), ForwardError> {
+        Ok(())
+    }
     /// Bytes of weights that one token reads.
     fn bytes_per_token(&self) -> u64;
     /// Bytes of KV cache in use.
@@ -77,4 +123,24 @@ pub trait Forward: Send {
     /// Reads what `save` wrote, for a model of the same shape and cache types. On an error the
     /// sequence is empty.
     fn load(&mut self, seq: u32, input: &mut dyn Read) -> std::io::Result<()>;
+}
+
+/// Whether every entry continues its sequence (`next`: the free position of each), within the context and the
+/// vocabulary.
+pub(crate) fn check(batch: &[Entry], mut next: Vec<u32>, n_ctx: usize, n_vocab: usize) -> Result<(), ForwardError> {
+    for e in batch {
+        let n_seq = next.len();
+        let expected = next.get_mut(e.seq as usize).ok_or(ForwardError::Sequence { seq: e.seq, n_seq })?;
+        if e.pos as usize >= n_ctx {
+            return Err(ForwardError::ContextFull { pos: e.pos, n_ctx });
+        }
+        if e.pos != *expected {
+            return Err(ForwardError::Position { seq: e.seq, expected: *expected, found: e.pos });
+        }
+        if e.token as usize >= n_vocab {
+            return Err(ForwardError::Token { token: e.token, n_vocab });
+        }
+        *expected += 1;
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@
 //! lie token-major (`[head][token][dim]`), so that the weighted sum is the same product.
 
 mod element;
-mod snapshot;
+pub(crate) mod snapshot;
 
 use std::collections::VecDeque;
 

@@ -6,6 +6,8 @@
 pub mod arch;
 pub mod config;
 pub mod cpu;
+pub mod decoder;
+pub mod fallback;
 pub mod forward;
 pub mod kv;
 pub mod memory;
@@ -18,7 +20,9 @@ use qrun_quant::{Gguf, Result};
 
 pub use config::{Config, LayerPlan};
 pub use cpu::CpuDecoder;
-pub use forward::{Entry, Forward, ForwardError};
+pub use decoder::GpuDecoder;
+pub use fallback::{Fallback, Notice};
+pub use forward::{Drawing, Entry, Forward, ForwardError};
 pub use kv::KvType;
 pub use memory::Options;
 pub use spec::ArchSpec;

@@ -16,8 +16,8 @@ pub struct Plan {
 /// A run that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "not enough memory: weights {} + KV cache {} ({n_ctx} tokens) + activations {} = {} bytes, available {available}; {}",
-    .bytes.weights, .bytes.kv, .bytes.activations, .bytes.total(), advice(*.fits)
+    "not enough memory: weights {} + {} for {n_ctx} tokens + activations {} = {} bytes, available {available}; {}",
+    .bytes.weights, .bytes.describe_kv(), .bytes.activations, .bytes.total(), advice(*.fits)
 )]
 pub struct TooLarge {
     /// Context size that was asked for, in tokens.
@@ -47,14 +47,40 @@ const SMALLEST: usize = 64;
 /// [`TooLarge`] with the numbers and what would fit.
 pub fn fit(model: &Model, options: &Options, available: Option<u64>) -> Result<Plan, TooLarge> {
     let need = |n_ctx| memory::Plan::new(model, &Options { n_ctx, ..options.clone() });
-    let wanted = if options.n_ctx == 0 { model.config.n_ctx_train.max(1) } else { options.n_ctx };
-    let plan = |n_ctx| Plan { n_ctx, bytes: need(n_ctx), available };
-    let Some(room) = available.filter(|&room| need(wanted).total() > room) else { return Ok(plan(wanted)) };
+    match available {
+        Some(room) => fit_need(model, options.n_ctx, room, need),
+        None => {
+            let n_ctx = wanted(model, options.n_ctx);
+            Ok(Plan { n_ctx, bytes: need(n_ctx), available })
+        }
+    }
+}
+
+/// The same where a context of `n_ctx` tokens takes `need(n_ctx)`.
+///
+/// # Errors
+/// As [`fit`].
+pub fn fit_need(
+    model: &Model,
+    n_ctx: usize,
+    room: u64,
+    need: impl Fn(usize) -> memory::Plan,
+) -> Result<Plan, TooLarge> {
+    let wanted = wanted(model, n_ctx);
+    let plan = |n_ctx| Plan { n_ctx, bytes: need(n_ctx), available: Some(room) };
+    if need(wanted).total() <= room {
+        return Ok(plan(wanted));
+    }
     let fits = largest(wanted, |n_ctx| need(n_ctx).total() <= room);
-    if options.n_ctx == 0 && fits >= SMALLEST {
+    if n_ctx == 0 && fits >= SMALLEST {
         return Ok(plan(fits));
     }
     Err(TooLarge { n_ctx: wanted, bytes: need(wanted), available: room, fits })
+}
+
+/// The context that is asked for: at 0 what the model was trained for.
+fn wanted(model: &Model, n_ctx: usize) -> usize {
+    if n_ctx == 0 { model.config.n_ctx_train.max(1) } else { n_ctx }
 }
 
 /// The largest `n` up to `limit` that fits (a whole number of 64-token pages), 0 if none does.

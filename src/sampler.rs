@@ -38,6 +38,7 @@
 //! Steps 4, 6 and 7 keep prefixes of the rank, so an implementation may apply min-p before it looks for the
 //! end of top-p (the total of step 6 must still be that of the whole set).
 
+mod device;
 mod params;
 mod penalties;
 mod philox;

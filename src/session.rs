@@ -6,15 +6,17 @@
 mod answer;
 mod engine;
 mod file;
+mod place;
 mod timings;
 
 use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
-use qrun_models::{Entry, Forward, ForwardError};
+use qrun_models::{Drawing, Entry, Forward, ForwardError};
 
 use answer::Answer;
 pub use engine::{Engine, OpenError, Wishes};
 pub use file::SaveError;
+pub use place::{LoadError, Place, PlaceError, Wish};
 pub use timings::Timings;
 
 use crate::sampler::{Sampler, SamplerError, SamplerParams};
@@ -196,7 +198,9 @@ impl Session {
         answer.timings.prompt_ms = milliseconds(started);
         let Some(first) = first else { return Ok(answer.end(Finish::Interrupted, watch)) };
         let started = Instant::now();
-        let finish = self.decode(first, &mut sampler, &mut answer, watch)?;
+        let finish = self.decode(first, &mut sampler, &mut answer, watch);
+        self.forward.end_drawing()?;
+        let finish = finish?;
         answer.timings.predicted_ms = milliseconds(started);
         answer.timings.predicted_n = answer.tokens.len();
         answer.timings.sample_ms = self.sample_ms;
@@ -247,6 +251,10 @@ impl Session {
                 return Ok(Finish::Limit);
             }
             sampler.accept(token);
+            // From the second token on the device may choose by itself, beside the model.
+            if answer.tokens.is_empty() {
+                self.begin_drawing(token, sampler)?;
+            }
             if let Some(finish) = answer.take(token, &self.engine, watch) {
                 return Ok(finish);
             }
@@ -256,10 +264,28 @@ impl Session {
             if self.cached.len() >= self.n_ctx() {
                 return Ok(Finish::Context);
             }
-            let next = self.feed(&[token], Some(sampler))?;
-            let Some(next) = next else { return Ok(Finish::Interrupted) };
-            token = next;
+            token = self.next(token, sampler)?;
         }
+    }
+
+    /// Leaves the choice of tokens to the decoder, if it takes it. `token` is the one it will be fed next.
+    fn begin_drawing(&mut self, token: u32, sampler: &Sampler) -> Result<(), SessionError> {
+        let params = sampler.params();
+        if let Some(sampling) = params.on_device(sampler.position()) {
+            let history = self.cached.iter().copied().chain([token]).collect();
+            self.forward.begin_drawing(0, &Drawing { sampling, bias: params.logit_bias.clone(), history })?;
+        }
+        Ok(())
+    }
+
+    /// The token after `token`, chosen by the decoder or here.
+    fn next(&mut self, token: u32, sampler: &mut Sampler) -> Result<u32, SessionError> {
+        if let Some(drawn) = self.forward.draw(token)? {
+            self.cached.push(token);
+            return Ok(Sampler::outcome(&drawn)?);
+        }
+        let next = self.feed(&[token], Some(sampler))?;
+        Ok(next.expect("a sampler was given"))
     }
 
     /// Runs tokens that continue the cache, and with a sampler chooses the token after them.

@@ -12,7 +12,7 @@ use qrun::{
     quality::{Chunks, Comparison, compare},
     quantize::{self, FileType, quantize},
     sampler::SamplerParams,
-    session::{Engine, Request, Session, Wishes},
+    session::{Engine, Request, Session, Wish, Wishes},
     template::{Message, Render},
     tokenizer::Encode,
 };
@@ -79,7 +79,8 @@ fn file(file_type: FileType) -> PathBuf {
 
 fn engine(path: &Path, options: Options) -> Arc<Engine> {
     let options = Options { n_ctx: SIZE, ..options };
-    let engine = Engine::open(Gguf::open(path).expect("a model"), Wishes { options, template: None });
+    let engine =
+        Engine::open(Gguf::open(path).expect("a model"), Wishes { options, template: None, device: Wish::Cpu });
     Arc::new(engine.expect("a model that runs"))
 }
 
@@ -91,7 +92,10 @@ fn compared(model: (FileType, Options), base: (FileType, Options)) -> Comparison
         model.tokenizer().encode(&text, Encode { add_special: true, parse_special: true }).expect("tokens");
     tokens.truncate(SIZE * COUNT);
     let chunks = Chunks::new(tokens, SIZE, model.tokenizer().bos()).expect("a text that is long enough");
-    let (mut model, mut base) = (model.decoder().expect("threads"), base.decoder().expect("threads"));
+    let (mut model, mut base) = (
+        model.decoder(Box::new(|reason| panic!("{reason}"))).expect("threads"),
+        base.decoder(Box::new(|reason| panic!("{reason}"))).expect("threads"),
+    );
     compare(&mut *model, &mut *base, &chunks, &mut |_, _| ()).expect("a comparison")
 }
 
@@ -170,10 +174,11 @@ fn the_program_answers_without_a_model() {
 fn held_out_questions_are_answered() {
     let bytes = Bytes::new(embedded::model().expect("an embedded model"));
     let gguf = Gguf::from_bytes("the embedded model", bytes).expect("a model");
-    let wishes = Wishes { options: Options { n_ctx: 512, ..Options::default() }, template: None };
+    let wishes = Wishes { options: Options { n_ctx: 512, ..Options::default() }, template: None, device: Wish::Cpu };
     let engine = Arc::new(Engine::open(gguf, wishes).expect("a model that runs"));
     let params = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
-    let mut session = Session::new(engine.clone(), engine.decoder().expect("threads"), params);
+    let mut session =
+        Session::new(engine.clone(), engine.decoder(Box::new(|reason| panic!("{reason}"))).expect("threads"), params);
     let rows = fs::read_to_string(demo("eval.jsonl")).expect("the held-out questions");
     let rows: Vec<Value> = rows.lines().step_by(EVERY).map(|l| serde_json::from_str(l).expect("JSON")).collect();
     assert!(rows.len() >= 30, "{} questions", rows.len());

@@ -46,6 +46,9 @@ impl Forward for Table {
         self.logits = rows.collect();
         Ok(&self.logits)
     }
+    fn logits(&self) -> &[f32] {
+        &self.logits
+    }
     fn len(&self, _: u32) -> u32 {
         self.fed.last().map_or(0, |e| e.pos + 1)
     }

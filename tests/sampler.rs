@@ -8,7 +8,7 @@ use qrun_quant::{Bytes, Gguf};
 use serde_json::Value;
 
 /// A word of splitmix64.
-fn mix(seed: u64, i: u64) -> u64 {
+pub fn mix(seed: u64, i: u64) -> u64 {
     let mut z = seed.wrapping_add((i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -5,7 +5,7 @@ use std::{ops::ControlFlow, sync::Arc};
 use qrun::{
     quantize::FileType,
     sampler::SamplerParams,
-    session::{Engine, Event, Finish, Request, Session, SessionError, Wishes},
+    session::{Engine, Event, Finish, Request, Session, SessionError, Wish, Wishes},
     synth,
 };
 use qrun_models::Options;
@@ -17,8 +17,9 @@ fn session(name: &str, n_ctx: usize, n_ubatch: usize) -> Session {
     let bytes = synth::shape_bytes(shape, FileType::F32, 3).expect("its bytes");
     let gguf = Gguf::from_bytes(name, Bytes::new(bytes)).expect("a model");
     let options = Options { n_ctx, n_ubatch, threads: 1, ..Options::exact() };
-    let engine = Arc::new(Engine::open(gguf, Wishes { options, template: None }).expect("an engine"));
-    let decoder = engine.decoder().expect("a decoder");
+    let engine =
+        Arc::new(Engine::open(gguf, Wishes { options, template: None, device: Wish::Cpu }).expect("an engine"));
+    let decoder = engine.decoder(Box::new(|reason| panic!("{reason}"))).expect("a decoder");
     Session::new(engine, decoder, SamplerParams { seed: 11, ..SamplerParams::default() })
 }
 

@@ -44,6 +44,9 @@ template <class T> DEVICE T warp_max(T v) {
     return v;
 }
 
+// Four of the eight bytes of a (0..3) and b (4..7), chosen by the low four nibbles (0..7) of the selector.
+DEVICE unsigned permute_bytes(unsigned a, unsigned b, unsigned selector) { return __byte_perm(a, b, selector); }
+
 // c + the sum of four products of signed bytes.
 DEVICE int dp4a(int a, int b, int c) { return __dp4a(a, b, c); }
 
@@ -280,7 +283,15 @@ DEVICE unsigned short f32_to_bf16(float f) {
 }
 // Two halves in one word, `lo` in the low bits.
 DEVICE unsigned pack_f16(float lo, float hi) { return f32_to_f16(lo) | static_cast<unsigned>(f32_to_f16(hi)) << 16; }
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
+DEVICE unsigned pack_bf16(float lo, float hi) {
+    unsigned packed;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(hi), "f"(lo));
+    return packed;
+}
+#else
 DEVICE unsigned pack_bf16(float lo, float hi) { return f32_to_bf16(lo) | static_cast<unsigned>(f32_to_bf16(hi)) << 16; }
+#endif
 
 // 2 + |1.2x| ULP.
 DEVICE float fast_exp(float x) { return fast_exp2(x * 1.44269504f); }

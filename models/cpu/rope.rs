@@ -20,20 +20,15 @@ pub struct Table {
 }
 
 impl Tables {
-    /// Frequencies in f64: theirs is the only error that grows with the position.
+    /// Empty tables for the kinds of RoPE that the layers have.
     pub fn new(model: &Model) -> Self {
         let c = &model.config;
         let mut kinds: Vec<Table> = Vec::new();
         let of_layer = c.layers.iter().map(|l| {
             let known = kinds.iter().position(|k| k.rope == Some(l.rope));
             known.unwrap_or_else(|| {
-                let factors = model.weights.rope_freqs.as_deref();
-                let frequencies = (0..c.n_rot / 2).map(|i| {
-                    let power = -2.0 * i as f64 / c.n_rot as f64;
-                    let factor = factors.map_or(1.0, |f| f64::from(f[i]));
-                    f64::from(l.rope.base).powf(power) / f64::from(l.rope.scale) / factor
-                });
-                kinds.push(Table { rope: Some(l.rope), frequencies: frequencies.collect(), cos_sin: Vec::new() });
+                let frequencies = l.rope.frequencies(c.n_rot, model.weights.rope_freqs.as_deref());
+                kinds.push(Table { rope: Some(l.rope), frequencies, cos_sin: Vec::new() });
                 kinds.len() - 1
             })
         });

@@ -1,26 +1,65 @@
 //! Saving and loading the cache of one sequence.
+//!
+//! A file holds a [`Header`], the number of tokens, and for each layer its pages in the CPU's layout, from the
+//! oldest that is kept. The GPU's cache reads and writes the same.
 
 use std::io::{self, Read, Write};
 
-use super::{KvCache, PAGE, Table};
+use super::{KvCache, PAGE, Shape, Table};
 
 const MAGIC: &[u8; 8] = b"qrunkv01";
 
-impl KvCache {
-    /// What must be equal between the cache that was saved and the one that loads.
-    fn header(&self) -> [u32; 5] {
-        let s = self.shape;
+/// What must be equal between the cache that was saved and the one that loads.
+pub(crate) struct Header([u32; 5]);
+
+impl Header {
+    pub fn new(n_layer: usize, s: Shape) -> Self {
         let types = (s.type_k as u32) << 8 | s.type_v as u32;
-        [self.windows.len() as u32, s.n_head_kv as u32, s.head_dim as u32, types, PAGE as u32]
+        Self([n_layer as u32, s.n_head_kv as u32, s.head_dim as u32, types, PAGE as u32])
     }
 
+    /// Begins the file of a sequence of `len` tokens.
+    pub fn write(&self, len: usize, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(MAGIC)?;
+        self.0.into_iter().chain([len as u32]).try_for_each(|n| out.write_all(&n.to_le_bytes()))
+    }
+
+    /// Reads the beginning of a file; returns the number of tokens, at most `n_ctx`.
+    pub fn read(&self, n_ctx: usize, input: &mut dyn Read) -> io::Result<usize> {
+        let mut magic = [0; 8];
+        input.read_exact(&mut magic)?;
+        if magic != *MAGIC {
+            return Err(wrong("not a saved KV cache of this version"));
+        }
+        for expected in self.0 {
+            if read_u32(input)? != expected {
+                return Err(wrong("saved with another model or other cache types"));
+            }
+        }
+        let len = read_u32(input)? as usize;
+        if len > n_ctx {
+            return Err(wrong(&format!("{len} tokens saved, the context has room for {n_ctx}")));
+        }
+        Ok(len)
+    }
+
+    /// Reads the page table of a layer: exactly the pages up to the end, from one that the window still reaches.
+    /// Returns the first.
+    pub fn pages(window: Option<usize>, len: usize, input: &mut dyn Read) -> io::Result<usize> {
+        let (first, n) = (read_u32(input)? as usize, read_u32(input)? as usize);
+        let oldest = window.map_or(0, |w| (len + 1).saturating_sub(w));
+        if first.checked_add(n) != Some(len.div_ceil(PAGE)) || first * PAGE > oldest {
+            return Err(wrong("a page table that does not fit its length"));
+        }
+        Ok(first)
+    }
+}
+
+impl KvCache {
     /// Writes the pages of a sequence, little endian.
     pub fn save(&self, seq: usize, out: &mut dyn Write) -> io::Result<()> {
-        out.write_all(MAGIC)?;
         let sequence = &self.sequences[seq];
-        for n in self.header().into_iter().chain([sequence.len as u32]) {
-            out.write_all(&n.to_le_bytes())?;
-        }
+        Header::new(self.windows.len(), self.shape).write(sequence.len, out)?;
         for table in &sequence.layers {
             out.write_all(&(table.first as u32).to_le_bytes())?;
             out.write_all(&(table.pages.len() as u32).to_le_bytes())?;
@@ -42,30 +81,11 @@ impl KvCache {
     }
 
     fn read(&mut self, seq: usize, n_ctx: usize, input: &mut dyn Read) -> io::Result<()> {
-        let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
-        let mut magic = [0; 8];
-        input.read_exact(&mut magic)?;
-        if magic != *MAGIC {
-            return Err(wrong("not a saved KV cache of this version"));
-        }
-        for expected in self.header() {
-            if read_u32(input)? != expected {
-                return Err(wrong("saved with another model or other cache types"));
-            }
-        }
-        let len = read_u32(input)? as usize;
-        if len > n_ctx {
-            return Err(wrong(&format!("{len} tokens saved, the context has room for {n_ctx}")));
-        }
+        let len = Header::new(self.windows.len(), self.shape).read(n_ctx, input)?;
         for il in 0..self.windows.len() {
-            let (first, n) = (read_u32(input)? as usize, read_u32(input)? as usize);
-            let oldest = self.windows[il].map_or(0, |w| (len + 1).saturating_sub(w));
-            // Exactly the pages up to the end, from one that the window still reaches.
-            if first.checked_add(n) != Some(len.div_ceil(PAGE)) || first * PAGE > oldest {
-                return Err(wrong("a page table that does not fit its length"));
-            }
+            let first = Header::pages(self.windows[il], len, input)?;
             self.sequences[seq].layers[il] = Table { first, ..Table::default() };
-            for _ in 0..n {
+            for _ in first..len.div_ceil(PAGE) {
                 let page = self.take_page();
                 self.sequences[seq].layers[il].pages.push_back(page);
                 input.read_exact(&mut self.pages[page])?;
@@ -74,6 +94,10 @@ impl KvCache {
         self.sequences[seq].len = len;
         Ok(())
     }
+}
+
+fn wrong(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }
 
 fn read_u32(input: &mut dyn Read) -> io::Result<u32> {

@@ -98,6 +98,12 @@ impl Matrix {
         self.data.len()
     }
 
+    /// The blocks in file layout, row after row. Panics on a repacked matrix.
+    pub fn file_bytes(&self) -> &Bytes {
+        assert_eq!(self.layout, Layout::File);
+        &self.data
+    }
+
     /// Dequantizes one row into `out[cols]` (embedding lookup, exact arithmetic).
     pub fn row(&self, row: usize, out: &mut [f32]) {
         assert!(row < self.rows && out.len() == self.cols, "row {row} of {}, {} columns", self.rows, out.len());

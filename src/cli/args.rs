@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use qrun::session::Wish;
 
 use super::{
     exit::Exit,
@@ -68,7 +69,7 @@ pub struct Sampling {
 pub struct Machine {
     /// 0: not said.
     pub n_ctx: usize,
-    pub device: Device,
+    pub device: Wish,
     pub threads: Option<usize>,
     pub n_ubatch: usize,
     pub exact: bool,
@@ -77,14 +78,6 @@ pub struct Machine {
     pub type_v: Option<String>,
     pub swa_full: bool,
     pub repack: bool,
-}
-
-/// The device that was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Device {
-    Auto,
-    Cuda,
-    Cpu,
 }
 
 /// What is shown.
@@ -147,10 +140,10 @@ impl Args {
         let m = Matches(matches);
         let gpu_layers = m.text("gpu-layers");
         let device = match m.text("device").as_deref() {
-            Some("cpu" | "none") => Device::Cpu,
-            Some("cuda" | "cuda0") => Device::Cuda,
-            _ if gpu_layers.as_deref() == Some("0") => Device::Cpu,
-            _ => Device::Auto,
+            Some("cpu" | "none") => Wish::Cpu,
+            Some("cuda" | "cuda0") => Wish::Cuda,
+            _ if gpu_layers.as_deref() == Some("0") => Wish::Cpu,
+            _ => Wish::Auto,
         };
         let verbosity = match (m.on("verbose"), m.on("log-disable")) {
             (true, _) => 4,

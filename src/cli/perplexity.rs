@@ -8,7 +8,7 @@ use std::{
 
 use qrun::{
     quality::{self, Chunks, Comparison, Estimate, QualityError},
-    session::{Engine, Wishes},
+    session::{Engine, Wish, Wishes},
     tokenizer::Encode,
 };
 use qrun_models::{Forward, KvType, Options};
@@ -120,7 +120,7 @@ impl Perplexity {
     fn engine(&self, gguf: Gguf, options: Options) -> Result<Arc<Engine>, Exit> {
         // Zero would ask the engine for as much as fits.
         Chunks::new(vec![0; self.ctx_size], self.ctx_size, None).map_err(refused)?;
-        let engine = Engine::open(gguf, Wishes { options, template: None })?;
+        let engine = Engine::open(gguf, Wishes { options, template: None, device: Wish::Cpu })?;
         let trained = engine.model().config.n_ctx_train;
         if self.ctx_size > trained {
             say(&format!(
@@ -180,7 +180,7 @@ fn cache_type(name: &str) -> Result<KvType, String> {
 }
 
 fn decoder(engine: &Arc<Engine>) -> Result<Box<dyn Forward>, Exit> {
-    engine.decoder().map_err(|e| Exit::new(Code::Failure, e.to_string()))
+    Ok(engine.decoder(Box::new(super::terminal::say))?)
 }
 
 /// Logits that are no numbers are the file's fault, everything else is what was asked for.

@@ -1,12 +1,13 @@
 //! A model file, opened once: tokenizer, template, weights, and the plan of its memory.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
-use qrun_models::{CpuDecoder, Forward, Model, Options};
+use qrun_models::{Forward, Model, Notice, Options};
 use qrun_quant::{Error, Gguf, gguf::Value};
 
+use super::place::{ChooseError, LoadError, Place, PlaceError, Wish};
 use crate::{
-    plan::{self, Plan, TooLarge},
+    plan::{Plan, TooLarge},
     template::{self, ChatTemplate, Message, Render, Specials, TemplateError},
     tokenizer::{Encode, TokenizeError, Tokenizer},
 };
@@ -18,6 +19,8 @@ pub struct Wishes {
     pub options: Options,
     /// A template in place of the file's: a built-in name, a file, or Jinja text.
     pub template: Option<String>,
+    /// Where it runs.
+    pub device: Wish,
 }
 
 /// Why a model cannot be used.
@@ -29,6 +32,9 @@ pub enum OpenError {
     /// Memory.
     #[error(transparent)]
     Memory(#[from] TooLarge),
+    /// The GPU that it was to run on.
+    #[error(transparent)]
+    Device(#[from] PlaceError),
     /// The template that was asked for.
     #[error(transparent)]
     Template(#[from] TemplateError),
@@ -41,6 +47,7 @@ pub struct Engine {
     tokenizer: Tokenizer,
     template: Result<Option<ChatTemplate>, TemplateError>,
     options: Options,
+    place: Place,
     plan: Plan,
 }
 
@@ -60,9 +67,12 @@ impl Engine {
         let template = choose_template(&gguf, &tokenizer, wishes.template.as_deref());
         let template = if wishes.template.is_some() { Ok(template?) } else { template };
         let mut options = wishes.options;
-        let plan = plan::fit(&model, &options, plan::available_memory())?;
+        let (place, plan) = Place::choose(&model, &options, wishes.device).map_err(|error| match error {
+            ChooseError::Place(error) => OpenError::Device(error),
+            ChooseError::Memory(error) => OpenError::Memory(error),
+        })?;
         options.n_ctx = plan.n_ctx;
-        Ok(Self { gguf, model, tokenizer, template, options, plan })
+        Ok(Self { gguf, model, tokenizer, template, options, place, plan })
     }
 
     /// The file.
@@ -81,7 +91,11 @@ impl Engine {
     pub fn options(&self) -> &Options {
         &self.options
     }
-    /// The memory it takes.
+    /// Where it runs.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+    /// The memory it takes there.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -93,12 +107,12 @@ impl Engine {
         self.template.as_ref().map(Option::as_ref)
     }
 
-    /// Loads the weights: a decoder on the CPU with an empty cache.
+    /// Loads the weights: a decoder with an empty cache. `notice` hears if a GPU is given up, now or later.
     ///
     /// # Errors
-    /// The system gives no threads.
-    pub fn decoder(self: &Arc<Self>) -> io::Result<Box<dyn Forward>> {
-        Ok(Box::new(CpuDecoder::new(self.model.clone(), self.options.clone())?))
+    /// The device fails and nothing else was allowed; the system gives no threads.
+    pub fn decoder(self: &Arc<Self>, notice: Notice) -> Result<Box<dyn Forward>, LoadError> {
+        self.place.decoder(&self.model, &self.options, notice)
     }
 
     /// The tokens of a text that begins a context: BOS once where the model wants it, special tokens

@@ -61,6 +61,13 @@ DEVICE int warp_max(int v, SITE) { return emu::warp(emu::Op::MaxI32, v, 0, site)
 DEVICE unsigned warp_max(unsigned v, SITE) { return emu::warp(emu::Op::MaxU32, v, 0, site); }
 DEVICE unsigned long long warp_max(unsigned long long v, SITE) { return emu::warp(emu::Op::MaxU64, v, 0, site); }
 
+DEVICE unsigned permute_bytes(unsigned a, unsigned b, unsigned selector) {
+    const unsigned long long bytes = static_cast<unsigned long long>(b) << 32 | a;
+    unsigned chosen = 0;
+    for (int i = 0; i < 4; i++) chosen |= static_cast<unsigned>(bytes >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+    return chosen;
+}
+
 DEVICE int dp4a(int a, int b, int c) {
     unsigned s = static_cast<unsigned>(c);
     for (int i = 0; i < 32; i += 8) s += static_cast<signed char>(a >> i) * static_cast<signed char>(b >> i);

@@ -1,0 +1,111 @@
+//! Every kernel file for every target, and the archive of them.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use anyhow::{Context, Result, ensure};
+use qrun_cuda::image::{self, Image, Kind, Target};
+
+use crate::{log::Resources, nvrtc::Nvrtc};
+
+/// The ISA version that the PTX claims: CUDA 12.0's, so that every driver qrun accepts compiles it. Nothing in our
+/// kernels needs a newer one; ptxas, which refuses what a version lacks, proves it (see `check`).
+const PTX_VERSION: &str = "8.0";
+
+/// One file for one target.
+pub struct Module {
+    pub target: Target,
+    pub image: Image,
+    /// What ptxas said of each kernel; PTX has none.
+    pub resources: Vec<Resources>,
+}
+
+/// The sources, in the order of their names.
+pub fn sources(kernels: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(kernels).with_context(|| kernels.display().to_string())?;
+    let mut files: Vec<PathBuf> = entries.map(|e| Ok(e?.path())).collect::<Result<_>>()?;
+    files.retain(|p| p.extension().is_some_and(|e| e == "cu"));
+    files.sort();
+    ensure!(!files.is_empty(), "no .cu file in {}", kernels.display());
+    Ok(files)
+}
+
+/// Compiles everything on all processors; the result's order does not depend on who was first.
+pub fn compile(nvrtc: &Nvrtc, kernels: &Path) -> Result<Vec<Module>> {
+    let sources = sources(kernels)?;
+    let jobs: Vec<_> = image::targets().into_iter().flat_map(|t| sources.iter().map(move |s| (t, s))).collect();
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some((target, source)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let module = one(nvrtc, source, *target);
+            done.lock().expect("no panic in a compiler thread").push(module);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let mut modules: Vec<Module> =
+        done.into_inner().expect("no panic in a compiler thread").into_iter().collect::<Result<_>>()?;
+    modules.sort_by(|a, b| (a.target, &a.image.name).cmp(&(b.target, &b.image.name)));
+    Ok(modules)
+}
+
+fn one(nvrtc: &Nvrtc, source: &Path, target: Target) -> Result<Module> {
+    let name = source.file_stem().context("a file name")?.to_string_lossy().into_owned();
+    let compiled = nvrtc.compile(source, target)?;
+    let bytes = match target.kind {
+        Kind::Cubin => compiled.code,
+        Kind::Ptx => lowered(&compiled.code)?,
+    };
+    let resources = Resources::of_log(&compiled.log)?;
+    ensure!(target.kind == Kind::Ptx || !resources.is_empty(), "{name} for {target}: no kernel in ptxas' log");
+    Ok(Module { target, image: Image { name, bytes, kind: target.kind }, resources })
+}
+
+/// PTX text with its `.version` lowered, without comments, ended by one NUL.
+fn lowered(ptx: &[u8]) -> Result<Vec<u8>> {
+    let text = std::str::from_utf8(ptx)?.trim_end_matches('\0');
+    let mut versions = 0;
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines().filter(|l| !l.starts_with("//") && !l.is_empty()) {
+        if line.starts_with(".version ") {
+            versions += 1;
+            out.push_str(&format!(".version {PTX_VERSION}\n"));
+        } else {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    ensure!(versions == 1, "expected one .version line in PTX, found {versions}");
+    out.push('\0');
+    Ok(out.into_bytes())
+}
+
+/// Packs the modules, best compression: it is done once, and unpacking does not get slower by it.
+pub fn archive(modules: &[Module]) -> Vec<u8> {
+    let part = |t| (t, modules.iter().filter(|m| m.target == t).map(|m| m.image.clone()).collect());
+    let parts: Vec<_> = image::targets().into_iter().map(part).collect();
+    image::write(&parts, &|raw| zstd::bulk::compress(raw, 19).expect("zstd packs any bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ptx_is_lowered_and_ends_with_one_nul() {
+        let text = b"//\n// Generated\n//\n\n.version 8.7\n.target sm_75\n.entry k()\n{\n\tret; // x\n}\n\0";
+        let expected = ".version 8.0\n.target sm_75\n.entry k()\n{\n\tret; // x\n}\n\0";
+        assert_eq!(String::from_utf8(lowered(text).expect("PTX")).expect("UTF-8"), expected);
+        lowered(b".target sm_75\n").expect_err("no version");
+    }
+}

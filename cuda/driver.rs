@@ -1,0 +1,16 @@
+//! A thin and complete skin over the driver: a GPU with its kernels, memory, streams, graphs.
+//!
+//! Everything that touches the driver is here and in [`crate::device`]. Handles are freed when they are
+//! dropped; errors while freeing are passed over, for a failed context fails in all of them.
+
+mod gpu;
+mod graph;
+mod memory;
+mod stream;
+mod upload;
+
+pub use gpu::{Facts, Gpu};
+pub use graph::Graph;
+pub use memory::{Arena, Carver, Part, Pinned, Ptr};
+pub use stream::{Event, Grid, Params, Stream};
+pub use upload::upload;

@@ -1,0 +1,192 @@
+//! A GPU that is open: its context, its facts, its kernels.
+
+use std::{
+    collections::HashMap,
+    ffi::{CString, c_void},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction_attribute as FunctionAttribute};
+
+use crate::{
+    device,
+    error::{DeviceError, Result, check},
+    image,
+};
+
+/// Dynamic shared memory that a kernel has without asking.
+const SHARED_WITHOUT_ASKING: u32 = 48 * 1024;
+
+/// What kernels and plans depend on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Index in the driver's order.
+    pub ordinal: i32,
+    /// Marketing name.
+    pub name: String,
+    /// Compute capability as `10 * major + minor`.
+    pub sm: i32,
+    /// Memory in bytes.
+    pub memory: u64,
+    /// Number of streaming multiprocessors.
+    pub multiprocessors: i32,
+    /// Most dynamic shared memory of a block, in bytes.
+    pub shared_per_block: i32,
+    /// Bytes of the L2 cache.
+    pub l2: i32,
+}
+
+/// An open GPU. Its primary context lives as long as this.
+pub struct Gpu {
+    facts: Facts,
+    device: sys::CUdevice,
+    context: sys::CUcontext,
+    modules: Vec<sys::CUmodule>,
+    kernels: Mutex<HashMap<&'static str, Kernel>>,
+}
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Gpu {}
+// SAFETY: as above; the one mutable part is behind a mutex.
+unsafe impl Sync for Gpu {}
+
+/// A kernel that has been looked up.
+#[derive(Clone, Copy)]
+pub(super) struct Kernel {
+    pub function: sys::CUfunction,
+    /// Dynamic shared memory that the kernel is allowed.
+    shared: u32,
+}
+
+impl Gpu {
+    /// Opens a device and loads the kernels made for it.
+    ///
+    /// # Errors
+    /// No such device, a driver or a GPU too old, a driver call that fails.
+    pub fn open(ordinal: i32) -> Result<Arc<Self>> {
+        let devices = device::list()?;
+        let n = devices.len();
+        let found = devices.into_iter().find(|d| d.ordinal == ordinal);
+        let found = found.ok_or(device::NoDevice::Ordinal { ordinal, devices: n })?;
+        if found.sm < device::MIN_SM {
+            return Err(device::NoDevice::TooOld { name: found.name, sm: found.sm }.into());
+        }
+        let images = image::images(found.sm as u32)?;
+        let (mut device, mut context) = (0, std::ptr::null_mut());
+        // SAFETY: the library is there and initialised (`list` did it); both calls write one value.
+        check(unsafe { sys::cuDeviceGet(&mut device, ordinal) }, || "cuDeviceGet".into())?;
+        // SAFETY: as above; released in `drop`.
+        check(unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) }, || "cuDevicePrimaryCtxRetain".into())?;
+        let mut gpu = Self {
+            facts: Facts {
+                ordinal,
+                name: found.name,
+                sm: found.sm,
+                memory: found.memory,
+                multiprocessors: found.multiprocessors,
+                shared_per_block: 0,
+                l2: 0,
+            },
+            device,
+            context,
+            modules: Vec::new(),
+            kernels: Mutex::default(),
+        };
+        gpu.bind()?;
+        gpu.facts.shared_per_block = gpu.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        gpu.facts.l2 = gpu.attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
+        for image in images {
+            let mut module = std::ptr::null_mut();
+            let bytes = image.bytes.as_ptr().cast::<c_void>();
+            // SAFETY: a complete cubin, or PTX that ends in a zero; the driver copies it.
+            check(unsafe { sys::cuModuleLoadData(&mut module, bytes) }, || {
+                format!("cuModuleLoadData({}, {:?})", image.name, image.kind)
+            })?;
+            gpu.modules.push(module);
+        }
+        Ok(Arc::new(gpu))
+    }
+
+    /// Name, sizes, capability.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Bytes of device memory that are free now.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn free_memory(&self) -> Result<u64> {
+        self.bind()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: writes two numbers.
+        check(unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) }, || "cuMemGetInfo".into())?;
+        Ok(free as u64)
+    }
+
+    /// Makes this GPU the one that the thread's driver calls go to.
+    pub(super) fn bind(&self) -> Result<()> {
+        // SAFETY: the context lives as long as `self`.
+        check(unsafe { sys::cuCtxSetCurrent(self.context) }, || "cuCtxSetCurrent".into())
+    }
+
+    fn attribute(&self, attribute: Attribute) -> Result<i32> {
+        let mut value = 0;
+        // SAFETY: the device is valid; one number is written.
+        check(unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, self.device) }, || {
+            format!("cuDeviceGetAttribute({attribute:?})")
+        })?;
+        Ok(value)
+    }
+
+    /// The kernel of this name, allowed `shared` bytes of dynamic shared memory.
+    pub(super) fn kernel(&self, name: &'static str, shared: u32) -> Result<Kernel> {
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernel) = kernels.get(name)
+            && shared <= kernel.shared
+        {
+            return Ok(*kernel);
+        }
+        let mut kernel = Kernel { function: self.find(name)?, shared: SHARED_WITHOUT_ASKING };
+        if shared > kernel.shared {
+            let most = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // SAFETY: the function belongs to a loaded module.
+            check(unsafe { sys::cuFuncSetAttribute(kernel.function, most, shared as i32) }, || {
+                format!("cuFuncSetAttribute({name}, {shared} bytes of shared memory)")
+            })?;
+            kernel.shared = shared;
+        }
+        kernels.insert(name, kernel);
+        Ok(kernel)
+    }
+
+    fn find(&self, name: &'static str) -> Result<sys::CUfunction> {
+        let c_name = CString::new(name).expect("kernel names contain no zero");
+        let mut function = std::ptr::null_mut();
+        for &module in &self.modules {
+            // SAFETY: a loaded module and a zero-terminated name.
+            let code = unsafe { sys::cuModuleGetFunction(&mut function, module, c_name.as_ptr()) };
+            if code != sys::CUresult::CUDA_ERROR_NOT_FOUND {
+                check(code, || format!("cuModuleGetFunction({name})"))?;
+                return Ok(function);
+            }
+        }
+        Err(DeviceError::Driver {
+            call: format!("cuModuleGetFunction({name})"),
+            text: "no kernel of this name in the embedded archive; remake it (cuda/compile)".into(),
+        })
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        if self.bind().is_ok() {
+            for &module in &self.modules {
+                // SAFETY: loaded by `open`, unloaded once; nothing that uses it outlives the `Arc`.
+                let _ = unsafe { sys::cuModuleUnload(module) };
+            }
+        }
+        // SAFETY: retained once by `open`.
+        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+    }
+}

@@ -1,0 +1,52 @@
+//! Recorded work that is launched as one.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys;
+
+use super::{Gpu, Stream};
+use crate::error::{Result, check};
+
+/// A graph, ready to be launched any number of times.
+pub struct Graph {
+    gpu: Arc<Gpu>,
+    graph: sys::CUgraph,
+    exec: sys::CUgraphExec,
+}
+
+// SAFETY: the driver's handles may be used from any thread, one at a time (`launch` takes `&mut self`'s owner).
+unsafe impl Send for Graph {}
+
+impl Graph {
+    /// Takes over a graph that a capture has made.
+    pub(super) fn recorded(gpu: &Arc<Gpu>, graph: sys::CUgraph) -> Result<Self> {
+        let mut made = Self { gpu: gpu.clone(), graph, exec: std::ptr::null_mut() };
+        // SAFETY: a whole graph; one handle is written.
+        check(unsafe { sys::cuGraphInstantiateWithFlags(&mut made.exec, graph, 0) }, || "cuGraphInstantiate".into())?;
+        Ok(made)
+    }
+
+    /// Queues the whole graph.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn launch(&self, stream: &Stream) -> Result<()> {
+        self.gpu.bind()?;
+        // SAFETY: an instantiated graph and a live stream of the same GPU.
+        check(unsafe { sys::cuGraphLaunch(self.exec, stream.raw()) }, || "cuGraphLaunch".into())
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_ok() {
+            // SAFETY: both made for this object alone and destroyed once.
+            unsafe {
+                if !self.exec.is_null() {
+                    let _ = sys::cuGraphExecDestroy(self.exec);
+                }
+                let _ = sys::cuGraphDestroy(self.graph);
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Device memory: one arena, taken at load; and pinned host memory.
+//!
+//! A [`Carver`] hands out the parts of an arena. The same carving runs twice: first from address zero, to learn the
+//! size (that is the memory plan), then from the arena's address. So the plan and what is taken are equal.
+
+use std::{ffi::c_void, marker::PhantomData, ops::Deref, sync::Arc};
+
+use cudarc::driver::sys;
+
+use super::Gpu;
+use crate::error::{DeviceError, Result, check};
+
+/// Parts of an arena begin at multiples of this.
+const ALIGNMENT: u64 = 256;
+
+/// An address on the device of some `T`s. A number: it is valid while its arena lives.
+#[repr(transparent)]
+pub struct Ptr<T>(u64, PhantomData<*const T>);
+
+impl<T> Clone for Ptr<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Ptr<T> {}
+// SAFETY: an address; only kernels look at what is there.
+unsafe impl<T> Send for Ptr<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Ptr<T> {}
+
+impl<T> std::fmt::Debug for Ptr<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl<T> Default for Ptr<T> {
+    fn default() -> Self {
+        Self::NULL
+    }
+}
+
+impl<T> Ptr<T> {
+    /// No address: an optional argument that is left out.
+    pub const NULL: Self = Self(0, PhantomData);
+
+    /// The `T`s at an address.
+    pub const fn new(address: u64) -> Self {
+        Self(address, PhantomData)
+    }
+    /// The address.
+    pub const fn address(self) -> u64 {
+        self.0
+    }
+    /// The same address, not of this type.
+    pub const fn cast<U>(self) -> Ptr<U> {
+        Ptr(self.0, PhantomData)
+    }
+    /// The address `n` elements further on.
+    pub const fn add(self, n: usize) -> Self {
+        Self(self.0 + (n * size_of::<T>()) as u64, PhantomData)
+    }
+    /// Whether this is [`Ptr::NULL`].
+    pub const fn is_null(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// A named part of an arena.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// What it holds, such as `blk.0.attn_q.weight`.
+    pub name: String,
+    /// Bytes from the start of the arena.
+    pub offset: u64,
+    /// Bytes in use, without the padding behind.
+    pub bytes: u64,
+}
+
+/// Hands out consecutive parts from an address on.
+#[derive(Debug, Default)]
+pub struct Carver {
+    base: u64,
+    used: u64,
+    parts: Vec<Part>,
+}
+
+impl Carver {
+    /// Room for `len` elements.
+    pub fn take<T>(&mut self, name: impl Into<String>, len: usize) -> Ptr<T> {
+        let (offset, bytes) = (self.used, (len * size_of::<T>()) as u64);
+        self.parts.push(Part { name: name.into(), offset, bytes });
+        self.used = (offset + bytes).next_multiple_of(ALIGNMENT);
+        Ptr::new(self.base + offset)
+    }
+    /// Bytes handed out so far.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+    /// What was handed out.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+}
+
+/// One allocation of device memory, divided once.
+pub struct Arena {
+    gpu: Arc<Gpu>,
+    base: u64,
+    bytes: u64,
+    parts: Vec<Part>,
+}
+
+impl Arena {
+    /// Allocates what `carve` takes, and returns what it makes of it. `carve` runs twice and must take the same parts.
+    ///
+    /// # Errors
+    /// [`DeviceError::Memory`] where it does not fit.
+    pub fn new<R>(gpu: &Arc<Gpu>, carve: impl Fn(&mut Carver) -> R) -> Result<(Self, R)> {
+        let mut plan = Carver::default();
+        carve(&mut plan);
+        let wanted = plan.used();
+        let free = gpu.free_memory()?;
+        let mut base = 0;
+        // SAFETY: a context is bound (`free_memory` did it); one address is written.
+        let code = unsafe { sys::cuMemAlloc_v2(&mut base, wanted.max(1) as usize) };
+        if code == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            return Err(DeviceError::Memory { wanted, free });
+        }
+        check(code, || format!("cuMemAlloc({wanted} bytes)"))?;
+        let mut arena = Self { gpu: gpu.clone(), base, bytes: wanted, parts: Vec::new() };
+        let mut carver = Carver { base, ..Carver::default() };
+        let made = carve(&mut carver);
+        assert_eq!(carver.parts, plan.parts, "the plan is what is taken");
+        arena.parts = carver.parts;
+        Ok((arena, made))
+    }
+
+    /// First address.
+    pub fn address(&self) -> u64 {
+        self.base
+    }
+    /// Size of the allocation.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    /// What lies where.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_ok() {
+            // SAFETY: allocated by `new`, freed once.
+            let _ = unsafe { sys::cuMemFree_v2(self.base) };
+        }
+    }
+}
+
+/// Page-locked host memory that copies run from and to while the host goes on, and that kernels can write.
+pub struct Pinned<T> {
+    gpu: Arc<Gpu>,
+    data: *mut T,
+    len: usize,
+}
+
+// SAFETY: owns its memory, like a boxed slice.
+unsafe impl<T: Send> Send for Pinned<T> {}
+
+impl<T: Copy + Default> Pinned<T> {
+    /// `len` elements of the default value.
+    ///
+    /// # Errors
+    /// The driver's, when the system gives no page-locked memory.
+    pub fn new(gpu: &Arc<Gpu>, len: usize) -> Result<Self> {
+        gpu.bind()?;
+        let bytes = len.max(1) * size_of::<T>();
+        let mut data: *mut c_void = std::ptr::null_mut();
+        let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
+        // SAFETY: one address is written; freed in `drop`.
+        check(unsafe { sys::cuMemHostAlloc(&mut data, bytes, flags) }, || {
+            format!("cuMemHostAlloc({bytes} bytes of page-locked memory)")
+        })?;
+        let data = data.cast::<T>();
+        for i in 0..len {
+            // SAFETY: within the `len` elements just allocated, which nothing else knows of.
+            unsafe { data.add(i).write(T::default()) };
+        }
+        Ok(Self { gpu: gpu.clone(), data, len })
+    }
+
+    /// The elements, to be changed. The caller has seen to it that no copy from here is under way.
+    pub fn as_mut_slice(&mut self) -> &mut [T] {
+        // SAFETY: `len` initialised elements, borrowed mutably with `self`.
+        unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
+    }
+
+    /// Where kernels see it.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn on_device(&self) -> Result<Ptr<T>> {
+        self.gpu.bind()?;
+        let mut address = 0;
+        // SAFETY: allocated with DEVICEMAP.
+        check(unsafe { sys::cuMemHostGetDevicePointer_v2(&mut address, self.data.cast(), 0) }, || {
+            "cuMemHostGetDevicePointer".into()
+        })?;
+        Ok(Ptr::new(address))
+    }
+
+    /// Reads an element that a kernel may write at this moment.
+    pub fn read_volatile(&self, i: usize) -> T {
+        assert!(i < self.len);
+        // SAFETY: in bounds and initialised; volatile, as the device writes behind the compiler's back. Callers
+        // use types that are written in one piece or check a sequence number.
+        unsafe { self.data.add(i).read_volatile() }
+    }
+}
+
+impl<T> Deref for Pinned<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: `len` initialised elements.
+        unsafe { std::slice::from_raw_parts(self.data, self.len) }
+    }
+}
+
+impl<T> Drop for Pinned<T> {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_ok() {
+            // SAFETY: allocated by `new`, freed once.
+            let _ = unsafe { sys::cuMemFreeHost(self.data.cast()) };
+        }
+    }
+}

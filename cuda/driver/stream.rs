@@ -1,0 +1,292 @@
+//! Streams: launches, copies and waits in order.
+
+use std::{ffi::c_void, sync::Arc};
+
+use cudarc::driver::sys;
+
+use super::{Gpu, Graph, Pinned, Ptr};
+use crate::error::{Result, check};
+
+/// A parameter struct of a kernel: the bytes of its CUDA twin.
+///
+/// # Safety
+/// `repr(C)`, plain numbers and [`Ptr`]s in the order and sizes of the struct in the .cu file, no padding
+/// that is not written out.
+pub unsafe trait Params: Copy + 'static {}
+
+/// Size of a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grid {
+    /// Blocks in x, y, z.
+    pub blocks: [u32; 3],
+    /// Threads per block.
+    pub threads: u32,
+    /// Dynamic shared memory per block, in bytes.
+    pub shared: u32,
+}
+
+impl Grid {
+    /// Blocks in a row, without dynamic shared memory.
+    pub const fn linear(blocks: u32, threads: u32) -> Self {
+        Self { blocks: [blocks, 1, 1], threads, shared: 0 }
+    }
+    /// A plane of blocks, without dynamic shared memory.
+    pub const fn plane(x: u32, y: u32, threads: u32) -> Self {
+        Self { blocks: [x, y, 1], threads, shared: 0 }
+    }
+    /// The same with dynamic shared memory.
+    pub const fn with_shared(self, bytes: u32) -> Self {
+        Self { shared: bytes, ..self }
+    }
+}
+
+/// A queue of work on one GPU.
+pub struct Stream {
+    gpu: Arc<Gpu>,
+    raw: sys::CUstream,
+}
+
+// SAFETY: the driver's handles may be used from any thread; `&mut self` guards what must not be shared.
+unsafe impl Send for Stream {}
+
+impl Stream {
+    /// A stream that does not wait for the legacy default stream.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn new(gpu: &Arc<Gpu>) -> Result<Self> {
+        gpu.bind()?;
+        let mut raw = std::ptr::null_mut();
+        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: one handle is written; destroyed in `drop`.
+        check(unsafe { sys::cuStreamCreate(&mut raw, flags) }, || "cuStreamCreate".into())?;
+        Ok(Self { gpu: gpu.clone(), raw })
+    }
+
+    /// The GPU it runs on.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// Launches a kernel. Its parameters travel as one block whose size the driver learns.
+    ///
+    /// # Errors
+    /// The driver's; a kernel that fails while it runs is reported by a later call.
+    pub fn launch<P: Params>(&self, name: &'static str, grid: Grid, params: &P) -> Result<()> {
+        self.launch_with(name, grid, params, &mut [])
+    }
+
+    /// As [`Stream::launch`], for a kernel that waits for its predecessor by itself (`depend_wait`): it may start while
+    /// the kernel before it in the stream still runs. SM 9.0 and newer.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn launch_dependent<P: Params>(&self, name: &'static str, grid: Grid, params: &P) -> Result<()> {
+        let mut attribute = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { pad: [0; 64] },
+        };
+        attribute.value.programmaticStreamSerializationAllowed = 1;
+        self.launch_with(name, grid, params, &mut [attribute])
+    }
+
+    fn launch_with<P: Params>(
+        &self,
+        name: &'static str,
+        grid: Grid,
+        params: &P,
+        attributes: &mut [sys::CUlaunchAttribute],
+    ) -> Result<()> {
+        if grid.blocks.contains(&0) {
+            return Ok(());
+        }
+        self.gpu.bind()?;
+        let kernel = self.gpu.kernel(name, grid.shared)?;
+        let mut bytes = size_of::<P>();
+        let mut extra: [*mut c_void; 5] = [
+            std::ptr::without_provenance_mut(1), // CU_LAUNCH_PARAM_BUFFER_POINTER
+            std::ptr::from_ref(params).cast_mut().cast(),
+            std::ptr::without_provenance_mut(2), // CU_LAUNCH_PARAM_BUFFER_SIZE
+            std::ptr::from_mut(&mut bytes).cast(),
+            std::ptr::null_mut(), // CU_LAUNCH_PARAM_END
+        ];
+        let [x, y, z] = grid.blocks;
+        let config = sys::CUlaunchConfig {
+            gridDimX: x,
+            gridDimY: y,
+            gridDimZ: z,
+            blockDimX: grid.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: grid.shared,
+            hStream: self.raw,
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
+        };
+        // SAFETY: the kernel belongs to a loaded module of this GPU and takes one `P` (the contract of `Params`); the
+        // driver copies the parameters before it returns.
+        let code = unsafe { sys::cuLaunchKernelEx(&config, kernel.function, std::ptr::null_mut(), extra.as_mut_ptr()) };
+        check(code, || format!("cuLaunchKernelEx({name}, {x}·{y}·{z} blocks of {} threads)", grid.threads))
+    }
+
+    /// Copies the first `len` elements of pinned memory to the device. The host goes on; `from` must stay as
+    /// it is until the stream has come this far.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn copy_in<T: Copy + Default>(&self, to: Ptr<T>, from: &Pinned<T>, len: usize) -> Result<()> {
+        assert!(len <= from.len());
+        self.gpu.bind()?;
+        let bytes = len * size_of::<T>();
+        // SAFETY: `from` holds `len` elements; `to` is the caller's part of an arena, checked by the driver.
+        let code = unsafe { sys::cuMemcpyHtoDAsync_v2(to.address(), from.as_ptr().cast(), bytes, self.raw) };
+        check(code, || format!("cuMemcpyHtoDAsync({bytes} bytes)"))
+    }
+
+    /// Copies `len` elements from the device to pinned memory. They are there after [`Stream::synchronize`].
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn copy_out<T: Copy + Default>(&self, to: &mut Pinned<T>, from: Ptr<T>, len: usize) -> Result<()> {
+        assert!(len <= to.len());
+        self.gpu.bind()?;
+        let bytes = len * size_of::<T>();
+        let to = to.as_mut_slice().as_mut_ptr().cast();
+        // SAFETY: `to` has room for `len` elements; `from` as above.
+        let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to, from.address(), bytes, self.raw) };
+        check(code, || format!("cuMemcpyDtoHAsync({bytes} bytes)"))
+    }
+
+    /// Sets `bytes` bytes to zero.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn zero<T>(&self, at: Ptr<T>, len: usize) -> Result<()> {
+        self.gpu.bind()?;
+        let bytes = len * size_of::<T>();
+        // SAFETY: the range is the caller's part of an arena, checked by the driver.
+        check(unsafe { sys::cuMemsetD8Async(at.address(), 0, bytes, self.raw) }, || {
+            format!("cuMemsetD8Async({bytes} bytes)")
+        })
+    }
+
+    /// Waits until everything so far is done.
+    ///
+    /// # Errors
+    /// The driver's, those of kernels launched before among them.
+    pub fn synchronize(&self) -> Result<()> {
+        self.gpu.bind()?;
+        // SAFETY: a live stream.
+        check(unsafe { sys::cuStreamSynchronize(self.raw) }, || "cuStreamSynchronize".into())
+    }
+
+    /// Whether everything so far is done.
+    ///
+    /// # Errors
+    /// The driver's, those of kernels launched before among them.
+    pub fn is_idle(&self) -> Result<bool> {
+        self.gpu.bind()?;
+        // SAFETY: a live stream.
+        match unsafe { sys::cuStreamQuery(self.raw) } {
+            sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            code => check(code, || "cuStreamQuery".into()).map(|()| true),
+        }
+    }
+
+    /// Records what `work` launches, without running it.
+    ///
+    /// # Errors
+    /// Those of `work`, and the driver's.
+    pub fn capture(&self, work: impl FnOnce(&Self) -> Result<()>) -> Result<Graph> {
+        self.gpu.bind()?;
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: a live stream that is not being captured (`work` has only a shared borrow).
+        check(unsafe { sys::cuStreamBeginCapture_v2(self.raw, mode) }, || "cuStreamBeginCapture".into())?;
+        let worked = work(self);
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: ends the capture begun above; one handle is written.
+        let code = unsafe { sys::cuStreamEndCapture(self.raw, &mut graph) };
+        let ended = check(code, || "cuStreamEndCapture".into());
+        let recorded = (!graph.is_null()).then(|| Graph::recorded(&self.gpu, graph));
+        worked?;
+        ended?;
+        recorded.expect("a capture that ended well has a graph")
+    }
+
+    pub(super) fn raw(&self) -> sys::CUstream {
+        self.raw
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_ok() {
+            // SAFETY: created by `new`, destroyed once; the driver finishes what is queued.
+            let _ = unsafe { sys::cuStreamDestroy_v2(self.raw) };
+        }
+    }
+}
+
+/// A point in a stream.
+pub struct Event {
+    gpu: Arc<Gpu>,
+    raw: sys::CUevent,
+}
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Event {}
+
+impl Event {
+    /// An event that measures time.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn new(gpu: &Arc<Gpu>) -> Result<Self> {
+        gpu.bind()?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: one handle is written; destroyed in `drop`.
+        check(unsafe { sys::cuEventCreate(&mut raw, 0) }, || "cuEventCreate".into())?;
+        Ok(Self { gpu: gpu.clone(), raw })
+    }
+
+    /// Marks the place that the stream has reached when all before is done.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn record(&self, stream: &Stream) -> Result<()> {
+        self.gpu.bind()?;
+        // SAFETY: both live, of one GPU.
+        check(unsafe { sys::cuEventRecord(self.raw, stream.raw()) }, || "cuEventRecord".into())
+    }
+
+    /// Waits until the stream has come there; at once if never recorded.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn synchronize(&self) -> Result<()> {
+        self.gpu.bind()?;
+        // SAFETY: a live event.
+        check(unsafe { sys::cuEventSynchronize(self.raw) }, || "cuEventSynchronize".into())
+    }
+
+    /// Milliseconds from `earlier` to this one, both reached.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn since(&self, earlier: &Event) -> Result<f32> {
+        let mut ms = 0.0;
+        // SAFETY: live events; one number is written.
+        check(unsafe { sys::cuEventElapsedTime(&mut ms, earlier.raw, self.raw) }, || "cuEventElapsedTime".into())?;
+        Ok(ms)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_ok() {
+            // SAFETY: created by `new`, destroyed once.
+            let _ = unsafe { sys::cuEventDestroy_v2(self.raw) };
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! From the file to the device: a few pinned buffers in turn, so that reading and copying overlap.
+
+use std::sync::Arc;
+
+use super::{Event, Gpu, Pinned, Ptr, Stream};
+use crate::error::Result;
+
+/// Bytes of one staging buffer.
+const STAGE: usize = 8 << 20;
+/// Staging buffers: one is filled while the others are on their way.
+const STAGES: usize = 3;
+
+struct Stage {
+    buffer: Pinned<u8>,
+    sent: Event,
+}
+
+/// Copies each source to its place, and waits for the last one. `progress` hears of the bytes as they go.
+///
+/// # Errors
+/// The driver's.
+pub fn upload<'a>(
+    gpu: &Arc<Gpu>,
+    stream: &Stream,
+    sources: impl IntoIterator<Item = (Ptr<u8>, &'a [u8])>,
+    progress: &mut dyn FnMut(usize),
+) -> Result<()> {
+    let stage = |_| Ok(Stage { buffer: Pinned::new(gpu, STAGE)?, sent: Event::new(gpu)? });
+    let mut stages = (0..STAGES).map(stage).collect::<Result<Vec<_>>>()?;
+    let mut next = 0;
+    for (to, source) in sources {
+        for (i, piece) in source.chunks(STAGE).enumerate() {
+            let stage = &mut stages[next % STAGES];
+            next += 1;
+            stage.sent.synchronize()?;
+            stage.buffer.as_mut_slice()[..piece.len()].copy_from_slice(piece);
+            stream.copy_in(to.add(i * STAGE), &stage.buffer, piece.len())?;
+            stage.sent.record(stream)?;
+            progress(piece.len());
+        }
+    }
+    stream.synchronize()
+}

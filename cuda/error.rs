@@ -1,0 +1,54 @@
+//! What can go wrong on a device, in one line each.
+
+use std::ffi::CStr;
+
+use cudarc::driver::sys::{self, CUresult};
+
+use crate::{device::NoDevice, image::ImageError};
+
+/// A failure of a device. Most driver errors end the context: every later call on it fails too.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceError {
+    /// There is no device to open.
+    #[error(transparent)]
+    NoDevice(#[from] NoDevice),
+    /// The kernels inside this program do not run on the device.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The device has less free memory than is needed.
+    #[error("GPU memory: {wanted} bytes are needed, {free} are free")]
+    Memory {
+        /// Bytes asked for.
+        wanted: u64,
+        /// Bytes that were free.
+        free: u64,
+    },
+    /// A call of the driver failed.
+    #[error("{call}: {text}")]
+    Driver {
+        /// The call and what it was about.
+        call: String,
+        /// The driver's name for the error, and its words.
+        text: String,
+    },
+}
+
+/// What most functions of this crate return.
+pub type Result<T> = std::result::Result<T, DeviceError>;
+
+/// Turns the driver's answer to `call` into a result. `call` is only looked at on failure.
+pub(crate) fn check(code: CUresult, call: impl FnOnce() -> String) -> Result<()> {
+    if code == CUresult::CUDA_SUCCESS {
+        return Ok(());
+    }
+    Err(DeviceError::Driver { call: call(), text: describe(code) })
+}
+
+fn describe(code: CUresult) -> String {
+    let mut words = std::ptr::null();
+    // SAFETY: the driver writes a pointer to a string of its own, or leaves null.
+    let said = unsafe { sys::cuGetErrorString(code, &mut words) } == CUresult::CUDA_SUCCESS && !words.is_null();
+    // SAFETY: not null, zero-terminated, and owned by the driver.
+    let words = if said { unsafe { CStr::from_ptr(words) }.to_string_lossy() } else { "unknown error".into() };
+    format!("{code:?} ({words})")
+}

@@ -1,0 +1,216 @@
+//! The archive of kernels: an index, then one zstd frame per target.
+//!
+//! ```text
+//! "QRUNKRN1"  u32 parts
+//! parts ×     u32 kind (0 cubin, 1 PTX)  u32 sm  u32 offset  u32 compressed bytes  u32 unpacked bytes
+//! frames      unpacked: modules × { u32 bytes of the name, name, u32 bytes of the image, image }
+//! ```
+//! All numbers are little endian, offsets count from the start of the archive.
+
+use std::{fmt, io::Read};
+
+use super::Image;
+
+const MAGIC: &[u8; 8] = b"QRUNKRN1";
+const ROW: usize = 5 * 4;
+
+/// What is wrong with an archive.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ArchiveError(pub String);
+
+fn wrong<T>(what: impl Into<String>) -> Result<T, ArchiveError> {
+    Err(ArchiveError(what.into()))
+}
+
+/// Machine code, or text that the driver compiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// An ELF file for one SM.
+    Cubin,
+    /// Text for a virtual architecture.
+    Ptx,
+}
+
+/// What a part of the archive was compiled for. Prints as NVIDIA's tools name it: `sm_86`, `compute_75`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Target {
+    /// Machine code or text.
+    pub kind: Kind,
+    /// `10 * major + minor`.
+    pub sm: u32,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prefix = match self.kind {
+            Kind::Cubin => "sm",
+            Kind::Ptx => "compute",
+        };
+        write!(f, "{prefix}_{}", self.sm)
+    }
+}
+
+/// A row of the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// What it was compiled for.
+    pub target: Target,
+    /// Where its frame starts.
+    pub offset: usize,
+    /// Bytes of the frame.
+    pub compressed: usize,
+    /// Bytes after unpacking.
+    pub unpacked: usize,
+}
+
+/// Reads the index.
+pub fn parts(archive: &[u8]) -> Result<Vec<Part>, ArchiveError> {
+    let mut cursor = Cursor(archive);
+    if cursor.take(MAGIC.len())? != MAGIC {
+        return wrong("expected an archive that starts with QRUNKRN1");
+    }
+    let n = cursor.number()?;
+    if n > cursor.0.len() / ROW {
+        return wrong(format!("an index of {n} parts does not fit"));
+    }
+    let parts = (0..n).map(|_| row(&mut cursor, archive.len()));
+    parts.collect()
+}
+
+fn row(cursor: &mut Cursor<'_>, archive: usize) -> Result<Part, ArchiveError> {
+    let kind = match cursor.number()? {
+        0 => Kind::Cubin,
+        1 => Kind::Ptx,
+        other => return wrong(format!("expected kind 0 or 1, found {other}")),
+    };
+    let target = Target { kind, sm: cursor.number()? as u32 };
+    let part = Part { target, offset: cursor.number()?, compressed: cursor.number()?, unpacked: cursor.number()? };
+    if part.offset.checked_add(part.compressed).is_none_or(|end| end > archive) {
+        return wrong(format!("part {target} ends past the archive's {archive} bytes"));
+    }
+    Ok(part)
+}
+
+impl Part {
+    /// Unpacks the modules of this part.
+    pub fn unpack(&self, archive: &[u8]) -> Result<Vec<Image>, ArchiveError> {
+        let at = |e: &dyn fmt::Display| ArchiveError(format!("part {}: {e}", self.target));
+        let frame = &archive[self.offset..self.offset + self.compressed];
+        let decoder = ruzstd::decoding::StreamingDecoder::new(frame).map_err(|e| at(&e))?;
+        let mut raw = Vec::new();
+        // One byte more than promised is enough to notice a frame that does not keep its promise.
+        decoder.take(self.unpacked as u64 + 1).read_to_end(&mut raw).map_err(|e| at(&e))?;
+        if raw.len() != self.unpacked {
+            return Err(at(&format_args!("expected {} bytes, found {} or more", self.unpacked, raw.len())));
+        }
+        let mut cursor = Cursor(&raw);
+        let mut images = Vec::new();
+        while !cursor.0.is_empty() {
+            let name = String::from_utf8_lossy(cursor.block()?).into_owned();
+            images.push(Image { name, bytes: cursor.block()?.to_vec(), kind: self.target.kind });
+        }
+        Ok(images)
+    }
+}
+
+/// Writes an archive: per target its modules, packed by `compress` into one zstd frame.
+pub fn write(parts: &[(Target, Vec<Image>)], compress: &dyn Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    let mut index = MAGIC.to_vec();
+    put(&mut index, parts.len());
+    let mut frames = Vec::new();
+    for (target, images) in parts {
+        let mut raw = Vec::new();
+        for image in images {
+            for block in [image.name.as_bytes(), &image.bytes] {
+                put(&mut raw, block.len());
+                raw.extend_from_slice(block);
+            }
+        }
+        let frame = compress(&raw);
+        let offset = MAGIC.len() + 4 + parts.len() * ROW + frames.len();
+        let kind = usize::from(target.kind == Kind::Ptx);
+        for number in [kind, target.sm as usize, offset, frame.len(), raw.len()] {
+            put(&mut index, number);
+        }
+        frames.extend_from_slice(&frame);
+    }
+    index.extend_from_slice(&frames);
+    index
+}
+
+fn put(out: &mut Vec<u8>, number: usize) {
+    let number = u32::try_from(number).expect("an archive of less than 4 GiB");
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, n: usize) -> Result<&'a [u8], ArchiveError> {
+        let Some((head, tail)) = self.0.split_at_checked(n) else {
+            return wrong(format!("expected {n} more bytes, found {}", self.0.len()));
+        };
+        self.0 = tail;
+        Ok(head)
+    }
+
+    fn number(&mut self) -> Result<usize, ArchiveError> {
+        let bytes = self.take(4)?;
+        Ok(u32::from_le_bytes(bytes.try_into().expect("four bytes")) as usize)
+    }
+
+    fn block(&mut self) -> Result<&'a [u8], ArchiveError> {
+        let n = self.number()?;
+        self.take(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A zstd frame of one raw block, so that these tests need no encoder.
+    fn stored(raw: &[u8]) -> Vec<u8> {
+        let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
+        frame.extend_from_slice(&(raw.len() as u32).to_le_bytes());
+        frame.extend_from_slice(&((raw.len() as u32) << 3 | 1).to_le_bytes()[..3]);
+        frame.extend_from_slice(raw);
+        frame
+    }
+
+    fn sample() -> Vec<(Target, Vec<Image>)> {
+        let image = |name: &str, bytes: &[u8], kind| Image { name: name.into(), bytes: bytes.into(), kind };
+        let cubin = Target { kind: Kind::Cubin, sm: 75 };
+        let ptx = Target { kind: Kind::Ptx, sm: 80 };
+        vec![
+            (cubin, vec![image("gemv", b"\x7fELF1", Kind::Cubin), image("norm", b"", Kind::Cubin)]),
+            (ptx, vec![image("gemv", b".version 8.0\0", Kind::Ptx)]),
+        ]
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let archive = write(&sample(), &stored);
+        let found = parts(&archive).expect("an index");
+        let unpacked: Vec<_> = found.iter().map(|p| (p.target, p.unpack(&archive).expect("a part"))).collect();
+        assert_eq!(unpacked, sample());
+    }
+
+    #[test]
+    fn a_damaged_archive_is_an_error() {
+        let archive = write(&sample(), &stored);
+        let read =
+            |bytes: &[u8]| parts(bytes).and_then(|p| p.iter().map(|p| p.unpack(bytes)).collect::<Result<Vec<_>, _>>());
+        for n in 0..archive.len() {
+            read(&archive[..n]).expect_err("cut short");
+        }
+        let mut caught = 0;
+        for i in 0..archive.len() {
+            let mut copy = archive.clone();
+            copy[i] ^= 0xff;
+            caught += usize::from(read(&copy).is_err());
+        }
+        assert!(caught > 50, "errors, never a panic: {caught}");
+    }
+}

@@ -1,0 +1,299 @@
+// Attention over the paged cache, for decode and prefill: see attention.cuh for how the work is divided.
+#include "ptx.cuh"
+
+#include "attention.cuh"
+
+// Where a lane of a warp stands: its row tile, its share of it, and its place in the fragments of an mma (rows
+// `group` and `group + 8` of the tile, columns `2·pair` and `2·pair + 1` of eight).
+struct Role {
+    int row_tile, share, group, pair;
+};
+
+// What a warp carries from tile to tile.
+template <class V>
+struct Output {
+    float sum[V::SLICES][2][4];  // Σ weight·value: 16 dimensions, 16 queries
+    float max[2], total[2];      // of rows `group` and `group + 8`; `total` is this lane's part
+};
+
+// Scores of a warp's share of the keys, in units of log2, to shared memory; -∞ where the query does not see.
+template <class V>
+DEVICE void score(const AttentionParams& p, const Run& run, int tile, const Shared<V>& s,
+                                             Role at) {
+    float sums[V::KEY_TILES][4] = {};
+    int first_key = 8 * V::KEY_TILES * at.share;
+    const unsigned short* high = s.q_high + (16 * at.row_tile + (lane() & 15)) * V::STRIDE + 8 * (lane() >> 4);
+    const unsigned short* low = high + (s.q_low - s.q_high);
+    const unsigned short* keys = s.k + (first_key + (lane() & 7)) * V::STRIDE + 8 * (lane() >> 3);
+#pragma unroll 1
+    for (int d = 0; d < p.head_dim; d += 32) {
+        unsigned h[2][4], l[2][4];
+        for (int i = 0; i < 2; i++) {
+            ldmatrix_x4(h[i], high + d + 16 * i);
+            ldmatrix_x4(l[i], low + d + 16 * i);
+        }
+        for (int n = 0; n < V::KEY_TILES; n++) {
+            unsigned b[4];
+            ldmatrix_x4(b, keys + 8 * n * V::STRIDE + d);
+            float part[4] = {};
+            float* sum = V::Q8 ? part : sums[n];
+            for (int i = 0; i < 2; i++) {
+                mma_f16_k16(sum, l[i], b + 2 * i);
+                mma_f16_k16(sum, h[i], b + 2 * i);
+            }
+            if constexpr (V::Q8) {
+                const float* scale = s.k_scale + (first_key + 8 * n + 2 * at.pair) * V::BLOCKS + d / 32;
+                for (int i = 0; i < 4; i++) sums[n][i] += part[i] * scale[(i & 1) * V::BLOCKS];
+            }
+        }
+    }
+    for (int half = 0; half < 2; half++) {
+        int m = 16 * at.row_tile + at.group + 8 * half;
+        int in_run = s.row[m] >= run.from && s.row[m] < run.to, first = s.first[m], last = s.last[m];
+        float factor = s.factor[m];
+        for (int n = 0; n < V::KEY_TILES; n++) {
+            int key = first_key + 8 * n + 2 * at.pair;
+            for (int i = 0; i < 2; i++) {
+                int position = tile * V::KEYS + key + i;
+                float x = sums[n][2 * half + i] * factor;
+                if (p.softcap > 0.0f) x = p.softcap * tanhf(x / p.softcap);
+                int seen = in_run && position >= first && position <= last;
+                s.scores[m * V::SCORE_STRIDE + key + i] = seen ? x * 1.44269504f : -INFINITY;
+            }
+        }
+    }
+}
+
+// Reads the scores of a row tile back as weights, in the layout of an mma's first operand, and moves the maximum.
+// Weights are 256 times too large, which the division at the end cancels: their low halves stay normal f16 numbers.
+template <class V>
+DEVICE void weigh(const Shared<V>& s, Role at, Output<V>& o, float (*weight)[8],
+                                             float* shrink) {
+    const float* scores = s.scores + (16 * at.row_tile + at.group) * V::SCORE_STRIDE + 2 * at.pair;
+    float max[2] = {o.max[0], o.max[1]};
+    for (int k = 0; k < V::KEYS / 16; k++) {
+        for (int j = 0; j < 4; j++) {
+            float2 x = *(const float2*)(scores + 8 * (j & 1) * V::SCORE_STRIDE + 16 * k + 8 * (j >> 1));
+            weight[k][2 * j] = x.x;
+            weight[k][2 * j + 1] = x.y;
+            max[j & 1] = fmaxf(max[j & 1], fmaxf(x.x, x.y));
+        }
+    }
+    float base[2];
+    for (int r = 0; r < 2; r++) {
+        max[r] = fmaxf(max[r], shuffle_xor(max[r], 1));
+        max[r] = fmaxf(max[r], shuffle_xor(max[r], 2));
+        base[r] = max[r] == -INFINITY ? 0.0f : max[r];
+        shrink[r] = fast_exp2(o.max[r] - base[r]);
+        o.max[r] = max[r];
+        o.total[r] *= shrink[r];
+    }
+    for (int k = 0; k < V::KEYS / 16; k++) {
+        for (int i = 0; i < 8; i++) {
+            int r = i >> 1 & 1;
+            weight[k][i] = 256.0f * fast_exp2(weight[k][i] - base[r]);
+            o.total[r] += weight[k][i];
+        }
+    }
+}
+
+// Adds weight·value for a warp's share of the dimensions.
+template <class V>
+DEVICE void accumulate(const AttentionParams& p, const Shared<V>& s, Role at, Output<V>& o,
+                                                  const float (*weight)[8], const float* shrink) {
+    for (int slice = 0; slice < V::SLICES; slice++) {
+        for (int i = 0; i < 8; i++) o.sum[slice][i >> 2][i & 3] *= shrink[i >> 1 & 1];
+    }
+#pragma unroll  // `weight` stays in registers
+    for (int k = 0; k < V::KEYS / 16; k++) {
+        unsigned high[4], low[4];
+        if constexpr (!V::Q8) {
+            for (int i = 0; i < 4; i++) split(weight[k][2 * i], weight[k][2 * i + 1], &high[i], &low[i]);
+        }
+        for (int slice = 0; slice < V::SLICES; slice++) {
+            int d = 16 * (slice * V::SHARES + at.share);
+            if (d >= p.head_dim) break;
+            if constexpr (V::Q8) {
+                const float* scale = s.v_scale + (16 * k + 2 * at.pair) * V::BLOCKS + d / 32;
+                for (int i = 0; i < 4; i++) {
+                    const float* two = scale + 8 * (i >> 1) * V::BLOCKS;
+                    split(weight[k][2 * i] * two[0], weight[k][2 * i + 1] * two[V::BLOCKS], &high[i], &low[i]);
+                }
+            }
+            unsigned b[4];
+            ldmatrix_x4_trans(b, s.v + (16 * k + (lane() & 15)) * V::STRIDE + d + 8 * (lane() >> 4));
+            for (int n = 0; n < 2; n++) {
+                mma_f16_k16(o.sum[slice][n], low, b + 2 * n);
+                mma_f16_k16(o.sum[slice][n], high, b + 2 * n);
+            }
+        }
+    }
+}
+
+// All tiles begin..end for the rows of a run. Copies run ahead of their use: values of a tile while its scores
+// are computed, keys of the next tile while the values are added.
+template <class V>
+DEVICE void attend(const AttentionParams& p, const Run& run, int begin, int end,
+                                              const Shared<V>& s, Role at, Output<V>& o) {
+    fetch_keys<V>(p, run, begin, s);
+    cp_async_commit();
+    for (int tile = begin; tile < end; tile++) {
+        cp_async_wait<0>();
+        block_sync();
+        fetch_values<V>(p, run, tile, s);
+        cp_async_commit();
+        score<V>(p, run, tile, s, at);
+        block_sync();
+        if (tile + 1 < end) fetch_keys<V>(p, run, tile + 1, s);
+        cp_async_commit();
+        float weight[V::KEYS / 16][8], shrink[2];
+        weigh<V>(s, at, o, weight, shrink);
+        cp_async_wait<1>();
+        block_sync();
+        accumulate<V>(p, s, at, o, weight, shrink);
+    }
+}
+
+// The output of a warp, maximum and sum of its queries, to shared memory.
+template <class V>
+DEVICE void hand_over(const AttentionParams& p, const Shared<V>& s, Role at,
+                                                 Output<V>& o) {
+    int m = 16 * at.row_tile + at.group;
+    for (int slice = 0; slice < V::SLICES; slice++) {
+        int d = 16 * (slice * V::SHARES + at.share) + 2 * at.pair;
+        for (int i = 0; i < 4; i++) {
+            const float* sum = o.sum[slice][i >> 1] + 2 * (i & 1);
+            *(float2*)(s.out + (m + 8 * (i & 1)) * V::STRIDE + d + 8 * (i >> 1)) = {sum[0], sum[1]};
+        }
+    }
+    for (int r = 0; r < 2; r++) {
+        o.total[r] += shuffle_xor(o.total[r], 1);
+        o.total[r] += shuffle_xor(o.total[r], 2);
+        if (at.share == 0 && at.pair == 0) {
+            s.max[m + 8 * r] = o.max[r];
+            s.sum[m + 8 * r] = o.total[r];
+        }
+    }
+}
+
+// This block's part of the context: leaves it for the block that comes last, and makes that one weigh the parts.
+// Nonzero in the block that has to write the result.
+template <class V>
+DEVICE int combine(const AttentionParams& p, const Shared<V>& s, int parts) {
+    for (int m = warp(); m < V::ROWS; m += ATTENTION_WARPS) {
+        if (s.row[m] < 0) continue;
+        size_t at = ((size_t)s.row[m] * p.n_head + s.head[m]) * p.splits + blockIdx.z;
+        for (int d = lane(); d < p.head_dim; d += 32) p.partial[at * p.head_dim + d] = s.out[m * V::STRIDE + d];
+        if (lane() < 2) p.state[2 * at + lane()] = lane() ? s.sum[m] : s.max[m];
+    }
+    if (!last_block(p.tickets + blockIdx.y * gridDim.x + blockIdx.x, parts)) return 0;
+    // The share of each part in the result, [ROWS][MAX_SPLITS] where the scores were.
+    for (int m = warp(); m < V::ROWS; m += ATTENTION_WARPS) {
+        if (s.row[m] < 0) continue;
+        size_t at = ((size_t)s.row[m] * p.n_head + s.head[m]) * p.splits + lane();
+        float max = lane() < parts ? p.state[2 * at] : -INFINITY;
+        float sum = lane() < parts ? p.state[2 * at + 1] : 0.0f;
+        float weight = fast_exp2(max - warp_max(max));
+        s.scores[m * MAX_SPLITS + lane()] = weight / warp_sum(weight * sum);
+    }
+    warp_sync();  // a warp keeps to its own queries
+    for (int m = warp(); m < V::ROWS; m += ATTENTION_WARPS) {
+        if (s.row[m] < 0) continue;
+        const float* partial = p.partial + ((size_t)s.row[m] * p.n_head + s.head[m]) * p.splits * p.head_dim;
+        for (int d = lane(); d < p.head_dim; d += 32) {
+            float x = 0.0f;
+            for (int i = 0; i < parts; i++) x += s.scores[m * MAX_SPLITS + i] * partial[(size_t)i * p.head_dim + d];
+            s.out[m * V::STRIDE + d] = x;
+        }
+        if (lane() == 0) s.sum[m] = 1.0f;
+    }
+    warp_sync();
+    return 1;
+}
+
+template <class V>
+DEVICE void write(const AttentionParams& p, const Shared<V>& s) {
+    for (int m = warp(); m < V::ROWS; m += ATTENTION_WARPS) {
+        int row = s.row[m];
+        if (row < 0) continue;
+        float factor = 1.0f / s.sum[m];
+        for (int block = 0; 32 * block < p.head_dim; block++) {
+            int d = 32 * block + lane();
+            float x = d < p.head_dim ? s.out[m * V::STRIDE + d] * factor : 0.0f;
+            if (p.out && d < p.head_dim) p.out[((size_t)row * p.n_head + s.head[m]) * p.head_dim + d] = x;
+            int width = p.n_head * p.head_dim;
+            if (p.image.q) quantize_block(p.image, row, width, s.head[m] * p.head_dim / 32 + block, x);
+        }
+    }
+}
+
+template <class V>
+DEVICE void attention(const AttentionParams& p) {
+    DYN_SHARED(uint4, arena);
+    SHARED(int, which, [4][V::ROWS]);
+    SHARED(float, numbers, [3][V::ROWS]);
+    Shared<V> s;
+    unsigned char* bytes = (unsigned char*)arena;
+    s.q_high = (unsigned short*)bytes;
+    s.q_low = s.q_high + V::ROWS * V::STRIDE;
+    s.out = (float*)bytes;
+    s.k = (unsigned short*)(bytes + V::QUERIES);
+    s.v = s.k + V::KEYS * V::STRIDE;
+    s.scores = (float*)(bytes + V::QUERIES + 2 * V::TILE);
+    s.k_scale = s.scores + V::ROWS * V::SCORE_STRIDE;
+    s.v_scale = s.k_scale + V::SCALES;
+    s.row = which[0], s.head = which[1], s.first = which[2], s.last = which[3];
+    s.factor = numbers[0], s.max = numbers[1], s.sum = numbers[2];
+
+    load_queries<V>(p, s);
+    // Scores take dimensions by 32: where only 16 are left, the rest of the keys is zero.
+    if (p.head_dim % 32) {
+        for (int i = threadIdx.x; i < V::KEYS * 16; i += ATTENTION_THREADS) {
+            s.k[i / 16 * V::STRIDE + p.head_dim + i % 16] = 0;
+        }
+    }
+    Role at = {warp() / V::SHARES, warp() % V::SHARES, lane() >> 2, lane() & 3};
+    Output<V> o = {};
+    o.max[0] = o.max[1] = -INFINITY;
+
+    int end = blockIdx.y * p.rows_per_tile + p.rows_per_tile, parts = 0;
+    if (end > p.rows) end = p.rows;
+    Run run;
+    for (run.from = blockIdx.y * p.rows_per_tile; run.from < end; run.from = run.to) {
+        run.seq = p.seq[run.from];
+        run.first = 0x7fffffff;
+        run.last = -1;
+        for (run.to = run.from; run.to < end && p.seq[run.to] == run.seq; run.to++) {
+            int last = p.pos[run.to], first = p.window > 0 && last >= p.window ? last - p.window + 1 : 0;
+            if (first < run.first) run.first = first;
+            if (last > run.last) run.last = last;
+        }
+        if (run.seq < 0) continue;
+        int first_tile = run.first / V::KEYS, tiles = run.last / V::KEYS + 1 - first_tile;
+        parts = tiles < p.splits ? tiles : p.splits;
+        int part = blockIdx.z;
+        if (part >= parts) return;
+        attend<V>(p, run, first_tile + tiles * part / parts, first_tile + tiles * (part + 1) / parts, s, at, o);
+    }
+    if (parts == 0) return;
+    hand_over<V>(p, s, at, o);
+    block_sync();
+    if (parts > 1 && !combine<V>(p, s, parts)) return;
+    write<V>(p, s);
+}
+
+// attention_TYPE_DIM_ROWS: at most DIM elements per head, tiles of ROWS queries.
+#define ATTENTION(NAME, ...)                                                                    \
+    extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 4) NAME(const AttentionParams p) { \
+        attention<Variant<__VA_ARGS__>>(p);                                                         \
+    }
+ATTENTION(attention_f16_64_16, 64, 1, 0)
+ATTENTION(attention_f16_64_64, 64, 4, 0)
+ATTENTION(attention_f16_128_16, 128, 1, 0)
+ATTENTION(attention_f16_128_32, 128, 2, 0)
+ATTENTION(attention_f16_256_16, 256, 1, 0)
+ATTENTION(attention_q8_0_64_16, 64, 1, 1)
+ATTENTION(attention_q8_0_64_64, 64, 4, 1)
+ATTENTION(attention_q8_0_128_16, 128, 1, 1)
+ATTENTION(attention_q8_0_128_32, 128, 2, 1)
+ATTENTION(attention_q8_0_256_16, 256, 1, 1)

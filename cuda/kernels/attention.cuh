@@ -1,0 +1,181 @@
+// Attention of a tile of queries over the pages of their sequences, on tensor cores with f32 accuracy.
+//
+// A tile is the query heads of one key/value head for one token (decode) or some consecutive rows of the
+// chunk (prefill): up to 16·ROW_TILES queries. Four warps: a warp has one row tile of 16 queries and, of each
+// tile of KEYS positions, its share of the scores and then its share of the output's dimensions; scores travel
+// through shared memory in between.
+//
+// f16 operands would cost three digits, so queries and weights go through the tensor cores as the sum of two
+// f16 numbers; keys and values are f16 already, or int8 (exact in f16) whose scales are applied outside.
+//
+// A query's arithmetic is fixed by its position: tiles of KEYS absolute positions in order; a tile that it does
+// not see changes nothing, to the bit. So decode and prefill agree exactly for the same number of splits.
+#pragma once
+#include "cache.cuh"
+#include "image.cuh"
+
+enum { ATTENTION_THREADS = 128, ATTENTION_WARPS = 4, MAX_SPLITS = 32 };
+
+struct AttentionParams {
+    const float* q;  // [rows][n_head][head_dim]
+    const int* pos;  // [rows]
+    const int* seq;  // [rows]: rows with seq < 0 are skipped
+    Cache cache;
+    float* out;         // [rows][n_head][head_dim], or null
+    Image image;        // the same for quantized matmuls (head_dim a multiple of 32), or null
+    float* partial;     // [rows][n_head][splits][head_dim] not yet divided, where splits > 1
+    float* state;       // [rows][n_head][splits][2] maximum and sum
+    unsigned* tickets;  // [rows][gridDim.x], zero between launches
+    int rows;
+    int n_head, n_head_kv;
+    int head_dim;        // a multiple of 16
+    int heads_per_tile;  // query heads in a tile: those of a kv head, or as many as fit
+    int rows_per_tile;   // 1 where splits > 1
+    int splits;          // of the context, at most MAX_SPLITS
+    int window;          // positions that a row sees, its own included; 0: all
+    float scale;
+    float softcap;  // 0: none
+};
+
+// Sizes and places of one variant. DIM: head_dim rounded up to 64, 128 or 256.
+template <int DIM_, int ROW_TILES, int Q8_>
+struct Variant {
+    static constexpr int DIM = DIM_, Q8 = Q8_;
+    static constexpr int ROWS = 16 * ROW_TILES;
+    static constexpr int KEYS = 32;
+    static constexpr int SHARES = ATTENTION_WARPS / ROW_TILES;  // warps that share a row tile
+    static constexpr int KEY_TILES = KEYS / 8 / SHARES;         // of 8 keys, per warp
+    static constexpr int SLICES = DIM / 16 / SHARES;            // of 16 output dimensions, per warp
+    static constexpr int STRIDE = DIM + 8;                      // f16 elements: rows fall into different banks
+    static constexpr int SCORE_STRIDE = KEYS + 8;
+    static constexpr int BLOCKS = DIM / 32;  // q8_0 blocks of a token
+    static constexpr int SCALES = Q8 ? KEYS * BLOCKS : 0;
+    // Dynamic shared memory in bytes, in this order.
+    static constexpr int QUERIES = 2 * 2 * ROWS * STRIDE, TILE = 2 * KEYS * STRIDE, SCORES = 4 * ROWS * SCORE_STRIDE;
+    static constexpr int BYTES = QUERIES + 2 * TILE + SCORES + 2 * 4 * SCALES;
+};
+
+template <class V>
+struct Shared {
+    unsigned short *q_high, *q_low;  // [ROWS][STRIDE]
+    float* out;                      // [ROWS][STRIDE] where the queries were
+    unsigned short *k, *v;           // [KEYS][STRIDE]
+    float* scores;                   // [ROWS][SCORE_STRIDE]
+    float *k_scale, *v_scale;        // [KEYS][BLOCKS], q8_0 only
+    // Of each query: its row (-1: no query), head, first and last position, factor on scores; at the end maximum and sum.
+    int *row, *head, *first, *last;
+    float *factor, *max, *sum;
+};
+
+// Rows of one sequence within a tile, and the positions that any of them sees.
+struct Run {
+    int seq, from, to;  // rows from..to
+    int first, last;    // positions, both included
+};
+
+// Places a query tile, finds each query, and stores it as two f16 numbers, scaled by a power of two so that
+// neither loses digits.
+template <class V>
+DEVICE void load_queries(const AttentionParams& p, const Shared<V>& s) {
+    int group = p.n_head / p.n_head_kv, tiles = (group + p.heads_per_tile - 1) / p.heads_per_tile;
+    int head_kv = blockIdx.x / tiles, first_head = blockIdx.x % tiles * p.heads_per_tile;
+    for (int m = warp(); m < V::ROWS; m += ATTENTION_WARPS) {
+        int token = m / p.heads_per_tile, in_group = first_head + m % p.heads_per_tile;
+        int row = blockIdx.y * p.rows_per_tile + token, head = head_kv * group + in_group;
+        int live = token < p.rows_per_tile && in_group < group && row < p.rows;
+        if (live) live = p.seq[row] >= 0;
+        float x[V::DIM / 32], largest = 0.0f;
+        for (int j = 0; j < V::DIM / 32; j++) {
+            int d = lane() + 32 * j;
+            x[j] = live && d < p.head_dim ? p.q[((size_t)row * p.n_head + head) * p.head_dim + d] : 0.0f;
+            largest = fmaxf(largest, fabsf(x[j]));
+        }
+        unsigned exponent = __float_as_uint(warp_max(largest)) >> 23;
+        if (exponent < 1 || exponent > 253) exponent = 127;
+        float shrink = __uint_as_float((254 - exponent) << 23);
+        for (int j = 0; j < V::DIM / 32; j++) {
+            int at = m * V::STRIDE + lane() + 32 * j;
+            float scaled = x[j] * shrink;
+            s.q_high[at] = f32_to_f16(scaled);
+            s.q_low[at] = f32_to_f16(scaled - f16_to_f32(s.q_high[at]));
+        }
+        if (lane() == 0) {
+            int last = live ? p.pos[row] : -1;
+            s.row[m] = live ? row : -1;
+            s.head[m] = head;
+            s.last[m] = last;
+            s.first[m] = p.window > 0 && last >= p.window ? last - p.window + 1 : 0;
+            s.factor[m] = __uint_as_float(exponent << 23) * p.scale;
+        }
+    }
+}
+
+// Sixteen int8 as f16.
+DEVICE void widen(unsigned short* to, uint4 x) {
+    unsigned in[4] = {x.x, x.y, x.z, x.w}, out[8];
+    for (int i = 0; i < 4; i++) {
+        int w = (int)in[i];
+        out[2 * i] = pack_f16((float)(signed char)w, (float)(signed char)(w >> 8));
+        out[2 * i + 1] = pack_f16((float)(signed char)(w >> 16), (float)(w >> 24));
+    }
+    ((uint4*)to)[0] = {out[0], out[1], out[2], out[3]};
+    ((uint4*)to)[1] = {out[4], out[5], out[6], out[7]};
+}
+
+// Brings keys or values of a tile of positions into shared memory. Positions that no row of the run sees are
+// not read: nobody has written them, or somebody else has.
+template <class V>
+DEVICE void fetch(const AttentionParams& p, const Run& run, int tile, unsigned short* to,
+                                             const void* plane) {
+    int tiles = gridDim.x / p.n_head_kv, head_kv = blockIdx.x / tiles;
+    int start = tile * V::KEYS;
+    size_t slot = cache_slot(p.cache, run.seq, start, head_kv, p.n_head_kv);
+    constexpr int WIDTH = V::Q8 ? 16 : 8;  // elements in 16 bytes
+    constexpr int PIECES = V::DIM / WIDTH;
+#pragma unroll (V::Q8 ? 1 : 4)
+    for (int i = threadIdx.x; i < V::KEYS * PIECES; i += ATTENTION_THREADS) {
+        int key = i / PIECES, d = WIDTH * (i % PIECES);
+        if (d >= p.head_dim) continue;
+        int valid = start + key >= run.first && start + key <= run.last;
+        size_t at = (slot + key) * p.head_dim + d;
+        if constexpr (V::Q8) {
+            widen(to + key * V::STRIDE + d, valid ? *(const uint4*)((const signed char*)plane + at) : uint4{0, 0, 0, 0});
+        } else {
+            cp_async16(to + key * V::STRIDE + d, (const unsigned short*)plane + at, valid);
+        }
+    }
+}
+
+// The scales of the same.
+template <class V>
+DEVICE void fetch_scales(const AttentionParams& p, const Run& run, int tile, float* to,
+                                                    const unsigned short* plane) {
+    int tiles = gridDim.x / p.n_head_kv, head_kv = blockIdx.x / tiles;
+    int start = tile * V::KEYS, blocks = (p.head_dim + 31) / 32;
+    size_t slot = cache_slot(p.cache, run.seq, start, head_kv, p.n_head_kv);
+    for (int i = threadIdx.x; i < V::KEYS * V::BLOCKS; i += ATTENTION_THREADS) {
+        int key = i / V::BLOCKS, block = i % V::BLOCKS;
+        int valid = block < blocks && start + key >= run.first && start + key <= run.last;
+        to[i] = valid ? f16_to_f32(plane[(slot + key) * blocks + block]) : 0.0f;
+    }
+}
+
+template <class V>
+DEVICE void fetch_keys(const AttentionParams& p, const Run& run, int tile,
+                                                  const Shared<V>& s) {
+    fetch<V>(p, run, tile, s.k, p.cache.k);
+    if constexpr (V::Q8) fetch_scales<V>(p, run, tile, s.k_scale, p.cache.k_scale);
+}
+
+template <class V>
+DEVICE void fetch_values(const AttentionParams& p, const Run& run, int tile,
+                                                    const Shared<V>& s) {
+    fetch<V>(p, run, tile, s.v, p.cache.v);
+    if constexpr (V::Q8) fetch_scales<V>(p, run, tile, s.v_scale, p.cache.v_scale);
+}
+
+// Two numbers as the sums of two f16 each.
+DEVICE void split(float a, float b, unsigned* high, unsigned* low) {
+    *high = pack_f16(a, b);
+    *low = pack_f16(a - f16_to_f32((unsigned short)*high), b - f16_to_f32((unsigned short)(*high >> 16)));
+}

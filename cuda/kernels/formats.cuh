@@ -1,0 +1,63 @@
+// THE table of weight formats on the device: one struct per ggml type, one file per struct.
+//
+// To add a format: write formats/x.cuh and add its row to QUANTIZED_FORMATS (or DENSE_FORMATS). Matmuls,
+// GLU and embedding read weights through these structs alone, so the layout of a weight in device memory
+// is known to its own file only.
+//
+// A quantized format knows blocks of 32 weights. Four lanes t = 0..3 share a block; lane t reads the octet
+// of elements 4t..4t+3 and 16+4t..16+4t+3:
+//
+//   struct X : Quantized {
+//     BLOCK, BYTES   weights and bytes of a block in memory; rows are whole blocks
+//     SCALES         scales per 32 weights: 1, or 2 (one per half of 16)
+//     MIN            1 where m0, m1 are not all zero
+//     ZERO           z where m = z·d (a symmetric format whose q are kept unsigned), else 0
+//     Octet octet(row, block32, t)
+//   };
+//
+// q0 and q1 are four int8 each, weight = d_h·q − m_h with h = 0 for q0 and 1 for q1; where SCALES is 1,
+// d0 = d1 and m0 = m1. d·q is exact in f32 for every quantized format, and so is d·q − m where ZERO is set.
+//
+// A dense format reads four elements at once, aligned (i a multiple of 4, rows a multiple of 4 elements
+// apart), or one anywhere:
+//
+//   struct X { BLOCK = 1, BYTES; DENSE = 1; float4 four(row, i); float one(row, i); };
+//
+// Tensors start at a multiple of 16 bytes, so a row is as aligned as its block is long.
+#pragma once
+#include "formats/bits.cuh"
+#include "formats/dense.cuh"
+#include "formats/iq4_nl.cuh"
+#include "formats/iq4_xs.cuh"
+#include "formats/q2_k.cuh"
+#include "formats/q3_k.cuh"
+#include "formats/q4_0.cuh"
+#include "formats/q4_1.cuh"
+#include "formats/q4_k.cuh"
+#include "formats/q5_0.cuh"
+#include "formats/q5_1.cuh"
+#include "formats/q5_k.cuh"
+#include "formats/q6_k.cuh"
+#include "formats/q8_0.cuh"
+
+// X(ggml type number, name in kernels, struct)
+#define QUANTIZED_FORMATS(X) \
+    X(2, q4_0, Q4_0) \
+    X(3, q4_1, Q4_1) \
+    X(6, q5_0, Q5_0) \
+    X(7, q5_1, Q5_1) \
+    X(8, q8_0, Q8_0) \
+    X(10, q2_k, Q2_K) \
+    X(11, q3_k, Q3_K) \
+    X(12, q4_k, Q4_K) \
+    X(13, q5_k, Q5_K) \
+    X(14, q6_k, Q6_K) \
+    X(20, iq4_nl, IQ4_NL) \
+    X(23, iq4_xs, IQ4_XS)
+
+#define DENSE_FORMATS(X) \
+    X(0, f32, F32)         \
+    X(1, f16, F16)         \
+    X(30, bf16, BF16)
+
+#define ALL_FORMATS(X) DENSE_FORMATS(X) QUANTIZED_FORMATS(X)

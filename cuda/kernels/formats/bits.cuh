@@ -1,0 +1,55 @@
+// What several formats share: bits spread over bytes, the table of IQ4, the packed scales of Q4_K and Q5_K.
+#pragma once
+#include "ptx.cuh"
+
+// Base of the formats made of blocks.
+struct Quantized {
+    static constexpr int DENSE = 0;
+    struct Octet {
+        int q0, q1;            // four int8 each
+        float d0, d1, m0, m1;  // weight = d_h·q − m_h
+    };
+};
+
+// `count` may be any number; only its low five bits count.
+DEVICE unsigned rotate_left(unsigned x, int count) {
+    return x << (count & 31) | x >> (-count & 31);
+}
+
+DEVICE float low_half(unsigned pair) { return f16_to_f32((unsigned short)pair); }
+DEVICE float high_half(unsigned pair) { return f16_to_f32((unsigned short)(pair >> 16)); }
+
+// Bits 0..3 as bit 4 of four bytes. The products are 7 bits apart, so that no carries meet.
+DEVICE unsigned fifth_bits(unsigned bits) { return (bits & 15) * 0x02040810 & 0x10101010; }
+
+struct Quads {
+    unsigned low, high;
+};
+
+// The values of IQ4_NL and IQ4_XS for eight nibbles: those of the low nibbles and those of the high ones. The
+// table is -127 -104 -83 -65 -49 -35 -22 -10, 1 13 25 38 53 69 89 113.
+DEVICE Quads look_up(unsigned nibbles) {
+    unsigned index = nibbles & 0x77777777, upper = 0x32103210 | (nibbles >> 1 & 0x44444444);
+    unsigned even = permute_bytes(permute_bytes(0xbfad9881, 0xf6eaddcf, index), permute_bytes(0x26190d01, 0x71594535, index), upper);
+    unsigned odd = permute_bytes(permute_bytes(0xbfad9881, 0xf6eaddcf, index >> 16),
+                                                              permute_bytes(0x26190d01, 0x71594535, index >> 16), upper >> 16);
+    return {permute_bytes(even, odd, 0x6420), permute_bytes(even, odd, 0x7531)};
+}
+
+// Scale and minimum of 32 weights.
+struct ScaleMin {
+    float d, m;
+};
+
+// Scale and minimum of sub-block i (0..7) from the first 16 bytes of the block: d, dmin (f16), then twelve
+// bytes. Bytes 0-3 hold scales 0-3 and bytes 4-7 minimums 0-3 in their low six bits; byte 8+j holds the low
+// nibbles of scale 4+j and minimum 4+j, whose upper two bits fill up bytes j and 4+j.
+DEVICE ScaleMin scale_min(uint4 header, int i) {
+    // Scale in byte 0, minimum in byte 1. Upper sub-blocks have their low nibbles elsewhere and their high bits
+    // two further up.
+    int j = i & 3, upper = i >> 2, choose = 0x40 + 0x11 * j;
+    unsigned pair = permute_bytes(header.y, header.z, choose);
+    unsigned low = upper ? permute_bytes(header.w, header.w >> 4, choose) : pair;
+    unsigned both = (low & 0x0f0f) | (pair >> 2 * upper & 0x3030);
+    return {low_half(header.x) * (float)(both & 255), high_half(header.x) * (float)(both >> 8)};
+}

@@ -1,0 +1,29 @@
+// The gate of a feed-forward layer for many columns: activation(gate)·up of what one gemm with two segments has written.
+#include "ptx.cuh"
+#include "activation.cuh"
+
+struct GluActParams {
+    const float* gate;  // [columns][stride]
+    const float* up;    // likewise
+    int stride;
+    int rows;
+    int columns;
+    int activation;
+    float* y;  // [columns][y_stride], or null
+    int y_stride;
+    int pad;
+    Image out;       // the same as an image of k = rows (a multiple of 32), or null
+    const int* seq;  // as in MatmulParams
+};
+
+constexpr int WARPS = 8;
+
+// A warp makes 32 results of one column: one block of the image.
+extern "C" __global__ void __launch_bounds__(32 * WARPS) glu_act(const GluActParams p) {
+    const int block = blockIdx.x * WARPS + warp(), row = 32 * block + lane(), column = blockIdx.y;
+    if (32 * block >= p.rows || !live(p.seq, column)) return;
+    const size_t at = (size_t)column * p.stride + row;
+    const float v = row < p.rows ? activate(p.gate[at], p.activation) * p.up[at] : 0;
+    if (p.y && row < p.rows) p.y[(size_t)column * p.y_stride + row] = v;
+    if (p.out.q) quantize_block(p.out, column, p.rows, block, v);
+}

@@ -1,0 +1,18 @@
+// The image of f32 activations, where no kernel before could make it in its epilogue.
+#include "ptx.cuh"
+#include "image.cuh"
+
+struct QuantizeActParams {
+    const float* x;  // [columns][k]
+    const int* seq;  // [columns]: columns with seq < 0 are left alone; null: none is
+    Image image;
+    int k;  // a multiple of 32
+    int columns;
+};
+
+// Grid: ceil(k / 128) × columns, a warp per block of 32.
+extern "C" __global__ void __launch_bounds__(128) quantize_act(const QuantizeActParams p) {
+    int block = blockIdx.x * 4 + warp(), column = blockIdx.y;
+    if (32 * block >= p.k || (p.seq && p.seq[column] < 0)) return;
+    quantize_block(p.image, column, p.k, block, p.x[(size_t)column * p.k + 32 * block + lane()]);
+}

@@ -1,0 +1,195 @@
+//! Attention of the rows of a chunk over the paged cache.
+
+use super::{
+    cache::{Cache, CacheType},
+    image::Image,
+};
+use crate::{Carver, Grid, Params, Ptr, Result, Stream};
+
+/// Most splits of the context.
+pub const MAX_SPLITS: usize = 32;
+/// Positions per tile, the least that a split is given.
+const KEYS: usize = 32;
+const THREADS: u32 = 128;
+
+/// Attention of one layer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Attention {
+    /// Queries, f32 `[rows][n_head][head_dim]`.
+    pub q: Ptr<f32>,
+    /// `[rows]`.
+    pub pos: Ptr<i32>,
+    /// `[rows]`, rows below 0 are skipped.
+    pub seq: Ptr<i32>,
+    /// Keys and values, those of the rows themselves among them.
+    pub cache: Cache,
+    /// The result, shaped as `q`, or null.
+    pub out: Ptr<f32>,
+    /// The result as an image, or none. Needs a `head_dim` that is a multiple of 32.
+    pub image: Image,
+    /// Where splits meet.
+    pub scratch: Scratch,
+    /// How rows are gathered.
+    pub tiling: Tiling,
+    /// Number of rows.
+    pub rows: usize,
+    /// Heads of q.
+    pub n_head: usize,
+    /// Heads of k and v; divides `n_head`.
+    pub n_head_kv: usize,
+    /// A multiple of 16, at most 256.
+    pub head_dim: usize,
+    /// Positions that a row sees, its own included; 0: all.
+    pub window: usize,
+    /// Factor on q·k.
+    pub scale: f32,
+    /// Soft-cap of scores; 0: none.
+    pub softcap: f32,
+}
+
+/// Which rows share the loading of keys and values. The result of a row is the same to the bit, for one split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tiling {
+    /// Each row for itself, and the context in splits: rows of different sequences.
+    #[default]
+    Rows,
+    /// Consecutive rows of a sequence together, in one split: a prompt.
+    Prompt,
+}
+
+/// Buffers in which the splits of the context meet.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Scratch {
+    partial: Ptr<f32>,
+    state: Ptr<f32>,
+    tickets: Ptr<u32>,
+    splits: usize,
+}
+
+impl Scratch {
+    /// Room for `rows` rows of `n_head` heads in `splits` splits, zeroed by [`Scratch::clear`] before the first use.
+    pub fn take(carver: &mut Carver, [rows, n_head, head_dim]: [usize; 3], splits: usize) -> Self {
+        assert!((1..=MAX_SPLITS).contains(&splits));
+        Self {
+            partial: carver.take("attention.partial", rows * n_head * splits * head_dim),
+            state: carver.take("attention.state", rows * n_head * splits * 2),
+            tickets: carver.take("attention.tickets", rows * n_head),
+            splits,
+        }
+    }
+
+    /// Sets the tickets to zero; every launch leaves them so.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn clear(&self, s: &Stream, rows: usize, n_head: usize) -> Result<()> {
+        s.zero(self.tickets, rows * n_head)
+    }
+}
+
+/// Splits of the context with which one sequence fills a GPU. Fixed at load: the grid does not change with the position.
+pub fn splits(multiprocessors: usize, n_head_kv: usize, n_ctx: usize) -> usize {
+    (2 * multiprocessors).div_ceil(n_head_kv).min(n_ctx.div_ceil(KEYS)).clamp(1, MAX_SPLITS)
+}
+
+/// The twin of AttentionParams in kernels/attention.cuh.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Raw {
+    q: Ptr<f32>,
+    pos: Ptr<i32>,
+    seq: Ptr<i32>,
+    cache: Cache,
+    out: Ptr<f32>,
+    image: Image,
+    partial: Ptr<f32>,
+    state: Ptr<f32>,
+    tickets: Ptr<u32>,
+    rows: i32,
+    n_head: i32,
+    n_head_kv: i32,
+    head_dim: i32,
+    heads_per_tile: i32,
+    rows_per_tile: i32,
+    splits: i32,
+    window: i32,
+    scale: f32,
+    softcap: f32,
+}
+
+// SAFETY: 10 addresses, a cache of 48 bytes and ten 4-byte numbers leave no padding.
+unsafe impl Params for Raw {}
+
+/// Launches it.
+///
+/// # Errors
+/// The driver's.
+pub fn attention(s: &Stream, a: &Attention) -> Result<()> {
+    assert!(a.head_dim.is_multiple_of(16) && (16..=256).contains(&a.head_dim), "heads of {} elements", a.head_dim);
+    assert!(a.n_head.is_multiple_of(a.n_head_kv), "{} heads share {}", a.n_head, a.n_head_kv);
+    assert!(a.image.q.is_null() || a.head_dim.is_multiple_of(32), "an image of heads of {} elements", a.head_dim);
+    let group = a.n_head / a.n_head_kv;
+    let (queries, dim) = variant(a.tiling, a.head_dim);
+    let heads_per_tile = group.min(queries);
+    let (rows_per_tile, splits) = match a.tiling {
+        Tiling::Rows => (1, a.scratch.splits.max(1)),
+        Tiling::Prompt => (queries / heads_per_tile, 1),
+    };
+    let raw = Raw {
+        q: a.q,
+        pos: a.pos,
+        seq: a.seq,
+        cache: a.cache,
+        out: a.out,
+        image: a.image,
+        partial: a.scratch.partial,
+        state: a.scratch.state,
+        tickets: a.scratch.tickets,
+        rows: a.rows as i32,
+        n_head: a.n_head as i32,
+        n_head_kv: a.n_head_kv as i32,
+        head_dim: a.head_dim as i32,
+        heads_per_tile: heads_per_tile as i32,
+        rows_per_tile: rows_per_tile as i32,
+        splits: splits as i32,
+        window: a.window as i32,
+        scale: a.scale,
+        softcap: a.softcap,
+    };
+    let tiles = a.n_head_kv * group.div_ceil(heads_per_tile);
+    let blocks = [tiles as u32, a.rows.div_ceil(rows_per_tile) as u32, splits as u32];
+    let kind = a.cache.kind;
+    s.launch(kernel(kind, dim, queries), Grid { blocks, threads: THREADS, shared: shared(kind, dim, queries) }, &raw)
+}
+
+/// Queries per tile, and the `head_dim` that the kernel is made for.
+fn variant(tiling: Tiling, head_dim: usize) -> (usize, usize) {
+    let dim = head_dim.next_power_of_two().max(64);
+    match (tiling, dim) {
+        (Tiling::Prompt, 64) => (64, dim),
+        (Tiling::Prompt, 128) => (32, dim),
+        _ => (16, dim),
+    }
+}
+
+fn kernel(kind: CacheType, dim: usize, queries: usize) -> &'static str {
+    match (kind, dim, queries) {
+        (CacheType::F16, 64, 16) => "attention_f16_64_16",
+        (CacheType::F16, 64, _) => "attention_f16_64_64",
+        (CacheType::F16, 128, 16) => "attention_f16_128_16",
+        (CacheType::F16, 128, _) => "attention_f16_128_32",
+        (CacheType::F16, ..) => "attention_f16_256_16",
+        (CacheType::Q8_0, 64, 16) => "attention_q8_0_64_16",
+        (CacheType::Q8_0, 64, _) => "attention_q8_0_64_64",
+        (CacheType::Q8_0, 128, 16) => "attention_q8_0_128_16",
+        (CacheType::Q8_0, 128, _) => "attention_q8_0_128_32",
+        (CacheType::Q8_0, ..) => "attention_q8_0_256_16",
+    }
+}
+
+/// Dynamic shared memory in bytes: `Variant::BYTES` in kernels/attention.cuh.
+fn shared(kind: CacheType, dim: usize, queries: usize) -> u32 {
+    let stride = dim + 8;
+    let scales = if kind == CacheType::Q8_0 { KEYS * dim / 32 } else { 0 };
+    (2 * 2 * queries * stride + 2 * 2 * KEYS * stride + 4 * queries * (KEYS + 8) + 2 * 4 * scales) as u32
+}

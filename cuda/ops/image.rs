@@ -1,0 +1,50 @@
+//! The int8 image of activations, as kernels/image.cuh has it.
+
+use crate::{Carver, Grid, Params, Ptr, Result, Stream};
+
+/// Columns (rows of a chunk) of `k` elements, `k` a multiple of 32, as `x ≈ d·q` per block of 32. The default is none.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Image {
+    /// `[column][k]`, the elements of a block in octet order.
+    pub q: Ptr<i8>,
+    /// Scales `[column][k / 32]`.
+    pub d: Ptr<f32>,
+    /// `d·Σq` of each half block, `[column][k / 16]`.
+    pub s: Ptr<f32>,
+}
+
+impl Image {
+    /// Room for an image.
+    pub fn take(carver: &mut Carver, name: &str, columns: usize, k: usize) -> Self {
+        assert!(k.is_multiple_of(32));
+        Self {
+            q: carver.take(format!("{name}.q"), columns * k),
+            d: carver.take(format!("{name}.d"), columns * k / 32),
+            s: carver.take(format!("{name}.s"), columns * k / 16),
+        }
+    }
+}
+
+/// Parameters of [`quantize`].
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct QuantizeActParams {
+    x: Ptr<f32>,
+    seq: Ptr<i32>,
+    image: Image,
+    k: i32,
+    columns: i32,
+}
+// SAFETY: the struct of the same name in quantize_act.cu.
+unsafe impl Params for QuantizeActParams {}
+
+/// The image of `x[columns][k]`, where no kernel could write it at once.
+///
+/// # Errors
+/// The driver's.
+pub fn quantize(stream: &Stream, x: Ptr<f32>, image: Image, [columns, k]: [usize; 2]) -> Result<()> {
+    assert!(k.is_multiple_of(32), "an image of {k} elements");
+    let params = QuantizeActParams { x, seq: Ptr::NULL, image, k: k as i32, columns: columns as i32 };
+    stream.launch("quantize_act", Grid::plane(k.div_ceil(128) as u32, columns as u32, 128), &params)
+}

@@ -1,0 +1,44 @@
+//! RMSNorm, and the sum with the residual stream before it.
+
+use super::image::Image;
+use crate::{Grid, Params, Ptr, Result, Stream};
+
+/// `x += add`, then `y = rms(x) · weight`; all buffers are f32 `[rows][n]`. What is left null is left out.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RmsNorm {
+    /// The residual stream.
+    pub x: Ptr<f32>,
+    /// What joins it, or null.
+    pub add: Ptr<f32>,
+    /// `[n]`, weights of an RMSNorm on `add` before it joins, or null.
+    pub post: Ptr<f32>,
+    /// `[n]`.
+    pub weight: Ptr<f32>,
+    /// `[rows]`, rows below 0 are skipped, or null.
+    pub seq: Ptr<i32>,
+    /// `[rows]` or null. Row `r` of the result is then made from row `index[r]` of `x` and `add` (skipped where it is
+    /// negative), and `x` stays as it is.
+    pub index: Ptr<i32>,
+    /// The result as numbers, or null.
+    pub y: Ptr<f32>,
+    /// The result as an image, or none.
+    pub image: Image,
+    /// Elements of a row: a multiple of 2, of 32 where there is an image.
+    pub n: i32,
+    /// Joins the mean of the squares.
+    pub eps: f32,
+}
+
+// SAFETY: rms_normParams in kernels/norm.cu; ten addresses and two 4-byte numbers leave no padding.
+unsafe impl Params for RmsNorm {}
+
+/// Launches it for `rows` rows.
+///
+/// # Errors
+/// The driver's.
+pub fn rms_norm(s: &Stream, rows: u32, p: &RmsNorm) -> Result<()> {
+    assert!(p.n > 0 && p.n % 2 == 0, "rows of {} elements", p.n);
+    assert!(p.image.q.is_null() || p.n % 32 == 0, "an image of {} elements", p.n);
+    s.launch("rms_norm", Grid::linear(rows, 512), p)
+}

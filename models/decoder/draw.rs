@@ -1,0 +1,164 @@
+//! Tokens chosen on the device, one step ahead of the host.
+
+use qrun_cuda::{
+    DeviceError, Graph, Ptr, Result, Stream,
+    ops::attention::Tiling,
+    ops::sample::{Drawn, SampleRows, SampleShape, SampleStart, SampleState, SampleSteps, Status},
+};
+
+use super::{GpuDecoder, memory::Memory};
+use crate::{Config, Drawing, Entry, ForwardError, Options};
+
+/// Biased tokens of a sequence that the device keeps; more than these are left to the host.
+const BIASES: usize = 4096;
+/// Steps that are queued beyond the one that is waited for.
+const AHEAD: u32 = 1;
+/// Looks at the ring between two questions to the driver, whether it still works.
+const LOOKS: u32 = 20_000;
+
+/// What the device needs to draw: room for a state per sequence.
+pub fn shape(c: &Config, o: &Options) -> SampleShape {
+    SampleShape { sequences: o.n_seq, vocab: c.n_vocab, history: o.n_ctx, biases: BIASES }
+}
+
+/// Drawing: the state on the device, the recorded steps, and the sequence that is being drawn.
+pub struct Drawer {
+    graphs: [Option<Graph>; 2],
+    state: SampleState,
+    /// Steps drawn of each sequence since the state was made.
+    drawn: Vec<u32>,
+    run: Option<Run>,
+}
+
+/// A sequence that is being drawn.
+struct Run {
+    seq: usize,
+    steps: SampleSteps,
+    /// Tokens in the cache before the first step.
+    start: usize,
+    launched: u32,
+    taken: u32,
+    /// The token that the device has drawn last, and feeds itself.
+    last: Option<u32>,
+}
+
+impl Drawer {
+    pub fn new(stream: &Stream, memory: &Memory, shape: SampleShape) -> Result<Self> {
+        let state = SampleState::new(stream, shape, memory.sampling)?;
+        Ok(Self { graphs: [None, None], state, drawn: vec![0; shape.sequences], run: None })
+    }
+}
+
+impl GpuDecoder {
+    pub(super) fn begin(&mut self, seq: u32, drawing: &Drawing) -> std::result::Result<bool, ForwardError> {
+        self.end()?;
+        let (seq, shape) = (seq as usize, shape(&self.config, &self.options));
+        let window = drawing.sampling.window;
+        let recent = if window < 0 { drawing.history.len() } else { drawing.history.len().min(window as usize) };
+        // A window over everything grows by each token drawn.
+        let most = if window < 0 { self.options.n_ctx } else { recent };
+        if seq >= shape.sequences || !shape.holds(window, most, drawing.bias.len()) {
+            return Ok(false);
+        }
+        let start = SampleStart { sampling: drawing.sampling, biases: &drawing.bias, history: &drawing.history };
+        self.drawer.state.restart(&self.stream, seq, &start)?;
+        let steps = if self.drawer.state.is_greedy(seq) { SampleSteps::Greedy } else { SampleSteps::All };
+        let start = self.sequences.len(seq);
+        self.drawer.run = Some(Run { seq, steps, start, launched: 0, taken: 0, last: None });
+        Ok(true)
+    }
+
+    pub(super) fn next(&mut self, token: u32) -> std::result::Result<Option<Drawn>, ForwardError> {
+        let Some(run) = &self.drawer.run else { return Ok(None) };
+        let (seq, pos) = (run.seq, run.start + run.taken as usize);
+        match run.last {
+            None => {
+                let entry = Entry { token, pos: pos as u32, seq: seq as u32, logits: true };
+                self.check(&[entry])?;
+                self.describe(&[entry], 1)?;
+                self.record()?;
+            }
+            Some(last) => {
+                assert_eq!(token, last, "the token that was drawn is the next one to be fed");
+                if pos >= self.options.n_ctx {
+                    return Err(ForwardError::ContextFull { pos: pos as u32, n_ctx: self.options.n_ctx });
+                }
+            }
+        }
+        self.launch()?;
+        let drawn = self.wait()?;
+        let run = self.drawer.run.as_mut().expect("looked at above");
+        run.taken += 1;
+        self.drawer.drawn[seq] += 1;
+        self.sequences.set_len(seq, pos + 1);
+        run.last = (drawn.status() == Status::Drawn).then(|| drawn.token());
+        Ok(Some(drawn))
+    }
+
+    /// Waits for the steps that ran ahead and forgets them.
+    pub(super) fn end(&mut self) -> std::result::Result<(), ForwardError> {
+        let Some(run) = self.drawer.run.take() else { return Ok(()) };
+        self.drawer.drawn[run.seq] += run.launched - run.taken;
+        self.stream.synchronize()?;
+        Ok(())
+    }
+
+    /// Records the step that draws, if that was not done before.
+    fn record(&mut self) -> Result<()> {
+        let steps = self.drawer.run.as_ref().expect("drawing has begun").steps;
+        if self.drawer.graphs[steps as usize].is_some() {
+            return Ok(());
+        }
+        let (step, rows) = (self.step(1, Tiling::Rows), &self.memory.rows);
+        let sampled = SampleRows {
+            logits: self.memory.activations.logits,
+            token: rows.token,
+            pos: rows.pos,
+            seq: rows.seq,
+            rows: 1,
+        };
+        let graph = self.stream.capture(|stream| {
+            step.layers()?;
+            step.head(Ptr::NULL, 1)?;
+            self.drawer.state.sample(stream, &sampled, steps)
+        })?;
+        self.drawer.graphs[steps as usize] = Some(graph);
+        Ok(())
+    }
+
+    /// Queues steps up to [`AHEAD`] beyond the one that is wanted now, within the context.
+    fn launch(&mut self) -> Result<()> {
+        let run = self.drawer.run.as_mut().expect("drawing has begun");
+        let graph = self.drawer.graphs[run.steps as usize].as_ref().expect("recorded at the first step");
+        let room = (self.options.n_ctx - run.start) as u32;
+        while run.launched < (run.taken + 1 + AHEAD).min(room) {
+            graph.launch(&self.stream)?;
+            run.launched += 1;
+        }
+        self.sequences.note_written(run.seq, run.start + run.launched as usize);
+        Ok(())
+    }
+
+    /// Waits for the next token without asking the driver, except now and then whether it still works.
+    fn wait(&self) -> Result<Drawn> {
+        let run = self.drawer.run.as_ref().expect("drawing has begun");
+        let number = self.drawer.drawn[run.seq] + 1;
+        loop {
+            for _ in 0..LOOKS {
+                if let Some(drawn) = self.drawer.state.drawn(run.seq, number) {
+                    return Ok(drawn);
+                }
+                std::hint::spin_loop();
+            }
+            // Asked before the last look: what was finished by then is in the ring.
+            let idle = self.stream.is_idle()?;
+            if let Some(drawn) = self.drawer.state.drawn(run.seq, number) {
+                return Ok(drawn);
+            }
+            if idle {
+                let text = format!("step {number} of sequence {} has ended without a token", run.seq);
+                return Err(DeviceError::Driver { call: "drawing".into(), text });
+            }
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Everything that the decoder keeps on the device, carved from one arena.
+//!
+//! The first part of a name says what for: `weights/`, `kv/`, `activations/`, `state/`. The plan that users see
+//! is the sum of these parts, so it is what is allocated.
+
+use qrun_cuda::{
+    Carver, Ptr,
+    ops::{
+        attention::Scratch,
+        cache::{Cache, CacheType},
+        image::Image,
+        sample::SampleBuffers,
+    },
+};
+use qrun_quant::{Bytes, GgmlType};
+
+use crate::{
+    Config, KvType, Model, Options,
+    config::Rope,
+    decoder::{draw, sequences::Ring},
+    weights::{self, Linear},
+};
+
+/// Rows of logits that are computed at once; a batch with more marked entries takes turns.
+pub const LOGIT_ROWS: usize = 16;
+
+/// A matrix on the device, in the layout of its format.
+#[derive(Clone, Copy)]
+pub struct Weight {
+    pub at: Ptr<u8>,
+    pub ty: GgmlType,
+    pub rows: usize,
+    pub cols: usize,
+    /// `[rows]`, or null.
+    pub bias: Ptr<f32>,
+}
+
+/// One layer. Vectors that the architecture lacks are null.
+pub struct Layer {
+    pub attn_norm: Ptr<f32>,
+    pub attn_q: Weight,
+    pub attn_k: Weight,
+    pub attn_v: Weight,
+    pub attn_q_norm: Ptr<f32>,
+    pub attn_k_norm: Ptr<f32>,
+    pub attn_output: Weight,
+    pub post_attention_norm: Ptr<f32>,
+    pub ffn_norm: Ptr<f32>,
+    pub ffn_gate: Weight,
+    pub ffn_up: Weight,
+    pub ffn_down: Weight,
+    pub post_ffw_norm: Ptr<f32>,
+    pub cache: Cache,
+    /// Angle per position of each pair of this layer's RoPE, `[n_rot / 2]`.
+    pub frequencies: Ptr<f64>,
+}
+
+/// Rows of a chunk.
+#[derive(Clone, Copy)]
+pub struct Rows {
+    /// Token ids `[rows]`, then positions `[rows]`, then sequences `[rows]` (below 0: an idle row).
+    pub token: Ptr<i32>,
+    pub pos: Ptr<i32>,
+    pub seq: Ptr<i32>,
+    /// Rows whose logits are wanted, `[LOGIT_ROWS]`.
+    pub marked: Ptr<i32>,
+}
+
+/// What a projection multiplies with, `[rows][width]`: as numbers for dense weights, as an int8 image for quantized
+/// ones. Each is written where a consumer wants it.
+#[derive(Clone, Copy)]
+pub struct Operand {
+    pub values: Ptr<f32>,
+    pub image: Image,
+    pub width: usize,
+}
+
+/// Buffers between the kernels, `[rows][width]`.
+pub struct Activations {
+    /// The residual stream.
+    pub x: Ptr<f32>,
+    /// The normed stream: input of q, k, v, gate, up and head.
+    pub normed: Operand,
+    pub q: Ptr<f32>,
+    pub k: Ptr<f32>,
+    pub v: Ptr<f32>,
+    /// Output of the heads.
+    pub attended: Operand,
+    /// Results of splits of the context.
+    pub splits: Scratch,
+    /// Gate and up where they are not multiplied at once (many rows), `[rows][n_ff]`.
+    pub gate: Ptr<f32>,
+    pub up: Ptr<f32>,
+    /// The gated feed-forward.
+    pub gated: Operand,
+    /// Outputs of attention and feed-forward before they join the stream.
+    pub out: Ptr<f32>,
+    /// `[LOGIT_ROWS][n_vocab]`.
+    pub logits: Ptr<f32>,
+}
+
+/// All of it.
+pub struct Memory {
+    pub token_embd: Weight,
+    pub layers: Vec<Layer>,
+    pub output_norm: Ptr<f32>,
+    pub head: Weight,
+    pub rows: Rows,
+    pub activations: Activations,
+    pub sampling: SampleBuffers,
+    /// What has to be copied where before the first step.
+    pub uploads: Vec<(Ptr<u8>, Bytes)>,
+}
+
+/// Takes parts and notes what belongs there.
+struct Taker<'a> {
+    carver: &'a mut Carver,
+    uploads: Vec<(Ptr<u8>, Bytes)>,
+}
+
+impl Taker<'_> {
+    fn bytes(&mut self, name: String, bytes: Bytes) -> Ptr<u8> {
+        let at = self.carver.take(name, bytes.len());
+        self.uploads.push((at, bytes));
+        at
+    }
+
+    fn values<T: Copy, const N: usize>(&mut self, name: String, values: &[T], le: fn(T) -> [u8; N]) -> Ptr<T> {
+        let bytes: Vec<u8> = values.iter().flat_map(|&v| le(v)).collect();
+        self.bytes(name, Bytes::new(bytes)).cast()
+    }
+
+    fn vector(&mut self, name: String, values: &[f32]) -> Ptr<f32> {
+        self.values(name, values, f32::to_le_bytes)
+    }
+
+    fn optional(&mut self, name: String, values: &Option<Vec<f32>>) -> Ptr<f32> {
+        values.as_ref().map_or(Ptr::NULL, |v| self.vector(name, v))
+    }
+
+    fn matrix(&mut self, name: &str, w: &qrun_quant::cpu::Matrix) -> Weight {
+        let at = self.bytes(format!("weights/{name}.weight"), w.file_bytes().clone());
+        Weight { at, ty: w.ty(), rows: w.rows(), cols: w.cols(), bias: Ptr::NULL }
+    }
+
+    fn linear(&mut self, name: &str, linear: &Linear) -> Weight {
+        let weight = self.matrix(name, &linear.w);
+        let bias = self.optional(format!("weights/{name}.bias"), &linear.bias);
+        Weight { bias, ..weight }
+    }
+}
+
+impl Memory {
+    /// Lays out a model. Takes the same parts every time.
+    pub fn carve(carver: &mut Carver, model: &Model, o: &Options, splits: usize) -> Self {
+        let (c, w) = (&model.config, &*model.weights);
+        let mut taker = Taker { carver, uploads: Vec::new() };
+        let token_embd = taker.matrix("token_embd", &w.token_embd);
+        let frequencies = frequencies(&mut taker, model);
+        let tables = [None, Some(())].map(|windowed| table(&mut taker, c, o, windowed.is_some()));
+        let layers = w.layers.iter().enumerate().map(|(il, layer)| {
+            let sliding = Ring::window(c, o, il).is_some();
+            let cache = cache(&mut taker, c, o, (il, tables[usize::from(sliding)]));
+            carve_layer(&mut taker, il, layer, (cache, frequencies[il]))
+        });
+        let layers = layers.collect();
+        let output_norm = taker.vector("weights/output_norm.weight".into(), &w.output_norm);
+        let head = w.output.as_ref().map_or(token_embd, |output| taker.linear("output", output));
+        let n = rows(o);
+        let state = |carver: &mut Carver, name: &str, len| carver.take(format!("state/{name}"), len);
+        let token: Ptr<i32> = state(taker.carver, "rows", 3 * n);
+        let rows =
+            Rows { token, pos: token.add(n), seq: token.add(2 * n), marked: state(taker.carver, "marked", LOGIT_ROWS) };
+        let activations = activations(taker.carver, c, o, splits);
+        let sampling = draw::shape(c, o).carve(taker.carver);
+        Self { token_embd, layers, output_norm, head, rows, activations, sampling, uploads: taker.uploads }
+    }
+}
+
+/// Rows that go through the layers together.
+pub fn rows(o: &Options) -> usize {
+    o.n_ubatch.min(o.n_ctx).max(LOGIT_ROWS)
+}
+
+fn carve_layer(t: &mut Taker, il: usize, w: &weights::Layer, (cache, frequencies): (Cache, Ptr<f64>)) -> Layer {
+    let name = |part: &str| format!("blk.{il}.{part}");
+    let norm = |part: &str| format!("weights/blk.{il}.{part}.weight");
+    Layer {
+        attn_norm: t.vector(norm("attn_norm"), &w.attn_norm),
+        attn_q: t.linear(&name("attn_q"), &w.attn_q),
+        attn_k: t.linear(&name("attn_k"), &w.attn_k),
+        attn_v: t.linear(&name("attn_v"), &w.attn_v),
+        attn_q_norm: t.optional(norm("attn_q_norm"), &w.attn_q_norm),
+        attn_k_norm: t.optional(norm("attn_k_norm"), &w.attn_k_norm),
+        attn_output: t.linear(&name("attn_output"), &w.attn_output),
+        post_attention_norm: t.optional(norm("post_attention_norm"), &w.post_attention_norm),
+        ffn_norm: t.vector(norm("ffn_norm"), &w.ffn_norm),
+        ffn_gate: t.linear(&name("ffn_gate"), &w.ffn_gate),
+        ffn_up: t.linear(&name("ffn_up"), &w.ffn_up),
+        ffn_down: t.linear(&name("ffn_down"), &w.ffn_down),
+        post_ffw_norm: t.optional(norm("post_ffw_norm"), &w.post_ffw_norm),
+        cache,
+        frequencies,
+    }
+}
+
+/// One table per kind of RoPE; returns the table of each layer. In f64: the angle's is the only error that
+/// grows with the position.
+fn frequencies(t: &mut Taker, model: &Model) -> Vec<Ptr<f64>> {
+    let c = &model.config;
+    let mut kinds: Vec<(Rope, Ptr<f64>)> = Vec::new();
+    let of_layer = c.layers.iter().map(|l| {
+        if let Some((_, table)) = kinds.iter().find(|(rope, _)| *rope == l.rope) {
+            return *table;
+        }
+        let values = l.rope.frequencies(c.n_rot, model.weights.rope_freqs.as_deref());
+        let table = t.values(format!("weights/rope.{}", kinds.len()), &values, f64::to_le_bytes);
+        kinds.push((l.rope, table));
+        table
+    });
+    of_layer.collect()
+}
+
+/// The page table of one kind of layer, and how many pages a sequence has there. Every sequence owns its pages.
+fn table(t: &mut Taker, c: &Config, o: &Options, sliding: bool) -> (Ptr<i32>, usize) {
+    let of_kind = (0..c.n_layer).find(|&il| Ring::window(c, o, il).is_some() == sliding);
+    let Some(il) = of_kind else { return (Ptr::NULL, 0) };
+    let pages = Ring::pages(c, o, il);
+    let entries: Vec<i32> = (0..(o.n_seq * pages) as i32).collect();
+    let name = if sliding { "kv/window.table" } else { "kv/global.table" };
+    (t.values(name.into(), &entries, i32::to_le_bytes), pages)
+}
+
+fn cache(t: &mut Taker, c: &Config, o: &Options, (il, (table, pages)): (usize, (Ptr<i32>, usize))) -> Cache {
+    let layers = if Ring::window(c, o, il).is_some() { "window" } else { "global" };
+    let kind = cache_type(o.type_k);
+    let (elements, scales) = kind.page_bytes(c.head_dim);
+    let heads = o.n_seq * pages * c.n_head_kv;
+    let mut planes = |name: &str| {
+        let part = format!("kv/{layers}.blk.{il}.{name}");
+        let elements = t.carver.take(part.clone(), heads * elements);
+        let scales = if scales > 0 { t.carver.take(format!("{part}_scale"), heads * scales / 2) } else { Ptr::NULL };
+        (elements, scales)
+    };
+    let ((k, k_scale), (v, v_scale)) = (planes("k"), planes("v"));
+    Cache { k, v, k_scale, v_scale, table, pages: pages as i32, kind }
+}
+
+/// The kernels' name of a type that [`super::GpuDecoder::supports`].
+fn cache_type(ty: KvType) -> CacheType {
+    if ty == KvType::Q8_0 { CacheType::Q8_0 } else { CacheType::F16 }
+}
+
+fn activations(carver: &mut Carver, c: &Config, o: &Options, splits: usize) -> Activations {
+    let n = rows(o);
+    let values = |carver: &mut Carver, name: &str, width: usize| carver.take(format!("activations/{name}"), n * width);
+    let operand = |carver: &mut Carver, name: &str, width: usize| Operand {
+        values: values(carver, name, width),
+        // Blocks of 32: a width that is no multiple only has dense consumers.
+        image: Image::take(carver, &format!("activations/{name}.image"), n, width / 32 * 32),
+        width,
+    };
+    Activations {
+        x: values(carver, "x", c.n_embd),
+        normed: operand(carver, "normed", c.n_embd),
+        q: values(carver, "q", c.q_dim()),
+        k: values(carver, "k", c.kv_dim()),
+        v: values(carver, "v", c.kv_dim()),
+        attended: operand(carver, "attended", c.q_dim()),
+        splits: Scratch::take(carver, [LOGIT_ROWS, c.n_head, c.head_dim], splits),
+        gate: values(carver, "gate", c.n_ff),
+        up: values(carver, "up", c.n_ff),
+        gated: operand(carver, "gated", c.n_ff),
+        out: values(carver, "out", c.n_embd),
+        logits: carver.take("activations/logits", LOGIT_ROWS * c.n_vocab),
+    }
+}

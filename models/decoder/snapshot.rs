@@ -1,0 +1,163 @@
+//! Saving and loading the cache of one sequence, in the form of the CPU's cache: what one device saved, the other loads.
+
+use std::io::{self, Read, Write};
+
+use qrun_cuda::{Pinned, Ptr, Result, ops::cache::Cache};
+
+use super::{GpuDecoder, other, sequences::Ring};
+use crate::{
+    KvType,
+    kv::{PAGE, Shape, snapshot::Header},
+};
+
+/// Elements of a token that share a scale in a q8_0 cache.
+const BLOCK: usize = 32;
+
+/// One page of one layer on the host: planes as they lie on the device.
+struct Planes {
+    /// `[head][token][dim]` keys, then values.
+    elements: [Pinned<u8>; 2],
+    /// `[head][token][block]` f16, empty without scales.
+    scales: [Pinned<u8>; 2],
+}
+
+impl GpuDecoder {
+    fn shape(&self) -> Shape {
+        let (c, o) = (&self.config, &self.options);
+        Shape { n_head_kv: c.n_head_kv, head_dim: c.head_dim, type_k: o.type_k, type_v: o.type_v }
+    }
+
+    fn planes(&self) -> Result<Planes> {
+        let c = &self.config;
+        let elements = if self.options.type_k == KvType::Q8_0 { 1 } else { 2 } * c.n_head_kv * PAGE * c.head_dim;
+        let scales = match self.options.type_k {
+            KvType::Q8_0 => 2 * c.n_head_kv * PAGE * c.head_dim.div_ceil(BLOCK),
+            _ => 0,
+        };
+        let gpu = self.stream.gpu();
+        Ok(Planes {
+            elements: [Pinned::new(gpu, elements)?, Pinned::new(gpu, elements)?],
+            scales: [Pinned::new(gpu, scales)?, Pinned::new(gpu, scales)?],
+        })
+    }
+
+    /// Addresses of the planes of a page: keys, values, their scales.
+    fn page(&self, cache: &Cache, seq: usize, page: usize, planes: &Planes) -> ([Ptr<u8>; 2], [Ptr<u8>; 2]) {
+        // Every sequence owns its pages, in the order of the table.
+        let pages = cache.pages as usize;
+        let at = seq * pages + page % pages;
+        let of = |start: Ptr<u8>, len: usize| if len == 0 { Ptr::NULL } else { start.add(at * len) };
+        let (elements, scales) = (planes.elements[0].len(), planes.scales[0].len());
+        (
+            [of(cache.k, elements), of(cache.v, elements)],
+            [of(cache.k_scale.cast(), scales), of(cache.v_scale.cast(), scales)],
+        )
+    }
+
+    pub(super) fn save_sequence(&self, seq: usize, out: &mut dyn Write) -> io::Result<()> {
+        let (shape, len) = (self.shape(), self.sequences.len(seq));
+        Header::new(self.config.n_layer, shape).write(len, out)?;
+        let mut planes = self.planes().map_err(other)?;
+        for il in 0..self.config.n_layer {
+            let window = Ring::window(&self.config, &self.options, il);
+            let first = window.map_or(0, |w| (len + 1).saturating_sub(w) / PAGE);
+            let pages = first..len.div_ceil(PAGE);
+            out.write_all(&(first as u32).to_le_bytes())?;
+            out.write_all(&(pages.len() as u32).to_le_bytes())?;
+            for page in pages {
+                self.fetch(&self.memory.layers[il].cache, (seq, page), &mut planes).map_err(other)?;
+                let mut bytes = Vec::with_capacity(shape.page_bytes());
+                self.each_run(&planes, |_, source| bytes.extend_from_slice(source));
+                out.write_all(&bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn fetch(&self, cache: &Cache, (seq, page): (usize, usize), planes: &mut Planes) -> Result<()> {
+        let (elements, scales) = self.page(cache, seq, page, planes);
+        for i in 0..2 {
+            let n = planes.elements[i].len();
+            self.stream.copy_out(&mut planes.elements[i], elements[i], n)?;
+            let n = planes.scales[i].len();
+            if n > 0 {
+                self.stream.copy_out(&mut planes.scales[i], scales[i], n)?;
+            }
+        }
+        self.stream.synchronize()
+    }
+
+    /// The bytes of a page in the file's order, one run after the other, and where each run lies in the planes:
+    /// `(plane, offset)`, planes 0 and 1 the elements of keys and values, 2 and 3 their scales.
+    fn runs(&self) -> impl Iterator<Item = (usize, usize, usize)> + use<> {
+        let (heads, d) = (self.config.n_head_kv, self.config.head_dim);
+        let q8 = self.options.type_k == KvType::Q8_0;
+        let (size, blocks) = (if q8 { 1 } else { 2 }, if q8 { d.div_ceil(BLOCK) } else { 0 });
+        // Keys of a head: [dim][token], then their scales [block][token].
+        let keys = (0..heads).flat_map(move |h| {
+            let element = move |i: usize| (0, ((h * PAGE + i % PAGE) * d + i / PAGE) * size, size);
+            let scale = move |i: usize| (2, ((h * PAGE + i % PAGE) * blocks + i / PAGE) * 2, 2);
+            (0..d * PAGE).map(element).chain((0..blocks * PAGE).map(scale))
+        });
+        // Values of a head as they lie on the device, then their scales.
+        let values = (0..heads).flat_map(move |h| {
+            let elements = PAGE * d * size;
+            let scales = 2 * PAGE * blocks;
+            [(1, h * elements, elements), (3, h * scales, scales)]
+        });
+        keys.chain(values)
+    }
+
+    fn each_run(&self, planes: &Planes, mut f: impl FnMut(usize, &[u8])) {
+        let [k, v] = &planes.elements;
+        let [k_scale, v_scale] = &planes.scales;
+        let all: [&[u8]; 4] = [k, v, k_scale, v_scale];
+        for (plane, at, len) in self.runs() {
+            f(plane, &all[plane][at..at + len]);
+        }
+    }
+
+    pub(super) fn load_sequence(&mut self, seq: usize, input: &mut dyn Read) -> io::Result<()> {
+        self.sequences.rewind(seq, 0);
+        self.end().map_err(io::Error::other)?;
+        let shape = self.shape();
+        let len = Header::new(self.config.n_layer, shape).read(self.options.n_ctx, input)?;
+        let mut planes = self.planes().map_err(other)?;
+        let mut from = 0;
+        for il in 0..self.config.n_layer {
+            let window = Ring::window(&self.config, &self.options, il);
+            let first = Header::pages(window, len, input)?;
+            if window.is_some() {
+                from = from.max(first * PAGE);
+            }
+            for page in first..len.div_ceil(PAGE) {
+                let mut bytes = vec![0; shape.page_bytes()];
+                input.read_exact(&mut bytes)?;
+                let mut rest = &bytes[..];
+                for (plane, at, n) in self.runs() {
+                    let to = match plane {
+                        0 | 1 => &mut planes.elements[plane],
+                        _ => &mut planes.scales[plane - 2],
+                    };
+                    let (run, tail) = rest.split_at(n);
+                    to.as_mut_slice()[at..at + n].copy_from_slice(run);
+                    rest = tail;
+                }
+                self.send(&self.memory.layers[il].cache, (seq, page), &planes).map_err(other)?;
+            }
+        }
+        self.sequences.loaded(seq, len, from);
+        Ok(())
+    }
+
+    fn send(&self, cache: &Cache, (seq, page): (usize, usize), planes: &Planes) -> Result<()> {
+        let (elements, scales) = self.page(cache, seq, page, planes);
+        for i in 0..2 {
+            self.stream.copy_in(elements[i], &planes.elements[i], planes.elements[i].len())?;
+            if !scales[i].is_null() {
+                self.stream.copy_in(scales[i], &planes.scales[i], planes.scales[i].len())?;
+            }
+        }
+        self.stream.synchronize()
+    }
+}

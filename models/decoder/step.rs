@@ -1,0 +1,261 @@
+//! The forward pass on the device, once for all architectures: some rows through all layers.
+//!
+//! Eight launches per layer for one row, and every grid depends on the number of rows alone, so what is recorded
+//! once serves every position.
+
+use qrun_cuda::{
+    Ptr, Result, Stream,
+    ops::{
+        attention::{self, Attention, Tiling},
+        embed::{self, EmbedParams},
+        gemm::{self, GluActParams},
+        image::{self, Image},
+        matmul::{self, GluParams, MatmulParams, Segment},
+        norm::{self, RmsNorm},
+        rope_kv::{self, Pairs, RopeKv},
+    },
+};
+
+use super::memory::{Layer, Memory, Operand, Weight};
+use crate::{
+    Config,
+    spec::{Activation, RopeLayout},
+};
+
+/// Columns up to which a product goes through the matrix-vector kernels.
+const FEW: usize = 4;
+
+/// Some rows on their way. What they are is in device memory: [`super::memory::Rows`].
+pub struct Step<'a> {
+    pub stream: &'a Stream,
+    pub c: &'a Config,
+    pub m: &'a Memory,
+    /// Rows of this step; those with a sequence below 0 are idle.
+    pub rows: usize,
+    /// Whether rows are of different sequences, or consecutive ones of a prompt.
+    pub tiling: Tiling,
+}
+
+/// What joins the residual stream: an output, and the norm before that. Null where there is none.
+#[derive(Clone, Copy)]
+struct Joining {
+    add: Ptr<f32>,
+    post: Ptr<f32>,
+}
+
+impl Step<'_> {
+    /// Tokens to the output of the last layer, which joins the residual stream in [`Step::head`].
+    pub fn layers(&self) -> Result<()> {
+        let a = &self.m.activations;
+        self.embed()?;
+        let mut joining = Joining { add: Ptr::NULL, post: Ptr::NULL };
+        for (il, layer) in self.m.layers.iter().enumerate() {
+            self.norm(joining, layer.attn_norm, &[layer.attn_q, layer.attn_k, layer.attn_v])?;
+            self.attention(il, layer)?;
+            joining = Joining { add: a.out, post: layer.post_attention_norm };
+            self.norm(joining, layer.ffn_norm, &[layer.ffn_gate, layer.ffn_up])?;
+            self.feed_forward(layer)?;
+            joining = Joining { add: a.out, post: layer.post_ffw_norm };
+        }
+        Ok(())
+    }
+
+    /// Logits of `count` rows: those that `index` names, the first ones where it is null.
+    pub fn head(&self, index: Ptr<i32>, count: usize) -> Result<()> {
+        let (m, a) = (self.m, &self.m.activations);
+        let joining = m.layers.last().map(|l| Joining { add: a.out, post: l.post_ffw_norm });
+        let joining = joining.unwrap_or(Joining { add: Ptr::NULL, post: Ptr::NULL });
+        let seq = if index.is_null() { m.rows.seq } else { Ptr::NULL };
+        let norm = RmsNorm { index, seq, ..self.norm_of(joining, m.output_norm, &[m.head]) };
+        norm::rms_norm(self.stream, count as u32, &norm)?;
+        let head = Step { rows: count, ..*self };
+        let product = MatmulParams { seq, softcap: self.c.logit_softcap.unwrap_or(0.0), ..head.product(&a.normed) };
+        head.matmul(product, &[segment(&m.head, a.logits)])
+    }
+
+    fn embed(&self) -> Result<()> {
+        let (w, rows) = (&self.m.token_embd, &self.m.rows);
+        let params = EmbedParams {
+            w: w.at,
+            token: rows.token,
+            seq: rows.seq,
+            y: self.m.activations.x,
+            rows: self.rows as i32,
+            k: w.cols as i32,
+            format: w.ty as i32,
+            scale: self.c.embedding_scale,
+        };
+        embed::embed(self.stream, &params)
+    }
+
+    /// Joins the stream and norms it for what `consumers` multiply.
+    fn norm(&self, joining: Joining, weight: Ptr<f32>, consumers: &[Weight]) -> Result<()> {
+        norm::rms_norm(self.stream, self.rows as u32, &self.norm_of(joining, weight, consumers))
+    }
+
+    fn norm_of(&self, joining: Joining, weight: Ptr<f32>, consumers: &[Weight]) -> RmsNorm {
+        let a = &self.m.activations;
+        let (y, image) = wanted(&a.normed, consumers);
+        RmsNorm {
+            x: a.x,
+            add: joining.add,
+            post: joining.post,
+            weight,
+            seq: self.m.rows.seq,
+            index: Ptr::NULL,
+            y,
+            image,
+            n: self.c.n_embd as i32,
+            eps: self.c.norm_eps,
+        }
+    }
+
+    fn attention(&self, il: usize, layer: &Layer) -> Result<()> {
+        let (c, a, rows) = (self.c, &self.m.activations, &self.m.rows);
+        let projections = [segment(&layer.attn_q, a.q), segment(&layer.attn_k, a.k), segment(&layer.attn_v, a.v)];
+        self.matmul(self.product(&a.normed), &projections)?;
+        let turn = RopeKv {
+            q: a.q,
+            q_out: a.q,
+            k: a.k,
+            v: a.v,
+            q_norm: layer.attn_q_norm,
+            k_norm: layer.attn_k_norm,
+            frequency: layer.frequencies,
+            pos: rows.pos,
+            seq: rows.seq,
+            cache: layer.cache,
+            n_head: c.n_head as i32,
+            n_head_kv: c.n_head_kv as i32,
+            head_dim: c.head_dim as i32,
+            n_rot: c.n_rot as i32,
+            pairs: match c.arch.rope {
+                RopeLayout::Interleaved => Pairs::Interleaved,
+                RopeLayout::Halves => Pairs::Halves,
+            },
+            eps: c.norm_eps,
+        };
+        rope_kv::rope_kv(self.stream, self.rows as u32, &turn)?;
+        // Heads that are no whole blocks of 32 are quantized row by row, afterwards.
+        let (mut out, mut image) = wanted(&a.attended, &[layer.attn_output]);
+        let late = (!image.q.is_null() && !c.head_dim.is_multiple_of(32)).then_some(image);
+        if late.is_some() {
+            (out, image) = (a.attended.values, Image::default());
+        }
+        let attend = Attention {
+            q: a.q,
+            pos: rows.pos,
+            seq: rows.seq,
+            cache: layer.cache,
+            out,
+            image,
+            scratch: a.splits,
+            tiling: self.tiling,
+            rows: self.rows,
+            n_head: c.n_head,
+            n_head_kv: c.n_head_kv,
+            head_dim: c.head_dim,
+            window: c.layers[il].window.unwrap_or(0),
+            scale: c.attention_scale,
+            softcap: c.attention_softcap.unwrap_or(0.0),
+        };
+        attention::attention(self.stream, &attend)?;
+        if let Some(image) = late {
+            image::quantize(self.stream, out, image, [self.rows, c.q_dim()])?;
+        }
+        self.matmul(self.product(&a.attended), &[segment(&layer.attn_output, a.out)])
+    }
+
+    fn feed_forward(&self, layer: &Layer) -> Result<()> {
+        let (c, a) = (self.c, &self.m.activations);
+        let (y, out) = wanted(&a.gated, &[layer.ffn_down]);
+        let activation = match c.arch.activation {
+            Activation::Silu => 0,
+            Activation::GeluTanh => 1,
+        };
+        let product = self.product(&a.normed);
+        // The matrix-vector kernel makes whole blocks of gated outputs; the many-column one leaves gate and up.
+        let fused = self.rows <= FEW && layer.ffn_gate.bias.is_null() && layer.ffn_up.bias.is_null();
+        if fused {
+            let gated = GluParams {
+                gate: segment(&layer.ffn_gate, Ptr::NULL),
+                up: segment(&layer.ffn_up, Ptr::NULL),
+                k: product.k,
+                columns: product.columns,
+                activation,
+                y_stride: c.n_ff as i32,
+                image: product.image,
+                x: product.x,
+                seq: product.seq,
+                y,
+                out,
+            };
+            matmul::glu(self.stream, &gated)?;
+        } else {
+            self.matmul(product, &[segment(&layer.ffn_gate, a.gate), segment(&layer.ffn_up, a.up)])?;
+            let act = GluActParams {
+                gate: a.gate,
+                up: a.up,
+                stride: c.n_ff as i32,
+                rows: c.n_ff as i32,
+                columns: product.columns,
+                activation,
+                y,
+                y_stride: c.n_ff as i32,
+                pad: 0,
+                out,
+                seq: product.seq,
+            };
+            gemm::glu_act(self.stream, &act)?;
+        }
+        self.matmul(self.product(&a.gated), &[segment(&layer.ffn_down, a.out)])
+    }
+
+    /// A product of all rows of an operand, no segments yet.
+    fn product(&self, x: &Operand) -> MatmulParams {
+        MatmulParams {
+            k: x.width as i32,
+            columns: self.rows as i32,
+            image: x.image,
+            x: x.values,
+            seq: self.m.rows.seq,
+            ..MatmulParams::default()
+        }
+    }
+
+    /// Products of one operand with several matrices: one launch for few rows, one per format for many.
+    fn matmul(&self, product: MatmulParams, segments: &[Segment]) -> Result<()> {
+        let launch = |of: &[Segment]| {
+            let product = product.with(of);
+            if self.rows <= FEW || !gemm::takes(product.k as usize) {
+                matmul::gemv(self.stream, &product)
+            } else {
+                gemm::gemm(self.stream, &product)
+            }
+        };
+        if self.rows <= FEW {
+            return launch(segments);
+        }
+        let mut rest = segments.to_vec();
+        while let Some(first) = rest.first() {
+            let format = first.format;
+            let (same, other) = rest.iter().partition::<Vec<Segment>, _>(|s| s.format == format);
+            launch(&same)?;
+            rest = other;
+        }
+        Ok(())
+    }
+}
+
+/// A matrix as a part of a product that writes `y`.
+fn segment(w: &Weight, y: Ptr<f32>) -> Segment {
+    Segment { w: w.at, bias: w.bias, y, rows: w.rows as i32, y_stride: w.rows as i32, format: w.ty as i32, pad: 0 }
+}
+
+/// The forms of an operand that its consumers multiply; the other is null.
+fn wanted(x: &Operand, consumers: &[Weight]) -> (Ptr<f32>, Image) {
+    let dense = |w: &Weight| w.ty.format().block == 1;
+    let values = if consumers.iter().any(dense) { x.values } else { Ptr::NULL };
+    let image = if consumers.iter().all(dense) { Image::default() } else { x.image };
+    (values, image)
+}

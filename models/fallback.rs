@@ -1,0 +1,159 @@
+//! A decoder that survives its device: when the GPU fails, the CPU goes on with the same tokens.
+
+use std::io::{self, Read, Write};
+
+use qrun_cuda::ops::sample::Drawn;
+
+use crate::{CpuDecoder, Entry, Forward, ForwardError, Model, Options, forward::Drawing};
+
+/// Hears in one line why the device was given up.
+pub type Notice = Box<dyn FnMut(&str) + Send>;
+
+/// A decoder, and what it takes to start over on the CPU.
+pub struct Fallback {
+    active: Box<dyn Forward>,
+    /// Where to go on; taken when it is used.
+    spare: Option<Spare>,
+    /// What the active decoder holds of each sequence.
+    held: Vec<Held>,
+    drawing: Option<u32>,
+}
+
+/// How the cache of a sequence came about: loaded, if it was, and then fed.
+#[derive(Clone, Default)]
+struct Held {
+    /// What was loaded, and how many of its tokens are still kept.
+    loaded: Vec<u8>,
+    kept: u32,
+    fed: Vec<u32>,
+}
+
+struct Spare {
+    model: Model,
+    options: Options,
+    notice: Notice,
+}
+
+impl Fallback {
+    /// Runs on `device` while that works, then on the CPU with the same model and options.
+    pub fn new(device: Box<dyn Forward>, model: Model, options: Options, notice: Notice) -> Self {
+        let held = vec![Held::default(); options.n_seq];
+        Self { active: device, spare: Some(Spare { model, options, notice }), held, drawing: None }
+    }
+
+    /// Moves to the CPU after a device error and brings its cache to where the device's was. Other errors,
+    /// and a second failure, are returned as they are.
+    fn give_up(&mut self, error: ForwardError) -> Result<(), ForwardError> {
+        let ForwardError::Device(reason) = &error else { return Err(error) };
+        let Some(mut spare) = self.spare.take() else { return Err(error) };
+        (spare.notice)(&format!("GPU: {reason}; the CPU goes on"));
+        let Ok(cpu) = CpuDecoder::new(spare.model, spare.options) else { return Err(error) };
+        self.active = Box::new(cpu);
+        self.drawing = None;
+        for (seq, held) in self.held.iter().enumerate() {
+            let seq = seq as u32;
+            if held.kept > 0 {
+                let loaded = self.active.load(seq, &mut held.loaded.as_slice());
+                if loaded.is_err() || self.active.rewind(seq, held.kept) != held.kept {
+                    return Err(error);
+                }
+            }
+            let entry = |(i, &token)| Entry { token, pos: held.kept + i as u32, seq, logits: false };
+            let batch: Vec<_> = held.fed.iter().enumerate().map(entry).collect();
+            self.active.forward(&batch)?;
+        }
+        Ok(())
+    }
+}
+
+impl Forward for Fallback {
+    fn n_vocab(&self) -> usize {
+        self.active.n_vocab()
+    }
+
+    fn n_ctx(&self) -> usize {
+        self.active.n_ctx()
+    }
+
+    fn forward(&mut self, batch: &[Entry]) -> Result<&[f32], ForwardError> {
+        // Asked twice because a borrow that is returned cannot be dropped on the other path.
+        match self.active.forward(batch) {
+            Ok(_) => {}
+            Err(error) => {
+                self.give_up(error)?;
+                self.active.forward(batch)?;
+            }
+        }
+        for e in batch {
+            self.held[e.seq as usize].fed.push(e.token);
+        }
+        Ok(self.active.logits())
+    }
+
+    fn logits(&self) -> &[f32] {
+        self.active.logits()
+    }
+
+    fn begin_drawing(&mut self, seq: u32, drawing: &Drawing) -> Result<bool, ForwardError> {
+        let begun = match self.active.begin_drawing(seq, drawing) {
+            Ok(begun) => begun,
+            Err(error) => {
+                self.give_up(error)?;
+                false
+            }
+        };
+        self.drawing = begun.then_some(seq);
+        Ok(begun)
+    }
+
+    fn draw(&mut self, token: u32) -> Result<Option<Drawn>, ForwardError> {
+        let Some(seq) = self.drawing else { return Ok(None) };
+        match self.active.draw(token) {
+            Ok(next) => {
+                if next.is_some() {
+                    self.held[seq as usize].fed.push(token);
+                }
+                Ok(next)
+            }
+            Err(error) => self.give_up(error).map(|()| None),
+        }
+    }
+
+    fn end_drawing(&mut self) -> Result<(), ForwardError> {
+        self.drawing = None;
+        self.active.end_drawing().or_else(|error| self.give_up(error))
+    }
+
+    fn len(&self, seq: u32) -> u32 {
+        self.active.len(seq)
+    }
+
+    fn rewind(&mut self, seq: u32, pos: u32) -> u32 {
+        let kept = self.active.rewind(seq, pos);
+        let held = &mut self.held[seq as usize];
+        held.fed.truncate(kept.saturating_sub(held.kept) as usize);
+        held.kept = held.kept.min(kept);
+        kept
+    }
+
+    fn bytes_per_token(&self) -> u64 {
+        self.active.bytes_per_token()
+    }
+
+    fn kv_bytes(&self) -> u64 {
+        self.active.kv_bytes()
+    }
+
+    fn save(&self, seq: u32, out: &mut dyn Write) -> io::Result<()> {
+        self.active.save(seq, out)
+    }
+
+    fn load(&mut self, seq: u32, input: &mut dyn Read) -> io::Result<()> {
+        let mut loaded = Vec::new();
+        input.read_to_end(&mut loaded)?;
+        self.held[seq as usize] = Held::default();
+        self.active.load(seq, &mut loaded.as_slice())?;
+        self.held[seq as usize] = Held { loaded, kept: self.active.len(seq), fed: Vec::new() };
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+//! Where a model runs: on the GPU where that works, else on the CPU, and why.
+
+use std::sync::Arc;
+
+use qrun_cuda::{DeviceError, Gpu, device::NoDevice};
+use qrun_models::{CpuDecoder, Fallback, Forward, GpuDecoder, Model, Notice, Options};
+use qrun_quant::cpu::Arithmetic;
+
+use crate::plan::{self, Plan, TooLarge};
+
+/// Where the user wants a model to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wish {
+    /// On the first GPU if the model runs there, else on the CPU.
+    #[default]
+    Auto,
+    /// On the CPU.
+    Cpu,
+    /// On the first GPU, or not at all.
+    Cuda,
+}
+
+/// Where a model runs.
+pub enum Place {
+    /// On the CPU; the reason where a GPU was looked for.
+    Cpu {
+        /// Why not on a GPU.
+        reason: Option<PlaceError>,
+    },
+    /// On a GPU.
+    Gpu {
+        /// The device.
+        gpu: Arc<Gpu>,
+        /// Whether the CPU takes over when it fails.
+        fallback: bool,
+    },
+}
+
+/// Why a model does not run where it was asked to.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PlaceError {
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The device's memory.
+    #[error("GPU: {0}")]
+    Memory(TooLarge),
+    /// The device has no kernel for something this model does.
+    #[error("GPU: {0}")]
+    Unsupported(String),
+    /// Exact arithmetic, which only the CPU has.
+    #[error("exact arithmetic is the CPU's")]
+    Exact,
+}
+
+impl PlaceError {
+    /// Whether nothing is wrong: there is no GPU, or what was asked for needs the CPU.
+    pub fn is_ordinary(&self) -> bool {
+        let absent = |e: &DeviceError| matches!(e, DeviceError::NoDevice(NoDevice::DriverMissing | NoDevice::NoGpu));
+        match self {
+            Self::Device(error) => absent(error),
+            Self::Exact => true,
+            Self::Memory(_) | Self::Unsupported(_) => false,
+        }
+    }
+}
+
+impl Place {
+    /// Chooses, and plans the memory there.
+    ///
+    /// # Errors
+    /// [`Wish::Cuda`] where it cannot be; a model that the CPU's memory does not hold.
+    pub fn choose(model: &Model, options: &Options, wish: Wish) -> Result<(Self, Plan), ChooseError> {
+        let reason = match wish {
+            Wish::Cpu => None,
+            Wish::Auto if options.arithmetic == Arithmetic::Exact => Some(PlaceError::Exact),
+            Wish::Auto | Wish::Cuda => match on_gpu(model, options) {
+                Ok((gpu, plan)) => return Ok((Self::Gpu { gpu, fallback: wish == Wish::Auto }, plan)),
+                Err(error) if wish == Wish::Cuda => return Err(ChooseError::Place(error)),
+                Err(error) => Some(error),
+            },
+        };
+        let plan = plan::fit(model, options, plan::available_memory()).map_err(ChooseError::Memory)?;
+        Ok((Self::Cpu { reason }, plan))
+    }
+
+    /// What a listing calls it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Cpu { .. } => "CPU".to_owned(),
+            Self::Gpu { gpu, .. } => format!("GPU {} ({})", gpu.facts().ordinal, gpu.facts().name),
+        }
+    }
+
+    /// Loads a model here: a decoder with an empty cache. `notice` hears if the GPU is given up, now or later.
+    ///
+    /// # Errors
+    /// The device's, where nothing else was allowed; no threads.
+    pub fn decoder(&self, model: &Model, options: &Options, mut notice: Notice) -> Result<Box<dyn Forward>, LoadError> {
+        let on_cpu = || Ok(Box::new(CpuDecoder::new(model.clone(), options.clone())?) as Box<dyn Forward>);
+        match self {
+            Self::Cpu { .. } => on_cpu(),
+            Self::Gpu { gpu, fallback } => match GpuDecoder::new(gpu, model, options) {
+                Ok(decoder) if *fallback => {
+                    Ok(Box::new(Fallback::new(Box::new(decoder), model.clone(), options.clone(), notice)))
+                }
+                Ok(decoder) => Ok(Box::new(decoder)),
+                Err(error) if *fallback => {
+                    notice(&format!("GPU: {error}; the CPU takes over"));
+                    on_cpu()
+                }
+                Err(error) => Err(LoadError::Device(error)),
+            },
+        }
+    }
+}
+
+fn on_gpu(model: &Model, options: &Options) -> Result<(Arc<Gpu>, Plan), PlaceError> {
+    let gpu = Gpu::open(0)?;
+    GpuDecoder::supports(model, options).map_err(PlaceError::Unsupported)?;
+    let need = |n_ctx| GpuDecoder::plan(&gpu, model, &Options { n_ctx, ..options.clone() });
+    let plan = plan::fit_need(model, options.n_ctx, gpu.free_memory()?, need).map_err(PlaceError::Memory)?;
+    Ok((gpu, plan))
+}
+
+/// Why there is no place for a model.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ChooseError {
+    /// The GPU that was asked for.
+    #[error(transparent)]
+    Place(PlaceError),
+    /// The CPU's memory.
+    #[error(transparent)]
+    Memory(TooLarge),
+}
+
+/// Why a model was not loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The device failed.
+    #[error("GPU: {0}")]
+    Device(DeviceError),
+    /// The system gives no threads.
+    #[error(transparent)]
+    Threads(#[from] std::io::Error),
+}

@@ -1,0 +1,359 @@
+//! Sampling on the device: the kernels against the CPU sampler, token for token.
+
+use qrun::sampler::{Sampler, SamplerError, SamplerParams};
+use qrun_cuda::{
+    Arena, Gpu, Pinned, Ptr, Result, Stream,
+    ops::sample::{SampleRows, SampleShape, SampleStart, SampleState, SampleSteps},
+};
+use qrun_emulator::{Config, Machine, Order};
+
+use crate::sampler::mix;
+
+/// What a row's logits look like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Shape {
+    /// Many values around 0.
+    Bell,
+    /// A few far above the others.
+    Peaks,
+    /// Nine values, both zeros among them.
+    Ties,
+    /// One value.
+    Flat,
+    /// Half of the tokens excluded.
+    Holes,
+    /// All magnitudes of f32.
+    Wild,
+}
+
+const SHAPES: [Shape; 6] = [Shape::Bell, Shape::Peaks, Shape::Ties, Shape::Flat, Shape::Holes, Shape::Wild];
+
+impl Shape {
+    fn logit(self, seed: u64, i: usize) -> f32 {
+        let z = mix(seed, i as u64);
+        let sum: i64 = (0..4).map(|k| (z >> (16 * k) & 0xFFFF) as i64).sum();
+        let bell = (sum - 2 * 0xFFFF) as f32 / 16384.0;
+        match self {
+            Self::Bell => bell,
+            Self::Peaks => bell + if z.is_multiple_of(37) { 9.0 } else { -3.0 },
+            Self::Ties => [0.0, -0.0, 1.0, 1.5, -2.0, -2.5, 0.25, -8.0, 3.0][(z % 9) as usize],
+            Self::Flat => -1.25,
+            Self::Holes if z & 1 == 1 && i > 0 => f32::NEG_INFINITY,
+            Self::Holes => bell * 3.0,
+            Self::Wild => {
+                let magnitude = ((z >> 32) % 240) as f32 - 120.0;
+                (magnitude + bell / 8.0).exp2() * if z & 1 == 1 { 1.0 } else { -1.0 }
+            }
+        }
+    }
+}
+
+/// Choices of `list`, the `which`-th of them by a seed.
+fn pick<T: Clone>(list: &[T], seed: u64, which: u64) -> T {
+    list[(mix(seed ^ 0xABCD, which) % list.len() as u64) as usize].clone()
+}
+
+/// Parameters of case `c` for a vocabulary of `n`.
+fn params(c: u64, n: usize) -> SamplerParams {
+    let all = n as i32;
+    let off = (1.0, 64, 0.0, 0.0);
+    let (repeat_penalty, repeat_last_n, frequency_penalty, presence_penalty) =
+        pick(&[off, off, (1.3, 64, 0.0, 0.0), (0.7, -1, 0.1, 0.25), (1.1, 3, -0.3, 0.5), (1.0, 1, 0.7, 0.0)], c, 0);
+    let token = |i| (mix(c, i) % n as u64) as u32;
+    let bias = vec![(token(1), 2.5), (token(2), f32::NEG_INFINITY), (token(1), -0.75), (token(3), 0.1)];
+    SamplerParams {
+        seed: mix(c, 7),
+        temperature: pick(&[0.0, 0.8, 0.8, 1.0, 0.05, 3.5, 1e-30], c, 2),
+        top_k: pick(&[0, 0, 1, 2, 40, 40, all, all + 5, i32::MAX, all / 2 + 1, 1500], c, 3),
+        top_p: pick(&[1.0, 1.0, 0.95, 0.95, 0.5, 0.999_99, 1e-6, 0.0], c, 4),
+        min_p: pick(&[0.0, 0.0, 0.05, 0.5, 1.0, 1e-9], c, 5),
+        typical_p: 1.0,
+        repeat_penalty,
+        repeat_last_n,
+        frequency_penalty,
+        presence_penalty,
+        logit_bias: if mix(c, 8) % 4 == 0 && n > 8 { bias } else { Vec::new() },
+    }
+}
+
+/// A device with the sampling state of some sequences, and as many rows.
+struct Rig {
+    stream: Stream,
+    state: SampleState,
+    rows: SampleRows,
+    n_vocab: usize,
+    /// Steps of each sequence so far.
+    steps: Vec<u32>,
+    logits: Pinned<f32>,
+    words: Pinned<i32>,
+    _arena: Arena,
+}
+
+impl Rig {
+    fn new(n_vocab: usize, n_rows: usize) -> Result<Self> {
+        let gpu = Gpu::open(0)?;
+        let stream = Stream::new(&gpu)?;
+        let shape = SampleShape { sequences: n_rows, vocab: n_vocab, history: 256, biases: 8 };
+        let (arena, (rows, buffers)) = Arena::new(&gpu, |carver| {
+            let rows = SampleRows {
+                logits: carver.take("logits", n_rows * n_vocab),
+                token: carver.take("token", n_rows),
+                pos: carver.take("pos", n_rows),
+                seq: carver.take("seq", n_rows),
+                rows: n_rows as u32,
+            };
+            (rows, shape.carve(carver))
+        })?;
+        let state = SampleState::new(&stream, shape, buffers)?;
+        let logits = Pinned::new(&gpu, n_rows * n_vocab)?;
+        let words = Pinned::new(&gpu, n_rows)?;
+        let mut rig = Self { stream, state, rows, n_vocab, steps: vec![0; n_rows], logits, words, _arena: arena };
+        rig.put(rig.rows.token, &vec![-7; n_rows])?;
+        rig.put(rig.rows.pos, &vec![100; n_rows])?;
+        rig.put(rig.rows.seq, &(0..n_rows as i32).collect::<Vec<_>>())?;
+        Ok(rig)
+    }
+
+    fn put(&mut self, to: Ptr<i32>, values: &[i32]) -> Result<()> {
+        self.words.as_mut_slice().copy_from_slice(values);
+        self.stream.copy_in(to, &self.words, values.len())?;
+        self.stream.synchronize()
+    }
+
+    fn get(&mut self, from: Ptr<i32>) -> Result<Vec<i32>> {
+        self.stream.copy_out(&mut self.words, from, self.rows.rows as usize)?;
+        self.stream.synchronize()?;
+        Ok(self.words.to_vec())
+    }
+
+    fn start(&mut self, sequence: usize, params: &SamplerParams, history: &[u32]) -> Result<Sampler> {
+        let sampling = params.on_device(history.len() as u64).expect("no typical sampling");
+        let start = SampleStart { sampling, biases: &params.logit_bias, history };
+        self.state.restart(&self.stream, sequence, &start)?;
+        let mut sampler = Sampler::new(params.clone(), self.n_vocab).expect("good parameters");
+        sampler.reset(history);
+        Ok(sampler)
+    }
+
+    /// The logits of all rows, on their way.
+    fn put_logits(&mut self, logit: impl Fn(usize, usize) -> f32) -> Result<()> {
+        let n = self.n_vocab;
+        for (i, value) in self.logits.as_mut_slice().iter_mut().enumerate() {
+            *value = logit(i / n, i % n);
+        }
+        self.stream.copy_in(self.rows.logits, &self.logits, self.logits.len())
+    }
+
+    /// The step's answer of a sequence, as its sampler gives it.
+    fn drawn(&mut self, sequence: usize) -> std::result::Result<u32, SamplerError> {
+        self.steps[sequence] += 1;
+        let drawn = self.state.drawn(sequence, self.steps[sequence]).expect("the step is done");
+        assert!(self.state.drawn(sequence, self.steps[sequence] + 1).is_none(), "a step too many");
+        Sampler::outcome(&drawn)
+    }
+
+    /// `steps` draws of sequence 0 beside those of the CPU.
+    fn compare(&mut self, place: &str, params: &SamplerParams, shape: Shape, steps: u64) -> Result<()> {
+        let seed = mix(params.seed, 99);
+        let history: Vec<u32> = (0..seed % 90).map(|i| (mix(seed, i % 40) % self.n_vocab as u64) as u32).collect();
+        let mut sampler = self.start(0, params, &history)?;
+        for step in 0..steps {
+            let position = self.get(self.rows.pos)?[0];
+            self.put_logits(|_, i| shape.logit(seed + step, i))?;
+            self.state.sample(&self.stream, &self.rows, SampleSteps::All)?;
+            self.stream.synchronize()?;
+            let n = self.n_vocab;
+            let expected = sampler.sample(&self.logits[..n]);
+            let place = format!("{place}: {n} tokens, {shape:?}, step {step}, {params:?}");
+            let drawn = self.drawn(0);
+            // An error's value may be a NaN, which equals nothing.
+            assert_eq!(format!("{drawn:?}"), format!("{expected:?}"), "{place}");
+            let Ok(token) = expected else {
+                assert_eq!(self.get(self.rows.pos)?[0], position, "{place}: no token, no step");
+                return Ok(());
+            };
+            assert_eq!(self.get(self.rows.token)?[0], token as i32, "{place}");
+            assert_eq!(self.get(self.rows.pos)?[0], position + 1, "{place}");
+            sampler.accept(token);
+        }
+        Ok(())
+    }
+}
+
+/// Runs on emulated machines, or once on the GPU of this machine where QRUN_GPU is set.
+fn on(machines: impl IntoIterator<Item = Config>, run: impl Fn(&str) -> Result<()>) {
+    if std::env::var_os("QRUN_GPU").is_some() {
+        return run("GPU").expect("the driver");
+    }
+    for config in machines {
+        let name = format!("sm {}, {:?}", config.sm, config.order);
+        let machine = Machine::new(config);
+        let entered = machine.enter();
+        if let Err(error) = run(&name) {
+            panic!("{name}: {error}\n{}", machine.report().unwrap_or_default());
+        }
+        drop(entered);
+        assert_eq!(machine.report(), None, "{name}");
+    }
+}
+
+fn checked() -> impl Iterator<Item = Config> {
+    let machine = |sm, order| Config { sm, order, ..Config::checked() };
+    let orders = [Order::Forward, Order::Reverse, Order::Random(5)];
+    [75, 80].into_iter().flat_map(move |sm| orders.map(|order| machine(sm, order)))
+}
+
+#[test]
+fn small_vocabularies_draw_what_the_cpu_draws() {
+    on(checked(), |name| {
+        for (n, cases) in [(1, 10), (2, 20), (31, 90), (257, 90), (1000, 60)] {
+            let mut rig = Rig::new(n, 1)?;
+            for c in 0..cases {
+                rig.compare(name, &params(c + 1000 * n as u64, n), pick(&SHAPES, c, 9), 2)?;
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn large_vocabularies_draw_what_the_cpu_draws() {
+    on([Config::default()], |name| {
+        for (n, cases) in [(4096, 60), (32_000, 60), (262_144, 8), (262_208, 8)] {
+            let mut rig = Rig::new(n, 1)?;
+            for c in 0..cases {
+                rig.compare(name, &params(c + 7 * n as u64, n), pick(&SHAPES, c, 9), 2)?;
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn chains_keep_their_state_on_the_device() {
+    on(checked().take(2), |name| {
+        let mut rig = Rig::new(300, 1)?;
+        for c in 0..6 {
+            let mut p = params(c, 300);
+            (p.repeat_penalty, p.frequency_penalty, p.presence_penalty) = (1.2, 0.2, 0.1);
+            p.repeat_last_n = [5, 64, -1][c as usize % 3];
+            p.temperature = [0.0, 0.9][c as usize % 2];
+            rig.compare(name, &p, Shape::Peaks, 20)?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn ties_beyond_the_candidates_end_at_the_right_token() {
+    // More tokens of one logit than are listed: the last block goes through all of them, digit by digit.
+    on([Config::checked()], |name| {
+        let mut rig = Rig::new(5000, 1)?;
+        for (k, p) in [(3000, 1.0), (17, 0.5), (0, 0.6), (4000, 0.9), (4999, 0.999), (1024, 0.3)] {
+            let params = SamplerParams { top_k: k, top_p: p, min_p: 0.0, seed: k as u64, ..SamplerParams::default() };
+            for shape in [Shape::Flat, Shape::Ties] {
+                rig.compare(name, &params, shape, 2)?;
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn rows_of_one_launch_are_sequences_of_their_own() {
+    on(checked().take(3), |name| {
+        const ROWS: usize = 4;
+        let mut rig = Rig::new(700, ROWS)?;
+        let seq = [2, -1, 0, 3];
+        rig.put(rig.rows.seq, &seq)?;
+        let mut samplers =
+            (0..ROWS).map(|s| rig.start(s, &params(50 + s as u64, 700), &[5, 6, 5])).collect::<Result<Vec<_>>>()?;
+        for step in 0..6 {
+            rig.put_logits(|row, i| SHAPES[row].logit(step, i))?;
+            rig.state.sample(&rig.stream, &rig.rows, SampleSteps::All)?;
+            rig.stream.synchronize()?;
+            for (row, s) in seq.into_iter().enumerate().filter(|(_, s)| *s >= 0) {
+                let s = s as usize;
+                let expected = samplers[s].sample(&rig.logits[row * 700..(row + 1) * 700]);
+                let drawn = rig.drawn(s);
+                assert_eq!(drawn, expected, "{name}: step {step}, row {row}");
+                let token = expected.expect("a token");
+                samplers[s].accept(token);
+                assert_eq!(rig.get(rig.rows.token)?[row], token as i32, "{name}");
+            }
+            assert!(rig.state.drawn(1, 1).is_none(), "{name}: an idle sequence");
+            assert_eq!(rig.get(rig.rows.token)?[1], -7, "{name}: an idle row");
+            assert_eq!(rig.get(rig.rows.pos)?, [101 + step as i32, 100, 101 + step as i32, 101 + step as i32]);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_captured_step_is_replayed() {
+    on([Config::checked()], |name| {
+        let mut rig = Rig::new(1000, 1)?;
+        for (params, steps) in [
+            (params(3, 1000), SampleSteps::All),
+            (SamplerParams { temperature: 0.0, ..params(4, 1000) }, SampleSteps::Greedy),
+        ] {
+            let mut sampler = rig.start(0, &params, &[1, 2, 3])?;
+            assert_eq!(rig.state.is_greedy(0), params.temperature <= 0.0);
+            let graph = rig.stream.capture(|stream| rig.state.sample(stream, &rig.rows, steps))?;
+            for step in 0..5 {
+                rig.put_logits(|_, i| Shape::Bell.logit(step, i))?;
+                graph.launch(&rig.stream)?;
+                rig.stream.synchronize()?;
+                let token = sampler.sample(&rig.logits).expect("a token");
+                assert_eq!(rig.drawn(0), Ok(token), "{name}: step {step}");
+                sampler.accept(token);
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn bad_logits_are_the_samplers_errors() {
+    on(checked().take(2), |name| {
+        let mut rig = Rig::new(600, 1)?;
+        let bad: [(&str, fn(usize) -> f32); 5] = [
+            ("NaN", |i| if i == 555 || i == 598 { f32::NAN } else { 0.5 }),
+            ("inf", |i| if i == 0 { f32::INFINITY } else { -0.5 }),
+            ("both", |i| if i == 7 { f32::INFINITY } else { f32::NAN }),
+            ("nothing", |_| f32::NEG_INFINITY),
+            ("NaN and nothing", |i| if i == 3 { f32::NAN } else { f32::NEG_INFINITY }),
+        ];
+        for temperature in [0.0, 1.0] {
+            for (what, logit) in bad {
+                let params = SamplerParams { temperature, ..SamplerParams::default() };
+                let mut sampler = rig.start(0, &params, &[])?;
+                // Twice: the first failure leaves nothing behind; and then a good step.
+                for _ in 0..2 {
+                    rig.put_logits(|_, i| logit(i))?;
+                    rig.state.sample(&rig.stream, &rig.rows, SampleSteps::All)?;
+                    rig.stream.synchronize()?;
+                    let expected = sampler.sample(&rig.logits);
+                    assert!(expected.is_err());
+                    assert_eq!(format!("{:?}", rig.drawn(0)), format!("{expected:?}"), "{name}: {what}");
+                }
+                rig.put_logits(|_, i| Shape::Bell.logit(1, i))?;
+                rig.state.sample(&rig.stream, &rig.rows, SampleSteps::All)?;
+                rig.stream.synchronize()?;
+                assert_eq!(rig.drawn(0), sampler.sample(&rig.logits), "{name}: after {what}");
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn what_the_buffers_hold_is_known() {
+    let shape = SampleShape { sequences: 1, vocab: 100, history: 64, biases: 2 };
+    assert!(shape.holds(0, 0, 2) && shape.holds(64, 10, 0) && shape.holds(-1, 64, 0));
+    assert!(!shape.holds(65, 0, 0) && !shape.holds(-1, 65, 0) && !shape.holds(0, 0, 3));
+    let none = SampleShape { history: 0, ..shape };
+    assert!(none.holds(0, 1000, 0) && !none.holds(-1, 0, 0));
+    let typical = SamplerParams { typical_p: 0.9, ..SamplerParams::default() };
+    assert_eq!(typical.on_device(0), None);
+}

@@ -1,0 +1,129 @@
+//! Where op tests run, and how results are compared.
+
+use std::sync::Arc;
+
+use qrun_cuda::{Arena, Gpu, Pinned, Ptr, Stream};
+use qrun_emulator::{Config, Entered, Machine, Order};
+
+/// The kernel builds that an emulated GPU can have: with and without what Ampere brought.
+const BUILDS: [u32; 2] = [75, 80];
+/// Schedules of threads and blocks; results must not depend on them.
+const ORDERS: [Order; 3] = [Order::Forward, Order::Reverse, Order::Random(42)];
+
+/// A GPU for one test case.
+pub struct Device {
+    pub gpu: Arc<Gpu>,
+    pub stream: Stream,
+    // Dropped last: what is above still calls the driver.
+    _entered: Option<Entered<'static>>,
+}
+
+/// Device memory of its own: on a checked machine an access past its end is an error.
+pub struct Buffer<T> {
+    pub ptr: Ptr<T>,
+    len: usize,
+    _arena: Arena,
+}
+
+impl Device {
+    /// An emulated GPU, or the real one where `QRUN_GPU` is set.
+    pub fn new(config: Config) -> Self {
+        let real = std::env::var_os("QRUN_GPU").is_some();
+        // Leaked: it is small, its memory is freed with the buffers, and the guard lives as long as they do.
+        let entered = (!real).then(|| Box::leak(Box::new(Machine::new(config))).enter());
+        let gpu = Gpu::open(0).expect("a GPU");
+        let stream = Stream::new(&gpu).expect("a stream");
+        Self { gpu, stream, _entered: entered }
+    }
+
+    /// A copy of `values` on the device.
+    pub fn buffer<T: Copy + Default>(&self, values: &[T]) -> Buffer<T> {
+        let buffer = self.empty(values.len());
+        let mut pinned = Pinned::new(&self.gpu, values.len()).expect("pinned memory");
+        pinned.as_mut_slice().copy_from_slice(values);
+        self.stream.copy_in(buffer.ptr, &pinned, values.len()).expect("a copy");
+        self.stream.synchronize().expect("a copy");
+        buffer
+    }
+
+    /// Room for `len` values; NaN (all bits set) until something is written.
+    pub fn empty<T>(&self, len: usize) -> Buffer<T> {
+        let (arena, ptr) = Arena::new(&self.gpu, |carver| carver.take("test", len)).expect("device memory");
+        Buffer { ptr, len, _arena: arena }
+    }
+
+    /// The values on the device, after all that was launched.
+    pub fn read<T: Copy + Default>(&self, buffer: &Buffer<T>) -> Vec<T> {
+        let mut pinned = Pinned::new(&self.gpu, buffer.len).expect("pinned memory");
+        self.stream.copy_out(&mut pinned, buffer.ptr, buffer.len).unwrap_or_else(|e| panic!("{e}"));
+        self.stream.synchronize().unwrap_or_else(|e| panic!("{e}"));
+        pinned.to_vec()
+    }
+}
+
+/// Runs a case in every build and order, checked; asserts that the order changes no bit; and has `judge` look at the
+/// result of each build. On a real GPU: once, and a second time for the same bits.
+pub fn everywhere(run: impl Fn(&Device) -> Vec<f32>, judge: impl Fn(&[f32])) {
+    for sm in BUILDS {
+        let mut results = ORDERS.map(|order| {
+            let device = Device::new(Config { sm, order, ..Config::checked() });
+            run(&device)
+        });
+        let bits = |r: &[f32]| r.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        for other in &results[1..] {
+            assert!(bits(&results[0]) == bits(other), "sm_{sm}: the result depends on the order of threads or blocks");
+        }
+        judge(&std::mem::take(&mut results[0]));
+    }
+}
+
+/// `|found − expected| / |expected|` in the L2 norm; infinite where anything is not finite or a length differs.
+pub fn relative_l2(found: &[f32], expected: &[f64]) -> f64 {
+    if found.len() != expected.len() || found.iter().any(|x| !x.is_finite()) {
+        return f64::INFINITY;
+    }
+    let error: f64 = found.iter().zip(expected).map(|(&f, &e)| (f64::from(f) - e).powi(2)).sum();
+    let size: f64 = expected.iter().map(|e| e * e).sum();
+    if error == 0.0 { 0.0 } else { (error / size).sqrt() }
+}
+
+/// Asserts a bound on [`relative_l2`]; what is not a number fails.
+pub fn assert_close(found: &[f32], expected: &[f64], bound: f64, what: &str) {
+    let error = relative_l2(found, expected);
+    assert!(error <= bound, "{what}: relative L2 error {error:.2e}, at most {bound:.0e} allowed");
+}
+
+/// Random numbers for test data: the same on every machine.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x1234_5678_9ABC_DEF1)
+    }
+    pub fn next(&mut self) -> u64 {
+        // splitmix64
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+    /// Uniform in [0, 1).
+    pub fn uniform(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+    /// Standard normal.
+    pub fn normal(&mut self) -> f32 {
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
+        (radius * (std::f64::consts::TAU * self.uniform()).cos()) as f32
+    }
+    pub fn normals(&mut self, n: usize) -> Vec<f32> {
+        (0..n).map(|_| self.normal()).collect()
+    }
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+    pub fn bytes(&mut self, n: usize) -> Vec<u8> {
+        (0..n).map(|_| self.next() as u8).collect()
+    }
+}

@@ -1,0 +1,82 @@
+//! Weights and activations as matmul kernels take them, and the values that they stand for.
+
+use half::f16;
+use qrun_quant::GgmlType;
+
+use crate::harness::Random;
+
+/// Blocks of a format.
+pub struct Weights {
+    pub bytes: Vec<u8>,
+    /// What `quant` reads from them.
+    pub values: Vec<f32>,
+}
+
+impl Weights {
+    /// `n` normal numbers times `factor`, quantized; random blocks where qrun only reads the format.
+    pub fn random(random: &mut Random, format: GgmlType, n: usize, factor: f32) -> Self {
+        let f = format.format();
+        let mut bytes = vec![0; format.bytes_of(n)];
+        match f.quantize {
+            Some(quantize) => {
+                let values: Vec<f32> = random.normals(n).into_iter().map(|v| v * factor).collect();
+                quantize(&values, &mut bytes);
+            }
+            None => {
+                bytes = random.bytes(bytes.len());
+                for block in bytes.chunks_mut(f.bytes) {
+                    for &at in scales(format) {
+                        let scale = f16::from_f64(0.01 + 0.01 * random.uniform());
+                        block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
+                    }
+                }
+            }
+        }
+        let mut values = vec![0.0; n];
+        (f.dequantize)(&bytes, &mut values);
+        Self { bytes, values }
+    }
+}
+
+/// Where a block has f16 numbers, which random bytes would make infinite.
+fn scales(format: GgmlType) -> &'static [usize] {
+    match format {
+        GgmlType::Q2_K => &[80, 82],
+        GgmlType::Q3_K => &[108],
+        GgmlType::IQ4_NL | GgmlType::IQ4_XS => &[0],
+        _ => panic!("{format} has a quantizer"),
+    }
+}
+
+/// Columns of activations and their int8 image (kernels/image.cuh).
+pub struct Activations {
+    pub values: Vec<f32>,
+    /// In octet order.
+    pub q: Vec<i8>,
+    pub d: Vec<f32>,
+    pub s: Vec<f32>,
+    /// What the image stands for.
+    pub image: Vec<f64>,
+}
+
+impl Activations {
+    /// Columns are whole blocks of 32, so their number does not matter.
+    pub fn new(values: Vec<f32>) -> Self {
+        let n = values.len();
+        let (mut q, mut d, mut s, mut image) = (vec![0_i8; n], vec![], vec![], vec![0.0; n]);
+        for (b, block) in values.chunks(32).enumerate() {
+            let scale = block.iter().fold(0.0_f32, |most, v| most.max(v.abs())) / 127.0;
+            let mut sums = [0_i32; 2];
+            for (e, &v) in block.iter().enumerate() {
+                let rounded = if scale > 0.0 { (v / scale).round_ties_even() as i8 } else { 0 };
+                let place = e % 16 / 4 * 8 + e / 16 * 4 + e % 4;
+                q[32 * b + place] = rounded;
+                sums[e / 16] += i32::from(rounded);
+                image[32 * b + e] = f64::from(scale) * f64::from(rounded);
+            }
+            d.push(scale);
+            s.extend(sums.map(|sum| scale * sum as f32));
+        }
+        Self { values, q, d, s, image }
+    }
+}
