@@ -19,19 +19,21 @@ use crate::tiny::{EACH_ARCH, Mix, Tiny, entries};
 pub struct Device {
     // Dropped in this order: what is first still calls the driver.
     decoder: GpuDecoder,
-    _entered: Option<Entered>,
-    pub machine: Option<Machine>,
+    _entered: Option<Entered<'static>>,
+    pub machine: Option<&'static Machine>,
 }
 
 impl Device {
     /// An emulated GPU, or the real one.
     pub fn new(model: &Model, options: &Options, config: Config) -> Self {
-        let machine = std::env::var_os("QRUN_GPU").is_none().then(|| Machine::new(config));
-        let entered = machine.as_ref().map(Machine::enter);
+        // Leaked: it is small, its memory is freed with the decoder, and the guard lives as long as that.
+        let emulated = std::env::var_os("QRUN_GPU").is_none();
+        let machine = emulated.then(|| &*Box::leak(Box::new(Machine::new(config))));
+        let entered = machine.map(Machine::enter);
         let gpu = Gpu::open(0).expect("a GPU");
         let decoder = GpuDecoder::new(&gpu, model, options).expect("a decoder");
         // Inside the one allocation, each part has bounds of its own.
-        if let Some(machine) = &machine {
+        if let Some(machine) = machine {
             let (base, _) = decoder.arena();
             decoder.parts().iter().for_each(|p| machine.fence(base + p.offset, p.bytes, &p.name));
         }

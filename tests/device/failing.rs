@@ -63,7 +63,7 @@ fn every_driver_call_may_fail() {
     let (want, said, _) = run(None);
     let want = want.expect("nothing fails");
     assert!(said.is_empty());
-    let (mut at_load, mut later, mut n) = (0, 0, 0);
+    let (mut at_load, mut later, mut n) = (0, 0, 1);
     loop {
         let (result, said, loaded) = run(Some(n));
         match (&result, loaded) {
@@ -99,7 +99,7 @@ fn a_failing_device_without_a_spare_says_so() {
     let _entered = machine.enter();
     let gpu = Gpu::open(0).unwrap();
     let mut d = GpuDecoder::new(&gpu, &tiny.model(), &options()).unwrap();
-    machine.fail(Failure { call: Some("cuStreamSynchronize"), nth: 0, code: CODE });
+    machine.fail(Failure { call: Some("cuStreamSynchronize"), nth: 1, code: CODE });
     let Err(ForwardError::Device(error)) = d.forward(&entries(&[3, 4, 5], 0, 0)) else { panic!("a failure") };
     assert!(error.to_string().contains("cuStreamSynchronize"), "{error}");
     assert_eq!(d.len(0), 0, "nothing was added");
