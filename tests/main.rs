@@ -7,6 +7,7 @@ mod cli;
 mod cpu;
 mod decoder;
 mod demo;
+mod device;
 mod device_sampling;
 mod formats;
 mod gguf;

@@ -16,7 +16,6 @@ pub struct Device {
     pub stream: Stream,
     // Dropped last: what is above still calls the driver.
     _entered: Option<Entered<'static>>,
-    _machine: Option<Box<Machine>>,
 }
 
 /// Device memory of its own: on a checked machine an access past its end is an error.
@@ -30,14 +29,11 @@ impl Device {
     /// An emulated GPU, or the real one where `QRUN_GPU` is set.
     pub fn new(config: Config) -> Self {
         let real = std::env::var_os("QRUN_GPU").is_some();
-        let machine = (!real).then(|| Box::new(Machine::new(config)));
-        let entered = machine.as_ref().map(|m| {
-            // SAFETY: the machine stays in its box, and is dropped after this.
-            unsafe { std::mem::transmute::<Entered<'_>, Entered<'static>>(m.enter()) }
-        });
+        // Leaked: it is small, its memory is freed with the buffers, and the guard lives as long as they do.
+        let entered = (!real).then(|| Box::leak(Box::new(Machine::new(config))).enter());
         let gpu = Gpu::open(0).expect("a GPU");
         let stream = Stream::new(&gpu).expect("a stream");
-        Self { gpu, stream, _entered: entered, _machine: machine }
+        Self { gpu, stream, _entered: entered }
     }
 
     /// A copy of `values` on the device.

@@ -5,6 +5,15 @@
 
 mod attention;
 mod cache;
+mod embed;
+mod formats;
+mod gemm;
+mod gemv;
+mod glu;
 mod harness;
+mod image;
+mod mma;
 mod norm;
+mod operands;
 mod rope_kv;
+mod sample;

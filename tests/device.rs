@@ -1,0 +1,91 @@
+//! The decoder on a device against the exact one on the CPU, and against itself: on emulated GPUs, or with
+//! `QRUN_GPU=1` on a real one.
+
+mod drawing;
+mod failing;
+mod invariants;
+mod memory;
+mod right;
+
+use std::ops::{Deref, DerefMut};
+
+use qrun_cuda::Gpu;
+use qrun_emulator::{Config, Entered, Machine};
+use qrun_models::{Forward, GpuDecoder, Model, Options};
+
+use crate::tiny::{EACH_ARCH, Mix, Tiny, entries};
+
+/// A decoder on a GPU of its own.
+pub struct Device {
+    // Dropped in this order: what is first still calls the driver.
+    decoder: GpuDecoder,
+    _entered: Option<Entered<'static>>,
+    pub machine: Option<&'static Machine>,
+}
+
+impl Device {
+    /// An emulated GPU, or the real one.
+    pub fn new(model: &Model, options: &Options, config: Config) -> Self {
+        // Leaked: it is small, its memory is freed with the decoder, and the guard lives as long as that.
+        let emulated = std::env::var_os("QRUN_GPU").is_none();
+        let machine = emulated.then(|| &*Box::leak(Box::new(Machine::new(config))));
+        let entered = machine.map(Machine::enter);
+        let gpu = Gpu::open(0).expect("a GPU");
+        let decoder = GpuDecoder::new(&gpu, model, options).expect("a decoder");
+        // Inside the one allocation, each part has bounds of its own.
+        if let Some(machine) = machine {
+            let (base, _) = decoder.arena();
+            decoder.parts().iter().for_each(|p| machine.fence(base + p.offset, p.bytes, &p.name));
+        }
+        Self { decoder, _entered: entered, machine }
+    }
+
+    /// Logits of all tokens, `[tokens][n_vocab]`.
+    pub fn logits(&mut self, tokens: &[u32], start: usize, seq: u32) -> Vec<f32> {
+        self.decoder.forward(&entries(tokens, start, seq)).unwrap_or_else(|e| panic!("{e}")).to_vec()
+    }
+}
+
+impl Deref for Device {
+    type Target = GpuDecoder;
+    fn deref(&self) -> &GpuDecoder {
+        &self.decoder
+    }
+}
+
+impl DerefMut for Device {
+    fn deref_mut(&mut self) -> &mut GpuDecoder {
+        &mut self.decoder
+    }
+}
+
+/// For up to 256 tokens in each of four sequences.
+pub fn options() -> Options {
+    Options { n_ctx: 256, n_seq: 4, threads: 2, ..Options::default() }
+}
+
+/// Every architecture in a mix of formats; an embedding of 256 elements where K-quants are to be seen.
+pub fn models() -> impl Iterator<Item = Tiny> {
+    EACH_ARCH.into_iter().map(|t| Tiny { mix: Mix::Q4_K_M, n_embd: 256, n_ff: 96, n_vocab: 61, ..t })
+}
+
+/// An emulated GPU of this compute capability.
+pub fn sm(sm: u32) -> Config {
+    Config { sm, ..Config::default() }
+}
+
+/// `|found − expected| / |expected|` in the L2 norm; infinite where anything is not finite.
+pub fn distance(found: &[f32], expected: &[f32]) -> f64 {
+    if found.len() != expected.len() || found.is_empty() || found.iter().any(|x| !x.is_finite()) {
+        return f64::INFINITY;
+    }
+    let error: f64 = found.iter().zip(expected).map(|(f, e)| f64::from(f - e).powi(2)).sum();
+    let size: f64 = expected.iter().map(|e| f64::from(*e).powi(2)).sum();
+    if error == 0.0 { 0.0 } else { (error / size).sqrt() }
+}
+
+#[track_caller]
+pub fn assert_near(found: &[f32], expected: &[f32], bound: f64, what: std::fmt::Arguments) {
+    let distance = distance(found, expected);
+    assert!(distance <= bound, "{what}: relative L2 distance {distance:.2e}, at most {bound:.0e} allowed");
+}

@@ -1,0 +1,160 @@
+//! Ways to run the same tokens that must give the same.
+
+use std::io::Cursor;
+
+use qrun_models::{CpuDecoder, Entry, Forward, Options};
+
+use super::{Device, assert_near, models, options, sm};
+use crate::tiny::{Tiny, entries, prompt};
+
+/// Longer than the windows of 64 and 70, and more than two pages.
+const PROMPT: usize = 150;
+/// Decode against prefill, one sequence against a batch: sums in another order, and roundings to int8 that
+/// tip over for it.
+const BATCH: f64 = 2e-3;
+
+#[track_caller]
+fn assert_same(a: &[f32], b: &[f32], what: std::fmt::Arguments) {
+    assert!(a.len() == b.len() && a.iter().all(|x| x.is_finite()), "{what}");
+    let differ = a.iter().zip(b).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+    assert_eq!(differ, 0, "{what}: {differ} of {} logits differ", a.len());
+}
+
+fn in_chunks(device: &mut Device, tokens: &[u32], chunk: usize) -> Vec<f32> {
+    let parts = tokens.chunks(chunk).enumerate();
+    parts.flat_map(|(i, part)| device.logits(part, i * chunk, 0)).collect()
+}
+
+#[test]
+fn chunks_of_a_prompt_give_the_same_bits() {
+    for tiny in models() {
+        let model = tiny.model();
+        let tokens = prompt("chunks", PROMPT, tiny.n_vocab);
+        let whole = Device::new(&model, &options(), sm(80)).logits(&tokens, 0, 0);
+        for (chunk, n_ubatch) in [(33, 512), (64, 512), (PROMPT, 33)] {
+            let mut device = Device::new(&model, &Options { n_ubatch, ..options() }, sm(80));
+            let parts = in_chunks(&mut device, &tokens, chunk);
+            assert_same(&whole, &parts, format_args!("{}, {chunk} at a time, ubatch {n_ubatch}", tiny.arch));
+        }
+    }
+}
+
+#[test]
+fn token_by_token_is_the_prompt_and_repeats_its_bits() {
+    for tiny in models() {
+        let model = tiny.model();
+        let tokens = prompt("decode", PROMPT, tiny.n_vocab);
+        let whole = Device::new(&model, &options(), sm(75)).logits(&tokens, 0, 0);
+        let single = || in_chunks(&mut Device::new(&model, &options(), sm(75)), &tokens, 1);
+        let first = single();
+        assert_near(&first, &whole, BATCH, format_args!("{}", tiny.arch));
+        assert_same(&first, &single(), format_args!("{} twice", tiny.arch));
+    }
+}
+
+#[test]
+fn sequences_in_a_batch_are_single_runs() {
+    for (tiny, n_seq) in models().zip([2, 3, 4, 9, 16]) {
+        let model = tiny.model();
+        let o = Options { n_seq, ..options() };
+        let sequences: Vec<_> = (0..n_seq).map(|s| prompt(&format!("sequence {s}"), 70 + 3 * s, tiny.n_vocab)).collect();
+        let mut device = Device::new(&model, &o, sm(80));
+        let mut together = vec![Vec::new(); n_seq];
+        for (s, tokens) in sequences.iter().enumerate() {
+            together[s] = device.logits(&tokens[..60], 0, s as u32);
+        }
+        for pos in 60.. {
+            let turn = sequences.iter().enumerate().filter_map(|(s, t)| Some((s, *t.get(pos)?)));
+            let batch: Vec<_> =
+                turn.map(|(s, token)| Entry { token, pos: pos as u32, seq: s as u32, logits: true }).collect();
+            if batch.is_empty() {
+                break;
+            }
+            let out = device.forward(&batch).unwrap();
+            for (e, row) in batch.iter().zip(out.chunks_exact(tiny.n_vocab)) {
+                together[e.seq as usize].extend_from_slice(row);
+            }
+        }
+        for (s, tokens) in sequences.iter().enumerate() {
+            let mut alone = Device::new(&model, &options(), sm(80));
+            let mut want = alone.logits(&tokens[..60], 0, 0);
+            tokens[60..].iter().enumerate().for_each(|(i, t)| want.extend(alone.logits(&[*t], 60 + i, 0)));
+            assert_near(&together[s], &want, BATCH, format_args!("{} sequence {s} of {n_seq}", tiny.arch));
+        }
+    }
+}
+
+#[test]
+fn going_back_and_on_changes_nothing() {
+    for tiny in models() {
+        let model = tiny.model();
+        let tokens = prompt("back", PROMPT, tiny.n_vocab);
+        let mut device = Device::new(&model, &options(), sm(80));
+        let want = device.logits(&tokens, 0, 0);
+        assert_eq!(device.rewind(0, 140), 140);
+        let again = device.logits(&tokens[140..], 140, 0);
+        assert_near(&again, &want[140 * tiny.n_vocab..], BATCH, format_args!("{}", tiny.arch));
+        // Sliding layers hold the window and a chunk: with small chunks they let go of the beginning.
+        let mut short = Device::new(&model, &Options { n_ubatch: 16, ..options() }, sm(80));
+        short.logits(&tokens, 0, 0);
+        let slides = tiny.window > 0;
+        let kept = short.rewind(0, 10);
+        assert!(kept == 10 || slides && kept == 0, "{}: {kept}", tiny.arch);
+        let from = kept as usize;
+        let parts = short.logits(&tokens[from..], from, 0);
+        assert_near(&parts, &want[from * tiny.n_vocab..], BATCH, format_args!("{} from {from}", tiny.arch));
+    }
+}
+
+#[test]
+fn only_marked_logits_come_back() {
+    let tiny: Tiny = models().next().unwrap();
+    let mut device = Device::new(&tiny.model(), &options(), sm(80));
+    let tokens = prompt("marks", 100, tiny.n_vocab);
+    let all = device.logits(&tokens, 0, 0);
+    device.rewind(0, 0);
+    let mut batch = entries(&tokens, 0, 0);
+    // More than are computed at once.
+    batch.iter_mut().enumerate().for_each(|(i, e)| e.logits = i % 3 == 0);
+    let some = device.forward(&batch).unwrap().to_vec();
+    let want: Vec<f32> = (0..100).step_by(3).flat_map(|i| all[i * 61..(i + 1) * 61].to_vec()).collect();
+    assert_same(&some, &want, format_args!("marked"));
+    assert_eq!(device.forward(&[]).unwrap(), [0.0; 0]);
+}
+
+#[test]
+fn a_saved_sequence_goes_on_here_and_on_the_cpu() {
+    for tiny in models() {
+        for q8 in [false, true] {
+            let kind = if q8 { qrun_models::KvType::Q8_0 } else { qrun_models::KvType::F16 };
+            let o = Options { type_k: kind, type_v: kind, ..options() };
+            let model = tiny.model();
+            let tokens = prompt("saved", PROMPT, tiny.n_vocab);
+            let mut device = Device::new(&model, &o, sm(80));
+            device.logits(&tokens[..130], 0, 0);
+            let mut file = Vec::new();
+            device.save(0, &mut file).unwrap();
+            let want = device.logits(&tokens[130..], 130, 0);
+            let mut other = Device::new(&model, &o, sm(80));
+            other.logits(&tokens[20..80], 0, 2);
+            other.load(2, &mut Cursor::new(&file)).unwrap();
+            assert_eq!(other.len(2), 130);
+            let what = format_args!("{} q8_0 {q8}", tiny.arch);
+            assert_same(&other.logits(&tokens[130..], 130, 2), &want, what);
+            let mut cpu = CpuDecoder::new(model.clone(), o.clone()).unwrap();
+            cpu.load(0, &mut Cursor::new(&file)).unwrap();
+            assert_near(cpu.forward(&entries(&tokens[130..], 130, 0)).unwrap(), &want, 2e-2, what);
+            // And back: what the CPU saves, the device loads.
+            assert_eq!(cpu.rewind(0, 0), 0);
+            cpu.forward(&entries(&tokens[..130], 0, 0)).unwrap();
+            let mut file = Vec::new();
+            cpu.save(0, &mut file).unwrap();
+            device.load(0, &mut Cursor::new(&file)).unwrap();
+            assert_near(&device.logits(&tokens[130..], 130, 0), &want, 2e-2, what);
+            for n in [0, 7, 30, file.len() / 2, file.len() - 1] {
+                assert!(device.load(0, &mut Cursor::new(&file[..n])).is_err(), "{what}: cut at {n}");
+                assert_eq!(device.len(0), 0, "{what}: the sequence is empty");
+            }
+        }
+    }
+}

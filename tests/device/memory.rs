@@ -1,0 +1,64 @@
+//! What is planned is what is taken; a step neither allocates nor waits.
+
+use qrun_cuda::Gpu;
+use qrun_emulator::{Config, Machine};
+use qrun_models::{Drawing, Forward, GpuDecoder, Options};
+
+use super::{Device, models, options, sm};
+use crate::tiny::prompt;
+
+#[test]
+fn the_plan_is_what_is_taken() {
+    for tiny in models() {
+        let model = tiny.model();
+        for (n_ctx, n_seq, n_ubatch) in [(200, 1, 512), (256, 4, 16), (64, 16, 64), (1, 1, 1)] {
+            let o = Options { n_ctx, n_seq, n_ubatch, ..options() };
+            let machine = Machine::new(Config::default());
+            let _entered = machine.enter();
+            let gpu = Gpu::open(0).unwrap();
+            let plan = GpuDecoder::plan(&gpu, &model, &o);
+            let before = gpu.free_memory().unwrap();
+            let decoder = GpuDecoder::new(&gpu, &model, &o).unwrap();
+            assert_eq!(decoder.taken(), plan);
+            assert_eq!(decoder.arena().1, plan.total());
+            let taken = before - gpu.free_memory().unwrap();
+            assert!((plan.total()..plan.total() + (2 << 20)).contains(&taken), "{taken} bytes taken of the device");
+            drop(decoder);
+            assert_eq!(gpu.free_memory().unwrap(), before, "all of it comes back");
+        }
+    }
+}
+
+#[test]
+fn too_little_memory_is_said_with_the_numbers() {
+    let tiny = models().next().unwrap();
+    let machine = Machine::new(Config { memory: 1 << 20, ..Config::default() });
+    let _entered = machine.enter();
+    let gpu = Gpu::open(0).unwrap();
+    let Err(error) = GpuDecoder::new(&gpu, &tiny.model(), &options()) else { panic!("1 MiB is enough") };
+    let wanted = GpuDecoder::plan(&gpu, &tiny.model(), &options()).total();
+    assert!(error.to_string().contains(&wanted.to_string()), "{error}");
+}
+
+#[test]
+fn a_step_neither_allocates_nor_waits_and_launches_little() {
+    for tiny in models() {
+        let tokens = prompt("steps", 20, tiny.n_vocab);
+        let mut device = Device::new(&tiny.model(), &options(), sm(80));
+        device.logits(&tokens, 0, 0);
+        let sampling = qrun_cuda::ops::sample::Sampling { position: 21, ..Default::default() };
+        let history = tokens.iter().copied().chain([5]).collect();
+        assert!(device.begin_drawing(0, &Drawing { sampling, bias: Vec::new(), history }).unwrap());
+        let mut token = device.draw(5).unwrap().unwrap().token();
+        let Some(machine) = device.machine else { return };
+        machine.reset_counters();
+        for _ in 0..10 {
+            token = device.draw(token).unwrap().unwrap().token();
+        }
+        let counters = machine.counters();
+        assert_eq!((counters.syncs, counters.allocations), (0, 0), "{}", tiny.arch);
+        let launches: u64 = counters.launches.values().sum();
+        let layers = if tiny.head_dim.is_multiple_of(32) { 8 } else { 9 };
+        assert_eq!(launches, 10 * (layers * tiny.n_layer as u64 + 4), "{}: {:?}", tiny.arch, counters.launches);
+    }
+}

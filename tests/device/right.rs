@@ -1,0 +1,51 @@
+//! Every architecture in every mix computes what the exact forward pass on the CPU does.
+
+use qrun_models::{KvType, Options};
+
+use super::{Device, assert_near, distance, options, sm};
+use crate::tiny::{EACH_ARCH, Mix, Tiny, decoder, logits, prompt};
+
+/// Shapes with and without K-quants; all rows that are no multiple of anything in particular.
+fn shapes() -> impl Iterator<Item = Tiny> {
+    EACH_ARCH.into_iter().flat_map(|t| [t, Tiny { n_embd: 256, n_ff: 512, n_vocab: 301, ..t }])
+}
+
+#[test]
+fn logits_are_those_of_the_exact_cpu() {
+    let mut worst = [(0.0, String::new()), (0.0, String::new())];
+    for (i, shape) in shapes().enumerate() {
+        for mix in [Mix::F32, Mix::BF16, Mix::Q8_0, Mix::Q4_K_M] {
+            let tiny = Tiny { mix, ..shape };
+            let model = tiny.model();
+            let tokens = prompt("right", 90, tiny.n_vocab);
+            let want = logits(&mut decoder(&model, Options { n_ctx: 256, ..Options::exact() }), &tokens, 0, 0);
+            // Half of it as a prompt, half token by token; the builds in turn.
+            let mut device = Device::new(&model, &options(), sm([75, 80, 86, 120][i % 4]));
+            let mut found = device.logits(&tokens[..45], 0, 0);
+            for (i, token) in tokens[45..].iter().enumerate() {
+                found.extend(device.logits(&[*token], 45 + i, 0));
+            }
+            let quantized = matches!(mix, Mix::Q8_0 | Mix::Q4_K_M);
+            let what = format!("{} {mix:?} n_embd {}", tiny.arch, tiny.n_embd);
+            assert_near(&found, &want, if quantized { 2e-2 } else { 4e-3 }, format_args!("{what}"));
+            let worst = &mut worst[usize::from(quantized)];
+            let d = distance(&found, &want);
+            if d > worst.0 {
+                *worst = (d, what);
+            }
+        }
+    }
+    println!("largest relative L2 distance from the exact CPU: dense {:?}, quantized {:?}", worst[0], worst[1]);
+}
+
+#[test]
+fn a_q8_0_cache_stays_close() {
+    for tiny in super::models() {
+        let model = tiny.model();
+        let tokens = prompt("q8_0", 100, tiny.n_vocab);
+        let q8 = Options { type_k: KvType::Q8_0, type_v: KvType::Q8_0, ..options() };
+        let want = logits(&mut decoder(&model, Options { repack: false, ..q8.clone() }), &tokens, 0, 0);
+        let found = Device::new(&model, &q8, sm(80)).logits(&tokens, 0, 0);
+        assert_near(&found, &want, 2e-2, format_args!("{}", tiny.arch));
+    }
+}
