@@ -7,5 +7,6 @@ pub mod gemm;
 pub mod image;
 pub mod matmul;
 pub mod norm;
+pub mod probe;
 pub mod rope_kv;
 pub mod sample;

@@ -1,14 +1,18 @@
 //! Compiles the CUDA kernels into the archive that the engine embeds, and checks what came out.
 //!
 //! ```text
-//! cargo run --release -p qrun-kernels -- build    # cuda/kernels/*.cu -> cuda/kernels.zst
+//! cargo run --release -p qrun-kernels -- build    # cuda/kernels/*.cu -> cuda/kernels.zst, cuda/sass.json
 //! cargo run --release -p qrun-kernels -- check    # the same bytes again; spills, registers, PTX, SASS
 //! ```
 //! Both take `--install` (pinned wheels of NVIDIA's compiler into target/nvrtc, once) or `--nvrtc DIR`.
+//! `build` refuses code that needs more instructions per weight than the recorded one, unless told `--accept-worse`.
 
+mod check;
 mod log;
 mod make;
 mod nvrtc;
+mod record;
+mod sass;
 mod tools;
 
 use std::{
@@ -19,29 +23,40 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use qrun_cuda::image::Kind;
 
-use crate::{nvrtc::Nvrtc, tools::Tools};
+use crate::{make::Module, nvrtc::Nvrtc, record::Record, tools::Tools};
 
-const USAGE: &str = "usage: kernels build|check [--install] [--nvrtc DIR]";
+const USAGE: &str = "usage: kernels build|check [--install] [--nvrtc DIR] [--accept-worse]";
 
 struct Args {
     command: String,
     nvrtc: Option<PathBuf>,
     install: bool,
+    accept_worse: bool,
 }
 
 fn args() -> Result<Args> {
     let mut words = std::env::args().skip(1);
-    let mut args = Args { command: words.next().context(USAGE)?, nvrtc: None, install: false };
+    let command = words.next().filter(|c| ["build", "check"].contains(&c.as_str())).context(USAGE)?;
+    let mut args = Args { command, nvrtc: None, install: false, accept_worse: false };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--install" => args.install = true,
+            "--accept-worse" => args.accept_worse = true,
             "--nvrtc" => args.nvrtc = Some(words.next().context("--nvrtc DIR")?.into()),
             _ => bail!("unexpected {word}\n{USAGE}"),
         }
     }
     Ok(args)
+}
+
+/// Everything that was made of the sources as they are.
+struct Made {
+    modules: Vec<Module>,
+    archive: Vec<u8>,
+    record: Record,
 }
 
 fn run() -> Result<()> {
@@ -51,17 +66,75 @@ fn run() -> Result<()> {
         tools::install(&root)?;
     }
     let tools = Tools::find(args.nvrtc, &root)?;
-    let nvrtc = Nvrtc::open(&tools.nvrtc)?;
     let started = Instant::now();
-    let modules = make::compile(&nvrtc, &root.join("cuda/kernels"))?;
+    let modules = make::compile(&Nvrtc::open(&tools.nvrtc)?, &root.join("cuda/kernels"))?;
+    let seconds = started.elapsed().as_secs_f64();
     let archive = make::archive(&modules);
+    let scratch = Scratch::new()?;
+    let record = Record::of(&modules, &archive, &tools, &scratch.0)?;
     let mut out = stdout().lock();
-    writeln!(out, "{} modules, {} bytes, {:.1} s", modules.len(), archive.len(), started.elapsed().as_secs_f64())?;
-    match args.command.as_str() {
-        "build" => fs::write(root.join("cuda/kernels.zst"), archive)?,
-        _ => bail!(USAGE),
+    writeln!(
+        out,
+        "{} kernels, {} modules, {} bytes, sha256 {}, compiled in {seconds:.1} s",
+        record.registers.len(),
+        modules.len(),
+        archive.len(),
+        record.sha256
+    )?;
+    let made = Made { modules, archive, record };
+    let paths = (root.join("cuda/kernels.zst"), root.join("cuda/sass.json"));
+    let recorded = Record::read(&paths.1)?;
+    let worse = recorded.as_ref().map(|r| made.record.worse_than(r)).unwrap_or_default();
+    if args.command == "check" {
+        return check(&made, &paths.0, recorded.as_ref(), &tools, &scratch.0);
     }
+    if !worse.is_empty() && !args.accept_worse {
+        bail!("worse than recorded (--accept-worse records it all the same):\n  {}", worse.join("\n  "));
+    }
+    fs::write(paths.0, &made.archive)?;
+    fs::write(paths.1, made.record.text())?;
     Ok(())
+}
+
+fn check(made: &Made, archive: &Path, recorded: Option<&Record>, tools: &Tools, scratch: &Path) -> Result<()> {
+    let mut wrong = Vec::new();
+    if fs::read(archive)? != made.archive {
+        wrong.push("cuda/kernels.zst is not what the sources give: run `kernels build` and commit it".into());
+    }
+    match recorded {
+        Some(r) if *r == made.record => {}
+        Some(r) => {
+            wrong.push("cuda/sass.json is not what the sources give: run `kernels build` and commit it".into());
+            wrong.extend(made.record.worse_than(r));
+        }
+        None => wrong.push("cuda/sass.json is missing: run `kernels build` and commit it".into()),
+    }
+    for module in &made.modules {
+        match module.target.kind {
+            Kind::Cubin => wrong.extend(check::machine_code(module)),
+            Kind::Ptx => wrong.extend(check::ptx(module, tools, scratch).err().map(|e| format!("{e:#}"))),
+        }
+    }
+    ensure!(wrong.is_empty(), "the kernels:\n  {}", wrong.join("\n  "));
+    writeln!(stdout(), "same bytes, no spills, registers within their caps, PTX assembles with CUDA 12.4")?;
+    Ok(())
+}
+
+/// A folder of this process, gone with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("qrun-kernels-{}", std::process::id()));
+        fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 fn main() -> ExitCode {

@@ -73,6 +73,31 @@ impl Stream {
     /// # Errors
     /// The driver's; a kernel that fails while it runs is reported by a later call.
     pub fn launch<P: Params>(&self, name: &'static str, grid: Grid, params: &P) -> Result<()> {
+        self.launch_with(name, grid, params, &mut [])
+    }
+
+    /// As [`Stream::launch`], for a kernel that waits for its predecessor by itself (`depend_wait`): it may start while
+    /// the kernel before it in the stream still runs. SM 9.0 and newer.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn launch_dependent<P: Params>(&self, name: &'static str, grid: Grid, params: &P) -> Result<()> {
+        let mut attribute = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { pad: [0; 64] },
+        };
+        attribute.value.programmaticStreamSerializationAllowed = 1;
+        self.launch_with(name, grid, params, &mut [attribute])
+    }
+
+    fn launch_with<P: Params>(
+        &self,
+        name: &'static str,
+        grid: Grid,
+        params: &P,
+        attributes: &mut [sys::CUlaunchAttribute],
+    ) -> Result<()> {
         if grid.blocks.contains(&0) {
             return Ok(());
         }
@@ -96,8 +121,8 @@ impl Stream {
             blockDimZ: 1,
             sharedMemBytes: grid.shared,
             hStream: self.raw,
-            attrs: std::ptr::null_mut(),
-            numAttrs: 0,
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
         };
         // SAFETY: the kernel belongs to a loaded module of this GPU and takes one `P` (the contract of `Params`); the
         // driver copies the parameters before it returns.

@@ -1,0 +1,84 @@
+//! What the compiled kernels have to be, beside right.
+
+use std::{fs, path::Path, process::Command};
+
+use anyhow::{Result, ensure};
+use qrun_cuda::image::Kind;
+
+use crate::{log::Resources, make::Module, tools::Tools};
+
+/// Most registers per thread by the kernels' first word: what a family may use before it keeps too few warps on
+/// an SM to hide its loads. 64 K registers hold 16 warps of 128.
+const REGISTERS: [(&str, u32); 2] = [("gemm", 255), ("", 128)];
+
+/// Machine code: the ELF version that 12.x drivers read, no spills, registers below their cap.
+pub fn machine_code(module: &Module) -> Vec<String> {
+    let Module { target, image, resources } = module;
+    let mut wrong = Vec::new();
+    // OS/ABI 0x33 with version 7 is what every toolkit 12.x writes up to sm_90; 13.x writes what no 12.x driver reads.
+    let abi = (image.bytes.get(7).copied(), image.bytes.get(8).copied());
+    if target.sm <= 90 && abi != (Some(0x33), Some(7)) {
+        wrong.push(format!("{} for {target}: expected ELF OS/ABI 0x33 version 7, found {abi:x?}", image.name));
+    }
+    wrong.extend(resources.iter().flat_map(|r| needs(r, &target.to_string())));
+    wrong
+}
+
+fn needs(r: &Resources, target: &str) -> Vec<String> {
+    let cap = REGISTERS.iter().find(|(family, _)| r.kernel.starts_with(family)).map_or(0, |(_, cap)| *cap);
+    let mut wrong = Vec::new();
+    if r.spills > 0 {
+        wrong.push(format!("{} on {target}: {} bytes of spills, expected none", r.kernel, r.spills));
+    }
+    if r.registers > cap {
+        wrong.push(format!("{} on {target}: {} registers, at most {cap} are allowed", r.kernel, r.registers));
+    }
+    wrong
+}
+
+/// PTX through the assembler of CUDA 12.4, the oldest driver's, for the SM it is written for and for a newer one.
+pub fn ptx(module: &Module, tools: &Tools, scratch: &Path) -> Result<()> {
+    let Module { target, image, .. } = module;
+    ensure!(target.kind == Kind::Ptx, "{target} is not PTX");
+    fs::create_dir_all(scratch)?;
+    let text = scratch.join(format!("{}.{target}.ptx", image.name));
+    fs::write(&text, image.bytes.strip_suffix(b"\0").unwrap_or(&image.bytes))?;
+    for sm in [target.sm, 90] {
+        let arch = format!("-arch=sm_{sm}");
+        crate::tools::run(Command::new(tools.ptxas()?).arg(arch).arg(&text).arg("-o").arg(scratch.join("assembled")))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use qrun_cuda::image::{Image, Target};
+
+    use super::*;
+
+    #[test]
+    fn spills_registers_and_the_elf_version_are_looked_at() {
+        let resources = |kernel: &str, registers, spills| Resources {
+            kernel: kernel.into(),
+            registers,
+            spills,
+            stack: 0,
+            shared: 0,
+        };
+        let module = |abi: u8, resources| Module {
+            target: Target { kind: Kind::Cubin, sm: 75 },
+            image: Image {
+                name: "x".into(),
+                bytes: vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0x33, abi],
+                kind: Kind::Cubin,
+            },
+            resources,
+        };
+        assert_eq!(
+            machine_code(&module(7, vec![resources("gemv_q4_k", 128, 0), resources("gemm_q4_k", 200, 0)])),
+            [""; 0]
+        );
+        assert_eq!(machine_code(&module(8, vec![])).len(), 1);
+        assert_eq!(machine_code(&module(7, vec![resources("gemv_q4_k", 129, 4)])).len(), 2);
+    }
+}

@@ -1,0 +1,146 @@
+//! What the machine is and what it can do at most: the ceilings of every other number.
+
+use std::{process::Command, sync::Arc};
+
+use anyhow::{Result, ensure};
+use qrun_cuda::{
+    Arena, Event, Gpu, Pinned, Ptr, Stream, image,
+    ops::probe::{self, ELEMENT, LINK, SUMS},
+};
+use serde_json::{Map, Value, json};
+
+use crate::Setup;
+
+/// Facts of the device, of its driver, and which kernels it gets.
+pub fn device(_: &Setup) -> Result<Value> {
+    let gpu = Gpu::open(0)?;
+    let facts = gpu.facts();
+    let asked = ["driver_version", "clocks.max.sm", "clocks.max.memory", "power.limit", "pcie.link.gen.max"];
+    let said = Command::new("nvidia-smi")
+        .args([format!("--query-gpu={}", asked.join(",")), "--format=csv,noheader".into()])
+        .output()
+        .map(|o| String::from_utf8_lossy(&o.stdout).into_owned())
+        .unwrap_or_default();
+    let first = said.lines().next().unwrap_or_default().split(", ");
+    let smi: Map<String, Value> = asked.iter().zip(first).map(|(k, v)| (k.to_string(), v.into())).collect();
+    Ok(json!({
+        "name": facts.name,
+        "sm": facts.sm,
+        "multiprocessors": facts.multiprocessors,
+        "memory_bytes": facts.memory,
+        "free_bytes": gpu.free_memory()?,
+        "l2_bytes": facts.l2,
+        "shared_bytes_per_block": facts.shared_per_block,
+        "kernels": format!("{:?}", image::pick(facts.sm as u32)),
+        "nvidia_smi": smi,
+    }))
+}
+
+/// Milliseconds that `work` takes on the device, once.
+pub fn milliseconds(gpu: &Arc<Gpu>, stream: &Stream, work: impl FnOnce() -> qrun_cuda::Result<()>) -> Result<f64> {
+    let (before, after) = (Event::new(gpu)?, Event::new(gpu)?);
+    before.record(stream)?;
+    work()?;
+    after.record(stream)?;
+    after.synchronize()?;
+    Ok(f64::from(after.since(&before)?))
+}
+
+/// The best of several runs: whatever disturbs makes it slower.
+pub fn best(runs: u32, mut run: impl FnMut() -> Result<f64>) -> Result<f64> {
+    (0..runs).try_fold(f64::INFINITY, |best, _| Ok(best.min(run()?)))
+}
+
+fn rounded(x: f64) -> f64 {
+    (x * 100.0).round() / 100.0
+}
+
+/// Reading and copying device memory, GB/s (a copy counts both ways).
+pub fn bandwidth(setup: &Setup) -> Result<Value> {
+    let gpu = Gpu::open(0)?;
+    let stream = Stream::new(&gpu)?;
+    let mut rows = Vec::new();
+    for mib in if setup.dry { vec![1] } else { vec![64, 256, 1024, 4096] } {
+        let bytes = mib << 20;
+        if 2 * bytes as u64 > gpu.free_memory()? * 9 / 10 {
+            break;
+        }
+        let blocks = 8 * gpu.facts().multiprocessors as u32;
+        let (n, words) = (bytes / ELEMENT, blocks as usize * SUMS);
+        let (_arena, (from, to, sums)) = Arena::new(&gpu, |c| {
+            (c.take::<[u32; 4]>("from", n), c.take::<[u32; 4]>("to", n), c.take::<u32>("sums", words))
+        })?;
+        stream.zero(from, n)?;
+        let n = n as u32;
+        let read = || milliseconds(&gpu, &stream, || probe::read(&stream, blocks, from, n, sums));
+        let copy = || milliseconds(&gpu, &stream, || probe::copy(&stream, blocks, from, to, n));
+        let gb = bytes as f64 / 1e6;
+        let runs = if setup.dry { 1 } else { 10 };
+        rows.push(json!({
+            "MiB": mib,
+            "read_GB_per_s": rounded(gb / best(runs, read)?),
+            "copy_GB_per_s": rounded(2.0 * gb / best(runs, copy)?),
+        }));
+    }
+    ensure!(!rows.is_empty(), "{} bytes are free: too little to measure", gpu.free_memory()?);
+    Ok(Value::Array(rows))
+}
+
+/// The bandwidth that other parts are compared with: reading, measured again in their own process, GB/s.
+pub fn read_bandwidth(gpu: &Arc<Gpu>, stream: &Stream, from: Ptr<[u32; 4]>, n: u32, sums: Ptr<u32>) -> Result<f64> {
+    let blocks = 8 * gpu.facts().multiprocessors as u32;
+    let ms = best(5, || milliseconds(gpu, stream, || probe::read(stream, blocks, from, n, sums)))?;
+    Ok(f64::from(n) * ELEMENT as f64 / 1e6 / ms)
+}
+
+/// Two buffers that the links of a chain read and write in turn.
+struct Chain {
+    stream: Stream,
+    buffers: [Ptr<[u32; 4]>; 2],
+}
+
+impl Chain {
+    fn links(&self, n: usize) -> qrun_cuda::Result<()> {
+        (0..n).try_for_each(|i| probe::link(&self.stream, self.buffers[i % 2], self.buffers[(i + 1) % 2]))
+    }
+    fn dependent_links(&self, n: usize) -> qrun_cuda::Result<()> {
+        (0..n).try_for_each(|i| probe::dependent_link(&self.stream, self.buffers[i % 2], self.buffers[(i + 1) % 2]))
+    }
+}
+
+/// Microseconds per kernel in a chain: of nothing, and of 4 KB that each hands to the next; launched one by one, as a
+/// graph, and as a graph with dependent launch. The chains' results are checked.
+pub fn launches(setup: &Setup) -> Result<Value> {
+    let gpu = Gpu::open(0)?;
+    let n = if setup.dry { 10 } else { 1000 };
+    let (_arena, buffers) = Arena::new(&gpu, |c| [c.take::<[u32; 4]>("even", LINK), c.take::<[u32; 4]>("odd", LINK)])?;
+    let chain = Chain { stream: Stream::new(&gpu)?, buffers };
+    let stream = &chain.stream;
+    let mut words = Pinned::<u32>::new(&gpu, 4 * LINK)?;
+    let mut time = |work: &dyn Fn() -> qrun_cuda::Result<()>, adds: usize| -> Result<f64> {
+        stream.zero(buffers[0], LINK)?;
+        let mut ran = 0;
+        let ms = best(if setup.dry { 2 } else { 10 }, || {
+            ran += 1;
+            milliseconds(&gpu, stream, work)
+        })?;
+        stream.copy_out(&mut words, buffers[0].cast(), 4 * LINK)?;
+        stream.synchronize()?;
+        let expected = (ran * adds) as u32;
+        ensure!(words.iter().all(|w| *w == expected), "a chain of {ran} × {adds} links: expected {expected}, found {}", words[0]);
+        Ok(rounded(1e3 * ms / n as f64))
+    };
+    let empties = || (0..n).try_for_each(|_| probe::empty(stream));
+    let mut result = json!({ "kernels": n });
+    result["stream_empty_us"] = time(&empties, 0)?.into();
+    result["stream_4KB_us"] = time(&|| chain.links(n), n)?.into();
+    let graph = stream.capture(|_| empties())?;
+    result["graph_empty_us"] = time(&|| graph.launch(stream), 0)?.into();
+    let graph = stream.capture(|_| chain.links(n))?;
+    result["graph_4KB_us"] = time(&|| graph.launch(stream), n)?.into();
+    if gpu.facts().sm >= 90 {
+        let graph = stream.capture(|_| chain.dependent_links(n))?;
+        result["dependent_graph_4KB_us"] = time(&|| graph.launch(stream), n)?.into();
+    }
+    Ok(result)
+}

@@ -1,0 +1,151 @@
+//! The decoder on emulated devices.
+
+use std::{fs, io::sink, path::PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use qrun::{
+    quantize::FileType,
+    synth::{self, Shape, Vocab},
+};
+use qrun_cuda::{Gpu, ops::sample::Sampling};
+use qrun_emulator::{Config, Counters, Machine};
+use qrun_models::{Drawing, Entry, Forward, GpuDecoder, Model, Options};
+use qrun_quant::{Bytes, Gguf};
+use serde_json::{Value, json};
+
+const CONTEXT: usize = 1024;
+const MIX: &str = "Q4_K_M";
+
+fn mix() -> FileType {
+    FileType::from_name(MIX).expect("a mix of the table")
+}
+
+fn options() -> Options {
+    Options { n_ctx: CONTEXT, n_ubatch: 64, ..Options::default() }
+}
+
+fn greedy(history: Vec<u32>) -> Drawing {
+    Drawing { sampling: Sampling::default(), bias: Vec::new(), history }
+}
+
+fn entry(token: u32, pos: u32) -> Entry {
+    Entry { token, pos, seq: 0, logits: false }
+}
+
+/// A file that takes no room: the header of a model in its exact shape, and a hole where the weights belong.
+struct Hollow(PathBuf);
+
+impl Hollow {
+    fn new(name: &str) -> Result<Self> {
+        let shape = synth::find(name).context("a model of the table")?;
+        let header = shape.header(mix())?;
+        let path = std::env::temp_dir().join(format!("qrun-counts-{}-{name}.gguf", std::process::id()));
+        let mut head = Vec::new();
+        drop(header.write_to(&path, &mut head)?);
+        fs::write(&path, &head)?;
+        // Generous with the padding between tensors; bytes beyond the last tensor are nobody's.
+        let bytes = |t: &qrun_quant::gguf::write::Entry| {
+            t.ty.bytes_of(t.shape.iter().product::<u64>() as usize).next_multiple_of(4096) as u64
+        };
+        let all: u64 = header.tensors.iter().map(bytes).sum();
+        fs::OpenOptions::new().write(true).open(&path)?.set_len(head.len() as u64 + all + 4096)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Hollow {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Launches of a step that feeds a token, and draws the next one on the device.
+pub fn launches_per_token(name: &str) -> Result<Value> {
+    let file = Hollow::new(name)?;
+    let model = Model::load(&Gguf::open(&file.0)?)?;
+    let machine = Machine::new(Config { execute: false, memory: 64 << 30, ..Config::default() });
+    let _here = machine.enter();
+    let gpu = Gpu::open(0)?;
+    let mut decoder = GpuDecoder::new(&gpu, &model, &options())?;
+    machine.reset_counters();
+    ensure!(decoder.begin_drawing(0, &greedy(vec![1]))?, "{name}: the decoder does not draw");
+    machine.reset_counters();
+    // Nothing is computed, so no token comes: the steps are launched, and then missed.
+    ensure!(decoder.draw(1).is_err(), "{name}: a token without arithmetic");
+    per_step(&machine.counters()).with_context(|| name.to_owned())
+}
+
+/// The launches in each replay of the step's graph; nothing else is launched.
+fn per_step(counters: &Counters) -> Result<Value> {
+    let steps = counters.driver_calls.get("cuGraphLaunch").copied().unwrap_or(0);
+    let launches: u64 = counters.launches.values().sum();
+    ensure!(steps > 0 && launches % steps == 0, "{launches} launches in {steps} steps");
+    Ok((launches / steps).into())
+}
+
+/// What steps cost beside launches.
+pub struct Steps {
+    /// Waits of the host.
+    pub syncs_per_token: f64,
+    /// Allocations of device memory, over all steps.
+    pub allocations: u64,
+}
+
+/// Waits and allocations over a prompt and 16 drawn tokens, with arithmetic.
+pub fn steps() -> Result<Steps> {
+    const TOKENS: u64 = 16;
+    let machine = Machine::new(Config::default());
+    let _here = machine.enter();
+    let gpu = Gpu::open(0)?;
+    let shape = synth::find("tiny-gemma3").context("a model of the table")?;
+    let mut decoder = GpuDecoder::new(&gpu, &in_memory(shape)?, &options())?;
+    machine.reset_counters();
+    let prompt: Vec<Entry> = (0..32).map(|i| entry(i, i)).collect();
+    decoder.forward(&prompt)?;
+    ensure!(decoder.begin_drawing(0, &greedy((0..33).collect()))?, "the decoder does not draw");
+    // The first one records the graph.
+    let mut token = decoder.draw(32)?.context("a drawn token")?.token();
+    let before = machine.counters();
+    for _ in 0..TOKENS {
+        token = decoder.draw(token)?.context("a drawn token")?.token();
+    }
+    let after = machine.counters();
+    Ok(Steps {
+        syncs_per_token: (after.syncs - before.syncs) as f64 / TOKENS as f64,
+        allocations: after.allocations,
+    })
+}
+
+fn in_memory(shape: &Shape) -> Result<Model> {
+    let bytes = synth::shape_bytes(shape, mix(), 0)?;
+    Ok(Model::load(&Gguf::from_bytes(shape.name, Bytes::from(bytes))?)?)
+}
+
+/// Bytes that a step's kernels read of all device memory (each byte once per launch), over those of the weights and
+/// of the KV cache that it needs: two layers in the model's own widths, with a small vocabulary, after a short prompt.
+pub fn bytes_read(name: &str) -> Result<Value> {
+    const LAYERS: usize = 2;
+    const PROMPT: u32 = 3;
+    let shape = synth::find(name).context("a model of the table")?;
+    let shape = Shape { n_layer: LAYERS, vocab: Vocab { size: 1024, ..shape.vocab }, ..*shape };
+    let model = in_memory(&shape)?;
+    let machine = Machine::new(Config::checked());
+    let _here = machine.enter();
+    let gpu = Gpu::open(0)?;
+    let mut decoder = GpuDecoder::new(&gpu, &model, &options())?;
+    let base = decoder.arena().0;
+    for part in decoder.parts().iter().filter(|p| p.bytes > 0) {
+        machine.fence(base + part.offset, part.bytes, &part.name);
+    }
+    let prompt: Vec<Entry> = (0..PROMPT).map(|i| entry(i, i)).collect();
+    decoder.forward(&prompt)?;
+    machine.reset_counters();
+    decoder.forward(&[Entry { logits: true, ..entry(PROMPT, PROMPT) }])?;
+    let traffic = machine.counters().traffic;
+    let read = |purpose: &str| -> u64 { traffic.iter().filter(|(n, _)| n.starts_with(purpose)).map(|(_, t)| t.read).sum() };
+    // f16 keys and values of all positions, in all layers: the prompt is shorter than any window.
+    let kv = 2 * 2 * LAYERS as u64 * u64::from(PROMPT + 1) * (shape.n_head_kv * shape.head_dim) as u64;
+    let needed = decoder.bytes_per_token() + kv;
+    let over = |bytes: u64| (bytes as f64 / needed as f64 * 1e4).round() / 1e4;
+    Ok(json!({ "all": over(read("")), "weights": over(read("weights/")), "kv": over(read("kv/")), "needed_bytes": needed }))
+}
