@@ -86,7 +86,8 @@ fn suites(setup: &Setup, start: impl Fn(&Path) -> Command, kernels: Option<&str>
         let output = command.output().with_context(|| program.display().to_string())?;
         let words = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         let summary = words.lines().rev().find(|l| l.starts_with("test result:")).unwrap_or("no summary").to_owned();
-        let failed: Vec<&str> = words.lines().filter_map(|l| l.strip_prefix("test ")?.strip_suffix(" ... FAILED")).collect();
+        let failed: Vec<&str> =
+            words.lines().filter_map(|l| l.strip_prefix("test ")?.strip_suffix(" ... FAILED")).collect();
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !output.status.success() {
             eprint_all(&words);

@@ -110,10 +110,7 @@ pub fn steps() -> Result<Steps> {
         token = decoder.draw(token)?.context("a drawn token")?.token();
     }
     let after = machine.counters();
-    Ok(Steps {
-        syncs_per_token: (after.syncs - before.syncs) as f64 / TOKENS as f64,
-        allocations: after.allocations,
-    })
+    Ok(Steps { syncs_per_token: (after.syncs - before.syncs) as f64 / TOKENS as f64, allocations: after.allocations })
 }
 
 fn in_memory(shape: &Shape) -> Result<Model> {
@@ -142,10 +139,13 @@ pub fn bytes_read(name: &str) -> Result<Value> {
     machine.reset_counters();
     decoder.forward(&[Entry { logits: true, ..entry(PROMPT, PROMPT) }])?;
     let traffic = machine.counters().traffic;
-    let read = |purpose: &str| -> u64 { traffic.iter().filter(|(n, _)| n.starts_with(purpose)).map(|(_, t)| t.read).sum() };
+    let read =
+        |purpose: &str| -> u64 { traffic.iter().filter(|(n, _)| n.starts_with(purpose)).map(|(_, t)| t.read).sum() };
     // f16 keys and values of all positions, in all layers: the prompt is shorter than any window.
     let kv = 2 * 2 * LAYERS as u64 * u64::from(PROMPT + 1) * (shape.n_head_kv * shape.head_dim) as u64;
     let needed = decoder.bytes_per_token() + kv;
     let over = |bytes: u64| (bytes as f64 / needed as f64 * 1e4).round() / 1e4;
-    Ok(json!({ "all": over(read("")), "weights": over(read("weights/")), "kv": over(read("kv/")), "needed_bytes": needed }))
+    Ok(
+        json!({ "all": over(read("")), "weights": over(read("weights/")), "kv": over(read("kv/")), "needed_bytes": needed }),
+    )
 }
