@@ -66,6 +66,8 @@ pub struct Plan {
     pub weights: u64,
     /// KV pages with every sequence at its full context.
     pub kv: u64,
+    /// How much of `kv` belongs to layers with a sliding window.
+    pub kv_window: u64,
     /// Buffers of the forward pass.
     pub activations: u64,
 }
@@ -75,10 +77,19 @@ impl Plan {
     pub fn new(model: &Model, o: &Options) -> Self {
         let w = &model.weights;
         let embedding = if w.output.is_some() { w.token_embd.bytes() as u64 } else { 0 };
+        let [global, window] = kv_bytes_by_kind(&model.config, o);
         Self {
             weights: w.bytes_per_token() + embedding,
-            kv: kv_bytes(&model.config, o),
+            kv: global + window,
+            kv_window: window,
             activations: activation_bytes(&model.config, o),
+        }
+    }
+    /// The KV cache in words: by kind of layer where there are two.
+    pub fn describe_kv(&self) -> String {
+        match self.kv_window {
+            0 => format!("KV cache {}", self.kv),
+            window => format!("KV cache {} ({} global, {window} sliding)", self.kv, self.kv - window),
         }
     }
     /// All of it.
@@ -89,13 +100,23 @@ impl Plan {
 
 /// Bytes of KV pages with every sequence at its full context.
 pub fn kv_bytes(c: &Config, o: &Options) -> u64 {
+    kv_bytes_by_kind(c, o).iter().sum()
+}
+
+/// The same of layers that see everything, of layers with a
+/// sliding window.
+fn kv_bytes_by_kind(c: &Config, o: &Options) -> [u64; 2] {
     let shape = Shape { n_head_kv: c.n_head_kv, head_dim: c.head_dim, type_k: o.type_k, type_v: o.type_v };
-    let window = |w: Option<usize>| w.filter(|_| !o.swa_full);
-    let pages: usize = c.layers.iter().map(|l| kv::pages_per_layer(window(l.window), o.n_ctx)).sum();
-    // A prefill chunk passes through one layer at a time: only that layer holds it beyond its window.
-    let sliding = c.layers.iter().any(|l| window(l.window).is_some());
-    let chunk = if sliding { o.n_ubatch.min(o.n_ctx).div_ceil(kv::PAGE) } else { 0 };
-    ((pages * o.n_seq + chunk) * shape.page_bytes()) as u64
+    let mut pages = [0; 2];
+    for layer in &c.layers {
+        let window = layer.window.filter(|_| !o.swa_full);
+        pages[usize::from(window.is_some())] += o.n_seq * kv::pages_per_layer(window, o.n_ctx);
+    }
+    if pages[1] > 0 {
+        // A prefill chunk passes through one layer at a time: only that layer holds it beyond its window.
+        pages[1] += o.n_ubatch.min(o.n_ctx).div_ceil(kv::PAGE);
+    }
+    pages.map(|n| (n * shape.page_bytes()) as u64)
 }
 
 fn activation_bytes(c: &Config, o: &Options) -> u64 {

@@ -16,8 +16,8 @@ pub struct Plan {
 /// A run that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "not enough memory: weights {} + KV cache {} ({n_ctx} tokens) + activations {} = {} bytes, available {available}; {}",
-    .bytes.weights, .bytes.kv, .bytes.activations, .bytes.total(), advice(*.fits)
+    "not enough memory: weights {} + {} for {n_ctx} tokens + activations {} = {} bytes, available {available}; {}",
+    .bytes.weights, .bytes.describe_kv(), .bytes.activations, .bytes.total(), advice(*.fits)
 )]
 pub struct TooLarge {
     /// Context size that was asked for, in tokens.

@@ -3,6 +3,7 @@
 mod bad_input;
 #[cfg(unix)]
 mod chat;
+mod device;
 mod flags;
 mod jobs;
 mod one_turn;

@@ -1,11 +1,9 @@
 //! Sampling on the device: the kernels against the CPU sampler, token for token.
 
-use std::sync::Arc;
-
 use qrun::sampler::{Sampler, SamplerError, SamplerParams};
 use qrun_cuda::{
     Arena, Gpu, Pinned, Ptr, Result, Stream,
-    ops::sample::{SampleRows, SampleShape, SampleStart, SampleState, SampleSteps, Status},
+    ops::sample::{SampleRows, SampleShape, SampleStart, SampleState, SampleSteps},
 };
 use qrun_emulator::{Config, Machine, Order};
 
@@ -43,7 +41,8 @@ impl Shape {
             Self::Holes if z & 1 == 1 && i > 0 => f32::NEG_INFINITY,
             Self::Holes => bell * 3.0,
             Self::Wild => {
-                f32::from_bits((z >> 32) as u32 & 0xBFFF_FFFF | 0x1000_0000) * if z & 1 == 1 { 1.0 } else { -1.0 }
+                let magnitude = ((z >> 32) % 240) as f32 - 120.0;
+                (magnitude + bell / 8.0).exp2() * if z & 1 == 1 { 1.0 } else { -1.0 }
             }
         }
     }

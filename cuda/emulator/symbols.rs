@@ -40,7 +40,7 @@ pub(crate) static SYMBOLS: LazyLock<Symbols> = LazyLock::new(|| {
             let address = unsafe { dlsym(library, $name.as_ptr()) };
             assert!(!address.is_null(), "libcuda.so of the emulator lacks {:?}", $name);
             // SAFETY: control.cpp defines the function with this signature.
-            unsafe { std::mem::transmute::<*mut c_void, _>(address) }
+            unsafe { std::mem::transmute_copy(&address) }
         }};
     }
     Symbols {

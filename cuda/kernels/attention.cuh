@@ -132,7 +132,7 @@ DEVICE void fetch(const AttentionParams& p, const Run& run, int tile, unsigned s
     size_t slot = cache_slot(p.cache, run.seq, start, head_kv, p.n_head_kv);
     constexpr int WIDTH = V::Q8 ? 16 : 8;  // elements in 16 bytes
     constexpr int PIECES = V::DIM / WIDTH;
-#pragma unroll (V::Q8 ? 1 : 2)
+#pragma unroll (V::Q8 ? 1 : 4)
     for (int i = threadIdx.x; i < V::KEYS * PIECES; i += ATTENTION_THREADS) {
         int key = i / PIECES, d = WIDTH * (i % PIECES);
         if (d >= p.head_dim) continue;

@@ -101,7 +101,7 @@ DEVICE void gemm_wide(const MatmulParams& p) {
         for (int i = 0; i < 4 * TILES; i++) {
             const int row = first_row + lane() / 4 + i % 4 / 2 * 8;
             if (float* y = target(p, segment, row, first_column + i / 4 * 8 + 2 * t + i % 2)) {
-                *y = soft_cap(*y, p.softcap);
+                *y = p.softcap * tanhf(*y / p.softcap);
             }
         }
     }
@@ -142,7 +142,8 @@ DEVICE void gemm_few(const MatmulParams& p, float (*sums)[FEW_WARPS][FEW_COLUMNS
     const int i = threadIdx.x / 32, row = first_row + lane() / 4 + i % 4 / 2 * 8;
     float* y = target(p, segment, row, first_column + i / 4 * 8 + 2 * t + i % 2);
     if (i < 4 * TILES && y) {
-        *y = soft_cap(biased(segment, row, total), p.softcap);
+        const float value = biased(segment, row, total);
+        *y = p.softcap > 0 ? p.softcap * tanhf(value / p.softcap) : value;
     }
 }
 

@@ -29,7 +29,7 @@ struct MatmulParams {
 enum Activation { SILU = 0, GELU_TANH = 1 };
 
 struct GluParams {
-    Segment gate, up;  // the same number of rows; their y and bias are not used
+    Segment gate, up;  // the same number of rows; their y is not used
     int k;
     int columns;
     int activation;

@@ -1,35 +1,43 @@
 //! Embedding rows.
 
+use qrun_quant::GgmlType;
+
 use crate::{Grid, Params, Ptr, Result, Stream};
 
-/// Params.
+/// Elements of a block.
+const ELEMENTS: u32 = 1024;
+
+/// Rows of the embedding matrix, chosen by token ids in device memory.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EmbedParams {
-    /// Table.
+    /// The matrix: a row of k weights per token, as in the file, from a multiple of 16 bytes on.
     pub w: Ptr<u8>,
-    /// Ids.
+    /// `[rows]` ids; each has a row in the matrix.
     pub token: Ptr<i32>,
-    /// Idle.
+    /// `[rows]`: rows with a negative number are idle and not written; null: none is.
     pub seq: Ptr<i32>,
-    /// Out.
+    /// `[rows][k]`: the result.
     pub y: Ptr<f32>,
     /// Rows.
     pub rows: i32,
-    /// Width.
+    /// Elements of a row.
     pub k: i32,
-    /// Type.
+    /// ggml type number of the matrix.
     pub format: i32,
-    /// Factor.
+    /// What each weight is multiplied with.
     pub scale: f32,
 }
-// SAFETY: embed.cu
+// SAFETY: the struct of the same name in embed.cu.
 unsafe impl Params for EmbedParams {}
 
-/// Launches.
+/// `y[row] = scale · w[token[row]]`, to the last bit what `quant` dequantizes, times the scale.
 ///
 /// # Errors
 /// The driver's.
-pub fn embed(s: &Stream, p: &EmbedParams) -> Result<()> {
-    s.launch("embed", Grid::plane(p.rows as u32, (p.k as u32).div_ceil(1024), 128), p)
+pub fn embed(stream: &Stream, p: &EmbedParams) -> Result<()> {
+    let format = GgmlType::from_number(p.format as u32).expect("a ggml type with kernels").format();
+    assert!((p.k as usize).is_multiple_of(format.block), "rows of {} weights in {}", p.k, format.name);
+    assert!(p.w.address().is_multiple_of(16), "weights begin at a multiple of 16 bytes");
+    stream.launch("embed", Grid::plane(p.rows as u32, (p.k as u32).div_ceil(ELEMENTS), 128), p)
 }

@@ -2,11 +2,8 @@
 
 use qrun_quant::GgmlType;
 
-use super::matmul::{Image, MatmulParams};
-use crate::{
-    driver::{Grid, Params, Ptr, Stream},
-    error::Result,
-};
+use super::{image::Image, matmul::MatmulParams};
+use crate::{Grid, Params, Ptr, Result, Stream};
 
 /// Up to here `gemm_few` is launched, whose blocks do 16 rows × 16 columns and share the weights through the L2 cache; beyond,
 /// `gemm_<format>` with 64 × 64.

@@ -1,6 +1,6 @@
 //! The int8 image of activations, as kernels/image.cuh has it.
 
-use crate::{Carver, Ptr};
+use crate::{Carver, Grid, Params, Ptr, Result, Stream};
 
 /// Columns (rows of a chunk) of `k` elements, `k` a multiple of 32, as `x ≈ d·q` per block of 32. The default is none.
 #[repr(C)]
@@ -26,14 +26,25 @@ impl Image {
     }
 }
 
-/// Quantizes.
+/// Parameters of [`quantize`].
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct QuantizeActParams {
+    x: Ptr<f32>,
+    seq: Ptr<i32>,
+    image: Image,
+    k: i32,
+    columns: i32,
+}
+// SAFETY: the struct of the same name in quantize_act.cu.
+unsafe impl Params for QuantizeActParams {}
+
+/// The image of `x[columns][k]`, where no kernel could write it at once.
 ///
 /// # Errors
 /// The driver's.
-pub fn quantize(s: &crate::Stream, x: Ptr<f32>, image: Image, [columns, k]: [usize; 2]) -> crate::Result<()> {
-    let _ = (s, x, image, columns, k);
-    unimplemented()
-}
-fn unimplemented() -> crate::Result<()> {
-    Ok(())
+pub fn quantize(stream: &Stream, x: Ptr<f32>, image: Image, [columns, k]: [usize; 2]) -> Result<()> {
+    assert!(k.is_multiple_of(32), "an image of {k} elements");
+    let params = QuantizeActParams { x, seq: Ptr::NULL, image, k: k as i32, columns: columns as i32 };
+    stream.launch("quantize_act", Grid::plane(k.div_ceil(128) as u32, columns as u32, 128), &params)
 }

@@ -1,25 +1,51 @@
-//! Matrix times one vector, or few.
+//! Matrix times one vector, or few: projections, the gated half of a feed-forward layer, the head.
 
 use qrun_quant::GgmlType;
 
 pub use super::image::Image;
 use crate::{Grid, Params, Ptr, Result, Stream};
 
+/// Rows of a block of `gemv`: four warps, two rows each.
+const GEMV_ROWS: u32 = 8;
+/// Outputs of a block of `glu`: one block of the image that it may write.
+const GLU_ROWS: u32 = 32;
+
+/// A row of the kernels' table: the format, its kernels.
+type Names = (GgmlType, &'static str, &'static str);
+
+const KERNELS: &[Names] = &[
+    (GgmlType::F32, "gemv_f32", "glu_f32"),
+    (GgmlType::F16, "gemv_f16", "glu_f16"),
+    (GgmlType::BF16, "gemv_bf16", "glu_bf16"),
+    (GgmlType::Q4_0, "gemv_q4_0", "glu_q4_0"),
+    (GgmlType::Q4_1, "gemv_q4_1", "glu_q4_1"),
+    (GgmlType::Q5_0, "gemv_q5_0", "glu_q5_0"),
+    (GgmlType::Q5_1, "gemv_q5_1", "glu_q5_1"),
+    (GgmlType::Q8_0, "gemv_q8_0", "glu_q8_0"),
+    (GgmlType::Q2_K, "gemv_q2_k", "glu_q2_k"),
+    (GgmlType::Q3_K, "gemv_q3_k", "glu_q3_k"),
+    (GgmlType::Q4_K, "gemv_q4_k", "glu_q4_k"),
+    (GgmlType::Q5_K, "gemv_q5_k", "glu_q5_k"),
+    (GgmlType::Q6_K, "gemv_q6_k", "glu_q6_k"),
+    (GgmlType::IQ4_NL, "gemv_iq4_nl", "glu_iq4_nl"),
+    (GgmlType::IQ4_XS, "gemv_iq4_xs", "glu_iq4_xs"),
+];
+
 /// One matrix of a product.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Segment {
-    /// `[rows]` rows of k weights.
+    /// `[rows]` rows of k weights as in the file, from a multiple of 16 bytes on.
     pub w: Ptr<u8>,
-    /// `[rows]` or null.
+    /// `[rows]`, added to the product; or null.
     pub bias: Ptr<f32>,
-    /// `[columns][y_stride]`.
+    /// `[columns][y_stride]`: the result.
     pub y: Ptr<f32>,
-    /// Rows.
+    /// Rows of the matrix.
     pub rows: i32,
     /// Elements from column to column of `y`.
     pub y_stride: i32,
-    /// ggml type number.
+    /// ggml type number of the weights.
     pub format: i32,
     /// Zero.
     pub pad: i32,
@@ -29,24 +55,24 @@ pub struct Segment {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MatmulParams {
-    /// Matrices.
+    /// The matrices.
     pub segment: [Segment; 3],
-    /// How many.
+    /// How many there are.
     pub segments: i32,
     /// Elements of a column.
     pub k: i32,
     /// Columns.
     pub columns: i32,
-    /// Where it is above 0: `y = softcap · tanh(y / softcap)`.
+    /// `y = softcap · tanh(y / softcap)` where it is above 0.
     pub softcap: f32,
-    /// What quantized weights multiply.
+    /// `[columns]`: what quantized weights multiply.
     pub image: Image,
-    /// What dense weights multiply, `[columns][k]`.
+    /// `[columns][k]`: what dense weights multiply.
     pub x: Ptr<f32>,
-    /// `[columns]`: columns below 0 are not written; null: all are.
+    /// `[columns]`: columns with a negative number are not written; null: all are.
     pub seq: Ptr<i32>,
 }
-// SAFETY: matmul.cuh
+// SAFETY: the struct of the same name in matmul.cuh.
 unsafe impl Params for MatmulParams {}
 
 impl MatmulParams {
@@ -58,58 +84,70 @@ impl MatmulParams {
     }
 }
 
-/// Gate and up.
+/// The gated half of a feed-forward layer: `activation(gate · x) · (up · x)`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GluParams {
-    /// Gate.
+    /// The matrix whose product is gated; `y` and `y_stride` are not used.
     pub gate: Segment,
-    /// Up.
+    /// The matrix that is multiplied with it, with as many rows.
     pub up: Segment,
-    /// Elements of a column.
+    /// Elements of a column of x.
     pub k: i32,
     /// Columns.
     pub columns: i32,
-    /// 0 SiLU, 1 GELU.
+    /// 0: SiLU; 1: GELU, tanh form.
     pub activation: i32,
-    /// Stride.
+    /// Elements from column to column of `y`.
     pub y_stride: i32,
-    /// Input.
+    /// `[columns]`: what quantized weights multiply.
     pub image: Image,
-    /// Input.
+    /// `[columns][k]`: what dense weights multiply.
     pub x: Ptr<f32>,
-    /// Idle columns.
+    /// As in [`MatmulParams`].
     pub seq: Ptr<i32>,
-    /// Output.
+    /// `[columns][y_stride]`: the result, or null.
     pub y: Ptr<f32>,
-    /// Output.
+    /// The result as an image of k = rows (a multiple of 32), or none.
     pub out: Image,
 }
-// SAFETY: matmul.cuh
+// SAFETY: the struct of the same name in matmul.cuh.
 unsafe impl Params for GluParams {}
 
-fn name(ty: i32, prefix: &str) -> &'static str {
-    let ty = GgmlType::from_number(ty as u32).expect("a type");
-    Box::leak(format!("{prefix}_{}", ty.name().to_lowercase()).into_boxed_str())
-}
-
-/// Launches.
+/// `y[column][row] = Σ_k w[row][k] · x[column][k] (+ bias[row])` for each segment, formats as they come. Any number of
+/// columns is right; few are fast. A column's bits do not depend on which of several columns it is.
 ///
 /// # Errors
 /// The driver's.
-pub fn gemv(s: &Stream, p: &MatmulParams) -> Result<()> {
+pub fn gemv(stream: &Stream, p: &MatmulParams) -> Result<()> {
     let segments = &p.segment[..p.segments as usize];
-    let blocks: u32 = segments.iter().map(|s| (s.rows as u32).div_ceil(8)).sum();
-    let same = segments.iter().all(|s| s.format == segments[0].format);
-    let name = if same { name(segments[0].format, "gemv") } else { "gemv_mixed" };
-    s.launch(name, Grid::linear(blocks, 128), p)
+    let inputs = (p.k as usize, p.image, p.x);
+    let blocks = segments.iter().map(|s| (s.rows as u32).div_ceil(GEMV_ROWS)).sum();
+    let first = names(&segments[0], inputs);
+    let same = segments.iter().all(|s| names(s, inputs) == first);
+    stream.launch(if same { first.1 } else { "gemv_mixed" }, Grid::linear(blocks, 128), p)
 }
 
-/// Launches.
+/// `activation(gate · x) · (up · x)` for each column, as f32, as an image, or both.
 ///
 /// # Errors
 /// The driver's.
-pub fn glu(s: &Stream, p: &GluParams) -> Result<()> {
-    let name = if p.gate.format == p.up.format { name(p.gate.format, "glu") } else { "glu_mixed" };
-    s.launch(name, Grid::linear((p.gate.rows as u32).div_ceil(32), 256), p)
+pub fn glu(stream: &Stream, p: &GluParams) -> Result<()> {
+    assert_eq!(p.gate.rows, p.up.rows, "every gate has its value");
+    assert!(p.out.q.is_null() || p.gate.rows % 32 == 0, "an image of {} elements", p.gate.rows);
+    let inputs = (p.k as usize, p.image, p.x);
+    let (gate, up) = (names(&p.gate, inputs), names(&p.up, inputs));
+    let blocks = (p.gate.rows as u32).div_ceil(GLU_ROWS);
+    stream.launch(if gate == up { gate.2 } else { "glu_mixed" }, Grid::linear(blocks, 256), p)
+}
+
+/// The kernels of a segment's format, after a look whether they can work with these inputs.
+fn names(s: &Segment, (k, image, x): (usize, Image, Ptr<f32>)) -> &'static Names {
+    let kernels = KERNELS.iter().find(|n| n.0 as i32 == s.format).expect("every format has kernels");
+    let format = kernels.0.format();
+    assert!(k.is_multiple_of(format.block), "rows of {k} weights in {}", format.name);
+    assert!(s.w.address().is_multiple_of(16), "weights begin at a multiple of 16 bytes");
+    let missing = if format.block == 1 { x.is_null() } else { image.q.is_null() };
+    assert!(!missing, "{} weights have activations to multiply", format.name);
+    kernels
 }

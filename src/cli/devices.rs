@@ -1,34 +1,53 @@
-//! `qrun devices`: what can compute here.
+//! `qrun devices`: what can compute here, with which code, and what is taken when nothing is said.
 
 use std::fmt::Write;
 
-use qrun_cuda::device;
+use qrun_cuda::{
+    device,
+    image::{self, Choice},
+};
 
-use super::info::bytes;
+use super::{info::bytes, open::physical_cores};
 
-/// The GPUs, or why there are none, and the CPU.
+/// The GPUs, or why there are none, the CPU, and which of them `--device auto` takes.
 pub fn listing() -> String {
     let mut text = String::from("Available devices:\n");
-    match device::list() {
-        Ok(devices) => {
-            for d in devices {
-                let (major, minor) = (d.sm / 10, d.sm % 10);
-                let fits = if d.sm < device::MIN_SM { "; too old: qrun needs SM 7.5" } else { "" };
-                let _ = writeln!(
-                    text,
-                    "  cuda{}: {} (SM {major}.{minor}, {}, {} multiprocessors{fits})",
-                    d.ordinal,
-                    d.name,
-                    bytes(d.memory),
-                    d.multiprocessors
-                );
-            }
-        }
-        Err(reason) => {
-            let _ = writeln!(text, "  cuda: none ({reason})");
-        }
+    let found = device::list();
+    for d in found.iter().flatten() {
+        let (major, minor) = (d.sm / 10, d.sm % 10);
+        let _ = writeln!(
+            text,
+            "  cuda{}: {} (SM {major}.{minor}, {}, {} multiprocessors; {})",
+            d.ordinal,
+            d.name,
+            bytes(d.memory),
+            d.multiprocessors,
+            code(d.sm)
+        );
+    }
+    if let Err(reason) = &found {
+        let _ = writeln!(text, "  cuda: none ({reason})");
     }
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let _ = writeln!(text, "  cpu: {threads} threads");
+    let _ = writeln!(text, "  cpu: {threads} threads, {} of them used", physical_cores());
+    let taken = match found.as_deref() {
+        Ok([first, ..]) if first.sm >= device::MIN_SM => {
+            format!("cuda{} where the model fits, else the CPU", first.ordinal)
+        }
+        Ok([first, ..]) => format!("the CPU: {} is too old", first.name),
+        Ok([]) | Err(_) => "the CPU".into(),
+    };
+    let _ = writeln!(text, "--device auto takes {taken}");
     text
+}
+
+/// Which of the kernels inside this program a GPU runs.
+fn code(sm: i32) -> String {
+    let dotted = |sm: u32| format!("{}.{}", sm / 10, sm % 10);
+    match image::pick(sm as u32) {
+        Choice::Exact(_) => "kernels made for it".into(),
+        Choice::SameMajor(other) => format!("kernels made for SM {}", dotted(other)),
+        Choice::Ptx(from) => format!("kernels that the driver compiles from PTX {}", dotted(from)),
+        Choice::TooOld => format!("too old: qrun needs SM {}", dotted(device::MIN_SM as u32)),
+    }
 }

@@ -2,8 +2,12 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use qrun::{plan, quantize::FileType};
-use qrun_models::{Config, Model, Options, memory};
+use qrun::{
+    plan,
+    quantize::FileType,
+    session::{Place, Wish},
+};
+use qrun_models::{Config, GpuDecoder, Model, Options, memory};
 use qrun_quant::{Gguf, gguf::Value};
 use serde_json::{Map, json};
 
@@ -62,9 +66,44 @@ fn total(shares: &[(&str, Share)]) -> Share {
 }
 
 /// Memory need of one sequence, for each context size of the listing.
-fn needs(model: &Model) -> Vec<(usize, memory::Plan)> {
-    let plan = |n_ctx| memory::Plan::new(model, &Options { n_ctx, ..Options::default() });
-    plan::context_sizes(&model.config).into_iter().map(|n| (n, plan(n))).collect()
+type Needs = Vec<(usize, memory::Plan)>;
+
+/// Where the model runs when nothing is said, and what it needs there and on the CPU.
+struct Run {
+    /// The device, the context that fits, or why there is none.
+    place: String,
+    cpu: Needs,
+    /// The GPU's name and the needs on it.
+    gpu: Option<(String, Needs)>,
+}
+
+impl Run {
+    fn new(model: &Model) -> Self {
+        let options = |n_ctx| Options { n_ctx, ..Options::default() };
+        let needs = |need: &dyn Fn(usize) -> memory::Plan| -> Needs {
+            plan::context_sizes(&model.config).into_iter().map(|n| (n, need(n))).collect()
+        };
+        let mut run =
+            Run { place: String::new(), cpu: needs(&|n_ctx| memory::Plan::new(model, &options(n_ctx))), gpu: None };
+        let (place, plan) = match Place::choose(model, &options(0), Wish::Auto) {
+            Ok(chosen) => chosen,
+            Err(error) => {
+                run.place = format!("nothing here: {error}");
+                return run;
+            }
+        };
+        run.place = place.name();
+        match &place {
+            Place::Cpu { reason: Some(reason) } => run.place += &format!(" ({reason})"),
+            Place::Cpu { reason: None } => {}
+            Place::Gpu { gpu, .. } => {
+                run.gpu = Some((place.name(), needs(&|n_ctx| GpuDecoder::plan(gpu, model, &options(n_ctx)))));
+            }
+        }
+        let available = plan.available.map_or(String::new(), |a| format!(" of {a} available"));
+        run.place += &format!(", with a context of {} tokens: {} bytes{available}", plan.n_ctx, plan.bytes.total());
+        run
+    }
 }
 
 fn file_type(gguf: &Gguf) -> Option<&'static str> {
@@ -81,6 +120,7 @@ fn as_tables(gguf: &Gguf, model: Result<&Model, &String>) -> String {
     if let Some(name) = file_type(gguf) {
         line(format!("type        {name}"));
     }
+    let run = model.ok().map(Run::new);
     let shares = shares(gguf);
     let sum = total(&shares);
     line(format!("parameters  {} in {} tensors, {} bytes", sum.parameters, sum.tensors, sum.bytes));
@@ -88,6 +128,7 @@ fn as_tables(gguf: &Gguf, model: Result<&Model, &String>) -> String {
         Ok(model) => {
             describe(&model.config).into_iter().for_each(&mut line);
             line(format!("per token   {} bytes of weights are read", model.weights.bytes_per_token()));
+            line(format!("runs on     {}", run.as_ref().map_or("", |r| &r.place)));
         }
         Err(reason) => line(format!("runs        no: {reason}")),
     }
@@ -98,10 +139,14 @@ fn as_tables(gguf: &Gguf, model: Result<&Model, &String>) -> String {
         let percent = 100.0 * s.bytes as f64 / sum.bytes.max(1) as f64;
         line(format!("{name:<10} {:8} {:14} {:15} {percent:6.1} %", s.tensors, s.parameters, s.bytes));
     }
-    if let Ok(model) = model {
-        line("\ncontext           weights        KV cache     activations           total (bytes)".into());
-        for (n_ctx, p) in needs(model) {
-            line(format!("{n_ctx:<9} {:15} {:15} {:15} {:15}", p.weights, p.kv, p.activations, p.total()));
+    if let Some(run) = run {
+        let gpu = run.gpu.iter().map(|(name, needs)| (name.as_str(), needs));
+        for (name, needs) in gpu.chain([("CPU", &run.cpu)]) {
+            line(format!("\non {name}"));
+            line("context           weights        KV cache     activations           total (bytes)".into());
+            for (n_ctx, p) in needs {
+                line(format!("{n_ctx:<9} {:15} {:15} {:15} {:15}", p.weights, p.kv, p.activations, p.total()));
+            }
         }
     }
     line("\nmetadata".into());
@@ -133,7 +178,8 @@ fn as_json(gguf: &Gguf, model: Result<&Model, &String>) -> String {
     let metadata: Map<String, serde_json::Value> = gguf.metadata().iter().map(|(k, v)| (k.clone(), value(v))).collect();
     let share = |s: &Share| json!({ "tensors": s.tensors, "parameters": s.parameters, "bytes": s.bytes });
     let formats: Map<_, _> = shares.iter().map(|(name, s)| ((*name).to_owned(), share(s))).collect();
-    let need = |(n_ctx, p): (usize, memory::Plan)| json!({ "n_ctx": n_ctx, "weights": p.weights, "kv": p.kv, "activations": p.activations, "total": p.total() });
+    let need = |&(n_ctx, p): &(usize, memory::Plan)| json!({ "n_ctx": n_ctx, "weights": p.weights, "kv": p.kv, "kv_window": p.kv_window, "activations": p.activations, "total": p.total() });
+    let needs = |needs: &Needs| -> serde_json::Value { needs.iter().map(need).collect() };
     let mut object = json!({
         "file": gguf.path().display().to_string(),
         "version": gguf.version(),
@@ -149,7 +195,12 @@ fn as_json(gguf: &Gguf, model: Result<&Model, &String>) -> String {
         Ok(model) => {
             object["arch"] = model.config.arch.name.into();
             object["bytes_per_token"] = model.weights.bytes_per_token().into();
-            object["memory"] = needs(model).into_iter().map(need).collect();
+            let run = Run::new(model);
+            object["memory"] = needs(&run.cpu);
+            object["runs_on"] = run.place.into();
+            if let Some((name, gpu)) = &run.gpu {
+                object["gpu"] = json!({ "name": name, "memory": needs(gpu) });
+            }
         }
         Err(reason) => object["does_not_run"] = reason.as_str().into(),
     }

@@ -2,14 +2,15 @@
 
 use std::{sync::Arc, time::Instant};
 
+use indicatif::ProgressBar;
 use qrun::{
     embedded,
     sampler::{SamplerError, SamplerParams},
-    session::{Engine, LoadError, OpenError, Place, SaveError, Session, SessionError, Wishes},
+    session::{Engine, LoadError, OpenError, Place, PlaceError, SaveError, Session, SessionError, Wishes},
     template::TemplateError,
     tokenizer::TokenizeError,
 };
-use qrun_models::{KvType, Options};
+use qrun_models::{ForwardError, KvType, Notice, Options};
 use qrun_quant::{Bytes, Gguf, cpu::Arithmetic};
 
 use super::{
@@ -35,11 +36,22 @@ pub fn open(args: &Args, terminal: &Terminal) -> Result<Opened, Exit> {
     let params = sampler(&args.sampling, &engine, terminal)?;
     say_plan(&engine, args, terminal);
     let spinner = progress::spinner("loading", terminal);
-    let speaker = *terminal;
-    let decoder = engine.decoder(Box::new(move |text| speaker.note(text)))?;
+    let decoder = engine.decoder(notices(&spinner, terminal))?;
     spinner.finish_and_clear();
     let session = Session::new(engine, decoder, params);
     Ok(Opened { session, load_ms: started.elapsed().as_secs_f64() * 1e3 })
+}
+
+/// Says that a GPU is given up: above the spinner while loading, later on a line of its own.
+fn notices(spinner: &ProgressBar, terminal: &Terminal) -> Notice {
+    let (spinner, terminal) = (spinner.clone(), *terminal);
+    Box::new(move |text| {
+        if spinner.is_finished() {
+            terminal.interject(text);
+        } else {
+            spinner.suspend(|| terminal.note(text));
+        }
+    })
 }
 
 /// The file, or the embedded model where none is named.
@@ -151,8 +163,13 @@ fn say_plan(engine: &Engine, args: &Args, terminal: &Terminal) {
     if args.machine.n_ctx == 0 && plan.n_ctx < trained {
         terminal.note(&format!("context of {} tokens: memory does not hold the model's {trained}", plan.n_ctx));
     }
-    if let Place::Cpu { reason: Some(reason) } = engine.place() {
-        terminal.detail(&format!("device: CPU ({reason})"));
+    match engine.place() {
+        // Most computers have no such GPU: nothing is wrong with them.
+        Place::Cpu { reason: Some(reason) } if reason.is_ordinary() => {
+            terminal.inform(&format!("device: CPU ({reason})"));
+        }
+        Place::Cpu { reason: Some(reason) } => terminal.note(&format!("device: CPU ({reason})")),
+        _ => {}
     }
     terminal.inform(&plan_line(engine));
 }
@@ -162,10 +179,10 @@ pub fn plan_line(engine: &Engine) -> String {
     let (plan, b) = (engine.plan(), engine.plan().bytes);
     let available = plan.available.map_or(String::new(), |a| format!(" of {a} available"));
     format!(
-        "plan: {}: weights {} + KV cache {} + activations {} = {} bytes{available}; context {} tokens, {} threads; {}",
+        "plan: {}: weights {} + {} + activations {} = {} bytes{available}; context {} tokens, {} threads; {}",
         engine.place().name(),
         b.weights,
-        b.kv,
+        b.describe_kv(),
         b.activations,
         b.total(),
         plan.n_ctx,
@@ -174,23 +191,28 @@ pub fn plan_line(engine: &Engine) -> String {
     )
 }
 
+/// The device that was asked for cannot be had.
+fn no_device(code: Code, reason: impl std::fmt::Display) -> Exit {
+    Exit::new(code, format!("--device cuda: {reason}; --device cpu computes on the CPU"))
+}
+
 impl From<LoadError> for Exit {
     fn from(error: LoadError) -> Self {
-        let code = match error {
-            LoadError::Device(_) => Code::Device,
-            LoadError::Threads(_) => Code::Failure,
-        };
-        Exit::new(code, error.to_string())
+        match error {
+            LoadError::Device(error) => no_device(Code::Device, error),
+            LoadError::Threads(error) => Exit::new(Code::Failure, error.to_string()),
+        }
     }
 }
 
 impl From<OpenError> for Exit {
     fn from(error: OpenError) -> Self {
         let code = match error {
+            OpenError::Device(error @ PlaceError::Memory(_)) => return no_device(Code::Memory, error),
+            OpenError::Device(error) => return no_device(Code::Device, error),
             OpenError::File(_) => Code::File,
             OpenError::Memory(_) => Code::Memory,
             OpenError::Template(_) => Code::Usage,
-            OpenError::Device(_) => Code::Device,
         };
         Exit::new(code, error.to_string())
     }
@@ -211,6 +233,7 @@ impl From<SessionError> for Exit {
         match error {
             SessionError::EmptyPrompt | SessionError::PromptTooLong { .. } => Exit::usage(error.to_string()),
             SessionError::Sampler(error) => error.into(),
+            SessionError::Forward(ForwardError::Device(error)) => no_device(Code::Device, error),
             SessionError::Forward(error) => Exit::new(Code::Failure, error.to_string()),
         }
     }

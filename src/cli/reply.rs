@@ -54,11 +54,13 @@ impl Shown {
         });
         bar.finish_and_clear();
         drop(busy);
+        // Also where the answer breaks off: the message that follows begins a line.
+        if !self.json {
+            sink.last_newline();
+        }
         let reply = reply?;
         if self.json {
             sink.event(self.end(&reply));
-        } else {
-            sink.last_newline();
         }
         sink.failed?;
         self.afterwards(session, &reply);

@@ -62,6 +62,14 @@ impl Terminal {
         }
     }
 
+    /// The same in the middle of an answer: where both appear on one screen, not behind a half line of text.
+    pub fn interject(&self, text: &str) {
+        if self.verbosity >= 2 && self.stdout && self.stderr {
+            put("\n");
+        }
+        self.note(text);
+    }
+
     /// A line for a person at a terminal, or for one who asked with `-v`.
     pub fn inform(&self, text: &str) {
         if self.verbose() || (self.stderr && self.verbosity >= 3) {

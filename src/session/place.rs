@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use qrun_cuda::{DeviceError, Gpu};
+use qrun_cuda::{DeviceError, Gpu, device::NoDevice};
 use qrun_models::{CpuDecoder, Fallback, Forward, GpuDecoder, Model, Notice, Options};
 use qrun_quant::cpu::Arithmetic;
 
@@ -25,7 +25,7 @@ pub enum Place {
     /// On the CPU; the reason where a GPU was looked for.
     Cpu {
         /// Why not on a GPU.
-        reason: Option<String>,
+        reason: Option<PlaceError>,
     },
     /// On a GPU.
     Gpu {
@@ -48,6 +48,21 @@ pub enum PlaceError {
     /// The device has no kernel for something this model does.
     #[error("GPU: {0}")]
     Unsupported(String),
+    /// Exact arithmetic, which only the CPU has.
+    #[error("exact arithmetic is the CPU's")]
+    Exact,
+}
+
+impl PlaceError {
+    /// Whether nothing is wrong: there is no GPU, or what was asked for needs the CPU.
+    pub fn is_ordinary(&self) -> bool {
+        let absent = |e: &DeviceError| matches!(e, DeviceError::NoDevice(NoDevice::DriverMissing | NoDevice::NoGpu));
+        match self {
+            Self::Device(error) => absent(error),
+            Self::Exact => true,
+            Self::Memory(_) | Self::Unsupported(_) => false,
+        }
+    }
 }
 
 impl Place {
@@ -58,11 +73,11 @@ impl Place {
     pub fn choose(model: &Model, options: &Options, wish: Wish) -> Result<(Self, Plan), ChooseError> {
         let reason = match wish {
             Wish::Cpu => None,
-            Wish::Auto if options.arithmetic == Arithmetic::Exact => Some("exact arithmetic is the CPU's".to_owned()),
+            Wish::Auto if options.arithmetic == Arithmetic::Exact => Some(PlaceError::Exact),
             Wish::Auto | Wish::Cuda => match on_gpu(model, options) {
                 Ok((gpu, plan)) => return Ok((Self::Gpu { gpu, fallback: wish == Wish::Auto }, plan)),
                 Err(error) if wish == Wish::Cuda => return Err(ChooseError::Place(error)),
-                Err(error) => Some(error.to_string()),
+                Err(error) => Some(error),
             },
         };
         let plan = plan::fit(model, options, plan::available_memory()).map_err(ChooseError::Memory)?;

@@ -2,10 +2,11 @@
 //! they stand for; alone, in a batch and in pieces with the same bits.
 
 use qrun_cuda::{
-    driver::Ptr,
+    Ptr,
     ops::{
         gemm::{GluActParams, gemm, glu_act},
-        matmul::{Image, MatmulParams, Segment},
+        image::Image,
+        matmul::{MatmulParams, Segment},
     },
 };
 use qrun_quant::{GgmlType, formats::FORMATS};
@@ -56,7 +57,8 @@ impl Operands {
     fn new(case: &Case) -> Self {
         let mut random = Random::new((case.format as u64) << 32 | (case.columns * case.k) as u64);
         let scaled = |values: Vec<f32>, factor: f32| values.into_iter().map(|v| v * factor).collect();
-        let weights = case.rows.iter().map(|&r| Weights::random(&mut random, case.format, r * case.k, case.size.0)).collect();
+        let weights =
+            case.rows.iter().map(|&r| Weights::random(&mut random, case.format, r * case.k, case.size.0)).collect();
         let bias = case.rows.iter().map(|&r| if case.bias { random.normals(r) } else { vec![] }).collect();
         let x = Activations::new(scaled(random.normals(case.columns * case.k), case.size.1));
         let seq = (0..case.columns).map(|c| if case.idle.contains(&c) { -1 } else { c as i32 }).collect();
@@ -159,7 +161,11 @@ fn check(case: &Case) {
             assert_close(y, &exact, if case.dense() { 1e-5 } else { 1e-6 }, &what);
             assert_close(y, &meant, 1e-2, &format!("{what}, against f32 activations"));
             for (y, e) in y.iter().zip(&exact) {
-                assert_eq!(f64::from(*y) == f64::from(UNTOUCHED), *e == f64::from(UNTOUCHED), "{what}: outside of its rows");
+                assert_eq!(
+                    f64::from(*y) == f64::from(UNTOUCHED),
+                    *e == f64::from(UNTOUCHED),
+                    "{what}: outside of its rows"
+                );
             }
         },
     );
@@ -198,7 +204,9 @@ fn dense_weights_in_all_shapes() {
 #[test]
 fn dense_weights_of_any_size() {
     // Far beyond what f16 holds, and far below; f16 weights themselves stay within f16.
-    for (format, weights) in [(GgmlType::BF16, 1e12), (GgmlType::BF16, 1e-12), (GgmlType::F32, 1e12), (GgmlType::F16, 1e-6)] {
+    for (format, weights) in
+        [(GgmlType::BF16, 1e12), (GgmlType::BF16, 1e-12), (GgmlType::F32, 1e12), (GgmlType::F16, 1e-6)]
+    {
         for (activations, columns) in [(1e9, 5), (1e-9, 40)] {
             check(&Case { size: (weights, activations), ..Case::new(format, 20, columns, 320) });
         }
@@ -255,7 +263,8 @@ fn the_gate_of_many_columns() {
     for activation in [0, 1] {
         let expected: Vec<f64> = (0..columns * rows)
             .map(|i| {
-                let (g, u) = (f64::from(gate[i / rows * stride + i % rows]), f64::from(up[i / rows * stride + i % rows]));
+                let (g, u) =
+                    (f64::from(gate[i / rows * stride + i % rows]), f64::from(up[i / rows * stride + i % rows]));
                 let gelu = 0.5 * g * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (g + 0.044_715 * g.powi(3))).tanh());
                 if activation == 0 { g / (1.0 + (-g).exp()) * u } else { gelu * u }
             })

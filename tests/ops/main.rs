@@ -3,4 +3,17 @@
 // The lints against printing are for libraries; tests say what they measured and what they skip.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod attention;
+mod cache;
+mod embed;
+mod formats;
+mod gemm;
+mod gemv;
+mod glu;
 mod harness;
+mod image;
+mod mma;
+mod norm;
+mod operands;
+mod rope_kv;
+mod sample;

@@ -2,10 +2,7 @@
 //! as data. The emulator was written from the same manual; a real GPU has the last word.
 
 use half::{bf16, f16};
-use qrun_cuda::{
-    Stream,
-    driver::{Grid, Params, Ptr},
-};
+use qrun_cuda::{Grid, Params, Ptr};
 
 use crate::harness::{Device, Random, everywhere};
 
@@ -49,7 +46,16 @@ struct Mma {
 
 const MMA: &[Mma] = &[
     Mma { op: 0, name: "s8 m8n8k16", number: Number::S8, k: 16, a: &[(0, 0)], b: &[(0, 0)], accumulators: 2, sm: 75 },
-    Mma { op: 1, name: "s8 m16n8k16", number: Number::S8, k: 16, a: &[(0, 0), (8, 0)], b: &[(0, 0)], accumulators: 4, sm: 75 },
+    Mma {
+        op: 1,
+        name: "s8 m16n8k16",
+        number: Number::S8,
+        k: 16,
+        a: &[(0, 0), (8, 0)],
+        b: &[(0, 0)],
+        accumulators: 4,
+        sm: 75,
+    },
     Mma {
         op: 2,
         name: "s8 m16n8k32",
@@ -60,7 +66,16 @@ const MMA: &[Mma] = &[
         accumulators: 4,
         sm: 75,
     },
-    Mma { op: 3, name: "f16 m16n8k8", number: Number::F16, k: 8, a: &[(0, 0), (8, 0)], b: &[(0, 0)], accumulators: 4, sm: 75 },
+    Mma {
+        op: 3,
+        name: "f16 m16n8k8",
+        number: Number::F16,
+        k: 8,
+        a: &[(0, 0), (8, 0)],
+        b: &[(0, 0)],
+        accumulators: 4,
+        sm: 75,
+    },
     Mma {
         op: 4,
         name: "f16 m16n8k16",
@@ -110,8 +125,7 @@ fn fragments(mma: &Mma, operand: Operand, stride: usize, at: impl Fn(usize, usiz
 fn run(device: &Device, op: i32, [a, b, c]: [&[u32]; 3]) -> Vec<u32> {
     let (a, b, c) = (device.buffer(a), device.buffer(b), device.buffer(c));
     let params = FragmentsParams { op, pad: 0, a: a.ptr, b: b.ptr, c: c.ptr };
-    let stream: &Stream = &device.stream;
-    stream.launch("fragments", Grid::linear(1, 32), &params).expect("a launch");
+    device.stream.launch("fragments", Grid::linear(1, 32), &params).expect("a launch");
     device.read(&c)
 }
 
@@ -128,16 +142,16 @@ fn tensor_cores_take_the_layouts_of_the_manual() {
     for mma in MMA {
         let mut random = Random::new(mma.op as u64);
         let most = if mma.number == Number::S8 { 255 } else { 33 };
-        let small = |random: &mut Random| random.below(most) as i32 - most as i32 / 2 - i32::from(mma.number == Number::S8);
+        let small =
+            |random: &mut Random| random.below(most) as i32 - most as i32 / 2 - i32::from(mma.number == Number::S8);
         let rows = 4 * mma.accumulators;
         let a: Vec<i32> = (0..rows * mma.k).map(|_| small(&mut random)).collect();
         let b: Vec<i32> = (0..8 * mma.k).map(|_| small(&mut random)).collect();
         let c: Vec<i32> = (0..rows * 8).map(|_| small(&mut random)).collect();
         let place = |lane: usize, i: usize| (lane / 4 + 8 * (i / 2)) * 8 + 2 * (lane % 4) + i % 2;
         let word = |value: i32| if mma.number == Number::S8 { value as u32 } else { (value as f32).to_bits() };
-        let start: Vec<u32> = (0..LANES * 4)
-            .map(|i| if i % 4 < mma.accumulators { word(c[place(i / 4, i % 4)]) } else { 7 })
-            .collect();
+        let start: Vec<u32> =
+            (0..LANES * 4).map(|i| if i % 4 < mma.accumulators { word(c[place(i / 4, i % 4)]) } else { 7 }).collect();
         let expected: Vec<u32> = (0..LANES * 4)
             .map(|i| {
                 if i % 4 >= mma.accumulators {

@@ -44,8 +44,6 @@ struct Fragments {
     int count;
 };
 
-enum class Atomic { Add, Max, Min };
-
 } // namespace emu
 
 #pragma GCC visibility push(default)
@@ -54,12 +52,12 @@ extern thread_local emu::Lane* emu_self __attribute__((tls_model("initial-exec")
 uint64_t emu_warp(emu::Op op, uint64_t value, int argument, emu::Site site);
 void emu_block_sync(emu::Site site);
 int emu_last_block(unsigned* ticket, unsigned blocks, emu::Site site);
-void* emu_shared(const void* key, size_t bytes, emu::Site site);
+void* emu_shared(const void* key, size_t bytes, const char* name);
 void* emu_dynamic_shared();
-void emu_copy_async(void* shared, const void* global, int valid, emu::Site site);
+void emu_copy_async(void* shared, const void* global, int valid);
 void emu_copy_commit();
-void emu_copy_wait(int pending, emu::Site site);
-void emu_atomic_access(void* p, size_t bytes, emu::Site site);
+void emu_copy_wait(int pending);
+void emu_atomic_access(void* p, size_t bytes, const void* pc);
 const emu::Kernel* emu_kernels(size_t* count);
 }
 #pragma GCC visibility pop

@@ -11,7 +11,7 @@
 #define SHARED(T, name, ...)                                                                             \
     typedef T name##_array __VA_ARGS__;                                                                  \
     static char name##_key;                                                                              \
-    name##_array& name = *static_cast<name##_array*>(emu_shared(&name##_key, sizeof(name##_array), emu::Site{__FILE__, __LINE__}))
+    name##_array& name = *static_cast<name##_array*>(emu_shared(&name##_key, sizeof(name##_array), #name))
 #define DYN_SHARED(T, name) T* const name = static_cast<T*>(emu_dynamic_shared())
 
 namespace emu {
@@ -103,11 +103,10 @@ DEVICE void ldmatrix_x2_trans(unsigned r[2], const void* row, SITE) {
     emu::warp(emu::Op::LdmatrixTransposed, r, row, nullptr, 2, site);
 }
 
-DEVICE void cp_async16(void* shared, const void* global, int valid, SITE) {
+DEVICE void cp_async16(void* shared, const void* global, int valid) {
 #if __CUDA_ARCH__ >= 800
-    emu_copy_async(shared, global, valid, site);
+    emu_copy_async(shared, global, valid);
 #else
-    (void)site;
     *static_cast<uint4*>(shared) = valid ? *static_cast<const uint4*>(global) : make_uint4(0, 0, 0, 0);
 #endif
 }
@@ -116,11 +115,9 @@ DEVICE void cp_async_commit() {
     emu_copy_commit();
 #endif
 }
-template <int N> DEVICE void cp_async_wait(SITE) {
+template <int N> DEVICE void cp_async_wait() {
 #if __CUDA_ARCH__ >= 800
-    emu_copy_wait(N, site);
-#else
-    (void)site;
+    emu_copy_wait(N);
 #endif
 }
 
@@ -130,26 +127,19 @@ DEVICE unsigned load_weights4(const void* p) { return *static_cast<const unsigne
 DEVICE unsigned load_weights2(const void* p) { return *static_cast<const unsigned short*>(p); }
 DEVICE unsigned load_weights1(const void* p) { return *static_cast<const unsigned char*>(p); }
 
-namespace emu {
-template <class T, class F> __attribute__((always_inline)) inline T atomic(T* p, Site site, F next) {
-    emu_atomic_access(p, sizeof(T), site);
-    T old, value;
-    memcpy(&old, p, sizeof(T)); // blocks run one after another and a fiber is not interrupted
-    value = next(old);
-    memcpy(p, &value, sizeof(T));
-    return old;
-}
-} // namespace emu
-template <class T> UNCHECKED T atomic_add(T* p, T v, SITE) {
-    static_assert(static_cast<T>(0.5f) == 0, "sums of floats depend on the order: reduce them instead");
-    return emu::atomic(p, site, [v](T old) { return static_cast<T>(old + v); });
-}
-template <class T> UNCHECKED T atomic_max(T* p, T v, SITE) {
-    return emu::atomic(p, site, [v](T old) { return old > v ? old : v; });
-}
-template <class T> UNCHECKED T atomic_min(T* p, T v, SITE) {
-    return emu::atomic(p, site, [v](T old) { return old < v ? old : v; });
-}
+// Blocks run one after another and nothing interrupts a fiber: an atomic is a check, a load and a store. Each is a function
+// of its own in checked kernels, so its return address is the kernel's.
+#define ATOMIC(name, next)                                                  \
+    template <class T> UNCHECKED T name(T* p, T v) {                        \
+        emu_atomic_access(p, sizeof(T), __builtin_return_address(0));       \
+        const T old = *p;                                                   \
+        *p = next;                                                          \
+        return old;                                                         \
+    }
+ATOMIC(atomic_add, static_cast<T>(old + v))
+ATOMIC(atomic_max, old > v ? old : v)
+ATOMIC(atomic_min, old < v ? old : v)
+#undef ATOMIC
 DEVICE int last_block(unsigned* ticket, unsigned blocks, SITE) { return emu_last_block(ticket, blocks, site); }
 
 template <class T, class V> DEVICE void system_store(volatile T* p, V v) { *p = static_cast<T>(v); }

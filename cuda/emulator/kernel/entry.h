@@ -9,7 +9,7 @@ template <class P, void (*KERNEL)(P)> struct Thunk<KERNEL> {
     static constexpr size_t BYTES = sizeof(P);
     static_assert(sizeof(P) <= 4096, "parameters of a kernel take at most 4 KiB");
     static_assert(__is_trivially_copyable(P), "parameters of a kernel are plain data");
-    static void run(const void* params) { KERNEL(*static_cast<const P*>(params)); }
+    __attribute__((no_sanitize("thread"))) static void run(const void* params) { KERNEL(*static_cast<const P*>(params)); }
 };
 
 } // namespace emu

@@ -107,7 +107,6 @@ void Block::run(const Launch& l, Fault& out) {
         next(&main_stack);
         emu_self = nullptr;
     }
-    if (l.checker) l.checker->end(*this);
     out = fault;
 }
 
@@ -262,14 +261,16 @@ uint64_t emu_warp(Op op, uint64_t value, int argument, Site site) {
     } else if (w.op != op || w.site.line != site.line || w.site.file != site.file) {
         b.fail(LAUNCH_FAILED, "divergent warp: " + who(t) + " is in " + where(site) + ", others wait in " + where(w.site));
     }
+    t.pc = __builtin_return_address(0);
     w.arrived |= 1u << t.lane;
     if (w.arrived != w.exists) {
         b.wait(t, "a warp operation", site);
         return t.value;
     }
     w.arrived = 0;
-    if (b.launch->checker) b.launch->checker->collective(op, w);
+    // Only __syncwarp orders memory; the other operations do not say that they do.
     if (op != Op::Sync) collective(op, w);
+    else if (b.launch->checker) b.launch->checker->warp_sync(w);
     b.release(w, t);
     return t.value;
 }
@@ -278,7 +279,7 @@ void emu_block_sync(Site site) { self().of->barrier(0, site, "the barrier"); }
 
 void* emu_dynamic_shared() { return self().of->dynamic; }
 
-void* emu_shared(const void* key, size_t bytes, Site site) {
+void* emu_shared(const void* key, size_t bytes, const char* name) {
     Block& b = *self().of;
     for (const SharedArray& a : b.shared)
         if (a.key == key) return a.begin;
@@ -287,9 +288,9 @@ void* emu_shared(const void* key, size_t bytes, Site site) {
     const size_t total = b.static_bytes + b.launch->shared;
     if (b.static_bytes > 48 << 10 || total > b.launch->shared_limit)
         b.fail(LAUNCH_OUT_OF_RESOURCES, "shared memory: " + std::to_string(b.static_bytes) + " bytes static and " +
-                                           std::to_string(b.launch->shared) + " dynamic, declared in " + where(site));
+                                           std::to_string(b.launch->shared) + " dynamic with " + name + ", this GPU allows " + std::to_string(b.launch->shared_limit));
     b.static_end = begin + bytes + 64; // the gap belongs to nobody
-    b.shared.push_back({key, b.arena + begin, bytes});
+    b.shared.push_back({key, name, b.arena + begin, bytes});
     memset(b.arena + begin, 0xff, bytes);
     return b.arena + begin;
 }
@@ -300,7 +301,7 @@ int emu_last_block(unsigned* ticket, unsigned blocks, Site site) {
     b.barrier(0, site, "last_block");
     int last = 0;
     if (t.index == 0) {
-        emu_atomic_access(ticket, sizeof *ticket, site);
+        emu_atomic_access(ticket, sizeof *ticket, __builtin_return_address(0));
         last = (*ticket)++ == blocks - 1;
         if (last) *ticket = 0;
         if (b.launch->checker) b.launch->checker->arrive(ticket, last);
@@ -308,19 +309,23 @@ int emu_last_block(unsigned* ticket, unsigned blocks, Site site) {
     return b.barrier(last, site, "last_block");
 }
 
-void emu_copy_async(void* shared, const void* global, int valid, Site site) {
+void emu_copy_async(void* shared, const void* global, int valid) {
     Thread& t = self();
     Block& b = *t.of;
     if (reinterpret_cast<uintptr_t>(shared) % 16 || reinterpret_cast<uintptr_t>(global) % 16)
-        b.fail(MISALIGNED, who(t) + " copies 16 bytes between addresses that are not multiples of 16 in " + where(site));
-    if (b.launch->checker) b.launch->checker->copy_begins(shared, valid ? global : nullptr, site);
+        b.fail(MISALIGNED, who(t) + " copies 16 bytes between addresses that are not multiples of 16 in " +
+                               source_line(__builtin_return_address(0)));
+    if (Checker* checker = b.launch->checker) {
+        if (valid) checker->access(reinterpret_cast<uintptr_t>(global), 16, Access::Read, __builtin_return_address(0));
+        checker->access(reinterpret_cast<uintptr_t>(shared), 16, Access::Copy, __builtin_return_address(0));
+    }
     memset(shared, 0xff, 16); // garbage until somebody waits
-    t.copies.push_back({shared, global, valid, t.group, site});
+    t.copies.push_back({shared, global, valid, t.group});
 }
 
 void emu_copy_commit() { self().group++; }
 
-void emu_copy_wait(int pending, Site) {
+void emu_copy_wait(int pending) {
     Thread& t = self();
     size_t kept = 0;
     for (const AsyncCopy& c : t.copies) {
@@ -330,15 +335,15 @@ void emu_copy_wait(int pending, Site) {
         }
         if (c.valid) memcpy(c.shared, c.global, 16);
         else memset(c.shared, 0, 16);
-        if (t.of->launch->checker) t.of->launch->checker->copy_ends(c.shared, c.site);
+        if (t.of->launch->checker) t.of->launch->checker->copy_ends(c.shared, __builtin_return_address(0));
     }
     t.copies.resize(kept);
 }
 
-void emu_atomic_access(void* p, size_t bytes, Site site) {
+void emu_atomic_access(void* p, size_t bytes, const void* pc) {
     Thread& t = self();
     if (reinterpret_cast<uintptr_t>(p) % bytes)
-        t.of->fail(MISALIGNED, who(t) + " uses an atomic at a misaligned address in " + where(site));
-    if (t.of->launch->checker) t.of->launch->checker->atomic(p, bytes, site);
+        t.of->fail(MISALIGNED, who(t) + " uses an atomic at a misaligned address in " + source_line(pc));
+    if (Checker* c = t.of->launch->checker) c->access(reinterpret_cast<uintptr_t>(p), bytes, Access::Atomic, pc);
 }
 }

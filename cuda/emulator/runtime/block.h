@@ -48,7 +48,6 @@ struct AsyncCopy {
     const void* global;
     int valid;
     unsigned group;
-    Site site;
 };
 
 struct Thread : Lane {
@@ -61,6 +60,7 @@ struct Thread : Lane {
     Site site;
     uint64_t value; // what it posted to the warp, then what it gets
     int argument;
+    const void* pc; // of the warp operation that it posted to
     unsigned group; // of its asynchronous copies
     std::vector<AsyncCopy> copies;
 };
@@ -75,6 +75,7 @@ struct Warp {
 
 struct SharedArray {
     const void* key;
+    const char* name;
     unsigned char* begin;
     size_t bytes;
 };

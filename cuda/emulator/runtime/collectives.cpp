@@ -77,7 +77,7 @@ static void ldmatrix(Warp& w, bool transposed) {
         Block& b = *w.lanes[i]->of;
         if (reinterpret_cast<uintptr_t>(row) % 16)
             b.fail(MISALIGNED, who(*w.lanes[i]) + " gives ldmatrix a row that is not aligned to 16 bytes in " + where(w.site));
-        if (b.launch->checker) b.launch->checker->matrix_row(*w.lanes[i], row, w.site);
+        if (Checker* c = b.launch->checker) c->access(*w.lanes[i], reinterpret_cast<uintptr_t>(row), 16, Access::Matrix, w.lanes[i]->pc);
         memcpy(rows[i], row, 16);
     }
     for (int l = 0; l < 32; l++)

@@ -68,9 +68,9 @@ int execute(Machine& m, const Function& f, const Plan& p, const std::vector<uint
     m.launches++;
     if (!m.settings.execute) return SUCCESS;
     const unsigned limit = static_cast<unsigned>(m.gpu.shared_per_block);
-    std::unique_ptr<Checker> checker = m.settings.checked ? std::make_unique<Checker>(m) : nullptr;
+    if (m.settings.checked && !m.checker) m.checker = std::make_unique<Checker>(m);
     const Kernel* kernel = find_kernel(f.arch, m.settings.checked, f.kernel->name);
-    const Fault fault = run({kernel, params.data(), p.grid, p.block, p.shared, limit, m.settings.order, m.settings.seed + m.launches, checker.get()});
+    const Fault fault = run({kernel, params.data(), p.grid, p.block, p.shared, limit, m.settings.order, m.settings.seed + m.launches, m.checker.get()});
     if (!fault.code) return SUCCESS;
     m.report = fault.report;
     m.report_code = fault.code;

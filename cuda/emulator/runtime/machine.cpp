@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "checker.h"
 #include "driver.h"
 
 namespace emu {
@@ -249,15 +250,18 @@ std::string source_line(const void* pc) {
     if (!dladdr(pc, &info) || !info.dli_fname) return "unknown code";
     const size_t offset = static_cast<const char*>(pc) - static_cast<const char*>(info.dli_fbase);
     char command[4096], line[1024], found[1024] = "";
-    snprintf(command, sizeof command, "addr2line -e '%s' 0x%zx 2>/dev/null", info.dli_fname, offset - 1);
+    snprintf(command, sizeof command, "addr2line -i -e '%s' 0x%zx 2>/dev/null", info.dli_fname, offset - 1);
     if (FILE* out = popen(command, "r")) {
-        if (fgets(line, sizeof line, out)) strcpy(found, line);
+        // Innermost first: the first line that is not of a wrapper's own file.
+        while (fgets(line, sizeof line, out)) {
+            line[strcspn(line, "\n (")] = 0;
+            const bool wrapper = strstr(line, "emulator.cuh:") || strstr(line, "builtins.cuh:") || strstr(line, "ptx.cuh:");
+            if (*line != '?' && (!*found || !wrapper)) strcpy(found, line);
+            if (*found && !wrapper) break;
+        }
         pclose(out);
     }
-    found[strcspn(found, "\n (")] = 0;
-    if (!*found || *found == '?') {
-        snprintf(found, sizeof found, "%s+0x%zx", info.dli_fname, offset);
-    }
+    if (!*found) snprintf(found, sizeof found, "%s+0x%zx", info.dli_fname, offset);
     const char* name = strrchr(found, '/');
     return name ? name + 1 : found;
 }

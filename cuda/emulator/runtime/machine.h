@@ -72,6 +72,7 @@ class Machine {
     uint64_t used = 0, launches = 0;
     std::vector<Stream*> streams;
     std::vector<std::unique_ptr<Context>> primary;
+    std::unique_ptr<Checker> checker; // where the machine is checked, from the first launch on
 
     // Device memory, aligned to 256 bytes, with an unmapped page behind it. 0 where there is no room.
     uintptr_t allocate(size_t bytes);

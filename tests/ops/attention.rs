@@ -1,0 +1,300 @@
+//! Attention over the paged cache against a softmax in f64.
+
+use qrun_cuda::{
+    Arena, Ptr,
+    ops::{
+        attention::{Attention, Scratch, Tiling, attention},
+        cache::{CacheType, PAGE},
+        image::Image,
+    },
+};
+
+use crate::{
+    cache::{HostCache, stored},
+    harness::{Device, Random, assert_close, everywhere},
+    norm::judge_image,
+};
+
+/// What lies where nothing is to be written.
+const UNTOUCHED: f32 = -77.0;
+/// Bound on the relative L2 error against the values that the cache holds.
+const EXACT: f64 = 2e-6;
+
+#[derive(Clone, Copy)]
+struct Case {
+    head_dim: usize,
+    n_head: usize,
+    n_head_kv: usize,
+    kind: CacheType,
+    tiling: Tiling,
+    splits: usize,
+    window: usize,
+    softcap: f32,
+    image: bool,
+    /// (sequence, position) per row; negative sequence: idle.
+    rows: &'static [(i32, i32)],
+}
+
+const BASE: Case = Case {
+    head_dim: 64,
+    n_head: 2,
+    n_head_kv: 1,
+    kind: CacheType::F16,
+    tiling: Tiling::Rows,
+    splits: 1,
+    window: 0,
+    softcap: 0.0,
+    image: false,
+    rows: PAGE_EDGES,
+};
+
+/// Contexts of 63, 64, 65, 128, 129 tokens and of one.
+const PAGE_EDGES: &[(i32, i32)] = &[(0, 62), (1, 63), (2, 64), (-1, 5), (3, 127), (4, 128), (5, 0)];
+/// A window of 40: contexts of W−1, W, W+1 tokens, and rings of pages that have wrapped.
+const WINDOW_EDGES: &[(i32, i32)] = &[(0, 38), (1, 39), (2, 40), (3, 103), (4, 200), (5, 391)];
+/// A prompt of one sequence, at a page's end.
+const PROMPT: &[(i32, i32)] = &prompt::<24>(0, 55);
+/// The ends of two prompts, an idle row, and a third.
+const MIXED: &[(i32, i32)] =
+    &[(0, 61), (0, 62), (0, 63), (0, 64), (2, 0), (2, 1), (2, 2), (-1, 0), (1, 9), (1, 10), (1, 11), (1, 12), (1, 13)];
+
+const fn prompt<const N: usize>(seq: i32, first: i32) -> [(i32, i32); N] {
+    let mut rows = [(seq, first); N];
+    let mut i = 0;
+    while i < N {
+        rows[i].1 += i as i32;
+        i += 1;
+    }
+    rows
+}
+
+/// What a case reads and writes.
+struct Data {
+    q: Vec<f32>,
+    cache: HostCache,
+}
+
+impl Case {
+    fn scale(&self) -> f32 {
+        1.0 / (self.head_dim as f32).sqrt()
+    }
+
+    /// Positions that a row sees.
+    fn visible(&self, pos: i32) -> std::ops::Range<usize> {
+        let end = pos as usize + 1;
+        if self.window > 0 { end.saturating_sub(self.window)..end } else { 0..end }
+    }
+
+    /// Queries, and a cache that holds what some row sees and NaNs elsewhere.
+    fn data(&self) -> Data {
+        let mut r = Random::new((self.head_dim + self.n_head) as u64);
+        let longest = self.rows.iter().map(|r| r.1 as usize + 1).max().expect("rows");
+        let pages = match self.window {
+            0 => longest.div_ceil(PAGE) + 1,
+            w => (w + self.rows.len() - 1).div_ceil(PAGE) + 1,
+        };
+        let mut cache = HostCache::new(self.kind, [self.n_head_kv, self.head_dim], [8, pages], 0xFF);
+        let width = self.n_head_kv * self.head_dim;
+        for &(seq, pos) in self.rows.iter().filter(|row| row.0 >= 0) {
+            for p in self.visible(pos) {
+                let of_token = &mut Random::new((seq as u64) << 32 | p as u64);
+                if !cache.tokens.contains_key(&(seq as usize, p)) {
+                    cache.write(seq as usize, p, [of_token.normals(width), of_token.normals(width)]);
+                }
+            }
+        }
+        // Queries larger than usual make the softmax pointed.
+        let q = r.normals(self.rows.len() * self.n_head * self.head_dim).iter().map(|x| 2.0 * x).collect();
+        Data { q, cache }
+    }
+
+    /// Softmax in f64 over what the cache holds, or over the numbers before they were stored.
+    fn expected(&self, data: &Data, row: usize, as_stored: bool) -> Vec<f64> {
+        let (n, group, (seq, pos)) = (self.head_dim, self.n_head / self.n_head_kv, self.rows[row]);
+        let head = |head: usize| {
+            let element = |p: usize, which: usize| {
+                let x = &data.cache.tokens[&(seq as usize, p)][which][head / group * n..(head / group + 1) * n];
+                if as_stored { stored(self.kind, x) } else { x.iter().map(|&x| f64::from(x)).collect() }
+            };
+            let q = &data.q[(row * self.n_head + head) * n..][..n];
+            let score = |p: usize| {
+                let dot: f64 = q.iter().zip(element(p, 0)).map(|(&q, k)| f64::from(q) * k).sum();
+                let (dot, cap) = (dot * f64::from(self.scale()), f64::from(self.softcap));
+                if cap > 0.0 { cap * (dot / cap).tanh() } else { dot }
+            };
+            let scores: Vec<f64> = self.visible(pos).map(score).collect();
+            let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let total: f64 = scores.iter().map(|s| (s - max).exp()).sum();
+            let mut out = vec![0.0; n];
+            for (p, s) in self.visible(pos).zip(scores) {
+                out.iter_mut().zip(element(p, 1)).for_each(|(o, v)| *o += (s - max).exp() / total * v);
+            }
+            out
+        };
+        (0..self.n_head).flat_map(head).collect()
+    }
+
+    fn run(&self, device: &Device) -> Vec<f32> {
+        let data = self.data();
+        let (seq, pos): (Vec<_>, Vec<_>) = self.rows.iter().copied().unzip();
+        let (seq, pos, q) = (device.buffer(&seq), device.buffer(&pos), device.buffer(&data.q));
+        let (rows, n) = (self.rows.len(), data.q.len());
+        let out = device.buffer(&vec![UNTOUCHED; n]);
+        let (iq, id, is) = (device.empty(n), device.empty(n / 32), device.empty(n / 16));
+        let image = if self.image { Image { q: iq.ptr, d: id.ptr, s: is.ptr } } else { Image::default() };
+        let cache = data.cache.upload(device);
+        let shape = [rows, self.n_head, self.head_dim];
+        let (_arena, scratch) =
+            Arena::new(&device.gpu, |carver| Scratch::take(carver, shape, self.splits)).expect("device memory");
+        scratch.clear(&device.stream, rows, self.n_head).expect("a launch");
+        let a = Attention {
+            q: q.ptr,
+            pos: pos.ptr,
+            seq: seq.ptr,
+            cache: cache.cache,
+            out: if self.image { Ptr::NULL } else { out.ptr },
+            image,
+            scratch,
+            tiling: self.tiling,
+            rows,
+            n_head: self.n_head,
+            n_head_kv: self.n_head_kv,
+            head_dim: self.head_dim,
+            window: self.window,
+            scale: self.scale(),
+            softcap: self.softcap,
+        };
+        if self.image {
+            // Twice: the tickets must be back at zero.
+            attention(&device.stream, &a).expect("a launch");
+        }
+        attention(&device.stream, &Attention { out: out.ptr, ..a }).expect("a launch");
+        let mut all = device.read(&out);
+        if self.image {
+            all.extend(device.read::<i8>(&iq).iter().map(|&q| f32::from(q)));
+            all.extend([device.read(&id), device.read(&is)].concat());
+        }
+        all
+    }
+
+    fn judge(&self, found: &[f32], what: &str) {
+        let data = self.data();
+        let (n, width) = (data.q.len(), self.n_head * self.head_dim);
+        for (row, &(seq, pos)) in self.rows.iter().enumerate() {
+            let (at, what) = (row * width, format!("{what}, position {pos}"));
+            let x = &found[at..at + width];
+            if seq < 0 {
+                assert!(x.iter().all(|&x| x == UNTOUCHED), "{what}: an idle row was written");
+                continue;
+            }
+            assert_close(x, &self.expected(&data, row, true), EXACT, &format!("{what}, values as stored"));
+            let bound = if self.kind == CacheType::F16 { 1e-3 } else { 2e-2 };
+            assert_close(
+                x,
+                &self.expected(&data, row, false),
+                bound,
+                &format!("{what}, values before they were stored"),
+            );
+            if self.image {
+                let (q, rest) = found[n..].split_at(n);
+                let (d, s) = rest.split_at(n / 32);
+                judge_image(x, [&q[at..], &d[at / 32..], &s[at / 16..]], &what);
+            }
+        }
+    }
+}
+
+fn check(cases: &[Case]) {
+    for (i, case) in cases.iter().enumerate() {
+        let what = format!("case {i}, head_dim {}, {} heads on {}", case.head_dim, case.n_head, case.n_head_kv);
+        everywhere(|device| case.run(device), |found| case.judge(found, &what));
+    }
+}
+
+/// Runs two cases on every device and has `compare` look at both results.
+fn compare(cases: [Case; 2], compare: impl Fn(&[f32], &[f32])) {
+    everywhere(
+        |device| cases.iter().flat_map(|case| case.run(device)).collect(),
+        |found| {
+            let (a, b) = found.split_at(found.len() / 2);
+            compare(a, b);
+        },
+    );
+}
+
+#[test]
+fn every_ratio_of_heads_and_every_size_of_them() {
+    check(&[
+        BASE,
+        Case { n_head: 3, n_head_kv: 3, head_dim: 16, ..BASE },
+        Case { n_head: 6, n_head_kv: 2, head_dim: 80, ..BASE },
+        Case { n_head: 4, head_dim: 256, image: true, ..BASE },
+        Case { n_head: 5, head_dim: 96, image: true, splits: 3, ..BASE },
+        Case { n_head: 7, head_dim: 128, kind: CacheType::Q8_0, ..BASE },
+        Case { n_head: 16, n_head_kv: 2, head_dim: 32, splits: 2, ..BASE },
+        Case { n_head: 20, head_dim: 16, rows: &[(0, 70)], ..BASE },
+    ]);
+}
+
+#[test]
+fn q8_0_heads_that_end_within_a_block() {
+    check(&[
+        Case { kind: CacheType::Q8_0, head_dim: 16, ..BASE },
+        Case { kind: CacheType::Q8_0, head_dim: 80, n_head_kv: 2, ..BASE },
+        Case { kind: CacheType::Q8_0, head_dim: 256, image: true, splits: 4, ..BASE },
+        Case { kind: CacheType::Q8_0, head_dim: 64, tiling: Tiling::Prompt, rows: MIXED, ..BASE },
+    ]);
+}
+
+#[test]
+fn windows_end_where_they_should_and_rings_wrap() {
+    let windowed = Case { window: 40, rows: WINDOW_EDGES, ..BASE };
+    check(&[
+        windowed,
+        Case { splits: 4, kind: CacheType::Q8_0, ..windowed },
+        Case { tiling: Tiling::Prompt, rows: PROMPT, ..windowed },
+        Case { tiling: Tiling::Prompt, window: 9, rows: MIXED, head_dim: 128, ..windowed },
+        Case { window: 1, ..windowed },
+    ]);
+}
+
+#[test]
+fn prompts_and_what_is_mixed_with_them() {
+    let prompt = Case { tiling: Tiling::Prompt, rows: PROMPT, ..BASE };
+    check(&[
+        prompt,
+        Case { rows: MIXED, n_head: 6, n_head_kv: 2, image: true, ..prompt },
+        Case { rows: MIXED, n_head: 5, head_dim: 128, kind: CacheType::Q8_0, ..prompt },
+        Case { head_dim: 256, n_head: 4, ..prompt },
+        Case { n_head: 70, head_dim: 16, rows: &[(0, 3), (0, 4)], ..prompt },
+    ]);
+}
+
+#[test]
+fn soft_caps() {
+    check(&[
+        Case { softcap: 2.0, ..BASE },
+        Case { softcap: 0.5, tiling: Tiling::Prompt, rows: MIXED, kind: CacheType::Q8_0, head_dim: 128, ..BASE },
+    ]);
+}
+
+#[test]
+fn splits_do_not_matter() {
+    for kind in [CacheType::F16, CacheType::Q8_0] {
+        let one = Case { kind, n_head: 4, rows: &[(0, 300), (1, 17), (2, 129)], ..BASE };
+        compare([one, Case { splits: 8, ..one }], |one, eight| {
+            let one: Vec<f64> = one.iter().map(|&x| f64::from(x)).collect();
+            assert_close(eight, &one, 1e-6, "8 splits");
+        });
+    }
+}
+
+#[test]
+fn a_row_is_the_same_to_the_bit_alone_and_in_any_company() {
+    for (kind, head_dim) in [(CacheType::F16, 64), (CacheType::Q8_0, 128), (CacheType::F16, 256)] {
+        for (rows, window) in [(MIXED, 0), (PROMPT, 40)] {
+            let prompt = Case { kind, head_dim, rows, window, tiling: Tiling::Prompt, n_head: 3, ..BASE };
+            compare([prompt, Case { tiling: Tiling::Rows, ..prompt }], |a, b| assert!(a == b, "decode and prefill"));
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Embedding rows: chosen by ids, scaled, idle rows left alone, rows of any length.
+
+use qrun_cuda::{
+    Ptr,
+    ops::embed::{EmbedParams, embed},
+};
+use qrun_quant::{GgmlType, formats::FORMATS};
+
+use crate::{
+    formats::random_blocks,
+    harness::{Random, everywhere},
+};
+
+/// Tokens in the matrix.
+const VOCABULARY: usize = 9;
+/// What rows hold that nobody may write.
+const UNTOUCHED: f32 = -777.0;
+
+fn check(ty: GgmlType, k: usize, scale: f32, seq: Option<&[i32]>) {
+    let format = ty.format();
+    let bytes = random_blocks(&mut Random::new(k as u64), format, VOCABULARY * k);
+    let mut weights = vec![0.0_f32; VOCABULARY * k];
+    (format.dequantize)(&bytes, &mut weights);
+    let tokens = [8, 0, 3, 3, 7];
+    let idle = |row: usize| seq.is_some_and(|seq| seq[row] < 0);
+    let expected: Vec<f32> = (0..tokens.len() * k)
+        .map(|i| if idle(i / k) { UNTOUCHED } else { weights[tokens[i / k] as usize * k + i % k] * scale })
+        .collect();
+    everywhere(
+        |device| {
+            let (w, token) = (device.buffer(&bytes), device.buffer(&tokens));
+            let (seq, y) = (seq.map(|seq| device.buffer(seq)), device.buffer(&vec![UNTOUCHED; tokens.len() * k]));
+            let params = EmbedParams {
+                w: w.ptr,
+                token: token.ptr,
+                seq: seq.as_ref().map_or(Ptr::NULL, |s| s.ptr),
+                y: y.ptr,
+                rows: tokens.len() as i32,
+                k: k as i32,
+                format: ty as i32,
+                scale,
+            };
+            embed(&device.stream, &params).expect("a launch");
+            device.read(&y)
+        },
+        |found| assert!(found == expected, "{} rows of {k}, times {scale}", format.name),
+    );
+}
+
+#[test]
+fn every_format_scaled_and_with_idle_rows() {
+    for format in FORMATS {
+        let step = format.block.max(32);
+        check(format.ty, step, 1.0, Some(&[0, -1, 1, 2, -1]));
+        check(format.ty, 5 * step, 1152_f32.sqrt(), Some(&[-1, 4, 4, 4, 0]));
+    }
+    check(GgmlType::Q8_0, 1152, 1152_f32.sqrt(), None);
+}
+
+#[test]
+fn dense_rows_of_any_length() {
+    for ty in [GgmlType::F32, GgmlType::F16, GgmlType::BF16] {
+        for k in [1, 7, 33, 1027] {
+            check(ty, k, 0.5, None);
+        }
+    }
+}

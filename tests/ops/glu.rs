@@ -1,0 +1,196 @@
+//! The gated half of a feed-forward layer, in every format, as f32 and as the image that the next product reads.
+
+use qrun_cuda::{
+    Ptr,
+    ops::matmul::{GluParams, Image, Segment, glu},
+};
+use qrun_quant::{GgmlType, formats::FORMATS};
+
+use crate::{
+    harness::{Device, Random, assert_close, everywhere},
+    operands::{Activations, Weights},
+};
+
+/// What results hold where nothing is to be written.
+const UNTOUCHED: f32 = -777.0;
+
+#[derive(Clone, Copy)]
+struct Case {
+    formats: [GgmlType; 2],
+    rows: usize,
+    k: usize,
+    columns: usize,
+    /// 0: SiLU; 1: GELU.
+    activation: i32,
+    bias: bool,
+    /// The last column is idle.
+    idle: bool,
+}
+
+impl Case {
+    fn new(format: GgmlType, rows: usize, k: usize) -> Self {
+        Self { formats: [format, format], rows, k, columns: 1, activation: 0, bias: false, idle: false }
+    }
+    fn stride(&self) -> usize {
+        self.rows + 3
+    }
+}
+
+struct Operands {
+    weights: [Weights; 2],
+    bias: [Vec<f32>; 2],
+    x: Activations,
+    seq: Vec<i32>,
+}
+
+impl Operands {
+    fn new(case: &Case) -> Self {
+        let mut random = Random::new((case.k * 1000 + case.rows) as u64);
+        // Products of about one, where the activations bend.
+        let factor = 1.0 / (case.k as f32).sqrt();
+        let weights = case.formats.map(|f| Weights::random(&mut random, f, case.rows * case.k, factor));
+        let bias = [0, 1].map(|_| random.normals(case.rows));
+        let x = Activations::new(random.normals(case.columns * case.k));
+        let mut seq: Vec<i32> = (0..case.columns as i32).collect();
+        if case.idle {
+            seq[case.columns - 1] = -1;
+        }
+        Self { weights, bias, x, seq }
+    }
+
+    /// `[column][row]` in f64, idle columns too.
+    fn expected(&self, case: &Case) -> Vec<f64> {
+        let values: Vec<f64> = self.x.values.iter().map(|&v| f64::from(v)).collect();
+        let product = |m: usize, c: usize, r: usize| {
+            let x = if case.formats[m].format().block > 1 { &self.x.image } else { &values };
+            let w = &self.weights[m].values[r * case.k..][..case.k];
+            let dot: f64 = w.iter().zip(&x[c * case.k..]).map(|(&w, &x)| f64::from(w) * x).sum();
+            dot + if case.bias { f64::from(self.bias[m][r]) } else { 0.0 }
+        };
+        (0..case.columns * case.rows)
+            .map(|i| {
+                let (c, r) = (i / case.rows, i % case.rows);
+                let (g, u) = (product(0, c, r), product(1, c, r));
+                let gelu = 0.5 * g * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (g + 0.044_715 * g.powi(3))).tanh());
+                if case.activation == 0 { g / (1.0 + (-g).exp()) * u } else { gelu * u }
+            })
+            .collect()
+    }
+
+    /// y with its gaps, then q, d, s of the image where the rows are whole blocks.
+    fn launch(&self, device: &Device, case: &Case) -> Vec<f32> {
+        let weights = [0, 1].map(|m| device.buffer(&self.weights[m].bytes));
+        let bias = [0, 1].map(|m| device.buffer(&self.bias[m]));
+        let (x, seq) = (device.buffer(&self.x.values), device.buffer(&self.seq));
+        let (q, d, s) = (device.buffer(&self.x.q), device.buffer(&self.x.d), device.buffer(&self.x.s));
+        let n = case.columns * case.rows;
+        let y = device.buffer(&vec![UNTOUCHED; case.columns * case.stride()]);
+        let (out_q, out_d, out_s) =
+            (device.buffer(&vec![0_i8; n]), device.buffer(&vec![0.0; n / 32]), device.buffer(&vec![0.0; n / 16]));
+        let whole = case.rows.is_multiple_of(32);
+        let segment = |m: usize| Segment {
+            w: weights[m].ptr,
+            bias: if case.bias { bias[m].ptr } else { Ptr::NULL },
+            rows: case.rows as i32,
+            format: case.formats[m] as i32,
+            ..Segment::default()
+        };
+        let params = GluParams {
+            gate: segment(0),
+            up: segment(1),
+            k: case.k as i32,
+            columns: case.columns as i32,
+            activation: case.activation,
+            y_stride: case.stride() as i32,
+            image: Image { q: q.ptr, d: d.ptr, s: s.ptr },
+            x: x.ptr,
+            seq: seq.ptr,
+            y: y.ptr,
+            out: if whole { Image { q: out_q.ptr, d: out_d.ptr, s: out_s.ptr } } else { Image::default() },
+        };
+        glu(&device.stream, &params).expect("a launch");
+        let mut all = device.read(&y);
+        if whole {
+            // The image alone has the same bits.
+            glu(&device.stream, &GluParams { y: Ptr::NULL, ..params }).expect("a launch");
+            all.extend(device.read::<i8>(&out_q).iter().map(|&q| f32::from(q)));
+            all.extend(device.read(&out_d));
+            all.extend(device.read(&out_s));
+        }
+        all
+    }
+}
+
+fn check(case: &Case) {
+    let operands = Operands::new(case);
+    let what = format!(
+        "{:?} {}×{}, {} columns, activation {}",
+        case.formats, case.rows, case.k, case.columns, case.activation
+    );
+    let expected = operands.expected(case);
+    let live = case.columns - usize::from(case.idle);
+    everywhere(
+        |device| operands.launch(device, case),
+        |all| {
+            let (y, image) = all.split_at(case.columns * case.stride());
+            let (mut values, mut rest) = (vec![], vec![]);
+            for (c, y) in y.chunks(case.stride()).enumerate() {
+                let written = if c < live { case.rows } else { 0 };
+                values.extend(&y[..written]);
+                rest.extend(&y[written..]);
+            }
+            assert_close(&values, &expected[..live * case.rows], 2e-6, &what);
+            assert!(rest.iter().all(|&y| y == UNTOUCHED), "{what}: outside of its rows");
+            if !image.is_empty() {
+                values.resize(case.columns * case.rows, 0.0);
+                let x = Activations::new(values);
+                let q: Vec<f32> = x.q.iter().map(|&q| f32::from(q)).collect();
+                assert!(image == [q, x.d, x.s].concat(), "{what}: the image");
+            }
+        },
+    );
+}
+
+#[test]
+fn every_format_and_both_activations() {
+    for format in FORMATS {
+        let step = format.block.max(32);
+        for activation in [0, 1] {
+            check(&Case { activation, ..Case::new(format.ty, 32, step) });
+            check(&Case { activation, bias: true, ..Case::new(format.ty, 96, 3 * step) });
+        }
+        check(&Case { columns: 5, idle: true, ..Case::new(format.ty, 64, 768) });
+    }
+    check(&Case { activation: 1, ..Case::new(GgmlType::Q5_0, 160, 1152) });
+}
+
+#[test]
+fn gate_and_up_in_different_formats() {
+    use GgmlType::*;
+    for (i, formats) in [
+        [Q4_K, Q6_K],
+        [Q5_0, Q8_0],
+        [BF16, Q4_0],
+        [IQ4_XS, F32],
+        [Q3_K, Q2_K],
+        [Q5_K, IQ4_NL],
+        [Q4_1, Q5_1],
+        [F16, Q4_K],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let columns = 1 + i % 3;
+        check(&Case { formats, columns, activation: i as i32 % 2, idle: columns > 1, ..Case::new(F32, 64, 512) });
+    }
+}
+
+#[test]
+fn dense_layers_of_any_width() {
+    for ty in [GgmlType::F32, GgmlType::F16, GgmlType::BF16] {
+        for (rows, k) in [(1, 40), (33, 101), (70, 256)] {
+            check(&Case::new(ty, rows, k));
+            check(&Case { columns: 2, activation: 1, ..Case::new(ty, rows, k) });
+        }
+    }
+}

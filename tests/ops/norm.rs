@@ -1,0 +1,167 @@
+//! RMSNorm with its residual sum and its image.
+
+use qrun_cuda::{
+    Ptr,
+    ops::{
+        image::Image,
+        norm::{RmsNorm, rms_norm},
+    },
+};
+
+use crate::harness::{Buffer, Device, Random, assert_close, everywhere};
+
+const EPS: f32 = 1e-6;
+/// What lies where nothing is to be written.
+const UNTOUCHED: f32 = -77.0;
+
+#[derive(Clone, Copy)]
+struct Case {
+    n: usize,
+    /// Per row of `x`; negative: idle.
+    seq: &'static [i32],
+    add: bool,
+    post: bool,
+    image: bool,
+    index: Option<&'static [i32]>,
+    /// Size of the numbers.
+    scale: f32,
+}
+
+const BASE: Case = Case { n: 64, seq: &[0, -1, 3], add: false, post: false, image: false, index: None, scale: 1.0 };
+const CASES: &[Case] = &[
+    Case { n: 2, ..BASE },
+    Case { n: 30, add: true, ..BASE },
+    Case { n: 62, add: true, post: true, ..BASE },
+    Case { n: 1152, add: true, post: true, image: true, scale: 300.0, ..BASE },
+    Case { n: 2080, add: true, image: true, seq: &[0], scale: 1e-3, ..BASE },
+    Case { n: 32, image: true, ..BASE },
+    Case { n: 544, image: true, add: true, seq: &[0, 0, 0, -1, 1], ..BASE },
+    Case { n: 96, add: true, post: true, image: true, seq: &[0, 1, 2, 3], index: Some(&[3, -1, 0]), ..BASE },
+    Case { n: 4098, seq: &[5], ..BASE },
+];
+
+struct Data {
+    x: Vec<f32>,
+    add: Vec<f32>,
+    post: Vec<f32>,
+    weight: Vec<f32>,
+}
+
+impl Case {
+    fn data(&self) -> Data {
+        let mut r = Random::new(self.n as u64);
+        let rows = self.seq.len();
+        let mut many = |n, scale: f32| r.normals(n).iter().map(|x| x * scale).collect::<Vec<_>>();
+        let (x, add) = (many(rows * self.n, self.scale), many(rows * self.n, 2.0 * self.scale));
+        Data { x, add, post: many(self.n, 1.0), weight: many(self.n, 1.0) }
+    }
+
+    /// Row of x for each row of y; none: idle.
+    fn sources(&self) -> Vec<Option<usize>> {
+        match self.index {
+            Some(index) => index.iter().map(|&i| usize::try_from(i).ok()).collect(),
+            None => self.seq.iter().enumerate().map(|(i, &s)| (s >= 0).then_some(i)).collect(),
+        }
+    }
+
+    /// x, y, and the image's q, d and s, one after the other.
+    fn lengths(&self) -> [usize; 5] {
+        let (x, y) = (self.seq.len() * self.n, self.sources().len() * self.n);
+        let image = if self.image { y } else { 0 };
+        [x, y, image, image / 32, image / 16]
+    }
+}
+
+fn run(device: &Device, case: &Case) -> Vec<f32> {
+    let data = case.data();
+    let lengths = case.lengths();
+    let optional = |on: bool, values: &[f32]| on.then(|| device.buffer(values));
+    let ptr = |b: &Option<Buffer<f32>>| b.as_ref().map_or(Ptr::NULL, |b| b.ptr);
+    let (x, weight, seq) = (device.buffer(&data.x), device.buffer(&data.weight), device.buffer(case.seq));
+    let (add, post) = (optional(case.add, &data.add), optional(case.post, &data.post));
+    let index = case.index.map(|i| device.buffer(i));
+    let y = device.buffer(&vec![UNTOUCHED; lengths[1]]);
+    let q = device.buffer(&vec![UNTOUCHED as i8; lengths[2]]);
+    let (d, s) = (device.buffer(&vec![UNTOUCHED; lengths[3]]), device.buffer(&vec![UNTOUCHED; lengths[4]]));
+    let image = if case.image { Image { q: q.ptr, d: d.ptr, s: s.ptr } } else { Image::default() };
+    let p = RmsNorm {
+        x: x.ptr,
+        add: ptr(&add),
+        post: ptr(&post),
+        weight: weight.ptr,
+        seq: seq.ptr,
+        index: index.as_ref().map_or(Ptr::NULL, |b| b.ptr),
+        y: y.ptr,
+        image,
+        n: case.n as i32,
+        eps: EPS,
+    };
+    rms_norm(&device.stream, case.sources().len() as u32, &p).expect("a launch");
+    let mut all = [device.read(&x), device.read(&y)].concat();
+    if case.image {
+        all.extend(device.read(&q).iter().map(|&q| f32::from(q)));
+        all.extend([device.read(&d), device.read(&s)].concat());
+    }
+    all
+}
+
+fn judge(case: &Case, found: &[f32], what: &str) {
+    let (data, n) = (case.data(), case.n);
+    let mut rest = found;
+    let [x, y, q, d, s] = case.lengths().map(|len| rest.split_off(..len).expect("all parts"));
+    let rms = |v: &[f64]| (v.iter().map(|x| x * x).sum::<f64>() / n as f64 + f64::from(EPS)).sqrt();
+    let mut expected_x: Vec<f64> = data.x.iter().map(|&x| f64::from(x)).collect();
+    for (row, source) in case.sources().into_iter().enumerate() {
+        let y = &y[row * n..(row + 1) * n];
+        let Some(source) = source else {
+            assert!(y.iter().all(|&y| y == UNTOUCHED), "{what}: an idle row was written");
+            continue;
+        };
+        let add: Vec<f64> = data.add[source * n..(source + 1) * n].iter().map(|&x| f64::from(x)).collect();
+        let mut joined = expected_x[source * n..(source + 1) * n].to_vec();
+        if case.add {
+            for (i, x) in joined.iter_mut().enumerate() {
+                *x += if case.post { add[i] / rms(&add) * f64::from(data.post[i]) } else { add[i] };
+            }
+        }
+        let expected: Vec<f64> =
+            joined.iter().zip(&data.weight).map(|(x, &w)| x / rms(&joined) * f64::from(w)).collect();
+        assert_close(y, &expected, 3e-7, what);
+        if case.index.is_none() {
+            expected_x[source * n..(source + 1) * n].copy_from_slice(&joined);
+        }
+        if case.image {
+            judge_image(y, [&q[row * n..], &d[row * n / 32..], &s[row * n / 16..]], what);
+        }
+    }
+    assert_close(x, &expected_x, 1e-7, what);
+}
+
+/// The image of `x`, from its definition.
+pub fn judge_image(x: &[f32], [q, d, s]: [&[f32]; 3], what: &str) {
+    for (b, block) in x.chunks(32).enumerate() {
+        let scale = block.iter().fold(0f32, |m, x| m.max(x.abs())) / 127.0;
+        assert_eq!(d[b], scale, "{what}: scale of block {b}");
+        let mut sums = [0.0; 2];
+        for (e, x) in block.iter().enumerate() {
+            let expected = if scale > 0.0 { (x / scale).round_ties_even() } else { 0.0 };
+            let place = 8 * (e % 16 / 4) + 4 * (e / 16) + e % 4;
+            assert_eq!(q[32 * b + place], expected, "{what}: element {e} of block {b}");
+            sums[e / 16] += expected;
+        }
+        assert_eq!([s[2 * b], s[2 * b + 1]], sums.map(|sum| scale * sum), "{what}: sums of block {b}");
+    }
+}
+
+#[test]
+fn rms_norm_is_exact() {
+    everywhere(
+        |device| CASES.iter().flat_map(|case| run(device, case)).collect(),
+        |mut found| {
+            for (i, case) in CASES.iter().enumerate() {
+                let len = case.lengths().iter().sum();
+                judge(case, found.split_off(..len).expect("all cases"), &format!("case {i}, n {}", case.n));
+            }
+        },
+    );
+}
