@@ -73,13 +73,12 @@ fn sanitized(setup: &Setup, tool: &str) -> Result<Value> {
 fn suites(setup: &Setup, start: impl Fn(&Path) -> Command, kernels: Option<&str>) -> Result<Value> {
     ensure!(!setup.tests.is_empty(), "no test programs (--tests FILE)");
     let mut results = Vec::new();
-    for program in &setup.tests {
+    for suite in &setup.tests {
+        let mut words = suite.split_whitespace();
+        let program = Path::new(words.next().unwrap_or_default());
         let mut command = start(program);
         // One test at a time: they share the device, and a failure then names its cause.
-        command.arg("--test-threads=1");
-        if !setup.dry {
-            command.env("QRUN_GPU", "1");
-        }
+        command.args(words).arg("--test-threads=1").env("QRUN_GPU", "1");
         if let Some(kernels) = kernels {
             command.env(image::FORCE, kernels);
         }
