@@ -127,7 +127,8 @@ fn what_does_not_fit_on_the_gpu_is_said_with_the_numbers() {
     let output = answer(memory, "--device cuda -c 100000");
     let said = lines(&output);
     assert_eq!((output.status.code(), said.len()), (Some(4), 1), "{said:?}");
-    for part in ["--device cuda: GPU: not enough memory: weights 2", "for 100000 tokens", "available ", "--device cpu"] {
+    for part in ["--device cuda: GPU: not enough memory: weights 2", "for 100000 tokens", "available ", "--device cpu"]
+    {
         assert!(said[0].contains(part), "{part:?} is not in {said:?}");
     }
     let fits = said[0].split("-c ").nth(1).and_then(|rest| rest.split(';').next()).expect("a context that fits");
@@ -151,7 +152,8 @@ fn what_does_not_fit_on_the_gpu_is_said_with_the_numbers() {
 fn every_driver_call_may_fail() {
     let expected = cpu_text();
     let calls = ["cuMemAlloc", "cuMemHostAlloc", "cuModuleLoadData", "cuGraphInstantiateWithFlags", "cuGraphLaunch"];
-    let counted = [("cuLaunchKernelEx", [1, 9, 40]), ("cuStreamSynchronize", [1, 2, 3]), ("cuMemcpyHtoDAsync", [1, 3, 5])];
+    let counted =
+        [("cuLaunchKernelEx", [1, 9, 40]), ("cuStreamSynchronize", [1, 2, 3]), ("cuMemcpyHtoDAsync", [1, 3, 5])];
     let named = calls.map(|call| (call.to_owned(), 1)).into_iter();
     let counted = counted.into_iter().flat_map(|(call, at)| at.map(|n| (call.to_owned(), n)));
     // And any call: close together at first, where each is another one.
@@ -171,7 +173,10 @@ fn every_driver_call_may_fail() {
             Some(0) => assert_eq!((out, said), (expected.clone(), vec![]), "{machine}"),
             Some(5) => {
                 assert!(said.len() == 1 && said[0].starts_with("error: --device cuda: "), "{machine}: {said:?}");
-                assert!(out.is_empty() || out.ends_with('\n') && expected.starts_with(out.trim_end()), "{machine}: {out:?}");
+                assert!(
+                    out.is_empty() || out.ends_with('\n') && expected.starts_with(out.trim_end()),
+                    "{machine}: {out:?}"
+                );
             }
             code => panic!("{machine}: exit {code:?}: {said:?}"),
         }

@@ -38,7 +38,6 @@ const SHAPES: [(usize, usize); 9] = [
 const WIDE: (usize, usize) = (8192, 2048);
 /// Columns there: a few for both kernels, and a prompt for the tensor cores.
 const COLUMNS: [usize; 5] = [2, 4, 8, 16, 512];
-const MOST_COLUMNS: usize = 512;
 
 /// What one format is measured with.
 struct Bench {
@@ -72,7 +71,7 @@ pub fn speed(setup: &Setup) -> Result<Value> {
     let (shapes, columns): (&[_], &[_]) = if setup.dry { (&[(64, 512)], &[2]) } else { (&SHAPES, &COLUMNS) };
     let mut rows = Vec::new();
     for ty in GgmlType::all() {
-        let bench = Bench::new(ty, shapes, columns.last().copied().unwrap_or(1))?;
+        let bench = Bench::new(ty, shapes, columns[columns.len() - 1], if setup.dry { 0 } else { 4 })?;
         for &(rows_of, k) in shapes.iter().filter(|s| s.1.is_multiple_of(ty.format().block)) {
             let case = Case { rows: rows_of, k, columns: 1 };
             rows.extend(bench.measure(Kernel::Gemv, &case)?);
@@ -91,15 +90,15 @@ pub fn speed(setup: &Setup) -> Result<Value> {
 }
 
 impl Bench {
-    fn new(ty: GgmlType, shapes: &[(usize, usize)], columns: usize) -> Result<Self> {
+    /// Buffers for these shapes, the weights at least `caches` times as large as the L2 cache.
+    fn new(ty: GgmlType, shapes: &[(usize, usize)], columns: usize, caches: usize) -> Result<Self> {
         let gpu = Gpu::open(0)?;
         let stream = Stream::new(&gpu)?;
         let largest =
             shapes.iter().filter(|s| s.1.is_multiple_of(ty.format().block)).map(|s| ty.bytes_of(s.0 * s.1)).max();
         let largest = largest.context("a shape of whole blocks")?;
-        // Four times the cache, for the small matrices; the whole must fit beside what else the device holds.
-        let cached = 4 * gpu.facts().l2 as usize;
-        let seed = seed(ty)?;
+        let cached = caches * gpu.facts().l2 as usize;
+        let seed = seed(ty);
         let bytes = largest.max(cached).next_multiple_of(seed.len());
         let k = shapes.iter().map(|s| s.1).max().unwrap_or(0);
         let rows = shapes.iter().map(|s| s.0).max().unwrap_or(0);
@@ -185,12 +184,14 @@ impl Bench {
     }
 }
 
-/// Some thousand weights in whole blocks, and whole 16-byte elements.
-fn seed(ty: GgmlType) -> Result<Vec<u8>> {
+/// Some thousand weights in whole blocks, and whole 16-byte elements; zeros in a format that qrun only reads.
+fn seed(ty: GgmlType) -> Vec<u8> {
     let values: Vec<f32> = (0..ELEMENT * 1024).map(noise).collect();
     let mut out = vec![0; ty.bytes_of(values.len())];
-    ty.format().quantize.with_context(|| format!("{ty}: no quantizer"))?(&values, &mut out);
-    Ok(out)
+    if let Some(quantize) = ty.format().quantize {
+        quantize(&values, &mut out);
+    }
+    out
 }
 
 /// Numbers between -1 and 1, without pattern.
