@@ -33,7 +33,7 @@ NOT_MUTATED = {"ptx.cuh", "probe.cu"}
 # minimum, two scales, floats. The formats' own files are compiled and tested in full.
 FORMATS = ["Q8_0", "Q4_K", "Q6_K", "F32", "BF16"]
 FLAGS = ["-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing", "-ffp-contract=off", "-w",
-         "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-g1", "-O1", "-fsanitize=thread",
+         "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fstack-clash-protection", "-g1", "-O1", "-fsanitize=thread",
          "-fsanitize=bounds-strict,alignment,shift-exponent", "--param=tsan-instrument-func-entry-exit=0"]  # as in build.rs
 ARCHITECTURES = ("75", "80")
 # A test that takes longer than this many seconds hangs.

@@ -14,7 +14,7 @@ const ORDERS: [Order; 3] = [Order::Forward, Order::Reverse, Order::Random(42)];
 pub struct Device {
     pub gpu: Arc<Gpu>,
     pub stream: Stream,
-    // Dropped last, in this order: what is above still calls the driver.
+    // Dropped last: what is above still calls the driver. The machine goes after its guard.
     _entered: Option<Entered<'static>>,
     _machine: Option<Box<Machine>>,
 }
@@ -30,10 +30,10 @@ impl Device {
     /// An emulated GPU, or the real one where `QRUN_GPU` is set.
     pub fn new(config: Config) -> Self {
         let real = std::env::var_os("QRUN_GPU").is_some();
-        // Freed with the device: each machine reserves 300 GB of addresses.
         let machine = (!real).then(|| Box::new(Machine::new(config)));
-        // SAFETY: the machine stays where it is, in its box, and outlives the guard, which `Device` drops before it.
-        let entered = machine.as_deref().map(|m| unsafe { &*std::ptr::from_ref(m) }.enter());
+        // SAFETY: the box keeps its machine in place, and is dropped after the guard, which is declared before it.
+        let entered =
+            machine.as_deref().map(|m| unsafe { std::mem::transmute::<Entered<'_>, Entered<'static>>(m.enter()) });
         let gpu = Gpu::open(0).expect("a GPU");
         let stream = Stream::new(&gpu).expect("a stream");
         Self { gpu, stream, _entered: entered, _machine: machine }
