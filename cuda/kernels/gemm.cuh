@@ -133,7 +133,7 @@ DEVICE void gemm_few(const MatmulParams& p, float (*sums)[FEW_WARPS][FEW_COLUMNS
         }
         block_sync();  // one per round: the next round writes the other half of `sums`
         if (threadIdx.x < TILES * 128) {
-            for (int i = 0; i < min(FEW_WARPS, chunks - chunk); i++) {
+            for (int i = 0; i < FEW_WARPS; i++) {  // a warp with no chunk left has 0
                 total += sums[round][i][threadIdx.x];
             }
         }

@@ -16,7 +16,7 @@ pub struct Device {
     pub stream: Stream,
     // Dropped last: what is above still calls the driver. The machine goes after its guard.
     _entered: Option<Entered<'static>>,
-    _machine: Option<Box<Machine>>,
+    machine: Option<Box<Machine>>,
 }
 
 /// Device memory of its own: on a checked machine an access past its end is an error.
@@ -36,7 +36,7 @@ impl Device {
             machine.as_deref().map(|m| unsafe { std::mem::transmute::<Entered<'_>, Entered<'static>>(m.enter()) });
         let gpu = Gpu::open(0).expect("a GPU");
         let stream = Stream::new(&gpu).expect("a stream");
-        Self { gpu, stream, _entered: entered, _machine: machine }
+        Self { gpu, stream, _entered: entered, machine }
     }
 
     /// A copy of `values` on the device.
@@ -52,6 +52,10 @@ impl Device {
     /// Room for `len` values; NaN (all bits set) until something is written.
     pub fn empty<T>(&self, len: usize) -> Buffer<T> {
         let (arena, ptr) = Arena::new(&self.gpu, |carver| carver.take("test", len)).expect("device memory");
+        if let Some(machine) = self.machine.as_ref().filter(|_| len > 0) {
+            // An arena is larger than its parts: the checker is told where this one ends.
+            machine.fence(ptr.address(), (len * size_of::<T>()) as u64, "a test's buffer");
+        }
         Buffer { ptr, len, _arena: arena }
     }
 

@@ -5,6 +5,12 @@ use qrun_quant::GgmlType;
 
 use crate::harness::Random;
 
+/// All formats, or those that `QRUN_FORMATS` names (`Q8_0,BF16`): mutate.py compiles the kernels of a few only.
+pub fn formats() -> impl Iterator<Item = GgmlType> {
+    let named = std::env::var("QRUN_FORMATS").ok();
+    GgmlType::all().filter(move |f| named.as_deref().is_none_or(|names| names.split(',').any(|n| n == f.name())))
+}
+
 /// Blocks of a format.
 pub struct Weights {
     pub bytes: Vec<u8>,
