@@ -171,19 +171,20 @@ class Builder:
     """Compiles kernels and links them into libraries that the test binary loads."""
 
     def __init__(self, mutated):
-        found = [p for p in (ROOT / "target/debug/build").glob("qrun-emulator-*/out/libcuda.so")]
         tests = [p for p in (ROOT / "target/debug/deps").glob("ops-*") if os.access(p, os.X_OK) and not p.suffix]
-        if not found or not tests:
+        if not tests:
             sys.exit("first: cargo test -p qrun-cuda --test ops --no-run")
-        newest = lambda paths: max(paths, key=lambda p: p.stat().st_mtime)
+        tests = max(tests, key=lambda p: p.stat().st_mtime)
+        # The folder of the emulator that this binary was built with.
+        built = re.search(rb"qrun-emulator-[0-9a-f]+/out", tests.read_bytes()).group().decode()
         self.sources, self.objects, self.libraries = WORK / "kernels", WORK / "objects", WORK / "libraries"
         for folder in (self.sources, self.objects, self.libraries):
             shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(KERNELS, self.sources)
         self.objects.mkdir()
         self.libraries.mkdir()
-        os.link(newest(found), self.libraries / "libcuda.so")
-        self.tests = shutil.copy2(newest(tests), WORK / "ops")
+        os.link(ROOT / "target/debug/build" / built / "libcuda.so", self.libraries / "libcuda.so")
+        self.tests = shutil.copy2(tests, WORK / "ops")
         # Families that no mutant touches are not there: their tests do not run.
         self.files = sorted(p.stem for p in KERNELS.glob("*.cu") if includes(p.name) & mutated)
         for stem in self.files:
