@@ -22,10 +22,15 @@ const COMMON: &[&str] = &[
     "-I../kernels",
 ];
 const RUNTIME: &[&str] = &["-O2", "-g1", "-Wall", "-Wextra"];
-const KERNEL: &[&str] = &["-w", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-g1"];
+const KERNEL: &[&str] =
+    &["-w", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fstack-clash-protection", "-g1"];
 const FAST: &[&str] = &["-O2"];
-const CHECKED: &[&str] =
-    &["-O1", "-fsanitize=thread", "-fsanitize=bounds,alignment,shift-exponent", "--param=tsan-instrument-func-entry-exit=0"];
+const CHECKED: &[&str] = &[
+    "-O1",
+    "-fsanitize=thread",
+    "-fsanitize=bounds,alignment,shift-exponent",
+    "--param=tsan-instrument-func-entry-exit=0",
+];
 const ARCHITECTURES: [(&str, &str); 2] = [("75", "-D__CUDA_ARCH__=750"), ("80", "-D__CUDA_ARCH__=800")];
 
 /// One call of the compiler: a source, its flags, the library that wants the object.
