@@ -18,8 +18,7 @@ struct Output {
 
 // Scores of a warp's share of the keys, in units of log2, to shared memory; -∞ where the query does not see.
 template <class V>
-DEVICE void score(const AttentionParams& p, const Run& run, int tile, const Shared<V>& s,
-                                             Role at) {
+DEVICE void score(const AttentionParams& p, const Run& run, int start, const Shared<V>& s, Role at) {
     float sums[V::KEY_TILES][4] = {};
     int first_key = 8 * V::KEY_TILES * at.share;
     const unsigned short* high = s.q_high + (16 * at.row_tile + (lane() & 15)) * V::STRIDE + 8 * (lane() >> 4);
@@ -54,7 +53,7 @@ DEVICE void score(const AttentionParams& p, const Run& run, int tile, const Shar
         for (int n = 0; n < V::KEY_TILES; n++) {
             int key = first_key + 8 * n + 2 * at.pair;
             for (int i = 0; i < 2; i++) {
-                int position = tile * V::KEYS + key + i;
+                int position = start + key + i;
                 float x = sums[n][2 * half + i] * factor;
                 if (p.softcap > 0.0f) x = p.softcap * tanhf(x / p.softcap);
                 int seen = in_run && position >= first && position <= last;
@@ -67,8 +66,7 @@ DEVICE void score(const AttentionParams& p, const Run& run, int tile, const Shar
 // Reads the scores of a row tile back as weights, in the layout of an mma's first operand, and moves the maximum.
 // Weights are 256 times too large, which the division at the end cancels: their low halves stay normal f16 numbers.
 template <class V>
-DEVICE void weigh(const Shared<V>& s, Role at, Output<V>& o, float (*weight)[8],
-                                             float* shrink) {
+DEVICE void weigh(const Shared<V>& s, Role at, Output<V>& o, float (*weight)[8], float* shrink) {
     const float* scores = s.scores + (16 * at.row_tile + at.group) * V::SCORE_STRIDE + 2 * at.pair;
     float max[2] = {o.max[0], o.max[1]};
     for (int k = 0; k < V::KEYS / 16; k++) {
@@ -100,7 +98,7 @@ DEVICE void weigh(const Shared<V>& s, Role at, Output<V>& o, float (*weight)[8],
 // Adds weight·value for a warp's share of the dimensions.
 template <class V>
 DEVICE void accumulate(const AttentionParams& p, const Shared<V>& s, Role at, Output<V>& o,
-                                                  const float (*weight)[8], const float* shrink) {
+                       const float (*weight)[8], const float* shrink) {
     for (int slice = 0; slice < V::SLICES; slice++) {
         for (int i = 0; i < 8; i++) o.sum[slice][i >> 2][i & 3] *= shrink[i >> 1 & 1];
     }
@@ -133,31 +131,33 @@ DEVICE void accumulate(const AttentionParams& p, const Shared<V>& s, Role at, Ou
 // All tiles begin..end for the rows of a run. Copies run ahead of their use: values of a tile while its scores
 // are computed, keys of the next tile while the values are added.
 template <class V>
-DEVICE void attend(const AttentionParams& p, const Run& run, int begin, int end,
-                                              const Shared<V>& s, Role at, Output<V>& o) {
-    fetch_keys<V>(p, run, begin, s);
+DEVICE void attend(const AttentionParams& p, const Run& run, int begin, int end, const Shared<V>& s, Role at,
+                   Output<V>& o) {
+    Tile tile = locate<V>(p, run, begin);
+    fetch_keys<V>(p, run, tile, s);
     cp_async_commit();
-    for (int tile = begin; tile < end; tile++) {
+    for (int i = begin; i < end; i++) {
         cp_async_wait<0>();
         block_sync();
         fetch_values<V>(p, run, tile, s);
         cp_async_commit();
-        score<V>(p, run, tile, s, at);
+        Tile next = i + 1 < end ? locate<V>(p, run, i + 1) : tile;
+        score<V>(p, run, tile.start, s, at);
         block_sync();
-        if (tile + 1 < end) fetch_keys<V>(p, run, tile + 1, s);
+        if (i + 1 < end) fetch_keys<V>(p, run, next, s);
         cp_async_commit();
         float weight[V::KEYS / 16][8], shrink[2];
         weigh<V>(s, at, o, weight, shrink);
         cp_async_wait<1>();
         block_sync();
         accumulate<V>(p, s, at, o, weight, shrink);
+        tile = next;
     }
 }
 
 // The output of a warp, maximum and sum of its queries, to shared memory.
 template <class V>
-DEVICE void hand_over(const AttentionParams& p, const Shared<V>& s, Role at,
-                                                 Output<V>& o) {
+DEVICE void hand_over(const AttentionParams& p, const Shared<V>& s, Role at, Output<V>& o) {
     int m = 16 * at.row_tile + at.group;
     for (int slice = 0; slice < V::SLICES; slice++) {
         int d = 16 * (slice * V::SHARES + at.share) + 2 * at.pair;

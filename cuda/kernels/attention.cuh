@@ -14,6 +14,11 @@
 #include "cache.cuh"
 #include "image.cuh"
 
+#if __CUDA_ARCH__ >= 800
+enum { CP_ASYNC = 1 };
+#else
+enum { CP_ASYNC = 0 };
+#endif
 enum { ATTENTION_THREADS = 128, ATTENTION_WARPS = 4, MAX_SPLITS = 32 };
 
 struct AttentionParams {
@@ -62,7 +67,8 @@ struct Shared {
     unsigned short *k, *v;           // [KEYS][STRIDE]
     float* scores;                   // [ROWS][SCORE_STRIDE]
     float *k_scale, *v_scale;        // [KEYS][BLOCKS], q8_0 only
-    // Of each query: its row (-1: no query), head, first and last position, factor on scores; at the end maximum and sum.
+    // Of each query: its row (-1: no query), head, first and last position, factor on scores; at the end maximum
+    // and sum.
     int *row, *head, *first, *last;
     float *factor, *max, *sum;
 };
@@ -110,68 +116,81 @@ DEVICE void load_queries(const AttentionParams& p, const Shared<V>& s) {
     }
 }
 
-// Sixteen int8 as f16.
-DEVICE void widen(unsigned short* to, uint4 x) {
-    unsigned in[4] = {x.x, x.y, x.z, x.w}, out[8];
-    for (int i = 0; i < 4; i++) {
-        int w = (int)in[i];
-        out[2 * i] = pack_f16((float)(signed char)w, (float)(signed char)(w >> 8));
-        out[2 * i + 1] = pack_f16((float)(signed char)(w >> 16), (float)(w >> 24));
-    }
-    ((uint4*)to)[0] = {out[0], out[1], out[2], out[3]};
-    ((uint4*)to)[1] = {out[4], out[5], out[6], out[7]};
+// A tile of positions: the first, and its slot in the pools.
+struct Tile {
+    int start;
+    size_t slot;
+};
+
+template <class V>
+DEVICE Tile locate(const AttentionParams& p, const Run& run, int tile) {
+    int head_kv = blockIdx.x / (gridDim.x / p.n_head_kv), start = tile * V::KEYS;
+    return {start, cache_slot(p.cache, run.seq, start, head_kv, p.n_head_kv)};
 }
 
-// Brings keys or values of a tile of positions into shared memory. Positions that no row of the run sees are
-// not read: nobody has written them, or somebody else has.
+// Sixteen bytes of a tile to shared memory; int8 become f16.
 template <class V>
-DEVICE void fetch(const AttentionParams& p, const Run& run, int tile, unsigned short* to,
-                                             const void* plane) {
-    int tiles = gridDim.x / p.n_head_kv, head_kv = blockIdx.x / tiles;
-    int start = tile * V::KEYS;
-    size_t slot = cache_slot(p.cache, run.seq, start, head_kv, p.n_head_kv);
-    constexpr int WIDTH = V::Q8 ? 16 : 8;  // elements in 16 bytes
-    constexpr int PIECES = V::DIM / WIDTH;
-#pragma unroll (V::Q8 ? 1 : 4)
-    for (int i = threadIdx.x; i < V::KEYS * PIECES; i += ATTENTION_THREADS) {
-        int key = i / PIECES, d = WIDTH * (i % PIECES);
-        if (d >= p.head_dim) continue;
-        int valid = start + key >= run.first && start + key <= run.last;
-        size_t at = (slot + key) * p.head_dim + d;
-        if constexpr (V::Q8) {
-            widen(to + key * V::STRIDE + d, valid ? *(const uint4*)((const signed char*)plane + at) : uint4{0, 0, 0, 0});
-        } else {
-            cp_async16(to + key * V::STRIDE + d, (const unsigned short*)plane + at, valid);
+DEVICE void place(unsigned short* to, uint4 x) {
+    if constexpr (V::Q8) {
+        unsigned in[4] = {x.x, x.y, x.z, x.w}, out[8];
+        for (int i = 0; i < 4; i++) {
+            int w = (int)in[i];
+            out[2 * i] = pack_f16((float)(signed char)w, (float)(signed char)(w >> 8));
+            out[2 * i + 1] = pack_f16((float)(signed char)(w >> 16), (float)(w >> 24));
         }
+        ((uint4*)to)[0] = {out[0], out[1], out[2], out[3]};
+        ((uint4*)to)[1] = {out[4], out[5], out[6], out[7]};
+    } else {
+        *(uint4*)to = x;
+    }
+}
+
+// Brings keys or values of a tile into shared memory. Positions that no row of the run sees are not read: nobody
+// has written them, or somebody else has. Where the copy goes through registers, all loads come before the stores.
+template <class V>
+DEVICE void fetch(const AttentionParams& p, const Run& run, Tile tile, unsigned short* to, const void* plane) {
+    constexpr int BYTES = V::Q8 ? 1 : 2, PER_KEY = V::DIM * BYTES / 16;  // threads that share a position
+    constexpr int STEP = ATTENTION_THREADS / PER_KEY, PIECES = V::KEYS / STEP;
+    int key = threadIdx.x / PER_KEY, d = threadIdx.x % PER_KEY * (16 / BYTES);
+    if (d >= p.head_dim) return;
+    const unsigned char* from = (const unsigned char*)plane + BYTES * ((tile.slot + key) * p.head_dim + d);
+    to += key * V::STRIDE + d;
+    uint4 piece[PIECES];
+    for (int i = 0; i < PIECES; i++) {
+        int position = tile.start + key + i * STEP, valid = position >= run.first && position <= run.last;
+        const void* source = from + BYTES * i * STEP * p.head_dim;
+        if constexpr (CP_ASYNC && !V::Q8) {
+            cp_async16(to + i * STEP * V::STRIDE, source, valid);
+        } else {
+            piece[i] = valid ? *(const uint4*)source : uint4{0, 0, 0, 0};
+        }
+    }
+    if constexpr (!CP_ASYNC || V::Q8) {
+        for (int i = 0; i < PIECES; i++) place<V>(to + i * STEP * V::STRIDE, piece[i]);
     }
 }
 
 // The scales of the same.
 template <class V>
-DEVICE void fetch_scales(const AttentionParams& p, const Run& run, int tile, float* to,
-                                                    const unsigned short* plane) {
-    int tiles = gridDim.x / p.n_head_kv, head_kv = blockIdx.x / tiles;
-    int start = tile * V::KEYS, blocks = (p.head_dim + 31) / 32;
-    size_t slot = cache_slot(p.cache, run.seq, start, head_kv, p.n_head_kv);
-    for (int i = threadIdx.x; i < V::KEYS * V::BLOCKS; i += ATTENTION_THREADS) {
-        int key = i / V::BLOCKS, block = i % V::BLOCKS;
-        int valid = block < blocks && start + key >= run.first && start + key <= run.last;
-        to[i] = valid ? f16_to_f32(plane[(slot + key) * blocks + block]) : 0.0f;
+DEVICE void fetch_scales(const AttentionParams& p, const Run& run, Tile tile, float* to, const unsigned short* plane) {
+    int blocks = (p.head_dim + CACHE_BLOCK - 1) / CACHE_BLOCK;
+    for (int i = threadIdx.x; i < V::SCALES; i += ATTENTION_THREADS) {
+        int key = i / V::BLOCKS, block = i % V::BLOCKS, position = tile.start + key;
+        int valid = block < blocks && position >= run.first && position <= run.last;
+        to[i] = valid ? f16_to_f32(plane[(tile.slot + key) * blocks + block]) : 0.0f;
     }
 }
 
 template <class V>
-DEVICE void fetch_keys(const AttentionParams& p, const Run& run, int tile,
-                                                  const Shared<V>& s) {
-    fetch<V>(p, run, tile, s.k, p.cache.k);
+DEVICE void fetch_keys(const AttentionParams& p, const Run& run, Tile tile, const Shared<V>& s) {
     if constexpr (V::Q8) fetch_scales<V>(p, run, tile, s.k_scale, p.cache.k_scale);
+    fetch<V>(p, run, tile, s.k, p.cache.k);
 }
 
 template <class V>
-DEVICE void fetch_values(const AttentionParams& p, const Run& run, int tile,
-                                                    const Shared<V>& s) {
-    fetch<V>(p, run, tile, s.v, p.cache.v);
+DEVICE void fetch_values(const AttentionParams& p, const Run& run, Tile tile, const Shared<V>& s) {
     if constexpr (V::Q8) fetch_scales<V>(p, run, tile, s.v_scale, p.cache.v_scale);
+    fetch<V>(p, run, tile, s.v, p.cache.v);
 }
 
 // Two numbers as the sums of two f16 each.

@@ -32,7 +32,8 @@ fn run(fail_at: Option<u64>) -> (Result<Vec<u32>, String>, Vec<String>, bool) {
     let mut d = Fallback::new(Box::new(decoder), model, options(), notice);
     let tokens = prompt("failing", 30, tiny.n_vocab);
     let result = (|| -> Result<Vec<u32>, ForwardError> {
-        let greedy = |logits: &[f32]| (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap() as u32;
+        let greedy =
+            |logits: &[f32]| (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap() as u32;
         let mut batch = entries(&tokens, 0, 0);
         batch.iter_mut().for_each(|e| e.logits = e.pos == 29);
         let mut token = greedy(d.forward(&batch)?);
@@ -86,7 +87,9 @@ fn every_driver_call_may_fail() {
         n += 1;
     }
     assert!(at_load > 30 && later > 10, "{at_load} calls failed at load, {later} later");
-    println!("{at_load} calls that fail at load end in one line each, {later} later ones in the same tokens from the CPU");
+    println!(
+        "{at_load} calls that fail at load end in one line each, {later} later ones in the same tokens from the CPU"
+    );
 }
 
 #[test]

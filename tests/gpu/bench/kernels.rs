@@ -1,1 +1,201 @@
+//! The matrix kernels in every format and the shapes of real layers, beside the bandwidth of the same memory.
 
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use qrun_cuda::{
+    Arena, Gpu, Ptr, Stream,
+    ops::{
+        gemm,
+        image::Image,
+        matmul::{self, MatmulParams, Segment},
+        probe::{self, ELEMENT, SUMS},
+    },
+    upload,
+};
+use qrun_quant::GgmlType;
+use serde_json::{Value, json};
+
+use crate::{
+    Setup,
+    machine::{best, milliseconds, read_bandwidth},
+};
+
+/// Rows and weights per row: gate or up, down, head of gemma-3-1b; o, gate or up, down, head of llama-3.2-1b; gate
+/// or up, down of llama-3.1-8b.
+const SHAPES: [(usize, usize); 9] = [
+    (6912, 1152),
+    (1152, 6912),
+    (262_144, 1152),
+    (2048, 2048),
+    (8192, 2048),
+    (2048, 8192),
+    (128_256, 2048),
+    (14_336, 4096),
+    (4096, 14_336),
+];
+/// Where several columns are measured too.
+const WIDE: (usize, usize) = (8192, 2048);
+/// Columns there: a few for both kernels, and a prompt for the tensor cores.
+const COLUMNS: [usize; 5] = [2, 4, 8, 16, 512];
+
+/// What one format is measured with.
+struct Bench {
+    gpu: Arc<Gpu>,
+    stream: Stream,
+    ty: GgmlType,
+    /// Copies of a matrix follow each other here, so that none is still in the L2 cache when it is its turn again.
+    weights: Ptr<u8>,
+    bytes: usize,
+    image: Image,
+    x: Ptr<f32>,
+    y: Ptr<f32>,
+    /// GB/s of reading `weights`.
+    bandwidth: f64,
+}
+
+struct Case {
+    rows: usize,
+    k: usize,
+    columns: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Kernel {
+    Gemv,
+    Gemm,
+}
+
+/// GB/s of every format and shape.
+pub fn speed(setup: &Setup) -> Result<Value> {
+    let (shapes, columns): (&[_], &[_]) = if setup.dry { (&[(64, 512)], &[2]) } else { (&SHAPES, &COLUMNS) };
+    let mut rows = Vec::new();
+    for ty in GgmlType::all() {
+        let bench = Bench::new(ty, shapes, columns[columns.len() - 1], if setup.dry { 0 } else { 4 })?;
+        for &(rows_of, k) in shapes.iter().filter(|s| s.1.is_multiple_of(ty.format().block)) {
+            let case = Case { rows: rows_of, k, columns: 1 };
+            rows.extend(bench.measure(Kernel::Gemv, &case)?);
+            if setup.dry || (rows_of, k) == WIDE {
+                for &columns in columns {
+                    let case = Case { columns, ..case };
+                    if columns <= 16 {
+                        rows.extend(bench.measure(Kernel::Gemv, &case)?);
+                    }
+                    rows.extend(bench.measure(Kernel::Gemm, &case)?);
+                }
+            }
+        }
+    }
+    Ok(Value::Array(rows))
+}
+
+impl Bench {
+    /// Buffers for these shapes, the weights at least `caches` times as large as the L2 cache.
+    fn new(ty: GgmlType, shapes: &[(usize, usize)], columns: usize, caches: usize) -> Result<Self> {
+        let gpu = Gpu::open(0)?;
+        let stream = Stream::new(&gpu)?;
+        let largest =
+            shapes.iter().filter(|s| s.1.is_multiple_of(ty.format().block)).map(|s| ty.bytes_of(s.0 * s.1)).max();
+        let largest = largest.context("a shape of whole blocks")?;
+        let cached = caches * gpu.facts().l2 as usize;
+        let seed = seed(ty);
+        let bytes = largest.max(cached).next_multiple_of(seed.len());
+        let k = shapes.iter().map(|s| s.1).max().unwrap_or(0);
+        let rows = shapes.iter().map(|s| s.0).max().unwrap_or(0);
+        let blocks = 8 * gpu.facts().multiprocessors as usize;
+        let (arena, (weights, image, x, y, sums)) = Arena::new(&gpu, |c| {
+            let image = Image::take(c, "image", columns, k);
+            let weights = c.take::<u8>("weights", bytes);
+            // Outputs of one column in every row, of all columns in the wide shape.
+            let y = c.take::<f32>("y", rows.max(WIDE.0 * columns));
+            (weights, image, c.take::<f32>("x", columns * k), y, c.take::<u32>("sums", blocks * SUMS))
+        })?;
+        // The process ends after this part, and the memory with it.
+        std::mem::forget(arena);
+        let numbers: Vec<u8> = (0..columns * k).flat_map(|i| noise(i).to_le_bytes()).collect();
+        let bytes_of_q: Vec<u8> = (0..columns * k).map(|i| (noise(i) * 100.0) as i8 as u8).collect();
+        let scales = vec![0x3f; columns * k / 4];
+        let sources: [(Ptr<u8>, &[u8]); 5] = [
+            (weights, &seed),
+            (x.cast(), &numbers),
+            (image.q.cast(), &bytes_of_q),
+            (image.d.cast(), &scales[..columns * k / 8]),
+            (image.s.cast(), &scales),
+        ];
+        upload(&gpu, &stream, sources, &mut |_| {})?;
+        let mut filled = seed.len();
+        while filled < bytes {
+            let n = filled.min(bytes - filled);
+            probe::copy(&stream, blocks as u32, weights.cast(), weights.add(filled).cast(), (n / ELEMENT) as u32)?;
+            filled += n;
+        }
+        let bandwidth = read_bandwidth(&gpu, &stream, weights.cast(), (bytes / ELEMENT) as u32, sums)?;
+        Ok(Self { gpu, stream, ty, weights, bytes, image, x, y, bandwidth })
+    }
+
+    /// One kernel on one case; none where the kernel does not take it.
+    fn measure(&self, kernel: Kernel, case: &Case) -> Result<Option<Value>> {
+        let &Case { rows, k, columns } = case;
+        let one = self.ty.bytes_of(rows * k);
+        let copies = (self.bytes / one).clamp(1, 200);
+        let launch = |copy: usize| {
+            let segment = Segment {
+                w: self.weights.add(copy * one),
+                y: self.y,
+                rows: rows as i32,
+                y_stride: rows as i32,
+                format: self.ty as i32,
+                ..Segment::default()
+            };
+            let dense = self.ty.format().block == 1;
+            let params = MatmulParams {
+                k: k as i32,
+                columns: columns as i32,
+                image: if dense { Image::default() } else { self.image },
+                x: if dense { self.x } else { Ptr::NULL },
+                ..MatmulParams::default()
+            };
+            let params = params.with(&[segment]);
+            match kernel {
+                Kernel::Gemv => matmul::gemv(&self.stream, &params),
+                Kernel::Gemm => gemm::gemm(&self.stream, &params),
+            }
+        };
+        if matches!(kernel, Kernel::Gemm) && !gemm::takes(k) {
+            return Ok(None);
+        }
+        let graph = self.stream.capture(|_| (0..copies).try_for_each(launch))?;
+        let ms = best(5, || milliseconds(&self.gpu, &self.stream, || graph.launch(&self.stream)))? / copies as f64;
+        let gb_per_s = one as f64 / 1e6 / ms;
+        let name = match kernel {
+            Kernel::Gemv => "gemv",
+            Kernel::Gemm => "gemm",
+        };
+        Ok(Some(json!({
+            "kernel": format!("{name}_{}", self.ty.name().to_lowercase()),
+            "rows": rows,
+            "k": k,
+            "columns": columns,
+            "us": (ms * 1e5).round() / 100.0,
+            "GB_per_s": gb_per_s.round(),
+            "percent_of_read": (gb_per_s / self.bandwidth * 100.0).round(),
+            "TFLOP_per_s": (2.0 * (rows * k * columns) as f64 / ms / 1e7).round() / 100.0,
+        })))
+    }
+}
+
+/// Some thousand weights in whole blocks, and whole 16-byte elements; zeros in a format that qrun only reads.
+fn seed(ty: GgmlType) -> Vec<u8> {
+    let values: Vec<f32> = (0..ELEMENT * 1024).map(noise).collect();
+    let mut out = vec![0; ty.bytes_of(values.len())];
+    if let Some(quantize) = ty.format().quantize {
+        quantize(&values, &mut out);
+    }
+    out
+}
+
+/// Numbers between -1 and 1, without pattern.
+fn noise(i: usize) -> f32 {
+    let mixed = (i as u32).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(2_246_822_519);
+    (mixed >> 8) as f32 / (1 << 23) as f32 - 1.0
+}

@@ -127,7 +127,11 @@ pub fn launches(setup: &Setup) -> Result<Value> {
         stream.copy_out(&mut words, buffers[0].cast(), 4 * LINK)?;
         stream.synchronize()?;
         let expected = (ran * adds) as u32;
-        ensure!(words.iter().all(|w| *w == expected), "a chain of {ran} × {adds} links: expected {expected}, found {}", words[0]);
+        ensure!(
+            words.iter().all(|w| *w == expected),
+            "a chain of {ran} × {adds} links: expected {expected}, found {}",
+            words[0]
+        );
         Ok(rounded(1e3 * ms / n as f64))
     };
     let empties = || (0..n).try_for_each(|_| probe::empty(stream));

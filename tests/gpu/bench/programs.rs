@@ -73,20 +73,20 @@ fn sanitized(setup: &Setup, tool: &str) -> Result<Value> {
 fn suites(setup: &Setup, start: impl Fn(&Path) -> Command, kernels: Option<&str>) -> Result<Value> {
     ensure!(!setup.tests.is_empty(), "no test programs (--tests FILE)");
     let mut results = Vec::new();
-    for program in &setup.tests {
+    for suite in &setup.tests {
+        let mut words = suite.split_whitespace();
+        let program = Path::new(words.next().unwrap_or_default());
         let mut command = start(program);
         // One test at a time: they share the device, and a failure then names its cause.
-        command.arg("--test-threads=1");
-        if !setup.dry {
-            command.env("QRUN_GPU", "1");
-        }
+        command.args(words).arg("--test-threads=1").env("QRUN_GPU", "1");
         if let Some(kernels) = kernels {
             command.env(image::FORCE, kernels);
         }
         let output = command.output().with_context(|| program.display().to_string())?;
         let words = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         let summary = words.lines().rev().find(|l| l.starts_with("test result:")).unwrap_or("no summary").to_owned();
-        let failed: Vec<&str> = words.lines().filter_map(|l| l.strip_prefix("test ")?.strip_suffix(" ... FAILED")).collect();
+        let failed: Vec<&str> =
+            words.lines().filter_map(|l| l.strip_prefix("test ")?.strip_suffix(" ... FAILED")).collect();
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !output.status.success() {
             eprint_all(&words);

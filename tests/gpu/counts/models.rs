@@ -1,6 +1,10 @@
 //! The decoder on emulated devices.
 
-use std::{fs, io::sink, path::PathBuf};
+use std::{
+    fs::{self, File},
+    io::{self, Seek, Write},
+    path::PathBuf,
+};
 
 use anyhow::{Context, Result, ensure};
 use qrun::{
@@ -10,7 +14,7 @@ use qrun::{
 use qrun_cuda::{Gpu, ops::sample::Sampling};
 use qrun_emulator::{Config, Counters, Machine};
 use qrun_models::{Drawing, Entry, Forward, GpuDecoder, Model, Options};
-use qrun_quant::{Bytes, Gguf};
+use qrun_quant::{Bytes, GgmlType, Gguf};
 use serde_json::{Value, json};
 
 const CONTEXT: usize = 1024;
@@ -32,24 +36,47 @@ fn entry(token: u32, pos: u32) -> Entry {
     Entry { token, pos, seq: 0, logits: false }
 }
 
-/// A file that takes no room: the header of a model in its exact shape, and a hole where the weights belong.
+/// A file that takes no room: a model in its exact shape, vectors of ones, and holes where the matrices belong.
 struct Hollow(PathBuf);
+
+/// Leaves a hole for each chunk of zeros.
+struct Sparse(File);
+
+impl Write for Sparse {
+    fn write(&mut self, chunk: &[u8]) -> io::Result<usize> {
+        if chunk.iter().any(|b| *b != 0) {
+            return self.0.write(chunk);
+        }
+        self.0.seek_relative(chunk.len() as i64)?;
+        Ok(chunk.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        let end = self.0.stream_position()?;
+        self.0.set_len(end)
+    }
+}
 
 impl Hollow {
     fn new(name: &str) -> Result<Self> {
-        let shape = synth::find(name).context("a model of the table")?;
-        let header = shape.header(mix())?;
-        let path = std::env::temp_dir().join(format!("qrun-counts-{}-{name}.gguf", std::process::id()));
-        let mut head = Vec::new();
-        drop(header.write_to(&path, &mut head)?);
-        fs::write(&path, &head)?;
-        // Generous with the padding between tensors; bytes beyond the last tensor are nobody's.
-        let bytes = |t: &qrun_quant::gguf::write::Entry| {
-            t.ty.bytes_of(t.shape.iter().product::<u64>() as usize).next_multiple_of(4096) as u64
-        };
-        let all: u64 = header.tensors.iter().map(bytes).sum();
-        fs::OpenOptions::new().write(true).open(&path)?.set_len(head.len() as u64 + all + 4096)?;
-        Ok(Self(path))
+        const ZEROS: &[u8] = &[0; 1 << 20];
+        let header = synth::find(name).context("a model of the table")?.header(mix())?;
+        let made = Self(std::env::temp_dir().join(format!("qrun-counts-{}-{name}.gguf", std::process::id())));
+        let mut writer = header.write_to(&made.0, Sparse(File::create(&made.0)?))?;
+        for tensor in &header.tensors {
+            let elements = tensor.shape.iter().product::<u64>() as usize;
+            if tensor.ty == GgmlType::F32 {
+                writer.write(&1f32.to_le_bytes().repeat(elements))?;
+                continue;
+            }
+            let mut left = tensor.ty.bytes_of(elements);
+            while left > 0 {
+                let n = left.min(ZEROS.len());
+                writer.write(&ZEROS[..n])?;
+                left -= n;
+            }
+        }
+        writer.finish()?;
+        Ok(made)
     }
 }
 
@@ -110,22 +137,20 @@ pub fn steps() -> Result<Steps> {
         token = decoder.draw(token)?.context("a drawn token")?.token();
     }
     let after = machine.counters();
-    Ok(Steps {
-        syncs_per_token: (after.syncs - before.syncs) as f64 / TOKENS as f64,
-        allocations: after.allocations,
-    })
+    Ok(Steps { syncs_per_token: (after.syncs - before.syncs) as f64 / TOKENS as f64, allocations: after.allocations })
 }
 
 fn in_memory(shape: &Shape) -> Result<Model> {
     let bytes = synth::shape_bytes(shape, mix(), 0)?;
-    Ok(Model::load(&Gguf::from_bytes(shape.name, Bytes::from(bytes))?)?)
+    Ok(Model::load(&Gguf::from_bytes(shape.name, Bytes::new(bytes))?)?)
 }
 
 /// Bytes that a step's kernels read of all device memory (each byte once per launch), over those of the weights and
-/// of the KV cache that it needs: two layers in the model's own widths, with a small vocabulary, after a short prompt.
+/// of the KV cache that it needs: one layer in the model's
+/// own widths, with a small vocabulary, after a short prompt.
 pub fn bytes_read(name: &str) -> Result<Value> {
-    const LAYERS: usize = 2;
-    const PROMPT: u32 = 3;
+    const LAYERS: usize = 1;
+    const PROMPT: u32 = 1;
     let shape = synth::find(name).context("a model of the table")?;
     let shape = Shape { n_layer: LAYERS, vocab: Vocab { size: 1024, ..shape.vocab }, ..*shape };
     let model = in_memory(&shape)?;
@@ -142,10 +167,13 @@ pub fn bytes_read(name: &str) -> Result<Value> {
     machine.reset_counters();
     decoder.forward(&[Entry { logits: true, ..entry(PROMPT, PROMPT) }])?;
     let traffic = machine.counters().traffic;
-    let read = |purpose: &str| -> u64 { traffic.iter().filter(|(n, _)| n.starts_with(purpose)).map(|(_, t)| t.read).sum() };
+    let read =
+        |purpose: &str| -> u64 { traffic.iter().filter(|(n, _)| n.starts_with(purpose)).map(|(_, t)| t.read).sum() };
     // f16 keys and values of all positions, in all layers: the prompt is shorter than any window.
     let kv = 2 * 2 * LAYERS as u64 * u64::from(PROMPT + 1) * (shape.n_head_kv * shape.head_dim) as u64;
     let needed = decoder.bytes_per_token() + kv;
     let over = |bytes: u64| (bytes as f64 / needed as f64 * 1e4).round() / 1e4;
-    Ok(json!({ "all": over(read("")), "weights": over(read("weights/")), "kv": over(read("kv/")), "needed_bytes": needed }))
+    Ok(
+        json!({ "all": over(read("")), "weights": over(read("weights/")), "kv": over(read("kv/")), "needed_bytes": needed }),
+    )
 }

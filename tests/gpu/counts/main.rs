@@ -1,7 +1,7 @@
 //! `cargo run --release --bin gpu-counts`: what qrun asks of a GPU, counted with none, as one JSON object.
 //!
 //! The real decoder runs on the emulated driver. In the models' exact shapes nothing is computed, only counted; what a
-//! step reads is measured by executing two of their layers under the emulator's checks.
+//! step reads is measured by executing one of their layers under the emulator's checks.
 
 mod models;
 mod shipped;

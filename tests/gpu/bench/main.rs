@@ -1,7 +1,7 @@
 //! Everything that is to be known of a GPU, by one command that needs its driver and nothing else.
 //!
 //! ```text
-//! gpu-bench --out DIR [--tests FILE]... [--only PART]... [--dry]
+//! gpu-bench --out DIR [--tests "FILE ARG..."]... [--only PART]... [--dry]
 //! ```
 //! Each part runs in a process of its own, so that one that fails, hangs or takes the device's context with it leaves
 //! the others alone. DIR gets `results.json`, `results.md` and a log per part. `--dry` takes tiny sizes: the numbers
@@ -24,14 +24,14 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value, json};
 
-const USAGE: &str = "usage: gpu-bench --out DIR [--tests FILE]... [--only PART]... [--dry]";
+const USAGE: &str = "usage: gpu-bench --out DIR [--tests \"FILE ARG...\"]... [--only PART]... [--dry]";
 
 /// What the parts are told.
 pub struct Setup {
     /// Where results go.
     pub out: PathBuf,
-    /// Test programs.
-    pub tests: Vec<PathBuf>,
+    /// Test programs with their arguments, parted by spaces.
+    pub tests: Vec<String>,
     /// Tiny sizes, for an emulated device.
     pub dry: bool,
 }
@@ -70,7 +70,7 @@ fn args() -> Result<Args> {
         let mut value = || words.next().with_context(|| format!("{word} needs a value\n{USAGE}"));
         match word.as_str() {
             "--out" => out = Some(PathBuf::from(value()?)),
-            "--tests" => tests.push(PathBuf::from(value()?)),
+            "--tests" => tests.push(value()?),
             "--only" => only.push(value()?),
             "--part" => part = Some(value()?),
             "--dry" => dry = true,
@@ -106,6 +106,8 @@ fn run() -> Result<ExitCode> {
         };
         writeln!(stdout(), "{line}")?;
         let result = result.unwrap_or_else(|error| json!({ "failed": format!("{error:#}") }));
+        // A part that was stopped leaves its files behind: gigabytes.
+        let _ = fs::remove_dir_all(args.setup.out.join(models::FOLDER));
         results.insert(part.name.into(), json!({ "seconds": seconds, "result": result }));
         // After each part, so that what is there survives whatever comes.
         let all = json!({ "version": env!("CARGO_PKG_VERSION"), "dry": args.setup.dry, "parts": results });
