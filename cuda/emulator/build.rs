@@ -22,7 +22,8 @@ const COMMON: &[&str] = &[
     "-I../kernels",
 ];
 const RUNTIME: &[&str] = &["-O2", "-g1", "-Wall", "-Wextra"];
-const KERNEL: &[&str] = &["-w", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-g1"];
+const KERNEL: &[&str] =
+    &["-w", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fstack-clash-protection", "-g1"];
 const FAST: &[&str] = &["-O2"];
 const CHECKED: &[&str] = &[
     "-O1",

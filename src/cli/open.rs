@@ -174,19 +174,22 @@ fn say_plan(engine: &Engine, args: &Args, terminal: &Terminal) {
     terminal.inform(&plan_line(engine));
 }
 
-/// The memory that a model takes, in exact bytes.
+/// The memory that a model takes, in exact bytes, and where.
 pub fn plan_line(engine: &Engine) -> String {
     let (plan, b) = (engine.plan(), engine.plan().bytes);
     let available = plan.available.map_or(String::new(), |a| format!(" of {a} available"));
+    let threads = match engine.place() {
+        Place::Cpu { .. } => format!(", {} threads", engine.options().threads),
+        Place::Gpu { .. } => String::new(),
+    };
     format!(
-        "plan: {}: weights {} + {} + activations {} = {} bytes{available}; context {} tokens, {} threads; {}",
+        "plan: {}: weights {} + {} + activations {} = {} bytes{available}; context {} tokens{threads}; {}",
         engine.place().name(),
         b.weights,
         b.describe_kv(),
         b.activations,
         b.total(),
         plan.n_ctx,
-        engine.options().threads,
         engine.gguf().path().display()
     )
 }

@@ -100,7 +100,7 @@ impl Place {
         let on_cpu = || Ok(Box::new(CpuDecoder::new(model.clone(), options.clone())?) as Box<dyn Forward>);
         match self {
             Self::Cpu { .. } => on_cpu(),
-            Self::Gpu { gpu, fallback } => match GpuDecoder::new(gpu, model, options) {
+            Self::Gpu { gpu, fallback } => match load(gpu, model, options) {
                 Ok(decoder) if *fallback => {
                     Ok(Box::new(Fallback::new(Box::new(decoder), model.clone(), options.clone(), notice)))
                 }
@@ -113,6 +113,12 @@ impl Place {
             },
         }
     }
+}
+
+fn load(gpu: &Arc<Gpu>, model: &Model, options: &Options) -> Result<GpuDecoder, DeviceError> {
+    let decoder = GpuDecoder::new(gpu, model, options)?;
+    assert_eq!(decoder.taken(), GpuDecoder::plan(gpu, model, options), "what was said before is what is taken");
+    Ok(decoder)
 }
 
 fn on_gpu(model: &Model, options: &Options) -> Result<(Arc<Gpu>, Plan), PlaceError> {

@@ -36,7 +36,7 @@ fn lines(output: &Output) -> Vec<String> {
 const UNUSABLE: [(&str, &str); 4] = [
     ("devices=0", "sees no GPU"),
     ("driver=12030", "12.4 (driver 550) or newer"),
-    ("sm=70", "SM 7.5"),
+    ("sm=70", "qrun needs"),
     ("fail=cuInit:1:999", "did not start"),
 ];
 
@@ -44,12 +44,15 @@ const UNUSABLE: [(&str, &str); 4] = [
 fn a_gpu_answers_as_the_cpu_does() {
     let expected = cpu_text();
     for sm in ["sm=75", "sm=80"] {
-        for line in ["", "--device cuda", "-ngl 99", "-ctk q8_0 -ctv q8_0", "--seed 3 --temp 0.7 --top-k 1"] {
+        for line in ["", "--device cuda", "-ngl 99", "--seed 3 --temp 0.7 --top-k 1"] {
             let output = answer(sm, line);
             assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), expected.clone()), "{sm} {line}");
             assert_eq!(lines(&output), [""; 0], "{sm} {line}");
         }
     }
+    let q8 = "-ctk q8_0 -ctv q8_0";
+    let on_cpu = text(&answer("", &format!("--device cpu {q8}")).stdout);
+    assert_eq!(text(&answer("sm=75", q8).stdout), on_cpu);
     let output = answer("sm=75", "-v");
     let said = lines(&output);
     let plan = said.iter().find(|l| l.starts_with("plan: GPU 0 (")).unwrap_or_else(|| panic!("{said:?}"));
@@ -122,13 +125,12 @@ fn flags_choose_the_cpu_before_anything_else() {
 
 #[test]
 fn what_does_not_fit_on_the_gpu_is_said_with_the_numbers() {
-    // The weights take 2.6 MB; a context of 8192 tokens does not fit into the rest of 16 MiB, a short one does.
+    // The weights take 2.6 MB; a context of 8000 tokens does not fit into the rest of 16 MiB, a shorter one does.
     let memory = "memory=16777216";
-    let output = answer(memory, "--device cuda -c 100000");
+    let output = answer(memory, "--device cuda -c 8000");
     let said = lines(&output);
     assert_eq!((output.status.code(), said.len()), (Some(4), 1), "{said:?}");
-    for part in ["--device cuda: GPU: not enough memory: weights 2", "for 100000 tokens", "available ", "--device cpu"]
-    {
+    for part in ["--device cuda: GPU: not enough memory: weights 2", "for 8000 tokens", "available ", "--device cpu"] {
         assert!(said[0].contains(part), "{part:?} is not in {said:?}");
     }
     let fits = said[0].split("-c ").nth(1).and_then(|rest| rest.split(';').next()).expect("a context that fits");
@@ -137,7 +139,7 @@ fn what_does_not_fit_on_the_gpu_is_said_with_the_numbers() {
     let more = fits.parse::<usize>().expect("a number") + 64;
     assert_eq!(answer(memory, &format!("--device cuda -c {more}")).status.code(), Some(4), "{more} tokens fit too");
     // Left to itself, qrun answers on the CPU and says why.
-    let output = answer(memory, "-c 100000");
+    let output = answer(memory, "-c 8000");
     let said = lines(&output);
     assert_eq!((output.status.code(), text(&output.stdout), said.len()), (Some(0), cpu_text(), 1), "{said:?}");
     assert!(said[0].contains("device: CPU (GPU: not enough memory"), "{said:?}");
@@ -200,7 +202,7 @@ fn devices_and_info_say_what_runs_where_and_why() {
         assert!(words.contains(part), "{part:?} is not in {words}");
     }
     let words = text(&on("sm=70", &info).stdout);
-    assert!(words.contains("runs on     CPU (") && words.contains("SM 7.5"), "{words}");
+    assert!(words.contains("runs on     CPU (") && words.contains("qrun needs"), "{words}");
     let json: serde_json::Value = serde_json::from_slice(&on("sm=75", &format!("{info} --json")).stdout).expect("JSON");
     let rows = json["gpu"]["memory"].as_array().expect("needs on the GPU");
     for row in rows {

@@ -25,9 +25,14 @@ fn stdout_carries_the_text_and_nothing_else() {
     let loud = tiny("-p hi -n 12 -s 5 -v --perf --verbose-prompt --show-timings --color on --mlock");
     assert_eq!(text(&loud.stdout), text(&quiet.stdout));
     let said = text(&loud.stderr);
-    for part in
-        ["plan: weights 2646016 ", "seed: 5", "number of tokens in prompt", "prompt eval time", "12 tokens", "--mlock"]
-    {
+    for part in [
+        "plan: CPU: weights 2646016 ",
+        "seed: 5",
+        "number of tokens in prompt",
+        "prompt eval time",
+        "12 tokens",
+        "--mlock",
+    ] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
     let timed = tiny("-p hi -n 12 -s 5 --show-timings");

@@ -9,11 +9,11 @@ use qrun_cuda::{
         matmul::{MatmulParams, Segment},
     },
 };
-use qrun_quant::{GgmlType, formats::FORMATS};
+use qrun_quant::GgmlType;
 
 use crate::{
     harness::{Buffer, Device, Random, assert_close, everywhere, relative_l2},
-    operands::{Activations, Weights},
+    operands::{Activations, Weights, formats},
 };
 
 /// What `y` holds where nothing is to be written.
@@ -172,10 +172,10 @@ fn check(case: &Case) {
 }
 
 fn quantized() -> impl Iterator<Item = GgmlType> {
-    FORMATS.iter().filter(|f| f.block > 1).map(|f| f.ty)
+    formats().filter(|f| f.format().block > 1)
 }
 fn dense() -> impl Iterator<Item = GgmlType> {
-    FORMATS.iter().filter(|f| f.block == 1).map(|f| f.ty)
+    formats().filter(|f| f.format().block == 1)
 }
 
 /// Rows, columns, k in blocks of the format (K-quants) or of 32: one of each thing that can be ragged.
@@ -204,10 +204,16 @@ fn dense_weights_in_all_shapes() {
 #[test]
 fn dense_weights_of_any_size() {
     // Far beyond what f16 holds, and far below; f16 weights themselves stay within f16.
-    for (format, weights) in
-        [(GgmlType::BF16, 1e12), (GgmlType::BF16, 1e-12), (GgmlType::F32, 1e12), (GgmlType::F16, 1e-6)]
-    {
-        for (activations, columns) in [(1e9, 5), (1e-9, 40)] {
+    const SIZES: &[(GgmlType, f32, f32)] = &[
+        (GgmlType::BF16, 1e12, 1e9),
+        (GgmlType::BF16, 1e-12, 1e-9),
+        (GgmlType::BF16, 1e30, 3e-35),
+        (GgmlType::F32, 1e12, 1e-9),
+        (GgmlType::F32, 3e-35, 1e30),
+        (GgmlType::F16, 1e-6, 1e9),
+    ];
+    for &(format, weights, activations) in SIZES.iter().filter(|s| formats().any(|f| f == s.0)) {
+        for columns in [5, 40] {
             check(&Case { size: (weights, activations), ..Case::new(format, 20, columns, 320) });
         }
     }
@@ -231,7 +237,7 @@ fn three_segments_bias_cap_and_idle_columns() {
 
 #[test]
 fn a_column_has_the_same_bits_in_every_batch() {
-    for format in FORMATS.iter().map(|f| f.ty) {
+    for format in formats() {
         let case = Case::new(format, 40, 70, 768);
         let operands = Operands::new(&case);
         let stride = 40 + GAP;

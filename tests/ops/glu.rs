@@ -133,7 +133,7 @@ fn check(case: &Case) {
         |device| operands.launch(device, case),
         |all| {
             let (y, image) = all.split_at(case.columns * case.stride());
-            let (mut values, mut rest) = (vec![], vec![]);
+            let (mut values, mut rest): (Vec<f32>, Vec<f32>) = (vec![], vec![]);
             for (c, y) in y.chunks(case.stride()).enumerate() {
                 let written = if c < live { case.rows } else { 0 };
                 values.extend(&y[..written]);

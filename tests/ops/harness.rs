@@ -14,8 +14,9 @@ const ORDERS: [Order; 3] = [Order::Forward, Order::Reverse, Order::Random(42)];
 pub struct Device {
     pub gpu: Arc<Gpu>,
     pub stream: Stream,
-    // Dropped last: what is above still calls the driver.
+    // Dropped last: what is above still calls the driver. The machine goes after its guard.
     _entered: Option<Entered<'static>>,
+    _machine: Option<Box<Machine>>,
 }
 
 /// Device memory of its own: on a checked machine an access past its end is an error.
@@ -29,11 +30,13 @@ impl Device {
     /// An emulated GPU, or the real one where `QRUN_GPU` is set.
     pub fn new(config: Config) -> Self {
         let real = std::env::var_os("QRUN_GPU").is_some();
-        // Leaked: it is small, its memory is freed with the buffers, and the guard lives as long as they do.
-        let entered = (!real).then(|| Box::leak(Box::new(Machine::new(config))).enter());
+        let machine = (!real).then(|| Box::new(Machine::new(config)));
+        // SAFETY: the box keeps its machine in place, and is dropped after the guard, which is declared before it.
+        let entered =
+            machine.as_deref().map(|m| unsafe { std::mem::transmute::<Entered<'_>, Entered<'static>>(m.enter()) });
         let gpu = Gpu::open(0).expect("a GPU");
         let stream = Stream::new(&gpu).expect("a stream");
-        Self { gpu, stream, _entered: entered }
+        Self { gpu, stream, _entered: entered, _machine: machine }
     }
 
     /// A copy of `values` on the device.

@@ -60,11 +60,11 @@ pub struct Activations {
 }
 
 impl Activations {
-    /// Columns are whole blocks of 32, so their number does not matter.
+    /// Columns are whole blocks of 32, so their number does not matter; what is behind the last whole block has no image.
     pub fn new(values: Vec<f32>) -> Self {
         let n = values.len();
         let (mut q, mut d, mut s, mut image) = (vec![0_i8; n], vec![], vec![], vec![0.0; n]);
-        for (b, block) in values.chunks(32).enumerate() {
+        for (b, block) in values.chunks_exact(32).enumerate() {
             let scale = block.iter().fold(0.0_f32, |most, v| most.max(v.abs())) / 127.0;
             let mut sums = [0_i32; 2];
             for (e, &v) in block.iter().enumerate() {

@@ -26,6 +26,7 @@ struct Kernel {
 struct Site {
     const char* file;
     int line;
+    static constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return {file, line}; }
 };
 
 // What a whole warp does at once: each lane posts a value and gets one back.

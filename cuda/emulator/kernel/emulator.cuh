@@ -6,7 +6,7 @@
 #include "abi.h"
 #include "builtins.cuh"
 
-#define SITE emu::Site site = emu::Site{__builtin_FILE(), __builtin_LINE()}
+#define SITE emu::Site site = emu::Site::here() // of the caller
 
 #define SHARED(T, name, ...)                                                                             \
     typedef T name##_array __VA_ARGS__;                                                                  \
@@ -121,8 +121,19 @@ template <int N> DEVICE void cp_async_wait() {
 #endif
 }
 
-DEVICE uint4 load_weights16(const void* p) { return *static_cast<const uint4*>(p); }
-DEVICE uint2 load_weights8(const void* p) { return *static_cast<const uint2*>(p); }
+// As wide as on the GPU, also where only a part of the value is used.
+DEVICE uint4 load_weights16(const void* p) {
+    typedef unsigned Wide __attribute__((vector_size(16), may_alias));
+    Wide v = *static_cast<const Wide*>(p);
+    asm("" : "+x"(v));
+    return {v[0], v[1], v[2], v[3]};
+}
+DEVICE uint2 load_weights8(const void* p) {
+    typedef uint64_t Wide __attribute__((may_alias));
+    Wide v = *static_cast<const Wide*>(p);
+    asm("" : "+r"(v));
+    return {static_cast<unsigned>(v), static_cast<unsigned>(v >> 32)};
+}
 DEVICE unsigned load_weights4(const void* p) { return *static_cast<const unsigned*>(p); }
 DEVICE unsigned load_weights2(const void* p) { return *static_cast<const unsigned short*>(p); }
 DEVICE unsigned load_weights1(const void* p) { return *static_cast<const unsigned char*>(p); }

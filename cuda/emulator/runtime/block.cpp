@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "checker.h"
+#include "machine.h"
 
 // Saves the callee-saved registers, changes stacks, restores them. It returns by `ret`: where all fibers wait at the same
 // place, the return predictor is right.
@@ -72,14 +73,14 @@ static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 Block::Block() : threads(MAX_THREADS), warps(MAX_THREADS / 32), ring(MAX_THREADS), shuffled(MAX_THREADS) {
     stacks = reserve(STACK_BYTES * MAX_THREADS);
-    arena = reserve(ARENA_BYTES + 4096);
-    for (size_t i = 0; i < MAX_THREADS; i++) mprotect(stacks + i * STACK_BYTES, 4096, PROT_NONE);
-    mprotect(arena + ARENA_BYTES, 4096, PROT_NONE);
+    arena = reserve(ARENA_BYTES + PAGE);
+    for (size_t i = 0; i < MAX_THREADS; i++) mprotect(stacks + i * STACK_BYTES, PAGE, PROT_NONE);
+    mprotect(arena + ARENA_BYTES, PAGE, PROT_NONE);
 }
 
 Block::~Block() {
     munmap(stacks, STACK_BYTES * MAX_THREADS);
-    munmap(arena, ARENA_BYTES + 4096);
+    munmap(arena, ARENA_BYTES + PAGE);
 }
 
 uint64_t Block::draw() {
@@ -95,6 +96,7 @@ void Block::run(const Launch& l, Fault& out) {
     // The dynamic part ends where the arena ends, at an unmapped page.
     dynamic = arena + ARENA_BYTES - round_up(l.shared, 16);
     fault = Fault();
+    trap = {};
     if (l.checker) l.checker->begin(*this);
     const uint64_t blocks = l.grid.count(), stride = l.order == Order::Random && blocks > 2 ? draw() % blocks : 0;
     for (uint64_t i = 0; i < blocks && !fault.code; i++) {
@@ -105,7 +107,7 @@ void Block::run(const Launch& l, Fault& out) {
         start({static_cast<unsigned>(n % l.grid.x), static_cast<unsigned>(n / l.grid.x % l.grid.y),
                static_cast<unsigned>(n / l.grid.x / l.grid.y)});
         next(&main_stack);
-        emu_self = nullptr;
+        if (trap.thread) report_trap();
     }
     out = fault;
 }
@@ -182,11 +184,27 @@ void Block::wait(Thread& t, const char* what, Site site) {
 }
 
 void Block::fail(int code, const std::string& report) {
-    if (!fault.code) fault = {code, std::string("kernel ") + launch->kernel->name + ": " + report};
+    fault = {code, std::string("kernel ") + launch->kernel->name + ": " + report};
+    leave();
+}
+
+void Block::leave() {
     emu_self = nullptr;
     void* never;
     emu_switch(&never, main_stack);
     __builtin_unreachable();
+}
+
+void Block::trapped(uintptr_t address, const void* pc) {
+    trap = {&self(), address, pc};
+    leave();
+}
+
+void Block::report_trap() {
+    const uintptr_t stack = reinterpret_cast<uintptr_t>(stacks) + trap.thread->index * STACK_BYTES;
+    const bool overrun = trap.address - stack < PAGE;
+    fault = {ILLEGAL_ADDRESS, std::string("kernel ") + launch->kernel->name + ": " + who(*trap.thread) + " touches " +
+                                  (overrun ? "the end of the thread's stack of 64 KiB" : describe_address(trap.address)) + " in " + source_line(trap.pc)};
 }
 
 void Block::deadlock() {

@@ -37,7 +37,7 @@ struct Fault {
 // Runs all blocks on the calling OS thread; stops at the first fault.
 Fault run(const Launch& launch);
 
-constexpr size_t STACK_BYTES = 64 << 10, ARENA_BYTES = 256 << 10;
+constexpr size_t PAGE = 4096, STACK_BYTES = 64 << 10, ARENA_BYTES = 256 << 10;
 constexpr int MAX_THREADS = 1024;
 
 struct Warp;
@@ -97,6 +97,7 @@ struct Block {
     std::vector<Thread*> ring, shuffled;
     unsigned head, tail;
     Fault fault;
+    struct { const Thread* thread; uintptr_t address; const void* pc; } trap;
 
     Block();
     ~Block();
@@ -105,6 +106,8 @@ struct Block {
     void run(const Launch& launch, Fault& out);
     // Records the first fault of the launch and leaves the kernel for good.
     [[noreturn]] void fail(int code, const std::string& report);
+    // The same from a signal handler, whose stack is too small for a report.
+    [[noreturn]] void trapped(uintptr_t address, const void* pc);
     int barrier(int vote, Site site, const char* what);
     void wait(Thread& thread, const char* what, Site site);
     void release(Warp& warp, Thread& last);
@@ -116,6 +119,8 @@ struct Block {
     void next(void** save);
     void exit(Thread& thread);
     [[noreturn]] void deadlock();
+    [[noreturn]] void leave();
+    void report_trap();
     static void enter();
 };
 

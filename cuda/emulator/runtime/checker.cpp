@@ -160,7 +160,7 @@ Region* Checker::region_of(uintptr_t address) {
 
 bool Checker::in_shared(const Thread& t, uintptr_t address, size_t bytes, Access how, const void* pc) {
     const auto arena = reinterpret_cast<uintptr_t>(block->arena), dynamic = reinterpret_cast<uintptr_t>(block->dynamic);
-    if (address - arena >= ARENA_BYTES) return false;
+    if (address - arena >= ARENA_BYTES + PAGE) return false; // the page behind it cannot be touched
     bool inside = address - dynamic < block->launch->shared && address + bytes <= dynamic + block->launch->shared;
     for (const SharedArray& a : block->shared) {
         const auto begin = reinterpret_cast<uintptr_t>(a.begin);

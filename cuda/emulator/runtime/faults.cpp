@@ -26,13 +26,8 @@ static struct sigaction previous[2];
 
 static void on_fault(int signal, siginfo_t* info, void* context) {
     if (Block* block = running()) {
-        const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
         const auto pc = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
-        const Thread& t = *static_cast<Thread*>(emu_self);
-        const uintptr_t stack = reinterpret_cast<uintptr_t>(block->stacks) + t.index * STACK_BYTES;
-        std::string what = describe_address(address);
-        if (address >= stack && address < stack + 4096) what = "the end of the thread's stack of 64 KiB";
-        block->fail(ILLEGAL_ADDRESS, who(t) + " touches " + what + " in " + source_line(reinterpret_cast<void*>(pc)));
+        block->trapped(reinterpret_cast<uintptr_t>(info->si_addr), reinterpret_cast<void*>(pc));
     }
     const struct sigaction& p = previous[signal == SIGBUS];
     if (p.sa_flags & SA_SIGINFO) return p.sa_sigaction(signal, info, context);

@@ -61,7 +61,7 @@ bool Settings::parse(const std::string& text, std::vector<Failure>& failures) {
 static std::mutex registry_lock;
 static std::vector<Machine*> registry;
 
-static constexpr size_t PAGE = 4096, ALIGN = 256;
+static constexpr size_t ALIGN = 256;
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 static uintptr_t reserve(size_t bytes) {

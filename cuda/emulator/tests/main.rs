@@ -1,4 +1,5 @@
 //! Tests of the emulator: the facade through cudarc, and the checks on kernels with planted bugs.
 
+mod bugs;
 mod controls;
 mod device;
