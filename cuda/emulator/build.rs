@@ -28,7 +28,7 @@ const FAST: &[&str] = &["-O2"];
 const CHECKED: &[&str] = &[
     "-O1",
     "-fsanitize=thread",
-    "-fsanitize=bounds,alignment,shift-exponent",
+    "-fsanitize=bounds-strict,alignment,shift-exponent",
     "--param=tsan-instrument-func-entry-exit=0",
 ];
 const SM_80: &str = "-D__CUDA_ARCH__=800";
