@@ -7,6 +7,7 @@
 //! Both take `--install` (pinned wheels of NVIDIA's compiler into target/nvrtc, once) or `--nvrtc DIR`.
 //! `build` refuses code that needs more instructions per weight than the recorded one, unless told `--accept-worse`.
 
+mod cache;
 mod check;
 mod log;
 mod make;
@@ -26,7 +27,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use qrun_cuda::image::Kind;
 
-use crate::{make::Module, nvrtc::Nvrtc, record::Record, tools::Tools};
+use crate::{cache::Cache, make::Module, nvrtc::Nvrtc, record::Record, tools::Tools};
 
 const USAGE: &str = "usage: kernels build|check [--install] [--nvrtc DIR] [--accept-worse]";
 
@@ -66,8 +67,9 @@ fn run() -> Result<()> {
         tools::install(&root)?;
     }
     let tools = Tools::find(args.nvrtc, &root)?;
+    let cache = Cache(tools::target_folder(&root).join("kernels"));
     let started = Instant::now();
-    let modules = make::compile(&Nvrtc::open(&tools.nvrtc)?, &root.join("cuda/kernels"))?;
+    let modules = make::compile(&Nvrtc::open(&tools.nvrtc)?, &cache, &root.join("cuda/kernels"))?;
     let seconds = started.elapsed().as_secs_f64();
     let archive = make::archive(&modules);
     let scratch = Scratch::new()?;

@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use qrun_cuda::image::{self, Image, Kind, Target};
 
-use crate::{log::Resources, nvrtc::Nvrtc};
+use crate::{cache::Cache, log::Resources, nvrtc::Nvrtc};
 
 /// The ISA version that the PTX claims: CUDA 12.0's, so that every driver qrun accepts compiles it. Nothing in our
 /// kernels needs a newer one; ptxas, which refuses what a version lacks, proves it (see `check`).
@@ -38,13 +38,13 @@ pub fn sources(kernels: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Compiles everything on all processors; the result's order does not depend on who was first.
-pub fn compile(nvrtc: &Nvrtc, kernels: &Path) -> Result<Vec<Module>> {
+pub fn compile(nvrtc: &Nvrtc, cache: &Cache, kernels: &Path) -> Result<Vec<Module>> {
     let sources = sources(kernels)?;
     let jobs: Vec<_> = image::targets().into_iter().flat_map(|t| sources.iter().map(move |s| (t, s))).collect();
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some((target, source)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let module = one(nvrtc, source, *target);
+            let module = one(nvrtc, cache, source, *target);
             done.lock().expect("no panic in a compiler thread").push(module);
         }
     };
@@ -59,9 +59,9 @@ pub fn compile(nvrtc: &Nvrtc, kernels: &Path) -> Result<Vec<Module>> {
     Ok(modules)
 }
 
-fn one(nvrtc: &Nvrtc, source: &Path, target: Target) -> Result<Module> {
+fn one(nvrtc: &Nvrtc, cache: &Cache, source: &Path, target: Target) -> Result<Module> {
     let name = source.file_stem().context("a file name")?.to_string_lossy().into_owned();
-    let compiled = nvrtc.compile(source, target)?;
+    let compiled = cache.get(source, target, || nvrtc.compile(source, target))?;
     let bytes = match target.kind {
         Kind::Cubin => compiled.code,
         Kind::Ptx => lowered(&compiled.code)?,

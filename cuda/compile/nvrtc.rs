@@ -13,6 +13,9 @@ use qrun_cuda::image::{Kind, Target};
 /// The compiler whose output is committed: other versions give other bytes.
 pub const VERSION: (i32, i32) = (12, 8);
 
+/// For every kernel. ptxas reports registers and spills in the log.
+pub const OPTIONS: [&str; 3] = ["-std=c++17", "--ptxas-options=-v", "--ptxas-options=-warn-spills"];
+
 type Program = *mut c_void;
 type Size = unsafe extern "C" fn(Program, *mut usize) -> c_int;
 type Bytes = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
@@ -90,9 +93,8 @@ impl Nvrtc {
         let code = unsafe { (self.create)(&mut program, source.as_ptr(), name.as_ptr(), 0, ptr::null(), ptr::null()) };
         self.ok(code)?;
         let program = Guard { nvrtc: self, program };
-        let options =
-            ["-std=c++17", &format!("-arch={target}"), &include, "--ptxas-options=-v", "--ptxas-options=-warn-spills"];
-        let options = options.map(|o| CString::new(o).expect("an option without NUL"));
+        let options = OPTIONS.map(str::to_owned).into_iter().chain([format!("-arch={target}"), include]);
+        let options: Vec<_> = options.map(|o| CString::new(o).expect("an option without NUL")).collect();
         let pointers: Vec<_> = options.iter().map(|o| o.as_ptr()).collect();
         // SAFETY: the program is alive and the options live through the call.
         let code = unsafe { (self.compile)(program.program, pointers.len() as c_int, pointers.as_ptr()) };

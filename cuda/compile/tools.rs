@@ -49,8 +49,13 @@ impl Tools {
     }
 }
 
+/// Where cargo builds.
+pub fn target_folder(root: &Path) -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
 fn home(root: &Path) -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join("nvrtc")
+    target_folder(root).join("nvrtc")
 }
 
 /// Makes a Python environment with the pinned wheels, once.

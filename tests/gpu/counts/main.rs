@@ -1,4 +1,5 @@
-//! `cargo run --release --bin gpu-counts`: what qrun asks of a GPU, counted with none, as one JSON object.
+//! `cargo run --release --bin gpu-counts`: what qrun asks of a GPU, counted with none, as one JSON object; with
+//! `-- --check` it fails where a count is past its limit.
 //!
 //! The real decoder runs on the emulated driver. In the models' exact shapes nothing is computed, only counted; what a
 //! step reads is measured by executing one of their layers under the emulator's checks.
@@ -11,7 +12,7 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 /// The models that are counted.
@@ -36,17 +37,45 @@ fn counts() -> Result<Value> {
     }))
 }
 
-fn main() -> ExitCode {
-    // For scripts that start a child process on the emulated driver.
-    if std::env::args().nth(1).is_some_and(|a| a == "--library") {
-        let _ = writeln!(stdout(), "{}", qrun_emulator::library().display());
-        return ExitCode::SUCCESS;
-    }
-    match counts() {
-        Ok(counts) => {
-            let _ = writeln!(stdout(), "{counts:#}");
-            ExitCode::SUCCESS
+/// Which counts are past what they may be.
+fn past_limits(counts: &Value) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut at_most = |name: String, value: &Value, limit: f64| {
+        // What is no number is past every limit.
+        if value.as_f64().is_none_or(|v| v > limit) {
+            wrong.push(format!("{name}: at most {limit}, found {value}"));
         }
+    };
+    for name in MODELS {
+        let layers = qrun::synth::find(name).map_or(0, |s| s.n_layer);
+        // Ten per layer; embedding, last norm, head; sampling.
+        at_most(format!("launches_per_token of {name}"), &counts["launches_per_token"][name], (10 * layers + 8) as f64);
+        let read = &counts["bytes_read_over_weights_and_kv"][name];
+        at_most(format!("bytes_read_over_weights_and_kv of {name}"), &read["weights_and_kv"], 1.01);
+    }
+    for (name, limit) in [("host_syncs_per_token", 0.0), ("allocations_after_load", 0.0), ("spill_bytes", 0.0)] {
+        at_most(name.into(), &counts[name], limit);
+    }
+    at_most("binary_bytes".into(), &counts["binary_bytes"], 30e6);
+    wrong
+}
+
+fn run() -> Result<()> {
+    let mode = std::env::args().nth(1);
+    // For scripts that start a child process on the emulated driver.
+    if mode.as_deref() == Some("--library") {
+        return Ok(writeln!(stdout(), "{}", qrun_emulator::library().display())?);
+    }
+    let counts = counts()?;
+    writeln!(stdout(), "{counts:#}")?;
+    let wrong = past_limits(&counts);
+    ensure!(mode.is_none() || wrong.is_empty(), "past their limits:\n  {}", wrong.join("\n  "));
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(stderr(), "{error:#}");
             ExitCode::FAILURE

@@ -146,8 +146,7 @@ fn in_memory(shape: &Shape) -> Result<Model> {
 }
 
 /// Bytes that a step's kernels read of all device memory (each byte once per launch), over those of the weights and
-/// of the KV cache that it needs: one layer in the model's
-/// own widths, with a small vocabulary, after a short prompt.
+/// of the KV cache that it needs: one layer in the model's own widths, with a small vocabulary, after a short prompt.
 pub fn bytes_read(name: &str) -> Result<Value> {
     const LAYERS: usize = 1;
     const PROMPT: u32 = 1;
@@ -173,7 +172,6 @@ pub fn bytes_read(name: &str) -> Result<Value> {
     let kv = 2 * 2 * LAYERS as u64 * u64::from(PROMPT + 1) * (shape.n_head_kv * shape.head_dim) as u64;
     let needed = decoder.bytes_per_token() + kv;
     let over = |bytes: u64| (bytes as f64 / needed as f64 * 1e4).round() / 1e4;
-    Ok(
-        json!({ "all": over(read("")), "weights": over(read("weights/")), "kv": over(read("kv/")), "needed_bytes": needed }),
-    )
+    let (weights, cached) = (read("weights/"), read("kv/"));
+    Ok(json!({ "all": over(read("")), "weights_and_kv": over(weights + cached), "needed_bytes": needed }))
 }
