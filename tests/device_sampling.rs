@@ -1,6 +1,6 @@
 //! Sampling on the device: the kernels against the CPU sampler, token for token.
 
-use qrun::sampler::{Sampler, SamplerError, SamplerParams};
+use qrun::sampler::{Sampler, SamplerError, SamplerParams, weight};
 use qrun_cuda::{
     Arena, Gpu, Pinned, Ptr, Result, Stream,
     ops::sample::{SampleRows, SampleShape, SampleStart, SampleState, SampleSteps},
@@ -86,7 +86,7 @@ struct Rig {
     steps: Vec<u32>,
     logits: Pinned<f32>,
     words: Pinned<i32>,
-    _arena: Arena,
+    arena: Arena,
 }
 
 impl Rig {
@@ -107,7 +107,7 @@ impl Rig {
         let state = SampleState::new(&stream, shape, buffers)?;
         let logits = Pinned::new(&gpu, n_rows * n_vocab)?;
         let words = Pinned::new(&gpu, n_rows)?;
-        let mut rig = Self { stream, state, rows, n_vocab, steps: vec![0; n_rows], logits, words, _arena: arena };
+        let mut rig = Self { stream, state, rows, n_vocab, steps: vec![0; n_rows], logits, words, arena };
         rig.put(rig.rows.token, &vec![-7; n_rows])?;
         rig.put(rig.rows.pos, &vec![100; n_rows])?;
         rig.put(rig.rows.seq, &(0..n_rows as i32).collect::<Vec<_>>())?;
@@ -308,6 +308,31 @@ fn a_captured_step_is_replayed() {
                 assert_eq!(rig.drawn(0), Ok(token), "{name}: step {step}");
                 sampler.accept(token);
             }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn weights_are_the_cpus_to_the_last_bit() {
+    const N: usize = 9000;
+    const CHUNK: usize = 512;
+    on([Config::default(), Config { sm: 75, ..Config::checked() }], |name| {
+        let mut rig = Rig::new(N, 1)?;
+        let part = rig.arena.parts().iter().find(|p| p.name == "sample.totals").expect("totals of the chunks");
+        let totals = Ptr::<u64>::new(rig.arena.address() + part.offset);
+        let mut found = Pinned::new(rig.stream.gpu(), N.div_ceil(CHUNK))?;
+        for temperature in [1.0, 0.7, 3.1] {
+            let off = SamplerParams { top_k: 0, top_p: 1.0, min_p: 0.0, temperature, ..SamplerParams::default() };
+            rig.start(0, &off, &[])?;
+            // From the best token down to those that weigh nothing, each chunk with some of all.
+            rig.put_logits(|_, i| (i * 7919 % N) as f32 * (-30.0 * temperature / N as f32))?;
+            rig.state.sample(&rig.stream, &rig.rows, SampleSteps::All)?;
+            rig.stream.copy_out(&mut found, totals, N.div_ceil(CHUNK))?;
+            rig.stream.synchronize()?;
+            let expected: Vec<u64> =
+                rig.logits.chunks(CHUNK).map(|c| c.iter().map(|l| weight(l / temperature)).sum()).collect();
+            assert_eq!(found[..], expected, "{name}: temperature {temperature}");
         }
         Ok(())
     });
