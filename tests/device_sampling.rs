@@ -1,6 +1,6 @@
 //! Sampling on the device: the kernels against the CPU sampler, token for token.
 
-use qrun::sampler::{Sampler, SamplerError, SamplerParams, weight};
+use qrun::sampler::{Sampler, SamplerError, SamplerParams, philox4x32, weight};
 use qrun_cuda::{
     Arena, Gpu, Pinned, Ptr, Result, Stream,
     ops::sample::{SampleRows, SampleShape, SampleStart, SampleState, SampleSteps},
@@ -334,6 +334,51 @@ fn weights_are_the_cpus_to_the_last_bit() {
                 rig.logits.chunks(CHUNK).map(|c| c.iter().map(|l| weight(l / temperature)).sum()).collect();
             assert_eq!(found[..], expected, "{name}: temperature {temperature}");
         }
+        Ok(())
+    });
+}
+
+/// Logits below 0 whose weights sum up to exactly this.
+fn logits_of_weight(mut total: u64) -> Vec<f32> {
+    let mut logits = Vec::new();
+    while total > 0 {
+        // -27.7 weighs 1; halving finds one that weighs no more than is left, and nearly that.
+        let (mut good, mut bad) = (-27.7f32, 0.0f32);
+        for _ in 0..40 {
+            let middle = good + (bad - good) / 2.0;
+            if weight(middle) <= total { good = middle } else { bad = middle }
+        }
+        logits.push(good);
+        total -= weight(good);
+    }
+    logits
+}
+
+#[test]
+fn a_running_total_that_equals_the_random_share_is_not_beyond_it() {
+    // Made for the seed: the tokens before the best one (2^40) weigh exactly the share that is drawn of them all.
+    let mut cases = (0..).filter_map(|seed| {
+        let [low, high, ..] = philox4x32(seed, [0; 4]);
+        let random = u128::from(low) | u128::from(high) << 32;
+        let u = random as f64 / 2f64.powi(64);
+        let near = (2f64.powi(40) * u / (1.0 - u)) as u64;
+        let exact = |w: &u64| (random * u128::from(w + (1 << 40))) >> 64 == u128::from(*w);
+        let total = (near.saturating_sub(2)..near + 3).find(exact).filter(|_| u < 0.45)?;
+        Some((seed, total))
+    });
+    let (seed, total) = cases.next().expect("one of the seeds");
+    let logits = [logits_of_weight(total), vec![0.0, -1.0]].concat();
+    let best = logits.len() as u32 - 2;
+    let params = SamplerParams { seed, temperature: 1.0, top_k: 0, top_p: 1.0, min_p: 0.0, ..SamplerParams::default() };
+    // The token behind the best one must not count.
+    let params = SamplerParams { logit_bias: vec![(best + 1, f32::NEG_INFINITY)], ..params };
+    on([Config::checked()], |name| {
+        let mut rig = Rig::new(logits.len(), 1)?;
+        let mut sampler = rig.start(0, &params, &[])?;
+        rig.put_logits(|_, i| logits[i])?;
+        rig.state.sample(&rig.stream, &rig.rows, SampleSteps::All)?;
+        rig.stream.synchronize()?;
+        assert_eq!((sampler.sample(&logits), rig.drawn(0)), (Ok(best), Ok(best)), "{name}");
         Ok(())
     });
 }
