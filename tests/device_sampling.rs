@@ -72,7 +72,7 @@ fn params(c: u64, n: usize) -> SamplerParams {
         repeat_last_n,
         frequency_penalty,
         presence_penalty,
-        logit_bias: if mix(c, 8) % 4 == 0 && n > 8 { bias } else { Vec::new() },
+        logit_bias: if mix(c, 8).is_multiple_of(4) && n > 8 { bias } else { Vec::new() },
     }
 }
 
