@@ -1,6 +1,8 @@
 //! The decoder on a device against the exact one on the CPU, and against itself: on emulated GPUs, or with
 //! `QRUN_GPU=1` on a real one.
 
+mod checked;
+mod demo;
 mod drawing;
 mod failing;
 mod invariants;

@@ -8,7 +8,11 @@ target=${CARGO_TARGET_DIR:-$PWD/target} bin=tests/gpu/prebuilt
 rm -rf $bin && mkdir -p $bin
 cp "$target"/x86_64-unknown-linux-gnu/dist/{qrun,gpu-bench} $bin
 
-suite() { cargo test "$@" --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\))/\1/p'; }
+suite() {
+    local words
+    words=$(cargo test "$@" --no-run 2>&1) || { echo "$words" >&2; return 1; }
+    sed -n 's/.*Executable.*(\(.*\))/\1/p' <<<"$words"
+}
 cp "$(suite --package qrun-cuda --test ops)" $bin/ops
 cp "$(suite --package qrun --test tests)" $bin/tests
 strip $bin/*

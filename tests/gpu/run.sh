@@ -21,7 +21,8 @@ if ((${#dry[@]})); then
     cd "$here/../.."
     cargo build --quiet --package qrun-gpu || exit
     bin=${CARGO_TARGET_DIR:-$PWD/target}/debug
-    ops=$(cargo test --package qrun-cuda --test ops --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\))/\1/p')
+    words=$(cargo test --package qrun-cuda --test ops --no-run 2>&1) || { echo "$words" >&2; exit 1; }
+    ops=$(sed -n 's/.*Executable.*(\(.*\))/\1/p' <<<"$words")
     suites=(--tests "$PWD/${ops#"$PWD"/} probe")
     LD_LIBRARY_PATH=$("$bin/gpu-counts" --library)
     export LD_LIBRARY_PATH QRUN_EMULATOR=sm=90,memory=4294967296

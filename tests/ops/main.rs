@@ -16,5 +16,6 @@ mod image;
 mod mma;
 mod norm;
 mod operands;
+mod probe;
 mod rope_kv;
 mod sample;

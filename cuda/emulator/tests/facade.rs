@@ -58,7 +58,7 @@ fn memory_is_bounded_and_checked() {
     let machine = Machine::new(Config { memory: 1 << 20, ..Config::default() });
     let _entered = machine.enter();
     let device = Device::open(PTX_80).expect("open");
-    // SAFETY (here and below): addresses are the emulator's; wrong ones are what is tested.
+    // SAFETY: addresses are the emulator's; wrong ones are what is tested.
     assert_eq!(code(unsafe { result::malloc_sync(2 << 20) }), CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     let buffer = Buffer::new(&[1f32; 1000]);
     assert_eq!(machine.counters().used, 4096);
@@ -132,10 +132,8 @@ fn launches_are_refused_with_the_reason() {
     let kernel = device.kernel("control_reverse").expect("kernel");
     let dynamic = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
     // SAFETY: the kernel is loaded.
-    assert_eq!(
-        code(unsafe { result::function::set_function_attribute(kernel, dynamic, 200 << 10) }),
-        CUresult::CUDA_ERROR_INVALID_VALUE
-    );
+    let too_much = unsafe { result::function::set_function_attribute(kernel, dynamic, 200 << 10) };
+    assert_eq!(code(too_much), CUresult::CUDA_ERROR_INVALID_VALUE);
     // SAFETY: as above.
     unsafe { result::function::set_function_attribute(kernel, dynamic, 64 << 10) }.expect("within the limit");
     device.launch("control_reverse", 4, 128, 64 << 10, params).expect("now allowed");
@@ -295,7 +293,7 @@ fn child() {
         device.launch("control_increment", 1, 128, 0, Vector(address, address, 128))?;
         Ok(name)
     })();
-    println!("outcome {outcome:?}");
+    std::io::Write::write_all(&mut std::io::stdout(), format!("outcome {outcome:?}\n").as_bytes()).expect("stdout");
 }
 
 #[test]

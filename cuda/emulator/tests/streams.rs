@@ -9,6 +9,8 @@ fn stream() -> sys::CUstream {
     result::stream::create(result::stream::StreamKind::NonBlocking).expect("stream")
 }
 
+type Wait = fn(sys::CUstream) -> CUresult;
+
 fn event() -> sys::CUevent {
     result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).expect("event")
 }
@@ -138,7 +140,7 @@ fn a_capture_takes_other_streams_along_and_forbids_waiting() {
         assert_eq!(nodes, 1);
         result::graph::destroy(graph).expect("destroy");
 
-        let waits: [(&str, fn(sys::CUstream) -> CUresult); 3] = [
+        let waits: [(&str, Wait); 3] = [
             ("synchronise", |s| sys::cuStreamSynchronize(s)),
             ("synchronise all", |_| sys::cuCtxSynchronize()),
             ("allocate", |_| result::malloc_sync(64).err().map_or(CUresult::CUDA_SUCCESS, |e| e.0)),
