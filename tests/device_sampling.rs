@@ -385,9 +385,10 @@ fn a_running_total_that_equals_the_random_share_is_not_beyond_it() {
 
 #[test]
 fn bad_logits_are_the_samplers_errors() {
+    type Logit = fn(usize) -> f32;
     on(checked().take(2), |name| {
         let mut rig = Rig::new(600, 1)?;
-        let bad: [(&str, fn(usize) -> f32); 5] = [
+        let bad: [(&str, Logit); 5] = [
             ("NaN", |i| if i == 555 || i == 598 { f32::NAN } else { 0.5 }),
             ("inf", |i| if i == 0 { f32::INFINITY } else { -0.5 }),
             ("both", |i| if i == 7 { f32::INFINITY } else { f32::NAN }),
