@@ -1,6 +1,6 @@
 //! Sampling on the device: the kernels against the CPU sampler, token for token.
 
-use qrun::sampler::{Sampler, SamplerError, SamplerParams};
+use qrun::sampler::{Sampler, SamplerError, SamplerParams, philox4x32, weight};
 use qrun_cuda::{
     Arena, Gpu, Pinned, Ptr, Result, Stream,
     ops::sample::{SampleRows, SampleShape, SampleStart, SampleState, SampleSteps},
@@ -72,7 +72,7 @@ fn params(c: u64, n: usize) -> SamplerParams {
         repeat_last_n,
         frequency_penalty,
         presence_penalty,
-        logit_bias: if mix(c, 8) % 4 == 0 && n > 8 { bias } else { Vec::new() },
+        logit_bias: if mix(c, 8).is_multiple_of(4) && n > 8 { bias } else { Vec::new() },
     }
 }
 
@@ -86,7 +86,7 @@ struct Rig {
     steps: Vec<u32>,
     logits: Pinned<f32>,
     words: Pinned<i32>,
-    _arena: Arena,
+    arena: Arena,
 }
 
 impl Rig {
@@ -107,7 +107,7 @@ impl Rig {
         let state = SampleState::new(&stream, shape, buffers)?;
         let logits = Pinned::new(&gpu, n_rows * n_vocab)?;
         let words = Pinned::new(&gpu, n_rows)?;
-        let mut rig = Self { stream, state, rows, n_vocab, steps: vec![0; n_rows], logits, words, _arena: arena };
+        let mut rig = Self { stream, state, rows, n_vocab, steps: vec![0; n_rows], logits, words, arena };
         rig.put(rig.rows.token, &vec![-7; n_rows])?;
         rig.put(rig.rows.pos, &vec![100; n_rows])?;
         rig.put(rig.rows.seq, &(0..n_rows as i32).collect::<Vec<_>>())?;
@@ -314,10 +314,81 @@ fn a_captured_step_is_replayed() {
 }
 
 #[test]
+fn weights_are_the_cpus_to_the_last_bit() {
+    const N: usize = 9000;
+    const CHUNK: usize = 512;
+    on([Config::default(), Config { sm: 75, ..Config::checked() }], |name| {
+        let mut rig = Rig::new(N, 1)?;
+        let part = rig.arena.parts().iter().find(|p| p.name == "sample.totals").expect("totals of the chunks");
+        let totals = Ptr::<u64>::new(rig.arena.address() + part.offset);
+        let mut found = Pinned::new(rig.stream.gpu(), N.div_ceil(CHUNK))?;
+        for temperature in [1.0, 0.7, 3.1] {
+            let off = SamplerParams { top_k: 0, top_p: 1.0, min_p: 0.0, temperature, ..SamplerParams::default() };
+            rig.start(0, &off, &[])?;
+            // From the best token down to those that weigh nothing, each chunk with some of all.
+            rig.put_logits(|_, i| (i * 7919 % N) as f32 * (-30.0 * temperature / N as f32))?;
+            rig.state.sample(&rig.stream, &rig.rows, SampleSteps::All)?;
+            rig.stream.copy_out(&mut found, totals, N.div_ceil(CHUNK))?;
+            rig.stream.synchronize()?;
+            let expected: Vec<u64> =
+                rig.logits.chunks(CHUNK).map(|c| c.iter().map(|l| weight(l / temperature)).sum()).collect();
+            assert_eq!(found[..], expected, "{name}: temperature {temperature}");
+        }
+        Ok(())
+    });
+}
+
+/// Logits below 0 whose weights sum up to exactly this.
+fn logits_of_weight(mut total: u64) -> Vec<f32> {
+    let mut logits = Vec::new();
+    while total > 0 {
+        // -27.7 weighs 1; halving finds one that weighs no more than is left, and nearly that.
+        let (mut good, mut bad) = (-27.7f32, 0.0f32);
+        for _ in 0..40 {
+            let middle = good + (bad - good) / 2.0;
+            if weight(middle) <= total { good = middle } else { bad = middle }
+        }
+        logits.push(good);
+        total -= weight(good);
+    }
+    logits
+}
+
+#[test]
+fn a_running_total_that_equals_the_random_share_is_not_beyond_it() {
+    // Made for the seed: the tokens before the best one (2^40) weigh exactly the share that is drawn of them all.
+    let mut cases = (0..).filter_map(|seed| {
+        let [low, high, ..] = philox4x32(seed, [0; 4]);
+        let random = u128::from(low) | u128::from(high) << 32;
+        let u = random as f64 / 2f64.powi(64);
+        let near = (2f64.powi(40) * u / (1.0 - u)) as u64;
+        let exact = |w: &u64| (random * u128::from(w + (1 << 40))) >> 64 == u128::from(*w);
+        let total = (near.saturating_sub(2)..near + 3).find(exact).filter(|_| u < 0.45)?;
+        Some((seed, total))
+    });
+    let (seed, total) = cases.next().expect("one of the seeds");
+    let logits = [logits_of_weight(total), vec![0.0, -1.0]].concat();
+    let best = logits.len() as u32 - 2;
+    let params = SamplerParams { seed, temperature: 1.0, top_k: 0, top_p: 1.0, min_p: 0.0, ..SamplerParams::default() };
+    // The token behind the best one must not count.
+    let params = SamplerParams { logit_bias: vec![(best + 1, f32::NEG_INFINITY)], ..params };
+    on([Config::checked()], |name| {
+        let mut rig = Rig::new(logits.len(), 1)?;
+        let mut sampler = rig.start(0, &params, &[])?;
+        rig.put_logits(|_, i| logits[i])?;
+        rig.state.sample(&rig.stream, &rig.rows, SampleSteps::All)?;
+        rig.stream.synchronize()?;
+        assert_eq!((sampler.sample(&logits), rig.drawn(0)), (Ok(best), Ok(best)), "{name}");
+        Ok(())
+    });
+}
+
+#[test]
 fn bad_logits_are_the_samplers_errors() {
+    type Logit = fn(usize) -> f32;
     on(checked().take(2), |name| {
         let mut rig = Rig::new(600, 1)?;
-        let bad: [(&str, fn(usize) -> f32); 5] = [
+        let bad: [(&str, Logit); 5] = [
             ("NaN", |i| if i == 555 || i == 598 { f32::NAN } else { 0.5 }),
             ("inf", |i| if i == 0 { f32::INFINITY } else { -0.5 }),
             ("both", |i| if i == 7 { f32::INFINITY } else { f32::NAN }),

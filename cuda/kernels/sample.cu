@@ -168,7 +168,7 @@ static __device__ inline void accept(const SampleParams& p, const Row& row, int 
     if (s->window != 0) row.counts[token]++;
     if (s->window > 0) {
         int* place = row.history + position % (u64)s->window;
-        if (position >= (u64)s->window && *place >= 0 && *place < p.vocab) row.counts[*place]--;
+        if (*place >= 0 && *place < p.vocab) row.counts[*place]--; // below 0: none yet
         *place = token;
     }
     s->position = position + 1;

@@ -25,7 +25,7 @@ struct Shared {
     unsigned found;
 };
 
-// The sum of what the threads before this one have; `total` is that of all.
+// The sum of what the threads before this one have; `total` is that of all. The next call comes after a barrier.
 static __device__ Sum prefix_of(Shared& shared, Sum own, Sum& total) {
     Sum upto = own;
     for (int step = 1; step < 32; step *= 2) {
@@ -40,7 +40,6 @@ static __device__ Sum prefix_of(Shared& shared, Sum own, Sum& total) {
         if (w < warp()) before = before + shared.warps[w];
         total = total + shared.warps[w];
     }
-    block_sync(); // `warps` may be written again
     return before;
 }
 
@@ -109,7 +108,8 @@ static __device__ Crossing first_bin(Shared& shared, Sum base, Enough enough) {
 }
 
 // The code of the last token of the shortest prefix that is enough, of the tokens that `part.each(f)` gives as f(code, weight),
-// in any order but every time the same ones. EVERY_CODE if all of them together are not enough.
+// in any order but every time the same ones. EVERY_CODE if all of them together are not enough. The next call comes after
+// a barrier.
 template <class Part>
 static __device__ u64 last_of_prefix(Shared& shared, Sum base, Enough enough, const Part& part) {
     u64 prefix = 0; // the leading bits that the last token's code has
@@ -146,7 +146,5 @@ static __device__ u64 last_of_prefix(Shared& shared, Sum base, Enough enough, co
         if (!enough(before, upto) && enough(upto, upto)) shared.last = code;
     }
     block_sync();
-    const u64 last = shared.last;
-    block_sync(); // all of it may be written again
-    return last;
+    return shared.last;
 }

@@ -186,6 +186,25 @@ fn every_driver_call_may_fail() {
     assert!(failed * 10 > total * 7, "only {failed} of {total} failures were met");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_gpu_that_fails_in_an_answer_is_said_on_a_line_of_its_own() {
+    let mut command = qrun();
+    command.env("LD_LIBRARY_PATH", qrun_emulator::library()).env("QRUN_EMULATOR", "fail=cuGraphLaunch:5:719");
+    command.env("NO_COLOR", "1").arg(model("tiny-llama"));
+    command.args("-no-cnv -p hello -n 12 --temp 0 -t 1".split(' '));
+    let (code, screen) = super::terminal::Terminal::start(command).end();
+    let screen = screen.replace("\r\n", "\n");
+    assert_eq!(code, Some(0), "{screen:?}");
+    let (before, rest) = screen.split_once("\nnote: GPU: ").unwrap_or_else(|| panic!("{screen:?}"));
+    let (said, after) = rest.split_once('\n').expect("a whole line");
+    assert!(said.contains("cuGraphLaunch") && said.ends_with("the CPU goes on"), "{said:?}");
+    // The text goes on where it was.
+    let text = cpu_text();
+    assert!(before.ends_with(" thei") && !before.ends_with(text.trim_end()), "{before:?}");
+    assert!(format!("{before}{after}").contains(text.trim_end()), "{screen:?}");
+}
+
 #[test]
 fn devices_and_info_say_what_runs_where_and_why() {
     let listing = text(&on("sm=87,devices=2", "devices").stdout);
