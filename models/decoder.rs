@@ -163,7 +163,7 @@ impl GpuDecoder {
         }
         let marked: Vec<i32> = (0..chunk.len()).filter(|&i| chunk[i].logits).map(|i| i as i32).collect();
         for marked in marked.chunks(LOGIT_ROWS) {
-            self.read_logits(marked)?;
+            self.read_logits(marked, bucket.map_or(Tiling::Prompt, |_| Tiling::Rows))?;
         }
         // The staging buffers are free again, and an error of a kernel belongs to this call.
         self.stream.synchronize()?;
@@ -186,11 +186,11 @@ impl GpuDecoder {
         self.stream.copy_in(self.memory.rows.token, &self.staging.rows, 3 * all)
     }
 
-    fn read_logits(&mut self, marked: &[i32]) -> Result<()> {
+    fn read_logits(&mut self, marked: &[i32], tiling: Tiling) -> Result<()> {
         let n = marked.len() * self.config.n_vocab;
         self.staging.marked.as_mut_slice()[..marked.len()].copy_from_slice(marked);
         self.stream.copy_in(self.memory.rows.marked, &self.staging.marked, marked.len())?;
-        self.step(marked.len(), Tiling::Rows).head(self.memory.rows.marked, marked.len())?;
+        self.step(marked.len(), tiling).head(self.memory.rows.marked, marked.len())?;
         self.stream.copy_out(&mut self.staging.logits, self.memory.activations.logits, n)?;
         self.stream.synchronize()?;
         self.logits.extend_from_slice(&self.staging.logits[..n]);

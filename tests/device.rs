@@ -1,6 +1,8 @@
 //! The decoder on a device against the exact one on the CPU, and against itself: on emulated GPUs, or with
 //! `QRUN_GPU=1` on a real one.
 
+mod checked;
+mod demo;
 mod drawing;
 mod failing;
 mod invariants;
@@ -20,20 +22,19 @@ pub struct Device {
     // Dropped in this order: what is first still calls the driver.
     decoder: GpuDecoder,
     _entered: Option<Entered<'static>>,
-    pub machine: Option<&'static Machine>,
+    pub machine: Option<Box<Machine>>,
 }
 
 impl Device {
     /// An emulated GPU, or the real one.
     pub fn new(model: &Model, options: &Options, config: Config) -> Self {
-        // Leaked: it is small, its memory is freed with the decoder, and the guard lives as long as that.
-        let emulated = std::env::var_os("QRUN_GPU").is_none();
-        let machine = emulated.then(|| &*Box::leak(Box::new(Machine::new(config))));
-        let entered = machine.map(Machine::enter);
+        let machine = std::env::var_os("QRUN_GPU").is_none().then(|| Box::new(Machine::new(config)));
+        // SAFETY: the machine stays in its box, and is dropped after the guard, which is declared before it.
+        let entered = machine.as_deref().map(|m| unsafe { &*std::ptr::from_ref(m) }.enter());
         let gpu = Gpu::open(0).expect("a GPU");
         let decoder = GpuDecoder::new(&gpu, model, options).expect("a decoder");
         // Inside the one allocation, each part has bounds of its own.
-        if let Some(machine) = machine {
+        if let Some(machine) = &machine {
             let (base, _) = decoder.arena();
             decoder.parts().iter().for_each(|p| machine.fence(base + p.offset, p.bytes, &p.name));
         }

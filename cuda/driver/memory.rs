@@ -12,6 +12,8 @@ use crate::error::{DeviceError, Result, check};
 
 /// Parts of an arena begin at multiples of this.
 const ALIGNMENT: u64 = 256;
+/// Bytes behind each part that belong to none: where a device is checked, an overrun shows.
+const GAP: u64 = 16;
 
 /// An address on the device of some `T`s. A number: it is valid while its arena lives.
 #[repr(transparent)]
@@ -90,7 +92,7 @@ impl Carver {
     pub fn take<T>(&mut self, name: impl Into<String>, len: usize) -> Ptr<T> {
         let (offset, bytes) = (self.used, (len * size_of::<T>()) as u64);
         self.parts.push(Part { name: name.into(), offset, bytes });
-        self.used = (offset + bytes).next_multiple_of(ALIGNMENT);
+        self.used = (offset + bytes + GAP).next_multiple_of(ALIGNMENT);
         Ptr::new(self.base + offset)
     }
     /// Bytes handed out so far.

@@ -28,10 +28,13 @@ const FAST: &[&str] = &["-O2"];
 const CHECKED: &[&str] = &[
     "-O1",
     "-fsanitize=thread",
-    "-fsanitize=bounds,alignment,shift-exponent",
+    "-fsanitize=bounds-strict,alignment,shift-exponent",
     "--param=tsan-instrument-func-entry-exit=0",
 ];
-const ARCHITECTURES: [(&str, &str); 2] = [("75", "-D__CUDA_ARCH__=750"), ("80", "-D__CUDA_ARCH__=800")];
+const SM_80: &str = "-D__CUDA_ARCH__=800";
+const ARCHITECTURES: [(&str, &str); 2] = [("75", "-D__CUDA_ARCH__=750"), ("80", SM_80)];
+/// Words of ptx.cuh that are other instructions on another architecture.
+const ARCHITECTURE_WORDS: [&str; 2] = ["mma_", "cp_async"];
 
 /// One call of the compiler: a source, its flags, the library that wants the object.
 struct Unit {
@@ -40,11 +43,23 @@ struct Unit {
     library: String,
 }
 
+/// What a unit becomes: an object, named after all that goes into it, and the kernels in it.
+struct Object {
+    path: PathBuf,
+    kernels: Vec<(String, String)>,
+    flags: Vec<&'static str>,
+}
+
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     for input in ["build.rs", "kernel", "runtime", "tests/bugs", "../kernels"] {
         println!("cargo:rerun-if-changed={input}");
     }
+    println!("cargo:rerun-if-env-changed=QRUN_EMULATOR_OBJECTS");
+    // Objects may be kept in a folder that several checkouts share.
+    let shared = std::env::var_os("QRUN_EMULATOR_OBJECTS").map(PathBuf::from);
+    let kept = shared.clone().unwrap_or_else(|| out.clone());
+    fs::create_dir_all(&kept).expect("the folder for objects can be made");
     let mut units = Vec::new();
     for source in files("runtime", "cpp") {
         units.push(Unit { source, flags: RUNTIME.to_vec(), library: "libcuda.so".into() });
@@ -58,13 +73,18 @@ fn main() {
             }
         }
     }
-    let objects = compile_all(&units, &out);
+    let objects = in_parallel(&units, |unit| preprocess(unit, &kept));
+    let mut missing: Vec<_> = units.iter().zip(&objects).filter(|(_, o)| !o.path.exists()).collect();
+    missing.sort_by(|(_, a), (_, b)| a.path.cmp(&b.path));
+    missing.dedup_by(|(_, a), (_, b)| a.path == b.path);
+    missing.sort_by_key(|(u, _)| std::cmp::Reverse(fs::metadata(&u.source).map_or(0, |m| m.len())));
+    in_parallel(&missing, |(unit, object)| compile(unit, object, &out));
     let mut libraries: Vec<&str> = units.iter().map(|u| u.library.as_str()).collect();
     libraries.dedup();
     for library in libraries {
         let mut link = compiler();
         link.args(["-shared", "-o"]).arg(out.join(library)).arg(format!("-Wl,-soname,{library}"));
-        link.args(units.iter().zip(&objects).filter(|(u, _)| u.library == library).map(|(_, o)| o));
+        link.args(units.iter().zip(&objects).filter(|(u, _)| u.library == library).map(|(_, o)| &o.path));
         // The runtime comes first: the kernels' libraries find it by its name.
         match library {
             "libcuda.so" => link.args(["-Wl,-Bsymbolic", "-Wl,-z,defs", "-ldl", "-lpthread"]),
@@ -72,58 +92,90 @@ fn main() {
         };
         run(&mut link);
     }
-    remove_stale(&out, &objects);
+    if shared.is_none() {
+        remove_stale(&out, &objects);
+    }
 }
 
-/// The objects of all units, compiled by as many threads as there are processors.
-fn compile_all(units: &[Unit], out: &Path) -> Vec<PathBuf> {
-    let (next, objects) = (AtomicUsize::new(0), Mutex::new(vec![PathBuf::new(); units.len()]));
+/// Maps with as many threads as there are processors.
+fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some((i, unit)) =
-                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, units.get(i)?)))
-                {
-                    let object = compile(unit, out);
-                    objects.lock().expect("no compiler thread panicked")[i] = object;
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(i) else { break };
+                    let result = work(item);
+                    done.lock().expect("no compiler thread panicked").push((i, result));
                 }
             });
         }
     });
-    objects.into_inner().expect("no compiler thread panicked")
+    let mut done = done.into_inner().expect("no compiler thread panicked");
+    done.sort_by_key(|(i, _)| *i);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
-fn compile(unit: &Unit, out: &Path) -> PathBuf {
+fn preprocess(unit: &Unit, kept: &Path) -> Object {
     let is_kernel = unit.source.extension() == Some(OsStr::new("cu"));
-    let mut preprocess = compiler();
-    preprocess.args(&unit.flags).args(["-E", "-x", "c++", "-DLIST_KERNELS"]).arg(&unit.source);
-    if is_kernel {
-        preprocess.args(["-include", "kernel/entry.h"]);
+    let preprocessed = |flags: &[&str]| {
+        let mut command = compiler();
+        command.args(flags).args(["-E", "-x", "c++", "-DLIST_KERNELS"]).arg(&unit.source);
+        if is_kernel {
+            command.args(["-include", "kernel/entry.h"]);
+        }
+        run(&mut command)
+    };
+    let (mut text, mut flags) = (preprocessed(&unit.flags), unit.flags.clone());
+    if let Some(arch) = flags.iter().position(|f| f.starts_with("-D__CUDA_ARCH__") && *f != SM_80) {
+        // Most kernels are the same for both architectures: they are compiled once.
+        let later: Vec<_> = flags.iter().enumerate().map(|(i, f)| if i == arch { SM_80 } else { f }).collect();
+        let other = preprocessed(&later);
+        let own = own_text(&text);
+        if own == own_text(&other) && !ARCHITECTURE_WORDS.iter().any(|w| own.contains(w)) {
+            (text, flags) = (other, later);
+        }
     }
-    let text = run(&mut preprocess);
     let mut hash = DefaultHasher::new();
-    (&text, &unit.flags, COMMON).hash(&mut hash);
+    (&text, &flags, COMMON).hash(&mut hash);
     let stem = unit.source.file_stem().expect("a source has a name").to_string_lossy();
-    let object = out.join(format!("{stem}-{:016x}.o", hash.finish()));
-    if object.exists() {
-        return object;
+    let kernels = if is_kernel { kernels(&text, &unit.source) } else { Vec::new() };
+    Object { path: kept.join(format!("{stem}-{:016x}.o", hash.finish())), kernels, flags }
+}
+
+/// What a kernel's text has beside ptx.cuh and the emulator's headers, by the preprocessor's line markers.
+fn own_text(preprocessed: &str) -> String {
+    let (mut own, mut inside) = (String::new(), false);
+    for line in preprocessed.lines() {
+        match line.strip_prefix("# ").and_then(|l| l.split('"').nth(1)) {
+            Some(file) => {
+                inside = file.contains("../kernels/") && !file.ends_with("ptx.cuh") || file.contains("tests/")
+            }
+            None if inside => own.extend([line, "\n"]),
+            None => {}
+        }
     }
+    own
+}
+
+fn compile(unit: &Unit, object: &Object, out: &Path) {
+    let name = object.path.file_stem().expect("named above").to_string_lossy();
     let mut source = unit.source.clone();
-    if is_kernel {
-        source = object.with_extension("cpp");
+    if !object.kernels.is_empty() {
+        source = out.join(format!("{name}.cpp"));
         let path = fs::canonicalize(&unit.source).expect("the kernel is there");
         let mut table = format!("#include \"{}\"\n#include \"entry.h\"\n", path.display());
-        for (name, threads) in kernels(&text, &unit.source) {
+        for (name, threads) in &object.kernels {
             table += &format!("KERNEL({name}, ({threads}))\n");
         }
         fs::write(&source, table).expect("OUT_DIR is writable");
     }
     // Renamed when it is whole: an interrupted build leaves no half object behind.
-    let partial = object.with_extension(format!("{}.part", unit.library));
-    run(compiler().args(&unit.flags).args(["-x", "c++", "-c", "-o"]).arg(&partial).arg(&source));
-    fs::rename(&partial, &object).expect("OUT_DIR is writable");
-    object
+    let partial = object.path.with_extension(format!("{}.part", std::process::id()));
+    run(compiler().args(&object.flags).args(["-x", "c++", "-c", "-o"]).arg(&partial).arg(&source));
+    fs::rename(&partial, &object.path).expect("OUT_DIR is writable");
 }
 
 /// Name and launch bound of each kernel: `extern "C" __global__ void __launch_bounds__(N) NAME(`, spaced anyhow.
@@ -187,9 +239,9 @@ fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-fn remove_stale(out: &Path, objects: &[PathBuf]) {
+fn remove_stale(out: &Path, objects: &[Object]) {
     for old in files(&out.to_string_lossy(), "o") {
-        if !objects.contains(&old) {
+        if !objects.iter().any(|o| o.path == old) {
             // What cannot be removed does no harm.
             let _ = fs::remove_file(old.with_extension("cpp"));
             let _ = fs::remove_file(old);

@@ -128,23 +128,20 @@ DEVICE void accumulate(const AttentionParams& p, const Shared<V>& s, Role at, Ou
     }
 }
 
-// All tiles begin..end for the rows of a run. Copies run ahead of their use: values of a tile while its scores
-// are computed, keys of the next tile while the values are added.
+// All tiles of a share for the rows of a run; the keys of the first are on their way. Copies run ahead of their
+// use: values of a tile while its scores are computed, keys of the next tile while the values are added.
 template <class V>
-DEVICE void attend(const AttentionParams& p, const Run& run, int begin, int end, const Shared<V>& s, Role at,
+DEVICE void attend(const AttentionParams& p, const Run& run, Share share, Tile tile, const Shared<V>& s, Role at,
                    Output<V>& o) {
-    Tile tile = locate<V>(p, run, begin);
-    fetch_keys<V>(p, run, tile, s);
-    cp_async_commit();
-    for (int i = begin; i < end; i++) {
+    for (int i = share.begin; i < share.end; i++) {
         cp_async_wait<0>();
         block_sync();
         fetch_values<V>(p, run, tile, s);
         cp_async_commit();
-        Tile next = i + 1 < end ? locate<V>(p, run, i + 1) : tile;
+        Tile next = i + 1 < share.end ? locate<V>(p, run, i + 1) : tile;
         score<V>(p, run, tile.start, s, at);
         block_sync();
-        if (i + 1 < end) fetch_keys<V>(p, run, next, s);
+        if (i + 1 < share.end) fetch_keys<V>(p, run, next, s);
         cp_async_commit();
         float weight[V::KEYS / 16][8], shrink[2];
         weigh<V>(s, at, o, weight, shrink);
@@ -245,7 +242,12 @@ DEVICE void attention(const AttentionParams& p) {
     s.row = which[0], s.head = which[1], s.first = which[2], s.last = which[3];
     s.factor = numbers[0], s.max = numbers[1], s.sum = numbers[2];
 
-    load_queries<V>(p, s);
+    int end = blockIdx.y * p.rows_per_tile + p.rows_per_tile;
+    if (end > p.rows) end = p.rows;
+    Run run = find_run(p, blockIdx.y * p.rows_per_tile, end);
+    Share share = share_of<V>(p, run);
+    if (run.to == end && share.begin == share.end) return;
+
     // Scores take dimensions by 32: where only 16 are left, the rest of the keys is zero.
     if (p.head_dim % 32) {
         for (int i = threadIdx.x; i < V::KEYS * 16; i += ATTENTION_THREADS) {
@@ -256,36 +258,32 @@ DEVICE void attention(const AttentionParams& p) {
     Output<V> o = {};
     o.max[0] = o.max[1] = -INFINITY;
 
-    int end = blockIdx.y * p.rows_per_tile + p.rows_per_tile, parts = 0;
-    if (end > p.rows) end = p.rows;
-    Run run;
-    for (run.from = blockIdx.y * p.rows_per_tile; run.from < end; run.from = run.to) {
-        run.seq = p.seq[run.from];
-        run.first = 0x7fffffff;
-        run.last = -1;
-        for (run.to = run.from; run.to < end && p.seq[run.to] == run.seq; run.to++) {
-            int last = p.pos[run.to], first = p.window > 0 && last >= p.window ? last - p.window + 1 : 0;
-            if (first < run.first) run.first = first;
-            if (last > run.last) run.last = last;
+    int loaded = 0;
+    for (;;) {
+        if (share.begin < share.end) {
+            Tile tile = locate<V>(p, run, share.begin);
+            fetch_keys<V>(p, run, tile, s);
+            cp_async_commit();
+            if (!loaded) load_queries<V>(p, s);
+            loaded = 1;
+            attend<V>(p, run, share, tile, s, at, o);
         }
-        if (run.seq < 0) continue;
-        int first_tile = run.first / V::KEYS, tiles = run.last / V::KEYS + 1 - first_tile;
-        parts = tiles < p.splits ? tiles : p.splits;
-        int part = blockIdx.z;
-        if (part >= parts) return;
-        attend<V>(p, run, first_tile + tiles * part / parts, first_tile + tiles * (part + 1) / parts, s, at, o);
+        if (run.to == end) break;
+        run = find_run(p, run.to, end);
+        share = share_of<V>(p, run);
     }
-    if (parts == 0) return;
+    if (!loaded) return;
     hand_over<V>(p, s, at, o);
     block_sync();
+    int parts = parts_of<V>(p, run);
     if (parts > 1 && !combine<V>(p, s, parts)) return;
     write<V>(p, s);
 }
 
 // attention_TYPE_DIM_ROWS: at most DIM elements per head, tiles of ROWS queries.
-#define ATTENTION(NAME, ...)                                                                    \
+#define ATTENTION(NAME, ...)                                                                           \
     extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 4) NAME(const AttentionParams p) { \
-        attention<Variant<__VA_ARGS__>>(p);                                                         \
+        attention<Variant<__VA_ARGS__>>(p);                                                            \
     }
 ATTENTION(attention_f16_64_16, 64, 1, 0)
 ATTENTION(attention_f16_64_64, 64, 4, 0)

@@ -79,6 +79,43 @@ struct Run {
     int first, last;    // positions, both included
 };
 
+// The tiles of positions begin..end that a block sees to.
+struct Share {
+    int begin, end;
+};
+
+// The first position that a row at `last` sees.
+DEVICE int first_seen(const AttentionParams& p, int last) {
+    return p.window > 0 && last >= p.window ? last - p.window + 1 : 0;
+}
+
+// The rows from `from` on that are of one sequence.
+DEVICE Run find_run(const AttentionParams& p, int from, int end) {
+    Run run = {p.seq[from], from, from, 0x7fffffff, -1};
+    for (; run.to < end && p.seq[run.to] == run.seq; run.to++) {
+        int last = p.pos[run.to], first = first_seen(p, last);
+        if (first < run.first) run.first = first;
+        if (last > run.last) run.last = last;
+    }
+    return run;
+}
+
+// How many blocks share the positions of a run: all splits, unless it has fewer tiles.
+template <class V>
+DEVICE int parts_of(const AttentionParams& p, const Run& run) {
+    int tiles = run.last / V::KEYS + 1 - run.first / V::KEYS;
+    return tiles < p.splits ? tiles : p.splits;
+}
+
+// What this block does of a run: nothing where it is idle, or too short for so many blocks.
+template <class V>
+DEVICE Share share_of(const AttentionParams& p, const Run& run) {
+    int parts = parts_of<V>(p, run), part = blockIdx.z;
+    if (run.seq < 0 || part >= parts) return {0, 0};
+    int first = run.first / V::KEYS, tiles = run.last / V::KEYS + 1 - first;
+    return {first + tiles * part / parts, first + tiles * (part + 1) / parts};
+}
+
 // Places a query tile, finds each query, and stores it as two f16 numbers, scaled by a power of two so that
 // neither loses digits.
 template <class V>
@@ -110,7 +147,7 @@ DEVICE void load_queries(const AttentionParams& p, const Shared<V>& s) {
             s.row[m] = live ? row : -1;
             s.head[m] = head;
             s.last[m] = last;
-            s.first[m] = p.window > 0 && last >= p.window ? last - p.window + 1 : 0;
+            s.first[m] = first_seen(p, last);
             s.factor[m] = __uint_as_float(exponent << 23) * p.scale;
         }
     }

@@ -72,7 +72,7 @@ struct Walk {
 };
 
 // y[r·C + c] = row[r]·(column first + c), in every lane; columns past the last repeat it. The order of the sums
-// depends on k alone.
+// depends on k alone. UNROLL: steps (1 or 2) whose loads are in flight together.
 template <class F, int R, int C, int UNROLL>
 DEVICE void quantized_dot(const unsigned char* const (&row)[R], const Input& in, int first, float (&y)[R * C]) {
     Walk<F, R, C> at = {};
@@ -97,8 +97,7 @@ DEVICE void quantized_dot(const unsigned char* const (&row)[R], const Input& in,
 
 // The same for dense weights: four elements per lane and step, or one where rows are not aligned.
 template <class F, int R, int C>
-DEVICE void dense_dot(const unsigned char* const (&row)[R], const Input& in, int first,
-                                                                                                  float (&y)[R * C]) {
+DEVICE void dense_dot(const unsigned char* const (&row)[R], const Input& in, int first, float (&y)[R * C]) {
     const float* x[C];
     for (int c = 0; c < C; c++) x[c] = in.x + (size_t)min(first + c, in.columns - 1) * in.k;
     float sum[R][C] = {};
@@ -129,7 +128,7 @@ DEVICE void dense_dot(const unsigned char* const (&row)[R], const Input& in, int
     }
 }
 
-// UNROLL: steps (1 or 2) whose loads are in flight together.
+// The same for any weights.
 template <class F, int R, int C, int UNROLL>
 DEVICE void dot(const unsigned char* const (&row)[R], const Input& in, int first, float (&y)[R * C]) {
     if constexpr (F::DENSE) {

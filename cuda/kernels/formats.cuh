@@ -56,8 +56,8 @@
     X(23, iq4_xs, IQ4_XS)
 
 #define DENSE_FORMATS(X) \
-    X(0, f32, F32)         \
-    X(1, f16, F16)         \
+    X(0, f32, F32) \
+    X(1, f16, F16) \
     X(30, bf16, BF16)
 
 #define ALL_FORMATS(X) DENSE_FORMATS(X) QUANTIZED_FORMATS(X)

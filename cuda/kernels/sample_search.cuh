@@ -75,7 +75,7 @@ static __device__ Crossing first_enough(Shared& shared, int n, Sum base, Item it
     }
     block_sync();
     crossing.index = shared.index;
-    crossing.before = shared.before;
+    crossing.before = crossing.index < 0 ? Sum{0, 0} : shared.before;
     block_sync(); // both may be written again
     return crossing;
 }
@@ -122,7 +122,7 @@ static __device__ u64 last_of_prefix(Shared& shared, Sum base, Enough enough, co
             if (at < FEW) shared.codes[at] = code, shared.masses[at] = mass;
         });
         block_sync();
-        if (shared.found <= FEW) break;
+        if (shared.found <= FEW || bits == 0) break; // at 0 bits it is one token
         // Too many to compare each with each: a histogram of the next digit says which of its values to look at.
         const int width = min(bits, BIN_BITS);
         clear_bins(shared);
@@ -135,7 +135,7 @@ static __device__ u64 last_of_prefix(Shared& shared, Sum base, Enough enough, co
         prefix = prefix << width | (u64)digit.index;
         base = digit.before;
     }
-    const unsigned found = shared.found;
+    const unsigned found = min(shared.found, (unsigned)FEW);
     if (threadIdx.x < found) {
         const u64 code = shared.codes[threadIdx.x];
         Sum before = base;

@@ -22,7 +22,8 @@ use crate::{
     spec::{Activation, RopeLayout},
 };
 
-/// Columns up to which a product goes through the matrix-vector kernels.
+/// Sequences up to which the products of a decoding step go through the matrix-vector kernels. A prompt never does:
+/// its bits do not depend on how it is cut.
 const FEW: usize = 4;
 
 /// Some rows on their way. What they are is in device memory: [`super::memory::Rows`].
@@ -175,7 +176,7 @@ impl Step<'_> {
         };
         let product = self.product(&a.normed);
         // The matrix-vector kernel makes whole blocks of gated outputs; the many-column one leaves gate and up.
-        let fused = self.rows <= FEW && layer.ffn_gate.bias.is_null() && layer.ffn_up.bias.is_null();
+        let fused = self.is_narrow();
         if fused {
             let gated = GluParams {
                 gate: segment(&layer.ffn_gate, Ptr::NULL),
@@ -211,6 +212,11 @@ impl Step<'_> {
         self.matmul(self.product(&a.gated), &[segment(&layer.ffn_down, a.out)])
     }
 
+    /// Whether products go through the matrix-vector kernels.
+    fn is_narrow(&self) -> bool {
+        self.tiling == Tiling::Rows && self.rows <= FEW
+    }
+
     /// A product of all rows of an operand, no segments yet.
     fn product(&self, x: &Operand) -> MatmulParams {
         MatmulParams {
@@ -227,13 +233,13 @@ impl Step<'_> {
     fn matmul(&self, product: MatmulParams, segments: &[Segment]) -> Result<()> {
         let launch = |of: &[Segment]| {
             let product = product.with(of);
-            if self.rows <= FEW || !gemm::takes(product.k as usize) {
+            if self.is_narrow() || !gemm::takes(product.k as usize) {
                 matmul::gemv(self.stream, &product)
             } else {
                 gemm::gemm(self.stream, &product)
             }
         };
-        if self.rows <= FEW {
+        if self.is_narrow() {
             return launch(segments);
         }
         let mut rest = segments.to_vec();

@@ -12,8 +12,19 @@ use crate::tiny::{entries, prompt};
 /// CUDA_ERROR_LAUNCH_FAILED.
 const CODE: i32 = 719;
 
-/// Loads, runs a prompt, decodes and draws; the tokens, and what was said on the way.
-fn run(fail_at: Option<u64>) -> (Result<Vec<u32>, String>, Vec<String>, bool) {
+/// What became of a run.
+struct Run {
+    tokens: Result<Vec<u32>, String>,
+    /// What was said on the way.
+    said: Vec<String>,
+    /// Whether the model was loaded.
+    loaded: bool,
+    /// Driver calls until it was loaded, and in all.
+    calls: [u64; 2],
+}
+
+/// Loads, runs a prompt, decodes and draws.
+fn run(fail_at: Option<u64>) -> Run {
     let tiny = models().last().unwrap();
     let model = tiny.model();
     let machine = Machine::new(Config::default());
@@ -26,8 +37,10 @@ fn run(fail_at: Option<u64>) -> (Result<Vec<u32>, String>, Vec<String>, bool) {
     let loaded = Gpu::open(0).and_then(|gpu| GpuDecoder::new(&gpu, &model, &options()));
     let decoder = match loaded {
         Ok(decoder) => decoder,
-        Err(error) => return (Err(error.to_string()), Vec::new(), false),
+        Err(error) => return Run { tokens: Err(error.to_string()), said: Vec::new(), loaded: false, calls: [0; 2] },
     };
+    let calls = || machine.counters().driver_calls.values().sum();
+    let load_calls = calls();
     let notice = Box::new(move |line: &str| hear.lock().unwrap().push(line.to_owned()));
     let mut d = Fallback::new(Box::new(decoder), model, options(), notice);
     let tokens = prompt("failing", 30, tiny.n_vocab);
@@ -53,7 +66,9 @@ fn run(fail_at: Option<u64>) -> (Result<Vec<u32>, String>, Vec<String>, bool) {
         Ok(out)
     })();
     let said = said.lock().unwrap().clone();
-    (result.map_err(|e| e.to_string()), said, true)
+    drop(d);
+    let calls = [load_calls, calls()];
+    Run { tokens: result.map_err(|e| e.to_string()), said, loaded: true, calls }
 }
 
 #[test]
@@ -61,34 +76,38 @@ fn every_driver_call_may_fail() {
     if std::env::var_os("QRUN_GPU").is_some() {
         return;
     }
-    let (want, said, _) = run(None);
-    let want = want.expect("nothing fails");
-    assert!(said.is_empty());
-    let (mut at_load, mut later, mut n) = (0, 0, 1);
-    loop {
-        let (result, said, loaded) = run(Some(n));
-        match (&result, loaded) {
+    let whole = run(None);
+    let want = whole.tokens.expect("nothing fails");
+    assert!(whole.said.is_empty());
+    let (mut at_load, mut later, mut unnoticed) = (0, 0, 0);
+    let [load, all] = whole.calls;
+    // The weights are one loop of the same calls: some of them stand for all.
+    for n in (1..40).chain((40..load).step_by(7)).chain(load..=all) {
+        let run = run(Some(n));
+        match (&run.tokens, run.loaded) {
             (Err(error), false) => {
                 at_load += 1;
                 assert!(error.len() > 10 && !error.contains('\n'), "one clear line: {error}");
             }
+            // The CPU's arithmetic is another, but this model is sure of its tokens.
             (Ok(tokens), true) => {
-                // The CPU's arithmetic is another, but these models are sure of their tokens.
                 assert_eq!(tokens, &want, "call {n}");
-                assert!(said.len() <= 1, "{said:?}");
-                if said.is_empty() {
-                    break; // Past the last call.
+                match &run.said[..] {
+                    // Something could not be freed.
+                    [] => unnoticed += 1,
+                    [line] => {
+                        later += 1;
+                        assert!(line.contains("the CPU goes on"), "{line}");
+                    }
+                    more => panic!("{more:?}"),
                 }
-                later += 1;
-                assert!(said[0].contains("the CPU goes on"), "{said:?}");
             }
-            other => panic!("call {n}: {other:?}"),
+            (other, loaded) => panic!("call {n}, loaded: {loaded}: {other:?}"),
         }
-        n += 1;
     }
-    assert!(at_load > 30 && later > 10, "{at_load} calls failed at load, {later} later");
+    assert!(at_load > 30 && later > 10, "{at_load} calls failed at load, {later} later, {unnoticed} without harm");
     println!(
-        "{at_load} calls that fail at load end in one line each, {later} later ones in the same tokens from the CPU"
+        "{at_load} calls that fail at load end in a line each, {later} later ones in the same tokens from the CPU"
     );
 }
 

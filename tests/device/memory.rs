@@ -50,12 +50,12 @@ fn a_step_neither_allocates_nor_waits_and_launches_little() {
         let history = tokens.iter().copied().chain([5]).collect();
         assert!(device.begin_drawing(0, &Drawing { sampling, bias: Vec::new(), history }).unwrap());
         let mut token = device.draw(5).unwrap().unwrap().token();
-        let Some(machine) = device.machine else { return };
+        let Some(machine) = &device.machine else { return };
         machine.reset_counters();
         for _ in 0..10 {
             token = device.draw(token).unwrap().unwrap().token();
         }
-        let counters = machine.counters();
+        let counters = device.machine.as_ref().expect("looked at above").counters();
         assert_eq!((counters.syncs, counters.allocations), (0, 0), "{}", tiny.arch);
         let launches: u64 = counters.launches.values().sum();
         let layers = if tiny.head_dim.is_multiple_of(32) { 8 } else { 9 };

@@ -18,7 +18,7 @@ use crate::{
 /// What lies where nothing is to be written.
 const UNTOUCHED: f32 = -77.0;
 /// Bound on the relative L2 error against the values that the cache holds.
-const EXACT: f64 = 2e-6;
+const EXACT: f64 = 5e-6;
 
 #[derive(Clone, Copy)]
 struct Case {
@@ -284,7 +284,7 @@ fn splits_do_not_matter() {
         let one = Case { kind, n_head: 4, rows: &[(0, 300), (1, 17), (2, 129)], ..BASE };
         compare([one, Case { splits: 8, ..one }], |one, eight| {
             let one: Vec<f64> = one.iter().map(|&x| f64::from(x)).collect();
-            assert_close(eight, &one, 1e-6, "8 splits");
+            assert_close(eight, &one, 3e-6, "8 splits");
         });
     }
 }

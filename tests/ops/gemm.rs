@@ -4,7 +4,7 @@
 use qrun_cuda::{
     Ptr,
     ops::{
-        gemm::{GluActParams, gemm, glu_act},
+        gemm::gemm,
         image::Image,
         matmul::{MatmulParams, Segment},
     },
@@ -255,64 +255,6 @@ fn a_column_has_the_same_bits_in_every_batch() {
                     assert!(same, "{format}: columns {first}.. in a batch of {columns} and in one of 70");
                     rest = after;
                 }
-            },
-        );
-    }
-}
-
-#[test]
-fn the_gate_of_many_columns() {
-    let (rows, columns, stride) = (288, 3, 300);
-    let mut random = Random::new(7);
-    let (gate, up) = (random.normals(columns * stride), random.normals(columns * stride));
-    let seq = [0, -1, 1];
-    for activation in [0, 1] {
-        let expected: Vec<f64> = (0..columns * rows)
-            .map(|i| {
-                let (g, u) =
-                    (f64::from(gate[i / rows * stride + i % rows]), f64::from(up[i / rows * stride + i % rows]));
-                let gelu = 0.5 * g * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (g + 0.044_715 * g.powi(3))).tanh());
-                if activation == 0 { g / (1.0 + (-g).exp()) * u } else { gelu * u }
-            })
-            .collect();
-        everywhere(
-            |device| {
-                let (gate, up, seq) = (device.buffer(&gate), device.buffer(&up), device.buffer(&seq));
-                let y = device.buffer(&vec![UNTOUCHED; columns * rows]);
-                let q = device.buffer(&vec![0_i8; columns * rows]);
-                let d = device.buffer(&vec![0_f32; columns * rows / 32]);
-                let s = device.buffer(&vec![0_f32; columns * rows / 16]);
-                let params = GluActParams {
-                    gate: gate.ptr,
-                    up: up.ptr,
-                    stride: stride as i32,
-                    rows: rows as i32,
-                    columns: columns as i32,
-                    activation,
-                    y: y.ptr,
-                    y_stride: rows as i32,
-                    pad: 0,
-                    out: Image { q: q.ptr, d: d.ptr, s: s.ptr },
-                    seq: seq.ptr,
-                };
-                glu_act(&device.stream, &params).expect("a launch");
-                let mut all = device.read(&y);
-                all.extend(device.read(&q).iter().map(|&q| f32::from(q)));
-                all.extend(device.read(&d));
-                all.extend(device.read(&s));
-                all
-            },
-            |all| {
-                let (y, image) = all.split_at(columns * rows);
-                for c in [0, 2] {
-                    assert_close(&y[c * rows..][..rows], &expected[c * rows..][..rows], 1e-6, "activation(gate)·up");
-                }
-                assert!(y[rows..2 * rows].iter().all(|&y| y == UNTOUCHED), "the idle column is left alone");
-                let mut live = y.to_vec();
-                live[rows..2 * rows].fill(0.0);
-                let x = Activations::new(live);
-                let q: Vec<f32> = x.q.iter().map(|&q| f32::from(q)).collect();
-                assert_eq!(image, [q, x.d, x.s].concat(), "the image");
             },
         );
     }

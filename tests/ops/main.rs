@@ -10,6 +10,7 @@ mod formats;
 mod gemm;
 mod gemv;
 mod glu;
+mod glu_act;
 mod harness;
 mod image;
 mod mma;

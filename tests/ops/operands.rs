@@ -5,6 +5,12 @@ use qrun_quant::GgmlType;
 
 use crate::harness::Random;
 
+/// All formats, or those that `QRUN_FORMATS` names (`Q8_0,BF16`): mutate.py compiles the kernels of a few only.
+pub fn formats() -> impl Iterator<Item = GgmlType> {
+    let named = std::env::var("QRUN_FORMATS").ok();
+    GgmlType::all().filter(move |f| named.as_deref().is_none_or(|names| names.split(',').any(|n| n == f.name())))
+}
+
 /// Blocks of a format.
 pub struct Weights {
     pub bytes: Vec<u8>,
@@ -63,7 +69,8 @@ impl Activations {
     /// Columns are whole blocks of 32, so their number does not matter; what is behind the last whole block has no image.
     pub fn new(values: Vec<f32>) -> Self {
         let n = values.len();
-        let (mut q, mut d, mut s, mut image) = (vec![0_i8; n], vec![], vec![], vec![0.0; n]);
+        // A last block that is not whole belongs to dense weights, which have no use for the image.
+        let (mut q, mut d, mut s, mut image) = (vec![0_i8; n.next_multiple_of(32)], vec![], vec![], vec![0.0; n]);
         for (b, block) in values.chunks_exact(32).enumerate() {
             let scale = block.iter().fold(0.0_f32, |most, v| most.max(v.abs())) / 127.0;
             let mut sums = [0_i32; 2];

@@ -127,7 +127,8 @@ void Block::start(Dim index) {
         w.exists |= 1u << i % 32;
         w.lanes[i % 32] = &t;
         const Dim b = launch->block;
-        const unsigned place[12] = {i % b.x, i / b.x % b.y, i / b.x / b.y, index.x, index.y, index.z, b.x, b.y, b.z,
+        const unsigned row = b.x == n ? 0 : i / b.x; // most blocks are one row
+        const unsigned place[12] = {i - row * b.x, row % b.y, row / b.y, index.x, index.y, index.z, b.x, b.y, b.z,
                                     launch->grid.x, launch->grid.y, launch->grid.z};
         memcpy(static_cast<Lane*>(&t), place, sizeof place);
         t.of = this, t.warp = &w, t.lane = i % 32, t.index = i;
@@ -227,7 +228,7 @@ int Block::barrier(int ballot, Site site, const char* what) {
     if (t.warp->arrived)
         fail(LAUNCH_FAILED, who(t) + " reaches the barrier in " + where(site) + ", but lanes of its warp wait in " + where(t.warp->site));
     if (!at_barrier) barrier_site = site;
-    if (barrier_site.line != site.line || strcmp(barrier_site.file, site.file))
+    if (barrier_site.line != site.line || (barrier_site.file != site.file && strcmp(barrier_site.file, site.file)))
         fail(LAUNCH_FAILED, "divergent barrier: " + who(t) + " is at " + where(site) + ", others wait in " + where(barrier_site));
     vote |= ballot;
     if (++at_barrier < n) {

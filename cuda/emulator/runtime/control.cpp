@@ -41,9 +41,7 @@ CONTROL void emu_reset_counters(void* machine) {
 CONTROL void emu_fail(void* machine, const char* call, uint64_t nth, int code) {
     auto& m = *static_cast<Machine*>(machine);
     std::lock_guard<std::recursive_mutex> guard(m.lock);
-    // Counted from now on.
-    const uint64_t before = *call ? m.counters.calls[call] : m.counters.driver_calls;
-    m.failures.push_back({call, before + nth, code});
+    m.failures.push_back({call, nth, code}); // counted from now on
 }
 CONTROL int emu_fence(void* machine, uintptr_t address, size_t bytes, const char* name) {
     auto& m = *static_cast<Machine*>(machine);

@@ -22,10 +22,10 @@ struct Settings {
     bool parse(const std::string& text, std::vector<struct Failure>& failures);
 };
 
-// The nth call of a driver function (any function where `call` is empty) returns `code` and does nothing.
+// A call of a driver function (any function where `call` is empty) returns `code` and does nothing: the one after `left - 1` more.
 struct Failure {
     std::string call;
-    uint64_t nth;
+    uint64_t left;
     int code;
 };
 
@@ -44,7 +44,7 @@ size_t shadow_bytes(const Region& region);
 
 struct Counters {
     std::map<std::string, uint64_t> calls, launches;
-    uint64_t driver_calls = 0, syncs = 0, allocations = 0, bytes_in = 0, bytes_out = 0, bytes_within = 0;
+    uint64_t syncs = 0, allocations = 0, bytes_in = 0, bytes_out = 0, bytes_within = 0;
 };
 
 struct Gpu; // what a model of GPU has (machine.cpp)

@@ -1,6 +1,6 @@
 //! Correct kernels give right results everywhere, and no check complains.
 
-use crate::device::{Buffer, Device, PTX_75, PTX_80};
+use crate::device::{Buffer, Device, PTX_75, PTX_80, Vector};
 use qrun_emulator::{Config, Machine, Order};
 
 /// Runs `test` on every kind of machine: both architectures, fast and checked, three orders.
@@ -17,10 +17,6 @@ fn everywhere(test: impl Fn(&Device)) {
         }
     }
 }
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Vector(u64, u64, i32);
 
 #[test]
 fn block_sum() {

@@ -10,8 +10,14 @@ pub const PTX_80: &[u8] = b".version 7.0\n.target sm_80\n.address_size 64\n\0";
 
 pub type Result<T> = std::result::Result<T, result::DriverError>;
 
+/// Parameters of the controls that read and write one array: input, output, elements.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Vector(pub u64, pub u64, pub i32);
+
 /// The primary context of device 0, current on this thread.
 pub struct Device {
+    pub context: sys::CUcontext,
     pub module: sys::CUmodule,
 }
 
@@ -25,7 +31,7 @@ impl Device {
         unsafe { result::ctx::set_current(context) }?;
         // SAFETY: PTX that ends with NUL.
         let module = unsafe { result::module::load_data(ptx.as_ptr().cast()) }?;
-        Ok(Self { module })
+        Ok(Self { context, module })
     }
 
     pub fn kernel(&self, name: &str) -> Result<sys::CUfunction> {

@@ -3,3 +3,5 @@
 mod bugs;
 mod controls;
 mod device;
+mod facade;
+mod streams;

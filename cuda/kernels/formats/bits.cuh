@@ -30,9 +30,11 @@ struct Quads {
 // table is -127 -104 -83 -65 -49 -35 -22 -10, 1 13 25 38 53 69 89 113.
 DEVICE Quads look_up(unsigned nibbles) {
     unsigned index = nibbles & 0x77777777, upper = 0x32103210 | (nibbles >> 1 & 0x44444444);
-    unsigned even = permute_bytes(permute_bytes(0xbfad9881, 0xf6eaddcf, index), permute_bytes(0x26190d01, 0x71594535, index), upper);
-    unsigned odd = permute_bytes(permute_bytes(0xbfad9881, 0xf6eaddcf, index >> 16),
-                                                              permute_bytes(0x26190d01, 0x71594535, index >> 16), upper >> 16);
+    unsigned even = permute_bytes(permute_bytes(0xbfad9881, 0xf6eaddcf, index),
+                                  permute_bytes(0x26190d01, 0x71594535, index), upper);
+    index >>= 16;
+    unsigned odd = permute_bytes(permute_bytes(0xbfad9881, 0xf6eaddcf, index),
+                                 permute_bytes(0x26190d01, 0x71594535, index), upper >> 16);
     return {permute_bytes(even, odd, 0x6420), permute_bytes(even, odd, 0x7531)};
 }
 

@@ -47,7 +47,7 @@ pub const FLAGS: &[Flag] = &[
 
     Flag::used("-m, --model", One("FILE", File), "the GGUF file (as the first word alone)").env("LLAMA_ARG_MODEL").shown(Machine),
     Flag::used("-c, --ctx-size", One("N", Whole(0, MAX)), "context in tokens [what the model allows and memory holds]").env("LLAMA_ARG_CTX_SIZE").shown(Machine),
-    Flag::used("--device, -dev", One("WHERE", OneOf(&["auto", "cuda", "cpu", "none", "cuda0"])), "auto, cuda or cpu [auto]").env("LLAMA_ARG_DEVICE").shown(Machine),
+    Flag::used("--device, -dev", One("WHERE", OneOf(&["auto", "cuda", "cpu", "none", "cuda0"])), "auto (the GPU if the model runs there), cuda or cpu [auto]").env("LLAMA_ARG_DEVICE").shown(Machine),
     Flag::used("-ngl, --gpu-layers, --n-gpu-layers", One("N", WholeOr(-1, MAX, &["auto", "all"])), "0: CPU; else as many layers on the GPU as there are").env("LLAMA_ARG_N_GPU_LAYERS").shown(Machine),
     Flag::used("-t, --threads", One("N", Whole(-1, 1024)), "CPU threads [physical cores]").env("LLAMA_ARG_THREADS").shown(Machine),
     Flag::used("-ub, --ubatch-size", One("N", Whole(1, 65536)), "tokens of a prompt per step [512]").env("LLAMA_ARG_UBATCH"),

@@ -1,0 +1,40 @@
+//! The whole decoder on checked machines: every access inside its part of the arena, no race, nothing read before
+//! it was written; and the same bits in every order of threads and blocks.
+
+use qrun_emulator::{Config, Order};
+use qrun_models::{Drawing, Forward};
+
+use super::{Device, models, options};
+use crate::tiny::{Tiny, prompt};
+
+#[test]
+fn a_checked_device_finds_nothing_and_no_order_matters() {
+    if std::env::var_os("QRUN_GPU").is_some() {
+        return;
+    }
+    for (i, tiny) in models().enumerate() {
+        let tiny = Tiny { n_vocab: 300, ..tiny };
+        let model = tiny.model();
+        let tokens = prompt("checked", 70, tiny.n_vocab);
+        let run = |order| {
+            let config = Config { sm: [75, 80][i % 2], order, ..Config::checked() };
+            let mut device = Device::new(&model, &options(), config);
+            let mut out = device.logits(&tokens[..66], 0, 0);
+            out.extend(device.logits(&tokens[66..], 66, 0));
+            let sampling = qrun_cuda::ops::sample::Sampling { position: 71, temperature: 0.8, ..Default::default() };
+            let history = tokens.iter().copied().chain([5]).collect();
+            assert!(device.begin_drawing(0, &Drawing { sampling, bias: Vec::new(), history }).unwrap());
+            let mut token = 5;
+            for _ in 0..3 {
+                token = device.draw(token).unwrap_or_else(|e| panic!("{e}")).expect("a token").token();
+                out.push(token as f32);
+            }
+            out
+        };
+        let forward = run(Order::Forward);
+        for order in [Order::Reverse, Order::Random(7)] {
+            let same = run(order).iter().zip(&forward).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{}: {order:?}", tiny.arch);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The gate of a feed-forward layer over many columns: against f64, into numbers and into an image.
+
+use qrun_cuda::{
+    Ptr,
+    ops::{
+        gemm::{GluActParams, glu_act},
+        image::Image,
+    },
+};
+
+use crate::{
+    harness::{Random, assert_close, everywhere},
+    operands::Activations,
+};
+
+/// What `y` holds where nothing is to be written.
+const UNTOUCHED: f32 = -777.0;
+
+/// `glu_act` over three columns, the second idle, into numbers, an image, or both.
+fn check_gate(rows: usize, activation: i32, [numbers, image]: [bool; 2]) {
+    let (columns, stride) = (3, 300);
+    let mut random = Random::new(7);
+    let (gate, up) = (random.normals(columns * stride), random.normals(columns * stride));
+    let seq = [0, -1, 1];
+    let expected: Vec<f64> = (0..columns * rows)
+        .map(|i| {
+            let (g, u) = (f64::from(gate[i / rows * stride + i % rows]), f64::from(up[i / rows * stride + i % rows]));
+            let gelu = 0.5 * g * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (g + 0.044_715 * g.powi(3))).tanh());
+            if activation == 0 { g / (1.0 + (-g).exp()) * u } else { gelu * u }
+        })
+        .collect();
+    let blocks = if image { columns * rows / 32 } else { 0 };
+    everywhere(
+        |device| {
+            let (gate, up, seq) = (device.buffer(&gate), device.buffer(&up), device.buffer(&seq));
+            let y = device.buffer(&vec![UNTOUCHED; columns * rows]);
+            let q = device.buffer(&vec![0_i8; 32 * blocks.max(1)]);
+            let (d, s) = (device.buffer(&vec![0_f32; blocks.max(1)]), device.buffer(&vec![0_f32; 2 * blocks.max(1)]));
+            let params = GluActParams {
+                gate: gate.ptr,
+                up: up.ptr,
+                stride: stride as i32,
+                rows: rows as i32,
+                columns: columns as i32,
+                activation,
+                y: if numbers { y.ptr } else { Ptr::NULL },
+                y_stride: rows as i32,
+                pad: 0,
+                out: if image { Image { q: q.ptr, d: d.ptr, s: s.ptr } } else { Image::default() },
+                seq: seq.ptr,
+            };
+            glu_act(&device.stream, &params).expect("a launch");
+            let mut all = device.read(&y);
+            all.extend(device.read(&q).iter().take(32 * blocks).map(|&q| f32::from(q)));
+            all.extend(&device.read(&d)[..blocks]);
+            all.extend(&device.read(&s)[..2 * blocks]);
+            all
+        },
+        |all| {
+            let (y, written) = all.split_at(columns * rows);
+            let (q, scales) = written.split_at(32 * blocks);
+            for c in [0, 2] {
+                let expected = &expected[c * rows..][..rows];
+                if numbers {
+                    assert_close(&y[c * rows..][..rows], expected, 1e-6, "activation(gate)·up");
+                }
+                if image {
+                    let of = |e: usize| {
+                        q[c * rows + e / 32 * 32 + e % 16 / 4 * 8 + e % 32 / 16 * 4 + e % 4]
+                            * scales[(c * rows + e) / 32]
+                    };
+                    let found: Vec<f32> = (0..rows).map(of).collect();
+                    assert_close(&found, expected, 1e-2, "the image of activation(gate)·up");
+                }
+            }
+            let idle = if numbers { rows..2 * rows } else { 0..columns * rows };
+            assert!(y[idle].iter().all(|&y| y == UNTOUCHED), "what is idle or not asked for is left alone");
+            if numbers && image {
+                let mut live = y.to_vec();
+                live[rows..2 * rows].fill(0.0);
+                let x = Activations::new(live);
+                assert_eq!(q, x.q.iter().map(|&q| f32::from(q)).collect::<Vec<_>>(), "the image's bytes");
+                assert_eq!(scales, [x.d, x.s].concat(), "the image's scales and sums");
+            }
+        },
+    );
+}
+
+#[test]
+fn the_gate_of_many_columns() {
+    for activation in [0, 1] {
+        check_gate(288, activation, [true, true]);
+        check_gate(45, activation, [true, false]);
+        check_gate(64, activation, [false, true]);
+    }
+}
