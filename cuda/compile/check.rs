@@ -36,17 +36,15 @@ fn needs(r: &Resources, target: &str) -> Vec<String> {
     wrong
 }
 
-/// PTX through the assembler of CUDA 12.4, the oldest driver's, for the SM it is written for and for a newer one.
+/// PTX through the assembler of CUDA 12.4, the oldest driver's. It refuses what the claimed ISA version lacks.
 pub fn ptx(module: &Module, tools: &Tools, scratch: &Path) -> Result<()> {
     let Module { target, image, .. } = module;
     ensure!(target.kind == Kind::Ptx, "{target} is not PTX");
     fs::create_dir_all(scratch)?;
     let text = scratch.join(format!("{}.{target}.ptx", image.name));
     fs::write(&text, image.bytes.strip_suffix(b"\0").unwrap_or(&image.bytes))?;
-    for sm in [target.sm, 90] {
-        let arch = format!("-arch=sm_{sm}");
-        crate::tools::run(Command::new(tools.ptxas()?).arg(arch).arg(&text).arg("-o").arg(scratch.join("assembled")))?;
-    }
+    let arch = format!("-arch=sm_{}", target.sm);
+    crate::tools::run(Command::new(tools.ptxas()?).arg(arch).arg(&text).arg("-o").arg(scratch.join("assembled")))?;
     Ok(())
 }
 

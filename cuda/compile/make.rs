@@ -71,12 +71,18 @@ fn one(nvrtc: &Nvrtc, cache: &Cache, source: &Path, target: Target) -> Result<Mo
     Ok(Module { target, image: Image { name, bytes, kind: target.kind }, resources })
 }
 
-/// PTX text with its `.version` lowered, without comments, ended by one NUL.
+/// A hint of newer versions that changes nothing: which bytes of a load are used.
+const NEWER_HINT: &str = ".pragma \"used_bytes_mask";
+
+/// PTX text with its `.version` lowered, without comments and newer hints, ended by one NUL.
 fn lowered(ptx: &[u8]) -> Result<Vec<u8>> {
     let text = std::str::from_utf8(ptx)?.trim_end_matches('\0');
     let mut versions = 0;
     let mut out = String::with_capacity(text.len());
     for line in text.lines().filter(|l| !l.starts_with("//") && !l.is_empty()) {
+        if line.trim_start().starts_with(NEWER_HINT) {
+            continue;
+        }
         if line.starts_with(".version ") {
             versions += 1;
             out.push_str(&format!(".version {PTX_VERSION}\n"));
@@ -103,7 +109,7 @@ mod tests {
 
     #[test]
     fn ptx_is_lowered_and_ends_with_one_nul() {
-        let text = b"//\n// Generated\n//\n\n.version 8.7\n.target sm_75\n.entry k()\n{\n\tret; // x\n}\n\0";
+        let text = b"//\n// Generated\n//\n\n.version 8.7\n.target sm_75\n.entry k()\n{\n\t.pragma \"used_bytes_mask 15\";\n\tret; // x\n}\n\0";
         let expected = ".version 8.0\n.target sm_75\n.entry k()\n{\n\tret; // x\n}\n\0";
         assert_eq!(String::from_utf8(lowered(text).expect("PTX")).expect("UTF-8"), expected);
         lowered(b".target sm_75\n").expect_err("no version");
