@@ -10,7 +10,7 @@ mod stream;
 mod upload;
 
 pub use gpu::{Facts, Gpu};
-pub use graph::Graph;
+pub use graph::{Graph, Repeated};
 pub use memory::{Arena, Carver, Part, Pinned, Ptr};
 pub use stream::{Event, Grid, Params, Stream};
 pub use upload::upload;

@@ -8,5 +8,5 @@ pub mod error;
 pub mod image;
 pub mod ops;
 
-pub use driver::{Arena, Carver, Event, Facts, Gpu, Graph, Grid, Params, Part, Pinned, Ptr, Stream, upload};
+pub use driver::{Arena, Carver, Event, Facts, Gpu, Graph, Grid, Params, Part, Pinned, Ptr, Repeated, Stream, upload};
 pub use error::{DeviceError, Result};

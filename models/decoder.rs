@@ -17,7 +17,7 @@ use std::{
 };
 
 use qrun_cuda::{
-    Arena, Carver, DeviceError, Gpu, Graph, Part, Pinned, Result, Stream,
+    Arena, Carver, DeviceError, Gpu, Part, Pinned, Repeated, Result, Stream,
     ops::{
         attention::{self, Tiling},
         sample::Drawn,
@@ -39,7 +39,7 @@ const BUCKETS: [usize; 5] = [1, 2, 4, 8, LOGIT_ROWS];
 /// A model on a GPU with its KV cache.
 pub struct GpuDecoder {
     // In the order in which they are dropped: what is recorded goes before what it uses.
-    graphs: Vec<Option<Graph>>,
+    steps: [Repeated; BUCKETS.len()],
     drawer: Drawer,
     stream: Stream,
     staging: Staging,
@@ -107,7 +107,7 @@ impl GpuDecoder {
             logits: Pinned::new(gpu, LOGIT_ROWS * c.n_vocab)?,
         };
         Ok(Self {
-            graphs: BUCKETS.map(|_| None).into(),
+            steps: Default::default(),
             drawer,
             stream,
             staging,
@@ -153,11 +153,10 @@ impl GpuDecoder {
         self.describe(chunk, rows)?;
         match bucket {
             Some(bucket) => {
-                if self.graphs[bucket].is_none() {
-                    let step = self.step(rows, Tiling::Rows);
-                    self.graphs[bucket] = Some(self.stream.capture(|_| step.layers())?);
-                }
-                self.graphs[bucket].as_ref().expect("recorded above").launch(&self.stream)?;
+                let mut step = std::mem::take(&mut self.steps[bucket]);
+                let launched = step.launch(&self.stream, |_| self.step(rows, Tiling::Rows).layers());
+                self.steps[bucket] = step;
+                launched?;
             }
             None => self.step(rows, Tiling::Prompt).layers()?,
         }

@@ -37,6 +37,34 @@ impl Graph {
     }
 }
 
+/// Work that comes again and again: the first time it runs as it is, the second time it is recorded.
+///
+/// A kernel may be loaded by the driver when it is first launched, and loading can wait for the device, which a
+/// recording must not.
+#[derive(Default)]
+pub struct Repeated {
+    ran: bool,
+    graph: Option<Graph>,
+}
+
+impl Repeated {
+    /// Queues the work. `work` must launch the same each time.
+    ///
+    /// # Errors
+    /// Those of `work`, and the driver's.
+    pub fn launch(&mut self, stream: &Stream, work: impl FnOnce(&Stream) -> Result<()>) -> Result<()> {
+        if let Some(graph) = &self.graph {
+            return graph.launch(stream);
+        }
+        if !self.ran {
+            work(stream)?;
+            self.ran = true;
+            return Ok(());
+        }
+        self.graph.insert(stream.capture(work)?).launch(stream)
+    }
+}
+
 impl Drop for Graph {
     fn drop(&mut self) {
         if self.gpu.bind().is_ok() {

@@ -1,7 +1,7 @@
 //! Tokens chosen on the device, one step ahead of the host.
 
 use qrun_cuda::{
-    DeviceError, Graph, Ptr, Result, Stream,
+    DeviceError, Ptr, Repeated, Result, Stream,
     ops::attention::Tiling,
     ops::sample::{Drawn, SampleRows, SampleShape, SampleStart, SampleState, SampleSteps, Status},
 };
@@ -23,7 +23,7 @@ pub fn shape(c: &Config, o: &Options) -> SampleShape {
 
 /// Drawing: the state on the device, the recorded steps, and the sequence that is being drawn.
 pub struct Drawer {
-    graphs: [Option<Graph>; 2],
+    steps: [Repeated; 2],
     state: SampleState,
     /// Steps drawn of each sequence since the state was made.
     drawn: Vec<u32>,
@@ -45,7 +45,7 @@ struct Run {
 impl Drawer {
     pub fn new(stream: &Stream, memory: &Memory, shape: SampleShape) -> Result<Self> {
         let state = SampleState::new(stream, shape, memory.sampling)?;
-        Ok(Self { graphs: [None, None], state, drawn: vec![0; shape.sequences], run: None })
+        Ok(Self { steps: Default::default(), state, drawn: vec![0; shape.sequences], run: None })
     }
 }
 
@@ -76,7 +76,6 @@ impl GpuDecoder {
                 let entry = Entry { token, pos: pos as u32, seq: seq as u32, logits: true };
                 self.check(&[entry])?;
                 self.describe(&[entry], 1)?;
-                self.record()?;
             }
             Some(last) => {
                 assert_eq!(token, last, "the token that was drawn is the next one to be fed");
@@ -103,39 +102,29 @@ impl GpuDecoder {
         Ok(())
     }
 
-    /// Records the step that draws, if that was not done before.
-    fn record(&mut self) -> Result<()> {
-        let steps = self.drawer.run.as_ref().expect("drawing has begun").steps;
-        if self.drawer.graphs[steps as usize].is_some() {
-            return Ok(());
-        }
+    /// A step that draws: layers, head, sampler.
+    fn drawing_step(&self, stream: &Stream, steps: SampleSteps) -> Result<()> {
         let (step, rows) = (self.step(1, Tiling::Rows), &self.memory.rows);
-        let sampled = SampleRows {
-            logits: self.memory.activations.logits,
-            token: rows.token,
-            pos: rows.pos,
-            seq: rows.seq,
-            rows: 1,
-        };
-        let graph = self.stream.capture(|stream| {
-            step.layers()?;
-            step.head(Ptr::NULL, 1)?;
-            self.drawer.state.sample(stream, &sampled, steps)
-        })?;
-        self.drawer.graphs[steps as usize] = Some(graph);
-        Ok(())
+        let logits = self.memory.activations.logits;
+        let sampled = SampleRows { logits, token: rows.token, pos: rows.pos, seq: rows.seq, rows: 1 };
+        step.layers()?;
+        step.head(Ptr::NULL, 1)?;
+        self.drawer.state.sample(stream, &sampled, steps)
     }
 
     /// Queues steps up to [`AHEAD`] beyond the one that is wanted now, within the context.
     fn launch(&mut self) -> Result<()> {
-        let run = self.drawer.run.as_mut().expect("drawing has begun");
-        let graph = self.drawer.graphs[run.steps as usize].as_ref().expect("recorded at the first step");
-        let room = (self.options.n_ctx - run.start) as u32;
-        while run.launched < (run.taken + 1 + AHEAD).min(room) {
-            graph.launch(&self.stream)?;
-            run.launched += 1;
+        let run = self.drawer.run.as_ref().expect("drawing has begun");
+        let (seq, start, steps, taken) = (run.seq, run.start, run.steps, run.taken);
+        let room = (self.options.n_ctx - start) as u32;
+        for launched in run.launched..(taken + 1 + AHEAD).min(room) {
+            let mut step = std::mem::take(&mut self.drawer.steps[steps as usize]);
+            let queued = step.launch(&self.stream, |stream| self.drawing_step(stream, steps));
+            self.drawer.steps[steps as usize] = step;
+            queued?;
+            self.sequences.note_written(seq, start + launched as usize + 1);
+            self.drawer.run.as_mut().expect("looked at above").launched = launched + 1;
         }
-        self.sequences.note_written(run.seq, run.start + run.launched as usize);
         Ok(())
     }
 
