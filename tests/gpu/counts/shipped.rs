@@ -1,6 +1,6 @@
 //! What is known of the shipped kernels and binary without running them.
 
-use std::{env, fs, process::Command};
+use std::{env, fs, path::Path, process::Command};
 
 use anyhow::{Context, Result, ensure};
 use qrun_cuda::image;
@@ -27,15 +27,15 @@ pub fn by_sm(by_format: &Value) -> Value {
     by_sm.into()
 }
 
-/// Size of the qrun binary beside this one, made now where cargo started us; none where there is none.
+/// Size of the release's qrun binary, made now where cargo started us; none where there is none.
 pub fn binary_bytes() -> Result<Option<u64>> {
-    let binary = env::current_exe()?.with_file_name("qrun");
+    let exe = env::current_exe()?;
+    let target = exe.parent().and_then(Path::parent).context("a folder of cargo's")?;
     if let Some(cargo) = env::var_os("CARGO") {
-        let release = binary.parent().is_some_and(|folder| folder.ends_with("release"));
         let mut build = Command::new(cargo);
-        build.args(["build", "--quiet", "--package", "qrun", "--bin", "qrun"]).args(release.then_some("--release"));
+        build.args(["build", "--quiet", "--release", "--package", "qrun", "--bin", "qrun"]);
         let status = build.current_dir(env!("CARGO_MANIFEST_DIR")).status()?;
         ensure!(status.success(), "building qrun: {status}");
     }
-    Ok(fs::metadata(&binary).ok().map(|m| m.len()))
+    Ok(fs::metadata(target.join("release/qrun")).ok().map(|m| m.len()))
 }
