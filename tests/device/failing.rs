@@ -82,7 +82,7 @@ fn every_driver_call_may_fail() {
     let (mut at_load, mut later, mut unnoticed) = (0, 0, 0);
     let [load, all] = whole.calls;
     // The weights are one loop of the same calls: some of them stand for all.
-    for n in (1..40).chain((40..load).step_by(7)).chain(load..=all) {
+    for n in (1..30).chain((30..load).step_by(17)).chain(load..=all) {
         let run = run(Some(n));
         match (&run.tokens, run.loaded) {
             (Err(error), false) => {
