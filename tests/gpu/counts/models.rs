@@ -106,7 +106,7 @@ pub fn launches_per_token(name: &str) -> Result<Value> {
 fn per_step(counters: &Counters) -> Result<Value> {
     let steps = counters.driver_calls.get("cuGraphLaunch").copied().unwrap_or(0);
     let launches: u64 = counters.launches.values().sum();
-    ensure!(steps > 0 && launches % steps == 0, "{launches} launches in {steps} steps");
+    ensure!(steps > 0 && launches.is_multiple_of(steps), "{launches} launches in {steps} steps");
     Ok((launches / steps).into())
 }
 
