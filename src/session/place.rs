@@ -8,6 +8,9 @@ use qrun_quant::cpu::Arithmetic;
 
 use crate::plan::{self, Plan, TooLarge};
 
+/// The shortest context that is chosen on a GPU without being asked for, in tokens.
+const LEAST_CONTEXT: usize = 2048;
+
 /// Where the user wants a model to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wish {
@@ -125,7 +128,14 @@ fn on_gpu(model: &Model, options: &Options) -> Result<(Arc<Gpu>, Plan), PlaceErr
     let gpu = Gpu::open(0)?;
     GpuDecoder::supports(model, options).map_err(PlaceError::Unsupported)?;
     let need = |n_ctx| GpuDecoder::plan(&gpu, model, &Options { n_ctx, ..options.clone() });
-    let plan = plan::fit_need(model, options.n_ctx, gpu.free_memory()?, need).map_err(PlaceError::Memory)?;
+    let room = gpu.free_memory()?;
+    let plan = plan::fit_need(model, options.n_ctx, room, need).map_err(PlaceError::Memory)?;
+    // A context that nobody asked for is not worth a GPU that hardly holds any.
+    let least = LEAST_CONTEXT.min(model.config.n_ctx_train);
+    if options.n_ctx == 0 && plan.n_ctx < least {
+        let short = TooLarge { n_ctx: least, bytes: need(least), available: room, fits: plan.n_ctx };
+        return Err(PlaceError::Memory(short));
+    }
     Ok((gpu, plan))
 }
 

@@ -58,8 +58,7 @@ fn sequences_in_a_batch_are_single_runs() {
     for (tiny, n_seq) in models().zip([2, 3, 4, 6, 16]) {
         let model = tiny.model();
         let o = Options { n_seq, ..options() };
-        let sequences: Vec<_> =
-            (0..n_seq).map(|s| prompt(&format!("sequence {s}"), 62 + s, tiny.n_vocab)).collect();
+        let sequences: Vec<_> = (0..n_seq).map(|s| prompt(&format!("sequence {s}"), 62 + s, tiny.n_vocab)).collect();
         let mut device = Device::new(&model, &o, sm(80));
         let mut together = vec![Vec::new(); n_seq];
         for (s, tokens) in sequences.iter().enumerate() {
