@@ -56,6 +56,9 @@ const PARTS: [Part; 10] = [
     Part { name: "racecheck", seconds: 90, run: programs::racecheck },
 ];
 
+/// All parts together; what does not fit any more is left out and said. A machine lends ten minutes to a command.
+const ALL: Duration = Duration::from_secs(470);
+
 struct Args {
     setup: Setup,
     only: Vec<String>,
@@ -98,7 +101,8 @@ fn run() -> Result<ExitCode> {
     let mut results = Map::new();
     for part in PARTS.iter().filter(|p| args.only.is_empty() || args.only.iter().any(|o| o == p.name)) {
         let began = Instant::now();
-        let result = isolated(part, &args.setup);
+        let left = ALL.saturating_sub(started.elapsed());
+        let result = isolated(part, &args.setup, left);
         let seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
         let line = match &result {
             Ok(_) => format!("{:16} {seconds:6.1} s", part.name),
@@ -127,8 +131,10 @@ fn failed(part: &Value) -> bool {
     part["result"].get("failed").is_some()
 }
 
-/// Runs a part in a process of its own, at most for as long as it may take.
-fn isolated(part: &Part, setup: &Setup) -> Result<Value> {
+/// Runs a part in a process of its own, at most for as long as it may take and as is left.
+fn isolated(part: &Part, setup: &Setup, left: Duration) -> Result<Value> {
+    let limit = Duration::from_secs(part.seconds).min(left);
+    ensure!(limit > Duration::from_secs(5), "left out: the {} s for all parts are over", ALL.as_secs());
     let file = setup.out.join(format!("{}.json", part.name));
     let _ = fs::remove_file(&file);
     let log = setup.out.join(format!("{}.log", part.name));
@@ -139,10 +145,10 @@ fn isolated(part: &Part, setup: &Setup) -> Result<Value> {
     }
     let output = File::create(&log)?;
     command.stdout(output.try_clone()?).stderr(output);
-    let ended = programs::within(&mut command, Duration::from_secs(part.seconds))?;
+    let ended = programs::within(&mut command, limit)?;
     let words = fs::read_to_string(&log).unwrap_or_default();
     let last = words.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no word");
-    let status = ended.with_context(|| format!("stopped after {} s ({last})", part.seconds))?;
+    let status = ended.with_context(|| format!("stopped after {} s ({last})", limit.as_secs()))?;
     ensure!(status.success(), "{last}");
     let result = serde_json::from_str(&fs::read_to_string(&file)?)?;
     fs::remove_file(&file)?;
