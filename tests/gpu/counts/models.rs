@@ -102,9 +102,9 @@ pub fn launches_per_token(name: &str) -> Result<Value> {
     per_step(&machine.counters()).with_context(|| name.to_owned())
 }
 
-/// The launches in each replay of the step's graph; nothing else is launched.
+/// The launches of a step, the first of which runs as it is and the others as a graph: each begins with an embedding.
 fn per_step(counters: &Counters) -> Result<Value> {
-    let steps = counters.driver_calls.get("cuGraphLaunch").copied().unwrap_or(0);
+    let steps = counters.launches.get("embed").copied().unwrap_or(0);
     let launches: u64 = counters.launches.values().sum();
     ensure!(steps > 0 && launches.is_multiple_of(steps), "{launches} launches in {steps} steps");
     Ok((launches / steps).into())
@@ -130,7 +130,7 @@ pub fn steps() -> Result<Steps> {
     let prompt: Vec<Entry> = (0..32).map(|i| entry(i, i)).collect();
     decoder.forward(&prompt)?;
     ensure!(decoder.begin_drawing(0, &greedy((0..33).collect()))?, "the decoder does not draw");
-    // The first one records the graph.
+    // The first one runs as it is, the second is recorded.
     let mut token = decoder.draw(32)?.context("a drawn token")?.token();
     let before = machine.counters();
     for _ in 0..TOKENS {
