@@ -17,7 +17,7 @@ const UNTOUCHED: f32 = -77.0;
 #[derive(Clone, Copy)]
 struct Case {
     n: usize,
-    /// Per row of `x`; negative: idle.
+    /// Per row of `x`; negative: idle. Where all are 0, the kernel is told of none.
     seq: &'static [i32],
     add: bool,
     post: bool,
@@ -38,6 +38,7 @@ const CASES: &[Case] = &[
     Case { n: 544, image: true, add: true, seq: &[0, 0, 0, -1, 1], ..BASE },
     Case { n: 96, add: true, post: true, image: true, seq: &[0, 1, 2, 3], index: Some(&[3, -1, 0]), ..BASE },
     Case { n: 4098, seq: &[5], ..BASE },
+    Case { n: 70, seq: &[0, 0], add: true, ..BASE },
 ];
 
 struct Data {
@@ -89,7 +90,7 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
         add: ptr(&add),
         post: ptr(&post),
         weight: weight.ptr,
-        seq: seq.ptr,
+        seq: if case.seq.iter().all(|&s| s == 0) { Ptr::NULL } else { seq.ptr },
         index: index.as_ref().map_or(Ptr::NULL, |b| b.ptr),
         y: y.ptr,
         image,

@@ -51,6 +51,7 @@ const CASES: &[Case] = &[
     Case { head_dim: 256, n_rot: 256, norm: true, base: 1e6, rows: FAR, n_head: 1, n_head_kv: 1, ..BASE },
     Case { head_dim: 128, n_rot: 128, norm: true, kind: CacheType::Q8_0, n_head: 9, n_head_kv: 9, ..BASE },
     Case { head_dim: 80, n_rot: 32, kind: CacheType::Q8_0, rows: FAR, ..BASE },
+    Case { head_dim: 80, n_rot: 80, n_head: 2, n_head_kv: 2, ..BASE },
     Case { head_dim: 96, n_rot: 96, pairs: Pairs::Interleaved, norm: true, ..BASE },
     Case { head_dim: 16, n_rot: 16, kind: CacheType::Q8_0, n_head: 3, n_head_kv: 3, ..BASE },
 ];
