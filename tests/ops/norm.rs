@@ -166,3 +166,31 @@ fn rms_norm_is_exact() {
         },
     );
 }
+
+/// What quantized consumers get: no numbers beside the image.
+#[test]
+fn an_image_alone_is_the_same_image() {
+    let case = Case { n: 96, image: true, seq: &[0, 2], ..BASE };
+    let data = case.data();
+    let image = |device: &Device, with_numbers: bool| {
+        let (x, weight) = (device.buffer(&data.x), device.buffer(&data.weight));
+        let (q, d, s) = (device.buffer(&[0i8; 192]), device.buffer(&[0f32; 6]), device.buffer(&[0f32; 12]));
+        let y = with_numbers.then(|| device.buffer(&[0f32; 192]));
+        let p = RmsNorm {
+            x: x.ptr,
+            weight: weight.ptr,
+            y: y.as_ref().map_or(Ptr::NULL, |y| y.ptr),
+            image: Image { q: q.ptr, d: d.ptr, s: s.ptr },
+            n: 96,
+            eps: EPS,
+            ..RmsNorm::default()
+        };
+        rms_norm(&device.stream, 2, &p).expect("a launch");
+        let q = device.read(&q).iter().map(|&q| f32::from(q)).collect();
+        [q, device.read(&d), device.read(&s)].concat()
+    };
+    everywhere(
+        |device| [image(device, true), image(device, false)].concat(),
+        |found| assert!(found[..210] == found[210..] && found.iter().any(|&x| x != 0.0)),
+    );
+}
