@@ -98,7 +98,7 @@ impl GpuDecoder {
         let splits_rows = [LOGIT_ROWS, model.config.n_head];
         memory.activations.splits.clear(&stream, splits_rows[0], splits_rows[1])?;
         let uploads = std::mem::take(&mut memory.uploads);
-        upload(gpu, &stream, uploads.iter().map(|(to, bytes)| (*to, &bytes[..])), &mut |_| {})?;
+        upload(gpu, &stream, uploads.iter().map(|(to, bytes)| (*to, &bytes[..])))?;
         let c = &model.config;
         let drawer = Drawer::new(&stream, &memory, draw::shape(c, o))?;
         let staging = Staging {

@@ -103,8 +103,7 @@ pub fn kv_bytes(c: &Config, o: &Options) -> u64 {
     kv_bytes_by_kind(c, o).iter().sum()
 }
 
-/// The same of layers that see everything, of layers with a
-/// sliding window.
+/// The same of layers that see everything, and of layers with a sliding window.
 fn kv_bytes_by_kind(c: &Config, o: &Options) -> [u64; 2] {
     let shape = Shape { n_head_kv: c.n_head_kv, head_dim: c.head_dim, type_k: o.type_k, type_v: o.type_v };
     let mut pages = [0; 2];

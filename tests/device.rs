@@ -21,16 +21,15 @@ use crate::tiny::{EACH_ARCH, Mix, Tiny, entries};
 pub struct Device {
     // Dropped in this order: what is first still calls the driver.
     decoder: GpuDecoder,
-    _entered: Option<Entered<'static>>,
-    pub machine: Option<Box<Machine>>,
+    _entered: Option<Entered>,
+    pub machine: Option<Machine>,
 }
 
 impl Device {
     /// An emulated GPU, or the real one.
     pub fn new(model: &Model, options: &Options, config: Config) -> Self {
-        let machine = std::env::var_os("QRUN_GPU").is_none().then(|| Box::new(Machine::new(config)));
-        // SAFETY: the machine stays in its box, and is dropped after the guard, which is declared before it.
-        let entered = machine.as_deref().map(|m| unsafe { &*std::ptr::from_ref(m) }.enter());
+        let machine = std::env::var_os("QRUN_GPU").is_none().then(|| Machine::new(config));
+        let entered = machine.as_ref().map(Machine::enter);
         let gpu = Gpu::open(0).expect("a GPU");
         let decoder = GpuDecoder::new(&gpu, model, options).expect("a decoder");
         // Inside the one allocation, each part has bounds of its own.

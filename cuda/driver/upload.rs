@@ -15,7 +15,7 @@ struct Stage {
     sent: Event,
 }
 
-/// Copies each source to its place, and waits for the last one. `progress` hears of the bytes as they go.
+/// Copies each source to its place, and waits for the last one.
 ///
 /// # Errors
 /// The driver's.
@@ -23,7 +23,6 @@ pub fn upload<'a>(
     gpu: &Arc<Gpu>,
     stream: &Stream,
     sources: impl IntoIterator<Item = (Ptr<u8>, &'a [u8])>,
-    progress: &mut dyn FnMut(usize),
 ) -> Result<()> {
     let stage = |_| Ok(Stage { buffer: Pinned::new(gpu, STAGE)?, sent: Event::new(gpu)? });
     let mut stages = (0..STAGES).map(stage).collect::<Result<Vec<_>>>()?;
@@ -36,7 +35,6 @@ pub fn upload<'a>(
             stage.buffer.as_mut_slice()[..piece.len()].copy_from_slice(piece);
             stream.copy_in(to.add(i * STAGE), &stage.buffer, piece.len())?;
             stage.sent.record(stream)?;
-            progress(piece.len());
         }
     }
     stream.synchronize()

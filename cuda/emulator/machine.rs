@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
-use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::symbols::SYMBOLS;
 
@@ -121,20 +121,24 @@ pub struct Counters {
     pub traffic: BTreeMap<String, Traffic>,
 }
 
-/// One emulated computer.
+/// One emulated computer. A clone is the same one.
+#[derive(Debug, Clone)]
+pub struct Machine(Arc<Handle>);
+
+/// The library's machine, deleted with the last of its owners.
 #[derive(Debug)]
-pub struct Machine(*mut c_void);
+struct Handle(*mut c_void);
 
 // SAFETY: the library locks a machine in every call.
-unsafe impl Send for Machine {}
+unsafe impl Send for Handle {}
 // SAFETY: as above.
-unsafe impl Sync for Machine {}
+unsafe impl Sync for Handle {}
 
-/// While it lives, this thread's driver calls go to its machine. Stays on its thread.
+/// While it lives, this thread's driver calls go to its machine, which it keeps. Stays on its thread.
 #[derive(Debug)]
-pub struct Entered<'a> {
+pub struct Entered {
     before: *mut c_void,
-    machine: PhantomData<&'a Machine>,
+    _machine: Machine,
 }
 
 impl Machine {
@@ -144,19 +148,19 @@ impl Machine {
         // SAFETY: a string.
         let machine = unsafe { (SYMBOLS.machine_new)(text.as_ptr()) };
         assert!(!machine.is_null(), "the emulator does not understand {config:?}");
-        Self(machine)
+        Self(Arc::new(Handle(machine)))
     }
 
     /// This thread's driver calls go to this machine from now on. No context is current at first.
-    pub fn enter(&self) -> Entered<'_> {
-        // SAFETY: the machine outlives the guard.
-        Entered { before: unsafe { (SYMBOLS.enter)(self.0) }, machine: PhantomData }
+    pub fn enter(&self) -> Entered {
+        // SAFETY: the guard keeps the machine.
+        Entered { before: unsafe { (SYMBOLS.enter)(self.0.0) }, _machine: self.clone() }
     }
 
     /// What happened so far.
     pub fn counters(&self) -> Counters {
         // SAFETY: the machine is alive.
-        let text = SYMBOLS.take(unsafe { (SYMBOLS.counters)(self.0) }).unwrap_or_default();
+        let text = SYMBOLS.take(unsafe { (SYMBOLS.counters)(self.0.0) }).unwrap_or_default();
         let mut counters = Counters::default();
         for line in text.lines() {
             let mut words = line.split('\t');
@@ -186,14 +190,14 @@ impl Machine {
     /// Counts from zero again.
     pub fn reset_counters(&self) {
         // SAFETY: the machine is alive.
-        unsafe { (SYMBOLS.reset_counters)(self.0) }
+        unsafe { (SYMBOLS.reset_counters)(self.0.0) }
     }
 
     /// Makes a later call fail.
     pub fn fail(&self, failure: Failure<'_>) {
         let call = CString::new(failure.call.unwrap_or_default()).expect("a function's name has no NUL");
         // SAFETY: the machine is alive, the string too.
-        unsafe { (SYMBOLS.fail)(self.0, call.as_ptr(), failure.nth, failure.code) }
+        unsafe { (SYMBOLS.fail)(self.0.0, call.as_ptr(), failure.nth, failure.code) }
     }
 
     /// Gives a part of an allocation (or of pinned memory) exact bounds and a name: from then on a checked kernel must stay
@@ -204,25 +208,25 @@ impl Machine {
     pub fn fence(&self, address: u64, bytes: u64, name: &str) {
         let text = CString::new(name).expect("a name has no NUL");
         // SAFETY: the machine is alive, the string too.
-        let done = unsafe { (SYMBOLS.fence)(self.0, address, bytes as usize, text.as_ptr()) };
+        let done = unsafe { (SYMBOLS.fence)(self.0.0, address, bytes as usize, text.as_ptr()) };
         assert!(done != 0, "fence {name}: {bytes} bytes at {address:#x} are not an aligned part of one allocation");
     }
 
     /// Why the last launch, copy or check failed, if one did.
     pub fn report(&self) -> Option<String> {
         // SAFETY: the machine is alive.
-        SYMBOLS.take(unsafe { (SYMBOLS.report)(self.0) })
+        SYMBOLS.take(unsafe { (SYMBOLS.report)(self.0.0) })
     }
 }
 
-impl Drop for Machine {
+impl Drop for Handle {
     fn drop(&mut self) {
         // SAFETY: no guard borrows it any more; contexts that are still held keep the memory alive.
         unsafe { (SYMBOLS.machine_delete)(self.0) }
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for Entered {
     fn drop(&mut self) {
         // SAFETY: made by `enter` on this thread (the raw pointer keeps the guard there), left once.
         unsafe { (SYMBOLS.leave)(self.before) }

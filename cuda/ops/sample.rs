@@ -47,20 +47,25 @@ pub struct Sampling {
     pub window: i32,
 }
 
+impl Sampling {
+    /// Always the best token, from position 0 on.
+    pub const GREEDY: Self = Self {
+        seed: 0,
+        position: 0,
+        temperature: 0.0,
+        top_k: 0,
+        top_p: 1.0,
+        ln_min_p: f32::NEG_INFINITY,
+        repeat: 1.0,
+        frequency: 0.0,
+        presence: 0.0,
+        window: 0,
+    };
+}
+
 impl Default for Sampling {
     fn default() -> Self {
-        Self {
-            seed: 0,
-            position: 0,
-            temperature: 0.0,
-            top_k: 0,
-            top_p: 1.0,
-            ln_min_p: f32::NEG_INFINITY,
-            repeat: 1.0,
-            frequency: 0.0,
-            presence: 0.0,
-            window: 0,
-        }
+        Self::GREEDY
     }
 }
 

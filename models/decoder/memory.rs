@@ -247,7 +247,7 @@ fn cache(t: &mut Taker, c: &Config, o: &Options, (il, (table, pages)): (usize, (
 }
 
 /// The kernels' name of a type that [`super::GpuDecoder::supports`].
-fn cache_type(ty: KvType) -> CacheType {
+pub fn cache_type(ty: KvType) -> CacheType {
     if ty == KvType::Q8_0 { CacheType::Q8_0 } else { CacheType::F16 }
 }
 

@@ -4,14 +4,8 @@ use std::io::{self, Read, Write};
 
 use qrun_cuda::{Pinned, Ptr, Result, ops::cache::Cache};
 
-use super::{GpuDecoder, other, sequences::Ring};
-use crate::{
-    KvType,
-    kv::{PAGE, Shape, snapshot::Header},
-};
-
-/// Elements of a token that share a scale in a q8_0 cache.
-const BLOCK: usize = 32;
+use super::{GpuDecoder, memory::cache_type, other, sequences::Ring};
+use crate::kv::{PAGE, Shape, snapshot::Header};
 
 /// One page of one layer on the host: planes as they lie on the device.
 struct Planes {
@@ -29,11 +23,8 @@ impl GpuDecoder {
 
     fn planes(&self) -> Result<Planes> {
         let c = &self.config;
-        let elements = if self.options.type_k == KvType::Q8_0 { 1 } else { 2 } * c.n_head_kv * PAGE * c.head_dim;
-        let scales = match self.options.type_k {
-            KvType::Q8_0 => 2 * c.n_head_kv * PAGE * c.head_dim.div_ceil(BLOCK),
-            _ => 0,
-        };
+        let (elements, scales) = cache_type(self.options.type_k).page_bytes(c.head_dim);
+        let (elements, scales) = (c.n_head_kv * elements, c.n_head_kv * scales);
         let gpu = self.stream.gpu();
         Ok(Planes {
             elements: [Pinned::new(gpu, elements)?, Pinned::new(gpu, elements)?],
@@ -91,8 +82,9 @@ impl GpuDecoder {
     /// `(plane, offset)`, planes 0 and 1 the elements of keys and values, 2 and 3 their scales.
     fn runs(&self) -> impl Iterator<Item = (usize, usize, usize)> + use<> {
         let (heads, d) = (self.config.n_head_kv, self.config.head_dim);
-        let q8 = self.options.type_k == KvType::Q8_0;
-        let (size, blocks) = (if q8 { 1 } else { 2 }, if q8 { d.div_ceil(BLOCK) } else { 0 });
+        let (elements, scales) = cache_type(self.options.type_k).page_bytes(d);
+        // Bytes of an element, and blocks of a token.
+        let (size, blocks) = (elements / PAGE / d, scales / PAGE / 2);
         // Keys of a head: [dim][token], then their scales [block][token].
         let keys = (0..heads).flat_map(move |h| {
             let element = move |i: usize| (0, ((h * PAGE + i % PAGE) * d + i / PAGE) * size, size);
@@ -100,11 +92,7 @@ impl GpuDecoder {
             (0..d * PAGE).map(element).chain((0..blocks * PAGE).map(scale))
         });
         // Values of a head as they lie on the device, then their scales.
-        let values = (0..heads).flat_map(move |h| {
-            let elements = PAGE * d * size;
-            let scales = 2 * PAGE * blocks;
-            [(1, h * elements, elements), (3, h * scales, scales)]
-        });
+        let values = (0..heads).flat_map(move |h| [(1, h * elements, elements), (3, h * scales, scales)]);
         keys.chain(values)
     }
 

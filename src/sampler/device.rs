@@ -8,7 +8,6 @@ impl SamplerParams {
     /// What the kernels need to draw exactly what [`Sampler`] draws after `position` accepted tokens. `None` where only
     /// the CPU can: with typical sampling.
     pub fn on_device(&self, position: u64) -> Option<Sampling> {
-        let penalised = self.repeat_penalty != 1.0 || self.frequency_penalty != 0.0 || self.presence_penalty != 0.0;
         (self.typical_p >= 1.0).then(|| Sampling {
             seed: self.seed,
             position,
@@ -19,7 +18,7 @@ impl SamplerParams {
             repeat: self.repeat_penalty,
             frequency: self.frequency_penalty,
             presence: self.presence_penalty,
-            window: if penalised { self.repeat_last_n.max(-1) } else { 0 },
+            window: if self.penalises() { self.repeat_last_n.max(-1) } else { 0 },
         })
     }
 }

@@ -84,6 +84,12 @@ impl fmt::Display for Change {
 }
 
 impl SamplerParams {
+    /// Whether the penalties do anything.
+    pub fn penalises(&self) -> bool {
+        let neutral = self.repeat_penalty == 1.0 && self.frequency_penalty == 0.0 && self.presence_penalty == 0.0;
+        self.repeat_last_n != 0 && !neutral
+    }
+
     /// Forbids tokens, for example those that end a text (`--ignore-eos`).
     pub fn forbid(&mut self, tokens: &[u32]) {
         self.logit_bias.extend(tokens.iter().map(|&token| (token, f32::NEG_INFINITY)));
@@ -192,8 +198,7 @@ impl fmt::Display for SamplerParams {
         if !self.logit_bias.is_empty() {
             steps.push(format!("logit-bias ({} tokens)", self.logit_bias.len()));
         }
-        let penalised = self.repeat_penalty != 1.0 || self.frequency_penalty != 0.0 || self.presence_penalty != 0.0;
-        if penalised && self.repeat_last_n != 0 {
+        if self.penalises() {
             steps.push(format!(
                 "penalties (repeat {}, frequency {}, presence {}, last {})",
                 self.repeat_penalty, self.frequency_penalty, self.presence_penalty, self.repeat_last_n

@@ -112,7 +112,7 @@ impl Engine {
     /// # Errors
     /// The device fails and nothing else was allowed; the system gives no threads.
     pub fn decoder(self: &Arc<Self>, notice: Notice) -> Result<Box<dyn Forward>, LoadError> {
-        self.place.decoder(&self.model, &self.options, notice)
+        self.place.decoder(&self.model, &self.options, &self.plan, notice)
     }
 
     /// The tokens of a text that begins a context: BOS once where the model wants it, special tokens

@@ -95,15 +95,22 @@ impl Place {
         }
     }
 
-    /// Loads a model here: a decoder with an empty cache. `notice` hears if the GPU is given up, now or later.
+    /// Loads a model here: a decoder with an empty cache. `plan` is what [`Place::choose`] planned; `notice` hears if
+    /// the GPU is given up, now or later.
     ///
     /// # Errors
     /// The device's, where nothing else was allowed; no threads.
-    pub fn decoder(&self, model: &Model, options: &Options, mut notice: Notice) -> Result<Box<dyn Forward>, LoadError> {
+    pub fn decoder(
+        &self,
+        model: &Model,
+        options: &Options,
+        plan: &Plan,
+        mut notice: Notice,
+    ) -> Result<Box<dyn Forward>, LoadError> {
         let on_cpu = || Ok(Box::new(CpuDecoder::new(model.clone(), options.clone())?) as Box<dyn Forward>);
         match self {
             Self::Cpu { .. } => on_cpu(),
-            Self::Gpu { gpu, fallback } => match load(gpu, model, options) {
+            Self::Gpu { gpu, fallback } => match load(gpu, model, options, plan) {
                 Ok(decoder) if *fallback => {
                     Ok(Box::new(Fallback::new(Box::new(decoder), model.clone(), options.clone(), notice)))
                 }
@@ -118,9 +125,9 @@ impl Place {
     }
 }
 
-fn load(gpu: &Arc<Gpu>, model: &Model, options: &Options) -> Result<GpuDecoder, DeviceError> {
+fn load(gpu: &Arc<Gpu>, model: &Model, options: &Options, plan: &Plan) -> Result<GpuDecoder, DeviceError> {
     let decoder = GpuDecoder::new(gpu, model, options)?;
-    assert_eq!(decoder.taken(), GpuDecoder::plan(gpu, model, options), "what was said before is what is taken");
+    assert_eq!(decoder.taken(), plan.bytes, "what was said before is what is taken");
     Ok(decoder)
 }
 

@@ -14,9 +14,9 @@ const ORDERS: [Order; 3] = [Order::Forward, Order::Reverse, Order::Random(42)];
 pub struct Device {
     pub gpu: Arc<Gpu>,
     pub stream: Stream,
-    // Dropped last: what is above still calls the driver. The machine goes after its guard.
-    _entered: Option<Entered<'static>>,
-    machine: Option<Box<Machine>>,
+    // Dropped last: what is above still calls the driver.
+    _entered: Option<Entered>,
+    machine: Option<Machine>,
 }
 
 /// Device memory of its own: on a checked machine an access past its end is an error.
@@ -30,10 +30,8 @@ impl Device {
     /// An emulated GPU, or the real one where `QRUN_GPU` is set.
     pub fn new(config: Config) -> Self {
         let real = std::env::var_os("QRUN_GPU").is_some();
-        let machine = (!real).then(|| Box::new(Machine::new(config)));
-        // SAFETY: the box keeps its machine in place, and is dropped after the guard, which is declared before it.
-        let entered =
-            machine.as_deref().map(|m| unsafe { std::mem::transmute::<Entered<'_>, Entered<'static>>(m.enter()) });
+        let machine = (!real).then(|| Machine::new(config));
+        let entered = machine.as_ref().map(Machine::enter);
         let gpu = Gpu::open(0).expect("a GPU");
         let stream = Stream::new(&gpu).expect("a stream");
         Self { gpu, stream, _entered: entered, machine }

@@ -9,18 +9,7 @@ use qrun_emulator::{Config, Machine};
 
 use crate::harness::{Buffer, Device, Random, everywhere};
 
-const GREEDY: Sampling = Sampling {
-    seed: 1,
-    position: 0,
-    temperature: 0.0,
-    top_k: 0,
-    top_p: 1.0,
-    ln_min_p: f32::NEG_INFINITY,
-    repeat: 1.0,
-    frequency: 0.0,
-    presence: 0.0,
-    window: 0,
-};
+const GREEDY: Sampling = Sampling { seed: 1, ..Sampling::GREEDY };
 
 /// The state of one sequence, and its row.
 struct Row {
