@@ -10,6 +10,7 @@ mod exact;
 mod floats;
 mod kernels;
 mod lanes;
+pub mod limits;
 mod matmul;
 mod matrix;
 pub mod par;
