@@ -1,6 +1,7 @@
 //! The command line: which job is asked for, and how it ends.
 
 mod args;
+mod bench;
 mod chat;
 mod completions;
 mod devices;

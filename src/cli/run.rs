@@ -52,6 +52,7 @@ pub fn run(args: &Args, terminal: Terminal) -> Result<(), Exit> {
         limit: usize::try_from(args.sampling.n_predict).ok(),
         stops: args.sampling.stops.iter().map(|s| args.input.unescaped(s)).collect(),
         special: args.output.special,
+        past_end: false,
     };
     match mode(args, &session, chatting, &terminal)? {
         Mode::Chat => chat::Chat::new(session, shown, request, kwargs, prompt.system).run(args, prompt.text),
