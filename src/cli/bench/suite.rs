@@ -62,6 +62,9 @@ pub struct Args {
     /// Keep no report
     #[arg(long)]
     no_save: bool,
+    /// Measure nothing: the tables of these reports, their models beside each other
+    #[arg(long, value_name = "REPORT", num_args = 1..)]
+    pub tables: Vec<PathBuf>,
 }
 
 fn tier(name: &str) -> Result<Suite, String> {
@@ -115,7 +118,7 @@ pub fn run(args: &Args, source: &Source, machine: &Machine) -> Result<(), Exit> 
     report.limits = report.limits.best(Limits::measure(&engine));
     let demand = Demand::new(&engine);
     report.configs.iter_mut().for_each(|measured| measured.beside(&demand, &report.limits));
-    let json = serde_json::to_string_pretty(&report).map_err(|e| Exit::new(Code::Failure, e.to_string()))? + "\n";
+    let json = report.json();
     if !args.no_save {
         let file = args.reports.join(report.file_name());
         let failed = |e| Exit::new(Code::Failure, format!("{}: {e}; --no-save keeps no report", file.display()));
@@ -125,6 +128,14 @@ pub fn run(args: &Args, source: &Source, machine: &Machine) -> Result<(), Exit> 
     print(&if args.json { json } else { tables::markdown(std::slice::from_ref(&report)) })?;
     say(&report.line());
     Ok(())
+}
+
+/// Prints the tables of recorded reports.
+pub fn tables(files: &[PathBuf]) -> Result<(), Exit> {
+    let reports = files
+        .iter()
+        .map(|file| Report::read(file).map_err(|reason| Exit::usage(format!("--tables {}: {reason}", file.display()))));
+    print(&tables::markdown(&reports.collect::<Result<Vec<_>, _>>()?))
 }
 
 /// All configurations, one after the other, each with its warm-ups.
