@@ -1,9 +1,10 @@
-//! Measures a model: what is run ([`suite`]), by which clock ([`trial`]), beside which limit ([`limits`]), and what is
+//! Measures a model: what is run ([`suite`], [`run`]), by which clock ([`trial`]), beside which limit ([`limits`]), and what is
 //! said of it ([`report`], [`tables`]).
 
 pub mod limits;
 pub mod machine;
 pub mod report;
+pub mod run;
 pub mod statistics;
 pub mod suite;
 pub mod tables;
