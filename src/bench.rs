@@ -3,7 +3,9 @@
 
 pub mod limits;
 pub mod machine;
+pub mod plot;
 pub mod report;
+pub mod startup;
 pub mod statistics;
 pub mod suite;
 pub mod tables;
