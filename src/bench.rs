@@ -3,8 +3,10 @@
 
 pub mod limits;
 pub mod machine;
+pub mod plot;
 pub mod report;
 pub mod run;
+pub mod startup;
 pub mod statistics;
 pub mod suite;
 pub mod tables;

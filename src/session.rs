@@ -7,6 +7,7 @@ mod answer;
 mod engine;
 mod file;
 mod place;
+mod timeline;
 mod timings;
 
 use std::{ops::ControlFlow, sync::Arc, time::Instant};
@@ -17,6 +18,7 @@ use answer::Answer;
 pub use engine::{Engine, OpenError, Wishes};
 pub use file::SaveError;
 pub use place::{LoadError, Place, PlaceError, Wish};
+pub use timeline::{Step, Timeline};
 pub use timings::Timings;
 
 use crate::sampler::{Sampler, SamplerError, SamplerParams};

@@ -1,5 +1,7 @@
 //! `qrun bench`: how fast a model is here, beside what the machine could do at most.
 
+mod plot;
+mod startup;
 mod suite;
 
 use std::{
@@ -38,6 +40,10 @@ pub struct Bench {
     machine: Machine,
     #[command(flatten)]
     suite: suite::Args,
+    #[command(flatten)]
+    plot: plot::Args,
+    #[command(flatten)]
+    startup: startup::Args,
 }
 
 /// Which model.
@@ -110,8 +116,18 @@ impl Bench {
         if !self.suite.tables.is_empty() {
             return suite::tables(&self.suite.tables);
         }
+        // Before hours of measuring, whatever is wrong with the files to compare with.
+        let compared = self.plot.read()?;
+        if self.model.is_unnamed() && self.plot.compares() {
+            return self.plot.draw(None, compared);
+        }
         let source = self.model.source()?;
-        suite::run(&self.suite, &source, &self.machine)
+        if self.startup.asked() {
+            let (trials, json) = self.suite.measured();
+            return startup::run(&source, &self.machine, trials, json);
+        }
+        let report = suite::run(&self.suite, &source, &self.machine)?;
+        self.plot.draw(Some(report), compared)
     }
 }
 
@@ -122,6 +138,10 @@ pub struct Source {
 }
 
 impl Model {
+    fn is_unnamed(&self) -> bool {
+        self.word.is_none() && self.model.is_none() && self.synthetic.is_none()
+    }
+
     fn source(&self) -> Result<Source, Exit> {
         if let Some(path) = self.word.as_ref().or(self.model.as_ref()) {
             return Ok(Source { path: path.clone(), _folder: None });

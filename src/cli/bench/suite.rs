@@ -69,6 +69,11 @@ impl Args {
         self.suite.is_some() || self.prompt_tokens.is_some() || self.prompt.is_some() || self.max_new_tokens.is_some()
     }
 
+    /// Timed runs, and whether they are told as JSON.
+    pub fn measured(&self) -> (usize, bool) {
+        (self.trials, self.json)
+    }
+
     fn configs(&self) -> Vec<Config> {
         let configs = match self.suite {
             Some(suite) => suite.configs(self.decode_tokens),
@@ -81,7 +86,8 @@ impl Args {
     }
 }
 
-pub fn run(args: &Args, source: &Source, machine: &Machine) -> Result<(), Exit> {
+/// Measures, says and keeps; returns the report.
+pub fn run(args: &Args, source: &Source, machine: &Machine) -> Result<Report, Exit> {
     let configs = args.configs();
     let n_ctx = configs.iter().map(Config::n_ctx).max().unwrap_or(1);
     let loaded = source.load(machine, (n_ctx, 1))?;
@@ -103,7 +109,7 @@ pub fn run(args: &Args, source: &Source, machine: &Machine) -> Result<(), Exit> 
     }
     print(&if args.json { report.json() } else { tables::markdown(std::slice::from_ref(&report)) })?;
     say(&report.line());
-    Ok(())
+    Ok(report)
 }
 
 /// Prints the tables of recorded reports.
