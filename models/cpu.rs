@@ -17,7 +17,7 @@ use std::{
 use qrun_quant::cpu::{Activations, Arithmetic, Job, matmul, par::Pool};
 
 use crate::{
-    Entry, Forward, ForwardError, Model,
+    Entry, Forward, ForwardError, Model, Progress,
     kv::KvCache,
     memory::Options,
     spec::Activation,
@@ -56,10 +56,15 @@ struct Scratch {
 
 impl CpuDecoder {
     /// Makes a decoder: a thread pool, an empty cache, and repacked weights if the options ask for it.
-    pub fn new(mut model: Model, options: Options) -> std::io::Result<Self> {
+    pub fn new(model: Model, options: Options) -> std::io::Result<Self> {
+        Self::load(model, options, &mut |_, _| ())
+    }
+
+    /// The same; `progress` hears of each matrix that is repacked.
+    pub fn load(mut model: Model, options: Options, progress: Progress) -> std::io::Result<Self> {
         let pool = Pool::new(options.threads)?;
         if options.repack && options.arithmetic == Arithmetic::Fast {
-            model.weights = pool.install(|| Arc::new(repacked(&model.weights)));
+            model.weights = pool.install(|| Arc::new(repacked(&model.weights, progress)));
         }
         let rope = rope::Tables::new(&model);
         let kv = KvCache::new(&model.config, &options);
@@ -283,11 +288,16 @@ impl Step<'_> {
 
 /// The weights in the order in which products read them fastest. Matrix by matrix, so that the file's
 /// pages and the tiles never lie in memory together.
-fn repacked(weights: &Weights) -> Weights {
+fn repacked(weights: &Weights, progress: Progress) -> Weights {
     let mut weights = weights.clone();
+    let total = weights.matrices_mut().map(|matrix| matrix.bytes() as u64).sum();
+    let mut done = 0;
     for matrix in weights.matrices_mut() {
+        progress(done, total);
+        done += matrix.bytes() as u64;
         *matrix = matrix.clone().repack();
     }
+    progress(total, total);
     weights
 }
 

@@ -189,7 +189,7 @@ impl Source {
         if stderr().is_terminal() {
             say(&open::plan_line(&engine));
         }
-        let decoder = engine.decoder(Box::new(say))?;
+        let decoder = engine.decoder(open::plain_notices())?;
         Ok(Loaded { engine, decoder, load_ms: started.elapsed().as_secs_f64() * 1e3 })
     }
 }

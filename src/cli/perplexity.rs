@@ -180,7 +180,7 @@ pub fn cache_type(name: &str) -> Result<KvType, String> {
 }
 
 fn decoder(engine: &Arc<Engine>) -> Result<Box<dyn Forward>, Exit> {
-    Ok(engine.decoder(Box::new(super::terminal::say))?)
+    Ok(engine.decoder(open::plain_notices())?)
 }
 
 /// Logits that are no numbers are the file's fault, everything else is what was asked for.
