@@ -20,7 +20,6 @@ use crate::{
     Entry, Forward, ForwardError, Model,
     kv::KvCache,
     memory::Options,
-    spec::Activation,
     weights::{Layer, Linear, Weights},
 };
 
@@ -237,10 +236,7 @@ impl Step<'_> {
         s.gate.resize(t * c.n_ff, 0.0);
         s.up.resize(t * c.n_ff, 0.0);
         project(&s.prepared, [(&w.ffn_gate, &mut s.gate), (&w.ffn_up, &mut s.up)]);
-        match c.arch.activation {
-            Activation::Silu => ops::gate(&mut s.gate, &s.up, ops::silu),
-            Activation::GeluTanh => ops::gate(&mut s.gate, &s.up, ops::gelu_tanh),
-        }
+        ops::gate(&mut s.gate, &s.up, c.arch.activation);
         tap(self.tap, Some(il), "ffn_act", &s.gate);
         s.prepared.set(&s.gate, c.n_ff);
         project(&s.prepared, [(&w.ffn_down, &mut s.h)]);

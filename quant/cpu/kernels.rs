@@ -220,8 +220,8 @@ pub(super) struct Gemm<'a, S, const R: usize, const T: usize> {
     pub(super) strips: [&'a [Line]; R],
     /// A panel of width `T`, advanced to the first block of the strips.
     pub(super) x: Panel,
-    /// Sums by tile, token and row.
-    pub(super) y: &'a mut [[[f32; ROWS]; T]; R],
+    /// Sums by tile and token: `[R · T]` times a tile's rows.
+    pub(super) y: &'a mut [[f32; ROWS]],
 }
 
 impl<S: Shape, const R: usize, const T: usize> Kernel for Gemm<'_, S, R, T> {
@@ -231,7 +231,7 @@ impl<S: Shape, const R: usize, const T: usize> Kernel for Gemm<'_, S, R, T> {
     unsafe fn run<L: Lanes>(self) {
         let lines = strip_lines::<S>();
         let blocks = self.strips[0].len() / lines;
-        assert!(self.strips.iter().all(|s| s.len() == blocks * lines));
+        assert!(self.strips.iter().all(|s| s.len() == blocks * lines) && self.y.len() >= R * T);
         for row in (0..ROWS).step_by(L::ROWS) {
             // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` lanes of each line, and the panel has
             // as many blocks as the strips.
@@ -239,7 +239,7 @@ impl<S: Shape, const R: usize, const T: usize> Kernel for Gemm<'_, S, R, T> {
                 let mut y = [[L::splat_f32(0.0); R]; T];
                 for t in 0..T {
                     for r in 0..R {
-                        y[t][r] = L::load_f32(self.y[r][t].as_ptr().add(row));
+                        y[t][r] = L::load_f32(self.y[r * T + t].as_ptr().add(row));
                     }
                 }
                 for b in 0..blocks {
@@ -247,7 +247,7 @@ impl<S: Shape, const R: usize, const T: usize> Kernel for Gemm<'_, S, R, T> {
                 }
                 for t in 0..T {
                     for r in 0..R {
-                        L::store_f32(y[t][r], self.y[r][t].as_mut_ptr().add(row));
+                        L::store_f32(y[t][r], self.y[r * T + t].as_mut_ptr().add(row));
                     }
                 }
             }

@@ -74,11 +74,13 @@ pub fn matmul(x: &Activations, jobs: &mut [Job]) {
     }
 }
 
-/// Memory that a thread works in: a packed tile, strips, an f32 row.
+/// Memory that a thread works in: a packed tile, strips, sums, an f32 row.
 #[derive(Default)]
 struct Scratch {
     tile: Vec<Line>,
     strips: Vec<Line>,
+    /// Sums of what strips there have been.
+    sums: Vec<[f32; ROWS]>,
     row: Vec<f32>,
 }
 
@@ -118,20 +120,6 @@ impl Part<'_> {
             // SAFETY: as in `write`. A copy of known size is a few instructions, not a call.
             (y, ROWS) => unsafe { y.cast::<[f32; ROWS]>().write_unaligned(*sums) },
             _ => self.write(token, tile * ROWS, sums),
-        }
-    }
-
-    /// Reads what [`Part::write_tile`] wrote.
-    fn read_tile(&self, token: usize, tile: usize) -> [f32; ROWS] {
-        match self.outputs(token, tile * ROWS, ROWS) {
-            // SAFETY: as in `write`: the chunk that reads is the one that writes these rows.
-            (y, ROWS) => unsafe { y.cast::<[f32; ROWS]>().read_unaligned() },
-            (y, n) => {
-                let mut sums = [0.0; ROWS];
-                // SAFETY: as above.
-                unsafe { std::ptr::copy_nonoverlapping(y, sums.as_mut_ptr(), n) };
-                sums
-            }
         }
     }
 
@@ -191,64 +179,72 @@ impl Part<'_> {
             return;
         }
         let at_once = if x.isa == Isa::Avx512Vnni { TILES } else { 1 };
-        for first in (0..blocks).step_by(STRIP) {
-            let blocks = first..(first + STRIP).min(blocks);
+        // Strips of one length, so that none is short.
+        let strip = blocks.div_ceil(blocks.div_ceil(STRIP));
+        let panels = x.ints.panels(x.tokens);
+        let sums_of_panel = at_once * x.ints.width;
+        let sums = tiles.len().div_ceil(at_once) * panels * sums_of_panel;
+        scratch.sums.resize(scratch.sums.len().max(sums), [0.0; ROWS]);
+        for first in (0..blocks).step_by(strip) {
+            let blocks = first..(first + strip).min(blocks);
             let lines = blocks.len() * strip_lines::<ShapeOf<F>>();
             scratch.strips.resize(scratch.strips.len().max(TILES * lines), Line::ZERO);
-            for tile in tiles.clone().step_by(at_once) {
+            let sums = scratch.sums.chunks_exact_mut(panels * sums_of_panel);
+            for (tile, sums) in tiles.clone().step_by(at_once).zip(sums) {
                 let n = at_once.min(tiles.end - tile);
                 for (i, strip) in scratch.strips.chunks_exact_mut(lines).take(n).enumerate() {
                     let tile = Tile::<F>::new(self.w.tile(tile + i, &mut scratch.tile), x.cols);
                     // SAFETY: as above.
                     unsafe { x.isa.run(Expand { tile, blocks: blocks.clone(), strip }) };
                 }
-                let strips = Strips { tile, first, lines: &scratch.strips[..n * lines] };
-                for panel in 0..x.ints.panels(x.tokens) {
+                let strips = Strips { blocks: blocks.clone(), lines: &scratch.strips[..n * lines] };
+                for (panel, sums) in sums.chunks_exact_mut(sums_of_panel).enumerate() {
                     match (x.ints.width, n) {
-                        (WIDE, TILES) => self.panel::<ShapeOf<F>, TILES, WIDE>(x, panel, &strips),
-                        (WIDE, _) => self.panel::<ShapeOf<F>, 1, WIDE>(x, panel, &strips),
-                        (_, TILES) => self.panel::<ShapeOf<F>, TILES, NARROW>(x, panel, &strips),
-                        (_, _) => self.panel::<ShapeOf<F>, 1, NARROW>(x, panel, &strips),
+                        (WIDE, TILES) => multiply::<ShapeOf<F>, TILES, WIDE>(x, panel, &strips, sums),
+                        (WIDE, _) => multiply::<ShapeOf<F>, 1, WIDE>(x, panel, &strips, sums),
+                        (_, TILES) => multiply::<ShapeOf<F>, TILES, NARROW>(x, panel, &strips, sums),
+                        (_, _) => multiply::<ShapeOf<F>, 1, NARROW>(x, panel, &strips, sums),
                     }
                 }
             }
         }
-    }
-
-    /// Strips of `R` tiles × one panel.
-    fn panel<S: Shape, const R: usize, const T: usize>(&self, x: &Activations, panel: usize, strips: &Strips) {
-        assert_eq!(x.ints.width, T);
-        let tokens = T.min(x.tokens - panel * T);
-        let mut y = [[[0.0; ROWS]; T]; R];
-        if strips.first > 0 {
-            for (r, y) in y.iter_mut().enumerate() {
-                for (t, y) in y.iter_mut().enumerate().take(tokens) {
-                    *y = self.read_tile(panel * T + t, strips.tile + r);
-                }
-            }
-        }
-        let n = strips.lines.len() / R;
-        let w = std::array::from_fn(|r| &strips.lines[r * n..(r + 1) * n]);
-        // SAFETY: the instruction set was checked when the activations were made; the panel has width `T`
-        // and, as the tiles, `cols` columns: the blocks of the strips are blocks of it.
-        unsafe {
-            let at = x.ints.panel(panel, x.cols / BLOCK).at(strips.first, T);
-            x.isa.run(Gemm { shape: PhantomData::<S>, strips: w, x: at, y: &mut y });
-        }
-        for (r, y) in y.iter().enumerate() {
-            for (t, y) in y.iter().enumerate().take(tokens) {
-                self.write_tile(panel * T + t, strips.tile + r, y);
+        // All tiles of one token after the other: long runs, as outputs are far apart.
+        let width = x.ints.width;
+        for token in 0..x.tokens {
+            let (panel, t) = (token / width, token % width);
+            for (i, tile) in tiles.clone().enumerate() {
+                let pair = i / at_once * panels + panel;
+                self.write_tile(token, tile, &scratch.sums[pair * sums_of_panel + i % at_once * width + t]);
             }
         }
     }
 }
 
+/// Adds strips of `R` tiles × one panel to `sums[R · T]`.
+fn multiply<S: Shape, const R: usize, const T: usize>(
+    x: &Activations,
+    panel: usize,
+    strips: &Strips,
+    sums: &mut [[f32; ROWS]],
+) {
+    assert_eq!(x.ints.width, T);
+    if strips.blocks.start == 0 {
+        sums.fill([0.0; ROWS]);
+    }
+    let n = strips.lines.len() / R;
+    let w = std::array::from_fn(|r| &strips.lines[r * n..(r + 1) * n]);
+    // SAFETY: the instruction set was checked when the activations were made; the panel has width `T`
+    // and, as the tiles, `cols` columns: the blocks of the strips are blocks of it.
+    unsafe {
+        let x_strip = x.ints.panel(panel, x.cols / BLOCK).at(strips.blocks.start, T);
+        x.isa.run(Gemm::<S, R, T> { shape: PhantomData, strips: w, x: x_strip, y: sums });
+    }
+}
+
 /// Unpacked blocks of some tiles.
 struct Strips<'a> {
-    /// The first of the tiles.
-    tile: usize,
-    /// The first of the blocks.
-    first: usize,
+    /// Which blocks.
+    blocks: Range<usize>,
     /// The strips of the tiles, one after the other.
     lines: &'a [Line],
 }
