@@ -24,6 +24,8 @@ mod scalar;
 
 pub(super) use scalar::Scalar;
 
+use super::floats::add_lanes;
+
 /// Instruction sets that the kernels are compiled for, slowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
@@ -158,4 +160,12 @@ pub(super) trait Lanes: Copy {
     unsafe fn mul(a: Self::F, b: Self::F) -> Self::F;
     /// `a·b + c`, rounded once.
     unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+
+    /// Adds to `y[i]` the sum of line `i`: halves added until one lane is left.
+    #[inline(always)]
+    unsafe fn add_lanes(lines: &[[f32; 16]; 16], y: &mut [f32; 16]) {
+        for i in 0..16 {
+            y[i] += add_lanes(lines[i]);
+        }
+    }
 }
