@@ -17,7 +17,7 @@ use crate::{
 /// Pages per split.
 const SPLIT: usize = 8;
 /// Queries that share the loading of a page.
-const BLOCK: usize = 16;
+const BLOCK: usize = 32;
 
 /// One layer's attention: queries `q[tokens][n_head][head_dim]` against the cache.
 pub struct Attend<'a> {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{
     Arithmetic, Isa, floats,
+    kernels::OFFSET,
     lanes::{Kernel, Lanes},
     par::{self, Shared},
     tiles::Line,
@@ -42,7 +43,7 @@ pub(super) struct Ints {
     q: Vec<i8>,
     /// `[panel][block][width]`: the scale.
     d: Vec<f32>,
-    /// `[panel][block][width]`: `−128·Σ`, where the sum of products with offset codes starts.
+    /// `[panel][block][width]`: [`OFFSET`]` − 128·Σ`, where the sum of products with offset codes starts.
     bias: Vec<i32>,
     /// `[panel][block][width]`: `d·Σ`, what the minimum of an affine block is multiplied with.
     sum: Vec<f32>,
@@ -233,11 +234,11 @@ impl Kernel for Quantize<'_> {
                 unsafe {
                     out.q.cast_mut().cast::<[i8; BLOCK]>().add(i).write(q);
                     out.d.cast_mut().add(i).write(d);
-                    out.bias.cast_mut().add(i).write(-128 * whole);
+                    out.bias.cast_mut().add(i).write(OFFSET - 128 * whole);
                     out.sum.cast_mut().add(i).write(d * whole as f32);
                     for (h, half) in halves.into_iter().enumerate() {
                         let i = (2 * b + h) * width + t;
-                        out.half_bias.cast_mut().add(i).write(-128 * half);
+                        out.half_bias.cast_mut().add(i).write(OFFSET - 128 * half);
                         out.half_sum.cast_mut().add(i).write(d * half as f32);
                     }
                 }

@@ -154,6 +154,8 @@ pub(super) trait Lanes: Copy {
     /// `acc + Σ_b (w_b − 128) · a_b` where `CENTRED`.
     unsafe fn dot(acc: Self::V, w: Self::V, a: *const i8) -> Self::V;
 
+    /// The f32 with these bits.
+    unsafe fn bits_to_f32(v: Self::V) -> Self::F;
     /// Integers to f32.
     unsafe fn to_f32(v: Self::V) -> Self::F;
     /// `a·b`, rounded.

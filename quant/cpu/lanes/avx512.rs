@@ -43,6 +43,7 @@ impl Lanes for Avx512 {
             _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast())), v);
         dot(acc: __m512i, w: __m512i, a: *const i8) -> __m512i =
             _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(a.cast::<i32>().read_unaligned()));
+        bits_to_f32(v: __m512i) -> __m512 = _mm512_castsi512_ps(v);
         to_f32(v: __m512i) -> __m512 = _mm512_cvtepi32_ps(v);
         mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
         fma(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
