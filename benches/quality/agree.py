@@ -21,7 +21,8 @@ from llama_perplexity import perplexity
 LIMIT = 0.002
 DEMO = pathlib.Path("models/demo")
 BASE = DEMO / "qrun-demo-BF16.gguf"
-UNLIKE = ["LICENSE-APACHE", "README.md", *(f"models/demo/{n}.py" for n in ["evaluate", "export", "model", "train", "vocabulary"])]
+PROGRAMS = ["evaluate", "export", "model", "train", "vocabulary"]
+UNLIKE = ["LICENSE-APACHE", "README.md", *(f"models/demo/{name}.py" for name in PROGRAMS)]
 
 
 def output_of(*command):
@@ -63,7 +64,8 @@ def main():
     # The corpus has special tokens written out.
     texts = [("like training", DEMO / "corpus-sample.txt", ["--parse-special"]), ("unlike training", unlike, [])]
     rows = []
-    print("type    text               qrun      exact  llama.cpp | qrun/llama.cpp   qrun/exact  llama.cpp/exact   noise")
+    print(f"{'type':7} {'text':15} {'qrun':>10} {'exact':>10} {'llama.cpp':>10}", end=" |")
+    print(" ".join(f"{name:>15}" for name in ["qrun/llama.cpp", "qrun/exact", "llama.cpp/exact", "noise"]))
     for ty in arguments.types.split(","):
         model = BASE
         if ty != "BF16":
@@ -73,8 +75,9 @@ def main():
             row = measure(arguments.qrun, model, text, flags)
             rows.append({"type": ty, "text": name} | row)
             ppl = " ".join(f"{p:10.4f}" for p in row["ppl"].values())
-            far = " ".join(f"{100 * row[k]:+13.3f} %" for k in ["qrun_to_llama_cpp", "qrun_to_exact", "llama_cpp_to_exact"])
-            print(f"{ty:7} {name:15} {ppl} |{far}  {100 * row['noise']:.3f} %", flush=True)
+            shares = [row[k] for k in ["qrun_to_llama_cpp", "qrun_to_exact", "llama_cpp_to_exact", "noise"]]
+            far = " ".join(f"{100 * share:+13.3f} %" for share in shares)
+            print(f"{ty:7} {name:15} {ppl} |{far}", flush=True)
     versions = {
         "qrun": output_of(arguments.qrun, "--version"),
         "commit": output_of("git", "rev-parse", "--short=12", "HEAD"),
