@@ -6,6 +6,7 @@ pub mod device;
 pub mod driver;
 pub mod error;
 pub mod image;
+pub mod limits;
 pub mod ops;
 
 pub use driver::{Arena, Carver, Event, Facts, Gpu, Graph, Grid, Params, Part, Pinned, Ptr, Repeated, Stream, upload};

@@ -118,6 +118,13 @@ fn kv_bytes_by_kind(c: &Config, o: &Options) -> [u64; 2] {
     pages.map(|n| (n * shape.page_bytes()) as u64)
 }
 
+/// Bytes of the cache that a token at `pos` reads: keys and values of what each layer sees.
+pub fn kv_bytes_read(c: &Config, o: &Options, pos: usize) -> u64 {
+    let shape = Shape { n_head_kv: c.n_head_kv, head_dim: c.head_dim, type_k: o.type_k, type_v: o.type_v };
+    let seen: usize = c.layers.iter().map(|l| l.window.map_or(pos + 1, |w| w.min(pos + 1))).sum();
+    (seen * shape.page_bytes() / kv::PAGE) as u64
+}
+
 fn activation_bytes(c: &Config, o: &Options) -> u64 {
     let per_token = 3 * c.n_embd + 2 * c.q_dim() + 2 * c.kv_dim() + 2 * c.n_ff + 2 * c.n_rot;
     // The input vectors of a product once more in their prepared form (f32 at most).

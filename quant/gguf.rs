@@ -14,7 +14,10 @@ mod shards;
 mod value;
 pub mod write;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use index::Index;
 pub use owned::Scalar;
@@ -39,6 +42,7 @@ pub struct Gguf {
     tensors: Vec<Tensor>,
     names: Index,
     file_bytes: u64,
+    mapping: Duration,
 }
 
 /// One row of the tensor directory together with its bytes in the mapping.
@@ -101,6 +105,10 @@ impl Gguf {
     /// Size of all shard files in bytes.
     pub fn file_bytes(&self) -> u64 {
         self.file_bytes
+    }
+    /// How long it took to open and map the files; zero for a model from memory.
+    pub fn mapping(&self) -> Duration {
+        self.mapping
     }
     /// All metadata in file order (of the first shard).
     pub fn metadata(&self) -> &[(String, Value)] {

@@ -1,6 +1,7 @@
 //! The command line: which job is asked for, and how it ends.
 
 mod args;
+mod bench;
 mod chat;
 mod completions;
 mod devices;
@@ -25,6 +26,7 @@ mod tokenize;
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
 use clap::{FromArgMatches, Subcommand};
+use qrun::session::Timeline;
 
 use self::{
     args::Args,
@@ -35,14 +37,15 @@ use self::{
 
 /// Runs the program with its whole command line; returns its exit code.
 pub fn main(argv: Vec<OsString>) -> ExitCode {
-    match dispatch(argv.get(1..).unwrap_or_default()) {
+    let timeline = Timeline::start();
+    match dispatch(argv.get(1..).unwrap_or_default(), timeline) {
         Ok(()) => ExitCode::SUCCESS,
         Err(exit) => exit.report(),
     }
 }
 
 /// The first word decides: the name of a job, or a model (a file of such a name is reached as `./info`).
-fn dispatch(words: &[OsString]) -> Result<(), Exit> {
+fn dispatch(words: &[OsString], timeline: Timeline) -> Result<(), Exit> {
     let jobs = Job::augment_subcommands(clap::Command::new("qrun").no_binary_name(true));
     if words.first().and_then(|w| w.to_str()).is_some_and(|w| jobs.find_subcommand(w).is_some() || w == "help") {
         let matches = jobs.try_get_matches_from(words).map_err(said_by_clap)?;
@@ -71,7 +74,7 @@ fn dispatch(words: &[OsString]) -> Result<(), Exit> {
     let terminal = Terminal::new(&args.output);
     normal.notes.iter().for_each(|note| terminal.note(note));
     normal.details.iter().for_each(|detail| terminal.detail(detail));
-    run::run(&args, terminal)
+    run::run(&args, terminal, timeline)
 }
 
 /// Text for stdout; a reader that goes away is no failure.

@@ -2,6 +2,8 @@
 //!
 //! What this crate deliberately does not know: kernels, block layouts.
 
+pub mod bench;
+mod clock;
 pub mod embedded;
 pub mod plan;
 pub mod quality;

@@ -7,6 +7,7 @@ mod answer;
 mod engine;
 mod file;
 mod place;
+mod timeline;
 mod timings;
 
 use std::{ops::ControlFlow, sync::Arc, time::Instant};
@@ -17,6 +18,7 @@ use answer::Answer;
 pub use engine::{Engine, OpenError, Wishes};
 pub use file::SaveError;
 pub use place::{LoadError, Place, PlaceError, Wish};
+pub use timeline::{Step, Timeline};
 pub use timings::Timings;
 
 use crate::sampler::{Sampler, SamplerError, SamplerParams};
@@ -32,6 +34,8 @@ pub struct Request {
     pub stops: Vec<String>,
     /// Write special tokens out.
     pub special: bool,
+    /// Go on after a token that ends a turn: an answer of exactly `limit` tokens, to be measured.
+    pub past_end: bool,
 }
 
 /// What happens meanwhile.
@@ -205,6 +209,27 @@ impl Session {
         answer.timings.predicted_n = answer.tokens.len();
         answer.timings.sample_ms = self.sample_ms;
         Ok(answer.end(finish, watch))
+    }
+
+    /// Forgets everything: the next prompt is computed from its first token.
+    pub fn clear(&mut self) {
+        self.forward.rewind(0, 0);
+        self.cached.clear();
+    }
+
+    /// Makes the cache hold these tokens and nothing after them, without choosing a token.
+    ///
+    /// # Errors
+    /// The decoder's; more tokens than the context holds.
+    pub fn prepare(&mut self, tokens: &[u32]) -> Result<(), SessionError> {
+        let common = self.cached.iter().zip(tokens).take_while(|(a, b)| a == b).count();
+        let kept = self.forward.rewind(0, common as u32) as usize;
+        self.cached.truncate(kept);
+        while self.cached.len() < tokens.len() {
+            let done = self.cached.len();
+            self.feed(&tokens[done..tokens.len().min(done + self.n_ubatch)], None)?;
+        }
+        Ok(())
     }
 
     /// Goes back to what the cache and the prompt have in common; the last token is always computed,

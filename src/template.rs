@@ -9,7 +9,6 @@
 //! returns in bounded time and memory.
 
 mod choose;
-mod clock;
 mod engine;
 mod json;
 mod limits;

@@ -1,6 +1,6 @@
 //! From the bytes of one file to a [`Gguf`].
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, Gguf, Index, Tensor, Value, cursor::Cursor, foreign};
 use crate::{Bytes, GgmlType, Result};
@@ -43,7 +43,17 @@ pub fn single(path: &Path, bytes: Bytes) -> Result<Gguf> {
         |n: &String| c.error_at(format!("tensor {}", shown(n)), "each tensor name once", "the name a second time");
     let names = names.map_err(twice)?;
     let file_bytes = bytes.len() as u64;
-    Ok(Gguf { path: path.into(), version, alignment, metadata, keys, tensors, names, file_bytes })
+    Ok(Gguf {
+        path: path.into(),
+        version,
+        alignment,
+        metadata,
+        keys,
+        tensors,
+        names,
+        file_bytes,
+        mapping: Duration::ZERO,
+    })
 }
 
 fn metadata(c: &mut Cursor, n: u64) -> Result<Vec<(String, Value)>> {

@@ -3,7 +3,10 @@
 //! The first shard has the metadata; each has a directory and data of its own. `split.no` counts from
 //! 0, the numbers in the names from 1.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use super::{Gguf, Index, parse};
 use crate::{Bytes, Error, Result};
@@ -14,7 +17,7 @@ const TENSORS: &str = "split.tensors.count";
 
 /// Opens a model of one or several files.
 pub fn open(path: &Path) -> Result<Gguf> {
-    let named = parse::single(path, Bytes::map(path)?)?;
+    let named = mapped(path)?;
     let Some(count) = count(&named)? else { return Ok(named) };
     let number = number(&named, count)?;
     let names = Names::of(path, number, count)?;
@@ -38,6 +41,14 @@ pub fn open(path: &Path) -> Result<Gguf> {
     }
     model.path = path.into();
     Ok(model)
+}
+
+/// One file, and how long it took to map it.
+fn mapped(path: &Path) -> Result<Gguf> {
+    let started = Instant::now();
+    let bytes = Bytes::map(path)?;
+    let mapping = started.elapsed();
+    Ok(Gguf { mapping, ..parse::single(path, bytes)? })
 }
 
 /// Refuses a shard where only whole models can be read.
@@ -72,7 +83,7 @@ fn sibling(path: &Path, n: u64, count: u64, named: &Path) -> Result<Gguf> {
         let place = format!("shard {} of {count}", n + 1);
         return Err(Error::new(named, place, format!("the file {}", path.display()), "no such file"));
     }
-    let shard = parse::single(path, Bytes::map(path)?)?;
+    let shard = mapped(path)?;
     let its = shard.u64(COUNT)?;
     if its != Some(count) {
         let found = its.map_or("no such key".into(), |n| n.to_string());
@@ -95,6 +106,7 @@ fn join(model: &mut Gguf, shard: Gguf) -> Result<()> {
     }
     model.tensors.extend(shard.tensors);
     model.file_bytes += shard.file_bytes;
+    model.mapping += shard.mapping;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::{completions, devices, exit::Exit, info, perplexity, print, quantize, synth, tokenize};
+use super::{bench, completions, devices, exit::Exit, info, perplexity, print, quantize, synth, tokenize};
 
 /// A job by its name.
 #[derive(Debug, Subcommand)]
@@ -17,6 +17,8 @@ pub enum Job {
     Quantize(quantize::Quantize),
     /// How well a model predicts a text, and how far it is from another one
     Perplexity(perplexity::Perplexity),
+    /// How fast a model is here, beside what the machine could do at most
+    Bench(bench::Bench),
     /// A model of random weights, to measure and to test with
     Synth(synth::Synth),
     /// The devices that can compute
@@ -55,6 +57,7 @@ impl Job {
             Job::Tokenize(job) => job.run(),
             Job::Quantize(job) => job.run(),
             Job::Perplexity(job) => job.run(),
+            Job::Bench(job) => job.run(),
             Job::Synth(job) => job.run(),
             Job::Devices => print(&devices::listing()),
             Job::Completions { shell } => print(&completions::script(shell)),

@@ -6,7 +6,7 @@ use indicatif::ProgressBar;
 use qrun::{
     embedded,
     sampler::{SamplerError, SamplerParams},
-    session::{Engine, LoadError, OpenError, Place, PlaceError, SaveError, Session, SessionError, Wishes},
+    session::{Engine, LoadError, OpenError, Place, PlaceError, SaveError, Session, SessionError, Timeline, Wishes},
     template::TemplateError,
     tokenizer::TokenizeError,
 };
@@ -25,21 +25,37 @@ pub struct Opened {
     pub session: Session,
     /// From the start of the program to the first prompt, in milliseconds.
     pub load_ms: f64,
+    /// The same in steps.
+    pub timeline: Timeline,
 }
 
 /// Opens the model that the flags name.
-pub fn open(args: &Args, terminal: &Terminal) -> Result<Opened, Exit> {
+pub fn open(args: &Args, terminal: &Terminal, mut timeline: Timeline) -> Result<Opened, Exit> {
     let started = Instant::now();
+    timeline.lap("command line");
     let gguf = model_file(args, terminal)?;
+    timeline.took("open, map", gguf.mapping());
+    timeline.lap("parse");
     let wishes = Wishes { options: options(args)?, template: template(args)?, device: args.machine.device };
     let engine = Arc::new(Engine::open(gguf, wishes)?);
+    timeline.append(engine.timeline());
     let params = sampler(&args.sampling, &engine, terminal)?;
     say_plan(&engine, args, terminal);
+    timeline.lap("sampler");
     let spinner = progress::spinner("loading", terminal);
     let decoder = engine.decoder(notices(&spinner, terminal))?;
     spinner.finish_and_clear();
+    timeline.lap(loading(&engine));
     let session = Session::new(engine, decoder, params);
-    Ok(Opened { session, load_ms: started.elapsed().as_secs_f64() * 1e3 })
+    Ok(Opened { session, load_ms: started.elapsed().as_secs_f64() * 1e3, timeline })
+}
+
+/// What most of the time to a decoder goes into.
+fn loading(engine: &Engine) -> &'static str {
+    match engine.place() {
+        Place::Gpu { .. } => "upload",
+        Place::Cpu { .. } => "repack",
+    }
 }
 
 /// Says that a GPU is given up: above the spinner while loading, later on a line of its own.

@@ -170,7 +170,7 @@ impl Perplexity {
 }
 
 /// A type of the KV cache by its name, for clap.
-fn cache_type(name: &str) -> Result<KvType, String> {
+pub fn cache_type(name: &str) -> Result<KvType, String> {
     match name {
         "f32" => Ok(KvType::F32),
         "f16" => Ok(KvType::F16),

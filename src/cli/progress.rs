@@ -24,6 +24,16 @@ fn bar(what: &'static str, template: &str) -> ProgressBar {
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())).with_prefix(what)
 }
 
+/// A bar that counts steps and estimates the time left; invisible where nobody watches. A thread of its own draws it.
+pub fn estimate(steps: u64) -> ProgressBar {
+    let bar = bar("measuring", "{prefix} {wide_bar} {percent} %, {eta} left {msg}");
+    bar.set_length(steps);
+    if !bar.is_hidden() {
+        bar.enable_steady_tick(Duration::from_millis(250));
+    }
+    bar
+}
+
 /// Something turns while nothing can be counted.
 pub fn spinner(what: &'static str, terminal: &Terminal) -> ProgressBar {
     if !terminal.draws() {

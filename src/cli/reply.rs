@@ -1,14 +1,16 @@
 //! One answer on its way out: text to stdout as it comes, everything else to stderr.
 
 use std::{
+    cell::Cell,
     io::{self, Write},
     ops::ControlFlow,
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use qrun::{
+    bench::startup::Memory,
     sampler::SamplerParams,
-    session::{Event, Finish, Reply, Request, Session},
+    session::{Event, Finish, Reply, Request, Session, Timeline},
 };
 use serde_json::{Value, json};
 
@@ -19,7 +21,6 @@ use super::{
 };
 
 /// How answers are shown.
-#[derive(Debug, Clone, Copy)]
 pub struct Shown {
     pub terminal: Terminal,
     /// Events in place of text.
@@ -29,25 +30,39 @@ pub struct Shown {
     /// llama.cpp's block of times after the answer.
     pub perf: bool,
     pub load_ms: f64,
+    /// From the start of the program on; it ends with the first token.
+    pub timeline: Cell<Option<Timeline>>,
 }
 
 impl Shown {
     /// Generates and shows an answer. Its text ends with a newline on stdout, added where it has none.
     pub fn answer(&self, session: &mut Session, request: &Request) -> Result<Reply, Exit> {
+        let mut timeline = self.timeline.take();
+        let mut lap = |step| timeline.iter_mut().for_each(|timeline| timeline.lap(step));
+        lap("prompt");
         let busy = Busy::begin();
         let bar = self.bar(request.prompt.len().saturating_sub(session.cached().len()));
         let mut sink = Sink { json: self.json, out: io::stdout(), last: b'\n', failed: Ok(()) };
         if self.json {
             sink.event(self.start(session, request));
         }
+        let mut begun = false;
         let reply = session.generate(request, &mut |event| {
             match event {
-                Event::Prompt { done, total } if done == total => bar.finish_and_clear(),
+                Event::Prompt { done, total } if done == total => {
+                    bar.finish_and_clear();
+                    lap("prefill");
+                }
                 Event::Prompt { done, total } => {
                     bar.set_length(total as u64);
                     bar.set_position(done as u64);
                 }
-                Event::Token { id, text } => sink.token(Some(id), text),
+                Event::Token { id, text } => {
+                    sink.token(Some(id), text);
+                    if !std::mem::replace(&mut begun, true) {
+                        lap("first token");
+                    }
+                }
                 Event::Rest { text, .. } => sink.token(None, text),
             }
             if busy.stopping() || sink.failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -60,7 +75,7 @@ impl Shown {
         }
         let reply = reply?;
         if self.json {
-            sink.event(self.end(&reply));
+            sink.event(self.end(&reply, timeline));
         }
         sink.failed?;
         self.afterwards(session, &reply);
@@ -84,6 +99,7 @@ impl Shown {
             "type": "start",
             "model": engine.gguf().path().display().to_string(),
             "seed": session.params().seed,
+            "device": engine.place().name(),
             "n_ctx": session.n_ctx(),
             "tokens_prompt": request.prompt.len(),
             "sampling": exact(session.params()),
@@ -92,16 +108,21 @@ impl Shown {
         })
     }
 
-    fn end(&self, reply: &Reply) -> Value {
+    fn end(&self, reply: &Reply, timeline: Option<Timeline>) -> Value {
         let word = if let Finish::Stop(word) = &reply.finish { word.as_str() } else { "" };
-        json!({
+        let mut event = json!({
             "type": "end",
             "content": reply.text,
             "tokens": reply.tokens,
             "stop_type": reply.finish.name(),
             "stopping_word": word,
             "timings": reply.timings,
-        })
+        });
+        if let Some(timeline) = timeline {
+            event["timeline"] = json!(timeline.steps());
+            event["memory"] = json!(Memory::now());
+        }
+        event
     }
 
     fn afterwards(&self, session: &Session, reply: &Reply) {

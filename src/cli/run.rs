@@ -1,7 +1,9 @@
 //! `qrun MODEL [flags]`: a chat where someone sits at a terminal, else one turn.
 
+use std::cell::Cell;
+
 use qrun::{
-    session::{Finish, Request, Session},
+    session::{Finish, Request, Session, Timeline},
     template::{Message, Render},
 };
 use serde_json::{Map, Value};
@@ -28,7 +30,7 @@ enum Mode {
 }
 
 /// Answers, once or turn after turn.
-pub fn run(args: &Args, terminal: Terminal) -> Result<(), Exit> {
+pub fn run(args: &Args, terminal: Terminal, timeline: Timeline) -> Result<(), Exit> {
     interrupt::watch()?;
     let at_terminal = terminal.stdin && terminal.stdout && !args.output.json;
     let chatting = !args.chat.single_turn && args.chat.conversation.unwrap_or(at_terminal);
@@ -38,7 +40,7 @@ pub fn run(args: &Args, terminal: Terminal) -> Result<(), Exit> {
         return Err(Exit::usage("no prompt: give -p TEXT or -f FILE, or pipe it in"));
     }
     let kwargs = template_variables(args)?;
-    let opened = open::open(args, &terminal)?;
+    let opened = open::open(args, &terminal, timeline)?;
     let mut session = opened.session;
     let shown = Shown {
         terminal,
@@ -46,12 +48,15 @@ pub fn run(args: &Args, terminal: Terminal) -> Result<(), Exit> {
         speeds: args.output.timings.unwrap_or(terminal.stderr && !args.output.json) && !args.output.perf,
         perf: args.output.perf,
         load_ms: opened.load_ms,
+        // What a person types meanwhile is no part of a start.
+        timeline: Cell::new((!chatting).then_some(opened.timeline)),
     };
     let request = Request {
         prompt: Vec::new(),
         limit: usize::try_from(args.sampling.n_predict).ok(),
         stops: args.sampling.stops.iter().map(|s| args.input.unescaped(s)).collect(),
         special: args.output.special,
+        past_end: false,
     };
     match mode(args, &session, chatting, &terminal)? {
         Mode::Chat => chat::Chat::new(session, shown, request, kwargs, prompt.system).run(args, prompt.text),

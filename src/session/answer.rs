@@ -8,6 +8,7 @@ pub struct Answer {
     /// Most tokens.
     pub limit: usize,
     special: bool,
+    past_end: bool,
     stops: Vec<String>,
     characters: Utf8Stream,
     matcher: StopMatcher,
@@ -21,6 +22,7 @@ impl Answer {
         Self {
             limit: request.limit.unwrap_or(usize::MAX),
             special: request.special,
+            past_end: request.past_end,
             stops: request.stops.clone(),
             characters: Utf8Stream::default(),
             matcher: StopMatcher::new(request.stops.clone()),
@@ -45,7 +47,7 @@ impl Answer {
         if let Some(stop) = emit.stopped {
             return Some(Finish::Stop(self.stops[stop].clone()));
         }
-        if ended {
+        if ended && !self.past_end {
             return Some(Finish::Eos);
         }
         watched.is_break().then_some(Finish::Interrupted)

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use qrun_models::{Forward, Model, Notice, Options};
 use qrun_quant::{Error, Gguf, gguf::Value};
 
-use super::place::{ChooseError, LoadError, Place, PlaceError, Wish};
+use super::{
+    Timeline,
+    place::{ChooseError, LoadError, Place, PlaceError, Wish},
+};
 use crate::{
     plan::{Plan, TooLarge},
     template::{self, ChatTemplate, Message, Render, Specials, TemplateError},
@@ -49,6 +52,7 @@ pub struct Engine {
     options: Options,
     place: Place,
     plan: Plan,
+    timeline: Timeline,
 }
 
 impl Engine {
@@ -58,21 +62,26 @@ impl Engine {
     /// A damaged or unknown model, too little memory, a template argument that is none. A broken template
     /// *in the file* is an error only when it is used.
     pub fn open(gguf: Gguf, wishes: Wishes) -> Result<Self, OpenError> {
+        let mut timeline = Timeline::start();
         let model = Model::load(&gguf)?;
+        timeline.lap("model");
         let tokenizer = Tokenizer::from_gguf(&gguf)?;
         if tokenizer.n_vocab() > model.config.n_vocab {
             let expected = format!("at most {} tokens, the rows of token_embd.weight", model.config.n_vocab);
             Err(gguf.error("key tokenizer.ggml.tokens", expected, tokenizer.n_vocab().to_string()))?;
         }
+        timeline.lap("tokenizer");
         let template = choose_template(&gguf, &tokenizer, wishes.template.as_deref());
         let template = if wishes.template.is_some() { Ok(template?) } else { template };
+        timeline.lap("template");
         let mut options = wishes.options;
         let (place, plan) = Place::choose(&model, &options, wishes.device).map_err(|error| match error {
             ChooseError::Place(error) => OpenError::Device(error),
             ChooseError::Memory(error) => OpenError::Memory(error),
         })?;
         options.n_ctx = plan.n_ctx;
-        Ok(Self { gguf, model, tokenizer, template, options, place, plan })
+        timeline.lap("device, plan");
+        Ok(Self { gguf, model, tokenizer, template, options, place, plan, timeline })
     }
 
     /// The file.
@@ -98,6 +107,10 @@ impl Engine {
     /// The memory it takes there.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+    /// How long each part of opening took.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
     }
     /// The chat template; `None` where nothing says that this model can chat.
     ///

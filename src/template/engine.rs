@@ -9,7 +9,8 @@ use minijinja::value::{Kwargs, Rest, Serde, StringInput, Value, ValueKind, Value
 use minijinja::{Environment, Error, ErrorKind, State, filters};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
-use super::{TemplateError, clock, json};
+use super::{TemplateError, json};
+use crate::clock;
 
 /// Instructions of one rendering; a conversation of 1,000 turns takes about 50,000.
 const FUEL: u64 = 2_000_000;

@@ -1,6 +1,6 @@
-//! `strftime_now` for templates that tell the model today's date.
+//! Dates as text: for templates that tell the model today's date, and for reports.
 //!
-//! Dates are UTC: the standard library knows no time zones, and a day's difference in a prompt is not worth a
+//! They are UTC: the standard library knows no time zones, and a day's difference in a prompt is not worth a
 //! dependency.
 
 use std::time::{SystemTime, UNIX_EPOCH};

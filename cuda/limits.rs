@@ -1,0 +1,37 @@
+//! What a GPU can do at most: the limit that measured speeds stand beside.
+
+use std::sync::Arc;
+
+use crate::{
+    Arena, Event, Gpu, Result, Stream,
+    ops::probe::{self, ELEMENT, SUMS},
+};
+
+/// Bytes that are read: more than any L2 cache holds.
+const WORKING_SET: usize = 512 << 20;
+/// Passes; the best one counts, for whatever disturbs makes it slower.
+const PASSES: usize = 8;
+
+/// GB/s that the GPU reads from its memory. Takes up to 512 MiB of it for the moment, half of what is free if that is
+/// less.
+///
+/// # Errors
+/// The driver's.
+pub fn read_bandwidth(gpu: &Arc<Gpu>) -> Result<f64> {
+    let bytes = WORKING_SET.min(gpu.free_memory()? as usize / 2);
+    let blocks = 8 * gpu.facts().multiprocessors as u32;
+    let (n, words) = ((bytes / ELEMENT).max(1), blocks as usize * SUMS);
+    let stream = Stream::new(gpu)?;
+    let (_arena, (from, sums)) = Arena::new(gpu, |c| (c.take::<[u32; 4]>("from", n), c.take::<u32>("sums", words)))?;
+    stream.zero(from, n)?;
+    let (before, after) = (Event::new(gpu)?, Event::new(gpu)?);
+    let mut best = f32::INFINITY;
+    for _ in 0..PASSES {
+        before.record(&stream)?;
+        probe::read(&stream, blocks, from, n as u32, sums)?;
+        after.record(&stream)?;
+        after.synchronize()?;
+        best = best.min(after.since(&before)?);
+    }
+    Ok((n * ELEMENT) as f64 / 1e6 / f64::from(best))
+}

@@ -1,0 +1,123 @@
+//! What the machine can do at most, and what a model asks of it: the roofline beside every speed.
+
+use std::ops::Range;
+
+use qrun_models::{Config, memory};
+use qrun_quant::{
+    GgmlType,
+    cpu::{Arithmetic, Matrix, limits},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::session::{Engine, Place};
+
+/// Measured limits of the device that a model runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Reading memory, GB/s.
+    pub read_gb_per_s: f64,
+    /// int8 dot products, 10⁹ operations per second (CPU only).
+    pub dot_gop_per_s: Option<f64>,
+    /// f32 multiply-additions, 10⁹ operations per second (CPU only).
+    pub fma_gop_per_s: Option<f64>,
+}
+
+impl Limits {
+    /// Measures for some seconds. On a GPU that fails meanwhile nothing is known: 0.
+    pub fn measure(engine: &Engine) -> Self {
+        let threads = engine.options().threads;
+        match engine.place() {
+            Place::Cpu { .. } => Self {
+                read_gb_per_s: limits::read_bandwidth(threads),
+                dot_gop_per_s: limits::dot_peak(threads),
+                fma_gop_per_s: limits::fma_peak(threads),
+            },
+            Place::Gpu { gpu, .. } => Self {
+                read_gb_per_s: qrun_cuda::limits::read_bandwidth(gpu).unwrap_or(0.0),
+                dot_gop_per_s: None,
+                fma_gop_per_s: None,
+            },
+        }
+    }
+
+    /// The better of two measurements: what disturbs makes a machine slower, never faster.
+    pub fn best(self, other: Self) -> Self {
+        let larger = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
+        Self {
+            read_gb_per_s: self.read_gb_per_s.max(other.read_gb_per_s),
+            dot_gop_per_s: larger(self.dot_gop_per_s, other.dot_gop_per_s),
+            fma_gop_per_s: larger(self.fma_gop_per_s, other.fma_gop_per_s),
+        }
+    }
+}
+
+/// What a model asks of a machine.
+pub struct Demand<'a> {
+    engine: &'a Engine,
+}
+
+impl<'a> Demand<'a> {
+    /// Of this model as it is run here.
+    pub fn new(engine: &'a Engine) -> Self {
+        Self { engine }
+    }
+
+    /// Bytes of weights that a token reads.
+    pub fn weight_bytes(&self) -> u64 {
+        self.engine.model().weights.bytes_per_token()
+    }
+
+    /// Bytes that a step at a position of this range reads on average: weights and cache.
+    pub fn step_bytes(&self, positions: Range<usize>) -> f64 {
+        let (config, options) = (&self.engine.model().config, self.engine.options());
+        let n = positions.len().max(1) as f64;
+        let cache: u64 = positions.map(|pos| memory::kv_bytes_read(config, options, pos)).sum();
+        self.weight_bytes() as f64 + cache as f64 / n
+    }
+
+    /// Steps per second at these positions if nothing but memory took time.
+    pub fn decode_limit(&self, positions: Range<usize>, limits: &Limits) -> f64 {
+        limits.read_gb_per_s * 1e9 / self.step_bytes(positions)
+    }
+
+    /// Operations (a multiplication and an addition are two) of a prompt at these positions, on int8 and on f32 numbers.
+    /// Only the last token goes through the head.
+    pub fn prompt_operations(&self, positions: Range<usize>) -> (f64, f64) {
+        let (model, n) = (self.engine.model(), positions.len() as f64);
+        let fast = self.engine.options().arithmetic == Arithmetic::Fast;
+        let (mut int8, mut f32) = (0.0, attention_operations(&model.config, positions));
+        let mut add = |w: &Matrix, tokens: f64| {
+            let operations = 2.0 * (w.rows() * w.cols()) as f64 * tokens;
+            let dense = matches!(w.ty(), GgmlType::F32 | GgmlType::F16 | GgmlType::BF16);
+            *(if fast && !dense { &mut int8 } else { &mut f32 }) += operations;
+        };
+        for l in &model.weights.layers {
+            let attention = [&l.attn_q, &l.attn_k, &l.attn_v, &l.attn_output];
+            for linear in attention.into_iter().chain([&l.ffn_gate, &l.ffn_up, &l.ffn_down]) {
+                add(&linear.w, n);
+            }
+        }
+        add(model.weights.head(), 1.0);
+        (int8, f32)
+    }
+
+    /// Prompt tokens per second at these positions if nothing but arithmetic and reading the weights once per chunk
+    /// took time; `None` where the machine's arithmetic is not known.
+    pub fn prompt_limit(&self, positions: Range<usize>, limits: &Limits) -> Option<f64> {
+        let (n, chunk) = (positions.len(), self.engine.options().n_ubatch.max(1));
+        let (int8, f32) = self.prompt_operations(positions);
+        let seconds = |operations: f64, peak: Option<f64>| match peak {
+            _ if operations == 0.0 => Some(0.0),
+            peak => peak.map(|peak| operations / (peak * 1e9)),
+        };
+        let arithmetic = seconds(int8, limits.dot_gop_per_s)? + seconds(f32, limits.fma_gop_per_s)?;
+        let reading = n.div_ceil(chunk) as f64 * self.weight_bytes() as f64 / (limits.read_gb_per_s * 1e9);
+        Some(n as f64 / arithmetic.max(reading))
+    }
+}
+
+/// Scores and weighted sums of the attention.
+fn attention_operations(c: &Config, positions: Range<usize>) -> f64 {
+    let seen = |pos: usize| -> usize { c.layers.iter().map(|l| l.window.map_or(pos + 1, |w| w.min(pos + 1))).sum() };
+    4.0 * (c.n_head * c.head_dim) as f64 * positions.map(seen).sum::<usize>() as f64
+}
