@@ -3,6 +3,7 @@
 // The lints against printing are for libraries; tests say what they measured and what they skip.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod bench;
 mod cli;
 mod cpu;
 mod decoder;
