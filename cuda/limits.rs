@@ -8,11 +8,11 @@ use crate::{
 };
 
 /// Bytes that are read: more than any L2 cache holds.
-const WORKING_SET: usize = 1 << 30;
+const WORKING_SET: usize = 512 << 20;
 /// Passes; the best one counts, for whatever disturbs makes it slower.
 const PASSES: usize = 8;
 
-/// GB/s that the GPU reads from its memory. Takes up to 1 GiB of it for the moment, half of what is free if that is
+/// GB/s that the GPU reads from its memory. Takes up to 512 MiB of it for the moment, half of what is free if that is
 /// less.
 ///
 /// # Errors

@@ -1,10 +1,11 @@
-//! Measures a model: what is run ([`suite`]), by which clock ([`trial`]), beside which limit ([`limits`]), and what is
+//! Measures a model: what is run ([`suite`], [`run`]), by which clock ([`trial`]), beside which limit ([`limits`]), and what is
 //! said of it ([`report`], [`tables`]).
 
 pub mod limits;
 pub mod machine;
 pub mod plot;
 pub mod report;
+pub mod run;
 pub mod startup;
 pub mod statistics;
 pub mod suite;

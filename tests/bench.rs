@@ -1,15 +1,44 @@
-//! `qrun bench` and what it draws, writes and compares.
+//! `qrun bench`: what it runs, what it counts, what it says. No test asserts on a time: a machine may be busy.
 
 mod plot;
 mod startup;
+mod suite;
 
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
-/// `qrun bench` with these words, on the CPU.
-fn bench(words: &[&str]) -> Output {
+/// The embedded model's own file: small, trained, and with every kind of layer.
+const MODEL: &str = "models/demo/qrun-demo-Q4_K_M.gguf";
+
+/// `qrun bench`; words are separated by single spaces.
+fn bench(line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
-    command.current_dir(env!("CARGO_MANIFEST_DIR")).arg("bench").args(words).stdin(Stdio::null());
-    command.output().expect("qrun starts")
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).arg("bench");
+    command.args(line.split(' ').filter(|w| !w.is_empty())).output().expect("qrun starts")
+}
+
+/// What it printed, when all went well.
+#[track_caller]
+fn printed(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+/// That it refuses with exit 2, nothing on stdout, and one line that has these words.
+#[track_caller]
+fn refused(line: &str, words: &[&str]) {
+    let output = bench(line);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{line}: {said}");
+    assert!(!said.contains("panicked"), "{line}: {said}");
+    for word in words {
+        assert!(said.contains(word), "{line}: {word:?} is not in {said}");
+    }
+}
+
+/// A number that a clock gave: finite and positive.
+#[track_caller]
+fn is_measured(value: &serde_json::Value) {
+    assert!(value.as_f64().is_some_and(|v| v.is_finite() && v > 0.0), "{value}");
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -103,3 +103,40 @@ fn the_context_is_used_to_the_last_cell() {
     let error = s.generate(&request(&[], 1), &mut watch).expect_err("nothing to continue");
     assert_eq!(error, SessionError::EmptyPrompt);
 }
+
+#[test]
+fn a_session_that_is_cleared_or_prepared_goes_on_as_a_fresh_one() {
+    for name in ["tiny-llama", "tiny-gemma3"] {
+        let fresh = session(name, 512, 16).generate(&request(&prompt(90), 8), &mut watch).expect("a reply");
+        let mut s = session(name, 512, 16);
+        s.generate(&request(&prompt(200), 20), &mut watch).expect("a reply");
+        s.clear();
+        assert!(s.cached().is_empty());
+        let cleared = s.generate(&request(&prompt(90), 8), &mut watch).expect("a reply");
+        assert_eq!((cleared.timings.cache_n, &cleared.tokens), (0, &fresh.tokens), "{name}");
+        // Also where more, less, or something else was cached before.
+        for before in [prompt(150), prompt(20), vec![3; 70]] {
+            s.clear();
+            s.generate(&request(&before, 4), &mut watch).expect("a reply");
+            s.prepare(&prompt(70)).expect("room for 70 tokens");
+            assert_eq!(s.cached(), prompt(70), "{name}");
+            let prepared = s.generate(&request(&prompt(90), 8), &mut watch).expect("a reply");
+            assert_eq!((prepared.timings.cache_n, &prepared.tokens), (70, &fresh.tokens), "{name}");
+        }
+        assert!(s.prepare(&prompt(513)).is_err(), "{name}: more than the context holds");
+    }
+}
+
+#[test]
+fn an_answer_of_fixed_length_goes_past_its_end() {
+    let mut s = session("tiny-llama", 256, 16);
+    let eog = s.engine().tokenizer().eog().next().expect("a token that ends turns");
+    // Nothing but the end of a turn can be chosen.
+    s.params_mut().logit_bias = vec![(eog, 1e9)];
+    let mut wanted = request(&prompt(5), 6);
+    let ended = s.generate(&wanted, &mut watch).expect("a reply");
+    assert_eq!((ended.finish, ended.tokens), (Finish::Eos, vec![eog]));
+    wanted.past_end = true;
+    let whole = s.generate(&wanted, &mut watch).expect("a reply");
+    assert_eq!((whole.finish, whole.tokens, whole.text.as_str()), (Finish::Limit, vec![eog; 6], ""));
+}

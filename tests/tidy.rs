@@ -182,12 +182,10 @@ fn speeds_in_the_readme_are_the_newest_recorded_ones() {
     let runs = fs::read_dir(Path::new(ROOT).join("benches/runs")).expect("benches/runs");
     let names = runs.map(|r| r.expect("an entry").path()).filter(|p| p.to_string_lossy().ends_with("-peers.json"));
     let newest = names.max().expect("a recorded run");
-    let run = serde_json::from_str(&fs::read_to_string(newest).expect("a readable run")).expect("JSON");
+    let run = serde_json::from_str(&fs::read_to_string(&newest).expect("a readable run")).expect("JSON");
     let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).expect("README.md");
-    let block = readme.split("<!-- peers -->").nth(1).and_then(|t| t.split("<!-- end -->").next()).expect("the block");
-    assert_eq!(
-        block.trim(),
-        table::markdown(&run).expect("a table").trim(),
-        "cargo bench --bench peers -- --table FILE"
-    );
+    let block = table::block(&readme).expect("README.md has the block peers");
+    let recorded = table::markdown(&run).expect("a run of benches/peers");
+    let command = format!("cargo bench --bench peers -- --readme {}", newest.display());
+    assert_eq!(block.trim(), recorded.trim(), "{command}");
 }

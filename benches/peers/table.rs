@@ -1,39 +1,99 @@
 //! The README's table of a recorded run.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
+
+/// qrun's own name among the engines.
+pub const QRUN: &str = "qrun";
 
 /// Markdown, or nothing where the JSON is not a run of this bench.
 pub fn markdown(run: &Value) -> Option<String> {
     let machine = &run["machine"];
+    let rows = run["rows"].as_array()?;
+    // In the order in which they took turns, qrun first.
+    let mut engines = vec![QRUN];
+    for (name, _) in rows.iter().flat_map(|row| row["engines"].as_object().into_iter().flatten()) {
+        if !engines.contains(&name.as_str()) {
+            engines.push(name);
+        }
+    }
+    let (prefill, decode) = (run["prefill"].as_u64()?, run["decode"].as_u64()?);
     let mut out = format!(
-        "{}, {} threads, commit {}, llama-cpp-python {}, {}; tokens per second, best of the recorded turns\n\n",
+        "{}, {} threads, commit {}, {}; tokens per second of {prefill} tokens of prompt (pp) and of {decode} after it \
+         (tg), best of the recorded turns; in brackets how many times as fast qrun is\n\n",
         machine["cpu"].as_str()?,
         machine["threads"],
         machine["commit"].as_str()?,
-        run["rows"][0]["llama.cpp"][0]["version"].as_str().unwrap_or("not run"),
         machine["date"].as_str()?,
     );
-    let (prefill, decode) = (run["prefill"].as_u64()?, run["decode"].as_u64()?);
-    out += &format!(
-        "| model | type | pp{prefill} qrun | llama.cpp | ratio | tg{decode} qrun | llama.cpp | ratio | of memory bandwidth |\n"
-    );
-    out += "|---|---|--:|--:|--:|--:|--:|--:|--:|\n";
-    for row in run["rows"].as_array()? {
-        let best = |engine: &str, what: &str| {
-            let turns = row[engine].as_array()?.iter().filter_map(|t| t[what].as_f64());
-            turns.reduce(f64::max)
-        };
-        out += &format!("| {} | {} |", row["model"].as_str()?, row["type"].as_str()?);
-        for what in ["prefill", "decode"] {
-            let (ours, theirs) = (best("qrun", what)?, best("llama.cpp", what));
-            out += &format!(" {ours:.1} | ");
-            match theirs {
-                Some(t) => out += &format!("{t:.1} | {:.2} |", ours / t),
-                None => out += "– | – |",
-            }
+    out += &format!("| model | type | | {} | of memory bandwidth |\n", engines.join(" | "));
+    out += &format!("|---|---|---|{}--:|\n", "--:|".repeat(engines.len()));
+    for row in rows {
+        for (what, label) in [("prefill", format!("pp{prefill}")), ("decode", format!("tg{decode}"))] {
+            let ours = best(&row["engines"][QRUN], what)?;
+            let peers = engines[1..].iter().map(|name| format!(" {} |", cell(&row["engines"][name], what, ours)));
+            let share = match (what, row["read_gb_per_s"].as_f64()) {
+                ("decode", Some(limit)) => {
+                    format!("{:.0} %", 100.0 * ours * row["bytes_per_token"].as_f64()? / 1e9 / limit)
+                }
+                _ => String::new(),
+            };
+            let (model, ty) = (row["model"].as_str()?, row["type"].as_str()?);
+            out += &format!("| {model} | {ty} | {label} | {ours:.1} |{} {share} |\n", peers.collect::<String>());
         }
-        let share = best("qrun", "decode")? * row["bytes_per_token"].as_f64()? / 1e9 / row["read_gb_per_s"].as_f64()?;
-        out += &format!(" {:.0} % |\n", 100.0 * share);
+    }
+    out.push('\n');
+    for name in engines {
+        out += &about(name, rows)?;
+    }
+    for (name, why) in run["skipped"].as_object().into_iter().flatten() {
+        out += &format!("* {name}: not run: {}\n", why.as_str()?);
     }
     Some(out)
+}
+
+/// The block of the README that holds the table.
+pub fn block(readme: &str) -> Option<&str> {
+    readme.split_once("<!-- peers -->")?.1.split_once("<!-- end -->").map(|(block, _)| block)
+}
+
+/// The README with this table in its block.
+#[allow(dead_code)] // The test that holds README and record together only reads.
+pub fn in_readme(readme: &str, table: &str) -> Option<String> {
+    let old = block(readme)?;
+    Some(readme.replacen(&format!("<!-- peers -->{old}"), &format!("<!-- peers -->\n{table}"), 1))
+}
+
+/// The fastest of an engine's turns.
+fn best(engine: &Value, what: &str) -> Option<f64> {
+    engine["turns"].as_array()?.iter().filter_map(|t| t[what].as_f64()).reduce(f64::max)
+}
+
+/// A peer's speed, and how many times as fast qrun is.
+fn cell(engine: &Value, what: &str, ours: f64) -> String {
+    match best(engine, what) {
+        Some(speed) => format!("{speed:.1} (×{:.2})", ours / speed),
+        None if engine["failed"].is_string() => "failed".into(),
+        None => "–".into(),
+    }
+}
+
+/// What an engine computed with: versions, weights, precision, as its turns say.
+fn about(name: &str, rows: &[Value]) -> Option<String> {
+    let mut facts: Vec<BTreeSet<String>> = vec![BTreeSet::new(); 3];
+    for row in rows {
+        let engine = &row["engines"][name];
+        for turn in engine["turns"].as_array().into_iter().flatten() {
+            let versions = turn["versions"].as_object().into_iter().flatten();
+            facts[0].extend(versions.filter_map(|(package, v)| Some(format!("{package} {}", v.as_str()?))));
+            facts[1].extend(turn["weights"].as_str().map(str::to_owned));
+            facts[2].extend(turn["precision"].as_str().map(str::to_owned));
+        }
+        if let Some(why) = engine["failed"].as_str() {
+            facts[2].insert(format!("{} {} failed: {why}", row["model"].as_str()?, row["type"].as_str()?));
+        }
+    }
+    let parts = facts.into_iter().filter(|f| !f.is_empty()).map(|f| f.into_iter().collect::<Vec<_>>().join(", "));
+    Some(format!("* {name}: {}\n", parts.collect::<Vec<_>>().join("; ")))
 }

@@ -1,5 +1,7 @@
 //! A measured run as data: the field names of the public generation log, and beside each speed its limit.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -122,6 +124,21 @@ impl Report {
         }
     }
 
+    /// Reads a report that was kept.
+    ///
+    /// # Errors
+    /// What is wrong with the file: it is missing, no JSON, or lacks a field.
+    pub fn read(file: &Path) -> Result<Self, String> {
+        let bytes = std::fs::read(file).map_err(|e| e.to_string())?;
+        serde_json::from_slice(&bytes).map_err(|e| format!("expected a report of qrun bench: {e}"))
+    }
+
+    /// The report as it is kept: JSON, one field per line.
+    pub fn json(&self) -> String {
+        // Nothing in it can fail to be written: every key is a string.
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
     /// One line that can be pasted into an issue.
     pub fn line(&self) -> String {
         let each = self.configs.iter().map(|m| {
@@ -186,7 +203,8 @@ impl Measured {
             decode_gb_per_s: 0.0,
             decode_limit_tps: 0.0,
             prompt_limit_tps: None,
-            step_ms: (0..longest).map(at).collect(),
+            // To the microsecond: a thousand numbers per configuration are kept.
+            step_ms: (0..longest).map(at).map(|ms| (ms * 1e3).round() / 1e3).collect(),
             wall_s: trials.iter().map(|t| t.wall_ms / 1e3).collect(),
         }
     }

@@ -80,7 +80,10 @@ fn table(reports: &[Report], columns: &[(&str, Cell)]) -> String {
     let mut out = String::from("| Config | prompt | gen |");
     for report in reports {
         for (name, _) in columns {
-            let _ = write!(out, " {} {} {name} |", report.model, report.dtype);
+            // A single model is named above the tables already.
+            let model = if reports.len() == 1 { String::new() } else { format!("{} {} ", report.model, report.dtype) };
+            let name = if name.is_empty() && reports.len() == 1 { "tok/s" } else { name };
+            let _ = write!(out, " {model}{name} |");
         }
     }
     out += "\n|---|--:|--:|";

@@ -5,6 +5,7 @@ mod startup;
 mod suite;
 
 use std::{
+    io::{IsTerminal, stderr},
     path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
@@ -14,7 +15,7 @@ use indicatif::ProgressBar;
 use qrun::{
     quantize::FileType,
     sampler::SamplerParams,
-    session::{Engine, Session, Wish, Wishes},
+    session::{Engine, Place, Session, Wish, Wishes},
     synth,
 };
 use qrun_models::{Forward, KvType, Options};
@@ -103,6 +104,9 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 
 impl Bench {
     pub fn run(self) -> Result<(), Exit> {
+        if !self.suite.tables.is_empty() {
+            return suite::tables(&self.suite.tables);
+        }
         // Before hours of measuring, whatever is wrong with the files to compare with.
         let compared = self.plot.read()?;
         if self.model.is_unnamed() && self.plot.compares() {
@@ -168,7 +172,14 @@ impl Source {
         let options = machine.options(n_ctx, n_seq);
         let wishes = Wishes { options, template: None, device: machine.device };
         let engine = Arc::new(Engine::open(Gguf::open(&self.path)?, wishes)?);
-        say(&open::plan_line(&engine));
+        if let Place::Cpu { reason: Some(reason) } = engine.place()
+            && !reason.is_ordinary()
+        {
+            say(&format!("note: device: CPU ({reason})"));
+        }
+        if stderr().is_terminal() {
+            say(&open::plan_line(&engine));
+        }
         let decoder = engine.decoder(Box::new(say))?;
         Ok(Loaded { engine, decoder, load_ms: started.elapsed().as_secs_f64() * 1e3 })
     }

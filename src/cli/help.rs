@@ -13,6 +13,7 @@ qrun runs a GGUF language model on this machine.
   qrun tokenize FILE [--ids]           text to tokens (from -p, -f or stdin)
   qrun quantize IN OUT TYPE            to Q4_K_M, Q5_K_M, Q6_K, Q8_0, Q4_0, F16 or BF16
   qrun perplexity FILE -f TEXT         how well it predicts a text; --kl-base FILE: beside another
+  qrun bench FILE                      how fast it is here, beside what the machine could do
   qrun synth NAME OUT [--type TYPE]    a model of random weights, to measure and to test with
   qrun devices                         what can compute here
   qrun completions SHELL               completions for bash, zsh, fish, powershell, elvish

@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::{bench, text};
+use super::{MODEL, bench, text};
 
-const DEMO: &str = "models/demo/qrun-demo-Q4_K_M.gguf";
 /// Every step of a run on the CPU, in its order.
 const STEPS: [&str; 13] = [
     "exec",
@@ -24,10 +23,10 @@ const STEPS: [&str; 13] = [
 
 #[test]
 fn a_start_is_told_step_by_step() {
-    let output = bench(&[DEMO, "--startup", "--trials", "2", "--device", "cpu", "--json"]);
+    let output = bench(&format!("{MODEL} --startup --trials 2 --device cpu --json"));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let startup: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(startup["file_bytes"], std::fs::metadata(DEMO).expect("the demo model").len());
+    assert_eq!(startup["file_bytes"], std::fs::metadata(MODEL).expect("the demo model").len());
     let runs: Vec<&Value> = startup["runs"].as_array().expect("runs").iter().collect();
     assert_eq!(runs.len(), 2);
     for run in runs.into_iter().chain([&startup["first"]]) {
@@ -50,7 +49,7 @@ fn a_start_is_told_step_by_step() {
 
 #[test]
 fn a_start_is_a_table() {
-    let output = bench(&[DEMO, "--startup", "--trials", "1", "--device", "cpu"]);
+    let output = bench(&format!("{MODEL} --startup --trials 1 --device cpu"));
     let table = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
     for step in STEPS.into_iter().chain(["**total to the first token**", "then: first step"]) {
@@ -60,7 +59,7 @@ fn a_start_is_a_table() {
 
 #[test]
 fn a_start_that_fails_ends_as_it_does() {
-    let output = bench(&["no-such-file.gguf", "--startup"]);
+    let output = bench("no-such-file.gguf --startup");
     let said = text(&output.stderr);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(3), ""), "{said}");
     assert!(said.starts_with("error: no-such-file.gguf: file"), "{said}");

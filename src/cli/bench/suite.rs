@@ -3,14 +3,11 @@
 use std::path::PathBuf;
 
 use qrun::bench::{
-    limits::{Demand, Limits},
-    machine,
-    report::{Measured, Report},
-    suite::{self, Config, DECODE_TOKENS, SEED, Suite, TEXT},
+    report::Report,
+    run::{Plan, Progress},
+    suite::{Config, DECODE_TOKENS, SEED, Suite, TEXT},
     tables,
-    trial::{Job, Trial},
 };
-use qrun::session::{Place, Session};
 
 use super::{Machine, Source, at_least_one, bar};
 use crate::cli::{
@@ -18,11 +15,6 @@ use crate::cli::{
     print,
     terminal::say,
 };
-
-/// Tokens that a warm-up generates at most: what is to be warm is warm then.
-const WARMUP_TOKENS: usize = 16;
-/// Prompt tokens that take about as long as one step, for the estimate of the time left.
-const PROMPT_PER_STEP: usize = 8;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -62,16 +54,13 @@ pub struct Args {
     /// Keep no report
     #[arg(long)]
     no_save: bool,
+    /// Measure nothing: the tables of these reports, their models beside each other
+    #[arg(long, value_name = "REPORT", num_args = 1..)]
+    pub tables: Vec<PathBuf>,
 }
 
 fn tier(name: &str) -> Result<Suite, String> {
     Suite::ALL.into_iter().find(|s| s.name() == name).ok_or_else(|| "expected quick, standard or full".into())
-}
-
-/// One configuration with its prompt.
-struct Planned {
-    config: Config,
-    prompt: Vec<u32>,
 }
 
 impl Args {
@@ -102,71 +91,31 @@ pub fn run(args: &Args, source: &Source, machine: &Machine) -> Result<Report, Ex
     let configs = args.configs();
     let n_ctx = configs.iter().map(Config::n_ctx).max().unwrap_or(1);
     let loaded = source.load(machine, (n_ctx, 1))?;
-    let mut report = Report::new(
-        args.suite.map_or("custom", Suite::name),
-        &loaded.engine,
-        (args.trials, args.warmup_runs),
-        loaded.load_ms,
-    );
-    let mut session = loaded.session();
-    let engine = session.engine().clone();
-    let text = args.prompt.as_deref().unwrap_or(TEXT);
-    let plan = configs.into_iter().map(|config| {
-        let prompt = suite::prompt(&engine, text, config.n_prompt)?;
-        Ok(Planned { config: Config { n_prompt: prompt.len(), ..config }, prompt })
+    let (text, name) = (args.prompt.as_deref().unwrap_or(TEXT), args.suite.map_or("custom", Suite::name));
+    let mut plan = Plan::new(&loaded.engine, name, configs, text)?;
+    (plan.warmup_runs, plan.trials, plan.load_ms) = (args.warmup_runs, args.trials, loaded.load_ms);
+    let bar = bar(plan.steps());
+    let report = plan.run(&mut loaded.session(), &mut |progress| match progress {
+        Progress::Config(name) => bar.set_message(name.to_owned()),
+        Progress::Steps(n) => bar.inc(n as u64),
     });
-    let plan = plan.collect::<Result<Vec<Planned>, Exit>>()?;
-    report.limits = Limits::measure(&engine);
-    report.configs = measure(args, &mut session, &plan)?;
-    report.limits = report.limits.best(Limits::measure(&engine));
-    let demand = Demand::new(&engine);
-    report.configs.iter_mut().for_each(|measured| measured.beside(&demand, &report.limits));
-    let json = serde_json::to_string_pretty(&report).map_err(|e| Exit::new(Code::Failure, e.to_string()))? + "\n";
+    bar.finish_and_clear();
+    let report = report?;
     if !args.no_save {
         let file = args.reports.join(report.file_name());
         let failed = |e| Exit::new(Code::Failure, format!("{}: {e}; --no-save keeps no report", file.display()));
-        std::fs::create_dir_all(&args.reports).and_then(|()| std::fs::write(&file, &json)).map_err(failed)?;
+        std::fs::create_dir_all(&args.reports).and_then(|()| std::fs::write(&file, report.json())).map_err(failed)?;
         say(&format!("report: {}", file.display()));
     }
-    print(&if args.json { json } else { tables::markdown(std::slice::from_ref(&report)) })?;
+    print(&if args.json { report.json() } else { tables::markdown(std::slice::from_ref(&report)) })?;
     say(&report.line());
     Ok(report)
 }
 
-/// All configurations, one after the other, each with its warm-ups.
-fn measure(args: &Args, session: &mut Session, plan: &[Planned]) -> Result<Vec<Measured>, Exit> {
-    let cost = |p: &Planned, n_gen: usize| p.prompt.len() / PROMPT_PER_STEP + n_gen;
-    let whole = |p: &Planned| {
-        args.warmup_runs * cost(p, p.config.n_gen.min(WARMUP_TOKENS)) + args.trials * cost(p, p.config.n_gen)
-    };
-    let bar = bar(plan.iter().map(whole).sum());
-    let mut measured = Vec::new();
-    for planned in plan {
-        bar.set_message(planned.config.name.clone());
-        let mut run = |n_gen: usize| {
-            let params = planned.config.sampler();
-            let trial =
-                Trial::run(session, &Job { prompt: planned.prompt.clone(), depth: 0, n_gen, params }, &mut || {
-                    bar.inc(1)
-                });
-            bar.inc((planned.prompt.len() / PROMPT_PER_STEP) as u64);
-            trial
-        };
-        machine::forget_peak_memory();
-        for _ in 0..args.warmup_runs {
-            run(planned.config.n_gen.min(WARMUP_TOKENS))?;
-        }
-        let trials = (0..args.trials).map(|_| run(planned.config.n_gen)).collect::<Result<Vec<_>, _>>()?;
-        measured.push(Measured::new(&planned.config, &trials, peak_memory(session)));
-    }
-    bar.finish_and_clear();
-    Ok(measured)
-}
-
-/// Of this process where the model runs on the CPU, else what was planned on the GPU and taken.
-fn peak_memory(session: &Session) -> Option<u64> {
-    match session.engine().place() {
-        Place::Cpu { .. } => machine::peak_memory(),
-        Place::Gpu { .. } => Some(session.engine().plan().bytes.total()),
-    }
+/// Prints the tables of recorded reports.
+pub fn tables(files: &[PathBuf]) -> Result<(), Exit> {
+    let reports = files
+        .iter()
+        .map(|file| Report::read(file).map_err(|reason| Exit::usage(format!("--tables {}: {reason}", file.display()))));
+    print(&tables::markdown(&reports.collect::<Result<Vec<_>, _>>()?))
 }

@@ -1,18 +1,25 @@
-//! Whole models, made on the spot: prompts of 512 tokens, and 128 drawn ones.
+//! Whole models, made on the spot, in configurations of the generation log.
 
 use std::{
     fs,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
-use qrun::{quantize::FileType, synth};
-use qrun_cuda::{
-    Gpu,
-    ops::sample::{Sampling, Status},
+use anyhow::{Context, Result, bail};
+use qrun::{
+    bench::{
+        report::{Measured, Report},
+        run::Plan,
+        suite::{Config, Suite, TEXT},
+    },
+    quantize::FileType,
+    sampler::SamplerParams,
+    session::{Engine, Session, Wish, Wishes},
+    synth,
 };
-use qrun_models::{Drawing, Entry, Forward, GpuDecoder, Model, Options};
+use qrun_models::Options;
 use qrun_quant::Gguf;
 use serde_json::{Value, json};
 
@@ -35,88 +42,66 @@ const ENOUGH: Duration = Duration::from_secs(140);
 /// Where the files lie while they are needed.
 pub const FOLDER: &str = "models";
 
-struct Lengths {
-    prompt: u32,
-    drawn: u32,
-    runs: u32,
-}
-
-/// Tokens per second of each model; one that fails says so and leaves the others alone.
+/// Rows of each model and configuration; the whole reports lie beside them. A model that fails says so and leaves the
+/// others alone.
 pub fn speed(setup: &Setup) -> Result<Value> {
     let began = Instant::now();
-    let (models, lengths): (&[_], _) = match setup.dry {
-        true => (&[("tiny-gemma3", "Q4_K_M"), ("tiny-qwen3", "BF16")], Lengths { prompt: 16, drawn: 4, runs: 1 }),
-        false => (&MODELS, Lengths { prompt: 512, drawn: 128, runs: 3 }),
+    let (models, configs): (&[_], Vec<Config>) = match setup.dry {
+        true => (&[("tiny-gemma3", "Q4_K_M"), ("tiny-qwen3", "BF16")], vec![Config::greedy("dry", 16, 5)]),
+        false => (&MODELS, Suite::Standard.configs(512)),
     };
     let folder = setup.out.join(FOLDER);
     fs::create_dir_all(&folder)?;
     let mut rows = Vec::new();
     for (name, mix) in models {
-        let row = match began.elapsed() {
+        let report = match began.elapsed() {
             passed if passed > ENOUGH => Err(anyhow::anyhow!("not begun after {} s", passed.as_secs())),
-            _ => measure(&folder.join("model.gguf"), (name, mix), &lengths),
+            _ => measure(&folder.join("model.gguf"), (name, mix), &configs),
         };
-        rows.push(row.unwrap_or_else(|e| json!({ "model": name, "mix": mix, "failed": format!("{e:#}") })));
+        match report {
+            Ok(report) => {
+                fs::write(setup.out.join(report.file_name()), report.json())?;
+                rows.extend(report.configs.iter().map(|m| row((name, mix), &report, m)));
+            }
+            Err(error) => rows.push(json!({ "model": name, "mix": mix, "failed": format!("{error:#}") })),
+        }
     }
     fs::remove_dir_all(folder)?;
-    let failed: Vec<String> = rows.iter().filter(|r| r.get("failed").is_some()).map(Value::to_string).collect();
-    if failed.len() == rows.len() {
-        bail!("every model failed: {}", failed.join(", "));
+    if rows.iter().all(|row| row.get("failed").is_some()) {
+        bail!("every model failed: {}", Value::Array(rows));
     }
     Ok(Value::Array(rows))
 }
 
-fn measure(path: &Path, (name, mix): (&str, &str), lengths: &Lengths) -> Result<Value> {
+fn measure(path: &Path, (name, mix): (&str, &str), configs: &[Config]) -> Result<Report> {
     let file_type = FileType::from_name(mix).context("a mix of the table")?;
     synth::synth(name, file_type, 0, path, &mut |_, _| {})?;
-    let model = Model::load(&Gguf::open(path)?)?;
-    let gpu = Gpu::open(0)?;
     let began = Instant::now();
-    let options = Options { n_ctx: 1024, ..Options::default() };
-    let mut decoder = GpuDecoder::new(&gpu, &model, &options)?;
-    let load = began.elapsed().as_secs_f64();
-    let prompt: Vec<Entry> =
-        (0..lengths.prompt).map(|pos| Entry { token: pos, pos, seq: 0, logits: pos + 1 == lengths.prompt }).collect();
-    let (mut prefill, mut decode) = (0f64, 0f64);
-    for _ in 0..lengths.runs {
-        decoder.rewind(0, 0);
-        let began = Instant::now();
-        let logits = decoder.forward(&prompt)?;
-        ensure!(logits.iter().all(|l| l.is_finite()), "a logit of the prompt is not finite");
-        prefill = prefill.max(f64::from(lengths.prompt) / began.elapsed().as_secs_f64());
-        decode = decode.max(draw(&mut decoder, &prompt, lengths.drawn)?);
-    }
-    let bytes = decoder.bytes_per_token();
-    let rounded = |x: f64| (x * 10.0).round() / 10.0;
-    Ok(json!({
-        "model": name,
-        "mix": mix,
-        format!("pp{}_tok_per_s", lengths.prompt): rounded(prefill),
-        format!("tg{}_tok_per_s", lengths.drawn): rounded(decode),
-        "tg_GB_per_s": rounded(bytes as f64 * decode / 1e9),
-        "MB_per_token": rounded(bytes as f64 / 1e6),
-        "load_s": rounded(load),
-    }))
+    let n_ctx = configs.iter().map(Config::n_ctx).max().context("a configuration")?;
+    let options = Options { n_ctx, ..Options::default() };
+    let engine = Engine::open(Gguf::open(path)?, Wishes { options, template: None, device: Wish::Cuda })?;
+    let engine = Arc::new(engine);
+    let decoder = engine.decoder(Box::new(|_| {}))?;
+    let mut plan = Plan::new(&engine, "gpu", configs.to_vec(), TEXT)?;
+    (plan.warmup_runs, plan.trials, plan.load_ms) = (1, 2, began.elapsed().as_secs_f64() * 1e3);
+    Ok(plan.run(&mut Session::new(engine, decoder, SamplerParams::default()), &mut |_| {})?)
 }
 
-/// Tokens per second of greedy drawing after the prompt.
-fn draw(decoder: &mut GpuDecoder, prompt: &[Entry], n: u32) -> Result<f64> {
-    let mut history: Vec<u32> = prompt.iter().map(|e| e.token).collect();
-    history.push(1);
-    let drawing = Drawing { sampling: Sampling::default(), bias: Vec::new(), history };
-    ensure!(decoder.begin_drawing(0, &drawing)?, "the decoder does not draw");
-    // The first step records the graph.
-    let mut token = 1;
-    let mut step = || {
-        let drawn = decoder.draw(token)?.context("the decoder stopped drawing")?;
-        ensure!(drawn.status() == Status::Drawn, "no token: {:?}", drawn.status());
-        token = drawn.token();
-        Ok(())
-    };
-    step()?;
-    let began = Instant::now();
-    (0..n).try_for_each(|_| step())?;
-    let speed = f64::from(n) / began.elapsed().as_secs_f64();
-    decoder.end_drawing()?;
-    Ok(speed)
+fn row((name, mix): (&str, &str), report: &Report, m: &Measured) -> Value {
+    let rounded = |x: f64| (x * 100.0).round() / 100.0;
+    json!({
+        "model": name,
+        "mix": mix,
+        "config": format!("{} {}/{}", m.config.name, m.config.n_prompt, m.generated_tokens),
+        "TTFT ms": rounded(m.ttft_median_ms),
+        "prompt tok/s": rounded(m.prompt_throughput_median_tps),
+        "decode tok/s": rounded(m.decode_throughput_median_tps),
+        "end to end tok/s": rounded(m.e2e_throughput_tps),
+        "step P50 ms": rounded(m.per_step_latency_p50_ms),
+        "P95": rounded(m.per_step_latency_p95_ms),
+        "P99": rounded(m.per_step_latency_p99_ms),
+        "GB/s": rounded(m.decode_gb_per_s),
+        "of memory limit %": rounded(100.0 * m.decode_share()),
+        "load s": rounded(report.load_ms / 1e3),
+    })
 }

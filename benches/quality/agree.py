@@ -1,0 +1,92 @@
+"""Perplexities of qrun beside llama.cpp's: the demo model in each type of weights, on two texts.
+
+usage: agree.py [--qrun PROGRAM] [--types Q4_K_M,…] [--dir target/quality] [--save FILE]
+
+Run from the root of the repository, with llama-cpp-python. One text is like those the model was trained on, one is not
+at all (licence, Python, Markdown), so that it is worse than guessing there. Three ways to compute from the same file:
+qrun as it runs, `qrun --exact` (the file's weights in f32: the truth of that file) and llama.cpp. Both engines round
+activations to int8, each in its own way, which moves the perplexity at random: "noise" is the standard error of
+qrun's distance from the truth. Ends with 1 where qrun and llama.cpp differ by more than LIMIT.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+import llama_cpp
+from llama_perplexity import perplexity
+
+LIMIT = 0.002
+DEMO = pathlib.Path("models/demo")
+BASE = DEMO / "qrun-demo-BF16.gguf"
+UNLIKE = ["LICENSE-APACHE", "README.md", *(f"models/demo/{n}.py" for n in ["evaluate", "export", "model", "train", "vocabulary"])]
+
+
+def output_of(*command):
+    out = subprocess.run(command, capture_output=True, text=True)
+    if out.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: {out.stderr.strip()}")
+    return out.stdout.strip()
+
+
+def measure(program, model, text, flags):
+    """Perplexities of the three, and how far they are from each other, relative."""
+    exact = ["--kl-base", model, "--kl-base-exact"]
+    ours = json.loads(output_of(program, "perplexity", model, "-f", text, "--json", *flags, *exact))
+    theirs = perplexity(model, text.read_text(encoding="utf-8"), parse_special=bool(flags))
+    counts = [(found["chunks"], found["scored"]) for found in (ours, theirs)]
+    if counts[0] != counts[1]:
+        sys.exit(f"{model}, {text}: chunks and tokens: {counts[0]} by qrun, {counts[1]} by llama.cpp")
+    qrun, truth, llama = ours["ppl"]["mean"], ours["base"]["ppl"]["mean"], theirs["ppl"]["mean"]
+    return {
+        "scored": ours["scored"],
+        "ppl": {"qrun": qrun, "exact": truth, "llama_cpp": llama},
+        "qrun_to_llama_cpp": qrun / llama - 1,
+        "qrun_to_exact": qrun / truth - 1,
+        "llama_cpp_to_exact": llama / truth - 1,
+        "noise": ours["ln_ppl_ratio"]["error"],
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--qrun", default="target/release/qrun")
+    parser.add_argument("--types", default="BF16,Q8_0,Q6_K,Q5_K_M,Q4_K_M,Q4_0")
+    parser.add_argument("--dir", type=pathlib.Path, default=pathlib.Path("target/quality"))
+    parser.add_argument("--save", type=pathlib.Path)
+    arguments = parser.parse_args()
+    arguments.dir.mkdir(parents=True, exist_ok=True)
+    unlike = arguments.dir / "unlike.txt"
+    unlike.write_text("".join(pathlib.Path(p).read_text(encoding="utf-8") for p in UNLIKE), encoding="utf-8")
+    # The corpus has special tokens written out.
+    texts = [("like training", DEMO / "corpus-sample.txt", ["--parse-special"]), ("unlike training", unlike, [])]
+    rows = []
+    print("type    text               qrun      exact  llama.cpp | qrun/llama.cpp   qrun/exact  llama.cpp/exact   noise")
+    for ty in arguments.types.split(","):
+        model = BASE
+        if ty != "BF16":
+            model = arguments.dir / f"demo-{ty}.gguf"
+            output_of(arguments.qrun, "quantize", "--force", BASE, model, ty)
+        for name, text, flags in texts:
+            row = measure(arguments.qrun, model, text, flags)
+            rows.append({"type": ty, "text": name} | row)
+            ppl = " ".join(f"{p:10.4f}" for p in row["ppl"].values())
+            far = " ".join(f"{100 * row[k]:+13.3f} %" for k in ["qrun_to_llama_cpp", "qrun_to_exact", "llama_cpp_to_exact"])
+            print(f"{ty:7} {name:15} {ppl} |{far}  {100 * row['noise']:.3f} %", flush=True)
+    versions = {
+        "qrun": output_of(arguments.qrun, "--version"),
+        "commit": output_of("git", "rev-parse", "--short=12", "HEAD"),
+        "llama_cpp_python": llama_cpp.__version__,
+    }
+    if arguments.save:
+        arguments.save.write_text(json.dumps({"versions": versions, "limit": LIMIT, "rows": rows}, indent=2) + "\n")
+    # A ratio that is no number is not within the limit either.
+    far = [r for r in rows if not abs(r["qrun_to_llama_cpp"]) <= LIMIT]
+    if far:
+        sys.exit(f"more than {100 * LIMIT} % apart: " + ", ".join(f"{r['type']} {r['text']}" for r in far))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+//! The configurations of the generation log.
+
+use std::{path::Path, process::Command};
+
+use qrun::bench::{report::Report, tables};
+use serde_json::Value;
+
+use super::{MODEL, bench, is_measured, printed, refused};
+
+/// The fields that the log's own reports have for each configuration.
+const LOG_FIELDS: [&str; 21] = [
+    "config_name",
+    "prompt_tokens",
+    "generated_tokens",
+    "temperature",
+    "top_k",
+    "top_p",
+    "repetition_penalty",
+    "seed",
+    "ttft_median_ms",
+    "prompt_throughput_median_tps",
+    "decode_throughput_median_tps",
+    "e2e_throughput_tps",
+    "per_step_latency_mean_ms",
+    "per_step_latency_p50_ms",
+    "per_step_latency_p95_ms",
+    "per_step_latency_p99_ms",
+    "per_step_latency_min_ms",
+    "per_step_latency_max_ms",
+    "wall_time_median_s",
+    "cache_memory_mb",
+    "eos_count",
+];
+
+/// What must hold of every measured configuration, however fast it was.
+#[track_caller]
+fn is_consistent(m: &Value) {
+    for field in LOG_FIELDS {
+        assert!(!m[field].is_null(), "{field} is missing in {m}");
+    }
+    for field in LOG_FIELDS.iter().filter(|f| f.ends_with("_ms") || f.ends_with("_tps") || f.ends_with("_mb")) {
+        is_measured(&m[*field]);
+    }
+    let number = |field: &str| m[field].as_f64().unwrap_or_else(|| panic!("{field} in {m}"));
+    assert_eq!(m["generated_tokens"], m["max_new_tokens"], "fixed length");
+    let steps = m["step_ms"].as_array().expect("steps");
+    assert_eq!(steps.len() as u64 + 1, m["generated_tokens"].as_u64().expect("tokens"), "n - 1 steps for n tokens");
+    let ordered = ["min", "p50", "p95", "p99", "max"].map(|p| number(&format!("per_step_latency_{p}_ms")));
+    assert!(ordered.is_sorted(), "{ordered:?}");
+    assert!(number("e2e_throughput_tps") < number("decode_throughput_median_tps"), "the prompt takes time too: {m}");
+    // The limits belong to the same positions as the speeds: what is read per second is bytes times speed.
+    let gb = number("decode_throughput_median_tps") * number("step_bytes") / 1e9;
+    assert!((gb / number("decode_gb_per_s") - 1.0).abs() < 1e-9, "{m}");
+    is_measured(&m["decode_limit_tps"]);
+}
+
+#[test]
+fn a_suite_has_the_logs_configurations_and_fields() {
+    let line = format!("{MODEL} --suite standard --decode-tokens 100 --trials 2 --warmup-runs 1 --no-save --json");
+    let report: Value = serde_json::from_str(&printed(&bench(&line))).expect("JSON");
+    let configs = report["configs"].as_array().expect("configurations");
+    let shape = |m: &Value| {
+        let number = |field: &str| m[field].as_u64().expect("a number");
+        (m["config_name"].as_str().expect("a name").to_owned(), number("prompt_tokens"), number("generated_tokens"))
+    };
+    let expected =
+        [("short", 64, 64), ("medium", 256, 256), ("prefill", 1024, 64), ("decode", 64, 100), ("sampled", 256, 256)];
+    assert_eq!(configs.iter().map(shape).collect::<Vec<_>>(), expected.map(|(n, p, g)| (n.to_owned(), p, g)));
+    configs.iter().for_each(is_consistent);
+    assert_eq!(report["suite"], "standard");
+    assert_eq!((&report["trials"], &report["warmup_runs"]), (&2.into(), &1.into()));
+    assert_eq!(report["dtype"], "Q4_K_M");
+    for field in ["cpu", "commit", "timestamp", "device", "qrun"] {
+        assert!(report["machine"][field].as_str().is_some_and(|s| !s.is_empty()), "{field}: {}", report["machine"]);
+    }
+    is_measured(&report["limits"]["read_gb_per_s"]);
+}
+
+#[test]
+fn one_configuration_of_ones_own() {
+    let line = format!("-m {MODEL} --prompt-tokens 40 --max-new-tokens 30 --temperature 0.8 --seed 7 --trials 1");
+    let report: Value = serde_json::from_str(&printed(&bench(&format!("{line} --no-save --json")))).expect("JSON");
+    let m = &report["configs"][0];
+    is_consistent(m);
+    assert_eq!((&m["prompt_tokens"], &m["generated_tokens"], &m["seed"]), (&40.into(), &30.into(), &7.into()));
+    let words = printed(&bench(&format!("{MODEL} --prompt hello --max-new-tokens 1 --trials 1 --no-save")));
+    // A single token has no step: nothing is divided by it.
+    assert!(words.contains("| custom |") && !words.contains("NaN") && !words.contains("inf"), "{words}");
+}
+
+#[test]
+fn reports_are_kept_and_shown_again_beside_each_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kept = folder.path().display();
+    let line = format!("{MODEL} --prompt-tokens 8 --max-new-tokens 4 --trials 1 --warmup-runs 0 --reports {kept}");
+    let output = bench(&line);
+    let shown = printed(&output);
+    let file = folder.path().join("qrun-demo_Q4_K_M_custom_cpu.json");
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&file.display().to_string()));
+    let report = Report::read(&file).expect("the report");
+    assert_eq!(shown, tables::markdown(std::slice::from_ref(&report)), "what was shown is what was kept");
+    let both = printed(&bench(&format!("--tables {0} {0}", file.display())));
+    assert_eq!(both, tables::markdown(&[report.clone(), report]));
+    std::fs::write(&file, "{}").expect("a file");
+    refused(&format!("--tables {}", file.display()), &["expected a report", "missing field"]);
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let gone = folder.path().join("gone.json");
+    refused("", &["no model named", "--synthetic"]);
+    refused(&format!("{MODEL} --suite huge"), &["--suite", "quick, standard or full"]);
+    refused(&format!("{MODEL} --suite quick --prompt-tokens 8"), &["--suite", "--prompt-tokens"]);
+    refused(&format!("{MODEL} --suite quick --trials 0"), &["--trials"]);
+    refused("--synthetic gpt-5", &["--synthetic", "gemma-3-1b"]);
+    refused("--synthetic tiny-llama:Q9", &["--synthetic", "Q4_K_M"]);
+    refused(&format!("--tables {}", gone.display()), &["gone.json"]);
+}
+
+#[test]
+fn synthetic_models_need_no_file_and_leave_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
+    command.env("TMPDIR", folder.path()).args(["bench", "--synthetic", "tiny-qwen3:BF16", "--json", "--no-save"]);
+    command.args(["--prompt-tokens", "8", "--max-new-tokens", "4", "--trials", "1"]);
+    let report: Value = serde_json::from_str(&printed(&command.output().expect("qrun starts"))).expect("JSON");
+    is_consistent(&report["configs"][0]);
+    assert_eq!(report["dtype"], "BF16");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0, "nothing is left");
+}
+
+#[test]
+fn a_gpu_is_measured_in_the_same_way() {
+    let library: &Path = qrun_emulator::library().as_ref();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
+    command.env("LD_LIBRARY_PATH", library).env("QRUN_EMULATOR", "sm=75,memory=64m").args(["bench", "--json"]);
+    command.args(["--synthetic", "tiny-gemma3", "--prompt-tokens", "8", "--max-new-tokens", "4", "--trials", "1"]);
+    let output = command.args(["--no-save", "--device", "cuda"]).output().expect("qrun starts");
+    let report: Value = serde_json::from_str(&printed(&output)).expect("JSON");
+    is_consistent(&report["configs"][0]);
+    assert_eq!((&report["machine"]["device"], &report["machine"]["gpu"]["sm"]), (&"cuda".into(), &75.into()));
+    assert!(report["configs"][0]["prompt_limit_tps"].is_null(), "the arithmetic limit of a GPU is not measured");
+}
