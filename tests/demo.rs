@@ -127,6 +127,12 @@ fn every_file_type_keeps_its_bounds_with_a_q8_0_cache() {
 }
 
 #[test]
+fn every_file_type_keeps_its_bounds_with_an_f32_cache() {
+    let options = Options { type_k: KvType::F32, type_v: KvType::F32, ..Options::default() };
+    assert_bounds(FileType::all(), &options);
+}
+
+#[test]
 fn file_types_of_each_kind_keep_their_bounds_in_exact_arithmetic() {
     assert_bounds([FileType::Q8_0, FileType::Q6_K, FileType::Q4_K_M, FileType::Q4_0].into_iter(), &Options::exact());
 }

@@ -79,7 +79,7 @@ fn synthetic(text: &str) -> Result<Synthetic, String> {
 #[derive(Debug, clap::Args)]
 pub struct Machine {
     /// auto (the GPU if the model runs there), cuda or cpu
-    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = wish)]
+    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = super::perplexity::wish)]
     device: Wish,
     /// CPU threads [physical cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -96,15 +96,6 @@ pub struct Machine {
     /// Do not repack weights at load
     #[arg(long)]
     no_repack: bool,
-}
-
-fn wish(name: &str) -> Result<Wish, String> {
-    match name {
-        "auto" => Ok(Wish::Auto),
-        "cpu" | "none" => Ok(Wish::Cpu),
-        "cuda" | "cuda0" => Ok(Wish::Cuda),
-        _ => Err("expected one of auto, cuda, cpu".into()),
-    }
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

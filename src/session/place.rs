@@ -77,6 +77,7 @@ impl Place {
         let reason = match wish {
             Wish::Cpu => None,
             Wish::Auto if options.arithmetic == Arithmetic::Exact => Some(PlaceError::Exact),
+            Wish::Cuda if options.arithmetic == Arithmetic::Exact => return Err(ChooseError::Place(PlaceError::Exact)),
             Wish::Auto | Wish::Cuda => match on_gpu(model, options) {
                 Ok((gpu, plan)) => return Ok((Self::Gpu { gpu, fallback: wish == Wish::Auto }, plan)),
                 Err(error) if wish == Wish::Cuda => return Err(ChooseError::Place(error)),
