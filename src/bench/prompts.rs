@@ -64,7 +64,7 @@ pub fn parse(text: &str) -> Result<Vec<String>, String> {
 impl Work {
     /// Tokens of context that the longest answer may fill.
     pub fn n_ctx(&self) -> usize {
-        self.prompts.iter().map(Vec::len).max().unwrap_or(0) + self.limit
+        self.prompts.iter().map(Vec::len).max().unwrap_or(0).saturating_add(self.limit)
     }
 
     fn request(&self, prompt: usize) -> Request {

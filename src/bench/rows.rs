@@ -15,6 +15,7 @@ use super::{
     limits::{Demand, Limits},
     machine::{self, Machine},
     report::Report,
+    run::PROMPT_PER_STEP,
     statistics::{deviation, mean},
     trial::{Job, Trial},
 };
@@ -75,6 +76,13 @@ impl Test {
     /// Tokens of context that it fills.
     pub fn n_ctx(&self) -> usize {
         self.n_depth + self.n_fed() + self.n_gen.max(1)
+    }
+
+    /// The whole work in steps that take about equally long, for an estimate of the time left.
+    pub fn steps(&self, repeat: Repeat) -> usize {
+        let run = |n_gen: usize| self.n_prompt / PROMPT_PER_STEP + n_gen + 1;
+        let warmups = repeat.warmups * run(self.n_gen.min(WARMUP_STEPS));
+        repeat.times.saturating_mul(run(self.n_gen)).saturating_add(warmups)
     }
 
     /// Positions of the prompt, and of the tokens that the steps feed.
@@ -152,7 +160,7 @@ pub struct Repeat {
     pub warmups: usize,
 }
 
-/// Runs a test; nanoseconds of each timed run. `tick` hears of each generated token, and of each finished run.
+/// Runs a test; nanoseconds of each timed run. `tick` hears how many more of [`Test::steps`] are done.
 ///
 /// # Errors
 /// As [`Trial::run`].
@@ -160,13 +168,13 @@ pub fn samples(
     session: &mut Session,
     test: &Test,
     repeat: Repeat,
-    tick: &mut dyn FnMut(Tick),
+    tick: &mut dyn FnMut(usize),
 ) -> Result<Vec<u64>, SessionError> {
     let engine = session.engine().clone();
     let (job, warmup) = (test.job(&engine, test.n_gen), test.job(&engine, WARMUP_STEPS));
     let mut run = |job: &Job| {
-        let trial = Trial::run(session, job, &mut || tick(Tick::Token));
-        tick(Tick::Run);
+        let trial = Trial::run(session, job, &mut || tick(1));
+        tick(test.n_prompt / PROMPT_PER_STEP);
         trial
     };
     for _ in 0..repeat.warmups {
@@ -178,15 +186,6 @@ pub fn samples(
         Ok(((prompt + trial.step_ms.iter().sum::<f64>()) * 1e6) as u64)
     };
     (0..repeat.times).map(|_| timed()).collect()
-}
-
-/// How far a test is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tick {
-    /// One more token.
-    Token,
-    /// A run has ended.
-    Run,
 }
 
 /// A model, as every row of it says it.

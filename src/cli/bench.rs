@@ -126,7 +126,9 @@ fn synthetic(text: &str) -> Result<Synthetic, String> {
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|&n| n > 0).ok_or_else(|| "expected a whole number from 1 on".into())
+    // More tokens than that no memory holds.
+    let allowed = 1..=i32::MAX as usize;
+    text.parse().ok().filter(|n| allowed.contains(n)).ok_or_else(|| format!("expected 1 to {}", i32::MAX))
 }
 
 impl Bench {

@@ -156,6 +156,7 @@ fn what_is_no_work_is_refused_by_name() {
     refused(&format!("{four} -n 64"), &["--prompts", "--n-gen"]);
     refused(&format!("{four} --threads 1,2"), &["--threads"]);
     refused(&format!("{four} --max-new-tokens 0"), &["--max-new-tokens"]);
+    refused(&format!("{four} --max-new-tokens 99999999999999999999"), &["--max-new-tokens", "2147483647"]);
     refused(&format!("{MODEL} --batch 4"), &["--prompts"]);
     refused(&format!("{MODEL} --ignore-eos"), &["--prompts"]);
 }

@@ -91,7 +91,7 @@ pub fn run(args: &Args, limit: Option<usize>, keep: &Keep, (source, machine): (&
     about.limits = Limits::measure(&engine);
     let (name, mut limits) = (about.file_name(), about.limits);
     let mut report = PromptsReport::new(about, &engine, recipe.texts.clone(), &work);
-    let bar = bar(batches.len() * recipe.texts.len() * recipe.limit);
+    let bar = bar((batches.len() * recipe.texts.len()).saturating_mul(recipe.limit));
     for &batch in &batches {
         bar.set_message(format!("batch {batch}"));
         let n_seq = batch.min(recipe.texts.len());

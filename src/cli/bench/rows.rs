@@ -10,10 +10,9 @@ use qrun::bench::{
     limits::Limits,
     report::Report,
     rows::{
-        self, Repeat, Row, Setting, Subject, Test, Tick,
+        self, Repeat, Row, Setting, Subject, Test,
         output::{Format, Output},
     },
-    run::PROMPT_PER_STEP,
 };
 
 use super::{
@@ -149,11 +148,11 @@ pub fn run(args: &Args, sources: &[Source], machine: &Machine, json: bool) -> Re
     };
     let repeat = Repeat { times: args.repetitions.unwrap_or(5), warmups: usize::from(!args.no_warmup) };
     let asked = machine.asked();
-    let runs = (repeat.times + repeat.warmups) * settings.len() * sources.len();
+    let steps = tests.iter().map(|test| test.steps(repeat)).fold(0, usize::saturating_add);
     let mut outputs = Outputs {
         out: Output::new(format, &asked),
         err: Output::new(args.output_err.unwrap_or(Format::None), &asked),
-        bar: bar(runs.saturating_mul(tests.iter().map(cost).sum())),
+        bar: bar(steps.saturating_mul(settings.len() * sources.len())),
     };
     let mut lines = Vec::new();
     let mut measured = || {
@@ -197,9 +196,8 @@ impl Run<'_> {
             }
             outputs.bar.set_message(test.to_string());
             let time = rows::now();
-            let samples_ns = rows::samples(&mut session, test, self.repeat, &mut |tick| match tick {
-                Tick::Token => outputs.bar.inc(1),
-                Tick::Run => outputs.bar.inc((test.n_prompt / PROMPT_PER_STEP) as u64),
+            let samples_ns = rows::samples(&mut session, test, self.repeat, &mut |steps| {
+                outputs.bar.inc(steps as u64);
             })?;
             if i + 1 == tests.len() || known.elapsed() > STALE {
                 (limits, known) = (limits.best(Limits::measure(&engine)), Instant::now());
@@ -219,11 +217,6 @@ impl Run<'_> {
         }
         Ok(line(&about, &limits, &rows))
     }
-}
-
-/// Steps that a run of a test is as long as, for the estimate of the time left.
-fn cost(test: &Test) -> usize {
-    test.n_prompt / PROMPT_PER_STEP + test.n_gen
 }
 
 /// One line that can be pasted into an issue.
