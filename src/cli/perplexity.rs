@@ -185,7 +185,7 @@ impl How {
 
 /// Where a model runs, for clap.
 pub fn wish(name: &str) -> Result<Wish, String> {
-    match name {
+    match name.to_ascii_lowercase().as_str() {
         "auto" => Ok(Wish::Auto),
         "cpu" | "none" => Ok(Wish::Cpu),
         "cuda" | "cuda0" => Ok(Wish::Cuda),
