@@ -1,5 +1,9 @@
 //! `qrun bench`: what it runs, what it counts, what it says. No test asserts on a time: a machine may be busy.
 
+mod plot;
+mod prompts;
+mod rows;
+mod startup;
 mod suite;
 
 use std::process::{Command, Output};
@@ -37,4 +41,8 @@ fn refused(line: &str, words: &[&str]) {
 #[track_caller]
 fn is_measured(value: &serde_json::Value) {
     assert!(value.as_f64().is_some_and(|v| v.is_finite() && v > 0.0), "{value}");
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -12,7 +12,7 @@ use qrun::{
     tokenizer::Encode,
 };
 use qrun_models::{Forward, KvType, Options};
-use qrun_quant::Gguf;
+use qrun_quant::{Gguf, cpu::Arithmetic};
 use serde_json::{Value, json};
 
 use super::{
@@ -37,7 +37,13 @@ pub struct Perplexity {
     /// Compare with this model, which counts as the truth: KL divergence, same best token, ΔPPL
     #[arg(long, value_name = "FILE")]
     kl_base: Option<PathBuf>,
-    /// Exact f32 arithmetic
+    /// auto (the GPU if the model runs there), cuda or cpu
+    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = wish)]
+    device: Wish,
+    /// Where the model of --kl-base runs
+    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = wish, requires = "kl_base")]
+    kl_base_device: Wish,
+    /// Exact f32 arithmetic, which is the CPU's
     #[arg(long)]
     exact: bool,
     /// Exact f32 arithmetic for the model of --kl-base
@@ -72,9 +78,10 @@ impl Perplexity {
         let mut options = self.options(self.exact);
         options.type_k = self.cache_type_k.unwrap_or(options.type_k);
         options.type_v = self.cache_type_v.unwrap_or(options.type_v);
-        let engine = self.engine(self.file.open()?, options)?;
+        let engine = self.engine(self.file.open()?, options, self.device)?;
         let chunks = self.chunks(&engine, &text)?;
         let mut model = decoder(&engine)?;
+        let mut runs = vec![how(&engine)];
         let bar = progress::tokens("scoring");
         let mut watch = |done: usize, total: usize| {
             bar.set_length(total as u64);
@@ -83,7 +90,8 @@ impl Perplexity {
         let measured = match &self.kl_base {
             None => quality::perplexity(&mut *model, &chunks, &mut watch).map(Measured::Alone),
             Some(path) => {
-                let base = self.engine(Gguf::open(path)?, self.options(self.kl_base_exact))?;
+                let base = self.engine(Gguf::open(path)?, self.options(self.kl_base_exact), self.kl_base_device)?;
+                runs.push(how(&base));
                 if self.chunks(&base, &text)? != chunks {
                     let (base, model) = (path.display(), engine.gguf().path().display());
                     return Err(Exit::usage(format!(
@@ -95,7 +103,11 @@ impl Perplexity {
         };
         bar.finish_and_clear();
         let measured = measured.map_err(refused)?;
-        print(&if self.json { format!("{}\n", self.as_json(&measured, &chunks)) } else { as_line(&measured, &chunks) })
+        let text = match self.json {
+            true => as_json(&measured, &chunks, &runs).to_string() + "\n",
+            false => as_line(&measured, &chunks, &runs),
+        };
+        print(&text)
     }
 
     fn text(&self) -> Result<String, Exit> {
@@ -117,10 +129,10 @@ impl Perplexity {
         Options { n_ctx: self.ctx_size, threads: self.threads.unwrap_or_else(open::physical_cores), ..base }
     }
 
-    fn engine(&self, gguf: Gguf, options: Options) -> Result<Arc<Engine>, Exit> {
+    fn engine(&self, gguf: Gguf, options: Options, device: Wish) -> Result<Arc<Engine>, Exit> {
         // Zero would ask the engine for as much as fits.
         Chunks::new(vec![0; self.ctx_size], self.ctx_size, None).map_err(refused)?;
-        let engine = Engine::open(gguf, Wishes { options, template: None, device: Wish::Cpu })?;
+        let engine = Engine::open(gguf, Wishes { options, template: None, device })?;
         let trained = engine.model().config.n_ctx_train;
         if self.ctx_size > trained {
             say(&format!(
@@ -144,28 +156,40 @@ impl Perplexity {
         let bos = tokenizer.bos().filter(|_| tokenizer.add_bos());
         Chunks::new(tokens, self.ctx_size, bos).map_err(refused)
     }
+}
 
-    fn as_json(&self, measured: &Measured, chunks: &Chunks) -> Value {
-        let estimate = |e: Estimate| json!({ "mean": e.mean, "error": e.error });
-        let of = |p: &quality::Perplexity| json!({ "ppl": estimate(p.value()), "nll": estimate(p.nll) });
-        let mut object = match measured {
-            Measured::Alone(model) => of(model),
-            Measured::Beside(c) => {
-                let mut object = of(&c.model);
-                object["base"] = of(&c.base);
-                object["delta_ppl"] = estimate(c.delta());
-                object["ln_ppl_ratio"] = estimate(c.log_ratio);
-                object["kl"] = estimate(c.kl);
-                object["kl_max"] = c.kl_max.into();
-                object["same_top"] = estimate(c.same_top);
-                object
-            }
-        };
-        object["chunks"] = chunks.count().into();
-        object["n_ctx"] = chunks.size().into();
-        object["scored"] = chunks.scored().into();
-        object["arithmetic"] = if self.exact { "exact" } else { "fast" }.into();
-        object
+/// What a model is computed with and where: the precision beside every number.
+struct How {
+    device: String,
+    arithmetic: &'static str,
+    kv: [&'static str; 2],
+}
+
+fn how(engine: &Engine) -> How {
+    let options = engine.options();
+    let arithmetic = match options.arithmetic {
+        Arithmetic::Exact => "exact",
+        Arithmetic::Fast => "fast",
+    };
+    How { device: engine.place().name(), arithmetic, kv: [options.type_k.name(), options.type_v.name()] }
+}
+
+impl How {
+    fn as_line(&self) -> String {
+        format!("{}, {} arithmetic, KV {}/{}", self.device, self.arithmetic, self.kv[0], self.kv[1])
+    }
+    fn as_json(&self) -> Value {
+        json!({ "device": self.device, "arithmetic": self.arithmetic, "kv_types": self.kv })
+    }
+}
+
+/// Where a model runs, for clap.
+pub fn wish(name: &str) -> Result<Wish, String> {
+    match name.to_ascii_lowercase().as_str() {
+        "auto" => Ok(Wish::Auto),
+        "cpu" | "none" => Ok(Wish::Cpu),
+        "cuda" | "cuda0" => Ok(Wish::Cuda),
+        _ => Err("expected one of auto, cuda, cpu".into()),
     }
 }
 
@@ -180,7 +204,7 @@ pub fn cache_type(name: &str) -> Result<KvType, String> {
 }
 
 fn decoder(engine: &Arc<Engine>) -> Result<Box<dyn Forward>, Exit> {
-    Ok(engine.decoder(Box::new(super::terminal::say))?)
+    Ok(engine.decoder(open::plain_notices())?)
 }
 
 /// Logits that are no numbers are the file's fault, everything else is what was asked for.
@@ -193,7 +217,37 @@ fn refused(error: QualityError) -> Exit {
     Exit::new(code, error.to_string())
 }
 
-fn as_line(measured: &Measured, chunks: &Chunks) -> String {
+fn as_json(measured: &Measured, chunks: &Chunks, runs: &[How]) -> Value {
+    let estimate = |e: Estimate| json!({ "mean": e.mean, "error": e.error });
+    let of = |p: &quality::Perplexity| json!({ "ppl": estimate(p.value()), "nll": estimate(p.nll) });
+    let mut object = match measured {
+        Measured::Alone(model) => of(model),
+        Measured::Beside(c) => {
+            let mut object = of(&c.model);
+            object["base"] = of(&c.base);
+            object["delta_ppl"] = estimate(c.delta());
+            object["ln_ppl_ratio"] = estimate(c.log_ratio);
+            object["kl"] = estimate(c.kl);
+            object["kl_max"] = c.kl_max.into();
+            object["same_top"] = estimate(c.same_top);
+            object
+        }
+    };
+    object["chunks"] = chunks.count().into();
+    object["n_ctx"] = chunks.size().into();
+    object["scored"] = chunks.scored().into();
+    let (model, base) = (runs.first().map(How::as_json), runs.get(1).map(How::as_json));
+    if let Some(model) = model {
+        object["arithmetic"] = model["arithmetic"].clone();
+        object["runs_on"] = model;
+    }
+    if let Some(base) = base {
+        object["base_runs_on"] = base;
+    }
+    object
+}
+
+fn as_line(measured: &Measured, chunks: &Chunks, runs: &[How]) -> String {
     let estimate = |e: Estimate| format!("{:.4} ± {:.4}", e.mean, e.error);
     let result = match measured {
         Measured::Alone(model) => format!("PPL {}", estimate(model.value())),
@@ -209,5 +263,7 @@ fn as_line(measured: &Measured, chunks: &Chunks) -> String {
             100.0 * c.same_top.error
         ),
     };
-    format!("{result}; {} tokens in {} chunks of {}\n", chunks.scored(), chunks.count(), chunks.size())
+    let (scored, count, size) = (chunks.scored(), chunks.count(), chunks.size());
+    let runs = runs.iter().map(How::as_line).collect::<Vec<_>>().join("; base ");
+    format!("{result}; {scored} tokens in {count} chunks of {size}; {runs}\n")
 }

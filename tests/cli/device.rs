@@ -32,6 +32,9 @@ fn lines(output: &Output) -> Vec<String> {
     said.lines().map(str::to_owned).collect()
 }
 
+/// Largest mean KL divergence of a GPU's answers from the CPU's, on the demo model.
+const KL: f64 = 5e-3;
+
 /// Computers whose GPU cannot be used: what QRUN_EMULATOR says, and words of the reason.
 const UNUSABLE: [(&str, &str); 4] = [
     ("devices=0", "sees no GPU"),
@@ -229,4 +232,29 @@ fn devices_and_info_say_what_runs_where_and_why() {
         assert_eq!(row["total"], sum);
         assert!(row["kv_window"].as_u64().expect("bytes") > 0);
     }
+}
+
+#[test]
+fn a_gpu_predicts_a_text_as_the_cpu_does() {
+    let demo = "models/demo/qrun-demo-Q4_K_M.gguf";
+    let corpus = std::fs::read_to_string("models/demo/corpus-sample.txt").expect("the sample text");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("text.txt");
+    std::fs::write(&file, corpus.chars().take(700).collect::<String>()).expect("a file");
+    let line = |more: &str| format!("perplexity {demo} -f {} -c 64 -t 1 {more}", file.display());
+    let beside = format!("--kl-base {demo} --kl-base-device cpu --json");
+    let output = on("sm=80", &line(&format!("--device cuda {beside}")));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let place = |which: &str| found[which]["device"].as_str().expect("a device").to_owned();
+    assert!(place("runs_on").starts_with("GPU 0 (") && place("base_runs_on") == "CPU", "{found}");
+    let (kl, same) = (found["kl"]["mean"].as_f64(), found["same_top"]["mean"].as_f64());
+    println!("KL {kl:?}, same best token {same:?} of {}", found["scored"]);
+    assert!(kl.is_some_and(|kl| kl <= KL) && same.is_some_and(|same| same >= 0.98), "{found}");
+    // Said in words as well; exact arithmetic stays on the CPU, and is refused on a GPU.
+    let output = on("sm=80", &line(&format!("--exact --kl-base {demo} --kl-base-device cuda")));
+    let said = text(&output.stdout);
+    assert!(said.contains("; CPU, exact arithmetic, KV f32/f32; base GPU 0 ("), "{said} {:?}", lines(&output));
+    let output = on("sm=80", &line("--exact --device cuda"));
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(5), ""), "{:?}", lines(&output));
 }

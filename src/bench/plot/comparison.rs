@@ -90,7 +90,11 @@ impl Comparison {
             x = if self.on_one_line() { next } else { 0.0 };
         }
         let y = self.top() - 12.0;
-        for (i, what) in ["decode, tokens per second", "prompt, tokens per second"].into_iter().enumerate() {
+        for (i, what) in
+            ["decode, tokens per second (× beside the first)", "prompt, tokens per second (× beside the first)"]
+                .into_iter()
+                .enumerate()
+        {
             write(area, what, (NAMES + COLUMN * i as f64, y), letters(12.0, QUIET))?;
         }
         for (i, ([name, sizes], _)) in self.groups.iter().enumerate() {

@@ -119,8 +119,8 @@ pub fn heading<DB: DrawingBackend>(area: &Area<DB>, text: &str) -> Drawn<DB> {
 
 fn described(r: &Report) -> String {
     format!(
-        "{}. Computed with {}; KV cache {}/{}. {:.0} MB of weights per token; this machine reads {:.1} GB/s. Medians of \
-         {} trials after {} warm-ups.",
+        "{}. Computed with {}; KV cache {}/{}. {:.0} MB of weights per token; this machine reads {:.1} GB/s. Timed runs: \
+         {} (medians); warm-ups: {}.",
         r.machine.name(),
         r.arithmetic,
         r.kv_types[0],
