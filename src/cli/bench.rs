@@ -41,9 +41,9 @@ pub struct Bench {
     #[command(flatten)]
     suite: suite::Args,
     #[command(flatten)]
-    plot: plot::Args,
+    plot: plot::Picture,
     #[command(flatten)]
-    startup: startup::Args,
+    startup: startup::Start,
 }
 
 /// Which model.

@@ -16,7 +16,7 @@ use crate::cli::{
 const MOST: usize = 7;
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct Picture {
     /// Draw the report: shares of the limits, latency over position, speeds beside those of --compare
     #[arg(long, value_name = "FILE.svg|png", value_parser = picture)]
     plot: Option<PathBuf>,
@@ -30,7 +30,7 @@ fn picture(name: &str) -> Result<PathBuf, String> {
     Format::of(&path).map(|_| path).ok_or_else(|| "expected a name that ends in .svg or .png".into())
 }
 
-impl Args {
+impl Picture {
     /// Whether there are recorded reports to draw.
     pub fn compares(&self) -> bool {
         !self.compare.is_empty()

@@ -14,13 +14,13 @@ use crate::cli::{
 };
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct Start {
     /// The time line of a run, from the start of the process to the first token
     #[arg(long, conflicts_with_all = ["suite", "prompt_tokens", "prompt", "max_new_tokens", "temperature", "plot"])]
     startup: bool,
 }
 
-impl Args {
+impl Start {
     /// Whether this mode is asked for.
     pub fn asked(&self) -> bool {
         self.startup
