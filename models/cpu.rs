@@ -17,10 +17,9 @@ use std::{
 use qrun_quant::cpu::{Activations, Arithmetic, Job, matmul, par::Pool};
 
 use crate::{
-    Entry, Forward, ForwardError, Model,
+    Entry, Forward, ForwardError, Model, Progress,
     kv::KvCache,
     memory::Options,
-    spec::Activation,
     weights::{Layer, Linear, Weights},
 };
 
@@ -56,10 +55,15 @@ struct Scratch {
 
 impl CpuDecoder {
     /// Makes a decoder: a thread pool, an empty cache, and repacked weights if the options ask for it.
-    pub fn new(mut model: Model, options: Options) -> std::io::Result<Self> {
+    pub fn new(model: Model, options: Options) -> std::io::Result<Self> {
+        Self::load(model, options, &mut |_, _| ())
+    }
+
+    /// The same; `progress` hears of each matrix that is repacked.
+    pub fn load(mut model: Model, options: Options, progress: Progress) -> std::io::Result<Self> {
         let pool = Pool::new(options.threads)?;
         if options.repack && options.arithmetic == Arithmetic::Fast {
-            model.weights = pool.install(|| Arc::new(repacked(&model.weights)));
+            model.weights = pool.install(|| Arc::new(repacked(&model.weights, progress)));
         }
         let rope = rope::Tables::new(&model);
         let kv = KvCache::new(&model.config, &options);
@@ -190,12 +194,11 @@ impl Step<'_> {
         let s = &mut *self.s;
         ops::rms_norm(&s.x, &w.attn_norm, c.norm_eps, &mut s.h);
         tap(self.tap, Some(il), "attn_norm", &s.h);
-        s.prepared.set(&s.h, c.n_embd);
         s.q.resize(t * c.q_dim(), 0.0);
         s.k.resize(t * c.kv_dim(), 0.0);
         s.v.resize(t * c.kv_dim(), 0.0);
         let (q, k, v) = (&mut s.q, &mut s.k, &mut s.v);
-        project(&s.prepared, [(&w.attn_q, q), (&w.attn_k, k), (&w.attn_v, v)]);
+        project(&mut s.prepared, &s.h, [(&w.attn_q, q), (&w.attn_k, k), (&w.attn_v, v)]);
         if let Some(norm) = &w.attn_q_norm {
             ops::rms_norm_in_place(&mut s.q, norm, c.norm_eps);
         }
@@ -218,9 +221,8 @@ impl Step<'_> {
             self.kv.release(e.seq as usize, il, e.pos as usize + 1);
         }
         tap(self.tap, Some(il), "kqv_out", &s.attention);
-        s.prepared.set(&s.attention, c.q_dim());
         s.h.resize(t * c.n_embd, 0.0);
-        project(&s.prepared, [(&w.attn_output, &mut s.h)]);
+        project(&mut s.prepared, &s.attention, [(&w.attn_output, &mut s.h)]);
         if let Some(norm) = &w.post_attention_norm {
             ops::rms_norm_in_place(&mut s.h, norm, c.norm_eps);
         }
@@ -233,17 +235,12 @@ impl Step<'_> {
         let s = &mut *self.s;
         ops::rms_norm(&s.x, &w.ffn_norm, c.norm_eps, &mut s.h);
         tap(self.tap, Some(il), "ffn_norm", &s.h);
-        s.prepared.set(&s.h, c.n_embd);
         s.gate.resize(t * c.n_ff, 0.0);
         s.up.resize(t * c.n_ff, 0.0);
-        project(&s.prepared, [(&w.ffn_gate, &mut s.gate), (&w.ffn_up, &mut s.up)]);
-        match c.arch.activation {
-            Activation::Silu => ops::gate(&mut s.gate, &s.up, ops::silu),
-            Activation::GeluTanh => ops::gate(&mut s.gate, &s.up, ops::gelu_tanh),
-        }
+        project(&mut s.prepared, &s.h, [(&w.ffn_gate, &mut s.gate), (&w.ffn_up, &mut s.up)]);
+        ops::gate(&mut s.gate, &s.up, c.arch.activation);
         tap(self.tap, Some(il), "ffn_act", &s.gate);
-        s.prepared.set(&s.gate, c.n_ff);
-        project(&s.prepared, [(&w.ffn_down, &mut s.h)]);
+        project(&mut s.prepared, &s.gate, [(&w.ffn_down, &mut s.h)]);
         if let Some(norm) = &w.post_ffw_norm {
             ops::rms_norm_in_place(&mut s.h, norm, c.norm_eps);
         }
@@ -266,11 +263,10 @@ impl Step<'_> {
         s.x.truncate(marked * c.n_embd);
         ops::rms_norm(&s.x, &self.weights.output_norm, c.norm_eps, &mut s.h);
         tap(self.tap, None, "result_norm", &s.h);
-        s.prepared.set(&s.h, c.n_embd);
         let start = logits.len();
         logits.resize(start + marked * c.n_vocab, 0.0);
         let out = &mut logits[start..];
-        matmul(&s.prepared, &mut [Job { w: self.weights.head(), y: out }]);
+        matmul(&mut s.prepared, &s.h, &mut [Job { w: self.weights.head(), y: out }]);
         if let Some(bias) = self.weights.output.as_ref().and_then(|o| o.bias.as_ref()) {
             out.chunks_exact_mut(c.n_vocab).for_each(|row| ops::add(row, bias));
         }
@@ -283,18 +279,23 @@ impl Step<'_> {
 
 /// The weights in the order in which products read them fastest. Matrix by matrix, so that the file's
 /// pages and the tiles never lie in memory together.
-fn repacked(weights: &Weights) -> Weights {
+fn repacked(weights: &Weights, progress: Progress) -> Weights {
     let mut weights = weights.clone();
+    let total = weights.matrices_mut().map(|matrix| matrix.bytes() as u64).sum();
+    let mut done = 0;
     for matrix in weights.matrices_mut() {
+        progress(done, total);
+        done += matrix.bytes() as u64;
         *matrix = matrix.clone().repack();
     }
+    progress(total, total);
     weights
 }
 
 /// Products of the same input with several matrices, and their biases.
-fn project<const N: usize>(x: &Activations, mut outputs: [(&Linear, &mut Vec<f32>); N]) {
+fn project<const N: usize>(prepared: &mut Activations, x: &[f32], mut outputs: [(&Linear, &mut Vec<f32>); N]) {
     let mut jobs = outputs.each_mut().map(|(linear, y)| Job { w: &linear.w, y: y.as_mut_slice() });
-    matmul(x, &mut jobs);
+    matmul(prepared, x, &mut jobs);
     for (linear, y) in outputs {
         if let Some(bias) = &linear.bias {
             y.chunks_exact_mut(bias.len()).for_each(|row| ops::add(row, bias));

@@ -25,7 +25,7 @@ use qrun_cuda::{
     upload,
 };
 
-use crate::{Config, Drawing, Entry, Forward, ForwardError, KvType, Model, Options, memory::Plan};
+use crate::{Config, Drawing, Entry, Forward, ForwardError, KvType, Model, Options, Progress, memory::Plan};
 use draw::Drawer;
 use memory::{LOGIT_ROWS, Memory};
 use sequences::Sequences;
@@ -92,13 +92,22 @@ impl GpuDecoder {
     /// # Errors
     /// The device's, too little memory among them.
     pub fn new(gpu: &Arc<Gpu>, model: &Model, o: &Options) -> Result<Self> {
+        Self::load(gpu, model, o, &mut |_, _| ())
+    }
+
+    /// The same; `progress` hears of each piece that is uploaded.
+    ///
+    /// # Errors
+    /// As [`GpuDecoder::new`].
+    pub fn load(gpu: &Arc<Gpu>, model: &Model, o: &Options, progress: Progress) -> Result<Self> {
         let splits = splits(gpu, &model.config, o);
         let (arena, mut memory) = Arena::new(gpu, |carver| Memory::carve(carver, model, o, splits))?;
         let stream = Stream::new(gpu)?;
         let splits_rows = [LOGIT_ROWS, model.config.n_head];
         memory.activations.splits.clear(&stream, splits_rows[0], splits_rows[1])?;
         let uploads = std::mem::take(&mut memory.uploads);
-        upload(gpu, &stream, uploads.iter().map(|(to, bytes)| (*to, &bytes[..])))?;
+        let sources: Vec<_> = uploads.iter().map(|(to, bytes)| (*to, &bytes[..])).collect();
+        upload(gpu, &stream, &sources, progress)?;
         let c = &model.config;
         let drawer = Drawer::new(&stream, &memory, draw::shape(c, o))?;
         let staging = Staging {

@@ -6,8 +6,25 @@ use qrun_cuda::ops::sample::Drawn;
 
 use crate::{CpuDecoder, Entry, Forward, ForwardError, Model, Options, forward::Drawing};
 
-/// Hears in one line why the device was given up.
-pub type Notice = Box<dyn FnMut(&str) + Send>;
+/// What a decoder says while it loads and runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum News<'a> {
+    /// So many bytes of weights are in their place, repacked or uploaded.
+    Loading {
+        /// Bytes that are.
+        done: u64,
+        /// Bytes in all.
+        total: u64,
+    },
+    /// Why the device was given up, in one line.
+    GivenUp(&'a str),
+}
+
+/// Hears the news.
+pub type Notice = Box<dyn FnMut(News) + Send>;
+
+/// Hears how many bytes of weights are in their place, and of how many.
+pub type Progress<'a> = &'a mut (dyn FnMut(u64, u64) + Send);
 
 /// A decoder, and what it takes to start over on the CPU.
 pub struct Fallback {
@@ -46,7 +63,7 @@ impl Fallback {
     fn give_up(&mut self, error: ForwardError) -> Result<(), ForwardError> {
         let ForwardError::Device(reason) = &error else { return Err(error) };
         let Some(mut spare) = self.spare.take() else { return Err(error) };
-        (spare.notice)(&format!("GPU: {reason}; the CPU goes on"));
+        (spare.notice)(News::GivenUp(&format!("GPU: {reason}; the CPU goes on")));
         let Ok(cpu) = CpuDecoder::new(spare.model, spare.options) else { return Err(error) };
         self.active = Box::new(cpu);
         self.drawing = None;

@@ -21,7 +21,7 @@ use qrun_quant::{Gguf, Result};
 pub use config::{Config, LayerPlan};
 pub use cpu::CpuDecoder;
 pub use decoder::GpuDecoder;
-pub use fallback::{Fallback, Notice};
+pub use fallback::{Fallback, News, Notice, Progress};
 pub use forward::{Drawing, Entry, Forward, ForwardError};
 pub use kv::KvType;
 pub use memory::Options;

@@ -6,6 +6,7 @@
 //! number of threads: each output element is computed by one thread in one order.
 
 mod activations;
+mod blocked;
 mod exact;
 mod floats;
 mod kernels;

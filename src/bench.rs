@@ -1,10 +1,13 @@
-//! Measures a model: what is run ([`suite`], [`run`]), by which clock ([`trial`]), beside which limit ([`limits`]), and what is
-//! said of it ([`report`], [`tables`]).
+//! Measures a model: what is run ([`suite`], [`run`]), by which clock ([`trial`]), beside which limit ([`limits`]), and
+//! what is said of it ([`report`], [`tables`], [`plot`]). [`rows`] are llama-bench's tests, [`prompts`] whole answers,
+//! [`startup`] the time line of a start.
 
 pub mod limits;
 pub mod machine;
 pub mod plot;
+pub mod prompts;
 pub mod report;
+pub mod rows;
 pub mod run;
 pub mod startup;
 pub mod statistics;

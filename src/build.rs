@@ -1,14 +1,14 @@
-//! The commit that a program was built from, for the reports of `qrun bench`.
+//! The commit that a program was built from, and its number, for the reports of `qrun bench`.
 
 #![allow(clippy::print_stdout)] // This is how cargo is spoken to.
 
 use std::process::Command;
 
 fn main() {
-    let described =
-        Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]).output();
-    let commit = described.ok().filter(|o| o.status.success()).and_then(|o| String::from_utf8(o.stdout).ok());
-    println!("cargo::rustc-env=QRUN_COMMIT={}", commit.as_deref().map_or("unknown", str::trim));
+    let commit = git(&["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
+    println!("cargo::rustc-env=QRUN_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
+    let number = git(&["rev-list", "--count", "HEAD"]);
+    println!("cargo::rustc-env=QRUN_BUILD_NUMBER={}", number.as_deref().unwrap_or("0"));
     // Where there is no repository these files are missing, and nothing is to be watched.
     for file in [".git/HEAD", ".git/index", ".git/logs/HEAD"] {
         if std::path::Path::new(file).exists() {
@@ -16,4 +16,10 @@ fn main() {
         }
     }
     println!("cargo::rerun-if-changed=src/build.rs");
+}
+
+/// What git answers, if it does.
+fn git(words: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(words).output().ok().filter(|o| o.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }

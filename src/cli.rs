@@ -48,6 +48,8 @@ pub fn main(argv: Vec<OsString>) -> ExitCode {
 fn dispatch(words: &[OsString], timeline: Timeline) -> Result<(), Exit> {
     let jobs = Job::augment_subcommands(clap::Command::new("qrun").no_binary_name(true));
     if words.first().and_then(|w| w.to_str()).is_some_and(|w| jobs.find_subcommand(w).is_some() || w == "help") {
+        let is_bench = words.first().is_some_and(|word| word == "bench");
+        let words = if is_bench { bench::rewrite(words)? } else { words.to_vec() };
         let matches = jobs.try_get_matches_from(words).map_err(said_by_clap)?;
         return Job::from_arg_matches(&matches).map_err(said_by_clap)?.run();
     }

@@ -14,7 +14,7 @@ use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
 use qrun_models::{Drawing, Entry, Forward, ForwardError};
 
-use answer::Answer;
+pub(crate) use answer::Answer;
 pub use engine::{Engine, OpenError, Wishes};
 pub use file::SaveError;
 pub use place::{LoadError, Place, PlaceError, Wish};

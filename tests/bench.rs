@@ -1,6 +1,8 @@
 //! `qrun bench`: what it runs, what it counts, what it says. No test asserts on a time: a machine may be busy.
 
 mod plot;
+mod prompts;
+mod rows;
 mod startup;
 mod suite;
 

@@ -59,9 +59,8 @@ fn matrix(ty: GgmlType, rows: usize, cols: usize, random: &mut Random) -> Matrix
 /// `W·x` for all tokens by the engine.
 fn product(w: &Matrix, x: &[f32], arithmetic: Arithmetic, isa: Isa) -> Vec<f32> {
     let mut activations = Activations::with_isa(arithmetic, isa);
-    activations.set(x, w.cols());
-    let mut y = vec![f32::NAN; activations.tokens() * w.rows()];
-    matmul(&activations, &mut [Job { w, y: &mut y }]);
+    let mut y = vec![f32::NAN; x.len() / w.cols() * w.rows()];
+    matmul(&mut activations, x, &mut [Job { w, y: &mut y }]);
     y
 }
 
@@ -195,11 +194,10 @@ fn threads_do_not_change_a_bit() {
     let run = |threads: usize| {
         Pool::new(threads).expect("threads").install(|| {
             let mut activations = Activations::new(Arithmetic::Fast);
-            activations.set(&x, 1024);
             // All in one call: more jobs than one parallel region takes.
             let mut y = vec![vec![f32::NAN; 300 * 5]; weights.len()];
             let mut jobs: Vec<Job> = weights.iter().zip(&mut y).map(|(w, y)| Job { w, y }).collect();
-            matmul(&activations, &mut jobs);
+            matmul(&mut activations, &x, &mut jobs);
             y.iter().flat_map(|y| bits(y)).collect::<Vec<_>>()
         })
     };

@@ -92,10 +92,8 @@ fn compared(model: (FileType, Options), base: (FileType, Options)) -> Comparison
         model.tokenizer().encode(&text, Encode { add_special: true, parse_special: true }).expect("tokens");
     tokens.truncate(SIZE * COUNT);
     let chunks = Chunks::new(tokens, SIZE, model.tokenizer().bos()).expect("a text that is long enough");
-    let (mut model, mut base) = (
-        model.decoder(Box::new(|reason| panic!("{reason}"))).expect("threads"),
-        base.decoder(Box::new(|reason| panic!("{reason}"))).expect("threads"),
-    );
+    let (mut model, mut base) =
+        (model.decoder(Box::new(|_| ())).expect("threads"), base.decoder(Box::new(|_| ())).expect("threads"));
     compare(&mut *model, &mut *base, &chunks, &mut |_, _| ()).expect("a comparison")
 }
 
@@ -183,8 +181,7 @@ fn held_out_questions_are_answered() {
     let wishes = Wishes { options: Options { n_ctx: 512, ..Options::default() }, template: None, device: Wish::Cpu };
     let engine = Arc::new(Engine::open(gguf, wishes).expect("a model that runs"));
     let params = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
-    let mut session =
-        Session::new(engine.clone(), engine.decoder(Box::new(|reason| panic!("{reason}"))).expect("threads"), params);
+    let mut session = Session::new(engine.clone(), engine.decoder(Box::new(|_| ())).expect("threads"), params);
     let rows = fs::read_to_string(demo("eval.jsonl")).expect("the held-out questions");
     let rows: Vec<Value> = rows.lines().step_by(EVERY).map(|l| serde_json::from_str(l).expect("JSON")).collect();
     assert!(rows.len() >= 30, "{} questions", rows.len());

@@ -1,6 +1,9 @@
 //! Sessions through the library: reuse of the cache, interruptions, what is kept.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, Mutex},
+};
 
 use qrun::{
     quantize::FileType,
@@ -8,7 +11,7 @@ use qrun::{
     session::{Engine, Event, Finish, Request, Session, SessionError, Wish, Wishes},
     synth,
 };
-use qrun_models::Options;
+use qrun_models::{News, Options};
 use qrun_quant::{Bytes, Gguf};
 
 /// A session with a tiny model and exact arithmetic.
@@ -19,8 +22,28 @@ fn session(name: &str, n_ctx: usize, n_ubatch: usize) -> Session {
     let options = Options { n_ctx, n_ubatch, threads: 1, ..Options::exact() };
     let engine =
         Arc::new(Engine::open(gguf, Wishes { options, template: None, device: Wish::Cpu }).expect("an engine"));
-    let decoder = engine.decoder(Box::new(|reason| panic!("{reason}"))).expect("a decoder");
+    let decoder = engine.decoder(Box::new(|_| ())).expect("a decoder");
     Session::new(engine, decoder, SamplerParams { seed: 11, ..SamplerParams::default() })
+}
+
+#[test]
+fn loading_says_how_far_it_is() {
+    let shape = synth::find("tiny-qwen3").expect("a tiny model");
+    let bytes = synth::shape_bytes(shape, FileType::Q8_0, 3).expect("its bytes");
+    let gguf = Gguf::from_bytes("tiny", Bytes::new(bytes)).expect("a model");
+    let wishes = Wishes { device: Wish::Cpu, ..Wishes::default() };
+    let engine = Arc::new(Engine::open(gguf, wishes).expect("an engine"));
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hear = heard.clone();
+    let notice = Box::new(move |news: News| match news {
+        News::Loading { done, total } => hear.lock().expect("one thread").push((done, total)),
+        News::GivenUp(reason) => panic!("{reason}"),
+    });
+    engine.decoder(notice).expect("a decoder");
+    let heard = heard.lock().expect("one thread");
+    assert!(heard.len() > 2 && heard.is_sorted() && heard.iter().all(|&(_, total)| total == heard[0].1), "{heard:?}");
+    assert_eq!(heard[0].0, 0);
+    assert_eq!(heard[heard.len() - 1].0, heard[0].1, "all of it");
 }
 
 fn request(prompt: &[u32], limit: usize) -> Request {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 pub fn facts(threads: usize) -> Value {
     json!({
         "cpu": cpu(), "threads": threads, "os": std::env::consts::OS, "date": date(),
-        "commit": command("git", &["rev-parse", "--short=12", "HEAD"]), "qrun": env!("CARGO_PKG_VERSION"),
+        "commit": command("git", &["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]), "qrun": env!("CARGO_PKG_VERSION"),
     })
 }
 

@@ -15,6 +15,10 @@ pub fn turn(args: &Args, file: &Path) -> Result<Value> {
     let options = Options { n_ctx: args.prefill + args.decode, threads: args.threads, ..Options::default() };
     let device = if args.device == "cuda" { Wish::Cuda } else { Wish::Cpu };
     let engine = Arc::new(Engine::open(Gguf::open(file)?, Wishes { options, template: None, device })?);
+    let precision = match device {
+        Wish::Cuda => "weights as in the file, KV f16",
+        _ => "weights as in the file, activations int8 (f32 where weights are floats), KV f16",
+    };
     let mut decoder = engine.decoder(Box::new(|_| ()))?;
     // The same tokens as turn.py has.
     let token = |pos: usize| 100 + (pos * 7919 % 900) as u32;
@@ -33,7 +37,7 @@ pub fn turn(args: &Args, file: &Path) -> Result<Value> {
     let decode = args.decode as f64 / start.elapsed().as_secs_f64();
     Ok(json!({
         "prefill": prefill, "decode": decode, "prefill_tokens": args.prefill, "decode_tokens": args.decode,
-        "weights": "the same file", "precision": "as in the file, KV f16; activations int8, for BF16 f32",
+        "weights": "the same file", "precision": precision,
         "peak_mib": machine::peak_mib(), "bytes_per_token": decoder.bytes_per_token(),
         "versions": { "qrun": env!("CARGO_PKG_VERSION") },
     }))

@@ -87,7 +87,7 @@ def measure(arguments):
         "prefill_s": times[1] - times[0],
         "decode_s": times[-1] - times[1],
         "decode_tokens": len(times) - 2,
-        "weights": "random, same shapes",
+        "weights": "random weights in the same shapes",
         "precision": "weights and activations int8, a scale per row" if int8 else f"{full} throughout",
     }
 

@@ -16,6 +16,8 @@ def measure(arguments):
     quiet = callback(lambda level, text, data: None)
     llama_cpp.llama_log_set(quiet, ctypes.c_void_p(0))
     llama_cpp.llama_backend_init()
+    if arguments.device == "cuda" and not llama_cpp.llama_supports_gpu_offload():
+        sys.exit("this llama-cpp-python was built without a GPU")
     params = llama_cpp.llama_model_default_params()
     params.n_gpu_layers = 999 if arguments.device == "cuda" else 0
     model = llama_cpp.llama_model_load_from_file(arguments.model.encode(), params)
@@ -41,7 +43,8 @@ def measure(arguments):
     run([0], 0)
     llama_cpp.llama_memory_clear(memory, True)
     turn = clock(run, arguments.prefill, arguments.decode)
-    return turn | {"weights": "the same file", "precision": "as in the file, KV f16"}
+    precision = "weights as in the file, activations int8 (bf16 where weights are BF16), KV f16"
+    return turn | {"weights": "the same file", "precision": precision}
 
 
 if __name__ == "__main__":

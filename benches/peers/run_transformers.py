@@ -48,7 +48,7 @@ def measure(arguments):
         if compiled() != graphs:
             sys.exit("torch compiled code inside the clock")
         turn["compile_s"] = warm - turn["prefill_s"] - turn["decode_s"]
-    return turn | {"weights": "random, same shapes", "precision": "weights, activations and KV bf16"}
+    return turn | {"weights": "random weights in the same shapes", "precision": "weights, activations and KV bf16"}
 
 
 if __name__ == "__main__":

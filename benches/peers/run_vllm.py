@@ -37,7 +37,7 @@ def measure(arguments):
         return len(answer.outputs[0].token_ids)
 
     turn = clock_whole_answers(generate, arguments.decode)
-    return turn | {"weights": "random, same shapes", "precision": "weights, activations and KV bf16"}
+    return turn | {"weights": "random weights in the same shapes", "precision": "weights, activations and KV bf16"}
 
 
 if __name__ == "__main__":

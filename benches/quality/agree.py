@@ -1,6 +1,6 @@
 """Perplexities of qrun beside llama.cpp's: the demo model in each type of weights, on two texts.
 
-usage: agree.py [--qrun PROGRAM] [--types Q4_K_M,…] [--dir target/quality] [--save FILE]
+usage: agree.py [--qrun PROGRAM] [--types Q4_K_M,…] [--dir target/quality] [--threads N] [--save FILE]
 
 Run from the root of the repository, with llama-cpp-python. One text is like those the model was trained on, one is not
 at all (licence, Python, Markdown), so that it is worse than guessing there. Three ways to compute from the same file:
@@ -21,7 +21,8 @@ from llama_perplexity import perplexity
 LIMIT = 0.002
 DEMO = pathlib.Path("models/demo")
 BASE = DEMO / "qrun-demo-BF16.gguf"
-UNLIKE = ["LICENSE-APACHE", "README.md", *(f"models/demo/{n}.py" for n in ["evaluate", "export", "model", "train", "vocabulary"])]
+PROGRAMS = ["evaluate", "export", "model", "train", "vocabulary"]
+UNLIKE = ["LICENSE-APACHE", "README.md", *(f"models/demo/{name}.py" for name in PROGRAMS)]
 
 
 def output_of(*command):
@@ -31,11 +32,12 @@ def output_of(*command):
     return out.stdout.strip()
 
 
-def measure(program, model, text, flags):
+def measure(arguments, model, text, flags):
     """Perplexities of the three, and how far they are from each other, relative."""
-    exact = ["--kl-base", model, "--kl-base-exact"]
-    ours = json.loads(output_of(program, "perplexity", model, "-f", text, "--json", *flags, *exact))
-    theirs = perplexity(model, text.read_text(encoding="utf-8"), parse_special=bool(flags))
+    words = ["perplexity", model, "-f", text, "--json", "--threads", str(arguments.threads), *flags]
+    ours = json.loads(output_of(arguments.qrun, *words, "--kl-base", model, "--kl-base-exact"))
+    source = text.read_text(encoding="utf-8")
+    theirs = perplexity(model, source, threads=arguments.threads, parse_special=bool(flags))
     counts = [(found["chunks"], found["scored"]) for found in (ours, theirs)]
     if counts[0] != counts[1]:
         sys.exit(f"{model}, {text}: chunks and tokens: {counts[0]} by qrun, {counts[1]} by llama.cpp")
@@ -55,6 +57,7 @@ def main():
     parser.add_argument("--qrun", default="target/release/qrun")
     parser.add_argument("--types", default="BF16,Q8_0,Q6_K,Q5_K_M,Q4_K_M,Q4_0")
     parser.add_argument("--dir", type=pathlib.Path, default=pathlib.Path("target/quality"))
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--save", type=pathlib.Path)
     arguments = parser.parse_args()
     arguments.dir.mkdir(parents=True, exist_ok=True)
@@ -63,18 +66,20 @@ def main():
     # The corpus has special tokens written out.
     texts = [("like training", DEMO / "corpus-sample.txt", ["--parse-special"]), ("unlike training", unlike, [])]
     rows = []
-    print("type    text               qrun      exact  llama.cpp | qrun/llama.cpp   qrun/exact  llama.cpp/exact   noise")
+    print(f"{'type':7} {'text':15} {'qrun':>10} {'exact':>10} {'llama.cpp':>10}", end=" |")
+    print(" ".join(f"{name:>15}" for name in ["qrun/llama.cpp", "qrun/exact", "llama.cpp/exact", "noise"]))
     for ty in arguments.types.split(","):
         model = BASE
         if ty != "BF16":
             model = arguments.dir / f"demo-{ty}.gguf"
             output_of(arguments.qrun, "quantize", "--force", BASE, model, ty)
         for name, text, flags in texts:
-            row = measure(arguments.qrun, model, text, flags)
+            row = measure(arguments, model, text, flags)
             rows.append({"type": ty, "text": name} | row)
             ppl = " ".join(f"{p:10.4f}" for p in row["ppl"].values())
-            far = " ".join(f"{100 * row[k]:+13.3f} %" for k in ["qrun_to_llama_cpp", "qrun_to_exact", "llama_cpp_to_exact"])
-            print(f"{ty:7} {name:15} {ppl} |{far}  {100 * row['noise']:.3f} %", flush=True)
+            shares = [row[k] for k in ["qrun_to_llama_cpp", "qrun_to_exact", "llama_cpp_to_exact", "noise"]]
+            far = " ".join(f"{100 * share:+13.3f} %" for share in shares)
+            print(f"{ty:7} {name:15} {ppl} |{far}", flush=True)
     versions = {
         "qrun": output_of(arguments.qrun, "--version"),
         "commit": output_of("git", "rev-parse", "--short=12", "HEAD"),

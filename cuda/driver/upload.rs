@@ -15,18 +15,21 @@ struct Stage {
     sent: Event,
 }
 
-/// Copies each source to its place, and waits for the last one.
+/// Copies each source to its place, and waits for the last one. `progress` hears how many bytes are on their way, and
+/// of how many.
 ///
 /// # Errors
 /// The driver's.
-pub fn upload<'a>(
+pub fn upload(
     gpu: &Arc<Gpu>,
     stream: &Stream,
-    sources: impl IntoIterator<Item = (Ptr<u8>, &'a [u8])>,
+    sources: &[(Ptr<u8>, &[u8])],
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
     let stage = |_| Ok(Stage { buffer: Pinned::new(gpu, STAGE)?, sent: Event::new(gpu)? });
     let mut stages = (0..STAGES).map(stage).collect::<Result<Vec<_>>>()?;
-    let mut next = 0;
+    let (mut next, mut done) = (0, 0);
+    let total = sources.iter().map(|(_, source)| source.len() as u64).sum();
     for (to, source) in sources {
         for (i, piece) in source.chunks(STAGE).enumerate() {
             let stage = &mut stages[next % STAGES];
@@ -35,6 +38,8 @@ pub fn upload<'a>(
             stage.buffer.as_mut_slice()[..piece.len()].copy_from_slice(piece);
             stream.copy_in(to.add(i * STAGE), &stage.buffer, piece.len())?;
             stage.sent.record(stream)?;
+            done += piece.len() as u64;
+            progress(done, total);
         }
     }
     stream.synchronize()

@@ -8,10 +8,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{
-    ops,
-    simd::{self, LANES, Product},
-};
+use super::simd::{self, LANES, Product};
 use crate::{
     Config, Entry,
     kv::{KvCache, PAGE},
@@ -20,7 +17,7 @@ use crate::{
 /// Pages per split.
 const SPLIT: usize = 8;
 /// Queries that share the loading of a page.
-const BLOCK: usize = 16;
+const BLOCK: usize = 32;
 
 /// One layer's attention: queries `q[tokens][n_head][head_dim]` against the cache.
 pub struct Attend<'a> {
@@ -122,11 +119,13 @@ impl Attend<'_> {
             if let Some(cap) = c.attention_softcap {
                 scores.iter_mut().for_each(|s| *s = cap * (*s / cap).tanh());
             }
-            for (i, scores) in scores.chunks_exact_mut(PAGE).enumerate() {
+            for (i, scores) in scores.as_chunks_mut::<PAGE>().0.iter_mut().enumerate() {
                 let seen = self.visible(block.tokens.start + i / group);
                 let from = seen.start.clamp(page * PAGE, (page + 1) * PAGE) - page * PAGE;
                 let to = seen.end.clamp(page * PAGE, (page + 1) * PAGE) - page * PAGE;
-                state.weigh(i, scores, from..to.max(from));
+                let (max, sum) = (&mut state.max[i], &mut state.sum[i]);
+                let values = &mut state.values[i * n..(i + 1) * n];
+                simd::widest(Weigh { scores, seen: from..to.max(from), max, sum, values });
             }
             self.kv.values(seq, self.il, (page, block.head), &mut page_data);
             // Slots that nobody has seen yet hold what an earlier sequence left there, finite or not.
@@ -149,33 +148,52 @@ impl Attend<'_> {
     }
 }
 
-impl State {
-    /// Turns the scores of one page into weights for query `i`, and scales what came before.
-    fn weigh(&mut self, i: usize, scores: &mut [f32], seen: Range<usize>) {
-        let n = self.values.len() / self.max.len();
-        let page_max = scores[seen.clone()].iter().fold(f32::NEG_INFINITY, |m, &s| m.max(s));
-        let max = self.max[i].max(page_max);
+/// Turns the scores of one page into weights of one query, and scales what came before.
+struct Weigh<'a> {
+    scores: &'a mut [f32; PAGE],
+    /// Slots of the page that the query sees.
+    seen: Range<usize>,
+    max: &'a mut f32,
+    sum: &'a mut f32,
+    /// The query's weighted values.
+    values: &'a mut [f32],
+}
+
+impl simd::Plain for Weigh<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { scores, seen, .. } = self;
         scores[..seen.start].fill(f32::NEG_INFINITY);
         scores[seen.end..].fill(f32::NEG_INFINITY);
+        let mut maxima = [f32::NEG_INFINITY; LANES];
+        for lanes in scores.as_chunks::<LANES>().0 {
+            for i in 0..LANES {
+                maxima[i] = if lanes[i] > maxima[i] { lanes[i] } else { maxima[i] };
+            }
+        }
+        let max = maxima.iter().fold(*self.max, |m, &s| m.max(s));
         if max == f32::NEG_INFINITY {
             scores.fill(0.0);
             return;
         }
-        for lanes in scores.chunks_exact_mut(LANES) {
-            let lanes: &mut [f32; LANES] = lanes.try_into().expect("a page is a multiple of the lanes");
-            lanes.iter_mut().for_each(|s| *s -= max);
-            simd::exp(lanes);
-        }
         let mut sums = [0.0; LANES];
-        for lanes in scores.chunks_exact(LANES) {
-            ops::add(&mut sums, lanes);
+        for lanes in scores.as_chunks_mut::<LANES>().0 {
+            for s in lanes.iter_mut() {
+                *s -= max;
+            }
+            simd::exp(lanes);
+            for i in 0..LANES {
+                sums[i] += lanes[i];
+            }
         }
-        let shrink = (self.max[i] - max).exp();
-        self.sum[i] = self.sum[i] * shrink + sums.iter().sum::<f32>();
+        let shrink = (*self.max - max).exp();
+        *self.sum = *self.sum * shrink + sums.iter().sum::<f32>();
         if shrink != 1.0 {
-            self.values[i * n..(i + 1) * n].iter_mut().for_each(|v| *v *= shrink);
+            for v in self.values.iter_mut() {
+                *v *= shrink;
+            }
         }
-        self.max[i] = max;
+        *self.max = max;
     }
 }
 

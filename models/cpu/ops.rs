@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use super::simd;
+use crate::spec::Activation;
 
 /// Elements below which a parallel region costs more than it saves.
 const PARALLEL: usize = 1 << 15;
@@ -41,18 +42,9 @@ pub fn add(x: &mut [f32], y: &[f32]) {
 }
 
 /// `gate = activation(gate) · up`.
-pub fn gate(gate: &mut [f32], up: &[f32], activation: fn(&mut [f32; simd::LANES])) {
-    const ROW: usize = 1024;
-    let row = |(gate, up): (&mut [f32], &[f32])| {
-        for (g, u) in gate.chunks_mut(simd::LANES).zip(up.chunks(simd::LANES)) {
-            let mut lanes = [0.0; simd::LANES];
-            lanes[..g.len()].copy_from_slice(g);
-            activation(&mut lanes);
-            for ((g, l), u) in g.iter_mut().zip(lanes).zip(u) {
-                *g = l * u;
-            }
-        }
-    };
+pub fn gate(gate: &mut [f32], up: &[f32], activation: Activation) {
+    const ROW: usize = 4096;
+    let row = |(gate, up)| simd::widest(Gate { gate, up, activation });
     if gate.len() < PARALLEL {
         row((gate, up));
     } else {
@@ -60,9 +52,49 @@ pub fn gate(gate: &mut [f32], up: &[f32], activation: fn(&mut [f32; simd::LANES]
     }
 }
 
+struct Gate<'a> {
+    gate: &'a mut [f32],
+    up: &'a [f32],
+    activation: Activation,
+}
+
+impl simd::Plain for Gate<'_> {
+    #[inline(always)]
+    fn run(self) {
+        match self.activation {
+            Activation::Silu => self.with(silu),
+            Activation::GeluTanh => self.with(gelu_tanh),
+        }
+    }
+}
+
+impl Gate<'_> {
+    #[inline(always)]
+    fn with(self, activation: impl Fn(&mut [f32; simd::LANES])) {
+        let (gate, rest) = self.gate.as_chunks_mut();
+        let (up, up_rest) = self.up.as_chunks::<{ simd::LANES }>();
+        for (g, u) in gate.iter_mut().zip(up) {
+            activation(g);
+            for i in 0..simd::LANES {
+                g[i] *= u[i];
+            }
+        }
+        let mut lanes = [0.0; simd::LANES];
+        lanes[..rest.len()].copy_from_slice(rest);
+        activation(&mut lanes);
+        for ((g, l), u) in rest.iter_mut().zip(lanes).zip(up_rest) {
+            *g = l * u;
+        }
+    }
+}
+
 /// `x · sigmoid(x)`.
-pub fn silu(x: &mut [f32; simd::LANES]) {
-    let mut e = x.map(|x| -x);
+#[inline(always)]
+fn silu(x: &mut [f32; simd::LANES]) {
+    let mut e = *x;
+    for e in &mut e {
+        *e = -*e;
+    }
     simd::exp(&mut e);
     for (x, e) in x.iter_mut().zip(e) {
         *x /= 1.0 + e;
@@ -70,9 +102,13 @@ pub fn silu(x: &mut [f32; simd::LANES]) {
 }
 
 /// `x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`, which is `x · sigmoid(2·…)`.
-pub fn gelu_tanh(x: &mut [f32; simd::LANES]) {
+#[inline(always)]
+fn gelu_tanh(x: &mut [f32; simd::LANES]) {
     const SQRT_2_OVER_PI: f32 = 0.797_884_6;
-    let mut e = x.map(|x| -2.0 * SQRT_2_OVER_PI * x * (1.0 + 0.044_715 * x * x));
+    let mut e = *x;
+    for e in &mut e {
+        *e = -2.0 * SQRT_2_OVER_PI * *e * (1.0 + 0.044_715 * *e * *e);
+    }
     simd::exp(&mut e);
     for (x, e) in x.iter_mut().zip(e) {
         *x /= 1.0 + e;

@@ -8,6 +8,39 @@ use std::arch::x86_64::*;
 /// Elements per step of elementwise functions.
 pub const LANES: usize = 16;
 
+/// Plain code that is compiled for several instruction sets. Rust never fuses or reorders arithmetic, so
+/// all of them give the same bits.
+pub trait Plain {
+    /// Implementations are `#[inline(always)]`, as is all that they call: what is not inlined lacks the
+    /// instructions.
+    fn run(self);
+}
+
+/// Runs a loop with the widest instructions of the machine.
+pub fn widest(plain: impl Plain) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        fn avx512(plain: impl Plain) {
+            plain.run();
+        }
+        #[target_feature(enable = "avx2")]
+        fn avx2(plain: impl Plain) {
+            plain.run();
+        }
+        use std::arch::is_x86_feature_detected as has;
+        if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
+            // SAFETY: the CPU has these features.
+            return unsafe { avx512(plain) };
+        }
+        if has!("avx2") {
+            // SAFETY: as above.
+            return unsafe { avx2(plain) };
+        }
+    }
+    plain.run();
+}
+
 /// `e^x`, relative error below 2e-7; 0 below -87.3 and infinity above 88.7.
 #[inline(always)]
 pub fn exp(x: &mut [f32; LANES]) {
@@ -17,7 +50,11 @@ pub fn exp(x: &mut [f32; LANES]) {
     const LN2_LO: f32 = 1.428_606_8e-6;
     for x in x {
         let clamped = x.clamp(-104.0, 89.0);
-        let n = (clamped * LOG2_E + 12_582_912.0) - 12_582_912.0; // round to nearest
+        // Adding 1.5·2²³ rounds to the nearest integer and leaves it in the low bits: vectors have no
+        // conversion that does what a cast does.
+        let rounded = clamped * LOG2_E + 12_582_912.0;
+        let n = rounded - 12_582_912.0;
+        let exponent = rounded.to_bits().wrapping_sub(12_582_912f32.to_bits()) as i32;
         let r = (clamped - n * LN2_HI) - n * LN2_LO;
         // Taylor to the 7th power: |r| ≤ 0.347, remainder below 1e-9.
         let mut p = 1.0 / 5040.0;
@@ -25,9 +62,9 @@ pub fn exp(x: &mut [f32; LANES]) {
             p = p * r + c;
         }
         // 2^n in two steps, since n alone can leave the range of normal exponents.
-        let half = (n * 0.5) as i32;
-        let scale = |n: i32| f32::from_bits(((n + 127) << 23) as u32);
-        let y = p * scale(half) * scale(n as i32 - half);
+        let half = exponent >> 1;
+        let scale = |n: i32| f32::from_bits((n.wrapping_add(127) as u32) << 23);
+        let y = p * scale(half) * scale(exponent.wrapping_sub(half));
         *x = if x.is_nan() {
             *x
         } else if *x < -103.9 {

@@ -1,10 +1,15 @@
-//! Input vectors of matrix products, prepared once and used by every matrix that reads them.
+//! Input vectors of matrix products, prepared once for all matrices of a call.
+
+use std::ops::Range;
 
 use super::{
-    Arithmetic, Isa,
+    Arithmetic, Isa, floats,
+    kernels::OFFSET,
     lanes::{Kernel, Lanes},
     par::{self, Shared},
+    tiles::Line,
 };
+use crate::GgmlType;
 
 /// Elements that share one scale.
 pub(super) const BLOCK: usize = 32;
@@ -13,30 +18,32 @@ pub(super) const NARROW: usize = 4;
 /// Tokens per panel for 32 registers.
 pub(super) const WIDE: usize = 6;
 
-/// `tokens` vectors of `cols` elements.
+/// Input vectors of products, in the forms in which their weights take them. Only memory: what a product
+/// puts here it uses itself, and the next one takes the place.
 pub struct Activations {
     pub(super) arithmetic: Arithmetic,
     pub(super) isa: Isa,
     pub(super) tokens: usize,
     pub(super) cols: usize,
-    /// `[tokens][stride]`: the vectors in f32, apart from each other.
-    f32: Vec<f32>,
-    stride: usize,
-    /// Set in fast arithmetic when rows are whole blocks.
+    /// Tokens per panel; the last panel is filled up with zeros.
+    pub(super) width: usize,
+    /// `[tokens][cols]`: set in exact arithmetic.
+    plain: Vec<f32>,
+    /// `[panel][step][width]` lines of 16 columns: set for weights in floats.
+    floats: Vec<Line>,
+    /// Set for quantized weights.
     pub(super) ints: Ints,
 }
 
-/// The same vectors as `d·q` with int8 `q` per block of 32, in panels of `width` tokens: a kernel reads
-/// the panel of a block with one pointer. `Σ` are exact sums of `q` over the block or over its halves.
+/// The vectors as `d·q` with int8 `q` per block of 32, in panels of `width` tokens: a kernel reads the panel
+/// of a block with one pointer. `Σ` are exact sums of `q` over the block or over its halves.
 #[derive(Default)]
 pub(super) struct Ints {
-    /// Tokens per panel; the last panel is filled up with zeros.
-    pub(super) width: usize,
     /// `[panel][block][width][32]`.
     q: Vec<i8>,
     /// `[panel][block][width]`: the scale.
     d: Vec<f32>,
-    /// `[panel][block][width]`: `−128·Σ`, where the sum of products with offset codes starts.
+    /// `[panel][block][width]`: [`OFFSET`]` − 128·Σ`, where the sum of products with offset codes starts.
     bias: Vec<i32>,
     /// `[panel][block][width]`: `d·Σ`, what the minimum of an affine block is multiplied with.
     sum: Vec<f32>,
@@ -72,36 +79,75 @@ impl Activations {
     /// lacks it.
     pub fn with_isa(arithmetic: Arithmetic, isa: Isa) -> Self {
         let isa = isa.checked();
-        Self { arithmetic, isa, tokens: 0, cols: 0, f32: Vec::new(), stride: 0, ints: Ints::default() }
+        let (plain, floats, ints) = (Vec::new(), Vec::new(), Ints::default());
+        Self { arithmetic, isa, tokens: 0, cols: 0, width: 0, plain, floats, ints }
     }
 
-    /// Takes `tokens` vectors `x[tokens][cols]`.
-    pub fn set(&mut self, x: &[f32], cols: usize) {
+    /// Takes vectors `x[tokens][cols]` for products with weights of these types.
+    pub(super) fn set(&mut self, x: &[f32], cols: usize, types: impl Iterator<Item = GgmlType>) {
         assert!(cols > 0 && x.len().is_multiple_of(cols), "{} elements in vectors of {cols}", x.len());
         (self.tokens, self.cols) = (x.len() / cols, cols);
-        // Vectors whose distance is a multiple of 4 KiB would push each other out of the first-level cache.
-        self.stride = if cols.is_multiple_of(256) { cols + 16 } else { cols };
-        self.f32.resize(self.tokens * self.stride, 0.0);
-        let (stride, out) = (self.stride, Shared::new(self.f32.as_mut_ptr()));
-        par::for_chunks(self.tokens, 16, |range| {
-            for t in range {
-                // SAFETY: token t of both, which this chunk alone writes.
-                unsafe { std::ptr::copy_nonoverlapping(x[t * cols..].as_ptr(), out.get().add(t * stride), cols) }
-            }
-        });
-        if self.arithmetic == Arithmetic::Fast && cols.is_multiple_of(BLOCK) {
-            self.ints.set(self.isa, x, cols);
+        self.width = width(self.isa, self.tokens);
+        if self.arithmetic == Arithmetic::Exact {
+            self.plain.clear();
+            self.plain.extend_from_slice(x);
+            return;
+        }
+        let (mut floats, mut ints) = (false, false);
+        types.for_each(|ty| *(if ty.format().block == 1 { &mut floats } else { &mut ints }) = true);
+        if floats {
+            self.set_floats(x);
+        }
+        if ints {
+            self.ints.set(self.isa, x, (cols, self.width));
         }
     }
 
-    /// One vector in f32.
-    pub(super) fn token(&self, t: usize) -> &[f32] {
-        &self.f32[t * self.stride..][..self.cols]
+    fn set_floats(&mut self, x: &[f32]) {
+        let (steps, width) = (floats::steps(self.cols), self.width);
+        let panels = self.tokens.div_ceil(width);
+        self.floats.resize(panels * steps * width, Line::ZERO);
+        let out = Shared::new(self.floats.as_mut_ptr());
+        par::for_chunks(panels, 1, |range| {
+            for panel in range {
+                // SAFETY: the panel's lines, which this chunk alone writes.
+                let lines =
+                    unsafe { std::slice::from_raw_parts_mut(out.get().add(panel * steps * width), steps * width) };
+                let tokens: [&[f32]; WIDE] = std::array::from_fn(|t| {
+                    let token = (panel * width + t) * self.cols;
+                    x.get(token..token + self.cols).unwrap_or(&[])
+                });
+                // Panels in the order in which they are read. Tokens that are not there stay zero.
+                for (step, lines) in lines.chunks_exact_mut(width).enumerate() {
+                    for (x, line) in tokens.iter().zip(lines) {
+                        let whole = x.as_chunks::<{ floats::LANES }>().0.get(step);
+                        *line = Line(whole.copied().unwrap_or_default().map(f32::to_ne_bytes));
+                    }
+                }
+                let Some(last) = lines.chunks_exact_mut(width).next_back() else { continue };
+                for (x, line) in tokens.iter().zip(last) {
+                    for (x, bytes) in x.as_chunks::<{ floats::LANES }>().1.iter().zip(&mut line.0) {
+                        *bytes = x.to_ne_bytes();
+                    }
+                }
+            }
+        });
     }
 
-    /// Number of vectors.
-    pub fn tokens(&self) -> usize {
-        self.tokens
+    /// One vector in f32, in exact arithmetic.
+    pub(super) fn token(&self, t: usize) -> &[f32] {
+        &self.plain[t * self.cols..][..self.cols]
+    }
+
+    /// Some steps of a panel, `[step][width]`.
+    pub(super) fn floats(&self, panel: usize, steps: Range<usize>) -> &[Line] {
+        let start = panel * floats::steps(self.cols);
+        &self.floats[(start + steps.start) * self.width..(start + steps.end) * self.width]
+    }
+
+    /// Number of panels.
+    pub(super) fn panels(&self) -> usize {
+        self.tokens.div_ceil(self.width)
     }
 }
 
@@ -115,18 +161,15 @@ fn width(isa: Isa, tokens: usize) -> usize {
 }
 
 impl Ints {
-    fn set(&mut self, isa: Isa, x: &[f32], cols: usize) {
-        let tokens = x.len() / cols;
-        self.width = width(isa, tokens);
-        let (panels, blocks) = (tokens.div_ceil(self.width), cols / BLOCK);
-        let n = panels * blocks * self.width;
+    fn set(&mut self, isa: Isa, x: &[f32], (cols, width): (usize, usize)) {
+        let (panels, blocks) = ((x.len() / cols).div_ceil(width), cols / BLOCK);
+        let n = panels * blocks * width;
         self.q.resize(n * BLOCK, 0);
         self.d.resize(n, 0.0);
         self.bias.resize(n, 0);
         self.sum.resize(n, 0.0);
         self.half_bias.resize(2 * n, 0);
         self.half_sum.resize(2 * n, 0.0);
-        let width = self.width;
         let out = Panel {
             q: self.q.as_mut_ptr(),
             d: self.d.as_mut_ptr(),
@@ -147,14 +190,9 @@ impl Ints {
         });
     }
 
-    /// Number of panels for this many tokens.
-    pub(super) fn panels(&self, tokens: usize) -> usize {
-        tokens.div_ceil(self.width)
-    }
-
     /// Where the parts of a panel lie.
-    pub(super) fn panel(&self, panel: usize, blocks: usize) -> Panel {
-        let i = panel * blocks * self.width;
+    pub(super) fn panel(&self, panel: usize, (blocks, width): (usize, usize)) -> Panel {
+        let i = panel * blocks * width;
         Panel {
             q: self.q[i * BLOCK..].as_ptr(),
             d: self.d[i..].as_ptr(),
@@ -196,11 +234,11 @@ impl Kernel for Quantize<'_> {
                 unsafe {
                     out.q.cast_mut().cast::<[i8; BLOCK]>().add(i).write(q);
                     out.d.cast_mut().add(i).write(d);
-                    out.bias.cast_mut().add(i).write(-128 * whole);
+                    out.bias.cast_mut().add(i).write(OFFSET - 128 * whole);
                     out.sum.cast_mut().add(i).write(d * whole as f32);
                     for (h, half) in halves.into_iter().enumerate() {
                         let i = (2 * b + h) * width + t;
-                        out.half_bias.cast_mut().add(i).write(-128 * half);
+                        out.half_bias.cast_mut().add(i).write(OFFSET - 128 * half);
                         out.half_sum.cast_mut().add(i).write(d * half as f32);
                     }
                 }

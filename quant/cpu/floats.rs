@@ -1,17 +1,32 @@
 //! The products of rows in F32, F16 or BF16 with activations in f32.
 //!
-//! These rows stay as they lie in the file: 16 consecutive columns make a vector. Column `k` of a row is
-//! summed in lane `k mod 16`, then the lanes are added in pairs; the same on every instruction set.
+//! These rows stay as they lie in the file; 16 consecutive columns are a step. A row is cut into strips: in
+//! a strip, column `k` is summed in lane `k mod 16`, then the lanes are added in pairs, then strip is added
+//! to strip. One token alone and many, on every instruction set, all in this order.
 
-use std::marker::PhantomData;
+use std::{marker::PhantomData, ops::Range};
 
 use super::{
     kernels::{AHEAD, prefetch},
     lanes::{Kernel, Lanes},
+    tiles::{Line, ROWS},
 };
 
-/// Lanes that a dot product is spread over.
-const LANES: usize = 16;
+/// Columns per step: lanes that a dot product is spread over.
+pub(super) const LANES: usize = 16;
+/// Most steps of a strip: so many of [`WIDE`](super::activations::WIDE) tokens and of a few rows fit the
+/// first-level cache.
+const STRIP: usize = 72;
+
+/// Steps of a row; the last one is filled up with zeros.
+pub(super) fn steps(cols: usize) -> usize {
+    cols.div_ceil(LANES)
+}
+
+/// Steps per strip, about the same for all strips of a row.
+pub(super) fn strip(steps: usize) -> usize {
+    steps.div_ceil(steps.div_ceil(STRIP))
+}
 
 /// A float format of the file.
 pub(super) trait Element {
@@ -53,94 +68,64 @@ impl Element for Bf16 {
     }
 }
 
-/// `R` rows × `T` tokens.
-pub(super) struct Dots<'a, E, const R: usize, const T: usize> {
-    /// Format of the rows.
-    pub(super) element: PhantomData<E>,
-    /// The rows, `cols` elements each.
-    pub(super) w: [&'a [u8]; R],
-    /// The tokens, `cols` elements each.
-    pub(super) x: [&'a [f32]; T],
-    /// The sums.
-    pub(super) y: &'a mut [[f32; R]; T],
+/// The columns of a row after its last whole step, filled up with zeros.
+#[inline(always)]
+fn rest<E: Element>(row: &[u8]) -> [u8; LANES * 4] {
+    let (mut rest, n) = ([0; LANES * 4], row.len() % (LANES * E::SIZE));
+    rest[..n].copy_from_slice(&row[row.len() - n..]);
+    rest
 }
 
-impl<E: Element, const R: usize, const T: usize> Kernel for Dots<'_, E, R, T> {
+/// One row × one token.
+pub(super) struct Dot<'a, E> {
+    /// Format of the row.
+    pub(super) element: PhantomData<E>,
+    /// The row.
+    pub(super) w: &'a [u8],
+    /// A line per step.
+    pub(super) x: &'a [Line],
+    /// The sum.
+    pub(super) y: &'a mut f32,
+}
+
+impl<E: Element> Kernel for Dot<'_, E> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let cols = self.x[0].len();
-        assert!(self.x.iter().all(|x| x.len() == cols) && self.w.iter().all(|w| w.len() == cols * E::SIZE));
-        let whole = cols / LANES * LANES;
-        // What is left of each row, filled up with zeros.
-        let (mut w_rest, mut x_rest) = ([[0u8; LANES * 4]; R], [[0f32; LANES]; T]);
-        for (rest, w) in w_rest.iter_mut().zip(self.w) {
-            rest[..(cols - whole) * E::SIZE].copy_from_slice(&w[whole * E::SIZE..]);
-        }
-        for (rest, x) in x_rest.iter_mut().zip(self.x) {
-            rest[..cols - whole].copy_from_slice(&x[whole..]);
-        }
-        let mut sums = [[[0f32; LANES]; R]; T];
-        for lane in (0..LANES).step_by(L::ROWS) {
-            // SAFETY: the machine can run `L`. Full steps end at `whole ≤ cols`; the rest has 16 elements.
-            unsafe {
-                let mut acc = [[L::splat_f32(0.0); R]; T];
-                for k in (lane..whole).step_by(LANES) {
-                    if T == 1 {
+        let (steps, whole) = (self.x.len(), self.w.len() / (LANES * E::SIZE));
+        assert!(self.w.len().div_ceil(LANES * E::SIZE) == steps);
+        let rest = rest::<E>(self.w);
+        let (mut y, strip) = ([0f32; ROWS], strip(steps));
+        for first in (0..steps).step_by(strip) {
+            let end = (first + strip).min(steps);
+            let mut sums = [0f32; LANES];
+            for lane in (0..LANES).step_by(L::ROWS) {
+                // SAFETY: the machine can run `L`. Whole steps end inside the row; the rest and lines of x
+                // have 16 elements.
+                unsafe {
+                    let mut sum = L::splat_f32(0.0);
+                    let x = self.x.as_ptr().cast::<f32>().add(lane);
+                    for step in first..end.min(whole) {
+                        let w = self.w.as_ptr().add((step * LANES + lane) * E::SIZE);
                         // One token reads weights once, from memory: ask for them early.
-                        self.w.iter().for_each(|w| prefetch(w.as_ptr().wrapping_add(k * E::SIZE + AHEAD), 1));
+                        prefetch(w.wrapping_add(AHEAD), 1);
+                        sum = L::fma(E::load::<L>(w), L::load_f32(x.add(step * LANES)), sum);
                     }
-                    step::<E, L, R, T>(&self.w, &self.x, k, &mut acc);
-                }
-                if whole < cols {
-                    step::<E, L, R, T>(
-                        &w_rest.each_ref().map(|w| &w[..]),
-                        &x_rest.each_ref().map(|x| &x[..]),
-                        lane,
-                        &mut acc,
-                    );
-                }
-                for t in 0..T {
-                    for r in 0..R {
-                        L::store_f32(acc[t][r], sums[t][r].as_mut_ptr().add(lane));
+                    if end > whole {
+                        let w = rest.as_ptr().add(lane * E::SIZE);
+                        sum = L::fma(E::load::<L>(w), L::load_f32(x.add(whole * LANES)), sum);
                     }
+                    L::store_f32(sum, sums.as_mut_ptr().add(lane));
                 }
             }
+            y[0] += add_lanes(sums);
         }
-        for t in 0..T {
-            self.y[t] = sums[t].map(add_lanes);
-        }
-    }
-}
-
-/// Adds the products of columns `k … k + L::ROWS`.
-///
-/// # Safety
-/// The machine can run `L`; rows and tokens have these columns.
-#[inline(always)]
-unsafe fn step<E: Element, L: Lanes, const R: usize, const T: usize>(
-    w: &[&[u8]; R],
-    x: &[&[f32]; T],
-    k: usize,
-    acc: &mut [[L::F; R]; T],
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut rows = [E::load::<L>(w[0].as_ptr().add(k * E::SIZE)); R];
-        for r in 1..R {
-            rows[r] = E::load::<L>(w[r].as_ptr().add(k * E::SIZE));
-        }
-        for t in 0..T {
-            let x = L::load_f32(x[t].as_ptr().add(k));
-            for r in 0..R {
-                acc[t][r] = L::fma(rows[r], x, acc[t][r]);
-            }
-        }
+        *self.y = y[0];
     }
 }
 
 /// The sum of all lanes: halves added until one is left.
 #[inline(always)]
-fn add_lanes(mut sums: [f32; LANES]) -> f32 {
+pub(super) fn add_lanes(mut sums: [f32; LANES]) -> f32 {
     let mut n = LANES;
     while n > 1 {
         n /= 2;
@@ -149,4 +134,100 @@ fn add_lanes(mut sums: [f32; LANES]) -> f32 {
         }
     }
     sums[0]
+}
+
+/// Unpacks some steps of the rows of a tile into a strip: lines `[16 / R][step][R]`.
+pub(super) struct Spread<'a, E, const R: usize> {
+    /// Format of the rows.
+    pub(super) element: PhantomData<E>,
+    /// Up to 16 rows as in the file.
+    pub(super) rows: &'a [u8],
+    /// Elements of a row.
+    pub(super) cols: usize,
+    /// Which steps.
+    pub(super) steps: Range<usize>,
+    /// A line per step and row; those of rows that are not there become zeros.
+    pub(super) strip: &'a mut [Line],
+}
+
+impl<E: Element, const R: usize> Kernel for Spread<'_, E, R> {
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let (bytes, n) = (self.cols * E::SIZE, self.steps.len());
+        let whole = self.cols / LANES;
+        assert!(self.strip.len() >= n * ROWS && self.steps.end <= steps(self.cols) && ROWS.is_multiple_of(R));
+        let first = self.steps.start;
+        for r in 0..ROWS {
+            let lines = &mut self.strip[r / R * n * R..][..n * R];
+            let Some(row) = self.rows.get(r * bytes..(r + 1) * bytes) else {
+                lines.iter_mut().skip(r % R).step_by(R).for_each(|line| *line = Line::ZERO);
+                continue;
+            };
+            let rest = rest::<E>(row);
+            for step in self.steps.clone() {
+                let w = if step < whole { row[step * LANES * E::SIZE..].as_ptr() } else { rest.as_ptr() };
+                let line = &mut lines[(step - first) * R + r % R];
+                for lane in (0..LANES).step_by(L::ROWS) {
+                    // SAFETY: the machine can run `L`; the step and the line have 16 elements.
+                    unsafe {
+                        let w = E::load::<L>(w.add(lane * E::SIZE));
+                        L::store_f32(w, (&raw mut *line).cast::<f32>().add(lane));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The strip of a tile × as many steps of one panel of `T` tokens, added to what is there: `R · T` sums in
+/// registers, each of the loaded weights used for `T` tokens and each of the activations for `R` rows.
+pub(super) struct Dots<'a, const R: usize, const T: usize> {
+    /// The weights, `[16 / R][step][R]`.
+    pub(super) w: &'a [Line],
+    /// The activations, `[step][T]`.
+    pub(super) x: &'a [Line],
+    /// Sums by token: `[T]` times a tile's rows.
+    pub(super) y: &'a mut [[f32; ROWS]],
+}
+
+impl<const R: usize, const T: usize> Kernel for Dots<'_, R, T> {
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let steps = self.x.len() / T;
+        assert!(self.w.len() == steps * ROWS && self.x.len() == steps * T && self.y.len() >= T);
+        let mut sums = [const { std::mem::MaybeUninit::<[[f32; LANES]; ROWS]>::uninit() }; T];
+        for row in (0..ROWS).step_by(R) {
+            for lane in (0..LANES).step_by(L::ROWS) {
+                // SAFETY: the machine can run `L`; there are 16 lines of weights and `T` of activations for
+                // each step, all of 16 elements; `row + R ≤ 16`.
+                unsafe {
+                    let (mut w, mut x) = (self.w.as_ptr().add(row * steps), self.x.as_ptr());
+                    let mut acc = [[L::splat_f32(0.0); R]; T];
+                    for _ in 0..steps {
+                        let mut rows = [L::splat_f32(0.0); R];
+                        for r in 0..R {
+                            rows[r] = L::load_f32(w.add(r).cast::<f32>().add(lane));
+                        }
+                        for t in 0..T {
+                            let x = L::load_f32(x.add(t).cast::<f32>().add(lane));
+                            for r in 0..R {
+                                acc[t][r] = L::fma(rows[r], x, acc[t][r]);
+                            }
+                        }
+                        (w, x) = (w.add(R), x.add(T));
+                    }
+                    for t in 0..T {
+                        for r in 0..R {
+                            let sums = sums[t].as_mut_ptr().cast::<[f32; LANES]>().add(row + r);
+                            L::store_f32(acc[t][r], sums.cast::<f32>().add(lane));
+                        }
+                    }
+                }
+            }
+        }
+        for (sums, y) in sums.iter().zip(self.y) {
+            // SAFETY: the machine can run `L`; all rows and lanes were written above.
+            unsafe { L::add_lanes(sums.assume_init_ref(), y) }
+        }
+    }
 }

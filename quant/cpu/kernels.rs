@@ -21,8 +21,12 @@ struct Block<L: Lanes> {
     scale: Scale<L::F>,
 }
 
-/// Where a sum of products starts: at what is missing from the sum of the instruction set's dot products
-/// to `Σ (w − 128)·a`, or to `Σ w·a` in formats with minimums.
+/// What sums of products start at: as bits of an f32, this plus an integer below 2²² is the float 1.5·2²³
+/// plus that integer, so that sums need no conversion. It is in the `bias` of activations already.
+pub(super) const OFFSET: i32 = 0x4b40_0000;
+
+/// Where a sum of products starts: at [`OFFSET`] and what is missing from the sum of the instruction set's
+/// dot products to `Σ (w − 128)·a`, or to `Σ w·a` in formats with minimums.
 ///
 /// # Safety
 /// The machine can run `L`; `x` is the panel of `width` tokens advanced to the block, `t < width`.
@@ -33,28 +37,40 @@ unsafe fn start<L: Lanes, S: Shape>(x: Panel, width: usize, part: usize, t: usiz
         let bias = if S::PARTS == 1 { x.bias.add(t) } else { x.half_bias.add(part * width + t) };
         match (S::MIN, L::CENTRED) {
             (false, false) => L::splat(*bias),
-            (true, true) => L::splat(-*bias),
-            _ => L::splat(0),
+            (true, true) => L::splat(OFFSET - (*bias - OFFSET)),
+            _ => L::splat(OFFSET),
         }
     }
+}
+
+/// What takes the offset off a sum that is multiplied with the scale `d`. Exact: a scale has 19 bits at
+/// most, the offset two.
+///
+/// # Safety
+/// The machine can run `L`.
+#[inline(always)]
+unsafe fn offset<L: Lanes>(d: L::F) -> L::F {
+    // SAFETY: the caller's promise.
+    unsafe { L::mul(d, L::splat_f32(-f32::from_bits(OFFSET as u32))) }
 }
 
 /// Adds a sum of products to `y`. Integers are exact; this is all that rounds, one lane per row, in this
 /// order, columns ascending.
 ///
 /// # Safety
-/// As [`start`].
+/// As [`start`]; `offset` is that of the part's scale.
 #[inline(always)]
 unsafe fn finish<L: Lanes, S: Shape>(
     sum: L::V,
-    scale: &Scale<L::F>,
+    (scale, offset): (&Scale<L::F>, L::F),
     x: Panel,
     (width, part, t): (usize, usize, usize),
     y: L::F,
 ) -> L::F {
     // SAFETY: the caller's promise.
     unsafe {
-        let y = L::fma(L::mul(L::to_f32(sum), scale.d[part]), L::splat_f32(*x.d.add(t)), y);
+        let product = L::fma(L::bits_to_f32(sum), scale.d[part], offset);
+        let y = L::fma(product, L::splat_f32(*x.d.add(t)), y);
         match (S::MIN, S::PARTS) {
             (false, _) => y,
             (true, 1) => L::fma(scale.m[part], L::splat_f32(*x.sum.add(t)), y),
@@ -161,7 +177,7 @@ impl<F: TileFormat> Kernel for Gemv<'_, F> {
                         for j in ShapeOf::<F>::quads(part) {
                             sum = L::dot(sum, w.codes[j], x.q.add(4 * j));
                         }
-                        y = finish::<L, ShapeOf<F>>(sum, &w.scale, x, (1, part, 0), y);
+                        y = finish::<L, ShapeOf<F>>(sum, (&w.scale, offset::<L>(w.scale.d[part])), x, (1, part, 0), y);
                     }
                 }
                 L::store_f32(y, self.y.as_mut_ptr().add(row));
@@ -220,8 +236,8 @@ pub(super) struct Gemm<'a, S, const R: usize, const T: usize> {
     pub(super) strips: [&'a [Line]; R],
     /// A panel of width `T`, advanced to the first block of the strips.
     pub(super) x: Panel,
-    /// Sums by tile, token and row.
-    pub(super) y: &'a mut [[[f32; ROWS]; T]; R],
+    /// Sums by tile and token: `[R · T]` times a tile's rows.
+    pub(super) y: &'a mut [[f32; ROWS]],
 }
 
 impl<S: Shape, const R: usize, const T: usize> Kernel for Gemm<'_, S, R, T> {
@@ -231,7 +247,7 @@ impl<S: Shape, const R: usize, const T: usize> Kernel for Gemm<'_, S, R, T> {
     unsafe fn run<L: Lanes>(self) {
         let lines = strip_lines::<S>();
         let blocks = self.strips[0].len() / lines;
-        assert!(self.strips.iter().all(|s| s.len() == blocks * lines));
+        assert!(self.strips.iter().all(|s| s.len() == blocks * lines) && self.y.len() >= R * T);
         for row in (0..ROWS).step_by(L::ROWS) {
             // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` lanes of each line, and the panel has
             // as many blocks as the strips.
@@ -239,7 +255,7 @@ impl<S: Shape, const R: usize, const T: usize> Kernel for Gemm<'_, S, R, T> {
                 let mut y = [[L::splat_f32(0.0); R]; T];
                 for t in 0..T {
                     for r in 0..R {
-                        y[t][r] = L::load_f32(self.y[r][t].as_ptr().add(row));
+                        y[t][r] = L::load_f32(self.y[r * T + t].as_ptr().add(row));
                     }
                 }
                 for b in 0..blocks {
@@ -247,7 +263,7 @@ impl<S: Shape, const R: usize, const T: usize> Kernel for Gemm<'_, S, R, T> {
                 }
                 for t in 0..T {
                     for r in 0..R {
-                        L::store_f32(y[t][r], self.y[r][t].as_mut_ptr().add(row));
+                        L::store_f32(y[t][r], self.y[r * T + t].as_mut_ptr().add(row));
                     }
                 }
             }
@@ -293,9 +309,9 @@ unsafe fn multiply_block<L: Lanes, S: Shape, const R: usize, const T: usize>(
                 } else {
                     d
                 };
-                let scale = Scale { d: [d; 2], m: [m; 2] };
+                let (scale, offset) = (Scale { d: [d; 2], m: [m; 2] }, offset::<L>(d));
                 for t in 0..T {
-                    y[t][r] = finish::<L, S>(sums[t][r], &scale, x, (T, part, t), y[t][r]);
+                    y[t][r] = finish::<L, S>(sums[t][r], (&scale, offset), x, (T, part, t), y[t][r]);
                 }
             }
         }

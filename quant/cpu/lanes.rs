@@ -24,6 +24,8 @@ mod scalar;
 
 pub(super) use scalar::Scalar;
 
+use super::floats::add_lanes;
+
 /// Instruction sets that the kernels are compiled for, slowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
@@ -152,10 +154,20 @@ pub(super) trait Lanes: Copy {
     /// `acc + Σ_b (w_b − 128) · a_b` where `CENTRED`.
     unsafe fn dot(acc: Self::V, w: Self::V, a: *const i8) -> Self::V;
 
+    /// The f32 with these bits.
+    unsafe fn bits_to_f32(v: Self::V) -> Self::F;
     /// Integers to f32.
     unsafe fn to_f32(v: Self::V) -> Self::F;
     /// `a·b`, rounded.
     unsafe fn mul(a: Self::F, b: Self::F) -> Self::F;
     /// `a·b + c`, rounded once.
     unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+
+    /// Adds to `y[i]` the sum of line `i`: halves added until one lane is left.
+    #[inline(always)]
+    unsafe fn add_lanes(lines: &[[f32; 16]; 16], y: &mut [f32; 16]) {
+        for i in 0..16 {
+            y[i] += add_lanes(lines[i]);
+        }
+    }
 }

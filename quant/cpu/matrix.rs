@@ -123,8 +123,9 @@ impl Matrix {
         &self.data[row * self.row_bytes()..][..self.row_bytes()]
     }
 
-    /// The rows of a tile in file layout.
-    fn file_rows(&self, tile: usize) -> &[u8] {
+    /// The rows of a tile in file layout. Panics on a repacked matrix.
+    pub(super) fn file_rows(&self, tile: usize) -> &[u8] {
+        assert_eq!(self.layout, Layout::File);
         &self.data[tile * ROWS * self.row_bytes()..((tile + 1) * ROWS).min(self.rows) * self.row_bytes()]
     }
 

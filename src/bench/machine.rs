@@ -87,6 +87,11 @@ pub fn commit() -> &'static str {
     env!("QRUN_COMMIT")
 }
 
+/// How many commits lead to it; 0 where that is not known.
+pub fn build_number() -> u32 {
+    env!("QRUN_BUILD_NUMBER").parse().unwrap_or(0)
+}
+
 /// The present moment in UTC, as `strftime` writes it.
 pub fn now(format: &str) -> String {
     clock::strftime(SystemTime::now(), format).unwrap_or_default()

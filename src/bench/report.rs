@@ -103,7 +103,7 @@ impl Report {
     pub fn new(suite: &str, engine: &Engine, (trials, warmup_runs): (usize, usize), load_ms: f64) -> Self {
         let (gguf, options) = (engine.gguf(), engine.options());
         let number = gguf.get("general.file_type").and_then(|v| v.as_u64()).and_then(|n| u32::try_from(n).ok());
-        let dtype = number.and_then(|n| FileType::from_number(n.into())).map_or("unknown", FileType::name);
+        let dtype = number.and_then(FileType::from_number).map_or("unknown", FileType::name);
         let machine = Machine::of(engine);
         Self {
             suite: suite.into(),

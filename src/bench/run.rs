@@ -15,7 +15,7 @@ use crate::{
 /// Tokens that a warm-up generates at most: what is to be warm is warm then.
 const WARMUP_TOKENS: usize = 16;
 /// Prompt tokens that take about as long as one step, for an estimate of the time left.
-const PROMPT_PER_STEP: usize = 8;
+pub const PROMPT_PER_STEP: usize = 8;
 
 /// What is run on a session.
 pub struct Plan {

@@ -46,7 +46,7 @@ impl Trial {
     /// # Errors
     /// As [`Session::generate`].
     pub fn run(session: &mut Session, job: &Job, tick: &mut dyn FnMut()) -> Result<Self, SessionError> {
-        session.clear();
+        // Of what the last trial left, only the same prefix stays.
         session.prepare(&job.prompt[..job.depth])?;
         *session.params_mut() = job.params.clone();
         let request =

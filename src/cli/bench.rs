@@ -1,10 +1,16 @@
 //! `qrun bench`: how fast a model is here, beside what the machine could do at most.
 
+mod machine;
+mod numbers;
 mod plot;
+mod prompts;
+mod rows;
 mod startup;
 mod suite;
+mod words;
 
 use std::{
+    ffi::OsString,
     io::{IsTerminal, stderr},
     path::{Path, PathBuf},
     sync::Arc,
@@ -13,25 +19,33 @@ use std::{
 
 use indicatif::ProgressBar;
 use qrun::{
+    bench::rows::Setting,
     quantize::FileType,
     sampler::SamplerParams,
-    session::{Engine, Place, Session, Wish, Wishes},
+    session::{Engine, Place, Session, Wishes},
     synth,
 };
-use qrun_models::{Forward, KvType, Options};
+use qrun_models::Forward;
 use qrun_quant::Gguf;
 
+use machine::Machine;
+
 use super::{
+    devices,
     exit::{Code, Exit},
-    open, progress,
+    open, print, progress,
     synth::file_type,
     terminal::say,
 };
 
 /// How fast a model is here, beside what the machine could do at most.
 ///
-/// Without a mode: llama-bench's rows (pp512, tg128). --suite or --prompt-tokens: the configurations of the public
-/// generation log. --prompts: whole answers to the prompts of a file, in batches. --startup: the time line of a run.
+/// Without a mode: llama-bench's rows (pp512, tg128), with its flags and formats. --suite or --prompt-tokens: the
+/// configurations of the public generation log. --prompts: whole answers to the prompts of a file, in batches. --startup:
+/// the time line of a run.
+///
+/// llama-bench's rows take lists (512,1024) and ranges (1-4, 1-9+2, 256-4096*2) wherever a number stands, and a flag that
+/// is given again adds to its list; every combination is run.
 #[derive(Debug, clap::Args)]
 pub struct Bench {
     #[command(flatten)]
@@ -39,23 +53,59 @@ pub struct Bench {
     #[command(flatten)]
     machine: Machine,
     #[command(flatten)]
+    rows: rows::Args,
+    #[command(flatten)]
     suite: suite::Args,
     #[command(flatten)]
-    plot: plot::Picture,
+    prompts: prompts::Args,
     #[command(flatten)]
-    startup: startup::Start,
+    startup: startup::Args,
+    #[command(flatten)]
+    plot: plot::Args,
+    #[command(flatten)]
+    keep: Keep,
+}
+
+/// What becomes of the numbers.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub struct Keep {
+    /// JSON on stdout, in place of tables
+    #[arg(long)]
+    json: bool,
+    /// Where reports are kept
+    #[arg(long, value_name = "DIR", default_value = "benches/reports")]
+    reports: PathBuf,
+    /// Keep no report
+    #[arg(long)]
+    no_save: bool,
+}
+
+impl Keep {
+    /// Keeps a report, unless none is wanted.
+    fn report(&self, name: &str, json: &str) -> Result<(), Exit> {
+        if self.no_save {
+            return Ok(());
+        }
+        let file = self.reports.join(name);
+        let failed = |e| Exit::new(Code::Failure, format!("{}: {e}; --no-save keeps no report", file.display()));
+        std::fs::create_dir_all(&self.reports).and_then(|()| std::fs::write(&file, json)).map_err(failed)?;
+        say(&format!("report: {}", file.display()));
+        Ok(())
+    }
 }
 
 /// Which model.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Model and machine")]
 #[group(required = false, multiple = false)]
 pub struct Model {
-    /// The GGUF file
+    /// The GGUF file; llama-bench's rows take several
     #[arg(value_name = "FILE")]
-    word: Option<PathBuf>,
+    word: Vec<PathBuf>,
     /// The same, as llama.cpp's tools take it
     #[arg(short = 'm', long = "model", value_name = "FILE")]
-    model: Option<PathBuf>,
+    model: Vec<PathBuf>,
     /// Random weights in the exact shapes and mix of a named model, made for the moment: gemma-3-1b:Q4_K_M
     #[arg(long, value_name = "NAME[:TYPE]", value_parser = synthetic)]
     synthetic: Option<Synthetic>,
@@ -75,29 +125,6 @@ fn synthetic(text: &str) -> Result<Synthetic, String> {
     Ok(Synthetic { name: shape.name, file_type: file_type(ty)? })
 }
 
-/// Where and how it runs.
-#[derive(Debug, clap::Args)]
-pub struct Machine {
-    /// auto (the GPU if the model runs there), cuda or cpu
-    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = super::perplexity::wish)]
-    device: Wish,
-    /// CPU threads [physical cores]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    threads: Option<u16>,
-    /// Tokens that go through the layers together in a prompt
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = at_least_one)]
-    ubatch_size: usize,
-    /// Type of cached keys
-    #[arg(long, value_name = "TYPE", value_parser = super::perplexity::cache_type)]
-    cache_type_k: Option<KvType>,
-    /// Type of cached values
-    #[arg(long, value_name = "TYPE", value_parser = super::perplexity::cache_type)]
-    cache_type_v: Option<KvType>,
-    /// Do not repack weights at load
-    #[arg(long)]
-    no_repack: bool,
-}
-
 fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|&n| n > 0).ok_or_else(|| "expected a whole number from 1 on".into())
 }
@@ -107,19 +134,66 @@ impl Bench {
         if !self.suite.tables.is_empty() {
             return suite::tables(&self.suite.tables);
         }
+        if self.rows.list_devices {
+            return print(&devices::listing());
+        }
+        let mode = self.mode()?;
         // Before hours of measuring, whatever is wrong with the files to compare with.
         let compared = self.plot.read()?;
         if self.model.is_unnamed() && self.plot.compares() {
             return self.plot.draw(None, compared);
         }
-        let source = self.model.source()?;
-        if self.startup.asked() {
-            let (trials, json) = self.suite.measured();
-            return startup::run(&source, &self.machine, trials, json);
+        match mode {
+            Mode::Rows => rows::run(&self.rows, &self.model.sources()?, &self.machine, self.keep.json),
+            Mode::Suite => {
+                let report = suite::run(&self.suite, &self.keep, &self.model.source()?, &self.machine)?;
+                self.plot.draw(Some(report), compared)
+            }
+            Mode::Prompts => {
+                let place = (&self.model.source()?, &self.machine);
+                prompts::run(&self.prompts, self.suite.max_new_tokens, &self.keep, place)
+            }
+            Mode::Startup => startup::run(&self.model.source()?, &self.machine, self.suite.trials(), self.keep.json),
         }
-        let report = suite::run(&self.suite, &source, &self.machine)?;
-        self.plot.draw(Some(report), compared)
     }
+
+    /// The mode that the flags belong to.
+    fn mode(&self) -> Result<Mode, Exit> {
+        let (prompts, startup) = (self.prompts.asked(), self.startup.asked());
+        // What other modes have in common with the suite.
+        let shared: &[&str] = match (prompts, startup) {
+            (Some(_), _) => &["--max-new-tokens"],
+            (_, Some(_)) => &["--trials"],
+            _ => &[],
+        };
+        let suite = self.suite.asked(shared).or(self.plot.asked());
+        let modes = [Mode::Prompts, Mode::Startup, Mode::Suite, Mode::Rows];
+        let flags = [prompts, startup, suite, self.rows.asked()];
+        let mut asked = modes.into_iter().zip(flags).filter_map(|(mode, flag)| Some((mode, flag?)));
+        match (asked.next(), asked.next()) {
+            (Some((_, one)), Some((_, other))) => {
+                Err(Exit::usage(format!("{one} and {other} belong to different measurements: give one of them")))
+            }
+            (Some((mode, _)), None) => Ok(mode),
+            _ => Ok(Mode::Rows),
+        }
+    }
+}
+
+/// The command line for clap; notes on llama-bench's flags that have no effect here go to stderr.
+pub fn rewrite(words: &[OsString]) -> Result<Vec<OsString>, Exit> {
+    let (words, notes) = words::rewrite(words)?;
+    notes.iter().for_each(|note| say(&format!("note: {note}")));
+    Ok(words)
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy)]
+enum Mode {
+    Rows,
+    Suite,
+    Prompts,
+    Startup,
 }
 
 /// A model file; a synthetic one lies in a folder that goes away with this.
@@ -130,12 +204,24 @@ pub struct Source {
 
 impl Model {
     fn is_unnamed(&self) -> bool {
-        self.word.is_none() && self.model.is_none() && self.synthetic.is_none()
+        self.word.is_empty() && self.model.is_empty() && self.synthetic.is_none()
     }
 
+    /// The only model.
     fn source(&self) -> Result<Source, Exit> {
-        if let Some(path) = self.word.as_ref().or(self.model.as_ref()) {
-            return Ok(Source { path: path.clone(), _folder: None });
+        let mut sources = self.sources()?;
+        match sources.len() {
+            1 => Ok(sources.remove(0)),
+            n => Err(Exit::usage(format!("{n} models, but only llama-bench's rows take more than one"))),
+        }
+    }
+
+    /// All models.
+    fn sources(&self) -> Result<Vec<Source>, Exit> {
+        let files = self.word.iter().chain(&self.model);
+        let sources: Vec<_> = files.map(|path| Source { path: path.clone(), _folder: None }).collect();
+        if !sources.is_empty() {
+            return Ok(sources);
         }
         let Some(Synthetic { name, file_type }) = &self.synthetic else {
             return Err(Exit::usage("no model named: qrun bench MODEL.gguf, or --synthetic gemma-3-1b:Q4_K_M"));
@@ -149,7 +235,7 @@ impl Model {
         });
         bar.finish_and_clear();
         made.map_err(|error| Exit::new(Code::Failure, error.to_string()))?;
-        Ok(Source { path, _folder: Some(folder) })
+        Ok(vec![Source { path, _folder: Some(folder) }])
     }
 }
 
@@ -167,11 +253,14 @@ impl Source {
     }
 
     /// Opens and loads the model for `n_seq` sequences of `n_ctx` tokens.
-    pub fn load(&self, machine: &Machine, (n_ctx, n_seq): (usize, usize)) -> Result<Loaded, Exit> {
+    pub fn load(&self, machine: &Machine, size: (usize, usize)) -> Result<Loaded, Exit> {
+        self.load_as(&machine.setting()?, size)
+    }
+
+    /// The same with one of several settings.
+    pub fn load_as(&self, setting: &Setting, size: (usize, usize)) -> Result<Loaded, Exit> {
         let started = Instant::now();
-        let options = machine.options(n_ctx, n_seq);
-        let wishes = Wishes { options, template: None, device: machine.device };
-        let engine = Arc::new(Engine::open(Gguf::open(&self.path)?, wishes)?);
+        let engine = self.open(setting, size)?;
         if let Place::Cpu { reason: Some(reason) } = engine.place()
             && !reason.is_ordinary()
         {
@@ -180,24 +269,14 @@ impl Source {
         if stderr().is_terminal() {
             say(&open::plan_line(&engine));
         }
-        let decoder = engine.decoder(Box::new(say))?;
+        let decoder = engine.decoder(open::plain_notices())?;
         Ok(Loaded { engine, decoder, load_ms: started.elapsed().as_secs_f64() * 1e3 })
     }
-}
 
-impl Machine {
-    fn options(&self, n_ctx: usize, n_seq: usize) -> Options {
-        let base = Options::default();
-        Options {
-            n_ctx,
-            n_seq,
-            n_ubatch: self.ubatch_size,
-            threads: self.threads.map_or_else(open::physical_cores, usize::from),
-            type_k: self.cache_type_k.unwrap_or(base.type_k),
-            type_v: self.cache_type_v.unwrap_or(base.type_v),
-            repack: !self.no_repack,
-            ..base
-        }
+    /// Everything but the weights.
+    fn open(&self, setting: &Setting, (n_ctx, n_seq): (usize, usize)) -> Result<Arc<Engine>, Exit> {
+        let wishes = Wishes { options: setting.options(n_ctx, n_seq), template: None, device: setting.wish() };
+        Ok(Arc::new(Engine::open(Gguf::open(&self.path)?, wishes)?))
     }
 }
 

@@ -17,8 +17,8 @@ pub enum Job {
     Quantize(quantize::Quantize),
     /// How well a model predicts a text, and how far it is from another one
     Perplexity(perplexity::Perplexity),
-    /// How fast a model is here, beside what the machine could do at most
-    Bench(bench::Bench),
+    // Described where its flags are.
+    Bench(Box<bench::Bench>),
     /// A model of random weights, to measure and to test with
     Synth(synth::Synth),
     /// The devices that can compute

@@ -10,14 +10,14 @@ use qrun::{
     template::TemplateError,
     tokenizer::TokenizeError,
 };
-use qrun_models::{ForwardError, KvType, Notice, Options};
+use qrun_models::{ForwardError, KvType, News, Notice, Options};
 use qrun_quant::{Bytes, Gguf, cpu::Arithmetic};
 
 use super::{
     args::{Args, Sampling},
     exit::{Code, Exit},
     progress,
-    terminal::Terminal,
+    terminal::{Terminal, say},
 };
 
 /// A session, and how long it took to get there.
@@ -42,9 +42,9 @@ pub fn open(args: &Args, terminal: &Terminal, mut timeline: Timeline) -> Result<
     let params = sampler(&args.sampling, &engine, terminal)?;
     say_plan(&engine, args, terminal);
     timeline.lap("sampler");
-    let spinner = progress::spinner("loading", terminal);
-    let decoder = engine.decoder(notices(&spinner, terminal))?;
-    spinner.finish_and_clear();
+    let bar = progress::loading(terminal);
+    let decoder = engine.decoder(notices(&bar, terminal))?;
+    bar.finish_and_clear();
     timeline.lap(loading(&engine));
     let session = Session::new(engine, decoder, params);
     Ok(Opened { session, load_ms: started.elapsed().as_secs_f64() * 1e3, timeline })
@@ -58,14 +58,24 @@ fn loading(engine: &Engine) -> &'static str {
     }
 }
 
-/// Says that a GPU is given up: above the spinner while loading, later on a line of its own.
-fn notices(spinner: &ProgressBar, terminal: &Terminal) -> Notice {
-    let (spinner, terminal) = (spinner.clone(), *terminal);
-    Box::new(move |text| {
-        if spinner.is_finished() {
-            terminal.interject(text);
-        } else {
-            spinner.suspend(|| terminal.note(text));
+/// Shows how loading goes, and says that a GPU is given up: above the bar while loading, later on a line of its own.
+fn notices(bar: &ProgressBar, terminal: &Terminal) -> Notice {
+    let (bar, terminal) = (bar.clone(), *terminal);
+    Box::new(move |news| match news {
+        News::Loading { done, total } => {
+            bar.set_length(total);
+            bar.set_position(done);
+        }
+        News::GivenUp(text) if bar.is_finished() => terminal.interject(text),
+        News::GivenUp(text) => bar.suspend(|| terminal.note(text)),
+    })
+}
+
+/// Says on stderr that a GPU is given up, for jobs that show nothing else meanwhile.
+pub fn plain_notices() -> Notice {
+    Box::new(|news| {
+        if let News::GivenUp(text) = news {
+            say(text);
         }
     })
 }

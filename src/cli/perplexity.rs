@@ -185,7 +185,7 @@ impl How {
 
 /// Where a model runs, for clap.
 pub fn wish(name: &str) -> Result<Wish, String> {
-    match name {
+    match name.to_ascii_lowercase().as_str() {
         "auto" => Ok(Wish::Auto),
         "cpu" | "none" => Ok(Wish::Cpu),
         "cuda" | "cuda0" => Ok(Wish::Cuda),
@@ -204,7 +204,7 @@ pub fn cache_type(name: &str) -> Result<KvType, String> {
 }
 
 fn decoder(engine: &Arc<Engine>) -> Result<Box<dyn Forward>, Exit> {
-    Ok(engine.decoder(Box::new(super::terminal::say))?)
+    Ok(engine.decoder(open::plain_notices())?)
 }
 
 /// Logits that are no numbers are the file's fault, everything else is what was asked for.

@@ -34,14 +34,9 @@ pub fn estimate(steps: u64) -> ProgressBar {
     bar
 }
 
-/// Something turns while nothing can be counted.
-pub fn spinner(what: &'static str, terminal: &Terminal) -> ProgressBar {
-    if !terminal.draws() {
-        return ProgressBar::hidden();
-    }
-    let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_message(what);
-    spinner.enable_steady_tick(Duration::from_millis(100));
-    spinner
+/// A bar that counts bytes of weights while a model is loaded; for a large one that takes seconds.
+pub fn loading(terminal: &Terminal) -> ProgressBar {
+    if terminal.draws() { bytes("loading") } else { ProgressBar::hidden() }
 }
 
 /// The last line of a job.

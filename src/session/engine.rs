@@ -120,7 +120,8 @@ impl Engine {
         self.template.as_ref().map(Option::as_ref)
     }
 
-    /// Loads the weights: a decoder with an empty cache. `notice` hears if a GPU is given up, now or later.
+    /// Loads the weights: a decoder with an empty cache. `notice` hears how that goes, and
+    /// if a GPU is given up, now or later.
     ///
     /// # Errors
     /// The device fails and nothing else was allowed; the system gives no threads.

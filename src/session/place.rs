@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use qrun_cuda::{DeviceError, Gpu, device::NoDevice};
-use qrun_models::{CpuDecoder, Fallback, Forward, GpuDecoder, Model, Notice, Options};
+use qrun_models::{CpuDecoder, Fallback, Forward, GpuDecoder, Model, News, Notice, Options};
 use qrun_quant::cpu::Arithmetic;
 
 use crate::plan::{self, Plan, TooLarge};
@@ -96,8 +96,8 @@ impl Place {
         }
     }
 
-    /// Loads a model here: a decoder with an empty cache. `plan` is what [`Place::choose`] planned; `notice` hears if
-    /// the GPU is given up, now or later.
+    /// Loads a model here: a decoder with an empty cache. `plan` is what [`Place::choose`] planned; `notice` hears
+    /// how loading goes, and if the GPU is given up, now or later.
     ///
     /// # Errors
     /// The device's, where nothing else was allowed; no threads.
@@ -108,17 +108,20 @@ impl Place {
         plan: &Plan,
         mut notice: Notice,
     ) -> Result<Box<dyn Forward>, LoadError> {
-        let on_cpu = || Ok(Box::new(CpuDecoder::new(model.clone(), options.clone())?) as Box<dyn Forward>);
+        let on_cpu = |mut notice: Notice| {
+            let progress = &mut |done, total| notice(News::Loading { done, total });
+            Ok(Box::new(CpuDecoder::load(model.clone(), options.clone(), progress)?) as Box<dyn Forward>)
+        };
         match self {
-            Self::Cpu { .. } => on_cpu(),
-            Self::Gpu { gpu, fallback } => match load(gpu, model, options, plan) {
+            Self::Cpu { .. } => on_cpu(notice),
+            Self::Gpu { gpu, fallback } => match load(gpu, model, (options, plan), &mut notice) {
                 Ok(decoder) if *fallback => {
                     Ok(Box::new(Fallback::new(Box::new(decoder), model.clone(), options.clone(), notice)))
                 }
                 Ok(decoder) => Ok(Box::new(decoder)),
                 Err(error) if *fallback => {
-                    notice(&format!("GPU: {error}; the CPU takes over"));
-                    on_cpu()
+                    notice(News::GivenUp(&format!("GPU: {error}; the CPU takes over")));
+                    on_cpu(notice)
                 }
                 Err(error) => Err(LoadError::Device(error)),
             },
@@ -126,8 +129,14 @@ impl Place {
     }
 }
 
-fn load(gpu: &Arc<Gpu>, model: &Model, options: &Options, plan: &Plan) -> Result<GpuDecoder, DeviceError> {
-    let decoder = GpuDecoder::new(gpu, model, options)?;
+fn load(
+    gpu: &Arc<Gpu>,
+    model: &Model,
+    (options, plan): (&Options, &Plan),
+    notice: &mut Notice,
+) -> Result<GpuDecoder, DeviceError> {
+    let progress = &mut |done, total| notice(News::Loading { done, total });
+    let decoder = GpuDecoder::load(gpu, model, options, progress)?;
     assert_eq!(decoder.taken(), plan.bytes, "what was said before is what is taken");
     Ok(decoder)
 }

@@ -1,6 +1,6 @@
 //! The configurations of the generation log.
 
-use std::{path::Path, process::Command};
+use std::process::Command;
 
 use qrun::bench::{report::Report, tables};
 use serde_json::Value;
@@ -132,7 +132,7 @@ fn synthetic_models_need_no_file_and_leave_none() {
 
 #[test]
 fn a_gpu_is_measured_in_the_same_way() {
-    let library: &Path = qrun_emulator::library().as_ref();
+    let library = qrun_emulator::library();
     let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
     command.env("LD_LIBRARY_PATH", library).env("QRUN_EMULATOR", "sm=75,memory=64m").args(["bench", "--json"]);
     command.args(["--synthetic", "tiny-gemma3", "--prompt-tokens", "8", "--max-new-tokens", "4", "--trials", "1"]);

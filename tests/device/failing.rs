@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use qrun_cuda::Gpu;
 use qrun_emulator::{Config, Failure, Machine};
-use qrun_models::{CpuDecoder, Drawing, Entry, Fallback, Forward, ForwardError, GpuDecoder};
+use qrun_models::{CpuDecoder, Drawing, Entry, Fallback, Forward, ForwardError, GpuDecoder, News};
 
 use super::{models, options};
 use crate::tiny::{entries, prompt};
@@ -41,7 +41,7 @@ fn run(fail_at: Option<u64>) -> Run {
     };
     let calls = || machine.counters().driver_calls.values().sum();
     let load_calls = calls();
-    let notice = Box::new(move |line: &str| hear.lock().unwrap().push(line.to_owned()));
+    let notice = Box::new(move |news: News| hear.lock().unwrap().push(format!("{news:?}")));
     let mut d = Fallback::new(Box::new(decoder), model, options(), notice);
     let tokens = prompt("failing", 30, tiny.n_vocab);
     let result = (|| -> Result<Vec<u32>, ForwardError> {

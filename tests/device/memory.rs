@@ -30,6 +30,20 @@ fn the_plan_is_what_is_taken() {
 }
 
 #[test]
+fn loading_says_how_far_it_is() {
+    let tiny = models().next().unwrap();
+    let (machine, mut heard) = (Machine::new(Config::default()), Vec::new());
+    let _entered = machine.enter();
+    let gpu = Gpu::open(0).unwrap();
+    let decoder = GpuDecoder::load(&gpu, &tiny.model(), &options(), &mut |done, total| heard.push((done, total)));
+    let planned = decoder.unwrap().taken();
+    assert!(!heard.is_empty() && heard.is_sorted() && heard.iter().all(|&(_, total)| total == heard[0].1), "{heard:?}");
+    let (done, total) = heard[heard.len() - 1];
+    // Norms and small tables are uploaded too.
+    assert!(done == total && (planned.weights..planned.total()).contains(&total), "{done} of {total}: {planned:?}");
+}
+
+#[test]
 fn too_little_memory_is_said_with_the_numbers() {
     let tiny = models().next().unwrap();
     let machine = Machine::new(Config { memory: 1 << 20, ..Config::default() });

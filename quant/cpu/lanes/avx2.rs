@@ -74,6 +74,7 @@ macro_rules! eight_lanes {
                 lookup(v: __m256i, table: &[u8; 16]) -> __m256i =
                     _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())), v);
                 dot(acc: __m256i, w: __m256i, a: *const i8) -> __m256i = $dot(acc, w, a);
+                bits_to_f32(v: __m256i) -> __m256 = _mm256_castsi256_ps(v);
                 to_f32(v: __m256i) -> __m256 = _mm256_cvtepi32_ps(v);
                 mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
                 fma(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);

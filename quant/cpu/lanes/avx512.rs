@@ -43,8 +43,40 @@ impl Lanes for Avx512 {
             _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast())), v);
         dot(acc: __m512i, w: __m512i, a: *const i8) -> __m512i =
             _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(a.cast::<i32>().read_unaligned()));
+        bits_to_f32(v: __m512i) -> __m512 = _mm512_castsi512_ps(v);
         to_f32(v: __m512i) -> __m512 = _mm512_cvtepi32_ps(v);
         mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
         fma(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
+    }
+
+    #[inline(always)]
+    unsafe fn add_lanes(lines: &[[f32; 16]; 16], y: &mut [f32; 16]) {
+        // SAFETY: the trait's contract; lines and y are 16 elements each.
+        unsafe {
+            let mut v = [_mm512_setzero_ps(); 16];
+            for i in 0..16 {
+                v[i] = _mm512_loadu_ps(lines[i].as_ptr());
+            }
+            // Two vectors become one that holds what is left of both side by side: after halves of 8, 4 and
+            // 2 lanes, lane i of the last one is the sum of line i.
+            for i in 0..8 {
+                let swapped = _mm512_shuffle_f32x4::<0b01_00_11_10>(v[i], v[i + 8]);
+                v[i] = _mm512_add_ps(_mm512_mask_blend_ps(0xff00, v[i], v[i + 8]), swapped);
+            }
+            let fours = _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
+            for i in 0..4 {
+                let swapped = _mm512_permutex2var_ps(v[i], fours, v[i + 4]);
+                v[i] = _mm512_add_ps(_mm512_mask_blend_ps(0xf0f0, v[i], v[i + 4]), swapped);
+            }
+            let twos = _mm512_setr_epi32(2, 3, 16, 17, 6, 7, 20, 21, 10, 11, 24, 25, 14, 15, 28, 29);
+            for i in 0..2 {
+                let swapped = _mm512_permutex2var_ps(v[i], twos, v[i + 2]);
+                v[i] = _mm512_add_ps(_mm512_mask_blend_ps(0xcccc, v[i], v[i + 2]), swapped);
+            }
+            let ones = _mm512_setr_epi32(1, 16, 3, 18, 5, 20, 7, 22, 9, 24, 11, 26, 13, 28, 15, 30);
+            let swapped = _mm512_permutex2var_ps(v[0], ones, v[1]);
+            let sums = _mm512_add_ps(_mm512_mask_blend_ps(0xaaaa, v[0], v[1]), swapped);
+            _mm512_storeu_ps(y.as_mut_ptr(), _mm512_add_ps(_mm512_loadu_ps(y.as_ptr()), sums));
+        }
     }
 }

@@ -105,6 +105,10 @@ impl Lanes for Scalar {
         acc + product(0) + product(1) + product(2) + product(3)
     }
     #[inline(always)]
+    unsafe fn bits_to_f32(v: i32) -> f32 {
+        f32::from_bits(v as u32)
+    }
+    #[inline(always)]
     unsafe fn to_f32(v: i32) -> f32 {
         v as f32
     }

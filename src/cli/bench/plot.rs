@@ -15,8 +15,10 @@ use crate::cli::{
 /// Reports that one picture holds.
 const MOST: usize = 7;
 
+/// Flags of pictures.
 #[derive(Debug, clap::Args)]
-pub struct Picture {
+#[command(next_help_heading = "Pictures of the generation log's configurations")]
+pub struct Args {
     /// Draw the report: shares of the limits, latency over position, speeds beside those of --compare
     #[arg(long, value_name = "FILE.svg|png", value_parser = picture)]
     plot: Option<PathBuf>,
@@ -30,7 +32,12 @@ fn picture(name: &str) -> Result<PathBuf, String> {
     Format::of(&path).map(|_| path).ok_or_else(|| "expected a name that ends in .svg or .png".into())
 }
 
-impl Picture {
+impl Args {
+    /// The flag that asks for a picture, if it was given.
+    pub fn asked(&self) -> Option<&'static str> {
+        self.plot.as_ref().map(|_| "--plot")
+    }
+
     /// Whether there are recorded reports to draw.
     pub fn compares(&self) -> bool {
         !self.compare.is_empty()

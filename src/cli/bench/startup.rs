@@ -3,7 +3,10 @@
 use std::ffi::OsString;
 
 use qrun::{
-    bench::startup::{Job, Startup, StartupError},
+    bench::{
+        rows::Setting,
+        startup::{Job, Startup, StartupError},
+    },
     session::Wish,
 };
 
@@ -13,24 +16,26 @@ use crate::cli::{
     print,
 };
 
+/// Flags of this mode.
 #[derive(Debug, clap::Args)]
-pub struct Start {
+#[command(next_help_heading = "The start")]
+pub struct Args {
     /// The time line of a run, from the start of the process to the first token
-    #[arg(long, conflicts_with_all = ["suite", "prompt_tokens", "prompt", "max_new_tokens", "temperature", "plot"])]
+    #[arg(long)]
     startup: bool,
 }
 
-impl Start {
-    /// Whether this mode is asked for.
-    pub fn asked(&self) -> bool {
-        self.startup
+impl Args {
+    /// The flag of this mode, if it was given.
+    pub fn asked(&self) -> Option<&'static str> {
+        self.startup.then_some("--startup")
     }
 }
 
 /// One start that finds the page cache as it is, then `trials` more.
 pub fn run(source: &Source, machine: &Machine, trials: usize, json: bool) -> Result<(), Exit> {
     let program = std::env::current_exe()?;
-    let job = Job { program, model: source.path().into(), flags: machine.flags() };
+    let job = Job { program, model: source.path().into(), flags: flags(&machine.setting()?) };
     let bar = bar(trials + 1);
     let start = || {
         let run = job.run();
@@ -49,21 +54,22 @@ pub fn run(source: &Source, machine: &Machine, trials: usize, json: bool) -> Res
     print(&(text + "\n"))
 }
 
-impl Machine {
-    /// As words of an ordinary command line.
-    fn flags(&self) -> Vec<OsString> {
-        let device = match self.device {
-            Wish::Auto => "auto",
-            Wish::Cpu => "cpu",
-            Wish::Cuda => "cuda",
-        };
-        let mut flags = vec![format!("--device={device}"), format!("--ubatch-size={}", self.ubatch_size)];
-        flags.extend(self.threads.map(|n| format!("--threads={n}")));
-        flags.extend(self.cache_type_k.map(|ty| format!("--cache-type-k={}", ty.name())));
-        flags.extend(self.cache_type_v.map(|ty| format!("--cache-type-v={}", ty.name())));
-        flags.extend(self.no_repack.then(|| "--no-repack".to_owned()));
-        flags.into_iter().map(OsString::from).collect()
-    }
+/// A setting as words of an ordinary command line.
+fn flags(setting: &Setting) -> Vec<OsString> {
+    let device = match setting.wish() {
+        Wish::Auto => "auto",
+        Wish::Cpu => "cpu",
+        Wish::Cuda => "cuda",
+    };
+    let mut flags = vec![
+        format!("--device={device}"),
+        format!("--ubatch-size={}", setting.n_ubatch.min(setting.n_batch)),
+        format!("--threads={}", setting.threads),
+        format!("--cache-type-k={}", setting.type_k.name()),
+        format!("--cache-type-v={}", setting.type_v.name()),
+    ];
+    flags.extend((!setting.repack).then(|| "--no-repack".to_owned()));
+    flags.into_iter().map(OsString::from).collect()
 }
 
 /// The child's exit code is this one's.

@@ -122,7 +122,7 @@ impl Bench {
             (image.d.cast(), &scales[..columns * k / 8]),
             (image.s.cast(), &scales),
         ];
-        upload(&gpu, &stream, sources)?;
+        upload(&gpu, &stream, &sources, &mut |_, _| ())?;
         let mut filled = seed.len();
         while filled < bytes {
             let n = filled.min(bytes - filled);

@@ -1,0 +1,117 @@
+//! What llama-bench calls a model: architecture, size and file type, `gemma3 1B Q4_K - Medium`.
+
+use qrun_models::Config;
+use qrun_quant::Gguf;
+
+/// Sizes as llama.cpp tells them: architecture, number of layers, width where it matters, and the name.
+#[rustfmt::skip]
+const SIZES: &[(&str, usize, Option<usize>, &str)] = &[
+    ("gemma2", 26, None, "2B"), ("gemma2", 42, None, "9B"), ("gemma2", 46, None, "27B"),
+    ("gemma3", 18, None, "270M"), ("gemma3", 26, None, "1B"), ("gemma3", 32, None, "8B"), ("gemma3", 34, None, "4B"),
+    ("gemma3", 48, None, "12B"), ("gemma3", 62, None, "27B"),
+    ("llama", 16, None, "1B"), ("llama", 22, None, "1B"), ("llama", 26, None, "3B"), ("llama", 28, None, "3B"),
+    ("llama", 30, None, "256M"), ("llama", 36, None, "8B"), ("llama", 40, None, "13B"), ("llama", 48, None, "34B"),
+    ("llama", 60, None, "30B"),
+    ("qwen2", 24, Some(1024), "0.5B"), ("qwen2", 24, None, "1B"), ("qwen2", 28, Some(1536), "1.5B"),
+    ("qwen2", 28, None, "7B"), ("qwen2", 32, None, "7B"), ("qwen2", 36, None, "3B"), ("qwen2", 48, None, "14B"),
+    ("qwen2", 64, None, "32B"), ("qwen2", 80, None, "70B"),
+    ("qwen3", 28, Some(1024), "0.6B"), ("qwen3", 28, None, "1.7B"), ("qwen3", 36, Some(2560), "4B"),
+    ("qwen3", 36, None, "8B"), ("qwen3", 40, None, "14B"), ("qwen3", 64, None, "32B"),
+];
+
+/// Values of `general.file_type` of formats that qrun reads, and their names there.
+const FILE_TYPES: &[(u64, &str)] = &[
+    (0, "all F32"),
+    (1, "F16"),
+    (2, "Q4_0"),
+    (3, "Q4_1"),
+    (7, "Q8_0"),
+    (8, "Q5_0"),
+    (9, "Q5_1"),
+    (10, "Q2_K - Medium"),
+    (11, "Q3_K - Small"),
+    (12, "Q3_K - Medium"),
+    (13, "Q3_K - Large"),
+    (14, "Q4_K - Small"),
+    (15, "Q4_K - Medium"),
+    (16, "Q5_K - Small"),
+    (17, "Q5_K - Medium"),
+    (18, "Q6_K"),
+    (21, "Q2_K - Small"),
+    (25, "IQ4_NL - 4.5 bpw"),
+    (30, "IQ4_XS - 4.25 bpw"),
+    (32, "BF16"),
+];
+
+/// The three together.
+pub fn name(gguf: &Gguf, config: &Config) -> String {
+    let number = gguf.get("general.file_type").and_then(|v| v.as_u64());
+    let file_type = FILE_TYPES.iter().find(|(n, _)| Some(*n) == number).map_or("unknown, may not work", |row| row.1);
+    format!("{} {} {file_type}", config.arch.name, size(&Numbers::of(config)))
+}
+
+/// What a size is told by.
+struct Numbers {
+    arch: &'static str,
+    n_layer: usize,
+    n_embd: usize,
+    n_head: usize,
+    n_head_kv: usize,
+    n_vocab: usize,
+}
+
+impl Numbers {
+    fn of(c: &Config) -> Self {
+        let (arch, n_layer, n_embd) = (c.arch.name, c.n_layer, c.n_embd);
+        Self { arch, n_layer, n_embd, n_head: c.n_head, n_head_kv: c.n_head_kv, n_vocab: c.n_vocab }
+    }
+}
+
+fn size(n: &Numbers) -> &'static str {
+    match (n.arch, n.n_layer) {
+        ("llama", 32) if n.n_vocab == 49152 => "3B",
+        ("llama", 32) if n.n_vocab < 40000 => "7B",
+        ("llama", 32) => "8B",
+        ("llama", 80) if n.n_head == n.n_head_kv => "65B",
+        ("llama", 80) => "70B",
+        ("qwen2", 40) if n.n_head == 20 => "4B",
+        ("qwen2", 40) => "13B",
+        _ => {
+            let row = SIZES.iter().find(|(arch, n_layer, n_embd, _)| {
+                (*arch, *n_layer) == (n.arch, n.n_layer) && n_embd.is_none_or(|width| width == n.n_embd)
+            });
+            row.map_or("?B", |row| row.3)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_by_what_llama_cpp_looks_at() {
+        let numbers = |arch, n_layer, n_embd, (n_head, n_head_kv), n_vocab| Numbers {
+            arch,
+            n_layer,
+            n_embd,
+            n_head,
+            n_head_kv,
+            n_vocab,
+        };
+        let cases = [
+            (numbers("gemma3", 26, 1152, (4, 1), 262_144), "1B"),
+            (numbers("llama", 16, 2048, (32, 8), 128_256), "1B"),
+            (numbers("llama", 32, 4096, (32, 32), 32_000), "7B"),
+            (numbers("llama", 32, 4096, (32, 8), 128_256), "8B"),
+            (numbers("llama", 80, 8192, (64, 8), 128_256), "70B"),
+            (numbers("qwen2", 24, 896, (14, 2), 151_936), "1B"),
+            (numbers("qwen3", 28, 1024, (16, 8), 151_936), "0.6B"),
+            (numbers("qwen3", 28, 2048, (16, 8), 151_936), "1.7B"),
+            (numbers("gemma3", 7, 256, (4, 1), 500), "?B"),
+        ];
+        for (numbers, expected) in cases {
+            assert_eq!(size(&numbers), expected, "{} {}", numbers.arch, numbers.n_layer);
+        }
+    }
+}

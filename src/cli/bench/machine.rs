@@ -1,0 +1,142 @@
+//! Where and how a model runs: lists for llama-bench's rows, one value of each for the other modes.
+
+use qrun::{bench::rows::Setting, session::Wish};
+use qrun_models::KvType;
+
+use super::numbers::{self, Numbers};
+use crate::cli::{
+    exit::Exit,
+    open,
+    perplexity::{cache_type, wish},
+};
+
+/// Tokens that llama-bench hands over together, unless it is told otherwise.
+const BATCH: usize = 2048;
+/// Tokens that go through the layers together.
+const UBATCH: usize = 512;
+/// The most combinations of one command line.
+pub const MOST: usize = 10_000;
+
+/// Where and how it runs; llama-bench's rows take lists, 4,8 or 1-16*2.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Model and machine")]
+pub struct Machine {
+    /// auto (the GPU if the model runs there), cuda or cpu
+    #[arg(long, value_name = "WHERE", value_delimiter = ',', value_parser = wish)]
+    device: Vec<Wish>,
+    /// 0: the CPU; any other number of layers: the GPU, as --device says (-ngl)
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::layers)]
+    n_gpu_layers: Vec<Numbers>,
+    /// CPU threads [physical cores]
+    #[arg(short, long, value_name = "N", value_parser = numbers::threads)]
+    threads: Vec<Numbers>,
+    /// Tokens of a prompt that are handed over together [2048]: at most so many go through the layers together
+    #[arg(short, long, value_name = "N", value_parser = numbers::from_one)]
+    batch_size: Vec<Numbers>,
+    /// Tokens that go through the layers together in a prompt [512] (-ub)
+    #[arg(long, value_name = "N", value_parser = numbers::from_one)]
+    ubatch_size: Vec<Numbers>,
+    /// Type of cached keys: f32, f16 or q8_0 [f16] (-ctk)
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = cache_type)]
+    cache_type_k: Vec<KvType>,
+    /// Type of cached values (-ctv)
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = cache_type)]
+    cache_type_v: Vec<KvType>,
+    /// Repack weights at load: 1 (as without the flag) or 0
+    #[arg(long, value_name = "0|1", value_delimiter = ',', value_parser = switch)]
+    repack: Vec<bool>,
+    /// Do not repack weights at load
+    #[arg(long, conflicts_with = "repack")]
+    no_repack: bool,
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "0" | "off" => Ok(false),
+        "1" | "on" => Ok(true),
+        _ => Err("expected 0 or 1".into()),
+    }
+}
+
+impl Machine {
+    /// Every combination, in llama-bench's order: what is named first here changes last.
+    pub fn settings(&self) -> Result<Vec<Setting>, Exit> {
+        let combinations = self.given().fold(1usize, |product, (_, _, n)| product.saturating_mul(n.max(1)));
+        if combinations > MOST {
+            return Err(Exit::usage(format!("{combinations} combinations of settings; at most {MOST} are run")));
+        }
+        let threads = or(counts(&self.threads), open::physical_cores);
+        let batches = or(counts(&self.batch_size), || BATCH);
+        let ubatches = or(counts(&self.ubatch_size), || UBATCH);
+        let layers = or(all(&self.n_gpu_layers), || -1);
+        let devices = or(self.device.clone(), Wish::default);
+        let repacks = or(self.repack.clone(), || !self.no_repack);
+        let (keys, values) =
+            (or(self.cache_type_k.clone(), || KvType::F16), or(self.cache_type_v.clone(), || KvType::F16));
+        let base = Setting {
+            device: Wish::Auto,
+            n_gpu_layers: -1,
+            n_batch: BATCH,
+            n_ubatch: UBATCH,
+            threads: 1,
+            type_k: KvType::F16,
+            type_v: KvType::F16,
+            repack: true,
+        };
+        let mut settings = vec![base];
+        settings = each(settings, &layers, |s, &n_gpu_layers| Setting { n_gpu_layers, ..s });
+        settings = each(settings, &devices, |s, &device| Setting { device, ..s });
+        settings = each(settings, &repacks, |s, &repack| Setting { repack, ..s });
+        settings = each(settings, &batches, |s, &n_batch| Setting { n_batch, ..s });
+        settings = each(settings, &ubatches, |s, &n_ubatch| Setting { n_ubatch, ..s });
+        settings = each(settings, &keys, |s, &type_k| Setting { type_k, ..s });
+        settings = each(settings, &values, |s, &type_v| Setting { type_v, ..s });
+        Ok(each(settings, &threads, |s, &threads| Setting { threads, ..s }))
+    }
+
+    /// The only combination.
+    pub fn setting(&self) -> Result<Setting, Exit> {
+        if let Some((_, flag, n)) = self.given().find(|(_, _, n)| *n > 1) {
+            return Err(Exit::usage(format!("{flag}: {n} values, but only llama-bench's rows take more than one")));
+        }
+        Ok(self.settings()?.remove(0))
+    }
+
+    /// Fields of a row that flags were given for.
+    pub fn asked(&self) -> Vec<&'static str> {
+        self.given().filter(|(_, _, n)| *n > 0).map(|(field, ..)| field).collect()
+    }
+
+    /// Field, flag, and how many values it was given.
+    fn given(&self) -> impl Iterator<Item = (&'static str, &'static str, usize)> {
+        [
+            ("devices", "--device", self.device.len()),
+            ("n_gpu_layers", "--n-gpu-layers", all(&self.n_gpu_layers).len()),
+            ("n_threads", "--threads", all(&self.threads).len()),
+            ("n_batch", "--batch-size", all(&self.batch_size).len()),
+            ("n_ubatch", "--ubatch-size", all(&self.ubatch_size).len()),
+            ("type_k", "--cache-type-k", self.cache_type_k.len()),
+            ("type_v", "--cache-type-v", self.cache_type_v.len()),
+            ("repack", "--repack", self.repack.len().max(usize::from(self.no_repack))),
+        ]
+        .into_iter()
+    }
+}
+
+fn or<T>(given: Vec<T>, otherwise: impl FnOnce() -> T) -> Vec<T> {
+    if given.is_empty() { vec![otherwise()] } else { given }
+}
+
+/// The numbers of all occurrences of a flag.
+pub fn all(given: &[Numbers]) -> Vec<i64> {
+    given.iter().flat_map(|numbers| numbers.0.iter().copied()).collect()
+}
+
+/// The same where none is negative.
+pub fn counts(given: &[Numbers]) -> Vec<usize> {
+    all(given).into_iter().filter_map(|n| usize::try_from(n).ok()).collect()
+}
+
+fn each<T>(settings: Vec<Setting>, values: &[T], with: impl Fn(Setting, &T) -> Setting) -> Vec<Setting> {
+    settings.iter().flat_map(|s| values.iter().map(|value| with(s.clone(), value)).collect::<Vec<_>>()).collect()
+}

@@ -1,0 +1,259 @@
+//! llama-bench's rows: its columns, its formats, its flags.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{MODEL, bench, is_measured, printed, refused};
+
+/// llama-bench's columns in its order.
+const THEIRS: &str = "build_commit build_number cpu_info gpu_info backends model_filename model_type model_size \
+    model_n_params n_batch n_ubatch n_threads cpu_mask cpu_strict poll type_k type_v n_gpu_layers n_cpu_moe split_mode \
+    main_gpu no_kv_offload flash_attn devices tensor_split tensor_buft_overrides load_mode lazy_mode embeddings \
+    no_op_offload no_host repack fit_target fit_min_ctx n_prompt n_gen n_depth test_time avg_ns stddev_ns avg_ts stddev_ts";
+const SAMPLES: &str = "samples_ns samples_ts";
+const OURS: &str = "gb_per_s limit_ts limit_share precision";
+
+fn columns(groups: &[&str]) -> Vec<String> {
+    groups.iter().flat_map(|group| group.split_whitespace()).map(str::to_owned).collect()
+}
+
+/// What must hold of every row, however fast it was.
+#[track_caller]
+fn is_consistent(row: &Value, runs: usize) {
+    let list = |field: &str| row[field].as_array().unwrap_or_else(|| panic!("{field} in {row}")).clone();
+    let (ns, ts) = (list("samples_ns"), list("samples_ts"));
+    assert_eq!((ns.len(), ts.len()), (runs, runs), "{row}");
+    let tokens = (row["n_prompt"].as_u64().expect("tokens") + row["n_gen"].as_u64().expect("tokens")) as f64;
+    for (ns, ts) in ns.iter().zip(&ts) {
+        is_measured(ns);
+        is_measured(ts);
+        let counted = ns.as_f64().expect("a time") * ts.as_f64().expect("a speed") / 1e9;
+        assert!((counted / tokens - 1.0).abs() < 1e-6, "{counted} tokens in {row}");
+    }
+    let mean = ts.iter().filter_map(Value::as_f64).sum::<f64>() / runs as f64;
+    assert!((mean / row["avg_ts"].as_f64().expect("a mean") - 1.0).abs() < 1e-9, "{row}");
+    assert!(row["stddev_ts"].as_f64().is_some_and(|d| d.is_finite() && d >= 0.0), "{row}");
+    is_measured(&row["gb_per_s"]);
+    let share = row["limit_share"].as_f64().expect("a share") * row["limit_ts"].as_f64().expect("a limit");
+    assert!((share / mean - 1.0).abs() < 1e-9, "{row}");
+}
+
+fn rows(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+}
+
+/// Test name as in Markdown.
+fn name(row: &Value) -> String {
+    let n = |field: &str| row[field].as_u64().expect("a number");
+    let depth = if n("n_depth") > 0 { format!(" @ d{}", n("n_depth")) } else { String::new() };
+    format!("pp{}+tg{}{depth} ub{}", n("n_prompt"), n("n_gen"), n("n_ubatch"))
+}
+
+#[test]
+fn every_combination_is_run_in_llama_benchs_order() {
+    let line = format!("{MODEL} -p 8,16 -n 0 -n 2-3 -pg 8,4 -d 0,32 -ub 8-16+8 -r 2 --no-warmup -o jsonl -t 1");
+    let rows = rows(&printed(&bench(&line)));
+    let tests = ["pp8+tg0", "pp16+tg0", "pp0+tg2", "pp0+tg3", "pp8+tg4"];
+    let at = |ub| ["", " @ d32"].map(|depth| tests.map(|test| format!("{test}{depth} ub{ub}"))).concat();
+    assert_eq!(rows.iter().map(name).collect::<Vec<_>>(), [at(8), at(16)].concat());
+    rows.iter().for_each(|row| is_consistent(row, 2));
+    for row in &rows {
+        let keys: Vec<_> = row.as_object().expect("an object").keys().cloned().collect();
+        assert_eq!(keys, columns(&[THEIRS, SAMPLES, OURS]));
+        assert_eq!(
+            (&row["backends"], &row["n_threads"], &row["model_filename"]),
+            (&"CPU".into(), &1.into(), &MODEL.into())
+        );
+        assert_eq!(row["model_type"], "gemma3 ?B Q4_K - Medium");
+        assert!(row["precision"].as_str().is_some_and(|p| p.contains("Q4_K_M") && p.contains("int8")), "{row}");
+    }
+}
+
+#[test]
+fn defaults_are_llama_benchs() {
+    let rows = rows(&printed(&bench(&format!("-m {MODEL} -o jsonl -r 1 --no-warmup"))));
+    assert_eq!(rows.iter().map(name).collect::<Vec<_>>(), ["pp512+tg0 ub512", "pp0+tg128 ub512"]);
+    for (field, value) in [("n_batch", 2048), ("n_depth", 0), ("n_gpu_layers", -1), ("flash_attn", -1)] {
+        assert_eq!(rows[0][field], value, "{field}");
+    }
+    for (field, value) in [("type_k", "f16"), ("type_v", "f16"), ("devices", "auto")] {
+        assert_eq!(rows[0][field], value, "{field}");
+    }
+}
+
+/// The cells of a line of CSV in which every field is quoted.
+fn csv_cells(line: &str) -> Vec<String> {
+    let inside = line.strip_prefix('"').and_then(|l| l.strip_suffix('"')).unwrap_or_else(|| panic!("quotes: {line}"));
+    inside.split("\",\"").map(|cell| cell.replace("\"\"", "\"")).collect()
+}
+
+/// The values of an insertion; `None` for NULL.
+fn sql_values(text: &str) -> Vec<Option<String>> {
+    let (mut values, mut rest) = (Vec::new(), text);
+    loop {
+        if let Some(after) = rest.strip_prefix("NULL") {
+            values.push(None);
+            rest = after;
+        } else {
+            let mut value = String::new();
+            let mut chars =
+                rest.strip_prefix('\'').unwrap_or_else(|| panic!("a quote: {rest}")).char_indices().peekable();
+            let end = loop {
+                match chars.next().unwrap_or_else(|| panic!("an end: {rest}")) {
+                    (_, '\'') if chars.next_if(|c| c.1 == '\'').is_some() => value.push('\''),
+                    (at, '\'') => break at,
+                    (_, c) => value.push(c),
+                }
+            };
+            values.push(Some(value));
+            rest = &rest[end + 2..];
+        }
+        match rest.strip_prefix(", ") {
+            Some(after) => rest = after,
+            None => {
+                assert_eq!(rest, ");", "{text}");
+                return values;
+            }
+        }
+    }
+}
+
+#[test]
+fn csv_and_sql_are_well_formed_and_say_the_same() {
+    // A name that both have to quote.
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("it's,\"odd\".gguf");
+    std::fs::copy(MODEL, &file).expect("a copy");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
+    command.arg("bench").arg(&file).args(["-p", "8", "-n", "2", "-r", "1", "-o", "csv", "-oe", "sql"]);
+    let output = command.output().expect("qrun starts");
+    let (csv, sql) = (printed(&output), String::from_utf8(output.stderr).expect("UTF-8"));
+    let mut lines = csv.lines();
+    let header: Vec<_> = lines.next().expect("a header").split(',').map(str::to_owned).collect();
+    assert_eq!(header, columns(&[THEIRS, OURS]));
+    let csv: Vec<_> = lines.map(csv_cells).collect();
+    assert_eq!(csv.len(), 2);
+
+    let (table, inserts) = sql.split_once("\n);\n\n").expect("a table and insertions");
+    let mut table = table.lines();
+    assert_eq!(table.next(), Some("CREATE TABLE IF NOT EXISTS llama_bench ("));
+    let columns: Vec<_> =
+        table.map(|line| line.trim().trim_end_matches(',').split_once(' ').expect("a type")).collect();
+    assert_eq!(columns.iter().map(|c| c.0.to_owned()).collect::<Vec<_>>(), header);
+    assert!(columns.iter().all(|c| ["TEXT", "INTEGER", "REAL"].contains(&c.1)), "{columns:?}");
+    let insert = format!("INSERT INTO llama_bench ({}) VALUES (", header.join(", "));
+    let inserts: Vec<_> = inserts.lines().filter_map(|line| line.strip_prefix(&insert)).map(sql_values).collect();
+    let written = |row: &Vec<Option<String>>| row.iter().map(|v| v.clone().unwrap_or_default()).collect::<Vec<_>>();
+    assert_eq!(inserts.iter().map(written).collect::<Vec<_>>(), csv);
+    assert_eq!(csv[0][5], file.display().to_string());
+    for (i, (name, ty)) in columns.iter().enumerate().filter(|(_, c)| c.1 != "TEXT") {
+        assert!(csv.iter().all(|row| row[i].parse::<f64>().is_ok_and(f64::is_finite)), "{name} {ty}: {csv:?}");
+    }
+}
+
+#[test]
+fn markdown_looks_like_llama_benchs() {
+    let output = bench(&format!("{MODEL} -p 8 -n 2 -d 16 -r 2 -ctk q8_0 -fa 1 --prio 2 -oe json"));
+    let (words, said) = (printed(&output), String::from_utf8_lossy(&output.stderr).into_owned());
+    let lines: Vec<_> = words.lines().collect();
+    let cells = |line: &str| line.trim_matches('|').split('|').map(|c| c.trim().to_owned()).collect::<Vec<_>>();
+    let titles =
+        ["model", "size", "params", "backend", "threads", "type_k", "test", "t/s", "GB/s", "limit t/s", "share"];
+    assert_eq!(cells(lines[0]), titles);
+    assert!(cells(lines[1]).iter().all(|rule| rule.trim_end_matches(':').chars().all(|c| c == '-')), "{words}");
+    let widths = |line: &str| line.split('|').map(|cell| cell.chars().count()).collect::<Vec<_>>();
+    assert!(lines[..4].iter().all(|line| widths(line) == widths(lines[0])), "{words}");
+    for (line, test) in [(lines[2], "pp8 @ d16"), (lines[3], "tg2 @ d16")] {
+        let row = cells(line);
+        assert_eq!((row[0].as_str(), row[6].as_str(), row[5].as_str()), ("gemma3 ?B Q4_K - Medium", test, "q8_0"));
+        let (mean, deviation) = row[7].split_once(" ± ").expect("mean and deviation");
+        assert!([mean, deviation].iter().all(|n| n.parse::<f64>().is_ok_and(f64::is_finite)), "{line}");
+        assert!(row[1].ends_with(" MiB") && row[2].ends_with(" M") && row[10].ends_with(" %"), "{line}");
+    }
+    assert!(lines[4].is_empty() && lines[5].starts_with("build: ") && lines[5].ends_with(')'), "{words}");
+    for part in ["note: -fa has no effect", "note: --prio has no effect", "tok/s (of the limit) pp8 @ d16 "] {
+        assert_eq!(said.matches(part).count(), 1, "{part}: {said}");
+    }
+    let array = &said[said.find("[\n").expect("an array")..said.find("\n]\n").expect("its end") + 3];
+    let rows: Vec<Value> = serde_json::from_str(array).expect("JSON");
+    assert_eq!(rows.len(), 2);
+    rows.iter().for_each(|row| is_consistent(row, 2));
+}
+
+#[test]
+fn what_was_measured_before_a_failure_is_whole() {
+    let output = bench(&format!("-m {MODEL} -m no-such.gguf -p 4 -n 0 -r 1 --json"));
+    assert_eq!(output.status.code(), Some(3));
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(rows.len(), 1);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no-such.gguf"));
+}
+
+#[test]
+fn layers_choose_the_device() {
+    let library = qrun_emulator::library();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
+    command.env("LD_LIBRARY_PATH", library).env("QRUN_EMULATOR", "sm=75,memory=64m").args(["bench", "-o", "jsonl"]);
+    command.args(["--synthetic", "tiny-gemma3", "-p", "8", "-n", "4", "-r", "1", "-ngl", "0,99", "-oe", "md"]);
+    let output = command.output().expect("qrun starts");
+    let rows = rows(&printed(&output));
+    let device = |row: &Value| (row["backends"].as_str().expect("a name").to_owned(), row["n_gpu_layers"].as_i64());
+    let expected = [("CPU", 0), ("CPU", 0), ("CUDA", 99), ("CUDA", 99)];
+    assert_eq!(rows.iter().map(device).collect::<Vec<_>>(), expected.map(|(name, n)| (name.to_owned(), Some(n))));
+    assert_eq!(rows[0]["gpu_info"], "");
+    assert!(rows[2]["gpu_info"].as_str().is_some_and(|name| !name.is_empty()));
+    // The arithmetic limit of a GPU is not measured: the limit of a prompt is not known.
+    assert!(rows[2]["limit_ts"].is_null() && rows[2]["limit_share"].is_null());
+    is_consistent(&rows[3], 1);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("| ngl |") && said.contains("–"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_by_name() {
+    let cases: [(&str, &[&str]); 25] = [
+        ("-p x", &["--n-prompt", "first-last"]),
+        ("-p 8-4", &["--n-prompt", "below the first"]),
+        ("-n 1-9+0", &["--n-gen"]),
+        ("-n -3", &["-3"]),
+        ("-d 1-99999999", &["--n-depth", "more than 1000"]),
+        ("-pg 512", &["--pg", "512,128"]),
+        ("-pg 1,2,3", &["--pg"]),
+        ("-r 0", &["--repetitions"]),
+        ("-o yaml", &["--output", "jsonl"]),
+        ("-oe yaml", &["--output-err"]),
+        ("-t 0", &["--threads"]),
+        ("-ub 0", &["--ubatch-size"]),
+        ("-b 0", &["--batch-size"]),
+        ("-ctk q4_0", &["--cache-type-k", "q8_0"]),
+        ("-ngl many", &["--n-gpu-layers"]),
+        ("-dev Vulkan0", &["--device"]),
+        ("-p 0 -n 0", &["nothing to measure"]),
+        ("-xyz 1", &["unknown flag -xyz"]),
+        ("-mg 1", &["-mg", "one device"]),
+        ("-embd 1", &["-embd"]),
+        ("-nkvo 1", &["-nkvo"]),
+        ("-ot exps=CPU", &["-ot"]),
+        ("-hf a/b", &["-hf", "download"]),
+        ("-t 1-1000 -ub 1-1000", &["1000000 combinations"]),
+        ("--json -o csv", &["--json", "--output"]),
+    ];
+    for (flags, words) in cases {
+        refused(&format!("{MODEL} {flags}"), words);
+    }
+    // Flags of two modes, and lists where only one value makes sense.
+    refused(&format!("{MODEL} --suite quick -p 8"), &["--suite", "--n-prompt"]);
+    refused(&format!("{MODEL} --prompt-tokens 8 -pg 8,8"), &["--prompt-tokens", "--pg"]);
+    refused(&format!("{MODEL} --suite quick -t 1,2"), &["--threads", "rows"]);
+    refused(&format!("{MODEL} {MODEL} --suite quick"), &["2 models"]);
+    refused("-p 8", &["no model named"]);
+}
+
+#[test]
+fn a_context_that_memory_does_not_hold_is_no_crash() {
+    let output = bench(&format!("{MODEL} -p 2000000000 -n 0"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(4), 0), "{said}");
+    assert!(said.contains("not enough memory"), "{said}");
+}
