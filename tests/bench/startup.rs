@@ -1,8 +1,10 @@
 //! The time line of a start.
 
+use std::process::Command;
+
 use serde_json::Value;
 
-use super::{MODEL, bench, text};
+use super::{MODEL, bench, printed, text};
 
 /// Every step of a run on the CPU, in its order.
 const STEPS: [&str; 13] = [
@@ -63,4 +65,15 @@ fn a_start_that_fails_ends_as_it_does() {
     let said = text(&output.stderr);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(3), ""), "{said}");
     assert!(said.starts_with("error: no-such-file.gguf: file"), "{said}");
+}
+
+#[test]
+fn a_start_on_a_gpu_has_its_own_steps() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
+    command.env("LD_LIBRARY_PATH", qrun_emulator::library()).env("QRUN_EMULATOR", "sm=80");
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(["bench", MODEL, "--startup", "--trials", "1"]);
+    let table = printed(&command.args(["--device", "cuda"]).output().expect("qrun starts"));
+    for part in [" on GPU 0 (", "\n| upload | ", "\n| prefill | ", "\n| then: graph (first recorded step) | "] {
+        assert!(table.contains(part), "{part:?} is not in {table}");
+    }
 }

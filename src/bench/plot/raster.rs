@@ -105,7 +105,7 @@ impl DrawingBackend for Raster<'_> {
     /// Anchors lie where the SVG backend has them.
     fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, at: BackendCoord) -> Done {
         let em = style.size() / EM;
-        let font = Font::of(matches!(style.style(), FontStyle::Bold));
+        let font = if matches!(style.style(), FontStyle::Bold) { Font::bold() } else { Font::regular() };
         let dx = match style.anchor().h_pos {
             HPos::Left => 0.0,
             HPos::Center => -font.width(text, em) / 2.0,
@@ -134,12 +134,16 @@ impl DrawingBackend for Raster<'_> {
 pub struct Font(Face<'static>);
 
 impl Font {
-    /// Regular or bold.
-    pub fn of(bold: impl Into<bool>) -> &'static Self {
+    fn faces() -> &'static [Self; 2] {
         static FONTS: OnceLock<[Font; 2]> = OnceLock::new();
         let face = |bytes| Font(Face::parse(bytes, 0).expect("the font in the program is a font"));
-        let fonts = FONTS.get_or_init(|| [ttf_noto_sans::REGULAR, ttf_noto_sans::BOLD].map(face));
-        &fonts[usize::from(bold.into())]
+        FONTS.get_or_init(|| [ttf_noto_sans::REGULAR, ttf_noto_sans::BOLD].map(face))
+    }
+    pub fn regular() -> &'static Self {
+        &Self::faces()[0]
+    }
+    pub fn bold() -> &'static Self {
+        &Self::faces()[1]
     }
 
     /// Each letter's glyph and where it begins, in font units, and where the text ends.

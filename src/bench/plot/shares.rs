@@ -18,6 +18,9 @@ pub const MOST: usize = 12;
 /// Where the plot begins, right of its axis.
 const LEFT: f64 = 58.0;
 
+/// A larger share is no measurement: the limit is wrong.
+const SENSIBLE: f64 = 100.0;
+
 type Plane = Cartesian2d<RangedCoordf64, RangedCoordf64>;
 
 /// A bar and what is written over it.
@@ -29,7 +32,7 @@ struct Bar {
 
 fn bars(m: &Measured) -> [Bar; 2] {
     // No steps, no share: 0 tok/s is not 0 % of something.
-    let share = |share: Option<f64>, speed: f64| share.filter(|s| s.is_finite() && *s >= 0.0 && speed > 0.0);
+    let share = |share: Option<f64>, speed: f64| share.filter(|s| (0.0..=SENSIBLE).contains(s) && speed > 0.0);
     let (decode, prompt) = (m.decode_throughput_median_tps, m.prompt_throughput_median_tps);
     [
         Bar { share: share(Some(m.decode_share()), decode), speed: decode, color: SERIES[0] },
@@ -92,7 +95,7 @@ fn draw_bar<DB: DrawingBackend>(area: &DrawingArea<DB, Plane>, bar: &Bar, at: st
     let share = bar.share.map_or("–".to_owned(), |share| format!("{:.0} %", 100.0 * share));
     let speed = format!("{} t/s", number(bar.speed));
     // Lines of the grid end beside the numbers.
-    let half = Font::of(false).width(&speed, 11.0).max(Font::of(true).width(&share, 13.0)) / 2.0 + 1.0;
+    let half = Font::regular().width(&speed, 11.0).max(Font::bold().width(&share, 13.0)) / 2.0 + 1.0;
     let ground = [(px(-half), px(-32.0)), (px(half), 0)];
     area.draw(&(EmptyElement::at((middle, height)) + Rectangle::new(ground, PAPER.filled())))?;
     let over = |text: String, y: f64, style| EmptyElement::at((middle, height)) + Text::new(text, (0, px(-y)), style);

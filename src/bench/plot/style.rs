@@ -92,7 +92,7 @@ pub fn lines(text: &str, pixels: f64, width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
-            Some(line) if Font::of(false).width(&format!("{line} {word}"), pixels) <= width => {
+            Some(line) if Font::regular().width(&format!("{line} {word}"), pixels) <= width => {
                 line.push(' ');
                 line.push_str(word);
             }
@@ -112,13 +112,14 @@ pub fn key<DB: DrawingBackend>(
     let (x, y) = at;
     area.draw(&Rectangle::new([(px(x), px(y - 5.0)), (px(x + 10.0), px(y + 5.0))], color.filled()))?;
     write(area, text, (x + 16.0, y), letters(12.0, INK))?;
-    Ok(x + 16.0 + Font::of(false).width(&plain(text), 12.0) + 24.0)
+    Ok(x + 16.0 + Font::regular().width(&plain(text), 12.0) + 24.0)
 }
 
 /// Three digits, or all before the point.
 pub fn number(x: f64) -> String {
     match x.abs() {
         _ if !x.is_finite() => "–".into(),
+        a if a >= 1e7 => format!("{x:.1e}"),
         a if a >= 99.95 => format!("{x:.0}"),
         a if a >= 9.995 => format!("{x:.1}"),
         _ => format!("{x:.2}"),

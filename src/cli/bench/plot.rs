@@ -17,6 +17,8 @@ const MOST: usize = 7;
 
 /// Flags of pictures.
 #[derive(Debug, clap::Args)]
+// Groups are named by their types, and all of these are Args.
+#[group(skip)]
 #[command(next_help_heading = "Pictures of the generation log's configurations")]
 pub struct Args {
     /// Draw the report: shares of the limits, latency over position, speeds beside those of --compare

@@ -30,6 +30,8 @@ const SMALLEST: usize = 64;
 
 /// Flags of this mode.
 #[derive(Debug, clap::Args)]
+// Groups are named by their types, and all of these are Args.
+#[group(skip)]
 #[command(next_help_heading = "Whole answers")]
 pub struct Args {
     /// Answer the prompts of this file: a line each, or a JSON array of strings

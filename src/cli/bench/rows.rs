@@ -31,6 +31,8 @@ const STALE: Duration = Duration::from_secs(10);
 
 /// Flags of this mode.
 #[derive(Debug, clap::Args)]
+// Groups are named by their types, and all of these are Args.
+#[group(skip)]
 #[command(next_help_heading = "llama-bench's rows (the default)")]
 pub struct Args {
     /// Tokens of the prompt; 0 leaves it out [512]

@@ -18,6 +18,8 @@ use crate::cli::{
 
 /// Flags of this mode.
 #[derive(Debug, clap::Args)]
+// Groups are named by their types, and all of these are Args.
+#[group(skip)]
 #[command(next_help_heading = "The start")]
 pub struct Args {
     /// The time line of a run, from the start of the process to the first token

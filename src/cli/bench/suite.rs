@@ -13,6 +13,8 @@ use super::{Keep, Machine, Source, at_least_one, bar};
 use crate::cli::{exit::Exit, print, terminal::say};
 
 #[derive(Debug, clap::Args)]
+// Groups are named by their types, and all of these are Args.
+#[group(skip)]
 #[command(next_help_heading = "The generation log's configurations, or one of one's own")]
 pub struct Args {
     /// Configurations of the log: quick (short, medium), standard (and prefill, decode, sampled) or full (all seven)
