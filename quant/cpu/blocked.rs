@@ -151,7 +151,7 @@ fn gemm<F: TileFormat, const R: usize, const T: usize>(
 pub(super) struct Floats<E>(PhantomData<E>);
 
 /// Tiles of floats for which the activations are read again.
-const FLOAT_TILES: usize = 4;
+const FLOAT_TILES: usize = 8;
 
 impl<E: Element> Method for Floats<E> {
     const LINES: usize = ROWS;

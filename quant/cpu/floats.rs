@@ -136,6 +136,9 @@ pub(super) fn add_lanes(mut sums: [f32; LANES]) -> f32 {
     sums[0]
 }
 
+/// Rows between what is unpacked and what is asked for.
+const ROWS_AHEAD: usize = 4;
+
 /// Unpacks some steps of the rows of a tile into a strip: lines `[16 / R][step][R]`.
 pub(super) struct Spread<'a, E, const R: usize> {
     /// Format of the rows.
@@ -166,6 +169,8 @@ impl<E: Element, const R: usize> Kernel for Spread<'_, E, R> {
             let rest = rest::<E>(row);
             for step in self.steps.clone() {
                 let w = if step < whole { row[step * LANES * E::SIZE..].as_ptr() } else { rest.as_ptr() };
+                // A strip is a short piece of each row: the processor's own look-ahead ends with it.
+                prefetch(w.wrapping_add(ROWS_AHEAD * bytes), 1);
                 let line = &mut lines[(step - first) * R + r % R];
                 for lane in (0..LANES).step_by(L::ROWS) {
                     // SAFETY: the machine can run `L`; the step and the line have 16 elements.

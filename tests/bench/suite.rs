@@ -142,3 +142,25 @@ fn a_gpu_is_measured_in_the_same_way() {
     assert_eq!((&report["machine"]["device"], &report["machine"]["gpu"]["sm"]), (&"cuda".into(), &75.into()));
     assert!(report["configs"][0]["prompt_limit_tps"].is_null(), "the arithmetic limit of a GPU is not measured");
 }
+
+#[test]
+fn the_page_of_tables_is_made_from_the_recorded_reports() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
+    let page = std::fs::read_to_string(root.join("log.md")).expect("benches/log.md");
+    let entries = std::fs::read_dir(root.join("runs")).expect("benches/runs");
+    let names: Vec<String> =
+        entries.map(|e| e.expect("an entry").file_name().into_string().expect("a plain name")).collect();
+    for ty in ["BF16", "Q4_K_M"] {
+        let reports = ["llama-3.2-1b", "qwen3-1.7b", "gemma-3-1b"].map(|model| {
+            let end = format!("-log-{ty}-{model}.json");
+            let newest = names.iter().filter(|name| name.ends_with(&end)).max().expect("a recorded report");
+            Report::read(&root.join("runs").join(newest)).expect("a report")
+        });
+        assert!(page.contains(&tables::markdown(&reports)), "{ty}: benches/log.sh --write");
+        for report in &reports {
+            let complete: Vec<_> = report.configs.iter().map(|m| m.config.name.as_str()).collect();
+            assert_eq!(complete, ["short", "medium", "prefill", "decode", "long", "sampled", "full-pipe"]);
+            assert_eq!((report.dtype.as_str(), report.machine.commit.ends_with("-dirty")), (ty, false));
+        }
+    }
+}

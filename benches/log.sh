@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Measures the configurations of the public generation log on its three models, and writes benches/log.md from the
+# reports. Usage: benches/log.sh [FLAGS OF qrun bench]; --write alone only writes the page anew from the recorded reports.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo build --release --quiet
+date=$(date -u +%F) runs=benches/runs types="BF16 Q4_K_M" models="llama-3.2-1b qwen3-1.7b gemma-3-1b"
+if [[ ${1-} != --write ]]; then
+    for ty in $types; do
+        for model in $models; do
+            target/release/qrun bench --synthetic "$model:$ty" --suite full --no-save --json "$@" \
+                >"$runs/$date-log-$ty-$model.json"
+        done
+    done
+fi
+{
+    cat <<'TEXT'
+# The generation log's tables, measured here
+
+The seven configurations of a public generation log (an engine in Python and Triton on an RTX 5080, bf16), on the exact
+shapes of its three models, with weights of random numbers. Made by `benches/log.sh` from the reports in `runs/`;
+`benches/README.md` says what is inside each number. The log's own figures are for another machine and are not repeated
+here; those that are to be compared with them come with `--device cuda` on that card.
+TEXT
+    for ty in $types; do
+        newest=$(ls $runs/*-log-"$ty"-*.json | sed 's/.*runs.\(....-..-..\)-.*/\1/' | sort | tail -1)
+        reports=()
+        for model in $models; do reports+=("$runs/$newest-log-$ty-$model.json"); done
+        printf '\n## %s\n\n' "$ty"
+        target/release/qrun bench --tables "${reports[@]}"
+    done
+} >benches/log.md
