@@ -1,6 +1,6 @@
 //! The configurations of the generation log.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use qrun::bench::{report::Report, tables};
 use serde_json::Value;
