@@ -195,7 +195,9 @@ fn the_job_says_it_in_a_line_or_as_json() {
     let output = job(folder, "tiny-llama.gguf -f text -c 64");
     let line = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(line.starts_with("PPL ") && line.contains(" chunks of 64\n") && line.lines().count() == 1, "{line}");
+    assert!(line.starts_with("PPL ") && line.contains(" chunks of 64; ") && line.lines().count() == 1, "{line}");
+
+    assert!(line.ends_with(", fast arithmetic, KV f16/f16\n"), "where and how it was computed: {line}");
 
     let json = |line: &str| -> serde_json::Value {
         let output = job(folder, line);
@@ -210,6 +212,9 @@ fn the_job_says_it_in_a_line_or_as_json() {
     let itself = json("tiny-llama.gguf -f text -c 64 --kl-base tiny-llama.gguf --json");
     assert_eq!((&itself["ppl"], &itself["base"]["ppl"]), (&alone["ppl"], &alone["ppl"]));
     assert_eq!((itself["kl"]["mean"].as_f64(), itself["same_top"]["mean"].as_f64()), (Some(0.0), Some(1.0)));
+    let exact = json("tiny-llama.gguf -f text -c 64 --kl-base tiny-llama.gguf --kl-base-exact --device cpu --json");
+    let on_cpu = |arithmetic: &str, kv: &str| serde_json::json!({ "device": "CPU", "arithmetic": arithmetic, "kv_types": [kv, kv] });
+    assert_eq!((&exact["runs_on"], &exact["base_runs_on"]), (&on_cpu("fast", "f16"), &on_cpu("exact", "f32")));
     let other = json("tiny-llama.gguf -f text -c 64 --kl-base tiny-llama-2.gguf --json");
     assert!(other["kl"]["mean"].as_f64() > Some(0.01), "{other}");
     for how in ["--exact", "--kl-base-exact", "--cache-type-k q8_0 --cache-type-v q8_0"] {
@@ -237,6 +242,8 @@ fn the_job_refuses_what_it_cannot_measure() {
         ("m.gguf -f text -c 32 --kl-base none.gguf", 3, "none.gguf"),
         ("m.gguf -f text -c 32 --kl-base g.gguf", 2, "--kl-base g.gguf"),
         ("m.gguf -f text -c 32 --kl-base-exact", 2, "--kl-base"),
+        ("m.gguf -f text -c 32 --kl-base-device cpu", 2, "--kl-base"),
+        ("m.gguf -f text -c 32 --device tpu", 2, "expected one of auto, cuda, cpu"),
         ("m.gguf -f text -c 32 --cache-type-k q3", 2, "expected one of f32, f16, q8_0"),
         ("m.gguf", 2, "--file"),
     ] {

@@ -15,8 +15,7 @@ qrun runs a GGUF language model on this machine.
   qrun perplexity FILE -f TEXT         how well it predicts a text; --kl-base FILE: beside another
   qrun bench FILE                      how fast it is here, beside what the machine could do
   qrun synth NAME OUT [--type TYPE]    a model of random weights, to measure and to test with
-  qrun devices                         what can compute here
-  qrun completions SHELL               completions for bash, zsh, fish, powershell, elvish
+  qrun devices, qrun completions SHELL what can compute here; completions for bash, zsh, fish …
 ";
 
 /// Column at which the explanation of a flag begins.
