@@ -113,6 +113,7 @@ const SHAPES: &[(usize, usize, usize)] = &[
     (5, 9, 17),
     (48, 2, 7),
     (35, 37, 11),
+    (70, 37, 19),
 ];
 
 /// Every shape of a type, with columns that a row of floats may have too.

@@ -136,6 +136,69 @@ pub(super) fn add_lanes(mut sums: [f32; LANES]) -> f32 {
     sums[0]
 }
 
+/// `R` rows × one panel of `T` tokens, for few tokens: rows are read where they lie.
+pub(super) struct Few<'a, E, const R: usize, const T: usize> {
+    /// Format of the rows.
+    pub(super) element: PhantomData<E>,
+    /// The rows.
+    pub(super) w: [&'a [u8]; R],
+    /// The activations, `[step][T]`.
+    pub(super) x: &'a [Line],
+    /// The sums.
+    pub(super) y: &'a mut [[f32; R]; T],
+}
+
+impl<E: Element, const R: usize, const T: usize> Kernel for Few<'_, E, R, T> {
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let (steps, bytes) = (self.x.len() / T, self.w[0].len());
+        let whole = bytes / (LANES * E::SIZE);
+        assert!(self.w.iter().all(|w| w.len() == bytes) && bytes.div_ceil(LANES * E::SIZE) == steps);
+        let (rest, strip) = (self.w.map(rest::<E>), strip(steps));
+        for first in (0..steps).step_by(strip) {
+            let end = (first + strip).min(steps);
+            let mut sums = [[[0f32; LANES]; R]; T];
+            for lane in (0..LANES).step_by(L::ROWS) {
+                // SAFETY: the machine can run `L`. Whole steps end inside the rows; the rest and lines of x
+                // have 16 elements.
+                unsafe {
+                    let mut acc = [[L::splat_f32(0.0); R]; T];
+                    for step in first..end {
+                        let x = self.x.as_ptr().add(step * T).cast::<f32>().add(lane);
+                        let mut rows = [L::splat_f32(0.0); R];
+                        for r in 0..R {
+                            if step < whole {
+                                let w = self.w[r].as_ptr().add((step * LANES + lane) * E::SIZE);
+                                // These columns of the rows that come next.
+                                prefetch(w.wrapping_add(R * bytes), 1);
+                                rows[r] = E::load::<L>(w);
+                            } else {
+                                rows[r] = E::load::<L>(rest[r].as_ptr().add(lane * E::SIZE));
+                            }
+                        }
+                        for t in 0..T {
+                            let x = L::load_f32(x.add(t * LANES));
+                            for r in 0..R {
+                                acc[t][r] = L::fma(rows[r], x, acc[t][r]);
+                            }
+                        }
+                    }
+                    for t in 0..T {
+                        for r in 0..R {
+                            L::store_f32(acc[t][r], sums[t][r].as_mut_ptr().add(lane));
+                        }
+                    }
+                }
+            }
+            for t in 0..T {
+                for r in 0..R {
+                    self.y[t][r] += add_lanes(sums[t][r]);
+                }
+            }
+        }
+    }
+}
+
 /// Rows between what is unpacked and what is asked for.
 const ROWS_AHEAD: usize = 4;
 

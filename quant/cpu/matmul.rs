@@ -3,11 +3,11 @@
 use std::{cell::RefCell, marker::PhantomData, ops::Range};
 
 use super::{
-    Activations, Arithmetic, Matrix,
-    activations::BLOCK,
+    Activations, Arithmetic, Isa, Matrix,
+    activations::{BLOCK, NARROW, WIDE},
     blocked::{self, Scratch},
     exact,
-    floats::{self, Dot, Element},
+    floats::{self, Dot, Element, Few},
     kernels::{Gemv, Tile},
     par::{self, Shared},
     tiles::{ROWS, TileFormat, with_format},
@@ -36,6 +36,9 @@ const GROUP: usize = 4;
 /// Bytes of weights that one chunk of a parallel region reads: some 10 µs, so that the threads end
 /// together, and much more than it costs to hand out a chunk.
 const CHUNK: usize = 96 << 10;
+/// Panels up to which rows of floats are not unpacked: it would cost more than the products.
+const FEW_PANELS: usize = 2;
+
 /// Runs several products of the same vectors `x[tokens][cols]` in one parallel region. Panics where the
 /// matrices do not have `cols` columns, or the outputs not `tokens` times their rows.
 pub fn matmul(activations: &mut Activations, x: &[f32], jobs: &mut [Job]) {
@@ -132,15 +135,40 @@ impl Part<'_> {
     }
 
     fn floats<E: Element>(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch) {
-        if x.tokens > 1 {
+        if x.panels() > FEW_PANELS {
             return self.blocked::<blocked::Floats<E>>(x, tiles, scratch);
         }
-        for row in tiles.start * ROWS..(tiles.end * ROWS).min(self.w.rows()) {
-            let (w, mut y) = (self.w.file_row(row), 0.0);
-            let dot = Dot { element: PhantomData::<E>, w, x: x.floats(0, 0..floats::steps(x.cols)), y: &mut y };
-            // SAFETY: the instruction set was checked when the activations were made.
-            unsafe { x.isa.run(dot) };
-            self.write(0, row, &[y]);
+        let rows = tiles.start * ROWS..(tiles.end * ROWS).min(self.w.rows());
+        match (x.isa, x.width) {
+            // One row after the other: a single stream through memory.
+            (_, 1) => rows.for_each(|row| self.dot::<E>(x, row)),
+            (Isa::Avx512Vnni, WIDE) => self.few::<E, 4, WIDE>(x, rows),
+            (Isa::Avx512Vnni, _) => self.few::<E, 4, NARROW>(x, rows),
+            _ => self.few::<E, 2, NARROW>(x, rows),
+        }
+    }
+
+    fn dot<E: Element>(&self, x: &Activations, row: usize) {
+        let (w, mut y) = (self.w.file_row(row), 0.0);
+        let dot = Dot { element: PhantomData::<E>, w, x: x.floats(0, 0..floats::steps(x.cols)), y: &mut y };
+        // SAFETY: the instruction set was checked when the activations were made.
+        unsafe { x.isa.run(dot) };
+        self.write(0, row, &[y]);
+    }
+
+    fn few<E: Element, const R: usize, const T: usize>(&self, x: &Activations, rows: Range<usize>) {
+        for row in rows.clone().step_by(R) {
+            // Beyond the end the last row is computed again, and not written.
+            let w = std::array::from_fn(|i| self.w.file_row((row + i).min(rows.end - 1)));
+            for panel in 0..x.panels() {
+                let mut y = [[0.0; R]; T];
+                let panel_x = x.floats(panel, 0..floats::steps(x.cols));
+                // SAFETY: the instruction set was checked when the activations were made.
+                unsafe { x.isa.run(Few { element: PhantomData::<E>, w, x: panel_x, y: &mut y }) };
+                for (y, token) in y.iter().zip(panel * T..x.tokens) {
+                    self.write(token, row, &y[..R.min(rows.end - row)]);
+                }
+            }
         }
     }
 
