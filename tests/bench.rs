@@ -13,7 +13,17 @@ const MODEL: &str = "models/demo/qrun-demo-Q4_K_M.gguf";
 
 /// `qrun bench`; words are separated by single spaces.
 fn bench(line: &str) -> Output {
+    start(Command::new(env!("CARGO_BIN_EXE_qrun")), line)
+}
+
+/// The same on a computer with an emulated GPU.
+fn bench_on_gpu(line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
+    command.env("LD_LIBRARY_PATH", qrun_emulator::library()).env("QRUN_EMULATOR", "sm=75,memory=64m");
+    start(command, &format!("{line} --device cuda"))
+}
+
+fn start(mut command: Command, line: &str) -> Output {
     command.current_dir(env!("CARGO_MANIFEST_DIR")).arg("bench");
     command.args(line.split(' ').filter(|w| !w.is_empty())).output().expect("qrun starts")
 }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, fs, path::Path};
 
 use serde_json::Value;
 
-use super::{MODEL, bench, is_measured, printed, refused};
+use super::{MODEL, bench, bench_on_gpu, is_measured, printed, refused};
 use crate::tiny;
 
 /// A file with these bytes in a folder of its own.
@@ -40,6 +40,17 @@ fn is_consistent(batch: &Value) {
     if number("steps") > 0.0 {
         ["decode_tps", "decode_gb_per_s", "decode_limit_tps"].iter().for_each(|field| is_measured(&batch[*field]));
     }
+}
+
+#[test]
+fn a_gpu_answers_in_batches_too() {
+    let line = format!("{MODEL} --prompts benches/prompts/four.txt --batch 1,3 --max-new-tokens 6 --json --no-save");
+    let report: Value = serde_json::from_str(&printed(&bench_on_gpu(&line))).expect("JSON");
+    let batches = report["batches"].as_array().expect("batches");
+    batches.iter().for_each(is_consistent);
+    assert_eq!(report["machine"]["device"], "cuda");
+    // Sums run in another order in a batch, which six sure tokens do not feel.
+    assert_eq!((batches.len(), &batches[0]["texts"]), (2, &batches[1]["texts"]));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::{path::Path, process::Command};
 use qrun::bench::{report::Report, tables};
 use serde_json::Value;
 
-use super::{MODEL, bench, is_measured, printed, refused};
+use super::{MODEL, bench, bench_on_gpu, is_measured, printed, refused};
 
 /// The fields that the log's own reports have for each configuration.
 const LOG_FIELDS: [&str; 21] = [
@@ -132,11 +132,8 @@ fn synthetic_models_need_no_file_and_leave_none() {
 
 #[test]
 fn a_gpu_is_measured_in_the_same_way() {
-    let library = qrun_emulator::library();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
-    command.env("LD_LIBRARY_PATH", library).env("QRUN_EMULATOR", "sm=75,memory=64m").args(["bench", "--json"]);
-    command.args(["--synthetic", "tiny-gemma3", "--prompt-tokens", "8", "--max-new-tokens", "4", "--trials", "1"]);
-    let output = command.args(["--no-save", "--device", "cuda"]).output().expect("qrun starts");
+    let line = "--synthetic tiny-gemma3 --prompt-tokens 8 --max-new-tokens 4 --trials 1 --no-save --json";
+    let output = bench_on_gpu(line);
     let report: Value = serde_json::from_str(&printed(&output)).expect("JSON");
     is_consistent(&report["configs"][0]);
     assert_eq!((&report["machine"]["device"], &report["machine"]["gpu"]["sm"]), (&"cuda".into(), &75.into()));
