@@ -3,7 +3,7 @@
 //! `cargo bench --bench kernels -- [FORMAT…] [--threads N] [--tokens N] [--no-repack]`
 //!
 //! One token reads the weights once: GB/s beside the read bandwidth, over more weights than the caches
-//! hold. Many tokens multiply: GOP/s beside a loop of nothing but dot-product instructions.
+//! hold. Many tokens multiply: GOP/s beside a loop of nothing but int8 dot products, or multiply-additions for floats.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A bench prints.
 
@@ -14,10 +14,7 @@ use std::{
 
 use qrun_quant::{
     Bytes, GgmlType,
-    cpu::{
-        Activations, Arithmetic, Job, Matrix, matmul,
-        par::{self, Pool},
-    },
+    cpu::{Activations, Arithmetic, Job, Matrix, limits, matmul, par::Pool},
 };
 
 /// Weights that one pass of a one-token row reads.
@@ -60,9 +57,8 @@ fn main() {
 }
 
 fn run(options: &Options) {
-    let words = vec![1u64; WORKING_SET / 8];
-    let (read, peak) = (read_bandwidth(&words), dot_peak());
-    println!("{} threads: reads {:.1} GB/s, int8 dot products {:.0} GOP/s", options.threads, read / 1e9, peak / 1e9);
+    let peaks = [limits::dot_peak(options.threads), limits::fma_peak(options.threads)].map(|p| p.unwrap_or(0.0));
+    println!("{} threads: int8 dot products {:.0} GOP/s, f32 {:.0} GOP/s", options.threads, peaks[0], peaks[1]);
     println!(
         "format   rows x cols      repack |   1 token: GB/s  of read | {:3} tokens: GOP/s  of peak",
         options.tokens
@@ -90,18 +86,19 @@ fn run(options: &Options) {
             };
             // Beside each other, as other work on the machine comes and goes.
             let (mut one, mut read) = (0f64, 0f64);
-            for _ in 0..4 {
-                one = one.max(bytes as f64 / best_time(2, || products(&copies, 1)));
-                read = read.max(read_bandwidth(&words));
+            for _ in 0..2 {
+                one = one.max(bytes as f64 / 1e9 / best_time(4, || products(&copies, 1)));
+                read = read.max(limits::read_bandwidth(options.threads));
             }
             let operations = 2.0 * (rows * cols * options.tokens) as f64;
-            let many = operations / best_time(5, || products(&copies[..1], options.tokens));
+            let many = operations / 1e9 / best_time(5, || products(&copies[..1], options.tokens));
+            let peak = peaks[usize::from(ty.format().block == 1)];
             println!(
                 "{:7} {rows:6} x {cols:<6} {repacked} |          {:6.1} {:7.0} % |         {:8.0} {:7.0} %",
                 ty.name(),
-                one / 1e9,
+                one,
                 100.0 * one / read,
-                many / 1e9,
+                many,
                 100.0 * many / peak,
             );
         }
@@ -139,50 +136,4 @@ fn random_bytes(ty: GgmlType, rows: usize, cols: usize) -> Vec<u8> {
         if ty.format().block == 1 { 60 + (state >> 62) as u8 } else { (state >> 58) as u8 }
     });
     bytes.collect()
-}
-
-/// Bytes per second that all threads read from memory together.
-fn read_bandwidth(words: &[u64]) -> f64 {
-    let time = best_time(2, || {
-        par::for_chunks(words.len(), 1 << 17, |range| {
-            let mut sums = [0u64; 32];
-            for words in words[range].as_chunks::<32>().0 {
-                for i in 0..32 {
-                    sums[i] = sums[i].wrapping_add(words[i]);
-                }
-            }
-            black_box(sums);
-        })
-    });
-    size_of_val(words) as f64 / time
-}
-
-/// Operations per second of all threads in 8-bit dot products that wait for nothing; 0 where the machine
-/// has no such instruction.
-fn dot_peak() -> f64 {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx512vnni") {
-        // Long enough that each thread takes its own share.
-        const ROUNDS: usize = 2_000_000;
-        let threads = par::threads();
-        // SAFETY: the machine has the instruction.
-        let time = best_time(20, || par::for_chunks(threads, 1, |_| unsafe { dots(ROUNDS) }));
-        return (threads * ROUNDS * 12 * 64 * 2) as f64 / time;
-    }
-    0.0
-}
-
-/// Twelve independent dot-product instructions per round.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vnni")]
-fn dots(rounds: usize) {
-    use std::arch::x86_64::{_mm512_dpbusd_epi32, _mm512_set1_epi32};
-    let (a, b) = (black_box(_mm512_set1_epi32(0x0102_0304)), black_box(_mm512_set1_epi32(0x0403_0201)));
-    let mut sums = [_mm512_set1_epi32(0); 12];
-    for _ in 0..rounds {
-        for sum in &mut sums {
-            *sum = _mm512_dpbusd_epi32(*sum, a, b);
-        }
-    }
-    black_box(sums);
 }

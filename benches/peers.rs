@@ -9,8 +9,6 @@
 
 #[path = "peers/engines.rs"]
 mod engines;
-#[path = "peers/machine.rs"]
-mod machine;
 #[path = "peers/qrun.rs"]
 mod qrun_turn;
 #[path = "peers/table.rs"]
@@ -24,7 +22,7 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Parser;
 use engines::{PEERS, Peer};
-use qrun::{quantize::FileType, synth};
+use qrun::{bench::machine, quantize::FileType, synth};
 use qrun_quant::cpu::limits;
 use serde_json::{Map, Value, json};
 use table::QRUN;
@@ -133,15 +131,23 @@ fn compare_all(args: &Args) -> Result<()> {
         }
     }
     let run = json!({
-        "machine": machine::facts(args.threads), "device": args.device, "prefill": args.prefill,
+        "machine": facts(args.threads), "device": args.device, "prefill": args.prefill,
         "decode": args.decode, "skipped": skipped, "rows": rows,
     });
-    let default = PathBuf::from(format!("benches/runs/{}-peers.json", machine::date()));
+    let default = PathBuf::from(format!("benches/runs/{}-peers.json", machine::now("%F")));
     let file = args.save.clone().unwrap_or(default);
     std::fs::write(&file, serde_json::to_string_pretty(&run)? + "\n")?;
     print!("{}", table::markdown(&run).context("rows")?);
     eprintln!("written: {}", file.display());
     Ok(())
+}
+
+/// What a recorded run says about where and when it was made.
+fn facts(threads: usize) -> Value {
+    json!({
+        "cpu": machine::cpu(), "threads": threads, "os": std::env::consts::OS, "date": machine::now("%F"),
+        "commit": machine::commit(), "qrun": env!("CARGO_PKG_VERSION"),
+    })
 }
 
 /// One model: the engines take turns. A peer that fails says so in its place and is left out of later rounds.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    Arena, Event, Gpu, Result, Stream,
+    Arena, Event, Gpu, Ptr, Result, Stream,
     ops::probe::{self, ELEMENT, SUMS},
 };
 
@@ -24,14 +24,25 @@ pub fn read_bandwidth(gpu: &Arc<Gpu>) -> Result<f64> {
     let stream = Stream::new(gpu)?;
     let (_arena, (from, sums)) = Arena::new(gpu, |c| (c.take::<[u32; 4]>("from", n), c.take::<u32>("sums", words)))?;
     stream.zero(from, n)?;
+    read_bandwidth_over(&stream, from, n as u32, sums)
+}
+
+/// The same over `n` elements that are there already; `sums` takes [`SUMS`] words for each of 8 blocks per
+/// multiprocessor.
+///
+/// # Errors
+/// The driver's.
+pub fn read_bandwidth_over(stream: &Stream, from: Ptr<[u32; 4]>, n: u32, sums: Ptr<u32>) -> Result<f64> {
+    let gpu = stream.gpu();
+    let blocks = 8 * gpu.facts().multiprocessors as u32;
     let (before, after) = (Event::new(gpu)?, Event::new(gpu)?);
     let mut best = f32::INFINITY;
     for _ in 0..PASSES {
-        before.record(&stream)?;
-        probe::read(&stream, blocks, from, n as u32, sums)?;
-        after.record(&stream)?;
+        before.record(stream)?;
+        probe::read(stream, blocks, from, n, sums)?;
+        after.record(stream)?;
         after.synchronize()?;
         best = best.min(after.since(&before)?);
     }
-    Ok((n * ELEMENT) as f64 / 1e6 / f64::from(best))
+    Ok(f64::from(n) * ELEMENT as f64 / 1e6 / f64::from(best))
 }

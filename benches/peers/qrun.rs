@@ -3,12 +3,15 @@
 use std::{path::Path, sync::Arc, time::Instant};
 
 use anyhow::{Result, ensure};
-use qrun::session::{Engine, Wish, Wishes};
+use qrun::{
+    bench::machine,
+    session::{Engine, Wish, Wishes},
+};
 use qrun_models::{Entry, Options};
 use qrun_quant::Gguf;
 use serde_json::{Value, json};
 
-use super::{Args, machine};
+use super::Args;
 
 /// Tokens per second of a prompt and of greedy decoding after it, the tokenizer not in it.
 pub fn turn(args: &Args, file: &Path) -> Result<Value> {
@@ -38,7 +41,7 @@ pub fn turn(args: &Args, file: &Path) -> Result<Value> {
     Ok(json!({
         "prefill": prefill, "decode": decode, "prefill_tokens": args.prefill, "decode_tokens": args.decode,
         "weights": "the same file", "precision": precision,
-        "peak_mib": machine::peak_mib(), "bytes_per_token": decoder.bytes_per_token(),
+        "peak_mib": machine::peak_memory().map(|bytes| bytes >> 20), "bytes_per_token": decoder.bytes_per_token(),
         "versions": { "qrun": env!("CARGO_PKG_VERSION") },
     }))
 }

@@ -17,7 +17,6 @@ const ROUNDS: usize = 1_000_000;
 /// which on some machines reads a quarter faster. 0 where the system gives no threads.
 pub fn read_bandwidth(threads: usize) -> f64 {
     let Ok(pool) = Pool::new(threads) else { return 0.0 };
-    // The same pages as the threads that will read them would touch: written in parallel would be no better.
     let words = vec![1u64; WORKING_SET / size_of::<u64>()];
     WORKING_SET as f64 / 1e9 / pool.install(|| best(|| read(&words)))
 }

@@ -69,7 +69,7 @@ impl Machine {
             os: std::env::consts::OS.into(),
             qrun: env!("CARGO_PKG_VERSION").into(),
             commit: commit().into(),
-            timestamp: now("%Y-%m-%dT%H:%M:%SZ"),
+            timestamp: timestamp(),
         }
     }
 
@@ -90,6 +90,11 @@ pub fn commit() -> &'static str {
 /// How many commits lead to it; 0 where that is not known.
 pub fn build_number() -> u32 {
     env!("QRUN_BUILD_NUMBER").parse().unwrap_or(0)
+}
+
+/// The present moment in UTC, ISO 8601.
+pub fn timestamp() -> String {
+    now("%Y-%m-%dT%H:%M:%SZ")
 }
 
 /// The present moment in UTC, as `strftime` writes it.

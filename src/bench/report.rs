@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
     limits::{Demand, Limits},
@@ -129,8 +129,15 @@ impl Report {
     /// # Errors
     /// What is wrong with the file: it is missing, no JSON, or lacks a field.
     pub fn read(file: &Path) -> Result<Self, String> {
-        let bytes = std::fs::read(file).map_err(|e| e.to_string())?;
-        serde_json::from_slice(&bytes).map_err(|e| format!("expected a report of qrun bench: {e}"))
+        Self::decode(&std::fs::read(file).map_err(|e| e.to_string())?)
+    }
+
+    /// The same of a file's bytes.
+    ///
+    /// # Errors
+    /// What is missing or of another kind, and where.
+    pub fn decode(json: &[u8]) -> Result<Self, String> {
+        decoded(json, "a report of `qrun bench`")
     }
 
     /// The report as it is kept: JSON, one field per line.
@@ -228,4 +235,14 @@ impl Measured {
     pub fn prompt_share(&self) -> Option<f64> {
         Some(self.prompt_throughput_median_tps / self.prompt_limit_tps?)
     }
+}
+
+/// Reads JSON; an error names what was expected, and the field.
+pub(super) fn decoded<T: DeserializeOwned>(json: &[u8], what: &str) -> Result<T, String> {
+    let mut json = serde_json::Deserializer::from_slice(json);
+    serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        let place = if path == "." { String::new() } else { format!("field {path}: ") };
+        format!("expected {what}; {place}{}", error.into_inner())
+    })
 }

@@ -13,7 +13,7 @@ use qrun_models::{KvType, Options};
 
 use super::{
     limits::{Demand, Limits},
-    machine::{self, Machine},
+    machine::Machine,
     report::Report,
     run::PROMPT_PER_STEP,
     statistics::{deviation, mean},
@@ -295,11 +295,6 @@ impl Test {
         let limit = self.n_tokens() as f64 / (prompt + steps);
         (limit.is_finite() && limit > 0.0).then_some(limit)
     }
-}
-
-/// The present moment as llama-bench writes it.
-pub fn now() -> String {
-    machine::now("%Y-%m-%dT%H:%M:%SZ")
 }
 
 #[cfg(test)]

@@ -200,7 +200,7 @@ impl Startup {
             cpu: machine::cpu(),
             qrun: env!("CARGO_PKG_VERSION").into(),
             commit: machine::commit().into(),
-            timestamp: machine::now("%Y-%m-%dT%H:%M:%SZ"),
+            timestamp: machine::timestamp(),
             first,
             runs,
         }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::report::Report;
+use super::super::report::{Report, decoded};
 
 /// A file of measurements.
 #[derive(Debug, Clone)]
@@ -61,17 +61,8 @@ impl Recorded {
         if kind.contains_key("rows") && !kind.contains_key("configs") {
             return Ok(Self::Peers(decoded(json, "a run of `cargo bench --bench peers`")?));
         }
-        Ok(Self::Report(Box::new(decoded(json, "a report of `qrun bench`")?)))
+        Report::decode(json).map(|report| Self::Report(Box::new(report)))
     }
-}
-
-fn decoded<T: DeserializeOwned>(json: &[u8], what: &str) -> Result<T, String> {
-    let mut json = serde_json::Deserializer::from_slice(json);
-    serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let path = error.path().to_string();
-        let place = if path == "." { String::new() } else { format!("field {path}: ") };
-        format!("expected {what}; {place}{}", error.into_inner())
-    })
 }
 
 impl Peers {

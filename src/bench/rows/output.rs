@@ -6,6 +6,7 @@ use super::{
     Row,
     fields::{Field, Kind, flat, nested},
 };
+use crate::bench::machine;
 
 /// A format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +88,7 @@ impl Output {
         match self.format {
             _ if self.rows == 0 => String::new(),
             Format::Json => "\n]\n".into(),
-            Format::Md => format!("\nbuild: {} ({})\n", super::machine::commit(), super::machine::build_number()),
+            Format::Md => format!("\nbuild: {} ({})\n", machine::commit(), machine::build_number()),
             _ => String::new(),
         }
     }

@@ -8,6 +8,7 @@ use std::{
 use indicatif::ProgressBar;
 use qrun::bench::{
     limits::Limits,
+    machine,
     report::Report,
     rows::{
         self, Repeat, Row, Setting, Subject, Test,
@@ -197,7 +198,7 @@ impl Run<'_> {
                 thread::sleep(Duration::from_secs(self.delay.into()));
             }
             outputs.bar.set_message(test.to_string());
-            let time = rows::now();
+            let time = machine::timestamp();
             let samples_ns = rows::samples(&mut session, test, self.repeat, &mut |steps| {
                 outputs.bar.inc(steps as u64);
             })?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use qrun_cuda::{
-    Arena, Gpu, Ptr, Stream,
+    Arena, Gpu, Ptr, Stream, limits,
     ops::{
         gemm,
         image::Image,
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Setup,
-    machine::{best, milliseconds, read_bandwidth},
+    machine::{best, milliseconds},
 };
 
 /// Rows and weights per row: gate or up, down, head of gemma-3-1b; o, gate or up, down, head of llama-3.2-1b; gate
@@ -129,7 +129,7 @@ impl Bench {
             probe::copy(&stream, blocks as u32, weights.cast(), weights.add(filled).cast(), (n / ELEMENT) as u32)?;
             filled += n;
         }
-        let bandwidth = read_bandwidth(&gpu, &stream, weights.cast(), (bytes / ELEMENT) as u32, sums)?;
+        let bandwidth = limits::read_bandwidth_over(&stream, weights.cast(), (bytes / ELEMENT) as u32, sums)?;
         Ok(Self { gpu, stream, ty, weights, bytes, image, x, y, bandwidth })
     }
 

@@ -86,13 +86,6 @@ pub fn bandwidth(setup: &Setup) -> Result<Value> {
     Ok(Value::Array(rows))
 }
 
-/// The bandwidth that other parts are compared with: reading, measured again in their own process, GB/s.
-pub fn read_bandwidth(gpu: &Arc<Gpu>, stream: &Stream, from: Ptr<[u32; 4]>, n: u32, sums: Ptr<u32>) -> Result<f64> {
-    let blocks = 8 * gpu.facts().multiprocessors as u32;
-    let ms = best(5, || milliseconds(gpu, stream, || probe::read(stream, blocks, from, n, sums)))?;
-    Ok(f64::from(n) * ELEMENT as f64 / 1e6 / ms)
-}
-
 /// Two buffers that the links of a chain read and write in turn.
 struct Chain {
     stream: Stream,
