@@ -166,7 +166,7 @@ impl<E: Element> Method for Floats<E> {
     }
 
     fn unpack(isa: Isa, w: &Matrix, tile: usize, steps: Range<usize>, (strip, _): (&mut [Line], &mut Vec<Line>)) {
-        let (element, rows, cols) = (PhantomData::<E>, w.file_rows(tile), w.cols());
+        let (element, rows, cols) = (PhantomData::<E>, w.tile_rows(tile), w.cols());
         // SAFETY: the instruction set was checked when the activations were made.
         unsafe {
             match isa {

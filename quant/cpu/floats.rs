@@ -7,7 +7,7 @@
 use std::{marker::PhantomData, ops::Range};
 
 use super::{
-    kernels::{AHEAD, prefetch},
+    kernels::{prefetch, stream},
     lanes::{Kernel, Lanes},
     tiles::{Line, ROWS},
 };
@@ -76,50 +76,103 @@ fn rest<E: Element>(row: &[u8]) -> [u8; LANES * 4] {
     rest
 }
 
-/// One row × one token.
+/// Rows × one token: a single stream through memory.
 pub(super) struct Dot<'a, E> {
-    /// Format of the row.
+    /// Format of the rows.
     pub(super) element: PhantomData<E>,
-    /// The row.
-    pub(super) w: &'a [u8],
+    /// The rows, one after the other.
+    pub(super) rows: &'a [u8],
     /// A line per step.
     pub(super) x: &'a [Line],
-    /// The sum.
-    pub(super) y: &'a mut f32,
+    /// A sum per row.
+    pub(super) y: &'a mut [f32],
 }
 
 impl<E: Element> Kernel for Dot<'_, E> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let (steps, whole) = (self.x.len(), self.w.len() / (LANES * E::SIZE));
-        assert!(self.w.len().div_ceil(LANES * E::SIZE) == steps);
-        let rest = rest::<E>(self.w);
-        let (mut y, strip) = ([0f32; ROWS], strip(steps));
-        for first in (0..steps).step_by(strip) {
-            let end = (first + strip).min(steps);
-            let mut sums = [0f32; LANES];
-            for lane in (0..LANES).step_by(L::ROWS) {
-                // SAFETY: the machine can run `L`. Whole steps end inside the row; the rest and lines of x
-                // have 16 elements.
-                unsafe {
-                    let mut sum = L::splat_f32(0.0);
-                    let x = self.x.as_ptr().cast::<f32>().add(lane);
-                    for step in first..end.min(whole) {
-                        let w = self.w.as_ptr().add((step * LANES + lane) * E::SIZE);
-                        // One token reads weights once, from memory: ask for them early.
-                        prefetch(w.wrapping_add(AHEAD), 1);
-                        sum = L::fma(E::load::<L>(w), L::load_f32(x.add(step * LANES)), sum);
+        let bytes = self.rows.len() / self.y.len().max(1);
+        let (steps, whole) = (self.x.len(), bytes / (LANES * E::SIZE));
+        assert!(self.rows.len() == bytes * self.y.len() && bytes.div_ceil(LANES * E::SIZE) == steps);
+        let strip = strip(steps);
+        for (y, rows) in self.y.chunks_mut(ROWS).zip(self.rows.chunks(ROWS * bytes)) {
+            let mut sums = [0.0; ROWS];
+            for first in (0..steps).step_by(strip * SPAN) {
+                let mut lines = [const { std::mem::MaybeUninit::<[[f32; LANES]; ROWS]>::uninit() }; SPAN];
+                let strips = (first..steps).step_by(strip).take(SPAN);
+                lines.iter_mut().zip(strips.clone()).for_each(|(lines, _)| _ = lines.write([[0.0; LANES]; ROWS]));
+                for (r, row) in rows.chunks_exact(bytes).enumerate() {
+                    for (lines, step) in lines.iter_mut().zip(strips.clone()) {
+                        let rest = if step + strip > whole { Some(rest::<E>(row)) } else { None };
+                        let n = strip.min(whole.saturating_sub(step));
+                        // SAFETY: the machine can run `L`; `n` whole steps end inside the row, which has as
+                        // many as x; the rest is one more line of both. The lines were written above.
+                        unsafe {
+                            let (w, x) = (row.as_ptr().add(step * LANES * E::SIZE), self.x.as_ptr().add(step).cast());
+                            let rest = rest.as_ref().filter(|_| step + n < steps);
+                            strip_sums::<E, L>((w, n), rest, x, &mut lines.assume_init_mut()[r]);
+                        }
                     }
-                    if end > whole {
-                        let w = rest.as_ptr().add(lane * E::SIZE);
-                        sum = L::fma(E::load::<L>(w), L::load_f32(x.add(whole * LANES)), sum);
-                    }
-                    L::store_f32(sum, sums.as_mut_ptr().add(lane));
+                }
+                for (lines, _) in lines.iter().zip(strips) {
+                    // SAFETY: the machine can run `L`; these lines were written above.
+                    unsafe { L::add_lanes(lines.assume_init_ref(), &mut sums) }
                 }
             }
-            y[0] += add_lanes(sums);
+            y.copy_from_slice(&sums[..y.len()]);
         }
-        *self.y = y[0];
+    }
+}
+
+/// Strips of a row whose lanes wait to be added together with those of other rows.
+const SPAN: usize = 8;
+
+/// The products of `n` whole steps of a row from `w` on, and of its rest, by lane.
+///
+/// # Safety
+/// The machine can run `L`; the steps are there in the row and, with a line more for a rest, in `x`.
+#[inline(always)]
+unsafe fn strip_sums<E: Element, L: Lanes>(
+    (mut w, n): (*const u8, usize),
+    rest: Option<&[u8; LANES * 4]>,
+    mut x: *const f32,
+    sums: &mut [f32; LANES],
+) {
+    let per_line = const { size_of::<Line>() / (LANES * E::SIZE) };
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut acc = [L::splat_f32(0.0); LANES];
+        for _ in 0..n / per_line {
+            stream(w, 1);
+            for step in 0..per_line {
+                add_step::<E, L>(w.add(step * LANES * E::SIZE), x.add(step * LANES), &mut acc);
+            }
+            (w, x) = (w.add(size_of::<Line>()), x.add(per_line * LANES));
+        }
+        for _ in 0..n % per_line {
+            add_step::<E, L>(w, x, &mut acc);
+            (w, x) = (w.add(LANES * E::SIZE), x.add(LANES));
+        }
+        if let Some(rest) = rest {
+            add_step::<E, L>(rest.as_ptr(), x, &mut acc);
+        }
+        for i in 0..LANES / L::ROWS {
+            L::store_f32(acc[i], sums.as_mut_ptr().add(i * L::ROWS));
+        }
+    }
+}
+
+/// Adds the products of one step.
+///
+/// # Safety
+/// The machine can run `L`; `w` and `x` are valid for 16 elements.
+#[inline(always)]
+unsafe fn add_step<E: Element, L: Lanes>(w: *const u8, x: *const f32, acc: &mut [L::F; LANES]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for i in 0..LANES / L::ROWS {
+            acc[i] = L::fma(E::load::<L>(w.add(i * L::ROWS * E::SIZE)), L::load_f32(x.add(i * L::ROWS)), acc[i]);
+        }
     }
 }
 
@@ -170,7 +223,7 @@ impl<E: Element, const R: usize, const T: usize> Kernel for Few<'_, E, R, T> {
                             if step < whole {
                                 let w = self.w[r].as_ptr().add((step * LANES + lane) * E::SIZE);
                                 // These columns of the rows that come next.
-                                prefetch(w.wrapping_add(R * bytes), 1);
+                                prefetch(w.wrapping_add(R * bytes));
                                 rows[r] = E::load::<L>(w);
                             } else {
                                 rows[r] = E::load::<L>(rest[r].as_ptr().add(lane * E::SIZE));
@@ -233,7 +286,7 @@ impl<E: Element, const R: usize> Kernel for Spread<'_, E, R> {
             for step in self.steps.clone() {
                 let w = if step < whole { row[step * LANES * E::SIZE..].as_ptr() } else { rest.as_ptr() };
                 // A strip is a short piece of each row: the processor's own look-ahead ends with it.
-                prefetch(w.wrapping_add(ROWS_AHEAD * bytes), 1);
+                prefetch(w.wrapping_add(ROWS_AHEAD * bytes));
                 let line = &mut lines[(step - first) * R + r % R];
                 for lane in (0..LANES).step_by(L::ROWS) {
                     // SAFETY: the machine can run `L`; the step and the line have 16 elements.

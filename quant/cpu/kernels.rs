@@ -125,29 +125,62 @@ impl<F: TileFormat> Tile<F> {
         let group = F::Scales::GROUP;
         // SAFETY: the caller's promise; `new` checked that the planes are inside the tile.
         unsafe {
-            let scales = self.bytes.add(self.cols / BLOCK * F::Codes::LINES * LINE + b / group * F::Scales::BYTES);
+            let scales = self.scales(b);
             let codes = self.bytes.add(b * F::Codes::LINES * LINE + 4 * row);
             let scale = F::Scales::load::<L>(scales, row, b % group, F::Codes::UNIT);
             Block { codes: F::Codes::unpack::<L>(codes), scale }
         }
     }
+
+    /// Where the scales of block `b` are.
+    #[inline(always)]
+    fn scales(&self, b: usize) -> *const u8 {
+        let codes = self.cols / BLOCK * F::Codes::LINES * LINE;
+        self.bytes.wrapping_add(codes + b / F::Scales::GROUP * F::Scales::BYTES)
+    }
+
+    /// Asks for what is read some time after block `b`: the tiles that follow, and the scales of the next one,
+    /// which are used long before the codes that lie in front of them.
+    #[inline(always)]
+    fn prefetch(&self, b: usize) {
+        // What a block takes of its tile, on the average.
+        let bytes = const { F::Codes::LINES * LINE + F::Scales::BYTES / F::Scales::GROUP };
+        stream(self.bytes.wrapping_add(b * bytes), bytes.div_ceil(LINE));
+        prefetch(self.scales(b).wrapping_add(self.cols / BLOCK * bytes + b % F::Scales::GROUP * LINE));
+    }
 }
 
-/// How far ahead of its use memory is asked for: what the processor's own look-ahead over a few blocks of
-/// arithmetic does not reach.
-pub(super) const AHEAD: usize = 4096;
+/// How far ahead of their use weights are asked for into the second-level cache, and from there into the first.
+/// What the processor's own look-ahead over a few blocks of arithmetic does not reach; either of the two alone
+/// reads a tenth less.
+const FAR: usize = 8192;
+const NEAR: usize = 2048;
 
-/// Asks for `lines` lines from `p` on, whatever lies there: tiles and rows follow each other.
+/// Asks for what comes some lines after `p`, whatever lies there: tiles and rows follow each other.
 #[inline(always)]
-pub(super) fn prefetch(p: *const u8, lines: usize) {
+pub(super) fn stream(p: *const u8, lines: usize) {
     #[cfg(target_arch = "x86_64")]
     for i in 0..lines {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: every x86-64 processor has the instruction, and it may be given any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.wrapping_add(i * LINE).cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.wrapping_add(i * LINE + FAR).cast()) }
+        prefetch(p.wrapping_add(i * LINE + NEAR));
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (p, lines);
+}
+
+/// Asks for the line at `p`, whatever lies there.
+#[inline(always)]
+pub(super) fn prefetch(p: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: as in `stream`.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
 }
 
 /// Tile × one token.
@@ -170,7 +203,7 @@ impl<F: TileFormat> Kernel for Gemv<'_, F> {
             unsafe {
                 let mut y = L::splat_f32(0.0);
                 for b in 0..self.tile.cols / BLOCK {
-                    prefetch(self.tile.bytes.wrapping_add(b * F::Codes::LINES * LINE + AHEAD), F::Codes::LINES);
+                    self.tile.prefetch(b);
                     let (w, x) = (self.tile.unpack::<L>(b, row), self.x.at(b, 1));
                     for part in 0..ShapeOf::<F>::PARTS {
                         let mut sum = start::<L, ShapeOf<F>>(x, 1, part, 0);

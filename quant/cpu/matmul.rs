@@ -60,15 +60,7 @@ pub fn matmul(activations: &mut Activations, x: &[f32], jobs: &mut [Job]) {
         if tiles == 0 || x.tokens == 0 {
             continue;
         }
-        let chunk = match x.tokens {
-            1 => CHUNK * tiles / bytes.max(1),
-            _ => match tiles / (8 * par::threads()) {
-                16.. => 16,
-                4.. => 4,
-                _ => 2,
-            },
-        };
-        par::for_chunks(tiles, chunk, |range| {
+        let run = |range: Range<usize>| {
             for (i, part) in parts[..n].iter().enumerate() {
                 let end = if i + 1 < n { parts[i + 1].start } else { tiles };
                 let (a, b) = (range.start.max(part.start), range.end.min(end));
@@ -76,7 +68,18 @@ pub fn matmul(activations: &mut Activations, x: &[f32], jobs: &mut [Job]) {
                     part.run(x, a - part.start..b - part.start);
                 }
             }
-        });
+        };
+        match x.tokens {
+            1 => par::for_stretches(tiles, CHUNK * tiles / bytes.max(1), run),
+            _ => {
+                let chunk = match tiles / (8 * par::threads()) {
+                    16.. => 16,
+                    4.. => 4,
+                    _ => 2,
+                };
+                par::for_chunks(tiles, chunk, run);
+            }
+        }
     }
 }
 
@@ -140,20 +143,21 @@ impl Part<'_> {
         }
         let rows = tiles.start * ROWS..(tiles.end * ROWS).min(self.w.rows());
         match (x.isa, x.width) {
-            // One row after the other: a single stream through memory.
-            (_, 1) => rows.for_each(|row| self.dot::<E>(x, row)),
+            (_, 1) => self.dot::<E>(x, rows),
             (Isa::Avx512Vnni, WIDE) => self.few::<E, 4, WIDE>(x, rows),
             (Isa::Avx512Vnni, _) => self.few::<E, 4, NARROW>(x, rows),
             _ => self.few::<E, 2, NARROW>(x, rows),
         }
     }
 
-    fn dot<E: Element>(&self, x: &Activations, row: usize) {
-        let (w, mut y) = (self.w.file_row(row), 0.0);
-        let dot = Dot { element: PhantomData::<E>, w, x: x.floats(0, 0..floats::steps(x.cols)), y: &mut y };
+    fn dot<E: Element>(&self, x: &Activations, rows: Range<usize>) {
+        let (y, n) = self.outputs(0, rows.start, rows.len());
+        // SAFETY: `outputs` says that there are n, and each row is computed by one chunk only.
+        let y = unsafe { std::slice::from_raw_parts_mut(y, n) };
+        let x_lines = x.floats(0, 0..floats::steps(x.cols));
+        let dot = Dot { element: PhantomData::<E>, rows: self.w.file_rows(rows), x: x_lines, y };
         // SAFETY: the instruction set was checked when the activations were made.
         unsafe { x.isa.run(dot) };
-        self.write(0, row, &[y]);
     }
 
     fn few<E: Element, const R: usize, const T: usize>(&self, x: &Activations, rows: Range<usize>) {

@@ -72,7 +72,7 @@ impl Matrix {
             for i in range.clone() {
                 // SAFETY: tile i is inside the map, which is zeroed and begins a page; this chunk alone has it.
                 let lines = unsafe { std::slice::from_raw_parts_mut(out.get().add(i * lines), lines) };
-                tiles::pack(self.ty, self.file_rows(i), self.cols, lines);
+                tiles::pack(self.ty, self.tile_rows(i), self.cols, lines);
             }
             // Chunk by chunk: both copies of a large head would not fit side by side.
             let rows = range.start * ROWS..(range.end * ROWS).min(self.rows);
@@ -123,10 +123,15 @@ impl Matrix {
         &self.data[row * self.row_bytes()..][..self.row_bytes()]
     }
 
-    /// The rows of a tile in file layout. Panics on a repacked matrix.
-    pub(super) fn file_rows(&self, tile: usize) -> &[u8] {
+    /// Rows in file layout. Panics on a repacked matrix.
+    pub(super) fn file_rows(&self, rows: std::ops::Range<usize>) -> &[u8] {
         assert_eq!(self.layout, Layout::File);
-        &self.data[tile * ROWS * self.row_bytes()..((tile + 1) * ROWS).min(self.rows) * self.row_bytes()]
+        &self.data[rows.start * self.row_bytes()..rows.end * self.row_bytes()]
+    }
+
+    /// The rows of a tile in file layout. Panics on a repacked matrix.
+    pub(super) fn tile_rows(&self, tile: usize) -> &[u8] {
+        self.file_rows(tile * ROWS..((tile + 1) * ROWS).min(self.rows))
     }
 
     /// The bytes of a tile: where it lies, or made in `scratch` from the rows of the file.
@@ -136,7 +141,7 @@ impl Matrix {
             Layout::File => {
                 let lines = tiles::tile_lines(self.ty, self.cols).expect("only quantized formats have tiles");
                 scratch.resize(scratch.len().max(lines), Line::ZERO);
-                tiles::pack(self.ty, self.file_rows(tile), self.cols, &mut scratch[..lines]);
+                tiles::pack(self.ty, self.tile_rows(tile), self.cols, &mut scratch[..lines]);
                 tiles::bytes_mut(&mut scratch[..lines])
             }
         }
