@@ -2,12 +2,14 @@
 //!
 //! Two kinds of arithmetic: [`Arithmetic::Exact`] computes in f32 on dequantized weights and is the
 //! oracle that everything else is compared with; [`Arithmetic::Fast`] quantizes activations to int8
-//! once per vector and uses integer dot products chosen at run time. Both give the same result on any
+//! once per vector and uses integer dot products chosen at run time. F16 and BF16 are multiplied in f32 with up
+//! to 12 vectors and in 16-bit fixed point, 10⁻⁴ apart, with more. Both give the same result on any
 //! number of threads: each output element is computed by one thread in one order.
 
 mod activations;
 mod blocked;
 mod exact;
+mod fixed;
 mod floats;
 mod kernels;
 mod lanes;
@@ -27,6 +29,6 @@ pub use matrix::Matrix;
 pub enum Arithmetic {
     /// f32 everywhere: the oracle.
     Exact,
-    /// int8 activations, integer dot products.
+    /// int8 activations and integer dot products for quantized weights; f32 or fixed point for floats.
     Fast,
 }

@@ -74,15 +74,35 @@ fn reference(w: &Matrix, x: &[f32]) -> Vec<f64> {
     x.chunks_exact(w.cols()).flat_map(|x| rows.chunks_exact(w.cols()).map(move |w| dot(w, x))).collect()
 }
 
-/// Activations as fast arithmetic sees them: `d·q` per 32, `d = max/127`, q the nearest integer.
-fn rounded(x: &[f32]) -> Vec<f32> {
-    x.chunks(32)
-        .flat_map(|block| {
-            let max = block.iter().fold(0f32, |m, x| m.max(x.abs()));
-            let (d, inverse) = (max / 127.0, if max > 0.0 { 127.0 / max } else { 0.0 });
-            block.iter().map(move |x| (x * inverse).round_ties_even() * d)
-        })
-        .collect()
+/// Activations as fast arithmetic sees them: `d·q` per 32, `d = max/levels`, q the nearest integer.
+fn rounded(x: &[f32], cols: usize, levels: f32) -> Vec<f32> {
+    let blocks = x.chunks(cols).flat_map(|token| token.chunks(32));
+    let values = blocks.flat_map(|block| {
+        let max = block.iter().fold(0f32, |m, x| m.max(x.abs()));
+        let (d, inverse) = (max / levels, if max > 0.0 { levels / max } else { 0.0 });
+        block.iter().map(move |x| (x * inverse).round_ties_even() * d)
+    });
+    values.collect()
+}
+
+/// Whether fast arithmetic multiplies in fixed point.
+fn in_fixed_point(ty: GgmlType, tokens: usize) -> bool {
+    matches!(ty, GgmlType::F16 | GgmlType::BF16) && tokens > 12
+}
+
+/// Weights in fixed point, as F32: per 32 of a row, multiples of 2ⁿ⁻¹² where 2ⁿ is the largest one's power of two.
+fn fixed_point(w: &Matrix) -> Matrix {
+    let mut bytes = Vec::new();
+    let mut row = vec![0.0; w.cols()];
+    for r in 0..w.rows() {
+        w.row(r, &mut row);
+        for block in row.chunks(32) {
+            let max = block.iter().fold(0f32, |m, w| m.max(w.abs()));
+            let step = if max > 0.0 { max.log2().floor().exp2() / 4096.0 } else { 1.0 };
+            bytes.extend(block.iter().flat_map(|w| ((w / step).round_ties_even() * step).to_le_bytes()));
+        }
+    }
+    Matrix::new(GgmlType::F32, w.rows(), w.cols(), Bytes::new(bytes))
 }
 
 /// Relative L2 distance; infinite where anything is NaN.
@@ -114,6 +134,7 @@ const SHAPES: &[(usize, usize, usize)] = &[
     (48, 2, 7),
     (35, 37, 11),
     (70, 37, 19),
+    (20, 3, 40),
 ];
 
 /// Every shape of a type, with columns that a row of floats may have too.
@@ -132,8 +153,11 @@ fn fast_products_are_those_of_the_quantized_operands() {
     for ty in GgmlType::all() {
         for (rows, cols, tokens) in shapes(ty) {
             let (w, x) = (matrix(ty, rows, cols, &mut random), random.gaussians(cols * tokens));
-            let exact_input = ty.format().block == 1;
-            let truth = reference(&w, &if exact_input { x.clone() } else { rounded(&x) });
+            let truth = match ty.format().block {
+                1 if in_fixed_point(ty, tokens) => reference(&fixed_point(&w), &rounded(&x, cols, 8191.0)),
+                1 => reference(&w, &x),
+                _ => reference(&w, &rounded(&x, cols, 127.0)),
+            };
             let fast = product(&w, &x, Arithmetic::Fast, Isa::best());
             let off = distance(&fast, &truth);
             assert!(off <= 1e-6, "{ty} {rows}x{cols}, {tokens} tokens: off by {off:e}");
@@ -145,9 +169,44 @@ fn fast_products_are_those_of_the_quantized_operands() {
 fn fast_products_are_near_those_of_floats() {
     let mut random = Random(2);
     for ty in GgmlType::all() {
-        let (w, x) = (matrix(ty, 40, 1280, &mut random), random.gaussians(1280 * 3));
-        let off = distance(&product(&w, &x, Arithmetic::Fast, Isa::best()), &reference(&w, &x));
-        assert!(off <= 1e-2, "{ty}: off by {off:e}");
+        for tokens in [3, 20] {
+            let (w, x) = (matrix(ty, 40, 1280, &mut random), random.gaussians(1280 * tokens));
+            let off = distance(&product(&w, &x, Arithmetic::Fast, Isa::best()), &reference(&w, &x));
+            let limit = if ty.format().block == 1 { 2e-4 } else { 1e-2 };
+            assert!(off <= limit, "{ty}, {tokens} tokens: off by {off:e}");
+        }
+    }
+}
+
+/// Each block has a scale of its own: none is lost beside another of the same row.
+#[test]
+fn fixed_point_takes_blocks_of_any_magnitude() {
+    let mut random = Random(10);
+    let (rows, tokens) = (20, 13);
+    for (ty, powers) in [(GgmlType::BF16, -96..96), (GgmlType::F16, -24..16)] {
+        for power in powers {
+            let weights: Vec<u8> = (0..rows * 64)
+                .flat_map(|i| {
+                    // Beside a block of ones, one of 2ⁿ that meets activations of 2⁻ⁿ.
+                    let w = (1.0 + random.gaussian().abs() % 1.0)
+                        * f32::exp2(if i % 64 < 32 { 0 } else { power } as f32)
+                        / 2.0;
+                    match ty {
+                        GgmlType::F16 => half::f16::from_f32(w).to_le_bytes(),
+                        _ => half::bf16::from_f32(w).to_le_bytes(),
+                    }
+                })
+                .collect();
+            let w = Matrix::new(ty, rows, 64, Bytes::new(weights));
+            let mut x = random.gaussians(64 * tokens);
+            x.iter_mut().enumerate().for_each(|(i, x)| {
+                if i % 64 >= 32 {
+                    *x *= f32::exp2(-power as f32)
+                }
+            });
+            let off = distance(&product(&w, &x, Arithmetic::Fast, Isa::best()), &reference(&w, &x));
+            assert!(off <= 3e-4, "{ty} 2^{power}: off by {off:e}");
+        }
     }
 }
 
@@ -177,8 +236,11 @@ fn every_path_gives_the_same_bits() {
                     for (name, w) in [("file", &w), ("tiles", &tiles)] {
                         let what = format!("{ty} {rows}x{cols}, {tokens} tokens, {arithmetic:?}, {isa:?}, {name}");
                         assert_eq!(bits(&product(w, &x, arithmetic, isa)), expected, "{what}");
-                        let one_by_one = x.chunks_exact(cols).flat_map(|x| product(w, x, arithmetic, isa));
-                        assert_eq!(bits(&one_by_one.collect::<Vec<_>>()), expected, "{what}, one by one");
+                        // In fixed point, twenty by twenty.
+                        let fixed = arithmetic == Arithmetic::Fast && in_fixed_point(ty, tokens);
+                        let n = if fixed { 20.min(tokens) } else { 1 };
+                        let in_parts = x.chunks_exact(n * cols).flat_map(|x| product(w, x, arithmetic, isa));
+                        assert_eq!(bits(&in_parts.collect::<Vec<_>>()), expected, "{what}, in parts of {n}");
                     }
                 }
             }
@@ -250,13 +312,32 @@ fn repacking_takes_no_more_bytes_and_slices() {
 fn what_is_not_finite_is_seen() {
     let mut random = Random(8);
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        for ty in GgmlType::all() {
-            let (w, mut x) = (matrix(ty, 8, 512, &mut random), random.gaussians(512));
+        for (ty, tokens) in GgmlType::all().flat_map(|ty| [(ty, 1), (ty, 14)]) {
+            let (w, mut x) = (matrix(ty, 8, 512, &mut random), random.gaussians(512 * tokens));
             x[300] = bad;
             for arithmetic in [Arithmetic::Fast, Arithmetic::Exact] {
                 for isa in Isa::available() {
                     let y = product(&w, &x, arithmetic, isa);
-                    assert!(y.iter().all(|y| !y.is_finite()), "{ty} {arithmetic:?} {isa:?}: {bad} gave {y:?}");
+                    let what = format!("{ty} {tokens} {arithmetic:?} {isa:?}: {bad} gave {y:?}");
+                    assert!(y[..8].iter().all(|y| !y.is_finite()), "{what}");
+                    assert!(y[8..].iter().all(|y| y.is_finite()), "{what}");
+                }
+            }
+        }
+        for (ty, tokens) in [(GgmlType::F16, 1), (GgmlType::F16, 14), (GgmlType::BF16, 1), (GgmlType::BF16, 14)] {
+            let mut bytes = matrix(ty, 8, 70, &mut random).file_bytes().to_vec();
+            let bad = if ty == GgmlType::F16 {
+                half::f16::from_f32(bad).to_le_bytes()
+            } else {
+                half::bf16::from_f32(bad).to_le_bytes()
+            };
+            // One weight of row 5, in a block that is not whole.
+            bytes[2 * (5 * 70 + 67)..][..2].copy_from_slice(&bad);
+            let w = Matrix::new(ty, 8, 70, Bytes::new(bytes));
+            for isa in Isa::available() {
+                let y = product(&w, &random.gaussians(70 * tokens), Arithmetic::Fast, isa);
+                for (i, y) in y.iter().enumerate() {
+                    assert_eq!(y.is_finite(), i % 8 != 5, "{ty} {tokens} {isa:?}: row {} is {y}", i % 8);
                 }
             }
         }
@@ -268,11 +349,13 @@ fn zeros_tiny_and_huge_activations() {
     let mut random = Random(9);
     for ty in GgmlType::all() {
         let w = matrix(ty, 20, 512, &mut random);
-        assert!(product(&w, &[0.0; 512], Arithmetic::Fast, Isa::best()).iter().all(|&y| y == 0.0), "{ty}");
-        for scale in [1e-38, 1e-31, 1e-20, 1e20] {
-            let x: Vec<f32> = random.gaussians(512).iter().map(|x| x * scale).collect();
-            let y = product(&w, &x, Arithmetic::Fast, Isa::best());
-            assert!(y.iter().all(|y| y.is_finite()), "{ty} {scale:e}: {y:?}");
+        for n in [512, 512 * 14] {
+            assert!(product(&w, &vec![0.0; n], Arithmetic::Fast, Isa::best()).iter().all(|&y| y == 0.0), "{ty}");
+            for scale in [1e-38, 1e-31, 1e-20, 1e20] {
+                let x: Vec<f32> = random.gaussians(n).iter().map(|x| x * scale).collect();
+                let y = product(&w, &x, Arithmetic::Fast, Isa::best());
+                assert!(y.iter().all(|y| y.is_finite()), "{ty} {scale:e}: {y:?}");
+            }
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use super::{
-    Arithmetic, Isa, floats,
+    Arithmetic, Isa,
+    fixed::Fixed,
+    floats,
     kernels::OFFSET,
     lanes::{Kernel, Lanes},
     par::{self, Shared},
@@ -17,6 +19,8 @@ pub(super) const BLOCK: usize = 32;
 pub(super) const NARROW: usize = 4;
 /// Tokens per panel for 32 registers.
 pub(super) const WIDE: usize = 6;
+/// Most tokens that are few. The same for all instruction sets, as it decides what a product rounds.
+const FEW: usize = 12;
 
 /// Input vectors of products, in the forms in which their weights take them. Only memory: what a product
 /// puts here it uses itself, and the next one takes the place.
@@ -29,8 +33,10 @@ pub struct Activations {
     pub(super) width: usize,
     /// `[tokens][cols]`: set in exact arithmetic.
     plain: Vec<f32>,
-    /// `[panel][step][width]` lines of 16 columns: set for weights in floats.
+    /// `[panel][step][width]` lines of 16 columns: set for weights in floats that are multiplied as they are.
     floats: Vec<Line>,
+    /// Set for weights in floats that are multiplied in fixed point.
+    pub(super) fixed: Fixed,
     /// Set for quantized weights.
     pub(super) ints: Ints,
 }
@@ -79,8 +85,8 @@ impl Activations {
     /// lacks it.
     pub fn with_isa(arithmetic: Arithmetic, isa: Isa) -> Self {
         let isa = isa.checked();
-        let (plain, floats, ints) = (Vec::new(), Vec::new(), Ints::default());
-        Self { arithmetic, isa, tokens: 0, cols: 0, width: 0, plain, floats, ints }
+        let (plain, floats, fixed, ints) = (Vec::new(), Vec::new(), Fixed::default(), Ints::default());
+        Self { arithmetic, isa, tokens: 0, cols: 0, width: 0, plain, floats, fixed, ints }
     }
 
     /// Takes vectors `x[tokens][cols]` for products with weights of these types.
@@ -93,10 +99,18 @@ impl Activations {
             self.plain.extend_from_slice(x);
             return;
         }
-        let (mut floats, mut ints) = (false, false);
-        types.for_each(|ty| *(if ty.format().block == 1 { &mut floats } else { &mut ints }) = true);
+        let (mut floats, mut fixed, mut ints) = (false, false, false);
+        let few = self.few();
+        types.for_each(|ty| match ty {
+            GgmlType::F16 | GgmlType::BF16 if !few => fixed = true,
+            _ if ty.format().block == 1 => floats = true,
+            _ => ints = true,
+        });
         if floats {
             self.set_floats(x);
+        }
+        if fixed {
+            self.fixed.set(self.isa, x, (cols, self.width));
         }
         if ints {
             self.ints.set(self.isa, x, (cols, self.width));
@@ -143,6 +157,12 @@ impl Activations {
     pub(super) fn floats(&self, panel: usize, steps: Range<usize>) -> &[Line] {
         let start = panel * floats::steps(self.cols);
         &self.floats[(start + steps.start) * self.width..(start + steps.end) * self.width]
+    }
+
+    /// Whether weights in floats are multiplied as they lie in the file: unpacking them would cost more than
+    /// the products.
+    pub(super) fn few(&self) -> bool {
+        self.tokens <= FEW
     }
 
     /// Number of panels.
@@ -224,9 +244,10 @@ impl Kernel for Quantize<'_> {
             let x = x.get(token * cols..(token + 1) * cols);
             for b in 0..cols / BLOCK {
                 let (d, q) = match x {
-                    Some(x) => quantize(x[b * BLOCK..][..BLOCK].try_into().expect("32 elements")),
+                    Some(x) => quantize(x[b * BLOCK..][..BLOCK].try_into().expect("32 elements"), 127.0),
                     None => (0.0, [0; BLOCK]),
                 };
+                let q = q.map(|bits| bits as i8);
                 let sum = |q: &[i8]| q.iter().map(|&q| i32::from(q)).sum::<i32>();
                 let halves = [sum(&q[..16]), sum(&q[16..])];
                 let (i, whole) = (b * width + t, halves[0] + halves[1]);
@@ -247,10 +268,10 @@ impl Kernel for Quantize<'_> {
     }
 }
 
-/// The scale and the nearest integers, −127…127. A NaN or infinity gives a NaN or infinite scale, so
-/// that it is seen in the result.
+/// The scale and the bits of floats whose low ones are the nearest integers, at most ± `levels` (below 2²²). A NaN
+/// or infinity gives a NaN or infinite scale, so that it is seen in the result.
 #[inline(always)]
-fn quantize(x: &[f32; BLOCK]) -> (f32, [i8; BLOCK]) {
+pub(super) fn quantize(x: &[f32; BLOCK], levels: f32) -> (f32, [u32; BLOCK]) {
     // Magnitudes compare like their bits, NaN above all.
     let bits = x.iter().fold(0, |m, v| m.max(v.to_bits() as i32 & i32::MAX));
     let max = f32::from_bits(bits as u32);
@@ -258,8 +279,9 @@ fn quantize(x: &[f32; BLOCK]) -> (f32, [i8; BLOCK]) {
     if max < 1e-30 {
         return (0.0, [0; BLOCK]);
     }
-    // Adding 1.5·2²³ rounds to an integer, ties to even, and leaves it in the low bits.
-    const ROUND: f32 = 12_582_912.0;
-    let inverse = 127.0 / max;
-    (max / 127.0, std::array::from_fn(|i| (x[i] * inverse + ROUND).to_bits() as i8))
+    let inverse = levels / max;
+    (max / levels, std::array::from_fn(|i| (x[i] * inverse + ROUND).to_bits()))
 }
+
+/// Adding 1.5·2²³ rounds to an integer, ties to even, and leaves it in the low bits.
+pub(super) const ROUND: f32 = 12_582_912.0;

@@ -6,7 +6,7 @@ use std::{marker::PhantomData, ops::Range};
 use super::{
     Activations, Isa, Matrix,
     activations::{BLOCK, NARROW, WIDE},
-    floats::{self, Dots, Element, Spread},
+    floats::{self, Dots, Spread},
     kernels::{Expand, Gemm, Tile, strip_lines},
     tiles::{Line, ROWS, ShapeOf, TileFormat},
 };
@@ -39,15 +39,15 @@ pub(super) trait Method {
 
 /// Unpacked units of some tiles.
 pub(super) struct Strips<'a> {
-    units: Range<usize>,
+    pub(super) units: Range<usize>,
     /// The strips of the tiles, one after the other.
     lines: &'a [Line],
-    tiles: usize,
+    pub(super) tiles: usize,
 }
 
 impl Strips<'_> {
     /// The strip of one tile.
-    fn of(&self, tile: usize) -> &[Line] {
+    pub(super) fn of(&self, tile: usize) -> &[Line] {
         let n = self.lines.len() / self.tiles;
         &self.lines[tile * n..][..n]
     }
@@ -147,13 +147,13 @@ fn gemm<F: TileFormat, const R: usize, const T: usize>(
     }
 }
 
-/// Formats of floats: steps of 16 columns, products in f32.
-pub(super) struct Floats<E>(PhantomData<E>);
+/// F32: steps of 16 columns, products in f32.
+pub(super) struct Floats;
 
 /// Tiles of floats for which the activations are read again.
 const FLOAT_TILES: usize = 8;
 
-impl<E: Element> Method for Floats<E> {
+impl Method for Floats {
     const LINES: usize = ROWS;
 
     fn tiles(_: Isa) -> usize {
@@ -166,12 +166,12 @@ impl<E: Element> Method for Floats<E> {
     }
 
     fn unpack(isa: Isa, w: &Matrix, tile: usize, steps: Range<usize>, (strip, _): (&mut [Line], &mut Vec<Line>)) {
-        let (element, rows, cols) = (PhantomData::<E>, w.tile_rows(tile), w.cols());
+        let (rows, cols) = (w.tile_rows(tile), w.cols());
         // SAFETY: the instruction set was checked when the activations were made.
         unsafe {
             match isa {
-                Isa::Avx512Vnni => isa.run(Spread::<E, 4> { element, rows, cols, steps, strip }),
-                _ => isa.run(Spread::<E, 2> { element, rows, cols, steps, strip }),
+                Isa::Avx512Vnni => isa.run(Spread::<4> { rows, cols, steps, strip }),
+                _ => isa.run(Spread::<2> { rows, cols, steps, strip }),
             }
         }
     }

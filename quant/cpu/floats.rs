@@ -1,12 +1,15 @@
-//! The products of rows in F32, F16 or BF16 with activations in f32.
+//! The products of rows in F32, F16 or BF16 with activations in f32: any number of tokens with F32, few with the
+//! others (many are multiplied in [fixed point](super::fixed)).
 //!
 //! These rows stay as they lie in the file; 16 consecutive columns are a step. A row is cut into strips: in
 //! a strip, column `k` is summed in lane `k mod 16`, then the lanes are added in pairs, then strip is added
-//! to strip. One token alone and many, on every instruction set, all in this order.
+//! to strip. One token alone and several, on every instruction set, all in this order.
 
 use std::{marker::PhantomData, ops::Range};
 
 use super::{
+    blocked::{self, Method},
+    fixed::FixedPoint,
     kernels::{prefetch, stream},
     lanes::{Kernel, Lanes},
     tiles::{Line, ROWS},
@@ -32,6 +35,8 @@ pub(super) fn strip(steps: usize) -> usize {
 pub(super) trait Element {
     /// Bytes of one element.
     const SIZE: usize;
+    /// How rows are multiplied with many tokens.
+    type Many: Method;
     /// # Safety
     /// The machine can run `L`, and `p` is valid for `L::ROWS` elements.
     unsafe fn load<L: Lanes>(p: *const u8) -> L::F;
@@ -44,6 +49,7 @@ pub(super) struct F16;
 pub(super) struct Bf16;
 
 impl Element for F32 {
+    type Many = blocked::Floats;
     const SIZE: usize = 4;
     #[inline(always)]
     unsafe fn load<L: Lanes>(p: *const u8) -> L::F {
@@ -52,6 +58,7 @@ impl Element for F32 {
     }
 }
 impl Element for F16 {
+    type Many = FixedPoint<Self>;
     const SIZE: usize = 2;
     #[inline(always)]
     unsafe fn load<L: Lanes>(p: *const u8) -> L::F {
@@ -60,6 +67,7 @@ impl Element for F16 {
     }
 }
 impl Element for Bf16 {
+    type Many = FixedPoint<Self>;
     const SIZE: usize = 2;
     #[inline(always)]
     unsafe fn load<L: Lanes>(p: *const u8) -> L::F {
@@ -255,10 +263,8 @@ impl<E: Element, const R: usize, const T: usize> Kernel for Few<'_, E, R, T> {
 /// Rows between what is unpacked and what is asked for.
 const ROWS_AHEAD: usize = 4;
 
-/// Unpacks some steps of the rows of a tile into a strip: lines `[16 / R][step][R]`.
-pub(super) struct Spread<'a, E, const R: usize> {
-    /// Format of the rows.
-    pub(super) element: PhantomData<E>,
+/// Copies some steps of the F32 rows of a tile into a strip: lines `[16 / R][step][R]`.
+pub(super) struct Spread<'a, const R: usize> {
     /// Up to 16 rows as in the file.
     pub(super) rows: &'a [u8],
     /// Elements of a row.
@@ -269,10 +275,10 @@ pub(super) struct Spread<'a, E, const R: usize> {
     pub(super) strip: &'a mut [Line],
 }
 
-impl<E: Element, const R: usize> Kernel for Spread<'_, E, R> {
+impl<const R: usize> Kernel for Spread<'_, R> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let (bytes, n) = (self.cols * E::SIZE, self.steps.len());
+        let (bytes, n) = (self.cols * F32::SIZE, self.steps.len());
         let whole = self.cols / LANES;
         assert!(self.strip.len() >= n * ROWS && self.steps.end <= steps(self.cols) && ROWS.is_multiple_of(R));
         let first = self.steps.start;
@@ -282,16 +288,16 @@ impl<E: Element, const R: usize> Kernel for Spread<'_, E, R> {
                 lines.iter_mut().skip(r % R).step_by(R).for_each(|line| *line = Line::ZERO);
                 continue;
             };
-            let rest = rest::<E>(row);
+            let rest = rest::<F32>(row);
             for step in self.steps.clone() {
-                let w = if step < whole { row[step * LANES * E::SIZE..].as_ptr() } else { rest.as_ptr() };
+                let w = if step < whole { row[step * LANES * F32::SIZE..].as_ptr() } else { rest.as_ptr() };
                 // A strip is a short piece of each row: the processor's own look-ahead ends with it.
                 prefetch(w.wrapping_add(ROWS_AHEAD * bytes));
                 let line = &mut lines[(step - first) * R + r % R];
                 for lane in (0..LANES).step_by(L::ROWS) {
                     // SAFETY: the machine can run `L`; the step and the line have 16 elements.
                     unsafe {
-                        let w = E::load::<L>(w.add(lane * E::SIZE));
+                        let w = F32::load::<L>(w.add(lane * F32::SIZE));
                         L::store_f32(w, (&raw mut *line).cast::<f32>().add(lane));
                     }
                 }

@@ -153,15 +153,36 @@ pub(super) trait Lanes: Copy {
     /// `acc + Σ_b w_b · a_b`: four unsigned bytes per lane by the same four signed bytes (exact), or
     /// `acc + Σ_b (w_b − 128) · a_b` where `CENTRED`.
     unsafe fn dot(acc: Self::V, w: Self::V, a: *const i8) -> Self::V;
+    /// `acc + Σ_p w_p · a_p`: two signed 16-bit integers per lane by the same two.
+    unsafe fn dot_pairs(acc: Self::V, w: Self::V, a: *const i16) -> Self::V;
+
+    /// The larger of two signed integers.
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
 
     /// The f32 with these bits.
     unsafe fn bits_to_f32(v: Self::V) -> Self::F;
+    /// The bits of an f32.
+    unsafe fn f32_to_bits(v: Self::F) -> Self::V;
     /// Integers to f32.
     unsafe fn to_f32(v: Self::V) -> Self::F;
     /// `a·b`, rounded.
     unsafe fn mul(a: Self::F, b: Self::F) -> Self::F;
     /// `a·b + c`, rounded once.
     unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+
+    /// Line `i` of the result holds word `i` of each of 16 rows (of 64 bytes).
+    #[inline(always)]
+    unsafe fn transpose(rows: &[*const u8; 16]) -> [[u32; 16]; 16] {
+        let mut lines = [[0; 16]; 16];
+        for (r, row) in rows.iter().enumerate() {
+            // SAFETY: the trait's contract; the type has no alignment.
+            let row = unsafe { row.cast::<[[u8; 4]; 16]>().read() };
+            for (line, word) in lines.iter_mut().zip(row) {
+                line[r] = u32::from_le_bytes(word);
+            }
+        }
+        lines
+    }
 
     /// Adds to `y[i]` the sum of line `i`: halves added until one lane is left.
     #[inline(always)]

@@ -36,8 +36,6 @@ const GROUP: usize = 4;
 /// Bytes of weights that one chunk of a parallel region reads: some 10 µs, so that the threads end
 /// together, and much more than it costs to hand out a chunk.
 const CHUNK: usize = 96 << 10;
-/// Panels up to which rows of floats are not unpacked: it would cost more than the products.
-const FEW_PANELS: usize = 2;
 
 /// Runs several products of the same vectors `x[tokens][cols]` in one parallel region. Panics where the
 /// matrices do not have `cols` columns, or the outputs not `tokens` times their rows.
@@ -138,8 +136,8 @@ impl Part<'_> {
     }
 
     fn floats<E: Element>(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch) {
-        if x.panels() > FEW_PANELS {
-            return self.blocked::<blocked::Floats<E>>(x, tiles, scratch);
+        if !x.few() {
+            return self.blocked::<E::Many>(x, tiles, scratch);
         }
         let rows = tiles.start * ROWS..(tiles.end * ROWS).min(self.w.rows());
         match (x.isa, x.width) {

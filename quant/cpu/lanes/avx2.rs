@@ -48,7 +48,7 @@ unsafe fn centred_dot(acc: __m256i, w: __m256i, a: *const i8) -> __m256i {
 
 /// Writes the trait for a type, given its dot product; each function is one expression of intrinsics.
 macro_rules! eight_lanes {
-    ($lanes:ty, $dot:expr, centred: $centred:literal) => {
+    ($lanes:ty, $dot:expr, $dot_pairs:expr, centred: $centred:literal) => {
         impl Lanes for $lanes {
             const ROWS: usize = 8;
             const CENTRED: bool = $centred;
@@ -74,6 +74,10 @@ macro_rules! eight_lanes {
                 lookup(v: __m256i, table: &[u8; 16]) -> __m256i =
                     _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())), v);
                 dot(acc: __m256i, w: __m256i, a: *const i8) -> __m256i = $dot(acc, w, a);
+                dot_pairs(acc: __m256i, w: __m256i, a: *const i16) -> __m256i =
+                    $dot_pairs(acc, w, _mm256_set1_epi32(a.cast::<i32>().read_unaligned()));
+                max(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi32(a, b);
+                f32_to_bits(v: __m256) -> __m256i = _mm256_castps_si256(v);
                 bits_to_f32(v: __m256i) -> __m256 = _mm256_castsi256_ps(v);
                 to_f32(v: __m256i) -> __m256 = _mm256_cvtepi32_ps(v);
                 mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
@@ -83,9 +87,15 @@ macro_rules! eight_lanes {
     };
 }
 
-eight_lanes!(Avx2, centred_dot, centred: true);
+eight_lanes!(
+    Avx2,
+    centred_dot,
+    |acc, w, a| _mm256_add_epi32(acc, _mm256_madd_epi16(w, a)),
+    centred: true
+);
 eight_lanes!(
     AvxVnni,
     |acc, w, a: *const i8| _mm256_dpbusd_avx_epi32(acc, w, _mm256_set1_epi32(a.cast::<i32>().read_unaligned())),
+    _mm256_dpwssd_avx_epi32,
     centred: false
 );

@@ -43,10 +43,56 @@ impl Lanes for Avx512 {
             _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast())), v);
         dot(acc: __m512i, w: __m512i, a: *const i8) -> __m512i =
             _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(a.cast::<i32>().read_unaligned()));
+        dot_pairs(acc: __m512i, w: __m512i, a: *const i16) -> __m512i =
+            _mm512_dpwssd_epi32(acc, w, _mm512_set1_epi32(a.cast::<i32>().read_unaligned()));
+        max(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi32(a, b);
+        f32_to_bits(v: __m512) -> __m512i = _mm512_castps_si512(v);
         bits_to_f32(v: __m512i) -> __m512 = _mm512_castsi512_ps(v);
         to_f32(v: __m512i) -> __m512 = _mm512_cvtepi32_ps(v);
         mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
         fma(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
+    }
+
+    #[inline(always)]
+    unsafe fn transpose(rows: &[*const u8; 16]) -> [[u32; 16]; 16] {
+        let mut lines = [[0; 16]; 16];
+        // SAFETY: the trait's contract; lines are 16 elements each.
+        unsafe {
+            let mut v = [_mm512_setzero_si512(); 16];
+            // Words of two rows side by side, then of four (v[4i + c]: word c of rows 4i … 4i + 3 in each quarter).
+            for i in 0..8 {
+                let (a, b) = (_mm512_loadu_si512(rows[2 * i].cast()), _mm512_loadu_si512(rows[2 * i + 1].cast()));
+                (v[2 * i], v[2 * i + 1]) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+            }
+            for i in 0..4 {
+                let [a, b, c, d] = [v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]];
+                (v[4 * i], v[4 * i + 1]) = (_mm512_unpacklo_epi64(a, c), _mm512_unpackhi_epi64(a, c));
+                (v[4 * i + 2], v[4 * i + 3]) = (_mm512_unpacklo_epi64(b, d), _mm512_unpackhi_epi64(b, d));
+            }
+            // Quarter q of v[c], v[c + 4], v[c + 8] and v[c + 12] is word 4q + c of all rows.
+            for c in 0..4 {
+                let (low, high) = (v[c], v[c + 4]);
+                let (ab0, ab1) = (
+                    _mm512_shuffle_i32x4::<0b10_00_10_00>(low, high),
+                    _mm512_shuffle_i32x4::<0b11_01_11_01>(low, high),
+                );
+                let (low, high) = (v[c + 8], v[c + 12]);
+                let (cd0, cd1) = (
+                    _mm512_shuffle_i32x4::<0b10_00_10_00>(low, high),
+                    _mm512_shuffle_i32x4::<0b11_01_11_01>(low, high),
+                );
+                let words = [
+                    _mm512_shuffle_i32x4::<0b10_00_10_00>(ab0, cd0),
+                    _mm512_shuffle_i32x4::<0b10_00_10_00>(ab1, cd1),
+                    _mm512_shuffle_i32x4::<0b11_01_11_01>(ab0, cd0),
+                    _mm512_shuffle_i32x4::<0b11_01_11_01>(ab1, cd1),
+                ];
+                for (q, word) in words.into_iter().enumerate() {
+                    _mm512_storeu_si512(lines[4 * q + c].as_mut_ptr().cast(), word);
+                }
+            }
+        }
+        lines
     }
 
     #[inline(always)]

@@ -105,6 +105,20 @@ impl Lanes for Scalar {
         acc + product(0) + product(1) + product(2) + product(3)
     }
     #[inline(always)]
+    unsafe fn dot_pairs(acc: i32, w: i32, a: *const i16) -> i32 {
+        // SAFETY: see the impl.
+        let pairs = unsafe { [a.read_unaligned(), a.add(1).read_unaligned()] };
+        acc + (w << 16 >> 16) * i32::from(pairs[0]) + (w >> 16) * i32::from(pairs[1])
+    }
+    #[inline(always)]
+    unsafe fn max(a: i32, b: i32) -> i32 {
+        a.max(b)
+    }
+    #[inline(always)]
+    unsafe fn f32_to_bits(v: f32) -> i32 {
+        v.to_bits() as i32
+    }
+    #[inline(always)]
     unsafe fn bits_to_f32(v: i32) -> f32 {
         f32::from_bits(v as u32)
     }

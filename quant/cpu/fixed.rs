@@ -1,0 +1,311 @@
+//! Products of rows in F16 or BF16 with many tokens, in fixed point: 16-bit integers that share a scale per block
+//! of 32 columns, on both sides. An instruction multiplies twice as many of them as floats.
+//!
+//! Codes have 13 bits and a sign, so that 32 products fit 32 bits: their sums are exact, and all that rounds is
+//! the step to codes. Of the weights it takes nothing, as long as a block's magnitudes are within a factor of 32
+//! (BF16) or 4 (F16); whatever it takes is at most 2⁻¹⁴ of the block's largest magnitude.
+
+use std::{marker::PhantomData, ops::Range};
+
+use super::{
+    Activations, Isa, Matrix,
+    activations::{BLOCK, NARROW, ROUND, WIDE, quantize},
+    blocked::{Method, Strips},
+    floats::{Bf16, Element, F16},
+    kernels::prefetch,
+    lanes::{Kernel, Lanes},
+    par::{self, Shared},
+    tiles::{Line, ROWS},
+};
+
+/// Largest code.
+const LEVELS: f32 = 8191.0;
+/// Words of a row in a block: pairs of codes.
+const PAIRS: usize = BLOCK / 2;
+
+/// A float format of 16 bits.
+pub(super) trait Half: Element {
+    /// Bits of the first power of two that the format cannot hold: infinities and NaN are not below it.
+    const LIMIT: u32;
+    /// The f32 in the lower half of each lane. Infinities and NaN may become anything not below the limit.
+    ///
+    /// # Safety
+    /// The machine can run `L`.
+    unsafe fn low<L: Lanes>(words: L::V) -> L::F;
+}
+
+/// Bits of 2ⁿ.
+const fn power(n: i32) -> u32 {
+    ((127 + n) as u32) << 23
+}
+
+impl Half for Bf16 {
+    const LIMIT: u32 = power(128);
+    #[inline(always)]
+    unsafe fn low<L: Lanes>(words: L::V) -> L::F {
+        // SAFETY: the caller's promise.
+        unsafe { L::bits_to_f32(L::shl(words, 16)) }
+    }
+}
+
+impl Half for F16 {
+    const LIMIT: u32 = power(16);
+    #[inline(always)]
+    unsafe fn low<L: Lanes>(words: L::V) -> L::F {
+        // The bits of an f16, moved to where an f32 has them, mean 2⁻¹¹² of its value, also if it is subnormal.
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bits = L::or(L::shl(L::and(words, 0x8000), 16), L::shl(L::and(words, 0x7fff), 13));
+            L::mul(L::bits_to_f32(bits), L::splat_f32(f32::from_bits(power(112))))
+        }
+    }
+}
+
+/// Vectors as `d·q`, in panels of `width` tokens.
+#[derive(Default)]
+pub(super) struct Fixed {
+    /// `[panel][block][width][32]`.
+    q: Vec<[i16; BLOCK]>,
+    /// `[panel][block][width]`.
+    d: Vec<f32>,
+}
+
+impl Fixed {
+    /// Takes vectors `x[tokens][cols]`; columns are filled up to whole blocks with zeros.
+    pub(super) fn set(&mut self, isa: Isa, x: &[f32], (cols, width): (usize, usize)) {
+        let (panels, blocks) = ((x.len() / cols).div_ceil(width), cols.div_ceil(BLOCK));
+        self.q.resize(panels * blocks * width, [0; BLOCK]);
+        self.d.resize(panels * blocks * width, 0.0);
+        let out = (Shared::new(self.q.as_mut_ptr()), Shared::new(self.d.as_mut_ptr()));
+        par::for_chunks(panels, 1, |range| {
+            for panel in range {
+                let (at, n) = (panel * blocks * width, blocks * width);
+                // SAFETY: the panel's part of the vectors that were sized above; this chunk alone has it.
+                let (q, d) = unsafe {
+                    let q = std::slice::from_raw_parts_mut(out.0.get().add(at), n);
+                    (q, std::slice::from_raw_parts_mut(out.1.get().add(at), n))
+                };
+                // SAFETY: `isa` was checked.
+                unsafe { isa.run(Quantize { x, cols, panel: (panel, width), q, d }) };
+            }
+        });
+    }
+}
+
+/// Quantizes the tokens of one panel.
+struct Quantize<'a> {
+    x: &'a [f32],
+    cols: usize,
+    /// Which, and how many tokens it has.
+    panel: (usize, usize),
+    q: &'a mut [[i16; BLOCK]],
+    d: &'a mut [f32],
+}
+
+impl Kernel for Quantize<'_> {
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let Self { x, cols, panel: (panel, width), q, d } = self;
+        for t in 0..width {
+            let token = panel * width + t;
+            let mut columns = x.get(token * cols..(token + 1) * cols).unwrap_or_default();
+            for (q, d) in q.iter_mut().zip(d.iter_mut()).skip(t).step_by(width) {
+                let (block, rest) = columns.split_at(columns.len().min(BLOCK));
+                columns = rest;
+                let mut x = [0.0; BLOCK];
+                x[..block.len()].copy_from_slice(block);
+                let (scale, codes) = quantize(&x, LEVELS);
+                (*q, *d) = (codes.map(|bits| bits as i16), scale);
+            }
+        }
+    }
+}
+
+/// How weights in 16-bit floats are multiplied with many tokens.
+pub(super) struct FixedPoint<E>(PhantomData<E>);
+
+/// Tiles that are multiplied at once: each activation is loaded once for all of them.
+const TILES: usize = 2;
+/// Most blocks of a strip: two strips and the same columns of a panel fit the first-level cache.
+const STRIP: usize = 12;
+
+impl<E: Half> Method for FixedPoint<E> {
+    /// A line of pairs for each two columns, and one of scales.
+    const LINES: usize = PAIRS + 1;
+
+    fn tiles(isa: Isa) -> usize {
+        if isa == Isa::Avx512Vnni { TILES } else { 1 }
+    }
+
+    fn units(cols: usize) -> (usize, usize) {
+        let blocks = cols.div_ceil(BLOCK);
+        (blocks, blocks.div_ceil(blocks.div_ceil(STRIP)))
+    }
+
+    fn unpack(isa: Isa, w: &Matrix, tile: usize, blocks: Range<usize>, (strip, _): (&mut [Line], &mut Vec<Line>)) {
+        let (element, rows, cols) = (PhantomData::<E>, w.tile_rows(tile), w.cols());
+        // SAFETY: the instruction set was checked when the activations were made.
+        unsafe { isa.run(Fix { element, rows, cols, blocks, strip }) };
+    }
+
+    fn multiply(x: &Activations, panel: usize, strips: &Strips, sums: &mut [[f32; ROWS]]) {
+        match (x.width, strips.tiles) {
+            (WIDE, TILES) => gemm::<TILES, WIDE>(x, panel, strips, sums),
+            (WIDE, _) => gemm::<1, WIDE>(x, panel, strips, sums),
+            (_, TILES) => gemm::<TILES, NARROW>(x, panel, strips, sums),
+            (_, _) => gemm::<1, NARROW>(x, panel, strips, sums),
+        }
+    }
+}
+
+fn gemm<const R: usize, const T: usize>(x: &Activations, panel: usize, strips: &Strips, y: &mut [[f32; ROWS]]) {
+    assert!(x.width == T && strips.tiles == R);
+    let first = panel * x.cols.div_ceil(BLOCK);
+    let blocks = (first + strips.units.start) * T..(first + strips.units.end) * T;
+    let (q, d) = (x.fixed.q[blocks.clone()].as_chunks().0, x.fixed.d[blocks].as_chunks().0);
+    let strips = std::array::from_fn(|r| strips.of(r));
+    // SAFETY: the instruction set was checked when the activations were made.
+    unsafe { x.isa.run(Gemm::<R, T> { strips, q, d, y }) };
+}
+
+/// Unpacks some blocks of a tile into a strip.
+struct Fix<'a, E> {
+    element: PhantomData<E>,
+    /// Up to 16 rows as in the file.
+    rows: &'a [u8],
+    cols: usize,
+    blocks: Range<usize>,
+    strip: &'a mut [Line],
+}
+
+impl<E: Half> Kernel for Fix<'_, E> {
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let bytes = self.cols * E::SIZE;
+        for (b, lines) in self.blocks.zip(self.strip.as_chunks_mut::<{ PAIRS + 1 }>().0) {
+            // What is not there, of rows or of columns, is zero.
+            let mut padded = [Line::ZERO; ROWS];
+            let mut rows = padded.each_ref().map(|line| (&raw const *line).cast::<u8>());
+            let columns = b * size_of::<Line>()..bytes.min((b + 1) * size_of::<Line>());
+            for (r, row) in self.rows.chunks_exact(bytes).enumerate() {
+                let block = &row[columns.clone()];
+                if block.len() < size_of::<Line>() {
+                    padded[r].0.as_flattened_mut()[..block.len()].copy_from_slice(block);
+                } else {
+                    rows[r] = block.as_ptr();
+                    // A strip is a short piece of each row: the processor's own look-ahead ends with it.
+                    prefetch(block.as_ptr().wrapping_add(2 * ROWS * bytes));
+                }
+            }
+            // SAFETY: the machine can run `L`; each row points to a whole line.
+            unsafe { fix::<L, E>(&L::transpose(&rows), lines) }
+        }
+    }
+}
+
+/// The first and the second elements of the words of some rows.
+///
+/// # Safety
+/// The machine can run `L`; `row + L::ROWS ≤ 16`.
+#[inline(always)]
+unsafe fn halves<L: Lanes, E: Half>(words: &[u32; ROWS], row: usize) -> (L::F, L::F) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let words = L::load(words.as_ptr().add(row).cast());
+        (E::low::<L>(words), E::low::<L>(L::shr(words, 16)))
+    }
+}
+
+/// The pairs of codes of 16 rows, `[pair][row]`, and their scales.
+///
+/// # Safety
+/// The machine can run `L`.
+#[inline(always)]
+unsafe fn fix<L: Lanes, E: Half>(words: &[[u32; ROWS]; PAIRS], lines: &mut [Line; PAIRS + 1]) {
+    const MAGNITUDE: u32 = u32::MAX >> 1;
+    for row in (0..ROWS).step_by(L::ROWS) {
+        // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` words of each line.
+        unsafe {
+            let mut largest = L::splat(0);
+            for pair in 0..PAIRS {
+                let (low, high) = halves::<L, E>(&words[pair], row);
+                largest = L::max(largest, L::and(L::f32_to_bits(low), MAGNITUDE));
+                largest = L::max(largest, L::and(L::f32_to_bits(high), MAGNITUDE));
+            }
+            let (mut bits, mut scale, mut inverse) = ([0u32; ROWS], [0f32; ROWS], [0f32; ROWS]);
+            L::store(largest, bits.as_mut_ptr().cast());
+            for r in 0..L::ROWS {
+                // 2ⁿ ≤ largest < 2ⁿ⁺¹ becomes 2¹² … 2¹³. Blocks below 2⁻¹⁰⁰ need not be told from zero.
+                let exponent = (bits[r] & power(128)).max(power(-100));
+                let known = if bits[r] < E::LIMIT { exponent - (12 << 23) } else { f32::NAN.to_bits() };
+                (scale[r], inverse[r]) = (f32::from_bits(known), f32::from_bits(power(0) + power(12) - exponent));
+            }
+            let (inverse, round) = (L::load_f32(inverse.as_ptr()), L::splat_f32(ROUND));
+            for pair in 0..PAIRS {
+                let (low, high) = halves::<L, E>(&words[pair], row);
+                let low = L::and(L::f32_to_bits(L::fma(low, inverse, round)), 0xffff);
+                let high = L::shl(L::f32_to_bits(L::fma(high, inverse, round)), 16);
+                L::store(L::or(low, high), (&raw mut lines[pair]).cast::<u8>().add(4 * row));
+            }
+            L::store_f32(L::load_f32(scale.as_ptr()), (&raw mut lines[PAIRS]).cast::<f32>().add(row));
+        }
+    }
+}
+
+/// Strips of `R` tiles × as many blocks of one panel of `T` tokens, added to what is there.
+struct Gemm<'a, const R: usize, const T: usize> {
+    strips: [&'a [Line]; R],
+    q: &'a [[[i16; BLOCK]; T]],
+    d: &'a [[f32; T]],
+    /// Sums by tile and token: `[R · T]` times a tile's rows.
+    y: &'a mut [[f32; ROWS]],
+}
+
+impl<const R: usize, const T: usize> Kernel for Gemm<'_, R, T> {
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let blocks = self.q.len();
+        let strips = self.strips.map(|strip| strip.as_chunks::<{ PAIRS + 1 }>().0);
+        assert!(strips.iter().all(|s| s.len() == blocks) && self.d.len() == blocks && self.y.len() >= R * T);
+        for row in (0..ROWS).step_by(L::ROWS) {
+            // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` words of each line, blocks below their number.
+            unsafe {
+                let at = |r: usize, b: usize, line: usize| -> *const u8 {
+                    (&raw const strips[r].get_unchecked(b)[line]).cast::<u8>().add(4 * row)
+                };
+                let mut y = [[L::splat_f32(0.0); R]; T];
+                for t in 0..T {
+                    for r in 0..R {
+                        y[t][r] = L::load_f32(self.y[r * T + t].as_ptr().add(row));
+                    }
+                }
+                for b in 0..blocks {
+                    let (q, d) = (self.q.get_unchecked(b), self.d.get_unchecked(b));
+                    let mut sums = [[L::splat(0); R]; T];
+                    for pair in 0..PAIRS {
+                        let mut w = [L::splat(0); R];
+                        for r in 0..R {
+                            w[r] = L::load(at(r, b, pair));
+                        }
+                        for t in 0..T {
+                            for r in 0..R {
+                                sums[t][r] = L::dot_pairs(sums[t][r], w[r], q[t].as_ptr().add(2 * pair));
+                            }
+                        }
+                    }
+                    for r in 0..R {
+                        let scale = L::load_f32(at(r, b, PAIRS).cast());
+                        for t in 0..T {
+                            y[t][r] = L::fma(L::mul(L::to_f32(sums[t][r]), scale), L::splat_f32(d[t]), y[t][r]);
+                        }
+                    }
+                }
+                for t in 0..T {
+                    for r in 0..R {
+                        L::store_f32(y[t][r], self.y[r * T + t].as_mut_ptr().add(row));
+                    }
+                }
+            }
+        }
+    }
+}
