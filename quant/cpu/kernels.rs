@@ -1,7 +1,7 @@
 //! The products of one tile with one panel of activations, for quantized formats.
 //!
-//! For one token a tile is unpacked in registers. For more, it is unpacked once into a strip of bytes
-//! and f32 scales, and the strip is multiplied with all panels. Both end in [`finish`], so that a token
+//! For one panel of tokens a tile is unpacked in registers. For more, it is unpacked once into a strip of
+//! bytes and f32 scales, and the strip is multiplied with all panels. Both end in [`finish`], so that a token
 //! gets the same bits alone and in any batch.
 
 use std::{marker::PhantomData, ops::Range};
@@ -183,17 +183,17 @@ pub(super) fn prefetch(p: *const u8) {
     let _ = p;
 }
 
-/// Tile × one token.
-pub(super) struct Gemv<'a, F> {
+/// Tile × one panel of `T` tokens: each block is unpacked in registers and used for all of them.
+pub(super) struct Gemv<'a, F, const T: usize> {
     /// The weights.
     pub(super) tile: Tile<F>,
-    /// A panel of width 1.
+    /// A panel of width `T`.
     pub(super) x: Panel,
-    /// One sum per row.
-    pub(super) y: &'a mut [f32; ROWS],
+    /// One sum per token and row.
+    pub(super) y: &'a mut [[f32; ROWS]; T],
 }
 
-impl<F: TileFormat> Kernel for Gemv<'_, F> {
+impl<F: TileFormat, const T: usize> Kernel for Gemv<'_, F, T> {
     /// # Safety
     /// The panel has as many blocks as the tile.
     #[inline(always)]
@@ -201,19 +201,24 @@ impl<F: TileFormat> Kernel for Gemv<'_, F> {
         for row in (0..ROWS).step_by(L::ROWS) {
             // SAFETY: the machine can run `L`; blocks and rows are inside tile and panel.
             unsafe {
-                let mut y = L::splat_f32(0.0);
+                let mut y = [L::splat_f32(0.0); T];
                 for b in 0..self.tile.cols / BLOCK {
                     self.tile.prefetch(b);
-                    let (w, x) = (self.tile.unpack::<L>(b, row), self.x.at(b, 1));
+                    let (w, x) = (self.tile.unpack::<L>(b, row), self.x.at(b, T));
                     for part in 0..ShapeOf::<F>::PARTS {
-                        let mut sum = start::<L, ShapeOf<F>>(x, 1, part, 0);
-                        for j in ShapeOf::<F>::quads(part) {
-                            sum = L::dot(sum, w.codes[j], x.q.add(4 * j));
+                        let offset = offset::<L>(w.scale.d[part]);
+                        for t in 0..T {
+                            let mut sum = start::<L, ShapeOf<F>>(x, T, part, t);
+                            for j in ShapeOf::<F>::quads(part) {
+                                sum = L::dot(sum, w.codes[j], x.q.add(BLOCK * t + 4 * j));
+                            }
+                            y[t] = finish::<L, ShapeOf<F>>(sum, (&w.scale, offset), x, (T, part, t), y[t]);
                         }
-                        y = finish::<L, ShapeOf<F>>(sum, (&w.scale, offset::<L>(w.scale.d[part])), x, (1, part, 0), y);
                     }
                 }
-                L::store_f32(y, self.y.as_mut_ptr().add(row));
+                for t in 0..T {
+                    L::store_f32(y[t], self.y[t].as_mut_ptr().add(row));
+                }
             }
         }
     }

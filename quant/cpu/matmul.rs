@@ -68,7 +68,7 @@ pub fn matmul(activations: &mut Activations, x: &[f32], jobs: &mut [Job]) {
             }
         };
         match x.tokens {
-            1 => par::for_stretches(tiles, CHUNK * tiles / bytes.max(1), run),
+            ..=NARROW => par::for_stretches(tiles, CHUNK * tiles / bytes.max(1), run),
             _ => {
                 let chunk = match tiles / (8 * par::threads()) {
                     16.. => 16,
@@ -175,17 +175,24 @@ impl Part<'_> {
     }
 
     fn quantized<F: TileFormat>(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch) {
-        if x.tokens > 1 {
-            return self.blocked::<blocked::Quantized<F>>(x, tiles, scratch);
+        match x.tokens {
+            1 => self.gemv::<F, 1>(x, tiles, scratch),
+            ..=NARROW => self.gemv::<F, NARROW>(x, tiles, scratch),
+            _ => self.blocked::<blocked::Quantized<F>>(x, tiles, scratch),
         }
+    }
+
+    fn gemv<F: TileFormat, const T: usize>(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch) {
+        let panel = x.ints.panel(0, (x.cols / BLOCK, T));
         for tile in tiles {
-            let mut y = [0.0; ROWS];
+            let mut y = [[0.0; ROWS]; T];
             let weights = Tile::<F>::new(self.w.tile(tile, &mut scratch.tile), x.cols);
-            let panel = x.ints.panel(0, (x.cols / BLOCK, 1));
             // SAFETY: the instruction set was checked when the activations were made, and panel and tile
             // both have `cols` columns.
             unsafe { x.isa.run(Gemv { tile: weights, x: panel, y: &mut y }) };
-            self.write_tile(0, tile, &y);
+            for (token, y) in y.iter().enumerate().take(x.tokens) {
+                self.write_tile(token, tile, y);
+            }
         }
     }
 
