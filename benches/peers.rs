@@ -11,19 +11,26 @@
 mod engines;
 #[path = "peers/qrun.rs"]
 mod qrun_turn;
+#[path = "peers/rounds.rs"]
+mod rounds;
 #[path = "peers/table.rs"]
 mod table;
+#[path = "peers/turn.rs"]
+mod turn;
 
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
+    sync::atomic::Ordering,
+    time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use engines::{PEERS, Peer};
 use qrun::{bench::machine, quantize::FileType, synth};
-use qrun_quant::cpu::limits;
+use qrun_quant::{Bytes, cpu::limits};
+use rounds::Rounds;
 use serde_json::{Map, Value, json};
 use table::QRUN;
 
@@ -51,6 +58,9 @@ struct Args {
     /// Turns of each engine.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    /// Seconds that a turn may take, loading included; one that is not done then is stopped and has failed.
+    #[arg(long, value_name = "SECONDS", default_value_t = 900, value_parser = clap::value_parser!(u64).range(1..))]
+    limit: u64,
     /// Threads of each engine; all cores by default.
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -82,6 +92,11 @@ impl Args {
     fn numbers(&self) -> [OsString; 3] {
         [self.prefill, self.decode, self.threads].map(|n| n.to_string().into())
     }
+
+    /// How long a turn may take.
+    fn limit(&self) -> Duration {
+        Duration::from_secs(self.limit)
+    }
 }
 
 fn main() -> Result<()> {
@@ -109,6 +124,11 @@ fn recorded(file: &Path) -> Result<String> {
 }
 
 fn compare_all(args: &Args) -> Result<()> {
+    // A turn is a process group of its own, which the terminal does not stop.
+    ctrlc::set_handler(|| {
+        turn::stop(turn::RUNNING.load(Ordering::Relaxed));
+        std::process::exit(130);
+    })?;
     let names = if args.llama_cpp { Some(vec!["llama-cpp".to_owned()]) } else { args.peers.clone() };
     let names = names.unwrap_or_else(|| PEERS.iter().map(|p| p.name.to_owned()).collect());
     let (mut peers, mut skipped) = (Vec::new(), Map::new());
@@ -132,13 +152,15 @@ fn compare_all(args: &Args) -> Result<()> {
     }
     let run = json!({
         "machine": facts(args.threads), "device": args.device, "prefill": args.prefill,
-        "decode": args.decode, "skipped": skipped, "rows": rows,
+        "decode": args.decode, "limit_s": args.limit, "skipped": skipped, "rows": rows,
     });
     let default = PathBuf::from(format!("benches/runs/{}-peers.json", machine::now("%F")));
     let file = args.save.clone().unwrap_or(default);
     std::fs::write(&file, serde_json::to_string_pretty(&run)? + "\n")?;
     print!("{}", table::markdown(&run).context("rows")?);
     eprintln!("written: {}", file.display());
+    let failed = rows.iter().filter(|row| row["engines"][QRUN]["failed"].is_string()).count();
+    ensure!(failed == 0, "{QRUN} failed on {failed} of {} models: see {}", rows.len(), file.display());
     Ok(())
 }
 
@@ -150,7 +172,7 @@ fn facts(threads: usize) -> Value {
     })
 }
 
-/// One model: the engines take turns. A peer that fails says so in its place and is left out of later rounds.
+/// One model: the engines take turns on its file.
 fn compare(args: &Args, (model, ty): (&str, &str), peers: &[&Peer]) -> Result<Value> {
     let file = args.dir.join(format!("{model}-{ty}.gguf"));
     if !file.exists() {
@@ -159,34 +181,22 @@ fn compare(args: &Args, (model, ty): (&str, &str), peers: &[&Peer]) -> Result<Va
         synth::synth(model, file_type, 42, &file, &mut |_, _| ())?;
     }
     // What a GPU reads at most is not measured here.
-    let bandwidth = (args.device == "cpu").then(|| limits::read_bandwidth(args.threads));
-    let mut engines = Map::new();
-    let mut bytes_per_token = Value::Null;
-    for round in 0..args.rounds {
-        let ours = engines::qrun_turn(args, &file)?;
-        engines::same_work(args, &ours)?;
-        bytes_per_token = ours["bytes_per_token"].clone();
-        let mut turns = vec![(QRUN, Ok(ours))];
-        for peer in peers.iter().filter(|p| engines.get(p.name).is_none_or(|e| e["failed"].is_null())) {
-            let turn = peer.turn(args, &file).and_then(|t| engines::same_work(args, &t).map(|()| t));
-            turns.push((peer.name, turn));
+    let on_cpu = args.device == "cpu";
+    let bandwidth = on_cpu.then(|| limits::read_bandwidth(args.threads));
+    let of_file = on_cpu.then(|| Bytes::map(&file).map(|bytes| limits::read_bandwidth_of(&bytes, args.threads)));
+    let names: Vec<&str> = [QRUN].into_iter().chain(peers.iter().map(|p| p.name)).collect();
+    let Rounds { engines, order } = Rounds::play(&names, args.rounds, |round, name| {
+        let turn = engines::turn_of(name, args, &file);
+        match &turn {
+            Ok(turn) => eprintln!("{model} {ty} round {round}: {name} {turn}"),
+            Err(error) => eprintln!("{model} {ty} round {round}: {name} failed: {error:#}"),
         }
-        for (name, turn) in turns {
-            let engine = engines.entry(name).or_insert_with(|| json!({ "turns": [] }));
-            match turn {
-                Ok(turn) => {
-                    eprintln!("{model} {ty} round {round}: {name} {turn}");
-                    engine["turns"].as_array_mut().context("turns")?.push(turn);
-                }
-                Err(error) => {
-                    eprintln!("{model} {ty} round {round}: {name} failed: {error:#}");
-                    engine["failed"] = format!("{error:#}").into();
-                }
-            }
-        }
-    }
+        turn
+    });
+    let engines: Map<_, _> = engines.into_iter().map(|(name, taken)| (name.to_owned(), json!(taken))).collect();
     Ok(json!({
-        "model": model, "type": ty, "bytes_per_token": bytes_per_token, "read_gb_per_s": bandwidth,
-        "engines": engines,
+        "model": model, "type": ty, "bytes_per_token": engines[QRUN]["turns"][0]["bytes_per_token"],
+        "read_gb_per_s": bandwidth, "file_read_bandwidth_gb_s": of_file.transpose()?,
+        "order": order, "engines": engines,
     }))
 }

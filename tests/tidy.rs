@@ -175,7 +175,7 @@ fn help_is_in_the_readme() {
 }
 
 #[path = "../benches/peers/table.rs"]
-mod table;
+pub mod table;
 
 #[test]
 fn speeds_in_the_readme_are_the_newest_recorded_ones() {

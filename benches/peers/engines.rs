@@ -1,15 +1,11 @@
-//! The engines that take turns, and how a turn of each is started. Every turn is a process of its own.
+//! The engines that take turns, and how a turn of each is started.
 
-use std::{
-    ffi::OsString,
-    path::Path,
-    process::{Command, Output},
-};
+use std::{ffi::OsString, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::{Args, table::QRUN};
+use super::{Args, table::QRUN, turn};
 
 /// Another engine, behind a Python script (see `turn.py`).
 pub struct Peer {
@@ -53,7 +49,7 @@ impl Peer {
     }
 
     /// One turn on a file.
-    pub fn turn(&self, args: &Args, file: &Path) -> Result<Value> {
+    fn turn(&self, args: &Args, file: &Path) -> Result<Value> {
         let [prefill, decode, threads] = args.numbers();
         self.start(args, &[file.into(), prefill, decode, threads])
     }
@@ -63,30 +59,28 @@ impl Peer {
         let script = Path::new("benches/peers").join(self.script);
         let mut command = Command::new(&python);
         command.arg(script).args(words).args(self.flags).args(["--device", &args.device]);
-        let out = command.output().with_context(|| format!("{} (QRUN_PEER_PYTHON)", python.display()))?;
-        answer(&out).with_context(|| self.script)
+        turn::run(command, args.limit()).with_context(|| self.script)
     }
 }
 
+/// One turn of the engine with this name.
+pub fn turn_of(name: &str, args: &Args, file: &Path) -> Result<Value> {
+    let turn = if name == QRUN { qrun_turn(args, file)? } else { Peer::find(name)?.turn(args, file)? };
+    same_work(args, &turn)?;
+    Ok(turn)
+}
+
 /// One turn of qrun: this program once more.
-pub fn qrun_turn(args: &Args, file: &Path) -> Result<Value> {
+fn qrun_turn(args: &Args, file: &Path) -> Result<Value> {
     let [prefill, decode, threads] = args.numbers();
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("--turn").arg(file).args(["--device", &args.device]);
     command.arg("--prefill").arg(prefill).arg("--decode").arg(decode).arg("--threads").arg(threads);
-    answer(&command.output()?).context(QRUN)
-}
-
-/// The JSON that a turn ends with.
-fn answer(out: &Output) -> Result<Value> {
-    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    let last = |text: &str| text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("nothing").to_owned();
-    ensure!(out.status.success(), "{}: {}", out.status, last(&stderr));
-    serde_json::from_str(&last(&stdout)).with_context(|| format!("expected JSON, found {}", last(&stdout)))
+    turn::run(command, args.limit()).context(QRUN)
 }
 
 /// Refuses a turn that did other work than was asked for.
-pub fn same_work(args: &Args, turn: &Value) -> Result<()> {
+fn same_work(args: &Args, turn: &Value) -> Result<()> {
     for (key, expected) in [("prefill_tokens", args.prefill), ("decode_tokens", args.decode)] {
         if turn[key] != expected {
             bail!("{key}: expected {expected}, found {}", turn[key]);

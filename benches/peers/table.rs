@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use qrun::bench::plot::recorded::best;
 use serde_json::Value;
 
 /// qrun's own name among the engines.
@@ -31,16 +32,17 @@ pub fn markdown(run: &Value) -> Option<String> {
     out += &format!("|---|---|---|{}--:|\n", "--:|".repeat(engines.len()));
     for row in rows {
         for (what, label) in [("prefill", format!("pp{prefill}")), ("decode", format!("tg{decode}"))] {
-            let ours = best(&row["engines"][QRUN], what)?;
+            let ours = best(&row["engines"][QRUN], what);
             let peers = engines[1..].iter().map(|name| format!(" {} |", cell(&row["engines"][name], what, ours)));
-            let share = match (what, row["read_gb_per_s"].as_f64()) {
-                ("decode", Some(limit)) => {
+            let share = match (what, ours, row["read_gb_per_s"].as_f64()) {
+                ("decode", Some(ours), Some(limit)) => {
                     format!("{:.0} %", 100.0 * ours * row["bytes_per_token"].as_f64()? / 1e9 / limit)
                 }
                 _ => String::new(),
             };
             let (model, ty) = (row["model"].as_str()?, row["type"].as_str()?);
-            out += &format!("| {model} | {ty} | {label} | {ours:.1} |{} {share} |\n", peers.collect::<String>());
+            let first = cell(&row["engines"][QRUN], what, None);
+            out += &format!("| {model} | {ty} | {label} | {first} |{} {share} |\n", peers.collect::<String>());
         }
     }
     out.push('\n');
@@ -65,17 +67,13 @@ pub fn in_readme(readme: &str, table: &str) -> Option<String> {
     Some(readme.replacen(&format!("<!-- peers -->{old}"), &format!("<!-- peers -->\n{table}"), 1))
 }
 
-/// The fastest of an engine's turns.
-fn best(engine: &Value, what: &str) -> Option<f64> {
-    engine["turns"].as_array()?.iter().filter_map(|t| t[what].as_f64()).reduce(f64::max)
-}
-
-/// A peer's speed, and how many times as fast qrun is.
-fn cell(engine: &Value, what: &str, ours: f64) -> String {
-    match best(engine, what) {
-        Some(speed) => format!("{speed:.1} (×{:.2})", ours / speed),
-        None if engine["failed"].is_string() => "failed".into(),
-        None => "–".into(),
+/// An engine's speed, and how many times as fast qrun is, if that is known and another.
+fn cell(engine: &Value, what: &str, ours: Option<f64>) -> String {
+    match (best(engine, what), ours) {
+        (Some(speed), Some(ours)) => format!("{speed:.1} (×{:.2})", ours / speed),
+        (Some(speed), None) => format!("{speed:.1}"),
+        (None, _) if engine["failed"].is_string() => "failed".into(),
+        (None, _) => "–".into(),
     }
 }
 

@@ -5,43 +5,26 @@ use std::path::Path;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
+    about::About,
     limits::{Demand, Limits},
-    machine::Machine,
     statistics::{extremes, mean, median, percentile},
     suite::Config,
     trial::Trial,
 };
-use crate::{quantize::FileType, session::Engine};
+use crate::session::Engine;
 
 /// A run of some configurations on one model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// `quick`, `standard`, `full` or `custom`.
-    pub suite: String,
-    /// `general.name` of the file.
-    pub model: String,
-    /// Mix of formats: `Q4_K_M`, `BF16` ….
-    pub dtype: String,
-    /// What the products are computed with: `int8 activations`, `f32`, or the GPU's own.
-    pub arithmetic: String,
-    /// Types of cached keys and values.
-    pub kv_types: [String; 2],
+    /// What was measured, and where.
+    #[serde(flatten)]
+    pub about: About,
     /// Always true: there is no other way here.
     pub use_kv_cache: bool,
     /// Timed runs of each configuration.
     pub trials: usize,
     /// Untimed ones before them: the whole prompt, and at most 16 tokens.
     pub warmup_runs: usize,
-    /// Where and when.
-    pub machine: Machine,
-    /// What the machine can do at most, measured before and after.
-    pub limits: Limits,
-    /// Parameters of the model.
-    pub n_params: u64,
-    /// Bytes of its tensors.
-    pub model_size: u64,
-    /// Bytes of weights that a token reads.
-    pub weight_bytes_per_token: u64,
     /// Milliseconds from the start of loading to a decoder that is ready.
     pub load_ms: f64,
     /// One entry per configuration.
@@ -101,27 +84,8 @@ pub struct Measured {
 impl Report {
     /// A report without configurations yet.
     pub fn new(suite: &str, engine: &Engine, (trials, warmup_runs): (usize, usize), load_ms: f64) -> Self {
-        let (gguf, options) = (engine.gguf(), engine.options());
-        let number = gguf.get("general.file_type").and_then(|v| v.as_u64()).and_then(|n| u32::try_from(n).ok());
-        let dtype = number.and_then(FileType::from_number).map_or("unknown", FileType::name);
-        let machine = Machine::of(engine);
-        Self {
-            suite: suite.into(),
-            model: engine.model().config.name.clone(),
-            dtype: dtype.into(),
-            arithmetic: arithmetic(engine, &machine).into(),
-            kv_types: [options.type_k, options.type_v].map(|ty| format!("{ty:?}").to_lowercase()),
-            use_kv_cache: true,
-            trials,
-            warmup_runs,
-            limits: Limits { read_gb_per_s: 0.0, dot_gop_per_s: None, fma_gop_per_s: None },
-            n_params: gguf.tensors().iter().map(|t| t.shape.iter().product::<u64>()).sum(),
-            model_size: gguf.tensors().iter().map(|t| t.data.len() as u64).sum(),
-            weight_bytes_per_token: Demand::new(engine).weight_bytes(),
-            load_ms,
-            machine,
-            configs: Vec::new(),
-        }
+        let about = About::new(suite, engine);
+        Self { about, use_kv_cache: true, trials, warmup_runs, load_ms, configs: Vec::new() }
     }
 
     /// Reads a report that was kept.
@@ -137,7 +101,10 @@ impl Report {
     /// # Errors
     /// What is missing or of another kind, and where.
     pub fn decode(json: &[u8]) -> Result<Self, String> {
-        decoded(json, "a report of `qrun bench`")
+        let what = "a report of `qrun bench`";
+        // Among the fields of another an error loses its place: these are read by themselves first.
+        decoded::<About>(json, what)?;
+        decoded(json, what)
     }
 
     /// The report as it is kept: JSON, one field per line.
@@ -152,32 +119,8 @@ impl Report {
             let share = 100.0 * m.decode_share();
             format!("{} {:.1} ({share:.0} %)", m.config.name, m.decode_throughput_median_tps)
         });
-        format!(
-            "qrun {} ({}): {} {} on {}: decode tok/s (of the memory limit) {}",
-            self.machine.qrun,
-            self.machine.commit,
-            self.model,
-            self.dtype,
-            self.machine.name(),
-            each.collect::<Vec<_>>().join(", ")
-        )
-    }
-
-    /// The name of its file: `{model}_{dtype}_{suite}_{device}.json`, without what file systems dislike.
-    pub fn file_name(&self) -> String {
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '-' };
-        let name = format!("{}_{}_{}_{}", self.model, self.dtype, self.suite, self.machine.device);
-        name.chars().map(plain).collect::<String>() + ".json"
-    }
-}
-
-/// What a product is computed with: the precision beside every number.
-fn arithmetic(engine: &Engine, machine: &Machine) -> &'static str {
-    use qrun_quant::cpu::Arithmetic::{Exact, Fast};
-    match (machine.device.as_str(), engine.options().arithmetic) {
-        ("cuda", _) => "int8 activations for quantized weights, else bf16 or f16 with f32 sums",
-        (_, Exact) => "f32",
-        (_, Fast) => "int8 activations for quantized weights, else f32",
+        let each = each.collect::<Vec<_>>().join(", ");
+        format!("{}: decode tok/s (of the memory limit) {each}", self.about.line())
     }
 }
 

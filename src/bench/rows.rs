@@ -12,9 +12,9 @@ use std::{fmt, ops::Range};
 use qrun_models::{KvType, Options};
 
 use super::{
+    about::About,
     limits::{Demand, Limits},
     machine::Machine,
-    report::Report,
     run::PROMPT_PER_STEP,
     statistics::{deviation, mean},
     trial::{Job, Trial},
@@ -204,8 +204,8 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// The model of an engine, of which a report says the rest.
-    pub fn new(filename: String, engine: &Engine, about: &Report) -> Self {
+    /// The model of an engine, of which `about` says the rest.
+    pub fn new(filename: String, engine: &Engine, about: &About) -> Self {
         let [type_k, type_v] = &about.kv_types;
         Self {
             filename,

@@ -70,14 +70,14 @@ impl Plan {
     pub fn run(&self, session: &mut Session, watch: &mut dyn FnMut(Progress)) -> Result<Report, SessionError> {
         let engine = session.engine().clone();
         let mut report = Report::new(&self.suite, &engine, (self.trials, self.warmup_runs), self.load_ms);
-        report.limits = Limits::measure(&engine);
+        report.about.limits = Limits::measure(&engine);
         for (config, prompt) in &self.jobs {
             watch(Progress::Config(&config.name));
             report.configs.push(self.measure(session, (config, prompt), watch)?);
         }
-        report.limits = report.limits.best(Limits::measure(&engine));
+        report.about.limits = report.about.limits.best(Limits::measure(&engine));
         let demand = Demand::new(&engine);
-        report.configs.iter_mut().for_each(|measured| measured.beside(&demand, &report.limits));
+        report.configs.iter_mut().for_each(|measured| measured.beside(&demand, &report.about.limits));
         Ok(report)
     }
 

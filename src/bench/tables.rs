@@ -58,21 +58,22 @@ pub fn markdown(reports: &[Report]) -> String {
 
 /// Model, precision, machine: what every number below depends on.
 fn describe(r: &Report) -> String {
+    let about = &r.about;
     format!(
         "- **{}** {} ({}; KV {}/{}), {:.0} MB of weights per token, {} trials after {} warm-ups, on {}; reads {:.1} GB/s; qrun {} ({}), {}",
-        r.model,
-        r.dtype,
-        r.arithmetic,
-        r.kv_types[0],
-        r.kv_types[1],
-        r.weight_bytes_per_token as f64 / 1e6,
+        about.model,
+        about.dtype,
+        about.arithmetic,
+        about.kv_types[0],
+        about.kv_types[1],
+        about.weight_bytes_per_token as f64 / 1e6,
         r.trials,
         r.warmup_runs,
-        r.machine.name(),
-        r.limits.read_gb_per_s,
-        r.machine.qrun,
-        r.machine.commit,
-        r.machine.timestamp,
+        about.machine.name(),
+        about.limits.read_gb_per_s,
+        about.machine.qrun,
+        about.machine.commit,
+        about.machine.timestamp,
     )
 }
 
@@ -81,7 +82,7 @@ fn table(reports: &[Report], columns: &[(&str, Cell)]) -> String {
     for report in reports {
         for (name, _) in columns {
             // A single model is named above the tables already.
-            let model = if reports.len() == 1 { String::new() } else { format!("{} {} ", report.model, report.dtype) };
+            let model = if reports.len() == 1 { String::new() } else { report.about.name() + " " };
             let name = if name.is_empty() && reports.len() == 1 { "tok/s" } else { name };
             let _ = write!(out, " {model}{name} |");
         }

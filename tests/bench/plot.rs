@@ -173,7 +173,7 @@ fn odd_reports_are_drawn_too() {
     short.configs[0].prompt_limit_tps = None;
     short.configs[0].step_ms.truncate(1);
     short.configs[0].config.name = "a\u{0}\u{1b}\nb".into();
-    short.model = "long ".repeat(100);
+    short.about.model = "long ".repeat(100);
     cases.push(Subject { reports: vec![short.clone()], peers: vec![] });
     short.configs = vec![short.configs[0].clone(); 40];
     cases.push(Subject { reports: vec![short], peers: vec![] });

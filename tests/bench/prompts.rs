@@ -7,6 +7,26 @@ use serde_json::Value;
 use super::{MODEL, bench, bench_on_gpu, is_measured, printed, refused};
 use crate::tiny;
 
+/// The fields of a report, in its order.
+const FIELDS: [&str; 16] = [
+    "suite",
+    "model",
+    "dtype",
+    "arithmetic",
+    "kv_types",
+    "machine",
+    "limits",
+    "n_params",
+    "model_size",
+    "weight_bytes_per_token",
+    "template",
+    "prompts",
+    "prompt_tokens",
+    "max_new_tokens",
+    "ignore_eos",
+    "batches",
+];
+
 /// A file with these bytes in a folder of its own.
 fn file(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> String {
     let path = folder.join(name);
@@ -133,6 +153,8 @@ fn the_report_is_kept_and_the_table_says_the_same() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains(&kept.display().to_string()) && said.contains("batch 4 "), "{said}");
     let report: Value = serde_json::from_slice(&fs::read(kept).expect("a report")).expect("JSON");
+    let fields: Vec<_> = report.as_object().expect("an object").keys().map(String::as_str).collect();
+    assert_eq!(fields, FIELDS);
     let lines: Vec<_> = table.lines().filter(|line| line.starts_with('|')).collect();
     let cells = |line: &str| line.trim_matches('|').split('|').map(|c| c.trim().to_owned()).collect::<Vec<_>>();
     let titles = cells(lines[0]);

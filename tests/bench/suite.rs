@@ -150,14 +150,18 @@ fn the_page_of_tables_is_made_from_the_recorded_reports() {
     for ty in ["BF16", "Q4_K_M"] {
         let reports = ["llama-3.2-1b", "qwen3-1.7b", "gemma-3-1b"].map(|model| {
             let end = format!("-log-{ty}-{model}.json");
-            let newest = names.iter().filter(|name| name.ends_with(&end)).max().expect("a recorded report");
-            Report::read(&root.join("runs").join(newest)).expect("a report")
+            let newest = root.join("runs").join(names.iter().filter(|n| n.ends_with(&end)).max().expect("a record"));
+            let report = Report::read(&newest).expect("a report");
+            let value = |json: &str| serde_json::from_str::<Value>(json).expect("JSON");
+            let recorded = std::fs::read_to_string(&newest).expect("a record");
+            assert_eq!(value(&report.json()), value(&recorded), "a report that is read and written stays as it was");
+            report
         });
         assert!(page.contains(&tables::markdown(&reports)), "{ty}: benches/log.sh --write");
         for report in &reports {
             let complete: Vec<_> = report.configs.iter().map(|m| m.config.name.as_str()).collect();
             assert_eq!(complete, ["short", "medium", "prefill", "decode", "long", "sampled", "full-pipe"]);
-            assert_eq!((report.dtype.as_str(), report.machine.commit.ends_with("-dirty")), (ty, false));
+            assert_eq!((report.about.dtype.as_str(), report.about.machine.commit.ends_with("-dirty")), (ty, false));
         }
     }
 }

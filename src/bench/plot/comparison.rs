@@ -45,8 +45,8 @@ impl Comparison {
             ([row.config.name.clone(), sizes], speeds.collect())
         };
         let series = reports.iter().map(|r| {
-            let m = &r.machine;
-            format!("{} {} on {}, qrun {} ({}), {}", r.model, r.dtype, m.name(), m.qrun, m.commit, day(&m.timestamp))
+            let (name, m) = (r.about.name(), &r.about.machine);
+            format!("{name} on {}, qrun {} ({}), {}", m.name(), m.qrun, m.commit, day(&m.timestamp))
         });
         Self {
             title: "Beside other reports".into(),

@@ -41,9 +41,9 @@ impl<'a> Page<'a> {
         let mut panels = Vec::new();
         let (mut title, mut about, mut footer) = ("qrun bench".to_owned(), String::new(), String::new());
         if let Some(report) = subject.reports.first() {
-            title = format!("{} {}", report.model, report.dtype);
+            title = report.about.name();
             about = described(report);
-            let m = &report.machine;
+            let m = &report.about.machine;
             footer = format!("qrun {} · commit {} · {} · {}", m.qrun, m.commit, m.os, m.timestamp);
             if report.configs.is_empty() {
                 about += " Nothing was measured.";
@@ -118,15 +118,16 @@ pub fn heading<DB: DrawingBackend>(area: &Area<DB>, text: &str) -> Drawn<DB> {
 }
 
 fn described(r: &Report) -> String {
+    let about = &r.about;
     format!(
         "{}. Computed with {}; KV cache {}/{}. {:.0} MB of weights per token; this machine reads {:.1} GB/s. Timed runs: \
          {} (medians); warm-ups: {}.",
-        r.machine.name(),
-        r.arithmetic,
-        r.kv_types[0],
-        r.kv_types[1],
-        r.weight_bytes_per_token as f64 / 1e6,
-        r.limits.read_gb_per_s,
+        about.machine.name(),
+        about.arithmetic,
+        about.kv_types[0],
+        about.kv_types[1],
+        about.weight_bytes_per_token as f64 / 1e6,
+        about.limits.read_gb_per_s,
         r.trials,
         r.warmup_runs
     )

@@ -50,6 +50,11 @@ pub struct Speed {
     pub decode: f64,
 }
 
+/// The fastest of an engine's turns, in tokens per second of its `prefill` or `decode`; `None` where it has none.
+pub fn best(engine: &Value, what: &str) -> Option<f64> {
+    engine["turns"].as_array()?.iter().filter_map(|turn| turn[what].as_f64()).reduce(f64::max)
+}
+
 impl Recorded {
     /// Reads either kind.
     ///
@@ -96,11 +101,10 @@ impl Peers {
     pub(super) fn rows(&self) -> Vec<([String; 2], Vec<Option<Speed>>)> {
         let (engines, mut rows) = (self.engines(), Vec::new());
         for row in &self.rows {
-            let best = |name: &String, what: &str| {
-                let turns = row.engines.get(name)?["turns"].as_array()?;
-                turns.iter().filter_map(|turn| turn[what].as_f64()).reduce(f64::max)
+            let speed = |name: &String| {
+                let engine = row.engines.get(name)?;
+                Some(Speed { prompt: best(engine, "prefill")?, decode: best(engine, "decode")? })
             };
-            let speed = |name| Some(Speed { prompt: best(name, "prefill")?, decode: best(name, "decode")? });
             rows.push(([row.model.clone(), row.ty.clone()], engines.iter().map(speed).collect()));
         }
         rows

@@ -7,9 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::{Answers, Work};
 use crate::{
     bench::{
+        about::About,
         limits::{Demand, Limits},
-        machine::Machine,
-        report::Report,
     },
     session::{Engine, Finish},
 };
@@ -17,26 +16,9 @@ use crate::{
 /// The answers of some batch sizes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PromptsReport {
-    /// Always `prompts`.
-    pub suite: String,
-    /// `general.name` of the file.
-    pub model: String,
-    /// Mix of formats: `Q4_K_M`, `BF16` ….
-    pub dtype: String,
-    /// What the products are computed with.
-    pub arithmetic: String,
-    /// Types of cached keys and values.
-    pub kv_types: [String; 2],
-    /// Where and when.
-    pub machine: Machine,
-    /// What the machine can do at most, measured before and after.
-    pub limits: Limits,
-    /// Parameters of the model.
-    pub n_params: u64,
-    /// Bytes of its tensors.
-    pub model_size: u64,
-    /// Bytes of weights that a step reads.
-    pub weight_bytes_per_token: u64,
+    /// What was measured, and where; its suite is `prompts`.
+    #[serde(flatten)]
+    pub about: About,
     /// The chat template that the prompts were put through; `None`: they were taken as they are.
     pub template: Option<String>,
     /// The prompts.
@@ -104,20 +86,11 @@ pub struct Clock {
 }
 
 impl PromptsReport {
-    /// A report without batches yet. `about` says what is said of every run.
-    pub fn new(about: Report, engine: &Engine, prompts: Vec<String>, work: &Work) -> Self {
+    /// A report without batches yet.
+    pub fn new(about: About, engine: &Engine, prompts: Vec<String>, work: &Work) -> Self {
         let template = engine.template().ok().flatten().map(|template| template.name().to_owned());
         Self {
-            suite: about.suite,
-            model: about.model,
-            dtype: about.dtype,
-            arithmetic: about.arithmetic,
-            kv_types: about.kv_types,
-            machine: about.machine,
-            limits: about.limits,
-            n_params: about.n_params,
-            model_size: about.model_size,
-            weight_bytes_per_token: about.weight_bytes_per_token,
+            about,
             template,
             prompts,
             prompt_tokens: work.prompts.iter().map(Vec::len).collect(),
@@ -159,7 +132,7 @@ impl PromptsReport {
 
     /// Puts the limits beside the speeds.
     pub fn beside(&mut self, limits: Limits) {
-        self.limits = limits;
+        self.about.limits = limits;
         for batch in &mut self.batches {
             let stepped: usize = batch.tokens.iter().map(|n| n.saturating_sub(1)).sum();
             batch.decode_limit_tps = rate(stepped, batch.decode_bytes / (limits.read_gb_per_s * 1e9));
@@ -178,20 +151,21 @@ impl PromptsReport {
             Some(name) => format!("{} prompts through the chat template {name}", self.prompts.len()),
             None => format!("{} prompts as raw text", self.prompts.len()),
         };
+        let about = &self.about;
         let end = if self.ignore_eos { "past their end" } else { "to their end" };
         let mut out = format!(
             "- **{}** {} ({}; KV {}/{}), {prompts}, greedy, at most {} tokens, {end}, on {}; reads {:.1} GB/s; qrun {} ({}), {}\n\n",
-            self.model,
-            self.dtype,
-            self.arithmetic,
-            self.kv_types[0],
-            self.kv_types[1],
+            about.model,
+            about.dtype,
+            about.arithmetic,
+            about.kv_types[0],
+            about.kv_types[1],
             self.max_new_tokens,
-            self.machine.name(),
-            self.limits.read_gb_per_s,
-            self.machine.qrun,
-            self.machine.commit,
-            self.machine.timestamp,
+            about.machine.name(),
+            about.limits.read_gb_per_s,
+            about.machine.qrun,
+            about.machine.commit,
+            about.machine.timestamp,
         );
         out += "| batch | load s | prefill s | decode s | wall s | tokens | tok/s generating | tok/s of the wall | decode tok/s | GB/s | limit | share | same texts |\n";
         out += "|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|:-:|\n";
@@ -229,16 +203,8 @@ impl PromptsReport {
                 b.wall_tps
             )
         });
-        format!(
-            "qrun {} ({}): {} {} on {}: {} answers, tok/s {}",
-            self.machine.qrun,
-            self.machine.commit,
-            self.model,
-            self.dtype,
-            self.machine.name(),
-            self.prompts.len(),
-            each.collect::<Vec<_>>().join(", ")
-        )
+        let each = each.collect::<Vec<_>>().join(", ");
+        format!("{}: {} answers, tok/s {each}", self.about.line(), self.prompts.len())
     }
 }
 

@@ -5,12 +5,12 @@ use std::{path::PathBuf, time::Instant};
 use indicatif::ProgressBar;
 use qrun::{
     bench::{
+        about::About,
         limits::Limits,
         prompts::{
             self, Tick, Work,
             report::{Clock, PromptsReport},
         },
-        report::Report,
     },
     session::Engine,
     template::{Message, Render},
@@ -89,7 +89,7 @@ pub fn run(args: &Args, limit: Option<usize>, keep: &Keep, (source, machine): (&
         say("note: the model has no chat template: the prompts are continued as raw text");
     }
     let work = recipe.work(&engine)?;
-    let mut about = Report::new("prompts", &engine, (1, 0), 0.0);
+    let mut about = About::new("prompts", &engine);
     about.limits = Limits::measure(&engine);
     let (name, mut limits) = (about.file_name(), about.limits);
     let mut report = PromptsReport::new(about, &engine, recipe.texts.clone(), &work);

@@ -7,9 +7,9 @@ use std::{
 
 use indicatif::ProgressBar;
 use qrun::bench::{
+    about::About,
     limits::Limits,
     machine,
-    report::Report,
     rows::{
         self, Repeat, Row, Setting, Subject, Test,
         output::{Format, Output},
@@ -188,7 +188,7 @@ impl Run<'_> {
         let n_ctx = tests.iter().map(Test::n_ctx).max().unwrap_or(1);
         let loaded = outputs.bar.suspend(|| self.source.load_as(self.setting, (n_ctx, 1)))?;
         let engine = loaded.engine.clone();
-        let about = Report::new("rows", &engine, (self.repeat.times, self.repeat.warmups), loaded.load_ms);
+        let about = About::new("rows", &engine);
         let subject = Subject::new(self.source.path().display().to_string(), &engine, &about);
         let mut session = loaded.session();
         let (mut limits, mut known) = (Limits::measure(&engine), Instant::now());
@@ -223,20 +223,12 @@ impl Run<'_> {
 }
 
 /// One line that can be pasted into an issue.
-fn line(about: &Report, limits: &Limits, rows: &[Row]) -> String {
+fn line(about: &About, limits: &Limits, rows: &[Row]) -> String {
     let each = rows.iter().map(|row| {
         let share = row.limit_share().map_or(String::new(), |share| format!(" ({:.0} %)", 100.0 * share));
         format!("{} {:.1}{share}", row.test, row.avg_ts())
     });
-    format!(
-        "qrun {} ({}): {} {} on {}, which reads {:.1} GB/s: tok/s (of the limit) {}; {}",
-        about.machine.qrun,
-        about.machine.commit,
-        about.model,
-        about.dtype,
-        about.machine.name(),
-        limits.read_gb_per_s,
-        each.collect::<Vec<_>>().join(", "),
-        about.arithmetic,
-    )
+    let each = each.collect::<Vec<_>>().join(", ");
+    let reads = format!("which reads {:.1} GB/s", limits.read_gb_per_s);
+    format!("{}, {reads}: tok/s (of the limit) {each}; {}", about.line(), about.arithmetic)
 }

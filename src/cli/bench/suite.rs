@@ -102,7 +102,7 @@ pub fn run(args: &Args, keep: &Keep, source: &Source, machine: &Machine) -> Resu
     });
     bar.finish_and_clear();
     let report = report?;
-    keep.report(&report.file_name(), &report.json())?;
+    keep.report(&report.about.file_name(), &report.json())?;
     print(&if keep.json { report.json() } else { tables::markdown(std::slice::from_ref(&report)) })?;
     say(&report.line());
     Ok(report)
