@@ -1,7 +1,8 @@
 //! Measures a model: what is run ([`suite`], [`run`]), by which clock ([`trial`]), beside which limit ([`limits`]), and
 //! what is said of it ([`report`], [`tables`], [`plot`]). [`rows`] are llama-bench's tests, [`prompts`] whole answers,
-//! [`startup`] the time line of a start.
+//! [`startup`] the time line of a start, [`kernels`] single products.
 
+pub mod kernels;
 pub mod limits;
 pub mod machine;
 pub mod plot;
