@@ -8,7 +8,7 @@ use std::{
 use qrun::bench::{kernels::Row, limits::Limits};
 use qrun_quant::{
     Bytes, GgmlType,
-    cpu::{Activations, Arithmetic, Job, Matrix, limits, matmul},
+    cpu::{Activations, Arithmetic, Job, Matrix, matmul},
 };
 
 use super::Args;
@@ -26,13 +26,9 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// Nothing but the arithmetic limits is measured yet.
+    /// Measures the limits.
     pub fn new(args: &Args) -> Self {
-        let limits = Limits {
-            read_gb_per_s: 0.0,
-            dot_gop_per_s: limits::dot_peak(args.threads),
-            fma_gop_per_s: limits::fma_peak(args.threads),
-        };
+        let limits = Limits::processor(args.threads);
         Self { threads: args.threads, tokens: args.tokens, repacked: !args.no_repack, limits }
     }
 
@@ -53,24 +49,24 @@ impl Measure {
         };
         let copies: Vec<Matrix> = (0..WORKING_SET.div_ceil(random.len())).map(copy).collect();
         let gigabytes = copies.iter().map(Matrix::bytes).sum::<usize>() as f64 / 1e9;
+        let operations = 2.0 * (rows * cols * self.tokens) as f64;
         // Beside each other, as other work on the machine comes and goes.
-        let (mut one, mut read) = (0f64, 0f64);
+        let (mut one, mut many, mut beside) = (0f64, 0f64, Limits::processor(self.threads));
         for _ in 0..2 {
             one = one.max(gigabytes / best_time(4, || products(&copies, 1)));
-            read = read.max(limits::read_bandwidth(self.threads));
+            many = many.max(operations / 1e9 / best_time(3, || products(&copies[..1], self.tokens)));
+            beside = beside.best(Limits::processor(self.threads));
         }
-        let operations = 2.0 * (rows * cols * self.tokens) as f64;
-        let many = operations / 1e9 / best_time(5, || products(&copies[..1], self.tokens));
         let floats = ty.format().block == 1;
-        let peak = if floats { self.limits.fma_gop_per_s } else { self.limits.dot_gop_per_s };
-        self.limits.read_gb_per_s = self.limits.read_gb_per_s.max(read);
+        let peak = if floats { beside.fma_gop_per_s } else { beside.dot_gop_per_s };
+        self.limits = self.limits.best(beside);
         Row {
             format: ty.name().into(),
             rows,
             cols,
             repack_gb_per_s: (self.repacked && !floats).then(|| gigabytes / repacking.as_secs_f64()),
             one_token_gb_per_s: one,
-            read_share: one / read,
+            read_share: one / beside.read_gb_per_s,
             many_tokens_gop_per_s: many,
             peak_share: peak.map(|peak| many / peak),
         }

@@ -48,8 +48,8 @@ pub struct Row {
     pub read_share: f64,
     /// Many tokens, 10⁹ operations per second (a multiplication and an addition are two).
     pub many_tokens_gop_per_s: f64,
-    /// That over the peak of int8 dot products, of f32 multiply-additions for formats of floats; `None` where it is not
-    /// known.
+    /// That over the peak measured beside it: of int8 dot products, or of f32 multiply-additions for formats of floats;
+    /// `None` where it is not known.
     pub peak_share: Option<f64>,
 }
 
