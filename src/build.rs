@@ -15,6 +15,11 @@ fn main() {
             println!("cargo::rerun-if-changed={file}");
         }
     }
+    // A file that is edited after a build of the clean tree must not leave its commit without `-dirty`.
+    let sources = git(&["ls-files", "src", "quant", "models", "cuda", "benches/*.rs", "Cargo.*"]);
+    for file in sources.iter().flat_map(|files| files.lines()) {
+        println!("cargo::rerun-if-changed={file}");
+    }
     println!("cargo::rerun-if-changed=src/build.rs");
 }
 

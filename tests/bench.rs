@@ -1,5 +1,6 @@
 //! `qrun bench`: what it runs, what it counts, what it says. No test asserts on a time: a machine may be busy.
 
+mod kernels;
 mod peers;
 mod plot;
 mod prompts;

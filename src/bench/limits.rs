@@ -27,16 +27,21 @@ impl Limits {
     pub fn measure(engine: &Engine) -> Self {
         let threads = engine.options().threads;
         match engine.place() {
-            Place::Cpu { .. } => Self {
-                read_gb_per_s: limits::read_bandwidth(threads),
-                dot_gop_per_s: limits::dot_peak(threads),
-                fma_gop_per_s: limits::fma_peak(threads),
-            },
+            Place::Cpu { .. } => Self::processor(threads),
             Place::Gpu { gpu, .. } => Self {
                 read_gb_per_s: qrun_cuda::limits::read_bandwidth(gpu).unwrap_or(0.0),
                 dot_gop_per_s: None,
                 fma_gop_per_s: None,
             },
+        }
+    }
+
+    /// Measures so many threads of the processor.
+    pub fn processor(threads: usize) -> Self {
+        Self {
+            read_gb_per_s: limits::read_bandwidth(threads),
+            dot_gop_per_s: limits::dot_peak(threads),
+            fma_gop_per_s: limits::fma_peak(threads),
         }
     }
 

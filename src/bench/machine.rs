@@ -56,16 +56,21 @@ pub struct Graphics {
 impl Machine {
     /// The machine that this engine runs on.
     pub fn of(engine: &Engine) -> Self {
-        let gpu = match engine.place() {
-            Place::Cpu { .. } => None,
-            Place::Gpu { gpu, .. } => Some(graphics(gpu.facts())),
-        };
+        let here = Self::processor(engine.options().threads);
+        match engine.place() {
+            Place::Cpu { .. } => here,
+            Place::Gpu { gpu, .. } => Self { device: "cuda".into(), gpu: Some(graphics(gpu.facts())), ..here },
+        }
+    }
+
+    /// So many threads of this machine's processor.
+    pub fn processor(threads: usize) -> Self {
         Self {
-            device: if gpu.is_some() { "cuda" } else { "cpu" }.into(),
+            device: "cpu".into(),
             cpu: cpu(),
             cpu_mhz: cpu_field("cpu MHz").and_then(|mhz| mhz.parse().ok()),
-            threads: engine.options().threads,
-            gpu,
+            threads,
+            gpu: None,
             os: std::env::consts::OS.into(),
             qrun: env!("CARGO_PKG_VERSION").into(),
             commit: commit().into(),

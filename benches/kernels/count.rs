@@ -1,0 +1,62 @@
+//! Instructions of a product of one token, as valgrind counts them: the same number every time.
+
+use std::{collections::BTreeMap, process::Command};
+
+use anyhow::{Context, Result, ensure};
+use qrun::bench::kernels::Counts;
+use qrun_quant::{
+    Bytes, GgmlType,
+    cpu::{Activations, Arithmetic, Isa, Job, Matrix, matmul, par::Pool},
+};
+
+use super::measure::{random_bytes, vectors};
+
+/// Rows and columns of what is counted.
+const SHAPE: (usize, usize) = (2048, 2048);
+
+/// Counts for each of the formats.
+pub fn count(formats: &[GgmlType]) -> Result<Counts> {
+    let (rows, cols) = SHAPE;
+    let mut counts = Counts { isa: String::new(), rows, cols, formats: BTreeMap::new() };
+    for &ty in formats {
+        let (instructions, isa) = run(ty)?;
+        let per_weight = instructions as f64 / (rows * cols) as f64;
+        println!("{:7} {per_weight:.4} instructions per weight, {isa}", ty.name());
+        counts.formats.insert(ty.name().into(), per_weight);
+        counts.isa = isa;
+    }
+    Ok(counts)
+}
+
+/// Instructions inside [`counted`] when this program is started for one product, and the instruction set that it chose.
+fn run(ty: GgmlType) -> Result<(u64, String)> {
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*count::counted*"]);
+    command.arg(std::env::current_exe()?).args([ty.name(), "--product"]);
+    let out = command.output().context("valgrind")?;
+    let (isa, said) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    ensure!(out.status.success(), "valgrind: {}: {said}", out.status);
+    let collected = said.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
+    let found = collected.filter(|n| *n > 0);
+    Ok((found.with_context(|| format!("expected valgrind's `Collected : N`, found {said}"))?, isa.trim().into()))
+}
+
+/// What valgrind runs: a product on one thread; prints the instruction set.
+pub fn product(ty: GgmlType) -> Result<()> {
+    let (rows, cols) = SHAPE;
+    Pool::new(1)?.install(|| {
+        let w = Matrix::new(ty, rows, cols, Bytes::new(random_bytes(ty, rows, cols))).repack();
+        let (x, mut y, mut activations) = (vectors(1, cols), vec![0.0; rows], Activations::new(Arithmetic::Fast));
+        // The first one takes memory.
+        matmul(&mut activations, &x, &mut [Job { w: &w, y: &mut y }]);
+        counted(&mut activations, &x, Job { w: &w, y: &mut y });
+    });
+    println!("{:?}", Isa::best());
+    Ok(())
+}
+
+/// A function of its own, which valgrind finds by its name.
+#[inline(never)]
+fn counted(activations: &mut Activations, x: &[f32], job: Job) {
+    matmul(activations, x, &mut [job]);
+}
