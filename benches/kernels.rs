@@ -120,8 +120,9 @@ fn read(file: &Path) -> Result<Record> {
 /// Measures row by row and shows each at once.
 fn measure_all(args: &Args, mut measure: Measure, record: &mut Record, old: Option<&Record>) {
     let limits = measure.limits;
-    let peaks = [limits.dot_gop_per_s, limits.fma_gop_per_s].map(|peak| known(peak, |peak| format!("{peak:.0}")));
-    println!("{} threads: int8 dot products {} GOP/s, f32 {} GOP/s", args.threads, peaks[0], peaks[1]);
+    let peaks = [limits.dot_gop_per_s, limits.pair_gop_per_s, limits.fma_gop_per_s];
+    let [int8, int16, f32] = peaks.map(|peak| known(peak, |peak| format!("{peak:.0}")));
+    println!("{} threads: GOP/s of int8 products {int8}, of 16-bit ones {int16}, of f32 {f32}", args.threads);
     let beside = if old.is_some() { " | shares over the recorded" } else { "" };
     println!(
         "format   rows x cols      repack |   1 token: GB/s  of read | {:3} tokens: GOP/s  of peak{beside}",

@@ -22,6 +22,28 @@ pub(super) const WIDE: usize = 6;
 /// Most tokens that are few. The same for all instruction sets, as it decides what a product rounds.
 const FEW: usize = 12;
 
+/// What fast arithmetic multiplies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Products {
+    /// f32.
+    Float,
+    /// 16-bit integers: fixed point.
+    Int16,
+    /// 8-bit integers.
+    Int8,
+}
+
+impl Products {
+    /// With weights of this type and so many vectors at once.
+    pub fn of(ty: GgmlType, tokens: usize) -> Self {
+        match ty {
+            GgmlType::F16 | GgmlType::BF16 if tokens > FEW => Self::Int16,
+            _ if ty.format().block == 1 => Self::Float,
+            _ => Self::Int8,
+        }
+    }
+}
+
 /// Input vectors of products, in the forms in which their weights take them. Only memory: what a product
 /// puts here it uses itself, and the next one takes the place.
 pub struct Activations {
@@ -100,11 +122,10 @@ impl Activations {
             return;
         }
         let (mut floats, mut fixed, mut ints) = (false, false, false);
-        let few = self.few();
-        types.for_each(|ty| match ty {
-            GgmlType::F16 | GgmlType::BF16 if !few => fixed = true,
-            _ if ty.format().block == 1 => floats = true,
-            _ => ints = true,
+        types.for_each(|ty| match Products::of(ty, self.tokens) {
+            Products::Float => floats = true,
+            Products::Int16 => fixed = true,
+            Products::Int8 => ints = true,
         });
         if floats {
             self.set_floats(x);

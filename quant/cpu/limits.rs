@@ -2,12 +2,17 @@
 
 use std::{hint::black_box, time::Instant};
 
-use super::par::{self, Pool, for_chunks};
+use memmap2::MmapMut;
+
+use super::{
+    kernels::stream,
+    par::{self, Pool, for_chunks, for_stretches},
+};
 
 /// Bytes that are read for the bandwidth: more than any last-level cache holds.
 const WORKING_SET: usize = 512 << 20;
-/// Bytes that a thread takes at a time: long enough for whatever reads ahead, short enough to share evenly.
-const CHUNK: usize = 1 << 20;
+/// Bytes that a thread takes at a time in the end: long enough for whatever reads ahead.
+const CHUNK: usize = 1 << 18;
 /// Passes of each measurement; the best one counts, for whatever disturbs makes it slower.
 const PASSES: usize = 6;
 /// Instructions without an effect on each other, which hide how long one takes.
@@ -15,43 +20,33 @@ const CHAINS: usize = 12;
 /// Rounds of a peak: a few milliseconds.
 const ROUNDS: usize = 1_000_000;
 
-/// GB/s that `threads` threads together read from memory, each asking for lines 4 KiB ahead of their use,
-/// which on some machines reads a quarter faster. 0 where the system gives no threads.
+/// GB/s that `threads` threads together read from memory: fresh, in large pages where the system gives them, and asked
+/// for ahead of its use as the products ask for weights. 0 where the system gives no threads or no memory.
 pub fn read_bandwidth(threads: usize) -> f64 {
-    read_bandwidth_of(&vec![1; WORKING_SET], threads)
+    let Ok(mut memory) = MmapMut::map_anon(WORKING_SET) else { return 0.0 };
+    #[cfg(target_os = "linux")]
+    let _ = memory.advise(memmap2::Advice::HugePage);
+    memory.fill(1);
+    read_bandwidth_of(&memory, threads)
 }
 
 /// The same of these bytes where they lie: the pages of a mapped file may read slower than fresh memory. They are
 /// in memory after the first pass, if they fit. Fewer bytes than a last-level cache holds are read from there.
 pub fn read_bandwidth_of(bytes: &[u8], threads: usize) -> f64 {
     let Ok(pool) = Pool::new(threads) else { return 0.0 };
-    bytes.len() as f64 / 1e9 / pool.install(|| best(|| read(bytes)))
+    bytes.len() as f64 / 1e9 / pool.install(|| best(|| for_stretches(bytes.len(), CHUNK, |range| read(&bytes[range]))))
 }
 
 /// Reads all of it once, in lines; eight sums, so that additions do not wait for each other.
 fn read(bytes: &[u8]) {
-    for_chunks(bytes.len(), CHUNK, |range| {
-        let mut sums = [0u64; 8];
-        for line in bytes[range].as_chunks::<64>().0 {
-            prefetch(line.as_ptr().wrapping_add(4096));
-            for (sum, word) in sums.iter_mut().zip(line.as_chunks().0) {
-                *sum = sum.wrapping_add(u64::from_ne_bytes(*word));
-            }
+    let mut sums = [0u64; 8];
+    for line in bytes.as_chunks::<64>().0 {
+        stream(line.as_ptr(), 1);
+        for (sum, word) in sums.iter_mut().zip(line.as_chunks().0) {
+            *sum = sum.wrapping_add(u64::from_ne_bytes(*word));
         }
-        black_box(sums);
-    });
-}
-
-/// Asks for the line at `p`, whatever lies there.
-fn prefetch(p: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: every x86-64 processor has the instruction, and it may be given any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = p;
+    black_box(sums);
 }
 
 /// 10⁹ operations per second (a multiplication and an addition are two) of `threads` threads that do nothing but
@@ -60,7 +55,12 @@ pub fn dot_peak(threads: usize) -> Option<f64> {
     peak(threads, chains::DOTS)
 }
 
-/// The same of f32 multiply-additions, the limit of prompts with F32, F16 and BF16 weights.
+/// The same of dot products of 16-bit integers, the limit of prompts with F16 and BF16 weights.
+pub fn pair_peak(threads: usize) -> Option<f64> {
+    peak(threads, chains::PAIRS)
+}
+
+/// The same of f32 multiply-additions, the limit of prompts with F32 weights, and of attention.
 pub fn fma_peak(threads: usize) -> Option<f64> {
     peak(threads, chains::FMAS)
 }
@@ -135,6 +135,10 @@ mod chains {
         64, ["avx512f", "avx512vnni"], _mm512_set1_epi32(0x0102_0304), _mm512_dpbusd_epi32;
         32, ["avx", "avx2", "avxvnni"], _mm256_set1_epi32(0x0102_0304), _mm256_dpbusd_avx_epi32;
     ];
+    pub const PAIRS: &[Chain] = chains![
+        32, ["avx512f", "avx512vnni"], _mm512_set1_epi32(0x0001_0002), _mm512_dpwssd_epi32;
+        16, ["avx", "avx2", "avxvnni"], _mm256_set1_epi32(0x0001_0002), _mm256_dpwssd_avx_epi32;
+    ];
     pub const FMAS: &[Chain] = chains![
         16, ["avx512f"], _mm512_set1_ps(0.5), |sum, a, b| _mm512_fmadd_ps(a, b, sum);
         8, ["avx", "fma"], _mm256_set1_ps(0.5), |sum, a, b| _mm256_fmadd_ps(a, b, sum);
@@ -147,6 +151,7 @@ mod chains {
     use super::Chain;
 
     pub const DOTS: &[Chain] = &[];
+    pub const PAIRS: &[Chain] = &[];
     pub const FMAS: &[Chain] = &[];
 }
 
@@ -157,7 +162,12 @@ mod tests {
     #[test]
     fn limits_are_measured_wherever_their_instructions_are() {
         let is_speed = |speed: f64| speed.is_finite() && speed > 0.0;
-        for (name, chains, peak) in [("dots", chains::DOTS, dot_peak(2)), ("fmas", chains::FMAS, fma_peak(2))] {
+        let peaks = [
+            ("dots", chains::DOTS, dot_peak(2)),
+            ("pairs", chains::PAIRS, pair_peak(2)),
+            ("fmas", chains::FMAS, fma_peak(2)),
+        ];
+        for (name, chains, peak) in peaks {
             assert_eq!(peak.map(is_speed), chains.iter().any(|c| (c.is_here)()).then_some(true), "{name}: {peak:?}");
         }
         // Less than a chunk, no whole number of lines, no multiple of a word's address.

@@ -46,7 +46,7 @@ impl About {
             dtype: dtype.into(),
             arithmetic: arithmetic(engine, &machine).into(),
             kv_types: [options.type_k, options.type_v].map(|ty| format!("{ty:?}").to_lowercase()),
-            limits: Limits { read_gb_per_s: 0.0, dot_gop_per_s: None, fma_gop_per_s: None },
+            limits: Limits::default(),
             n_params: gguf.tensors().iter().map(|t| t.shape.iter().product::<u64>()).sum(),
             model_size: gguf.tensors().iter().map(|t| t.data.len() as u64).sum(),
             weight_bytes_per_token: Demand::new(engine).weight_bytes(),
@@ -79,6 +79,6 @@ fn arithmetic(engine: &Engine, machine: &Machine) -> &'static str {
     match (machine.device.as_str(), engine.options().arithmetic) {
         ("cuda", _) => "int8 activations for quantized weights, else bf16 or f16 with f32 sums",
         (_, Exact) => "f32",
-        (_, Fast) => "int8 activations for quantized weights, else f32",
+        (_, Fast) => "int8 activations for quantized weights, else f32 (prompts in F16 and BF16: 16-bit fixed point)",
     }
 }

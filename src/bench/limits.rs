@@ -3,21 +3,21 @@
 use std::ops::Range;
 
 use qrun_models::{Config, memory};
-use qrun_quant::{
-    GgmlType,
-    cpu::{Arithmetic, Matrix, limits},
-};
+use qrun_quant::cpu::{Arithmetic, Matrix, Products, limits};
 use serde::{Deserialize, Serialize};
 
 use crate::session::{Engine, Place};
 
 /// Measured limits of the device that a model runs on.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Reading memory, GB/s.
     pub read_gb_per_s: f64,
     /// int8 dot products, 10⁹ operations per second (CPU only).
     pub dot_gop_per_s: Option<f64>,
+    /// Dot products of 16-bit integers, 10⁹ operations per second (CPU only; older reports lack it).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair_gop_per_s: Option<f64>,
     /// f32 multiply-additions, 10⁹ operations per second (CPU only).
     pub fma_gop_per_s: Option<f64>,
 }
@@ -28,11 +28,9 @@ impl Limits {
         let threads = engine.options().threads;
         match engine.place() {
             Place::Cpu { .. } => Self::processor(threads),
-            Place::Gpu { gpu, .. } => Self {
-                read_gb_per_s: qrun_cuda::limits::read_bandwidth(gpu).unwrap_or(0.0),
-                dot_gop_per_s: None,
-                fma_gop_per_s: None,
-            },
+            Place::Gpu { gpu, .. } => {
+                Self { read_gb_per_s: qrun_cuda::limits::read_bandwidth(gpu).unwrap_or(0.0), ..Self::default() }
+            }
         }
     }
 
@@ -41,6 +39,7 @@ impl Limits {
         Self {
             read_gb_per_s: limits::read_bandwidth(threads),
             dot_gop_per_s: limits::dot_peak(threads),
+            pair_gop_per_s: limits::pair_peak(threads),
             fma_gop_per_s: limits::fma_peak(threads),
         }
     }
@@ -51,9 +50,21 @@ impl Limits {
         Self {
             read_gb_per_s: self.read_gb_per_s.max(other.read_gb_per_s),
             dot_gop_per_s: larger(self.dot_gop_per_s, other.dot_gop_per_s),
+            pair_gop_per_s: larger(self.pair_gop_per_s, other.pair_gop_per_s),
             fma_gop_per_s: larger(self.fma_gop_per_s, other.fma_gop_per_s),
         }
     }
+}
+
+/// Operations by the numbers that they are done on.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Operations {
+    /// Quantized weights.
+    pub int8: f64,
+    /// Weights in 16-bit floats, in fixed point.
+    pub int16: f64,
+    /// Everything else.
+    pub f32: f64,
 }
 
 /// What a model asks of a machine.
@@ -85,16 +96,20 @@ impl<'a> Demand<'a> {
         limits.read_gb_per_s * 1e9 / self.step_bytes(positions)
     }
 
-    /// Operations (a multiplication and an addition are two) of a prompt at these positions, on int8 and on f32 numbers.
-    /// Only the last token goes through the head.
-    pub fn prompt_operations(&self, positions: Range<usize>) -> (f64, f64) {
-        let (model, n) = (self.engine.model(), positions.len() as f64);
+    /// Operations (a multiplication and an addition are two) of a prompt at these positions. Only the last token goes
+    /// through the head.
+    pub fn prompt_operations(&self, positions: Range<usize>) -> Operations {
+        let (model, n) = (self.engine.model(), positions.len());
         let fast = self.engine.options().arithmetic == Arithmetic::Fast;
-        let (mut int8, mut f32) = (0.0, attention_operations(&model.config, positions));
-        let mut add = |w: &Matrix, tokens: f64| {
-            let operations = 2.0 * (w.rows() * w.cols()) as f64 * tokens;
-            let dense = matches!(w.ty(), GgmlType::F32 | GgmlType::F16 | GgmlType::BF16);
-            *(if fast && !dense { &mut int8 } else { &mut f32 }) += operations;
+        let attention = attention_operations(&model.config, positions);
+        let mut operations = Operations { f32: attention, ..Operations::default() };
+        let mut add = |w: &Matrix, tokens: usize| {
+            let kind = match Products::of(w.ty(), tokens) {
+                Products::Int8 if fast => &mut operations.int8,
+                Products::Int16 if fast => &mut operations.int16,
+                _ => &mut operations.f32,
+            };
+            *kind += 2.0 * (w.rows() * w.cols() * tokens) as f64;
         };
         for l in &model.weights.layers {
             let attention = [&l.attn_q, &l.attn_k, &l.attn_v, &l.attn_output];
@@ -102,20 +117,22 @@ impl<'a> Demand<'a> {
                 add(&linear.w, n);
             }
         }
-        add(model.weights.head(), 1.0);
-        (int8, f32)
+        add(model.weights.head(), 1);
+        operations
     }
 
     /// Prompt tokens per second at these positions if nothing but arithmetic and reading the weights once per chunk
     /// took time; `None` where the machine's arithmetic is not known.
     pub fn prompt_limit(&self, positions: Range<usize>, limits: &Limits) -> Option<f64> {
         let (n, chunk) = (positions.len(), self.engine.options().n_ubatch.max(1));
-        let (int8, f32) = self.prompt_operations(positions);
+        let operations = self.prompt_operations(positions);
         let seconds = |operations: f64, peak: Option<f64>| match peak {
             _ if operations == 0.0 => Some(0.0),
             peak => peak.map(|peak| operations / (peak * 1e9)),
         };
-        let arithmetic = seconds(int8, limits.dot_gop_per_s)? + seconds(f32, limits.fma_gop_per_s)?;
+        let arithmetic = seconds(operations.int8, limits.dot_gop_per_s)?
+            + seconds(operations.int16, limits.pair_gop_per_s)?
+            + seconds(operations.f32, limits.fma_gop_per_s)?;
         let reading = n.div_ceil(chunk) as f64 * self.weight_bytes() as f64 / (limits.read_gb_per_s * 1e9);
         Some(n as f64 / arithmetic.max(reading))
     }
