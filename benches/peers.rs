@@ -21,7 +21,7 @@ mod turn;
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
-    sync::atomic::Ordering,
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -64,13 +64,16 @@ struct Args {
     /// Threads of each engine; all cores by default.
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    /// Threads that compute something else meanwhile and never pause, as a busy neighbour does.
+    #[arg(long, default_value_t = 0)]
+    neighbours: usize,
     /// Where every engine computes.
     #[arg(long, value_parser = ["cpu", "cuda"], default_value = "cpu")]
     device: String,
     /// Where the models are made and kept.
     #[arg(long, default_value = "target/peers")]
     dir: PathBuf,
-    /// Where the result is written; `benches/runs/DATE-peers.json` by default.
+    /// Where the result is written; `benches/runs/DATE-peers.json` by default (with neighbours `…-neighbours.json`).
     #[arg(long)]
     save: Option<PathBuf>,
     /// Prints the README's table of a recorded run and ends.
@@ -152,9 +155,10 @@ fn compare_all(args: &Args) -> Result<()> {
     }
     let run = json!({
         "machine": facts(args.threads), "device": args.device, "prefill": args.prefill,
-        "decode": args.decode, "limit_s": args.limit, "skipped": skipped, "rows": rows,
+        "decode": args.decode, "neighbours": args.neighbours, "limit_s": args.limit, "skipped": skipped, "rows": rows,
     });
-    let default = PathBuf::from(format!("benches/runs/{}-peers.json", machine::now("%F")));
+    let kind = if args.neighbours == 0 { "peers" } else { "neighbours" };
+    let default = PathBuf::from(format!("benches/runs/{}-{kind}.json", machine::now("%F")));
     let file = args.save.clone().unwrap_or(default);
     std::fs::write(&file, serde_json::to_string_pretty(&run)? + "\n")?;
     print!("{}", table::markdown(&run).context("rows")?);
@@ -185,18 +189,36 @@ fn compare(args: &Args, (model, ty): (&str, &str), peers: &[&Peer]) -> Result<Va
     let bandwidth = on_cpu.then(|| limits::read_bandwidth(args.threads));
     let of_file = on_cpu.then(|| Bytes::map(&file).map(|bytes| limits::read_bandwidth_of(&bytes, args.threads)));
     let names: Vec<&str> = [QRUN].into_iter().chain(peers.iter().map(|p| p.name)).collect();
-    let Rounds { engines, order } = Rounds::play(&names, args.rounds, |round, name| {
+    let turn = |round, name: &str| {
         let turn = engines::turn_of(name, args, &file);
         match &turn {
             Ok(turn) => eprintln!("{model} {ty} round {round}: {name} {turn}"),
             Err(error) => eprintln!("{model} {ty} round {round}: {name} failed: {error:#}"),
         }
         turn
-    });
+    };
+    let Rounds { engines, order } = beside(args.neighbours, || Rounds::play(&names, args.rounds, turn));
     let engines: Map<_, _> = engines.into_iter().map(|(name, taken)| (name.to_owned(), json!(taken))).collect();
     Ok(json!({
         "model": model, "type": ty, "bytes_per_token": engines[QRUN]["turns"][0]["bytes_per_token"],
         "read_gb_per_s": bandwidth, "file_read_bandwidth_gb_s": of_file.transpose()?,
         "order": order, "engines": engines,
     }))
+}
+
+/// Does this beside so many threads that never pause.
+fn beside<T>(neighbours: usize, work: impl FnOnce() -> T) -> T {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..neighbours {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    std::hint::black_box(0);
+                }
+            });
+        }
+        let result = work();
+        done.store(true, Ordering::Relaxed);
+        result
+    })
 }

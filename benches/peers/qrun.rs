@@ -20,7 +20,9 @@ pub fn turn(args: &Args, file: &Path) -> Result<Value> {
     let engine = Arc::new(Engine::open(Gguf::open(file)?, Wishes { options, template: None, device })?);
     let precision = match device {
         Wish::Cuda => "weights as in the file, KV f16",
-        _ => "weights as in the file, activations int8 (f32 where weights are floats), KV f16",
+        _ => {
+            "weights as in the file, activations int8 (prompts 16-bit fixed point, steps f32 where weights are floats), KV f16"
+        }
     };
     let mut decoder = engine.decoder(Box::new(|_| ()))?;
     // The same tokens as turn.py has.

@@ -20,8 +20,12 @@ pub fn markdown(run: &Value) -> Option<String> {
         }
     }
     let (prefill, decode) = (run["prefill"].as_u64()?, run["decode"].as_u64()?);
+    let beside = match run["neighbours"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(n) => format!(" beside {n} busy ones"),
+    };
     let mut out = format!(
-        "{}, {} threads, commit {}, {}; tokens per second of {prefill} tokens of prompt (pp) and of {decode} after it \
+        "{}, {} threads{beside}, commit {}, {}; tokens per second of {prefill} tokens of prompt (pp) and of {decode} after it \
          (tg), best of the recorded turns; in brackets how many times as fast qrun is\n\n",
         machine["cpu"].as_str()?,
         machine["threads"],
