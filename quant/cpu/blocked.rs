@@ -28,7 +28,7 @@ pub(super) trait Method {
     /// Lines of one unit of a tile in a strip.
     const LINES: usize;
     /// Most tiles whose strips lie side by side.
-    fn tiles(isa: Isa) -> usize;
+    const TILES: usize;
     /// Units in a row, and in a strip.
     fn units(cols: usize) -> (usize, usize);
     /// Unpacks units of a tile.
@@ -62,7 +62,7 @@ pub(super) fn multiply<M: Method>(
     write: impl Fn(usize, usize, &[f32; ROWS]),
 ) {
     let (units, strip) = M::units(x.cols);
-    let (at_once, panels) = (M::tiles(x.isa), x.panels());
+    let (at_once, panels) = (M::TILES, x.panels());
     let of_panel = at_once * x.width;
     let sums = tiles.len().div_ceil(at_once) * panels * of_panel;
     scratch.sums.resize(scratch.sums.len().max(sums), [0.0; ROWS]);
@@ -105,10 +105,7 @@ const STRIP: usize = 32;
 
 impl<F: TileFormat> Method for Quantized<F> {
     const LINES: usize = strip_lines::<ShapeOf<F>>();
-
-    fn tiles(isa: Isa) -> usize {
-        if isa == Isa::Avx512Vnni { TILES } else { 1 }
-    }
+    const TILES: usize = TILES;
 
     fn units(cols: usize) -> (usize, usize) {
         let blocks = cols / BLOCK;
@@ -155,10 +152,7 @@ const FLOAT_TILES: usize = 8;
 
 impl Method for Floats {
     const LINES: usize = ROWS;
-
-    fn tiles(_: Isa) -> usize {
-        FLOAT_TILES
-    }
+    const TILES: usize = FLOAT_TILES;
 
     fn units(cols: usize) -> (usize, usize) {
         let steps = floats::steps(cols);

@@ -25,22 +25,14 @@ const PAIRS: usize = BLOCK / 2;
 
 /// A float format of 16 bits.
 pub(super) trait Half: Element {
-    /// Bits of the first power of two that the format cannot hold: infinities and NaN are not below it.
-    const LIMIT: u32;
-    /// The f32 in the lower half of each lane. Infinities and NaN may become anything not below the limit.
+    /// The element in the lower half of each lane.
     ///
     /// # Safety
     /// The machine can run `L`.
     unsafe fn low<L: Lanes>(words: L::V) -> L::F;
 }
 
-/// Bits of 2ⁿ.
-const fn power(n: i32) -> u32 {
-    ((127 + n) as u32) << 23
-}
-
 impl Half for Bf16 {
-    const LIMIT: u32 = power(128);
     #[inline(always)]
     unsafe fn low<L: Lanes>(words: L::V) -> L::F {
         // SAFETY: the caller's promise.
@@ -49,16 +41,16 @@ impl Half for Bf16 {
 }
 
 impl Half for F16 {
-    const LIMIT: u32 = power(16);
     #[inline(always)]
     unsafe fn low<L: Lanes>(words: L::V) -> L::F {
-        // The bits of an f16, moved to where an f32 has them, mean 2⁻¹¹² of its value, also if it is subnormal.
         // SAFETY: the caller's promise.
-        unsafe {
-            let bits = L::or(L::shl(L::and(words, 0x8000), 16), L::shl(L::and(words, 0x7fff), 13));
-            L::mul(L::bits_to_f32(bits), L::splat_f32(f32::from_bits(power(112))))
-        }
+        unsafe { L::f16_to_f32(words) }
     }
+}
+
+/// Bits of 2ⁿ.
+const fn power(n: i32) -> u32 {
+    ((127 + n) as u32) << 23
 }
 
 /// Vectors as `d·q`, in panels of `width` tokens.
@@ -132,10 +124,7 @@ const STRIP: usize = 12;
 impl<E: Half> Method for FixedPoint<E> {
     /// A line of pairs for each two columns, and one of scales.
     const LINES: usize = PAIRS + 1;
-
-    fn tiles(isa: Isa) -> usize {
-        if isa == Isa::Avx512Vnni { TILES } else { 1 }
-    }
+    const TILES: usize = TILES;
 
     fn units(cols: usize) -> (usize, usize) {
         let blocks = cols.div_ceil(BLOCK);
@@ -237,7 +226,7 @@ unsafe fn fix<L: Lanes, E: Half>(words: &[[u32; ROWS]; PAIRS], lines: &mut [Line
             for r in 0..L::ROWS {
                 // 2ⁿ ≤ largest < 2ⁿ⁺¹ becomes 2¹² … 2¹³. Blocks below 2⁻¹⁰⁰ need not be told from zero.
                 let exponent = (bits[r] & power(128)).max(power(-100));
-                let known = if bits[r] < E::LIMIT { exponent - (12 << 23) } else { f32::NAN.to_bits() };
+                let known = if bits[r] < power(128) { exponent - (12 << 23) } else { f32::NAN.to_bits() };
                 (scale[r], inverse[r]) = (f32::from_bits(known), f32::from_bits(power(0) + power(12) - exponent));
             }
             let (inverse, round) = (L::load_f32(inverse.as_ptr()), L::splat_f32(ROUND));

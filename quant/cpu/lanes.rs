@@ -161,6 +161,8 @@ pub(super) trait Lanes: Copy {
 
     /// The f32 with these bits.
     unsafe fn bits_to_f32(v: Self::V) -> Self::F;
+    /// The f16 in the lower half of each lane, widened.
+    unsafe fn f16_to_f32(v: Self::V) -> Self::F;
     /// The bits of an f32.
     unsafe fn f32_to_bits(v: Self::F) -> Self::V;
     /// Integers to f32.

@@ -46,6 +46,34 @@ unsafe fn centred_dot(acc: __m256i, w: __m256i, a: *const i8) -> __m256i {
     }
 }
 
+/// Line `i` of the result holds word `i` of eight rows (of 32 bytes).
+///
+/// # Safety
+/// The machine has AVX2; the rows are valid.
+#[inline(always)]
+unsafe fn transpose_8(rows: [*const u8; 8]) -> [__m256i; 8] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut v = [_mm256_setzero_si256(); 8];
+        // Words of two rows side by side, then of four (v[4i + c]: word c of rows 4i … 4i + 3 in each half).
+        for i in 0..4 {
+            let (a, b) = (_mm256_loadu_si256(rows[2 * i].cast()), _mm256_loadu_si256(rows[2 * i + 1].cast()));
+            (v[2 * i], v[2 * i + 1]) = (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+        }
+        for i in 0..2 {
+            let [a, b, c, d] = [v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]];
+            (v[4 * i], v[4 * i + 1]) = (_mm256_unpacklo_epi64(a, c), _mm256_unpackhi_epi64(a, c));
+            (v[4 * i + 2], v[4 * i + 3]) = (_mm256_unpacklo_epi64(b, d), _mm256_unpackhi_epi64(b, d));
+        }
+        for c in 0..4 {
+            let (low, high) = (v[c], v[c + 4]);
+            v[c] = _mm256_permute2x128_si256::<0x20>(low, high);
+            v[c + 4] = _mm256_permute2x128_si256::<0x31>(low, high);
+        }
+        v
+    }
+}
+
 /// Writes the trait for a type, given its dot product; each function is one expression of intrinsics.
 macro_rules! eight_lanes {
     ($lanes:ty, $dot:expr, $dot_pairs:expr, centred: $centred:literal) => {
@@ -77,11 +105,32 @@ macro_rules! eight_lanes {
                 dot_pairs(acc: __m256i, w: __m256i, a: *const i16) -> __m256i =
                     $dot_pairs(acc, w, _mm256_set1_epi32(a.cast::<i32>().read_unaligned()));
                 max(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi32(a, b);
+                f16_to_f32(v: __m256i) -> __m256 = {
+                    let low = _mm256_and_si256(v, _mm256_set1_epi32(0xffff));
+                    _mm256_cvtph_ps(_mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256::<1>(low)))
+                };
                 f32_to_bits(v: __m256) -> __m256i = _mm256_castps_si256(v);
                 bits_to_f32(v: __m256i) -> __m256 = _mm256_castsi256_ps(v);
                 to_f32(v: __m256i) -> __m256 = _mm256_cvtepi32_ps(v);
                 mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
                 fma(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
+            }
+
+            #[inline(always)]
+            unsafe fn transpose(rows: &[*const u8; 16]) -> [[u32; 16]; 16] {
+                let mut lines = [[0; 16]; 16];
+                for (r, rows) in rows.as_chunks::<8>().0.iter().enumerate() {
+                    for half in 0..2 {
+                        // SAFETY: the trait's contract; rows have 64 bytes, lines 16 words.
+                        unsafe {
+                            let words = transpose_8(rows.map(|row| row.wrapping_add(32 * half)));
+                            for i in 0..8 {
+                                _mm256_storeu_si256(lines[8 * half + i].as_mut_ptr().add(8 * r).cast(), words[i]);
+                            }
+                        }
+                    }
+                }
+                lines
             }
         }
     };

@@ -46,6 +46,7 @@ impl Lanes for Avx512 {
         dot_pairs(acc: __m512i, w: __m512i, a: *const i16) -> __m512i =
             _mm512_dpwssd_epi32(acc, w, _mm512_set1_epi32(a.cast::<i32>().read_unaligned()));
         max(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi32(a, b);
+        f16_to_f32(v: __m512i) -> __m512 = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
         f32_to_bits(v: __m512) -> __m512i = _mm512_castps_si512(v);
         bits_to_f32(v: __m512i) -> __m512 = _mm512_castsi512_ps(v);
         to_f32(v: __m512i) -> __m512 = _mm512_cvtepi32_ps(v);

@@ -115,6 +115,10 @@ impl Lanes for Scalar {
         a.max(b)
     }
     #[inline(always)]
+    unsafe fn f16_to_f32(v: i32) -> f32 {
+        f16::from_bits(v as u16).to_f32()
+    }
+    #[inline(always)]
     unsafe fn f32_to_bits(v: f32) -> i32 {
         v.to_bits() as i32
     }
