@@ -47,12 +47,12 @@ fn is_consistent(m: &Value) {
     assert_eq!(steps.len() as u64 + 1, m["generated_tokens"].as_u64().expect("tokens"), "n - 1 steps for n tokens");
     let ordered = ["min", "p50", "p95", "p99", "max"].map(|p| number(&format!("per_step_latency_{p}_ms")));
     assert!(ordered.is_sorted(), "{ordered:?}");
-    // The parts of one trial fill its time, however long each of them took.
+    // A trial takes at least as long as its parts, however long each of them took.
     if let [wall] = m["wall_s"].as_array().expect("trials").as_slice() {
         let parts = number("ttft_median_ms") + steps.iter().map(|ms| ms.as_f64().expect("a time")).sum::<f64>();
         let wall = 1e3 * wall.as_f64().expect("a time");
         // Steps are kept to the microsecond.
-        assert!((wall - parts).abs() < 1e-3 * steps.len() as f64 + 0.01, "{wall} ms for {parts}: {m}");
+        assert!(wall > parts - 1e-3 * steps.len() as f64, "{wall} ms for {parts}: {m}");
         assert!((number("e2e_throughput_tps") * wall / 1e3 - number("generated_tokens")).abs() < 1e-6, "{m}");
     }
     // The limits belong to the same positions as the speeds: what is read per second is bytes times speed.
