@@ -99,7 +99,7 @@ pub(super) fn multiply<M: Method>(
 pub(super) struct Quantized<F>(PhantomData<F>);
 
 /// Tiles that are multiplied at once: each activation is loaded once for all of them.
-const TILES: usize = 2;
+pub(super) const TILES: usize = 2;
 /// Most blocks of a strip: two strips and the same columns of a panel fit the first-level cache.
 const STRIP: usize = 32;
 

@@ -3,14 +3,14 @@
 //!
 //! Codes have 13 bits and a sign, so that 32 products fit 32 bits: their sums are exact, and all that rounds is
 //! the step to codes. Of the weights it takes nothing, as long as a block's magnitudes are within a factor of 32
-//! (BF16) or 4 (F16); whatever it takes is at most 2⁻¹⁴ of the block's largest magnitude.
+//! (BF16) or 4 (F16); whatever it takes is at most 2⁻¹³ of the block's largest magnitude.
 
 use std::{marker::PhantomData, ops::Range};
 
 use super::{
     Activations, Isa, Matrix,
     activations::{BLOCK, NARROW, ROUND, WIDE, quantize},
-    blocked::{Method, Strips},
+    blocked::{Method, Strips, TILES},
     floats::{Bf16, Element, F16},
     kernels::prefetch,
     lanes::{Kernel, Lanes},
@@ -116,8 +116,6 @@ impl Kernel for Quantize<'_> {
 /// How weights in 16-bit floats are multiplied with many tokens.
 pub(super) struct FixedPoint<E>(PhantomData<E>);
 
-/// Tiles that are multiplied at once: each activation is loaded once for all of them.
-const TILES: usize = 2;
 /// Most blocks of a strip: two strips and the same columns of a panel fit the first-level cache.
 const STRIP: usize = 12;
 
@@ -182,8 +180,9 @@ impl<E: Half> Kernel for Fix<'_, E> {
                     padded[r].0.as_flattened_mut()[..block.len()].copy_from_slice(block);
                 } else {
                     rows[r] = block.as_ptr();
-                    // A strip is a short piece of each row: the processor's own look-ahead ends with it.
-                    prefetch(block.as_ptr().wrapping_add(2 * ROWS * bytes));
+                    // A strip is a short piece of each row, where the processor's own look-ahead ends: those of the
+                    // tiles that come next.
+                    prefetch(block.as_ptr().wrapping_add(TILES * ROWS * bytes));
                 }
             }
             // SAFETY: the machine can run `L`; each row points to a whole line.

@@ -111,14 +111,13 @@ impl<E: Element> Kernel for Dot<'_, E> {
                 lines.iter_mut().zip(strips.clone()).for_each(|(lines, _)| _ = lines.write([[0.0; LANES]; ROWS]));
                 for (r, row) in rows.chunks_exact(bytes).enumerate() {
                     for (lines, step) in lines.iter_mut().zip(strips.clone()) {
-                        let rest = if step + strip > whole { Some(rest::<E>(row)) } else { None };
+                        let rest = if step + strip > whole && whole < steps { Some(rest::<E>(row)) } else { None };
                         let n = strip.min(whole.saturating_sub(step));
                         // SAFETY: the machine can run `L`; `n` whole steps end inside the row, which has as
                         // many as x; the rest is one more line of both. The lines were written above.
                         unsafe {
                             let (w, x) = (row.as_ptr().add(step * LANES * E::SIZE), self.x.as_ptr().add(step).cast());
-                            let rest = rest.as_ref().filter(|_| step + n < steps);
-                            strip_sums::<E, L>((w, n), rest, x, &mut lines.assume_init_mut()[r]);
+                            strip_sums::<E, L>((w, n), rest.as_ref(), x, &mut lines.assume_init_mut()[r]);
                         }
                     }
                 }
