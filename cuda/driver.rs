@@ -9,8 +9,8 @@ mod memory;
 mod stream;
 mod upload;
 
-pub use gpu::{Facts, Gpu};
-pub use graph::{Graph, Repeated};
-pub use memory::{Arena, Carver, Part, Pinned, Ptr};
+pub use gpu::{DeviceProperties, Gpu};
+pub use graph::{Graph, LazyGraph};
+pub use memory::{Arena, ArenaLayout, Part, Pinned, Ptr};
 pub use stream::{Event, Grid, Params, Stream};
 pub use upload::upload;

@@ -9,5 +9,7 @@ pub mod image;
 pub mod limits;
 pub mod ops;
 
-pub use driver::{Arena, Carver, Event, Facts, Gpu, Graph, Grid, Params, Part, Pinned, Ptr, Repeated, Stream, upload};
+pub use driver::{
+    Arena, ArenaLayout, DeviceProperties, Event, Gpu, Graph, Grid, LazyGraph, Params, Part, Pinned, Ptr, Stream, upload,
+};
 pub use error::{DeviceError, Result};

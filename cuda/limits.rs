@@ -19,7 +19,7 @@ const PASSES: usize = 8;
 /// The driver's.
 pub fn read_bandwidth(gpu: &Arc<Gpu>) -> Result<f64> {
     let bytes = WORKING_SET.min(gpu.free_memory()? as usize / 2);
-    let blocks = 8 * gpu.facts().multiprocessors as u32;
+    let blocks = 8 * gpu.properties().multiprocessors as u32;
     let (n, words) = ((bytes / ELEMENT).max(1), blocks as usize * SUMS);
     let stream = Stream::new(gpu)?;
     let (_arena, (from, sums)) = Arena::new(gpu, |c| (c.take::<[u32; 4]>("from", n), c.take::<u32>("sums", words)))?;
@@ -34,7 +34,7 @@ pub fn read_bandwidth(gpu: &Arc<Gpu>) -> Result<f64> {
 /// The driver's.
 pub fn read_bandwidth_over(stream: &Stream, from: Ptr<[u32; 4]>, n: u32, sums: Ptr<u32>) -> Result<f64> {
     let gpu = stream.gpu();
-    let blocks = 8 * gpu.facts().multiprocessors as u32;
+    let blocks = 8 * gpu.properties().multiprocessors as u32;
     let (before, after) = (Event::new(gpu)?, Event::new(gpu)?);
     let mut best = f32::INFINITY;
     for _ in 0..PASSES {

@@ -1,10 +1,10 @@
 //! The typed launches: one file per family of kernels. Each chooses its grid and states shapes and units.
 
+pub mod activations;
 pub mod attention;
 pub mod cache;
 pub mod embed;
 pub mod gemm;
-pub mod image;
 pub mod matmul;
 pub mod norm;
 pub mod probe;

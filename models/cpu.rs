@@ -177,7 +177,7 @@ impl Step<'_> {
             x.iter_mut().for_each(|x| *x *= c.embedding_scale);
         }
         tap(self.tap, None, "inp_embd", &self.s.x);
-        self.rope.turn_to(self.chunk);
+        self.rope.set_positions(self.chunk);
         let weights = self.weights;
         for (il, layer) in weights.layers.iter().enumerate() {
             self.attention(il, layer);
@@ -293,7 +293,7 @@ fn repacked(weights: &Weights, progress: Progress) -> Weights {
     weights
 }
 
-/// Products of the same input with several matrices, and their biases.
+/// ComputeType of the same input with several matrices, and their biases.
 fn project<const N: usize>(prepared: &mut Activations, x: &[f32], mut outputs: [(&Linear, &mut Vec<f32>); N]) {
     let mut jobs = outputs.each_mut().map(|(linear, y)| Job { w: &linear.w, y: y.as_mut_slice() });
     matmul(prepared, x, &mut jobs);

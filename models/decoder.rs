@@ -17,16 +17,16 @@ use std::{
 };
 
 use qrun_cuda::{
-    Arena, Carver, DeviceError, Gpu, Part, Pinned, Repeated, Result, Stream,
+    Arena, ArenaLayout, DeviceError, Gpu, LazyGraph, Part, Pinned, Result, Stream,
     ops::{
         attention::{self, Tiling},
-        sample::Drawn,
+        sample::SampledToken,
     },
     upload,
 };
 
-use crate::{Config, Drawing, Entry, Forward, ForwardError, KvType, Model, Options, Progress, memory::Plan};
-use draw::Drawer;
+use crate::{Config, Entry, Forward, ForwardError, KvType, Model, Options, Progress, SamplingRequest, memory::Plan};
+use draw::DeviceSampler;
 use memory::{LOGIT_ROWS, Memory};
 use sequences::Sequences;
 use step::Step;
@@ -39,8 +39,8 @@ const BUCKETS: [usize; 5] = [1, 2, 4, 8, LOGIT_ROWS];
 /// A model on a GPU with its KV cache.
 pub struct GpuDecoder {
     // In the order in which they are dropped: what is recorded goes before what it uses.
-    steps: [Repeated; BUCKETS.len()],
-    drawer: Drawer,
+    steps: [LazyGraph; BUCKETS.len()],
+    drawer: DeviceSampler,
     stream: Stream,
     staging: Staging,
     memory: Memory,
@@ -82,7 +82,7 @@ impl GpuDecoder {
 
     /// The device memory that a decoder takes: the sum of the parts that it will carve.
     pub fn plan(gpu: &Gpu, model: &Model, o: &Options) -> Plan {
-        let mut carver = Carver::default();
+        let mut carver = ArenaLayout::default();
         Memory::carve(&mut carver, model, o, splits(gpu, &model.config, o));
         plan_of(carver.parts(), carver.used())
     }
@@ -109,7 +109,7 @@ impl GpuDecoder {
         let sources: Vec<_> = uploads.iter().map(|(to, bytes)| (*to, &bytes[..])).collect();
         upload(gpu, &stream, &sources, progress)?;
         let c = &model.config;
-        let drawer = Drawer::new(&stream, &memory, draw::shape(c, o))?;
+        let drawer = DeviceSampler::new(&stream, &memory, draw::shape(c, o))?;
         let staging = Staging {
             rows: Pinned::new(gpu, 3 * memory::rows(o))?,
             marked: Pinned::new(gpu, LOGIT_ROWS)?,
@@ -208,7 +208,7 @@ impl GpuDecoder {
 
 /// Splits of the context in attention: enough blocks to fill the device when one token is decoded.
 fn splits(gpu: &Gpu, c: &Config, o: &Options) -> usize {
-    attention::splits(gpu.facts().multiprocessors as usize, c.n_head_kv, o.n_ctx)
+    attention::splits(gpu.properties().multiprocessors as usize, c.n_head_kv, o.n_ctx)
 }
 
 /// Bytes by the purposes that the names begin with.
@@ -248,11 +248,11 @@ impl Forward for GpuDecoder {
         &self.logits
     }
 
-    fn begin_drawing(&mut self, seq: u32, drawing: &Drawing) -> std::result::Result<bool, ForwardError> {
+    fn begin_drawing(&mut self, seq: u32, drawing: &SamplingRequest) -> std::result::Result<bool, ForwardError> {
         self.begin(seq, drawing)
     }
 
-    fn draw(&mut self, token: u32) -> std::result::Result<Option<Drawn>, ForwardError> {
+    fn draw(&mut self, token: u32) -> std::result::Result<Option<SampledToken>, ForwardError> {
         self.next(token)
     }
 

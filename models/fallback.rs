@@ -2,13 +2,13 @@
 
 use std::io::{self, Read, Write};
 
-use qrun_cuda::ops::sample::Drawn;
+use qrun_cuda::ops::sample::SampledToken;
 
-use crate::{CpuDecoder, Entry, Forward, ForwardError, Model, Options, forward::Drawing};
+use crate::{CpuDecoder, Entry, Forward, ForwardError, Model, Options, forward::SamplingRequest};
 
 /// What a decoder says while it loads and runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum News<'a> {
+pub enum LoadEvent<'a> {
     /// So many bytes of weights are in their place, repacked or uploaded.
     Loading {
         /// Bytes that are.
@@ -17,11 +17,11 @@ pub enum News<'a> {
         total: u64,
     },
     /// Why the device was given up, in one line.
-    GivenUp(&'a str),
+    FellBack(&'a str),
 }
 
 /// Hears the news.
-pub type Notice = Box<dyn FnMut(News) + Send>;
+pub type EventHandler = Box<dyn FnMut(LoadEvent) + Send>;
 
 /// Hears how many bytes of weights are in their place, and of how many.
 pub type Progress<'a> = &'a mut (dyn FnMut(u64, u64) + Send);
@@ -48,12 +48,12 @@ struct Held {
 struct Spare {
     model: Model,
     options: Options,
-    notice: Notice,
+    notice: EventHandler,
 }
 
 impl Fallback {
     /// Runs on `device` while that works, then on the CPU with the same model and options.
-    pub fn new(device: Box<dyn Forward>, model: Model, options: Options, notice: Notice) -> Self {
+    pub fn new(device: Box<dyn Forward>, model: Model, options: Options, notice: EventHandler) -> Self {
         let held = vec![Held::default(); options.n_seq];
         Self { active: device, spare: Some(Spare { model, options, notice }), held, drawing: None }
     }
@@ -63,7 +63,7 @@ impl Fallback {
     fn give_up(&mut self, error: ForwardError) -> Result<(), ForwardError> {
         let ForwardError::Device(reason) = &error else { return Err(error) };
         let Some(mut spare) = self.spare.take() else { return Err(error) };
-        (spare.notice)(News::GivenUp(&format!("GPU: {reason}; the CPU goes on")));
+        (spare.notice)(LoadEvent::FellBack(&format!("GPU: {reason}; the CPU goes on")));
         let Ok(cpu) = CpuDecoder::new(spare.model, spare.options) else { return Err(error) };
         self.active = Box::new(cpu);
         self.drawing = None;
@@ -111,7 +111,7 @@ impl Forward for Fallback {
         self.active.logits()
     }
 
-    fn begin_drawing(&mut self, seq: u32, drawing: &Drawing) -> Result<bool, ForwardError> {
+    fn begin_drawing(&mut self, seq: u32, drawing: &SamplingRequest) -> Result<bool, ForwardError> {
         let begun = match self.active.begin_drawing(seq, drawing) {
             Ok(begun) => begun,
             Err(error) => {
@@ -123,7 +123,7 @@ impl Forward for Fallback {
         Ok(begun)
     }
 
-    fn draw(&mut self, token: u32) -> Result<Option<Drawn>, ForwardError> {
+    fn draw(&mut self, token: u32) -> Result<Option<SampledToken>, ForwardError> {
         let Some(seq) = self.drawing else { return Ok(None) };
         match self.active.draw(token) {
             Ok(next) => {

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 
 use qrun_cuda::{
     DeviceError,
-    ops::sample::{Drawn, Sampling},
+    ops::sample::{SampledToken, Sampling},
 };
 
 /// One token of a batch.
@@ -64,7 +64,7 @@ pub enum ForwardError {
 
 /// How a device draws tokens: the sampler's parameters as the kernel takes them, and what it has seen.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Drawing {
+pub struct SamplingRequest {
     /// Parameters.
     pub sampling: Sampling,
     /// Pairs of token and bias, added in this order.
@@ -94,7 +94,7 @@ pub trait Forward: Send {
     ///
     /// # Errors
     /// The device's.
-    fn begin_drawing(&mut self, _seq: u32, _drawing: &Drawing) -> Result<bool, ForwardError> {
+    fn begin_drawing(&mut self, _seq: u32, _drawing: &SamplingRequest) -> Result<bool, ForwardError> {
         Ok(false)
     }
     /// Runs `token` at the next position of the sequence that is being drawn, and draws the one after it, or says
@@ -104,7 +104,7 @@ pub trait Forward: Send {
     ///
     /// # Errors
     /// As [`Forward::forward`].
-    fn draw(&mut self, _token: u32) -> Result<Option<Drawn>, ForwardError> {
+    fn draw(&mut self, _token: u32) -> Result<Option<SampledToken>, ForwardError> {
         Ok(None)
     }
     /// Ends drawing: what was run ahead is forgotten.

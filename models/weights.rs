@@ -68,7 +68,7 @@ const IGNORED: &[&str] =
 impl Weights {
     /// Maps the weights; every tensor of the file must have a place in the model.
     pub fn load(g: &Gguf, c: &Config) -> Result<Self> {
-        let door = Door { g, used: RefCell::default() };
+        let door = TensorLoader { g, used: RefCell::default() };
         let layers = (0..c.n_layer).map(|il| layer(&door, c, il)).collect::<Result<_>>()?;
         let token_embd = door.matrix("token_embd.weight", c.n_vocab, c.n_embd)?;
         let output = match g.tensor("output.weight") {
@@ -111,7 +111,7 @@ impl Weights {
     }
 }
 
-fn layer(door: &Door, c: &Config, il: usize) -> Result<Layer> {
+fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
     let name = |part: &str| format!("blk.{il}.{part}");
     let norm = |part: &str, n| door.vector(&name(&format!("{part}.weight")), n);
     let norm_if = |want: bool, part: &str, n| want.then(|| norm(part, n)).transpose();
@@ -155,12 +155,12 @@ impl Linear {
 }
 
 /// Looks tensors up, checks their shapes and remembers which ones found a place.
-struct Door<'a> {
+struct TensorLoader<'a> {
     g: &'a Gguf,
     used: RefCell<HashSet<String>>,
 }
 
-impl Door<'_> {
+impl TensorLoader<'_> {
     fn has(&self, name: &str) -> bool {
         self.g.tensor(name).is_some()
     }

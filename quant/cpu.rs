@@ -19,7 +19,7 @@ mod matrix;
 pub mod par;
 mod tiles;
 
-pub use activations::{Activations, Products};
+pub use activations::{Activations, ComputeType};
 pub use lanes::Isa;
 pub use matmul::{Job, matmul};
 pub use matrix::Matrix;

@@ -12,12 +12,12 @@ mod timings;
 
 use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
-use qrun_models::{Drawing, Entry, Forward, ForwardError};
+use qrun_models::{Entry, Forward, ForwardError, SamplingRequest};
 
 pub(crate) use answer::Answer;
-pub use engine::{Engine, OpenError, Wishes};
+pub use engine::{Engine, EngineOptions, OpenError};
 pub use file::SaveError;
-pub use place::{LoadError, Place, PlaceError, Wish};
+pub use place::{Backend, BackendError, DevicePreference, LoadError};
 pub use timeline::{Step, Timeline};
 pub use timings::Timings;
 
@@ -35,7 +35,7 @@ pub struct Request {
     /// Write special tokens out.
     pub special: bool,
     /// Go on after a token that ends a turn: an answer of exactly `limit` tokens, to be measured.
-    pub past_end: bool,
+    pub ignore_eos: bool,
 }
 
 /// What happens meanwhile.
@@ -56,7 +56,7 @@ pub enum Event<'a> {
         text: &'a str,
     },
     /// The answer has ended; this much was held back.
-    Rest {
+    Flush {
         /// The last token.
         id: u32,
         /// The end of the text.
@@ -298,7 +298,7 @@ impl Session {
         let params = sampler.params();
         if let Some(sampling) = params.on_device(sampler.position()) {
             let history = self.cached.iter().copied().chain([token]).collect();
-            self.forward.begin_drawing(0, &Drawing { sampling, bias: params.logit_bias.clone(), history })?;
+            self.forward.begin_drawing(0, &SamplingRequest { sampling, bias: params.logit_bias.clone(), history })?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use choose::{BUILTINS, Chosen, builtin, builtin_names, choose};
-use limits::{Limits, Overrun};
+use limits::{LimitExceeded, Limits};
 
 /// The longest template that is accepted, in bytes. The longest in public use are near 20 KB.
 pub const MAX_SOURCE: usize = 256 << 10;
@@ -150,7 +150,7 @@ pub struct ChatTemplate {
     source: Arc<str>,
     specials: Specials,
     /// Set when the fence had to stop a rendering: its thread is lost, so no second one is risked.
-    stopped: OnceLock<Overrun>,
+    stopped: OnceLock<LimitExceeded>,
 }
 
 impl ChatTemplate {
@@ -165,7 +165,7 @@ impl ChatTemplate {
         let source: Arc<str> = engine::plain_generation_tags(source).into();
         let template = Self { name: name.into(), source, specials, stopped: OnceLock::new() };
         let program = template.program(SystemTime::UNIX_EPOCH);
-        template.fenced(template.source.len(), move || engine::check(&program))?;
+        template.sandboxed(template.source.len(), move || engine::check(&program))?;
         Ok(template)
     }
 
@@ -188,7 +188,7 @@ impl ChatTemplate {
         let program = self.program(options.now);
         let context = self.context(messages, options);
         let input = self.source.len() + weight(&context);
-        self.fenced(input, move || engine::render(&program, &context))
+        self.sandboxed(input, move || engine::render(&program, &context))
     }
 
     fn program(&self, now: SystemTime) -> engine::Program {
@@ -209,7 +209,7 @@ impl ChatTemplate {
         Value::Object(context)
     }
 
-    fn fenced<T: Send + 'static>(
+    fn sandboxed<T: Send + 'static>(
         &self,
         input: usize,
         job: impl FnOnce() -> Result<T, TemplateError> + Send + 'static,

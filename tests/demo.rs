@@ -12,7 +12,7 @@ use qrun::{
     quality::{Chunks, Comparison, compare},
     quantize::{self, FileType, quantize},
     sampler::SamplerParams,
-    session::{Engine, Request, Session, Wish, Wishes},
+    session::{DevicePreference, Engine, EngineOptions, Request, Session},
     template::{Message, Render},
     tokenizer::Encode,
 };
@@ -79,8 +79,10 @@ fn file(file_type: FileType) -> PathBuf {
 
 fn engine(path: &Path, options: Options) -> Arc<Engine> {
     let options = Options { n_ctx: SIZE, ..options };
-    let engine =
-        Engine::open(Gguf::open(path).expect("a model"), Wishes { options, template: None, device: Wish::Cpu });
+    let engine = Engine::open(
+        Gguf::open(path).expect("a model"),
+        EngineOptions { options, template: None, device: DevicePreference::Cpu },
+    );
     Arc::new(engine.expect("a model that runs"))
 }
 
@@ -178,7 +180,11 @@ fn the_program_answers_without_a_model() {
 fn held_out_questions_are_answered() {
     let bytes = Bytes::new(embedded::model().expect("an embedded model"));
     let gguf = Gguf::from_bytes("the embedded model", bytes).expect("a model");
-    let wishes = Wishes { options: Options { n_ctx: 512, ..Options::default() }, template: None, device: Wish::Cpu };
+    let wishes = EngineOptions {
+        options: Options { n_ctx: 512, ..Options::default() },
+        template: None,
+        device: DevicePreference::Cpu,
+    };
     let engine = Arc::new(Engine::open(gguf, wishes).expect("a model that runs"));
     let params = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
     let mut session = Session::new(engine.clone(), engine.decoder(Box::new(|_| ())).expect("threads"), params);

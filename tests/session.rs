@@ -8,10 +8,10 @@ use std::{
 use qrun::{
     quantize::FileType,
     sampler::SamplerParams,
-    session::{Engine, Event, Finish, Request, Session, SessionError, Wish, Wishes},
+    session::{DevicePreference, Engine, EngineOptions, Event, Finish, Request, Session, SessionError},
     synth,
 };
-use qrun_models::{News, Options};
+use qrun_models::{LoadEvent, Options};
 use qrun_quant::{Bytes, Gguf};
 
 /// A session with a tiny model and exact arithmetic.
@@ -20,8 +20,10 @@ fn session(name: &str, n_ctx: usize, n_ubatch: usize) -> Session {
     let bytes = synth::shape_bytes(shape, FileType::F32, 3).expect("its bytes");
     let gguf = Gguf::from_bytes(name, Bytes::new(bytes)).expect("a model");
     let options = Options { n_ctx, n_ubatch, threads: 1, ..Options::exact() };
-    let engine =
-        Arc::new(Engine::open(gguf, Wishes { options, template: None, device: Wish::Cpu }).expect("an engine"));
+    let engine = Arc::new(
+        Engine::open(gguf, EngineOptions { options, template: None, device: DevicePreference::Cpu })
+            .expect("an engine"),
+    );
     let decoder = engine.decoder(Box::new(|_| ())).expect("a decoder");
     Session::new(engine, decoder, SamplerParams { seed: 11, ..SamplerParams::default() })
 }
@@ -31,13 +33,13 @@ fn loading_says_how_far_it_is() {
     let shape = synth::find("tiny-qwen3").expect("a tiny model");
     let bytes = synth::shape_bytes(shape, FileType::Q8_0, 3).expect("its bytes");
     let gguf = Gguf::from_bytes("tiny", Bytes::new(bytes)).expect("a model");
-    let wishes = Wishes { device: Wish::Cpu, ..Wishes::default() };
+    let wishes = EngineOptions { device: DevicePreference::Cpu, ..EngineOptions::default() };
     let engine = Arc::new(Engine::open(gguf, wishes).expect("an engine"));
     let heard = Arc::new(Mutex::new(Vec::new()));
     let hear = heard.clone();
-    let notice = Box::new(move |news: News| match news {
-        News::Loading { done, total } => hear.lock().expect("one thread").push((done, total)),
-        News::GivenUp(reason) => panic!("{reason}"),
+    let notice = Box::new(move |news: LoadEvent| match news {
+        LoadEvent::Loading { done, total } => hear.lock().expect("one thread").push((done, total)),
+        LoadEvent::FellBack(reason) => panic!("{reason}"),
     });
     engine.decoder(notice).expect("a decoder");
     let heard = heard.lock().expect("one thread");
@@ -102,7 +104,7 @@ fn the_watcher_sees_every_token_and_its_text_is_the_reply() {
                 ids.push(id);
                 seen.push_str(text);
             }
-            Event::Rest { text, .. } => seen.push_str(text),
+            Event::Flush { text, .. } => seen.push_str(text),
             Event::Prompt { .. } => {}
         }
         if ids.len() == 20 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -159,7 +161,7 @@ fn an_answer_of_fixed_length_goes_past_its_end() {
     let mut wanted = request(&prompt(5), 6);
     let ended = s.generate(&wanted, &mut watch).expect("a reply");
     assert_eq!((ended.finish, ended.tokens), (Finish::Eos, vec![eog]));
-    wanted.past_end = true;
+    wanted.ignore_eos = true;
     let whole = s.generate(&wanted, &mut watch).expect("a reply");
     assert_eq!((whole.finish, whole.tokens, whole.text.as_str()), (Finish::Limit, vec![eog; 6], ""));
 }

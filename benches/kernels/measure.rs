@@ -8,7 +8,7 @@ use std::{
 use qrun::bench::{kernels::Row, limits::Limits};
 use qrun_quant::{
     Bytes, GgmlType,
-    cpu::{Activations, Arithmetic, Job, Matrix, Products, matmul},
+    cpu::{Activations, Arithmetic, ComputeType, Job, Matrix, matmul},
 };
 
 use super::Args;
@@ -58,10 +58,10 @@ impl Measure {
             beside = beside.best(Limits::processor(self.threads));
         }
         let floats = ty.format().block == 1;
-        let peak = match Products::of(ty, self.tokens) {
-            Products::Float => beside.fma_gop_per_s,
-            Products::Int16 => beside.pair_gop_per_s,
-            Products::Int8 => beside.dot_gop_per_s,
+        let peak = match ComputeType::of(ty, self.tokens) {
+            ComputeType::Float => beside.fma_gop_per_s,
+            ComputeType::Int16 => beside.pair_gop_per_s,
+            ComputeType::Int8 => beside.dot_gop_per_s,
         };
         self.limits = self.limits.best(beside);
         Row {

@@ -1,4 +1,4 @@
-//! A GPU that is open: its context, its facts, its kernels.
+//! A GPU that is open: its context, its properties, its kernels.
 
 use std::{
     collections::HashMap,
@@ -19,7 +19,7 @@ const SHARED_WITHOUT_ASKING: u32 = 48 * 1024;
 
 /// What kernels and plans depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facts {
+pub struct DeviceProperties {
     /// Index in the driver's order.
     pub ordinal: i32,
     /// Marketing name.
@@ -38,7 +38,7 @@ pub struct Facts {
 
 /// An open GPU. Its primary context lives as long as this.
 pub struct Gpu {
-    facts: Facts,
+    properties: DeviceProperties,
     device: sys::CUdevice,
     context: sys::CUcontext,
     modules: Vec<sys::CUmodule>,
@@ -78,7 +78,7 @@ impl Gpu {
         // SAFETY: as above; released in `drop`.
         check(unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) }, || "cuDevicePrimaryCtxRetain".into())?;
         let mut gpu = Self {
-            facts: Facts {
+            properties: DeviceProperties {
                 ordinal,
                 name: found.name,
                 sm: found.sm,
@@ -93,8 +93,9 @@ impl Gpu {
             kernels: Mutex::default(),
         };
         gpu.bind()?;
-        gpu.facts.shared_per_block = gpu.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
-        gpu.facts.l2 = gpu.attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
+        gpu.properties.shared_per_block =
+            gpu.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        gpu.properties.l2 = gpu.attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
         for image in images {
             let mut module = std::ptr::null_mut();
             let bytes = image.bytes.as_ptr().cast::<c_void>();
@@ -108,8 +109,8 @@ impl Gpu {
     }
 
     /// Name, sizes, capability.
-    pub fn facts(&self) -> &Facts {
-        &self.facts
+    pub fn properties(&self) -> &DeviceProperties {
+        &self.properties
     }
 
     /// Bytes of device memory that are free now.

@@ -42,12 +42,12 @@ impl Graph {
 /// A kernel may be loaded by the driver when it is first launched, and loading can wait for the device, which a
 /// recording must not.
 #[derive(Default)]
-pub struct Repeated {
+pub struct LazyGraph {
     ran: bool,
     graph: Option<Graph>,
 }
 
-impl Repeated {
+impl LazyGraph {
     /// Queues the work. `work` must launch the same each time.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Device memory: one arena, taken at load; and pinned host memory.
 //!
-//! A [`Carver`] hands out the parts of an arena. The same carving runs twice: first from address zero, to learn the
+//! A [`ArenaLayout`] hands out the parts of an arena. The same carving runs twice: first from address zero, to learn the
 //! size (that is the memory plan), then from the arena's address. So the plan and what is taken are equal.
 
 use std::{ffi::c_void, marker::PhantomData, ops::Deref, sync::Arc};
@@ -81,13 +81,13 @@ pub struct Part {
 
 /// Hands out consecutive parts from an address on.
 #[derive(Debug, Default)]
-pub struct Carver {
+pub struct ArenaLayout {
     base: u64,
     used: u64,
     parts: Vec<Part>,
 }
 
-impl Carver {
+impl ArenaLayout {
     /// Room for `len` elements.
     pub fn take<T>(&mut self, name: impl Into<String>, len: usize) -> Ptr<T> {
         let (offset, bytes) = (self.used, (len * size_of::<T>()) as u64);
@@ -118,8 +118,8 @@ impl Arena {
     ///
     /// # Errors
     /// [`DeviceError::Memory`] where it does not fit.
-    pub fn new<R>(gpu: &Arc<Gpu>, carve: impl Fn(&mut Carver) -> R) -> Result<(Self, R)> {
-        let mut plan = Carver::default();
+    pub fn new<R>(gpu: &Arc<Gpu>, carve: impl Fn(&mut ArenaLayout) -> R) -> Result<(Self, R)> {
+        let mut plan = ArenaLayout::default();
         carve(&mut plan);
         let wanted = plan.used();
         let free = gpu.free_memory()?;
@@ -131,7 +131,7 @@ impl Arena {
         }
         check(code, || format!("cuMemAlloc({wanted} bytes)"))?;
         let mut arena = Self { gpu: gpu.clone(), base, bytes: wanted, parts: Vec::new() };
-        let mut carver = Carver { base, ..Carver::default() };
+        let mut carver = ArenaLayout { base, ..ArenaLayout::default() };
         let made = carve(&mut carver);
         assert_eq!(carver.parts, plan.parts, "the plan is what is taken");
         arena.parts = carver.parts;

@@ -27,7 +27,7 @@ struct AttentionParams {
     const int* seq;  // [rows]: rows with seq < 0 are skipped
     Cache cache;
     float* out;         // [rows][n_head][head_dim], or null
-    Image image;        // the same for quantized matmuls (head_dim a multiple of 32), or null
+    QuantizedActivations image;        // the same for quantized matmuls (head_dim a multiple of 32), or null
     float* partial;     // [rows][n_head][splits][head_dim] not yet divided, where splits > 1
     float* state;       // [rows][n_head][splits][2] maximum and sum
     unsigned* tickets;  // [rows][gridDim.x], zero between launches

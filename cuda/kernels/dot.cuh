@@ -4,7 +4,7 @@
 
 // What a matmul multiplies with: columns of k elements.
 struct Input {
-    Image image;
+    QuantizedActivations image;
     const float* x;
     int k, columns;
 };

@@ -1,6 +1,6 @@
 // Quantized weights: int8 mma over a block of 32, then the block's scales in f32.
 //
-//   acc += (Σ q·a) · d_a · d_w − m_w · s_a      with s_a = d_a · Σ a of the block (Image.s, per half)
+//   acc += (Σ q·a) · d_a · d_w − m_w · s_a      with s_a = d_a · Σ a of the block (QuantizedActivations.s, per half)
 #pragma once
 #include "gemm.cuh"
 
@@ -116,8 +116,8 @@ struct Int8 {
     }
 
 private:
-    // What the minimum of a block, or of its half h, is multiplied with. `at`: the block's place in Image.d.
-    DEVICE float minimum_factor(const Image& image, size_t at, int h) {
+    // What the minimum of a block, or of its half h, is multiplied with. `at`: the block's place in QuantizedActivations.d.
+    DEVICE float minimum_factor(const QuantizedActivations& image, size_t at, int h) {
         const float2 halves = ((const float2*)image.s)[at];
         return F::SCALES == 1 ? halves.x + halves.y : h ? halves.y : halves.x;
     }

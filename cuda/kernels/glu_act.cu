@@ -12,7 +12,7 @@ struct GluActParams {
     float* y;  // [columns][y_stride], or null
     int y_stride;
     int pad;
-    Image out;       // the same as an image of k = rows (a multiple of 32), or null
+    QuantizedActivations out;       // the same as an image of k = rows (a multiple of 32), or null
     const int* seq;  // as in MatmulParams
 };
 

@@ -3,7 +3,7 @@
 #pragma once
 #include "ptx.cuh"
 
-struct Image {
+struct QuantizedActivations {
     signed char* q;  // [column][k], octet order: byte 8t+i of a block is element 4t+i, byte 8t+4+i element 16+4t+i
     float* d;        // [column][k/32]: max|x|/127
     float* s;        // [column][k/16]: d·Σq of each half block, what minimums are multiplied with
@@ -14,7 +14,7 @@ DEVICE int image_place(int e) { return (e & 12) << 1 | (e & 16) >> 2 | (e & 3); 
 
 // One warp quantizes one block of 32: lane l holds element l. A block with a NaN or an infinity becomes NaN
 // as a whole (its scale is not finite), so that it cannot pass unnoticed.
-DEVICE void quantize_block(const Image& image, int column, int k, int block, float x) {
+DEVICE void quantize_block(const QuantizedActivations& image, int column, int k, int block, float x) {
     int e = lane();
     float d = warp_max(fabsf(x)) / 127.0f;
     if (ballot((int)(x != x))) d = __uint_as_float(0x7fffffff);

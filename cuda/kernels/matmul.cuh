@@ -21,7 +21,7 @@ struct MatmulParams {
     int k;
     int columns;
     float softcap;   // y = softcap·tanh(y/softcap) where it is > 0
-    Image image;     // what quantized weights multiply
+    QuantizedActivations image;     // what quantized weights multiply
     const float* x;  // [columns][k]: what dense weights multiply
     const int* seq;  // [columns]: columns with seq < 0 are not written; null: all are
 };
@@ -34,11 +34,11 @@ struct GluParams {
     int columns;
     int activation;
     int y_stride;
-    Image image;
+    QuantizedActivations image;
     const float* x;
     const int* seq;
     float* y;   // [columns][y_stride]: activation(gate)·up, or null
-    Image out;  // the same as an image of k = rows (a multiple of 32), or null
+    QuantizedActivations out;  // the same as an image of k = rows (a multiple of 32), or null
 };
 
 // Where a block works: which segment, and which of that segment's blocks it is.

@@ -14,7 +14,7 @@ struct rms_normParams {
     const int* index;     // [rows] or null. Row r of y is then made from row index[r] of x and add (skipped where
                         // it is negative; seq is not asked), and x stays as it is
     float* y;             // [rows][n] the normed rows, or null
-    Image image;          // the same for quantized matmuls (n a multiple of 32), or null
+    QuantizedActivations image;          // the same for quantized matmuls (n a multiple of 32), or null
     int n;
     float eps;
 };

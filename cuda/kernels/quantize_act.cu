@@ -5,7 +5,7 @@
 struct QuantizeActParams {
     const float* x;  // [columns][k]
     const int* seq;  // [columns]: columns with seq < 0 are left alone; null: none is
-    Image image;
+    QuantizedActivations image;
     int k;  // a multiple of 32
     int columns;
 };

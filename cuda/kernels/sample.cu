@@ -27,7 +27,7 @@ struct Bias {
 };
 
 // What the host reads.
-struct Drawn {
+struct SampledToken {
     unsigned sequence; // 1, 2, 3 …: written last
     int token;         // the token; the first bad one if not finite
     int status;
@@ -59,7 +59,7 @@ struct Work {
     int biases;          // entries of the sequence's list, sorted by token
     Cut cut;
 };
-static_assert(sizeof(Sampling) == 48 && sizeof(Work) == 96 && sizeof(Drawn) == 16, "as the host has them");
+static_assert(sizeof(Sampling) == 48 && sizeof(Work) == 96 && sizeof(SampledToken) == 16, "as the host has them");
 
 struct SampleParams {
     float* logits;        // [rows][vocab]; bias and penalties change them
@@ -75,7 +75,7 @@ struct SampleParams {
     u64* candidates;      // [LISTED]: codes of tokens in the bins in question
     u64* bin_mass;        // [BINS]
     unsigned* bin_count;  // [BINS]
-    Drawn* ring;          // [ring_len], in host memory
+    SampledToken* ring;          // [ring_len], in host memory
     int vocab, history_len, bias_len, ring_len;
 };
 
@@ -96,7 +96,7 @@ struct Row {
     u64* candidates;
     u64* bin_mass;
     unsigned* bin_count;
-    Drawn* ring;
+    SampledToken* ring;
 };
 
 static __device__ inline int chunks_of(int vocab) { return (vocab + CHUNK - 1) / CHUNK; }
@@ -154,7 +154,7 @@ static __device__ inline float penalised(const Sampling& s, float logit, unsigne
 static __device__ inline void publish(const SampleParams& p, const Row& row, int status, int token, float value) {
     const unsigned sequence = row.work->published + 1;
     row.work->published = sequence;
-    Drawn* entry = row.ring + (sequence - 1) % (unsigned)p.ring_len;
+    SampledToken* entry = row.ring + (sequence - 1) % (unsigned)p.ring_len;
     system_store(&entry->token, token);
     system_store(&entry->status, status);
     system_store(&entry->value, value);

@@ -1,10 +1,10 @@
 //! Attention of the rows of a chunk over the paged cache.
 
 use super::{
+    activations::QuantizedActivations,
     cache::{Cache, CacheType},
-    image::Image,
 };
-use crate::{Carver, Grid, Params, Ptr, Result, Stream};
+use crate::{ArenaLayout, Grid, Params, Ptr, Result, Stream};
 
 /// Most splits of the context.
 pub const MAX_SPLITS: usize = 32;
@@ -26,7 +26,7 @@ pub struct Attention {
     /// The result, shaped as `q`, or null.
     pub out: Ptr<f32>,
     /// The result as an image, or none. Needs a `head_dim` that is a multiple of 32.
-    pub image: Image,
+    pub image: QuantizedActivations,
     /// Where splits meet.
     pub scratch: Scratch,
     /// How rows are gathered.
@@ -68,7 +68,7 @@ pub struct Scratch {
 
 impl Scratch {
     /// Room for `rows` rows of `n_head` heads in `splits` splits, zeroed by [`Scratch::clear`] before the first use.
-    pub fn take(carver: &mut Carver, [rows, n_head, head_dim]: [usize; 3], splits: usize) -> Self {
+    pub fn take(carver: &mut ArenaLayout, [rows, n_head, head_dim]: [usize; 3], splits: usize) -> Self {
         assert!((1..=MAX_SPLITS).contains(&splits));
         Self {
             partial: carver.take("attention.partial", rows * n_head * splits * head_dim),
@@ -101,7 +101,7 @@ struct Raw {
     seq: Ptr<i32>,
     cache: Cache,
     out: Ptr<f32>,
-    image: Image,
+    image: QuantizedActivations,
     partial: Ptr<f32>,
     state: Ptr<f32>,
     tickets: Ptr<u32>,

@@ -2,7 +2,7 @@
 
 use qrun_quant::GgmlType;
 
-use super::{image::Image, matmul::MatmulParams};
+use super::{activations::QuantizedActivations, matmul::MatmulParams};
 use crate::{Grid, Params, Ptr, Result, Stream};
 
 /// Up to here `gemm_few` is launched, whose blocks do 16 rows × 16 columns and share the weights through the L2 cache; beyond,
@@ -78,7 +78,7 @@ pub struct GluActParams {
     /// Zero.
     pub pad: i32,
     /// The same as an image of k = `rows` (a multiple of 32), or null.
-    pub out: Image,
+    pub out: QuantizedActivations,
     /// `[columns]`: columns with a negative number are left as they are; null: none is.
     pub seq: Ptr<i32>,
 }

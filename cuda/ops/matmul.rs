@@ -2,7 +2,7 @@
 
 use qrun_quant::GgmlType;
 
-pub use super::image::Image;
+pub use super::activations::QuantizedActivations;
 use crate::{Grid, Params, Ptr, Result, Stream};
 
 /// Rows of a block of `gemv`: four warps, two rows each.
@@ -51,7 +51,7 @@ pub struct Segment {
     pub pad: i32,
 }
 
-/// Products of the same columns with up to three matrices.
+/// ComputeType of the same columns with up to three matrices.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MatmulParams {
@@ -66,7 +66,7 @@ pub struct MatmulParams {
     /// `y = softcap · tanh(y / softcap)` where it is above 0.
     pub softcap: f32,
     /// `[columns]`: what quantized weights multiply.
-    pub image: Image,
+    pub image: QuantizedActivations,
     /// `[columns][k]`: what dense weights multiply.
     pub x: Ptr<f32>,
     /// `[columns]`: columns with a negative number are not written; null: all are.
@@ -101,7 +101,7 @@ pub struct GluParams {
     /// Elements from column to column of `y`.
     pub y_stride: i32,
     /// `[columns]`: what quantized weights multiply.
-    pub image: Image,
+    pub image: QuantizedActivations,
     /// `[columns][k]`: what dense weights multiply.
     pub x: Ptr<f32>,
     /// As in [`MatmulParams`].
@@ -109,7 +109,7 @@ pub struct GluParams {
     /// `[columns][y_stride]`: the result, or null.
     pub y: Ptr<f32>,
     /// The result as an image of k = rows (a multiple of 32), or none.
-    pub out: Image,
+    pub out: QuantizedActivations,
 }
 // SAFETY: the struct of the same name in matmul.cuh.
 unsafe impl Params for GluParams {}
@@ -142,7 +142,7 @@ pub fn glu(stream: &Stream, p: &GluParams) -> Result<()> {
 }
 
 /// The kernels of a segment's format, after a look whether they can work with these inputs.
-fn names(s: &Segment, (k, image, x): (usize, Image, Ptr<f32>)) -> &'static Names {
+fn names(s: &Segment, (k, image, x): (usize, QuantizedActivations, Ptr<f32>)) -> &'static Names {
     let kernels = KERNELS.iter().find(|n| n.0 as i32 == s.format).expect("every format has kernels");
     let format = kernels.0.format();
     assert!(k.is_multiple_of(format.block), "rows of {k} weights in {}", format.name);

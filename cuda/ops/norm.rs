@@ -1,6 +1,6 @@
 //! RMSNorm, and the sum with the residual stream before it.
 
-use super::image::Image;
+use super::activations::QuantizedActivations;
 use crate::{Grid, Params, Ptr, Result, Stream};
 
 /// `x += add`, then `y = rms(x) · weight`; all buffers are f32 `[rows][n]`. What is left null is left out.
@@ -23,7 +23,7 @@ pub struct RmsNorm {
     /// The result as numbers, or null.
     pub y: Ptr<f32>,
     /// The result as an image, or none.
-    pub image: Image,
+    pub image: QuantizedActivations,
     /// Elements of a row: a multiple of 2, of 32 where there is an image.
     pub n: i32,
     /// Joins the mean of the squares.

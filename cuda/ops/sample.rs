@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use crate::{Carver, Grid, Params, Pinned, Ptr, Result, Stream};
+use crate::{ArenaLayout, Grid, Params, Pinned, Ptr, Result, Stream};
 
 /// Tokens of a chunk, as in the kernel.
 const CHUNK: usize = 512;
@@ -82,7 +82,7 @@ pub struct Bias {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// A token was drawn.
-    Drawn = 0,
+    Sampled = 0,
     /// A logit was NaN or +inf.
     NotFinite = 1,
     /// All logits were -inf.
@@ -92,14 +92,14 @@ pub enum Status {
 /// One step of a sequence, as the device tells it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Drawn {
+pub struct SampledToken {
     number: u32,
     token: i32,
     status: i32,
     value: f32,
 }
 
-impl Drawn {
+impl SampledToken {
     /// The token drawn; the first bad one if not finite.
     pub fn token(&self) -> u32 {
         self.token as u32
@@ -111,7 +111,7 @@ impl Drawn {
     /// What became of the step. Where no token was drawn, token and position of the row stay as they were.
     pub fn status(&self) -> Status {
         match self.status {
-            0 => Status::Drawn,
+            0 => Status::Sampled,
             1 => Status::NotFinite,
             _ => Status::NoToken,
         }
@@ -154,7 +154,7 @@ pub struct SampleBuffers {
 
 impl SampleShape {
     /// Takes the buffers from an arena; what they need is what this takes.
-    pub fn carve(&self, carver: &mut Carver) -> SampleBuffers {
+    pub fn carve(&self, carver: &mut ArenaLayout) -> SampleBuffers {
         assert!((1..=1 << 22).contains(&self.vocab), "a vocabulary of {} tokens", self.vocab);
         let n = self.sequences;
         SampleBuffers {
@@ -222,8 +222,8 @@ pub struct SampleStart<'a> {
 pub struct SampleState {
     shape: SampleShape,
     buffers: SampleBuffers,
-    ring: Pinned<Drawn>,
-    ring_on_device: Ptr<Drawn>,
+    ring: Pinned<SampledToken>,
+    ring_on_device: Ptr<SampledToken>,
     staged_history: Pinned<i32>,
     staged_bias: Pinned<Bias>,
     greedy: Vec<bool>,
@@ -237,7 +237,7 @@ struct SampleParams {
     pos: Ptr<i32>,
     seq: Ptr<i32>,
     buffers: [u64; 9],
-    ring: Ptr<Drawn>,
+    ring: Ptr<SampledToken>,
     vocab: i32,
     history_len: i32,
     bias_len: i32,
@@ -385,7 +385,7 @@ impl SampleState {
 
     /// The `number`-th step of a sequence (from 1, counted since the state was made), if the device has got so far.
     /// The ring holds the last 64.
-    pub fn drawn(&self, sequence: usize, number: u32) -> Option<Drawn> {
+    pub fn drawn(&self, sequence: usize, number: u32) -> Option<SampledToken> {
         let place = sequence * RING + (number.wrapping_sub(1) as usize) % RING;
         if self.ring.read_volatile(place).number != number {
             return None;
@@ -404,7 +404,7 @@ mod tests {
     fn the_structs_are_those_of_the_kernels() {
         assert_eq!(size_of::<Sampling>(), 48);
         assert_eq!(size_of::<Work>(), 96);
-        assert_eq!(size_of::<Drawn>(), 16);
+        assert_eq!(size_of::<SampledToken>(), 16);
         assert_eq!(size_of::<SampleParams>(), 128);
         assert_eq!(size_of::<RestartParams>(), 96);
     }

@@ -125,7 +125,7 @@ impl Attend<'_> {
                 let to = seen.end.clamp(page * PAGE, (page + 1) * PAGE) - page * PAGE;
                 let (max, sum) = (&mut state.max[i], &mut state.sum[i]);
                 let values = &mut state.values[i * n..(i + 1) * n];
-                simd::widest(Weigh { scores, seen: from..to.max(from), max, sum, values });
+                simd::widest(OnlineSoftmax { scores, seen: from..to.max(from), max, sum, values });
             }
             self.kv.values(seq, self.il, (page, block.head), &mut page_data);
             // Slots that nobody has seen yet hold what an earlier sequence left there, finite or not.
@@ -149,7 +149,7 @@ impl Attend<'_> {
 }
 
 /// Turns the scores of one page into weights of one query, and scales what came before.
-struct Weigh<'a> {
+struct OnlineSoftmax<'a> {
     scores: &'a mut [f32; PAGE],
     /// Slots of the page that the query sees.
     seen: Range<usize>,
@@ -159,7 +159,7 @@ struct Weigh<'a> {
     values: &'a mut [f32],
 }
 
-impl simd::Plain for Weigh<'_> {
+impl simd::Plain for OnlineSoftmax<'_> {
     #[inline(always)]
     fn run(self) {
         let Self { scores, seen, .. } = self;

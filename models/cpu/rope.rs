@@ -37,7 +37,7 @@ impl Tables {
     }
 
     /// Computes all tables for the positions of a chunk.
-    pub fn turn_to(&mut self, chunk: &[Entry]) {
+    pub fn set_positions(&mut self, chunk: &[Entry]) {
         for kind in &mut self.kinds {
             kind.cos_sin.clear();
             for e in chunk {

@@ -1,29 +1,29 @@
 //! Tokens chosen on the device, one step ahead of the host.
 
 use qrun_cuda::{
-    DeviceError, Ptr, Repeated, Result, Stream,
+    DeviceError, LazyGraph, Ptr, Result, Stream,
     ops::attention::Tiling,
-    ops::sample::{Drawn, SampleRows, SampleShape, SampleStart, SampleState, SampleSteps, Status},
+    ops::sample::{SampleRows, SampleShape, SampleStart, SampleState, SampleSteps, SampledToken, Status},
 };
 
 use super::{GpuDecoder, memory::Memory};
-use crate::{Config, Drawing, Entry, ForwardError, Options};
+use crate::{Config, Entry, ForwardError, Options, SamplingRequest};
 
 /// Biased tokens of a sequence that the device keeps; more than these are left to the host.
 const BIASES: usize = 4096;
 /// Steps that are queued beyond the one that is waited for.
 const AHEAD: u32 = 1;
 /// Looks at the ring between two questions to the driver, whether it still works.
-const LOOKS: u32 = 20_000;
+const POLLS_PER_QUERY: u32 = 20_000;
 
 /// What the device needs to draw: room for a state per sequence.
 pub fn shape(c: &Config, o: &Options) -> SampleShape {
     SampleShape { sequences: o.n_seq, vocab: c.n_vocab, history: o.n_ctx, biases: BIASES }
 }
 
-/// Drawing: the state on the device, the recorded steps, and the sequence that is being drawn.
-pub struct Drawer {
-    steps: [Repeated; 2],
+/// Sampling: the state on the device, the recorded steps, and the sequence that is being drawn.
+pub struct DeviceSampler {
+    steps: [LazyGraph; 2],
     state: SampleState,
     /// Steps drawn of each sequence since the state was made.
     drawn: Vec<u32>,
@@ -42,7 +42,7 @@ struct Run {
     last: Option<u32>,
 }
 
-impl Drawer {
+impl DeviceSampler {
     pub fn new(stream: &Stream, memory: &Memory, shape: SampleShape) -> Result<Self> {
         let state = SampleState::new(stream, shape, memory.sampling)?;
         Ok(Self { steps: Default::default(), state, drawn: vec![0; shape.sequences], run: None })
@@ -50,7 +50,7 @@ impl Drawer {
 }
 
 impl GpuDecoder {
-    pub(super) fn begin(&mut self, seq: u32, drawing: &Drawing) -> std::result::Result<bool, ForwardError> {
+    pub(super) fn begin(&mut self, seq: u32, drawing: &SamplingRequest) -> std::result::Result<bool, ForwardError> {
         self.end()?;
         let (seq, shape) = (seq as usize, shape(&self.config, &self.options));
         let window = drawing.sampling.window;
@@ -68,7 +68,7 @@ impl GpuDecoder {
         Ok(true)
     }
 
-    pub(super) fn next(&mut self, token: u32) -> std::result::Result<Option<Drawn>, ForwardError> {
+    pub(super) fn next(&mut self, token: u32) -> std::result::Result<Option<SampledToken>, ForwardError> {
         let Some(run) = &self.drawer.run else { return Ok(None) };
         let (seq, pos) = (run.seq, run.start + run.taken as usize);
         match run.last {
@@ -90,7 +90,7 @@ impl GpuDecoder {
         run.taken += 1;
         self.drawer.drawn[seq] += 1;
         self.sequences.set_len(seq, pos + 1);
-        run.last = (drawn.status() == Status::Drawn).then(|| drawn.token());
+        run.last = (drawn.status() == Status::Sampled).then(|| drawn.token());
         Ok(Some(drawn))
     }
 
@@ -129,11 +129,11 @@ impl GpuDecoder {
     }
 
     /// Waits for the next token without asking the driver, except now and then whether it still works.
-    fn wait(&self) -> Result<Drawn> {
+    fn wait(&self) -> Result<SampledToken> {
         let run = self.drawer.run.as_ref().expect("drawing has begun");
         let number = self.drawer.drawn[run.seq] + 1;
         loop {
-            for _ in 0..LOOKS {
+            for _ in 0..POLLS_PER_QUERY {
                 if let Some(drawn) = self.drawer.state.drawn(run.seq, number) {
                     return Ok(drawn);
                 }

@@ -4,11 +4,11 @@
 //! is the sum of these parts, so it is what is allocated.
 
 use qrun_cuda::{
-    Carver, Ptr,
+    ArenaLayout, Ptr,
     ops::{
+        activations::QuantizedActivations,
         attention::Scratch,
         cache::{Cache, CacheType},
-        image::Image,
         sample::SampleBuffers,
     },
 };
@@ -71,7 +71,7 @@ pub struct Rows {
 #[derive(Clone, Copy)]
 pub struct Operand {
     pub values: Ptr<f32>,
-    pub image: Image,
+    pub image: QuantizedActivations,
     pub width: usize,
 }
 
@@ -113,12 +113,12 @@ pub struct Memory {
 }
 
 /// Takes parts and notes what belongs there.
-struct Taker<'a> {
-    carver: &'a mut Carver,
+struct Loader<'a> {
+    carver: &'a mut ArenaLayout,
     uploads: Vec<(Ptr<u8>, Bytes)>,
 }
 
-impl Taker<'_> {
+impl Loader<'_> {
     fn bytes(&mut self, name: String, bytes: Bytes) -> Ptr<u8> {
         let at = self.carver.take(name, bytes.len());
         self.uploads.push((at, bytes));
@@ -152,28 +152,32 @@ impl Taker<'_> {
 
 impl Memory {
     /// Lays out a model. Takes the same parts every time.
-    pub fn carve(carver: &mut Carver, model: &Model, o: &Options, splits: usize) -> Self {
+    pub fn carve(carver: &mut ArenaLayout, model: &Model, o: &Options, splits: usize) -> Self {
         let (c, w) = (&model.config, &*model.weights);
-        let mut taker = Taker { carver, uploads: Vec::new() };
-        let token_embd = taker.matrix("token_embd", &w.token_embd);
-        let frequencies = frequencies(&mut taker, model);
-        let tables = [None, Some(())].map(|windowed| table(&mut taker, c, o, windowed.is_some()));
+        let mut loader = Loader { carver, uploads: Vec::new() };
+        let token_embd = loader.matrix("token_embd", &w.token_embd);
+        let frequencies = frequencies(&mut loader, model);
+        let tables = [None, Some(())].map(|windowed| table(&mut loader, c, o, windowed.is_some()));
         let layers = w.layers.iter().enumerate().map(|(il, layer)| {
             let sliding = Ring::window(c, o, il).is_some();
-            let cache = cache(&mut taker, c, o, (il, tables[usize::from(sliding)]));
-            carve_layer(&mut taker, il, layer, (cache, frequencies[il]))
+            let cache = cache(&mut loader, c, o, (il, tables[usize::from(sliding)]));
+            carve_layer(&mut loader, il, layer, (cache, frequencies[il]))
         });
         let layers = layers.collect();
-        let output_norm = taker.vector("weights/output_norm.weight".into(), &w.output_norm);
-        let head = w.output.as_ref().map_or(token_embd, |output| taker.linear("output", output));
+        let output_norm = loader.vector("weights/output_norm.weight".into(), &w.output_norm);
+        let head = w.output.as_ref().map_or(token_embd, |output| loader.linear("output", output));
         let n = rows(o);
-        let state = |carver: &mut Carver, name: &str, len| carver.take(format!("state/{name}"), len);
-        let token: Ptr<i32> = state(taker.carver, "rows", 3 * n);
-        let rows =
-            Rows { token, pos: token.add(n), seq: token.add(2 * n), marked: state(taker.carver, "marked", LOGIT_ROWS) };
-        let activations = activations(taker.carver, c, o, splits);
-        let sampling = draw::shape(c, o).carve(taker.carver);
-        Self { token_embd, layers, output_norm, head, rows, activations, sampling, uploads: taker.uploads }
+        let state = |carver: &mut ArenaLayout, name: &str, len| carver.take(format!("state/{name}"), len);
+        let token: Ptr<i32> = state(loader.carver, "rows", 3 * n);
+        let rows = Rows {
+            token,
+            pos: token.add(n),
+            seq: token.add(2 * n),
+            marked: state(loader.carver, "marked", LOGIT_ROWS),
+        };
+        let activations = activations(loader.carver, c, o, splits);
+        let sampling = draw::shape(c, o).carve(loader.carver);
+        Self { token_embd, layers, output_norm, head, rows, activations, sampling, uploads: loader.uploads }
     }
 }
 
@@ -182,7 +186,7 @@ pub fn rows(o: &Options) -> usize {
     o.n_ubatch.min(o.n_ctx).max(LOGIT_ROWS)
 }
 
-fn carve_layer(t: &mut Taker, il: usize, w: &weights::Layer, (cache, frequencies): (Cache, Ptr<f64>)) -> Layer {
+fn carve_layer(t: &mut Loader, il: usize, w: &weights::Layer, (cache, frequencies): (Cache, Ptr<f64>)) -> Layer {
     let name = |part: &str| format!("blk.{il}.{part}");
     let norm = |part: &str| format!("weights/blk.{il}.{part}.weight");
     Layer {
@@ -206,7 +210,7 @@ fn carve_layer(t: &mut Taker, il: usize, w: &weights::Layer, (cache, frequencies
 
 /// One table per kind of RoPE; returns the table of each layer. In f64: the angle's is the only error that
 /// grows with the position.
-fn frequencies(t: &mut Taker, model: &Model) -> Vec<Ptr<f64>> {
+fn frequencies(t: &mut Loader, model: &Model) -> Vec<Ptr<f64>> {
     let c = &model.config;
     let mut kinds: Vec<(Rope, Ptr<f64>)> = Vec::new();
     let of_layer = c.layers.iter().map(|l| {
@@ -222,7 +226,7 @@ fn frequencies(t: &mut Taker, model: &Model) -> Vec<Ptr<f64>> {
 }
 
 /// The page table of one kind of layer, and how many pages a sequence has there. Every sequence owns its pages.
-fn table(t: &mut Taker, c: &Config, o: &Options, sliding: bool) -> (Ptr<i32>, usize) {
+fn table(t: &mut Loader, c: &Config, o: &Options, sliding: bool) -> (Ptr<i32>, usize) {
     let of_kind = (0..c.n_layer).find(|&il| Ring::window(c, o, il).is_some() == sliding);
     let Some(il) = of_kind else { return (Ptr::NULL, 0) };
     let pages = Ring::pages(c, o, il);
@@ -231,7 +235,7 @@ fn table(t: &mut Taker, c: &Config, o: &Options, sliding: bool) -> (Ptr<i32>, us
     (t.values(name.into(), &entries, i32::to_le_bytes), pages)
 }
 
-fn cache(t: &mut Taker, c: &Config, o: &Options, (il, (table, pages)): (usize, (Ptr<i32>, usize))) -> Cache {
+fn cache(t: &mut Loader, c: &Config, o: &Options, (il, (table, pages)): (usize, (Ptr<i32>, usize))) -> Cache {
     let layers = if Ring::window(c, o, il).is_some() { "window" } else { "global" };
     let kind = cache_type(o.type_k);
     let (elements, scales) = kind.page_bytes(c.head_dim);
@@ -251,13 +255,14 @@ pub fn cache_type(ty: KvType) -> CacheType {
     if ty == KvType::Q8_0 { CacheType::Q8_0 } else { CacheType::F16 }
 }
 
-fn activations(carver: &mut Carver, c: &Config, o: &Options, splits: usize) -> Activations {
+fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options, splits: usize) -> Activations {
     let n = rows(o);
-    let values = |carver: &mut Carver, name: &str, width: usize| carver.take(format!("activations/{name}"), n * width);
-    let operand = |carver: &mut Carver, name: &str, width: usize| Operand {
+    let values =
+        |carver: &mut ArenaLayout, name: &str, width: usize| carver.take(format!("activations/{name}"), n * width);
+    let operand = |carver: &mut ArenaLayout, name: &str, width: usize| Operand {
         values: values(carver, name, width),
         // Blocks of 32: a width that is no multiple only has dense consumers.
-        image: Image::take(carver, &format!("activations/{name}.image"), n, width / 32 * 32),
+        image: QuantizedActivations::take(carver, &format!("activations/{name}.image"), n, width / 32 * 32),
         width,
     };
     Activations {

@@ -6,10 +6,10 @@
 use qrun_cuda::{
     Ptr, Result, Stream,
     ops::{
+        activations::{self, QuantizedActivations},
         attention::{self, Attention, Tiling},
         embed::{self, EmbedParams},
         gemm::{self, GluActParams},
-        image::{self, Image},
         matmul::{self, GluParams, MatmulParams, Segment},
         norm::{self, RmsNorm},
         rope_kv::{self, Pairs, RopeKv},
@@ -39,7 +39,7 @@ pub struct Step<'a> {
 
 /// What joins the residual stream: an output, and the norm before that. Null where there is none.
 #[derive(Clone, Copy)]
-struct Joining {
+struct Residual {
     add: Ptr<f32>,
     post: Ptr<f32>,
 }
@@ -49,14 +49,14 @@ impl Step<'_> {
     pub fn layers(&self) -> Result<()> {
         let a = &self.m.activations;
         self.embed()?;
-        let mut joining = Joining { add: Ptr::NULL, post: Ptr::NULL };
+        let mut residual = Residual { add: Ptr::NULL, post: Ptr::NULL };
         for (il, layer) in self.m.layers.iter().enumerate() {
-            self.norm(joining, layer.attn_norm, &[layer.attn_q, layer.attn_k, layer.attn_v])?;
+            self.norm(residual, layer.attn_norm, &[layer.attn_q, layer.attn_k, layer.attn_v])?;
             self.attention(il, layer)?;
-            joining = Joining { add: a.out, post: layer.post_attention_norm };
-            self.norm(joining, layer.ffn_norm, &[layer.ffn_gate, layer.ffn_up])?;
+            residual = Residual { add: a.out, post: layer.post_attention_norm };
+            self.norm(residual, layer.ffn_norm, &[layer.ffn_gate, layer.ffn_up])?;
             self.feed_forward(layer)?;
-            joining = Joining { add: a.out, post: layer.post_ffw_norm };
+            residual = Residual { add: a.out, post: layer.post_ffw_norm };
         }
         Ok(())
     }
@@ -64,10 +64,10 @@ impl Step<'_> {
     /// Logits of `count` rows: those that `index` names, the first ones where it is null.
     pub fn head(&self, index: Ptr<i32>, count: usize) -> Result<()> {
         let (m, a) = (self.m, &self.m.activations);
-        let joining = m.layers.last().map(|l| Joining { add: a.out, post: l.post_ffw_norm });
-        let joining = joining.unwrap_or(Joining { add: Ptr::NULL, post: Ptr::NULL });
+        let residual = m.layers.last().map(|l| Residual { add: a.out, post: l.post_ffw_norm });
+        let residual = residual.unwrap_or(Residual { add: Ptr::NULL, post: Ptr::NULL });
         let seq = if index.is_null() { m.rows.seq } else { Ptr::NULL };
-        let norm = RmsNorm { index, seq, ..self.norm_of(joining, m.output_norm, &[m.head]) };
+        let norm = RmsNorm { index, seq, ..self.norm_of(residual, m.output_norm, &[m.head]) };
         norm::rms_norm(self.stream, count as u32, &norm)?;
         let head = Step { rows: count, ..*self };
         let product = MatmulParams { seq, softcap: self.c.logit_softcap.unwrap_or(0.0), ..head.product(&a.normed) };
@@ -90,17 +90,17 @@ impl Step<'_> {
     }
 
     /// Joins the stream and norms it for what `consumers` multiply.
-    fn norm(&self, joining: Joining, weight: Ptr<f32>, consumers: &[Weight]) -> Result<()> {
-        norm::rms_norm(self.stream, self.rows as u32, &self.norm_of(joining, weight, consumers))
+    fn norm(&self, residual: Residual, weight: Ptr<f32>, consumers: &[Weight]) -> Result<()> {
+        norm::rms_norm(self.stream, self.rows as u32, &self.norm_of(residual, weight, consumers))
     }
 
-    fn norm_of(&self, joining: Joining, weight: Ptr<f32>, consumers: &[Weight]) -> RmsNorm {
+    fn norm_of(&self, residual: Residual, weight: Ptr<f32>, consumers: &[Weight]) -> RmsNorm {
         let a = &self.m.activations;
         let (y, image) = wanted(&a.normed, consumers);
         RmsNorm {
             x: a.x,
-            add: joining.add,
-            post: joining.post,
+            add: residual.add,
+            post: residual.post,
             weight,
             seq: self.m.rows.seq,
             index: Ptr::NULL,
@@ -141,7 +141,7 @@ impl Step<'_> {
         let (mut out, mut image) = wanted(&a.attended, &[layer.attn_output]);
         let late = (!image.q.is_null() && !c.head_dim.is_multiple_of(32)).then_some(image);
         if late.is_some() {
-            (out, image) = (a.attended.values, Image::default());
+            (out, image) = (a.attended.values, QuantizedActivations::default());
         }
         let attend = Attention {
             q: a.q,
@@ -162,7 +162,7 @@ impl Step<'_> {
         };
         attention::attention(self.stream, &attend)?;
         if let Some(image) = late {
-            image::quantize(self.stream, out, image, [self.rows, c.q_dim()])?;
+            activations::quantize(self.stream, out, image, [self.rows, c.q_dim()])?;
         }
         self.matmul(self.product(&a.attended), &[segment(&layer.attn_output, a.out)])
     }
@@ -229,7 +229,7 @@ impl Step<'_> {
         }
     }
 
-    /// Products of one operand with several matrices: one launch for few rows, one per format for many.
+    /// ComputeType of one operand with several matrices: one launch for few rows, one per format for many.
     fn matmul(&self, product: MatmulParams, segments: &[Segment]) -> Result<()> {
         let launch = |of: &[Segment]| {
             let product = product.with(of);
@@ -259,9 +259,9 @@ fn segment(w: &Weight, y: Ptr<f32>) -> Segment {
 }
 
 /// The forms of an operand that its consumers multiply; the other is null.
-fn wanted(x: &Operand, consumers: &[Weight]) -> (Ptr<f32>, Image) {
+fn wanted(x: &Operand, consumers: &[Weight]) -> (Ptr<f32>, QuantizedActivations) {
     let dense = |w: &Weight| w.ty.format().block == 1;
     let values = if consumers.iter().any(dense) { x.values } else { Ptr::NULL };
-    let image = if consumers.iter().all(dense) { Image::default() } else { x.image };
+    let image = if consumers.iter().all(dense) { QuantizedActivations::default() } else { x.image };
     (values, image)
 }

@@ -24,7 +24,7 @@ const FEW: usize = 12;
 
 /// What fast arithmetic multiplies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Products {
+pub enum ComputeType {
     /// f32.
     Float,
     /// 16-bit integers: fixed point.
@@ -33,7 +33,7 @@ pub enum Products {
     Int8,
 }
 
-impl Products {
+impl ComputeType {
     /// With weights of this type and so many vectors at once.
     pub fn of(ty: GgmlType, tokens: usize) -> Self {
         match ty {
@@ -122,10 +122,10 @@ impl Activations {
             return;
         }
         let (mut floats, mut fixed, mut ints) = (false, false, false);
-        types.for_each(|ty| match Products::of(ty, self.tokens) {
-            Products::Float => floats = true,
-            Products::Int16 => fixed = true,
-            Products::Int8 => ints = true,
+        types.for_each(|ty| match ComputeType::of(ty, self.tokens) {
+            ComputeType::Float => floats = true,
+            ComputeType::Int16 => fixed = true,
+            ComputeType::Int8 => ints = true,
         });
         if floats {
             self.set_floats(x);

@@ -1,4 +1,4 @@
-//! Products with many tokens: some columns of some tiles are unpacked into strips, and the strips are
+//! ComputeType with many tokens: some columns of some tiles are unpacked into strips, and the strips are
 //! multiplied with all panels of tokens while they are in the caches.
 
 use std::{marker::PhantomData, ops::Range};

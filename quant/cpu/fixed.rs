@@ -1,4 +1,4 @@
-//! Products of rows in F16 or BF16 with many tokens, in fixed point: 16-bit integers that share a scale per block
+//! ComputeType of rows in F16 or BF16 with many tokens, in fixed point: 16-bit integers that share a scale per block
 //! of 32 columns, on both sides. An instruction multiplies twice as many of them as floats.
 //!
 //! Codes have 13 bits and a sign, so that 32 products fit 32 bits: their sums are exact, and all that rounds is

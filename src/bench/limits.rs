@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use qrun_models::{Config, memory};
-use qrun_quant::cpu::{Arithmetic, Matrix, Products, limits};
+use qrun_quant::cpu::{Arithmetic, ComputeType, Matrix, limits};
 use serde::{Deserialize, Serialize};
 
-use crate::session::{Engine, Place};
+use crate::session::{Backend, Engine};
 
 /// Measured limits of the device that a model runs on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -27,8 +27,8 @@ impl Limits {
     pub fn measure(engine: &Engine) -> Self {
         let threads = engine.options().threads;
         match engine.place() {
-            Place::Cpu { .. } => Self::processor(threads),
-            Place::Gpu { gpu, .. } => {
+            Backend::Cpu { .. } => Self::processor(threads),
+            Backend::Gpu { gpu, .. } => {
                 Self { read_gb_per_s: qrun_cuda::limits::read_bandwidth(gpu).unwrap_or(0.0), ..Self::default() }
             }
         }
@@ -104,9 +104,9 @@ impl<'a> Demand<'a> {
         let attention = attention_operations(&model.config, positions);
         let mut operations = Operations { f32: attention, ..Operations::default() };
         let mut add = |w: &Matrix, tokens: usize| {
-            let kind = match Products::of(w.ty(), tokens) {
-                Products::Int8 if fast => &mut operations.int8,
-                Products::Int16 if fast => &mut operations.int16,
+            let kind = match ComputeType::of(w.ty(), tokens) {
+                ComputeType::Int8 if fast => &mut operations.int8,
+                ComputeType::Int16 if fast => &mut operations.int16,
                 _ => &mut operations.f32,
             };
             *kind += 2.0 * (w.rows() * w.cols() * tokens) as f64;

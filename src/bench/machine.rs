@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     clock,
-    session::{Engine, Place},
+    session::{Backend, Engine},
 };
 
 /// The machine, the program, the moment.
@@ -58,8 +58,8 @@ impl Machine {
     pub fn of(engine: &Engine) -> Self {
         let here = Self::processor(engine.options().threads);
         match engine.place() {
-            Place::Cpu { .. } => here,
-            Place::Gpu { gpu, .. } => Self { device: "cuda".into(), gpu: Some(graphics(gpu.facts())), ..here },
+            Backend::Cpu { .. } => here,
+            Backend::Gpu { gpu, .. } => Self { device: "cuda".into(), gpu: Some(graphics(gpu.properties())), ..here },
         }
     }
 
@@ -107,17 +107,17 @@ pub fn now(format: &str) -> String {
     clock::strftime(SystemTime::now(), format).unwrap_or_default()
 }
 
-fn graphics(facts: &qrun_cuda::Facts) -> Graphics {
+fn graphics(properties: &qrun_cuda::DeviceProperties) -> Graphics {
     let asked = "--query-gpu=driver_version,clocks.max.sm,clocks.max.memory,power.limit";
     let said = Command::new("nvidia-smi").args([asked, "--format=csv,noheader"]).output();
     let said = said.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
-    let line = said.lines().nth(facts.ordinal as usize).unwrap_or_default();
+    let line = said.lines().nth(properties.ordinal as usize).unwrap_or_default();
     let mut words = line.split(", ").map(str::to_owned).filter(|word| !word.is_empty());
     Graphics {
-        name: facts.name.clone(),
-        sm: facts.sm,
-        multiprocessors: facts.multiprocessors,
-        memory: facts.memory,
+        name: properties.name.clone(),
+        sm: properties.sm,
+        multiprocessors: properties.multiprocessors,
+        memory: properties.memory,
         driver: words.next(),
         clock_sm_max: words.next(),
         clock_memory_max: words.next(),

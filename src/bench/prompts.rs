@@ -20,7 +20,7 @@ pub struct Work {
     /// Most tokens of an answer.
     pub limit: usize,
     /// Go on after a token that ends an answer.
-    pub past_end: bool,
+    pub ignore_eos: bool,
 }
 
 /// The answers, and where the time went.
@@ -69,7 +69,7 @@ impl Work {
 
     fn request(&self, prompt: usize) -> Request {
         let prompt = self.prompts[prompt].clone();
-        Request { prompt, limit: Some(self.limit), past_end: self.past_end, ..Request::default() }
+        Request { prompt, limit: Some(self.limit), ignore_eos: self.ignore_eos, ..Request::default() }
     }
 
     fn unused(&self, reply: &Reply) -> usize {

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     sampler::{SamplerParams, philox4x32},
-    session::{Engine, Session, SessionError, Wish},
+    session::{DevicePreference, Engine, Session, SessionError},
 };
 
 /// The seed of the random prompts.
@@ -113,7 +113,7 @@ fn random_tokens(engine: &Engine, n: usize) -> Vec<u32> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
     /// Where.
-    pub device: Wish,
+    pub device: DevicePreference,
     /// 0: the CPU; what else is asked for, a device runs the whole model.
     pub n_gpu_layers: i64,
     /// Tokens that are handed over together; more than `n_ubatch` have no effect.
@@ -146,8 +146,8 @@ impl Setting {
     }
 
     /// Where it runs, layers considered.
-    pub fn wish(&self) -> Wish {
-        if self.n_gpu_layers == 0 { Wish::Cpu } else { self.device }
+    pub fn wish(&self) -> DevicePreference {
+        if self.n_gpu_layers == 0 { DevicePreference::Cpu } else { self.device }
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     trial::{Job, Trial},
 };
 use crate::{
-    session::{Engine, Place, Session, SessionError},
+    session::{Backend, Engine, Session, SessionError},
     tokenizer::TokenizeError,
 };
 
@@ -106,7 +106,7 @@ impl Plan {
 /// Of this process where the model runs on the CPU, else what was planned on the GPU and taken.
 fn peak_memory(engine: &Engine) -> Option<u64> {
     match engine.place() {
-        Place::Cpu { .. } => machine::peak_memory(),
-        Place::Gpu { .. } => Some(engine.plan().bytes.total()),
+        Backend::Cpu { .. } => machine::peak_memory(),
+        Backend::Gpu { .. } => Some(engine.plan().bytes.total()),
     }
 }

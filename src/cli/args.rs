@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use qrun::session::Wish;
+use qrun::session::DevicePreference;
 
 use super::{
     exit::Exit,
@@ -69,7 +69,7 @@ pub struct Sampling {
 pub struct Machine {
     /// 0: not said.
     pub n_ctx: usize,
-    pub device: Wish,
+    pub device: DevicePreference,
     pub threads: Option<usize>,
     pub n_ubatch: usize,
     pub exact: bool,
@@ -140,10 +140,10 @@ impl Args {
         let m = Matches(matches);
         let gpu_layers = m.text("gpu-layers");
         let device = match m.text("device").as_deref() {
-            Some("cpu" | "none") => Wish::Cpu,
-            Some("cuda" | "cuda0") => Wish::Cuda,
-            _ if gpu_layers.as_deref() == Some("0") => Wish::Cpu,
-            _ => Wish::Auto,
+            Some("cpu" | "none") => DevicePreference::Cpu,
+            Some("cuda" | "cuda0") => DevicePreference::Cuda,
+            _ if gpu_layers.as_deref() == Some("0") => DevicePreference::Cpu,
+            _ => DevicePreference::Auto,
         };
         let verbosity = match (m.on("verbose"), m.on("log-disable")) {
             (true, _) => 4,

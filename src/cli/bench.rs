@@ -22,7 +22,7 @@ use qrun::{
     bench::rows::Setting,
     quantize::FileType,
     sampler::SamplerParams,
-    session::{Engine, Place, Session, Wishes},
+    session::{Backend, Engine, EngineOptions, Session},
     synth,
 };
 use qrun_models::Forward;
@@ -263,7 +263,7 @@ impl Source {
     pub fn load_as(&self, setting: &Setting, size: (usize, usize)) -> Result<Loaded, Exit> {
         let started = Instant::now();
         let engine = self.open(setting, size)?;
-        if let Place::Cpu { reason: Some(reason) } = engine.place()
+        if let Backend::Cpu { reason: Some(reason) } = engine.place()
             && !reason.is_ordinary()
         {
             say(&format!("note: device: CPU ({reason})"));
@@ -277,7 +277,7 @@ impl Source {
 
     /// Everything but the weights.
     fn open(&self, setting: &Setting, (n_ctx, n_seq): (usize, usize)) -> Result<Arc<Engine>, Exit> {
-        let wishes = Wishes { options: setting.options(n_ctx, n_seq), template: None, device: setting.wish() };
+        let wishes = EngineOptions { options: setting.options(n_ctx, n_seq), template: None, device: setting.wish() };
         Ok(Arc::new(Engine::open(Gguf::open(&self.path)?, wishes)?))
     }
 }

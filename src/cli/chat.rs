@@ -20,7 +20,7 @@ use self::{
 use super::{
     args::Args,
     exit::Exit,
-    reply::Shown,
+    reply::AnswerPrinter,
     run::{render, verbose_prompt},
     terminal::Style,
 };
@@ -28,7 +28,7 @@ use super::{
 /// A conversation and the session that carries it.
 pub struct Chat {
     session: Session,
-    shown: Shown,
+    shown: AnswerPrinter,
     /// Limit, stops and the like; its prompt is made anew each turn.
     request: Request,
     /// Variables of the template.
@@ -44,7 +44,7 @@ pub struct Chat {
 impl Chat {
     pub fn new(
         session: Session,
-        shown: Shown,
+        shown: AnswerPrinter,
         request: Request,
         variables: Map<String, Value>,
         system: Option<String>,

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write};
 use qrun::{
     plan,
     quantize::FileType,
-    session::{Place, Wish},
+    session::{Backend, DevicePreference},
 };
 use qrun_models::{Config, GpuDecoder, Model, Options, memory};
 use qrun_quant::{Gguf, gguf::Value};
@@ -85,7 +85,7 @@ impl Run {
         };
         let mut run =
             Run { place: String::new(), cpu: needs(&|n_ctx| memory::Plan::new(model, &options(n_ctx))), gpu: None };
-        let (place, plan) = match Place::choose(model, &options(0), Wish::Auto) {
+        let (place, plan) = match Backend::choose(model, &options(0), DevicePreference::Auto) {
             Ok(chosen) => chosen,
             Err(error) => {
                 run.place = format!("nothing here: {error}");
@@ -94,9 +94,9 @@ impl Run {
         };
         run.place = place.name();
         match &place {
-            Place::Cpu { reason: Some(reason) } => run.place += &format!(" ({reason})"),
-            Place::Cpu { reason: None } => {}
-            Place::Gpu { gpu, .. } => {
+            Backend::Cpu { reason: Some(reason) } => run.place += &format!(" ({reason})"),
+            Backend::Cpu { reason: None } => {}
+            Backend::Gpu { gpu, .. } => {
                 run.gpu = Some((place.name(), needs(&|n_ctx| GpuDecoder::plan(gpu, model, &options(n_ctx)))));
             }
         }

@@ -6,11 +6,13 @@ use indicatif::ProgressBar;
 use qrun::{
     embedded,
     sampler::{SamplerError, SamplerParams},
-    session::{Engine, LoadError, OpenError, Place, PlaceError, SaveError, Session, SessionError, Timeline, Wishes},
+    session::{
+        Backend, BackendError, Engine, EngineOptions, LoadError, OpenError, SaveError, Session, SessionError, Timeline,
+    },
     template::TemplateError,
     tokenizer::TokenizeError,
 };
-use qrun_models::{ForwardError, KvType, News, Notice, Options};
+use qrun_models::{EventHandler, ForwardError, KvType, LoadEvent, Options};
 use qrun_quant::{Bytes, Gguf, cpu::Arithmetic};
 
 use super::{
@@ -36,7 +38,7 @@ pub fn open(args: &Args, terminal: &Terminal, mut timeline: Timeline) -> Result<
     let gguf = model_file(args, terminal)?;
     timeline.took("open, map", gguf.mapping());
     timeline.lap("parse");
-    let wishes = Wishes { options: options(args)?, template: template(args)?, device: args.machine.device };
+    let wishes = EngineOptions { options: options(args)?, template: template(args)?, device: args.machine.device };
     let engine = Arc::new(Engine::open(gguf, wishes)?);
     timeline.append(engine.timeline());
     let params = sampler(&args.sampling, &engine, terminal)?;
@@ -53,28 +55,28 @@ pub fn open(args: &Args, terminal: &Terminal, mut timeline: Timeline) -> Result<
 /// What most of the time to a decoder goes into.
 fn loading(engine: &Engine) -> &'static str {
     match engine.place() {
-        Place::Gpu { .. } => "upload",
-        Place::Cpu { .. } => "repack",
+        Backend::Gpu { .. } => "upload",
+        Backend::Cpu { .. } => "repack",
     }
 }
 
 /// Shows how loading goes, and says that a GPU is given up: above the bar while loading, later on a line of its own.
-fn notices(bar: &ProgressBar, terminal: &Terminal) -> Notice {
+fn notices(bar: &ProgressBar, terminal: &Terminal) -> EventHandler {
     let (bar, terminal) = (bar.clone(), *terminal);
     Box::new(move |news| match news {
-        News::Loading { done, total } => {
+        LoadEvent::Loading { done, total } => {
             bar.set_length(total);
             bar.set_position(done);
         }
-        News::GivenUp(text) if bar.is_finished() => terminal.interject(text),
-        News::GivenUp(text) => bar.suspend(|| terminal.note(text)),
+        LoadEvent::FellBack(text) if bar.is_finished() => terminal.interject(text),
+        LoadEvent::FellBack(text) => bar.suspend(|| terminal.note(text)),
     })
 }
 
 /// Says on stderr that a GPU is given up, for jobs that show nothing else meanwhile.
-pub fn plain_notices() -> Notice {
+pub fn plain_notices() -> EventHandler {
     Box::new(|news| {
-        if let News::GivenUp(text) = news {
+        if let LoadEvent::FellBack(text) = news {
             say(text);
         }
     })
@@ -191,10 +193,10 @@ fn say_plan(engine: &Engine, args: &Args, terminal: &Terminal) {
     }
     match engine.place() {
         // Most computers have no such GPU: nothing is wrong with them.
-        Place::Cpu { reason: Some(reason) } if reason.is_ordinary() => {
+        Backend::Cpu { reason: Some(reason) } if reason.is_ordinary() => {
             terminal.inform(&format!("device: CPU ({reason})"));
         }
-        Place::Cpu { reason: Some(reason) } => terminal.note(&format!("device: CPU ({reason})")),
+        Backend::Cpu { reason: Some(reason) } => terminal.note(&format!("device: CPU ({reason})")),
         _ => {}
     }
     terminal.inform(&plan_line(engine));
@@ -205,8 +207,8 @@ pub fn plan_line(engine: &Engine) -> String {
     let (plan, b) = (engine.plan(), engine.plan().bytes);
     let available = plan.available.map_or(String::new(), |a| format!(" of {a} available"));
     let threads = match engine.place() {
-        Place::Cpu { .. } => format!(", {} threads", engine.options().threads),
-        Place::Gpu { .. } => String::new(),
+        Backend::Cpu { .. } => format!(", {} threads", engine.options().threads),
+        Backend::Gpu { .. } => String::new(),
     };
     format!(
         "plan: {}: weights {} + {} + activations {} = {} bytes{available}; context {} tokens{threads}; {}",
@@ -237,7 +239,7 @@ impl From<LoadError> for Exit {
 impl From<OpenError> for Exit {
     fn from(error: OpenError) -> Self {
         let code = match error {
-            OpenError::Device(error @ PlaceError::Memory(_)) => return no_device(Code::Memory, error),
+            OpenError::Device(error @ BackendError::Memory(_)) => return no_device(Code::Memory, error),
             OpenError::Device(error) => return no_device(Code::Device, error),
             OpenError::File(_) => Code::File,
             OpenError::Memory(_) => Code::Memory,

@@ -8,7 +8,7 @@ use std::{
 
 use qrun::{
     quality::{self, Chunks, Comparison, Estimate, QualityError},
-    session::{Engine, Wish, Wishes},
+    session::{DevicePreference, Engine, EngineOptions},
     tokenizer::Encode,
 };
 use qrun_models::{Forward, KvType, Options};
@@ -39,10 +39,10 @@ pub struct Perplexity {
     kl_base: Option<PathBuf>,
     /// auto (the GPU if the model runs there), cuda or cpu
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = wish)]
-    device: Wish,
+    device: DevicePreference,
     /// Where the model of --kl-base runs
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = wish, requires = "kl_base")]
-    kl_base_device: Wish,
+    kl_base_device: DevicePreference,
     /// Exact f32 arithmetic, which is the CPU's
     #[arg(long)]
     exact: bool,
@@ -129,10 +129,10 @@ impl Perplexity {
         Options { n_ctx: self.ctx_size, threads: self.threads.unwrap_or_else(open::physical_cores), ..base }
     }
 
-    fn engine(&self, gguf: Gguf, options: Options, device: Wish) -> Result<Arc<Engine>, Exit> {
+    fn engine(&self, gguf: Gguf, options: Options, device: DevicePreference) -> Result<Arc<Engine>, Exit> {
         // Zero would ask the engine for as much as fits.
         Chunks::new(vec![0; self.ctx_size], self.ctx_size, None).map_err(refused)?;
-        let engine = Engine::open(gguf, Wishes { options, template: None, device })?;
+        let engine = Engine::open(gguf, EngineOptions { options, template: None, device })?;
         let trained = engine.model().config.n_ctx_train;
         if self.ctx_size > trained {
             say(&format!(
@@ -184,11 +184,11 @@ impl How {
 }
 
 /// Where a model runs, for clap.
-pub fn wish(name: &str) -> Result<Wish, String> {
+pub fn wish(name: &str) -> Result<DevicePreference, String> {
     match name.to_ascii_lowercase().as_str() {
-        "auto" => Ok(Wish::Auto),
-        "cpu" | "none" => Ok(Wish::Cpu),
-        "cuda" | "cuda0" => Ok(Wish::Cuda),
+        "auto" => Ok(DevicePreference::Auto),
+        "cpu" | "none" => Ok(DevicePreference::Cpu),
+        "cuda" | "cuda0" => Ok(DevicePreference::Cuda),
         _ => Err("expected one of auto, cuda, cpu".into()),
     }
 }

@@ -21,7 +21,7 @@ use super::{
 };
 
 /// How answers are shown.
-pub struct Shown {
+pub struct AnswerPrinter {
     pub terminal: Terminal,
     /// Events in place of text.
     pub json: bool,
@@ -34,7 +34,7 @@ pub struct Shown {
     pub timeline: Cell<Option<Timeline>>,
 }
 
-impl Shown {
+impl AnswerPrinter {
     /// Generates and shows an answer. Its text ends with a newline on stdout, added where it has none.
     pub fn answer(&self, session: &mut Session, request: &Request) -> Result<Reply, Exit> {
         let mut timeline = self.timeline.take();
@@ -63,7 +63,7 @@ impl Shown {
                         lap("first token");
                     }
                 }
-                Event::Rest { text, .. } => sink.token(None, text),
+                Event::Flush { text, .. } => sink.token(None, text),
             }
             if busy.stopping() || sink.failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });

@@ -14,7 +14,7 @@ use super::{
     exit::{Code, Exit},
     input::{Pipe, Prompt},
     interrupt, open,
-    reply::Shown,
+    reply::AnswerPrinter,
     terminal::{Terminal, put, say},
 };
 
@@ -42,7 +42,7 @@ pub fn run(args: &Args, terminal: Terminal, timeline: Timeline) -> Result<(), Ex
     let kwargs = template_variables(args)?;
     let opened = open::open(args, &terminal, timeline)?;
     let mut session = opened.session;
-    let shown = Shown {
+    let shown = AnswerPrinter {
         terminal,
         json: args.output.json,
         speeds: args.output.timings.unwrap_or(terminal.stderr && !args.output.json) && !args.output.perf,
@@ -56,7 +56,7 @@ pub fn run(args: &Args, terminal: Terminal, timeline: Timeline) -> Result<(), Ex
         limit: usize::try_from(args.sampling.n_predict).ok(),
         stops: args.sampling.stops.iter().map(|s| args.input.unescaped(s)).collect(),
         special: args.output.special,
-        past_end: false,
+        ignore_eos: false,
     };
     match mode(args, &session, chatting, &terminal)? {
         Mode::Chat => chat::Chat::new(session, shown, request, kwargs, prompt.system).run(args, prompt.text),
@@ -121,7 +121,13 @@ fn template_variables(args: &Args) -> Result<Map<String, Value>, Exit> {
     Ok(variables)
 }
 
-fn one_turn(args: &Args, session: &mut Session, shown: Shown, request: Request, text: &str) -> Result<(), Exit> {
+fn one_turn(
+    args: &Args,
+    session: &mut Session,
+    shown: AnswerPrinter,
+    request: Request,
+    text: &str,
+) -> Result<(), Exit> {
     let request = Request { prompt: session.engine().prompt(text)?, ..request };
     if args.output.verbose_prompt {
         verbose_prompt(session, text, &request.prompt);

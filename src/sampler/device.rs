@@ -1,6 +1,6 @@
 //! The same sampler on a GPU: what its kernels are told, and what they answer.
 
-use qrun_cuda::ops::sample::{Drawn, Sampling, Status};
+use qrun_cuda::ops::sample::{SampledToken, Sampling, Status};
 
 use super::{Sampler, SamplerError, SamplerParams};
 
@@ -28,9 +28,9 @@ impl Sampler {
     ///
     /// # Errors
     /// A logit that is NaN or infinite, no token left.
-    pub fn outcome(drawn: &Drawn) -> Result<u32, SamplerError> {
+    pub fn outcome(drawn: &SampledToken) -> Result<u32, SamplerError> {
         match drawn.status() {
-            Status::Drawn => Ok(drawn.token()),
+            Status::Sampled => Ok(drawn.token()),
             Status::NotFinite => Err(SamplerError::NotFinite { token: drawn.token(), value: drawn.logit() }),
             Status::NoToken => Err(SamplerError::NoToken),
         }

@@ -8,7 +8,7 @@ pub struct Answer {
     /// Most tokens.
     pub limit: usize,
     special: bool,
-    past_end: bool,
+    ignore_eos: bool,
     stops: Vec<String>,
     characters: Utf8Stream,
     matcher: StopMatcher,
@@ -22,7 +22,7 @@ impl Answer {
         Self {
             limit: request.limit.unwrap_or(usize::MAX),
             special: request.special,
-            past_end: request.past_end,
+            ignore_eos: request.ignore_eos,
             stops: request.stops.clone(),
             characters: Utf8Stream::default(),
             matcher: StopMatcher::new(request.stops.clone()),
@@ -47,7 +47,7 @@ impl Answer {
         if let Some(stop) = emit.stopped {
             return Some(Finish::Stop(self.stops[stop].clone()));
         }
-        if ended && !self.past_end {
+        if ended && !self.ignore_eos {
             return Some(Finish::Eos);
         }
         watched.is_break().then_some(Finish::Interrupted)
@@ -63,7 +63,7 @@ impl Answer {
                 finish = Finish::Stop(self.stops[stop].clone());
             }
             if let (false, Some(&id)) = (rest.is_empty(), self.tokens.last()) {
-                let _ = watch(Event::Rest { id, text: &rest });
+                let _ = watch(Event::Flush { id, text: &rest });
             }
             self.text.push_str(&rest);
         }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use qrun_models::{Forward, Model, Notice, Options};
+use qrun_models::{EventHandler, Forward, Model, Options};
 use qrun_quant::{Error, Gguf, gguf::Value};
 
 use super::{
     Timeline,
-    place::{ChooseError, LoadError, Place, PlaceError, Wish},
+    place::{Backend, BackendError, ChooseError, DevicePreference, LoadError},
 };
 use crate::{
     plan::{Plan, TooLarge},
@@ -17,13 +17,13 @@ use crate::{
 
 /// What the caller wants of a model.
 #[derive(Debug, Clone, Default)]
-pub struct Wishes {
+pub struct EngineOptions {
     /// How it runs; an `n_ctx` of 0 means as much as fits.
     pub options: Options,
     /// A template in place of the file's: a built-in name, a file, or Jinja text.
     pub template: Option<String>,
     /// Where it runs.
-    pub device: Wish,
+    pub device: DevicePreference,
 }
 
 /// Why a model cannot be used.
@@ -37,7 +37,7 @@ pub enum OpenError {
     Memory(#[from] TooLarge),
     /// The GPU that it was to run on.
     #[error(transparent)]
-    Device(#[from] PlaceError),
+    Device(#[from] BackendError),
     /// The template that was asked for.
     #[error(transparent)]
     Template(#[from] TemplateError),
@@ -50,7 +50,7 @@ pub struct Engine {
     tokenizer: Tokenizer,
     template: Result<Option<ChatTemplate>, TemplateError>,
     options: Options,
-    place: Place,
+    place: Backend,
     plan: Plan,
     timeline: Timeline,
 }
@@ -61,7 +61,7 @@ impl Engine {
     /// # Errors
     /// A damaged or unknown model, too little memory, a template argument that is none. A broken template
     /// *in the file* is an error only when it is used.
-    pub fn open(gguf: Gguf, wishes: Wishes) -> Result<Self, OpenError> {
+    pub fn open(gguf: Gguf, wishes: EngineOptions) -> Result<Self, OpenError> {
         let mut timeline = Timeline::start();
         let model = Model::load(&gguf)?;
         timeline.lap("model");
@@ -75,8 +75,8 @@ impl Engine {
         let template = if wishes.template.is_some() { Ok(template?) } else { template };
         timeline.lap("template");
         let mut options = wishes.options;
-        let (place, plan) = Place::choose(&model, &options, wishes.device).map_err(|error| match error {
-            ChooseError::Place(error) => OpenError::Device(error),
+        let (place, plan) = Backend::choose(&model, &options, wishes.device).map_err(|error| match error {
+            ChooseError::Backend(error) => OpenError::Device(error),
             ChooseError::Memory(error) => OpenError::Memory(error),
         })?;
         options.n_ctx = plan.n_ctx;
@@ -101,7 +101,7 @@ impl Engine {
         &self.options
     }
     /// Where it runs.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &Backend {
         &self.place
     }
     /// The memory it takes there.
@@ -125,7 +125,7 @@ impl Engine {
     ///
     /// # Errors
     /// The device fails and nothing else was allowed; the system gives no threads.
-    pub fn decoder(self: &Arc<Self>, notice: Notice) -> Result<Box<dyn Forward>, LoadError> {
+    pub fn decoder(self: &Arc<Self>, notice: EventHandler) -> Result<Box<dyn Forward>, LoadError> {
         self.place.decoder(&self.model, &self.options, &self.plan, notice)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use qrun_cuda::{DeviceError, Gpu, device::NoDevice};
-use qrun_models::{CpuDecoder, Fallback, Forward, GpuDecoder, Model, News, Notice, Options};
+use qrun_models::{CpuDecoder, EventHandler, Fallback, Forward, GpuDecoder, LoadEvent, Model, Options};
 use qrun_quant::cpu::Arithmetic;
 
 use crate::plan::{self, Plan, TooLarge};
@@ -13,7 +13,7 @@ const LEAST_CONTEXT: usize = 2048;
 
 /// Where the user wants a model to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Wish {
+pub enum DevicePreference {
     /// On the first GPU if the model runs there, else on the CPU.
     #[default]
     Auto,
@@ -24,11 +24,11 @@ pub enum Wish {
 }
 
 /// Where a model runs.
-pub enum Place {
+pub enum Backend {
     /// On the CPU; the reason where a GPU was looked for.
     Cpu {
         /// Why not on a GPU.
-        reason: Option<PlaceError>,
+        reason: Option<BackendError>,
     },
     /// On a GPU.
     Gpu {
@@ -41,7 +41,7 @@ pub enum Place {
 
 /// Why a model does not run where it was asked to.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum PlaceError {
+pub enum BackendError {
     /// The device.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -56,7 +56,7 @@ pub enum PlaceError {
     Exact,
 }
 
-impl PlaceError {
+impl BackendError {
     /// Whether nothing is wrong: there is no GPU, or what was asked for needs the CPU.
     pub fn is_ordinary(&self) -> bool {
         let absent = |e: &DeviceError| matches!(e, DeviceError::NoDevice(NoDevice::DriverMissing | NoDevice::NoGpu));
@@ -68,19 +68,21 @@ impl PlaceError {
     }
 }
 
-impl Place {
+impl Backend {
     /// Chooses, and plans the memory there.
     ///
     /// # Errors
-    /// [`Wish::Cuda`] where it cannot be; a model that the CPU's memory does not hold.
-    pub fn choose(model: &Model, options: &Options, wish: Wish) -> Result<(Self, Plan), ChooseError> {
+    /// [`DevicePreference::Cuda`] where it cannot be; a model that the CPU's memory does not hold.
+    pub fn choose(model: &Model, options: &Options, wish: DevicePreference) -> Result<(Self, Plan), ChooseError> {
         let reason = match wish {
-            Wish::Cpu => None,
-            Wish::Auto if options.arithmetic == Arithmetic::Exact => Some(PlaceError::Exact),
-            Wish::Cuda if options.arithmetic == Arithmetic::Exact => return Err(ChooseError::Place(PlaceError::Exact)),
-            Wish::Auto | Wish::Cuda => match on_gpu(model, options) {
-                Ok((gpu, plan)) => return Ok((Self::Gpu { gpu, fallback: wish == Wish::Auto }, plan)),
-                Err(error) if wish == Wish::Cuda => return Err(ChooseError::Place(error)),
+            DevicePreference::Cpu => None,
+            DevicePreference::Auto if options.arithmetic == Arithmetic::Exact => Some(BackendError::Exact),
+            DevicePreference::Cuda if options.arithmetic == Arithmetic::Exact => {
+                return Err(ChooseError::Backend(BackendError::Exact));
+            }
+            DevicePreference::Auto | DevicePreference::Cuda => match on_gpu(model, options) {
+                Ok((gpu, plan)) => return Ok((Self::Gpu { gpu, fallback: wish == DevicePreference::Auto }, plan)),
+                Err(error) if wish == DevicePreference::Cuda => return Err(ChooseError::Backend(error)),
                 Err(error) => Some(error),
             },
         };
@@ -92,11 +94,11 @@ impl Place {
     pub fn name(&self) -> String {
         match self {
             Self::Cpu { .. } => "CPU".to_owned(),
-            Self::Gpu { gpu, .. } => format!("GPU {} ({})", gpu.facts().ordinal, gpu.facts().name),
+            Self::Gpu { gpu, .. } => format!("GPU {} ({})", gpu.properties().ordinal, gpu.properties().name),
         }
     }
 
-    /// Loads a model here: a decoder with an empty cache. `plan` is what [`Place::choose`] planned; `notice` hears
+    /// Loads a model here: a decoder with an empty cache. `plan` is what [`Backend::choose`] planned; `notice` hears
     /// how loading goes, and if the GPU is given up, now or later.
     ///
     /// # Errors
@@ -106,10 +108,10 @@ impl Place {
         model: &Model,
         options: &Options,
         plan: &Plan,
-        mut notice: Notice,
+        mut notice: EventHandler,
     ) -> Result<Box<dyn Forward>, LoadError> {
-        let on_cpu = |mut notice: Notice| {
-            let progress = &mut |done, total| notice(News::Loading { done, total });
+        let on_cpu = |mut notice: EventHandler| {
+            let progress = &mut |done, total| notice(LoadEvent::Loading { done, total });
             Ok(Box::new(CpuDecoder::load(model.clone(), options.clone(), progress)?) as Box<dyn Forward>)
         };
         match self {
@@ -120,7 +122,7 @@ impl Place {
                 }
                 Ok(decoder) => Ok(Box::new(decoder)),
                 Err(error) if *fallback => {
-                    notice(News::GivenUp(&format!("GPU: {error}; the CPU takes over")));
+                    notice(LoadEvent::FellBack(&format!("GPU: {error}; the CPU takes over")));
                     on_cpu(notice)
                 }
                 Err(error) => Err(LoadError::Device(error)),
@@ -133,25 +135,25 @@ fn load(
     gpu: &Arc<Gpu>,
     model: &Model,
     (options, plan): (&Options, &Plan),
-    notice: &mut Notice,
+    notice: &mut EventHandler,
 ) -> Result<GpuDecoder, DeviceError> {
-    let progress = &mut |done, total| notice(News::Loading { done, total });
+    let progress = &mut |done, total| notice(LoadEvent::Loading { done, total });
     let decoder = GpuDecoder::load(gpu, model, options, progress)?;
     assert_eq!(decoder.taken(), plan.bytes, "what was said before is what is taken");
     Ok(decoder)
 }
 
-fn on_gpu(model: &Model, options: &Options) -> Result<(Arc<Gpu>, Plan), PlaceError> {
+fn on_gpu(model: &Model, options: &Options) -> Result<(Arc<Gpu>, Plan), BackendError> {
     let gpu = Gpu::open(0)?;
-    GpuDecoder::supports(model, options).map_err(PlaceError::Unsupported)?;
+    GpuDecoder::supports(model, options).map_err(BackendError::Unsupported)?;
     let need = |n_ctx| GpuDecoder::plan(&gpu, model, &Options { n_ctx, ..options.clone() });
     let room = gpu.free_memory()?;
-    let plan = plan::fit_need(model, options.n_ctx, room, need).map_err(PlaceError::Memory)?;
+    let plan = plan::fit_need(model, options.n_ctx, room, need).map_err(BackendError::Memory)?;
     // A context that nobody asked for is not worth a GPU that hardly holds any.
     let least = LEAST_CONTEXT.min(model.config.n_ctx_train);
     if options.n_ctx == 0 && plan.n_ctx < least {
         let short = TooLarge { n_ctx: least, bytes: need(least), available: room, fits: plan.n_ctx };
-        return Err(PlaceError::Memory(short));
+        return Err(BackendError::Memory(short));
     }
     Ok((gpu, plan))
 }
@@ -161,7 +163,7 @@ fn on_gpu(model: &Model, options: &Options) -> Result<(Arc<Gpu>, Plan), PlaceErr
 pub enum ChooseError {
     /// The GPU that was asked for.
     #[error(transparent)]
-    Place(PlaceError),
+    Backend(BackendError),
     /// The CPU's memory.
     #[error(transparent)]
     Memory(TooLarge),

@@ -21,12 +21,12 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the caller looks whether the fenced thread was stopped.
+/// How often the caller looks whether the sandboxed thread was stopped.
 const POLL: Duration = Duration::from_millis(5);
 /// Stack left when the fence closes: enough for whatever the allocator was called from to be interrupted.
 const STACK_MARGIN: usize = 256 << 10;
 
-/// What a fenced computation may use.
+/// What a sandboxed computation may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes that may be allocated and not freed at any one time.
@@ -37,9 +37,9 @@ pub struct Limits {
     pub time: Duration,
 }
 
-/// Why a fenced computation gave no answer.
+/// Why a sandboxed computation gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Overrun {
+pub enum LimitExceeded {
     /// More than [`Limits::bytes`] were asked for.
     #[error("it needs too much memory")]
     Memory,
@@ -63,15 +63,15 @@ const STACK: u8 = 2;
 const TIME: u8 = 3;
 
 /// The fence of the current thread; open (`state` null) on all threads but those of [`run`].
-struct Fence {
+struct Sandbox {
     state: Cell<*const AtomicU8>,
     left: Cell<isize>,
     stack_floor: Cell<usize>,
 }
 
 thread_local! {
-    static FENCE: Fence = const {
-        Fence { state: Cell::new(ptr::null()), left: Cell::new(0), stack_floor: Cell::new(0) }
+    static FENCE: Sandbox = const {
+        Sandbox { state: Cell::new(ptr::null()), left: Cell::new(0), stack_floor: Cell::new(0) }
     };
 }
 
@@ -81,7 +81,7 @@ struct FencedAllocator;
 #[global_allocator]
 static ALLOCATOR: FencedAllocator = FencedAllocator;
 
-// SAFETY: every call is passed on unchanged to `System`, which keeps the contract. Before that `Fence::charge`
+// SAFETY: every call is passed on unchanged to `System`, which keeps the contract. Before that `Sandbox::charge`
 // touches plain cells of a thread-local without a destructor (so it neither allocates nor registers anything)
 // and may stop the thread, which is not returning, not unwinding.
 unsafe impl GlobalAlloc for FencedAllocator {
@@ -110,7 +110,7 @@ unsafe impl GlobalAlloc for FencedAllocator {
     }
 }
 
-impl Fence {
+impl Sandbox {
     /// Takes `bytes` (negative: gives back) from the budget; stops the thread where there is none left.
     #[inline]
     fn charge(&self, bytes: isize) {
@@ -172,7 +172,7 @@ impl Drop for Armed {
 ///
 /// # Errors
 /// The limit that was reached. The thread of the job then never ends (see the module's text).
-pub fn run<T: Send + 'static>(limits: Limits, job: impl FnOnce() -> T + Send + 'static) -> Result<T, Overrun> {
+pub fn run<T: Send + 'static>(limits: Limits, job: impl FnOnce() -> T + Send + 'static) -> Result<T, LimitExceeded> {
     let state = Arc::new(AtomicU8::new(RUNNING));
     let (sender, receiver) = mpsc::sync_channel(1);
     let watched = Arc::clone(&state);
@@ -186,22 +186,22 @@ pub fn run<T: Send + 'static>(limits: Limits, job: impl FnOnce() -> T + Send + '
             // The caller may be gone by now.
             let _ = sender.send(answer);
         })
-        .map_err(|_| Overrun::NoThread)?;
+        .map_err(|_| LimitExceeded::NoThread)?;
 
     let deadline = Instant::now() + limits.time;
     loop {
         match receiver.recv_timeout(POLL) {
             Ok(answer) => return Ok(answer),
-            Err(mpsc::RecvTimeoutError::Disconnected) => return Err(Overrun::Panic),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return Err(LimitExceeded::Panic),
             Err(mpsc::RecvTimeoutError::Timeout) => {}
         }
         if Instant::now() >= deadline {
             let _ = state.compare_exchange(RUNNING, TIME, Ordering::Relaxed, Ordering::Relaxed);
         }
         match state.load(Ordering::Acquire) {
-            MEMORY => return Err(Overrun::Memory),
-            STACK => return Err(Overrun::Stack),
-            TIME => return Err(Overrun::Time),
+            MEMORY => return Err(LimitExceeded::Memory),
+            STACK => return Err(LimitExceeded::Stack),
+            TIME => return Err(LimitExceeded::Time),
             _ => {}
         }
     }
@@ -228,15 +228,15 @@ mod tests {
 
     #[test]
     fn each_limit_is_named() {
-        assert_eq!(run(LIMITS, || vec![0u8; 1 << 21].len()), Err(Overrun::Memory));
-        assert_eq!(run(LIMITS, || vec![0u8; isize::MAX as usize].len()), Err(Overrun::Memory));
-        assert_eq!(run(Limits { bytes: 1 << 30, ..LIMITS }, || dig(0)), Err(Overrun::Stack));
-        assert_eq!(run(LIMITS, || -> u8 { panic!("this is a test of panics") }), Err(Overrun::Panic));
+        assert_eq!(run(LIMITS, || vec![0u8; 1 << 21].len()), Err(LimitExceeded::Memory));
+        assert_eq!(run(LIMITS, || vec![0u8; isize::MAX as usize].len()), Err(LimitExceeded::Memory));
+        assert_eq!(run(Limits { bytes: 1 << 30, ..LIMITS }, || dig(0)), Err(LimitExceeded::Stack));
+        assert_eq!(run(LIMITS, || -> u8 { panic!("this is a test of panics") }), Err(LimitExceeded::Panic));
         let short = Limits { time: Duration::from_millis(50), ..LIMITS };
         let endless = || loop {
             std::hint::black_box(vec![0u8; 64]);
         };
-        assert_eq!(run::<()>(short, endless), Err(Overrun::Time));
+        assert_eq!(run::<()>(short, endless), Err(LimitExceeded::Time));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! it was written; and the same bits in every order of threads and blocks.
 
 use qrun_emulator::{Config, Order};
-use qrun_models::{Drawing, Forward};
+use qrun_models::{Forward, SamplingRequest};
 
 use super::{Device, models, options};
 use crate::tiny::{Tiny, prompt};
@@ -23,7 +23,7 @@ fn a_checked_device_finds_nothing_and_no_order_matters() {
             out.extend(device.logits(&tokens[66..], 66, 0));
             let sampling = qrun_cuda::ops::sample::Sampling { position: 71, temperature: 0.8, ..Default::default() };
             let history = tokens.iter().copied().chain([5]).collect();
-            assert!(device.begin_drawing(0, &Drawing { sampling, bias: Vec::new(), history }).unwrap());
+            assert!(device.begin_drawing(0, &SamplingRequest { sampling, bias: Vec::new(), history }).unwrap());
             let mut token = 5;
             for _ in 0..3 {
                 token = device.draw(token).unwrap_or_else(|e| panic!("{e}")).expect("a token").token();

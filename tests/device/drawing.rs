@@ -1,7 +1,7 @@
 //! Tokens that the device draws are those that the host would draw from its logits.
 
 use qrun::sampler::{Sampler, SamplerParams};
-use qrun_models::{Drawing, Entry, Forward};
+use qrun_models::{Entry, Forward, SamplingRequest};
 
 use super::{Device, models, options, sm};
 use crate::tiny::prompt;
@@ -34,7 +34,7 @@ fn the_device_draws_what_the_host_draws() {
             sampler.accept(token);
             let history: Vec<u32> = tokens.iter().copied().chain([token]).collect();
             let sampling = params.on_device(sampler.position()).unwrap();
-            let drawing = Drawing { sampling, bias: params.logit_bias.clone(), history };
+            let drawing = SamplingRequest { sampling, bias: params.logit_bias.clone(), history };
             assert!(device.begin_drawing(0, &drawing).unwrap());
             for pos in 40..70 {
                 let entry = Entry { token, pos, seq: 0, logits: true };
@@ -62,7 +62,7 @@ fn drawing_ends_with_the_context() {
     device.logits(&tokens, 0, 0);
     let sampling = SamplerParams { temperature: 0.0, ..SamplerParams::default() }.on_device(255).unwrap();
     let history = tokens.iter().copied().chain([5]).collect();
-    assert!(device.begin_drawing(0, &Drawing { sampling, bias: Vec::new(), history }).unwrap());
+    assert!(device.begin_drawing(0, &SamplingRequest { sampling, bias: Vec::new(), history }).unwrap());
     let token = device.draw(5).unwrap().unwrap().token();
     let token = device.draw(token).unwrap().unwrap().token();
     assert!(device.draw(token).is_err(), "256 positions are 256");

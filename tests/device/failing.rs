@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use qrun_cuda::Gpu;
 use qrun_emulator::{Config, Failure, Machine};
-use qrun_models::{CpuDecoder, Drawing, Entry, Fallback, Forward, ForwardError, GpuDecoder, News};
+use qrun_models::{CpuDecoder, Entry, Fallback, Forward, ForwardError, GpuDecoder, LoadEvent, SamplingRequest};
 
 use super::{models, options};
 use crate::tiny::{entries, prompt};
@@ -41,7 +41,7 @@ fn run(fail_at: Option<u64>) -> Run {
     };
     let calls = || machine.counters().driver_calls.values().sum();
     let load_calls = calls();
-    let notice = Box::new(move |news: News| hear.lock().unwrap().push(format!("{news:?}")));
+    let notice = Box::new(move |news: LoadEvent| hear.lock().unwrap().push(format!("{news:?}")));
     let mut d = Fallback::new(Box::new(decoder), model, options(), notice);
     let tokens = prompt("failing", 30, tiny.n_vocab);
     let result = (|| -> Result<Vec<u32>, ForwardError> {
@@ -53,7 +53,7 @@ fn run(fail_at: Option<u64>) -> Run {
         let mut out = vec![token];
         let history = tokens.iter().copied().chain([token]).collect();
         let sampling = qrun_cuda::ops::sample::Sampling { position: 31, ..Default::default() };
-        d.begin_drawing(0, &Drawing { sampling, bias: Vec::new(), history })?;
+        d.begin_drawing(0, &SamplingRequest { sampling, bias: Vec::new(), history })?;
         for pos in 30..40 {
             token = match d.draw(token)? {
                 Some(drawn) => drawn.token(),

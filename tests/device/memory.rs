@@ -2,7 +2,7 @@
 
 use qrun_cuda::Gpu;
 use qrun_emulator::{Config, Machine};
-use qrun_models::{Drawing, Forward, GpuDecoder, Options};
+use qrun_models::{Forward, GpuDecoder, Options, SamplingRequest};
 
 use super::{Device, models, options, sm};
 use crate::tiny::prompt;
@@ -62,7 +62,7 @@ fn a_step_neither_allocates_nor_waits_and_launches_little() {
         device.logits(&tokens, 0, 0);
         let sampling = qrun_cuda::ops::sample::Sampling { position: 21, ..Default::default() };
         let history = tokens.iter().copied().chain([5]).collect();
-        assert!(device.begin_drawing(0, &Drawing { sampling, bias: Vec::new(), history }).unwrap());
+        assert!(device.begin_drawing(0, &SamplingRequest { sampling, bias: Vec::new(), history }).unwrap());
         let mut token = device.draw(5).unwrap().unwrap().token();
         let Some(machine) = &device.machine else { return };
         machine.reset_counters();

@@ -3,9 +3,9 @@
 use qrun_cuda::{
     Arena, Ptr,
     ops::{
+        activations::QuantizedActivations,
         attention::{Attention, Scratch, Tiling, attention},
         cache::{CacheType, PAGE},
-        image::Image,
     },
 };
 
@@ -141,7 +141,11 @@ impl Case {
         let (rows, n) = (self.rows.len(), data.q.len());
         let out = device.buffer(&vec![UNTOUCHED; n]);
         let (iq, id, is) = (device.empty(n), device.empty(n / 32), device.empty(n / 16));
-        let image = if self.image { Image { q: iq.ptr, d: id.ptr, s: is.ptr } } else { Image::default() };
+        let image = if self.image {
+            QuantizedActivations { q: iq.ptr, d: id.ptr, s: is.ptr }
+        } else {
+            QuantizedActivations::default()
+        };
         let cache = data.cache.upload(device);
         let shape = [rows, self.n_head, self.head_dim];
         let (_arena, scratch) =

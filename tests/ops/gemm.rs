@@ -4,8 +4,8 @@
 use qrun_cuda::{
     Ptr,
     ops::{
+        activations::QuantizedActivations,
         gemm::gemm,
-        image::Image,
         matmul::{MatmulParams, Segment},
     },
 };
@@ -127,10 +127,10 @@ impl OnDevice {
         }
         // What a family has no use for is not there.
         let (image, x) = match case.dense() {
-            true => (Image::default(), self.x.ptr.add(first * case.k)),
+            true => (QuantizedActivations::default(), self.x.ptr.add(first * case.k)),
             false => {
                 let (d, s) = (self.image[0].ptr.add(first * case.k / 32), self.image[1].ptr.add(first * case.k / 16));
-                (Image { q: self.q.ptr.add(first * case.k), d, s }, Ptr::NULL)
+                (QuantizedActivations { q: self.q.ptr.add(first * case.k), d, s }, Ptr::NULL)
             }
         };
         let params = MatmulParams {

@@ -1,7 +1,7 @@
 //! Matrix times one vector, or few, in every format: against f64 on the operands that the kernel has, and against f64 on
 //! what they stand for.
 
-use qrun_cuda::ops::matmul::{Image, MatmulParams, Segment, gemv};
+use qrun_cuda::ops::matmul::{MatmulParams, QuantizedActivations, Segment, gemv};
 use qrun_quant::{GgmlType, formats::FORMATS};
 
 use crate::{
@@ -94,7 +94,11 @@ impl Operands {
             k: k as i32,
             columns: columns as i32,
             softcap: case.softcap,
-            image: Image { q: q.ptr.add(first * k), d: d.ptr.add(first * k / 32), s: s.ptr.add(first * k / 16) },
+            image: QuantizedActivations {
+                q: q.ptr.add(first * k),
+                d: d.ptr.add(first * k / 32),
+                s: s.ptr.add(first * k / 16),
+            },
             x: x.ptr.add(first * k),
             ..MatmulParams::default()
         };

@@ -2,7 +2,7 @@
 
 use qrun_cuda::{
     Ptr,
-    ops::matmul::{GluParams, Image, Segment, glu},
+    ops::matmul::{GluParams, QuantizedActivations, Segment, glu},
 };
 use qrun_quant::{GgmlType, formats::FORMATS};
 
@@ -46,7 +46,7 @@ struct Operands {
 impl Operands {
     fn new(case: &Case) -> Self {
         let mut random = Random::new((case.k * 1000 + case.rows) as u64);
-        // Products of about one, where the activations bend.
+        // ComputeType of about one, where the activations bend.
         let factor = 1.0 / (case.k as f32).sqrt();
         let weights = case.formats.map(|f| Weights::random(&mut random, f, case.rows * case.k, factor));
         let bias = [0, 1].map(|_| random.normals(case.rows));
@@ -102,11 +102,15 @@ impl Operands {
             columns: case.columns as i32,
             activation: case.activation,
             y_stride: case.stride() as i32,
-            image: Image { q: q.ptr, d: d.ptr, s: s.ptr },
+            image: QuantizedActivations { q: q.ptr, d: d.ptr, s: s.ptr },
             x: x.ptr,
             seq: seq.ptr,
             y: y.ptr,
-            out: if whole { Image { q: out_q.ptr, d: out_d.ptr, s: out_s.ptr } } else { Image::default() },
+            out: if whole {
+                QuantizedActivations { q: out_q.ptr, d: out_d.ptr, s: out_s.ptr }
+            } else {
+                QuantizedActivations::default()
+            },
         };
         glu(&device.stream, &params).expect("a launch");
         let mut all = device.read(&y);

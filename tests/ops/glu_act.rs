@@ -3,8 +3,8 @@
 use qrun_cuda::{
     Ptr,
     ops::{
+        activations::QuantizedActivations,
         gemm::{GluActParams, glu_act},
-        image::Image,
     },
 };
 
@@ -47,7 +47,11 @@ fn check_gate(rows: usize, activation: i32, [numbers, image]: [bool; 2]) {
                 y: if numbers { y.ptr } else { Ptr::NULL },
                 y_stride: rows as i32,
                 pad: 0,
-                out: if image { Image { q: q.ptr, d: d.ptr, s: s.ptr } } else { Image::default() },
+                out: if image {
+                    QuantizedActivations { q: q.ptr, d: d.ptr, s: s.ptr }
+                } else {
+                    QuantizedActivations::default()
+                },
                 seq: seq.ptr,
             };
             glu_act(&device.stream, &params).expect("a launch");

@@ -1,6 +1,6 @@
 //! The int8 image of activations, against plain scalar code.
 
-use qrun_cuda::ops::{image::quantize, matmul::Image};
+use qrun_cuda::ops::{activations::quantize, matmul::QuantizedActivations};
 
 use crate::{
     harness::{Device, Random, everywhere},
@@ -11,7 +11,7 @@ use crate::{
 fn image(device: &Device, x: &[f32], [columns, k]: [usize; 2]) -> Vec<f32> {
     let n = columns * k;
     let (x, q, d, s) = (device.buffer(x), device.empty(n), device.empty(n / 32), device.empty(n / 16));
-    let image = Image { q: q.ptr, d: d.ptr, s: s.ptr };
+    let image = QuantizedActivations { q: q.ptr, d: d.ptr, s: s.ptr };
     quantize(&device.stream, x.ptr, image, [columns, k]).expect("a launch");
     let q: Vec<f32> = device.read::<i8>(&q).iter().map(|&q| f32::from(q)).collect();
     [q, device.read(&d), device.read(&s)].concat()

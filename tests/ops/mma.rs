@@ -165,7 +165,7 @@ fn tensor_cores_take_the_layouts_of_the_manual() {
         let a = fragments(mma, mma.a, 4, |row, k| a[row * mma.k + k]);
         let b = fragments(mma, mma.b, 2, |column, k| b[column * mma.k + k]);
         everywhere(
-            |device| match device.gpu.facts().sm as u32 >= mma.sm {
+            |device| match device.gpu.properties().sm as u32 >= mma.sm {
                 true => halves(run(device, mma.op, [&a, &b, &start])),
                 false => halves(expected.clone()),
             },

@@ -3,7 +3,7 @@
 use qrun_cuda::{
     Ptr,
     ops::{
-        image::Image,
+        activations::QuantizedActivations,
         norm::{RmsNorm, rms_norm},
     },
 };
@@ -84,7 +84,11 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
     let y = device.buffer(&vec![UNTOUCHED; lengths[1]]);
     let q = device.buffer(&vec![UNTOUCHED as i8; lengths[2]]);
     let (d, s) = (device.buffer(&vec![UNTOUCHED; lengths[3]]), device.buffer(&vec![UNTOUCHED; lengths[4]]));
-    let image = if case.image { Image { q: q.ptr, d: d.ptr, s: s.ptr } } else { Image::default() };
+    let image = if case.image {
+        QuantizedActivations { q: q.ptr, d: d.ptr, s: s.ptr }
+    } else {
+        QuantizedActivations::default()
+    };
     let p = RmsNorm {
         x: x.ptr,
         add: ptr(&add),
@@ -180,7 +184,7 @@ fn an_image_alone_is_the_same_image() {
             x: x.ptr,
             weight: weight.ptr,
             y: y.as_ref().map_or(Ptr::NULL, |y| y.ptr),
-            image: Image { q: q.ptr, d: d.ptr, s: s.ptr },
+            image: QuantizedActivations { q: q.ptr, d: d.ptr, s: s.ptr },
             n: 96,
             eps: EPS,
             ..RmsNorm::default()

@@ -56,7 +56,7 @@ fn links_add_one_each() {
     probe::link(&d.stream, even, odd).expect("a launch");
     probe::link(&d.stream, odd, even).expect("a launch");
     // On a real GPU below SM 9.0 the driver would refuse these.
-    let last = if d.gpu.facts().sm >= 90 { probe::dependent_link } else { probe::link };
+    let last = if d.gpu.properties().sm >= 90 { probe::dependent_link } else { probe::link };
     last(&d.stream, even, odd).expect("a launch");
     last(&d.stream, odd, even).expect("a launch");
     assert_eq!(d.read(&buffers[0]).as_flattened(), expected);

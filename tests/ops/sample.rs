@@ -56,7 +56,7 @@ fn the_best_token_is_found_and_ties_go_to_the_lowest() {
                 row.step(d, steps);
                 let words = d.read(&row._rest.0);
                 let drawn = row.state.drawn(0, 1).expect("a step");
-                assert_eq!((drawn.status(), drawn.logit()), (Status::Drawn, logits[best]));
+                assert_eq!((drawn.status(), drawn.logit()), (Status::Sampled, logits[best]));
                 vec![drawn.token() as f32, words[0] as f32, words[1] as f32]
             };
             everywhere(run, |r| assert_eq!(r, [best as f32, best as f32, 8.0], "{n} tokens, {steps:?}, {sampling:?}"));

@@ -6,7 +6,7 @@ use super::{
     page::{INNER, heading},
     recorded::{Peers, Speed},
     shares::MOST,
-    style::{Area, Drawn, GRID, INK, Letters, QUIET, SERIES, key, letters, number, px, write},
+    style::{Area, GRID, INK, Letters, PlotResult, QUIET, SERIES, key, letters, number, px, write},
 };
 use crate::bench::report::{Measured, Report};
 
@@ -81,7 +81,7 @@ impl Comparison {
         self.top() + self.group() * self.groups.len() as f64
     }
 
-    pub fn draw<DB: DrawingBackend>(&self, area: &Area<DB>) -> Drawn<DB> {
+    pub fn draw<DB: DrawingBackend>(&self, area: &Area<DB>) -> PlotResult<DB> {
         heading(area, &self.title)?;
         let mut x = 0.0;
         for (i, name) in self.series.iter().enumerate() {
@@ -107,7 +107,7 @@ impl Comparison {
     }
 
     /// The bars of one kind of speed; the first series is what the others are measured by.
-    fn column<DB: DrawingBackend>(&self, area: &Area<DB>, left: f64, of: impl Fn(&Speed) -> f64) -> Drawn<DB> {
+    fn column<DB: DrawingBackend>(&self, area: &Area<DB>, left: f64, of: impl Fn(&Speed) -> f64) -> PlotResult<DB> {
         let speed = |speed: &Option<Speed>| speed.as_ref().map(&of).filter(|s| s.is_finite() && *s > 0.0);
         let all = self.groups.iter().flat_map(|(_, speeds)| speeds).filter_map(speed);
         let longest = all.fold(f64::MIN_POSITIVE, f64::max);

@@ -5,7 +5,7 @@ use plotters::prelude::*;
 use super::{
     page::{INNER, heading},
     shares::MOST,
-    style::{Area, Drawn, GRID, INK, Letters, QUIET, SERIES, letters, lines, number, plain, px, write},
+    style::{Area, GRID, INK, Letters, PlotResult, QUIET, SERIES, letters, lines, number, plain, px, write},
 };
 use crate::bench::{
     report::{Measured, Report},
@@ -40,7 +40,7 @@ fn smooth(steps: &[(f64, f64)]) -> Vec<(f64, f64)> {
     steps.iter().enumerate().map(|(i, step)| (step.0, ms(i))).collect()
 }
 
-pub fn draw<DB: DrawingBackend>(area: &Area<DB>, report: &Report) -> Drawn<DB> {
+pub fn draw<DB: DrawingBackend>(area: &Area<DB>, report: &Report) -> PlotResult<DB> {
     heading(area, "Time of a step over the position of its token")?;
     let all: Vec<(&Measured, Vec<(f64, f64)>)> = report.configs.iter().take(MOST).map(|m| (m, steps(m))).collect();
     let smoothed: Vec<Vec<(f64, f64)>> = all.iter().map(|(_, steps)| smooth(steps)).collect();
@@ -95,7 +95,7 @@ pub fn draw<DB: DrawingBackend>(area: &Area<DB>, report: &Report) -> Drawn<DB> {
 }
 
 /// Names and percentiles, in the colours of the lines.
-fn draw_table<DB: DrawingBackend>(area: &Area<DB>, configs: &[&Measured]) -> Drawn<DB> {
+fn draw_table<DB: DrawingBackend>(area: &Area<DB>, configs: &[&Measured]) -> PlotResult<DB> {
     let columns = [160.0, 205.0, 250.0];
     for (name, x) in ["P50", "P95", "P99"].into_iter().zip(columns) {
         write(area, name, (x, TOP + 10.0), letters(12.0, QUIET).to_the_left())?;

@@ -6,7 +6,7 @@ use super::{
     Subject,
     comparison::Comparison,
     latency, shares,
-    style::{Area, Drawn, INK, Letters, PAPER, QUIET, letters, lines, plain, px, write},
+    style::{Area, INK, Letters, PAPER, PlotResult, QUIET, letters, lines, plain, px, write},
 };
 use crate::bench::report::Report;
 
@@ -71,7 +71,7 @@ impl<'a> Page<'a> {
         (px(WIDTH) as u32, px(height.max(160.0)) as u32)
     }
 
-    pub fn draw<DB: DrawingBackend>(&self, backend: DB) -> Drawn<DB> {
+    pub fn draw<DB: DrawingBackend>(&self, backend: DB) -> PlotResult<DB> {
         let sheet = backend.into_drawing_area();
         sheet.fill(&PAPER)?;
         write(&sheet, &self.title, (MARGIN, MARGIN + 8.0), letters(24.0, INK).bold())?;
@@ -103,7 +103,7 @@ impl Panel<'_> {
         }
     }
 
-    fn draw<DB: DrawingBackend>(&self, area: &Area<DB>) -> Drawn<DB> {
+    fn draw<DB: DrawingBackend>(&self, area: &Area<DB>) -> PlotResult<DB> {
         match self {
             Self::Shares(report) => shares::draw(area, report),
             Self::Latency(report) => latency::draw(area, report),
@@ -113,7 +113,7 @@ impl Panel<'_> {
 }
 
 /// The heading of a panel.
-pub fn heading<DB: DrawingBackend>(area: &Area<DB>, text: &str) -> Drawn<DB> {
+pub fn heading<DB: DrawingBackend>(area: &Area<DB>, text: &str) -> PlotResult<DB> {
     write(area, text, (0.0, 9.0), letters(16.0, INK).bold())
 }
 

@@ -5,7 +5,7 @@ use plotters::{coord::types::RangedCoordf64, prelude::*};
 use super::{
     page::{INNER, heading},
     raster::Font,
-    style::{Area, Drawn, GRID, INK, Letters, PAPER, QUIET, SERIES, key, letters, number, plain, px, write},
+    style::{Area, GRID, INK, Letters, PAPER, PlotResult, QUIET, SERIES, key, letters, number, plain, px, write},
 };
 use crate::bench::report::{Measured, Report};
 
@@ -40,7 +40,7 @@ fn bars(m: &Measured) -> [Bar; 2] {
     ]
 }
 
-pub fn draw<DB: DrawingBackend>(area: &Area<DB>, report: &Report) -> Drawn<DB> {
+pub fn draw<DB: DrawingBackend>(area: &Area<DB>, report: &Report) -> PlotResult<DB> {
     heading(area, "How much of the machine is used")?;
     let x = key(area, "decode, of the memory limit", (0.0, 36.0), SERIES[0])?;
     let x = key(area, "prompt, of the arithmetic limit", (x, 36.0), SERIES[4])?;
@@ -88,7 +88,7 @@ pub fn draw<DB: DrawingBackend>(area: &Area<DB>, report: &Report) -> Drawn<DB> {
 }
 
 /// A bar between two places, in pixels, and its two lines of numbers.
-fn draw_bar<DB: DrawingBackend>(area: &DrawingArea<DB, Plane>, bar: &Bar, at: std::ops::Range<f64>) -> Drawn<DB> {
+fn draw_bar<DB: DrawingBackend>(area: &DrawingArea<DB, Plane>, bar: &Bar, at: std::ops::Range<f64>) -> PlotResult<DB> {
     let middle = (at.start + at.end) / 2.0;
     let height = bar.share.map_or(0.0, |share| 100.0 * share);
     area.draw(&Rectangle::new([(at.start, 0.0), (at.end, height)], bar.color.filled()))?;

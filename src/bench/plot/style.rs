@@ -43,7 +43,7 @@ const DARK: [(RGBColor, RGBColor); 11] = [
 ];
 
 pub type Area<DB> = DrawingArea<DB, Shift>;
-pub type Drawn<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
+pub type PlotResult<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
 
 /// Pixels as dots.
 pub fn px(pixels: f64) -> i32 {
@@ -78,7 +78,12 @@ impl Letters for TextStyle<'static> {
 }
 
 /// Writes a text; `at` is in pixels. What XML cannot hold is left out.
-pub fn write<DB: DrawingBackend>(area: &Area<DB>, text: &str, at: (f64, f64), style: TextStyle<'static>) -> Drawn<DB> {
+pub fn write<DB: DrawingBackend>(
+    area: &Area<DB>,
+    text: &str,
+    at: (f64, f64),
+    style: TextStyle<'static>,
+) -> PlotResult<DB> {
     area.draw(&Text::new(plain(text), (px(at.0), px(at.1)), style))
 }
 

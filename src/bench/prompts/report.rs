@@ -95,7 +95,7 @@ impl PromptsReport {
             prompts,
             prompt_tokens: work.prompts.iter().map(Vec::len).collect(),
             max_new_tokens: work.limit,
-            ignore_eos: work.past_end,
+            ignore_eos: work.ignore_eos,
             batches: Vec::new(),
         }
     }

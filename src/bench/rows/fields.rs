@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Row;
-use crate::{bench::machine, session::Wish};
+use crate::{bench::machine, session::DevicePreference};
 
 /// What a column holds, and so how it is written where there are no types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,10 +130,10 @@ impl Row {
     }
 }
 
-fn devices(wish: Wish) -> &'static str {
+fn devices(wish: DevicePreference) -> &'static str {
     match wish {
-        Wish::Auto => "auto",
-        Wish::Cpu => "none",
-        Wish::Cuda => "CUDA0",
+        DevicePreference::Auto => "auto",
+        DevicePreference::Cpu => "none",
+        DevicePreference::Cuda => "CUDA0",
     }
 }

@@ -1,6 +1,6 @@
 //! Where and how a model runs: lists for llama-bench's rows, one value of each for the other modes.
 
-use qrun::{bench::rows::Setting, session::Wish};
+use qrun::{bench::rows::Setting, session::DevicePreference};
 use qrun_models::KvType;
 
 use super::numbers::{self, Numbers};
@@ -23,7 +23,7 @@ pub const MOST: usize = 10_000;
 pub struct Machine {
     /// auto (the GPU if the model runs there), cuda or cpu
     #[arg(long, value_name = "WHERE", value_delimiter = ',', value_parser = wish)]
-    device: Vec<Wish>,
+    device: Vec<DevicePreference>,
     /// 0: the CPU; any other number of layers: the GPU, as --device says (-ngl)
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::layers)]
     n_gpu_layers: Vec<Numbers>,
@@ -69,12 +69,12 @@ impl Machine {
         let batches = or(counts(&self.batch_size), || BATCH);
         let ubatches = or(counts(&self.ubatch_size), || UBATCH);
         let layers = or(all(&self.n_gpu_layers), || -1);
-        let devices = or(self.device.clone(), Wish::default);
+        let devices = or(self.device.clone(), DevicePreference::default);
         let repacks = or(self.repack.clone(), || !self.no_repack);
         let (keys, values) =
             (or(self.cache_type_k.clone(), || KvType::F16), or(self.cache_type_v.clone(), || KvType::F16));
         let base = Setting {
-            device: Wish::Auto,
+            device: DevicePreference::Auto,
             n_gpu_layers: -1,
             n_batch: BATCH,
             n_ubatch: UBATCH,

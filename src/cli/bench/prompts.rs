@@ -63,7 +63,7 @@ impl Args {
 struct Recipe {
     texts: Vec<String>,
     limit: usize,
-    past_end: bool,
+    ignore_eos: bool,
 }
 
 impl Recipe {
@@ -74,12 +74,12 @@ impl Recipe {
             Ok(engine.prompt(&rendered.transpose()?.unwrap_or_else(|| text.clone()))?)
         };
         let prompts = self.texts.iter().map(tokens).collect::<Result<Vec<_>, Exit>>()?;
-        Ok(Work { prompts, limit: self.limit, past_end: self.past_end })
+        Ok(Work { prompts, limit: self.limit, ignore_eos: self.ignore_eos })
     }
 }
 
 pub fn run(args: &Args, limit: Option<usize>, keep: &Keep, (source, machine): (&Source, &Machine)) -> Result<(), Exit> {
-    let recipe = Recipe { texts: args.texts()?, limit: limit.unwrap_or(LIMIT), past_end: args.ignore_eos };
+    let recipe = Recipe { texts: args.texts()?, limit: limit.unwrap_or(LIMIT), ignore_eos: args.ignore_eos };
     let given = counts(&args.batch);
     let batches = if given.is_empty() { vec![1] } else { given };
     let setting = machine.setting()?;

@@ -7,7 +7,7 @@ use qrun::{
         rows::Setting,
         startup::{Job, Startup, StartupError},
     },
-    session::Wish,
+    session::DevicePreference,
 };
 
 use super::{Machine, Source, bar};
@@ -59,9 +59,9 @@ pub fn run(source: &Source, machine: &Machine, trials: usize, json: bool) -> Res
 /// A setting as words of an ordinary command line.
 fn flags(setting: &Setting) -> Vec<OsString> {
     let device = match setting.wish() {
-        Wish::Auto => "auto",
-        Wish::Cpu => "cpu",
-        Wish::Cuda => "cuda",
+        DevicePreference::Auto => "auto",
+        DevicePreference::Cpu => "cpu",
+        DevicePreference::Cuda => "cuda",
     };
     let mut flags = vec![
         format!("--device={device}"),

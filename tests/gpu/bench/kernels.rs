@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use qrun_cuda::{
     Arena, Gpu, Ptr, Stream, limits,
     ops::{
+        activations::QuantizedActivations,
         gemm,
-        image::Image,
         matmul::{self, MatmulParams, Segment},
         probe::{self, ELEMENT, SUMS},
     },
@@ -47,7 +47,7 @@ struct Bench {
     /// Copies of a matrix follow each other here, so that none is still in the L2 cache when it is its turn again.
     weights: Ptr<u8>,
     bytes: usize,
-    image: Image,
+    image: QuantizedActivations,
     x: Ptr<f32>,
     y: Ptr<f32>,
     /// GB/s of reading `weights`.
@@ -97,14 +97,14 @@ impl Bench {
         let largest =
             shapes.iter().filter(|s| s.1.is_multiple_of(ty.format().block)).map(|s| ty.bytes_of(s.0 * s.1)).max();
         let largest = largest.context("a shape of whole blocks")?;
-        let cached = caches * gpu.facts().l2 as usize;
+        let cached = caches * gpu.properties().l2 as usize;
         let seed = seed(ty);
         let bytes = largest.max(cached).next_multiple_of(seed.len());
         let k = shapes.iter().map(|s| s.1).max().unwrap_or(0);
         let rows = shapes.iter().map(|s| s.0).max().unwrap_or(0);
-        let blocks = 8 * gpu.facts().multiprocessors as usize;
+        let blocks = 8 * gpu.properties().multiprocessors as usize;
         let (arena, (weights, image, x, y, sums)) = Arena::new(&gpu, |c| {
-            let image = Image::take(c, "image", columns, k);
+            let image = QuantizedActivations::take(c, "image", columns, k);
             let weights = c.take::<u8>("weights", bytes);
             // Outputs of one column in every row, of all columns in the wide shape.
             let y = c.take::<f32>("y", rows.max(WIDE.0 * columns));
@@ -151,7 +151,7 @@ impl Bench {
             let params = MatmulParams {
                 k: k as i32,
                 columns: columns as i32,
-                image: if dense { Image::default() } else { self.image },
+                image: if dense { QuantizedActivations::default() } else { self.image },
                 x: if dense { self.x } else { Ptr::NULL },
                 ..MatmulParams::default()
             };

@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 
 use crate::Setup;
 
-/// Facts of the device, of its driver, and which kernels it gets.
+/// DeviceProperties of the device, of its driver, and which kernels it gets.
 pub fn device(_: &Setup) -> Result<Value> {
     let gpu = Gpu::open(0)?;
-    let facts = gpu.facts();
+    let properties = gpu.properties();
     let asked = ["driver_version", "clocks.max.sm", "clocks.max.memory", "power.limit", "pcie.link.gen.max"];
     let said = Command::new("nvidia-smi")
         .args([format!("--query-gpu={}", asked.join(",")), "--format=csv,noheader".into()])
@@ -24,14 +24,14 @@ pub fn device(_: &Setup) -> Result<Value> {
     let first = said.lines().next().unwrap_or_default().split(", ");
     let smi: Map<String, Value> = asked.iter().zip(first).map(|(k, v)| (k.to_string(), v.into())).collect();
     Ok(json!({
-        "name": facts.name,
-        "sm": facts.sm,
-        "multiprocessors": facts.multiprocessors,
-        "memory_bytes": facts.memory,
+        "name": properties.name,
+        "sm": properties.sm,
+        "multiprocessors": properties.multiprocessors,
+        "memory_bytes": properties.memory,
         "free_bytes": gpu.free_memory()?,
-        "l2_bytes": facts.l2,
-        "shared_bytes_per_block": facts.shared_per_block,
-        "kernels": format!("{:?}", image::pick(facts.sm as u32)),
+        "l2_bytes": properties.l2,
+        "shared_bytes_per_block": properties.shared_per_block,
+        "kernels": format!("{:?}", image::pick(properties.sm as u32)),
         "nvidia_smi": smi,
     }))
 }
@@ -65,7 +65,7 @@ pub fn bandwidth(setup: &Setup) -> Result<Value> {
         if 2 * bytes as u64 > gpu.free_memory()? * 9 / 10 {
             break;
         }
-        let blocks = 8 * gpu.facts().multiprocessors as u32;
+        let blocks = 8 * gpu.properties().multiprocessors as u32;
         let (n, words) = (bytes / ELEMENT, blocks as usize * SUMS);
         let (_arena, (from, to, sums)) = Arena::new(&gpu, |c| {
             (c.take::<[u32; 4]>("from", n), c.take::<[u32; 4]>("to", n), c.take::<u32>("sums", words))
@@ -135,7 +135,7 @@ pub fn launches(setup: &Setup) -> Result<Value> {
     result["graph_empty_us"] = time(&|| graph.launch(stream), 0)?.into();
     let graph = stream.capture(|_| chain.links(n))?;
     result["graph_4KB_us"] = time(&|| graph.launch(stream), n)?.into();
-    if gpu.facts().sm >= 90 {
+    if gpu.properties().sm >= 90 {
         let graph = stream.capture(|_| chain.dependent_links(n))?;
         result["dependent_graph_4KB_us"] = time(&|| graph.launch(stream), n)?.into();
     }

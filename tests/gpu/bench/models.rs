@@ -16,7 +16,7 @@ use qrun::{
     },
     quantize::FileType,
     sampler::SamplerParams,
-    session::{Engine, Session, Wish, Wishes},
+    session::{DevicePreference, Engine, EngineOptions, Session},
     synth,
 };
 use qrun_models::Options;
@@ -79,7 +79,8 @@ fn measure(path: &Path, (name, mix): (&str, &str), configs: &[Config]) -> Result
     let began = Instant::now();
     let n_ctx = configs.iter().map(Config::n_ctx).max().context("a configuration")?;
     let options = Options { n_ctx, ..Options::default() };
-    let engine = Engine::open(Gguf::open(path)?, Wishes { options, template: None, device: Wish::Cuda })?;
+    let engine =
+        Engine::open(Gguf::open(path)?, EngineOptions { options, template: None, device: DevicePreference::Cuda })?;
     let engine = Arc::new(engine);
     let decoder = engine.decoder(Box::new(|_| {}))?;
     let mut plan = Plan::new(&engine, "gpu", configs.to_vec(), TEXT)?;

@@ -12,15 +12,15 @@ pub fn markdown(results: &Value) -> String {
         out.push_str(&format!("\n## {name} ({} s)\n\n", part["seconds"]));
         match &part["result"] {
             Value::Array(rows) => out.push_str(&table(rows)),
-            Value::Object(facts) => out.push_str(&list(facts)),
+            Value::Object(properties) => out.push_str(&list(properties)),
             other => out.push_str(&format!("{other}\n")),
         }
     }
     out
 }
 
-fn list(facts: &Map<String, Value>) -> String {
-    facts.iter().map(|(key, value)| format!("- {key}: {}\n", cell(value))).collect()
+fn list(properties: &Map<String, Value>) -> String {
+    properties.iter().map(|(key, value)| format!("- {key}: {}\n", cell(value))).collect()
 }
 
 /// Columns in the order in which the rows first name them.

@@ -13,7 +13,7 @@ use qrun::{
 };
 use qrun_cuda::{Gpu, ops::sample::Sampling};
 use qrun_emulator::{Config, Counters, Machine};
-use qrun_models::{Drawing, Entry, Forward, GpuDecoder, Model, Options};
+use qrun_models::{Entry, Forward, GpuDecoder, Model, Options, SamplingRequest};
 use qrun_quant::{Bytes, GgmlType, Gguf};
 use serde_json::{Value, json};
 
@@ -28,8 +28,8 @@ fn options() -> Options {
     Options { n_ctx: CONTEXT, n_ubatch: 64, ..Options::default() }
 }
 
-fn greedy(history: Vec<u32>) -> Drawing {
-    Drawing { sampling: Sampling::default(), bias: Vec::new(), history }
+fn greedy(history: Vec<u32>) -> SamplingRequest {
+    SamplingRequest { sampling: Sampling::default(), bias: Vec::new(), history }
 }
 
 fn entry(token: u32, pos: u32) -> Entry {

@@ -1,11 +1,11 @@
 //! The int8 image of activations, as kernels/image.cuh has it.
 
-use crate::{Carver, Grid, Params, Ptr, Result, Stream};
+use crate::{ArenaLayout, Grid, Params, Ptr, Result, Stream};
 
 /// Columns (rows of a chunk) of `k` elements, `k` a multiple of 32, as `x ≈ d·q` per block of 32. The default is none.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Image {
+pub struct QuantizedActivations {
     /// `[column][k]`, the elements of a block in octet order.
     pub q: Ptr<i8>,
     /// Scales `[column][k / 32]`.
@@ -14,9 +14,9 @@ pub struct Image {
     pub s: Ptr<f32>,
 }
 
-impl Image {
+impl QuantizedActivations {
     /// Room for an image.
-    pub fn take(carver: &mut Carver, name: &str, columns: usize, k: usize) -> Self {
+    pub fn take(carver: &mut ArenaLayout, name: &str, columns: usize, k: usize) -> Self {
         assert!(k.is_multiple_of(32));
         Self {
             q: carver.take(format!("{name}.q"), columns * k),
@@ -32,7 +32,7 @@ impl Image {
 struct QuantizeActParams {
     x: Ptr<f32>,
     seq: Ptr<i32>,
-    image: Image,
+    image: QuantizedActivations,
     k: i32,
     columns: i32,
 }
@@ -43,7 +43,7 @@ unsafe impl Params for QuantizeActParams {}
 ///
 /// # Errors
 /// The driver's.
-pub fn quantize(stream: &Stream, x: Ptr<f32>, image: Image, [columns, k]: [usize; 2]) -> Result<()> {
+pub fn quantize(stream: &Stream, x: Ptr<f32>, image: QuantizedActivations, [columns, k]: [usize; 2]) -> Result<()> {
     assert!(k.is_multiple_of(32), "an image of {k} elements");
     let params = QuantizeActParams { x, seq: Ptr::NULL, image, k: k as i32, columns: columns as i32 };
     stream.launch("quantize_act", Grid::plane(k.div_ceil(128) as u32, columns as u32, 128), &params)
