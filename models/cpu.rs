@@ -15,10 +15,11 @@ use std::{
     sync::Arc,
 };
 
+use qrun_cuda::ops::sample::SampledToken;
 use qrun_quant::cpu::{Activations, Arithmetic, Job, matmul, par::Pool};
 
 use crate::{
-    Entry, Forward, ForwardError, Model, Progress,
+    Batch, Entry, Forward, ForwardError, Model, Output, Progress, Rows,
     kv::KvCache,
     memory::Options,
     weights::{Layer, Linear, Weights},
@@ -38,6 +39,8 @@ pub struct CpuDecoder {
     rope: rope::Tables,
     scratch: Scratch,
     logits: Vec<f32>,
+    /// One element per row of the last step, all `None`: the caller samples.
+    tokens: Vec<Option<SampledToken>>,
     tap: Option<Tap>,
 }
 
@@ -79,7 +82,7 @@ impl CpuDecoder {
             up: Vec::new(),
             prepared: Activations::new(options.arithmetic),
         };
-        Ok(Self { model, options, pool, kv, rope, scratch, logits: Vec::new(), tap: None })
+        Ok(Self { model, options, pool, kv, rope, scratch, logits: Vec::new(), tokens: Vec::new(), tap: None })
     }
 
     /// Sends intermediate results to `tap` from now on.
@@ -115,9 +118,16 @@ impl Forward for CpuDecoder {
         self.options.n_ctx
     }
 
-    fn forward(&mut self, batch: &[Entry]) -> Result<&[f32], ForwardError> {
+    fn n_seq(&self) -> usize {
+        self.kv.n_seq()
+    }
+
+    fn step(&mut self, batch: &Batch) -> Result<Rows<'_>, ForwardError> {
+        let batch = batch.entries;
         self.check(batch)?;
-        let Self { model, options, pool, kv, rope, scratch, logits, tap } = self;
+        let Self { model, options, pool, kv, rope, scratch, logits, tap, tokens } = self;
+        tokens.clear();
+        tokens.resize(batch.iter().filter(|e| e.output != Output::None).count(), None);
         logits.clear();
         pool.install(|| {
             for chunk in batch.chunks(options.n_ubatch) {
@@ -125,11 +135,11 @@ impl Forward for CpuDecoder {
                 step.run(logits);
             }
         });
-        Ok(logits)
+        Ok(Rows::new(model.config.n_vocab, tokens, logits))
     }
 
-    fn logits(&self) -> &[f32] {
-        &self.logits
+    fn rows(&self) -> Rows<'_> {
+        Rows::new(self.model.config.n_vocab, &self.tokens, &self.logits)
     }
 
     fn len(&self, seq: u32) -> u32 {
@@ -254,7 +264,7 @@ impl Step<'_> {
         let s = &mut *self.s;
         // The marked rows move to the front: only they go through the head.
         let mut marked = 0;
-        for (i, _) in self.chunk.iter().enumerate().filter(|(_, e)| e.logits) {
+        for (i, _) in self.chunk.iter().enumerate().filter(|(_, e)| e.output != Output::None) {
             s.x.copy_within(i * c.n_embd..(i + 1) * c.n_embd, marked * c.n_embd);
             marked += 1;
         }

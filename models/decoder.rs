@@ -25,7 +25,10 @@ use qrun_cuda::{
     upload,
 };
 
-use crate::{Config, Entry, Forward, ForwardError, KvType, Model, Options, Progress, SamplingRequest, memory::Plan};
+use crate::{
+    Batch, Config, Entry, Forward, ForwardError, KvType, Model, Options, Output, Progress, Rows, SamplingRequest,
+    memory::Plan,
+};
 use draw::DeviceSampler;
 use memory::{LOGIT_ROWS, Memory};
 use sequences::Sequences;
@@ -50,6 +53,8 @@ pub struct GpuDecoder {
     bytes_per_token: u64,
     sequences: Sequences,
     logits: Vec<f32>,
+    /// One element per row of the last step.
+    tokens: Vec<Option<SampledToken>>,
 }
 
 /// Page-locked memory on the host.
@@ -127,6 +132,7 @@ impl GpuDecoder {
             bytes_per_token: model.weights.bytes_per_token(),
             sequences: Sequences::new(c, o),
             logits: Vec::new(),
+            tokens: Vec::new(),
         })
     }
 
@@ -145,7 +151,7 @@ impl GpuDecoder {
         plan_of(self.arena.parts(), self.arena.bytes())
     }
 
-    fn step(&self, rows: usize, tiling: Tiling) -> Step<'_> {
+    fn launches(&self, rows: usize, tiling: Tiling) -> Step<'_> {
         Step { stream: &self.stream, c: &self.config, m: &self.memory, rows, tiling }
     }
 
@@ -163,13 +169,14 @@ impl GpuDecoder {
         match bucket {
             Some(bucket) => {
                 let mut step = std::mem::take(&mut self.steps[bucket]);
-                let launched = step.launch(&self.stream, |_| self.step(rows, Tiling::Rows).layers());
+                let launched = step.launch(&self.stream, |_| self.launches(rows, Tiling::Rows).layers());
                 self.steps[bucket] = step;
                 launched?;
             }
-            None => self.step(rows, Tiling::Prompt).layers()?,
+            None => self.launches(rows, Tiling::Prompt).layers()?,
         }
-        let marked: Vec<i32> = (0..chunk.len()).filter(|&i| chunk[i].logits).map(|i| i as i32).collect();
+        let marked: Vec<i32> =
+            (0..chunk.len()).filter(|&i| chunk[i].output != Output::None).map(|i| i as i32).collect();
         for marked in marked.chunks(LOGIT_ROWS) {
             self.read_logits(marked, bucket.map_or(Tiling::Prompt, |_| Tiling::Rows))?;
         }
@@ -198,7 +205,7 @@ impl GpuDecoder {
         let n = marked.len() * self.config.n_vocab;
         self.staging.marked.as_mut_slice()[..marked.len()].copy_from_slice(marked);
         self.stream.copy_in(self.memory.rows.marked, &self.staging.marked, marked.len())?;
-        self.step(marked.len(), tiling).head(self.memory.rows.marked, marked.len())?;
+        self.launches(marked.len(), tiling).head(self.memory.rows.marked, marked.len())?;
         self.stream.copy_out(&mut self.staging.logits, self.memory.activations.logits, n)?;
         self.stream.synchronize()?;
         self.logits.extend_from_slice(&self.staging.logits[..n]);
@@ -228,8 +235,15 @@ impl Forward for GpuDecoder {
         self.options.n_ctx
     }
 
-    fn forward(&mut self, batch: &[Entry]) -> std::result::Result<&[f32], ForwardError> {
+    fn n_seq(&self) -> usize {
+        self.sequences.count()
+    }
+
+    fn step(&mut self, batch: &Batch) -> std::result::Result<Rows<'_>, ForwardError> {
+        let batch = batch.entries;
         self.check(batch)?;
+        self.tokens.clear();
+        self.tokens.resize(batch.iter().filter(|e| e.output != Output::None).count(), None);
         self.end_drawing()?;
         self.logits.clear();
         let lens: Vec<usize> = (0..self.sequences.count()).map(|s| self.sequences.len(s)).collect();
@@ -241,11 +255,11 @@ impl Forward for GpuDecoder {
                 return Err(error.into());
             }
         }
-        Ok(&self.logits)
+        Ok(Rows::new(self.config.n_vocab, &self.tokens, &self.logits))
     }
 
-    fn logits(&self) -> &[f32] {
-        &self.logits
+    fn rows(&self) -> Rows<'_> {
+        Rows::new(self.config.n_vocab, &self.tokens, &self.logits)
     }
 
     fn begin_drawing(&mut self, seq: u32, drawing: &SamplingRequest) -> std::result::Result<bool, ForwardError> {

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 use qrun_cuda::ops::sample::SampledToken;
 
-use crate::{CpuDecoder, Entry, Forward, ForwardError, Model, Options, forward::SamplingRequest};
+use crate::{Batch, CpuDecoder, Entry, Forward, ForwardError, Model, Options, Output, Rows, forward::SamplingRequest};
 
 /// What a decoder says while it loads and runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Fallback {
                     return Err(error);
                 }
             }
-            let entry = |(i, &token)| Entry { token, pos: held.kept + i as u32, seq, logits: false };
+            let entry = |(i, &token)| Entry { token, pos: held.kept + i as u32, seq, output: Output::None };
             let batch: Vec<_> = held.fed.iter().enumerate().map(entry).collect();
             self.active.forward(&batch)?;
         }
@@ -92,23 +92,28 @@ impl Forward for Fallback {
         self.active.n_ctx()
     }
 
-    fn forward(&mut self, batch: &[Entry]) -> Result<&[f32], ForwardError> {
-        // Asked twice because a borrow that is returned cannot be dropped on the other path.
-        match self.active.forward(batch) {
-            Ok(_) => {}
-            Err(error) => {
-                self.give_up(error)?;
-                self.active.forward(batch)?;
-            }
-        }
-        for e in batch {
-            self.held[e.seq as usize].fed.push(e.token);
-        }
-        Ok(self.active.logits())
+    fn n_seq(&self) -> usize {
+        self.active.n_seq()
     }
 
-    fn logits(&self) -> &[f32] {
-        self.active.logits()
+    fn step(&mut self, batch: &Batch) -> Result<Rows<'_>, ForwardError> {
+        // Asked twice because a borrow that is returned cannot be dropped on the other path.
+        let gone = match self.active.step(batch) {
+            Ok(_) => None,
+            Err(error) => Some(error),
+        };
+        if let Some(error) = gone {
+            self.give_up(error)?;
+            self.active.step(batch)?;
+        }
+        for e in batch.entries {
+            self.held[e.seq as usize].fed.push(e.token);
+        }
+        Ok(self.active.rows())
+    }
+
+    fn rows(&self) -> Rows<'_> {
+        self.active.rows()
     }
 
     fn begin_drawing(&mut self, seq: u32, drawing: &SamplingRequest) -> Result<bool, ForwardError> {

@@ -16,8 +16,91 @@ pub struct Entry {
     pub pos: u32,
     /// Sequence.
     pub seq: u32,
-    /// Whether the logits after this token are wanted.
-    pub logits: bool,
+    /// What is wanted after this token.
+    pub output: Output,
+}
+
+/// What a step gives for a token of the batch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Output {
+    /// Nothing: the token only goes into the cache.
+    #[default]
+    None,
+    /// The logits after it.
+    Logits,
+    /// The token that follows it, where the decoder samples this sequence (see [`Forward::set_sampling`]); else the
+    /// logits, from which the caller samples.
+    Token,
+}
+
+impl Output {
+    /// Logits where `wanted`, else nothing.
+    pub fn logits_if(wanted: bool) -> Self {
+        if wanted { Self::Logits } else { Self::None }
+    }
+}
+
+/// Tokens that go through the layers together: any mix of prompt chunks and decode steps of many sequences. The
+/// tokens of one sequence follow each other in the order of their positions.
+#[derive(Clone, Copy)]
+pub struct Batch<'a> {
+    /// The tokens.
+    pub entries: &'a [Entry],
+    /// Asked between layers; once it says true the step ends with [`ForwardError::Cancelled`] and the caches are as
+    /// they were before.
+    pub cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl<'a> From<&'a [Entry]> for Batch<'a> {
+    fn from(entries: &'a [Entry]) -> Self {
+        Self { entries, cancelled: &|| false }
+    }
+}
+
+/// What a step gives for one entry.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Row<'a> {
+    /// The logits after the token, `[n_vocab]`.
+    Logits(&'a [f32]),
+    /// The token that follows it, sampled by the decoder.
+    Token(SampledToken),
+}
+
+/// The rows of a step: one per entry that wants an output, in the order of the batch.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    n_vocab: usize,
+    tokens: &'a [Option<SampledToken>],
+    logits: &'a [f32],
+}
+
+impl<'a> Rows<'a> {
+    /// `tokens` has an element per row; `logits` are those of the rows without a token, `[rows][n_vocab]`.
+    pub fn new(n_vocab: usize, tokens: &'a [Option<SampledToken>], logits: &'a [f32]) -> Self {
+        debug_assert_eq!(logits.len(), n_vocab * tokens.iter().filter(|t| t.is_none()).count());
+        Self { n_vocab, tokens, logits }
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+    /// Whether no entry wanted an output.
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+    /// The logits of the rows without a token, `[rows][n_vocab]`.
+    pub fn logits(&self) -> &'a [f32] {
+        self.logits
+    }
+    /// The rows in the order of the batch.
+    pub fn iter(&self) -> impl Iterator<Item = Row<'a>> + use<'a> {
+        let mut logits = self.logits.chunks_exact(self.n_vocab);
+        self.tokens.iter().map(move |token| match token {
+            Some(token) => Row::Token(*token),
+            None => Row::Logits(logits.next().expect("logits for each row without a token")),
+        })
+    }
 }
 
 /// Why a batch was refused. The caches are as they were before the call.
@@ -57,20 +140,49 @@ pub enum ForwardError {
         /// How many there are.
         n_seq: usize,
     },
+    /// The caller wanted the step no more.
+    #[error("the step was cancelled")]
+    Cancelled,
+    /// No page is left for this batch; fewer sequences or shorter ones would fit.
+    #[error("the KV cache is full: {needed} more pages of 64 tokens are needed, {free} are free")]
+    Pages {
+        /// Pages that the batch needs.
+        needed: usize,
+        /// Pages that are free or can be taken from the prefix cache.
+        free: usize,
+    },
     /// The device failed. What it held is lost.
     #[error("GPU: {0}")]
     Device(#[from] DeviceError),
 }
 
-/// How a device draws tokens: the sampler's parameters as the kernel takes them, and what it has seen.
+/// How a device samples a sequence: the sampler's parameters as the kernel takes them, and what it has seen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingRequest {
     /// Parameters.
     pub sampling: Sampling,
     /// Pairs of token and bias, added in this order.
     pub bias: Vec<(u32, f32)>,
-    /// Tokens accepted so far, the one that the first [`Forward::draw`] feeds among them.
+    /// Tokens accepted so far: those before the position of the next token.
     pub history: Vec<u32>,
+}
+
+/// Pages of a KV cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageCount {
+    /// In no use.
+    pub free: usize,
+    /// Held by the prefix cache alone: taken when others are needed.
+    pub evictable: usize,
+    /// All.
+    pub total: usize,
+}
+
+impl Default for PageCount {
+    /// As many as anyone wants: of a decoder that does not count them.
+    fn default() -> Self {
+        Self { free: usize::MAX, evictable: 0, total: usize::MAX }
+    }
 }
 
 /// A decoder: the CPU's, or a device's.
@@ -79,38 +191,65 @@ pub trait Forward: Send {
     fn n_vocab(&self) -> usize;
     /// Context size per sequence, in tokens.
     fn n_ctx(&self) -> usize;
-    /// Runs a batch of any size; returns the logits of the marked entries, `[marked][n_vocab]`.
-    /// Single tokens, prompts in any chunking and several sequences are the same call.
-    fn forward(&mut self, batch: &[Entry]) -> Result<&[f32], ForwardError>;
-    /// What the last [`Forward::forward`] returned.
-    fn logits(&self) -> &[f32];
+    /// Number of sequences: ids are below it.
+    fn n_seq(&self) -> usize;
+    /// Runs a batch of any size. Single tokens, prompts in any chunking and several sequences are the same call.
+    ///
+    /// # Errors
+    /// Entries that do not continue their sequences, no pages, a cancelled step: the caches are as before. A failed
+    /// device.
+    fn step(&mut self, batch: &Batch) -> Result<Rows<'_>, ForwardError>;
+    /// Runs entries that want [`Output::Logits`] or nothing; returns the logits, `[rows][n_vocab]`.
+    ///
+    /// # Errors
+    /// As [`Forward::step`].
+    fn forward(&mut self, entries: &[Entry]) -> Result<&[f32], ForwardError> {
+        Ok(self.step(&entries.into())?.logits())
+    }
+    /// What the last [`Forward::step`] returned.
+    fn rows(&self) -> Rows<'_>;
     /// Tokens held for a sequence: the next free position.
     fn len(&self, seq: u32) -> u32;
     /// Forgets positions from `pos` on and returns how many tokens are kept: `pos`, or 0 where a
     /// sliding window has already let go of pages that position `pos` would look at.
     fn rewind(&mut self, seq: u32, pos: u32) -> u32;
-    /// From here on [`Forward::draw`] chooses the tokens of a sequence where its logits are. `false` where this
-    /// decoder leaves that to the caller, or does not know these parameters.
+    /// Empties a sequence and fills it with as much of `tokens` as earlier sequences have left in the prefix cache
+    /// (see [`Forward::release`]), all of it at most. Returns how many tokens it then holds. What is taken is equal
+    /// token by token; its pages are shared, never written.
+    fn attach(&mut self, seq: u32, _tokens: &[u32]) -> u32 {
+        self.rewind(seq, 0)
+    }
+    /// Shares the whole pages of a sequence with the prefix cache while it goes on. `tokens` are those it holds.
+    fn share(&mut self, _seq: u32, _tokens: &[u32]) {}
+    /// Leaves the pages of a sequence to the prefix cache and empties it. `tokens` are those it holds, whose keys and
+    /// values were computed; an empty slice leaves nothing.
+    fn release(&mut self, seq: u32, _tokens: &[u32]) {
+        self.rewind(seq, 0);
+    }
+    /// Drops from the prefix cache what does not begin as `keep` does, or goes on beyond it.
+    fn forget(&mut self, _keep: &[u32]) {}
+    /// Pages of 64 tokens, of the kind of layer that has the fewest left.
+    fn pages(&self) -> PageCount {
+        PageCount::default()
+    }
+    /// How [`Output::Token`] rows of a sequence are sampled from the next step on. `false`: this decoder leaves that to
+    /// the caller, or does not know these parameters, and such rows give logits.
     ///
     /// # Errors
     /// The device's.
+    fn set_sampling(&mut self, _seq: u32, _sampling: &SamplingRequest) -> Result<bool, ForwardError> {
+        Ok(false)
+    }
+    // The next three go once `set_sampling` has taken their place on the GPU.
+    /// Samples the tokens of one sequence on the device from here on.
     fn begin_drawing(&mut self, _seq: u32, _drawing: &SamplingRequest) -> Result<bool, ForwardError> {
         Ok(false)
     }
-    /// Runs `token` at the next position of the sequence that is being drawn, and draws the one after it, or says
-    /// why none can be. `None`: this decoder can no longer draw (then nothing was run).
-    ///
-    /// A decoder may run ahead with the token that it drew; it must be the one of the next call.
-    ///
-    /// # Errors
-    /// As [`Forward::forward`].
+    /// The token after `token`.
     fn draw(&mut self, _token: u32) -> Result<Option<SampledToken>, ForwardError> {
         Ok(None)
     }
-    /// Ends drawing: what was run ahead is forgotten.
-    ///
-    /// # Errors
-    /// The device's.
+    /// Ends that.
     fn end_drawing(&mut self) -> Result<(), ForwardError> {
         Ok(())
     }

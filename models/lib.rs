@@ -22,7 +22,7 @@ pub use config::{Config, LayerPlan};
 pub use cpu::CpuDecoder;
 pub use decoder::GpuDecoder;
 pub use fallback::{EventHandler, Fallback, LoadEvent, Progress};
-pub use forward::{Entry, Forward, ForwardError, SamplingRequest};
+pub use forward::{Batch, Entry, Forward, ForwardError, Output, PageCount, Row, Rows, SamplingRequest};
 pub use kv::KvType;
 pub use memory::Options;
 pub use spec::ArchSpec;

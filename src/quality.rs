@@ -6,7 +6,7 @@
 
 mod statistics;
 
-use qrun_models::{Entry, Forward, ForwardError};
+use qrun_models::{Entry, Forward, ForwardError, Output};
 
 pub use statistics::Estimate;
 use statistics::{Mean, Row};
@@ -221,7 +221,8 @@ fn walk<const N: usize>(
         while start < last {
             progress(c * text.size + start, total);
             let end = if start < first { first } else { last.min(start + rows) };
-            let entry = |pos| Entry { token: chunk[pos], pos: pos as u32, seq: 0, logits: pos >= first };
+            let entry =
+                |pos| Entry { token: chunk[pos], pos: pos as u32, seq: 0, output: Output::logits_if(pos >= first) };
             let batch: Vec<Entry> = (start..end).map(entry).collect();
             let mut logits: [&[f32]; N] = [&[]; N];
             for (logits, decoder) in logits.iter_mut().zip(&mut decoders) {

@@ -12,7 +12,7 @@ mod timings;
 
 use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
-use qrun_models::{Entry, Forward, ForwardError, SamplingRequest};
+use qrun_models::{Entry, Forward, ForwardError, Output, SamplingRequest};
 
 pub(crate) use answer::Answer;
 pub use engine::{Engine, EngineOptions, OpenError};
@@ -317,7 +317,8 @@ impl Session {
     fn feed(&mut self, tokens: &[u32], sampler: Option<&mut Sampler>) -> Result<Option<u32>, SessionError> {
         let start = self.cached.len();
         let wanted = |i| sampler.is_some() && i + 1 == tokens.len();
-        let entry = |(i, &token)| Entry { token, pos: (start + i) as u32, seq: 0, logits: wanted(i) };
+        let entry =
+            |(i, &token)| Entry { token, pos: (start + i) as u32, seq: 0, output: Output::logits_if(wanted(i)) };
         let batch: Vec<Entry> = tokens.iter().enumerate().map(entry).collect();
         let logits = self.forward.forward(&batch)?;
         self.cached.extend_from_slice(tokens);

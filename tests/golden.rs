@@ -7,7 +7,7 @@
 use std::{env, fs, path::Path};
 
 use half::f16;
-use qrun_models::{Forward, Options};
+use qrun_models::{Forward, Options, Output};
 
 use crate::tiny::{self, Mix, TINY, Tiny};
 
@@ -95,7 +95,7 @@ impl Case {
     /// Logits of the whole prompt in one batch at these positions.
     fn run(&self, options: Options, at: &[usize]) -> Vec<f32> {
         let mut batch = tiny::entries(&self.tokens(), 0, 0);
-        batch.iter_mut().enumerate().for_each(|(i, e)| e.logits = at.contains(&i));
+        batch.iter_mut().enumerate().for_each(|(i, e)| e.output = Output::logits_if(at.contains(&i)));
         let options = Options { n_ctx: self.tiny.n_ctx, ..options };
         tiny::decoder(&self.tiny.model(), options).forward(&batch).unwrap().to_vec()
     }

@@ -10,7 +10,8 @@ use qrun::{
     quantize::FileType,
     synth,
 };
-use qrun_models::{Entry, Forward, ForwardError};
+use qrun_cuda::ops::sample::SampledToken;
+use qrun_models::{self as models, Batch, Entry, Forward, ForwardError, Rows};
 
 const N_VOCAB: usize = 4;
 const BOS: u32 = 3;
@@ -21,11 +22,12 @@ struct Table {
     n_ctx: usize,
     fed: Vec<Entry>,
     logits: Vec<f32>,
+    tokens: Vec<Option<SampledToken>>,
 }
 
 impl Table {
     fn new(rows: [[f32; N_VOCAB]; N_VOCAB]) -> Self {
-        Self { rows, n_ctx: 8, fed: Vec::new(), logits: Vec::new() }
+        Self { rows, n_ctx: 8, fed: Vec::new(), logits: Vec::new(), tokens: Vec::new() }
     }
     /// The same distribution after every token.
     fn always(weights: [f32; N_VOCAB]) -> Self {
@@ -40,14 +42,18 @@ impl Forward for Table {
     fn n_ctx(&self) -> usize {
         self.n_ctx
     }
-    fn forward(&mut self, batch: &[Entry]) -> Result<&[f32], ForwardError> {
-        self.fed.extend_from_slice(batch);
-        let rows = batch.iter().filter(|e| e.logits).flat_map(|e| self.rows[e.token as usize]);
-        self.logits = rows.collect();
-        Ok(&self.logits)
+    fn n_seq(&self) -> usize {
+        1
     }
-    fn logits(&self) -> &[f32] {
-        &self.logits
+    fn step(&mut self, batch: &Batch) -> Result<Rows<'_>, ForwardError> {
+        self.fed.extend_from_slice(batch.entries);
+        let wanted = batch.entries.iter().filter(|e| e.output != models::Output::None);
+        self.tokens = wanted.clone().map(|_| None).collect();
+        self.logits = wanted.flat_map(|e| self.rows[e.token as usize]).collect();
+        Ok(self.rows())
+    }
+    fn rows(&self) -> Rows<'_> {
+        Rows::new(N_VOCAB, &self.tokens, &self.logits)
     }
     fn len(&self, _: u32) -> u32 {
         self.fed.last().map_or(0, |e| e.pos + 1)
@@ -84,7 +90,7 @@ fn a_text_is_cut_as_llama_cpp_cuts_it() {
     let mut table = Table::always([1.0; N_VOCAB]);
     let mut seen = Vec::new();
     perplexity(&mut table, &text, &mut |done, total| seen.push((done, total))).expect("a perplexity");
-    let fed: Vec<_> = table.fed.iter().map(|e| (e.token, e.pos, e.logits)).collect();
+    let fed: Vec<_> = table.fed.iter().map(|e| (e.token, e.pos, e.output == models::Output::Logits)).collect();
     // BOS instead of the first token; logits from the middle on; the last token has nothing to predict.
     #[rustfmt::skip]
     assert_eq!(fed, [

@@ -4,7 +4,7 @@
 //! `libm` and no other part of qrun has a say in them, so golden numbers outlive changes to those.
 
 use half::{bf16, f16};
-use qrun_models::{CpuDecoder, Entry, Forward, Model, Options};
+use qrun_models::{CpuDecoder, Entry, Forward, Model, Options, Output};
 use qrun_quant::{
     Bytes, GgmlType, Gguf,
     gguf::{Array, write::Header},
@@ -365,7 +365,7 @@ pub fn prompt(name: &str, n: usize, n_vocab: usize) -> Vec<u32> {
 
 /// Consecutive tokens of a sequence from position `start`, logits of all of them wanted.
 pub fn entries(tokens: &[u32], start: usize, seq: u32) -> Vec<Entry> {
-    let entry = |(i, &token)| Entry { token, pos: (start + i) as u32, seq, logits: true };
+    let entry = |(i, &token)| Entry { token, pos: (start + i) as u32, seq, output: Output::Logits };
     tokens.iter().enumerate().map(entry).collect()
 }
 

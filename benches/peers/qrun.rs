@@ -7,7 +7,7 @@ use qrun::{
     bench::machine,
     session::{DevicePreference, Engine, EngineOptions},
 };
-use qrun_models::{Entry, Options};
+use qrun_models::{Entry, Options, Output};
 use qrun_quant::Gguf;
 use serde_json::{Value, json};
 
@@ -27,7 +27,8 @@ pub fn turn(args: &Args, file: &Path) -> Result<Value> {
     let mut decoder = engine.decoder(Box::new(|_| ()))?;
     // The same tokens as turn.py has.
     let token = |pos: usize| 100 + (pos * 7919 % 900) as u32;
-    let entry = |token: u32, pos: usize, logits| Entry { token, pos: pos as u32, seq: 0, logits };
+    let entry =
+        |token: u32, pos: usize, logits| Entry { token, pos: pos as u32, seq: 0, output: Output::logits_if(logits) };
     // Everything touched once before the clock starts, as the peers do.
     decoder.forward(&[entry(0, 0, true)])?;
     decoder.rewind(0, 0);

@@ -7,7 +7,7 @@ use qrun_cuda::{
 };
 
 use super::{GpuDecoder, memory::Memory};
-use crate::{Config, Entry, ForwardError, Options, SamplingRequest};
+use crate::{Config, Entry, ForwardError, Options, Output, SamplingRequest};
 
 /// Biased tokens of a sequence that the device keeps; more than these are left to the host.
 const BIASES: usize = 4096;
@@ -73,7 +73,7 @@ impl GpuDecoder {
         let (seq, pos) = (run.seq, run.start + run.taken as usize);
         match run.last {
             None => {
-                let entry = Entry { token, pos: pos as u32, seq: seq as u32, logits: true };
+                let entry = Entry { token, pos: pos as u32, seq: seq as u32, output: Output::Logits };
                 self.check(&[entry])?;
                 self.describe(&[entry], 1)?;
             }
@@ -104,7 +104,7 @@ impl GpuDecoder {
 
     /// A step that draws: layers, head, sampler.
     fn drawing_step(&self, stream: &Stream, steps: SampleSteps) -> Result<()> {
-        let (step, rows) = (self.step(1, Tiling::Rows), &self.memory.rows);
+        let (step, rows) = (self.launches(1, Tiling::Rows), &self.memory.rows);
         let logits = self.memory.activations.logits;
         let sampled = SampleRows { logits, token: rows.token, pos: rows.pos, seq: rows.seq, rows: 1 };
         step.layers()?;

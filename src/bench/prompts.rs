@@ -5,7 +5,7 @@ pub mod report;
 
 use std::{ops::ControlFlow, time::Instant};
 
-use qrun_models::{Entry, Forward};
+use qrun_models::{Entry, Forward, Output};
 
 use crate::{
     sampler::{Sampler, SamplerParams},
@@ -176,8 +176,12 @@ impl Running<'_> {
         for (seq, place) in self.places.iter_mut().enumerate().filter(|(_, place)| place.is_none()) {
             let Some(tokens) = self.work.prompts.get(self.waiting) else { break };
             let last = tokens.len().checked_sub(1).ok_or(SessionError::EmptyPrompt)?;
-            let entry =
-                |(pos, &token): (usize, &u32)| Entry { token, pos: pos as u32, seq: seq as u32, logits: pos == last };
+            let entry = |(pos, &token): (usize, &u32)| Entry {
+                token,
+                pos: pos as u32,
+                seq: seq as u32,
+                output: Output::logits_if(pos == last),
+            };
             forward.rewind(seq as u32, 0);
             batch.extend(tokens.iter().enumerate().map(entry));
             let answer = Answer::new(&self.work.request(self.waiting));
@@ -193,7 +197,7 @@ impl Running<'_> {
         let entry = |(seq, sequence): (usize, &mut Sequence)| {
             let pos = sequence.len as u32;
             sequence.len += 1;
-            Entry { token: sequence.token, pos, seq: seq as u32, logits: true }
+            Entry { token: sequence.token, pos, seq: seq as u32, output: Output::Logits }
         };
         sequences.map(entry).collect()
     }
@@ -207,7 +211,7 @@ impl Running<'_> {
     ) -> Result<(), SessionError> {
         let (n_vocab, n_ctx) = (forward.n_vocab(), forward.n_ctx());
         let logits = forward.forward(batch)?;
-        let sequences = batch.iter().filter(|entry| entry.logits).map(|entry| entry.seq as usize);
+        let sequences = batch.iter().filter(|entry| entry.output != Output::None).map(|entry| entry.seq as usize);
         for (seq, logits) in sequences.zip(logits.chunks_exact(n_vocab)) {
             let Some(mut sequence) = self.places[seq].take() else { continue };
             sequence.token = self.sampler.sample(logits)?;

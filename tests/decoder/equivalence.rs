@@ -1,6 +1,6 @@
 //! Ways to run the same tokens that must give the same bits.
 
-use qrun_models::{Entry, Forward, ForwardError, Options};
+use qrun_models::{Entry, Forward, ForwardError, Options, Output};
 
 use super::{assert_same, models, options, runs};
 use crate::tiny::{Mix, TINY, Tiny, decoder, entries, logits, prompt};
@@ -57,7 +57,7 @@ fn only_marked_logits_come_back() {
         let all = logits(&mut decoder(&model, options.clone()), &tokens, 0, 0);
         let mut batch = entries(&tokens, 0, 0);
         let marked = [0, 31, 32, 99];
-        batch.iter_mut().enumerate().for_each(|(i, e)| e.logits = marked.contains(&i));
+        batch.iter_mut().enumerate().for_each(|(i, e)| e.output = Output::logits_if(marked.contains(&i)));
         // The marks fall into several chunks, and some chunks have none.
         let mut d = decoder(&model, Options { n_ubatch: 16, ..options.clone() });
         let some = d.forward(&batch).unwrap();
@@ -80,7 +80,12 @@ fn four_sequences_in_a_batch_are_four_single_runs() {
             sequences.iter().enumerate().flat_map(|(s, t)| entries(&t[..60], 0, s as u32)).collect();
         for pos in 60..PROMPT {
             let turn = sequences.iter().enumerate().filter_map(|(s, t)| Some((s, *t.get(pos)?)));
-            batch.extend(turn.map(|(s, token)| Entry { token, pos: pos as u32, seq: s as u32, logits: true }));
+            batch.extend(turn.map(|(s, token)| Entry {
+                token,
+                pos: pos as u32,
+                seq: s as u32,
+                output: Output::Logits,
+            }));
         }
         for step in batch.chunks(37) {
             let out = d.forward(step).unwrap();
@@ -177,7 +182,7 @@ fn a_refused_batch_changes_nothing() {
         logits(&mut d, &tokens[..70], 0, 0);
         let held = d.kv_bytes();
         let n_vocab = tiny.n_vocab;
-        let entry = |token, pos, seq| Entry { token, pos, seq, logits: true };
+        let entry = |token, pos, seq| Entry { token, pos, seq, output: Output::Logits };
         // Each ends a batch that starts well.
         let refused = [
             (entry(5, 70, 0), ForwardError::Position { seq: 0, expected: 71, found: 70 }),

@@ -1,7 +1,7 @@
 //! Tokens that the device draws are those that the host would draw from its logits.
 
 use qrun::sampler::{Sampler, SamplerParams};
-use qrun_models::{Entry, Forward, SamplingRequest};
+use qrun_models::{Entry, Forward, Output, SamplingRequest};
 
 use super::{Device, models, options, sm};
 use crate::tiny::prompt;
@@ -37,7 +37,7 @@ fn the_device_draws_what_the_host_draws() {
             let drawing = SamplingRequest { sampling, bias: params.logit_bias.clone(), history };
             assert!(device.begin_drawing(0, &drawing).unwrap());
             for pos in 40..70 {
-                let entry = Entry { token, pos, seq: 0, logits: true };
+                let entry = Entry { token, pos, seq: 0, output: Output::Logits };
                 let want = sampler.sample(host.forward(&[entry]).unwrap()).unwrap();
                 let drawn = device.draw(token).unwrap().expect("the device draws");
                 assert_eq!(Sampler::outcome(&drawn).unwrap(), want, "{} {params} at {pos}", tiny.arch);
@@ -47,7 +47,7 @@ fn the_device_draws_what_the_host_draws() {
             }
             // What ran ahead is forgotten: the host goes on from here.
             device.end_drawing().unwrap();
-            let entry = [Entry { token, pos: 70, seq: 0, logits: true }];
+            let entry = [Entry { token, pos: 70, seq: 0, output: Output::Logits }];
             let (a, b) = (device.forward(&entry).unwrap().to_vec(), host.forward(&entry).unwrap().to_vec());
             assert_eq!(a, b, "{}", tiny.arch);
         }

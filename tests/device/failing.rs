@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use qrun_cuda::Gpu;
 use qrun_emulator::{Config, Failure, Machine};
-use qrun_models::{CpuDecoder, Entry, Fallback, Forward, ForwardError, GpuDecoder, LoadEvent, SamplingRequest};
+use qrun_models::{CpuDecoder, Entry, Fallback, Forward, ForwardError, GpuDecoder, LoadEvent, Output, SamplingRequest};
 
 use super::{models, options};
 use crate::tiny::{entries, prompt};
@@ -48,7 +48,7 @@ fn run(fail_at: Option<u64>) -> Run {
         let greedy =
             |logits: &[f32]| (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap() as u32;
         let mut batch = entries(&tokens, 0, 0);
-        batch.iter_mut().for_each(|e| e.logits = e.pos == 29);
+        batch.iter_mut().for_each(|e| e.output = Output::logits_if(e.pos == 29));
         let mut token = greedy(d.forward(&batch)?);
         let mut out = vec![token];
         let history = tokens.iter().copied().chain([token]).collect();
@@ -57,7 +57,7 @@ fn run(fail_at: Option<u64>) -> Run {
         for pos in 30..40 {
             token = match d.draw(token)? {
                 Some(drawn) => drawn.token(),
-                None => greedy(d.forward(&[Entry { token, pos, seq: 0, logits: true }])?),
+                None => greedy(d.forward(&[Entry { token, pos, seq: 0, output: Output::Logits }])?),
             };
             out.push(token);
         }

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use qrun_models::{CpuDecoder, Entry, Forward, Options};
+use qrun_models::{CpuDecoder, Entry, Forward, Options, Output};
 
 use super::{Device, assert_near, models, options, sm};
 use crate::tiny::{Tiny, entries, prompt};
@@ -66,8 +66,9 @@ fn sequences_in_a_batch_are_single_runs() {
         }
         for pos in 60.. {
             let turn = sequences.iter().enumerate().filter_map(|(s, t)| Some((s, *t.get(pos)?)));
-            let batch: Vec<_> =
-                turn.map(|(s, token)| Entry { token, pos: pos as u32, seq: s as u32, logits: true }).collect();
+            let batch: Vec<_> = turn
+                .map(|(s, token)| Entry { token, pos: pos as u32, seq: s as u32, output: Output::Logits })
+                .collect();
             if batch.is_empty() {
                 break;
             }
@@ -116,7 +117,7 @@ fn only_marked_logits_come_back() {
     device.rewind(0, 0);
     let mut batch = entries(&tokens, 0, 0);
     // More than are computed at once.
-    batch.iter_mut().enumerate().for_each(|(i, e)| e.logits = i % 3 == 0);
+    batch.iter_mut().enumerate().for_each(|(i, e)| e.output = Output::logits_if(i % 3 == 0));
     let some = device.forward(&batch).unwrap().to_vec();
     let want: Vec<f32> = (0..100).step_by(3).flat_map(|i| all[i * 61..(i + 1) * 61].to_vec()).collect();
     assert_same(&some, &want, format_args!("marked"));

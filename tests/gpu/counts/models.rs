@@ -13,7 +13,7 @@ use qrun::{
 };
 use qrun_cuda::{Gpu, ops::sample::Sampling};
 use qrun_emulator::{Config, Counters, Machine};
-use qrun_models::{Entry, Forward, GpuDecoder, Model, Options, SamplingRequest};
+use qrun_models::{Entry, Forward, GpuDecoder, Model, Options, Output, SamplingRequest};
 use qrun_quant::{Bytes, GgmlType, Gguf};
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn greedy(history: Vec<u32>) -> SamplingRequest {
 }
 
 fn entry(token: u32, pos: u32) -> Entry {
-    Entry { token, pos, seq: 0, logits: false }
+    Entry { token, pos, seq: 0, output: Output::None }
 }
 
 /// A file that takes no room: a model in its exact shape, vectors of ones, and holes where the matrices belong.
@@ -164,7 +164,7 @@ pub fn bytes_read(name: &str) -> Result<Value> {
     let prompt: Vec<Entry> = (0..PROMPT).map(|i| entry(i, i)).collect();
     decoder.forward(&prompt)?;
     machine.reset_counters();
-    decoder.forward(&[Entry { logits: true, ..entry(PROMPT, PROMPT) }])?;
+    decoder.forward(&[Entry { output: Output::Logits, ..entry(PROMPT, PROMPT) }])?;
     let traffic = machine.counters().traffic;
     let read =
         |purpose: &str| -> u64 { traffic.iter().filter(|(n, _)| n.starts_with(purpose)).map(|(_, t)| t.read).sum() };
