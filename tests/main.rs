@@ -11,6 +11,7 @@ mod demo;
 mod device;
 mod device_sampling;
 mod formats;
+mod generate;
 mod gguf;
 mod golden;
 mod mixture;

@@ -8,10 +8,10 @@ use std::{
 
 use qrun::{
     quality::{self, Chunks, Comparison, Estimate, QualityError},
-    session::{DevicePreference, Engine, EngineOptions},
+    session::{DevicePreference, Engine, EngineOptions, Scheduler},
     tokenizer::Encode,
 };
-use qrun_models::{Forward, KvType, Options};
+use qrun_models::{KvType, Options};
 use qrun_quant::{Gguf, cpu::Arithmetic};
 use serde_json::{Value, json};
 
@@ -88,7 +88,7 @@ impl Perplexity {
             bar.set_position(done as u64);
         };
         let measured = match &self.kl_base {
-            None => quality::perplexity(&mut *model, &chunks, &mut watch).map(Measured::Alone),
+            None => quality::perplexity(&mut model, &chunks, &mut watch).map(Measured::Alone),
             Some(path) => {
                 let base = self.engine(Gguf::open(path)?, self.options(self.kl_base_exact), self.kl_base_device)?;
                 runs.push(how(&base));
@@ -98,7 +98,7 @@ impl Perplexity {
                         "--kl-base {base}: splits the text into other tokens than {model}"
                     )));
                 }
-                quality::compare(&mut *model, &mut *decoder(&base)?, &chunks, &mut watch).map(Measured::Beside)
+                quality::compare(&mut model, &mut decoder(&base)?, &chunks, &mut watch).map(Measured::Beside)
             }
         };
         bar.finish_and_clear();
@@ -203,15 +203,15 @@ pub fn cache_type(name: &str) -> Result<KvType, String> {
     }
 }
 
-fn decoder(engine: &Arc<Engine>) -> Result<Box<dyn Forward>, Exit> {
-    Ok(engine.decoder(open::plain_notices())?)
+fn decoder(engine: &Arc<Engine>) -> Result<Scheduler, Exit> {
+    Ok(Scheduler::new(engine.clone(), engine.decoder(open::plain_notices())?))
 }
 
 /// Logits that are no numbers are the file's fault, everything else is what was asked for.
 fn refused(error: QualityError) -> Exit {
     let code = match error {
         QualityError::NotFinite { .. } => Code::File,
-        QualityError::Forward(_) => Code::Failure,
+        QualityError::Forward(_) | QualityError::Generate(_) => Code::Failure,
         _ => Code::Usage,
     };
     Exit::new(code, error.to_string())

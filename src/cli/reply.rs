@@ -40,7 +40,7 @@ impl AnswerPrinter {
         let mut timeline = self.timeline.take();
         let mut lap = |step| timeline.iter_mut().for_each(|timeline| timeline.lap(step));
         lap("prompt");
-        let busy = Busy::begin();
+        let busy = Busy::begin(&request.cancel);
         let bar = self.bar(request.prompt.len().saturating_sub(session.cached().len()));
         let mut sink = Sink { json: self.json, out: io::stdout(), last: b'\n', failed: Ok(()) };
         if self.json {
@@ -64,6 +64,7 @@ impl AnswerPrinter {
                     }
                 }
                 Event::Flush { text, .. } => sink.token(None, text),
+                Event::Logits { .. } => {}
             }
             if busy.stopping() || sink.failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });

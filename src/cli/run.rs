@@ -53,10 +53,10 @@ pub fn run(args: &Args, terminal: Terminal, timeline: Timeline) -> Result<(), Ex
     };
     let request = Request {
         prompt: Vec::new(),
-        limit: usize::try_from(args.sampling.n_predict).ok(),
+        max_tokens: usize::try_from(args.sampling.n_predict).ok(),
         stops: args.sampling.stops.iter().map(|s| args.input.unescaped(s)).collect(),
         special: args.output.special,
-        ignore_eos: false,
+        ..Request::default()
     };
     match mode(args, &session, chatting, &terminal)? {
         Mode::Chat => chat::Chat::new(session, shown, request, kwargs, prompt.system).run(args, prompt.text),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use qrun::session;
 use serde_json::json;
 
 use super::{Chat, files, settings};
@@ -126,7 +127,7 @@ impl Chat {
         }
     }
 
-    fn save(&self, file: &Path) {
+    fn save(&mut self, file: &Path) {
         let notes = json!({ "messages": self.messages, "system": self.system, "pending": self.pending });
         match self.session.save(file, &notes) {
             Ok(()) => self.say(&format!("Saved {} messages to '{}'", self.messages.len(), file.display())),
@@ -135,14 +136,19 @@ impl Chat {
     }
 
     fn load(&mut self, file: &Path) {
-        let mut notes = match self.session.load(file) {
-            Ok(notes) => notes,
+        let session::Loaded { mut notes, computed_again } = match self.session.load(file) {
+            Ok(loaded) => loaded,
             Err(error) => return self.say(&format!("error: {error}; the conversation is as it was")),
         };
         self.messages = serde_json::from_value(notes["messages"].take()).unwrap_or_default();
         self.system = notes["system"].as_str().map(Into::into);
         self.pending = notes["pending"].as_str().unwrap_or_default().into();
         self.last = None;
+        if let Some(why) = computed_again {
+            self.say(&format!(
+                "note: the saved cache is not used ({why}); the conversation is computed again with the next message"
+            ));
+        }
         let tokens = self.session.cached().len();
         self.say(&format!("Loaded {} messages ({tokens} tokens) from '{}'", self.messages.len(), file.display()));
     }
@@ -154,7 +160,7 @@ impl Chat {
             self.messages.insert(0, qrun::template::Message::new("system", text.trim()));
             return self.say("system prompt set");
         }
-        let limit = &mut self.request.limit;
+        let limit = &mut self.request.max_tokens;
         match settings::set(self.session.params_mut(), limit, rest) {
             Ok(said) => self.say(&said),
             Err(why) => self.say(&format!("error: {why}")),

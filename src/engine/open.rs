@@ -7,7 +7,7 @@ use qrun_quant::{Error, Gguf, gguf::Value};
 
 use super::{
     Timeline,
-    place::{Backend, BackendError, ChooseError, DevicePreference, LoadError},
+    backend::{Backend, BackendError, ChooseError, DevicePreference, LoadError},
 };
 use crate::{
     plan::{Plan, TooLarge},
@@ -170,7 +170,7 @@ impl Engine {
         });
         let tensors = self.gguf.tensors().iter().map(|t| format!("{}{}{:?}", t.name, t.ty, t.shape).into_bytes());
         let parts: Vec<Vec<u8>> = metadata.chain(tensors).collect();
-        super::file::checksum(parts.iter().map(Vec::as_slice))
+        crate::checksum::fnv1a(parts.iter().map(Vec::as_slice))
     }
 }
 
