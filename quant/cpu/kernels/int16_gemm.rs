@@ -1,30 +1,30 @@
-//! ComputeType of rows in F16 or BF16 with many tokens, in fixed point: 16-bit integers that share a scale per block
+//! The products of rows in F16 or BF16 with many tokens, in fixed point: 16-bit integers that share a scale per block
 //! of 32 columns, on both sides. An instruction multiplies twice as many of them as floats.
 //!
 //! Codes have 13 bits and a sign, so that 32 products fit 32 bits: their sums are exact, and all that rounds is
-//! the step to codes. Of the weights it takes nothing, as long as a block's magnitudes are within a factor of 32
-//! (BF16) or 4 (F16); whatever it takes is at most 2⁻¹³ of the block's largest magnitude.
+//! the step to codes. Weights are kept exactly as long as a block's magnitudes are within a factor of 32 (BF16) or
+//! 4 (F16); otherwise a weight changes by at most 2⁻¹³ of the block's largest magnitude.
 
 use std::{marker::PhantomData, ops::Range};
 
 use super::{
-    Activations, Isa, Matrix,
-    activations::{BLOCK, NARROW, ROUND, WIDE, quantize},
-    blocked::{Method, Strips, TILES},
-    floats::{Bf16, Element, F16},
-    kernels::prefetch,
-    lanes::{Kernel, Lanes},
-    par::{self, Shared},
-    tiles::{Line, ROWS},
+    f32::{Bf16, Element, F16},
+    micro::{MicroKernel, PackedPanels, TILES},
+};
+use crate::{
+    cpu::{
+        Activations, Matrix,
+        layout::{BLOCK, Line, NARROW, ROUND, ROWS, WIDE},
+        prefetch::prefetch,
+    },
+    simd::{Isa, LaneKernel, Lanes},
 };
 
-/// Largest code.
-const LEVELS: f32 = 8191.0;
 /// Words of a row in a block: pairs of codes.
 const PAIRS: usize = BLOCK / 2;
 
 /// A float format of 16 bits.
-pub(super) trait Half: Element {
+pub(in crate::cpu) trait Half: Element {
     /// The element in the lower half of each lane.
     ///
     /// # Safety
@@ -53,123 +53,63 @@ const fn power(n: i32) -> u32 {
     ((127 + n) as u32) << 23
 }
 
-/// Vectors as `d·q`, in panels of `width` tokens.
-#[derive(Default)]
-pub(super) struct Fixed {
-    /// `[panel][block][width][32]`.
-    q: Vec<[i16; BLOCK]>,
-    /// `[panel][block][width]`.
-    d: Vec<f32>,
-}
-
-impl Fixed {
-    /// Takes vectors `x[tokens][cols]`; columns are filled up to whole blocks with zeros.
-    pub(super) fn set(&mut self, isa: Isa, x: &[f32], (cols, width): (usize, usize)) {
-        let (panels, blocks) = ((x.len() / cols).div_ceil(width), cols.div_ceil(BLOCK));
-        self.q.resize(panels * blocks * width, [0; BLOCK]);
-        self.d.resize(panels * blocks * width, 0.0);
-        let out = (Shared::new(self.q.as_mut_ptr()), Shared::new(self.d.as_mut_ptr()));
-        par::for_chunks(panels, 1, |range| {
-            for panel in range {
-                let (at, n) = (panel * blocks * width, blocks * width);
-                // SAFETY: the panel's part of the vectors that were sized above; this chunk alone has it.
-                let (q, d) = unsafe {
-                    let q = std::slice::from_raw_parts_mut(out.0.get().add(at), n);
-                    (q, std::slice::from_raw_parts_mut(out.1.get().add(at), n))
-                };
-                // SAFETY: `isa` was checked.
-                unsafe { isa.run(Quantize { x, cols, panel: (panel, width), q, d }) };
-            }
-        });
-    }
-}
-
-/// Quantizes the tokens of one panel.
-struct Quantize<'a> {
-    x: &'a [f32],
-    cols: usize,
-    /// Which, and how many tokens it has.
-    panel: (usize, usize),
-    q: &'a mut [[i16; BLOCK]],
-    d: &'a mut [f32],
-}
-
-impl Kernel for Quantize<'_> {
-    #[inline(always)]
-    unsafe fn run<L: Lanes>(self) {
-        let Self { x, cols, panel: (panel, width), q, d } = self;
-        for t in 0..width {
-            let token = panel * width + t;
-            let mut columns = x.get(token * cols..(token + 1) * cols).unwrap_or_default();
-            for (q, d) in q.iter_mut().zip(d.iter_mut()).skip(t).step_by(width) {
-                let (block, rest) = columns.split_at(columns.len().min(BLOCK));
-                columns = rest;
-                let mut x = [0.0; BLOCK];
-                x[..block.len()].copy_from_slice(block);
-                let (scale, codes) = quantize(&x, LEVELS);
-                (*q, *d) = (codes.map(|bits| bits as i16), scale);
-            }
-        }
-    }
-}
-
 /// How weights in 16-bit floats are multiplied with many tokens.
-pub(super) struct FixedPoint<E>(PhantomData<E>);
+pub(in crate::cpu) struct Int16<E>(PhantomData<E>);
 
-/// Most blocks of a strip: two strips and the same columns of a panel fit the first-level cache.
-const STRIP: usize = 12;
+/// Most blocks of a packed panel: two of them and the same columns of a panel fit the first-level cache.
+const PANEL: usize = 12;
 
-impl<E: Half> Method for FixedPoint<E> {
+impl<E: Half> MicroKernel for Int16<E> {
     /// A line of pairs for each two columns, and one of scales.
     const LINES: usize = PAIRS + 1;
     const TILES: usize = TILES;
 
-    fn units(cols: usize) -> (usize, usize) {
+    fn k_blocks(cols: usize) -> (usize, usize) {
         let blocks = cols.div_ceil(BLOCK);
-        (blocks, blocks.div_ceil(blocks.div_ceil(STRIP)))
+        (blocks, blocks.div_ceil(blocks.div_ceil(PANEL)))
     }
 
-    fn unpack(isa: Isa, w: &Matrix, tile: usize, blocks: Range<usize>, (strip, _): (&mut [Line], &mut Vec<Line>)) {
+    fn pack(isa: Isa, w: &Matrix, tile: usize, blocks: Range<usize>, (packed, _): (&mut [Line], &mut Vec<Line>)) {
         let (element, rows, cols) = (PhantomData::<E>, w.tile_rows(tile), w.cols());
         // SAFETY: the instruction set was checked when the activations were made.
-        unsafe { isa.run(Fix { element, rows, cols, blocks, strip }) };
+        unsafe { isa.run(Fix { element, rows, cols, blocks, packed }) };
     }
 
-    fn multiply(x: &Activations, panel: usize, strips: &Strips, sums: &mut [[f32; ROWS]]) {
-        match (x.width, strips.tiles) {
-            (WIDE, TILES) => gemm::<TILES, WIDE>(x, panel, strips, sums),
-            (WIDE, _) => gemm::<1, WIDE>(x, panel, strips, sums),
-            (_, TILES) => gemm::<TILES, NARROW>(x, panel, strips, sums),
-            (_, _) => gemm::<1, NARROW>(x, panel, strips, sums),
+    fn multiply(x: &Activations, panel: usize, weights: &PackedPanels, sums: &mut [[f32; ROWS]]) {
+        match (x.width, weights.tiles) {
+            (WIDE, TILES) => gemm::<TILES, WIDE>(x, panel, weights, sums),
+            (WIDE, _) => gemm::<1, WIDE>(x, panel, weights, sums),
+            (_, TILES) => gemm::<TILES, NARROW>(x, panel, weights, sums),
+            (_, _) => gemm::<1, NARROW>(x, panel, weights, sums),
         }
     }
 }
 
-fn gemm<const R: usize, const T: usize>(x: &Activations, panel: usize, strips: &Strips, y: &mut [[f32; ROWS]]) {
-    assert!(x.width == T && strips.tiles == R);
+fn gemm<const R: usize, const T: usize>(x: &Activations, panel: usize, weights: &PackedPanels, y: &mut [[f32; ROWS]]) {
+    assert!(x.width == T && weights.tiles == R);
     let first = panel * x.cols.div_ceil(BLOCK);
-    let blocks = (first + strips.units.start) * T..(first + strips.units.end) * T;
-    let (q, d) = (x.fixed.q[blocks.clone()].as_chunks().0, x.fixed.d[blocks].as_chunks().0);
-    let strips = std::array::from_fn(|r| strips.of(r));
+    let blocks = (first + weights.k_blocks.start) * T..(first + weights.k_blocks.end) * T;
+    let (q, d) = (x.int16.q[blocks.clone()].as_chunks().0, x.int16.d[blocks].as_chunks().0);
+    let weights = std::array::from_fn(|r| weights.of(r));
     // SAFETY: the instruction set was checked when the activations were made.
-    unsafe { x.isa.run(Gemm::<R, T> { strips, q, d, y }) };
+    unsafe { x.isa.run(Gemm::<R, T> { weights, q, d, y }) };
 }
 
-/// Unpacks some blocks of a tile into a strip.
+/// Packs some blocks of a tile.
 struct Fix<'a, E> {
     element: PhantomData<E>,
     /// Up to 16 rows as in the file.
     rows: &'a [u8],
     cols: usize,
     blocks: Range<usize>,
-    strip: &'a mut [Line],
+    packed: &'a mut [Line],
 }
 
-impl<E: Half> Kernel for Fix<'_, E> {
+impl<E: Half> LaneKernel for Fix<'_, E> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let bytes = self.cols * E::SIZE;
-        for (b, lines) in self.blocks.zip(self.strip.as_chunks_mut::<{ PAIRS + 1 }>().0) {
+        for (b, lines) in self.blocks.zip(self.packed.as_chunks_mut::<{ PAIRS + 1 }>().0) {
             // What is not there, of rows or of columns, is zero.
             let mut padded = [Line::ZERO; ROWS];
             let mut rows = padded.each_ref().map(|line| (&raw const *line).cast::<u8>());
@@ -180,7 +120,7 @@ impl<E: Half> Kernel for Fix<'_, E> {
                     padded[r].0.as_flattened_mut()[..block.len()].copy_from_slice(block);
                 } else {
                     rows[r] = block.as_ptr();
-                    // A strip is a short piece of each row, where the processor's own look-ahead ends: those of the
+                    // A packed panel is a short piece of each row, where the processor's own prefetcher stops: those of the
                     // tiles that come next.
                     prefetch(block.as_ptr().wrapping_add(TILES * ROWS * bytes));
                 }
@@ -240,26 +180,26 @@ unsafe fn fix<L: Lanes, E: Half>(words: &[[u32; ROWS]; PAIRS], lines: &mut [Line
     }
 }
 
-/// Strips of `R` tiles × as many blocks of one panel of `T` tokens, added to what is there.
+/// Packed panels of `R` tiles × as many blocks of one panel of `T` tokens, added to what is there.
 struct Gemm<'a, const R: usize, const T: usize> {
-    strips: [&'a [Line]; R],
+    weights: [&'a [Line]; R],
     q: &'a [[[i16; BLOCK]; T]],
     d: &'a [[f32; T]],
     /// Sums by tile and token: `[R · T]` times a tile's rows.
     y: &'a mut [[f32; ROWS]],
 }
 
-impl<const R: usize, const T: usize> Kernel for Gemm<'_, R, T> {
+impl<const R: usize, const T: usize> LaneKernel for Gemm<'_, R, T> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let blocks = self.q.len();
-        let strips = self.strips.map(|strip| strip.as_chunks::<{ PAIRS + 1 }>().0);
-        assert!(strips.iter().all(|s| s.len() == blocks) && self.d.len() == blocks && self.y.len() >= R * T);
+        let weights = self.weights.map(|panel| panel.as_chunks::<{ PAIRS + 1 }>().0);
+        assert!(weights.iter().all(|s| s.len() == blocks) && self.d.len() == blocks && self.y.len() >= R * T);
         for row in (0..ROWS).step_by(L::ROWS) {
             // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` words of each line, blocks below their number.
             unsafe {
                 let at = |r: usize, b: usize, line: usize| -> *const u8 {
-                    (&raw const strips[r].get_unchecked(b)[line]).cast::<u8>().add(4 * row)
+                    (&raw const weights[r].get_unchecked(b)[line]).cast::<u8>().add(4 * row)
                 };
                 let mut y = [[L::splat_f32(0.0); R]; T];
                 for t in 0..T {

@@ -3,19 +3,19 @@
 //! The sum is spread over 16 lanes in a fixed order and nothing is fused, so that every machine and every
 //! instruction set gives the same bits.
 
-use super::lanes::{Kernel, Lanes};
+use crate::simd::{LaneKernel, Lanes};
 
 /// One dequantized row × one token.
-pub(super) struct Dot<'a> {
+pub(in crate::cpu) struct Dot<'a> {
     /// `[cols]`.
-    pub(super) w: &'a [f32],
+    pub(in crate::cpu) w: &'a [f32],
     /// `[cols]`.
-    pub(super) x: &'a [f32],
+    pub(in crate::cpu) x: &'a [f32],
     /// Takes the result.
-    pub(super) sum: &'a mut f32,
+    pub(in crate::cpu) sum: &'a mut f32,
 }
 
-impl Kernel for Dot<'_> {
+impl LaneKernel for Dot<'_> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let mut sums = [0f64; 16];

@@ -2,22 +2,35 @@
 
 use std::arch::x86_64::*;
 
-use super::{Kernel, Lanes};
+use super::lanes::{FloatKernel, FloatLanes, LaneKernel, Lanes, SimdKernel, lanes};
 
 /// # Safety
-/// The machine has these features; the kernel's own promises hold.
+/// The machine has these features; what the kernel itself asks for.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) unsafe fn run<K: Kernel>(kernel: K) {
-    // SAFETY: the caller's promise.
+pub(super) unsafe fn run<K: LaneKernel>(kernel: K) {
+    // SAFETY: the features that `Avx2` uses are enabled here; the rest is the caller's part.
     unsafe { kernel.run::<Avx2>() }
 }
 
 /// # Safety
-/// The machine has these features; the kernel's own promises hold.
+/// The machine has these features; what the kernel itself asks for.
 #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
-pub(super) unsafe fn run_vnni<K: Kernel>(kernel: K) {
-    // SAFETY: the caller's promise.
+pub(super) unsafe fn run_vnni<K: LaneKernel>(kernel: K) {
+    // SAFETY: the features that `AvxVnni` uses are enabled here; the rest is the caller's part.
     unsafe { kernel.run::<AvxVnni>() }
+}
+
+/// # Safety
+/// The machine has these features; what the kernel itself asks for.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) unsafe fn run_floats<K: FloatKernel>(kernel: K) {
+    // SAFETY: the features that `Avx2` uses are enabled here; the rest is the caller's part.
+    unsafe { kernel.run::<Avx2>() }
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn run_loop(kernel: impl SimdKernel) {
+    kernel.run();
 }
 
 /// Eight lanes, dot products of centred codes.
@@ -37,7 +50,7 @@ pub(super) struct AvxVnni;
 /// The machine has AVX2; `a` is valid for four bytes.
 #[inline(always)]
 unsafe fn centred_dot(acc: __m256i, w: __m256i, a: *const i8) -> __m256i {
-    // SAFETY: the caller's promise.
+    // SAFETY: that of this function: AVX2, and valid pointers.
     unsafe {
         let w = _mm256_xor_si256(w, _mm256_set1_epi8(i8::MIN));
         let a = _mm256_sign_epi8(_mm256_set1_epi32(a.cast::<i32>().read_unaligned()), w);
@@ -52,7 +65,7 @@ unsafe fn centred_dot(acc: __m256i, w: __m256i, a: *const i8) -> __m256i {
 /// The machine has AVX2; the rows are valid.
 #[inline(always)]
 unsafe fn transpose_8(rows: [*const u8; 8]) -> [__m256i; 8] {
-    // SAFETY: the caller's promise.
+    // SAFETY: that of this function: AVX2, and valid pointers.
     unsafe {
         let mut v = [_mm256_setzero_si256(); 8];
         // Words of two rows side by side, then of four (v[4i + c]: word c of rows 4i … 4i + 3 in each half).
@@ -77,23 +90,30 @@ unsafe fn transpose_8(rows: [*const u8; 8]) -> [__m256i; 8] {
 /// Writes the trait for a type, given its dot product; each function is one expression of intrinsics.
 macro_rules! eight_lanes {
     ($lanes:ty, $dot:expr, $dot_pairs:expr, centred: $centred:literal) => {
-        impl Lanes for $lanes {
+        impl FloatLanes for $lanes {
             const ROWS: usize = 8;
-            const CENTRED: bool = $centred;
-            type V = __m256i;
             type F = __m256;
             lanes! {
-                load(p: *const u8) -> __m256i = _mm256_loadu_si256(p.cast());
-                load_u8(p: *const u8) -> __m256i = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast()));
-                load_i8(p: *const u8) -> __m256i = _mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast()));
                 load_f16(p: *const u8) -> __m256 = _mm256_cvtph_ps(_mm_loadu_si128(p.cast()));
                 load_bf16(p: *const u8) -> __m256 =
                     _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()))));
                 load_f32(p: *const f32) -> __m256 = _mm256_loadu_ps(p);
-                store(v: __m256i, p: *mut u8) -> () = _mm256_storeu_si256(p.cast(), v);
                 store_f32(v: __m256, p: *mut f32) -> () = _mm256_storeu_ps(p, v);
-                splat(v: i32) -> __m256i = _mm256_set1_epi32(v);
                 splat_f32(v: f32) -> __m256 = _mm256_set1_ps(v);
+                mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
+                fma(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
+            }
+        }
+
+        impl Lanes for $lanes {
+            const CENTRED: bool = $centred;
+            type V = __m256i;
+            lanes! {
+                load(p: *const u8) -> __m256i = _mm256_loadu_si256(p.cast());
+                load_u8(p: *const u8) -> __m256i = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast()));
+                load_i8(p: *const u8) -> __m256i = _mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast()));
+                store(v: __m256i, p: *mut u8) -> () = _mm256_storeu_si256(p.cast(), v);
+                splat(v: i32) -> __m256i = _mm256_set1_epi32(v);
                 and(v: __m256i, mask: u32) -> __m256i = _mm256_and_si256(v, _mm256_set1_epi32(mask as i32));
                 or(a: __m256i, b: __m256i) -> __m256i = _mm256_or_si256(a, b);
                 add(v: __m256i, n: i32) -> __m256i = _mm256_add_epi32(v, _mm256_set1_epi32(n));
@@ -112,8 +132,6 @@ macro_rules! eight_lanes {
                 f32_to_bits(v: __m256) -> __m256i = _mm256_castps_si256(v);
                 bits_to_f32(v: __m256i) -> __m256 = _mm256_castsi256_ps(v);
                 to_f32(v: __m256i) -> __m256 = _mm256_cvtepi32_ps(v);
-                mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
-                fma(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
             }
 
             #[inline(always)]

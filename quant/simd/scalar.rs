@@ -2,11 +2,11 @@
 
 use half::f16;
 
-use super::Lanes;
+use super::lanes::{FloatLanes, Lanes};
 
 /// One lane.
 #[derive(Clone, Copy)]
-pub(in crate::cpu) struct Scalar;
+pub(crate) struct Scalar;
 
 /// Reads `N` bytes.
 ///
@@ -14,16 +14,52 @@ pub(in crate::cpu) struct Scalar;
 /// `p` is valid for `N` bytes.
 #[inline(always)]
 unsafe fn bytes<const N: usize>(p: *const u8) -> [u8; N] {
-    // SAFETY: the caller's promise; a byte array has no alignment.
+    // SAFETY: `p` is valid for `N` bytes; a byte array has no alignment.
     unsafe { p.cast::<[u8; N]>().read() }
 }
 
 // SAFETY of all blocks: the pointers are valid for one element, as the trait demands.
-impl Lanes for Scalar {
+impl FloatLanes for Scalar {
     const ROWS: usize = 1;
+    type F = f32;
+
+    #[inline(always)]
+    unsafe fn load_f16(p: *const u8) -> f32 {
+        // SAFETY: see the impl.
+        f16::from_le_bytes(unsafe { bytes(p) }).to_f32()
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(p: *const u8) -> f32 {
+        // SAFETY: see the impl.
+        f32::from_bits(u32::from(u16::from_le_bytes(unsafe { bytes(p) })) << 16)
+    }
+    #[inline(always)]
+    unsafe fn load_f32(p: *const f32) -> f32 {
+        // SAFETY: see the impl.
+        unsafe { p.read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn store_f32(v: f32, p: *mut f32) {
+        // SAFETY: see the impl.
+        unsafe { p.write_unaligned(v) }
+    }
+    #[inline(always)]
+    unsafe fn splat_f32(v: f32) -> f32 {
+        v
+    }
+    #[inline(always)]
+    unsafe fn mul(a: f32, b: f32) -> f32 {
+        a * b
+    }
+    #[inline(always)]
+    unsafe fn fma(a: f32, b: f32, c: f32) -> f32 {
+        a.mul_add(b, c)
+    }
+}
+
+impl Lanes for Scalar {
     const CENTRED: bool = false;
     type V = i32;
-    type F = f32;
 
     #[inline(always)]
     unsafe fn load(p: *const u8) -> i32 {
@@ -41,36 +77,12 @@ impl Lanes for Scalar {
         i32::from(unsafe { p.read() } as i8)
     }
     #[inline(always)]
-    unsafe fn load_f16(p: *const u8) -> f32 {
-        // SAFETY: see the impl.
-        f16::from_le_bytes(unsafe { bytes(p) }).to_f32()
-    }
-    #[inline(always)]
-    unsafe fn load_bf16(p: *const u8) -> f32 {
-        // SAFETY: see the impl.
-        f32::from_bits(u32::from(u16::from_le_bytes(unsafe { bytes(p) })) << 16)
-    }
-    #[inline(always)]
-    unsafe fn load_f32(p: *const f32) -> f32 {
-        // SAFETY: see the impl.
-        unsafe { p.read_unaligned() }
-    }
-    #[inline(always)]
     unsafe fn store(v: i32, p: *mut u8) {
         // SAFETY: see the impl.
         unsafe { p.cast::<[u8; 4]>().write(v.to_le_bytes()) }
     }
     #[inline(always)]
-    unsafe fn store_f32(v: f32, p: *mut f32) {
-        // SAFETY: see the impl.
-        unsafe { p.write_unaligned(v) }
-    }
-    #[inline(always)]
     unsafe fn splat(v: i32) -> i32 {
-        v
-    }
-    #[inline(always)]
-    unsafe fn splat_f32(v: f32) -> f32 {
         v
     }
     #[inline(always)]
@@ -129,13 +141,5 @@ impl Lanes for Scalar {
     #[inline(always)]
     unsafe fn to_f32(v: i32) -> f32 {
         v as f32
-    }
-    #[inline(always)]
-    unsafe fn mul(a: f32, b: f32) -> f32 {
-        a * b
-    }
-    #[inline(always)]
-    unsafe fn fma(a: f32, b: f32, c: f32) -> f32 {
-        a.mul_add(b, c)
     }
 }
