@@ -12,7 +12,7 @@ mod timings;
 
 use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
-use qrun_models::{Entry, Forward, ForwardError, Output, SamplingRequest};
+use qrun_models::{Entry, Forward, ForwardError, Output, Row, SamplingRequest};
 
 pub(crate) use answer::Answer;
 pub use engine::{Engine, EngineOptions, OpenError};
@@ -197,14 +197,16 @@ impl Session {
         self.sample_ms = 0.0;
         answer.timings.cache_n = self.reuse(&request.prompt);
         answer.timings.prompt_n = total - answer.timings.cache_n;
+        if let Some(sampling) = sampler.params().on_device(sampler.position()) {
+            let (bias, history) = (sampler.params().logit_bias.clone(), request.prompt.clone());
+            self.forward.set_sampling(0, &SamplingRequest { sampling, bias, history })?;
+        }
         let started = Instant::now();
         let first = self.prefill(&request.prompt, &mut sampler, watch)?;
         answer.timings.prompt_ms = milliseconds(started);
         let Some(first) = first else { return Ok(answer.end(Finish::Interrupted, watch)) };
         let started = Instant::now();
-        let finish = self.decode(first, &mut sampler, &mut answer, watch);
-        self.forward.end_drawing()?;
-        let finish = finish?;
+        let finish = self.decode(first, &mut sampler, &mut answer, watch)?;
         answer.timings.predicted_ms = milliseconds(started);
         answer.timings.predicted_n = answer.tokens.len();
         answer.timings.sample_ms = self.sample_ms;
@@ -276,10 +278,6 @@ impl Session {
                 return Ok(Finish::Limit);
             }
             sampler.accept(token);
-            // From the second token on the device may choose by itself, beside the model.
-            if answer.tokens.is_empty() {
-                self.begin_drawing(token, sampler)?;
-            }
             if let Some(finish) = answer.take(token, &self.engine, watch) {
                 return Ok(finish);
             }
@@ -289,43 +287,27 @@ impl Session {
             if self.cached.len() >= self.n_ctx() {
                 return Ok(Finish::Context);
             }
-            token = self.next(token, sampler)?;
+            token = self.feed(&[token], Some(&mut *sampler))?.expect("a sampler was given");
         }
     }
 
-    /// Leaves the choice of tokens to the decoder, if it takes it. `token` is the one it will be fed next.
-    fn begin_drawing(&mut self, token: u32, sampler: &Sampler) -> Result<(), SessionError> {
-        let params = sampler.params();
-        if let Some(sampling) = params.on_device(sampler.position()) {
-            let history = self.cached.iter().copied().chain([token]).collect();
-            self.forward.begin_drawing(0, &SamplingRequest { sampling, bias: params.logit_bias.clone(), history })?;
-        }
-        Ok(())
-    }
-
-    /// The token after `token`, chosen by the decoder or here.
-    fn next(&mut self, token: u32, sampler: &mut Sampler) -> Result<u32, SessionError> {
-        if let Some(drawn) = self.forward.draw(token)? {
-            self.cached.push(token);
-            return Ok(Sampler::outcome(&drawn)?);
-        }
-        let next = self.feed(&[token], Some(sampler))?;
-        Ok(next.expect("a sampler was given"))
-    }
-
-    /// Runs tokens that continue the cache, and with a sampler chooses the token after them.
+    /// Runs tokens that continue the cache, and with a sampler chooses the token after them, here or on the device.
     fn feed(&mut self, tokens: &[u32], sampler: Option<&mut Sampler>) -> Result<Option<u32>, SessionError> {
         let start = self.cached.len();
-        let wanted = |i| sampler.is_some() && i + 1 == tokens.len();
-        let entry =
-            |(i, &token)| Entry { token, pos: (start + i) as u32, seq: 0, output: Output::logits_if(wanted(i)) };
+        let output = |i| if sampler.is_some() && i + 1 == tokens.len() { Output::Token } else { Output::None };
+        let entry = |(i, &token)| Entry { token, pos: (start + i) as u32, seq: 0, output: output(i) };
         let batch: Vec<Entry> = tokens.iter().enumerate().map(entry).collect();
-        let logits = self.forward.forward(&batch)?;
+        let rows = self.forward.step(&batch[..].into())?;
         self.cached.extend_from_slice(tokens);
+        let (Some(sampler), Some(row)) = (sampler, rows.iter().next()) else { return Ok(None) };
+        let logits = match row {
+            Row::Token(sampled) => return Ok(Some(Sampler::outcome(&sampled)?)),
+            Row::Logits(logits) => logits,
+        };
         let started = Instant::now();
-        let token = sampler.map(|s| s.sample(logits)).transpose()?;
+        let token = sampler.sample(logits)?;
         self.sample_ms += milliseconds(started);
-        Ok(token)
+        Ok(Some(token))
     }
 }
 
