@@ -19,9 +19,8 @@ use qrun_cuda::ops::sample::SampledToken;
 use qrun_quant::cpu::{Activations, Arithmetic, Job, matmul, par::Pool};
 
 use crate::{
-    Batch, Entry, Forward, ForwardError, Model, Output, Progress, Rows,
+    Batch, Entry, Forward, ForwardError, Model, Options, Output, Progress, Rows,
     kv::KvCache,
-    memory::Options,
     weights::{Layer, Linear, Weights},
 };
 

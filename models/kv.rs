@@ -6,13 +6,23 @@
 //! lie token-major (`[head][token][dim]`), so that the weighted sum is the same product.
 
 mod element;
+#[cfg(test)]
+mod histories;
+pub mod kinds;
+pub mod pool;
+mod prefix;
 pub(crate) mod snapshot;
+pub mod tables;
+pub mod tree;
 
 use std::collections::VecDeque;
 
 pub use element::KvType;
+pub use kinds::{Kind, kinds};
+pub use pool::{PageId, PagePool};
+pub use tables::{OutOfPages, PageCopy, PageTables};
 
-use crate::{Config, memory::Options};
+use crate::{Config, Options};
 
 /// Tokens per page.
 pub const PAGE: usize = 64;

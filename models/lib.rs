@@ -11,6 +11,7 @@ pub mod fallback;
 pub mod forward;
 pub mod kv;
 pub mod memory;
+pub mod options;
 pub mod spec;
 pub mod weights;
 
@@ -24,7 +25,7 @@ pub use decoder::GpuDecoder;
 pub use fallback::{EventHandler, Fallback, LoadEvent, Progress};
 pub use forward::{Batch, Entry, Forward, ForwardError, Output, PageCount, Row, Rows, SamplingRequest};
 pub use kv::KvType;
-pub use memory::Options;
+pub use options::Options;
 pub use spec::ArchSpec;
 pub use weights::Weights;
 

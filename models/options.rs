@@ -1,0 +1,62 @@
+//! How to run a model.
+
+use qrun_quant::cpu::Arithmetic;
+
+use crate::KvType;
+
+/// How to run a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Most tokens of a sequence: the context size.
+    pub n_ctx: usize,
+    /// Number of sequences.
+    pub n_seq: usize,
+    /// Tokens that the KV cache has room for, of all sequences and the prefix cache together; 0: `n_seq · n_ctx`. One
+    /// sequence of `n_ctx` tokens always fits. Counts for layers that see everything; those with a sliding window have
+    /// enough for every sequence.
+    pub n_kv: usize,
+    /// Tokens that go through the layers together in a prefill.
+    pub n_ubatch: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Exact (f32) or fast (int8) arithmetic.
+    pub arithmetic: Arithmetic,
+    /// Type of cached keys.
+    pub type_k: KvType,
+    /// Type of cached values.
+    pub type_v: KvType,
+    /// Keep the pages of sliding layers for good.
+    pub swa_full: bool,
+    /// Repack weights at load for faster arithmetic; without it they stay lazily mapped.
+    pub repack: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            n_ctx: 4096,
+            n_seq: 1,
+            n_kv: 0,
+            n_ubatch: 512,
+            threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
+            arithmetic: Arithmetic::Fast,
+            type_k: KvType::F16,
+            type_v: KvType::F16,
+            swa_full: false,
+            repack: true,
+        }
+    }
+}
+
+impl Options {
+    /// The oracle: f32 everywhere, weights as they lie in the file.
+    pub fn exact() -> Self {
+        Self {
+            arithmetic: Arithmetic::Exact,
+            type_k: KvType::F32,
+            type_v: KvType::F32,
+            repack: false,
+            ..Self::default()
+        }
+    }
+}
