@@ -1,12 +1,16 @@
 //! The forward pass on a GPU.
 //!
 //! All memory is one arena that is taken at load. A step of one token per sequence is recorded once as a graph
-//! and replayed for every position; tokens and positions lie in device memory. With drawing on, the graph also
-//! chooses the next token and writes it where the next step reads it, so that steps follow each other without
-//! the host, which reads the tokens from page-locked memory one step behind.
+//! and replayed for every position; tokens and positions lie in device memory. Where the device samples, the graph also
+//! chooses the next tokens and writes them where the next step reads them (see `ahead.rs`).
+//!
+//! The text of a sequence is what it is alone as long as no more than four sequences decode together: up to four rows
+//! go through the matrix-vector kernels, more through the matrix ones, whose sums have another order.
 
-mod draw;
+mod ahead;
+mod batch;
 mod memory;
+mod sampling;
 mod sequences;
 mod snapshot;
 mod step;
@@ -26,11 +30,11 @@ use qrun_cuda::{
 };
 
 use crate::{
-    Batch, Config, Entry, Forward, ForwardError, KvType, Model, Options, Output, Progress, Rows, SamplingRequest,
-    memory::Plan,
+    Batch, Config, Entry, Forward, ForwardError, KvType, Model, Options, Progress, Rows, SamplingRequest, memory::Plan,
 };
-use draw::DeviceSampler;
+use ahead::Ahead;
 use memory::{LOGIT_ROWS, Memory};
+use sampling::DeviceSampler;
 use sequences::Sequences;
 use step::Step;
 
@@ -43,7 +47,8 @@ const BUCKETS: [usize; 5] = [1, 2, 4, 8, LOGIT_ROWS];
 pub struct GpuDecoder {
     // In the order in which they are dropped: what is recorded goes before what it uses.
     steps: [LazyGraph; BUCKETS.len()],
-    drawer: DeviceSampler,
+    ahead: Ahead,
+    sampler: DeviceSampler,
     stream: Stream,
     staging: Staging,
     memory: Memory,
@@ -52,6 +57,9 @@ pub struct GpuDecoder {
     options: Options,
     bytes_per_token: u64,
     sequences: Sequences,
+    /// Sequences whose last row gave an output: a single row more is a step of decoding.
+    decoding: Vec<bool>,
+    /// `[rows without a token][n_vocab]` of the last step.
     logits: Vec<f32>,
     /// One element per row of the last step.
     tokens: Vec<Option<SampledToken>>,
@@ -61,6 +69,7 @@ pub struct GpuDecoder {
 struct Staging {
     /// Tokens, positions, sequences: `[3][rows]`.
     rows: Pinned<i32>,
+    /// Rows with an output, and what the sampler looks at: `[4][LOGIT_ROWS]`.
     marked: Pinned<i32>,
     /// `[LOGIT_ROWS][n_vocab]`.
     logits: Pinned<f32>,
@@ -114,15 +123,16 @@ impl GpuDecoder {
         let sources: Vec<_> = uploads.iter().map(|(to, bytes)| (*to, &bytes[..])).collect();
         upload(gpu, &stream, &sources, progress)?;
         let c = &model.config;
-        let drawer = DeviceSampler::new(&stream, &memory, draw::shape(c, o))?;
+        let sampler = DeviceSampler::new(&stream, &memory, sampling::shape(c, o))?;
         let staging = Staging {
             rows: Pinned::new(gpu, 3 * memory::rows(o))?,
-            marked: Pinned::new(gpu, LOGIT_ROWS)?,
+            marked: Pinned::new(gpu, 4 * LOGIT_ROWS)?,
             logits: Pinned::new(gpu, LOGIT_ROWS * c.n_vocab)?,
         };
         Ok(Self {
             steps: Default::default(),
-            drawer,
+            ahead: Ahead::new(gpu)?,
+            sampler,
             stream,
             staging,
             memory,
@@ -131,6 +141,7 @@ impl GpuDecoder {
             options: o.clone(),
             bytes_per_token: model.weights.bytes_per_token(),
             sequences: Sequences::new(c, o),
+            decoding: vec![false; o.n_seq],
             logits: Vec::new(),
             tokens: Vec::new(),
         })
@@ -152,64 +163,18 @@ impl GpuDecoder {
     }
 
     fn launches(&self, rows: usize, tiling: Tiling) -> Step<'_> {
-        Step { stream: &self.stream, c: &self.config, m: &self.memory, rows, tiling }
+        Step { stream: &self.stream, c: &self.config, m: &self.memory, at: self.memory.rows, rows, tiling }
+    }
+
+    /// A sequence goes on from somewhere else: what ran ahead of it is dropped, and the host samples it.
+    fn forget_steps(&mut self, seq: u32) {
+        self.sampler.stop(seq);
+        self.decoding[seq as usize] = false;
     }
 
     fn check(&self, batch: &[Entry]) -> std::result::Result<(), ForwardError> {
         let lens = (0..self.sequences.count()).map(|s| self.sequences.len(s) as u32);
         crate::forward::check(batch, lens.collect(), self.options.n_ctx, self.config.n_vocab)
-    }
-
-    /// Runs a chunk and appends the logits of its marked entries.
-    fn chunk(&mut self, chunk: &[Entry]) -> Result<()> {
-        let one_each = chunk.iter().enumerate().all(|(i, e)| !chunk[..i].iter().any(|other| other.seq == e.seq));
-        let bucket = BUCKETS.iter().position(|&rows| one_each && chunk.len() <= rows);
-        let rows = bucket.map_or(chunk.len(), |b| BUCKETS[b]);
-        self.describe(chunk, rows)?;
-        match bucket {
-            Some(bucket) => {
-                let mut step = std::mem::take(&mut self.steps[bucket]);
-                let launched = step.launch(&self.stream, |_| self.launches(rows, Tiling::Rows).layers());
-                self.steps[bucket] = step;
-                launched?;
-            }
-            None => self.launches(rows, Tiling::Prompt).layers()?,
-        }
-        let marked: Vec<i32> =
-            (0..chunk.len()).filter(|&i| chunk[i].output != Output::None).map(|i| i as i32).collect();
-        for marked in marked.chunks(LOGIT_ROWS) {
-            self.read_logits(marked, bucket.map_or(Tiling::Prompt, |_| Tiling::Rows))?;
-        }
-        // The staging buffers are free again, and an error of a kernel belongs to this call.
-        self.stream.synchronize()?;
-        for e in chunk {
-            self.sequences.set_len(e.seq as usize, e.pos as usize + 1);
-        }
-        Ok(())
-    }
-
-    /// Tells the device what the rows of a chunk are; rows beyond it are idle.
-    fn describe(&mut self, chunk: &[Entry], rows: usize) -> Result<()> {
-        let all = self.staging.rows.len() / 3;
-        let fields = self.staging.rows.as_mut_slice();
-        for i in 0..rows {
-            let e = chunk.get(i);
-            fields[i] = e.map_or(0, |e| e.token as i32);
-            fields[all + i] = e.map_or(0, |e| e.pos as i32);
-            fields[2 * all + i] = e.map_or(-1, |e| e.seq as i32);
-        }
-        self.stream.copy_in(self.memory.rows.token, &self.staging.rows, 3 * all)
-    }
-
-    fn read_logits(&mut self, marked: &[i32], tiling: Tiling) -> Result<()> {
-        let n = marked.len() * self.config.n_vocab;
-        self.staging.marked.as_mut_slice()[..marked.len()].copy_from_slice(marked);
-        self.stream.copy_in(self.memory.rows.marked, &self.staging.marked, marked.len())?;
-        self.launches(marked.len(), tiling).head(self.memory.rows.marked, marked.len())?;
-        self.stream.copy_out(&mut self.staging.logits, self.memory.activations.logits, n)?;
-        self.stream.synchronize()?;
-        self.logits.extend_from_slice(&self.staging.logits[..n]);
-        Ok(())
     }
 }
 
@@ -240,38 +205,21 @@ impl Forward for GpuDecoder {
     }
 
     fn step(&mut self, batch: &Batch) -> std::result::Result<Rows<'_>, ForwardError> {
-        let batch = batch.entries;
-        self.check(batch)?;
-        self.tokens.clear();
-        self.tokens.resize(batch.iter().filter(|e| e.output != Output::None).count(), None);
-        self.end_drawing()?;
-        self.logits.clear();
-        let lens: Vec<usize> = (0..self.sequences.count()).map(|s| self.sequences.len(s)).collect();
-        for chunk in batch.chunks(self.options.n_ubatch.min(memory::rows(&self.options))) {
-            if let Err(error) = self.chunk(chunk) {
-                for (seq, &len) in lens.iter().enumerate() {
-                    self.sequences.set_len(seq, len);
-                }
-                return Err(error.into());
-            }
+        self.check(batch.entries)?;
+        if let Err(error) = self.run(batch) {
+            self.tokens.clear();
+            self.logits.clear();
+            return Err(error);
         }
-        Ok(Rows::new(self.config.n_vocab, &self.tokens, &self.logits))
+        Ok(self.rows())
     }
 
     fn rows(&self) -> Rows<'_> {
         Rows::new(self.config.n_vocab, &self.tokens, &self.logits)
     }
 
-    fn begin_drawing(&mut self, seq: u32, drawing: &SamplingRequest) -> std::result::Result<bool, ForwardError> {
-        self.begin(seq, drawing)
-    }
-
-    fn draw(&mut self, token: u32) -> std::result::Result<Option<SampledToken>, ForwardError> {
-        self.next(token)
-    }
-
-    fn end_drawing(&mut self) -> std::result::Result<(), ForwardError> {
-        self.end()
+    fn set_sampling(&mut self, seq: u32, request: &SamplingRequest) -> std::result::Result<bool, ForwardError> {
+        Ok(self.sampler.set(&self.stream, seq, request)?)
     }
 
     fn len(&self, seq: u32) -> u32 {
@@ -279,6 +227,7 @@ impl Forward for GpuDecoder {
     }
 
     fn rewind(&mut self, seq: u32, pos: u32) -> u32 {
+        self.forget_steps(seq);
         self.sequences.rewind(seq as usize, pos as usize) as u32
     }
 

@@ -2,8 +2,6 @@
 
 use std::io::{self, Read, Write};
 
-use qrun_cuda::ops::sample::SampledToken;
-
 use crate::{Batch, CpuDecoder, Entry, Forward, ForwardError, Model, Options, Output, Rows, forward::SamplingRequest};
 
 /// What a decoder says while it loads and runs.
@@ -33,7 +31,6 @@ pub struct Fallback {
     spare: Option<Spare>,
     /// What the active decoder holds of each sequence.
     held: Vec<Held>,
-    drawing: Option<u32>,
 }
 
 /// How the cache of a sequence came about: loaded, if it was, and then fed.
@@ -55,7 +52,7 @@ impl Fallback {
     /// Runs on `device` while that works, then on the CPU with the same model and options.
     pub fn new(device: Box<dyn Forward>, model: Model, options: Options, notice: EventHandler) -> Self {
         let held = vec![Held::default(); options.n_seq];
-        Self { active: device, spare: Some(Spare { model, options, notice }), held, drawing: None }
+        Self { active: device, spare: Some(Spare { model, options, notice }), held }
     }
 
     /// Moves to the CPU after a device error and brings its cache to where the device's was. Other errors,
@@ -66,7 +63,6 @@ impl Fallback {
         (spare.notice)(LoadEvent::FellBack(&format!("GPU: {reason}; the CPU goes on")));
         let Ok(cpu) = CpuDecoder::new(spare.model, spare.options) else { return Err(error) };
         self.active = Box::new(cpu);
-        self.drawing = None;
         for (seq, held) in self.held.iter().enumerate() {
             let seq = seq as u32;
             if held.kept > 0 {
@@ -116,34 +112,11 @@ impl Forward for Fallback {
         self.active.rows()
     }
 
-    fn begin_drawing(&mut self, seq: u32, drawing: &SamplingRequest) -> Result<bool, ForwardError> {
-        let begun = match self.active.begin_drawing(seq, drawing) {
-            Ok(begun) => begun,
-            Err(error) => {
-                self.give_up(error)?;
-                false
-            }
-        };
-        self.drawing = begun.then_some(seq);
-        Ok(begun)
-    }
-
-    fn draw(&mut self, token: u32) -> Result<Option<SampledToken>, ForwardError> {
-        let Some(seq) = self.drawing else { return Ok(None) };
-        match self.active.draw(token) {
-            Ok(next) => {
-                if next.is_some() {
-                    self.held[seq as usize].fed.push(token);
-                }
-                Ok(next)
-            }
-            Err(error) => self.give_up(error).map(|()| None),
+    fn set_sampling(&mut self, seq: u32, sampling: &SamplingRequest) -> Result<bool, ForwardError> {
+        match self.active.set_sampling(seq, sampling) {
+            Ok(set) => Ok(set),
+            Err(error) => self.give_up(error).map(|()| false),
         }
-    }
-
-    fn end_drawing(&mut self) -> Result<(), ForwardError> {
-        self.drawing = None;
-        self.active.end_drawing().or_else(|error| self.give_up(error))
     }
 
     fn len(&self, seq: u32) -> u32 {

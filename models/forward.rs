@@ -232,26 +232,18 @@ pub trait Forward: Send {
     fn pages(&self) -> PageCount {
         PageCount::default()
     }
-    /// How [`Output::Token`] rows of a sequence are sampled from the next step on. `false`: this decoder leaves that to
-    /// the caller, or does not know these parameters, and such rows give logits.
+    /// How the device samples [`Output::Token`] rows of a sequence from the next step on; `sampling.position` is the
+    /// number of tokens accepted when the first of them is sampled. `false`: this decoder leaves that to the caller, or
+    /// does not take these parameters, and such rows give logits.
+    ///
+    /// Only the last row of a sequence in a batch is sampled. After it the sequence has to be fed the token that was
+    /// sampled, alone and with [`Output::Token`]; where it is fed something else, rewound, attached, released or
+    /// loaded, its rows give logits again until this is called anew.
     ///
     /// # Errors
     /// The device's.
     fn set_sampling(&mut self, _seq: u32, _sampling: &SamplingRequest) -> Result<bool, ForwardError> {
         Ok(false)
-    }
-    // The next three go once `set_sampling` has taken their place on the GPU.
-    /// Samples the tokens of one sequence on the device from here on.
-    fn begin_drawing(&mut self, _seq: u32, _drawing: &SamplingRequest) -> Result<bool, ForwardError> {
-        Ok(false)
-    }
-    /// The token after `token`.
-    fn draw(&mut self, _token: u32) -> Result<Option<SampledToken>, ForwardError> {
-        Ok(None)
-    }
-    /// Ends that.
-    fn end_drawing(&mut self) -> Result<(), ForwardError> {
-        Ok(())
     }
     /// Bytes of weights that one token reads.
     fn bytes_per_token(&self) -> u64;

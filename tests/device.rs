@@ -3,17 +3,18 @@
 
 mod checked;
 mod demo;
-mod drawing;
 mod failing;
 mod invariants;
 mod memory;
 mod right;
+mod sampling;
 
 use std::ops::{Deref, DerefMut};
 
-use qrun_cuda::Gpu;
+use qrun::sampler::SamplerParams;
+use qrun_cuda::{Gpu, ops::sample::SampledToken};
 use qrun_emulator::{Config, Entered, Machine};
-use qrun_models::{Forward, GpuDecoder, Model, Options};
+use qrun_models::{Entry, Forward, ForwardError, GpuDecoder, Model, Options, Output, Row, SamplingRequest};
 
 use crate::tiny::{EACH_ARCH, Mix, Tiny, entries};
 
@@ -44,6 +45,15 @@ impl Device {
     pub fn logits(&mut self, tokens: &[u32], start: usize, seq: u32) -> Vec<f32> {
         self.decoder.forward(&entries(tokens, start, seq)).unwrap_or_else(|e| panic!("{e}")).to_vec()
     }
+
+    /// Feeds one token of sequence 0; the token that the device samples after it.
+    pub fn next(&mut self, token: u32, pos: u32) -> Result<SampledToken, ForwardError> {
+        let entry = Entry { token, pos, seq: 0, output: Output::Token };
+        match self.decoder.step(&[entry][..].into())?.iter().next() {
+            Some(Row::Token(sampled)) => Ok(sampled),
+            other => panic!("a sampled token, not {other:?}"),
+        }
+    }
 }
 
 impl Deref for Device {
@@ -67,6 +77,17 @@ pub fn options() -> Options {
 /// Every architecture in a mix of formats; an embedding of 256 elements where K-quants are to be seen.
 pub fn models() -> impl Iterator<Item = Tiny> {
     EACH_ARCH.into_iter().map(|t| Tiny { mix: Mix::Q4_K_M, n_embd: 256, n_ff: 96, n_vocab: 61, ..t })
+}
+
+/// What the device is told to sample by these parameters after these tokens.
+pub fn request(params: &SamplerParams, history: &[u32]) -> SamplingRequest {
+    let sampling = params.on_device(history.len() as u64).expect("no typical sampling");
+    SamplingRequest { sampling, bias: params.logit_bias.clone(), history: history.to_vec() }
+}
+
+/// Parameters of the likeliest token.
+pub fn greedy() -> SamplerParams {
+    SamplerParams { temperature: 0.0, ..SamplerParams::default() }
 }
 
 /// An emulated GPU of this compute capability.

@@ -17,7 +17,7 @@ use qrun_quant::{Bytes, GgmlType};
 use crate::{
     Config, KvType, Model, Options,
     config::Rope,
-    decoder::{draw, sequences::Ring},
+    decoder::{sampling, sequences::Ring},
     weights::{self, Linear},
 };
 
@@ -55,15 +55,20 @@ pub struct Layer {
     pub frequencies: Ptr<f64>,
 }
 
-/// Rows of a chunk.
+/// What the rows of a launch are, `[rows]` each.
 #[derive(Clone, Copy)]
 pub struct Rows {
-    /// Token ids `[rows]`, then positions `[rows]`, then sequences `[rows]` (below 0: an idle row).
+    /// Token ids; positions and sequences follow them.
     pub token: Ptr<i32>,
     pub pos: Ptr<i32>,
+    /// Below 0: an idle row.
     pub seq: Ptr<i32>,
-    /// Rows whose logits are wanted, `[LOGIT_ROWS]`.
-    pub marked: Ptr<i32>,
+}
+
+impl Rows {
+    fn at(token: Ptr<i32>, rows: usize) -> Self {
+        Self { token, pos: token.add(rows), seq: token.add(2 * rows) }
+    }
 }
 
 /// What a projection multiplies with, `[rows][width]`: as numbers for dense weights, as an int8 image for quantized
@@ -105,7 +110,14 @@ pub struct Memory {
     pub layers: Vec<Layer>,
     pub output_norm: Ptr<f32>,
     pub head: Weight,
+    /// Rows that the host waits for: prompts, and steps that do not run ahead.
     pub rows: Rows,
+    /// Which of them have an output, `[LOGIT_ROWS]`; [`Memory::sampled`] follows.
+    pub marked: Ptr<i32>,
+    /// Those of them that the sampler looks at, `[LOGIT_ROWS]`.
+    pub sampled: Rows,
+    /// Rows of steps that run ahead, `[LOGIT_ROWS]`.
+    pub ahead: Rows,
     pub activations: Activations,
     pub sampling: SampleBuffers,
     /// What has to be copied where before the first step.
@@ -168,16 +180,26 @@ impl Memory {
         let head = w.output.as_ref().map_or(token_embd, |output| loader.linear("output", output));
         let n = rows(o);
         let state = |carver: &mut ArenaLayout, name: &str, len| carver.take(format!("state/{name}"), len);
-        let token: Ptr<i32> = state(loader.carver, "rows", 3 * n);
-        let rows = Rows {
-            token,
-            pos: token.add(n),
-            seq: token.add(2 * n),
-            marked: state(loader.carver, "marked", LOGIT_ROWS),
-        };
+        let rows = Rows::at(state(loader.carver, "rows", 3 * n), n);
+        let marked = state(loader.carver, "marked", 4 * LOGIT_ROWS);
+        let sampled = Rows::at(marked.add(LOGIT_ROWS), LOGIT_ROWS);
+        let ahead = Rows::at(state(loader.carver, "ahead", 3 * LOGIT_ROWS), LOGIT_ROWS);
         let activations = activations(loader.carver, c, o, splits);
-        let sampling = draw::shape(c, o).carve(loader.carver);
-        Self { token_embd, layers, output_norm, head, rows, activations, sampling, uploads: loader.uploads }
+        let buffers = sampling::shape(c, o).carve(loader.carver);
+        let uploads = loader.uploads;
+        Self {
+            token_embd,
+            layers,
+            output_norm,
+            head,
+            rows,
+            marked,
+            sampled,
+            ahead,
+            activations,
+            sampling: buffers,
+            uploads,
+        }
     }
 }
 

@@ -107,7 +107,7 @@ impl GpuDecoder {
 
     pub(super) fn load_sequence(&mut self, seq: usize, input: &mut dyn Read) -> io::Result<()> {
         self.sequences.rewind(seq, 0);
-        self.end().map_err(io::Error::other)?;
+        self.forget_steps(seq as u32);
         let shape = self.shape();
         let len = Header::new(self.config.n_layer, shape).read(self.options.n_ctx, input)?;
         let mut planes = self.planes().map_err(other)?;

@@ -16,7 +16,7 @@ use qrun_cuda::{
     },
 };
 
-use super::memory::{Layer, Memory, Operand, Weight};
+use super::memory::{Layer, Memory, Operand, Rows, Weight};
 use crate::{
     Config,
     spec::{Activation, RopeLayout},
@@ -26,11 +26,13 @@ use crate::{
 /// its bits do not depend on how it is cut.
 const FEW: usize = 4;
 
-/// Some rows on their way. What they are is in device memory: [`super::memory::Rows`].
+/// Some rows on their way.
 pub struct Step<'a> {
     pub stream: &'a Stream,
     pub c: &'a Config,
     pub m: &'a Memory,
+    /// Where the device finds what the rows are.
+    pub at: Rows,
     /// Rows of this step; those with a sequence below 0 are idle.
     pub rows: usize,
     /// Whether rows are of different sequences, or consecutive ones of a prompt.
@@ -66,7 +68,7 @@ impl Step<'_> {
         let (m, a) = (self.m, &self.m.activations);
         let residual = m.layers.last().map(|l| Residual { add: a.out, post: l.post_ffw_norm });
         let residual = residual.unwrap_or(Residual { add: Ptr::NULL, post: Ptr::NULL });
-        let seq = if index.is_null() { m.rows.seq } else { Ptr::NULL };
+        let seq = if index.is_null() { self.at.seq } else { Ptr::NULL };
         let norm = RmsNorm { index, seq, ..self.norm_of(residual, m.output_norm, &[m.head]) };
         norm::rms_norm(self.stream, count as u32, &norm)?;
         let head = Step { rows: count, ..*self };
@@ -75,7 +77,7 @@ impl Step<'_> {
     }
 
     fn embed(&self) -> Result<()> {
-        let (w, rows) = (&self.m.token_embd, &self.m.rows);
+        let (w, rows) = (&self.m.token_embd, &self.at);
         let params = EmbedParams {
             w: w.at,
             token: rows.token,
@@ -102,7 +104,7 @@ impl Step<'_> {
             add: residual.add,
             post: residual.post,
             weight,
-            seq: self.m.rows.seq,
+            seq: self.at.seq,
             index: Ptr::NULL,
             y,
             image,
@@ -112,7 +114,7 @@ impl Step<'_> {
     }
 
     fn attention(&self, il: usize, layer: &Layer) -> Result<()> {
-        let (c, a, rows) = (self.c, &self.m.activations, &self.m.rows);
+        let (c, a, rows) = (self.c, &self.m.activations, &self.at);
         let projections = [segment(&layer.attn_q, a.q), segment(&layer.attn_k, a.k), segment(&layer.attn_v, a.v)];
         self.matmul(self.product(&a.normed), &projections)?;
         let turn = RopeKv {
@@ -224,7 +226,7 @@ impl Step<'_> {
             columns: self.rows as i32,
             image: x.image,
             x: x.values,
-            seq: self.m.rows.seq,
+            seq: self.at.seq,
             ..MatmulParams::default()
         }
     }

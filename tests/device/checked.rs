@@ -1,10 +1,11 @@
 //! The whole decoder on checked machines: every access inside its part of the arena, no race, nothing read before
 //! it was written; and the same bits in every order of threads and blocks.
 
+use qrun::sampler::SamplerParams;
 use qrun_emulator::{Config, Order};
-use qrun_models::{Forward, SamplingRequest};
+use qrun_models::Forward;
 
-use super::{Device, models, options};
+use super::{Device, models, options, request};
 use crate::tiny::{Tiny, prompt};
 
 #[test]
@@ -21,12 +22,12 @@ fn a_checked_device_finds_nothing_and_no_order_matters() {
             let mut device = Device::new(&model, &options(), config);
             let mut out = device.logits(&tokens[..66], 0, 0);
             out.extend(device.logits(&tokens[66..], 66, 0));
-            let sampling = qrun_cuda::ops::sample::Sampling { position: 71, temperature: 0.8, ..Default::default() };
-            let history = tokens.iter().copied().chain([5]).collect();
-            assert!(device.begin_drawing(0, &SamplingRequest { sampling, bias: Vec::new(), history }).unwrap());
+            let history: Vec<u32> = tokens.iter().copied().chain([5]).collect();
+            let params = SamplerParams { top_k: 0, top_p: 1.0, min_p: 0.0, ..SamplerParams::default() };
+            assert!(device.set_sampling(0, &request(&params, &history)).unwrap());
             let mut token = 5;
-            for _ in 0..3 {
-                token = device.draw(token).unwrap_or_else(|e| panic!("{e}")).expect("a token").token();
+            for pos in 70..73 {
+                token = device.next(token, pos).unwrap_or_else(|e| panic!("{e}")).token();
                 out.push(token as f32);
             }
             out

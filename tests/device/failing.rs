@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use qrun_cuda::Gpu;
 use qrun_emulator::{Config, Failure, Machine};
-use qrun_models::{CpuDecoder, Entry, Fallback, Forward, ForwardError, GpuDecoder, LoadEvent, Output, SamplingRequest};
+use qrun_models::{CpuDecoder, Entry, Fallback, Forward, ForwardError, GpuDecoder, LoadEvent, Output, Row};
 
-use super::{models, options};
+use super::{greedy, models, options, request};
 use crate::tiny::{entries, prompt};
 
 /// CUDA_ERROR_LAUNCH_FAILED.
@@ -23,7 +23,16 @@ struct Run {
     calls: [u64; 2],
 }
 
-/// Loads, runs a prompt, decodes and draws.
+/// The token after a batch, whoever chooses it.
+fn next(d: &mut Fallback, batch: &[Entry]) -> Result<u32, ForwardError> {
+    let rows = d.step(&batch.into())?;
+    match rows.iter().next().expect("a row") {
+        Row::Token(sampled) => Ok(sampled.token()),
+        Row::Logits(row) => Ok((0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b])).expect("logits") as u32),
+    }
+}
+
+/// Loads, runs a prompt and decodes, sampled on the device while it works.
 fn run(fail_at: Option<u64>) -> Run {
     let tiny = models().last().unwrap();
     let model = tiny.model();
@@ -45,23 +54,14 @@ fn run(fail_at: Option<u64>) -> Run {
     let mut d = Fallback::new(Box::new(decoder), model, options(), notice);
     let tokens = prompt("failing", 30, tiny.n_vocab);
     let result = (|| -> Result<Vec<u32>, ForwardError> {
-        let greedy =
-            |logits: &[f32]| (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap() as u32;
+        d.set_sampling(0, &request(&greedy(), &tokens))?;
         let mut batch = entries(&tokens, 0, 0);
-        batch.iter_mut().for_each(|e| e.output = Output::logits_if(e.pos == 29));
-        let mut token = greedy(d.forward(&batch)?);
-        let mut out = vec![token];
-        let history = tokens.iter().copied().chain([token]).collect();
-        let sampling = qrun_cuda::ops::sample::Sampling { position: 31, ..Default::default() };
-        d.begin_drawing(0, &SamplingRequest { sampling, bias: Vec::new(), history })?;
+        batch.iter_mut().for_each(|e| e.output = if e.pos == 29 { Output::Token } else { Output::None });
+        let mut out = vec![next(&mut d, &batch)?];
         for pos in 30..40 {
-            token = match d.draw(token)? {
-                Some(drawn) => drawn.token(),
-                None => greedy(d.forward(&[Entry { token, pos, seq: 0, output: Output::Logits }])?),
-            };
-            out.push(token);
+            let token = out[out.len() - 1];
+            out.push(next(&mut d, &[Entry { token, pos, seq: 0, output: Output::Token }])?);
         }
-        d.end_drawing()?;
         assert_eq!(d.len(0), 40);
         Ok(out)
     })();

@@ -2,9 +2,9 @@
 
 use qrun_cuda::Gpu;
 use qrun_emulator::{Config, Machine};
-use qrun_models::{Forward, GpuDecoder, Options, SamplingRequest};
+use qrun_models::{Forward, GpuDecoder, Options};
 
-use super::{Device, models, options, sm};
+use super::{Device, greedy, models, options, request, sm};
 use crate::tiny::prompt;
 
 #[test]
@@ -60,14 +60,13 @@ fn a_step_neither_allocates_nor_waits_and_launches_little() {
         let tokens = prompt("steps", 20, tiny.n_vocab);
         let mut device = Device::new(&tiny.model(), &options(), sm(80));
         device.logits(&tokens, 0, 0);
-        let sampling = qrun_cuda::ops::sample::Sampling { position: 21, ..Default::default() };
-        let history = tokens.iter().copied().chain([5]).collect();
-        assert!(device.begin_drawing(0, &SamplingRequest { sampling, bias: Vec::new(), history }).unwrap());
-        let mut token = device.draw(5).unwrap().unwrap().token();
+        let history: Vec<u32> = tokens.iter().copied().chain([5]).collect();
+        assert!(device.set_sampling(0, &request(&greedy(), &history)).unwrap());
+        let mut token = device.next(5, 20).unwrap().token();
         let Some(machine) = &device.machine else { return };
         machine.reset_counters();
-        for _ in 0..10 {
-            token = device.draw(token).unwrap().unwrap().token();
+        for pos in 21..31 {
+            token = device.next(token, pos).unwrap().token();
         }
         let counters = device.machine.as_ref().expect("looked at above").counters();
         assert_eq!((counters.syncs, counters.allocations), (0, 0), "{}", tiny.arch);

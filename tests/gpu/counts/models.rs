@@ -6,14 +6,14 @@ use std::{
     path::PathBuf,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use qrun::{
     quantize::FileType,
     synth::{self, Shape, Vocab},
 };
 use qrun_cuda::{Gpu, ops::sample::Sampling};
 use qrun_emulator::{Config, Counters, Machine};
-use qrun_models::{Entry, Forward, GpuDecoder, Model, Options, Output, SamplingRequest};
+use qrun_models::{Entry, Forward, GpuDecoder, Model, Options, Output, Row, SamplingRequest};
 use qrun_quant::{Bytes, GgmlType, Gguf};
 use serde_json::{Value, json};
 
@@ -86,7 +86,16 @@ impl Drop for Hollow {
     }
 }
 
-/// Launches of a step that feeds a token, and draws the next one on the device.
+/// Feeds a token; the one that the device samples after it.
+fn next(decoder: &mut GpuDecoder, token: u32, pos: u32) -> Result<u32> {
+    let entry = Entry { output: Output::Token, ..entry(token, pos) };
+    match decoder.step(&[entry][..].into())?.iter().next() {
+        Some(Row::Token(sampled)) => Ok(sampled.token()),
+        _ => bail!("the decoder does not sample"),
+    }
+}
+
+/// Launches of a step that feeds a token, and samples the next one on the device.
 pub fn launches_per_token(name: &str) -> Result<Value> {
     let file = Hollow::new(name)?;
     let model = Model::load(&Gguf::open(&file.0)?)?;
@@ -94,11 +103,12 @@ pub fn launches_per_token(name: &str) -> Result<Value> {
     let _here = machine.enter();
     let gpu = Gpu::open(0)?;
     let mut decoder = GpuDecoder::new(&gpu, &model, &options())?;
+    // A prompt with an output: what follows is a step of decoding.
+    decoder.forward(&[Entry { output: Output::Logits, ..entry(1, 0) }])?;
+    ensure!(decoder.set_sampling(0, &greedy(vec![1, 1]))?, "{name}: the decoder does not sample");
     machine.reset_counters();
-    ensure!(decoder.begin_drawing(0, &greedy(vec![1]))?, "{name}: the decoder does not draw");
-    machine.reset_counters();
-    // Nothing is computed, so no token comes: the steps are launched, and then missed.
-    ensure!(decoder.draw(1).is_err(), "{name}: a token without arithmetic");
+    // Nothing is computed, so no token comes: the step is launched, and then missed.
+    ensure!(next(&mut decoder, 1, 1).is_err(), "{name}: a token without arithmetic");
     per_step(&machine.counters()).with_context(|| name.to_owned())
 }
 
@@ -118,7 +128,7 @@ pub struct Steps {
     pub allocations: u64,
 }
 
-/// Waits and allocations over a prompt and 16 drawn tokens, with arithmetic.
+/// Waits and allocations over a prompt and 16 sampled tokens, with arithmetic.
 pub fn steps() -> Result<Steps> {
     const TOKENS: u64 = 16;
     let machine = Machine::new(Config::default());
@@ -127,14 +137,15 @@ pub fn steps() -> Result<Steps> {
     let shape = synth::find("tiny-gemma3").context("a model of the table")?;
     let mut decoder = GpuDecoder::new(&gpu, &in_memory(shape)?, &options())?;
     machine.reset_counters();
-    let prompt: Vec<Entry> = (0..32).map(|i| entry(i, i)).collect();
+    let mut prompt: Vec<Entry> = (0..32).map(|i| entry(i, i)).collect();
+    prompt[31].output = Output::Logits;
     decoder.forward(&prompt)?;
-    ensure!(decoder.begin_drawing(0, &greedy((0..33).collect()))?, "the decoder does not draw");
-    // The first one runs as it is, the second is recorded.
-    let mut token = decoder.draw(32)?.context("a drawn token")?.token();
+    ensure!(decoder.set_sampling(0, &greedy((0..33).collect()))?, "the decoder does not sample");
+    // The first one is waited for, the second is recorded.
+    let mut token = next(&mut decoder, 32, 32)?;
     let before = machine.counters();
-    for _ in 0..TOKENS {
-        token = decoder.draw(token)?.context("a drawn token")?.token();
+    for pos in 33..33 + TOKENS as u32 {
+        token = next(&mut decoder, token, pos)?;
     }
     let after = machine.counters();
     Ok(Steps { syncs_per_token: (after.syncs - before.syncs) as f64 / TOKENS as f64, allocations: after.allocations })
@@ -161,7 +172,7 @@ pub fn bytes_read(name: &str) -> Result<Value> {
     for part in decoder.parts().iter().filter(|p| p.bytes > 0) {
         machine.fence(base + part.offset, part.bytes, &part.name);
     }
-    let prompt: Vec<Entry> = (0..PROMPT).map(|i| entry(i, i)).collect();
+    let prompt: Vec<Entry> = (0..PROMPT).map(|i| Entry { output: Output::Logits, ..entry(i, i) }).collect();
     decoder.forward(&prompt)?;
     machine.reset_counters();
     decoder.forward(&[Entry { output: Output::Logits, ..entry(PROMPT, PROMPT) }])?;

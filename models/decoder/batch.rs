@@ -1,0 +1,208 @@
+//! What a batch falls into, and how its rows go through the layers.
+//!
+//! A row is a step of decoding where it is the only one of its sequence, wants an output and follows a row that gave
+//! one. All other rows belong to prompts. The two are launched apart and through different kernels, so that the bits
+//! of a prompt do not depend on how it is cut, nor those of decoding on the prompts beside it.
+
+use qrun_cuda::{
+    Result,
+    ops::{attention::Tiling, sample::SampleRows},
+};
+
+use super::{
+    BUCKETS, GpuDecoder,
+    memory::{self, LOGIT_ROWS},
+};
+use crate::{Batch, Entry, ForwardError, Output};
+
+/// A row of a batch, and where its output goes.
+#[derive(Clone, Copy)]
+pub struct Row {
+    pub entry: Entry,
+    pub slot: Slot,
+}
+
+/// Where an output goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Slot {
+    /// There is none.
+    None,
+    /// This element of the tokens.
+    Token(usize),
+    /// This one of the rows of logits.
+    Logits(usize),
+}
+
+/// The rows of a batch by what is to be done.
+#[derive(Default)]
+pub struct Split {
+    /// Launched already: only their tokens are to be taken.
+    pub ahead: Vec<Row>,
+    /// Steps of decoding.
+    pub decode: Vec<Row>,
+    pub prompts: Vec<Row>,
+}
+
+impl Row {
+    /// Whether the device samples it.
+    fn is_sampled(&self) -> bool {
+        matches!(self.slot, Slot::Token(_))
+    }
+}
+
+impl Split {
+    /// The rows that the device samples.
+    pub fn sampled(&self) -> impl Iterator<Item = &Entry> {
+        let all = self.ahead.iter().chain(&self.decode).chain(&self.prompts);
+        all.filter(|row| row.is_sampled()).map(|row| &row.entry)
+    }
+}
+
+/// The smallest recorded step that so many rows fit in.
+pub fn bucket(rows: usize) -> usize {
+    BUCKETS.iter().position(|&bucket| rows <= bucket).expect("rows are taken LOGIT_ROWS at a time")
+}
+
+impl GpuDecoder {
+    /// Sorts the rows of a batch and makes room for what they give.
+    fn split(&mut self, batch: &[Entry]) -> Split {
+        let mut left = vec![0usize; self.options.n_seq];
+        batch.iter().for_each(|e| left[e.seq as usize] += 1);
+        let single: Vec<bool> = batch.iter().map(|e| left[e.seq as usize] == 1).collect();
+        let mut split = Split::default();
+        let (mut outputs, mut logits) = (0, 0);
+        for (e, single) in batch.iter().zip(single) {
+            let seq = e.seq as usize;
+            self.sampler.follow(e, single);
+            left[seq] -= 1;
+            let sampled = e.output == Output::Token && left[seq] == 0 && self.sampler.samples(e.seq);
+            let slot = match e.output {
+                Output::None => Slot::None,
+                _ if sampled => Slot::Token(outputs),
+                _ => Slot::Logits(logits),
+            };
+            outputs += usize::from(slot != Slot::None);
+            logits += usize::from(matches!(slot, Slot::Logits(_)));
+            let part = if sampled && self.sampler.is_ahead(e.seq) {
+                &mut split.ahead
+            } else if single && self.decoding[seq] && e.output != Output::None {
+                &mut split.decode
+            } else {
+                &mut split.prompts
+            };
+            part.push(Row { entry: *e, slot });
+        }
+        self.tokens.clear();
+        self.tokens.resize(outputs, None);
+        self.logits.clear();
+        self.logits.resize(logits * self.config.n_vocab, 0.0);
+        split
+    }
+
+    /// Runs a batch that was checked. Where it fails, lengths are as before.
+    pub(super) fn run(&mut self, batch: &Batch) -> std::result::Result<(), ForwardError> {
+        if (batch.cancelled)() {
+            return Err(ForwardError::Cancelled);
+        }
+        let split = self.split(batch.entries);
+        for chunk in split.prompts.chunks(self.options.n_ubatch.min(memory::rows(&self.options))) {
+            // What was sampled cannot be taken back: from the first token on the step goes to its end.
+            if self.tokens.iter().all(Option::is_none) && (batch.cancelled)() {
+                return Err(ForwardError::Cancelled);
+            }
+            self.launch(chunk, Tiling::Prompt)?;
+        }
+        for group in split.decode.chunks(LOGIT_ROWS) {
+            self.launch(group, Tiling::Rows)?;
+        }
+        self.advance(&split)?;
+        for e in batch.entries {
+            self.sequences.set_len(e.seq as usize, e.pos as usize + 1);
+            self.decoding[e.seq as usize] = e.output != Output::None;
+        }
+        Ok(())
+    }
+
+    /// Runs some rows and waits for what they give.
+    fn launch(&mut self, rows: &[Row], tiling: Tiling) -> Result<()> {
+        let bucket = (tiling == Tiling::Rows).then(|| bucket(rows.len()));
+        let count = bucket.map_or(rows.len(), |b| BUCKETS[b]);
+        describe(self.staging.rows.as_mut_slice(), rows.iter().map(|row| Some(row.entry)));
+        self.stream.copy_in(self.memory.rows.token, &self.staging.rows, self.staging.rows.len())?;
+        rows.iter().for_each(|r| self.sequences.note_written(r.entry.seq as usize, r.entry.pos as usize + 1));
+        match bucket {
+            Some(bucket) => {
+                let mut step = std::mem::take(&mut self.steps[bucket]);
+                let launched = step.launch(&self.stream, |_| self.launches(count, tiling).layers());
+                self.steps[bucket] = step;
+                launched?;
+            }
+            None => self.launches(count, tiling).layers()?,
+        }
+        let wanted: Vec<(usize, Row)> =
+            rows.iter().copied().enumerate().filter(|(_, row)| row.slot != Slot::None).collect();
+        for wanted in wanted.chunks(LOGIT_ROWS) {
+            self.outputs(wanted, tiling)?;
+        }
+        // The staging buffers are free again, and an error of a kernel belongs to this call.
+        self.stream.synchronize()?;
+        self.ahead.done();
+        Ok(())
+    }
+
+    /// Logits or tokens of some rows, each with its place in the launch.
+    fn outputs(&mut self, wanted: &[(usize, Row)], tiling: Tiling) -> Result<()> {
+        let (count, n_vocab) = (wanted.len(), self.config.n_vocab);
+        let (index, rows) = self.staging.marked.as_mut_slice().split_at_mut(LOGIT_ROWS);
+        index.iter_mut().zip(wanted).for_each(|(index, (i, _))| *index = *i as i32);
+        // Where logits are wanted the row is an idle one to the sampler.
+        describe(rows, wanted.iter().map(|(_, row)| row.is_sampled().then_some(row.entry)));
+        let memory = &self.memory;
+        self.stream.copy_in(memory.marked, &self.staging.marked, self.staging.marked.len())?;
+        self.launches(count, tiling).head(memory.marked, count)?;
+        let logits = memory.activations.logits;
+        let sampled = wanted.iter().filter(|(_, row)| row.is_sampled()).map(|(_, row)| row.entry.seq);
+        let n_sampled = sampled.clone().count();
+        if n_sampled > 0 {
+            let at = memory.sampled;
+            let rows = SampleRows { logits, token: at.token, pos: at.pos, seq: at.seq, rows: count as u32 };
+            self.sampler.sample(&self.stream, &rows, self.sampler.steps(sampled))?;
+        }
+        if n_sampled < count {
+            self.stream.copy_out(&mut self.staging.logits, logits, count * n_vocab)?;
+        }
+        self.stream.synchronize()?;
+        for (i, (_, row)) in wanted.iter().enumerate() {
+            match row.slot {
+                Slot::None => {}
+                Slot::Logits(to) => {
+                    let from = &self.staging.logits[i * n_vocab..(i + 1) * n_vocab];
+                    self.logits[to * n_vocab..(to + 1) * n_vocab].copy_from_slice(from);
+                }
+                Slot::Token(to) => {
+                    let number = self.sampler.launch(row.entry.seq);
+                    self.give(row.entry.seq, to, number)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a token that the device samples where the row's output belongs, once it is there.
+    pub(super) fn give(&mut self, seq: u32, to: usize, number: u32) -> Result<()> {
+        let token = self.sampler.wait(&self.stream, seq, number)?;
+        self.sampler.sampled(seq, &token);
+        self.tokens[to] = Some(token);
+        Ok(())
+    }
+}
+
+/// Writes what the rows of a launch are, `[token, position, sequence][rows]`; those beyond `entries` are idle.
+pub fn describe(fields: &mut [i32], entries: impl Iterator<Item = Option<Entry>>) {
+    let rows = fields.len() / 3;
+    for (i, e) in entries.chain(std::iter::repeat(None)).take(rows).enumerate() {
+        fields[i] = e.map_or(0, |e| e.token as i32);
+        fields[rows + i] = e.map_or(0, |e| e.pos as i32);
+        fields[2 * rows + i] = e.map_or(-1, |e| e.seq as i32);
+    }
+}

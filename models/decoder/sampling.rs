@@ -1,0 +1,172 @@
+//! Which sequences the device samples, and how far it has come with each.
+
+use qrun_cuda::{
+    DeviceError, Result, Stream,
+    ops::sample::{SampleRows, SampleShape, SampleStart, SampleState, SampleSteps, SampledToken, Status},
+};
+
+use super::memory::Memory;
+use crate::{Config, Entry, Options, Output, SamplingRequest};
+
+/// Biased tokens of a sequence that the device keeps; more than these are left to the host.
+const BIASES: usize = 4096;
+/// Looks at the ring between two questions to the driver, whether it still works.
+const POLLS_PER_QUERY: u32 = 20_000;
+
+/// What the device needs to sample: room for a state per sequence.
+pub fn shape(c: &Config, o: &Options) -> SampleShape {
+    SampleShape { sequences: o.n_seq, vocab: c.n_vocab, history: o.n_ctx, biases: BIASES }
+}
+
+/// The sampler's state on the device, and what the host knows of it.
+pub struct DeviceSampler {
+    state: SampleState,
+    shape: SampleShape,
+    sequences: Vec<Sampled>,
+}
+
+/// A sequence, as far as its tokens are sampled on the device.
+#[derive(Clone, Copy, Default)]
+struct Sampled {
+    next: Next,
+    /// Launches that have sampled it since load: the number that the last one gives its token in the ring.
+    launched: u32,
+    /// Whether the last of them ran ahead, and no batch has asked for its row yet.
+    ahead: bool,
+}
+
+/// What a sequence has to be fed for the device to go on sampling it.
+#[derive(Clone, Copy, Default)]
+enum Next {
+    /// The host samples this sequence.
+    #[default]
+    Host,
+    /// Anything: it is a prompt, of which the device has sampled nothing yet.
+    Prompt,
+    /// This token alone, which the device sampled last.
+    Token(u32),
+}
+
+impl DeviceSampler {
+    pub fn new(stream: &Stream, memory: &Memory, shape: SampleShape) -> Result<Self> {
+        let state = SampleState::new(stream, shape, memory.sampling)?;
+        Ok(Self { state, shape, sequences: vec![Sampled::default(); shape.sequences] })
+    }
+
+    /// Samples a sequence by these parameters from the next launch on; `false` where the device cannot.
+    pub fn set(&mut self, stream: &Stream, seq: u32, request: &SamplingRequest) -> Result<bool> {
+        let (shape, sampling) = (self.shape, request.sampling);
+        if seq as usize >= shape.sequences {
+            return Ok(false);
+        }
+        self.stop(seq);
+        let history = request.history.len();
+        let recent = if sampling.window < 0 { history } else { history.min(sampling.window as usize) };
+        // A window over everything grows by each token sampled.
+        let most = if sampling.window < 0 { shape.history } else { recent };
+        let known = request.bias.iter().all(|(token, _)| (*token as usize) < shape.vocab);
+        if !known || sampling.position < recent as u64 || !shape.holds(sampling.window, most, request.bias.len()) {
+            return Ok(false);
+        }
+        let start = SampleStart { sampling, biases: &request.bias, history: &request.history };
+        self.state.restart(stream, seq as usize, &start)?;
+        self.sequences[seq as usize].next = Next::Prompt;
+        Ok(true)
+    }
+
+    /// Leaves a sequence to the host; what ran ahead of it is dropped.
+    pub fn stop(&mut self, seq: u32) {
+        let sampled = &mut self.sequences[seq as usize];
+        (sampled.next, sampled.ahead) = (Next::Host, false);
+    }
+
+    /// Leaves a sequence to the host where a batch feeds it something else than the device has sampled: the device
+    /// has not seen what was chosen instead. `single`: whether the entry is the only one of its sequence.
+    pub fn follow(&mut self, e: &Entry, single: bool) {
+        if let Next::Token(token) = self.sequences[e.seq as usize].next
+            && !(single && e.token == token && e.output == Output::Token)
+        {
+            self.stop(e.seq);
+        }
+    }
+
+    /// Whether the device samples this sequence.
+    pub fn samples(&self, seq: u32) -> bool {
+        !matches!(self.sequences[seq as usize].next, Next::Host)
+    }
+
+    /// Whether the next row of this sequence ran ahead.
+    pub fn is_ahead(&self, seq: u32) -> bool {
+        self.sequences[seq as usize].ahead
+    }
+
+    /// The token that the device has sampled last and has to be fed next.
+    pub fn next(&self, seq: u32) -> Option<u32> {
+        match self.sequences[seq as usize].next {
+            Next::Token(token) => Some(token),
+            Next::Host | Next::Prompt => None,
+        }
+    }
+
+    /// Notes that a launch samples this sequence; returns the number of its token.
+    pub fn launch(&mut self, seq: u32) -> u32 {
+        let sampled = &mut self.sequences[seq as usize];
+        sampled.launched += 1;
+        sampled.launched
+    }
+
+    /// The same for a row that nobody has asked for.
+    pub fn launch_ahead(&mut self, seq: u32) -> u32 {
+        self.sequences[seq as usize].ahead = true;
+        self.launch(seq)
+    }
+
+    /// The number of the token of a row that ran ahead and is asked for now.
+    pub fn take_ahead(&mut self, seq: u32) -> u32 {
+        let sampled = &mut self.sequences[seq as usize];
+        sampled.ahead = false;
+        sampled.launched
+    }
+
+    /// What has to be launched for these sequences.
+    pub fn steps(&self, mut sequences: impl Iterator<Item = u32>) -> SampleSteps {
+        let greedy = sequences.all(|seq| self.state.is_greedy(seq as usize));
+        if greedy { SampleSteps::Greedy } else { SampleSteps::All }
+    }
+
+    /// Launches the sampler for some rows.
+    pub fn sample(&self, stream: &Stream, rows: &SampleRows, steps: SampleSteps) -> Result<()> {
+        self.state.sample(stream, rows, steps)
+    }
+
+    /// Waits for the `number`-th token of a sequence without asking the driver, except now and then whether it still
+    /// works.
+    pub fn wait(&self, stream: &Stream, seq: u32, number: u32) -> Result<SampledToken> {
+        loop {
+            for _ in 0..POLLS_PER_QUERY {
+                if let Some(sampled) = self.state.drawn(seq as usize, number) {
+                    return Ok(sampled);
+                }
+                std::hint::spin_loop();
+            }
+            // Asked before the last look: what was finished by then is in the ring.
+            let idle = stream.is_idle()?;
+            if let Some(sampled) = self.state.drawn(seq as usize, number) {
+                return Ok(sampled);
+            }
+            if idle {
+                let text = format!("step {number} of sequence {seq} has ended without a token");
+                return Err(DeviceError::Driver { call: "sampling".into(), text });
+            }
+        }
+    }
+
+    /// Takes notice of what the device has sampled for a row that was asked for.
+    pub fn sampled(&mut self, seq: u32, sampled: &SampledToken) {
+        match sampled.status() {
+            Status::Sampled => self.sequences[seq as usize].next = Next::Token(sampled.token()),
+            // The device's state stays where it was: the caller has to choose.
+            Status::NotFinite | Status::NoToken => self.stop(seq),
+        }
+    }
+}
