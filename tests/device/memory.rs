@@ -64,7 +64,7 @@ fn a_step_neither_allocates_nor_waits_and_launches_little() {
         let history = tokens.iter().copied().chain([5]).collect();
         assert!(device.begin_drawing(0, &SamplingRequest { sampling, bias: Vec::new(), history }).unwrap());
         let mut token = device.draw(5).unwrap().unwrap().token();
-        let Some(machine) = &device.machine else { return };
+        let Some(machine) = &device.machine else { return crate::skip("only the emulator counts calls") };
         machine.reset_counters();
         for _ in 0..10 {
             token = device.draw(token).unwrap().unwrap().token();
