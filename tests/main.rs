@@ -19,9 +19,12 @@ mod quality;
 mod quantize;
 mod sampler;
 mod session;
+mod skip;
 mod stop;
 mod synth;
 mod template;
 mod tidy;
 mod tiny;
 mod tokenizer;
+
+pub use skip::skip;

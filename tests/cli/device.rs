@@ -105,7 +105,7 @@ fn without_a_driver_the_cpu_answers() {
     };
     // This computer may have a driver of its own.
     if qrun_cuda::device::list() != Err(qrun_cuda::device::NoDevice::DriverMissing) {
-        return println!("skipped: there is a driver here");
+        return crate::skip("there is a driver here");
     }
     let output = run("");
     assert_eq!((text(&output.stdout), lines(&output)), (cpu_text(), vec![]));
