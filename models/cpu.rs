@@ -21,6 +21,7 @@ use qrun_quant::cpu::{Activations, Arithmetic, Job, matmul, par::Pool};
 use crate::{
     Batch, Entry, Forward, ForwardError, Model, Options, Output, Progress, Rows,
     kv::KvCache,
+    spec::{FeedForward, Norm},
     weights::{Layer, Linear, Weights},
 };
 
@@ -180,6 +181,8 @@ struct Step<'a> {
 impl Step<'_> {
     fn run(&mut self, logits: &mut Vec<f32>) {
         let c = &self.model.config;
+        // All norms below are of this kind.
+        let Norm::Rms = c.arch.norm;
         self.s.x.resize(self.chunk.len() * c.n_embd, 0.0);
         for (e, x) in self.chunk.iter().zip(self.s.x.chunks_exact_mut(c.n_embd)) {
             self.weights.token_embd.row(e.token as usize, x);
@@ -248,7 +251,8 @@ impl Step<'_> {
         s.gate.resize(t * c.n_ff, 0.0);
         s.up.resize(t * c.n_ff, 0.0);
         project(&mut s.prepared, &s.h, [(&w.ffn_gate, &mut s.gate), (&w.ffn_up, &mut s.up)]);
-        ops::gate(&mut s.gate, &s.up, c.arch.activation);
+        let FeedForward::Gated(activation) = c.arch.feed_forward;
+        ops::gate(&mut s.gate, &s.up, activation);
         tap(self.tap, Some(il), "ffn_act", &s.gate);
         project(&mut s.prepared, &s.gate, [(&w.ffn_down, &mut s.h)]);
         if let Some(norm) = &w.post_ffw_norm {

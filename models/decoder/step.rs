@@ -19,7 +19,7 @@ use qrun_cuda::{
 use super::memory::{Layer, Memory, Operand, Rows, Weight};
 use crate::{
     Config,
-    spec::{Activation, RopeLayout},
+    spec::{Activation, FeedForward, Norm, RopeLayout},
 };
 
 /// Sequences up to which the products of a decoding step go through the matrix-vector kernels. A prompt never does:
@@ -50,6 +50,8 @@ impl Step<'_> {
     /// Tokens to the output of the last layer, which joins the residual stream in [`Step::head`].
     pub fn layers(&self) -> Result<()> {
         let a = &self.m.activations;
+        // All norms below are of this kind.
+        let Norm::Rms = self.c.arch.norm;
         self.embed()?;
         let mut residual = Residual { add: Ptr::NULL, post: Ptr::NULL };
         for (il, layer) in self.m.layers.iter().enumerate() {
@@ -172,7 +174,8 @@ impl Step<'_> {
     fn feed_forward(&self, layer: &Layer) -> Result<()> {
         let (c, a) = (self.c, &self.m.activations);
         let (y, out) = wanted(&a.gated, &[layer.ffn_down]);
-        let activation = match c.arch.activation {
+        let FeedForward::Gated(activation) = c.arch.feed_forward;
+        let activation = match activation {
             Activation::Silu => 0,
             Activation::GeluTanh => 1,
         };

@@ -110,6 +110,12 @@ impl Scheduler {
         Ok(id)
     }
 
+    /// Ends a request with the next step; what it has so far is its answer.
+    pub fn cancel(&mut self, id: RequestId) {
+        let all = self.running.iter_mut().flatten().chain(&mut self.waiting);
+        all.filter(|sequence| sequence.id == id).for_each(|sequence| sequence.stopped = true);
+    }
+
     /// The next request that has ended, in the order of their ends.
     pub fn finished(&mut self) -> Option<Finished> {
         self.finished.pop_front()

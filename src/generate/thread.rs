@@ -40,7 +40,7 @@ struct Submission {
     chunks: Sender<Chunk>,
 }
 
-/// A running scheduler. Its thread ends with it, after the requests that run.
+/// A scheduler on a thread of its own. When it is dropped its requests end as cancelled ones do, and the thread with them.
 pub struct Generator {
     submissions: Option<Sender<Submission>>,
     thread: Option<JoinHandle<()>>,
@@ -145,7 +145,7 @@ fn run(mut scheduler: Scheduler, submissions: Receiver<Submission>) {
             }
             Err(TryRecvError::Empty) => {}
             Err(TryRecvError::Disconnected) if scheduler.is_idle() => return,
-            Err(TryRecvError::Disconnected) => {}
+            Err(TryRecvError::Disconnected) => callers.iter().for_each(|(id, _)| scheduler.cancel(*id)),
         }
         scheduler.step(&mut |id, event| {
             let Some((_, chunks)) = callers.iter().find(|(of, _)| *of == id) else { return ControlFlow::Continue(()) };
