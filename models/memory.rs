@@ -36,7 +36,7 @@ impl Default for Options {
             n_ctx: 4096,
             n_seq: 1,
             n_ubatch: 512,
-            threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
+            threads: qrun_quant::cpu::physical_cores(),
             arithmetic: Arithmetic::Fast,
             type_k: KvType::F16,
             type_v: KvType::F16,

@@ -8,6 +8,7 @@
 
 mod activations;
 mod blocked;
+mod cores;
 mod exact;
 mod fixed;
 mod floats;
@@ -20,6 +21,7 @@ pub mod par;
 mod tiles;
 
 pub use activations::{Activations, ComputeType};
+pub use cores::physical_cores;
 pub use lanes::Isa;
 pub use matmul::{Job, matmul};
 pub use matrix::Matrix;

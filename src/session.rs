@@ -16,7 +16,7 @@ use qrun_models::{Entry, Forward, ForwardError, Output, SamplingRequest};
 
 pub(crate) use answer::Answer;
 pub use engine::{Engine, EngineOptions, OpenError};
-pub use file::SaveError;
+pub use file::{SaveError, is_session, read_notes};
 pub use place::{Backend, BackendError, DevicePreference, LoadError};
 pub use timeline::{Step, Timeline};
 pub use timings::Timings;
@@ -196,10 +196,10 @@ impl Session {
         let mut answer = Answer::new(request);
         self.sample_ms = 0.0;
         answer.timings.cache_n = self.reuse(&request.prompt);
-        answer.timings.prompt_n = total - answer.timings.cache_n;
         let started = Instant::now();
         let first = self.prefill(&request.prompt, &mut sampler, watch)?;
         answer.timings.prompt_ms = milliseconds(started);
+        answer.timings.prompt_n = self.cached.len() - answer.timings.cache_n;
         let Some(first) = first else { return Ok(answer.end(Finish::Interrupted, watch)) };
         let started = Instant::now();
         let finish = self.decode(first, &mut sampler, &mut answer, watch);

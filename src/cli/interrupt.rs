@@ -6,7 +6,10 @@
 
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
-use super::exit::{Code, Exit};
+use super::{
+    echo,
+    exit::{Code, Exit},
+};
 
 /// Nothing to stop: a signal ends the program.
 const IDLE: u8 = 0;
@@ -29,6 +32,7 @@ pub fn watch() -> Result<(), Exit> {
 /// Runs on a thread of its own, a moment after the press.
 fn handle() {
     if !change(BUSY, STOPPING) && !change(PROMPT, PRESSED) {
+        echo::restore();
         std::process::exit(Code::Interrupted as i32);
     }
 }

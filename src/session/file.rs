@@ -6,7 +6,7 @@
 
 use std::{
     fs,
-    io::{self, Write},
+    io::{self, Read, Write},
     path::Path,
 };
 
@@ -29,7 +29,7 @@ pub enum SaveError {
         /// What the system said.
         source: io::Error,
     },
-    /// The file is no session, or of another version.
+    /// The file is not a session, or one of another version.
     #[error("{file}: expected {expected}, found {found}")]
     Wrong {
         /// The file.
@@ -45,6 +45,63 @@ pub enum SaveError {
 pub(super) fn checksum<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
     let step = |state: u64, byte: &u8| (state ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     parts.into_iter().flatten().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+/// Whether a file is a saved session, by its first bytes.
+pub fn is_session(path: &Path) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    // Asked before opening: opening a pipe would wait for its writer.
+    let is_file = fs::metadata(path).is_ok_and(|m| m.is_file());
+    is_file && fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *MAGIC
+}
+
+/// The caller's notes of a saved session of any model, without its cache.
+///
+/// # Errors
+/// A file that is damaged or not a session.
+pub fn read_notes(path: &Path) -> Result<Value, SaveError> {
+    let bytes = read(path)?;
+    let (_, mut notes, _) = parse(path, &bytes)?;
+    Ok(notes["notes"].take())
+}
+
+/// The bytes of a session; other files are not read further than their first ones.
+fn read(path: &Path) -> Result<Vec<u8>, SaveError> {
+    let file = path.display().to_string();
+    let found = fs::metadata(path).map_err(|source| SaveError::Io { file: file.clone(), source })?;
+    if !is_session(path) {
+        let found = format!("a file of {} bytes of another kind", found.len());
+        return Err(SaveError::Wrong { file, expected: "a qrun session", found });
+    }
+    fs::read(path).map_err(|source| SaveError::Io { file, source })
+}
+
+/// Fingerprint of the model, notes with tokens, and cache of a session's bytes; the checksum holds.
+fn parse<'a>(path: &Path, bytes: &'a [u8]) -> Result<(u64, Value, &'a [u8]), SaveError> {
+    let wrong = |expected, found: String| SaveError::Wrong { file: path.display().to_string(), expected, found };
+    let damaged = |found: &str| wrong("an undamaged qrun session", found.to_owned());
+    if bytes.len() < HEADER {
+        return Err(damaged(&format!("{} bytes", bytes.len())));
+    }
+    let version = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
+    if version != VERSION {
+        return Err(wrong("session version 1", format!("version {version}")));
+    }
+    let number = |i: usize| {
+        let at = 12 + 8 * i;
+        u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
+    };
+    let [fingerprint, notes_len, cache_len, sum] = [number(0), number(1), number(2), number(3)];
+    let body = &bytes[HEADER..];
+    if notes_len.checked_add(cache_len) != Some(body.len() as u64) {
+        return Err(damaged(&format!("{} bytes after the header", body.len())));
+    }
+    let (notes, cache) = body.split_at(notes_len as usize);
+    if checksum([notes, cache]) != sum {
+        return Err(damaged("another checksum"));
+    }
+    let notes = serde_json::from_slice(notes).map_err(|e| damaged(&e.to_string()))?;
+    Ok((fingerprint, notes, cache))
 }
 
 impl Session {
@@ -79,34 +136,13 @@ impl Session {
     /// # Errors
     /// A file that is damaged, of another model, or too long for this context; nothing changes then.
     pub fn load(&mut self, path: &Path) -> Result<Value, SaveError> {
-        let file = path.display().to_string();
-        let bytes = fs::read(path).map_err(|source| SaveError::Io { file: file.clone(), source })?;
-        let wrong = |expected, found: String| SaveError::Wrong { file: file.clone(), expected, found };
+        let bytes = read(path)?;
+        let (fingerprint, mut notes, cache) = parse(path, &bytes)?;
+        let wrong = |expected, found: String| SaveError::Wrong { file: path.display().to_string(), expected, found };
         let damaged = |found: &str| wrong("an undamaged qrun session", found.to_owned());
-        if !bytes.starts_with(MAGIC) || bytes.len() < HEADER {
-            return Err(wrong("a qrun session", format!("a file of {} bytes of another kind", bytes.len())));
-        }
-        let version = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
-        if version != VERSION {
-            return Err(wrong("session version 1", format!("version {version}")));
-        }
-        let number = |i: usize| {
-            let at = 12 + 8 * i;
-            u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
-        };
-        let [fingerprint, notes_len, cache_len, sum] = [number(0), number(1), number(2), number(3)];
         if fingerprint != self.engine.fingerprint() {
             return Err(wrong("a session of this model", "one of another model".into()));
         }
-        let body = &bytes[HEADER..];
-        if notes_len.checked_add(cache_len) != Some(body.len() as u64) {
-            return Err(damaged(&format!("{} bytes after the header", body.len())));
-        }
-        let (notes, cache) = body.split_at(notes_len as usize);
-        if checksum([notes, cache]) != sum {
-            return Err(damaged("another checksum"));
-        }
-        let mut notes: Value = serde_json::from_slice(notes).map_err(|e| damaged(&e.to_string()))?;
         let tokens: Vec<u32> = serde_json::from_value(notes["tokens"].take()).map_err(|e| damaged(&e.to_string()))?;
         if tokens.len() > self.n_ctx() {
             return Err(wrong("a session that fits the context", format!("{} tokens", tokens.len())));
