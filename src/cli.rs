@@ -28,7 +28,7 @@ mod terminal;
 mod tokenize;
 mod values;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{FromArgMatches, Subcommand};
 use qrun::session::Timeline;
@@ -75,7 +75,7 @@ fn dispatch(words: &[OsString], timeline: Timeline) -> Result<(), Exit> {
     } else if asked("version") {
         format!("qrun {}\n", env!("CARGO_PKG_VERSION"))
     } else if asked("completion-bash") {
-        completions::script(clap_complete::Shell::Bash)
+        completions::script(clap_complete::Shell::Bash, Job::augment_subcommands)
     } else if asked("list-devices") {
         devices::listing()
     } else {
@@ -83,6 +83,10 @@ fn dispatch(words: &[OsString], timeline: Timeline) -> Result<(), Exit> {
     };
     if !shown.is_empty() {
         return print(&shown);
+    }
+    let words: Vec<&PathBuf> = matches.get_many("MODEL").into_iter().flatten().collect();
+    if let Some(first) = words.first() {
+        jobs::not_a_job(first, words.len())?;
     }
     let args = Args::new(&matches)?;
     let terminal = Terminal::new(&args.output);

@@ -4,9 +4,9 @@ mod bad_input;
 #[cfg(unix)]
 mod chat;
 mod device;
+mod files;
 mod flags;
 mod jobs;
-mod files;
 mod mistakes;
 mod one_turn;
 #[cfg(unix)]

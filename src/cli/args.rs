@@ -9,7 +9,6 @@ use qrun_models::KvType;
 use super::{
     exit::Exit,
     flags::{self, Check, Flag, Takes},
-    jobs,
     output::Output,
     values,
 };
@@ -218,15 +217,12 @@ impl Matches<'_> {
         match (words.as_slice(), self.path("model")) {
             ([], flag) => Ok(flag),
             // The environment may name a default; the command line wins.
-            ([word], None) => jobs::not_a_job(word, 1).map(|()| Some((*word).clone())),
+            ([word], None) => Ok(Some((*word).clone())),
             ([word], Some(flag)) if std::env::var_os("LLAMA_ARG_MODEL").is_some_and(|v| v == *flag) => {
                 Ok(Some((*word).clone()))
             }
             ([word], Some(flag)) => {
                 Err(Exit::usage(format!("two models: {} and --model {}; name one", word.display(), flag.display())))
-            }
-            ([model, rest @ ..], None) if jobs::not_a_job(model, 1 + rest.len()).is_err() => {
-                jobs::not_a_job(model, 1 + rest.len()).map(|()| None)
             }
             ([model, word, ..], _) => Err(Exit::usage(format!(
                 "unexpected word {:?}: the model is {}; a prompt goes behind -p",

@@ -1,18 +1,15 @@
 //! Shell completions, from the same table as the parser.
 
-use clap::{Arg, ArgAction, Command, Subcommand, ValueHint};
+use clap::{Arg, ArgAction, Command, ValueHint};
 use clap_complete::Shell;
 use qrun_models::KvType;
 
-use super::{
-    flags::{self, Check, Flag, Takes},
-    jobs::Job,
-};
+use super::flags::{self, Check, Flag, Takes};
 
-/// The script for a shell.
-pub fn script(shell: Shell) -> String {
+/// The script for a shell; `with_jobs` adds the jobs to the command.
+pub fn script(shell: Shell, with_jobs: fn(Command) -> Command) -> String {
     let mut out = Vec::new();
-    clap_complete::generate(shell, &mut command(), "qrun", &mut out);
+    clap_complete::generate(shell, &mut with_jobs(command()), "qrun", &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 
@@ -20,7 +17,7 @@ pub fn script(shell: Shell) -> String {
 fn command() -> Command {
     let model = Arg::new("MODEL").value_hint(ValueHint::FilePath);
     let command = Command::new("qrun").disable_help_flag(true).disable_version_flag(true).arg(model);
-    Job::augment_subcommands(flags::supported().fold(command, |c, flag| c.arg(argument(flag))))
+    flags::supported().fold(command, |c, flag| c.arg(argument(flag)))
 }
 
 fn argument(flag: &'static Flag) -> Arg {

@@ -9,7 +9,6 @@ use qrun_cuda::{
 };
 use qrun_quant::cpu::physical_cores;
 
-
 /// The GPUs, or why there are none, the CPU, and which of them `--device auto` takes.
 pub fn listing() -> String {
     let mut text = String::from("Available devices:\n");
@@ -40,7 +39,8 @@ pub fn listing() -> String {
     };
     let _ = writeln!(text, "--device auto takes {taken}");
     if found.is_ok_and(|devices| devices.len() > 1) {
-        let _ = writeln!(text, "--device cuda1 takes the second GPU; CUDA_VISIBLE_DEVICES hides some from every program");
+        let _ =
+            writeln!(text, "--device cuda1 takes the second GPU; CUDA_VISIBLE_DEVICES hides some from every program");
     }
     text
 }

@@ -162,10 +162,7 @@ pub fn find(word: &str) -> Option<(&'static Flag, bool)> {
 }
 
 /// The same in some rows.
-pub fn find_in(
-    rows: impl Iterator<Item = &'static Flag> + Clone,
-    word: &str,
-) -> Option<(&'static Flag, bool)> {
+pub fn find_in(rows: impl Iterator<Item = &'static Flag> + Clone, word: &str) -> Option<(&'static Flag, bool)> {
     let dashed = if word.starts_with("--") { word.replace('_', "-") } else { word.to_owned() };
     let spelled = |name: &str| rows.clone().find_map(|f| f.spellings().find(|s| s.0 == name).map(|s| (f, s.1)));
     // `--ngl` is no flag of llama.cpp, but there is only one thing it can mean.

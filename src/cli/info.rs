@@ -117,7 +117,12 @@ fn as_tables(gguf: &Gguf, model: Result<&Model, &String>) -> String {
     let mut line = |text: String| {
         let _ = writeln!(out, "{text}");
     };
-    line(format!("file        {} (GGUF v{}, {})", gguf.path().display(), gguf.version(), human_bytes(gguf.file_bytes())));
+    line(format!(
+        "file        {} (GGUF v{}, {})",
+        gguf.path().display(),
+        gguf.version(),
+        human_bytes(gguf.file_bytes())
+    ));
     if let Some(name) = file_type(gguf) {
         line(format!("type        {name}"));
     }

@@ -50,7 +50,7 @@ impl Job {
             Job::Bench(job) => job.run(),
             Job::Synth(job) => job.run(),
             Job::Devices => print(&devices::listing()),
-            Job::Completions { shell } => print(&completions::script(shell)),
+            Job::Completions { shell } => print(&completions::script(shell, Job::augment_subcommands)),
         }
     }
 }

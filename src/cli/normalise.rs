@@ -55,12 +55,7 @@ type Find<'a> = &'a dyn Fn(&str) -> Option<(&'static Flag, bool)>;
 
 impl ParsedArgs {
     /// Takes words until there are none; `unknown` says what is wrong with a flag that `find` does not know.
-    fn take_all(
-        &mut self,
-        args: &[OsString],
-        find: Find,
-        unknown: impl Fn(&str) -> Option<Exit>,
-    ) -> Result<(), Exit> {
+    fn take_all(&mut self, args: &[OsString], find: Find, unknown: impl Fn(&str) -> Option<Exit>) -> Result<(), Exit> {
         let mut rest = args.iter().peekable();
         while let Some(word) = rest.next() {
             if word == "--" {

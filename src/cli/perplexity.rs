@@ -17,8 +17,7 @@ use serde_json::{Value, json};
 
 use super::{
     exit::{Code, Exit},
-    input,
-    open, progress,
+    input, open, progress,
     stdout::print,
     terminal::say,
     values::{self, ModelFile},

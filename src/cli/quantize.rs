@@ -42,7 +42,8 @@ pub struct Quantize {
 impl Quantize {
     pub fn run(self) -> Result<(), Exit> {
         values::output_name(&self.output)?;
-        let pool = Pool::new(values::threads(self.threads.or(self.n_threads))).map_err(|e| Exit::new(Code::Failure, e.to_string()))?;
+        let pool = Pool::new(values::threads(self.threads.or(self.n_threads)))
+            .map_err(|e| Exit::new(Code::Failure, e.to_string()))?;
         let options = Options { file_type: self.file_type, allow_requantize: self.allow_requantize, force: self.force };
         let bar = progress::bytes("quantizing");
         let mut watch = |p: Progress| {
@@ -87,7 +88,11 @@ impl Quantize {
         }
         for (ty, tensors, bytes) in &made.formats {
             let percent = 100.0 * *bytes as f64 / made.bytes_out.max(1) as f64;
-            progress::done(&format!("{:<8} {tensors:5} tensors {:>10} {percent:6.1} %", ty.name(), human_bytes(*bytes)));
+            progress::done(&format!(
+                "{:<8} {tensors:5} tensors {:>10} {percent:6.1} %",
+                ty.name(),
+                human_bytes(*bytes)
+            ));
         }
         let size = |path| std::fs::metadata(path).map_or(0, |m| m.len());
         let before = Gguf::open(&self.input).map_or_else(|_| size(&self.input), |gguf| gguf.file_bytes());

@@ -236,7 +236,15 @@ fn a_gpu_that_fails_in_an_answer_is_said_on_a_line_of_its_own() {
 #[test]
 fn devices_and_info_say_what_runs_where_and_why() {
     let listing = text(&on("sm=87,devices=2", "devices").stdout);
-    for part in ["cuda0: ", "cuda1: ", "SM 8.7", "kernels made for SM 8.6", "cpu: ", "--device auto takes cuda0", "--device cuda1 takes the second GPU"] {
+    for part in [
+        "cuda0: ",
+        "cuda1: ",
+        "SM 8.7",
+        "kernels made for SM 8.6",
+        "cpu: ",
+        "--device auto takes cuda0",
+        "--device cuda1 takes the second GPU",
+    ] {
         assert!(listing.contains(part), "{part:?} is not in {listing}");
     }
     for (machine, reason) in UNUSABLE {

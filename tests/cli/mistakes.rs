@@ -66,7 +66,8 @@ fn jobs_answer_the_flags_of_llama_cpps_tools() {
     let folder = tempfile::tempdir().expect("a folder");
     let sample = folder.path().join("text.txt");
     std::fs::write(&sample, "some words to predict ".repeat(40)).expect("a file");
-    let line = format!("perplexity {file} -f {} -c 32 -b 512 -ngl 99 -fa 1 -ctk f16 --chunks 2 --json", sample.display());
+    let line =
+        format!("perplexity {file} -f {} -c 32 -b 512 -ngl 99 -fa 1 -ctk f16 --chunks 2 --json", sample.display());
     let output = run(&line);
     let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(found["chunks"], 2, "{}", text(&output.stderr));

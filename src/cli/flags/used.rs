@@ -37,7 +37,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::used("--min-p", One("X", Real(0.0, 1.0)), "… not below X times the likeliest [0.05]; 0: off").env("LLAMA_ARG_MIN_P").shown(Sampling),
     Flag::used("--typical, --typical-p", One("X", Real(0.0, 1.0)), "locally typical sampling [1: off]"),
     Flag::used("--repeat-penalty", One("X", Real(0.0, BIG)), "penalty for repeated tokens [1: off]").env("LLAMA_ARG_REPEAT_PENALTY").shown(Sampling),
-    Flag::used("--repeat-last-n", One("N", Whole(-1, MAX)), "tokens it looks back [64]; -1: all").shown(Sampling),
+    Flag::used("--repeat-last-n", One("N", Whole(-1, MAX)), "tokens it looks back [64]; -1: all"),
     Flag::used("--presence-penalty", One("X", Real(-BIG, BIG)), "presence penalty [0: off]").env("LLAMA_ARG_PRESENCE_PENALTY"),
     Flag::used("--frequency-penalty", One("X", Real(-BIG, BIG)), "frequency penalty [0: off]").env("LLAMA_ARG_FREQUENCY_PENALTY"),
     Flag::used("--samplers", One("A;B;…", Samplers), "the samplers to apply, in llama.cpp's order; those left out are off"),
