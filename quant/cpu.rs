@@ -7,6 +7,7 @@
 //! number of threads: each output element is computed by one thread in one order.
 
 mod activations;
+mod cores;
 mod gemm;
 mod kernels;
 mod layout;
@@ -18,6 +19,7 @@ mod prefetch;
 mod tiles;
 
 pub use activations::{Activations, ComputeType};
+pub use cores::physical_cores;
 pub use matmul::{Job, matmul};
 pub use matrix::Matrix;
 

@@ -19,6 +19,6 @@ mod timings;
 pub use request::{Cancel, Event, Finish, Reply, Request, RequestId, SessionError};
 pub use scheduler::{Finished, Scheduler, StepRows};
 pub use session::Session;
-pub use snapshot::{Loaded, MAGIC as SESSION_MAGIC, SaveError};
+pub use snapshot::{Loaded, SaveError, is_session};
 pub use thread::{Chunk, Generator, Stream};
 pub use timings::Timings;

@@ -11,7 +11,10 @@ use std::sync::{
 
 use qrun::session::Cancel;
 
-use super::exit::{Code, Exit};
+use super::{
+    echo,
+    exit::{Code, Exit},
+};
 
 /// Nothing to stop: a signal ends the program.
 const IDLE: u8 = 0;
@@ -39,6 +42,7 @@ fn handle() {
         let answer = ANSWER.lock().unwrap_or_else(|e| e.into_inner());
         answer.iter().for_each(Cancel::cancel);
     } else if !change(PROMPT, PRESSED) {
+        echo::restore();
         std::process::exit(Code::Interrupted as i32);
     }
 }

@@ -19,8 +19,8 @@ pub enum DevicePreference {
     Auto,
     /// On the CPU.
     Cpu,
-    /// On the first GPU, or not at all.
-    Cuda,
+    /// On the GPU of this ordinal, or not at all.
+    Cuda(i32),
 }
 
 /// Where a model runs.
@@ -77,14 +77,17 @@ impl Backend {
         let reason = match wish {
             DevicePreference::Cpu => None,
             DevicePreference::Auto if options.arithmetic == Arithmetic::Exact => Some(BackendError::Exact),
-            DevicePreference::Cuda if options.arithmetic == Arithmetic::Exact => {
+            DevicePreference::Cuda(_) if options.arithmetic == Arithmetic::Exact => {
                 return Err(ChooseError::Backend(BackendError::Exact));
             }
-            DevicePreference::Auto | DevicePreference::Cuda => match on_gpu(model, options) {
-                Ok((gpu, plan)) => return Ok((Self::Gpu { gpu, fallback: wish == DevicePreference::Auto }, plan)),
-                Err(error) if wish == DevicePreference::Cuda => return Err(ChooseError::Backend(error)),
+            DevicePreference::Auto => match on_gpu(0, model, options) {
+                Ok((gpu, plan)) => return Ok((Self::Gpu { gpu, fallback: true }, plan)),
                 Err(error) => Some(error),
             },
+            DevicePreference::Cuda(ordinal) => {
+                let (gpu, plan) = on_gpu(ordinal, model, options).map_err(ChooseError::Backend)?;
+                return Ok((Self::Gpu { gpu, fallback: false }, plan));
+            }
         };
         let plan = plan::fit(model, options, plan::available_memory()).map_err(ChooseError::Memory)?;
         Ok((Self::Cpu { reason }, plan))
@@ -143,8 +146,8 @@ fn load(
     Ok(decoder)
 }
 
-fn on_gpu(model: &Model, options: &Options) -> Result<(Arc<Gpu>, Plan), BackendError> {
-    let gpu = Gpu::open(0)?;
+fn on_gpu(ordinal: i32, model: &Model, options: &Options) -> Result<(Arc<Gpu>, Plan), BackendError> {
+    let gpu = Gpu::open(ordinal)?;
     GpuDecoder::supports(model, options).map_err(BackendError::Unsupported)?;
     let need = |n_ctx| GpuDecoder::plan(&gpu, model, &Options { n_ctx, ..options.clone() });
     let room = gpu.free_memory()?;

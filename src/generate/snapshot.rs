@@ -16,7 +16,7 @@ use super::{Session, SessionError};
 use crate::checksum::Fnv1a;
 
 /// The first bytes of a saved session.
-pub const MAGIC: &[u8; 8] = b"qrunsess";
+const MAGIC: &[u8; 8] = b"qrunsess";
 const VERSION: u32 = 1;
 const HEADER: usize = 8 + 4 + 4 * 8;
 
@@ -44,6 +44,14 @@ pub enum SaveError {
     /// The part of the cache that was given up in the meantime could not be computed again.
     #[error(transparent)]
     Generate(#[from] SessionError),
+}
+
+/// Whether a file is a saved session, by its first bytes.
+pub fn is_session(path: &Path) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    // Asked before opening: opening a pipe would wait for its writer.
+    let is_file = fs::metadata(path).is_ok_and(|m| m.is_file());
+    is_file && File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *MAGIC
 }
 
 /// A session that was loaded.
@@ -149,12 +157,13 @@ impl Session {
         let io = |source| SaveError::Io { file: name.clone(), source };
         let wrong = |expected, found: String| SaveError::Wrong { file: name.clone(), expected, found };
         let damaged = |found: String| wrong("an undamaged qrun session", found);
-        let mut file = BufReader::with_capacity(1 << 16, File::open(path).map_err(io)?);
-        let size = file.get_ref().metadata().map_err(io)?.len();
-        let mut bytes = [0; HEADER];
-        if size < HEADER as u64 || file.read_exact(&mut bytes).is_err() || !bytes.starts_with(MAGIC) {
+        let size = fs::metadata(path).map_err(io)?.len();
+        if !is_session(path) {
             return Err(wrong("a qrun session", format!("a file of {size} bytes of another kind")));
         }
+        let mut file = BufReader::with_capacity(1 << 16, File::open(path).map_err(io)?);
+        let mut bytes = [0; HEADER];
+        file.read_exact(&mut bytes).map_err(|_| damaged(format!("{size} bytes")))?;
         let version = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
         if version != VERSION {
             return Err(wrong("session version 1", format!("version {version}")));
