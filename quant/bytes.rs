@@ -21,6 +21,9 @@ enum Owner {
 
 impl Bytes {
     /// Maps a file read-only. Pages come in as they are touched.
+    ///
+    /// # Errors
+    /// What is not a file, or an empty one, or cannot be opened and mapped.
     pub fn map(path: &Path) -> Result<Self> {
         let io = |e: std::io::Error| Error::new(path, "file", "a readable file", e.to_string());
         let refuse = |found: &str| Err(Error::new(path, "file", "a GGUF file", found));

@@ -5,6 +5,9 @@
 //! once per vector and uses integer dot products chosen at run time. F16 and BF16 are multiplied in f32 with up
 //! to 12 vectors and in 16-bit fixed point, 10⁻⁴ apart, with more. Both give the same result on any
 //! number of threads: each output element is computed by one thread in one order.
+//!
+//! Four floors, each using those below: `layout`, `prefetch`, `par` (and [`crate::simd`]) · `tiles` of weights and
+//! `activations` · `kernels`, the arithmetic · `gemm` and `matmul`, which choose kernels and call them.
 
 mod activations;
 mod cores;
@@ -22,13 +25,14 @@ pub use activations::{Activations, ComputeType};
 pub use cores::physical_cores;
 pub use matmul::{Job, matmul};
 pub use matrix::Matrix;
+pub use par::physical_cores;
 
 pub use crate::simd::Isa;
 
-/// How to compute.
+/// Precision of the arithmetic: exact, or as fast as the machine is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arithmetic {
-    /// f32 everywhere: the oracle.
+    /// f32 weights and activations, summed in f64: what everything else is compared with.
     Exact,
     /// int8 activations and integer dot products for quantized weights; f32 or fixed point for floats.
     Fast,

@@ -1,8 +1,16 @@
-//! THE table of tensor formats: one row per GGUF type, one file per row under `formats/`.
+//! THE table of tensor formats: one row per GGUF type, one file per row.
 //!
-//! To add a format: write `formats/x.rs` (block struct with its layout in prose, dequantize, quantize) and add its row here.
+//! To add a format on the CPU:
+//!
+//! 1. `formats/x.rs`: the block with its layout in prose, `dequantize`, `quantize` where qrun writes it, and its `FORMAT`.
+//! 2. Here: `mod x;` and a row of `formats!`; the type leaves the list in [`GgmlType::foreign_name`].
+//! 3. `cpu/tiles/formats.rs`: a row of `tile_formats!`, which says how codes and scales are stored in a tile. Kernels
+//!    need nothing, unless codes or scales are of a new kind (`cpu/tiles/codes.rs`, `cpu/tiles/scales.rs`).
+//! 4. Tests: where its scales are (`scale_offsets` in `tests/cpu.rs`); all others walk [`FORMATS`]. Reference values
+//!    stand beside the ones in `tests/formats.rs`.
 
 pub(crate) mod block;
+mod codec;
 mod convert;
 mod fit;
 mod fit_k;
@@ -21,33 +29,14 @@ pub(crate) mod q6_k;
 pub(crate) mod q8_0;
 pub(crate) mod scalar;
 
+pub use codec::Quantizer;
 pub use convert::convert;
 
-/// GGUF tensor types that qrun knows, with their numbers in the file.
-#[allow(non_camel_case_types, missing_docs)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u32)]
-pub enum GgmlType {
-    F32 = 0,
-    F16 = 1,
-    Q4_0 = 2,
-    Q4_1 = 3,
-    Q5_0 = 6,
-    Q5_1 = 7,
-    Q8_0 = 8,
-    Q2_K = 10,
-    Q3_K = 11,
-    Q4_K = 12,
-    Q5_K = 13,
-    Q6_K = 14,
-    IQ4_NL = 20,
-    IQ4_XS = 23,
-    BF16 = 30,
-}
+use codec::Codec;
 
-/// One row of the table.
+/// One format of the table.
 pub struct Format {
-    /// The type this row describes.
+    /// The type of tensors in this format.
     pub ty: GgmlType,
     /// Name as llama.cpp prints it, such as `Q4_K`.
     pub name: &'static str,
@@ -62,31 +51,46 @@ pub struct Format {
     pub quantize: Option<Quantizer>,
 }
 
-/// f32 to whole blocks: `(values, out)`.
-///
-/// Total and deterministic: any values give a block, and the same values give the same bytes on every
-/// machine. In the block formats a NaN counts as 0 and what the block cannot reach (infinities too)
-/// becomes the nearest value that it can; F32, F16 and BF16 keep NaN and infinities.
-pub type Quantizer = fn(&[f32], &mut [u8]);
+impl Format {
+    const fn new(ty: GgmlType, name: &'static str, codec: Codec) -> Self {
+        let Codec { block, bytes, dequantize, quantize } = codec;
+        Self { ty, name, block, bytes, dequantize, quantize }
+    }
+}
 
-/// All formats.
-pub static FORMATS: &[Format] = &[
-    plain::F32,
-    plain::F16,
-    plain::BF16,
-    q4_0::FORMAT,
-    q4_1::FORMAT,
-    q5_0::FORMAT,
-    q5_1::FORMAT,
-    q8_0::FORMAT,
-    q2_k::FORMAT,
-    q3_k::FORMAT,
-    q4_k::FORMAT,
-    q5_k::FORMAT,
-    q6_k::FORMAT,
-    iq4_nl::FORMAT,
-    iq4_xs::FORMAT,
-];
+/// Writes the type and the table: a name, its number in the file, its codec.
+macro_rules! formats {
+    ($($name:ident = $number:literal, $codec:expr;)*) => {
+        /// GGUF tensor types that qrun knows, with their numbers in the file.
+        #[allow(non_camel_case_types, missing_docs)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u32)]
+        pub enum GgmlType {
+            $($name = $number,)*
+        }
+
+        /// All formats.
+        pub static FORMATS: &[Format] = &[$(Format::new(GgmlType::$name, stringify!($name), $codec)),*];
+    };
+}
+
+formats! {
+    F32 = 0, plain::F32;
+    F16 = 1, plain::F16;
+    BF16 = 30, plain::BF16;
+    Q4_0 = 2, q4_0::FORMAT;
+    Q4_1 = 3, q4_1::FORMAT;
+    Q5_0 = 6, q5_0::FORMAT;
+    Q5_1 = 7, q5_1::FORMAT;
+    Q8_0 = 8, q8_0::FORMAT;
+    Q2_K = 10, q2_k::FORMAT;
+    Q3_K = 11, q3_k::FORMAT;
+    Q4_K = 12, q4_k::FORMAT;
+    Q5_K = 13, q5_k::FORMAT;
+    Q6_K = 14, q6_k::FORMAT;
+    IQ4_NL = 20, iq4_nl::FORMAT;
+    IQ4_XS = 23, iq4_xs::FORMAT;
+}
 
 impl GgmlType {
     /// All types of the table.
@@ -101,7 +105,7 @@ impl GgmlType {
     pub fn from_name(name: &str) -> Option<GgmlType> {
         FORMATS.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.ty)
     }
-    /// The table row.
+    /// Its row of the table.
     pub fn format(self) -> &'static Format {
         FORMATS.iter().find(|f| f.ty == self).expect("every GgmlType has a row in FORMATS")
     }
@@ -115,7 +119,7 @@ impl GgmlType {
         debug_assert!(n.is_multiple_of(f.block));
         n / f.block * f.bytes
     }
-    /// How to call a type number that qrun does not read.
+    /// What to call a type number that qrun does not read.
     pub fn foreign_name(n: u32) -> String {
         const FOREIGN: &[(u32, &str)] = &[
             (9, "Q8_1"),

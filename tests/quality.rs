@@ -262,7 +262,7 @@ fn the_job_refuses_what_it_cannot_measure() {
         ("m.gguf -f text -c 32 --kl-base g.gguf", 2, "--kl-base g.gguf"),
         ("m.gguf -f text -c 32 --kl-base-exact", 2, "--kl-base"),
         ("m.gguf -f text -c 32 --kl-base-device cpu", 2, "--kl-base"),
-        ("m.gguf -f text -c 32 --device tpu", 2, "expected one of auto, cuda, cpu"),
+        ("m.gguf -f text -c 32 --device tpu", 2, "expected auto, cuda, cpu"),
         ("m.gguf -f text -c 32 --cache-type-k q3", 2, "expected one of f32, f16, q8_0"),
         ("m.gguf", 2, "--file"),
     ] {

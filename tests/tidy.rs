@@ -8,7 +8,7 @@ use std::{
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Files git would take, as (path relative to the root, text); binary files are left out.
-fn files() -> Vec<(String, String)> {
+pub fn files() -> Vec<(String, String)> {
     fn walk(dir: &Path, out: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(dir).expect("a readable folder") {
             let path = entry.expect("an entry").path();

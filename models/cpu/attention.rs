@@ -125,7 +125,7 @@ impl Attend<'_> {
                 let to = seen.end.clamp(page * PAGE, (page + 1) * PAGE) - page * PAGE;
                 let (max, sum) = (&mut state.max[i], &mut state.sum[i]);
                 let values = &mut state.values[i * n..(i + 1) * n];
-                simd::widest(OnlineSoftmax { scores, seen: from..to.max(from), max, sum, values });
+                simd::dispatch(OnlineSoftmax { scores, seen: from..to.max(from), max, sum, values });
             }
             self.kv.values(seq, self.il, (page, block.head), &mut page_data);
             // Slots that nobody has seen yet hold what an earlier sequence left there, finite or not.
@@ -159,7 +159,7 @@ struct OnlineSoftmax<'a> {
     values: &'a mut [f32],
 }
 
-impl simd::Plain for OnlineSoftmax<'_> {
+impl simd::SimdKernel for OnlineSoftmax<'_> {
     #[inline(always)]
     fn run(self) {
         let Self { scores, seen, .. } = self;
@@ -186,11 +186,11 @@ impl simd::Plain for OnlineSoftmax<'_> {
                 sums[i] += lanes[i];
             }
         }
-        let shrink = (*self.max - max).exp();
-        *self.sum = *self.sum * shrink + sums.iter().sum::<f32>();
-        if shrink != 1.0 {
+        let rescale = (*self.max - max).exp();
+        *self.sum = *self.sum * rescale + sums.iter().sum::<f32>();
+        if rescale != 1.0 {
             for v in self.values.iter_mut() {
-                *v *= shrink;
+                *v *= rescale;
             }
         }
         *self.max = max;

@@ -44,7 +44,7 @@ pub fn add(x: &mut [f32], y: &[f32]) {
 /// `gate = activation(gate) · up`.
 pub fn gate(gate: &mut [f32], up: &[f32], activation: Activation) {
     const ROW: usize = 4096;
-    let row = |(gate, up)| simd::widest(Gate { gate, up, activation });
+    let row = |(gate, up)| simd::dispatch(Gate { gate, up, activation });
     if gate.len() < PARALLEL {
         row((gate, up));
     } else {
@@ -58,7 +58,7 @@ struct Gate<'a> {
     activation: Activation,
 }
 
-impl simd::Plain for Gate<'_> {
+impl simd::SimdKernel for Gate<'_> {
     #[inline(always)]
     fn run(self) {
         match self.activation {

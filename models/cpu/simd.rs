@@ -1,45 +1,12 @@
 //! The few vector loops of the forward pass outside of quantized products, for the widest
-//! instructions of the machine. Every width adds in the same order, so all give the same bits (but for
-//! machines without FMA, which round products on their way).
+//! registers of the machine. Every width adds in the same order, so all give the same bits (but for
+//! machines without FMA, which round each product).
 
-#[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::*;
+use qrun_quant::simd::{FloatKernel, FloatLanes, VectorWidth};
+pub use qrun_quant::simd::{SimdKernel, dispatch};
 
 /// Elements per step of elementwise functions.
 pub const LANES: usize = 16;
-
-/// Plain code that is compiled for several instruction sets. Rust never fuses or reorders arithmetic, so
-/// all of them give the same bits.
-pub trait Plain {
-    /// Implementations are `#[inline(always)]`, as is all that they call: what is not inlined lacks the
-    /// instructions.
-    fn run(self);
-}
-
-/// Runs a loop with the widest instructions of the machine.
-pub fn widest(plain: impl Plain) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        fn avx512(plain: impl Plain) {
-            plain.run();
-        }
-        #[target_feature(enable = "avx2")]
-        fn avx2(plain: impl Plain) {
-            plain.run();
-        }
-        use std::arch::is_x86_feature_detected as has;
-        if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
-            // SAFETY: the CPU has these features.
-            return unsafe { avx512(plain) };
-        }
-        if has!("avx2") {
-            // SAFETY: as above.
-            return unsafe { avx2(plain) };
-        }
-    }
-    plain.run();
-}
 
 /// `e^x`, relative error below 2e-7; 0 below -87.3 and infinity above 88.7.
 #[inline(always)]
@@ -88,48 +55,32 @@ pub fn sum_of_squares(x: &[f32]) -> f64 {
     lanes.iter().sum::<f64>() + rest
 }
 
-/// Little-endian f16 bytes to f32.
+/// Little-endian f16 bytes to f32. Panics unless there are two bytes for each element of `out`.
 pub fn f16_to_f32(bytes: &[u8], out: &mut [f32]) {
     assert_eq!(bytes.len(), 2 * out.len());
-    let whole = out.len() / 16 * 16;
-    let (wide, rest) = out.split_at_mut(whole);
-    let (wide_bytes, rest_bytes) = bytes.split_at(2 * whole);
-    scalar(rest_bytes, rest);
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the CPU has AVX-512F.
-            return unsafe { f16_to_f32_avx512(wide_bytes, wide) };
-        }
-        if is_x86_feature_detected!("f16c") && is_x86_feature_detected!("avx") {
-            // SAFETY: the CPU has F16C.
-            return unsafe { f16_to_f32_f16c(wide_bytes, wide) };
-        }
-    }
-    scalar(wide_bytes, wide);
-
-    fn scalar(bytes: &[u8], out: &mut [f32]) {
-        for (b, o) in bytes.chunks_exact(2).zip(out) {
-            *o = half::f16::from_le_bytes([b[0], b[1]]).to_f32();
-        }
+    let (halves, (lines, rest)) = (bytes.as_chunks::<{ 2 * LANES }>(), out.as_chunks_mut::<LANES>());
+    // SAFETY: the kernel asks for nothing.
+    unsafe { VectorWidth::best().run(HalfToFloat { halves: halves.0, floats: lines }) }
+    for (b, o) in halves.1.as_chunks().0.iter().zip(rest) {
+        *o = half::f16::from_le_bytes(*b).to_f32();
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-fn f16_to_f32_avx512(bytes: &[u8], out: &mut [f32]) {
-    for (b, o) in bytes.chunks_exact(32).zip(out.chunks_exact_mut(16)) {
-        // SAFETY: 32 bytes to read, 16 floats to write.
-        unsafe { _mm512_storeu_ps(o.as_mut_ptr(), _mm512_cvtph_ps(_mm256_loadu_si256(b.as_ptr().cast()))) }
-    }
+/// Widens f16, line by line.
+struct HalfToFloat<'a> {
+    halves: &'a [[u8; 2 * LANES]],
+    floats: &'a mut [[f32; LANES]],
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "f16c,avx")]
-fn f16_to_f32_f16c(bytes: &[u8], out: &mut [f32]) {
-    for (b, o) in bytes.chunks_exact(16).zip(out.chunks_exact_mut(8)) {
-        // SAFETY: 16 bytes to read, 8 floats to write.
-        unsafe { _mm256_storeu_ps(o.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(b.as_ptr().cast()))) }
+impl FloatKernel for HalfToFloat<'_> {
+    #[inline(always)]
+    unsafe fn run<L: FloatLanes>(self) {
+        for (halves, floats) in self.halves.iter().zip(self.floats) {
+            for i in (0..LANES).step_by(L::ROWS) {
+                // SAFETY: the machine can run `L`; `i + L::ROWS ≤ 16` elements of both.
+                unsafe { L::store_f32(L::load_f16(halves.as_ptr().add(2 * i)), floats.as_mut_ptr().add(i)) }
+            }
+        }
     }
 }
 
@@ -149,21 +100,15 @@ impl Product<'_> {
     /// Adds the product to `out[rows][n]`. Every element adds its `k` terms in order.
     pub fn add_to(&self, out: &mut [f32]) {
         let rows = out.len() / self.n;
-        assert!(self.n.is_multiple_of(16) && self.a.len() >= rows * self.k && self.b.len() >= self.k * self.n);
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx512f") {
-                // SAFETY: the CPU has AVX-512F; sizes are checked above.
-                return unsafe { self.avx512(out) };
-            }
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                // SAFETY: the CPU has AVX2 and FMA; sizes are checked above.
-                return unsafe { self.avx2(out) };
-            }
+        assert!(self.n.is_multiple_of(LANES) && self.a.len() >= rows * self.k && self.b.len() >= self.k * self.n);
+        match VectorWidth::best() {
+            VectorWidth::Scalar => self.scalar(out),
+            // SAFETY: the sizes are checked above.
+            width => unsafe { width.run(ProductTiles { product: self, rows, out }) },
         }
-        self.scalar(out);
     }
 
+    /// Without FMA instructions: a fused multiply-add would be a call for each term.
     fn scalar(&self, out: &mut [f32]) {
         for (a, out) in self.a.chunks_exact(self.k).zip(out.chunks_exact_mut(self.n)) {
             for (a, b) in a.iter().zip(self.b.chunks_exact(self.n)) {
@@ -173,82 +118,86 @@ impl Product<'_> {
             }
         }
     }
+}
 
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f")]
-    fn avx512(&self, out: &mut [f32]) {
-        let rows = out.len() / self.n;
+/// A product tile by tile: sums stay in registers.
+struct ProductTiles<'a> {
+    product: &'a Product<'a>,
+    rows: usize,
+    out: &'a mut [f32],
+}
+
+impl FloatKernel for ProductTiles<'_> {
+    /// # Safety
+    /// `out` is `[rows][n]`, `a` has `rows · k` and `b` `k · n` elements at least, and `n` is a multiple of 16.
+    #[inline(always)]
+    unsafe fn run<L: FloatLanes>(mut self) {
         let mut row = 0;
-        while row < rows {
-            let mut col = 0;
-            while col < self.n {
-                match (rows - row, self.n - col) {
-                    (4.., 64..) => self.tile512::<4, 4>(out, row, col),
-                    (4.., _) => self.tile512::<4, 1>(out, row, col),
-                    (2.., 64..) => self.tile512::<2, 4>(out, row, col),
-                    (2.., _) => self.tile512::<2, 1>(out, row, col),
-                    (_, 64..) => self.tile512::<1, 4>(out, row, col),
-                    _ => self.tile512::<1, 1>(out, row, col),
+        while row < self.rows {
+            // SAFETY: the machine can run `L`; rows `row … row + R` exist.
+            row += unsafe {
+                match self.rows - row {
+                    // 16 sums fit 32 registers, which those of 16 lanes are.
+                    4.. if L::ROWS == 16 => self.rows::<L, 4>(row),
+                    2.. => self.rows::<L, 2>(row),
+                    _ => self.rows::<L, 1>(row),
                 }
-                col += if self.n - col >= 64 { 64 } else { 16 };
-            }
-            row += match rows - row {
-                4.. => 4,
-                2.. => 2,
-                _ => 1,
             };
         }
     }
+}
 
-    /// `R` rows by `16·C` columns, held in registers.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    fn tile512<const R: usize, const C: usize>(&self, out: &mut [f32], row: usize, col: usize) {
-        let out = &mut out[row * self.n + col..];
-        let mut acc = [[_mm512_setzero_ps(); C]; R];
-        // SAFETY: the caller keeps rows row..row+R and columns col..col+16·C inside `a`, `b` and `out`.
-        unsafe {
-            for r in 0..R {
-                for c in 0..C {
-                    acc[r][c] = _mm512_loadu_ps(out.as_ptr().add(r * self.n + 16 * c));
-                }
-            }
-            for k in 0..self.k {
-                let b = self.b.as_ptr().add(k * self.n + col);
-                for r in 0..R {
-                    let a = _mm512_set1_ps(*self.a.as_ptr().add((row + r) * self.k + k));
-                    for c in 0..C {
-                        acc[r][c] = _mm512_fmadd_ps(a, _mm512_loadu_ps(b.add(16 * c)), acc[r][c]);
-                    }
-                }
-            }
-            for r in 0..R {
-                for c in 0..C {
-                    _mm512_storeu_ps(out.as_mut_ptr().add(r * self.n + 16 * c), acc[r][c]);
+impl ProductTiles<'_> {
+    /// `R` rows from `row` on; returns `R`.
+    ///
+    /// # Safety
+    /// The machine can run `L`, and the product has the rows.
+    #[inline(always)]
+    unsafe fn rows<L: FloatLanes, const R: usize>(&mut self, row: usize) -> usize {
+        let mut col = 0;
+        while col < self.product.n {
+            // SAFETY: `n` is a multiple of `L::ROWS`, so the columns exist.
+            unsafe {
+                if self.product.n - col >= 4 * L::ROWS {
+                    self.tile::<L, R, 4>(row, col);
+                    col += 4 * L::ROWS;
+                } else {
+                    self.tile::<L, R, 1>(row, col);
+                    col += L::ROWS;
                 }
             }
         }
+        R
     }
 
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,fma")]
-    fn avx2(&self, out: &mut [f32]) {
-        let rows = out.len() / self.n;
-        for row in 0..rows {
-            for col in (0..self.n).step_by(16) {
-                let out = &mut out[row * self.n + col..];
-                // SAFETY: 16 columns from `col` lie inside `b` and `out`, `row` inside `a`.
-                unsafe {
-                    let (mut lo, mut hi) = (_mm256_loadu_ps(out.as_ptr()), _mm256_loadu_ps(out.as_ptr().add(8)));
-                    for k in 0..self.k {
-                        let b = self.b.as_ptr().add(k * self.n + col);
-                        let a = _mm256_set1_ps(*self.a.as_ptr().add(row * self.k + k));
-                        lo = _mm256_fmadd_ps(a, _mm256_loadu_ps(b), lo);
-                        hi = _mm256_fmadd_ps(a, _mm256_loadu_ps(b.add(8)), hi);
+    /// `R` rows by `C · L::ROWS` columns.
+    ///
+    /// # Safety
+    /// The machine can run `L`, and the product has these rows and columns.
+    #[inline(always)]
+    unsafe fn tile<L: FloatLanes, const R: usize, const C: usize>(&mut self, row: usize, col: usize) {
+        let Product { a, b, k, n } = *self.product;
+        // SAFETY: rows row..row + R and the columns lie inside `a`, `b` and `out`.
+        unsafe {
+            let out = self.out.as_mut_ptr().add(row * n + col);
+            let mut sums = [[L::splat_f32(0.0); C]; R];
+            for r in 0..R {
+                for c in 0..C {
+                    sums[r][c] = L::load_f32(out.add(r * n + L::ROWS * c));
+                }
+            }
+            for i in 0..k {
+                let b = b.as_ptr().add(i * n + col);
+                for r in 0..R {
+                    let a = L::splat_f32(*a.as_ptr().add((row + r) * k + i));
+                    for c in 0..C {
+                        sums[r][c] = L::fma(a, L::load_f32(b.add(L::ROWS * c)), sums[r][c]);
                     }
-                    _mm256_storeu_ps(out.as_mut_ptr(), lo);
-                    _mm256_storeu_ps(out.as_mut_ptr().add(8), hi);
+                }
+            }
+            for r in 0..R {
+                for c in 0..C {
+                    L::store_f32(sums[r][c], out.add(r * n + L::ROWS * c));
                 }
             }
         }

@@ -111,7 +111,6 @@ impl Activations {
         self.f32.panel(panel, steps, (self.cols, self.width))
     }
 
-    /// Number of panels.
     pub(super) fn panels(&self) -> usize {
         self.tokens.div_ceil(self.width)
     }

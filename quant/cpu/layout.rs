@@ -23,7 +23,6 @@ pub(super) const ROUND: f32 = 12_582_912.0;
 pub(super) struct Line(pub(super) [[u8; 4]; 16]);
 
 impl Line {
-    /// All zero.
     pub(super) const ZERO: Line = Line([[0; 4]; 16]);
     /// Bytes of one line.
     pub(super) const BYTES: usize = size_of::<Self>();

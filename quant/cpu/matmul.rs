@@ -23,9 +23,9 @@ use crate::{GgmlType, simd::Isa};
 
 /// One product: a matrix and where its outputs go, `y[tokens][w.rows()]`.
 pub struct Job<'a> {
-    /// The weights.
+    /// The weights, `[rows][cols]`.
     pub w: &'a Matrix,
-    /// The outputs, token-major.
+    /// The outputs, `[tokens][rows]`.
     pub y: &'a mut [f32],
 }
 

@@ -11,6 +11,9 @@ pub struct Pool(rayon::ThreadPool);
 
 impl Pool {
     /// A pool of `threads` threads (at least one).
+    ///
+    /// # Errors
+    /// The system gives no more threads.
     pub fn new(threads: usize) -> std::io::Result<Self> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build();
         pool.map(Self).map_err(std::io::Error::other)
@@ -21,7 +24,7 @@ impl Pool {
         self.0.install(f)
     }
 
-    /// Number of threads.
+    /// How many threads the pool has.
     pub fn threads(&self) -> usize {
         self.0.current_num_threads()
     }
@@ -81,16 +84,23 @@ impl<T> Clone for Shared<T> {
 impl<T> Copy for Shared<T> {}
 // SAFETY: a pointer is only dereferenced in unsafe code, which promises that the places are disjoint.
 unsafe impl<T: Send> Send for Shared<T> {}
-// SAFETY: as above.
+// SAFETY: a shared reference gives the same pointer, under the same promise.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
-    /// Wraps the pointer.
     pub(super) fn new(p: *mut T) -> Self {
         Self(p)
     }
-    /// The pointer.
     pub(super) fn get(self) -> *mut T {
         self.0
     }
+}
+
+/// Threads for products by default: one per physical core, for a second thread on a core shares its arithmetic.
+/// Where the system does not say which logical cores share one (other than Linux), all logical cores.
+pub fn physical_cores() -> usize {
+    let logical = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let siblings = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list");
+    let shared = siblings.is_ok_and(|list| list.trim().contains([',', '-']));
+    if shared && logical > 2 { logical / 2 } else { logical }
 }

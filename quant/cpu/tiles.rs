@@ -10,7 +10,7 @@ mod formats;
 pub(super) mod scales;
 
 pub(super) use codes::Codes;
-pub(super) use formats::TileFormat;
+pub(super) use formats::{TileFormat, with_format};
 pub(super) use scales::{Scale, Scales, Shape};
 
 use std::marker::PhantomData;
@@ -23,24 +23,6 @@ use crate::{
 
 /// What scales a format has.
 pub(super) type ShapeOf<F> = <<F as TileFormat>::Scales as Scales>::Shape;
-
-/// Runs `$body` with `$F` as the [`TileFormat`] of `$ty`; `$other` for types that are not quantized.
-macro_rules! with_format {
-    ($ty:expr, $F:ident => $body:expr, $other:expr) => {
-        with_format!(@ $ty, $F, $body, $other, Q4_0 q4_0, Q4_1 q4_1, Q5_0 q5_0, Q5_1 q5_1, Q8_0 q8_0,
-            Q2_K q2_k, Q3_K q3_k, Q4_K q4_k, Q5_K q5_k, Q6_K q6_k, IQ4_NL iq4_nl, IQ4_XS iq4_xs)
-    };
-    (@ $ty:expr, $F:ident, $body:expr, $other:expr, $($name:ident $module:ident),*) => {
-        match $ty {
-            $(crate::GgmlType::$name => {
-                type $F = crate::formats::$module::Block;
-                $body
-            })*
-            crate::GgmlType::F32 | crate::GgmlType::F16 | crate::GgmlType::BF16 => $other,
-        }
-    };
-}
-pub(super) use with_format;
 
 /// Where things lie in a tile of `F` with this many columns.
 pub(super) struct TileLayout {

@@ -1,6 +1,6 @@
 //! What all block formats share: a struct that lies over the bytes of the file, and the loops that walk it.
 
-use crate::simd::{self, SimdKernel};
+use crate::simd::{SimdKernel, VectorWidth};
 
 /// A quantized block of `N` weights, laid out as in the file.
 ///
@@ -49,7 +49,8 @@ pub(crate) fn dequantize<B: Block<N>, const N: usize>(bytes: &[u8], out: &mut [f
 pub(crate) fn quantize<B: Quantize<N>, const N: usize>(x: &[f32], bytes: &mut [u8]) {
     let (blocks, (x, rest)) = (blocks_mut::<B, N>(bytes), x.as_chunks::<N>());
     assert!(rest.is_empty() && x.len() == blocks.len(), "{} x {N} values into {} blocks", x.len(), blocks.len());
-    simd::dispatch(QuantizeBlocks { x, blocks });
+    // Blocks of 32 in wider registers are no faster.
+    VectorWidth::best().min(VectorWidth::Avx2).run_loop(QuantizeBlocks { x, blocks });
 }
 
 /// Quantizes `x` into as many blocks.
@@ -70,7 +71,6 @@ impl<B: Quantize<N>, const N: usize> SimdKernel for QuantizeBlocks<'_, B, N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::VectorWidth;
 
     /// Wider vectors give the same bytes, so that a file does not tell what machine made it.
     fn same<B: Quantize<N>, const N: usize>() {

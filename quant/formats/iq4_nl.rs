@@ -3,7 +3,7 @@
 //! Q4_0 with a table of 16 unevenly spaced values in place of `q − 8`: denser near zero, where the
 //! weights are.
 
-use super::{Format, GgmlType, block::dequantize, scalar::Half};
+use super::{block::dequantize, codec::Codec, scalar::Half};
 
 /// The 16 values that a nibble selects, also used by IQ4_XS.
 pub(crate) const TABLE: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
@@ -20,14 +20,8 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == 18);
 
 /// Row of the format table.
-pub const FORMAT: Format = Format {
-    ty: GgmlType::IQ4_NL,
-    name: "IQ4_NL",
-    block: 32,
-    bytes: size_of::<Block>(),
-    dequantize: dequantize::<Block, 32>,
-    quantize: None,
-};
+pub(crate) const FORMAT: Codec =
+    Codec { block: 32, bytes: size_of::<Block>(), dequantize: dequantize::<Block, 32>, quantize: None };
 
 // SAFETY: `repr(C)` of byte arrays only.
 unsafe impl super::block::Block<32> for Block {

@@ -4,7 +4,7 @@
 //! sub-block) and its upper two in the word `scales_h` (two bits per sub-block). A sub-block's 16 bytes
 //! of nibbles are in the order of Q4_0, not in that of the other K-quants.
 
-use super::{Format, GgmlType, block::dequantize, iq4_nl::TABLE, scalar::Half};
+use super::{block::dequantize, codec::Codec, iq4_nl::TABLE, scalar::Half};
 
 /// The block as it lies in the file.
 #[derive(Clone, Copy)]
@@ -22,14 +22,8 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == 136);
 
 /// Row of the format table.
-pub const FORMAT: Format = Format {
-    ty: GgmlType::IQ4_XS,
-    name: "IQ4_XS",
-    block: 256,
-    bytes: size_of::<Block>(),
-    dequantize: dequantize::<Block, 256>,
-    quantize: None,
-};
+pub(crate) const FORMAT: Codec =
+    Codec { block: 256, bytes: size_of::<Block>(), dequantize: dequantize::<Block, 256>, quantize: None };
 
 /// Scale of sub-block `i` (0…7), −32…31.
 #[inline(always)]

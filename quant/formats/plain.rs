@@ -2,14 +2,12 @@
 //! keeps NaN a NaN.
 
 use super::{
-    Format, GgmlType,
+    codec::Codec,
     scalar::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16},
 };
 
 /// IEEE single precision.
-pub const F32: Format = Format {
-    ty: GgmlType::F32,
-    name: "F32",
+pub(crate) const F32: Codec = Codec {
     block: 1,
     bytes: 4,
     dequantize: |bytes, out| {
@@ -25,9 +23,7 @@ pub const F32: Format = Format {
 };
 
 /// IEEE half precision.
-pub const F16: Format = Format {
-    ty: GgmlType::F16,
-    name: "F16",
+pub(crate) const F16: Codec = Codec {
     block: 1,
     bytes: 2,
     dequantize: |bytes, out| {
@@ -43,9 +39,7 @@ pub const F16: Format = Format {
 };
 
 /// The upper half of an IEEE single.
-pub const BF16: Format = Format {
-    ty: GgmlType::BF16,
-    name: "BF16",
+pub(crate) const BF16: Codec = Codec {
     block: 1,
     bytes: 2,
     dequantize: |bytes, out| {

@@ -4,7 +4,7 @@
 //! of one half of the block (128 weights) share 32 bytes: byte `l` holds weights `l`, `l + 32`, `l + 64`
 //! and `l + 96` of that half at shifts 0, 2, 4, 6.
 
-use super::{Format, GgmlType, block::dequantize, scalar::Half};
+use super::{block::dequantize, codec::Codec, scalar::Half};
 
 /// The block as it lies in the file.
 #[derive(Clone, Copy)]
@@ -22,14 +22,8 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == 84);
 
 /// Row of the format table.
-pub const FORMAT: Format = Format {
-    ty: GgmlType::Q2_K,
-    name: "Q2_K",
-    block: 256,
-    bytes: size_of::<Block>(),
-    dequantize: dequantize::<Block, 256>,
-    quantize: None,
-};
+pub(crate) const FORMAT: Codec =
+    Codec { block: 256, bytes: size_of::<Block>(), dequantize: dequantize::<Block, 256>, quantize: None };
 
 // SAFETY: `repr(C)` of byte arrays only.
 unsafe impl super::block::Block<256> for Block {

@@ -4,7 +4,7 @@
 //! `hmask[l]` (j = 0…7, over the whole block). The 6-bit scales: low four bits of scale `i` in byte
 //! `i mod 8`, nibble `i / 8`; high two bits in byte `8 + i mod 4` at shift `2·(i / 4)`.
 
-use super::{Format, GgmlType, block::dequantize, scalar::Half};
+use super::{block::dequantize, codec::Codec, scalar::Half};
 
 /// The block as it lies in the file.
 #[derive(Clone, Copy)]
@@ -22,14 +22,8 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == 110);
 
 /// Row of the format table.
-pub const FORMAT: Format = Format {
-    ty: GgmlType::Q3_K,
-    name: "Q3_K",
-    block: 256,
-    bytes: size_of::<Block>(),
-    dequantize: dequantize::<Block, 256>,
-    quantize: None,
-};
+pub(crate) const FORMAT: Codec =
+    Codec { block: 256, bytes: size_of::<Block>(), dequantize: dequantize::<Block, 256>, quantize: None };
 
 /// The 16 sub-block scales, −32…31.
 #[inline(always)]

@@ -4,8 +4,8 @@
 //! and weight `i + 16` in its high one. Zero is representable (q = 8); the range is lopsided, −8…7.
 
 use super::{
-    Format, GgmlType,
     block::{Quantize, dequantize, quantize},
+    codec::Codec,
     fit,
     scalar::Half,
 };
@@ -22,9 +22,7 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == 18);
 
 /// Row of the format table.
-pub const FORMAT: Format = Format {
-    ty: GgmlType::Q4_0,
-    name: "Q4_0",
+pub(crate) const FORMAT: Codec = Codec {
     block: 32,
     bytes: size_of::<Block>(),
     dequantize: dequantize::<Block, 32>,

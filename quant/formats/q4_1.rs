@@ -3,8 +3,8 @@
 //! Scale and minimum as f16, then nibbles in the order of Q4_0. The values run from `m` up to `m + 15·d`.
 
 use super::{
-    Format, GgmlType,
     block::{Quantize, dequantize, quantize},
+    codec::Codec,
     fit,
     q4_0::pack,
     scalar::Half,
@@ -24,9 +24,7 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == 20);
 
 /// Row of the format table.
-pub const FORMAT: Format = Format {
-    ty: GgmlType::Q4_1,
-    name: "Q4_1",
+pub(crate) const FORMAT: Codec = Codec {
     block: 32,
     bytes: size_of::<Block>(),
     dequantize: dequantize::<Block, 32>,

@@ -5,8 +5,8 @@
 //! `2c + 1` in the high ones.
 
 use super::{
-    Format, GgmlType,
     block::{Quantize, dequantize, quantize},
+    codec::Codec,
     fit_k,
     scalar::Half,
 };
@@ -27,9 +27,7 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == 144);
 
 /// Row of the format table.
-pub const FORMAT: Format = Format {
-    ty: GgmlType::Q4_K,
-    name: "Q4_K",
+pub(crate) const FORMAT: Codec = Codec {
     block: 256,
     bytes: size_of::<Block>(),
     dequantize: dequantize::<Block, 256>,

@@ -3,8 +3,8 @@
 //! Q4_0 with a fifth bit per weight: bit `i` of the little-endian word `qh` is the top bit of weight `i`.
 
 use super::{
-    Format, GgmlType,
     block::{Quantize, dequantize, quantize},
+    codec::Codec,
     fit, q4_0,
     scalar::Half,
 };
@@ -23,9 +23,7 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == 22);
 
 /// Row of the format table.
-pub const FORMAT: Format = Format {
-    ty: GgmlType::Q5_0,
-    name: "Q5_0",
+pub(crate) const FORMAT: Codec = Codec {
     block: 32,
     bytes: size_of::<Block>(),
     dequantize: dequantize::<Block, 32>,

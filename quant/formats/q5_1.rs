@@ -3,8 +3,8 @@
 //! Q4_1 with a fifth bit per weight, kept as in Q5_0.
 
 use super::{
-    Format, GgmlType,
     block::{Quantize, dequantize, quantize},
+    codec::Codec,
     fit,
     q5_0::{pack, unpack},
     scalar::Half,
@@ -26,9 +26,7 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == 24);
 
 /// Row of the format table.
-pub const FORMAT: Format = Format {
-    ty: GgmlType::Q5_1,
-    name: "Q5_1",
+pub(crate) const FORMAT: Codec = Codec {
     block: 32,
     bytes: size_of::<Block>(),
     dequantize: dequantize::<Block, 32>,

@@ -3,8 +3,8 @@
 //! Q4_K with a fifth bit per weight: bit `i` of `qh[l]` is the top bit of weight `l` of sub-block `i`.
 
 use super::{
-    Format, GgmlType,
     block::{Quantize, dequantize, quantize},
+    codec::Codec,
     fit_k,
     q4_k::{pack, pack_scale_min, scale_min},
     scalar::Half,
@@ -28,9 +28,7 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == 176);
 
 /// Row of the format table.
-pub const FORMAT: Format = Format {
-    ty: GgmlType::Q5_K,
-    name: "Q5_K",
+pub(crate) const FORMAT: Codec = Codec {
     block: 256,
     bytes: size_of::<Block>(),
     dequantize: dequantize::<Block, 256>,

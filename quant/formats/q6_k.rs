@@ -5,8 +5,8 @@
 //! the upper two bits of weights `l`, `l + 32`, `l + 64`, `l + 96` at shifts 0, 2, 4, 6.
 
 use super::{
-    Format, GgmlType,
     block::{Quantize, dequantize, quantize},
+    codec::Codec,
     fit_k,
     scalar::Half,
 };
@@ -27,9 +27,7 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == 210);
 
 /// Row of the format table.
-pub const FORMAT: Format = Format {
-    ty: GgmlType::Q6_K,
-    name: "Q6_K",
+pub(crate) const FORMAT: Codec = Codec {
     block: 256,
     bytes: size_of::<Block>(),
     dequantize: dequantize::<Block, 256>,

@@ -1,8 +1,8 @@
 //! Q8_0: 32 weights `d·q`, one f16 scale and 32 signed bytes, 8.5 bits per weight.
 
 use super::{
-    Format, GgmlType,
     block::{Quantize, dequantize, quantize},
+    codec::Codec,
     fit,
     scalar::Half,
 };
@@ -19,9 +19,7 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == 34);
 
 /// Row of the format table.
-pub const FORMAT: Format = Format {
-    ty: GgmlType::Q8_0,
-    name: "Q8_0",
+pub(crate) const FORMAT: Codec = Codec {
     block: 32,
     bytes: size_of::<Block>(),
     dequantize: dequantize::<Block, 32>,

@@ -2,7 +2,13 @@
 
 use std::{path::Path, time::Duration};
 
-use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, Gguf, Index, Tensor, Value, cursor::Cursor, foreign};
+use super::{
+    cursor::Cursor,
+    file::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, Gguf, Tensor},
+    foreign,
+    index::Index,
+    value::Value,
+};
 use crate::{Bytes, GgmlType, Result};
 
 /// Most metadata keys of one file (models have a few dozen).

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use super::{Gguf, Index, parse};
+use super::{file::Gguf, index::Index, parse};
 use crate::{Bytes, Error, Result};
 
 const COUNT: &str = "split.count";

@@ -1,4 +1,4 @@
-//! Metadata values. Strings and arrays are ranges of the mapping, decoded when they are asked for.
+//! Metadata values. Strings and arrays are ranges of the mapping, decoded at each access.
 
 use crate::Bytes;
 
@@ -125,7 +125,7 @@ impl Value {
             _ => None,
         }
     }
-    /// As a number.
+    /// The number, of whatever type; `None` for other values.
     pub fn as_f64(&self) -> Option<f64> {
         use Value::*;
         match *self {
@@ -138,15 +138,15 @@ impl Value {
             _ => self.as_u64().map(|v| v as f64),
         }
     }
-    /// As a bool.
+    /// The bool; `None` for other values.
     pub fn as_bool(&self) -> Option<bool> {
         if let Value::Bool(v) = self { Some(*v) } else { None }
     }
-    /// As a string.
+    /// The string; `None` for other values.
     pub fn as_str(&self) -> Option<&str> {
         if let Value::Str(v) = self { Some(v.as_str()) } else { None }
     }
-    /// As an array.
+    /// The array; `None` for other values.
     pub fn as_array(&self) -> Option<&Array> {
         if let Value::Array(v) = self { Some(v) } else { None }
     }

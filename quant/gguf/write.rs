@@ -75,6 +75,9 @@ impl Header {
 
     /// Starts a file at `path`. It appears under that name when [`Writer::finish`] succeeds; until
     /// then the data lies beside it as `NAME.part`, which goes away if the writer is dropped.
+    ///
+    /// # Errors
+    /// A place that cannot be written, or what [`Header::write_to`] refuses.
     pub fn create(&self, path: &Path) -> Result<Writer<'static>> {
         let io = |e: std::io::Error| Error::new(path, "file", "a writable place", e.to_string());
         // Devices and pipes (/dev/null, /dev/stdout) are written in place.
@@ -91,6 +94,9 @@ impl Header {
     }
 
     /// Starts a file on any output; `path` stands for it in errors.
+    ///
+    /// # Errors
+    /// A version other than 2 and 3, tensors or an alignment that no reader would take, or a failed write.
     pub fn write_to<'a>(&self, path: &Path, out: impl Write + 'a) -> Result<Writer<'a>> {
         let error = |place: String, expected: String, found: String| Error::new(path, place, expected, found);
         if !(2..=3).contains(&self.version) {
@@ -169,6 +175,9 @@ pub struct Writer<'a> {
 
 impl Writer<'_> {
     /// Writes the next bytes of the data; a chunk may end one tensor and begin the next.
+    ///
+    /// # Errors
+    /// More bytes than the tensors have, or a failed write.
     pub fn write(&mut self, mut chunk: &[u8]) -> Result<()> {
         while !chunk.is_empty() {
             if self.left == 0 {
@@ -185,7 +194,10 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Ends the file. An error when data is missing.
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// Data that is missing (which tensor, how many bytes), or a failed write.
     pub fn finish(mut self) -> Result<()> {
         if self.left > 0 {
             let place = format!("tensor {}", self.tensor);

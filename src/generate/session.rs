@@ -91,8 +91,11 @@ impl Session {
     /// The decoder's; more tokens than the context holds.
     pub fn prepare(&mut self, tokens: &[u32]) -> Result<(), SessionError> {
         self.scheduler.forget(tokens);
-        self.cached.truncate(super::scheduler::common(&self.cached, tokens));
-        if self.cached.len() < tokens.len() {
+        let forward = self.scheduler.forward_mut();
+        let held = forward.attach(0, tokens) as usize;
+        forward.release(0, &tokens[..held]);
+        self.cached = tokens[..held].to_vec();
+        if held < tokens.len() {
             let request = Request { prompt: tokens.to_vec(), max_tokens: Some(0), ..Request::default() };
             self.generate(&request, &mut |_| ControlFlow::Continue(()))?;
         }

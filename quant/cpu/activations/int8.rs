@@ -51,7 +51,7 @@ impl Panel {
     #[inline(always)]
     pub(in crate::cpu) unsafe fn at(self, b: usize, width: usize) -> Self {
         let i = b * width;
-        // SAFETY: the caller's promise.
+        // SAFETY: the panel has block `b`, so each part stays inside its vector.
         unsafe {
             Self {
                 q: self.q.add(BLOCK * i),

@@ -11,7 +11,6 @@ pub(in crate::cpu) struct Dot<'a> {
     pub(in crate::cpu) w: &'a [f32],
     /// `[cols]`.
     pub(in crate::cpu) x: &'a [f32],
-    /// Takes the result.
     pub(in crate::cpu) sum: &'a mut f32,
 }
 

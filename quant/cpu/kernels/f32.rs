@@ -43,7 +43,7 @@ impl Element for F32 {
     const SIZE: usize = 4;
     #[inline(always)]
     unsafe fn load<L: Lanes>(p: *const u8) -> L::F {
-        // SAFETY: the caller's promise; the load is unaligned.
+        // SAFETY: the machine can run `L`, and `p` is valid for `L::ROWS` elements; the load is unaligned.
         unsafe { L::load_f32(p.cast()) }
     }
 }
@@ -51,7 +51,7 @@ impl Element for F16 {
     const SIZE: usize = 2;
     #[inline(always)]
     unsafe fn load<L: Lanes>(p: *const u8) -> L::F {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`, and `p` is valid for `L::ROWS` elements.
         unsafe { L::load_f16(p) }
     }
 }
@@ -59,7 +59,7 @@ impl Element for Bf16 {
     const SIZE: usize = 2;
     #[inline(always)]
     unsafe fn load<L: Lanes>(p: *const u8) -> L::F {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`, and `p` is valid for `L::ROWS` elements.
         unsafe { L::load_bf16(p) }
     }
 }
@@ -134,7 +134,7 @@ unsafe fn panel_sums<E: Element, L: Lanes>(
     sums: &mut [f32; LANES],
 ) {
     let per_line = const { size_of::<Line>() / (LANES * E::SIZE) };
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine can run `L`; the steps, and the line of a rest, are inside the row and `x`.
     unsafe {
         let mut acc = [L::splat_f32(0.0); LANES];
         for _ in 0..n / per_line {
@@ -163,7 +163,7 @@ unsafe fn panel_sums<E: Element, L: Lanes>(
 /// The machine can run `L`; `w` and `x` are valid for 16 elements.
 #[inline(always)]
 unsafe fn add_step<E: Element, L: Lanes>(w: *const u8, x: *const f32, acc: &mut [L::F; LANES]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine can run `L`; `w` and `x` are valid for 16 elements.
     unsafe {
         for i in 0..LANES / L::ROWS {
             acc[i] = L::fma(E::load::<L>(w.add(i * L::ROWS * E::SIZE)), L::load_f32(x.add(i * L::ROWS)), acc[i]);
@@ -175,11 +175,9 @@ unsafe fn add_step<E: Element, L: Lanes>(w: *const u8, x: *const f32, acc: &mut 
 pub(in crate::cpu) struct Few<'a, E, const R: usize, const T: usize> {
     /// Format of the rows.
     pub(in crate::cpu) element: PhantomData<E>,
-    /// The rows.
     pub(in crate::cpu) w: [&'a [u8]; R],
     /// The activations, `[step][T]`.
     pub(in crate::cpu) x: &'a [Line],
-    /// The sums.
     pub(in crate::cpu) y: &'a mut [[f32; R]; T],
 }
 

@@ -67,7 +67,6 @@ struct Spread<'a, const R: usize> {
     rows: &'a [u8],
     /// Elements of a row.
     cols: usize,
-    /// Which steps.
     steps: Range<usize>,
     /// A line per step and row; those of rows that are not there become zeros.
     packed: &'a mut [Line],

@@ -35,7 +35,7 @@ pub(in crate::cpu) trait Half: Element {
 impl Half for Bf16 {
     #[inline(always)]
     unsafe fn low<L: Lanes>(words: L::V) -> L::F {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`.
         unsafe { L::bits_to_f32(L::shl(words, 16)) }
     }
 }
@@ -43,7 +43,7 @@ impl Half for Bf16 {
 impl Half for F16 {
     #[inline(always)]
     unsafe fn low<L: Lanes>(words: L::V) -> L::F {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`.
         unsafe { L::f16_to_f32(words) }
     }
 }
@@ -137,7 +137,7 @@ impl<E: Half> LaneKernel for Fix<'_, E> {
 /// The machine can run `L`; `row + L::ROWS ≤ 16`.
 #[inline(always)]
 unsafe fn halves<L: Lanes, E: Half>(words: &[u32; ROWS], row: usize) -> (L::F, L::F) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` words.
     unsafe {
         let words = L::load(words.as_ptr().add(row).cast());
         (E::low::<L>(words), E::low::<L>(L::shr(words, 16)))

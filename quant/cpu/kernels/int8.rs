@@ -28,7 +28,7 @@ pub(super) struct Block<L: Lanes> {
 /// The machine can run `L`; `x` is the panel of `width` tokens advanced to the block, `t < width`.
 #[inline(always)]
 pub(super) unsafe fn start<L: Lanes, S: Shape>(x: Panel, width: usize, part: usize, t: usize) -> L::V {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine can run `L`; `x` is the panel at the block, and `part` and `t` are inside it.
     unsafe {
         let bias = if S::PARTS == 1 { x.bias.add(t) } else { x.half_bias.add(part * width + t) };
         match (S::MIN, L::CENTRED) {
@@ -46,7 +46,7 @@ pub(super) unsafe fn start<L: Lanes, S: Shape>(x: Panel, width: usize, part: usi
 /// The machine can run `L`.
 #[inline(always)]
 pub(super) unsafe fn offset<L: Lanes>(d: L::F) -> L::F {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine can run `L`.
     unsafe { L::mul(d, L::splat_f32(-f32::from_bits(OFFSET as u32))) }
 }
 
@@ -63,7 +63,7 @@ pub(super) unsafe fn finish<L: Lanes, S: Shape>(
     (width, part, t): (usize, usize, usize),
     y: L::F,
 ) -> L::F {
-    // SAFETY: the caller's promise.
+    // SAFETY: as in `start`: the machine can run `L`, and `x` is the panel at the block.
     unsafe {
         let product = L::fma(L::bits_to_f32(sum), scale.d[part], offset);
         let y = L::fma(product, L::splat_f32(*x.d.add(t)), y);
@@ -98,7 +98,7 @@ impl<F: TileFormat> Tile<F> {
     #[inline(always)]
     pub(super) unsafe fn unpack<L: Lanes>(&self, b: usize, row: usize) -> Block<L> {
         let group = F::Scales::GROUP;
-        // SAFETY: the caller's promise; `new` checked that the planes are inside the tile.
+        // SAFETY: the machine can run `L`, and the tile has the block and the rows; `new` checked its length.
         unsafe {
             let scales = self.scales(b);
             let codes = self.bytes.add(b * F::Codes::LINES * Line::BYTES + 4 * row);
@@ -127,7 +127,6 @@ impl<F: TileFormat> Tile<F> {
 
 /// Tile × one panel of `T` tokens: each block is unpacked in registers and used for all of them.
 pub(in crate::cpu) struct Gemv<'a, F, const T: usize> {
-    /// The weights.
     pub(in crate::cpu) tile: Tile<F>,
     /// A panel of width `T`.
     pub(in crate::cpu) x: Panel,

@@ -72,9 +72,7 @@ fn gemm<F: TileFormat, const R: usize, const T: usize>(
 
 /// Unpacks some blocks of a tile into packed lines.
 struct Expand<'a, F> {
-    /// The weights.
     tile: Tile<F>,
-    /// Which blocks.
     blocks: Range<usize>,
     /// [`packed_lines`] per block.
     packed: &'a mut [Line],
@@ -168,7 +166,7 @@ unsafe fn multiply_block<L: Lanes, S: Shape, const R: usize, const T: usize>(
     x: Panel,
     y: &mut [[L::F; R]; T],
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine can run `L`; the panels have the block, and `x` is the panel of tokens at it.
     unsafe {
         for part in 0..S::PARTS {
             let mut sums = [[start::<L, S>(x, T, part, 0); R]; T];
@@ -208,6 +206,6 @@ unsafe fn multiply_block<L: Lanes, S: Shape, const R: usize, const T: usize>(
 /// The panel has the block.
 #[inline(always)]
 unsafe fn packed_line<S: Shape>(packed: &[Line], b: usize, line: usize, row: usize) -> *const u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: block, line and row are inside the panel.
     unsafe { packed.as_ptr().add(b * packed_lines::<S>() + line).cast::<u8>().add(4 * row) }
 }

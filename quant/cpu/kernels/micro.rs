@@ -33,7 +33,6 @@ pub(in crate::cpu) struct PackedPanels<'a> {
     pub(in crate::cpu) k_blocks: Range<usize>,
     /// The panels of the tiles, one after the other.
     pub(in crate::cpu) lines: &'a [Line],
-    /// Number of tiles.
     pub(in crate::cpu) tiles: usize,
 }
 

@@ -79,7 +79,7 @@ fn pack_bits(quads: [u32; 8], bit: u32, row: usize, line: &mut Line) {
 /// As [`Codes::unpack`].
 #[inline(always)]
 unsafe fn unpack_nibbles<L: Lanes>(p: *const u8, top: u32) -> [L::V; 8] {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
     unsafe {
         let lines = [L::load(p), L::load(p.add(64)), L::load(p.add(128)), L::load(p.add(192))];
         let mask = each(0x0f << (top - 4));
@@ -96,7 +96,7 @@ unsafe fn unpack_nibbles<L: Lanes>(p: *const u8, top: u32) -> [L::V; 8] {
 /// The machine can run `L`.
 #[inline(always)]
 unsafe fn top_bit<L: Lanes>(v: L::V, j: u32) -> L::V {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine can run `L`.
     unsafe { L::and(L::shl(v, 7 - j), each(0x80)) }
 }
 
@@ -111,7 +111,7 @@ impl Codes for Bits8 {
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
         unsafe { quads!(J => L::load(p.add(64 * J as usize))) }
     }
 }
@@ -125,7 +125,7 @@ impl Codes for Bits4 {
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
         unsafe { unpack_nibbles::<L>(p, 8) }
     }
 }
@@ -148,7 +148,7 @@ impl Codes for Bits4Table {
             }
             table
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
         unsafe {
             let nibbles = unpack_nibbles::<L>(p, 4);
             quads!(J => L::lookup(nibbles[J as usize], &TABLE))
@@ -166,7 +166,7 @@ impl Codes for Bits5 {
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
         unsafe {
             let (low, high) = (unpack_nibbles::<L>(p, 7), L::load(p.add(64 * 4)));
             quads!(J => L::or(low[J as usize], top_bit::<L>(high, J)))
@@ -184,7 +184,7 @@ impl Codes for Bits6 {
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
         unsafe {
             let low = unpack_nibbles::<L>(p, 6);
             let high = [L::load(p.add(64 * 4)), L::load(p.add(64 * 5))];
@@ -202,7 +202,7 @@ impl Codes for Bits2 {
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
         unsafe {
             let lines = [L::load(p), L::load(p.add(64))];
             quads!(J => L::and(L::shl(lines[J as usize / 4], 6 - J % 4 * 2), each(0xc0)))
@@ -220,7 +220,7 @@ impl Codes for Bits3 {
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
         unsafe {
             let (lines, high) = ([L::load(p), L::load(p.add(64))], L::load(p.add(128)));
             quads!(J => {

@@ -18,13 +18,29 @@ pub(in crate::cpu) trait TileFormat: Sized {
     fn blocks(bytes: &[u8]) -> &[Self];
     /// The quads of sub-block `j` of 32 columns: unsigned codes, right-aligned.
     fn quads(&self, j: usize) -> [u32; 8];
-    /// Its scales.
+    /// Scale and minimum of the block, and the integer scales of its sub-blocks.
     fn parts(&self) -> Parts;
 }
 
-/// One row: file block, columns per block, codes, scales, and how to read both.
-macro_rules! tile_format {
-    ($($format:ident($n:literal): $codes:ty, $scales:ty, |$b:ident, $j:pat_param| $read:expr, $parts:expr;)*) => {$(
+/// One row: type, file block, columns per block, codes, scales, and how to read both. `$` is a dollar sign for the macro
+/// that is written here.
+macro_rules! tile_formats {
+    ($d:tt $($ty:ident, $format:ident($n:literal): $codes:ty, $scales:ty, |$b:ident, $j:pat_param| $read:expr, $parts:expr;)*) => {
+        /// Runs a body with a name as the [`TileFormat`] of a type, or another one for types that are not quantized.
+        macro_rules! with_format {
+            ($d ty:expr, $d F:ident => $d body:expr, $d other:expr) => {
+                match $d ty {
+                    $(crate::GgmlType::$ty => {
+                        type $d F = crate::formats::$format::Block;
+                        $d body
+                    })*
+                    crate::GgmlType::F32 | crate::GgmlType::F16 | crate::GgmlType::BF16 => $d other,
+                }
+            };
+        }
+        pub(in crate::cpu) use with_format;
+
+        $(
         impl TileFormat for $format::Block {
             type Codes = $codes;
             type Scales = $scales;
@@ -41,31 +57,31 @@ macro_rules! tile_format {
                 let $b = self;
                 $parts
             }
-        }
-    )*};
+        })*
+    };
 }
 
-tile_format! {
-    q4_0(32): Bits4, PerBlock, |b, _| nibbles(&b.qs), scale(b.d);
-    q4_1(32): Bits4, PerBlockMin, |b, _| nibbles(&b.qs), scales(b.d, b.m, [0; 16]);
-    q5_0(32): Bits5, PerBlock, |b, _| nibbles_5(&b.qs, b.qh), scale(b.d);
-    q5_1(32): Bits5, PerBlockMin, |b, _| nibbles_5(&b.qs, b.qh), scales(b.d, b.m, [0; 16]);
-    q8_0(32): Bits8, PerBlock, |b, _| quads(|i| b.qs[i] as u8).map(|q| q ^ each(0x80)), scale(b.d);
-    iq4_nl(32): Bits4Table, PerBlock, |b, _| nibbles(&b.qs), scale(b.d);
-    q2_k(256): Bits2, NibbleHalves, |b, j| field(chunk(&b.qs, j / 4), j % 4 * 2, 3), scales(b.d, b.dmin, b.scales);
-    q3_k(256): Bits3, SixBitHalves,
+tile_formats! { $
+    Q4_0, q4_0(32): Bits4, PerBlock, |b, _| nibbles(&b.qs), scale(b.d);
+    Q4_1, q4_1(32): Bits4, PerBlockMin, |b, _| nibbles(&b.qs), scales(b.d, b.m, [0; 16]);
+    Q5_0, q5_0(32): Bits5, PerBlock, |b, _| nibbles_5(&b.qs, b.qh), scale(b.d);
+    Q5_1, q5_1(32): Bits5, PerBlockMin, |b, _| nibbles_5(&b.qs, b.qh), scales(b.d, b.m, [0; 16]);
+    Q8_0, q8_0(32): Bits8, PerBlock, |b, _| quads(|i| b.qs[i] as u8).map(|q| q ^ each(0x80)), scale(b.d);
+    IQ4_NL, iq4_nl(32): Bits4Table, PerBlock, |b, _| nibbles(&b.qs), scale(b.d);
+    Q2_K, q2_k(256): Bits2, NibbleHalves, |b, j| field(chunk(&b.qs, j / 4), j % 4 * 2, 3), scales(b.d, b.dmin, b.scales);
+    Q3_K, q3_k(256): Bits3, SixBitHalves,
         |b, j| with(field(chunk(&b.qs, j / 4), j % 4 * 2, 3), field(&b.hmask, j, 1), 2),
         scales(b.d, b.d, q3_k::scales(&b.scales).map(|s| (s + 32) as u8));
-    q4_k(256): Bits4, SixBitMin,
+    Q4_K, q4_k(256): Bits4, SixBitMin,
         |b, j| field(chunk(&b.qs, j / 2), j % 2 * 4, 15), scales(b.d, b.dmin, scales_mins(&b.scales));
-    q5_k(256): Bits5, SixBitMin,
+    Q5_K, q5_k(256): Bits5, SixBitMin,
         |b, j| with(field(chunk(&b.qs, j / 2), j % 2 * 4, 15), field(&b.qh, j, 1), 4),
         scales(b.d, b.dmin, scales_mins(&b.scales));
-    q6_k(256): Bits6, SignedHalves, |b, j| {
+    Q6_K, q6_k(256): Bits6, SignedHalves, |b, j| {
         let low = field(chunk(&b.ql, j / 4 * 2 + j % 2), j % 4 / 2 * 4, 15);
         with(low, field(chunk(&b.qh, j / 4), j % 4 * 2, 3), 4)
     }, scales(b.d, b.d, b.scales.map(|s| s as u8));
-    iq4_xs(256): Bits4Table, SixBit, |b, j| nibbles(&b.qs.as_chunks().0[j]),
+    IQ4_XS, iq4_xs(256): Bits4Table, SixBit, |b, j| nibbles(&b.qs.as_chunks().0[j]),
         scales(b.d, b.d, std::array::from_fn(|i| if i < 8 { (iq4_xs::scale(b, i) + 32) as u8 } else { 0 }));
 }
 

@@ -12,7 +12,7 @@ pub(in crate::cpu) struct Scale<F> {
     pub(in crate::cpu) m: [F; 2],
 }
 
-/// What scales a block has. Four shapes exist.
+/// What scales a block has. There are four.
 pub(in crate::cpu) trait Shape {
     /// Parts of a block with scales of their own: 1 (of 32 columns) or 2 (of 16).
     const PARTS: usize;
@@ -45,9 +45,9 @@ pub(in crate::cpu) type HalvesMin = Shaped<2, 1>;
 
 /// The scales of a file block, taken apart.
 pub(in crate::cpu) struct Parts {
-    /// The f16 scale.
+    /// Scale of the block.
     pub(in crate::cpu) d: Half,
-    /// The f16 minimum, or scale of the minimums.
+    /// Minimum of the block, or scale of the minimums.
     pub(in crate::cpu) m: Half,
     /// Integer scales (and minimums) of the sub-blocks.
     pub(in crate::cpu) values: [u8; 16],
@@ -55,7 +55,7 @@ pub(in crate::cpu) struct Parts {
 
 /// How scales are stored.
 pub(in crate::cpu) trait Scales {
-    /// What they are.
+    /// Which scales a block has.
     type Shape: Shape;
     /// Bytes for 16 rows of one group.
     const BYTES: usize;
@@ -85,7 +85,7 @@ pub(in crate::cpu) struct SignedHalves;
 /// Q2_K: 16 pairs of nibbles (scale low, minimum high), f16 scales of both.
 pub(in crate::cpu) struct NibbleHalves;
 
-/// Stores the f16 of a row in a plane of 16.
+/// Stores the f16 of a row in a plane of 16 rows.
 #[inline(always)]
 fn pack_half(h: Half, row: usize, plane: &mut [u8]) {
     plane[2 * row..2 * row + 2].copy_from_slice(&h.0);
@@ -110,7 +110,7 @@ fn pack_six(values: &[u8], row: usize, plane: &mut [u8]) {
 /// As [`Scales::load`], with `p` advanced to the row.
 #[inline(always)]
 unsafe fn six<L: Lanes>(p: *const u8, n: usize, i: usize) -> L::V {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
     unsafe {
         let low = L::load_u8(p.add(16 * (i % (n / 2))));
         let high = L::load_u8(p.add(16 * (n / 2 + i % (n / 4))));
@@ -127,7 +127,7 @@ unsafe fn six<L: Lanes>(p: *const u8, n: usize, i: usize) -> L::V {
 /// As [`Scales::load`].
 #[inline(always)]
 unsafe fn half<L: Lanes>(p: *const u8, row: usize, unit: f32) -> L::F {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
     unsafe { L::mul(L::load_f16(p.add(2 * row)), L::splat_f32(unit)) }
 }
 
@@ -137,7 +137,7 @@ unsafe fn half<L: Lanes>(p: *const u8, row: usize, unit: f32) -> L::F {
 /// The machine can run `L`.
 #[inline(always)]
 unsafe fn times<L: Lanes>(v: L::V, d: L::F) -> L::F {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine can run `L`.
     unsafe { L::mul(L::to_f32(v), d) }
 }
 
@@ -151,7 +151,7 @@ impl Scales for PerBlock {
     }
     #[inline(always)]
     unsafe fn load<L: Lanes>(p: *const u8, row: usize, _: usize, unit: f32) -> Scale<L::F> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
         let d = unsafe { half::<L>(p, row, unit) };
         Scale { d: [d; 2], m: [d; 2] }
     }
@@ -168,7 +168,7 @@ impl Scales for PerBlockMin {
     }
     #[inline(always)]
     unsafe fn load<L: Lanes>(p: *const u8, row: usize, _: usize, unit: f32) -> Scale<L::F> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
         let (d, m) = unsafe { (half::<L>(p, row, unit), L::load_f16(p.add(32 + 2 * row))) };
         Scale { d: [d; 2], m: [m; 2] }
     }
@@ -186,7 +186,7 @@ impl Scales for SixBitMin {
     }
     #[inline(always)]
     unsafe fn load<L: Lanes>(p: *const u8, row: usize, j: usize, unit: f32) -> Scale<L::F> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
         unsafe {
             let d = times::<L>(six::<L>(p.add(row), 16, j), half::<L>(p.add(192), row, unit));
             let m = times::<L>(six::<L>(p.add(row), 16, j + 8), half::<L>(p.add(224), row, -1.0));
@@ -206,7 +206,7 @@ impl Scales for SixBitHalves {
     }
     #[inline(always)]
     unsafe fn load<L: Lanes>(p: *const u8, row: usize, j: usize, unit: f32) -> Scale<L::F> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
         unsafe {
             let d = half::<L>(p.add(192), row, unit);
             let low = times::<L>(L::add(six::<L>(p.add(row), 16, 2 * j), -32), d);
@@ -227,7 +227,7 @@ impl Scales for SixBit {
     }
     #[inline(always)]
     unsafe fn load<L: Lanes>(p: *const u8, row: usize, j: usize, unit: f32) -> Scale<L::F> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
         unsafe {
             let d = half::<L>(p.add(96), row, unit);
             let d = times::<L>(L::add(six::<L>(p.add(row), 8, j), -32), d);
@@ -249,7 +249,7 @@ impl Scales for SignedHalves {
     }
     #[inline(always)]
     unsafe fn load<L: Lanes>(p: *const u8, row: usize, j: usize, unit: f32) -> Scale<L::F> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
         unsafe {
             let d = half::<L>(p.add(256), row, unit);
             let low = times::<L>(L::load_i8(p.add(32 * j + row)), d);
@@ -273,7 +273,7 @@ impl Scales for NibbleHalves {
     }
     #[inline(always)]
     unsafe fn load<L: Lanes>(p: *const u8, row: usize, j: usize, unit: f32) -> Scale<L::F> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
         unsafe {
             let (d, m) = (half::<L>(p.add(256), row, unit), half::<L>(p.add(288), row, -1.0));
             let (low, high) = (L::load_u8(p.add(32 * j + row)), L::load_u8(p.add(32 * j + 16 + row)));
