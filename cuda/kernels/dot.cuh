@@ -12,7 +12,7 @@ struct Input {
 // A lane's part of the dot products of R rows and C columns: where it reads, and what it has summed. Two lanes share a block: lane 2g+u reads
 // octets 2u and 2u+1 of blocks g, g+16, …, whose scales are then read and unpacked once.
 template <class F, int R, int C>
-struct WarpDot {
+struct Walk {
     static constexpr int BLOCKS = 16, STEP = 32 * BLOCKS / F::BLOCK * F::BYTES;
     const unsigned char* row[R];
     const signed char* q[C];
@@ -75,7 +75,7 @@ struct WarpDot {
 // depends on k alone. UNROLL: steps (1 or 2) whose loads are in flight together.
 template <class F, int R, int C, int UNROLL>
 DEVICE void quantized_dot(const unsigned char* const (&row)[R], const Input& in, int first, float (&y)[R * C]) {
-    WarpDot<F, R, C> at = {};
+    Walk<F, R, C> at = {};
     at.start(in, first);
     for (int r = 0; r < R; r++) at.row[r] = row[r];
     int blocks = in.k >> 5, steps = blocks / at.BLOCKS;
