@@ -93,7 +93,7 @@ fn describe(ordinal: i32) -> Result<Device, result::DriverError> {
         ordinal,
         name: result::device::get_name(device)?,
         sm: 10 * major + minor,
-        // SAFETY: as above.
+        // SAFETY: `device` comes from the driver and is valid for the life of the process.
         memory: unsafe { result::device::total_mem(device)? } as u64,
         multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
     })

@@ -6,11 +6,13 @@
 mod gpu;
 mod graph;
 mod memory;
+mod pinned;
 mod stream;
 mod upload;
 
 pub use gpu::{DeviceProperties, Gpu};
 pub use graph::{Graph, LazyGraph};
-pub use memory::{Arena, ArenaLayout, Part, Pinned, Ptr};
+pub use memory::{Arena, ArenaLayout, Part, Ptr};
+pub use pinned::Pinned;
 pub use stream::{Event, Grid, Params, Stream};
 pub use upload::upload;

@@ -4,9 +4,12 @@ pub mod activations;
 pub mod attention;
 pub mod cache;
 pub mod embed;
+pub mod formats;
 pub mod gemm;
 pub mod matmul;
 pub mod norm;
 pub mod probe;
 pub mod rope_kv;
 pub mod sample;
+#[cfg(test)]
+mod twin;

@@ -47,7 +47,7 @@ pub struct Gpu {
 
 // SAFETY: the driver's handles may be used from any thread.
 unsafe impl Send for Gpu {}
-// SAFETY: as above; the one mutable part is behind a mutex.
+// SAFETY: the driver takes calls for one context from many threads at once; what changes after `open` is behind a mutex.
 unsafe impl Sync for Gpu {}
 
 /// A kernel that has been looked up.
@@ -75,7 +75,7 @@ impl Gpu {
         let (mut device, mut context) = (0, std::ptr::null_mut());
         // SAFETY: the library is there and initialised (`list` did it); both calls write one value.
         check(unsafe { sys::cuDeviceGet(&mut device, ordinal) }, || "cuDeviceGet".into())?;
-        // SAFETY: as above; released in `drop`.
+        // SAFETY: a device of the driver; one handle is written, released in `drop`.
         check(unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) }, || "cuDevicePrimaryCtxRetain".into())?;
         let mut gpu = Self {
             properties: DeviceProperties {

@@ -14,7 +14,7 @@ pub struct Graph {
     exec: sys::CUgraphExec,
 }
 
-// SAFETY: the driver's handles may be used from any thread, one at a time (`launch` takes `&mut self`'s owner).
+// SAFETY: the driver's handles may be used from any thread, one at a time: a graph is not `Sync`.
 unsafe impl Send for Graph {}
 
 impl Graph {
@@ -32,7 +32,8 @@ impl Graph {
     /// The driver's.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         self.gpu.bind()?;
-        // SAFETY: an instantiated graph and a live stream of the same GPU.
+        // SAFETY: an instantiated graph and a live stream. The launches in it have kept the contract of `Stream::launch`, and
+        // copies are not recorded.
         check(unsafe { sys::cuGraphLaunch(self.exec, stream.raw()) }, || "cuGraphLaunch".into())
     }
 }

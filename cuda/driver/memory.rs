@@ -1,9 +1,9 @@
-//! Device memory: one arena, taken at load; and pinned host memory.
+//! Device memory: one arena, taken at load.
 //!
 //! A [`ArenaLayout`] hands out the parts of an arena. The same carving runs twice: first from address zero, to learn the
 //! size (that is the memory plan), then from the arena's address. So the plan and what is taken are equal.
 
-use std::{ffi::c_void, marker::PhantomData, ops::Deref, sync::Arc};
+use std::{marker::PhantomData, sync::Arc};
 
 use cudarc::driver::sys;
 
@@ -15,7 +15,9 @@ const ALIGNMENT: u64 = 256;
 /// Bytes behind each part that belong to none: where a device is checked, an overrun shows.
 const GAP: u64 = 16;
 
-/// An address on the device of some `T`s. A number: it is valid while its arena lives.
+/// An address on the device of some `T`s, inside an [`Arena`] or in [`Pinned`] memory that kernels share. A number: it is
+/// valid while its arena lives. Only kernels and copies look at what is there, and no Rust value lies in an arena: a wrong
+/// address gives wrong numbers or an error of the driver.
 #[repr(transparent)]
 pub struct Ptr<T>(u64, PhantomData<*const T>);
 
@@ -25,9 +27,9 @@ impl<T> Clone for Ptr<T> {
     }
 }
 impl<T> Copy for Ptr<T> {}
-// SAFETY: an address; only kernels look at what is there.
+// SAFETY: a number, which no method follows to memory.
 unsafe impl<T> Send for Ptr<T> {}
-// SAFETY: as above.
+// SAFETY: a number that does not change.
 unsafe impl<T> Sync for Ptr<T> {}
 
 impl<T> std::fmt::Debug for Ptr<T> {
@@ -46,8 +48,8 @@ impl<T> Ptr<T> {
     /// No address: an optional argument that is left out.
     pub const NULL: Self = Self(0, PhantomData);
 
-    /// The `T`s at an address.
-    pub const fn new(address: u64) -> Self {
+    /// The `T`s at an address, of which the driver or an arena has said that it is on the device.
+    pub(super) const fn new(address: u64) -> Self {
         Self(address, PhantomData)
     }
     /// The address.
@@ -157,84 +159,6 @@ impl Drop for Arena {
         if self.gpu.bind().is_ok() {
             // SAFETY: allocated by `new`, freed once.
             let _ = unsafe { sys::cuMemFree_v2(self.base) };
-        }
-    }
-}
-
-/// Page-locked host memory that copies run from and to while the host goes on, and that kernels can write.
-pub struct Pinned<T> {
-    gpu: Arc<Gpu>,
-    data: *mut T,
-    len: usize,
-}
-
-// SAFETY: owns its memory, like a boxed slice.
-unsafe impl<T: Send> Send for Pinned<T> {}
-
-impl<T: Copy + Default> Pinned<T> {
-    /// `len` elements of the default value.
-    ///
-    /// # Errors
-    /// The driver's, when the system gives no page-locked memory.
-    pub fn new(gpu: &Arc<Gpu>, len: usize) -> Result<Self> {
-        gpu.bind()?;
-        let bytes = len.max(1) * size_of::<T>();
-        let mut data: *mut c_void = std::ptr::null_mut();
-        let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
-        // SAFETY: one address is written; freed in `drop`.
-        check(unsafe { sys::cuMemHostAlloc(&mut data, bytes, flags) }, || {
-            format!("cuMemHostAlloc({bytes} bytes of page-locked memory)")
-        })?;
-        let data = data.cast::<T>();
-        for i in 0..len {
-            // SAFETY: within the `len` elements just allocated, which nothing else knows of.
-            unsafe { data.add(i).write(T::default()) };
-        }
-        Ok(Self { gpu: gpu.clone(), data, len })
-    }
-
-    /// The elements, to be changed. The caller has seen to it that no copy from here is under way.
-    pub fn as_mut_slice(&mut self) -> &mut [T] {
-        // SAFETY: `len` initialised elements, borrowed mutably with `self`.
-        unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
-    }
-
-    /// Where kernels see it.
-    ///
-    /// # Errors
-    /// The driver's.
-    pub fn on_device(&self) -> Result<Ptr<T>> {
-        self.gpu.bind()?;
-        let mut address = 0;
-        // SAFETY: allocated with DEVICEMAP.
-        check(unsafe { sys::cuMemHostGetDevicePointer_v2(&mut address, self.data.cast(), 0) }, || {
-            "cuMemHostGetDevicePointer".into()
-        })?;
-        Ok(Ptr::new(address))
-    }
-
-    /// Reads an element that a kernel may write at this moment.
-    pub fn read_volatile(&self, i: usize) -> T {
-        assert!(i < self.len);
-        // SAFETY: in bounds and initialised; volatile, as the device writes behind the compiler's back. Callers
-        // use types that are written in one piece or check a sequence number.
-        unsafe { self.data.add(i).read_volatile() }
-    }
-}
-
-impl<T> Deref for Pinned<T> {
-    type Target = [T];
-    fn deref(&self) -> &[T] {
-        // SAFETY: `len` initialised elements.
-        unsafe { std::slice::from_raw_parts(self.data, self.len) }
-    }
-}
-
-impl<T> Drop for Pinned<T> {
-    fn drop(&mut self) {
-        if self.gpu.bind().is_ok() {
-            // SAFETY: allocated by `new`, freed once.
-            let _ = unsafe { sys::cuMemFreeHost(self.data.cast()) };
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Streams: launches, copies and waits in order.
 
-use std::{ffi::c_void, sync::Arc};
+use std::{cell::Cell, ffi::c_void, sync::Arc};
 
 use cudarc::driver::sys;
 
-use super::{Gpu, Graph, Pinned, Ptr};
+use super::{Gpu, Graph, Pinned, Ptr, pinned::Use};
 use crate::error::{Result, check};
 
 /// A parameter struct of a kernel: the bytes of its CUDA twin.
@@ -34,19 +34,17 @@ impl Grid {
     pub const fn plane(x: u32, y: u32, threads: u32) -> Self {
         Self { blocks: [x, y, 1], threads, shared: 0 }
     }
-    /// The same with dynamic shared memory.
-    pub const fn with_shared(self, bytes: u32) -> Self {
-        Self { shared: bytes, ..self }
-    }
 }
 
 /// A queue of work on one GPU.
 pub struct Stream {
     gpu: Arc<Gpu>,
     raw: sys::CUstream,
+    /// Whether launches are recorded instead of run.
+    recording: Cell<bool>,
 }
 
-// SAFETY: the driver's handles may be used from any thread; `&mut self` guards what must not be shared.
+// SAFETY: the driver's handles may be used from any thread, one at a time: a stream is not `Sync`.
 unsafe impl Send for Stream {}
 
 impl Stream {
@@ -60,7 +58,7 @@ impl Stream {
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: one handle is written; destroyed in `drop`.
         check(unsafe { sys::cuStreamCreate(&mut raw, flags) }, || "cuStreamCreate".into())?;
-        Ok(Self { gpu: gpu.clone(), raw })
+        Ok(Self { gpu: gpu.clone(), raw, recording: Cell::new(false) })
     }
 
     /// The GPU it runs on.
@@ -72,8 +70,13 @@ impl Stream {
     ///
     /// # Errors
     /// The driver's; a kernel that fails while it runs is reported by a later call.
-    pub fn launch<P: Params>(&self, name: &'static str, grid: Grid, params: &P) -> Result<()> {
-        self.launch_with(name, grid, params, &mut [])
+    ///
+    /// # Safety
+    /// The kernel of this name takes a `P`. What it reads and writes through the addresses in there, for this grid, lies in
+    /// device memory, or in [`Pinned`] memory that [`Pinned::on_device`] has given the address of.
+    pub unsafe fn launch<P: Params>(&self, name: &'static str, grid: Grid, params: &P) -> Result<()> {
+        // SAFETY: the caller keeps the same contract.
+        unsafe { self.launch_with(name, grid, params, &mut []) }
     }
 
     /// As [`Stream::launch`], for a kernel that waits for its predecessor by itself (`depend_wait`): it may start while
@@ -81,17 +84,23 @@ impl Stream {
     ///
     /// # Errors
     /// The driver's.
-    pub fn launch_dependent<P: Params>(&self, name: &'static str, grid: Grid, params: &P) -> Result<()> {
+    ///
+    /// # Safety
+    /// As for [`Stream::launch`].
+    pub unsafe fn launch_dependent<P: Params>(&self, name: &'static str, grid: Grid, params: &P) -> Result<()> {
         let mut attribute = sys::CUlaunchAttribute {
             id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: [0; 4],
             value: sys::CUlaunchAttributeValue { pad: [0; 64] },
         };
         attribute.value.programmaticStreamSerializationAllowed = 1;
-        self.launch_with(name, grid, params, &mut [attribute])
+        // SAFETY: the caller keeps the same contract.
+        unsafe { self.launch_with(name, grid, params, &mut [attribute]) }
     }
 
-    fn launch_with<P: Params>(
+    /// # Safety
+    /// As for [`Stream::launch`].
+    unsafe fn launch_with<P: Params>(
         &self,
         name: &'static str,
         grid: Grid,
@@ -124,48 +133,59 @@ impl Stream {
             attrs: attributes.as_mut_ptr(),
             numAttrs: attributes.len() as u32,
         };
-        // SAFETY: the kernel belongs to a loaded module of this GPU and takes one `P` (the contract of `Params`); the
-        // driver copies the parameters before it returns.
+        // SAFETY: the kernel belongs to a loaded module of this GPU and takes one `P`, says the caller; the driver copies the
+        // parameters before it returns.
         let code = unsafe { sys::cuLaunchKernelEx(&config, kernel.function, std::ptr::null_mut(), extra.as_mut_ptr()) };
         check(code, || format!("cuLaunchKernelEx({name}, {x}·{y}·{z} blocks of {} threads)", grid.threads))
     }
 
-    /// Copies the first `len` elements of pinned memory to the device. The host goes on; `from` must stay as
-    /// it is until the stream has come this far.
+    /// Copies the first `len` elements of pinned memory to the device. The host goes on; `from` waits with its next
+    /// change until they are there.
     ///
     /// # Errors
     /// The driver's.
+    ///
+    /// # Panics
+    /// While launches are recorded: a replayed copy would read what `from` no longer guards.
     pub fn copy_in<T: Copy + Default>(&self, to: Ptr<T>, from: &Pinned<T>, len: usize) -> Result<()> {
-        assert!(len <= from.len());
+        assert!(len <= from.len() && !self.recording.get(), "a copy of {len} elements, or one that is recorded");
         self.gpu.bind()?;
         let bytes = len * size_of::<T>();
-        // SAFETY: `from` holds `len` elements; `to` is the caller's part of an arena, checked by the driver.
-        let code = unsafe { sys::cuMemcpyHtoDAsync_v2(to.address(), from.as_ptr().cast(), bytes, self.raw) };
-        check(code, || format!("cuMemcpyHtoDAsync({bytes} bytes)"))
+        from.copy(self, Use::Read, |from| {
+            // SAFETY: `from` holds `len` elements and stays as it is until the copy has ended; `to` is an address on the
+            // device, whose extent the driver checks.
+            let code = unsafe { sys::cuMemcpyHtoDAsync_v2(to.address(), from, bytes, self.raw) };
+            check(code, || format!("cuMemcpyHtoDAsync({bytes} bytes)"))
+        })
     }
 
-    /// Copies `len` elements from the device to pinned memory. They are there after [`Stream::synchronize`].
+    /// Copies `len` elements from the device to pinned memory. The host goes on; `to` waits with its next look.
     ///
     /// # Errors
     /// The driver's.
+    ///
+    /// # Panics
+    /// While launches are recorded, as [`Stream::copy_in`].
     pub fn copy_out<T: Copy + Default>(&self, to: &mut Pinned<T>, from: Ptr<T>, len: usize) -> Result<()> {
-        assert!(len <= to.len());
+        assert!(len <= to.len() && !self.recording.get(), "a copy of {len} elements, or one that is recorded");
         self.gpu.bind()?;
         let bytes = len * size_of::<T>();
-        let to = to.as_mut_slice().as_mut_ptr().cast();
-        // SAFETY: `to` has room for `len` elements; `from` as above.
-        let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to, from.address(), bytes, self.raw) };
-        check(code, || format!("cuMemcpyDtoHAsync({bytes} bytes)"))
+        to.copy(self, Use::Written, |to| {
+            // SAFETY: `to` has room for `len` elements, which nobody looks at until the copy has ended; `from` is an address
+            // on the device, whose extent the driver checks.
+            let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to, from.address(), bytes, self.raw) };
+            check(code, || format!("cuMemcpyDtoHAsync({bytes} bytes)"))
+        })
     }
 
-    /// Sets `bytes` bytes to zero.
+    /// Sets `len` elements to zero.
     ///
     /// # Errors
     /// The driver's.
     pub fn zero<T>(&self, at: Ptr<T>, len: usize) -> Result<()> {
         self.gpu.bind()?;
         let bytes = len * size_of::<T>();
-        // SAFETY: the range is the caller's part of an arena, checked by the driver.
+        // SAFETY: an address on the device, whose extent the driver checks.
         check(unsafe { sys::cuMemsetD8Async(at.address(), 0, bytes, self.raw) }, || {
             format!("cuMemsetD8Async({bytes} bytes)")
         })
@@ -203,7 +223,9 @@ impl Stream {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: a live stream that is not being captured (`work` has only a shared borrow).
         check(unsafe { sys::cuStreamBeginCapture_v2(self.raw, mode) }, || "cuStreamBeginCapture".into())?;
+        self.recording.set(true);
         let worked = work(self);
+        self.recording.set(false);
         let mut graph = std::ptr::null_mut();
         // SAFETY: ends the capture begun above; one handle is written.
         let code = unsafe { sys::cuStreamEndCapture(self.raw, &mut graph) };
@@ -228,7 +250,7 @@ impl Drop for Stream {
     }
 }
 
-/// A point in a stream.
+/// A point in a stream that can be waited for.
 pub struct Event {
     gpu: Arc<Gpu>,
     raw: sys::CUevent,
@@ -250,7 +272,7 @@ impl Event {
         Ok(Self { gpu: gpu.clone(), raw })
     }
 
-    /// Marks the place that the stream has reached when all before is done.
+    /// Records the event: it completes when all work that the stream has now is done.
     ///
     /// # Errors
     /// The driver's.
@@ -260,7 +282,7 @@ impl Event {
         check(unsafe { sys::cuEventRecord(self.raw, stream.raw()) }, || "cuEventRecord".into())
     }
 
-    /// Waits until the stream has come there; at once if never recorded.
+    /// Blocks until the event has completed; not at all if it was never recorded.
     ///
     /// # Errors
     /// The driver's.
@@ -270,7 +292,7 @@ impl Event {
         check(unsafe { sys::cuEventSynchronize(self.raw) }, || "cuEventSynchronize".into())
     }
 
-    /// Milliseconds from `earlier` to this one, both reached.
+    /// Milliseconds from `earlier` to this one; both have completed.
     ///
     /// # Errors
     /// The driver's.

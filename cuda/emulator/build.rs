@@ -1,5 +1,6 @@
 //! Compiles the emulator's runtime into `libcuda.so` and every kernel into libraries beside it, one for each
-//! architecture, fast and checked. An object is made again only where its preprocessed text or its flags changed.
+//! architecture, fast and checked; and the program `layout`, which prints the sizes, offsets and constants that the host
+//! shares with the kernels, into layout.txt. An object is made again only where its preprocessed text or its flags changed.
 
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsStr;
@@ -73,6 +74,11 @@ fn main() {
             }
         }
     }
+    units.push(Unit {
+        source: "kernel/layout.cpp".into(),
+        flags: [KERNEL, &[SM_80]].concat(),
+        library: "layout".into(),
+    });
     let objects = in_parallel(&units, |unit| preprocess(unit, &kept));
     let mut missing: Vec<_> = units.iter().zip(&objects).filter(|(_, o)| !o.path.exists()).collect();
     missing.sort_by(|(_, a), (_, b)| a.path.cmp(&b.path));
@@ -83,15 +89,24 @@ fn main() {
     libraries.dedup();
     for library in libraries {
         let mut link = compiler();
-        link.args(["-shared", "-o"]).arg(out.join(library)).arg(format!("-Wl,-soname,{library}"));
+        link.arg("-o").arg(out.join(library));
         link.args(units.iter().zip(&objects).filter(|(u, _)| u.library == library).map(|(_, o)| &o.path));
         // The runtime comes first: the kernels' libraries find it by its name.
         match library {
-            "libcuda.so" => link.args(["-Wl,-Bsymbolic", "-Wl,-z,defs", "-ldl", "-lpthread"]),
-            _ => link.arg(out.join("libcuda.so")).args(["-Wl,-z,defs", "-lm"]),
+            "libcuda.so" => {
+                link.args(["-shared", "-Wl,-soname,libcuda.so", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-ldl", "-lpthread"])
+            }
+            "layout" => link.arg(out.join("libcuda.so")).args(["-ldl", "-lpthread", "-lm"]),
+            _ => link
+                .arg("-shared")
+                .arg(format!("-Wl,-soname,{library}"))
+                .arg(out.join("libcuda.so"))
+                .args(["-Wl,-z,defs", "-lm"]),
         };
         run(&mut link);
     }
+    let layout = run(Command::new(out.join("layout")).env("LD_LIBRARY_PATH", &out));
+    fs::write(out.join("layout.txt"), layout).expect("OUT_DIR is writable");
     if shared.is_none() {
         remove_stale(&out, &objects);
     }

@@ -12,6 +12,10 @@ pub use machine::{Config, Counters, Entered, Failure, Machine, Order, Streams, T
 
 use std::path::Path;
 
+/// What the host shares with the kernels: lines `struct bytes`, `struct.field offset` and `constant value`, as the C++
+/// compiler has them (kernel/layout.cpp).
+pub const LAYOUT: &str = include_str!(concat!(env!("OUT_DIR"), "/layout.txt"));
+
 /// The folder with the emulated `libcuda.so`, for the `LD_LIBRARY_PATH` of a child process.
 pub fn library() -> &'static Path {
     Path::new(env!("OUT_DIR"))

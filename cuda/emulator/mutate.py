@@ -161,10 +161,11 @@ def includes(name, seen=None):
 
 
 def reduced(text):
-    """A kernel file without the formats that FORMATS stand for."""
-    kept = "|".join(f.lower() for f in FORMATS)
-    table = r'extern "C".* (?:gemm_few|gemm)_(\w+)\('
-    return "\n".join(l for l in text.split("\n") if not (m := re.match(table, l)) or re.fullmatch(kept, m.group(1)))
+    """gemm.cu without the formats that FORMATS stand for."""
+    rows = re.findall(r"X\((\d+, \w+, (\w+))\)", (KERNELS / "formats.cuh").read_text())
+    kept = [row for row, name in rows if name in FORMATS]
+    few = lambda macro: " ".join(f"{macro[1]}({row})" for row in kept)
+    return re.sub(r"^FORMATS\((GEMM\w*)\)", few, text, flags=re.MULTILINE)
 
 
 class Builder:

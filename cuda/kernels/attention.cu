@@ -280,18 +280,22 @@ DEVICE void attention(const AttentionParams& p) {
     write<V>(p, s);
 }
 
-// attention_TYPE_DIM_ROWS: at most DIM elements per head, tiles of ROWS queries.
+// X(attention_TYPE_DIM_ROWS, its Variant): at most DIM elements per head, tiles of ROWS queries.
+#define ATTENTIONS(X) \
+    X(attention_f16_64_16, 64, 1, 0) \
+    X(attention_f16_64_64, 64, 4, 0) \
+    X(attention_f16_128_16, 128, 1, 0) \
+    X(attention_f16_128_32, 128, 2, 0) \
+    X(attention_f16_256_16, 256, 1, 0) \
+    X(attention_q8_0_64_16, 64, 1, 1) \
+    X(attention_q8_0_64_64, 64, 4, 1) \
+    X(attention_q8_0_128_16, 128, 1, 1) \
+    X(attention_q8_0_128_32, 128, 2, 1) \
+    X(attention_q8_0_256_16, 256, 1, 1)
+
 #define ATTENTION(NAME, ...)                                                                           \
     extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 4) NAME(const AttentionParams p) { \
         attention<Variant<__VA_ARGS__>>(p);                                                            \
     }
-ATTENTION(attention_f16_64_16, 64, 1, 0)
-ATTENTION(attention_f16_64_64, 64, 4, 0)
-ATTENTION(attention_f16_128_16, 128, 1, 0)
-ATTENTION(attention_f16_128_32, 128, 2, 0)
-ATTENTION(attention_f16_256_16, 256, 1, 0)
-ATTENTION(attention_q8_0_64_16, 64, 1, 1)
-ATTENTION(attention_q8_0_64_64, 64, 4, 1)
-ATTENTION(attention_q8_0_128_16, 128, 1, 1)
-ATTENTION(attention_q8_0_128_32, 128, 2, 1)
-ATTENTION(attention_q8_0_256_16, 256, 1, 1)
+ATTENTIONS(ATTENTION)
+#undef ATTENTION

@@ -8,17 +8,16 @@
 // f16 operands would cost three digits, so queries and weights go through the tensor cores as the sum of two
 // f16 numbers; keys and values are f16 already, or int8 (exact in f16) whose scales are applied outside.
 //
+// Grid: key/value heads (times the tiles that their query heads need) × ceil(rows / rows_per_tile) × splits blocks of 128
+// threads. Shared memory: Variant::BYTES, 16 to 54 KB, and 28 bytes per query. Moves the keys and values that a tile sees
+// once per tile: 4·head_dim bytes per position in f16, 2.125·head_dim in q8_0.
+//
 // A query's arithmetic is fixed by its position: tiles of KEYS absolute positions in order; a tile that it does
 // not see changes nothing, to the bit. So decode and prefill agree exactly for the same number of splits.
 #pragma once
 #include "cache.cuh"
 #include "image.cuh"
 
-#if __CUDA_ARCH__ >= 800
-enum { CP_ASYNC = 1 };
-#else
-enum { CP_ASYNC = 0 };
-#endif
 enum { ATTENTION_THREADS = 128, ATTENTION_WARPS = 4, MAX_SPLITS = 32 };
 
 struct AttentionParams {
@@ -196,13 +195,13 @@ DEVICE void fetch(const AttentionParams& p, const Run& run, Tile tile, unsigned 
     for (int i = 0; i < PIECES; i++) {
         int position = tile.start + key + i * STEP, valid = position >= run.first && position <= run.last;
         const void* source = from + BYTES * i * STEP * p.head_dim;
-        if constexpr (CP_ASYNC && !V::Q8) {
+        if constexpr (HAS_CP_ASYNC && !V::Q8) {
             cp_async16(to + i * STEP * V::STRIDE, source, valid);
         } else {
             piece[i] = valid ? *(const uint4*)source : uint4{0, 0, 0, 0};
         }
     }
-    if constexpr (!CP_ASYNC || V::Q8) {
+    if constexpr (!HAS_CP_ASYNC || V::Q8) {
         for (int i = 0; i < PIECES; i++) place<V>(to + i * STEP * V::STRIDE, piece[i]);
     }
 }

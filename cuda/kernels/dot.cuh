@@ -9,7 +9,7 @@ struct Input {
     int k, columns;
 };
 
-// Where a lane stands in R rows and C columns, and what it has summed. Two lanes share a block: lane 2g+u reads
+// A lane's part of the dot products of R rows and C columns: where it reads, and what it has summed. Two lanes share a block: lane 2g+u reads
 // octets 2u and 2u+1 of blocks g, g+16, …, whose scales are then read and unpacked once.
 template <class F, int R, int C>
 struct Walk {

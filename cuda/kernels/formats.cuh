@@ -1,8 +1,9 @@
 // THE table of weight formats on the device: one struct per ggml type, one file per struct.
 //
-// To add a format: write formats/x.cuh and add its row to QUANTIZED_FORMATS (or DENSE_FORMATS). Matmuls,
-// GLU and embedding read weights through these structs alone, so the layout of a weight in device memory
-// is known to its own file only.
+// To add a format: write formats/x.cuh, include it here, add its row to FORMATS, and the same row in ops/formats.rs
+// (a test there compares). The rows make the kernels of the matmuls and of GLU, and the cases of the mixed ones and of the
+// embedding; these read weights through the structs alone, so the layout of a weight in device memory is known to
+// its own file only.
 //
 // A quantized format knows blocks of 32 weights. Four lanes t = 0..3 share a block; lane t reads the octet
 // of elements 4t..4t+3 and 16+4t..16+4t+3:
@@ -21,7 +22,9 @@
 // A dense format reads four elements at once, aligned (i a multiple of 4, rows a multiple of 4 elements
 // apart), or one anywhere:
 //
-//   struct X { BLOCK = 1, BYTES; DENSE = 1; float4 four(row, i); float one(row, i); };
+//   struct X { BLOCK = 1, BYTES; DENSE = 1; SIGNIFICAND; float4 four(row, i); float one(row, i); };
+//
+// with SIGNIFICAND the bits of a number's significand, the hidden one included.
 //
 // Tensors start at a multiple of 16 bytes, so a row is as aligned as its block is long.
 #pragma once
@@ -41,7 +44,10 @@
 #include "formats/q8_0.cuh"
 
 // X(ggml type number, name in kernels, struct)
-#define QUANTIZED_FORMATS(X) \
+#define FORMATS(X) \
+    X(0, f32, F32) \
+    X(1, f16, F16) \
+    X(30, bf16, BF16) \
     X(2, q4_0, Q4_0) \
     X(3, q4_1, Q4_1) \
     X(6, q5_0, Q5_0) \
@@ -54,10 +60,3 @@
     X(14, q6_k, Q6_K) \
     X(20, iq4_nl, IQ4_NL) \
     X(23, iq4_xs, IQ4_XS)
-
-#define DENSE_FORMATS(X) \
-    X(0, f32, F32) \
-    X(1, f16, F16) \
-    X(30, bf16, BF16)
-
-#define ALL_FORMATS(X) DENSE_FORMATS(X) QUANTIZED_FORMATS(X)

@@ -63,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(32) fragments(const FragmentsParams
             case S8_K32: mma_s8_k32(integers, a, b); break;
             case F16_K8: mma_f16_k8(floats, a, b[0]); break;
             case F16_K16: mma_f16_k16(floats, a, b); break;
-#if __CUDA_ARCH__ >= 800
+#if HAS_BF16_MMA
             case BF16_K16: mma_bf16_k16(floats, a, b); break;
 #endif
         }

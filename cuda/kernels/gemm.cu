@@ -1,37 +1,31 @@
-// The multi-column matmuls, two kernels per format (see gemm.cuh). Grid: x = row tiles of 64 or 16 over all segments,
-// y = column tiles of 64 or 16.
+// The multi-column matmuls, two kernels per format (see gemm.cuh).
+//
+//   gemm      grid Σ ceil(rows / 64) × ceil(columns / 64), 128 threads; shared memory: 25 KB, 27 KB with two scales per
+//             block of 32, 41 KB for dense weights
+//   gemm_few  grid Σ ceil(rows / 16) × ceil(columns / 16), 256 threads; 16 KB of shared memory
+//
+// Both move the weights once per column tile and the columns once per row tile (1.375 bytes per element, 4 where weights
+// are dense), as far as the L2 cache does not hold them, and 4 bytes per result.
 #include "ptx.cuh"
 #include "gemm_float.cuh"
 #include "gemm_int8.cuh"
 
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_f32(const MatmulParams p) { gemm_wide<Float<F32, 24>>(p); }
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_f16(const MatmulParams p) { gemm_wide<Float<F16, 11>>(p); }
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16(const MatmulParams p) { gemm_wide<Float<BF16, 8>>(p); }
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_q4_0(const MatmulParams p) { gemm_wide<Int8<Q4_0>>(p); }
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_q4_1(const MatmulParams p) { gemm_wide<Int8<Q4_1>>(p); }
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_q5_0(const MatmulParams p) { gemm_wide<Int8<Q5_0>>(p); }
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_q5_1(const MatmulParams p) { gemm_wide<Int8<Q5_1>>(p); }
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_q8_0(const MatmulParams p) { gemm_wide<Int8<Q8_0>>(p); }
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_q2_k(const MatmulParams p) { gemm_wide<Int8<Q2_K>>(p); }
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_q3_k(const MatmulParams p) { gemm_wide<Int8<Q3_K>>(p); }
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_q4_k(const MatmulParams p) { gemm_wide<Int8<Q4_K>>(p); }
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_q5_k(const MatmulParams p) { gemm_wide<Int8<Q5_K>>(p); }
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_q6_k(const MatmulParams p) { gemm_wide<Int8<Q6_K>>(p); }
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_iq4_nl(const MatmulParams p) { gemm_wide<Int8<IQ4_NL>>(p); }
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_iq4_xs(const MatmulParams p) { gemm_wide<Int8<IQ4_XS>>(p); }
+// The family of a format: int8 products where weights are quantized, split floats where they are dense.
+template <class F, int DENSE = F::DENSE>
+struct FamilyOf {
+    using type = Int8<F>;
+};
+template <class F>
+struct FamilyOf<F, 1> {
+    using type = Float<F, F::SIGNIFICAND>;
+};
 
-extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_f32(const MatmulParams p) { gemm_few<Float<F32, 24>>(p); }
-extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_f16(const MatmulParams p) { gemm_few<Float<F16, 11>>(p); }
-extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_bf16(const MatmulParams p) { gemm_few<Float<BF16, 8>>(p); }
-extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_q4_0(const MatmulParams p) { gemm_few<Int8<Q4_0>>(p); }
-extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_q4_1(const MatmulParams p) { gemm_few<Int8<Q4_1>>(p); }
-extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_q5_0(const MatmulParams p) { gemm_few<Int8<Q5_0>>(p); }
-extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_q5_1(const MatmulParams p) { gemm_few<Int8<Q5_1>>(p); }
-extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_q8_0(const MatmulParams p) { gemm_few<Int8<Q8_0>>(p); }
-extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_q2_k(const MatmulParams p) { gemm_few<Int8<Q2_K>>(p); }
-extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_q3_k(const MatmulParams p) { gemm_few<Int8<Q3_K>>(p); }
-extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_q4_k(const MatmulParams p) { gemm_few<Int8<Q4_K>>(p); }
-extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_q5_k(const MatmulParams p) { gemm_few<Int8<Q5_K>>(p); }
-extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_q6_k(const MatmulParams p) { gemm_few<Int8<Q6_K>>(p); }
-extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_iq4_nl(const MatmulParams p) { gemm_few<Int8<IQ4_NL>>(p); }
-extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_iq4_xs(const MatmulParams p) { gemm_few<Int8<IQ4_XS>>(p); }
+#define GEMM(number, name, F) \
+    extern "C" __global__ void __launch_bounds__(128, 3) gemm_##name(const MatmulParams p) { gemm_wide<FamilyOf<F>::type>(p); }
+FORMATS(GEMM)
+#undef GEMM
+
+#define GEMM_FEW(number, name, F) \
+    extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_##name(const MatmulParams p) { gemm_few<FamilyOf<F>::type>(p); }
+FORMATS(GEMM_FEW)
+#undef GEMM_FEW

@@ -18,7 +18,7 @@ struct Terms {
 // Splits the numbers of one row or column, which the four lanes of equal g hold together. All lanes of the warp must call.
 DEVICE Terms split(float4 a, float4 b) {
     Terms r;
-#if __CUDA_ARCH__ >= 800
+#if HAS_BF16_MMA
     const float v[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
     r.d = 1;
 #else
@@ -34,7 +34,7 @@ DEVICE Terms split(float4 a, float4 b) {
 #endif
     for (int i = 0; i < 4; i++) {
         const float x = v[2 * i], y = v[2 * i + 1];
-#if __CUDA_ARCH__ >= 800
+#if HAS_BF16_MMA
         r.hi[i] = pack_bf16(x, y);
         r.lo[i] = pack_bf16(x - bf16_to_f32(r.hi[i]), y - bf16_to_f32(r.hi[i] >> 16));
 #else
@@ -50,7 +50,7 @@ template <class F, int BITS>
 struct Float {
     using Format = F;
 
-#if __CUDA_ARCH__ >= 800
+#if HAS_BF16_MMA
     static constexpr int ONE_TERM = BITS <= 8;
 #else
     static constexpr int ONE_TERM = BITS <= 11;
@@ -124,7 +124,7 @@ struct Float {
 
     DEVICE void multiply(float acc[4], const Rows& rows, const Columns& columns) {
         const Terms* w = rows.row;
-#if __CUDA_ARCH__ < 800
+#if !HAS_BF16_MMA
         float c[4] = {};
 #else
         float* c = acc;
@@ -138,7 +138,7 @@ struct Float {
                 mma(c, lo, &columns.hi[h]);
             }
         }
-#if __CUDA_ARCH__ < 800
+#if !HAS_BF16_MMA
         for (int i = 0; i < 4; i++) {
             acc[i] += c[i] * columns.d[i % 2] * w[i / 2].d;
         }
@@ -147,7 +147,7 @@ struct Float {
 
 private:
     DEVICE void mma(float c[4], const unsigned a[4], const unsigned b[2]) {
-#if __CUDA_ARCH__ >= 800
+#if HAS_BF16_MMA
         mma_bf16_k16(c, a, b);
 #else
         mma_f16_k16(c, a, b);

@@ -1,4 +1,7 @@
 // The gate of a feed-forward layer for many columns: activation(gate)·up of what one gemm with two segments has written.
+//
+// Grid: ceil(rows / 256) × columns blocks of 256 threads, no shared memory. Moves 8 bytes in and 1.375 (quantized) or 4 (f32)
+// out per result.
 #include "ptx.cuh"
 #include "activation.cuh"
 

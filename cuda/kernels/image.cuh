@@ -1,4 +1,4 @@
-// The int8 image of activations that quantized matmuls read: columns (rows of the chunk) of k elements,
+// Activations in int8, as quantized matmuls read them (ggml's q8_1 in three planes): columns (rows of the chunk) of k elements,
 // k a multiple of 32, as x ≈ d·q per block of 32.
 #pragma once
 #include "ptx.cuh"

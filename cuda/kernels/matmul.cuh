@@ -41,13 +41,13 @@ struct GluParams {
     QuantizedActivations out;  // the same as an image of k = rows (a multiple of 32), or null
 };
 
-// Where a block works: which segment, and which of that segment's blocks it is.
-struct Place {
+// The rows that a block works for: a segment, and which of that segment's blocks it is.
+struct SegmentTile {
     int segment, block;
 };
 
 // Segment i has ceil(rows/rows_per_block) blocks, one segment after the other.
-DEVICE Place place(const MatmulParams& p, int rows_per_block) {
+DEVICE SegmentTile segment_tile(const MatmulParams& p, int rows_per_block) {
     int block = blockIdx.x, i = 0;
     for (; i + 1 < p.segments; i++) {
         int blocks = (p.segment[i].rows + rows_per_block - 1) / rows_per_block;

@@ -1,4 +1,7 @@
-// RMSNorm, and the sum with the residual stream before it. One block per row.
+// RMSNorm, and the sum with the residual stream before it.
+//
+// Grid: a block of 512 threads per row, 128 bytes of shared memory. Moves per element 4 bytes of x and 4 of `add` in (more
+// passes find them in the caches), 4 of x out where something joins, and 1.375 (quantized) or 4 (f32) of the result.
 #include "ptx.cuh"
 
 #include "image.cuh"

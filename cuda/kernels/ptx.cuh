@@ -5,6 +5,15 @@
 // Instructions that differ between the halves come first; what is composed of them is shared by both and comes last.
 #pragma once
 
+// What SM 8.0 brought: tensor cores that multiply bf16, copies to shared memory that go on beside the block's work.
+#if __CUDA_ARCH__ >= 800
+#define HAS_BF16_MMA 1
+#define HAS_CP_ASYNC 1
+#else
+#define HAS_BF16_MMA 0
+#define HAS_CP_ASYNC 0
+#endif
+
 #ifndef __CUDACC__
 #include "emulator.cuh"
 #else

@@ -1,4 +1,7 @@
-// The image of f32 activations, where no kernel before could make it in its epilogue.
+// Quantizes f32 activations, where no kernel before could do it in its epilogue.
+//
+// Grid: ceil(k / 128) × columns blocks of 128 threads, a warp per block of 32 elements; no shared memory. Moves 4 bytes in and
+// 1.375 out per element.
 #include "ptx.cuh"
 #include "image.cuh"
 
@@ -10,7 +13,6 @@ struct QuantizeActParams {
     int columns;
 };
 
-// Grid: ceil(k / 128) × columns, a warp per block of 32.
 extern "C" __global__ void __launch_bounds__(128) quantize_act(const QuantizeActParams p) {
     int block = blockIdx.x * 4 + warp(), column = blockIdx.y;
     if (32 * block >= p.k || (p.seq && p.seq[column] < 0)) return;

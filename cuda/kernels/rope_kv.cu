@@ -1,5 +1,8 @@
 // What happens to q, k and v between their projections and attention: RMSNorm per head (where the model
-// has it), rotary embedding, and k and v into the cache. A warp per head, eight heads of a row per block.
+// has it), rotary embedding, and k and v into the cache.
+//
+// Grid: ceil((n_head + 2·n_head_kv) / 8) × rows blocks of 256 threads, a warp per head; 9 KB of shared memory. Moves q in and out and k and v in at
+// 4 bytes per element, k and v out at 2 (f16) or 1.06 (q8_0).
 #include "ptx.cuh"
 
 #include "cache.cuh"

@@ -36,7 +36,7 @@ struct QuantizeActParams {
     k: i32,
     columns: i32,
 }
-// SAFETY: the struct of the same name in quantize_act.cu.
+// SAFETY: QuantizeActParams in kernels/quantize_act.cu; the test below compares size and offsets.
 unsafe impl Params for QuantizeActParams {}
 
 /// The image of `x[columns][k]`, where no kernel could write it at once.
@@ -46,5 +46,18 @@ unsafe impl Params for QuantizeActParams {}
 pub fn quantize(stream: &Stream, x: Ptr<f32>, image: QuantizedActivations, [columns, k]: [usize; 2]) -> Result<()> {
     assert!(k.is_multiple_of(32), "an image of {k} elements");
     let params = QuantizeActParams { x, seq: Ptr::NULL, image, k: k as i32, columns: columns as i32 };
-    stream.launch("quantize_act", Grid::plane(k.div_ceil(128) as u32, columns as u32, 128), &params)
+    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    unsafe { stream.launch("quantize_act", Grid::plane(k.div_ceil(128) as u32, columns as u32, 128), &params) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::twin;
+
+    #[test]
+    fn the_kernels_have_the_same() {
+        twin::fields!(QuantizedActivations as "QuantizedActivations" { q, d, s });
+        twin::fields!(QuantizeActParams as "quantize_act::QuantizeActParams" { x, seq, image, k, columns });
+    }
 }

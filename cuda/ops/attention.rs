@@ -117,7 +117,7 @@ struct Raw {
     softcap: f32,
 }
 
-// SAFETY: 10 addresses, a cache of 48 bytes and ten 4-byte numbers leave no padding.
+// SAFETY: AttentionParams in kernels/attention.cuh; the test below compares size and offsets.
 unsafe impl Params for Raw {}
 
 /// Launches it.
@@ -159,7 +159,14 @@ pub fn attention(s: &Stream, a: &Attention) -> Result<()> {
     let tiles = a.n_head_kv * group.div_ceil(heads_per_tile);
     let blocks = [tiles as u32, a.rows.div_ceil(rows_per_tile) as u32, splits as u32];
     let kind = a.cache.kind;
-    s.launch(kernel(kind, dim, queries), Grid { blocks, threads: THREADS, shared: shared(kind, dim, queries) }, &raw)
+    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    unsafe {
+        s.launch(
+            kernel(kind, dim, queries),
+            Grid { blocks, threads: THREADS, shared: shared(kind, dim, queries) },
+            &raw,
+        )
+    }
 }
 
 /// Queries per tile, and the `head_dim` that the kernel is made for.
@@ -192,4 +199,37 @@ fn shared(kind: CacheType, dim: usize, queries: usize) -> u32 {
     let stride = dim + 8;
     let scales = if kind == CacheType::Q8_0 { KEYS * dim / 32 } else { 0 };
     (2 * 2 * queries * stride + 2 * 2 * KEYS * stride + 4 * queries * (KEYS + 8) + 2 * 4 * scales) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::twin;
+
+    #[test]
+    fn the_kernels_have_the_same() {
+        use crate::ops::cache::PAGE;
+        twin::fields!(Cache as "Cache" { k, v, k_scale, v_scale, table, pages, kind as "type" });
+        twin::fields!(Raw as "attention::AttentionParams" {
+            q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, head_dim, heads_per_tile,
+            rows_per_tile, splits, window, scale, softcap,
+        });
+        twin::constants([
+            ("PAGE", PAGE),
+            ("CACHE_F16", CacheType::F16 as usize),
+            ("CACHE_Q8_0", CacheType::Q8_0 as usize),
+            ("attention::MAX_SPLITS", MAX_SPLITS),
+            ("attention::ATTENTION_THREADS", THREADS as usize),
+        ]);
+        for kind in [CacheType::F16, CacheType::Q8_0] {
+            for (dim, queries) in [(64, 16), (64, 64), (128, 16), (128, 32), (256, 16)] {
+                let name = kernel(kind, dim, queries);
+                assert!(name.ends_with(&format!("_{dim}_{queries}")), "{name}");
+                twin::constants([
+                    (format!("shared {name}").as_str(), shared(kind, dim, queries) as usize),
+                    (format!("keys {name}").as_str(), KEYS),
+                ]);
+            }
+        }
+    }
 }

@@ -28,7 +28,7 @@ pub struct EmbedParams {
     /// What each weight is multiplied with.
     pub scale: f32,
 }
-// SAFETY: the struct of the same name in embed.cu.
+// SAFETY: EmbedParams in kernels/embed.cu; the test below compares size and offsets.
 unsafe impl Params for EmbedParams {}
 
 /// `y[row] = scale · w[token[row]]`, to the last bit what `quant` dequantizes, times the scale.
@@ -39,5 +39,17 @@ pub fn embed(stream: &Stream, p: &EmbedParams) -> Result<()> {
     let format = GgmlType::from_number(p.format as u32).expect("a ggml type with kernels").format();
     assert!((p.k as usize).is_multiple_of(format.block), "rows of {} weights in {}", p.k, format.name);
     assert!(p.w.address().is_multiple_of(16), "weights begin at a multiple of 16 bytes");
-    stream.launch("embed", Grid::plane(p.rows as u32, (p.k as u32).div_ceil(ELEMENTS), 128), p)
+    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    unsafe { stream.launch("embed", Grid::plane(p.rows as u32, (p.k as u32).div_ceil(ELEMENTS), 128), p) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::twin;
+
+    #[test]
+    fn the_kernels_have_the_same() {
+        twin::fields!(EmbedParams as "embed::EmbedParams" { w, token, seq, y, rows, k, format, scale });
+    }
 }

@@ -1,6 +1,6 @@
 //! Matrix times one vector, or few: projections, the gated half of a feed-forward layer, the head.
 
-use qrun_quant::GgmlType;
+use super::formats::{self, FormatKernels};
 
 pub use super::activations::QuantizedActivations;
 use crate::{Grid, Params, Ptr, Result, Stream};
@@ -9,27 +9,8 @@ use crate::{Grid, Params, Ptr, Result, Stream};
 const GEMV_ROWS: u32 = 8;
 /// Outputs of a block of `glu`: one block of the image that it may write.
 const GLU_ROWS: u32 = 32;
-
-/// A row of the kernels' table: the format, its kernels.
-type Names = (GgmlType, &'static str, &'static str);
-
-const KERNELS: &[Names] = &[
-    (GgmlType::F32, "gemv_f32", "glu_f32"),
-    (GgmlType::F16, "gemv_f16", "glu_f16"),
-    (GgmlType::BF16, "gemv_bf16", "glu_bf16"),
-    (GgmlType::Q4_0, "gemv_q4_0", "glu_q4_0"),
-    (GgmlType::Q4_1, "gemv_q4_1", "glu_q4_1"),
-    (GgmlType::Q5_0, "gemv_q5_0", "glu_q5_0"),
-    (GgmlType::Q5_1, "gemv_q5_1", "glu_q5_1"),
-    (GgmlType::Q8_0, "gemv_q8_0", "glu_q8_0"),
-    (GgmlType::Q2_K, "gemv_q2_k", "glu_q2_k"),
-    (GgmlType::Q3_K, "gemv_q3_k", "glu_q3_k"),
-    (GgmlType::Q4_K, "gemv_q4_k", "glu_q4_k"),
-    (GgmlType::Q5_K, "gemv_q5_k", "glu_q5_k"),
-    (GgmlType::Q6_K, "gemv_q6_k", "glu_q6_k"),
-    (GgmlType::IQ4_NL, "gemv_iq4_nl", "glu_iq4_nl"),
-    (GgmlType::IQ4_XS, "gemv_iq4_xs", "glu_iq4_xs"),
-];
+const GEMV_THREADS: u32 = 128;
+const GLU_THREADS: u32 = 256;
 
 /// One matrix of a product.
 #[repr(C)]
@@ -51,7 +32,7 @@ pub struct Segment {
     pub pad: i32,
 }
 
-/// ComputeType of the same columns with up to three matrices.
+/// Products of the same columns with up to three matrices.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MatmulParams {
@@ -72,7 +53,7 @@ pub struct MatmulParams {
     /// `[columns]`: columns with a negative number are not written; null: all are.
     pub seq: Ptr<i32>,
 }
-// SAFETY: the struct of the same name in matmul.cuh.
+// SAFETY: MatmulParams in kernels/matmul.cuh; the test below compares size and offsets.
 unsafe impl Params for MatmulParams {}
 
 impl MatmulParams {
@@ -111,7 +92,7 @@ pub struct GluParams {
     /// The result as an image of k = rows (a multiple of 32), or none.
     pub out: QuantizedActivations,
 }
-// SAFETY: the struct of the same name in matmul.cuh.
+// SAFETY: GluParams in kernels/matmul.cuh; the test below compares size and offsets.
 unsafe impl Params for GluParams {}
 
 /// `y[column][row] = Σ_k w[row][k] · x[column][k] (+ bias[row])` for each segment, formats as they come. Any number of
@@ -123,9 +104,10 @@ pub fn gemv(stream: &Stream, p: &MatmulParams) -> Result<()> {
     let segments = &p.segment[..p.segments as usize];
     let inputs = (p.k as usize, p.image, p.x);
     let blocks = segments.iter().map(|s| (s.rows as u32).div_ceil(GEMV_ROWS)).sum();
-    let first = names(&segments[0], inputs);
-    let same = segments.iter().all(|s| names(s, inputs) == first);
-    stream.launch(if same { first.1 } else { "gemv_mixed" }, Grid::linear(blocks, 128), p)
+    let first = kernels(&segments[0], inputs);
+    let same = segments.iter().all(|s| kernels(s, inputs) == first);
+    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    unsafe { stream.launch(if same { first.gemv } else { "gemv_mixed" }, Grid::linear(blocks, GEMV_THREADS), p) }
 }
 
 /// `activation(gate · x) · (up · x)` for each column, as f32, as an image, or both.
@@ -136,18 +118,40 @@ pub fn glu(stream: &Stream, p: &GluParams) -> Result<()> {
     assert_eq!(p.gate.rows, p.up.rows, "every gate has its value");
     assert!(p.out.q.is_null() || p.gate.rows % 32 == 0, "an image of {} elements", p.gate.rows);
     let inputs = (p.k as usize, p.image, p.x);
-    let (gate, up) = (names(&p.gate, inputs), names(&p.up, inputs));
+    let (gate, up) = (kernels(&p.gate, inputs), kernels(&p.up, inputs));
     let blocks = (p.gate.rows as u32).div_ceil(GLU_ROWS);
-    stream.launch(if gate == up { gate.2 } else { "glu_mixed" }, Grid::linear(blocks, 256), p)
+    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    unsafe { stream.launch(if gate == up { gate.glu } else { "glu_mixed" }, Grid::linear(blocks, GLU_THREADS), p) }
 }
 
-/// The kernels of a segment's format, after a look whether they can work with these inputs.
-fn names(s: &Segment, (k, image, x): (usize, QuantizedActivations, Ptr<f32>)) -> &'static Names {
-    let kernels = KERNELS.iter().find(|n| n.0 as i32 == s.format).expect("every format has kernels");
-    let format = kernels.0.format();
+/// The kernels of a segment's format. Panics where they cannot work with these inputs.
+fn kernels(s: &Segment, (k, image, x): (usize, QuantizedActivations, Ptr<f32>)) -> &'static FormatKernels {
+    let kernels = formats::kernels(s.format);
+    let format = kernels.format.format();
     assert!(k.is_multiple_of(format.block), "rows of {k} weights in {}", format.name);
     assert!(s.w.address().is_multiple_of(16), "weights begin at a multiple of 16 bytes");
     let missing = if format.block == 1 { x.is_null() } else { image.q.is_null() };
     assert!(!missing, "{} weights have activations to multiply", format.name);
     kernels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::twin;
+
+    #[test]
+    fn the_kernels_have_the_same() {
+        twin::fields!(Segment as "Segment" { w, bias, y, rows, y_stride, format, pad });
+        twin::fields!(MatmulParams as "MatmulParams" { segment, segments, k, columns, softcap, image, x, seq });
+        twin::fields!(GluParams as "GluParams" {
+            gate, up, k, columns, activation, y_stride, image, x, seq, y, out,
+        });
+        twin::constants([
+            ("gemv::ROWS", GEMV_ROWS as usize),
+            ("32 * gemv::WARPS", GEMV_THREADS as usize),
+            ("glu::OUTPUTS", GLU_ROWS as usize),
+            ("32 * glu::WARPS", GLU_THREADS as usize),
+        ]);
+    }
 }

@@ -3,6 +3,9 @@
 use super::activations::QuantizedActivations;
 use crate::{Grid, Params, Ptr, Result, Stream};
 
+/// Threads of a block, which has one row.
+const THREADS: u32 = 512;
+
 /// `x += add`, then `y = rms(x) · weight`; all buffers are f32 `[rows][n]`. What is left null is left out.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -30,7 +33,7 @@ pub struct RmsNorm {
     pub eps: f32,
 }
 
-// SAFETY: rms_normParams in kernels/norm.cu; ten addresses and two 4-byte numbers leave no padding.
+// SAFETY: rms_normParams in kernels/norm.cu; the test below compares size and offsets.
 unsafe impl Params for RmsNorm {}
 
 /// Launches it for `rows` rows.
@@ -40,5 +43,18 @@ unsafe impl Params for RmsNorm {}
 pub fn rms_norm(s: &Stream, rows: u32, p: &RmsNorm) -> Result<()> {
     assert!(p.n > 0 && p.n % 2 == 0, "rows of {} elements", p.n);
     assert!(p.image.q.is_null() || p.n % 32 == 0, "an image of {} elements", p.n);
-    s.launch("rms_norm", Grid::linear(rows, 512), p)
+    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    unsafe { s.launch("rms_norm", Grid::linear(rows, THREADS), p) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::twin;
+
+    #[test]
+    fn the_kernels_have_the_same() {
+        twin::fields!(RmsNorm as "norm::rms_normParams" { x, add, post, weight, seq, index, y, image, n, eps });
+        twin::constants([("norm::NORM_THREADS", THREADS as usize)]);
+    }
 }

@@ -18,7 +18,7 @@ struct Probe {
     pad: u32,
 }
 
-// SAFETY: ProbeParams in kernels/probe.cu; two addresses and two 4-byte numbers leave no padding.
+// SAFETY: ProbeParams in kernels/probe.cu; the test below compares size and offsets.
 unsafe impl Params for Probe {}
 
 /// Launches a kernel that does nothing.
@@ -27,7 +27,8 @@ unsafe impl Params for Probe {}
 /// The driver's.
 pub fn empty(s: &Stream) -> Result<()> {
     let p = Probe { from: Ptr::NULL, to: Ptr::NULL, n: 0, pad: 0 };
-    s.launch("probe_empty", Grid::linear(1, 32), &p)
+    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    unsafe { s.launch("probe_empty", Grid::linear(1, 32), &p) }
 }
 
 /// Reads `n` elements with `blocks` blocks; `sums` takes [`SUMS`] words per block.
@@ -35,7 +36,8 @@ pub fn empty(s: &Stream) -> Result<()> {
 /// # Errors
 /// The driver's.
 pub fn read(s: &Stream, blocks: u32, from: Ptr<[u32; 4]>, n: u32, sums: Ptr<u32>) -> Result<()> {
-    s.launch("probe_read", Grid::linear(blocks, 256), &Probe { from, to: sums.cast(), n, pad: 0 })
+    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    unsafe { s.launch("probe_read", Grid::linear(blocks, 256), &Probe { from, to: sums.cast(), n, pad: 0 }) }
 }
 
 /// Copies `n` elements with `blocks` blocks.
@@ -43,7 +45,8 @@ pub fn read(s: &Stream, blocks: u32, from: Ptr<[u32; 4]>, n: u32, sums: Ptr<u32>
 /// # Errors
 /// The driver's.
 pub fn copy(s: &Stream, blocks: u32, from: Ptr<[u32; 4]>, to: Ptr<[u32; 4]>, n: u32) -> Result<()> {
-    s.launch("probe_copy", Grid::linear(blocks, 256), &Probe { from, to, n, pad: 0 })
+    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    unsafe { s.launch("probe_copy", Grid::linear(blocks, 256), &Probe { from, to, n, pad: 0 }) }
 }
 
 /// Writes [`LINK`] elements: those of `from`, each word plus one.
@@ -51,7 +54,8 @@ pub fn copy(s: &Stream, blocks: u32, from: Ptr<[u32; 4]>, to: Ptr<[u32; 4]>, n: 
 /// # Errors
 /// The driver's.
 pub fn link(s: &Stream, from: Ptr<[u32; 4]>, to: Ptr<[u32; 4]>) -> Result<()> {
-    s.launch("probe_link", Grid::linear(1, 256), &Probe { from, to, n: LINK as u32, pad: 0 })
+    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    unsafe { s.launch("probe_link", Grid::linear(1, 256), &Probe { from, to, n: LINK as u32, pad: 0 }) }
 }
 
 /// As [`link`]; may start while the kernel before it still runs, and waits for it on the device.
@@ -59,5 +63,17 @@ pub fn link(s: &Stream, from: Ptr<[u32; 4]>, to: Ptr<[u32; 4]>) -> Result<()> {
 /// # Errors
 /// The driver's; GPUs below SM 9.0 cannot.
 pub fn dependent_link(s: &Stream, from: Ptr<[u32; 4]>, to: Ptr<[u32; 4]>) -> Result<()> {
-    s.launch_dependent("probe_link", Grid::linear(1, 256), &Probe { from, to, n: LINK as u32, pad: 0 })
+    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    unsafe { s.launch_dependent("probe_link", Grid::linear(1, 256), &Probe { from, to, n: LINK as u32, pad: 0 }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::twin;
+
+    #[test]
+    fn the_kernels_have_the_same() {
+        twin::fields!(Probe as "probe::ProbeParams" { from, to, n, pad });
+    }
 }

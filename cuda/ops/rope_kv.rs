@@ -5,6 +5,8 @@ use crate::{Grid, Params, Ptr, Result, Stream};
 
 /// Heads per block.
 const WARPS: u32 = 8;
+/// Most elements of a head.
+const MAX_HEAD: i32 = 256;
 
 /// Rows of q, k and v; f32 `[rows][heads][head_dim]`.
 #[repr(C)]
@@ -55,7 +57,7 @@ pub enum Pairs {
     Halves = 1,
 }
 
-// SAFETY: rope_kvParams in kernels/rope_kv.cu; 9 addresses, a cache of 48 bytes and six 4-byte numbers leave no padding.
+// SAFETY: rope_kvParams in kernels/rope_kv.cu; the test below compares size and offsets.
 unsafe impl Params for RopeKv {}
 
 /// Launches it for `rows` rows.
@@ -63,8 +65,24 @@ unsafe impl Params for RopeKv {}
 /// # Errors
 /// The driver's.
 pub fn rope_kv(s: &Stream, rows: u32, p: &RopeKv) -> Result<()> {
-    assert!((1..=256).contains(&p.head_dim), "heads of {} elements", p.head_dim);
+    assert!((1..=MAX_HEAD).contains(&p.head_dim), "heads of {} elements", p.head_dim);
     assert!(p.n_rot % 2 == 0 && (0..=p.head_dim).contains(&p.n_rot), "{} of {} elements turn", p.n_rot, p.head_dim);
     let heads = (p.n_head + 2 * p.n_head_kv) as u32;
-    s.launch("rope_kv", Grid::plane(heads.div_ceil(WARPS), rows, 32 * WARPS), p)
+    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    unsafe { s.launch("rope_kv", Grid::plane(heads.div_ceil(WARPS), rows, 32 * WARPS), p) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::twin;
+
+    #[test]
+    fn the_kernels_have_the_same() {
+        twin::fields!(RopeKv as "rope_kv::rope_kvParams" {
+            q, q_out, k, v, q_norm, k_norm, frequency, pos, seq, cache, n_head, n_head_kv, head_dim, n_rot,
+            pairs as "halves", eps,
+        });
+        twin::constants([("rope_kv::ROPE_WARPS", WARPS as usize), ("rope_kv::MAX_HEAD", MAX_HEAD as usize)]);
+    }
 }

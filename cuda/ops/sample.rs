@@ -244,7 +244,7 @@ struct SampleParams {
     ring_len: i32,
 }
 
-// SAFETY: repr(C), the fields of the kernels' struct in their order and sizes, no padding.
+// SAFETY: SampleParams in kernels/sample.cu; the test below compares size and offsets.
 unsafe impl Params for SampleParams {}
 
 #[repr(C)]
@@ -261,7 +261,7 @@ struct RestartParams {
     pad: i32,
 }
 
-// SAFETY: as above.
+// SAFETY: RestartParams in kernels/sample.cu; the test below compares size and offsets.
 unsafe impl Params for RestartParams {}
 
 impl SampleState {
@@ -271,7 +271,7 @@ impl SampleState {
     /// The driver's.
     pub fn new(stream: &Stream, shape: SampleShape, buffers: SampleBuffers) -> Result<Self> {
         let (gpu, n) = (stream.gpu(), shape.sequences);
-        let ring = Pinned::new(gpu, n * RING)?;
+        let mut ring = Pinned::new(gpu, n * RING)?;
         stream.zero(buffers.sampling, n)?;
         stream.zero(buffers.work, n)?;
         stream.zero(buffers.bin_mass, n * BINS)?;
@@ -334,7 +334,8 @@ impl SampleState {
             biases: start.biases.len() as i32,
             pad: 0,
         };
-        stream.launch("sample_restart", Grid::linear(1, THREADS), &params)?;
+        // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+        unsafe { stream.launch("sample_restart", Grid::linear(1, THREADS), &params)? };
         // The staging buffers are free again.
         stream.synchronize()
     }
@@ -375,10 +376,13 @@ impl SampleState {
         };
         let blocks = shape.vocab.div_ceil(CHUNK).div_ceil(WARPS).min(MAX_BLOCKS) as u32;
         let grid = Grid::plane(blocks, rows.rows, THREADS);
-        stream.launch("sample_scan", grid, &params)?;
-        if steps == SampleSteps::All {
-            stream.launch("sample_bins", grid, &params)?;
-            stream.launch("sample_draw", grid, &params)?;
+        // SAFETY: the kernels take these parameters (compared by the test below), whose addresses are on the device.
+        unsafe {
+            stream.launch("sample_scan", grid, &params)?;
+            if steps == SampleSteps::All {
+                stream.launch("sample_bins", grid, &params)?;
+                stream.launch("sample_draw", grid, &params)?;
+            }
         }
         Ok(())
     }
@@ -399,13 +403,30 @@ impl SampleState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::twin;
 
     #[test]
-    fn the_structs_are_those_of_the_kernels() {
-        assert_eq!(size_of::<Sampling>(), 48);
-        assert_eq!(size_of::<Work>(), 96);
-        assert_eq!(size_of::<SampledToken>(), 16);
-        assert_eq!(size_of::<SampleParams>(), 128);
-        assert_eq!(size_of::<RestartParams>(), 96);
+    fn the_kernels_have_the_same() {
+        twin::fields!(Sampling as "sample::Sampling" {
+            seed, position, temperature, top_k, top_p, ln_min_p, repeat, frequency, presence, window,
+        });
+        twin::fields!(Bias as "sample::Bias" { token, value });
+        twin::fields!(SampledToken as "sample::SampledToken" { number as "sequence", token, status, value });
+        twin::fields!(SampleParams as "sample::SampleParams" {
+            logits, token, pos, seq, buffers as "sampling", ring, vocab, history_len, bias_len, ring_len,
+        });
+        twin::fields!(RestartParams as "sample::RestartParams" {
+            sampling, to, work, counts, history, vocab, recent, biases, pad,
+        });
+        twin::constants([
+            ("sizeof(sample::Work)", size_of::<Work>()),
+            ("sample::CHUNK", CHUNK),
+            ("sample::SAMPLE_THREADS", THREADS as usize),
+            ("sample::BINS", BINS),
+            ("sample::LISTED", LISTED),
+            ("sample::DRAWN", Status::Sampled as usize),
+            ("sample::NOT_FINITE", Status::NotFinite as usize),
+            ("sample::NO_TOKEN", Status::NoToken as usize),
+        ]);
     }
 }

@@ -125,7 +125,8 @@ fn fragments(mma: &Mma, operand: Operand, stride: usize, at: impl Fn(usize, usiz
 fn run(device: &Device, op: i32, [a, b, c]: [&[u32]; 3]) -> Vec<u32> {
     let (a, b, c) = (device.buffer(a), device.buffer(b), device.buffer(c));
     let params = FragmentsParams { op, pad: 0, a: a.ptr, b: b.ptr, c: c.ptr };
-    device.stream.launch("fragments", Grid::linear(1, 32), &params).expect("a launch");
+    // SAFETY: the kernel takes these parameters; the buffers have a row for each of 32 lanes.
+    unsafe { device.stream.launch("fragments", Grid::linear(1, 32), &params) }.expect("a launch");
     device.read(&c)
 }
 

@@ -1,0 +1,159 @@
+//! Page-locked host memory, which the device reads and writes while the host goes on.
+
+use std::{cell::Cell, ffi::c_void, ops::Deref, sync::Arc};
+
+use cudarc::driver::sys;
+
+use super::{Event, Gpu, Ptr, Stream};
+use crate::error::{Result, check};
+
+/// Page-locked host memory that copies run from and to while the host goes on, and that kernels can write.
+///
+/// It knows what the device does with it: a borrow waits for the copy that is in its way, so no slice changes under the
+/// reader. Once kernels have its address there are no slices any more, only [`Pinned::read_volatile`].
+pub struct Pinned<T> {
+    gpu: Arc<Gpu>,
+    data: *mut T,
+    len: usize,
+    in_use: Cell<Use>,
+    /// Comes when the last copy has ended.
+    copied: Event,
+}
+
+/// What the device may be doing with the memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Nothing,
+    /// A copy to the device reads it.
+    Read,
+    /// A copy from the device writes it.
+    Written,
+    /// Kernels have its address.
+    Shared,
+}
+
+// SAFETY: owns its memory, as a boxed slice does; the driver's calls may come from any thread.
+unsafe impl<T: Send> Send for Pinned<T> {}
+
+impl<T: Copy + Default> Pinned<T> {
+    /// `len` elements of the default value.
+    ///
+    /// # Errors
+    /// The driver's, when the system gives no page-locked memory.
+    pub fn new(gpu: &Arc<Gpu>, len: usize) -> Result<Self> {
+        let copied = Event::new(gpu)?;
+        let bytes = len.max(1) * size_of::<T>();
+        let mut data: *mut c_void = std::ptr::null_mut();
+        let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
+        // SAFETY: a context is bound (`Event::new` did it); one address is written.
+        check(unsafe { sys::cuMemHostAlloc(&mut data, bytes, flags) }, || {
+            format!("cuMemHostAlloc({bytes} bytes of page-locked memory)")
+        })?;
+        let data = data.cast::<T>();
+        for i in 0..len {
+            // SAFETY: within the `len` elements just allocated, which nothing else knows of.
+            unsafe { data.add(i).write(T::default()) };
+        }
+        Ok(Self { gpu: gpu.clone(), data, len, in_use: Cell::new(Use::Nothing), copied })
+    }
+
+    /// The elements, to be changed. Waits for a copy from or to here that is under way.
+    ///
+    /// # Panics
+    /// Where kernels have the address ([`Pinned::on_device`]).
+    pub fn as_mut_slice(&mut self) -> &mut [T] {
+        self.wait_for(&[Use::Read, Use::Written]);
+        // SAFETY: `len` initialised elements, borrowed mutably with `self`; no copy is under way, and none can begin while
+        // `self` is borrowed.
+        unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
+    }
+
+    /// Where kernels see it. From now on they may write it at any moment.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn on_device(&mut self) -> Result<Ptr<T>> {
+        self.gpu.bind()?;
+        let mut address = 0;
+        // SAFETY: allocated with DEVICEMAP; one address is written.
+        check(unsafe { sys::cuMemHostGetDevicePointer_v2(&mut address, self.data.cast(), 0) }, || {
+            "cuMemHostGetDevicePointer".into()
+        })?;
+        self.in_use.set(Use::Shared);
+        Ok(Ptr::new(address))
+    }
+
+    /// Reads an element that a kernel may write at this moment.
+    pub fn read_volatile(&self, i: usize) -> T {
+        assert!(i < self.len);
+        // SAFETY: in bounds and initialised; volatile, as the device writes behind the compiler's back. Callers
+        // use types that are written in one piece or check a sequence number.
+        unsafe { self.data.add(i).read_volatile() }
+    }
+
+    /// Has `copy` queue a copy from or to the memory's address, and remembers it until it has ended.
+    pub(super) fn copy(&self, stream: &Stream, what: Use, copy: impl FnOnce(*mut c_void) -> Result<()>) -> Result<()> {
+        // There is one event: the copy before this one has to be over.
+        self.wait_for(&[Use::Read, Use::Written]);
+        copy(self.data.cast())?;
+        self.in_use.set(what);
+        self.copied.record(stream).inspect_err(|_| {
+            // A copy that nothing tells the end of: its stream does. Where that fails, too, the context runs nothing.
+            let _ = stream.synchronize();
+            self.in_use.set(Use::Nothing);
+        })
+    }
+}
+
+impl<T> Pinned<T> {
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Waits until the device has done with any of these uses.
+    fn wait_for(&self, uses: &[Use]) {
+        assert!(self.in_use.get() != Use::Shared, "memory that kernels write is read by read_volatile alone");
+        if uses.contains(&self.in_use.get()) {
+            // An error ends the context, and with it the copy. The next call on the stream reports it.
+            let _ = self.copied.synchronize();
+            self.in_use.set(Use::Nothing);
+        }
+    }
+}
+
+impl<T> Deref for Pinned<T> {
+    type Target = [T];
+
+    /// The elements. Waits for a copy to here that is under way.
+    ///
+    /// # Panics
+    /// Where kernels have the address ([`Pinned::on_device`]).
+    fn deref(&self) -> &[T] {
+        self.wait_for(&[Use::Written]);
+        // SAFETY: `len` initialised elements; no copy writes them now, and none can begin that does while `self` is
+        // borrowed (`Stream::copy_out` takes `&mut`).
+        unsafe { std::slice::from_raw_parts(self.data, self.len) }
+    }
+}
+
+impl<T> Drop for Pinned<T> {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_err() {
+            return;
+        }
+        match self.in_use.get() {
+            Use::Nothing => {}
+            Use::Read | Use::Written => drop(self.copied.synchronize()),
+            // SAFETY: a context is bound. Kernels that have the address have ended after this.
+            Use::Shared => drop(unsafe { sys::cuCtxSynchronize() }),
+        }
+        // SAFETY: allocated by `new`, freed once; the device has done with it.
+        let _ = unsafe { sys::cuMemFreeHost(self.data.cast()) };
+    }
+}

@@ -1,0 +1,115 @@
+// Prints what the host has to know of the kernels, for the tests that compare: `struct bytes`, `struct.field offset` and
+// `constant value`, one in a line.
+#include <stdio.h>
+
+// Headers that several kernels include come first, for they are read once.
+#include "activation.cuh"
+#include "cache.cuh"
+#include "dot.cuh"
+#include "image.cuh"
+
+namespace attention {
+#include "attention.cu"
+}
+namespace embed {
+#include "embed.cu"
+}
+namespace gemm {
+#include "gemm.cu"
+}
+namespace gemv {
+#include "gemv.cu"
+}
+namespace glu {
+#include "glu.cu"
+}
+namespace glu_act {
+#include "glu_act.cu"
+}
+namespace norm {
+#include "norm.cu"
+}
+namespace probe {
+#include "probe.cu"
+}
+namespace quantize_act {
+#include "quantize_act.cu"
+}
+namespace rope_kv {
+#include "rope_kv.cu"
+}
+namespace sample {
+#include "sample.cu"
+}
+
+// FIELDS(S, a, b, …) prints the size of S, then the offset of a, the offset of b, …: each scan of the preprocessor takes one.
+#define SCAN_64(...) SCAN_16(SCAN_16(SCAN_16(SCAN_16(__VA_ARGS__))))
+#define SCAN_16(...) SCAN_4(SCAN_4(SCAN_4(SCAN_4(__VA_ARGS__))))
+#define SCAN_4(...) SCAN_1(SCAN_1(SCAN_1(SCAN_1(__VA_ARGS__))))
+#define SCAN_1(...) __VA_ARGS__
+#define NOTHING
+#define NEXT_FIELD() FIELD
+#define FIELD(S, field, ...)                               \
+    printf("%s.%s %zu\n", #S, #field, offsetof(S, field)); \
+    __VA_OPT__(NEXT_FIELD NOTHING()(S, __VA_ARGS__))
+#define FIELDS(S, ...)                \
+    printf("%s %zu\n", #S, sizeof(S)); \
+    SCAN_64(FIELD(S, __VA_ARGS__))
+#define CONSTANT(value) printf("%s %lld\n", #value, static_cast<long long>(value));
+
+int main() {
+    FIELDS(QuantizedActivations, q, d, s)
+    FIELDS(Cache, k, v, k_scale, v_scale, table, pages, type)
+    FIELDS(Segment, w, bias, y, rows, y_stride, format, pad)
+    FIELDS(MatmulParams, segment, segments, k, columns, softcap, image, x, seq)
+    FIELDS(GluParams, gate, up, k, columns, activation, y_stride, image, x, seq, y, out)
+    FIELDS(attention::AttentionParams, q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv,
+           head_dim, heads_per_tile, rows_per_tile, splits, window, scale, softcap)
+    FIELDS(embed::EmbedParams, w, token, seq, y, rows, k, format, scale)
+    FIELDS(glu_act::GluActParams, gate, up, stride, rows, columns, activation, y, y_stride, pad, out, seq)
+    FIELDS(norm::rms_normParams, x, add, post, weight, seq, index, y, image, n, eps)
+    FIELDS(probe::ProbeParams, from, to, n, pad)
+    FIELDS(quantize_act::QuantizeActParams, x, seq, image, k, columns)
+    FIELDS(rope_kv::rope_kvParams, q, q_out, k, v, q_norm, k_norm, frequency, pos, seq, cache, n_head, n_head_kv,
+           head_dim, n_rot, halves, eps)
+    FIELDS(sample::Sampling, seed, position, temperature, top_k, top_p, ln_min_p, repeat, frequency, presence, window)
+    FIELDS(sample::Bias, token, value)
+    FIELDS(sample::SampledToken, sequence, token, status, value)
+    FIELDS(sample::SampleParams, logits, token, pos, seq, sampling, work, counts, history, bias, totals, candidates,
+           bin_mass, bin_count, ring, vocab, history_len, bias_len, ring_len)
+    FIELDS(sample::RestartParams, sampling, to, work, counts, history, vocab, recent, biases, pad)
+    CONSTANT(sizeof(sample::Work))
+
+    CONSTANT(PAGE)
+    CONSTANT(CACHE_BLOCK)
+    CONSTANT(CACHE_F16)
+    CONSTANT(CACHE_Q8_0)
+    CONSTANT(SILU)
+    CONSTANT(GELU_TANH)
+    CONSTANT(attention::MAX_SPLITS)
+    CONSTANT(attention::ATTENTION_THREADS)
+#define SHARED_BYTES(name, ...)                                                        \
+    printf("shared %s %d\n", #name, attention::Variant<__VA_ARGS__>::BYTES);           \
+    printf("keys %s %d\n", #name, attention::Variant<__VA_ARGS__>::KEYS);
+    ATTENTIONS(SHARED_BYTES)
+    CONSTANT(gemv::ROWS)
+    CONSTANT(32 * gemv::WARPS)
+    CONSTANT(glu::OUTPUTS)
+    CONSTANT(32 * glu::WARPS)
+    CONSTANT(16 * gemm::WIDE_WARPS)
+    CONSTANT(gemm::WIDE_COLUMNS)
+    CONSTANT(32 * gemm::WIDE_WARPS)
+    CONSTANT(gemm::FEW_COLUMNS)
+    CONSTANT(32 * gemm::FEW_WARPS)
+    CONSTANT(32 * glu_act::WARPS)
+    CONSTANT(norm::NORM_THREADS)
+    CONSTANT(rope_kv::ROPE_WARPS)
+    CONSTANT(rope_kv::MAX_HEAD)
+    CONSTANT(sample::CHUNK)
+    CONSTANT(sample::SAMPLE_THREADS)
+    CONSTANT(sample::BINS)
+    CONSTANT(sample::LISTED)
+    CONSTANT(sample::DRAWN)
+    CONSTANT(sample::NOT_FINITE)
+    CONSTANT(sample::NO_TOKEN)
+}
