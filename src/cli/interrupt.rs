@@ -53,8 +53,12 @@ pub struct Busy {
 
 impl Busy {
     pub fn begin() -> Self {
-        let before = if STATE.swap(BUSY, SeqCst) == IDLE { IDLE } else { PROMPT };
-        Busy { before }
+        let before = STATE.swap(BUSY, SeqCst);
+        if before == PRESSED {
+            // Since the line was entered: while its prompt was made ready.
+            change(BUSY, STOPPING);
+        }
+        Busy { before: if before == IDLE { IDLE } else { PROMPT } }
     }
     /// Whether the answer should end.
     pub fn stopping(&self) -> bool {

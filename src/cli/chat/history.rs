@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn the_oldest_turn_goes_and_the_system_prompt_stays() {
         let roles = ["system", "user", "assistant", "user", "assistant", "user"];
-        let mut list: Vec<Message> = roles.iter().map(|role| Message::new(role, "text")).collect();
+        let mut list: Vec<Message> = roles.iter().map(|role| Message::new(*role, "text")).collect();
         assert!(drop_oldest(&mut list) && count(&list) == 2 && list[0].role == "system" && list.len() == 4);
         assert!(drop_oldest(&mut list));
         assert!(!drop_oldest(&mut list), "the message that is to be answered stays");
