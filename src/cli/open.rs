@@ -272,7 +272,14 @@ impl From<SessionError> for Exit {
 /// The model's own template failed: its file is at fault, unless it refuses what it was asked.
 impl From<TemplateError> for Exit {
     fn from(error: TemplateError) -> Self {
-        let code = if matches!(error, TemplateError::Refused { .. }) { Code::Usage } else { Code::File };
+        let code = match &error {
+            TemplateError::Refused { .. } => Code::Usage,
+            // A thread needs address space, and there is none left.
+            TemplateError::Stopped { reason, .. } if reason.starts_with("no thread") => {
+                return Exit::new(Code::Memory, error.to_string());
+            }
+            _ => Code::File,
+        };
         Exit::new(code, format!("{error}; -no-cnv uses no template, --chat-template another one"))
     }
 }
