@@ -10,7 +10,6 @@
 //! `activations` · `kernels`, the arithmetic · `gemm` and `matmul`, which choose kernels and call them.
 
 mod activations;
-mod cores;
 mod gemm;
 mod kernels;
 mod layout;
@@ -22,7 +21,6 @@ mod prefetch;
 mod tiles;
 
 pub use activations::{Activations, ComputeType};
-pub use cores::physical_cores;
 pub use matmul::{Job, matmul};
 pub use matrix::Matrix;
 pub use par::physical_cores;

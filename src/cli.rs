@@ -16,6 +16,7 @@ mod jobs;
 mod normalise;
 mod open;
 mod output;
+mod parse;
 mod perplexity;
 mod progress;
 mod quantize;
@@ -28,13 +29,13 @@ mod terminal;
 mod tokenize;
 mod values;
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::{FromArgMatches, Subcommand};
 use qrun::session::Timeline;
 
 use self::{
-    args::Args,
+    args::Show,
     exit::{Code, Exit},
     jobs::Job,
     stdout::print,
@@ -59,40 +60,31 @@ fn dispatch(words: &[OsString], timeline: Timeline) -> Result<(), Exit> {
     }
     let jobs = Job::augment_subcommands(clap::Command::new("qrun"));
     if jobs.find_subcommand(first).is_some() || first == "help" {
-        let parsed = jobs::normalise(words)?;
-        let argv = std::iter::once("qrun".into()).chain(parsed.argv);
+        let (argv, warnings) = jobs::normalise(words)?;
+        let argv = std::iter::once("qrun".into()).chain(argv);
         let matches = jobs.try_get_matches_from(argv).map_err(clap_error)?;
-        parsed.warnings.iter().for_each(|warning| say(&format!("note: {warning}")));
+        warnings.iter().for_each(|warning| say(&format!("note: {warning}")));
         return Job::from_arg_matches(&matches).map_err(clap_error)?.run();
     }
-    let parsed = normalise::normalise(words, |name| std::env::var_os(name))?;
-    let matches = args::command().try_get_matches_from(parsed.argv).map_err(clap_error)?;
-    let asked = |id: &str| matches.get_one::<String>(id).is_some_and(|word| word == "on");
-    let shown = if asked("help") {
-        help::screen()
-    } else if asked("help-all") {
-        help::everything()
-    } else if asked("version") {
-        format!("qrun {}\n", env!("CARGO_PKG_VERSION"))
-    } else if asked("completion-bash") {
-        completions::script(clap_complete::Shell::Bash, Job::augment_subcommands)
-    } else if asked("list-devices") {
-        devices::listing()
-    } else {
-        String::new()
-    };
-    if !shown.is_empty() {
-        return print(&shown);
+    let parsed = parse::parse(words, |name| std::env::var_os(name), jobs::not_a_job)?;
+    if let Some(show) = parsed.args.show {
+        return print(&shown(show));
     }
-    let words: Vec<&PathBuf> = matches.get_many("MODEL").into_iter().flatten().collect();
-    if let Some(first) = words.first() {
-        jobs::not_a_job(first, words.len())?;
-    }
-    let args = Args::new(&matches)?;
-    let terminal = Terminal::new(&args.output);
+    let terminal = Terminal::new(&parsed.args.output);
     parsed.warnings.iter().for_each(|warning| terminal.warn(warning));
     parsed.details.iter().for_each(|detail| terminal.debug(detail));
-    run::run(&args, terminal, timeline)
+    run::run(&parsed.args, terminal, timeline)
+}
+
+/// What is shown in place of an answer.
+fn shown(show: Show) -> String {
+    match show {
+        Show::Help => help::screen(),
+        Show::HelpAll => help::everything(),
+        Show::Version => format!("qrun {}\n", env!("CARGO_PKG_VERSION")),
+        Show::Completions => completions::script(clap_complete::Shell::Bash, Job::augment_subcommands),
+        Show::Devices => devices::listing(),
+    }
 }
 
 /// clap's own message, on the stream and with the code that fit it.

@@ -183,7 +183,7 @@ impl Chat {
                 return Ok((text, prompt));
             } else {
                 let error = SessionError::PromptTooLong { tokens: prompt.len(), max: n_ctx - 1 };
-                return Err(format!("{error}. The message was not sent. {}", self.way_out()));
+                return Err(format!("{error}. The message was not sent{}", self.way_out()));
             }
         }
     }
@@ -191,9 +191,9 @@ impl Chat {
     /// What helps where the context is full.
     fn way_out(&self) -> &'static str {
         match history::count(&self.messages) {
-            0 | 1 => "Start again with a larger -c",
+            0 | 1 => "",
             _ => {
-                "/drop forgets the oldest turn (--drop-oldest does it by itself); or /save FILE, start again with a \
+                ". /drop forgets the oldest turn (--drop-oldest does it by itself); or /save FILE, start again with a \
                  larger -c, and /load FILE"
             }
         }

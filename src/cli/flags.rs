@@ -1,12 +1,17 @@
 //! THE table of flags: what people type, what qrun makes of it. Parser, help, shell completions and
 //! the answer to an unknown flag are all read off it.
 //!
-//! To add a flag: a row in `flags/used.rs`, and its field in `args.rs`.
+//! To add a flag: a row in `flags/used.rs`, which says what it sets (for sampling: a parameter that is there).
 
 mod foreign;
 mod server;
 mod speculative;
 mod used;
+mod value;
+
+pub use value::{Check, Value};
+
+use super::args::Args;
 
 /// One row: all spellings of a flag and what becomes of it.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +28,15 @@ pub struct Flag {
     pub help: &'static str,
     /// The environment variable that stands for the flag, or "".
     pub env: &'static str,
+    /// What a value of the flag sets.
+    pub apply: Apply,
 }
+
+/// Lets a flag have its effect.
+pub type Apply = fn(&mut Args, Value);
+
+/// Of flags that are answered and not used.
+const NOTHING: Apply = |_, _| {};
 
 /// What follows a flag on the command line.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,29 +49,6 @@ pub enum Takes {
     Maybe(&'static [&'static str]),
     /// Two values (only flags that qrun refuses).
     Two(&'static str),
-}
-
-/// What a value must look like.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Check {
-    /// Any text.
-    Text,
-    /// A path.
-    File,
-    /// A whole number in a range.
-    Whole(i64, i64),
-    /// A finite number in a range.
-    Real(f64, f64),
-    /// Where a model runs.
-    Device,
-    /// A type of the KV cache.
-    CacheType,
-    /// A token and what is added to its logit.
-    Bias,
-    /// Names of samplers in their order.
-    Samplers,
-    /// A number, or one of these words.
-    WholeOr(i64, i64, &'static [&'static str]),
 }
 
 /// What qrun does with a flag.
@@ -101,21 +91,21 @@ impl Group {
 
 impl Flag {
     /// A flag that qrun supports.
-    pub const fn used(names: &'static str, takes: Takes, help: &'static str) -> Self {
-        Flag { names, takes, status: Status::Used, group: None, help, env: "" }
+    pub const fn used(names: &'static str, takes: Takes, help: &'static str, apply: Apply) -> Self {
+        Flag { names, takes, status: Status::Used, group: None, help, env: "", apply }
     }
     /// What qrun does in any case.
     pub const fn same(names: &'static str, takes: Takes, help: &'static str) -> Self {
-        Flag { names, takes, status: Status::Same, group: None, help, env: "" }
+        Flag { names, takes, status: Status::Same, group: None, help, env: "", apply: NOTHING }
     }
     pub const fn noted(names: &'static str, takes: Takes, why: &'static str) -> Self {
-        Flag { names, takes, status: Status::Noted, group: None, help: why, env: "" }
+        Flag { names, takes, status: Status::Noted, group: None, help: why, env: "", apply: NOTHING }
     }
     pub const fn refused(names: &'static str, takes: Takes, why: &'static str) -> Self {
-        Flag { names, takes, status: Status::Refused, group: None, help: why, env: "" }
+        Flag { names, takes, status: Status::Refused, group: None, help: why, env: "", apply: NOTHING }
     }
     const fn unless(names: &'static str, takes: Takes, same: &'static str, why: &'static str) -> Self {
-        Flag { names, takes, status: Status::RefusedUnless(same), group: None, help: why, env: "" }
+        Flag { names, takes, status: Status::RefusedUnless(same), group: None, help: why, env: "", apply: NOTHING }
     }
     const fn shown(mut self, group: Group) -> Self {
         self.group = Some(group);
@@ -234,6 +224,26 @@ mod tests {
         }
         let ids: HashSet<_> = supported().map(Flag::id).collect();
         assert_eq!(ids.len(), supported().count());
+    }
+
+    /// Each row changes something when it is given a value that is not the default.
+    #[test]
+    fn every_row_has_an_effect() {
+        let default = format!("{:?}", Args::default());
+        for flag in supported() {
+            let candidates: &[&str] = match flag.takes {
+                Takes::Nothing | Takes::Maybe(_) => &["on", "off"],
+                Takes::One(..) | Takes::Two(_) => &["3", "2", "0.5", "cpu", "q8_0", "7+1", "top_k"],
+            };
+            let changes = |given: &&&str| {
+                let mut args = Args::default();
+                flag.takes.read((**given).as_ref()).is_ok_and(|value| {
+                    (flag.apply)(&mut args, value);
+                    format!("{args:?}") != default
+                })
+            };
+            assert!(candidates.iter().find(changes).is_some(), "{} changes nothing", flag.names);
+        }
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn paragraph<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let (mut text, mut width) = (String::new(), 0);
     for name in names {
         if width > 0 && width + name.len() + 2 > 96 {
-            text.push_str("\n");
+            text.push('\n');
             width = 0;
         }
         text.push_str(if width == 0 { "    " } else { ", " });

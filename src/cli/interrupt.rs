@@ -66,8 +66,12 @@ impl Busy {
     pub fn begin(cancel: &Cancel) -> Self {
         cancel.reset();
         *ANSWER.lock().unwrap_or_else(|e| e.into_inner()) = Some(cancel.clone());
-        let before = if STATE.swap(BUSY, SeqCst) == IDLE { IDLE } else { PROMPT };
-        Busy { before }
+        let before = STATE.swap(BUSY, SeqCst);
+        if before == PRESSED {
+            // Since the line was entered: while its prompt was made ready.
+            handle();
+        }
+        Busy { before: if before == IDLE { IDLE } else { PROMPT } }
     }
     /// Whether the answer should end.
     pub fn stopping(&self) -> bool {

@@ -7,13 +7,8 @@ use std::{ffi::OsString, path::Path};
 use clap::Subcommand;
 
 use super::{
-    bench, completions, devices,
-    exit::Exit,
-    flags, info,
-    normalise::{self, ParsedArgs},
-    perplexity, quantize,
-    stdout::print,
-    synth, tokenize,
+    bench, completions, devices, exit::Exit, flags, info, normalise, perplexity, quantize, stdout::print, synth,
+    tokenize,
 };
 
 /// What qrun does beside answering.
@@ -55,20 +50,21 @@ impl Job {
     }
 }
 
-/// The command line of a job as clap takes it; what llama.cpp's tools have and the job does not is answered here.
+/// The command line of a job as clap takes it, and lines for stderr; what llama.cpp's tools have and the job does not is
+/// answered here.
 ///
 /// # Errors
 /// Exit code 2: a flag that would change what the job does.
-pub fn normalise(words: &[OsString]) -> Result<ParsedArgs, Exit> {
+pub fn normalise(words: &[OsString]) -> Result<(Vec<OsString>, Vec<String>), Exit> {
     match words.split_first() {
-        Some((job, _)) if job == "bench" => Ok(ParsedArgs { argv: bench::rewrite(words)?, ..ParsedArgs::default() }),
+        Some((job, _)) if job == "bench" => Ok((bench::rewrite(words)?, Vec::new())),
         Some((job, rest)) => {
             let rows = foreign::rows(&job.to_string_lossy());
-            let mut parsed = normalise::normalise_job(rest, &|word| flags::find_in(rows.clone(), word))?;
-            parsed.argv.insert(0, job.clone());
-            Ok(parsed)
+            let parsed = normalise::normalise_job(rest, &|word| flags::find_in(rows.clone(), word))?;
+            let argv = std::iter::once(job.clone()).chain(parsed.given.iter().map(normalise::Given::to_word));
+            Ok((argv.collect(), parsed.warnings))
         }
-        None => Ok(ParsedArgs::default()),
+        None => Ok(Default::default()),
     }
 }
 

@@ -8,37 +8,71 @@ use std::ffi::{OsStr, OsString};
 
 use super::{
     exit::Exit,
-    flags::{self, Check, Flag, Status, Takes},
+    flags::{self, Flag, Status, Takes},
 };
 
-/// The rewritten command line, and what is to be said about it.
+/// A piece of the command line.
+#[derive(Debug, Clone)]
+pub enum Given {
+    /// A flag that has an effect, and its value.
+    Flag(&'static Flag, OsString),
+    /// A word that is not a flag.
+    Word(OsString),
+    /// `--`: only words follow.
+    End,
+}
+
+impl Given {
+    /// As one word: `--name=value`.
+    pub fn to_word(&self) -> OsString {
+        match self {
+            Given::Word(word) => word.clone(),
+            Given::End => "--".into(),
+            Given::Flag(flag, value) => {
+                let mut word = OsString::from(format!("--{}=", flag.id()));
+                word.push(value);
+                word
+            }
+        }
+    }
+}
+
+/// The command line in pieces, and what is to be said about it.
 #[derive(Debug, Default)]
 pub struct ParsedArgs {
-    /// For clap; without the program name.
-    pub argv: Vec<OsString>,
+    /// Without the program name.
+    pub given: Vec<Given>,
     /// Lines for stderr.
     pub warnings: Vec<String>,
     /// Lines for one who asks with `-v`.
     pub details: Vec<String>,
 }
 
-/// Rewrites `args` (without the program name). `env` reads an environment variable; the command line
-/// wins over it.
+/// Takes `args` (without the program name) apart.
 ///
 /// # Errors
 /// Exit code 2: a flag that is unknown, refused or without its value.
-pub fn normalise(args: &[OsString], env: impl Fn(&str) -> Option<OsString>) -> Result<ParsedArgs, Exit> {
+pub fn normalise(args: &[OsString]) -> Result<ParsedArgs, Exit> {
+    let mut parsed = ParsedArgs::default();
+    parsed.take_all(args, &flags::find, unknown)?;
+    Ok(parsed)
+}
+
+/// What the environment says; `env` reads a variable.
+///
+/// # Errors
+/// Exit code 2: a switch that is neither on nor off.
+pub fn environment(env: impl Fn(&str) -> Option<OsString>) -> Result<ParsedArgs, Exit> {
     let mut parsed = ParsedArgs::default();
     for flag in flags::supported().filter(|f| !f.env.is_empty()) {
         if let Some(value) = env(flag.env).filter(|v| !v.is_empty()) {
             parsed.take_environment(flag, &value)?;
         }
     }
-    parsed.take_all(args, &flags::find, unknown)?;
     Ok(parsed)
 }
 
-/// Rewrites the words behind a job's name: flags that `find` knows are answered or renamed, all others are clap's.
+/// Takes the words behind a job's name apart: flags that `find` knows are answered or renamed, all others are clap's.
 ///
 /// # Errors
 /// Exit code 2: a flag that is refused or without its value.
@@ -59,12 +93,12 @@ impl ParsedArgs {
         let mut rest = args.iter().peekable();
         while let Some(word) = rest.next() {
             if word == "--" {
-                self.argv.push(word.clone());
-                self.argv.extend(rest.cloned());
+                self.given.push(Given::End);
+                self.given.extend(rest.cloned().map(Given::Word));
                 break;
             }
             let Some((typed, inline)) = split(word, find) else {
-                self.argv.push(word.clone());
+                self.given.push(Given::Word(word.clone()));
                 continue;
             };
             match find(&typed) {
@@ -74,7 +108,7 @@ impl ParsedArgs {
                 }
                 None => match unknown(&typed) {
                     Some(exit) => return Err(exit),
-                    None => self.argv.push(word.clone()),
+                    None => self.given.push(Given::Word(word.clone())),
                 },
             }
         }
@@ -125,16 +159,13 @@ fn values(
 
 impl ParsedArgs {
     /// One flag with its values: handed on, noted or refused.
-    fn take(&mut self, flag: &Flag, typed: &str, on: bool, values: &[OsString]) -> Result<(), Exit> {
+    fn take(&mut self, flag: &'static Flag, typed: &str, on: bool, values: &[OsString]) -> Result<(), Exit> {
         let value = values.first();
         let shown = value.map(|v| v.to_string_lossy().into_owned()).unwrap_or_default();
         match flag.status {
             Status::Used => {
-                let mut word = OsString::from(format!("--{}", flag.id()));
                 let switched = if on { "on" } else { "off" };
-                word.push("=");
-                word.push(value.map_or(OsStr::new(switched), |v| v));
-                self.argv.push(word);
+                self.given.push(Given::Flag(flag, value.map_or(switched.into(), Clone::clone)));
             }
             Status::Same => {}
             Status::Noted => self.warnings.push(format!("{typed} has no effect: {}", flag.help)),
@@ -147,7 +178,7 @@ impl ParsedArgs {
         Ok(())
     }
 
-    fn take_environment(&mut self, flag: &Flag, value: &OsStr) -> Result<(), Exit> {
+    fn take_environment(&mut self, flag: &'static Flag, value: &OsStr) -> Result<(), Exit> {
         let value = match flag.takes {
             Takes::Nothing => switch(flag.env, value)?,
             _ => value.to_owned(),
@@ -194,41 +225,13 @@ fn unknown(typed: &str) -> Option<Exit> {
     Some(Exit::usage(format!("unknown flag {typed}{meant} (qrun --help lists the flags)")))
 }
 
-/// Checks of values: each says what is expected.
-impl Check {
-    /// A whole number in the range.
-    pub fn whole(range: (i64, i64), text: &str) -> Result<i64, String> {
-        let (min, max) = range;
-        let upper = if max == i64::from(i32::MAX) { String::new() } else { format!(" to {max}") };
-        let expected = format!("expected a whole number from {min}{upper}");
-        text.trim().parse().ok().filter(|n| (min..=max).contains(n)).ok_or(expected)
-    }
-    /// A finite number in the range; NaN and infinities are not.
-    pub fn real(range: (f64, f64), text: &str) -> Result<f64, String> {
-        let (min, max) = range;
-        let expected = if min.abs() >= 1e6 {
-            "expected a finite number".into()
-        } else if max >= 1e6 {
-            format!("expected a number from {min}")
-        } else {
-            format!("expected a number from {min} to {max}")
-        };
-        text.trim().parse::<f64>().ok().filter(|n| (min..=max).contains(n)).ok_or(expected)
-    }
-    /// One of these words, in any case.
-    pub fn word(words: &'static [&'static str], text: &str) -> Result<String, String> {
-        let found = words.iter().find(|w| w.eq_ignore_ascii_case(text));
-        found.map(|w| (*w).to_owned()).ok_or_else(|| format!("expected {}", words.join(", ")))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn run(line: &str) -> Result<ParsedArgs, Exit> {
         let args: Vec<OsString> = line.split(' ').filter(|w| !w.is_empty()).map(Into::into).collect();
-        normalise(&args, |_| None)
+        normalise(&args)
     }
 
     #[test]
@@ -250,7 +253,7 @@ mod tests {
         ];
         for (typed, wanted) in cases {
             let parsed = run(typed).unwrap_or_else(|e| panic!("{typed}: {}", e.message));
-            let argv: Vec<_> = parsed.argv.iter().map(|w| w.to_string_lossy()).collect();
+            let argv: Vec<_> = parsed.given.iter().map(|g| g.to_word().to_string_lossy().into_owned()).collect();
             assert_eq!(argv.join(" "), wanted, "{typed}");
         }
     }
@@ -271,13 +274,5 @@ mod tests {
             let error = run(typed).expect_err(typed);
             assert!(error.message.contains(part), "{typed}: {}", error.message);
         }
-    }
-
-    #[test]
-    fn the_command_line_wins_over_the_environment() {
-        let env = |name: &str| (name == "LLAMA_ARG_TOP_K").then(|| "7".into());
-        let parsed = normalise(&["--top-k".into(), "9".into()], env).expect("both are good");
-        assert_eq!(parsed.argv, ["--top-k=7", "--top-k=9"]);
-        assert_eq!((parsed.warnings.len(), parsed.details.len()), (0, 1));
     }
 }

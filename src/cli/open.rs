@@ -40,7 +40,8 @@ pub fn open(args: &Args, terminal: &Terminal, mut timeline: Timeline) -> Result<
     let gguf = model_file(args, terminal)?;
     timeline.took("open, map", gguf.mapping());
     timeline.lap("parse");
-    let wishes = EngineOptions { options: options(args)?, template: template(args)?, device: args.machine.device };
+    let wishes =
+        EngineOptions { options: options(args)?, template: template(args)?, device: args.machine.preference() };
     let engine = Arc::new(Engine::open(gguf, wishes)?);
     timeline.append(engine.timeline());
     let params = sampler(&args.sampling, &engine, terminal)?;
@@ -123,31 +124,11 @@ fn template(args: &Args) -> Result<Option<String>, Exit> {
 
 /// llama.cpp's defaults, then what the file recommends, then the flags.
 fn sampler(flags: &Sampling, engine: &Engine, terminal: &Terminal) -> Result<SamplerParams, Exit> {
-    let mut params = SamplerParams::default();
-    let said = |key: &str| match key {
-        "temp" => flags.temp.is_some(),
-        "top_k" => flags.top_k.is_some(),
-        "top_p" => flags.top_p.is_some(),
-        "min_p" => flags.min_p.is_some(),
-        "penalty_last_n" => flags.repeat_last_n.is_some(),
-        "penalty_repeat" => flags.repeat_penalty.is_some(),
-        _ => false,
-    };
-    for change in params.take_from(engine.gguf(), said)? {
+    let mut params = flags.params.clone();
+    for change in params.take_from(engine.gguf(), |key| flags.said.contains(&key))? {
         terminal.warn(&format!("the model file sets {change}"));
     }
-    let whole = |flag: Option<i64>, field: i32| flag.map_or(field, |n| n.clamp(-1, i32::MAX.into()) as i32);
     params.seed = flags.seed.unwrap_or_else(random_seed).into();
-    params.temperature = flags.temp.unwrap_or(params.temperature);
-    params.top_k = whole(flags.top_k, params.top_k);
-    params.top_p = flags.top_p.unwrap_or(params.top_p);
-    params.min_p = flags.min_p.unwrap_or(params.min_p);
-    params.typical_p = flags.typical.unwrap_or(params.typical_p);
-    params.repeat_penalty = flags.repeat_penalty.unwrap_or(params.repeat_penalty);
-    params.repeat_last_n = whole(flags.repeat_last_n, params.repeat_last_n);
-    params.presence_penalty = flags.presence_penalty.unwrap_or(params.presence_penalty);
-    params.frequency_penalty = flags.frequency_penalty.unwrap_or(params.frequency_penalty);
-    params.logit_bias.extend(&flags.logit_bias);
     if let Some(kept) = &flags.samplers {
         SAMPLERS.iter().filter(|name| !kept.contains(name)).for_each(|name| switch_off(name, &mut params));
     }
@@ -194,7 +175,7 @@ fn say_plan(engine: &Engine, args: &Args, terminal: &Terminal) {
     }
     match engine.place() {
         // Layers were to go to a GPU.
-        Backend::Cpu { reason } if args.machine.gpu_asked => {
+        Backend::Cpu { reason } if args.machine.asks_for_gpu() => {
             let reason = reason.as_ref().map_or("--device says so".to_owned(), BackendError::to_string);
             terminal.warn(&format!("-ngl has no effect: the model runs on the CPU ({reason})"));
         }
@@ -291,7 +272,14 @@ impl From<SessionError> for Exit {
 /// The model's own template failed: its file is at fault, unless it refuses what it was asked.
 impl From<TemplateError> for Exit {
     fn from(error: TemplateError) -> Self {
-        let code = if matches!(error, TemplateError::Refused { .. }) { Code::Usage } else { Code::File };
+        let code = match &error {
+            TemplateError::Refused { .. } => Code::Usage,
+            // A thread needs address space, and there is none left.
+            TemplateError::Stopped { reason, .. } if reason.starts_with("no thread") => {
+                return Exit::new(Code::Memory, error.to_string());
+            }
+            _ => Code::File,
+        };
         Exit::new(code, format!("{error}; -no-cnv uses no template, --chat-template another one"))
     }
 }

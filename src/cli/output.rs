@@ -19,6 +19,23 @@ pub struct Output {
     pub history: bool,
 }
 
+impl Default for Output {
+    fn default() -> Self {
+        Self {
+            json: false,
+            verbosity: 3,
+            verbose_prompt: false,
+            display_prompt: false,
+            special: false,
+            perf: false,
+            timings: None,
+            color: None,
+            simple_io: false,
+            history: true,
+        }
+    }
+}
+
 /// The text with its control characters written out (`\u001b`), for names out of files and paths may hold any;
 /// newlines and tabs stay. JSON stays JSON.
 pub fn printable(text: &str) -> String {

@@ -4,7 +4,7 @@
 use std::{fs, path::Path};
 
 /// Address space that threads and the allocator reserve without using it.
-const RESERVED: u64 = 256 << 20;
+const RESERVED: u64 = 64 << 20;
 
 /// Bytes that this process can still get; `None` where the system does not say.
 pub fn available_memory() -> Option<u64> {

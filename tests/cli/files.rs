@@ -83,7 +83,7 @@ fn endless_input_is_refused() {
         let mut cat = std::process::Command::new("cat");
         let mut cat = cat.stdin(zero).stdout(std::process::Stdio::piped()).spawn().expect("cat starts");
         let output = command.stdin(cat.stdout.take().expect("a pipe")).output().expect("qrun ends");
-        cat.wait().expect("cat ends");
+        cat.kill().and_then(|()| cat.wait()).expect("cat ends");
         output
     };
     let tiny = |line: &str| {

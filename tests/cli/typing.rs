@@ -70,7 +70,7 @@ fn lines_typed_during_an_answer_are_all_taken() {
 fn a_message_that_is_interrupted_before_its_answer_is_taken_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let long = folder.path().join("long.txt");
-    std::fs::write(&long, "many words to read ".repeat(1500)).expect("a file");
+    std::fs::write(&long, "many words to read ".repeat(800)).expect("a file");
     let mut t = chat("-n 2 -s 1 -ub 1 --exact -t 1 --verbose-prompt");
     t.prompt();
     t.keys(&format!("/read {}\r", long.display()));
@@ -92,7 +92,7 @@ fn a_message_that_is_interrupted_before_its_answer_is_taken_back() {
 fn tokens_that_were_not_computed_are_not_counted() {
     let folder = tempfile::tempdir().expect("a folder");
     let long = folder.path().join("long.txt");
-    std::fs::write(&long, "many words to read ".repeat(1500)).expect("a file");
+    std::fs::write(&long, "many words to read ".repeat(800)).expect("a file");
     let mut command = qrun();
     command.arg(model("tiny-llama")).args("-n 3 -ub 1 --exact -t 1 --json -f".split(' ')).arg(&long);
     let mut child = command.stdout(Stdio::piped()).spawn().expect("qrun starts");

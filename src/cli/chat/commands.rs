@@ -58,7 +58,8 @@ impl Command {
         let mut begin = COMMANDS.iter().filter(|row| word.len() > ENOUGH && row.0.starts_with(&word));
         let row = COMMANDS.iter().find(|row| row.0 == word).or_else(|| begin.next().filter(|_| begin.next().is_none()));
         let unknown = || {
-            let meant = flags::nearest_of(COMMANDS.iter().map(|row| row.0), &word, |name| name);
+            let meant =
+                flags::nearest_of(COMMANDS.iter().map(|row| row.0).filter(|name| *name != "/?"), &word, |name| name);
             match meant.filter(|_| word.len() > 1) {
                 Some(name) => format!("unknown command {typed}; did you mean {name}?"),
                 None => format!("unknown command {typed}; /help lists the commands"),

@@ -2,7 +2,22 @@
 
 use qrun::sampler::{Sampler, SamplerParams};
 
-use crate::cli::open::random_seed;
+use crate::cli::{args::Args, flags, open::random_seed};
+
+/// Flags that may change in the middle of a chat.
+const SETTABLE: [&str; 11] = [
+    "temp",
+    "top-k",
+    "top-p",
+    "min-p",
+    "typical",
+    "repeat-penalty",
+    "repeat-last-n",
+    "presence-penalty",
+    "frequency-penalty",
+    "seed",
+    "predict",
+];
 
 /// Changes the parameter that `rest` names to the value behind the name. Returns what to say.
 ///
@@ -10,31 +25,27 @@ use crate::cli::open::random_seed;
 /// A name or a value that is not valid; nothing changes then.
 pub fn set(params: &mut SamplerParams, limit: &mut Option<usize>, rest: &str) -> Result<String, String> {
     let (name, value) = rest.split_once([' ', '=']).ok_or_else(|| format!("/set {rest}: a value is missing"))?;
-    let (name, value) = (name.trim_start_matches('-').replace('_', "-"), value.trim());
-    let (mut changed, mut shown) = (params.clone(), value.to_owned());
-    let wrong = |expected: &str| format!("/set {name}: expected {expected}, found {value:?}");
-    let real = || value.parse::<f32>().ok().filter(|v| v.is_finite()).ok_or_else(|| wrong("a number"));
-    let whole = || value.parse::<i32>().map_err(|_| wrong("a whole number"));
-    match name.as_str() {
-        "temp" | "temperature" => changed.temperature = real()?,
-        "top-k" => changed.top_k = whole()?,
-        "top-p" => changed.top_p = real()?,
-        "min-p" => changed.min_p = real()?,
-        "typical" => changed.typical_p = real()?,
-        "repeat-penalty" => changed.repeat_penalty = real()?,
-        "repeat-last-n" => changed.repeat_last_n = whole()?,
-        "presence-penalty" => changed.presence_penalty = real()?,
-        "frequency-penalty" => changed.frequency_penalty = real()?,
-        "seed" if value == "-1" => {
-            changed.seed = random_seed().into();
-            shown = changed.seed.to_string();
-        }
-        "seed" => changed.seed = value.parse::<u32>().map_err(|_| wrong("a whole number"))?.into(),
-        "n" | "predict" | "n-predict" => *limit = usize::try_from(whole()?).ok(),
-        _ => return Err(format!("/set {name}: no such parameter\n{}", list(params, *limit))),
+    let (name, value) = (name.trim_start_matches('-'), value.trim());
+    let found = flags::find(&format!("--{name}")).or_else(|| flags::find(&format!("-{name}")));
+    let settable = found.filter(|(flag, _)| SETTABLE.contains(&flag.id()));
+    let (flag, _) = settable.ok_or_else(|| format!("/set {name}: no such parameter\n{}", list(params, *limit)))?;
+    let wrong = |expected| format!("/set {name}: {expected}, found {value:?}");
+    let read = flag.takes.read(value.as_ref()).map_err(wrong)?;
+    // The flag has its effect on a command line that says nothing else.
+    let mut args = Args::default();
+    args.sampling.params = params.clone();
+    (flag.apply)(&mut args, read);
+    let (mut changed, mut shown) = (args.sampling.params, value.to_owned());
+    if flag.id() == "seed" {
+        let seed = args.sampling.seed.unwrap_or_else(random_seed);
+        changed.seed = seed.into();
+        shown = seed.to_string();
     }
     Sampler::new(changed.clone(), 1 << 22).map_err(|e| e.to_string())?;
     *params = changed;
+    if flag.id() == "predict" {
+        *limit = usize::try_from(args.sampling.n_predict).ok();
+    }
     Ok(format!("{name} = {shown}"))
 }
 

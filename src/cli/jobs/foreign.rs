@@ -17,6 +17,9 @@ const BASE: &str = "--kl-base FILE compares with a model, which is run beside th
 const STEPS: &str = "the text is read in chunks of -c tokens";
 const SPECIAL: &str = "special tokens are parsed unless --no-parse-special is given";
 
+/// The job itself reads these: only the spelling is another one.
+const RENAMED: flags::Apply = |_, _| {};
+
 #[rustfmt::skip]
 const QUANTIZE: &[Flag] = &[
     Flag::refused("--imatrix", FILE, IMATRIX),
@@ -32,9 +35,9 @@ const QUANTIZE: &[Flag] = &[
 
 #[rustfmt::skip]
 const PERPLEXITY: &[Flag] = &[
-    Flag::used("-ctk, --cache-type-k", TYPE, "type of cached keys"),
-    Flag::used("-ctv, --cache-type-v", TYPE, "type of cached values"),
-    Flag::used("-dev, --device", One("WHERE", Text), "where it runs"),
+    Flag::used("-ctk, --cache-type-k", TYPE, "type of cached keys", RENAMED),
+    Flag::used("-ctv, --cache-type-v", TYPE, "type of cached values", RENAMED),
+    Flag::used("-dev, --device", One("WHERE", Text), "where it runs", RENAMED),
     Flag::noted("-ngl, --gpu-layers, --n-gpu-layers", N, "--device says where it runs"),
     Flag::noted("-b, --batch-size", N, STEPS),
     Flag::noted("-ub, --ubatch-size", N, STEPS),
