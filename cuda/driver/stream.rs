@@ -158,6 +158,21 @@ impl Stream {
         check(code, || format!("cuMemcpyDtoHAsync({bytes} bytes)"))
     }
 
+    /// Copies `len` elements on the device, from one place to another that does not overlap it.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn copy_within<T>(&self, to: Ptr<T>, from: Ptr<T>, len: usize) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        self.gpu.bind()?;
+        let bytes = len * size_of::<T>();
+        // SAFETY: both ranges are the caller's parts of an arena, checked by the driver.
+        let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to.address(), from.address(), bytes, self.raw) };
+        check(code, || format!("cuMemcpyDtoDAsync({bytes} bytes)"))
+    }
+
     /// Sets `bytes` bytes to zero.
     ///
     /// # Errors
