@@ -18,6 +18,7 @@ mod pages;
 mod sampling;
 mod snapshot;
 mod step;
+mod tap;
 
 use std::{
     io::{self, Read, Write},
@@ -35,13 +36,14 @@ use qrun_cuda::{
 
 use crate::{
     Batch, Config, Entry, Forward, ForwardError, KvType, Model, Options, PageCount, Progress, Rows, SamplingRequest,
-    memory::Plan,
+    Tap, memory::Plan,
 };
 use ahead::Ahead;
 use memory::{LOGIT_ROWS, Memory};
 use pages::Pages;
 use sampling::DeviceSampler;
 use step::Step;
+use tap::Probe;
 
 /// Longest head that attention has kernels for.
 const MAX_HEAD_DIM: usize = 256;
@@ -62,6 +64,7 @@ pub struct GpuDecoder {
     options: Options,
     bytes_per_token: u64,
     pages: Pages,
+    probe: Option<Probe>,
     /// Sequences whose last row gave an output: a single row more is a step of decoding.
     decoding: Vec<bool>,
     /// `[rows without a token][n_vocab]` of the last step.
@@ -147,6 +150,7 @@ impl GpuDecoder {
             options: o.clone(),
             bytes_per_token: model.weights.bytes_per_token(),
             pages,
+            probe: None,
             decoding: vec![false; o.n_seq],
             logits: Vec::new(),
             tokens: Vec::new(),
@@ -169,7 +173,8 @@ impl GpuDecoder {
     }
 
     fn step_of(&self, rows: usize, tiling: Tiling) -> Step<'_> {
-        Step { stream: &self.stream, c: &self.config, m: &self.memory, at: self.memory.rows, rows, tiling }
+        let probe = self.probe.as_ref();
+        Step { stream: &self.stream, c: &self.config, m: &self.memory, at: self.memory.rows, rows, tiling, probe }
     }
 
     /// A sequence goes on from somewhere else: what ran ahead of it is dropped, and the host samples it.
@@ -225,7 +230,15 @@ impl Forward for GpuDecoder {
     }
 
     fn set_sampling(&mut self, seq: u32, request: &SamplingRequest) -> std::result::Result<bool, ForwardError> {
-        Ok(self.sampler.set(&self.stream, seq, request)?)
+        // What runs ahead is recorded, and nobody could listen.
+        Ok(self.probe.is_none() && self.sampler.set(&self.stream, seq, request)?)
+    }
+
+    fn set_tap(&mut self, tap: Option<Tap>) -> bool {
+        (0..self.options.n_seq).for_each(|seq| self.sampler.stop(seq as u32));
+        let wanted = tap.is_some();
+        self.probe = tap.and_then(|tap| Probe::new(self.stream.gpu(), tap).ok());
+        self.probe.is_some() == wanted
     }
 
     fn len(&self, seq: u32) -> u32 {

@@ -2,7 +2,9 @@
 
 use std::io::{self, Read, Write};
 
-use crate::{Batch, CpuDecoder, Entry, Forward, ForwardError, Model, Options, Output, Rows, forward::SamplingRequest};
+use crate::{
+    Batch, CpuDecoder, Entry, Forward, ForwardError, Model, Options, Output, Rows, Tap, forward::SamplingRequest,
+};
 
 /// What a decoder says while it loads and runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,6 +131,10 @@ impl Forward for Fallback {
         held.fed.truncate(kept.saturating_sub(held.kept) as usize);
         held.kept = held.kept.min(kept);
         kept
+    }
+
+    fn set_tap(&mut self, tap: Option<Tap>) -> bool {
+        self.active.set_tap(tap)
     }
 
     fn bytes_per_token(&self) -> u64 {

@@ -10,6 +10,7 @@ mod memory;
 mod pages;
 mod right;
 mod sampling;
+mod taps;
 
 use std::ops::{Deref, DerefMut};
 

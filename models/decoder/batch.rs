@@ -144,7 +144,8 @@ impl GpuDecoder {
     /// Runs some rows and waits for what they give.
     fn launch(&mut self, rows: &[Row], tiling: Tiling) -> std::result::Result<(), ForwardError> {
         self.reserve(rows.iter().map(|row| &row.entry))?;
-        let bucket = (tiling == Tiling::Rows).then(|| bucket(rows.len()));
+        // What is recorded cannot be listened to.
+        let bucket = (tiling == Tiling::Rows && self.probe.is_none()).then(|| bucket(rows.len()));
         let count = bucket.map_or(rows.len(), |b| BUCKETS[b]);
         describe(self.staging.rows.as_mut_slice(), rows.iter().map(|row| Some(row.entry)));
         self.stream.copy_in(self.memory.rows.token, &self.staging.rows, self.staging.rows.len())?;
