@@ -9,6 +9,7 @@ mod attention;
 mod ops;
 mod rope;
 pub mod simd;
+mod step;
 
 use std::{
     io::{Read, Write},
@@ -16,13 +17,13 @@ use std::{
 };
 
 use qrun_cuda::ops::sample::SampledToken;
-use qrun_quant::cpu::{Activations, Arithmetic, Job, matmul, par::Pool};
+use qrun_quant::cpu::{Activations, Arithmetic, par::Pool};
 
 use crate::{
-    Batch, Entry, Forward, ForwardError, Model, Options, Output, Progress, Rows, Tap,
-    kv::KvCache,
-    weights::{Layer, Linear, Weights},
+    Batch, Entry, Forward, ForwardError, Model, Options, Output, PageCount, Progress, Rows, Tap, kv::KvCache,
+    weights::Weights,
 };
+use step::Step;
 
 /// A model on the CPU with its KV cache.
 pub struct CpuDecoder {
@@ -93,8 +94,25 @@ impl CpuDecoder {
     }
 
     fn check(&self, batch: &[Entry]) -> Result<(), ForwardError> {
-        let lens = (0..self.kv.n_seq()).map(|s| self.kv.len(s) as u32);
+        let tables = self.kv.tables();
+        let lens = (0..tables.n_seq()).map(|s| tables.len(s) as u32);
         crate::forward::check(batch, lens.collect(), self.options.n_ctx, self.n_vocab())
+    }
+
+    /// The chunks of a batch, one after the other.
+    fn chunks(&mut self, batch: &Batch) -> Result<(), ForwardError> {
+        let Self { model, options, pool, kv, rope, scratch, logits, tap, .. } = self;
+        pool.install(|| {
+            for chunk in batch.entries.chunks(options.n_ubatch) {
+                kv.reserve(chunk)?;
+                let s = &mut *scratch;
+                let weights = &model.weights;
+                let mut step = Step { model, weights, kv, rope, s, chunk, tap, cancelled: batch.cancelled };
+                step.run(logits)?;
+                kv.advance(chunk);
+            }
+            Ok(())
+        })
     }
 }
 
@@ -108,23 +126,21 @@ impl Forward for CpuDecoder {
     }
 
     fn n_seq(&self) -> usize {
-        self.kv.n_seq()
+        self.kv.tables().n_seq()
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Rows<'_>, ForwardError> {
-        let batch = batch.entries;
-        self.check(batch)?;
-        let Self { model, options, pool, kv, rope, scratch, logits, tap, tokens } = self;
-        tokens.clear();
-        tokens.resize(batch.iter().filter(|e| e.output != Output::None).count(), None);
-        logits.clear();
-        pool.install(|| {
-            for chunk in batch.chunks(options.n_ubatch) {
-                let mut step = Step { model, weights: &model.weights, kv, rope, s: scratch, chunk, tap };
-                step.run(logits);
-            }
-        });
-        Ok(Rows::new(model.config.n_vocab, tokens, logits))
+        self.check(batch.entries)?;
+        self.tokens.clear();
+        self.logits.clear();
+        if let Err(error) = self.chunks(batch) {
+            self.kv.abandon(batch.entries);
+            self.logits.clear();
+            return Err(error);
+        }
+        self.kv.commit(batch.entries);
+        self.tokens.resize(batch.entries.iter().filter(|e| e.output != Output::None).count(), None);
+        Ok(self.rows())
     }
 
     fn rows(&self) -> Rows<'_> {
@@ -132,11 +148,31 @@ impl Forward for CpuDecoder {
     }
 
     fn len(&self, seq: u32) -> u32 {
-        self.kv.len(seq as usize) as u32
+        self.kv.tables().len(seq as usize) as u32
     }
 
     fn rewind(&mut self, seq: u32, pos: u32) -> u32 {
         self.kv.rewind(seq as usize, pos as usize) as u32
+    }
+
+    fn attach(&mut self, seq: u32, tokens: &[u32]) -> u32 {
+        self.kv.attach(seq as usize, tokens) as u32
+    }
+
+    fn share(&mut self, seq: u32, tokens: &[u32]) {
+        self.kv.share(seq as usize, tokens);
+    }
+
+    fn release(&mut self, seq: u32, tokens: &[u32]) {
+        self.kv.release(seq as usize, tokens);
+    }
+
+    fn forget(&mut self, keep: &[u32]) {
+        self.kv.forget(keep);
+    }
+
+    fn pages(&self) -> PageCount {
+        self.kv.tables().counts()
     }
 
     fn set_tap(&mut self, tap: Option<Tap>) -> bool {
@@ -161,127 +197,6 @@ impl Forward for CpuDecoder {
     }
 }
 
-/// One chunk on its way through the layers.
-struct Step<'a> {
-    model: &'a Model,
-    weights: &'a Weights,
-    kv: &'a mut KvCache,
-    rope: &'a mut rope::Tables,
-    s: &'a mut Scratch,
-    chunk: &'a [Entry],
-    tap: &'a mut Option<Tap>,
-}
-
-impl Step<'_> {
-    fn run(&mut self, logits: &mut Vec<f32>) {
-        let c = &self.model.config;
-        self.s.x.resize(self.chunk.len() * c.n_embd, 0.0);
-        for (e, x) in self.chunk.iter().zip(self.s.x.chunks_exact_mut(c.n_embd)) {
-            self.weights.token_embd.row(e.token as usize, x);
-            x.iter_mut().for_each(|x| *x *= c.embedding_scale);
-        }
-        tap(self.tap, None, "inp_embd", &self.s.x);
-        self.rope.set_positions(self.chunk);
-        let weights = self.weights;
-        for (il, layer) in weights.layers.iter().enumerate() {
-            self.attention(il, layer);
-            self.feed_forward(il, layer);
-            tap(self.tap, Some(il), "l_out", &self.s.x);
-        }
-        for e in self.chunk {
-            self.kv.set_len(e.seq as usize, e.pos as usize + 1);
-        }
-        self.head(logits);
-    }
-
-    fn attention(&mut self, il: usize, w: &Layer) {
-        let (c, t) = (&self.model.config, self.chunk.len());
-        let s = &mut *self.s;
-        ops::rms_norm(&s.x, &w.attn_norm, c.norm_eps, &mut s.h);
-        tap(self.tap, Some(il), "attn_norm", &s.h);
-        s.q.resize(t * c.q_dim(), 0.0);
-        s.k.resize(t * c.kv_dim(), 0.0);
-        s.v.resize(t * c.kv_dim(), 0.0);
-        let (q, k, v) = (&mut s.q, &mut s.k, &mut s.v);
-        project(&mut s.prepared, &s.h, [(&w.attn_q, q), (&w.attn_k, k), (&w.attn_v, v)]);
-        if let Some(norm) = &w.attn_q_norm {
-            ops::rms_norm_in_place(&mut s.q, norm, c.norm_eps);
-        }
-        if let Some(norm) = &w.attn_k_norm {
-            ops::rms_norm_in_place(&mut s.k, norm, c.norm_eps);
-        }
-        let table = self.rope.of(il);
-        rope::apply(&mut s.q, c, table);
-        rope::apply(&mut s.k, c, table);
-        tap(self.tap, Some(il), "Qcur", &s.q);
-        tap(self.tap, Some(il), "Kcur", &s.k);
-        tap(self.tap, Some(il), "Vcur", &s.v);
-        for (i, e) in self.chunk.iter().enumerate() {
-            let row = i * c.kv_dim()..(i + 1) * c.kv_dim();
-            self.kv.append(e.seq as usize, il, e.pos as usize, (&s.k[row.clone()], &s.v[row]));
-        }
-        s.attention.resize(t * c.q_dim(), 0.0);
-        attention::attend(&attention::Attend { c, kv: self.kv, il, chunk: self.chunk, q: &s.q }, &mut s.attention);
-        for e in self.chunk {
-            self.kv.release(e.seq as usize, il, e.pos as usize + 1);
-        }
-        tap(self.tap, Some(il), "kqv_out", &s.attention);
-        s.h.resize(t * c.n_embd, 0.0);
-        project(&mut s.prepared, &s.attention, [(&w.attn_output, &mut s.h)]);
-        if let Some(norm) = &w.post_attention_norm {
-            ops::rms_norm_in_place(&mut s.h, norm, c.norm_eps);
-        }
-        tap(self.tap, Some(il), "attn_out", &s.h);
-        ops::add(&mut s.x, &s.h);
-    }
-
-    fn feed_forward(&mut self, il: usize, w: &Layer) {
-        let (c, t) = (&self.model.config, self.chunk.len());
-        let s = &mut *self.s;
-        ops::rms_norm(&s.x, &w.ffn_norm, c.norm_eps, &mut s.h);
-        tap(self.tap, Some(il), "ffn_norm", &s.h);
-        s.gate.resize(t * c.n_ff, 0.0);
-        s.up.resize(t * c.n_ff, 0.0);
-        project(&mut s.prepared, &s.h, [(&w.ffn_gate, &mut s.gate), (&w.ffn_up, &mut s.up)]);
-        ops::gate(&mut s.gate, &s.up, c.arch.activation);
-        tap(self.tap, Some(il), "ffn_act", &s.gate);
-        project(&mut s.prepared, &s.gate, [(&w.ffn_down, &mut s.h)]);
-        if let Some(norm) = &w.post_ffw_norm {
-            ops::rms_norm_in_place(&mut s.h, norm, c.norm_eps);
-        }
-        tap(self.tap, Some(il), "ffn_out", &s.h);
-        ops::add(&mut s.x, &s.h);
-    }
-
-    fn head(&mut self, logits: &mut Vec<f32>) {
-        let c = &self.model.config;
-        let s = &mut *self.s;
-        // The marked rows move to the front: only they go through the head.
-        let mut marked = 0;
-        for (i, _) in self.chunk.iter().enumerate().filter(|(_, e)| e.output != Output::None) {
-            s.x.copy_within(i * c.n_embd..(i + 1) * c.n_embd, marked * c.n_embd);
-            marked += 1;
-        }
-        if marked == 0 {
-            return;
-        }
-        s.x.truncate(marked * c.n_embd);
-        ops::rms_norm(&s.x, &self.weights.output_norm, c.norm_eps, &mut s.h);
-        tap(self.tap, None, "result_norm", &s.h);
-        let start = logits.len();
-        logits.resize(start + marked * c.n_vocab, 0.0);
-        let out = &mut logits[start..];
-        matmul(&mut s.prepared, &s.h, &mut [Job { w: self.weights.head(), y: out }]);
-        if let Some(bias) = self.weights.output.as_ref().and_then(|o| o.bias.as_ref()) {
-            out.chunks_exact_mut(c.n_vocab).for_each(|row| ops::add(row, bias));
-        }
-        if let Some(cap) = c.logit_softcap {
-            ops::softcap(out, cap);
-        }
-        tap(self.tap, None, "result_output", out);
-    }
-}
-
 /// The weights in the order in which products read them fastest. Matrix by matrix, so that the file's
 /// pages and the tiles never lie in memory together.
 fn repacked(weights: &Weights, progress: Progress) -> Weights {
@@ -295,21 +210,4 @@ fn repacked(weights: &Weights, progress: Progress) -> Weights {
     }
     progress(total, total);
     weights
-}
-
-/// ComputeType of the same input with several matrices, and their biases.
-fn project<const N: usize>(prepared: &mut Activations, x: &[f32], mut outputs: [(&Linear, &mut Vec<f32>); N]) {
-    let mut jobs = outputs.each_mut().map(|(linear, y)| Job { w: &linear.w, y: y.as_mut_slice() });
-    matmul(prepared, x, &mut jobs);
-    for (linear, y) in outputs {
-        if let Some(bias) = &linear.bias {
-            y.chunks_exact_mut(bias.len()).for_each(|row| ops::add(row, bias));
-        }
-    }
-}
-
-fn tap(tap: &mut Option<Tap>, il: Option<usize>, name: &'static str, values: &[f32]) {
-    if let Some(tap) = tap {
-        tap(il, name, values);
-    }
 }

@@ -3,7 +3,8 @@
 use std::io::{self, Read, Write};
 
 use crate::{
-    Batch, CpuDecoder, Entry, Forward, ForwardError, Model, Options, Output, Rows, Tap, forward::SamplingRequest,
+    Batch, CpuDecoder, Entry, Forward, ForwardError, Model, Options, Output, PageCount, Rows, Tap,
+    forward::SamplingRequest,
 };
 
 /// What a decoder says while it loads and runs.
@@ -73,9 +74,14 @@ impl Fallback {
                     return Err(error);
                 }
             }
+            // Sequences that shared pages share them again.
+            let known = if held.kept == 0 { self.active.attach(seq, &held.fed) } else { 0 };
             let entry = |(i, &token)| Entry { token, pos: held.kept + i as u32, seq, output: Output::None };
-            let batch: Vec<_> = held.fed.iter().enumerate().map(entry).collect();
+            let batch: Vec<_> = held.fed.iter().enumerate().skip(known as usize).map(entry).collect();
             self.active.forward(&batch)?;
+            if held.kept == 0 {
+                self.active.share(seq, &held.fed);
+            }
         }
         Ok(())
     }
@@ -96,11 +102,7 @@ impl Forward for Fallback {
 
     fn step(&mut self, batch: &Batch) -> Result<Rows<'_>, ForwardError> {
         // Asked twice because a borrow that is returned cannot be dropped on the other path.
-        let gone = match self.active.step(batch) {
-            Ok(_) => None,
-            Err(error) => Some(error),
-        };
-        if let Some(error) = gone {
+        if let Some(error) = self.active.step(batch).err() {
             self.give_up(error)?;
             self.active.step(batch)?;
         }
@@ -115,10 +117,7 @@ impl Forward for Fallback {
     }
 
     fn set_sampling(&mut self, seq: u32, sampling: &SamplingRequest) -> Result<bool, ForwardError> {
-        match self.active.set_sampling(seq, sampling) {
-            Ok(set) => Ok(set),
-            Err(error) => self.give_up(error).map(|()| false),
-        }
+        self.active.set_sampling(seq, sampling).or_else(|error| self.give_up(error).map(|()| false))
     }
 
     fn len(&self, seq: u32) -> u32 {
@@ -131,6 +130,29 @@ impl Forward for Fallback {
         held.fed.truncate(kept.saturating_sub(held.kept) as usize);
         held.kept = held.kept.min(kept);
         kept
+    }
+
+    fn attach(&mut self, seq: u32, tokens: &[u32]) -> u32 {
+        let n = self.active.attach(seq, tokens);
+        self.held[seq as usize] = Held { fed: tokens[..n as usize].to_vec(), ..Held::default() };
+        n
+    }
+
+    fn share(&mut self, seq: u32, tokens: &[u32]) {
+        self.active.share(seq, tokens);
+    }
+
+    fn release(&mut self, seq: u32, tokens: &[u32]) {
+        self.active.release(seq, tokens);
+        self.held[seq as usize] = Held::default();
+    }
+
+    fn forget(&mut self, keep: &[u32]) {
+        self.active.forget(keep);
+    }
+
+    fn pages(&self) -> PageCount {
+        self.active.pages()
     }
 
     fn set_tap(&mut self, tap: Option<Tap>) -> bool {

@@ -169,7 +169,7 @@ pub struct SamplingRequest {
     pub history: Vec<u32>,
 }
 
-/// Pages of a KV cache.
+/// Pages of a KV cache, 64 tokens each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageCount {
     /// In no use.
@@ -230,7 +230,7 @@ pub trait Forward: Send {
     }
     /// Drops from the prefix cache what does not begin as `keep` does, or goes on beyond it.
     fn forget(&mut self, _keep: &[u32]) {}
-    /// Pages of 64 tokens, of the kind of layer that has the fewest left.
+    /// Pages of 64 tokens of the layers that see everything; those with a sliding window have enough for every sequence.
     fn pages(&self) -> PageCount {
         PageCount::default()
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     Config, Model, Options,
-    kv::{self, Shape},
+    kv::{PAGE, Shape, kinds},
 };
 
 /// Bytes by purpose.
@@ -10,7 +10,7 @@ use crate::{
 pub struct Plan {
     /// Weights, mapped or repacked.
     pub weights: u64,
-    /// KV pages with every sequence at its full context.
+    /// KV pages, all in use (see [`Options::n_kv`]).
     pub kv: u64,
     /// How much of `kv` belongs to layers with a sliding window.
     pub kv_window: u64,
@@ -44,31 +44,25 @@ impl Plan {
     }
 }
 
-/// Bytes of KV pages with every sequence at its full context.
+/// Bytes of KV pages, all in use.
 pub fn kv_bytes(c: &Config, o: &Options) -> u64 {
     kv_bytes_by_kind(c, o).iter().sum()
 }
 
 /// The same of layers that see everything, and of layers with a sliding window.
 fn kv_bytes_by_kind(c: &Config, o: &Options) -> [u64; 2] {
-    let shape = Shape { n_head_kv: c.n_head_kv, head_dim: c.head_dim, type_k: o.type_k, type_v: o.type_v };
-    let mut pages = [0; 2];
-    for layer in &c.layers {
-        let window = layer.window.filter(|_| !o.swa_full);
-        pages[usize::from(window.is_some())] += o.n_seq * kv::pages_per_layer(window, o.n_ctx);
+    let page = Shape::new(c, o).page_bytes();
+    let mut bytes = [0; 2];
+    for kind in kinds(c, o, o.n_ubatch).0 {
+        bytes[usize::from(kind.window.is_some())] += (kind.pages * kind.layers * page) as u64;
     }
-    if pages[1] > 0 {
-        // A prefill chunk passes through one layer at a time: only that layer holds it beyond its window.
-        pages[1] += o.n_ubatch.min(o.n_ctx).div_ceil(kv::PAGE);
-    }
-    pages.map(|n| (n * shape.page_bytes()) as u64)
+    bytes
 }
 
 /// Bytes of the cache that a token at `pos` reads: keys and values of what each layer sees.
 pub fn kv_bytes_read(c: &Config, o: &Options, pos: usize) -> u64 {
-    let shape = Shape { n_head_kv: c.n_head_kv, head_dim: c.head_dim, type_k: o.type_k, type_v: o.type_v };
     let seen: usize = c.layers.iter().map(|l| l.window.map_or(pos + 1, |w| w.min(pos + 1))).sum();
-    (seen * shape.page_bytes() / kv::PAGE) as u64
+    (seen * Shape::new(c, o).page_bytes() / PAGE) as u64
 }
 
 fn activation_bytes(c: &Config, o: &Options) -> u64 {

@@ -2,6 +2,7 @@
 
 mod cache;
 mod equivalence;
+mod prefix;
 mod refusals;
 
 use qrun_models::{KvType, Options};

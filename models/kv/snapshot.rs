@@ -5,7 +5,8 @@
 
 use std::io::{self, Read, Write};
 
-use super::{KvCache, PAGE, Shape, Table};
+use super::{KvCache, OutOfPages, PAGE, Shape};
+use crate::ForwardError;
 
 const MAGIC: &[u8; 8] = b"qrunkv01";
 
@@ -56,15 +57,17 @@ impl Header {
 }
 
 impl KvCache {
-    /// Writes the pages of a sequence, little endian.
+    /// Writes the pages of a sequence one by one, little endian: those that its next position sees.
     pub fn save(&self, seq: usize, out: &mut dyn Write) -> io::Result<()> {
-        let sequence = &self.sequences[seq];
-        Header::new(self.windows.len(), self.shape).write(sequence.len, out)?;
-        for table in &sequence.layers {
-            out.write_all(&(table.first as u32).to_le_bytes())?;
-            out.write_all(&(table.pages.len() as u32).to_le_bytes())?;
-            for &page in &table.pages {
-                out.write_all(&self.pages[page])?;
+        let len = self.tables.len(seq);
+        Header::new(self.layers.len(), self.shape).write(len, out)?;
+        for (il, place) in self.layers.iter().enumerate() {
+            let first = self.tables.kinds()[place.kind].oldest_seen(len) / PAGE;
+            let blocks = first..len.div_ceil(PAGE);
+            out.write_all(&(first as u32).to_le_bytes())?;
+            out.write_all(&(blocks.len() as u32).to_le_bytes())?;
+            for block in blocks {
+                out.write_all(self.page(il, self.tables.page(place.kind, seq, block)))?;
             }
         }
         Ok(())
@@ -72,26 +75,35 @@ impl KvCache {
 
     /// Reads what `save` wrote into a sequence of at most `n_ctx` tokens; empty after an error.
     pub fn load(&mut self, seq: usize, n_ctx: usize, input: &mut dyn Read) -> io::Result<()> {
-        self.rewind(seq, 0);
+        self.tables.rewind(seq, 0);
         let result = self.read(seq, n_ctx, input);
         if result.is_err() {
-            self.rewind(seq, 0);
+            self.tables.rewind(seq, 0);
         }
         result
     }
 
     fn read(&mut self, seq: usize, n_ctx: usize, input: &mut dyn Read) -> io::Result<()> {
-        let len = Header::new(self.windows.len(), self.shape).read(n_ctx, input)?;
-        for il in 0..self.windows.len() {
-            let first = Header::pages(self.windows[il], len, input)?;
-            self.sequences[seq].layers[il] = Table { first, ..Table::default() };
-            for _ in first..len.div_ceil(PAGE) {
-                let page = self.take_page();
-                self.sequences[seq].layers[il].pages.push_back(page);
-                input.read_exact(&mut self.pages[page])?;
+        let len = Header::new(self.layers.len(), self.shape).read(n_ctx, input)?;
+        let mut firsts = vec![None; self.tables.kinds().len()];
+        for il in 0..self.layers.len() {
+            let kind = self.layers[il].kind;
+            let first = Header::pages(self.tables.kinds()[kind].window, len, input)?;
+            let blocks = first..len.div_ceil(PAGE);
+            match firsts[kind].replace(first) {
+                None => {
+                    let full = |pages: OutOfPages| io::Error::other(ForwardError::from(pages));
+                    self.tables.fill(kind, seq, blocks.clone()).map_err(full)?;
+                    self.grow();
+                }
+                Some(other) if other != first => return Err(wrong("page tables that differ within a kind of layer")),
+                Some(_) => (),
+            }
+            for block in blocks {
+                input.read_exact(self.page_mut(il, self.tables.page(kind, seq, block)))?;
             }
         }
-        self.sequences[seq].len = len;
+        self.tables.commit(seq, len);
         Ok(())
     }
 }

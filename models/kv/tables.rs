@@ -8,12 +8,13 @@
 //! 4. [`PageTables::commit`] makes the step valid, or [`PageTables::abandon`] takes it back: an abandoned step has lost
 //!    nothing of what was there before, as pages behind a sliding window are returned by `commit` alone.
 
-use std::{collections::VecDeque, ops::Range};
+use std::ops::Range;
 
 use super::{
     PAGE,
     kinds::Kind,
     pool::{PageId, PagePool},
+    sequence::Sequence,
     tree::PrefixTree,
 };
 use crate::{ForwardError, PageCount};
@@ -53,43 +54,14 @@ pub struct PageTables {
     pub(super) sequences: Vec<Sequence>,
 }
 
-#[derive(Debug, Clone)]
-pub(super) struct Sequence {
-    pub len: usize,
-    /// Its length before the step that is under way.
-    start: usize,
-    pub tables: Vec<Table>,
-    pub changes: u64,
-}
-
-/// Pages of one kind of one sequence: block `first + i` is `pages[i]`.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Table {
-    pub first: usize,
-    pub pages: VecDeque<PageId>,
-    /// Pages from before the step that the window has passed, kept for [`PageTables::abandon`].
-    passed: Vec<PageId>,
-}
-
-impl Table {
-    pub fn end(&self) -> usize {
-        self.first + self.pages.len()
-    }
-    /// The page of a block, if it is held.
-    pub fn get(&self, block: usize) -> Option<PageId> {
-        self.pages.get(block.checked_sub(self.first)?).copied()
-    }
-}
-
 impl PageTables {
     /// `n_seq` empty sequences over pools of `kinds[..].pages` pages.
     pub fn new(kinds: &[Kind], n_seq: usize) -> Self {
-        let sequence = Sequence { len: 0, start: 0, tables: vec![Table::default(); kinds.len()], changes: 0 };
         Self {
             kinds: kinds.to_vec(),
             pools: kinds.iter().map(|kind| PagePool::new(kind.pages)).collect(),
             tree: PrefixTree::default(),
-            sequences: vec![sequence; n_seq],
+            sequences: vec![Sequence::new(kinds.len()); n_seq],
         }
     }
 
@@ -212,52 +184,18 @@ impl PageTables {
 
     /// Positions up to `len` are written, but the step goes on and may still be abandoned.
     pub fn advance(&mut self, seq: usize, len: usize) {
-        let Self { kinds, pools, sequences, .. } = self;
-        let sequence = &mut sequences[seq];
-        sequence.len = len;
-        let before = sequence.start.div_ceil(PAGE);
-        for ((table, kind), pool) in sequence.tables.iter_mut().zip(kinds).zip(pools) {
-            while table.first < kind.first_kept(len)
-                && let Some(id) = table.pages.pop_front()
-            {
-                if table.first < before {
-                    table.passed.push(id)
-                } else {
-                    pool.let_go(id)
-                }
-                table.first += 1;
-                sequence.changes += 1;
-            }
-        }
+        self.sequences[seq].advance(len, &self.kinds, &mut self.pools);
     }
 
     /// Positions up to `len` are valid: ends a step of the sequence. Returns the pages that windows have passed.
     pub fn commit(&mut self, seq: usize, len: usize) {
         self.advance(seq, len);
-        let sequence = &mut self.sequences[seq];
-        sequence.start = len;
-        for (table, pool) in sequence.tables.iter_mut().zip(&mut self.pools) {
-            table.passed.drain(..).for_each(|id| pool.let_go(id));
-        }
+        self.sequences[seq].commit(&mut self.pools);
     }
 
     /// Takes a step back: the sequence holds what it held at the last [`PageTables::commit`].
     pub fn abandon(&mut self, seq: usize) {
-        let sequence = &mut self.sequences[seq];
-        let before = sequence.start.div_ceil(PAGE);
-        for (table, pool) in sequence.tables.iter_mut().zip(&mut self.pools) {
-            if table.first > before {
-                // All that is left was written by the step.
-                table.pages.drain(..).for_each(|id| pool.let_go(id));
-                table.first = before;
-            }
-            while let Some(id) = table.passed.pop() {
-                table.pages.push_front(id);
-                table.first -= 1;
-            }
-        }
-        sequence.len = sequence.start;
-        self.truncate(seq);
+        self.sequences[seq].abandon(&mut self.pools);
     }
 
     /// Forgets positions from `pos` on; returns how many are kept: `pos`, or 0 where a window has let go of a page that
@@ -267,23 +205,8 @@ impl PageTables {
         let sequence = &mut self.sequences[seq];
         let mut tables = sequence.tables.iter().zip(&self.kinds);
         let whole = tables.all(|(table, kind)| table.first * PAGE <= kind.oldest_seen(pos));
-        sequence.len = if whole { pos } else { 0 };
-        self.truncate(seq);
+        sequence.truncate(if whole { pos } else { 0 }, &mut self.pools);
         self.len(seq)
-    }
-
-    /// Returns the pages behind the length of a sequence, which is valid from now on.
-    fn truncate(&mut self, seq: usize) {
-        let sequence = &mut self.sequences[seq];
-        sequence.start = sequence.len;
-        sequence.changes += 1;
-        for (table, pool) in sequence.tables.iter_mut().zip(&mut self.pools) {
-            let keep = sequence.len.div_ceil(PAGE).saturating_sub(table.first);
-            table.pages.drain(keep.min(table.pages.len())..).for_each(|id| pool.let_go(id));
-            if sequence.len == 0 {
-                table.first = 0;
-            }
-        }
     }
 
     /// Gives an empty sequence fresh pages of one kind for some blocks: before it is loaded, which a

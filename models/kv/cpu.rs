@@ -1,0 +1,166 @@
+//! The CPU's keys and values: one allocation per page and kind, for all layers of the kind.
+
+use super::{PAGE, PageCopy, PageId, PageTables, Shape, kinds};
+use crate::{Config, Entry, ForwardError, Options};
+
+/// Keys and values of all sequences and layers, and the book-keeping over them.
+pub struct KvCache {
+    pub(super) shape: Shape,
+    pub(super) layers: Vec<Place>,
+    pub(super) tables: PageTables,
+    /// `[kind][page id]`: the pages of all layers of the kind, one after the other. Made when an id first comes up.
+    pages: Vec<Vec<Box<[u8]>>>,
+}
+
+/// Where a layer's pages lie: in those of its kind, from byte `start`.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub kind: usize,
+    start: usize,
+}
+
+impl KvCache {
+    /// An empty cache; memory is taken as sequences grow and reused afterwards.
+    pub fn new(c: &Config, o: &Options) -> Self {
+        let shape = Shape::new(c, o);
+        let (kinds, of_layers) = kinds(c, o, o.n_ubatch);
+        let mut next = vec![0; kinds.len()];
+        let place = |kind: usize| {
+            let start = next[kind];
+            next[kind] += shape.page_bytes();
+            Place { kind, start }
+        };
+        let layers = of_layers.into_iter().map(place).collect();
+        Self { shape, layers, tables: PageTables::new(&kinds, o.n_seq), pages: vec![Vec::new(); kinds.len()] }
+    }
+
+    /// Which page holds what.
+    pub fn tables(&self) -> &PageTables {
+        &self.tables
+    }
+    /// Bytes of the pages in use, by sequences or the prefix cache.
+    pub fn bytes(&self) -> usize {
+        self.bytes_of(|kind| self.tables.pool(kind).total() - self.tables.pool(kind).free())
+    }
+    /// Bytes of all pages ever taken: the peak.
+    pub fn peak_bytes(&self) -> usize {
+        self.bytes_of(|kind| self.pages[kind].len())
+    }
+    fn bytes_of(&self, pages: impl Fn(usize) -> usize) -> usize {
+        let kinds = self.tables.kinds().iter().enumerate();
+        kinds.map(|(k, kind)| pages(k) * kind.layers * self.shape.page_bytes()).sum()
+    }
+
+    /// Makes room for some entries that will go through the layers together.
+    ///
+    /// # Errors
+    /// No pages left; the sequences are as before.
+    pub fn reserve(&mut self, chunk: &[Entry]) -> Result<(), ForwardError> {
+        let copies = self.tables.reserve(&ends(chunk))?;
+        self.copy(&copies);
+        Ok(())
+    }
+    /// Notes that a chunk is stored, in all layers.
+    pub fn advance(&mut self, chunk: &[Entry]) {
+        ends(chunk).into_iter().for_each(|(seq, end)| self.tables.advance(seq, end));
+    }
+    /// Ends a step whose chunks are all stored.
+    pub fn commit(&mut self, batch: &[Entry]) {
+        ends(batch).into_iter().for_each(|(seq, end)| self.tables.commit(seq, end));
+    }
+    /// Takes a step back.
+    pub fn abandon(&mut self, batch: &[Entry]) {
+        ends(batch).into_iter().for_each(|(seq, _)| self.tables.abandon(seq));
+    }
+
+    /// See [`PageTables::attach`].
+    pub fn attach(&mut self, seq: usize, tokens: &[u32]) -> usize {
+        let (n, copies) = self.tables.attach(seq, tokens);
+        self.copy(&copies);
+        n
+    }
+    /// See [`PageTables::rewind`].
+    pub fn rewind(&mut self, seq: usize, pos: usize) -> usize {
+        self.tables.rewind(seq, pos)
+    }
+    /// See [`PageTables::share`].
+    pub fn share(&mut self, seq: usize, tokens: &[u32]) {
+        self.tables.share(seq, tokens);
+    }
+    /// See [`PageTables::release`].
+    pub fn release(&mut self, seq: usize, tokens: &[u32]) {
+        self.tables.release(seq, tokens);
+    }
+    /// See [`PageTables::forget`].
+    pub fn forget(&mut self, keep: &[u32]) {
+        self.tables.forget(keep);
+    }
+
+    /// Takes memory for the pages that were handed out for the first time, and copies pages.
+    fn copy(&mut self, copies: &[PageCopy]) {
+        self.grow();
+        for copy in copies {
+            let pages = &mut self.pages[copy.kind];
+            let from = std::mem::take(&mut pages[copy.from as usize]);
+            pages[copy.to as usize].copy_from_slice(&from);
+            pages[copy.from as usize] = from;
+        }
+    }
+
+    pub(super) fn grow(&mut self) {
+        for (k, (pages, kind)) in self.pages.iter_mut().zip(self.tables.kinds()).enumerate() {
+            let page = || vec![0; kind.layers * self.shape.page_bytes()].into();
+            pages.resize_with(self.tables.pool(k).ever_used().max(pages.len()), page);
+        }
+    }
+
+    /// Stores key and value (`[n_head_kv][head_dim]` each) of a reserved position in a layer.
+    pub fn store(&mut self, seq: usize, il: usize, pos: usize, (k, v): (&[f32], &[f32])) {
+        let id = self.tables.page(self.layers[il].kind, seq, pos / PAGE);
+        let (s, slot, n) = (self.shape, pos % PAGE, self.shape.head_dim);
+        let page = self.page_mut(il, id);
+        for head in 0..s.n_head_kv {
+            let range = head * n..(head + 1) * n;
+            s.type_k.store_key(&mut page[s.key_range(head)], slot, &k[range.clone()]);
+            s.type_v.store_value(&mut page[s.value_range(head)], slot, &v[range]);
+        }
+    }
+
+    /// Keys of one head of block number `block`, `[head_dim][PAGE]`.
+    pub fn keys(&self, seq: usize, il: usize, (block, head): (usize, usize), out: &mut [f32]) {
+        self.shape.type_k.load_keys(&self.block(seq, il, block)[self.shape.key_range(head)], out);
+    }
+
+    /// Values of one head of block number `block`, `[PAGE][head_dim]`.
+    pub fn values(&self, seq: usize, il: usize, (block, head): (usize, usize), out: &mut [f32]) {
+        self.shape.type_v.load_values(&self.block(seq, il, block)[self.shape.value_range(head)], out);
+    }
+
+    fn block(&self, seq: usize, il: usize, block: usize) -> &[u8] {
+        self.page(il, self.tables.page(self.layers[il].kind, seq, block))
+    }
+
+    /// A page of a layer.
+    pub(super) fn page(&self, il: usize, id: PageId) -> &[u8] {
+        let Place { kind, start } = self.layers[il];
+        &self.pages[kind][id as usize][start..start + self.shape.page_bytes()]
+    }
+
+    pub(super) fn page_mut(&mut self, il: usize, id: PageId) -> &mut [u8] {
+        let Place { kind, start } = self.layers[il];
+        &mut self.pages[kind][id as usize][start..start + self.shape.page_bytes()]
+    }
+}
+
+/// The sequences of some entries, and where each will end.
+fn ends(entries: &[Entry]) -> Vec<(usize, usize)> {
+    let mut ends: Vec<(usize, usize)> = Vec::new();
+    for e in entries {
+        let (seq, end) = (e.seq as usize, e.pos as usize + 1);
+        match ends.iter_mut().rev().find(|(of, _)| *of == seq) {
+            Some((_, last)) => *last = end,
+            None => ends.push((seq, end)),
+        }
+    }
+    ends
+}
