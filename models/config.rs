@@ -4,7 +4,7 @@ use qrun_quant::{Gguf, Result, gguf::Value};
 
 use crate::{
     arch,
-    spec::{ArchSpec, Window},
+    spec::{Activation, ArchSpec, AttentionScale, EmbeddingScale, FeedForward, Window},
 };
 
 /// Sizes that no real model exceeds; they keep products of sizes far from overflow.
@@ -58,13 +58,22 @@ pub struct LayerPlan {
     pub rope: Rope,
 }
 
-/// Base and scale of a rotary embedding: angle `= pos / scale · base^(-2i/n_rot) / factor_i`.
+/// Base and scaling of a rotary embedding: angle `= pos / scale · base^(-2i/n_rot) / factor_i`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rope {
     /// `rope.freq_base`.
     pub base: f32,
-    /// Linear scaling factor; positions are divided by it.
-    pub scale: f32,
+    /// How positions beyond those of the training are brought near.
+    pub scaling: RopeScaling,
+}
+
+/// `rope.scaling.type`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum RopeScaling {
+    /// Not at all.
+    None,
+    /// Positions are divided by this factor.
+    Linear(f32),
 }
 
 impl Rope {
@@ -72,9 +81,13 @@ impl Rope {
     /// theirs is the only error that grows with the position.
     pub fn frequencies(&self, n_rot: usize, factors: Option<&[f32]>) -> Vec<f64> {
         let frequency = |i: usize| {
+            let scale = match self.scaling {
+                RopeScaling::None => 1.0,
+                RopeScaling::Linear(factor) => f64::from(factor),
+            };
             let power = -2.0 * i as f64 / n_rot as f64;
             let factor = factors.map_or(1.0, |f| f64::from(f[i]));
-            f64::from(self.base).powf(power) / f64::from(self.scale) / factor
+            f64::from(self.base).powf(power) / scale / factor
         };
         (0..n_rot / 2).map(frequency).collect()
     }
@@ -133,8 +146,10 @@ impl Config {
         if n_vocab as u64 > LIMIT {
             return Err(g.error("tensor token_embd.weight", format!("at most {LIMIT} rows"), n_vocab.to_string()));
         }
-        let wide = spec.wide_query_layers == Some(n_layer);
-        let scale_dim = if wide { n_embd / n_head } else { head_dim };
+        let scale_dim = match spec.attention_scale {
+            AttentionScale::EmbdPerHead { n_layer: wide } if wide == n_layer => n_embd / n_head,
+            AttentionScale::EmbdPerHead { .. } | AttentionScale::HeadDim => head_dim,
+        };
         let attention_scale = keys.f32("attention.scale")?.filter(|&s| s != 0.0);
         let eps_key = "attention.layer_norm_rms_epsilon";
         let norm_eps = keys.f32(eps_key)?.ok_or_else(|| keys.absent(eps_key))?;
@@ -159,8 +174,8 @@ impl Config {
             attention_softcap: cap(keys.f32("attn_logit_softcapping")?, spec.softcap.attention),
             logit_softcap: cap(keys.f32("final_logit_softcapping")?, spec.softcap.logits),
             embedding_scale: match spec.embedding_scale {
-                crate::spec::EmbeddingScale::One => 1.0,
-                crate::spec::EmbeddingScale::SqrtEmbd => (n_embd as f32).sqrt(),
+                EmbeddingScale::One => 1.0,
+                EmbeddingScale::SqrtEmbd => (n_embd as f32).sqrt(),
             },
             layers: keys.layers(spec, n_layer)?,
         })
@@ -232,9 +247,9 @@ impl Keys<'_> {
         if let Some(n) = self.g.u64(&self.key("expert_count"))?.filter(|&n| n > 0) {
             return Err(self.error("expert_count", "a dense model (no experts)", n));
         }
-        let activation = match spec.activation {
-            crate::spec::Activation::Silu => ["silu", "swish"].as_slice(),
-            crate::spec::Activation::GeluTanh => &["gelu_pytorch_tanh", "gelu_tanh"],
+        let activation = match spec.feed_forward {
+            FeedForward::Gated(Activation::Silu) => ["silu", "swish"].as_slice(),
+            FeedForward::Gated(Activation::GeluTanh) => &["gelu_pytorch_tanh", "gelu_tanh"],
         };
         for name in ["hidden_act", "hidden_activation"] {
             if let Some(found) = self.g.str(&self.key(name))?
@@ -255,8 +270,11 @@ impl Keys<'_> {
             Some(f) => f,
             None => self.positive("rope.scale_linear")?.unwrap_or(1.0),
         };
-        let scaled = self.g.str(&self.key("rope.scaling.type"))? != Some("none");
-        let global = LayerPlan { window: None, rope: Rope { base, scale: if scaled { factor } else { 1.0 } } };
+        let scaling = match self.g.str(&self.key("rope.scaling.type"))? {
+            Some("none") => RopeScaling::None,
+            _ => RopeScaling::Linear(factor),
+        };
+        let global = LayerPlan { window: None, rope: Rope { base, scaling } };
         let Window::Periodic { mut period, default_size } = spec.window else {
             return Ok(vec![global; n_layer]);
         };
@@ -267,7 +285,7 @@ impl Keys<'_> {
         };
         // A local base goes with local frequencies that are not stretched (Gemma 3 4B and larger).
         let rope = match spec.rope_base_local {
-            Some(_) => Rope { base: base_local, scale: 1.0 },
+            Some(_) => Rope { base: base_local, scaling: RopeScaling::None },
             None => global.rope,
         };
         let local = LayerPlan { window: Some(size), rope };

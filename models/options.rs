@@ -38,7 +38,7 @@ impl Default for Options {
             n_seq: 1,
             n_kv: 0,
             n_ubatch: 512,
-            threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
+            threads: qrun_quant::cpu::physical_cores(),
             arithmetic: Arithmetic::Fast,
             type_k: KvType::F16,
             type_v: KvType::F16,

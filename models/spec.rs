@@ -7,23 +7,62 @@ pub struct ArchSpec {
     pub name: &'static str,
     /// How the pairs of a rotary embedding are laid out.
     pub rope: RopeLayout,
-    /// Non-linearity of the gated feed-forward.
-    pub activation: Activation,
+    /// Every norm of the residual stream and of heads.
+    pub norm: Norm,
+    /// What joins the residual stream.
+    pub residual: Residual,
+    /// What follows attention in a layer.
+    pub feed_forward: FeedForward,
     /// What the token embedding is multiplied by.
     pub embedding_scale: EmbeddingScale,
-    /// RMSNorm on each head of q and k before RoPE (`attn_q_norm`, `attn_k_norm`).
+    /// A norm on each head of q and k before RoPE (`attn_q_norm`, `attn_k_norm`).
     pub qk_norm: bool,
-    /// RMSNorm on the outputs of attention and feed-forward before they join the residual stream.
-    pub post_norm: bool,
     /// Which layers attend through a sliding window.
     pub window: Window,
     /// RoPE base of sliding layers when `rope.freq_base_swa` is absent; `None`: same as global layers.
     pub rope_base_local: Option<f32>,
     /// Soft-caps that apply when the file has no key for them.
     pub softcap: SoftcapDefaults,
-    /// Number of layers of the one size whose queries are scaled by `n_embd / n_head` instead of
-    /// `head_dim` (the 27B Gemmas).
-    pub wide_query_layers: Option<usize>,
+    /// What `q·k` is divided by when the file does not say.
+    pub attention_scale: AttentionScale,
+}
+
+// Each of these is matched exhaustively where it matters, in both decoders: a new variant does not compile until every
+// such place says what it does with it.
+
+/// Normalisation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Norm {
+    /// `x / sqrt(mean(x²) + eps) · weight`.
+    Rms,
+}
+
+/// How the outputs of attention and feed-forward join the residual stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Residual {
+    /// As they are; their inputs are normed.
+    PreNorm,
+    /// Normed once more (`post_attention_norm`, `post_ffw_norm`); their inputs are normed too.
+    PrePostNorm,
+}
+
+/// The part of a layer after attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FeedForward {
+    /// `down(act(gate(x)) · up(x))`.
+    Gated(Activation),
+}
+
+/// What `q·k` is divided by: the square root of a number of elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttentionScale {
+    /// `head_dim`.
+    HeadDim,
+    /// `n_embd / n_head` in the one size with this many layers (the 27B Gemmas), else `head_dim`. No key tells them apart.
+    EmbdPerHead {
+        /// Layers of that size.
+        n_layer: usize,
+    },
 }
 
 /// Pair layout of a rotary embedding.

@@ -4,7 +4,7 @@ use std::{cell::RefCell, collections::HashSet, ops::Range};
 
 use qrun_quant::{GgmlType, Gguf, Result, cpu::Matrix, gguf::Tensor};
 
-use crate::config::Config;
+use crate::{config::Config, spec::Residual};
 
 /// All weights of a model. A clone shares the mapped bytes.
 #[derive(Clone)]
@@ -117,6 +117,10 @@ fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
     let norm_if = |want: bool, part: &str, n| want.then(|| norm(part, n)).transpose();
     let linear = |part: &str, rows, cols| door.linear(&name(part), rows, cols);
     let (q, kv) = (c.q_dim(), c.kv_dim());
+    let post_norm = match c.arch.residual {
+        Residual::PreNorm => false,
+        Residual::PrePostNorm => true,
+    };
     let [attn_q, attn_k, attn_v] = if door.has(&name("attn_qkv.weight")) {
         let fused = linear("attn_qkv", q + 2 * kv, c.n_embd)?;
         [fused.rows(0..q), fused.rows(q..q + kv), fused.rows(q + kv..q + 2 * kv)]
@@ -138,12 +142,12 @@ fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
         attn_q_norm: norm_if(c.arch.qk_norm, "attn_q_norm", c.head_dim)?,
         attn_k_norm: norm_if(c.arch.qk_norm, "attn_k_norm", c.head_dim)?,
         attn_output: linear("attn_output", c.n_embd, q)?,
-        post_attention_norm: norm_if(c.arch.post_norm, "post_attention_norm", c.n_embd)?,
+        post_attention_norm: norm_if(post_norm, "post_attention_norm", c.n_embd)?,
         ffn_norm: norm("ffn_norm", c.n_embd)?,
         ffn_gate,
         ffn_up,
         ffn_down: linear("ffn_down", c.n_embd, c.n_ff)?,
-        post_ffw_norm: norm_if(c.arch.post_norm, "post_ffw_norm", c.n_embd)?,
+        post_ffw_norm: norm_if(post_norm, "post_ffw_norm", c.n_embd)?,
     })
 }
 

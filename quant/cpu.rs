@@ -7,22 +7,23 @@
 //! number of threads: each output element is computed by one thread in one order.
 
 mod activations;
-mod blocked;
-mod exact;
-mod fixed;
-mod floats;
+mod cores;
+mod gemm;
 mod kernels;
-mod lanes;
+mod layout;
 pub mod limits;
 mod matmul;
 mod matrix;
 pub mod par;
+mod prefetch;
 mod tiles;
 
 pub use activations::{Activations, ComputeType};
-pub use lanes::Isa;
+pub use cores::physical_cores;
 pub use matmul::{Job, matmul};
 pub use matrix::Matrix;
+
+pub use crate::simd::Isa;
 
 /// How to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

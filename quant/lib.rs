@@ -8,6 +8,7 @@ pub mod cpu;
 pub mod error;
 pub mod formats;
 pub mod gguf;
+pub mod simd;
 
 pub use bytes::Bytes;
 pub use error::{Error, Result};

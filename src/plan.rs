@@ -1,6 +1,10 @@
 //! What a run takes in memory, against what there is: asked before anything is loaded.
 
+mod available;
+
 use qrun_models::{Config, Model, Options, memory};
+
+pub use available::available_memory;
 
 /// A run that fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,8 +20,9 @@ pub struct Plan {
 /// A run that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "not enough memory: weights {} + {} for {n_ctx} tokens + activations {} = {} bytes, available {available}; {}",
-    .bytes.weights, .bytes.describe_kv(), .bytes.activations, .bytes.total(), advice(*.fits)
+    "not enough memory: weights {} + KV cache {} for {n_ctx} tokens + activations {} = {}, available {}; {}",
+    human_bytes(.bytes.weights), human_bytes(.bytes.kv), human_bytes(.bytes.activations), human_bytes(.bytes.total()),
+    human_bytes(*.available), advice(*.fits)
 )]
 pub struct TooLarge {
     /// Context size that was asked for, in tokens.
@@ -28,6 +33,16 @@ pub struct TooLarge {
     pub available: u64,
     /// The largest context that fits; 0 when the weights alone do not.
     pub fits: usize,
+}
+
+/// Bytes as people read them, in powers of 1000.
+pub fn human_bytes(n: u64) -> String {
+    match n {
+        0..1_000 => format!("{n} B"),
+        1_000..1_000_000 => format!("{:.1} kB", n as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", n as f64 / 1e6),
+        _ => format!("{:.1} GB", n as f64 / 1e9),
+    }
 }
 
 fn advice(fits: usize) -> String {
@@ -100,40 +115,6 @@ pub fn context_sizes(config: &Config) -> Vec<usize> {
     powers.chain([longest]).collect()
 }
 
-/// Bytes that this process can still get: what the system counts as available, and what its control
-/// group leaves.
-pub fn available_memory() -> Option<u64> {
-    let meminfo = std::fs::read_to_string("/proc/meminfo").ok();
-    let system = meminfo.as_deref().and_then(mem_available);
-    [system, group_room()].into_iter().flatten().min()
-}
-
-fn mem_available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
-}
-
-/// Limit minus use of the control group (v2, then v1). Page cache counts as use there and can be
-/// given back, so files in the cache are added again.
-fn group_room() -> Option<u64> {
-    let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let cached = |path: &str, key: &str| -> Option<u64> {
-        let stat = std::fs::read_to_string(path).ok()?;
-        stat.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(' ')?.parse().ok())
-    };
-    let v2 = "/sys/fs/cgroup";
-    let v1 = "/sys/fs/cgroup/memory";
-    let (limit, used, files) = match number(&format!("{v2}/memory.max")) {
-        Some(limit) => (limit, number(&format!("{v2}/memory.current"))?, cached(&format!("{v2}/memory.stat"), "file")),
-        None => (
-            number(&format!("{v1}/memory.limit_in_bytes"))?,
-            number(&format!("{v1}/memory.usage_in_bytes"))?,
-            cached(&format!("{v1}/memory.stat"), "total_cache"),
-        ),
-    };
-    Some(limit.saturating_sub(used.saturating_sub(files.unwrap_or(0))))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,12 +124,5 @@ mod tests {
         for (limit, room, expected) in [(4096, 1000, 960), (4096, 63, 0), (4096, 64, 64), (100, 99, 64)] {
             assert_eq!(largest(limit, |n| n <= room), expected, "{limit} {room}");
         }
-    }
-
-    #[test]
-    fn meminfo_is_read_in_bytes() {
-        let text = "MemTotal:       24678 kB\nMemAvailable:   12345 kB\n";
-        assert_eq!(mem_available(text), Some(12345 << 10));
-        assert_eq!(mem_available("MemTotal: 1 kB\n"), None);
     }
 }

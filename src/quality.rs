@@ -6,13 +6,18 @@
 
 mod statistics;
 
-use qrun_models::{Entry, Forward, ForwardError, Output};
+use std::{collections::VecDeque, ops::ControlFlow};
+
+use qrun_models::{Forward, ForwardError};
 
 pub use statistics::Estimate;
 use statistics::{Mean, Row};
 
-/// Most logits that are asked for at once: 64 MB as f32.
-const LOGITS: usize = 1 << 24;
+use crate::{
+    generate::{Event, Request, Scheduler, SessionError},
+    sampler::SamplerParams,
+};
+
 /// Half of a smaller chunk would hold nothing to predict.
 const SMALLEST: usize = 4;
 
@@ -150,39 +155,48 @@ pub enum QualityError {
     /// The decoder refused.
     #[error(transparent)]
     Forward(#[from] ForwardError),
+    /// The scheduler did.
+    #[error(transparent)]
+    Generate(SessionError),
+}
+
+impl QualityError {
+    fn of(error: SessionError) -> Self {
+        match error {
+            SessionError::Forward(error) => Self::Forward(error),
+            error => Self::Generate(error),
+        }
+    }
 }
 
 /// Measures the perplexity of a text. `progress(done, total)` counts tokens.
 ///
-/// Sequence 0 of the decoder is overwritten.
-///
 /// # Errors
 /// A decoder whose context is smaller than a chunk, logits that are no numbers.
 pub fn perplexity(
-    model: &mut dyn Forward,
+    model: &mut Scheduler,
     text: &Chunks,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Perplexity, QualityError> {
     let mut nll = Mean::default();
-    walk([model], text, progress, &mut |next, [row]| nll.push(-row.log_p(next)))?;
+    walk(model, None, text, progress, &mut |next, row, _| nll.push(-row.log_p(next)))?;
     Ok(Perplexity { nll: nll.estimate() })
 }
 
 /// Compares two decoders on a text; the base counts as the truth. `progress(done, total)` counts tokens.
 ///
-/// Sequence 0 of both is overwritten.
-///
 /// # Errors
 /// As [`perplexity`], and decoders of other vocabulary sizes.
 pub fn compare(
-    model: &mut dyn Forward,
-    base: &mut dyn Forward,
+    model: &mut Scheduler,
+    base: &mut Scheduler,
     text: &Chunks,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Comparison, QualityError> {
     let (mut nll, mut base_nll, mut log_ratio) = (Mean::default(), Mean::default(), Mean::default());
     let (mut kl, mut kl_max, mut same_top) = (Mean::default(), 0.0, Mean::default());
-    walk([model, base], text, progress, &mut |next, [model, base]| {
+    walk(model, Some(base), text, progress, &mut |next, model, base| {
+        let Some(base) = base else { return };
         nll.push(-model.log_p(next));
         base_nll.push(-base.log_p(next));
         log_ratio.push(base.log_p(next) - model.log_p(next));
@@ -201,57 +215,122 @@ pub fn compare(
     })
 }
 
-/// Takes the decoders through the text side by side; `score` gets each counted token and their
+/// Takes a model through a chunk; `score` gets the logits of each counted position. Ends where `score` fails.
+struct Walk<'a> {
+    scheduler: &'a mut Scheduler,
+    /// Whether the chunk is done.
+    done: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn begin(scheduler: &'a mut Scheduler, chunk: &[u32], first: usize) -> Result<Self, QualityError> {
+        // The successor of a chunk's last token is not in the chunk.
+        let last = chunk.len() - 1;
+        let request = Request {
+            prompt: chunk[..last].to_vec(),
+            max_tokens: Some(0),
+            logits: Some(first..last),
+            fresh: true,
+            ..Request::default()
+        };
+        let greedy = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
+        scheduler.submit(request, greedy).map_err(QualityError::of)?;
+        Ok(Self { scheduler, done: false })
+    }
+
+    /// One step; `false` when the chunk is done.
+    fn step(&mut self, watch: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Result<bool, QualityError> {
+        self.scheduler.step(&mut |_, event| watch(event));
+        if let Some(finished) = self.scheduler.finished() {
+            self.done = true;
+            finished.result.map_err(QualityError::of)?;
+        }
+        Ok(!self.done)
+    }
+}
+
+/// The logits of the base at positions that the model has not reached yet.
+type Ahead = VecDeque<(usize, Vec<f32>)>;
+
+/// Takes models through the text side by side, the base only where there is one; `score` gets each counted token and the
 /// distributions before it.
-fn walk<const N: usize>(
-    mut decoders: [&mut dyn Forward; N],
+fn walk(
+    model: &mut Scheduler,
+    mut base: Option<&mut Scheduler>,
     text: &Chunks,
     progress: &mut dyn FnMut(usize, usize),
-    score: &mut dyn FnMut(usize, [Row; N]),
+    score: &mut dyn FnMut(usize, Row, Option<Row>),
 ) -> Result<(), QualityError> {
-    let n_vocab = check(&decoders, text)?;
-    let rows = (LOGITS / n_vocab).max(1);
-    // The successor of a chunk's last token is not in the chunk.
-    let (first, last, total) = (text.first_scored(), text.size - 1, text.tokens.len());
+    check(model.forward(), base.as_deref().map(Scheduler::forward), text)?;
+    let (first, total) = (text.first_scored(), text.tokens.len());
     for (c, chunk) in text.tokens.chunks_exact(text.size).enumerate() {
-        for decoder in &mut decoders {
-            decoder.rewind(0, 0);
-        }
-        let mut start = 0;
-        while start < last {
-            progress(c * text.size + start, total);
-            let end = if start < first { first } else { last.min(start + rows) };
-            let entry =
-                |pos| Entry { token: chunk[pos], pos: pos as u32, seq: 0, output: Output::logits_if(pos >= first) };
-            let batch: Vec<Entry> = (start..end).map(entry).collect();
-            let mut logits: [&[f32]; N] = [&[]; N];
-            for (logits, decoder) in logits.iter_mut().zip(&mut decoders) {
-                *logits = decoder.forward(&batch)?;
+        let mut ahead = Ahead::new();
+        let mut base = base.as_deref_mut().map(|base| Walk::begin(base, chunk, first)).transpose()?;
+        let mut model = Walk::begin(model, chunk, first)?;
+        let mut failed = None;
+        let mut scored = |pos: usize, logits: &[f32]| {
+            let row = |logits| {
+                Row::new(logits).map_err(|(token, value)| QualityError::NotFinite { token, chunk: c, pos, value })
+            };
+            let truth = match &mut base {
+                Some(base) => Some(base_logits(base, &mut ahead, pos)?),
+                None => None,
+            };
+            let next = chunk[pos + 1] as usize;
+            score(next, row(logits)?, truth.as_deref().map(row).transpose()?);
+            Ok(())
+        };
+        let mut watch = |event: Event| match event {
+            Event::Prompt { done, .. } if failed.is_none() => {
+                progress(c * text.size + done, total);
+                ControlFlow::Continue(())
             }
-            for pos in start.max(first)..end {
-                let mut distributions = [Row::default(); N];
-                for (row, logits) in distributions.iter_mut().zip(logits) {
-                    let range = (pos - start) * n_vocab..(pos - start + 1) * n_vocab;
-                    *row = Row::new(&logits[range]).map_err(|(token, value)| QualityError::NotFinite {
-                        token,
-                        chunk: c,
-                        pos,
-                        value,
-                    })?;
+            Event::Logits { pos, logits } if failed.is_none() => match scored(pos, logits) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
                 }
-                score(chunk[pos + 1] as usize, distributions);
-            }
-            start = end;
+            },
+            _ => ControlFlow::Continue(()),
+        };
+        while model.step(&mut watch)? {}
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        // The base ends its chunk too.
+        if let Some(base) = &mut base {
+            while !base.done && base.step(&mut |_| ControlFlow::Continue(()))? {}
         }
     }
     progress(total, total);
     Ok(())
 }
 
-/// The vocabulary size that all have in common.
-fn check(decoders: &[&mut dyn Forward], text: &Chunks) -> Result<usize, QualityError> {
-    let n_vocab = decoders.first().map_or(0, |d| d.n_vocab());
-    for decoder in decoders {
+/// The base's logits at `pos`; it is stepped until it has them.
+fn base_logits(base: &mut Walk, ahead: &mut Ahead, pos: usize) -> Result<Vec<f32>, QualityError> {
+    loop {
+        if let Some((at, logits)) = ahead.pop_front() {
+            if at == pos {
+                return Ok(logits);
+            }
+            continue;
+        }
+        let mut keep = |event: Event| {
+            if let Event::Logits { pos, logits } = event {
+                ahead.push_back((pos, logits.to_vec()));
+            }
+            ControlFlow::Continue(())
+        };
+        let goes_on = base.step(&mut keep)?;
+        assert!(goes_on || !ahead.is_empty(), "the base has logits at the positions of the model");
+    }
+}
+
+/// Whether all hold a chunk and have the same vocabulary.
+fn check(model: &dyn Forward, base: Option<&dyn Forward>, text: &Chunks) -> Result<(), QualityError> {
+    let n_vocab = model.n_vocab();
+    for decoder in [Some(model), base].into_iter().flatten() {
         if decoder.n_ctx() < text.size {
             return Err(QualityError::Context { size: text.size, n_ctx: decoder.n_ctx() });
         }
@@ -259,6 +338,5 @@ fn check(decoders: &[&mut dyn Forward], text: &Chunks) -> Result<usize, QualityE
             return Err(QualityError::Vocabulary { model: n_vocab, base: decoder.n_vocab() });
         }
     }
-    let outside = text.tokens.iter().find(|&&token| token as usize >= n_vocab);
-    outside.map_or(Ok(n_vocab), |&token| Err(ForwardError::Token { token, n_vocab }.into()))
+    Ok(())
 }

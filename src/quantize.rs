@@ -56,7 +56,7 @@ pub struct Summary {
     pub bytes_out: u64,
     /// Tensors and bytes written per format, most bytes first.
     pub formats: Vec<(GgmlType, usize, u64)>,
-    /// Tensors whose rows are no whole blocks of the recipe's format: name, wanted, taken instead.
+    /// Tensors whose rows are not whole blocks of the recipe's format: name, wanted, taken instead.
     pub fallbacks: Vec<(String, GgmlType, GgmlType)>,
 }
 
@@ -121,17 +121,25 @@ impl Summary {
 
 /// Refuses to write over the input, and over another file unless that was asked for.
 fn check_output(input: &Path, output: &Path, options: &Options) -> Result<()> {
+    if let (Ok(a), Ok(b)) = (input.canonicalize(), output.canonicalize())
+        && a == b
+    {
+        return Err(Error::new(output, "output", "another file than the input", "the input"));
+    }
+    check_free(output, options.force)
+}
+
+/// Refuses to write to a folder, and over an existing file unless `force` allows that.
+///
+/// # Errors
+/// At the place `output`, with what to do.
+pub fn check_free(output: &Path, force: bool) -> Result<()> {
     let Ok(found) = fs::metadata(output) else { return Ok(()) };
     let refuse = |expected: &str, found: &str| Err(Error::new(output, "output", expected, found));
     if found.is_dir() {
         return refuse("the name of a file", "a directory");
     }
-    if let (Ok(a), Ok(b)) = (input.canonicalize(), output.canonicalize())
-        && a == b
-    {
-        return refuse("another file than the input", "the input");
-    }
-    if found.is_file() && !options.force {
+    if found.is_file() && !force {
         return refuse("a name that is free (--force replaces the file)", "an existing file");
     }
     Ok(())

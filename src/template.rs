@@ -5,22 +5,24 @@
 //! contains the special tokens in their written form, the beginning-of-sequence token too where the template
 //! writes it: tokenize it with special tokens parsed and without adding another.
 //!
-//! A template is a program by a stranger, so it runs inside a fence (`limits`): whatever it does, rendering
-//! returns in bounded time and memory.
+//! A template is a program by a stranger, so it runs in a sandbox (`sandbox`): whatever it does, rendering returns in
+//! bounded time, and in bounded memory where the program installs [`SandboxAllocator`].
 
 mod choose;
 mod engine;
 mod json;
-mod limits;
+mod sandbox;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use choose::{BUILTINS, Chosen, builtin, builtin_names, choose};
-use limits::{LimitExceeded, Limits};
+pub use sandbox::SandboxAllocator;
+use sandbox::{LimitExceeded, Limits};
 
 /// The longest template that is accepted, in bytes. The longest in public use are near 20 KB.
 pub const MAX_SOURCE: usize = 256 << 10;
@@ -32,6 +34,8 @@ const MEMORY_PER_BYTE: usize = 64;
 /// Reserved, not touched. Freeing lists nested as deeply as the fuel allows takes about half of it.
 const STACK: usize = 64 << 20;
 const TIME: Duration = Duration::from_secs(10);
+/// Renderings of one template that may be parked, each holding at most its budget, before it is refused.
+const MAX_PARKED: usize = 3;
 
 /// One turn of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -149,8 +153,8 @@ pub struct ChatTemplate {
     name: Arc<str>,
     source: Arc<str>,
     specials: Specials,
-    /// Set when the fence had to stop a rendering: its thread is lost, so no second one is risked.
-    stopped: OnceLock<LimitExceeded>,
+    /// Renderings that had to be parked: their threads and memory are lost until the process ends.
+    parked: AtomicUsize,
 }
 
 impl ChatTemplate {
@@ -163,7 +167,7 @@ impl ChatTemplate {
             return Err(TemplateError::TooLong { name: name.into(), bytes: source.len() });
         }
         let source: Arc<str> = engine::plain_generation_tags(source).into();
-        let template = Self { name: name.into(), source, specials, stopped: OnceLock::new() };
+        let template = Self { name: name.into(), source, specials, parked: AtomicUsize::new(0) };
         let program = template.program(SystemTime::UNIX_EPOCH);
         template.sandboxed(template.source.len(), move || engine::check(&program))?;
         Ok(template)
@@ -183,7 +187,8 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// [`TemplateError::Refused`] when the template calls `raise_exception`, [`TemplateError::Failed`] when it
-    /// fails, [`TemplateError::Stopped`] when it reaches a limit; after that the template stays refused.
+    /// fails, [`TemplateError::Stopped`] when it reaches a limit. Other conversations may still be rendered: only a
+    /// template that had to be stopped by force three times is refused from then on.
     pub fn render(&self, messages: &[Message], options: &Render) -> Result<String, TemplateError> {
         let program = self.program(options.now);
         let context = self.context(messages, options);
@@ -215,14 +220,18 @@ impl ChatTemplate {
         job: impl FnOnce() -> Result<T, TemplateError> + Send + 'static,
     ) -> Result<T, TemplateError> {
         let bytes = BASE_MEMORY.saturating_add(input.saturating_mul(MEMORY_PER_BYTE));
-        let stopped = match self.stopped.get() {
-            Some(overrun) => *overrun,
-            None => match limits::run(Limits { bytes, stack: STACK, time: TIME }, job) {
-                Ok(answer) => return answer,
-                Err(overrun) => *self.stopped.get_or_init(|| overrun),
-            },
+        let stopped = |reason: String| Err(TemplateError::Stopped { name: self.name.to_string(), reason });
+        if self.parked.load(Ordering::Relaxed) >= MAX_PARKED {
+            return stopped(format!("it had to be stopped {MAX_PARKED} times before"));
+        }
+        let limit = match sandbox::run(Limits { bytes, stack: STACK, time: TIME }, job) {
+            Ok(answer) => return answer,
+            Err(limit) => limit,
         };
-        Err(TemplateError::Stopped { name: self.name.to_string(), reason: stopped.to_string() })
+        if matches!(limit, LimitExceeded::Memory | LimitExceeded::Stack | LimitExceeded::Time) {
+            self.parked.fetch_add(1, Ordering::Relaxed);
+        }
+        stopped(limit.to_string())
     }
 }
 

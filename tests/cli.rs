@@ -4,11 +4,15 @@ mod bad_input;
 #[cfg(unix)]
 mod chat;
 mod device;
+mod files;
 mod flags;
 mod jobs;
+mod mistakes;
 mod one_turn;
 #[cfg(unix)]
 mod terminal;
+#[cfg(unix)]
+mod typing;
 
 use std::{
     path::{Path, PathBuf},
@@ -43,6 +47,8 @@ fn qrun() -> Command {
             command.env_remove(name);
         }
     }
+    // What is typed in tests goes into no one's history.
+    command.env("XDG_STATE_HOME", models());
     command.current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("NO_COLOR").stdin(Stdio::null());
     command
 }

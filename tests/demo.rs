@@ -12,7 +12,7 @@ use qrun::{
     quality::{Chunks, Comparison, compare},
     quantize::{self, FileType, quantize},
     sampler::SamplerParams,
-    session::{DevicePreference, Engine, EngineOptions, Request, Session},
+    session::{DevicePreference, Engine, EngineOptions, Request, Scheduler, Session},
     template::{Message, Render},
     tokenizer::Encode,
 };
@@ -94,9 +94,10 @@ fn compared(model: (FileType, Options), base: (FileType, Options)) -> Comparison
         model.tokenizer().encode(&text, Encode { add_special: true, parse_special: true }).expect("tokens");
     tokens.truncate(SIZE * COUNT);
     let chunks = Chunks::new(tokens, SIZE, model.tokenizer().bos()).expect("a text that is long enough");
-    let (mut model, mut base) =
+    let (model, base) =
         (model.decoder(Box::new(|_| ())).expect("threads"), base.decoder(Box::new(|_| ())).expect("threads"));
-    compare(&mut *model, &mut *base, &chunks, &mut |_, _| ()).expect("a comparison")
+    compare(&mut Scheduler::of_tokens(model), &mut Scheduler::of_tokens(base), &chunks, &mut |_, _| ())
+        .expect("a comparison")
 }
 
 /// File types under these options keep their bounds against the BF16 file (whose fast arithmetic is as good as
@@ -195,7 +196,8 @@ fn held_out_questions_are_answered() {
     for row in &rows {
         let question = [Message::new("user", row["prompt"].as_str().expect("a prompt"))];
         let text = engine.render(&question, &Render::default()).expect("a template").expect("a prompt");
-        let request = Request { prompt: engine.prompt(&text).expect("tokens"), limit: Some(200), ..Request::default() };
+        let request =
+            Request { prompt: engine.prompt(&text).expect("tokens"), max_tokens: Some(200), ..Request::default() };
         let reply = session.generate(&request, &mut |_| std::ops::ControlFlow::Continue(())).expect("an answer");
         let good = is_right(row, reply.text.trim());
         right += usize::from(good);

@@ -3,9 +3,11 @@
 use std::{
     io::{self, Read, Write},
     process::{Command, Output},
+    sync::{Arc, Mutex},
 };
 
 use qrun::{
+    generate::Scheduler,
     quality::{Chunks, Comparison, QualityError, compare, perplexity},
     quantize::FileType,
     synth,
@@ -20,14 +22,14 @@ const BOS: u32 = 3;
 struct Table {
     rows: [[f32; N_VOCAB]; N_VOCAB],
     n_ctx: usize,
-    fed: Vec<Entry>,
+    fed: Arc<Mutex<Vec<Entry>>>,
     logits: Vec<f32>,
     tokens: Vec<Option<SampledToken>>,
 }
 
 impl Table {
     fn new(rows: [[f32; N_VOCAB]; N_VOCAB]) -> Self {
-        Self { rows, n_ctx: 8, fed: Vec::new(), logits: Vec::new(), tokens: Vec::new() }
+        Self { rows, n_ctx: 8, fed: Arc::default(), logits: Vec::new(), tokens: Vec::new() }
     }
     /// The same distribution after every token.
     fn always(weights: [f32; N_VOCAB]) -> Self {
@@ -46,7 +48,7 @@ impl Forward for Table {
         1
     }
     fn step(&mut self, batch: &Batch) -> Result<Rows<'_>, ForwardError> {
-        self.fed.extend_from_slice(batch.entries);
+        self.fed.lock().expect("one thread").extend_from_slice(batch.entries);
         let wanted = batch.entries.iter().filter(|e| e.output != models::Output::None);
         self.tokens = wanted.clone().map(|_| None).collect();
         self.logits = wanted.flat_map(|e| self.rows[e.token as usize]).collect();
@@ -56,7 +58,7 @@ impl Forward for Table {
         Rows::new(N_VOCAB, &self.tokens, &self.logits)
     }
     fn len(&self, _: u32) -> u32 {
-        self.fed.last().map_or(0, |e| e.pos + 1)
+        self.fed.lock().expect("one thread").last().map_or(0, |e| e.pos + 1)
     }
     fn rewind(&mut self, _: u32, pos: u32) -> u32 {
         pos
@@ -75,6 +77,10 @@ impl Forward for Table {
     }
 }
 
+fn scheduler(table: Table) -> Scheduler {
+    Scheduler::of_tokens(Box::new(table))
+}
+
 fn chunks(tokens: &[u32], size: usize) -> Chunks {
     Chunks::new(tokens.to_vec(), size, Some(BOS)).expect("a text of at least one chunk")
 }
@@ -87,10 +93,12 @@ fn near(found: f64, expected: f64, what: &str) {
 fn a_text_is_cut_as_llama_cpp_cuts_it() {
     let text = chunks(&[0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0], 6);
     assert_eq!((text.count(), text.size(), text.scored()), (2, 6, 4));
-    let mut table = Table::always([1.0; N_VOCAB]);
+    let table = Table::always([1.0; N_VOCAB]);
+    let fed = table.fed.clone();
     let mut seen = Vec::new();
-    perplexity(&mut table, &text, &mut |done, total| seen.push((done, total))).expect("a perplexity");
-    let fed: Vec<_> = table.fed.iter().map(|e| (e.token, e.pos, e.output == models::Output::Logits)).collect();
+    perplexity(&mut scheduler(table), &text, &mut |done, total| seen.push((done, total))).expect("a perplexity");
+    let fed: Vec<_> =
+        fed.lock().expect("one thread").iter().map(|e| (e.token, e.pos, e.output == models::Output::Logits)).collect();
     // BOS instead of the first token; logits from the middle on; the last token has nothing to predict.
     #[rustfmt::skip]
     assert_eq!(fed, [
@@ -98,10 +106,11 @@ fn a_text_is_cut_as_llama_cpp_cuts_it() {
         (BOS, 0, false), (1, 1, false), (2, 2, false), (0, 3, true), (1, 4, true),
     ]);
     assert!(seen.is_sorted() && seen.first() == Some(&(0, 12)) && seen.last() == Some(&(12, 12)), "{seen:?}");
-    let mut table = Table::always([1.0; N_VOCAB]);
+    let table = Table::always([1.0; N_VOCAB]);
+    let fed = table.fed.clone();
     let without = Chunks::new(vec![0, 1, 2, 0], 4, None).expect("a chunk");
-    perplexity(&mut table, &without, &mut |_, _| ()).expect("a perplexity");
-    assert_eq!(table.fed[0].token, 0, "no BOS where the model adds none");
+    perplexity(&mut scheduler(table), &without, &mut |_, _| ()).expect("a perplexity");
+    assert_eq!(fed.lock().expect("one thread")[0].token, 0, "no BOS where the model adds none");
 }
 
 #[test]
@@ -114,7 +123,7 @@ fn perplexities_worked_out_by_hand() {
         ("a scale that overflows exp", [5e37, 1e37, 2e37, 2e37], (5.0f64 * 2.0 * 2.0).cbrt()),
     ];
     for (name, weights, expected) in cases {
-        let found = perplexity(&mut Table::always(weights), &text, &mut |_, _| ()).expect(name);
+        let found = perplexity(&mut scheduler(Table::always(weights)), &text, &mut |_, _| ()).expect(name);
         near(found.value().mean, expected, name);
         // Of ln 5, ln 2, ln 2: sqrt(mean of squared distances / (n - 1)).
         let spread = if weights[0] == weights[1] { 0.0 } else { 2.5f64.ln() * (2.0f64 / 9.0 / 2.0).sqrt() };
@@ -123,13 +132,14 @@ fn perplexities_worked_out_by_hand() {
     }
     let mut shifted = Table::always([5.0, 1.0, 2.0, 2.0]);
     shifted.rows = shifted.rows.map(|row| row.map(|x| x + 1000.0));
-    let found = perplexity(&mut shifted, &text, &mut |_, _| ()).expect("shifted").value().mean;
+    let found = perplexity(&mut scheduler(shifted), &text, &mut |_, _| ()).expect("shifted").value().mean;
     assert!((found - 20.0f64.cbrt()).abs() < 1e-3, "a constant added to logits changes nothing: {found}");
 }
 
 fn compared(model: [f32; N_VOCAB], base: [f32; N_VOCAB]) -> Comparison {
     let text = chunks(&[0, 0, 0, 1, 0, 2, 0, 0], 8);
-    compare(&mut Table::always(model), &mut Table::always(base), &text, &mut |_, _| ()).expect("a comparison")
+    compare(&mut scheduler(Table::always(model)), &mut scheduler(Table::always(base)), &text, &mut |_, _| ())
+        .expect("a comparison")
 }
 
 #[test]
@@ -168,18 +178,21 @@ fn what_cannot_be_measured_is_an_error() {
     for text in [&tokens[..], &[]] {
         assert_eq!(Chunks::new(text.to_vec(), 9, None), Err(QualityError::TooShort { size: 9 }));
     }
-    let mut table = Table { n_ctx: 7, ..Table::always([1.0; 4]) };
-    let refused = perplexity(&mut table, &chunks(&tokens, 8), &mut |_, _| ());
+    let table = Table { n_ctx: 7, ..Table::always([1.0; 4]) };
+    let refused = perplexity(&mut scheduler(table), &chunks(&tokens, 8), &mut |_, _| ());
     assert_eq!(refused, Err(QualityError::Context { size: 8, n_ctx: 7 }));
-    let outside = perplexity(&mut Table::always([1.0; 4]), &chunks(&[9; 8], 8), &mut |_, _| ());
+    let outside = perplexity(&mut scheduler(Table::always([1.0; 4])), &chunks(&[9; 8], 8), &mut |_, _| ());
     assert_eq!(outside, Err(QualityError::Forward(ForwardError::Token { token: 9, n_vocab: 4 })));
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        let mut table = Table::always([1.0; 4]);
-        table.rows[2][1] = bad;
-        let found = perplexity(&mut table, &chunks(&tokens, 4), &mut |_, _| ());
+        let table = || {
+            let mut table = Table::always([1.0; 4]);
+            table.rows[2][1] = bad;
+            scheduler(table)
+        };
+        let found = perplexity(&mut table(), &chunks(&tokens, 4), &mut |_, _| ());
         let Err(QualityError::NotFinite { token: 1, chunk: 0, pos: 2, value }) = found else { panic!("{found:?}") };
         assert_eq!(value.to_bits(), bad.to_bits());
-        let found = compare(&mut Table::always([1.0; 4]), &mut table, &chunks(&tokens, 4), &mut |_, _| ());
+        let found = compare(&mut scheduler(Table::always([1.0; 4])), &mut table(), &chunks(&tokens, 4), &mut |_, _| ());
         assert!(matches!(found, Err(QualityError::NotFinite { .. })), "{found:?}");
     }
 }

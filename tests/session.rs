@@ -49,7 +49,7 @@ fn loading_says_how_far_it_is() {
 }
 
 fn request(prompt: &[u32], limit: usize) -> Request {
-    Request { prompt: prompt.to_vec(), limit: Some(limit), ..Request::default() }
+    Request { prompt: prompt.to_vec(), max_tokens: Some(limit), ..Request::default() }
 }
 
 fn watch(_: Event) -> ControlFlow<()> {
@@ -105,7 +105,7 @@ fn the_watcher_sees_every_token_and_its_text_is_the_reply() {
                 seen.push_str(text);
             }
             Event::Flush { text, .. } => seen.push_str(text),
-            Event::Prompt { .. } => {}
+            Event::Prompt { .. } | Event::Logits { .. } => {}
         }
         if ids.len() == 20 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });

@@ -29,7 +29,7 @@ fn files() -> Vec<(String, String)> {
 }
 
 fn is_code(path: &str) -> bool {
-    [".rs", ".py", ".cu", ".cuh", ".sh"].iter().any(|e| path.ends_with(e))
+    [".rs", ".py", ".cu", ".cuh", ".cpp", ".h", ".sh"].iter().any(|e| path.ends_with(e))
 }
 
 /// A line without its comment (good enough for the words looked for here).
@@ -87,6 +87,41 @@ fn decoders_know_no_architecture() {
 }
 
 #[test]
+fn words_of_the_hardware_stand_in_one_file() {
+    // What kernels may say beside the words of ptx.cuh: how functions are declared, a number as bits, half of a product.
+    let plain = [
+        "__global__",
+        "__launch_bounds__",
+        "__device__",
+        "__forceinline__",
+        "__float_as_int",
+        "__float_as_uint",
+        "__int_as_float",
+        "__uint_as_float",
+        "__umul64hi",
+        "__VA_ARGS__",
+    ];
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let of_the_hardware = |word: &str| {
+        let atomic = word.strip_prefix("atomic").is_some_and(|rest| rest.starts_with(char::is_uppercase));
+        word == "asm" || atomic || word.starts_with("__") && !plain.contains(&word)
+    };
+    let mut found = Vec::new();
+    for (path, text) in files().iter().filter(|(p, _)| [".cu", ".cuh", ".cpp", ".h"].iter().any(|e| p.ends_with(e))) {
+        // The emulator's half of ptx.cuh asks for the architecture too; the rest of the emulator is C++ for the CPU.
+        let (halves, kernel) =
+            (["ptx.cuh", "emulator.cuh"].iter().any(|f| path.ends_with(f)), path.contains("/kernels/"));
+        for (i, line) in text.lines().enumerate().filter(|_| !halves) {
+            let mut words = code_of(line).split(|c| !is_word(c));
+            if words.any(|word| word == "__CUDA_ARCH__" || kernel && of_the_hardware(word)) {
+                found.push(format!("{path}:{}: {line}", i + 1));
+            }
+        }
+    }
+    refuse("a word of the hardware outside cuda/kernels/ptx.cuh", found);
+}
+
+#[test]
 fn libraries_do_not_print() {
     let prints = ["println!", "print!(", "eprintln!", "eprint!(", concat!("dbg", "!(")];
     let library = |p: &str| {
@@ -110,13 +145,7 @@ fn libraries_do_not_print() {
 #[test]
 fn nothing_unfinished_or_muted() {
     // Written in halves, so that this file does not find itself.
-    let words = [
-        ("todo", "!("),
-        ("unimplemented", "!("),
-        ("#[ign", "ore"),
-        ("allow(clippy::too_many", "_arguments"),
-        ("FIX", "ME"),
-    ];
+    let words = [("todo", "!("), ("unimplemented", "!("), ("allow(clippy::too_many", "_arguments"), ("FIX", "ME")];
     let mut found = Vec::new();
     for (path, text) in files().iter().filter(|(p, _)| is_code(p)) {
         for (i, line) in text.lines().enumerate() {
@@ -126,6 +155,63 @@ fn nothing_unfinished_or_muted() {
         }
     }
     refuse("unfinished or muted", found);
+}
+
+/// The files of tests, without their comments and with every white space as one space; this file aside, which holds
+/// the words that are looked for.
+fn tests() -> impl Iterator<Item = (String, String)> {
+    let is_test = |p: &str| p.ends_with(".rs") && (p.starts_with("tests/") || p.contains("/tests/"));
+    let bare = |text: String| text.lines().map(code_of).collect::<Vec<_>>().join(" ");
+    let one_space = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    files()
+        .into_iter()
+        .filter(move |(p, _)| is_test(p) && p != "tests/tidy.rs")
+        .map(move |(p, t)| (p, one_space(bare(t))))
+}
+
+#[test]
+fn a_muted_test_says_why() {
+    let mut found = Vec::new();
+    for (path, text) in files().iter().filter(|(p, _)| is_code(p) && p != "tests/tidy.rs") {
+        for (i, line) in text.lines().enumerate() {
+            let muted = line.split_once("#[ignore");
+            if muted.is_some_and(|(_, reason)| reason.strip_prefix(" = \"").is_none_or(|r| r.len() < 20)) {
+                found.push(format!("{path}:{}: {line}", i + 1));
+            }
+        }
+    }
+    refuse("a test is ignored without its reason, as in #[ignore = \"reads …\"]", found);
+}
+
+/// A test that finds nothing to compare must not pass: what is missing is an error, or `skip("why")`, which fails in CI.
+#[test]
+fn tests_leave_nothing_out_in_silence() {
+    // What goes on without a word where a value is missing.
+    let silent = ["else { return; }", "else { return }", "else { continue; }", "else { continue }"];
+    let silent = silent.into_iter().chain(["=> continue,", "=> return,"]);
+    let silent: Vec<&str> = silent.collect();
+    // What asks for something that another machine may not have, and how a block ends that then does nothing.
+    let asks = ["env::var(", "env::var_os(", ".exists()", ".is_file()", "device::list()"];
+    let leaves = |block: &str| {
+        ["return;", "return", "continue;", "continue"].iter().any(|end| block.trim_end().ends_with(end))
+            || ["return println!", "return eprintln!"].iter().any(|print| block.contains(print))
+    };
+    let mut found = Vec::new();
+    for (path, text) in tests() {
+        found.extend(silent.iter().filter(|s| text.contains(**s)).map(|s| format!("{path}: {s}")));
+        for asked in asks {
+            for (at, _) in text.match_indices(asked) {
+                // The block that follows in the same statement: `if …asked… { block }`.
+                let rest = &text[at..];
+                let block = rest.split_once('{').filter(|(head, _)| !head.contains(';'));
+                let block = block.map(|(_, block)| block.split('}').next().unwrap_or_default());
+                if block.is_some_and(leaves) {
+                    found.push(format!("{path}: {}", rest.split('}').next().unwrap_or_default()));
+                }
+            }
+        }
+    }
+    refuse("a test that cannot run says so by `return skip(\"why\")`, and reads what it needs by `expect`", found);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod hostile;
 mod json;
 mod long;
 mod oracle;
-mod shared;
+mod published;
 mod special;
 mod stream;
 

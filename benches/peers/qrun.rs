@@ -16,10 +16,10 @@ use super::Args;
 /// Tokens per second of a prompt and of greedy decoding after it, the tokenizer not in it.
 pub fn turn(args: &Args, file: &Path) -> Result<Value> {
     let options = Options { n_ctx: args.prefill + args.decode, threads: args.threads, ..Options::default() };
-    let device = if args.device == "cuda" { DevicePreference::Cuda } else { DevicePreference::Cpu };
+    let device = if args.device == "cuda" { DevicePreference::Cuda(0) } else { DevicePreference::Cpu };
     let engine = Arc::new(Engine::open(Gguf::open(file)?, EngineOptions { options, template: None, device })?);
     let precision = match device {
-        DevicePreference::Cuda => "weights as in the file, KV f16",
+        DevicePreference::Cuda(_) => "weights as in the file, KV f16",
         _ => {
             "weights as in the file, activations int8 (prompts 16-bit fixed point, steps f32 where weights are floats), KV f16"
         }

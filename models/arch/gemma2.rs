@@ -1,17 +1,19 @@
 //! Gemma 2: GELU, post-norms, soft-caps, every second layer sliding.
 
 use super::llama::LLAMA;
-use crate::spec::{Activation, ArchSpec, EmbeddingScale, RopeLayout, SoftcapDefaults, Window};
+use crate::spec::{
+    Activation, ArchSpec, AttentionScale, EmbeddingScale, FeedForward, Residual, RopeLayout, SoftcapDefaults, Window,
+};
 
 /// `general.architecture = "gemma2"`.
 pub const GEMMA2: ArchSpec = ArchSpec {
     name: "gemma2",
     rope: RopeLayout::Halves,
-    activation: Activation::GeluTanh,
+    residual: Residual::PrePostNorm,
+    feed_forward: FeedForward::Gated(Activation::GeluTanh),
     embedding_scale: EmbeddingScale::SqrtEmbd,
-    post_norm: true,
     window: Window::Periodic { period: 2, default_size: 4096 },
     softcap: SoftcapDefaults { attention: Some(50.0), logits: Some(30.0) },
-    wide_query_layers: Some(46),
+    attention_scale: AttentionScale::EmbdPerHead { n_layer: 46 },
     ..LLAMA
 };

@@ -2,7 +2,7 @@
 //! a RoPE base of their own for the sliding layers.
 
 use super::gemma2::GEMMA2;
-use crate::spec::{ArchSpec, SoftcapDefaults, Window};
+use crate::spec::{ArchSpec, AttentionScale, SoftcapDefaults, Window};
 
 /// `general.architecture = "gemma3"`.
 pub const GEMMA3: ArchSpec = ArchSpec {
@@ -11,6 +11,6 @@ pub const GEMMA3: ArchSpec = ArchSpec {
     window: Window::Periodic { period: 6, default_size: 1024 },
     rope_base_local: Some(10_000.0),
     softcap: SoftcapDefaults::NONE,
-    wide_query_layers: Some(62),
+    attention_scale: AttentionScale::EmbdPerHead { n_layer: 62 },
     ..GEMMA2
 };

@@ -1,18 +1,22 @@
 //! Llama 2, 3, 3.1, 3.2, Mistral, SmolLM2, TinyLlama: pre-norm, SwiGLU, adjacent RoPE pairs.
 //! Llama 3.1+ carries its context scaling in the tensor `rope_freqs.weight`.
 
-use crate::spec::{Activation, ArchSpec, EmbeddingScale, RopeLayout, SoftcapDefaults, Window};
+use crate::spec::{
+    Activation, ArchSpec, AttentionScale, EmbeddingScale, FeedForward, Norm, Residual, RopeLayout, SoftcapDefaults,
+    Window,
+};
 
 /// `general.architecture = "llama"`.
 pub const LLAMA: ArchSpec = ArchSpec {
     name: "llama",
     rope: RopeLayout::Interleaved,
-    activation: Activation::Silu,
+    norm: Norm::Rms,
+    residual: Residual::PreNorm,
+    feed_forward: FeedForward::Gated(Activation::Silu),
     embedding_scale: EmbeddingScale::One,
     qk_norm: false,
-    post_norm: false,
     window: Window::None,
     rope_base_local: None,
     softcap: SoftcapDefaults::NONE,
-    wide_query_layers: None,
+    attention_scale: AttentionScale::HeadDim,
 };

@@ -6,6 +6,7 @@ use super::{Scratch, attention, ops, rope};
 use crate::{
     Entry, ForwardError, Model, Output, Tap,
     kv::KvCache,
+    spec::{FeedForward, Norm},
     weights::{Layer, Linear, Weights},
 };
 
@@ -24,6 +25,8 @@ pub(super) struct Step<'a> {
 impl Step<'_> {
     pub fn run(&mut self, logits: &mut Vec<f32>) -> Result<(), ForwardError> {
         let c = &self.model.config;
+        // All norms below are of this kind.
+        let Norm::Rms = c.arch.norm;
         self.s.x.resize(self.chunk.len() * c.n_embd, 0.0);
         for (e, x) in self.chunk.iter().zip(self.s.x.chunks_exact_mut(c.n_embd)) {
             self.weights.token_embd.row(e.token as usize, x);
@@ -95,7 +98,8 @@ impl Step<'_> {
         s.gate.resize(t * c.n_ff, 0.0);
         s.up.resize(t * c.n_ff, 0.0);
         project(&mut s.prepared, &s.h, [(&w.ffn_gate, &mut s.gate), (&w.ffn_up, &mut s.up)]);
-        ops::gate(&mut s.gate, &s.up, c.arch.activation);
+        let FeedForward::Gated(activation) = c.arch.feed_forward;
+        ops::gate(&mut s.gate, &s.up, activation);
         tap(self.tap, Some(il), "ffn_act", &s.gate);
         self.go_on()?;
         let s = &mut *self.s;

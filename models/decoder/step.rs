@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     Config,
-    spec::{Activation, RopeLayout},
+    spec::{Activation, FeedForward, Norm, RopeLayout},
 };
 
 /// Sequences up to which the products of a decoding step go through the matrix-vector kernels. A prompt never does:
@@ -55,6 +55,8 @@ impl Step<'_> {
     /// Tokens to the output of the last layer, which joins the residual stream in [`Step::head`].
     pub fn layers(&self) -> Result<()> {
         let a = &self.m.activations;
+        // All norms below are of this kind.
+        let Norm::Rms = self.c.arch.norm;
         self.embed()?;
         self.tap(None, "inp_embd", a.x, self.c.n_embd)?;
         let mut residual = Residual { add: Ptr::NULL, post: Ptr::NULL };
@@ -186,7 +188,8 @@ impl Step<'_> {
     fn feed_forward(&self, il: usize, layer: &Layer) -> Result<()> {
         let (c, a) = (self.c, &self.m.activations);
         let (y, out) = self.wanted(&a.gated, &[layer.ffn_down]);
-        let activation = match c.arch.activation {
+        let FeedForward::Gated(activation) = c.arch.feed_forward;
+        let activation = match activation {
             Activation::Silu => 0,
             Activation::GeluTanh => 1,
         };

@@ -5,8 +5,8 @@ use std::{hint::black_box, time::Instant};
 use memmap2::MmapMut;
 
 use super::{
-    kernels::stream,
-    par::{self, Pool, for_chunks, for_stretches},
+    par::{self, Pool, parallel_for, parallel_for_guided},
+    prefetch::stream,
 };
 
 /// Bytes that are read for the bandwidth: more than any last-level cache holds.
@@ -20,8 +20,8 @@ const CHAINS: usize = 12;
 /// Rounds of a peak: a few milliseconds.
 const ROUNDS: usize = 1_000_000;
 
-/// GB/s that `threads` threads together read from memory: fresh, in large pages where the system gives them, and asked
-/// for ahead of its use as the products ask for weights. 0 where the system gives no threads or no memory.
+/// GB/s that `threads` threads together read from memory: fresh, in large pages where the system gives them, and prefetched
+/// as the products prefetch weights. 0 where the system gives no threads or no memory.
 pub fn read_bandwidth(threads: usize) -> f64 {
     let Ok(mut memory) = MmapMut::map_anon(WORKING_SET) else { return 0.0 };
     #[cfg(target_os = "linux")]
@@ -34,7 +34,9 @@ pub fn read_bandwidth(threads: usize) -> f64 {
 /// in memory after the first pass, if they fit. Fewer bytes than a last-level cache holds are read from there.
 pub fn read_bandwidth_of(bytes: &[u8], threads: usize) -> f64 {
     let Ok(pool) = Pool::new(threads) else { return 0.0 };
-    bytes.len() as f64 / 1e9 / pool.install(|| best(|| for_stretches(bytes.len(), CHUNK, |range| read(&bytes[range]))))
+    bytes.len() as f64
+        / 1e9
+        / pool.install(|| best(|| parallel_for_guided(bytes.len(), CHUNK, |range| read(&bytes[range]))))
 }
 
 /// Reads all of it once, in lines; eight sums, so that additions do not wait for each other.
@@ -79,7 +81,7 @@ struct Chain {
 fn peak(threads: usize, chains: &[Chain]) -> Option<f64> {
     let chain = chains.iter().find(|chain| (chain.is_here)())?;
     let pool = Pool::new(threads).ok()?;
-    let seconds = pool.install(|| best(|| for_chunks(par::threads(), 1, |_| (chain.run)())));
+    let seconds = pool.install(|| best(|| parallel_for(par::threads(), 1, |_| (chain.run)())));
     Some((pool.threads() * ROUNDS * CHAINS * chain.products * 2) as f64 / 1e9 / seconds)
 }
 

@@ -3,16 +3,23 @@
 use std::{cell::RefCell, marker::PhantomData, ops::Range};
 
 use super::{
-    Activations, Arithmetic, Isa, Matrix,
-    activations::{BLOCK, NARROW, WIDE},
-    blocked::{self, Scratch},
-    exact,
-    floats::{self, Dot, Element, Few},
-    kernels::{Gemv, Tile},
+    Activations, Arithmetic, Matrix,
+    activations::FEW,
+    gemm::{self, Scratch},
+    kernels::{
+        exact,
+        f32::{Bf16, Dot, Element, F16, F32, Few},
+        f32_gemm::Float,
+        int8::{Gemv, Tile},
+        int8_gemm::Int8,
+        int16_gemm::Int16,
+        micro::MicroKernel,
+    },
+    layout::{BLOCK, NARROW, ROWS, WIDE, steps},
     par::{self, Shared},
-    tiles::{ROWS, TileFormat, with_format},
+    tiles::{TileFormat, with_format},
 };
-use crate::GgmlType;
+use crate::{GgmlType, simd::Isa};
 
 /// One product: a matrix and where its outputs go, `y[tokens][w.rows()]`.
 pub struct Job<'a> {
@@ -68,14 +75,14 @@ pub fn matmul(activations: &mut Activations, x: &[f32], jobs: &mut [Job]) {
             }
         };
         match x.tokens {
-            ..=NARROW => par::for_stretches(tiles, CHUNK * tiles / bytes.max(1), run),
+            ..=NARROW => par::parallel_for_guided(tiles, CHUNK * tiles / bytes.max(1), run),
             _ => {
                 let chunk = match tiles / (8 * par::threads()) {
                     16.. => 16,
                     4.. => 4,
                     _ => 2,
                 };
-                par::for_chunks(tiles, chunk, run);
+                par::parallel_for(tiles, chunk, run);
             }
         }
     }
@@ -86,13 +93,17 @@ thread_local! {
 }
 
 impl Part<'_> {
-    /// Computes the rows of these tiles.
+    /// Computes the rows of these tiles: which kernel multiplies which type of weights.
     fn run(&self, x: &Activations, tiles: Range<usize>) {
+        let few = x.tokens <= FEW;
         SCRATCH.with_borrow_mut(|scratch| match (x.arithmetic, self.w.ty()) {
             (Arithmetic::Exact, _) => self.exact(x, tiles, &mut scratch.row),
-            (_, GgmlType::F32) => self.floats::<floats::F32>(x, tiles, scratch),
-            (_, GgmlType::F16) => self.floats::<floats::F16>(x, tiles, scratch),
-            (_, GgmlType::BF16) => self.floats::<floats::Bf16>(x, tiles, scratch),
+            (_, GgmlType::F32) if few => self.floats::<F32>(x, tiles),
+            (_, GgmlType::F32) => self.gemm::<Float>(x, tiles, scratch),
+            (_, GgmlType::F16) if few => self.floats::<F16>(x, tiles),
+            (_, GgmlType::F16) => self.gemm::<Int16<F16>>(x, tiles, scratch),
+            (_, GgmlType::BF16) if few => self.floats::<Bf16>(x, tiles),
+            (_, GgmlType::BF16) => self.gemm::<Int16<Bf16>>(x, tiles, scratch),
             (_, ty) => with_format!(ty, F => self.quantized::<F>(x, tiles, scratch), unreachable!()),
         });
     }
@@ -135,10 +146,9 @@ impl Part<'_> {
         }
     }
 
-    fn floats<E: Element>(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch) {
-        if !x.few() {
-            return self.blocked::<E::Many>(x, tiles, scratch);
-        }
+    /// A few tokens: rows in floats are multiplied as they lie in the file, for packing them would cost more than
+    /// the products.
+    fn floats<E: Element>(&self, x: &Activations, tiles: Range<usize>) {
         let rows = tiles.start * ROWS..(tiles.end * ROWS).min(self.w.rows());
         match (x.isa, x.width) {
             (_, 1) => self.dot::<E>(x, rows),
@@ -152,7 +162,7 @@ impl Part<'_> {
         let (y, n) = self.outputs(0, rows.start, rows.len());
         // SAFETY: `outputs` says that there are n, and each row is computed by one chunk only.
         let y = unsafe { std::slice::from_raw_parts_mut(y, n) };
-        let x_lines = x.floats(0, 0..floats::steps(x.cols));
+        let x_lines = x.floats(0, 0..steps(x.cols));
         let dot = Dot { element: PhantomData::<E>, rows: self.w.file_rows(rows), x: x_lines, y };
         // SAFETY: the instruction set was checked when the activations were made.
         unsafe { x.isa.run(dot) };
@@ -164,7 +174,7 @@ impl Part<'_> {
             let w = std::array::from_fn(|i| self.w.file_row((row + i).min(rows.end - 1)));
             for panel in 0..x.panels() {
                 let mut y = [[0.0; R]; T];
-                let panel_x = x.floats(panel, 0..floats::steps(x.cols));
+                let panel_x = x.floats(panel, 0..steps(x.cols));
                 // SAFETY: the instruction set was checked when the activations were made.
                 unsafe { x.isa.run(Few { element: PhantomData::<E>, w, x: panel_x, y: &mut y }) };
                 for (y, token) in y.iter().zip(panel * T..x.tokens) {
@@ -178,12 +188,12 @@ impl Part<'_> {
         match x.tokens {
             1 => self.gemv::<F, 1>(x, tiles, scratch),
             ..=NARROW => self.gemv::<F, NARROW>(x, tiles, scratch),
-            _ => self.blocked::<blocked::Quantized<F>>(x, tiles, scratch),
+            _ => self.gemm::<Int8<F>>(x, tiles, scratch),
         }
     }
 
     fn gemv<F: TileFormat, const T: usize>(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch) {
-        let panel = x.ints.panel(0, (x.cols / BLOCK, T));
+        let panel = x.int8.panel(0, (x.cols / BLOCK, T));
         for tile in tiles {
             let mut y = [[0.0; ROWS]; T];
             let weights = Tile::<F>::new(self.w.tile(tile, &mut scratch.tile), x.cols);
@@ -196,7 +206,7 @@ impl Part<'_> {
         }
     }
 
-    fn blocked<M: blocked::Method>(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch) {
-        blocked::multiply::<M>(x, self.w, tiles, scratch, |token, tile, sums| self.write_tile(token, tile, sums));
+    fn gemm<M: MicroKernel>(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch) {
+        gemm::multiply::<M>(x, self.w, tiles, scratch, |token, tile, sums| self.write_tile(token, tile, sums));
     }
 }

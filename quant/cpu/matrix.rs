@@ -3,8 +3,9 @@
 use memmap2::MmapMut;
 
 use super::{
+    layout::{Line, ROWS, bytes_mut},
     par::{self, Shared},
-    tiles::{self, Line, ROWS},
+    tiles,
 };
 use crate::{Bytes, GgmlType, gguf::Tensor};
 
@@ -68,7 +69,7 @@ impl Matrix {
         #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::HugePage);
         let out = Shared::new(memory.as_mut_ptr().cast::<Line>());
-        par::for_chunks(tiles, (REPACK_CHUNK / tile.max(1)).max(1), |range| {
+        par::parallel_for(tiles, (REPACK_CHUNK / tile.max(1)).max(1), |range| {
             for i in range.clone() {
                 // SAFETY: tile i is inside the map, which is zeroed and begins a page; this chunk alone has it.
                 let lines = unsafe { std::slice::from_raw_parts_mut(out.get().add(i * lines), lines) };
@@ -142,7 +143,7 @@ impl Matrix {
                 let lines = tiles::tile_lines(self.ty, self.cols).expect("only quantized formats have tiles");
                 scratch.resize(scratch.len().max(lines), Line::ZERO);
                 tiles::pack(self.ty, self.tile_rows(tile), self.cols, &mut scratch[..lines]);
-                tiles::bytes_mut(&mut scratch[..lines])
+                bytes_mut(&mut scratch[..lines])
             }
         }
     }

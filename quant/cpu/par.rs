@@ -34,20 +34,20 @@ pub fn threads() -> usize {
 
 /// Splits `0..n` into ranges of `chunk` (the last one shorter) and runs `f` on all of them in
 /// parallel. Which thread runs which range does not matter to the caller.
-pub fn for_chunks(n: usize, chunk: usize, f: impl Fn(Range<usize>) + Sync) {
-    for_claims(n, chunk, |_| 1, f);
+pub fn parallel_for(n: usize, chunk: usize, f: impl Fn(Range<usize>) + Sync) {
+    claim_chunks(n, chunk, |_| 1, f);
 }
 
 /// The same for work that runs best in long ranges: the first ones are long, and those at the end are of
 /// `chunk`, so that the threads end together.
-pub fn for_stretches(n: usize, chunk: usize, f: impl Fn(Range<usize>) + Sync) {
+pub fn parallel_for_guided(n: usize, chunk: usize, f: impl Fn(Range<usize>) + Sync) {
     let share = 4 * threads();
-    for_claims(n, chunk, |left| (left / share).max(1), f);
+    claim_chunks(n, chunk, |left| (left / share).max(1), f);
 }
 
 /// Threads claim as many of the chunks `left` as `take` says, again and again, so that one that is slowed down (or
 /// never comes) leaves its share to the others; the caller works too and waits at most for what others have begun.
-fn for_claims(n: usize, chunk: usize, take: impl Fn(usize) -> usize + Sync, f: impl Fn(Range<usize>) + Sync) {
+fn claim_chunks(n: usize, chunk: usize, take: impl Fn(usize) -> usize + Sync, f: impl Fn(Range<usize>) + Sync) {
     let chunk = chunk.max(1);
     let (chunks, next) = (n.div_ceil(chunk), AtomicUsize::new(0));
     let claim = |from| (from < chunks).then(|| from + take(chunks - from));

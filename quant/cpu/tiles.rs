@@ -9,23 +9,20 @@ pub(super) mod codes;
 mod formats;
 pub(super) mod scales;
 
-pub(super) use codes::{Codes, Line};
+pub(super) use codes::Codes;
 pub(super) use formats::TileFormat;
 pub(super) use scales::{Scale, Scales, Shape};
 
 use std::marker::PhantomData;
 
-use super::{
-    activations::BLOCK,
-    lanes::{Isa, Kernel, Lanes, Scalar},
+use super::layout::{BLOCK, Line, ROWS, bytes_mut};
+use crate::{
+    GgmlType,
+    simd::{Isa, LaneKernel, Lanes, Scalar},
 };
-use crate::GgmlType;
 
 /// What scales a format has.
 pub(super) type ShapeOf<F> = <<F as TileFormat>::Scales as Scales>::Shape;
-
-/// Rows per tile.
-pub(super) const ROWS: usize = 16;
 
 /// Runs `$body` with `$F` as the [`TileFormat`] of `$ty`; `$other` for types that are not quantized.
 macro_rules! with_format {
@@ -46,7 +43,7 @@ macro_rules! with_format {
 pub(super) use with_format;
 
 /// Where things lie in a tile of `F` with this many columns.
-pub(super) struct Layout {
+pub(super) struct TileLayout {
     /// Blocks of 32 columns.
     pub(super) blocks: usize,
     /// Lines of codes; scales follow.
@@ -55,19 +52,19 @@ pub(super) struct Layout {
     pub(super) lines: usize,
 }
 
-impl Layout {
+impl TileLayout {
     #[inline(always)]
     pub(super) fn of<F: TileFormat>(cols: usize) -> Self {
         let blocks = cols / BLOCK;
         let code_lines = blocks * F::Codes::LINES;
         let scale_bytes = blocks / F::Scales::GROUP * F::Scales::BYTES;
-        Self { blocks, code_lines, lines: code_lines + scale_bytes.div_ceil(size_of::<Line>()) }
+        Self { blocks, code_lines, lines: code_lines + scale_bytes.div_ceil(Line::BYTES) }
     }
 }
 
 /// Lines of a tile of this type; `None` for types that have no tiles.
 pub(super) fn tile_lines(ty: GgmlType, cols: usize) -> Option<usize> {
-    with_format!(ty, F => Some(Layout::of::<F>(cols).lines), None)
+    with_format!(ty, F => Some(TileLayout::of::<F>(cols).lines), None)
 }
 
 /// Makes the tile of up to 16 rows in file layout. Panics where the type has no tiles.
@@ -85,7 +82,7 @@ struct Pack<'a, F> {
     format: PhantomData<F>,
 }
 
-impl<F: TileFormat> Kernel for Pack<'_, F> {
+impl<F: TileFormat> LaneKernel for Pack<'_, F> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         pack_tile::<F>(self.rows, self.cols, self.tile);
@@ -94,7 +91,7 @@ impl<F: TileFormat> Kernel for Pack<'_, F> {
 
 #[inline(always)]
 fn pack_tile<F: TileFormat>(rows: &[u8], cols: usize, tile: &mut [Line]) {
-    let layout = Layout::of::<F>(cols);
+    let layout = TileLayout::of::<F>(cols);
     let (group, lines) = (F::Scales::GROUP, F::Codes::LINES);
     let (codes, scales) = tile.split_at_mut(layout.code_lines);
     let scales = bytes_mut(scales);
@@ -123,10 +120,10 @@ pub(super) fn row(ty: GgmlType, tile: &[u8], row: usize, out: &mut [f32]) {
 }
 
 fn row_of<F: TileFormat>(tile: &[u8], row: usize, out: &mut [f32]) {
-    let layout = Layout::of::<F>(out.len());
-    let (codes, scales) = tile[..layout.lines * size_of::<Line>()].split_at(layout.code_lines * size_of::<Line>());
+    let layout = TileLayout::of::<F>(out.len());
+    let (codes, scales) = tile[..layout.lines * Line::BYTES].split_at(layout.code_lines * Line::BYTES);
     for (b, out) in out.as_chunks_mut::<BLOCK>().0.iter_mut().enumerate() {
-        let codes = &codes[b * F::Codes::LINES * size_of::<Line>() + 4 * row..];
+        let codes = &codes[b * F::Codes::LINES * Line::BYTES + 4 * row..];
         let scales = &scales[b / F::Scales::GROUP * F::Scales::BYTES..];
         // SAFETY: scalar code runs everywhere; the planes hold block b for all 16 rows.
         let (quads, scale) = unsafe {
@@ -141,10 +138,4 @@ fn row_of<F: TileFormat>(tile: &[u8], row: usize, out: &mut [f32]) {
             };
         }
     }
-}
-
-/// The bytes of lines.
-pub(super) fn bytes_mut(lines: &mut [Line]) -> &mut [u8] {
-    // SAFETY: a line is 64 bytes without padding; the length is that of the lines.
-    unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), size_of_val(lines)) }
 }

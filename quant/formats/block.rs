@@ -1,5 +1,7 @@
 //! What all block formats share: a struct that lies over the bytes of the file, and the loops that walk it.
 
+use crate::simd::{self, SimdKernel};
+
 /// A quantized block of `N` weights, laid out as in the file.
 ///
 /// # Safety
@@ -47,49 +49,46 @@ pub(crate) fn dequantize<B: Block<N>, const N: usize>(bytes: &[u8], out: &mut [f
 pub(crate) fn quantize<B: Quantize<N>, const N: usize>(x: &[f32], bytes: &mut [u8]) {
     let (blocks, (x, rest)) = (blocks_mut::<B, N>(bytes), x.as_chunks::<N>());
     assert!(rest.is_empty() && x.len() == blocks.len(), "{} x {N} values into {} blocks", x.len(), blocks.len());
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the CPU has AVX2.
-        return unsafe { quantize_avx2(x, blocks) };
+    simd::dispatch(QuantizeBlocks { x, blocks });
+}
+
+/// Quantizes `x` into as many blocks.
+struct QuantizeBlocks<'a, B, const N: usize> {
+    x: &'a [[f32; N]],
+    blocks: &'a mut [B],
+}
+
+impl<B: Quantize<N>, const N: usize> SimdKernel for QuantizeBlocks<'_, B, N> {
+    #[inline(always)]
+    fn run(self) {
+        for (block, x) in self.blocks.iter_mut().zip(self.x) {
+            *block = B::quantize(x);
+        }
     }
-    quantize_all(x, blocks);
 }
 
-#[inline(always)]
-fn quantize_all<B: Quantize<N>, const N: usize>(x: &[[f32; N]], blocks: &mut [B]) {
-    for (block, x) in blocks.iter_mut().zip(x) {
-        *block = B::quantize(x);
-    }
-}
-
-/// The same code compiled for wider vectors. The result is the same: Rust neither reorders nor contracts
-/// floating-point operations.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn quantize_avx2<B: Quantize<N>, const N: usize>(x: &[[f32; N]], blocks: &mut [B]) {
-    quantize_all(x, blocks);
-}
-
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::VectorWidth;
 
     /// Wider vectors give the same bytes, so that a file does not tell what machine made it.
     fn same<B: Quantize<N>, const N: usize>() {
-        if !is_x86_feature_detected!("avx2") {
-            return;
-        }
         let mut state = 1u32;
         let mut next = || {
             state = state.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
             ((state >> 9) as f32 - 4_194_304.0) / 1e8 * ((state >> 3 & 7) as f32)
         };
         let x: Vec<[f32; N]> = (0..64).map(|_| std::array::from_fn(|_| next())).collect();
-        let (mut a, mut b) = (vec![0; 64 * size_of::<B>()], vec![1; 64 * size_of::<B>()]);
-        quantize_all::<B, N>(&x, blocks_mut(&mut a));
-        // SAFETY: the CPU has AVX2.
-        unsafe { quantize_avx2::<B, N>(&x, blocks_mut(&mut b)) };
-        assert!(a == b, "{}", std::any::type_name::<B>());
+        let bytes = |width: VectorWidth| {
+            let mut bytes = vec![0; 64 * size_of::<B>()];
+            width.run_loop(QuantizeBlocks::<B, N> { x: &x, blocks: blocks_mut(&mut bytes) });
+            bytes
+        };
+        let scalar = bytes(VectorWidth::Scalar);
+        for width in VectorWidth::available() {
+            assert!(bytes(width) == scalar, "{} {width:?}", std::any::type_name::<B>());
+        }
     }
 
     #[test]

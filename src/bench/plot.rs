@@ -1,19 +1,22 @@
 //! Pictures of reports: how much of the machine is used, latency over position, and speeds beside each other.
 
+#[cfg(feature = "plot")]
 mod comparison;
+#[cfg(feature = "plot")]
 mod latency;
+#[cfg(feature = "plot")]
 mod page;
+#[cfg(feature = "plot")]
 mod raster;
 pub mod recorded;
+#[cfg(feature = "plot")]
 mod shares;
+#[cfg(feature = "plot")]
 mod style;
 
 use std::path::Path;
 
-use plotters::prelude::SVGBackend;
-use tiny_skia::Pixmap;
-
-use self::{page::Page, raster::Raster, recorded::Peers};
+use self::recorded::Peers;
 use super::report::Report;
 
 /// How a picture is kept.
@@ -50,10 +53,21 @@ pub struct PlotError(String);
 /// The bytes of a picture's file.
 ///
 /// # Errors
+/// The plotting library's, of which none is known; a picture too large for memory; a build without the feature `plot`.
+#[cfg(not(feature = "plot"))]
+pub fn draw(_: &Subject, _: Format) -> Result<Vec<u8>, PlotError> {
+    Err(PlotError("this build is without the feature plot".into()))
+}
+
+/// The bytes of a picture's file.
+///
+/// # Errors
 /// The plotting library's, of which none is known; a picture too large for memory.
+#[cfg(feature = "plot")]
 pub fn draw(subject: &Subject, format: Format) -> Result<Vec<u8>, PlotError> {
+    use plotters::prelude::SVGBackend;
     let failed = |e: &dyn std::fmt::Display| PlotError(e.to_string());
-    let page = Page::new(subject);
+    let page = page::Page::new(subject);
     let (width, height) = page.size();
     match format {
         Format::Svg => {
@@ -63,8 +77,8 @@ pub fn draw(subject: &Subject, format: Format) -> Result<Vec<u8>, PlotError> {
         }
         Format::Png => {
             let size = format!("{width} × {height} pixels");
-            let mut pixmap = Pixmap::new(width, height).ok_or_else(|| failed(&size))?;
-            page.draw(Raster(&mut pixmap)).map_err(|e| failed(&e))?;
+            let mut pixmap = tiny_skia::Pixmap::new(width, height).ok_or_else(|| failed(&size))?;
+            page.draw(raster::Raster(&mut pixmap)).map_err(|e| failed(&e))?;
             pixmap.encode_png().map_err(|e| failed(&e))
         }
     }

@@ -5,11 +5,9 @@ pub mod report;
 
 use std::{ops::ControlFlow, time::Instant};
 
-use qrun_models::{Entry, Forward, Output};
-
 use crate::{
-    sampler::{Sampler, SamplerParams},
-    session::{Answer, Engine, Finish, Reply, Request, Session, SessionError},
+    generate::{Event, Reply, Request, Scheduler, SessionError},
+    sampler::SamplerParams,
 };
 
 /// What is answered.
@@ -69,179 +67,54 @@ impl Work {
 
     fn request(&self, prompt: usize) -> Request {
         let prompt = self.prompts[prompt].clone();
-        Request { prompt, limit: Some(self.limit), ignore_eos: self.ignore_eos, ..Request::default() }
+        Request { prompt, max_tokens: Some(self.limit), ignore_eos: self.ignore_eos, fresh: true, ..Request::default() }
     }
 
     fn unused(&self, reply: &Reply) -> usize {
         self.limit.saturating_sub(reply.tokens.len())
     }
 
-    /// Answers one prompt after the other, each on an empty cache.
+    /// Answers the prompts, each from its first token, as many at once as the scheduler has sequences. Where an answer
+    /// ends, the next prompt takes its place.
     ///
     /// # Errors
-    /// As [`Session::generate`].
-    pub fn one_by_one(&self, session: &mut Session, tick: &mut dyn FnMut(Tick)) -> Result<Answers, SessionError> {
-        let mut answers = Answers { replies: Vec::new(), prefill_ms: 0.0, decode_ms: 0.0, steps: 0 };
-        *session.params_mut() = greedy();
-        for prompt in 0..self.prompts.len() {
-            session.clear();
-            let reply = session.generate(&self.request(prompt), &mut |event| {
-                if let crate::session::Event::Token { .. } = event {
+    /// As [`Scheduler::submit`], and what ends a request.
+    pub fn run(&self, scheduler: &mut Scheduler, tick: &mut dyn FnMut(Tick)) -> Result<Answers, SessionError> {
+        let ids = (0..self.prompts.len()).map(|prompt| scheduler.submit(self.request(prompt), greedy()));
+        let ids = ids.collect::<Result<Vec<_>, _>>()?;
+        let mut replies: Vec<Option<Reply>> = vec![None; ids.len()];
+        let (mut prefill_ms, mut decode_ms, mut steps) = (0.0, 0.0, 0);
+        while !scheduler.is_idle() {
+            let started = Instant::now();
+            let rows = scheduler.step(&mut |_, event| {
+                if let Event::Token { .. } = event {
                     tick(Tick::Token);
                 }
                 ControlFlow::Continue(())
-            })?;
-            tick(Tick::End(self.unused(&reply)));
-            answers.prefill_ms += reply.timings.prompt_ms;
-            answers.decode_ms += reply.timings.predicted_ms;
-            answers.steps += reply.timings.predicted_runs();
-            answers.replies.push(reply);
-        }
-        Ok(answers)
-    }
-
-    /// Answers up to `n` prompts at once on a decoder that was opened for as many sequences: one batch per step. Where
-    /// an answer ends, the next prompt takes its place.
-    ///
-    /// # Errors
-    /// As [`Session::generate`].
-    pub fn together(
-        &self,
-        engine: &Engine,
-        forward: &mut dyn Forward,
-        n: usize,
-        tick: &mut dyn FnMut(Tick),
-    ) -> Result<Answers, SessionError> {
-        let mut running = Running {
-            work: self,
-            engine,
-            places: (0..n.min(self.prompts.len())).map(|_| None).collect(),
-            replies: vec![None; self.prompts.len()],
-            waiting: 0,
-            sampler: Sampler::new(greedy(), forward.n_vocab())?,
-        };
-        let (mut prefill_ms, mut decode_ms, mut steps) = (0.0, 0.0, 0);
-        loop {
-            let started = Instant::now();
-            let prompts = running.admit(forward)?;
-            if !prompts.is_empty() {
-                running.step(forward, &prompts, tick)?;
-                prefill_ms += started.elapsed().as_secs_f64() * 1e3;
-                continue;
+            });
+            let ms = started.elapsed().as_secs_f64() * 1e3;
+            // A step that a prompt shares with decoding counts as the prompt's.
+            if rows.prompt > 0 {
+                prefill_ms += ms;
+            } else {
+                decode_ms += ms;
+                steps += 1;
             }
-            let batch = running.batch();
-            if batch.is_empty() {
-                break;
+            while let Some(finished) = scheduler.finished() {
+                let reply = finished.result?;
+                tick(Tick::End(self.unused(&reply)));
+                if let Some(prompt) = ids.iter().position(|id| *id == finished.id) {
+                    replies[prompt] = Some(reply);
+                }
             }
-            running.step(forward, &batch, tick)?;
-            decode_ms += started.elapsed().as_secs_f64() * 1e3;
-            steps += 1;
         }
-        let replies = running.replies.into_iter().flatten().collect();
-        Ok(Answers { replies, prefill_ms, decode_ms, steps })
+        Ok(Answers { replies: replies.into_iter().flatten().collect(), prefill_ms, decode_ms, steps })
     }
 }
 
 /// Always the likeliest token.
 fn greedy() -> SamplerParams {
     SamplerParams { temperature: 0.0, ..SamplerParams::default() }
-}
-
-/// Answers in the making.
-struct Running<'a> {
-    work: &'a Work,
-    engine: &'a Engine,
-    /// One per sequence of the decoder.
-    places: Vec<Option<Sequence>>,
-    replies: Vec<Option<Reply>>,
-    /// The first prompt that has no place yet.
-    waiting: usize,
-    /// One for all: what a greedy choice takes is in the logits.
-    sampler: Sampler,
-}
-
-struct Sequence {
-    prompt: usize,
-    /// Tokens in the cache once the present step is done.
-    len: usize,
-    /// The token that the next step feeds.
-    token: u32,
-    answer: Answer,
-}
-
-impl Running<'_> {
-    /// Gives free places to waiting prompts: all their tokens, as one batch.
-    fn admit(&mut self, forward: &mut dyn Forward) -> Result<Vec<Entry>, SessionError> {
-        let mut batch = Vec::new();
-        for (seq, place) in self.places.iter_mut().enumerate().filter(|(_, place)| place.is_none()) {
-            let Some(tokens) = self.work.prompts.get(self.waiting) else { break };
-            let last = tokens.len().checked_sub(1).ok_or(SessionError::EmptyPrompt)?;
-            let entry = |(pos, &token): (usize, &u32)| Entry {
-                token,
-                pos: pos as u32,
-                seq: seq as u32,
-                output: Output::logits_if(pos == last),
-            };
-            forward.rewind(seq as u32, 0);
-            batch.extend(tokens.iter().enumerate().map(entry));
-            let answer = Answer::new(&self.work.request(self.waiting));
-            *place = Some(Sequence { prompt: self.waiting, len: tokens.len(), token: 0, answer });
-            self.waiting += 1;
-        }
-        Ok(batch)
-    }
-
-    /// One token of each answer that goes on.
-    fn batch(&mut self) -> Vec<Entry> {
-        let sequences = self.places.iter_mut().enumerate().filter_map(|(seq, place)| Some((seq, place.as_mut()?)));
-        let entry = |(seq, sequence): (usize, &mut Sequence)| {
-            let pos = sequence.len as u32;
-            sequence.len += 1;
-            Entry { token: sequence.token, pos, seq: seq as u32, output: Output::Logits }
-        };
-        sequences.map(entry).collect()
-    }
-
-    /// Runs a batch and takes the next token of each sequence whose logits it gives.
-    fn step(
-        &mut self,
-        forward: &mut dyn Forward,
-        batch: &[Entry],
-        tick: &mut dyn FnMut(Tick),
-    ) -> Result<(), SessionError> {
-        let (n_vocab, n_ctx) = (forward.n_vocab(), forward.n_ctx());
-        let logits = forward.forward(batch)?;
-        let sequences = batch.iter().filter(|entry| entry.output != Output::None).map(|entry| entry.seq as usize);
-        for (seq, logits) in sequences.zip(logits.chunks_exact(n_vocab)) {
-            let Some(mut sequence) = self.places[seq].take() else { continue };
-            sequence.token = self.sampler.sample(logits)?;
-            tick(Tick::Token);
-            match sequence.take(self.engine, n_ctx) {
-                None => self.places[seq] = Some(sequence),
-                Some(finish) => {
-                    let reply = sequence.answer.end(finish, &mut |_| ControlFlow::Continue(()));
-                    tick(Tick::End(self.work.unused(&reply)));
-                    self.replies[sequence.prompt] = Some(reply);
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Sequence {
-    /// Takes the chosen token; says why the answer ends, if it does.
-    fn take(&mut self, engine: &Engine, n_ctx: usize) -> Option<Finish> {
-        let finish = self.answer.take(self.token, engine, &mut |_| ControlFlow::Continue(()));
-        let full = || {
-            if self.answer.tokens.len() >= self.answer.limit {
-                Some(Finish::Limit)
-            } else {
-                (self.len >= n_ctx).then_some(Finish::Context)
-            }
-        };
-        finish.or_else(full)
-    }
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ impl Trial {
         session.prepare(&job.prompt[..job.depth])?;
         *session.params_mut() = job.params.clone();
         let request =
-            Request { prompt: job.prompt.clone(), limit: Some(job.n_gen), ignore_eos: true, ..Request::default() };
+            Request { prompt: job.prompt.clone(), max_tokens: Some(job.n_gen), ignore_eos: true, ..Request::default() };
         let mut at = Vec::with_capacity(job.n_gen);
         let started = Instant::now();
         let reply = session.generate(&request, &mut |event| {

@@ -4,10 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use qrun::session::DevicePreference;
+use qrun_models::KvType;
 
 use super::{
     exit::Exit,
     flags::{self, Check, Flag, Takes},
+    output::Output,
+    values,
 };
 
 /// Everything that flags can say. `None` means: not said.
@@ -39,6 +42,8 @@ pub struct Chat {
     pub conversation: Option<bool>,
     pub single_turn: bool,
     pub multiline: bool,
+    /// The oldest turns make room where the context is full.
+    pub drop_oldest: bool,
     pub template: Option<String>,
     pub template_file: Option<PathBuf>,
     pub template_kwargs: Option<String>,
@@ -62,6 +67,8 @@ pub struct Sampling {
     pub logit_bias: Vec<(u32, f32)>,
     pub stops: Vec<String>,
     pub ignore_eos: bool,
+    /// The samplers to apply; `None`: all.
+    pub samplers: Option<Vec<&'static str>>,
 }
 
 /// Where and how the model runs.
@@ -70,43 +77,28 @@ pub struct Machine {
     /// 0: not said.
     pub n_ctx: usize,
     pub device: DevicePreference,
+    /// `-ngl` asked for layers on a GPU.
+    pub gpu_asked: bool,
     pub threads: Option<usize>,
     pub n_ubatch: usize,
     pub exact: bool,
     /// `None`: what the arithmetic suggests.
-    pub type_k: Option<String>,
-    pub type_v: Option<String>,
+    pub type_k: Option<KvType>,
+    pub type_v: Option<KvType>,
     pub swa_full: bool,
     pub repack: bool,
-}
-
-/// What is shown.
-#[derive(Debug)]
-pub struct Output {
-    pub json: bool,
-    /// llama.cpp's scale: 0 text, 1 errors, 2 warnings, 3 normal, 4 and 5 more.
-    pub verbosity: i64,
-    pub verbose_prompt: bool,
-    pub display_prompt: bool,
-    pub special: bool,
-    pub perf: bool,
-    /// `None`: on a terminal.
-    pub timings: Option<bool>,
-    /// `None`: on a terminal.
-    pub color: Option<bool>,
-    pub simple_io: bool,
 }
 
 /// The clap command of the main job; its arguments are the rows of the table.
 pub fn command() -> Command {
     let model = Arg::new("MODEL").value_parser(value_parser!(PathBuf)).num_args(0..);
-    honoured_arguments(Command::new("qrun").no_binary_name(true).arg(model))
+    supported_arguments(Command::new("qrun").no_binary_name(true).arg(model))
         .disable_help_flag(true)
         .disable_version_flag(true)
 }
 
-fn honoured_arguments(command: Command) -> Command {
-    flags::honoured().fold(command, |command, flag| command.arg(argument(flag)))
+fn supported_arguments(command: Command) -> Command {
+    flags::supported().fold(command, |command, flag| command.arg(argument(flag)))
 }
 
 /// One row as clap sees it.
@@ -121,11 +113,14 @@ fn argument(flag: &'static Flag) -> Arg {
         Takes::Maybe(list) => arg.value_name("WORD").value_parser(words(list)),
         Takes::Two(name) | Takes::One(name, Check::Text) => arg.value_name(name),
         Takes::One(name, Check::File) => arg.value_name(name).value_parser(value_parser!(PathBuf)),
+        Takes::One(name, Check::Device) => arg.value_name(name).value_parser(values::device),
+        Takes::One(name, Check::CacheType) => arg.value_name(name).value_parser(values::cache_type),
+        Takes::One(name, Check::Bias) => arg.value_name(name).value_parser(values::logit_bias),
+        Takes::One(name, Check::Samplers) => arg.value_name(name).value_parser(values::samplers),
         Takes::One(name, Check::Whole(a, b)) => {
             arg.value_name(name).value_parser(move |s: &str| Check::whole((a, b), s))
         }
         Takes::One(name, Check::Real(a, b)) => arg.value_name(name).value_parser(move |s: &str| Check::real((a, b), s)),
-        Takes::One(name, Check::OneOf(list)) => arg.value_name(name).value_parser(words(list)),
         Takes::One(name, Check::WholeOr(a, b, list)) => arg.value_name(name).value_parser(move |s: &str| {
             let word = Check::word(list, s);
             let number = Check::whole((a, b), s).map(|n| n.to_string());
@@ -139,11 +134,9 @@ impl Args {
     pub fn new(matches: &ArgMatches) -> Result<Self, Exit> {
         let m = Matches(matches);
         let gpu_layers = m.text("gpu-layers");
-        let device = match m.text("device").as_deref() {
-            Some("cpu" | "none") => DevicePreference::Cpu,
-            Some("cuda" | "cuda0") => DevicePreference::Cuda,
-            _ if gpu_layers.as_deref() == Some("0") => DevicePreference::Cpu,
-            _ => DevicePreference::Auto,
+        let device = match m.value("device").unwrap_or_default() {
+            DevicePreference::Auto if gpu_layers.as_deref() == Some("0") => DevicePreference::Cpu,
+            said => said,
         };
         let verbosity = match (m.on("verbose"), m.on("log-disable")) {
             (true, _) => 4,
@@ -165,6 +158,7 @@ impl Args {
                 conversation: m.switch("conversation").or(forced.then_some(true)),
                 single_turn: m.on("single-turn"),
                 multiline: m.on("multiline-input"),
+                drop_oldest: m.on("drop-oldest"),
                 template: m.text("chat-template"),
                 template_file: m.path("chat-template-file"),
                 template_kwargs: m.text("chat-template-kwargs"),
@@ -182,18 +176,20 @@ impl Args {
                 repeat_last_n: m.whole("repeat-last-n"),
                 presence_penalty: m.real("presence-penalty"),
                 frequency_penalty: m.real("frequency-penalty"),
-                logit_bias: m.all("logit-bias").iter().map(|s| bias(s)).collect::<Result<_, _>>()?,
+                logit_bias: m.all("logit-bias"),
                 stops: m.all("reverse-prompt"),
                 ignore_eos: m.on("ignore-eos"),
+                samplers: m.value("samplers"),
             },
             machine: Machine {
                 n_ctx: m.whole("ctx-size").unwrap_or(0) as usize,
                 device,
+                gpu_asked: gpu_layers.is_some_and(|n| !["0", "auto", "-1"].contains(&n.as_str())),
                 threads: m.whole("threads").filter(|&t| t > 0).map(|t| t as usize),
                 n_ubatch: m.whole("ubatch-size").unwrap_or(512) as usize,
                 exact: m.on("exact"),
-                type_k: m.text("cache-type-k"),
-                type_v: m.text("cache-type-v"),
+                type_k: m.value("cache-type-k"),
+                type_v: m.value("cache-type-v"),
                 swa_full: m.on("swa-full"),
                 repack: m.switch("repack").unwrap_or(true),
             },
@@ -207,21 +203,10 @@ impl Args {
                 timings: m.switch("show-timings"),
                 color: m.switch("color"),
                 simple_io: m.on("simple-io"),
+                history: m.switch("history").unwrap_or(true),
             },
         })
     }
-}
-
-/// `15043+1`, `15043-0.5`, `15043-inf`.
-fn bias(text: &str) -> Result<(u32, f32), Exit> {
-    let parse = || {
-        let (id, value) = text.split_at(text.find(['+', '-'])?);
-        let value: f32 = value.parse().ok().filter(|v: &f32| !v.is_nan())?;
-        Some((id.trim().parse().ok()?, value))
-    };
-    parse().ok_or_else(|| {
-        Exit::usage(format!("--logit-bias {text:?}: expected ID+BIAS or ID-BIAS, as 15043+1 or 15043-inf"))
-    })
 }
 
 struct Matches<'a>(&'a ArgMatches);
@@ -258,8 +243,11 @@ impl Matches<'_> {
     fn real(&self, id: &str) -> Option<f32> {
         self.0.get_one::<f64>(id).map(|&v| v as f32)
     }
-    fn all(&self, id: &str) -> Vec<String> {
-        self.0.get_many::<String>(id).into_iter().flatten().cloned().collect()
+    fn value<T: Clone + Send + Sync + 'static>(&self, id: &str) -> Option<T> {
+        self.0.get_one::<T>(id).cloned()
+    }
+    fn all<T: Clone + Send + Sync + 'static>(&self, id: &str) -> Vec<T> {
+        self.0.get_many::<T>(id).into_iter().flatten().cloned().collect()
     }
     fn switch(&self, id: &str) -> Option<bool> {
         self.text(id).and_then(|word| match word.as_str() {

@@ -34,8 +34,8 @@ use super::{
     devices,
     exit::{Code, Exit},
     open, print, progress,
-    synth::file_type,
     terminal::say,
+    values::file_type,
 };
 
 /// How fast a model is here, beside what the machine could do at most.

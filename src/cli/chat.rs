@@ -2,6 +2,7 @@
 
 mod commands;
 mod files;
+mod history;
 mod lines;
 mod settings;
 
@@ -19,10 +20,9 @@ use self::{
 };
 use super::{
     args::Args,
+    echo::EchoOff,
     exit::Exit,
-    reply::AnswerPrinter,
-    run::{render, verbose_prompt},
-    terminal::Style,
+    reply::{AnswerPrinter, render, verbose_prompt},
 };
 
 /// A conversation and the session that carries it.
@@ -39,6 +39,10 @@ pub struct Chat {
     pending: String,
     last: Option<Reply>,
     verbose_prompt: bool,
+    /// The oldest turns make room where the context is full.
+    drop_oldest: bool,
+    /// Lines are edited: what is typed during an answer is shown with the next line, not in the answer.
+    edited: bool,
 }
 
 impl Chat {
@@ -59,6 +63,8 @@ impl Chat {
             pending: String::new(),
             last: None,
             verbose_prompt: false,
+            drop_oldest: false,
+            edited: false,
         };
         chat.clear();
         chat
@@ -67,14 +73,16 @@ impl Chat {
     /// Talks until the input ends or the user leaves.
     pub fn run(mut self, args: &Args, first: Option<String>) -> Result<(), Exit> {
         self.verbose_prompt = args.output.verbose_prompt;
+        self.drop_oldest = args.chat.drop_oldest;
         let terminal = self.shown.terminal;
         let mut lines = Lines::new(&terminal, args)?;
+        self.edited = lines.edited();
         if terminal.stdin {
             self.banner();
         }
         if let Some(text) = first {
             if terminal.stdin {
-                terminal.always(&terminal.paint(Style::Input, &format!("> {text}")));
+                terminal.print_input(&text);
             }
             self.turn(text)?;
         }
@@ -83,10 +91,11 @@ impl Chat {
             match lines.next()? {
                 Line::Interrupt if pressed => return Ok(()),
                 Line::Interrupt => {
-                    terminal.always("Ctrl-C again or /exit to leave");
+                    terminal.print("Ctrl-C again or /exit to leave");
                     pressed = true;
                     continue;
                 }
+                Line::Cleared => {}
                 Line::End => return Ok(()),
                 Line::Text(text) if text.trim().is_empty() => {}
                 Line::Text(text) => {
@@ -112,10 +121,7 @@ impl Chat {
         match Command::parse(&text) {
             Ok((Command::Exit, _)) => return Ok(ControlFlow::Break(())),
             Ok((command, rest)) => self.execute(command, rest)?,
-            Err(word) => {
-                let list = commands::summary();
-                self.say(&format!("unknown command {word}; nothing was sent to the model (//… sends a slash)\n{list}"));
-            }
+            Err(unknown) => self.say(&format!("{unknown}. Nothing was sent to the model; //… sends a slash")),
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -131,35 +137,82 @@ impl Chat {
         Ok(())
     }
 
-    /// Answers the conversation as it stands; false when it could not be put to the model.
+    /// Answers the conversation as it stands; false when it could not be put to the model, or nothing came of it.
     fn answer(&mut self) -> Result<bool, Exit> {
-        let text = match render(&self.session, &self.messages, &self.variables) {
-            Ok(text) => text,
-            Err(exit) => return self.refused(&exit.message),
-        };
-        let prompt = match self.session.engine().prompt(&text) {
-            Ok(prompt) => prompt,
-            Err(error) => return self.refused(&error.to_string()),
+        let (text, prompt) = match self.fitting_prompt() {
+            Ok(found) => found,
+            Err(why) => return self.refused(&why),
         };
         if self.verbose_prompt {
             verbose_prompt(&self.session, &text, &prompt);
         }
-        let (tokens, n_ctx) = (prompt.len(), self.session.n_ctx());
-        if tokens >= n_ctx {
-            let error = SessionError::PromptTooLong { tokens, max: n_ctx - 1 };
-            return self.refused(&format!("{error}; /clear begins anew. The message was not sent"));
+        let echo = self.edited.then(EchoOff::begin);
+        let reply = self.shown.answer(&mut self.session, &Request { prompt, ..self.request.clone() });
+        drop(echo);
+        let reply = reply?;
+        let stopped = reply.finish == Finish::Interrupted;
+        let begun = !stopped || !reply.tokens.is_empty();
+        if stopped {
+            let what = if begun { "(stopped)" } else { "(stopped before the answer began: the message was not sent)" };
+            self.shown.terminal.info(what);
         }
-        let reply = self.shown.answer(&mut self.session, &Request { prompt, ..self.request.clone() })?;
-        if reply.finish == Finish::Interrupted {
-            self.shown.terminal.inform("(stopped)");
+        if begun {
+            self.messages.push(Message::new("assistant", reply.text.clone()));
         }
-        self.messages.push(Message::new("assistant", reply.text.clone()));
         self.last = Some(reply);
-        Ok(true)
+        Ok(begun)
+    }
+
+    /// The conversation as text and tokens, without its oldest turns where that was asked for and they do not fit.
+    fn fitting_prompt(&mut self) -> Result<(String, Vec<u32>), String> {
+        let n_ctx = self.session.n_ctx();
+        // An answer should fit too, if there are turns to give for it.
+        let room = self.request.max_tokens.unwrap_or(n_ctx).min(n_ctx / 4);
+        let mut kept = self.messages.clone();
+        let mut dropped = 0;
+        loop {
+            let (text, prompt) = self.prompt(&kept)?;
+            let wanted = prompt.len() + if self.drop_oldest { room } else { 0 };
+            if wanted >= n_ctx && self.drop_oldest && history::drop_oldest(&mut kept) {
+                dropped += 1;
+            } else if prompt.len() < n_ctx {
+                if dropped > 0 {
+                    self.say(&format!("(dropped {} to make room)", history::turns(dropped)));
+                    self.messages = kept;
+                }
+                return Ok((text, prompt));
+            } else {
+                let error = SessionError::PromptTooLong { tokens: prompt.len(), max: n_ctx - 1 };
+                return Err(format!("{error}. The message was not sent. {}", self.way_out()));
+            }
+        }
+    }
+
+    /// What helps where the context is full.
+    fn way_out(&self) -> &'static str {
+        match history::count(&self.messages) {
+            0 | 1 => "Start again with a larger -c",
+            _ => {
+                "/drop forgets the oldest turn (--drop-oldest does it by itself); or /save FILE, start again with a \
+                 larger -c, and /load FILE"
+            }
+        }
+    }
+
+    /// A conversation as text and tokens.
+    fn prompt(&self, messages: &[Message]) -> Result<(String, Vec<u32>), String> {
+        let text = render(&self.session, messages, &self.variables).map_err(|exit| exit.message)?;
+        let prompt = self.session.engine().prompt(&text).map_err(|error| error.to_string())?;
+        Ok((text, prompt))
+    }
+
+    /// Tokens that the conversation takes.
+    fn used(&self) -> usize {
+        if self.messages.is_empty() { 0 } else { self.prompt(&self.messages).map_or(0, |(_, tokens)| tokens.len()) }
     }
 
     fn refused(&self, why: &str) -> Result<bool, Exit> {
-        self.shown.terminal.always(&format!("error: {why}"));
+        self.shown.terminal.print(&format!("error: {why}"));
         Ok(false)
     }
 
@@ -171,14 +224,13 @@ impl Chat {
     }
 
     fn say(&self, text: &str) {
-        self.shown.terminal.always(text);
+        self.shown.terminal.print(text);
     }
 
     fn banner(&self) {
         let engine = self.session.engine();
         let config = &engine.model().config;
-        let n_ctx = self.session.n_ctx();
-        self.say(&format!("{} ({}), context of {n_ctx} tokens", config.name, engine.gguf().path().display()));
+        self.say(&format!("{} ({})", config.name, engine.gguf().path().display()));
         if self.system.is_some() {
             self.say("using a system prompt");
         }

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
+use qrun::plan::human_bytes;
 use qrun_cuda::{
     device,
     image::{self, Choice},
 };
-
-use super::{info::bytes, open::physical_cores};
+use qrun_quant::cpu::physical_cores;
 
 /// The GPUs, or why there are none, the CPU, and which of them `--device auto` takes.
 pub fn listing() -> String {
@@ -20,7 +20,7 @@ pub fn listing() -> String {
             "  cuda{}: {} (SM {major}.{minor}, {}, {} multiprocessors; {})",
             d.ordinal,
             d.name,
-            bytes(d.memory),
+            human_bytes(d.memory),
             d.multiprocessors,
             code(d.sm)
         );
@@ -38,6 +38,10 @@ pub fn listing() -> String {
         Ok([]) | Err(_) => "the CPU".into(),
     };
     let _ = writeln!(text, "--device auto takes {taken}");
+    if found.is_ok_and(|devices| devices.len() > 1) {
+        let _ =
+            writeln!(text, "--device cuda1 takes the second GPU; CUDA_VISIBLE_DEVICES hides some from every program");
+    }
     text
 }
 

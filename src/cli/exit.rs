@@ -20,7 +20,7 @@ pub enum Code {
     Done = 0,
     /// Something outside the model and the flags failed.
     Failure = 1,
-    /// A flag or a value that cannot be honoured.
+    /// A flag or a value that is not supported.
     Usage = 2,
     /// The model file is missing or damaged, or holds what qrun does not implement.
     File = 3,
@@ -54,8 +54,22 @@ impl Exit {
 
 impl From<qrun_quant::Error> for Exit {
     fn from(error: qrun_quant::Error) -> Self {
-        Exit::new(Code::File, error.to_string())
+        let code = if error.found.contains(OUT_OF_MEMORY) { Code::Memory } else { Code::File };
+        // What the system says needs no frame around it.
+        match error.found.split_once(" (os error ") {
+            Some((said, _)) if error.place == "file" => Exit::new(code, format!("{}: {said}", error.file.display())),
+            _ => Exit::new(code, error.to_string()),
+        }
     }
+}
+
+/// How an error of the system that means "no memory" ends (ENOMEM): a file that cannot be mapped is not a bad file.
+const OUT_OF_MEMORY: &str = "(os error 12)";
+
+/// What the system says, without its number.
+pub fn system_error(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" (os error ").map_or(text.clone(), |(said, _)| said.to_owned())
 }
 
 /// A closed pipe (`qrun … | head -1`) is no failure; anything else on stdout or stdin is.
@@ -63,7 +77,7 @@ impl From<std::io::Error> for Exit {
     fn from(error: std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::BrokenPipe => Exit::quiet(Code::Done),
-            _ => Exit::new(Code::Failure, error.to_string()),
+            _ => Exit::new(Code::Failure, system_error(&error)),
         }
     }
 }

@@ -49,8 +49,14 @@ pub enum Check {
     Whole(i64, i64),
     /// A finite number in a range.
     Real(f64, f64),
-    /// One of these words.
-    OneOf(&'static [&'static str]),
+    /// Where a model runs.
+    Device,
+    /// A type of the KV cache.
+    CacheType,
+    /// A token and what is added to its logit.
+    Bias,
+    /// Names of samplers in their order.
+    Samplers,
     /// A number, or one of these words.
     WholeOr(i64, i64, &'static [&'static str]),
 }
@@ -94,14 +100,18 @@ impl Group {
 }
 
 impl Flag {
-    /// A flag that qrun honours.
-    const fn used(names: &'static str, takes: Takes, help: &'static str) -> Self {
+    /// A flag that qrun supports.
+    pub const fn used(names: &'static str, takes: Takes, help: &'static str) -> Self {
         Flag { names, takes, status: Status::Used, group: None, help, env: "" }
     }
-    const fn noted(names: &'static str, takes: Takes, why: &'static str) -> Self {
+    /// What qrun does in any case.
+    pub const fn same(names: &'static str, takes: Takes, help: &'static str) -> Self {
+        Flag { names, takes, status: Status::Same, group: None, help, env: "" }
+    }
+    pub const fn noted(names: &'static str, takes: Takes, why: &'static str) -> Self {
         Flag { names, takes, status: Status::Noted, group: None, help: why, env: "" }
     }
-    const fn refused(names: &'static str, takes: Takes, why: &'static str) -> Self {
+    pub const fn refused(names: &'static str, takes: Takes, why: &'static str) -> Self {
         Flag { names, takes, status: Status::Refused, group: None, help: why, env: "" }
     }
     const fn unless(names: &'static str, takes: Takes, same: &'static str, why: &'static str) -> Self {
@@ -131,31 +141,61 @@ impl Flag {
     }
 }
 
-/// All rows: those that qrun honours first.
-pub fn all() -> impl Iterator<Item = &'static Flag> {
+/// All rows: those that qrun supports first.
+pub fn all() -> impl Iterator<Item = &'static Flag> + Clone {
     [used::FLAGS, foreign::FLAGS, speculative::FLAGS, server::FLAGS].into_iter().flatten()
 }
 
 /// The rows that the parser knows.
-pub fn honoured() -> impl Iterator<Item = &'static Flag> {
+pub fn supported() -> impl Iterator<Item = &'static Flag> {
     used::FLAGS.iter()
+}
+
+/// Rows of llama.cpp's programs that qrun answers without having them.
+pub fn foreign() -> impl Iterator<Item = &'static Flag> + Clone {
+    foreign::FLAGS.iter()
 }
 
 /// The row of a word as typed, and whether this spelling switches it on. `_` counts as `-` in long flags.
 pub fn find(word: &str) -> Option<(&'static Flag, bool)> {
+    find_in(all(), word)
+}
+
+/// The same in some rows.
+pub fn find_in(rows: impl Iterator<Item = &'static Flag> + Clone, word: &str) -> Option<(&'static Flag, bool)> {
     let dashed = if word.starts_with("--") { word.replace('_', "-") } else { word.to_owned() };
-    let spelled = |name: &str| all().find_map(|f| f.spellings().find(|s| s.0 == name).map(|s| (f, s.1)));
+    let spelled = |name: &str| rows.clone().find_map(|f| f.spellings().find(|s| s.0 == name).map(|s| (f, s.1)));
     // `--ngl` is no flag of llama.cpp, but there is only one thing it can mean.
     spelled(&dashed).or_else(|| dashed.strip_prefix('-').filter(|s| s.len() > 3).and_then(spelled))
 }
 
 /// The known spelling nearest to an unknown one, if one is near enough to be meant.
 pub fn nearest(word: &str) -> Option<&'static str> {
-    let bare = word.trim_start_matches('-').replace('_', "-");
-    let distance = |name: &str| edits(&bare, name.trim_start_matches('-'));
     let names = all().flat_map(|f| f.spellings().map(|s| s.0));
-    let (best, far) = names.map(|n| (n, distance(n))).min_by_key(|n| n.1)?;
-    (far <= 1 + bare.chars().count() / 3).then_some(best)
+    nearest_of(names, &word.replace('_', "-"), |name| name.trim_start_matches('-'))
+}
+
+/// The name nearest to a word, if one is near enough to be meant; `bare` takes off what does not count.
+pub fn nearest_of<'a>(
+    names: impl Iterator<Item = &'a str>,
+    word: &str,
+    bare: impl Fn(&str) -> &str,
+) -> Option<&'a str> {
+    let word = bare(word);
+    let (best, far) = names.map(|n| (n, edits(word, bare(n)))).min_by_key(|n| n.1)?;
+    (far <= 1 + word.chars().count() / 3).then_some(best)
+}
+
+/// The one of `words` that is meant: by itself in any case, or as llama.cpp also spells on, off and auto.
+pub fn one_of(words: &[&'static str], word: &str) -> Option<&'static str> {
+    let word = word.to_ascii_lowercase();
+    let meant = match word.as_str() {
+        "1" | "true" | "yes" | "enabled" => "on",
+        "0" | "false" | "no" | "disabled" => "off",
+        "-1" => "auto",
+        other => other,
+    };
+    words.iter().find(|w| **w == meant).copied()
 }
 
 /// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`.
@@ -192,8 +232,8 @@ mod tests {
             }
             assert!(!flag.help.is_empty(), "{} says nothing", flag.names);
         }
-        let ids: HashSet<_> = honoured().map(Flag::id).collect();
-        assert_eq!(ids.len(), honoured().count());
+        let ids: HashSet<_> = supported().map(Flag::id).collect();
+        assert_eq!(ids.len(), supported().count());
     }
 
     #[test]

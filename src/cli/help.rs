@@ -26,11 +26,11 @@ pub fn screen() -> String {
     let mut text = USAGE.to_owned();
     for (group, title) in Group::ALL {
         let _ = writeln!(text, "\n{title}");
-        for flag in flags::honoured().filter(|f| f.group == Some(group)) {
+        for flag in flags::supported().filter(|f| f.group == Some(group)) {
             let _ = writeln!(text, "{}", row(flag, flag.help));
         }
     }
-    text.push_str("\nExit codes: 0 done, 2 usage, 3 model file, 4 memory, 5 device, 130 interrupted.\n");
+    text.push_str("\nExit codes: 0 done, 1 other failures, 2 usage, 3 model file, 4 memory, 5 device, 130 Ctrl-C.\n");
     text
 }
 
@@ -51,21 +51,52 @@ fn section(flag: &Flag) -> Option<&'static str> {
     }
 }
 
-/// `--help-all`: every flag with what becomes of it.
+/// `--help-all`: every flag with what becomes of it. Flags that share an answer stand together.
 pub fn everything() -> String {
     let mut text = screen();
     for title in SECTIONS {
         let _ = writeln!(text, "\n{title}");
-        for flag in flags::all().filter(|f| section(f) == Some(title)) {
-            let help = match flag.status {
-                Status::RefusedUnless(same) => format!("{} (but {same})", flag.help),
-                _ => flag.help.to_owned(),
-            };
-            let env = if flag.env.is_empty() { String::new() } else { format!(" (env {})", flag.env) };
-            let _ = writeln!(text, "{}", row(flag, &format!("{help}{env}")));
+        let flags: Vec<&Flag> = flags::all().filter(|f| section(f) == Some(title)).collect();
+        let mut answered: Vec<&str> = Vec::new();
+        for flag in &flags {
+            let sharing: Vec<&&Flag> = flags.iter().filter(|f| f.help == flag.help).collect();
+            if flag.status == Status::Used || sharing.len() < MANY {
+                let _ = writeln!(text, "{}", row(flag, &answer(flag)));
+            } else if !answered.contains(&flag.help) {
+                answered.push(flag.help);
+                let names = sharing.iter().flat_map(|f| f.spellings().map(|s| s.0));
+                let _ = write!(text, "  {}:\n{}", flag.help, paragraph(names));
+            }
         }
     }
     text
+}
+
+/// From so many flags on with the same answer it is given once.
+const MANY: usize = 3;
+
+/// What is said about a flag.
+fn answer(flag: &Flag) -> String {
+    let help = match flag.status {
+        Status::RefusedUnless(same) => format!("{} (but {same})", flag.help),
+        _ => flag.help.to_owned(),
+    };
+    if flag.env.is_empty() { help } else { format!("{help} (env {})", flag.env) }
+}
+
+/// Names in lines of the help's width.
+fn paragraph<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let (mut text, mut width) = (String::new(), 0);
+    for name in names {
+        if width > 0 && width + name.len() + 2 > 96 {
+            text.push_str("\n");
+            width = 0;
+        }
+        text.push_str(if width == 0 { "    " } else { ", " });
+        text.push_str(name);
+        width += name.len() + 2;
+    }
+    text + "\n"
 }
 
 /// One flag: spellings, value, explanation.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write};
 
 use qrun::{
-    plan,
+    plan::{self, human_bytes},
     quantize::FileType,
     session::{Backend, DevicePreference},
 };
@@ -11,7 +11,7 @@ use qrun_models::{Config, GpuDecoder, Model, Options, memory};
 use qrun_quant::{Gguf, gguf::Value};
 use serde_json::{Map, json};
 
-use super::{exit::Exit, jobs::ModelFile, print};
+use super::{exit::Exit, stdout::print, values::ModelFile};
 
 /// What is in a file: metadata, tensor types by bytes, memory need per context size.
 #[derive(Debug, clap::Args)]
@@ -100,8 +100,9 @@ impl Run {
                 run.gpu = Some((place.name(), needs(&|n_ctx| GpuDecoder::plan(gpu, model, &options(n_ctx)))));
             }
         }
-        let available = plan.available.map_or(String::new(), |a| format!(" of {a} available"));
-        run.place += &format!(", with a context of {} tokens: {} bytes{available}", plan.n_ctx, plan.bytes.total());
+        let available = plan.available.map_or(String::new(), |a| format!(" of {} available", human_bytes(a)));
+        let bytes = human_bytes(plan.bytes.total());
+        run.place += &format!(", with a context of {} tokens: {bytes}{available}", plan.n_ctx);
         run
     }
 }
@@ -116,18 +117,23 @@ fn as_tables(gguf: &Gguf, model: Result<&Model, &String>) -> String {
     let mut line = |text: String| {
         let _ = writeln!(out, "{text}");
     };
-    line(format!("file        {} (GGUF v{}, {})", gguf.path().display(), gguf.version(), bytes(gguf.file_bytes())));
+    line(format!(
+        "file        {} (GGUF v{}, {})",
+        gguf.path().display(),
+        gguf.version(),
+        human_bytes(gguf.file_bytes())
+    ));
     if let Some(name) = file_type(gguf) {
         line(format!("type        {name}"));
     }
     let run = model.ok().map(Run::new);
     let shares = shares(gguf);
     let sum = total(&shares);
-    line(format!("parameters  {} in {} tensors, {} bytes", sum.parameters, sum.tensors, sum.bytes));
+    line(format!("parameters  {} in {} tensors, {}", sum.parameters, sum.tensors, human_bytes(sum.bytes)));
     match model {
         Ok(model) => {
             describe(&model.config).into_iter().for_each(&mut line);
-            line(format!("per token   {} bytes of weights are read", model.weights.bytes_per_token()));
+            line(format!("per token   {} of weights are read", human_bytes(model.weights.bytes_per_token())));
             line(format!("runs on     {}", run.as_ref().map_or("", |r| &r.place)));
         }
         Err(reason) => line(format!("runs        no: {reason}")),
@@ -137,15 +143,16 @@ fn as_tables(gguf: &Gguf, model: Result<&Model, &String>) -> String {
     }
     for (name, s) in &shares {
         let percent = 100.0 * s.bytes as f64 / sum.bytes.max(1) as f64;
-        line(format!("{name:<10} {:8} {:14} {:15} {percent:6.1} %", s.tensors, s.parameters, s.bytes));
+        line(format!("{name:<10} {:8} {:14} {:>15} {percent:6.1} %", s.tensors, s.parameters, human_bytes(s.bytes)));
     }
     if let Some(run) = run {
         let gpu = run.gpu.iter().map(|(name, needs)| (name.as_str(), needs));
         for (name, needs) in gpu.chain([("CPU", &run.cpu)]) {
             line(format!("\non {name}"));
-            line("context           weights        KV cache     activations           total (bytes)".into());
+            line("context           weights        KV cache     activations           total".into());
             for (n_ctx, p) in needs {
-                line(format!("{n_ctx:<9} {:15} {:15} {:15} {:15}", p.weights, p.kv, p.activations, p.total()));
+                let [weights, kv, work, total] = [p.weights, p.kv, p.activations, p.total()].map(human_bytes);
+                line(format!("{n_ctx:<9} {weights:>15} {kv:>15} {work:>15} {total:>15}"));
             }
         }
     }
@@ -218,15 +225,5 @@ fn value(v: &Value) -> serde_json::Value {
         }
         Value::F32(_) | Value::F64(_) => v.as_f64().into(),
         _ => v.as_u64().into(),
-    }
-}
-
-/// Bytes as people read them.
-pub fn bytes(n: u64) -> String {
-    match n {
-        0..1_000 => format!("{n} B"),
-        1_000..1_000_000 => format!("{:.1} kB", n as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", n as f64 / 1e6),
-        _ => format!("{:.2} GB", n as f64 / 1e9),
     }
 }

@@ -7,7 +7,16 @@ use std::{
     time::Duration,
 };
 
-use super::{args::Input, exit::Exit, terminal::Terminal};
+use super::{
+    args::Input,
+    exit::{Exit, system_error},
+    terminal::Terminal,
+};
+
+/// The longest prompt that is read, in bytes: several times what the longest contexts hold.
+pub const LONGEST_PROMPT: u64 = 64 << 20;
+/// The longest text that a job measures, in bytes.
+pub const LONGEST_TEXT: u64 = 1 << 30;
 
 /// What the flags and a pipe say that the model should read.
 #[derive(Debug, Default)]
@@ -30,13 +39,13 @@ impl Prompt {
         let from_stdin = input.file.as_deref().is_some_and(|f| f == Path::new("-"));
         let mut text = match (&input.prompt, &input.file, &input.binary_file) {
             (Some(text), _, _) => Some(input.unescaped(text)),
-            (_, Some(_), _) if from_stdin => Some(less_newline(stdin(terminal)?)),
-            (_, Some(file), _) => Some(less_newline(read("-f", file)?)),
+            (_, Some(_), _) if from_stdin => Some(trim_one_newline(stdin(terminal)?)),
+            (_, Some(file), _) => Some(trim_one_newline(read("-f", file)?)),
             (_, _, Some(file)) => Some(read("-bf", file)?),
             _ => None,
         };
         if pipe == Pipe::Read && !from_stdin && carries_data() {
-            let piped = less_newline(stdin(terminal)?);
+            let piped = trim_one_newline(stdin(terminal)?);
             text = match text {
                 Some(text) if piped.is_empty() => Some(text),
                 Some(text) => Some(format!("{text}\n\n{piped}")),
@@ -45,7 +54,7 @@ impl Prompt {
         }
         let system = match (&input.system, &input.system_file) {
             (Some(text), _) => Some(input.unescaped(text)),
-            (_, Some(file)) => Some(less_newline(read("-sysf", file)?)),
+            (_, Some(file)) => Some(trim_one_newline(read("-sysf", file)?)),
             _ => None,
         };
         Ok(Self { text, system: system.filter(|s| !s.is_empty()) })
@@ -89,24 +98,54 @@ fn stdin(terminal: &Terminal) -> Result<String, Exit> {
     let terminal = *terminal;
     std::thread::spawn(move || {
         if waiting.recv_timeout(Duration::from_secs(2)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-            terminal.note("reading stdin until it ends (< /dev/null where there is nothing to read)");
+            terminal.warn("reading stdin until it ends (< /dev/null where there is nothing to read)");
         }
     });
     if io::stdin().is_terminal() {
-        terminal.inform("reading the prompt; Ctrl-D ends it");
+        terminal.info("reading the prompt; Ctrl-D ends it");
     }
-    let mut bytes = Vec::new();
-    io::stdin().lock().read_to_end(&mut bytes)?;
+    let read = bounded("stdin", io::stdin().lock(), LONGEST_PROMPT);
     drop(done);
-    text("stdin", bytes)
+    read
 }
 
 fn read(flag: &str, file: &Path) -> Result<String, Exit> {
-    let bytes = fs::read(file).map_err(|e| Exit::usage(format!("{flag} {}: {e}", file.display())))?;
-    text(&file.display().to_string(), bytes)
+    file_text(flag, file, LONGEST_PROMPT)
 }
 
-/// Bytes as text. Bytes that are no UTF-8 have no tokens of their own in most vocabularies, so they are
+/// The text of a file that a flag names, of at most `longest` bytes.
+///
+/// # Errors
+/// Exit code 2: the file cannot be read, is longer, or is not UTF-8.
+pub fn file_text(flag: &str, file: &Path, longest: u64) -> Result<String, Exit> {
+    let name = file.display().to_string();
+    let failed = |e: io::Error| Exit::usage(format!("{flag} {name}: {}", system_error(&e)));
+    let open = fs::File::open(file).map_err(failed)?;
+    if open.metadata().map_err(failed)?.is_dir() {
+        return Err(Exit::usage(format!("{flag} {name}: a folder, not a file")));
+    }
+    bounded(&name, open, longest)
+}
+
+/// The text of `source`, read to its end but no further than `longest` bytes: some sources never end.
+///
+/// # Errors
+/// Exit code 2 where it is longer, or not UTF-8.
+pub fn bounded(source: &str, reader: impl Read, longest: u64) -> Result<String, Exit> {
+    let mut bytes = Vec::new();
+    reader.take(longest + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > longest {
+        return Err(too_long(source, longest));
+    }
+    text(source, bytes)
+}
+
+/// More was read than any context holds.
+pub fn too_long(source: &str, longest: u64) -> Exit {
+    Exit::usage(format!("{source}: the text is too long: more than {} MB", longest >> 20))
+}
+
+/// Bytes as text. Bytes that are not UTF-8 have no tokens of their own in most vocabularies, so they are
 /// refused with their place instead of being replaced.
 pub fn text(source: &str, bytes: Vec<u8>) -> Result<String, Exit> {
     String::from_utf8(bytes).map_err(|e| {
@@ -116,7 +155,7 @@ pub fn text(source: &str, bytes: Vec<u8>) -> Result<String, Exit> {
 }
 
 /// The text without the newline that editors put at the end of a file.
-pub fn less_newline(mut text: String) -> String {
+pub fn trim_one_newline(mut text: String) -> String {
     if text.ends_with('\n') {
         text.pop();
     }
@@ -165,8 +204,8 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_named() {
-        let error = text("stdin", b"ab\xffc".to_vec()).expect_err("0xff is no UTF-8");
+    fn bytes_that_are_not_text_are_named() {
+        let error = text("stdin", b"ab\xffc".to_vec()).expect_err("0xff is not UTF-8");
         assert!(error.message.contains("0xff at offset 2"), "{}", error.message);
     }
 }

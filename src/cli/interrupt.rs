@@ -4,9 +4,17 @@
 //! next line it is a signal still, and whoever pressed it wanted to stop an answer that ended just then:
 //! that press counts as one at the prompt.
 
-use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU8, Ordering::SeqCst},
+};
 
-use super::exit::{Code, Exit};
+use qrun::session::Cancel;
+
+use super::{
+    echo,
+    exit::{Code, Exit},
+};
 
 /// Nothing to stop: a signal ends the program.
 const IDLE: u8 = 0;
@@ -20,6 +28,8 @@ const BUSY: u8 = 3;
 const STOPPING: u8 = 4;
 
 static STATE: AtomicU8 = AtomicU8::new(IDLE);
+/// Ends the answer in the middle of a step of its prompt.
+static ANSWER: Mutex<Option<Cancel>> = Mutex::new(None);
 
 /// Watches for Ctrl-C from now on.
 pub fn watch() -> Result<(), Exit> {
@@ -28,7 +38,11 @@ pub fn watch() -> Result<(), Exit> {
 
 /// Runs on a thread of its own, a moment after the press.
 fn handle() {
-    if !change(BUSY, STOPPING) && !change(PROMPT, PRESSED) {
+    if change(BUSY, STOPPING) {
+        let answer = ANSWER.lock().unwrap_or_else(|e| e.into_inner());
+        answer.iter().for_each(Cancel::cancel);
+    } else if !change(PROMPT, PRESSED) {
+        echo::restore();
         std::process::exit(Code::Interrupted as i32);
     }
 }
@@ -48,7 +62,10 @@ pub struct Busy {
 }
 
 impl Busy {
-    pub fn begin() -> Self {
+    /// `cancel` is the answer's.
+    pub fn begin(cancel: &Cancel) -> Self {
+        cancel.reset();
+        *ANSWER.lock().unwrap_or_else(|e| e.into_inner()) = Some(cancel.clone());
         let before = if STATE.swap(BUSY, SeqCst) == IDLE { IDLE } else { PROMPT };
         Busy { before }
     }

@@ -1,12 +1,22 @@
 //! The jobs beside answering: `qrun info`, `tokenize`, `perplexity`, `synth`, `devices`, `completions` ….
 
-use std::path::PathBuf;
+mod foreign;
+
+use std::{ffi::OsString, path::Path};
 
 use clap::Subcommand;
 
-use super::{bench, completions, devices, exit::Exit, info, perplexity, print, quantize, synth, tokenize};
+use super::{
+    bench, completions, devices,
+    exit::Exit,
+    flags, info,
+    normalise::{self, ParsedArgs},
+    perplexity, quantize,
+    stdout::print,
+    synth, tokenize,
+};
 
-/// A job by its name.
+/// What qrun does beside answering.
 #[derive(Debug, Subcommand)]
 pub enum Job {
     /// What is in a file: metadata, tensor types by bytes, memory need per context size
@@ -30,26 +40,6 @@ pub enum Job {
     },
 }
 
-/// A model file, as a word or behind `-m`.
-#[derive(Debug, clap::Args)]
-#[group(required = true, multiple = false)]
-pub struct ModelFile {
-    /// The GGUF file
-    #[arg(value_name = "FILE")]
-    word: Option<PathBuf>,
-    /// The same, as llama.cpp's tools take it
-    #[arg(short = 'm', long = "model", value_name = "FILE")]
-    model: Option<PathBuf>,
-}
-
-impl ModelFile {
-    pub fn open(&self) -> Result<qrun_quant::Gguf, Exit> {
-        let path = self.word.as_ref().or(self.model.as_ref());
-        let path = path.ok_or_else(|| Exit::usage("no model file named"))?;
-        Ok(qrun_quant::Gguf::open(path)?)
-    }
-}
-
 impl Job {
     pub fn run(self) -> Result<(), Exit> {
         match self {
@@ -60,7 +50,57 @@ impl Job {
             Job::Bench(job) => job.run(),
             Job::Synth(job) => job.run(),
             Job::Devices => print(&devices::listing()),
-            Job::Completions { shell } => print(&completions::script(shell)),
+            Job::Completions { shell } => print(&completions::script(shell, Job::augment_subcommands)),
         }
+    }
+}
+
+/// The command line of a job as clap takes it; what llama.cpp's tools have and the job does not is answered here.
+///
+/// # Errors
+/// Exit code 2: a flag that would change what the job does.
+pub fn normalise(words: &[OsString]) -> Result<ParsedArgs, Exit> {
+    match words.split_first() {
+        Some((job, _)) if job == "bench" => Ok(ParsedArgs { argv: bench::rewrite(words)?, ..ParsedArgs::default() }),
+        Some((job, rest)) => {
+            let rows = foreign::rows(&job.to_string_lossy());
+            let mut parsed = normalise::normalise_job(rest, &|word| flags::find_in(rows.clone(), word))?;
+            parsed.argv.insert(0, job.clone());
+            Ok(parsed)
+        }
+        None => Ok(ParsedArgs::default()),
+    }
+}
+
+/// Words that other programs have for what qrun does otherwise.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("run", "qrun MODEL.gguf chats, and with -p TEXT it answers once"),
+    ("chat", "qrun MODEL.gguf chats"),
+    ("serve", "there is no server yet; qrun MODEL.gguf chats"),
+    ("server", "there is no server yet; qrun MODEL.gguf chats"),
+    ("pull", "qrun does not download models; name a GGUF file"),
+    ("list", "qrun keeps no list of models; name a GGUF file"),
+    ("ls", "qrun keeps no list of models; name a GGUF file"),
+    ("show", "qrun info FILE shows what is in a model file"),
+];
+
+/// Says what was probably meant where the first word of a command line, one of `words`, is neither a job nor a file.
+///
+/// # Errors
+/// Exit code 2 with that.
+pub fn not_a_job(word: &Path, words: usize) -> Result<(), Exit> {
+    let Some(text) = word.to_str().filter(|_| word.symlink_metadata().is_err()) else { return Ok(()) };
+    if text.contains(['/', '\\']) || text.to_ascii_lowercase().ends_with(".gguf") {
+        return Ok(());
+    }
+    let elsewhere = ELSEWHERE.iter().find(|row| row.0 == text).map(|row| row.1.to_owned());
+    let command = Job::augment_subcommands(clap::Command::new("qrun"));
+    let names = command.get_subcommands().map(clap::Command::get_name);
+    let nearest = || flags::nearest_of(names, text, |name| name).map(|name| format!("did you mean qrun {name}?"));
+    let prompt = || text.contains(char::is_whitespace).then(|| "a prompt goes behind -p".to_owned());
+    let neither = || (words > 1).then(|| "qrun MODEL.gguf -p TEXT, or qrun JOB … (qrun --help lists both)".to_owned());
+    match elsewhere.or_else(prompt).or_else(nearest).or_else(neither) {
+        Some(meant) => Err(Exit::usage(format!("{text:?} is neither a job nor a file; {meant}"))),
+        None => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! llama.cpp has flags of several letters behind one dash (`-ngl 99`), old bare forms (`-fa`,
 //! `--color`) and `_` for `-`; values may begin with a dash (`-n -1`). Every flag is looked up in the
-//! table here and handed on as `--name=value`; what qrun does not honour ends here.
+//! table here and handed on as `--name=value`; what qrun does not support ends here.
 
 use std::ffi::{OsStr, OsString};
 
@@ -13,72 +13,117 @@ use super::{
 
 /// The rewritten command line, and what is to be said about it.
 #[derive(Debug, Default)]
-pub struct Normal {
+pub struct ParsedArgs {
     /// For clap; without the program name.
     pub argv: Vec<OsString>,
     /// Lines for stderr.
-    pub notes: Vec<String>,
+    pub warnings: Vec<String>,
     /// Lines for one who asks with `-v`.
     pub details: Vec<String>,
 }
 
 /// Rewrites `args` (without the program name). `env` reads an environment variable; the command line
 /// wins over it.
-pub fn normalise(args: &[OsString], env: impl Fn(&str) -> Option<OsString>) -> Result<Normal, Exit> {
-    let mut normal = Normal::default();
-    for flag in flags::honoured().filter(|f| !f.env.is_empty()) {
+///
+/// # Errors
+/// Exit code 2: a flag that is unknown, refused or without its value.
+pub fn normalise(args: &[OsString], env: impl Fn(&str) -> Option<OsString>) -> Result<ParsedArgs, Exit> {
+    let mut parsed = ParsedArgs::default();
+    for flag in flags::supported().filter(|f| !f.env.is_empty()) {
         if let Some(value) = env(flag.env).filter(|v| !v.is_empty()) {
-            normal.take_environment(flag, &value)?;
+            parsed.take_environment(flag, &value)?;
         }
     }
-    let mut rest = args.iter().peekable();
-    while let Some(word) = rest.next() {
-        if word == "--" {
-            normal.argv.push(word.clone());
-            normal.argv.extend(rest.cloned());
-            break;
-        }
-        let Some((typed, inline)) = split(word) else {
-            normal.argv.push(word.clone());
-            continue;
-        };
-        let (flag, on) = flags::find(&typed).ok_or_else(|| unknown(&typed))?;
-        let mut values = vec![];
-        match flag.takes {
-            Takes::Nothing => {
-                if let Some(value) = inline {
-                    values.push(switch(&typed, &value)?);
-                }
-            }
-            Takes::Maybe(words) => {
-                let follows = |w: &&&OsString| w.to_str().is_some_and(|w| words.contains(&w));
-                values.push(match inline {
-                    Some(value) => value,
-                    None => rest.next_if(|w| follows(&w)).cloned().unwrap_or_else(|| words[0].into()),
-                });
-            }
-            Takes::One(name, _) | Takes::Two(name) => {
-                let missing = |found: &str| Exit::usage(format!("{typed} needs a value ({name}), found {found}"));
-                if let Some(value) = inline {
-                    values.push(value);
-                }
-                let wanted = if matches!(flag.takes, Takes::Two(_)) { 2 } else { 1 };
-                while values.len() < wanted {
-                    let value = rest.next().ok_or_else(|| missing("the end of the command line"))?;
-                    if value.to_str().is_some_and(|v| flags::find(v).is_some()) {
-                        let value = value.display();
-                        return Err(missing(&format!("the flag {value}; write {typed}={value} if that is the value")));
-                    }
-                    values.push(value.clone());
-                }
-            }
-        }
-        normal.take(flag, &typed, on, &values)?;
-    }
-    Ok(normal)
+    parsed.take_all(args, &flags::find, unknown)?;
+    Ok(parsed)
 }
 
-impl Normal {
+/// Rewrites the words behind a job's name: flags that `find` knows are answered or renamed, all others are clap's.
+///
+/// # Errors
+/// Exit code 2: a flag that is refused or without its value.
+pub fn normalise_job(args: &[OsString], find: Find) -> Result<ParsedArgs, Exit> {
+    let mut parsed = ParsedArgs::default();
+    parsed.take_all(args, find, |_| None)?;
+    Ok(parsed)
+}
+
+/// Words that are still to be read.
+type Rest<'a> = std::iter::Peekable<std::slice::Iter<'a, OsString>>;
+/// Looks a flag up.
+type Find<'a> = &'a dyn Fn(&str) -> Option<(&'static Flag, bool)>;
+
+impl ParsedArgs {
+    /// Takes words until there are none; `unknown` says what is wrong with a flag that `find` does not know.
+    fn take_all(&mut self, args: &[OsString], find: Find, unknown: impl Fn(&str) -> Option<Exit>) -> Result<(), Exit> {
+        let mut rest = args.iter().peekable();
+        while let Some(word) = rest.next() {
+            if word == "--" {
+                self.argv.push(word.clone());
+                self.argv.extend(rest.cloned());
+                break;
+            }
+            let Some((typed, inline)) = split(word, find) else {
+                self.argv.push(word.clone());
+                continue;
+            };
+            match find(&typed) {
+                Some((flag, on)) => {
+                    let values = values((flag, &typed), inline, &mut rest, find)?;
+                    self.take(flag, &typed, on, &values)?;
+                }
+                None => match unknown(&typed) {
+                    Some(exit) => return Err(exit),
+                    None => self.argv.push(word.clone()),
+                },
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The values of a flag: behind `=`, or the words that follow.
+fn values(
+    (flag, typed): (&Flag, &str),
+    inline: Option<OsString>,
+    rest: &mut Rest,
+    find: Find,
+) -> Result<Vec<OsString>, Exit> {
+    let mut values = vec![];
+    match flag.takes {
+        Takes::Nothing => {
+            if let Some(value) = inline {
+                values.push(switch(typed, &value)?);
+            }
+        }
+        Takes::Maybe(words) => {
+            let said = |word: &OsStr| flags::one_of(words, word.to_str()?);
+            values.push(match inline {
+                Some(value) => said(&value).map_or(value, Into::into),
+                None => {
+                    let follows = rest.next_if(|word| said(word).is_some());
+                    follows.and_then(|word| said(word)).unwrap_or(words[0]).into()
+                }
+            });
+        }
+        Takes::One(name, _) | Takes::Two(name) => {
+            let missing = |found: &str| Exit::usage(format!("{typed} needs a value ({name}), found {found}"));
+            values.extend(inline);
+            let wanted = if matches!(flag.takes, Takes::Two(_)) { 2 } else { 1 };
+            while values.len() < wanted {
+                let value = rest.next().ok_or_else(|| missing("the end of the command line"))?;
+                if value.to_str().is_some_and(|v| find(v).is_some()) {
+                    let value = value.display();
+                    return Err(missing(&format!("the flag {value}; write {typed}={value} if that is the value")));
+                }
+                values.push(value.clone());
+            }
+        }
+    }
+    Ok(values)
+}
+
+impl ParsedArgs {
     /// One flag with its values: handed on, noted or refused.
     fn take(&mut self, flag: &Flag, typed: &str, on: bool, values: &[OsString]) -> Result<(), Exit> {
         let value = values.first();
@@ -92,7 +137,7 @@ impl Normal {
                 self.argv.push(word);
             }
             Status::Same => {}
-            Status::Noted => self.notes.push(format!("{typed} has no effect: {}", flag.help)),
+            Status::Noted => self.warnings.push(format!("{typed} has no effect: {}", flag.help)),
             Status::RefusedUnless(same) if equal(&shown, same) => {}
             Status::RefusedUnless(same) => {
                 return Err(Exit::usage(format!("{typed} {shown}: {} (only {same} is accepted)", flag.help)));
@@ -114,14 +159,14 @@ impl Normal {
 
 /// A word that is a flag: its name as typed, and the value behind `=`. Paths that are not UTF-8 are
 /// words of their own, never flags.
-fn split(word: &OsStr) -> Option<(String, Option<OsString>)> {
+fn split(word: &OsStr, find: Find) -> Option<(String, Option<OsString>)> {
     let text = word.to_str()?;
     let second = text.strip_prefix('-')?.chars().next()?;
     if second.is_ascii_digit() || second == '.' {
         return None;
     }
     match text.split_once('=') {
-        Some((name, value)) if flags::find(name).is_some() || name.starts_with("--") => {
+        Some((name, value)) if find(name).is_some() || name.starts_with("--") => {
             Some((name.to_owned(), Some(value.into())))
         }
         _ => Some((text.to_owned(), None)),
@@ -130,13 +175,10 @@ fn split(word: &OsStr) -> Option<(String, Option<OsString>)> {
 
 /// The value of a switch, given behind `=` or in the environment.
 fn switch(name: &str, value: &OsStr) -> Result<OsString, Exit> {
-    match value.to_str().unwrap_or("?").to_ascii_lowercase().as_str() {
-        "1" | "on" | "true" | "yes" | "enabled" => Ok("on".into()),
-        "0" | "off" | "false" | "no" | "disabled" => Ok("off".into()),
-        _ => {
-            Err(Exit::usage(format!("{name} is a switch: expected on or off, found {:?}", value.display().to_string())))
-        }
-    }
+    let found = value.to_str().and_then(|word| flags::one_of(&["on", "off"], word));
+    found.map(Into::into).ok_or_else(|| {
+        Exit::usage(format!("{name} is a switch: expected on or off, found {:?}", value.display().to_string()))
+    })
 }
 
 /// The same word, or the same number (`1.0` and `1`).
@@ -144,12 +186,12 @@ fn equal(a: &str, b: &str) -> bool {
     a == b || matches!((a.parse::<f64>(), b.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
 }
 
-fn unknown(typed: &str) -> Exit {
+fn unknown(typed: &str) -> Option<Exit> {
     let meant = match flags::nearest(typed) {
         Some(name) => format!("; the nearest known one is {name}"),
         None => String::new(),
     };
-    Exit::usage(format!("unknown flag {typed}{meant} (qrun --help lists the flags)"))
+    Some(Exit::usage(format!("unknown flag {typed}{meant} (qrun --help lists the flags)")))
 }
 
 /// Checks of values: each says what is expected.
@@ -184,7 +226,7 @@ impl Check {
 mod tests {
     use super::*;
 
-    fn run(line: &str) -> Result<Normal, Exit> {
+    fn run(line: &str) -> Result<ParsedArgs, Exit> {
         let args: Vec<OsString> = line.split(' ').filter(|w| !w.is_empty()).map(Into::into).collect();
         normalise(&args, |_| None)
     }
@@ -196,6 +238,8 @@ mod tests {
             ("-m m.gguf --color -p hi", "--model=m.gguf --color=on --prompt=hi"),
             ("--color off -fa -p hi", "--color=off --prompt=hi"),
             ("-fa on -p hi", "--prompt=hi"),
+            ("-fa 1 --color 0 -rea disabled -fit true -p hi", "--color=off --reasoning=off --prompt=hi"),
+            ("-rea -1 --color=Enabled", "--reasoning=auto --color=on"),
             ("--top_k=5 --no-escape -no-cnv", "--top-k=5 --escape=off --conversation=off"),
             ("-st -r -- x", "--single-turn=on --reverse-prompt=-- x"),
             ("-- -p", "-- -p"),
@@ -205,14 +249,14 @@ mod tests {
             ("-", "-"),
         ];
         for (typed, wanted) in cases {
-            let normal = run(typed).unwrap_or_else(|e| panic!("{typed}: {}", e.message));
-            let argv: Vec<_> = normal.argv.iter().map(|w| w.to_string_lossy()).collect();
+            let parsed = run(typed).unwrap_or_else(|e| panic!("{typed}: {}", e.message));
+            let argv: Vec<_> = parsed.argv.iter().map(|w| w.to_string_lossy()).collect();
             assert_eq!(argv.join(" "), wanted, "{typed}");
         }
     }
 
     #[test]
-    fn what_cannot_be_honoured_says_why() {
+    fn what_is_not_supported_says_why() {
         let cases = [
             ("--tmep 0", "--temp"),
             ("--mirostat 2", "not implemented"),
@@ -232,8 +276,8 @@ mod tests {
     #[test]
     fn the_command_line_wins_over_the_environment() {
         let env = |name: &str| (name == "LLAMA_ARG_TOP_K").then(|| "7".into());
-        let normal = normalise(&["--top-k".into(), "9".into()], env).expect("both are good");
-        assert_eq!(normal.argv, ["--top-k=7", "--top-k=9"]);
-        assert_eq!((normal.notes.len(), normal.details.len()), (0, 1));
+        let parsed = normalise(&["--top-k".into(), "9".into()], env).expect("both are good");
+        assert_eq!(parsed.argv, ["--top-k=7", "--top-k=9"]);
+        assert_eq!((parsed.warnings.len(), parsed.details.len()), (0, 1));
     }
 }

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Instant};
 use indicatif::ProgressBar;
 use qrun::{
     embedded,
+    plan::human_bytes,
     sampler::{SamplerError, SamplerParams},
     session::{
         Backend, BackendError, Engine, EngineOptions, LoadError, OpenError, SaveError, Session, SessionError, Timeline,
@@ -12,14 +13,15 @@ use qrun::{
     template::TemplateError,
     tokenizer::TokenizeError,
 };
-use qrun_models::{EventHandler, ForwardError, KvType, LoadEvent, Options};
+use qrun_models::{EventHandler, ForwardError, LoadEvent, Options};
 use qrun_quant::{Bytes, Gguf, cpu::Arithmetic};
 
 use super::{
     args::{Args, Sampling},
     exit::{Code, Exit},
-    progress,
+    input, progress,
     terminal::{Terminal, say},
+    values::{self, SAMPLERS},
 };
 
 /// A session, and how long it took to get there.
@@ -68,8 +70,8 @@ fn notices(bar: &ProgressBar, terminal: &Terminal) -> EventHandler {
             bar.set_length(total);
             bar.set_position(done);
         }
-        LoadEvent::FellBack(text) if bar.is_finished() => terminal.interject(text),
-        LoadEvent::FellBack(text) => bar.suspend(|| terminal.note(text)),
+        LoadEvent::FellBack(text) if bar.is_finished() => terminal.print_above_prompt(text),
+        LoadEvent::FellBack(text) => bar.suspend(|| terminal.warn(text)),
     })
 }
 
@@ -87,8 +89,7 @@ fn model_file(args: &Args, terminal: &Terminal) -> Result<Gguf, Exit> {
     match (&args.model, embedded::model()) {
         (Some(path), _) => Ok(Gguf::open(path)?),
         (None, Some(bytes)) => {
-            terminal
-                .inform("no model named: the small demo model inside qrun answers; for a real one: qrun MODEL.gguf");
+            terminal.warn("no model named: the small demo model inside qrun answers; for a real one: qrun MODEL.gguf");
             Ok(Gguf::from_bytes("the embedded model", Bytes::new(bytes))?)
         }
         (None, None) => Err(Exit::usage("no model named: qrun MODEL.gguf -p TEXT (qrun --help says more)")),
@@ -98,40 +99,24 @@ fn model_file(args: &Args, terminal: &Terminal) -> Result<Gguf, Exit> {
 fn options(args: &Args) -> Result<Options, Exit> {
     let m = &args.machine;
     let base = if m.exact { Options::exact() } else { Options::default() };
-    let cache = |name: &Option<String>, otherwise| match name.as_deref() {
-        None => otherwise,
-        Some("f32") => KvType::F32,
-        Some("q8_0") => KvType::Q8_0,
-        Some(_) => KvType::F16,
-    };
     Ok(Options {
         n_ctx: m.n_ctx,
         n_ubatch: m.n_ubatch,
-        threads: m.threads.unwrap_or_else(physical_cores),
+        threads: values::threads(m.threads),
         arithmetic: if m.exact { Arithmetic::Exact } else { Arithmetic::Fast },
-        type_k: cache(&m.type_k, base.type_k),
-        type_v: cache(&m.type_v, base.type_v),
+        type_k: m.type_k.unwrap_or(base.type_k),
+        type_v: m.type_v.unwrap_or(base.type_v),
         swa_full: m.swa_full,
         repack: m.repack && base.repack,
         ..base
     })
 }
 
-/// Threads by default: one per physical core, for a second thread on a core shares its arithmetic.
-pub fn physical_cores() -> usize {
-    let logical = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let siblings = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list");
-    let shared = siblings.is_ok_and(|list| list.trim().contains([',', '-']));
-    if shared && logical > 2 { logical / 2 } else { logical }
-}
-
 fn template(args: &Args) -> Result<Option<String>, Exit> {
     match (&args.chat.template, &args.chat.template_file) {
         (Some(_), Some(_)) => Err(Exit::usage("two templates: give one of --chat-template and --chat-template-file")),
         (Some(text), None) => Ok(Some(text.clone())),
-        (None, Some(file)) => std::fs::read_to_string(file)
-            .map(Some)
-            .map_err(|e| Exit::usage(format!("--chat-template-file {}: {e}", file.display()))),
+        (None, Some(file)) => input::file_text("--chat-template-file", file, input::LONGEST_PROMPT).map(Some),
         (None, None) => Ok(None),
     }
 }
@@ -149,7 +134,7 @@ fn sampler(flags: &Sampling, engine: &Engine, terminal: &Terminal) -> Result<Sam
         _ => false,
     };
     for change in params.take_from(engine.gguf(), said)? {
-        terminal.note(&format!("the model file sets {change}"));
+        terminal.warn(&format!("the model file sets {change}"));
     }
     let whole = |flag: Option<i64>, field: i32| flag.map_or(field, |n| n.clamp(-1, i32::MAX.into()) as i32);
     params.seed = flags.seed.unwrap_or_else(random_seed).into();
@@ -163,17 +148,33 @@ fn sampler(flags: &Sampling, engine: &Engine, terminal: &Terminal) -> Result<Sam
     params.presence_penalty = flags.presence_penalty.unwrap_or(params.presence_penalty);
     params.frequency_penalty = flags.frequency_penalty.unwrap_or(params.frequency_penalty);
     params.logit_bias.extend(&flags.logit_bias);
+    if let Some(kept) = &flags.samplers {
+        SAMPLERS.iter().filter(|name| !kept.contains(name)).for_each(|name| switch_off(name, &mut params));
+    }
     if flags.ignore_eos {
         params.forbid(&engine.tokenizer().eog().collect::<Vec<_>>());
     }
     // Its range checks, before the weights are loaded.
     qrun::sampler::Sampler::new(params.clone(), engine.model().config.n_vocab)?;
-    terminal.detail(&format!("seed: {}", params.seed));
+    terminal.debug(&format!("seed: {}", params.seed));
     Ok(params)
 }
 
+/// A sampler that is left out of `--samplers`; those that qrun does not have are off in any case.
+fn switch_off(sampler: &str, params: &mut SamplerParams) {
+    match sampler {
+        "penalties" => params.repeat_last_n = 0,
+        "top_k" => params.top_k = 0,
+        "typ_p" => params.typical_p = 1.0,
+        "top_p" => params.top_p = 1.0,
+        "min_p" => params.min_p = 0.0,
+        "temperature" => params.temperature = 1.0,
+        _ => {}
+    }
+}
+
 /// Another number each time, from the randomness that the standard library takes from the system.
-fn random_seed() -> u32 {
+pub fn random_seed() -> u32 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish() as u32
 }
@@ -183,27 +184,44 @@ fn say_plan(engine: &Engine, args: &Args, terminal: &Terminal) {
     let (plan, config) = (engine.plan(), &engine.model().config);
     let trained = config.n_ctx_train;
     if args.machine.n_ctx > trained {
-        terminal.note(&format!(
+        terminal.warn(&format!(
             "-c {} is more than the {trained} tokens that the model was trained for",
             args.machine.n_ctx
         ));
     }
     if args.machine.n_ctx == 0 && plan.n_ctx < trained {
-        terminal.note(&format!("context of {} tokens: memory does not hold the model's {trained}", plan.n_ctx));
+        terminal.warn(&format!("context of {} tokens: memory does not hold the model's {trained}", plan.n_ctx));
     }
     match engine.place() {
+        // Layers were to go to a GPU.
+        Backend::Cpu { reason } if args.machine.gpu_asked => {
+            let reason = reason.as_ref().map_or("--device says so".to_owned(), BackendError::to_string);
+            terminal.warn(&format!("-ngl has no effect: the model runs on the CPU ({reason})"));
+        }
         // Most computers have no such GPU: nothing is wrong with them.
         Backend::Cpu { reason: Some(reason) } if reason.is_ordinary() => {
-            terminal.inform(&format!("device: CPU ({reason})"));
+            terminal.info(&format!("device: CPU ({reason})"));
         }
-        Backend::Cpu { reason: Some(reason) } => terminal.note(&format!("device: CPU ({reason})")),
+        Backend::Cpu { reason: Some(reason) } => terminal.warn(&format!("device: CPU ({reason})")),
         _ => {}
     }
-    terminal.inform(&plan_line(engine));
+    if terminal.verbose() {
+        terminal.debug(&plan_in_bytes(engine));
+    } else {
+        terminal.info(&plan_line(engine));
+    }
 }
 
-/// The memory that a model takes, in exact bytes, and where.
+/// Where a model runs and the memory that it takes there: `CPU, 1.0 GB of 24.7 GB, 32768 tokens`.
 pub fn plan_line(engine: &Engine) -> String {
+    let plan = engine.plan();
+    let available = plan.available.map_or(String::new(), |a| format!(" of {}", human_bytes(a)));
+    let bytes = human_bytes(plan.bytes.total());
+    format!("{}, {bytes}{available}, {} tokens", engine.place().name(), plan.n_ctx)
+}
+
+/// The same in exact bytes, by purpose.
+fn plan_in_bytes(engine: &Engine) -> String {
     let (plan, b) = (engine.plan(), engine.plan().bytes);
     let available = plan.available.map_or(String::new(), |a| format!(" of {a} available"));
     let threads = match engine.place() {

@@ -1,26 +1,26 @@
 //! `qrun perplexity FILE -f TEXT`: how well a model predicts a text, and how far it is from another one.
 
 use std::{
-    io::{IsTerminal, Read, stderr, stdin},
+    io::{IsTerminal, stderr, stdin},
     path::PathBuf,
     sync::Arc,
 };
 
 use qrun::{
     quality::{self, Chunks, Comparison, Estimate, QualityError},
-    session::{DevicePreference, Engine, EngineOptions},
+    session::{DevicePreference, Engine, EngineOptions, Scheduler},
     tokenizer::Encode,
 };
-use qrun_models::{Forward, KvType, Options};
+use qrun_models::{KvType, Options};
 use qrun_quant::{Gguf, cpu::Arithmetic};
 use serde_json::{Value, json};
 
 use super::{
     exit::{Code, Exit},
-    input,
-    jobs::ModelFile,
-    open, print, progress,
+    input, open, progress,
+    stdout::print,
     terminal::say,
+    values::{self, ModelFile},
 };
 
 /// How well a model predicts a text, measured as llama.cpp measures it.
@@ -34,14 +34,17 @@ pub struct Perplexity {
     /// Tokens per chunk; the second half of each is scored
     #[arg(short = 'c', long, value_name = "N", default_value_t = 512)]
     ctx_size: usize,
+    /// The first N chunks only
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    chunks: Option<u64>,
     /// Compare with this model, which counts as the truth: KL divergence, same best token, ΔPPL
     #[arg(long, value_name = "FILE")]
     kl_base: Option<PathBuf>,
-    /// auto (the GPU if the model runs there), cuda or cpu
-    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = wish)]
+    /// auto (the GPU if the model runs there), cuda, cuda1 … or cpu
+    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = values::device)]
     device: DevicePreference,
     /// Where the model of --kl-base runs
-    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = wish, requires = "kl_base")]
+    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = values::device, requires = "kl_base")]
     kl_base_device: DevicePreference,
     /// Exact f32 arithmetic, which is the CPU's
     #[arg(long)]
@@ -50,12 +53,12 @@ pub struct Perplexity {
     #[arg(long, requires = "kl_base")]
     kl_base_exact: bool,
     /// Type of cached keys
-    #[arg(long, value_name = "TYPE", value_parser = cache_type)]
+    #[arg(long, value_name = "TYPE", value_parser = values::cache_type)]
     cache_type_k: Option<KvType>,
     /// Type of cached values
-    #[arg(long, value_name = "TYPE", value_parser = cache_type)]
+    #[arg(long, value_name = "TYPE", value_parser = values::cache_type)]
     cache_type_v: Option<KvType>,
-    /// Threads
+    /// Threads [physical cores]
     #[arg(short, long, value_name = "N")]
     threads: Option<usize>,
     /// Take special tokens that are written out as what they are, not as plain text
@@ -88,7 +91,7 @@ impl Perplexity {
             bar.set_position(done as u64);
         };
         let measured = match &self.kl_base {
-            None => quality::perplexity(&mut *model, &chunks, &mut watch).map(Measured::Alone),
+            None => quality::perplexity(&mut model, &chunks, &mut watch).map(Measured::Alone),
             Some(path) => {
                 let base = self.engine(Gguf::open(path)?, self.options(self.kl_base_exact), self.kl_base_device)?;
                 runs.push(how(&base));
@@ -98,7 +101,7 @@ impl Perplexity {
                         "--kl-base {base}: splits the text into other tokens than {model}"
                     )));
                 }
-                quality::compare(&mut *model, &mut *decoder(&base)?, &chunks, &mut watch).map(Measured::Beside)
+                quality::compare(&mut model, &mut decoder(&base)?, &chunks, &mut watch).map(Measured::Beside)
             }
         };
         bar.finish_and_clear();
@@ -111,22 +114,17 @@ impl Perplexity {
     }
 
     fn text(&self) -> Result<String, Exit> {
-        let (name, bytes) = if self.text.as_os_str() == "-" {
-            let mut bytes = Vec::new();
-            stdin().lock().read_to_end(&mut bytes)?;
-            ("stdin".to_owned(), bytes)
-        } else {
-            let name = self.text.display().to_string();
-            let bytes = std::fs::read(&self.text).map_err(|e| Exit::usage(format!("-f {name}: {e}")))?;
-            (name, bytes)
+        let text = match self.text.as_os_str() == "-" {
+            true => input::bounded("stdin", stdin().lock(), input::LONGEST_TEXT)?,
+            false => input::file_text("-f", &self.text, input::LONGEST_TEXT)?,
         };
-        Ok(input::less_newline(input::text(&name, bytes)?))
+        Ok(input::trim_one_newline(text))
     }
 
     /// As every model here runs; the cache types are the model's own.
     fn options(&self, exact: bool) -> Options {
         let base = if exact { Options::exact() } else { Options::default() };
-        Options { n_ctx: self.ctx_size, threads: self.threads.unwrap_or_else(open::physical_cores), ..base }
+        Options { n_ctx: self.ctx_size, threads: values::threads(self.threads), ..base }
     }
 
     fn engine(&self, gguf: Gguf, options: Options, device: DevicePreference) -> Result<Arc<Engine>, Exit> {
@@ -146,13 +144,15 @@ impl Perplexity {
         Ok(Arc::new(engine))
     }
 
-    /// The text in the model's tokens. An EOS at its end would be no part of it.
+    /// The text in the model's tokens. An EOS at its end would not be part of it.
     fn chunks(&self, engine: &Engine, text: &str) -> Result<Chunks, Exit> {
         let tokenizer = engine.tokenizer();
         let mut tokens = tokenizer.encode(text, Encode { add_special: true, parse_special: self.parse_special })?;
         if tokenizer.add_eos() && tokens.last().copied() == tokenizer.eos() {
             tokens.pop();
         }
+        let most = self.chunks.map_or(usize::MAX, |n| (n as usize).saturating_mul(self.ctx_size));
+        tokens.truncate(most);
         let bos = tokenizer.bos().filter(|_| tokenizer.add_bos());
         Chunks::new(tokens, self.ctx_size, bos).map_err(refused)
     }
@@ -183,35 +183,15 @@ impl How {
     }
 }
 
-/// Where a model runs, for clap.
-pub fn wish(name: &str) -> Result<DevicePreference, String> {
-    match name.to_ascii_lowercase().as_str() {
-        "auto" => Ok(DevicePreference::Auto),
-        "cpu" | "none" => Ok(DevicePreference::Cpu),
-        "cuda" | "cuda0" => Ok(DevicePreference::Cuda),
-        _ => Err("expected one of auto, cuda, cpu".into()),
-    }
+fn decoder(engine: &Arc<Engine>) -> Result<Scheduler, Exit> {
+    Ok(Scheduler::new(engine.clone(), engine.decoder(open::plain_notices())?))
 }
 
-/// A type of the KV cache by its name, for clap.
-pub fn cache_type(name: &str) -> Result<KvType, String> {
-    match name {
-        "f32" => Ok(KvType::F32),
-        "f16" => Ok(KvType::F16),
-        "q8_0" => Ok(KvType::Q8_0),
-        _ => Err("expected one of f32, f16, q8_0".into()),
-    }
-}
-
-fn decoder(engine: &Arc<Engine>) -> Result<Box<dyn Forward>, Exit> {
-    Ok(engine.decoder(open::plain_notices())?)
-}
-
-/// Logits that are no numbers are the file's fault, everything else is what was asked for.
+/// Logits that are not numbers are the file's fault, everything else is what was asked for.
 fn refused(error: QualityError) -> Exit {
     let code = match error {
         QualityError::NotFinite { .. } => Code::File,
-        QualityError::Forward(_) => Code::Failure,
+        QualityError::Forward(_) | QualityError::Generate(_) => Code::Failure,
         _ => Code::Usage,
     };
     Exit::new(code, error.to_string())

@@ -2,12 +2,17 @@
 
 use std::path::PathBuf;
 
-use qrun::quantize::{self, FileType, Options, Progress, Summary};
-use qrun_quant::cpu::par::Pool;
+use qrun::{
+    plan::human_bytes,
+    quantize::{self, FileType, Options, Progress, Summary},
+};
+use qrun_quant::{GgmlType, Gguf, cpu::par::Pool};
 
 use super::{
     exit::{Code, Exit},
-    info, progress, synth,
+    progress,
+    signals::Unfinished,
+    values,
 };
 
 /// A model file into a smaller one.
@@ -18,9 +23,9 @@ pub struct Quantize {
     /// The file to write
     output: PathBuf,
     /// Q4_K_M, Q5_K_M, Q6_K, Q8_0, Q4_0, F16, BF16 …
-    #[arg(value_name = "TYPE", value_parser = synth::file_type)]
+    #[arg(value_name = "TYPE", value_parser = values::FileTypes)]
     file_type: FileType,
-    /// Threads [all]
+    /// Threads [physical cores]
     #[arg(value_name = "THREADS")]
     n_threads: Option<usize>,
     /// Also from tensors that are quantized already; the errors add up
@@ -36,9 +41,9 @@ pub struct Quantize {
 
 impl Quantize {
     pub fn run(self) -> Result<(), Exit> {
-        let threads = self.threads.or(self.n_threads).filter(|&n| n > 0);
-        let threads = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
-        let pool = Pool::new(threads).map_err(|e| Exit::new(Code::Failure, e.to_string()))?;
+        values::output_name(&self.output)?;
+        let pool = Pool::new(values::threads(self.threads.or(self.n_threads)))
+            .map_err(|e| Exit::new(Code::Failure, e.to_string()))?;
         let options = Options { file_type: self.file_type, allow_requantize: self.allow_requantize, force: self.force };
         let bar = progress::bytes("quantizing");
         let mut watch = |p: Progress| {
@@ -46,7 +51,9 @@ impl Quantize {
             bar.set_position(p.done);
             bar.set_message(p.tensor.to_owned());
         };
+        let unfinished = Unfinished::watch(&self.output);
         let made = pool.install(|| quantize::quantize(&self.input, &self.output, &options, &mut watch));
+        drop(unfinished);
         bar.finish_and_clear();
         let summary = made.map_err(|error| self.exit(error))?;
         self.say(&summary);
@@ -64,14 +71,32 @@ impl Quantize {
     }
 
     fn say(&self, made: &Summary) {
+        // Dozens of tensors fall back for the same reason.
+        let mut kinds: Vec<(GgmlType, GgmlType, Vec<&str>)> = Vec::new();
         for (name, wanted, taken) in &made.fallbacks {
-            progress::done(&format!("note: {name}: rows are no whole blocks of {wanted}, {taken} instead"));
+            match kinds.iter_mut().find(|kind| (kind.0, kind.1) == (*wanted, *taken)) {
+                Some(kind) => kind.2.push(name),
+                None => kinds.push((*wanted, *taken, vec![name])),
+            }
+        }
+        for (wanted, taken, names) in kinds {
+            let n = match names.len() {
+                1 => names[0].to_owned(),
+                n => format!("{n} tensors ({} …)", names[0]),
+            };
+            progress::done(&format!("note: {n}: rows are not whole blocks of {wanted}; {taken} instead"));
         }
         for (ty, tensors, bytes) in &made.formats {
             let percent = 100.0 * *bytes as f64 / made.bytes_out.max(1) as f64;
-            progress::done(&format!("{:<8} {tensors:5} tensors {bytes:14} bytes {percent:6.1} %", ty.name()));
+            progress::done(&format!(
+                "{:<8} {tensors:5} tensors {:>10} {percent:6.1} %",
+                ty.name(),
+                human_bytes(*bytes)
+            ));
         }
-        let (before, after) = (info::bytes(made.bytes_in), info::bytes(made.bytes_out));
+        let size = |path| std::fs::metadata(path).map_or(0, |m| m.len());
+        let before = Gguf::open(&self.input).map_or_else(|_| size(&self.input), |gguf| gguf.file_bytes());
+        let (before, after) = (human_bytes(before), human_bytes(size(&self.output)));
         progress::done(&format!("{}: {} ({before} → {after})", self.output.display(), self.file_type));
     }
 }

@@ -4,6 +4,7 @@ use std::{
     cell::Cell,
     io::{self, Write},
     ops::ControlFlow,
+    time::Instant,
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -11,13 +12,14 @@ use qrun::{
     bench::startup::Memory,
     sampler::SamplerParams,
     session::{Event, Finish, Reply, Request, Session, Timeline},
+    template::{Message, Render},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     exit::Exit,
     interrupt::Busy,
-    terminal::{Terminal, put},
+    terminal::{Terminal, put, say},
 };
 
 /// How answers are shown.
@@ -40,13 +42,14 @@ impl AnswerPrinter {
         let mut timeline = self.timeline.take();
         let mut lap = |step| timeline.iter_mut().for_each(|timeline| timeline.lap(step));
         lap("prompt");
-        let busy = Busy::begin();
+        let busy = Busy::begin(&request.cancel);
         let bar = self.bar(request.prompt.len().saturating_sub(session.cached().len()));
         let mut sink = Sink { json: self.json, out: io::stdout(), last: b'\n', failed: Ok(()) };
         if self.json {
             sink.event(self.start(session, request));
         }
         let mut begun = false;
+        let started = Instant::now();
         let reply = session.generate(request, &mut |event| {
             match event {
                 Event::Prompt { done, total } if done == total => {
@@ -64,6 +67,7 @@ impl AnswerPrinter {
                     }
                 }
                 Event::Flush { text, .. } => sink.token(None, text),
+                Event::Logits { .. } => {}
             }
             if busy.stopping() || sink.failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -73,12 +77,13 @@ impl AnswerPrinter {
         if !self.json {
             sink.last_newline();
         }
+        let wall_ms = started.elapsed().as_secs_f64() * 1e3;
         let reply = reply?;
         if self.json {
             sink.event(self.end(&reply, timeline));
         }
         sink.failed?;
-        self.afterwards(session, &reply);
+        self.afterwards(session, &reply, wall_ms);
         Ok(reply)
     }
 
@@ -125,21 +130,25 @@ impl AnswerPrinter {
         event
     }
 
-    fn afterwards(&self, session: &Session, reply: &Reply) {
+    fn afterwards(&self, session: &Session, reply: &Reply, wall_ms: f64) {
         if reply.finish == Finish::Context {
             let n = session.n_ctx();
-            self.terminal.note(&format!("context full ({n} tokens): the answer is cut off; -c enlarges the context"));
+            self.terminal.warn(&format!("context full ({n} tokens): the answer is cut off; -c enlarges the context"));
         }
         let t = &reply.timings;
         if self.speeds {
+            // The text goes to a pipe that may end on the same screen, later than this line.
+            if !self.terminal.stdout && self.terminal.stderr {
+                put("\n");
+            }
             let (prompt, generation) = (t.prompt_per_second(), t.predicted_per_second());
-            self.terminal.always(&format!("[ Prompt: {prompt:.1} t/s | Generation: {generation:.1} t/s ]"));
+            self.terminal.print(&format!("[ Prompt: {prompt:.1} t/s | Generation: {generation:.1} t/s ]"));
         }
         if self.perf {
-            put(&perf_block(reply, self.load_ms));
+            put(&perf_block(reply, self.load_ms, wall_ms));
         }
         let tokens = reply.tokens.len();
-        self.terminal.detail(&format!("{tokens} tokens, ended by: {}", reply.finish.name()));
+        self.terminal.debug(&format!("{tokens} tokens, ended by: {}", reply.finish.name()));
     }
 }
 
@@ -183,20 +192,18 @@ impl Sink {
 }
 
 /// Times in the layout of llama-completion, for eyes and scripts that know it. *Runs* are decode steps:
-/// one less than tokens, for the first comes out of the prompt.
-fn perf_block(reply: &Reply, load_ms: f64) -> String {
+/// one less than tokens, for the first comes out of the prompt. `wall_ms` is the time of the whole answer by the clock.
+fn perf_block(reply: &Reply, load_ms: f64, wall_ms: f64) -> String {
     let t = &reply.timings;
     let tokens = t.prompt_n + t.predicted_runs();
-    let total = t.prompt_ms + t.predicted_ms;
-    let rest = (total - t.prompt_ms - t.predicted_ms).max(0.0);
+    let rest = wall_ms - t.prompt_ms - t.predicted_ms;
     let rate = |ms: f64, n: usize| {
         let (each, per_second) = (ms / n.max(1) as f64, if ms > 0.0 { n as f64 * 1e3 / ms } else { 0.0 });
         format!("({each:8.2} ms per token, {per_second:8.2} tokens per second)")
     };
     let name = "common_perf_print:";
     [
-        format!("{name}    sampling time = {:10.2} ms", t.sample_ms),
-        format!("{name}    samplers time = {:10.2} ms / {:5} tokens", t.sample_ms, t.predicted_n),
+        format!("{name}    sampling time = {:10.2} ms / {:5} tokens", t.sample_ms, t.predicted_n),
         format!("{name}        load time = {load_ms:10.2} ms"),
         format!(
             "{name} prompt eval time = {:10.2} ms / {:5} tokens {}",
@@ -210,9 +217,30 @@ fn perf_block(reply: &Reply, load_ms: f64) -> String {
             t.predicted_runs(),
             rate(t.predicted_ms, t.predicted_runs())
         ),
-        format!("{name}       total time = {total:10.2} ms / {tokens:5} tokens"),
-        format!("{name} unaccounted time = {rest:10.2} ms / {:5.1} %", 100.0 * rest / total.max(1e-9)),
+        format!("{name}       total time = {wall_ms:10.2} ms / {tokens:5} tokens"),
+        format!("{name} unaccounted time = {rest:10.2} ms / {:5.1} %", 100.0 * rest / wall_ms.max(1e-9)),
     ]
     .map(|line| line + "\n")
     .concat()
+}
+
+/// The conversation in the model's own form, opened for the answer.
+pub fn render(session: &Session, messages: &[Message], kwargs: &Map<String, Value>) -> Result<String, Exit> {
+    let options = Render { kwargs: kwargs.clone(), ..Render::default() };
+    match session.engine().render(messages, &options) {
+        Some(text) => Ok(text?),
+        None => Err(Exit::usage("the model has no chat template")),
+    }
+}
+
+/// The prompt as the model gets it: the text, and each token on a line of its own.
+pub fn verbose_prompt(session: &Session, text: &str, tokens: &[u32]) {
+    say(&format!("prompt: {text:?}"));
+    say(&format!("number of tokens in prompt = {}", tokens.len()));
+    let tokenizer = session.engine().tokenizer();
+    for &id in tokens {
+        let piece = tokenizer.piece(id);
+        let written = if piece.is_empty() { tokenizer.text(id).into() } else { String::from_utf8_lossy(&piece) };
+        say(&format!("{id:6} -> {written:?}"));
+    }
 }

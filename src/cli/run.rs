@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use qrun::{
     session::{Finish, Request, Session, Timeline},
-    template::{Message, Render},
+    template::Message,
 };
 use serde_json::{Map, Value};
 
@@ -14,8 +14,8 @@ use super::{
     exit::{Code, Exit},
     input::{Pipe, Prompt},
     interrupt, open,
-    reply::AnswerPrinter,
-    terminal::{Terminal, put, say},
+    reply::{AnswerPrinter, render, verbose_prompt},
+    terminal::{Terminal, put},
 };
 
 /// How the model is spoken to.
@@ -37,7 +37,8 @@ pub fn run(args: &Args, terminal: Terminal, timeline: Timeline) -> Result<(), Ex
     let pipe = if chatting { Pipe::Leave } else { Pipe::Read };
     let prompt = Prompt::gather(&args.input, &terminal, pipe)?;
     if prompt.text.is_none() && !chatting {
-        return Err(Exit::usage("no prompt: give -p TEXT or -f FILE, or pipe it in"));
+        let chat = if terminal.stdin { "; -cnv chats although stdout goes elsewhere" } else { "" };
+        return Err(Exit::usage(format!("no prompt: give -p TEXT or -f FILE, or pipe it in{chat}")));
     }
     let kwargs = template_variables(args)?;
     let opened = open::open(args, &terminal, timeline)?;
@@ -53,10 +54,10 @@ pub fn run(args: &Args, terminal: Terminal, timeline: Timeline) -> Result<(), Ex
     };
     let request = Request {
         prompt: Vec::new(),
-        limit: usize::try_from(args.sampling.n_predict).ok(),
+        max_tokens: usize::try_from(args.sampling.n_predict).ok(),
         stops: args.sampling.stops.iter().map(|s| args.input.unescaped(s)).collect(),
         special: args.output.special,
-        ignore_eos: false,
+        ..Request::default()
     };
     match mode(args, &session, chatting, &terminal)? {
         Mode::Chat => chat::Chat::new(session, shown, request, kwargs, prompt.system).run(args, prompt.text),
@@ -68,7 +69,7 @@ pub fn run(args: &Args, terminal: Terminal, timeline: Timeline) -> Result<(), Ex
         }
         Mode::Raw => {
             if prompt.system.is_some() {
-                terminal.note("-sys has no effect on raw text");
+                terminal.warn("-sys has no effect on raw text");
             }
             one_turn(args, &mut session, shown, request, &prompt.text.unwrap_or_default())
         }
@@ -87,25 +88,16 @@ fn mode(args: &Args, session: &Session, chatting: bool, terminal: &Terminal) -> 
             "the model has no chat template: give one (--chat-template chatml), or raw text (-no-cnv -p)",
         )),
         _ => {
-            terminal.note("the model has no chat template: the prompt is continued as raw text");
+            terminal.warn("the model has no chat template: the prompt is continued as raw text");
             Ok(Mode::Raw)
         }
     }
 }
 
 /// A conversation of one turn.
-pub fn messages(system: Option<String>, user: String) -> Vec<Message> {
+fn messages(system: Option<String>, user: String) -> Vec<Message> {
     let system = system.map(|text| Message::new("system", text));
     system.into_iter().chain([Message::new("user", user)]).collect()
-}
-
-/// The conversation in the model's own form, opened for the answer.
-pub fn render(session: &Session, messages: &[Message], kwargs: &Map<String, Value>) -> Result<String, Exit> {
-    let options = Render { kwargs: kwargs.clone(), ..Render::default() };
-    match session.engine().render(messages, &options) {
-        Some(text) => Ok(text?),
-        None => Err(Exit::usage("the model has no chat template")),
-    }
 }
 
 /// `--chat-template-kwargs` and `-rea`.
@@ -137,17 +129,5 @@ fn one_turn(
     match shown.answer(session, &request)?.finish {
         Finish::Interrupted => Err(Exit::quiet(Code::Interrupted)),
         _ => Ok(()),
-    }
-}
-
-/// The prompt as the model gets it: the text, and each token on a line of its own.
-pub fn verbose_prompt(session: &Session, text: &str, tokens: &[u32]) {
-    say(&format!("prompt: {text:?}"));
-    say(&format!("number of tokens in prompt = {}", tokens.len()));
-    let tokenizer = session.engine().tokenizer();
-    for &id in tokens {
-        let piece = tokenizer.piece(id);
-        let written = if piece.is_empty() { tokenizer.text(id).into() } else { String::from_utf8_lossy(&piece) };
-        say(&format!("{id:6} -> {written:?}"));
     }
 }

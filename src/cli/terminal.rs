@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write, stderr, stdin, stdout};
 
-use super::args::Output;
+use super::output::{Output, printable};
 
 /// How much is said on stderr, and how.
 #[derive(Debug, Clone, Copy)]
@@ -29,12 +29,12 @@ pub enum Style {
     Aside,
 }
 
-/// A line on stderr. Where stderr is closed nobody listens, and that is no reason to stop.
+/// A line on stderr, its control characters written out.
 pub fn say(text: &str) {
-    put(&format!("{text}\n"));
+    put(&format!("{}\n", printable(text)));
 }
 
-/// Text on stderr, as it is.
+/// Text on stderr, as it is. Where stderr is closed nobody listens, and that is no reason to stop.
 pub fn put(text: &str) {
     let mut err = stderr().lock();
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
@@ -56,36 +56,45 @@ impl Terminal {
     }
 
     /// A line that everyone should see: something is not as asked for.
-    pub fn note(&self, text: &str) {
+    pub fn warn(&self, text: &str) {
         if self.verbosity >= 2 {
-            say(&self.paint(Style::Aside, &format!("note: {text}")));
+            self.print(&format!("note: {text}"));
         }
     }
 
     /// The same in the middle of an answer: where both appear on one screen, not behind a half line of text.
-    pub fn interject(&self, text: &str) {
+    pub fn print_above_prompt(&self, text: &str) {
         if self.verbosity >= 2 && self.stdout && self.stderr {
             put("\n");
         }
-        self.note(text);
+        self.warn(text);
     }
 
     /// A line for a person at a terminal, or for one who asked with `-v`.
-    pub fn inform(&self, text: &str) {
+    pub fn info(&self, text: &str) {
         if self.verbose() || (self.stderr && self.verbosity >= 3) {
-            say(&self.paint(Style::Aside, text));
+            self.print(text);
         }
     }
 
     /// A line that was asked for.
-    pub fn always(&self, text: &str) {
-        say(&self.paint(Style::Aside, text));
+    pub fn print(&self, text: &str) {
+        self.line(Style::Aside, text);
+    }
+
+    /// A message of the user that was not typed here, as if it had been.
+    pub fn print_input(&self, text: &str) {
+        self.line(Style::Input, &format!("> {text}"));
+    }
+
+    fn line(&self, style: Style, text: &str) {
+        put(&format!("{}\n", self.paint(style, &printable(text))));
     }
 
     /// A line for one who asked with `-v`.
-    pub fn detail(&self, text: &str) {
+    pub fn debug(&self, text: &str) {
         if self.verbose() {
-            say(&self.paint(Style::Aside, text));
+            self.print(text);
         }
     }
 

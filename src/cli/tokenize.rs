@@ -1,14 +1,10 @@
 //! `qrun tokenize FILE`: text to tokens. A file with nothing but a vocabulary is enough.
 
-use std::{
-    fmt::Write,
-    io::{self, Read},
-    path::PathBuf,
-};
+use std::{fmt::Write, io, path::PathBuf};
 
 use qrun::tokenizer::{Encode, Tokenizer};
 
-use super::{exit::Exit, input, jobs::ModelFile, print};
+use super::{exit::Exit, input, stdout::print, values::ModelFile};
 
 /// Text to tokens; the text comes from -p, -f or stdin, byte for byte.
 #[derive(Debug, clap::Args)]
@@ -66,16 +62,8 @@ impl Tokenize {
             return Ok(text.clone());
         }
         match &self.text_file {
-            Some(file) if file.as_os_str() != "-" => {
-                let bytes = std::fs::read(file);
-                let bytes = bytes.map_err(|e| Exit::usage(format!("-f {}: {e}", file.display())))?;
-                input::text(&file.display().to_string(), bytes)
-            }
-            _ => {
-                let mut bytes = Vec::new();
-                io::stdin().lock().read_to_end(&mut bytes)?;
-                input::text("stdin", bytes)
-            }
+            Some(file) if file.as_os_str() != "-" => input::file_text("-f", file, input::LONGEST_TEXT),
+            _ => input::bounded("stdin", io::stdin().lock(), input::LONGEST_TEXT),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use qrun_models::arch;
+use qrun_models::{arch, spec::Residual};
 use qrun_quant::gguf::write::Header;
 
 use super::{SynthError, Vocab, templates};
@@ -178,7 +178,7 @@ impl Shape {
             out.push(norm(name("attn_k_norm"), self.head_dim));
         }
         out.push(matrix("attn_output", q, d));
-        let post_norm = spec.is_some_and(|s| s.post_norm);
+        let post_norm = spec.is_some_and(|s| s.residual == Residual::PrePostNorm);
         if post_norm {
             out.push(norm(name("post_attention_norm"), d));
         }

@@ -6,10 +6,13 @@ use std::time::SystemTime;
 use fancy_regex::Regex;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Rest, Serde, StringInput, Value, ValueKind, ValueOrKwargs};
-use minijinja::{Environment, Error, ErrorKind, State, filters};
+use minijinja::{Environment, Error, ErrorKind, State, escape_formatter, filters};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
-use super::{TemplateError, json};
+use super::{
+    TemplateError, json,
+    sandbox::{LimitExceeded, checkpoint},
+};
 use crate::clock;
 
 /// Instructions of one rendering; a conversation of 1,000 turns takes about 50,000.
@@ -60,6 +63,9 @@ impl Program {
             if let Some(Raised(message)) = cause.downcast_ref() {
                 return TemplateError::Refused { name, message: message.clone() };
             }
+            if let Some(limit) = cause.downcast_ref::<LimitExceeded>() {
+                return TemplateError::Stopped { name, reason: limit.to_string() };
+            }
             source = cause.source();
         }
         let line = error.line().map_or(String::new(), |line| format!("line {line}: "));
@@ -81,6 +87,10 @@ fn environment(program: &Program) -> Environment<'static> {
     syntax.trim_blocks(true).lstrip_blocks(true);
     environment.set_syntax(syntax.build().expect("the standard delimiters"));
     environment.set_fuel(Some(FUEL));
+    environment.set_formatter(|out, state, value| {
+        within_limits()?;
+        escape_formatter(out, state, value)
+    });
     environment.set_unknown_method_callback(method);
     environment.add_filter("tojson", json::tojson);
     environment.add_filter("length", length);
@@ -97,8 +107,14 @@ fn environment(program: &Program) -> Environment<'static> {
     environment
 }
 
+/// An error where the sandbox says that a limit is near.
+fn within_limits() -> Result<(), Error> {
+    checkpoint().map_err(|limit| Error::new(ErrorKind::InvalidOperation, "stopped").with_source(limit))
+}
+
 /// Python's methods; those that minijinja's own set lacks, and `format` within [`MAX_WIDTH`].
 fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
+    within_limits()?;
     match (value.as_str(), name, args) {
         (Some(text), "removeprefix", [prefix]) if prefix.as_str().is_some() => {
             Ok(text.strip_prefix(prefix.as_str().unwrap_or_default()).unwrap_or(text).into())

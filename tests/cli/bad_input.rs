@@ -15,6 +15,9 @@ fn usage_is_exit_2() {
         ("-p x -ctk q4_0", &["--cache-type-k", "q4_0", "f16, q8_0"]),
         ("-p x -ngl some", &["--gpu-layers", "some", "auto, all"]),
         ("-p x -l 5", &["logit-bias", "ID+BIAS"]),
+        ("-p x -l 15+inf", &["logit-bias", "15+inf", "ID+BIAS"]),
+        ("-p x --samplers temperature;top_k", &["--samplers", "in this order"]),
+        ("-p x --device cuda1x", &["--device", "cuda1x", "qrun devices"]),
         ("-p x -l 99999999+1", &["99999999", "vocabulary"]),
         ("-p x --repeat-penalty 0", &["repeat-penalty", "more than 0"]),
         ("-p x --color=blue", &["--color", "blue", "on, off, auto"]),
@@ -67,7 +70,7 @@ fn what_does_not_fit_is_exit_4_with_the_numbers() {
     assert_fails(
         &output,
         4,
-        &["weights 2646016", "2000000000 tokens", "available", "the largest context that fits is -c "],
+        &["weights 2.6 MB", "2000000000 tokens", "available", "the largest context that fits is -c "],
     );
     // What is said to fit does.
     let message = text(&output.stderr);

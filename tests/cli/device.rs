@@ -82,6 +82,31 @@ fn a_gpu_that_cannot_be_used_is_one_line_and_the_cpu() {
 }
 
 #[test]
+fn layers_for_a_gpu_that_is_not_used_are_noted() {
+    for (machine, line, reason) in [
+        ("devices=0", "-ngl 99", "sees no GPU"),
+        ("devices=0", "-ngl all", "sees no GPU"),
+        ("sm=80", "-ngl 7 --device cpu", "--device says so"),
+    ] {
+        let output = answer(machine, line);
+        let said = lines(&output);
+        assert_eq!((output.status.code(), text(&output.stdout), said.len()), (Some(0), cpu_text(), 1), "{said:?}");
+        assert!(said[0].starts_with("note: -ngl has no effect") && said[0].contains(reason), "{said:?}");
+    }
+    assert_eq!(lines(&answer("devices=0", "-ngl auto")), [""; 0]);
+}
+
+#[test]
+fn each_gpu_can_be_named() {
+    let output = answer("devices=2", "--device cuda1 -v");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), cpu_text()), "{:?}", lines(&output));
+    assert!(lines(&output).iter().any(|l| l.starts_with("plan: GPU 1 (")), "{:?}", lines(&output));
+    let output = answer("devices=2", "--device CUDA2");
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(5), ""));
+    assert!(lines(&output)[0].contains("no GPU 2"), "{:?}", lines(&output));
+}
+
+#[test]
 fn a_gpu_that_was_asked_for_and_cannot_be_used_is_exit_5() {
     for (machine, reason) in UNUSABLE {
         let output = answer(machine, "--device cuda");
@@ -105,7 +130,7 @@ fn without_a_driver_the_cpu_answers() {
     };
     // This computer may have a driver of its own.
     if qrun_cuda::device::list() != Err(qrun_cuda::device::NoDevice::DriverMissing) {
-        return println!("skipped: there is a driver here");
+        return crate::skip("there is a driver here");
     }
     let output = run("");
     assert_eq!((text(&output.stdout), lines(&output)), (cpu_text(), vec![]));
@@ -211,7 +236,15 @@ fn a_gpu_that_fails_in_an_answer_is_said_on_a_line_of_its_own() {
 #[test]
 fn devices_and_info_say_what_runs_where_and_why() {
     let listing = text(&on("sm=87,devices=2", "devices").stdout);
-    for part in ["cuda0: ", "cuda1: ", "SM 8.7", "kernels made for SM 8.6", "cpu: ", "--device auto takes cuda0"] {
+    for part in [
+        "cuda0: ",
+        "cuda1: ",
+        "SM 8.7",
+        "kernels made for SM 8.6",
+        "cpu: ",
+        "--device auto takes cuda0",
+        "--device cuda1 takes the second GPU",
+    ] {
         assert!(listing.contains(part), "{part:?} is not in {listing}");
     }
     for (machine, reason) in UNUSABLE {

@@ -63,7 +63,7 @@ fn a_step_neither_allocates_nor_waits_and_launches_little() {
         let history: Vec<u32> = tokens.iter().copied().chain([5]).collect();
         assert!(device.set_sampling(0, &request(&greedy(), &history)).unwrap());
         let mut token = device.next(5, 20).unwrap().token();
-        let Some(machine) = &device.machine else { return };
+        let Some(machine) = &device.machine else { return crate::skip("only the emulator counts calls") };
         machine.reset_counters();
         for pos in 21..31 {
             token = device.next(token, pos).unwrap().token();

@@ -19,3 +19,5 @@ mod operands;
 mod probe;
 mod rope_kv;
 mod sample;
+#[path = "../skip.rs"]
+mod skip;

@@ -4,23 +4,7 @@
 //! Unpacked codes are left-aligned in their bytes (`q · 2^(8 − bits)`), so that the zero point of every
 //! symmetric format is 128; the scale makes up for it by the factor `UNIT`.
 
-use crate::{cpu::lanes::Lanes, formats::iq4_nl};
-
-/// A line of the cache: four bytes for each of 16 rows.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub(in crate::cpu) struct Line(pub(in crate::cpu) [[u8; 4]; 16]);
-
-impl Line {
-    /// All zero.
-    pub(in crate::cpu) const ZERO: Line = Line([[0; 4]; 16]);
-
-    #[inline(always)]
-    fn set(&mut self, row: usize, bytes: u32) {
-        // The remainder spares a check: rows are 0…15.
-        self.0[row % 16] = bytes.to_le_bytes();
-    }
-}
+use crate::{cpu::layout::Line, formats::iq4_nl, simd::Lanes};
 
 /// How the codes of a block are stored.
 pub(in crate::cpu) trait Codes {
@@ -56,19 +40,19 @@ const fn each(bits: u8) -> u32 {
 }
 
 /// Eight bits, one quad per line.
-pub(in crate::cpu) struct Bytes;
+pub(in crate::cpu) struct Bits8;
 /// Four bits: line `j` holds quads `j` (low nibbles) and `j + 4`.
-pub(in crate::cpu) struct Nibbles;
-/// Four bits that select from the table of IQ4_NL, stored as [`Nibbles`].
-pub(in crate::cpu) struct Table;
-/// [`Nibbles`] and a line of fifth bits: bit `j` for quad `j`.
-pub(in crate::cpu) struct Fives;
-/// [`Nibbles`] and two lines as in [`Pairs`] of the upper two bits.
-pub(in crate::cpu) struct Sixes;
+pub(in crate::cpu) struct Bits4;
+/// Four bits that select from the table of IQ4_NL, stored as [`Bits4`].
+pub(in crate::cpu) struct Bits4Table;
+/// [`Bits4`] and a line of fifth bits: bit `j` for quad `j`.
+pub(in crate::cpu) struct Bits5;
+/// [`Bits4`] and two lines as in [`Bits2`] of the upper two bits.
+pub(in crate::cpu) struct Bits6;
 /// Two bits: line `i` holds quads `4i … 4i + 3`.
-pub(in crate::cpu) struct Pairs;
-/// [`Pairs`] and a line of third bits: bit `j` for quad `j`.
-pub(in crate::cpu) struct Threes;
+pub(in crate::cpu) struct Bits2;
+/// [`Bits2`] and a line of third bits: bit `j` for quad `j`.
+pub(in crate::cpu) struct Bits3;
 
 #[inline(always)]
 fn pack_nibbles(quads: [u32; 8], row: usize, lines: &mut [Line]) {
@@ -116,7 +100,7 @@ unsafe fn top_bit<L: Lanes>(v: L::V, j: u32) -> L::V {
     unsafe { L::and(L::shl(v, 7 - j), each(0x80)) }
 }
 
-impl Codes for Bytes {
+impl Codes for Bits8 {
     const LINES: usize = 8;
     const UNIT: f32 = 1.0;
     #[inline(always)]
@@ -132,7 +116,7 @@ impl Codes for Bytes {
     }
 }
 
-impl Codes for Nibbles {
+impl Codes for Bits4 {
     const LINES: usize = 4;
     const UNIT: f32 = 1.0 / 16.0;
     #[inline(always)]
@@ -146,7 +130,7 @@ impl Codes for Nibbles {
     }
 }
 
-impl Codes for Table {
+impl Codes for Bits4Table {
     const LINES: usize = 4;
     const UNIT: f32 = 1.0;
     #[inline(always)]
@@ -172,7 +156,7 @@ impl Codes for Table {
     }
 }
 
-impl Codes for Fives {
+impl Codes for Bits5 {
     const LINES: usize = 5;
     const UNIT: f32 = 1.0 / 8.0;
     #[inline(always)]
@@ -190,7 +174,7 @@ impl Codes for Fives {
     }
 }
 
-impl Codes for Sixes {
+impl Codes for Bits6 {
     const LINES: usize = 6;
     const UNIT: f32 = 1.0 / 4.0;
     #[inline(always)]
@@ -209,7 +193,7 @@ impl Codes for Sixes {
     }
 }
 
-impl Codes for Pairs {
+impl Codes for Bits2 {
     const LINES: usize = 2;
     const UNIT: f32 = 1.0 / 64.0;
     #[inline(always)]
@@ -226,7 +210,7 @@ impl Codes for Pairs {
     }
 }
 
-impl Codes for Threes {
+impl Codes for Bits3 {
     const LINES: usize = 3;
     const UNIT: f32 = 1.0 / 32.0;
     #[inline(always)]

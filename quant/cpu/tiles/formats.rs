@@ -1,7 +1,7 @@
 //! Which codes and scales each file format becomes in a tile: one row per format.
 
 use super::{
-    codes::{Bytes, Codes, Fives, Nibbles, Pairs, Sixes, Table, Threes},
+    codes::{Bits2, Bits3, Bits4, Bits4Table, Bits5, Bits6, Bits8, Codes},
     scales::{NibbleHalves, Parts, PerBlock, PerBlockMin, Scales, SignedHalves, SixBit, SixBitHalves, SixBitMin},
 };
 use crate::formats::{
@@ -46,27 +46,27 @@ macro_rules! tile_format {
 }
 
 tile_format! {
-    q4_0(32): Nibbles, PerBlock, |b, _| nibbles(&b.qs), one(b.d);
-    q4_1(32): Nibbles, PerBlockMin, |b, _| nibbles(&b.qs), two(b.d, b.m, [0; 16]);
-    q5_0(32): Fives, PerBlock, |b, _| fives(&b.qs, b.qh), one(b.d);
-    q5_1(32): Fives, PerBlockMin, |b, _| fives(&b.qs, b.qh), two(b.d, b.m, [0; 16]);
-    q8_0(32): Bytes, PerBlock, |b, _| quads(|i| b.qs[i] as u8).map(|q| q ^ each(0x80)), one(b.d);
-    iq4_nl(32): Table, PerBlock, |b, _| nibbles(&b.qs), one(b.d);
-    q2_k(256): Pairs, NibbleHalves, |b, j| field(chunk(&b.qs, j / 4), j % 4 * 2, 3), two(b.d, b.dmin, b.scales);
-    q3_k(256): Threes, SixBitHalves,
+    q4_0(32): Bits4, PerBlock, |b, _| nibbles(&b.qs), scale(b.d);
+    q4_1(32): Bits4, PerBlockMin, |b, _| nibbles(&b.qs), scales(b.d, b.m, [0; 16]);
+    q5_0(32): Bits5, PerBlock, |b, _| nibbles_5(&b.qs, b.qh), scale(b.d);
+    q5_1(32): Bits5, PerBlockMin, |b, _| nibbles_5(&b.qs, b.qh), scales(b.d, b.m, [0; 16]);
+    q8_0(32): Bits8, PerBlock, |b, _| quads(|i| b.qs[i] as u8).map(|q| q ^ each(0x80)), scale(b.d);
+    iq4_nl(32): Bits4Table, PerBlock, |b, _| nibbles(&b.qs), scale(b.d);
+    q2_k(256): Bits2, NibbleHalves, |b, j| field(chunk(&b.qs, j / 4), j % 4 * 2, 3), scales(b.d, b.dmin, b.scales);
+    q3_k(256): Bits3, SixBitHalves,
         |b, j| with(field(chunk(&b.qs, j / 4), j % 4 * 2, 3), field(&b.hmask, j, 1), 2),
-        two(b.d, b.d, q3_k::scales(&b.scales).map(|s| (s + 32) as u8));
-    q4_k(256): Nibbles, SixBitMin,
-        |b, j| field(chunk(&b.qs, j / 2), j % 2 * 4, 15), two(b.d, b.dmin, scales_mins(&b.scales));
-    q5_k(256): Fives, SixBitMin,
+        scales(b.d, b.d, q3_k::scales(&b.scales).map(|s| (s + 32) as u8));
+    q4_k(256): Bits4, SixBitMin,
+        |b, j| field(chunk(&b.qs, j / 2), j % 2 * 4, 15), scales(b.d, b.dmin, scales_mins(&b.scales));
+    q5_k(256): Bits5, SixBitMin,
         |b, j| with(field(chunk(&b.qs, j / 2), j % 2 * 4, 15), field(&b.qh, j, 1), 4),
-        two(b.d, b.dmin, scales_mins(&b.scales));
-    q6_k(256): Sixes, SignedHalves, |b, j| {
+        scales(b.d, b.dmin, scales_mins(&b.scales));
+    q6_k(256): Bits6, SignedHalves, |b, j| {
         let low = field(chunk(&b.ql, j / 4 * 2 + j % 2), j % 4 / 2 * 4, 15);
         with(low, field(chunk(&b.qh, j / 4), j % 4 * 2, 3), 4)
-    }, two(b.d, b.d, b.scales.map(|s| s as u8));
-    iq4_xs(256): Table, SixBit, |b, j| nibbles(&b.qs.as_chunks().0[j]),
-        two(b.d, b.d, std::array::from_fn(|i| if i < 8 { (iq4_xs::scale(b, i) + 32) as u8 } else { 0 }));
+    }, scales(b.d, b.d, b.scales.map(|s| s as u8));
+    iq4_xs(256): Bits4Table, SixBit, |b, j| nibbles(&b.qs.as_chunks().0[j]),
+        scales(b.d, b.d, std::array::from_fn(|i| if i < 8 { (iq4_xs::scale(b, i) + 32) as u8 } else { 0 }));
 }
 
 /// The same byte in all four columns of a quad.
@@ -122,7 +122,7 @@ fn nibbles(qs: &[u8; 16]) -> [u32; 8] {
 
 /// [`nibbles`] with fifth bits: bit `i` belongs to column `i`.
 #[inline(always)]
-fn fives(qs: &[u8; 16], qh: [u8; 4]) -> [u32; 8] {
+fn nibbles_5(qs: &[u8; 16], qh: [u8; 4]) -> [u32; 8] {
     // Multiplying four bits by 1 + 2⁷ + 2¹⁴ + 2²¹ puts each into a byte of its own.
     const SPREAD: u32 = 1 | 1 << 7 | 1 << 14 | 1 << 21;
     let (mut high, qh) = ([0; 8], u32::from_le_bytes(qh));
@@ -133,12 +133,12 @@ fn fives(qs: &[u8; 16], qh: [u8; 4]) -> [u32; 8] {
 }
 
 #[inline(always)]
-fn one(d: Half) -> Parts {
-    two(d, d, [0; 16])
+fn scale(d: Half) -> Parts {
+    scales(d, d, [0; 16])
 }
 
 #[inline(always)]
-fn two(d: Half, m: Half, values: [u8; 16]) -> Parts {
+fn scales(d: Half, m: Half, values: [u8; 16]) -> Parts {
     Parts { d, m, values }
 }
 

@@ -1,6 +1,6 @@
 //! The scales of a tile: planes of 16 rows, so that one load gives a value for each row.
 
-use crate::{cpu::lanes::Lanes, formats::scalar::Half};
+use crate::{formats::scalar::Half, simd::Lanes};
 
 /// Scales of one block of 32 columns, per lane: a weight is `d·(code − 128)`, or `d·code + m` where the
 /// shape has minimums. Index: half of the block; where the shape has no halves, both are the same.

@@ -71,23 +71,26 @@ impl Recorded {
 }
 
 impl Peers {
-    pub(super) fn described(&self) -> String {
+    /// What was run, and on what.
+    pub fn described(&self) -> String {
         format!(
             "{}, {} threads. {} tokens of prompt and {} after it; each engine's best turn.",
             self.machine.cpu, self.machine.threads, self.prefill, self.decode
         )
     }
 
-    pub(super) fn footer(&self) -> String {
+    /// The commit that was measured, and when.
+    pub fn footer(&self) -> String {
         format!("commit {} · {}", self.machine.commit, self.machine.date)
     }
 
-    pub(super) fn title(&self) -> String {
+    /// A heading for the comparison.
+    pub fn title(&self) -> String {
         format!("The same work through other engines, {} tokens of prompt and {} after it", self.prefill, self.decode)
     }
 
     /// The engines, in the order in which they took turns.
-    pub(super) fn engines(&self) -> Vec<String> {
+    pub fn engines(&self) -> Vec<String> {
         let mut engines: Vec<String> = Vec::new();
         for name in self.rows.iter().flat_map(|row| row.engines.keys()) {
             if !engines.contains(name) {
@@ -98,7 +101,7 @@ impl Peers {
     }
 
     /// Each model, and how fast each of the engines was: the best of its turns.
-    pub(super) fn rows(&self) -> Vec<([String; 2], Vec<Option<Speed>>)> {
+    pub fn rows(&self) -> Vec<([String; 2], Vec<Option<Speed>>)> {
         let (engines, mut rows) = (self.engines(), Vec::new());
         for row in &self.rows {
             let speed = |name: &String| {

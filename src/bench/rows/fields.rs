@@ -130,10 +130,10 @@ impl Row {
     }
 }
 
-fn devices(wish: DevicePreference) -> &'static str {
+fn devices(wish: DevicePreference) -> String {
     match wish {
-        DevicePreference::Auto => "auto",
-        DevicePreference::Cpu => "none",
-        DevicePreference::Cuda => "CUDA0",
+        DevicePreference::Auto => "auto".into(),
+        DevicePreference::Cpu => "none".into(),
+        DevicePreference::Cuda(ordinal) => format!("CUDA{ordinal}"),
     }
 }

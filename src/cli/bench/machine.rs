@@ -6,8 +6,7 @@ use qrun_models::KvType;
 use super::numbers::{self, Numbers};
 use crate::cli::{
     exit::Exit,
-    open,
-    perplexity::{cache_type, wish},
+    values::{cache_type, device, threads},
 };
 
 /// Tokens that llama-bench hands over together, unless it is told otherwise.
@@ -22,7 +21,7 @@ pub const MOST: usize = 10_000;
 #[command(next_help_heading = "Model and machine")]
 pub struct Machine {
     /// auto (the GPU if the model runs there), cuda or cpu
-    #[arg(long, value_name = "WHERE", value_delimiter = ',', value_parser = wish)]
+    #[arg(long, value_name = "WHERE", value_delimiter = ',', value_parser = device)]
     device: Vec<DevicePreference>,
     /// 0: the CPU; any other number of layers: the GPU, as --device says (-ngl)
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::layers)]
@@ -65,7 +64,7 @@ impl Machine {
         if combinations > MOST {
             return Err(Exit::usage(format!("{combinations} combinations of settings; at most {MOST} are run")));
         }
-        let threads = or(counts(&self.threads), open::physical_cores);
+        let threads = or(counts(&self.threads), || threads(None));
         let batches = or(counts(&self.batch_size), || BATCH);
         let ubatches = or(counts(&self.ubatch_size), || UBATCH);
         let layers = or(all(&self.n_gpu_layers), || -1);

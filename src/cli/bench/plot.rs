@@ -30,6 +30,9 @@ pub struct Args {
 }
 
 fn picture(name: &str) -> Result<PathBuf, String> {
+    if !cfg!(feature = "plot") {
+        return Err("this qrun was built without the feature plot".into());
+    }
     let path = PathBuf::from(name);
     Format::of(&path).map(|_| path).ok_or_else(|| "expected a name that ends in .svg or .png".into())
 }

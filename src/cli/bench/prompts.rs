@@ -12,7 +12,7 @@ use qrun::{
             report::{Clock, PromptsReport},
         },
     },
-    session::Engine,
+    session::{Engine, Scheduler},
     template::{Message, Render},
 };
 
@@ -98,7 +98,7 @@ pub fn run(args: &Args, limit: Option<usize>, keep: &Keep, (source, machine): (&
         bar.set_message(format!("batch {batch}"));
         let n_seq = batch.min(recipe.texts.len());
         let load = || bar.suspend(|| source.load_as(&setting, (work.n_ctx(), n_seq)));
-        let (clock, answers) = answer(&recipe, (batch, n_seq), load, &bar)?;
+        let (clock, answers) = answer(&recipe, load, &bar)?;
         report.add(batch, clock, &answers, &engine);
     }
     bar.finish_and_clear();
@@ -114,7 +114,6 @@ pub fn run(args: &Args, limit: Option<usize>, keep: &Keep, (source, machine): (&
 /// the few milliseconds until it reads its command line.
 fn answer(
     recipe: &Recipe,
-    (batch, n_seq): (usize, usize),
     load: impl FnOnce() -> Result<Loaded, Exit>,
     bar: &ProgressBar,
 ) -> Result<(Clock, prompts::Answers), Exit> {
@@ -128,12 +127,7 @@ fn answer(
         Tick::End(unused) => bar.inc(unused as u64),
     };
     let generating = Instant::now();
-    let answers = if batch == 1 {
-        work.one_by_one(&mut loaded.session(), &mut tick)?
-    } else {
-        let mut decoder = loaded.decoder;
-        work.together(&engine, &mut *decoder, n_seq, &mut tick)?
-    };
+    let answers = work.run(&mut Scheduler::new(engine, loaded.decoder), &mut tick)?;
     let clock =
         Clock { load_s, generate_s: generating.elapsed().as_secs_f64(), wall_s: started.elapsed().as_secs_f64() };
     Ok((clock, answers))

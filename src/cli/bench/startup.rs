@@ -59,9 +59,9 @@ pub fn run(source: &Source, machine: &Machine, trials: usize, json: bool) -> Res
 /// A setting as words of an ordinary command line.
 fn flags(setting: &Setting) -> Vec<OsString> {
     let device = match setting.wish() {
-        DevicePreference::Auto => "auto",
-        DevicePreference::Cpu => "cpu",
-        DevicePreference::Cuda => "cuda",
+        DevicePreference::Auto => "auto".into(),
+        DevicePreference::Cpu => "cpu".into(),
+        DevicePreference::Cuda(ordinal) => format!("cuda{ordinal}"),
     };
     let mut flags = vec![
         format!("--device={device}"),

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use qrun::{plan::human_bytes, session::Loaded};
 use serde_json::json;
 
-use super::{Chat, files, settings};
-use crate::cli::{exit::Exit, info};
+use super::{Chat, files, history, settings};
+use crate::cli::{exit::Exit, flags, input::LONGEST_PROMPT};
 
 /// What a line with a slash asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,7 +18,9 @@ pub enum Command {
     Read,
     Glob,
     Save,
+    Replace,
     Load,
+    Drop,
     Set,
     Stats,
     Tokens,
@@ -26,31 +29,47 @@ pub enum Command {
 /// All commands: the word, what follows it, and what it does.
 const COMMANDS: &[(&str, &str, Command, &str)] = &[
     ("/help", "", Command::Help, "this list"),
+    ("/?", "", Command::Help, ""),
     ("/exit", "", Command::Exit, "leave; also /quit, /bye, Ctrl-D"),
     ("/quit", "", Command::Exit, ""),
     ("/bye", "", Command::Exit, ""),
     ("/regen", "", Command::Regen, "answer the last message again"),
     ("/clear", "", Command::Clear, "forget the conversation"),
+    ("/drop", "[N]", Command::Drop, "forget the oldest turn, or the N oldest"),
     ("/read", "FILE", Command::Read, "put a text file in front of the next message"),
     ("/glob", "PATTERN", Command::Glob, "the same for all files of a pattern (* ? **)"),
-    ("/save", "FILE", Command::Save, "save the conversation with its cache"),
+    ("/save", "FILE", Command::Save, "save the conversation with its cache; /save! replaces any file"),
+    ("/save!", "FILE", Command::Replace, ""),
     ("/load", "FILE", Command::Load, "go on with a saved conversation"),
     ("/set", "[NAME VALUE]", Command::Set, "show or change temp, top-k, top-p, min-p, seed, system …"),
     ("/stats", "", Command::Stats, "times of the last answer, memory in use"),
     ("/tokens", "[TEXT]", Command::Tokens, "tokens in the conversation, or of a text"),
 ];
 
+/// Letters of a command that are enough to mean it, if no other begins with them.
+const ENOUGH: usize = 3;
+
 impl Command {
-    /// The command of a line and what follows it; the word itself when there is no such command.
-    pub fn parse(line: &str) -> Result<(Command, &str), &str> {
-        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let row = COMMANDS.iter().find(|row| row.0 == word).ok_or(word)?;
-        Ok((row.2, rest.trim()))
+    /// The command of a line and what follows it; what is wrong with the word when there is no such command. Letters
+    /// may be capital, and the end of a word may be missing.
+    pub fn parse(line: &str) -> Result<(Command, &str), String> {
+        let (typed, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let word = typed.to_ascii_lowercase();
+        let mut begin = COMMANDS.iter().filter(|row| word.len() > ENOUGH && row.0.starts_with(&word));
+        let row = COMMANDS.iter().find(|row| row.0 == word).or_else(|| begin.next().filter(|_| begin.next().is_none()));
+        let unknown = || {
+            let meant = flags::nearest_of(COMMANDS.iter().map(|row| row.0), &word, |name| name);
+            match meant.filter(|_| word.len() > 1) {
+                Some(name) => format!("unknown command {typed}; did you mean {name}?"),
+                None => format!("unknown command {typed}; /help lists the commands"),
+            }
+        };
+        row.map(|row| (row.2, rest.trim())).ok_or_else(unknown)
     }
 
     /// The words, for completion.
     pub fn words() -> impl Iterator<Item = &'static str> {
-        COMMANDS.iter().map(|row| row.0)
+        COMMANDS.iter().filter(|row| !row.3.is_empty()).map(|row| row.0)
     }
 }
 
@@ -75,7 +94,7 @@ impl Chat {
             }
             (Command::Read, "") => self.say("/read needs a file"),
             (Command::Glob, "") => self.say("/glob needs a pattern"),
-            (Command::Save, "") => self.say("/save needs a file"),
+            (Command::Save | Command::Replace, "") => self.say("/save needs a file"),
             (Command::Load, "") => self.say("/load needs a file"),
             (Command::Read, file) => self.read(&[files::home(file)]),
             (Command::Glob, pattern) => match files::glob(pattern) {
@@ -83,7 +102,15 @@ impl Chat {
                 Ok(found) => self.read(&found),
                 Err(why) => self.say(&format!("error: {why}")),
             },
-            (Command::Save, file) => self.save(&files::home(file)),
+            (Command::Save, file) => match files::may_be_saved_to(&files::home(file), self.model()) {
+                Ok(()) => self.save(&files::home(file)),
+                Err(why) => self.say(&format!("error: {why}")),
+            },
+            (Command::Replace, file) => match files::may_be_replaced(&files::home(file), self.model()) {
+                Ok(()) => self.save(&files::home(file)),
+                Err(why) => self.say(&format!("error: {why}")),
+            },
+            (Command::Drop, n) => self.drop(n),
             (Command::Load, file) => self.load(&files::home(file)),
             (Command::Set, rest) => self.set(rest),
             (Command::Stats, _) => self.stats(),
@@ -109,55 +136,108 @@ impl Chat {
         Ok(())
     }
 
+    fn model(&self) -> &Path {
+        self.session.engine().gguf().path()
+    }
+
     fn read(&mut self, files: &[std::path::PathBuf]) {
         for file in files {
-            match std::fs::read(file).map(String::from_utf8) {
-                Ok(Ok(text)) => {
-                    let newline = if text.ends_with('\n') { "" } else { "\n" };
-                    self.pending.push_str(&format!("--- File: {} ---\n{text}{newline}", file.display()));
-                    self.say(&format!("Loaded text from '{}' ({} bytes)", file.display(), text.len()));
+            let text = match files::read_text(file, LONGEST_PROMPT.saturating_sub(self.pending.len() as u64)) {
+                Ok(text) => text,
+                Err(why) => {
+                    self.say(&format!("error: {}: {why}", file.display()));
+                    continue;
                 }
-                Ok(Err(error)) => {
-                    let at = error.utf8_error().valid_up_to();
-                    self.say(&format!("error: {}: expected UTF-8 text, found another byte at {at}", file.display()));
-                }
-                Err(error) => self.say(&format!("error: {}: {error}", file.display())),
-            }
+            };
+            let newline = if text.ends_with('\n') { "" } else { "\n" };
+            self.pending.push_str(&format!("--- File: {} ---\n{text}{newline}", file.display()));
+            self.say(&format!("Loaded text from '{}' ({} bytes)", file.display(), text.len()));
         }
     }
 
-    fn save(&self, file: &Path) {
+    fn drop(&mut self, n: &str) {
+        let Ok(n) = (if n.is_empty() { Ok(1) } else { n.parse::<usize>() }) else {
+            return self.say("/drop needs a number of turns");
+        };
+        let turns = history::count(&self.messages);
+        let dropped = n.min(turns);
+        if dropped == 0 {
+            return self.say("Nothing to drop.");
+        }
+        (0..dropped).for_each(|_| {
+            if !history::drop_oldest(&mut self.messages) {
+                self.messages.retain(|m| m.role == "system");
+            }
+        });
+        let (used, n_ctx) = (self.used(), self.session.n_ctx());
+        self.say(&format!("Dropped {}; {used} of {n_ctx} tokens used", history::turns(dropped)));
+    }
+
+    fn save(&mut self, file: &Path) {
         let notes = json!({ "messages": self.messages, "system": self.system, "pending": self.pending });
         match self.session.save(file, &notes) {
-            Ok(()) => self.say(&format!("Saved {} messages to '{}'", self.messages.len(), file.display())),
+            Ok(()) => self.say(&format!("Saved {} to '{}'", history::messages(self.messages.len()), file.display())),
             Err(error) => self.say(&format!("error: {error}")),
         }
     }
 
+    /// The saved conversation in place of this one. Its cache is of use to the same model with the same types only; its
+    /// text is to any.
     fn load(&mut self, file: &Path) {
-        let mut notes = match self.session.load(file) {
-            Ok(notes) => notes,
+        let Loaded { mut notes, computed_again } = match self.session.load(file) {
+            Ok(loaded) => loaded,
             Err(error) => return self.say(&format!("error: {error}; the conversation is as it was")),
         };
         self.messages = serde_json::from_value(notes["messages"].take()).unwrap_or_default();
         self.system = notes["system"].as_str().map(Into::into);
         self.pending = notes["pending"].as_str().unwrap_or_default().into();
         self.last = None;
-        let tokens = self.session.cached().len();
-        self.say(&format!("Loaded {} messages ({tokens} tokens) from '{}'", self.messages.len(), file.display()));
+        let loaded = format!("Loaded {}", history::messages(self.messages.len()));
+        match computed_again {
+            None => {
+                let tokens = self.session.cached().len();
+                self.say(&format!("{loaded} ({tokens} tokens) from '{}'", file.display()));
+            }
+            Some(why) => {
+                self.say(&format!("{loaded}, but not their cache: {why}. The next message computes it again"));
+            }
+        }
     }
 
     fn set(&mut self, rest: &str) {
-        if let Some(text) = rest.strip_prefix("system ") {
-            self.system = Some(text.trim().to_owned());
-            self.messages.retain(|m| m.role != "system");
-            self.messages.insert(0, qrun::template::Message::new("system", text.trim()));
-            return self.say("system prompt set");
+        match rest.split_once(char::is_whitespace).map_or((rest, ""), |(name, text)| (name, text.trim())) {
+            ("", _) => {
+                let list = settings::list(self.session.params(), self.request.max_tokens);
+                self.say(&format!("{list}\n{}", self.system_prompt()));
+            }
+            ("system", "") => self.say(&self.system_prompt()),
+            ("system", "-" | "''" | "\"\"") => {
+                self.set_system(None);
+                self.say("system prompt removed");
+            }
+            ("system", text) => {
+                self.set_system(Some(text.to_owned()));
+                self.say("system prompt set");
+            }
+            _ => match settings::set(self.session.params_mut(), &mut self.request.max_tokens, rest) {
+                Ok(said) => self.say(&said),
+                Err(why) => self.say(&format!("error: {why}")),
+            },
         }
-        let limit = &mut self.request.limit;
-        match settings::set(self.session.params_mut(), limit, rest) {
-            Ok(said) => self.say(&said),
-            Err(why) => self.say(&format!("error: {why}")),
+    }
+
+    fn set_system(&mut self, text: Option<String>) {
+        self.messages.retain(|m| m.role != "system");
+        if let Some(text) = &text {
+            self.messages.insert(0, qrun::template::Message::new("system", text));
+        }
+        self.system = text;
+    }
+
+    fn system_prompt(&self) -> String {
+        match &self.system {
+            Some(text) => format!("system {text}\n(/set system - removes it)"),
+            None => "system: none (/set system TEXT sets one)".into(),
         }
     }
 
@@ -174,17 +254,17 @@ impl Chat {
         let (cached, n_ctx) = (self.session.cached().len(), self.session.n_ctx());
         self.say(&format!(
             "weights {}, KV cache {} of {} at most, {} per token read; {cached} of {n_ctx} tokens cached",
-            info::bytes(plan.bytes.weights),
-            info::bytes(self.session.kv_bytes()),
-            info::bytes(plan.bytes.kv),
-            info::bytes(self.session.bytes_per_token())
+            human_bytes(plan.bytes.weights),
+            human_bytes(self.session.kv_bytes()),
+            human_bytes(plan.bytes.kv),
+            human_bytes(self.session.bytes_per_token())
         ));
     }
 
     fn tokens(&self, text: &str) {
         if text.is_empty() {
-            let (used, n_ctx) = (self.session.cached().len(), self.session.n_ctx());
-            return self.say(&format!("{used} of {n_ctx} tokens used, {} messages", self.messages.len()));
+            let (used, n_ctx) = (self.used(), self.session.n_ctx());
+            return self.say(&format!("{used} of {n_ctx} tokens used, {}", history::messages(self.messages.len())));
         }
         match self.session.engine().tokenizer().encode(text, qrun::tokenizer::Encode::PLAIN) {
             Ok(ids) => self.say(&format!("{} tokens: {ids:?}", ids.len())),
@@ -198,10 +278,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_words_are_commands() {
+    fn commands_may_be_short_and_capital_but_not_wrong() {
         assert_eq!(Command::parse("/read  a b.txt "), Ok((Command::Read, "a b.txt")));
         assert_eq!(Command::parse("/bye"), Ok((Command::Exit, "")));
-        assert_eq!(Command::parse("/exitus now"), Err("/exitus"));
-        assert_eq!(Command::parse("/"), Err("/"));
+        assert_eq!(Command::parse("/Help"), Ok((Command::Help, "")));
+        assert_eq!(Command::parse("/?"), Ok((Command::Help, "")));
+        assert_eq!(Command::parse("/rege"), Ok((Command::Regen, "")));
+        assert_eq!(Command::parse("/save! x"), Ok((Command::Replace, "x")));
+        for (typed, said) in [
+            ("/exitus now", "/exit?"),
+            ("/quti", "/quit?"),
+            ("/sa x", "/save?"),
+            ("/", "/help lists"),
+            ("/frobnicate", "/help lists"),
+        ] {
+            let error = Command::parse(typed).expect_err(typed);
+            assert!(error.contains(said), "{typed}: {error}");
+        }
     }
 }

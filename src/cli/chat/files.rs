@@ -1,6 +1,14 @@
 //! Files by name and by pattern.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use qrun::session::is_session;
+
+use crate::cli::exit::system_error;
 
 /// Most files that one pattern may bring in.
 const MOST: usize = 100;
@@ -12,6 +20,68 @@ pub fn home(path: &str) -> PathBuf {
     match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
         (Some(rest), Some(home)) => Path::new(&home).join(rest),
         _ => path.into(),
+    }
+}
+
+/// Bytes that show whether a file is text.
+const HEAD: usize = 4096;
+
+/// The text of a file of at most `longest` bytes. Its beginning is looked at first, so that a model is not read to its
+/// end to find that it is not text; and pipes are not opened, for that would wait for a writer.
+///
+/// # Errors
+/// In words, without the file's name.
+pub fn read_text(file: &Path, longest: u64) -> Result<String, String> {
+    let failed = |e: std::io::Error| system_error(&e);
+    let found = fs::metadata(file).map_err(failed)?;
+    if !found.is_file() {
+        return Err("expected a file, found a folder, pipe or device".into());
+    }
+    if found.len() > longest {
+        return Err(format!("too long: {} bytes, and {longest} more can be taken", found.len()));
+    }
+    let mut open = fs::File::open(file).map_err(failed)?;
+    let mut bytes = Vec::new();
+    open.by_ref().take(HEAD as u64).read_to_end(&mut bytes).map_err(failed)?;
+    let not_text = |at: usize| format!("expected UTF-8 text, found another byte at {at}");
+    // A character may be cut at the end of the head.
+    if let Some(error) = std::str::from_utf8(&bytes).err().filter(|e| e.error_len().is_some()) {
+        return Err(not_text(error.valid_up_to()));
+    }
+    if let Some(at) = bytes.iter().position(|&b| b == 0) {
+        return Err(not_text(at));
+    }
+    open.take(longest).read_to_end(&mut bytes).map_err(failed)?;
+    String::from_utf8(bytes).map_err(|e| not_text(e.utf8_error().valid_up_to()))
+}
+
+/// Whether a session may be saved under a name: a free one, or that of another session.
+///
+/// # Errors
+/// What stands in the way, and what to do.
+pub fn may_be_saved_to(file: &Path, model: &Path) -> Result<(), String> {
+    may_be_replaced(file, model)?;
+    let mut part = file.as_os_str().to_owned();
+    part.push(".part");
+    for file in [file, Path::new(&part)] {
+        if file.exists() && !is_session(file) {
+            return Err(format!("{} exists and is not a session; /save! FILE replaces it", file.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a session may be saved in place of any file: not of a folder, a device, or the model in use.
+///
+/// # Errors
+/// What stands in the way.
+pub fn may_be_replaced(file: &Path, model: &Path) -> Result<(), String> {
+    let Ok(found) = fs::metadata(file) else { return Ok(()) };
+    let same = matches!((file.canonicalize(), model.canonicalize()), (Ok(a), Ok(b)) if a == b);
+    match (found.is_file(), same) {
+        (false, _) => Err(format!("{} is a folder, pipe or device", file.display())),
+        (_, true) => Err(format!("{} is the model in use", file.display())),
+        _ => Ok(()),
     }
 }
 

@@ -2,14 +2,16 @@
 
 use qrun::sampler::{Sampler, SamplerParams};
 
-/// Without a word, lists the parameters; with a name and a value, changes one. Returns what to say.
+use crate::cli::open::random_seed;
+
+/// Changes the parameter that `rest` names to the value behind the name. Returns what to say.
+///
+/// # Errors
+/// A name or a value that is not valid; nothing changes then.
 pub fn set(params: &mut SamplerParams, limit: &mut Option<usize>, rest: &str) -> Result<String, String> {
-    if rest.is_empty() {
-        return Ok(list(params, *limit));
-    }
     let (name, value) = rest.split_once([' ', '=']).ok_or_else(|| format!("/set {rest}: a value is missing"))?;
     let (name, value) = (name.trim_start_matches('-').replace('_', "-"), value.trim());
-    let mut changed = params.clone();
+    let (mut changed, mut shown) = (params.clone(), value.to_owned());
     let wrong = |expected: &str| format!("/set {name}: expected {expected}, found {value:?}");
     let real = || value.parse::<f32>().ok().filter(|v| v.is_finite()).ok_or_else(|| wrong("a number"));
     let whole = || value.parse::<i32>().map_err(|_| wrong("a whole number"));
@@ -23,20 +25,25 @@ pub fn set(params: &mut SamplerParams, limit: &mut Option<usize>, rest: &str) ->
         "repeat-last-n" => changed.repeat_last_n = whole()?,
         "presence-penalty" => changed.presence_penalty = real()?,
         "frequency-penalty" => changed.frequency_penalty = real()?,
+        "seed" if value == "-1" => {
+            changed.seed = random_seed().into();
+            shown = changed.seed.to_string();
+        }
         "seed" => changed.seed = value.parse::<u32>().map_err(|_| wrong("a whole number"))?.into(),
         "n" | "predict" | "n-predict" => *limit = usize::try_from(whole()?).ok(),
         _ => return Err(format!("/set {name}: no such parameter\n{}", list(params, *limit))),
     }
     Sampler::new(changed.clone(), 1 << 22).map_err(|e| e.to_string())?;
     *params = changed;
-    Ok(format!("{name} = {value}"))
+    Ok(format!("{name} = {shown}"))
 }
 
-fn list(p: &SamplerParams, limit: Option<usize>) -> String {
+/// The parameters and their values.
+pub fn list(p: &SamplerParams, limit: Option<usize>) -> String {
     let n = limit.map_or("-1".into(), |n| n.to_string());
     format!(
         "temp {}  top-k {}  top-p {}  min-p {}  typical {}  repeat-penalty {}  repeat-last-n {}\n\
-         presence-penalty {}  frequency-penalty {}  seed {}  n {n}  (and: system TEXT)",
+         presence-penalty {}  frequency-penalty {}  seed {}  n {n}",
         p.temperature,
         p.top_k,
         p.top_p,

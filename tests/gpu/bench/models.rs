@@ -80,7 +80,7 @@ fn measure(path: &Path, (name, mix): (&str, &str), configs: &[Config]) -> Result
     let n_ctx = configs.iter().map(Config::n_ctx).max().context("a configuration")?;
     let options = Options { n_ctx, ..Options::default() };
     let engine =
-        Engine::open(Gguf::open(path)?, EngineOptions { options, template: None, device: DevicePreference::Cuda })?;
+        Engine::open(Gguf::open(path)?, EngineOptions { options, template: None, device: DevicePreference::Cuda(0) })?;
     let engine = Arc::new(engine);
     let decoder = engine.decoder(Box::new(|_| {}))?;
     let mut plan = Plan::new(&engine, "gpu", configs.to_vec(), TEXT)?;

@@ -1,0 +1,155 @@
+//! Vectors in int8, for quantized weights.
+
+use super::quantize::quantize;
+use crate::{
+    cpu::{
+        layout::{BLOCK, OFFSET},
+        par,
+    },
+    simd::{Isa, LaneKernel, Lanes},
+};
+
+/// The vectors as `d·q` with int8 `q` per block of 32, in panels of `width` tokens: a kernel reads the panel
+/// of a block with one pointer. `Σ` are exact sums of `q` over the block or over its halves.
+#[derive(Default)]
+pub(in crate::cpu) struct Int8Panels {
+    /// `[panel][block][width][32]`.
+    q: Vec<i8>,
+    /// `[panel][block][width]`: the scale.
+    d: Vec<f32>,
+    /// `[panel][block][width]`: [`OFFSET`]` − 128·Σ`, where the sum of products with offset codes starts.
+    bias: Vec<i32>,
+    /// `[panel][block][width]`: `d·Σ`, what the minimum of an affine block is multiplied with.
+    sum: Vec<f32>,
+    /// `[panel][block][2][width]`: `bias` of the two halves.
+    half_bias: Vec<i32>,
+    /// `[panel][block][2][width]`: `sum` of the two halves.
+    half_sum: Vec<f32>,
+}
+
+/// Where the parts of one panel start.
+#[derive(Clone, Copy)]
+pub(in crate::cpu) struct Panel {
+    pub(in crate::cpu) q: *const i8,
+    pub(in crate::cpu) d: *const f32,
+    pub(in crate::cpu) bias: *const i32,
+    pub(in crate::cpu) sum: *const f32,
+    pub(in crate::cpu) half_bias: *const i32,
+    pub(in crate::cpu) half_sum: *const f32,
+}
+
+// SAFETY: these are pointers only; whoever follows them promises that nobody else writes there.
+unsafe impl Send for Panel {}
+// SAFETY: a shared `Panel` gives the same pointers, under the same promise.
+unsafe impl Sync for Panel {}
+
+impl Panel {
+    /// The panel of `width` tokens, advanced by `b` blocks.
+    ///
+    /// # Safety
+    /// The panel has these blocks.
+    #[inline(always)]
+    pub(in crate::cpu) unsafe fn at(self, b: usize, width: usize) -> Self {
+        let i = b * width;
+        // SAFETY: the caller's promise.
+        unsafe {
+            Self {
+                q: self.q.add(BLOCK * i),
+                d: self.d.add(i),
+                bias: self.bias.add(i),
+                sum: self.sum.add(i),
+                half_bias: self.half_bias.add(2 * i),
+                half_sum: self.half_sum.add(2 * i),
+            }
+        }
+    }
+}
+
+impl Int8Panels {
+    /// Quantizes vectors `x[tokens][cols]` into panels of `width` tokens.
+    pub(in crate::cpu) fn set(&mut self, isa: Isa, x: &[f32], (cols, width): (usize, usize)) {
+        let (panels, blocks) = ((x.len() / cols).div_ceil(width), cols / BLOCK);
+        let n = panels * blocks * width;
+        self.q.resize(n * BLOCK, 0);
+        self.d.resize(n, 0.0);
+        self.bias.resize(n, 0);
+        self.sum.resize(n, 0.0);
+        self.half_bias.resize(2 * n, 0);
+        self.half_sum.resize(2 * n, 0.0);
+        let out = Panel {
+            q: self.q.as_mut_ptr(),
+            d: self.d.as_mut_ptr(),
+            bias: self.bias.as_mut_ptr(),
+            sum: self.sum.as_mut_ptr(),
+            half_bias: self.half_bias.as_mut_ptr(),
+            half_sum: self.half_sum.as_mut_ptr(),
+        };
+        par::parallel_for(panels, 1, |range| {
+            for panel in range {
+                // SAFETY: `isa` was checked; each panel is written by one chunk, inside the vectors that
+                // were sized above and that nobody else touches while `self` is borrowed.
+                unsafe {
+                    let out = out.at(panel * blocks, width);
+                    isa.run(Quantize { x, cols, width, panel, out });
+                }
+            }
+        });
+    }
+
+    /// Where the parts of a panel lie.
+    pub(in crate::cpu) fn panel(&self, panel: usize, (blocks, width): (usize, usize)) -> Panel {
+        let i = panel * blocks * width;
+        Panel {
+            q: self.q[i * BLOCK..].as_ptr(),
+            d: self.d[i..].as_ptr(),
+            bias: self.bias[i..].as_ptr(),
+            sum: self.sum[i..].as_ptr(),
+            half_bias: self.half_bias[2 * i..].as_ptr(),
+            half_sum: self.half_sum[2 * i..].as_ptr(),
+        }
+    }
+}
+
+/// Quantizes the tokens of one panel.
+struct Quantize<'a> {
+    x: &'a [f32],
+    cols: usize,
+    width: usize,
+    panel: usize,
+    out: Panel,
+}
+
+impl LaneKernel for Quantize<'_> {
+    /// # Safety
+    /// `out` may be written: `cols / 32` blocks of `width` tokens.
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let Self { x, cols, width, panel, out } = self;
+        for t in 0..width {
+            let token = panel * width + t;
+            let x = x.get(token * cols..(token + 1) * cols);
+            for b in 0..cols / BLOCK {
+                let (d, q) = match x {
+                    Some(x) => quantize(x[b * BLOCK..][..BLOCK].try_into().expect("32 elements"), 127.0),
+                    None => (0.0, [0; BLOCK]),
+                };
+                let q = q.map(|bits| bits as i8);
+                let sum = |q: &[i8]| q.iter().map(|&q| i32::from(q)).sum::<i32>();
+                let halves = [sum(&q[..16]), sum(&q[16..])];
+                let (i, whole) = (b * width + t, halves[0] + halves[1]);
+                // SAFETY: b < blocks and t < width.
+                unsafe {
+                    out.q.cast_mut().cast::<[i8; BLOCK]>().add(i).write(q);
+                    out.d.cast_mut().add(i).write(d);
+                    out.bias.cast_mut().add(i).write(OFFSET - 128 * whole);
+                    out.sum.cast_mut().add(i).write(d * whole as f32);
+                    for (h, half) in halves.into_iter().enumerate() {
+                        let i = (2 * b + h) * width + t;
+                        out.half_bias.cast_mut().add(i).write(OFFSET - 128 * half);
+                        out.half_sum.cast_mut().add(i).write(d * half as f32);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The products of rows in F16 or BF16 with many tokens, in fixed point: 16-bit integers that share a scale per block
+//! of 32 columns, on both sides. An instruction multiplies twice as many of them as floats.
+//!
+//! Codes have 13 bits and a sign, so that 32 products fit 32 bits: their sums are exact, and all that rounds is
+//! the step to codes. Weights are kept exactly as long as a block's magnitudes are within a factor of 32 (BF16) or
+//! 4 (F16); otherwise a weight changes by at most 2⁻¹³ of the block's largest magnitude.
+
+use std::{marker::PhantomData, ops::Range};
+
+use super::{
+    f32::{Bf16, Element, F16},
+    micro::{MicroKernel, PackedPanels, TILES},
+};
+use crate::{
+    cpu::{
+        Activations, Matrix,
+        layout::{BLOCK, Line, NARROW, ROUND, ROWS, WIDE},
+        prefetch::prefetch,
+    },
+    simd::{Isa, LaneKernel, Lanes},
+};
+
+/// Words of a row in a block: pairs of codes.
+const PAIRS: usize = BLOCK / 2;
+
+/// A float format of 16 bits.
+pub(in crate::cpu) trait Half: Element {
+    /// The element in the lower half of each lane.
+    ///
+    /// # Safety
+    /// The machine can run `L`.
+    unsafe fn low<L: Lanes>(words: L::V) -> L::F;
+}
+
+impl Half for Bf16 {
+    #[inline(always)]
+    unsafe fn low<L: Lanes>(words: L::V) -> L::F {
+        // SAFETY: the caller's promise.
+        unsafe { L::bits_to_f32(L::shl(words, 16)) }
+    }
+}
+
+impl Half for F16 {
+    #[inline(always)]
+    unsafe fn low<L: Lanes>(words: L::V) -> L::F {
+        // SAFETY: the caller's promise.
+        unsafe { L::f16_to_f32(words) }
+    }
+}
+
+/// Bits of 2ⁿ.
+const fn power(n: i32) -> u32 {
+    ((127 + n) as u32) << 23
+}
+
+/// How weights in 16-bit floats are multiplied with many tokens.
+pub(in crate::cpu) struct Int16<E>(PhantomData<E>);
+
+/// Most blocks of a packed panel: two of them and the same columns of a panel fit the first-level cache.
+const PANEL: usize = 12;
+
+impl<E: Half> MicroKernel for Int16<E> {
+    /// A line of pairs for each two columns, and one of scales.
+    const LINES: usize = PAIRS + 1;
+    const TILES: usize = TILES;
+
+    fn k_blocks(cols: usize) -> (usize, usize) {
+        let blocks = cols.div_ceil(BLOCK);
+        (blocks, blocks.div_ceil(blocks.div_ceil(PANEL)))
+    }
+
+    fn pack(isa: Isa, w: &Matrix, tile: usize, blocks: Range<usize>, (packed, _): (&mut [Line], &mut Vec<Line>)) {
+        let (element, rows, cols) = (PhantomData::<E>, w.tile_rows(tile), w.cols());
+        // SAFETY: the instruction set was checked when the activations were made.
+        unsafe { isa.run(Fix { element, rows, cols, blocks, packed }) };
+    }
+
+    fn multiply(x: &Activations, panel: usize, weights: &PackedPanels, sums: &mut [[f32; ROWS]]) {
+        match (x.width, weights.tiles) {
+            (WIDE, TILES) => gemm::<TILES, WIDE>(x, panel, weights, sums),
+            (WIDE, _) => gemm::<1, WIDE>(x, panel, weights, sums),
+            (_, TILES) => gemm::<TILES, NARROW>(x, panel, weights, sums),
+            (_, _) => gemm::<1, NARROW>(x, panel, weights, sums),
+        }
+    }
+}
+
+fn gemm<const R: usize, const T: usize>(x: &Activations, panel: usize, weights: &PackedPanels, y: &mut [[f32; ROWS]]) {
+    assert!(x.width == T && weights.tiles == R);
+    let first = panel * x.cols.div_ceil(BLOCK);
+    let blocks = (first + weights.k_blocks.start) * T..(first + weights.k_blocks.end) * T;
+    let (q, d) = (x.int16.q[blocks.clone()].as_chunks().0, x.int16.d[blocks].as_chunks().0);
+    let weights = std::array::from_fn(|r| weights.of(r));
+    // SAFETY: the instruction set was checked when the activations were made.
+    unsafe { x.isa.run(Gemm::<R, T> { weights, q, d, y }) };
+}
+
+/// Packs some blocks of a tile.
+struct Fix<'a, E> {
+    element: PhantomData<E>,
+    /// Up to 16 rows as in the file.
+    rows: &'a [u8],
+    cols: usize,
+    blocks: Range<usize>,
+    packed: &'a mut [Line],
+}
+
+impl<E: Half> LaneKernel for Fix<'_, E> {
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let bytes = self.cols * E::SIZE;
+        for (b, lines) in self.blocks.zip(self.packed.as_chunks_mut::<{ PAIRS + 1 }>().0) {
+            // What is not there, of rows or of columns, is zero.
+            let mut padded = [Line::ZERO; ROWS];
+            let mut rows = padded.each_ref().map(|line| (&raw const *line).cast::<u8>());
+            let columns = b * size_of::<Line>()..bytes.min((b + 1) * size_of::<Line>());
+            for (r, row) in self.rows.chunks_exact(bytes).enumerate() {
+                let block = &row[columns.clone()];
+                if block.len() < size_of::<Line>() {
+                    padded[r].0.as_flattened_mut()[..block.len()].copy_from_slice(block);
+                } else {
+                    rows[r] = block.as_ptr();
+                    // A packed panel is a short piece of each row, where the processor's own prefetcher stops: those of the
+                    // tiles that come next.
+                    prefetch(block.as_ptr().wrapping_add(TILES * ROWS * bytes));
+                }
+            }
+            // SAFETY: the machine can run `L`; each row points to a whole line.
+            unsafe { fix::<L, E>(&L::transpose(&rows), lines) }
+        }
+    }
+}
+
+/// The first and the second elements of the words of some rows.
+///
+/// # Safety
+/// The machine can run `L`; `row + L::ROWS ≤ 16`.
+#[inline(always)]
+unsafe fn halves<L: Lanes, E: Half>(words: &[u32; ROWS], row: usize) -> (L::F, L::F) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let words = L::load(words.as_ptr().add(row).cast());
+        (E::low::<L>(words), E::low::<L>(L::shr(words, 16)))
+    }
+}
+
+/// The pairs of codes of 16 rows, `[pair][row]`, and their scales.
+///
+/// # Safety
+/// The machine can run `L`.
+#[inline(always)]
+unsafe fn fix<L: Lanes, E: Half>(words: &[[u32; ROWS]; PAIRS], lines: &mut [Line; PAIRS + 1]) {
+    const MAGNITUDE: u32 = u32::MAX >> 1;
+    for row in (0..ROWS).step_by(L::ROWS) {
+        // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` words of each line.
+        unsafe {
+            let mut largest = L::splat(0);
+            for pair in 0..PAIRS {
+                let (low, high) = halves::<L, E>(&words[pair], row);
+                largest = L::max(largest, L::and(L::f32_to_bits(low), MAGNITUDE));
+                largest = L::max(largest, L::and(L::f32_to_bits(high), MAGNITUDE));
+            }
+            let (mut bits, mut scale, mut inverse) = ([0u32; ROWS], [0f32; ROWS], [0f32; ROWS]);
+            L::store(largest, bits.as_mut_ptr().cast());
+            for r in 0..L::ROWS {
+                // 2ⁿ ≤ largest < 2ⁿ⁺¹ becomes 2¹² … 2¹³. Blocks below 2⁻¹⁰⁰ need not be told from zero.
+                let exponent = (bits[r] & power(128)).max(power(-100));
+                let known = if bits[r] < power(128) { exponent - (12 << 23) } else { f32::NAN.to_bits() };
+                (scale[r], inverse[r]) = (f32::from_bits(known), f32::from_bits(power(0) + power(12) - exponent));
+            }
+            let (inverse, round) = (L::load_f32(inverse.as_ptr()), L::splat_f32(ROUND));
+            for pair in 0..PAIRS {
+                let (low, high) = halves::<L, E>(&words[pair], row);
+                let low = L::and(L::f32_to_bits(L::fma(low, inverse, round)), 0xffff);
+                let high = L::shl(L::f32_to_bits(L::fma(high, inverse, round)), 16);
+                L::store(L::or(low, high), (&raw mut lines[pair]).cast::<u8>().add(4 * row));
+            }
+            L::store_f32(L::load_f32(scale.as_ptr()), (&raw mut lines[PAIRS]).cast::<f32>().add(row));
+        }
+    }
+}
+
+/// Packed panels of `R` tiles × as many blocks of one panel of `T` tokens, added to what is there.
+struct Gemm<'a, const R: usize, const T: usize> {
+    weights: [&'a [Line]; R],
+    q: &'a [[[i16; BLOCK]; T]],
+    d: &'a [[f32; T]],
+    /// Sums by tile and token: `[R · T]` times a tile's rows.
+    y: &'a mut [[f32; ROWS]],
+}
+
+impl<const R: usize, const T: usize> LaneKernel for Gemm<'_, R, T> {
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let blocks = self.q.len();
+        let weights = self.weights.map(|panel| panel.as_chunks::<{ PAIRS + 1 }>().0);
+        assert!(weights.iter().all(|s| s.len() == blocks) && self.d.len() == blocks && self.y.len() >= R * T);
+        for row in (0..ROWS).step_by(L::ROWS) {
+            // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` words of each line, blocks below their number.
+            unsafe {
+                let at = |r: usize, b: usize, line: usize| -> *const u8 {
+                    (&raw const weights[r].get_unchecked(b)[line]).cast::<u8>().add(4 * row)
+                };
+                let mut y = [[L::splat_f32(0.0); R]; T];
+                for t in 0..T {
+                    for r in 0..R {
+                        y[t][r] = L::load_f32(self.y[r * T + t].as_ptr().add(row));
+                    }
+                }
+                for b in 0..blocks {
+                    let (q, d) = (self.q.get_unchecked(b), self.d.get_unchecked(b));
+                    let mut sums = [[L::splat(0); R]; T];
+                    for pair in 0..PAIRS {
+                        let mut w = [L::splat(0); R];
+                        for r in 0..R {
+                            w[r] = L::load(at(r, b, pair));
+                        }
+                        for t in 0..T {
+                            for r in 0..R {
+                                sums[t][r] = L::dot_pairs(sums[t][r], w[r], q[t].as_ptr().add(2 * pair));
+                            }
+                        }
+                    }
+                    for r in 0..R {
+                        let scale = L::load_f32(at(r, b, PAIRS).cast());
+                        for t in 0..T {
+                            y[t][r] = L::fma(L::mul(L::to_f32(sums[t][r]), scale), L::splat_f32(d[t]), y[t][r]);
+                        }
+                    }
+                }
+                for t in 0..T {
+                    for r in 0..R {
+                        L::store_f32(y[t][r], self.y[r * T + t].as_mut_ptr().add(row));
+                    }
+                }
+            }
+        }
+    }
+}

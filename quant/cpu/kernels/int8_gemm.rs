@@ -1,0 +1,213 @@
+//! Int8 products of many tokens, for quantized formats: tiles are unpacked once into packed panels of bytes and f32
+//! scales, which are multiplied with all panels of tokens.
+
+use std::{marker::PhantomData, ops::Range};
+
+use super::{
+    int8::{Tile, finish, offset, start},
+    micro::{MicroKernel, PackedPanels, TILES},
+};
+use crate::{
+    cpu::{
+        Activations, Matrix,
+        activations::int8::Panel,
+        layout::{BLOCK, Line, NARROW, ROWS, WIDE},
+        tiles::{Scale, Shape, ShapeOf, TileFormat},
+    },
+    simd::{Isa, LaneKernel, Lanes},
+};
+
+/// Formats with tiles: blocks of 32 columns, integer products.
+pub(in crate::cpu) struct Int8<F>(PhantomData<F>);
+
+/// Most blocks of a packed panel: two of them and the same columns of a panel fit the first-level cache.
+const PANEL: usize = 32;
+
+impl<F: TileFormat> MicroKernel for Int8<F> {
+    const LINES: usize = packed_lines::<ShapeOf<F>>();
+    const TILES: usize = TILES;
+
+    fn k_blocks(cols: usize) -> (usize, usize) {
+        let blocks = cols / BLOCK;
+        (blocks, blocks.div_ceil(blocks.div_ceil(PANEL)))
+    }
+
+    fn pack(
+        isa: Isa,
+        w: &Matrix,
+        tile: usize,
+        blocks: Range<usize>,
+        (packed, unpacked): (&mut [Line], &mut Vec<Line>),
+    ) {
+        let tile = Tile::<F>::new(w.tile(tile, unpacked), w.cols());
+        // SAFETY: the instruction set was checked when the activations were made.
+        unsafe { isa.run(Expand { tile, blocks, packed }) };
+    }
+
+    fn multiply(x: &Activations, panel: usize, weights: &PackedPanels, sums: &mut [[f32; ROWS]]) {
+        match (x.width, weights.tiles) {
+            (WIDE, TILES) => gemm::<F, TILES, WIDE>(x, panel, weights, sums),
+            (WIDE, _) => gemm::<F, 1, WIDE>(x, panel, weights, sums),
+            (_, TILES) => gemm::<F, TILES, NARROW>(x, panel, weights, sums),
+            (_, _) => gemm::<F, 1, NARROW>(x, panel, weights, sums),
+        }
+    }
+}
+
+fn gemm<F: TileFormat, const R: usize, const T: usize>(
+    x: &Activations,
+    panel: usize,
+    weights: &PackedPanels,
+    sums: &mut [[f32; ROWS]],
+) {
+    assert!(x.width == T && weights.tiles == R);
+    // SAFETY: the instruction set was checked when the activations were made; the panel has width `T` and,
+    // as the tiles, `cols` columns: the blocks of the weights are blocks of it.
+    unsafe {
+        let x_blocks = x.int8.panel(panel, (x.cols / BLOCK, T)).at(weights.k_blocks.start, T);
+        let weights = std::array::from_fn(|r| weights.of(r));
+        x.isa.run(Gemm::<ShapeOf<F>, R, T> { shape: PhantomData, weights, x: x_blocks, y: sums });
+    }
+}
+
+/// Unpacks some blocks of a tile into packed lines.
+struct Expand<'a, F> {
+    /// The weights.
+    tile: Tile<F>,
+    /// Which blocks.
+    blocks: Range<usize>,
+    /// [`packed_lines`] per block.
+    packed: &'a mut [Line],
+}
+
+/// Lines of one packed block: 8 of codes, then f32 scales, then minimums.
+const fn packed_lines<S: Shape>() -> usize {
+    8 + S::PARTS * if S::MIN { 2 } else { 1 }
+}
+
+impl<F: TileFormat> LaneKernel for Expand<'_, F> {
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let lines = packed_lines::<ShapeOf<F>>();
+        assert!(self.packed.len() >= self.blocks.len() * lines && self.blocks.end <= self.tile.cols / BLOCK);
+        let (packed, first) = (self.packed.as_mut_ptr(), self.blocks.start);
+        for b in self.blocks {
+            for row in (0..ROWS).step_by(L::ROWS) {
+                // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` lanes of the lines of block b.
+                unsafe {
+                    let w = self.tile.unpack::<L>(b, row);
+                    let line = |i: usize| -> *mut u8 { packed.add((b - first) * lines + i).cast::<u8>().add(4 * row) };
+                    for j in 0..8 {
+                        L::store(w.codes[j], line(j));
+                    }
+                    for part in 0..ShapeOf::<F>::PARTS {
+                        L::store_f32(w.scale.d[part], line(8 + part).cast());
+                        if ShapeOf::<F>::MIN {
+                            L::store_f32(w.scale.m[part], line(8 + ShapeOf::<F>::PARTS + part).cast());
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Packed panels of `R` tiles × as many blocks of one panel of `T` tokens, added to what is there.
+struct Gemm<'a, S, const R: usize, const T: usize> {
+    /// What scales the packed blocks have.
+    shape: PhantomData<S>,
+    /// The weights, packed panels of one length.
+    weights: [&'a [Line]; R],
+    /// A panel of width `T`, advanced to the first block of the weights.
+    x: Panel,
+    /// Sums by tile and token: `[R · T]` times a tile's rows.
+    y: &'a mut [[f32; ROWS]],
+}
+
+impl<S: Shape, const R: usize, const T: usize> LaneKernel for Gemm<'_, S, R, T> {
+    /// # Safety
+    /// The panel has as many blocks as each packed panel.
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let lines = packed_lines::<S>();
+        let blocks = self.weights[0].len() / lines;
+        assert!(self.weights.iter().all(|s| s.len() == blocks * lines) && self.y.len() >= R * T);
+        for row in (0..ROWS).step_by(L::ROWS) {
+            // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` lanes of each line, and the panel has
+            // as many blocks as the weights.
+            unsafe {
+                let mut y = [[L::splat_f32(0.0); R]; T];
+                for t in 0..T {
+                    for r in 0..R {
+                        y[t][r] = L::load_f32(self.y[r * T + t].as_ptr().add(row));
+                    }
+                }
+                for b in 0..blocks {
+                    multiply_block::<L, S, R, T>(&self.weights, b, row, self.x.at(b, T), &mut y);
+                }
+                for t in 0..T {
+                    for r in 0..R {
+                        L::store_f32(y[t][r], self.y[r * T + t].as_mut_ptr().add(row));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds the products of block `b` of some packed panels with a panel: `R · T` sums in registers, each of the
+/// loaded activations used for `R` tiles and each of the codes for `T` tokens.
+///
+/// # Safety
+/// The machine can run `L`; the weights have the block; `x` is the panel advanced to it.
+#[inline(always)]
+unsafe fn multiply_block<L: Lanes, S: Shape, const R: usize, const T: usize>(
+    weights: &[&[Line]; R],
+    b: usize,
+    row: usize,
+    x: Panel,
+    y: &mut [[L::F; R]; T],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for part in 0..S::PARTS {
+            let mut sums = [[start::<L, S>(x, T, part, 0); R]; T];
+            for t in 1..T {
+                sums[t] = [start::<L, S>(x, T, part, t); R];
+            }
+            for j in S::quads(part) {
+                let mut codes = [L::load(packed_line::<S>(weights[0], b, j, row)); R];
+                for r in 1..R {
+                    codes[r] = L::load(packed_line::<S>(weights[r], b, j, row));
+                }
+                for t in 0..T {
+                    for r in 0..R {
+                        sums[t][r] = L::dot(sums[t][r], codes[r], x.q.add(BLOCK * t + 4 * j));
+                    }
+                }
+            }
+            for r in 0..R {
+                let d = L::load_f32(packed_line::<S>(weights[r], b, 8 + part, row).cast());
+                let m = if S::MIN {
+                    L::load_f32(packed_line::<S>(weights[r], b, 8 + S::PARTS + part, row).cast())
+                } else {
+                    d
+                };
+                let (scale, offset) = (Scale { d: [d; 2], m: [m; 2] }, offset::<L>(d));
+                for t in 0..T {
+                    y[t][r] = finish::<L, S>(sums[t][r], (&scale, offset), x, (T, part, t), y[t][r]);
+                }
+            }
+        }
+    }
+}
+
+/// A row of a line of a packed panel.
+///
+/// # Safety
+/// The panel has the block.
+#[inline(always)]
+unsafe fn packed_line<S: Shape>(packed: &[Line], b: usize, line: usize, row: usize) -> *const u8 {
+    // SAFETY: the caller's promise.
+    unsafe { packed.as_ptr().add(b * packed_lines::<S>() + line).cast::<u8>().add(4 * row) }
+}

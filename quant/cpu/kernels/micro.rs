@@ -1,0 +1,46 @@
+//! What a product of many tokens needs of its kernel.
+
+use std::ops::Range;
+
+use crate::{
+    cpu::{
+        Activations, Matrix,
+        layout::{Line, ROWS},
+    },
+    simd::Isa,
+};
+
+/// Tiles that integer kernels multiply at once: each activation is loaded once for all of them.
+pub(super) const TILES: usize = 2;
+
+/// How weights are packed and multiplied with many tokens. A k-block is the smallest run of columns that is packed.
+pub(in crate::cpu) trait MicroKernel {
+    /// Lines of one k-block of a tile in a packed panel.
+    const LINES: usize;
+    /// Most tiles whose packed panels lie side by side.
+    const TILES: usize;
+    /// K-blocks in a row of `cols` columns, and in a packed panel.
+    fn k_blocks(cols: usize) -> (usize, usize);
+    /// Packs k-blocks of a tile into the lines of `to`; the vector is memory to unpack a tile of the file in.
+    fn pack(isa: Isa, w: &Matrix, tile: usize, k_blocks: Range<usize>, to: (&mut [Line], &mut Vec<Line>));
+    /// Adds the products of packed panels with the same k-blocks of a panel of tokens to `sums[tile][token]`.
+    fn multiply(x: &Activations, panel: usize, weights: &PackedPanels, sums: &mut [[f32; ROWS]]);
+}
+
+/// Packed k-blocks of some tiles.
+pub(in crate::cpu) struct PackedPanels<'a> {
+    /// Which k-blocks of the rows.
+    pub(in crate::cpu) k_blocks: Range<usize>,
+    /// The panels of the tiles, one after the other.
+    pub(in crate::cpu) lines: &'a [Line],
+    /// Number of tiles.
+    pub(in crate::cpu) tiles: usize,
+}
+
+impl PackedPanels<'_> {
+    /// The panel of one tile.
+    pub(in crate::cpu) fn of(&self, tile: usize) -> &[Line] {
+        let n = self.lines.len() / self.tiles;
+        &self.lines[tile * n..][..n]
+    }
+}

@@ -1,0 +1,36 @@
+//! Prefetching of weights, which are read once and in order.
+
+use super::layout::Line;
+
+/// How far ahead of their use weights are prefetched into the second-level cache, and from there into the first.
+/// What the processor's own prefetcher does not reach over a few blocks of arithmetic; either of the two alone
+/// reads a tenth less.
+const FAR: usize = 8192;
+const NEAR: usize = 2048;
+
+/// Prefetches what comes some lines after `p`, whatever lies there: tiles and rows follow each other.
+#[inline(always)]
+pub(super) fn stream(p: *const u8, lines: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for i in 0..lines {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: every x86-64 processor has the instruction, and it may be given any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.wrapping_add(i * Line::BYTES + FAR).cast()) }
+        prefetch(p.wrapping_add(i * Line::BYTES + NEAR));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (p, lines);
+}
+
+/// Prefetches the line at `p`, whatever lies there.
+#[inline(always)]
+pub(super) fn prefetch(p: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: every x86-64 processor has the instruction, and it may be given any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
+}

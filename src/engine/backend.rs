@@ -1,0 +1,184 @@
+//! Where a model runs: on the GPU where that works, else on the CPU, and why.
+
+use std::sync::Arc;
+
+use qrun_cuda::{DeviceError, Gpu, device::NoDevice};
+use qrun_models::{CpuDecoder, EventHandler, Fallback, Forward, GpuDecoder, LoadEvent, Model, Options};
+use qrun_quant::cpu::Arithmetic;
+
+use crate::plan::{self, Plan, TooLarge};
+
+/// The shortest context that is chosen on a GPU without being asked for, in tokens.
+const LEAST_CONTEXT: usize = 2048;
+
+/// Where the user wants a model to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DevicePreference {
+    /// On the first GPU if the model runs there, else on the CPU.
+    #[default]
+    Auto,
+    /// On the CPU.
+    Cpu,
+    /// On the GPU of this ordinal, or not at all.
+    Cuda(i32),
+}
+
+/// Where a model runs.
+pub enum Backend {
+    /// On the CPU; the reason where a GPU was looked for.
+    Cpu {
+        /// Why not on a GPU.
+        reason: Option<BackendError>,
+    },
+    /// On a GPU.
+    Gpu {
+        /// The device.
+        gpu: Arc<Gpu>,
+        /// Whether the CPU takes over when it fails.
+        fallback: bool,
+    },
+}
+
+/// Why a model does not run where it was asked to.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum BackendError {
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The device's memory.
+    #[error("GPU: {0}")]
+    Memory(TooLarge),
+    /// The device has no kernel for something this model does.
+    #[error("GPU: {0}")]
+    Unsupported(String),
+    /// Exact arithmetic, which only the CPU has.
+    #[error("exact arithmetic is the CPU's")]
+    Exact,
+}
+
+impl BackendError {
+    /// Whether nothing is wrong: there is no GPU, or what was asked for needs the CPU.
+    pub fn is_ordinary(&self) -> bool {
+        let absent = |e: &DeviceError| matches!(e, DeviceError::NoDevice(NoDevice::DriverMissing | NoDevice::NoGpu));
+        match self {
+            Self::Device(error) => absent(error),
+            Self::Exact => true,
+            Self::Memory(_) | Self::Unsupported(_) => false,
+        }
+    }
+}
+
+impl Backend {
+    /// Chooses, and plans the memory there.
+    ///
+    /// # Errors
+    /// [`DevicePreference::Cuda`] where it cannot be; a model that the CPU's memory does not hold.
+    pub fn choose(model: &Model, options: &Options, wish: DevicePreference) -> Result<(Self, Plan), ChooseError> {
+        let reason = match wish {
+            DevicePreference::Cpu => None,
+            DevicePreference::Auto if options.arithmetic == Arithmetic::Exact => Some(BackendError::Exact),
+            DevicePreference::Cuda(_) if options.arithmetic == Arithmetic::Exact => {
+                return Err(ChooseError::Backend(BackendError::Exact));
+            }
+            DevicePreference::Auto => match on_gpu(0, model, options) {
+                Ok((gpu, plan)) => return Ok((Self::Gpu { gpu, fallback: true }, plan)),
+                Err(error) => Some(error),
+            },
+            DevicePreference::Cuda(ordinal) => {
+                let (gpu, plan) = on_gpu(ordinal, model, options).map_err(ChooseError::Backend)?;
+                return Ok((Self::Gpu { gpu, fallback: false }, plan));
+            }
+        };
+        let plan = plan::fit(model, options, plan::available_memory()).map_err(ChooseError::Memory)?;
+        Ok((Self::Cpu { reason }, plan))
+    }
+
+    /// What a listing calls it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Cpu { .. } => "CPU".to_owned(),
+            Self::Gpu { gpu, .. } => format!("GPU {} ({})", gpu.properties().ordinal, gpu.properties().name),
+        }
+    }
+
+    /// Loads a model here: a decoder with an empty cache. `plan` is what [`Backend::choose`] planned; `notice` hears
+    /// how loading goes, and if the GPU is given up, now or later.
+    ///
+    /// # Errors
+    /// The device's, where nothing else was allowed; no threads.
+    pub fn decoder(
+        &self,
+        model: &Model,
+        options: &Options,
+        plan: &Plan,
+        mut notice: EventHandler,
+    ) -> Result<Box<dyn Forward>, LoadError> {
+        let on_cpu = |mut notice: EventHandler| {
+            let progress = &mut |done, total| notice(LoadEvent::Loading { done, total });
+            Ok(Box::new(CpuDecoder::load(model.clone(), options.clone(), progress)?) as Box<dyn Forward>)
+        };
+        match self {
+            Self::Cpu { .. } => on_cpu(notice),
+            Self::Gpu { gpu, fallback } => match load(gpu, model, (options, plan), &mut notice) {
+                Ok(decoder) if *fallback => {
+                    Ok(Box::new(Fallback::new(Box::new(decoder), model.clone(), options.clone(), notice)))
+                }
+                Ok(decoder) => Ok(Box::new(decoder)),
+                Err(error) if *fallback => {
+                    notice(LoadEvent::FellBack(&format!("GPU: {error}; the CPU takes over")));
+                    on_cpu(notice)
+                }
+                Err(error) => Err(LoadError::Device(error)),
+            },
+        }
+    }
+}
+
+fn load(
+    gpu: &Arc<Gpu>,
+    model: &Model,
+    (options, plan): (&Options, &Plan),
+    notice: &mut EventHandler,
+) -> Result<GpuDecoder, DeviceError> {
+    let progress = &mut |done, total| notice(LoadEvent::Loading { done, total });
+    let decoder = GpuDecoder::load(gpu, model, options, progress)?;
+    debug_assert_eq!(decoder.taken(), plan.bytes, "what was said before is what is taken");
+    Ok(decoder)
+}
+
+fn on_gpu(ordinal: i32, model: &Model, options: &Options) -> Result<(Arc<Gpu>, Plan), BackendError> {
+    let gpu = Gpu::open(ordinal)?;
+    GpuDecoder::supports(model, options).map_err(BackendError::Unsupported)?;
+    let need = |n_ctx| GpuDecoder::plan(&gpu, model, &Options { n_ctx, ..options.clone() });
+    let room = gpu.free_memory()?;
+    let plan = plan::fit_need(model, options.n_ctx, room, need).map_err(BackendError::Memory)?;
+    // A context that nobody asked for is not worth a GPU that hardly holds any.
+    let least = LEAST_CONTEXT.min(model.config.n_ctx_train);
+    if options.n_ctx == 0 && plan.n_ctx < least {
+        let short = TooLarge { n_ctx: least, bytes: need(least), available: room, fits: plan.n_ctx };
+        return Err(BackendError::Memory(short));
+    }
+    Ok((gpu, plan))
+}
+
+/// Why there is no place for a model.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ChooseError {
+    /// The GPU that was asked for.
+    #[error(transparent)]
+    Backend(BackendError),
+    /// The CPU's memory.
+    #[error(transparent)]
+    Memory(TooLarge),
+}
+
+/// Why a model was not loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The device failed.
+    #[error("GPU: {0}")]
+    Device(DeviceError),
+    /// The system gives no threads.
+    #[error(transparent)]
+    Threads(#[from] std::io::Error),
+}

@@ -1,0 +1,189 @@
+//! A model file, opened once: tokenizer, template, weights, and the plan of its memory.
+
+use std::sync::Arc;
+
+use qrun_models::{EventHandler, Forward, Model, Options};
+use qrun_quant::{Error, Gguf, gguf::Value};
+
+use super::{
+    Timeline,
+    backend::{Backend, BackendError, ChooseError, DevicePreference, LoadError},
+};
+use crate::{
+    plan::{Plan, TooLarge},
+    template::{self, ChatTemplate, Message, Render, Specials, TemplateError},
+    tokenizer::{Encode, TokenizeError, Tokenizer},
+};
+
+/// What the caller wants of a model.
+#[derive(Debug, Clone, Default)]
+pub struct EngineOptions {
+    /// How it runs; an `n_ctx` of 0 means as much as fits.
+    pub options: Options,
+    /// A template in place of the file's: a built-in name, a file, or Jinja text.
+    pub template: Option<String>,
+    /// Where it runs.
+    pub device: DevicePreference,
+}
+
+/// Why a model cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The file.
+    #[error(transparent)]
+    File(#[from] Error),
+    /// Memory.
+    #[error(transparent)]
+    Memory(#[from] TooLarge),
+    /// The GPU that it was to run on.
+    #[error(transparent)]
+    Device(#[from] BackendError),
+    /// The template that was asked for.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+}
+
+/// A model that is ready to be loaded.
+pub struct Engine {
+    gguf: Gguf,
+    model: Model,
+    tokenizer: Tokenizer,
+    template: Result<Option<ChatTemplate>, TemplateError>,
+    options: Options,
+    place: Backend,
+    plan: Plan,
+    timeline: Timeline,
+}
+
+impl Engine {
+    /// Reads everything but the weights, and checks that they will fit.
+    ///
+    /// # Errors
+    /// A damaged or unknown model, too little memory, a template argument that is none. A broken template
+    /// *in the file* is an error only when it is used.
+    pub fn open(gguf: Gguf, wishes: EngineOptions) -> Result<Self, OpenError> {
+        let mut timeline = Timeline::start();
+        let model = Model::load(&gguf)?;
+        timeline.lap("model");
+        let tokenizer = Tokenizer::from_gguf(&gguf)?;
+        if tokenizer.n_vocab() > model.config.n_vocab {
+            let expected = format!("at most {} tokens, the rows of token_embd.weight", model.config.n_vocab);
+            Err(gguf.error("key tokenizer.ggml.tokens", expected, tokenizer.n_vocab().to_string()))?;
+        }
+        timeline.lap("tokenizer");
+        let template = choose_template(&gguf, &tokenizer, wishes.template.as_deref());
+        let template = if wishes.template.is_some() { Ok(template?) } else { template };
+        timeline.lap("template");
+        let mut options = wishes.options;
+        let (place, plan) = Backend::choose(&model, &options, wishes.device).map_err(|error| match error {
+            ChooseError::Backend(error) => OpenError::Device(error),
+            ChooseError::Memory(error) => OpenError::Memory(error),
+        })?;
+        options.n_ctx = plan.n_ctx;
+        timeline.lap("device, plan");
+        Ok(Self { gguf, model, tokenizer, template, options, place, plan, timeline })
+    }
+
+    /// The file.
+    pub fn gguf(&self) -> &Gguf {
+        &self.gguf
+    }
+    /// Numbers and weights.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+    /// The vocabulary.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+    /// How it runs.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+    /// Where it runs.
+    pub fn place(&self) -> &Backend {
+        &self.place
+    }
+    /// The memory it takes there.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+    /// How long each part of opening took.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+    /// The chat template; `None` where nothing says that this model can chat.
+    ///
+    /// # Errors
+    /// The file's template does not compile.
+    pub fn template(&self) -> Result<Option<&ChatTemplate>, &TemplateError> {
+        self.template.as_ref().map(Option::as_ref)
+    }
+
+    /// Loads the weights: a decoder with an empty cache. `notice` hears how that goes, and
+    /// if a GPU is given up, now or later.
+    ///
+    /// # Errors
+    /// The device fails and nothing else was allowed; the system gives no threads.
+    pub fn decoder(self: &Arc<Self>, notice: EventHandler) -> Result<Box<dyn Forward>, LoadError> {
+        self.place.decoder(&self.model, &self.options, &self.plan, notice)
+    }
+
+    /// The tokens of a text that begins a context: BOS once where the model wants it, special tokens
+    /// where they are written out, and no EOS at the end, for the text is to go on.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn prompt(&self, text: &str) -> Result<Vec<u32>, TokenizeError> {
+        let mut tokens = self.tokenizer.encode(text, Encode { add_special: true, parse_special: true })?;
+        let doubled = |t: &[u32]| t.len() > 1 && Some(t[0]) == self.tokenizer.bos() && t[0] == t[1];
+        while doubled(&tokens) {
+            tokens.remove(0);
+        }
+        if self.tokenizer.add_eos() && tokens.last().copied() == self.tokenizer.eos() {
+            tokens.pop();
+        }
+        Ok(tokens)
+    }
+
+    /// The text of a conversation in the model's own form.
+    ///
+    /// # Errors
+    /// A template that is broken or refuses the conversation; `None` without a template.
+    pub fn render(&self, messages: &[Message], options: &Render) -> Option<Result<String, TemplateError>> {
+        match &self.template {
+            Ok(None) => None,
+            Ok(Some(template)) => Some(template.render(messages, options)),
+            Err(error) => Some(Err(error.clone())),
+        }
+    }
+
+    /// A number that tells models apart: metadata, names, types and shapes of the tensors.
+    pub fn fingerprint(&self) -> u64 {
+        let metadata = self.gguf.metadata().iter().flat_map(|(key, value)| {
+            let value = match value {
+                Value::Array(array) => array.bytes.to_vec(),
+                Value::Str(text) => text.as_str().as_bytes().to_vec(),
+                scalar => scalar.describe().into_bytes(),
+            };
+            [key.clone().into_bytes(), value]
+        });
+        let tensors = self.gguf.tensors().iter().map(|t| format!("{}{}{:?}", t.name, t.ty, t.shape).into_bytes());
+        let parts: Vec<Vec<u8>> = metadata.chain(tensors).collect();
+        crate::checksum::fnv1a(parts.iter().map(Vec::as_slice))
+    }
+}
+
+fn choose_template(
+    gguf: &Gguf,
+    tokenizer: &Tokenizer,
+    argument: Option<&str>,
+) -> Result<Option<ChatTemplate>, TemplateError> {
+    let from_file = gguf.str("tokenizer.chat_template").ok().flatten();
+    let Some(chosen) = template::choose(argument, from_file, |token| tokenizer.find(token).is_some())? else {
+        return Ok(None);
+    };
+    let written = |id: Option<u32>| id.map(|id| tokenizer.text(id).to_owned()).unwrap_or_default();
+    let specials = Specials { bos: written(tokenizer.bos()), eos: written(tokenizer.eos()) };
+    ChatTemplate::new(&chosen.name, &chosen.source, specials).map(Some)
+}

@@ -1,0 +1,24 @@
+//! From requests to text: the one loop that runs a model.
+//!
+//! A [`Scheduler`] takes requests, steps all of their sequences together, and gives events; sequences join and leave
+//! between steps. A [`Session`] is one conversation on it, a [`Generator`] puts it on a thread of its own for many callers.
+//! The text of a request is what it would be alone: not changed by what runs beside it, by what the prefix cache held, nor
+//! by being put back for want of pages. (With quantized weights on the CPU to the bit. F16 and BF16 weights round
+//! differently, by 10⁻⁴, in steps of more than 12 rows; a GPU adds in another order in steps of more than 4.)
+
+mod answer;
+mod plan;
+mod request;
+mod scheduler;
+mod sequence;
+mod session;
+mod snapshot;
+mod thread;
+mod timings;
+
+pub use request::{Cancel, Event, Finish, Reply, Request, RequestId, SessionError};
+pub use scheduler::{Finished, Scheduler, StepRows};
+pub use session::Session;
+pub use snapshot::{Loaded, SaveError, is_session};
+pub use thread::{Chunk, Generator, Stream};
+pub use timings::Timings;

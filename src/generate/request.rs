@@ -1,0 +1,154 @@
+//! What is asked of the scheduler, and what it tells.
+
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use qrun_models::ForwardError;
+
+use super::Timings;
+use crate::sampler::SamplerError;
+
+/// What to generate.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// The whole prompt; what the prefix cache holds of it is not computed again.
+    pub prompt: Vec<u32>,
+    /// Most tokens to generate; `None`: until the model ends or the context is full. 0: only the prompt is computed.
+    pub max_tokens: Option<usize>,
+    /// Texts that end the answer (and are not part of it).
+    pub stops: Vec<String>,
+    /// Write special tokens out.
+    pub special: bool,
+    /// Go on after a token that ends a turn: an answer of exactly `max_tokens` tokens, to be measured.
+    pub ignore_eos: bool,
+    /// Positions of the prompt whose logits are wanted, each as [`Event::Logits`].
+    pub logits: Option<Range<usize>>,
+    /// Compute the whole prompt: take nothing from the prefix cache and leave nothing there.
+    pub fresh: bool,
+    /// Ends the request from another thread, in the middle of a step of its prompt too.
+    pub cancel: Cancel,
+}
+
+/// A flag that ends a request; clones are the same flag.
+#[derive(Debug, Clone, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Asks for the end.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+    /// Takes it back: the flag serves the next request.
+    pub fn reset(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+    /// Whether the end was asked for.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Tells requests apart: numbers in the order in which they were submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestId(pub u64);
+
+/// What happens while a request runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Event<'a> {
+    /// `done` of `total` prompt tokens are in the cache.
+    Prompt {
+        /// Tokens in the cache.
+        done: usize,
+        /// Tokens of the prompt.
+        total: usize,
+    },
+    /// The logits after a token of the prompt.
+    Logits {
+        /// The position of the token.
+        pos: usize,
+        /// `[n_vocab]`.
+        logits: &'a [f32],
+    },
+    /// A token was chosen. Its text may come with a later one (half a character, half a stop string).
+    Token {
+        /// The token.
+        id: u32,
+        /// What can be shown now.
+        text: &'a str,
+    },
+    /// The answer has ended; this much was held back.
+    Flush {
+        /// The last token.
+        id: u32,
+        /// The end of the text.
+        text: &'a str,
+    },
+}
+
+/// Why a generation ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finish {
+    /// The model ended its turn.
+    Eos,
+    /// The limit of the request.
+    Limit,
+    /// One of the stop texts.
+    Stop(String),
+    /// The context is full.
+    Context,
+    /// The caller wanted no more.
+    Interrupted,
+}
+
+impl Finish {
+    /// The name in JSON: llama-server's `stop_type`, and two more.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Finish::Eos => "eos",
+            Finish::Limit => "limit",
+            Finish::Stop(_) => "word",
+            Finish::Context => "context",
+            Finish::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// A finished generation.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// The text, without special tokens and stop texts.
+    pub text: String,
+    /// The tokens, the one that ended the turn included.
+    pub tokens: Vec<u32>,
+    /// Why it ended.
+    pub finish: Finish,
+    /// How long it took.
+    pub timings: Timings,
+}
+
+/// Why there is no reply.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SessionError {
+    /// Nothing to continue.
+    #[error("the prompt is empty, and this model has no token to begin with")]
+    EmptyPrompt,
+    /// The prompt does not leave room for one token.
+    #[error("prompt is too long ({tokens} tokens, max {max}); -c enlarges the context")]
+    PromptTooLong {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// Most that a prompt may have.
+        max: usize,
+    },
+    /// The decoder refused.
+    #[error(transparent)]
+    Forward(#[from] ForwardError),
+    /// No token could be chosen.
+    #[error(transparent)]
+    Sampler(#[from] SamplerError),
+}

@@ -1,0 +1,185 @@
+//! One request while it runs: its tokens, how far they are computed, and how the next one is chosen.
+
+use std::time::Instant;
+
+use qrun_models::{Entry, Output, Row, SamplingRequest};
+
+use super::{Event, Finish, Reply, Request, RequestId, SessionError, Timings, answer::Answer, plan::Pending};
+use crate::{
+    sampler::{Sampler, SamplerParams},
+    tokenizer::Tokenizer,
+};
+
+/// Most logits of one prompt that are asked for at once: 64 MB as f32.
+const LOGITS: usize = 1 << 24;
+
+/// A request with all that it needs to go on; also while it waits, or waits again.
+pub struct Sequence {
+    pub id: RequestId,
+    pub request: Request,
+    sampler: Sampler,
+    answer: Answer,
+    /// The prompt and the answer so far.
+    pub tokens: Vec<u32>,
+    /// How many of them the cache holds.
+    pub held: usize,
+    pub timings: Timings,
+    /// Its caller has answered an event with `Break`.
+    pub stopped: bool,
+    /// When its prompt was begun, and when its first token was chosen.
+    begun: Option<Instant>,
+    first: Option<Instant>,
+}
+
+impl Sequence {
+    /// # Errors
+    /// A prompt that is empty or leaves no room for a token in `n_ctx`; a bad sampler parameter.
+    pub fn new(id: RequestId, request: Request, params: SamplerParams, size: [usize; 2]) -> Result<Self, SessionError> {
+        let [n_vocab, n_ctx] = size;
+        let (tokens, room) = (request.prompt.len(), usize::from(request.max_tokens != Some(0)));
+        if tokens == 0 {
+            return Err(SessionError::EmptyPrompt);
+        }
+        let max = n_ctx.saturating_sub(room);
+        if tokens > max {
+            return Err(SessionError::PromptTooLong { tokens, max });
+        }
+        let mut sampler = Sampler::new(params, n_vocab)?;
+        sampler.reset(&request.prompt);
+        Ok(Self {
+            id,
+            answer: Answer::new(&request),
+            tokens: request.prompt.clone(),
+            request,
+            sampler,
+            held: 0,
+            timings: Timings::default(),
+            stopped: false,
+            begun: None,
+            first: None,
+        })
+    }
+
+    /// Notes that it runs from here on and that the cache holds `held` of its tokens.
+    pub fn begin(&mut self, held: usize) {
+        self.held = held;
+        if self.begun.is_none() {
+            self.begun = Some(Instant::now());
+            self.timings.cache_n = held;
+        }
+    }
+
+    /// Whether its caller wants no more.
+    pub fn ends(&self) -> bool {
+        self.stopped || self.request.cancel.is_cancelled()
+    }
+
+    /// Whether its prompt is still being computed for the first time.
+    pub fn in_prompt(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Whether tokens are chosen after the prompt.
+    fn generates(&self) -> bool {
+        self.request.max_tokens != Some(0)
+    }
+
+    /// What planning looks at.
+    pub fn pending(&self, n_vocab: usize) -> Pending {
+        let tokens = self.tokens.len() - self.held;
+        let most = match &self.request.logits {
+            Some(wanted) if self.held < wanted.start => wanted.start - self.held,
+            Some(_) => (LOGITS / n_vocab).max(1),
+            None => usize::MAX,
+        };
+        Pending { tokens, most, decodes: !self.in_prompt() && tokens == 1, order: self.id.0 }
+    }
+
+    /// The next `rows` tokens as entries of a batch.
+    pub fn entries(&self, seq: u32, rows: usize) -> impl Iterator<Item = Entry> {
+        (self.held..self.held + rows).map(move |pos| {
+            let scored = self.request.logits.as_ref().is_some_and(|wanted| wanted.contains(&pos));
+            let last = pos + 1 == self.tokens.len() && self.generates();
+            let output = match (scored, last) {
+                (true, _) => Output::Logits,
+                (false, true) => Output::Token,
+                (false, false) => Output::None,
+            };
+            Entry { token: self.tokens[pos], pos: pos as u32, seq, output }
+        })
+    }
+
+    /// How the decoder may sample the next token; `None` where only the host can.
+    pub fn sampling(&self) -> Option<SamplingRequest> {
+        let params = self.sampler.params();
+        let sampling = params.on_device(self.sampler.position()).filter(|_| self.generates())?;
+        Some(SamplingRequest { sampling, bias: params.logit_bias.clone(), history: self.tokens.clone() })
+    }
+
+    /// The token that a row gives.
+    pub fn choose(&mut self, row: Row) -> Result<u32, SessionError> {
+        match row {
+            Row::Token(sampled) => Ok(Sampler::outcome(&sampled)?),
+            Row::Logits(logits) => {
+                let started = Instant::now();
+                let token = self.sampler.sample(logits);
+                self.timings.sample_ms += milliseconds(started);
+                Ok(token?)
+            }
+        }
+    }
+
+    /// Notes how much of the prompt was computed and how long that took.
+    pub fn end_prompt(&mut self) {
+        if let (Some(begun), None) = (self.begun, self.first) {
+            self.timings.prompt_n = self.held.saturating_sub(self.timings.cache_n);
+            self.timings.prompt_ms = milliseconds(begun);
+            self.first = Some(Instant::now());
+        }
+    }
+
+    /// Takes the token that was chosen; `watch` gets its text. Says why the answer ends here, if it does.
+    pub fn take(
+        &mut self,
+        token: u32,
+        tokenizer: Option<&Tokenizer>,
+        n_ctx: usize,
+        watch: &mut dyn FnMut(Event),
+    ) -> Option<Finish> {
+        self.sampler.accept(token);
+        self.tokens.push(token);
+        let taken = self.answer.take(token, tokenizer);
+        watch(Event::Token { id: token, text: &taken.text });
+        taken.finish.or_else(|| {
+            if self.request.max_tokens.is_some_and(|most| self.answer.tokens.len() >= most) {
+                return Some(Finish::Limit);
+            }
+            (self.held >= n_ctx).then_some(Finish::Context)
+        })
+    }
+
+    /// Whether something was generated.
+    pub fn has_answer(&self) -> bool {
+        !self.answer.tokens.is_empty()
+    }
+
+    /// The answer as it is now; `watch` gets what was held back of it.
+    pub fn end(&mut self, finish: Finish, watch: &mut dyn FnMut(Event)) -> Reply {
+        let interrupted = self.in_prompt() && finish == Finish::Interrupted;
+        self.end_prompt();
+        let (rest, finish) = self.answer.end(finish);
+        if let (false, Some(&id)) = (rest.is_empty(), self.answer.tokens.last()) {
+            watch(Event::Flush { id, text: &rest });
+        }
+        if let (Some(first), false) = (self.first, interrupted) {
+            self.timings.predicted_ms = milliseconds(first);
+        }
+        self.timings.predicted_n = self.answer.tokens.len();
+        let (text, tokens) = (std::mem::take(&mut self.answer.text), std::mem::take(&mut self.answer.tokens));
+        Reply { text, tokens, finish, timings: self.timings }
+    }
+}
+
+fn milliseconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}

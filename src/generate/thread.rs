@@ -1,0 +1,167 @@
+//! The scheduler on a thread of its own: what a server, a Python module or any program with many callers talks to.
+
+use std::{
+    ops::ControlFlow,
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use super::{Cancel, Event, Reply, Request, RequestId, Scheduler, SessionError};
+use crate::sampler::SamplerParams;
+
+/// What a caller gets of its request, in order; the last one is [`Chunk::End`].
+#[derive(Debug, Clone)]
+pub enum Chunk {
+    /// `done` of `total` prompt tokens are in the cache.
+    Prompt {
+        /// Tokens in the cache.
+        done: usize,
+        /// Tokens of the prompt.
+        total: usize,
+    },
+    /// A token, and the text that can be shown now.
+    Token {
+        /// The token.
+        id: u32,
+        /// The text; may be empty.
+        text: String,
+    },
+    /// Text that was held back, after the last token.
+    Text(String),
+    /// The request has ended.
+    End(Result<Reply, SessionError>),
+}
+
+/// A request on its way to the thread.
+struct Submission {
+    request: Request,
+    params: SamplerParams,
+    chunks: Sender<Chunk>,
+}
+
+/// A scheduler on a thread of its own. When it is dropped its requests end as cancelled ones do, and the thread with them.
+pub struct Generator {
+    submissions: Option<Sender<Submission>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The chunks of one request. Dropping it ends the request.
+pub struct Stream {
+    chunks: Receiver<Chunk>,
+    cancel: Cancel,
+    ended: bool,
+}
+
+impl Generator {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(scheduler: Scheduler) -> std::io::Result<Self> {
+        let (submissions, receiver) = channel();
+        let thread = std::thread::Builder::new().name("qrun-generate".into()).spawn(|| run(scheduler, receiver))?;
+        Ok(Self { submissions: Some(submissions), thread: Some(thread) })
+    }
+
+    /// Hands in a request. What is wrong with it comes as its [`Chunk::End`].
+    pub fn submit(&self, request: Request, params: SamplerParams) -> Stream {
+        let (chunks, receiver) = channel();
+        let cancel = request.cancel.clone();
+        if let Some(submissions) = &self.submissions {
+            // A thread that has ended drops the sender: the stream ends.
+            let _ = submissions.send(Submission { request, params, chunks });
+        }
+        Stream { chunks: receiver, cancel, ended: false }
+    }
+}
+
+impl Drop for Generator {
+    fn drop(&mut self) {
+        self.submissions = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Stream {
+    /// Ends the request; its [`Chunk::End`] still comes.
+    pub fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    /// The next chunk if it comes within `time`.
+    ///
+    /// # Errors
+    /// [`RecvTimeoutError::Timeout`], or `Disconnected` after the end.
+    pub fn next_within(&mut self, time: Duration) -> Result<Chunk, RecvTimeoutError> {
+        if self.ended {
+            return Err(RecvTimeoutError::Disconnected);
+        }
+        let chunk = self.chunks.recv_timeout(time)?;
+        self.ended = matches!(chunk, Chunk::End(_));
+        Ok(chunk)
+    }
+}
+
+impl Iterator for Stream {
+    type Item = Chunk;
+
+    fn next(&mut self) -> Option<Chunk> {
+        if self.ended {
+            return None;
+        }
+        let chunk = self.chunks.recv().ok()?;
+        self.ended = matches!(chunk, Chunk::End(_));
+        Some(chunk)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.cancel.cancel();
+        }
+    }
+}
+
+/// The thread: waits where there is nothing to do, else steps.
+fn run(mut scheduler: Scheduler, submissions: Receiver<Submission>) {
+    let mut callers: Vec<(RequestId, Sender<Chunk>)> = Vec::new();
+    loop {
+        let next = if scheduler.is_idle() {
+            submissions.recv().map_err(|_| TryRecvError::Disconnected)
+        } else {
+            submissions.try_recv()
+        };
+        match next {
+            Ok(Submission { request, params, chunks }) => {
+                match scheduler.submit(request, params) {
+                    Ok(id) => callers.push((id, chunks)),
+                    Err(error) => drop(chunks.send(Chunk::End(Err(error)))),
+                }
+                continue;
+            }
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) if scheduler.is_idle() => return,
+            Err(TryRecvError::Disconnected) => callers.iter().for_each(|(id, _)| scheduler.cancel(*id)),
+        }
+        scheduler.step(&mut |id, event| {
+            let Some((_, chunks)) = callers.iter().find(|(of, _)| *of == id) else { return ControlFlow::Continue(()) };
+            let sent = match event {
+                Event::Prompt { done, total } => chunks.send(Chunk::Prompt { done, total }),
+                Event::Token { id, text } => chunks.send(Chunk::Token { id, text: text.to_owned() }),
+                Event::Flush { text, .. } => chunks.send(Chunk::Text(text.to_owned())),
+                Event::Logits { .. } => Ok(()),
+            };
+            if sent.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        while let Some(finished) = scheduler.finished() {
+            if let Some(at) = callers.iter().position(|(id, _)| *id == finished.id) {
+                let (_, chunks) = callers.swap_remove(at);
+                let _ = chunks.send(Chunk::End(finished.result));
+            }
+        }
+    }
+}
