@@ -20,15 +20,10 @@ use qrun_cuda::ops::sample::SampledToken;
 use qrun_quant::cpu::{Activations, Arithmetic, par::Pool};
 
 use crate::{
-    Batch, Entry, Forward, ForwardError, Model, Options, Output, PageCount, Progress, Rows, kv::KvCache,
+    Batch, Entry, Forward, ForwardError, Model, Options, Output, PageCount, Progress, Rows, Tap, kv::KvCache,
     weights::Weights,
 };
 use step::Step;
-
-/// Receives intermediate results by name: `(layer, name, values[tokens][width])`; no layer for those
-/// outside the layers. Names follow llama.cpp's: `inp_embd`, `attn_norm`, `Qcur`, `Kcur`, `Vcur`,
-/// `kqv_out`, `attn_out`, `ffn_norm`, `ffn_act`, `ffn_out`, `l_out`, `result_norm`, `result_output`.
-pub type Tap = Box<dyn FnMut(Option<usize>, &'static str, &[f32]) + Send>;
 
 /// A model on the CPU with its KV cache.
 pub struct CpuDecoder {
@@ -83,11 +78,6 @@ impl CpuDecoder {
             prepared: Activations::new(options.arithmetic),
         };
         Ok(Self { model, options, pool, kv, rope, scratch, logits: Vec::new(), tokens: Vec::new(), tap: None })
-    }
-
-    /// Sends intermediate results to `tap` from now on.
-    pub fn set_tap(&mut self, tap: Option<Tap>) {
-        self.tap = tap;
     }
 
     /// The model.
@@ -183,6 +173,11 @@ impl Forward for CpuDecoder {
 
     fn pages(&self) -> PageCount {
         self.kv.tables().counts()
+    }
+
+    fn set_tap(&mut self, tap: Option<Tap>) -> bool {
+        self.tap = tap;
+        true
     }
 
     fn bytes_per_token(&self) -> u64 {

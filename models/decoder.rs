@@ -4,16 +4,21 @@
 //! and replayed for every position; tokens and positions lie in device memory. Where the device samples, the graph also
 //! chooses the next tokens and writes them where the next step reads them (see `ahead.rs`).
 //!
+//! Keys and values lie in pages of 64 tokens that sequences take as they grow, share, and leave to a prefix cache.
+//!
 //! The text of a sequence is what it is alone as long as no more than four sequences decode together: up to four rows
-//! go through the matrix-vector kernels, more through the matrix ones, whose sums have another order.
+//! go through the matrix-vector kernels, more through the matrix ones, whose sums have another order. A token that was
+//! generated and is computed again as a part of a prompt goes through other kernels, too: what follows it may differ in
+//! the last bits. Prompts have the same bits however they are cut, batched, or taken from the prefix cache.
 
 mod ahead;
 mod batch;
 mod memory;
+mod pages;
 mod sampling;
-mod sequences;
 mod snapshot;
 mod step;
+mod tap;
 
 use std::{
     io::{self, Read, Write},
@@ -30,13 +35,15 @@ use qrun_cuda::{
 };
 
 use crate::{
-    Batch, Config, Entry, Forward, ForwardError, KvType, Model, Options, Progress, Rows, SamplingRequest, memory::Plan,
+    Batch, Config, Entry, Forward, ForwardError, KvType, Model, Options, PageCount, Progress, Rows, SamplingRequest,
+    Tap, memory::Plan,
 };
 use ahead::Ahead;
 use memory::{LOGIT_ROWS, Memory};
+use pages::Pages;
 use sampling::DeviceSampler;
-use sequences::Sequences;
 use step::Step;
+use tap::Probe;
 
 /// Longest head that attention has kernels for.
 const MAX_HEAD_DIM: usize = 256;
@@ -56,7 +63,8 @@ pub struct GpuDecoder {
     config: Config,
     options: Options,
     bytes_per_token: u64,
-    sequences: Sequences,
+    pages: Pages,
+    probe: Option<Probe>,
     /// Sequences whose last row gave an output: a single row more is a step of decoding.
     decoding: Vec<bool>,
     /// `[rows without a token][n_vocab]` of the last step.
@@ -124,6 +132,7 @@ impl GpuDecoder {
         upload(gpu, &stream, &sources, progress)?;
         let c = &model.config;
         let sampler = DeviceSampler::new(&stream, &memory, sampling::shape(c, o))?;
+        let pages = Pages::new(gpu, &memory, o.n_seq)?;
         let staging = Staging {
             rows: Pinned::new(gpu, 3 * memory::rows(o))?,
             marked: Pinned::new(gpu, 4 * LOGIT_ROWS)?,
@@ -140,7 +149,8 @@ impl GpuDecoder {
             config: c.clone(),
             options: o.clone(),
             bytes_per_token: model.weights.bytes_per_token(),
-            sequences: Sequences::new(c, o),
+            pages,
+            probe: None,
             decoding: vec![false; o.n_seq],
             logits: Vec::new(),
             tokens: Vec::new(),
@@ -162,8 +172,9 @@ impl GpuDecoder {
         plan_of(self.arena.parts(), self.arena.bytes())
     }
 
-    fn launches(&self, rows: usize, tiling: Tiling) -> Step<'_> {
-        Step { stream: &self.stream, c: &self.config, m: &self.memory, at: self.memory.rows, rows, tiling }
+    fn step_of(&self, rows: usize, tiling: Tiling) -> Step<'_> {
+        let probe = self.probe.as_ref();
+        Step { stream: &self.stream, c: &self.config, m: &self.memory, at: self.memory.rows, rows, tiling, probe }
     }
 
     /// A sequence goes on from somewhere else: what ran ahead of it is dropped, and the host samples it.
@@ -173,7 +184,7 @@ impl GpuDecoder {
     }
 
     fn check(&self, batch: &[Entry]) -> std::result::Result<(), ForwardError> {
-        let lens = (0..self.sequences.count()).map(|s| self.sequences.len(s) as u32);
+        let lens = (0..self.options.n_seq).map(|s| self.pages.tables.len(s) as u32);
         crate::forward::check(batch, lens.collect(), self.options.n_ctx, self.config.n_vocab)
     }
 }
@@ -201,7 +212,7 @@ impl Forward for GpuDecoder {
     }
 
     fn n_seq(&self) -> usize {
-        self.sequences.count()
+        self.options.n_seq
     }
 
     fn step(&mut self, batch: &Batch) -> std::result::Result<Rows<'_>, ForwardError> {
@@ -219,16 +230,51 @@ impl Forward for GpuDecoder {
     }
 
     fn set_sampling(&mut self, seq: u32, request: &SamplingRequest) -> std::result::Result<bool, ForwardError> {
-        Ok(self.sampler.set(&self.stream, seq, request)?)
+        // What runs ahead is recorded, and nobody could listen.
+        Ok(self.probe.is_none() && self.sampler.set(&self.stream, seq, request)?)
+    }
+
+    fn set_tap(&mut self, tap: Option<Tap>) -> bool {
+        (0..self.options.n_seq).for_each(|seq| self.sampler.stop(seq as u32));
+        let wanted = tap.is_some();
+        self.probe = tap.and_then(|tap| Probe::new(self.stream.gpu(), tap).ok());
+        self.probe.is_some() == wanted
     }
 
     fn len(&self, seq: u32) -> u32 {
-        self.sequences.len(seq as usize) as u32
+        self.pages.tables.len(seq as usize) as u32
     }
 
     fn rewind(&mut self, seq: u32, pos: u32) -> u32 {
         self.forget_steps(seq);
-        self.sequences.rewind(seq as usize, pos as usize) as u32
+        self.pages.tables.rewind(seq as usize, pos as usize) as u32
+    }
+
+    fn attach(&mut self, seq: u32, tokens: &[u32]) -> u32 {
+        self.forget_steps(seq);
+        let (n, copies) = self.pages.tables.attach(seq as usize, tokens);
+        // A device that fails here fails the next step too.
+        if self.copy_pages(&copies).is_err() {
+            return self.rewind(seq, 0);
+        }
+        n as u32
+    }
+
+    fn share(&mut self, seq: u32, tokens: &[u32]) {
+        self.pages.tables.share(seq as usize, tokens);
+    }
+
+    fn release(&mut self, seq: u32, tokens: &[u32]) {
+        self.forget_steps(seq);
+        self.pages.tables.release(seq as usize, tokens);
+    }
+
+    fn forget(&mut self, keep: &[u32]) {
+        self.pages.tables.forget(keep);
+    }
+
+    fn pages(&self) -> PageCount {
+        self.pages.tables.counts()
     }
 
     fn bytes_per_token(&self) -> u64 {
@@ -236,7 +282,14 @@ impl Forward for GpuDecoder {
     }
 
     fn kv_bytes(&self) -> u64 {
-        self.taken().kv
+        let c = &self.config;
+        let layers = self.memory.layers.iter().zip(&self.memory.kind_of_layer);
+        let bytes = layers.map(|(layer, &kind)| {
+            let pool = self.pages.tables.pool(kind);
+            let page: usize = pages::planes(&layer.cache, c.n_head_kv, c.head_dim).iter().map(|(_, bytes)| bytes).sum();
+            ((pool.total() - pool.free()) * page) as u64
+        });
+        bytes.sum()
     }
 
     fn save(&self, seq: u32, out: &mut dyn Write) -> io::Result<()> {

@@ -3,7 +3,8 @@
 use std::io::{self, Read, Write};
 
 use crate::{
-    Batch, CpuDecoder, Entry, Forward, ForwardError, Model, Options, Output, PageCount, Rows, forward::SamplingRequest,
+    Batch, CpuDecoder, Entry, Forward, ForwardError, Model, Options, Output, PageCount, Rows, Tap,
+    forward::SamplingRequest,
 };
 
 /// What a decoder says while it loads and runs.
@@ -116,10 +117,7 @@ impl Forward for Fallback {
     }
 
     fn set_sampling(&mut self, seq: u32, sampling: &SamplingRequest) -> Result<bool, ForwardError> {
-        match self.active.set_sampling(seq, sampling) {
-            Ok(set) => Ok(set),
-            Err(error) => self.give_up(error).map(|()| false),
-        }
+        self.active.set_sampling(seq, sampling).or_else(|error| self.give_up(error).map(|()| false))
     }
 
     fn len(&self, seq: u32) -> u32 {
@@ -155,6 +153,10 @@ impl Forward for Fallback {
 
     fn pages(&self) -> PageCount {
         self.active.pages()
+    }
+
+    fn set_tap(&mut self, tap: Option<Tap>) -> bool {
+        self.active.set_tap(tap)
     }
 
     fn bytes_per_token(&self) -> u64 {

@@ -7,6 +7,8 @@ use qrun_cuda::{
     ops::sample::{SampledToken, Sampling},
 };
 
+use crate::Tap;
+
 /// One token of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
@@ -46,7 +48,7 @@ impl Output {
 pub struct Batch<'a> {
     /// The tokens.
     pub entries: &'a [Entry],
-    /// Asked between layers; once it says true the step ends with [`ForwardError::Cancelled`] and the caches are as
+    /// Asked between layers (on a GPU between chunks); once it says true the step ends with [`ForwardError::Cancelled`] and the caches are as
     /// they were before.
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
 }
@@ -244,6 +246,11 @@ pub trait Forward: Send {
     /// The device's.
     fn set_sampling(&mut self, _seq: u32, _sampling: &SamplingRequest) -> Result<bool, ForwardError> {
         Ok(false)
+    }
+    /// Sends intermediate results to `tap` from the next step on, or no more; `false` where this decoder has none to
+    /// give. Meanwhile it samples nothing.
+    fn set_tap(&mut self, _tap: Option<Tap>) -> bool {
+        false
     }
     /// Bytes of weights that one token reads.
     fn bytes_per_token(&self) -> u64;

@@ -13,6 +13,7 @@ pub mod kv;
 pub mod memory;
 pub mod options;
 pub mod spec;
+pub mod tap;
 pub mod weights;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub use forward::{Batch, Entry, Forward, ForwardError, Output, PageCount, Row, R
 pub use kv::KvType;
 pub use options::Options;
 pub use spec::ArchSpec;
+pub use tap::Tap;
 pub use weights::Weights;
 
 /// A model as it lies in the file: numbers and weights. Cheap to clone; weights stay mapped.

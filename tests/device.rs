@@ -1,13 +1,16 @@
 //! The decoder on a device against the exact one on the CPU, and against itself: on emulated GPUs, or with
 //! `QRUN_GPU=1` on a real one.
 
+mod arrivals;
 mod checked;
 mod demo;
 mod failing;
 mod invariants;
 mod memory;
+mod pages;
 mod right;
 mod sampling;
+mod taps;
 
 use std::ops::{Deref, DerefMut};
 

@@ -345,6 +345,10 @@ impl Rng {
         let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ z >> 31
     }
+    /// A number below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
     /// Nearly normal: the sum of four uniform 16-bit numbers.
     fn normal(&mut self, s: Spread) -> f32 {
         let sum: u64 = self.next().to_le_bytes().chunks(2).map(|b| u64::from(b[0]) | u64::from(b[1]) << 8).sum();

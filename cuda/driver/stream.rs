@@ -178,6 +178,25 @@ impl Stream {
         })
     }
 
+    /// Copies `len` elements on the device, from one place to another that does not overlap it.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// While launches are recorded, as [`Stream::copy_in`].
+    pub fn copy_within<T>(&self, to: Ptr<T>, from: Ptr<T>, len: usize) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        assert!(!self.recording.get(), "a copy that is recorded");
+        self.gpu.bind()?;
+        let bytes = len * size_of::<T>();
+        // SAFETY: addresses on the device, whose extents the driver checks; nothing on the host is touched.
+        let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to.address(), from.address(), bytes, self.raw) };
+        check(code, || format!("cuMemcpyDtoDAsync({bytes} bytes)"))
+    }
+
     /// Sets `len` elements to zero.
     ///
     /// # Errors

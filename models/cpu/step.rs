@@ -2,9 +2,9 @@
 
 use qrun_quant::cpu::{Activations, Job, matmul};
 
-use super::{Scratch, Tap, attention, ops, rope};
+use super::{Scratch, attention, ops, rope};
 use crate::{
-    Entry, ForwardError, Model, Output,
+    Entry, ForwardError, Model, Output, Tap,
     kv::KvCache,
     spec::{FeedForward, Norm},
     weights::{Layer, Linear, Weights},

@@ -19,6 +19,7 @@ use super::{
     BUCKETS, GpuDecoder,
     batch::{Slot, Split, bucket, describe},
     memory::LOGIT_ROWS,
+    pages::ends,
     step::Step,
 };
 use crate::Entry;
@@ -31,7 +32,7 @@ pub struct Ahead {
     staging: Pinned<i32>,
     /// Sequences of the last launch: their next tokens and positions lie on the device.
     rows: Vec<u32>,
-    /// One of them and the number of its token: once that is there, `staging` is free again.
+    /// One of them and the number of its token: once that is there, so is all that was copied before.
     last: Option<(u32, u32)>,
 }
 
@@ -59,8 +60,9 @@ impl GpuDecoder {
         let rows = &self.ahead.rows;
         let same = sampled.len() == split.ahead.len() && sampled.len() == rows.len();
         let same = same && sampled.iter().all(|e| rows.contains(&e.seq) && self.has_room(e));
+        let next: Vec<_> = sampled.iter().map(|e| (e.seq as usize, e.pos as usize + 2)).collect();
+        let same = same && self.reserve_ahead(&next)?;
         if same {
-            sampled.iter().for_each(|e| self.sequences.note_written(e.seq as usize, e.pos as usize + 2));
             self.launch_ahead()?;
         }
         for (row, number) in split.ahead.iter().zip(numbers) {
@@ -71,6 +73,13 @@ impl GpuDecoder {
         if same { Ok(()) } else { self.place(&sampled) }
     }
 
+    /// Waits until the device is through with what the last launch ahead copies from page-locked memory.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        let Some((seq, number)) = self.ahead.last.take() else { return Ok(()) };
+        self.sampler.wait(&self.stream, seq, number)?;
+        Ok(())
+    }
+
     /// Whether a position follows this one.
     fn has_room(&self, e: &Entry) -> bool {
         (e.pos as usize) + 1 < self.options.n_ctx
@@ -78,19 +87,17 @@ impl GpuDecoder {
 
     /// Makes the tokens that follow `sampled` the rows of the next step, and launches it.
     fn place(&mut self, sampled: &[Entry]) -> Result<()> {
-        if let Some((seq, number)) = self.ahead.last.take() {
-            self.sampler.wait(&self.stream, seq, number)?;
-        }
         let next = |e: &Entry| Some(Entry { token: self.sampler.next(e.seq)?, pos: e.pos + 1, ..*e });
         let next: Vec<Entry> = sampled.iter().filter(|e| self.has_room(e)).filter_map(next).collect();
         self.ahead.rows.clear();
-        if next.is_empty() || next.len() > LOGIT_ROWS {
+        let small = !next.is_empty() && next.len() <= LOGIT_ROWS;
+        if !small || !self.reserve_ahead(&ends(next.iter()))? {
             return Ok(());
         }
+        self.settle()?;
         self.ahead.rows.extend(next.iter().map(|e| e.seq));
         describe(self.ahead.staging.as_mut_slice(), next.iter().copied().map(Some));
         self.stream.copy_in(self.memory.ahead.token, &self.ahead.staging, self.ahead.staging.len())?;
-        next.iter().for_each(|e| self.sequences.note_written(e.seq as usize, e.pos as usize + 1));
         self.launch_ahead()
     }
 
@@ -111,7 +118,7 @@ impl GpuDecoder {
     /// A step that samples: layers, head, sampler.
     fn sampling_step(&self, count: usize, steps: SampleSteps) -> Result<()> {
         let (at, logits) = (self.memory.ahead, self.memory.activations.logits);
-        let step = Step { at, ..self.launches(count, Tiling::Rows) };
+        let step = Step { at, ..self.step_of(count, Tiling::Rows) };
         step.layers()?;
         step.head(Ptr::NULL, count)?;
         let rows = SampleRows { logits, token: at.token, pos: at.pos, seq: at.seq, rows: count as u32 };

@@ -12,6 +12,7 @@ use qrun_cuda::{
 use super::{
     BUCKETS, GpuDecoder,
     memory::{self, LOGIT_ROWS},
+    pages::ends,
 };
 use crate::{Batch, Entry, ForwardError, Output};
 
@@ -99,14 +100,36 @@ impl GpuDecoder {
         split
     }
 
-    /// Runs a batch that was checked. Where it fails, lengths are as before.
+    /// Runs a batch that was checked. Where it fails, the caches are as before.
     pub(super) fn run(&mut self, batch: &Batch) -> std::result::Result<(), ForwardError> {
         if (batch.cancelled)() {
             return Err(ForwardError::Cancelled);
         }
         let split = self.split(batch.entries);
+        if let Err(error) = self.launches(batch, &split) {
+            for row in split.prompts.iter().chain(&split.decode) {
+                self.pages.tables.abandon(row.entry.seq as usize);
+                // What was sampled cannot be taken back.
+                if let Slot::Token(at) = row.slot
+                    && self.tokens[at].is_some()
+                {
+                    self.sampler.stop(row.entry.seq);
+                }
+            }
+            return Err(error);
+        }
+        for (seq, end) in ends(batch.entries.iter()) {
+            self.pages.tables.commit(seq, end);
+        }
+        for e in batch.entries {
+            self.decoding[e.seq as usize] = e.output != Output::None;
+        }
+        Ok(())
+    }
+
+    fn launches(&mut self, batch: &Batch, split: &Split) -> std::result::Result<(), ForwardError> {
         for chunk in split.prompts.chunks(self.options.n_ubatch.min(memory::rows(&self.options))) {
-            // What was sampled cannot be taken back: from the first token on the step goes to its end.
+            // From the first sampled token on the step goes to its end.
             if self.tokens.iter().all(Option::is_none) && (batch.cancelled)() {
                 return Err(ForwardError::Cancelled);
             }
@@ -115,29 +138,25 @@ impl GpuDecoder {
         for group in split.decode.chunks(LOGIT_ROWS) {
             self.launch(group, Tiling::Rows)?;
         }
-        self.advance(&split)?;
-        for e in batch.entries {
-            self.sequences.set_len(e.seq as usize, e.pos as usize + 1);
-            self.decoding[e.seq as usize] = e.output != Output::None;
-        }
-        Ok(())
+        Ok(self.advance(split)?)
     }
 
     /// Runs some rows and waits for what they give.
-    fn launch(&mut self, rows: &[Row], tiling: Tiling) -> Result<()> {
-        let bucket = (tiling == Tiling::Rows).then(|| bucket(rows.len()));
+    fn launch(&mut self, rows: &[Row], tiling: Tiling) -> std::result::Result<(), ForwardError> {
+        self.reserve(rows.iter().map(|row| &row.entry))?;
+        // What is recorded cannot be listened to.
+        let bucket = (tiling == Tiling::Rows && self.probe.is_none()).then(|| bucket(rows.len()));
         let count = bucket.map_or(rows.len(), |b| BUCKETS[b]);
         describe(self.staging.rows.as_mut_slice(), rows.iter().map(|row| Some(row.entry)));
         self.stream.copy_in(self.memory.rows.token, &self.staging.rows, self.staging.rows.len())?;
-        rows.iter().for_each(|r| self.sequences.note_written(r.entry.seq as usize, r.entry.pos as usize + 1));
         match bucket {
             Some(bucket) => {
                 let mut step = std::mem::take(&mut self.steps[bucket]);
-                let launched = step.launch(&self.stream, |_| self.launches(count, tiling).layers());
+                let launched = step.launch(&self.stream, |_| self.step_of(count, tiling).layers());
                 self.steps[bucket] = step;
                 launched?;
             }
-            None => self.launches(count, tiling).layers()?,
+            None => self.step_of(count, tiling).layers()?,
         }
         let wanted: Vec<(usize, Row)> =
             rows.iter().copied().enumerate().filter(|(_, row)| row.slot != Slot::None).collect();
@@ -147,6 +166,9 @@ impl GpuDecoder {
         // The staging buffers are free again, and an error of a kernel belongs to this call.
         self.stream.synchronize()?;
         self.ahead.done();
+        for (seq, end) in ends(rows.iter().map(|row| &row.entry)) {
+            self.pages.tables.advance(seq, end);
+        }
         Ok(())
     }
 
@@ -159,7 +181,7 @@ impl GpuDecoder {
         describe(rows, wanted.iter().map(|(_, row)| row.is_sampled().then_some(row.entry)));
         let memory = &self.memory;
         self.stream.copy_in(memory.marked, &self.staging.marked, self.staging.marked.len())?;
-        self.launches(count, tiling).head(memory.marked, count)?;
+        self.step_of(count, tiling).head(memory.marked, count)?;
         let logits = memory.activations.logits;
         let sampled = wanted.iter().filter(|(_, row)| row.is_sampled()).map(|(_, row)| row.entry.seq);
         let n_sampled = sampled.clone().count();

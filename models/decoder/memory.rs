@@ -17,7 +17,8 @@ use qrun_quant::{Bytes, GgmlType};
 use crate::{
     Config, KvType, Model, Options,
     config::Rope,
-    decoder::{sampling, sequences::Ring},
+    decoder::sampling,
+    kv::{Kind, kinds},
     weights::{self, Linear},
 };
 
@@ -108,6 +109,11 @@ pub struct Activations {
 pub struct Memory {
     pub token_embd: Weight,
     pub layers: Vec<Layer>,
+    /// Kinds of layers, and the kind of each.
+    pub kinds: Vec<Kind>,
+    pub kind_of_layer: Vec<usize>,
+    /// By kind: the page of each slot of each sequence, `[n_seq][slots]`.
+    pub tables: Vec<Ptr<i32>>,
     pub output_norm: Ptr<f32>,
     pub head: Weight,
     /// Rows that the host waits for: prompts, and steps that do not run ahead.
@@ -169,10 +175,14 @@ impl Memory {
         let mut loader = Loader { carver, uploads: Vec::new() };
         let token_embd = loader.matrix("token_embd", &w.token_embd);
         let frequencies = frequencies(&mut loader, model);
-        let tables = [None, Some(())].map(|windowed| table(&mut loader, c, o, windowed.is_some()));
+        let (kinds, kind_of_layer) = kinds(c, o, rows(o));
+        let mut table = |(i, kind): (usize, &Kind)| {
+            loader.carver.take(format!("kv/{}.{i}.table", reach(kind)), o.n_seq * kind.slots)
+        };
+        let tables: Vec<Ptr<i32>> = kinds.iter().enumerate().map(&mut table).collect();
         let layers = w.layers.iter().enumerate().map(|(il, layer)| {
-            let sliding = Ring::window(c, o, il).is_some();
-            let cache = cache(&mut loader, c, o, (il, tables[usize::from(sliding)]));
+            let kind = kind_of_layer[il];
+            let cache = cache(loader.carver, (c, o), &kinds[kind], (il, tables[kind]));
             carve_layer(&mut loader, il, layer, (cache, frequencies[il]))
         });
         let layers = layers.collect();
@@ -190,6 +200,9 @@ impl Memory {
         Self {
             token_embd,
             layers,
+            kinds,
+            kind_of_layer,
+            tables,
             output_norm,
             head,
             rows,
@@ -247,29 +260,24 @@ fn frequencies(t: &mut Loader, model: &Model) -> Vec<Ptr<f64>> {
     of_layer.collect()
 }
 
-/// The page table of one kind of layer, and how many pages a sequence has there. Every sequence owns its pages.
-fn table(t: &mut Loader, c: &Config, o: &Options, sliding: bool) -> (Ptr<i32>, usize) {
-    let of_kind = (0..c.n_layer).find(|&il| Ring::window(c, o, il).is_some() == sliding);
-    let Some(il) = of_kind else { return (Ptr::NULL, 0) };
-    let pages = Ring::pages(c, o, il);
-    let entries: Vec<i32> = (0..(o.n_seq * pages) as i32).collect();
-    let name = if sliding { "kv/window.table" } else { "kv/global.table" };
-    (t.values(name.into(), &entries, i32::to_le_bytes), pages)
+/// What a kind of layer keeps, as the names of parts have it.
+fn reach(kind: &Kind) -> &'static str {
+    if kind.window.is_some() { "window" } else { "global" }
 }
 
-fn cache(t: &mut Loader, c: &Config, o: &Options, (il, (table, pages)): (usize, (Ptr<i32>, usize))) -> Cache {
-    let layers = if Ring::window(c, o, il).is_some() { "window" } else { "global" };
-    let kind = cache_type(o.type_k);
-    let (elements, scales) = kind.page_bytes(c.head_dim);
-    let heads = o.n_seq * pages * c.n_head_kv;
+/// The pages of one layer.
+fn cache(carver: &mut ArenaLayout, (c, o): (&Config, &Options), kind: &Kind, (il, table): (usize, Ptr<i32>)) -> Cache {
+    let ty = cache_type(o.type_k);
+    let (elements, scales) = ty.page_bytes(c.head_dim);
+    let heads = kind.pages * c.n_head_kv;
     let mut planes = |name: &str| {
-        let part = format!("kv/{layers}.blk.{il}.{name}");
-        let elements = t.carver.take(part.clone(), heads * elements);
-        let scales = if scales > 0 { t.carver.take(format!("{part}_scale"), heads * scales / 2) } else { Ptr::NULL };
+        let part = format!("kv/{}.blk.{il}.{name}", reach(kind));
+        let elements = carver.take(part.clone(), heads * elements);
+        let scales = if scales > 0 { carver.take(format!("{part}_scale"), heads * scales / 2) } else { Ptr::NULL };
         (elements, scales)
     };
     let ((k, k_scale), (v, v_scale)) = (planes("k"), planes("v"));
-    Cache { k, v, k_scale, v_scale, table, pages: pages as i32, kind }
+    Cache { k, v, k_scale, v_scale, table, pages: kind.slots as i32, kind: ty }
 }
 
 /// The kernels' name of a type that [`super::GpuDecoder::supports`].

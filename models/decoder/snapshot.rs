@@ -4,8 +4,11 @@ use std::io::{self, Read, Write};
 
 use qrun_cuda::{Pinned, Ptr, Result, ops::cache::Cache};
 
-use super::{GpuDecoder, memory::cache_type, other, sequences::Ring};
-use crate::kv::{PAGE, Shape, snapshot::Header};
+use super::{GpuDecoder, memory::cache_type, other, pages};
+use crate::{
+    ForwardError,
+    kv::{OutOfPages, PAGE, PageId, Shape, snapshot::Header},
+};
 
 /// One page of one layer on the host: planes as they lie on the device.
 struct Planes {
@@ -32,32 +35,36 @@ impl GpuDecoder {
         })
     }
 
-    /// Addresses of the planes of a page: keys, values, their scales.
-    fn page(&self, cache: &Cache, seq: usize, page: usize, planes: &Planes) -> ([Ptr<u8>; 2], [Ptr<u8>; 2]) {
-        // Every sequence owns its pages, in the order of the table.
-        let pages = cache.pages as usize;
-        let at = seq * pages + page % pages;
-        let of = |start: Ptr<u8>, len: usize| if len == 0 { Ptr::NULL } else { start.add(at * len) };
-        let (elements, scales) = (planes.elements[0].len(), planes.scales[0].len());
-        (
-            [of(cache.k, elements), of(cache.v, elements)],
-            [of(cache.k_scale.cast(), scales), of(cache.v_scale.cast(), scales)],
-        )
+    /// Addresses of the planes of a page: keys, values, their scales or null.
+    fn page(&self, cache: &Cache, id: PageId) -> ([Ptr<u8>; 2], [Ptr<u8>; 2]) {
+        let planes = pages::planes(cache, self.config.n_head_kv, self.config.head_dim);
+        let [k, v, k_scale, v_scale] = planes.map(|(start, bytes)| match bytes {
+            0 => Ptr::NULL,
+            _ => start.add(id as usize * bytes),
+        });
+        ([k, v], [k_scale, v_scale])
+    }
+
+    /// First block of a layer that a sequence of `len` tokens goes on from.
+    fn first_block(&self, il: usize, len: usize) -> usize {
+        let window = self.memory.kinds[self.memory.kind_of_layer[il]].window;
+        window.map_or(0, |window| (len + 1).saturating_sub(window) / PAGE)
     }
 
     pub(super) fn save_sequence(&self, seq: usize, out: &mut dyn Write) -> io::Result<()> {
-        let (shape, len) = (self.shape(), self.sequences.len(seq));
+        let (shape, len) = (self.shape(), self.pages.tables.len(seq));
         Header::new(self.config.n_layer, shape).write(len, out)?;
         let mut planes = self.planes().map_err(other)?;
+        let mut bytes = Vec::with_capacity(shape.page_bytes());
         for il in 0..self.config.n_layer {
-            let window = Ring::window(&self.config, &self.options, il);
-            let first = window.map_or(0, |w| (len + 1).saturating_sub(w) / PAGE);
-            let pages = first..len.div_ceil(PAGE);
+            let first = self.first_block(il, len);
+            let blocks = first..len.div_ceil(PAGE);
             out.write_all(&(first as u32).to_le_bytes())?;
-            out.write_all(&(pages.len() as u32).to_le_bytes())?;
-            for page in pages {
-                self.fetch(&self.memory.layers[il].cache, (seq, page), &mut planes).map_err(other)?;
-                let mut bytes = Vec::with_capacity(shape.page_bytes());
+            out.write_all(&(blocks.len() as u32).to_le_bytes())?;
+            for block in blocks {
+                let id = self.pages.tables.page(self.memory.kind_of_layer[il], seq, block);
+                self.fetch(&self.memory.layers[il].cache, id, &mut planes).map_err(other)?;
+                bytes.clear();
                 self.each_run(&planes, |_, source| bytes.extend_from_slice(source));
                 out.write_all(&bytes)?;
             }
@@ -65,8 +72,8 @@ impl GpuDecoder {
         Ok(())
     }
 
-    fn fetch(&self, cache: &Cache, (seq, page): (usize, usize), planes: &mut Planes) -> Result<()> {
-        let (elements, scales) = self.page(cache, seq, page, planes);
+    fn fetch(&self, cache: &Cache, id: PageId, planes: &mut Planes) -> Result<()> {
+        let (elements, scales) = self.page(cache, id);
         for i in 0..2 {
             let n = planes.elements[i].len();
             self.stream.copy_out(&mut planes.elements[i], elements[i], n)?;
@@ -106,20 +113,37 @@ impl GpuDecoder {
     }
 
     pub(super) fn load_sequence(&mut self, seq: usize, input: &mut dyn Read) -> io::Result<()> {
-        self.sequences.rewind(seq, 0);
         self.forget_steps(seq as u32);
+        self.pages.tables.rewind(seq, 0);
+        let read = self.read_sequence(seq, input);
+        if read.is_err() {
+            self.pages.tables.rewind(seq, 0);
+        }
+        read
+    }
+
+    fn read_sequence(&mut self, seq: usize, input: &mut dyn Read) -> io::Result<()> {
         let shape = self.shape();
         let len = Header::new(self.config.n_layer, shape).read(self.options.n_ctx, input)?;
         let mut planes = self.planes().map_err(other)?;
-        let mut from = 0;
+        let mut bytes = vec![0; shape.page_bytes()];
+        let mut firsts = vec![None; self.memory.kinds.len()];
         for il in 0..self.config.n_layer {
-            let window = Ring::window(&self.config, &self.options, il);
-            let first = Header::pages(window, len, input)?;
-            if window.is_some() {
-                from = from.max(first * PAGE);
+            let kind = self.memory.kind_of_layer[il];
+            let first = Header::pages(self.memory.kinds[kind].window, len, input)?;
+            let blocks = first..len.div_ceil(PAGE);
+            match firsts[kind].replace(first) {
+                None => {
+                    let full = |pages: OutOfPages| io::Error::other(ForwardError::from(pages));
+                    self.pages.tables.fill(kind, seq, blocks.clone()).map_err(full)?;
+                }
+                Some(other) if other != first => {
+                    let what = "page tables that differ within a kind of layer";
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+                }
+                Some(_) => (),
             }
-            for page in first..len.div_ceil(PAGE) {
-                let mut bytes = vec![0; shape.page_bytes()];
+            for block in blocks {
                 input.read_exact(&mut bytes)?;
                 let mut rest = &bytes[..];
                 for (plane, at, n) in self.runs() {
@@ -131,15 +155,16 @@ impl GpuDecoder {
                     to.as_mut_slice()[at..at + n].copy_from_slice(run);
                     rest = tail;
                 }
-                self.send(&self.memory.layers[il].cache, (seq, page), &planes).map_err(other)?;
+                let id = self.pages.tables.page(kind, seq, block);
+                self.send(&self.memory.layers[il].cache, id, &planes).map_err(other)?;
             }
         }
-        self.sequences.loaded(seq, len, from);
+        self.pages.tables.commit(seq, len);
         Ok(())
     }
 
-    fn send(&self, cache: &Cache, (seq, page): (usize, usize), planes: &Planes) -> Result<()> {
-        let (elements, scales) = self.page(cache, seq, page, planes);
+    fn send(&self, cache: &Cache, id: PageId, planes: &Planes) -> Result<()> {
+        let (elements, scales) = self.page(cache, id);
         for i in 0..2 {
             self.stream.copy_in(elements[i], &planes.elements[i], planes.elements[i].len())?;
             if !scales[i].is_null() {

@@ -16,7 +16,10 @@ use qrun_cuda::{
     },
 };
 
-use super::memory::{Layer, Memory, Operand, Rows, Weight};
+use super::{
+    memory::{Layer, Memory, Operand, Rows, Weight},
+    tap::Probe,
+};
 use crate::{
     Config,
     spec::{Activation, FeedForward, Norm, RopeLayout},
@@ -37,6 +40,8 @@ pub struct Step<'a> {
     pub rows: usize,
     /// Whether rows are of different sequences, or consecutive ones of a prompt.
     pub tiling: Tiling,
+    /// Who wants to see what is in between.
+    pub probe: Option<&'a Probe>,
 }
 
 /// What joins the residual stream: an output, and the norm before that. Null where there is none.
@@ -53,13 +58,18 @@ impl Step<'_> {
         // All norms below are of this kind.
         let Norm::Rms = self.c.arch.norm;
         self.embed()?;
+        self.tap(None, "inp_embd", a.x, self.c.n_embd)?;
         let mut residual = Residual { add: Ptr::NULL, post: Ptr::NULL };
         for (il, layer) in self.m.layers.iter().enumerate() {
             self.norm(residual, layer.attn_norm, &[layer.attn_q, layer.attn_k, layer.attn_v])?;
+            self.tap(Some(il), "attn_norm", a.normed.values, self.c.n_embd)?;
             self.attention(il, layer)?;
+            self.tap_out(il, "attn_out", layer.post_attention_norm)?;
             residual = Residual { add: a.out, post: layer.post_attention_norm };
             self.norm(residual, layer.ffn_norm, &[layer.ffn_gate, layer.ffn_up])?;
-            self.feed_forward(layer)?;
+            self.tap(Some(il), "ffn_norm", a.normed.values, self.c.n_embd)?;
+            self.feed_forward(il, layer)?;
+            self.tap_layer(il, layer)?;
             residual = Residual { add: a.out, post: layer.post_ffw_norm };
         }
         Ok(())
@@ -74,8 +84,10 @@ impl Step<'_> {
         let norm = RmsNorm { index, seq, ..self.norm_of(residual, m.output_norm, &[m.head]) };
         norm::rms_norm(self.stream, count as u32, &norm)?;
         let head = Step { rows: count, ..*self };
+        head.tap(None, "result_norm", a.normed.values, self.c.n_embd)?;
         let product = MatmulParams { seq, softcap: self.c.logit_softcap.unwrap_or(0.0), ..head.product(&a.normed) };
-        head.matmul(product, &[segment(&m.head, a.logits)])
+        head.matmul(product, &[segment(&m.head, a.logits)])?;
+        head.tap(None, "result_output", a.logits, self.c.n_vocab)
     }
 
     fn embed(&self) -> Result<()> {
@@ -100,7 +112,7 @@ impl Step<'_> {
 
     fn norm_of(&self, residual: Residual, weight: Ptr<f32>, consumers: &[Weight]) -> RmsNorm {
         let a = &self.m.activations;
-        let (y, image) = wanted(&a.normed, consumers);
+        let (y, image) = self.wanted(&a.normed, consumers);
         RmsNorm {
             x: a.x,
             add: residual.add,
@@ -141,8 +153,9 @@ impl Step<'_> {
             eps: c.norm_eps,
         };
         rope_kv::rope_kv(self.stream, self.rows as u32, &turn)?;
+        self.tap_projections(il, &turn)?;
         // Heads that are no whole blocks of 32 are quantized row by row, afterwards.
-        let (mut out, mut image) = wanted(&a.attended, &[layer.attn_output]);
+        let (mut out, mut image) = self.wanted(&a.attended, &[layer.attn_output]);
         let late = (!image.q.is_null() && !c.head_dim.is_multiple_of(32)).then_some(image);
         if late.is_some() {
             (out, image) = (a.attended.values, QuantizedActivations::default());
@@ -168,12 +181,13 @@ impl Step<'_> {
         if let Some(image) = late {
             activations::quantize(self.stream, out, image, [self.rows, c.q_dim()])?;
         }
+        self.tap(Some(il), "kqv_out", a.attended.values, c.q_dim())?;
         self.matmul(self.product(&a.attended), &[segment(&layer.attn_output, a.out)])
     }
 
-    fn feed_forward(&self, layer: &Layer) -> Result<()> {
+    fn feed_forward(&self, il: usize, layer: &Layer) -> Result<()> {
         let (c, a) = (self.c, &self.m.activations);
-        let (y, out) = wanted(&a.gated, &[layer.ffn_down]);
+        let (y, out) = self.wanted(&a.gated, &[layer.ffn_down]);
         let FeedForward::Gated(activation) = c.arch.feed_forward;
         let activation = match activation {
             Activation::Silu => 0,
@@ -214,12 +228,21 @@ impl Step<'_> {
             };
             gemm::glu_act(self.stream, &act)?;
         }
+        self.tap(Some(il), "ffn_act", a.gated.values, c.n_ff)?;
         self.matmul(self.product(&a.gated), &[segment(&layer.ffn_down, a.out)])
     }
 
     /// Whether products go through the matrix-vector kernels.
     fn is_narrow(&self) -> bool {
         self.tiling == Tiling::Rows && self.rows <= FEW
+    }
+
+    /// The forms of an operand that its consumers multiply, and the numbers where somebody listens; the other is null.
+    fn wanted(&self, x: &Operand, consumers: &[Weight]) -> (Ptr<f32>, QuantizedActivations) {
+        let dense = |w: &Weight| w.ty.format().block == 1;
+        let values = if self.probe.is_some() || consumers.iter().any(dense) { x.values } else { Ptr::NULL };
+        let image = if consumers.iter().all(dense) { QuantizedActivations::default() } else { x.image };
+        (values, image)
     }
 
     /// A product of all rows of an operand, no segments yet.
@@ -261,12 +284,4 @@ impl Step<'_> {
 /// A matrix as a part of a product that writes `y`.
 fn segment(w: &Weight, y: Ptr<f32>) -> Segment {
     Segment { w: w.at, bias: w.bias, y, rows: w.rows as i32, y_stride: w.rows as i32, format: w.ty as i32, pad: 0 }
-}
-
-/// The forms of an operand that its consumers multiply; the other is null.
-fn wanted(x: &Operand, consumers: &[Weight]) -> (Ptr<f32>, QuantizedActivations) {
-    let dense = |w: &Weight| w.ty.format().block == 1;
-    let values = if consumers.iter().any(dense) { x.values } else { Ptr::NULL };
-    let image = if consumers.iter().all(dense) { QuantizedActivations::default() } else { x.image };
-    (values, image)
 }

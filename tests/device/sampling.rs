@@ -1,16 +1,12 @@
-//! Tokens that the device samples are those that the host would sample from its logits; steps that run ahead change
-//! nothing, whoever joins, leaves, waits or is cancelled.
-
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+//! Tokens that the device samples are those that the host would sample from its logits.
 
 use qrun::sampler::{Sampler, SamplerParams};
-use qrun_emulator::{Config, Order, Streams};
-use qrun_models::{Batch, Entry, Forward, ForwardError, Model, Options, Output, Row};
+use qrun_models::{Entry, Forward, ForwardError, Options, Output, Row};
 
 use super::{Device, greedy, models, options, request, sm};
-use crate::tiny::{Rng, Tiny, entries, prompt};
+use crate::tiny::{Tiny, entries, prompt};
 
-fn params() -> Vec<SamplerParams> {
+pub fn params() -> Vec<SamplerParams> {
     let base = SamplerParams { seed: 7, ..SamplerParams::default() };
     vec![
         SamplerParams { temperature: 0.0, ..base.clone() },
@@ -22,7 +18,7 @@ fn params() -> Vec<SamplerParams> {
 }
 
 /// A prompt whose last row wants this.
-fn prompt_of(tokens: &[u32], start: usize, seq: u32, output: Output) -> Vec<Entry> {
+pub fn prompt_of(tokens: &[u32], start: usize, seq: u32, output: Output) -> Vec<Entry> {
     let mut batch = entries(tokens, start, seq);
     let last = batch.len() - 1;
     batch.iter_mut().enumerate().for_each(|(i, e)| e.output = if i == last { output } else { Output::None });
@@ -30,7 +26,7 @@ fn prompt_of(tokens: &[u32], start: usize, seq: u32, output: Output) -> Vec<Entr
 }
 
 /// The tokens after a batch: sampled by the device, or by these samplers from its logits.
-fn tokens_of(device: &mut Device, batch: &[Entry], samplers: &mut [Sampler], on_device: bool) -> Vec<u32> {
+pub fn tokens_of(device: &mut Device, batch: &[Entry], samplers: &mut [Sampler], on_device: bool) -> Vec<u32> {
     let rows = device.step(&batch.into()).unwrap_or_else(|e| panic!("{e}"));
     let wanted = batch.iter().filter(|e| e.output != Output::None);
     let token = |(e, row): (&Entry, Row)| {
@@ -137,110 +133,4 @@ fn host(history: &[u32], tiny: Tiny) -> Sampler {
     let mut sampler = Sampler::new(greedy(), tiny.n_vocab).unwrap();
     sampler.reset(history);
     sampler
-}
-
-/// A request and its answer when it is alone, sampled on the host.
-struct Asked {
-    prompt: Vec<u32>,
-    params: SamplerParams,
-    answer: Vec<u32>,
-}
-
-impl Asked {
-    fn new(model: &Model, tiny: Tiny, rng: &mut Rng, config: &Config) -> Self {
-        let n = 2 + (rng.next() % 70) as usize;
-        let prompt = prompt(&format!("asked {}", rng.next()), n, tiny.n_vocab);
-        let params = SamplerParams { seed: rng.next(), ..params().swap_remove((rng.next() % 5) as usize) };
-        let mut device = Device::new(model, &options(), config.clone());
-        let mut samplers = [Sampler::new(params.clone(), tiny.n_vocab).unwrap()];
-        samplers[0].reset(&prompt);
-        let (mut batch, mut answer) = (prompt_of(&prompt, 0, 0, Output::Logits), Vec::new());
-        for pos in n..n + 2 + (rng.next() % 12) as usize {
-            answer.extend(tokens_of(&mut device, &batch, &mut samplers, false));
-            let token = answer[answer.len() - 1];
-            batch = vec![Entry { token, pos: pos as u32, seq: 0, output: Output::Logits }];
-        }
-        Self { prompt, params, answer }
-    }
-
-    /// The tokens that the model is fed, prompt first.
-    fn fed(&self) -> Vec<u32> {
-        let (_, fed) = self.answer.split_last().expect("an answer");
-        [&self.prompt[..], fed].concat()
-    }
-
-    /// What the token at a position is followed by.
-    fn after(&self, pos: u32) -> Option<u32> {
-        (pos as usize + 1).checked_sub(self.prompt.len()).map(|i| self.answer[i])
-    }
-}
-
-/// Random arrivals, leaves, waits, cuts of prompts and cancelled steps.
-fn random_steps(tiny: Tiny, config: &Config, seed: &str) {
-    let model = tiny.model();
-    let mut rng = Rng::new(seed);
-    let mut waiting: Vec<Asked> = (0..9).map(|_| Asked::new(&model, tiny, &mut rng, config)).collect();
-    let mut device = Device::new(&model, &Options { n_ubatch: 24, ..options() }, config.clone());
-    let mut running: [Option<Asked>; 4] = [None, None, None, None];
-    while !waiting.is_empty() || running.iter().any(Option::is_some) {
-        let mut batch = Vec::new();
-        for seq in 0..4 {
-            let place = &mut running[seq as usize];
-            if place.is_none()
-                && rng.next() % 3 > 0
-                && let Some(asked) = waiting.pop()
-            {
-                device.rewind(seq, 0);
-                assert!(device.set_sampling(seq, &request(&asked.params, &asked.prompt)).unwrap());
-                *place = Some(asked);
-            }
-            let Some(asked) = place else { continue };
-            if rng.next() % 40 == 0 {
-                *place = None;
-                continue;
-            }
-            // Some wait although they could go on.
-            if rng.next() % 5 == 0 {
-                continue;
-            }
-            let (fed, len, n) = (asked.fed(), device.len(seq) as usize, asked.prompt.len());
-            let end = if len < n { n.min(len + 1 + (rng.next() % 40) as usize) } else { len + 1 };
-            let output = |e: &Entry| if asked.after(e.pos).is_some() { Output::Token } else { Output::None };
-            batch.extend(entries(&fed[len..end], len, seq).iter().map(|e| Entry { output: output(e), ..*e }));
-        }
-        let lens = [0, 1, 2, 3].map(|seq| device.len(seq));
-        // Never, or from the n-th time on that it is asked.
-        let asks = AtomicUsize::new(if rng.next() % 6 == 0 { (rng.next() % 5) as usize } else { usize::MAX });
-        let cancelled = || asks.fetch_sub(1, Relaxed) == 0;
-        match device.step(&Batch { entries: &batch, cancelled: &cancelled }) {
-            Err(ForwardError::Cancelled) => assert_eq!([0, 1, 2, 3].map(|seq| device.len(seq)), lens),
-            Err(error) => panic!("{error}"),
-            Ok(rows) => {
-                let wanted = batch.iter().filter(|e| e.output != Output::None);
-                for (e, row) in wanted.zip(rows.iter()) {
-                    let asked = running[e.seq as usize].as_ref().unwrap();
-                    let Row::Token(sampled) = row else { panic!("{}: logits of {e:?}", tiny.arch) };
-                    assert_eq!(Sampler::outcome(&sampled).ok(), asked.after(e.pos), "{} {seed}: {e:?}", tiny.arch);
-                }
-                for e in &batch {
-                    let place = &mut running[e.seq as usize];
-                    if place.as_ref().is_some_and(|asked| e.pos as usize + 1 == asked.fed().len()) {
-                        *place = None;
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn each_text_is_what_it_is_alone_whoever_joins_leaves_or_waits() {
-    for (i, tiny) in models().enumerate() {
-        let streams = if i % 2 == 0 { Streams::Delayed } else { Streams::Immediate };
-        let order = if i % 4 == 0 { Order::Reverse } else { Order::Forward };
-        let config = Config { sm: [75, 80][i % 2], streams, order, ..Config::default() };
-        for round in 0..3 {
-            random_steps(tiny, &config, &format!("steps {round}"));
-        }
-    }
 }

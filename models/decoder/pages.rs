@@ -1,0 +1,161 @@
+//! The device's side of the page tables: where pages lie, and tables on the device that follow the book-keeping.
+//!
+//! [`PageTables`] says which page holds which tokens. The device reads `[sequence][slot]` tables of page numbers, one per
+//! kind of layer; before a launch the rows of its sequences are brought up to date by a copy in the same stream, from
+//! page-locked mirrors. What was launched before it still finds the table as it was, and a page that was returned is
+//! only written again by what is launched later: neither needs a synchronisation.
+
+use qrun_cuda::{Gpu, Pinned, Ptr, Result, ops::cache::Cache};
+
+use super::{GpuDecoder, memory::Memory};
+use crate::{
+    Entry, ForwardError,
+    kv::{OutOfPages, PageCopy, PageId, PageTables},
+};
+
+/// Of a slot that was never written.
+const UNKNOWN: i32 = -1;
+
+/// What lies in the pages, and what the device knows of it.
+pub struct Pages {
+    pub tables: PageTables,
+    /// By kind of layer, `[n_seq][slots]`: the device's tables as the last copy has them.
+    mirrors: Vec<Pinned<i32>>,
+    /// [`PageTables::changes`] of each sequence when its rows were last compared.
+    seen: Vec<u64>,
+}
+
+impl Pages {
+    pub fn new(gpu: &std::sync::Arc<Gpu>, memory: &Memory, n_seq: usize) -> Result<Self> {
+        let mirror = |slots: usize| {
+            let mut mirror = Pinned::new(gpu, n_seq * slots)?;
+            mirror.as_mut_slice().fill(UNKNOWN);
+            Ok(mirror)
+        };
+        let mirrors = memory.kinds.iter().map(|kind| mirror(kind.slots)).collect::<Result<_>>()?;
+        Ok(Self { tables: PageTables::new(&memory.kinds, n_seq), mirrors, seen: vec![0; n_seq] })
+    }
+
+    /// Blocks of a sequence whose page the device does not know yet: `(kind, place in the mirror, page)`.
+    fn unknown(&self, seq: usize) -> Vec<(usize, usize, i32)> {
+        let mut unknown = Vec::new();
+        for (kind, mirror) in self.mirrors.iter().enumerate() {
+            let slots = self.tables.kinds()[kind].slots;
+            let places = self
+                .tables
+                .blocks(kind, seq)
+                .map(|block| (kind, seq * slots + block % slots, self.tables.page(kind, seq, block) as i32));
+            unknown.extend(places.filter(|&(_, at, page)| mirror[at] != page));
+        }
+        unknown
+    }
+}
+
+/// One plane of a layer's cache: its start, and the bytes of a page there.
+pub type Plane = (Ptr<u8>, usize);
+
+/// Keys, values, and where there are some their scales.
+pub fn planes(cache: &Cache, n_head_kv: usize, head_dim: usize) -> [Plane; 4] {
+    let (elements, scales) = cache.kind.page_bytes(head_dim);
+    let (elements, scales) = (n_head_kv * elements, n_head_kv * scales);
+    let (k_scale, v_scale) = (cache.k_scale.cast(), cache.v_scale.cast());
+    [(cache.k, elements), (cache.v, elements), (k_scale, scales), (v_scale, scales)]
+}
+
+impl GpuDecoder {
+    /// Makes the rows of a launch writable: takes their pages, copies those that are shared, tells the device.
+    ///
+    /// # Errors
+    /// No pages left (nothing has changed then); the device's.
+    pub(super) fn reserve<'a>(
+        &mut self,
+        entries: impl Iterator<Item = &'a Entry>,
+    ) -> std::result::Result<(), ForwardError> {
+        self.reserve_until(&ends(entries))?;
+        Ok(())
+    }
+
+    /// The same for positions up to an end per sequence, before rows that nobody has asked for; `false` where no pages
+    /// are left.
+    pub(super) fn reserve_ahead(&mut self, ends: &[(usize, usize)]) -> Result<bool> {
+        match self.reserve_until(ends) {
+            Ok(()) => Ok(true),
+            Err(Failed::Pages(_)) => Ok(false),
+            Err(Failed::Device(error)) => Err(error),
+        }
+    }
+
+    fn reserve_until(&mut self, ends: &[(usize, usize)]) -> std::result::Result<(), Failed> {
+        let copies = self.pages.tables.reserve(ends).map_err(Failed::Pages)?;
+        self.copy_pages(&copies).and_then(|()| self.update_tables(ends)).map_err(Failed::Device)
+    }
+
+    /// Copies whole pages, in all layers of their kind.
+    pub(super) fn copy_pages(&mut self, copies: &[PageCopy]) -> Result<()> {
+        let c = &self.config;
+        for copy in copies {
+            let layers = self.memory.layers.iter().zip(&self.memory.kind_of_layer);
+            for (layer, _) in layers.filter(|(_, kind)| **kind == copy.kind) {
+                for (start, bytes) in planes(&layer.cache, c.n_head_kv, c.head_dim) {
+                    let at = |id: PageId| start.add(id as usize * bytes);
+                    self.stream.copy_within(at(copy.to), at(copy.from), bytes)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the device's tables of some sequences up to date.
+    fn update_tables(&mut self, ends: &[(usize, usize)]) -> Result<()> {
+        let changed = |&(seq, _): &(usize, usize)| {
+            let now = self.pages.tables.changes(seq);
+            (std::mem::replace(&mut self.pages.seen[seq], now) != now).then_some(seq)
+        };
+        let changed: Vec<usize> = ends.iter().filter_map(changed).collect();
+        let unknown: Vec<_> = changed.into_iter().flat_map(|seq| self.pages.unknown(seq)).collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        // The last copy may not have come to the mirrors yet.
+        self.settle()?;
+        let mut ends = vec![0; self.pages.mirrors.len()];
+        for (kind, at, page) in unknown {
+            self.pages.mirrors[kind].as_mut_slice()[at] = page;
+            ends[kind] = ends[kind].max(at + 1);
+        }
+        for ((mirror, &table), end) in self.pages.mirrors.iter().zip(&self.memory.tables).zip(ends) {
+            if end > 0 {
+                self.stream.copy_in(table, mirror, end)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why positions are not writable.
+enum Failed {
+    Pages(OutOfPages),
+    Device(qrun_cuda::DeviceError),
+}
+
+impl From<Failed> for ForwardError {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Pages(pages) => pages.into(),
+            Failed::Device(error) => error.into(),
+        }
+    }
+}
+
+/// The sequences of some entries, and where each will end.
+pub fn ends<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<(usize, usize)> {
+    let mut ends: Vec<(usize, usize)> = Vec::new();
+    for e in entries {
+        let (seq, end) = (e.seq as usize, e.pos as usize + 1);
+        match ends.iter_mut().rev().find(|(of, _)| *of == seq) {
+            Some((_, last)) => *last = end,
+            None => ends.push((seq, end)),
+        }
+    }
+    ends
+}

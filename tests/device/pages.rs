@@ -1,0 +1,60 @@
+//! Pages are taken as needed, shared, copied before they are written, and refused when there are none left.
+
+use qrun_models::{Forward, ForwardError, Options};
+
+use super::{Device, models, options, sm};
+use crate::tiny::{entries, prompt};
+
+#[track_caller]
+fn assert_same(a: &[f32], b: &[f32], what: &str) {
+    assert!(a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits()), "{what}");
+}
+
+#[test]
+fn where_no_page_is_left_nothing_changes() {
+    for tiny in models() {
+        let model = tiny.model();
+        let o = Options { n_kv: 256, n_ubatch: 64, ..options() };
+        let (mut device, mut other) = (Device::new(&model, &o, sm(80)), Device::new(&model, &o, sm(80)));
+        let tokens = prompt("pages", 200, tiny.n_vocab);
+        assert_eq!(device.kv_bytes(), 0);
+        device.logits(&tokens[..100], 0, 0);
+        other.logits(&tokens[..100], 0, 0);
+        let (before, bytes) = (device.pages(), device.kv_bytes());
+        assert_eq!((before.free, before.total), (2, 4), "{}", tiny.arch);
+        // Three of its four chunks would fit.
+        let refused = device.forward(&entries(&tokens, 0, 1)).map(<[f32]>::len);
+        assert!(matches!(refused, Err(ForwardError::Pages { needed: 1, free: 0 })), "{}: {refused:?}", tiny.arch);
+        assert_eq!((device.len(0), device.len(1), device.pages(), device.kv_bytes()), (100, 0, before, bytes));
+        assert_same(&device.logits(&tokens[100..], 100, 0), &other.logits(&tokens[100..], 100, 0), tiny.arch);
+        assert!(device.forward(&entries(&tokens[..1], 0, 1)).is_err());
+        device.release(0, &[]);
+        assert_eq!(device.pages().free, 4);
+        assert!(device.forward(&entries(&tokens, 0, 1)).is_ok());
+    }
+}
+
+#[test]
+fn a_prompt_that_was_computed_before_gives_the_same_bits() {
+    for (i, tiny) in models().enumerate() {
+        let model = tiny.model();
+        let (tokens, n) = (prompt("again", 150, tiny.n_vocab), tiny.n_vocab);
+        let mut device = Device::new(&model, &options(), sm([75, 80][i % 2]));
+        let want = device.logits(&tokens, 0, 0);
+        device.release(0, &tokens);
+        // The whole, to the token; another ending; and in between both write behind what they share.
+        assert_eq!(device.attach(1, &tokens[..149]), 149, "{}", tiny.arch);
+        let other: Vec<u32> = tokens[..140].iter().copied().chain(prompt("ending", 30, n)).collect();
+        assert_eq!(device.attach(2, &other[..169]), 140, "{}", tiny.arch);
+        let fork = device.logits(&other[140..], 140, 2);
+        let found = device.logits(&tokens[149..], 149, 1);
+        assert_same(&found, &want[149 * n..], tiny.arch);
+        let mut alone = Device::new(&model, &options(), sm([75, 80][i % 2]));
+        assert_same(&fork, &alone.logits(&other, 0, 0)[140 * n..], tiny.arch);
+        // What was shared is as it was.
+        assert_eq!(device.attach(3, &tokens[..130]), 130, "{}", tiny.arch);
+        assert_same(&device.logits(&tokens[130..], 130, 3), &want[130 * n..], tiny.arch);
+        device.forget(&[]);
+        assert_eq!(device.attach(0, &tokens), 0, "{}", tiny.arch);
+    }
+}

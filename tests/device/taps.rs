@@ -1,0 +1,49 @@
+//! What is in between: the same names, shapes and, within the bound of the logits, values as on the CPU.
+
+use std::sync::{Arc, Mutex};
+
+use qrun_models::{Entry, Forward, Output};
+
+use super::{Device, assert_near, models, options, sm};
+use crate::tiny::{Mix, Tiny, decoder, entries, prompt};
+
+type Results = Vec<(Option<usize>, &'static str, Vec<f32>)>;
+
+/// All results of a prompt in whose last three rows an output is wanted, and of a token after it.
+fn listened(d: &mut dyn Forward, tokens: &[u32]) -> Results {
+    let results = Arc::new(Mutex::new(Results::new()));
+    let hear = results.clone();
+    let tap = move |il, name, values: &[f32]| hear.lock().unwrap().push((il, name, values.to_vec()));
+    assert!(d.set_tap(Some(Box::new(tap))));
+    let last = tokens.len() - 1;
+    let mut batch = entries(&tokens[..last], 0, 0);
+    batch.iter_mut().for_each(|e| e.output = Output::logits_if(e.pos as usize + 3 >= last));
+    d.forward(&batch).unwrap();
+    d.forward(&[Entry { token: tokens[last], pos: last as u32, seq: 0, output: Output::Logits }]).unwrap();
+    assert!(d.set_tap(None));
+    Arc::into_inner(results).expect("nobody listens any more").into_inner().unwrap()
+}
+
+#[test]
+fn taps_hear_what_they_hear_on_the_cpu() {
+    for (i, tiny) in models().enumerate() {
+        for (mix, bound) in [(Mix::Q4_K_M, 2e-2), (Mix::F32, 4e-3)] {
+            let tiny = Tiny { mix, ..tiny };
+            let (model, tokens) = (tiny.model(), prompt("taps", 80, tiny.n_vocab));
+            let want = listened(&mut decoder(&model, options()), &tokens);
+            let mut device = Device::new(&model, &options(), sm([75, 80][i % 2]));
+            let untapped = device.logits(&tokens, 0, 0);
+            device.rewind(0, 0);
+            let found = listened(&mut *device, &tokens);
+            assert_eq!(found.len(), 2 * (3 + 10 * tiny.n_layer));
+            for ((il, name, values), (want_il, want_name, want)) in found.iter().zip(&want) {
+                assert_eq!((il, name, values.len()), (want_il, want_name, want.len()), "{}", tiny.arch);
+                assert_near(values, want, bound, format_args!("{} {mix:?} {name} of layer {il:?}", tiny.arch));
+            }
+            assert_eq!(found.len(), want.len());
+            // Listening changes nothing.
+            device.rewind(0, 0);
+            assert_eq!(device.logits(&tokens, 0, 0), untapped);
+        }
+    }
+}
