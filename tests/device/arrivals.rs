@@ -74,26 +74,31 @@ impl Bench {
             if self.rng.below(40) == 0 {
                 self.leave(seq);
             }
-            let Some((_, asked)) = &self.running[seq] else { continue };
             // Some wait although they could go on.
-            if self.rng.below(5) == 0 {
-                continue;
+            if self.rng.below(5) > 0 {
+                batch.extend(self.rows_of(seq));
             }
-            let (fed, len, n) = (asked.fed(), self.device.len(seq as u32) as usize, asked.prompt.len());
-            let end = if len < n { n.min(len + 1 + self.rng.below(60)) } else { len + 1 };
-            let output = |e: &Entry| if asked.after(e.pos).is_some() { Output::Token } else { Output::None };
-            batch.extend(entries(&fed[len..end], len, seq as u32).iter().map(|e| Entry { output: output(e), ..*e }));
         }
         batch
     }
 
+    /// Some of a prompt, or the next token.
+    fn rows_of(&mut self, seq: usize) -> Vec<Entry> {
+        let Some((_, asked)) = &self.running[seq] else { return Vec::new() };
+        let (fed, len, n) = (asked.fed(), self.device.len(seq as u32) as usize, asked.prompt.len());
+        let end = if len < n { n.min(len + 1 + self.rng.below(60)) } else { len + 1 };
+        let output = |e: &Entry| if asked.after(e.pos).is_some() { Output::Token } else { Output::None };
+        entries(&fed[len..end], len, seq as u32).iter().map(|e| Entry { output: output(e), ..*e }).collect()
+    }
+
     fn admit(&mut self, seq: usize) {
-        let Some(asked) = self.waiting.pop() else { return };
-        let n = asked.prompt.len();
-        self.reused += self.device.attach(seq as u32, &asked.prompt[..n - 1]) as usize;
-        assert!(self.device.set_sampling(seq as u32, &request(&asked.params, &asked.prompt)).unwrap());
-        self.admitted += 1;
-        self.running[seq] = Some((self.admitted, asked));
+        if let Some(asked) = self.waiting.pop() {
+            let n = asked.prompt.len();
+            self.reused += self.device.attach(seq as u32, &asked.prompt[..n - 1]) as usize;
+            assert!(self.device.set_sampling(seq as u32, &request(&asked.params, &asked.prompt)).unwrap());
+            self.admitted += 1;
+            self.running[seq] = Some((self.admitted, asked));
+        }
     }
 
     /// Ends a request; its prompt stays in the prefix cache. (What was generated would, too, but has other bits than as
@@ -135,12 +140,12 @@ impl Bench {
             assert_eq!(Sampler::outcome(&sampled).ok(), asked.after(e.pos), "{what}: {e:?}");
         }
         for e in &batch {
-            let Some((_, asked)) = &self.running[e.seq as usize] else { continue };
-            if e.pos as usize + 1 == asked.fed().len() {
-                self.leave(e.seq as usize);
-            } else if e.pos as usize + 1 == asked.prompt.len() {
-                let prompt = asked.prompt.clone();
-                self.device.share(e.seq, &prompt);
+            let ends =
+                self.running[e.seq as usize].as_ref().map(|(_, asked)| (asked.fed().len(), asked.prompt.clone()));
+            match (e.pos as usize + 1, ends) {
+                (n, Some((end, _))) if n == end => drop(self.leave(e.seq as usize)),
+                (n, Some((_, prompt))) if n == prompt.len() => self.device.share(e.seq, &prompt),
+                _ => (),
             }
         }
     }
