@@ -14,7 +14,7 @@ use crate::{
 
 /// What is answered.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Work {
+pub struct PromptSet {
     /// The prompts, in tokens.
     pub prompts: Vec<Vec<u32>>,
     /// Most tokens of an answer.
@@ -61,7 +61,7 @@ pub fn parse(text: &str) -> Result<Vec<String>, String> {
     Ok(prompts)
 }
 
-impl Work {
+impl PromptSet {
     /// Tokens of context that the longest answer may fill.
     pub fn n_ctx(&self) -> usize {
         self.prompts.iter().map(Vec::len).max().unwrap_or(0).saturating_add(self.limit)
@@ -80,7 +80,7 @@ impl Work {
     ///
     /// # Errors
     /// As [`Session::generate`].
-    pub fn one_by_one(&self, session: &mut Session, tick: &mut dyn FnMut(Tick)) -> Result<Answers, SessionError> {
+    pub fn run_sequential(&self, session: &mut Session, tick: &mut dyn FnMut(Tick)) -> Result<Answers, SessionError> {
         let mut answers = Answers { replies: Vec::new(), prefill_ms: 0.0, decode_ms: 0.0, steps: 0 };
         *session.params_mut() = greedy();
         for prompt in 0..self.prompts.len() {
@@ -105,7 +105,7 @@ impl Work {
     ///
     /// # Errors
     /// As [`Session::generate`].
-    pub fn together(
+    pub fn run_batched(
         &self,
         engine: &Engine,
         forward: &mut dyn Forward,
@@ -149,7 +149,7 @@ fn greedy() -> SamplerParams {
 
 /// Answers in the making.
 struct Running<'a> {
-    work: &'a Work,
+    work: &'a PromptSet,
     engine: &'a Engine,
     /// One per sequence of the decoder.
     places: Vec<Option<Sequence>>,
