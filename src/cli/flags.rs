@@ -9,7 +9,7 @@ mod speculative;
 mod used;
 mod value;
 
-pub use value::{Check, Value};
+pub use value::{Check, Takes, Value};
 
 use super::args::Args;
 
@@ -38,26 +38,13 @@ pub type Apply = fn(&mut Args, Value);
 /// Of flags that are answered and not used.
 const NOTHING: Apply = |_, _| {};
 
-/// What follows a flag on the command line.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Takes {
-    /// Nothing: a switch.
-    Nothing,
-    /// One value: its name in the help and the check that it must pass.
-    One(&'static str, Check),
-    /// One of these words, or nothing, which means the first.
-    Maybe(&'static [&'static str]),
-    /// Two values (only flags that qrun refuses).
-    Two(&'static str),
-}
-
 /// What qrun does with a flag.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Status {
     /// Has its meaning.
     Used,
     /// What qrun does in any case: accepted in silence.
-    Same,
+    NoOp,
     /// Accepted without effect: one line on stderr gives the reason in `help`.
     Noted,
     /// Would change the text or needs what qrun does not have: exit 2, the reason is in `help`.
@@ -95,8 +82,8 @@ impl Flag {
         Flag { names, takes, status: Status::Used, group: None, help, env: "", apply }
     }
     /// What qrun does in any case.
-    pub const fn same(names: &'static str, takes: Takes, help: &'static str) -> Self {
-        Flag { names, takes, status: Status::Same, group: None, help, env: "", apply: NOTHING }
+    pub const fn no_op(names: &'static str, takes: Takes, help: &'static str) -> Self {
+        Flag { names, takes, status: Status::NoOp, group: None, help, env: "", apply: NOTHING }
     }
     pub const fn noted(names: &'static str, takes: Takes, why: &'static str) -> Self {
         Flag { names, takes, status: Status::Noted, group: None, help: why, env: "", apply: NOTHING }
