@@ -2,9 +2,11 @@
 //! with one line on stderr; `refused` would give another text, or cannot be done.
 
 use super::{
-    Check::{self, Text},
-    Flag,
-    Takes::{self, Maybe, Nothing, One, Two},
+    flag::Flag,
+    value::{
+        Check::{self, Text},
+        Takes::{self, Maybe, Nothing, One, Two},
+    },
 };
 
 const N: Takes = One("N", Text);
