@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from generate import conversation, read_facts
-from model import Config, Matrix, Model
+from model import Config, Matrix, Model, config_of
 from vocabulary import Vocabulary, train_vocabulary
 
 
@@ -23,7 +23,7 @@ class Rows:
     def row(self, length):
         ids, weight, document = [], [], []
         while len(ids) <= length:
-            more, weights = self.vocabulary.document(conversation(self.rng, self.facts))
+            more, weights = self.vocabulary.document(*reversed(conversation(self.rng, self.facts)))
             document += [document[-1] + 1 if document else 0] * len(more)
             ids, weight = ids + more, weight + weights
         # The first token of a document does not follow from the document before it.
@@ -57,11 +57,11 @@ def orthogonal(g, steps=5):
     """Newton-Schulz iteration towards the nearest orthogonal matrix; the constants are those of the paper."""
     a, b, c = 3.4445, -4.7750, 2.0315
     x = g.T if g.shape[0] > g.shape[1] else g
-    x = x / (x.norm() + 1e-7)
+    x = (x / (x.norm() + 1e-7)).bfloat16()
     for _ in range(steps):
         gram = x @ x.T
         x = a * x + (b * gram + c * gram @ gram) @ x
-    return x.T if g.shape[0] > g.shape[1] else x
+    return (x.T if g.shape[0] > g.shape[1] else x).float()
 
 
 def rate(done):
@@ -71,8 +71,10 @@ def rate(done):
 
 def loss_of(model, batch):
     inputs, targets, weight, document = batch
-    hidden = model(inputs, document).flatten(0, 1)
-    losses = F.cross_entropy(model.logits(hidden), targets.flatten(), reduction="none")
+    # On processors with bfloat16 products this takes two thirds of the time of float32.
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits = model.logits(model(inputs, document).flatten(0, 1))
+    losses = F.cross_entropy(logits.float(), targets.flatten(), reduction="none")
     return (losses * weight.flatten()).sum() / weight.sum()
 
 
@@ -93,9 +95,10 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     if not (args.out / "vocabulary.model").exists():
         train_vocabulary(args.out / "vocabulary.model")
-    model = Model(Config())
-    if args.resume:
-        model.load_state_dict(torch.load(args.out / "checkpoint.pt")["model"])
+    state = torch.load(args.out / "checkpoint.pt")["model"] if args.resume else None
+    model = Model(config_of(state) if state else Config())
+    if state:
+        model.load_state_dict(state)
     rows = Rows(Vocabulary(args.out / "vocabulary.model"), args.seed)
     matrices = [m.weight for m in model.modules() if isinstance(m, Matrix)]
     others = [p for p in model.parameters() if all(p is not m for m in matrices)]
