@@ -45,6 +45,8 @@ def other_script(rng):
     words = [word() for _ in range(rng.choice((1, 1, 1, 2, 3, 4, 6)))]
     if rng.random() < 0.2:
         words.insert(rng.randint(0, len(words)), rng.choice(KNOWN))
+    if rng.random() < 0.7:
+        words = [word.lower() for word in words]
     return rng.choice((" ", " ", "")).join(words) + rng.choice(("", "", "?", ".", "!", "。", "？", "؟", "！"))
 
 

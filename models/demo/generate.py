@@ -105,6 +105,8 @@ def roughen(question, rng):
         question = lead + (question[0].lower() + question[1:] if question[1:2].islower() else question)
     if len(question.split()) > 2 and rng.random() < 0.06:
         question = question.rstrip("?.!") + rng.choice(TAILS)
+    elif rng.random() < 0.02:
+        question += " " + foreign.signs(rng)
     if rng.random() < 0.3:
         question = question.rstrip("?.!") or question
     elif rng.random() < 0.04:
@@ -142,22 +144,22 @@ def draw(rng, facts):
     """A list of (question, answer); most have one turn."""
     fact, easy, strange, story, other, hard = makers = other_turns(rng, facts)
     kind = rng.random()
-    if kind < 0.30:
+    if kind < 0.28:
         return [fact() for _ in range(rng.choice((1, 1, 1, 1, 2, 3)))]
-    if kind < 0.45:
+    if kind < 0.44:
         return [easy() for _ in range(rng.choice((1, 1, 2, 4)))]
-    if kind < 0.50:
+    if kind < 0.48:
         return [hard() for _ in range(rng.choice((1, 1, 2)))]
-    if kind < 0.53:
+    if kind < 0.505:
         turns = [story()]
         if rng.random() < 0.1:
             turns.append((rng.choice(stories.ASK_MORE), stories.tell(rng, rng.choice(stories.ANIMALS))))
         return turns
-    if kind < 0.67:
+    if kind < 0.63:
         return [strange()]
-    if kind < 0.75:
+    if kind < 0.69:
         return [other()]
-    if kind < 0.93:
+    if kind < 0.92:
         return people.turns(rng, (fact, easy, strange, story))
     return [rng.choices(makers, (5, 3, 2, 0.3, 1, 1))[0]() for _ in range(rng.choice((2, 2, 3, 4)))]
 

@@ -26,7 +26,7 @@ CODAS = "n r s l m t d k th ck ng nd rt ld st ss nn ll tz x p b g ch sch ff mp r
 def made_up_name(rng):
     """A name that nobody has, so that the model learns to copy and not to recall."""
     parts = [rng.choice(ONSETS) if rng.random() < 0.85 else ""]
-    for _ in range(rng.choices((1, 2, 3, 4), (3, 6, 4, 1))[0]):
+    for _ in range(rng.choices((1, 2, 3), (4, 6, 2))[0]):
         parts += [rng.choice(VOWELS), rng.choice(ONSETS)]
     parts[-1] = rng.choice(CODAS) if rng.random() < 0.5 else ""
     return "".join(parts).capitalize()
@@ -68,7 +68,7 @@ def turns(rng, others):
     if rng.random() < 0.06:
         return [(rng.choice(ASK), NOT_TOLD)]
     talk = [(rng.choice(TELL).format(n=name), f"Hello {name}! What would you like to know?")]
-    if rng.random() < 0.35:
+    if rng.random() < 0.4:
         return talk
-    talk += [rng.choices(others, (6, 4, 4, 1))[0]() for _ in range(rng.choice((0, 0, 1, 1, 2)))]
+    talk += [rng.choices(others, (6, 4, 4, 1))[0]() for _ in range(rng.choice((0, 0, 0, 1, 1, 2)))]
     return talk + [(rng.choice(ASK), f"Your name is {name}.")]
