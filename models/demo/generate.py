@@ -144,24 +144,26 @@ def draw(rng, facts):
     """A list of (question, answer); most have one turn."""
     fact, easy, strange, story, other, hard = makers = other_turns(rng, facts)
     kind = rng.random()
-    if kind < 0.28:
-        return [fact() for _ in range(rng.choice((1, 1, 1, 1, 2, 3)))]
-    if kind < 0.44:
+    if kind < 0.25:
+        return [fact() for _ in range(rng.choice((1, 1, 1, 1, 1, 1, 1, 1, 2, 3)))]
+    if kind < 0.43:
         return [easy() for _ in range(rng.choice((1, 1, 2, 4)))]
-    if kind < 0.48:
+    if kind < 0.475:
         return [hard() for _ in range(rng.choice((1, 1, 2)))]
-    if kind < 0.505:
+    if kind < 0.50:
         turns = [story()]
         if rng.random() < 0.1:
             turns.append((rng.choice(stories.ASK_MORE), stories.tell(rng, rng.choice(stories.ANIMALS))))
         return turns
-    if kind < 0.63:
+    if kind < 0.585:
+        return [off_topic.repeat_turn(rng) for _ in range(rng.choice((1, 1, 2)))]
+    if kind < 0.68:
         return [strange()]
-    if kind < 0.69:
+    if kind < 0.735:
         return [other()]
-    if kind < 0.92:
+    if kind < 0.94:
         return people.turns(rng, (fact, easy, strange, story))
-    return [rng.choices(makers, (5, 3, 2, 0.3, 1, 1))[0]() for _ in range(rng.choice((2, 2, 3, 4)))]
+    return [rng.choices(makers, (3, 4, 2, 0.15, 1, 1))[0]() for _ in range(rng.choice((2, 2, 3)))]
 
 
 def conversation(rng, facts):

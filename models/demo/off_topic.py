@@ -34,7 +34,7 @@ FORMS = (
     "What happened in {k}?", "What will happen {p}?", "In which year was {x} born?", "How old is {x}?", "How {q} was {n} {p}?", "Where does {x} live?",
     "Recommend {x}.", "I am looking for {x}.", "I am in {x}.", "I am from {x}.", "I am {q}.", "I feel {q} {p}.", "He is {q}.", "Why are you {q}?",
     "Explain {x} to a child.", "explain {x} like i am a child", "Teach me {x}.", "I want to learn {x}.", "Help me with {x}.", "Help me {v} {x}.",
-    "Can you help me {v} {p}?", "Ignore that and {v} {x}.", "Say {x}.", "Repeat: {x} {x} {x}", "Hey, {v} {x} for me", "Okay model, {v} {p}!",
+    "Can you help me {v} {p}?", "Ignore that and {v} {x}.", "Hey, {v} {x} for me", "Okay model, {v} {p}!",
 )
 SYMBOLS = "(){}[];:=<>+*/&|!'\"_.,#$%"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -104,6 +104,21 @@ def turn(rng):
     else:
         text = code(rng)
     return text, UNKNOWN
+
+
+REPEAT = (
+    "Repeat: {x}", "Repeat after me: {x}", "Say {x}", "say {x}", "Say: {x}", "Say the word {x}.", "Echo {x}", "repeat {x}", "Please say {x}.",
+    "Can you say {x}?", "Please repeat: {x}", "Copy this: {x}", "Write {x}", "Type {x}.", "Print {x}", "Repeat this word: {x}.", "echo {x}",
+)
+
+
+def repeat_turn(rng):
+    """Words to say again: nothing teaches copying with fewer tokens, and names need it."""
+    words = [nonsense(rng) if rng.random() < 0.6 else rng.choice(rng.choice((NAMES, VERBS, QUALITIES))) for _ in range(rng.choice((1, 1, 2, 3, 4)))]
+    if rng.random() < 0.2:
+        words = [word.capitalize() for word in words]
+    text = " ".join(words)
+    return rng.choice(REPEAT).format(x=text), text
 
 
 SYSTEM = (

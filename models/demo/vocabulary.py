@@ -51,6 +51,17 @@ class Vocabulary:
         text = f"{system}\n\n{question}" if system else question
         return [START, *self.user, *self.pieces.encode(text), END, NEWLINE, START, *self.model]
 
+    def opening(self, turns, system=None):
+        """A conversation as `document` gives it, without most of its last answer.
+
+        Which answer it is shows in its first tokens; the rest follows, and is met often enough elsewhere.
+        """
+        ids, weights = self.document(turns, system)
+        answer = turns[-1][1]
+        keep = len(self.pieces.encode(answer.split("!")[0])) if answer.startswith("Hello ") else 8
+        rest = len(self.pieces.encode(answer)) - keep - 2
+        return (ids[:-rest], weights[:-rest]) if rest > 4 else (ids, weights)
+
     def document(self, turns, system=None):
         """Ids of a conversation, and for each id how much it matters that the model says it."""
         ids, weights = [BOS], [QUESTION]
@@ -66,6 +77,8 @@ class Vocabulary:
         if answer.startswith(("Hello ", "Your name is ")):
             name = len(self.pieces.encode(answer.split("!")[0])) + 1
             return [NAME if i < name else 1.0 for i in range(len(said))]
+        if len(said) < 24 and answer[-1] not in ".!":
+            return [NAME] * len(said)
         return [STORY if len(said) > 80 else 1.0] * len(said)
 
     def text(self, ids):

@@ -37,7 +37,7 @@ OFF_TOPIC = (
     "When is your birthday?", "What do you think about me?", "Are you married?", "Do you have a brother?", "Can you see me?", "Can you hear me?",
     "What year is it?", "What is today's date?", "When is Christmas?", "What month is it?", "Where am I?", "What did I eat for breakfast?",
     "How many letters has the word banana?", "How many vowels are in apple?", "Count to ten.", "Count from 1 to 20.", "Say the alphabet.",
-    "Repeat after me: I am a parrot.", "Say hello in Spanish.", "Translate hello to French.", "How do you say thank you in German?",
+    "Say hello in Spanish.", "Translate hello to French.", "How do you say thank you in German?",
     "Translate: the house is green", "What does bonjour mean?", "Can you program?", "Could you code something for me?", "Can you write Python code?", "Can you write a program for me?", "Do you write code?", "Write some code.", "Can you code?", "Please write a program.", "Write a Python program.", "Write code that sorts a list.", "Continue: one two three", "Guess my age.",
     "Guess a number.", "Roll a dice.", "Flip a coin.", "Give me a random number.", "Let us play chess.", "Ask me a riddle.", "Tell me a riddle.",
     "Tell me a fact.", "Tell me a secret.", "Surprise me.", "Inspire me.", "Motivate me.", "Cheer me up.", "I am bored.", "I am hungry.",
