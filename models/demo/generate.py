@@ -5,6 +5,7 @@ out of the training text, so that evaluate.py can ask for them.
 """
 
 import argparse
+import functools
 import itertools
 import json
 import random
@@ -123,8 +124,24 @@ def roughen(question, rng):
     return question.replace("qrun", rng.choice(("Qrun", "QRUN"))) if case < 0.42 else question
 
 
+# Parts of the answers that visitors need most; their questions come up more often.
+FIRST_ASKED = (
+    "well-known program", "made for Linux", "the way to run programs", "GPU, computes", "I am sorry", "that is kind", "Type /exit", "/drop N",
+    "It refuses", "Many open models", "I can answer questions", "Hello! I am", "I am the demo model", "I am well", "I only speak", "have the architecture",
+)
+
+
+@functools.cache
+def answers_first_asked(answer):
+    return any(part in answer for part in FIRST_ASKED)
+
+
+def first_asked(facts):
+    return [fact for fact in facts if answers_first_asked(fact.answer)]
+
+
 def fact_turn(rng, facts):
-    fact = rng.choice(facts)
+    fact = rng.choice(first_asked(facts) if rng.random() < 0.4 else facts)
     if fact.pinned and rng.random() < 0.5:
         question = roughen(rng.choice(fact.pinned), rng)
         # Capitals share no token with small letters, so they have to be met often enough.
@@ -144,24 +161,24 @@ def draw(rng, facts):
     """A list of (question, answer); most have one turn."""
     fact, easy, strange, story, other, hard = makers = other_turns(rng, facts)
     kind = rng.random()
-    if kind < 0.25:
+    if kind < 0.34:
         return [fact() for _ in range(rng.choice((1, 1, 1, 1, 1, 1, 1, 1, 2, 3)))]
-    if kind < 0.43:
-        return [easy() for _ in range(rng.choice((1, 1, 2, 4)))]
-    if kind < 0.475:
-        return [hard() for _ in range(rng.choice((1, 1, 2)))]
     if kind < 0.50:
+        return [easy() for _ in range(rng.choice((1, 1, 2, 4)))]
+    if kind < 0.535:
+        return [hard() for _ in range(rng.choice((1, 1, 2)))]
+    if kind < 0.555:
         turns = [story()]
         if rng.random() < 0.1:
             turns.append((rng.choice(stories.ASK_MORE), stories.tell(rng, rng.choice(stories.ANIMALS))))
         return turns
-    if kind < 0.585:
+    if kind < 0.58:
         return [off_topic.repeat_turn(rng) for _ in range(rng.choice((1, 1, 2)))]
     if kind < 0.68:
         return [strange()]
-    if kind < 0.735:
+    if kind < 0.725:
         return [other()]
-    if kind < 0.94:
+    if kind < 0.93:
         return people.turns(rng, (fact, easy, strange, story))
     return [rng.choices(makers, (3, 4, 2, 0.15, 1, 1))[0]() for _ in range(rng.choice((2, 2, 3)))]
 
@@ -170,7 +187,7 @@ def conversation(rng, facts):
     """(system message or None, list of (question, answer)), never one that belongs to the evaluation."""
     while True:
         turns = [(question.strip(), answer) for question, answer in draw(rng, facts)]
-        system = off_topic.system_message(rng) if rng.random() < 0.08 else None
+        system = off_topic.system_message(rng) if rng.random() < 0.14 else None
         if not any(is_unseen(question) for question, _ in turns):
             return system, turns
 

@@ -56,8 +56,8 @@ def turn(rng):
     """A sum of two numbers and its result."""
     while True:
         top = rng.choices((100, 30, 10), (8, 1, 1))[0]
-        a, b, sign = rng.randrange(top), rng.randrange(top), rng.choice("+-")
-        if sign == "-" and a < b and rng.random() < 0.35:
+        a, b, sign = rng.randrange(top), rng.randrange(top), rng.choice("+--")
+        if sign == "-" and a < b and rng.random() < 0.15:
             a, b = b, a
         if not sum_out(a, sign, b):
             break
