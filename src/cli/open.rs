@@ -1,6 +1,6 @@
 //! From flags to a loaded session: file, device, memory, sampler; each with its exit code.
 
-use std::{sync::Arc, time::Instant};
+use std::{path::Path, sync::Arc, time::Instant};
 
 use indicatif::ProgressBar;
 use qrun::{
@@ -82,6 +82,9 @@ pub fn plain_notices() -> EventHandler {
     })
 }
 
+/// What stands for the path of the model inside the program.
+const EMBEDDED: &str = "the embedded model";
+
 /// The file, or the embedded model where none is named.
 fn model_file(args: &Args, terminal: &Terminal) -> Result<Gguf, Exit> {
     match (&args.model, embedded::model()) {
@@ -89,7 +92,7 @@ fn model_file(args: &Args, terminal: &Terminal) -> Result<Gguf, Exit> {
         (None, Some(bytes)) => {
             terminal
                 .inform("no model named: the small demo model inside qrun answers; for a real one: qrun MODEL.gguf");
-            Ok(Gguf::from_bytes("the embedded model", Bytes::new(bytes))?)
+            Ok(Gguf::from_bytes(EMBEDDED, Bytes::new(bytes))?)
         }
         (None, None) => Err(Exit::usage("no model named: qrun MODEL.gguf -p TEXT (qrun --help says more)")),
     }
@@ -149,7 +152,9 @@ fn sampler(flags: &Sampling, engine: &Engine, terminal: &Terminal) -> Result<Sam
         _ => false,
     };
     for change in params.take_from(engine.gguf(), said)? {
-        terminal.note(&format!("the model file sets {change}"));
+        let text = format!("the model file sets {change}");
+        // Who named no model compares its settings with nothing.
+        if engine.gguf().path() == Path::new(EMBEDDED) { terminal.inform(&text) } else { terminal.note(&text) }
     }
     let whole = |flag: Option<i64>, field: i32| flag.map_or(field, |n| n.clamp(-1, i32::MAX.into()) as i32);
     params.seed = flags.seed.unwrap_or_else(random_seed).into();
