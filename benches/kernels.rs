@@ -12,20 +12,20 @@
 mod count;
 #[path = "kernels/measure.rs"]
 mod measure;
+#[path = "kernels/record.rs"]
+mod record;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Parser;
 use measure::Measure;
-use qrun::bench::{
-    kernels::{Change, MARGIN, Record, Row},
-    machine::{self, Machine},
-};
+use qrun::bench::machine::{self, Machine};
 use qrun_quant::{
     GgmlType,
     cpu::{Isa, par::Pool},
 };
+use record::{Change, MARGIN, Record, Row};
 
 /// Layer shapes (rows, columns) of gemma-3-1b, its head, and llama-3.2-1b.
 const SHAPES: &[(usize, usize)] = &[(6912, 1152), (1152, 6912), (8192, 2048), (262_144, 1152)];

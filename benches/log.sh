@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures the configurations of the public generation log on its three models, and writes benches/log.md from the
-# reports. Usage: benches/log.sh [FLAGS OF qrun bench]; --write alone only writes the page anew from the recorded reports.
+# reports: two warm-ups and three trials of each configuration, about 80 minutes on two cores (--decode-tokens 512: an hour).
+# Usage: benches/log.sh [FLAGS OF qrun bench]; --write alone only writes the page anew from the recorded reports.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --release --quiet
@@ -8,7 +9,7 @@ date=$(date -u +%F) runs=benches/runs types="BF16 Q4_K_M" models="llama-3.2-1b q
 if [[ ${1-} != --write ]]; then
     for ty in $types; do
         for model in $models; do
-            target/release/qrun bench --synthetic "$model:$ty" --suite full --no-save --json "$@" \
+            target/release/qrun bench --synthetic "$model:$ty" --suite full --json "$@" \
                 >"$runs/$date-log-$ty-$model.json"
         done
     done

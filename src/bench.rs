@@ -1,9 +1,8 @@
 //! Measures a model: what is run ([`suite`], [`run`]), by which clock ([`trial`]), beside which limit ([`limits`]), and
 //! what is said of it ([`about`], [`report`], [`tables`], [`plot`]). [`rows`] are llama-bench's tests, [`prompts`] whole answers,
-//! [`startup`] the time line of a start, [`kernels`] single products.
+//! [`startup`] the time line of a start.
 
-pub mod about;
-pub mod kernels;
+pub mod info;
 pub mod limits;
 pub mod machine;
 pub mod plot;

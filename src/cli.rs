@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod chat;
+mod compare;
 mod completions;
 mod devices;
 mod echo;

@@ -5,6 +5,7 @@
 pub mod bench;
 mod checksum;
 mod clock;
+pub mod compare;
 pub mod embedded;
 pub mod engine;
 pub mod generate;

@@ -1,6 +1,7 @@
 //! Quality on a trained model, the demo model of `models/demo`: random weights hide errors.
 
 use std::{
+    collections::HashSet,
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -170,49 +171,168 @@ fn the_program_answers_without_a_model() {
     };
     let (answer, said) = qrun(&["-p", "What is qrun?", "--temp", "0"]);
     assert!(answer.contains("GGUF"), "{answer}");
-    assert!(said.is_empty(), "nobody reads a note where stderr is no terminal: {said}");
+    assert!(said.starts_with("note: no model named") && said.lines().count() == 1, "a script should notice: {said}");
     let (_, said) = qrun(&["-p", "hi", "-n", "1", "-v"]);
     for part in ["no model named", "qrun MODEL.gguf", "; the embedded model"] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
 }
 
+/// The embedded model, asked greedily.
+struct Asked {
+    engine: Arc<Engine>,
+    session: Session,
+}
+
+impl Asked {
+    fn new() -> Asked {
+        let bytes = Bytes::new(embedded::model().expect("an embedded model"));
+        let gguf = Gguf::from_bytes("the embedded model", bytes).expect("a model");
+        let wishes = EngineOptions {
+            options: Options { n_ctx: 1024, ..Options::default() },
+            template: None,
+            device: DevicePreference::Cpu,
+        };
+        let engine = Arc::new(Engine::open(gguf, wishes).expect("a model that runs"));
+        let params = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
+        let session = Session::new(engine.clone(), engine.decoder(Box::new(|_| ())).expect("threads"), params);
+        Asked { engine, session }
+    }
+
+    /// The answer to the last of these messages of the user, after the model's own answers to those before.
+    fn answer(&mut self, system: Option<&str>, asked: &[&str]) -> String {
+        let mut messages: Vec<_> = system.iter().map(|text| Message::new("system", *text)).collect();
+        let mut said = String::new();
+        for question in asked {
+            messages.push(Message::new("user", *question));
+            let text = self.engine.render(&messages, &Render::default()).expect("a template").expect("a prompt");
+            let prompt = self.engine.prompt(&text).expect("tokens");
+            let request = Request { prompt, max_tokens: Some(200), ..Request::default() };
+            let reply = self.session.generate(&request, &mut |_| std::ops::ControlFlow::Continue(()));
+            said = reply.expect("an answer").text.trim().to_owned();
+            messages.push(Message::new("assistant", &said));
+        }
+        said
+    }
+
+    /// The answer to a row of eval.jsonl.
+    fn answer_row(&mut self, row: &Value) -> String {
+        let mut asked = texts(&row["before"]);
+        asked.push(row["prompt"].as_str().expect("a prompt"));
+        self.answer(row["system"].as_str(), &asked)
+    }
+}
+
+fn texts(value: &Value) -> Vec<&str> {
+    value.as_array().map_or(Vec::new(), |list| list.iter().filter_map(Value::as_str).collect())
+}
+
+fn held_out_rows() -> Vec<Value> {
+    let rows = fs::read_to_string(demo("eval.jsonl")).expect("the held-out questions");
+    rows.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
 #[test]
 fn held_out_questions_are_answered() {
-    let bytes = Bytes::new(embedded::model().expect("an embedded model"));
-    let gguf = Gguf::from_bytes("the embedded model", bytes).expect("a model");
-    let wishes = EngineOptions {
-        options: Options { n_ctx: 512, ..Options::default() },
-        template: None,
-        device: DevicePreference::Cpu,
-    };
-    let engine = Arc::new(Engine::open(gguf, wishes).expect("a model that runs"));
-    let params = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
-    let mut session = Session::new(engine.clone(), engine.decoder(Box::new(|_| ())).expect("threads"), params);
-    let rows = fs::read_to_string(demo("eval.jsonl")).expect("the held-out questions");
-    let rows: Vec<Value> = rows.lines().step_by(EVERY).map(|l| serde_json::from_str(l).expect("JSON")).collect();
-    assert!(rows.len() >= 30, "{} questions", rows.len());
+    let mut model = Asked::new();
+    let rows: Vec<Value> = held_out_rows().into_iter().step_by(EVERY).collect();
+    assert!(rows.len() >= 100, "{} questions", rows.len());
     let mut right = 0;
     for row in &rows {
-        let question = [Message::new("user", row["prompt"].as_str().expect("a prompt"))];
-        let text = engine.render(&question, &Render::default()).expect("a template").expect("a prompt");
-        let request =
-            Request { prompt: engine.prompt(&text).expect("tokens"), max_tokens: Some(200), ..Request::default() };
-        let reply = session.generate(&request, &mut |_| std::ops::ControlFlow::Continue(())).expect("an answer");
-        let good = is_right(row, reply.text.trim());
+        let said = model.answer_row(row);
+        let good = is_right(row, &said);
         right += usize::from(good);
         if !good {
-            println!("{} -> {:?}", row["prompt"], reply.text);
+            println!("{} -> {said:?}", row["prompt"]);
         }
     }
     println!("{right} of {} answers are right", rows.len());
     assert!(right as f64 >= RIGHT * rows.len() as f64, "{right} of {} answers are right", rows.len());
 }
 
-/// As models/demo/evaluate.py counts: stories need the right animal and an end, everything else every letter.
+/// As models/demo/evaluate.py counts: stories need the right animal and an end, most else every letter.
 fn is_right(row: &Value, said: &str) -> bool {
-    match row["contains"].as_str() {
-        Some(part) => said.contains(part) && said.ends_with(['.', '"']) && said.len() > 150,
-        None => row["answer"].as_str() == Some(said),
+    if texts(&row["not"]).iter().any(|part| said.contains(part)) {
+        return false;
     }
+    if let Some(part) = row["contains"].as_str() {
+        return said.contains(part) && said.ends_with(['.', '"']) && said.len() > 150;
+    }
+    let any = texts(&row["any"]);
+    if any.is_empty() { row["answer"].as_str() == Some(said) } else { any.iter().any(|part| said.contains(part)) }
+}
+
+/// What people type first: messages of the user, and what the last answer must contain.
+const FIRST_PROMPTS: &[(&[&str], &str)] = &[
+    (&["Hello World"], "I am the demo model of qrun"),
+    (&["What is qrun?"], "GGUF"),
+    (&["14 + 43 = ?"], "14 + 43 = 57."),
+    (&["34 - 60"], "34 - 60 = -26."),
+    (&["123 + 456"], "up to 99"),
+    (&["1+1+1"], "up to 99"),
+    (&["My name is Emily.", "Tell me a story about a fox.", "What is my name?"], "Your name is Emily."),
+    (&["你好"], "I only speak simple English"),
+    (&["🦀"], "I only speak simple English"),
+    (&["How many legs has a cat?"], "I do not know that"),
+    (&["you are stupid"], "I am sorry"),
+    (&["Is qrun faster than llama.cpp?"], "1.2 to 2.3 times"),
+    (&["Does it work on a Mac?"], "Linux"),
+    (&["how do I exit"], "/exit"),
+];
+
+#[test]
+fn what_people_type_first_is_answered() {
+    let mut model = Asked::new();
+    let mut wrong = Vec::new();
+    for (asked, part) in FIRST_PROMPTS {
+        let said = model.answer(None, asked);
+        if !said.contains(part) {
+            wrong.push(format!("{asked:?} -> {said:?}, which does not contain {part:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is left of a question without case and punctuation, as in models/demo/split.py.
+fn key(question: &str) -> String {
+    let keep = |c: char| c.is_alphanumeric() || "_+*/-".contains(c);
+    let text: String = question.to_lowercase().chars().map(|c| if keep(c) { c } else { ' ' }).collect();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if words.is_empty() { question.to_owned() } else { words }
+}
+
+/// Text as the training reads it: from the generator where there is a Python, else the sample in the repository.
+fn training_text() -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("text.txt");
+    let mut python = Command::new("python3");
+    python.current_dir(demo("")).arg("-B").args(["generate.py", "--conversations", "20000", "--text"]).arg(&out);
+    let made = python.stdout(Stdio::null()).status().is_ok_and(|status| status.success());
+    let path = if made { out } else { demo("corpus-sample.txt") };
+    fs::read_to_string(path).expect("text")
+}
+
+#[test]
+fn no_held_out_question_is_in_the_training_text() {
+    let text = training_text();
+    let lines: HashSet<&str> = text.lines().filter_map(|line| line.strip_suffix("<end_of_turn>")).collect();
+    let keys: HashSet<String> = lines.iter().map(|line| key(line)).collect();
+    assert!(lines.len() > 200, "{} lines", lines.len());
+    let mut found = Vec::new();
+    for row in held_out_rows() {
+        let prompt = row["prompt"].as_str().expect("a prompt");
+        let seen = match row["kind"].as_str().expect("a kind") {
+            // The most common questions are always learnt; stories are told about known animals too.
+            "pinned" | "story" => false,
+            // The same sum or name in any words has the same answer.
+            "sum" | "sum-form" | "sum-negative" | "name-asked" => lines.contains(row["answer"].as_str().expect("text")),
+            "name-told" => lines.iter().any(|line| line.starts_with(row["any"][0].as_str().expect("text"))),
+            "system" => text.contains(row["system"].as_str().expect("text")),
+            _ => key(prompt) != "hello world" && keys.contains(&key(prompt)),
+        };
+        if seen {
+            found.push(prompt.to_owned());
+        }
+    }
+    assert!(found.is_empty(), "the training text has {found:?}");
 }

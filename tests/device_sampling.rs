@@ -319,8 +319,7 @@ fn weights_are_the_cpus_to_the_last_bit() {
     const CHUNK: usize = 512;
     on([Config::default(), Config { sm: 75, ..Config::checked() }], |name| {
         let mut rig = Rig::new(N, 1)?;
-        let part = rig.arena.parts().iter().find(|p| p.name == "sample.totals").expect("totals of the chunks");
-        let totals = Ptr::<u64>::new(rig.arena.address() + part.offset);
+        let totals = rig.arena.part::<u64>("sample.totals").expect("totals of the chunks");
         let mut found = Pinned::new(rig.stream.gpu(), N.div_ceil(CHUNK))?;
         for temperature in [1.0, 0.7, 3.1] {
             let off = SamplerParams { top_k: 0, top_p: 1.0, min_p: 0.0, temperature, ..SamplerParams::default() };

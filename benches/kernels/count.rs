@@ -3,13 +3,15 @@
 use std::{collections::BTreeMap, process::Command};
 
 use anyhow::{Context, Result, ensure};
-use qrun::bench::kernels::Counts;
 use qrun_quant::{
     Bytes, GgmlType,
     cpu::{Activations, Arithmetic, Isa, Job, Matrix, matmul, par::Pool},
 };
 
-use super::measure::{random_bytes, vectors};
+use super::{
+    measure::{random_bytes, vectors},
+    record::Counts,
+};
 
 /// Rows and columns of what is counted.
 const SHAPE: (usize, usize) = (2048, 2048);

@@ -5,13 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qrun::bench::{kernels::Row, limits::Limits};
+use qrun::bench::limits::Limits;
 use qrun_quant::{
     Bytes, GgmlType,
     cpu::{Activations, Arithmetic, ComputeType, Job, Matrix, matmul},
 };
 
-use super::Args;
+use super::{Args, record::Row};
 
 /// Weights that one pass of a one-token row reads, in bytes.
 const WORKING_SET: usize = 640 << 20;

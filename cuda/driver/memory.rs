@@ -152,6 +152,11 @@ impl Arena {
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
+    /// Address of a part, which holds `T`s; `None` without such a part.
+    pub fn part<T>(&self, name: &str) -> Option<Ptr<T>> {
+        let part = self.parts.iter().find(|part| part.name == name)?;
+        Some(Ptr::new(self.base + part.offset))
+    }
 }
 
 impl Drop for Arena {

@@ -5,15 +5,18 @@ out of the training text, so that evaluate.py can ask for them.
 """
 
 import argparse
-import hashlib
+import functools
 import itertools
 import json
 import random
-import re
 from pathlib import Path
 
+import foreign
+import off_topic
+import people
 import stories
-from words import NAMES, OFF_TOPIC, OFF_TOPIC_FORMS, OFF_TOPIC_THINGS
+import sums
+from split import PINNED, is_unseen, kept_out, key
 
 HERE = Path(__file__).parent
 
@@ -50,24 +53,8 @@ FORMS = {
     ),
 }
 
-# Questions that people type first; they are never kept out of the training text, and they are asked more often.
-PINNED = (
-    "what is qrun", "hello", "hi", "who are you", "what can you do", "what is gguf", "how do i run qrun", "help",
-    "good afternoon", "greetings",
-)
-
 LEADS = ("Hey, ", "So, ", "Hi! ", "Hello, ", "Okay, ", "Please: ", "Quick question: ", "Well, ", "And ", "One question: ")
 TAILS = (" please", ", please", " Thanks!", " Thank you!", " now", " again")
-
-
-def key(question):
-    """What is left of a question without case and punctuation: paraphrases with the same key count as one."""
-    return re.sub(r"[^\w+*/-]+", " ", question.lower()).strip() or question
-
-
-def kept_out(text, one_in):
-    """A fixed choice by hash, so that it does not depend on the order or the seed."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") % one_in == 0
 
 
 class Fact:
@@ -90,6 +77,8 @@ class Fact:
         self.keys = set(seen)
         self.learn, self.test = [], []
         for name, group in seen.items():
+            if any(is_unseen(question) for _, question in group):
+                continue
             rate = 8 if group[0][0] == "form" else 14
             out = name not in PINNED and kept_out(name, rate)
             (self.test if out else self.learn).extend(group if not out else group[:1])
@@ -117,6 +106,8 @@ def roughen(question, rng):
         question = lead + (question[0].lower() + question[1:] if question[1:2].islower() else question)
     if len(question.split()) > 2 and rng.random() < 0.06:
         question = question.rstrip("?.!") + rng.choice(TAILS)
+    elif rng.random() < 0.02:
+        question += " " + foreign.signs(rng)
     if rng.random() < 0.3:
         question = question.rstrip("?.!") or question
     elif rng.random() < 0.04:
@@ -133,81 +124,24 @@ def roughen(question, rng):
     return question.replace("qrun", rng.choice(("Qrun", "QRUN"))) if case < 0.42 else question
 
 
-SUM_FORMS = (
-    "What is {a} {o} {b}?", "{a} {o} {b}", "{a} {o} {b} =", "{a} {o} {b}?", "How much is {a} {o} {b}?", "Calculate {a} {o} {b}.",
-    "What is {a} {w} {b}?", "How much is {a} {w} {b}?", "{a} {w} {b}", "Compute {a} {o} {b}.", "{a}{o}{b}", "{a}{o}{b}=?",
-    "Can you tell me what {a} {o} {b} is?", "Work out {a} {o} {b}.", "And {a} {o} {b}?",
+# Parts of the answers that visitors need most; their questions come up more often.
+FIRST_ASKED = (
+    "well-known program", "made for Linux", "the way to run programs", "GPU, computes", "I am sorry", "that is kind", "Type /exit", "/drop N",
+    "It refuses", "Many open models", "I can answer questions", "Hello! I am", "I am the demo model", "I am well", "I only speak", "have the architecture",
 )
-TOO_HARD = "I only add and subtract whole numbers up to 99. A larger model can do more."
 
 
-def sum_out(a, sign, b):
-    """The sums that are only used to test."""
-    return kept_out(f"{a}{sign}{b}", 12)
+@functools.cache
+def answers_first_asked(answer):
+    return any(part in answer for part in FIRST_ASKED)
 
 
-def sum_answer(a, sign, b):
-    return f"{a} {sign} {b} = {a + b if sign == '+' else a - b}."
-
-
-def sum_turn(rng):
-    while True:
-        a, b = (rng.randrange(100) if rng.random() < 0.85 else rng.randrange(10) for _ in range(2))
-        sign = rng.choice("+-")
-        if sign == "-" and a < b and rng.random() < 0.7:
-            a, b = b, a
-        if not sum_out(a, sign, b):
-            break
-    form = rng.choice(SUM_FORMS) if rng.random() < 0.6 else SUM_FORMS[rng.randrange(2)]
-    word = rng.choice(("plus", "and")) if sign == "+" else "minus"
-    return roughen_sum(form.format(a=a, b=b, o=sign, w=word), rng), sum_answer(a, sign, b)
-
-
-def roughen_sum(question, rng):
-    return question if rng.random() < 0.6 else question.rstrip("?.").lower()
-
-
-def hard_sum_turn(rng):
-    big = rng.random() < 0.6
-    a, b = (rng.randrange(100, 10000) for _ in range(2)) if big else (rng.randrange(1, 100) for _ in range(2))
-    sign = rng.choice("+-*/") if big else rng.choice(("*", "/", "times", "x", "divided by"))
-    form = rng.choice(("What is {a} {o} {b}?", "{a} {o} {b}", "How much is {a} {o} {b}?", "Calculate {a} {o} {b}."))
-    return form.format(a=a, b=b, o=sign), TOO_HARD
-
-
-UNKNOWN = "I do not know that, because I am a very small model. Ask me about qrun, for a story or for a small sum."
-
-
-def unknown_turn(rng):
-    if rng.random() < 0.35:
-        question = rng.choice(OFF_TOPIC)
-    else:
-        question = rng.choice(OFF_TOPIC_FORMS).format(x=rng.choice(OFF_TOPIC_THINGS))
-    return roughen(question, rng), UNKNOWN
-
-
-def made_up_name(rng):
-    """Names nobody has, so that the model learns to copy and not to recall; a few leave ASCII."""
-    soft, hard = rng.choice(("aeiou", "aeiouäöüé")), "bdfgklmnprstvwz"
-    return "".join(rng.choice(hard) + rng.choice(soft) for _ in range(rng.randint(2, 3))).capitalize()
-
-
-TELL_NAME = ("My name is {n}.", "I am {n}.", "Hello, I am {n}.", "Hi, my name is {n}.", "I'm {n}", "Call me {n}.")
-ASK_NAME = ("What is my name?", "What's my name?", "Do you know my name?", "Who am I?", "Tell me my name.", "what is my name")
-
-
-def name_turns(rng, facts):
-    """The user gives a name and asks for it later: the only thing here that needs memory of the conversation."""
-    name = rng.choice(NAMES) if rng.random() < 0.6 else made_up_name(rng)
-    if rng.random() < 0.15:
-        return [(rng.choice(ASK_NAME), "You have not told me your name yet.")]
-    turns = [(rng.choice(TELL_NAME).format(n=name), f"Hello {name}! What would you like to know?")]
-    turns += [fact_turn(rng, facts) for _ in range(rng.choice((0, 0, 1, 2)))]
-    return turns + [(rng.choice(ASK_NAME), f"Your name is {name}.")]
+def first_asked(facts):
+    return [fact for fact in facts if answers_first_asked(fact.answer)]
 
 
 def fact_turn(rng, facts):
-    fact = rng.choice(facts)
+    fact = rng.choice(first_asked(facts) if rng.random() < 0.4 else facts)
     if fact.pinned and rng.random() < 0.5:
         question = roughen(rng.choice(fact.pinned), rng)
         # Capitals share no token with small letters, so they have to be met often enough.
@@ -215,53 +149,55 @@ def fact_turn(rng, facts):
     return roughen(rng.choice(fact.learn)[1], rng), fact.answer
 
 
-def conversation(rng, facts):
-    """A list of (question, answer); most have one turn."""
-    kind = rng.random()
-    if kind < 0.32:
-        return [fact_turn(rng, facts) for _ in range(rng.choice((1, 1, 1, 1, 2, 3)))]
-    if kind < 0.64:
-        return [sum_turn(rng) for _ in range(rng.choice((1, 1, 2, 4, 8)))]
-    if kind < 0.66:
-        return [hard_sum_turn(rng)]
-    if kind < 0.76:
-        turns = [stories.turn(rng)]
-        if rng.random() < 0.1:
-            turns.append((rng.choice(stories.ASK_MORE), stories.tell(rng, rng.choice(stories.ANIMALS))))
-        return turns
-    if kind < 0.84:
-        return [unknown_turn(rng)]
-    if kind < 0.89:
-        return name_turns(rng, facts)
-    makers = (lambda: fact_turn(rng, facts), lambda: sum_turn(rng), lambda: unknown_turn(rng), lambda: stories.turn(rng))
-    return [rng.choices(makers, (5, 3, 1, 0.5))[0]() for _ in range(rng.choice((2, 2, 3, 4, 6)))]
-
-
-def chat_text(turns):
-    """The chat format as text, without <bos>."""
-    return "".join(
-        f"<start_of_turn>user\n{q}<end_of_turn>\n<start_of_turn>model\n{a}<end_of_turn>\n" for q, a in turns
+def other_turns(rng, facts):
+    """Makers of single turns, the common ones first."""
+    return (
+        lambda: fact_turn(rng, facts), lambda: sums.turn(rng), lambda: off_topic.turn(rng), lambda: stories.turn(rng),
+        lambda: foreign.turn(rng), lambda: sums.hard_turn(rng),
     )
 
 
-def held_out(facts):
-    """The rows of eval.jsonl."""
-    rows = []
-    for fact in facts:
-        rows += [{"kind": f"fact-{kind}", "prompt": q, "answer": fact.answer} for kind, q in fact.test]
-    rng = random.Random(11)
-    for fact in facts:
-        rows += [{"kind": "pinned", "prompt": q, "answer": fact.answer} for q in fact.pinned]
-        for q in dict.fromkeys(fact.pinned):
-            for odd in (q.lower().rstrip("?.!"), q.upper(), q.rstrip("?.!"), q.lower()):
-                rows.append({"kind": "pinned", "prompt": odd, "answer": fact.answer})
-    sums = [(a, s, b) for a in range(100) for b in range(100) for s in "+-" if sum_out(a, s, b) and (s == "+" or a >= b)]
-    for a, s, b in rng.sample(sums, 150):
-        rows.append({"kind": "sum", "prompt": f"What is {a} {s} {b}?", "answer": sum_answer(a, s, b)})
-    for animal in stories.HELD_OUT_ANIMALS + ("fox", "owl", "robot", "bear"):
-        rows.append({"kind": "story", "prompt": f"Tell me a story about a {animal}.", "contains": animal})
-    unique = {row["prompt"]: row for row in rows}
-    return list(unique.values())
+def draw(rng, facts):
+    """A list of (question, answer); most have one turn."""
+    fact, easy, strange, story, other, hard = makers = other_turns(rng, facts)
+    kind = rng.random()
+    if kind < 0.34:
+        return [fact() for _ in range(rng.choice((1, 1, 1, 1, 1, 1, 1, 1, 2, 3)))]
+    if kind < 0.50:
+        return [easy() for _ in range(rng.choice((1, 1, 2, 4)))]
+    if kind < 0.535:
+        return [hard() for _ in range(rng.choice((1, 1, 2)))]
+    if kind < 0.555:
+        turns = [story()]
+        if rng.random() < 0.1:
+            turns.append((rng.choice(stories.ASK_MORE), stories.tell(rng, rng.choice(stories.ANIMALS))))
+        return turns
+    if kind < 0.58:
+        return [off_topic.repeat_turn(rng) for _ in range(rng.choice((1, 1, 2)))]
+    if kind < 0.68:
+        return [strange()]
+    if kind < 0.725:
+        return [other()]
+    if kind < 0.93:
+        return people.turns(rng, (fact, easy, strange, story))
+    return [rng.choices(makers, (3, 4, 2, 0.15, 1, 1))[0]() for _ in range(rng.choice((2, 2, 3)))]
+
+
+def conversation(rng, facts):
+    """(system message or None, list of (question, answer)), never one that belongs to the evaluation."""
+    while True:
+        turns = [(question.strip(), answer) for question, answer in draw(rng, facts)]
+        system = off_topic.system_message(rng) if rng.random() < 0.14 else None
+        if not any(is_unseen(question) for question, _ in turns):
+            return system, turns
+
+
+def chat_text(system, turns):
+    """The chat format as text, without <bos>."""
+    turns = [(f"{system}\n\n{q}" if system and i == 0 else q, a) for i, (q, a) in enumerate(turns)]
+    return "".join(
+        f"<start_of_turn>user\n{q}<end_of_turn>\n<start_of_turn>model\n{a}<end_of_turn>\n" for q, a in turns
+    )
 
 
 def main():
@@ -277,19 +213,18 @@ def main():
     print(f"{len(facts)} facts, {learn} questions to learn, {test} held out")
     if args.text:
         rng = random.Random(args.seed)
-        texts = (chat_text(conversation(rng, facts)) for _ in range(args.conversations))
+        texts = (chat_text(*conversation(rng, facts)) for _ in range(args.conversations))
         args.text.write_text("".join(texts), encoding="utf-8")
     if args.eval:
-        # The file stays small: of the paraphrases made from forms only every fifth is kept.
-        rows, forms = held_out(facts), itertools.count()
-        rows = [row for row in rows if row["kind"] != "fact-form" or next(forms) % 5 == 0]
-        lines = (json.dumps(row, ensure_ascii=False) for row in rows)
+        from held_out import held_out, kept
+
+        lines = (json.dumps(row, ensure_ascii=False) for row in kept(held_out(facts)))
         args.eval.write_text("\n".join(lines) + "\n", encoding="utf-8")
     if args.sample:
         # Another seed than any training run uses: the sentences are alike, the conversations are not the same.
         rng, text = random.Random(987654321), ""
         while len(text) < 50000:
-            text += chat_text(conversation(rng, facts))
+            text += chat_text(*conversation(rng, facts))
         args.sample.write_text(text, encoding="utf-8")
 
 

@@ -32,6 +32,11 @@ class Config:
         return layer % 6 < 5
 
 
+def config_of(state):
+    """The sizes of a checkpoint; only the number of layers may differ from the defaults."""
+    return Config(layers=1 + max(int(name.split(".")[1]) for name in state if name.startswith("blk.")))
+
+
 class Norm(nn.Module):
     """RMSNorm; the weight is kept as its distance from 1, which weight decay and Adam like better."""
 

@@ -3,7 +3,8 @@
 ANIMALS = (
     "fox bear mouse cat dog rabbit hedgehog owl crow duck goose swan frog toad turtle horse donkey goat sheep cow pig "
     "squirrel badger otter beaver wolf deer bat bee snail sparrow raven whale seal penguin lion tiger monkey elephant "
-    "camel robot dragon lizard crab"
+    "camel robot dragon lizard crab panda spider ant chicken parrot fish octopus dinosaur princess knight wizard pirate "
+    "giant farmer fairy ghost unicorn boy girl monster king queen cook tree computer"
 ).split()
 HELD_OUT_ANIMALS = ("falcon", "hamster", "dolphin", "zebra")
 

@@ -14,7 +14,7 @@ CONTROL = "<start_of_turn>", "<end_of_turn>"
 
 # Weights in the loss. Questions count a little: they shape the embeddings of words that only users write. The digits of
 # a result are few and hard. The words of a story are many, and most of them are a matter of taste.
-QUESTION, RESULT, STORY = 0.1, 4.0, 0.5
+QUESTION, SUM, RESULT, NAME, STORY = 0.03, 2.0, 4.0, 4.0, 0.3
 
 
 def train_vocabulary(path, seed=5, conversations=15000):
@@ -24,7 +24,7 @@ def train_vocabulary(path, seed=5, conversations=15000):
         text = Path(folder) / "text.txt"
         with text.open("w", encoding="utf-8") as file:
             for _ in range(conversations):
-                for question, answer in conversation(rng, facts):
+                for question, answer in conversation(rng, facts)[1]:
                     file.write(f"user\n{question}\nmodel\n{answer}\n")
         sentencepiece.SentencePieceTrainer.train(
             input=str(text), model_prefix=str(Path(folder) / "v"), model_type="bpe", vocab_size=SIZE,
@@ -46,22 +46,39 @@ class Vocabulary:
         self.user, self.model = self.pieces.encode("user\n"), self.pieces.encode("model\n")
         self.equals = self.pieces.encode("1 =")[-1]
 
-    def prompt(self, question):
-        """Ids of one question, up to the point where the model speaks."""
-        return [START, *self.user, *self.pieces.encode(question), END, NEWLINE, START, *self.model]
+    def prompt(self, question, system=None):
+        """Ids of one question, up to the point where the model speaks; a system message joins it, as in Gemma."""
+        text = f"{system}\n\n{question}" if system else question
+        return [START, *self.user, *self.pieces.encode(text), END, NEWLINE, START, *self.model]
 
-    def document(self, turns):
+    def opening(self, turns, system=None):
+        """A conversation as `document` gives it, without most of its last answer.
+
+        Which answer it is shows in its first tokens; the rest follows, and is met often enough elsewhere.
+        """
+        ids, weights = self.document(turns, system)
+        answer = turns[-1][1]
+        keep = len(self.pieces.encode(answer.split("!")[0])) if answer.startswith("Hello ") else 8
+        rest = len(self.pieces.encode(answer)) - keep - 2
+        return (ids[:-rest], weights[:-rest]) if rest > 4 else (ids, weights)
+
+    def document(self, turns, system=None):
         """Ids of a conversation, and for each id how much it matters that the model says it."""
         ids, weights = [BOS], [QUESTION]
-        for question, answer in turns:
-            asked, said = self.prompt(question), [*self.pieces.encode(answer), END]
+        for i, (question, answer) in enumerate(turns):
+            asked, said = self.prompt(question, None if i else system), [*self.pieces.encode(answer), END]
             ids += asked + said + [NEWLINE]
-            weights += [QUESTION] * len(asked) + self.answer_weights(said) + [QUESTION]
+            weights += [QUESTION] * len(asked) + self.answer_weights(answer, said) + [QUESTION]
         return ids, weights
 
-    def answer_weights(self, said):
+    def answer_weights(self, answer, said):
         if self.equals in said:
-            return [RESULT if self.equals in said[:i] else 1.0 for i in range(len(said))]
+            return [RESULT if self.equals in said[:i] else SUM for i in range(len(said))]
+        if answer.startswith(("Hello ", "Your name is ")):
+            name = len(self.pieces.encode(answer.split("!")[0])) + 1
+            return [NAME if i < name else 1.0 for i in range(len(said))]
+        if len(said) < 24 and answer[-1] not in ".!":
+            return [NAME] * len(said)
         return [STORY if len(said) > 80 else 1.0] * len(said)
 
     def text(self, ids):

@@ -68,11 +68,11 @@ pub struct Operations {
 }
 
 /// What a model asks of a machine.
-pub struct Demand<'a> {
+pub struct CostModel<'a> {
     engine: &'a Engine,
 }
 
-impl<'a> Demand<'a> {
+impl<'a> CostModel<'a> {
     /// Of this model as it is run here.
     pub fn new(engine: &'a Engine) -> Self {
         Self { engine }

@@ -59,7 +59,9 @@ impl Machine {
         let here = Self::processor(engine.options().threads);
         match engine.place() {
             Backend::Cpu { .. } => here,
-            Backend::Gpu { gpu, .. } => Self { device: "cuda".into(), gpu: Some(graphics(gpu.properties())), ..here },
+            Backend::Gpu { gpu, .. } => {
+                Self { device: "cuda".into(), gpu: Some(Graphics::of(gpu.properties())), ..here }
+            }
         }
     }
 
@@ -107,21 +109,24 @@ pub fn now(format: &str) -> String {
     clock::strftime(SystemTime::now(), format).unwrap_or_default()
 }
 
-fn graphics(properties: &qrun_cuda::DeviceProperties) -> Graphics {
-    let asked = "--query-gpu=driver_version,clocks.max.sm,clocks.max.memory,power.limit";
-    let said = Command::new("nvidia-smi").args([asked, "--format=csv,noheader"]).output();
-    let said = said.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
-    let line = said.lines().nth(properties.ordinal as usize).unwrap_or_default();
-    let mut words = line.split(", ").map(str::to_owned).filter(|word| !word.is_empty());
-    Graphics {
-        name: properties.name.clone(),
-        sm: properties.sm,
-        multiprocessors: properties.multiprocessors,
-        memory: properties.memory,
-        driver: words.next(),
-        clock_sm_max: words.next(),
-        clock_memory_max: words.next(),
-        power_limit: words.next(),
+impl Graphics {
+    /// What the driver and `nvidia-smi` say of a device.
+    pub fn of(properties: &qrun_cuda::DeviceProperties) -> Self {
+        let asked = "--query-gpu=driver_version,clocks.max.sm,clocks.max.memory,power.limit";
+        let said = Command::new("nvidia-smi").args([asked, "--format=csv,noheader"]).output();
+        let said = said.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+        let line = said.lines().nth(properties.ordinal as usize).unwrap_or_default();
+        let mut words = line.split(", ").map(str::to_owned).filter(|word| !word.is_empty());
+        Self {
+            name: properties.name.clone(),
+            sm: properties.sm,
+            multiprocessors: properties.multiprocessors,
+            memory: properties.memory,
+            driver: words.next(),
+            clock_sm_max: words.next(),
+            clock_memory_max: words.next(),
+            power_limit: words.next(),
+        }
     }
 }
 

@@ -1,13 +1,17 @@
 //! Pictures of reports: how much of the machine is used, latency over position, and speeds beside each other.
 
 #[cfg(feature = "plot")]
+mod axes;
+#[cfg(feature = "plot")]
+mod canvas;
+#[cfg(feature = "plot")]
 mod comparison;
+#[cfg(feature = "plot")]
+mod font;
 #[cfg(feature = "plot")]
 mod latency;
 #[cfg(feature = "plot")]
 mod page;
-#[cfg(feature = "plot")]
-mod raster;
 pub mod recorded;
 #[cfg(feature = "plot")]
 mod shares;
@@ -38,7 +42,7 @@ impl Format {
 
 /// What is drawn.
 #[derive(Debug, Clone, Default)]
-pub struct Subject {
+pub struct Series {
     /// The first one in full, the others beside it.
     pub reports: Vec<Report>,
     /// Runs beside other engines, each in bars of its own.
@@ -53,33 +57,19 @@ pub struct PlotError(String);
 /// The bytes of a picture's file.
 ///
 /// # Errors
-/// The plotting library's, of which none is known; a picture too large for memory; a build without the feature `plot`.
-#[cfg(not(feature = "plot"))]
-pub fn draw(_: &Subject, _: Format) -> Result<Vec<u8>, PlotError> {
-    Err(PlotError("this build is without the feature plot".into()))
-}
-
-/// The bytes of a picture's file.
-///
-/// # Errors
-/// The plotting library's, of which none is known; a picture too large for memory.
-#[cfg(feature = "plot")]
-pub fn draw(subject: &Subject, format: Format) -> Result<Vec<u8>, PlotError> {
-    use plotters::prelude::SVGBackend;
-    let failed = |e: &dyn std::fmt::Display| PlotError(e.to_string());
-    let page = page::Page::new(subject);
-    let (width, height) = page.size();
-    match format {
-        Format::Svg => {
-            let mut svg = String::new();
-            page.draw(SVGBackend::with_string(&mut svg, (width, height))).map_err(|e| failed(&e))?;
-            Ok(style::adaptive(&svg, (width, height)).into_bytes())
+/// A picture too large for memory; a build without the feature `plot`.
+pub fn draw(series: &Series, format: Format) -> Result<Vec<u8>, PlotError> {
+    #[cfg(feature = "plot")]
+    {
+        let canvas = page::draw(series);
+        match format {
+            Format::Svg => Ok(canvas.svg().into_bytes()),
+            Format::Png => canvas.png().ok_or_else(|| PlotError("it is too large for memory".into())),
         }
-        Format::Png => {
-            let size = format!("{width} × {height} pixels");
-            let mut pixmap = tiny_skia::Pixmap::new(width, height).ok_or_else(|| failed(&size))?;
-            page.draw(raster::Raster(&mut pixmap)).map_err(|e| failed(&e))?;
-            pixmap.encode_png().map_err(|e| failed(&e))
-        }
+    }
+    #[cfg(not(feature = "plot"))]
+    {
+        let _ = (series, format);
+        Err(PlotError("this build is without the feature plot".into()))
     }
 }

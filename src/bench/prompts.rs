@@ -12,7 +12,7 @@ use crate::{
 
 /// What is answered.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Work {
+pub struct PromptSet {
     /// The prompts, in tokens.
     pub prompts: Vec<Vec<u32>>,
     /// Most tokens of an answer.
@@ -59,7 +59,7 @@ pub fn parse(text: &str) -> Result<Vec<String>, String> {
     Ok(prompts)
 }
 
-impl Work {
+impl PromptSet {
     /// Tokens of context that the longest answer may fill.
     pub fn n_ctx(&self) -> usize {
         self.prompts.iter().map(Vec::len).max().unwrap_or(0).saturating_add(self.limit)

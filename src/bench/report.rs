@@ -5,20 +5,23 @@ use std::path::Path;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
-    about::About,
-    limits::{Demand, Limits},
+    info::RunInfo,
+    limits::{CostModel, Limits},
     statistics::{extremes, mean, median, percentile},
     suite::Config,
     trial::Trial,
 };
 use crate::session::Engine;
 
+/// Parts of an answer whose latency is kept.
+const PARTS: usize = 16;
+
 /// A run of some configurations on one model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// What was measured, and where.
     #[serde(flatten)]
-    pub about: About,
+    pub info: RunInfo,
     /// Always true: there is no other way here.
     pub use_kv_cache: bool,
     /// Timed runs of each configuration.
@@ -53,6 +56,8 @@ pub struct Measured {
     pub per_step_latency_mean_ms: f64,
     /// Half of the steps are faster.
     pub per_step_latency_p50_ms: f64,
+    /// 90 % are.
+    pub per_step_latency_p90_ms: f64,
     /// 95 % are.
     pub per_step_latency_p95_ms: f64,
     /// 99 % are.
@@ -61,6 +66,8 @@ pub struct Measured {
     pub per_step_latency_min_ms: f64,
     /// The slowest step.
     pub per_step_latency_max_ms: f64,
+    /// How many steps that were.
+    pub per_step_latency_n: usize,
     /// Wall clock of a trial, median.
     pub wall_time_median_s: f64,
     /// KV cache in use at the end, 10⁶ bytes.
@@ -75,8 +82,8 @@ pub struct Measured {
     pub decode_limit_tps: f64,
     /// Prompt tokens per second if nothing but arithmetic took time; `None` where that limit is not known.
     pub prompt_limit_tps: Option<f64>,
-    /// Median over the trials of each step's latency, in the order of positions.
-    pub step_ms: Vec<f64>,
+    /// Medians of the steps in equal parts of the answer, the first part first: how latency grows with the context.
+    pub step_ms_by_position: Vec<f64>,
     /// Wall clock of each trial, in seconds.
     pub wall_s: Vec<f64>,
 }
@@ -84,8 +91,8 @@ pub struct Measured {
 impl Report {
     /// A report without configurations yet.
     pub fn new(suite: &str, engine: &Engine, (trials, warmup_runs): (usize, usize), load_ms: f64) -> Self {
-        let about = About::new(suite, engine);
-        Self { about, use_kv_cache: true, trials, warmup_runs, load_ms, configs: Vec::new() }
+        let info = RunInfo::new(suite, engine);
+        Self { info, use_kv_cache: true, trials, warmup_runs, load_ms, configs: Vec::new() }
     }
 
     /// Reads a report that was kept.
@@ -103,7 +110,7 @@ impl Report {
     pub fn decode(json: &[u8]) -> Result<Self, String> {
         let what = "a report of `qrun bench`";
         // Among the fields of another an error loses its place: these are read by themselves first.
-        decoded::<About>(json, what)?;
+        decoded::<RunInfo>(json, what)?;
         decoded(json, what)
     }
 
@@ -120,7 +127,7 @@ impl Report {
             format!("{} {:.1} ({share:.0} %)", m.config.name, m.decode_throughput_median_tps)
         });
         let each = each.collect::<Vec<_>>().join(", ");
-        format!("{}: decode tok/s (of the memory limit) {each}", self.about.line())
+        format!("{}: decode tok/s (of the memory limit) {each}", self.info.line())
     }
 }
 
@@ -130,8 +137,6 @@ impl Measured {
         let over = |f: &dyn Fn(&Trial) -> f64| median(&trials.iter().map(f).collect::<Vec<_>>());
         let steps: Vec<f64> = trials.iter().flat_map(|t| t.step_ms.iter().copied()).collect();
         let (min, max) = extremes(&steps);
-        let longest = trials.iter().map(|t| t.step_ms.len()).max().unwrap_or(0);
-        let at = |i: usize| median(&trials.iter().filter_map(|t| t.step_ms.get(i).copied()).collect::<Vec<_>>());
         Self {
             config: config.clone(),
             generated_tokens: trials.first().map_or(0, |t| t.tokens.len()),
@@ -142,10 +147,12 @@ impl Measured {
             e2e_throughput_tps: over(&Trial::end_to_end_per_second),
             per_step_latency_mean_ms: mean(&steps),
             per_step_latency_p50_ms: percentile(&steps, 50.0),
+            per_step_latency_p90_ms: percentile(&steps, 90.0),
             per_step_latency_p95_ms: percentile(&steps, 95.0),
             per_step_latency_p99_ms: percentile(&steps, 99.0),
             per_step_latency_min_ms: min,
             per_step_latency_max_ms: max,
+            per_step_latency_n: steps.len(),
             wall_time_median_s: over(&|t| t.wall_ms / 1e3),
             cache_memory_mb: over(&|t| t.kv_bytes as f64 / 1e6),
             peak_memory_gb: peak_memory.map(|bytes| bytes as f64 / f64::from(1 << 30)),
@@ -153,14 +160,13 @@ impl Measured {
             decode_gb_per_s: 0.0,
             decode_limit_tps: 0.0,
             prompt_limit_tps: None,
-            // To the microsecond: a thousand numbers per configuration are kept.
-            step_ms: (0..longest).map(at).map(|ms| (ms * 1e3).round() / 1e3).collect(),
+            step_ms_by_position: by_position(trials),
             wall_s: trials.iter().map(|t| t.wall_ms / 1e3).collect(),
         }
     }
 
     /// Puts the limits beside the speeds.
-    pub fn beside(&mut self, demand: &Demand, limits: &Limits) {
+    pub fn set_roofline(&mut self, demand: &CostModel, limits: &Limits) {
         let prompt = self.config.n_prompt;
         // The first token comes out of the prompt; step i feeds the token at position prompt + i.
         let positions = prompt..prompt + self.generated_tokens.saturating_sub(1);
@@ -180,8 +186,22 @@ impl Measured {
     }
 }
 
-/// Reads JSON; an error names what was expected, and the field.
-pub(super) fn decoded<T: DeserializeOwned>(json: &[u8], what: &str) -> Result<T, String> {
+/// Medians of the steps of all trials in at most [`PARTS`] equal parts of the answer, to the microsecond.
+fn by_position(trials: &[Trial]) -> Vec<f64> {
+    let n = trials.iter().map(|t| t.step_ms.len()).max().unwrap_or(0);
+    let parts = n.min(PARTS);
+    let part = |i: usize| {
+        let steps = trials.iter().flat_map(|t| t.step_ms.get(i * n / parts..(i + 1) * n / parts).unwrap_or_default());
+        (median(&steps.copied().collect::<Vec<_>>()) * 1e3).round() / 1e3
+    };
+    (0..parts).map(part).collect()
+}
+
+/// Reads JSON.
+///
+/// # Errors
+/// What was expected, and the field that is wrong.
+pub fn decoded<T: DeserializeOwned>(json: &[u8], what: &str) -> Result<T, String> {
     let mut json = serde_json::Deserializer::from_slice(json);
     serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();

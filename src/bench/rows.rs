@@ -3,8 +3,8 @@
 //! Two things are counted more strictly than there. The choice of each token and its text are inside the clock (greedy;
 //! llama-bench feeds random tokens and chooses none), and the tokens that are fed are those that the model chose.
 
-pub mod fields;
-pub mod model;
+mod fields;
+mod model;
 pub mod output;
 
 use std::{fmt, ops::Range};
@@ -12,8 +12,8 @@ use std::{fmt, ops::Range};
 use qrun_models::{KvType, Options};
 
 use super::{
-    about::About,
-    limits::{Demand, Limits},
+    info::RunInfo,
+    limits::{CostModel, Limits},
     machine::Machine,
     run::PROMPT_PER_STEP,
     statistics::{deviation, mean},
@@ -146,7 +146,7 @@ impl Setting {
     }
 
     /// Where it runs, layers considered.
-    pub fn wish(&self) -> DevicePreference {
+    pub fn device(&self) -> DevicePreference {
         if self.n_gpu_layers == 0 { DevicePreference::Cpu } else { self.device }
     }
 }
@@ -190,7 +190,7 @@ pub fn samples(
 
 /// A model, as every row of it says it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Subject {
+pub struct ModelInfo {
     /// The file, as it was named.
     pub filename: String,
     /// llama-bench's name of it: architecture, size, file type.
@@ -203,16 +203,15 @@ pub struct Subject {
     pub precision: String,
 }
 
-impl Subject {
-    /// The model of an engine, of which `about` says the rest.
-    pub fn new(filename: String, engine: &Engine, about: &About) -> Self {
-        let [type_k, type_v] = &about.kv_types;
+impl ModelInfo {
+    /// The model of an engine, of which `info` says the rest.
+    pub fn new(filename: String, engine: &Engine, info: &RunInfo) -> Self {
         Self {
             filename,
             ty: model::name(engine.gguf(), &engine.model().config),
-            size: about.model_size,
-            n_params: about.n_params,
-            precision: format!("{}; {}; KV {type_k}/{type_v}", about.dtype, about.arithmetic),
+            size: info.model_size,
+            n_params: info.n_params,
+            precision: format!("{}; {}; KV {}", info.dtype, info.arithmetic, info.kv_types.join("/")),
         }
     }
 }
@@ -225,7 +224,7 @@ pub struct Row {
     /// How it ran.
     pub setting: Setting,
     /// The model.
-    pub subject: Subject,
+    pub model: ModelInfo,
     /// Where.
     pub machine: Machine,
     /// When it began, UTC.
@@ -278,7 +277,7 @@ impl Row {
 impl Test {
     /// Bytes that a run reads.
     pub fn bytes(&self, engine: &Engine) -> f64 {
-        let demand = Demand::new(engine);
+        let demand = CostModel::new(engine);
         let [_, steps] = self.positions();
         let chunks = self.n_prompt.div_ceil(engine.options().n_ubatch.max(1));
         let read = if steps.is_empty() { 0.0 } else { demand.step_bytes(steps) };
@@ -287,7 +286,7 @@ impl Test {
 
     /// Tokens per second if nothing but reading and arithmetic took time.
     pub fn limit(&self, engine: &Engine, limits: &Limits) -> Option<f64> {
-        let demand = Demand::new(engine);
+        let demand = CostModel::new(engine);
         let [prompt, steps] = self.positions();
         let seconds = |n: usize, speed: Option<f64>| if n == 0 { Some(0.0) } else { Some(n as f64 / speed?) };
         let prompt = seconds(self.n_prompt, demand.prompt_limit(prompt, limits))?;

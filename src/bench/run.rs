@@ -1,7 +1,7 @@
 //! Runs configurations: warm-ups, trials, and the machine's limits before and after.
 
 use super::{
-    limits::{Demand, Limits},
+    limits::{CostModel, Limits},
     machine,
     report::{Measured, Report},
     suite::{self, Config},
@@ -70,14 +70,14 @@ impl Plan {
     pub fn run(&self, session: &mut Session, watch: &mut dyn FnMut(Progress)) -> Result<Report, SessionError> {
         let engine = session.engine().clone();
         let mut report = Report::new(&self.suite, &engine, (self.trials, self.warmup_runs), self.load_ms);
-        report.about.limits = Limits::measure(&engine);
+        report.info.limits = Limits::measure(&engine);
         for (config, prompt) in &self.jobs {
             watch(Progress::Config(&config.name));
             report.configs.push(self.measure(session, (config, prompt), watch)?);
         }
-        report.about.limits = report.about.limits.best(Limits::measure(&engine));
-        let demand = Demand::new(&engine);
-        report.configs.iter_mut().for_each(|measured| measured.beside(&demand, &report.about.limits));
+        report.info.limits = report.info.limits.best(Limits::measure(&engine));
+        let demand = CostModel::new(&engine);
+        report.configs.iter_mut().for_each(|measured| measured.set_roofline(&demand, &report.info.limits));
         Ok(report)
     }
 

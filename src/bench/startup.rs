@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    machine,
+    machine::{self, Machine},
     statistics::{extremes, median},
 };
 use crate::session::Step;
 
-/// About 16 tokens in most vocabularies. A text, so that the model's file is not touched before the clock starts.
+/// RunInfo 16 tokens in most vocabularies. A text, so that the model's file is not touched before the clock starts.
 const PROMPT: &str = "The quick brown fox jumps over the lazy dog. The quick brown fox jumps";
 
 /// What a process holds, in bytes; `None` where the system does not say.
@@ -86,14 +86,8 @@ pub struct Startup {
     pub model: String,
     /// Its size in bytes, all shards.
     pub file_bytes: u64,
-    /// The processor.
-    pub cpu: String,
-    /// Version of qrun.
-    pub qrun: String,
-    /// The commit that it was built from.
-    pub commit: String,
-    /// UTC, ISO 8601.
-    pub timestamp: String,
+    /// Where and when.
+    pub machine: Machine,
     /// The first start, whatever lay in the page cache.
     pub first: Run,
     /// Those after it.
@@ -193,17 +187,10 @@ impl Run {
 
 impl Startup {
     /// The results of a first start and of some after it.
-    pub fn new(model: &Path, file_bytes: u64, first: Run, runs: Vec<Run>) -> Self {
-        Self {
-            model: model.display().to_string(),
-            file_bytes,
-            cpu: machine::cpu(),
-            qrun: env!("CARGO_PKG_VERSION").into(),
-            commit: machine::commit().into(),
-            timestamp: machine::timestamp(),
-            first,
-            runs,
-        }
+    pub fn new((model, file_bytes): (&Path, u64), threads: usize, first: Run, runs: Vec<Run>) -> Self {
+        let device = if first.device.starts_with("GPU") { "cuda" } else { "cpu" };
+        let machine = Machine { device: device.into(), ..Machine::processor(threads) };
+        Self { model: model.display().to_string(), file_bytes, machine, first, runs }
     }
 
     /// The time line in Markdown.
@@ -219,12 +206,12 @@ impl Startup {
             "- **{}** on {} ({}), prompt of {} tokens, greedy; {}; qrun {} ({}), {}\n\n",
             self.model,
             self.first.device,
-            self.cpu,
+            self.machine.cpu,
             self.first.n_prompt,
             self.describe_memory(),
-            self.qrun,
-            self.commit,
-            self.timestamp
+            self.machine.qrun,
+            self.machine.commit,
+            self.machine.timestamp
         );
         out += &format!("| Step (ms) | first run | median of {} | min | max | share |\n", self.runs.len());
         out += "|---|--:|--:|--:|--:|--:|\n";

@@ -42,6 +42,11 @@ pub fn extremes(values: &[f64]) -> (f64, f64) {
     (sorted.first().copied().unwrap_or(0.0), sorted.last().copied().unwrap_or(0.0))
 }
 
+/// So many per second; 0 of nothing, or in no time.
+pub fn rate(n: usize, seconds: f64) -> f64 {
+    if n == 0 || seconds <= 0.0 { 0.0 } else { n as f64 / seconds }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,11 @@ type Cell<'a> = &'a dyn Fn(&Measured) -> String;
 pub fn markdown(reports: &[Report]) -> String {
     let mut out = String::new();
     for report in reports {
-        let _ = writeln!(out, "{}", describe(report));
+        let bytes = report.info.weight_bytes_per_token as f64 / 1e6;
+        let (trials, warmups) = (report.trials, report.warmup_runs);
+        out += &report
+            .info
+            .describe(&format!("{bytes:.0} MB of weights per token, {trials} trials after {warmups} warm-ups"));
     }
     let one = |x: f64| format!("{x:.1}");
     let tables: [(&str, &[(&str, Cell)]); 5] = [
@@ -56,33 +60,12 @@ pub fn markdown(reports: &[Report]) -> String {
     out
 }
 
-/// Model, precision, machine: what every number below depends on.
-fn describe(r: &Report) -> String {
-    let about = &r.about;
-    format!(
-        "- **{}** {} ({}; KV {}/{}), {:.0} MB of weights per token, {} trials after {} warm-ups, on {}; reads {:.1} GB/s; qrun {} ({}), {}",
-        about.model,
-        about.dtype,
-        about.arithmetic,
-        about.kv_types[0],
-        about.kv_types[1],
-        about.weight_bytes_per_token as f64 / 1e6,
-        r.trials,
-        r.warmup_runs,
-        about.machine.name(),
-        about.limits.read_gb_per_s,
-        about.machine.qrun,
-        about.machine.commit,
-        about.machine.timestamp,
-    )
-}
-
 fn table(reports: &[Report], columns: &[(&str, Cell)]) -> String {
     let mut out = String::from("| Config | prompt | gen |");
     for report in reports {
         for (name, _) in columns {
             // A single model is named above the tables already.
-            let model = if reports.len() == 1 { String::new() } else { report.about.name() + " " };
+            let model = if reports.len() == 1 { String::new() } else { report.info.name() + " " };
             let name = if name.is_empty() && reports.len() == 1 { "tok/s" } else { name };
             let _ = write!(out, " {model}{name} |");
         }

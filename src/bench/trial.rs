@@ -5,6 +5,7 @@
 
 use std::{ops::ControlFlow, time::Instant};
 
+use super::statistics::rate;
 use crate::{
     sampler::SamplerParams,
     session::{Event, Request, Session, SessionError},
@@ -76,18 +77,14 @@ impl Trial {
 
     /// Steps per second once it runs.
     pub fn decode_per_second(&self) -> f64 {
-        rate(self.step_ms.len(), self.step_ms.iter().sum())
+        rate(self.step_ms.len(), self.step_ms.iter().sum::<f64>() / 1e3)
     }
     /// Prompt tokens per second, the choice of the first token included.
     pub fn prompt_per_second(&self, n_prompt: usize) -> f64 {
-        rate(n_prompt, self.ttft_ms)
+        rate(n_prompt, self.ttft_ms / 1e3)
     }
     /// Generated tokens per second of the wall clock, the prompt included.
     pub fn end_to_end_per_second(&self) -> f64 {
-        rate(self.tokens.len(), self.wall_ms)
+        rate(self.tokens.len(), self.wall_ms / 1e3)
     }
-}
-
-fn rate(n: usize, ms: f64) -> f64 {
-    if n == 0 || ms <= 0.0 { 0.0 } else { n as f64 * 1e3 / ms }
 }

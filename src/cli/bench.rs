@@ -11,7 +11,8 @@ mod words;
 
 use std::{
     ffi::OsString,
-    io::{IsTerminal, stderr},
+    fs::File,
+    io::{IsTerminal, Write, stderr},
     path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
@@ -55,7 +56,9 @@ pub struct Bench {
     #[command(flatten)]
     rows: rows::Args,
     #[command(flatten)]
-    suite: suite::Args,
+    suite: Option<suite::Args>,
+    #[command(flatten)]
+    shared: Shared,
     #[command(flatten)]
     prompts: prompts::Args,
     #[command(flatten)]
@@ -63,33 +66,60 @@ pub struct Bench {
     #[command(flatten)]
     plot: plot::Args,
     #[command(flatten)]
-    keep: Keep,
+    outputs: Outputs,
 }
 
-/// What becomes of the numbers.
+/// Flags of more than one mode.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "The generation log's configurations, or one of one's own")]
+pub struct Shared {
+    /// One configuration: tokens to generate [256]; --prompts: tokens of an answer at most [2048]
+    #[arg(long, value_name = "N", conflicts_with_all = ["suite", "rows_mode", "startup_mode"], value_parser = at_least_one)]
+    max_new_tokens: Option<usize>,
+    /// Timed runs of each configuration, or starts behind the first one [3]
+    #[arg(long, value_name = "N", conflicts_with_all = ["rows_mode", "prompts_mode"], value_parser = at_least_one)]
+    trials: Option<usize>,
+}
+
+impl Shared {
+    /// Timed runs.
+    fn trials(&self) -> usize {
+        self.trials.unwrap_or(3)
+    }
+}
+
+/// Where the numbers go.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
 #[command(next_help_heading = "Output")]
-pub struct Keep {
+pub struct Outputs {
     /// JSON on stdout, in place of tables
     #[arg(long)]
     json: bool,
-    /// Where reports are kept
-    #[arg(long, value_name = "DIR", default_value = "benches/reports")]
-    reports: PathBuf,
-    /// Keep no report
-    #[arg(long)]
+    /// Keep the report in this folder too; its name says the model, the device and the time
+    #[arg(long, value_name = "DIR")]
+    reports: Option<PathBuf>,
+    /// What is done anyway without --reports
+    #[arg(long, hide = true, conflicts_with = "reports")]
     no_save: bool,
 }
 
-impl Keep {
-    /// Keeps a report, unless none is wanted.
-    fn report(&self, name: &str, json: &str) -> Result<(), Exit> {
-        if self.no_save {
-            return Ok(());
-        }
-        let file = self.reports.join(name);
-        let failed = |e| Exit::new(Code::Failure, format!("{}: {e}; --no-save keeps no report", file.display()));
-        std::fs::create_dir_all(&self.reports).and_then(|()| std::fs::write(&file, json)).map_err(failed)?;
+impl Outputs {
+    /// Refuses a folder that cannot be written to, before hours of measuring.
+    fn check(&self) -> Result<(), Exit> {
+        let Some(folder) = &self.reports else { return Ok(()) };
+        let made = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
+        made.map(drop).map_err(|e| Exit::usage(format!("--reports {}: {e}", folder.display())))
+    }
+
+    /// Prints a report, then keeps it where that was asked for.
+    fn report(&self, name: &str, json: &str, tables: &str) -> Result<(), Exit> {
+        print(if self.json { json } else { tables })?;
+        let Some(folder) = &self.reports else { return Ok(()) };
+        let file = folder.join(name);
+        let written = File::create_new(&file).and_then(|mut open| open.write_all(json.as_bytes()));
+        written.map_err(|e| Exit::new(Code::Failure, format!("--reports {}: {e}", file.display())))?;
         say(&format!("report: {}", file.display()));
         Ok(())
     }
@@ -132,52 +162,31 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 impl Bench {
+    /// Runs the mode that the flags belong to; clap has refused flags of two of them.
     pub fn run(self) -> Result<(), Exit> {
-        if !self.suite.tables.is_empty() {
-            return suite::tables(&self.suite.tables);
+        let Self { model, machine, rows, suite, shared, prompts, startup, plot, outputs } = self;
+        let own = suite.is_some() || shared.max_new_tokens.is_some() || shared.trials.is_some() || plot.is_asked();
+        let suite = suite.unwrap_or_default();
+        if !suite.tables.is_empty() {
+            return suite::tables(&suite.tables);
         }
-        if self.rows.list_devices {
+        if rows.list_devices {
             return print(&devices::listing());
         }
-        let mode = self.mode()?;
-        // Before hours of measuring, whatever is wrong with the files to compare with.
-        let compared = self.plot.read()?;
-        if self.model.is_unnamed() && self.plot.compares() {
-            return self.plot.draw(None, compared);
+        outputs.check()?;
+        let compared = plot.check()?;
+        if model.is_unnamed() && plot.compares() {
+            return plot.draw(None, compared);
         }
-        match mode {
-            Mode::Rows => rows::run(&self.rows, &self.model.sources()?, &self.machine, self.keep.json),
-            Mode::Suite => {
-                let report = suite::run(&self.suite, &self.keep, &self.model.source()?, &self.machine)?;
-                self.plot.draw(Some(report), compared)
-            }
-            Mode::Prompts => {
-                let place = (&self.model.source()?, &self.machine);
-                prompts::run(&self.prompts, self.suite.max_new_tokens, &self.keep, place)
-            }
-            Mode::Startup => startup::run(&self.model.source()?, &self.machine, self.suite.trials(), self.keep.json),
-        }
-    }
-
-    /// The mode that the flags belong to.
-    fn mode(&self) -> Result<Mode, Exit> {
-        let (prompts, startup) = (self.prompts.asked(), self.startup.asked());
-        // What other modes have in common with the suite.
-        let shared: &[&str] = match (prompts, startup) {
-            (Some(_), _) => &["--max-new-tokens"],
-            (_, Some(_)) => &["--trials"],
-            _ => &[],
-        };
-        let suite = self.suite.asked(shared).or(self.plot.asked());
-        let modes = [Mode::Prompts, Mode::Startup, Mode::Suite, Mode::Rows];
-        let flags = [prompts, startup, suite, self.rows.asked()];
-        let mut asked = modes.into_iter().zip(flags).filter_map(|(mode, flag)| Some((mode, flag?)));
-        match (asked.next(), asked.next()) {
-            (Some((_, one)), Some((_, other))) => {
-                Err(Exit::usage(format!("{one} and {other} belong to different measurements: give one of them")))
-            }
-            (Some((mode, _)), None) => Ok(mode),
-            _ => Ok(Mode::Rows),
+        if prompts.is_asked() {
+            prompts::run(&prompts, shared.max_new_tokens, &outputs, (&model.source()?, &machine))
+        } else if startup.is_asked() {
+            startup::run(&model.source()?, &machine, shared.trials(), outputs.json)
+        } else if own {
+            let report = suite::run(&suite, &shared, &outputs, (&model.source()?, &machine))?;
+            plot.draw(Some(report), compared)
+        } else {
+            rows::run(&rows, &model.sources()?, &machine, outputs.json)
         }
     }
 }
@@ -187,15 +196,6 @@ pub fn rewrite(words: &[OsString]) -> Result<Vec<OsString>, Exit> {
     let (words, notes) = words::rewrite(words)?;
     notes.iter().for_each(|note| say(&format!("note: {note}")));
     Ok(words)
-}
-
-/// What is measured.
-#[derive(Debug, Clone, Copy)]
-enum Mode {
-    Rows,
-    Suite,
-    Prompts,
-    Startup,
 }
 
 /// A model file; a synthetic one lies in a folder that goes away with this.
@@ -277,7 +277,7 @@ impl Source {
 
     /// Everything but the weights.
     fn open(&self, setting: &Setting, (n_ctx, n_seq): (usize, usize)) -> Result<Arc<Engine>, Exit> {
-        let wishes = EngineOptions { options: setting.options(n_ctx, n_seq), template: None, device: setting.wish() };
+        let wishes = EngineOptions { options: setting.options(n_ctx, n_seq), template: None, device: setting.device() };
         Ok(Arc::new(Engine::open(Gguf::open(&self.path)?, wishes)?))
     }
 }

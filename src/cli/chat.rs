@@ -1,6 +1,7 @@
 //! A conversation, turn after turn.
 
 mod commands;
+mod execute;
 mod files;
 mod history;
 mod lines;

@@ -45,7 +45,7 @@ const SECTIONS: [&str; 4] = [
 fn section(flag: &Flag) -> Option<&'static str> {
     match flag.status {
         Status::Used => flag.group.is_none().then_some(SECTIONS[0]),
-        Status::Same => Some(SECTIONS[1]),
+        Status::NoOp => Some(SECTIONS[1]),
         Status::Noted => Some(SECTIONS[2]),
         Status::Refused | Status::RefusedUnless(_) => Some(SECTIONS[3]),
     }

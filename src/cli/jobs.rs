@@ -7,8 +7,8 @@ use std::{ffi::OsString, path::Path};
 use clap::Subcommand;
 
 use super::{
-    bench, completions, devices, exit::Exit, flags, info, normalise, perplexity, quantize, stdout::print, synth,
-    tokenize,
+    bench, compare, completions, devices, exit::Exit, flags, info, normalise, perplexity, quantize, stdout::print,
+    synth, tokenize,
 };
 
 /// What qrun does beside answering.
@@ -22,6 +22,8 @@ pub enum Job {
     Quantize(quantize::Quantize),
     /// How well a model predicts a text, and how far it is from another one
     Perplexity(perplexity::Perplexity),
+    /// Where two devices part: the first intermediate result that differs
+    Compare(compare::Compare),
     // Described where its flags are.
     Bench(Box<bench::Bench>),
     /// A model of random weights, to measure and to test with
@@ -42,6 +44,7 @@ impl Job {
             Job::Tokenize(job) => job.run(),
             Job::Quantize(job) => job.run(),
             Job::Perplexity(job) => job.run(),
+            Job::Compare(job) => job.run(),
             Job::Bench(job) => job.run(),
             Job::Synth(job) => job.run(),
             Job::Devices => print(&devices::listing()),

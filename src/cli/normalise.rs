@@ -167,7 +167,7 @@ impl ParsedArgs {
                 let switched = if on { "on" } else { "off" };
                 self.given.push(Given::Flag(flag, value.map_or(switched.into(), Clone::clone)));
             }
-            Status::Same => {}
+            Status::NoOp => {}
             Status::Noted => self.warnings.push(format!("{typed} has no effect: {}", flag.help)),
             Status::RefusedUnless(same) if equal(&shown, same) => {}
             Status::RefusedUnless(same) => {

@@ -1,6 +1,6 @@
 //! From flags to a loaded session: file, device, memory, sampler; each with its exit code.
 
-use std::{sync::Arc, time::Instant};
+use std::{path::Path, sync::Arc, time::Instant};
 
 use indicatif::ProgressBar;
 use qrun::{
@@ -85,13 +85,16 @@ pub fn plain_notices() -> EventHandler {
     })
 }
 
+/// What stands for the path of the model inside the program.
+const EMBEDDED: &str = "the embedded model";
+
 /// The file, or the embedded model where none is named.
 fn model_file(args: &Args, terminal: &Terminal) -> Result<Gguf, Exit> {
     match (&args.model, embedded::model()) {
         (Some(path), _) => Ok(Gguf::open(path)?),
         (None, Some(bytes)) => {
             terminal.warn("no model named: the small demo model inside qrun answers; for a real one: qrun MODEL.gguf");
-            Ok(Gguf::from_bytes("the embedded model", Bytes::new(bytes))?)
+            Ok(Gguf::from_bytes(EMBEDDED, Bytes::new(bytes))?)
         }
         (None, None) => Err(Exit::usage("no model named: qrun MODEL.gguf -p TEXT (qrun --help says more)")),
     }
@@ -126,7 +129,9 @@ fn template(args: &Args) -> Result<Option<String>, Exit> {
 fn sampler(flags: &Sampling, engine: &Engine, terminal: &Terminal) -> Result<SamplerParams, Exit> {
     let mut params = flags.params.clone();
     for change in params.take_from(engine.gguf(), |key| flags.said.contains(&key))? {
-        terminal.warn(&format!("the model file sets {change}"));
+        let text = format!("the model file sets {change}");
+        // Who named no model compares its settings with nothing.
+        if engine.gguf().path() == Path::new(EMBEDDED) { terminal.debug(&text) } else { terminal.warn(&text) }
     }
     params.seed = flags.seed.unwrap_or_else(random_seed).into();
     if let Some(kept) = &flags.samplers {

@@ -7,7 +7,7 @@
 //! * [`checkpoint`] is called from the hooks that the interpreter does have (output, methods, our filters). Close to the
 //!   limit of memory, or once the time is over, it returns an error: the computation ends and all it held is freed.
 //! * [`SandboxAllocator`] sees every growth. A thread that asks for more than its budget, whose stack is nearly used up, or
-//!   that has not ended a second after its time, is **parked for good**: an allocator may neither unwind nor, without an
+//!   that has not ended three seconds after its time, is **parked for good**: an allocator may neither unwind nor, without an
 //!   abort, refuse. The caller gets an error; the parked thread and what it holds (at most its budget) stay until the
 //!   process ends, which is why [`super::ChatTemplate`] counts how often that happens to it.
 //!
@@ -30,7 +30,7 @@ const POLL: Duration = Duration::from_millis(5);
 /// Stack left when the thread is parked: enough for whatever called the allocator.
 const STACK_MARGIN: usize = 256 << 10;
 /// How long the thread may take to reach a checkpoint when its time is over.
-const GRACE: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_secs(3);
 
 /// What a sandboxed computation may use.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ pub struct Limits {
     pub bytes: usize,
     /// Bytes of stack; reserved, not touched.
     pub stack: usize,
-    /// Time until the computation is told to end; the caller gets its answer a second later at the latest.
+    /// Time until the computation is told to end; the caller gets its answer three seconds later at the latest.
     pub time: Duration,
 }
 

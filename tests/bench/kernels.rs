@@ -2,12 +2,16 @@
 
 use std::path::Path;
 
-use qrun::bench::kernels::{Change, Record};
 use qrun_quant::GgmlType;
 use serde_json::{Value, json};
 
+#[path = "../../benches/kernels/record.rs"]
+mod record;
+
+use record::{Change, Record};
+
 /// A record of one row and one count.
-fn record() -> Value {
+fn sample() -> Value {
     json!({
         "machine": {
             "device": "cpu", "cpu": "A processor", "cpu_mhz": null, "threads": 2, "gpu": null, "os": "linux",
@@ -27,7 +31,7 @@ fn record() -> Value {
 
 /// The record with something else at a JSON pointer.
 fn with(pointer: &str, value: Value) -> Value {
-    let mut record = record();
+    let mut record = sample();
     *record.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} is in a record")) = value;
     record
 }
@@ -38,7 +42,7 @@ fn decoded(json: &Value) -> Record {
 
 #[test]
 fn records_are_read_as_they_were_written() {
-    for json in [record(), with("/instructions_per_weight", Value::Null), with("/rows/0/peak_share", Value::Null)] {
+    for json in [sample(), with("/instructions_per_weight", Value::Null), with("/rows/0/peak_share", Value::Null)] {
         let written = decoded(&json).encode().expect("JSON");
         assert_eq!(serde_json::from_str::<Value>(&written).expect("JSON"), json);
     }
@@ -61,7 +65,7 @@ fn what_is_no_record_is_refused_by_the_field() {
 
 #[test]
 fn shares_are_compared_and_speeds_are_not() {
-    let old = decoded(&record());
+    let old = decoded(&sample());
     for (read, peak, expected, losses) in [
         (0.8, Some(0.5), (1.0, Some(1.0)), vec![]),
         (0.88, Some(0.46), (1.1, Some(0.92)), vec![]),
@@ -91,20 +95,20 @@ fn shares_are_compared_and_speeds_are_not() {
 
 #[test]
 fn only_the_same_product_is_compared() {
-    let mut old = record();
+    let mut old = sample();
     old["rows"][0]["read_share"] = json!(8.0);
-    assert_eq!(decoded(&record()).losses(&decoded(&old)).len(), 1);
+    assert_eq!(decoded(&sample()).losses(&decoded(&old)).len(), 1);
     for (field, value) in [("format", json!("Q5_K")), ("rows", json!(1)), ("cols", json!(256))] {
         let mut old = old.clone();
         old["rows"][0][field] = value;
-        assert_eq!(decoded(&record()).losses(&decoded(&old)), Vec::<String>::new(), "{field}");
+        assert_eq!(decoded(&sample()).losses(&decoded(&old)), Vec::<String>::new(), "{field}");
     }
 }
 
 #[test]
 fn instructions_are_compared_where_the_same_code_was_counted() {
     let more = with("/instructions_per_weight/formats/Q4_K", json!(0.51));
-    let said = decoded(&more).losses(&decoded(&record()));
+    let said = decoded(&more).losses(&decoded(&sample()));
     assert_eq!(said, ["Q4_K: 0.510 instructions per weight, recorded 0.500"]);
     for (pointer, value) in [
         ("/instructions_per_weight/formats/Q4_K", json!(0.501)),
@@ -112,18 +116,18 @@ fn instructions_are_compared_where_the_same_code_was_counted() {
         ("/instructions_per_weight/formats", json!({ "Q5_K": 9.0 })),
         ("/instructions_per_weight", Value::Null),
     ] {
-        assert_eq!(decoded(&with(pointer, value)).losses(&decoded(&record())), Vec::<String>::new(), "{pointer}");
+        assert_eq!(decoded(&with(pointer, value)).losses(&decoded(&sample())), Vec::<String>::new(), "{pointer}");
     }
     for (field, value) in [("isa", json!("AvxVnni")), ("rows", json!(1)), ("cols", json!(1))] {
         let mut other = more.clone();
         other["instructions_per_weight"][field] = value;
-        assert_eq!(decoded(&other).losses(&decoded(&record())), Vec::<String>::new(), "{field}");
+        assert_eq!(decoded(&other).losses(&decoded(&sample())), Vec::<String>::new(), "{field}");
     }
 }
 
 #[test]
 fn what_was_not_the_same_is_said() {
-    assert_eq!(decoded(&record()).differences(&decoded(&record())), Vec::<String>::new());
+    assert_eq!(decoded(&sample()).differences(&decoded(&sample())), Vec::<String>::new());
     for (pointer, value, said) in [
         ("/machine/cpu", json!("Another"), "processor: Another, in the record A processor"),
         ("/machine/threads", json!(4), "threads: 4, in the record 2"),
@@ -131,7 +135,7 @@ fn what_was_not_the_same_is_said() {
         ("/tokens", json!(64), "tokens: 64, in the record 512"),
         ("/repacked", json!(false), "repacked: false, in the record true"),
     ] {
-        assert_eq!(decoded(&with(pointer, value)).differences(&decoded(&record())), [said]);
+        assert_eq!(decoded(&with(pointer, value)).differences(&decoded(&sample())), [said]);
     }
 }
 

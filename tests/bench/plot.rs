@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use qrun::bench::{
-    plot::{Format, Subject, draw, recorded::Recorded},
+    plot::{Format, Series, draw, recorded::Recorded},
     report::Report,
     suite::Suite,
 };
@@ -15,22 +15,22 @@ use super::{bench, refused, text};
 /// Colours of the bars of the decode and of the prompt.
 const DECODE: &str = "#0072B2";
 const PROMPT: &str = "#E69F00";
-/// The sides of the square that explains a colour, in dots.
-const KEY: f64 = 20.0;
+/// The sides of the square that explains a colour, in pixels.
+const KEY: f64 = 10.0;
 
 /// A report of all seven configurations, each with shares of its own.
 fn report() -> Value {
     let configs = Suite::Full.configs(512).into_iter().enumerate().map(|(i, config)| {
         let mut measured = serde_json::to_value(&config).expect("JSON");
-        let steps: Vec<f64> = (0..config.n_gen - 1).map(|step| 20.0 + (step % 7) as f64).collect();
+        let steps: Vec<f64> = (0..16).map(|part| 20.0 + (part % 7) as f64).collect();
         let speeds = json!({
             "generated_tokens": config.n_gen, "eos_count": 1, "ttft_median_ms": 100.0,
             "prompt_throughput_median_tps": 30.0 * (i + 1) as f64, "prompt_limit_tps": 300.0,
             "decode_throughput_median_tps": 40.0 - 3.0 * i as f64, "decode_limit_tps": 50.0,
             "e2e_throughput_tps": 20.0, "per_step_latency_mean_ms": 23.0, "per_step_latency_p50_ms": 23.0,
-            "per_step_latency_p95_ms": 26.0, "per_step_latency_p99_ms": 26.0, "per_step_latency_min_ms": 20.0,
-            "per_step_latency_max_ms": 26.0, "wall_time_median_s": 3.0, "cache_memory_mb": 5.0,
-            "peak_memory_gb": 1.0, "step_bytes": 1e9, "decode_gb_per_s": 20.0, "step_ms": steps, "wall_s": [3.0],
+            "per_step_latency_p90_ms": 25.0, "per_step_latency_p95_ms": 26.0, "per_step_latency_p99_ms": 26.0, "per_step_latency_min_ms": 20.0,
+            "per_step_latency_max_ms": 26.0, "per_step_latency_n": 3 * (config.n_gen - 1), "wall_time_median_s": 3.0, "cache_memory_mb": 5.0,
+            "peak_memory_gb": 1.0, "step_bytes": 1e9, "decode_gb_per_s": 20.0, "step_ms_by_position": steps, "wall_s": [3.0],
         });
         measured.as_object_mut().expect("an object").extend(speeds.as_object().expect("an object").clone());
         measured
@@ -52,8 +52,8 @@ fn read(report: &Value) -> Report {
     serde_json::from_value(report.clone()).expect("a report")
 }
 
-fn svg(subject: &Subject) -> String {
-    text(&draw(subject, Format::Svg).expect("a picture"))
+fn svg(series: &Series) -> String {
+    text(&draw(series, Format::Svg).expect("a picture"))
 }
 
 fn texts(picture: &Document) -> BTreeSet<String> {
@@ -77,7 +77,7 @@ fn bars(picture: &Document, color: &str) -> Vec<f64> {
 #[test]
 fn a_picture_says_what_was_measured_where() {
     let report = read(&report());
-    let svg = svg(&Subject { reports: vec![report.clone()], peers: vec![] });
+    let svg = svg(&Series { reports: vec![report.clone()], peers: vec![] });
     let picture = Document::parse(&svg).expect("well-formed XML");
     let said = texts(&picture);
     for measured in &report.configs {
@@ -95,16 +95,14 @@ fn a_picture_says_what_was_measured_where() {
         assert!(all.contains(part), "{part:?} is not in {all}");
     }
     let sizes = picture.descendants().filter(|n| n.has_tag_name("text")).map(|n| number(n, "font-size"));
-    let scale = picture.root_element().attribute("viewBox").and_then(|b| b.split(' ').nth(2)).expect("a width");
-    let dots = scale.parse::<f64>().expect("a number") / number(picture.root_element(), "width");
-    assert!(sizes.fold(f64::INFINITY, f64::min) / dots >= 11.0 - 1e-9, "letters smaller than 11 pixels");
+    assert!(sizes.fold(f64::INFINITY, f64::min) >= 11.0, "letters smaller than 11 pixels");
     assert!(svg.contains("prefers-color-scheme: dark"));
 }
 
 #[test]
 fn every_colour_has_one_for_the_dark() {
-    let subject = Subject { reports: vec![read(&report()), read(&report())], peers: vec![] };
-    let svg = svg(&subject);
+    let series = Series { reports: vec![read(&report()), read(&report())], peers: vec![] };
+    let svg = svg(&series);
     let picture = Document::parse(&svg).expect("well-formed XML");
     let used: BTreeSet<&str> = picture
         .descendants()
@@ -121,7 +119,7 @@ fn every_colour_has_one_for_the_dark() {
 #[test]
 fn bars_are_as_high_as_shares() {
     let report = read(&report());
-    let svg = svg(&Subject { reports: vec![report.clone()], peers: vec![] });
+    let svg = svg(&Series { reports: vec![report.clone()], peers: vec![] });
     let picture = Document::parse(&svg).expect("well-formed XML");
     let decode: Vec<f64> = report.configs.iter().map(|m| m.decode_share()).collect();
     let prompt: Vec<f64> = report.configs.iter().map(|m| m.prompt_share().expect("a limit")).collect();
@@ -131,19 +129,19 @@ fn bars_are_as_high_as_shares() {
         let heights = bars(&picture, color);
         assert_eq!(heights.len(), shares.len(), "{color}");
         for (height, share) in heights.iter().zip(&shares) {
-            // Within the dots that both ends are rounded to.
-            assert!((height - share * unit).abs() <= 2.0, "{color}: {height} dots for {share}, {unit} dots for 1");
+            // Both ends are rounded to a tenth.
+            assert!((height - share * unit).abs() <= 0.5, "{color}: {height} pixels for {share}, {unit} for 1");
         }
     }
 }
 
 #[test]
 fn a_png_is_the_same_picture_in_dots() {
-    let subject = Subject { reports: vec![read(&report())], peers: vec![] };
-    let png = draw(&subject, Format::Png).expect("a picture");
+    let series = Series { reports: vec![read(&report())], peers: vec![] };
+    let png = draw(&series, Format::Png).expect("a picture");
     assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n");
-    let side = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().expect("four bytes"));
-    assert!(svg(&subject).contains(&format!("viewBox=\"0 0 {} {}\"", side(16), side(20))));
+    let side = |at: usize| f64::from(u32::from_be_bytes(png[at..at + 4].try_into().expect("four bytes"))) / 2.0;
+    assert!(svg(&series).contains(&format!("viewBox=\"0 0 {} {}\"", side(16), side(20))));
     // Not one colour: letters and bars compress to more than an empty sheet.
     assert!(png.len() > 30_000, "{} bytes", png.len());
 }
@@ -151,11 +149,11 @@ fn a_png_is_the_same_picture_in_dots() {
 #[test]
 fn odd_reports_are_drawn_too() {
     let whole = report();
-    let mut cases = vec![Subject::default()];
+    let mut cases = vec![Series::default()];
     let mut none = read(&whole);
     none.configs.clear();
-    cases.push(Subject { reports: vec![none.clone()], peers: vec![] });
-    cases.push(Subject { reports: vec![none.clone(), none], peers: vec![] });
+    cases.push(Series { reports: vec![none.clone()], peers: vec![] });
+    cases.push(Series { reports: vec![none.clone(), none], peers: vec![] });
     for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0, 1e-300, 1e300] {
         let mut odd = read(&whole);
         for m in &mut odd.configs {
@@ -163,23 +161,23 @@ fn odd_reports_are_drawn_too() {
             m.prompt_limit_tps = Some(value);
             m.decode_throughput_median_tps = value;
             m.per_step_latency_p99_ms = value;
-            m.step_ms.fill(value);
+            m.step_ms_by_position.fill(value);
         }
-        cases.push(Subject { reports: vec![odd.clone()], peers: vec![] });
-        cases.push(Subject { reports: vec![read(&whole), odd], peers: vec![] });
+        cases.push(Series { reports: vec![odd.clone()], peers: vec![] });
+        cases.push(Series { reports: vec![read(&whole), odd], peers: vec![] });
     }
     let mut short = read(&whole);
     short.configs.truncate(1);
     short.configs[0].prompt_limit_tps = None;
-    short.configs[0].step_ms.truncate(1);
+    short.configs[0].step_ms_by_position.truncate(1);
     short.configs[0].config.name = "a\u{0}\u{1b}\nb".into();
-    short.about.model = "long ".repeat(100);
-    cases.push(Subject { reports: vec![short.clone()], peers: vec![] });
+    short.info.model = "long ".repeat(100);
+    cases.push(Series { reports: vec![short.clone()], peers: vec![] });
     short.configs = vec![short.configs[0].clone(); 40];
-    cases.push(Subject { reports: vec![short], peers: vec![] });
-    for subject in cases {
-        Document::parse(&svg(&subject)).expect("well-formed XML");
-        draw(&subject, Format::Png).expect("a picture");
+    cases.push(Series { reports: vec![short], peers: vec![] });
+    for series in cases {
+        Document::parse(&svg(&series)).expect("well-formed XML");
+        draw(&series, Format::Png).expect("a picture");
     }
 }
 
@@ -197,7 +195,7 @@ fn peers_stand_beside_qrun() {
         } }],
     });
     let Ok(Recorded::Peers(peers)) = Recorded::read(run.to_string().as_bytes()) else { panic!("a run of peers") };
-    let svg = svg(&Subject { reports: vec![], peers: vec![peers] });
+    let svg = svg(&Series { reports: vec![], peers: vec![peers] });
     let said = texts(&Document::parse(&svg).expect("well-formed XML"));
     // The best turns, and the second engine beside the first.
     for part in ["a-model", "Q8_0", "qrun", "llama.cpp", "absent", "24.0", "12.0", "240", "120", "×0.50", "–"] {
@@ -231,14 +229,14 @@ fn what_cannot_be_drawn_is_exit_2() {
     let mut without = report();
     without.as_object_mut().expect("an object").shift_remove("dtype");
     let mut within = report();
-    within["configs"][2].as_object_mut().expect("an object").shift_remove("step_ms");
+    within["configs"][2].as_object_mut().expect("an object").shift_remove("step_ms_by_position");
     let mut other = report();
     other["limits"]["read_gb_per_s"] = "fast".into();
     let cases = [
         ("not JSON".to_owned(), "JSON"),
         ("[1]".to_owned(), "JSON"),
         (without.to_string(), "missing field `dtype`"),
-        (within.to_string(), "configs[2]: missing field `step_ms`"),
+        (within.to_string(), "configs[2]: missing field `step_ms_by_position`"),
         (other.to_string(), "limits.read_gb_per_s: invalid type"),
         (json!({ "rows": [] }).to_string(), "missing field `machine`"),
     ];

@@ -74,8 +74,11 @@ fn every_combination_is_run_in_llama_benchs_order() {
 fn defaults_are_llama_benchs() {
     let rows = rows(&printed(&bench(&format!("-m {MODEL} -o jsonl -r 1 --no-warmup"))));
     assert_eq!(rows.iter().map(name).collect::<Vec<_>>(), ["pp512+tg0 ub512", "pp0+tg128 ub512"]);
-    for (field, value) in [("n_batch", 2048), ("n_depth", 0), ("n_gpu_layers", -1), ("flash_attn", -1)] {
+    for (field, value) in [("n_batch", 2048), ("n_depth", 0), ("n_gpu_layers", -1)] {
         assert_eq!(rows[0][field], value, "{field}");
+    }
+    for field in ["poll", "flash_attn", "cpu_mask", "split_mode", "fit_target"] {
+        assert!(rows[0][field].is_null(), "{field} was neither set nor measured");
     }
     for (field, value) in [("type_k", "f16"), ("type_v", "f16"), ("devices", "auto")] {
         assert_eq!(rows[0][field], value, "{field}");
@@ -88,67 +91,35 @@ fn csv_cells(line: &str) -> Vec<String> {
     inside.split("\",\"").map(|cell| cell.replace("\"\"", "\"")).collect()
 }
 
-/// The values of an insertion; `None` for NULL.
-fn sql_values(text: &str) -> Vec<Option<String>> {
-    let (mut values, mut rest) = (Vec::new(), text);
-    loop {
-        if let Some(after) = rest.strip_prefix("NULL") {
-            values.push(None);
-            rest = after;
-        } else {
-            let mut value = String::new();
-            let mut chars =
-                rest.strip_prefix('\'').unwrap_or_else(|| panic!("a quote: {rest}")).char_indices().peekable();
-            let end = loop {
-                match chars.next().unwrap_or_else(|| panic!("an end: {rest}")) {
-                    (_, '\'') if chars.next_if(|c| c.1 == '\'').is_some() => value.push('\''),
-                    (at, '\'') => break at,
-                    (_, c) => value.push(c),
-                }
-            };
-            values.push(Some(value));
-            rest = &rest[end + 2..];
-        }
-        match rest.strip_prefix(", ") {
-            Some(after) => rest = after,
-            None => {
-                assert_eq!(rest, ");", "{text}");
-                return values;
-            }
-        }
-    }
-}
-
 #[test]
-fn csv_and_sql_are_well_formed_and_say_the_same() {
-    // A name that both have to quote.
+fn csv_is_well_formed_and_says_what_json_says() {
+    // A name that has to be quoted.
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("it's,\"odd\".gguf");
     std::fs::copy(MODEL, &file).expect("a copy");
     let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
-    command.arg("bench").arg(&file).args(["-p", "8", "-n", "2", "-r", "1", "-o", "csv", "-oe", "sql"]);
+    command.arg("bench").arg(&file).args(["-p", "8", "-n", "2", "-r", "1", "-o", "csv", "-oe", "jsonl"]);
     let output = command.output().expect("qrun starts");
-    let (csv, sql) = (printed(&output), String::from_utf8(output.stderr).expect("UTF-8"));
+    let (csv, said) = (printed(&output), String::from_utf8(output.stderr).expect("UTF-8"));
     let mut lines = csv.lines();
     let header: Vec<_> = lines.next().expect("a header").split(',').map(str::to_owned).collect();
     assert_eq!(header, columns(&[THEIRS, OURS]));
     let csv: Vec<_> = lines.map(csv_cells).collect();
-    assert_eq!(csv.len(), 2);
-
-    let (table, inserts) = sql.split_once("\n);\n\n").expect("a table and insertions");
-    let mut table = table.lines();
-    assert_eq!(table.next(), Some("CREATE TABLE IF NOT EXISTS llama_bench ("));
-    let columns: Vec<_> =
-        table.map(|line| line.trim().trim_end_matches(',').split_once(' ').expect("a type")).collect();
-    assert_eq!(columns.iter().map(|c| c.0.to_owned()).collect::<Vec<_>>(), header);
-    assert!(columns.iter().all(|c| ["TEXT", "INTEGER", "REAL"].contains(&c.1)), "{columns:?}");
-    let insert = format!("INSERT INTO llama_bench ({}) VALUES (", header.join(", "));
-    let inserts: Vec<_> = inserts.lines().filter_map(|line| line.strip_prefix(&insert)).map(sql_values).collect();
-    let written = |row: &Vec<Option<String>>| row.iter().map(|v| v.clone().unwrap_or_default()).collect::<Vec<_>>();
-    assert_eq!(inserts.iter().map(written).collect::<Vec<_>>(), csv);
-    assert_eq!(csv[0][5], file.display().to_string());
-    for (i, (name, ty)) in columns.iter().enumerate().filter(|(_, c)| c.1 != "TEXT") {
-        assert!(csv.iter().all(|row| row[i].parse::<f64>().is_ok_and(f64::is_finite)), "{name} {ty}: {csv:?}");
+    let json = rows(&said.lines().filter(|line| line.starts_with('{')).collect::<Vec<_>>().join("\n"));
+    assert_eq!((csv.len(), json.len()), (2, 2));
+    for (csv, json) in csv.iter().zip(&json) {
+        for (name, cell) in header.iter().zip(csv) {
+            match &json[name] {
+                Value::Null => assert_eq!(cell, "", "{name}"),
+                Value::String(text) => assert_eq!(cell, text, "{name}"),
+                Value::Bool(on) => assert_eq!(cell, if *on { "1" } else { "0" }, "{name}"),
+                number => {
+                    let (cell, number) = (cell.parse::<f64>().expect(name), number.as_f64().expect("a number"));
+                    assert!((cell - number).abs() <= 1e-6, "{name}: {cell} for {number}");
+                }
+            }
+        }
+        assert_eq!(csv[5], file.display().to_string());
     }
 }
 
@@ -222,7 +193,7 @@ fn what_cannot_be_measured_is_refused_by_name() {
         ("-pg 1,2,3", &["--pg"]),
         ("-r 0", &["--repetitions"]),
         ("-o yaml", &["--output", "jsonl"]),
-        ("-oe yaml", &["--output-err"]),
+        ("-oe sql", &["--output-err"]),
         ("-t 0", &["--threads"]),
         ("-ub 0", &["--ubatch-size"]),
         ("-b 0", &["--batch-size"]),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{MODEL, bench, bench_on_gpu, is_measured, printed, refused};
 
 /// The fields that the log's own reports have for each configuration.
-const LOG_FIELDS: [&str; 21] = [
+const LOG_FIELDS: [&str; 22] = [
     "config_name",
     "prompt_tokens",
     "generated_tokens",
@@ -23,6 +23,7 @@ const LOG_FIELDS: [&str; 21] = [
     "e2e_throughput_tps",
     "per_step_latency_mean_ms",
     "per_step_latency_p50_ms",
+    "per_step_latency_p90_ms",
     "per_step_latency_p95_ms",
     "per_step_latency_p99_ms",
     "per_step_latency_min_ms",
@@ -43,16 +44,16 @@ fn is_consistent(m: &Value) {
     }
     let number = |field: &str| m[field].as_f64().unwrap_or_else(|| panic!("{field} in {m}"));
     assert_eq!(m["generated_tokens"], m["max_new_tokens"], "fixed length");
-    let steps = m["step_ms"].as_array().expect("steps");
-    assert_eq!(steps.len() as u64 + 1, m["generated_tokens"].as_u64().expect("tokens"), "n - 1 steps for n tokens");
-    let ordered = ["min", "p50", "p95", "p99", "max"].map(|p| number(&format!("per_step_latency_{p}_ms")));
+    let (steps, trials) = (number("generated_tokens") - 1.0, m["wall_s"].as_array().expect("trials"));
+    assert_eq!(number("per_step_latency_n"), steps * trials.len() as f64, "n - 1 steps for n tokens");
+    assert_eq!(m["step_ms_by_position"].as_array().map(Vec::len), Some((steps as usize).min(16)), "{m}");
+    let ordered = ["min", "p50", "p90", "p95", "p99", "max"].map(|p| number(&format!("per_step_latency_{p}_ms")));
     assert!(ordered.is_sorted(), "{ordered:?}");
     // A trial takes at least as long as its parts, however long each of them took.
-    if let [wall] = m["wall_s"].as_array().expect("trials").as_slice() {
-        let parts = number("ttft_median_ms") + steps.iter().map(|ms| ms.as_f64().expect("a time")).sum::<f64>();
+    if let [wall] = trials.as_slice() {
+        let parts = number("ttft_median_ms") + steps * number("per_step_latency_mean_ms");
         let wall = 1e3 * wall.as_f64().expect("a time");
-        // Steps are kept to the microsecond.
-        assert!(wall > parts - 1e-3 * steps.len() as f64, "{wall} ms for {parts}: {m}");
+        assert!(wall > parts - 1e-6, "{wall} ms for {parts}: {m}");
         assert!((number("e2e_throughput_tps") * wall / 1e3 - number("generated_tokens")).abs() < 1e-6, "{m}");
     }
     // The limits belong to the same positions as the speeds: what is read per second is bytes times speed.
@@ -63,7 +64,7 @@ fn is_consistent(m: &Value) {
 
 #[test]
 fn a_suite_has_the_logs_configurations_and_fields() {
-    let line = format!("{MODEL} --suite standard --decode-tokens 100 --trials 2 --warmup-runs 1 --no-save --json");
+    let line = format!("{MODEL} --suite standard --decode-tokens 100 --trials 2 --warmup-runs 1 --json");
     let report: Value = serde_json::from_str(&printed(&bench(&line))).expect("JSON");
     let configs = report["configs"].as_array().expect("configurations");
     let shape = |m: &Value| {
@@ -86,11 +87,11 @@ fn a_suite_has_the_logs_configurations_and_fields() {
 #[test]
 fn one_configuration_of_ones_own() {
     let line = format!("-m {MODEL} --prompt-tokens 40 --max-new-tokens 30 --temperature 0.8 --seed 7 --trials 1");
-    let report: Value = serde_json::from_str(&printed(&bench(&format!("{line} --no-save --json")))).expect("JSON");
+    let report: Value = serde_json::from_str(&printed(&bench(&format!("{line} --json")))).expect("JSON");
     let m = &report["configs"][0];
     is_consistent(m);
     assert_eq!((&m["prompt_tokens"], &m["generated_tokens"], &m["seed"]), (&40.into(), &30.into(), &7.into()));
-    let words = printed(&bench(&format!("{MODEL} --prompt hello --max-new-tokens 1 --trials 1 --no-save")));
+    let words = printed(&bench(&format!("{MODEL} --prompt hello --max-new-tokens 1 --trials 1")));
     // A single token has no step: nothing is divided by it.
     assert!(words.contains("| custom |") && !words.contains("NaN") && !words.contains("inf"), "{words}");
 }
@@ -102,14 +103,30 @@ fn reports_are_kept_and_shown_again_beside_each_other() {
     let line = format!("{MODEL} --prompt-tokens 8 --max-new-tokens 4 --trials 1 --warmup-runs 0 --reports {kept}");
     let output = bench(&line);
     let shown = printed(&output);
-    let file = folder.path().join("qrun-demo_Q4_K_M_custom_cpu.json");
-    assert!(String::from_utf8_lossy(&output.stderr).contains(&file.display().to_string()));
+    let files = || std::fs::read_dir(folder.path()).expect("the folder").map(|e| e.expect("an entry").path());
+    let file = files().next().expect("a report");
+    let (name, said) = (file.file_name().expect("a name").to_string_lossy(), String::from_utf8_lossy(&output.stderr));
+    // A time like 2026-11-21T12-00-00Z: another run does not replace it.
+    assert!(name.starts_with("qrun-demo_Q4_K_M_custom_cpu_20") && name.ends_with("Z.json"), "{name}");
+    assert!(said.contains(&file.display().to_string()) && files().count() == 1, "{said}");
     let report = Report::read(&file).expect("the report");
     assert_eq!(shown, tables::markdown(std::slice::from_ref(&report)), "what was shown is what was kept");
     let both = printed(&bench(&format!("--tables {0} {0}", file.display())));
     assert_eq!(both, tables::markdown(&[report.clone(), report]));
     std::fs::write(&file, "{}").expect("a file");
     refused(&format!("--tables {}", file.display()), &["expected a report", "missing field"]);
+}
+
+#[test]
+fn what_could_not_be_kept_is_refused_before_it_is_measured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "precious").expect("a file");
+    for flags in [format!("--reports {}", file.display()), format!("--plot {}/x.png", file.display())] {
+        let flag = flags.split(' ').next().expect("a flag");
+        refused(&format!("{MODEL} --suite full {flags}"), &[flag, &file.display().to_string()]);
+    }
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), "precious");
 }
 
 #[test]
@@ -129,7 +146,7 @@ fn what_cannot_be_measured_is_refused() {
 fn synthetic_models_need_no_file_and_leave_none() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
-    command.env("TMPDIR", folder.path()).args(["bench", "--synthetic", "tiny-qwen3:BF16", "--json", "--no-save"]);
+    command.env("TMPDIR", folder.path()).args(["bench", "--synthetic", "tiny-qwen3:BF16", "--json"]);
     command.args(["--prompt-tokens", "8", "--max-new-tokens", "4", "--trials", "1"]);
     let report: Value = serde_json::from_str(&printed(&command.output().expect("qrun starts"))).expect("JSON");
     is_consistent(&report["configs"][0]);
@@ -139,7 +156,7 @@ fn synthetic_models_need_no_file_and_leave_none() {
 
 #[test]
 fn a_gpu_is_measured_in_the_same_way() {
-    let line = "--synthetic tiny-gemma3 --prompt-tokens 8 --max-new-tokens 4 --trials 1 --no-save --json";
+    let line = "--synthetic tiny-gemma3 --prompt-tokens 8 --max-new-tokens 4 --trials 1 --json";
     let output = bench_on_gpu(line);
     let report: Value = serde_json::from_str(&printed(&output)).expect("JSON");
     is_consistent(&report["configs"][0]);
@@ -168,7 +185,7 @@ fn the_page_of_tables_is_made_from_the_recorded_reports() {
         for report in &reports {
             let complete: Vec<_> = report.configs.iter().map(|m| m.config.name.as_str()).collect();
             assert_eq!(complete, ["short", "medium", "prefill", "decode", "long", "sampled", "full-pipe"]);
-            assert_eq!((report.about.dtype.as_str(), report.about.machine.commit.ends_with("-dirty")), (ty, false));
+            assert_eq!((report.info.dtype.as_str(), report.info.machine.commit.ends_with("-dirty")), (ty, false));
         }
     }
 }

@@ -1,33 +1,25 @@
 //! How much of what the machine could do at most each configuration reaches.
 
-use plotters::{coord::types::RangedCoordf64, prelude::*};
-
 use super::{
-    page::{INNER, heading},
-    raster::Font,
-    style::{Area, GRID, INK, Letters, PAPER, PlotResult, QUIET, SERIES, key, letters, number, plain, px, write},
+    axes::Axes,
+    canvas::{Anchor, Canvas, Letters},
+    font::Font,
+    style::{Color, INK, INNER, MAX_CONFIGS, PAPER, QUIET, number, series},
 };
 use crate::bench::report::{Measured, Report};
 
-/// The widest bar, in pixels.
+pub const HEIGHT: f64 = 340.0;
+/// The widest bar, and the space between the two of a configuration, in pixels.
 const BAR: f64 = 52.0;
-/// Between the two bars of a configuration.
 const BETWEEN: f64 = 6.0;
-/// Configurations that one picture holds.
-pub const MOST: usize = 12;
-/// Where the plot begins, right of its axis.
-const LEFT: f64 = 58.0;
-
-/// A larger share is no measurement: the limit is wrong.
+/// A larger share is not a measurement: the limit is wrong.
 const SENSIBLE: f64 = 100.0;
-
-type Plane = Cartesian2d<RangedCoordf64, RangedCoordf64>;
 
 /// A bar and what is written over it.
 struct Bar {
     share: Option<f64>,
     speed: f64,
-    color: RGBColor,
+    color: Color,
 }
 
 fn bars(m: &Measured) -> [Bar; 2] {
@@ -35,70 +27,47 @@ fn bars(m: &Measured) -> [Bar; 2] {
     let share = |share: Option<f64>, speed: f64| share.filter(|s| (0.0..=SENSIBLE).contains(s) && speed > 0.0);
     let (decode, prompt) = (m.decode_throughput_median_tps, m.prompt_throughput_median_tps);
     [
-        Bar { share: share(Some(m.decode_share()), decode), speed: decode, color: SERIES[0] },
-        Bar { share: share(m.prompt_share(), prompt), speed: prompt, color: SERIES[4] },
+        Bar { share: share(Some(m.decode_share()), decode), speed: decode, color: series(0) },
+        Bar { share: share(m.prompt_share(), prompt), speed: prompt, color: series(4) },
     ]
 }
 
-pub fn draw<DB: DrawingBackend>(area: &Area<DB>, report: &Report) -> PlotResult<DB> {
-    heading(area, "How much of the machine is used")?;
-    let x = key(area, "decode, of the memory limit", (0.0, 36.0), SERIES[0])?;
-    let x = key(area, "prompt, of the arithmetic limit", (x, 36.0), SERIES[4])?;
-    write(area, "over each bar: share of the limit, and tokens per second", (x, 36.0), letters(12.0, QUIET))?;
-    let configs = &report.configs[..report.configs.len().min(MOST)];
+pub fn draw(canvas: &mut Canvas, report: &Report) {
+    canvas.heading("How much of the machine is used");
+    let x = canvas.key("decode, of the memory limit", (0.0, 36.0), series(0));
+    let x = canvas.key("prompt, of the arithmetic limit", (x, 36.0), series(4));
+    canvas.note("over each bar: share of the limit, and tokens per second", (x, 36.0));
+    let configs = &report.configs[..report.configs.len().min(MAX_CONFIGS)];
     let shares = configs.iter().flat_map(bars).filter_map(|bar| bar.share);
-    let top = shares.fold(1.0, f64::max) * 118.0;
-    let width = INNER - LEFT;
-    let mut chart = ChartBuilder::on(area)
-        .margin_top(px(54.0))
-        .set_label_area_size(LabelAreaPosition::Left, px(LEFT))
-        .set_label_area_size(LabelAreaPosition::Bottom, px(44.0))
-        .build_cartesian_2d(0.0..width, 0.0..top)?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .disable_x_axis()
-        .axis_style(GRID.stroke_width(0))
-        .y_labels(6)
-        .bold_line_style(GRID.stroke_width(2))
-        .light_line_style(GRID.stroke_width(0))
-        .y_max_light_lines(1)
-        .y_label_style(letters(12.0, QUIET))
-        .y_label_formatter(&|y| format!("{y:.0}"))
-        .y_desc("% of the limit")
-        .axis_desc_style(letters(12.0, QUIET))
-        .draw()?;
+    let y_max = shares.fold(1.0, f64::max) * 118.0;
+    let axes = Axes { left: 58.0, right: INNER, top: 54.0, bottom: HEIGHT - 44.0, x: 0.0..1.0, y_max };
+    axes.draw_y(canvas, "% of the limit");
     // The limit itself, under the bars and their numbers.
-    chart.draw_series(LineSeries::new([(0.0, 100.0), (width, 100.0)], INK.stroke_width(2)))?;
-    let step = width / configs.len().max(1) as f64;
+    canvas.line(&[(axes.left, axes.y(100.0)), (axes.right, axes.y(100.0))], 1.0, INK);
+    let step = (axes.right - axes.left) / configs.len().max(1) as f64;
     let bar = (step * 0.36).min(BAR);
     for (i, measured) in configs.iter().enumerate() {
-        let middle = step * (i as f64 + 0.5);
+        let middle = axes.left + step * (i as f64 + 0.5);
         for (drawn, side) in bars(measured).iter().zip([-1.0, 0.0]) {
             let left = middle + side * (bar + BETWEEN) + BETWEEN / 2.0;
-            draw_bar(chart.plotting_area(), drawn, left..left + bar)?;
+            draw_bar(canvas, &axes, drawn, left..left + bar);
         }
-        let name = plain(&measured.config.name);
         let size = format!("{} + {}", measured.config.n_prompt, measured.generated_tokens);
-        let below = |text: String, y: f64, style| EmptyElement::at((middle, 0.0)) + Text::new(text, (0, px(y)), style);
-        chart.plotting_area().draw(&below(name, 15.0, letters(13.0, INK).bold().centred()))?;
-        chart.plotting_area().draw(&below(size, 32.0, letters(11.0, QUIET).centred()))?;
+        let below = |y: f64| (middle, axes.bottom + y);
+        canvas.text(&measured.config.name, below(15.0), Letters::new(13.0, INK).bold().at(Anchor::Middle));
+        canvas.text(&size, below(32.0), Letters::new(11.0, QUIET).at(Anchor::Middle));
     }
-    Ok(())
 }
 
-/// A bar between two places, in pixels, and its two lines of numbers.
-fn draw_bar<DB: DrawingBackend>(area: &DrawingArea<DB, Plane>, bar: &Bar, at: std::ops::Range<f64>) -> PlotResult<DB> {
-    let middle = (at.start + at.end) / 2.0;
-    let height = bar.share.map_or(0.0, |share| 100.0 * share);
-    area.draw(&Rectangle::new([(at.start, 0.0), (at.end, height)], bar.color.filled()))?;
+/// A bar between two places, and its two lines of numbers.
+fn draw_bar(canvas: &mut Canvas, axes: &Axes, bar: &Bar, at: std::ops::Range<f64>) {
+    let (middle, height) = ((at.start + at.end) / 2.0, axes.y(bar.share.map_or(0.0, |share| 100.0 * share)));
+    canvas.rect((at.start, height), (at.end, axes.bottom), bar.color);
     let share = bar.share.map_or("–".to_owned(), |share| format!("{:.0} %", 100.0 * share));
     let speed = format!("{} t/s", number(bar.speed));
     // Lines of the grid end beside the numbers.
-    let half = Font::regular().width(&speed, 11.0).max(Font::bold().width(&share, 13.0)) / 2.0 + 1.0;
-    let ground = [(px(-half), px(-32.0)), (px(half), 0)];
-    area.draw(&(EmptyElement::at((middle, height)) + Rectangle::new(ground, PAPER.filled())))?;
-    let over = |text: String, y: f64, style| EmptyElement::at((middle, height)) + Text::new(text, (0, px(-y)), style);
-    area.draw(&over(share, 24.0, letters(13.0, INK).bold().centred()))?;
-    area.draw(&over(speed, 9.0, letters(11.0, QUIET).centred()))
+    let half = Font::new(false).width(&speed, 11.0).max(Font::new(true).width(&share, 13.0)) / 2.0 + 1.0;
+    canvas.rect((middle - half, height - 32.0), (middle + half, height), PAPER);
+    canvas.text(&share, (middle, height - 24.0), Letters::new(13.0, INK).bold().at(Anchor::Middle));
+    canvas.text(&speed, (middle, height - 9.0), Letters::new(11.0, QUIET).at(Anchor::Middle));
 }

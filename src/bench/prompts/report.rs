@@ -4,11 +4,12 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Answers, Work};
+use super::{Answers, PromptSet};
 use crate::{
     bench::{
-        about::About,
-        limits::{Demand, Limits},
+        info::RunInfo,
+        limits::{CostModel, Limits},
+        statistics::rate,
     },
     session::{Engine, Finish},
 };
@@ -18,7 +19,7 @@ use crate::{
 pub struct PromptsReport {
     /// What was measured, and where; its suite is `prompts`.
     #[serde(flatten)]
-    pub about: About,
+    pub info: RunInfo,
     /// The chat template that the prompts were put through; `None`: they were taken as they are.
     pub template: Option<String>,
     /// The prompts.
@@ -87,10 +88,10 @@ pub struct Clock {
 
 impl PromptsReport {
     /// A report without batches yet.
-    pub fn new(about: About, engine: &Engine, prompts: Vec<String>, work: &Work) -> Self {
+    pub fn new(info: RunInfo, engine: &Engine, prompts: Vec<String>, work: &PromptSet) -> Self {
         let template = engine.template().ok().flatten().map(|template| template.name().to_owned());
         Self {
-            about,
+            info,
             template,
             prompts,
             prompt_tokens: work.prompts.iter().map(Vec::len).collect(),
@@ -106,7 +107,7 @@ impl PromptsReport {
         let texts: Vec<String> = answers.replies.iter().map(|reply| reply.text.clone()).collect();
         let total_tokens: usize = tokens.iter().sum();
         let stepped: usize = tokens.iter().map(|n| n.saturating_sub(1)).sum();
-        let decode_bytes = read(&Demand::new(engine), answers.steps, self.prompt_tokens.iter().zip(&tokens));
+        let decode_bytes = read(&CostModel::new(engine), answers.steps, self.prompt_tokens.iter().zip(&tokens));
         let decode_s = answers.decode_ms / 1e3;
         self.batches.push(Batch {
             batch,
@@ -131,8 +132,8 @@ impl PromptsReport {
     }
 
     /// Puts the limits beside the speeds.
-    pub fn beside(&mut self, limits: Limits) {
-        self.about.limits = limits;
+    pub fn set_roofline(&mut self, limits: Limits) {
+        self.info.limits = limits;
         for batch in &mut self.batches {
             let stepped: usize = batch.tokens.iter().map(|n| n.saturating_sub(1)).sum();
             batch.decode_limit_tps = rate(stepped, batch.decode_bytes / (limits.read_gb_per_s * 1e9));
@@ -151,22 +152,9 @@ impl PromptsReport {
             Some(name) => format!("{} prompts through the chat template {name}", self.prompts.len()),
             None => format!("{} prompts as raw text", self.prompts.len()),
         };
-        let about = &self.about;
         let end = if self.ignore_eos { "past their end" } else { "to their end" };
-        let mut out = format!(
-            "- **{}** {} ({}; KV {}/{}), {prompts}, greedy, at most {} tokens, {end}, on {}; reads {:.1} GB/s; qrun {} ({}), {}\n\n",
-            about.model,
-            about.dtype,
-            about.arithmetic,
-            about.kv_types[0],
-            about.kv_types[1],
-            self.max_new_tokens,
-            about.machine.name(),
-            about.limits.read_gb_per_s,
-            about.machine.qrun,
-            about.machine.commit,
-            about.machine.timestamp,
-        );
+        let how = format!("{prompts}, greedy, at most {} tokens, {end}", self.max_new_tokens);
+        let mut out = self.info.describe(&how) + "\n";
         out += "| batch | load s | prefill s | decode s | wall s | tokens | tok/s generating | tok/s of the wall | decode tok/s | GB/s | limit | share | same texts |\n";
         out += "|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|:-:|\n";
         for b in &self.batches {
@@ -204,12 +192,12 @@ impl PromptsReport {
             )
         });
         let each = each.collect::<Vec<_>>().join(", ");
-        format!("{}: {} answers, tok/s {each}", self.about.line(), self.prompts.len())
+        format!("{}: {} answers, tok/s {each}", self.info.line(), self.prompts.len())
     }
 }
 
 /// Bytes that the steps read: weights once per step, keys and values of each answer at each of its positions.
-fn read<'a>(demand: &Demand, steps: usize, answers: impl Iterator<Item = (&'a usize, &'a usize)>) -> f64 {
+fn read<'a>(demand: &CostModel, steps: usize, answers: impl Iterator<Item = (&'a usize, &'a usize)>) -> f64 {
     let weights = demand.weight_bytes() as f64;
     let cache = answers.map(|(&prompt, &n)| {
         let positions = prompt..prompt + n.saturating_sub(1);
@@ -220,8 +208,4 @@ fn read<'a>(demand: &Demand, steps: usize, answers: impl Iterator<Item = (&'a us
 
 fn share(b: &Batch) -> String {
     if b.decode_limit_tps > 0.0 { format!("{:.0} %", 100.0 * b.decode_tps / b.decode_limit_tps) } else { "–".into() }
-}
-
-fn rate(n: usize, seconds: f64) -> f64 {
-    if n == 0 || seconds <= 0.0 { 0.0 } else { n as f64 / seconds }
 }

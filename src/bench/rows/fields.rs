@@ -5,99 +5,53 @@ use serde_json::{Value, json};
 use super::Row;
 use crate::{bench::machine, session::DevicePreference};
 
-/// What a column holds, and so how it is written where there are no types.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A text.
-    Text,
-    /// A whole number.
-    Whole,
-    /// A number.
-    Real,
-    /// Yes or no.
-    Switch,
-}
+/// A column: its name, and its value in a row.
+pub type Field = (&'static str, fn(&Row) -> Value);
 
-/// A column.
-pub struct Field {
-    /// Its name.
-    pub name: &'static str,
-    /// What it holds.
-    pub kind: Kind,
-    /// Its value; null where nothing is known.
-    pub value: fn(&Row) -> Value,
-}
-
-const fn text(name: &'static str, value: fn(&Row) -> Value) -> Field {
-    Field { name, kind: Kind::Text, value }
-}
-const fn whole(name: &'static str, value: fn(&Row) -> Value) -> Field {
-    Field { name, kind: Kind::Whole, value }
-}
-const fn real(name: &'static str, value: fn(&Row) -> Value) -> Field {
-    Field { name, kind: Kind::Real, value }
-}
-const fn switch(name: &'static str, value: fn(&Row) -> Value) -> Field {
-    Field { name, kind: Kind::Switch, value }
-}
-
-/// llama-bench's columns. What has no meaning here has its default there.
+/// The columns of llama-bench; null where qrun has nothing of the kind to set or to measure.
 #[rustfmt::skip]
-pub const THEIRS: &[Field] = &[
-    text("build_commit", |r| json!(r.machine.commit)),
-    whole("build_number", |_| json!(machine::build_number())),
-    text("cpu_info", |r| json!(r.machine.cpu)),
-    text("gpu_info", |r| json!(r.machine.gpu.as_ref().map_or("", |gpu| &gpu.name))),
-    text("backends", |r| json!(r.backend())),
-    text("model_filename", |r| json!(r.subject.filename)),
-    text("model_type", |r| json!(r.subject.ty)),
-    whole("model_size", |r| json!(r.subject.size)),
-    whole("model_n_params", |r| json!(r.subject.n_params)),
-    whole("n_batch", |r| json!(r.setting.n_batch)),
-    whole("n_ubatch", |r| json!(r.setting.n_ubatch)),
-    whole("n_threads", |r| json!(r.setting.threads)),
-    text("cpu_mask", |_| json!("0x0")),
-    switch("cpu_strict", |_| json!(false)),
-    whole("poll", |_| json!(50)),
-    text("type_k", |r| json!(r.setting.type_k.name())),
-    text("type_v", |r| json!(r.setting.type_v.name())),
-    whole("n_gpu_layers", |r| json!(r.setting.n_gpu_layers)),
-    whole("n_cpu_moe", |_| json!(0)),
-    text("split_mode", |_| json!("layer")),
-    whole("main_gpu", |_| json!(0)),
-    switch("no_kv_offload", |_| json!(false)),
-    whole("flash_attn", |_| json!(-1)),
-    text("devices", |r| json!(devices(r.setting.device))),
-    text("tensor_split", |_| json!("0.00")),
-    text("tensor_buft_overrides", |_| json!("none")),
-    text("load_mode", |_| json!("mmap")),
-    text("lazy_mode", |_| json!("auto")),
-    switch("embeddings", |_| json!(false)),
-    whole("no_op_offload", |_| json!(0)),
-    switch("no_host", |_| json!(false)),
-    switch("repack", |r| json!(r.setting.repack)),
-    whole("fit_target", |_| json!(0)),
-    whole("fit_min_ctx", |_| json!(0)),
-    whole("n_prompt", |r| json!(r.test.n_prompt)),
-    whole("n_gen", |r| json!(r.test.n_gen)),
-    whole("n_depth", |r| json!(r.test.n_depth)),
-    text("test_time", |r| json!(r.time)),
-    whole("avg_ns", |r| json!(r.avg_ns())),
-    whole("stddev_ns", |r| json!(r.stddev_ns())),
-    real("avg_ts", |r| json!(r.avg_ts())),
-    real("stddev_ts", |r| json!(r.stddev_ts())),
+const THEIRS: &[Field] = &[
+    ("build_commit", |r| json!(r.machine.commit)),
+    ("build_number", |_| json!(machine::build_number())),
+    ("cpu_info", |r| json!(r.machine.cpu)),
+    ("gpu_info", |r| json!(r.machine.gpu.as_ref().map_or("", |gpu| &gpu.name))),
+    ("backends", |r| json!(r.backend())),
+    ("model_filename", |r| json!(r.model.filename)),
+    ("model_type", |r| json!(r.model.ty)),
+    ("model_size", |r| json!(r.model.size)),
+    ("model_n_params", |r| json!(r.model.n_params)),
+    ("n_batch", |r| json!(r.setting.n_batch)),
+    ("n_ubatch", |r| json!(r.setting.n_ubatch)),
+    ("n_threads", |r| json!(r.setting.threads)),
+    ("cpu_mask", absent), ("cpu_strict", absent), ("poll", absent),
+    ("type_k", |r| json!(r.setting.type_k.name())),
+    ("type_v", |r| json!(r.setting.type_v.name())),
+    ("n_gpu_layers", |r| json!(r.setting.n_gpu_layers)),
+    ("n_cpu_moe", absent), ("split_mode", absent), ("main_gpu", absent), ("no_kv_offload", absent), ("flash_attn", absent),
+    ("devices", |r| json!(devices(r.setting.device))),
+    ("tensor_split", absent), ("tensor_buft_overrides", absent), ("load_mode", absent), ("lazy_mode", absent),
+    ("embeddings", absent), ("no_op_offload", absent), ("no_host", absent),
+    ("repack", |r| json!(r.setting.repack)),
+    ("fit_target", absent), ("fit_min_ctx", absent),
+    ("n_prompt", |r| json!(r.test.n_prompt)),
+    ("n_gen", |r| json!(r.test.n_gen)),
+    ("n_depth", |r| json!(r.test.n_depth)),
+    ("test_time", |r| json!(r.time)),
+    ("avg_ns", |r| json!(r.avg_ns())),
+    ("stddev_ns", |r| json!(r.stddev_ns())),
+    ("avg_ts", |r| json!(r.avg_ts())),
+    ("stddev_ts", |r| json!(r.stddev_ts())),
 ];
 
 /// llama-bench has these in JSON only.
-pub const SAMPLES: &[Field] =
-    &[text("samples_ns", |r| json!(r.samples_ns)), text("samples_ts", |r| json!(r.samples_ts()))];
+const SAMPLES: &[Field] = &[("samples_ns", |r| json!(r.samples_ns)), ("samples_ts", |r| json!(r.samples_ts()))];
 
-/// What it has not: the speed beside its limit, and the precision that both depend on.
-pub const OURS: &[Field] = &[
-    real("gb_per_s", |r| json!(r.gb_per_s())),
-    real("limit_ts", |r| json!(r.limit_ts)),
-    real("limit_share", |r| json!(r.limit_share())),
-    text("precision", |r| json!(r.subject.precision)),
+/// What it lacks: the speed beside its limit, and the precision that both depend on.
+const OURS: &[Field] = &[
+    ("gb_per_s", |r| json!(r.gb_per_s())),
+    ("limit_ts", |r| json!(r.limit_ts)),
+    ("limit_share", |r| json!(r.limit_share())),
+    ("precision", |r| json!(r.model.precision)),
 ];
 
 /// The columns of formats without nested values.
@@ -110,16 +64,14 @@ pub fn nested() -> impl Iterator<Item = &'static Field> {
     THEIRS.iter().chain(SAMPLES).chain(OURS)
 }
 
-impl Field {
-    /// The value as a text: a switch is 0 or 1, a number has six decimals, nothing is empty.
-    pub fn written(&self, row: &Row) -> String {
-        match ((self.value)(row), self.kind) {
-            (Value::Null, _) => String::new(),
-            (Value::String(text), _) => text,
-            (Value::Bool(on), _) => u8::from(on).to_string(),
-            (value, Kind::Real) => value.as_f64().map_or(String::new(), |x| format!("{x:.6}")),
-            (value, _) => value.to_string(),
-        }
+/// A value as a text: a switch is 0 or 1, a real number has six decimals, null is empty.
+pub fn written(value: Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text,
+        Value::Bool(on) => u8::from(on).to_string(),
+        Value::Number(x) if x.is_f64() => format!("{:.6}", x.as_f64().unwrap_or(f64::NAN)),
+        other => other.to_string(),
     }
 }
 
@@ -130,8 +82,12 @@ impl Row {
     }
 }
 
-fn devices(wish: DevicePreference) -> String {
-    match wish {
+fn absent(_: &Row) -> Value {
+    Value::Null
+}
+
+fn devices(preference: DevicePreference) -> String {
+    match preference {
         DevicePreference::Auto => "auto".into(),
         DevicePreference::Cpu => "none".into(),
         DevicePreference::Cuda(ordinal) => format!("CUDA{ordinal}"),

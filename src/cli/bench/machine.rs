@@ -64,33 +64,25 @@ impl Machine {
         if combinations > MOST {
             return Err(Exit::usage(format!("{combinations} combinations of settings; at most {MOST} are run")));
         }
-        let threads = or(counts(&self.threads), || threads(None));
-        let batches = or(counts(&self.batch_size), || BATCH);
-        let ubatches = or(counts(&self.ubatch_size), || UBATCH);
-        let layers = or(all(&self.n_gpu_layers), || -1);
-        let devices = or(self.device.clone(), DevicePreference::default);
-        let repacks = or(self.repack.clone(), || !self.no_repack);
-        let (keys, values) =
-            (or(self.cache_type_k.clone(), || KvType::F16), or(self.cache_type_v.clone(), || KvType::F16));
-        let base = Setting {
+        let mut settings = vec![Setting {
             device: DevicePreference::Auto,
             n_gpu_layers: -1,
             n_batch: BATCH,
             n_ubatch: UBATCH,
-            threads: 1,
+            threads: threads(None),
             type_k: KvType::F16,
             type_v: KvType::F16,
-            repack: true,
-        };
-        let mut settings = vec![base];
-        settings = each(settings, &layers, |s, &n_gpu_layers| Setting { n_gpu_layers, ..s });
-        settings = each(settings, &devices, |s, &device| Setting { device, ..s });
-        settings = each(settings, &repacks, |s, &repack| Setting { repack, ..s });
-        settings = each(settings, &batches, |s, &n_batch| Setting { n_batch, ..s });
-        settings = each(settings, &ubatches, |s, &n_ubatch| Setting { n_ubatch, ..s });
-        settings = each(settings, &keys, |s, &type_k| Setting { type_k, ..s });
-        settings = each(settings, &values, |s, &type_v| Setting { type_v, ..s });
-        Ok(each(settings, &threads, |s, &threads| Setting { threads, ..s }))
+            repack: !self.no_repack,
+        }];
+        each(&mut settings, &all(&self.n_gpu_layers), |s, n| s.n_gpu_layers = n);
+        each(&mut settings, &self.device, |s, device| s.device = device);
+        each(&mut settings, &self.repack, |s, repack| s.repack = repack);
+        each(&mut settings, &counts(&self.batch_size), |s, n| s.n_batch = n);
+        each(&mut settings, &counts(&self.ubatch_size), |s, n| s.n_ubatch = n);
+        each(&mut settings, &self.cache_type_k, |s, ty| s.type_k = ty);
+        each(&mut settings, &self.cache_type_v, |s, ty| s.type_v = ty);
+        each(&mut settings, &counts(&self.threads), |s, n| s.threads = n);
+        Ok(settings)
     }
 
     /// The only combination.
@@ -122,10 +114,6 @@ impl Machine {
     }
 }
 
-fn or<T>(given: Vec<T>, otherwise: impl FnOnce() -> T) -> Vec<T> {
-    if given.is_empty() { vec![otherwise()] } else { given }
-}
-
 /// The numbers of all occurrences of a flag.
 pub fn all(given: &[Numbers]) -> Vec<i64> {
     given.iter().flat_map(|numbers| numbers.0.iter().copied()).collect()
@@ -136,6 +124,15 @@ pub fn counts(given: &[Numbers]) -> Vec<usize> {
     all(given).into_iter().filter_map(|n| usize::try_from(n).ok()).collect()
 }
 
-fn each<T>(settings: Vec<Setting>, values: &[T], with: impl Fn(Setting, &T) -> Setting) -> Vec<Setting> {
-    settings.iter().flat_map(|s| values.iter().map(|value| with(s.clone(), value)).collect::<Vec<_>>()).collect()
+/// Every setting with each of the values; as they are where no value was given.
+fn each<T: Copy>(settings: &mut Vec<Setting>, values: &[T], set: impl Fn(&mut Setting, T)) {
+    if values.is_empty() {
+        return;
+    }
+    let with = |setting: &Setting, &value: &T| {
+        let mut setting = setting.clone();
+        set(&mut setting, value);
+        setting
+    };
+    *settings = settings.iter().flat_map(|s| values.iter().map(move |v| (s, v))).map(|(s, v)| with(s, v)).collect();
 }

@@ -31,24 +31,23 @@ pub fn layers(text: &str) -> Result<Numbers, String> {
 
 fn parse(text: &str, allowed: RangeInclusive<i64>) -> Result<Numbers, String> {
     let mut numbers = Vec::new();
-    for part in text.split(',') {
-        let Range { first, last, grow } = range(part.trim()).ok_or_else(|| expected(&allowed))?;
-        if !allowed.contains(&first) || !allowed.contains(&last) {
-            return Err(expected(&allowed));
-        }
+    for part in text.split(',').map(str::trim) {
+        let range = range(part).filter(|r| allowed.contains(&r.first) && allowed.contains(&r.last));
+        let Range { first, last, sign, step } = range.ok_or_else(|| expected(&allowed))?;
         if last < first {
             return Err(format!("{part}: the last number is below the first"));
         }
-        let mut next = Some(first);
-        while let Some(n) = next.filter(|&n| n <= last) {
+        let mut n = first;
+        while n <= last {
             if numbers.len() == MOST {
                 return Err(format!("more than {MOST} numbers"));
             }
             numbers.push(n);
-            next = grow.of(n);
-            if next.is_none_or(|next| next <= n) && n < last {
+            let next = if sign == '*' { n.saturating_mul(step) } else { n.saturating_add(step) };
+            if next <= n && n < last {
                 return Err(format!("{part}: the step does not lead from {first} to {last}"));
             }
+            n = next.max(n + 1);
         }
     }
     Ok(Numbers(numbers))
@@ -61,44 +60,25 @@ fn expected(allowed: &RangeInclusive<i64>) -> String {
     )
 }
 
-/// `first-last` and how one number leads to the next.
+/// `first-last`, and how one number leads to the next: `+step` or `*step`.
 struct Range {
     first: i64,
     last: i64,
-    grow: Grow,
-}
-
-#[derive(Clone, Copy)]
-enum Grow {
-    By(i64),
-    Times(i64),
-}
-
-impl Grow {
-    fn of(self, n: i64) -> Option<i64> {
-        match self {
-            Self::By(step) => n.checked_add(step),
-            Self::Times(factor) => n.checked_mul(factor),
-        }
-    }
+    sign: char,
+    step: i64,
 }
 
 fn range(text: &str) -> Option<Range> {
     let number = |digits: &str| digits.parse::<i64>().ok().filter(|_| !digits.starts_with('+'));
     // A minus in front belongs to the first number.
-    let Some(dash) = text.char_indices().skip(1).find(|c| c.1 == '-').map(|c| c.0) else {
+    let Some((dash, _)) = text.char_indices().skip(1).find(|c| c.1 == '-') else {
         let first = number(text)?;
-        return Some(Range { first, last: first, grow: Grow::By(1) });
+        return Some(Range { first, last: first, sign: '+', step: 1 });
     };
-    let (first, rest) = (number(&text[..dash])?, &text[dash + 1..]);
-    let (last, grow) = if let Some((last, step)) = rest.split_once('+') {
-        (last, Grow::By(number(step)?))
-    } else if let Some((last, factor)) = rest.split_once('*') {
-        (last, Grow::Times(number(factor)?))
-    } else {
-        (rest, Grow::By(1))
-    };
-    Some(Range { first, last: number(last)?, grow })
+    let rest = &text[dash + 1..];
+    let sign = rest.chars().find(|c| "+*".contains(*c)).unwrap_or('+');
+    let (last, step) = rest.split_once(sign).unwrap_or((rest, "1"));
+    Some(Range { first: number(&text[..dash])?, last: number(last)?, sign, step: number(step)? })
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! `--plot`: the picture of a run, or of recorded ones.
 
-use std::path::{Path, PathBuf};
+use std::{fs::OpenOptions, path::PathBuf};
 
 use qrun::bench::{
-    plot::{self, Format, Subject, recorded::Recorded},
+    plot::{self, Format, Series, recorded::Recorded},
     report::Report,
 };
 
@@ -17,8 +17,7 @@ const MOST: usize = 7;
 
 /// Flags of pictures.
 #[derive(Debug, clap::Args)]
-// Groups are named by their types, and all of these are Args.
-#[group(skip)]
+#[group(id = "plot_mode", conflicts_with_all = ["rows_mode", "prompts_mode", "startup_mode"])]
 #[command(next_help_heading = "Pictures of the generation log's configurations")]
 pub struct Args {
     /// Draw the report: shares of the limits, latency over position, speeds beside those of --compare
@@ -38,9 +37,9 @@ fn picture(name: &str) -> Result<PathBuf, String> {
 }
 
 impl Args {
-    /// The flag that asks for a picture, if it was given.
-    pub fn asked(&self) -> Option<&'static str> {
-        self.plot.as_ref().map(|_| "--plot")
+    /// Whether a picture is asked for.
+    pub fn is_asked(&self) -> bool {
+        self.plot.is_some()
     }
 
     /// Whether there are recorded reports to draw.
@@ -48,9 +47,18 @@ impl Args {
         !self.compare.is_empty()
     }
 
-    /// What the files of `--compare` hold.
-    pub fn read(&self) -> Result<Subject, Exit> {
-        let mut subject = Subject::default();
+    /// Refuses, before hours of measuring, a picture that could not be written; reads the files of `--compare`.
+    pub fn check(&self) -> Result<Series, Exit> {
+        if let Some(path) = &self.plot {
+            // Written without its content: a file that is there already stays as it is.
+            let new = !path.exists();
+            let opened = OpenOptions::new().append(true).create(true).open(path);
+            opened.map_err(|e| Exit::usage(format!("--plot {}: {e}", path.display())))?;
+            if new {
+                std::fs::remove_file(path)?;
+            }
+        }
+        let mut subject = Series::default();
         for path in &self.compare {
             let wrong = |e: &dyn std::fmt::Display| Exit::usage(format!("--compare {}: {e}", path.display()));
             let json = std::fs::read(path).map_err(|e| wrong(&e))?;
@@ -66,17 +74,14 @@ impl Args {
     }
 
     /// Draws a new report and the recorded ones, if a picture is wanted.
-    pub fn draw(&self, report: Option<Report>, mut subject: Subject) -> Result<(), Exit> {
+    pub fn draw(&self, report: Option<Report>, mut subject: Series) -> Result<(), Exit> {
         let Some(path) = &self.plot else { return Ok(()) };
         subject.reports.splice(..0, report);
         let format = Format::of(path).unwrap_or(Format::Svg);
         let bytes = plot::draw(&subject, format).map_err(|e| Exit::new(Code::Failure, e.to_string()))?;
-        write(path, &bytes)?;
+        let failed = |e| Exit::new(Code::Failure, format!("--plot {}: {e}", path.display()));
+        std::fs::write(path, bytes).map_err(failed)?;
         say(&format!("picture: {}", path.display()));
         Ok(())
     }
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Exit> {
-    std::fs::write(path, bytes).map_err(|e| Exit::new(Code::Failure, format!("--plot {}: {e}", path.display())))
 }

@@ -5,10 +5,10 @@ use std::{path::PathBuf, time::Instant};
 use indicatif::ProgressBar;
 use qrun::{
     bench::{
-        about::About,
+        info::RunInfo,
         limits::Limits,
         prompts::{
-            self, Tick, Work,
+            self, PromptSet, Tick,
             report::{Clock, PromptsReport},
         },
     },
@@ -17,11 +17,11 @@ use qrun::{
 };
 
 use super::{
-    Keep, Loaded, Machine, Source, bar,
+    Loaded, Machine, Outputs, Source, bar,
     machine::counts,
     numbers::{self, Numbers},
 };
-use crate::cli::{exit::Exit, input, print, terminal::say};
+use crate::cli::{exit::Exit, input, terminal::say};
 
 /// Tokens of an answer at most, as in the public recipe.
 const LIMIT: usize = 2048;
@@ -30,8 +30,7 @@ const SMALLEST: usize = 64;
 
 /// Flags of this mode.
 #[derive(Debug, clap::Args)]
-// Groups are named by their types, and all of these are Args.
-#[group(skip)]
+#[group(id = "prompts_mode", conflicts_with = "startup_mode")]
 #[command(next_help_heading = "Whole answers")]
 pub struct Args {
     /// Answer the prompts of this file: a line each, or a JSON array of strings
@@ -46,9 +45,9 @@ pub struct Args {
 }
 
 impl Args {
-    /// A flag of this mode that was given.
-    pub fn asked(&self) -> Option<&'static str> {
-        self.prompts.as_ref().map(|_| "--prompts")
+    /// Whether this mode is asked for.
+    pub fn is_asked(&self) -> bool {
+        self.prompts.is_some()
     }
 
     fn texts(&self) -> Result<Vec<String>, Exit> {
@@ -68,17 +67,22 @@ struct Recipe {
 
 impl Recipe {
     /// The prompts in the model's own form.
-    fn work(&self, engine: &Engine) -> Result<Work, Exit> {
+    fn prompt_set(&self, engine: &Engine) -> Result<PromptSet, Exit> {
         let tokens = |text: &String| {
             let rendered = engine.render(&[Message::new("user", text)], &Render::default());
             Ok(engine.prompt(&rendered.transpose()?.unwrap_or_else(|| text.clone()))?)
         };
         let prompts = self.texts.iter().map(tokens).collect::<Result<Vec<_>, Exit>>()?;
-        Ok(Work { prompts, limit: self.limit, ignore_eos: self.ignore_eos })
+        Ok(PromptSet { prompts, limit: self.limit, ignore_eos: self.ignore_eos })
     }
 }
 
-pub fn run(args: &Args, limit: Option<usize>, keep: &Keep, (source, machine): (&Source, &Machine)) -> Result<(), Exit> {
+pub fn run(
+    args: &Args,
+    limit: Option<usize>,
+    outputs: &Outputs,
+    (source, machine): (&Source, &Machine),
+) -> Result<(), Exit> {
     let recipe = Recipe { texts: args.texts()?, limit: limit.unwrap_or(LIMIT), ignore_eos: args.ignore_eos };
     let given = counts(&args.batch);
     let batches = if given.is_empty() { vec![1] } else { given };
@@ -88,24 +92,23 @@ pub fn run(args: &Args, limit: Option<usize>, keep: &Keep, (source, machine): (&
     if let Ok(None) = engine.template() {
         say("note: the model has no chat template: the prompts are continued as raw text");
     }
-    let work = recipe.work(&engine)?;
-    let mut about = About::new("prompts", &engine);
-    about.limits = Limits::measure(&engine);
-    let (name, mut limits) = (about.file_name(), about.limits);
-    let mut report = PromptsReport::new(about, &engine, recipe.texts.clone(), &work);
+    let set = recipe.prompt_set(&engine)?;
+    let mut info = RunInfo::new("prompts", &engine);
+    info.limits = Limits::measure(&engine);
+    let (name, mut limits) = (info.file_name(), info.limits);
+    let mut report = PromptsReport::new(info, &engine, recipe.texts.clone(), &set);
     let bar = bar((batches.len() * recipe.texts.len()).saturating_mul(recipe.limit));
     for &batch in &batches {
         bar.set_message(format!("batch {batch}"));
         let n_seq = batch.min(recipe.texts.len());
-        let load = || bar.suspend(|| source.load_as(&setting, (work.n_ctx(), n_seq)));
+        let load = || bar.suspend(|| source.load_as(&setting, (set.n_ctx(), n_seq)));
         let (clock, answers) = answer(&recipe, load, &bar)?;
         report.add(batch, clock, &answers, &engine);
     }
     bar.finish_and_clear();
     limits = limits.best(Limits::measure(&engine));
-    report.beside(limits);
-    keep.report(&name, &report.json())?;
-    print(&if keep.json { report.json() } else { report.markdown() })?;
+    report.set_roofline(limits);
+    outputs.report(&name, &report.json(), &report.markdown())?;
     say(&report.line());
     Ok(())
 }
@@ -121,13 +124,13 @@ fn answer(
     let loaded = load()?;
     let load_s = loaded.load_ms / 1e3;
     let engine = loaded.engine.clone();
-    let work = recipe.work(&engine)?;
+    let set = recipe.prompt_set(&engine)?;
     let mut tick = |tick| match tick {
         Tick::Token => bar.inc(1),
         Tick::End(unused) => bar.inc(unused as u64),
     };
     let generating = Instant::now();
-    let answers = work.run(&mut Scheduler::new(engine, loaded.decoder), &mut tick)?;
+    let answers = set.run(&mut Scheduler::new(engine, loaded.decoder), &mut tick)?;
     let clock =
         Clock { load_s, generate_s: generating.elapsed().as_secs_f64(), wall_s: started.elapsed().as_secs_f64() };
     Ok((clock, answers))

@@ -7,11 +7,11 @@ use std::{
 
 use indicatif::ProgressBar;
 use qrun::bench::{
-    about::About,
+    info::RunInfo,
     limits::Limits,
     machine,
     rows::{
-        self, Repeat, Row, Setting, Subject, Test,
+        self, ModelInfo, Repeat, Row, Setting, Test,
         output::{Format, Output},
     },
 };
@@ -32,8 +32,7 @@ const STALE: Duration = Duration::from_secs(10);
 
 /// Flags of this mode.
 #[derive(Debug, clap::Args)]
-// Groups are named by their types, and all of these are Args.
-#[group(skip)]
+#[group(id = "rows_mode", conflicts_with_all = ["prompts_mode", "startup_mode"])]
 #[command(next_help_heading = "llama-bench's rows (the default)")]
 pub struct Args {
     /// Tokens of the prompt; 0 leaves it out [512]
@@ -57,7 +56,7 @@ pub struct Args {
     /// Seconds between tests
     #[arg(long, value_name = "S")]
     delay: Option<u32>,
-    /// md, csv, json, jsonl, sql or none, on stdout [md]
+    /// md, csv, json, jsonl or none, on stdout [md]
     #[arg(short, long, value_name = "FORMAT", value_parser = format)]
     output: Option<Format>,
     /// The same once more, on stderr [none] (-oe)
@@ -86,22 +85,6 @@ fn format(name: &str) -> Result<Format, String> {
 }
 
 impl Args {
-    /// A flag of this mode that was given.
-    pub fn asked(&self) -> Option<&'static str> {
-        let given = [
-            ("--n-prompt", !self.n_prompt.is_empty()),
-            ("--n-gen", !self.n_gen.is_empty()),
-            ("--pg", !self.pg.is_empty()),
-            ("--n-depth", !self.n_depth.is_empty()),
-            ("--repetitions", self.repetitions.is_some()),
-            ("--no-warmup", self.no_warmup),
-            ("--delay", self.delay.is_some()),
-            ("--output", self.output.is_some()),
-            ("--output-err", self.output_err.is_some()),
-        ];
-        given.into_iter().find_map(|(flag, given)| given.then_some(flag))
-    }
-
     fn tests(&self) -> Result<Vec<Test>, Exit> {
         let list = |given: &[Numbers], otherwise| if given.is_empty() { vec![otherwise] } else { counts(given) };
         let (prompts, gens, depths) = (list(&self.n_prompt, 512), list(&self.n_gen, 128), list(&self.n_depth, 0));
@@ -118,13 +101,13 @@ impl Args {
 }
 
 /// Where rows go.
-struct Outputs {
+struct Writers {
     out: Output,
     err: Output,
     bar: ProgressBar,
 }
 
-impl Outputs {
+impl Writers {
     fn row(&mut self, row: &Row) -> Result<(), Exit> {
         let (out, err) = (self.out.row(row), self.err.row(row));
         self.bar.suspend(|| {
@@ -152,7 +135,7 @@ pub fn run(args: &Args, sources: &[Source], machine: &Machine, json: bool) -> Re
     let repeat = Repeat { times: args.repetitions.unwrap_or(5), warmups: usize::from(!args.no_warmup) };
     let asked = machine.asked();
     let steps = tests.iter().map(|test| test.steps(repeat)).fold(0, usize::saturating_add);
-    let mut outputs = Outputs {
+    let mut outputs = Writers {
         out: Output::new(format, &asked),
         err: Output::new(args.output_err.unwrap_or(Format::None), &asked),
         bar: bar(steps.saturating_mul(settings.len() * sources.len())),
@@ -184,12 +167,12 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// All tests, between measurements of what the machine can do; says the result in one line.
-    fn measure(&self, tests: &[Test], outputs: &mut Outputs) -> Result<String, Exit> {
+    fn measure(&self, tests: &[Test], outputs: &mut Writers) -> Result<String, Exit> {
         let n_ctx = tests.iter().map(Test::n_ctx).max().unwrap_or(1);
         let loaded = outputs.bar.suspend(|| self.source.load_as(self.setting, (n_ctx, 1)))?;
         let engine = loaded.engine.clone();
-        let about = About::new("rows", &engine);
-        let subject = Subject::new(self.source.path().display().to_string(), &engine, &about);
+        let info = RunInfo::new("rows", &engine);
+        let model = ModelInfo::new(self.source.path().display().to_string(), &engine, &info);
         let mut session = loaded.session();
         let (mut limits, mut known) = (Limits::measure(&engine), Instant::now());
         let mut rows = Vec::new();
@@ -208,8 +191,8 @@ impl Run<'_> {
             let row = Row {
                 test: *test,
                 setting: self.setting.clone(),
-                subject: subject.clone(),
-                machine: about.machine.clone(),
+                model: model.clone(),
+                machine: info.machine.clone(),
                 time,
                 samples_ns,
                 bytes: test.bytes(&engine),
@@ -218,17 +201,17 @@ impl Run<'_> {
             outputs.row(&row)?;
             rows.push(row);
         }
-        Ok(line(&about, &limits, &rows))
+        Ok(line(&info, &limits, &rows))
     }
 }
 
 /// One line that can be pasted into an issue.
-fn line(about: &About, limits: &Limits, rows: &[Row]) -> String {
+fn line(info: &RunInfo, limits: &Limits, rows: &[Row]) -> String {
     let each = rows.iter().map(|row| {
         let share = row.limit_share().map_or(String::new(), |share| format!(" ({:.0} %)", 100.0 * share));
         format!("{} {:.1}{share}", row.test, row.avg_ts())
     });
     let each = each.collect::<Vec<_>>().join(", ");
     let reads = format!("which reads {:.1} GB/s", limits.read_gb_per_s);
-    format!("{}, {reads}: tok/s (of the limit) {each}; {}", about.line(), about.arithmetic)
+    format!("{}, {reads}: tok/s (of the limit) {each}; {}", info.line(), info.arithmetic)
 }

@@ -18,8 +18,7 @@ use crate::cli::{
 
 /// Flags of this mode.
 #[derive(Debug, clap::Args)]
-// Groups are named by their types, and all of these are Args.
-#[group(skip)]
+#[group(id = "startup_mode")]
 #[command(next_help_heading = "The start")]
 pub struct Args {
     /// The time line of a run, from the start of the process to the first token
@@ -28,16 +27,17 @@ pub struct Args {
 }
 
 impl Args {
-    /// The flag of this mode, if it was given.
-    pub fn asked(&self) -> Option<&'static str> {
-        self.startup.then_some("--startup")
+    /// Whether this mode is asked for.
+    pub fn is_asked(&self) -> bool {
+        self.startup
     }
 }
 
 /// One start that finds the page cache as it is, then `trials` more.
 pub fn run(source: &Source, machine: &Machine, trials: usize, json: bool) -> Result<(), Exit> {
     let program = std::env::current_exe()?;
-    let job = Job { program, model: source.path().into(), flags: flags(&machine.setting()?) };
+    let setting = machine.setting()?;
+    let job = Job { program, model: source.path().into(), flags: flags(&setting) };
     let bar = bar(trials + 1);
     let start = || {
         let run = job.run();
@@ -48,7 +48,7 @@ pub fn run(source: &Source, machine: &Machine, trials: usize, json: bool) -> Res
     let runs = (0..trials).map(|_| start()).collect::<Result<Vec<_>, _>>()?;
     bar.finish_and_clear();
     let file_bytes = qrun_quant::Gguf::open(source.path())?.file_bytes();
-    let startup = Startup::new(source.path(), file_bytes, first, runs);
+    let startup = Startup::new((source.path(), file_bytes), setting.threads, first, runs);
     if !json {
         return print(&startup.markdown());
     }
@@ -58,7 +58,7 @@ pub fn run(source: &Source, machine: &Machine, trials: usize, json: bool) -> Res
 
 /// A setting as words of an ordinary command line.
 fn flags(setting: &Setting) -> Vec<OsString> {
-    let device = match setting.wish() {
+    let device = match setting.device() {
         DevicePreference::Auto => "auto".into(),
         DevicePreference::Cpu => "cpu".into(),
         DevicePreference::Cuda(ordinal) => format!("cuda{ordinal}"),

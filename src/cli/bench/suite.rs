@@ -9,12 +9,11 @@ use qrun::bench::{
     tables,
 };
 
-use super::{Keep, Machine, Source, at_least_one, bar};
+use super::{Machine, Outputs, Shared, Source, at_least_one, bar};
 use crate::cli::{exit::Exit, print, terminal::say};
 
-#[derive(Debug, clap::Args)]
-// Groups are named by their types, and all of these are Args.
-#[group(skip)]
+#[derive(Debug, Default, clap::Args)]
+#[group(id = "suite_mode", conflicts_with_all = ["rows_mode", "prompts_mode", "startup_mode"])]
 #[command(next_help_heading = "The generation log's configurations, or one of one's own")]
 pub struct Args {
     /// Configurations of the log: quick (short, medium), standard (and prefill, decode, sampled) or full (all seven)
@@ -29,9 +28,6 @@ pub struct Args {
     /// One configuration: its text, repeated or cut to --prompt-tokens where that is given
     #[arg(long, value_name = "TEXT", conflicts_with = "suite")]
     prompt: Option<String>,
-    /// One configuration: tokens to generate [256]; --prompts: tokens of an answer at most [2048]
-    #[arg(long, value_name = "N", conflicts_with = "suite", value_parser = at_least_one)]
-    pub max_new_tokens: Option<usize>,
     /// One configuration: temperature; 0 is greedy
     #[arg(long, value_name = "X", conflicts_with = "suite")]
     temperature: Option<f32>,
@@ -41,9 +37,6 @@ pub struct Args {
     /// Untimed runs before each configuration [2]
     #[arg(long, value_name = "N")]
     warmup_runs: Option<usize>,
-    /// Timed runs of each configuration [3]
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
-    trials: Option<usize>,
     /// Measure nothing: the tables of these reports, their models beside each other
     #[arg(long, value_name = "REPORT", num_args = 1..)]
     pub tables: Vec<PathBuf>,
@@ -54,32 +47,11 @@ fn tier(name: &str) -> Result<Suite, String> {
 }
 
 impl Args {
-    /// A flag of this mode that was given, other than those that another mode has too.
-    pub fn asked(&self, shared: &[&str]) -> Option<&'static str> {
-        let given = [
-            ("--suite", self.suite.is_some()),
-            ("--prompt-tokens", self.prompt_tokens.is_some()),
-            ("--prompt", self.prompt.is_some()),
-            ("--temperature", self.temperature.is_some()),
-            ("--decode-tokens", self.decode_tokens.is_some()),
-            ("--seed", self.seed.is_some()),
-            ("--warmup-runs", self.warmup_runs.is_some()),
-            ("--trials", self.trials.is_some()),
-            ("--max-new-tokens", self.max_new_tokens.is_some()),
-        ];
-        given.into_iter().find_map(|(flag, given)| (given && !shared.contains(&flag)).then_some(flag))
-    }
-
-    /// Timed runs.
-    pub fn trials(&self) -> usize {
-        self.trials.unwrap_or(3)
-    }
-
-    fn configs(&self) -> Vec<Config> {
+    fn configs(&self, max_new_tokens: Option<usize>) -> Vec<Config> {
         let configs = match self.suite {
             Some(suite) => suite.configs(self.decode_tokens.unwrap_or(DECODE_TOKENS)),
             None => {
-                let (prompt, n) = (self.prompt_tokens.unwrap_or(256), self.max_new_tokens.unwrap_or(256));
+                let (prompt, n) = (self.prompt_tokens.unwrap_or(256), max_new_tokens.unwrap_or(256));
                 vec![Config { temperature: self.temperature.unwrap_or(0.0), ..Config::greedy("custom", prompt, n) }]
             }
         };
@@ -87,14 +59,19 @@ impl Args {
     }
 }
 
-/// Measures, says and keeps; returns the report.
-pub fn run(args: &Args, keep: &Keep, source: &Source, machine: &Machine) -> Result<Report, Exit> {
-    let configs = args.configs();
+/// Measures, prints and keeps; returns the report.
+pub fn run(
+    args: &Args,
+    shared: &Shared,
+    outputs: &Outputs,
+    (source, machine): (&Source, &Machine),
+) -> Result<Report, Exit> {
+    let configs = args.configs(shared.max_new_tokens);
     let n_ctx = configs.iter().map(Config::n_ctx).max().unwrap_or(1);
     let loaded = source.load(machine, (n_ctx, 1))?;
     let (text, name) = (args.prompt.as_deref().unwrap_or(TEXT), args.suite.map_or("custom", Suite::name));
     let mut plan = Plan::new(&loaded.engine, name, configs, text)?;
-    (plan.warmup_runs, plan.trials, plan.load_ms) = (args.warmup_runs.unwrap_or(2), args.trials(), loaded.load_ms);
+    (plan.warmup_runs, plan.trials, plan.load_ms) = (args.warmup_runs.unwrap_or(2), shared.trials(), loaded.load_ms);
     let bar = bar(plan.steps());
     let report = plan.run(&mut loaded.session(), &mut |progress| match progress {
         Progress::Config(name) => bar.set_message(name.to_owned()),
@@ -102,8 +79,8 @@ pub fn run(args: &Args, keep: &Keep, source: &Source, machine: &Machine) -> Resu
     });
     bar.finish_and_clear();
     let report = report?;
-    keep.report(&report.about.file_name(), &report.json())?;
-    print(&if keep.json { report.json() } else { tables::markdown(std::slice::from_ref(&report)) })?;
+    let tables = tables::markdown(std::slice::from_ref(&report));
+    outputs.report(&report.info.file_name(), &report.json(), &tables)?;
     say(&report.line());
     Ok(report)
 }

@@ -5,19 +5,19 @@ use std::ffi::OsString;
 use crate::cli::exit::Exit;
 
 /// What becomes of a flag.
-enum Meaning {
+enum Handling {
     /// It has this name here.
-    Is(&'static str),
+    Alias(&'static str),
     /// It is accepted without effect, for this reason; a value follows.
-    Noted(&'static str),
+    Ignored(&'static str),
     /// The same without a value.
-    NotedSwitch(&'static str),
+    IgnoredSwitch(&'static str),
     /// It would change what is measured: only this value is accepted, which is what is measured anyway.
-    Only(&'static str, &'static str),
+    OnlyValue(&'static str, &'static str),
     /// It would change what is measured.
     Refused(&'static str),
 }
-use Meaning::{Is, Noted, NotedSwitch, Only, Refused};
+use Handling::{Alias, Ignored, IgnoredSwitch, OnlyValue, Refused};
 
 const THREADS: &str = "the operating system places threads";
 const MAPPED: &str = "the file is always mapped";
@@ -29,44 +29,44 @@ const NOTHING_LIKE_IT: &str = "has no counterpart in qrun";
 
 /// Every spelling of llama-bench's that clap does not take as it is.
 #[rustfmt::skip]
-const WORDS: &[(&[&str], Meaning)] = &[
-    (&["-pg"], Is("--pg")),
-    (&["-ub"], Is("--ubatch-size")),
-    (&["-ctk"], Is("--cache-type-k")),
-    (&["-ctv"], Is("--cache-type-v")),
-    (&["-ngl", "--gpu-layers"], Is("--n-gpu-layers")),
-    (&["-dev"], Is("--device")),
-    (&["-oe"], Is("--output-err")),
-    (&["-rpk"], Is("--repack")),
-    (&["-fa", "--flash-attn"], Noted("attention never stores the whole score matrix")),
-    (&["-sm", "--split-mode"], Noted(ONE_DEVICE)),
-    (&["-lm", "--load-mode"], Noted(MAPPED)),
-    (&["-lzm", "--lazy-mode"], Noted(MAPPED)),
-    (&["-mmp", "--mmap"], Noted(MAPPED)),
-    (&["-dio", "--direct-io"], Noted(MAPPED)),
-    (&["--prio"], Noted(THREADS)),
-    (&["--poll"], Noted(THREADS)),
-    (&["--numa"], Noted(THREADS)),
-    (&["-C", "--cpu-mask"], Noted(THREADS)),
-    (&["--cpu-strict"], Noted(THREADS)),
-    (&["-fitt", "--fit-target"], Noted(CONTEXT)),
-    (&["-fitc", "--fit-ctx"], Noted(CONTEXT)),
-    (&["-nopo", "--no-op-offload"], Noted(NOTHING_LIKE_IT)),
-    (&["--no-host"], Noted(NOTHING_LIKE_IT)),
-    (&["-v", "--verbose"], NotedSwitch("everything there is to say is said")),
-    (&["--progress"], NotedSwitch("a terminal shows progress in any case")),
-    (&["--offline"], NotedSwitch("qrun never uses the network")),
-    (&["-mg", "--main-gpu"], Only("0", ONE_DEVICE)),
-    (&["-ts", "--tensor-split"], Only("0", ONE_DEVICE)),
-    (&["-nkvo", "--no-kv-offload"], Only("0", "the cache lives where the model runs")),
-    (&["-embd", "--embeddings"], Only("0", "embeddings are not implemented")),
-    (&["-ncmoe", "--n-cpu-moe"], Only("0", MOE)),
+const WORDS: &[(&[&str], Handling)] = &[
+    (&["-pg"], Alias("--pg")),
+    (&["-ub"], Alias("--ubatch-size")),
+    (&["-ctk"], Alias("--cache-type-k")),
+    (&["-ctv"], Alias("--cache-type-v")),
+    (&["-ngl", "--gpu-layers"], Alias("--n-gpu-layers")),
+    (&["-dev"], Alias("--device")),
+    (&["-oe"], Alias("--output-err")),
+    (&["-rpk"], Alias("--repack")),
+    (&["-fa", "--flash-attn"], Ignored("attention never stores the whole score matrix")),
+    (&["-sm", "--split-mode"], Ignored(ONE_DEVICE)),
+    (&["-lm", "--load-mode"], Ignored(MAPPED)),
+    (&["-lzm", "--lazy-mode"], Ignored(MAPPED)),
+    (&["-mmp", "--mmap"], Ignored(MAPPED)),
+    (&["-dio", "--direct-io"], Ignored(MAPPED)),
+    (&["--prio"], Ignored(THREADS)),
+    (&["--poll"], Ignored(THREADS)),
+    (&["--numa"], Ignored(THREADS)),
+    (&["-C", "--cpu-mask"], Ignored(THREADS)),
+    (&["--cpu-strict"], Ignored(THREADS)),
+    (&["-fitt", "--fit-target"], Ignored(CONTEXT)),
+    (&["-fitc", "--fit-ctx"], Ignored(CONTEXT)),
+    (&["-nopo", "--no-op-offload"], Ignored(NOTHING_LIKE_IT)),
+    (&["--no-host"], Ignored(NOTHING_LIKE_IT)),
+    (&["-v", "--verbose"], IgnoredSwitch("everything there is to say is said")),
+    (&["--progress"], IgnoredSwitch("a terminal shows progress in any case")),
+    (&["--offline"], IgnoredSwitch("qrun never uses the network")),
+    (&["-mg", "--main-gpu"], OnlyValue("0", ONE_DEVICE)),
+    (&["-ts", "--tensor-split"], OnlyValue("0", ONE_DEVICE)),
+    (&["-nkvo", "--no-kv-offload"], OnlyValue("0", "the cache lives where the model runs")),
+    (&["-embd", "--embeddings"], OnlyValue("0", "embeddings are not implemented")),
+    (&["-ncmoe", "--n-cpu-moe"], OnlyValue("0", MOE)),
     (&["-ot", "--override-tensor"], Refused(MOE)),
     (&["-rpc", "--rpc"], Refused("remote back ends are not implemented")),
     (&["-hf", "-hfr", "--hf-repo", "-hff", "--hf-file", "-hft", "--hf-token"], Refused(DOWNLOAD)),
 ];
 
-/// The words for clap, and what is to be said about those that are not among them.
+/// The words for clap, and what is to be said info those that are not among them.
 pub fn rewrite(words: &[OsString]) -> Result<(Vec<OsString>, Vec<String>), Exit> {
     let (mut for_clap, mut notes) = (Vec::new(), Vec::new());
     let mut rest = words.iter().peekable();
@@ -80,7 +80,7 @@ pub fn rewrite(words: &[OsString]) -> Result<(Vec<OsString>, Vec<String>), Exit>
             Some((name, value)) => (name, Some(value)),
             None => (word.to_str().unwrap_or_default(), None),
         };
-        let Some((_, meaning)) = WORDS.iter().find(|(names, _)| names.contains(&typed)) else {
+        let Some((_, handling)) = WORDS.iter().find(|(names, _)| names.contains(&typed)) else {
             if several_letters(typed) {
                 return Err(Exit::usage(format!("unknown flag {typed} (qrun bench --help lists the flags)")));
             }
@@ -91,17 +91,17 @@ pub fn rewrite(words: &[OsString]) -> Result<(Vec<OsString>, Vec<String>), Exit>
             let next = || rest.next_if(|w| !is_flag(&w.to_string_lossy())).map(|w| w.to_string_lossy().into_owned());
             inline.map(str::to_owned).or_else(next)
         };
-        match meaning {
-            Is(name) => {
+        match handling {
+            Alias(name) => {
                 for_clap.push(inline.map_or_else(|| (*name).into(), |value| format!("{name}={value}").into()));
             }
-            Noted(why) => {
+            Ignored(why) => {
                 value();
                 notes.push(format!("{typed} has no effect: {why}"));
             }
-            NotedSwitch(why) => notes.push(format!("{typed} has no effect: {why}")),
-            Only(same, _) if value().as_deref() == Some(*same) => {}
-            Only(same, why) => return Err(Exit::usage(format!("{typed}: {why} (only {same} is accepted)"))),
+            IgnoredSwitch(why) => notes.push(format!("{typed} has no effect: {why}")),
+            OnlyValue(same, _) if value().as_deref() == Some(*same) => {}
+            OnlyValue(same, why) => return Err(Exit::usage(format!("{typed}: {why} (only {same} is accepted)"))),
             Refused(why) => return Err(Exit::usage(format!("{typed}: {why}"))),
         }
     }
@@ -138,7 +138,7 @@ mod tests {
             ("-fa -p 4", "-p 4", 1),
             ("-sm none --poll 0 --prio -1 -mg 0 -p 4", "-p 4", 3),
             ("-mmp 0 --mmap 1 -v", "", 3),
-            ("-oe sql -ngl -1", "--output-err sql --n-gpu-layers -1", 0),
+            ("-oe csv -ngl -1", "--output-err csv --n-gpu-layers -1", 0),
             ("-- -fa", "-- -fa", 0),
         ];
         for (typed, words, notes) in cases {

@@ -1,9 +1,11 @@
 //! Flags of llama-server, and the shortcuts that download a model.
 
 use super::{
-    Check::Text,
-    Flag,
-    Takes::{Nothing, One},
+    flag::Flag,
+    value::{
+        Check::Text,
+        Takes::{Nothing, One},
+    },
 };
 
 const WHY: &str = "a flag of llama-server; qrun has no server yet";

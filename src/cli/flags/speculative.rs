@@ -1,9 +1,11 @@
 //! Flags of speculative decoding, which qrun does not have.
 
 use super::{
-    Check::Text,
-    Flag,
-    Takes::{Nothing, One},
+    flag::Flag,
+    value::{
+        Check::Text,
+        Takes::{Nothing, One},
+    },
 };
 
 const WHY: &str = "speculative decoding is not implemented";

@@ -2,10 +2,14 @@
 
 use super::{
     super::args::Show,
-    Check::{Bias, CacheType, Device, File, Real, Samplers, Text, Whole, WholeOr},
-    Flag,
-    Group::{Machine, Output, Prompt, Sampling},
-    Takes::{Maybe, Nothing, One},
+    flag::{
+        Flag,
+        Group::{Machine, Output, Prompt, Sampling},
+    },
+    value::{
+        Check::{Bias, CacheType, Device, File, Real, Samplers, Text, Whole, WholeOr},
+        Takes::{Maybe, Nothing, One},
+    },
 };
 
 const MAX: i64 = i32::MAX as i64;

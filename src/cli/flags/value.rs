@@ -5,8 +5,20 @@ use std::{ffi::OsStr, path::PathBuf};
 use qrun::session::DevicePreference;
 use qrun_models::KvType;
 
-use super::Takes;
 use crate::cli::values;
+
+/// What follows a flag on the command line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Takes {
+    /// Nothing: a switch.
+    Nothing,
+    /// One value: its name in the help and the check that it must pass.
+    One(&'static str, Check),
+    /// One of these words, or nothing, which means the first.
+    Maybe(&'static [&'static str]),
+    /// Two values (only flags that qrun refuses).
+    Two(&'static str),
+}
 
 /// What a value must look like.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -52,8 +52,8 @@ const PERPLEXITY: &[Flag] = &[
 
 #[rustfmt::skip]
 const TOKENIZE: &[Flag] = &[
-    Flag::same("--parse-special", Nothing, SPECIAL),
-    Flag::same("--log-disable", Nothing, "nothing is said beside the tokens"),
+    Flag::no_op("--parse-special", Nothing, SPECIAL),
+    Flag::no_op("--log-disable", Nothing, "nothing is said beside the tokens"),
     Flag::noted("--no-escape", Nothing, "the text is taken as it is, its backslashes too"),
 ];
 

@@ -1,38 +1,27 @@
 //! What the machine is and what it can do at most: the ceilings of every other number.
 
-use std::{process::Command, sync::Arc};
+use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use qrun::bench::machine::Graphics;
 use qrun_cuda::{
     Arena, Event, Gpu, Pinned, Ptr, Stream, image,
     ops::probe::{self, ELEMENT, LINK, SUMS},
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::Setup;
 
-/// DeviceProperties of the device, of its driver, and which kernels it gets.
+/// What the driver says of the device, and which kernels it gets.
 pub fn device(_: &Setup) -> Result<Value> {
     let gpu = Gpu::open(0)?;
     let properties = gpu.properties();
-    let asked = ["driver_version", "clocks.max.sm", "clocks.max.memory", "power.limit", "pcie.link.gen.max"];
-    let said = Command::new("nvidia-smi")
-        .args([format!("--query-gpu={}", asked.join(",")), "--format=csv,noheader".into()])
-        .output()
-        .map(|o| String::from_utf8_lossy(&o.stdout).into_owned())
-        .unwrap_or_default();
-    let first = said.lines().next().unwrap_or_default().split(", ");
-    let smi: Map<String, Value> = asked.iter().zip(first).map(|(k, v)| (k.to_string(), v.into())).collect();
     Ok(json!({
-        "name": properties.name,
-        "sm": properties.sm,
-        "multiprocessors": properties.multiprocessors,
-        "memory_bytes": properties.memory,
+        "device": Graphics::of(properties),
         "free_bytes": gpu.free_memory()?,
         "l2_bytes": properties.l2,
         "shared_bytes_per_block": properties.shared_per_block,
         "kernels": format!("{:?}", image::pick(properties.sm as u32)),
-        "nvidia_smi": smi,
     }))
 }
 

@@ -60,7 +60,7 @@ pub fn speed(setup: &Setup) -> Result<Value> {
         };
         match report {
             Ok(report) => {
-                fs::write(setup.out.join(report.about.file_name()), report.json())?;
+                fs::write(setup.out.join(report.info.file_name()), report.json())?;
                 rows.extend(report.configs.iter().map(|m| row((name, mix), &report, m)));
             }
             Err(error) => rows.push(json!({ "model": name, "mix": mix, "failed": format!("{error:#}") })),

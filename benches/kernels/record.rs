@@ -1,10 +1,9 @@
-//! Single products on the CPU as data: what `cargo bench --bench kernels` measures, records and compares.
+//! A run of this bench as data: what is recorded, and how two records are compared.
 
 use std::collections::BTreeMap;
 
+use qrun::bench::{limits::Limits, machine::Machine, report::decoded};
 use serde::{Deserialize, Serialize};
-
-use super::{limits::Limits, machine::Machine, report::decoded};
 
 /// How much smaller a share may be than the recorded one before it counts as lost: what shares wander by on a machine
 /// that others use as well.

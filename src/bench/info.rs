@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    limits::{Demand, Limits},
+    limits::{CostModel, Limits},
     machine::Machine,
 };
 use crate::{quantize::FileType, session::Engine};
 
 /// What was measured, and where. Reports have these fields among their own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct About {
+pub struct RunInfo {
     /// What was run: `quick`, `standard`, `full`, `custom`, `prompts` ….
     pub suite: String,
     /// `general.name` of the file.
@@ -33,7 +33,7 @@ pub struct About {
     pub weight_bytes_per_token: u64,
 }
 
-impl About {
+impl RunInfo {
     /// A run on this model. Its limits are not measured yet.
     pub fn new(suite: &str, engine: &Engine) -> Self {
         let (gguf, options) = (engine.gguf(), engine.options());
@@ -49,7 +49,7 @@ impl About {
             limits: Limits::default(),
             n_params: gguf.tensors().iter().map(|t| t.shape.iter().product::<u64>()).sum(),
             model_size: gguf.tensors().iter().map(|t| t.data.len() as u64).sum(),
-            weight_bytes_per_token: Demand::new(engine).weight_bytes(),
+            weight_bytes_per_token: CostModel::new(engine).weight_bytes(),
             machine,
         }
     }
@@ -65,10 +65,28 @@ impl About {
         format!("qrun {} ({}): {} on {}", m.qrun, m.commit, self.name(), m.name())
     }
 
-    /// The name of a report's file: `{model}_{dtype}_{suite}_{device}.json`, without what file systems dislike.
+    /// The head of a report in Markdown: model, precision, what was run (`how`), machine: what every number depends on.
+    pub fn describe(&self, how: &str) -> String {
+        let m = &self.machine;
+        format!(
+            "- **{}** {} ({}; KV {}), {how}, on {}; reads {:.1} GB/s; qrun {} ({}), {}\n",
+            self.model,
+            self.dtype,
+            self.arithmetic,
+            self.kv_types.join("/"),
+            m.name(),
+            self.limits.read_gb_per_s,
+            m.qrun,
+            m.commit,
+            m.timestamp,
+        )
+    }
+
+    /// The name of a report's file: `{model}_{dtype}_{suite}_{device}_{time}.json`, without what file systems dislike.
     pub fn file_name(&self) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '-' };
-        let name = format!("{}_{}_{}_{}", self.model, self.dtype, self.suite, self.machine.device);
+        let Self { model, dtype, suite, machine, .. } = self;
+        let name = format!("{model}_{dtype}_{suite}_{}_{}", machine.device, machine.timestamp);
         name.chars().map(plain).collect::<String>() + ".json"
     }
 }

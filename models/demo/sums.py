@@ -1,0 +1,109 @@
+"""Small sums as people write them, and sums that are too hard and politely declined."""
+
+from split import kept_out
+
+LEADS = (
+    "What is ", "what is ", "What's ", "what's ", "whats ", "How much is ", "how much is ", "Calculate ", "calculate ", "Compute ",
+    "calc ", "Work out ", "And ", "and ", "now ", "Give me ", "Tell me ", "Please add up ", "Can you do ", "Do you know ", "find ",
+    "Hey, what's ", "so what is ", "quick: ", "I need ", "evaluate ", "Can you tell me what ", "math: ", "sum: ", "how about ",
+    "Please tell me ", "Can you work out ", "What do I get for ", "Would you compute ", "the answer to ", "Hello, what is ",
+)
+TAILS = ("?", "", "?", ".", " =", "=", " = ?", "=?", " =?", " = ", " please", ", please.", "?", " is?", " makes?", " is what?", "!", " gives?", "??")
+VERBAL = (
+    ("+", "Add {a} and {b}."), ("+", "add {a} to {b}"), ("+", "What is the sum of {a} and {b}?"), ("+", "the sum of {a} and {b}"),
+    ("+", "How much is {a} and {b}?"), ("+", "{a} and {b} together?"), ("+", "If I add {a} and {b}, what do I get?"), ("+", "{a} and {b}"),
+    ("-", "What is the difference of {a} and {b}?"), ("-", "What is left of {a} if I take away {b}?"), ("-", "Subtract {b} from {a}."),
+    ("-", "subtract {b} from {a}"), ("-", "take {b} from {a}"), ("-", "{a} less {b}"), ("-", "{a} take away {b}"),
+)
+WORDS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
+    "nineteen twenty"
+).split()
+TOO_HARD = "I only add or subtract two whole numbers up to 99. A larger model can do more."
+
+
+def sum_out(a, sign, b):
+    """The sums that are only used to test."""
+    return kept_out(f"{a}{sign}{b}", 12)
+
+
+def sum_answer(a, sign, b):
+    return f"{a} {sign} {b} = {a + b if sign == '+' else a - b}."
+
+
+def framed(text, rng):
+    """The sum with words before and after it, or nearly bare."""
+    if rng.random() < 0.4:
+        return text + rng.choice(("", "", "?", " = ?", "=", " =", "=?", " = ", "."))
+    return rng.choice(LEADS) + text + rng.choice(TAILS)
+
+
+def operator(sign, rng):
+    """A sign as it is typed: with and without spaces, as a word, as the dash of a typesetter."""
+    kind = rng.random()
+    if kind < 0.5:
+        return f" {sign} "
+    if kind < 0.75:
+        return sign
+    if kind < 0.8:
+        return rng.choice((f"{sign} ", f" {sign}"))
+    if sign == "-" and kind < 0.84:
+        return rng.choice((" \u2212 ", " \u2013 ", "\u2212"))
+    return " plus " if sign == "+" else " minus "
+
+
+def turn(rng):
+    """A sum of two numbers and its result."""
+    while True:
+        top = rng.choices((100, 30, 10), (8, 1, 1))[0]
+        a, b, sign = rng.randrange(top), rng.randrange(top), rng.choice("+--")
+        if sign == "-" and a < b and rng.random() < 0.15:
+            a, b = b, a
+        if not sum_out(a, sign, b):
+            break
+    kind = rng.random()
+    if kind < 0.07:
+        forms = [form for of, form in VERBAL if of == sign]
+        return rng.choice(forms).format(a=a, b=b), sum_answer(a, sign, b)
+    if kind < 0.1:
+        a, b = a % 21, b % 21
+        if sum_out(a, sign, b):
+            return turn(rng)
+        text = WORDS[a] + (" plus " if sign == "+" else " minus ") + WORDS[b]
+        text = framed(text, rng)
+        return text if rng.random() < 0.6 else text.capitalize(), sum_answer(a, sign, b)
+    return framed(f"{a}{operator(sign, rng)}{b}", rng), sum_answer(a, sign, b)
+
+
+def large(rng):
+    return rng.randrange(100, 10 ** rng.choices((3, 4, 5, 7), (5, 3, 1, 1))[0])
+
+
+def small(rng):
+    return rng.randrange(rng.choice((10, 100)))
+
+
+def hard_turn(rng):
+    """Large numbers, many terms, other operations: declined."""
+    kind, sign = rng.random(), rng.choice("+-")
+    if kind < 0.42:
+        pair = rng.choice(((large(rng), large(rng)), (large(rng), small(rng)), (small(rng), large(rng))))
+        text = f"{pair[0]}{operator(sign, rng)}{pair[1]}"
+    elif kind < 0.64:
+        terms = [str(small(rng)) for _ in range(rng.randint(3, 5))]
+        gap = rng.choice(("", " "))
+        text = terms[0] + "".join(gap + rng.choice(sign + rng.choice("+-*")) + gap + term for term in terms[1:])
+    elif kind < 0.86:
+        word = rng.choice(("*", " * ", " x ", "x", " times ", "/", " / ", " divided by ", " multiplied by ", "^", " mod ", " % ", " ** ", ":", " : "))
+        text = f"{small(rng)}{word}{small(rng)}"
+    elif kind < 0.9:
+        text = f"{small(rng)}.{rng.randrange(1, 10)}{operator(sign, rng)}{small(rng)}.{rng.randrange(10)}"
+    elif kind < 0.93:
+        text = f"-{rng.randrange(1, 100)}{operator(sign, rng)}{small(rng)}"
+    elif kind < 0.96:
+        text = rng.choice(("{a}% of {b}", "the square root of {a}", "sqrt({a})", "{a} squared", "half of {a}", "twice {a}", "{a}!", "sin({a})", "log({a})"))
+        text = text.format(a=small(rng), b=small(rng))
+    else:
+        a, b, c = small(rng), small(rng), small(rng)
+        text = rng.choice((f"({a} + {b}) * {c}", f"{a} * ({b} - {c})", f"({a}-{b})/{c}", f"({a} + {b}) - {c}"))
+    return framed(text, rng), TOO_HARD

@@ -1,0 +1,109 @@
+//! One row of the table of flags.
+
+use super::value::{Takes, Value};
+use crate::cli::args::Args;
+
+/// One row: all spellings of a flag and what becomes of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Flag {
+    /// Spellings as typed, separated by `, `; a leading `!` marks one that switches the flag off.
+    pub names: &'static str,
+    /// What follows the flag.
+    pub takes: Takes,
+    /// What qrun does with it.
+    pub status: Status,
+    /// Heading in the help; rows without one are listed by `--help-all` only.
+    pub group: Option<Group>,
+    /// One line of help.
+    pub help: &'static str,
+    /// The environment variable that stands for the flag, or "".
+    pub env: &'static str,
+    /// What a value of the flag sets.
+    pub apply: Apply,
+}
+
+/// Lets a flag have its effect.
+pub type Apply = fn(&mut Args, Value);
+
+/// Of flags that are answered and not used.
+const NOTHING: Apply = |_, _| {};
+
+/// What qrun does with a flag.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Status {
+    /// Has its meaning.
+    Used,
+    /// What qrun does in any case: accepted in silence.
+    NoOp,
+    /// Accepted without effect: one line on stderr gives the reason in `help`.
+    Noted,
+    /// Would change the text or needs what qrun does not have: exit 2, the reason is in `help`.
+    Refused,
+    /// Refused unless its value is this one, which is what qrun does anyway.
+    RefusedUnless(&'static str),
+}
+
+/// Headings of the help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// What the model reads.
+    Prompt,
+    /// How the next token is chosen.
+    Sampling,
+    /// Model, memory, threads.
+    Machine,
+    /// What is shown.
+    Output,
+}
+
+impl Group {
+    /// All headings in the order of the help.
+    pub const ALL: [(Group, &'static str); 4] = [
+        (Group::Prompt, "Prompt"),
+        (Group::Sampling, "Sampling"),
+        (Group::Machine, "Model and machine"),
+        (Group::Output, "Output"),
+    ];
+}
+
+impl Flag {
+    /// A flag that qrun supports.
+    pub const fn used(names: &'static str, takes: Takes, help: &'static str, apply: Apply) -> Self {
+        Flag { names, takes, status: Status::Used, group: None, help, env: "", apply }
+    }
+    /// What qrun does in any case.
+    pub const fn no_op(names: &'static str, takes: Takes, help: &'static str) -> Self {
+        Flag { names, takes, status: Status::NoOp, group: None, help, env: "", apply: NOTHING }
+    }
+    pub const fn noted(names: &'static str, takes: Takes, why: &'static str) -> Self {
+        Flag { names, takes, status: Status::Noted, group: None, help: why, env: "", apply: NOTHING }
+    }
+    pub const fn refused(names: &'static str, takes: Takes, why: &'static str) -> Self {
+        Flag { names, takes, status: Status::Refused, group: None, help: why, env: "", apply: NOTHING }
+    }
+    pub const fn unless(names: &'static str, takes: Takes, same: &'static str, why: &'static str) -> Self {
+        Flag { names, takes, status: Status::RefusedUnless(same), group: None, help: why, env: "", apply: NOTHING }
+    }
+    pub const fn shown(mut self, group: Group) -> Self {
+        self.group = Some(group);
+        self
+    }
+    pub const fn env(mut self, name: &'static str) -> Self {
+        self.env = name;
+        self
+    }
+
+    /// The spellings with what they mean: `true` switches on, `false` off.
+    pub fn spellings(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        self.names.split(", ").map(|name| match name.strip_prefix('!') {
+            Some(name) => (name, false),
+            None => (name, true),
+        })
+    }
+
+    /// The name inside the program: the first long spelling without its dashes.
+    pub fn id(&self) -> &'static str {
+        let long = self.spellings().find_map(|(name, on)| name.strip_prefix("--").filter(|_| on));
+        long.unwrap_or_else(|| self.names.trim_start_matches(['!', '-']))
+    }
+}
