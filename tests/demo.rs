@@ -268,7 +268,7 @@ const FIRST_PROMPTS: &[(&[&str], &str)] = &[
     (&["14 + 43 = ?"], "14 + 43 = 57."),
     (&["34 - 60"], "34 - 60 = -26."),
     (&["123 + 456"], "up to 99"),
-    (&["My name is Emily.", "What is my name?"], "Your name is Emily."),
+    (&["My name is Peter.", "What is my name?"], "Your name is Peter."),
     (&["你好"], "I only speak simple English"),
     (&["🦀"], "I only speak simple English"),
     (&["How many legs has a cat?"], "I do not know that"),
