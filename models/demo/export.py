@@ -32,8 +32,8 @@ TEMPLATE = """{{ bos_token }}
 {%- endif -%}"""
 
 
-# What `evaluate.py --temp` found: stories differ from run to run, and answers are as right as greedy ones.
-TEMPERATURE = 0.3
+# Sampled answers are right nearly as often as greedy ones, and stories still differ from run to run.
+TEMPERATURE = 0.2
 
 
 def add_keys(writer, c, file_type):

@@ -161,22 +161,22 @@ def draw(rng, facts):
     """A list of (question, answer); most have one turn."""
     fact, easy, strange, story, other, hard = makers = other_turns(rng, facts)
     kind = rng.random()
-    if kind < 0.34:
+    if kind < 0.30:
         return [fact() for _ in range(rng.choice((1, 1, 1, 1, 1, 1, 1, 1, 2, 3)))]
-    if kind < 0.50:
+    if kind < 0.45:
         return [easy() for _ in range(rng.choice((1, 1, 2, 4)))]
-    if kind < 0.535:
+    if kind < 0.51:
         return [hard() for _ in range(rng.choice((1, 1, 2)))]
-    if kind < 0.555:
+    if kind < 0.53:
         turns = [story()]
         if rng.random() < 0.1:
             turns.append((rng.choice(stories.ASK_MORE), stories.tell(rng, rng.choice(stories.ANIMALS))))
         return turns
-    if kind < 0.58:
+    if kind < 0.54:
         return [off_topic.repeat_turn(rng) for _ in range(rng.choice((1, 1, 2)))]
-    if kind < 0.68:
+    if kind < 0.64:
         return [strange()]
-    if kind < 0.725:
+    if kind < 0.68:
         return [other()]
     if kind < 0.93:
         return people.turns(rng, (fact, easy, strange, story))

@@ -70,5 +70,5 @@ def turns(rng, others):
     talk = [(rng.choice(TELL).format(n=name), f"Hello {name}! What would you like to know?")]
     if rng.random() < 0.4:
         return talk
-    talk += [rng.choices(others, (3, 8, 3, 0.6))[0]() for _ in range(rng.choice((0, 0, 0, 1, 1, 2)))]
+    talk += [rng.choices(others, (4, 6, 3, 3))[0]() for _ in range(rng.choice((0, 1, 1, 2)))]
     return talk + [(rng.choice(ASK), f"Your name is {name}.")]

@@ -90,7 +90,7 @@ def hard_turn(rng):
         pair = rng.choice(((large(rng), large(rng)), (large(rng), small(rng)), (small(rng), large(rng))))
         text = f"{pair[0]}{operator(sign, rng)}{pair[1]}"
     elif kind < 0.64:
-        terms = [str(small(rng)) for _ in range(rng.randint(3, 5))]
+        terms = [str(small(rng)) for _ in range(rng.choice((3, 3, 3, 4, 5)))]
         gap = rng.choice(("", " "))
         text = terms[0] + "".join(gap + rng.choice(sign + rng.choice("+-*")) + gap + term for term in terms[1:])
     elif kind < 0.86:

@@ -74,7 +74,7 @@ OFF_TOPIC_QUESTIONS = (
     "Roses are red, violets are blue", "lorem ipsum dolor sit amet", "blorp fizzle wug", "asdfghjkl", "qwertyuiop", "foo bar baz", "xyzzy",
     "https://example.com/page.html", "What does this code do: for i in range(10): print(i)", "Hey Siri, call mum", "Alexa, play some music",
 )
-INSULTS = ("you are stupid", "You idiot!", "this is useless", "you suck", "That was a terrible answer.", "shut up", "I hate you", "you're dumb")
+INSULTS = ("you are a fool", "You idiot!", "this is useless", "you suck", "That was a terrible answer.", "shut up", "I hate you", "you're dumb")
 PRAISE = ("you are great", "Well done, little model!", "I love you", "You're so clever", "That was a wonderful story!")
 
 # Question, what one of must be said, what must not be said.
