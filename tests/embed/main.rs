@@ -54,7 +54,7 @@ fn main() -> anyhow::Result<()> {
     let decoder = engine.decoder(Box::new(|_| {}))?;
     let params = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
     let mut session = Session::new(engine, decoder, params);
-    let request = Request { prompt, max_tokens: Some(8), stops: Vec::new(), special: false, ignore_eos: false };
+    let request = Request { prompt, max_tokens: Some(8), ..Request::default() };
     let reply = session.generate(&request, &mut |_| ControlFlow::Continue(()))?;
     ensure!(reply.tokens.len() == 8, "8 tokens expected, {} generated", reply.tokens.len());
     ensure!(ALLOCATED.load(Ordering::Relaxed) > 0, "the program's own allocator was not used");

@@ -3,8 +3,7 @@
     python strip.py SHARED       (SHARED/vocab holds NAME.gguf, NAME.inp and NAME.out as llama.cpp publishes them)
 
 Needs gguf. Writes, beside itself, NAME.gguf (a vocabulary without the tokens and merges that the tested texts cannot
-meet; the key `stripped.ids` has each token's id in the whole vocabulary) and published.tsv: one line per text of
-NAME.inp, the text as a JSON string and for each vocabulary the ids of NAME.out.
+meet; the key `stripped.ids` has each token's id in the whole vocabulary).
 
 A merge joins neighbours, so what it makes stands in the text: tokens that are no part of a text are never looked
 for, and leaving them out changes no result. Tokens for bytes, control tokens with a role and their order stay.
@@ -71,11 +70,6 @@ def strip(name, texts):
 
 def main():
     published = (SHARED / f"{NAMES[0]}.inp").read_text(encoding="utf-8").split("\n__ggml_vocab_test__\n")[:-1]
-    columns = [(SHARED / f"{name}.out").read_text().splitlines() for name in NAMES]
-    with open(HERE / "published.tsv", "w", encoding="utf-8") as out:
-        print("text", *NAMES, sep="\t", file=out)
-        for text, *ids in zip(published, *columns, strict=True):
-            print(json.dumps(text), *(" ".join(i.split()) for i in ids), sep="\t", file=out)
     rows = (HERE / "expected.tsv").read_text(encoding="utf-8").splitlines()[1:]
     texts = published + [json.loads(row.split("\t")[0]) for row in rows]
     for name in NAMES:
