@@ -28,7 +28,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use engines::{PEERS, Peer};
-use qrun::{bench::machine, quantize::FileType, synth};
+use qrun::{bench::machine, tools::quantize::FileType, tools::synth};
 use qrun_quant::{Bytes, cpu::limits};
 use rounds::Rounds;
 use serde_json::{Map, Value, json};

@@ -4,7 +4,7 @@
 
 use std::{path::PathBuf, time::Instant};
 
-use qrun::tokenizer::{Encode, Tokenizer};
+use qrun::text::tokenizer::{Encode, Tokenizer};
 use qrun_quant::Gguf;
 
 fn main() {

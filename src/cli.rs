@@ -33,7 +33,7 @@ mod values;
 use std::{ffi::OsString, process::ExitCode};
 
 use clap::{FromArgMatches, Subcommand};
-use qrun::session::Timeline;
+use qrun::engine::Timeline;
 
 use self::{
     args::Show,

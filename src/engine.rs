@@ -2,6 +2,7 @@
 
 mod backend;
 mod open;
+pub mod plan;
 mod timeline;
 
 pub use backend::{Backend, BackendError, DevicePreference, LoadError};

@@ -16,7 +16,7 @@ mod snapshot;
 mod thread;
 mod timings;
 
-pub use request::{Cancel, Event, Finish, Reply, Request, RequestId, SessionError};
+pub use request::{Cancel, Event, Finish, GenerateError, Reply, Request, RequestId};
 pub use scheduler::{Finished, Scheduler, StepRows};
 pub use session::Session;
 pub use snapshot::{Loaded, SaveError, is_session};

@@ -60,7 +60,7 @@ fn files_use_each_other_one_way() {
 }
 
 /// Modules that are compiled for unit tests only.
-const TESTS: [&str; 2] = ["quant/gguf/memory.rs", "src/tokenizer/pre/tests.rs"];
+const TESTS: [&str; 2] = ["quant/gguf/memory.rs", "src/text/tokenizer/pre/tests.rs"];
 
 #[test]
 fn every_file_of_the_crates_is_looked_at() {

@@ -20,7 +20,7 @@ use std::{
     sync::OnceLock,
 };
 
-use qrun::{quantize::FileType, synth};
+use qrun::{tools::quantize::FileType, tools::synth};
 
 /// A folder with tiny models, made once and left to the system's temporary files.
 fn models() -> &'static Path {

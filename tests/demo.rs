@@ -10,12 +10,13 @@ use std::{
 
 use qrun::{
     embedded,
-    quality::{Chunks, Comparison, compare},
-    quantize::{self, FileType, quantize},
+    engine::{DevicePreference, Engine, EngineOptions},
+    generate::{Request, Scheduler, Session},
     sampler::SamplerParams,
-    session::{DevicePreference, Engine, EngineOptions, Request, Scheduler, Session},
-    template::{Message, Render},
-    tokenizer::Encode,
+    text::template::{Message, Render},
+    text::tokenizer::Encode,
+    tools::quality::{Chunks, Comparison, compare},
+    tools::quantize::{self, FileType, quantize},
 };
 use qrun_models::{KvType, Options};
 use qrun_quant::{Bytes, Gguf};

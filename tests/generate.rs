@@ -3,11 +3,11 @@
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 use qrun::{
-    generate::{Chunk, Event, Finish, Generator, Reply, Request, RequestId, Scheduler, SessionError},
-    quantize::FileType,
+    engine::{DevicePreference, Engine, EngineOptions},
+    generate::{Chunk, Event, Finish, GenerateError, Generator, Reply, Request, RequestId, Scheduler},
     sampler::SamplerParams,
-    session::{DevicePreference, Engine, EngineOptions},
-    synth,
+    tools::quantize::FileType,
+    tools::synth,
 };
 use qrun_models::Options;
 use qrun_quant::{Bytes, Gguf};
@@ -159,13 +159,13 @@ fn a_bad_request_is_refused_and_the_others_go_on() {
         scheduler.submit(Request { prompt, max_tokens: Some(3), ..Request::default() }, params)
     };
     let good = submit(&mut scheduler, vec![5, 6, 7], SamplerParams::default()).expect("a good request");
-    assert_eq!(submit(&mut scheduler, vec![], SamplerParams::default()), Err(SessionError::EmptyPrompt));
+    assert_eq!(submit(&mut scheduler, vec![], SamplerParams::default()), Err(GenerateError::EmptyPrompt));
     let long = submit(&mut scheduler, vec![5; 512], SamplerParams::default());
-    assert_eq!(long, Err(SessionError::PromptTooLong { tokens: 512, max: 511 }));
+    assert_eq!(long, Err(GenerateError::PromptTooLong { tokens: 512, max: 511 }));
     let outside = submit(&mut scheduler, vec![u32::MAX], SamplerParams::default());
-    assert!(matches!(outside, Err(SessionError::Forward(_))), "{outside:?}");
+    assert!(matches!(outside, Err(GenerateError::Forward(_))), "{outside:?}");
     let bad = SamplerParams { top_p: -1.0, ..SamplerParams::default() };
-    assert!(matches!(submit(&mut scheduler, vec![5], bad), Err(SessionError::Sampler(_))));
+    assert!(matches!(submit(&mut scheduler, vec![5], bad), Err(GenerateError::Sampler(_))));
     run(&mut scheduler);
     let finished = scheduler.finished().expect("an end");
     assert_eq!((finished.id, finished.result.expect("a reply").tokens.len()), (good, 3));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use qrun::quantize::{FileType, Mixture};
+use qrun::tools::quantize::{FileType, Mixture};
 use qrun_quant::GgmlType::{self, *};
 
 /// The matrices of a model, as far as mixtures look at them.

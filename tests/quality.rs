@@ -8,9 +8,9 @@ use std::{
 
 use qrun::{
     generate::Scheduler,
-    quality::{Chunks, Comparison, QualityError, compare, perplexity},
-    quantize::FileType,
-    synth,
+    tools::quality::{Chunks, Comparison, QualityError, compare, perplexity},
+    tools::quantize::FileType,
+    tools::synth,
 };
 use qrun_cuda::ops::sample::SampledToken;
 use qrun_models::{self as models, Batch, Entry, Forward, ForwardError, Rows};

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use qrun::quantize::{FileType, Mixture, Options, quantize};
+use qrun::tools::quantize::{FileType, Mixture, Options, quantize};
 use qrun_quant::{
     GgmlType::{self, *},
     Gguf,

@@ -6,10 +6,11 @@ use std::{
 };
 
 use qrun::{
-    quantize::FileType,
+    engine::{DevicePreference, Engine, EngineOptions},
+    generate::{Event, Finish, GenerateError, Request, Session},
     sampler::SamplerParams,
-    session::{DevicePreference, Engine, EngineOptions, Event, Finish, Request, Session, SessionError},
-    synth,
+    tools::quantize::FileType,
+    tools::synth,
 };
 use qrun_models::{LoadEvent, Options};
 use qrun_quant::{Bytes, Gguf};
@@ -124,9 +125,9 @@ fn the_context_is_used_to_the_last_cell() {
     let reply = s.generate(&endless, &mut watch).expect("a reply");
     assert_eq!((reply.finish, reply.tokens.len(), s.cached().len()), (Finish::Context, 2, 64));
     let error = s.generate(&request(&prompt(64), 1), &mut watch).expect_err("no room for an answer");
-    assert_eq!(error, SessionError::PromptTooLong { tokens: 64, max: 63 });
+    assert_eq!(error, GenerateError::PromptTooLong { tokens: 64, max: 63 });
     let error = s.generate(&request(&[], 1), &mut watch).expect_err("nothing to continue");
-    assert_eq!(error, SessionError::EmptyPrompt);
+    assert_eq!(error, GenerateError::EmptyPrompt);
 }
 
 #[test]

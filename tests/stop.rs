@@ -1,6 +1,6 @@
 //! Stop strings, however the text is cut into pieces.
 
-use qrun::stop::StopMatcher;
+use qrun::text::stop::StopMatcher;
 
 /// What is shown of the pieces, and which stop string ended them.
 fn shown(stops: &[&str], pieces: &[&str]) -> (String, Option<usize>) {

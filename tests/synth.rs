@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet};
 
 use qrun::{
-    quantize::FileType,
-    synth::{self, Family, Shape, Vocab},
+    tools::quantize::FileType,
+    tools::synth::{self, Family, Shape, Vocab},
 };
 use qrun_models::Model;
 use qrun_quant::{Bytes, GgmlType, Gguf};

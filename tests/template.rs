@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use qrun::template::{BUILTINS, ChatTemplate, MAX_SOURCE, Message, Render, Specials, TemplateError, builtin, choose};
+use qrun::text::template::{
+    BUILTINS, ChatTemplate, MAX_SOURCE, Message, Render, Specials, TemplateError, builtin, choose,
+};
 use serde_json::{Map, Value, json};
 
 /// As in the `qrun` binary: hostile templates are bounded in memory too.
 #[global_allocator]
-static ALLOCATOR: qrun::template::SandboxAllocator = qrun::template::SandboxAllocator(std::alloc::System);
+static ALLOCATOR: qrun::text::template::SandboxAllocator = qrun::text::template::SandboxAllocator(std::alloc::System);
 
 fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -20,7 +22,7 @@ fn specials() -> Specials {
 
 fn source(template: &str) -> String {
     let path = match template.strip_prefix("builtin/") {
-        Some(name) => root("src/template/builtin").join(name),
+        Some(name) => root("src/text/template/builtin").join(name),
         None => root("tests/data/template").join(template),
     };
     std::fs::read_to_string(path.with_extension("jinja")).expect("the template of a case")

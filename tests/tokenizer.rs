@@ -12,7 +12,7 @@ mod stream;
 
 use std::path::{Path, PathBuf};
 
-use qrun::tokenizer::Tokenizer;
+use qrun::text::tokenizer::Tokenizer;
 use qrun_quant::{
     Bytes, Gguf,
     gguf::{Array, Value, write::Header},

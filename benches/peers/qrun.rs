@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 use anyhow::{Result, ensure};
 use qrun::{
     bench::machine,
-    session::{DevicePreference, Engine, EngineOptions},
+    engine::{DevicePreference, Engine, EngineOptions},
 };
 use qrun_models::{Entry, Options, Output};
 use qrun_quant::Gguf;

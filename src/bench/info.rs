@@ -6,7 +6,7 @@ use super::{
     limits::{CostModel, Limits},
     machine::Machine,
 };
-use crate::{quantize::FileType, session::Engine};
+use crate::{engine::Engine, tools::quantize::FileType};
 
 /// What was measured, and where. Reports have these fields among their own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

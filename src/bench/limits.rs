@@ -6,7 +6,7 @@ use qrun_models::{Config, memory};
 use qrun_quant::cpu::{Arithmetic, ComputeType, Matrix, limits};
 use serde::{Deserialize, Serialize};
 
-use crate::session::{Backend, Engine};
+use crate::engine::{Backend, Engine};
 
 /// Measured limits of the device that a model runs on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]

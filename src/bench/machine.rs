@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     clock,
-    session::{Backend, Engine},
+    engine::{Backend, Engine},
 };
 
 /// The machine, the program, the moment.

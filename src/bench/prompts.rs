@@ -6,7 +6,7 @@ pub mod report;
 use std::{ops::ControlFlow, time::Instant};
 
 use crate::{
-    generate::{Event, Reply, Request, Scheduler, SessionError},
+    generate::{Event, GenerateError, Reply, Request, Scheduler},
     sampler::SamplerParams,
 };
 
@@ -79,7 +79,7 @@ impl PromptSet {
     ///
     /// # Errors
     /// As [`Scheduler::submit`], and what ends a request.
-    pub fn run(&self, scheduler: &mut Scheduler, tick: &mut dyn FnMut(Tick)) -> Result<Answers, SessionError> {
+    pub fn run(&self, scheduler: &mut Scheduler, tick: &mut dyn FnMut(Tick)) -> Result<Answers, GenerateError> {
         let ids = (0..self.prompts.len()).map(|prompt| scheduler.submit(self.request(prompt), greedy()));
         let ids = ids.collect::<Result<Vec<_>, _>>()?;
         let mut replies: Vec<Option<Reply>> = vec![None; ids.len()];

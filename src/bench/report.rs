@@ -11,7 +11,7 @@ use super::{
     suite::Config,
     trial::Trial,
 };
-use crate::session::Engine;
+use crate::engine::Engine;
 
 /// Parts of an answer whose latency is kept.
 const PARTS: usize = 16;

@@ -20,8 +20,9 @@ use super::{
     trial::{Job, Trial},
 };
 use crate::{
+    engine::{DevicePreference, Engine},
+    generate::{GenerateError, Session},
     sampler::{SamplerParams, philox4x32},
-    session::{DevicePreference, Engine, Session, SessionError},
 };
 
 /// The seed of the random prompts.
@@ -169,7 +170,7 @@ pub fn samples(
     test: &Test,
     repeat: Repeat,
     tick: &mut dyn FnMut(usize),
-) -> Result<Vec<u64>, SessionError> {
+) -> Result<Vec<u64>, GenerateError> {
     let engine = session.engine().clone();
     let (job, warmup) = (test.job(&engine, test.n_gen), test.job(&engine, WARMUP_STEPS));
     let mut run = |job: &Job| {

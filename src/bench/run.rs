@@ -8,8 +8,9 @@ use super::{
     trial::{Job, Trial},
 };
 use crate::{
-    session::{Backend, Engine, Session, SessionError},
-    tokenizer::TokenizeError,
+    engine::{Backend, Engine},
+    generate::{GenerateError, Session},
+    text::tokenizer::TokenizeError,
 };
 
 /// Tokens that a warm-up generates at most: what is to be warm is warm then.
@@ -44,7 +45,7 @@ impl Plan {
     /// shorter one.
     ///
     /// # Errors
-    /// As [`crate::tokenizer::Tokenizer::encode`].
+    /// As [`crate::text::tokenizer::Tokenizer::encode`].
     pub fn new(engine: &Engine, suite: &str, configs: Vec<Config>, text: &str) -> Result<Self, TokenizeError> {
         let job = |config: Config| {
             let prompt = suite::prompt(engine, text, config.n_prompt)?;
@@ -67,7 +68,7 @@ impl Plan {
     ///
     /// # Errors
     /// As [`Session::generate`].
-    pub fn run(&self, session: &mut Session, watch: &mut dyn FnMut(Progress)) -> Result<Report, SessionError> {
+    pub fn run(&self, session: &mut Session, watch: &mut dyn FnMut(Progress)) -> Result<Report, GenerateError> {
         let engine = session.engine().clone();
         let mut report = Report::new(&self.suite, &engine, (self.trials, self.warmup_runs), self.load_ms);
         report.info.limits = Limits::measure(&engine);
@@ -87,7 +88,7 @@ impl Plan {
         session: &mut Session,
         (config, prompt): (&Config, &[u32]),
         watch: &mut dyn FnMut(Progress),
-    ) -> Result<Measured, SessionError> {
+    ) -> Result<Measured, GenerateError> {
         let mut run = |n_gen: usize| {
             let job = Job { prompt: prompt.to_vec(), depth: 0, n_gen, params: config.sampler() };
             let trial = Trial::run(session, &job, &mut || watch(Progress::Steps(1)));

@@ -19,7 +19,7 @@ use super::{
     machine::{self, Machine},
     statistics::{extremes, median},
 };
-use crate::session::Step;
+use crate::engine::Step;
 
 /// RunInfo 16 tokens in most vocabularies. A text, so that the model's file is not touched before the clock starts.
 const PROMPT: &str = "The quick brown fox jumps over the lazy dog. The quick brown fox jumps";

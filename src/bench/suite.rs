@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{sampler::SamplerParams, session::Engine, tokenizer::TokenizeError};
+use crate::{engine::Engine, sampler::SamplerParams, text::tokenizer::TokenizeError};
 
 /// The seed of every configuration.
 pub const SEED: u64 = 42;
@@ -107,7 +107,7 @@ impl Config {
 /// `n` tokens: BOS where the model wants one, then `text` again and again.
 ///
 /// # Errors
-/// As [`crate::tokenizer::Tokenizer::encode`].
+/// As [`crate::text::tokenizer::Tokenizer::encode`].
 pub fn prompt(engine: &Engine, text: &str, n: usize) -> Result<Vec<u32>, TokenizeError> {
     // A token has at most as many bytes as the longest of the vocabulary; doubling reaches `n` in any case.
     let (mut repeated, mut tokens) = (text.to_owned(), Vec::new());

@@ -7,8 +7,8 @@ use std::{ops::ControlFlow, time::Instant};
 
 use super::statistics::rate;
 use crate::{
+    generate::{Event, GenerateError, Request, Session},
     sampler::SamplerParams,
-    session::{Event, Request, Session, SessionError},
 };
 
 /// What is generated.
@@ -46,7 +46,7 @@ impl Trial {
     ///
     /// # Errors
     /// As [`Session::generate`].
-    pub fn run(session: &mut Session, job: &Job, tick: &mut dyn FnMut()) -> Result<Self, SessionError> {
+    pub fn run(session: &mut Session, job: &Job, tick: &mut dyn FnMut()) -> Result<Self, GenerateError> {
         // Of what the last trial left, only the same prefix stays.
         session.prepare(&job.prompt[..job.depth])?;
         *session.params_mut() = job.params.clone();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use qrun::{sampler::SamplerParams, session::DevicePreference};
+use qrun::{engine::DevicePreference, sampler::SamplerParams};
 use qrun_models::KvType;
 
 use super::output::Output;

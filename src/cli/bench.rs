@@ -21,10 +21,11 @@ use std::{
 use indicatif::ProgressBar;
 use qrun::{
     bench::rows::Setting,
-    quantize::FileType,
+    engine::{Backend, Engine, EngineOptions},
+    generate::Session,
     sampler::SamplerParams,
-    session::{Backend, Engine, EngineOptions, Session},
-    synth,
+    tools::quantize::FileType,
+    tools::synth,
 };
 use qrun_models::Forward;
 use qrun_quant::Gguf;

@@ -10,8 +10,8 @@ mod settings;
 use std::ops::ControlFlow;
 
 use qrun::{
-    session::{Finish, Reply, Request, Session, SessionError},
-    template::Message,
+    generate::{Finish, GenerateError, Reply, Request, Session},
+    text::template::Message,
 };
 use serde_json::{Map, Value};
 
@@ -183,7 +183,7 @@ impl Chat {
                 }
                 return Ok((text, prompt));
             } else {
-                let error = SessionError::PromptTooLong { tokens: prompt.len(), max: n_ctx - 1 };
+                let error = GenerateError::PromptTooLong { tokens: prompt.len(), max: n_ctx - 1 };
                 return Err(format!("{error}. The message was not sent{}", self.way_out()));
             }
         }

@@ -3,8 +3,8 @@
 use std::{fmt::Write, sync::Arc};
 
 use qrun::{
-    compare::{Distance, compare},
-    session::{DevicePreference, Engine, EngineOptions},
+    engine::{DevicePreference, Engine, EngineOptions},
+    tools::compare::{Distance, compare},
 };
 use qrun_models::{Forward, Options};
 

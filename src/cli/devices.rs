@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use qrun::plan::human_bytes;
+use qrun::engine::plan::human_bytes;
 use qrun_cuda::{
     device,
     image::{self, Choice},

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, fmt::Write};
 
 use qrun::{
-    plan::{self, human_bytes},
-    quantize::FileType,
-    session::{Backend, DevicePreference},
+    engine::plan::{self, human_bytes},
+    engine::{Backend, DevicePreference},
+    tools::quantize::FileType,
 };
 use qrun_models::{Config, GpuDecoder, Model, Options, memory};
 use qrun_quant::{Gguf, gguf::Value};

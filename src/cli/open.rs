@@ -5,13 +5,12 @@ use std::{path::Path, sync::Arc, time::Instant};
 use indicatif::ProgressBar;
 use qrun::{
     embedded,
-    plan::human_bytes,
+    engine::plan::human_bytes,
+    engine::{Backend, BackendError, Engine, EngineOptions, LoadError, OpenError, Timeline},
+    generate::{GenerateError, SaveError, Session},
     sampler::{SamplerError, SamplerParams},
-    session::{
-        Backend, BackendError, Engine, EngineOptions, LoadError, OpenError, SaveError, Session, SessionError, Timeline,
-    },
-    template::TemplateError,
-    tokenizer::TokenizeError,
+    text::template::TemplateError,
+    text::tokenizer::TokenizeError,
 };
 use qrun_models::{EventHandler, ForwardError, LoadEvent, Options};
 use qrun_quant::{Bytes, Gguf, cpu::Arithmetic};
@@ -263,13 +262,13 @@ impl From<SamplerError> for Exit {
     }
 }
 
-impl From<SessionError> for Exit {
-    fn from(error: SessionError) -> Self {
+impl From<GenerateError> for Exit {
+    fn from(error: GenerateError) -> Self {
         match error {
-            SessionError::EmptyPrompt | SessionError::PromptTooLong { .. } => Exit::usage(error.to_string()),
-            SessionError::Sampler(error) => error.into(),
-            SessionError::Forward(ForwardError::Device(error)) => no_device(Code::Device, error),
-            SessionError::Forward(error) => Exit::new(Code::Failure, error.to_string()),
+            GenerateError::EmptyPrompt | GenerateError::PromptTooLong { .. } => Exit::usage(error.to_string()),
+            GenerateError::Sampler(error) => error.into(),
+            GenerateError::Forward(ForwardError::Device(error)) => no_device(Code::Device, error),
+            GenerateError::Forward(error) => Exit::new(Code::Failure, error.to_string()),
         }
     }
 }

@@ -7,9 +7,10 @@ use std::{
 };
 
 use qrun::{
-    quality::{self, Chunks, Comparison, Estimate, QualityError},
-    session::{DevicePreference, Engine, EngineOptions, Scheduler},
-    tokenizer::Encode,
+    engine::{DevicePreference, Engine, EngineOptions},
+    generate::Scheduler,
+    text::tokenizer::Encode,
+    tools::quality::{self, Chunks, Comparison, Estimate, QualityError},
 };
 use qrun_models::{KvType, Options};
 use qrun_quant::{Gguf, cpu::Arithmetic};

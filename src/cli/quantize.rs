@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use qrun::{
-    plan::human_bytes,
-    quantize::{self, FileType, Options, Progress, Summary},
+    engine::plan::human_bytes,
+    tools::quantize::{self, FileType, Options, Progress, Summary},
 };
 use qrun_quant::{GgmlType, Gguf, cpu::par::Pool};
 

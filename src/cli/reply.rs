@@ -10,9 +10,10 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use qrun::{
     bench::startup::Memory,
+    engine::Timeline,
+    generate::{Event, Finish, Reply, Request, Session},
     sampler::SamplerParams,
-    session::{Event, Finish, Reply, Request, Session, Timeline},
-    template::{Message, Render},
+    text::template::{Message, Render},
 };
 use serde_json::{Map, Value, json};
 

@@ -3,8 +3,9 @@
 use std::cell::Cell;
 
 use qrun::{
-    session::{Finish, Request, Session, Timeline},
-    template::Message,
+    engine::Timeline,
+    generate::{Finish, Request, Session},
+    text::template::Message,
 };
 use serde_json::{Map, Value};
 

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use qrun::{
-    plan::human_bytes,
-    quantize::{self, FileType},
-    synth::{self, SynthError},
+    engine::plan::human_bytes,
+    tools::quantize::{self, FileType},
+    tools::synth::{self, SynthError},
 };
 
 use super::{

@@ -9,7 +9,7 @@ use clap::{
     Arg, Command,
     builder::{PossibleValue, TypedValueParser},
 };
-use qrun::{quantize::FileType, sampler::parse_logit_bias, session::DevicePreference};
+use qrun::{engine::DevicePreference, sampler::parse_logit_bias, tools::quantize::FileType};
 use qrun_models::KvType;
 use qrun_quant::cpu::physical_cores;
 

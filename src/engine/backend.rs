@@ -6,7 +6,7 @@ use qrun_cuda::{DeviceError, Gpu, device::NoDevice};
 use qrun_models::{CpuDecoder, EventHandler, Fallback, Forward, GpuDecoder, LoadEvent, Model, Options};
 use qrun_quant::cpu::Arithmetic;
 
-use crate::plan::{self, Plan, TooLarge};
+use crate::engine::plan::{self, Plan, TooLarge};
 
 /// The shortest context that is chosen on a GPU without being asked for, in tokens.
 const LEAST_CONTEXT: usize = 2048;

@@ -10,9 +10,9 @@ use super::{
     backend::{Backend, BackendError, ChooseError, DevicePreference, LoadError},
 };
 use crate::{
-    plan::{Plan, TooLarge},
-    template::{self, ChatTemplate, Message, Render, Specials, TemplateError},
-    tokenizer::{Encode, TokenizeError, Tokenizer},
+    engine::plan::{Plan, TooLarge},
+    text::template::{self, ChatTemplate, Message, Render, Specials, TemplateError},
+    text::tokenizer::{Encode, TokenizeError, Tokenizer},
 };
 
 /// What the caller wants of a model.

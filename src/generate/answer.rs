@@ -2,8 +2,8 @@
 
 use super::{Finish, Request};
 use crate::{
-    stop::StopMatcher,
-    tokenizer::{Tokenizer, Utf8Stream},
+    text::stop::StopMatcher,
+    text::tokenizer::{Tokenizer, Utf8Stream},
 };
 
 /// What has been generated, and what is held back of it.

@@ -133,7 +133,7 @@ pub struct Reply {
 
 /// Why there is no reply.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum SessionError {
+pub enum GenerateError {
     /// Nothing to continue.
     #[error("the prompt is empty, and this model has no token to begin with")]
     EmptyPrompt,

@@ -8,7 +8,7 @@ use std::{collections::VecDeque, ops::ControlFlow, sync::Arc};
 
 use qrun_models::{Batch, Entry, Forward, ForwardError, Output, kv::PAGE};
 
-use super::{Cancel, Event, Finish, Reply, Request, RequestId, SessionError, plan, sequence::Sequence};
+use super::{Cancel, Event, Finish, GenerateError, Reply, Request, RequestId, plan, sequence::Sequence};
 use crate::{engine::Engine, sampler::SamplerParams};
 
 /// What a caller sees of the requests while they run; `Break` ends the request.
@@ -22,7 +22,7 @@ pub struct Finished {
     /// Its tokens whose keys and values were computed: of the prompt, and of the answer.
     pub held: Vec<u32>,
     /// The answer, or why there is none.
-    pub result: Result<Reply, SessionError>,
+    pub result: Result<Reply, GenerateError>,
 }
 
 /// Tokens that went through the layers in a step.
@@ -99,7 +99,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// A prompt that is empty, does not fit or has a token outside of the vocabulary; a bad sampler parameter.
-    pub fn submit(&mut self, request: Request, params: SamplerParams) -> Result<RequestId, SessionError> {
+    pub fn submit(&mut self, request: Request, params: SamplerParams) -> Result<RequestId, GenerateError> {
         let (n_vocab, n_ctx) = (self.forward.n_vocab(), self.forward.n_ctx());
         if let Some(&token) = request.prompt.iter().find(|&&token| token as usize >= n_vocab) {
             return Err(ForwardError::Token { token, n_vocab }.into());
@@ -337,7 +337,7 @@ impl Scheduler {
     }
 
     /// Frees a sequence and leaves its pages to the prefix cache.
-    fn end(&mut self, seq: usize, result: Result<Reply, SessionError>) {
+    fn end(&mut self, seq: usize, result: Result<Reply, GenerateError>) {
         let Some(mut sequence) = self.running[seq].take() else { return };
         let keeps = !sequence.request.fresh && result.is_ok();
         sequence.tokens.truncate(if keeps { sequence.held } else { 0 });

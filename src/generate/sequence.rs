@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use qrun_models::{Entry, Output, Row, SamplingRequest};
 
-use super::{Event, Finish, Reply, Request, RequestId, SessionError, Timings, answer::Answer, plan::Pending};
+use super::{Event, Finish, GenerateError, Reply, Request, RequestId, Timings, answer::Answer, plan::Pending};
 use crate::{
     sampler::{Sampler, SamplerParams},
-    tokenizer::Tokenizer,
+    text::tokenizer::Tokenizer,
 };
 
 /// Most logits of one prompt that are asked for at once: 64 MB as f32.
@@ -34,15 +34,20 @@ pub struct Sequence {
 impl Sequence {
     /// # Errors
     /// A prompt that is empty or leaves no room for a token in `n_ctx`; a bad sampler parameter.
-    pub fn new(id: RequestId, request: Request, params: SamplerParams, size: [usize; 2]) -> Result<Self, SessionError> {
+    pub fn new(
+        id: RequestId,
+        request: Request,
+        params: SamplerParams,
+        size: [usize; 2],
+    ) -> Result<Self, GenerateError> {
         let [n_vocab, n_ctx] = size;
         let (tokens, room) = (request.prompt.len(), usize::from(request.max_tokens != Some(0)));
         if tokens == 0 {
-            return Err(SessionError::EmptyPrompt);
+            return Err(GenerateError::EmptyPrompt);
         }
         let max = n_ctx.saturating_sub(room);
         if tokens > max {
-            return Err(SessionError::PromptTooLong { tokens, max });
+            return Err(GenerateError::PromptTooLong { tokens, max });
         }
         let mut sampler = Sampler::new(params, n_vocab)?;
         sampler.reset(&request.prompt);
@@ -117,7 +122,7 @@ impl Sequence {
     }
 
     /// The token that a row gives.
-    pub fn choose(&mut self, row: Row) -> Result<u32, SessionError> {
+    pub fn choose(&mut self, row: Row) -> Result<u32, GenerateError> {
         match row {
             Row::Token(sampled) => Ok(Sampler::outcome(&sampled)?),
             Row::Logits(logits) => {

@@ -6,7 +6,7 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use qrun_models::Forward;
 
-use super::{Event, Finished, Reply, Request, RequestId, Scheduler, SessionError};
+use super::{Event, Finished, GenerateError, Reply, Request, RequestId, Scheduler};
 use crate::{engine::Engine, sampler::SamplerParams};
 
 /// A scheduler with one request at a time, and how its tokens are chosen.
@@ -65,7 +65,7 @@ impl Session {
         &mut self,
         request: &Request,
         watch: &mut dyn FnMut(Event) -> ControlFlow<()>,
-    ) -> Result<Reply, SessionError> {
+    ) -> Result<Reply, GenerateError> {
         let id = self.scheduler.submit(request.clone(), self.params.clone())?;
         let finished = loop {
             self.scheduler.step(&mut |_: RequestId, event: Event| watch(event));
@@ -89,7 +89,7 @@ impl Session {
     ///
     /// # Errors
     /// The decoder's; more tokens than the context holds.
-    pub fn prepare(&mut self, tokens: &[u32]) -> Result<(), SessionError> {
+    pub fn prepare(&mut self, tokens: &[u32]) -> Result<(), GenerateError> {
         self.scheduler.forget(tokens);
         let forward = self.scheduler.forward_mut();
         let held = forward.attach(0, tokens) as usize;

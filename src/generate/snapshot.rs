@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Session, SessionError};
+use super::{GenerateError, Session};
 use crate::checksum::Fnv1a;
 
 /// The first bytes of a saved session.
@@ -43,7 +43,7 @@ pub enum SaveError {
     },
     /// The part of the cache that was given up in the meantime could not be computed again.
     #[error(transparent)]
-    Generate(#[from] SessionError),
+    Generate(#[from] GenerateError),
 }
 
 /// Whether a file is a saved session, by its first bytes.
@@ -118,7 +118,7 @@ impl Session {
     }
 
     /// Takes what is cached into sequence 0; what other prompts have pushed out is computed again.
-    fn hold(&mut self) -> Result<(), SessionError> {
+    fn hold(&mut self) -> Result<(), GenerateError> {
         let held = self.scheduler.forward_mut().attach(0, &self.cached) as usize;
         if held < self.cached.len() {
             let cached = std::mem::take(&mut self.cached);

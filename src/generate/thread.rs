@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Cancel, Event, Reply, Request, RequestId, Scheduler, SessionError};
+use super::{Cancel, Event, GenerateError, Reply, Request, RequestId, Scheduler};
 use crate::sampler::SamplerParams;
 
 /// What a caller gets of its request, in order; the last one is [`Chunk::End`].
@@ -30,7 +30,7 @@ pub enum Chunk {
     /// Text that was held back, after the last token.
     Text(String),
     /// The request has ended.
-    End(Result<Reply, SessionError>),
+    End(Result<Reply, GenerateError>),
 }
 
 /// A request on its way to the thread.

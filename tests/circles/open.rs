@@ -29,17 +29,20 @@ pub const OPEN: &[(&str, &[&str])] = &[
     ("src/lib.rs", &["src/bench/plot/raster.rs", "src/bench/plot/style.rs"]),
     ("src/lib.rs", &["src/sampler.rs", "src/sampler/params.rs", "src/sampler/penalties.rs", "src/sampler/select.rs"]),
     ("src/lib.rs", &["src/session.rs", "src/session/answer.rs", "src/session/engine.rs", "src/session/file.rs"]),
-    ("src/lib.rs", &["src/synth.rs", "src/synth/models.rs", "src/synth/shape.rs", "src/synth/weights.rs"]),
-    ("src/lib.rs", &["src/synth/vocab.rs", "src/synth/vocab/special.rs"]),
-    ("src/lib.rs", &["src/template.rs", "src/template/engine.rs"]),
+    (
+        "src/lib.rs",
+        &["src/tools/synth.rs", "src/tools/synth/models.rs", "src/tools/synth/shape.rs", "src/tools/synth/weights.rs"],
+    ),
+    ("src/lib.rs", &["src/tools/synth/vocab.rs", "src/tools/synth/vocab/special.rs"]),
+    ("src/lib.rs", &["src/text/template.rs", "src/text/template/engine.rs"]),
     (
         "src/lib.rs",
         &[
-            "src/tokenizer.rs",
-            "src/tokenizer/bpe.rs",
-            "src/tokenizer/json.rs",
-            "src/tokenizer/run.rs",
-            "src/tokenizer/spm.rs",
+            "src/text/tokenizer.rs",
+            "src/text/tokenizer/bpe.rs",
+            "src/text/tokenizer/json.rs",
+            "src/text/tokenizer/run.rs",
+            "src/text/tokenizer/spm.rs",
         ],
     ),
     (

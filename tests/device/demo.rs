@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use qrun::{
     embedded,
-    tokenizer::{Encode, Tokenizer},
+    text::tokenizer::{Encode, Tokenizer},
 };
 use qrun_models::{CpuDecoder, Forward, Model, Options};
 use qrun_quant::{Bytes, Gguf};

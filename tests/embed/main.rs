@@ -15,10 +15,11 @@ use std::{
 use anyhow::{Context, ensure};
 use qrun::{
     embedded,
+    engine::{Engine, EngineOptions},
+    generate::{Request, Session},
     sampler::SamplerParams,
-    session::{Engine, EngineOptions, Request, Session},
-    template::{Message, Render},
-    tokenizer::Encode,
+    text::template::{Message, Render},
+    text::tokenizer::Encode,
 };
 use qrun_quant::{Bytes, Gguf};
 

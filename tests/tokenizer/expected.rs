@@ -1,6 +1,6 @@
 //! 300 texts whose tokens come from sentencepiece, tokenizers and llama.cpp (`make.py` beside the data).
 
-use qrun::tokenizer::Encode;
+use qrun::text::tokenizer::Encode;
 
 use super::published::{NAMES, Vocabulary};
 

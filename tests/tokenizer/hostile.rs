@@ -1,6 +1,6 @@
 //! Bad vocabularies: an error that names the key, or something that works; never a panic.
 
-use qrun::tokenizer::{Encode, Tokenizer};
+use qrun::text::tokenizer::{Encode, Tokenizer};
 use qrun_quant::gguf::{Array, Value};
 
 type Keys = Vec<(&'static str, Value)>;

@@ -1,6 +1,6 @@
 //! An external `tokenizer.json` behind the same door.
 
-use qrun::tokenizer::{Encode, TokenKind, Tokenizer};
+use qrun::text::tokenizer::{Encode, TokenKind, Tokenizer};
 use qrun_quant::Gguf;
 use tokenizers::{AddedToken, decoders::byte_level::ByteLevel, processors::template::TemplateProcessing};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use qrun::tokenizer::Encode;
+use qrun::text::tokenizer::Encode;
 
 #[test]
 fn a_megabyte_of_one_character_takes_no_time_to_speak_of() {
@@ -32,7 +32,7 @@ fn white_space_that_ends_in_a_word_is_not_scanned_again_and_again() {
         let spelled: Vec<String> = (0..=0x17fu32).filter_map(char::from_u32).map(String::from).collect();
         let mut keys = super::bpe(&spelled.iter().map(String::as_str).collect::<Vec<_>>(), &[]);
         keys[1] = ("pre", pre.into());
-        let tokenizer = qrun::tokenizer::Tokenizer::from_gguf(&super::file(keys)).unwrap();
+        let tokenizer = qrun::text::tokenizer::Tokenizer::from_gguf(&super::file(keys)).unwrap();
         for unit in [" ", "\t", "\n", "A", "中", "\u{301}", "'", "/", "12"] {
             let text = unit.repeat(300_000 / unit.len()) + "x";
             let start = Instant::now();

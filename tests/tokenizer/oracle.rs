@@ -1,6 +1,6 @@
 //! Byte-level BPE against the `tokenizers` crate, fed with the same vocabulary and merges.
 
-use qrun::tokenizer::{Encode, Tokenizer};
+use qrun::text::tokenizer::{Encode, Tokenizer};
 use qrun_quant::Gguf;
 use tokenizers::{
     Model, NormalizedString, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, SplitDelimiterBehavior,

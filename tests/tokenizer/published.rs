@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use qrun::tokenizer::{Encode, Tokenizer};
+use qrun::text::tokenizer::{Encode, Tokenizer};
 use qrun_quant::Gguf;
 
 pub const NAMES: [&str; 4] = ["llama-spm", "gemma-spm", "llama-bpe", "qwen2"];

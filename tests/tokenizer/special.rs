@@ -1,6 +1,6 @@
 //! Special tokens: where they count, what is put around a text, what ends a generation.
 
-use qrun::tokenizer::{Encode, TokenKind, Tokenizer};
+use qrun::text::tokenizer::{Encode, TokenKind, Tokenizer};
 
 const BOTH: Encode = Encode { add_special: true, parse_special: true };
 const ADD: Encode = Encode { add_special: true, parse_special: false };

@@ -1,6 +1,6 @@
 //! Text that comes in pieces of bytes.
 
-use qrun::tokenizer::Utf8Stream;
+use qrun::text::tokenizer::Utf8Stream;
 
 const TEXTS: [&str; 5] = ["😀", "a👩\u{200d}👩\u{200d}👧b", "é中😀\u{10ffff}", "plain", "🇩🇪\u{301}"];
 

@@ -11,7 +11,8 @@ use crate::{
         limits::{CostModel, Limits},
         statistics::rate,
     },
-    session::{Engine, Finish},
+    engine::Engine,
+    generate::Finish,
 };
 
 /// The answers of some batch sizes.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Row;
-use crate::{bench::machine, session::DevicePreference};
+use crate::{bench::machine, engine::DevicePreference};
 
 /// A column: its name, and its value in a row.
 pub type Field = (&'static str, fn(&Row) -> Value);

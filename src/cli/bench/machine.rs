@@ -1,6 +1,6 @@
 //! Where and how a model runs: lists for llama-bench's rows, one value of each for the other modes.
 
-use qrun::{bench::rows::Setting, session::DevicePreference};
+use qrun::{bench::rows::Setting, engine::DevicePreference};
 use qrun_models::KvType;
 
 use super::numbers::{self, Numbers};

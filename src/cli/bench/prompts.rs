@@ -12,8 +12,9 @@ use qrun::{
             report::{Clock, PromptsReport},
         },
     },
-    session::{Engine, Scheduler},
-    template::{Message, Render},
+    engine::Engine,
+    generate::Scheduler,
+    text::template::{Message, Render},
 };
 
 use super::{

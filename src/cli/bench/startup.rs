@@ -7,7 +7,7 @@ use qrun::{
         rows::Setting,
         startup::{Job, Startup, StartupError},
     },
-    session::DevicePreference,
+    engine::DevicePreference,
 };
 
 use super::{Machine, Source, bar};

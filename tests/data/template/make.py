@@ -12,7 +12,7 @@ import jinja2
 from transformers.utils import chat_template_utils as renderer
 
 HERE = pathlib.Path(__file__).parent
-BUILTIN = HERE / "../../../src/template/builtin"
+BUILTIN = HERE / "../../../src/text/template/builtin"
 NOW = 1_772_366_399  # 2026-03-01 11:59:59 UTC, a Sunday
 
 

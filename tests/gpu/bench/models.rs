@@ -14,10 +14,11 @@ use qrun::{
         run::Plan,
         suite::{Config, Suite, TEXT},
     },
-    quantize::FileType,
+    engine::{DevicePreference, Engine, EngineOptions},
+    generate::Session,
     sampler::SamplerParams,
-    session::{DevicePreference, Engine, EngineOptions, Session},
-    synth,
+    tools::quantize::FileType,
+    tools::synth,
 };
 use qrun_models::Options;
 use qrun_quant::Gguf;

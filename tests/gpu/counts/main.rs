@@ -47,7 +47,7 @@ fn past_limits(counts: &Value) -> Vec<String> {
         }
     };
     for name in MODELS {
-        let layers = qrun::synth::find(name).map_or(0, |s| s.n_layer);
+        let layers = qrun::tools::synth::find(name).map_or(0, |s| s.n_layer);
         // Ten per layer; embedding, last norm, head; sampling.
         at_most(format!("launches_per_token of {name}"), &counts["launches_per_token"][name], (10 * layers + 8) as f64);
         let read = &counts["bytes_read_over_weights_and_kv"][name];

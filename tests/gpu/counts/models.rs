@@ -8,8 +8,8 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use qrun::{
-    quantize::FileType,
-    synth::{self, Shape, Vocab},
+    tools::quantize::FileType,
+    tools::synth::{self, Shape, Vocab},
 };
 use qrun_cuda::{Gpu, ops::sample::Sampling};
 use qrun_emulator::{Config, Counters, Machine};

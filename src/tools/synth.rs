@@ -21,7 +21,7 @@ pub use models::{MODELS, find, names};
 pub use shape::{Rope, Shape};
 pub use vocab::{Family, Vocab};
 
-use crate::quantize::mixture::FileType;
+use crate::tools::quantize::mixture::FileType;
 
 /// Why no model was made.
 #[derive(Debug, thiserror::Error)]

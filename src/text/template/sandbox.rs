@@ -93,7 +93,7 @@ thread_local! {
 ///
 /// ```ignore
 /// #[global_allocator]
-/// static ALLOCATOR: qrun::template::SandboxAllocator = qrun::template::SandboxAllocator(std::alloc::System);
+/// static ALLOCATOR: qrun::text::template::SandboxAllocator = qrun::text::template::SandboxAllocator(std::alloc::System);
 /// ```
 pub struct SandboxAllocator<A = System>(
     /// Where the memory comes from.

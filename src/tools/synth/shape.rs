@@ -6,7 +6,7 @@ use qrun_models::{arch, spec::Residual};
 use qrun_quant::gguf::write::Header;
 
 use super::{SynthError, Vocab, templates};
-use crate::quantize::mixture::{FileType, Mixture};
+use crate::tools::quantize::mixture::{FileType, Mixture};
 
 /// Everything that distinguishes one model from another. Made by struct update from a row of
 /// [`super::MODELS`].

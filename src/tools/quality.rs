@@ -14,7 +14,7 @@ pub use statistics::Estimate;
 use statistics::{Mean, Row};
 
 use crate::{
-    generate::{Event, Request, Scheduler, SessionError},
+    generate::{Event, GenerateError, Request, Scheduler},
     sampler::SamplerParams,
 };
 
@@ -157,13 +157,13 @@ pub enum QualityError {
     Forward(#[from] ForwardError),
     /// The scheduler did.
     #[error(transparent)]
-    Generate(SessionError),
+    Generate(GenerateError),
 }
 
 impl QualityError {
-    fn of(error: SessionError) -> Self {
+    fn of(error: GenerateError) -> Self {
         match error {
-            SessionError::Forward(error) => Self::Forward(error),
+            GenerateError::Forward(error) => Self::Forward(error),
             error => Self::Generate(error),
         }
     }
