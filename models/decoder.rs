@@ -131,7 +131,7 @@ impl GpuDecoder {
         let sources: Vec<_> = uploads.iter().map(|(to, bytes)| (*to, &bytes[..])).collect();
         upload(gpu, &stream, &sources, progress)?;
         let c = &model.config;
-        let sampler = DeviceSampler::new(&stream, &memory, sampling::shape(c, o))?;
+        let sampler = DeviceSampler::new(&stream, &memory, memory::sample_shape(c, o))?;
         let pages = Pages::new(gpu, &memory, o.n_seq)?;
         let staging = Staging {
             rows: Pinned::new(gpu, 3 * memory::rows(o))?,

@@ -38,18 +38,5 @@ pub mod embedded;
 pub mod engine;
 pub mod generate;
 pub mod sampler;
-
-/// Tokenizers, chat templates, stop strings.
-pub mod text {
-    pub mod stop;
-    pub mod template;
-    pub mod tokenizer;
-}
-
-/// Programs around the engine: smaller files, quality, models of random weights, two backends side by side.
-pub mod tools {
-    pub mod compare;
-    pub mod quality;
-    pub mod quantize;
-    pub mod synth;
-}
+pub mod text;
+pub mod tools;

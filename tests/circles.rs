@@ -1,7 +1,8 @@
 //! Inside of each crate, files use each other one way: a file can be read, moved and tested without those above it.
 //!
 //! A file that declares modules (`mod x;`) or passes their names on (`pub use x::Y`) does not use them; one that uses
-//! the items of another file, its parent's or its child's too, does.
+//! the items of another file does. What a child takes from the files that it lies in is not counted: a module and the
+//! files below it are one room, and private items of the module are theirs too.
 
 mod graph;
 mod lexer;
@@ -32,7 +33,11 @@ const ROOTS: &[&str] = &[
 /// The uses between the files of a crate.
 fn crate_graph(root: &str) -> BTreeMap<String, BTreeSet<String>> {
     let read = |path: &str| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).ok();
-    graph::uses(&modules::modules(root, &read))
+    let mut graph = graph::uses(&modules::modules(root, &read));
+    for (file, used) in &mut graph {
+        used.retain(|other| other != root && !file.starts_with(&format!("{}/", other.trim_end_matches(".rs"))));
+    }
+    graph
 }
 
 #[test]

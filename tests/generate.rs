@@ -206,9 +206,8 @@ fn callers_on_other_threads_get_their_own_text_and_may_leave() {
         }
     });
     let end = loop {
-        match stopped.next_within(Duration::from_secs(60)).expect("an end") {
-            Chunk::End(end) => break end,
-            _ => continue,
+        if let Chunk::End(end) = stopped.next_within(Duration::from_secs(60)).expect("an end") {
+            break end;
         }
     };
     assert_eq!(end.expect("a reply").finish, Finish::Interrupted);

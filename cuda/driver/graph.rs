@@ -19,7 +19,7 @@ unsafe impl Send for Graph {}
 
 impl Graph {
     /// Takes over a graph that a capture has made.
-    pub(super) fn recorded(gpu: &Arc<Gpu>, graph: sys::CUgraph) -> Result<Self> {
+    fn recorded(gpu: &Arc<Gpu>, graph: sys::CUgraph) -> Result<Self> {
         let mut made = Self { gpu: gpu.clone(), graph, exec: std::ptr::null_mut() };
         // SAFETY: a whole graph; one handle is written.
         check(unsafe { sys::cuGraphInstantiateWithFlags(&mut made.exec, graph, 0) }, || "cuGraphInstantiate".into())?;
@@ -35,6 +35,30 @@ impl Graph {
         // SAFETY: an instantiated graph and a live stream. The launches in it have kept the contract of `Stream::launch`, and
         // copies are not recorded.
         check(unsafe { sys::cuGraphLaunch(self.exec, stream.raw()) }, || "cuGraphLaunch".into())
+    }
+}
+
+impl Stream {
+    /// Records what `work` launches, without running it.
+    ///
+    /// # Errors
+    /// Those of `work`, and the driver's.
+    pub fn capture(&self, work: impl FnOnce(&Self) -> Result<()>) -> Result<Graph> {
+        self.gpu().bind()?;
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: a live stream that is not being captured (`work` has only a shared borrow).
+        check(unsafe { sys::cuStreamBeginCapture_v2(self.raw(), mode) }, || "cuStreamBeginCapture".into())?;
+        self.recording().set(true);
+        let worked = work(self);
+        self.recording().set(false);
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: ends the capture begun above; one handle is written.
+        let code = unsafe { sys::cuStreamEndCapture(self.raw(), &mut graph) };
+        let ended = check(code, || "cuStreamEndCapture".into());
+        let recorded = (!graph.is_null()).then(|| Graph::recorded(self.gpu(), graph));
+        worked?;
+        ended?;
+        recorded.expect("a capture that ended well has a graph")
     }
 }
 

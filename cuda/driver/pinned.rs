@@ -142,6 +142,47 @@ impl<T> Deref for Pinned<T> {
     }
 }
 
+impl Stream {
+    /// Copies the first `len` elements of pinned memory to the device. The host goes on; `from` waits with its next
+    /// change until they are there.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// While launches are recorded: a replayed copy would read what `from` no longer guards.
+    pub fn copy_in<T: Copy + Default>(&self, to: Ptr<T>, from: &Pinned<T>, len: usize) -> Result<()> {
+        assert!(len <= from.len() && !self.recording().get(), "a copy of {len} elements, or one that is recorded");
+        self.gpu().bind()?;
+        let bytes = len * size_of::<T>();
+        from.copy(self, Use::Read, |from| {
+            // SAFETY: `from` holds `len` elements and stays as it is until the copy has ended; `to` is an address on the
+            // device, whose extent the driver checks.
+            let code = unsafe { sys::cuMemcpyHtoDAsync_v2(to.address(), from, bytes, self.raw()) };
+            check(code, || format!("cuMemcpyHtoDAsync({bytes} bytes)"))
+        })
+    }
+
+    /// Copies `len` elements from the device to pinned memory. The host goes on; `to` waits with its next look.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// While launches are recorded, as [`Stream::copy_in`].
+    pub fn copy_out<T: Copy + Default>(&self, to: &mut Pinned<T>, from: Ptr<T>, len: usize) -> Result<()> {
+        assert!(len <= to.len() && !self.recording().get(), "a copy of {len} elements, or one that is recorded");
+        self.gpu().bind()?;
+        let bytes = len * size_of::<T>();
+        to.copy(self, Use::Written, |to| {
+            // SAFETY: `to` has room for `len` elements, which nobody looks at until the copy has ended; `from` is an address
+            // on the device, whose extent the driver checks.
+            let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to, from.address(), bytes, self.raw()) };
+            check(code, || format!("cuMemcpyDtoHAsync({bytes} bytes)"))
+        })
+    }
+}
+
 impl<T> Drop for Pinned<T> {
     fn drop(&mut self) {
         if self.gpu.bind().is_err() {

@@ -4,7 +4,7 @@ use std::{cell::Cell, ffi::c_void, sync::Arc};
 
 use cudarc::driver::sys;
 
-use super::{Gpu, Graph, Pinned, Ptr, pinned::Use};
+use super::{Gpu, Ptr};
 use crate::error::{Result, check};
 
 /// A parameter struct of a kernel: the bytes of its CUDA twin.
@@ -139,45 +139,6 @@ impl Stream {
         check(code, || format!("cuLaunchKernelEx({name}, {x}·{y}·{z} blocks of {} threads)", grid.threads))
     }
 
-    /// Copies the first `len` elements of pinned memory to the device. The host goes on; `from` waits with its next
-    /// change until they are there.
-    ///
-    /// # Errors
-    /// The driver's.
-    ///
-    /// # Panics
-    /// While launches are recorded: a replayed copy would read what `from` no longer guards.
-    pub fn copy_in<T: Copy + Default>(&self, to: Ptr<T>, from: &Pinned<T>, len: usize) -> Result<()> {
-        assert!(len <= from.len() && !self.recording.get(), "a copy of {len} elements, or one that is recorded");
-        self.gpu.bind()?;
-        let bytes = len * size_of::<T>();
-        from.copy(self, Use::Read, |from| {
-            // SAFETY: `from` holds `len` elements and stays as it is until the copy has ended; `to` is an address on the
-            // device, whose extent the driver checks.
-            let code = unsafe { sys::cuMemcpyHtoDAsync_v2(to.address(), from, bytes, self.raw) };
-            check(code, || format!("cuMemcpyHtoDAsync({bytes} bytes)"))
-        })
-    }
-
-    /// Copies `len` elements from the device to pinned memory. The host goes on; `to` waits with its next look.
-    ///
-    /// # Errors
-    /// The driver's.
-    ///
-    /// # Panics
-    /// While launches are recorded, as [`Stream::copy_in`].
-    pub fn copy_out<T: Copy + Default>(&self, to: &mut Pinned<T>, from: Ptr<T>, len: usize) -> Result<()> {
-        assert!(len <= to.len() && !self.recording.get(), "a copy of {len} elements, or one that is recorded");
-        self.gpu.bind()?;
-        let bytes = len * size_of::<T>();
-        to.copy(self, Use::Written, |to| {
-            // SAFETY: `to` has room for `len` elements, which nobody looks at until the copy has ended; `from` is an address
-            // on the device, whose extent the driver checks.
-            let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to, from.address(), bytes, self.raw) };
-            check(code, || format!("cuMemcpyDtoHAsync({bytes} bytes)"))
-        })
-    }
-
     /// Copies `len` elements on the device, from one place to another that does not overlap it.
     ///
     /// # Errors
@@ -233,26 +194,9 @@ impl Stream {
         }
     }
 
-    /// Records what `work` launches, without running it.
-    ///
-    /// # Errors
-    /// Those of `work`, and the driver's.
-    pub fn capture(&self, work: impl FnOnce(&Self) -> Result<()>) -> Result<Graph> {
-        self.gpu.bind()?;
-        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: a live stream that is not being captured (`work` has only a shared borrow).
-        check(unsafe { sys::cuStreamBeginCapture_v2(self.raw, mode) }, || "cuStreamBeginCapture".into())?;
-        self.recording.set(true);
-        let worked = work(self);
-        self.recording.set(false);
-        let mut graph = std::ptr::null_mut();
-        // SAFETY: ends the capture begun above; one handle is written.
-        let code = unsafe { sys::cuStreamEndCapture(self.raw, &mut graph) };
-        let ended = check(code, || "cuStreamEndCapture".into());
-        let recorded = (!graph.is_null()).then(|| Graph::recorded(&self.gpu, graph));
-        worked?;
-        ended?;
-        recorded.expect("a capture that ended well has a graph")
+    /// Whether launches are recorded instead of run.
+    pub(super) fn recording(&self) -> &Cell<bool> {
+        &self.recording
     }
 
     pub(super) fn raw(&self) -> sys::CUstream {

@@ -9,7 +9,7 @@ use qrun_cuda::{
         activations::QuantizedActivations,
         attention::Scratch,
         cache::{Cache, CacheType},
-        sample::SampleBuffers,
+        sample::{SampleBuffers, SampleShape},
     },
 };
 use qrun_quant::{Bytes, GgmlType};
@@ -17,13 +17,15 @@ use qrun_quant::{Bytes, GgmlType};
 use crate::{
     Config, KvType, Model, Options,
     config::Rope,
-    decoder::sampling,
     kv::{Kind, kinds},
     weights::{self, Linear},
 };
 
 /// Rows of logits that are computed at once; a batch with more marked entries takes turns.
 pub const LOGIT_ROWS: usize = 16;
+
+/// Biased tokens of a sequence that the device keeps; more than these are left to the host.
+const BIASES: usize = 4096;
 
 /// A matrix on the device, in the layout of its format.
 #[derive(Clone, Copy)]
@@ -195,7 +197,7 @@ impl Memory {
         let sampled = Rows::at(marked.add(LOGIT_ROWS), LOGIT_ROWS);
         let ahead = Rows::at(state(loader.carver, "ahead", 3 * LOGIT_ROWS), LOGIT_ROWS);
         let activations = activations(loader.carver, c, o, splits);
-        let buffers = sampling::shape(c, o).carve(loader.carver);
+        let buffers = sample_shape(c, o).carve(loader.carver);
         let uploads = loader.uploads;
         Self {
             token_embd,
@@ -278,6 +280,11 @@ fn cache(carver: &mut ArenaLayout, (c, o): (&Config, &Options), kind: &Kind, (il
     };
     let ((k, k_scale), (v, v_scale)) = (planes("k"), planes("v"));
     Cache { k, v, k_scale, v_scale, table, pages: kind.slots as i32, kind: ty }
+}
+
+/// What the device needs to sample: room for a state per sequence.
+pub fn sample_shape(c: &Config, o: &Options) -> SampleShape {
+    SampleShape { sequences: o.n_seq, vocab: c.n_vocab, history: o.n_ctx, biases: BIASES }
 }
 
 /// The kernels' name of a type that [`super::GpuDecoder::supports`].

@@ -6,17 +6,10 @@ use qrun_cuda::{
 };
 
 use super::memory::Memory;
-use crate::{Config, Entry, Options, Output, SamplingRequest};
+use crate::{Entry, Output, SamplingRequest};
 
-/// Biased tokens of a sequence that the device keeps; more than these are left to the host.
-const BIASES: usize = 4096;
 /// Looks at the ring between two questions to the driver, whether it still works.
 const POLLS_PER_QUERY: u32 = 20_000;
-
-/// What the device needs to sample: room for a state per sequence.
-pub fn shape(c: &Config, o: &Options) -> SampleShape {
-    SampleShape { sequences: o.n_seq, vocab: c.n_vocab, history: o.n_ctx, biases: BIASES }
-}
 
 /// The sampler's state on the device, and what the host knows of it.
 pub struct DeviceSampler {

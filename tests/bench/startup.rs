@@ -64,7 +64,7 @@ fn a_start_that_fails_ends_as_it_does() {
     let output = bench("no-such-file.gguf --startup");
     let said = text(&output.stderr);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(3), ""), "{said}");
-    assert!(said.starts_with("error: no-such-file.gguf: file"), "{said}");
+    assert!(said.starts_with("error: no-such-file.gguf: No such file"), "{said}");
 }
 
 #[test]

@@ -30,8 +30,9 @@ fn targets(all: &[Module], id: usize) -> Vec<usize> {
     let mut found = Vec::new();
     for import in &module.imports {
         if import.name == "*" {
-            let Some(Target::Module(from)) = resolve(all, id, &import.path, 0) else { continue };
-            found.extend(module.names.iter().filter_map(|name| member(all, from, name, 0)));
+            if let Some(Target::Module(from)) = resolve(all, id, &import.path, 0) {
+                found.extend(module.names.iter().filter_map(|name| member(all, from, name, 0)));
+            }
         } else if !import.public || module.names.contains(&import.name) {
             found.extend(resolve(all, id, &import.path, 0));
         }

@@ -170,8 +170,9 @@ fn close(t: &[Token], open: usize) -> usize {
         match token {
             Token::Punct('(' | '[' | '{') => depth += 1,
             Token::Punct(')' | ']' | '}') => depth -= 1,
-            _ => continue,
+            _ => {}
         }
+        // The first token opens, so that depth 0 is met where it closes.
         if depth == 0 {
             return i;
         }

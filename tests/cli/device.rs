@@ -32,8 +32,8 @@ fn lines(output: &Output) -> Vec<String> {
     said.lines().map(str::to_owned).collect()
 }
 
-/// Largest mean KL divergence of a GPU from the CPU on the demo model: 1.5 times what was measured.
-const KL: f64 = 2e-4;
+/// Largest mean KL divergence of a GPU from the CPU on the demo model: 1.5 times what was measured (2.6e-4).
+const KL: f64 = 4e-4;
 
 /// Computers whose GPU cannot be used: what QRUN_EMULATOR says, and words of the reason.
 const UNUSABLE: [(&str, &str); 4] = [
