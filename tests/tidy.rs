@@ -250,14 +250,21 @@ fn ci_runs_the_commands_of_the_readme() {
 }
 
 #[test]
-fn help_is_in_the_readme() {
+fn the_readme_is_short_and_its_recipes_name_files_that_exist() {
     let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).expect("README.md");
-    let help = std::process::Command::new(env!("CARGO_BIN_EXE_qrun")).arg("--help").output().expect("qrun --help");
-    let help = String::from_utf8(help.stdout).expect("UTF-8");
-    let block = readme.split("<!-- help -->").nth(1).and_then(|t| t.split("<!-- end -->").next());
-    let block =
-        block.expect("README.md has the help block").trim().trim_start_matches("```text").trim_end_matches("```");
-    assert_eq!(block.trim(), help.trim(), "README.md shows `qrun --help` as it is");
+    assert!(readme.lines().count() <= 150, "{} lines", readme.lines().count());
+    let recipes = readme.split("<!-- recipes -->").nth(1).and_then(|t| t.split("<!-- end -->").next());
+    let words = recipes.expect("README.md has the recipes").split('`').skip(1).step_by(2);
+    let paths: Vec<&str> = words.filter(|word| word.contains('/')).collect();
+    assert!(paths.len() > 15, "{paths:?}");
+    // `x` stands for the name of what is new: its neighbours are there.
+    let exists = |path: &&&str| match path.rsplit_once("/x.") {
+        Some((folder, end)) => fs::read_dir(Path::new(ROOT).join(folder))
+            .is_ok_and(|mut files| files.any(|file| file.is_ok_and(|f| f.path().to_string_lossy().ends_with(end)))),
+        None => Path::new(ROOT).join(path).is_file(),
+    };
+    let missing: Vec<String> = paths.iter().filter(|path| !exists(path)).map(|path| path.to_string()).collect();
+    refuse("a recipe of README.md names files that do not exist", missing);
 }
 
 #[path = "../benches/peers/table.rs"]
