@@ -9,7 +9,9 @@ use qrun::{
     tools::quantize::FileType,
     tools::synth,
 };
-use qrun_models::Options;
+use qrun_cuda::Gpu;
+use qrun_emulator::Machine;
+use qrun_models::{GpuDecoder, Options};
 use qrun_quant::{Bytes, Gguf};
 
 /// A tiny model whose weights are quantized: there a token's bits depend on nothing but its own sequence.
@@ -212,4 +214,46 @@ fn callers_on_other_threads_get_their_own_text_and_may_leave() {
     };
     assert_eq!(end.expect("a reply").finish, Finish::Interrupted);
     assert!(stopped.next().is_none());
+}
+
+/// The same on an emulated GPU, which samples by itself and runs a step ahead. There a text is what it is alone while at
+/// most four sequences decode and nothing that was generated is computed again as a prompt.
+#[test]
+fn a_gpu_samples_each_of_its_sequences_as_it_would_alone() {
+    let tiny = crate::device::models().next().expect("a tiny model");
+    let on_gpu = |n_seq: usize, jobs: &[(Request, SamplerParams)]| -> Vec<Vec<u32>> {
+        let machine = std::env::var_os("QRUN_GPU").is_none().then(|| Machine::new(crate::device::sm(80)));
+        let _entered = machine.as_ref().map(Machine::enter);
+        let gpu = Gpu::open(0).expect("a GPU");
+        let options = Options { n_ctx: 192, n_seq, n_ubatch: 64, threads: 2, ..Options::default() };
+        let decoder = GpuDecoder::new(&gpu, &tiny.model(), &options).expect("a decoder");
+        let mut scheduler = Scheduler::of_tokens(Box::new(decoder));
+        let ids: Vec<RequestId> = jobs
+            .iter()
+            .map(|(request, params)| scheduler.submit(request.clone(), params.clone()).expect("a good request"))
+            .collect();
+        let mut replies = vec![Vec::new(); jobs.len()];
+        while !scheduler.is_idle() {
+            scheduler.step(&mut |_, _| ControlFlow::Continue(()));
+            while let Some(finished) = scheduler.finished() {
+                let at = ids.iter().position(|id| *id == finished.id).expect("its request");
+                replies[at] = finished.result.expect("a reply").tokens;
+            }
+        }
+        replies
+    };
+    let n_vocab = tiny.n_vocab as u32;
+    let job = |i: u32| {
+        let params = SamplerParams {
+            seed: i.into(),
+            temperature: [0.0, 0.9][i as usize % 2],
+            repeat_penalty: [1.0, 1.0, 1.3][i as usize % 3],
+            ..SamplerParams::default()
+        };
+        let prompt = (0..5 + 17 * i).map(|t| (t * 7 + i) % n_vocab).collect();
+        (Request { prompt, max_tokens: Some(4 + i as usize), fresh: true, ..Request::default() }, params)
+    };
+    let jobs: Vec<_> = (0..7).map(job).collect();
+    let alone: Vec<Vec<u32>> = jobs.iter().flat_map(|job| on_gpu(1, std::slice::from_ref(job))).collect();
+    assert_eq!(on_gpu(4, &jobs), alone);
 }

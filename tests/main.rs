@@ -6,6 +6,7 @@
 mod bench;
 mod circles;
 mod cli;
+mod compare;
 mod cpu;
 mod decoder;
 mod demo;
