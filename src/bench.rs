@@ -1,5 +1,5 @@
 //! Measures a model: what is run ([`suite`], [`run`]), by which clock ([`trial`]), beside which limit ([`limits`]), and
-//! what is said of it ([`about`], [`report`], [`tables`], [`plot`]). [`rows`] are llama-bench's tests, [`prompts`] whole answers,
+//! what is said of it ([`info`], [`report`], [`tables`], [`plot`]). [`rows`] are llama-bench's tests, [`prompts`] whole answers,
 //! [`startup`] the time line of a start.
 
 pub mod info;

@@ -10,7 +10,7 @@
 //! | [`text`] | tokenizers, chat templates, stop strings |
 //! | [`sampler`] | logits to tokens, with the specification that the GPU follows |
 //! | [`tools`] | quantize, perplexity, models of random weights, two backends side by side |
-//! | [`bench`] | what `qrun bench` runs, by which clock, beside which limit |
+//! | [`mod@bench`] | what `qrun bench` runs, by which clock, beside which limit |
 //! | `src/cli` | the program (in the binary only) |
 //!
 //! Below it: `models` (architectures as data, the KV cache in pages, the forward pass on the CPU and on a GPU), `cuda` (a

@@ -15,7 +15,7 @@ const ALIGNMENT: u64 = 256;
 /// Bytes behind each part that belong to none: where a device is checked, an overrun shows.
 const GAP: u64 = 16;
 
-/// An address on the device of some `T`s, inside an [`Arena`] or in [`Pinned`] memory that kernels share. A number: it is
+/// An address on the device of some `T`s, inside an [`Arena`] or in [`Pinned`](super::Pinned) memory that kernels share. A number: it is
 /// valid while its arena lives. Only kernels and copies look at what is there, and no Rust value lies in an arena: a wrong
 /// address gives wrong numbers or an error of the driver.
 #[repr(transparent)]

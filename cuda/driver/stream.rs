@@ -73,7 +73,7 @@ impl Stream {
     ///
     /// # Safety
     /// The kernel of this name takes a `P`. What it reads and writes through the addresses in there, for this grid, lies in
-    /// device memory, or in [`Pinned`] memory that [`Pinned::on_device`] has given the address of.
+    /// device memory, or in [`Pinned`](super::Pinned) memory that [`Pinned::on_device`](super::Pinned::on_device) has given the address of.
     pub unsafe fn launch<P: Params>(&self, name: &'static str, grid: Grid, params: &P) -> Result<()> {
         // SAFETY: the caller keeps the same contract.
         unsafe { self.launch_with(name, grid, params, &mut []) }

@@ -132,7 +132,7 @@ impl Report {
 }
 
 impl Measured {
-    /// Sums up some trials of a configuration. Limits come later, see [`Measured::beside`].
+    /// Sums up some trials of a configuration. Limits come later, see [`Measured::set_roofline`].
     pub fn new(config: &Config, trials: &[Trial], peak_memory: Option<u64>) -> Self {
         let over = |f: &dyn Fn(&Trial) -> f64| median(&trials.iter().map(f).collect::<Vec<_>>());
         let steps: Vec<f64> = trials.iter().flat_map(|t| t.step_ms.iter().copied()).collect();
