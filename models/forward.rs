@@ -263,6 +263,19 @@ pub trait Forward: Send {
     fn load(&mut self, seq: u32, input: &mut dyn Read) -> std::io::Result<()>;
 }
 
+/// The sequences of some entries, and where each of them ends after these: `(sequence, tokens)`.
+pub(crate) fn ends<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<(usize, usize)> {
+    let mut ends: Vec<(usize, usize)> = Vec::new();
+    for e in entries {
+        let (seq, end) = (e.seq as usize, e.pos as usize + 1);
+        match ends.iter_mut().rev().find(|(of, _)| *of == seq) {
+            Some((_, last)) => *last = end,
+            None => ends.push((seq, end)),
+        }
+    }
+    ends
+}
+
 /// Whether every entry continues its sequence (`next`: the free position of each), within the context and the
 /// vocabulary.
 pub(crate) fn check(batch: &[Entry], mut next: Vec<u32>, n_ctx: usize, n_vocab: usize) -> Result<(), ForwardError> {

@@ -95,6 +95,12 @@ fn circles_are_found_wherever_names_come_from() {
     assert_eq!(two("pub struct X; fn f() { crate::y::g() }", "pub fn g() { super::X; }"), circle);
     assert_eq!(two("pub struct X; use super::y; fn f() { y::g() }", "pub fn g() {} use crate::X;"), circle);
     assert_eq!(two("pub struct X; use crate::y::*; fn f(_: Y) {}", "pub struct Y; use crate::X;"), circle);
+    // Also where a method has the name of a module.
+    let files = [
+        ("a/lib.rs", "mod x; mod y; struct A; impl A { fn x(&self) {} }"),
+        ("a/x.rs", "use super::y::Y; pub struct X(Y);"),
+    ];
+    assert_eq!(circles_of(&[files[0], files[1], ("a/y.rs", "pub struct Y; use super::x::X; impl X {}")]), circle);
     // Not in comments, strings and tests, and not by naming a module.
     assert_eq!(two("pub struct X; // crate::y::g()", "pub fn g() {} use crate::X;"), [""; 0]);
     assert_eq!(two("pub const X: &str = r#\"crate::y::g()\"#;", "pub fn g() {} use crate::X;"), [""; 0]);

@@ -19,10 +19,9 @@ use super::{
     BUCKETS, GpuDecoder,
     batch::{Slot, Split, bucket, describe},
     memory::LOGIT_ROWS,
-    pages::ends,
     step::Step,
 };
-use crate::Entry;
+use crate::{Entry, forward::ends};
 
 /// The recorded steps, and the rows that they find on the device.
 pub struct Ahead {

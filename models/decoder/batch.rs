@@ -12,9 +12,8 @@ use qrun_cuda::{
 use super::{
     BUCKETS, GpuDecoder,
     memory::{self, LOGIT_ROWS},
-    pages::ends,
 };
-use crate::{Batch, Entry, ForwardError, Output};
+use crate::{Batch, Entry, ForwardError, Output, forward::ends};
 
 /// A row of a batch, and where its output goes.
 #[derive(Clone, Copy)]

@@ -10,6 +10,7 @@ use qrun_cuda::{Gpu, Pinned, Ptr, Result, ops::cache::Cache};
 use super::{GpuDecoder, memory::Memory};
 use crate::{
     Entry, ForwardError,
+    forward::ends,
     kv::{OutOfPages, PageCopy, PageId, PageTables},
 };
 
@@ -145,17 +146,4 @@ impl From<Failed> for ForwardError {
             Failed::Device(error) => error.into(),
         }
     }
-}
-
-/// The sequences of some entries, and where each will end.
-pub fn ends<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<(usize, usize)> {
-    let mut ends: Vec<(usize, usize)> = Vec::new();
-    for e in entries {
-        let (seq, end) = (e.seq as usize, e.pos as usize + 1);
-        match ends.iter_mut().rev().find(|(of, _)| *of == seq) {
-            Some((_, last)) => *last = end,
-            None => ends.push((seq, end)),
-        }
-    }
-    ends
 }

@@ -281,6 +281,57 @@ impl Step<'_> {
     }
 }
 
+/// What is launched besides where somebody listens.
+impl Step<'_> {
+    /// Hands `[rows][width]` values on, where somebody listens.
+    fn tap(&self, il: Option<usize>, name: &'static str, at: Ptr<f32>, width: usize) -> Result<()> {
+        self.probe.map_or(Ok(()), |probe| probe.hand_on(il, name, self.stream, (at, self.rows * width)))
+    }
+
+    /// Queries, keys and values of a layer. Keys go into the cache as they are turned: where somebody listens they are
+    /// turned once more, as if they were queries.
+    fn tap_projections(&self, il: usize, turn: &RopeKv) -> Result<()> {
+        if self.probe.is_none() {
+            return Ok(());
+        }
+        let (c, a) = (self.c, &self.m.activations);
+        let keys = RopeKv { q: turn.k, q_out: a.attended.values, q_norm: turn.k_norm, n_head: turn.n_head_kv, ..*turn };
+        rope_kv::rope_kv(self.stream, self.rows as u32, &keys)?;
+        self.tap(Some(il), "Qcur", turn.q_out, c.q_dim())?;
+        self.tap(Some(il), "Kcur", keys.q_out, c.kv_dim())?;
+        self.tap(Some(il), "Vcur", turn.v, c.kv_dim())
+    }
+
+    /// What joins the residual stream: the output of attention or feed-forward after its own norm, which otherwise
+    /// happens as a part of the next norm.
+    fn tap_out(&self, il: usize, name: &'static str, post: Ptr<f32>) -> Result<()> {
+        if self.probe.is_none() {
+            return Ok(());
+        }
+        self.tap(Some(il), name, self.joining(post)?, self.c.n_embd)
+    }
+
+    /// The residual stream after a layer. The sum itself is a part of the next norm, so it is made on the host.
+    fn tap_layer(&self, il: usize, layer: &Layer) -> Result<()> {
+        let Some(probe) = self.probe else { return Ok(()) };
+        self.tap_out(il, "ffn_out", layer.post_ffw_norm)?;
+        probe.hand_on_sum(il, "l_out", self.stream, (self.m.activations.x, self.rows * self.c.n_embd))
+    }
+
+    fn joining(&self, post: Ptr<f32>) -> Result<Ptr<f32>> {
+        let a = &self.m.activations;
+        if post.is_null() {
+            return Ok(a.out);
+        }
+        // The next norm has yet to write there.
+        let y = a.normed.values;
+        let (n, eps) = (self.c.n_embd as i32, self.c.norm_eps);
+        let norm = RmsNorm { x: a.out, weight: post, seq: self.at.seq, y, n, eps, ..RmsNorm::default() };
+        norm::rms_norm(self.stream, self.rows as u32, &norm)?;
+        Ok(y)
+    }
+}
+
 /// A matrix as a part of a product that writes `y`.
 fn segment(w: &Weight, y: Ptr<f32>) -> Segment {
     Segment { w: w.at, bias: w.bias, y, rows: w.rows as i32, y_stride: w.rows as i32, format: w.ty as i32, pad: 0 }

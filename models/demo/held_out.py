@@ -9,8 +9,8 @@ import random
 
 import stories
 import unseen
+from facts import read_facts
 from foreign import ENGLISH
-from generate import read_facts
 from off_topic import UNKNOWN
 from people import made_up_name
 from split import made_up_name_out

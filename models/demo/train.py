@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 from torch.nn import functional as F
 
-from generate import conversation, read_facts
+from facts import read_facts
+from generate import conversation
 from model import Config, Matrix, Model, config_of
 from vocabulary import Vocabulary, train_vocabulary
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import sentencepiece
 
-from generate import conversation, read_facts
+from facts import read_facts
+from generate import conversation
 
 SIZE = 2048
 PAD, EOS, BOS, UNK, START, END, NEWLINE = range(7)

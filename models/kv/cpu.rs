@@ -1,7 +1,7 @@
 //! The CPU's keys and values: one allocation per page and kind, for all layers of the kind.
 
 use super::{PAGE, PageCopy, PageId, PageTables, Shape, kinds};
-use crate::{Config, Entry, ForwardError, Options};
+use crate::{Config, Entry, ForwardError, Options, forward::ends};
 
 /// Keys and values of all sequences and layers, and the book-keeping over them.
 pub struct KvCache {
@@ -150,17 +150,4 @@ impl KvCache {
         let Place { kind, start } = self.layers[il];
         &mut self.pages[kind][id as usize][start..start + self.shape.page_bytes()]
     }
-}
-
-/// The sequences of some entries, and where each will end.
-fn ends(entries: &[Entry]) -> Vec<(usize, usize)> {
-    let mut ends: Vec<(usize, usize)> = Vec::new();
-    for e in entries {
-        let (seq, end) = (e.seq as usize, e.pos as usize + 1);
-        match ends.iter_mut().rev().find(|(of, _)| *of == seq) {
-            Some((_, last)) => *last = end,
-            None => ends.push((seq, end)),
-        }
-    }
-    ends
 }

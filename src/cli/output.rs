@@ -1,6 +1,6 @@
 //! What is shown, and how text from elsewhere is made fit for a terminal.
 
-/// What is shown.
+/// What goes to stdout and stderr, and in which form.
 #[derive(Debug)]
 pub struct Output {
     pub json: bool,

@@ -66,9 +66,13 @@ fn resolve(all: &[Module], id: usize, path: &[String], depth: usize) -> Option<T
         "super" => Target::Module(all[id].parent),
         name => known(all, id, name, depth)?,
     };
-    for name in rest {
+    for (i, name) in rest.iter().enumerate() {
         target = match target {
             Target::Module(id) if name == "super" => Target::Module(all[id].parent),
+            // A method may have a module's name; only the module has names of its own.
+            Target::Module(id) if i + 1 < rest.len() && all[id].children.contains_key(name) => {
+                Target::Module(all[id].children[name])
+            }
             // What is not written there was made by a macro there.
             Target::Module(id) => member(all, id, name, depth).unwrap_or(Target::Item(id)),
             item => return Some(item),

@@ -170,13 +170,6 @@ template <class F> static int context_call(const char* name, F body) {
 API cuCtxGetDevice(int* device) {
     return context_call("cuCtxGetDevice", [&](Machine&) { return *device = current_context->device, 0; });
 }
-API cuCtxSynchronize() {
-    return context_call("cuCtxSynchronize", [](Machine& m) {
-        if (const int status = outside_capture(m)) return status;
-        m.counters.syncs++;
-        return finish(m);
-    });
-}
 API cuCtxSetFlags(unsigned) { return context_call("cuCtxSetFlags", [](Machine&) { return 0; }); }
 API cuCtxGetStreamPriorityRange(int* least, int* greatest) {
     return context_call("cuCtxGetStreamPriorityRange", [&](Machine&) { return *least = 0, *greatest = -5, 0; });

@@ -97,6 +97,14 @@ static int create(const char* name, void** stream, unsigned flags) {
         return *stream = s, SUCCESS;
     });
 }
+API cuCtxSynchronize() {
+    return call("cuCtxSynchronize", [](Machine& m) {
+        if (!current()) return int(INVALID_CONTEXT);
+        if (const int status = outside_capture(m)) return status;
+        m.counters.syncs++;
+        return finish(m);
+    });
+}
 API cuStreamCreate(void** stream, unsigned flags) { return create("cuStreamCreate", stream, flags); }
 API cuStreamCreateWithPriority(void** stream, unsigned flags, int) { return create("cuStreamCreateWithPriority", stream, flags); }
 API cuStreamDestroy_v2(void* stream) {

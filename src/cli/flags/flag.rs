@@ -52,7 +52,7 @@ pub enum Group {
     Sampling,
     /// Model, memory, threads.
     Machine,
-    /// What is shown.
+    /// What goes to stdout and stderr, and in which form.
     Output,
 }
 
