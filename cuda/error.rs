@@ -9,7 +9,7 @@ use crate::{device::NoDevice, image::ImageError};
 /// A failure of a device. Most driver errors end the context: every later call on it fails too.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
-    /// There is no device to open.
+    /// No CUDA device was found.
     #[error(transparent)]
     NoDevice(#[from] NoDevice),
     /// The kernels inside this program do not run on the device.

@@ -63,7 +63,7 @@ pub struct Image {
     pub kind: Kind,
 }
 
-/// Why there are no kernels for a GPU.
+/// Why the embedded kernels do not run on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
     /// No kernel runs on a GPU as old as this.

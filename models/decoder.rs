@@ -87,7 +87,7 @@ impl GpuDecoder {
     /// Whether there are kernels for all that a model does.
     ///
     /// # Errors
-    /// What there is no kernel for.
+    /// The part of the model for which there is no kernel.
     pub fn supports(model: &Model, o: &Options) -> std::result::Result<(), String> {
         let c = &model.config;
         if c.head_dim > MAX_HEAD_DIM {

@@ -84,7 +84,7 @@ fn quantizers_are_no_worse_than_the_reference() {
         let x: Vec<f32> = weights[row * 2048..][..2048].iter().map(|x| x * 2f32.powi(exponent)).collect();
         let ours = quantization_error(GgmlType::from_name(name).unwrap(), &x);
         table += &format!("{case:15} {name:5} {ours:.4e} reference {theirs:.4e} ratio {:.3}\n", ours / theirs);
-        // Six printed digits; a NaN is no success.
+        // Six printed digits; a NaN fails.
         if ours.is_nan() || ours > theirs * 1.000_001 {
             worse.push(format!("{case} {name}: {ours:e} is more than {theirs:e}"));
         }

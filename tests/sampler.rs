@@ -380,7 +380,7 @@ fn a_file_s_sampling_keys_replace_defaults_and_say_so() {
     assert_eq!(changes.len(), 3);
 
     let wrong = gguf(&[("general.sampling.top_k", F32, 1.5f32.to_le_bytes().to_vec())]);
-    let error = params.take_from(&wrong, |_| false).expect_err("1.5 is no k").to_string();
+    let error = params.take_from(&wrong, |_| false).expect_err("1.5 is not a k").to_string();
     assert!(error.contains("general.sampling.top_k"), "{error}");
 }
 

@@ -17,7 +17,7 @@ pub enum Mix {
     F32,
     BF16,
     Q8_0,
-    /// Q4_K and Q6_K; Q5_0 and Q8_0 where rows are no multiple of 256; F16 where none of 32.
+    /// Q4_K and Q6_K; Q5_0 and Q8_0 where rows are not a multiple of 256; F16 where not of 32.
     Q4_K_M,
 }
 

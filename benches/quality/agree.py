@@ -87,7 +87,7 @@ def main():
             print(f"{ty:7} {name:15} {ppl} |{far}", flush=True)
     if arguments.save:
         arguments.save.write_text(json.dumps({"versions": versions, "limit": LIMIT, "rows": rows}, indent=2) + "\n")
-    # A ratio that is no number is not within the limit either.
+    # A ratio that is NaN is not within the limit either.
     far = [r for r in rows if not abs(r["qrun_to_llama_cpp"]) <= LIMIT]
     for r in far:
         print(

@@ -52,7 +52,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Reads the committed record; none where there is no file yet.
+    /// Reads the committed record; empty where the file does not exist yet.
     pub fn read(path: &Path) -> Result<Option<Self>> {
         let Ok(text) = fs::read_to_string(path) else { return Ok(None) };
         let value: Value = serde_json::from_str(&text).with_context(|| path.display().to_string())?;

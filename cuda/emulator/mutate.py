@@ -5,7 +5,7 @@
 
 FAMILY is a kernel file without its suffix (`gemm`, `attention`), with the headers of the same name; all by default. Barriers,
 waits, warp_sync and commits are dropped; bounds are moved by one, or removed; clamps are removed; indices are moved. A mutant is
-caught when an op test of a family that contains it fails or hangs; what does not compile is no mutant. mutants.md has the last
+caught when an op test of a family that contains it fails or hangs; what does not compile is not a mutant. mutants.md has the last
 result.
 
 Before: `cargo test -p qrun-cuda --test ops --no-run`. Nothing of the checkout changes: mutants live in target/mutants, where

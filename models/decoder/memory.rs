@@ -298,7 +298,7 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options, splits: usize)
         |carver: &mut ArenaLayout, name: &str, width: usize| carver.take(format!("activations/{name}"), n * width);
     let operand = |carver: &mut ArenaLayout, name: &str, width: usize| Operand {
         values: values(carver, name, width),
-        // Blocks of 32: a width that is no multiple only has dense consumers.
+        // Blocks of 32: a width that is not a multiple of 32 only has dense consumers.
         image: QuantizedActivations::take(carver, &format!("activations/{name}.image"), n, width / 32 * 32),
         width,
     };

@@ -154,7 +154,7 @@ impl Step<'_> {
         };
         rope_kv::rope_kv(self.stream, self.rows as u32, &turn)?;
         self.tap_projections(il, &turn)?;
-        // Heads that are no whole blocks of 32 are quantized row by row, afterwards.
+        // Heads that are not whole blocks of 32 are quantized row by row, afterwards.
         let (mut out, mut image) = self.wanted(&a.attended, &[layer.attn_output]);
         let late = (!image.q.is_null() && !c.head_dim.is_multiple_of(32)).then_some(image);
         if late.is_some() {

@@ -72,7 +72,7 @@ pub fn system_error(error: &std::io::Error) -> String {
     text.split_once(" (os error ").map_or(text.clone(), |(said, _)| said.to_owned())
 }
 
-/// A closed pipe (`qrun … | head -1`) is no failure; anything else on stdout or stdin is.
+/// A closed pipe (`qrun … | head -1`) is not a failure; anything else on stdout or stdin is.
 impl From<std::io::Error> for Exit {
     fn from(error: std::io::Error) -> Self {
         match error.kind() {

@@ -37,7 +37,7 @@ pub fn find(word: &str) -> Option<(&'static Flag, bool)> {
 pub fn find_in(rows: impl Iterator<Item = &'static Flag> + Clone, word: &str) -> Option<(&'static Flag, bool)> {
     let dashed = if word.starts_with("--") { word.replace('_', "-") } else { word.to_owned() };
     let spelled = |name: &str| rows.clone().find_map(|f| f.spellings().find(|s| s.0 == name).map(|s| (f, s.1)));
-    // `--ngl` is no flag of llama.cpp, but there is only one thing it can mean.
+    // `--ngl` is not a flag of llama.cpp, but there is only one thing it can mean.
     spelled(&dashed).or_else(|| dashed.strip_prefix('-').filter(|s| s.len() > 3).and_then(spelled))
 }
 

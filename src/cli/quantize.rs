@@ -60,7 +60,7 @@ impl Quantize {
         Ok(())
     }
 
-    /// An output that cannot be written is no fault of the model.
+    /// An output that cannot be written is not the model's fault.
     fn exit(&self, error: qrun_quant::Error) -> Exit {
         let code = match error.place.as_str() {
             "output" => Code::Usage,

@@ -50,7 +50,7 @@ pub fn run(args: &Args, terminal: Terminal, timeline: Timeline) -> Result<(), Ex
         speeds: args.output.timings.unwrap_or(terminal.stderr && !args.output.json) && !args.output.perf,
         perf: args.output.perf,
         load_ms: opened.load_ms,
-        // What a person types meanwhile is no part of a start.
+        // What a person types meanwhile does not belong to the start.
         timeline: Cell::new((!chatting).then_some(opened.timeline)),
     };
     let request = Request {

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::{exit::Exit, output::printable};
 
-/// Text for stdout, its control characters written out; a reader that goes away is no failure.
+/// Text for stdout, its control characters written out; a reader that goes away is not a failure.
 ///
 /// # Errors
 /// stdout cannot be written.

@@ -34,7 +34,7 @@ pub fn say(text: &str) {
     put(&format!("{}\n", printable(text)));
 }
 
-/// Text on stderr, as it is. Where stderr is closed nobody listens, and that is no reason to stop.
+/// Text on stderr, as it is. Where stderr is closed nobody listens, and the program goes on.
 pub fn put(text: &str) {
     let mut err = stderr().lock();
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());

@@ -161,7 +161,7 @@ fn on_gpu(ordinal: i32, model: &Model, options: &Options) -> Result<(Arc<Gpu>, P
     Ok((gpu, plan))
 }
 
-/// Why there is no place for a model.
+/// Why a model cannot run on a backend.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ChooseError {
     /// The GPU that was asked for.

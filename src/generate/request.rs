@@ -131,7 +131,7 @@ pub struct Reply {
     pub timings: Timings,
 }
 
-/// Why there is no reply.
+/// Why a request was not answered.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum GenerateError {
     /// Nothing to continue.

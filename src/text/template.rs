@@ -86,7 +86,7 @@ impl Default for Render {
     }
 }
 
-/// Why there is no text. `name` is where the template came from.
+/// Why a template rendered nothing. `name` is where the template came from.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// The program is longer than [`MAX_SOURCE`].

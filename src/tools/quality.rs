@@ -140,7 +140,7 @@ pub enum QualityError {
         /// Of the base.
         base: usize,
     },
-    /// A logit is no number.
+    /// A logit is NaN.
     #[error("logit of token {token} at position {pos} of chunk {chunk}: expected a finite number, found {value}")]
     NotFinite {
         /// The token.
@@ -172,7 +172,7 @@ impl QualityError {
 /// Measures the perplexity of a text. `progress(done, total)` counts tokens.
 ///
 /// # Errors
-/// A decoder whose context is smaller than a chunk, logits that are no numbers.
+/// A decoder whose context is smaller than a chunk, logits that are NaN.
 pub fn perplexity(
     model: &mut Scheduler,
     text: &Chunks,

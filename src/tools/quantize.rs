@@ -1,6 +1,6 @@
 //! `qrun quantize`: a model file into a smaller one.
 //!
-//! The file passes through in chunks of a few megabytes: a model larger than memory is no problem.
+//! The file passes through in chunks of a few megabytes: a model may be larger than memory.
 
 pub mod mixture;
 

@@ -38,7 +38,7 @@ Checker::Shadow Checker::shadow_of(Region& region) {
     return shadow_at(root.shadow, bytes);
 }
 
-// The mapped library that holds an address: its constants are no device memory, and may be read.
+// The mapped library that holds an address: its constants are host memory that kernels may read.
 static int find_code(dl_phdr_info* info, size_t, void* data) {
     auto* range = static_cast<uintptr_t*>(data);
     uintptr_t low = ~0ul, high = 0;

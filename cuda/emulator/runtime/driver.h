@@ -109,7 +109,7 @@ template <class T, class F> int with(const char* name, void* handle, F body) {
     return call(name, *t->machine, [&](Machine&) { return body(*t); });
 }
 
-// The stream of a handle; null and the legacy handles are the machine's own. Null where the handle is no stream.
+// The stream of a handle; null and the legacy handles are the machine's own. Null where the handle is not a stream.
 Stream* stream_of(void* handle);
 // Does the work now, keeps it for later, or records it in the graph that the stream captures.
 int submit(Stream& stream, const std::string& name, Work work);

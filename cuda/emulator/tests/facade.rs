@@ -77,7 +77,7 @@ fn memory_is_bounded_and_checked() {
     let mut values = [0f32; 16];
     // SAFETY: as above.
     unsafe { result::memcpy_dtoh_sync(&mut values, fresh) }.expect("copy");
-    assert!(values.iter().all(|v| v.is_nan()), "fresh memory is no number");
+    assert!(values.iter().all(|v| v.is_nan()), "fresh memory is NaN");
     // SAFETY: as above.
     unsafe { result::free_sync(fresh) }.expect("free");
     // SAFETY: as above: freed twice.

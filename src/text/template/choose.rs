@@ -73,7 +73,7 @@ fn by_argument(argument: &str) -> Result<Chosen, TemplateError> {
     if let Some(source) = builtin(argument) {
         return chosen(argument, source);
     }
-    // A Jinja text is no file name, and asking the system for one of 20 KB is an error of its own.
+    // A Jinja text is not a file name, and asking the system for one of 20 KB is an error of its own.
     if argument.len() < 4096 && Path::new(argument).is_file() {
         return match std::fs::read_to_string(argument) {
             Ok(source) => chosen(argument, &source),

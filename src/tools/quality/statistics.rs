@@ -42,7 +42,7 @@ pub struct Row<'a> {
 
 impl<'a> Row<'a> {
     /// # Errors
-    /// The first logit that is no finite number, with its token.
+    /// The first logit that is NaN or infinite, with its token.
     pub fn new(logits: &'a [f32]) -> Result<Self, (usize, f32)> {
         if let Some(token) = logits.iter().position(|x| !x.is_finite()) {
             return Err((token, logits[token]));

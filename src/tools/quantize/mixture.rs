@@ -2,7 +2,7 @@
 //!
 //! A file type such as Q4_K_M is not one format but a recipe. Tensors that suffer most from rounding
 //! (the output matrix, values, the way down in the first, last and every third layer) get more bits;
-//! rows that are no multiple of 256 cannot be K-quants and get the next larger format of block 32.
+//! rows that are not a multiple of 256 cannot be K-quants and get the next larger format of block 32.
 //! DeviceProperties from llama.cpp's quantizer (commit 0c1e570); mixture-of-experts and Falcon rules are left out.
 
 use qrun_quant::GgmlType;

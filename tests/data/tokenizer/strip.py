@@ -5,7 +5,7 @@
 Needs gguf. Writes, beside itself, NAME.gguf (a vocabulary without the tokens and merges that the tested texts cannot
 meet; the key `stripped.ids` has each token's id in the whole vocabulary).
 
-A merge joins neighbours, so what it makes stands in the text: tokens that are no part of a text are never looked
+A merge joins neighbours, so what it makes stands in the text: tokens that are not part of a text are never looked
 for, and leaving them out changes no result. Tokens for bytes, control tokens with a role and their order stay.
 """
 
