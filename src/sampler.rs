@@ -15,7 +15,9 @@
 //!    Skipped when repeat = 1 and frequency = presence = 0.
 //! 3. **Rank**: tokens are ordered by `l` descending, among equals by id ascending. The set `S` starts as all
 //!    tokens with `l > -inf`; it must not be empty.
-//! 4. **Top-k** (off at k ≤ 0): `S` = the first k by rank.
+//! 4. **Top-n-sigma** (off at n ≤ 0): with `a = floor(f64(max(S) - l) * 2^16)`, `max(S) - l` in `f32` and at most 2^20,
+//!    and the sums over the `N` tokens of `S`, `σ = sqrt(f64(N * Σ a² - (Σ a)²)) / f64(N) / 2^16`: keep
+//!    `l ≥ max(S) - f32(f64(n) * σ)`. Then **top-k** (off at k ≤ 0): the first k by rank.
 //! 5. **Typical** (off at p ≥ 1): with the weights `w` below at temperature 1 and `d = max(S) - l` in `f32`,
 //!    `E = f64(Σ floor(f64(w) * f64(d) * 2^6)) / 2^6 / f64(Σ w)` (over w > 0), `t = |f64(d) - E|`: the distance of a
 //!    token's surprise from the entropy. By `t` ascending, among equals by rank, keep the shortest prefix with
@@ -188,7 +190,14 @@ impl Sampler {
     fn filter(&mut self, logits: &[f32]) -> Result<(), SamplerError> {
         let mut set = std::mem::take(&mut self.set);
         let top_k = usize::try_from(self.params.top_k).unwrap_or(0);
-        let filled = self.adjust(logits).and_then(|adjusted| select::fill(&mut set, adjusted, top_k));
+        let top_n_sigma = self.params.top_n_sigma;
+        let filled = self.adjust(logits).and_then(|adjusted| {
+            select::fill(&mut set, adjusted, top_k)?;
+            if top_n_sigma > 0.0 {
+                select::within_sigma(&mut set, adjusted, top_n_sigma);
+            }
+            Ok(())
+        });
         self.set = set;
         filled?;
         if self.params.typical_p < 1.0 {

@@ -77,6 +77,7 @@ fn many_draws_have_the_distribution() {
         params(|p| (p.top_k, p.min_p, p.top_p) = (0, 0.0, 1.0)),
         params(|p| (p.top_k, p.top_p, p.min_p, p.temperature) = (12, 1.0, 0.0, 1.0)),
         params(|p| (p.typical_p, p.min_p) = (0.6, 0.0)),
+        params(|p| (p.top_n_sigma, p.min_p) = (1.5, 0.0)),
         params(|p| p.logit_bias = vec![(5, 3.0), (9, f32::NEG_INFINITY)]),
     ];
     for (number, mut params) in cases.into_iter().enumerate() {
@@ -262,10 +263,44 @@ fn bad_logits_are_errors_not_tokens() {
     }
 }
 
+/// What llama.cpp does: mean and standard deviation of all logits that are not excluded, before top-k.
+#[test]
+fn top_n_sigma_keeps_what_lies_within_the_deviation_of_all_logits() {
+    for (seed, n, peak) in [(1, 60, false), (2, 1000, true), (3, 1000, false), (4, 40_000, true)] {
+        let mut values = logits(seed, n, peak);
+        values[n / 2] = f32::NEG_INFINITY;
+        let finite = || values.iter().filter(|x| x.is_finite()).map(|&x| f64::from(x));
+        let count = finite().count() as f64;
+        let mean = finite().sum::<f64>() / count;
+        let sigma = (finite().map(|x| (x - mean).powi(2)).sum::<f64>() / count).sqrt();
+        let max = finite().fold(f64::NEG_INFINITY, f64::max);
+        for wide in [0.25f32, 1.0, 2.0, 100.0] {
+            for top_k in [0, 5] {
+                let params = params(|p| {
+                    (p.top_n_sigma, p.top_k, p.top_p, p.min_p) = (wide, top_k, 1.0, 0.0);
+                });
+                let mut sampler = Sampler::new(params, n).expect("a sampler");
+                let kept = sampler.distribution(&values).expect("a distribution").len();
+                let within = finite().filter(|&x| x >= max - f64::from(wide) * sigma).count();
+                let expected = if top_k > 0 { within.min(5) } else { within };
+                assert_eq!(kept, expected, "{wide} deviations of {n} logits, top-k {top_k}");
+            }
+        }
+    }
+    // Logits as far apart as f32 allows, and all the same.
+    for values in [vec![f32::MAX, f32::MIN, 0.0], vec![2.5; 70]] {
+        let params = params(|p| p.top_n_sigma = 1.0);
+        let mut sampler = Sampler::new(params, values.len()).expect("a sampler");
+        let kept = sampler.distribution(&values).expect("a distribution");
+        assert!(!kept.is_empty() && kept.iter().all(|&(token, _)| values[token as usize] >= 2.5), "{kept:?}");
+    }
+}
+
 #[test]
 fn bad_parameters_are_named() {
-    let cases: [(&str, SamplerParams); 10] = [
+    let cases: [(&str, SamplerParams); 11] = [
         ("temp", params(|p| p.temperature = f32::NAN)),
+        ("top-n-sigma", params(|p| p.top_n_sigma = f32::NAN)),
         ("top-p", params(|p| p.top_p = f32::NAN)),
         ("min-p", params(|p| p.min_p = 1.5)),
         ("typical", params(|p| p.typical_p = -0.1)),
@@ -338,6 +373,8 @@ fn the_parameters_describe_themselves() {
         (p.temperature, p.repeat_penalty, p.typical_p) = (0.0, 1.1, 0.9);
         p.forbid(&[1]);
     });
+    let wide = params(|p| p.top_n_sigma = 1.5).to_string();
+    assert!(wide.starts_with("top-n-sigma 1.5 → top-k 40"), "{wide}");
     let expected =
         "logit-bias (1 tokens) → penalties (repeat 1.1, frequency 0, presence 0, last 64) → typical 0.9 → greedy";
     assert_eq!(all.to_string(), expected);

@@ -2,7 +2,7 @@
 //!
 //! The state of a sequence (parameters, position, what the penalties see) lives on the device and moves on by
 //! itself, so a captured step samples by being replayed. The host reads the tokens from a pinned ring, when it likes.
-//! Everything but typical sampling is done here; see [`SampleShape::holds`] for what the buffers must be large enough for.
+//! Everything but top-n-sigma and typical sampling is done here; see [`SampleShape::holds`] for what the buffers must be large enough for.
 
 use std::sync::atomic::{Ordering, fence};
 

@@ -149,6 +149,7 @@ fn sampler(flags: &Sampling, engine: &Engine, terminal: &Terminal) -> Result<Sam
 fn switch_off(sampler: &str, params: &mut SamplerParams) {
     match sampler {
         "penalties" => params.repeat_last_n = 0,
+        "top_n_sigma" => params.top_n_sigma = 0.0,
         "top_k" => params.top_k = 0,
         "typ_p" => params.typical_p = 1.0,
         "top_p" => params.top_p = 1.0,

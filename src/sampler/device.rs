@@ -6,9 +6,9 @@ use super::{Sampler, SamplerError, SamplerParams};
 
 impl SamplerParams {
     /// What the kernels need to draw exactly what [`Sampler`] draws after `position` accepted tokens. `None` where only
-    /// the CPU can: with typical sampling.
+    /// the CPU can: with top-n-sigma or typical sampling.
     pub fn on_device(&self, position: u64) -> Option<Sampling> {
-        (self.typical_p >= 1.0).then(|| Sampling {
+        (self.typical_p >= 1.0 && self.top_n_sigma <= 0.0).then(|| Sampling {
             seed: self.seed,
             position,
             temperature: self.temperature,

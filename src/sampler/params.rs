@@ -15,6 +15,8 @@ pub struct SamplerParams {
     pub seed: u64,
     /// 0 or less: always the most probable token.
     pub temperature: f32,
+    /// Only tokens whose logit is at most this many standard deviations below the best one; 0 or less: all.
+    pub top_n_sigma: f32,
     /// Only the k most probable tokens; 0 or less: all.
     pub top_k: i32,
     /// Only the most probable tokens that hold this share together; 1: all.
@@ -40,6 +42,7 @@ impl Default for SamplerParams {
         Self {
             seed: 0,
             temperature: 0.8,
+            top_n_sigma: -1.0,
             top_k: 40,
             top_p: 0.95,
             min_p: 0.05,
@@ -141,6 +144,7 @@ impl SamplerParams {
         }
         let checks = [
             ("temp", self.temperature, self.temperature.is_finite(), "a finite number"),
+            ("top-n-sigma", self.top_n_sigma, self.top_n_sigma.is_finite(), "a finite number (0 or less: off)"),
             ("top-p", self.top_p, self.top_p >= 0.0, "0 to 1 (1: off)"),
             ("min-p", self.min_p, (0.0..=1.0).contains(&self.min_p), "0 to 1 (0: off)"),
             ("typical", self.typical_p, self.typical_p >= 0.0, "0 to 1 (1: off)"),
@@ -205,6 +209,9 @@ impl fmt::Display for SamplerParams {
             ));
         }
         let greedy = self.temperature <= 0.0;
+        if self.top_n_sigma > 0.0 && !greedy {
+            steps.push(format!("top-n-sigma {}", self.top_n_sigma));
+        }
         if self.top_k > 0 && !greedy {
             steps.push(format!("top-k {}", self.top_k));
         }

@@ -94,6 +94,24 @@ fn cut(set: &mut Vec<Candidate>, k: usize) -> f32 {
     threshold
 }
 
+/// Step 4, after top-k: both keep a prefix of the rank, so their order does not matter.
+pub fn within_sigma(set: &mut Vec<Candidate>, logits: &[f32], n: f32) {
+    // Squares of at most 2^72, and 2^22 tokens at most: products with the number of tokens stay below 2^117.
+    const FARTHEST: f32 = (1 << 20) as f32;
+    const POINT: f64 = 65536.0;
+    let max = max_logit(set);
+    let (mut tokens, mut sum, mut squares) = (0u128, 0u128, 0u128);
+    for &logit in logits.iter().filter(|&&logit| logit > f32::NEG_INFINITY) {
+        let below = (f64::from((max - logit).min(FARTHEST)) * POINT) as u64;
+        tokens += 1;
+        sum += u128::from(below);
+        squares += u128::from(below) * u128::from(below);
+    }
+    let sigma = ((tokens * squares - sum * sum) as f64).sqrt() / tokens as f64 / POINT;
+    let least = max - (f64::from(n) * sigma) as f32;
+    set.retain(|candidate| candidate.logit >= least);
+}
+
 /// Sets the weights at a temperature; returns their total.
 pub fn weigh(set: &mut [Candidate], temperature: f32) -> u64 {
     let max = max_logit(set);

@@ -1,7 +1,7 @@
 //! One row of the table of flags.
 
 use super::value::{Takes, Value};
-use crate::cli::args::Args;
+use crate::cli::args::{Args, Sampling};
 
 /// One row: all spellings of a flag and what becomes of it.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +20,8 @@ pub struct Flag {
     pub env: &'static str,
     /// What a value of the flag sets.
     pub apply: Apply,
+    /// The value in effect, of a flag that `/set` changes in the middle of a chat.
+    pub value: Option<fn(&Sampling) -> String>,
 }
 
 /// Lets a flag have its effect.
@@ -69,20 +71,20 @@ impl Group {
 impl Flag {
     /// A flag that qrun supports.
     pub const fn used(names: &'static str, takes: Takes, help: &'static str, apply: Apply) -> Self {
-        Flag { names, takes, status: Status::Used, group: None, help, env: "", apply }
+        Flag { names, takes, status: Status::Used, group: None, help, env: "", apply, value: None }
     }
     /// What qrun does in any case.
     pub const fn no_op(names: &'static str, takes: Takes, help: &'static str) -> Self {
-        Flag { names, takes, status: Status::NoOp, group: None, help, env: "", apply: NOTHING }
+        Flag { names, takes, status: Status::NoOp, group: None, help, env: "", apply: NOTHING, value: None }
     }
     pub const fn noted(names: &'static str, takes: Takes, why: &'static str) -> Self {
-        Flag { names, takes, status: Status::Noted, group: None, help: why, env: "", apply: NOTHING }
+        Flag { names, takes, status: Status::Noted, group: None, help: why, env: "", apply: NOTHING, value: None }
     }
     pub const fn refused(names: &'static str, takes: Takes, why: &'static str) -> Self {
-        Flag { names, takes, status: Status::Refused, group: None, help: why, env: "", apply: NOTHING }
+        Flag { names, takes, status: Status::Refused, group: None, help: why, env: "", apply: NOTHING, value: None }
     }
     pub const fn unless(names: &'static str, takes: Takes, same: &'static str, why: &'static str) -> Self {
-        Flag { names, takes, status: Status::RefusedUnless(same), group: None, help: why, env: "", apply: NOTHING }
+        Flag { names, takes, status: Status::RefusedUnless(same), group: None, help: why, env: "", apply: NOTHING, value: None }
     }
     pub const fn shown(mut self, group: Group) -> Self {
         self.group = Some(group);
@@ -90,6 +92,12 @@ impl Flag {
     }
     pub const fn env(mut self, name: &'static str) -> Self {
         self.env = name;
+        self
+    }
+
+    /// A flag that `/set` changes in the middle of a chat; `value` reads what is in effect.
+    pub const fn settable(mut self, value: fn(&Sampling) -> String) -> Self {
+        self.value = Some(value);
         self
     }
 

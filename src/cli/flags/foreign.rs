@@ -100,7 +100,6 @@ pub const FLAGS: &[Flag] = &[
     Flag::no_op("--no-log-timestamps", Nothing, LOG),
     Flag::noted("--log-prompts-dir", One("DIR", Text), "prompts are shown by --verbose-prompt"),
     Flag::unless("--sampler-seq, --sampling-seq", One("SEQ", Text), "edskypmxt", "--samplers takes the names of those to apply"),
-    Flag::unless("--top-nsigma, --top-n-sigma", N, "-1", SAMPLER),
     Flag::unless("--xtc-probability", N, "0", SAMPLER),
     Flag::noted("--xtc-threshold", N, "no effect without --xtc-probability"),
     Flag::unless("--dry-multiplier", N, "0", SAMPLER),

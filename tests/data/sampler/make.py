@@ -30,7 +30,7 @@ def logits(seed, n, shape):
 
 def chain(params, n):
     """The samplers in llama.cpp's order (common/sampling.cpp), its defaults where a case says nothing."""
-    p = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "typical_p": 1.0, "repeat_penalty": 1.0,
+    p = {"temperature": 0.8, "top_n_sigma": -1.0, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "typical_p": 1.0, "repeat_penalty": 1.0,
          "repeat_last_n": 64, "frequency_penalty": 0.0, "presence_penalty": 0.0, "logit_bias": []} | params
     out = lc.llama_sampler_chain_init(lc.llama_sampler_chain_default_params())
     bias = p["logit_bias"]
@@ -39,6 +39,7 @@ def chain(params, n):
     add(lc.llama_sampler_init_logit_bias(n, len(bias), array))
     penalties = lc.llama_sampler_init_penalties(n, p["repeat_last_n"], p["repeat_penalty"], p["frequency_penalty"], p["presence_penalty"])
     add(penalties)
+    add(lc.llama_sampler_init_top_n_sigma(p["top_n_sigma"]))
     add(lc.llama_sampler_init_top_k(p["top_k"]))
     add(lc.llama_sampler_init_typical(p["typical_p"], 0))
     add(lc.llama_sampler_init_top_p(p["top_p"], 0))
