@@ -16,6 +16,7 @@ mod fit;
 mod fit_k;
 pub(crate) mod iq4_nl;
 pub(crate) mod iq4_xs;
+pub(crate) mod mxfp4;
 pub(crate) mod plain;
 pub(crate) mod q2_k;
 pub(crate) mod q3_k;
@@ -90,6 +91,7 @@ formats! {
     Q6_K = 14, q6_k::FORMAT;
     IQ4_NL = 20, iq4_nl::FORMAT;
     IQ4_XS = 23, iq4_xs::FORMAT;
+    MXFP4 = 39, mxfp4::FORMAT;
 }
 
 impl GgmlType {
@@ -138,9 +140,9 @@ impl GgmlType {
             (29, "IQ1_M"),
             (34, "TQ1_0"),
             (35, "TQ2_0"),
-            (39, "MXFP4"),
             (40, "NVFP4"),
             (41, "Q1_0"),
+            (42, "Q2_0"),
         ];
         match FOREIGN.iter().find(|f| f.0 == n) {
             Some((_, name)) => format!("{name} (type {n})"),

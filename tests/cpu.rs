@@ -5,6 +5,8 @@ use qrun_quant::{
     cpu::{Activations, Arithmetic, Isa, Job, Matrix, matmul, par::Pool},
 };
 
+use crate::blocks;
+
 /// splitmix64.
 struct Random(u64);
 
@@ -26,32 +28,14 @@ impl Random {
     }
 }
 
-/// Where the f16 scales of a block are; all its other bytes may have any value.
-fn scale_offsets(ty: GgmlType) -> &'static [usize] {
-    match ty {
-        GgmlType::Q4_0 | GgmlType::Q5_0 | GgmlType::Q8_0 | GgmlType::IQ4_NL | GgmlType::IQ4_XS => &[0],
-        GgmlType::Q4_1 | GgmlType::Q5_1 | GgmlType::Q4_K | GgmlType::Q5_K => &[0, 2],
-        GgmlType::Q2_K => &[80, 82],
-        GgmlType::Q3_K => &[108],
-        GgmlType::Q6_K => &[208],
-        GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 => &[],
-    }
-}
-
 /// Random weights that use every bit of the format.
 fn matrix(ty: GgmlType, rows: usize, cols: usize, random: &mut Random) -> Matrix {
-    let offsets = scale_offsets(ty);
-    let mut bytes = vec![0; rows * ty.bytes_of(cols)];
-    if offsets.is_empty() {
-        ty.format().quantize.expect("floats can be written")(&random.gaussians(rows * cols), &mut bytes);
+    let (format, mut bytes) = (ty.format(), vec![0; rows * ty.bytes_of(cols)]);
+    if format.block == 1 {
+        format.quantize.expect("floats can be written")(&random.gaussians(rows * cols), &mut bytes);
     } else {
         bytes.fill_with(|| random.next() as u8);
-        for block in bytes.chunks_exact_mut(ty.format().bytes) {
-            for &offset in offsets {
-                let scale = half::f16::from_f32(random.gaussian() * 0.01);
-                block[offset..offset + 2].copy_from_slice(&scale.to_le_bytes());
-            }
-        }
+        blocks::set_scales(format, &mut bytes, || half::f16::from_f32(random.gaussian() * 0.01));
     }
     Matrix::new(ty, rows, cols, Bytes::new(bytes))
 }

@@ -50,7 +50,7 @@ fn dequantize_is_bit_exact() {
 #[test]
 fn one_row_per_format() {
     let all: Vec<GgmlType> = GgmlType::all().collect();
-    assert_eq!(all.len(), 15);
+    assert_eq!(all.len(), 16);
     for ty in all {
         assert_eq!(FORMATS.iter().filter(|f| f.ty == ty || f.name == ty.name()).count(), 1, "{ty}");
         assert_eq!(GgmlType::from_number(ty as u32), Some(ty));

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod blocks;
 mod circles;
 mod cli;
 mod compare;

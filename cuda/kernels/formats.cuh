@@ -32,6 +32,7 @@
 #include "formats/dense.cuh"
 #include "formats/iq4_nl.cuh"
 #include "formats/iq4_xs.cuh"
+#include "formats/mxfp4.cuh"
 #include "formats/q2_k.cuh"
 #include "formats/q3_k.cuh"
 #include "formats/q4_0.cuh"
@@ -59,4 +60,5 @@
     X(13, q5_k, Q5_K) \
     X(14, q6_k, Q6_K) \
     X(20, iq4_nl, IQ4_NL) \
-    X(23, iq4_xs, IQ4_XS)
+    X(23, iq4_xs, IQ4_XS) \
+    X(39, mxfp4, MXFP4)

@@ -284,6 +284,14 @@ DEVICE unsigned read_u32_at_2(const void* p) {
     return load_weights2(p) | load_weights2(static_cast<const char*>(p) + 2) << 16;
 }
 
+// Four bytes at any address.
+DEVICE unsigned read_u32_at_1(const void* p) {
+    const char* bytes = static_cast<const char*>(p);
+    return load_weights1(bytes) | load_weights1(bytes + 1) << 8 | load_weights1(bytes + 2) << 16 | load_weights1(bytes + 3) << 24;
+}
+
+// 2^(e - 128), half of an E8M0 scale; subnormal below e = 2.
+DEVICE float half_e8m0_to_f32(unsigned e) { return __uint_as_float(e < 2 ? 0x00200000u << e : (e - 1) << 23); }
 DEVICE float bf16_to_f32(unsigned short h) { return __uint_as_float(static_cast<unsigned>(h) << 16); }
 DEVICE unsigned short f32_to_bf16(float f) {
     const unsigned bits = __float_as_uint(f);

@@ -46,6 +46,7 @@ pub static FORMATS: &[FormatKernels] = formats![
     Q6_K "q6_k",
     IQ4_NL "iq4_nl",
     IQ4_XS "iq4_xs",
+    MXFP4 "mxfp4",
 ];
 
 /// The kernels of the format with this ggml type number. Every format that `quant` reads has kernels.

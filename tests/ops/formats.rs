@@ -8,19 +8,10 @@ use qrun_quant::{
     formats::{FORMATS, Format},
 };
 
-use crate::harness::{Device, Random, everywhere};
-
-/// Offsets of the f16 numbers of a block.
-fn halves(ty: GgmlType) -> &'static [usize] {
-    match ty {
-        GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 => &[],
-        GgmlType::Q4_0 | GgmlType::Q5_0 | GgmlType::Q8_0 | GgmlType::IQ4_NL | GgmlType::IQ4_XS => &[0],
-        GgmlType::Q4_1 | GgmlType::Q5_1 | GgmlType::Q4_K | GgmlType::Q5_K => &[0, 2],
-        GgmlType::Q2_K => &[80, 82],
-        GgmlType::Q3_K => &[108],
-        GgmlType::Q6_K => &[208],
-    }
-}
+use crate::{
+    blocks,
+    harness::{Device, Random, everywhere},
+};
 
 /// `n` weights with every bit drawn, but for scales that are finite: of either sign, of any size, subnormal ones too.
 pub fn random_blocks(random: &mut Random, format: &Format, n: usize) -> Vec<u8> {
@@ -29,12 +20,13 @@ pub fn random_blocks(random: &mut Random, format: &Format, n: usize) -> Vec<u8> 
         (format.quantize.expect("dense formats are written"))(&random.normals(n), &mut bytes);
         return bytes;
     }
-    for block in bytes.chunks_mut(format.bytes) {
-        for &at in halves(format.ty) {
-            let bits = random.next() as u16;
-            let finite = if f16::from_bits(bits).is_finite() { bits } else { bits & 0x83ff };
-            block[at..at + 2].copy_from_slice(&finite.to_le_bytes());
-        }
+    blocks::set_scales(format, &mut bytes, || {
+        let bits = random.next() as u16;
+        f16::from_bits(if f16::from_bits(bits).is_finite() { bits } else { bits & 0x83ff })
+    });
+    if format.ty == GgmlType::MXFP4 {
+        // Exponents that f16 does not have; above 252 the weights would not be finite.
+        bytes.chunks_mut(format.bytes).step_by(2).for_each(|block| block[0] = (random.next() % 253) as u8);
     }
     bytes
 }

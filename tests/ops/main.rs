@@ -4,6 +4,8 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod attention;
+#[path = "../blocks.rs"]
+mod blocks;
 mod cache;
 mod embed;
 mod formats;

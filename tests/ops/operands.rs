@@ -3,7 +3,7 @@
 use half::f16;
 use qrun_quant::GgmlType;
 
-use crate::harness::Random;
+use crate::{blocks, harness::Random};
 
 /// All formats, or those that `QRUN_FORMATS` names (`Q8_0,BF16`): mutate.py compiles the kernels of a few only.
 pub fn formats() -> impl Iterator<Item = GgmlType> {
@@ -30,27 +30,12 @@ impl Weights {
             }
             None => {
                 bytes = random.bytes(bytes.len());
-                for block in bytes.chunks_mut(f.bytes) {
-                    for &at in scales(format) {
-                        let scale = f16::from_f64(0.01 + 0.01 * random.uniform());
-                        block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
-                    }
-                }
+                blocks::set_scales(f, &mut bytes, || f16::from_f64(0.01 + 0.01 * random.uniform()));
             }
         }
         let mut values = vec![0.0; n];
         (f.dequantize)(&bytes, &mut values);
         Self { bytes, values }
-    }
-}
-
-/// Where a block has f16 numbers, which random bytes would make infinite.
-fn scales(format: GgmlType) -> &'static [usize] {
-    match format {
-        GgmlType::Q2_K => &[80, 82],
-        GgmlType::Q3_K => &[108],
-        GgmlType::IQ4_NL | GgmlType::IQ4_XS => &[0],
-        _ => panic!("{format} has a quantizer"),
     }
 }
 

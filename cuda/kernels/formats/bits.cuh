@@ -26,17 +26,18 @@ struct Quads {
     unsigned low, high;
 };
 
-// The values of IQ4_NL and IQ4_XS for eight nibbles: those of the low nibbles and those of the high ones. The
-// table is -127 -104 -83 -65 -49 -35 -22 -10, 1 13 25 38 53 69 89 113.
+// The entries of a table of sixteen bytes (A: 0-3 … D: 12-15) for eight nibbles: those of the low ones and those of the
+// high ones.
+template <unsigned A, unsigned B, unsigned C, unsigned D>
 DEVICE Quads look_up(unsigned nibbles) {
     unsigned index = nibbles & 0x77777777, upper = 0x32103210 | (nibbles >> 1 & 0x44444444);
-    unsigned even = permute_bytes(permute_bytes(0xbfad9881, 0xf6eaddcf, index),
-                                  permute_bytes(0x26190d01, 0x71594535, index), upper);
+    unsigned even = permute_bytes(permute_bytes(A, B, index), permute_bytes(C, D, index), upper);
     index >>= 16;
-    unsigned odd = permute_bytes(permute_bytes(0xbfad9881, 0xf6eaddcf, index),
-                                 permute_bytes(0x26190d01, 0x71594535, index), upper >> 16);
+    unsigned odd = permute_bytes(permute_bytes(A, B, index), permute_bytes(C, D, index), upper >> 16);
     return {permute_bytes(even, odd, 0x6420), permute_bytes(even, odd, 0x7531)};
 }
+// The table of IQ4_NL and IQ4_XS: -127 -104 -83 -65 -49 -35 -22 -10, 1 13 25 38 53 69 89 113.
+DEVICE Quads look_up_iq4(unsigned nibbles) { return look_up<0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535>(nibbles); }
 
 // Scale and minimum of 32 weights.
 struct ScaleMin {

@@ -8,7 +8,7 @@ struct IQ4_NL : Quantized {
     DEVICE Octet octet(const unsigned char* row, int block32, int t) {
         const unsigned char* block = row + block32 * BYTES;
         float d = f16_to_f32(load_weights2(block));
-        Quads q = look_up(read_u32_at_2(block + 2 + 4 * t));
+        Quads q = look_up_iq4(read_u32_at_2(block + 2 + 4 * t));
         return {(int)q.low, (int)q.high, d, d, 0, 0};
     }
 };

@@ -12,7 +12,7 @@ struct IQ4_XS : Quantized {
         uint2 header = load_weights8(block);
         unsigned s = (header.y >> 4 * i & 15) | (header.x >> (16 + 2 * i) & 3) << 4;
         float d = low_half(header.x) * ((float)s - 32.0f);
-        Quads q = look_up(load_weights4(block + 8 + 16 * i + 4 * t));
+        Quads q = look_up_iq4(load_weights4(block + 8 + 16 * i + 4 * t));
         return {(int)q.low, (int)q.high, d, d, 0, 0};
     }
 };

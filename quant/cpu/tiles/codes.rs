@@ -4,7 +4,13 @@
 //! Unpacked codes are left-aligned in their bytes (`q · 2^(8 − bits)`), so that the zero point of every
 //! symmetric format is 128; the scale makes up for it by the factor `UNIT`.
 
-use crate::{cpu::layout::Line, formats::iq4_nl, simd::Lanes};
+use std::marker::PhantomData;
+
+use crate::{
+    cpu::layout::Line,
+    formats::{iq4_nl, mxfp4},
+    simd::Lanes,
+};
 
 /// How the codes of a block are stored.
 pub(in crate::cpu) trait Codes {
@@ -43,8 +49,8 @@ const fn each(bits: u8) -> u32 {
 pub(in crate::cpu) struct Bits8;
 /// Four bits: line `j` holds quads `j` (low nibbles) and `j + 4`.
 pub(in crate::cpu) struct Bits4;
-/// Four bits that select from the table of IQ4_NL, stored as [`Bits4`].
-pub(in crate::cpu) struct Bits4Table;
+/// Four bits that select from the table of `T`, stored as [`Bits4`].
+pub(in crate::cpu) struct Bits4Table<T>(PhantomData<T>);
 /// [`Bits4`] and a line of fifth bits: bit `j` for quad `j`.
 pub(in crate::cpu) struct Bits5;
 /// [`Bits4`] and two lines as in [`Bits2`] of the upper two bits.
@@ -53,6 +59,19 @@ pub(in crate::cpu) struct Bits6;
 pub(in crate::cpu) struct Bits2;
 /// [`Bits2`] and a line of third bits: bit `j` for quad `j`.
 pub(in crate::cpu) struct Bits3;
+
+/// The signed values that four bits select.
+pub(in crate::cpu) trait Table {
+    const VALUES: [i8; 16];
+}
+
+impl Table for iq4_nl::Block {
+    const VALUES: [i8; 16] = iq4_nl::TABLE;
+}
+
+impl Table for mxfp4::Block {
+    const VALUES: [i8; 16] = mxfp4::TABLE;
+}
 
 #[inline(always)]
 fn pack_nibbles(quads: [u32; 8], row: usize, lines: &mut [Line]) {
@@ -130,7 +149,7 @@ impl Codes for Bits4 {
     }
 }
 
-impl Codes for Bits4Table {
+impl<T: Table> Codes for Bits4Table<T> {
     const LINES: usize = 4;
     const UNIT: f32 = 1.0;
     #[inline(always)]
@@ -139,11 +158,11 @@ impl Codes for Bits4Table {
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
-        // The table's signed values, offset by the zero point.
-        const TABLE: [u8; 16] = {
+        // The values, offset by the zero point.
+        let table = const {
             let (mut table, mut i) = ([0; 16], 0);
             while i < 16 {
-                table[i] = iq4_nl::TABLE[i] as u8 ^ 0x80;
+                table[i] = T::VALUES[i] as u8 ^ 0x80;
                 i += 1;
             }
             table
@@ -151,7 +170,7 @@ impl Codes for Bits4Table {
         // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
         unsafe {
             let nibbles = unpack_nibbles::<L>(p, 4);
-            quads!(J => L::lookup(nibbles[J as usize], &TABLE))
+            quads!(J => L::lookup(nibbles[J as usize], &table))
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use super::{
     codes::{Bits2, Bits3, Bits4, Bits4Table, Bits5, Bits6, Bits8, Codes},
-    scales::{NibbleHalves, Parts, PerBlock, PerBlockMin, Scales, SignedHalves, SixBit, SixBitHalves, SixBitMin},
+    scales::{Exponent, NibbleHalves, Parts, PerBlock, PerBlockMin, Scales, SignedHalves, SixBit, SixBitHalves, SixBitMin},
 };
 use crate::formats::{
-    block::blocks, iq4_nl, iq4_xs, q2_k, q3_k, q4_0, q4_1, q4_k, q5_0, q5_1, q5_k, q6_k, q8_0, scalar::Half,
+    block::blocks, iq4_nl, iq4_xs, mxfp4, q2_k, q3_k, q4_0, q4_1, q4_k, q5_0, q5_1, q5_k, q6_k, q8_0, scalar::Half,
 };
 
 /// A file block that tiles are made of.
@@ -67,7 +67,8 @@ tile_formats! { $
     Q5_0, q5_0(32): Bits5, PerBlock, |b, _| nibbles_5(&b.qs, b.qh), scale(b.d);
     Q5_1, q5_1(32): Bits5, PerBlockMin, |b, _| nibbles_5(&b.qs, b.qh), scales(b.d, b.m, [0; 16]);
     Q8_0, q8_0(32): Bits8, PerBlock, |b, _| quads(|i| b.qs[i] as u8).map(|q| q ^ each(0x80)), scale(b.d);
-    IQ4_NL, iq4_nl(32): Bits4Table, PerBlock, |b, _| nibbles(&b.qs), scale(b.d);
+    IQ4_NL, iq4_nl(32): Bits4Table<iq4_nl::Block>, PerBlock, |b, _| nibbles(&b.qs), scale(b.d);
+    MXFP4, mxfp4(32): Bits4Table<mxfp4::Block>, Exponent, |b, _| nibbles(&b.qs), scales(NO_HALF, NO_HALF, [b.e; 16]);
     Q2_K, q2_k(256): Bits2, NibbleHalves, |b, j| field(chunk(&b.qs, j / 4), j % 4 * 2, 3), scales(b.d, b.dmin, b.scales);
     Q3_K, q3_k(256): Bits3, SixBitHalves,
         |b, j| with(field(chunk(&b.qs, j / 4), j % 4 * 2, 3), field(&b.hmask, j, 1), 2),
@@ -81,9 +82,12 @@ tile_formats! { $
         let low = field(chunk(&b.ql, j / 4 * 2 + j % 2), j % 4 / 2 * 4, 15);
         with(low, field(chunk(&b.qh, j / 4), j % 4 * 2, 3), 4)
     }, scales(b.d, b.d, b.scales.map(|s| s as u8));
-    IQ4_XS, iq4_xs(256): Bits4Table, SixBit, |b, j| nibbles(&b.qs.as_chunks().0[j]),
+    IQ4_XS, iq4_xs(256): Bits4Table<iq4_nl::Block>, SixBit, |b, j| nibbles(&b.qs.as_chunks().0[j]),
         scales(b.d, b.d, std::array::from_fn(|i| if i < 8 { (iq4_xs::scale(b, i) + 32) as u8 } else { 0 }));
 }
+
+/// Of formats without an f16 scale.
+const NO_HALF: Half = Half([0; 2]);
 
 /// The same byte in all four columns of a quad.
 const fn each(byte: u8) -> u32 {

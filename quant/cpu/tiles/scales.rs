@@ -72,6 +72,8 @@ pub(in crate::cpu) trait Scales {
 
 /// An f16 scale per block.
 pub(in crate::cpu) struct PerBlock;
+/// MXFP4: the exponent of a power of two per block.
+pub(in crate::cpu) struct Exponent;
 /// An f16 scale and minimum per block.
 pub(in crate::cpu) struct PerBlockMin;
 /// Q4_K, Q5_K: 8 six-bit scales, 8 six-bit minimums, f16 scales of both.
@@ -153,6 +155,28 @@ impl Scales for PerBlock {
     unsafe fn load<L: Lanes>(p: *const u8, row: usize, _: usize, unit: f32) -> Scale<L::F> {
         // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
         let d = unsafe { half::<L>(p, row, unit) };
+        Scale { d: [d; 2], m: [d; 2] }
+    }
+}
+
+impl Scales for Exponent {
+    type Shape = Whole;
+    const BYTES: usize = 16;
+    const GROUP: usize = 1;
+    #[inline(always)]
+    fn pack(parts: &Parts, row: usize, plane: &mut [u8]) {
+        plane[row] = parts.values[0];
+    }
+    #[inline(always)]
+    unsafe fn load<L: Lanes>(p: *const u8, row: usize, _: usize, unit: f32) -> Scale<L::F> {
+        // SAFETY: the machine can run `L`; the plane at `p` holds `BYTES` bytes: a byte of each row.
+        let d = unsafe {
+            let e = L::load_u8(p.add(row));
+            // 2^(e − 128) may be subnormal: the product of 2^(⌊e/2⌋ − 64) and 2^(⌈e/2⌉ − 64), which are not.
+            let power = |half: L::V| L::bits_to_f32(L::shl(L::add(half, 127 - 64), 23));
+            let d = L::mul(power(L::shr(e, 1)), power(L::shr(L::add(e, 1), 1)));
+            L::mul(d, L::splat_f32(unit))
+        };
         Scale { d: [d; 2], m: [d; 2] }
     }
 }

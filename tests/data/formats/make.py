@@ -24,6 +24,7 @@ BLOCKS = 24
 F16_AT = {
     T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.Q2_K: [80, 82], T.Q3_K: [108],
     T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208], T.IQ4_NL: [0], T.IQ4_XS: [0],
+    T.MXFP4: [],
 }
 PLAIN = {T.F32: 4, T.F16: 2, T.BF16: 2}
 # f16 bits: 0, -0, smallest and largest subnormal, smallest normal, -1, 1, a third, largest, -largest.
@@ -48,6 +49,9 @@ def quantized(ty, rng):
             else:
                 bits = np.float16(rng.normal() * 0.02).view(np.uint16)
             raw[i, at : at + 2] = np.frombuffer(struct.pack("<H", bits), np.uint8)
+    if ty == T.MXFP4:
+        # Exponents: subnormal scales, 1, the largest of which no weight overflows.
+        raw[:, 0] = [0, 1, 2, 3, 127, 252, *rng.integers(0, 253, BLOCKS - 6)]
     return raw, size, block
 
 

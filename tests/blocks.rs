@@ -1,0 +1,29 @@
+//! Blocks of random bytes that stand for finite weights.
+
+use half::f16;
+use qrun_quant::{GgmlType, formats::Format};
+
+/// Where a block has its f16 numbers; all its other bytes may have any value, but for the exponent of MXFP4.
+pub fn f16_offsets(ty: GgmlType) -> &'static [usize] {
+    match ty {
+        GgmlType::Q4_0 | GgmlType::Q5_0 | GgmlType::Q8_0 | GgmlType::IQ4_NL | GgmlType::IQ4_XS => &[0],
+        GgmlType::Q4_1 | GgmlType::Q5_1 | GgmlType::Q4_K | GgmlType::Q5_K => &[0, 2],
+        GgmlType::Q2_K => &[80, 82],
+        GgmlType::Q3_K => &[108],
+        GgmlType::Q6_K => &[208],
+        GgmlType::MXFP4 | GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 => &[],
+    }
+}
+
+/// Replaces the scales and minimums of whole blocks by finite numbers.
+pub fn set_scales(format: &Format, blocks: &mut [u8], mut scale: impl FnMut() -> f16) {
+    for block in blocks.chunks_exact_mut(format.bytes) {
+        for &at in f16_offsets(format.ty) {
+            block[at..at + 2].copy_from_slice(&scale().to_le_bytes());
+        }
+        if format.ty == GgmlType::MXFP4 {
+            // The exponent of the number; its sign is shifted out.
+            block[0] = (scale().to_f32().to_bits() >> 23) as u8;
+        }
+    }
+}
