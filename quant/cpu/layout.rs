@@ -10,6 +10,9 @@ pub(super) const LANES: usize = 16;
 pub(super) const NARROW: usize = 4;
 /// Tokens per panel for 32 registers.
 pub(super) const WIDE: usize = 6;
+/// Most tokens whose products with a quantized tile are made while it is unpacked in registers, panel after panel with
+/// the tile in the cache; for more it is unpacked once, into memory.
+pub(super) const IN_REGISTERS: usize = 16;
 
 /// What int8 sums of products start at: as bits of an f32, this plus an integer below 2²² is the float 1.5·2²³
 /// plus that integer, so that sums need no conversion. It is in the `bias` of activations already.

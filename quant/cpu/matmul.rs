@@ -15,7 +15,7 @@ use super::{
         int16_gemm::Int16,
         micro::MicroKernel,
     },
-    layout::{BLOCK, NARROW, ROWS, WIDE, steps},
+    layout::{BLOCK, IN_REGISTERS, NARROW, ROWS, WIDE, steps},
     par::{self, Shared},
     tiles::{TileFormat, with_format},
 };
@@ -75,7 +75,7 @@ pub fn matmul(activations: &mut Activations, x: &[f32], jobs: &mut [Job]) {
             }
         };
         match x.tokens {
-            ..=NARROW => par::parallel_for_guided(tiles, CHUNK * tiles / bytes.max(1), run),
+            ..=IN_REGISTERS => par::parallel_for_guided(tiles, CHUNK * tiles / bytes.max(1), run),
             _ => {
                 let chunk = match tiles / (8 * par::threads()) {
                     16.. => 16,
@@ -185,24 +185,33 @@ impl Part<'_> {
     }
 
     fn quantized<F: TileFormat>(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch) {
-        match x.tokens {
-            1 => self.gemv::<F, 1>(x, tiles, scratch),
-            ..=NARROW => self.gemv::<F, NARROW>(x, tiles, scratch),
-            _ => self.gemm::<Int8<F>>(x, tiles, scratch),
+        if x.tokens > IN_REGISTERS {
+            return self.gemm::<Int8<F>>(x, tiles, scratch);
+        }
+        for tile in tiles {
+            let weights = self.w.tile(tile, &mut scratch.tile);
+            for panel in 0..x.panels() {
+                match x.width.min(x.tokens - panel * x.width) {
+                    1 => self.gemv::<F, 1>(x, panel, tile, weights),
+                    2 => self.gemv::<F, 2>(x, panel, tile, weights),
+                    ..=NARROW => self.gemv::<F, NARROW>(x, panel, tile, weights),
+                    _ => self.gemv::<F, WIDE>(x, panel, tile, weights),
+                }
+            }
         }
     }
 
-    fn gemv<F: TileFormat, const T: usize>(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch) {
-        let panel = x.int8.panel(0, (x.cols / BLOCK, T));
-        for tile in tiles {
-            let mut y = [[0.0; ROWS]; T];
-            let weights = Tile::<F>::new(self.w.tile(tile, &mut scratch.tile), x.cols);
-            // SAFETY: the instruction set was checked when the activations were made, and panel and tile
-            // both have `cols` columns.
-            unsafe { x.isa.run(Gemv { tile: weights, x: panel, y: &mut y }) };
-            for (token, y) in y.iter().enumerate().take(x.tokens) {
-                self.write_tile(token, tile, y);
-            }
+    /// A tile with up to `T` tokens of a panel.
+    fn gemv<F: TileFormat, const T: usize>(&self, x: &Activations, panel: usize, tile: usize, weights: &[u8]) {
+        let (mut y, width) = ([[0.0; ROWS]; T], x.width);
+        assert!(T <= width);
+        let x_blocks = x.int8.panel(panel, (x.cols / BLOCK, width));
+        let weights = Tile::<F>::new(weights, x.cols);
+        // SAFETY: the instruction set was checked when the activations were made; panel and tile both have `cols`
+        // columns, and the panel has `T` tokens.
+        unsafe { x.isa.run(Gemv { tile: weights, x: x_blocks, width, y: &mut y }) };
+        for (y, token) in y.iter().zip(panel * width..x.tokens) {
+            self.write_tile(token, tile, y);
         }
     }
 
