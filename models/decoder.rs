@@ -27,10 +27,7 @@ use std::{
 
 use qrun_cuda::{
     Arena, ArenaLayout, DeviceError, Gpu, LazyGraph, Part, Pinned, Result, Stream,
-    ops::{
-        attention::{self, Tiling},
-        sample::SampledToken,
-    },
+    ops::{attention::Tiling, sample::SampledToken},
     upload,
 };
 
@@ -90,8 +87,9 @@ impl GpuDecoder {
     /// The part of the model for which there is no kernel.
     pub fn supports(model: &Model, o: &Options) -> std::result::Result<(), String> {
         let c = &model.config;
-        if c.head_dim > MAX_HEAD_DIM {
-            return Err(format!("heads of {} elements; there are kernels for up to 256", c.head_dim));
+        let head_dim = c.widest(|l| l.head_dim);
+        if head_dim > MAX_HEAD_DIM {
+            return Err(format!("heads of {head_dim} elements; there are kernels for up to {MAX_HEAD_DIM}"));
         }
         if o.type_k != o.type_v || o.type_k == KvType::F32 {
             let (k, v) = (o.type_k.name(), o.type_v.name());
@@ -105,7 +103,7 @@ impl GpuDecoder {
     /// The device memory that a decoder takes: the sum of the parts that it will carve.
     pub fn plan(gpu: &Gpu, model: &Model, o: &Options) -> Plan {
         let mut carver = ArenaLayout::default();
-        Memory::carve(&mut carver, model, o, splits(gpu, &model.config, o));
+        Memory::carve(&mut carver, model, o, multiprocessors(gpu));
         plan_of(carver.parts(), carver.used())
     }
 
@@ -122,11 +120,10 @@ impl GpuDecoder {
     /// # Errors
     /// As [`GpuDecoder::new`].
     pub fn load(gpu: &Arc<Gpu>, model: &Model, o: &Options, progress: Progress) -> Result<Self> {
-        let splits = splits(gpu, &model.config, o);
-        let (arena, mut memory) = Arena::new(gpu, |carver| Memory::carve(carver, model, o, splits))?;
+        let multiprocessors = multiprocessors(gpu);
+        let (arena, mut memory) = Arena::new(gpu, |carver| Memory::carve(carver, model, o, multiprocessors))?;
         let stream = Stream::new(gpu)?;
-        let splits_rows = [LOGIT_ROWS, model.config.n_head];
-        memory.activations.splits.clear(&stream, splits_rows[0], splits_rows[1])?;
+        memory.activations.splits.clear(&stream, LOGIT_ROWS, model.config.widest(|l| l.n_head))?;
         let uploads = std::mem::take(&mut memory.uploads);
         let sources: Vec<_> = uploads.iter().map(|(to, bytes)| (*to, &bytes[..])).collect();
         upload(gpu, &stream, &sources, progress)?;
@@ -189,9 +186,8 @@ impl GpuDecoder {
     }
 }
 
-/// Splits of the context in attention: enough blocks to fill the device when one token is decoded.
-fn splits(gpu: &Gpu, c: &Config, o: &Options) -> usize {
-    attention::splits(gpu.properties().multiprocessors as usize, c.n_head_kv, o.n_ctx)
+fn multiprocessors(gpu: &Gpu) -> usize {
+    gpu.properties().multiprocessors as usize
 }
 
 /// Bytes by the purposes that the names begin with.
@@ -282,11 +278,10 @@ impl Forward for GpuDecoder {
     }
 
     fn kv_bytes(&self) -> u64 {
-        let c = &self.config;
-        let layers = self.memory.layers.iter().zip(&self.memory.kind_of_layer);
-        let bytes = layers.map(|(layer, &kind)| {
+        let layers = self.config.layers.iter().zip(&self.memory.layers).zip(&self.memory.kind_of_layer);
+        let bytes = layers.map(|((plan, layer), &kind)| {
             let pool = self.pages.tables.pool(kind);
-            let page: usize = pages::planes(&layer.cache, c.n_head_kv, c.head_dim).iter().map(|(_, bytes)| bytes).sum();
+            let page: usize = pages::planes(&layer.cache, plan).iter().map(|(_, bytes)| bytes).sum();
             ((pool.total() - pool.free()) * page) as u64
         });
         bytes.sum()

@@ -2,7 +2,8 @@
 //!
 //! [`PageTables`] keeps the books: which page holds which tokens of which sequence, what the prefix cache remembers
 //! ([`tree`]), which pages are free ([`pool`]). It is the same for every device. Storage is apart: [`KvCache`] is the
-//! CPU's, the GPU's lies with its decoder. Layers with the same reach form a [`Kind`] and share page numbers.
+//! CPU's, the GPU's lies with its decoder. Layers with the same reach form a [`Kind`] and share page numbers; what a
+//! page holds of a layer is that layer's own [`Shape`].
 //!
 //! On the CPU and in files a page of a layer holds its keys dimension-major (`[head][dim][token]`), so that the scores of
 //! a page are one small matrix product with tokens along the vector lanes, then its values token-major
@@ -26,12 +27,12 @@ pub use kinds::{Kind, kinds};
 pub use pool::{PageId, PagePool};
 pub use tables::{OutOfPages, PageCopy, PageTables};
 
-use crate::{Config, Options};
+use crate::{LayerPlan, Options};
 
 /// Tokens per page.
 pub const PAGE: usize = 64;
 
-/// What a page holds of one layer.
+/// What a page holds of one layer: 64 tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Key/value heads.
@@ -45,12 +46,12 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The pages of a model's cache.
-    pub fn new(c: &Config, o: &Options) -> Self {
-        Self { n_head_kv: c.n_head_kv, head_dim: c.head_dim, type_k: o.type_k, type_v: o.type_v }
+    /// The pages of a layer.
+    pub fn new(l: &LayerPlan, o: &Options) -> Self {
+        Self { n_head_kv: l.n_head_kv, head_dim: l.head_dim, type_k: o.type_k, type_v: o.type_v }
     }
 
-    /// Bytes of one page: 64 tokens of one layer.
+    /// Bytes of one page of the layer.
     pub fn page_bytes(&self) -> usize {
         self.n_head_kv * (self.type_k.page_bytes(self.head_dim) + self.type_v.page_bytes(self.head_dim))
     }

@@ -11,23 +11,26 @@ pub mod events;
 pub mod fallback;
 pub mod forward;
 pub mod kv;
+pub mod layer;
 pub mod memory;
 pub mod options;
 pub mod spec;
 pub mod tap;
+pub mod tensors;
 pub mod weights;
 
 use std::sync::Arc;
 
 use qrun_quant::{Gguf, Result};
 
-pub use config::{Config, LayerPlan};
+pub use config::Config;
 pub use cpu::CpuDecoder;
 pub use decoder::GpuDecoder;
 pub use events::{EventHandler, LoadEvent, Progress};
 pub use fallback::Fallback;
 pub use forward::{Batch, Entry, Forward, ForwardError, Output, PageCount, Row, Rows, SamplingRequest};
 pub use kv::KvType;
+pub use layer::LayerPlan;
 pub use options::Options;
 pub use spec::ArchSpec;
 pub use tap::Tap;

@@ -1,7 +1,7 @@
 //! What a run will take, in exact bytes, before anything is loaded.
 
 use crate::{
-    Config, Model, Options,
+    Config, LayerPlan, Model, Options,
     kv::{PAGE, Shape, kinds},
 };
 
@@ -51,23 +51,26 @@ pub fn kv_bytes(c: &Config, o: &Options) -> u64 {
 
 /// The same of layers that see everything, and of layers with a sliding window.
 fn kv_bytes_by_kind(c: &Config, o: &Options) -> [u64; 2] {
-    let page = Shape::new(c, o).page_bytes();
+    let (kinds, of_layers) = kinds(c, o, o.n_ubatch);
     let mut bytes = [0; 2];
-    for kind in kinds(c, o, o.n_ubatch).0 {
-        bytes[usize::from(kind.window.is_some())] += (kind.pages * kind.layers * page) as u64;
+    for (layer, kind) in c.layers.iter().zip(of_layers) {
+        let kind = kinds[kind];
+        bytes[usize::from(kind.window.is_some())] += (kind.pages * Shape::new(layer, o).page_bytes()) as u64;
     }
     bytes
 }
 
 /// Bytes of the cache that a token at `pos` reads: keys and values of what each layer sees.
 pub fn kv_bytes_read(c: &Config, o: &Options, pos: usize) -> u64 {
-    let seen: usize = c.layers.iter().map(|l| l.window.map_or(pos + 1, |w| w.min(pos + 1))).sum();
-    (seen * Shape::new(c, o).page_bytes() / PAGE) as u64
+    let of_layer = |l: &LayerPlan| l.seen(pos) * Shape::new(l, o).page_bytes();
+    (c.layers.iter().map(of_layer).sum::<usize>() / PAGE) as u64
 }
 
 fn activation_bytes(c: &Config, o: &Options) -> u64 {
-    let per_token = 3 * c.n_embd + 2 * c.q_dim() + 2 * c.kv_dim() + 2 * c.n_ff + 2 * c.n_rot;
+    let (q, kv) = (c.widest(LayerPlan::q_dim), c.widest(LayerPlan::kv_dim));
+    let (n_ff, n_rot) = (c.widest(|l| l.n_ff), c.widest(|l| l.rope.n_rot));
+    let per_token = 3 * c.n_embd + 2 * q + 2 * kv + 2 * n_ff + 2 * n_rot;
     // The input vectors of a product once more in their prepared form (f32 at most).
-    let prepared = c.n_ff.max(c.n_embd).max(c.q_dim());
+    let prepared = n_ff.max(c.n_embd).max(q);
     4 * (o.n_ubatch.min(o.n_ctx) * (per_token + prepared) + c.n_vocab * o.n_seq) as u64
 }

@@ -4,7 +4,10 @@ use std::{cell::RefCell, collections::HashSet, ops::Range};
 
 use qrun_quant::{GgmlType, Gguf, Result, cpu::Matrix, gguf::Tensor};
 
-use crate::{config::Config, spec::Residual};
+use crate::{
+    config::Config,
+    tensors::{self, ByRole, Dims, Fused},
+};
 
 /// All weights of a model. A clone shares the mapped bytes.
 #[derive(Clone)]
@@ -30,35 +33,13 @@ pub struct Linear {
     pub bias: Option<Vec<f32>>,
 }
 
-/// Weights of one layer. Norms are `[n_embd]` unless said otherwise.
+/// Weights of one layer, in the shapes of [`tensors::of_layer`].
 #[derive(Clone)]
 pub struct Layer {
-    /// RMSNorm before attention.
-    pub attn_norm: Vec<f32>,
-    /// `[n_head·head_dim][n_embd]`.
-    pub attn_q: Linear,
-    /// `[n_head_kv·head_dim][n_embd]`.
-    pub attn_k: Linear,
-    /// `[n_head_kv·head_dim][n_embd]`.
-    pub attn_v: Linear,
-    /// RMSNorm of each query head `[head_dim]`.
-    pub attn_q_norm: Option<Vec<f32>>,
-    /// RMSNorm of each key head `[head_dim]`.
-    pub attn_k_norm: Option<Vec<f32>>,
-    /// `[n_embd][n_head·head_dim]`.
-    pub attn_output: Linear,
-    /// RMSNorm of the attention output.
-    pub post_attention_norm: Option<Vec<f32>>,
-    /// RMSNorm before the feed-forward.
-    pub ffn_norm: Vec<f32>,
-    /// `[n_ff][n_embd]`.
-    pub ffn_gate: Linear,
-    /// `[n_ff][n_embd]`.
-    pub ffn_up: Linear,
-    /// `[n_embd][n_ff]`.
-    pub ffn_down: Linear,
-    /// RMSNorm of the feed-forward output.
-    pub post_ffw_norm: Option<Vec<f32>>,
+    /// Norms.
+    pub vectors: ByRole<Vec<f32>>,
+    /// Projections. What one tensor of the file holds together is apart.
+    pub matrices: ByRole<Linear>,
 }
 
 /// Tensors that files carry and no forward pass needs.
@@ -69,13 +50,14 @@ impl Weights {
     /// Maps the weights; every tensor of the file must have a place in the model.
     pub fn load(g: &Gguf, c: &Config) -> Result<Self> {
         let door = TensorLoader { g, used: RefCell::default() };
-        let layers = (0..c.n_layer).map(|il| layer(&door, c, il)).collect::<Result<_>>()?;
+        let layers = (0..c.layers.len()).map(|il| layer(&door, c, il)).collect::<Result<_>>()?;
         let token_embd = door.matrix("token_embd.weight", c.n_vocab, c.n_embd)?;
         let output = match g.tensor("output.weight") {
             Some(_) => Some(door.linear("output", c.n_vocab, c.n_embd)?),
             None => None,
         };
-        let rope_freqs = door.optional_vector("rope_freqs.weight", c.n_rot / 2)?;
+        let n_rot = c.layers.iter().map(|l| l.rope).find(|rope| rope.factors).map(|rope| rope.n_rot);
+        let rope_freqs = n_rot.map(|n| door.vector("rope_freqs.weight", n / 2)).transpose()?;
         if let Some(bad) = rope_freqs.as_deref().unwrap_or_default().iter().find(|f| !(f.is_finite() && **f > 0.0)) {
             return Err(g.error("tensor rope_freqs.weight", "positive divisors", bad.to_string()));
         }
@@ -91,10 +73,7 @@ impl Weights {
 
     /// All matrices of the model, the embedding first, each one once.
     pub fn matrices_mut(&mut self) -> impl Iterator<Item = &mut Matrix> {
-        let layers = self.layers.iter_mut().flat_map(|l| {
-            let attention = [&mut l.attn_q, &mut l.attn_k, &mut l.attn_v, &mut l.attn_output];
-            attention.into_iter().chain([&mut l.ffn_gate, &mut l.ffn_up, &mut l.ffn_down])
-        });
+        let layers = self.layers.iter_mut().flat_map(|l| l.matrices.iter_mut());
         let head = self.output.as_mut();
         [&mut self.token_embd].into_iter().chain(layers.chain(head).map(|l| &mut l.w))
     }
@@ -102,53 +81,39 @@ impl Weights {
     /// Bytes of weights that one token reads: every matrix but the embedding table, of which only one
     /// row is read unless it is the head too.
     pub fn bytes_per_token(&self) -> u64 {
-        let linear = |l: &Linear| l.w.bytes() as u64;
-        let layer = |l: &Layer| {
-            let attention = linear(&l.attn_q) + linear(&l.attn_k) + linear(&l.attn_v) + linear(&l.attn_output);
-            attention + linear(&l.ffn_gate) + linear(&l.ffn_up) + linear(&l.ffn_down)
-        };
-        self.layers.iter().map(layer).sum::<u64>() + self.head().bytes() as u64
+        let layers = self.layers.iter().flat_map(|l| l.matrices.iter());
+        layers.map(|linear| linear.w.bytes() as u64).sum::<u64>() + self.head().bytes() as u64
     }
 }
 
 fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
+    let list = tensors::of_layer(c.arch, c.n_embd, &c.layers[il]);
     let name = |part: &str| format!("blk.{il}.{part}");
-    let norm = |part: &str, n| door.vector(&name(&format!("{part}.weight")), n);
-    let norm_if = |want: bool, part: &str, n| want.then(|| norm(part, n)).transpose();
-    let linear = |part: &str, rows, cols| door.linear(&name(part), rows, cols);
-    let (q, kv) = (c.q_dim(), c.kv_dim());
-    let post_norm = match c.arch.residual {
-        Residual::PreNorm => false,
-        Residual::PrePostNorm => true,
-    };
-    let [attn_q, attn_k, attn_v] = if door.has(&name("attn_qkv.weight")) {
-        let fused = linear("attn_qkv", q + 2 * kv, c.n_embd)?;
-        [fused.rows(0..q), fused.rows(q..q + kv), fused.rows(q + kv..q + 2 * kv)]
-    } else {
-        [linear("attn_q", q, c.n_embd)?, linear("attn_k", kv, c.n_embd)?, linear("attn_v", kv, c.n_embd)?]
-    };
-    let [ffn_gate, ffn_up] = if door.has(&name("ffn_gate.weight")) {
-        [linear("ffn_gate", c.n_ff, c.n_embd)?, linear("ffn_up", c.n_ff, c.n_embd)?]
-    } else {
-        // Gate and up in one tensor, gate first.
-        let fused = linear("ffn_up", 2 * c.n_ff, c.n_embd)?;
-        [fused.rows(0..c.n_ff), fused.rows(c.n_ff..2 * c.n_ff)]
-    };
-    Ok(Layer {
-        attn_norm: norm("attn_norm", c.n_embd)?,
-        attn_q,
-        attn_k,
-        attn_v,
-        attn_q_norm: norm_if(c.arch.qk_norm, "attn_q_norm", c.head_dim)?,
-        attn_k_norm: norm_if(c.arch.qk_norm, "attn_k_norm", c.head_dim)?,
-        attn_output: linear("attn_output", c.n_embd, q)?,
-        post_attention_norm: norm_if(post_norm, "post_attention_norm", c.n_embd)?,
-        ffn_norm: norm("ffn_norm", c.n_embd)?,
-        ffn_gate,
-        ffn_up,
-        ffn_down: linear("ffn_down", c.n_embd, c.n_ff)?,
-        post_ffw_norm: norm_if(post_norm, "post_ffw_norm", c.n_embd)?,
-    })
+    let (mut vectors, mut matrices) = (ByRole::default(), ByRole::default());
+    for &(role, dims) in &list {
+        match dims {
+            Dims::Vector(n) => vectors.set(role, door.vector(&name(&format!("{}.weight", role.name())), n)?),
+            Dims::Matrix(rows, cols) => {
+                let has = |part: &str| door.has(&name(&format!("{part}.weight")));
+                let fused = Fused::of(role).filter(|fused| has(fused.name) && !has(fused.parts[0].name()));
+                let linear = match fused {
+                    None => door.linear(&name(role.name()), rows, cols)?,
+                    Some(fused) => {
+                        let (own, all) = fused.rows(role, &list);
+                        door.linear(&name(fused.name), all, cols)?.rows(own)
+                    }
+                };
+                matrices.set(role, linear);
+            }
+        }
+    }
+    Ok(Layer { vectors, matrices })
+}
+
+/// Whether a tensor belongs to a block behind the layers, which predicts further tokens: it is left where it is.
+fn is_nextn(c: &Config, name: &str) -> bool {
+    let block = name.strip_prefix("blk.").and_then(|rest| rest.split('.').next()?.parse().ok());
+    block.is_some_and(|block: usize| (c.layers.len()..c.layers.len() + c.n_nextn).contains(&block))
 }
 
 impl Linear {
@@ -211,8 +176,8 @@ impl TensorLoader<'_> {
     /// A tensor without a place would change the result if it were heard: refuse the file.
     fn refuse_leftovers(&self, c: &Config) -> Result<()> {
         let used = self.used.borrow();
-        let leftover =
-            self.g.tensors().iter().find(|t| !used.contains(&t.name) && !IGNORED.iter().any(|i| t.name.ends_with(i)));
+        let known = |t: &&Tensor| used.contains(&t.name) || IGNORED.iter().any(|i| t.name.ends_with(i));
+        let leftover = self.g.tensors().iter().find(|t| !known(t) && !is_nextn(c, &t.name));
         match leftover {
             None => Ok(()),
             Some(t) => {

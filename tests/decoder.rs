@@ -2,18 +2,19 @@
 
 mod cache;
 mod equivalence;
+mod layers;
 mod prefix;
 mod refusals;
 
 use qrun_models::{KvType, Options};
 use qrun_quant::cpu::Arithmetic;
 
-use crate::tiny::{EACH_ARCH, Mix, Tiny};
+use crate::tiny::{EACH_ARCH, Mix, Tiny, UNEVEN};
 
-/// Every architecture, in formats for which exact and fast arithmetic differ.
+/// Every architecture, and layers that differ, in formats for which exact and fast arithmetic differ.
 fn models() -> impl Iterator<Item = Tiny> {
     // An embedding of 256 elements: K-quants in attention, Q5_0 and Q8_0 in `ffn_down`.
-    EACH_ARCH.into_iter().map(|t| Tiny { mix: Mix::Q4_K_M, n_embd: 256, n_ff: 96, n_vocab: 61, ..t })
+    EACH_ARCH.into_iter().chain(UNEVEN).map(|t| Tiny { mix: Mix::Q4_K_M, n_embd: 256, n_ff: 96, n_vocab: 61, ..t })
 }
 
 /// Exact and fast, for up to 256 tokens in each of four sequences.

@@ -19,7 +19,7 @@ use qrun_cuda::{Gpu, ops::sample::SampledToken};
 use qrun_emulator::{Config, Entered, Machine};
 use qrun_models::{Entry, Forward, ForwardError, GpuDecoder, Model, Options, Output, Row, SamplingRequest};
 
-use crate::tiny::{EACH_ARCH, Mix, Tiny, entries};
+use crate::tiny::{EACH_ARCH, Mix, Tiny, UNEVEN, entries};
 
 /// A decoder on a GPU of its own.
 pub struct Device {
@@ -77,9 +77,10 @@ pub fn options() -> Options {
     Options { n_ctx: 256, n_seq: 4, threads: 2, ..Options::default() }
 }
 
-/// Every architecture in a mix of formats; an embedding of 256 elements where K-quants are to be seen.
+/// Every architecture, and layers that differ, in a mix of formats; an embedding of 256 elements where K-quants are to
+/// be seen.
 pub fn models() -> impl Iterator<Item = Tiny> {
-    EACH_ARCH.into_iter().map(|t| Tiny { mix: Mix::Q4_K_M, n_embd: 256, n_ff: 96, n_vocab: 61, ..t })
+    EACH_ARCH.into_iter().chain(UNEVEN).map(|t| Tiny { mix: Mix::Q4_K_M, n_embd: 256, n_ff: 96, n_vocab: 61, ..t })
 }
 
 /// What the device is told to sample by these parameters after these tokens.

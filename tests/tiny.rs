@@ -32,6 +32,10 @@ pub struct Tiny {
     pub n_head: usize,
     pub n_head_kv: usize,
     pub head_dim: usize,
+    /// `[n_head, n_head_kv, n_ff]` of each layer where they differ; else empty.
+    pub uneven: &'static [[usize; 3]],
+    /// Elements per head in sliding layers, half of which turn; 0: as in the others.
+    pub head_dim_swa: usize,
     pub n_vocab: usize,
     pub n_ctx: usize,
     /// No `output.weight`.
@@ -60,6 +64,8 @@ pub const TINY: Tiny = Tiny {
     n_head: 4,
     n_head_kv: 2,
     head_dim: 64,
+    uneven: &[],
+    head_dim_swa: 0,
     n_vocab: 323,
     n_ctx: 512,
     tied: false,
@@ -81,6 +87,22 @@ pub const EACH_ARCH: [Tiny; 5] = [
     Tiny { arch: "qwen3", tied: true, head_dim: 80, ..TINY },
     Tiny { arch: "gemma2", tied: true, window: 70, attention_softcap: 5.0, ..TINY },
     Tiny { arch: "gemma3", tied: true, window: 64, pattern: 3, n_layer: 4, rope_scale: 8.0, ..TINY },
+];
+
+/// Models whose layers differ: in heads and feed-forward; and in these, window, and elements per head.
+pub const UNEVEN: [Tiny; 2] = [
+    Tiny { n_layer: 3, uneven: &[[4, 2, 96], [6, 1, 160], [2, 2, 64]], rope_freqs: true, fused_gate_up: true, ..TINY },
+    Tiny {
+        arch: "gemma3",
+        tied: true,
+        window: 64,
+        pattern: 3,
+        n_layer: 4,
+        head_dim_swa: 80,
+        uneven: &[[4, 2, 96], [2, 1, 64], [6, 3, 160], [3, 1, 96]],
+        rope_scale: 8.0,
+        ..TINY
+    },
 ];
 
 #[test]
@@ -134,6 +156,27 @@ impl Tiny {
         Model::load(&Gguf::from_bytes("tiny", Bytes::new(self.bytes())).unwrap()).unwrap()
     }
 
+    /// `[n_head, n_head_kv, n_ff]` of a layer.
+    pub fn layer(&self, il: usize) -> [usize; 3] {
+        self.uneven.get(il).copied().unwrap_or([self.n_head, self.n_head_kv, self.n_ff])
+    }
+
+    /// Whether a layer sees a window only.
+    pub fn slides(&self, il: usize) -> bool {
+        let period = match (self.pattern, self.arch) {
+            (0, "gemma2") => 2,
+            (0, _) => 6,
+            (period, _) => period,
+        };
+        self.window > 0 && il % period < period - 1
+    }
+
+    /// Elements per head of a layer, and how many of them turn.
+    pub fn head(&self, il: usize) -> [usize; 2] {
+        let own = self.head_dim_swa > 0 && self.slides(il);
+        if own { [self.head_dim_swa, self.head_dim_swa / 2] } else { [self.head_dim; 2] }
+    }
+
     fn keys(&self, h: &mut Header) {
         let key = |k: &str| format!("{}.{k}", self.arch);
         h.set("general.architecture", self.arch);
@@ -151,9 +194,18 @@ impl Tiny {
             ("rope.dimension_count", self.head_dim),
             ("attention.sliding_window", self.window),
             ("attention.sliding_window_pattern", self.pattern),
+            ("attention.key_length_swa", self.head_dim_swa),
+            ("attention.value_length_swa", self.head_dim_swa),
+            ("rope.dimension_count_swa", self.head_dim_swa / 2),
         ];
         for (name, n) in sizes.into_iter().filter(|(_, n)| *n > 0) {
             h.set(key(name), n as u32);
+        }
+        if !self.uneven.is_empty() {
+            let by_layer = ["attention.head_count", "attention.head_count_kv", "feed_forward_length"];
+            for (i, name) in by_layer.into_iter().enumerate() {
+                h.set(key(name), Array::of(&self.uneven.iter().map(|layer| layer[i] as u32).collect::<Vec<_>>()));
+            }
         }
         h.set(key("attention.layer_norm_rms_epsilon"), 1e-5f32);
         h.set(key("rope.freq_base"), self.rope_base);
@@ -169,7 +221,6 @@ impl Tiny {
     /// Names all tensors but the head.
     fn tensors(&self, add: Add) {
         let gemma = self.arch.starts_with("gemma");
-        let (q, kv) = (self.n_head * self.head_dim, self.n_head_kv * self.head_dim);
         let unit = |cols: usize, gain: f32| Spread { mean: 0.0, std: gain / (cols as f32).sqrt() };
         let norm = |gain: f32| Spread { mean: gain, std: 0.2 * gain };
         let vector = GgmlType::F32;
@@ -186,14 +237,16 @@ impl Tiny {
         }
         for il in 0..self.n_layer {
             let name = |part: &str| format!("blk.{il}.{part}");
+            let ([n_head, n_head_kv, n_ff], [head_dim, _]) = (self.layer(il), self.head(il));
+            let (q, kv) = (n_head * head_dim, n_head_kv * head_dim);
             let matrices = [
                 ("attn_q", self.n_embd, q, 1.2),
                 ("attn_k", self.n_embd, kv, 1.2),
                 ("attn_v", self.n_embd, kv, 1.0),
                 ("attn_output", q, self.n_embd, 1.0),
-                ("ffn_gate", self.n_embd, self.n_ff, 1.0),
-                ("ffn_up", self.n_embd, self.n_ff, 1.0),
-                ("ffn_down", self.n_ff, self.n_embd, 1.0),
+                ("ffn_gate", self.n_embd, n_ff, 1.0),
+                ("ffn_up", self.n_embd, n_ff, 1.0),
+                ("ffn_down", n_ff, self.n_embd, 1.0),
             ];
             for (part, cols, rows, gain) in matrices {
                 add(&name(&format!("{part}.weight")), self.ty(part, il, cols), [cols, rows], unit(cols, gain));
@@ -206,8 +259,8 @@ impl Tiny {
             add(&name("attn_norm.weight"), vector, [self.n_embd, 0], norm(1.0));
             add(&name("ffn_norm.weight"), vector, [self.n_embd, 0], norm(1.0));
             if matches!(self.arch, "qwen3" | "gemma3") {
-                add(&name("attn_q_norm.weight"), vector, [self.head_dim, 0], norm(1.2));
-                add(&name("attn_k_norm.weight"), vector, [self.head_dim, 0], norm(1.2));
+                add(&name("attn_q_norm.weight"), vector, [head_dim, 0], norm(1.2));
+                add(&name("attn_k_norm.weight"), vector, [head_dim, 0], norm(1.2));
             }
             if gemma {
                 add(&name("post_attention_norm.weight"), vector, [self.n_embd, 0], norm(0.5));

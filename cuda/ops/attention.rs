@@ -29,6 +29,8 @@ pub struct Attention {
     pub image: QuantizedActivations,
     /// Where splits meet.
     pub scratch: Scratch,
+    /// Splits of the context where rows go one by one; 1 to those that `scratch` has room for.
+    pub splits: usize,
     /// How rows are gathered.
     pub tiling: Tiling,
     /// Number of rows.
@@ -67,11 +69,12 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Room for `rows` rows of `n_head` heads in `splits` splits, zeroed by [`Scratch::clear`] before the first use.
-    pub fn take(carver: &mut ArenaLayout, [rows, n_head, head_dim]: [usize; 3], splits: usize) -> Self {
+    /// Room for `rows` rows of `n_head` heads with `width` elements together in `splits` splits, zeroed by
+    /// [`Scratch::clear`] before the first use.
+    pub fn take(carver: &mut ArenaLayout, [rows, n_head, width]: [usize; 3], splits: usize) -> Self {
         assert!((1..=MAX_SPLITS).contains(&splits));
         Self {
-            partial: carver.take("attention.partial", rows * n_head * splits * head_dim),
+            partial: carver.take("attention.partial", rows * splits * width),
             state: carver.take("attention.state", rows * n_head * splits * 2),
             tickets: carver.take("attention.tickets", rows * n_head),
             splits,
@@ -128,11 +131,12 @@ pub fn attention(s: &Stream, a: &Attention) -> Result<()> {
     assert!(a.head_dim.is_multiple_of(16) && (16..=256).contains(&a.head_dim), "heads of {} elements", a.head_dim);
     assert!(a.n_head.is_multiple_of(a.n_head_kv), "{} heads share {}", a.n_head, a.n_head_kv);
     assert!(a.image.q.is_null() || a.head_dim.is_multiple_of(32), "an image of heads of {} elements", a.head_dim);
+    assert!(a.splits <= a.scratch.splits.max(1), "room for {} splits of {}", a.scratch.splits, a.splits);
     let group = a.n_head / a.n_head_kv;
     let (queries, dim) = variant(a.tiling, a.head_dim);
     let heads_per_tile = group.min(queries);
     let (rows_per_tile, splits) = match a.tiling {
-        Tiling::Rows => (1, a.scratch.splits.max(1)),
+        Tiling::Rows => (1, a.splits.max(1)),
         Tiling::Prompt => (queries / heads_per_tile, 1),
     };
     let raw = Raw {

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::simd::{self, LANES, Product};
 use crate::{
-    Config, Entry,
+    Config, Entry, LayerPlan,
     kv::{KvCache, PAGE},
 };
 
@@ -43,14 +43,14 @@ struct State {
 
 /// Computes `out[tokens][n_head][head_dim]`.
 pub fn attend(a: &Attend, out: &mut [f32]) {
-    let c = a.c;
-    let group = c.n_head / c.n_head_kv;
+    let l = a.plan();
+    let group = l.group();
     let mut blocks = Vec::new();
     let mut start = 0;
     while start < a.chunk.len() {
         let same = a.chunk[start..].iter().take_while(|e| e.seq == a.chunk[start].seq).count();
         let end = start + same.min((BLOCK / group).max(4));
-        blocks.extend((0..c.n_head_kv).map(|head| Block { tokens: start..end, head }));
+        blocks.extend((0..l.n_head_kv).map(|head| Block { tokens: start..end, head }));
         start = end;
     }
     // Few blocks (decode): splits in parallel. Many (prefill): blocks in parallel, splits in order.
@@ -76,22 +76,25 @@ pub fn attend(a: &Attend, out: &mut [f32]) {
         blocks.par_iter().filter_map(whole).collect()
     };
     for (block, state) in blocks.iter().zip(states) {
-        for (i, (values, sum)) in state.values.chunks_exact(c.head_dim).zip(&state.sum).enumerate() {
+        for (i, (values, sum)) in state.values.chunks_exact(l.head_dim).zip(&state.sum).enumerate() {
             let (token, head) = (block.tokens.start + i / group, block.head * group + i % group);
-            let at = (token * c.n_head + head) * c.head_dim;
-            for (o, v) in out[at..at + c.head_dim].iter_mut().zip(values) {
+            let at = (token * l.n_head + head) * l.head_dim;
+            for (o, v) in out[at..at + l.head_dim].iter_mut().zip(values) {
                 *o = v / sum;
             }
         }
     }
 }
 
-impl Attend<'_> {
+impl<'a> Attend<'a> {
+    fn plan(&self) -> &'a LayerPlan {
+        &self.c.layers[self.il]
+    }
+
     /// Positions that a token sees.
     fn visible(&self, token: usize) -> Range<usize> {
         let end = self.chunk[token].pos as usize + 1;
-        let window = self.c.layers[self.il].window;
-        window.map_or(0, |w| end.saturating_sub(w))..end
+        end - self.plan().seen(end - 1)..end
     }
 
     /// Splits that any query of a block sees.
@@ -102,8 +105,7 @@ impl Attend<'_> {
 
     /// All pages of one split for all queries of a block.
     fn split(&self, block: &Block, split: usize) -> State {
-        let c = self.c;
-        let (n, group) = (c.head_dim, c.n_head / c.n_head_kv);
+        let (n, group) = (self.plan().head_dim, self.plan().group());
         let queries = block.tokens.len() * group;
         let seq = self.chunk[block.tokens.start].seq as usize;
         let q = self.scaled_queries(block);
@@ -116,7 +118,7 @@ impl Attend<'_> {
             self.kv.keys(seq, self.il, (page, block.head), &mut page_data);
             scores.fill(0.0);
             Product { a: &q, b: &page_data, k: n, n: PAGE }.add_to(&mut scores);
-            if let Some(cap) = c.attention_softcap {
+            if let Some(cap) = self.c.attention_softcap {
                 scores.iter_mut().for_each(|s| *s = cap * (*s / cap).tanh());
             }
             for (i, scores) in scores.as_chunks_mut::<PAGE>().0.iter_mut().enumerate() {
@@ -138,11 +140,11 @@ impl Attend<'_> {
 
     /// Queries of a block times the attention scale, `[tokens · group][head_dim]`.
     fn scaled_queries(&self, block: &Block) -> Vec<f32> {
-        let c = self.c;
-        let group = c.n_head / c.n_head_kv * c.head_dim;
+        let l = self.plan();
+        let group = l.group() * l.head_dim;
         let rows = block.tokens.clone().flat_map(|t| {
-            let at = t * c.q_dim() + block.head * group;
-            self.q[at..at + group].iter().map(|q| q * c.attention_scale)
+            let at = t * l.q_dim() + block.head * group;
+            self.q[at..at + group].iter().map(|q| q * l.attention_scale)
         });
         rows.collect()
     }

@@ -1,7 +1,7 @@
 //! Rotary position embeddings: one table of cosines and sines per kind of layer, turned to the
 //! positions of each chunk.
 
-use crate::{Config, Entry, Model, config::Rope, spec::RopeLayout};
+use crate::{Entry, Model, layer::Rope, spec::RopeLayout};
 
 /// Tables for the one or two kinds of RoPE of a model.
 pub struct Tables {
@@ -27,7 +27,7 @@ impl Tables {
         let of_layer = c.layers.iter().map(|l| {
             let known = kinds.iter().position(|k| k.rope == Some(l.rope));
             known.unwrap_or_else(|| {
-                let frequencies = l.rope.frequencies(c.n_rot, model.weights.rope_freqs.as_deref());
+                let frequencies = l.rope.frequencies(model.weights.rope_freqs.as_deref());
                 kinds.push(Table { rope: Some(l.rope), frequencies, cos_sin: Vec::new() });
                 kinds.len() - 1
             })
@@ -56,20 +56,20 @@ impl Tables {
 }
 
 /// Turns the first `n_rot` elements of every head of `x[tokens][heads][head_dim]`.
-pub fn apply(x: &mut [f32], c: &Config, table: &Table) {
-    let half = c.n_rot / 2;
+pub fn apply(x: &mut [f32], head_dim: usize, layout: RopeLayout, table: &Table) {
+    let half = table.frequencies.len();
     let tokens = table.cos_sin.len() / half;
     let width = x.len() / tokens;
     for (x, cs) in x.chunks_exact_mut(width).zip(table.cos_sin.chunks_exact(half)) {
-        for head in x.chunks_exact_mut(c.head_dim) {
-            match c.arch.rope {
+        for head in x.chunks_exact_mut(head_dim) {
+            match layout {
                 RopeLayout::Interleaved => {
                     for (pair, &(cos, sin)) in head.chunks_exact_mut(2).zip(cs) {
                         (pair[0], pair[1]) = (pair[0] * cos - pair[1] * sin, pair[0] * sin + pair[1] * cos);
                     }
                 }
                 RopeLayout::Halves => {
-                    let (front, back) = head[..c.n_rot].split_at_mut(half);
+                    let (front, back) = head[..2 * half].split_at_mut(half);
                     for ((a, b), &(cos, sin)) in front.iter_mut().zip(back).zip(cs) {
                         (*a, *b) = (*a * cos - *b * sin, *a * sin + *b * cos);
                     }

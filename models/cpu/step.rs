@@ -7,6 +7,7 @@ use crate::{
     Entry, ForwardError, Model, Output, Tap,
     kv::KvCache,
     spec::{FeedForward, Norm},
+    tensors::Role::*,
     weights::{Layer, Linear, Weights},
 };
 
@@ -54,36 +55,37 @@ impl Step<'_> {
 
     fn attention(&mut self, il: usize, w: &Layer) {
         let (c, t) = (&self.model.config, self.chunk.len());
+        let (l, norms, matrices) = (&c.layers[il], &w.vectors, &w.matrices);
         let s = &mut *self.s;
-        ops::rms_norm(&s.x, &w.attn_norm, c.norm_eps, &mut s.h);
+        ops::rms_norm(&s.x, &norms[AttnNorm], c.norm_eps, &mut s.h);
         tap(self.tap, Some(il), "attn_norm", &s.h);
-        s.q.resize(t * c.q_dim(), 0.0);
-        s.k.resize(t * c.kv_dim(), 0.0);
-        s.v.resize(t * c.kv_dim(), 0.0);
-        let (q, k, v) = (&mut s.q, &mut s.k, &mut s.v);
-        project(&mut s.prepared, &s.h, [(&w.attn_q, q), (&w.attn_k, k), (&w.attn_v, v)]);
-        if let Some(norm) = &w.attn_q_norm {
+        s.q.resize(t * l.q_dim(), 0.0);
+        s.k.resize(t * l.kv_dim(), 0.0);
+        s.v.resize(t * l.kv_dim(), 0.0);
+        let [q, k, v] = [AttnQ, AttnK, AttnV].map(|role| &matrices[role]);
+        project(&mut s.prepared, &s.h, [(q, &mut s.q), (k, &mut s.k), (v, &mut s.v)]);
+        if let Some(norm) = norms.get(AttnQNorm) {
             ops::rms_norm_in_place(&mut s.q, norm, c.norm_eps);
         }
-        if let Some(norm) = &w.attn_k_norm {
+        if let Some(norm) = norms.get(AttnKNorm) {
             ops::rms_norm_in_place(&mut s.k, norm, c.norm_eps);
         }
         let table = self.rope.of(il);
-        rope::apply(&mut s.q, c, table);
-        rope::apply(&mut s.k, c, table);
+        rope::apply(&mut s.q, l.head_dim, c.arch.rope, table);
+        rope::apply(&mut s.k, l.head_dim, c.arch.rope, table);
         tap(self.tap, Some(il), "Qcur", &s.q);
         tap(self.tap, Some(il), "Kcur", &s.k);
         tap(self.tap, Some(il), "Vcur", &s.v);
         for (i, e) in self.chunk.iter().enumerate() {
-            let row = i * c.kv_dim()..(i + 1) * c.kv_dim();
+            let row = i * l.kv_dim()..(i + 1) * l.kv_dim();
             self.kv.store(e.seq as usize, il, e.pos as usize, (&s.k[row.clone()], &s.v[row]));
         }
-        s.attention.resize(t * c.q_dim(), 0.0);
+        s.attention.resize(t * l.q_dim(), 0.0);
         attention::attend(&attention::Attend { c, kv: self.kv, il, chunk: self.chunk, q: &s.q }, &mut s.attention);
         tap(self.tap, Some(il), "kqv_out", &s.attention);
         s.h.resize(t * c.n_embd, 0.0);
-        project(&mut s.prepared, &s.attention, [(&w.attn_output, &mut s.h)]);
-        if let Some(norm) = &w.post_attention_norm {
+        project(&mut s.prepared, &s.attention, [(&matrices[AttnOutput], &mut s.h)]);
+        if let Some(norm) = norms.get(PostAttentionNorm) {
             ops::rms_norm_in_place(&mut s.h, norm, c.norm_eps);
         }
         tap(self.tap, Some(il), "attn_out", &s.h);
@@ -92,19 +94,21 @@ impl Step<'_> {
 
     fn feed_forward(&mut self, il: usize, w: &Layer) -> Result<(), ForwardError> {
         let (c, t) = (&self.model.config, self.chunk.len());
+        let (n_ff, norms, matrices) = (c.layers[il].n_ff, &w.vectors, &w.matrices);
         let s = &mut *self.s;
-        ops::rms_norm(&s.x, &w.ffn_norm, c.norm_eps, &mut s.h);
+        ops::rms_norm(&s.x, &norms[FfnNorm], c.norm_eps, &mut s.h);
         tap(self.tap, Some(il), "ffn_norm", &s.h);
-        s.gate.resize(t * c.n_ff, 0.0);
-        s.up.resize(t * c.n_ff, 0.0);
-        project(&mut s.prepared, &s.h, [(&w.ffn_gate, &mut s.gate), (&w.ffn_up, &mut s.up)]);
+        s.gate.resize(t * n_ff, 0.0);
+        s.up.resize(t * n_ff, 0.0);
+        let [gate, up] = [FfnGate, FfnUp].map(|role| &matrices[role]);
+        project(&mut s.prepared, &s.h, [(gate, &mut s.gate), (up, &mut s.up)]);
         let FeedForward::Gated(activation) = c.arch.feed_forward;
         ops::gate(&mut s.gate, &s.up, activation);
         tap(self.tap, Some(il), "ffn_act", &s.gate);
         self.go_on()?;
         let s = &mut *self.s;
-        project(&mut s.prepared, &s.gate, [(&w.ffn_down, &mut s.h)]);
-        if let Some(norm) = &w.post_ffw_norm {
+        project(&mut s.prepared, &s.gate, [(&matrices[FfnDown], &mut s.h)]);
+        if let Some(norm) = norms.get(PostFfwNorm) {
             ops::rms_norm_in_place(&mut s.h, norm, c.norm_eps);
         }
         tap(self.tap, Some(il), "ffn_out", &s.h);

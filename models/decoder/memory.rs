@@ -7,7 +7,7 @@ use qrun_cuda::{
     ArenaLayout, Ptr,
     ops::{
         activations::QuantizedActivations,
-        attention::Scratch,
+        attention::{self, Scratch},
         cache::{Cache, CacheType},
         sample::{SampleBuffers, SampleShape},
     },
@@ -15,9 +15,10 @@ use qrun_cuda::{
 use qrun_quant::{Bytes, GgmlType};
 
 use crate::{
-    Config, KvType, Model, Options,
-    config::Rope,
-    kv::{Kind, kinds},
+    Config, KvType, LayerPlan, Model, Options,
+    kv::{Kind, Shape, kinds},
+    layer::Rope,
+    tensors::{ByRole, Role},
     weights::{self, Linear},
 };
 
@@ -38,24 +39,25 @@ pub struct Weight {
     pub bias: Ptr<f32>,
 }
 
-/// One layer. Vectors that the architecture lacks are null.
+/// One layer.
 pub struct Layer {
-    pub attn_norm: Ptr<f32>,
-    pub attn_q: Weight,
-    pub attn_k: Weight,
-    pub attn_v: Weight,
-    pub attn_q_norm: Ptr<f32>,
-    pub attn_k_norm: Ptr<f32>,
-    pub attn_output: Weight,
-    pub post_attention_norm: Ptr<f32>,
-    pub ffn_norm: Ptr<f32>,
-    pub ffn_gate: Weight,
-    pub ffn_up: Weight,
-    pub ffn_down: Weight,
-    pub post_ffw_norm: Ptr<f32>,
+    vectors: ByRole<Ptr<f32>>,
+    matrices: ByRole<Weight>,
     pub cache: Cache,
     /// Angle per position of each pair of this layer's RoPE, `[n_rot / 2]`.
     pub frequencies: Ptr<f64>,
+    /// Splits of the context in attention: enough blocks to fill the device when one token is decoded.
+    pub splits: usize,
+}
+
+impl Layer {
+    /// A vector, or null where the architecture lacks it.
+    pub fn vector(&self, role: Role) -> Ptr<f32> {
+        self.vectors.get(role).copied().unwrap_or(Ptr::NULL)
+    }
+    pub fn matrices<const N: usize>(&self, roles: [Role; N]) -> [Weight; N] {
+        roles.map(|role| self.matrices[role])
+    }
 }
 
 /// What the rows of a launch are, `[rows]` each.
@@ -80,10 +82,10 @@ impl Rows {
 pub struct Operand {
     pub values: Ptr<f32>,
     pub image: QuantizedActivations,
-    pub width: usize,
 }
 
-/// Buffers between the kernels, `[rows][width]`.
+/// Buffers between the kernels, `[rows][width]`, with room for the widest layer. Rows lie one behind the other in the
+/// width of the layer at hand.
 pub struct Activations {
     /// The residual stream.
     pub x: Ptr<f32>,
@@ -172,7 +174,7 @@ impl Loader<'_> {
 
 impl Memory {
     /// Lays out a model. Takes the same parts every time.
-    pub fn carve(carver: &mut ArenaLayout, model: &Model, o: &Options, splits: usize) -> Self {
+    pub fn carve(carver: &mut ArenaLayout, model: &Model, o: &Options, multiprocessors: usize) -> Self {
         let (c, w) = (&model.config, &*model.weights);
         let mut loader = Loader { carver, uploads: Vec::new() };
         let token_embd = loader.matrix("token_embd", &w.token_embd);
@@ -184,10 +186,12 @@ impl Memory {
         let tables: Vec<Ptr<i32>> = kinds.iter().enumerate().map(&mut table).collect();
         let layers = w.layers.iter().enumerate().map(|(il, layer)| {
             let kind = kind_of_layer[il];
-            let cache = cache(loader.carver, (c, o), &kinds[kind], (il, tables[kind]));
-            carve_layer(&mut loader, il, layer, (cache, frequencies[il]))
+            let cache = cache(loader.carver, Shape::new(&c.layers[il], o), &kinds[kind], (il, tables[kind]));
+            let (vectors, matrices) = weights_of(&mut loader, il, layer);
+            let splits = attention::splits(multiprocessors, c.layers[il].n_head_kv, o.n_ctx);
+            Layer { vectors, matrices, cache, frequencies: frequencies[il], splits }
         });
-        let layers = layers.collect();
+        let layers: Vec<Layer> = layers.collect();
         let output_norm = loader.vector("weights/output_norm.weight".into(), &w.output_norm);
         let head = w.output.as_ref().map_or(token_embd, |output| loader.linear("output", output));
         let n = rows(o);
@@ -196,6 +200,7 @@ impl Memory {
         let marked = state(loader.carver, "marked", 4 * LOGIT_ROWS);
         let sampled = Rows::at(marked.add(LOGIT_ROWS), LOGIT_ROWS);
         let ahead = Rows::at(state(loader.carver, "ahead", 3 * LOGIT_ROWS), LOGIT_ROWS);
+        let splits = layers.iter().map(|l| l.splits).max().unwrap_or(1);
         let activations = activations(loader.carver, c, o, splits);
         let buffers = sample_shape(c, o).carve(loader.carver);
         let uploads = loader.uploads;
@@ -223,26 +228,19 @@ pub fn rows(o: &Options) -> usize {
     o.n_ubatch.min(o.n_ctx).max(LOGIT_ROWS)
 }
 
-fn carve_layer(t: &mut Loader, il: usize, w: &weights::Layer, (cache, frequencies): (Cache, Ptr<f64>)) -> Layer {
-    let name = |part: &str| format!("blk.{il}.{part}");
-    let norm = |part: &str| format!("weights/blk.{il}.{part}.weight");
-    Layer {
-        attn_norm: t.vector(norm("attn_norm"), &w.attn_norm),
-        attn_q: t.linear(&name("attn_q"), &w.attn_q),
-        attn_k: t.linear(&name("attn_k"), &w.attn_k),
-        attn_v: t.linear(&name("attn_v"), &w.attn_v),
-        attn_q_norm: t.optional(norm("attn_q_norm"), &w.attn_q_norm),
-        attn_k_norm: t.optional(norm("attn_k_norm"), &w.attn_k_norm),
-        attn_output: t.linear(&name("attn_output"), &w.attn_output),
-        post_attention_norm: t.optional(norm("post_attention_norm"), &w.post_attention_norm),
-        ffn_norm: t.vector(norm("ffn_norm"), &w.ffn_norm),
-        ffn_gate: t.linear(&name("ffn_gate"), &w.ffn_gate),
-        ffn_up: t.linear(&name("ffn_up"), &w.ffn_up),
-        ffn_down: t.linear(&name("ffn_down"), &w.ffn_down),
-        post_ffw_norm: t.optional(norm("post_ffw_norm"), &w.post_ffw_norm),
-        cache,
-        frequencies,
+/// The weights of a layer, in the order of their roles.
+fn weights_of(t: &mut Loader, il: usize, w: &weights::Layer) -> (ByRole<Ptr<f32>>, ByRole<Weight>) {
+    let (mut vectors, mut matrices) = (ByRole::default(), ByRole::default());
+    for role in Role::ALL {
+        let name = format!("blk.{il}.{}", role.name());
+        if let Some(values) = w.vectors.get(role) {
+            vectors.set(role, t.vector(format!("weights/{name}.weight"), values));
+        }
+        if let Some(linear) = w.matrices.get(role) {
+            matrices.set(role, t.linear(&name, linear));
+        }
     }
+    (vectors, matrices)
 }
 
 /// One table per kind of RoPE; returns the table of each layer. In f64: the angle's is the only error that
@@ -254,7 +252,7 @@ fn frequencies(t: &mut Loader, model: &Model) -> Vec<Ptr<f64>> {
         if let Some((_, table)) = kinds.iter().find(|(rope, _)| *rope == l.rope) {
             return *table;
         }
-        let values = l.rope.frequencies(c.n_rot, model.weights.rope_freqs.as_deref());
+        let values = l.rope.frequencies(model.weights.rope_freqs.as_deref());
         let table = t.values(format!("weights/rope.{}", kinds.len()), &values, f64::to_le_bytes);
         kinds.push((l.rope, table));
         table
@@ -268,10 +266,10 @@ fn reach(kind: &Kind) -> &'static str {
 }
 
 /// The pages of one layer.
-fn cache(carver: &mut ArenaLayout, (c, o): (&Config, &Options), kind: &Kind, (il, table): (usize, Ptr<i32>)) -> Cache {
-    let ty = cache_type(o.type_k);
-    let (elements, scales) = ty.page_bytes(c.head_dim);
-    let heads = kind.pages * c.n_head_kv;
+fn cache(carver: &mut ArenaLayout, shape: Shape, kind: &Kind, (il, table): (usize, Ptr<i32>)) -> Cache {
+    let ty = cache_type(shape.type_k);
+    let (elements, scales) = ty.page_bytes(shape.head_dim);
+    let heads = kind.pages * shape.n_head_kv;
     let mut planes = |name: &str| {
         let part = format!("kv/{}.blk.{il}.{name}", reach(kind));
         let elements = carver.take(part.clone(), heads * elements);
@@ -300,19 +298,19 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options, splits: usize)
         values: values(carver, name, width),
         // Blocks of 32: a width that is not a multiple of 32 only has dense consumers.
         image: QuantizedActivations::take(carver, &format!("activations/{name}.image"), n, width / 32 * 32),
-        width,
     };
+    let (q, kv, n_ff) = (c.widest(LayerPlan::q_dim), c.widest(LayerPlan::kv_dim), c.widest(|l| l.n_ff));
     Activations {
         x: values(carver, "x", c.n_embd),
         normed: operand(carver, "normed", c.n_embd),
-        q: values(carver, "q", c.q_dim()),
-        k: values(carver, "k", c.kv_dim()),
-        v: values(carver, "v", c.kv_dim()),
-        attended: operand(carver, "attended", c.q_dim()),
-        splits: Scratch::take(carver, [LOGIT_ROWS, c.n_head, c.head_dim], splits),
-        gate: values(carver, "gate", c.n_ff),
-        up: values(carver, "up", c.n_ff),
-        gated: operand(carver, "gated", c.n_ff),
+        q: values(carver, "q", q),
+        k: values(carver, "k", kv),
+        v: values(carver, "v", kv),
+        attended: operand(carver, "attended", q),
+        splits: Scratch::take(carver, [LOGIT_ROWS, c.widest(|l| l.n_head), q], splits),
+        gate: values(carver, "gate", n_ff),
+        up: values(carver, "up", n_ff),
+        gated: operand(carver, "gated", n_ff),
         out: values(carver, "out", c.n_embd),
         logits: carver.take("activations/logits", LOGIT_ROWS * c.n_vocab),
     }

@@ -9,7 +9,7 @@ use qrun_cuda::{Gpu, Pinned, Ptr, Result, ops::cache::Cache};
 
 use super::{GpuDecoder, memory::Memory};
 use crate::{
-    Entry, ForwardError,
+    Entry, ForwardError, LayerPlan,
     forward::ends,
     kv::{OutOfPages, PageCopy, PageId, PageTables},
 };
@@ -56,9 +56,9 @@ impl Pages {
 pub type Plane = (Ptr<u8>, usize);
 
 /// Keys, values, and where there are some their scales.
-pub fn planes(cache: &Cache, n_head_kv: usize, head_dim: usize) -> [Plane; 4] {
-    let (elements, scales) = cache.kind.page_bytes(head_dim);
-    let (elements, scales) = (n_head_kv * elements, n_head_kv * scales);
+pub fn planes(cache: &Cache, l: &LayerPlan) -> [Plane; 4] {
+    let (elements, scales) = cache.kind.page_bytes(l.head_dim);
+    let (elements, scales) = (l.n_head_kv * elements, l.n_head_kv * scales);
     let (k_scale, v_scale) = (cache.k_scale.cast(), cache.v_scale.cast());
     [(cache.k, elements), (cache.v, elements), (k_scale, scales), (v_scale, scales)]
 }
@@ -93,11 +93,10 @@ impl GpuDecoder {
 
     /// Copies whole pages, in all layers of their kind.
     pub(super) fn copy_pages(&mut self, copies: &[PageCopy]) -> Result<()> {
-        let c = &self.config;
         for copy in copies {
-            let layers = self.memory.layers.iter().zip(&self.memory.kind_of_layer);
-            for (layer, _) in layers.filter(|(_, kind)| **kind == copy.kind) {
-                for (start, bytes) in planes(&layer.cache, c.n_head_kv, c.head_dim) {
+            let layers = self.config.layers.iter().zip(&self.memory.layers).zip(&self.memory.kind_of_layer);
+            for ((plan, layer), _) in layers.filter(|(_, kind)| **kind == copy.kind) {
+                for (start, bytes) in planes(&layer.cache, plan) {
                     let at = |id: PageId| start.add(id as usize * bytes);
                     self.stream.copy_within(at(copy.to), at(copy.from), bytes)?;
                 }

@@ -2,15 +2,20 @@
 
 use std::io::{self, Read, Write};
 
-use qrun_cuda::{Pinned, Ptr, Result, ops::cache::Cache};
+use qrun_cuda::{Pinned, Ptr, Result};
 
-use super::{GpuDecoder, memory::cache_type, other, pages};
+use super::{
+    GpuDecoder,
+    memory::cache_type,
+    other,
+    pages::{self, Plane},
+};
 use crate::{
     ForwardError,
     kv::{OutOfPages, PAGE, PageId, Shape, snapshot::Header},
 };
 
-/// One page of one layer on the host: planes as they lie on the device.
+/// One page of one layer on the host: planes as they lie on the device, with room for the widest layer.
 struct Planes {
     /// `[head][token][dim]` keys, then values.
     elements: [Pinned<u8>; 2],
@@ -19,15 +24,19 @@ struct Planes {
 }
 
 impl GpuDecoder {
-    fn shape(&self) -> Shape {
-        let (c, o) = (&self.config, &self.options);
-        Shape { n_head_kv: c.n_head_kv, head_dim: c.head_dim, type_k: o.type_k, type_v: o.type_v }
+    /// What a page holds of a layer.
+    fn shape(&self, il: usize) -> Shape {
+        Shape::new(&self.config.layers[il], &self.options)
+    }
+
+    fn header(&self) -> Header {
+        Header::new((0..self.config.layers.len()).map(|il| self.shape(il)))
     }
 
     fn planes(&self) -> Result<Planes> {
-        let c = &self.config;
-        let (elements, scales) = cache_type(self.options.type_k).page_bytes(c.head_dim);
-        let (elements, scales) = (c.n_head_kv * elements, c.n_head_kv * scales);
+        let ty = cache_type(self.options.type_k);
+        let elements = self.config.widest(|l| l.n_head_kv * ty.page_bytes(l.head_dim).0);
+        let scales = self.config.widest(|l| l.n_head_kv * ty.page_bytes(l.head_dim).1);
         let gpu = self.stream.gpu();
         Ok(Planes {
             elements: [Pinned::new(gpu, elements)?, Pinned::new(gpu, elements)?],
@@ -35,14 +44,14 @@ impl GpuDecoder {
         })
     }
 
-    /// Addresses of the planes of a page: keys, values, their scales or null.
-    fn page(&self, cache: &Cache, id: PageId) -> ([Ptr<u8>; 2], [Ptr<u8>; 2]) {
-        let planes = pages::planes(cache, self.config.n_head_kv, self.config.head_dim);
+    /// The planes of a page of a layer, keys then values: elements, and scales of no bytes where there are none.
+    fn page(&self, il: usize, id: PageId) -> [[Plane; 2]; 2] {
+        let planes = pages::planes(&self.memory.layers[il].cache, &self.config.layers[il]);
         let [k, v, k_scale, v_scale] = planes.map(|(start, bytes)| match bytes {
-            0 => Ptr::NULL,
-            _ => start.add(id as usize * bytes),
+            0 => (Ptr::NULL, 0),
+            _ => (start.add(id as usize * bytes), bytes),
         });
-        ([k, v], [k_scale, v_scale])
+        [[k, v], [k_scale, v_scale]]
     }
 
     /// First block of a layer that a sequence of `len` tokens goes on from.
@@ -52,44 +61,44 @@ impl GpuDecoder {
     }
 
     pub(super) fn save_sequence(&self, seq: usize, out: &mut dyn Write) -> io::Result<()> {
-        let (shape, len) = (self.shape(), self.pages.tables.len(seq));
-        Header::new(self.config.n_layer, shape).write(len, out)?;
+        let len = self.pages.tables.len(seq);
+        self.header().write(len, out)?;
         let mut planes = self.planes().map_err(other)?;
-        let mut bytes = Vec::with_capacity(shape.page_bytes());
-        for il in 0..self.config.n_layer {
+        let mut bytes = Vec::new();
+        for il in 0..self.config.layers.len() {
             let first = self.first_block(il, len);
             let blocks = first..len.div_ceil(PAGE);
             out.write_all(&(first as u32).to_le_bytes())?;
             out.write_all(&(blocks.len() as u32).to_le_bytes())?;
             for block in blocks {
                 let id = self.pages.tables.page(self.memory.kind_of_layer[il], seq, block);
-                self.fetch(&self.memory.layers[il].cache, id, &mut planes).map_err(other)?;
+                self.fetch(il, id, &mut planes).map_err(other)?;
                 bytes.clear();
-                self.each_run(&planes, |_, source| bytes.extend_from_slice(source));
+                self.each_run(il, &planes, |_, source| bytes.extend_from_slice(source));
                 out.write_all(&bytes)?;
             }
         }
         Ok(())
     }
 
-    fn fetch(&self, cache: &Cache, id: PageId, planes: &mut Planes) -> Result<()> {
-        let (elements, scales) = self.page(cache, id);
+    fn fetch(&self, il: usize, id: PageId, planes: &mut Planes) -> Result<()> {
+        let [elements, scales] = self.page(il, id);
         for i in 0..2 {
-            let n = planes.elements[i].len();
-            self.stream.copy_out(&mut planes.elements[i], elements[i], n)?;
-            let n = planes.scales[i].len();
+            let (from, n) = elements[i];
+            self.stream.copy_out(&mut planes.elements[i], from, n)?;
+            let (from, n) = scales[i];
             if n > 0 {
-                self.stream.copy_out(&mut planes.scales[i], scales[i], n)?;
+                self.stream.copy_out(&mut planes.scales[i], from, n)?;
             }
         }
         self.stream.synchronize()
     }
 
-    /// The bytes of a page in the file's order, one run after the other, and where each run lies in the planes:
+    /// The bytes of a page of a layer in the file's order, one run after the other, and where each run lies in the planes:
     /// `(plane, offset)`, planes 0 and 1 the elements of keys and values, 2 and 3 their scales.
-    fn runs(&self) -> impl Iterator<Item = (usize, usize, usize)> + use<> {
-        let (heads, d) = (self.config.n_head_kv, self.config.head_dim);
-        let (elements, scales) = cache_type(self.options.type_k).page_bytes(d);
+    fn runs(&self, il: usize) -> impl Iterator<Item = (usize, usize, usize)> + use<> {
+        let Shape { n_head_kv: heads, head_dim: d, type_k, .. } = self.shape(il);
+        let (elements, scales) = cache_type(type_k).page_bytes(d);
         // Bytes of an element, and blocks of a token.
         let (size, blocks) = (elements / PAGE / d, scales / PAGE / 2);
         // Keys of a head: [dim][token], then their scales [block][token].
@@ -103,11 +112,11 @@ impl GpuDecoder {
         keys.chain(values)
     }
 
-    fn each_run(&self, planes: &Planes, mut f: impl FnMut(usize, &[u8])) {
+    fn each_run(&self, il: usize, planes: &Planes, mut f: impl FnMut(usize, &[u8])) {
         let [k, v] = &planes.elements;
         let [k_scale, v_scale] = &planes.scales;
         let all: [&[u8]; 4] = [k, v, k_scale, v_scale];
-        for (plane, at, len) in self.runs() {
+        for (plane, at, len) in self.runs(il) {
             f(plane, &all[plane][at..at + len]);
         }
     }
@@ -123,12 +132,11 @@ impl GpuDecoder {
     }
 
     fn read_sequence(&mut self, seq: usize, input: &mut dyn Read) -> io::Result<()> {
-        let shape = self.shape();
-        let len = Header::new(self.config.n_layer, shape).read(self.options.n_ctx, input)?;
+        let len = self.header().read(self.options.n_ctx, input)?;
         let mut planes = self.planes().map_err(other)?;
-        let mut bytes = vec![0; shape.page_bytes()];
+        let mut bytes = Vec::new();
         let mut firsts = vec![None; self.memory.kinds.len()];
-        for il in 0..self.config.n_layer {
+        for il in 0..self.config.layers.len() {
             let kind = self.memory.kind_of_layer[il];
             let first = Header::pages(self.memory.kinds[kind].window, len, input)?;
             let blocks = first..len.div_ceil(PAGE);
@@ -143,10 +151,11 @@ impl GpuDecoder {
                 }
                 Some(_) => (),
             }
+            bytes.resize(self.shape(il).page_bytes(), 0);
             for block in blocks {
                 input.read_exact(&mut bytes)?;
                 let mut rest = &bytes[..];
-                for (plane, at, n) in self.runs() {
+                for (plane, at, n) in self.runs(il) {
                     let to = match plane {
                         0 | 1 => &mut planes.elements[plane],
                         _ => &mut planes.scales[plane - 2],
@@ -156,19 +165,21 @@ impl GpuDecoder {
                     rest = tail;
                 }
                 let id = self.pages.tables.page(kind, seq, block);
-                self.send(&self.memory.layers[il].cache, id, &planes).map_err(other)?;
+                self.send(il, id, &planes).map_err(other)?;
             }
         }
         self.pages.tables.commit(seq, len);
         Ok(())
     }
 
-    fn send(&self, cache: &Cache, id: PageId, planes: &Planes) -> Result<()> {
-        let (elements, scales) = self.page(cache, id);
+    fn send(&self, il: usize, id: PageId, planes: &Planes) -> Result<()> {
+        let [elements, scales] = self.page(il, id);
         for i in 0..2 {
-            self.stream.copy_in(elements[i], &planes.elements[i], planes.elements[i].len())?;
-            if !scales[i].is_null() {
-                self.stream.copy_in(scales[i], &planes.scales[i], planes.scales[i].len())?;
+            let (to, n) = elements[i];
+            self.stream.copy_in(to, &planes.elements[i], n)?;
+            let (to, n) = scales[i];
+            if n > 0 {
+                self.stream.copy_in(to, &planes.scales[i], n)?;
             }
         }
         self.stream.synchronize()

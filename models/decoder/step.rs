@@ -23,6 +23,7 @@ use super::{
 use crate::{
     Config,
     spec::{Activation, FeedForward, Norm, RopeLayout},
+    tensors::Role::*,
 };
 
 /// Sequences up to which the products of a decoding step go through the matrix-vector kernels. A prompt never does:
@@ -61,16 +62,16 @@ impl Step<'_> {
         self.tap(None, "inp_embd", a.x, self.c.n_embd)?;
         let mut residual = Residual { add: Ptr::NULL, post: Ptr::NULL };
         for (il, layer) in self.m.layers.iter().enumerate() {
-            self.norm(residual, layer.attn_norm, &[layer.attn_q, layer.attn_k, layer.attn_v])?;
+            self.norm(residual, layer.vector(AttnNorm), &layer.matrices([AttnQ, AttnK, AttnV]))?;
             self.tap(Some(il), "attn_norm", a.normed.values, self.c.n_embd)?;
             self.attention(il, layer)?;
-            self.tap_out(il, "attn_out", layer.post_attention_norm)?;
-            residual = Residual { add: a.out, post: layer.post_attention_norm };
-            self.norm(residual, layer.ffn_norm, &[layer.ffn_gate, layer.ffn_up])?;
+            self.tap_out(il, "attn_out", layer.vector(PostAttentionNorm))?;
+            residual = Residual { add: a.out, post: layer.vector(PostAttentionNorm) };
+            self.norm(residual, layer.vector(FfnNorm), &layer.matrices([FfnGate, FfnUp]))?;
             self.tap(Some(il), "ffn_norm", a.normed.values, self.c.n_embd)?;
             self.feed_forward(il, layer)?;
             self.tap_layer(il, layer)?;
-            residual = Residual { add: a.out, post: layer.post_ffw_norm };
+            residual = Residual { add: a.out, post: layer.vector(PostFfwNorm) };
         }
         Ok(())
     }
@@ -78,14 +79,18 @@ impl Step<'_> {
     /// Logits of `count` rows: those that `index` names, the first ones where it is null.
     pub fn head(&self, index: Ptr<i32>, count: usize) -> Result<()> {
         let (m, a) = (self.m, &self.m.activations);
-        let residual = m.layers.last().map(|l| Residual { add: a.out, post: l.post_ffw_norm });
+        let residual = m.layers.last().map(|l| Residual { add: a.out, post: l.vector(PostFfwNorm) });
         let residual = residual.unwrap_or(Residual { add: Ptr::NULL, post: Ptr::NULL });
         let seq = if index.is_null() { self.at.seq } else { Ptr::NULL };
         let norm = RmsNorm { index, seq, ..self.norm_of(residual, m.output_norm, &[m.head]) };
         norm::rms_norm(self.stream, count as u32, &norm)?;
         let head = Step { rows: count, ..*self };
         head.tap(None, "result_norm", a.normed.values, self.c.n_embd)?;
-        let product = MatmulParams { seq, softcap: self.c.logit_softcap.unwrap_or(0.0), ..head.product(&a.normed) };
+        let product = MatmulParams {
+            seq,
+            softcap: self.c.logit_softcap.unwrap_or(0.0),
+            ..head.product(&a.normed, self.c.n_embd)
+        };
         head.matmul(product, &[segment(&m.head, a.logits)])?;
         head.tap(None, "result_output", a.logits, self.c.n_vocab)
     }
@@ -128,24 +133,25 @@ impl Step<'_> {
     }
 
     fn attention(&self, il: usize, layer: &Layer) -> Result<()> {
-        let (c, a, rows) = (self.c, &self.m.activations, &self.at);
-        let projections = [segment(&layer.attn_q, a.q), segment(&layer.attn_k, a.k), segment(&layer.attn_v, a.v)];
-        self.matmul(self.product(&a.normed), &projections)?;
+        let (c, l, a, rows) = (self.c, &self.c.layers[il], &self.m.activations, &self.at);
+        let [q, k, v] = layer.matrices([AttnQ, AttnK, AttnV]);
+        let projections = [segment(&q, a.q), segment(&k, a.k), segment(&v, a.v)];
+        self.matmul(self.product(&a.normed, c.n_embd), &projections)?;
         let turn = RopeKv {
             q: a.q,
             q_out: a.q,
             k: a.k,
             v: a.v,
-            q_norm: layer.attn_q_norm,
-            k_norm: layer.attn_k_norm,
+            q_norm: layer.vector(AttnQNorm),
+            k_norm: layer.vector(AttnKNorm),
             frequency: layer.frequencies,
             pos: rows.pos,
             seq: rows.seq,
             cache: layer.cache,
-            n_head: c.n_head as i32,
-            n_head_kv: c.n_head_kv as i32,
-            head_dim: c.head_dim as i32,
-            n_rot: c.n_rot as i32,
+            n_head: l.n_head as i32,
+            n_head_kv: l.n_head_kv as i32,
+            head_dim: l.head_dim as i32,
+            n_rot: l.rope.n_rot as i32,
             pairs: match c.arch.rope {
                 RopeLayout::Interleaved => Pairs::Interleaved,
                 RopeLayout::Halves => Pairs::Halves,
@@ -155,8 +161,9 @@ impl Step<'_> {
         rope_kv::rope_kv(self.stream, self.rows as u32, &turn)?;
         self.tap_projections(il, &turn)?;
         // Heads that are not whole blocks of 32 are quantized row by row, afterwards.
-        let (mut out, mut image) = self.wanted(&a.attended, &[layer.attn_output]);
-        let late = (!image.q.is_null() && !c.head_dim.is_multiple_of(32)).then_some(image);
+        let [output] = layer.matrices([AttnOutput]);
+        let (mut out, mut image) = self.wanted(&a.attended, &[output]);
+        let late = (!image.q.is_null() && !l.head_dim.is_multiple_of(32)).then_some(image);
         if late.is_some() {
             (out, image) = (a.attended.values, QuantizedActivations::default());
         }
@@ -168,42 +175,44 @@ impl Step<'_> {
             out,
             image,
             scratch: a.splits,
+            splits: layer.splits,
             tiling: self.tiling,
             rows: self.rows,
-            n_head: c.n_head,
-            n_head_kv: c.n_head_kv,
-            head_dim: c.head_dim,
-            window: c.layers[il].window.unwrap_or(0),
-            scale: c.attention_scale,
+            n_head: l.n_head,
+            n_head_kv: l.n_head_kv,
+            head_dim: l.head_dim,
+            window: l.window.unwrap_or(0),
+            scale: l.attention_scale,
             softcap: c.attention_softcap.unwrap_or(0.0),
         };
         attention::attention(self.stream, &attend)?;
         if let Some(image) = late {
-            activations::quantize(self.stream, out, image, [self.rows, c.q_dim()])?;
+            activations::quantize(self.stream, out, image, [self.rows, l.q_dim()])?;
         }
-        self.tap(Some(il), "kqv_out", a.attended.values, c.q_dim())?;
-        self.matmul(self.product(&a.attended), &[segment(&layer.attn_output, a.out)])
+        self.tap(Some(il), "kqv_out", a.attended.values, l.q_dim())?;
+        self.matmul(self.product(&a.attended, l.q_dim()), &[segment(&output, a.out)])
     }
 
     fn feed_forward(&self, il: usize, layer: &Layer) -> Result<()> {
-        let (c, a) = (self.c, &self.m.activations);
-        let (y, out) = self.wanted(&a.gated, &[layer.ffn_down]);
+        let (c, n_ff, a) = (self.c, self.c.layers[il].n_ff, &self.m.activations);
+        let [gate, up, down] = layer.matrices([FfnGate, FfnUp, FfnDown]);
+        let (y, out) = self.wanted(&a.gated, &[down]);
         let FeedForward::Gated(activation) = c.arch.feed_forward;
         let activation = match activation {
             Activation::Silu => 0,
             Activation::GeluTanh => 1,
         };
-        let product = self.product(&a.normed);
+        let product = self.product(&a.normed, c.n_embd);
         // The matrix-vector kernel makes whole blocks of gated outputs; the many-column one leaves gate and up.
         let fused = self.is_narrow();
         if fused {
             let gated = GluParams {
-                gate: segment(&layer.ffn_gate, Ptr::NULL),
-                up: segment(&layer.ffn_up, Ptr::NULL),
+                gate: segment(&gate, Ptr::NULL),
+                up: segment(&up, Ptr::NULL),
                 k: product.k,
                 columns: product.columns,
                 activation,
-                y_stride: c.n_ff as i32,
+                y_stride: n_ff as i32,
                 image: product.image,
                 x: product.x,
                 seq: product.seq,
@@ -212,24 +221,24 @@ impl Step<'_> {
             };
             matmul::glu(self.stream, &gated)?;
         } else {
-            self.matmul(product, &[segment(&layer.ffn_gate, a.gate), segment(&layer.ffn_up, a.up)])?;
+            self.matmul(product, &[segment(&gate, a.gate), segment(&up, a.up)])?;
             let act = GluActParams {
                 gate: a.gate,
                 up: a.up,
-                stride: c.n_ff as i32,
-                rows: c.n_ff as i32,
+                stride: n_ff as i32,
+                rows: n_ff as i32,
                 columns: product.columns,
                 activation,
                 y,
-                y_stride: c.n_ff as i32,
+                y_stride: n_ff as i32,
                 pad: 0,
                 out,
                 seq: product.seq,
             };
             gemm::glu_act(self.stream, &act)?;
         }
-        self.tap(Some(il), "ffn_act", a.gated.values, c.n_ff)?;
-        self.matmul(self.product(&a.gated), &[segment(&layer.ffn_down, a.out)])
+        self.tap(Some(il), "ffn_act", a.gated.values, n_ff)?;
+        self.matmul(self.product(&a.gated, n_ff), &[segment(&down, a.out)])
     }
 
     /// Whether products go through the matrix-vector kernels.
@@ -245,10 +254,10 @@ impl Step<'_> {
         (values, image)
     }
 
-    /// A product of all rows of an operand, no segments yet.
-    fn product(&self, x: &Operand) -> MatmulParams {
+    /// A product of all rows of an operand of `k` elements each, no segments yet.
+    fn product(&self, x: &Operand, k: usize) -> MatmulParams {
         MatmulParams {
-            k: x.width as i32,
+            k: k as i32,
             columns: self.rows as i32,
             image: x.image,
             x: x.values,
@@ -294,12 +303,12 @@ impl Step<'_> {
         if self.probe.is_none() {
             return Ok(());
         }
-        let (c, a) = (self.c, &self.m.activations);
+        let (l, a) = (&self.c.layers[il], &self.m.activations);
         let keys = RopeKv { q: turn.k, q_out: a.attended.values, q_norm: turn.k_norm, n_head: turn.n_head_kv, ..*turn };
         rope_kv::rope_kv(self.stream, self.rows as u32, &keys)?;
-        self.tap(Some(il), "Qcur", turn.q_out, c.q_dim())?;
-        self.tap(Some(il), "Kcur", keys.q_out, c.kv_dim())?;
-        self.tap(Some(il), "Vcur", turn.v, c.kv_dim())
+        self.tap(Some(il), "Qcur", turn.q_out, l.q_dim())?;
+        self.tap(Some(il), "Kcur", keys.q_out, l.kv_dim())?;
+        self.tap(Some(il), "Vcur", turn.v, l.kv_dim())
     }
 
     /// What joins the residual stream: the output of attention or feed-forward after its own norm, which otherwise
@@ -314,7 +323,7 @@ impl Step<'_> {
     /// The residual stream after a layer. The sum itself is a part of the next norm, so it is made on the host.
     fn tap_layer(&self, il: usize, layer: &Layer) -> Result<()> {
         let Some(probe) = self.probe else { return Ok(()) };
-        self.tap_out(il, "ffn_out", layer.post_ffw_norm)?;
+        self.tap_out(il, "ffn_out", layer.vector(PostFfwNorm))?;
         probe.hand_on_sum(il, "l_out", self.stream, (self.m.activations.x, self.rows * self.c.n_embd))
     }
 

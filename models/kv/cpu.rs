@@ -1,13 +1,16 @@
 //! The CPU's keys and values: one allocation per page and kind, for all layers of the kind.
 
+use std::ops::Range;
+
 use super::{PAGE, PageCopy, PageId, PageTables, Shape, kinds};
-use crate::{Config, Entry, ForwardError, Options, forward::ends};
+use crate::{Config, Entry, ForwardError, LayerPlan, Options, forward::ends};
 
 /// Keys and values of all sequences and layers, and the book-keeping over them.
 pub struct KvCache {
-    pub(super) shape: Shape,
     pub(super) layers: Vec<Place>,
     pub(super) tables: PageTables,
+    /// By kind: bytes of a page of all its layers.
+    page_bytes: Vec<usize>,
     /// `[kind][page id]`: the pages of all layers of the kind, one after the other. Made when an id first comes up.
     pages: Vec<Vec<Box<[u8]>>>,
 }
@@ -16,22 +19,28 @@ pub struct KvCache {
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub kind: usize,
+    pub shape: Shape,
     start: usize,
+}
+
+impl Place {
+    fn range(&self) -> Range<usize> {
+        self.start..self.start + self.shape.page_bytes()
+    }
 }
 
 impl KvCache {
     /// An empty cache; memory is taken as sequences grow and reused afterwards.
     pub fn new(c: &Config, o: &Options) -> Self {
-        let shape = Shape::new(c, o);
         let (kinds, of_layers) = kinds(c, o, o.n_ubatch);
-        let mut next = vec![0; kinds.len()];
-        let place = |kind: usize| {
-            let start = next[kind];
-            next[kind] += shape.page_bytes();
-            Place { kind, start }
+        let mut page_bytes = vec![0; kinds.len()];
+        let place = |(l, kind): (&LayerPlan, usize)| {
+            let place = Place { kind, shape: Shape::new(l, o), start: page_bytes[kind] };
+            page_bytes[kind] += place.shape.page_bytes();
+            place
         };
-        let layers = of_layers.into_iter().map(place).collect();
-        Self { shape, layers, tables: PageTables::new(&kinds, o.n_seq), pages: vec![Vec::new(); kinds.len()] }
+        let layers = c.layers.iter().zip(of_layers).map(place).collect();
+        Self { layers, tables: PageTables::new(&kinds, o.n_seq), page_bytes, pages: vec![Vec::new(); kinds.len()] }
     }
 
     /// Which page holds what.
@@ -47,8 +56,7 @@ impl KvCache {
         self.bytes_of(|kind| self.pages[kind].len())
     }
     fn bytes_of(&self, pages: impl Fn(usize) -> usize) -> usize {
-        let kinds = self.tables.kinds().iter().enumerate();
-        kinds.map(|(k, kind)| pages(k) * kind.layers * self.shape.page_bytes()).sum()
+        self.page_bytes.iter().enumerate().map(|(kind, bytes)| pages(kind) * bytes).sum()
     }
 
     /// Makes room for some entries that will go through the layers together.
@@ -108,16 +116,16 @@ impl KvCache {
     }
 
     pub(super) fn grow(&mut self) {
-        for (k, (pages, kind)) in self.pages.iter_mut().zip(self.tables.kinds()).enumerate() {
-            let page = || vec![0; kind.layers * self.shape.page_bytes()].into();
-            pages.resize_with(self.tables.pool(k).ever_used().max(pages.len()), page);
+        for (kind, (pages, &bytes)) in self.pages.iter_mut().zip(&self.page_bytes).enumerate() {
+            let page = || vec![0; bytes].into();
+            pages.resize_with(self.tables.pool(kind).ever_used().max(pages.len()), page);
         }
     }
 
     /// Stores key and value (`[n_head_kv][head_dim]` each) of a reserved position in a layer.
     pub fn store(&mut self, seq: usize, il: usize, pos: usize, (k, v): (&[f32], &[f32])) {
-        let id = self.tables.page(self.layers[il].kind, seq, pos / PAGE);
-        let (s, slot, n) = (self.shape, pos % PAGE, self.shape.head_dim);
+        let Place { kind, shape: s, .. } = self.layers[il];
+        let (id, slot, n) = (self.tables.page(kind, seq, pos / PAGE), pos % PAGE, s.head_dim);
         let page = self.page_mut(il, id);
         for head in 0..s.n_head_kv {
             let range = head * n..(head + 1) * n;
@@ -128,12 +136,14 @@ impl KvCache {
 
     /// Keys of one head of block number `block`, `[head_dim][PAGE]`.
     pub fn keys(&self, seq: usize, il: usize, (block, head): (usize, usize), out: &mut [f32]) {
-        self.shape.type_k.load_keys(&self.block(seq, il, block)[self.shape.key_range(head)], out);
+        let shape = self.layers[il].shape;
+        shape.type_k.load_keys(&self.block(seq, il, block)[shape.key_range(head)], out);
     }
 
     /// Values of one head of block number `block`, `[PAGE][head_dim]`.
     pub fn values(&self, seq: usize, il: usize, (block, head): (usize, usize), out: &mut [f32]) {
-        self.shape.type_v.load_values(&self.block(seq, il, block)[self.shape.value_range(head)], out);
+        let shape = self.layers[il].shape;
+        shape.type_v.load_values(&self.block(seq, il, block)[shape.value_range(head)], out);
     }
 
     fn block(&self, seq: usize, il: usize, block: usize) -> &[u8] {
@@ -142,12 +152,12 @@ impl KvCache {
 
     /// A page of a layer.
     pub(super) fn page(&self, il: usize, id: PageId) -> &[u8] {
-        let Place { kind, start } = self.layers[il];
-        &self.pages[kind][id as usize][start..start + self.shape.page_bytes()]
+        let place = self.layers[il];
+        &self.pages[place.kind][id as usize][place.range()]
     }
 
     pub(super) fn page_mut(&mut self, il: usize, id: PageId) -> &mut [u8] {
-        let Place { kind, start } = self.layers[il];
-        &mut self.pages[kind][id as usize][start..start + self.shape.page_bytes()]
+        let place = self.layers[il];
+        &mut self.pages[place.kind][id as usize][place.range()]
     }
 }

@@ -9,8 +9,6 @@ use crate::{Config, Options};
 pub struct Kind {
     /// Sliding window in tokens, the current one included; `None`: everything is kept.
     pub window: Option<usize>,
-    /// Number of layers.
-    pub layers: usize,
     /// Most blocks that a sequence holds at once, in the middle of a chunk: `block % slots` tells them apart.
     pub slots: usize,
     /// Pages for all sequences and the prefix cache.
@@ -30,11 +28,6 @@ impl Kind {
     }
 }
 
-/// The window of a layer, where it limits what is kept.
-fn window(c: &Config, o: &Options, il: usize) -> Option<usize> {
-    c.layers[il].window.filter(|_| !o.swa_full)
-}
-
 /// The kinds of a model's layers in the order of their first layers, and the kind of each layer. At most `chunk` tokens
 /// go through the layers together.
 ///
@@ -44,15 +37,14 @@ fn window(c: &Config, o: &Options, il: usize) -> Option<usize> {
 pub fn kinds(c: &Config, o: &Options, chunk: usize) -> (Vec<Kind>, Vec<usize>) {
     let all = o.n_ctx.div_ceil(PAGE);
     let mut kinds: Vec<Kind> = Vec::new();
-    let of_layers = (0..c.layers.len()).map(|il| {
-        let window = window(c, o, il);
-        let kind = kinds.iter().position(|kind| kind.window == window).unwrap_or_else(|| {
+    let of_layers = c.layers.iter().map(|l| {
+        // Where it limits what is kept.
+        let window = l.window.filter(|_| !o.swa_full);
+        kinds.iter().position(|kind| kind.window == window).unwrap_or_else(|| {
             let (slots, pages) = sizes(window, o, chunk);
-            kinds.push(Kind { window, layers: 0, slots, pages });
+            kinds.push(Kind { window, slots, pages });
             kinds.len() - 1
-        });
-        kinds[kind].layers += 1;
-        kind
+        })
     });
     let of_layers = of_layers.collect();
     debug_assert!(kinds.iter().all(|kind| kind.slots <= all && kind.slots <= kind.pages));

@@ -8,21 +8,23 @@ use std::io::{self, Read, Write};
 use super::{KvCache, OutOfPages, PAGE, Shape};
 use crate::ForwardError;
 
-const MAGIC: &[u8; 8] = b"qrunkv01";
+const MAGIC: &[u8; 8] = b"qrunkv02";
 
 /// What must be equal between the cache that was saved and the one that loads.
-pub(crate) struct Header([u32; 5]);
+pub(crate) struct Header(Vec<u32>);
 
 impl Header {
-    pub fn new(n_layer: usize, s: Shape) -> Self {
-        let types = (s.type_k as u32) << 8 | s.type_v as u32;
-        Self([n_layer as u32, s.n_head_kv as u32, s.head_dim as u32, types, PAGE as u32])
+    /// Of a cache whose layers have pages of these shapes.
+    pub fn new(shapes: impl ExactSizeIterator<Item = Shape>) -> Self {
+        let of_layer = |s: Shape| [s.n_head_kv as u32, s.head_dim as u32, (s.type_k as u32) << 8 | s.type_v as u32];
+        let all = [shapes.len() as u32, PAGE as u32];
+        Self(all.into_iter().chain(shapes.flat_map(of_layer)).collect())
     }
 
     /// Begins the file of a sequence of `len` tokens.
     pub fn write(&self, len: usize, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(MAGIC)?;
-        self.0.into_iter().chain([len as u32]).try_for_each(|n| out.write_all(&n.to_le_bytes()))
+        self.0.iter().copied().chain([len as u32]).try_for_each(|n| out.write_all(&n.to_le_bytes()))
     }
 
     /// Reads the beginning of a file; returns the number of tokens, at most `n_ctx`.
@@ -32,7 +34,7 @@ impl Header {
         if magic != *MAGIC {
             return Err(wrong("not a saved KV cache of this version"));
         }
-        for expected in self.0 {
+        for &expected in &self.0 {
             if read_u32(input)? != expected {
                 return Err(wrong("saved with another model or other cache types"));
             }
@@ -57,10 +59,14 @@ impl Header {
 }
 
 impl KvCache {
+    fn header(&self) -> Header {
+        Header::new(self.layers.iter().map(|place| place.shape))
+    }
+
     /// Writes the pages of a sequence one by one, little endian: those that its next position sees.
     pub fn save(&self, seq: usize, out: &mut dyn Write) -> io::Result<()> {
         let len = self.tables.len(seq);
-        Header::new(self.layers.len(), self.shape).write(len, out)?;
+        self.header().write(len, out)?;
         for (il, place) in self.layers.iter().enumerate() {
             let first = self.tables.kinds()[place.kind].oldest_seen(len) / PAGE;
             let blocks = first..len.div_ceil(PAGE);
@@ -84,7 +90,7 @@ impl KvCache {
     }
 
     fn read(&mut self, seq: usize, n_ctx: usize, input: &mut dyn Read) -> io::Result<()> {
-        let len = Header::new(self.layers.len(), self.shape).read(n_ctx, input)?;
+        let len = self.header().read(n_ctx, input)?;
         let mut firsts = vec![None; self.tables.kinds().len()];
         for il in 0..self.layers.len() {
             let kind = self.layers[il].kind;

@@ -111,11 +111,8 @@ impl<'a> CostModel<'a> {
             };
             *kind += 2.0 * (w.rows() * w.cols() * tokens) as f64;
         };
-        for l in &model.weights.layers {
-            let attention = [&l.attn_q, &l.attn_k, &l.attn_v, &l.attn_output];
-            for linear in attention.into_iter().chain([&l.ffn_gate, &l.ffn_up, &l.ffn_down]) {
-                add(&linear.w, n);
-            }
+        for linear in model.weights.layers.iter().flat_map(|l| l.matrices.iter()) {
+            add(&linear.w, n);
         }
         add(model.weights.head(), 1);
         operations
@@ -140,6 +137,6 @@ impl<'a> CostModel<'a> {
 
 /// Scores and weighted sums of the attention.
 fn attention_operations(c: &Config, positions: Range<usize>) -> f64 {
-    let seen = |pos: usize| -> usize { c.layers.iter().map(|l| l.window.map_or(pos + 1, |w| w.min(pos + 1))).sum() };
-    4.0 * (c.n_head * c.head_dim) as f64 * positions.map(seen).sum::<usize>() as f64
+    let products = |pos: usize| -> usize { c.layers.iter().map(|l| l.q_dim() * l.seen(pos)).sum() };
+    4.0 * positions.map(products).sum::<usize>() as f64
 }

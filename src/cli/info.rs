@@ -7,7 +7,7 @@ use qrun::{
     engine::{Backend, DevicePreference},
     tools::quantize::FileType,
 };
-use qrun_models::{Config, GpuDecoder, Model, Options, memory};
+use qrun_models::{Config, GpuDecoder, LayerPlan, Model, Options, memory};
 use qrun_quant::{Gguf, gguf::Value};
 use serde_json::{Map, json};
 
@@ -169,14 +169,32 @@ fn describe(c: &Config) -> [String; 3] {
         Some(w) => format!(", {} of them see a window of {w} tokens", windows.len()),
         None => String::new(),
     };
+    let further = match c.n_nextn {
+        0 => String::new(),
+        n => format!("; {n} more that would predict further tokens are not run"),
+    };
     [
         format!("model       {} ({}), trained for {} tokens", c.name, c.arch.name, c.n_ctx_train),
-        format!("layers      {}{sliding}", c.n_layer),
+        format!("layers      {}{sliding}{further}", c.layers.len()),
         format!(
             "width       {}, feed-forward {}, {} heads of {} ({} for keys and values), vocabulary {}",
-            c.n_embd, c.n_ff, c.n_head, c.head_dim, c.n_head_kv, c.n_vocab
+            c.n_embd,
+            over_layers(c, |l| l.n_ff),
+            over_layers(c, |l| l.n_head),
+            over_layers(c, |l| l.head_dim),
+            over_layers(c, |l| l.n_head_kv),
+            c.n_vocab
         ),
     ]
+}
+
+/// A size of all layers; where they differ, from the smallest to the largest.
+fn over_layers(c: &Config, size: impl Fn(&LayerPlan) -> usize) -> String {
+    let smallest = c.layers.iter().map(&size).min().unwrap_or(0);
+    match c.widest(size) {
+        largest if largest == smallest => format!("{largest}"),
+        largest => format!("{smallest} to {largest}"),
+    }
 }
 
 fn as_json(gguf: &Gguf, model: Result<&Model, &String>) -> String {

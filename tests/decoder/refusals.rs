@@ -13,20 +13,20 @@ use qrun_quant::{
 use crate::tiny::{EACH_ARCH, TINY, Tiny, decoder, entries};
 
 /// A file taken apart, so that it can be changed.
-struct Parts {
+pub(super) struct Parts {
     header: Header,
     data: Vec<Vec<u8>>,
 }
 
 impl Parts {
-    fn of(tiny: Tiny) -> Self {
+    pub(super) fn of(tiny: Tiny) -> Self {
         let file = Gguf::from_bytes("tiny", Bytes::new(tiny.bytes())).unwrap();
         let mut header = Header { metadata: file.metadata().to_vec(), ..Header::new() };
         header.tensors = file.tensors().iter().map(Entry::from).collect();
         Self { header, data: file.tensors().iter().map(|t| t.data.to_vec()).collect() }
     }
 
-    fn load(&self) -> Result<Model> {
+    pub(super) fn load(&self) -> Result<Model> {
         let mut file = Vec::new();
         let mut writer = self.header.write_to("model.gguf".as_ref(), &mut file)?;
         self.data.iter().try_for_each(|d| writer.write(d))?;
@@ -34,7 +34,7 @@ impl Parts {
         Model::load(&Gguf::from_bytes("model.gguf", Bytes::new(file))?)
     }
 
-    fn set(&mut self, key: &str, value: impl Into<Value>) {
+    pub(super) fn set(&mut self, key: &str, value: impl Into<Value>) {
         self.header.set(key, value);
     }
 
@@ -49,7 +49,7 @@ impl Parts {
     }
 
     /// Puts a tensor of zeros in place of the one of this name, or behind all.
-    fn put_tensor(&mut self, name: &str, ty: GgmlType, shape: &[u64]) {
+    pub(super) fn put_tensor(&mut self, name: &str, ty: GgmlType, shape: &[u64]) {
         let at = self.header.tensors.iter().position(|t| t.name == name).unwrap_or(self.data.len());
         let entry = Entry { name: name.into(), ty, shape: shape.into() };
         let zeros = vec![0; ty.bytes_of(shape.iter().product::<u64>() as usize)];
@@ -74,11 +74,24 @@ const LLAMA: &[(Change, &str, &str, &str)] = &[
     (|p| p.set("llama.attention.head_count", 0u32), "key llama.attention.head_count", "a number from 1 to 16777216", "0"),
     (|p| p.set("llama.attention.head_count_kv", 0u32), "key llama.attention.head_count_kv", "a number from 1 to 16777216", "0"),
     (|p| p.set("llama.attention.head_count_kv", 3u32), "key llama.attention.head_count_kv", "a divisor of 4 heads", "3"),
-    (|p| p.set("llama.attention.head_count_kv", Array::of(&[2u32, 4])), "key llama.attention.head_count_kv",
-        "the same value for all layers", "values that differ by layer"),
+    // One value for each layer: another number of them, or one that is wrong.
+    (|p| p.set("llama.attention.head_count_kv", Array::of(&[2u32, 3])), "key llama.attention.head_count_kv", "a divisor of 4 heads in layer 1", "3"),
+    (|p| p.set("llama.attention.head_count", Array::of(&[4u32, 5])), "key llama.attention.head_count_kv", "a divisor of 5 heads in layer 1", "2"),
+    (|p| p.set("llama.attention.head_count_kv", Array::of(&[2u32])), "key llama.attention.head_count_kv", "2 values, one for each block", "array of 1"),
+    (|p| p.set("llama.feed_forward_length", Array::of(&[288u32; 3])), "key llama.feed_forward_length", "2 values, one for each block", "array of 3"),
+    (|p| p.set("llama.feed_forward_length", Array::of_strings(["288", "288"])), "key llama.feed_forward_length", "2 values, one for each block", "array of 2 Str"),
+    (|p| p.set("llama.feed_forward_length", Array::of(&[288u32, 0])), "key llama.feed_forward_length", "a number from 1 to 16777216 for layer 1", "0"),
+    (|p| p.set("llama.attention.head_count", Array::of(&[-4i32, 4])), "key llama.attention.head_count", "a number from 1 to 16777216 for layer 0", "-4"),
+    (|p| p.set("llama.attention.head_count", Array::of(&[4f32, 4.5])), "key llama.attention.head_count", "a number from 1 to 16777216 for layer 1", "4.5"),
+    (|p| p.set("llama.attention.head_count", Array::of(&[4u32, 8])), "tensor blk.1.attn_q.weight", "shape [128, 512]", "[128, 256]"),
+    (|p| p.set("llama.feed_forward_length", Array::of(&[288u32, 96])), "tensor blk.1.ffn_gate.weight", "shape [128, 96]", "[128, 288]"),
+    (|p| { p.set("llama.attention.head_count", Array::of(&[4u32, 8])); p.drop_key("llama.attention.key_length") },
+        "key llama.attention.key_length", "a value, as layers differ in heads", "no such key"),
+    (|p| p.set("llama.attention.key_length", Array::of(&[64u32, 64])), "key llama.attention.key_length", "an unsigned integer", "array of 2"),
+    (|p| p.set("llama.nextn_predict_layers", 2u32), "key llama.nextn_predict_layers", "fewer than the 2 blocks", "2"),
     (|p| p.set("llama.block_count", u64::MAX), "key llama.block_count", "a number from 1 to 16777216", "18446744073709551615"),
     (|p| p.set("llama.block_count", 5000u32), "key llama.block_count", "at most 4096 layers", "5000"),
-    (|p| p.set("llama.block_count", 3u32), "tensor blk.2.", "shape [128, 256]", "no such tensor"),
+    (|p| p.set("llama.block_count", 3u32), "tensor blk.2.attn_norm.weight", "shape [128]", "no such tensor"),
     (|p| p.set("llama.block_count", 1u32), "tensor blk.1.", "only tensors that qrun's llama knows", "a tensor without a place in the model"),
     (|p| p.set("llama.block_count", "two"), "key llama.block_count", "an unsigned integer", "two"),
     (|p| p.set("llama.embedding_length", 1u64 << 40), "key llama.embedding_length", "a number from 1 to 16777216", "1099511627776"),
@@ -120,6 +133,10 @@ const GEMMA3: &[(Change, &str, &str, &str)] = &[
     (|p| p.set("gemma3.attention.sliding_window", 0u32), "key gemma3.attention.sliding_window", "a number from 1 to 16777216", "0"),
     (|p| p.set("gemma3.attention.sliding_window_pattern", 0u32), "key gemma3.attention.sliding_window_pattern", "a number from 1 to 16777216", "0"),
     (|p| p.set("gemma3.attention.sliding_window_pattern", Array::of(&[true; 3])), "key gemma3.attention.sliding_window_pattern", "4 values", "3"),
+    (|p| p.set("gemma3.attention.key_length_swa", 48u32), "key gemma3.rope.dimension_count_swa", "an even number up to 48", "64"),
+    (|p| p.set("gemma3.attention.key_length_swa", 72u32), "key gemma3.attention.key_length_swa", "a multiple of 16 up to 1024", "72"),
+    (|p| p.set("gemma3.attention.key_length_swa", 128u32), "tensor blk.0.attn_q.weight", "shape [128, 512]", "[128, 256]"),
+    (|p| p.set("gemma3.attention.value_length_swa", 32u32), "key gemma3.attention.value_length_swa", "the key length 64", "32"),
     (|p| p.set("gemma3.hidden_activation", "silu"), "key gemma3.hidden_activation", "gelu_pytorch_tanh", "\"silu\""),
     (|p| p.set("gemma3.rope.scaling.factor", f32::NEG_INFINITY), "key gemma3.rope.scaling.factor", "a finite number", "-inf"),
     (|p| p.set("gemma3.rope.freq_base_swa", -5f32), "key gemma3.rope.freq_base_swa", "a positive number", "-5"),

@@ -3,11 +3,11 @@
 use qrun_models::{KvType, Options};
 
 use super::{Device, assert_near, distance, options, sm};
-use crate::tiny::{EACH_ARCH, Mix, Tiny, decoder, logits, prompt};
+use crate::tiny::{EACH_ARCH, Mix, Tiny, UNEVEN, decoder, logits, prompt};
 
 /// Shapes with and without K-quants; all rows that are not a multiple of anything in particular.
 fn shapes() -> impl Iterator<Item = Tiny> {
-    EACH_ARCH.into_iter().flat_map(|t| [t, Tiny { n_embd: 256, n_ff: 512, n_vocab: 301, ..t }])
+    EACH_ARCH.into_iter().chain(UNEVEN).flat_map(|t| [t, Tiny { n_embd: 256, n_ff: 512, n_vocab: 301, ..t }])
 }
 
 #[test]

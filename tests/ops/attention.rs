@@ -147,7 +147,7 @@ impl Case {
             QuantizedActivations::default()
         };
         let cache = data.cache.upload(device);
-        let shape = [rows, self.n_head, self.head_dim];
+        let shape = [rows, self.n_head, self.n_head * self.head_dim];
         let (_arena, scratch) =
             Arena::new(&device.gpu, |carver| Scratch::take(carver, shape, self.splits)).expect("device memory");
         scratch.clear(&device.stream, rows, self.n_head).expect("a launch");
@@ -159,6 +159,7 @@ impl Case {
             out: if self.image { Ptr::NULL } else { out.ptr },
             image,
             scratch,
+            splits: self.splits,
             tiling: self.tiling,
             rows,
             n_head: self.n_head,

@@ -62,8 +62,9 @@ struct Numbers {
 
 impl Numbers {
     fn of(c: &Config) -> Self {
-        let (arch, n_layer, n_embd) = (c.arch.name, c.n_layer, c.n_embd);
-        Self { arch, n_layer, n_embd, n_head: c.n_head, n_head_kv: c.n_head_kv, n_vocab: c.n_vocab }
+        let (arch, n_layer, n_embd) = (c.arch.name, c.layers.len(), c.n_embd);
+        let (n_head, n_head_kv) = (c.widest(|l| l.n_head), c.widest(|l| l.n_head_kv));
+        Self { arch, n_layer, n_embd, n_head, n_head_kv, n_vocab: c.n_vocab }
     }
 }
 

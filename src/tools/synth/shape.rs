@@ -2,7 +2,10 @@
 
 use std::f64::consts::PI;
 
-use qrun_models::{arch, spec::Residual};
+use qrun_models::{
+    LayerPlan, arch, layer,
+    tensors::{self, Dims, Fused, Role},
+};
 use qrun_quant::gguf::write::Header;
 
 use super::{SynthError, Vocab, templates};
@@ -157,42 +160,42 @@ impl Shape {
         [first].into_iter().chain(factors).chain(layers).chain([last]).chain(head)
     }
 
+    /// The tensors of layer `il`, in the order of their roles.
     fn layer(&self, il: usize) -> Vec<Planned> {
         let name = |part: &str| format!("blk.{il}.{part}");
-        let matrix = |part: &str, cols, rows| self.matrix(&name(part), cols, rows);
-        let (d, f) = (self.n_embd, self.n_ff);
-        let (q, kv) = (self.n_head * self.head_dim, self.n_head_kv * self.head_dim);
-        let spec = arch::find(self.arch);
-        let mut out = vec![norm(name("attn_norm"), d)];
-        let qkv: &[(&str, usize)] =
-            if self.fused_qkv { &[("attn_qkv", q + 2 * kv)] } else { &[("attn_q", q), ("attn_k", kv), ("attn_v", kv)] };
-        for &(part, rows) in qkv {
-            out.push(matrix(part, d, rows));
-            if self.biases {
+        let spec = arch::find(self.arch).unwrap_or(&arch::ARCHITECTURES[0]);
+        let list = tensors::of_layer(spec, self.n_embd, &self.plan());
+        let mut out = Vec::new();
+        for &(role, dims) in &list {
+            let (rows, cols) = match dims {
+                Dims::Vector(n) => {
+                    out.push(norm(name(role.name()), n));
+                    continue;
+                }
+                Dims::Matrix(rows, cols) => (rows, cols),
+            };
+            let wanted = |fused: &&Fused| if fused.name == "attn_qkv" { self.fused_qkv } else { self.fused_gate_up };
+            let (part, rows) = match Fused::of(role).filter(wanted) {
+                // The whole stands where its first part would.
+                Some(fused) if fused.parts[0] != role => continue,
+                Some(fused) => (fused.name, fused.rows(role, &list).1),
+                None => (role.name(), rows),
+            };
+            out.push(self.matrix(&name(part), cols, rows));
+            if self.biases && matches!(role, Role::AttnQ | Role::AttnK | Role::AttnV) {
                 let fill = Fill::Normal { mean: 0.0, std: 0.125 };
                 out.push(Planned { name: name(&format!("{part}.bias")), dims: vec![rows as u64], fill });
             }
         }
-        if spec.is_some_and(|s| s.qk_norm) {
-            out.push(norm(name("attn_q_norm"), self.head_dim));
-            out.push(norm(name("attn_k_norm"), self.head_dim));
-        }
-        out.push(matrix("attn_output", q, d));
-        let post_norm = spec.is_some_and(|s| s.residual == Residual::PrePostNorm);
-        if post_norm {
-            out.push(norm(name("post_attention_norm"), d));
-        }
-        out.push(norm(name("ffn_norm"), d));
-        if self.fused_gate_up {
-            out.push(matrix("ffn_up", d, 2 * f));
-        } else {
-            out.extend([matrix("ffn_gate", d, f), matrix("ffn_up", d, f)]);
-        }
-        out.push(matrix("ffn_down", f, d));
-        if post_norm {
-            out.push(norm(name("post_ffw_norm"), d));
-        }
         out
+    }
+
+    /// What each layer does, as far as its tensors depend on it.
+    fn plan(&self) -> LayerPlan {
+        let Self { n_head, n_head_kv, head_dim, n_ff, window, .. } = *self;
+        let factors = self.rope.llama3.is_some();
+        let rope = layer::Rope { n_rot: head_dim, base: self.rope.base, scaling: layer::RopeScaling::None, factors };
+        LayerPlan { n_head, n_head_kv, head_dim, attention_scale: 1.0, window, rope, n_ff }
     }
 
     /// Outputs keep the size of the inputs: the spread of a weight is one over the root of the columns.
