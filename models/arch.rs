@@ -7,11 +7,13 @@ mod gemma3;
 mod llama;
 mod qwen2;
 mod qwen3;
+mod smollm3;
 
 use crate::spec::ArchSpec;
 
 /// All architectures.
-pub static ARCHITECTURES: &[ArchSpec] = &[llama::LLAMA, qwen2::QWEN2, qwen3::QWEN3, gemma2::GEMMA2, gemma3::GEMMA3];
+pub static ARCHITECTURES: &[ArchSpec] =
+    &[llama::LLAMA, smollm3::SMOLLM3, qwen2::QWEN2, qwen3::QWEN3, gemma2::GEMMA2, gemma3::GEMMA3];
 
 /// The architecture with this `general.architecture`, if qrun runs it.
 pub fn find(name: &str) -> Option<&'static ArchSpec> {

@@ -43,7 +43,7 @@ impl LayerPlan {
 /// A rotary embedding: angle `= pos / scale · base^(-2i/n_rot) / factor_i`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rope {
-    /// Elements of a head that turn, from the front; even.
+    /// Elements of a head that turn, from the front; even. 0: the layer has no rotary embedding.
     pub n_rot: usize,
     /// `rope.freq_base`.
     pub base: f32,
@@ -51,6 +51,11 @@ pub struct Rope {
     pub scaling: RopeScaling,
     /// Whether the divisors of `rope_freqs.weight` apply.
     pub factors: bool,
+}
+
+impl Rope {
+    /// No element turns.
+    pub const NONE: Self = Self { n_rot: 0, base: 1.0, scaling: RopeScaling::None, factors: false };
 }
 
 /// `rope.scaling.type`.

@@ -7,6 +7,8 @@ pub struct ArchSpec {
     pub name: &'static str,
     /// How the pairs of a rotary embedding are laid out.
     pub rope: RopeLayout,
+    /// Which layers have a rotary embedding.
+    pub rope_layers: RopeLayers,
     /// Every norm of the residual stream and of heads.
     pub norm: Norm,
     /// What joins the residual stream.
@@ -72,6 +74,25 @@ pub enum RopeLayout {
     Interleaved,
     /// Half-split pairs `(i, i + n_rot/2)`, "NEOX".
     Halves,
+}
+
+/// Layers with a rotary embedding; the others see no positions but by the causal mask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RopeLayers {
+    /// All.
+    All,
+    /// All but the last of every `n` layers.
+    AllButEvery(usize),
+}
+
+impl RopeLayers {
+    /// Whether layer `il` is one of them.
+    pub fn contains(self, il: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::AllButEvery(n) => !(il + 1).is_multiple_of(n),
+        }
+    }
 }
 
 /// Non-linearity of a gated feed-forward: `act(gate) * up`.

@@ -2,14 +2,15 @@
 //! Llama 3.1+ carries its context scaling in the tensor `rope_freqs.weight`.
 
 use crate::spec::{
-    Activation, ArchSpec, AttentionScale, EmbeddingScale, FeedForward, Norm, Residual, RopeLayout, SoftcapDefaults,
-    Window,
+    Activation, ArchSpec, AttentionScale, EmbeddingScale, FeedForward, Norm, Residual, RopeLayers, RopeLayout,
+    SoftcapDefaults, Window,
 };
 
 /// `general.architecture = "llama"`.
 pub const LLAMA: ArchSpec = ArchSpec {
     name: "llama",
     rope: RopeLayout::Interleaved,
+    rope_layers: RopeLayers::All,
     norm: Norm::Rms,
     residual: Residual::PreNorm,
     feed_forward: FeedForward::Gated(Activation::Silu),

@@ -37,6 +37,7 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
             return Err(keys.error("attention.head_count_kv", &expected, n_head_kv));
         }
         let Reach { window, head_dim, rope } = if slides[il] { sliding } else { global };
+        let rope = if spec.rope_layers.contains(il) { rope } else { Rope::NONE };
         let divisor = match spec.attention_scale {
             AttentionScale::EmbdPerHead { n_layer: wide } if wide == n_layer => n_embd / n_head,
             AttentionScale::EmbdPerHead { .. } | AttentionScale::HeadDim => head_dim,

@@ -58,6 +58,9 @@ impl Tables {
 /// Turns the first `n_rot` elements of every head of `x[tokens][heads][head_dim]`.
 pub fn apply(x: &mut [f32], head_dim: usize, layout: RopeLayout, table: &Table) {
     let half = table.frequencies.len();
+    if half == 0 {
+        return;
+    }
     let tokens = table.cos_sin.len() / half;
     let width = x.len() / tokens;
     for (x, cs) in x.chunks_exact_mut(width).zip(table.cos_sin.chunks_exact(half)) {

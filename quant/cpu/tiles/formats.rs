@@ -2,7 +2,9 @@
 
 use super::{
     codes::{Bits2, Bits3, Bits4, Bits4Table, Bits5, Bits6, Bits8, Codes},
-    scales::{Exponent, NibbleHalves, Parts, PerBlock, PerBlockMin, Scales, SignedHalves, SixBit, SixBitHalves, SixBitMin},
+    scales::{
+        Exponent, NibbleHalves, Parts, PerBlock, PerBlockMin, Scales, SignedHalves, SixBit, SixBitHalves, SixBitMin,
+    },
 };
 use crate::formats::{
     block::blocks, iq4_nl, iq4_xs, mxfp4, q2_k, q3_k, q4_0, q4_1, q4_k, q5_0, q5_1, q5_k, q6_k, q8_0, scalar::Half,

@@ -42,7 +42,13 @@ pub fn list(params: &SamplerParams, limit: Option<usize>) -> String {
     let settable = flags::all().filter_map(|flag| Some(format!("{} {}", flag.id(), flag.value?(&sampling))));
     settable.fold(String::new(), |mut text, item| {
         let column = text.len() - text.rfind('\n').map_or(0, |end| end + 1);
-        text += if text.is_empty() { "" } else if column + item.len() < WIDTH { "  " } else { "\n" };
+        text += if text.is_empty() {
+            ""
+        } else if column + item.len() < WIDTH {
+            "  "
+        } else {
+            "\n"
+        };
         text + &item
     })
 }

@@ -84,7 +84,16 @@ impl Flag {
         Flag { names, takes, status: Status::Refused, group: None, help: why, env: "", apply: NOTHING, value: None }
     }
     pub const fn unless(names: &'static str, takes: Takes, same: &'static str, why: &'static str) -> Self {
-        Flag { names, takes, status: Status::RefusedUnless(same), group: None, help: why, env: "", apply: NOTHING, value: None }
+        Flag {
+            names,
+            takes,
+            status: Status::RefusedUnless(same),
+            group: None,
+            help: why,
+            env: "",
+            apply: NOTHING,
+            value: None,
+        }
     }
     pub const fn shown(mut self, group: Group) -> Self {
         self.group = Some(group);

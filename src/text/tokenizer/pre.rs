@@ -25,12 +25,13 @@ pub struct PreTokenizer {
 const PLAIN: PreTokenizer = PreTokenizer { names: &[], rules: &[], ignore_merges: false, add_bos: false };
 const WHOLE_WORDS: PreTokenizer = PreTokenizer { ignore_merges: true, add_bos: true, ..PLAIN };
 
-static TABLE: [PreTokenizer; 8] = [
+static TABLE: [PreTokenizer; 9] = [
     PreTokenizer {
         names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"],
         rules: &[rules::llama3],
         ..WHOLE_WORDS
     },
+    PreTokenizer { names: &["smaug-bpe"], rules: &[rules::llama3], ..PLAIN },
     PreTokenizer {
         names: &["qwen2", "deepseek-r1-qwen", "stablelm2", "hunyuan", "megrez"],
         rules: &[rules::qwen2],

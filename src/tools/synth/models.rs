@@ -163,6 +163,7 @@ pub static MODELS: &[Shape] = &[
         tied: false,
         ..TINY_LLAMA
     },
+    Shape { name: "tiny-smollm3", arch: "smollm3", rope: ROPE, ..TINY_LLAMA },
     Shape { name: "tiny-qwen2", arch: "qwen2", n_embd: 448, n_head: 7, n_head_kv: 1, biases: true, ..TINY_QWEN3 },
     TINY_QWEN3,
 ];
