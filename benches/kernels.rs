@@ -15,17 +15,23 @@ mod measure;
 #[path = "kernels/record.rs"]
 mod record;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use measure::Measure;
-use qrun::bench::machine::{self, Machine};
+use qrun::bench::{
+    fields::{number, text},
+    limits::Limits,
+    machine,
+    record::json as pretty,
+    table::{self, Column, fixed, percent},
+};
 use qrun_quant::{
     GgmlType,
     cpu::{Isa, par::Pool},
 };
-use record::{Change, MARGIN, Record, Row};
+use record::{MARGIN, differences, losses, ratios};
+use serde_json::{Value, json};
 
 /// Layer shapes (rows, columns) of gemma-3-1b, its head, and llama-3.2-1b.
 const SHAPES: &[(usize, usize)] = &[(6912, 1152), (1152, 6912), (8192, 2048), (262_144, 1152)];
@@ -79,96 +85,82 @@ fn main() -> Result<()> {
 }
 
 fn run(args: &Args) -> Result<()> {
-    let old = args.against.as_deref().map(read).transpose()?;
-    let measure = Measure::new(args);
-    let mut record = Record {
-        machine: Machine::processor(args.threads),
-        isa: format!("{:?}", Isa::best()),
-        limits: measure.limits,
-        tokens: args.tokens,
-        repacked: !args.no_repack,
-        rows: Vec::new(),
-        instructions_per_weight: None,
+    let read = |file: &PathBuf| {
+        let json = std::fs::read(file).with_context(|| file.display().to_string())?;
+        record::read(&json).map_err(anyhow::Error::msg).with_context(|| file.display().to_string())
     };
+    let old = args.against.as_ref().map(read).transpose()?;
+    let (mut rows, mut limits, mut counts) = (Vec::new(), Limits::default(), None);
     if !args.count {
-        Pool::new(args.threads)?.install(|| measure_all(args, measure, &mut record, old.as_ref()));
+        (rows, limits) = Pool::new(args.threads)?.install(|| measure_all(args, old.as_ref()));
     }
     if args.count || args.save {
         match count::count(&args.formats) {
-            Ok(counts) => record.instructions_per_weight = Some(counts),
+            Ok(counted) => counts = Some(counted),
             Err(error) if args.save => eprintln!("instructions are not counted: {error:#}"),
             Err(error) => return Err(error),
         }
     }
+    let new = json!({
+        "machine": machine::facts(args.threads, None),
+        "isa": format!("{:?}", Isa::best()),
+        "limits": limits,
+        "tokens": args.tokens,
+        "repacked": !args.no_repack,
+        "rows": rows,
+        "instructions_per_weight": counts,
+    });
     if let Some(old) = &old {
-        compare(&record, old);
+        compare(&new, old);
     }
     if args.save {
         let file = format!("benches/runs/{}-kernels.json", machine::now("%F"));
-        std::fs::write(&file, record.encode()?).with_context(|| file.clone())?;
+        std::fs::write(&file, pretty(&new)).with_context(|| file.clone())?;
         eprintln!("written: {file}");
     }
     Ok(())
 }
 
-/// A recorded run.
-fn read(file: &Path) -> Result<Record> {
-    let json = std::fs::read(file).with_context(|| file.display().to_string())?;
-    Record::decode(&json).map_err(anyhow::Error::msg).with_context(|| file.display().to_string())
-}
-
-/// Measures row by row and shows each at once.
-fn measure_all(args: &Args, mut measure: Measure, record: &mut Record, old: Option<&Record>) {
-    let limits = measure.limits;
-    let peaks = [limits.dot_gop_per_s, limits.pair_gop_per_s, limits.fma_gop_per_s];
-    let [int8, int16, f32] = peaks.map(|peak| known(peak, |peak| format!("{peak:.0}")));
-    println!("{} threads: GOP/s of int8 products {int8}, of 16-bit ones {int16}, of f32 {f32}", args.threads);
-    let beside = if old.is_some() { " | shares over the recorded" } else { "" };
-    println!(
-        "format   rows x cols      repack |   1 token: GB/s  of read | {:3} tokens: GOP/s  of peak{beside}",
-        args.tokens
-    );
-    for &ty in &args.formats {
-        for &(rows, cols) in SHAPES.iter().filter(|(_, cols)| cols.is_multiple_of(ty.format().block)) {
-            let row = measure.row(ty, (rows, cols));
-            let change = old.and_then(|old| old.same_product(&row)).map(|old| Change::between(old, &row));
-            println!("{}{}", line(&row), change.map(ratios).unwrap_or_default());
-            record.rows.push(row);
+/// Measures row by row and shows each at once; the rows, and the best that was measured of the machine.
+fn measure_all(args: &Args, old: Option<&Value>) -> (Vec<Value>, Limits) {
+    let mut columns = vec![
+        Column::left("format", 7, |row: &Value| text(row, "format").into()),
+        Column::right("rows x cols", 13, |row: &Value| format!("{} x {}", row["rows"], row["cols"])),
+        Column::right("repack GB/s", 11, |row| fixed(number(row, "repack_gb_per_s"), 1)),
+        Column::right("1 token GB/s", 12, |row| fixed(number(row, "one_token_gb_per_s"), 1)),
+        Column::right("of read", 7, |row| percent(number(row, "read_share"))),
+        Column::right(format!("{} tokens GOP/s", args.tokens), 16, |row| {
+            fixed(number(row, "many_tokens_gop_per_s"), 0)
+        }),
+        Column::right("of peak", 7, |row| percent(number(row, "peak_share"))),
+    ];
+    if let Some(old) = old {
+        for (i, title) in ["read over recorded", "peak over recorded"].into_iter().enumerate() {
+            columns.push(Column::right(title, 18, move |row| fixed(ratios(row, old).and_then(|r| r[i]), 2)));
         }
     }
-    record.limits = measure.limits;
-}
-
-/// A number, or a dash where there is none.
-fn known(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
-    value.map_or("–".into(), text)
-}
-
-fn line(row: &Row) -> String {
-    format!(
-        "{:7} {:6} x {:<6} {:>9} |          {:6.1} {:7.0} % |         {:8.0} {:>9}",
-        row.format,
-        row.rows,
-        row.cols,
-        known(row.repack_gb_per_s, |speed| format!("{speed:.1} GB/s")),
-        row.one_token_gb_per_s,
-        100.0 * row.read_share,
-        row.many_tokens_gop_per_s,
-        known(row.peak_share, |share| format!("{:.0} %", 100.0 * share)),
-    )
-}
-
-fn ratios(change: Change) -> String {
-    format!(" | {:5.2} {:>5}", change.read, known(change.peak, |peak| format!("{peak:.2}")))
+    let (mut rows, mut limits) = (Vec::new(), Limits::default());
+    print!("{} threads\n\n{}", args.threads, table::head(&columns));
+    for &ty in &args.formats {
+        for &shape in SHAPES.iter().filter(|(_, cols)| cols.is_multiple_of(ty.format().block)) {
+            let (row, beside) = measure::row(args, ty, shape);
+            limits = limits.best(beside);
+            print!("{}", table::line(&columns, &row));
+            rows.push(row);
+        }
+    }
+    let [int8, int16, f32] = [limits.dot_gop_per_s, limits.pair_gop_per_s, limits.fma_gop_per_s].map(|x| fixed(x, 0));
+    println!("\nlimits: {:.1} GB/s; GOP/s: int8 {int8}, 16-bit {int16}, f32 {f32}", limits.read_gb_per_s);
+    (rows, limits)
 }
 
 /// Says what is worse than in the record. A machine may be busy: nothing fails.
-fn compare(new: &Record, old: &Record) {
-    println!("beside commit {}, {}:", old.machine.commit, old.machine.timestamp);
-    for difference in new.differences(old) {
+fn compare(new: &Value, old: &Value) {
+    println!("beside commit {}, {}:", text(&old["machine"], "commit"), text(&old["machine"], "timestamp"));
+    for difference in differences(new, old) {
         println!("  not the same: {difference}");
     }
-    let losses = new.losses(old);
+    let losses = losses(new, old);
     if losses.is_empty() {
         println!("  nothing lost more than {:.0} % of its share, or executes more instructions", 100.0 * MARGIN);
     }

@@ -9,30 +9,27 @@
 
 #[path = "peers/engines.rs"]
 mod engines;
-#[path = "peers/qrun.rs"]
-mod qrun_turn;
-#[path = "peers/rounds.rs"]
-mod rounds;
-#[path = "peers/table.rs"]
-mod table;
-#[path = "peers/turn.rs"]
-mod turn;
+#[path = "peers/turns.rs"]
+mod turns;
 
 use std::{
-    ffi::OsString,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use engines::{PEERS, Peer};
-use qrun::{bench::machine, tools::quantize::FileType, tools::synth};
+use engines::PEERS;
+use qrun::{
+    bench::{
+        child, machine,
+        peers::{QRUN, markdown},
+        record,
+    },
+    tools::{quantize::FileType, synth},
+};
 use qrun_quant::{Bytes, cpu::limits};
-use rounds::Rounds;
 use serde_json::{Map, Value, json};
-use table::QRUN;
 
 /// Compares qrun with its peers.
 #[derive(Parser)]
@@ -90,18 +87,6 @@ struct Args {
     bench: bool,
 }
 
-impl Args {
-    /// What every turn is told: tokens of the prompt, tokens after it, threads.
-    fn numbers(&self) -> [OsString; 3] {
-        [self.prefill, self.decode, self.threads].map(|n| n.to_string().into())
-    }
-
-    /// How long a turn may take.
-    fn limit(&self) -> Duration {
-        Duration::from_secs(self.limit)
-    }
-}
-
 fn main() -> Result<()> {
     let mut args = Args::parse();
     if args.threads == 0 {
@@ -110,10 +95,12 @@ fn main() -> Result<()> {
     if let Some(file) = &args.table {
         print!("{}", recorded(file)?);
     } else if let Some(file) = &args.readme {
-        let readme = table::in_readme(&std::fs::read_to_string("README.md")?, &recorded(file)?);
-        std::fs::write("README.md", readme.context("README.md: expected <!-- peers --> and <!-- end --> after it")?)?;
+        let (readme, table) = (std::fs::read_to_string("README.md")?, recorded(file)?);
+        let (before, rest) = readme.split_once("<!-- peers -->").context("README.md: expected <!-- peers -->")?;
+        let (_, after) = rest.split_once("<!-- end -->").context("README.md: expected <!-- end -->")?;
+        std::fs::write("README.md", format!("{before}<!-- peers -->\n{table}<!-- end -->{after}"))?;
     } else if let Some(file) = &args.turn {
-        println!("{}", qrun_turn::turn(&args, file)?);
+        println!("{}", engines::own_turn(&args, file)?);
     } else {
         compare_all(&args)?;
     }
@@ -122,62 +109,58 @@ fn main() -> Result<()> {
 
 /// The table of a recorded run.
 fn recorded(file: &Path) -> Result<String> {
-    let run = serde_json::from_str(&std::fs::read_to_string(file).with_context(|| file.display().to_string())?)?;
-    table::markdown(&run).with_context(|| format!("{}: not a run of this bench", file.display()))
+    let json = std::fs::read(file).with_context(|| file.display().to_string())?;
+    let run = record::read(&json).map_err(anyhow::Error::msg).with_context(|| file.display().to_string())?;
+    Ok(markdown(&run))
 }
 
 fn compare_all(args: &Args) -> Result<()> {
     // A turn is a process group of its own, which the terminal does not stop.
     ctrlc::set_handler(|| {
-        turn::stop(turn::RUNNING.load(Ordering::Relaxed));
+        child::stop_running();
         std::process::exit(130);
     })?;
     let names = if args.llama_cpp { Some(vec!["llama-cpp".to_owned()]) } else { args.peers.clone() };
-    let names = names.unwrap_or_else(|| PEERS.iter().map(|p| p.name.to_owned()).collect());
+    let names = names.unwrap_or_else(|| PEERS.iter().map(|(name, ..)| (*name).to_owned()).collect());
     let (mut peers, mut skipped) = (Vec::new(), Map::new());
     for name in &names {
-        let peer = Peer::find(name)?;
-        match peer.skipped(args) {
+        match engines::skipped(name, args)? {
             Some(why) => {
                 eprintln!("{name}: skipped: {why}");
                 skipped.insert(name.clone(), why.into());
             }
-            None => peers.push(peer),
+            None => peers.push(name.as_str()),
         }
     }
     std::fs::create_dir_all(&args.dir)?;
     let mut rows = Vec::new();
     for model in &args.models {
         for ty in &args.types {
-            let peers: Vec<_> = peers.iter().copied().filter(|p| p.takes(ty)).collect();
-            rows.push(compare(args, (model, ty), &peers)?);
+            let peers = peers.iter().copied().filter(|name| engines::takes(name, ty));
+            rows.push(compare(args, (model, ty), &[QRUN].into_iter().chain(peers).collect::<Vec<_>>())?);
         }
     }
     let run = json!({
-        "machine": facts(args.threads), "device": args.device, "prefill": args.prefill,
-        "decode": args.decode, "neighbours": args.neighbours, "limit_s": args.limit, "skipped": skipped, "rows": rows,
+        "machine": {
+            "cpu": machine::cpu(), "threads": args.threads, "os": std::env::consts::OS, "date": machine::now("%F"),
+            "commit": machine::commit(), "qrun": env!("CARGO_PKG_VERSION"),
+        },
+        "device": args.device, "prefill": args.prefill, "decode": args.decode, "neighbours": args.neighbours,
+        "limit_s": args.limit, "skipped": skipped, "rows": rows,
     });
     let kind = if args.neighbours == 0 { "peers" } else { "neighbours" };
     let default = PathBuf::from(format!("benches/runs/{}-{kind}.json", machine::now("%F")));
     let file = args.save.clone().unwrap_or(default);
-    std::fs::write(&file, serde_json::to_string_pretty(&run)? + "\n")?;
-    print!("{}", table::markdown(&run).context("rows")?);
+    std::fs::write(&file, record::json(&run))?;
+    print!("{}", markdown(&run));
     eprintln!("written: {}", file.display());
     let failed = rows.iter().filter(|row| row["engines"][QRUN]["failed"].is_string()).count();
     ensure!(failed == 0, "{QRUN} failed on {failed} of {} models: see {}", rows.len(), file.display());
     Ok(())
 }
 
-/// What a recorded run says about where and when it was made.
-fn facts(threads: usize) -> Value {
-    json!({
-        "cpu": machine::cpu(), "threads": threads, "os": std::env::consts::OS, "date": machine::now("%F"),
-        "commit": machine::commit(), "qrun": env!("CARGO_PKG_VERSION"),
-    })
-}
-
 /// One model: the engines take turns on its file.
-fn compare(args: &Args, (model, ty): (&str, &str), peers: &[&Peer]) -> Result<Value> {
+fn compare(args: &Args, (model, ty): (&str, &str), names: &[&str]) -> Result<Value> {
     let file = args.dir.join(format!("{model}-{ty}.gguf"));
     if !file.exists() {
         eprintln!("making {}", file.display());
@@ -188,7 +171,6 @@ fn compare(args: &Args, (model, ty): (&str, &str), peers: &[&Peer]) -> Result<Va
     let on_cpu = args.device == "cpu";
     let bandwidth = on_cpu.then(|| limits::read_bandwidth(args.threads));
     let of_file = on_cpu.then(|| Bytes::map(&file).map(|bytes| limits::read_bandwidth_of(&bytes, args.threads)));
-    let names: Vec<&str> = [QRUN].into_iter().chain(peers.iter().map(|p| p.name)).collect();
     let turn = |round, name: &str| {
         let turn = engines::turn_of(name, args, &file);
         match &turn {
@@ -197,7 +179,7 @@ fn compare(args: &Args, (model, ty): (&str, &str), peers: &[&Peer]) -> Result<Va
         }
         turn
     };
-    let Rounds { engines, order } = beside(args.neighbours, || Rounds::play(&names, args.rounds, turn));
+    let (engines, order) = beside(args.neighbours, || turns::rounds(names, args.rounds, turn));
     let engines: Map<_, _> = engines.into_iter().map(|(name, taken)| (name.to_owned(), json!(taken))).collect();
     Ok(json!({
         "model": model, "type": ty, "bytes_per_token": engines[QRUN]["turns"][0]["bytes_per_token"],

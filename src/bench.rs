@@ -1,17 +1,27 @@
-//! Measures a model: what is run ([`suite`], [`run`]), by which clock ([`trial`]), beside which limit ([`limits`]), and
-//! what is said of it ([`info`], [`report`], [`tables`], [`plot`]). [`rows`] are llama-bench's tests, [`prompts`] whole answers,
-//! [`startup`] the time line of a start.
+//! Measures a model. Every mode makes one [`record`]: a JSON object that says what was measured where, with a list of rows;
+//! [`table`]s and [`plot`]s ask for its fields by name.
+//!
+//! | mode | a row is |
+//! |---|---|
+//! | [`rows`] | a test of llama-bench, with its columns |
+//! | [`suite`] | a configuration of the public generation log, with its field names |
+//! | [`prompts`] | whole answers to some prompts, at one batch size |
+//! | [`startup`] | a start of the program, step by step |
+//!
+//! All of them time a [`trial`] (or the scheduler's steps) and put the machine's [`limits`] beside it.
 
-pub mod info;
+#[cfg(feature = "cli")]
+pub mod child;
+pub mod fields;
 pub mod limits;
 pub mod machine;
+pub mod peers;
 pub mod plot;
 pub mod prompts;
-pub mod report;
+pub mod record;
 pub mod rows;
-pub mod run;
 pub mod startup;
 pub mod statistics;
 pub mod suite;
-pub mod tables;
+pub mod table;
 pub mod trial;

@@ -10,6 +10,8 @@ mod suite;
 
 use std::process::{Command, Output};
 
+use serde_json::Value;
+
 /// The embedded model's own file: small, trained, and with every kind of layer.
 const MODEL: &str = "models/demo/qrun-demo-Q4_K_M.gguf";
 
@@ -22,7 +24,7 @@ fn bench(line: &str) -> Output {
 fn bench_on_gpu(line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
     command.env("LD_LIBRARY_PATH", qrun_emulator::library()).env("QRUN_EMULATOR", "sm=75,memory=64m");
-    start(command, &format!("{line} --device cuda"))
+    start(command, line)
 }
 
 fn start(mut command: Command, line: &str) -> Output {
@@ -37,6 +39,12 @@ fn printed(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("UTF-8")
 }
 
+/// The JSON that it printed.
+#[track_caller]
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&printed(output)).expect("JSON")
+}
+
 /// That it refuses with exit 2, nothing on stdout, and one line that has these words.
 #[track_caller]
 fn refused(line: &str, words: &[&str]) {
@@ -49,12 +57,14 @@ fn refused(line: &str, words: &[&str]) {
     }
 }
 
-/// A number that a clock gave: finite and positive.
+/// A number of a row that a clock gave: finite and positive.
 #[track_caller]
-fn is_measured(value: &serde_json::Value) {
-    assert!(value.as_f64().is_some_and(|v| v.is_finite() && v > 0.0), "{value}");
+fn measured(row: &Value, field: &str) -> f64 {
+    let value = row[field].as_f64().filter(|v| v.is_finite() && *v > 0.0);
+    value.unwrap_or_else(|| panic!("{field} is no measured number in {row}"))
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+/// The cells of a line of Markdown.
+fn cells(line: &str) -> Vec<String> {
+    line.trim_matches('|').split('|').map(|c| c.trim().to_owned()).collect()
 }

@@ -267,9 +267,6 @@ fn the_readme_is_short_and_its_recipes_name_files_that_exist() {
     refuse("a recipe of README.md names files that do not exist", missing);
 }
 
-#[path = "../benches/peers/table.rs"]
-pub mod table;
-
 #[test]
 fn speeds_in_the_readme_are_the_newest_recorded_ones() {
     let runs = fs::read_dir(Path::new(ROOT).join("benches/runs")).expect("benches/runs");
@@ -277,8 +274,9 @@ fn speeds_in_the_readme_are_the_newest_recorded_ones() {
     let newest = names.max().expect("a recorded run");
     let run = serde_json::from_str(&fs::read_to_string(&newest).expect("a readable run")).expect("JSON");
     let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).expect("README.md");
-    let block = table::block(&readme).expect("README.md has the block peers");
-    let recorded = table::markdown(&run).expect("a run of benches/peers");
+    let block = readme.split("<!-- peers -->").nth(1).and_then(|rest| rest.split("<!-- end -->").next());
+    let block = block.expect("README.md has the block peers");
+    let recorded = qrun::bench::peers::markdown(&run);
     let command = format!("cargo bench --bench peers -- --readme {}", newest.display());
     assert_eq!(block.trim(), recorded.trim(), "{command}");
 }

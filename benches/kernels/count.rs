@@ -1,33 +1,31 @@
 //! Instructions of a product of one token, as valgrind counts them: the same number every time.
 
-use std::{collections::BTreeMap, process::Command};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use qrun_quant::{
     Bytes, GgmlType,
     cpu::{Activations, Arithmetic, Isa, Job, Matrix, matmul, par::Pool},
 };
+use serde_json::{Map, Value, json};
 
-use super::{
-    measure::{random_bytes, vectors},
-    record::Counts,
-};
+use super::measure::{random_bytes, vectors};
 
 /// Rows and columns of what is counted.
 const SHAPE: (usize, usize) = (2048, 2048);
 
-/// Counts for each of the formats.
-pub fn count(formats: &[GgmlType]) -> Result<Counts> {
-    let (rows, cols) = SHAPE;
-    let mut counts = Counts { isa: String::new(), rows, cols, formats: BTreeMap::new() };
+/// Instructions over the number of weights for each of the formats: the kernel, preparing the activations, handing out the
+/// work; and the instruction set, the best that the counting machine knows.
+pub fn count(formats: &[GgmlType]) -> Result<Value> {
+    let ((rows, cols), mut chosen, mut counts) = (SHAPE, String::new(), Map::new());
     for &ty in formats {
         let (instructions, isa) = run(ty)?;
         let per_weight = instructions as f64 / (rows * cols) as f64;
         println!("{:7} {per_weight:.4} instructions per weight, {isa}", ty.name());
-        counts.formats.insert(ty.name().into(), per_weight);
-        counts.isa = isa;
+        counts.insert(ty.name().into(), per_weight.into());
+        chosen = isa;
     }
-    Ok(counts)
+    Ok(json!({ "isa": chosen, "rows": rows, "cols": cols, "formats": counts }))
 }
 
 /// Instructions inside [`counted`] when this program is started for one product, and the instruction set that it chose.

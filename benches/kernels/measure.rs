@@ -11,70 +11,50 @@ use qrun_quant::{
     cpu::{Activations, Arithmetic, ComputeType, Job, Matrix, matmul},
 };
 
-use super::{Args, record::Row};
+use serde_json::{Value, json};
+
+use super::Args;
 
 /// Weights that one pass of a one-token row reads, in bytes.
 const WORKING_SET: usize = 640 << 20;
 
-/// A run's settings, and the limits as far as they are known.
-pub struct Measure {
-    threads: usize,
-    tokens: usize,
-    repacked: bool,
-    /// The best so far.
-    pub limits: Limits,
-}
-
-impl Measure {
-    /// Measures the limits.
-    pub fn new(args: &Args) -> Self {
-        let limits = Limits::processor(args.threads);
-        Self { threads: args.threads, tokens: args.tokens, repacked: !args.no_repack, limits }
-    }
-
-    /// Measures one format and shape, in the pool that this runs in.
-    pub fn row(&mut self, ty: GgmlType, (rows, cols): (usize, usize)) -> Row {
-        let random = random_bytes(ty, rows, cols);
-        let mut repacking = Duration::ZERO;
-        let copy = |_| {
-            // Each copy has memory of its own, so that the working set does not fit into a cache.
-            let w = Matrix::new(ty, rows, cols, Bytes::new(random.clone()));
-            if !self.repacked {
-                return w;
-            }
-            let start = Instant::now();
-            let w = w.repack();
-            repacking += start.elapsed();
-            w
-        };
-        let copies: Vec<Matrix> = (0..WORKING_SET.div_ceil(random.len())).map(copy).collect();
-        let gigabytes = copies.iter().map(Matrix::bytes).sum::<usize>() as f64 / 1e9;
-        let operations = 2.0 * (rows * cols * self.tokens) as f64;
-        // Beside each other, as other work on the machine comes and goes.
-        let (mut one, mut many, mut beside) = (0f64, 0f64, Limits::processor(self.threads));
-        for _ in 0..2 {
-            one = one.max(gigabytes / best_time(4, || products(&copies, 1)));
-            many = many.max(operations / 1e9 / best_time(3, || products(&copies[..1], self.tokens)));
-            beside = beside.best(Limits::processor(self.threads));
+/// Measures one format and shape, in the pool that this runs in, and the limits beside it.
+pub fn row(args: &Args, ty: GgmlType, (rows, cols): (usize, usize)) -> (Value, Limits) {
+    let random = random_bytes(ty, rows, cols);
+    let mut repacking = Duration::ZERO;
+    let copy = |_| {
+        // Each copy has memory of its own, so that the working set does not fit into a cache.
+        let w = Matrix::new(ty, rows, cols, Bytes::new(random.clone()));
+        if args.no_repack {
+            return w;
         }
-        let floats = ty.format().block == 1;
-        let peak = match ComputeType::of(ty, self.tokens) {
-            ComputeType::Float => beside.fma_gop_per_s,
-            ComputeType::Int16 => beside.pair_gop_per_s,
-            ComputeType::Int8 => beside.dot_gop_per_s,
-        };
-        self.limits = self.limits.best(beside);
-        Row {
-            format: ty.name().into(),
-            rows,
-            cols,
-            repack_gb_per_s: (self.repacked && !floats).then(|| gigabytes / repacking.as_secs_f64()),
-            one_token_gb_per_s: one,
-            read_share: one / beside.read_gb_per_s,
-            many_tokens_gop_per_s: many,
-            peak_share: peak.map(|peak| many / peak),
-        }
+        let start = Instant::now();
+        let w = w.repack();
+        repacking += start.elapsed();
+        w
+    };
+    let copies: Vec<Matrix> = (0..WORKING_SET.div_ceil(random.len())).map(copy).collect();
+    let gigabytes = copies.iter().map(Matrix::bytes).sum::<usize>() as f64 / 1e9;
+    let operations = 2.0 * (rows * cols * args.tokens) as f64;
+    // Beside each other, as other work on the machine comes and goes.
+    let (mut one, mut many, mut beside) = (0f64, 0f64, Limits::processor(args.threads));
+    for _ in 0..2 {
+        one = one.max(gigabytes / best_time(4, || products(&copies, 1)));
+        many = many.max(operations / 1e9 / best_time(3, || products(&copies[..1], args.tokens)));
+        beside = beside.best(Limits::processor(args.threads));
     }
+    let repacked = !args.no_repack && ty.format().block > 1;
+    let row = json!({
+        "format": ty.name(),
+        "rows": rows,
+        "cols": cols,
+        "repack_gb_per_s": repacked.then(|| gigabytes / repacking.as_secs_f64()),
+        "one_token_gb_per_s": one,
+        "read_share": one / beside.read_gb_per_s,
+        "many_tokens_gop_per_s": many,
+        "peak_share": beside.peak(ComputeType::of(ty, args.tokens)).map(|peak| many / peak),
+    });
+    (row, beside)
 }
 
 /// The fastest of some runs, in seconds.

@@ -1,92 +1,116 @@
-//! The engines that take turns, and how a turn of each is started.
+//! The engines that take turns, and what a turn of each is.
 
-use std::{ffi::OsString, path::Path, process::Command};
+use std::{path::Path, process::Command, sync::Arc, time::Duration};
 
-use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
+use anyhow::{Context, Result, ensure};
+use qrun::{
+    bench::{
+        machine,
+        peers::QRUN,
+        statistics::rate,
+        trial::{Job, Trial},
+    },
+    engine::{DevicePreference, Engine, EngineOptions},
+    generate::Session,
+    sampler::SamplerParams,
+};
+use qrun_models::Options;
+use qrun_quant::Gguf;
+use serde_json::{Value, json};
 
-use super::{Args, table::QRUN, turn};
+use super::{Args, turns};
 
-/// Another engine, behind a Python script (see `turn.py`).
-pub struct Peer {
-    /// Its name on the command line, in the records and in the table.
-    pub name: &'static str,
-    script: &'static str,
-    flags: &'static [&'static str],
-    /// Types of weights it is compared at; nothing: all.
-    types: &'static [&'static str],
-}
-
-/// All peers.
-pub static PEERS: &[Peer] = &[
-    Peer { name: "llama-cpp", script: "run_llama_cpp.py", flags: &[], types: &[] },
-    Peer { name: "transformers", script: "run_transformers.py", flags: &[], types: &["BF16"] },
-    Peer { name: "transformers-compile", script: "run_transformers.py", flags: &["--compile"], types: &["BF16"] },
-    Peer { name: "ctranslate2", script: "run_ctranslate2.py", flags: &[], types: &["Q8_0", "BF16"] },
-    Peer { name: "vllm", script: "run_vllm.py", flags: &[], types: &["BF16"] },
-    Peer { name: "eole", script: "run_eole.py", flags: &[], types: &["BF16"] },
+/// Other engines, behind Python scripts (see `turn.py`): their names on the command line, in the records and in the table,
+/// script and flag, and the types of weights that they are compared at (nothing: all).
+pub const PEERS: [(&str, &[&str], &[&str]); 6] = [
+    ("llama-cpp", &["run_llama_cpp.py"], &[]),
+    ("transformers", &["run_transformers.py"], &["BF16"]),
+    ("transformers-compile", &["run_transformers.py", "--compile"], &["BF16"]),
+    ("ctranslate2", &["run_ctranslate2.py"], &["Q8_0", "BF16"]),
+    ("vllm", &["run_vllm.py"], &["BF16"]),
+    ("eole", &["run_eole.py"], &["BF16"]),
 ];
 
-impl Peer {
-    /// The peer with this name.
-    pub fn find(name: &str) -> Result<&'static Self> {
-        let names: Vec<_> = PEERS.iter().map(|p| p.name).collect();
-        let found = PEERS.iter().find(|p| p.name == name);
-        found.with_context(|| format!("peer {name}: expected one of {}", names.join(", ")))
-    }
+/// Whether a peer has something to compare with at this type of weights.
+pub fn takes(name: &str, ty: &str) -> bool {
+    PEERS.iter().any(|(peer, _, types)| *peer == name && (types.is_empty() || types.contains(&ty)))
+}
 
-    /// Whether it has something to compare with at this type of weights.
-    pub fn takes(&self, ty: &str) -> bool {
-        self.types.is_empty() || self.types.contains(&ty)
-    }
-
-    /// Why it cannot be run here, if so.
-    pub fn skipped(&self, args: &Args) -> Option<String> {
-        match self.start(args, &["--check".into()]) {
-            Ok(answer) => answer["skipped"].as_str().map(str::to_owned),
-            Err(error) => Some(format!("{error:#}")),
-        }
-    }
-
-    /// One turn on a file.
-    fn turn(&self, args: &Args, file: &Path) -> Result<Value> {
-        let [prefill, decode, threads] = args.numbers();
-        self.start(args, &[file.into(), prefill, decode, threads])
-    }
-
-    fn start(&self, args: &Args, words: &[OsString]) -> Result<Value> {
-        let python = std::env::var_os("QRUN_PEER_PYTHON").unwrap_or_else(|| "python3".into());
-        let script = Path::new("benches/peers").join(self.script);
-        let mut command = Command::new(&python);
-        command.arg(script).args(words).args(self.flags).args(["--device", &args.device]);
-        turn::run(command, args.limit()).with_context(|| self.script)
+/// Why a peer cannot be run here, if so.
+///
+/// # Errors
+/// There is no such peer.
+pub fn skipped(name: &str, args: &Args) -> Result<Option<String>> {
+    let mut check = script(name, args)?;
+    check.arg("--check");
+    match turns::run(check, Duration::from_secs(args.limit)) {
+        Ok(answer) => Ok(answer["skipped"].as_str().map(str::to_owned)),
+        Err(error) => Ok(Some(format!("{error:#}"))),
     }
 }
 
-/// One turn of the engine with this name.
+fn script(name: &str, args: &Args) -> Result<Command> {
+    let names = || PEERS.map(|(name, ..)| name).join(", ");
+    let peer = PEERS.iter().find(|(peer, ..)| *peer == name);
+    let (_, words, _) = peer.with_context(|| format!("peer {name}: expected one of {}", names()))?;
+    let mut command = Command::new(std::env::var_os("QRUN_PEER_PYTHON").unwrap_or_else(|| "python3".into()));
+    command.arg(Path::new("benches/peers").join(words[0])).args(&words[1..]).args(["--device", &args.device]);
+    Ok(command)
+}
+
+/// One turn of an engine on a file; qrun's is this program once more.
+///
+/// # Errors
+/// It fails, or did other work than was asked for.
 pub fn turn_of(name: &str, args: &Args, file: &Path) -> Result<Value> {
-    let turn = if name == QRUN { qrun_turn(args, file)? } else { Peer::find(name)?.turn(args, file)? };
-    same_work(args, &turn)?;
-    Ok(turn)
-}
-
-/// One turn of qrun: this program once more.
-fn qrun_turn(args: &Args, file: &Path) -> Result<Value> {
-    let [prefill, decode, threads] = args.numbers();
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("--turn").arg(file).args(["--device", &args.device]);
-    command.arg("--prefill").arg(prefill).arg("--decode").arg(decode).arg("--threads").arg(threads);
-    turn::run(command, args.limit()).context(QRUN)
-}
-
-/// Refuses a turn that did other work than was asked for.
-fn same_work(args: &Args, turn: &Value) -> Result<()> {
+    let [prefill, decode, threads] = [args.prefill, args.decode, args.threads].map(|n| n.to_string());
+    let mut command;
+    if name == QRUN {
+        command = Command::new(std::env::current_exe()?);
+        command.arg("--turn").arg(file).args(["--device", &args.device, "--prefill", &prefill, "--decode", &decode]);
+        command.args(["--threads", &threads]);
+    } else {
+        command = script(name, args)?;
+        command.arg(file).args([prefill, decode, threads]);
+    }
+    let turn = turns::run(command, Duration::from_secs(args.limit)).with_context(|| name.to_owned())?;
     for (key, expected) in [("prefill_tokens", args.prefill), ("decode_tokens", args.decode)] {
-        if turn[key] != expected {
-            bail!("{key}: expected {expected}, found {}", turn[key]);
-        }
+        ensure!(turn[key] == expected, "{key}: expected {expected}, found {}", turn[key]);
     }
     let speeds = ["prefill", "decode"].map(|key| turn[key].as_f64());
     ensure!(speeds.iter().all(|s| s.is_some_and(|s| s.is_finite() && s > 0.0)), "speeds: found {speeds:?}");
-    Ok(())
+    Ok(turn)
+}
+
+/// qrun's own turn: tokens per second of a prompt, and of greedy steps after it.
+///
+/// # Errors
+/// The engine's.
+pub fn own_turn(args: &Args, file: &Path) -> Result<Value> {
+    let n_ctx = args.prefill + args.decode + 1;
+    let options = Options { n_ctx, threads: args.threads, ..Options::default() };
+    let (device, precision) = match args.device.as_str() {
+        "cuda" => (DevicePreference::Cuda(0), "weights as in the file, KV f16"),
+        _ => (
+            DevicePreference::Cpu,
+            "weights as in the file, activations int8 (prompts 16-bit fixed point, steps f32 where weights are floats), KV f16",
+        ),
+    };
+    let engine = Arc::new(Engine::open(Gguf::open(file)?, EngineOptions { options, template: None, device })?);
+    let decoder = engine.decoder(Box::new(|_| ()))?;
+    let params = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
+    let mut session = Session::new(engine, decoder, params.clone());
+    // Everything touched once before the clock starts, as the peers do.
+    let first = Job { prompt: vec![0], depth: 0, n_gen: 1, params };
+    Trial::run(&mut session, &first, &mut || ())?;
+    // The same tokens as turn.py has. The first one that is generated comes out of the prompt.
+    let prompt = (0..args.prefill).map(|pos| 100 + (pos * 7919 % 900) as u32).collect();
+    let trial = Trial::run(&mut session, &Job { prompt, n_gen: args.decode + 1, ..first }, &mut || ())?;
+    Ok(json!({
+        "prefill": rate(args.prefill, trial.ttft_ms / 1e3), "decode": trial.decode_per_second(),
+        "prefill_tokens": args.prefill, "decode_tokens": trial.step_ms.len(),
+        "weights": "the same file", "precision": precision,
+        "peak_mib": machine::peak_memory().map(|bytes| bytes >> 20), "bytes_per_token": session.bytes_per_token(),
+        "versions": { "qrun": env!("CARGO_PKG_VERSION") },
+    }))
 }

@@ -8,26 +8,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{Backend, Engine};
 
-/// Measured limits of the device that a model runs on.
+/// Measured limits of the device that a model runs on; the peaks of arithmetic are those of a CPU, and not known of a GPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Reading memory, GB/s.
     pub read_gb_per_s: f64,
-    /// int8 dot products, 10⁹ operations per second (CPU only).
+    /// int8 dot products, 10⁹ operations per second.
     pub dot_gop_per_s: Option<f64>,
-    /// Dot products of 16-bit integers, 10⁹ operations per second (CPU only; older reports lack it).
+    /// Dot products of 16-bit integers, 10⁹ operations per second (older reports lack it).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair_gop_per_s: Option<f64>,
-    /// f32 multiply-additions, 10⁹ operations per second (CPU only).
+    /// f32 multiply-additions, 10⁹ operations per second.
     pub fma_gop_per_s: Option<f64>,
 }
 
 impl Limits {
     /// Measures for some seconds. On a GPU that fails meanwhile nothing is known: 0.
     pub fn measure(engine: &Engine) -> Self {
-        let threads = engine.options().threads;
         match engine.place() {
-            Backend::Cpu { .. } => Self::processor(threads),
+            Backend::Cpu { .. } => Self::processor(engine.options().threads),
             Backend::Gpu { gpu, .. } => {
                 Self { read_gb_per_s: qrun_cuda::limits::read_bandwidth(gpu).unwrap_or(0.0), ..Self::default() }
             }
@@ -54,38 +53,29 @@ impl Limits {
             fma_gop_per_s: larger(self.fma_gop_per_s, other.fma_gop_per_s),
         }
     }
-}
 
-/// Operations by the numbers that they are done on.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Operations {
-    /// Quantized weights.
-    pub int8: f64,
-    /// Weights in 16-bit floats, in fixed point.
-    pub int16: f64,
-    /// Everything else.
-    pub f32: f64,
-}
-
-/// What a model asks of a machine.
-pub struct CostModel<'a> {
-    engine: &'a Engine,
-}
-
-impl<'a> CostModel<'a> {
-    /// Of this model as it is run here.
-    pub fn new(engine: &'a Engine) -> Self {
-        Self { engine }
+    /// The peak of products of this type, 10⁹ operations per second.
+    pub fn peak(&self, products: ComputeType) -> Option<f64> {
+        match products {
+            ComputeType::Int8 => self.dot_gop_per_s,
+            ComputeType::Int16 => self.pair_gop_per_s,
+            ComputeType::Float => self.fma_gop_per_s,
+        }
     }
+}
 
+/// What a model asks of a machine, as it is run here.
+pub struct CostModel<'a>(pub &'a Engine);
+
+impl CostModel<'_> {
     /// Bytes of weights that a token reads.
     pub fn weight_bytes(&self) -> u64 {
-        self.engine.model().weights.bytes_per_token()
+        self.0.model().weights.bytes_per_token()
     }
 
     /// Bytes that a step at a position of this range reads on average: weights and cache.
     pub fn step_bytes(&self, positions: Range<usize>) -> f64 {
-        let (config, options) = (&self.engine.model().config, self.engine.options());
+        let (config, options) = (&self.0.model().config, self.0.options());
         let n = positions.len().max(1) as f64;
         let cache: u64 = positions.map(|pos| memory::kv_bytes_read(config, options, pos)).sum();
         self.weight_bytes() as f64 + cache as f64 / n
@@ -96,42 +86,29 @@ impl<'a> CostModel<'a> {
         limits.read_gb_per_s * 1e9 / self.step_bytes(positions)
     }
 
-    /// Operations (a multiplication and an addition are two) of a prompt at these positions. Only the last token goes
-    /// through the head.
-    pub fn prompt_operations(&self, positions: Range<usize>) -> Operations {
-        let (model, n) = (self.engine.model(), positions.len());
-        let fast = self.engine.options().arithmetic == Arithmetic::Fast;
-        let attention = attention_operations(&model.config, positions);
-        let mut operations = Operations { f32: attention, ..Operations::default() };
-        let mut add = |w: &Matrix, tokens: usize| {
-            let kind = match ComputeType::of(w.ty(), tokens) {
-                ComputeType::Int8 if fast => &mut operations.int8,
-                ComputeType::Int16 if fast => &mut operations.int16,
-                _ => &mut operations.f32,
-            };
-            *kind += 2.0 * (w.rows() * w.cols() * tokens) as f64;
+    /// Seconds that the arithmetic of a prompt takes at least (a multiplication and an addition are two operations; only the
+    /// last token goes through the head); `None` where the machine's arithmetic is not known.
+    fn prompt_arithmetic(&self, positions: Range<usize>, limits: &Limits) -> Option<f64> {
+        let (model, n) = (self.0.model(), positions.len());
+        let fast = self.0.options().arithmetic == Arithmetic::Fast;
+        let seconds = |products, operations: f64| Some(operations / (limits.peak(products)? * 1e9));
+        let matrix = |w: &Matrix, tokens: usize| {
+            let products = if fast { ComputeType::of(w.ty(), tokens) } else { ComputeType::Float };
+            seconds(products, 2.0 * (w.rows() * w.cols() * tokens) as f64)
         };
+        let mut sum = seconds(ComputeType::Float, attention_operations(&model.config, positions))?;
         for linear in model.weights.layers.iter().flat_map(|l| l.matrices.iter()) {
-            add(&linear.w, n);
+            sum += matrix(&linear.w, n)?;
         }
-        add(model.weights.head(), 1);
-        operations
+        Some(sum + matrix(model.weights.head(), 1)?)
     }
 
     /// Prompt tokens per second at these positions if nothing but arithmetic and reading the weights once per chunk
     /// took time; `None` where the machine's arithmetic is not known.
     pub fn prompt_limit(&self, positions: Range<usize>, limits: &Limits) -> Option<f64> {
-        let (n, chunk) = (positions.len(), self.engine.options().n_ubatch.max(1));
-        let operations = self.prompt_operations(positions);
-        let seconds = |operations: f64, peak: Option<f64>| match peak {
-            _ if operations == 0.0 => Some(0.0),
-            peak => peak.map(|peak| operations / (peak * 1e9)),
-        };
-        let arithmetic = seconds(operations.int8, limits.dot_gop_per_s)?
-            + seconds(operations.int16, limits.pair_gop_per_s)?
-            + seconds(operations.f32, limits.fma_gop_per_s)?;
+        let (n, chunk) = (positions.len(), self.0.options().n_ubatch.max(1));
         let reading = n.div_ceil(chunk) as f64 * self.weight_bytes() as f64 / (limits.read_gb_per_s * 1e9);
-        Some(n as f64 / arithmetic.max(reading))
+        Some(n as f64 / self.prompt_arithmetic(positions, limits)?.max(reading))
     }
 }
 

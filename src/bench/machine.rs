@@ -1,91 +1,64 @@
-//! What a report says about where and when it was made.
+//! What a record says about where and when it was made.
 
 use std::{fs, process::Command, time::SystemTime};
 
-use serde::{Deserialize, Serialize};
+use qrun_cuda::DeviceProperties;
+use serde_json::{Value, json};
 
+use super::fields::text;
 use crate::{
     clock,
     engine::{Backend, Engine},
 };
 
-/// The machine, the program, the moment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Machine {
-    /// `cpu` or `cuda`.
-    pub device: String,
-    /// The processor's name and its widest instructions for this work.
-    pub cpu: String,
-    /// Its clock now, in MHz, where the system says it.
-    pub cpu_mhz: Option<f64>,
-    /// CPU threads.
-    pub threads: usize,
-    /// The GPU.
-    pub gpu: Option<Graphics>,
-    /// Operating system.
-    pub os: String,
-    /// Version of qrun.
-    pub qrun: String,
-    /// The commit that it was built from.
-    pub commit: String,
-    /// UTC, ISO 8601.
-    pub timestamp: String,
+/// The machine that this engine runs on.
+pub fn of(engine: &Engine) -> Value {
+    let gpu = match engine.place() {
+        Backend::Cpu { .. } => None,
+        Backend::Gpu { gpu, .. } => Some(gpu.properties()),
+    };
+    facts(engine.options().threads, gpu)
 }
 
-/// A GPU and its driver.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Graphics {
-    /// Marketing name.
-    pub name: String,
-    /// Compute capability, 75 for 7.5.
-    pub sm: i32,
-    /// Streaming multiprocessors.
-    pub multiprocessors: i32,
-    /// Bytes of memory.
-    pub memory: u64,
-    /// What `nvidia-smi` says, `None` where it is missing: driver, clocks in MHz, power limit in W.
-    pub driver: Option<String>,
-    /// Highest clock of the multiprocessors.
-    pub clock_sm_max: Option<String>,
-    /// Highest clock of the memory.
-    pub clock_memory_max: Option<String>,
-    /// Power limit.
-    pub power_limit: Option<String>,
+/// So many threads of this machine, and the GPU that is used (if one is): names, clocks, the program, the moment.
+pub fn facts(threads: usize, gpu: Option<&DeviceProperties>) -> Value {
+    json!({
+        "device": if gpu.is_some() { "cuda" } else { "cpu" },
+        "cpu": cpu(),
+        "cpu_mhz": cpu_field("cpu MHz").and_then(|mhz| mhz.parse::<f64>().ok()),
+        "threads": threads,
+        "gpu": gpu.map(graphics),
+        "os": std::env::consts::OS,
+        "qrun": env!("CARGO_PKG_VERSION"),
+        "commit": commit(),
+        "timestamp": now("%Y-%m-%dT%H:%M:%SZ"),
+    })
 }
 
-impl Machine {
-    /// The machine that this engine runs on.
-    pub fn of(engine: &Engine) -> Self {
-        let here = Self::processor(engine.options().threads);
-        match engine.place() {
-            Backend::Cpu { .. } => here,
-            Backend::Gpu { gpu, .. } => {
-                Self { device: "cuda".into(), gpu: Some(Graphics::of(gpu.properties())), ..here }
-            }
-        }
-    }
+/// A GPU by its driver, and where `nvidia-smi` is there its version, highest clocks (MHz) and power limit (W).
+pub fn graphics(properties: &DeviceProperties) -> Value {
+    let asked = "--query-gpu=driver_version,clocks.max.sm,clocks.max.memory,power.limit";
+    let said = Command::new("nvidia-smi").args([asked, "--format=csv,noheader"]).output();
+    let said = said.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+    let mut words = said.lines().nth(properties.ordinal as usize).unwrap_or_default().split(", ");
+    let mut next = || words.next().filter(|word| !word.is_empty());
+    json!({
+        "name": properties.name,
+        "sm": properties.sm,
+        "multiprocessors": properties.multiprocessors,
+        "memory": properties.memory,
+        "driver": next(),
+        "clock_sm_max": next(),
+        "clock_memory_max": next(),
+        "power_limit": next(),
+    })
+}
 
-    /// So many threads of this machine's processor.
-    pub fn processor(threads: usize) -> Self {
-        Self {
-            device: "cpu".into(),
-            cpu: cpu(),
-            cpu_mhz: cpu_field("cpu MHz").and_then(|mhz| mhz.parse().ok()),
-            threads,
-            gpu: None,
-            os: std::env::consts::OS.into(),
-            qrun: env!("CARGO_PKG_VERSION").into(),
-            commit: commit().into(),
-            timestamp: timestamp(),
-        }
-    }
-
-    /// What it computes with, in a few words.
-    pub fn name(&self) -> String {
-        match &self.gpu {
-            Some(gpu) => format!("{} (driver {})", gpu.name, gpu.driver.as_deref().unwrap_or("unknown")),
-            None => format!("{}, {} threads", self.cpu, self.threads),
-        }
+/// What a machine computes with, in a few words.
+pub fn name(machine: &Value) -> String {
+    match &machine["gpu"] {
+        Value::Null => format!("{}, {} threads", text(machine, "cpu"), machine["threads"]),
+        gpu => format!("{} (driver {})", text(gpu, "name"), gpu["driver"].as_str().unwrap_or("unknown")),
     }
 }
 
@@ -99,35 +72,9 @@ pub fn build_number() -> u32 {
     env!("QRUN_BUILD_NUMBER").parse().unwrap_or(0)
 }
 
-/// The present moment in UTC, ISO 8601.
-pub fn timestamp() -> String {
-    now("%Y-%m-%dT%H:%M:%SZ")
-}
-
 /// The present moment in UTC, as `strftime` writes it.
 pub fn now(format: &str) -> String {
     clock::strftime(SystemTime::now(), format).unwrap_or_default()
-}
-
-impl Graphics {
-    /// What the driver and `nvidia-smi` say of a device.
-    pub fn of(properties: &qrun_cuda::DeviceProperties) -> Self {
-        let asked = "--query-gpu=driver_version,clocks.max.sm,clocks.max.memory,power.limit";
-        let said = Command::new("nvidia-smi").args([asked, "--format=csv,noheader"]).output();
-        let said = said.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
-        let line = said.lines().nth(properties.ordinal as usize).unwrap_or_default();
-        let mut words = line.split(", ").map(str::to_owned).filter(|word| !word.is_empty());
-        Self {
-            name: properties.name.clone(),
-            sm: properties.sm,
-            multiprocessors: properties.multiprocessors,
-            memory: properties.memory,
-            driver: words.next(),
-            clock_sm_max: words.next(),
-            clock_memory_max: words.next(),
-            power_limit: words.next(),
-        }
-    }
 }
 
 /// The processor's name and the widest of the instructions that the kernels are written for.
@@ -143,15 +90,28 @@ fn cpu_field(name: &str) -> Option<String> {
     Some(info.lines().find(|l| l.starts_with(name))?.split_once(": ")?.1.to_owned())
 }
 
-/// The most memory that this process has held since [`forget_peak_memory`], in bytes; `None` where the system does not
-/// say. Mapped weights that were read count.
-pub fn peak_memory() -> Option<u64> {
+/// Bytes of this process in a line of Linux's list; `None` where the system does not say.
+fn held(name: &str) -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|l| l.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+/// The most memory that this process has held since [`forget_peak_memory`], in bytes. Mapped weights that were read count.
+pub fn peak_memory() -> Option<u64> {
+    held("VmHWM:")
 }
 
 /// Lets the peak begin again from what is held now; where the system does not allow it, the peak is the process's.
 pub fn forget_peak_memory() {
     let _ = fs::write("/proc/self/clear_refs", "5");
+}
+
+/// What this process holds, in bytes: at most until now (`peak`), of mapped files (`files`); and how often it waited for a
+/// page from the disk (`major_faults`, 0 where a file lay in the page cache).
+pub fn memory() -> Value {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The fields after the name, which may hold anything, in brackets.
+    let faults = stat.rsplit(") ").next().and_then(|fields| fields.split(' ').nth(9)?.parse::<u64>().ok());
+    json!({ "peak": peak_memory(), "files": held("RssFile:"), "major_faults": faults })
 }

@@ -1,11 +1,19 @@
 //! Whole answers to some prompts, one after the other or several at once: the recipe of a public benchmark of four
 //! engines (four prompts, greedy, at most 2048 tokens, from the start to the end, loading included).
 
-pub mod report;
-
 use std::{ops::ControlFlow, time::Instant};
 
+use serde_json::{Value, json};
+
+use super::{
+    fields::{extended, list, number},
+    limits::{CostModel, Limits},
+    record,
+    statistics::rate,
+    table::{Column, cell, numbers, table},
+};
 use crate::{
+    engine::Engine,
     generate::{Event, GenerateError, Reply, Request, Scheduler},
     sampler::SamplerParams,
 };
@@ -26,21 +34,12 @@ pub struct PromptSet {
 pub struct Answers {
     /// In the order of the prompts.
     pub replies: Vec<Reply>,
-    /// Milliseconds for the prompts, the choice of each first token included.
-    pub prefill_ms: f64,
-    /// Milliseconds for all other tokens.
-    pub decode_ms: f64,
+    /// Seconds for the prompts, the choice of each first token included.
+    pub prefill_s: f64,
+    /// Seconds for all other tokens.
+    pub decode_s: f64,
     /// Steps of decoding: each reads the weights once, for as many tokens as are in the batch.
     pub steps: usize,
-}
-
-/// How far it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tick {
-    /// One more token.
-    Token,
-    /// An answer has ended with so many tokens less than it might have had.
-    End(usize),
 }
 
 /// The prompts of a file: its lines that are not empty, or the strings of a JSON array.
@@ -65,56 +64,146 @@ impl PromptSet {
         self.prompts.iter().map(Vec::len).max().unwrap_or(0).saturating_add(self.limit)
     }
 
-    fn request(&self, prompt: usize) -> Request {
-        let prompt = self.prompts[prompt].clone();
-        Request { prompt, max_tokens: Some(self.limit), ignore_eos: self.ignore_eos, fresh: true, ..Request::default() }
-    }
-
-    fn unused(&self, reply: &Reply) -> usize {
-        self.limit.saturating_sub(reply.tokens.len())
-    }
-
-    /// Answers the prompts, each from its first token, as many at once as the scheduler has sequences. Where an answer
-    /// ends, the next prompt takes its place.
+    /// Answers the prompts greedily, each from its first token, as many at once as the scheduler has sequences. Where an
+    /// answer ends, the next prompt takes its place. `tick` hears how many more of the possible tokens are done.
     ///
     /// # Errors
     /// As [`Scheduler::submit`], and what ends a request.
-    pub fn run(&self, scheduler: &mut Scheduler, tick: &mut dyn FnMut(Tick)) -> Result<Answers, GenerateError> {
-        let ids = (0..self.prompts.len()).map(|prompt| scheduler.submit(self.request(prompt), greedy()));
-        let ids = ids.collect::<Result<Vec<_>, _>>()?;
+    pub fn run(&self, scheduler: &mut Scheduler, tick: &mut dyn FnMut(usize)) -> Result<Answers, GenerateError> {
+        let (max_tokens, ignore_eos) = (Some(self.limit), self.ignore_eos);
+        let submit = |prompt: &Vec<u32>| {
+            let request = Request { prompt: prompt.clone(), max_tokens, ignore_eos, fresh: true, ..Request::default() };
+            scheduler.submit(request, SamplerParams { temperature: 0.0, ..SamplerParams::default() })
+        };
+        let ids = self.prompts.iter().map(submit).collect::<Result<Vec<_>, _>>()?;
         let mut replies: Vec<Option<Reply>> = vec![None; ids.len()];
-        let (mut prefill_ms, mut decode_ms, mut steps) = (0.0, 0.0, 0);
+        let (mut prefill_s, mut decode_s, mut steps) = (0.0, 0.0, 0);
         while !scheduler.is_idle() {
             let started = Instant::now();
             let rows = scheduler.step(&mut |_, event| {
-                if let Event::Token { .. } = event {
-                    tick(Tick::Token);
-                }
+                tick(usize::from(matches!(event, Event::Token { .. })));
                 ControlFlow::Continue(())
             });
-            let ms = started.elapsed().as_secs_f64() * 1e3;
+            let seconds = started.elapsed().as_secs_f64();
             // A step that a prompt shares with decoding counts as the prompt's.
             if rows.prompt > 0 {
-                prefill_ms += ms;
+                prefill_s += seconds;
             } else {
-                decode_ms += ms;
+                decode_s += seconds;
                 steps += 1;
             }
             while let Some(finished) = scheduler.finished() {
                 let reply = finished.result?;
-                tick(Tick::End(self.unused(&reply)));
+                tick(self.limit.saturating_sub(reply.tokens.len()));
                 if let Some(prompt) = ids.iter().position(|id| *id == finished.id) {
                     replies[prompt] = Some(reply);
                 }
             }
         }
-        Ok(Answers { replies: replies.into_iter().flatten().collect(), prefill_ms, decode_ms, steps })
+        Ok(Answers { replies: replies.into_iter().flatten().collect(), prefill_s, decode_s, steps })
+    }
+
+    /// The head of a report on these prompts, whose texts are `texts`.
+    pub fn head(&self, engine: &Engine, texts: &[String]) -> Value {
+        let template = engine.template().ok().flatten().map(|template| template.name());
+        let more = json!({
+            "template": template,
+            "prompts": texts,
+            "prompt_tokens": self.prompts.iter().map(Vec::len).collect::<Vec<_>>(),
+            "max_new_tokens": self.limit,
+            "ignore_eos": self.ignore_eos,
+            "batches": [],
+        });
+        extended(record::head("prompts", engine), more)
     }
 }
 
-/// Always the likeliest token.
-fn greedy() -> SamplerParams {
-    SamplerParams { temperature: 0.0, ..SamplerParams::default() }
+/// Adds what a batch size gave to a report: `seconds` of loading, of all answers, and of everything.
+pub fn add(report: &mut Value, batch: usize, answers: &Answers, seconds: [f64; 3], engine: &Engine) {
+    let [load_s, generate_s, wall_s] = seconds;
+    let tokens: Vec<usize> = answers.replies.iter().map(|reply| reply.tokens.len()).collect();
+    let prompts = list(&report["prompt_tokens"]).iter().map(|n| n.as_u64().unwrap_or(0) as usize);
+    let cost = CostModel(engine);
+    // Weights once per step, keys and values of each answer at each of its positions.
+    let weights = cost.weight_bytes() as f64;
+    let cache = prompts.zip(&tokens).map(|(prompt, n)| {
+        let positions = prompt..prompt + n.saturating_sub(1);
+        positions.len() as f64 * (cost.step_bytes(positions) - weights)
+    });
+    let decode_bytes = answers.steps as f64 * weights + cache.sum::<f64>();
+    let texts = json!(answers.replies.iter().map(|reply| &reply.text).collect::<Vec<_>>());
+    let total: usize = tokens.iter().sum();
+    let stepped: usize = tokens.iter().map(|n| n.saturating_sub(1)).sum();
+    let row = json!({
+        "batch": batch,
+        "load_s": load_s,
+        "prefill_s": answers.prefill_s,
+        "decode_s": answers.decode_s,
+        "generate_s": generate_s,
+        "wall_s": wall_s,
+        "steps": answers.steps,
+        "tokens": tokens,
+        "finish": answers.replies.iter().map(|reply| reply.finish.name()).collect::<Vec<_>>(),
+        "total_tokens": total,
+        "generate_tps": rate(total, generate_s),
+        "wall_tps": rate(total, wall_s),
+        "decode_tps": rate(stepped, answers.decode_s),
+        "decode_bytes": decode_bytes,
+        "decode_gb_per_s": if answers.steps == 0 { 0.0 } else { decode_bytes / answers.decode_s / 1e9 },
+        "decode_limit_tps": 0.0,
+        "same_texts": report["batches"].get(0).is_none_or(|first| first["texts"] == texts),
+        "texts": texts,
+    });
+    report["batches"].as_array_mut().into_iter().for_each(|rows| rows.push(row.clone()));
+}
+
+/// Puts the limits beside the speeds: tokens per second if nothing but reading took time, 0 without a step.
+pub fn set_limits(report: &mut Value, limits: Limits) {
+    report["limits"] = json!(limits);
+    for row in report["batches"].as_array_mut().into_iter().flatten() {
+        let stepped = list(&row["tokens"]).iter().filter_map(Value::as_u64).map(|n| n.saturating_sub(1)).sum::<u64>();
+        let seconds = number(row, "decode_bytes").unwrap_or(0.0) / (limits.read_gb_per_s * 1e9);
+        row["decode_limit_tps"] = rate(stepped as usize, seconds).into();
+    }
+}
+
+/// What it depends on, and a table with one row per batch size.
+pub fn markdown(report: &Value) -> String {
+    let n = list(&report["prompts"]).len();
+    let prompts = match &report["template"] {
+        Value::String(name) => format!("{n} prompts through the chat template {name}"),
+        _ => format!("{n} prompts as raw text"),
+    };
+    let end = if report["ignore_eos"] == true { "past their end" } else { "to their end" };
+    let how = format!("{prompts}, greedy, at most {} tokens, {end}", report["max_new_tokens"]);
+    let tokens = |row: &Value| list(&row["tokens"]).iter().map(Value::to_string).collect::<Vec<_>>().join(" + ");
+    let columns = [
+        Column::right("batch", 0, |row: &Value| row["batch"].to_string()),
+        numbers("load s", "load_s", 2),
+        numbers("prefill s", "prefill_s", 2),
+        numbers("decode s", "decode_s", 2),
+        numbers("wall s", "wall_s", 2),
+        Column::left("tokens", 0, move |row: &Value| format!("{} = {}", tokens(row), row["total_tokens"])),
+        numbers("tok/s generating", "generate_tps", 1),
+        numbers("tok/s of the wall", "wall_tps", 1),
+        numbers("decode tok/s", "decode_tps", 1),
+        numbers("GB/s", "decode_gb_per_s", 1),
+        numbers("limit", "decode_limit_tps", 1),
+        numbers("share", "decode_tps/decode_limit_tps", 0),
+        Column::left("same texts", 0, |row: &Value| if row["same_texts"] == true { "yes".into() } else { "no".into() }),
+    ];
+    record::describe(report, &how) + "\n" + &table(&columns, list(&report["batches"]))
+}
+
+/// One line that can be pasted into an issue.
+pub fn line(report: &Value) -> String {
+    let each = list(&report["batches"]).iter().map(|row| {
+        let fields = ["generate_tps", "decode_tps/decode_limit_tps", "wall_tps"];
+        let [generating, share, wall] = fields.map(|field| cell(row, field, 1));
+        format!("batch {} {generating} ({share} of the limit, {wall} with loading)", row["batch"])
+    });
+    let (each, n) = (each.collect::<Vec<_>>().join(", "), list(&report["prompts"]).len());
+    format!("{}: {n} answers, tok/s {each}", record::line(report))
 }
 
 #[cfg(test)]

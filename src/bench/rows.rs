@@ -3,21 +3,25 @@
 //! Two things are counted more strictly than there. The choice of each token and its text are inside the clock (greedy;
 //! llama-bench feeds random tokens and chooses none), and the tokens that are fed are those that the model chose.
 
-mod fields;
 mod model;
-pub mod output;
 
-use std::{fmt, ops::Range};
+use std::{
+    fmt,
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use qrun_models::{KvType, Options};
+use qrun_quant::cpu::physical_cores;
+use serde_json::{Value, json};
 
 use super::{
-    info::RunInfo,
+    fields::{extended, number, text},
     limits::{CostModel, Limits},
-    machine::Machine,
-    run::PROMPT_PER_STEP,
+    machine, record,
     statistics::{deviation, mean},
-    trial::{Job, Trial},
+    table::{Column, fixed, percent, plain},
+    trial::{Job, Repeat, Trial},
 };
 use crate::{
     engine::{DevicePreference, Engine},
@@ -27,8 +31,10 @@ use crate::{
 
 /// The seed of the random prompts.
 const SEED: u64 = 42;
-/// Steps of a warm-up at most: what is to be warm is warm then.
-const WARMUP_STEPS: usize = 2;
+/// Tokens of a warm-up at most: the prompt's and two steps'.
+pub const WARMUP_TOKENS: usize = 3;
+/// After so long the machine's limits are measured again.
+const STALE: Duration = Duration::from_secs(10);
 
 /// What is timed: a prompt, steps of decoding, or one after the other, behind a prefix that is in the cache already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,12 +67,7 @@ impl Test {
             let each = prompts.chain(gens.iter().map(|&n| (0, n))).chain(pairs.iter().copied());
             each.map(move |(n_prompt, n_gen)| Self { n_prompt, n_gen, n_depth })
         };
-        depths.iter().flat_map(|&depth| at(depth)).filter(|t| t.n_tokens() > 0).collect()
-    }
-
-    /// Tokens of a run, the number that its speed counts.
-    pub fn n_tokens(&self) -> usize {
-        self.n_prompt + self.n_gen
+        depths.iter().flat_map(|&depth| at(depth)).filter(|t| t.n_prompt + t.n_gen > 0).collect()
     }
 
     /// Tokens of the prompt that is fed: steps alone need one to begin from.
@@ -81,9 +82,7 @@ impl Test {
 
     /// The whole work in steps that take about equally long, for an estimate of the time left.
     pub fn steps(&self, repeat: Repeat) -> usize {
-        let run = |n_gen: usize| self.n_prompt / PROMPT_PER_STEP + n_gen + 1;
-        let warmups = repeat.warmups * run(self.n_gen.min(WARMUP_STEPS));
-        repeat.times.saturating_mul(run(self.n_gen)).saturating_add(warmups)
+        repeat.steps(self.n_fed(), self.n_gen + 1)
     }
 
     /// Positions of the prompt, and of the tokens that the steps feed.
@@ -92,22 +91,42 @@ impl Test {
         [self.n_depth..self.n_depth + self.n_prompt, first..first + self.n_gen]
     }
 
-    /// What is generated, of at most `steps` steps: the first token comes out of the prompt, each step gives another.
-    fn job(&self, engine: &Engine, steps: usize) -> Job {
+    /// Greedy, on tokens of ordinary text that are always the same. The first token comes out of the prompt, each step
+    /// gives another.
+    fn job(&self, engine: &Engine) -> Job {
+        let tokenizer = engine.tokenizer();
+        let all = 0..tokenizer.n_vocab() as u32;
+        let words: Vec<u32> = all.clone().filter(|&id| tokenizer.kind(id).is_text()).collect();
+        let from = if words.is_empty() { all.collect() } else { words };
+        let pick = |i| from[philox4x32(SEED, [i as u32, 0, 0, 0])[0] as usize % from.len()];
+        let prompt = (0..self.n_depth + self.n_fed()).map(pick).collect();
         let params = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
-        let prompt = random_tokens(engine, self.n_depth + self.n_fed());
-        Job { prompt, depth: self.n_depth, n_gen: self.n_gen.min(steps) + 1, params }
+        Job { prompt, depth: self.n_depth, n_gen: self.n_gen + 1, params }
     }
-}
 
-/// Tokens of ordinary text, always the same ones.
-fn random_tokens(engine: &Engine, n: usize) -> Vec<u32> {
-    let tokenizer = engine.tokenizer();
-    let all = 0..tokenizer.n_vocab() as u32;
-    let text: Vec<u32> = all.clone().filter(|&id| tokenizer.kind(id).is_text()).collect();
-    let from = if text.is_empty() { all.collect() } else { text };
-    let pick = |i| from[philox4x32(SEED, [i as u32, 0, 0, 0])[0] as usize % from.len()];
-    (0..n).map(pick).collect()
+    /// Nanoseconds of a run.
+    fn nanoseconds(&self, trial: &Trial) -> f64 {
+        let prompt = if self.n_prompt > 0 { trial.ttft_ms } else { 0.0 };
+        ((prompt + trial.step_ms.iter().sum::<f64>()) * 1e6).trunc()
+    }
+
+    /// Bytes that a run reads: weights once per chunk of the prompt and once per step, and what the steps see of the cache.
+    fn bytes(&self, engine: &Engine) -> f64 {
+        let (cost, [_, steps]) = (CostModel(engine), self.positions());
+        let chunks = self.n_prompt.div_ceil(engine.options().n_ubatch.max(1));
+        let read = if steps.is_empty() { 0.0 } else { cost.step_bytes(steps) };
+        (chunks as u64 * cost.weight_bytes()) as f64 + self.n_gen as f64 * read
+    }
+
+    /// Tokens per second if nothing but reading and arithmetic took time; `None` where the arithmetic is not known.
+    fn limit(&self, engine: &Engine, limits: &Limits) -> Option<f64> {
+        let (cost, [prompt, steps]) = (CostModel(engine), self.positions());
+        let seconds = |n: usize, speed: Option<f64>| if n == 0 { Some(0.0) } else { Some(n as f64 / speed?) };
+        let prompt = seconds(self.n_prompt, cost.prompt_limit(prompt, limits))?;
+        let steps = seconds(self.n_gen, Some(cost.decode_limit(steps, limits)))?;
+        let limit = (self.n_prompt + self.n_gen) as f64 / (prompt + steps);
+        (limit.is_finite() && limit > 0.0).then_some(limit)
+    }
 }
 
 /// How a model runs, as llama-bench names it.
@@ -131,6 +150,23 @@ pub struct Setting {
     pub repack: bool,
 }
 
+impl Default for Setting {
+    fn default() -> Self {
+        let (n_batch, n_ubatch, threads) = (2048, 512, physical_cores());
+        let (type_k, type_v) = (KvType::F16, KvType::F16);
+        Self {
+            device: DevicePreference::Auto,
+            n_gpu_layers: -1,
+            n_batch,
+            n_ubatch,
+            threads,
+            type_k,
+            type_v,
+            repack: true,
+        }
+    }
+}
+
 impl Setting {
     /// The same for the decoder.
     pub fn options(&self, n_ctx: usize, n_seq: usize) -> Options {
@@ -150,151 +186,157 @@ impl Setting {
     pub fn device(&self) -> DevicePreference {
         if self.n_gpu_layers == 0 { DevicePreference::Cpu } else { self.device }
     }
-}
 
-/// How often each test is run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Repeat {
-    /// Timed runs.
-    pub times: usize,
-    /// Untimed ones before them: the whole prompt, and at most two steps.
-    pub warmups: usize,
-}
-
-/// Runs a test; nanoseconds of each timed run. `tick` hears how many more of [`Test::steps`] are done.
-///
-/// # Errors
-/// As [`Trial::run`].
-pub fn samples(
-    session: &mut Session,
-    test: &Test,
-    repeat: Repeat,
-    tick: &mut dyn FnMut(usize),
-) -> Result<Vec<u64>, GenerateError> {
-    let engine = session.engine().clone();
-    let (job, warmup) = (test.job(&engine, test.n_gen), test.job(&engine, WARMUP_STEPS));
-    let mut run = |job: &Job| {
-        let trial = Trial::run(session, job, &mut || tick(1));
-        tick(test.n_prompt / PROMPT_PER_STEP);
-        trial
-    };
-    for _ in 0..repeat.warmups {
-        run(&warmup)?;
-    }
-    let mut timed = || {
-        let trial = run(&job)?;
-        let prompt = if test.n_prompt > 0 { trial.ttft_ms } else { 0.0 };
-        Ok(((prompt + trial.step_ms.iter().sum::<f64>()) * 1e6) as u64)
-    };
-    (0..repeat.times).map(|_| timed()).collect()
-}
-
-/// A model, as every row of it says it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelInfo {
-    /// The file, as it was named.
-    pub filename: String,
-    /// llama-bench's name of it: architecture, size, file type.
-    pub ty: String,
-    /// Bytes of its tensors.
-    pub size: u64,
-    /// Parameters.
-    pub n_params: u64,
-    /// File type, arithmetic and cache types: what a speed depends on.
-    pub precision: String,
-}
-
-impl ModelInfo {
-    /// The model of an engine, of which `info` says the rest.
-    pub fn new(filename: String, engine: &Engine, info: &RunInfo) -> Self {
-        Self {
-            filename,
-            ty: model::name(engine.gguf(), &engine.model().config),
-            size: info.model_size,
-            n_params: info.n_params,
-            precision: format!("{}; {}; KV {}", info.dtype, info.arithmetic, info.kv_types.join("/")),
+    /// The device as llama-bench writes it.
+    fn devices(&self) -> String {
+        match self.device {
+            DevicePreference::Auto => "auto".into(),
+            DevicePreference::Cpu => "none".into(),
+            DevicePreference::Cuda(ordinal) => format!("CUDA{ordinal}"),
         }
     }
 }
 
-/// A measured test.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    /// What was measured.
-    pub test: Test,
-    /// How it ran.
-    pub setting: Setting,
-    /// The model.
-    pub model: ModelInfo,
-    /// Where.
-    pub machine: Machine,
-    /// When it began, UTC.
-    pub time: String,
-    /// Nanoseconds of each run.
-    pub samples_ns: Vec<u64>,
-    /// Bytes that a run reads: weights once per chunk of the prompt and once per step, and what the steps see of the
-    /// cache.
-    pub bytes: f64,
-    /// Tokens per second if nothing but reading and arithmetic took time; `None` where the arithmetic is not known.
-    pub limit_ts: Option<f64>,
+/// A model with one of the settings, ready to be measured.
+pub struct Subject<'a> {
+    filename: String,
+    setting: &'a Setting,
+    session: Session,
+    head: Value,
+    limits: Limits,
+    known: Instant,
 }
 
-impl Row {
-    /// Tokens per second of each run.
-    pub fn samples_ts(&self) -> Vec<f64> {
-        let speed = |&ns: &u64| self.test.n_tokens() as f64 * 1e9 / ns.max(1) as f64;
-        self.samples_ns.iter().map(speed).collect()
-    }
-    /// Their mean.
-    pub fn avg_ts(&self) -> f64 {
-        mean(&self.samples_ts())
-    }
-    /// Their standard deviation (n − 1).
-    pub fn stddev_ts(&self) -> f64 {
-        deviation(&self.samples_ts())
-    }
-    /// Nanoseconds of a run, on average.
-    pub fn avg_ns(&self) -> u64 {
-        mean(&self.nanoseconds()) as u64
-    }
-    /// Their standard deviation (n − 1).
-    pub fn stddev_ns(&self) -> u64 {
-        deviation(&self.nanoseconds()) as u64
-    }
-    /// 10⁹ bytes read per second.
-    pub fn gb_per_s(&self) -> f64 {
-        self.bytes / mean(&self.nanoseconds()).max(1.0)
-    }
-    /// Share of the limit that was reached, 1 for all of it.
-    pub fn limit_share(&self) -> Option<f64> {
-        Some(self.avg_ts() / self.limit_ts?)
+impl<'a> Subject<'a> {
+    /// Measures the machine's limits.
+    pub fn new(filename: String, setting: &'a Setting, session: Session) -> Self {
+        let (head, limits) = (record::head("rows", session.engine()), Limits::measure(session.engine()));
+        Self { filename, setting, session, head, limits, known: Instant::now() }
     }
 
-    fn nanoseconds(&self) -> Vec<f64> {
-        self.samples_ns.iter().map(|&ns| ns as f64).collect()
+    /// Runs a test and makes its row: llama-bench's columns in its order and under its names (null where qrun has nothing
+    /// of the kind to set or to measure), and behind them ours. The limits are measured again after the last test.
+    ///
+    /// # Errors
+    /// As [`Trial::run`].
+    pub fn measure(
+        &mut self,
+        test: &Test,
+        (repeat, is_last): (Repeat, bool),
+        tick: &mut dyn FnMut(usize),
+    ) -> Result<Value, GenerateError> {
+        let engine = self.session.engine().clone();
+        let time = machine::now("%Y-%m-%dT%H:%M:%SZ");
+        let trials = repeat.run(&mut self.session, &test.job(&engine), tick)?;
+        if is_last || self.known.elapsed() > STALE {
+            (self.limits, self.known) = (self.limits.best(Limits::measure(&engine)), Instant::now());
+        }
+        let (head, setting, machine) = (&self.head, self.setting, &self.head["machine"]);
+        let ns: Vec<f64> = trials.iter().map(|trial| test.nanoseconds(trial)).collect();
+        let ts: Vec<f64> = ns.iter().map(|ns| (test.n_prompt + test.n_gen) as f64 * 1e9 / ns.max(1.0)).collect();
+        let limit = test.limit(&engine, &self.limits);
+        let (dtype, arithmetic) = (text(head, "dtype"), text(head, "arithmetic"));
+        // In two parts: the macro takes no longer ones.
+        let how = json!({
+            "build_commit": machine["commit"],
+            "build_number": machine::build_number(),
+            "cpu_info": machine["cpu"],
+            "gpu_info": text(&machine["gpu"], "name"),
+            "backends": if machine["gpu"].is_null() { "CPU" } else { "CUDA" },
+            "model_filename": self.filename,
+            "model_type": model::name(engine.gguf(), &engine.model().config),
+            "model_size": head["model_size"],
+            "model_n_params": head["n_params"],
+            "n_batch": setting.n_batch,
+            "n_ubatch": setting.n_ubatch,
+            "n_threads": setting.threads,
+            "cpu_mask": null, "cpu_strict": null, "poll": null,
+            "type_k": setting.type_k.name(),
+            "type_v": setting.type_v.name(),
+            "n_gpu_layers": setting.n_gpu_layers,
+            "n_cpu_moe": null, "split_mode": null, "main_gpu": null, "no_kv_offload": null, "flash_attn": null,
+            "devices": setting.devices(),
+            "tensor_split": null, "tensor_buft_overrides": null, "load_mode": null, "lazy_mode": null,
+            "embeddings": null, "no_op_offload": null, "no_host": null,
+            "repack": setting.repack,
+            "fit_target": null, "fit_min_ctx": null,
+        });
+        let what = json!({
+            "n_prompt": test.n_prompt,
+            "n_gen": test.n_gen,
+            "n_depth": test.n_depth,
+            "test_time": time,
+            "avg_ns": mean(&ns) as u64,
+            "stddev_ns": deviation(&ns) as u64,
+            "avg_ts": mean(&ts),
+            "stddev_ts": deviation(&ts),
+            "samples_ns": ns.iter().map(|ns| *ns as u64).collect::<Vec<_>>(),
+            "samples_ts": ts,
+            "gb_per_s": test.bytes(&engine) / mean(&ns).max(1.0),
+            "limit_ts": limit,
+            "limit_share": limit.map(|limit| mean(&ts) / limit),
+            "precision": format!("{dtype}; {arithmetic}; KV {}", record::kv_types(head)),
+        });
+        Ok(extended(how, what))
+    }
+
+    /// One line that can be pasted into an issue.
+    pub fn line(&self, rows: &[Value]) -> String {
+        let each = rows.iter().map(|row| {
+            let share =
+                number(row, "limit_share").map_or(String::new(), |share| format!(" ({})", percent(Some(share))));
+            format!("{} {}{share}", test(row), fixed(number(row, "avg_ts"), 1))
+        });
+        let each = each.collect::<Vec<_>>().join(", ");
+        let (line, reads) = (record::line(&self.head), self.limits.read_gb_per_s);
+        let arithmetic = text(&self.head, "arithmetic");
+        format!("{line}, which reads {reads:.1} GB/s: tok/s (of the limit) {each}; {arithmetic}")
     }
 }
 
-impl Test {
-    /// Bytes that a run reads.
-    pub fn bytes(&self, engine: &Engine) -> f64 {
-        let demand = CostModel::new(engine);
-        let [_, steps] = self.positions();
-        let chunks = self.n_prompt.div_ceil(engine.options().n_ubatch.max(1));
-        let read = if steps.is_empty() { 0.0 } else { demand.step_bytes(steps) };
-        (chunks as u64 * demand.weight_bytes()) as f64 + self.n_gen as f64 * read
-    }
+/// The test of a row.
+fn test(row: &Value) -> Test {
+    let n = |field: &str| row[field].as_u64().unwrap_or(0) as usize;
+    Test { n_prompt: n("n_prompt"), n_gen: n("n_gen"), n_depth: n("n_depth") }
+}
 
-    /// Tokens per second if nothing but reading and arithmetic took time.
-    pub fn limit(&self, engine: &Engine, limits: &Limits) -> Option<f64> {
-        let demand = CostModel::new(engine);
-        let [prompt, steps] = self.positions();
-        let seconds = |n: usize, speed: Option<f64>| if n == 0 { Some(0.0) } else { Some(n as f64 / speed?) };
-        let prompt = seconds(self.n_prompt, demand.prompt_limit(prompt, limits))?;
-        let steps = seconds(self.n_gen, Some(demand.decode_limit(steps, limits)))?;
-        let limit = self.n_tokens() as f64 / (prompt + steps);
-        (limit.is_finite() && limit > 0.0).then_some(limit)
+/// Columns that Markdown shows where their flags were given, with title and width as in llama-bench; layers or threads are
+/// always there, as the first row's device says.
+const ASKED: [(&str, &str, usize); 8] = [
+    ("n_gpu_layers", "ngl", 3),
+    ("n_threads", "threads", 7),
+    ("n_batch", "n_batch", 7),
+    ("n_ubatch", "n_ubatch", 8),
+    ("type_k", "type_k", 6),
+    ("type_v", "type_v", 6),
+    ("devices", "dev", 12),
+    ("repack", "rpk", 3),
+];
+
+/// llama-bench's columns in Markdown in their order and width, then ours. `asked` names fields whose flags were given.
+pub fn columns(asked: &[&str], first: &Value) -> Vec<Column<'static, Value>> {
+    let bytes = |n: f64| if n < 1024.0 { format!("{n:.2} MiB") } else { format!("{:.2} GiB", n / 1024.0) };
+    let count = |n: f64| if n < 1000.0 { format!("{n:.2} M") } else { format!("{:.2} B", n / 1000.0) };
+    let value = |row: &Value, field: &str| number(row, field).unwrap_or(0.0);
+    let mut columns = vec![
+        Column::left("model", 30, |r: &Value| text(r, "model_type").into()),
+        Column::right("size", 10, move |r| bytes(value(r, "model_size") / f64::from(1 << 20))),
+        Column::right("params", 10, move |r| count(value(r, "model_n_params") / 1e6)),
+        Column::left("backend", 10, |r| text(r, "backends").into()),
+    ];
+    let usual = if text(first, "backends") == "CUDA" { "n_gpu_layers" } else { "n_threads" };
+    for (field, title, width) in ASKED.into_iter().filter(|(field, ..)| *field == usual || asked.contains(field)) {
+        let cell = move |row: &Value| plain(row, field);
+        columns.push(if title == "dev" { Column::left(title, width, cell) } else { Column::right(title, width, cell) });
     }
+    columns.extend([
+        Column::right("test", 15, |r| test(r).to_string()),
+        Column::right("t/s", 20, move |r| format!("{:.2} ± {:.2}", value(r, "avg_ts"), value(r, "stddev_ts"))),
+        Column::right("GB/s", 6, |r| fixed(number(r, "gb_per_s"), 1)),
+        Column::right("limit t/s", 9, |r| fixed(number(r, "limit_ts"), 2)),
+        Column::right("share", 5, |r| percent(number(r, "limit_share"))),
+    ]);
+    columns
 }
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ use crate::{
     sampler::SamplerParams,
 };
 
+/// Prompt tokens that take about as long as one step, for an estimate of the time left.
+const PROMPT_PER_STEP: usize = 8;
+
 /// What is generated.
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -24,6 +27,46 @@ pub struct Job {
     pub params: SamplerParams,
 }
 
+/// How often something is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repeat {
+    /// Untimed runs: the whole prompt, and at most `warmup_tokens` tokens.
+    pub warmups: usize,
+    /// What is to be warm is warm after so many.
+    pub warmup_tokens: usize,
+    /// Timed runs after them.
+    pub times: usize,
+}
+
+impl Repeat {
+    /// The whole work on a prompt and an answer of these lengths in steps that take about equally long.
+    pub fn steps(&self, n_prompt: usize, n_gen: usize) -> usize {
+        let run = |n_gen: usize| n_prompt / PROMPT_PER_STEP + n_gen;
+        let warmups = self.warmups.saturating_mul(run(n_gen.min(self.warmup_tokens)));
+        self.times.saturating_mul(run(n_gen)).saturating_add(warmups)
+    }
+
+    /// Runs a job; `tick` hears how many more of [`Repeat::steps`] are done.
+    ///
+    /// # Errors
+    /// As [`Session::generate`].
+    pub fn run(
+        &self,
+        session: &mut Session,
+        job: &Job,
+        tick: &mut dyn FnMut(usize),
+    ) -> Result<Vec<Trial>, GenerateError> {
+        let warmup = Job { n_gen: job.n_gen.min(self.warmup_tokens), ..job.clone() };
+        let mut run = |job: &Job| {
+            let trial = Trial::run(session, job, &mut || tick(1));
+            tick((job.prompt.len() - job.depth) / PROMPT_PER_STEP);
+            trial
+        };
+        (0..self.warmups).try_for_each(|_| run(&warmup).map(drop))?;
+        (0..self.times).map(|_| run(job)).collect()
+    }
+}
+
 /// One generation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
@@ -34,7 +77,7 @@ pub struct Trial {
     /// From the start to the end, in milliseconds.
     pub wall_ms: f64,
     /// Generated tokens.
-    pub tokens: Vec<u32>,
+    pub n_tokens: usize,
     /// How many of them end a turn.
     pub n_eos: usize,
     /// Bytes of KV cache in use at the end.
@@ -64,13 +107,12 @@ impl Trial {
         let wall_ms = started.elapsed().as_secs_f64() * 1e3;
         debug_assert_eq!(reply.timings.cache_n, job.depth, "the cache held what it was to hold");
         let tokenizer = session.engine().tokenizer();
-        let n_eos = reply.tokens.iter().filter(|&&token| tokenizer.is_eog(token)).count();
         Ok(Self {
             ttft_ms: at.first().copied().unwrap_or(wall_ms),
             step_ms: at.windows(2).map(|pair| pair[1] - pair[0]).collect(),
             wall_ms,
-            tokens: reply.tokens,
-            n_eos,
+            n_tokens: reply.tokens.len(),
+            n_eos: reply.tokens.iter().filter(|&&token| tokenizer.is_eog(token)).count(),
             kv_bytes: session.kv_bytes(),
         })
     }
@@ -85,6 +127,6 @@ impl Trial {
     }
     /// Generated tokens per second of the wall clock, the prompt included.
     pub fn end_to_end_per_second(&self) -> f64 {
-        rate(self.tokens.len(), self.wall_ms / 1e3)
+        rate(self.n_tokens, self.wall_ms / 1e3)
     }
 }

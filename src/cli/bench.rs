@@ -1,109 +1,78 @@
 //! `qrun bench`: how fast a model is here, beside what the machine could do at most.
 
-mod machine;
+mod args;
+mod modes;
 mod numbers;
-mod plot;
-mod prompts;
-mod rows;
-mod startup;
-mod suite;
-mod words;
 
 use std::{
-    ffi::OsString,
-    fs::File,
+    fs::{File, OpenOptions},
     io::{IsTerminal, Write, stderr},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     time::Instant,
 };
 
-use indicatif::ProgressBar;
 use qrun::{
-    bench::rows::Setting,
+    bench::{plot, record, rows::Setting, suite},
     engine::{Backend, Engine, EngineOptions},
     generate::Session,
     sampler::SamplerParams,
-    tools::quantize::FileType,
     tools::synth,
 };
-use qrun_models::Forward;
 use qrun_quant::Gguf;
+use serde_json::Value;
 
-use machine::Machine;
+pub use args::Bench;
+use args::{Model, Outputs, Plot};
 
 use super::{
     devices,
     exit::{Code, Exit},
     open, print, progress,
     terminal::say,
-    values::file_type,
 };
 
-/// How fast a model is here, beside what the machine could do at most.
-///
-/// Without a mode: llama-bench's rows (pp512, tg128), with its flags and formats. --suite or --prompt-tokens: the
-/// configurations of the public generation log. --prompts: whole answers to the prompts of a file, in batches. --startup:
-/// the time line of a run.
-///
-/// llama-bench's rows take lists (512,1024) and ranges (1-4, 1-9+2, 256-4096*2) wherever a number stands, and a flag that
-/// is given again adds to its list; every combination is run.
-#[derive(Debug, clap::Args)]
-pub struct Bench {
-    #[command(flatten)]
-    model: Model,
-    #[command(flatten)]
-    machine: Machine,
-    #[command(flatten)]
-    rows: rows::Args,
-    #[command(flatten)]
-    suite: Option<suite::Args>,
-    #[command(flatten)]
-    shared: Shared,
-    #[command(flatten)]
-    prompts: prompts::Args,
-    #[command(flatten)]
-    startup: startup::Args,
-    #[command(flatten)]
-    plot: plot::Args,
-    #[command(flatten)]
-    outputs: Outputs,
-}
+/// Recorded reports that one picture holds at most.
+const MOST_COMPARED: usize = 6;
 
-/// Flags of more than one mode.
-#[derive(Debug, clap::Args)]
-#[group(skip)]
-#[command(next_help_heading = "The generation log's configurations, or one of one's own")]
-pub struct Shared {
-    /// One configuration: tokens to generate [256]; --prompts: tokens of an answer at most [2048]
-    #[arg(long, value_name = "N", conflicts_with_all = ["suite", "rows_mode", "startup_mode"], value_parser = at_least_one)]
-    max_new_tokens: Option<usize>,
-    /// Timed runs of each configuration, or starts behind the first one [3]
-    #[arg(long, value_name = "N", conflicts_with_all = ["rows_mode", "prompts_mode"], value_parser = at_least_one)]
-    trials: Option<usize>,
-}
-
-impl Shared {
-    /// Timed runs.
-    fn trials(&self) -> usize {
-        self.trials.unwrap_or(3)
+impl Bench {
+    /// Runs the mode that the flags belong to; clap has refused flags of two of them.
+    pub fn run(self) -> Result<(), Exit> {
+        let Self { model, machine, rows, suite, shared, prompts, startup, plot, outputs } = self;
+        let own = suite.is_some() || shared.max_new_tokens.is_some() || shared.trials.is_some() || plot.plot.is_some();
+        let suite = suite.unwrap_or_default();
+        if !suite.tables.is_empty() {
+            return print(&suite::markdown(&read_all("--tables", &suite.tables)?));
+        }
+        if rows.list_devices {
+            return print(&devices::listing());
+        }
+        outputs.check()?;
+        let compared = plot.check()?;
+        if model.is_unnamed() && !compared.is_empty() {
+            return plot.draw(&compared);
+        }
+        if let Some(file) = &prompts.prompts {
+            let limit = shared.max_new_tokens.unwrap_or(2048);
+            modes::prompts(file, &prompts, limit, &outputs, &model.source()?, &machine.setting()?)
+        } else if startup.startup {
+            modes::startup(&model.source()?, &machine.setting()?, shared.trials.unwrap_or(3), &outputs)
+        } else if own {
+            let report = modes::suite(&suite, &shared, &outputs, &model.source()?, &machine.setting()?)?;
+            plot.draw(&[vec![report], compared].concat())
+        } else {
+            modes::rows(&rows, &model.sources()?, &machine, outputs.json)
+        }
     }
 }
 
-/// Where the numbers go.
-#[derive(Debug, clap::Args)]
-#[group(skip)]
-#[command(next_help_heading = "Output")]
-pub struct Outputs {
-    /// JSON on stdout, in place of tables
-    #[arg(long)]
-    json: bool,
-    /// Keep the report in this folder too; its name says the model, the device and the time
-    #[arg(long, value_name = "DIR")]
-    reports: Option<PathBuf>,
-    /// What is done anyway without --reports
-    #[arg(long, hide = true, conflicts_with = "reports")]
-    no_save: bool,
+/// Records of files that a flag names.
+fn read_all(flag: &str, files: &[PathBuf]) -> Result<Vec<Value>, Exit> {
+    let read = |file: &PathBuf| {
+        let wrong = |reason: String| Exit::usage(format!("{flag} {}: {reason}", file.display()));
+        record::read(&std::fs::read(file).map_err(|e| wrong(e.to_string()))?).map_err(wrong)
+    };
+    files.iter().map(read).collect()
 }
 
 impl Outputs {
@@ -114,93 +83,52 @@ impl Outputs {
         made.map(drop).map_err(|e| Exit::usage(format!("--reports {}: {e}", folder.display())))
     }
 
-    /// Prints a report, then keeps it where that was asked for.
-    fn report(&self, name: &str, json: &str, tables: &str) -> Result<(), Exit> {
-        print(if self.json { json } else { tables })?;
-        let Some(folder) = &self.reports else { return Ok(()) };
-        let file = folder.join(name);
-        let written = File::create_new(&file).and_then(|mut open| open.write_all(json.as_bytes()));
-        written.map_err(|e| Exit::new(Code::Failure, format!("--reports {}: {e}", file.display())))?;
-        say(&format!("report: {}", file.display()));
+    /// Prints a report and the line for an issue, and keeps the report where that was asked for.
+    fn report(&self, report: &Value, tables: &str, line: &str) -> Result<(), Exit> {
+        let json = record::json(report);
+        print(if self.json { &json } else { tables })?;
+        if let Some(folder) = &self.reports {
+            let file = folder.join(record::file_name(report));
+            let written = File::create_new(&file).and_then(|mut open| open.write_all(json.as_bytes()));
+            written.map_err(|e| Exit::new(Code::Failure, format!("--reports {}: {e}", file.display())))?;
+            say(&format!("report: {}", file.display()));
+        }
+        say(line);
         Ok(())
     }
 }
 
-/// Which model.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Model and machine")]
-#[group(required = false, multiple = false)]
-pub struct Model {
-    /// The GGUF file; llama-bench's rows take several
-    #[arg(value_name = "FILE")]
-    word: Vec<PathBuf>,
-    /// The same, as llama.cpp's tools take it
-    #[arg(short = 'm', long = "model", value_name = "FILE")]
-    model: Vec<PathBuf>,
-    /// Random weights in the exact shapes and mix of a named model, made for the moment: gemma-3-1b:Q4_K_M
-    #[arg(long, value_name = "NAME[:TYPE]", value_parser = synthetic)]
-    synthetic: Option<Synthetic>,
-}
-
-/// A model of the synth table.
-#[derive(Debug, Clone)]
-struct Synthetic {
-    name: &'static str,
-    file_type: FileType,
-}
-
-fn synthetic(text: &str) -> Result<Synthetic, String> {
-    let (name, ty) = text.split_once(':').unwrap_or((text, "Q4_K_M"));
-    let known = || synth::names().collect::<Vec<_>>().join(", ");
-    let shape = synth::find(name).ok_or_else(|| format!("expected one of {}", known()))?;
-    Ok(Synthetic { name: shape.name, file_type: file_type(ty)? })
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    // More tokens than that no memory holds.
-    let allowed = 1..=i32::MAX as usize;
-    text.parse().ok().filter(|n| allowed.contains(n)).ok_or_else(|| format!("expected 1 to {}", i32::MAX))
-}
-
-impl Bench {
-    /// Runs the mode that the flags belong to; clap has refused flags of two of them.
-    pub fn run(self) -> Result<(), Exit> {
-        let Self { model, machine, rows, suite, shared, prompts, startup, plot, outputs } = self;
-        let own = suite.is_some() || shared.max_new_tokens.is_some() || shared.trials.is_some() || plot.is_asked();
-        let suite = suite.unwrap_or_default();
-        if !suite.tables.is_empty() {
-            return suite::tables(&suite.tables);
+impl Plot {
+    /// Refuses, before hours of measuring, a picture that could not be written; reads the files of `--compare`.
+    fn check(&self) -> Result<Vec<Value>, Exit> {
+        if let Some(path) = &self.plot {
+            // Written without its content: a file that is there already stays as it is.
+            let new = !path.exists();
+            let opened = OpenOptions::new().append(true).create(true).open(path);
+            opened.map_err(|e| Exit::usage(format!("--plot {}: {e}", path.display())))?;
+            if new {
+                std::fs::remove_file(path)?;
+            }
         }
-        if rows.list_devices {
-            return print(&devices::listing());
+        if self.compare.len() > MOST_COMPARED {
+            return Err(Exit::usage(format!("--compare: a picture holds at most {MOST_COMPARED} recorded reports")));
         }
-        outputs.check()?;
-        let compared = plot.check()?;
-        if model.is_unnamed() && plot.compares() {
-            return plot.draw(None, compared);
-        }
-        if prompts.is_asked() {
-            prompts::run(&prompts, shared.max_new_tokens, &outputs, (&model.source()?, &machine))
-        } else if startup.is_asked() {
-            startup::run(&model.source()?, &machine, shared.trials(), outputs.json)
-        } else if own {
-            let report = suite::run(&suite, &shared, &outputs, (&model.source()?, &machine))?;
-            plot.draw(Some(report), compared)
-        } else {
-            rows::run(&rows, &model.sources()?, &machine, outputs.json)
-        }
+        read_all("--compare", &self.compare)
+    }
+
+    /// Draws records, if a picture is wanted.
+    fn draw(&self, records: &[Value]) -> Result<(), Exit> {
+        let Some(path) = &self.plot else { return Ok(()) };
+        let png = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("png"));
+        let bytes = plot::draw(records, png).map_err(|e| Exit::new(Code::Failure, e.to_string()))?;
+        std::fs::write(path, bytes).map_err(|e| Exit::new(Code::Failure, format!("--plot {}: {e}", path.display())))?;
+        say(&format!("picture: {}", path.display()));
+        Ok(())
     }
 }
 
-/// The command line for clap; notes on llama-bench's flags that have no effect here go to stderr.
-pub fn rewrite(words: &[OsString]) -> Result<Vec<OsString>, Exit> {
-    let (words, notes) = words::rewrite(words)?;
-    notes.iter().for_each(|note| say(&format!("note: {note}")));
-    Ok(words)
-}
-
 /// A model file; a synthetic one lies in a folder that goes away with this.
-pub struct Source {
+struct Source {
     path: PathBuf,
     _folder: Option<tempfile::TempDir>,
 }
@@ -221,13 +149,12 @@ impl Model {
 
     /// All models.
     fn sources(&self) -> Result<Vec<Source>, Exit> {
-        let files = self.word.iter().chain(&self.model);
-        let sources: Vec<_> = files.map(|path| Source { path: path.clone(), _folder: None }).collect();
-        if !sources.is_empty() {
-            return Ok(sources);
-        }
-        let Some(Synthetic { name, file_type }) = &self.synthetic else {
-            return Err(Exit::usage("no model named: qrun bench MODEL.gguf, or --synthetic gemma-3-1b:Q4_K_M"));
+        let Some((name, file_type)) = &self.synthetic else {
+            if self.is_unnamed() {
+                return Err(Exit::usage("no model named: qrun bench MODEL.gguf, or --synthetic gemma-3-1b:Q4_K_M"));
+            }
+            let files = self.word.iter().chain(&self.model);
+            return Ok(files.map(|path| Source { path: path.clone(), _folder: None }).collect());
         };
         let folder = tempfile::tempdir()?;
         let path = folder.path().join(format!("{name}-{file_type}.gguf"));
@@ -242,28 +169,11 @@ impl Model {
     }
 }
 
-/// An engine with a decoder, and how long it took.
-pub struct Loaded {
-    pub engine: Arc<Engine>,
-    pub decoder: Box<dyn Forward>,
-    /// From the file's name to here.
-    pub load_ms: f64,
-}
-
 impl Source {
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Opens and loads the model for `n_seq` sequences of `n_ctx` tokens.
-    pub fn load(&self, machine: &Machine, size: (usize, usize)) -> Result<Loaded, Exit> {
-        self.load_as(&machine.setting()?, size)
-    }
-
-    /// The same with one of several settings.
-    pub fn load_as(&self, setting: &Setting, size: (usize, usize)) -> Result<Loaded, Exit> {
+    /// Opens and loads the model for `n_seq` sequences of `n_ctx` tokens; how long that took, in milliseconds.
+    fn load(&self, setting: &Setting, (n_ctx, n_seq): (usize, usize)) -> Result<(Session, f64), Exit> {
         let started = Instant::now();
-        let engine = self.open(setting, size)?;
+        let engine = self.open(setting, (n_ctx, n_seq))?;
         if let Backend::Cpu { reason: Some(reason) } = engine.place()
             && !reason.is_ordinary()
         {
@@ -273,25 +183,14 @@ impl Source {
             say(&open::plan_line(&engine));
         }
         let decoder = engine.decoder(open::plain_notices())?;
-        Ok(Loaded { engine, decoder, load_ms: started.elapsed().as_secs_f64() * 1e3 })
+        let load_ms = started.elapsed().as_secs_f64() * 1e3;
+        Ok((Session::new(engine, decoder, SamplerParams::default()), load_ms))
     }
 
     /// Everything but the weights.
     fn open(&self, setting: &Setting, (n_ctx, n_seq): (usize, usize)) -> Result<Arc<Engine>, Exit> {
-        let wishes = EngineOptions { options: setting.options(n_ctx, n_seq), template: None, device: setting.device() };
-        Ok(Arc::new(Engine::open(Gguf::open(&self.path)?, wishes)?))
+        let options =
+            EngineOptions { options: setting.options(n_ctx, n_seq), template: None, device: setting.device() };
+        Ok(Arc::new(Engine::open(Gguf::open(&self.path)?, options)?))
     }
-}
-
-impl Loaded {
-    /// The session that is measured.
-    pub fn session(self) -> Session {
-        Session::new(self.engine, self.decoder, SamplerParams::default())
-    }
-}
-
-/// Progress of a measurement in steps that take about equally long, with an estimate of the time left; invisible where
-/// nobody watches. It is drawn by a thread of its own, not by the one that is measured.
-pub fn bar(steps: usize) -> ProgressBar {
-    progress::estimate(steps as u64)
 }

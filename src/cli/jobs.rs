@@ -60,15 +60,27 @@ impl Job {
 /// Exit code 2: a flag that would change what the job does.
 pub fn normalise(words: &[OsString]) -> Result<(Vec<OsString>, Vec<String>), Exit> {
     match words.split_first() {
-        Some((job, _)) if job == "bench" => Ok((bench::rewrite(words)?, Vec::new())),
         Some((job, rest)) => {
             let rows = foreign::rows(&job.to_string_lossy());
             let parsed = normalise::normalise_job(rest, &|word| flags::find_in(rows.clone(), word))?;
-            let argv = std::iter::once(job.clone()).chain(parsed.given.iter().map(normalise::Given::to_word));
-            Ok((argv.collect(), parsed.warnings))
+            let argv = || parsed.given.iter().map(normalise::Given::to_word);
+            // clap would take several letters behind one dash for flags of one letter each.
+            if let Some(word) =
+                argv().take_while(|word| word != "--").find(|word| job == "bench" && is_several_letters(word))
+            {
+                let word = word.display();
+                return Err(Exit::usage(format!("unknown flag {word} (qrun bench --help lists the flags)")));
+            }
+            let argv = std::iter::once(job.clone()).chain(argv()).collect();
+            Ok((argv, parsed.warnings))
         }
         None => Ok(Default::default()),
     }
+}
+
+fn is_several_letters(word: &OsString) -> bool {
+    let letters = word.to_str().and_then(|word| word.strip_prefix('-'));
+    letters.is_some_and(|rest| rest.len() > 1 && rest.chars().all(|c| c.is_ascii_alphabetic()))
 }
 
 /// Words that other programs have for what qrun does otherwise.

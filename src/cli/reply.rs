@@ -9,7 +9,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use qrun::{
-    bench::startup::Memory,
+    bench::machine,
     engine::Timeline,
     generate::{Event, Finish, Reply, Request, Session},
     sampler::SamplerParams,
@@ -126,7 +126,7 @@ impl AnswerPrinter {
         });
         if let Some(timeline) = timeline {
             event["timeline"] = json!(timeline.steps());
-            event["memory"] = json!(Memory::now());
+            event["memory"] = machine::memory();
         }
         event
     }

@@ -7,17 +7,11 @@ use std::{
 };
 
 use anyhow::Result;
-use qrun::bench::plot::recorded::Recorded;
+use qrun::bench::{peers::markdown, record};
 use serde_json::{Map, Value, json};
 
-use crate::tidy::table;
-
-#[path = "../../benches/peers/rounds.rs"]
-mod rounds;
-#[path = "../../benches/peers/turn.rs"]
-mod turn;
-
-use rounds::Rounds;
+#[path = "../../benches/peers/turns.rs"]
+mod turns;
 
 /// More than a script needs that ends by itself.
 const LONG: Duration = Duration::from_secs(120);
@@ -27,27 +21,22 @@ const SHORT: Duration = Duration::from_millis(300);
 fn play(script: &str, limit: Duration) -> Result<Value> {
     let mut command = Command::new("sh");
     command.args(["-c", script]);
-    turn::run(command, limit)
+    turns::run(command, limit)
 }
 
 #[test]
-fn a_turn_is_the_json_of_its_last_line() {
-    let cases = [
-        (r#"echo noise; echo '{"decode": 2}'; echo warned >&2"#, json!({ "decode": 2 })),
-        (r#"echo '{"decode": 2}'; echo; echo"#, json!({ "decode": 2 })),
+fn a_turn_is_the_json_of_its_last_line_or_says_what_went_wrong_and_how_long_it_took() {
+    for (script, expected) in [
+        (r#"echo noise; echo '{"decode": 2}'; echo warned >&2"#, 2),
+        (r#"echo '{"decode": 2}'; echo; echo"#, 2),
         // More than a pipe holds, of which nobody reads the beginning.
-        (r#"head -c 300000 /dev/zero | tr '\0' 'x'; echo; echo '{"decode": 3}'"#, json!({ "decode": 3 })),
+        (r#"head -c 300000 /dev/zero | tr '\0' 'x'; echo; echo '{"decode": 3}'"#, 3),
         // What it leaves behind keeps nobody waiting.
-        (r#"sleep 60 & echo '{"decode": 4}'"#, json!({ "decode": 4 })),
-    ];
-    for (script, expected) in cases {
-        assert_eq!(play(script, LONG).expect(script), expected, "{script}");
+        (r#"sleep 60 & echo '{"decode": 4}'"#, 4),
+    ] {
+        assert_eq!(play(script, LONG).expect(script), json!({ "decode": expected }), "{script}");
     }
-}
-
-#[test]
-fn a_turn_that_hangs_or_crashes_says_what_and_how_long() {
-    let cases = [
+    for (script, limit, words) in [
         ("sleep 60", SHORT, ["still running after ", "--limit SECONDS"]),
         ("sleep 60 & wait", SHORT, ["still running after ", "--limit SECONDS"]),
         ("trap '' TERM INT; while :; do sleep 1; done", SHORT, ["still running after ", "--limit SECONDS"]),
@@ -56,14 +45,13 @@ fn a_turn_that_hangs_or_crashes_says_what_and_how_long() {
         ("echo hello", LONG, ["expected JSON, found hello", "stderr"]),
         ("echo '{\"decode\": NaN}'", LONG, ["expected JSON, found {\"decode\": NaN}", "stderr"]),
         ("true", LONG, ["expected JSON, found nothing", "stderr"]),
-    ];
-    for (script, limit, words) in cases {
+    ] {
         let error = format!("{:#}", play(script, limit).expect_err(script));
         for word in words {
             assert!(error.contains(word), "{script}: {word:?} is not in {error}");
         }
     }
-    let missing = turn::run(Command::new("no-such-program"), LONG).expect_err("no program");
+    let missing = turns::run(Command::new("no-such-program"), LONG).expect_err("no program");
     assert!(format!("{missing:#}").contains("no-such-program"), "{missing:#}");
 }
 
@@ -92,13 +80,10 @@ fn nothing_that_a_turn_started_outlives_it() {
 fn everyone_begins_in_turn() {
     let names = ["a", "b", "c", "d"];
     for n in 0..=names.len() {
-        let rounds = Rounds::play(&names[..n], 9, |_, name| Ok(json!({ "by": name })));
-        assert_eq!(rounds.order.len(), 9);
-        for (round, order) in rounds.order.iter().enumerate() {
-            let expected: Vec<_> = (round..round + n).map(|at| names[at % n]).collect();
-            assert_eq!(*order, expected, "round {round} of {n} engines");
-        }
-        for (name, taken) in &rounds.engines {
+        let (engines, order) = turns::rounds(&names[..n], 9, |_, name| Ok(json!({ "by": name })));
+        let expected = |round| (round..round + n).map(|at| names[at % n]).collect::<Vec<_>>();
+        assert_eq!(order, (0..9).map(expected).collect::<Vec<_>>(), "{n} engines");
+        for (name, taken) in &engines {
             assert_eq!((taken.turns.clone(), &taken.failed), (vec![json!({ "by": name }); 9], &None));
         }
     }
@@ -108,19 +93,19 @@ fn everyone_begins_in_turn() {
 fn record(of_qrun: &str) -> Value {
     let well = r#"echo '{"prefill": 20.0, "decode": 2.0, "bytes_per_token": 1000000000}'"#;
     let names = ["qrun", "well", "hangs", "crashes"];
-    let played = Rounds::play(&names, 4, |round, name| match (name, round) {
+    let (engines, order) = turns::rounds(&names, 4, |round, name| match (name, round) {
         ("qrun", _) => play(of_qrun, LONG),
         ("hangs", _) => play("sleep 60", SHORT),
         ("crashes", 1) => play("kill -KILL $$", LONG),
         _ => play(well, LONG),
     });
-    let engines: Map<_, _> = played.engines.into_iter().map(|(name, taken)| (name.to_owned(), json!(taken))).collect();
+    let engines: Map<_, _> = engines.into_iter().map(|(name, taken)| (name.to_owned(), json!(taken))).collect();
     json!({
         "machine": { "cpu": "A processor", "threads": 2, "date": "2026-11-21", "commit": "0123456789ab" },
         "prefill": 512, "decode": 32, "skipped": {},
         "rows": [{
             "model": "a-model", "type": "Q8_0", "bytes_per_token": 1_000_000_000, "read_gb_per_s": 10.0,
-            "order": played.order, "engines": engines,
+            "order": order, "engines": engines,
         }],
     })
 }
@@ -135,31 +120,18 @@ fn rounds_go_on_without_those_that_failed() {
     let turns = ["qrun", "well", "hangs", "crashes"].map(|name| row["engines"][name]["turns"].as_array().map(Vec::len));
     assert_eq!(turns, [4, 4, 0, 1].map(Some));
     assert!(row["engines"]["qrun"].get("failed").is_none());
-    for (name, why) in [("hangs", "still running after"), ("crashes", "signal: 9 (SIGKILL)")] {
-        assert!(row["engines"][name]["failed"].as_str().is_some_and(|said| said.contains(why)), "{name}: {row}");
-    }
-    let table = table::markdown(&run).expect("a table");
-    for line in [
-        "| model | type | | qrun | well | hangs | crashes | of memory bandwidth |",
-        "| a-model | Q8_0 | pp512 | 40.0 | 20.0 (×2.00) | failed | 20.0 (×2.00) |  |",
-        "| a-model | Q8_0 | tg32 | 3.0 | 2.0 (×1.50) | failed | 2.0 (×1.50) | 30 % |",
-        "* hangs: a-model Q8_0 failed: still running after",
-        "* crashes: a-model Q8_0 failed: signal: 9 (SIGKILL)",
+    record::read(run.to_string().as_bytes()).expect("a picture can be made of it");
+    let (table, without) = (markdown(&run), markdown(&record("exit 1")));
+    for (table, line) in [
+        (&table, "| model | type | | qrun | well | hangs | crashes | of memory bandwidth |"),
+        (&table, "| a-model | Q8_0 | pp512 | 40.0 | 20.0 (×2.00) | failed | 20.0 (×2.00) |  |"),
+        (&table, "| a-model | Q8_0 | tg32 | 3.0 | 2.0 (×1.50) | failed | 2.0 (×1.50) | 30 % |"),
+        (&table, "* hangs: a-model Q8_0 failed: still running after"),
+        (&table, "* crashes: a-model Q8_0 failed: signal: 9 (SIGKILL)"),
+        // A run in which qrun fails is kept too.
+        (&without, "| a-model | Q8_0 | tg32 | failed | 2.0 | failed | 2.0 |  |"),
+        (&without, "* qrun: a-model Q8_0 failed: exit status: 1"),
     ] {
-        assert!(table.contains(line), "{line:?} is not in\n{table}");
-    }
-    assert!(
-        matches!(Recorded::read(run.to_string().as_bytes()), Ok(Recorded::Peers(_))),
-        "a picture can be made of it"
-    );
-}
-
-#[test]
-fn a_run_in_which_qrun_fails_is_kept_too() {
-    let table = table::markdown(&record("exit 1")).expect("a table");
-    for line in
-        ["| a-model | Q8_0 | tg32 | failed | 2.0 | failed | 2.0 |  |", "* qrun: a-model Q8_0 failed: exit status: 1"]
-    {
         assert!(table.contains(line), "{line:?} is not in\n{table}");
     }
 }

@@ -1,31 +1,15 @@
 //! Whole answers to the prompts of a file, in batches.
 
-use std::{collections::HashMap, fs, path::Path};
+use std::{fs, path::Path};
 
 use serde_json::Value;
 
-use super::{MODEL, bench, bench_on_gpu, is_measured, printed, refused};
+use super::{MODEL, bench, bench_on_gpu, cells, json, measured, printed, refused};
 use crate::tiny;
 
 /// The fields of a report, in its order.
-const FIELDS: [&str; 16] = [
-    "suite",
-    "model",
-    "dtype",
-    "arithmetic",
-    "kv_types",
-    "machine",
-    "limits",
-    "n_params",
-    "model_size",
-    "weight_bytes_per_token",
-    "template",
-    "prompts",
-    "prompt_tokens",
-    "max_new_tokens",
-    "ignore_eos",
-    "batches",
-];
+const FIELDS: &str = "suite model dtype arithmetic kv_types machine limits n_params model_size weight_bytes_per_token \
+    template prompts prompt_tokens max_new_tokens ignore_eos batches";
 
 /// A file with these bytes in a folder of its own.
 fn file(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> String {
@@ -34,52 +18,39 @@ fn file(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> String {
     path.display().to_string()
 }
 
-fn report(line: &str) -> Value {
-    serde_json::from_str(&printed(&bench(&format!("{line} --json")))).expect("JSON")
-}
-
 fn numbers(value: &Value) -> Vec<u64> {
     value.as_array().expect("numbers").iter().map(|n| n.as_u64().expect("a number")).collect()
 }
 
-/// What must hold of every batch size, however fast it was.
+/// The batches of a report, in which everything holds that must, however fast it was.
 #[track_caller]
-fn is_consistent(batch: &Value) {
-    let number = |field: &str| batch[field].as_f64().unwrap_or_else(|| panic!("{field} in {batch}"));
-    for field in ["load_s", "prefill_s", "generate_s", "wall_s", "generate_tps", "wall_tps"] {
-        is_measured(&batch[field]);
-    }
-    let tokens = numbers(&batch["tokens"]);
-    assert_eq!(batch["total_tokens"], tokens.iter().sum::<u64>());
-    let total = tokens.iter().sum::<u64>() as f64;
-    for (speed, time) in [("generate_tps", "generate_s"), ("wall_tps", "wall_s")] {
-        assert!((number(speed) * number(time) / total - 1.0).abs() < 1e-9, "{speed}: {batch}");
-    }
-    assert!(number("wall_s") >= number("load_s") + number("generate_s"), "the wall clock holds all of it: {batch}");
-    assert!(number("generate_s") >= number("prefill_s") + number("decode_s"), "{batch}");
-    if number("steps") > 0.0 {
-        ["decode_tps", "decode_gb_per_s", "decode_limit_tps"].iter().for_each(|field| is_measured(&batch[*field]));
-    }
-}
-
-#[test]
-fn a_gpu_answers_in_batches_too() {
-    let line = format!("{MODEL} --prompts benches/prompts/four.txt --batch 1,3 --max-new-tokens 6 --json");
-    let report: Value = serde_json::from_str(&printed(&bench_on_gpu(&line))).expect("JSON");
+fn batches(report: &Value) -> &Vec<Value> {
     let batches = report["batches"].as_array().expect("batches");
-    batches.iter().for_each(is_consistent);
-    assert_eq!(report["machine"]["device"], "cuda");
-    // Sums run in another order in a batch, which six sure tokens do not feel.
-    assert_eq!((batches.len(), &batches[0]["texts"]), (2, &batches[1]["texts"]));
+    for batch in batches {
+        let number = |field: &str| batch[field].as_f64().unwrap_or_else(|| panic!("{field} in {batch}"));
+        let total: u64 = numbers(&batch["tokens"]).iter().sum();
+        assert_eq!(batch["total_tokens"], total);
+        for (speed, time) in [("generate_tps", "generate_s"), ("wall_tps", "wall_s")] {
+            let counted = measured(batch, speed) * measured(batch, time);
+            assert!((counted / total as f64 - 1.0).abs() < 1e-9, "{speed}: {batch}");
+        }
+        assert!(number("wall_s") >= measured(batch, "load_s") + number("generate_s"), "all of it: {batch}");
+        assert!(number("generate_s") >= measured(batch, "prefill_s") + number("decode_s"), "{batch}");
+        if number("steps") > 0.0 {
+            ["decode_tps", "decode_gb_per_s", "decode_limit_tps"].iter().for_each(|field| drop(measured(batch, field)));
+        } else {
+            assert_eq!((&batch["decode_tps"], &batch["decode_gb_per_s"]), (&0.0.into(), &0.0.into()));
+        }
+    }
+    batches
 }
 
 #[test]
 fn a_batch_gives_the_answers_that_single_prompts_get() {
-    let line = format!("{MODEL} --prompts benches/prompts/four.txt --batch 1,2-4 --max-new-tokens 40");
-    let report = report(&line);
-    let batches = report["batches"].as_array().expect("batches");
+    let line = format!("{MODEL} --prompts benches/prompts/four.txt --batch 1,2-4 --max-new-tokens 40 --json");
+    let report = json(&bench(&line));
+    let batches = batches(&report);
     assert_eq!(batches.iter().map(|b| b["batch"].as_u64()).collect::<Vec<_>>(), [1, 2, 3, 4].map(Some));
-    batches.iter().for_each(is_consistent);
     let alone = &batches[0];
     let tokens = numbers(&alone["tokens"]);
     // The answers end by themselves and at different lengths: places are freed and taken again.
@@ -93,38 +64,31 @@ fn a_batch_gives_the_answers_that_single_prompts_get() {
         }
         assert_eq!(batch["same_texts"], true);
     }
-    // All at once: as many steps as the longest answer has.
+    // All at once: as many steps as the longest answer has, and weights are read once per step for the whole batch.
     assert_eq!(batches[3]["steps"], tokens.iter().max().expect("an answer") - 1);
-    // Weights are read once per step for the whole batch.
-    let bytes = |i: usize| batches[i]["decode_bytes"].as_f64().expect("bytes");
-    let weights = report["weight_bytes_per_token"].as_f64().expect("bytes");
-    let saved = weights * (stepped as f64 - batches[3]["steps"].as_f64().expect("steps"));
-    assert!(((bytes(0) - bytes(3)) / saved - 1.0).abs() < 1e-9);
+    let saved = measured(&report, "weight_bytes_per_token") * (stepped as f64 - measured(&batches[3], "steps"));
+    let bytes = [0, 3].map(|i| measured(&batches[i], "decode_bytes"));
+    assert!(((bytes[0] - bytes[1]) / saved - 1.0).abs() < 1e-9);
     assert_eq!(report["prompts"][3], "What is beyond the milky way?");
-    assert!(report["template"].is_string() && report["limits"]["read_gb_per_s"].is_number());
+    let on_gpu = json(&bench_on_gpu(&format!("{} --device cuda", line.replace("1,2-4", "1,3").replace("40", "6"))));
+    assert_eq!(on_gpu["machine"]["device"], "cuda");
+    // Sums run in another order in a batch, which six sure tokens do not feel.
+    assert_eq!(self::batches(&on_gpu)[0]["texts"], on_gpu["batches"][1]["texts"]);
 }
 
 #[test]
-fn answers_go_on_past_their_end_when_asked_to() {
+fn answers_are_as_long_as_they_are_asked_for() {
     let folder = tempfile::tempdir().expect("a folder");
     let prompts = file(folder.path(), "p.json", r#"["one", "two and a little more", "three"]"#);
-    let report = report(&format!("{MODEL} --prompts {prompts} --batch 2,9 --max-new-tokens 90 --ignore-eos"));
-    for (batch, steps) in report["batches"].as_array().expect("batches").iter().zip([2 * 89, 89]) {
-        is_consistent(batch);
-        assert_eq!(numbers(&batch["tokens"]), [90; 3]);
-        assert_eq!(batch["steps"], steps);
+    let line = |flags: &str| format!("{MODEL} --prompts {prompts} --json {flags}");
+    let report = json(&bench(&line("--batch 2,9 --max-new-tokens 90 --ignore-eos")));
+    for (batch, steps) in batches(&report).iter().zip([2 * 89, 89]) {
+        assert_eq!((numbers(&batch["tokens"]), &batch["steps"]), (vec![90; 3], &steps.into()));
         assert_eq!(batch["finish"], serde_json::json!(["limit", "limit", "limit"]));
     }
     assert_eq!(report["prompts"], serde_json::json!(["one", "two and a little more", "three"]));
-}
-
-#[test]
-fn an_answer_of_one_token_has_no_step() {
-    let report = report(&format!("{MODEL} --prompts benches/prompts/four.txt --batch 1,2 --max-new-tokens 1"));
-    for batch in report["batches"].as_array().expect("batches") {
-        is_consistent(batch);
-        assert_eq!((numbers(&batch["tokens"]), &batch["steps"]), (vec![1; 4], &0.into()));
-        assert_eq!((&batch["decode_tps"], &batch["decode_gb_per_s"]), (&0.0.into(), &0.0.into()));
+    for batch in batches(&json(&bench(&line("--batch 1,2 --max-new-tokens 1")))) {
+        assert_eq!((numbers(&batch["tokens"]), &batch["steps"]), (vec![1; 3], &0.into()));
     }
 }
 
@@ -134,12 +98,9 @@ fn a_model_without_a_template_continues_raw_text() {
     let model = file(folder.path(), "raw.gguf", tiny::TINY.bytes());
     let prompts = file(folder.path(), "p.txt", "w300 w301\n\nw302\n");
     let output = bench(&format!("{model} --prompts {prompts} --batch 1,2 --max-new-tokens 8 --json"));
-    let report: Value = serde_json::from_str(&printed(&output)).expect("JSON");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no chat template"));
-    assert!(report["template"].is_null());
-    let batches = report["batches"].as_array().expect("batches");
-    batches.iter().for_each(is_consistent);
-    assert_eq!(batches[0]["texts"], batches[1]["texts"]);
+    let report = json(&output);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no chat template") && report["template"].is_null());
+    assert_eq!(batches(&report)[0]["texts"], report["batches"][1]["texts"]);
     assert_eq!(report["prompts"], serde_json::json!(["w300 w301", "w302"]));
 }
 
@@ -154,42 +115,44 @@ fn the_report_is_kept_and_the_table_says_the_same() {
     assert!(said.contains(&kept.display().to_string()) && said.contains("batch 4 "), "{said}");
     let report: Value = serde_json::from_slice(&fs::read(kept).expect("a report")).expect("JSON");
     let fields: Vec<_> = report.as_object().expect("an object").keys().map(String::as_str).collect();
-    assert_eq!(fields, FIELDS);
-    let lines: Vec<_> = table.lines().filter(|line| line.starts_with('|')).collect();
-    let cells = |line: &str| line.trim_matches('|').split('|').map(|c| c.trim().to_owned()).collect::<Vec<_>>();
-    let titles = cells(lines[0]);
-    for (line, batch) in lines[2..].iter().zip(report["batches"].as_array().expect("batches")) {
-        let row: HashMap<_, _> = titles.iter().cloned().zip(cells(line)).collect();
-        assert_eq!(row["batch"], batch["batch"].to_string());
-        assert_eq!(row["tokens"], "6 + 6 + 6 + 6 = 24");
-        assert_eq!(row["wall s"], format!("{:.2}", batch["wall_s"].as_f64().expect("seconds")));
-        assert_eq!(row["decode tok/s"], format!("{:.1}", batch["decode_tps"].as_f64().expect("a speed")));
-        assert_eq!(row["same texts"], "yes");
-    }
+    assert_eq!(fields.join(" "), FIELDS);
+    let lines: Vec<_> = table.lines().filter(|line| line.starts_with('|')).map(cells).collect();
     assert_eq!(lines.len(), 4);
+    for (row, batch) in lines[2..].iter().zip(batches(&report)) {
+        for (title, expected) in [
+            ("batch", batch["batch"].to_string()),
+            ("tokens", "6 + 6 + 6 + 6 = 24".into()),
+            ("wall s", format!("{:.2}", measured(batch, "wall_s"))),
+            ("decode tok/s", format!("{:.1}", measured(batch, "decode_tps"))),
+            ("same texts", "yes".into()),
+        ] {
+            let column = lines[0].iter().position(|name| name == title).expect(title);
+            assert_eq!(row[column], expected, "{title}");
+        }
+    }
 }
 
 #[test]
 fn what_is_no_work_is_refused_by_name() {
     let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str, bytes: &[u8]| file(folder.path(), name, bytes);
-    let cases = [
-        ("no-such-file.txt".to_owned(), vec!["--prompts", "no-such-file.txt"]),
-        (at("empty", b"\n \n"), vec!["--prompts", "empty", "none"]),
-        (at("json", b"[1, 2]"), vec!["--prompts", "JSON array of strings"]),
-        (at("bytes", b"\xff\xfe"), vec!["bytes", "UTF-8"]),
+    let at = |name: &str, bytes: &[u8]| format!("--prompts {}", file(folder.path(), name, bytes));
+    let four = |flags: &str| format!("--prompts benches/prompts/four.txt {flags}");
+    let cases: [(String, &[&str]); 13] = [
+        ("--prompts no-such-file.txt".into(), &["--prompts", "no-such-file.txt"]),
+        (at("empty", b"\n \n"), &["--prompts", "empty", "none"]),
+        (at("json", b"[1, 2]"), &["--prompts", "JSON array of strings"]),
+        (at("bytes", b"\xff\xfe"), &["bytes", "UTF-8"]),
+        (four("--batch 0"), &["--batch"]),
+        (four("--batch many"), &["--batch"]),
+        (four("--suite quick"), &["--prompts", "--suite"]),
+        (four("-n 64"), &["--prompts", "--n-gen"]),
+        (four("--threads 1,2"), &["--threads"]),
+        (four("--max-new-tokens 0"), &["--max-new-tokens"]),
+        (four("--max-new-tokens 99999999999999999999"), &["--max-new-tokens", "2147483647"]),
+        ("--batch 4".into(), &["--prompts"]),
+        ("--ignore-eos".into(), &["--prompts"]),
     ];
-    for (path, words) in cases {
-        refused(&format!("{MODEL} --prompts {path}"), &words);
+    for (flags, words) in cases {
+        refused(&format!("{MODEL} {flags}"), words);
     }
-    let four = format!("{MODEL} --prompts benches/prompts/four.txt");
-    refused(&format!("{four} --batch 0"), &["--batch"]);
-    refused(&format!("{four} --batch many"), &["--batch"]);
-    refused(&format!("{four} --suite quick"), &["--prompts", "--suite"]);
-    refused(&format!("{four} -n 64"), &["--prompts", "--n-gen"]);
-    refused(&format!("{four} --threads 1,2"), &["--threads"]);
-    refused(&format!("{four} --max-new-tokens 0"), &["--max-new-tokens"]);
-    refused(&format!("{four} --max-new-tokens 99999999999999999999"), &["--max-new-tokens", "2147483647"]);
-    refused(&format!("{MODEL} --batch 4"), &["--prompts"]);
-    refused(&format!("{MODEL} --ignore-eos"), &["--prompts"]);
 }

@@ -1,12 +1,10 @@
 //! llama-bench's rows: its columns, its formats, its flags.
 
-use std::process::Command;
-
 use serde_json::Value;
 
-use super::{MODEL, bench, is_measured, printed, refused};
+use super::{MODEL, bench, bench_on_gpu, cells, json, measured, printed, refused};
 
-/// llama-bench's columns in its order.
+/// llama-bench's columns in its order, and ours.
 const THEIRS: &str = "build_commit build_number cpu_info gpu_info backends model_filename model_type model_size \
     model_n_params n_batch n_ubatch n_threads cpu_mask cpu_strict poll type_k type_v n_gpu_layers n_cpu_moe split_mode \
     main_gpu no_kv_offload flash_attn devices tensor_split tensor_buft_overrides load_mode lazy_mode embeddings \
@@ -14,81 +12,69 @@ const THEIRS: &str = "build_commit build_number cpu_info gpu_info backends model
 const SAMPLES: &str = "samples_ns samples_ts";
 const OURS: &str = "gb_per_s limit_ts limit_share precision";
 
-fn columns(groups: &[&str]) -> Vec<String> {
-    groups.iter().flat_map(|group| group.split_whitespace()).map(str::to_owned).collect()
-}
-
 /// What must hold of every row, however fast it was.
 #[track_caller]
 fn is_consistent(row: &Value, runs: usize) {
     let list = |field: &str| row[field].as_array().unwrap_or_else(|| panic!("{field} in {row}")).clone();
     let (ns, ts) = (list("samples_ns"), list("samples_ts"));
     assert_eq!((ns.len(), ts.len()), (runs, runs), "{row}");
-    let tokens = (row["n_prompt"].as_u64().expect("tokens") + row["n_gen"].as_u64().expect("tokens")) as f64;
+    let tokens = row["n_prompt"].as_f64().expect("tokens") + row["n_gen"].as_f64().expect("tokens");
     for (ns, ts) in ns.iter().zip(&ts) {
-        is_measured(ns);
-        is_measured(ts);
         let counted = ns.as_f64().expect("a time") * ts.as_f64().expect("a speed") / 1e9;
         assert!((counted / tokens - 1.0).abs() < 1e-6, "{counted} tokens in {row}");
     }
     let mean = ts.iter().filter_map(Value::as_f64).sum::<f64>() / runs as f64;
-    assert!((mean / row["avg_ts"].as_f64().expect("a mean") - 1.0).abs() < 1e-9, "{row}");
+    assert!((mean / measured(row, "avg_ts") - 1.0).abs() < 1e-9, "{row}");
     assert!(row["stddev_ts"].as_f64().is_some_and(|d| d.is_finite() && d >= 0.0), "{row}");
-    is_measured(&row["gb_per_s"]);
-    let share = row["limit_share"].as_f64().expect("a share") * row["limit_ts"].as_f64().expect("a limit");
+    measured(row, "gb_per_s");
+    let share = measured(row, "limit_share") * measured(row, "limit_ts");
     assert!((share / mean - 1.0).abs() < 1e-9, "{row}");
 }
 
-fn rows(text: &str) -> Vec<Value> {
+fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
 }
 
 /// Test name as in Markdown.
 fn name(row: &Value) -> String {
-    let n = |field: &str| row[field].as_u64().expect("a number");
-    let depth = if n("n_depth") > 0 { format!(" @ d{}", n("n_depth")) } else { String::new() };
-    format!("pp{}+tg{}{depth} ub{}", n("n_prompt"), n("n_gen"), n("n_ubatch"))
+    let depth = if row["n_depth"] != 0 { format!(" @ d{}", row["n_depth"]) } else { String::new() };
+    format!("pp{}+tg{}{depth} ub{}", row["n_prompt"], row["n_gen"], row["n_ubatch"])
 }
 
 #[test]
 fn every_combination_is_run_in_llama_benchs_order() {
     let line = format!("{MODEL} -p 8,16 -n 0 -n 2-3 -pg 8,4 -d 0,32 -ub 8-16+8 -r 2 --no-warmup -o jsonl -t 1");
-    let rows = rows(&printed(&bench(&line)));
+    let rows = lines(&printed(&bench(&line)));
     let tests = ["pp8+tg0", "pp16+tg0", "pp0+tg2", "pp0+tg3", "pp8+tg4"];
     let at = |ub| ["", " @ d32"].map(|depth| tests.map(|test| format!("{test}{depth} ub{ub}"))).concat();
     assert_eq!(rows.iter().map(name).collect::<Vec<_>>(), [at(8), at(16)].concat());
-    rows.iter().for_each(|row| is_consistent(row, 2));
+    let columns = [THEIRS, SAMPLES, OURS].join(" ");
     for row in &rows {
+        is_consistent(row, 2);
         let keys: Vec<_> = row.as_object().expect("an object").keys().cloned().collect();
-        assert_eq!(keys, columns(&[THEIRS, SAMPLES, OURS]));
-        assert_eq!(
-            (&row["backends"], &row["n_threads"], &row["model_filename"]),
-            (&"CPU".into(), &1.into(), &MODEL.into())
-        );
-        assert_eq!(row["model_type"], "gemma3 ?B Q4_K - Medium");
+        assert_eq!(keys, columns.split_whitespace().collect::<Vec<_>>());
+        for (field, value) in
+            [("backends", "CPU"), ("model_filename", MODEL), ("model_type", "gemma3 ?B Q4_K - Medium")]
+        {
+            assert_eq!(row[field], value, "{field}");
+        }
         assert!(row["precision"].as_str().is_some_and(|p| p.contains("Q4_K_M") && p.contains("int8")), "{row}");
     }
 }
 
 #[test]
 fn defaults_are_llama_benchs() {
-    let rows = rows(&printed(&bench(&format!("-m {MODEL} -o jsonl -r 1 --no-warmup"))));
+    let rows = lines(&printed(&bench(&format!("-m {MODEL} -o jsonl -r 1 --no-warmup"))));
     assert_eq!(rows.iter().map(name).collect::<Vec<_>>(), ["pp512+tg0 ub512", "pp0+tg128 ub512"]);
     for (field, value) in [("n_batch", 2048), ("n_depth", 0), ("n_gpu_layers", -1)] {
+        assert_eq!(rows[0][field], value, "{field}");
+    }
+    for (field, value) in [("type_k", "f16"), ("type_v", "f16"), ("devices", "auto")] {
         assert_eq!(rows[0][field], value, "{field}");
     }
     for field in ["poll", "flash_attn", "cpu_mask", "split_mode", "fit_target"] {
         assert!(rows[0][field].is_null(), "{field} was neither set nor measured");
     }
-    for (field, value) in [("type_k", "f16"), ("type_v", "f16"), ("devices", "auto")] {
-        assert_eq!(rows[0][field], value, "{field}");
-    }
-}
-
-/// The cells of a line of CSV in which every field is quoted.
-fn csv_cells(line: &str) -> Vec<String> {
-    let inside = line.strip_prefix('"').and_then(|l| l.strip_suffix('"')).unwrap_or_else(|| panic!("quotes: {line}"));
-    inside.split("\",\"").map(|cell| cell.replace("\"\"", "\"")).collect()
 }
 
 #[test]
@@ -97,21 +83,18 @@ fn csv_is_well_formed_and_says_what_json_says() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("it's,\"odd\".gguf");
     std::fs::copy(MODEL, &file).expect("a copy");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
-    command.arg("bench").arg(&file).args(["-p", "8", "-n", "2", "-r", "1", "-o", "csv", "-oe", "jsonl"]);
-    let output = command.output().expect("qrun starts");
+    let output = bench(&format!("{} -p 8 -n 2 -r 1 -o csv -oe jsonl", file.display()));
     let (csv, said) = (printed(&output), String::from_utf8(output.stderr).expect("UTF-8"));
-    let mut lines = csv.lines();
-    let header: Vec<_> = lines.next().expect("a header").split(',').map(str::to_owned).collect();
-    assert_eq!(header, columns(&[THEIRS, OURS]));
-    let csv: Vec<_> = lines.map(csv_cells).collect();
-    let json = rows(&said.lines().filter(|line| line.starts_with('{')).collect::<Vec<_>>().join("\n"));
-    assert_eq!((csv.len(), json.len()), (2, 2));
-    for (csv, json) in csv.iter().zip(&json) {
-        for (name, cell) in header.iter().zip(csv) {
+    let (header, csv) = csv.split_once('\n').expect("a header");
+    assert_eq!(header, format!("{THEIRS} {OURS}").replace(' ', ","));
+    let json = lines(&said.lines().filter(|line| line.starts_with('{')).collect::<Vec<_>>().join("\n"));
+    assert_eq!((csv.lines().count(), json.len()), (2, 2));
+    for (csv, json) in csv.lines().zip(&json) {
+        let inside = csv.strip_prefix('"').and_then(|l| l.strip_suffix('"')).expect("quotes");
+        for (name, cell) in header.split(',').zip(inside.split("\",\"")) {
             match &json[name] {
                 Value::Null => assert_eq!(cell, "", "{name}"),
-                Value::String(text) => assert_eq!(cell, text, "{name}"),
+                Value::String(text) => assert_eq!(cell, text.replace('"', "\"\""), "{name}"),
                 Value::Bool(on) => assert_eq!(cell, if *on { "1" } else { "0" }, "{name}"),
                 number => {
                     let (cell, number) = (cell.parse::<f64>().expect(name), number.as_f64().expect("a number"));
@@ -119,7 +102,7 @@ fn csv_is_well_formed_and_says_what_json_says() {
                 }
             }
         }
-        assert_eq!(csv[5], file.display().to_string());
+        assert_eq!(json["model_filename"], file.display().to_string());
     }
 }
 
@@ -128,11 +111,9 @@ fn markdown_looks_like_llama_benchs() {
     let output = bench(&format!("{MODEL} -p 8 -n 2 -d 16 -r 2 -ctk q8_0 -fa 1 --prio 2 -oe json"));
     let (words, said) = (printed(&output), String::from_utf8_lossy(&output.stderr).into_owned());
     let lines: Vec<_> = words.lines().collect();
-    let cells = |line: &str| line.trim_matches('|').split('|').map(|c| c.trim().to_owned()).collect::<Vec<_>>();
     let titles =
         ["model", "size", "params", "backend", "threads", "type_k", "test", "t/s", "GB/s", "limit t/s", "share"];
     assert_eq!(cells(lines[0]), titles);
-    assert!(cells(lines[1]).iter().all(|rule| rule.trim_end_matches(':').chars().all(|c| c == '-')), "{words}");
     let widths = |line: &str| line.split('|').map(|cell| cell.chars().count()).collect::<Vec<_>>();
     assert!(lines[..4].iter().all(|line| widths(line) == widths(lines[0])), "{words}");
     for (line, test) in [(lines[2], "pp8 @ d16"), (lines[3], "tg2 @ d16")] {
@@ -156,22 +137,16 @@ fn markdown_looks_like_llama_benchs() {
 fn what_was_measured_before_a_failure_is_whole() {
     let output = bench(&format!("-m {MODEL} -m no-such.gguf -p 4 -n 0 -r 1 --json"));
     assert_eq!(output.status.code(), Some(3));
-    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(rows.len(), 1);
+    assert_eq!(serde_json::from_slice::<Vec<Value>>(&output.stdout).expect("JSON").len(), 1);
     assert!(String::from_utf8_lossy(&output.stderr).contains("no-such.gguf"));
 }
 
 #[test]
 fn layers_choose_the_device() {
-    let library = qrun_emulator::library();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
-    command.env("LD_LIBRARY_PATH", library).env("QRUN_EMULATOR", "sm=75,memory=64m").args(["bench", "-o", "jsonl"]);
-    command.args(["--synthetic", "tiny-gemma3", "-p", "8", "-n", "4", "-r", "1", "-ngl", "0,99", "-oe", "md"]);
-    let output = command.output().expect("qrun starts");
-    let rows = rows(&printed(&output));
-    let device = |row: &Value| (row["backends"].as_str().expect("a name").to_owned(), row["n_gpu_layers"].as_i64());
-    let expected = [("CPU", 0), ("CPU", 0), ("CUDA", 99), ("CUDA", 99)];
-    assert_eq!(rows.iter().map(device).collect::<Vec<_>>(), expected.map(|(name, n)| (name.to_owned(), Some(n))));
+    let output = bench_on_gpu("-o json --synthetic tiny-gemma3 -p 8 -n 4 -r 1 -ngl 0,99 -oe md");
+    let rows = json(&output);
+    let found: Vec<_> = (0..4).map(|i| (rows[i]["backends"].as_str(), rows[i]["n_gpu_layers"].as_i64())).collect();
+    assert_eq!(found, [("CPU", 0), ("CPU", 0), ("CUDA", 99), ("CUDA", 99)].map(|(name, n)| (Some(name), Some(n))));
     assert_eq!(rows[0]["gpu_info"], "");
     assert!(rows[2]["gpu_info"].as_str().is_some_and(|name| !name.is_empty()));
     // The arithmetic limit of a GPU is not measured: the limit of a prompt is not known.

@@ -1,239 +1,194 @@
-//! Rectangles, lines and texts in pixels, and what they become: an SVG, or the dots of a PNG.
+//! Rectangles, lines and texts in pixels, written as an SVG and drawn as dots at once.
 
-use std::fmt::Write;
+use std::{fmt::Write, sync::OnceLock};
 
 use tiny_skia::{FillRule, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, Transform};
+use ttf_parser::{Face, OutlineBuilder};
 
-use super::{
-    font::Font,
-    style::{Color, DARK, INK, PAPER, QUIET},
-};
+/// Red, green, blue.
+pub type Color = [u8; 3];
+pub const INK: Color = [31, 35, 40];
+pub const QUIET: Color = [89, 99, 110];
+pub const GRID: Color = [222, 226, 230];
 
+/// Width of the sheet, in pixels.
+pub const WIDTH: f64 = 1080.0;
 /// Dots of a PNG to a pixel: sharp on today's screens.
-const DOTS: f32 = 2.0;
+const DOTS: f64 = 2.0;
 /// From the middle of small letters down to the line that they stand on, over their size.
 const BASELINE: f64 = 0.27;
 /// The largest coordinate: numbers without sense must not become coordinates without sense.
 const FAR: f64 = 1e5;
 
-/// Letters: their size in pixels, and how they stand at their anchor, which is at half the height of a small letter.
+/// Letters: size in pixels, and the part of a text (0, ½, 1) that lies at its place, at half the height of a small letter.
 #[derive(Debug, Clone, Copy)]
 pub struct Letters {
     pub size: f64,
-    pub color: Color,
     pub bold: bool,
-    pub anchor: Anchor,
-    /// Written upwards.
-    pub upwards: bool,
+    pub color: Color,
+    pub align: f64,
 }
+pub const BOLD: Letters = Letters { size: 12.0, bold: true, color: INK, align: 0.0 };
+pub const PLAIN: Letters = Letters { bold: false, ..BOLD };
+pub const NOTE: Letters = Letters { color: QUIET, ..PLAIN };
 
-/// The part of a text that lies at its anchor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Anchor {
-    Start,
-    Middle,
-    End,
-}
-
-impl Letters {
-    pub fn new(size: f64, color: Color) -> Self {
-        Self { size, color, bold: false, anchor: Anchor::Start, upwards: false }
-    }
-    pub fn bold(self) -> Self {
-        Self { bold: true, ..self }
-    }
-    pub fn at(self, anchor: Anchor) -> Self {
-        Self { anchor, ..self }
-    }
-    pub fn upwards(self) -> Self {
-        Self { upwards: true, ..self }
-    }
-}
-
-enum Shape {
-    Rect([f64; 4], Color),
-    Line(Vec<(f64, f64)>, f64, Color),
-    Text(String, (f64, f64), Letters),
-}
-
-/// A sheet. Shapes are placed from its `origin`.
+/// A sheet.
 pub struct Canvas {
-    width: f64,
-    height: f64,
-    /// Where the panel that is drawn begins.
-    pub origin: (f64, f64),
-    shapes: Vec<Shape>,
+    svg: String,
+    dots: Pixmap,
 }
 
 impl Canvas {
-    /// An empty sheet.
-    pub fn new(width: f64, height: f64) -> Self {
-        let paper = Shape::Rect([0.0, 0.0, width, height], PAPER);
-        Self { width, height, origin: (0.0, 0.0), shapes: vec![paper] }
+    /// An empty sheet; `None` where memory does not hold its dots.
+    pub fn new(height: f64) -> Option<Self> {
+        let mut dots = Pixmap::new((WIDTH * DOTS) as u32, (height * DOTS) as u32)?;
+        dots.fill(tiny_skia::Color::WHITE);
+        let svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
+             font-family=\"Noto Sans, system-ui, DejaVu Sans, sans-serif\">\n\
+             <style>@media (prefers-color-scheme: dark) {{ svg {{ filter: invert(0.93) hue-rotate(180deg) }} }}</style>\n\
+             <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#FFFFFF\"/>\n"
+        );
+        Some(Self { svg, dots })
     }
 
-    fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        let sane = |v: f64| if v.is_nan() { 0.0 } else { (v.clamp(-FAR, FAR) * 10.0).round() / 10.0 };
-        (sane(x + self.origin.0), sane(y + self.origin.1))
-    }
-
-    /// A filled rectangle from its upper left corner to its lower right one.
-    pub fn rect(&mut self, from: (f64, f64), to: (f64, f64), color: Color) {
-        let (from, to) = (self.place(from), self.place(to));
-        let size = ((to.0 - from.0).max(0.0), (to.1 - from.1).max(0.0));
-        self.shapes.push(Shape::Rect([from.0, from.1, size.0, size.1], color));
+    /// A filled rectangle from its upper left corner.
+    pub fn rect(&mut self, at: (f64, f64), size: (f64, f64), color: Color) {
+        let ((x, y), (w, h), fill) = (sane(at), sane((size.0.max(0.0), size.1.max(0.0))), hex(color));
+        let _ = writeln!(self.svg, "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" fill=\"{fill}\"/>");
+        let rect = Rect::from_xywh(x as f32, y as f32, w as f32, h as f32);
+        self.fill(rect.map(PathBuilder::from_rect), color, Transform::identity());
     }
 
     /// A line through points.
     pub fn line(&mut self, points: &[(f64, f64)], width: f64, color: Color) {
-        let points = points.iter().map(|&p| self.place(p)).collect();
-        self.shapes.push(Shape::Line(points, width, color));
+        let (mut path, mut list) = (PathBuilder::new(), String::new());
+        for (i, (x, y)) in points.iter().map(|&p| sane(p)).enumerate() {
+            let _ = write!(list, "{x},{y} ");
+            if i == 0 { path.move_to(x as f32, y as f32) } else { path.line_to(x as f32, y as f32) }
+        }
+        let stroke = format!("fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\"", hex(color));
+        let _ = writeln!(self.svg, "<polyline points=\"{}\" {stroke}/>", list.trim_end());
+        if let Some(path) = path.finish() {
+            let stroke = Stroke { width: width as f32, ..Stroke::default() };
+            self.dots.stroke_path(&path, &paint(color), &stroke, dots(Transform::identity()), None);
+        }
     }
 
     /// A text. What XML cannot hold is left out.
     pub fn text(&mut self, text: &str, at: (f64, f64), letters: Letters) {
-        self.shapes.push(Shape::Text(plain(text), self.place(at), letters));
-    }
-
-    /// The heading of a panel.
-    pub fn heading(&mut self, text: &str) {
-        self.text(text, (0.0, 9.0), Letters::new(16.0, INK).bold());
-    }
-
-    /// A square of a colour and what it stands for; returns where the next one may begin.
-    pub fn key(&mut self, text: &str, (x, y): (f64, f64), color: Color) -> f64 {
-        self.rect((x, y - 5.0), (x + 10.0, y + 5.0), color);
-        self.text(text, (x + 16.0, y), Letters::new(12.0, INK));
-        x + 16.0 + Font::new(false).width(&plain(text), 12.0) + 24.0
-    }
-
-    /// A note in small letters.
-    pub fn note(&mut self, text: &str, at: (f64, f64)) {
-        self.text(text, at, Letters::new(12.0, QUIET));
-    }
-
-    /// An SVG that is dark where its reader's screen is.
-    pub fn svg(&self) -> String {
-        let (w, h) = (self.width, self.height);
-        let mut out = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" \
-             font-family=\"Noto Sans, system-ui, DejaVu Sans, sans-serif\">\n\
-             <style>@media (prefers-color-scheme: dark) {{\n"
+        let ((x, y), text, Letters { size, color, bold, align }) = (sane(at), plain(text), letters);
+        let anchor = ["start", "middle", "end"][(2.0 * align) as usize];
+        let weight = if bold { " font-weight=\"bold\"" } else { "" };
+        let baseline = y + BASELINE * size;
+        let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let _ = writeln!(
+            self.svg,
+            "<text x=\"{x}\" y=\"{baseline:.1}\" font-size=\"{size}\" fill=\"{}\" text-anchor=\"{anchor}\"{weight}>{escaped}</text>",
+            hex(color)
         );
-        for (light, dark) in DARK.map(|(light, dark)| (light.hex(), dark.hex())) {
-            let _ = writeln!(out, "[fill=\"{light}\"]{{fill:{dark}}}[stroke=\"{light}\"]{{stroke:{dark}}}");
-        }
-        out += "}</style>\n";
-        for shape in &self.shapes {
-            let _ = match shape {
-                Shape::Rect([x, y, w, h], color) => {
-                    let color = color.hex();
-                    writeln!(out, "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" fill=\"{color}\"/>")
-                }
-                Shape::Line(points, width, color) => {
-                    let points = points.iter().map(|(x, y)| format!("{x},{y}")).collect::<Vec<_>>().join(" ");
-                    let color = color.hex();
-                    writeln!(
-                        out,
-                        "<polyline points=\"{points}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"{width}\"/>"
-                    )
-                }
-                Shape::Text(text, at, letters) => writeln!(out, "{}", svg_text(text, *at, letters)),
-            };
-        }
-        out + "</svg>\n"
+        let left = x - align * width(&text, letters);
+        self.fill(outline(&text, letters), color, Transform::from_translate(left as f32, baseline as f32));
     }
 
-    /// The dots of a PNG; `None` where memory does not hold them.
-    pub fn png(&self) -> Option<Vec<u8>> {
-        let mut pixmap = Pixmap::new((self.width as f32 * DOTS) as u32, (self.height as f32 * DOTS) as u32)?;
-        let dots = Transform::from_scale(DOTS, DOTS);
-        let fill = |pixmap: &mut Pixmap, path: Option<Path>, color: Color, transform: Transform| {
-            if let Some(path) = path {
-                pixmap.fill_path(&path, &paint(color), FillRule::Winding, transform.post_concat(dots), None);
-            }
-        };
-        for shape in &self.shapes {
-            match shape {
-                Shape::Rect([x, y, w, h], color) => {
-                    let rect = Rect::from_xywh(*x as f32, *y as f32, *w as f32, *h as f32);
-                    fill(&mut pixmap, rect.map(PathBuilder::from_rect), *color, Transform::identity());
-                }
-                Shape::Line(points, width, color) => {
-                    let stroke = Stroke { width: *width as f32, ..Stroke::default() };
-                    if let Some(path) = polyline(points) {
-                        pixmap.stroke_path(&path, &paint(*color), &stroke, dots, None);
-                    }
-                }
-                Shape::Text(text, at, letters) => {
-                    let path = Font::new(letters.bold).outline(text, letters.size);
-                    fill(&mut pixmap, path, letters.color, text_place(text, *at, letters));
-                }
-            }
+    fn fill(&mut self, path: Option<Path>, color: Color, place: Transform) {
+        if let Some(path) = path {
+            self.dots.fill_path(&path, &paint(color), FillRule::Winding, dots(place), None);
         }
-        pixmap.encode_png().ok()
+    }
+
+    pub fn svg(self) -> String {
+        self.svg + "</svg>\n"
+    }
+    /// `None` where memory does not hold them.
+    pub fn png(&self) -> Option<Vec<u8>> {
+        self.dots.encode_png().ok()
     }
 }
 
+fn dots(place: Transform) -> Transform {
+    place.post_scale(DOTS as f32, DOTS as f32)
+}
+
+fn sane((x, y): (f64, f64)) -> (f64, f64) {
+    let sane = |v: f64| if v.is_nan() { 0.0 } else { (v.clamp(-FAR, FAR) * 10.0).round() / 10.0 };
+    (sane(x), sane(y))
+}
+
+fn hex([r, g, b]: Color) -> String {
+    format!("#{r:02X}{g:02X}{b:02X}")
+}
+
+fn paint([r, g, b]: Color) -> Paint<'static> {
+    let mut paint = Paint { anti_alias: true, ..Paint::default() };
+    paint.set_color_rgba8(r, g, b, 255);
+    paint
+}
+
 /// A text without control characters.
-pub fn plain(text: &str) -> String {
+fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}')).collect()
 }
 
 /// The lines of a text no wider than so many pixels, broken between words.
-pub fn lines(text: &str, size: f64, width: f64) -> Vec<String> {
+pub fn lines(text: &str, letters: Letters, widest: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
+    for word in plain(text).split_whitespace() {
         match lines.last_mut() {
-            Some(line) if Font::new(false).width(&format!("{line} {word}"), size) <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
+            Some(line) if width(&format!("{line} {word}"), letters) <= widest => *line += &format!(" {word}"),
             _ => lines.push(word.to_owned()),
         }
     }
     lines
 }
 
-fn svg_text(text: &str, (x, y): (f64, f64), letters: &Letters) -> String {
-    let anchor = match letters.anchor {
-        Anchor::Start => "start",
-        Anchor::Middle => "middle",
-        Anchor::End => "end",
-    };
-    let weight = if letters.bold { " font-weight=\"bold\"" } else { "" };
-    let turned = if letters.upwards { format!(" transform=\"rotate(-90 {x} {y})\"") } else { String::new() };
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    format!(
-        "<text x=\"{x}\" y=\"{:.1}\" font-size=\"{}\" fill=\"{}\" text-anchor=\"{anchor}\"{weight}{turned}>{text}</text>",
-        y + BASELINE * letters.size,
-        letters.size,
-        letters.color.hex(),
-    )
+/// Noto Sans, as it is in the program, and the pixels of one of its units.
+fn font(letters: Letters) -> (&'static Face<'static>, f32) {
+    static FONTS: OnceLock<[Face; 2]> = OnceLock::new();
+    let face = |bytes| Face::parse(bytes, 0).expect("the font in the program is a font");
+    let fonts = FONTS.get_or_init(|| [ttf_noto_sans::REGULAR, ttf_noto_sans::BOLD].map(face));
+    let face = &fonts[usize::from(letters.bold)];
+    (face, letters.size as f32 / f32::from(face.units_per_em()))
 }
 
-fn text_place(text: &str, (x, y): (f64, f64), letters: &Letters) -> Transform {
-    let width = Font::new(letters.bold).width(text, letters.size);
-    let before = match letters.anchor {
-        Anchor::Start => 0.0,
-        Anchor::Middle => width / 2.0,
-        Anchor::End => width,
-    };
-    let turned = Transform::from_rotate(if letters.upwards { -90.0 } else { 0.0 });
-    let line = Transform::from_translate(-before as f32, (BASELINE * letters.size) as f32);
-    line.post_concat(turned).post_translate(x as f32, y as f32)
+/// Width of a text, in pixels.
+pub fn width(text: &str, letters: Letters) -> f64 {
+    let (face, scale) = font(letters);
+    let advance = |c| face.glyph_index(c).and_then(|glyph| face.glyph_hor_advance(glyph)).unwrap_or(0);
+    f64::from(scale) * plain(text).chars().map(|c| f64::from(advance(c))).sum::<f64>()
 }
 
-fn paint(Color(r, g, b): Color) -> Paint<'static> {
-    let mut paint = Paint { anti_alias: true, ..Paint::default() };
-    paint.set_color_rgba8(r, g, b, 255);
-    paint
-}
-
-fn polyline(points: &[(f64, f64)]) -> Option<Path> {
-    let mut path = PathBuilder::new();
-    for (i, &(x, y)) in points.iter().enumerate() {
-        if i == 0 { path.move_to(x as f32, y as f32) } else { path.line_to(x as f32, y as f32) }
+/// The letters of a text that begins at the origin: from font units, upwards, to pixels, downwards.
+fn outline(text: &str, letters: Letters) -> Option<Path> {
+    let ((face, scale), mut pen, mut x) = (font(letters), Pen(PathBuilder::new()), 0.0);
+    let mut all = PathBuilder::new();
+    for glyph in text.chars().map(|c| face.glyph_index(c).unwrap_or_default()) {
+        face.outline_glyph(glyph, &mut pen);
+        let letter = std::mem::take(&mut pen.0).finish();
+        if let Some(letter) = letter.and_then(|letter| letter.transform(Transform::from_translate(x, 0.0))) {
+            all.push_path(&letter);
+        }
+        x += f32::from(face.glyph_hor_advance(glyph).unwrap_or(0));
     }
-    path.finish()
+    all.finish()?.transform(Transform::from_scale(scale, -scale))
+}
+
+struct Pen(PathBuilder);
+
+impl OutlineBuilder for Pen {
+    fn move_to(&mut self, x: f32, y: f32) {
+        self.0.move_to(x, y);
+    }
+    fn line_to(&mut self, x: f32, y: f32) {
+        self.0.line_to(x, y);
+    }
+    fn quad_to(&mut self, x1: f32, y1: f32, x: f32, y: f32) {
+        self.0.quad_to(x1, y1, x, y);
+    }
+    fn curve_to(&mut self, x1: f32, y1: f32, x2: f32, y2: f32, x: f32, y: f32) {
+        self.0.cubic_to(x1, y1, x2, y2, x, y);
+    }
+    fn close(&mut self) {
+        self.0.close();
+    }
 }

@@ -20,68 +20,38 @@ const SIZES: &[(&str, usize, Option<usize>, &str)] = &[
 ];
 
 /// Values of `general.file_type` of formats that qrun reads, and their names there.
+#[rustfmt::skip]
 const FILE_TYPES: &[(u64, &str)] = &[
-    (0, "all F32"),
-    (1, "F16"),
-    (2, "Q4_0"),
-    (3, "Q4_1"),
-    (7, "Q8_0"),
-    (8, "Q5_0"),
-    (9, "Q5_1"),
-    (10, "Q2_K - Medium"),
-    (11, "Q3_K - Small"),
-    (12, "Q3_K - Medium"),
-    (13, "Q3_K - Large"),
-    (14, "Q4_K - Small"),
-    (15, "Q4_K - Medium"),
-    (16, "Q5_K - Small"),
-    (17, "Q5_K - Medium"),
-    (18, "Q6_K"),
-    (21, "Q2_K - Small"),
-    (25, "IQ4_NL - 4.5 bpw"),
-    (30, "IQ4_XS - 4.25 bpw"),
-    (32, "BF16"),
+    (0, "all F32"), (1, "F16"), (2, "Q4_0"), (3, "Q4_1"), (7, "Q8_0"), (8, "Q5_0"), (9, "Q5_1"), (10, "Q2_K - Medium"),
+    (11, "Q3_K - Small"), (12, "Q3_K - Medium"), (13, "Q3_K - Large"), (14, "Q4_K - Small"), (15, "Q4_K - Medium"),
+    (16, "Q5_K - Small"), (17, "Q5_K - Medium"), (18, "Q6_K"), (21, "Q2_K - Small"), (25, "IQ4_NL - 4.5 bpw"),
+    (30, "IQ4_XS - 4.25 bpw"), (32, "BF16"),
 ];
 
 /// The three together.
-pub fn name(gguf: &Gguf, config: &Config) -> String {
+pub fn name(gguf: &Gguf, c: &Config) -> String {
     let number = gguf.get("general.file_type").and_then(|v| v.as_u64());
     let file_type = FILE_TYPES.iter().find(|(n, _)| Some(*n) == number).map_or("unknown, may not work", |row| row.1);
-    format!("{} {} {file_type}", config.arch.name, size(&Numbers::of(config)))
+    let heads = (c.widest(|l| l.n_head), c.widest(|l| l.n_head_kv));
+    let size = size((c.arch.name, c.layers.len(), c.n_embd), heads, c.n_vocab);
+    format!("{} {size} {file_type}", c.arch.name)
 }
 
-/// What a size is told by.
-struct Numbers {
-    arch: &'static str,
-    n_layer: usize,
-    n_embd: usize,
-    n_head: usize,
-    n_head_kv: usize,
-    n_vocab: usize,
-}
-
-impl Numbers {
-    fn of(c: &Config) -> Self {
-        let (arch, n_layer, n_embd) = (c.arch.name, c.layers.len(), c.n_embd);
-        let (n_head, n_head_kv) = (c.widest(|l| l.n_head), c.widest(|l| l.n_head_kv));
-        Self { arch, n_layer, n_embd, n_head, n_head_kv, n_vocab: c.n_vocab }
-    }
-}
-
-fn size(n: &Numbers) -> &'static str {
-    match (n.arch, n.n_layer) {
-        ("llama", 32) if n.n_vocab == 49152 => "3B",
-        ("llama", 32) if n.n_vocab < 40000 => "7B",
+/// By architecture, layers and width; where those do not tell, by heads (of queries, of keys) or the vocabulary.
+fn size((arch, n_layer, n_embd): (&str, usize, usize), heads: (usize, usize), n_vocab: usize) -> &'static str {
+    match (arch, n_layer) {
+        ("llama", 32) if n_vocab == 49152 => "3B",
+        ("llama", 32) if n_vocab < 40000 => "7B",
         ("llama", 32) => "8B",
-        ("llama", 80) if n.n_head == n.n_head_kv => "65B",
+        ("llama", 80) if heads.0 == heads.1 => "65B",
         ("llama", 80) => "70B",
-        ("qwen2", 40) if n.n_head == 20 => "4B",
+        ("qwen2", 40) if heads.0 == 20 => "4B",
         ("qwen2", 40) => "13B",
         _ => {
-            let row = SIZES.iter().find(|(arch, n_layer, n_embd, _)| {
-                (*arch, *n_layer) == (n.arch, n.n_layer) && n_embd.is_none_or(|width| width == n.n_embd)
-            });
-            row.map_or("?B", |row| row.3)
+            let fits = |row: &&(&str, usize, Option<usize>, &str)| {
+                (row.0, row.1) == (arch, n_layer) && row.2.is_none_or(|width| width == n_embd)
+            };
+            SIZES.iter().find(fits).map_or("?B", |row| row.3)
         }
     }
 }
@@ -92,27 +62,18 @@ mod tests {
 
     #[test]
     fn sizes_by_what_llama_cpp_looks_at() {
-        let numbers = |arch, n_layer, n_embd, (n_head, n_head_kv), n_vocab| Numbers {
-            arch,
-            n_layer,
-            n_embd,
-            n_head,
-            n_head_kv,
-            n_vocab,
-        };
-        let cases = [
-            (numbers("gemma3", 26, 1152, (4, 1), 262_144), "1B"),
-            (numbers("llama", 16, 2048, (32, 8), 128_256), "1B"),
-            (numbers("llama", 32, 4096, (32, 32), 32_000), "7B"),
-            (numbers("llama", 32, 4096, (32, 8), 128_256), "8B"),
-            (numbers("llama", 80, 8192, (64, 8), 128_256), "70B"),
-            (numbers("qwen2", 24, 896, (14, 2), 151_936), "1B"),
-            (numbers("qwen3", 28, 1024, (16, 8), 151_936), "0.6B"),
-            (numbers("qwen3", 28, 2048, (16, 8), 151_936), "1.7B"),
-            (numbers("gemma3", 7, 256, (4, 1), 500), "?B"),
-        ];
-        for (numbers, expected) in cases {
-            assert_eq!(size(&numbers), expected, "{} {}", numbers.arch, numbers.n_layer);
+        for (shape, heads, n_vocab, expected) in [
+            (("gemma3", 26, 1152), (4, 1), 262_144, "1B"),
+            (("llama", 16, 2048), (32, 8), 128_256, "1B"),
+            (("llama", 32, 4096), (32, 32), 32_000, "7B"),
+            (("llama", 32, 4096), (32, 8), 128_256, "8B"),
+            (("llama", 80, 8192), (64, 8), 128_256, "70B"),
+            (("qwen2", 24, 896), (14, 2), 151_936, "1B"),
+            (("qwen3", 28, 1024), (16, 8), 151_936, "0.6B"),
+            (("qwen3", 28, 2048), (16, 8), 151_936, "1.7B"),
+            (("gemma3", 7, 256), (4, 1), 500, "?B"),
+        ] {
+            assert_eq!(size(shape, heads, n_vocab), expected, "{shape:?}");
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Lists and ranges of numbers as llama-bench writes them: `512,1024`, `1-4`, `1-9+2`, `256-4096*2`.
 
-use std::ops::RangeInclusive;
-
 /// The most numbers that one flag may stand for.
 const MOST: usize = 1000;
 
@@ -9,76 +7,59 @@ const MOST: usize = 1000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Numbers(pub Vec<i64>);
 
-/// Numbers from 0 on.
-pub fn from_zero(text: &str) -> Result<Numbers, String> {
-    parse(text, 0..=i64::from(i32::MAX))
+/// The numbers of all occurrences of a flag.
+pub fn numbers(given: &[Numbers]) -> Vec<i64> {
+    given.iter().flat_map(|numbers| numbers.0.clone()).collect()
 }
 
-/// Numbers from 1 on.
-pub fn from_one(text: &str) -> Result<Numbers, String> {
-    parse(text, 1..=i64::from(i32::MAX))
+/// The same of a flag of counts, or the one that stands for none.
+pub fn all(given: &[Numbers], otherwise: usize) -> Vec<usize> {
+    if given.is_empty() { vec![otherwise] } else { numbers(given).into_iter().map(|n| n as usize).collect() }
 }
 
-/// Numbers from 1 to what a machine may have of threads.
-pub fn threads(text: &str) -> Result<Numbers, String> {
-    parse(text, 1..=1024)
-}
-
-/// Numbers from -1 (all) on.
-pub fn layers(text: &str) -> Result<Numbers, String> {
-    parse(text, -1..=i64::from(i32::MAX))
-}
-
-fn parse(text: &str, allowed: RangeInclusive<i64>) -> Result<Numbers, String> {
-    let mut numbers = Vec::new();
-    for part in text.split(',').map(str::trim) {
-        let range = range(part).filter(|r| allowed.contains(&r.first) && allowed.contains(&r.last));
-        let Range { first, last, sign, step } = range.ok_or_else(|| expected(&allowed))?;
-        if last < first {
-            return Err(format!("{part}: the last number is below the first"));
-        }
-        let mut n = first;
-        while n <= last {
-            if numbers.len() == MOST {
-                return Err(format!("more than {MOST} numbers"));
+/// What clap reads such a flag with; no number is below `first` or above `last`.
+pub fn list(first: i64, last: i64) -> impl Fn(&str) -> Result<Numbers, String> + Clone {
+    move |text| {
+        let mut numbers = Vec::new();
+        for part in text.split(',').map(str::trim) {
+            let expected = || {
+                format!(
+                    "expected numbers from {first} to {last}, separated by commas, or ranges: first-last, \
+                     first-last+step, first-last*factor"
+                )
+            };
+            let allowed = |r: &(i64, i64, char, i64)| first <= r.0.min(r.1) && r.0.max(r.1) <= last;
+            let (mut n, end, sign, step) = range(part).filter(allowed).ok_or_else(expected)?;
+            if end < n {
+                return Err(format!("{part}: the last number is below the first"));
             }
-            numbers.push(n);
-            let next = if sign == '*' { n.saturating_mul(step) } else { n.saturating_add(step) };
-            if next <= n && n < last {
-                return Err(format!("{part}: the step does not lead from {first} to {last}"));
+            while n <= end {
+                let next = if sign == '*' { n.saturating_mul(step) } else { n.saturating_add(step) };
+                if numbers.len() == MOST {
+                    return Err(format!("more than {MOST} numbers"));
+                }
+                if next <= n && n < end {
+                    return Err(format!("{part}: the step does not lead to {end}"));
+                }
+                numbers.push(n);
+                n = next.max(n + 1);
             }
-            n = next.max(n + 1);
         }
+        Ok(Numbers(numbers))
     }
-    Ok(Numbers(numbers))
 }
 
-fn expected(allowed: &RangeInclusive<i64>) -> String {
-    let (first, last) = (allowed.start(), allowed.end());
-    format!(
-        "expected numbers from {first} to {last}, separated by commas, or ranges: first-last, first-last+step, first-last*factor"
-    )
-}
-
-/// `first-last`, and how one number leads to the next: `+step` or `*step`.
-struct Range {
-    first: i64,
-    last: i64,
-    sign: char,
-    step: i64,
-}
-
-fn range(text: &str) -> Option<Range> {
+/// First and last number, and how one leads to the next: `+` or `*`, and by how much.
+fn range(text: &str) -> Option<(i64, i64, char, i64)> {
     let number = |digits: &str| digits.parse::<i64>().ok().filter(|_| !digits.starts_with('+'));
     // A minus in front belongs to the first number.
     let Some((dash, _)) = text.char_indices().skip(1).find(|c| c.1 == '-') else {
-        let first = number(text)?;
-        return Some(Range { first, last: first, sign: '+', step: 1 });
+        return number(text).map(|n| (n, n, '+', 1));
     };
-    let rest = &text[dash + 1..];
-    let sign = rest.chars().find(|c| "+*".contains(*c)).unwrap_or('+');
+    let (first, rest) = (number(&text[..dash])?, &text[dash + 1..]);
+    let sign = if rest.contains('*') { '*' } else { '+' };
     let (last, step) = rest.split_once(sign).unwrap_or((rest, "1"));
-    Some(Range { first: number(&text[..dash])?, last: number(last)?, sign, step: number(step)? })
+    Some((first, number(last)?, sign, number(step)?))
 }
 
 #[cfg(test)]
@@ -99,34 +80,20 @@ mod tests {
             ("-1-1", &[-1, 0, 1]),
         ];
         for (text, expected) in cases {
-            assert_eq!(layers(text).expect(text).0, expected, "{text}");
+            assert_eq!(list(-1, i64::MAX)(text).expect(text).0, expected, "{text}");
         }
     }
 
     #[test]
     fn what_is_no_list_says_what_one_is() {
-        let cases = [
-            ("", "expected numbers"),
-            ("1,", "expected numbers"),
-            ("x", "expected numbers"),
-            ("1-", "expected numbers"),
-            ("1-x+1", "expected numbers"),
-            ("1-4+", "expected numbers"),
-            ("1-4/2", "expected numbers"),
-            ("+5", "expected numbers"),
-            ("-5", "expected numbers from -1"),
-            ("99999999999999999999", "expected numbers"),
-            ("é-2", "expected numbers"),
-            ("4-1", "below the first"),
-            ("1-4+0", "does not lead"),
-            ("0-4*2", "does not lead"),
-            ("2-4*1", "does not lead"),
-            ("1-2000000000", "more than 1000"),
-        ];
-        for (text, part) in cases {
-            let error = layers(text).expect_err(text);
+        let no_list = ["", "1,", "x", "1-", "1-x+1", "1-4+", "1-4/2", "+5", "-5", "99999999999999999999", "é-2"];
+        let others = [("4-1", "below the first"), ("1-4+0", "does not lead"), ("0-4*2", "does not lead")];
+        let others = others.into_iter().chain([("2-4*1", "does not lead"), ("1-2000000000", "more than 1000")]);
+        for (text, part) in
+            no_list.map(|text| (text, "expected numbers from -1 to 4000000000")).into_iter().chain(others)
+        {
+            let error = list(-1, 4_000_000_000)(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
         }
-        assert!(from_one("0").is_err() && from_zero("-1").is_err() && threads("1025").is_err());
     }
 }

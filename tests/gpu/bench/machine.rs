@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
-use qrun::bench::machine::Graphics;
+use qrun::bench::machine::graphics;
 use qrun_cuda::{
     Arena, Event, Gpu, Pinned, Ptr, Stream, image,
     ops::probe::{self, ELEMENT, LINK, SUMS},
@@ -17,7 +17,7 @@ pub fn device(_: &Setup) -> Result<Value> {
     let gpu = Gpu::open(0)?;
     let properties = gpu.properties();
     Ok(json!({
-        "device": Graphics::of(properties),
+        "device": graphics(properties),
         "free_bytes": gpu.free_memory()?,
         "l2_bytes": properties.l2,
         "shared_bytes_per_block": properties.shared_per_block,

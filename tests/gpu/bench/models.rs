@@ -7,18 +7,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use qrun::{
     bench::{
-        report::{Measured, Report},
-        run::Plan,
-        suite::{Config, Suite, TEXT},
+        fields::{list, number, quotient, text},
+        record,
+        suite::{self, Config, DECODE, PROMPT, Plan, TEXT},
     },
     engine::{DevicePreference, Engine, EngineOptions},
     generate::Session,
     sampler::SamplerParams,
-    tools::quantize::FileType,
-    tools::synth,
+    tools::{quantize::FileType, synth},
 };
 use qrun_models::Options;
 use qrun_quant::Gguf;
@@ -49,20 +48,16 @@ pub fn speed(setup: &Setup) -> Result<Value> {
     let began = Instant::now();
     let (models, configs): (&[_], Vec<Config>) = match setup.dry {
         true => (&[("tiny-gemma3", "Q4_K_M"), ("tiny-qwen3", "BF16")], vec![Config::greedy("dry", 16, 5)]),
-        false => (&MODELS, Suite::Standard.configs(512)),
+        false => (&MODELS, suite::configs("standard", 512)),
     };
     let folder = setup.out.join(FOLDER);
     fs::create_dir_all(&folder)?;
     let mut rows = Vec::new();
     for (name, mix) in models {
-        let report = match began.elapsed() {
-            passed if passed > ENOUGH => Err(anyhow::anyhow!("not begun after {} s", passed.as_secs())),
-            _ => measure(&folder.join("model.gguf"), (name, mix), &configs),
-        };
-        match report {
+        match measure(&folder.join("model.gguf"), (name, mix), &configs, began.elapsed()) {
             Ok(report) => {
-                fs::write(setup.out.join(report.info.file_name()), report.json())?;
-                rows.extend(report.configs.iter().map(|m| row((name, mix), &report, m)));
+                fs::write(setup.out.join(record::file_name(&report)), record::json(&report))?;
+                rows.extend(list(&report["configs"]).iter().map(|m| row((name, mix), &report, m)));
             }
             Err(error) => rows.push(json!({ "model": name, "mix": mix, "failed": format!("{error:#}") })),
         }
@@ -74,36 +69,36 @@ pub fn speed(setup: &Setup) -> Result<Value> {
     Ok(Value::Array(rows))
 }
 
-fn measure(path: &Path, (name, mix): (&str, &str), configs: &[Config]) -> Result<Report> {
+fn measure(path: &Path, (name, mix): (&str, &str), configs: &[Config], passed: Duration) -> Result<Value> {
+    ensure!(passed <= ENOUGH, "not begun after {} s", passed.as_secs());
     let file_type = FileType::from_name(mix).context("a mix of the table")?;
     synth::synth(name, file_type, 0, path, &mut |_, _| {})?;
     let began = Instant::now();
     let n_ctx = configs.iter().map(Config::n_ctx).max().context("a configuration")?;
-    let options = Options { n_ctx, ..Options::default() };
-    let engine =
-        Engine::open(Gguf::open(path)?, EngineOptions { options, template: None, device: DevicePreference::Cuda(0) })?;
-    let engine = Arc::new(engine);
+    let (options, device) = (Options { n_ctx, ..Options::default() }, DevicePreference::Cuda(0));
+    let engine = Arc::new(Engine::open(Gguf::open(path)?, EngineOptions { options, template: None, device })?);
     let decoder = engine.decoder(Box::new(|_| {}))?;
     let mut plan = Plan::new(&engine, "gpu", configs.to_vec(), TEXT)?;
-    (plan.warmup_runs, plan.trials, plan.load_ms) = (1, 2, began.elapsed().as_secs_f64() * 1e3);
-    Ok(plan.run(&mut Session::new(engine, decoder, SamplerParams::default()), &mut |_| {})?)
+    (plan.repeat.warmups, plan.repeat.times, plan.load_ms) = (1, 2, began.elapsed().as_secs_f64() * 1e3);
+    Ok(plan.run(&mut Session::new(engine, decoder, SamplerParams::default()), &mut |_, _| {})?)
 }
 
-fn row((name, mix): (&str, &str), report: &Report, m: &Measured) -> Value {
-    let rounded = |x: f64| (x * 100.0).round() / 100.0;
+fn row((name, mix): (&str, &str), report: &Value, m: &Value) -> Value {
+    let rounded = |x: Option<f64>| x.map(|x| (x * 100.0).round() / 100.0);
+    let of = |field: &str| rounded(number(m, field));
     json!({
         "model": name,
         "mix": mix,
-        "config": format!("{} {}/{}", m.config.name, m.config.n_prompt, m.generated_tokens),
-        "TTFT ms": rounded(m.ttft_median_ms),
-        "prompt tok/s": rounded(m.prompt_throughput_median_tps),
-        "decode tok/s": rounded(m.decode_throughput_median_tps),
-        "end to end tok/s": rounded(m.e2e_throughput_tps),
-        "step P50 ms": rounded(m.per_step_latency_p50_ms),
-        "P95": rounded(m.per_step_latency_p95_ms),
-        "P99": rounded(m.per_step_latency_p99_ms),
-        "GB/s": rounded(m.decode_gb_per_s),
-        "of memory limit %": rounded(100.0 * m.decode_share()),
-        "load s": rounded(report.load_ms / 1e3),
+        "config": format!("{} {}/{}", text(m, "config_name"), m["prompt_tokens"], m["generated_tokens"]),
+        "TTFT ms": of("ttft_median_ms"),
+        "prompt tok/s": of(PROMPT[0]),
+        "decode tok/s": of(DECODE[0]),
+        "end to end tok/s": of("e2e_throughput_tps"),
+        "step P50 ms": of("per_step_latency_p50_ms"),
+        "P95": of("per_step_latency_p95_ms"),
+        "P99": of("per_step_latency_p99_ms"),
+        "GB/s": of("decode_gb_per_s"),
+        "of memory limit %": rounded(quotient(m, DECODE).map(|share| 100.0 * share)),
+        "load s": rounded(number(report, "load_ms").map(|ms| ms / 1e3)),
     })
 }
