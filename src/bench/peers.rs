@@ -38,7 +38,8 @@ pub fn describe(run: &Value) -> String {
     let (cpu, commit, date) = (text(machine, "cpu"), text(machine, "commit"), text(machine, "date"));
     let (threads, prefill, decode) = (&machine["threads"], &run["prefill"], &run["decode"]);
     format!(
-        "{cpu}, {threads} threads{beside}, commit {commit}, {date}; tokens per second of {prefill} tokens of prompt (pp) and          of {decode} after it (tg), best of the recorded turns; in brackets how many times as fast qrun is"
+        "{cpu}, {threads} threads{beside}, commit {commit}, {date}; tokens per second of {prefill} tokens of prompt (pp) and \
+         of {decode} after it (tg), best of the recorded turns; in brackets how many times as fast qrun is"
     )
 }
 

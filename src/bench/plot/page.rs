@@ -188,7 +188,9 @@ impl Bars {
             for (c, left) in lefts.into_iter().enumerate() {
                 for (i, bars) in series.iter().enumerate() {
                     let (length, label, behind) = bars[c].clone().unwrap_or((0.0, "–".into(), String::new()));
-                    let (at, end) = (y + (thick + 3.0) * i as f64, left + length * long[c]);
+                    // Numbers stand behind the limit, which would cross them.
+                    let end = left + length.max(self.limit.unwrap_or(0.0)) * long[c];
+                    let at = y + (thick + 3.0) * i as f64;
                     let color = color(if self.keys.is_empty() { 4 * c } else { i });
                     canvas.rect((left, at), (length * long[c], thick), color);
                     canvas.text(&label, (end + 6.0, at + thick / 2.0), BOLD);
