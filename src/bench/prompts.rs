@@ -151,8 +151,8 @@ pub fn add(report: &mut Value, batch: usize, answers: &Answers, seconds: [f64; 3
         "decode_bytes": decode_bytes,
         "decode_gb_per_s": if answers.steps == 0 { 0.0 } else { decode_bytes / answers.decode_s / 1e9 },
         "decode_limit_tps": 0.0,
-        "same_texts": report["batches"].get(0).is_none_or(|first| first["texts"] == texts),
         "texts": texts,
+        "same_texts": report["batches"].get(0).is_none_or(|first| first["texts"] == texts),
     });
     report["batches"].as_array_mut().into_iter().for_each(|rows| rows.push(row.clone()));
 }
