@@ -16,7 +16,7 @@ use super::Args;
 /// Tokens per second of a prompt and of greedy decoding after it, the tokenizer not in it.
 pub fn turn(args: &Args, file: &Path) -> Result<Value> {
     let options = Options { n_ctx: args.prefill + args.decode, threads: args.threads, ..Options::default() };
-    let device = if args.device == "cuda" { DevicePreference::Cuda(0) } else { DevicePreference::Cpu };
+    let device = if args.device == "cuda" { DevicePreference::Cuda(None) } else { DevicePreference::Cpu };
     let engine = Arc::new(Engine::open(Gguf::open(file)?, EngineOptions { options, template: None, device })?);
     let precision = match device {
         DevicePreference::Cuda(_) => "weights as in the file, KV f16",

@@ -165,7 +165,7 @@ fn what_was_measured_before_a_failure_is_whole() {
 fn layers_choose_the_device() {
     let library = qrun_emulator::library();
     let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
-    command.env("LD_LIBRARY_PATH", library).env("QRUN_EMULATOR", "sm=75,memory=64m").args(["bench", "-o", "jsonl"]);
+    command.env("LD_LIBRARY_PATH", library).env("QRUN_EMULATOR", "sm=75,memory=320m").args(["bench", "-o", "jsonl"]);
     command.args(["--synthetic", "tiny-gemma3", "-p", "8", "-n", "4", "-r", "1", "-ngl", "0,99", "-oe", "md"]);
     let output = command.output().expect("qrun starts");
     let rows = rows(&printed(&output));

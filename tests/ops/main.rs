@@ -5,6 +5,8 @@
 
 mod attention;
 mod cache;
+#[path = "../card.rs"]
+mod card;
 mod embed;
 mod formats;
 mod gemm;
@@ -19,5 +21,6 @@ mod operands;
 mod probe;
 mod rope_kv;
 mod sample;
+mod scale;
 #[path = "../skip.rs"]
 mod skip;

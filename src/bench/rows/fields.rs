@@ -90,6 +90,6 @@ fn devices(preference: DevicePreference) -> String {
     match preference {
         DevicePreference::Auto => "auto".into(),
         DevicePreference::Cpu => "none".into(),
-        DevicePreference::Cuda(ordinal) => format!("CUDA{ordinal}"),
+        DevicePreference::Cuda(ordinal) => ordinal.map_or("CUDA".into(), |n| format!("CUDA{n}")),
     }
 }

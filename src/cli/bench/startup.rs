@@ -61,7 +61,7 @@ fn flags(setting: &Setting) -> Vec<OsString> {
     let device = match setting.device() {
         DevicePreference::Auto => "auto".into(),
         DevicePreference::Cpu => "cpu".into(),
-        DevicePreference::Cuda(ordinal) => format!("cuda{ordinal}"),
+        DevicePreference::Cuda(ordinal) => ordinal.map_or("cuda".into(), |n| format!("cuda{n}")),
     };
     let mut flags = vec![
         format!("--device={device}"),

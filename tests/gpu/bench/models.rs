@@ -38,12 +38,12 @@ const MODELS: [(&str, &str); 8] = [
     ("llama-3.1-8b", "Q4_K_M"),
 ];
 /// No model is begun after this.
-const ENOUGH: Duration = Duration::from_secs(140);
+const ENOUGH: Duration = Duration::from_secs(130);
 
 /// Where the files lie while they are needed.
 pub const FOLDER: &str = "models";
 
-/// Rows of each model and configuration; the whole reports lie beside them. A model that fails says so and leaves the
+/// Rows of each model and configuration; the whole reports become `models.json`. A model that fails says so and leaves the
 /// others alone.
 pub fn speed(setup: &Setup) -> Result<Value> {
     let began = Instant::now();
@@ -53,7 +53,7 @@ pub fn speed(setup: &Setup) -> Result<Value> {
     };
     let folder = setup.out.join(FOLDER);
     fs::create_dir_all(&folder)?;
-    let mut rows = Vec::new();
+    let (mut rows, mut reports) = (Vec::new(), Vec::<Value>::new());
     for (name, mix) in models {
         let report = match began.elapsed() {
             passed if passed > ENOUGH => Err(anyhow::anyhow!("not begun after {} s", passed.as_secs())),
@@ -61,7 +61,8 @@ pub fn speed(setup: &Setup) -> Result<Value> {
         };
         match report {
             Ok(report) => {
-                fs::write(setup.out.join(report.info.file_name()), report.json())?;
+                reports.push(serde_json::from_str(&report.json())?);
+                fs::write(setup.out.join("models.json"), Value::from(reports.clone()).to_string())?;
                 rows.extend(report.configs.iter().map(|m| row((name, mix), &report, m)));
             }
             Err(error) => rows.push(json!({ "model": name, "mix": mix, "failed": format!("{error:#}") })),
@@ -80,8 +81,10 @@ fn measure(path: &Path, (name, mix): (&str, &str), configs: &[Config]) -> Result
     let began = Instant::now();
     let n_ctx = configs.iter().map(Config::n_ctx).max().context("a configuration")?;
     let options = Options { n_ctx, ..Options::default() };
-    let engine =
-        Engine::open(Gguf::open(path)?, EngineOptions { options, template: None, device: DevicePreference::Cuda(0) })?;
+    let engine = Engine::open(
+        Gguf::open(path)?,
+        EngineOptions { options, template: None, device: DevicePreference::Cuda(Some(0)) },
+    )?;
     let engine = Arc::new(engine);
     let decoder = engine.decoder(Box::new(|_| {}))?;
     let mut plan = Plan::new(&engine, "gpu", configs.to_vec(), TEXT)?;
