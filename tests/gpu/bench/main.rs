@@ -1,11 +1,11 @@
 //! Everything that is to be known of a GPU, by one command that needs its driver and nothing else.
 //!
 //! ```text
-//! gpu-bench --out DIR [--tests "FILE ARG..."]... [--only PART]... [--dry]
+//! gpu-bench --out DIR [--only PART]... [--dry]
 //! ```
 //! Each part runs in a process of its own, so that one that fails, hangs or takes the device's context with it leaves
-//! the others alone. DIR gets `results.json`, `results.md` and a log per part. `--dry` takes tiny sizes: the numbers
-//! mean nothing then, but every part has run.
+//! the others alone. DIR gets `results.json`, `results.md`, `models.json` and `log.txt`: a machine that is lent gives few
+//! files back. `--dry` takes tiny sizes and few tests: the numbers mean nothing then, but every part has run.
 
 mod kernels;
 mod machine;
@@ -16,7 +16,7 @@ mod report;
 use std::{
     fs::{self, File},
     io::{Write, stderr, stdout},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, ExitCode},
     time::{Duration, Instant},
 };
@@ -24,14 +24,12 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value, json};
 
-const USAGE: &str = "usage: gpu-bench --out DIR [--tests \"FILE ARG...\"]... [--only PART]... [--dry]";
+const USAGE: &str = "usage: gpu-bench --out DIR [--only PART]... [--dry]";
 
 /// What the parts are told.
 pub struct Setup {
     /// Where results go.
     pub out: PathBuf,
-    /// Test programs with their arguments, parted by spaces.
-    pub tests: Vec<String>,
     /// Tiny sizes, for an emulated device.
     pub dry: bool,
 }
@@ -42,22 +40,32 @@ struct Part {
     run: fn(&Setup) -> Result<Value>,
 }
 
-/// In the order of their worth: who runs out of time has the most important ones. Right before fast.
+/// In the order of their worth, should the machine be taken away in the middle.
 const PARTS: [Part; 10] = [
     Part { name: "device", seconds: 20, run: machine::device },
-    Part { name: "tests", seconds: 120, run: programs::tests },
-    Part { name: "tests-compute_75", seconds: 90, run: programs::tests_as_sm_75 },
-    Part { name: "tests-compute_80", seconds: 90, run: programs::tests_as_sm_80 },
-    Part { name: "bandwidth", seconds: 30, run: machine::bandwidth },
-    Part { name: "launches", seconds: 20, run: machine::launches },
-    Part { name: "models", seconds: 180, run: models::speed },
+    Part { name: "bandwidth", seconds: 25, run: machine::bandwidth },
+    Part { name: "launches", seconds: 15, run: machine::launches },
+    Part { name: "models", seconds: 170, run: models::speed },
     Part { name: "kernels", seconds: 60, run: kernels::speed },
-    Part { name: "memcheck", seconds: 90, run: programs::memcheck },
-    Part { name: "racecheck", seconds: 90, run: programs::racecheck },
+    Part { name: "tests", seconds: 80, run: programs::tests },
+    Part { name: "tests-compute_75", seconds: 50, run: programs::tests_as_sm_75 },
+    Part { name: "tests-compute_80", seconds: 50, run: programs::tests_as_sm_80 },
+    Part { name: "memcheck", seconds: 30, run: programs::memcheck },
+    Part { name: "racecheck", seconds: 30, run: programs::racecheck },
 ];
 
-/// All parts together; what does not fit any more is left out and said. A machine lends ten minutes to a command.
-const ALL: Duration = Duration::from_secs(470);
+// A machine lends ten minutes to a command: all parts at their limits take less than nine.
+const _: () = {
+    let (mut seconds, mut i) = (0, 0);
+    while i < PARTS.len() {
+        seconds += PARTS[i].seconds;
+        i += 1;
+    }
+    assert!(seconds < 540);
+};
+
+/// Bytes of a part's words that are kept, the last ones.
+const WORDS: usize = 1 << 20;
 
 struct Args {
     setup: Setup,
@@ -68,12 +76,11 @@ struct Args {
 fn args() -> Result<Args> {
     let mut words = std::env::args().skip(1);
     let (mut out, mut only, mut part) = (None, Vec::new(), None);
-    let (mut tests, mut dry) = (Vec::new(), false);
+    let mut dry = false;
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} needs a value\n{USAGE}"));
         match word.as_str() {
             "--out" => out = Some(PathBuf::from(value()?)),
-            "--tests" => tests.push(value()?),
             "--only" => only.push(value()?),
             "--part" => part = Some(value()?),
             "--dry" => dry = true,
@@ -85,7 +92,7 @@ fn args() -> Result<Args> {
         bail!("no part {odd}: expected one of {}", PARTS.map(|p| p.name).join(", "));
     }
     let out = out.context(USAGE)?;
-    Ok(Args { setup: Setup { out, tests, dry }, only, part })
+    Ok(Args { setup: Setup { out, dry }, only, part })
 }
 
 fn run() -> Result<ExitCode> {
@@ -98,11 +105,11 @@ fn run() -> Result<ExitCode> {
     }
     fs::create_dir_all(&args.setup.out)?;
     let started = Instant::now();
+    let mut log = File::create(args.setup.out.join("log.txt"))?;
     let mut results = Map::new();
     for part in PARTS.iter().filter(|p| args.only.is_empty() || args.only.iter().any(|o| o == p.name)) {
         let began = Instant::now();
-        let left = ALL.saturating_sub(started.elapsed());
-        let result = isolated(part, &args.setup, left);
+        let result = isolated(part, &args.setup, &mut log);
         let seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
         let line = match &result {
             Ok(_) => format!("{:16} {seconds:6.1} s", part.name),
@@ -131,28 +138,31 @@ fn failed(part: &Value) -> bool {
     part["result"].get("failed").is_some()
 }
 
-/// Runs a part in a process of its own, at most for as long as it may take and as is left.
-fn isolated(part: &Part, setup: &Setup, left: Duration) -> Result<Value> {
-    let limit = Duration::from_secs(part.seconds).min(left);
-    ensure!(limit > Duration::from_secs(5), "left out: the {} s for all parts are over", ALL.as_secs());
+/// Runs a part in a process of its own, at most for as long as it may take. What it says goes into the log.
+fn isolated(part: &Part, setup: &Setup, log: &mut File) -> Result<Value> {
+    let limit = Duration::from_secs(part.seconds);
     let file = setup.out.join(format!("{}.json", part.name));
-    let _ = fs::remove_file(&file);
-    let log = setup.out.join(format!("{}.log", part.name));
+    let said = setup.out.join("part.log");
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("--out").arg(&setup.out).args(["--part", part.name]).args(setup.dry.then_some("--dry"));
-    for tests in &setup.tests {
-        command.arg("--tests").arg(tests);
-    }
-    let output = File::create(&log)?;
+    let output = File::create(&said)?;
     command.stdout(output.try_clone()?).stderr(output);
-    let ended = programs::within(&mut command, limit)?;
-    let words = fs::read_to_string(&log).unwrap_or_default();
+    let ended = programs::within(&mut command, limit);
+    let (result, words) = (taken(&file), taken(&said).unwrap_or_default());
+    writeln!(log, "== {}", part.name)?;
+    log.write_all(&words[words.len().saturating_sub(WORDS)..])?;
+    let words = String::from_utf8_lossy(&words);
     let last = words.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no word");
-    let status = ended.with_context(|| format!("stopped after {} s ({last})", limit.as_secs()))?;
+    let status = ended?.with_context(|| format!("stopped after {} s ({last})", limit.as_secs()))?;
     ensure!(status.success(), "{last}");
-    let result = serde_json::from_str(&fs::read_to_string(&file)?)?;
-    fs::remove_file(&file)?;
-    Ok(result)
+    Ok(serde_json::from_slice(&result.context("no result")?)?)
+}
+
+/// What a file holds, which is gone then.
+fn taken(file: &Path) -> Option<Vec<u8>> {
+    let bytes = fs::read(file).ok()?;
+    fs::remove_file(file).ok()?;
+    Some(bytes)
 }
 
 fn main() -> ExitCode {
