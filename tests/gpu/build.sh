@@ -16,7 +16,7 @@ program() {
     strip "$bin/$name"
     .ci/binary "$bin/$name" 2.31 40000000
 }
-program gpu-bench --release --package qrun-gpu --bin gpu-bench
+program gpu-bench --release --package qrun-gpu --bin gpu-bench --no-default-features
 program ops --package qrun-cuda --test ops
 program tests --package qrun --test tests
 
