@@ -82,6 +82,23 @@ pub fn list() -> Result<Vec<Device>, NoDevice> {
     (0..n).map(|ordinal| describe(ordinal).map_err(failed)).collect()
 }
 
+/// The GPU that is taken where none is named: of those that are new enough for our kernels the one of the highest
+/// compute capability, then the one with the most memory, then the first.
+pub fn best(devices: &[Device]) -> Option<&Device> {
+    let usable = devices.iter().filter(|d| d.sm >= MIN_SM);
+    usable.max_by_key(|d| (d.sm, d.memory, std::cmp::Reverse(d.ordinal)))
+}
+
+/// The ordinal of the [`best`] GPU of this machine.
+///
+/// # Errors
+/// Why there is none; [`NoDevice::TooOld`] names the first of those that are too old.
+pub fn best_ordinal() -> Result<i32, NoDevice> {
+    let devices = list()?;
+    let too_old = || devices.first().map(|d| NoDevice::TooOld { name: d.name.clone(), sm: d.sm });
+    best(&devices).map(|d| d.ordinal).ok_or_else(|| too_old().unwrap_or(NoDevice::NoGpu))
+}
+
 fn describe(ordinal: i32) -> Result<Device, result::DriverError> {
     use sys::CUdevice_attribute as Attribute;
     let device = result::device::get(ordinal)?;
@@ -97,4 +114,21 @@ fn describe(ordinal: i32) -> Result<Device, result::DriverError> {
         memory: unsafe { result::device::total_mem(device)? } as u64,
         multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_is_the_newest_then_the_largest_then_the_first() {
+        let device =
+            |ordinal, sm, gb: u64| Device { ordinal, name: String::new(), sm, memory: gb << 30, multiprocessors: 1 };
+        let taken = |devices: &[Device]| best(devices).map(|d| d.ordinal);
+        assert_eq!(taken(&[device(0, 61, 24), device(1, 75, 16)]), Some(1), "an old card hides no good one");
+        assert_eq!(taken(&[device(0, 86, 24), device(1, 75, 48), device(2, 86, 12)]), Some(0));
+        assert_eq!(taken(&[device(0, 89, 16), device(1, 89, 24), device(2, 89, 24)]), Some(1));
+        assert_eq!(taken(&[device(0, 61, 24)]), None);
+        assert_eq!(taken(&[]), None);
+    }
 }

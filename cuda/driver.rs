@@ -9,6 +9,7 @@ mod memory;
 mod pinned;
 mod stream;
 mod upload;
+mod wait;
 
 pub use gpu::{DeviceProperties, Gpu};
 pub use graph::{Graph, LazyGraph};
@@ -16,3 +17,4 @@ pub use memory::{Arena, ArenaLayout, Part, Ptr};
 pub use pinned::Pinned;
 pub use stream::{Event, Grid, Params, Stream};
 pub use upload::upload;
+pub use wait::LAUNCH_LIMIT;

@@ -23,6 +23,14 @@ pub enum DeviceError {
         /// Bytes that were free.
         free: u64,
     },
+    /// The device does not come to an end.
+    #[error("{what} has not ended after {seconds} s")]
+    Hung {
+        /// The launch, or the launches of which it is one.
+        what: String,
+        /// How long it was waited for.
+        seconds: u64,
+    },
     /// A call of the driver failed.
     #[error("{call}: {text}")]
     Driver {

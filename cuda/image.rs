@@ -89,16 +89,21 @@ pub enum ImageError {
 /// new card can check the code that older ones run.
 pub const FORCE: &str = "QRUN_KERNELS";
 
-/// The modules for a GPU of compute capability `sm`; a kernel is in exactly one of them.
-pub fn images(sm: u32) -> Result<Vec<Image>, ImageError> {
-    let target = match std::env::var(FORCE) {
-        Ok(name) => forced(&name)?,
-        Err(_) => pick(sm).target().ok_or(ImageError::TooOld { sm })?,
-    };
-    Ok(modules(target)?)
+/// The part of the archive that a GPU of compute capability `sm` gets.
+///
+/// # Errors
+/// A GPU too old, or a wrong [`FORCE`].
+pub fn target(sm: u32) -> Result<Target, ImageError> {
+    match std::env::var(FORCE) {
+        Ok(name) => forced(&name),
+        Err(_) => pick(sm).target().ok_or(ImageError::TooOld { sm }),
+    }
 }
 
-/// The modules of one part of the archive.
+/// The modules of one part of the archive; a kernel is in exactly one of them.
+///
+/// # Errors
+/// A damaged archive, or one without this part.
 pub fn modules(target: Target) -> Result<Vec<Image>, ArchiveError> {
     let part = parts(ARCHIVE)?.into_iter().find(|p| p.target == target);
     part.ok_or_else(|| ArchiveError(format!("no part {target}")))?.unpack(ARCHIVE)

@@ -12,13 +12,13 @@ const WORKING_SET: usize = 512 << 20;
 /// Passes; the best one counts, for whatever disturbs makes it slower.
 const PASSES: usize = 8;
 
-/// GB/s that the GPU reads from its memory. Takes up to 512 MiB of it for the moment, half of what is free if that is
-/// less.
+/// GB/s that the GPU reads from its memory. Takes up to 512 MiB of it for the moment, half of what is free for models
+/// if that is less.
 ///
 /// # Errors
 /// The driver's.
 pub fn read_bandwidth(gpu: &Arc<Gpu>) -> Result<f64> {
-    let bytes = WORKING_SET.min(gpu.free_memory()? as usize / 2);
+    let bytes = WORKING_SET.min(gpu.free_for_models()? as usize / 2);
     let blocks = 8 * gpu.properties().multiprocessors as u32;
     let (n, words) = ((bytes / ELEMENT).max(1), blocks as usize * SUMS);
     let stream = Stream::new(gpu)?;

@@ -23,7 +23,7 @@ fn bench(line: &str) -> Output {
 /// The same on a computer with an emulated GPU.
 fn bench_on_gpu(line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
-    command.env("LD_LIBRARY_PATH", qrun_emulator::library()).env("QRUN_EMULATOR", "sm=75,memory=64m");
+    command.env("LD_LIBRARY_PATH", qrun_emulator::library()).env("QRUN_EMULATOR", "sm=75,memory=320m");
     start(command, line)
 }
 

@@ -15,33 +15,38 @@ mod taps;
 use std::ops::{Deref, DerefMut};
 
 use qrun::sampler::SamplerParams;
-use qrun_cuda::{Gpu, ops::sample::SampledToken};
-use qrun_emulator::{Config, Entered, Machine};
+use qrun_cuda::ops::sample::SampledToken;
+use qrun_emulator::{Config, Machine};
 use qrun_models::{Entry, Forward, ForwardError, GpuDecoder, Model, Options, Output, Row, SamplingRequest};
 
-use crate::tiny::{EACH_ARCH, Mix, Tiny, UNEVEN, entries};
+use crate::{
+    card::{self, Place},
+    tiny::{EACH_ARCH, Mix, Tiny, UNEVEN, entries},
+};
 
 /// A decoder on a GPU of its own.
 pub struct Device {
     // Dropped in this order: what is first still calls the driver.
     decoder: GpuDecoder,
-    _entered: Option<Entered>,
-    pub machine: Option<Machine>,
+    place: Place,
 }
 
 impl Device {
-    /// An emulated GPU, or the real one.
+    /// On an emulated GPU, or the card.
     pub fn new(model: &Model, options: &Options, config: Config) -> Self {
-        let machine = std::env::var_os("QRUN_GPU").is_none().then(|| Machine::new(config));
-        let entered = machine.as_ref().map(Machine::enter);
-        let gpu = Gpu::open(0).expect("a GPU");
-        let decoder = GpuDecoder::new(&gpu, model, options).expect("a decoder");
+        let place = Place::new(config);
+        let decoder = GpuDecoder::new(&card::gpu(), model, options).expect("a decoder");
         // Inside the one allocation, each part has bounds of its own.
-        if let Some(machine) = &machine {
+        if let Some(machine) = &place.machine {
             let (base, _) = decoder.arena();
             decoder.parts().iter().for_each(|p| machine.fence(base + p.offset, p.bytes, &p.name));
         }
-        Self { decoder, _entered: entered, machine }
+        Self { decoder, place }
+    }
+
+    /// The emulated machine; none where this is the card.
+    pub fn machine(&self) -> Option<&Machine> {
+        self.place.machine.as_ref()
     }
 
     /// Logits of all tokens, `[tokens][n_vocab]`.

@@ -2,12 +2,12 @@
 
 use qrun::sampler::{Sampler, SamplerError, SamplerParams, philox4x32, weight};
 use qrun_cuda::{
-    Arena, Gpu, Pinned, Ptr, Result, Stream,
+    Arena, Pinned, Ptr, Result, Stream,
     ops::sample::{SampleRows, SampleShape, SampleStart, SampleState, SampleSteps},
 };
 use qrun_emulator::{Config, Machine, Order};
 
-use crate::sampler::mix;
+use crate::{card, sampler::mix};
 
 /// What a row's logits look like.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -91,7 +91,7 @@ struct Rig {
 
 impl Rig {
     fn new(n_vocab: usize, n_rows: usize) -> Result<Self> {
-        let gpu = Gpu::open(0)?;
+        let gpu = card::gpu();
         let stream = Stream::new(&gpu)?;
         let shape = SampleShape { sequences: n_rows, vocab: n_vocab, history: 256, biases: 8 };
         let (arena, (rows, buffers)) = Arena::new(&gpu, |carver| {
@@ -180,9 +180,9 @@ impl Rig {
     }
 }
 
-/// Runs on emulated machines, or once on the GPU of this machine where QRUN_GPU is set.
+/// Runs on emulated machines, or once on the card.
 fn on(machines: impl IntoIterator<Item = Config>, run: impl Fn(&str) -> Result<()>) {
-    if std::env::var_os("QRUN_GPU").is_some() {
+    if card::is_real() {
         return run("GPU").expect("the driver");
     }
     for config in machines {

@@ -9,10 +9,10 @@ use qrun::{
     tools::quantize::FileType,
     tools::synth,
 };
-use qrun_cuda::Gpu;
-use qrun_emulator::Machine;
 use qrun_models::{GpuDecoder, Options};
 use qrun_quant::{Bytes, Gguf};
+
+use crate::card::{self, Place};
 
 /// A tiny model whose weights are quantized: there a token's bits depend on nothing but its own sequence.
 fn engine(name: &str, options: Options) -> Arc<Engine> {
@@ -222,11 +222,9 @@ fn callers_on_other_threads_get_their_own_text_and_may_leave() {
 fn a_gpu_samples_each_of_its_sequences_as_it_would_alone() {
     let tiny = crate::device::models().next().expect("a tiny model");
     let on_gpu = |n_seq: usize, jobs: &[(Request, SamplerParams)]| -> Vec<Vec<u32>> {
-        let machine = std::env::var_os("QRUN_GPU").is_none().then(|| Machine::new(crate::device::sm(80)));
-        let _entered = machine.as_ref().map(Machine::enter);
-        let gpu = Gpu::open(0).expect("a GPU");
+        let _place = Place::new(crate::device::sm(80));
         let options = Options { n_ctx: 192, n_seq, n_ubatch: 64, threads: 2, ..Options::default() };
-        let decoder = GpuDecoder::new(&gpu, &tiny.model(), &options).expect("a decoder");
+        let decoder = GpuDecoder::new(&card::gpu(), &tiny.model(), &options).expect("a decoder");
         let mut scheduler = Scheduler::of_tokens(Box::new(decoder));
         let ids: Vec<RequestId> = jobs
             .iter()

@@ -5,6 +5,7 @@
 
 mod bench;
 mod blocks;
+mod card;
 mod circles;
 mod cli;
 mod compare;

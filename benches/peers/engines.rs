@@ -90,7 +90,7 @@ pub fn own_turn(args: &Args, file: &Path) -> Result<Value> {
     let n_ctx = args.prefill + args.decode + 1;
     let options = Options { n_ctx, threads: args.threads, ..Options::default() };
     let (device, precision) = match args.device.as_str() {
-        "cuda" => (DevicePreference::Cuda(0), "weights as in the file, KV f16"),
+        "cuda" => (DevicePreference::Cuda(None), "weights as in the file, KV f16"),
         _ => (
             DevicePreference::Cpu,
             "weights as in the file, activations int8 (prompts 16-bit fixed point, steps f32 where weights are floats), KV f16",

@@ -3,19 +3,29 @@
 use std::{
     collections::HashMap,
     ffi::{CString, c_void},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction_attribute as FunctionAttribute};
 
+use super::LAUNCH_LIMIT;
 use crate::{
     device,
     error::{DeviceError, Result, check},
-    image,
+    image::{self, ImageError, Target},
 };
 
 /// Dynamic shared memory that a kernel has without asking.
 const SHARED_WITHOUT_ASKING: u32 = 48 * 1024;
+
+/// Bytes of device memory that no plan takes, or this part of the whole if that is more: the driver loads a kernel when it is
+/// first launched, and graphs and stacks take memory, too.
+const RESERVE: u64 = 256 << 20;
+const RESERVE_PER_CENT: u64 = 3;
 
 /// What kernels and plans depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,10 +49,15 @@ pub struct DeviceProperties {
 /// An open GPU. Its primary context lives as long as this.
 pub struct Gpu {
     properties: DeviceProperties,
+    target: Target,
     device: sys::CUdevice,
     context: sys::CUcontext,
     modules: Vec<sys::CUmodule>,
     kernels: Mutex<HashMap<&'static str, Kernel>>,
+    /// Why no call is made any more.
+    hung: OnceLock<DeviceError>,
+    /// In milliseconds.
+    launch_limit: AtomicU64,
 }
 
 // SAFETY: the driver's handles may be used from any thread.
@@ -71,7 +86,8 @@ impl Gpu {
         if found.sm < device::MIN_SM {
             return Err(device::NoDevice::TooOld { name: found.name, sm: found.sm }.into());
         }
-        let images = image::images(found.sm as u32)?;
+        let target = image::target(found.sm as u32)?;
+        let images = image::modules(target).map_err(ImageError::from)?;
         let (mut device, mut context) = (0, std::ptr::null_mut());
         // SAFETY: the library is there and initialised (`list` did it); both calls write one value.
         check(unsafe { sys::cuDeviceGet(&mut device, ordinal) }, || "cuDeviceGet".into())?;
@@ -87,10 +103,13 @@ impl Gpu {
                 shared_per_block: 0,
                 l2: 0,
             },
+            target,
             device,
             context,
             modules: Vec::new(),
             kernels: Mutex::default(),
+            hung: OnceLock::new(),
+            launch_limit: AtomicU64::new(LAUNCH_LIMIT.as_millis() as u64),
         };
         gpu.bind()?;
         gpu.properties.shared_per_block =
@@ -113,6 +132,11 @@ impl Gpu {
         &self.properties
     }
 
+    /// The part of the embedded archive that it runs: what kernels can do depends on this, not on the card alone.
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
     /// Bytes of device memory that are free now.
     ///
     /// # Errors
@@ -125,8 +149,35 @@ impl Gpu {
         Ok(free as u64)
     }
 
+    /// Bytes of device memory that a model may plan with: what is free now, without a reserve for what the driver takes
+    /// later.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn free_for_models(&self) -> Result<u64> {
+        let reserve = RESERVE.max(self.properties.memory / 100 * RESERVE_PER_CENT);
+        Ok(self.free_memory()?.saturating_sub(reserve))
+    }
+
+    /// How long a launch may take: [`LAUNCH_LIMIT`], unless a test is in a hurry.
+    pub fn set_launch_limit(&self, limit: Duration) {
+        self.launch_limit.store(limit.as_millis() as u64, Relaxed);
+    }
+
+    pub(super) fn launch_limit(&self) -> Duration {
+        Duration::from_millis(self.launch_limit.load(Relaxed))
+    }
+
+    /// Makes no call any more: all of them fail like this one.
+    pub(super) fn give_up(&self, error: DeviceError) -> DeviceError {
+        self.hung.get_or_init(|| error).clone()
+    }
+
     /// Makes this GPU the one that the thread's driver calls go to.
     pub(super) fn bind(&self) -> Result<()> {
+        if let Some(error) = self.hung.get() {
+            return Err(error.clone());
+        }
         // SAFETY: the context lives as long as `self`.
         check(unsafe { sys::cuCtxSetCurrent(self.context) }, || "cuCtxSetCurrent".into())
     }
@@ -181,6 +232,10 @@ impl Gpu {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
+        if self.hung.get().is_some() {
+            // Freeing waits for what does not end; the system does it with the process.
+            return;
+        }
         if self.bind().is_ok() {
             for &module in &self.modules {
                 // SAFETY: loaded by `open`, unloaded once; nothing that uses it outlives the `Arc`.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys;
 
-use super::{Gpu, Stream};
+use super::{Gpu, Stream, wait::Launches};
 use crate::error::{Result, check};
 
 /// A graph, ready to be launched any number of times.
@@ -12,6 +12,7 @@ pub struct Graph {
     gpu: Arc<Gpu>,
     graph: sys::CUgraph,
     exec: sys::CUgraphExec,
+    launches: Launches,
 }
 
 // SAFETY: the driver's handles may be used from any thread, one at a time: a graph is not `Sync`.
@@ -19,8 +20,8 @@ unsafe impl Send for Graph {}
 
 impl Graph {
     /// Takes over a graph that a capture has made.
-    fn recorded(gpu: &Arc<Gpu>, graph: sys::CUgraph) -> Result<Self> {
-        let mut made = Self { gpu: gpu.clone(), graph, exec: std::ptr::null_mut() };
+    fn recorded(gpu: &Arc<Gpu>, graph: sys::CUgraph, launches: Launches) -> Result<Self> {
+        let mut made = Self { gpu: gpu.clone(), graph, exec: std::ptr::null_mut(), launches };
         // SAFETY: a whole graph; one handle is written.
         check(unsafe { sys::cuGraphInstantiateWithFlags(&mut made.exec, graph, 0) }, || "cuGraphInstantiate".into())?;
         Ok(made)
@@ -34,7 +35,10 @@ impl Graph {
         self.gpu.bind()?;
         // SAFETY: an instantiated graph and a live stream. The launches in it have kept the contract of `Stream::launch`, and
         // copies are not recorded.
-        check(unsafe { sys::cuGraphLaunch(self.exec, stream.raw()) }, || "cuGraphLaunch".into())
+        check(unsafe { sys::cuGraphLaunch(self.exec, stream.raw()) }, || "cuGraphLaunch".into())?;
+        // No mark behind it: steps that run ahead are waited for in the tokens that they give.
+        stream.swap_launches(self.launches);
+        Ok(())
     }
 }
 
@@ -49,13 +53,15 @@ impl Stream {
         // SAFETY: a live stream that is not being captured (`work` has only a shared borrow).
         check(unsafe { sys::cuStreamBeginCapture_v2(self.raw(), mode) }, || "cuStreamBeginCapture".into())?;
         self.recording().set(true);
+        let before = self.swap_launches(Launches::default());
         let worked = work(self);
+        let launches = self.swap_launches(before);
         self.recording().set(false);
         let mut graph = std::ptr::null_mut();
         // SAFETY: ends the capture begun above; one handle is written.
         let code = unsafe { sys::cuStreamEndCapture(self.raw(), &mut graph) };
         let ended = check(code, || "cuStreamEndCapture".into());
-        let recorded = (!graph.is_null()).then(|| Graph::recorded(self.gpu(), graph));
+        let recorded = (!graph.is_null()).then(|| Graph::recorded(self.gpu(), graph, launches));
         worked?;
         ended?;
         recorded.expect("a capture that ended well has a graph")

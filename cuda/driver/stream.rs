@@ -1,10 +1,14 @@
 //! Streams: launches, copies and waits in order.
 
-use std::{cell::Cell, ffi::c_void, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    ffi::c_void,
+    sync::Arc,
+};
 
 use cudarc::driver::sys;
 
-use super::{Gpu, Ptr};
+use super::{Gpu, Ptr, wait::Backlog};
 use crate::error::{Result, check};
 
 /// A parameter struct of a kernel: the bytes of its CUDA twin.
@@ -42,6 +46,7 @@ pub struct Stream {
     raw: sys::CUstream,
     /// Whether launches are recorded instead of run.
     recording: Cell<bool>,
+    backlog: RefCell<Backlog>,
 }
 
 // SAFETY: the driver's handles may be used from any thread, one at a time: a stream is not `Sync`.
@@ -58,7 +63,7 @@ impl Stream {
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: one handle is written; destroyed in `drop`.
         check(unsafe { sys::cuStreamCreate(&mut raw, flags) }, || "cuStreamCreate".into())?;
-        Ok(Self { gpu: gpu.clone(), raw, recording: Cell::new(false) })
+        Ok(Self { gpu: gpu.clone(), raw, recording: Cell::new(false), backlog: RefCell::default() })
     }
 
     /// The GPU it runs on.
@@ -136,7 +141,8 @@ impl Stream {
         // SAFETY: the kernel belongs to a loaded module of this GPU and takes one `P`, says the caller; the driver copies the
         // parameters before it returns.
         let code = unsafe { sys::cuLaunchKernelEx(&config, kernel.function, std::ptr::null_mut(), extra.as_mut_ptr()) };
-        check(code, || format!("cuLaunchKernelEx({name}, {x}·{y}·{z} blocks of {} threads)", grid.threads))
+        check(code, || format!("cuLaunchKernelEx({name}, {x}·{y}·{z} blocks of {} threads)", grid.threads))?;
+        self.launched(name)
     }
 
     /// Copies `len` elements on the device, from one place to another that does not overlap it.
@@ -171,16 +177,6 @@ impl Stream {
         })
     }
 
-    /// Waits until everything so far is done.
-    ///
-    /// # Errors
-    /// The driver's, those of kernels launched before among them.
-    pub fn synchronize(&self) -> Result<()> {
-        self.gpu.bind()?;
-        // SAFETY: a live stream.
-        check(unsafe { sys::cuStreamSynchronize(self.raw) }, || "cuStreamSynchronize".into())
-    }
-
     /// Whether everything so far is done.
     ///
     /// # Errors
@@ -197,6 +193,11 @@ impl Stream {
     /// Whether launches are recorded instead of run.
     pub(super) fn recording(&self) -> &Cell<bool> {
         &self.recording
+    }
+
+    /// What may not be done yet.
+    pub(super) fn backlog(&self) -> &RefCell<Backlog> {
+        &self.backlog
     }
 
     pub(super) fn raw(&self) -> sys::CUstream {
@@ -245,14 +246,12 @@ impl Event {
         check(unsafe { sys::cuEventRecord(self.raw, stream.raw()) }, || "cuEventRecord".into())
     }
 
-    /// Blocks until the event has completed; not at all if it was never recorded.
-    ///
-    /// # Errors
-    /// The driver's.
-    pub fn synchronize(&self) -> Result<()> {
-        self.gpu.bind()?;
-        // SAFETY: a live event.
-        check(unsafe { sys::cuEventSynchronize(self.raw) }, || "cuEventSynchronize".into())
+    pub(super) fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    pub(super) fn raw(&self) -> sys::CUevent {
+        self.raw
     }
 
     /// Milliseconds from `earlier` to this one; both have completed.

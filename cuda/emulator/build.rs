@@ -32,6 +32,8 @@ const CHECKED: &[&str] = &[
     "-fsanitize=bounds-strict,alignment,shift-exponent",
     "--param=tsan-instrument-func-entry-exit=0",
 ];
+/// With `QRUN_EMULATOR_ARITHMETIC=silicon`: rounding as GPUs have it where PTX leaves it open.
+const SILICON: &[&str] = &["-DSILICON", "-mfma", "-ffp-contract=fast"];
 const SM_80: &str = "-D__CUDA_ARCH__=800";
 const ARCHITECTURES: [(&str, &str); 2] = [("75", "-D__CUDA_ARCH__=750"), ("80", SM_80)];
 /// Words of ptx.cuh that are other instructions on another architecture.
@@ -57,20 +59,30 @@ fn main() {
         println!("cargo:rerun-if-changed={input}");
     }
     println!("cargo:rerun-if-env-changed=QRUN_EMULATOR_OBJECTS");
+    println!("cargo:rerun-if-env-changed=QRUN_EMULATOR_ARITHMETIC");
+    let arithmetic: &[&str] = match std::env::var("QRUN_EMULATOR_ARITHMETIC").as_deref() {
+        Err(_) | Ok("") => &[],
+        Ok("silicon") => SILICON,
+        Ok(other) => panic!("QRUN_EMULATOR_ARITHMETIC={other}: expected silicon"),
+    };
     // Objects may be kept in a folder that several checkouts share.
     let shared = std::env::var_os("QRUN_EMULATOR_OBJECTS").map(PathBuf::from);
     let kept = shared.clone().unwrap_or_else(|| out.clone());
     fs::create_dir_all(&kept).expect("the folder for objects can be made");
     let mut units = Vec::new();
     for source in files("runtime", "cpp") {
-        units.push(Unit { source, flags: RUNTIME.to_vec(), library: "libcuda.so".into() });
+        units.push(Unit { source, flags: [RUNTIME, arithmetic].concat(), library: "libcuda.so".into() });
     }
     for (variant, how) in [("fast", FAST), ("checked", CHECKED)] {
         for (arch, define) in ARCHITECTURES {
             let library = format!("kernels-{variant}-{arch}.so");
             units.push(Unit { source: "kernel/table.cpp".into(), flags: KERNEL.to_vec(), library: library.clone() });
             for source in files("../kernels", "cu").into_iter().chain(files("tests/bugs", "cu")) {
-                units.push(Unit { source, flags: [KERNEL, how, &[define]].concat(), library: library.clone() });
+                units.push(Unit {
+                    source,
+                    flags: [KERNEL, how, &[define], arithmetic].concat(),
+                    library: library.clone(),
+                });
             }
         }
     }

@@ -40,6 +40,9 @@ pub struct Config {
     pub driver: i32,
     /// Whether kernels are checked for races, bounds, uninitialised reads and alignment (about 5 to 10 times slower).
     pub checked: bool,
+    /// How many of the first and of the last blocks of a launch run, where it has more: for shapes whose ends are what matters,
+    /// and kernels whose blocks do not wait for each other. 0: all.
+    pub blocks: u64,
     /// The order of threads, blocks and delayed streams.
     pub order: Order,
     /// When the work of streams happens.
@@ -52,7 +55,17 @@ impl Default for Config {
     /// An A100 with 8 GiB that runs everything at once, unchecked.
     fn default() -> Self {
         let (order, streams) = (Order::Forward, Streams::Immediate);
-        Self { sm: 80, memory: 8 << 30, devices: 1, driver: 12080, checked: false, order, streams, execute: true }
+        Self {
+            sm: 80,
+            memory: 8 << 30,
+            devices: 1,
+            driver: 12080,
+            checked: false,
+            blocks: 0,
+            order,
+            streams,
+            execute: true,
+        }
     }
 }
 
@@ -69,11 +82,11 @@ impl Config {
             Order::Reverse => "reverse".to_string(),
             Order::Random(seed) => format!("random:{seed}"),
         };
-        let Self { sm, memory, devices, driver, .. } = self;
+        let Self { sm, memory, devices, driver, blocks, .. } = self;
         let (checked, execute) = (u8::from(self.checked), u8::from(self.execute));
         let delayed = u8::from(self.streams == Streams::Delayed);
         format!(
-            "sm={sm},memory={memory},devices={devices},driver={driver},checked={checked},order={order},delayed={delayed},execute={execute}"
+            "sm={sm},memory={memory},devices={devices},driver={driver},checked={checked},blocks={blocks},order={order},delayed={delayed},execute={execute}"
         )
     }
 }
@@ -85,7 +98,7 @@ pub struct Failure<'a> {
     pub call: Option<&'a str>,
     /// Which call from now on: 1 is the next.
     pub nth: u64,
-    /// The `CUresult` to return.
+    /// The `CUresult` to return. With the name of a kernel as `call`, 600 (not ready): that launch never ends.
     pub code: i32,
 }
 
@@ -143,7 +156,13 @@ pub struct Entered {
 
 impl Machine {
     /// A machine of its own: nothing is shared with others, so tests may run side by side.
+    ///
+    /// # Panics
+    /// Where `QRUN_GPU` is set: the emulator would be found under the driver's name from then on, and tests that are to run
+    /// on the card of this machine would pass without one.
     pub fn new(config: Config) -> Self {
+        let real = std::env::var_os("QRUN_GPU").is_some();
+        assert!(!real, "QRUN_GPU asks for the card of this machine, and this test for an emulated one");
         let text = CString::new(config.settings()).expect("settings have no NUL");
         // SAFETY: a string.
         let machine = unsafe { (SYMBOLS.machine_new)(text.as_ptr()) };
@@ -210,6 +229,18 @@ impl Machine {
         // SAFETY: the machine is alive, the string too.
         let done = unsafe { (SYMBOLS.fence)(self.0.0, address, bytes as usize, text.as_ptr()) };
         assert!(done != 0, "fence {name}: {bytes} bytes at {address:#x} are not an aligned part of one allocation");
+    }
+
+    /// What kernels stored for a host that polls, since this was last asked: the 16 bytes around each store as they were after
+    /// it, and none for a fence. Nothing on machines that are not checked.
+    pub fn published(&self) -> Vec<Option<[u32; 4]>> {
+        // SAFETY: the machine is alive.
+        let text = SYMBOLS.take(unsafe { (SYMBOLS.published)(self.0.0) }).unwrap_or_default();
+        let words = |line: &str| {
+            let mut words = line.split(' ').map(|word| word.parse().expect("a number"));
+            std::array::from_fn(|_| words.next().expect("four words per line"))
+        };
+        text.lines().map(|line| (line != "fence").then(|| words(line))).collect()
     }
 
     /// Why the last launch, copy or check failed, if one did.

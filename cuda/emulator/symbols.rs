@@ -23,6 +23,7 @@ pub(crate) struct Symbols {
     pub reset_counters: unsafe extern "C" fn(*mut c_void),
     pub fail: unsafe extern "C" fn(*mut c_void, *const c_char, u64, c_int),
     pub fence: unsafe extern "C" fn(*mut c_void, u64, usize, *const c_char) -> c_int,
+    pub published: unsafe extern "C" fn(*mut c_void) -> *mut c_char,
     pub report: unsafe extern "C" fn(*mut c_void) -> *mut c_char,
     pub free: unsafe extern "C" fn(*mut c_char),
 }
@@ -52,6 +53,7 @@ pub(crate) static SYMBOLS: LazyLock<Symbols> = LazyLock::new(|| {
         reset_counters: symbol!(c"emu_reset_counters"),
         fail: symbol!(c"emu_fail"),
         fence: symbol!(c"emu_fence"),
+        published: symbol!(c"emu_published"),
         report: symbol!(c"emu_report"),
         free: symbol!(c"emu_free"),
     }

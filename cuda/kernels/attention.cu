@@ -89,7 +89,8 @@ DEVICE void weigh(const Shared<V>& s, Role at, Output<V>& o, float (*weight)[8],
     for (int k = 0; k < V::KEYS / 16; k++) {
         for (int i = 0; i < 8; i++) {
             int r = i >> 1 & 1;
-            weight[k][i] = 256.0f * fast_exp2(weight[k][i] - base[r]);
+            // Rounded by itself (and exact): of the sum below only total·shrink can be fused.
+            weight[k][i] = product(256.0f, fast_exp2(weight[k][i] - base[r]));
             o.total[r] += weight[k][i];
         }
     }

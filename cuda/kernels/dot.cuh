@@ -12,7 +12,7 @@ struct Input {
 // A lane's part of the dot products of R rows and C columns: where it reads, and what it has summed. Two lanes share a block: lane 2g+u reads
 // octets 2u and 2u+1 of blocks g, g+16, …, whose scales are then read and unpacked once.
 template <class F, int R, int C>
-struct Walk {
+struct WarpDot {
     static constexpr int BLOCKS = 16, STEP = 32 * BLOCKS / F::BLOCK * F::BYTES;
     const unsigned char* row[R];
     const signed char* q[C];
@@ -45,7 +45,9 @@ struct Walk {
                 if (F::SCALES == 1) {
                     sum[r][c] += scale * (w[r].d0 * (float)dp4a(v[r].q1, a.w, dp4a(w[r].q1, a.y, dot)));
                 } else {
-                    sum[r][c] += scale * (w[r].d0 * (float)dot + w[r].d1 * (float)dp4a(v[r].q1, a.w, dp4a(w[r].q1, a.y, 0)));
+                    // A fixed rounding, as in gemm_int8.cuh: which of two products joins the FMA is not the compiler's choice.
+                    float later = product(w[r].d1, (float)dp4a(v[r].q1, a.w, dp4a(w[r].q1, a.y, 0)));
+                    sum[r][c] += scale * (w[r].d0 * (float)dot + later);
                 }
             }
             // Each lane takes the minimums of one half of the block.
@@ -75,7 +77,7 @@ struct Walk {
 // depends on k alone. UNROLL: steps (1 or 2) whose loads are in flight together.
 template <class F, int R, int C, int UNROLL>
 DEVICE void quantized_dot(const unsigned char* const (&row)[R], const Input& in, int first, float (&y)[R * C]) {
-    Walk<F, R, C> at = {};
+    WarpDot<F, R, C> at = {};
     at.start(in, first);
     for (int r = 0; r < R; r++) at.row[r] = row[r];
     int blocks = in.k >> 5, steps = blocks / at.BLOCKS;

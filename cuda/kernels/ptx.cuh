@@ -181,12 +181,12 @@ DEVICE int last_block(unsigned* ticket, unsigned blocks) {
     return last;
 }
 
-// Stores to pinned host memory after everything this thread wrote before, for a host that polls.
-template <class T, class V> DEVICE void system_store(volatile T* p, V v) {
-    __threadfence_system();
-    *p = static_cast<T>(v);
-    __threadfence_system();
+// Stores to pinned host memory, for a host that polls: one that sees a store behind a fence sees those before it.
+DEVICE void system_store(unsigned* p, unsigned v) { asm volatile("st.volatile.global.u32 [%0], %1;" :: "l"(p), "r"(v) : "memory"); }
+DEVICE void system_store(uint4* p, uint4 v) {
+    asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" :: "l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
+DEVICE void system_fence() { __threadfence_system(); }
 
 DEVICE void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
 

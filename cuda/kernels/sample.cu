@@ -28,7 +28,7 @@ struct Bias {
 
 // What the host reads.
 struct SampledToken {
-    unsigned sequence; // 1, 2, 3 …: written last
+    unsigned sequence; // 1, 2, 3 …: written last; 0 while the rest is
     int token;         // the token; the first bad one if not finite
     int status;
     float value;       // its logit
@@ -155,9 +155,9 @@ static __device__ inline void publish(const SampleParams& p, const Row& row, int
     const unsigned sequence = row.work->published + 1;
     row.work->published = sequence;
     SampledToken* entry = row.ring + (sequence - 1) % (unsigned)p.ring_len;
-    system_store(&entry->token, token);
-    system_store(&entry->status, status);
-    system_store(&entry->value, value);
+    // The entry is of no step until all of it is there.
+    system_store((uint4*)entry, {0, (unsigned)token, (unsigned)status, __float_as_uint(value)});
+    system_fence();
     system_store(&entry->sequence, sequence);
 }
 

@@ -5,14 +5,20 @@
 //! page-locked mirrors. What was launched before it still finds the table as it was, and a page that was returned is
 //! only written again by what is launched later: neither needs a synchronisation.
 
-use qrun_cuda::{Gpu, Pinned, Ptr, Result, ops::cache::Cache};
+use qrun_cuda::{
+    Gpu, Pinned, Ptr, Result,
+    ops::cache::{self, Cache},
+};
 
 use super::{GpuDecoder, memory::Memory};
 use crate::{
     Entry, ForwardError, LayerPlan,
     forward::ends,
-    kv::{OutOfPages, PageCopy, PageId, PageTables},
+    kv::{OutOfPages, PAGE, PageCopy, PageId, PageTables},
 };
+
+// One size of page for the book-keeping and for the kernels, whose headers have it too.
+const _: () = assert!(PAGE == cache::PAGE);
 
 /// Of a slot that was never written.
 const UNKNOWN: i32 = -1;

@@ -1,5 +1,7 @@
 //! Which sequences the device samples, and how far it has come with each.
 
+use std::time::Instant;
+
 use qrun_cuda::{
     DeviceError, Result, Stream,
     ops::sample::{SampleRows, SampleShape, SampleStart, SampleState, SampleSteps, SampledToken, Status},
@@ -135,6 +137,7 @@ impl DeviceSampler {
     /// Waits for the `number`-th token of a sequence without asking the driver, except now and then whether it still
     /// works.
     pub fn wait(&self, stream: &Stream, seq: u32, number: u32) -> Result<SampledToken> {
+        let since = Instant::now();
         loop {
             for _ in 0..POLLS_PER_QUERY {
                 if let Some(sampled) = self.state.drawn(seq as usize, number) {
@@ -151,6 +154,7 @@ impl DeviceSampler {
                 let text = format!("step {number} of sequence {seq} has ended without a token");
                 return Err(DeviceError::Driver { call: "sampling".into(), text });
             }
+            stream.expect_progress(since)?;
         }
     }
 

@@ -192,7 +192,7 @@ impl Setting {
         match self.device {
             DevicePreference::Auto => "auto".into(),
             DevicePreference::Cpu => "none".into(),
-            DevicePreference::Cuda(ordinal) => format!("CUDA{ordinal}"),
+            DevicePreference::Cuda(ordinal) => ordinal.map_or("CUDA".into(), |n| format!("CUDA{n}")),
         }
     }
 }

@@ -66,7 +66,7 @@ impl Compare {
             Where::Exact => Options { n_ctx: 2048, ..Options::exact() },
             Where::Cpu | Where::Cuda => Options { n_ctx: 2048, ..Options::default() },
         };
-        let device = if place == Where::Cuda { DevicePreference::Cuda(0) } else { DevicePreference::Cpu };
+        let device = if place == Where::Cuda { DevicePreference::Cuda(None) } else { DevicePreference::Cpu };
         let engine = Arc::new(Engine::open(self.file.open()?, EngineOptions { options, template: None, device })?);
         let decoder = engine.decoder(open::plain_notices())?;
         Ok((engine, decoder))

@@ -30,15 +30,14 @@ pub fn listing() -> String {
     }
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let _ = writeln!(text, "  cpu: {threads} threads, {} of them used", physical_cores());
-    let taken = match found.as_deref() {
-        Ok([first, ..]) if first.sm >= device::MIN_SM => {
-            format!("cuda{} where the model fits, else the CPU", first.ordinal)
-        }
-        Ok([first, ..]) => format!("the CPU: {} is too old", first.name),
-        Ok([]) | Err(_) => "the CPU".into(),
+    let devices = found.as_deref().unwrap_or_default();
+    let taken = match (device::best(devices), devices) {
+        (Some(best), _) => format!("cuda{} where the model fits, else the CPU", best.ordinal),
+        (None, [first, ..]) => format!("the CPU: {} is too old", first.name),
+        (None, []) => "the CPU".into(),
     };
     let _ = writeln!(text, "--device auto takes {taken}");
-    if found.is_ok_and(|devices| devices.len() > 1) {
+    if devices.len() > 1 {
         let _ =
             writeln!(text, "--device cuda1 takes the second GPU; CUDA_VISIBLE_DEVICES hides some from every program");
     }

@@ -19,17 +19,17 @@ use super::exit::Exit;
 pub const SAMPLERS: [&str; 9] =
     ["penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"];
 
-/// Where a model runs: `auto`, `cpu` (or `none`), `cuda`, or `cudaN`, the N-th GPU as `qrun devices` counts.
+/// Where a model runs: `auto`, `cpu` (or `none`), `cuda` (the best GPU), or `cudaN`, the N-th as `qrun devices` counts.
 pub fn device(name: &str) -> Result<DevicePreference, String> {
     let name = name.to_ascii_lowercase();
     let expected = || "expected auto, cuda, cpu, or cuda0, cuda1 … as `qrun devices` lists them".to_owned();
     match name.as_str() {
         "auto" => Ok(DevicePreference::Auto),
         "cpu" | "none" => Ok(DevicePreference::Cpu),
-        "cuda" => Ok(DevicePreference::Cuda(0)),
+        "cuda" => Ok(DevicePreference::Cuda(None)),
         _ => {
             let ordinal = name.strip_prefix("cuda").filter(|n| n.bytes().all(|b| b.is_ascii_digit()));
-            ordinal.and_then(|n| n.parse().ok()).map(DevicePreference::Cuda).ok_or_else(expected)
+            ordinal.and_then(|n| n.parse().ok()).map(|n| DevicePreference::Cuda(Some(n))).ok_or_else(expected)
         }
     }
 }
@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn devices_are_counted() {
-        assert_eq!(device("CUDA1"), Ok(DevicePreference::Cuda(1)));
-        assert_eq!(device("cuda"), device("cuda0"));
+        assert_eq!(device("CUDA1"), Ok(DevicePreference::Cuda(Some(1))));
+        assert_eq!(device("cuda"), Ok(DevicePreference::Cuda(None)));
         for wrong in ["cuda-1", "cudax", "gpu", "", "cuda99999999999"] {
             assert!(device(wrong).is_err(), "{wrong}");
         }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use qrun_cuda::{DeviceError, Gpu, device::NoDevice};
+use qrun_cuda::{
+    DeviceError, Gpu,
+    device::{self, NoDevice},
+};
 use qrun_models::{CpuDecoder, EventHandler, Fallback, Forward, GpuDecoder, LoadEvent, Model, Options};
 use qrun_quant::cpu::Arithmetic;
 
@@ -14,13 +17,13 @@ const LEAST_CONTEXT: usize = 2048;
 /// Where the user wants a model to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DevicePreference {
-    /// On the first GPU if the model runs there, else on the CPU.
+    /// On the best GPU ([`device::best`]) if the model runs there, else on the CPU.
     #[default]
     Auto,
     /// On the CPU.
     Cpu,
-    /// On the GPU of this ordinal, or not at all.
-    Cuda(i32),
+    /// On the GPU of this ordinal, or where none is named on the best one; or not at all.
+    Cuda(Option<i32>),
 }
 
 /// Where a model runs.
@@ -80,7 +83,7 @@ impl Backend {
             DevicePreference::Cuda(_) if options.arithmetic == Arithmetic::Exact => {
                 return Err(ChooseError::Backend(BackendError::Exact));
             }
-            DevicePreference::Auto => match on_gpu(0, model, options) {
+            DevicePreference::Auto => match on_gpu(None, model, options) {
                 Ok((gpu, plan)) => return Ok((Self::Gpu { gpu, fallback: true }, plan)),
                 Err(error) => Some(error),
             },
@@ -146,11 +149,12 @@ fn load(
     Ok(decoder)
 }
 
-fn on_gpu(ordinal: i32, model: &Model, options: &Options) -> Result<(Arc<Gpu>, Plan), BackendError> {
+fn on_gpu(ordinal: Option<i32>, model: &Model, options: &Options) -> Result<(Arc<Gpu>, Plan), BackendError> {
+    let ordinal = ordinal.map_or_else(device::best_ordinal, Ok).map_err(DeviceError::from)?;
     let gpu = Gpu::open(ordinal)?;
     GpuDecoder::supports(model, options).map_err(BackendError::Unsupported)?;
     let need = |n_ctx| GpuDecoder::plan(&gpu, model, &Options { n_ctx, ..options.clone() });
-    let room = gpu.free_memory()?;
+    let room = gpu.free_for_models()?;
     let plan = plan::fit_need(model, options.n_ctx, room, need).map_err(BackendError::Memory)?;
     // A context that nobody asked for is not worth a GPU that hardly holds any.
     let least = LEAST_CONTEXT.min(model.config.n_ctx_train);

@@ -107,6 +107,17 @@ fn each_gpu_can_be_named() {
 }
 
 #[test]
+fn an_old_gpu_hides_no_better_one() {
+    for (first, line) in [(61, ""), (75, ""), (61, "--device cuda")] {
+        let output = answer(&format!("devices=2,first={first},sm=80"), &format!("-v {line}"));
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), cpu_text()), "{:?}", lines(&output));
+        assert!(lines(&output).iter().any(|l| l.starts_with("plan: GPU 1 (")), "{:?}", lines(&output));
+    }
+    let output = on("devices=2,first=61,sm=80", "devices");
+    assert!(text(&output.stdout).contains("--device auto takes cuda1"), "{}", text(&output.stdout));
+}
+
+#[test]
 fn a_gpu_that_was_asked_for_and_cannot_be_used_is_exit_5() {
     for (machine, reason) in UNUSABLE {
         let output = answer(machine, "--device cuda");
@@ -154,7 +165,8 @@ fn flags_choose_the_cpu_before_anything_else() {
 #[test]
 fn what_does_not_fit_on_the_gpu_is_said_with_the_numbers() {
     // The weights take 2.6 MB; a context of 8000 tokens does not fit into the rest of 16 MiB, a shorter one does.
-    let memory = "memory=16777216";
+    // 16 MiB, and the reserve.
+    let memory = "memory=285212672";
     let output = answer(memory, "--device cuda -c 8000");
     let said = lines(&output);
     assert_eq!((output.status.code(), said.len()), (Some(4), 1), "{said:?}");

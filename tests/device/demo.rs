@@ -1,7 +1,5 @@
 //! The trained demo model on the device: what random weights would hide.
 
-use std::{fs, path::Path};
-
 use qrun::{
     embedded,
     text::tokenizer::{Encode, Tokenizer},
@@ -11,6 +9,10 @@ use qrun_quant::{Bytes, Gguf};
 
 use super::{Device, assert_near, sm};
 use crate::tiny::entries;
+
+/// Inside the test program, which also runs where there is no checkout.
+const BF16: &[u8] = include_bytes!("../../models/demo/qrun-demo-BF16.gguf");
+const TEXT: &str = include_str!("../../models/demo/corpus-sample.txt");
 
 /// Tokens of the sample text that are looked at, and how many of them are decoded one by one.
 const TOKENS: usize = 240;
@@ -22,10 +24,8 @@ fn best(row: &[f32]) -> usize {
 
 /// Share of positions with the same best token as the exact CPU, and the logits' distance within `bound`.
 fn agreement(gguf: &Gguf, bound: f64, capability: u32) -> f64 {
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/demo/corpus-sample.txt");
-    let text = fs::read_to_string(sample).expect("the sample text");
     let tokenizer = Tokenizer::from_gguf(gguf).expect("a tokenizer");
-    let mut tokens = tokenizer.encode(&text, Encode { add_special: true, parse_special: true }).expect("tokens");
+    let mut tokens = tokenizer.encode(TEXT, Encode { add_special: true, parse_special: true }).expect("tokens");
     tokens.truncate(TOKENS);
     let model = Model::load(gguf).expect("a model");
     let options = Options { n_ctx: TOKENS, ..Options::default() };
@@ -45,7 +45,7 @@ fn agreement(gguf: &Gguf, bound: f64, capability: u32) -> f64 {
 #[test]
 fn its_best_tokens_are_those_of_the_exact_cpu() {
     let q4_k_m = Gguf::from_bytes("the embedded model", Bytes::new(embedded::model().expect("a model"))).unwrap();
-    let bf16 = Gguf::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("models/demo/qrun-demo-BF16.gguf")).unwrap();
+    let bf16 = Gguf::from_bytes("qrun-demo-BF16.gguf", Bytes::new(BF16.to_vec())).unwrap();
     for (gguf, bound, capability) in [(&q4_k_m, 2e-2, 75), (&bf16, 4e-3, 80)] {
         let share = agreement(gguf, bound, capability);
         println!(

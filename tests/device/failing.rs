@@ -1,6 +1,9 @@
 //! A device that fails: at load a clear error, in the middle the CPU goes on with the same tokens.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use qrun_cuda::Gpu;
 use qrun_emulator::{Config, Failure, Machine};
@@ -33,17 +36,20 @@ fn next(d: &mut Fallback, batch: &[Entry]) -> Result<u32, ForwardError> {
 }
 
 /// Loads, runs a prompt and decodes, sampled on the device while it works.
-fn run(fail_at: Option<u64>) -> Run {
+fn run(failure: Option<Failure>) -> Run {
     let tiny = models().last().unwrap();
     let model = tiny.model();
     let machine = Machine::new(Config::default());
     let _entered = machine.enter();
-    if let Some(nth) = fail_at {
-        machine.fail(Failure { call: None, nth, code: CODE });
+    if let Some(failure) = failure {
+        machine.fail(failure);
     }
     let said = Arc::new(Mutex::new(Vec::new()));
     let hear = said.clone();
-    let loaded = Gpu::open(0).and_then(|gpu| GpuDecoder::new(&gpu, &model, &options()));
+    let loaded = Gpu::open(0).and_then(|gpu| {
+        gpu.set_launch_limit(Duration::from_millis(50));
+        GpuDecoder::new(&gpu, &model, &options())
+    });
     let decoder = match loaded {
         Ok(decoder) => decoder,
         Err(error) => return Run { tokens: Err(error.to_string()), said: Vec::new(), loaded: false, calls: [0; 2] },
@@ -73,7 +79,7 @@ fn run(fail_at: Option<u64>) -> Run {
 
 #[test]
 fn every_driver_call_may_fail() {
-    if std::env::var_os("QRUN_GPU").is_some() {
+    if crate::card::is_real() {
         return crate::skip("only the emulator fails when it is told to");
     }
     let whole = run(None);
@@ -83,7 +89,7 @@ fn every_driver_call_may_fail() {
     let [load, all] = whole.calls;
     // The weights are one loop of the same calls: some of them stand for all.
     for n in (1..30).chain((30..load).step_by(17)).chain(load..=all) {
-        let run = run(Some(n));
+        let run = run(Some(Failure { call: None, nth: n, code: CODE }));
         match (&run.tokens, run.loaded) {
             (Err(error), false) => {
                 at_load += 1;
@@ -112,8 +118,26 @@ fn every_driver_call_may_fail() {
 }
 
 #[test]
+fn a_launch_that_never_ends_is_an_error_like_any_other() {
+    if crate::card::is_real() {
+        return crate::skip("no kernel on a card runs for ever");
+    }
+    let want = run(None).tokens.expect("nothing fails");
+    // In the prompt, in a step that runs as it is, in recorded ones; first, in the middle and last of a step.
+    for kernel in ["rms_norm", "rope_kv", "sample_scan"] {
+        for nth in [1, 2, 3, 5, 8] {
+            let run = run(Some(Failure { call: Some(kernel), nth, code: 600 }));
+            assert_eq!(run.tokens.as_ref(), Ok(&want), "{kernel} {nth}");
+            let named = |line: &String| line.contains("launches from ") || line.contains(kernel);
+            let said = run.said.first().filter(|line| named(line) && line.contains("has not ended after"));
+            assert!(run.said.len() == 1 && said.is_some(), "{kernel} {nth}: {:?}", run.said);
+        }
+    }
+}
+
+#[test]
 fn a_failing_device_without_a_spare_says_so() {
-    if std::env::var_os("QRUN_GPU").is_some() {
+    if crate::card::is_real() {
         return crate::skip("only the emulator fails when it is told to");
     }
     let tiny = models().next().unwrap();

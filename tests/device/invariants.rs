@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use qrun_models::{CpuDecoder, Entry, Forward, Options, Output};
+use qrun_models::{CpuDecoder, Entry, Forward, ForwardError, Options, Output};
 
 use super::{Device, assert_near, models, options, sm};
 use crate::tiny::{Tiny, entries, prompt};
@@ -105,6 +105,28 @@ fn going_back_and_on_changes_nothing() {
         let from = kept as usize;
         let parts = short.logits(&tokens[from..], from, 0);
         assert_near(&parts, &want[from * tiny.n_vocab..], BATCH, format_args!("{} from {from}", tiny.arch));
+    }
+}
+
+#[test]
+fn a_full_context_that_is_rewound_is_as_new() {
+    for (i, tiny) in models().enumerate() {
+        let (model, capability) = (tiny.model(), [75, 80][i % 2]);
+        let (tokens, others) = (prompt("full", 256, tiny.n_vocab), prompt("others", 256, tiny.n_vocab));
+        let mut device = Device::new(&model, &options(), sm(capability));
+        device.logits(&tokens[..250], 0, 0);
+        (250..256).for_each(|pos| drop(device.logits(&tokens[pos..=pos], pos, 0)));
+        let more = device.forward(&entries(&tokens[..1], 256, 0)).map(<[f32]>::len);
+        assert!(matches!(more, Err(ForwardError::ContextFull { .. })), "{}: {more:?}", tiny.arch);
+        // Layers with a window have let go of the beginning.
+        let kept = device.rewind(0, 10) as usize;
+        assert!(kept == 10 || tiny.window > 0 && kept == 0, "{}: {kept}", tiny.arch);
+        let rest = device.logits(&others[kept..], kept, 0);
+        let mut new = Device::new(&model, &options(), sm(capability));
+        if kept > 0 {
+            new.logits(&tokens[..kept], 0, 0);
+        }
+        assert_same(&rest, &new.logits(&others[kept..], kept, 0), format_args!("{} from {kept}", tiny.arch));
     }
 }
 

@@ -8,6 +8,7 @@ use qrun_cuda::{
         cache::{CacheType, PAGE},
     },
 };
+use qrun_emulator::Config;
 
 use crate::{
     cache::{HostCache, stored},
@@ -302,4 +303,26 @@ fn a_row_is_the_same_to_the_bit_alone_and_in_any_company() {
             compare([prompt, Case { tiling: Tiling::Rows, ..prompt }], |a, b| assert!(a == b, "decode and prefill"));
         }
     }
+}
+
+#[test]
+fn thirty_two_splits_at_position_5000() {
+    // One order is enough: whether orders matter is asked above.
+    for (sm, kind) in [(75, CacheType::F16), (80, CacheType::Q8_0)] {
+        let case = Case { kind, n_head: 4, splits: 32, rows: &[(0, 5000), (1, 1023)], ..BASE };
+        let device = Device::new(Config { sm, ..Config::default() });
+        case.judge(&case.run(&device), &format!("sm_{sm}, 32 splits"));
+        let window = Case { window: 512, ..case };
+        window.judge(&window.run(&device), &format!("sm_{sm}, 32 splits, a window of 512"));
+    }
+}
+
+#[test]
+fn forty_heads_on_two() {
+    let many = Case { n_head: 40, n_head_kv: 2, head_dim: 32, rows: &[(0, 70), (1, 5)], ..BASE };
+    check(&[
+        many,
+        Case { splits: 3, image: true, kind: CacheType::Q8_0, ..many },
+        Case { tiling: Tiling::Prompt, rows: MIXED, ..many },
+    ]);
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use qrun_cuda::{Arena, Gpu, Pinned, Ptr, Stream};
-use qrun_emulator::{Config, Entered, Machine, Order};
+use qrun_emulator::{Config, Machine, Order};
+
+use crate::card::{self, Place};
 
 /// The kernel builds that an emulated GPU can have: with and without what Ampere brought.
 const BUILDS: [u32; 2] = [75, 80];
@@ -15,8 +17,7 @@ pub struct Device {
     pub gpu: Arc<Gpu>,
     pub stream: Stream,
     // Dropped last: what is above still calls the driver.
-    _entered: Option<Entered>,
-    machine: Option<Machine>,
+    place: Place,
 }
 
 /// Device memory of its own: on a checked machine an access past its end is an error.
@@ -27,14 +28,17 @@ pub struct Buffer<T> {
 }
 
 impl Device {
-    /// An emulated GPU, or the real one where `QRUN_GPU` is set.
+    /// An emulated GPU, or the card.
     pub fn new(config: Config) -> Self {
-        let real = std::env::var_os("QRUN_GPU").is_some();
-        let machine = (!real).then(|| Machine::new(config));
-        let entered = machine.as_ref().map(Machine::enter);
-        let gpu = Gpu::open(0).expect("a GPU");
+        let place = Place::new(config);
+        let gpu = card::gpu();
         let stream = Stream::new(&gpu).expect("a stream");
-        Self { gpu, stream, _entered: entered, machine }
+        Self { gpu, stream, place }
+    }
+
+    /// The emulated machine; none where this is the card.
+    pub fn machine(&self) -> Option<&Machine> {
+        self.place.machine.as_ref()
     }
 
     /// A copy of `values` on the device.
@@ -50,7 +54,7 @@ impl Device {
     /// Room for `len` values; NaN (all bits set) until something is written.
     pub fn empty<T>(&self, len: usize) -> Buffer<T> {
         let (arena, ptr) = Arena::new(&self.gpu, |carver| carver.take("test", len)).expect("device memory");
-        if let Some(machine) = self.machine.as_ref().filter(|_| len > 0) {
+        if let Some(machine) = self.machine().filter(|_| len > 0) {
             // An arena is larger than its parts: the checker is told where this one ends.
             machine.fence(ptr.address(), (len * size_of::<T>()) as u64, "a test's buffer");
         }
@@ -67,18 +71,18 @@ impl Device {
 }
 
 /// Runs a case in every build and order, checked; asserts that the order changes no bit; and has `judge` look at the
-/// result of each build. On a real GPU: once, and a second time for the same bits.
+/// result of each build. On a card: once, and a second time for the same bits.
 pub fn everywhere(run: impl Fn(&Device) -> Vec<f32>, judge: impl Fn(&[f32])) {
-    for sm in BUILDS {
-        let mut results = ORDERS.map(|order| {
-            let device = Device::new(Config { sm, order, ..Config::checked() });
-            run(&device)
-        });
+    let checked = |sm| ORDERS.map(|order| Config { sm, order, ..Config::checked() }).to_vec();
+    let builds = if card::is_real() { vec![vec![Config::default(); 2]] } else { BUILDS.map(checked).to_vec() };
+    for build in builds {
+        let mut results: Vec<Vec<f32>> = build.iter().map(|config| run(&Device::new(config.clone()))).collect();
         let bits = |r: &[f32]| r.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-        for other in &results[1..] {
-            assert!(bits(&results[0]) == bits(other), "sm_{sm}: the result depends on the order of threads or blocks");
+        for (config, other) in build.iter().zip(&results).skip(1) {
+            let same = bits(&results[0]) == bits(other);
+            assert!(same, "sm_{}, {:?}: the result depends on the order of threads or blocks", config.sm, config.order);
         }
-        judge(&std::mem::take(&mut results[0]));
+        judge(&results.swap_remove(0));
     }
 }
 

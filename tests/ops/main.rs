@@ -7,6 +7,8 @@ mod attention;
 #[path = "../blocks.rs"]
 mod blocks;
 mod cache;
+#[path = "../card.rs"]
+mod card;
 mod embed;
 mod formats;
 mod gemm;
@@ -21,5 +23,6 @@ mod operands;
 mod probe;
 mod rope_kv;
 mod sample;
+mod scale;
 #[path = "../skip.rs"]
 mod skip;

@@ -1,12 +1,16 @@
 //! Which lane holds what: every fragment word of ptx.cuh against the layouts of the PTX manual, which are written down here
 //! as data. The emulator was written from the same manual; a real GPU has the last word.
 
+use std::mem::offset_of;
+
 use half::{bf16, f16};
 use qrun_cuda::{Grid, Params, Ptr};
 
 use crate::harness::{Device, Random, everywhere};
 
 const LANES: usize = 32;
+/// The last operation of the kernel.
+const CP_ASYNC: i32 = 10;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -166,7 +170,7 @@ fn tensor_cores_take_the_layouts_of_the_manual() {
         let a = fragments(mma, mma.a, 4, |row, k| a[row * mma.k + k]);
         let b = fragments(mma, mma.b, 2, |column, k| b[column * mma.k + k]);
         everywhere(
-            |device| match device.gpu.properties().sm as u32 >= mma.sm {
+            |device| match device.gpu.target().sm >= mma.sm {
                 true => halves(run(device, mma.op, [&a, &b, &start])),
                 false => halves(expected.clone()),
             },
@@ -217,7 +221,27 @@ fn cp_async_copies_or_clears_sixteen_bytes() {
         })
         .collect();
     everywhere(
-        |device| halves(run(device, 10, [&rows, wanted.as_flattened(), &[7; LANES * 4]])),
+        |device| halves(run(device, CP_ASYNC, [&rows, wanted.as_flattened(), &[7; LANES * 4]])),
         |found| assert_eq!(words(found), expected),
     );
+}
+
+#[test]
+fn the_kernel_has_the_same_parameters() {
+    let number = |name: &str| {
+        let line = qrun_emulator::LAYOUT.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.expect("a line of cuda/emulator/kernel/layout.cpp").parse::<usize>().expect("a number")
+    };
+    assert_eq!(size_of::<FragmentsParams>(), number("fragments::FragmentsParams"));
+    let offsets = [
+        ("op", offset_of!(FragmentsParams, op)),
+        ("pad", offset_of!(FragmentsParams, pad)),
+        ("a", offset_of!(FragmentsParams, a)),
+        ("b", offset_of!(FragmentsParams, b)),
+        ("c", offset_of!(FragmentsParams, c)),
+    ];
+    for (field, offset) in offsets {
+        assert_eq!(offset, number(&format!("fragments::FragmentsParams.{field}")), "{field}");
+    }
+    assert_eq!(CP_ASYNC as usize, number("fragments::CP_ASYNC"));
 }

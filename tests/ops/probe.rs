@@ -1,7 +1,12 @@
 //! What measures a machine has to do what it says that it measures.
 
-use qrun_cuda::ops::probe::{self, LINK, SUMS};
-use qrun_emulator::Config;
+use std::time::Duration;
+
+use qrun_cuda::{
+    Stream,
+    ops::probe::{self, LINK, SUMS},
+};
+use qrun_emulator::{Config, Failure};
 
 use crate::harness::{Device, Random, everywhere};
 
@@ -55,9 +60,58 @@ fn links_add_one_each() {
     probe::empty(&d.stream).expect("a launch");
     probe::link(&d.stream, even, odd).expect("a launch");
     probe::link(&d.stream, odd, even).expect("a launch");
-    // On a real GPU below SM 9.0 the driver would refuse these.
-    let last = if d.gpu.properties().sm >= 90 { probe::dependent_link } else { probe::link };
+    // Below SM 9.0 the driver refuses these, and kernels that were made for less do not wait for each other.
+    let last = if d.gpu.target().sm >= 90 { probe::dependent_link } else { probe::link };
     last(&d.stream, even, odd).expect("a launch");
     last(&d.stream, odd, even).expect("a launch");
     assert_eq!(d.read(&buffers[0]).as_flattened(), expected);
+}
+
+#[test]
+fn a_launch_that_never_ends_is_named_and_nothing_waits_for_it_again() {
+    let d = Device::new(Config::default());
+    let Some(machine) = d.machine() else { return crate::skip::skip("no kernel on a card runs for ever") };
+    d.gpu.set_launch_limit(Duration::from_millis(50));
+    probe::empty(&d.stream).expect("a launch");
+    d.stream.synchronize().expect("it ends");
+    machine.fail(Failure { call: Some("probe_empty"), nth: 1, code: 600 });
+    probe::empty(&d.stream).expect("a launch");
+    let error = d.stream.synchronize().expect_err("it does not end");
+    assert_eq!(error.to_string(), "probe_empty has not ended after 0 s");
+    assert_eq!(Stream::new(&d.gpu).err(), Some(error), "every later call fails the same way");
+}
+
+#[test]
+fn of_many_launches_some_are_named() {
+    let d = Device::new(Config::default());
+    let Some(machine) = d.machine() else { return crate::skip::skip("no kernel on a card runs for ever") };
+    d.gpu.set_launch_limit(Duration::from_millis(50));
+    let [even, odd] = [(); 2].map(|()| d.buffer(&elements(LINK)));
+    machine.fail(Failure { call: Some("probe_link"), nth: 30, code: 600 });
+    for _ in 0..20 {
+        probe::empty(&d.stream).expect("a launch");
+        probe::link(&d.stream, even.ptr, odd.ptr).expect("a launch");
+        probe::link(&d.stream, odd.ptr, even.ptr).expect("a launch");
+    }
+    let error = d.stream.synchronize().expect_err("it does not end").to_string();
+    assert_eq!(error, "one of 16 launches from probe_link to probe_link has not ended after 0 s");
+}
+
+#[test]
+fn a_graph_that_never_ends_is_named_by_its_launches() {
+    let d = Device::new(Config::default());
+    let Some(machine) = d.machine() else { return crate::skip::skip("no kernel on a card runs for ever") };
+    d.gpu.set_launch_limit(Duration::from_millis(50));
+    let [even, odd] = [(); 2].map(|()| d.buffer(&elements(LINK)));
+    let step = |s: &Stream| {
+        probe::empty(s)?;
+        probe::link(s, even.ptr, odd.ptr)
+    };
+    let graph = d.stream.capture(step).expect("a graph");
+    graph.launch(&d.stream).expect("a launch");
+    d.stream.synchronize().expect("it ends");
+    machine.fail(Failure { call: Some("probe_link"), nth: 1, code: 600 });
+    graph.launch(&d.stream).expect("a launch");
+    let error = d.stream.synchronize().expect_err("it does not end").to_string();
+    assert_eq!(error, "one of 2 launches from probe_empty to probe_link has not ended after 0 s");
 }

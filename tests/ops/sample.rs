@@ -7,7 +7,10 @@ use qrun_cuda::{
 };
 use qrun_emulator::{Config, Machine};
 
-use crate::harness::{Buffer, Device, Random, everywhere};
+use crate::{
+    card,
+    harness::{Buffer, Device, Random, everywhere},
+};
 
 const GREEDY: Sampling = Sampling { seed: 1, ..Sampling::GREEDY };
 
@@ -104,8 +107,26 @@ fn the_ring_holds_the_last_steps_in_order() {
 }
 
 #[test]
+fn a_polling_host_never_sees_half_a_step() {
+    let d = Device::new(Config::checked());
+    let Some(machine) = d.machine() else { return crate::skip::skip("only the emulator writes down what is seen") };
+    let start = SampleStart { sampling: Sampling { temperature: 1.0, ..GREEDY }, biases: &[], history: &[] };
+    let row = Row::new(&d, &Random::new(5).normals(50), &start);
+    // Beyond the 64 that the ring holds: places that have held a step before.
+    for number in 1..=70 {
+        row.step(&d, SampleSteps::All);
+        let seen = machine.published();
+        let drawn = row.state.drawn(0, number).expect("a step");
+        let [_, token, status, value] = [0, drawn.token(), drawn.status() as u32, drawn.logit().to_bits()];
+        // All but the number, a fence, the number.
+        let expected = [Some([0, token, status, value]), None, Some([number, token, status, value])];
+        assert_eq!(seen, expected, "step {number}");
+    }
+}
+
+#[test]
 fn a_step_is_three_launches_and_nothing_else() {
-    if std::env::var_os("QRUN_GPU").is_some() {
+    if card::is_real() {
         return crate::skip::skip("only the emulator counts calls");
     }
     let machine = Machine::new(Config::default());

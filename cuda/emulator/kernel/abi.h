@@ -58,6 +58,8 @@ void* emu_dynamic_shared();
 void emu_copy_async(void* shared, const void* global, int valid);
 void emu_copy_commit();
 void emu_copy_wait(int pending);
+// A store to host memory has happened, or (null) a fence between such stores.
+void emu_publish(const void* p);
 void emu_atomic_access(void* p, size_t bytes, const void* pc);
 const emu::Kernel* emu_kernels(size_t* count);
 }

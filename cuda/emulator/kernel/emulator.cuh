@@ -153,7 +153,11 @@ ATOMIC(atomic_min, old < v ? old : v)
 #undef ATOMIC
 DEVICE int last_block(unsigned* ticket, unsigned blocks, SITE) { return emu_last_block(ticket, blocks, site); }
 
-template <class T, class V> DEVICE void system_store(volatile T* p, V v) { *p = static_cast<T>(v); }
+template <class T> DEVICE void system_store(T* p, T v) {
+    *p = v;
+    emu_publish(p);
+}
+DEVICE void system_fence() { emu_publish(nullptr); }
 DEVICE void prefetch_l2(const void*) {}
 DEVICE void depend_wait() {}
 DEVICE void depend_launch() {}
@@ -161,11 +165,26 @@ DEVICE void depend_launch() {}
 DEVICE float f16_to_f32(unsigned short h) { return emu::half_to_float(h); }
 DEVICE unsigned short f32_to_f16(float f) { return emu::float_to_half(f); }
 
+#ifdef SILICON
+// Up to 2 ULP beside the exact value, and exactly 1 at 0 (PTX manual, ex2.approx).
+DEVICE float fast_exp2(float x) {
+    const float y = exp2f(x);
+    const unsigned bits = __float_as_uint(y), off = __float_as_uint(x) * 2654435761u >> 24;
+    if (x == 0.0f || bits < 0x00800004u || bits > 0x7f7ffff0u) return y;
+    return __uint_as_float(bits + off % 5 - 2);
+}
+#else
 DEVICE float fast_exp2(float x) { return exp2f(x); }
+#endif
 DEVICE float fast_rsqrt(float x) { return 1.0f / sqrtf(x); }
 DEVICE float fast_reciprocal(float x) { return 1.0f / x; }
 
-DEVICE float product(float a, float b) { return a * b; }
-DEVICE float sum(float a, float b) { return a + b; }
-DEVICE double product(double a, double b) { return a * b; }
-DEVICE double sum(double a, double b) { return a + b; }
+// A value that no fused operation reaches through.
+template <class T> DEVICE T rounded(T v) {
+    asm("" : "+x"(v));
+    return v;
+}
+DEVICE float product(float a, float b) { return rounded(a * b); }
+DEVICE float sum(float a, float b) { return rounded(a) + rounded(b); }
+DEVICE double product(double a, double b) { return rounded(a * b); }
+DEVICE double sum(double a, double b) { return rounded(a) + rounded(b); }

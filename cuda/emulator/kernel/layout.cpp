@@ -14,6 +14,9 @@ namespace attention {
 namespace embed {
 #include "embed.cu"
 }
+namespace fragments {
+#include "fragments.cu"
+}
 namespace gemm {
 #include "gemm.cu"
 }
@@ -66,6 +69,7 @@ int main() {
     FIELDS(attention::AttentionParams, q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv,
            head_dim, heads_per_tile, rows_per_tile, splits, window, scale, softcap)
     FIELDS(embed::EmbedParams, w, token, seq, y, rows, k, format, scale)
+    FIELDS(fragments::FragmentsParams, op, pad, a, b, c)
     FIELDS(glu_act::GluActParams, gate, up, stride, rows, columns, activation, y, y_stride, pad, out, seq)
     FIELDS(norm::rms_normParams, x, add, post, weight, seq, index, y, image, n, eps)
     FIELDS(probe::ProbeParams, from, to, n, pad)
@@ -112,4 +116,5 @@ int main() {
     CONSTANT(sample::DRAWN)
     CONSTANT(sample::NOT_FINITE)
     CONSTANT(sample::NO_TOKEN)
+    CONSTANT(fragments::CP_ASYNC)
 }

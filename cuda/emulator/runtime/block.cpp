@@ -103,6 +103,7 @@ void Block::run(const Launch& l, Fault& out) {
         // A random order of blocks is a random rotation, backwards half of the time: enough to break any assumed order.
         uint64_t n = (i + stride) % blocks;
         if (l.order == Order::Reverse || (l.order == Order::Random && l.seed & 1)) n = blocks - 1 - n;
+        if (l.ends && n >= l.ends && n + l.ends < blocks) continue;
         serial = n;
         start({static_cast<unsigned>(n % l.grid.x), static_cast<unsigned>(n / l.grid.x % l.grid.y),
                static_cast<unsigned>(n / l.grid.x / l.grid.y)});

@@ -26,6 +26,7 @@ struct Launch {
     Order order;
     uint64_t seed;
     Checker* checker;
+    uint64_t ends; // blocks at both ends of the grid that run; 0: all
 };
 
 // Why a kernel failed: a driver error code and the report for people.

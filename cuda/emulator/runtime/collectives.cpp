@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "block.h"
 #include "checker.h"
@@ -38,6 +39,39 @@ static void shuffle(Warp& w) {
         if (w.exists >> i & 1) w.lanes[i]->value = v[w.lanes[i]->argument];
 }
 
+// c + Σ x·y as a tensor core has it.
+[[maybe_unused]] static int multiply(int c, const int* x, const int* y, int n) {
+    for (int k = 0; k < n; k++) c += x[k] * y[k];
+    return c;
+}
+#ifdef SILICON
+// Four products at a time and the sum so far are aligned to the largest of them, cut to 24 bits and added; the result is cut to
+// f32. So do the tensor cores of SM 7.x; later ones take more products and keep a bit more (Fasi, Higham, Mikaitis, Pranesh,
+// "Numerical behavior of NVIDIA tensor cores", 2021).
+static float multiply(float c, const float* x, const float* y, int n) {
+    for (int first = 0; first < n; first += 4) {
+        float terms[5] = {c};
+        int largest = -1000;
+        for (int k = 0; k < 4; k++) terms[1 + k] = x[first + k] * y[first + k];
+        for (const float t : terms) {
+            if (!std::isfinite(t)) return terms[0] + terms[1] + terms[2] + terms[3] + terms[4];
+            if (t != 0) largest = std::max(largest, std::ilogb(t));
+        }
+        int64_t sum = 0;
+        for (const float t : terms) sum += static_cast<int64_t>(std::ldexp(static_cast<double>(t), 23 - largest));
+        while (sum >= 1 << 24 || sum <= -(1 << 24)) sum /= 2, largest++;
+        c = static_cast<float>(std::ldexp(static_cast<double>(sum), largest - 23));
+    }
+    return c;
+}
+#else
+static float multiply(float c, const float* x, const float* y, int n) {
+    float sum = 0;
+    for (int k = 0; k < n; k++) sum += x[k] * y[k];
+    return c + sum;
+}
+#endif
+
 // Tensor cores: unpack the fragments into rows, multiply, pack. Lane 4g+t holds rows g and g+8 of `a` and `c`, column g of
 // `b` (PTX manual, "Matrix Fragments for mma"). Products of 16-bit floats are exact in f32 and summed there in the order of k.
 template <int M, int K, class E, class A, class F> static void mma(Warp& w, F decode) {
@@ -61,9 +95,7 @@ template <int M, int K, class E, class A, class F> static void mma(Warp& w, F de
         for (int r = 0; r < ROWS; r++)
             for (int i = 0; i < 2; i++) {
                 const A *x = a[l / 4 + 8 * r], *y = b[l % 4 * 2 + i];
-                A sum = 0;
-                for (int k = 0; k < K; k++) sum += x[k] * y[k];
-                c[2 * r + i] += sum;
+                c[2 * r + i] = multiply(c[2 * r + i], x, y, K);
             }
     }
 }

@@ -53,4 +53,11 @@ CONTROL char* emu_report(void* machine) {
     std::lock_guard<std::recursive_mutex> guard(m.lock);
     return m.report.empty() ? nullptr : copy(m.report);
 }
+CONTROL char* emu_published(void* machine) {
+    auto& m = *static_cast<Machine*>(machine);
+    std::lock_guard<std::recursive_mutex> guard(m.lock);
+    char* text = copy(m.published);
+    m.published.clear();
+    return text;
+}
 CONTROL void emu_free(char* text) { free(text); }

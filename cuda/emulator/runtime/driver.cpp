@@ -116,10 +116,11 @@ API cuDeviceGetPCIBusId(char* text, int length, int device) {
 API cuDeviceGetAttribute(int* value, int attribute, int device) {
     return device_call("cuDeviceGetAttribute", device, [&](Machine& m) {
         const Gpu& g = m.gpu;
+        const int sm = device == 0 && m.settings.first ? m.settings.first : m.settings.sm;
         const std::map<int, int> values = {
             {1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 0x7fffffff}, {6, 65535}, {7, 65535}, {8, 48 << 10}, {9, 64 << 10}, {10, 32},
             {11, 0x7fffffff}, {12, 65536}, {13, g.clock}, {14, 512}, {15, 1}, {16, g.multiprocessors}, {19, 1}, {31, 1}, {33, device + 1},
-            {36, g.memory_clock}, {37, g.bus}, {38, g.l2}, {39, g.threads}, {40, 2}, {41, 1}, {75, m.settings.sm / 10}, {76, m.settings.sm % 10},
+            {36, g.memory_clock}, {37, g.bus}, {38, g.l2}, {39, g.threads}, {40, 2}, {41, 1}, {75, sm / 10}, {76, sm % 10},
             {78, 1}, {79, 1}, {80, 1}, {81, g.shared}, {82, 65536}, {83, 1}, {90, 1}, {91, 1}, {95, 1}, {97, g.shared_per_block}, {99, 1},
             {106, g.sm == 75 ? 16 : 32}, {108, g.l2 * 3 / 4}, {111, g.sm == 75 ? 0 : 1024}, {113, 1}, {115, 0},
         };

@@ -45,6 +45,7 @@ struct Function : Handle {
     static constexpr Kind KIND = Kind::Function;
     const Kernel* kernel;
     int arch, max_dynamic = 48 << 10, carveout = -1;
+    bool loaded = false; // its code takes device memory from the first launch on
     Function(Machine& m, const Kernel* k, int a) : Handle(KIND, m), kernel(k), arch(a) {}
 };
 
@@ -56,6 +57,7 @@ struct Item {
     Event* wait = nullptr; // first bring that event's stream to `until`
     Stream* of = nullptr;
     uint64_t until = 0;
+    bool stuck = false; // never ends
 };
 struct Graph : Handle {
     static constexpr Kind KIND = Kind::Graph;

@@ -70,12 +70,15 @@ int execute(Machine& m, const Function& f, const Plan& p, const std::vector<uint
     const unsigned limit = static_cast<unsigned>(m.gpu.shared_per_block);
     if (m.settings.checked && !m.checker) m.checker = std::make_unique<Checker>(m);
     const Kernel* kernel = find_kernel(f.arch, m.settings.checked, f.kernel->name);
-    const Fault fault = run({kernel, params.data(), p.grid, p.block, p.shared, limit, m.settings.order, m.settings.seed + m.launches, m.checker.get()});
+    const Fault fault = run({kernel, params.data(), p.grid, p.block, p.shared, limit, m.settings.order, m.settings.seed + m.launches, m.checker.get(), m.settings.blocks});
     if (!fault.code) return SUCCESS;
     m.report = fault.report;
     m.report_code = fault.code;
     return m.sticky = fault.code;
 }
+
+// Device memory that the code of a kernel takes: some ten KB, in the driver's pages.
+constexpr uint64_t CODE_BYTES = 64 << 10;
 
 int launch(const char* name, void* function, const Plan& plan, void* stream, void** params, void** extra) {
     Stream* s = stream_of(stream);
@@ -84,6 +87,9 @@ int launch(const char* name, void* function, const Plan& plan, void* stream, voi
         Machine& m = *f.machine;
         if (s->machine != &m) return int(INVALID_HANDLE);
         if (const int status = check(m, f, plan)) return status;
+        // As a driver does by itself: loaded when it is first needed.
+        if (!f.loaded && !m.charge(CODE_BYTES)) return int(OUT_OF_MEMORY);
+        f.loaded = true;
         const size_t bytes = f.kernel->params;
         std::vector<uint64_t> copy((bytes + 15) / 8);
         if (params) {
@@ -115,7 +121,12 @@ int occupancy(const Function& f, int threads, size_t dynamic) {
 API cuModuleLoadData(void** module, const void* image) { return load("cuModuleLoadData", module, image); }
 API cuModuleLoadDataEx(void** module, const void* image, unsigned, int*, void**) { return load("cuModuleLoadDataEx", module, image); }
 API cuModuleUnload(void* module) {
-    return with<Module>("cuModuleUnload", module, [](Module& m) { return finish(*m.machine), delete &m, 0; });
+    return with<Module>("cuModuleUnload", module, [](Module& m) {
+        finish(*m.machine);
+        for (const auto& f : m.functions)
+            if (f.second->loaded) m.machine->used -= CODE_BYTES;
+        return delete &m, 0;
+    });
 }
 API cuModuleGetFunction(void** function, void* module, const char* name) {
     return with<Module>("cuModuleGetFunction", module, [&](Module& m) {

@@ -20,6 +20,7 @@ Stream* stream_of(void* handle) {
 
 // Does the stream's first item, after what it waits for.
 static int step(Stream& s) {
+    if (s.items.front().stuck) return NOT_READY;
     Item item = std::move(s.items.front());
     s.items.pop_front();
     s.done++;
@@ -35,14 +36,26 @@ static int drain(Stream& s) {
     return SUCCESS;
 }
 
-int finish(Stream& s) {
+// The others go first, or stay behind for as long as they may: what lacks an event shows in one of the two.
+static int others_first(Stream& s) {
     Machine& m = *s.machine;
-    // The others go first, or stay behind for as long as they may: what lacks an event shows in one of the two.
     const bool others = m.settings.order == Order::Reverse || (m.settings.order == Order::Random && (s.done + m.settings.seed) % 2);
     if (others || s.flags == ~0u)
         for (Stream* other : m.streams)
-            if (const int status = drain(*other)) return status;
+            if (other != &s)
+                if (const int status = drain(*other)) return status;
+    return SUCCESS;
+}
+
+int finish(Stream& s) {
+    if (const int status = others_first(s)) return status;
     return drain(s);
+}
+
+// What a host that asks brings about: one step, where the machine delays.
+static int ask(Stream& s) {
+    if (const int status = others_first(s)) return status;
+    return s.items.empty() ? int(SUCCESS) : step(s);
 }
 
 int finish(Machine& m) {
@@ -68,8 +81,9 @@ int submit(Stream& s, const std::string& name, Work work) {
         return SUCCESS;
     }
     s.submitted++;
-    if (s.machine->settings.delayed && s.flags != ~0u) {
-        s.items.push_back({std::move(work), nullptr, nullptr, 0});
+    const bool stuck = s.machine->sticks(name);
+    if (stuck || !s.items.empty() || (s.machine->settings.delayed && s.flags != ~0u)) {
+        s.items.push_back({std::move(work), nullptr, nullptr, 0, stuck});
         return SUCCESS;
     }
     if (s.flags == ~0u)
@@ -131,7 +145,7 @@ API cuStreamQuery(void* stream) {
     if (!s) return INVALID_HANDLE;
     return call("cuStreamQuery", *s->machine, [&](Machine&) {
         if (s->items.empty()) return int(SUCCESS);
-        const int status = step(*s);
+        const int status = ask(*s);
         return status ? status : s->items.empty() ? int(SUCCESS) : int(NOT_READY);
     });
 }
@@ -182,7 +196,7 @@ API cuEventQuery(void* event) {
     return with<Event>("cuEventQuery", event, [](Event& e) {
         if (e.capture) return int(STREAM_CAPTURE_UNSUPPORTED);
         if (!pending(e)) return int(SUCCESS);
-        const int status = step(*e.stream);
+        const int status = ask(*e.stream);
         return status ? status : pending(e) ? int(NOT_READY) : int(SUCCESS);
     });
 }
@@ -216,7 +230,7 @@ API cuStreamWaitEvent(void* stream, void* event, unsigned) {
         if (s->capture || !e.recorded) return s->capture ? int(STREAM_CAPTURE_UNSUPPORTED) : int(SUCCESS);
         if (!pending(e)) return int(SUCCESS);
         s->submitted++;
-        s->items.push_back({Work(), &e, e.stream, e.position});
+        s->items.push_back({Work(), &e, e.stream, e.position, false});
         return int(SUCCESS);
     });
 }
@@ -250,8 +264,14 @@ API cuThreadExchangeStreamCaptureMode(int* mode) {
     return call("cuThreadExchangeStreamCaptureMode", [&](Machine&) { return *mode = 0, 0; });
 }
 
+// Device memory that a node of an instantiated graph takes.
+static constexpr uint64_t NODE_BYTES = 4 << 10;
+
 static int instantiate(void** exec, void* graph) {
-    return with<Graph>("cuGraphInstantiate", graph, [&](Graph& g) { return *exec = new GraphExec(*g.machine, g), 0; });
+    return with<Graph>("cuGraphInstantiate", graph, [&](Graph& g) {
+        if (!g.machine->charge(NODE_BYTES * g.nodes.size())) return int(OUT_OF_MEMORY);
+        return *exec = new GraphExec(*g.machine, g), int(SUCCESS);
+    });
 }
 API cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) { return instantiate(exec, graph); }
 API cuGraphInstantiateWithParams(void** exec, void* graph, void*) { return instantiate(exec, graph); }
@@ -259,7 +279,10 @@ API cuGraphDestroy(void* graph) {
     return with<Graph>("cuGraphDestroy", graph, [](Graph& g) { return delete &g, 0; });
 }
 API cuGraphExecDestroy(void* exec) {
-    return with<GraphExec>("cuGraphExecDestroy", exec, [](GraphExec& e) { return delete &e, 0; });
+    return with<GraphExec>("cuGraphExecDestroy", exec, [](GraphExec& e) {
+        e.machine->used -= NODE_BYTES * e.names.size();
+        return delete &e, 0;
+    });
 }
 API cuGraphUpload(void* exec, void*) {
     return with<GraphExec>("cuGraphUpload", exec, [](GraphExec&) { return 0; });
@@ -287,7 +310,11 @@ API cuGraphLaunch(void* exec, void* stream) {
     if (!s) return INVALID_HANDLE;
     return with<GraphExec>("cuGraphLaunch", exec, [&](GraphExec& e) {
         auto nodes = e.nodes; // what is under way outlives an update
-        return submit(*s, "graph", [nodes] {
+        std::string name = "graph";
+        for (const std::string& node : e.names)
+            for (const Failure& f : e.machine->failures)
+                if (f.call == node && f.code == NOT_READY) name = node;
+        return submit(*s, name, [nodes] {
             for (const Work& work : *nodes)
                 if (const int status = work()) return status;
             return int(SUCCESS);

@@ -26,6 +26,11 @@ HOOK void __tsan_read_range(void* p, size_t bytes) { check(p, bytes, Access::Rea
 HOOK void __tsan_write_range(void* p, size_t bytes) { check(p, bytes, Access::Write, __builtin_return_address(0)); }
 HOOK void __tsan_init() {}
 
+HOOK void emu_publish(const void* p) {
+    Block* block = running();
+    if (block && block->launch->checker) block->launch->checker->publish(p);
+}
+
 // The first words of what GCC passes to each handler.
 struct Location {
     const char* file;

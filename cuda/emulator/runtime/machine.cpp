@@ -39,9 +39,11 @@ bool Settings::parse(const std::string& text, std::vector<Failure>& failures) {
         char* rest;
         const uint64_t number = strtoull(value.c_str(), &rest, 10);
         if (key == "sm") sm = static_cast<int>(number);
+        else if (key == "first") first = static_cast<int>(number);
         else if (key == "devices") devices = static_cast<int>(number);
         else if (key == "driver") driver = static_cast<int>(number);
         else if (key == "memory") memory = number << (*rest == 'g' ? 30 : *rest == 'm' ? 20 : *rest == 'k' ? 10 : 0);
+        else if (key == "blocks") blocks = number;
         else if (key == "checked") checked = number;
         else if (key == "execute") execute = number;
         else if (key == "delayed") delayed = number;
@@ -210,6 +212,19 @@ int Machine::count(const char* call) {
     for (Failure& f : failures)
         if ((f.call.empty() || f.call == call) && f.left && !--f.left) code = f.code;
     return code;
+}
+
+bool Machine::sticks(const std::string& kernel) {
+    bool stuck = false;
+    for (Failure& f : failures)
+        if (f.call == kernel && f.code == NOT_READY && f.left && !--f.left) stuck = true;
+    return stuck;
+}
+
+bool Machine::charge(uint64_t bytes) {
+    if (bytes > settings.memory - used) return false;
+    used += bytes;
+    return true;
 }
 
 void Machine::reset_counters() {

@@ -13,8 +13,8 @@
 namespace emu {
 
 struct Settings {
-    int sm = 80, devices = 1, driver = 12080;
-    uint64_t memory = 8ull << 30, seed = 0;
+    int sm = 80, first = 0, devices = 1, driver = 12080; // `first`: of the first GPU, where it is another one
+    uint64_t memory = 8ull << 30, seed = 0, blocks = 0;
     bool checked = false, execute = true, delayed = false;
     Order order = Order::Forward;
 
@@ -66,6 +66,8 @@ class Machine {
     int sticky = 0;         // a kernel failed: every later call fails the same way
     std::string report;     // of that kernel, or of the last call that did not fit
     int report_code = 0;
+    // Where the machine is checked: the 16 bytes around each store that was meant for a polling host, and "fence" between them.
+    std::string published;
     std::deque<std::string> kept; // strings that the driver API gave out
     int contexts = 0;
     bool dropped = false;
@@ -90,6 +92,10 @@ class Machine {
     std::string print_counters();
     // Counts a driver call; the code that it must fail with, or 0.
     int count(const char* call);
+    // Whether this launch was told never to end.
+    bool sticks(const std::string& kernel);
+    // Device memory that has no address: code, graphs. False where there is no room.
+    bool charge(uint64_t bytes);
 
     const uintptr_t base;
     const size_t span;

@@ -206,9 +206,10 @@ fn counting_only_runs_nothing() {
     }
     let counters = machine.counters();
     assert_eq!(counters.launches["control_increment"], 3);
-    assert_eq!((counters.used, counters.syncs), (40 << 30, 0));
+    // Beside the allocation there is the code of one kernel.
+    assert_eq!((counters.used, counters.syncs), ((40 << 30) + (64 << 10), 0));
     machine.reset_counters();
-    assert!(machine.counters().launches.is_empty() && machine.counters().used == 40 << 30);
+    assert!(machine.counters().launches.is_empty() && machine.counters().used > 40 << 30);
 }
 
 #[test]

@@ -182,7 +182,7 @@ fn flags(setting: &Setting) -> Vec<String> {
     let device = match setting.device() {
         DevicePreference::Auto => "auto".into(),
         DevicePreference::Cpu => "cpu".into(),
-        DevicePreference::Cuda(ordinal) => format!("cuda{ordinal}"),
+        DevicePreference::Cuda(ordinal) => ordinal.map_or("cuda".into(), |n| format!("cuda{n}")),
     };
     let mut flags = vec![
         format!("--device={device}"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use qrun::bench::machine::graphics;
 use qrun_cuda::{
-    Arena, Event, Gpu, Pinned, Ptr, Stream, image,
+    Arena, Event, Gpu, Pinned, Ptr, Stream,
     ops::probe::{self, ELEMENT, LINK, SUMS},
 };
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub fn device(_: &Setup) -> Result<Value> {
         "free_bytes": gpu.free_memory()?,
         "l2_bytes": properties.l2,
         "shared_bytes_per_block": properties.shared_per_block,
-        "kernels": format!("{:?}", image::pick(properties.sm as u32)),
+        "kernels": gpu.target().to_string(),
     }))
 }
 
@@ -124,7 +124,7 @@ pub fn launches(setup: &Setup) -> Result<Value> {
     result["graph_empty_us"] = time(&|| graph.launch(stream), 0)?.into();
     let graph = stream.capture(|_| chain.links(n))?;
     result["graph_4KB_us"] = time(&|| graph.launch(stream), n)?.into();
-    if gpu.properties().sm >= 90 {
+    if gpu.target().sm >= 90 {
         let graph = stream.capture(|_| chain.dependent_links(n))?;
         result["dependent_graph_4KB_us"] = time(&|| graph.launch(stream), n)?.into();
     }

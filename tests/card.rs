@@ -1,0 +1,33 @@
+//! The GPU that a test runs on: an emulated one of its own, or with `QRUN_GPU` set the card of this machine.
+
+use std::sync::{Arc, LazyLock};
+
+use qrun_cuda::Gpu;
+use qrun_emulator::{Config, Entered, Machine};
+
+/// The card, opened once for all tests of a process: a context takes a tenth of a second to make.
+static CARD: LazyLock<Arc<Gpu>> = LazyLock::new(|| Gpu::open(0).expect("a GPU (QRUN_GPU is set)"));
+
+/// Whether tests run on the card of this machine.
+pub fn is_real() -> bool {
+    std::env::var_os("QRUN_GPU").is_some()
+}
+
+/// The GPU of the machine that this thread has entered, or the card.
+pub fn gpu() -> Arc<Gpu> {
+    if is_real() { CARD.clone() } else { Gpu::open(0).expect("a GPU") }
+}
+
+/// An emulated machine that this thread has entered for as long as this lives; nothing where the card is used.
+pub struct Place {
+    // Left before the machine goes.
+    _entered: Option<Entered>,
+    pub machine: Option<Machine>,
+}
+
+impl Place {
+    pub fn new(config: Config) -> Self {
+        let machine = (!is_real()).then(|| Machine::new(config));
+        Self { _entered: machine.as_ref().map(Machine::enter), machine }
+    }
+}
