@@ -35,8 +35,7 @@ pub fn list(value: &Value) -> &[Value] {
 /// # Errors
 /// What was expected, and what was found where.
 pub fn check(record: &Value, what: &str, texts: &str, numbers: &str) -> Result<(), String> {
-    let kinds: [(&str, &str, fn(&Value) -> bool); 2] =
-        [(texts, "a text", Value::is_string), (numbers, "a number", Value::is_number)];
+    let kinds: [(&str, &str, Fits); 2] = [(texts, "a text", Value::is_string), (numbers, "a number", Value::is_number)];
     for (paths, kind, fits) in kinds {
         for path in paths.split_whitespace() {
             let found = |(place, value): (String, &Value)| match value {
@@ -52,8 +51,11 @@ pub fn check(record: &Value, what: &str, texts: &str, numbers: &str) -> Result<(
     Ok(())
 }
 
+/// Whether a value is of the kind that is expected.
+type Fits = fn(&Value) -> bool;
+
 /// Looks along a path; where and what the value is that does not fit.
-fn field<'a>(value: &'a Value, place: &str, path: &str, fits: fn(&Value) -> bool) -> Result<(), (String, &'a Value)> {
+fn field<'a>(value: &'a Value, place: &str, path: &str, fits: Fits) -> Result<(), (String, &'a Value)> {
     let Some(step) = path.split('.').next().filter(|step| !step.is_empty()) else {
         return if fits(value) { Ok(()) } else { Err((place.into(), value)) };
     };

@@ -258,8 +258,11 @@ pub fn describe(report: &Value) -> String {
     record::describe(report, &format!("{bytes} MB of weights per token, {trials} trials after {warmups} warm-ups"))
 }
 
-/// The log's tables: titles, fields and decimals of their columns.
-const TABLES: [(&str, &[(&str, &str, usize)]); 5] = [
+/// Columns: title, field (`speed/limit`: the share) and decimals.
+type Cells = &'static [(&'static str, &'static str, usize)];
+
+/// The log's tables.
+const TABLES: [(&str, Cells); 5] = [
     ("End-to-end throughput (tok/s; prompt, sampling and text included)", &[("", "e2e_throughput_tps", 1)]),
     (
         "Decode throughput (tok/s) and its share of the memory limit",
