@@ -97,10 +97,10 @@ pub const UNEVEN: [Tiny; 2] = [
         arch: "gemma3",
         tied: true,
         window: 64,
-        pattern: 3,
-        n_layer: 4,
+        pattern: 2,
+        n_layer: 3,
         head_dim_swa: 80,
-        uneven: &[[4, 2, 96], [2, 1, 64], [6, 3, 160], [3, 1, 96]],
+        uneven: &[[4, 2, 96], [6, 3, 160], [6, 2, 192]],
         rope_scale: 8.0,
         ..TINY
     },

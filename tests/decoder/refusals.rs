@@ -95,7 +95,7 @@ const LLAMA: &[(Change, &str, &str, &str)] = &[
     (|p| p.set("llama.block_count", 1u32), "tensor blk.1.", "only tensors that qrun's llama knows", "a tensor without a place in the model"),
     (|p| p.set("llama.block_count", "two"), "key llama.block_count", "an unsigned integer", "two"),
     (|p| p.set("llama.embedding_length", 1u64 << 40), "key llama.embedding_length", "a number from 1 to 16777216", "1099511627776"),
-    (|p| p.set("llama.embedding_length", 64u32), "tensor blk.0.attn_q.weight", "shape [64, 256]", "[128, 256]"),
+    (|p| p.set("llama.embedding_length", 64u32), "tensor blk.0.attn_norm.weight", "shape [64]", "[128]"),
     (|p| p.set("llama.feed_forward_length", 1u32), "tensor blk.0.ffn_gate.weight", "shape [128, 1]", "[128, 288]"),
     (|p| p.set("llama.attention.key_length", 2048u32), "key llama.attention.value_length", "the key length 2048", "64"),
     (|p| p.set("llama.attention.value_length", 32u32), "key llama.attention.value_length", "the key length 64", "32"),
