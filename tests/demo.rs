@@ -228,9 +228,11 @@ fn texts(value: &Value) -> Vec<&str> {
     value.as_array().map_or(Vec::new(), |list| list.iter().filter_map(Value::as_str).collect())
 }
 
+/// The questions that were looked at while the training text was mixed, then those that were not.
 fn held_out_rows() -> Vec<Value> {
-    let rows = fs::read_to_string(demo("eval.jsonl")).expect("the held-out questions");
-    rows.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    let text = |name| fs::read_to_string(demo(name)).expect("the held-out questions");
+    let rows = |text: String| text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<_>>();
+    ["eval.jsonl", "sealed.jsonl"].into_iter().flat_map(|name| rows(text(name))).collect()
 }
 
 #[test]
@@ -270,7 +272,11 @@ const FIRST_PROMPTS: &[(&[&str], &str)] = &[
     (&["14 + 43 = ?"], "14 + 43 = 57."),
     (&["34 - 60"], "34 - 60 = -26."),
     (&["123 + 456"], "up to 99"),
+    (&["1+1+1"], "up to 99"),
+    (&["what's 7 times 8"], "up to 99"),
+    (&["I'm Emily"], "Hello Emily!"),
     (&["My name is Peter.", "What is my name?"], "Your name is Peter."),
+    (&["My name is Sophie.", "Tell me a story about a bear.", "What is my name?"], "Your name is Sophie."),
     (&["你好"], "I only speak simple English"),
     (&["🦀"], "I only speak simple English"),
     (&["How many legs has a cat?"], "I do not know that"),
@@ -278,6 +284,15 @@ const FIRST_PROMPTS: &[(&[&str], &str)] = &[
     (&["Is qrun faster than llama.cpp?"], "1.2 to 2.3 times"),
     (&["Does it work on a Mac?"], "Linux"),
     (&["how do I exit"], "/exit"),
+    (&["who r u"], "I am the demo model of qrun"),
+    (&["what can u do"], "I can answer questions"),
+    (&["how are you"], "I am well"),
+    (&["thx"], "welcome"),
+    (&["bye"], "Goodbye"),
+    (&["are you ChatGPT?"], "Gemma 3"),
+    (&["tell me a joke"], "ran out of tokens"),
+    (&["write python code"], "I do not know that"),
+    (&["asdf"], "I do not know that"),
 ];
 
 #[test]
