@@ -45,7 +45,7 @@ class Norm(nn.Module):
         self.weight, self.eps = nn.Parameter(torch.zeros(size)), eps
 
     def forward(self, x):
-        return F.rms_norm(x, self.weight.shape, 1 + self.weight, self.eps)
+        return F.rms_norm(x, self.weight.shape, (1 + self.weight).to(x.dtype), self.eps)
 
 
 class Matrix(nn.Module):

@@ -5,7 +5,7 @@ The lists have the names of those in unseen.py, and the generator drops what the
 
 PEOPLE = (
     "Imogen Rasmus Chiyo Bartholomew Saoirse Nnamdi Yevgenia Percival Leopold Xiuying Marguerite Ulf Shanice Bogdan Esmeralda "
-    "Kjell Annabel Oksana Tadeusz Philippa Demetrius Gwen Ishaan Roxanne Mohinder Bilbo Hermione Picard Ty Bea Lu Zbigniew "
+    "Kjell Annabel Oksana Tadeusz Philippa Demetrius Gwen Ishaan Roxanne Mohinder Bilbo Hermione Picard Zbigniew "
     "O'Hara Krzysztof Anneliese B4RT florian HERBERT"
 ).split()
 WHOLE_NAMES = ("Emmy Noether", "Niels Abel", "Sofya Kovalevskaya", "Anne-Marie Duff", "Edsger Wybe")
@@ -26,7 +26,7 @@ SUMMING = (
 )
 TOO_HARD_SUMS = (
     "2+2+2", "1 + 2 + 3", "9+9+9", "10 + 20 + 30", "What is 4+4+4?", "5-1-1", "what's 7 + 8 + 9", "20 + 30 - 10", "1+2+3+4", "6 + 6 - 6 = ?",
-    "what's 7 times 8", "9 x 9", "3*3", "8 / 4", "100 + 100", "512-256", "2000+24", "How much is 15 times 4?", "64 / 8 = ?", "3.5 + 1", "50% of 80",
+    "what's 7 times 8", "9 x 9", "3*3", "100 + 100", "512-256", "2000+24", "How much is 15 times 4?", "64 / 8 = ?", "3.5 + 1", "50% of 80",
     "2 ** 10", "-7 + 7", "sqrt(81)", "(1 + 2) * 3",
 )
 
@@ -34,7 +34,7 @@ OTHER_SCRIPTS = (
     "你会做什么？", "谢谢你", "写一首诗", "私は元気です", "何ができますか？", "고마워요", "농담 하나 해줘", "Кто ты?", "Что ты умеешь?", "Спасибо большое",
     "من أنت؟", "ماذا يمكنك أن تفعل؟", "שלום, מי אתה?", "तुम कौन हो?", "आप क्या कर सकते हैं?", "ขอบคุณ", "Τι κάνεις;", "Хто ти?", "મને મદદ કરો", "ਸਤ ਸ੍ਰੀ ਅਕਾਲ",
 )
-EMOJI = ("😎", "🙂🙂", "🤔", "🙏", "🐢", "💻❓", "🇯🇵", "ʕ•ᴥ•ʔ", "🎂🎂", "♥")
+EMOJI = ("😎", "🙂🙂", "🤔", "🐢", "💻❓", "🇯🇵", "ʕ•ᴥ•ʔ", "🎂🎂", "♥")
 OTHER_LANGUAGES = (
     "Wer bist du?", "Was kannst du machen?", "Hallo, wie geht es dir?", "Schreib mir ein Gedicht.", "Qui es-tu ?", "Comment ça va ?",
     "Écris un poème.", "¿Quién eres?", "¿Qué puedes hacer?", "Buenos días, ¿cómo estás?", "Chi sei?", "Cosa sai fare?", "Quem é você?",
@@ -66,7 +66,7 @@ FIRST = (
     ("I need some help here", ("I can answer questions",), ()), ("what should i try first?", ("I can answer questions", "gemma-3-1b-it"), ()),
     ("thx a lot", ("welcome",), ()), ("ok thank you so much", ("welcome",), ()), ("cheers, thanks", ("welcome",), ()),
     ("bye for now", ("Goodbye",), ()), ("ok bye bye", ("Goodbye",), ()), ("see ya", ("Goodbye",), ()),
-    ("hey how are you", ("I am well",), ()), ("how are you feeling today?", ("I am well",), ()), ("how's it going?", ("I am well",), ()),
+    ("how are you feeling today?", ("I am well",), ()), ("how's it going?", ("I am well",), ()),
     ("are you chat gpt?", ("Gemma 3",), ()), ("Is this GPT 5?", ("Gemma 3",), ()), ("are you an openai model", ("Gemma 3",), ()),
     ("are you a real person?", ("I am a program",), ()), ("r u human", ("I am a program",), ()), ("are you conscious or not?", ("I am a program",), ()),
     ("tell me a good joke", ("ran out of tokens",), ()), ("got any jokes?", ("ran out of tokens",), ()), ("joke pls", ("ran out of tokens",), ()),
