@@ -40,7 +40,7 @@ def first_asked(facts):
 
 
 def fact_turn(rng, facts):
-    fact = rng.choice(first_asked(facts) if rng.random() < 0.4 else facts)
+    fact = rng.choice(first_asked(facts) if rng.random() < 0.5 else facts)
     if fact.pinned and rng.random() < 0.5:
         question = roughen(rng.choice(fact.pinned), rng)
         # Capitals share no token with small letters, so they have to be met often enough.
@@ -66,9 +66,9 @@ def draw(rng, facts):
         return [rng.choices(makers, (4, 4, 2, 0.15, 1, 1.5))[0]() for _ in range(rng.choice((2, 2, 3)))]
 
     kinds = (
-        (0.27, lambda: some(fact, (1, 1, 1, 1, 1, 1, 1, 2))), (0.11, lambda: some(easy, (1, 1, 2, 4))), (0.09, lambda: some(hard, (1, 1, 2))),
-        (0.015, stories_told), (0.025, lambda: some(lambda: off_topic.repeat_turn(rng), (1, 1, 2))), (0.10, lambda: [strange()]),
-        (0.04, lambda: [other()]), (0.28, lambda: people.turns(rng, makers, (4, 4, 3, 0.6, 1, 2))), (0.07, mixed),
+        (0.30, lambda: some(fact, (1, 1, 1, 1, 1, 1, 1, 2))), (0.20, lambda: some(easy, (1, 1, 2, 4))), (0.08, lambda: some(hard, (1, 1, 2))),
+        (0.025, stories_told), (0.02, lambda: some(lambda: off_topic.repeat_turn(rng), (1, 1, 2))), (0.10, lambda: [strange()]),
+        (0.035, lambda: [other()]), (0.18, lambda: people.turns(rng, makers, (4, 4, 3, 0.6, 1, 2))), (0.06, mixed),
     )
     return rng.choices([maker for _, maker in kinds], [weight for weight, _ in kinds])[0]()
 

@@ -81,7 +81,8 @@ class Vocabulary:
             return [NAME if i < name else 1.0 for i in range(len(said))]
         if len(said) < 24 and answer[-1] not in ".!":
             return [NAME] * len(said)
-        return [DECISION if i < 5 else STORY if len(said) > 80 else 1.0 for i in range(len(said))]
+        decided, rest = (14, STORY) if len(said) > 80 else (5, 1.0)
+        return [DECISION if i < decided else rest for i in range(len(said))]
 
     def text(self, ids):
         return self.pieces.decode(ids)
