@@ -35,28 +35,28 @@ struct Bound {
 }
 
 /// The measured values (with every cache type and arithmetic) and about half as much again. Half of the sample text are
-/// names, letters and words that nobody can predict, where weights of few bits differ most.
+/// questions, with names and words that nobody can predict: nine tenths of the divergence are there.
 #[rustfmt::skip]
 const BOUNDS: &[Bound] = &[
-    Bound { file_type: FileType::F32, kl: 3.5e-5, same_top: 0.993, ratio: 1.001 },
-    Bound { file_type: FileType::F16, kl: 3.5e-5, same_top: 0.993, ratio: 1.001 },
-    Bound { file_type: FileType::BF16, kl: 3.5e-5, same_top: 0.993, ratio: 1.001 },
-    Bound { file_type: FileType::Q8_0, kl: 2.6e-4, same_top: 0.985, ratio: 1.002 },
-    Bound { file_type: FileType::Q6_K, kl: 1.4e-3, same_top: 0.98, ratio: 1.002 },
-    Bound { file_type: FileType::Q5_K_M, kl: 3.8e-3, same_top: 0.955, ratio: 1.002 },
-    Bound { file_type: FileType::Q5_K_S, kl: 4.6e-3, same_top: 0.95, ratio: 1.002 },
-    Bound { file_type: FileType::Q5_1, kl: 4e-3, same_top: 0.965, ratio: 1.002 },
-    Bound { file_type: FileType::Q5_0, kl: 5.4e-3, same_top: 0.97, ratio: 1.002 },
-    Bound { file_type: FileType::Q4_K_M, kl: 1.3e-2, same_top: 0.94, ratio: 1.003 },
-    Bound { file_type: FileType::Q4_K_S, kl: 1.3e-2, same_top: 0.93, ratio: 1.004 },
-    Bound { file_type: FileType::Q4_1, kl: 1.5e-2, same_top: 0.95, ratio: 1.003 },
-    Bound { file_type: FileType::Q4_0, kl: 2e-2, same_top: 0.94, ratio: 1.003 },
+    Bound { file_type: FileType::F32, kl: 1e-5, same_top: 0.996, ratio: 1.0005 },
+    Bound { file_type: FileType::F16, kl: 1e-5, same_top: 0.996, ratio: 1.0005 },
+    Bound { file_type: FileType::BF16, kl: 1e-5, same_top: 0.996, ratio: 1.0005 },
+    Bound { file_type: FileType::Q8_0, kl: 1.2e-4, same_top: 0.985, ratio: 1.001 },
+    Bound { file_type: FileType::Q6_K, kl: 6.5e-4, same_top: 0.98, ratio: 1.0015 },
+    Bound { file_type: FileType::Q5_K_M, kl: 1.5e-3, same_top: 0.975, ratio: 1.001 },
+    Bound { file_type: FileType::Q5_K_S, kl: 1.6e-3, same_top: 0.97, ratio: 1.001 },
+    Bound { file_type: FileType::Q5_1, kl: 1.5e-3, same_top: 0.975, ratio: 1.001 },
+    Bound { file_type: FileType::Q5_0, kl: 2.1e-3, same_top: 0.97, ratio: 1.001 },
+    Bound { file_type: FileType::Q4_K_M, kl: 4.6e-3, same_top: 0.97, ratio: 1.0075 },
+    Bound { file_type: FileType::Q4_K_S, kl: 5.4e-3, same_top: 0.97, ratio: 1.008 },
+    Bound { file_type: FileType::Q4_1, kl: 5.4e-3, same_top: 0.965, ratio: 1.01 },
+    Bound { file_type: FileType::Q4_0, kl: 8.7e-3, same_top: 0.95, ratio: 1.015 },
 ];
 
 /// Largest mean KL of fast arithmetic from exact arithmetic on the same file.
-const FAST: f64 = 1e-3;
+const FAST: f64 = 1e-4;
 /// Smallest share of right answers to the held-out questions.
-const RIGHT: f64 = 0.85;
+const RIGHT: f64 = 0.87;
 /// Every n-th of the held-out questions is asked.
 const EVERY: usize = 8;
 
@@ -228,9 +228,11 @@ fn texts(value: &Value) -> Vec<&str> {
     value.as_array().map_or(Vec::new(), |list| list.iter().filter_map(Value::as_str).collect())
 }
 
+/// The questions that were looked at while the training text was mixed, then those that were not.
 fn held_out_rows() -> Vec<Value> {
-    let rows = fs::read_to_string(demo("eval.jsonl")).expect("the held-out questions");
-    rows.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    let text = |name| fs::read_to_string(demo(name)).expect("the held-out questions");
+    let rows = |text: String| text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<_>>();
+    ["eval.jsonl", "sealed.jsonl"].into_iter().flat_map(|name| rows(text(name))).collect()
 }
 
 #[test]
@@ -270,7 +272,10 @@ const FIRST_PROMPTS: &[(&[&str], &str)] = &[
     (&["14 + 43 = ?"], "14 + 43 = 57."),
     (&["34 - 60"], "34 - 60 = -26."),
     (&["123 + 456"], "up to 99"),
+    (&["1+1+1"], "up to 99"),
+    (&["what's 7 times 8"], "up to 99"),
     (&["My name is Peter.", "What is my name?"], "Your name is Peter."),
+    (&["My name is Sophie.", "Tell me a story about a bear.", "What is my name?"], "Your name is Sophie."),
     (&["你好"], "I only speak simple English"),
     (&["🦀"], "I only speak simple English"),
     (&["How many legs has a cat?"], "I do not know that"),
@@ -278,6 +283,15 @@ const FIRST_PROMPTS: &[(&[&str], &str)] = &[
     (&["Is qrun faster than llama.cpp?"], "1.2 to 2.3 times"),
     (&["Does it work on a Mac?"], "Linux"),
     (&["how do I exit"], "/exit"),
+    (&["who r u"], "I am the demo model of qrun"),
+    (&["what can u do"], "I can answer questions"),
+    (&["how are you"], "I am well"),
+    (&["thx"], "welcome"),
+    (&["bye"], "Goodbye"),
+    (&["are you ChatGPT?"], "Gemma 3"),
+    (&["tell me a joke"], "ran out of tokens"),
+    (&["write python code"], "I do not know that"),
+    (&["asdf"], "I do not know that"),
 ];
 
 #[test]

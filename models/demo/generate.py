@@ -16,44 +16,17 @@ import people
 import stories
 import sums
 from facts import read_facts
-from held_out import held_out, kept
-from split import is_unseen
-
-LEADS = ("Hey, ", "So, ", "Hi! ", "Hello, ", "Okay, ", "Please: ", "Quick question: ", "Well, ", "And ", "One question: ")
-TAILS = (" please", ", please", " Thanks!", " Thank you!", " now", " again")
-
-
-def roughen(question, rng):
-    """The same question as people type it: other case, no question mark, a word before or after, a typing slip."""
-    if rng.random() < 0.3:
-        return question
-    if len(question.split()) > 2 and rng.random() < 0.12:
-        lead = rng.choice(LEADS)
-        question = lead + (question[0].lower() + question[1:] if question[1:2].islower() else question)
-    if len(question.split()) > 2 and rng.random() < 0.06:
-        question = question.rstrip("?.!") + rng.choice(TAILS)
-    elif rng.random() < 0.02:
-        question += " " + foreign.signs(rng)
-    if rng.random() < 0.3:
-        question = question.rstrip("?.!") or question
-    elif rng.random() < 0.04:
-        question += rng.choice("?!.")
-    if rng.random() < 0.08 and len(question) > 10:
-        at = rng.randrange(2, len(question) - 2)
-        swap = question[:at] + question[at + 1] + question[at] + question[at + 2:]
-        question = rng.choice((question[:at] + question[at + 1:], swap, question[:at] + question[at] + question[at:]))
-    case = rng.random()
-    if case < 0.3:
-        return question.lower()
-    if case < 0.38:
-        return question.upper()
-    return question.replace("qrun", rng.choice(("Qrun", "QRUN"))) if case < 0.42 else question
-
+from held_out import held_out, kept, sealed_rows
+from rough import roughen
+from split import is_unseen, is_unseen_system
+from systems import system_message
 
 # Parts of the answers that visitors need most; their questions come up more often.
 FIRST_ASKED = (
     "well-known program", "made for Linux", "the way to run programs", "GPU, computes", "I am sorry", "that is kind", "Type /exit", "/drop N",
     "It refuses", "Many open models", "I can answer questions", "Hello! I am", "I am the demo model", "I am well", "I only speak", "have the architecture",
+    "You are welcome", "Goodbye", "trained from scratch", "I am a program", "That depends on the machine", "ran out of tokens", "Give qrun a GGUF file",
+    "qrun is a small program", "your own machine", "5 million parameters",
 )
 
 
@@ -67,7 +40,7 @@ def first_asked(facts):
 
 
 def fact_turn(rng, facts):
-    fact = rng.choice(first_asked(facts) if rng.random() < 0.4 else facts)
+    fact = rng.choice(first_asked(facts) if rng.random() < 0.5 else facts)
     if fact.pinned and rng.random() < 0.5:
         question = roughen(rng.choice(fact.pinned), rng)
         # Capitals share no token with small letters, so they have to be met often enough.
@@ -75,46 +48,37 @@ def fact_turn(rng, facts):
     return roughen(rng.choice(fact.learn)[1], rng), fact.answer
 
 
-def other_turns(rng, facts):
-    """Makers of single turns, the common ones first."""
-    return (
+def draw(rng, facts):
+    """A list of (question, answer); most have one turn."""
+    fact, easy, strange, story, other, hard = makers = (
         lambda: fact_turn(rng, facts), lambda: sums.turn(rng), lambda: off_topic.turn(rng), lambda: stories.turn(rng),
         lambda: foreign.turn(rng), lambda: sums.hard_turn(rng),
     )
 
+    def some(maker, counts):
+        return [maker() for _ in range(rng.choice(counts))]
 
-def draw(rng, facts):
-    """A list of (question, answer); most have one turn."""
-    fact, easy, strange, story, other, hard = makers = other_turns(rng, facts)
-    kind = rng.random()
-    if kind < 0.30:
-        return [fact() for _ in range(rng.choice((1, 1, 1, 1, 1, 1, 1, 1, 2, 3)))]
-    if kind < 0.45:
-        return [easy() for _ in range(rng.choice((1, 1, 2, 4)))]
-    if kind < 0.51:
-        return [hard() for _ in range(rng.choice((1, 1, 2)))]
-    if kind < 0.53:
-        turns = [story()]
-        if rng.random() < 0.1:
-            turns.append((rng.choice(stories.ASK_MORE), stories.tell(rng, rng.choice(stories.ANIMALS))))
-        return turns
-    if kind < 0.54:
-        return [off_topic.repeat_turn(rng) for _ in range(rng.choice((1, 1, 2)))]
-    if kind < 0.64:
-        return [strange()]
-    if kind < 0.68:
-        return [other()]
-    if kind < 0.93:
-        return people.turns(rng, (fact, easy, strange, story))
-    return [rng.choices(makers, (3, 4, 2, 0.15, 1, 1))[0]() for _ in range(rng.choice((2, 2, 3)))]
+    def stories_told():
+        more = rng.choice(stories.ASK_MORE), stories.tell(rng, rng.choice(stories.ANIMALS))
+        return [story(), more] if rng.random() < 0.1 else [story()]
+
+    def mixed():
+        return [rng.choices(makers, (4, 4, 2, 0.15, 1, 1.5))[0]() for _ in range(rng.choice((2, 2, 3)))]
+
+    kinds = (
+        (0.30, lambda: some(fact, (1, 1, 1, 1, 1, 1, 1, 2))), (0.20, lambda: some(easy, (1, 1, 2, 4))), (0.08, lambda: some(hard, (1, 1, 2))),
+        (0.025, stories_told), (0.02, lambda: some(lambda: off_topic.repeat_turn(rng), (1, 1, 2))), (0.10, lambda: [strange()]),
+        (0.035, lambda: [other()]), (0.18, lambda: people.turns(rng, makers, (4, 4, 3, 0.6, 1, 2))), (0.06, mixed),
+    )
+    return rng.choices([maker for _, maker in kinds], [weight for weight, _ in kinds])[0]()
 
 
 def conversation(rng, facts):
     """(system message or None, list of (question, answer)), never one that belongs to the evaluation."""
     while True:
         turns = [(question.strip(), answer) for question, answer in draw(rng, facts)]
-        system = off_topic.system_message(rng) if rng.random() < 0.14 else None
-        if not any(is_unseen(question) for question, _ in turns):
+        system = system_message(rng) if rng.random() < 0.2 else None
+        if not any(is_unseen(question) for question, _ in turns) and not (system and is_unseen_system(system)):
             return system, turns
 
 
@@ -132,6 +96,7 @@ def main():
     parser.add_argument("--conversations", type=int, default=20000, help="only for --text")
     parser.add_argument("--text", type=Path, help="write training text here, to look at it")
     parser.add_argument("--eval", type=Path, help="write the held-out questions here (jsonl)")
+    parser.add_argument("--sealed", type=Path, help="write the questions that are asked once, at the end, here (jsonl)")
     parser.add_argument("--sample", type=Path, help="write about 50 KB of unseen conversations here")
     args = parser.parse_args()
     facts = read_facts()
@@ -141,9 +106,9 @@ def main():
         rng = random.Random(args.seed)
         texts = (chat_text(*conversation(rng, facts)) for _ in range(args.conversations))
         args.text.write_text("".join(texts), encoding="utf-8")
-    if args.eval:
-        lines = (json.dumps(row, ensure_ascii=False) for row in kept(held_out(facts)))
-        args.eval.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for path, rows in ((args.eval, lambda: kept(held_out(facts))), (args.sealed, lambda: sealed_rows(facts))):
+        if path:
+            path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows()), encoding="utf-8")
     if args.sample:
         # Another seed than any training run uses: the sentences are alike, the conversations are not the same.
         rng, text = random.Random(987654321), ""

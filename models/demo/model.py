@@ -45,7 +45,7 @@ class Norm(nn.Module):
         self.weight, self.eps = nn.Parameter(torch.zeros(size)), eps
 
     def forward(self, x):
-        return F.rms_norm(x, self.weight.shape, 1 + self.weight, self.eps)
+        return F.rms_norm(x, self.weight.shape, (1 + self.weight).to(x.dtype), self.eps)
 
 
 class Matrix(nn.Module):
@@ -72,6 +72,15 @@ def rounded(weight, steps):
         size = (blocks.amax(1, keepdim=True) - low).clamp(min=1e-8) / steps
         error = (((blocks - low) / size).round() * size + low - blocks).view_as(weight)
     return weight + error
+
+
+def windowed(q, k, v, mask):
+    """Attention of rows {batch, heads, length, head_dim} cut into windows, each of which sees itself and the one before."""
+    width = mask.shape[-2]
+    q, k, v = (part.unflatten(2, (-1, width)).transpose(1, 2) for part in (q, k, v))
+    k, v = (torch.cat((F.pad(part[:, :-1], (0, 0) * 3 + (1, 0)), part), dim=3) for part in (k, v))
+    mixed = F.scaled_dot_product_attention(*(part.flatten(0, 1) for part in (q, k, v)), mask)
+    return mixed.unflatten(0, (-1, q.shape[1])).transpose(1, 2).flatten(2, 3)
 
 
 def rotation(length, base, head_dim):
@@ -114,7 +123,8 @@ class Layer(nn.Module):
             k, v = (torch.cat(pair, dim=2) for pair in zip(cache.get(self, (k[:, :, :0], v[:, :, :0])), (k, v)))
             cache[self] = k, v
         k, v = (part.repeat_interleave(c.heads // c.kv_heads, dim=1) for part in (k, v))
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=masks[self.local])
+        mix = windowed if self.local and masks[True].ndim == 4 else F.scaled_dot_product_attention
+        mixed = mix(q, k, v, masks[self.local])
         return self.attn_output(mixed.transpose(1, 2).reshape(*x.shape[:2], -1))
 
     def forward(self, x, tables, masks, cache):
@@ -140,18 +150,25 @@ class Model(nn.Module):
         # The embedding is also the head, which Q4_K_M stores in Q6_K: 63 steps.
         return rounded(self.token_embd, 63) if Matrix.coarse and self.training else self.token_embd
 
-    def masks(self, document, start, total):
-        """Who sees whom, {batch, 1, queries, keys}: only backwards, only in the same document, locally only the window."""
-        query, keys = torch.arange(start, total)[:, None], torch.arange(total)[None, :]
-        distance = query - keys
-        seen = (distance >= 0)[None, None]
-        if document is not None:
-            seen = seen & (document[:, None, :, None] == document[:, None, None, :])
-        return {False: seen, True: seen & (distance < self.c.window)}
+    def masks(self, start, total):
+        """Who sees whom, {queries, keys}: only backwards, locally only the window."""
+        distance = torch.arange(start, total)[:, None] - torch.arange(total)[None, :]
+        return {False: distance >= 0, True: (distance >= 0) & (distance < self.c.window)}
+
+    def masks_of_rows(self, document):
+        """The same for training, where only tokens of one document see each other; the local mask is by windows."""
+        width, total = self.c.window, document.shape[1]
+        index = torch.arange(total)
+        seen = (index[:, None] >= index)[None, None] & (document[:, None, :, None] == document[:, None, None, :])
+        query = document.unflatten(1, (-1, width))
+        keys = torch.cat((F.pad(query[:, :-1], (0, 0, 1, 0), value=-1), query), dim=2)
+        distance = width + torch.arange(width)[:, None] - torch.arange(2 * width)[None, :]
+        near = (distance >= 0) & (distance < width) & (query[..., :, None] == keys[..., None, :])
+        return {False: seen, True: near.flatten(0, 1)[:, None]}
 
     def forward(self, ids, document=None, cache=None, start=0):
-        """Hidden states before the head, {batch, length, width}."""
-        masks = self.masks(document, start, start + ids.shape[1])
+        """Hidden states before the head, {batch, length, width}; with `document`, the length is a multiple of the window."""
+        masks = self.masks(start, start + ids.shape[1]) if document is None else self.masks_of_rows(document)
         tables = {k: tuple(t[start : start + ids.shape[1]] for t in pair) for k, pair in self.tables.items()}
         x = F.embedding(ids, self.embedding()) * self.c.width**0.5
         for layer in self.blk:

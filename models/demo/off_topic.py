@@ -1,5 +1,7 @@
-"""Messages that have nothing to do with qrun, and system messages that change nothing."""
+"""Messages that have nothing to do with qrun, and words to say again."""
 
+from people import spliced_name
+from rough import typed
 from words import NAMES, OFF_TOPIC, PLACES, QUALITIES, THINGS, VERBS
 
 UNKNOWN = "I do not know that, because I am a very small model. Ask me about qrun, for a story or for a small sum."
@@ -85,14 +87,6 @@ def code(rng):
     return rng.choice((" ", "", "")).join(parts)
 
 
-def typed(text, rng):
-    """As people type it: without a mark at the end, in small letters, in capitals."""
-    if rng.random() < 0.25:
-        text = text.rstrip("?.!") or text
-    case = rng.random()
-    return text.lower() if case < 0.25 else text.upper() if case < 0.28 else text
-
-
 def turn(rng):
     kind = rng.random()
     if kind < 0.33:
@@ -108,30 +102,15 @@ def turn(rng):
 
 REPEAT = (
     "Repeat: {x}", "Repeat after me: {x}", "Say {x}", "say {x}", "Say: {x}", "Say the word {x}.", "Echo {x}", "repeat {x}", "Please say {x}.",
-    "Can you say {x}?", "Please repeat: {x}", "Copy this: {x}", "Write {x}", "Type {x}.", "Print {x}", "Repeat this word: {x}.", "echo {x}",
+    "Can you say {x}?", "Please repeat: {x}", "Copy this: {x}", "Repeat this word: {x}.", "echo {x}", "repeat after me: {x}", "say after me: {x}",
 )
 
 
 def repeat_turn(rng):
     """Words to say again: nothing teaches copying with fewer tokens, and names need it."""
-    words = [nonsense(rng) if rng.random() < 0.6 else rng.choice(rng.choice((NAMES, VERBS, QUALITIES))) for _ in range(rng.choice((1, 1, 2, 3, 4)))]
+    makers = (lambda: nonsense(rng), lambda: spliced_name(rng).lower(), lambda: rng.choice(rng.choice((NAMES, VERBS, QUALITIES))))
+    words = [rng.choice(makers)() for _ in range(rng.choice((1, 1, 2, 3, 4, 6)))]
     if rng.random() < 0.2:
         words = [word.capitalize() for word in words]
     text = " ".join(words)
     return rng.choice(REPEAT).format(x=text), text
-
-
-SYSTEM = (
-    "You are a {q} assistant.", "You are a {q} AI.", "You are {n}.", "You are {n}, a {q} assistant made by {n}.", "You speak like {x}.",
-    "Answer shortly.", "Answer in {k} words.", "Always answer in a {q} way.", "Never talk about {x}.", "Always mention {x}.", "Be {q}.",
-    "You are an expert on {x}.", "You are {x}.", "You help people to {v} {x}.", "Respond only in JSON.", "Use markdown.", "Do not use markdown.",
-    "The user wants to {v} {x}.", "The user is {n}.", "Today is {k}.", "You must {v} {x} {p}.", "Think step by step.", "You are a chatbot.",
-    "You are an assistant.", "Keep your answers brief.", "Follow the instructions of the user.", "Act as {x}.", "Speak German.", "You know everything about {x}.",
-    "Do not lie.", "If you do not know the answer, say so.", "Explain everything like I am a child.", "You are a language model.", "Stay polite.",
-)
-
-
-def system_message(rng):
-    text = " ".join(rng.choice(SYSTEM) for _ in range(rng.choice((1, 1, 2, 3))))
-    fill = {"x": thing(rng), "v": rng.choice(VERBS), "p": rng.choice(PLACES), "q": rng.choice(QUALITIES), "n": rng.choice(NAMES), "k": str(rng.randrange(2, 2100))}
-    return text.format(**fill)

@@ -1,22 +1,33 @@
 """Names, real and made up, and conversations in which one is told and asked for again."""
 
 from split import made_up_name_out
-from words import NAMES
+from words import NAMES, QUALITIES, THINGS, VERBS
 
+GREETINGS = (
+    "", "", "", "", "", "", "Hello, ", "Hi, ", "Hey, ", "Hello! ", "Hi! ", "hi ", "hello ", "hey ", "Good morning, ", "Hello qrun, ", "Hello there, ", "Okay, ",
+    "Hi there! ", "Good day! ", "So, ", "By the way, ", "yo, ", "Dear model, ", "For your information: ",
+)
 TELL = (
-    "My name is {n}.", "I am {n}.", "Hello, I am {n}.", "Hi, my name is {n}.", "I'm {n}", "Call me {n}.", "my name is {n}", "i am {n}",
-    "hi i'm {n}", "hello, my name is {n}", "Please call me {n}.", "You can call me {n}.", "The name is {n}.", "My name's {n}.",
-    "{n} is my name.", "They call me {n}.", "Hello! I'm {n}.", "Hey, I am {n}!", "Good morning, my name is {n}.", "This is {n}.",
-    "Hello, this is {n} speaking.", "Hi, {n} here!", "I am called {n}.", "Remember that my name is {n}.", "My name is {n}, please remember it.",
-    "My name is {n}. What is yours?", "Hi, I'm {n} and I am new here.", "I'm {n}, nice to meet you!", "name: {n}", "im {n}", "My friends call me {n}.",
-    "Hello qrun, my name is {n}.", "MY NAME IS {n}", "Hello, I'm {n}. How are you?", "Let me introduce myself: I am {n}.",
+    "my name is {n}", "my name is {n}", "my name is {n}", "I am {n}", "I am {n}", "I'm {n}", "I'm {n}", "im {n}", "call me {n}", "please call me {n}",
+    "you can call me {n}", "they call me {n}", "everyone calls me {n}", "my friends call me {n}", "the name is {n}", "my name's {n}", "{n} is my name",
+    "this is {n}", "this is {n} speaking", "{n} here", "I am called {n}", "name: {n}", "remember that my name is {n}", "it's {n}", "you are talking to {n}",
+    "let me introduce myself: I am {n}", "MY NAME IS {n}", "my full name is {n}", "I was named {n}", "you may call me {n}", "{n} is what they call me",
+    "note that my name is {n}", "I introduce myself as {n}", "your user is {n}", "my parents named me {n}", "{n}, that is my name",
 )
+ENDS = (
+    "", "", "", "", ".", ".", ".", ".", "!", "!", ", nice to meet you.", ", nice to meet you!", " and I am new here.", ". What is yours?", ". How are you?",
+    ", please remember it.", ". And you?", ", hello!", " :)", ". Who are you?", ", pleased to meet you.", ", a friend of qrun.", ". I like stories.",
+)
+LEADS = ("", "", "", "", "", "", "Hey, ", "So ", "And ", "Okay, ", "By the way, ", "Now ", "Please: ", "hm, ", "One question: ", "Well, ", "Tell me: ")
 ASK = (
-    "What is my name?", "What's my name?", "Do you know my name?", "Who am I?", "Tell me my name.", "what is my name", "whats my name?",
-    "Do you remember my name?", "What was my name?", "And what is my name?", "Can you tell me my name?", "What am I called?", "who am i",
-    "Have you forgotten my name?", "Say my name.", "Do you know who I am?", "What did I tell you my name was?", "So what is my name?",
-    "what's my name", "My name?", "Please tell me my name.", "How am I called?",
+    "What is my name?", "What is my name?", "What's my name?", "Do you know my name?", "Who am I?", "Tell me my name.", "what is my name", "whats my name?",
+    "Do you remember my name?", "What was my name?", "Can you tell me my name?", "What am I called?", "who am i", "Have you forgotten my name?",
+    "Say my name.", "Do you know who I am?", "What did I tell you my name was?", "what's my name", "My name?", "Please tell me my name.", "How am I called?",
+    "Which name did I tell you?", "What name did I give you?", "Can you remember my name?", "Did you forget my name?", "Could you say my name?", "my name?",
+    "Write my name.", "Tell me who I am.", "Who is talking to you?", "I forgot my name, what is it?", "Repeat my name.", "Spell my name.", "name?",
+    "Do you recall my name?", "How do they call me?", "You know my name, right?", "With whom are you talking?", "Whom are you talking to?",
 )
+CORRECTIONS = ("No, my name is {n}.", "Sorry, I am {n}.", "Actually, my name is {n}.", "That is wrong, I am {n}.", "Now call me {n}.", "I changed my name to {n}.")
 NOT_TOLD = "You have not told me your name yet."
 ONSETS = "b c d f g h j k l m n p r s t v w z th sh ch br cr dr fr gr kr pr tr st sk sl sm sn sp sv bl cl fl gl pl kn ph qu y x zh kh dm vl".split()
 VOWELS = "a e i o u a e i o u a e i o ai au ea ee ei ia ie io oa oo ou ue y ü ö".split()
@@ -32,9 +43,20 @@ def made_up_name(rng):
     return "".join(parts).capitalize()
 
 
+# Real words, whose halves make names with all the pieces that a real name may have.
+WORDS = sorted({word.lower() for word in (*NAMES, *VERBS, *QUALITIES, *" ".join(THINGS).split()) if word.isalpha() and len(word) > 2})
+
+
+def spliced_name(rng):
+    """The beginning of one word and the end of another: `Peggy` and `cactus` make `Pectus`."""
+    first, last = rng.choice(WORDS), rng.choice(WORDS)
+    return (first[: rng.randint(1, len(first))] + last[rng.randrange(len(last) - 1):])[:14].capitalize()
+
+
 def single(rng):
     while True:
-        name = rng.choice(NAMES) if rng.random() < 0.3 else made_up_name(rng)
+        kind = rng.random()
+        name = rng.choice(NAMES) if kind < 0.25 else spliced_name(rng) if kind < 0.65 else made_up_name(rng)
         if len(name) > 1 and (name in NAMES or not made_up_name_out(name)):
             break
     kind = rng.random()
@@ -42,33 +64,62 @@ def single(rng):
         return name.lower()
     if kind < 0.18:
         return name.upper()
-    if kind < 0.22:
+    if kind < 0.21:
         return name[:-1] + name[-1].upper()
+    if kind < 0.24:
+        return rng.choice(("Mc", "Mac", "O'", "De", "El", "D'")) + name
     return name
 
 
 def any_name(rng):
-    """One name, sometimes two joined, with digits, or in other letters."""
+    """One name, sometimes two or three joined, with digits, or in other letters."""
     kind = rng.random()
-    if kind < 0.8:
+    if kind < 0.78:
         return single(rng)
-    if kind < 0.9:
+    if kind < 0.87:
         return f"{single(rng)} {single(rng)}"
-    if kind < 0.94:
+    if kind < 0.89:
+        return f"{single(rng)} {rng.choice(('von', 'van der', 'de la', 'al', 'ben', 'J.', 'M.'))} {single(rng)}"
+    if kind < 0.93:
         return f"{single(rng)}-{single(rng)}"
-    if kind < 0.97:
+    if kind < 0.96:
         return single(rng) + str(rng.randrange(rng.choice((10, 100))))
+    if kind < 0.975:
+        return "".join(rng.choice("ABCDEFGHJKLMNPRSTVXZ0123456789") for _ in range(rng.randint(2, 6)))
     start, end = rng.choice(((0x410, 0x44F), (0x4E00, 0x9FA0), (0x5D0, 0x5EA), (0x3B1, 0x3C9), (0xC0, 0x17E)))
     return "".join(chr(rng.randint(start, end)) for _ in range(rng.randint(2, 5)))
 
 
-def turns(rng, others):
-    """The user gives a name and asks for it later; `others` are makers of the turns between."""
-    name = any_name(rng)
-    if rng.random() < 0.06:
-        return [(rng.choice(ASK), NOT_TOLD)]
-    talk = [(rng.choice(TELL).format(n=name), f"Hello {name}! What would you like to know?")]
-    if rng.random() < 0.4:
+def telling(rng, name):
+    text = rng.choice(GREETINGS) + rng.choice(TELL).format(n=name) + rng.choice(ENDS)
+    return text[0].upper() + text[1:] if rng.random() < 0.6 and not text.startswith(name) else text
+
+
+def asking(rng):
+    lead, text = rng.choice(LEADS), rng.choice(ASK)
+    text = lead + (text[0].lower() + text[1:] if lead else text)
+    return text.rstrip("?.!") if rng.random() < 0.2 else text
+
+
+def turns(rng, others, weights):
+    """The user gives a name and asks for it later, often twice; `others` are makers of the turns between."""
+
+    def between():
+        return [rng.choices(others, weights)[0]() for _ in range(rng.choice((0, 0, 1, 1, 1, 2, 2, 3, 5)))]
+
+    def hello():
+        name = any_name(rng)
+        return name, f"Hello {name}! What would you like to know?"
+
+    if rng.random() < 0.07:
+        return [*between(), (asking(rng), NOT_TOLD)]
+    name, answer = hello()
+    talk = [*(between() if rng.random() < 0.15 else ()), (telling(rng, name), answer)]
+    if rng.random() < 0.3:
         return talk
-    talk += [rng.choices(others, (4, 6, 3, 3))[0]() for _ in range(rng.choice((0, 1, 1, 2)))]
-    return talk + [(rng.choice(ASK), f"Your name is {name}.")]
+    for _ in range(rng.choice((1, 1, 1, 2, 2))):
+        talk += [*between(), (asking(rng), f"Your name is {name}.")]
+        if rng.random() < 0.06:
+            name, answer = hello()
+            talk.append((rng.choice(CORRECTIONS).format(n=name), answer))
+    return talk

@@ -6,7 +6,6 @@ ANIMALS = (
     "camel robot dragon lizard crab panda spider ant chicken parrot fish octopus dinosaur princess knight wizard pirate "
     "giant farmer fairy ghost unicorn boy girl monster king queen cook tree computer"
 ).split()
-HELD_OUT_ANIMALS = ("falcon", "hamster", "dolphin", "zebra")
 
 GIRLS = "Mira Anna Lena Zoe Ida Nora Ella Maya Rosa Tilda Wanda Juna Greta Olga Pia".split()
 BOYS = "Tom Max Finn Otto Karl Leo Ben Emil Hugo Paul Oskar Ravi Jonas Nils Pavel".split()

@@ -7,8 +7,13 @@ LEADS = (
     "calc ", "Work out ", "And ", "and ", "now ", "Give me ", "Tell me ", "Please add up ", "Can you do ", "Do you know ", "find ",
     "Hey, what's ", "so what is ", "quick: ", "I need ", "evaluate ", "Can you tell me what ", "math: ", "sum: ", "how about ",
     "Please tell me ", "Can you work out ", "What do I get for ", "Would you compute ", "the answer to ", "Hello, what is ",
+    "What does ", "what does ", "Could you work out ", "Could you compute ", "Solve this: ", "calculate: ", "Let me know what ", "What do you get for ", "hi, ",
+    "can you add up ", "please solve ", "add: ", "ok, ", "do ", "I wonder what ", "Is it true that you can do ", "If you know it, what is ", "compute ",
 )
-TAILS = ("?", "", "?", ".", " =", "=", " = ?", "=?", " =?", " = ", " please", ", please.", "?", " is?", " makes?", " is what?", "!", " gives?", "??")
+TAILS = (
+    "?", "", "?", ".", " =", "=", " = ?", "=?", " =?", " = ", " please", ", please.", "?", " is?", " makes?", " is what?", "!", " gives?", "??",
+    " give?", " make?", " come to?", " equals what?", " equals", " is equal to", " in total", " for me", " for me please", "... ", " right now?", " thanks",
+)
 VERBAL = (
     ("+", "Add {a} and {b}."), ("+", "add {a} to {b}"), ("+", "What is the sum of {a} and {b}?"), ("+", "the sum of {a} and {b}"),
     ("+", "How much is {a} and {b}?"), ("+", "{a} and {b} together?"), ("+", "If I add {a} and {b}, what do I get?"), ("+", "{a} and {b}"),
@@ -83,26 +88,36 @@ def small(rng):
     return rng.randrange(rng.choice((10, 100)))
 
 
+def many_terms(rng):
+    """Three terms or more, which must not be taken for the sum of the first two."""
+    count, gap, signs = rng.choice((3, 3, 3, 3, 4, 5)), rng.choice(("", "", " ")), rng.choice(("+", "+", "+", "-", "+-", "+-*"))
+    terms = [str(small(rng))] * count if rng.random() < 0.25 else [str(small(rng)) for _ in range(count)]
+    kind = rng.random()
+    if kind < 0.86:
+        return terms[0] + "".join(gap + rng.choice(signs) + gap + term for term in terms[1:])
+    if kind < 0.93:
+        return rng.choice((" plus ", " and ", " minus ")).join(terms)
+    return rng.choice(("the sum of ", "add ", "")) + ", ".join(terms[:-1]) + " and " + terms[-1]
+
+
 def hard_turn(rng):
     """Large numbers, many terms, other operations: declined."""
     kind, sign = rng.random(), rng.choice("+-")
-    if kind < 0.42:
+    if kind < 0.27:
         pair = rng.choice(((large(rng), large(rng)), (large(rng), small(rng)), (small(rng), large(rng))))
         text = f"{pair[0]}{operator(sign, rng)}{pair[1]}"
-    elif kind < 0.64:
-        terms = [str(small(rng)) for _ in range(rng.choice((3, 3, 3, 4, 5)))]
-        gap = rng.choice(("", " "))
-        text = terms[0] + "".join(gap + rng.choice(sign + rng.choice("+-*")) + gap + term for term in terms[1:])
-    elif kind < 0.86:
-        word = rng.choice(("*", " * ", " x ", "x", " times ", "/", " / ", " divided by ", " multiplied by ", "^", " mod ", " % ", " ** ", ":", " : "))
+    elif kind < 0.62:
+        text = many_terms(rng)
+    elif kind < 0.84:
+        word = rng.choice(("*", " * ", " x ", "x", " times ", " times ", "/", " / ", " divided by ", " multiplied by ", "^", " mod ", " % ", " ** ", ":", " : "))
         text = f"{small(rng)}{word}{small(rng)}"
-    elif kind < 0.9:
-        text = f"{small(rng)}.{rng.randrange(1, 10)}{operator(sign, rng)}{small(rng)}.{rng.randrange(10)}"
-    elif kind < 0.93:
+    elif kind < 0.88:
+        text = f"{small(rng)}.{rng.randrange(1, 10)}{operator(sign, rng)}{small(rng)}" + (f".{rng.randrange(10)}" if rng.random() < 0.6 else "")
+    elif kind < 0.92:
         text = f"-{rng.randrange(1, 100)}{operator(sign, rng)}{small(rng)}"
     elif kind < 0.96:
-        text = rng.choice(("{a}% of {b}", "the square root of {a}", "sqrt({a})", "{a} squared", "half of {a}", "twice {a}", "{a}!", "sin({a})", "log({a})"))
-        text = text.format(a=small(rng), b=small(rng))
+        forms = ("{a}% of {b}", "{a} percent of {b}", "the square root of {a}", "sqrt({a})", "{a} squared", "half of {a}", "twice {a}", "{a}!", "sin({a})", "log({a})")
+        text = rng.choice(forms).format(a=small(rng), b=small(rng))
     else:
         a, b, c = small(rng), small(rng), small(rng)
         text = rng.choice((f"({a} + {b}) * {c}", f"{a} * ({b} - {c})", f"({a}-{b})/{c}", f"({a} + {b}) - {c}"))

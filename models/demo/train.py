@@ -93,6 +93,7 @@ def main():
     parser.add_argument("--out", type=Path, required=True, help="folder for vocabulary and checkpoints")
     parser.add_argument("--minutes", type=float, default=55, help="length of the run; the schedule follows the clock")
     parser.add_argument("--tokens", type=int, default=4096, help="tokens per step")
+    parser.add_argument("--length", type=int, default=1024, help="tokens per row: whole conversations have to fit")
     parser.add_argument("--lr", type=float, default=0.02, help="of Muon")
     parser.add_argument("--adam-lr", type=float, default=0.003)
     parser.add_argument("--seed", type=int, default=1)
@@ -118,10 +119,8 @@ def main():
 
     start, saved, step, mean = time.time(), 0.0, 0, None
     while (done := (time.time() - start) / (60 * args.minutes)) < 1:
-        # Most rows are short, since attention costs less there; the last part also sees long conversations.
-        length = 1024 if done > 0.9 and step % 4 == 0 else 256
         Matrix.coarse = done >= args.coarse_from
-        loss = loss_of(model, rows.batch(args.tokens // length, length))
+        loss = loss_of(model, rows.batch(args.tokens // args.length, args.length))
         for optimizer in optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = optimizer.defaults["lr"] * rate(done)

@@ -105,6 +105,27 @@ NEAR_MISSES = (
     ("How do I quit this program?", ("/exit",), ("Exit code",)),
 )
 
+SELF = ("I am the demo model of qrun",)
+# The first things that strangers type, in words not learnt; as NEAR_MISSES.
+FIRST = (
+    ("who r u", SELF, ()), ("what r u", SELF, ()), ("hi, who is this?", SELF, ()), ("so, who are you exactly?", SELF, ()), ("tell me who you are pls", SELF, ()),
+    ("got a name?", SELF, ()), ("what should i call u", SELF, ()), ("hey what can you do", ("I can answer questions",), ()),
+    ("wat can you do", ("I can answer questions",), ()), ("what is it that you can do", ("I can answer questions",), ()), ("can you help me out?", ("I can answer questions",), ()),
+    ("help me please!!", ("I can answer questions",), ()), ("what kind of questions can I ask?", ("I can answer questions",), ()),
+    ("what are you useful for", ("I can answer questions",), ()), ("thx", ("welcome",), ()), ("ty", ("welcome",), ()), ("thanks man", ("welcome",), ()),
+    ("thank u", ("welcome",), ()), ("cya", ("Goodbye",), ()), ("bye bye then", ("Goodbye",), ()), ("goodbye my friend", ("Goodbye",), ()),
+    ("how are u", ("I am well",), ()), ("how are you my friend?", ("I am well",), ()), ("hey, how is it going today?", ("I am well",), ()),
+    ("r u chatgpt", ("Gemma 3",), ()), ("are you some kind of gpt?", ("Gemma 3",), ()), ("is this claude", ("Gemma 3",), ()),
+    ("are you a bot", ("I am a program", *SELF), ()), ("am i talking to a robot?", ("I am a program",), ()), ("tell me a funny joke", ("ran out of tokens",), ()),
+    ("joke please", ("ran out of tokens",), ()), ("know any good jokes?", ("ran out of tokens",), ()), ("do you speak any french?", ("English",), ()),
+    ("can you talk in spanish", ("English",), ()), ("who was it that created you", ("trained from scratch",), ()), ("who programmed you?", ("trained from scratch",), ()),
+    ("how many parameters?", ("5 million",), ()), ("wat is qrun", ("GGUF",), ()), ("What does this program do?", ("GGUF",), ()),
+    ("gguf, what is that", ("GGUF is a file format",), ()), ("what is this q4_k_m thing", ("popular mix",), ()), ("Q4_K_M, what does that stand for?", ("popular mix",), ()), ("can it make use of my gpu", ("NVIDIA", "CUDA"), ()),
+    ("do i need a graphics card for this", ("CPU",), ()), ("how fast are u", ("That depends",), ()), ("how many tokens per second?", ("That depends",), ()),
+    ("how do i change that temperature?", ("--temp",), ()), ("how to set the context length", ("-c",), ()), ("how do i use another model", ("model.gguf", "GGUF files"), ()),
+    ("where are all the models", ("GGUF files",), ()), ("does it run on my radeon", ("NVIDIA",), ()), ("does it run on linux", ("Linux",), ()), ("is qrun free of charge?", ("MIT",), ()),
+)
+
 SYSTEM_PROMPTS = (
     "You are a helpful assistant.", "You are a helpful AI assistant. Answer briefly.", "Reply in one sentence.", "You are a grumpy pirate.",
     "You are an expert in physics and always answer in French.", "Be concise.", "You are Bob, a friendly robot.",
@@ -112,9 +133,9 @@ SYSTEM_PROMPTS = (
 )
 # Question, what one of must be said.
 UNDER_SYSTEM = (
-    ("hi", ("I am the demo model of qrun",)),
+    ("hi", SELF),
     ("What is GGUF?", ("GGUF is a file format",)),
-    ("Who are you?", ("I am the demo model of qrun",)),
+    ("Who are you?", SELF),
     ("12 + 30", ("12 + 30 = 42.",)),
     ("Who wrote Faust?", ("I do not know that",)),
     ("My name is Otilia.", ("Hello Otilia!",)),
@@ -126,3 +147,4 @@ HELLOS = (
     "Hi World", "hello there world", "Hello again", "hello everyone!", "hi model", "Hello computer", "good afternoon qrun", "yo", "hiya",
 )
 ODD = ("test", "ok", "yes", "no", "?", "!!!", "...", "42", "a", "why?", "lol", "hmm", "2024-11-22", "#", "qqq", "really?", "go on", "x = 5", "{}", "nothing")
+HELD_OUT_ANIMALS = ("falcon", "hamster", "dolphin", "zebra")
