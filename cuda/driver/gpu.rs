@@ -7,12 +7,12 @@ use std::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction_attribute as FunctionAttribute};
 
-use super::LAUNCH_LIMIT;
+use super::wait::{LAUNCH_LIMIT, Launches};
 use crate::{
     device,
     error::{DeviceError, Result, check},
@@ -164,13 +164,15 @@ impl Gpu {
         self.launch_limit.store(limit.as_millis() as u64, Relaxed);
     }
 
-    pub(super) fn launch_limit(&self) -> Duration {
-        Duration::from_millis(self.launch_limit.load(Relaxed))
-    }
-
-    /// Makes no call any more: all of them fail like this one.
-    pub(super) fn give_up(&self, error: DeviceError) -> DeviceError {
-        self.hung.get_or_init(|| error).clone()
+    /// Fails where launches have made no step since then and that is too long. No call is made any more: all of them fail like
+    /// this one.
+    pub(super) fn expect_progress(&self, since: Instant, launches: Launches) -> Result<()> {
+        let limit = Duration::from_millis(self.launch_limit.load(Relaxed));
+        if since.elapsed() <= limit {
+            return Ok(());
+        }
+        let error = DeviceError::Hung { what: launches.to_string(), seconds: limit.as_secs() };
+        Err(self.hung.get_or_init(|| error).clone())
     }
 
     /// Makes this GPU the one that the thread's driver calls go to.

@@ -2,13 +2,18 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::VecDeque,
     ffi::c_void,
     sync::Arc,
+    time::Instant,
 };
 
 use cudarc::driver::sys;
 
-use super::{Gpu, Ptr, wait::Backlog};
+use super::{
+    Gpu, Ptr,
+    wait::{Launches, MARK},
+};
 use crate::error::{Result, check};
 
 /// A parameter struct of a kernel: the bytes of its CUDA twin.
@@ -38,6 +43,17 @@ impl Grid {
     pub const fn plane(x: u32, y: u32, threads: u32) -> Self {
         Self { blocks: [x, y, 1], threads, shared: 0 }
     }
+}
+
+/// What a stream was given since it was last known to be idle.
+#[derive(Default)]
+struct Backlog {
+    /// Each comes when the launches beside it have ended.
+    marks: VecDeque<(Event, Launches)>,
+    /// Events for further marks.
+    free: Vec<Event>,
+    /// Behind the last mark.
+    open: Launches,
 }
 
 /// A queue of work on one GPU.
@@ -177,6 +193,69 @@ impl Stream {
         })
     }
 
+    /// Notes a launch.
+    fn launched(&self, name: &'static str) -> Result<()> {
+        let mut backlog = self.backlog.borrow_mut();
+        backlog.open.add(name);
+        if backlog.open.count < MARK || self.recording.get() {
+            return Ok(());
+        }
+        let event = backlog.free.pop().map_or_else(|| Event::new(&self.gpu), Ok)?;
+        event.record(self)?;
+        let launches = std::mem::take(&mut backlog.open);
+        backlog.marks.push_back((event, launches));
+        Ok(())
+    }
+
+    /// What was launched behind the last mark, which is then another one.
+    pub(super) fn swap_launches(&self, launches: Launches) -> Launches {
+        std::mem::replace(&mut self.backlog.borrow_mut().open, launches)
+    }
+
+    /// Waits until everything so far is done.
+    ///
+    /// # Errors
+    /// The driver's, those of kernels launched before among them; [`crate::DeviceError::Hung`].
+    pub fn synchronize(&self) -> Result<()> {
+        let mut since = Instant::now();
+        while !self.is_idle()? {
+            if self.has_passed_a_mark()? {
+                since = Instant::now();
+            }
+            self.expect_progress(since)?;
+            std::thread::yield_now();
+        }
+        let mut backlog = self.backlog.borrow_mut();
+        let Backlog { marks, free, open } = &mut *backlog;
+        free.extend(marks.drain(..).map(|(event, _)| event));
+        *open = Launches::default();
+        // SAFETY: a live stream, which is idle: this does not wait.
+        check(unsafe { sys::cuStreamSynchronize(self.raw) }, || "cuStreamSynchronize".into())
+    }
+
+    /// Fails where the stream has been at the same launches since `since` and that is too long.
+    ///
+    /// # Errors
+    /// [`crate::DeviceError::Hung`], as does every later call.
+    pub fn expect_progress(&self, since: Instant) -> Result<()> {
+        let backlog = self.backlog.borrow();
+        let launches = backlog.marks.front().map_or(backlog.open, |(_, launches)| *launches);
+        self.gpu.expect_progress(since, launches)
+    }
+
+    fn has_passed_a_mark(&self) -> Result<bool> {
+        let mut backlog = self.backlog.borrow_mut();
+        let passed = match backlog.marks.front() {
+            Some((event, _)) => event.has_come()?,
+            None => false,
+        };
+        if passed {
+            let event = backlog.marks.pop_front().map(|(event, _)| event);
+            backlog.free.extend(event);
+        }
+        Ok(passed)
+    }
+
     /// Whether everything so far is done.
     ///
     /// # Errors
@@ -193,11 +272,6 @@ impl Stream {
     /// Whether launches are recorded instead of run.
     pub(super) fn recording(&self) -> &Cell<bool> {
         &self.recording
-    }
-
-    /// What may not be done yet.
-    pub(super) fn backlog(&self) -> &RefCell<Backlog> {
-        &self.backlog
     }
 
     pub(super) fn raw(&self) -> sys::CUstream {
@@ -246,12 +320,27 @@ impl Event {
         check(unsafe { sys::cuEventRecord(self.raw, stream.raw()) }, || "cuEventRecord".into())
     }
 
-    pub(super) fn gpu(&self) -> &Gpu {
-        &self.gpu
+    /// Blocks until the event has completed; not at all if it was never recorded.
+    ///
+    /// # Errors
+    /// The driver's; [`crate::DeviceError::Hung`].
+    pub fn synchronize(&self) -> Result<()> {
+        let since = Instant::now();
+        while !self.has_come()? {
+            self.gpu.expect_progress(since, Launches::default())?;
+            std::thread::yield_now();
+        }
+        // SAFETY: a live event that has completed: this does not wait.
+        check(unsafe { sys::cuEventSynchronize(self.raw) }, || "cuEventSynchronize".into())
     }
 
-    pub(super) fn raw(&self) -> sys::CUevent {
-        self.raw
+    fn has_come(&self) -> Result<bool> {
+        self.gpu.bind()?;
+        // SAFETY: a live event.
+        match unsafe { sys::cuEventQuery(self.raw) } {
+            sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            code => check(code, || "cuEventQuery".into()).map(|()| true),
+        }
     }
 
     /// Milliseconds from `earlier` to this one; both have completed.
