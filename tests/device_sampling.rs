@@ -67,6 +67,7 @@ fn params(c: u64, n: usize) -> SamplerParams {
         top_k: pick(&[0, 0, 1, 2, 40, 40, all, all + 5, i32::MAX, all / 2 + 1, 1500], c, 3),
         top_p: pick(&[1.0, 1.0, 0.95, 0.95, 0.5, 0.999_99, 1e-6, 0.0], c, 4),
         min_p: pick(&[0.0, 0.0, 0.05, 0.5, 1.0, 1e-9], c, 5),
+        top_n_sigma: -1.0,
         typical_p: 1.0,
         repeat_penalty,
         repeat_last_n,
