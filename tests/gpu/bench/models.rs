@@ -11,7 +11,6 @@ use anyhow::{Context, Result, bail, ensure};
 use qrun::{
     bench::{
         fields::{list, number, quotient, text},
-        record,
         suite::{self, Config, DECODE, PROMPT, Plan, TEXT},
     },
     engine::{DevicePreference, Engine, EngineOptions},
