@@ -64,8 +64,8 @@ type Change = fn(&mut Parts);
 #[rustfmt::skip]
 const LLAMA: &[(Change, &str, &str, &str)] = &[
     (|p| p.set("general.architecture", "mamba"), "key general.architecture",
-        "an architecture qrun runs (llama, qwen2, qwen3, gemma2, gemma3)", "\"mamba\""),
-    (|p| p.drop_key("general.architecture"), "key general.architecture", "one of llama, qwen2, qwen3, gemma2, gemma3", "nothing"),
+        "an architecture qrun runs (llama, smollm3, qwen2, qwen3, gemma2, gemma3)", "\"mamba\""),
+    (|p| p.drop_key("general.architecture"), "key general.architecture", "one of llama, smollm3, qwen2, qwen3, gemma2, gemma3", "nothing"),
     (|p| p.set("general.architecture", 7u32), "key general.architecture", "a UTF-8 string", "7"),
     (|p| p.set("llama.rope.scaling.type", "yarn"), "key llama.rope.scaling.type", "none or linear", "\"yarn\""),
     (|p| p.set("llama.expert_count", 8u32), "key llama.expert_count", "a dense model (no experts)", "8"),
