@@ -53,7 +53,7 @@ pub const FLAGS: &[Flag] = &[
 
     Flag::used("-m, --model", One("FILE", File), "the GGUF file (as the first word alone)", |a, v| a.model = Some(v.file())).env("LLAMA_ARG_MODEL").shown(Machine),
     Flag::used("-c, --ctx-size", One("N", Whole(0, MAX)), "context in tokens [what the model allows and memory holds]", |a, v| a.machine.n_ctx = v.count()).env("LLAMA_ARG_CTX_SIZE").shown(Machine),
-    Flag::used("--device, -dev", One("WHERE", Device), "auto (a GPU if the model runs there), cuda: the best, cuda1 …, cpu [auto]", |a, v| a.machine.device = v.device()).env("LLAMA_ARG_DEVICE").shown(Machine),
+    Flag::used("--device, -dev", One("WHERE", Device), "auto (the GPU if the model runs there), cuda, cuda1 …, cpu [auto]", |a, v| a.machine.device = v.device()).env("LLAMA_ARG_DEVICE").shown(Machine),
     Flag::used("-ngl, --gpu-layers, --n-gpu-layers", One("N", WholeOr(-1, MAX, &["auto", "all"])), "0: CPU; any other number: all layers on the GPU, if there is one", |a, v| a.machine.gpu_layers = Some(v.text())).env("LLAMA_ARG_N_GPU_LAYERS").shown(Machine),
     Flag::used("-t, --threads", One("N", Whole(-1, 1024)), "CPU threads [physical cores]", |a, v| a.machine.threads = Some(v.count())).env("LLAMA_ARG_THREADS").shown(Machine),
     Flag::used("-ub, --ubatch-size", One("N", Whole(1, 65536)), "tokens of a prompt per step [512]", |a, v| a.machine.n_ubatch = v.count()).env("LLAMA_ARG_UBATCH"),
