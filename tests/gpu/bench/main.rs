@@ -28,6 +28,7 @@ use serde_json::{Map, Value, json};
 
 /// What the parts are told.
 #[derive(Parser)]
+#[command(args_override_self = true)]
 pub struct Setup {
     /// Where results go.
     #[arg(long)]
