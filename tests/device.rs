@@ -114,10 +114,13 @@ pub fn distance(found: &[f32], expected: &[f32]) -> f64 {
     if error == 0.0 { 0.0 } else { (error / size).sqrt() }
 }
 
-/// Largest relative L2 distance of quantized logits from exact ones: what int8 activations cost adds up over layers as
-/// noise does.
-pub fn int8_bound(n_layer: usize) -> f64 {
-    2e-2 * (n_layer as f64 / 2.0).max(1.0).sqrt()
+/// Largest relative L2 distance of quantized results from exact ones. What int8 activations cost adds up over the layers
+/// as noise does: it shows in the deep one of the models whose branches join the residual stream as they are.
+pub fn int8_bound(tiny: &Tiny) -> f64 {
+    match tiny.arch {
+        "smollm3" => 2e-2 * (tiny.n_layer as f64 / 2.0).sqrt(),
+        _ => 2e-2,
+    }
 }
 
 #[track_caller]

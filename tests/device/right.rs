@@ -27,7 +27,7 @@ fn logits_are_those_of_the_exact_cpu() {
             }
             let quantized = matches!(mix, Mix::Q8_0 | Mix::Q4_K_M);
             let what = format!("{} {mix:?} n_embd {}", tiny.arch, tiny.n_embd);
-            assert_near(&found, &want, if quantized { int8_bound(tiny.n_layer) } else { 4e-3 }, format_args!("{what}"));
+            assert_near(&found, &want, if quantized { int8_bound(&tiny) } else { 4e-3 }, format_args!("{what}"));
             let worst = &mut worst[usize::from(quantized)];
             let d = distance(&found, &want);
             if d > worst.0 {

@@ -27,7 +27,7 @@ fn listened(d: &mut dyn Forward, tokens: &[u32]) -> Results {
 #[test]
 fn taps_hear_what_they_hear_on_the_cpu() {
     for (i, tiny) in models().enumerate() {
-        for (mix, bound) in [(Mix::Q4_K_M, int8_bound(tiny.n_layer)), (Mix::F32, 4e-3)] {
+        for (mix, bound) in [(Mix::Q4_K_M, int8_bound(&tiny)), (Mix::F32, 4e-3)] {
             let tiny = Tiny { mix, ..tiny };
             let (model, tokens) = (tiny.model(), prompt("taps", 80, tiny.n_vocab));
             let want = listened(&mut decoder(&model, options()), &tokens);
