@@ -116,11 +116,12 @@ impl Activations {
     }
 }
 
-/// Tokens per panel: what the registers of the instruction set can hold.
+/// Tokens per panel: what the registers of the instruction set can hold, and what leaves few places of the last panel of
+/// few tokens empty.
 fn width(isa: Isa, tokens: usize) -> usize {
     match (isa, tokens) {
         (_, 0..=1) => 1,
-        (Isa::Avx512Vnni, 5..) => WIDE,
+        (Isa::Avx512Vnni, 5..=6 | 9..=12 | 17..) => WIDE,
         _ => NARROW,
     }
 }

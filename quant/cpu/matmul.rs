@@ -191,26 +191,25 @@ impl Part<'_> {
         for tile in tiles {
             let weights = self.w.tile(tile, &mut scratch.tile);
             for panel in 0..x.panels() {
-                match x.width.min(x.tokens - panel * x.width) {
+                match x.width {
                     1 => self.gemv::<F, 1>(x, panel, tile, weights),
-                    2 => self.gemv::<F, 2>(x, panel, tile, weights),
-                    ..=NARROW => self.gemv::<F, NARROW>(x, panel, tile, weights),
+                    NARROW => self.gemv::<F, NARROW>(x, panel, tile, weights),
                     _ => self.gemv::<F, WIDE>(x, panel, tile, weights),
                 }
             }
         }
     }
 
-    /// A tile with up to `T` tokens of a panel.
+    /// A tile with a panel of width `T`.
     fn gemv<F: TileFormat, const T: usize>(&self, x: &Activations, panel: usize, tile: usize, weights: &[u8]) {
-        let (mut y, width) = ([[0.0; ROWS]; T], x.width);
-        assert!(T <= width);
-        let x_blocks = x.int8.panel(panel, (x.cols / BLOCK, width));
+        assert!(x.width == T);
+        let mut y = [[0.0; ROWS]; T];
+        let x_blocks = x.int8.panel(panel, (x.cols / BLOCK, T));
         let weights = Tile::<F>::new(weights, x.cols);
         // SAFETY: the instruction set was checked when the activations were made; panel and tile both have `cols`
-        // columns, and the panel has `T` tokens.
-        unsafe { x.isa.run(Gemv { tile: weights, x: x_blocks, width, y: &mut y }) };
-        for (y, token) in y.iter().zip(panel * width..x.tokens) {
+        // columns.
+        unsafe { x.isa.run(Gemv { tile: weights, x: x_blocks, y: &mut y }) };
+        for (y, token) in y.iter().zip(panel * T..x.tokens) {
             self.write_tile(token, tile, y);
         }
     }

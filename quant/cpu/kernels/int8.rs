@@ -125,12 +125,11 @@ impl<F: TileFormat> Tile<F> {
     }
 }
 
-/// Tile × the first `T` tokens of a panel: each block is unpacked in registers and used for all of them.
+/// Tile × one panel of `T` tokens: each block is unpacked in registers and used for all of them.
 pub(in crate::cpu) struct Gemv<'a, F, const T: usize> {
     pub(in crate::cpu) tile: Tile<F>,
+    /// A panel of width `T`.
     pub(in crate::cpu) x: Panel,
-    /// Tokens of the panel, `T` at least.
-    pub(in crate::cpu) width: usize,
     /// One sum per token and row.
     pub(in crate::cpu) y: &'a mut [[f32; ROWS]; T],
 }
@@ -140,22 +139,21 @@ impl<F: TileFormat, const T: usize> LaneKernel for Gemv<'_, F, T> {
     /// The panel has as many blocks as the tile.
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let width = self.width;
         for row in (0..ROWS).step_by(L::ROWS) {
             // SAFETY: the machine can run `L`; blocks and rows are inside tile and panel.
             unsafe {
                 let mut y = [L::splat_f32(0.0); T];
                 for b in 0..self.tile.cols / BLOCK {
                     self.tile.prefetch(b);
-                    let (w, x) = (self.tile.unpack::<L>(b, row), self.x.at(b, width));
+                    let (w, x) = (self.tile.unpack::<L>(b, row), self.x.at(b, T));
                     for part in 0..ShapeOf::<F>::PARTS {
                         let offset = offset::<L>(w.scale.d[part]);
                         for t in 0..T {
-                            let mut sum = start::<L, ShapeOf<F>>(x, width, part, t);
+                            let mut sum = start::<L, ShapeOf<F>>(x, T, part, t);
                             for j in ShapeOf::<F>::quads(part) {
                                 sum = L::dot(sum, w.codes[j], x.q.add(BLOCK * t + 4 * j));
                             }
-                            y[t] = finish::<L, ShapeOf<F>>(sum, (&w.scale, offset), x, (width, part, t), y[t]);
+                            y[t] = finish::<L, ShapeOf<F>>(sum, (&w.scale, offset), x, (T, part, t), y[t]);
                         }
                     }
                 }
