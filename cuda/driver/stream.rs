@@ -193,7 +193,7 @@ impl Stream {
         })
     }
 
-    /// Notes a launch.
+    /// Notes a launch as queued, so that one that never ends can be named.
     fn launched(&self, name: &'static str) -> Result<()> {
         let mut backlog = self.backlog.borrow_mut();
         backlog.open.add(name);

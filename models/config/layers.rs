@@ -93,7 +93,7 @@ fn sliding(keys: &Keys, spec: &ArchSpec, default_size: usize, global: &Reach) ->
     Ok(Reach { window: Some(size), head_dim, rope })
 }
 
-/// Which blocks slide.
+/// Which of `n_block` blocks slide: the pattern of the file, block by block or as a period, else `period`.
 fn slides(keys: &Keys, mut period: usize, n_block: usize) -> Result<Vec<bool>> {
     let key = "attention.sliding_window_pattern";
     if let Some(pattern) = keys.numbers(key, n_block)? {

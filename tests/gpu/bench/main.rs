@@ -124,7 +124,8 @@ fn markdown(parts: &Map<String, Value>, dry: bool) -> String {
 
 /// Runs a part in a process of its own, at most for as long as it may take. What it says goes into the log.
 fn isolated(part: &Part, setup: &Setup, log: &mut fs::File) -> Result<Value> {
-    let limit = Duration::from_secs(part.seconds);
+    // A device's limits are not those of a busy machine that emulates one: no dry run fails for its time.
+    let limit = Duration::from_secs(part.seconds) * if setup.dry { 6 } else { 1 };
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("--out").arg(&setup.out).args(["--part", part.name]).args(setup.dry.then_some("--dry"));
     let ended = child::run(programs::ends_with_us(&mut command), limit)?;
