@@ -18,8 +18,8 @@ use qrun_quant::{
 use serde_json::Value as Json;
 
 /// Formats whose sizes gguf-rs 0.1.8 computes with a wrong block: it takes every type from 10 on for
-/// one of 256 elements.
-const WRONG_SIZES: [GgmlType; 2] = [GgmlType::BF16, GgmlType::IQ4_NL];
+/// one of 256 elements, and an MXFP4 block for 273 bytes (ggml: 32 elements in 17 bytes).
+const WRONG_SIZES: [GgmlType; 3] = [GgmlType::BF16, GgmlType::IQ4_NL, GgmlType::MXFP4];
 /// What gguf-rs 0.1.8 has in the place of a float that JSON cannot say.
 const NOT_FINITE: Json = Json::Null;
 
