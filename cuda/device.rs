@@ -48,11 +48,11 @@ pub enum NoDevice {
 pub struct Device {
     /// Index in the driver's order.
     pub ordinal: i32,
-    /// Marketing name.
+    /// The driver's name of the card: `NVIDIA GeForce RTX 4090`.
     pub name: String,
     /// Compute capability as `10 * major + minor`.
     pub sm: i32,
-    /// Memory in bytes.
+    /// Device memory in bytes, that which others use included.
     pub memory: u64,
     /// Number of streaming multiprocessors.
     pub multiprocessors: i32,

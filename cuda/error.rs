@@ -18,7 +18,7 @@ pub enum DeviceError {
     /// The device has less free memory than is needed.
     #[error("GPU memory: {wanted} bytes are needed, {free} are free")]
     Memory {
-        /// Bytes asked for.
+        /// Bytes that the allocation or plan needs.
         wanted: u64,
         /// Bytes that were free.
         free: u64,

@@ -59,7 +59,7 @@ pub struct Image {
     pub name: String,
     /// An ELF file, or PTX text that ends with a NUL.
     pub bytes: Vec<u8>,
-    /// What `bytes` holds.
+    /// Whether `bytes` is machine code or PTX.
     pub kind: Kind,
 }
 

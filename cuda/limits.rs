@@ -16,7 +16,7 @@ const PASSES: usize = 8;
 /// if that is less.
 ///
 /// # Errors
-/// The driver's.
+/// No memory for the buffer; a launch that failed.
 pub fn read_bandwidth(gpu: &Arc<Gpu>) -> Result<f64> {
     let bytes = WORKING_SET.min(gpu.free_for_models()? as usize / 2);
     let blocks = 8 * gpu.properties().multiprocessors as u32;
@@ -31,7 +31,7 @@ pub fn read_bandwidth(gpu: &Arc<Gpu>) -> Result<f64> {
 /// multiprocessor.
 ///
 /// # Errors
-/// The driver's.
+/// No memory for the buffer; a launch that failed.
 pub fn read_bandwidth_over(stream: &Stream, from: Ptr<[u32; 4]>, n: u32, sums: Ptr<u32>) -> Result<f64> {
     let gpu = stream.gpu();
     let blocks = 8 * gpu.properties().multiprocessors as u32;

@@ -11,7 +11,7 @@ mod smollm3;
 
 use crate::spec::ArchSpec;
 
-/// All architectures.
+/// Every architecture that loads; a new one is a row here and its file.
 pub static ARCHITECTURES: &[ArchSpec] =
     &[llama::LLAMA, smollm3::SMOLLM3, qwen2::QWEN2, qwen3::QWEN3, gemma2::GEMMA2, gemma3::GEMMA3];
 

@@ -15,7 +15,7 @@ use keys::{Keys, LIMIT};
 /// The numbers of a model. What may differ by layer stands in [`Config::layers`] alone.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The architecture.
+    /// Row of [`crate::ARCHITECTURES`] that `general.architecture` names.
     pub arch: &'static ArchSpec,
     /// `general.name`, or the architecture's name.
     pub name: String,
@@ -29,7 +29,7 @@ pub struct Config {
     pub norm_eps: f32,
     /// Soft-cap of attention scores.
     pub attention_softcap: Option<f32>,
-    /// Soft-cap of logits.
+    /// `cap · tanh(logit / cap)` on the logits; `None`: as they are.
     pub logit_softcap: Option<f32>,
     /// Factor on token embeddings.
     pub embedding_scale: f32,

@@ -80,11 +80,11 @@ impl CpuDecoder {
         Ok(Self { model, options, pool, kv, rope, scratch, logits: Vec::new(), tokens: Vec::new(), tap: None })
     }
 
-    /// The model.
+    /// The configuration and weights that it computes with.
     pub fn model(&self) -> &Model {
         &self.model
     }
-    /// How it runs.
+    /// Context size, sequences, threads, cache types: as it was opened with.
     pub fn options(&self) -> &Options {
         &self.options
     }

@@ -5,16 +5,16 @@
 pub enum LoadEvent<'a> {
     /// So many bytes of weights are in their place, repacked or uploaded.
     Loading {
-        /// Bytes that are.
+        /// Bytes of weights that are in their place.
         done: u64,
-        /// Bytes in all.
+        /// Bytes of all weights.
         total: u64,
     },
     /// Why the device was given up, in one line.
     FellBack(&'a str),
 }
 
-/// Hears the news.
+/// Called with each [`LoadEvent`], on the thread that loads or steps.
 pub type EventHandler = Box<dyn FnMut(LoadEvent) + Send>;
 
 /// Hears how many bytes of weights are in their place, and of how many.

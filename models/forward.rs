@@ -12,11 +12,11 @@ use crate::Tap;
 /// One token of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Token id.
+    /// Token id, below the vocabulary's size.
     pub token: u32,
     /// Position in its sequence; the next free one.
     pub pos: u32,
-    /// Sequence.
+    /// Id of its sequence, below the number that the decoder was opened for.
     pub seq: u32,
     /// What is wanted after this token.
     pub output: Output,
@@ -46,7 +46,7 @@ impl Output {
 /// tokens of one sequence follow each other in the order of their positions.
 #[derive(Clone, Copy)]
 pub struct Batch<'a> {
-    /// The tokens.
+    /// The tokens; those of one sequence in the order of their positions.
     pub entries: &'a [Entry],
     /// Asked between layers (on a GPU between chunks); once it says true the step ends with [`ForwardError::Cancelled`] and the caches are as
     /// they were before.
@@ -83,7 +83,7 @@ impl<'a> Rows<'a> {
         Self { n_vocab, tokens, logits }
     }
 
-    /// Number of rows.
+    /// How many rows of logits there are.
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
@@ -111,15 +111,15 @@ pub enum ForwardError {
     /// A position at or beyond the context size.
     #[error("position {pos} is past the end of the context of {n_ctx} tokens")]
     ContextFull {
-        /// The position.
+        /// The position that was asked for.
         pos: u32,
-        /// The context size.
+        /// Context size in tokens.
         n_ctx: usize,
     },
     /// A position that does not continue its sequence.
     #[error("position {found} of sequence {seq}: expected {expected}, the next free one")]
     Position {
-        /// The sequence.
+        /// Id of the sequence in the batch.
         seq: u32,
         /// The next free position.
         expected: u32,
@@ -129,15 +129,15 @@ pub enum ForwardError {
     /// A token outside the vocabulary.
     #[error("token {token}: expected an id below {n_vocab}")]
     Token {
-        /// The token.
+        /// The id in the batch.
         token: u32,
-        /// The vocabulary size.
+        /// Tokens of the vocabulary.
         n_vocab: usize,
     },
     /// A sequence that the decoder was not opened for.
     #[error("sequence {seq}: expected an id below {n_seq}")]
     Sequence {
-        /// The sequence.
+        /// Id of the sequence in the batch.
         seq: u32,
         /// How many there are.
         n_seq: usize,
@@ -161,7 +161,7 @@ pub enum ForwardError {
 /// How a device samples a sequence: the sampler's parameters as the kernel takes them, and what it has seen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingRequest {
-    /// Parameters.
+    /// Temperature, filters, penalties and seed as the kernel takes them.
     pub sampling: Sampling,
     /// Pairs of token and bias, added in this order.
     pub bias: Vec<(u32, f32)>,
@@ -172,11 +172,11 @@ pub struct SamplingRequest {
 /// Pages of a KV cache, 64 tokens each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageCount {
-    /// In no use.
+    /// Pages that hold nothing.
     pub free: usize,
     /// Held by the prefix cache alone: taken when others are needed.
     pub evictable: usize,
-    /// All.
+    /// Pages of the whole pool.
     pub total: usize,
 }
 
@@ -189,7 +189,7 @@ impl Default for PageCount {
 
 /// A decoder: the CPU's, or a device's.
 pub trait Forward: Send {
-    /// Vocabulary size.
+    /// Tokens of the vocabulary: the length of a row of logits.
     fn n_vocab(&self) -> usize;
     /// Context size per sequence, in tokens.
     fn n_ctx(&self) -> usize;

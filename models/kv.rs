@@ -39,9 +39,9 @@ pub struct Shape {
     pub n_head_kv: usize,
     /// Elements per head.
     pub head_dim: usize,
-    /// Type of keys.
+    /// Element type of the cached keys.
     pub type_k: KvType,
-    /// Type of values.
+    /// Element type of the cached values.
     pub type_v: KvType,
 }
 

@@ -11,7 +11,7 @@ pub struct LayerPlan {
     pub n_head_kv: usize,
     /// Elements per head of q, k and v.
     pub head_dim: usize,
-    /// Factor on `q·k`.
+    /// Factor on the dot products of queries and keys.
     pub attention_scale: f32,
     /// Sliding window in tokens, the current one included; `None`: sees everything.
     pub window: Option<usize>,
@@ -54,14 +54,14 @@ pub struct Rope {
 }
 
 impl Rope {
-    /// No element turns.
+    /// No rotary embedding: no element turns.
     pub const NONE: Self = Self { n_rot: 0, base: 1.0, scaling: RopeScaling::None, factors: false };
 }
 
 /// `rope.scaling.type`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RopeScaling {
-    /// Not at all.
+    /// Positions as they are.
     None,
     /// Positions are divided by this factor.
     Linear(f32),

@@ -41,7 +41,7 @@ pub use weights::Weights;
 pub struct Model {
     /// The numbers of the file and what each layer does.
     pub config: Config,
-    /// The weights.
+    /// The weights, mapped from the file; shared by every decoder of the model.
     pub weights: Arc<Weights>,
 }
 

@@ -5,7 +5,7 @@ use crate::{
     kv::{PAGE, Shape, kinds},
 };
 
-/// Bytes by purpose.
+/// Bytes that a decoder takes, by purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
     /// Weights, mapped or repacked.
@@ -38,7 +38,7 @@ impl Plan {
             window => format!("KV cache {} ({} global, {window} sliding)", self.kv, self.kv - window),
         }
     }
-    /// All of it.
+    /// Bytes of all purposes together.
     pub fn total(&self) -> u64 {
         self.weights + self.kv + self.activations
     }

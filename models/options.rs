@@ -9,7 +9,7 @@ use crate::KvType;
 pub struct Options {
     /// Most tokens of a sequence: the context size.
     pub n_ctx: usize,
-    /// Number of sequences.
+    /// Sequences that can be held at once.
     pub n_seq: usize,
     /// Tokens that the KV cache has room for, of all sequences and the prefix cache together; 0: `n_seq · n_ctx`. One
     /// sequence of `n_ctx` tokens always fits. Counts for layers that see everything; those with a sliding window have
@@ -17,7 +17,7 @@ pub struct Options {
     pub n_kv: usize,
     /// Tokens that go through the layers together in a prefill.
     pub n_ubatch: usize,
-    /// Threads.
+    /// CPU threads; the result does not depend on them.
     pub threads: usize,
     /// Exact (f32) or fast (int8) arithmetic.
     pub arithmetic: Arithmetic,

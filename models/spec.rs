@@ -32,7 +32,7 @@ pub struct ArchSpec {
 // Each of these is matched exhaustively where it matters, in both decoders: a new variant does not compile until every
 // such place says what it does with it.
 
-/// Normalisation.
+/// Normalisation before attention, feed-forward and head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Norm {
     /// `x / sqrt(mean(x²) + eps) · weight`.
@@ -58,7 +58,7 @@ pub enum FeedForward {
 /// What `q·k` is divided by: the square root of a number of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttentionScale {
-    /// `head_dim`.
+    /// `sqrt(head_dim)`, as in most models.
     HeadDim,
     /// `n_embd / n_head` in the one size with this many layers (the 27B Gemmas), else `head_dim`. No key tells them apart.
     EmbdPerHead {
@@ -79,7 +79,7 @@ pub enum RopeLayout {
 /// Layers with a rotary embedding; the others see no positions but by the causal mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RopeLayers {
-    /// All.
+    /// Every layer.
     All,
     /// All but the last of every `n` layers.
     AllButEvery(usize),
@@ -107,13 +107,13 @@ pub enum Activation {
 /// Factor on token embeddings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmbeddingScale {
-    /// None.
+    /// Factor 1: embeddings as they are.
     One,
     /// `sqrt(n_embd)` in f32.
     SqrtEmbd,
 }
 
-/// Sliding-window pattern.
+/// Which layers attend to a sliding window only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
     /// All layers see everything.
@@ -130,9 +130,9 @@ pub enum Window {
 /// Default soft-caps: `cap · tanh(x / cap)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SoftcapDefaults {
-    /// On attention scores.
+    /// `attn_logit_softcapping` where the key is absent.
     pub attention: Option<f32>,
-    /// On logits.
+    /// `final_logit_softcapping` where the key is absent.
     pub logits: Option<f32>,
 }
 

@@ -17,7 +17,7 @@ macro_rules! roles {
         }
 
         impl Role {
-            /// All roles.
+            /// Every role, in the order of the table below.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$role),+];
 
             /// Its name in files, between `blk.N.` and `.weight`.
@@ -33,11 +33,11 @@ macro_rules! roles {
 roles! {
     /// RMSNorm before attention.
     AttnNorm = "attn_norm",
-    /// Queries.
+    /// Query projection.
     AttnQ = "attn_q",
-    /// Keys.
+    /// Key projection.
     AttnK = "attn_k",
-    /// Values.
+    /// Value projection.
     AttnV = "attn_v",
     /// RMSNorm of each query head.
     AttnQNorm = "attn_q_norm",
@@ -51,7 +51,7 @@ roles! {
     FfnNorm = "ffn_norm",
     /// What decides how much of `ffn_up` passes.
     FfnGate = "ffn_gate",
-    /// Into the feed-forward.
+    /// Up projection of the feed-forward: what the gate multiplies.
     FfnUp = "ffn_up",
     /// Back to the residual stream.
     FfnDown = "ffn_down",
@@ -113,7 +113,7 @@ pub struct Fused {
     pub parts: &'static [Role],
 }
 
-/// All of them.
+/// Tensors that hold several roles, one behind the other.
 static FUSED: [Fused; 2] = [
     Fused { name: "attn_qkv", parts: &[Role::AttnQ, Role::AttnK, Role::AttnV] },
     Fused { name: "ffn_up", parts: &[Role::FfnGate, Role::FfnUp] },

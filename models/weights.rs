@@ -14,7 +14,7 @@ use crate::{
 pub struct Weights {
     /// Token embedding `[n_vocab][n_embd]`; also the head where the file has no `output.weight`.
     pub token_embd: Matrix,
-    /// The layers.
+    /// The layers, first to last.
     pub layers: Vec<Layer>,
     /// Final RMSNorm `[n_embd]`.
     pub output_norm: Vec<f32>,
@@ -36,7 +36,7 @@ pub struct Linear {
 /// Weights of one layer, in the shapes of [`tensors::of_layer`].
 #[derive(Clone)]
 pub struct Layer {
-    /// Norms.
+    /// Norm weights and biases, as f32.
     pub vectors: ByRole<Vec<f32>>,
     /// Projections. What one tensor of the file holds together is apart.
     pub matrices: ByRole<Linear>,

@@ -43,7 +43,7 @@ pub struct Format {
     pub name: &'static str,
     /// Elements per block; rows are multiples of it.
     pub block: usize,
-    /// Bytes per block.
+    /// Bytes of one block, scales included.
     pub bytes: usize,
     /// Whole blocks to f32, bit-exact with the public reference: `(blocks, out)`, where
     /// `out.len() == blocks.len() / bytes * block`.
@@ -70,7 +70,7 @@ macro_rules! formats {
             $($name = $number,)*
         }
 
-        /// All formats.
+        /// Every weight format that loads, is quantized to, or has kernels.
         pub static FORMATS: &[Format] = &[$(Format::new(GgmlType::$name, stringify!($name), $codec)),*];
     };
 }

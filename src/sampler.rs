@@ -62,9 +62,9 @@ pub enum SamplerError {
     Parameter {
         /// The parameter, as its flag is called.
         name: &'static str,
-        /// What was given.
+        /// The value as it was given.
         value: String,
-        /// What is accepted.
+        /// The range that is accepted, in words.
         expected: &'static str,
     },
     /// The logits do not belong to this vocabulary.
@@ -80,7 +80,7 @@ pub enum SamplerError {
     NotFinite {
         /// The first such token.
         token: u32,
-        /// NaN or infinity.
+        /// The logit: NaN or +infinity.
         value: f32,
     },
     /// Every token is excluded.
@@ -113,7 +113,7 @@ impl Sampler {
         Ok(Self { params, n_vocab, position: 0, penalties, adjusted: Vec::new(), set: Vec::new(), scratch: Vec::new() })
     }
 
-    /// The parameters.
+    /// The parameters, after a model file's own were applied.
     pub fn params(&self) -> &SamplerParams {
         &self.params
     }

@@ -32,11 +32,11 @@ const RESERVE_PER_CENT: u64 = 3;
 pub struct DeviceProperties {
     /// Index in the driver's order.
     pub ordinal: i32,
-    /// Marketing name.
+    /// The driver's name of the card: `NVIDIA GeForce RTX 4090`.
     pub name: String,
     /// Compute capability as `10 * major + minor`.
     pub sm: i32,
-    /// Memory in bytes.
+    /// Device memory in bytes, that which others use included.
     pub memory: u64,
     /// Number of streaming multiprocessors.
     pub multiprocessors: i32,
@@ -56,7 +56,7 @@ pub struct Gpu {
     kernels: Mutex<HashMap<&'static str, Kernel>>,
     /// Why no call is made any more.
     hung: OnceLock<DeviceError>,
-    /// In milliseconds.
+    /// Milliseconds without progress after which a launch counts as hung.
     launch_limit: AtomicU64,
 }
 
@@ -140,7 +140,7 @@ impl Gpu {
     /// Bytes of device memory that are free now.
     ///
     /// # Errors
-    /// The driver's.
+    /// An earlier launch has failed: the context answers nothing else any more.
     pub fn free_memory(&self) -> Result<u64> {
         self.bind()?;
         let (mut free, mut total) = (0, 0);
@@ -153,7 +153,7 @@ impl Gpu {
     /// later.
     ///
     /// # Errors
-    /// The driver's.
+    /// An earlier launch has failed: the context answers nothing else any more.
     pub fn free_for_models(&self) -> Result<u64> {
         let reserve = RESERVE.max(self.properties.memory / 100 * RESERVE_PER_CENT);
         Ok(self.free_memory()?.saturating_sub(reserve))

@@ -30,7 +30,7 @@ impl Graph {
     /// Queues the whole graph.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver refuses the launch, or an earlier launch has failed.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         self.gpu.bind()?;
         // SAFETY: an instantiated graph and a live stream. The launches in it have kept the contract of `Stream::launch`, and

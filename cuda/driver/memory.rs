@@ -52,7 +52,7 @@ impl<T> Ptr<T> {
     pub(super) const fn new(address: u64) -> Self {
         Self(address, PhantomData)
     }
-    /// The address.
+    /// The address as the driver and kernel parameters take it.
     pub const fn address(self) -> u64 {
         self.0
     }
@@ -140,7 +140,7 @@ impl Arena {
         Ok((arena, made))
     }
 
-    /// First address.
+    /// Device address of the first byte.
     pub fn address(&self) -> u64 {
         self.base
     }
@@ -148,7 +148,7 @@ impl Arena {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// What lies where.
+    /// Name, offset and size of each part, in the order in which they were carved.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }

@@ -71,7 +71,7 @@ impl<T: Copy + Default> Pinned<T> {
     /// Where kernels see it. From now on they may write it at any moment.
     ///
     /// # Errors
-    /// The driver's.
+    /// An earlier launch has failed: the context answers nothing else any more.
     pub fn on_device(&mut self) -> Result<Ptr<T>> {
         self.gpu.bind()?;
         let mut address = 0;
@@ -147,7 +147,7 @@ impl Stream {
     /// change until they are there.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver refuses the copy (an address that is not its own), or an earlier launch has failed.
     ///
     /// # Panics
     /// While launches are recorded: a replayed copy would read what `from` no longer guards.
@@ -166,7 +166,7 @@ impl Stream {
     /// Copies `len` elements from the device to pinned memory. The host goes on; `to` waits with its next look.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver refuses the copy (an address that is not its own), or an earlier launch has failed.
     ///
     /// # Panics
     /// While launches are recorded, as [`Stream::copy_in`].

@@ -28,7 +28,7 @@ pub unsafe trait Params: Copy + 'static {}
 pub struct Grid {
     /// Blocks in x, y, z.
     pub blocks: [u32; 3],
-    /// Threads per block.
+    /// Threads per block, in one dimension; a multiple of 32.
     pub threads: u32,
     /// Dynamic shared memory per block, in bytes.
     pub shared: u32,
@@ -72,7 +72,7 @@ impl Stream {
     /// A stream that does not wait for the legacy default stream.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver has no resources for it, or an earlier launch has failed.
     pub fn new(gpu: &Arc<Gpu>) -> Result<Self> {
         gpu.bind()?;
         let mut raw = std::ptr::null_mut();
@@ -104,7 +104,7 @@ impl Stream {
     /// the kernel before it in the stream still runs. SM 9.0 and newer.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver refuses the launch, or an earlier launch has failed.
     ///
     /// # Safety
     /// As for [`Stream::launch`].
@@ -164,7 +164,7 @@ impl Stream {
     /// Copies `len` elements on the device, from one place to another that does not overlap it.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver refuses the copy (an address that is not its own), or an earlier launch has failed.
     ///
     /// # Panics
     /// While launches are recorded, as [`Stream::copy_in`].
@@ -183,7 +183,7 @@ impl Stream {
     /// Sets `len` elements to zero.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver refuses the copy (an address that is not its own), or an earlier launch has failed.
     pub fn zero<T>(&self, at: Ptr<T>, len: usize) -> Result<()> {
         self.gpu.bind()?;
         let bytes = len * size_of::<T>();
@@ -301,7 +301,7 @@ impl Event {
     /// An event that measures time.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver has no resources for it, or an earlier launch has failed.
     pub fn new(gpu: &Arc<Gpu>) -> Result<Self> {
         gpu.bind()?;
         let mut raw = std::ptr::null_mut();
@@ -313,7 +313,7 @@ impl Event {
     /// Records the event: it completes when all work that the stream has now is done.
     ///
     /// # Errors
-    /// The driver's.
+    /// An earlier launch has failed: the context answers nothing else any more.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         self.gpu.bind()?;
         // SAFETY: both live, of one GPU.
@@ -346,7 +346,7 @@ impl Event {
     /// Milliseconds from `earlier` to this one; both have completed.
     ///
     /// # Errors
-    /// The driver's.
+    /// An event that was not recorded or has not completed; an earlier launch that failed.
     pub fn since(&self, earlier: &Event) -> Result<f32> {
         let mut ms = 0.0;
         // SAFETY: live events; one number is written.

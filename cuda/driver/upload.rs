@@ -14,7 +14,7 @@ const STAGES: usize = 3;
 /// of how many.
 ///
 /// # Errors
-/// The driver's.
+/// The device has no memory for a staging buffer, the driver refuses a copy, or an earlier launch has failed.
 pub fn upload(
     gpu: &Arc<Gpu>,
     stream: &Stream,

@@ -42,7 +42,7 @@ unsafe impl Params for QuantizeActParams {}
 /// The image of `x[columns][k]`, where no kernel could write it at once.
 ///
 /// # Errors
-/// The driver's.
+/// The driver refuses the launch, or an earlier launch has failed.
 pub fn quantize(stream: &Stream, x: Ptr<f32>, image: QuantizedActivations, [columns, k]: [usize; 2]) -> Result<()> {
     assert!(k.is_multiple_of(32), "an image of {k} elements");
     let params = QuantizeActParams { x, seq: Ptr::NULL, image, k: k as i32, columns: columns as i32 };

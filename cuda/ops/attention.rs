@@ -17,7 +17,7 @@ const THREADS: u32 = 128;
 pub struct Attention {
     /// Queries, f32 `[rows][n_head][head_dim]`.
     pub q: Ptr<f32>,
-    /// `[rows]`.
+    /// `[rows]`: position of each row in its sequence.
     pub pos: Ptr<i32>,
     /// `[rows]`, rows below 0 are skipped.
     pub seq: Ptr<i32>,
@@ -27,15 +27,15 @@ pub struct Attention {
     pub out: Ptr<f32>,
     /// The result as an image, or none. Needs a `head_dim` that is a multiple of 32.
     pub image: QuantizedActivations,
-    /// Where splits meet.
+    /// Partial results and tickets of the splits of a context.
     pub scratch: Scratch,
     /// Splits of the context where rows go one by one; 1 to those that `scratch` has room for.
     pub splits: usize,
     /// How rows are gathered.
     pub tiling: Tiling,
-    /// Number of rows.
+    /// Rows of the batch: tokens, of any sequences.
     pub rows: usize,
-    /// Heads of q.
+    /// Query heads.
     pub n_head: usize,
     /// Heads of k and v; divides `n_head`.
     pub n_head_kv: usize,
@@ -43,7 +43,7 @@ pub struct Attention {
     pub head_dim: usize,
     /// Positions that a row sees, its own included; 0: all.
     pub window: usize,
-    /// Factor on q·k.
+    /// Factor on the dot products of queries and keys, before the soft-cap.
     pub scale: f32,
     /// Soft-cap of scores; 0: none.
     pub softcap: f32,
@@ -84,7 +84,7 @@ impl Scratch {
     /// Sets the tickets to zero; every launch leaves them so.
     ///
     /// # Errors
-    /// The driver's.
+    /// An earlier launch has failed.
     pub fn clear(&self, s: &Stream, rows: usize, n_head: usize) -> Result<()> {
         s.zero(self.tickets, rows * n_head)
     }
@@ -126,7 +126,7 @@ unsafe impl Params for Raw {}
 /// Launches it.
 ///
 /// # Errors
-/// The driver's.
+/// The driver refuses the launch, or an earlier launch has failed.
 pub fn attention(s: &Stream, a: &Attention) -> Result<()> {
     assert!(a.head_dim.is_multiple_of(16) && (16..=256).contains(&a.head_dim), "heads of {} elements", a.head_dim);
     assert!(a.n_head.is_multiple_of(a.n_head_kv), "{} heads share {}", a.n_head, a.n_head_kv);

@@ -11,7 +11,7 @@ const BLOCK: usize = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(i32)]
 pub enum CacheType {
-    /// 2 bytes.
+    /// IEEE half, 2 bytes per element.
     #[default]
     F16 = 0,
     /// 1 byte, and an f16 scale per 32 elements of a token.
@@ -34,7 +34,7 @@ impl CacheType {
 pub struct Cache {
     /// Keys: f16 or int8 `[page][head_kv][64][head_dim]`.
     pub k: Ptr<u8>,
-    /// Values, the same.
+    /// Values: first byte of the pages, laid out as those of the keys.
     pub v: Ptr<u8>,
     /// q8_0: f16 `[page][head_kv][64][ceil(head_dim / 32)]`; else null.
     pub k_scale: Ptr<u16>,
@@ -44,6 +44,6 @@ pub struct Cache {
     pub table: Ptr<i32>,
     /// Entries per sequence. With a window of W tokens and chunks of C, at least `ceil((W + C - 1) / 64) + 1`.
     pub pages: i32,
-    /// Element type.
+    /// Element type of keys and values.
     pub kind: CacheType,
 }

@@ -19,7 +19,7 @@ pub struct EmbedParams {
     pub seq: Ptr<i32>,
     /// `[rows][k]`: the result.
     pub y: Ptr<f32>,
-    /// Rows.
+    /// Tokens to look up.
     pub rows: i32,
     /// Elements of a row.
     pub k: i32,
@@ -34,7 +34,7 @@ unsafe impl Params for EmbedParams {}
 /// `y[row] = scale · w[token[row]]`, to the last bit what `quant` dequantizes, times the scale.
 ///
 /// # Errors
-/// The driver's.
+/// The driver refuses the launch, or an earlier launch has failed.
 pub fn embed(stream: &Stream, p: &EmbedParams) -> Result<()> {
     let format = GgmlType::from_number(p.format as u32).expect("a ggml type with kernels").format();
     assert!((p.k as usize).is_multiple_of(format.block), "rows of {} weights in {}", p.k, format.name);

@@ -5,7 +5,7 @@ use qrun_quant::GgmlType;
 /// The kernels of a format.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FormatKernels {
-    /// The format.
+    /// The weight format as GGUF names it.
     pub format: GgmlType,
     /// Matrix times one column, or few ([`super::matmul::gemv`]).
     pub gemv: &'static str,

@@ -20,7 +20,7 @@ pub fn takes(k: usize) -> bool {
 /// weights multiply `image`, dense ones `x`. A column's bits do not depend on the other columns of the launch.
 ///
 /// # Errors
-/// The driver's.
+/// The driver refuses the launch, or an earlier launch has failed.
 pub fn gemm(stream: &Stream, p: &MatmulParams) -> Result<()> {
     let segments = &p.segment[..p.segments as usize];
     let number = segments[0].format;
@@ -50,7 +50,7 @@ pub struct GluActParams {
     pub stride: i32,
     /// Elements of a column.
     pub rows: i32,
-    /// Columns.
+    /// Columns: tokens of the batch.
     pub columns: i32,
     /// 0: SiLU; 1: GELU, tanh form.
     pub activation: i32,
@@ -71,7 +71,7 @@ unsafe impl Params for GluActParams {}
 /// `activation(gate) · up` of what one `gemm` with two segments has written.
 ///
 /// # Errors
-/// The driver's.
+/// The driver refuses the launch, or an earlier launch has failed.
 pub fn glu_act(stream: &Stream, p: &GluActParams) -> Result<()> {
     assert!(p.out.q.is_null() || p.rows % 32 == 0, "an image of {} elements", p.rows);
     let blocks = (p.rows as u32).div_ceil(GLU_ACT_THREADS);

@@ -36,13 +36,13 @@ pub struct Segment {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MatmulParams {
-    /// The matrices.
+    /// The matrices that share the input: one launch for all, `segments` of them are read.
     pub segment: [Segment; 3],
     /// How many there are.
     pub segments: i32,
     /// Elements of a column.
     pub k: i32,
-    /// Columns.
+    /// Columns: tokens of the batch.
     pub columns: i32,
     /// `y = softcap · tanh(y / softcap)` where it is above 0.
     pub softcap: f32,
@@ -75,7 +75,7 @@ pub struct GluParams {
     pub up: Segment,
     /// Elements of a column of x.
     pub k: i32,
-    /// Columns.
+    /// Columns: tokens of the batch.
     pub columns: i32,
     /// 0: SiLU; 1: GELU, tanh form.
     pub activation: i32,
@@ -99,7 +99,7 @@ unsafe impl Params for GluParams {}
 /// columns is right; few are fast. A column's bits do not depend on which of several columns it is.
 ///
 /// # Errors
-/// The driver's.
+/// The driver refuses the launch, or an earlier launch has failed.
 pub fn gemv(stream: &Stream, p: &MatmulParams) -> Result<()> {
     let segments = &p.segment[..p.segments as usize];
     let inputs = (p.k as usize, p.image, p.x);
@@ -113,7 +113,7 @@ pub fn gemv(stream: &Stream, p: &MatmulParams) -> Result<()> {
 /// `activation(gate · x) · (up · x)` for each column, as f32, as an image, or both.
 ///
 /// # Errors
-/// The driver's.
+/// The driver refuses the launch, or an earlier launch has failed.
 pub fn glu(stream: &Stream, p: &GluParams) -> Result<()> {
     assert_eq!(p.gate.rows, p.up.rows, "every gate has its value");
     assert!(p.out.q.is_null() || p.gate.rows % 32 == 0, "an image of {} elements", p.gate.rows);

@@ -10,13 +10,13 @@ const THREADS: u32 = 512;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RmsNorm {
-    /// The residual stream.
+    /// The residual stream; the sum replaces it unless rows are picked by `index`.
     pub x: Ptr<f32>,
     /// What joins it, or null.
     pub add: Ptr<f32>,
     /// `[n]`, weights of an RMSNorm on `add` before it joins, or null.
     pub post: Ptr<f32>,
-    /// `[n]`.
+    /// `[n]`: weights of the norm.
     pub weight: Ptr<f32>,
     /// `[rows]`, rows below 0 are skipped, or null.
     pub seq: Ptr<i32>,
@@ -39,7 +39,7 @@ unsafe impl Params for RmsNorm {}
 /// Launches it for `rows` rows.
 ///
 /// # Errors
-/// The driver's.
+/// The driver refuses the launch, or an earlier launch has failed.
 pub fn rms_norm(s: &Stream, rows: u32, p: &RmsNorm) -> Result<()> {
     assert!(p.n > 0 && p.n % 2 == 0, "rows of {} elements", p.n);
     assert!(p.image.q.is_null() || p.n % 32 == 0, "an image of {} elements", p.n);

@@ -24,7 +24,7 @@ unsafe impl Params for Probe {}
 /// Launches a kernel that does nothing.
 ///
 /// # Errors
-/// The driver's.
+/// The driver refuses the launch, or an earlier launch has failed.
 pub fn empty(s: &Stream) -> Result<()> {
     let p = Probe { from: Ptr::NULL, to: Ptr::NULL, n: 0, pad: 0 };
     // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
@@ -34,7 +34,7 @@ pub fn empty(s: &Stream) -> Result<()> {
 /// Reads `n` elements with `blocks` blocks; `sums` takes [`SUMS`] words per block.
 ///
 /// # Errors
-/// The driver's.
+/// The driver refuses the launch, or an earlier launch has failed.
 pub fn read(s: &Stream, blocks: u32, from: Ptr<[u32; 4]>, n: u32, sums: Ptr<u32>) -> Result<()> {
     // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
     unsafe { s.launch("probe_read", Grid::linear(blocks, 256), &Probe { from, to: sums.cast(), n, pad: 0 }) }
@@ -43,7 +43,7 @@ pub fn read(s: &Stream, blocks: u32, from: Ptr<[u32; 4]>, n: u32, sums: Ptr<u32>
 /// Copies `n` elements with `blocks` blocks.
 ///
 /// # Errors
-/// The driver's.
+/// The driver refuses the launch, or an earlier launch has failed.
 pub fn copy(s: &Stream, blocks: u32, from: Ptr<[u32; 4]>, to: Ptr<[u32; 4]>, n: u32) -> Result<()> {
     // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
     unsafe { s.launch("probe_copy", Grid::linear(blocks, 256), &Probe { from, to, n, pad: 0 }) }
@@ -52,7 +52,7 @@ pub fn copy(s: &Stream, blocks: u32, from: Ptr<[u32; 4]>, to: Ptr<[u32; 4]>, n: 
 /// Writes [`LINK`] elements: those of `from`, each word plus one.
 ///
 /// # Errors
-/// The driver's.
+/// The driver refuses the launch, or an earlier launch has failed.
 pub fn link(s: &Stream, from: Ptr<[u32; 4]>, to: Ptr<[u32; 4]>) -> Result<()> {
     // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
     unsafe { s.launch("probe_link", Grid::linear(1, 256), &Probe { from, to, n: LINK as u32, pad: 0 }) }

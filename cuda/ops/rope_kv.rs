@@ -3,7 +3,7 @@
 use super::cache::Cache;
 use crate::{Grid, Params, Ptr, Result, Stream};
 
-/// Heads per block.
+/// Heads per block, one warp each.
 const WARPS: u32 = 8;
 /// Most elements of a head.
 const MAX_HEAD: i32 = 256;
@@ -12,13 +12,13 @@ const MAX_HEAD: i32 = 256;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RopeKv {
-    /// Queries.
+    /// Queries, `[rows][n_head][head_dim]`.
     pub q: Ptr<f32>,
     /// Queries, turned; may be `q`.
     pub q_out: Ptr<f32>,
-    /// Keys.
+    /// Keys, `[rows][n_head_kv][head_dim]`.
     pub k: Ptr<f32>,
-    /// Values.
+    /// Values, shaped as the keys; stored without rotation.
     pub v: Ptr<f32>,
     /// `[head_dim]`, weights of an RMSNorm on each head of q, or null.
     pub q_norm: Ptr<f32>,
@@ -26,23 +26,23 @@ pub struct RopeKv {
     pub k_norm: Ptr<f32>,
     /// `[n_rot / 2]` radians per position, with base, scale and factors.
     pub frequency: Ptr<f64>,
-    /// `[rows]`.
+    /// `[rows]`: position of each row in its sequence.
     pub pos: Ptr<i32>,
     /// `[rows]`, rows below 0 are skipped.
     pub seq: Ptr<i32>,
     /// Where k and v go.
     pub cache: Cache,
-    /// Heads of q.
+    /// Query heads.
     pub n_head: i32,
     /// Heads of k and of v.
     pub n_head_kv: i32,
-    /// At most 256.
+    /// Elements per head, at most 256.
     pub head_dim: i32,
     /// Elements of a head that turn, from the front; even.
     pub n_rot: i32,
     /// How they pair up.
     pub pairs: Pairs,
-    /// Of the norms.
+    /// Epsilon of the norms on q and k.
     pub eps: f32,
 }
 
@@ -63,7 +63,7 @@ unsafe impl Params for RopeKv {}
 /// Launches it for `rows` rows.
 ///
 /// # Errors
-/// The driver's.
+/// The driver refuses the launch, or an earlier launch has failed.
 pub fn rope_kv(s: &Stream, rows: u32, p: &RopeKv) -> Result<()> {
     assert!((1..=MAX_HEAD).contains(&p.head_dim), "heads of {} elements", p.head_dim);
     assert!(p.n_rot % 2 == 0 && (0..=p.head_dim).contains(&p.n_rot), "{} of {} elements turn", p.n_rot, p.head_dim);

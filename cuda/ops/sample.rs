@@ -41,7 +41,7 @@ pub struct Sampling {
     pub repeat: f32,
     /// Subtracted for each recent occurrence.
     pub frequency: f32,
-    /// Subtracted for any.
+    /// Subtracted once from the logit of every recent token.
     pub presence: f32,
     /// How many tokens are recent; -1: all; 0: penalties are off.
     pub window: i32,
@@ -193,7 +193,7 @@ pub struct SampleRows {
     pub pos: Ptr<i32>,
     /// `[rows]`: the sequence of each, different ones; below 0: idle.
     pub seq: Ptr<i32>,
-    /// How many.
+    /// Rows to sample, one token each.
     pub rows: u32,
 }
 
@@ -209,7 +209,7 @@ pub enum SampleSteps {
 /// Where a sequence begins, or goes on.
 #[derive(Debug, Clone, Copy)]
 pub struct SampleStart<'a> {
-    /// Parameters and position.
+    /// Parameters, seed, and the position of the next token.
     pub sampling: Sampling,
     /// Tokens and what is added to their logits, in this order.
     pub biases: &'a [(u32, f32)],
@@ -268,7 +268,7 @@ impl SampleState {
     /// The state of `shape.sequences` greedy sequences at position 0, in buffers that `shape` has carved.
     ///
     /// # Errors
-    /// The driver's.
+    /// No page-locked or device memory is left, or an earlier launch has failed.
     pub fn new(stream: &Stream, shape: SampleShape, buffers: SampleBuffers) -> Result<Self> {
         let (gpu, n) = (stream.gpu(), shape.sequences);
         let mut ring = Pinned::new(gpu, n * RING)?;
@@ -287,11 +287,11 @@ impl SampleState {
         })
     }
 
-    /// Sets a sequence to this start and waits until it is done. Steps of the sequence that are queued already
-    /// come before.
+    /// Queues a sequence's new start behind the steps of it that are queued already. The host goes on: only a second start
+    /// waits, until the copies of this one have left the staging buffers.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver refuses the launch, or an earlier launch has failed.
     pub fn restart(&mut self, stream: &Stream, sequence: usize, start: &SampleStart) -> Result<()> {
         let sampling = start.sampling;
         let window = if sampling.window < 0 { start.history.len() } else { sampling.window as usize };
@@ -335,9 +335,7 @@ impl SampleState {
             pad: 0,
         };
         // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
-        unsafe { stream.launch("sample_restart", Grid::linear(1, THREADS), &params)? };
-        // The staging buffers are free again.
-        stream.synchronize()
+        unsafe { stream.launch("sample_restart", Grid::linear(1, THREADS), &params) }
     }
 
     /// Whether a sequence is greedy since its last start.
@@ -349,7 +347,7 @@ impl SampleState {
     /// ring. May be captured.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver refuses the launch, or an earlier launch has failed.
     pub fn sample(&self, stream: &Stream, rows: &SampleRows, steps: SampleSteps) -> Result<()> {
         let (b, shape) = (&self.buffers, &self.shape);
         let params = SampleParams {

@@ -14,7 +14,7 @@ use crate::{
     kv::{KvCache, PAGE},
 };
 
-/// Pages per split.
+/// Pages of the cache per split: fixed, so that sums do not depend on the number of threads.
 const SPLIT: usize = 8;
 /// Queries that share the loading of a page.
 const BLOCK: usize = 32;

@@ -90,9 +90,9 @@ pub struct Product<'a> {
     pub a: &'a [f32],
     /// `[k][n]`.
     pub b: &'a [f32],
-    /// Inner dimension.
+    /// Columns of `a` and rows of `b`.
     pub k: usize,
-    /// Columns.
+    /// Columns of `b` and of the result.
     pub n: usize,
 }
 

@@ -25,7 +25,7 @@ pub struct Row {
 /// Where an output goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Slot {
-    /// There is none.
+    /// Nobody asked for one.
     None,
     /// This element of the tokens.
     Token(usize),
@@ -38,7 +38,7 @@ pub enum Slot {
 pub struct Split {
     /// Launched already: only their tokens are to be taken.
     pub ahead: Vec<Row>,
-    /// Steps of decoding.
+    /// One token each of the sequences that go on.
     pub decode: Vec<Row>,
     pub prompts: Vec<Row>,
 }

@@ -39,7 +39,7 @@ pub struct Weight {
     pub bias: Ptr<f32>,
 }
 
-/// One layer.
+/// Device addresses of one layer's weights.
 pub struct Layer {
     vectors: ByRole<Ptr<f32>>,
     matrices: ByRole<Weight>,
@@ -87,7 +87,7 @@ pub struct Operand {
 /// Buffers between the kernels, `[rows][width]`, with room for the widest layer. Rows lie one behind the other in the
 /// width of the layer at hand.
 pub struct Activations {
-    /// The residual stream.
+    /// The residual stream, `[rows][n_embd]`.
     pub x: Ptr<f32>,
     /// The normed stream: input of q, k, v, gate, up and head.
     pub normed: Operand,
@@ -101,7 +101,7 @@ pub struct Activations {
     /// Gate and up where they are not multiplied at once (many rows), `[rows][n_ff]`.
     pub gate: Ptr<f32>,
     pub up: Ptr<f32>,
-    /// The gated feed-forward.
+    /// `act(gate) · up`: input of the down projection.
     pub gated: Operand,
     /// Outputs of attention and feed-forward before they join the stream.
     pub out: Ptr<f32>,
@@ -109,7 +109,7 @@ pub struct Activations {
     pub logits: Ptr<f32>,
 }
 
-/// All of it.
+/// Every address that a step's kernels take: weights, caches, activations, sampler.
 pub struct Memory {
     pub token_embd: Weight,
     pub layers: Vec<Layer>,

@@ -20,7 +20,7 @@ pub enum KvType {
 }
 
 impl KvType {
-    /// All types.
+    /// Every type, as `--cache-type-k` and `--cache-type-v` take them.
     pub const ALL: [KvType; 3] = [Self::F32, Self::F16, Self::Q8_0];
 
     /// Name as llama.cpp writes it.

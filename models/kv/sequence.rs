@@ -65,7 +65,7 @@ impl Sequence {
         }
     }
 
-    /// Ends the step.
+    /// Ends the step: the sequence is as long as the step made it, and pages that left the window go back to the pool.
     pub fn commit(&mut self, pools: &mut [PagePool]) {
         self.start = self.len;
         for (table, pool) in self.tables.iter_mut().zip(pools) {

@@ -22,7 +22,7 @@ use crate::{ForwardError, PageCount};
 /// A page whose content the storage has to copy, in all layers of a kind, before it writes anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageCopy {
-    /// Kind of layer.
+    /// Kind of layer: full attention or one of the windows.
     pub kind: usize,
     /// The page that stays as it is.
     pub from: PageId,
@@ -73,7 +73,7 @@ impl PageTables {
     pub fn pool(&self, kind: usize) -> &PagePool {
         &self.pools[kind]
     }
-    /// Number of sequences.
+    /// How many sequences there is a table for.
     pub fn n_seq(&self) -> usize {
         self.sequences.len()
     }

@@ -21,7 +21,7 @@ pub(super) const FEW: usize = 12;
 /// What fast arithmetic multiplies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComputeType {
-    /// f32.
+    /// f32, multiplied as they are.
     Float,
     /// 16-bit integers: fixed point.
     Int16,

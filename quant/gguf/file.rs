@@ -36,7 +36,7 @@ pub struct Gguf {
 pub struct Tensor {
     /// Name, such as `blk.0.attn_q.weight`.
     pub name: String,
-    /// Element format.
+    /// Weight format of the data.
     pub ty: GgmlType,
     /// Dimensions, fastest first: `[cols, rows, …]`, 1 to 4 of them.
     pub shape: Vec<u64>,

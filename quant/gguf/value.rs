@@ -65,7 +65,7 @@ impl std::fmt::Debug for Text {
 pub struct Array {
     /// Type of the elements.
     pub ty: ValueType,
-    /// Number of elements.
+    /// Elements of the array.
     pub len: usize,
     /// The elements in file layout: packed scalars, length-prefixed strings, or arrays.
     pub bytes: Bytes,

@@ -39,9 +39,9 @@ pub struct Header {
 /// One row of the directory to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Name.
+    /// Tensor name, at most 64 bytes in ggml.
     pub name: String,
-    /// Element format.
+    /// Weight format of the data.
     pub ty: GgmlType,
     /// Dimensions, fastest first.
     pub shape: Vec<u64>,

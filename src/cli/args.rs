@@ -103,7 +103,7 @@ impl Sampling {
 /// Where and how the model runs.
 #[derive(Debug)]
 pub struct Machine {
-    /// 0: not said.
+    /// Context size in tokens (`-c`); 0: as much as fits.
     pub n_ctx: usize,
     pub device: DevicePreference,
     /// As typed: a number, `auto` or `all`.

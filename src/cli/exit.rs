@@ -7,7 +7,7 @@ use super::terminal::say;
 /// Why the program stops early.
 #[derive(Debug)]
 pub struct Exit {
-    /// What scripts test.
+    /// The exit code, which scripts test.
     pub code: Code,
     /// What is said on stderr, without `error:`; empty where nothing needs saying.
     pub message: String,

@@ -42,7 +42,7 @@ impl Given {
 pub struct ParsedArgs {
     /// Without the program name.
     pub given: Vec<Given>,
-    /// Lines for stderr.
+    /// Lines for stderr, one per argument that was changed.
     pub warnings: Vec<String>,
     /// Lines for one who asks with `-v`.
     pub details: Vec<String>,

@@ -12,7 +12,7 @@ use super::{
 #[derive(Debug)]
 pub struct Parsed {
     pub args: Args,
-    /// Lines for stderr.
+    /// Lines for stderr about flags that have no effect here.
     pub warnings: Vec<String>,
     /// Lines for one who asks with `-v`.
     pub details: Vec<String>,

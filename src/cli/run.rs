@@ -22,7 +22,7 @@ use super::{
 /// How the model is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Mode {
-    /// Turn after turn.
+    /// A conversation, until the end of input or `/exit`.
     Chat,
     /// One turn in the model's chat form.
     Turn,

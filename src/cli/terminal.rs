@@ -7,7 +7,7 @@ use super::output::{Output, printable};
 /// How much is said on stderr, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct Terminal {
-    /// Someone types.
+    /// Whether standard input is a terminal.
     pub stdin: bool,
     /// Someone reads the text as it comes.
     pub stdout: bool,

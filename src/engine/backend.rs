@@ -35,7 +35,7 @@ pub enum Backend {
     },
     /// On a GPU.
     Gpu {
-        /// The device.
+        /// The opened GPU, shared with the decoder.
         gpu: Arc<Gpu>,
         /// Whether the CPU takes over when it fails.
         fallback: bool,
@@ -45,10 +45,10 @@ pub enum Backend {
 /// Why a model does not run where it was asked to.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum BackendError {
-    /// The device.
+    /// No GPU, no driver, kernels that do not fit it, or a failed call.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The device's memory.
+    /// The model and its context do not fit into the GPU's memory.
     #[error("GPU: {0}")]
     Memory(TooLarge),
     /// The device has no kernel for something this model does.
@@ -171,7 +171,7 @@ pub enum ChooseError {
     /// The GPU that was asked for.
     #[error(transparent)]
     Backend(BackendError),
-    /// The CPU's memory.
+    /// The model and its context do not fit into this machine's memory.
     #[error(transparent)]
     Memory(TooLarge),
 }
@@ -179,7 +179,7 @@ pub enum ChooseError {
 /// Why a model was not loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The device failed.
+    /// The GPU failed while weights were uploaded or kernels loaded.
     #[error("GPU: {0}")]
     Device(DeviceError),
     /// The system gives no threads.

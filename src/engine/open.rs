@@ -22,17 +22,17 @@ pub struct EngineOptions {
     pub options: Options,
     /// A template in place of the file's: a built-in name, a file, or Jinja text.
     pub template: Option<String>,
-    /// Where it runs.
+    /// Which processor it is to run on.
     pub device: DevicePreference,
 }
 
 /// Why a model cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The file.
+    /// The file is damaged, or no model that qrun knows.
     #[error(transparent)]
     File(#[from] Error),
-    /// Memory.
+    /// It does not fit into memory.
     #[error(transparent)]
     Memory(#[from] TooLarge),
     /// The GPU that it was to run on.
@@ -84,23 +84,23 @@ impl Engine {
         Ok(Self { gguf, model, tokenizer, template, options, place, plan, timeline })
     }
 
-    /// The file.
+    /// Metadata and tensor directory of the file.
     pub fn gguf(&self) -> &Gguf {
         &self.gguf
     }
-    /// Numbers and weights.
+    /// Configuration and weights.
     pub fn model(&self) -> &Model {
         &self.model
     }
-    /// The vocabulary.
+    /// The file's tokenizer.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
     }
-    /// How it runs.
+    /// Context size (chosen where none was asked for), sequences, threads, cache types.
     pub fn options(&self) -> &Options {
         &self.options
     }
-    /// Where it runs.
+    /// The backend that was chosen, and why not a GPU.
     pub fn place(&self) -> &Backend {
         &self.place
     }

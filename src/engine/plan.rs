@@ -11,7 +11,7 @@ pub use available::available_memory;
 pub struct Plan {
     /// Context size, in tokens.
     pub n_ctx: usize,
-    /// Bytes by purpose.
+    /// What it takes: weights, KV cache, activations.
     pub bytes: memory::Plan,
     /// Bytes that this process can still get; `None` where the system does not say.
     pub available: Option<u64>,
@@ -27,7 +27,7 @@ pub struct Plan {
 pub struct TooLarge {
     /// Context size that was asked for, in tokens.
     pub n_ctx: usize,
-    /// Its need.
+    /// What that context would take.
     pub bytes: memory::Plan,
     /// Bytes that this process can still get.
     pub available: u64,

@@ -12,17 +12,17 @@ pub struct Timeline {
     last: Instant,
 }
 
-/// One of them.
+/// One step of a start, and how long it took.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Its name.
+    /// What was done: `model`, `tokenizer`, `template`, …
     pub step: String,
     /// How long it took, in milliseconds.
     pub ms: f64,
 }
 
 impl Timeline {
-    /// It begins now.
+    /// A timeline that begins now.
     pub fn start() -> Self {
         Self { steps: Vec::new(), last: Instant::now() }
     }

@@ -71,19 +71,19 @@ pub enum Event<'a> {
     Logits {
         /// The position of the token.
         pos: usize,
-        /// `[n_vocab]`.
+        /// `[n_vocab]`, before any sampling.
         logits: &'a [f32],
     },
     /// A token was chosen. Its text may come with a later one (half a character, half a stop string).
     Token {
-        /// The token.
+        /// Id of the token.
         id: u32,
         /// What can be shown now.
         text: &'a str,
     },
     /// The answer has ended; this much was held back.
     Flush {
-        /// The last token.
+        /// Id of the token that ended it.
         id: u32,
         /// The end of the text.
         text: &'a str,
@@ -125,7 +125,7 @@ pub struct Reply {
     pub text: String,
     /// The tokens, the one that ended the turn included.
     pub tokens: Vec<u32>,
-    /// Why it ended.
+    /// Which limit, stop text or token ended it.
     pub finish: Finish,
     /// How long it took.
     pub timings: Timings,
@@ -134,7 +134,7 @@ pub struct Reply {
 /// Why a request was not answered.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum GenerateError {
-    /// Nothing to continue.
+    /// The prompt has no token, and the vocabulary has no BOS to begin with.
     #[error("the prompt is empty, and this model has no token to begin with")]
     EmptyPrompt,
     /// The prompt does not leave room for one token.
@@ -145,7 +145,7 @@ pub enum GenerateError {
         /// Most that a prompt may have.
         max: usize,
     },
-    /// The decoder refused.
+    /// The decoder refused a step, or its device failed.
     #[error(transparent)]
     Forward(#[from] ForwardError),
     /// No token could be chosen.

@@ -17,7 +17,7 @@ pub type Watch<'a> = &'a mut dyn FnMut(RequestId, Event) -> ControlFlow<()>;
 /// A request that has ended.
 #[derive(Debug)]
 pub struct Finished {
-    /// The request.
+    /// The id that `submit` gave it.
     pub id: RequestId,
     /// Its tokens whose keys and values were computed: of the prompt, and of the answer.
     pub held: Vec<u32>,
@@ -30,7 +30,7 @@ pub struct Finished {
 pub struct StepRows {
     /// Of prompts, those that were computed again among them.
     pub prompt: usize,
-    /// Sampled tokens.
+    /// Tokens that were sampled before, one of each sequence that goes on.
     pub decode: usize,
 }
 
@@ -70,7 +70,7 @@ impl Scheduler {
         }
     }
 
-    /// The decoder.
+    /// The decoder that the steps run on.
     pub fn forward(&self) -> &dyn Forward {
         &*self.forward
     }

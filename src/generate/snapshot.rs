@@ -23,10 +23,10 @@ const HEADER: usize = 8 + 4 + 4 * 8;
 /// Why a session was not saved or loaded. What is in memory stays as it was.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
-    /// The file system.
+    /// The file could not be opened, read or written.
     #[error("{file}: {source}")]
     Io {
-        /// The file.
+        /// Path of the saved session.
         file: String,
         /// What the system said.
         source: io::Error,
@@ -34,7 +34,7 @@ pub enum SaveError {
     /// The file is not a session, or of another version.
     #[error("{file}: expected {expected}, found {found}")]
     Wrong {
-        /// The file.
+        /// Path of the saved session.
         file: String,
         /// What a session of this model has there.
         expected: &'static str,

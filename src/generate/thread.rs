@@ -22,7 +22,7 @@ pub enum Chunk {
     },
     /// A token, and the text that can be shown now.
     Token {
-        /// The token.
+        /// Id of the token.
         id: u32,
         /// The text; may be empty.
         text: String,

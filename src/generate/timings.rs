@@ -11,7 +11,7 @@ pub struct Timings {
     pub prompt_n: usize,
     /// Time for them, the choice of the first token included.
     pub prompt_ms: f64,
-    /// Generated tokens.
+    /// Tokens generated, as llama-server counts them.
     pub predicted_n: usize,
     /// Time from the first generated token to the last.
     pub predicted_ms: f64,

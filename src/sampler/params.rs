@@ -136,7 +136,7 @@ impl SamplerParams {
         Ok(changes)
     }
 
-    /// Checks every range.
+    /// Refuses the first parameter outside its range, and biases of unknown tokens.
     pub(super) fn check(&self, n_vocab: usize) -> Result<(), SamplerError> {
         // 2^22 tokens of weight 2^40 still have a total that 64 bits hold.
         if n_vocab == 0 || n_vocab > 1 << 22 {

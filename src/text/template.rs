@@ -42,7 +42,7 @@ const MAX_PARKED: usize = 3;
 pub struct Message {
     /// Who speaks: `system`, `user`, `assistant`, `tool`.
     pub role: String,
-    /// What is said.
+    /// Text of the message.
     #[serde(default)]
     pub content: String,
     /// What else templates may look at: `reasoning_content`, `tool_calls`, `name` …. An entry named `content`
@@ -92,15 +92,15 @@ pub enum TemplateError {
     /// The program is longer than [`MAX_SOURCE`].
     #[error("chat template {name}: {bytes} bytes; at most {MAX_SOURCE} are accepted")]
     TooLong {
-        /// The template.
+        /// Where the template came from: a file's key, a path, a built-in name.
         name: String,
-        /// Its size.
+        /// Bytes of its text.
         bytes: usize,
     },
     /// The program is not Jinja.
     #[error("chat template {name}: {detail}")]
     Syntax {
-        /// The template.
+        /// Where the template came from: a file's key, a path, a built-in name.
         name: String,
         /// Line and reason.
         detail: String,
@@ -108,15 +108,15 @@ pub enum TemplateError {
     /// The template refuses this conversation (`raise_exception`).
     #[error("chat template {name} refuses this conversation: {message}")]
     Refused {
-        /// The template.
+        /// Where the template came from: a file's key, a path, a built-in name.
         name: String,
         /// The template's own words.
         message: String,
     },
-    /// The program failed.
+    /// The program failed on this conversation, by an undefined value or a wrong type.
     #[error("chat template {name}: {detail}")]
     Failed {
-        /// The template.
+        /// Where the template came from: a file's key, a path, a built-in name.
         name: String,
         /// Line and reason.
         detail: String,
@@ -124,7 +124,7 @@ pub enum TemplateError {
     /// The program was stopped.
     #[error("chat template {name} was stopped: {reason}")]
     Stopped {
-        /// The template.
+        /// Where the template came from: a file's key, a path, a built-in name.
         name: String,
         /// Which limit was reached.
         reason: String,
@@ -134,13 +134,13 @@ pub enum TemplateError {
         "--chat-template {argument}: neither a built-in name ({}), nor a file, nor Jinja text", builtin_names().join(", ")
     )]
     Unknown {
-        /// What was given.
+        /// The argument as it was given.
         argument: String,
     },
     /// The file of `--chat-template` could not be read.
     #[error("--chat-template {path}: {reason}")]
     Unreadable {
-        /// The file.
+        /// Path as it was given.
         path: String,
         /// What the system said.
         reason: String,
@@ -178,7 +178,7 @@ impl ChatTemplate {
         &self.name
     }
 
-    /// The Jinja text.
+    /// The Jinja text that is run.
     pub fn source(&self) -> &str {
         &self.source
     }

@@ -56,7 +56,7 @@ pub enum TokenizeError {
     /// The vocabulary has neither a token for this byte nor one for what is unknown.
     #[error("the vocabulary has no token for the byte {byte:#04x}, and no unknown token")]
     NoToken {
-        /// The byte.
+        /// The first byte that the vocabulary cannot say.
         byte: u8,
     },
     /// Positions in a text are 32-bit numbers, and a space can become three bytes.
@@ -198,7 +198,7 @@ impl Tokenizer {
         String::from_utf8_lossy(&bytes[start..]).into_owned()
     }
 
-    /// Number of tokens.
+    /// Tokens of the vocabulary, unused ones included.
     pub fn n_vocab(&self) -> usize {
         self.vocab.len()
     }
@@ -233,11 +233,11 @@ impl Tokenizer {
         self.vocab.entries().find(text.as_bytes())
     }
 
-    /// Begins a text.
+    /// The token that begins a text, if the file names one.
     pub fn bos(&self) -> Option<u32> {
         self.ids.bos
     }
-    /// Ends a text.
+    /// The token that ends a text, if the file names one.
     pub fn eos(&self) -> Option<u32> {
         self.ids.eos
     }

@@ -30,7 +30,7 @@ pub enum CompareError {
     /// A decoder that does not give its intermediate results.
     #[error("the {which} decoder does not give its intermediate results")]
     NoTap {
-        /// `first` or `second`.
+        /// Which of the two backends: `first` or `second`.
         which: &'static str,
     },
     /// They do not have the same results in the same order.

@@ -83,7 +83,7 @@ impl Perplexity {
 /// How far a decoder is from another one, which counts as the truth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
-    /// Of the decoder.
+    /// Perplexity of the decoder.
     pub model: Perplexity,
     /// Of the other one, the base.
     pub base: Perplexity,
@@ -135,27 +135,27 @@ pub enum QualityError {
     /// Distributions over other sets of tokens have no distance.
     #[error("vocabularies of {model} and {base} tokens: models with the same vocabulary can be compared")]
     Vocabulary {
-        /// Of the decoder.
+        /// Tokens of the decoder's vocabulary.
         model: usize,
-        /// Of the base.
+        /// Tokens of the base's vocabulary.
         base: usize,
     },
     /// A logit is NaN.
     #[error("logit of token {token} at position {pos} of chunk {chunk}: expected a finite number, found {value}")]
     NotFinite {
-        /// The token.
+        /// Id of the token whose logit it is.
         token: usize,
         /// Its chunk, from 0.
         chunk: usize,
         /// The position in the chunk.
         pos: usize,
-        /// What was found.
+        /// The logit: NaN or infinity.
         value: f32,
     },
-    /// The decoder refused.
+    /// The decoder refused a chunk, or its device failed.
     #[error(transparent)]
     Forward(#[from] ForwardError),
-    /// The scheduler did.
+    /// The scheduler refused a chunk.
     #[error(transparent)]
     Generate(GenerateError),
 }

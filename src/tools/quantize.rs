@@ -18,10 +18,10 @@ const CHUNK: usize = 1 << 20;
 /// Value of `general.quantization_version` for the formats as they are since 2023.
 const QUANTIZATION_VERSION: u32 = 2;
 
-/// What to make.
+/// What kind of file to make, and what may be done for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// The recipe.
+    /// Which mix of formats: `Q4_K_M`, `Q8_0`, …
     pub file_type: FileType,
     /// Accept tensors that are quantized already. The errors of both quantizations add up.
     pub allow_requantize: bool,
@@ -47,7 +47,7 @@ pub struct Progress<'a> {
     pub total: u64,
 }
 
-/// What was made.
+/// What the written file holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Bytes of tensor data read.

@@ -25,7 +25,7 @@ use crate::cli::{
     terminal::{Style, Terminal, put},
 };
 
-/// What came in.
+/// What a person typed, or did instead of typing.
 #[derive(Debug, PartialEq)]
 pub enum Line {
     /// A message or a command; several lines where they were joined.

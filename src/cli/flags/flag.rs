@@ -33,7 +33,7 @@ const NOTHING: Apply = |_, _| {};
 /// What qrun does with a flag.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Status {
-    /// Has its meaning.
+    /// Has the effect that its help line names.
     Used,
     /// What qrun does in any case: accepted in silence.
     NoOp,
@@ -52,7 +52,7 @@ pub enum Group {
     Prompt,
     /// How the next token is chosen.
     Sampling,
-    /// Model, memory, threads.
+    /// Model, device, memory and threads.
     Machine,
     /// What goes to stdout and stderr, and in which form.
     Output,

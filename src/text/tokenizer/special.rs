@@ -122,7 +122,7 @@ impl Search<'_> {
 /// Which special tokens are looked for in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parse {
-    /// All of them.
+    /// Control and user-defined tokens.
     All,
     /// User-defined tokens only.
     UserDefined,

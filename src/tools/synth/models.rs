@@ -113,7 +113,7 @@ const TINY_QWEN3: Shape = Shape {
     ..QWEN3_0_6B
 };
 
-/// All models.
+/// Every model that `qrun synth` makes.
 pub static MODELS: &[Shape] = &[
     GEMMA_3_1B,
     Shape {

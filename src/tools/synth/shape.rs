@@ -19,7 +19,7 @@ pub struct Shape {
     pub name: &'static str,
     /// `general.architecture`.
     pub arch: &'static str,
-    /// Number of layers.
+    /// Layers, as `{arch}.block_count`.
     pub n_layer: usize,
     /// Width of the residual stream.
     pub n_embd: usize,
@@ -35,11 +35,11 @@ pub struct Shape {
     pub n_ctx: usize,
     /// Sliding window in tokens.
     pub window: Option<usize>,
-    /// Rotary embedding.
+    /// Base and scaling of the rotary embedding.
     pub rope: Rope,
     /// Epsilon of the norms.
     pub norm_eps: f32,
-    /// Vocabulary.
+    /// Size and family of the vocabulary.
     pub vocab: Vocab,
     /// The head is the token embedding.
     pub tied: bool,
@@ -58,7 +58,7 @@ pub struct Shape {
 /// Rotary embedding of a shape.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rope {
-    /// Base.
+    /// `rope.freq_base`.
     pub base: f32,
     /// Base in sliding layers.
     pub base_swa: Option<f32>,
@@ -71,7 +71,7 @@ pub struct Rope {
 /// A tensor that a shape has.
 pub(super) struct Planned {
     pub name: String,
-    /// Fastest first.
+    /// Dimensions, fastest first, as GGUF stores them.
     pub dims: Vec<u64>,
     pub fill: Fill,
 }
@@ -80,7 +80,7 @@ pub(super) struct Planned {
 pub(super) enum Fill {
     /// Approximately normal values.
     Normal { mean: f32, std: f32 },
-    /// These values.
+    /// These values, one per element.
     Values(Vec<f32>),
 }
 

@@ -17,7 +17,7 @@ use merges::Merges;
 pub struct Vocab {
     /// Tokenizer, special tokens and template.
     pub family: Family,
-    /// Number of tokens.
+    /// Tokens of the vocabulary.
     pub size: usize,
 }
 
