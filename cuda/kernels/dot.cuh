@@ -69,7 +69,7 @@ struct WarpDot {
         }
     }
     __device__ __forceinline__ float total(int r, int c) const {
-        return warp_sum(F::MIN ? sum[r][c] - (F::ZERO ? F::ZERO : 1) * minimum[r][c] : sum[r][c]);
+        return warp_sum(F::MIN ? fmaf(-(float)(F::ZERO ? F::ZERO : 1), minimum[r][c], sum[r][c]) : sum[r][c]);
     }
 };
 

@@ -107,10 +107,11 @@ struct Int8 {
             }
         }
         for (int i = 0; F::MIN && i < 4; i++) {
+            // Fused in so many words: PTX leaves a product that is subtracted to the assembler, kernel by kernel.
             const float* s = columns.s[i % 2];
-            acc[i] -= w[i / 2].m0 * s[0];
+            acc[i] = fmaf(-w[i / 2].m0, s[0], acc[i]);
             if (F::SCALES == 2) {
-                acc[i] -= w[i / 2].m1 * s[F::SCALES - 1];
+                acc[i] = fmaf(-w[i / 2].m1, s[F::SCALES - 1], acc[i]);
             }
         }
     }
