@@ -13,6 +13,8 @@ mod avx2;
 mod avx512;
 mod dispatch;
 mod lanes;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 
 pub use dispatch::{Isa, VectorWidth, dispatch};

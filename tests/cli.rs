@@ -3,6 +3,7 @@
 mod bad_input;
 #[cfg(unix)]
 mod chat;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod device;
 mod files;
 mod flags;

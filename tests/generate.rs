@@ -12,6 +12,7 @@ use qrun::{
 use qrun_models::{GpuDecoder, Options};
 use qrun_quant::{Bytes, Gguf};
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use crate::card::{self, Place};
 
 /// A tiny model whose weights are quantized: there a token's bits depend on nothing but its own sequence.
@@ -218,6 +219,7 @@ fn callers_on_other_threads_get_their_own_text_and_may_leave() {
 
 /// The same on an emulated GPU, which samples by itself and runs a step ahead. There a text is what it is alone while at
 /// most four sequences decode and nothing that was generated is computed again as a prompt.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[test]
 fn a_gpu_samples_each_of_its_sequences_as_it_would_alone() {
     let tiny = crate::device::models().next().expect("a tiny model");

@@ -1,18 +1,23 @@
-//! The one integration binary.
+//! The one integration binary. Modules that need the emulator of CUDA are for x86-64 Linux, where it runs.
 
 // The lints against printing are for libraries; tests say what they measured and what they skip.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod bench;
 mod blocks;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod card;
 mod circles;
 mod cli;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod compare;
 mod cpu;
 mod decoder;
 mod demo;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod device;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod device_sampling;
 mod formats;
 mod generate;

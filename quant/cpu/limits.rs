@@ -95,44 +95,46 @@ fn best(mut pass: impl FnMut()) -> f64 {
     (0..PASSES).map(|_| time()).fold(f64::INFINITY, f64::min)
 }
 
+/// Writes loops on registers, one for each instruction: multiplications of one, what it needs, its operands, the step.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! chains {
+    ($($products:literal, [$($feature:tt),+], $start:expr, $step:expr;)+) => {
+        &[$({
+            $(#[target_feature(enable = $feature)])+
+            fn run() {
+                let start = black_box($start);
+                let mut sums = [start; CHAINS];
+                for _ in 0..ROUNDS {
+                    for sum in &mut sums {
+                        *sum = $step(*sum, start, start);
+                    }
+                }
+                black_box(sums);
+            }
+            fn is_here() -> bool {
+                $(has!($feature))&&+
+            }
+            fn checked() {
+                if is_here() {
+                    // SAFETY: the machine has each feature that is enabled.
+                    unsafe { run() }
+                }
+            }
+            Chain { is_here, products: $products, run: checked }
+        }),+]
+    };
+}
+
 /// The widest instructions first.
 #[cfg(target_arch = "x86_64")]
 mod chains {
     use std::{
-        arch::{is_x86_feature_detected, x86_64::*},
+        arch::{is_x86_feature_detected as has, x86_64::*},
         hint::black_box,
     };
 
     use super::{CHAINS, Chain, ROUNDS};
 
-    /// Loops on registers, one for each instruction: multiplications of one, what it needs, its operands, the step.
-    macro_rules! chains {
-        ($($products:literal, [$($feature:tt),+], $start:expr, $step:expr;)+) => {
-            &[$({
-                $(#[target_feature(enable = $feature)])+
-                fn run() {
-                    let start = black_box($start);
-                    let mut sums = [start; CHAINS];
-                    for _ in 0..ROUNDS {
-                        for sum in &mut sums {
-                            *sum = $step(*sum, start, start);
-                        }
-                    }
-                    black_box(sums);
-                }
-                fn is_here() -> bool {
-                    $(is_x86_feature_detected!($feature))&&+
-                }
-                fn checked() {
-                    if is_here() {
-                        // SAFETY: the machine has each feature that is enabled.
-                        unsafe { run() }
-                    }
-                }
-                Chain { is_here, products: $products, run: checked }
-            }),+]
-        };
-    }
     pub const DOTS: &[Chain] = chains![
         64, ["avx512f", "avx512vnni"], _mm512_set1_epi32(0x0102_0304), _mm512_dpbusd_epi32;
         32, ["avx", "avx2", "avxvnni"], _mm256_set1_epi32(0x0102_0304), _mm256_dpbusd_avx_epi32;
@@ -147,8 +149,36 @@ mod chains {
     ];
 }
 
+/// As above.
+#[cfg(target_arch = "aarch64")]
+mod chains {
+    use std::{
+        arch::{aarch64::*, asm, is_aarch64_feature_detected as has},
+        hint::black_box,
+    };
+
+    use super::{CHAINS, Chain, ROUNDS};
+
+    pub const DOTS: &[Chain] = chains![
+        16, ["dotprod"], vdupq_n_s32(0x0102_0304), |mut sum: int32x4_t, a: int32x4_t, b: int32x4_t| {
+            // SAFETY: registers only; the loop around is compiled for the instruction, which has no stable intrinsic.
+            unsafe {
+                asm!("sdot {sum:v}.4s, {a:v}.16b, {b:v}.16b", sum = inout(vreg) sum, a = in(vreg) a, b = in(vreg) b,
+                    options(pure, nomem, nostack, preserves_flags));
+            }
+            sum
+        };
+    ];
+    pub const PAIRS: &[Chain] = chains![
+        4, ["neon"], vdupq_n_s32(0x0001_0002), |sum, a, b| {
+            vmlal_high_s16(sum, vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b))
+        };
+    ];
+    pub const FMAS: &[Chain] = chains![4, ["neon"], vdupq_n_f32(0.5), |sum, a, b| vfmaq_f32(sum, a, b);];
+}
+
 /// None is written for other processors.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod chains {
     use super::Chain;
 

@@ -18,7 +18,14 @@ pub(super) fn stream(p: *const u8, lines: usize) {
         unsafe { _mm_prefetch::<_MM_HINT_T1>(p.wrapping_add(i * Line::BYTES + FAR).cast()) }
         prefetch(p.wrapping_add(i * Line::BYTES + NEAR));
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    for i in 0..lines {
+        let far = p.wrapping_add(i * Line::BYTES + FAR);
+        // SAFETY: every 64-bit ARM has the instruction, and it may be given any address.
+        unsafe { std::arch::asm!("prfm pldl2keep, [{}]", in(reg) far, options(readonly, nostack, preserves_flags)) }
+        prefetch(p.wrapping_add(i * Line::BYTES + NEAR));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = (p, lines);
 }
 
@@ -31,6 +38,11 @@ pub(super) fn prefetch(p: *const u8) {
         // SAFETY: every x86-64 processor has the instruction, and it may be given any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: every 64-bit ARM has the instruction, and it may be given any address.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) p, options(readonly, nostack, preserves_flags))
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = p;
 }

@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+#[cfg(target_arch = "aarch64")]
+use super::neon;
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 use super::{
@@ -14,6 +16,8 @@ use super::{
 pub enum VectorWidth {
     /// Whatever the compiler's target has: portable code, any machine.
     Scalar,
+    /// Pairs of 128 bits: every 64-bit ARM.
+    Neon,
     /// 256 bits: AVX2, FMA and F16C.
     Avx2,
     /// 512 bits: AVX-512 F, BW, DQ and VL.
@@ -24,39 +28,51 @@ impl VectorWidth {
     /// The widest registers of this machine.
     pub fn best() -> Self {
         static BEST: OnceLock<VectorWidth> = OnceLock::new();
-        *BEST.get_or_init(Self::detect)
+        *BEST.get_or_init(|| Self::available().last().expect("scalar code runs everywhere"))
     }
 
     /// The widths of this machine, the best one last.
     pub fn available() -> impl Iterator<Item = Self> {
-        [Self::Scalar, Self::Avx2, Self::Avx512].into_iter().filter(|width| *width <= Self::best())
+        [Self::Scalar, Self::Neon, Self::Avx2, Self::Avx512].into_iter().filter(|width| width.is_here())
     }
 
-    fn detect() -> Self {
+    fn is_here(self) -> bool {
         #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::is_x86_feature_detected as has;
-            if has!("avx2") && has!("fma") && has!("f16c") {
+        use std::arch::is_x86_feature_detected as has;
+        match self {
+            Self::Scalar => true,
+            Self::Neon => cfg!(target_arch = "aarch64"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => has!("avx2") && has!("fma") && has!("f16c"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
                 let wide = has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl");
-                return if wide { Self::Avx512 } else { Self::Avx2 };
+                wide && Self::Avx2.is_here()
             }
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Avx2 | Self::Avx512 => false,
         }
-        Self::Scalar
+    }
+
+    /// Panics where this machine lacks the registers.
+    fn checked(self) -> Self {
+        assert!(self.is_here(), "this machine has no {self:?}");
+        self
     }
 
     /// Runs a plain loop compiled for this width. Panics where the machine lacks it.
     pub fn run_loop(self, kernel: impl SimdKernel) {
-        assert!(self <= Self::best(), "this machine has no {self:?}");
-        match self {
-            Self::Scalar => kernel.run(),
-            // SAFETY: `best` found the features of this width, and of each narrower one.
+        match self.checked() {
+            // Every compiler for 64-bit ARM uses NEON for plain loops.
+            Self::Scalar | Self::Neon => kernel.run(),
+            // SAFETY: `checked` found the features of this width.
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => unsafe { avx2::run_loop(kernel) },
             // SAFETY: as for AVX2.
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => unsafe { avx512::run_loop(kernel) },
             #[cfg(not(target_arch = "x86_64"))]
-            _ => unreachable!("`best` finds these on x86-64 only"),
+            Self::Avx2 | Self::Avx512 => unreachable!("only x86-64 has them"),
         }
     }
 
@@ -65,17 +81,20 @@ impl VectorWidth {
     /// # Safety
     /// What the kernel itself asks for.
     pub unsafe fn run(self, kernel: impl FloatKernel) {
-        assert!(self <= Self::best(), "this machine has no {self:?}");
-        // SAFETY: `best` found the features of this width, and of each narrower one; the rest is the caller's part.
+        // SAFETY: `checked` found the features of this width; the rest is the caller's part.
         unsafe {
-            match self {
+            match self.checked() {
                 Self::Scalar => kernel.run::<Scalar>(),
+                #[cfg(target_arch = "aarch64")]
+                Self::Neon => neon::run_floats(kernel),
+                #[cfg(not(target_arch = "aarch64"))]
+                Self::Neon => unreachable!("only 64-bit ARM has it"),
                 #[cfg(target_arch = "x86_64")]
                 Self::Avx2 => avx2::run_floats(kernel),
                 #[cfg(target_arch = "x86_64")]
                 Self::Avx512 => avx512::run_floats(kernel),
                 #[cfg(not(target_arch = "x86_64"))]
-                _ => unreachable!("`best` finds these on x86-64 only"),
+                Self::Avx2 | Self::Avx512 => unreachable!("only x86-64 has them"),
             }
         }
     }
@@ -91,6 +110,12 @@ pub fn dispatch(kernel: impl SimdKernel) {
 pub enum Isa {
     /// Portable code; any machine.
     Scalar,
+    /// NEON: every 64-bit ARM.
+    Neon,
+    /// NEON with the dot product of signed bytes: ARM from Cortex-A75 and Apple A13 on, Raspberry Pi 5.
+    NeonDot,
+    /// NEON with the dot product of unsigned and signed bytes: Armv8.6, Apple M2, Graviton 3 and later.
+    NeonI8mm,
     /// AVX2 and FMA: Intel Haswell, AMD Zen and later.
     Avx2,
     /// AVX2 with the integer dot product of AVX-VNNI: Intel Alder Lake and later.
@@ -102,22 +127,32 @@ pub enum Isa {
 impl Isa {
     /// The instruction sets of this machine, best last.
     pub fn available() -> Vec<Isa> {
-        let mut all = vec![Isa::Scalar];
+        const ALL: [Isa; 7] =
+            [Isa::Scalar, Isa::Neon, Isa::NeonDot, Isa::NeonI8mm, Isa::Avx2, Isa::AvxVnni, Isa::Avx512Vnni];
+        ALL.into_iter().filter(|isa| isa.is_here()).collect()
+    }
+
+    fn is_here(self) -> bool {
+        #[cfg(target_arch = "aarch64")]
+        use std::arch::is_aarch64_feature_detected as has;
         #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::is_x86_feature_detected as has;
-            let width = VectorWidth::best();
-            if width >= VectorWidth::Avx2 {
-                all.push(Isa::Avx2);
-            }
-            if width >= VectorWidth::Avx2 && has!("avxvnni") {
-                all.push(Isa::AvxVnni);
-            }
-            if width >= VectorWidth::Avx512 && has!("avx512vnni") {
-                all.push(Isa::Avx512Vnni);
-            }
+        use std::arch::is_x86_feature_detected as has;
+        match self {
+            Isa::Scalar => true,
+            Isa::Neon => cfg!(target_arch = "aarch64"),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonDot => has!("dotprod"),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonI8mm => has!("dotprod") && has!("i8mm"),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => VectorWidth::Avx2.is_here(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::AvxVnni => VectorWidth::Avx2.is_here() && has!("avxvnni"),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni => VectorWidth::Avx512.is_here() && has!("avx512vnni"),
+            #[allow(unreachable_patterns)] // On a processor with all of the above.
+            _ => false,
         }
-        all
     }
 
     /// The best instruction set of this machine.
@@ -128,7 +163,7 @@ impl Isa {
 
     /// Panics when this machine lacks the instruction set.
     pub(crate) fn checked(self) -> Isa {
-        assert!(self <= Isa::best() && Isa::available().contains(&self), "this machine has no {self:?}");
+        assert!(self.is_here(), "this machine has no {self:?}");
         self
     }
 
@@ -141,14 +176,19 @@ impl Isa {
         unsafe {
             match self {
                 Isa::Scalar => kernel.run::<Scalar>(),
+                #[cfg(target_arch = "aarch64")]
+                Isa::Neon => neon::run(kernel),
+                #[cfg(target_arch = "aarch64")]
+                Isa::NeonDot => neon::run_dot(kernel),
+                #[cfg(target_arch = "aarch64")]
+                Isa::NeonI8mm => neon::run_i8mm(kernel),
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 => avx2::run(kernel),
                 #[cfg(target_arch = "x86_64")]
                 Isa::AvxVnni => avx2::run_vnni(kernel),
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512Vnni => avx512::run(kernel),
-                #[cfg(not(target_arch = "x86_64"))]
-                _ => unreachable!("never available here"),
+                _ => unreachable!("`available` has those of this processor only"),
             }
         }
     }

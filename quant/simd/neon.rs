@@ -1,0 +1,252 @@
+//! Eight rows in a pair of NEON registers, with the integer dot product of Armv8.4, of the int8 extension, or made of
+//! what every 64-bit ARM has. A block of codes in pairs fills half of the 32 registers.
+
+use std::arch::{aarch64::*, asm};
+
+use super::lanes::{FloatKernel, FloatLanes, LaneKernel, Lanes, lanes};
+
+/// # Safety
+/// What the kernel itself asks for: every 64-bit ARM has NEON.
+#[target_feature(enable = "neon")]
+pub(super) unsafe fn run<K: LaneKernel>(kernel: K) {
+    // SAFETY: the features that `Neon` uses are enabled here; the rest is the caller's part.
+    unsafe { kernel.run::<Neon>() }
+}
+
+/// # Safety
+/// The machine has these features; what the kernel itself asks for.
+#[target_feature(enable = "neon,dotprod")]
+pub(super) unsafe fn run_dot<K: LaneKernel>(kernel: K) {
+    // SAFETY: the features that `NeonDot` uses are enabled here; the rest is the caller's part.
+    unsafe { kernel.run::<NeonDot>() }
+}
+
+/// # Safety
+/// The machine has these features; what the kernel itself asks for.
+#[target_feature(enable = "neon,dotprod,i8mm")]
+pub(super) unsafe fn run_i8mm<K: LaneKernel>(kernel: K) {
+    // SAFETY: the features that `NeonI8mm` uses are enabled here; the rest is the caller's part.
+    unsafe { kernel.run::<NeonI8mm>() }
+}
+
+/// # Safety
+/// What the kernel itself asks for.
+#[target_feature(enable = "neon")]
+pub(super) unsafe fn run_floats<K: FloatKernel>(kernel: K) {
+    // SAFETY: the features that `Neon` uses are enabled here; the rest is the caller's part.
+    unsafe { kernel.run::<Neon>() }
+}
+
+/// Eight lanes, dot products of centred codes by multiplications of bytes and additions of pairs.
+#[derive(Clone, Copy)]
+pub(super) struct Neon;
+
+/// Eight lanes, dot products of centred codes by `sdot`.
+#[derive(Clone, Copy)]
+pub(super) struct NeonDot;
+
+/// Eight lanes, dot products by `usdot`.
+#[derive(Clone, Copy)]
+pub(super) struct NeonI8mm;
+
+/// Eight floats.
+type Floats = [float32x4_t; 2];
+/// Eight integers, or four bytes for each of eight rows.
+type Words = [int32x4_t; 2];
+
+/// Both registers of one operand.
+#[inline(always)]
+fn each<A: Copy, R>(a: [A; 2], f: impl Fn(A) -> R) -> [R; 2] {
+    [f(a[0]), f(a[1])]
+}
+
+/// Both registers of two operands.
+#[inline(always)]
+fn both<A: Copy, B: Copy, R>(a: [A; 2], b: [B; 2], f: impl Fn(A, B) -> R) -> [R; 2] {
+    [f(a[0], b[0]), f(a[1], b[1])]
+}
+
+/// Codes without the 128 that centred formats add.
+///
+/// # Safety
+/// The machine has NEON.
+#[inline(always)]
+unsafe fn centred(w: int32x4_t) -> int8x16_t {
+    // SAFETY: that of this function.
+    unsafe { vreinterpretq_s8_u8(veorq_u8(vreinterpretq_u8_s32(w), vdupq_n_u8(0x80))) }
+}
+
+/// `acc + Σ (w − 128)·a`, exactly: a product of two signed bytes fits 16 bits, and sums of pairs are made in 32.
+///
+/// # Safety
+/// The machine has NEON.
+#[inline(always)]
+unsafe fn dot(acc: int32x4_t, w: int32x4_t, a: int8x16_t) -> int32x4_t {
+    // SAFETY: that of this function.
+    unsafe {
+        let w = centred(w);
+        let low = vmull_s8(vget_low_s8(w), vget_low_s8(a));
+        let high = vmull_high_s8(w, a);
+        vaddq_s32(acc, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)))
+    }
+}
+
+/// The same by one instruction, which has no stable intrinsic.
+///
+/// # Safety
+/// The machine has the dot product of Armv8.4, and the code around is compiled for it.
+#[inline(always)]
+unsafe fn sdot(mut acc: int32x4_t, w: int32x4_t, a: int8x16_t) -> int32x4_t {
+    // SAFETY: that of this function; registers only.
+    unsafe {
+        let w = centred(w);
+        asm!("sdot {acc:v}.4s, {w:v}.16b, {a:v}.16b", acc = inout(vreg) acc, w = in(vreg) w, a = in(vreg) a,
+            options(pure, nomem, nostack, preserves_flags));
+    }
+    acc
+}
+
+/// `acc + Σ w·a` of unsigned and signed bytes by one instruction, which has no stable intrinsic.
+///
+/// # Safety
+/// The machine has the int8 matrix extension, and the code around is compiled for it.
+#[inline(always)]
+unsafe fn usdot(mut acc: int32x4_t, w: int32x4_t, a: int8x16_t) -> int32x4_t {
+    // SAFETY: that of this function; registers only.
+    unsafe {
+        asm!("usdot {acc:v}.4s, {w:v}.16b, {a:v}.16b", acc = inout(vreg) acc, w = in(vreg) w, a = in(vreg) a,
+            options(pure, nomem, nostack, preserves_flags));
+    }
+    acc
+}
+
+/// `acc + Σ_p w_p · a_p` of two signed 16-bit integers per lane.
+///
+/// # Safety
+/// The machine has NEON.
+#[inline(always)]
+unsafe fn dot_pairs(acc: int32x4_t, w: int32x4_t, a: int16x8_t) -> int32x4_t {
+    // SAFETY: that of this function.
+    unsafe {
+        let w = vreinterpretq_s16_s32(w);
+        let (low, high) = (vmull_s16(vget_low_s16(w), vget_low_s16(a)), vmull_high_s16(w, a));
+        vaddq_s32(acc, vpaddq_s32(low, high))
+    }
+}
+
+/// Line `i` of the result holds word `i` of four rows (of 16 bytes).
+///
+/// # Safety
+/// The machine has NEON; the rows are valid.
+#[inline(always)]
+unsafe fn transpose_4(rows: [*const u8; 4]) -> [int32x4_t; 4] {
+    // SAFETY: that of this function.
+    unsafe {
+        let [a, b, c, d] = rows.map(|row| vreinterpretq_s32_u8(vld1q_u8(row)));
+        // Words 0 and 2 of two rows, then 1 and 3.
+        let (ab, ab_odd) = (vreinterpretq_s64_s32(vtrn1q_s32(a, b)), vreinterpretq_s64_s32(vtrn2q_s32(a, b)));
+        let (cd, cd_odd) = (vreinterpretq_s64_s32(vtrn1q_s32(c, d)), vreinterpretq_s64_s32(vtrn2q_s32(c, d)));
+        [vtrn1q_s64(ab, cd), vtrn1q_s64(ab_odd, cd_odd), vtrn2q_s64(ab, cd), vtrn2q_s64(ab_odd, cd_odd)]
+            .map(|words| vreinterpretq_s32_s64(words))
+    }
+}
+
+/// Writes the traits for a type, given its dot product; each function is one expression of intrinsics.
+macro_rules! eight_lanes {
+    ($lanes:ty, $dot:expr, centred: $centred:literal) => {
+        impl FloatLanes for $lanes {
+            const ROWS: usize = 8;
+            type F = Floats;
+            lanes! {
+                load_f16(p: *const u8) -> Floats = {
+                    let halves = vreinterpretq_f16_u8(vld1q_u8(p));
+                    [vcvt_f32_f16(vget_low_f16(halves)), vcvt_high_f32_f16(halves)]
+                };
+                load_bf16(p: *const u8) -> Floats = {
+                    let halves = vreinterpretq_u16_u8(vld1q_u8(p));
+                    let words = [vshll_n_u16::<16>(vget_low_u16(halves)), vshll_high_n_u16::<16>(halves)];
+                    each(words, |w| vreinterpretq_f32_u32(w))
+                };
+                load_f32(p: *const f32) -> Floats = [vld1q_f32(p), vld1q_f32(p.add(4))];
+                store_f32(v: Floats, p: *mut f32) -> () = {
+                    vst1q_f32(p, v[0]);
+                    vst1q_f32(p.add(4), v[1]);
+                };
+                splat_f32(v: f32) -> Floats = [vdupq_n_f32(v); 2];
+                mul(a: Floats, b: Floats) -> Floats = both(a, b, |a, b| vmulq_f32(a, b));
+                fma(a: Floats, b: Floats, c: Floats) -> Floats =
+                    [vfmaq_f32(c[0], a[0], b[0]), vfmaq_f32(c[1], a[1], b[1])];
+            }
+        }
+
+        impl Lanes for $lanes {
+            const CENTRED: bool = $centred;
+            type V = Words;
+            lanes! {
+                load(p: *const u8) -> Words =
+                    [vreinterpretq_s32_u8(vld1q_u8(p)), vreinterpretq_s32_u8(vld1q_u8(p.add(16)))];
+                load_u8(p: *const u8) -> Words = {
+                    let wide = vmovl_u8(vld1_u8(p));
+                    each([vmovl_u16(vget_low_u16(wide)), vmovl_high_u16(wide)], |w| vreinterpretq_s32_u32(w))
+                };
+                load_i8(p: *const u8) -> Words = {
+                    let wide = vmovl_s8(vld1_s8(p.cast()));
+                    [vmovl_s16(vget_low_s16(wide)), vmovl_high_s16(wide)]
+                };
+                store(v: Words, p: *mut u8) -> () = {
+                    vst1q_u8(p, vreinterpretq_u8_s32(v[0]));
+                    vst1q_u8(p.add(16), vreinterpretq_u8_s32(v[1]));
+                };
+                splat(v: i32) -> Words = [vdupq_n_s32(v); 2];
+                and(v: Words, mask: u32) -> Words = each(v, |v| vandq_s32(v, vdupq_n_s32(mask as i32)));
+                or(a: Words, b: Words) -> Words = both(a, b, |a, b| vorrq_s32(a, b));
+                add(v: Words, n: i32) -> Words = each(v, |v| vaddq_s32(v, vdupq_n_s32(n)));
+                shl(v: Words, n: u32) -> Words = each(v, |v| vshlq_s32(v, vdupq_n_s32(n as i32)));
+                // A shift left by a negative number is one to the right.
+                shr(v: Words, n: u32) -> Words = each(v, |v| {
+                    vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(v), vdupq_n_s32(-(n as i32))))
+                });
+                lookup(v: Words, table: &[u8; 16]) -> Words = {
+                    let table = vld1q_u8(table.as_ptr());
+                    each(v, |v| vreinterpretq_s32_u8(vqtbl1q_u8(table, vreinterpretq_u8_s32(v))))
+                };
+                dot(acc: Words, w: Words, a: *const i8) -> Words = {
+                    let a = vreinterpretq_s8_s32(vdupq_n_s32(a.cast::<i32>().read_unaligned()));
+                    both(acc, w, |acc, w| $dot(acc, w, a))
+                };
+                dot_pairs(acc: Words, w: Words, a: *const i16) -> Words = {
+                    let a = vreinterpretq_s16_s32(vdupq_n_s32(a.cast::<i32>().read_unaligned()));
+                    both(acc, w, |acc, w| dot_pairs(acc, w, a))
+                };
+                max(a: Words, b: Words) -> Words = both(a, b, |a, b| vmaxq_s32(a, b));
+                f16_to_f32(v: Words) -> Floats = each(v, |v| {
+                    vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32(vreinterpretq_u32_s32(v))))
+                });
+                f32_to_bits(v: Floats) -> Words = each(v, |v| vreinterpretq_s32_f32(v));
+                bits_to_f32(v: Words) -> Floats = each(v, |v| vreinterpretq_f32_s32(v));
+                to_f32(v: Words) -> Floats = each(v, |v| vcvtq_f32_s32(v));
+            }
+
+            #[inline(always)]
+            unsafe fn transpose(rows: &[*const u8; 16]) -> [[u32; 16]; 16] {
+                let mut lines = [[0u32; 16]; 16];
+                for (r, rows) in rows.as_chunks::<4>().0.iter().enumerate() {
+                    for quarter in 0..4 {
+                        // SAFETY: the trait's contract; rows have 64 bytes, lines 16 words.
+                        unsafe {
+                            let words = transpose_4(rows.map(|row| row.wrapping_add(16 * quarter)));
+                            for (line, words) in lines[4 * quarter..].iter_mut().zip(words) {
+                                vst1q_u32(line.as_mut_ptr().add(4 * r), vreinterpretq_u32_s32(words));
+                            }
+                        }
+                    }
+                }
+                lines
+            }
+        }
+    };
+}
+
+eight_lanes!(Neon, dot, centred: true);
+eight_lanes!(NeonDot, sdot, centred: true);
+eight_lanes!(NeonI8mm, usdot, centred: false);
