@@ -25,3 +25,9 @@ pub mod statistics;
 pub mod suite;
 pub mod table;
 pub mod trial;
+
+pub use fields::{check, extended, list, number, quotient, text};
+pub use limits::{CostModel, Limits};
+pub use statistics::{deviation, mean, median, percentile, rate};
+pub use table::{Column, cell, fixed, numbers, percent, plain, table};
+pub use trial::{Job, Repeat, Trial};
