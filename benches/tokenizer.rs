@@ -1,5 +1,5 @@
 //! Start-up and speed of the tokenizers on the vocabularies of `../shared/vocab` (or `$QRUN_SHARED`):
-//! `cargo bench --bench tokenizer [-- TEXT_FILE]`. One core, averages.
+//! `cargo bench --bench tokenizer [-- TEXT_FILE]`; without a file a sample of the demo model's corpus. One core, averages.
 #![allow(clippy::print_stdout)] // A bench is a program: its report goes to stdout.
 
 use std::{path::PathBuf, time::Instant};
