@@ -19,13 +19,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use qrun::bench::{
-    fields::{number, text},
-    limits::Limits,
-    machine,
-    record::json as pretty,
-    table::{self, Column, fixed, percent},
-};
+use qrun::bench::{Column, Limits, fixed, machine, number, percent, record::json as pretty, table, text};
 use qrun_quant::{
     GgmlType,
     cpu::{Isa, par::Pool},
@@ -86,28 +80,24 @@ fn main() -> Result<()> {
 
 fn run(args: &Args) -> Result<()> {
     let read = |file: &PathBuf| {
-        let json = std::fs::read(file).with_context(|| file.display().to_string())?;
-        record::read(&json).map_err(anyhow::Error::msg).with_context(|| file.display().to_string())
+        let json = std::fs::read(file).map_err(anyhow::Error::new);
+        let record = json.and_then(|json| record::read(&json).map_err(anyhow::Error::msg));
+        record.with_context(|| file.display().to_string())
     };
     let old = args.against.as_ref().map(read).transpose()?;
-    let (mut rows, mut limits, mut counts) = (Vec::new(), Limits::default(), None);
+    let (mut rows, mut limits) = (Vec::new(), Limits::default());
     if !args.count {
         (rows, limits) = Pool::new(args.threads)?.install(|| measure_all(args, old.as_ref()));
     }
-    if args.count || args.save {
-        match count::count(&args.formats) {
-            Ok(counted) => counts = Some(counted),
-            Err(error) if args.save => eprintln!("instructions are not counted: {error:#}"),
-            Err(error) => return Err(error),
-        }
-    }
+    let counts = (args.count || args.save).then(|| count::count(&args.formats)).transpose();
+    let counts = counts.or_else(|error| {
+        eprintln!("instructions are not counted: {error:#}");
+        if args.save { Ok(None) } else { Err(error) }
+    })?;
     let new = json!({
         "machine": machine::facts(args.threads, None),
         "isa": format!("{:?}", Isa::best()),
-        "limits": limits,
-        "tokens": args.tokens,
-        "repacked": !args.no_repack,
-        "rows": rows,
+        "limits": limits, "tokens": args.tokens, "repacked": !args.no_repack, "rows": rows,
         "instructions_per_weight": counts,
     });
     if let Some(old) = &old {
@@ -123,15 +113,14 @@ fn run(args: &Args) -> Result<()> {
 
 /// Measures row by row and shows each at once; the rows, and the best that was measured of the machine.
 fn measure_all(args: &Args, old: Option<&Value>) -> (Vec<Value>, Limits) {
+    let many = format!("{} tokens GOP/s", args.tokens);
     let mut columns = vec![
         Column::left("format", 7, |row: &Value| text(row, "format").into()),
         Column::right("rows x cols", 13, |row: &Value| format!("{} x {}", row["rows"], row["cols"])),
         Column::right("repack GB/s", 11, |row| fixed(number(row, "repack_gb_per_s"), 1)),
         Column::right("1 token GB/s", 12, |row| fixed(number(row, "one_token_gb_per_s"), 1)),
         Column::right("of read", 7, |row| percent(number(row, "read_share"))),
-        Column::right(format!("{} tokens GOP/s", args.tokens), 16, |row| {
-            fixed(number(row, "many_tokens_gop_per_s"), 0)
-        }),
+        Column::right(many, 16, |row| fixed(number(row, "many_tokens_gop_per_s"), 0)),
         Column::right("of peak", 7, |row| percent(number(row, "peak_share"))),
     ];
     if let Some(old) = old {

@@ -95,10 +95,11 @@ fn main() -> Result<()> {
     if let Some(file) = &args.table {
         print!("{}", recorded(file)?);
     } else if let Some(file) = &args.readme {
-        let (readme, table) = (std::fs::read_to_string("README.md")?, recorded(file)?);
-        let (before, rest) = readme.split_once("<!-- peers -->").context("README.md: expected <!-- peers -->")?;
-        let (_, after) = rest.split_once("<!-- end -->").context("README.md: expected <!-- end -->")?;
-        std::fs::write("README.md", format!("{before}<!-- peers -->\n{table}<!-- end -->{after}"))?;
+        let (readme, expected) =
+            (std::fs::read_to_string("README.md")?, "README.md: expected <!-- peers --> … <!-- end -->");
+        let (before, rest) = readme.split_once("<!-- peers -->").context(expected)?;
+        let (_, after) = rest.split_once("<!-- end -->").context(expected)?;
+        std::fs::write("README.md", format!("{before}<!-- peers -->\n{}<!-- end -->{after}", recorded(file)?))?;
     } else if let Some(file) = &args.turn {
         println!("{}", engines::own_turn(&args, file)?);
     } else {
@@ -120,24 +121,22 @@ fn compare_all(args: &Args) -> Result<()> {
         child::stop_running();
         std::process::exit(130);
     })?;
-    let names = if args.llama_cpp { Some(vec!["llama-cpp".to_owned()]) } else { args.peers.clone() };
-    let names = names.unwrap_or_else(|| PEERS.iter().map(|(name, ..)| (*name).to_owned()).collect());
-    let (mut peers, mut skipped) = (Vec::new(), Map::new());
+    let all = || PEERS.map(|(name, ..)| name.to_owned()).to_vec();
+    let names = if args.llama_cpp { vec!["llama-cpp".to_owned()] } else { args.peers.clone().unwrap_or_else(all) };
+    let mut skipped = Map::new();
     for name in &names {
-        match engines::skipped(name, args)? {
-            Some(why) => {
-                eprintln!("{name}: skipped: {why}");
-                skipped.insert(name.clone(), why.into());
-            }
-            None => peers.push(name.as_str()),
+        if let Some(why) = engines::skipped(name, args)? {
+            eprintln!("{name}: skipped: {why}");
+            skipped.insert(name.clone(), why.into());
         }
     }
     std::fs::create_dir_all(&args.dir)?;
     let mut rows = Vec::new();
     for model in &args.models {
         for ty in &args.types {
-            let peers = peers.iter().copied().filter(|name| engines::takes(name, ty));
-            rows.push(compare(args, (model, ty), &[QRUN].into_iter().chain(peers).collect::<Vec<_>>())?);
+            let peers = names.iter().filter(|name| !skipped.contains_key(*name) && engines::takes(name, ty));
+            let names: Vec<&str> = [QRUN].into_iter().chain(peers.map(String::as_str)).collect();
+            rows.push(compare(args, (model, ty), &names)?);
         }
     }
     let run = json!({

@@ -1,5 +1,5 @@
 //! Measures a model. Every mode makes one [`record`]: a JSON object that says what was measured where, with a list of rows;
-//! [`table`]s and [`plot`]s ask for its fields by name.
+//! [`mod@table`]s and [`plot`]s ask for its fields by name.
 //!
 //! | mode | a row is |
 //! |---|---|
@@ -25,3 +25,10 @@ pub mod statistics;
 pub mod suite;
 pub mod table;
 pub mod trial;
+
+// What every mode uses.
+pub use fields::{check, extended, list, number, quotient, text};
+pub use limits::{CostModel, Limits};
+pub use statistics::{deviation, mean, median, percentile, rate};
+pub use table::{Column, cell, fixed, numbers, percent, plain, table};
+pub use trial::{Job, Repeat, Trial};

@@ -8,9 +8,13 @@ mod rows;
 mod startup;
 mod suite;
 
-use std::process::{Command, Output};
+use std::{
+    path::PathBuf,
+    process::{Command, Output},
+};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// The embedded model's own file: small, trained, and with every kind of layer.
 const MODEL: &str = "models/demo/qrun-demo-Q4_K_M.gguf";
@@ -43,6 +47,27 @@ fn printed(output: &Output) -> String {
 #[track_caller]
 fn json(output: &Output) -> Value {
     serde_json::from_str(&printed(output)).expect("JSON")
+}
+
+/// What it printed, and the report that it kept and said so: its content, its file, and the folder for as long as it is held.
+#[track_caller]
+fn kept(line: &str) -> (String, Value, PathBuf, TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = bench(&format!("{line} --reports {}", folder.path().display()));
+    let files = std::fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let [file] = <[PathBuf; 1]>::try_from(files.collect::<Vec<_>>()).expect("one file");
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&format!("report: {}", file.display())), "{line}");
+    let report = serde_json::from_slice(&std::fs::read(&file).expect("a file")).expect("JSON");
+    (printed(&output), report, file, folder)
+}
+
+/// Recorded runs whose names end so, the newest last.
+fn runs(end: &str) -> Vec<PathBuf> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/runs");
+    let files = std::fs::read_dir(folder).expect("benches/runs").map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<_> = files.filter(|file| file.to_string_lossy().ends_with(end)).collect();
+    files.sort();
+    files
 }
 
 /// That it refuses with exit 2, nothing on stdout, and one line that has these words.

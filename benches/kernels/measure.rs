@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qrun::bench::limits::Limits;
+use qrun::bench::Limits;
 use qrun_quant::{
     Bytes, GgmlType,
     cpu::{Activations, Arithmetic, ComputeType, Job, Matrix, matmul},
@@ -22,14 +22,11 @@ const WORKING_SET: usize = 640 << 20;
 pub fn row(args: &Args, ty: GgmlType, (rows, cols): (usize, usize)) -> (Value, Limits) {
     let random = random_bytes(ty, rows, cols);
     let mut repacking = Duration::ZERO;
+    // Each copy has memory of its own, so that the working set does not fit into a cache.
     let copy = |_| {
-        // Each copy has memory of its own, so that the working set does not fit into a cache.
         let w = Matrix::new(ty, rows, cols, Bytes::new(random.clone()));
-        if args.no_repack {
-            return w;
-        }
         let start = Instant::now();
-        let w = w.repack();
+        let w = if args.no_repack { w } else { w.repack() };
         repacking += start.elapsed();
         w
     };
@@ -45,12 +42,9 @@ pub fn row(args: &Args, ty: GgmlType, (rows, cols): (usize, usize)) -> (Value, L
     }
     let repacked = !args.no_repack && ty.format().block > 1;
     let row = json!({
-        "format": ty.name(),
-        "rows": rows,
-        "cols": cols,
+        "format": ty.name(), "rows": rows, "cols": cols,
         "repack_gb_per_s": repacked.then(|| gigabytes / repacking.as_secs_f64()),
-        "one_token_gb_per_s": one,
-        "read_share": one / beside.read_gb_per_s,
+        "one_token_gb_per_s": one, "read_share": one / beside.read_gb_per_s,
         "many_tokens_gop_per_s": many,
         "peak_share": beside.peak(ComputeType::of(ty, args.tokens)).map(|peak| many / peak),
     });

@@ -1,6 +1,6 @@
 //! Records of this bench: what is in them, and how two are compared.
 
-use qrun::bench::fields::{check, list, number, text};
+use qrun::bench::{check, list, number, text};
 use serde_json::Value;
 
 /// How much smaller a share may be than the recorded one before it counts as lost: what shares wander by on a machine
@@ -9,10 +9,7 @@ pub const MARGIN: f64 = 0.10;
 /// How many more instructions count as lost. One build gives the same number every time; compilers differ a little.
 const MORE_INSTRUCTIONS: f64 = 0.005;
 
-/// Reads a record.
-///
-/// # Errors
-/// What is missing or of another kind, and where.
+/// Reads a record; an error says what is missing or of another kind, and where.
 pub fn read(json: &[u8]) -> Result<Value, String> {
     let what = "a run of `cargo bench --bench kernels -- --save`";
     let record: Value = serde_json::from_slice(json).map_err(|e| format!("expected {what}: {e}"))?;

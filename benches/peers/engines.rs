@@ -4,12 +4,7 @@ use std::{path::Path, process::Command, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use qrun::{
-    bench::{
-        machine,
-        peers::QRUN,
-        statistics::rate,
-        trial::{Job, Trial},
-    },
+    bench::{Job, Trial, machine, peers::QRUN},
     engine::{DevicePreference, Engine, EngineOptions},
     generate::Session,
     sampler::SamplerParams,
@@ -36,17 +31,11 @@ pub fn takes(name: &str, ty: &str) -> bool {
     PEERS.iter().any(|(peer, _, types)| *peer == name && (types.is_empty() || types.contains(&ty)))
 }
 
-/// Why a peer cannot be run here, if so.
-///
-/// # Errors
-/// There is no such peer.
+/// Why a peer cannot be run here, if so; one that does not exist is an error.
 pub fn skipped(name: &str, args: &Args) -> Result<Option<String>> {
     let mut check = script(name, args)?;
-    check.arg("--check");
-    match turns::run(check, Duration::from_secs(args.limit)) {
-        Ok(answer) => Ok(answer["skipped"].as_str().map(str::to_owned)),
-        Err(error) => Ok(Some(format!("{error:#}"))),
-    }
+    let answer = turns::run(check.arg("--check"), Duration::from_secs(args.limit));
+    Ok(answer.map_or_else(|error| Some(format!("{error:#}")), |answer| answer["skipped"].as_str().map(str::to_owned)))
 }
 
 fn script(name: &str, args: &Args) -> Result<Command> {
@@ -58,10 +47,7 @@ fn script(name: &str, args: &Args) -> Result<Command> {
     Ok(command)
 }
 
-/// One turn of an engine on a file; qrun's is this program once more.
-///
-/// # Errors
-/// It fails, or did other work than was asked for.
+/// One turn of an engine on a file; qrun's is this program once more. One that did other work than was asked for has failed.
 pub fn turn_of(name: &str, args: &Args, file: &Path) -> Result<Value> {
     let [prefill, decode, threads] = [args.prefill, args.decode, args.threads].map(|n| n.to_string());
     let mut command;
@@ -73,7 +59,7 @@ pub fn turn_of(name: &str, args: &Args, file: &Path) -> Result<Value> {
         command = script(name, args)?;
         command.arg(file).args([prefill, decode, threads]);
     }
-    let turn = turns::run(command, Duration::from_secs(args.limit)).with_context(|| name.to_owned())?;
+    let turn = turns::run(&mut command, Duration::from_secs(args.limit)).with_context(|| name.to_owned())?;
     for (key, expected) in [("prefill_tokens", args.prefill), ("decode_tokens", args.decode)] {
         ensure!(turn[key] == expected, "{key}: expected {expected}, found {}", turn[key]);
     }
@@ -83,17 +69,14 @@ pub fn turn_of(name: &str, args: &Args, file: &Path) -> Result<Value> {
 }
 
 /// qrun's own turn: tokens per second of a prompt, and of greedy steps after it.
-///
-/// # Errors
-/// The engine's.
 pub fn own_turn(args: &Args, file: &Path) -> Result<Value> {
     let n_ctx = args.prefill + args.decode + 1;
     let options = Options { n_ctx, threads: args.threads, ..Options::default() };
     let (device, precision) = match args.device.as_str() {
-        "cuda" => (DevicePreference::Cuda(None), "weights as in the file, KV f16"),
+        "cuda" => (DevicePreference::Cuda(None), "KV f16"),
         _ => (
             DevicePreference::Cpu,
-            "weights as in the file, activations int8 (prompts 16-bit fixed point, steps f32 where weights are floats), KV f16",
+            "activations int8 (prompts 16-bit fixed point, steps f32 where weights are floats), KV f16",
         ),
     };
     let engine = Arc::new(Engine::open(Gguf::open(file)?, EngineOptions { options, template: None, device })?);
@@ -107,9 +90,9 @@ pub fn own_turn(args: &Args, file: &Path) -> Result<Value> {
     let prompt = (0..args.prefill).map(|pos| 100 + (pos * 7919 % 900) as u32).collect();
     let trial = Trial::run(&mut session, &Job { prompt, n_gen: args.decode + 1, ..first }, &mut || ())?;
     Ok(json!({
-        "prefill": rate(args.prefill, trial.ttft_ms / 1e3), "decode": trial.decode_per_second(),
+        "prefill": trial.prompt_per_second(args.prefill), "decode": trial.decode_per_second(),
         "prefill_tokens": args.prefill, "decode_tokens": trial.step_ms.len(),
-        "weights": "the same file", "precision": precision,
+        "weights": "the same file", "precision": format!("weights as in the file, {precision}"),
         "peak_mib": machine::peak_memory().map(|bytes| bytes >> 20), "bytes_per_token": session.bytes_per_token(),
         "versions": { "qrun": env!("CARGO_PKG_VERSION") },
     }))

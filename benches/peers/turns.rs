@@ -7,12 +7,10 @@ use qrun::bench::child::{self, last_line};
 use serde::Serialize;
 use serde_json::Value;
 
-/// Runs a command and reads the JSON of its last line. Of one that fails, what it said goes to stderr.
-///
-/// # Errors
-/// It does not start, crashes, is not done in time, or does not end with JSON; how long it ran.
-pub fn run(mut command: Command, limit: Duration) -> Result<Value> {
-    let ended = child::run(&mut command, limit).with_context(|| command.get_program().display().to_string())?;
+/// Runs a command and reads the JSON of its last line. One that does not start, crashes, is not done in time, or does not
+/// end with JSON is an error, which says how long it ran; what it said goes to stderr.
+pub fn run(command: &mut Command, limit: Duration) -> Result<Value> {
+    let ended = child::run(command, limit).with_context(|| command.get_program().display().to_string())?;
     let (seconds, hint) = (ended.seconds, "all that it said is on stderr");
     let late = || anyhow!("still running after {seconds:.1} s and stopped; --limit SECONDS gives it longer");
     let answer = ended.status.ok_or_else(late).and_then(|status| {

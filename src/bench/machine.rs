@@ -5,7 +5,7 @@ use std::{fs, process::Command, time::SystemTime};
 use qrun_cuda::DeviceProperties;
 use serde_json::{Value, json};
 
-use super::fields::text;
+use super::text;
 use crate::{
     clock,
     engine::{Backend, Engine},
@@ -24,14 +24,10 @@ pub fn of(engine: &Engine) -> Value {
 pub fn facts(threads: usize, gpu: Option<&DeviceProperties>) -> Value {
     json!({
         "device": if gpu.is_some() { "cuda" } else { "cpu" },
-        "cpu": cpu(),
-        "cpu_mhz": cpu_field("cpu MHz").and_then(|mhz| mhz.parse::<f64>().ok()),
-        "threads": threads,
+        "cpu": cpu(), "cpu_mhz": field("/proc/cpuinfo", "cpu MHz").and_then(|mhz| mhz.parse::<f64>().ok()), "threads": threads,
         "gpu": gpu.map(graphics),
         "os": std::env::consts::OS,
-        "qrun": env!("CARGO_PKG_VERSION"),
-        "commit": commit(),
-        "timestamp": now("%Y-%m-%dT%H:%M:%SZ"),
+        "qrun": env!("CARGO_PKG_VERSION"), "commit": commit(), "timestamp": now("%Y-%m-%dT%H:%M:%SZ"),
     })
 }
 
@@ -43,14 +39,9 @@ pub fn graphics(properties: &DeviceProperties) -> Value {
     let mut words = said.lines().nth(properties.ordinal as usize).unwrap_or_default().split(", ");
     let mut next = || words.next().filter(|word| !word.is_empty());
     json!({
-        "name": properties.name,
-        "sm": properties.sm,
-        "multiprocessors": properties.multiprocessors,
-        "memory": properties.memory,
-        "driver": next(),
-        "clock_sm_max": next(),
-        "clock_memory_max": next(),
-        "power_limit": next(),
+        "name": properties.name, "sm": properties.sm,
+        "multiprocessors": properties.multiprocessors, "memory": properties.memory,
+        "driver": next(), "clock_sm_max": next(), "clock_memory_max": next(), "power_limit": next(),
     })
 }
 
@@ -79,27 +70,26 @@ pub fn now(format: &str) -> String {
 
 /// The processor's name and the widest of the instructions that the kernels are written for.
 pub fn cpu() -> String {
-    let flags = cpu_field("flags").unwrap_or_default();
+    let flags = field("/proc/cpuinfo", "flags").unwrap_or_default();
     let widest = ["avx512_vnni", "avx_vnni", "avx2"].into_iter().find(|f| flags.split(' ').any(|g| g == *f));
-    let name = cpu_field("model name").unwrap_or_else(|| std::env::consts::ARCH.into());
+    let name = field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.into());
     widest.map_or(name.clone(), |widest| format!("{name}, {widest}"))
 }
 
-fn cpu_field(name: &str) -> Option<String> {
-    let info = fs::read_to_string("/proc/cpuinfo").ok()?;
-    Some(info.lines().find(|l| l.starts_with(name))?.split_once(": ")?.1.to_owned())
+/// A field of one of the system's lists; `None` where it does not say.
+fn field(list: &str, name: &str) -> Option<String> {
+    let list = fs::read_to_string(list).ok()?;
+    Some(list.lines().find(|line| line.starts_with(name))?.split_once(':')?.1.trim().to_owned())
 }
 
-/// Bytes of this process in a line of Linux's list; `None` where the system does not say.
+/// Bytes of this process in the system's list of them.
 fn held(name: &str) -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix(name))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+    Some(field("/proc/self/status", name)?.strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
 /// The most memory that this process has held since [`forget_peak_memory`], in bytes. Mapped weights that were read count.
 pub fn peak_memory() -> Option<u64> {
-    held("VmHWM:")
+    held("VmHWM")
 }
 
 /// Lets the peak begin again from what is held now; where the system does not allow it, the peak is the process's.
@@ -113,5 +103,5 @@ pub fn memory() -> Value {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The fields after the name, which may hold anything, in brackets.
     let faults = stat.rsplit(") ").next().and_then(|fields| fields.split(' ').nth(9)?.parse::<u64>().ok());
-    json!({ "peak": peak_memory(), "files": held("RssFile:"), "major_faults": faults })
+    json!({ "peak": peak_memory(), "files": held("RssFile"), "major_faults": faults })
 }

@@ -4,10 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{
-    fields::{list, number, text},
-    table::{Column, fixed, percent, table},
-};
+use super::{Column, fixed, list, number, percent, table, text};
 
 /// qrun's own name among the engines.
 pub const QRUN: &str = "qrun";

@@ -7,25 +7,16 @@ mod page;
 
 use serde_json::Value;
 
-/// Why there is no picture.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the picture was not drawn: {0}")]
-pub struct PlotError(&'static str);
-
 /// The bytes of a PNG (two dots to a pixel) or an SVG (dark where its reader's screen is) of reports of [`super::suite`], the
-/// first one in full and the others beside it, and of runs of the peers, each in bars of its own.
-///
-/// # Errors
-/// A picture too large for memory; a build without the feature `plot`.
-pub fn draw(records: &[Value], png: bool) -> Result<Vec<u8>, PlotError> {
+/// first one in full and the others beside it, and of runs of the peers, each in bars of its own. `None` where memory does
+/// not hold it, and in a build without the feature `plot`.
+pub fn draw(records: &[Value], png: bool) -> Option<Vec<u8>> {
     #[cfg(feature = "plot")]
-    {
-        let canvas = page::draw(records).ok_or(PlotError("it is too large for memory"))?;
-        if png { canvas.png().ok_or(PlotError("it is too large for memory")) } else { Ok(canvas.svg().into_bytes()) }
-    }
+    let bytes = page::draw(records).and_then(|canvas| if png { canvas.png() } else { Some(canvas.svg().into_bytes()) });
     #[cfg(not(feature = "plot"))]
-    {
+    let bytes = {
         let _ = (records, png);
-        Err(PlotError("this build is without the feature plot"))
-    }
+        None
+    };
+    bytes
 }

@@ -3,15 +3,10 @@
 
 use std::{ops::ControlFlow, time::Instant};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{
-    fields::{extended, list, number},
-    limits::{CostModel, Limits},
-    record,
-    statistics::rate,
-    table::{Column, cell, numbers, table},
-};
+use super::{Column, CostModel, Limits, cell, extended, list, numbers, rate, record, table};
 use crate::{
     engine::Engine,
     generate::{Event, GenerateError, Reply, Request, Scheduler},
@@ -29,17 +24,26 @@ pub struct PromptSet {
     pub ignore_eos: bool,
 }
 
-/// The answers, and where the time went.
-#[derive(Debug, Clone)]
-pub struct Answers {
-    /// In the order of the prompts.
-    pub replies: Vec<Reply>,
-    /// Seconds for the prompts, the choice of each first token included.
+/// The answers at one batch size, and where the time went, in seconds.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Batch {
+    /// Answers at once.
+    pub batch: usize,
+    /// Loading.
+    pub load_s: f64,
+    /// The prompts, the choice of each first token included.
     pub prefill_s: f64,
-    /// Seconds for all other tokens.
+    /// All other tokens.
     pub decode_s: f64,
+    /// All answers.
+    pub generate_s: f64,
+    /// Everything.
+    pub wall_s: f64,
     /// Steps of decoding: each reads the weights once, for as many tokens as are in the batch.
     pub steps: usize,
+    /// In the order of the prompts.
+    #[serde(skip)]
+    pub replies: Vec<Reply>,
 }
 
 /// The prompts of a file: its lines that are not empty, or the strings of a JSON array.
@@ -69,29 +73,24 @@ impl PromptSet {
     ///
     /// # Errors
     /// As [`Scheduler::submit`], and what ends a request.
-    pub fn run(&self, scheduler: &mut Scheduler, tick: &mut dyn FnMut(usize)) -> Result<Answers, GenerateError> {
+    pub fn run(&self, scheduler: &mut Scheduler, tick: &mut dyn FnMut(usize)) -> Result<Batch, GenerateError> {
         let (max_tokens, ignore_eos) = (Some(self.limit), self.ignore_eos);
         let submit = |prompt: &Vec<u32>| {
             let request = Request { prompt: prompt.clone(), max_tokens, ignore_eos, fresh: true, ..Request::default() };
             scheduler.submit(request, SamplerParams { temperature: 0.0, ..SamplerParams::default() })
         };
         let ids = self.prompts.iter().map(submit).collect::<Result<Vec<_>, _>>()?;
-        let mut replies: Vec<Option<Reply>> = vec![None; ids.len()];
-        let (mut prefill_s, mut decode_s, mut steps) = (0.0, 0.0, 0);
+        let (mut replies, mut batch) = (vec![None; ids.len()], Batch::default());
         while !scheduler.is_idle() {
             let started = Instant::now();
             let rows = scheduler.step(&mut |_, event| {
                 tick(usize::from(matches!(event, Event::Token { .. })));
                 ControlFlow::Continue(())
             });
-            let seconds = started.elapsed().as_secs_f64();
             // A step that a prompt shares with decoding counts as the prompt's.
-            if rows.prompt > 0 {
-                prefill_s += seconds;
-            } else {
-                decode_s += seconds;
-                steps += 1;
-            }
+            let decodes = rows.prompt == 0;
+            *(if decodes { &mut batch.decode_s } else { &mut batch.prefill_s }) += started.elapsed().as_secs_f64();
+            batch.steps += usize::from(decodes);
             while let Some(finished) = scheduler.finished() {
                 let reply = finished.result?;
                 tick(self.limit.saturating_sub(reply.tokens.len()));
@@ -100,70 +99,51 @@ impl PromptSet {
                 }
             }
         }
-        Ok(Answers { replies: replies.into_iter().flatten().collect(), prefill_s, decode_s, steps })
+        batch.replies = replies.into_iter().flatten().collect();
+        Ok(batch)
     }
 
-    /// The head of a report on these prompts, whose texts are `texts`.
-    pub fn head(&self, engine: &Engine, texts: &[String]) -> Value {
-        let template = engine.template().ok().flatten().map(|template| template.name());
+    /// A report on the prompts, whose texts are `texts`, and on what each batch size gave; the machine's limits are those
+    /// that were measured before, or are measured now.
+    pub fn report(&self, engine: &Engine, texts: &[String], before: Limits, batches: &[Batch]) -> Value {
+        let limits = before.best(Limits::measure(engine));
         let more = json!({
-            "template": template,
+            "limits": limits,
+            "template": engine.template().ok().flatten().map(|template| template.name()),
             "prompts": texts,
             "prompt_tokens": self.prompts.iter().map(Vec::len).collect::<Vec<_>>(),
             "max_new_tokens": self.limit,
             "ignore_eos": self.ignore_eos,
-            "batches": [],
+            "batches": batches.iter().map(|batch| self.row(batch, &batches[0], engine, &limits)).collect::<Vec<_>>(),
         });
         extended(record::head("prompts", engine), more)
     }
-}
 
-/// Adds what a batch size gave to a report: `seconds` of loading, of all answers, and of everything.
-pub fn add(report: &mut Value, batch: usize, answers: &Answers, seconds: [f64; 3], engine: &Engine) {
-    let [load_s, generate_s, wall_s] = seconds;
-    let tokens: Vec<usize> = answers.replies.iter().map(|reply| reply.tokens.len()).collect();
-    let prompts = list(&report["prompt_tokens"]).iter().map(|n| n.as_u64().unwrap_or(0) as usize);
-    let cost = CostModel(engine);
-    // Weights once per step, keys and values of each answer at each of its positions.
-    let weights = cost.weight_bytes() as f64;
-    let cache = prompts.zip(&tokens).map(|(prompt, n)| {
-        let positions = prompt..prompt + n.saturating_sub(1);
-        positions.len() as f64 * (cost.step_bytes(positions) - weights)
-    });
-    let decode_bytes = answers.steps as f64 * weights + cache.sum::<f64>();
-    let texts = json!(answers.replies.iter().map(|reply| &reply.text).collect::<Vec<_>>());
-    let total: usize = tokens.iter().sum();
-    let stepped: usize = tokens.iter().map(|n| n.saturating_sub(1)).sum();
-    let row = json!({
-        "batch": batch,
-        "load_s": load_s,
-        "prefill_s": answers.prefill_s,
-        "decode_s": answers.decode_s,
-        "generate_s": generate_s,
-        "wall_s": wall_s,
-        "steps": answers.steps,
-        "tokens": tokens,
-        "finish": answers.replies.iter().map(|reply| reply.finish.name()).collect::<Vec<_>>(),
-        "total_tokens": total,
-        "generate_tps": rate(total, generate_s),
-        "wall_tps": rate(total, wall_s),
-        "decode_tps": rate(stepped, answers.decode_s),
-        "decode_bytes": decode_bytes,
-        "decode_gb_per_s": if answers.steps == 0 { 0.0 } else { decode_bytes / answers.decode_s / 1e9 },
-        "decode_limit_tps": 0.0,
-        "texts": texts,
-        "same_texts": report["batches"].get(0).is_none_or(|first| first["texts"] == texts),
-    });
-    report["batches"].as_array_mut().into_iter().for_each(|rows| rows.push(row.clone()));
-}
-
-/// Puts the limits beside the speeds: tokens per second if nothing but reading took time, 0 without a step.
-pub fn set_limits(report: &mut Value, limits: Limits) {
-    report["limits"] = json!(limits);
-    for row in report["batches"].as_array_mut().into_iter().flatten() {
-        let stepped = list(&row["tokens"]).iter().filter_map(Value::as_u64).map(|n| n.saturating_sub(1)).sum::<u64>();
-        let seconds = number(row, "decode_bytes").unwrap_or(0.0) / (limits.read_gb_per_s * 1e9);
-        row["decode_limit_tps"] = rate(stepped as usize, seconds).into();
+    /// The row of a batch size.
+    fn row(&self, batch: &Batch, first: &Batch, engine: &Engine, limits: &Limits) -> Value {
+        let texts = |batch: &Batch| batch.replies.iter().map(|reply| reply.text.clone()).collect::<Vec<_>>();
+        let tokens: Vec<usize> = batch.replies.iter().map(|reply| reply.tokens.len()).collect();
+        let total: usize = tokens.iter().sum();
+        let stepped: usize = tokens.iter().map(|n| n.saturating_sub(1)).sum();
+        // Weights once per step, keys and values of each answer at each of its positions.
+        let (cost, weights) = (CostModel(engine), CostModel(engine).weight_bytes() as f64);
+        let cache = self.prompts.iter().map(Vec::len).zip(&tokens).map(|(prompt, n)| {
+            let positions = prompt..prompt + n.saturating_sub(1);
+            positions.len() as f64 * (cost.step_bytes(positions) - weights)
+        });
+        let bytes = batch.steps as f64 * weights + cache.sum::<f64>();
+        let more = json!({
+            "tokens": tokens,
+            "finish": batch.replies.iter().map(|reply| reply.finish.name()).collect::<Vec<_>>(),
+            "total_tokens": total,
+            "generate_tps": rate(total, batch.generate_s), "wall_tps": rate(total, batch.wall_s),
+            "decode_tps": rate(stepped, batch.decode_s),
+            "decode_bytes": bytes,
+            "decode_gb_per_s": if batch.steps == 0 { 0.0 } else { bytes / batch.decode_s / 1e9 },
+            "decode_limit_tps": rate(stepped, bytes / (limits.read_gb_per_s * 1e9)),
+            "texts": texts(batch), "same_texts": texts(batch) == texts(first),
+        });
+        extended(json!(batch), more)
     }
 }
 
@@ -212,15 +192,12 @@ mod tests {
 
     #[test]
     fn prompts_are_lines_or_json() {
-        let two = ["a b".to_owned(), "c".to_owned()];
         for text in ["a b\nc", "\n a b \r\n\n\tc\n", "[\"a b\", \"c\"]", " [\n\"a b\",\"c\"\n]\n"] {
-            assert_eq!(parse(text).as_deref(), Ok(two.as_slice()), "{text:?}");
+            assert_eq!(parse(text), Ok(vec!["a b".to_owned(), "c".to_owned()]), "{text:?}");
         }
-        for (text, part) in
-            [("", "none"), (" \n\n", "none"), ("[]", "none"), ("[1]", "JSON array"), ("[a]", "JSON array")]
-        {
-            let error = parse(text).expect_err(text);
-            assert!(error.contains(part), "{text:?}: {error}");
+        for text in ["", " \n\n", "[]"] {
+            assert!(parse(text).is_err_and(|error| error.contains("none")), "{text:?}");
         }
+        assert!(["[1]", "[a]"].map(parse).iter().all(|e| e.as_ref().is_err_and(|e| e.contains("JSON array"))));
     }
 }

@@ -6,11 +6,7 @@
 use qrun_quant::cpu::Arithmetic::{Exact, Fast};
 use serde_json::{Value, json};
 
-use super::{
-    fields::{check, list, number, text},
-    limits::{CostModel, Limits},
-    machine,
-};
+use super::{CostModel, Limits, check, list, machine, number, text};
 use crate::{
     engine::{Backend, Engine},
     tools::quantize::FileType,
@@ -21,13 +17,10 @@ pub fn head(suite: &str, engine: &Engine) -> Value {
     let (tensors, options) = (engine.gguf().tensors(), engine.options());
     let number = engine.gguf().get("general.file_type").and_then(|v| v.as_u64()?.try_into().ok());
     json!({
-        "suite": suite,
-        "model": engine.model().config.name,
+        "suite": suite, "model": engine.model().config.name,
         "dtype": number.and_then(FileType::from_number).map_or("unknown", FileType::name),
-        "arithmetic": arithmetic(engine),
-        "kv_types": [options.type_k.name(), options.type_v.name()],
-        "machine": machine::of(engine),
-        "limits": Limits::default(),
+        "arithmetic": arithmetic(engine), "kv_types": [options.type_k.name(), options.type_v.name()],
+        "machine": machine::of(engine), "limits": Limits::default(),
         "n_params": tensors.iter().map(|t| t.shape.iter().product::<u64>()).sum::<u64>(),
         "model_size": tensors.iter().map(|t| t.data.len() as u64).sum::<u64>(),
         "weight_bytes_per_token": CostModel(engine).weight_bytes(),
@@ -59,21 +52,18 @@ pub fn kv_types(record: &Value) -> String {
     list(&record["kv_types"]).iter().filter_map(Value::as_str).collect::<Vec<_>>().join("/")
 }
 
+/// Which qrun made it, and when.
+pub fn made(machine: &Value) -> String {
+    let [qrun, commit, time] = ["qrun", "commit", "timestamp"].map(|field| text(machine, field));
+    format!("qrun {qrun} ({commit}), {time}")
+}
+
 /// The head in Markdown: model, precision, what was run (`how`), machine: what every number depends on.
 pub fn describe(record: &Value, how: &str) -> String {
-    let m = &record["machine"];
-    format!(
-        "- **{}** {} ({}; KV {}), {how}, on {}; reads {:.1} GB/s; qrun {} ({}), {}\n",
-        text(record, "model"),
-        text(record, "dtype"),
-        text(record, "arithmetic"),
-        kv_types(record),
-        machine::name(m),
-        number(&record["limits"], "read_gb_per_s").unwrap_or(0.0),
-        text(m, "qrun"),
-        text(m, "commit"),
-        text(m, "timestamp"),
-    )
+    let [model, dtype, arithmetic] = ["model", "dtype", "arithmetic"].map(|field| text(record, field));
+    let (kv, machine) = (kv_types(record), machine::name(&record["machine"]));
+    let (reads, made) = (number(&record["limits"], "read_gb_per_s").unwrap_or(0.0), made(&record["machine"]));
+    format!("- **{model}** {dtype} ({arithmetic}; KV {kv}), {how}, on {machine}; reads {reads:.1} GB/s; {made}\n")
 }
 
 /// The name of a record's file: `{model}_{dtype}_{suite}_{device}_{time}.json`, without what file systems dislike.

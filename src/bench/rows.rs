@@ -11,20 +11,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qrun_models::{KvType, Options};
-use qrun_quant::cpu::physical_cores;
+use qrun_models::Options;
 use serde_json::{Value, json};
 
 use super::{
-    fields::{extended, number, text},
-    limits::{CostModel, Limits},
-    machine, record,
-    statistics::{deviation, mean},
-    table::{Column, fixed, percent, plain},
-    trial::{Job, Repeat, Trial},
+    Column, CostModel, Job, Limits, Repeat, Trial, deviation, extended, fixed, machine, mean, number, percent, plain,
+    record, text,
 };
 use crate::{
-    engine::{DevicePreference, Engine},
+    engine::{DevicePreference, Engine, EngineOptions},
     generate::{GenerateError, Session},
     sampler::{SamplerParams, philox4x32},
 };
@@ -130,66 +125,33 @@ impl Test {
 }
 
 /// How a model runs, as llama-bench names it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Setting {
-    /// Where.
-    pub device: DevicePreference,
+    /// What the engine is to do; how long the context is the tests say.
+    pub wish: EngineOptions,
     /// 0: the CPU; what else is asked for, a device runs the whole model.
     pub n_gpu_layers: i64,
     /// Tokens that are handed over together; more than `n_ubatch` have no effect.
     pub n_batch: usize,
-    /// Tokens that go through the layers together in a prompt.
-    pub n_ubatch: usize,
-    /// CPU threads.
-    pub threads: usize,
-    /// Type of cached keys.
-    pub type_k: KvType,
-    /// Type of cached values.
-    pub type_v: KvType,
-    /// Repack weights at load.
-    pub repack: bool,
 }
 
 impl Default for Setting {
     fn default() -> Self {
-        let (n_batch, n_ubatch, threads) = (2048, 512, physical_cores());
-        let (type_k, type_v) = (KvType::F16, KvType::F16);
-        Self {
-            device: DevicePreference::Auto,
-            n_gpu_layers: -1,
-            n_batch,
-            n_ubatch,
-            threads,
-            type_k,
-            type_v,
-            repack: true,
-        }
+        Self { wish: EngineOptions::default(), n_gpu_layers: -1, n_batch: 2048 }
     }
 }
 
 impl Setting {
-    /// The same for the decoder.
-    pub fn options(&self, n_ctx: usize, n_seq: usize) -> Options {
-        Options {
-            n_ctx,
-            n_seq,
-            n_ubatch: self.n_ubatch.min(self.n_batch),
-            threads: self.threads,
-            type_k: self.type_k,
-            type_v: self.type_v,
-            repack: self.repack,
-            ..Options::default()
-        }
-    }
-
-    /// Where it runs, layers considered.
-    pub fn device(&self) -> DevicePreference {
-        if self.n_gpu_layers == 0 { DevicePreference::Cpu } else { self.device }
+    /// The same for the engine, with `n_seq` sequences of `n_ctx` tokens.
+    pub fn engine(&self, n_ctx: usize, n_seq: usize) -> EngineOptions {
+        let EngineOptions { options, template, device } = self.wish.clone();
+        let options = Options { n_ctx, n_seq, n_ubatch: options.n_ubatch.min(self.n_batch), ..options };
+        EngineOptions { options, template, device: if self.n_gpu_layers == 0 { DevicePreference::Cpu } else { device } }
     }
 
     /// The device as llama-bench writes it.
-    fn devices(&self) -> String {
-        match self.device {
+    pub fn devices(&self) -> String {
+        match self.wish.device {
             DevicePreference::Auto => "auto".into(),
             DevicePreference::Cpu => "none".into(),
             DevicePreference::Cuda(ordinal) => ordinal.map_or("CUDA".into(), |n| format!("CUDA{n}")),
@@ -231,51 +193,38 @@ impl<'a> Subject<'a> {
         if is_last || self.known.elapsed() > STALE {
             (self.limits, self.known) = (self.limits.best(Limits::measure(&engine)), Instant::now());
         }
-        let (head, setting, machine) = (&self.head, self.setting, &self.head["machine"]);
+        let (head, machine) = (&self.head, &self.head["machine"]);
+        let (setting, options) = (self.setting, &self.setting.wish.options);
         let ns: Vec<f64> = trials.iter().map(|trial| test.nanoseconds(trial)).collect();
         let ts: Vec<f64> = ns.iter().map(|ns| (test.n_prompt + test.n_gen) as f64 * 1e9 / ns.max(1.0)).collect();
         let limit = test.limit(&engine, &self.limits);
-        let (dtype, arithmetic) = (text(head, "dtype"), text(head, "arithmetic"));
+        let (dtype, arithmetic, kv) = (text(head, "dtype"), text(head, "arithmetic"), record::kv_types(head));
         // In two parts: the macro takes no longer ones.
         let how = json!({
-            "build_commit": machine["commit"],
-            "build_number": machine::build_number(),
-            "cpu_info": machine["cpu"],
-            "gpu_info": text(&machine["gpu"], "name"),
+            "build_commit": machine["commit"], "build_number": machine::build_number(),
+            "cpu_info": machine["cpu"], "gpu_info": text(&machine["gpu"], "name"),
             "backends": if machine["gpu"].is_null() { "CPU" } else { "CUDA" },
-            "model_filename": self.filename,
-            "model_type": model::name(engine.gguf(), &engine.model().config),
-            "model_size": head["model_size"],
-            "model_n_params": head["n_params"],
-            "n_batch": setting.n_batch,
-            "n_ubatch": setting.n_ubatch,
-            "n_threads": setting.threads,
+            "model_filename": self.filename, "model_type": model::name(engine.gguf(), &engine.model().config),
+            "model_size": head["model_size"], "model_n_params": head["n_params"],
+            "n_batch": setting.n_batch, "n_ubatch": options.n_ubatch, "n_threads": options.threads,
             "cpu_mask": null, "cpu_strict": null, "poll": null,
-            "type_k": setting.type_k.name(),
-            "type_v": setting.type_v.name(),
-            "n_gpu_layers": setting.n_gpu_layers,
+            "type_k": options.type_k.name(), "type_v": options.type_v.name(), "n_gpu_layers": setting.n_gpu_layers,
             "n_cpu_moe": null, "split_mode": null, "main_gpu": null, "no_kv_offload": null, "flash_attn": null,
             "devices": setting.devices(),
             "tensor_split": null, "tensor_buft_overrides": null, "load_mode": null, "lazy_mode": null,
             "embeddings": null, "no_op_offload": null, "no_host": null,
-            "repack": setting.repack,
+            "repack": options.repack,
             "fit_target": null, "fit_min_ctx": null,
         });
         let what = json!({
-            "n_prompt": test.n_prompt,
-            "n_gen": test.n_gen,
-            "n_depth": test.n_depth,
+            "n_prompt": test.n_prompt, "n_gen": test.n_gen, "n_depth": test.n_depth,
             "test_time": time,
-            "avg_ns": mean(&ns) as u64,
-            "stddev_ns": deviation(&ns) as u64,
-            "avg_ts": mean(&ts),
-            "stddev_ts": deviation(&ts),
-            "samples_ns": ns.iter().map(|ns| *ns as u64).collect::<Vec<_>>(),
-            "samples_ts": ts,
+            "avg_ns": mean(&ns) as u64, "stddev_ns": deviation(&ns) as u64,
+            "avg_ts": mean(&ts), "stddev_ts": deviation(&ts),
+            "samples_ns": ns.iter().map(|ns| *ns as u64).collect::<Vec<_>>(), "samples_ts": ts,
             "gb_per_s": test.bytes(&engine) / mean(&ns).max(1.0),
-            "limit_ts": limit,
-            "limit_share": limit.map(|limit| mean(&ts) / limit),
-            "precision": format!("{dtype}; {arithmetic}; KV {}", record::kv_types(head)),
+            "limit_ts": limit, "limit_share": limit.map(|limit| mean(&ts) / limit),
+            "precision": format!("{dtype}; {arithmetic}; KV {kv}"),
         });
         Ok(extended(how, what))
     }
@@ -283,13 +232,11 @@ impl<'a> Subject<'a> {
     /// One line that can be pasted into an issue.
     pub fn line(&self, rows: &[Value]) -> String {
         let each = rows.iter().map(|row| {
-            let share =
-                number(row, "limit_share").map_or(String::new(), |share| format!(" ({})", percent(Some(share))));
-            format!("{} {}{share}", test(row), fixed(number(row, "avg_ts"), 1))
+            let share = number(row, "limit_share").map(|share| format!(" ({})", percent(Some(share))));
+            format!("{} {}{}", test(row), fixed(number(row, "avg_ts"), 1), share.unwrap_or_default())
         });
-        let each = each.collect::<Vec<_>>().join(", ");
-        let (line, reads) = (record::line(&self.head), self.limits.read_gb_per_s);
-        let arithmetic = text(&self.head, "arithmetic");
+        let (each, reads) = (each.collect::<Vec<_>>().join(", "), self.limits.read_gb_per_s);
+        let (line, arithmetic) = (record::line(&self.head), text(&self.head, "arithmetic"));
         format!("{line}, which reads {reads:.1} GB/s: tok/s (of the limit) {each}; {arithmetic}")
     }
 }
@@ -302,15 +249,10 @@ fn test(row: &Value) -> Test {
 
 /// Columns that Markdown shows where their flags were given, with title and width as in llama-bench; layers or threads are
 /// always there, as the first row's device says.
+#[rustfmt::skip]
 const ASKED: [(&str, &str, usize); 8] = [
-    ("n_gpu_layers", "ngl", 3),
-    ("n_threads", "threads", 7),
-    ("n_batch", "n_batch", 7),
-    ("n_ubatch", "n_ubatch", 8),
-    ("type_k", "type_k", 6),
-    ("type_v", "type_v", 6),
-    ("devices", "dev", 12),
-    ("repack", "rpk", 3),
+    ("n_gpu_layers", "ngl", 3), ("n_threads", "threads", 7), ("n_batch", "n_batch", 7), ("n_ubatch", "n_ubatch", 8),
+    ("type_k", "type_k", 6), ("type_v", "type_v", 6), ("devices", "dev", 12), ("repack", "rpk", 3),
 ];
 
 /// llama-bench's columns in Markdown in their order and width, then ours. `asked` names fields whose flags were given.
@@ -346,11 +288,8 @@ mod tests {
     #[test]
     fn every_combination_in_llama_benchs_order() {
         let names = |tests: Vec<Test>| tests.iter().map(Test::to_string).collect::<Vec<_>>().join(", ");
-        assert_eq!(names(Test::all(&[512], &[128], &[], &[0])), "pp512, tg128");
-        assert_eq!(
-            names(Test::all(&[8, 16], &[4], &[(8, 2)], &[0, 32])),
-            "pp8, pp16, tg4, pp8+tg2, pp8 @ d32, pp16 @ d32, tg4 @ d32, pp8+tg2 @ d32"
-        );
+        let all = "pp8, pp16, tg4, pp8+tg2, pp8 @ d32, pp16 @ d32, tg4 @ d32, pp8+tg2 @ d32";
+        assert_eq!(names(Test::all(&[8, 16], &[4], &[(8, 2)], &[0, 32])), all);
         assert_eq!(names(Test::all(&[0], &[128], &[(0, 0), (0, 3)], &[0])), "tg128, tg3");
     }
 

@@ -12,28 +12,20 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{
-    fields::{list, number, text},
-    machine,
-    statistics::{median, percentile},
-    table::{Column, fixed, table},
-};
+use super::{Column, fixed, list, machine, median, number, percentile, record, table, text};
 
 /// About 16 tokens in most vocabularies. A text, so that the model's file is not touched before the clock starts.
 const PROMPT: &str = "The quick brown fox jumps over the lazy dog. The quick brown fox jumps";
 
-/// Why a start was not measured.
+/// Why a start was not measured: the exit code of the program that was started, where it failed, and what is wrong.
 #[derive(Debug, thiserror::Error)]
-pub enum StartupError {
-    /// The system: the program could not be started, or not be read.
-    #[error("starting qrun: {0}")]
-    Io(#[from] std::io::Error),
-    /// The child failed: its exit code and its last words.
-    #[error("{1}")]
-    Failed(Option<i32>, String),
-    /// The child's events lack something.
-    #[error("expected {0} among the events of the program that was started")]
-    Silent(&'static str),
+#[error("{1}")]
+pub struct StartupError(pub Option<i32>, pub String);
+
+impl From<std::io::Error> for StartupError {
+    fn from(error: std::io::Error) -> Self {
+        Self(None, format!("starting qrun: {error}"))
+    }
 }
 
 /// Starts `program` on a model once and waits for its end: the time line (from `exec` to `first token`, in milliseconds),
@@ -69,24 +61,22 @@ pub fn run(program: &Path, model: &Path, flags: &[String]) -> Result<Value, Star
     }
     let status = child.wait()?;
     if !status.success() {
-        return Err(StartupError::Failed(status.code(), said.trim().trim_start_matches("error: ").into()));
+        return Err(StartupError(status.code(), said.trim().trim_start_matches("error: ").into()));
     }
-    let total_ms = total_ms.ok_or(StartupError::Silent("a token"))?;
+    let missing =
+        |what: &str| StartupError(None, format!("expected {what} among the events of the program that was started"));
+    let total_ms = total_ms.ok_or_else(|| missing("a token"))?;
     let mut timeline = list(&end["timeline"]).to_vec();
     // The child's last step ends after its line is written: by then the parent may have read it.
     let before = total_ms - timeline.iter().filter_map(|step| number(step, "ms")).sum::<f64>();
     timeline.insert(0, json!({ "step": "exec", "ms": before.max(0.0) }));
     let run = json!({
-        "timeline": timeline,
-        "total_ms": total_ms,
-        "next_step_ms": end["timings"]["predicted_ms"],
-        "memory": end["memory"],
-        "device": start["device"],
-        "n_prompt": start["tokens_prompt"],
+        "timeline": timeline, "total_ms": total_ms, "next_step_ms": end["timings"]["predicted_ms"],
+        "memory": end["memory"], "device": start["device"], "n_prompt": start["tokens_prompt"],
     });
     match ["next_step_ms", "memory", "device", "n_prompt"].into_iter().find(|field| run[*field].is_null()) {
-        Some(field) => Err(StartupError::Silent(field)),
-        None if timeline.len() == 1 => Err(StartupError::Silent("a timeline")),
+        Some(field) => Err(missing(field)),
+        None if timeline.len() == 1 => Err(missing("a timeline")),
         None => Ok(run),
     }
 }
@@ -112,21 +102,13 @@ pub fn markdown(report: &Value) -> String {
     let m = &report["machine"];
     let mb = |bytes: &Value| bytes.as_f64().map_or("unknown".into(), |bytes| format!("{:.0} MB", bytes / 1e6));
     let waited = |run: &Value| run["memory"]["major_faults"].as_u64().map_or("unknown".into(), |n| n.to_string());
+    let (model, device, cpu, n) = (text(report, "model"), text(first, "device"), text(m, "cpu"), &first["n_prompt"]);
+    let [file, peak, files] = [&report["file_bytes"], &last["memory"]["peak"], &last["memory"]["files"]].map(mb);
+    let [waited, again] = [first, last].map(waited);
     let head = format!(
-        "- **{}** on {} ({}), prompt of {} tokens, greedy; file {}, peak memory {}, of it mapped files at the end {}; waits \
-         for the disk: first run {}, last run {}; qrun {} ({}), {}\n\n",
-        text(report, "model"),
-        text(first, "device"),
-        text(m, "cpu"),
-        first["n_prompt"],
-        mb(&report["file_bytes"]),
-        mb(&last["memory"]["peak"]),
-        mb(&last["memory"]["files"]),
-        waited(first),
-        waited(last),
-        text(m, "qrun"),
-        text(m, "commit"),
-        text(m, "timestamp")
+        "- **{model}** on {device} ({cpu}), prompt of {n} tokens, greedy; file {file}, peak memory {peak}, of it mapped files \
+         at the end {files}; waits for the disk: first run {waited}, last run {again}; {}\n\n",
+        record::made(m)
     );
     let then = if is_gpu(first) { "then: graph (first recorded step)" } else { "then: first step" };
     let total = |run: &Value| number(run, "total_ms").unwrap_or(0.0);
@@ -136,8 +118,8 @@ pub fn markdown(report: &Value) -> String {
         steps.filter_map(|step| number(step, "ms")).sum()
     };
     let row = |name: &str, of: &dyn Fn(&Value) -> f64| (name.to_owned(), of(first), runs.iter().map(of).collect());
-    let steps = list(&first["timeline"]).iter().map(|s| row(text(s, "step"), &|run| step(text(s, "step"), run)));
-    let mut rows: Vec<Row> = steps.collect();
+    let steps = list(&first["timeline"]).iter().map(|step| text(step, "step"));
+    let mut rows: Vec<Row> = steps.map(|name| row(name, &|run| step(name, run))).collect();
     rows.push(row("**total to the first token**", &total));
     rows.push(row(then, &|run| number(run, "next_step_ms").unwrap_or(0.0)));
     let all = median(&runs.iter().map(total).collect::<Vec<_>>());

@@ -4,12 +4,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    fields::{extended, list, number, quotient, text},
-    limits::{CostModel, Limits},
-    machine, record,
-    statistics::{mean, median, percentile},
-    table::{Column, cell, fixed, percent, table},
-    trial::{Job, Repeat, Trial},
+    Column, CostModel, Job, Limits, Repeat, Trial, cell, extended, fixed, list, machine, mean, median, number, percent,
+    percentile, quotient, record, table, text,
 };
 use crate::{
     engine::{Backend, Engine},
@@ -162,16 +158,15 @@ impl Plan {
         for (config, job) in &self.jobs {
             machine::forget_peak_memory();
             let trials = self.repeat.run(session, job, &mut |steps| watch(&config.config_name, steps))?;
-            measured.push(row(config, &trials, peak_memory(&engine)));
+            measured.push((config, trials, peak_memory(&engine)));
         }
         let limits = before.best(Limits::measure(&engine));
-        let rows: Vec<_> = measured.into_iter().map(|row| with_limits(row, &engine, &limits)).collect();
-        let head = extended(record::head(&self.suite, &engine), json!({ "limits": limits }));
-        let (trials, warmup_runs) = (self.repeat.times, self.repeat.warmups);
+        let rows = measured.iter().map(|(config, trials, peak)| row(config, trials, *peak, (&engine, &limits)));
         let run = json!({
-            "use_kv_cache": true, "trials": trials, "warmup_runs": warmup_runs, "load_ms": self.load_ms, "configs": rows,
+            "limits": limits, "use_kv_cache": true, "trials": self.repeat.times, "warmup_runs": self.repeat.warmups,
+            "load_ms": self.load_ms, "configs": rows.collect::<Vec<_>>(),
         });
-        Ok(extended(head, run))
+        Ok(extended(record::head(&self.suite, &engine), run))
     }
 }
 
@@ -184,50 +179,34 @@ fn peak_memory(engine: &Engine) -> Option<f64> {
     Some(bytes as f64 / f64::from(1 << 30))
 }
 
-/// What some trials of a configuration gave, without the limits.
-fn row(config: &Config, trials: &[Trial], peak_memory: Option<f64>) -> Value {
+/// What some trials of a configuration gave, the limits beside the speeds at the same positions: the first token comes out
+/// of the prompt, and step i feeds the token at position prompt + i.
+fn row(config: &Config, trials: &[Trial], peak_memory: Option<f64>, (engine, limits): (&Engine, &Limits)) -> Value {
     let over = |f: &dyn Fn(&Trial) -> f64| median(&trials.iter().map(f).collect::<Vec<_>>());
     let steps: Vec<f64> = trials.iter().flat_map(|t| t.step_ms.iter().copied()).collect();
+    let [min, p50, p90, p95, p99, max] = [0.0, 50.0, 90.0, 95.0, 99.0, 100.0].map(|p| percentile(&steps, p));
+    let [generated, ends] = trials.first().map_or([0; 2], |t| [t.n_tokens, t.n_eos]);
+    let (cost, prompt, decode) = (CostModel(engine), config.prompt_tokens, over(&Trial::decode_per_second));
+    let positions = prompt..prompt + generated.saturating_sub(1);
+    let step_bytes = cost.step_bytes(positions.clone());
     let measured = json!({
-        "generated_tokens": trials.first().map_or(0, |t| t.n_tokens),
-        "eos_count": trials.first().map_or(0, |t| t.n_eos),
+        "generated_tokens": generated, "eos_count": ends,
         "ttft_median_ms": over(&|t| t.ttft_ms),
-        "prompt_throughput_median_tps": over(&|t| t.prompt_per_second(config.prompt_tokens)),
-        "decode_throughput_median_tps": over(&Trial::decode_per_second),
+        "prompt_throughput_median_tps": over(&|t| t.prompt_per_second(prompt)),
+        "decode_throughput_median_tps": decode,
         "e2e_throughput_tps": over(&Trial::end_to_end_per_second),
-        "per_step_latency_mean_ms": mean(&steps),
-        "per_step_latency_p50_ms": percentile(&steps, 50.0),
-        "per_step_latency_p90_ms": percentile(&steps, 90.0),
-        "per_step_latency_p95_ms": percentile(&steps, 95.0),
-        "per_step_latency_p99_ms": percentile(&steps, 99.0),
-        "per_step_latency_min_ms": percentile(&steps, 0.0),
-        "per_step_latency_max_ms": percentile(&steps, 100.0),
-        "per_step_latency_n": steps.len(),
+        "per_step_latency_mean_ms": mean(&steps), "per_step_latency_p50_ms": p50, "per_step_latency_p90_ms": p90,
+        "per_step_latency_p95_ms": p95, "per_step_latency_p99_ms": p99, "per_step_latency_min_ms": min,
+        "per_step_latency_max_ms": max, "per_step_latency_n": steps.len(),
         "wall_time_median_s": over(&|t| t.wall_ms / 1e3),
-        "cache_memory_mb": over(&|t| t.kv_bytes as f64 / 1e6),
-        "peak_memory_gb": peak_memory,
-        "step_bytes": null, "decode_gb_per_s": null, "decode_limit_tps": null, "prompt_limit_tps": null,
+        "cache_memory_mb": over(&|t| t.kv_bytes as f64 / 1e6), "peak_memory_gb": peak_memory,
+        "step_bytes": step_bytes, "decode_gb_per_s": decode * step_bytes / 1e9,
+        "decode_limit_tps": cost.decode_limit(positions, limits),
+        "prompt_limit_tps": cost.prompt_limit(0..prompt, limits),
         "step_ms_by_position": by_position(trials),
         "wall_s": trials.iter().map(|t| t.wall_ms / 1e3).collect::<Vec<_>>(),
     });
     extended(json!(config), measured)
-}
-
-/// The row with the limits beside the speeds, at the same positions: the first token comes out of the prompt, and step i
-/// feeds the token at position prompt + i.
-fn with_limits(row: Value, engine: &Engine, limits: &Limits) -> Value {
-    let cost = CostModel(engine);
-    let count = |field: &str| row[field].as_u64().unwrap_or(0) as usize;
-    let prompt = count("prompt_tokens");
-    let positions = prompt..prompt + count("generated_tokens").saturating_sub(1);
-    let step_bytes = cost.step_bytes(positions.clone());
-    let limits = json!({
-        "step_bytes": step_bytes,
-        "decode_gb_per_s": number(&row, DECODE[0]).unwrap_or(0.0) * step_bytes / 1e9,
-        "decode_limit_tps": cost.decode_limit(positions, limits),
-        "prompt_limit_tps": cost.prompt_limit(0..prompt, limits),
-    });
-    extended(row, limits)
 }
 
 /// Medians of the steps of all trials in at most [`PARTS`] equal parts of the answer, to the microsecond.
@@ -262,37 +241,23 @@ pub fn describe(report: &Value) -> String {
 type Cells = &'static [(&'static str, &'static str, usize)];
 
 /// The log's tables.
+#[rustfmt::skip]
 const TABLES: [(&str, Cells); 5] = [
     ("End-to-end throughput (tok/s; prompt, sampling and text included)", &[("", "e2e_throughput_tps", 1)]),
-    (
-        "Decode throughput (tok/s) and its share of the memory limit",
-        &[
-            ("", "decode_throughput_median_tps", 1),
-            ("GB/s", "decode_gb_per_s", 1),
-            ("limit", "decode_limit_tps", 1),
-            ("share", "decode_throughput_median_tps/decode_limit_tps", 0),
-        ],
-    ),
-    (
-        "Per-step decode latency (ms)",
-        &[
-            ("P50", "per_step_latency_p50_ms", 1),
-            ("P95", "per_step_latency_p95_ms", 1),
-            ("P99", "per_step_latency_p99_ms", 1),
-        ],
-    ),
-    (
-        "Time to first token (ms), prompt tok/s and its share of the arithmetic limit",
-        &[
-            ("TTFT", "ttft_median_ms", 1),
-            ("tok/s", "prompt_throughput_median_tps", 1),
-            ("share", "prompt_throughput_median_tps/prompt_limit_tps", 0),
-        ],
-    ),
-    (
-        "KV cache (MB, 10⁶), peak memory (GiB), tokens that would have ended the answer",
-        &[("cache", "cache_memory_mb", 1), ("peak", "peak_memory_gb", 2), ("EOS", "eos_count", 0)],
-    ),
+    ("Decode throughput (tok/s) and its share of the memory limit", &[
+        ("", DECODE[0], 1), ("GB/s", "decode_gb_per_s", 1), ("limit", DECODE[1], 1),
+        ("share", "decode_throughput_median_tps/decode_limit_tps", 0),
+    ]),
+    ("Per-step decode latency (ms)", &[
+        ("P50", "per_step_latency_p50_ms", 1), ("P95", "per_step_latency_p95_ms", 1), ("P99", "per_step_latency_p99_ms", 1),
+    ]),
+    ("Time to first token (ms), prompt tok/s and its share of the arithmetic limit", &[
+        ("TTFT", "ttft_median_ms", 1), ("tok/s", PROMPT[0], 1),
+        ("share", "prompt_throughput_median_tps/prompt_limit_tps", 0),
+    ]),
+    ("KV cache (MB, 10⁶), peak memory (GiB), tokens that would have ended the answer", &[
+        ("cache", "cache_memory_mb", 1), ("peak", "peak_memory_gb", 2), ("EOS", "eos_count", 0),
+    ]),
 ];
 
 /// All tables in Markdown, the models of several reports beside each other.
@@ -351,12 +316,13 @@ mod tests {
 
     #[test]
     fn the_tiers_are_the_logs() {
-        let names = |tier| configs(tier, 512).into_iter().map(|c| c.config_name).collect::<Vec<_>>().join(" ");
-        assert_eq!(names("quick"), "short medium");
-        assert_eq!(names("standard"), "short medium prefill decode sampled");
-        assert_eq!(names("full"), "short medium prefill decode long sampled full-pipe");
-        let generated = |n| configs("full", n).iter().map(|c| c.max_new_tokens).collect::<Vec<_>>();
-        assert_eq!(generated(512), [64, 256, 64, 512, 512, 256, 256]);
-        assert_eq!(generated(1024), [64, 256, 64, 1024, 1024, 256, 256]);
+        let all = |tier, n| {
+            let shown = |c: Config| format!("{} {}", c.config_name, c.max_new_tokens);
+            configs(tier, n).into_iter().map(shown).collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(all("quick", 512), "short 64, medium 256");
+        assert_eq!(all("standard", 1024), "short 64, medium 256, prefill 64, decode 1024, sampled 256");
+        let full = "short 64, medium 256, prefill 64, decode 512, long 512, sampled 256, full-pipe 256";
+        assert_eq!(all("full", 512), full);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::fields::{list, number, quotient, text};
+use super::{list, number, quotient, text};
 
 /// A column of a Markdown table.
 pub struct Column<'a, R: ?Sized> {

@@ -5,7 +5,7 @@
 
 use std::{ops::ControlFlow, time::Instant};
 
-use super::statistics::rate;
+use super::rate;
 use crate::{
     generate::{Event, GenerateError, Request, Session},
     sampler::SamplerParams,

@@ -14,7 +14,7 @@ use std::{
 
 use qrun::{
     bench::{plot, record, rows::Setting, suite},
-    engine::{Backend, Engine, EngineOptions},
+    engine::{Backend, Engine},
     generate::Session,
     sampler::SamplerParams,
     tools::synth,
@@ -24,6 +24,7 @@ use serde_json::Value;
 
 pub use args::Bench;
 use args::{Model, Outputs, Plot};
+use modes::Task;
 
 use super::{
     devices,
@@ -52,16 +53,17 @@ impl Bench {
         if model.is_unnamed() && !compared.is_empty() {
             return plot.draw(&compared);
         }
+        if !(own || prompts.prompts.is_some() || startup.startup) {
+            return modes::rows(&rows, &model.sources()?, &machine, outputs.json);
+        }
+        let task = Task { source: model.source()?, setting: machine.setting()?, outputs: &outputs };
         if let Some(file) = &prompts.prompts {
-            let limit = shared.max_new_tokens.unwrap_or(2048);
-            modes::prompts(file, &prompts, limit, &outputs, &model.source()?, &machine.setting()?)
+            modes::prompts(file, &prompts, shared.max_new_tokens.unwrap_or(2048), &task)
         } else if startup.startup {
-            modes::startup(&model.source()?, &machine.setting()?, shared.trials.unwrap_or(3), &outputs)
-        } else if own {
-            let report = modes::suite(&suite, &shared, &outputs, &model.source()?, &machine.setting()?)?;
-            plot.draw(&[vec![report], compared].concat())
+            modes::startup(shared.trials.unwrap_or(3), &task)
         } else {
-            modes::rows(&rows, &model.sources()?, &machine, outputs.json)
+            let report = modes::suite(&suite, &shared, &task)?;
+            plot.draw(&[vec![report], compared].concat())
         }
     }
 }
@@ -120,7 +122,8 @@ impl Plot {
     fn draw(&self, records: &[Value]) -> Result<(), Exit> {
         let Some(path) = &self.plot else { return Ok(()) };
         let png = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("png"));
-        let bytes = plot::draw(records, png).map_err(|e| Exit::new(Code::Failure, e.to_string()))?;
+        let large = || Exit::new(Code::Failure, "the picture was not drawn: it is too large for memory");
+        let bytes = plot::draw(records, png).ok_or_else(large)?;
         std::fs::write(path, bytes).map_err(|e| Exit::new(Code::Failure, format!("--plot {}: {e}", path.display())))?;
         say(&format!("picture: {}", path.display()));
         Ok(())
@@ -149,10 +152,10 @@ impl Model {
 
     /// All models.
     fn sources(&self) -> Result<Vec<Source>, Exit> {
+        if self.is_unnamed() {
+            return Err(Exit::usage("no model named: qrun bench MODEL.gguf, or --synthetic gemma-3-1b:Q4_K_M"));
+        }
         let Some((name, file_type)) = &self.synthetic else {
-            if self.is_unnamed() {
-                return Err(Exit::usage("no model named: qrun bench MODEL.gguf, or --synthetic gemma-3-1b:Q4_K_M"));
-            }
             let files = self.word.iter().chain(&self.model);
             return Ok(files.map(|path| Source { path: path.clone(), _folder: None }).collect());
         };
@@ -171,9 +174,9 @@ impl Model {
 
 impl Source {
     /// Opens and loads the model for `n_seq` sequences of `n_ctx` tokens; how long that took, in milliseconds.
-    fn load(&self, setting: &Setting, (n_ctx, n_seq): (usize, usize)) -> Result<(Session, f64), Exit> {
+    fn load(&self, setting: &Setting, n_ctx: usize, n_seq: usize) -> Result<(Session, f64), Exit> {
         let started = Instant::now();
-        let engine = self.open(setting, (n_ctx, n_seq))?;
+        let engine = self.open(setting, n_ctx, n_seq)?;
         if let Backend::Cpu { reason: Some(reason) } = engine.place()
             && !reason.is_ordinary()
         {
@@ -188,9 +191,7 @@ impl Source {
     }
 
     /// Everything but the weights.
-    fn open(&self, setting: &Setting, (n_ctx, n_seq): (usize, usize)) -> Result<Arc<Engine>, Exit> {
-        let options =
-            EngineOptions { options: setting.options(n_ctx, n_seq), template: None, device: setting.device() };
-        Ok(Arc::new(Engine::open(Gguf::open(&self.path)?, options)?))
+    fn open(&self, setting: &Setting, n_ctx: usize, n_seq: usize) -> Result<Arc<Engine>, Exit> {
+        Ok(Arc::new(Engine::open(Gguf::open(&self.path)?, setting.engine(n_ctx, n_seq))?))
     }
 }

@@ -19,9 +19,7 @@ const LONG: Duration = Duration::from_secs(120);
 const SHORT: Duration = Duration::from_millis(300);
 
 fn play(script: &str, limit: Duration) -> Result<Value> {
-    let mut command = Command::new("sh");
-    command.args(["-c", script]);
-    turns::run(command, limit)
+    turns::run(Command::new("sh").args(["-c", script]), limit)
 }
 
 #[test]
@@ -51,7 +49,7 @@ fn a_turn_is_the_json_of_its_last_line_or_says_what_went_wrong_and_how_long_it_t
             assert!(error.contains(word), "{script}: {word:?} is not in {error}");
         }
     }
-    let missing = turns::run(Command::new("no-such-program"), LONG).expect_err("no program");
+    let missing = turns::run(&mut Command::new("no-such-program"), LONG).expect_err("no program");
     assert!(format!("{missing:#}").contains("no-such-program"), "{missing:#}");
 }
 
@@ -83,9 +81,8 @@ fn everyone_begins_in_turn() {
         let (engines, order) = turns::rounds(&names[..n], 9, |_, name| Ok(json!({ "by": name })));
         let expected = |round| (round..round + n).map(|at| names[at % n]).collect::<Vec<_>>();
         assert_eq!(order, (0..9).map(expected).collect::<Vec<_>>(), "{n} engines");
-        for (name, taken) in &engines {
-            assert_eq!((taken.turns.clone(), &taken.failed), (vec![json!({ "by": name }); 9], &None));
-        }
+        let all = |(name, taken): &(&str, turns::Taken)| taken.turns == vec![json!({ "by": name }); 9];
+        assert!(engines.iter().all(all) && engines.iter().all(|(_, taken)| taken.failed.is_none()));
     }
 }
 

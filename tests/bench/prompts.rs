@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::Value;
 
-use super::{MODEL, bench, bench_on_gpu, cells, json, measured, printed, refused};
+use super::{MODEL, bench, bench_on_gpu, cells, json, kept, measured, refused};
 use crate::tiny;
 
 /// The fields of a report, in its order.
@@ -37,10 +37,10 @@ fn batches(report: &Value) -> &Vec<Value> {
         assert!(number("wall_s") >= measured(batch, "load_s") + number("generate_s"), "all of it: {batch}");
         assert!(number("generate_s") >= measured(batch, "prefill_s") + number("decode_s"), "{batch}");
         if number("steps") > 0.0 {
-            let speeds = ["decode_tps", "decode_limit_tps"].map(|field| measured(batch, field));
-            assert!(speeds[0] * measured(batch, "decode_s") >= number("steps") - 1e-6, "{batch}");
+            measured(batch, "decode_limit_tps");
+            assert!(measured(batch, "decode_tps") * number("decode_s") >= number("steps") - 1e-6, "{batch}");
         } else {
-            assert_eq!((&batch["decode_tps"], &batch["decode_gb_per_s"]), (&0.0.into(), &0.0.into()));
+            assert_eq!((number("decode_tps"), number("decode_gb_per_s")), (0.0, 0.0));
         }
     }
     batches
@@ -107,29 +107,19 @@ fn a_model_without_a_template_continues_raw_text() {
 
 #[test]
 fn the_report_is_kept_and_the_table_says_the_same() {
-    let folder = tempfile::tempdir().expect("a folder");
     let line = format!("{MODEL} --prompts benches/prompts/four.txt --batch 1,4 --max-new-tokens 6 --ignore-eos");
-    let output = bench(&format!("{line} --reports {}", folder.path().display()));
-    let table = printed(&output);
-    let kept = fs::read_dir(folder.path()).expect("the folder").next().expect("a report").expect("an entry").path();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains(&kept.display().to_string()) && said.contains("batch 4 "), "{said}");
-    let report: Value = serde_json::from_slice(&fs::read(kept).expect("a report")).expect("JSON");
+    let (table, report, ..) = kept(&line);
     let fields: Vec<_> = report.as_object().expect("an object").keys().map(String::as_str).collect();
     assert_eq!(fields.join(" "), FIELDS);
     let lines: Vec<_> = table.lines().filter(|line| line.starts_with('|')).map(cells).collect();
     assert_eq!(lines.len(), 4);
     for (row, batch) in lines[2..].iter().zip(batches(&report)) {
-        for (title, expected) in [
-            ("batch", batch["batch"].to_string()),
-            ("tokens", "6 + 6 + 6 + 6 = 24".into()),
-            ("wall s", format!("{:.2}", measured(batch, "wall_s"))),
-            ("decode tok/s", format!("{:.1}", measured(batch, "decode_tps"))),
-            ("same texts", "yes".into()),
-        ] {
-            let column = lines[0].iter().position(|name| name == title).expect(title);
-            assert_eq!(row[column], expected, "{title}");
-        }
+        let [wall, decode] =
+            [("wall_s", 2), ("decode_tps", 1)].map(|(field, n)| format!("{:.n$}", measured(batch, field)));
+        let expected = [&batch["batch"].to_string(), "6 + 6 + 6 + 6 = 24", &wall, &decode, "yes"];
+        let column = |title: &str| lines[0].iter().position(|name| name == title).expect("a column");
+        let columns = ["batch", "tokens", "wall s", "decode tok/s", "same texts"].map(column);
+        assert_eq!(columns.map(|at| row[at].as_str()), expected);
     }
 }
 

@@ -5,20 +5,10 @@ use serde_json::Value;
 use super::{MODEL, bench, bench_on_gpu, json, measured, printed};
 
 /// Every step of a run on the CPU, in its order.
+#[rustfmt::skip]
 const STEPS: [&str; 13] = [
-    "exec",
-    "command line",
-    "open, map",
-    "parse",
-    "model",
-    "tokenizer",
-    "template",
-    "device, plan",
-    "sampler",
-    "repack",
-    "prompt",
-    "prefill",
-    "first token",
+    "exec", "command line", "open, map", "parse", "model", "tokenizer", "template", "device, plan", "sampler", "repack",
+    "prompt", "prefill", "first token",
 ];
 
 #[test]

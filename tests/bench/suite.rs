@@ -1,11 +1,9 @@
 //! The configurations of the generation log.
 
-use std::path::Path;
-
 use qrun::bench::{record, suite};
 use serde_json::Value;
 
-use super::{MODEL, bench, bench_on_gpu, json, measured, printed, refused};
+use super::{MODEL, bench, bench_on_gpu, json, kept, measured, printed, refused, runs};
 
 /// The fields that the log's own reports have for each configuration.
 const LOG_FIELDS: &str = "config_name prompt_tokens generated_tokens temperature top_k top_p repetition_penalty seed \
@@ -72,18 +70,12 @@ fn one_configuration_of_ones_own() {
 
 #[test]
 fn reports_are_kept_and_shown_again_beside_each_other() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let kept = folder.path().display();
-    let line = format!("{MODEL} --prompt-tokens 8 --max-new-tokens 4 --trials 1 --warmup-runs 0 --reports {kept}");
-    let output = bench(&line);
-    let shown = printed(&output);
-    let files = || std::fs::read_dir(folder.path()).expect("the folder").map(|e| e.expect("an entry").path());
-    let file = files().next().expect("a report");
-    let (name, said) = (file.file_name().expect("a name").to_string_lossy(), String::from_utf8_lossy(&output.stderr));
+    let (shown, report, file, _folder) =
+        kept(&format!("{MODEL} --prompt-tokens 8 --max-new-tokens 4 --trials 1 --warmup-runs 0"));
+    let name = file.file_name().expect("a name").to_string_lossy();
     // A time like 2026-11-21T12-00-00Z: another run does not replace it.
     assert!(name.starts_with("qrun-demo_Q4_K_M_custom_cpu_20") && name.ends_with("Z.json"), "{name}");
-    assert!(said.contains(&file.display().to_string()) && files().count() == 1, "{said}");
-    let report = record::read(&std::fs::read(&file).expect("a file")).expect("the report");
+    assert_eq!(record::read(report.to_string().as_bytes()).as_ref(), Ok(&report));
     assert_eq!(shown, suite::markdown(std::slice::from_ref(&report)), "what was shown is what was kept");
     let both = printed(&bench(&format!("--tables {0} {0}", file.display())));
     assert_eq!(both, suite::markdown(&[report.clone(), report]));
@@ -132,15 +124,10 @@ fn synthetic_models_need_no_file_and_a_gpu_is_measured_in_the_same_way() {
 
 #[test]
 fn the_page_of_tables_is_made_from_the_recorded_reports() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
-    let page = std::fs::read_to_string(root.join("log.md")).expect("benches/log.md");
-    let entries = std::fs::read_dir(root.join("runs")).expect("benches/runs");
-    let names: Vec<String> =
-        entries.map(|e| e.expect("an entry").file_name().into_string().expect("a plain name")).collect();
+    let page = include_str!("../../benches/log.md");
     for ty in ["BF16", "Q4_K_M"] {
         let reports = ["llama-3.2-1b", "qwen3-1.7b", "gemma-3-1b"].map(|model| {
-            let end = format!("-log-{ty}-{model}.json");
-            let newest = root.join("runs").join(names.iter().filter(|n| n.ends_with(&end)).max().expect("a record"));
+            let newest = runs(&format!("-log-{ty}-{model}.json")).pop().expect("a record");
             record::read(&std::fs::read(newest).expect("a record")).expect("a report")
         });
         assert!(page.contains(&suite::markdown(&reports)), "{ty}: benches/log.sh --write");

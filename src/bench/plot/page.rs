@@ -3,11 +3,7 @@
 use serde_json::Value;
 
 use super::canvas::{BOLD, Canvas, Color, GRID, INK, Letters, NOTE, PLAIN, WIDTH, lines, width};
-use crate::bench::{
-    fields::{list, number, quotient, text},
-    machine, peers, record, suite,
-    table::percent,
-};
+use crate::bench::{list, machine, number, peers, percent, quotient, record, suite, text};
 
 /// Okabe and Ito's colours, which people tell apart whatever they see, without the yellow that white swallows.
 const COLORS: [Color; 7] =
@@ -99,33 +95,34 @@ fn configs(report: &Value) -> &[Value] {
     &configs[..configs.len().min(MAX_CONFIGS)]
 }
 
+/// The name of a configuration, and its tokens.
 fn sizes(m: &Value) -> [String; 2] {
     [text(m, "config_name").into(), format!("{} + {}", m["prompt_tokens"], m["max_new_tokens"])]
 }
 
+/// Of the decode, and of the prompt.
+type Speeds = [Option<f64>; 2];
+
 /// Speeds of each series beside each other; × is the ratio to the first.
-fn speeds(
-    title: String,
-    keys: Vec<String>,
-    groups: impl Iterator<Item = ([String; 2], Vec<[Option<f64>; 2]>)>,
-) -> Bars {
-    let bars = |speeds: Vec<[Option<f64>; 2]>| {
-        let positive = |speed: Option<f64>| speed.filter(|speed| *speed > 0.0);
+fn speeds(title: String, keys: Vec<String>, groups: Vec<([String; 2], Vec<Speeds>)>) -> Bars {
+    let bars = |speeds: Vec<Speeds>| {
         let bar = |i: usize, what: usize| {
-            let first = positive(speeds[0][what]).filter(|_| i > 0);
-            positive(speeds[i][what]).map(|x| (x, digits(x), first.map_or(String::new(), |y| format!("×{:.2}", x / y))))
+            let [first, speed] = [0, i].map(|i: usize| speeds[i][what].filter(|speed| *speed > 0.0));
+            let ratio = first.filter(|_| i > 0).map(|first| format!("×{:.2}", speed.unwrap_or(0.0) / first));
+            speed.map(|speed| (speed, digits(speed), ratio.unwrap_or_default()))
         };
         (0..speeds.len()).map(|i| [0, 1].map(|what| bar(i, what))).collect()
     };
     let columns = ["decode, tokens per second (× beside the first)", "prompt, tokens per second (× beside the first)"];
-    Bars { title, keys, columns, groups: groups.map(|(names, speeds)| (names, bars(speeds))).collect(), limit: None }
+    let groups = groups.into_iter().map(|(names, speeds)| (names, bars(speeds))).collect();
+    Bars { title, keys, columns, groups, limit: None }
 }
 
 /// The same configurations in several reports.
 fn beside(reports: &[Value]) -> Bars {
     let of = |m: Option<&Value>| [suite::DECODE, suite::PROMPT].map(|[speed, _]| number(m?, speed));
     let rows = suite::rows(reports).into_iter().take(MAX_CONFIGS);
-    let groups = rows.map(|row| (sizes(row), reports.iter().map(|r| of(suite::same(r, row))).collect()));
+    let groups = rows.map(|row| (sizes(row), reports.iter().map(|r| of(suite::same(r, row))).collect())).collect();
     let name = |report: &Value| {
         let m = &report["machine"];
         let day = text(m, "timestamp").split('T').next().unwrap_or_default();
@@ -140,11 +137,11 @@ fn engines(run: &Value) -> Bars {
     let names = peers::engines(run);
     let groups = list(&run["rows"]).iter().map(|row| {
         let of = |name: &&str| ["decode", "prefill"].map(|what| peers::best(&row["engines"][*name], what));
-        ([text(row, "model").into(), text(row, "type").into()], names.iter().map(of).collect())
+        (["model", "type"].map(|field| text(row, field).into()), names.iter().map(of).collect())
     });
     let (prefill, decode) = (&run["prefill"], &run["decode"]);
     let title = format!("The same work through other engines, {prefill} tokens of prompt and {decode} after it");
-    speeds(title, names.iter().map(|name| (*name).to_owned()).collect(), groups)
+    speeds(title, names.iter().map(|name| (*name).to_owned()).collect(), groups.collect())
 }
 
 /// A heading, and what the colours stand for; returns where the panel goes on.
@@ -277,8 +274,6 @@ fn digits(x: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn no_two_labels_are_the_same() {
         for (first, last, expected) in [
@@ -287,7 +282,7 @@ mod tests {
             (64.0, 1087.0, "200 400 600 800 1000"),
             (0.0, 0.0, ""),
         ] {
-            let labels: Vec<String> = ticks(first, last).into_iter().map(|t| t.1).collect();
+            let labels: Vec<String> = super::ticks(first, last).into_iter().map(|t| t.1).collect();
             assert_eq!(labels.join(" "), expected, "{first}..{last}");
         }
     }

@@ -138,15 +138,17 @@ impl Machine {
             (field, flag, of.iter().map(change).collect())
         }
         let repack = if self.no_repack { vec![false] } else { self.repack.clone() };
+        let [layers, batch, ubatch, threads] =
+            [&self.n_gpu_layers, &self.batch_size, &self.ubatch_size, &self.threads].map(|given| numbers(given));
         [
-            axis("n_gpu_layers", "--n-gpu-layers", &numbers(&self.n_gpu_layers), |s, n| s.n_gpu_layers = n),
-            axis("devices", "--device", &self.device, |s, device| s.device = device),
-            axis("repack", "--repack", &repack, |s, repack| s.repack = repack),
-            axis("n_batch", "--batch-size", &numbers(&self.batch_size), |s, n| s.n_batch = n as usize),
-            axis("n_ubatch", "--ubatch-size", &numbers(&self.ubatch_size), |s, n| s.n_ubatch = n as usize),
-            axis("type_k", "--cache-type-k", &self.cache_type_k, |s, ty| s.type_k = ty),
-            axis("type_v", "--cache-type-v", &self.cache_type_v, |s, ty| s.type_v = ty),
-            axis("n_threads", "--threads", &numbers(&self.threads), |s, n| s.threads = n as usize),
+            axis("n_gpu_layers", "--n-gpu-layers", &layers, |s, n| s.n_gpu_layers = n),
+            axis("devices", "--device", &self.device, |s, device| s.wish.device = device),
+            axis("repack", "--repack", &repack, |s, repack| s.wish.options.repack = repack),
+            axis("n_batch", "--batch-size", &batch, |s, n| s.n_batch = n as usize),
+            axis("n_ubatch", "--ubatch-size", &ubatch, |s, n| s.wish.options.n_ubatch = n as usize),
+            axis("type_k", "--cache-type-k", &self.cache_type_k, |s, ty| s.wish.options.type_k = ty),
+            axis("type_v", "--cache-type-v", &self.cache_type_v, |s, ty| s.wish.options.type_v = ty),
+            axis("n_threads", "--threads", &threads, |s, n| s.wish.options.threads = n as usize),
         ]
     }
 

@@ -5,16 +5,15 @@ use std::{path::Path, thread, time::Duration, time::Instant};
 
 use qrun::{
     bench::{
-        limits::Limits,
-        machine,
+        Limits, Repeat, machine,
         prompts::{self, PromptSet},
+        record,
         rows::{self, Setting, Subject},
         startup::{self, StartupError},
         suite::{self, Config, DECODE_TOKENS, Plan, SEED, TEXT},
         table::Writer,
-        trial::Repeat,
     },
-    engine::{DevicePreference, Engine},
+    engine::Engine,
     text::template::{Message, Render},
 };
 use qrun_quant::Gguf;
@@ -32,6 +31,13 @@ use crate::cli::{
     terminal::{put, say},
 };
 
+/// A model, how it runs, and where the report goes.
+pub struct Task<'a> {
+    pub source: Source,
+    pub setting: Setting,
+    pub outputs: &'a Outputs,
+}
+
 /// llama-bench's rows.
 pub fn rows(args: &Rows, sources: &[Source], machine: &Machine, json: bool) -> Result<(), Exit> {
     let (tests, settings, asked) = (args.tests()?, machine.settings()?, machine.asked());
@@ -39,19 +45,19 @@ pub fn rows(args: &Rows, sources: &[Source], machine: &Machine, json: bool) -> R
         (Some(format), true) if format != "json" => return Err(Exit::usage("--json and --output: give one of them")),
         (format, json) => format.unwrap_or(if json { "json" } else { "md" }),
     };
-    let times = args.repetitions.unwrap_or(5);
-    let repeat = Repeat { warmups: usize::from(!args.no_warmup), warmup_tokens: rows::WARMUP_TOKENS, times };
+    let (times, warmups) = (args.repetitions.unwrap_or(5), usize::from(!args.no_warmup));
+    let repeat = Repeat { warmups, warmup_tokens: rows::WARMUP_TOKENS, times };
     let steps = tests.iter().map(|test| test.steps(repeat)).fold(0, usize::saturating_add);
     let bar = estimate(steps.saturating_mul(settings.len() * sources.len()) as u64);
     let (mut out, mut err) = (Writer::new(format), Writer::new(args.output_err.as_deref().unwrap_or("none")));
     let (mut columns, mut lines) = (Vec::new(), Vec::new());
+    let n_ctx = tests.iter().map(|test| test.n_ctx()).max().unwrap_or(1);
     let mut measure = |source: &Source, setting: &Setting| -> Result<(), Exit> {
-        let n_ctx = tests.iter().map(|test| test.n_ctx()).max().unwrap_or(1);
-        let (session, _) = bar.suspend(|| source.load(setting, (n_ctx, 1)))?;
+        let (session, _) = bar.suspend(|| source.load(setting, n_ctx, 1))?;
         let mut subject = Subject::new(source.path.display().to_string(), setting, session);
         let mut done: Vec<Value> = Vec::new();
         for (i, test) in tests.iter().enumerate() {
-            let pause = if i > 0 { args.delay.unwrap_or(0) } else { 0 };
+            let pause = args.delay.filter(|_| i > 0).unwrap_or(0);
             thread::sleep(Duration::from_secs(pause.into()));
             bar.set_message(test.to_string());
             let row = subject.measure(test, (repeat, i + 1 == tests.len()), &mut |steps| bar.inc(steps as u64))?;
@@ -79,13 +85,7 @@ pub fn rows(args: &Rows, sources: &[Source], machine: &Machine, json: bool) -> R
 }
 
 /// The generation log's configurations, or one of one's own; returns the report.
-pub fn suite(
-    args: &Suite,
-    shared: &Shared,
-    outputs: &Outputs,
-    source: &Source,
-    setting: &Setting,
-) -> Result<Value, Exit> {
+pub fn suite(args: &Suite, shared: &Shared, task: &Task) -> Result<Value, Exit> {
     let mut configs = match &args.suite {
         Some(tier) => suite::configs(tier, args.decode_tokens.unwrap_or(DECODE_TOKENS)),
         None => {
@@ -95,7 +95,7 @@ pub fn suite(
     };
     configs.iter_mut().for_each(|config| config.seed = args.seed.unwrap_or(SEED));
     let n_ctx = configs.iter().map(Config::n_ctx).max().unwrap_or(1);
-    let (mut session, load_ms) = source.load(setting, (n_ctx, 1))?;
+    let (mut session, load_ms) = task.source.load(&task.setting, n_ctx, 1)?;
     let (text, name) = (args.prompt.as_deref().unwrap_or(TEXT), args.suite.as_deref().unwrap_or("custom"));
     let mut plan = Plan::new(session.engine(), name, configs, text)?;
     plan.load_ms = load_ms;
@@ -108,23 +108,16 @@ pub fn suite(
     });
     bar.finish_and_clear();
     let report = report?;
-    outputs.report(&report, &suite::markdown(std::slice::from_ref(&report)), &suite::line(&report))?;
+    task.outputs.report(&report, &suite::markdown(std::slice::from_ref(&report)), &suite::line(&report))?;
     Ok(report)
 }
 
 /// Whole answers to the prompts of a file, in batches.
-pub fn prompts(
-    file: &Path,
-    args: &Prompts,
-    limit: usize,
-    outputs: &Outputs,
-    source: &Source,
-    setting: &Setting,
-) -> Result<(), Exit> {
+pub fn prompts(file: &Path, args: &Prompts, limit: usize, task: &Task) -> Result<(), Exit> {
     let wrong = |reason: String| Exit::usage(format!("--prompts {}: {reason}", file.display()));
     let bytes = std::fs::read(file).map_err(|e| wrong(e.to_string()))?;
     let texts = prompts::parse(&input::text(&file.display().to_string(), bytes)?).map_err(wrong)?;
-    let batches = all(&args.batch, 1);
+    let sizes = all(&args.batch, 1);
     // In the model's own form.
     let set = |engine: &Engine| {
         let tokens = |text: &String| {
@@ -135,74 +128,62 @@ pub fn prompts(
         Ok::<_, Exit>(PromptSet { prompts, limit, ignore_eos: args.ignore_eos })
     };
     // How long the prompts are is known once the vocabulary is; the context depends on it.
-    let engine = source.open(setting, (64, 1))?;
+    let engine = task.source.open(&task.setting, 64, 1)?;
     if let Ok(None) = engine.template() {
         say("note: the model has no chat template: the prompts are continued as raw text");
     }
-    let counted = set(&engine)?;
-    let (mut report, before) = (counted.head(&engine, &texts), Limits::measure(&engine));
-    let bar = estimate((batches.len() * texts.len()).saturating_mul(limit) as u64);
-    for batch in batches {
-        bar.set_message(format!("batch {batch}"));
+    let (counted, before) = (set(&engine)?, Limits::measure(&engine));
+    let bar = estimate((sizes.len() * texts.len()).saturating_mul(limit) as u64);
+    let batch = |size: usize| {
+        bar.set_message(format!("batch {size}"));
         // From the file's name to the last token: what a process of its own would take, but for the few milliseconds until
         // it reads its command line.
         let started = Instant::now();
-        let size = (counted.n_ctx(), batch.min(texts.len()));
-        let (mut session, load_ms) = bar.suspend(|| source.load(setting, size))?;
+        let n_seq = size.min(texts.len());
+        let (mut session, load_ms) = bar.suspend(|| task.source.load(&task.setting, counted.n_ctx(), n_seq))?;
         let set = set(session.engine())?;
         let generating = Instant::now();
-        let answers = set.run(session.scheduler(), &mut |tokens| bar.inc(tokens as u64))?;
-        let seconds = [load_ms / 1e3, generating.elapsed().as_secs_f64(), started.elapsed().as_secs_f64()];
-        prompts::add(&mut report, batch, &answers, seconds, &engine);
-    }
+        let mut batch = set.run(session.scheduler(), &mut |tokens| bar.inc(tokens as u64))?;
+        (batch.batch, batch.load_s) = (size, load_ms / 1e3);
+        (batch.generate_s, batch.wall_s) = (generating.elapsed().as_secs_f64(), started.elapsed().as_secs_f64());
+        Ok(batch)
+    };
+    let batches = sizes.into_iter().map(batch).collect::<Result<Vec<_>, Exit>>()?;
     bar.finish_and_clear();
-    prompts::set_limits(&mut report, before.best(Limits::measure(&engine)));
-    outputs.report(&report, &prompts::markdown(&report), &prompts::line(&report))
+    let report = counted.report(&engine, &texts, before, &batches);
+    task.outputs.report(&report, &prompts::markdown(&report), &prompts::line(&report))
 }
 
 /// The time line of a run: one start that finds the page cache as it is, then `trials` more.
-pub fn startup(source: &Source, setting: &Setting, trials: usize, outputs: &Outputs) -> Result<(), Exit> {
-    let (program, flags) = (std::env::current_exe()?, flags(setting));
+pub fn startup(trials: usize, task: &Task) -> Result<(), Exit> {
+    let (program, path, setting) = (std::env::current_exe()?, &task.source.path, &task.setting);
+    let options = &setting.wish.options;
+    let mut flags = vec![
+        format!("--device={}", if setting.n_gpu_layers == 0 { "cpu".into() } else { setting.devices() }),
+        format!("--ubatch-size={}", options.n_ubatch.min(setting.n_batch)),
+        format!("--threads={}", options.threads),
+        format!("--cache-type-k={}", options.type_k.name()),
+        format!("--cache-type-v={}", options.type_v.name()),
+    ];
+    flags.extend((!options.repack).then(|| "--no-repack".to_owned()));
     let bar = estimate(trials as u64 + 1);
     let start = |_| {
-        let run = startup::run(&program, &source.path, &flags);
+        let run = startup::run(&program, path, &flags);
         bar.inc(1);
         run
     };
     let mut runs = (0..=trials).map(start).collect::<Result<Vec<_>, _>>()?;
     bar.finish_and_clear();
-    let file_bytes = Gguf::open(&source.path)?.file_bytes();
     let first = runs.remove(0);
-    let report = startup::report(&source.path, file_bytes, setting.threads, first, runs);
-    print(&if outputs.json { qrun::bench::record::json(&report) } else { startup::markdown(&report) })
-}
-
-/// A setting as words of an ordinary command line.
-fn flags(setting: &Setting) -> Vec<String> {
-    let device = match setting.device() {
-        DevicePreference::Auto => "auto".into(),
-        DevicePreference::Cpu => "cpu".into(),
-        DevicePreference::Cuda(ordinal) => ordinal.map_or("cuda".into(), |n| format!("cuda{n}")),
-    };
-    let mut flags = vec![
-        format!("--device={device}"),
-        format!("--ubatch-size={}", setting.n_ubatch.min(setting.n_batch)),
-        format!("--threads={}", setting.threads),
-        format!("--cache-type-k={}", setting.type_k.name()),
-        format!("--cache-type-v={}", setting.type_v.name()),
-    ];
-    flags.extend((!setting.repack).then(|| "--no-repack".to_owned()));
-    flags
+    let report = startup::report(path, Gguf::open(path)?.file_bytes(), options.threads, first, runs);
+    print(&if task.outputs.json { record::json(&report) } else { startup::markdown(&report) })
 }
 
 /// The child's exit code is this one's.
 impl From<StartupError> for Exit {
-    fn from(error: StartupError) -> Self {
+    fn from(StartupError(code, said): StartupError) -> Self {
         let known = [Code::Usage, Code::File, Code::Memory, Code::Device];
-        let code = match &error {
-            StartupError::Failed(code, _) => known.into_iter().find(|&known| *code == Some(known as i32)),
-            _ => None,
-        };
-        Exit::new(code.unwrap_or(Code::Failure), error.to_string())
+        let code = known.into_iter().find(|&known| code == Some(known as i32));
+        Exit::new(code.unwrap_or(Code::Failure), said)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use qrun_cuda::{
     Arena, Gpu, Ptr, Stream, limits,
     ops::{
@@ -23,21 +23,21 @@ use crate::{
 
 /// Rows and weights per row: gate or up, down, head of gemma-3-1b; o, gate or up, down, head of llama-3.2-1b; gate
 /// or up, down of llama-3.1-8b.
+#[rustfmt::skip]
 const SHAPES: [(usize, usize); 9] = [
-    (6912, 1152),
-    (1152, 6912),
-    (262_144, 1152),
-    (2048, 2048),
-    (8192, 2048),
-    (2048, 8192),
-    (128_256, 2048),
-    (14_336, 4096),
-    (4096, 14_336),
+    (6912, 1152), (1152, 6912), (262_144, 1152),
+    (2048, 2048), WIDE, (2048, 8192), (128_256, 2048),
+    (14_336, 4096), (4096, 14_336),
 ];
 /// Where several columns are measured too.
 const WIDE: (usize, usize) = (8192, 2048);
 /// Columns there: a few for both kernels, and a prompt for the tensor cores.
 const COLUMNS: [usize; 5] = [2, 4, 8, 16, 512];
+
+/// A kernel and its name.
+type Kernel = (&'static str, fn(&Stream, &MatmulParams) -> qrun_cuda::Result<()>);
+const GEMV: Kernel = ("gemv", matmul::gemv);
+const GEMM: Kernel = ("gemm", gemm::gemm);
 
 /// What one format is measured with.
 struct Bench {
@@ -54,34 +54,21 @@ struct Bench {
     bandwidth: f64,
 }
 
-struct Case {
-    rows: usize,
-    k: usize,
-    columns: usize,
-}
-
-#[derive(Clone, Copy)]
-enum Kernel {
-    Gemv,
-    Gemm,
-}
-
 /// GB/s of every format and shape.
 pub fn speed(setup: &Setup) -> Result<Value> {
     let (shapes, columns): (&[_], &[_]) = if setup.dry { (&[(64, 512)], &[2]) } else { (&SHAPES, &COLUMNS) };
     let mut rows = Vec::new();
     for ty in GgmlType::all() {
-        let bench = Bench::new(ty, shapes, columns[columns.len() - 1], if setup.dry { 0 } else { 4 })?;
-        for &(rows_of, k) in shapes.iter().filter(|s| s.1.is_multiple_of(ty.format().block)) {
-            let case = Case { rows: rows_of, k, columns: 1 };
-            rows.extend(bench.measure(Kernel::Gemv, &case)?);
-            if setup.dry || (rows_of, k) == WIDE {
-                for &columns in columns {
-                    let case = Case { columns, ..case };
-                    if columns <= 16 {
-                        rows.extend(bench.measure(Kernel::Gemv, &case)?);
-                    }
-                    rows.extend(bench.measure(Kernel::Gemm, &case)?);
+        let shapes: Vec<_> = shapes.iter().copied().filter(|s| s.1.is_multiple_of(ty.format().block)).collect();
+        let bench = Bench::new(ty, &shapes, columns[columns.len() - 1], if setup.dry { 0 } else { 4 })?;
+        for shape in shapes {
+            rows.push(bench.measure(GEMV, shape, 1)?);
+            for &columns in columns.iter().filter(|_| setup.dry || shape == WIDE) {
+                if columns <= 16 {
+                    rows.push(bench.measure(GEMV, shape, columns)?);
+                }
+                if gemm::takes(shape.1) {
+                    rows.push(bench.measure(GEMM, shape, columns)?);
                 }
             }
         }
@@ -94,14 +81,10 @@ impl Bench {
     fn new(ty: GgmlType, shapes: &[(usize, usize)], columns: usize, caches: usize) -> Result<Self> {
         let gpu = Gpu::open(0)?;
         let stream = Stream::new(&gpu)?;
-        let largest =
-            shapes.iter().filter(|s| s.1.is_multiple_of(ty.format().block)).map(|s| ty.bytes_of(s.0 * s.1)).max();
-        let largest = largest.context("a shape of whole blocks")?;
-        let cached = caches * gpu.properties().l2 as usize;
+        let most = |of: &dyn Fn(&(usize, usize)) -> usize| shapes.iter().map(of).max().unwrap_or(0);
+        let (rows, k, largest) = (most(&|s| s.0), most(&|s| s.1), most(&|s| ty.bytes_of(s.0 * s.1)));
         let seed = seed(ty);
-        let bytes = largest.max(cached).next_multiple_of(seed.len());
-        let k = shapes.iter().map(|s| s.1).max().unwrap_or(0);
-        let rows = shapes.iter().map(|s| s.0).max().unwrap_or(0);
+        let bytes = largest.max(caches * gpu.properties().l2 as usize).next_multiple_of(seed.len());
         let blocks = 8 * gpu.properties().multiprocessors as usize;
         let (arena, (weights, image, x, y, sums)) = Arena::new(&gpu, |c| {
             let image = QuantizedActivations::take(c, "image", columns, k);
@@ -133,11 +116,11 @@ impl Bench {
         Ok(Self { gpu, stream, ty, weights, bytes, image, x, y, bandwidth })
     }
 
-    /// One kernel on one case; none where the kernel does not take it.
-    fn measure(&self, kernel: Kernel, case: &Case) -> Result<Option<Value>> {
-        let &Case { rows, k, columns } = case;
+    /// One kernel on matrices of one shape, and so many columns.
+    fn measure(&self, (name, kernel): Kernel, (rows, k): (usize, usize), columns: usize) -> Result<Value> {
         let one = self.ty.bytes_of(rows * k);
         let copies = (self.bytes / one).clamp(1, 200);
+        let dense = self.ty.format().block == 1;
         let launch = |copy: usize| {
             let segment = Segment {
                 w: self.weights.add(copy * one),
@@ -147,7 +130,6 @@ impl Bench {
                 format: self.ty as i32,
                 ..Segment::default()
             };
-            let dense = self.ty.format().block == 1;
             let params = MatmulParams {
                 k: k as i32,
                 columns: columns as i32,
@@ -155,23 +137,12 @@ impl Bench {
                 x: if dense { self.x } else { Ptr::NULL },
                 ..MatmulParams::default()
             };
-            let params = params.with(&[segment]);
-            match kernel {
-                Kernel::Gemv => matmul::gemv(&self.stream, &params),
-                Kernel::Gemm => gemm::gemm(&self.stream, &params),
-            }
+            kernel(&self.stream, &params.with(&[segment]))
         };
-        if matches!(kernel, Kernel::Gemm) && !gemm::takes(k) {
-            return Ok(None);
-        }
         let graph = self.stream.capture(|_| (0..copies).try_for_each(launch))?;
         let ms = best(5, || milliseconds(&self.gpu, &self.stream, || graph.launch(&self.stream)))? / copies as f64;
         let gb_per_s = one as f64 / 1e6 / ms;
-        let name = match kernel {
-            Kernel::Gemv => "gemv",
-            Kernel::Gemm => "gemm",
-        };
-        Ok(Some(json!({
+        Ok(json!({
             "kernel": format!("{name}_{}", self.ty.name().to_lowercase()),
             "rows": rows,
             "k": k,
@@ -180,7 +151,7 @@ impl Bench {
             "GB_per_s": gb_per_s.round(),
             "percent_of_read": (gb_per_s / self.bandwidth * 100.0).round(),
             "TFLOP_per_s": (2.0 * (rows * k * columns) as f64 / ms / 1e7).round() / 100.0,
-        })))
+        }))
     }
 }
 

@@ -75,58 +75,41 @@ pub fn bandwidth(setup: &Setup) -> Result<Value> {
     Ok(Value::Array(rows))
 }
 
-/// Two buffers that the links of a chain read and write in turn.
-struct Chain {
-    stream: Stream,
-    buffers: [Ptr<[u32; 4]>; 2],
-}
-
-impl Chain {
-    fn links(&self, n: usize) -> qrun_cuda::Result<()> {
-        (0..n).try_for_each(|i| probe::link(&self.stream, self.buffers[i % 2], self.buffers[(i + 1) % 2]))
-    }
-    fn dependent_links(&self, n: usize) -> qrun_cuda::Result<()> {
-        (0..n).try_for_each(|i| probe::dependent_link(&self.stream, self.buffers[i % 2], self.buffers[(i + 1) % 2]))
-    }
-}
-
 /// Microseconds per kernel in a chain: of nothing, and of 4 KB that each hands to the next; launched one by one, as a
 /// graph, and as a graph with dependent launch. The chains' results are checked.
 pub fn launches(setup: &Setup) -> Result<Value> {
+    type Link = fn(&Stream, Ptr<[u32; 4]>, Ptr<[u32; 4]>) -> qrun_cuda::Result<()>;
     let gpu = Gpu::open(0)?;
+    let stream = Stream::new(&gpu)?;
     let n = if setup.dry { 10 } else { 1000 };
     let (_arena, buffers) = Arena::new(&gpu, |c| [c.take::<[u32; 4]>("even", LINK), c.take::<[u32; 4]>("odd", LINK)])?;
-    let chain = Chain { stream: Stream::new(&gpu)?, buffers };
-    let stream = &chain.stream;
     let mut words = Pinned::<u32>::new(&gpu, 4 * LINK)?;
-    let mut time = |work: &dyn Fn() -> qrun_cuda::Result<()>, adds: usize| -> Result<f64> {
+    let mut time = |work: &dyn Fn() -> qrun_cuda::Result<()>, adds: usize| -> Result<Value> {
         stream.zero(buffers[0], LINK)?;
         let mut ran = 0;
         let ms = best(if setup.dry { 2 } else { 10 }, || {
             ran += 1;
-            milliseconds(&gpu, stream, work)
+            milliseconds(&gpu, &stream, work)
         })?;
         stream.copy_out(&mut words, buffers[0].cast(), 4 * LINK)?;
         stream.synchronize()?;
-        let expected = (ran * adds) as u32;
-        ensure!(
-            words.iter().all(|w| *w == expected),
-            "a chain of {ran} × {adds} links: expected {expected}, found {}",
-            words[0]
-        );
-        Ok(rounded(1e3 * ms / n as f64))
+        let (expected, found) = ((ran * adds) as u32, words[0]);
+        ensure!(words.iter().all(|w| *w == expected), "{ran} × {adds} links: expected {expected}, found {found}");
+        Ok(rounded(1e3 * ms / n as f64).into())
     };
-    let empties = || (0..n).try_for_each(|_| probe::empty(stream));
+    let empties = || (0..n).try_for_each(|_| probe::empty(&stream));
+    // Each reads what the one before it has written.
+    let links = |link: Link| (0..n).try_for_each(|i| link(&stream, buffers[i % 2], buffers[(i + 1) % 2]));
     let mut result = json!({ "kernels": n });
-    result["stream_empty_us"] = time(&empties, 0)?.into();
-    result["stream_4KB_us"] = time(&|| chain.links(n), n)?.into();
+    result["stream_empty_us"] = time(&empties, 0)?;
+    result["stream_4KB_us"] = time(&|| links(probe::link), n)?;
     let graph = stream.capture(|_| empties())?;
-    result["graph_empty_us"] = time(&|| graph.launch(stream), 0)?.into();
-    let graph = stream.capture(|_| chain.links(n))?;
-    result["graph_4KB_us"] = time(&|| graph.launch(stream), n)?.into();
+    result["graph_empty_us"] = time(&|| graph.launch(&stream), 0)?;
+    let graph = stream.capture(|_| links(probe::link))?;
+    result["graph_4KB_us"] = time(&|| graph.launch(&stream), n)?;
     if gpu.target().sm >= 90 {
-        let graph = stream.capture(|_| chain.dependent_links(n))?;
-        result["dependent_graph_4KB_us"] = time(&|| graph.launch(stream), n)?.into();
+        let graph = stream.capture(|_| links(probe::dependent_link))?;
+        result["dependent_graph_4KB_us"] = time(&|| graph.launch(&stream), n)?;
     }
     Ok(result)
 }

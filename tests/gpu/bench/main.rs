@@ -57,11 +57,11 @@ const PARTS: [Part; 10] = [
     Part { name: "launches", seconds: 15, run: machine::launches },
     Part { name: "models", seconds: 170, run: models::speed },
     Part { name: "kernels", seconds: 60, run: kernels::speed },
-    Part { name: "tests", seconds: 80, run: programs::tests },
-    Part { name: "tests-compute_75", seconds: 50, run: programs::tests_as_sm_75 },
-    Part { name: "tests-compute_80", seconds: 50, run: programs::tests_as_sm_80 },
-    Part { name: "memcheck", seconds: 30, run: programs::memcheck },
-    Part { name: "racecheck", seconds: 30, run: programs::racecheck },
+    Part { name: "tests", seconds: 80, run: |s| programs::tests(s, None) },
+    Part { name: "tests-compute_75", seconds: 50, run: |s| programs::tests(s, Some("compute_75")) },
+    Part { name: "tests-compute_80", seconds: 50, run: |s| programs::tests(s, Some("compute_80")) },
+    Part { name: "memcheck", seconds: 30, run: |s| programs::sanitized(s, "memcheck") },
+    Part { name: "racecheck", seconds: 30, run: |s| programs::sanitized(s, "racecheck") },
 ];
 
 // A machine lends ten minutes to a command: all parts at their limits take less than nine.

@@ -10,8 +10,9 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use qrun::{
     bench::{
-        fields::{list, number, quotient, text},
+        list, number, quotient,
         suite::{self, Config, DECODE, PROMPT, Plan, TEXT},
+        text,
     },
     engine::{DevicePreference, Engine, EngineOptions},
     generate::Session,
@@ -24,16 +25,14 @@ use serde_json::{Value, json};
 
 use crate::Setup;
 
+/// A model in some mixes of formats.
+type Models = (&'static str, &'static [&'static str]);
 /// The smaller ones first: who runs out of time has them.
-const MODELS: [(&str, &str); 8] = [
-    ("gemma-3-1b", "Q4_K_M"),
-    ("gemma-3-1b", "Q8_0"),
-    ("gemma-3-1b", "BF16"),
-    ("llama-3.2-1b", "Q4_K_M"),
-    ("llama-3.2-1b", "BF16"),
-    ("qwen3-1.7b", "Q4_K_M"),
-    ("qwen3-1.7b", "BF16"),
-    ("llama-3.1-8b", "Q4_K_M"),
+const MODELS: &[Models] = &[
+    ("gemma-3-1b", &["Q4_K_M", "Q8_0", "BF16"]),
+    ("llama-3.2-1b", &["Q4_K_M", "BF16"]),
+    ("qwen3-1.7b", &["Q4_K_M", "BF16"]),
+    ("llama-3.1-8b", &["Q4_K_M"]),
 ];
 /// No model is begun after this.
 const ENOUGH: Duration = Duration::from_secs(130);
@@ -45,14 +44,15 @@ pub const FOLDER: &str = "models";
 /// others alone.
 pub fn speed(setup: &Setup) -> Result<Value> {
     let began = Instant::now();
-    let (models, configs): (&[_], Vec<Config>) = match setup.dry {
-        true => (&[("tiny-gemma3", "Q4_K_M"), ("tiny-qwen3", "BF16")], vec![Config::greedy("dry", 16, 5)]),
-        false => (&MODELS, suite::configs("standard", 512)),
+    let dry: &[Models] = &[("tiny-gemma3", &["Q4_K_M"]), ("tiny-qwen3", &["BF16"])];
+    let (models, configs) = match setup.dry {
+        true => (dry, vec![Config::greedy("dry", 16, 5)]),
+        false => (MODELS, suite::configs("standard", 512)),
     };
     let folder = setup.out.join(FOLDER);
     fs::create_dir_all(&folder)?;
     let (mut rows, mut reports) = (Vec::new(), Vec::<Value>::new());
-    for (name, mix) in models {
+    for (name, mix) in models.iter().flat_map(|(name, mixes)| mixes.iter().map(move |mix| (*name, *mix))) {
         match measure(&folder.join("model.gguf"), (name, mix), &configs, began.elapsed()) {
             Ok(report) => {
                 reports.push(report.clone());
@@ -87,16 +87,12 @@ fn row((name, mix): (&str, &str), report: &Value, m: &Value) -> Value {
     let rounded = |x: Option<f64>| x.map(|x| (x * 100.0).round() / 100.0);
     let of = |field: &str| rounded(number(m, field));
     json!({
-        "model": name,
-        "mix": mix,
+        "model": name, "mix": mix,
         "config": format!("{} {}/{}", text(m, "config_name"), m["prompt_tokens"], m["generated_tokens"]),
         "TTFT ms": of("ttft_median_ms"),
-        "prompt tok/s": of(PROMPT[0]),
-        "decode tok/s": of(DECODE[0]),
-        "end to end tok/s": of("e2e_throughput_tps"),
+        "prompt tok/s": of(PROMPT[0]), "decode tok/s": of(DECODE[0]), "end to end tok/s": of("e2e_throughput_tps"),
         "step P50 ms": of("per_step_latency_p50_ms"),
-        "P95": of("per_step_latency_p95_ms"),
-        "P99": of("per_step_latency_p99_ms"),
+        "P95": of("per_step_latency_p95_ms"), "P99": of("per_step_latency_p99_ms"),
         "GB/s": of("decode_gb_per_s"),
         "of memory limit %": rounded(quotient(m, DECODE).map(|share| 100.0 * share)),
         "load s": rounded(number(report, "load_ms").map(|ms| ms / 1e3)),
