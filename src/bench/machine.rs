@@ -70,8 +70,10 @@ pub fn now(format: &str) -> String {
 
 /// The processor's name and the widest of the instructions that the kernels are written for.
 pub fn cpu() -> String {
-    let flags = field("/proc/cpuinfo", "flags").unwrap_or_default();
-    let widest = ["avx512_vnni", "avx_vnni", "avx2"].into_iter().find(|f| flags.split(' ').any(|g| g == *f));
+    // As x86 and ARM call the list; `asimd` is NEON, `asimddp` its dot product.
+    let flags = field("/proc/cpuinfo", "flags").or_else(|| field("/proc/cpuinfo", "Features")).unwrap_or_default();
+    let widest = ["avx512_vnni", "avx_vnni", "avx2", "i8mm", "asimddp", "asimd"];
+    let widest = widest.into_iter().find(|f| flags.split(' ').any(|g| g == *f));
     let name = field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.into());
     widest.map_or(name.clone(), |widest| format!("{name}, {widest}"))
 }
