@@ -5,6 +5,7 @@
 //! a machine of the process, which the variable `QRUN_EMULATOR` describes (`sm=75,memory=4g,checked=1`).
 //! README.md says what the checks find and how kernels have to be written.
 
+pub mod isa;
 mod machine;
 mod symbols;
 
