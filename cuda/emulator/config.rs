@@ -1,35 +1,7 @@
 //! What an emulated machine is like, and its text in `QRUN_EMULATOR`.
 
 use crate::isa::Approximation;
-
-/// In which order the threads of a block and the blocks of a launch run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// By index.
-    Forward,
-    /// By index, backwards.
-    Reverse,
-    /// Another one at every barrier, from a seed.
-    Random(u64),
-}
-
-impl Order {
-    fn text(self) -> String {
-        match self {
-            Order::Forward => "forward".into(),
-            Order::Reverse => "reverse".into(),
-            Order::Random(seed) => format!("random:{seed}"),
-        }
-    }
-
-    fn read(text: &str) -> Option<Self> {
-        match text {
-            "forward" => Some(Order::Forward),
-            "reverse" => Some(Order::Reverse),
-            _ => text.strip_prefix("random:")?.parse().ok().map(Order::Random),
-        }
-    }
-}
+use crate::order::Order;
 
 /// Which of a kernel's programs runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

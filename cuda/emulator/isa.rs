@@ -19,11 +19,12 @@ use std::ops::Range;
 
 mod code;
 mod count;
+pub(crate) mod link;
 
 pub use code::{Kernel, Module};
 pub use count::{At, Class, Counts, KernelCounts};
 
-pub use crate::machine::Order;
+pub use crate::order::Order;
 
 /// Text that is not PTX this machine knows.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
+use crate::config::Config;
+use crate::isa::{Counts, link};
 use crate::symbols::SYMBOLS;
 
 /// A driver call that is to fail, without doing anything.
@@ -45,7 +47,7 @@ pub struct Counters {
     pub bytes_out: u64,
     /// Bytes copied on the device.
     pub bytes_within: u64,
-    /// By name of the allocation or fence; zero on machines that are not checked.
+    /// By name of the allocation or fence; zero on machines that run source and are not checked.
     pub traffic: BTreeMap<String, Traffic>,
 }
 
@@ -119,6 +121,12 @@ impl Machine {
             }
         }
         counters
+    }
+
+    /// What was executed of the images that were loaded; nothing where the kernels' source runs.
+    pub fn code_counts(&self) -> Counts {
+        // SAFETY: the machine is alive, and with it what it counts.
+        unsafe { link::counted((SYMBOLS.code_counts)(self.0.0)) }
     }
 
     /// Counts from zero again.

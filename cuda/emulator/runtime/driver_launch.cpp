@@ -103,11 +103,16 @@ char* region(void* machine, uint64_t address, uint64_t* begin, uint64_t* end) {
 
 void published(void* machine, const void* p) { static_cast<Machine*>(machine)->publish(p); }
 
-Fault interpret(Machine& m, const Function& f, const Plan& p, const std::vector<uint64_t>& params, uint64_t seed) {
+void traffic(void* machine, uint64_t begin, uint64_t read, uint64_t written) {
+    Region* r = static_cast<Machine*>(machine)->find(begin, true);
+    if (r) r->read += read, r->written += written;
+}
+
+Fault interpret(Machine& m, const Function& f, const Plan& p, const std::vector<uint64_t>& params) {
     const Dim &g = p.grid, &b = p.block;
     const Interpretation launch = {f.code, params.data(), f.kernel.params, {g.x, g.y, g.z}, {b.x, b.y, b.z}, p.shared, limit(m),
-                                   static_cast<uint32_t>(m.settings.order), m.settings.approximation, seed, m.settings.blocks,
-                                   m.counts, &m, region, published};
+                                   static_cast<uint32_t>(m.settings.order), m.settings.approximation, m.settings.seed, m.launches, m.settings.blocks,
+                                   m.counts, &m, region, published, traffic};
     char* report = nullptr;
     const int code = interpreter()->run(&launch, &report);
     return {code, take(report)};
@@ -119,7 +124,7 @@ int execute(Machine& m, const Function& f, const Plan& p, const std::vector<uint
     if (!m.settings.execute) return SUCCESS;
     if (m.settings.checked && !m.checker && !f.code) m.checker = std::make_unique<Checker>(m);
     const uint64_t seed = m.settings.seed + m.launches;
-    const Fault fault = f.code ? interpret(m, f, p, params, seed)
+    const Fault fault = f.code ? interpret(m, f, p, params)
                                : run({&f.kernel, params.data(), p.grid, p.block, p.shared, limit(m), m.settings.order, seed, m.checker.get(), m.settings.blocks});
     if (!fault.code) return SUCCESS;
     m.report = fault.report;

@@ -14,12 +14,15 @@ struct Interpretation {
     uint32_t grid[3], block[3];
     uint32_t shared, shared_limit;
     uint32_t order, approximation; // 0 forward, 1 reverse, 2 random; 0 exact, 1 low, 2 high
-    uint64_t seed, ends;           // as of emu::Launch
+    uint64_t order_seed, seed;     // of the order; of the launch, another one each time
+    uint64_t ends;                 // blocks at both ends of the grid that run; 0: all
     void *counts, *machine;
     // The bounds of what holds an address, or (null where there is such a thing) what the address is.
     char* (*region)(void* machine, uint64_t address, uint64_t* begin, uint64_t* end);
     // A store to host memory has happened, or (null) a fence between such stores.
     void (*published)(void* machine, const void* address);
+    // The launch read and wrote so many bytes of the region that begins there, each counted once.
+    void (*traffic)(void* machine, uint64_t begin, uint64_t read, uint64_t written);
 };
 
 struct Interpreter {
