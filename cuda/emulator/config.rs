@@ -58,7 +58,8 @@ pub struct Config {
     pub devices: u32,
     /// The driver's CUDA version, as 12080 for 12.8.
     pub driver: i32,
-    /// Whether kernels are checked for races, bounds, uninitialised reads and alignment (about 5 to 10 times slower).
+    /// Whether kernels are checked for races, bounds, uninitialised reads and alignment (about 5 to 10 times slower). With
+    /// [`Code::Ptx`] all but races always are, and this says whether [`published`](crate::Machine::published) is kept.
     pub checked: bool,
     /// How many of the first and of the last blocks of a launch run, where it has more: for shapes whose ends are what matters,
     /// and kernels whose blocks do not wait for each other. 0: all.

@@ -61,7 +61,7 @@ int load(const char* name, void** module, const void* image) {
         const char* text = static_cast<const char*>(image);
         const Image i = read_image(m, text);
         const void* code = nullptr;
-        const int status = i.status == SUCCESS && m.settings.code != Code::Source ? interpretable(m, text, i.sm, code) : i.status;
+        const int status = i.status == SUCCESS && m.settings.code != Program::Source ? interpretable(m, text, i.sm, code) : i.status;
         if (status == SUCCESS) *module = new Module(m, i.sm, code);
         return Status(status);
     });

@@ -48,8 +48,8 @@ bool Settings::parse(const std::string& text, std::vector<Failure>& failures) {
         else if (key == "checked") checked = number;
         else if (key == "execute") execute = number;
         else if (key == "delayed") delayed = number;
-        else if (key == "code" && value == "source") code = Code::Source;
-        else if (key == "code" && value == "ptx") code = Code::Ptx;
+        else if (key == "code" && value == "source") code = Program::Source;
+        else if (key == "code" && value == "ptx") code = Program::Ptx;
         else if (key == "approximation" && value == "exact") approximation = 0;
         else if (key == "approximation" && value == "low") approximation = 1;
         else if (key == "approximation" && value == "high") approximation = 2;
@@ -78,7 +78,7 @@ static uintptr_t reserve(size_t bytes) {
 }
 
 Machine::Machine(Settings s)
-    : settings(s), gpu(gpu_of(s.sm)), counts(s.code != Code::Source && interpreter() ? interpreter()->counts() : nullptr), base(reserve((256ull << 30) + 4 * s.memory)), span(base ? (256ull << 30) + 4 * s.memory : 0), top(base) {
+    : settings(s), gpu(gpu_of(s.sm)), counts(s.code != Program::Source && interpreter() ? interpreter()->counts() : nullptr), base(reserve((256ull << 30) + 4 * s.memory)), span(base ? (256ull << 30) + 4 * s.memory : 0), top(base) {
     std::lock_guard<std::mutex> guard(registry_lock);
     registry.push_back(this);
 }

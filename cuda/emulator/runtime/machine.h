@@ -13,14 +13,14 @@
 namespace emu {
 
 // Which of a kernel's programs runs: what g++ compiled, or the PTX of the image that was loaded.
-enum class Code { Source, Ptx };
+enum class Program { Source, Ptx };
 
 struct Settings {
     int sm = 80, first = 0, devices = 1, driver = 12080; // `first`: of the first GPU, where it is another one
     uint64_t memory = 8ull << 30, seed = 0, blocks = 0;
     bool checked = false, execute = true, delayed = false;
     Order order = Order::Forward;
-    Code code = Code::Source;
+    Program code = Program::Source;
     unsigned approximation = 0; // of the interpreter: 0 exact, 1 low, 2 high
 
     // "sm=75,memory=4g,checked=1,order=random:7,fail=cuMemAlloc:2:2"; false where a word is unknown.
