@@ -10,7 +10,7 @@ pub enum Code {
     Source,
     /// The PTX that `cuModuleLoadData` was given, by the machine of [`isa`](crate::isa). Machine code is refused
     /// (`QRUN_KERNELS=compute_75` makes qrun load PTX). Bounds, alignment and undefined values are always looked at, races are
-    /// not; [`Counters::traffic`](crate::Counters::traffic) stays zero.
+    /// not.
     Ptx,
 }
 
