@@ -176,7 +176,8 @@ impl Interpretation {
     }
 }
 
-impl GlobalMemory for Interpretation {
+// SAFETY: regions are mapped for as long as they are allocated, and the thread that launches holds the machine's lock.
+unsafe impl GlobalMemory for Interpretation {
     fn region(&self, address: u64) -> Result<Range<u64>, String> {
         let (mut begin, mut end) = (0, 0);
         // SAFETY: the library's function; it writes two numbers.
