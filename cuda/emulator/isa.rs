@@ -23,6 +23,7 @@ mod count;
 mod exec;
 mod float;
 mod fragments;
+pub(crate) mod link;
 mod memory;
 mod ptx;
 mod registers;
@@ -35,7 +36,7 @@ pub use block::run;
 pub use code::{Kernel, Module};
 pub use count::{At, Class, Counts, KernelCounts};
 
-pub use crate::machine::Order;
+pub use crate::order::Order;
 
 /// Text that is not PTX this machine knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
