@@ -215,7 +215,7 @@ impl<'a> Global<'a> {
 
     #[cold]
     fn misaligned(&self, addresses: &[u64; 32], mask: u32, bytes: u64, how: Use) -> Checked<()> {
-        let wrong = lanes(mask).filter(|lane| addresses[*lane] % bytes != 0).fold(0, |m, lane| m | 1 << lane);
+        let wrong = lanes(mask).filter(|lane| addresses[*lane] % bytes != 0).fold(0u32, |m, lane| m | 1 << lane);
         let address = addresses[wrong.trailing_zeros() as usize];
         let what = format!("{} {bytes} bytes at {address:#x}, which is not a multiple of {bytes}", how.verb());
         trouble(MISALIGNED, wrong, what)
@@ -231,7 +231,7 @@ impl<'a> Global<'a> {
         why: &str,
     ) -> Checked<()> {
         let out = |lane: &usize| self.region(addresses[*lane], addresses[*lane].saturating_add(bytes)).is_err();
-        let wrong = lanes(mask).filter(out).fold(0, |m, lane| m | 1 << lane);
+        let wrong = lanes(mask).filter(out).fold(0u32, |m, lane| m | 1 << lane);
         let what = format!("{} {bytes} bytes at {:#x}, {why}", how.verb(), addresses[first]);
         trouble(ILLEGAL_ADDRESS, wrong | 1 << first, what)
     }
@@ -273,7 +273,7 @@ impl Region {
             let offset = addresses[*lane].wrapping_sub(self.base);
             other.any((offset / 64) as usize, (u64::MAX >> (64 - bytes)) << (offset % 64))
         };
-        let wrong = lanes(mask).filter(met).fold(0, |m, lane| m | 1 << lane);
+        let wrong = lanes(mask).filter(met).fold(0u32, |m, lane| m | 1 << lane);
         let address = addresses[wrong.trailing_zeros() as usize % 32];
         let other = if how == Use::ReadOnly {
             "which this launch has stored: .nc is for what no launch writes while it runs"

@@ -239,12 +239,12 @@ pub(super) fn copy(
     let (to, from) = (addresses(w, to, mask)?, addresses(w, from, mask)?);
     written(mask, w.word_lanes(bytes), "how many bytes it copies")?;
     let bytes = w.word(bytes);
-    let odd = lanes(mask).filter(|lane| ![0, 16].contains(&bytes[*lane])).fold(0, |m, lane| m | 1 << lane);
+    let odd = lanes(mask).filter(|lane| ![0, 16].contains(&bytes[*lane])).fold(0u32, |m, lane| m | 1 << lane);
     if odd != 0 {
         let found = bytes[odd.trailing_zeros() as usize];
         return trouble(FAILED, odd, format!("copies {found} of its 16 bytes; this machine knows 0 and 16"));
     }
-    let full = lanes(mask).filter(|lane| bytes[*lane] == 16).fold(0, |m, lane| m | 1 << lane);
+    let full = lanes(mask).filter(|lane| bytes[*lane] == 16).fold(0u32, |m, lane| m | 1 << lane);
     context.shared.check(&to, mask, 16, "copies")?;
     context.at[pc].passes += passes(&to, mask, 16);
     let valid = context.global.check(&from, full, 16, Use::Read, &mut context.at[pc])?;
