@@ -2,8 +2,8 @@
 //!
 //! [`Module::parse`] reads the text that `cuModuleLoadData` was given, [`run`] executes one launch of one of its
 //! kernels on the calling thread. Semantics are those of the PTX manual, not of C. A lane has a program counter of its
-//! own, the lowest goes first, so lanes that a branch parted meet again. What is wrong is a [`Fault`] that names kernel, block,
-//! warp, lanes and the line of the PTX.
+//! own, the lowest goes first, so lanes that a branch parted meet again. What is wrong is a [`Fault`] that names kernel,
+//! block, warp, lanes and the line of the PTX.
 //!
 //! ```text
 //! ptx, table   text -> code: a row per opcode, everything decoded once
