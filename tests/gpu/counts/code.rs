@@ -2,43 +2,44 @@
 
 use std::{collections::BTreeSet, process::Command};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use qrun_cuda::image::{self, Kind};
 use qrun_emulator::{
     Code, Config, Machine,
     isa::{At, Class, KernelCounts},
 };
-use qrun_models::{Entry, Forward, GpuDecoder, Model, Output};
+use qrun_models::{Forward, GpuDecoder, Model};
 use qrun_quant::Gguf;
 use serde_json::{Map, Value, json};
 
 use crate::models::{self, Hollow};
 
-/// `--code ptx`: counts of the PTX that `QRUN_KERNELS` names, or of each that there is.
-pub fn counts(code: &str) -> Result<Value> {
+/// `--code ptx`: counts of the PTX that `QRUN_KERNELS` names, or of each that there is; of one model, or of all.
+pub fn counts(code: &str, model: Option<&str>) -> Result<Value> {
     ensure!(code == "ptx", "--code {code}: expected ptx");
     if std::env::var_os(image::FORCE).is_some() {
-        return of_target();
+        return of_target(model);
     }
     // The variable is of a process, so each has one of its own.
     let mut all = Map::new();
     for target in image::targets().into_iter().filter(|t| t.kind == Kind::Ptx) {
         let mut child = Command::new(std::env::current_exe()?);
-        let done = child.args(["--code", code]).env(image::FORCE, target.to_string()).output()?;
+        let done = child.args(["--code", code]).args(model).env(image::FORCE, target.to_string()).output()?;
         ensure!(done.status.success(), "{target}: {}", String::from_utf8_lossy(&done.stderr));
         all.insert(target.to_string(), serde_json::from_slice(&done.stdout)?);
     }
     Ok(all.into())
 }
 
-fn of_target() -> Result<Value> {
+fn of_target(model: Option<&str>) -> Result<Value> {
     let target = image::target(0)?;
     ensure!(target.kind == Kind::Ptx, "{}={target}: expected PTX, as compute_75", image::FORCE);
-    let models = crate::MODELS.into_iter().map(|name| Ok((name.to_owned(), of_model(name, target.sm)?)));
+    let models = crate::MODELS.into_iter().filter(|name| model.is_none_or(|model| model == *name));
+    let models = models.map(|name| Ok((name.to_owned(), of_model(name, target.sm)?)));
     Ok(Value::Object(models.collect::<Result<_>>()?))
 }
 
-/// One step that feeds a token at position 1 and samples the likeliest one. Weights are zero: what is executed does not
+/// One step that feeds a token at position 0 and samples the likeliest one. Weights are zero: what is executed does not
 /// depend on them.
 fn of_model(name: &str, sm: u32) -> Result<Value> {
     let file = Hollow::new(name)?;
@@ -46,13 +47,9 @@ fn of_model(name: &str, sm: u32) -> Result<Value> {
     let machine = Machine::new(Config { sm, code: Code::Ptx, ..Config::default() });
     let _here = machine.enter();
     let mut decoder = GpuDecoder::new(&qrun_cuda::Gpu::open(0)?, &model, &models::options())?;
-    let first = Entry { token: 1, pos: 0, seq: 0, output: Output::Logits };
-    decoder.forward(&[first])?;
-    if !decoder.set_sampling(0, &models::greedy(vec![1, 1]))? {
-        bail!("{name}: the decoder does not sample");
-    }
+    ensure!(decoder.set_sampling(0, &models::greedy(vec![1]))?, "{name}: the decoder does not sample");
     machine.reset_counters();
-    models::next(&mut decoder, 1, 1)?;
+    models::next(&mut decoder, 1, 0)?;
     // The first step of its kind is launched as it is and then recorded: it may have run more than once.
     let steps = machine.counters().launches.get("embed").copied().context("a step begins with an embedding")?;
     let counts = machine.code_counts();

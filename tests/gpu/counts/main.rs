@@ -69,7 +69,11 @@ fn run() -> Result<()> {
         return Ok(writeln!(stdout(), "{}", qrun_emulator::library().display())?);
     }
     if mode.as_deref() == Some("--code") {
-        return Ok(writeln!(stdout(), "{:#}", code::counts(&args.next().unwrap_or_default())?)?);
+        return Ok(writeln!(
+            stdout(),
+            "{:#}",
+            code::counts(&args.next().unwrap_or_default(), args.next().as_deref())?
+        )?);
     }
     let counts = counts()?;
     writeln!(stdout(), "{counts:#}")?;
