@@ -150,23 +150,23 @@ impl Access {
 /// %rd9: the lane's place, behind %rd`base`.
 fn aim(base: &str, bytes: usize) -> String {
     format!(
-        "mad.lo.s32 %r1, %r0, 5, 3;\nand.b32 %r1, %r1, 31;\nadd.s32 %r1, %r1, 1;\nmul.wide.u32 %rd8, %r1, {bytes};\n\
-         add.s64 %rd9, {base}, %rd8;\n"
+        "mad.lo.s32 %r1, %r0, 5, 3; and.b32 %r1, %r1, 31; add.s32 %r1, %r1, 1; mul.wide.u32 %rd8, %r1, {bytes}; \
+         add.s64 %rd9, {base}, %rd8; "
     )
 }
 
 /// Copies all words between global memory and the shared array, four bytes at a time.
 fn copy(store: bool, global: &str) -> String {
     let mut text = format!(
-        "mul.wide.u32 %rd4, %r0, 4;\nadd.s64 %rd5, {global}, %rd4;\nmov.u64 %rd6, tile;\nadd.s64 %rd7, %rd6, %rd4;\n"
+        "mul.wide.u32 %rd4, %r0, 4; add.s64 %rd5, {global}, %rd4; mov.u64 %rd6, tile; add.s64 %rd7, %rd6, %rd4; "
     );
     for at in (0..WORDS / LANES).map(|i| 4 * LANES * i) {
         text += &match store {
-            true => format!("ld.global.u32 %r9, [%rd5+{at}];\nst.shared.u32 [%rd7+{at}], %r9;\n"),
-            false => format!("ld.shared.u32 %r9, [%rd7+{at}];\nst.global.u32 [%rd5+{at}], %r9;\n"),
+            true => format!("ld.global.u32 %r9, [%rd5+{at}]; st.shared.u32 [%rd7+{at}], %r9; "),
+            false => format!("ld.shared.u32 %r9, [%rd7+{at}]; st.global.u32 [%rd5+{at}], %r9; "),
         };
     }
-    text + "bar.sync 0;\n"
+    text + "bar.sync 0; "
 }
 
 const TILE: &str = ".shared .align 16 .b8 tile[640];";
@@ -190,23 +190,23 @@ fn loads_take_the_bytes_at_their_address() {
         for (address, off) in row.addresses() {
             let mut body = String::new();
             if row.shared() {
-                body += &(copy(true, "%rd0") + "mov.u64 %rd10, tile;\n" + &aim("%rd10", row.bytes()));
+                body += &(copy(true, "%rd0") + "mov.u64 %rd10, tile; " + &aim("%rd10", row.bytes()));
             } else {
                 body += &aim("%rd0", row.bytes());
             }
             body += &format!(
-                "{} {}, {address};\nmul.wide.u32 %rd8, %r0, 32;\nadd.s64 %rd1, %rd1, %rd8;\n",
+                "{} {}, {address}; mul.wide.u32 %rd8, %r0, 32; add.s64 %rd1, %rd1, %rd8; ",
                 row.op,
                 row.registers()
             );
             for i in 0..count {
                 let (at, n) = (8 * i, 20 + i);
                 body += &match row.register {
-                    'h' => format!("cvt.u32.u16 %r{n}, %rs{n};\nst.global.u32 [%rd1+{at}], %r{n};\n"),
-                    'r' => format!("st.global.u32 [%rd1+{at}], %r{n};\n"),
-                    'l' => format!("st.global.u64 [%rd1+{at}], %rd{n};\n"),
-                    'f' => format!("st.global.f32 [%rd1+{at}], %f{n};\n"),
-                    _ => format!("mov.b64 %rd{n}, %fd{n};\nst.global.u64 [%rd1+{at}], %rd{n};\n"),
+                    'h' => format!("cvt.u32.u16 %r{n}, %rs{n}; st.global.u32 [%rd1+{at}], %r{n}; "),
+                    'r' => format!("st.global.u32 [%rd1+{at}], %r{n}; "),
+                    'l' => format!("st.global.u64 [%rd1+{at}], %rd{n}; "),
+                    'f' => format!("st.global.f32 [%rd1+{at}], %f{n}; "),
+                    _ => format!("mov.b64 %rd{n}, %fd{n}; st.global.u64 [%rd1+{at}], %rd{n}; "),
                 };
             }
             let what = format!("{} {}, {address}", row.op, row.registers());
@@ -247,26 +247,26 @@ fn stores_change_the_bytes_at_their_address_and_no_others() {
         let (count, bytes) = row.shape();
         for (address, off) in row.addresses() {
             let mut body =
-                String::from("mul.wide.u32 %rd8, %r0, 32;\nadd.s64 %rd0, %rd0, %rd8;\nsetp.eq.s32 %p1, %r0, 5;\n");
+                String::from("mul.wide.u32 %rd8, %r0, 32; add.s64 %rd0, %rd0, %rd8; setp.eq.s32 %p1, %r0, 5; ");
             for i in 0..count {
                 let (at, n) = (8 * i, 20 + i);
                 body += &match row.register {
-                    'h' => format!("ld.global.u16 %rs{n}, [%rd0+{at}];\n"),
-                    'r' => format!("ld.global.u32 %r{n}, [%rd0+{at}];\n"),
-                    'l' => format!("ld.global.u64 %rd{n}, [%rd0+{at}];\n"),
-                    _ => format!("ld.global.f32 %f{n}, [%rd0+{at}];\n"),
+                    'h' => format!("ld.global.u16 %rs{n}, [%rd0+{at}]; "),
+                    'r' => format!("ld.global.u32 %r{n}, [%rd0+{at}]; "),
+                    'l' => format!("ld.global.u64 %rd{n}, [%rd0+{at}]; "),
+                    _ => format!("ld.global.f32 %f{n}, [%rd0+{at}]; "),
                 };
             }
             if row.shared() {
-                body += &(copy(true, "%rd1") + "mov.u64 %rd10, tile;\n" + &aim("%rd10", row.bytes()));
+                body += &(copy(true, "%rd1") + "mov.u64 %rd10, tile; " + &aim("%rd10", row.bytes()));
             } else {
                 body += &aim("%rd1", row.bytes());
             }
             // Where all lanes would write the same place, only lane 5 does.
             let guard = if off.is_none() { "@%p1 " } else { "" };
-            body += &format!("{guard}{} {address}, {};\n", row.op, row.registers());
+            body += &format!("{guard}{} {address}, {}; ", row.op, row.registers());
             if row.shared() {
-                body += &("bar.sync 0;\n".to_owned() + &copy(false, "%rd1"));
+                body += &("bar.sync 0; ".to_owned() + &copy(false, "%rd1"));
             }
             let what = format!("{} {address}, {}", row.op, row.registers());
             let mut expected = bytes_of(&[UNTOUCHED; WORDS]);

@@ -46,23 +46,25 @@ const NUMBERS: usize = 48;
 const HALF: &str =
     "0 1 2 7 f 10 42 7f 80 81 ff 100 3c00 7bff 7c00 7c01 7fff 8000 8001 83ff 400 fc00 fe00 ffff 1234 ff80";
 /// 32 bits: shifts up to and beyond the width, ends of bytes, halves and words, selectors.
-const WORD: &str = "0 1 2 3 4 7 8 f 10 17 18 1f 20 21 3f 40 41 7f 80 ff 100 7fff 8000 ffff 10000 7fffffff 80000000 80000001 \
-    ffffffe0 fffffffe ffffffff 80ff7f01 7f8081fe 1020384 12345678 deadbeef 3210 fedc 5410 ffff80";
+const WORD: &str = "0 1 2 3 4 7 8 f 10 17 18 1f 20 21 3f 40 41 7f 80 ff 100 7fff 8000 ffff 10000 7fffffff 80000000 \
+    80000001 ffffffe0 fffffffe ffffffff 80ff7f01 7f8081fe 1020384 12345678 deadbeef 3210 fedc 5410 ffff80";
 /// 64 bits: the same, and what f32 or f64 cannot hold exactly.
-const WIDE: &str = "0 1 2 5 1f 20 21 3f 40 41 ff 7fffffff 80000000 ffffffff 100000000 8000000000000000 7fffffffffffffff \
-    8000000000000001 ffffffffffffffff ffffffff00000000 ffffffff80000000 123456789abcdef 20000000000001 \
-    8000000000000400 ffffffffffffffe0 1000001 ffffffff80";
-/// f32: zeros, ones, halves and what is halfway, ends of the integers, denormals, infinities, NaNs, ends of f16 and bf16.
-const SINGLE: &str = "0 80000000 3f800000 bf800000 3f000000 bf000000 3fc00000 40200000 c0200000 3effffff 3f7fffff 4b000001 4affffff \
-    4effffff 4f000000 cf000000 cf000001 4f800000 5f000000 df000000 df000001 1 80000001 7fffff 800000 1000000 \
-    7f7fffff ff7fffff 7f800000 ff800000 7fc00000 ffc01234 7f800001 7f000001 33800000 33800001 33000000 33000001 \
-    477fefff 477ff000 38801000 38803000 3f808000 3f818000 3f808001 7f7f8000 40490fdb c2aeac50 3dcccccd 33ffffff";
+const WIDE: &str = "0 1 2 5 1f 20 21 3f 40 41 ff 7fffffff 80000000 ffffffff 100000000 8000000000000000 \
+    7fffffffffffffff 8000000000000001 ffffffffffffffff ffffffff00000000 ffffffff80000000 123456789abcdef \
+    20000000000001 8000000000000400 ffffffffffffffe0 1000001 ffffffff80";
+/// f32: zeros, ones, halves and what is halfway, ends of the integers and of 16-bit formats, denormals, infinities, NaNs.
+const SINGLE: &str = "0 80000000 3f800000 bf800000 3f000000 bf000000 3fc00000 40200000 c0200000 3effffff 3f7fffff \
+    4b000001 4affffff 4effffff 4f000000 cf000000 cf000001 4f800000 5f000000 df000000 df000001 1 80000001 7fffff \
+    800000 1000000 7f7fffff ff7fffff 7f800000 ff800000 7fc00000 ffc01234 7f800001 7f000001 33800000 33800001 \
+    33000000 33000001 477fefff 477ff000 38801000 38803000 3f808000 3f818000 3f808001 7f7f8000 40490fdb c2aeac50 \
+    3dcccccd 33ffffff";
 /// f64: the same.
-const DOUBLE: &str = "0 8000000000000000 3ff0000000000000 bff0000000000000 3fe0000000000000 bfe0000000000000 3ff8000000000000 \
-    c004000000000000 41dfffffffe00000 41dfffffffc00000 41e0000000000000 c1e0000000000000 c1e0000000200000 \
-    43e0000000000000 c3e0000000000000 43dfffffffffffff 4330000000000001 3ff0000010000000 3ff0000030000000 \
-    3ff0000010000001 47effffff0000000 47efffffefffffff 3690000000000000 3690000000000001 1 7fefffffffffffff \
-    7ff0000000000000 fff0000000000000 7ff8000000000000 fff8000000001234 3fd5555555555555 c059000000000000";
+const DOUBLE: &str = "0 8000000000000000 3ff0000000000000 bff0000000000000 3fe0000000000000 bfe0000000000000 \
+    3ff8000000000000 c004000000000000 41dfffffffe00000 41dfffffffc00000 41e0000000000000 c1e0000000000000 \
+    c1e0000000200000 43e0000000000000 c3e0000000000000 43dfffffffffffff 4330000000000001 3ff0000010000000 \
+    3ff0000030000000 3ff0000010000001 47effffff0000000 47efffffefffffff 3690000000000000 3690000000000001 1 \
+    7fefffffffffffff 7ff0000000000000 fff0000000000000 7ff8000000000000 fff8000000001234 3fd5555555555555 \
+    c059000000000000";
 
 /// Bits that are worth trying.
 pub fn nasty(class: char) -> Vec<u64> {
@@ -156,8 +158,8 @@ impl Row {
     /// Lines that load the sources from 8-byte places behind %rd0, compute, and store the result behind %rd1.
     fn body(&self, sources: &[Operand]) -> String {
         let mut text = String::from(
-            "mov.u32 %r1, %ctaid.x;\nshl.b32 %r1, %r1, 5;\nadd.s32 %r0, %r0, %r1;\nmul.wide.u32 %rd2, %r0, 32;\n\
-             add.s64 %rd0, %rd0, %rd2;\nmul.wide.u32 %rd3, %r0, 8;\nadd.s64 %rd1, %rd1, %rd3;\n",
+            "mov.u32 %r1, %ctaid.x; shl.b32 %r1, %r1, 5; add.s32 %r0, %r0, %r1; mul.wide.u32 %rd2, %r0, 32; \
+             add.s64 %rd0, %rd0, %rd2; mul.wide.u32 %rd3, %r0, 8; add.s64 %rd1, %rd1, %rd3; ",
         );
         let mut names = vec![];
         for (i, source) in sources.iter().enumerate() {
@@ -167,7 +169,7 @@ impl Row {
                     names.push(literal(self.op, class, bits));
                     continue;
                 }
-                (_, 'p') => text += &format!("ld.global.u32 %r30, {at};\nsetp.ne.s32 {name}, %r30, 0;\n"),
+                (_, 'p') => text += &format!("ld.global.u32 %r30, {at}; setp.ne.s32 {name}, %r30, 0; "),
                 (_, 'h') => text += &format!("ld.global.u16 {name}, {at};\n"),
                 (_, 'r') => text += &format!("ld.global.u32 {name}, {at};\n"),
                 (_, 'l') => text += &format!("ld.global.u64 {name}, {at};\n"),
@@ -190,12 +192,12 @@ impl Row {
         for (i, (result, class)) in results.iter().zip(&all[0]).enumerate() {
             let at = format!("[%rd1+{}]", 4 * i);
             text += &match class {
-                'p' => format!("selp.u32 %r31, 1, 0, {result};\nst.global.u32 {at}, %r31;\n"),
+                'p' => format!("selp.u32 %r31, 1, 0, {result}; st.global.u32 {at}, %r31; "),
                 'h' => format!("st.global.u16 {at}, {result};\n"),
                 'r' => format!("st.global.u32 {at}, {result};\n"),
                 'l' => format!("st.global.u64 {at}, {result};\n"),
                 'f' => format!("st.global.f32 {at}, {result};\n"),
-                _ => format!("mov.b64 %rd30, {result};\nst.global.u64 {at}, %rd30;\n"),
+                _ => format!("mov.b64 %rd30, {result}; st.global.u64 {at}, %rd30; "),
             };
         }
         text
@@ -277,7 +279,7 @@ impl Row {
         let (from, to) = (memory.put(&input), memory.put(&vec![0u64; cases.len()]));
         let (body, params) = (self.body(sources), words(&[from, to]));
         let text = module(32, 2, "", &body);
-        let line = body.lines().find(|l| l.starts_with(&format!("{} ", self.op))).unwrap_or(self.op);
+        let line = text.lines().find(|l| l.starts_with(&format!("{} ", self.op))).unwrap_or(self.op);
         let blocks = (cases.len() / 32) as u32;
         let done = catch_unwind(AssertUnwindSafe(|| {
             job(Job { grid: [blocks, 1, 1], ..Job::new(&text, 32, &params) }).run(&memory)

@@ -1,0 +1,379 @@
+//! Small launches of shipped kernels, with what they have to give: on these, planted faults must show.
+
+use qrun_emulator::{LAYOUT, Order, isa::Module};
+
+use crate::isa::{
+    fragments::{self, MMA, Product},
+    harness::{Job, Memory, Plain, Random},
+    references::{from_16_bits, to_16_bits},
+};
+
+/// A kernel, and how it is tried: the text that holds it, an order; how something wrong shows.
+pub struct Subject {
+    pub module: &'static str,
+    pub kernel: &'static str,
+    pub attempt: fn(&Trial<'_>) -> Result<(), String>,
+}
+
+pub static SUBJECTS: &[Subject] = &[
+    Subject { module: "fragments", kernel: "fragments", attempt: every_fragment },
+    Subject { module: "norm", kernel: "rms_norm", attempt: rms_norm },
+    Subject { module: "gemv", kernel: "gemv_q8_0", attempt: |t| matmul(t, Q8_0, [9, 1], [2, 1], 128) },
+    Subject { module: "gemv", kernel: "gemv_f16", attempt: |t| matmul(t, F16, [9, 1], [2, 1], 128) },
+    Subject { module: "gemm", kernel: "gemm_few_q8_0", attempt: |t| matmul(t, Q8_0, [16, 5], [1, 1], 256) },
+    Subject { module: "gemm", kernel: "gemm_few_bf16", attempt: |t| matmul(t, BF16, [21, 18], [2, 2], 256) },
+    Subject { module: "gemm", kernel: "gemm_q8_0", attempt: |t| matmul(t, Q8_0, [70, 37], [2, 1], 128) },
+    Subject { module: "attention", kernel: "attention_f16_64_16", attempt: attention },
+];
+
+/// The subject of this name.
+pub fn subject(kernel: &str) -> &'static Subject {
+    SUBJECTS.iter().find(|s| s.kernel == kernel).expect("a subject")
+}
+
+impl Subject {
+    /// The head of its module and this kernel alone.
+    pub fn excerpt(&self, text: &str) -> String {
+        let head = &text[..text.find("\t// .globl").expect("the first kernel")];
+        // Declarations of a module stand before the kernel that needs them.
+        let of_modules =
+            text.lines().filter(|l| l.starts_with(".extern") && !head.contains(*l)).collect::<Vec<_>>().join("\n");
+        let start = text.find(&format!(".visible .entry {}(", self.kernel)).expect("the kernel");
+        let end = start + text[start..].find("\n}\n").expect("its end") + 3;
+        format!("{head}{of_modules}\n{}", &text[start..end])
+    }
+
+    /// Runs it in the orders until something is wrong.
+    pub fn judge(&self, text: &str, orders: &[Order]) -> Result<(), String> {
+        let module = Module::parse(text).map_err(|e| format!("refused: {e}"))?;
+        orders.iter().try_for_each(|&order| (self.attempt)(&Trial { module: &module, kernel: self.kernel, order }))
+    }
+}
+
+/// A text in which a kernel runs.
+pub struct Trial<'a> {
+    module: &'a Module,
+    kernel: &'a str,
+    order: Order,
+}
+
+impl Trial<'_> {
+    fn run(&self, memory: &Memory, params: &[u8], grid: [u32; 3], threads: u32, dynamic: u32) -> Result<(), String> {
+        let job = Job { kernel: self.kernel, grid, dynamic, order: self.order, ..Job::new("", threads, params) };
+        job.of(self.module, memory).map(|_| ()).map_err(|fault| fault.report)
+    }
+    fn bf16(&self) -> bool {
+        self.module.sm >= 80
+    }
+}
+
+/// A number that layout.cpp prints.
+fn number(name: &str) -> usize {
+    let line = LAYOUT.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("cuda/emulator/kernel/layout.cpp does not print {name}"))
+}
+
+/// A struct of parameters by the names of its fields, zero where nothing is said.
+struct Params {
+    of: &'static str,
+    bytes: Vec<u8>,
+}
+
+impl Params {
+    fn new(of: &'static str) -> Self {
+        Self { of, bytes: vec![0; number(of)] }
+    }
+
+    /// A field, or `field.Struct.field` for one of a struct in it.
+    fn set<T: Plain>(mut self, path: &str, value: T) -> Self {
+        let at = match path.split_once('.') {
+            Some((field, inner)) => number(&format!("{}.{field}", self.of)) + number(inner),
+            None => number(&format!("{}.{path}", self.of)),
+        };
+        // SAFETY: plain numbers.
+        let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(&value).cast::<u8>(), size_of::<T>()) };
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        self
+    }
+}
+
+/// What lies where nothing may be written.
+const IDLE: f32 = -777.0;
+
+/// Whether the relative error in the L2 norm is small, and nothing was written where nothing may be.
+fn close(found: &[f32], expected: &[f64], bound: f64) -> Result<(), String> {
+    let (mut error, mut size) = (0.0, 0.0);
+    for (&found, &expected) in found.iter().zip(expected) {
+        if expected != f64::from(IDLE) {
+            error += (f64::from(found) - expected).powi(2);
+            size += expected * expected;
+        } else if found != IDLE {
+            return Err("wrong: what nobody may write was written".to_owned());
+        }
+    }
+    let relative = (error / size).sqrt();
+    if relative <= bound { Ok(()) } else { Err(format!("wrong: relative L2 error {relative:.1e}")) }
+}
+
+fn floats(n: usize, random: &mut Random) -> Vec<f32> {
+    (0..n).map(|_| (random.below(2001) as f32 - 1000.0) / 700.0).collect()
+}
+
+/// Every operation of the kernel.
+fn every_fragment(trial: &Trial<'_>) -> Result<(), String> {
+    let mut random = Random(5);
+    let rows: Vec<u32> = (0..128).map(|_| random.next() as u32).collect();
+    let given: Vec<usize> = (0..32).map(|i| (i * 11 + 5) % 32).collect();
+    for op in 0..=10 {
+        let what = |e: String| format!("operation {op}: {e}");
+        let (mut a, mut b, mut c, mut expected) = (rows.clone(), vec![0; 64], vec![7; 128], vec![7; 128]);
+        match op {
+            5 if !trial.bf16() => (),
+            0..=5 => {
+                let Product { lanes, expected: results } = MMA[op as usize].product();
+                for (lane, [of_a, of_b, of_c]) in lanes.iter().enumerate() {
+                    a[4 * lane..][..of_a.len()].copy_from_slice(of_a);
+                    b[2 * lane..][..of_b.len()].copy_from_slice(of_b);
+                    c[4 * lane..][..of_c.len()].copy_from_slice(of_c);
+                    expected[4 * lane..][..of_c.len()].copy_from_slice(&results[lane]);
+                }
+            }
+            6..=9 => {
+                b = given.iter().flat_map(|&row| [row as u32, 0]).collect();
+                let matrices = if op < 8 { 2 } else { 4 };
+                for (i, word) in expected.iter_mut().enumerate().filter(|(i, _)| i % 4 < matrices) {
+                    *word = fragments::dealt(&rows, &given, op % 2 == 1, i / 4, i % 4);
+                }
+            }
+            _ => {
+                b = given.iter().enumerate().flat_map(|(i, &row)| [row as u32, u32::from(i % 3 != 0)]).collect();
+                for (i, word) in expected.iter_mut().enumerate() {
+                    let lane = if i < 64 { 15 - i / 4 } else { 47 - i / 4 };
+                    *word = if lane % 3 == 0 { 0 } else { rows[4 * given[lane] + i % 4] };
+                }
+            }
+        }
+        let mut memory = Memory::default();
+        let (a, b, c) = (memory.put(&a), memory.put(&b), memory.put(&c));
+        let params = Params::new("fragments::FragmentsParams").set("op", op).set("a", a).set("b", b).set("c", c);
+        trial.run(&memory, &params.bytes, [1; 3], 32, 0).map_err(what)?;
+        let found = memory.get::<u32>(c);
+        if found != expected {
+            return Err(what("wrong".to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// Three rows, one of them idle, that something with weights of its own joins; as numbers and as an image.
+fn rms_norm(trial: &Trial<'_>) -> Result<(), String> {
+    const N: usize = 544;
+    let mut random = Random(6);
+    let (x, add) = (floats(3 * N, &mut random), floats(3 * N, &mut random));
+    let (post, weight) = (floats(N, &mut random), floats(N, &mut random));
+    let mut memory = Memory::default();
+    let (at_x, at_add, at_post, at_weight) = (memory.put(&x), memory.put(&add), memory.put(&post), memory.put(&weight));
+    let (seq, y) = (memory.put(&[0, -1, 4]), memory.put(&[IDLE; 3 * N]));
+    let (q, d, s) = (memory.put(&[99i8; 3 * N]), memory.put(&[IDLE; 3 * N / 32]), memory.put(&[IDLE; 3 * N / 16]));
+    let params = Params::new("norm::rms_normParams")
+        .set("x", at_x)
+        .set("add", at_add)
+        .set("post", at_post)
+        .set("weight", at_weight)
+        .set("seq", seq)
+        .set("y", y)
+        .set("image.QuantizedActivations.q", q)
+        .set("image.QuantizedActivations.d", d)
+        .set("image.QuantizedActivations.s", s)
+        .set("n", N as i32)
+        .set("eps", 1e-3f32);
+    trial.run(&memory, &params.bytes, [3, 1, 1], 512, 0)?;
+    let (mut sums, mut normed) = (vec![], vec![]);
+    for row in 0..3 {
+        let of = |v: &[f32]| v[row * N..][..N].iter().map(|&v| f64::from(v)).collect::<Vec<_>>();
+        let (x, add) = (of(&x), of(&add));
+        let factor = |v: &[f64]| 1.0 / (v.iter().map(|v| v * v).sum::<f64>() / N as f64 + f64::from(1e-3f32)).sqrt();
+        let of_add = factor(&add);
+        let sum: Vec<f64> = (0..N).map(|i| x[i] + add[i] * of_add * f64::from(post[i])).collect();
+        let of_sum = factor(&sum);
+        normed.extend((0..N).map(|i| if row == 1 { f64::from(IDLE) } else { sum[i] * of_sum * f64::from(weight[i]) }));
+        sums.extend(if row == 1 { x } else { sum });
+    }
+    close(&memory.get(at_x), &sums, 1e-6).map_err(|e| format!("x {e}"))?;
+    let y = memory.get::<f32>(y);
+    close(&y, &normed, 1e-6).map_err(|e| format!("y {e}"))?;
+    // The image of what y holds.
+    let (q, d, s) = (memory.get::<i8>(q), memory.get::<f32>(d), memory.get::<f32>(s));
+    for (block, y) in y.chunks(32).enumerate() {
+        let idle = (N / 32..2 * (N / 32)).contains(&block);
+        let scale = y.iter().fold(0f32, |m, y| m.max(y.abs())) / 127.0;
+        let mut halves = [0; 2];
+        for (e, y) in y.iter().enumerate() {
+            let found = q[32 * block + (e & 12) * 2 + (e & 16) / 4 + e % 4];
+            halves[e / 16] += i32::from(found);
+            let expected = if idle { 99 } else { (y / scale).round_ties_even() as i8 };
+            if found != expected {
+                return Err(format!("element {e} of block {block} is {found}, expected {expected}"));
+            }
+        }
+        let expected = if idle { [IDLE; 3] } else { [scale, scale * halves[0] as f32, scale * halves[1] as f32] };
+        if [d[block], s[2 * block], s[2 * block + 1]] != expected {
+            return Err(format!("scale or sums of block {block}"));
+        }
+    }
+    Ok(())
+}
+
+/// A format of weights: ggml's number, and bytes of 32 weights.
+type Format = (i32, usize);
+const F16: Format = (1, 64);
+const Q8_0: Format = (8, 34);
+const BF16: Format = (30, 64);
+
+/// 32 weights as bytes, and what they stand for.
+fn block(format: Format, random: &mut Random) -> (Vec<u8>, Vec<f64>) {
+    let exponent = if format == BF16 { 8 } else { 5 };
+    match format {
+        Q8_0 => {
+            let d = to_16_bits(0.01 + random.below(100) as f32 / 1000.0, exponent);
+            let q: Vec<u8> = (0..32).map(|_| random.next() as u8).collect();
+            let values = q.iter().map(|&q| f64::from(q as i8) * from_16_bits(d, exponent)).collect();
+            ([(d as u16).to_le_bytes().to_vec(), q].concat(), values)
+        }
+        _ => {
+            let bits: Vec<u64> = floats(32, random).iter().map(|&v| to_16_bits(v, exponent)).collect();
+            let values = bits.iter().map(|&b| from_16_bits(b, exponent)).collect();
+            (bits.iter().flat_map(|&b| (b as u16).to_le_bytes()).collect(), values)
+        }
+    }
+}
+
+/// y = W · x, with a bias; some columns idle where there are several.
+fn matmul(
+    trial: &Trial<'_>,
+    format: Format,
+    [rows, columns]: [usize; 2],
+    [x, y]: [u32; 2],
+    threads: u32,
+) -> Result<(), String> {
+    const K: usize = 160;
+    const GAP: usize = 3;
+    let mut random = Random((rows * columns) as u64);
+    let (mut bytes, mut w) = (vec![], vec![]);
+    for _ in 0..rows * K / 32 {
+        let (block, values) = block(format, &mut random);
+        bytes.extend(block);
+        w.extend(values);
+    }
+    let bias = floats(rows, &mut random);
+    // Numbers as they are for dense weights; else in blocks of 32 with a scale, in octet order.
+    let numbers = floats(columns * K, &mut random);
+    let (mut q, mut d, mut s, mut values) = (vec![0i8; columns * K], vec![], vec![], vec![]);
+    for block in 0..columns * K / 32 {
+        let scale = 0.01 + random.below(50) as f32 / 1000.0;
+        let mut sums = [0; 2];
+        for e in 0..32 {
+            let of_element = random.below(255) as i32 - 127;
+            q[32 * block + (e & 12) * 2 + (e & 16) / 4 + e % 4] = of_element as i8;
+            sums[e / 16] += of_element;
+            values.push(f64::from(scale) * f64::from(of_element));
+        }
+        d.push(scale);
+        s.extend(sums.map(|sum| scale * sum as f32));
+    }
+    let dense = format != Q8_0;
+    if dense {
+        values = numbers.iter().map(|&v| f64::from(v)).collect();
+    }
+    let seq: Vec<i32> = (0..columns as i32).map(|c| if c % 4 == 2 { -1 } else { c }).collect();
+    let stride = rows + GAP;
+    let expected: Vec<f64> = (0..columns * stride)
+        .map(|i| {
+            let (column, row) = (i / stride, i % stride);
+            if row >= rows || seq[column] < 0 {
+                return f64::from(IDLE);
+            }
+            let dot: f64 = (0..K).map(|k| w[row * K + k] * values[column * K + k]).sum();
+            dot + f64::from(bias[row])
+        })
+        .collect();
+    let mut memory = Memory::default();
+    let (at_w, at_bias, at_y) = (memory.put(&bytes), memory.put(&bias), memory.put(&vec![IDLE; columns * stride]));
+    let mut params = Params::new("MatmulParams")
+        .set("segment.Segment.w", at_w)
+        .set("segment.Segment.bias", at_bias)
+        .set("segment.Segment.y", at_y)
+        .set("segment.Segment.rows", rows as i32)
+        .set("segment.Segment.y_stride", stride as i32)
+        .set("segment.Segment.format", format.0)
+        .set("segments", 1)
+        .set("k", K as i32)
+        .set("columns", columns as i32)
+        .set("seq", memory.put(&seq));
+    if dense {
+        params = params.set("x", memory.put(&numbers));
+    } else {
+        params = params
+            .set("image.QuantizedActivations.q", memory.put(&q))
+            .set("image.QuantizedActivations.d", memory.put(&d))
+            .set("image.QuantizedActivations.s", memory.put(&s));
+    }
+    trial.run(&memory, &params.bytes, [x, y, 1], threads, 0)?;
+    close(&memory.get(at_y), &expected, if dense { 1e-5 } else { 1e-6 })
+}
+
+/// Two heads over one of keys and values, head_dim 64, at positions in the first and second page; an idle row; two splits.
+fn attention(trial: &Trial<'_>) -> Result<(), String> {
+    const DIM: usize = 64;
+    const PAGE: usize = 64;
+    const ROWS: &[(i32, i32)] = &[(0, 69), (-1, 3), (1, 40)];
+    const TABLE: [i32; 4] = [2, 0, 3, 1];
+    let mut random = Random(8);
+    let half = |random: &mut Random| {
+        floats(4 * PAGE * DIM, random).iter().map(|&v| to_16_bits(v, 5) as u16).collect::<Vec<_>>()
+    };
+    let (k, v, q) = (half(&mut random), half(&mut random), floats(ROWS.len() * 2 * DIM, &mut random));
+    let at = |plane: &[u16], seq: i32, position: usize, d: usize| {
+        let page = TABLE[2 * seq as usize + position / PAGE] as usize;
+        from_16_bits(plane[(page * PAGE + position % PAGE) * DIM + d].into(), 5)
+    };
+    let mut expected = vec![f64::from(IDLE); q.len()];
+    for (row, &(seq, last)) in ROWS.iter().enumerate().filter(|(_, row)| row.0 >= 0) {
+        for head in 0..2 {
+            let q = &q[(2 * row + head) * DIM..][..DIM];
+            let score = |p| (0..DIM).map(|d| f64::from(q[d]) * at(&k, seq, p, d)).sum::<f64>() * 0.125;
+            let weights: Vec<f64> = (0..=last as usize).map(|p| f64::exp(score(p))).collect();
+            let total: f64 = weights.iter().sum();
+            for d in 0..DIM {
+                let sum: f64 = weights.iter().enumerate().map(|(p, w)| w * at(&v, seq, p, d)).sum();
+                expected[(2 * row + head) * DIM + d] = sum / total;
+            }
+        }
+    }
+    let mut memory = Memory::default();
+    let out = memory.put(&vec![IDLE; q.len()]);
+    let (seq, pos): (Vec<i32>, Vec<i32>) = ROWS.iter().copied().unzip();
+    let params = Params::new("attention::AttentionParams")
+        .set("q", memory.put(&q))
+        .set("pos", memory.put(&pos))
+        .set("seq", memory.put(&seq))
+        .set("cache.Cache.k", memory.put(&k))
+        .set("cache.Cache.v", memory.put(&v))
+        .set("cache.Cache.table", memory.put(&TABLE))
+        .set("cache.Cache.pages", 2)
+        .set("out", out)
+        .set("partial", memory.put(&vec![f32::NAN; 2 * q.len()]))
+        .set("state", memory.put(&[f32::NAN; 8 * ROWS.len()]))
+        .set("tickets", memory.put(&[0u32; 2 * ROWS.len()]))
+        .set("rows", ROWS.len() as i32)
+        .set("n_head", 2)
+        .set("n_head_kv", 1)
+        .set("head_dim", DIM as i32)
+        .set("heads_per_tile", 2)
+        .set("rows_per_tile", 1)
+        .set("splits", 2)
+        .set("scale", 0.125f32);
+    let dynamic = number("shared attention_f16_64_16") as u32;
+    trial.run(&memory, &params.bytes, [1, ROWS.len() as u32, 2], 128, dynamic)?;
+    close(&memory.get(out), &expected, 5e-6)
+}
