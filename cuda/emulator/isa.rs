@@ -8,22 +8,35 @@
 //! ```text
 //! ptx, table   text -> code: a row per opcode, everything decoded once
 //! code         Kernel, Instruction, registers as rows of 32 lanes
-//! exec         one instruction for one warp: exec/{integer,real,memory…}
+//! exec         one instruction for one warp: words, longs, predicates, access to memory, what lanes do together
 //! warp, block  divergence, collectives, barriers, orders
-//! memory       bounds, bytes that nothing wrote, `.nc` loads against stores, asynchronous copies
+//! memory       bounds, sectors, `.nc` loads against stores;  shared  bytes that nothing wrote, banks, asynchronous copies
 //! float        roundings, half formats, approximations;  fragments  tensor-core layouts;  count  counters
 //! ```
 
 use std::fmt;
 use std::ops::Range;
 
+mod block;
 mod code;
 mod count;
+mod exec;
+mod float;
+mod fragments;
+pub(crate) mod link;
+mod memory;
+mod ptx;
+mod registers;
+mod shared;
+mod table;
+mod trouble;
+mod warp;
 
+pub use block::run;
 pub use code::{Kernel, Module};
 pub use count::{At, Class, Counts, KernelCounts};
 
-pub use crate::machine::Order;
+pub use crate::order::Order;
 
 /// Text that is not PTX this machine knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,10 +118,4 @@ pub struct Fault {
     pub code: i32,
     /// For people: kernel, block, warp or thread, line and text of the instruction, expected and found.
     pub report: String,
-}
-
-/// Runs the blocks of a launch on the calling thread, up to the first fault. Counts go on from what they were.
-pub fn run(launch: &Launch<'_>, counts: &mut Counts) -> Result<(), Fault> {
-    let _ = (launch, counts);
-    Err(Fault { code: 719, report: "the machine that executes PTX is being written".to_owned() })
 }

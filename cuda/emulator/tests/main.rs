@@ -1,6 +1,7 @@
 //! Tests of the emulator: the facade through cudarc, and the checks on kernels with planted bugs.
 
 mod bugs;
+mod code;
 mod controls;
 mod device;
 mod facade;

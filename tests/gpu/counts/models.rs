@@ -24,11 +24,11 @@ fn mix() -> FileType {
     FileType::from_name(MIX).expect("a mix of the table")
 }
 
-fn options() -> Options {
+pub fn options() -> Options {
     Options { n_ctx: CONTEXT, n_ubatch: 64, ..Options::default() }
 }
 
-fn greedy(history: Vec<u32>) -> SamplingRequest {
+pub fn greedy(history: Vec<u32>) -> SamplingRequest {
     SamplingRequest { sampling: Sampling::default(), bias: Vec::new(), history }
 }
 
@@ -37,7 +37,7 @@ fn entry(token: u32, pos: u32) -> Entry {
 }
 
 /// A file that takes no room: a model in its exact shape, vectors of ones, and holes where the matrices belong.
-struct Hollow(PathBuf);
+pub struct Hollow(pub PathBuf);
 
 /// Leaves a hole for each chunk of zeros.
 struct Sparse(File);
@@ -57,7 +57,7 @@ impl Write for Sparse {
 }
 
 impl Hollow {
-    fn new(name: &str) -> Result<Self> {
+    pub fn new(name: &str) -> Result<Self> {
         const ZEROS: &[u8] = &[0; 1 << 20];
         let header = synth::find(name).context("a model of the table")?.header(mix())?;
         let made = Self(std::env::temp_dir().join(format!("qrun-counts-{}-{name}.gguf", std::process::id())));
@@ -87,7 +87,7 @@ impl Drop for Hollow {
 }
 
 /// Feeds a token; the one that the device samples after it.
-fn next(decoder: &mut GpuDecoder, token: u32, pos: u32) -> Result<u32> {
+pub fn next(decoder: &mut GpuDecoder, token: u32, pos: u32) -> Result<u32> {
     let entry = Entry { output: Output::Token, ..entry(token, pos) };
     match decoder.step(&[entry][..].into())?.iter().next() {
         Some(Row::Token(sampled)) => Ok(sampled.token()),
