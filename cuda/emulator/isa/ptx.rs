@@ -296,3 +296,55 @@ fn resolve(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Module;
+
+    fn parse(code: &str) -> Result<Module, String> {
+        let text = format!(
+            ".version 8.0\n.target sm_75\n.address_size 64\n.global .align 4 .u32 X = -1;\n.visible .entry k(\n\t.param .align 8 .b8 k_param_0[12]\n)\n.maxntid 64, 2, 1\n.minnctapersm 4\n{{\n{code}\n\tret;\n}}\n"
+        );
+        Module::parse(&text).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_kernel_and_its_scopes() {
+        let code = "\t.reg .b32 \t%r<3>;\n\t.shared .align 16 .b8 tile[20];\n\t// a comment; with a semicolon\n$L_1:\n\tmov.u32 \t%r1, %tid.x;\n\t{ \n\t.reg .b64 %r1; mov.u64 %r1, tile; \n\t}\n\t@%p1 bra $L_1;";
+        let code = format!("\t.reg .pred %p<2>;\n{code}");
+        let module = parse(&code).expect("PTX");
+        let kernel = module.kernel("k").expect("k");
+        assert_eq!((module.sm, kernel.max_threads, kernel.param_bytes, kernel.shared_bytes), (75, 128, 12, 20));
+        let texts: Vec<&str> = kernel.listing().map(|(_, text)| text).collect();
+        assert_eq!(texts, ["mov.u32 %r1, %tid.x", "mov.u64 %r1, tile", "@%p1 bra $L_1", "ret"]);
+        assert_eq!(kernel.listing().next().expect("an instruction").0, 16);
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_with_its_line() {
+        for (code, what) in [
+            (".reg .b32 %r<2>;\n\tfoo.bar.f32 %r1, %r1;", "line 12: `foo.bar.f32 %r1, %r1`: not an instruction"),
+            (".reg .b32 %r<2>;\n\tadd.s32 %r1, %r2, 1;", "%r2 is not a"),
+            (".reg .b32 %r<2>;\n\tadd.s32 %r1, %r1;", "2 operands, the instruction has 3"),
+            (
+                ".reg .b32 %r<2>; .reg .b64 %d<2>;\n\tadd.s64 %d1, %d1, %r1;",
+                "%r1 is 32 bits, the instruction takes 64 bits",
+            ),
+            (".reg .b64 %d<2>;\n\tmov.u64 %d1, X;", "X is not a value"),
+            ("\tbra $L_9;", "no instruction behind label $L_9"),
+            (".reg .b32 %r<2>;\n\tld.global.u32 %r1, [k_param_0];", "lies in another memory"),
+            (
+                ".reg .f32 %f<5>; .reg .b32 %r<5>;\n\tmma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1}, {%r3}, {%f1,%f2,%f3,%f4};",
+                "1 registers where",
+            ),
+        ] {
+            let error = parse(code).expect_err(code);
+            assert!(error.contains(what), "{error}\nexpected: {what}");
+        }
+        assert!(
+            Module::parse("ELF").is_err()
+                && Module::parse("").is_err()
+                && Module::parse(".target sm_75\n.visible .entry k()\n{\n").is_err()
+        );
+    }
+}

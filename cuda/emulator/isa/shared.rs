@@ -193,3 +193,36 @@ fn scattered_passes(addresses: &[u64; 32], mask: u32, words: usize) -> u64 {
     }
     passes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn banks() {
+        let of = |f: fn(u64) -> u64, bytes| passes(&std::array::from_fn(|lane| f(lane as u64)), ALL, bytes);
+        assert_eq!((of(|i| 4 * i, 4), of(|i| 8 * i, 8), of(|i| 16 * i, 16)), (1, 2, 4));
+        assert_eq!((of(|_| 128, 4), of(|i| i, 1), of(|i| 2 * i, 2)), (1, 1, 1));
+        assert_eq!((of(|i| 8 * i, 4), of(|i| 128 * i, 4), of(|i| 128 * (i % 3), 4)), (2, 32, 3));
+        assert_eq!((of(|i| 144 * i, 16), of(|i| 128 * i, 16)), (4, 32));
+        assert_eq!(passes(&[0; 32], 0, 4), 0);
+    }
+
+    #[test]
+    fn copies_arrive_when_their_thread_waits() {
+        let mut shared = Shared::new(32, &[("tile".into(), 0, 32)]);
+        shared.begin();
+        let at = std::array::from_fn(|lane| 16 * lane as u64);
+        shared.copy((0, 0), 0, 0, [1; 16]);
+        shared.copy((0, 1), 1, 16, [2; 16]);
+        let report = |s: &Shared, mask| s.defined(&at, mask, 16).err().map(|t| t.what);
+        assert!(report(&shared, 1).is_some_and(|what| what.contains("cp.async that nobody waited for")));
+        shared.wait(0, 1, &[1; 32]);
+        assert!(report(&shared, 1).is_none() && report(&shared, 2).is_some());
+        shared.wait(0, 3, &[1; 32]);
+        assert!(report(&shared, 2).is_some());
+        shared.wait(0, 2, &[2; 32]);
+        assert!(report(&shared, 3).is_none());
+        assert_eq!((shared.read(0, 4), shared.read(16, 8)), (0x0101_0101, 0x0202_0202_0202_0202));
+    }
+}

@@ -67,12 +67,12 @@ pub(super) fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-impl Decoding<'_> {
+impl<'a> Decoding<'a> {
     /// The operands, where there are so many.
-    pub fn exactly<const N: usize>(&self) -> Wrong<[&str; N]> {
+    pub fn exactly<const N: usize>(&self) -> Wrong<[&'a str; N]> {
         let found = self.operands.len();
-        let operands: &[&str] = &self.operands;
-        operands.try_into().map_err(|_| format!("{found} operands, the instruction has {N}"))
+        <[&str; N]>::try_from(self.operands.as_slice())
+            .map_err(|_| format!("{found} operands, the instruction has {N}"))
     }
 
     /// What a row of the table says.
@@ -116,10 +116,9 @@ impl Decoding<'_> {
     /// `mov` with braces on one side.
     pub fn packed(&mut self) -> Wrong<Op> {
         let [d, a] = self.exactly()?;
-        let (d, a) = (d.to_owned(), a.to_owned());
         let long = self.parts[1] == "b64";
         let (whole, part) = if long { (Width::Long, Width::Word) } else { (Width::Word, Width::Half) };
-        match (list(&d).as_slice(), list(&a).as_slice()) {
+        match (list(d).as_slice(), list(a).as_slice()) {
             ([whole_d], [low, high]) => {
                 let (d, parts) = (self.register(whole_d, whole)?, [self.value(low, part)?, self.value(high, part)?]);
                 Ok(if long { Op::WidenTwo(WidenTwo::Pack, d, parts) } else { Op::Binary(Binary::Pack16, d, parts) })
@@ -165,9 +164,8 @@ impl Decoding<'_> {
             _ => return Err(unknown()),
         };
         let [d, a, b] = self.exactly()?;
-        let (d, a, b) = (d.to_owned(), a.to_owned(), b.to_owned());
-        let d = self.register(&d, Width::Predicate)?;
-        Ok(Op::Compare(test, kind, d, [self.value(&a, width)?, self.value(&b, width)?]))
+        let d = self.register(d, Width::Predicate)?;
+        Ok(Op::Compare(test, kind, d, [self.value(a, width)?, self.value(b, width)?]))
     }
 
     /// A register of this width, or what stands there instead.

@@ -95,9 +95,8 @@ fn shape(parts: &[&str]) -> Wrong<(u8, u8, bool)> {
 fn load(d: &mut Decoding<'_>, space: Space, parts: &[&str]) -> Wrong<(Op, Class)> {
     let (count, width, signed) = shape(parts)?;
     let [to, from] = d.exactly()?;
-    let (to, from) = (list(to), from.to_owned());
-    let mut access =
-        Access { rows: [0; 4], count, width, signed, file: File::Word, address: address(d, space, &from)? };
+    let to = list(to);
+    let mut access = Access { rows: [0; 4], count, width, signed, file: File::Word, address: address(d, space, from)? };
     if to.len() != usize::from(count) {
         return Err(format!("{} registers, the instruction loads {count}", to.len()));
     }
@@ -125,8 +124,8 @@ fn load(d: &mut Decoding<'_>, space: Space, parts: &[&str]) -> Wrong<(Op, Class)
 fn store(d: &mut Decoding<'_>, space: Space, parts: &[&str]) -> Wrong<(Op, Class)> {
     let (count, width, signed) = shape(parts)?;
     let [to, from] = d.exactly()?;
-    let (to, from) = (to.to_owned(), list(from).into_iter().map(str::to_owned).collect::<Vec<_>>());
-    let mut access = Access { rows: [0; 4], count, width, signed, file: File::Word, address: address(d, space, &to)? };
+    let from = list(from);
+    let mut access = Access { rows: [0; 4], count, width, signed, file: File::Word, address: address(d, space, to)? };
     if from.len() != usize::from(count) {
         return Err(format!("{} values, the instruction stores {count}", from.len()));
     }
@@ -174,11 +173,11 @@ fn atomic(d: &mut Decoding<'_>, space: &str, what: &str, kind: &str) -> Wrong<(O
         ("exch", true) => Atomic::Exchange,
         _ => return Err(unknown()),
     };
-    let [to, at, value] = d.exactly()?.map(str::to_owned);
-    let (to, address) = (d.register(&to, width)?, address(d, space, &at)?);
+    let [to, at, value] = d.exactly()?;
+    let (to, address) = (d.register(to, width)?, address(d, space, at)?);
     let (file, bytes) = if width == Width::Long { (File::Long, 8) } else { (File::Word, 4) };
     let access = Access { rows: [to; 4], count: 1, width: bytes, signed, file, address };
-    Ok((Op::Atomic(space, f, access, d.value(&value, width)?), Class::Atomic))
+    Ok((Op::Atomic(space, f, access, d.value(value, width)?), Class::Atomic))
 }
 
 /// `[%rd1+-8]`, `[name+4]`, `[%r1]`.

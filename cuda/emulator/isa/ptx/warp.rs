@@ -22,12 +22,12 @@ pub(super) fn op(d: &mut Decoding<'_>, parts: &[&str]) -> Wrong<(Op, Class)> {
         ["mma", "sync", "aligned", shape, "row", "col", ref types @ ..] => mma(d, shape, &types.join(".")),
         ["ldmatrix", "sync", "aligned", "m8n8", count, ref rest @ ..] => load_matrix(d, count, rest),
         ["cp", "async", "cg", "shared", "global"] => {
-            let [to, from, size, bytes] = d.exactly()?.map(str::to_owned);
+            let [to, from, size, bytes] = d.exactly()?;
             if size != "16" {
                 return Err(format!("copies {size} bytes, .cg copies 16"));
             }
-            let (to, from) = (address(d, Space::Shared, &to)?, address(d, Space::Global, &from)?);
-            Ok((Op::Copy { to, from, bytes: d.value(&bytes, Width::Word)? }, Class::Copy))
+            let (to, from) = (address(d, Space::Shared, to)?, address(d, Space::Global, from)?);
+            Ok((Op::Copy { to, from, bytes: d.value(bytes, Width::Word)? }, Class::Copy))
         }
         ["cp", "async", "commit_group"] => d.exactly::<0>().map(|_| (Op::CopyCommit, Class::Copy)),
         ["cp", "async", "wait_all"] => d.exactly::<0>().map(|_| (Op::CopyWait(u32::MAX), Class::Copy)),
@@ -38,26 +38,26 @@ pub(super) fn op(d: &mut Decoding<'_>, parts: &[&str]) -> Wrong<(Op, Class)> {
         }
         ["shfl", "sync", how, "b32"] => shuffle(d, how),
         ["vote", "sync", "ballot", "b32"] => {
-            let [to, predicate, members] = d.exactly()?.map(str::to_owned);
-            let to = d.register(&to, Width::Word)?;
-            let predicate = d.register(&predicate, Width::Predicate)?;
-            Ok((Op::Ballot { d: to, predicate, members: d.value(&members, Width::Word)? }, Class::Exchange))
+            let [to, predicate, members] = d.exactly()?;
+            let to = d.register(to, Width::Word)?;
+            let predicate = d.register(predicate, Width::Predicate)?;
+            Ok((Op::Ballot { d: to, predicate, members: d.value(members, Width::Word)? }, Class::Exchange))
         }
         ["bar", "warp", "sync"] => {
-            let [members] = d.exactly()?.map(str::to_owned);
-            Ok((Op::WarpBarrier(d.value(&members, Width::Word)?), Class::Barrier))
+            let [members] = d.exactly()?;
+            Ok((Op::WarpBarrier(d.value(members, Width::Word)?), Class::Barrier))
         }
         ["bar", "sync"] => match d.exactly()? {
             ["0"] => Ok((Op::Barrier, Class::Barrier)),
             [other] => Err(format!("barrier {other}: this machine has barrier 0")),
         },
         ["bar", "red", "or", "pred"] => {
-            let [to, barrier, predicate] = d.exactly()?.map(str::to_owned);
+            let [to, barrier, predicate] = d.exactly()?;
             if barrier != "0" {
                 return Err(format!("barrier {barrier}: this machine has barrier 0"));
             }
-            let to = d.register(&to, Width::Predicate)?;
-            Ok((Op::BarrierOr(to, d.register(&predicate, Width::Predicate)?), Class::Barrier))
+            let to = d.register(to, Width::Predicate)?;
+            Ok((Op::BarrierOr(to, d.register(predicate, Width::Predicate)?), Class::Barrier))
         }
         ["membar", "cta" | "gl"] => d.exactly::<0>().map(|_| (Op::Fence(false), Class::Barrier)),
         ["membar", "sys"] => d.exactly::<0>().map(|_| (Op::Fence(true), Class::Barrier)),
@@ -67,7 +67,7 @@ pub(super) fn op(d: &mut Decoding<'_>, parts: &[&str]) -> Wrong<(Op, Class)> {
 
 fn mma(d: &mut Decoding<'_>, shape: &str, types: &str) -> Wrong<(Op, Class)> {
     let found = MMA.iter().find(|(s, t, ..)| *s == shape && *t == types).ok_or(UNKNOWN)?;
-    let operands: [Vec<String>; 4] = d.exactly()?.map(|o| list(o).into_iter().map(str::to_owned).collect());
+    let operands: [_; 4] = d.exactly()?.map(list);
     let [nd, na, nb] = fragments::registers(found.2);
     let mut rows = Vec::new();
     for (names, count) in operands.iter().zip([nd, na, nb, nd]) {
@@ -93,8 +93,8 @@ fn load_matrix(d: &mut Decoding<'_>, count: &str, rest: &[&str]) -> Wrong<(Op, C
         ["trans", "shared", "b16"] => true,
         _ => return Err(UNKNOWN.to_owned()),
     };
-    let [to, from] = d.exactly()?.map(str::to_owned);
-    let names = list(&to);
+    let [to, from] = d.exactly()?;
+    let names = list(to);
     if names.len() != usize::from(count) {
         return Err(format!("{} registers, the instruction loads {count}", names.len()));
     }
@@ -102,7 +102,7 @@ fn load_matrix(d: &mut Decoding<'_>, count: &str, rest: &[&str]) -> Wrong<(Op, C
     for (row, name) in rows.iter_mut().zip(names) {
         *row = d.register(name, Width::Word)?;
     }
-    let address = address(d, Space::Shared, &from)?;
+    let address = address(d, Space::Shared, from)?;
     Ok((Op::LoadMatrix { d: rows, count, transposed, address }, Class::LoadMatrix))
 }
 
@@ -114,19 +114,19 @@ fn shuffle(d: &mut Decoding<'_>, how: &str) -> Wrong<(Op, Class)> {
         "down" => Shuffle::Down,
         _ => return Err(UNKNOWN.to_owned()),
     };
-    let [to, value, lane, clamp, members] = d.exactly()?.map(str::to_owned);
+    let [to, value, lane, clamp, members] = d.exactly()?;
     let (to, valid) = match to.split_once('|') {
         Some((to, valid)) => (to, Some(d.register(valid, Width::Predicate)?)),
-        None => (to.as_str(), None),
+        None => (to, None),
     };
     let op = Op::Shuffle {
         how,
         d: d.register(to, Width::Word)?,
         valid,
-        value: d.value(&value, Width::Word)?,
-        lane: d.value(&lane, Width::Word)?,
-        clamp: d.value(&clamp, Width::Word)?,
-        members: d.value(&members, Width::Word)?,
+        value: d.value(value, Width::Word)?,
+        lane: d.value(lane, Width::Word)?,
+        clamp: d.value(clamp, Width::Word)?,
+        members: d.value(members, Width::Word)?,
     };
     Ok((op, Class::Exchange))
 }
