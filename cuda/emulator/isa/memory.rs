@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::GlobalMemory;
 use super::count::At;
-use super::registers::{ALL, lanes};
+use super::registers::{ALL, lanes, those};
 use super::trouble::{Checked, FAILED, ILLEGAL_ADDRESS, MISALIGNED, trouble};
 
 /// How an instruction uses the bytes.
@@ -215,7 +215,7 @@ impl<'a> Global<'a> {
 
     #[cold]
     fn misaligned(&self, addresses: &[u64; 32], mask: u32, bytes: u64, how: Use) -> Checked<()> {
-        let wrong = lanes(mask).filter(|lane| addresses[*lane] % bytes != 0).fold(0, |m, lane| m | 1 << lane);
+        let wrong = those(mask, |lane| addresses[lane] % bytes != 0);
         let address = addresses[wrong.trailing_zeros() as usize];
         let what = format!("{} {bytes} bytes at {address:#x}, which is not a multiple of {bytes}", how.verb());
         trouble(MISALIGNED, wrong, what)
@@ -230,8 +230,11 @@ impl<'a> Global<'a> {
         how: Use,
         why: &str,
     ) -> Checked<()> {
-        let out = |lane: &usize| self.region(addresses[*lane], addresses[*lane].saturating_add(bytes)).is_err();
-        let wrong = lanes(mask).filter(out).fold(0, |m, lane| m | 1 << lane);
+        let wrong = lanes(mask).filter(|lane| {
+            let address = addresses[*lane];
+            self.region(address, address.saturating_add(bytes)).is_err()
+        });
+        let wrong = wrong.fold(0, |mask, lane| mask | 1 << lane);
         let what = format!("{} {bytes} bytes at {:#x}, {why}", how.verb(), addresses[first]);
         trouble(ILLEGAL_ADDRESS, wrong | 1 << first, what)
     }
@@ -269,11 +272,11 @@ impl Region {
     #[cold]
     fn refuse<T>(&self, addresses: &[u64; 32], mask: u32, bytes: u64, how: Use) -> Checked<T> {
         let other = if how == Use::ReadOnly { &self.written } else { &self.read_only };
-        let met = |lane: &usize| {
-            let offset = addresses[*lane].wrapping_sub(self.base);
+        let met = |lane: usize| {
+            let offset = addresses[lane].wrapping_sub(self.base);
             other.any((offset / 64) as usize, (u64::MAX >> (64 - bytes)) << (offset % 64))
         };
-        let wrong = lanes(mask).filter(met).fold(0, |m, lane| m | 1 << lane);
+        let wrong = those(mask, met);
         let address = addresses[wrong.trailing_zeros() as usize % 32];
         let other = if how == Use::ReadOnly {
             "which this launch has stored: .nc is for what no launch writes while it runs"

@@ -41,6 +41,11 @@ pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
+/// The lanes of a mask for which something holds.
+pub(super) fn those(mask: u32, holds: impl Fn(usize) -> bool) -> u32 {
+    lanes(mask).filter(|lane| holds(*lane)).fold(0, |mask, lane| mask | 1 << lane)
+}
+
 #[inline(always)]
 fn merge(lanes: &mut u32, mask: u32, defined: u32) {
     *lanes = *lanes & !mask | defined & mask;

@@ -1,6 +1,6 @@
 //! Shared memory of a block: bounds, bytes that nothing wrote, passes over its banks, asynchronous copies.
 
-use super::registers::{ALL, lanes};
+use super::registers::{ALL, lanes, those};
 use super::trouble::{Checked, FAILED, ILLEGAL_ADDRESS, MISALIGNED, trouble};
 
 /// The bytes of the block that runs.
@@ -58,9 +58,7 @@ impl Shared {
 
     #[cold]
     fn refuse(&self, addresses: &[u64; 32], mask: u32, bytes: usize, verb: &str) -> Checked<()> {
-        let pick = |wrong: &dyn Fn(u64) -> bool| {
-            lanes(mask).filter(|lane| wrong(addresses[*lane])).fold(0u32, |m, lane| m | 1 << lane)
-        };
+        let pick = |wrong: &dyn Fn(u64) -> bool| those(mask, |lane| wrong(addresses[lane]));
         let size = self.bytes.len() as u64;
         let outside = pick(&|a| a.saturating_add(bytes as u64) > size);
         if outside != 0 {

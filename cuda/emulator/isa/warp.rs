@@ -61,11 +61,6 @@ impl Warp {
         self.pc as usize
     }
 
-    /// Lanes that the block has.
-    pub fn exists(&self) -> u32 {
-        self.exists
-    }
-
     /// Runs to the next pause. Where `switches` is given, it is asked whether another warp goes first after what orders memory.
     pub fn run(&mut self, context: &mut Context<'_>, switches: &mut Option<impl FnMut() -> bool>) -> Checked<Pause> {
         let kernel = context.kernel;

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::super::code::{Access, Address, Atomic, File, R, Space};
 use super::super::memory::Use;
-use super::super::registers::{ALL, Registers, lanes};
+use super::super::registers::{ALL, Registers, lanes, those};
 use super::super::shared::passes;
 use super::super::trouble::{Checked, FAILED, ILLEGAL_ADDRESS, MISALIGNED, trouble, written};
 use super::Context;
@@ -106,7 +106,7 @@ fn param(
     let (bytes, params) = (count * width, context.params);
     let first = at[mask.trailing_zeros() as usize % 32];
     let size = params.len() as u64;
-    let outside = lanes(mask).filter(|lane| at[*lane].saturating_add(bytes as u64) > size).fold(0, |m, l| m | 1 << l);
+    let outside = those(mask, |lane| at[lane].saturating_add(bytes as u64) > size);
     if outside != 0 {
         return trouble(
             ILLEGAL_ADDRESS,
@@ -239,12 +239,12 @@ pub(super) fn copy(
     let (to, from) = (addresses(w, to, mask)?, addresses(w, from, mask)?);
     written(mask, w.word_lanes(bytes), "how many bytes it copies")?;
     let bytes = w.word(bytes);
-    let odd = lanes(mask).filter(|lane| ![0, 16].contains(&bytes[*lane])).fold(0, |m, lane| m | 1 << lane);
+    let odd = those(mask, |lane| ![0, 16].contains(&bytes[lane]));
     if odd != 0 {
         let found = bytes[odd.trailing_zeros() as usize];
         return trouble(FAILED, odd, format!("copies {found} of its 16 bytes; this machine knows 0 and 16"));
     }
-    let full = lanes(mask).filter(|lane| bytes[*lane] == 16).fold(0, |m, lane| m | 1 << lane);
+    let full = those(mask, |lane| bytes[lane] == 16);
     context.shared.check(&to, mask, 16, "copies")?;
     context.at[pc].passes += passes(&to, mask, 16);
     let valid = context.global.check(&from, full, 16, Use::Read, &mut context.at[pc])?;
