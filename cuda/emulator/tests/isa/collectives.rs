@@ -1,5 +1,5 @@
-//! What lanes, warps and blocks do together when all goes well: shuffles, votes, barriers, atomics, fences, copies, special
-//! registers.
+//! What lanes, warps and blocks do together when all goes well: shuffles, votes, barriers, atomics, fences, copies,
+//! special registers.
 
 use crate::isa::harness::{Job, Memory, ORDERS, Random, UNTOUCHED, module, outcome, words};
 
@@ -93,9 +93,9 @@ fn half_a_warp_shuffles_and_votes_under_its_own_mask() {
     let input = random(LANES);
     // Even lanes and odd lanes come here one after another; each half exchanges with itself.
     let body = format!(
-        "{LOAD}and.b32 %r4, %r0, 1; setp.eq.s32 %p2, %r4, 1; mov.u32 %r1, 2; mov.u32 %r2, 31; setp.lt.s32 %p3, %r10, 0; \
-         @%p2 bra $odd; mov.u32 %r3, 0x55555555; shfl.sync.bfly.b32 %r11|%p1, %r10, %r1, %r2, %r3; \
-         vote.sync.ballot.b32 %r12, %p3, %r3; bra.uni $join; \
+        "{LOAD}and.b32 %r4, %r0, 1; setp.eq.s32 %p2, %r4, 1; mov.u32 %r1, 2; mov.u32 %r2, 31; \
+         setp.lt.s32 %p3, %r10, 0; @%p2 bra $odd; mov.u32 %r3, 0x55555555; \
+         shfl.sync.bfly.b32 %r11|%p1, %r10, %r1, %r2, %r3; vote.sync.ballot.b32 %r12, %p3, %r3; bra.uni $join; \
          $odd: mov.u32 %r3, 0xAAAAAAAA; shfl.sync.bfly.b32 %r11|%p1, %r10, %r1, %r2, %r3; \
          vote.sync.ballot.b32 %r12, %p3, %r3; $join: st.global.u32 [%rd1], %r11; st.global.u32 [%rd1+128], %r12; "
     )
@@ -113,7 +113,8 @@ fn half_a_warp_shuffles_and_votes_under_its_own_mask() {
 fn votes_gather_a_bit_of_each_lane() {
     let input: Vec<u32> = random(64);
     let body = format!(
-        "{LOAD}setp.lt.s32 %p1, %r10, 0; mov.u32 %r3, -1; vote.sync.ballot.b32 %r11, %p1, %r3; st.global.u32 [%rd1], %r11; "
+        "{LOAD}setp.lt.s32 %p1, %r10, 0; mov.u32 %r3, -1; vote.sync.ballot.b32 %r11, %p1, %r3; \
+         st.global.u32 [%rd1], %r11; "
     );
     let found = outcome(64, "", &body, &input, 64);
     for thread in 0..64 {
@@ -128,9 +129,9 @@ fn a_barrier_orders_shared_memory_of_a_block() {
     let input = random(128);
     // Each thread reads what its mirror wrote; then again with the array the other way round.
     let body = format!(
-        "{LOAD}mov.u64 %rd4, tile; add.s64 %rd5, %rd4, %rd2; sub.s64 %rd6, %rd4, %rd2; st.shared.u32 [%rd5], %r10; bar.sync 0; \
-         ld.shared.u32 %r11, [%rd6+508]; bar.sync 0; add.s32 %r11, %r11, 1; st.shared.u32 [%rd5], %r11; bar.sync 0; \
-         ld.shared.u32 %r12, [%rd6+508]; st.global.u32 [%rd1], %r12; st.global.u32 [%rd1+512], %r11; "
+        "{LOAD}mov.u64 %rd4, tile; add.s64 %rd5, %rd4, %rd2; sub.s64 %rd6, %rd4, %rd2; st.shared.u32 [%rd5], %r10; \
+         bar.sync 0; ld.shared.u32 %r11, [%rd6+508]; bar.sync 0; add.s32 %r11, %r11, 1; st.shared.u32 [%rd5], %r11; \
+         bar.sync 0; ld.shared.u32 %r12, [%rd6+508]; st.global.u32 [%rd1], %r12; st.global.u32 [%rd1+512], %r11; "
     );
     let found = outcome(128, ".shared .align 16 .b8 tile[512];", &body, &input, 256);
     for thread in 0..128 {
@@ -143,9 +144,9 @@ fn a_barrier_orders_shared_memory_of_a_block() {
 fn bar_red_tells_all_threads_whether_any_said_so() {
     for who in [0, 31, 32, 77, 127, 1000] {
         let body = format!(
-            "{LOAD}setp.eq.s32 %p1, %r0, {who}; \
-             {{ .reg .pred %p1; .reg .pred %p2; setp.eq.s32 %p1, %r0, {who}; bar.red.or.pred %p2, 0, %p1; selp.u32 %r11, 1, 0, %p2; }} \
-             selp.u32 %r12, 1, 0, %p1; st.global.u32 [%rd1], %r11; st.global.u32 [%rd1+512], %r12; "
+            "{LOAD}setp.eq.s32 %p1, %r0, {who}; {{ .reg .pred %p1; .reg .pred %p2; setp.eq.s32 %p1, %r0, {who}; \
+             bar.red.or.pred %p2, 0, %p1; selp.u32 %r11, 1, 0, %p2; }} selp.u32 %r12, 1, 0, %p1; \
+             st.global.u32 [%rd1], %r11; st.global.u32 [%rd1+512], %r12; "
         );
         let found = outcome(128, "", &body, &[0u32; 128], 256);
         assert_eq!(found[..128], [u32::from(who < 128); 128], "{who}");
@@ -161,7 +162,8 @@ fn warps_exchange_through_shared_memory_with_warp_barriers() {
     let input = random(64);
     let body = format!(
         "{LOAD}mov.u64 %rd4, tile; add.s64 %rd5, %rd4, %rd2; st.shared.u32 [%rd5], %r10; bar.warp.sync -1; \
-         xor.b32 %r1, %r0, 31; mul.wide.u32 %rd6, %r1, 4; add.s64 %rd7, %rd4, %rd6; ld.shared.u32 %r11, [%rd7]; st.global.u32 [%rd1], %r11; "
+         xor.b32 %r1, %r0, 31; mul.wide.u32 %rd6, %r1, 4; add.s64 %rd7, %rd4, %rd6; ld.shared.u32 %r11, [%rd7]; \
+         st.global.u32 [%rd1], %r11; "
     );
     let found = outcome(64, ".shared .align 16 .b8 tile[256];", &body, &input, 64);
     assert_eq!(found, (0..64).map(|thread| input[thread ^ 31]).collect::<Vec<_>>());
@@ -183,7 +185,8 @@ const ATOMICS: &[Atomic] = &[
     Atomic { op: "atom.global.max.u64", wide: true, by: |t| (t * 37 % 64) << 58, step: u64::max },
 ];
 
-/// All threads of two blocks on one place: the last value is that of all steps, and the old values are those of some order.
+/// All threads of two blocks on one place: the last value is that of all steps, and the old values are those of some
+/// order.
 #[test]
 fn atomics_are_steps_in_some_order() {
     const START: u64 = 0x7000_0000;
@@ -197,7 +200,8 @@ fn atomics_are_steps_in_some_order() {
         let (store, load) = (format!("st.shared.u{}", 8 * size), format!("ld.shared.u{}", 8 * size));
         let start = match shared {
             true => format!(
-                "setp.ne.s32 %p1, %r0, 0; mov.u{0} %{class}41, {START}; @%p1 bra $begun; {store} [%rd20], %{class}41; $begun: bar.sync 0; ",
+                "setp.ne.s32 %p1, %r0, 0; mov.u{0} %{class}41, {START}; @%p1 bra $begun; \
+                 {store} [%rd20], %{class}41; $begun: bar.sync 0; ",
                 8 * size
             ),
             false => String::new(),
@@ -244,7 +248,8 @@ fn fences_and_volatile_stores_are_told_to_the_host() {
     let mut memory = Memory::default();
     let out = memory.put(&[0u32; 8]);
     let body = "setp.ne.s32 %p1, %r0, 0; @%p1 bra $done; mov.u32 %r1, 7; st.global.u32 [%rd0+16], %r1; membar.gl; \
-                st.volatile.global.v4.u32 [%rd0], {%r1, %r1, %r1, %r1}; membar.sys; st.volatile.global.u32 [%rd0+4], %r0; $done: ";
+                st.volatile.global.v4.u32 [%rd0], {%r1, %r1, %r1, %r1}; membar.sys; \
+                st.volatile.global.u32 [%rd0+4], %r0; $done: ";
     let text = module(32, 1, "", body);
     Job::new(&text, 32, &words(&[out])).run(&memory).unwrap_or_else(|e| panic!("{}", e.report));
     assert_eq!(memory.get::<u32>(out), [7, 0, 7, 7, 7, 0, 0, 0]);
@@ -254,9 +259,9 @@ fn fences_and_volatile_stores_are_told_to_the_host() {
 #[test]
 fn special_registers_say_where_a_thread_is() {
     let body = "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ctaid.y; mov.u32 %r3, %ctaid.z; mov.u32 %r4, %nctaid.x; \
-                mad.lo.s32 %r5, %r3, 5, %r2; mad.lo.s32 %r5, %r5, 3, %r1; mad.lo.s32 %r5, %r5, 64, %r0; mul.wide.u32 %rd2, %r5, 16; \
-                add.s64 %rd3, %rd0, %rd2; st.global.v4.u32 [%rd3], {%r1, %r2, %r3, %r4}; mul.wide.u32 %rd4, %r5, 4; \
-                add.s64 %rd5, %rd1, %rd4; mov.u32 %r6, %tid.x; st.global.u32 [%rd5], %r6; ";
+                mad.lo.s32 %r5, %r3, 5, %r2; mad.lo.s32 %r5, %r5, 3, %r1; mad.lo.s32 %r5, %r5, 64, %r0; \
+                mul.wide.u32 %rd2, %r5, 16; add.s64 %rd3, %rd0, %rd2; st.global.v4.u32 [%rd3], {%r1, %r2, %r3, %r4}; \
+                mul.wide.u32 %rd4, %r5, 4; add.s64 %rd5, %rd1, %rd4; mov.u32 %r6, %tid.x; st.global.u32 [%rd5], %r6; ";
     let text = module(64, 2, "", body);
     for order in ORDERS {
         let mut memory = Memory::default();
@@ -279,14 +284,15 @@ fn special_registers_say_where_a_thread_is() {
 #[test]
 fn asynchronous_copies_arrive_with_their_group() {
     let input = random(256);
-    let body = "mul.wide.u32 %rd2, %r0, 16; add.s64 %rd3, %rd0, %rd2; add.s64 %rd1, %rd1, %rd2; mov.u64 %rd4, tile; add.s64 %rd5, %rd4, %rd2; \
-                cvt.u32.u64 %r1, %rd5; add.s32 %r2, %r1, 512; \
-                rem.u32 %r3, %r0, %r20; shl.b32 %r3, %r3, 2; mov.u32 %r4, 16; \
-                cp.async.cg.shared.global [%r1], [%rd3], 16, %r4; cp.async.commit_group; \
-                add.s64 %rd6, %rd3, 512; cp.async.cg.shared.global [%r2], [%rd6], 16, %r3; cp.async.commit_group; \
-                cp.async.wait_group 1; bar.warp.sync -1; sub.s64 %rd7, %rd4, %rd2; ld.shared.v4.u32 {%r11, %r12, %r13, %r14}, [%rd7+496]; \
+    let body = "mul.wide.u32 %rd2, %r0, 16; add.s64 %rd3, %rd0, %rd2; add.s64 %rd1, %rd1, %rd2; mov.u64 %rd4, tile; \
+                add.s64 %rd5, %rd4, %rd2; cvt.u32.u64 %r1, %rd5; add.s32 %r2, %r1, 512; rem.u32 %r3, %r0, %r20; \
+                shl.b32 %r3, %r3, 2; mov.u32 %r4, 16; cp.async.cg.shared.global [%r1], [%rd3], 16, %r4; \
+                cp.async.commit_group; add.s64 %rd6, %rd3, 512; cp.async.cg.shared.global [%r2], [%rd6], 16, %r3; \
+                cp.async.commit_group; cp.async.wait_group 1; bar.warp.sync -1; sub.s64 %rd7, %rd4, %rd2; \
+                ld.shared.v4.u32 {%r11, %r12, %r13, %r14}, [%rd7+496]; \
                 st.global.v4.u32 [%rd1], {%r11, %r12, %r13, %r14}; cp.async.wait_group 0; bar.warp.sync -1; \
-                ld.shared.v4.u32 {%r11, %r12, %r13, %r14}, [%rd7+1008]; st.global.v4.u32 [%rd1+512], {%r11, %r12, %r13, %r14}; ";
+                ld.shared.v4.u32 {%r11, %r12, %r13, %r14}, [%rd7+1008]; \
+                st.global.v4.u32 [%rd1+512], {%r11, %r12, %r13, %r14}; ";
     let body = format!("mov.u32 %r20, 5; {body}");
     let found = outcome(32, ".shared .align 16 .b8 tile[1024];", &body, &input, 256);
     for lane in 0..LANES {

@@ -2,7 +2,8 @@
 
 use crate::isa::harness::{Job, Memory, ORDERS, Random, UNTOUCHED, module, outcome, words};
 
-/// %r10: the thread's word of the input; %rd1: its word of the output; %r2, %r3: the operands of a shuffle of all lanes.
+/// %r10: the thread's word of the input; %rd1: its word of the output; %r2, %r3: the operands of a shuffle of all
+/// lanes.
 const LOAD: &str = "mul.wide.u32 %rd2, %r0, 4; add.s64 %rd0, %rd0, %rd2; add.s64 %rd1, %rd1, %rd2; \
     ld.global.u32 %r10, [%rd0]; mov.u32 %r2, 31; mov.u32 %r3, -1; ";
 /// Only warps whose lanes have all met get through, and exchange %r11 with the neighbour.
@@ -25,8 +26,8 @@ fn both_sides_of_a_branch_meet_again() {
 fn lanes_that_loop_longer_are_waited_for() {
     // Lane t adds its word t % 13 times; the first ones not at all.
     let input: Vec<u32> = (0..64).map(|i| i + 1000).collect();
-    let body = "mov.u32 %r20, 13; rem.u32 %r21, %r0, %r20; mov.u32 %r11, 5; $loop: setp.eq.s32 %p1, %r21, 0; @%p1 bra $out; \
-                add.s32 %r11, %r11, %r10; add.s32 %r21, %r21, -1; bra.uni $loop; $out: ";
+    let body = "mov.u32 %r20, 13; rem.u32 %r21, %r0, %r20; mov.u32 %r11, 5; $loop: setp.eq.s32 %p1, %r21, 0; \
+                @%p1 bra $out; add.s32 %r11, %r11, %r10; add.s32 %r21, %r21, -1; bra.uni $loop; $out: ";
     let sum = |t: u32| 5 + (t % 13) * (t + 1000);
     assert_eq!(run(64, body, &input), (0..64).map(|t| sum(t ^ 1)).collect::<Vec<_>>());
 }
@@ -35,8 +36,9 @@ fn lanes_that_loop_longer_are_waited_for() {
 fn loops_in_loops_with_their_own_counts() {
     let input: Vec<u32> = (0..32).collect();
     let body = "mov.u32 %r11, 0; shr.u32 %r20, %r0, 3; add.s32 %r20, %r20, 1; $outer: and.b32 %r21, %r0, 3; \
-                add.s32 %r21, %r21, 1; $inner: add.s32 %r11, %r11, %r20; add.s32 %r21, %r21, -1; setp.gt.s32 %p1, %r21, 0; \
-                @%p1 bra $inner; add.s32 %r11, %r11, 1000; add.s32 %r20, %r20, -1; setp.ne.s32 %p2, %r20, 0; @%p2 bra $outer; ";
+                add.s32 %r21, %r21, 1; $inner: add.s32 %r11, %r11, %r20; add.s32 %r21, %r21, -1; \
+                setp.gt.s32 %p1, %r21, 0; @%p1 bra $inner; add.s32 %r11, %r11, 1000; add.s32 %r20, %r20, -1; \
+                setp.ne.s32 %p2, %r20, 0; @%p2 bra $outer; ";
     let count = |t: u32| {
         let (mut sum, mut outer) = (0, t / 8 + 1);
         while outer > 0 {
@@ -163,7 +165,8 @@ fn random_programs_do_what_each_lane_would_do_alone() {
     }
 }
 
-/// Each block adds its number to a word of its own and to one of all; the last to arrive doubles it, as `last_block` does.
+/// Each block adds its number to a word of its own and to one of all; the last to arrive doubles it, as `last_block`
+/// does.
 #[test]
 fn the_last_block_sees_what_all_wrote() {
     let body = "mov.u32 %r1, %ctaid.x; mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd0, %rd2; setp.ne.s32 %p1, %r0, 0; \

@@ -13,7 +13,8 @@ pub fn shipped(sm: u32) -> BTreeMap<String, String> {
     modules.iter().map(|module| (module.name.clone(), text(&module.bytes))).collect()
 }
 
-/// What a word of an operand is: a letter as in rows.rs, `#` a number, `L` a label, `P` the parameter, `S` shared memory.
+/// What a word of an operand is: a letter as in rows.rs, `#` a number, `L` a label, `P` the parameter, `S` shared
+/// memory.
 fn class(word: &str) -> &str {
     let numbered = |prefix: &str| word.strip_prefix(prefix).is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
     let registers = [("%p", "p"), ("%rs", "h"), ("%r", "r"), ("%rd", "l"), ("%f", "f"), ("%fd", "d")];

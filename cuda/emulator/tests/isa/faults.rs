@@ -1,6 +1,6 @@
-//! Faults planted in the shipped PTX: each shows, as a report of the machine or as a wrong result, and the text as it is
-//! passes. And every operand and qualifier of what ptx.cuh says in inline PTX: each swap and each loss shows, or the table
-//! says why nobody can see it.
+//! Faults planted in the shipped PTX: each shows, as a report of the machine or as a wrong result, and the text as it
+//! is passes. And every operand and qualifier of what ptx.cuh says in inline PTX: each swap and each loss shows, or
+//! the table says why nobody can see it.
 
 use std::collections::BTreeSet;
 
@@ -215,7 +215,8 @@ static UNSEEN: &[(&str, &str)] = &[
     ("ld.global.nc.L1::no_allocate.v4.u32 without L1::no_allocate", "a hint for the cache"),
 ];
 
-/// Every pair of neighbouring operands (or members of one, or numbers of registers of two) swapped, every qualifier dropped.
+/// Every pair of neighbouring operands (or members of one, or numbers of registers of two) swapped, every qualifier
+/// dropped.
 fn changes(op: &str, operands: &[String]) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = vec![];
     for i in 1..operands.len() {

@@ -1,5 +1,5 @@
-//! Tensor cores and ldmatrix against a plain product of matrices. Where the elements of a fragment lie is written down as the
-//! manual has it: by lane and by number of the element.
+//! Tensor cores and ldmatrix against a plain product of matrices. Where the elements of a fragment lie is written
+//! down as the manual has it: by lane and by number of the element.
 
 use crate::isa::{
     harness::{Random, outcome},
@@ -14,8 +14,8 @@ pub enum Number {
     Bf16,
 }
 
-/// d[m×8] = a[m×k] · b[k×8] + c. With g = lane / 4 and t = lane % 4, element i of a lane's fragment of `a` is (row, column)
-/// a(g, t, i), of `b` b(g, t, i), of `c` and d c(g, t, i).
+/// d[m×8] = a[m×k] · b[k×8] + c. With g = lane / 4 and t = lane % 4, element i of a lane's fragment of `a` is (row,
+/// column) a(g, t, i), of `b` b(g, t, i), of `c` and d c(g, t, i).
 pub struct Mma {
     pub op: &'static str,
     number: Number,
@@ -244,8 +244,8 @@ fn products_of_matrices() {
     }
 }
 
-/// The ends of the formats: denormals count, infinities and what is no number come through, and products are not rounded to
-/// the format of the factors.
+/// The ends of the formats: denormals count, infinities and what is no number come through, and products are not
+/// rounded to the format of the factors.
 #[test]
 fn ends_of_the_formats() {
     for mma in MMA.iter().filter(|mma| mma.number != Number::S8) {
@@ -261,7 +261,8 @@ fn ends_of_the_formats() {
             (infinity, 0.0, f32::NAN),
             (f32::NAN, one, f32::NAN),
         ] {
-            // Only element (3, 5) of A and (5, 2) of B: only (3, 2) of the result, and what is no number elsewhere in its row and column.
+            // Only element (3, 5) of A and (5, 2) of B: only (3, 2) of the result, and what is no number elsewhere in
+            // its row and column.
             let of_a = mma.fragment(16, mma.a, &|row, k| if (row, k) == (3, 5) { x } else { 0.0 });
             let of_b = mma.fragment(8, mma.b, &|k, column| if (k, column) == (5, 2) { y } else { 0.0 });
             let lanes: Vec<[Vec<u32>; 3]> =
@@ -305,8 +306,9 @@ fn matrices_from_shared_memory() {
         let input: Vec<u32> = (0..LANES).flat_map(|l| [&rows[4 * l..4 * l + 4], &[address(l)]].concat()).collect();
         let list = if matrices == 4 { "{%r60,%r61,%r62,%r63}" } else { "{%r60,%r61}" };
         let mut body = String::from(
-            "mul.wide.u32 %rd2, %r0, 20; add.s64 %rd2, %rd0, %rd2; mul.wide.u32 %rd3, %r0, 16; add.s64 %rd3, %rd1, %rd3; \
-             mov.u64 %rd4, tile; add.s64 %rd5, %rd4, %rd3; sub.s64 %rd5, %rd5, %rd1; cvt.u32.u64 %r5, %rd4; ",
+            "mul.wide.u32 %rd2, %r0, 20; add.s64 %rd2, %rd0, %rd2; mul.wide.u32 %rd3, %r0, 16; \
+             add.s64 %rd3, %rd1, %rd3; mov.u64 %rd4, tile; add.s64 %rd5, %rd4, %rd3; sub.s64 %rd5, %rd5, %rd1; \
+             cvt.u32.u64 %r5, %rd4; ",
         );
         for i in 0..4 {
             body += &format!(
@@ -331,7 +333,8 @@ fn matrices_from_shared_memory() {
     }
 }
 
-/// Both together, as kernels use them: A (16 × 16) and B (16 × 8) row by row in shared memory, A read as it is, B transposed.
+/// Both together, as kernels use them: A (16 × 16) and B (16 × 8) row by row in shared memory, A read as it is, B
+/// transposed.
 #[test]
 fn a_product_of_what_lies_in_shared_memory() {
     let mut random = Random(10);
@@ -340,19 +343,23 @@ fn a_product_of_what_lies_in_shared_memory() {
         |m: &[f32]| m.chunks(2).map(|p| (to_16_bits(p[0], 5) | to_16_bits(p[1], 5) << 16) as u32).collect::<Vec<_>>();
     let input = [pairs(&a), pairs(&b)].concat();
     let mut body = String::from(
-        "mul.wide.u32 %rd2, %r0, 4; add.s64 %rd3, %rd0, %rd2; mov.u64 %rd4, tile; add.s64 %rd5, %rd4, %rd2; cvt.u32.u64 %r5, %rd4; \
-         mul.wide.u32 %rd6, %r0, 16; add.s64 %rd7, %rd1, %rd6; ",
+        "mul.wide.u32 %rd2, %r0, 4; add.s64 %rd3, %rd0, %rd2; mov.u64 %rd4, tile; add.s64 %rd5, %rd4, %rd2; \
+         cvt.u32.u64 %r5, %rd4; mul.wide.u32 %rd6, %r0, 16; add.s64 %rd7, %rd1, %rd6; ",
     );
     for at in (0..6).map(|i| 128 * i) {
         body += &format!("ld.global.u32 %r6, [%rd3+{at}]; st.shared.u32 [%rd5+{at}], %r6; ");
     }
     // Lane l names row l % 16 of A, columns 8 · (l / 16) …; and row l % 16 of B.
-    body += "bar.warp.sync -1; and.b32 %r7, %r0, 15; shl.b32 %r8, %r7, 5; add.s32 %r8, %r8, %r5; shr.u32 %r9, %r0, 4; shl.b32 %r9, %r9, 4; \
-             add.s32 %r8, %r8, %r9; ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10,%r11,%r12,%r13}, [%r8]; shl.b32 %r8, %r7, 4; \
-             add.s32 %r8, %r8, %r5; add.s32 %r8, %r8, 512; ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r20,%r21}, [%r8]; \
-             mov.f32 %f1, 0f00000000; mov.f32 %f2, %f1; mov.f32 %f3, %f1; mov.f32 %f4, %f1; \
-             mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r10,%r11,%r12,%r13}, {%r20,%r21}, {%f1,%f2,%f3,%f4}; \
-             st.global.f32 [%rd7], %f1; st.global.f32 [%rd7+4], %f2; st.global.f32 [%rd7+8], %f3; st.global.f32 [%rd7+12], %f4; ";
+    body += "bar.warp.sync -1; and.b32 %r7, %r0, 15; shl.b32 %r8, %r7, 5; add.s32 %r8, %r8, %r5; \
+             shr.u32 %r9, %r0, 4; shl.b32 %r9, %r9, 4; add.s32 %r8, %r8, %r9; \
+             ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10,%r11,%r12,%r13}, [%r8]; shl.b32 %r8, %r7, 4; \
+             add.s32 %r8, %r8, %r5; add.s32 %r8, %r8, 512; \
+             ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r20,%r21}, [%r8]; mov.f32 %f1, 0f00000000; \
+             mov.f32 %f2, %f1; mov.f32 %f3, %f1; mov.f32 %f4, %f1; \
+             mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r10,%r11,%r12,%r13}, \
+             {%r20,%r21}, {%f1,%f2,%f3,%f4}; \
+             st.global.f32 [%rd7], %f1; st.global.f32 [%rd7+4], %f2; st.global.f32 [%rd7+8], %f3; \
+             st.global.f32 [%rd7+12], %f4; ";
     let found = outcome(32, ".shared .align 16 .b8 tile[768];", &body, &input, LANES * 4);
     for (i, found) in found.iter().enumerate() {
         let (row, column) = c(i / 16, i / 4 % 4, i % 4);

@@ -131,15 +131,15 @@ impl<'a> Job<'a> {
     }
 }
 
-/// PTX of one kernel, `k`, for blocks of `threads`, whose parameters are `words` 8-byte words. It has registers of every
-/// kind, %r0 holds its thread, and %rd0, %rd1 … hold its parameters. The text gets a line per instruction.
+/// PTX of one kernel, `k`, for blocks of `threads`, whose parameters are `words` 8-byte words. It has registers of
+/// every kind, %r0 holds its thread, and %rd0, %rd1 … hold its parameters. The text gets a line per instruction.
 pub fn module(threads: u32, words: usize, shared: &str, body: &str) -> String {
     let ends = ["; ", ": ", "{ ", "} "];
     let body = ends.iter().fold(body.to_owned(), |body, end| body.replace(end, &end.replace(' ', "\n")));
     let loads: String = (0..words).map(|i| format!("ld.param.u64 %rd{i}, [k_param_0+{}];\n", 8 * i)).collect();
     format!(
-        ".version 8.0\n.target sm_80\n.address_size 64\n\
-         .extern .shared .align 16 .b8 dynamic_shared[];\n.visible .entry k(\n.param .align 8 .b8 k_param_0[{}]\n)\n.maxntid {threads}, 1, 1\n{{\n\
+        ".version 8.0\n.target sm_80\n.address_size 64\n.extern .shared .align 16 .b8 dynamic_shared[];\n\
+         .visible .entry k(\n.param .align 8 .b8 k_param_0[{}]\n)\n.maxntid {threads}, 1, 1\n{{\n\
          .reg .pred %p<40>;\n.reg .b16 %rs<40>;\n.reg .b32 %r<80>;\n.reg .f32 %f<40>;\n.reg .f64 %fd<40>;\n\
          .reg .b64 %rd<80>;\n{shared}\nmov.u32 %r0, %tid.x;\n{loads}{body}\nret;\n}}\n",
         8 * words.max(1)

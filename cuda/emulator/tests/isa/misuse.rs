@@ -3,7 +3,8 @@
 use crate::isa::harness::{Job, Memory, ORDERS, module, words};
 use qrun_emulator::isa::Module;
 
-/// A block of threads that does something wrong. %rd0: 1024 readable bytes; %rd1: 1024 bytes to write to; %r0: the thread.
+/// A block of threads that does something wrong. %rd0: 1024 readable bytes; %rd1: 1024 bytes to write to; %r0: the
+/// thread.
 struct Wrong {
     what: &'static str,
     threads: u32,
@@ -72,7 +73,8 @@ const WRONG: &[Wrong] = &[
         FAILED, &["lane"]),
     // What nothing wrote.
     row("a register that nothing wrote", 32,
-        "mul.wide.u32 %rd2, %r0, 4; add.s64 %rd2, %rd1, %rd2; st.global.u32 [%rd2], %r40; ", FAILED, &["st.global", "%r40"]),
+        "mul.wide.u32 %rd2, %r0, 4; add.s64 %rd2, %rd1, %rd2; st.global.u32 [%rd2], %r40; ",
+        FAILED, &["st.global", "%r40"]),
     row("a register that some lanes did not write", 32,
         "setp.lt.s32 %p1, %r0, 9; @%p1 mov.u32 %r5, 4; mul.wide.u32 %rd2, %r0, 4; add.s64 %rd2, %rd1, %rd2; \
          st.global.u32 [%rd2], %r5; ", FAILED, &["st.global", "%r5", "9"]),
@@ -83,7 +85,8 @@ const WRONG: &[Wrong] = &[
     row("a branch on a predicate that nothing wrote", 32, "@%p30 bra $end; $end: ", FAILED, &["%p30"]),
     row("an mma of what nothing wrote", 32,
         "mov.u32 %r1, 0; mov.u32 %r2, 0; mov.u32 %r3, 0; \
-         mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r1,%r2}, {%r3}, {%r42}, {%r1,%r2}; ", FAILED, &["mma.sync", "%r42"]),
+         mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r1,%r2}, {%r3}, {%r42}, {%r1,%r2}; ",
+        FAILED, &["mma.sync", "%r42"]),
     row("shared bytes that nothing wrote", 32,
         "ld.shared.u32 %r5, [tile+64]; st.global.u32 [%rd1], %r5; ", FAILED, &["shared"]),
     row("one shared byte of four that nothing wrote", 32,
@@ -91,8 +94,8 @@ const WRONG: &[Wrong] = &[
          ld.shared.u32 %r5, [tile]; st.global.u32 [%rd1], %r5; ", FAILED, &["shared"]),
     row("a matrix in shared memory that nothing wrote", 32,
         "mul.wide.u32 %rd4, %r0, 16; mov.u64 %rd5, tile; add.s64 %rd5, %rd5, %rd4; cvt.u32.u64 %r5, %rd5; \
-         ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1,%r2}, [%r5]; mul.wide.u32 %rd2, %r0, 4; add.s64 %rd2, %rd1, %rd2; \
-         st.global.u32 [%rd2], %r1; ", FAILED, &["shared"]),
+         ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1,%r2}, [%r5]; mul.wide.u32 %rd2, %r0, 4; \
+         add.s64 %rd2, %rd1, %rd2; st.global.u32 [%rd2], %r1; ", FAILED, &["shared"]),
     row("an atomic on shared bytes that nothing wrote", 32,
         "mov.u64 %rd5, tile; atom.shared.add.u32 %r5, [%rd5], 1; st.global.u32 [%rd1], %r5; ", FAILED, &["shared"]),
     // Asynchronous copies.
@@ -111,9 +114,10 @@ const WRONG: &[Wrong] = &[
          cp.async.cg.shared.global [%r5], [%rd0], 16, %r6; cp.async.commit_group; $wait: bar.sync 0; \
          ld.shared.u32 %r7, [%rd5]; st.global.u32 [%rd1], %r7; ", FAILED, &["ld.shared"]),
     row("ldmatrix of a copy before its wait", 32,
-        "mul.wide.u32 %rd4, %r0, 16; mov.u64 %rd5, tile; add.s64 %rd5, %rd5, %rd4; cvt.u32.u64 %r5, %rd5; mov.u32 %r6, 16; \
-         cp.async.cg.shared.global [%r5], [%rd0], 16, %r6; cp.async.commit_group; bar.warp.sync -1; \
-         ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1,%r2}, [%r5]; st.global.u32 [%rd1], %r1; ", FAILED, &["ldmatrix"]),
+        "mul.wide.u32 %rd4, %r0, 16; mov.u64 %rd5, tile; add.s64 %rd5, %rd5, %rd4; cvt.u32.u64 %r5, %rd5; \
+         mov.u32 %r6, 16; cp.async.cg.shared.global [%r5], [%rd0], 16, %r6; cp.async.commit_group; bar.warp.sync -1; \
+         ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1,%r2}, [%r5]; st.global.u32 [%rd1], %r1; ",
+        FAILED, &["ldmatrix"]),
     row("a copy from an address that is not a multiple of 16", 32,
         "mov.u64 %rd5, tile; cvt.u32.u64 %r5, %rd5; mov.u32 %r6, 16; add.s64 %rd0, %rd0, 8; \
          cp.async.cg.shared.global [%r5], [%rd0], 16, %r6; ", MISALIGNED, &["cp.async"]),
@@ -125,7 +129,8 @@ const WRONG: &[Wrong] = &[
          cp.async.cg.shared.global [%r5], [%rd0], 16, %r6; ", ILLEGAL, &["cp.async"]),
     // Bounds and alignment.
     row("a load behind the end", 32,
-        "mul.wide.u32 %rd2, %r0, 4; add.s64 %rd2, %rd0, %rd2; ld.global.u32 %r5, [%rd2+904]; ", ILLEGAL, &["ld.global.u32", "30"]),
+        "mul.wide.u32 %rd2, %r0, 4; add.s64 %rd2, %rd0, %rd2; ld.global.u32 %r5, [%rd2+904]; ",
+        ILLEGAL, &["ld.global.u32", "30"]),
     row("a load half behind the end", 32, "ld.global.u64 %rd5, [%rd0+1020]; ", MISALIGNED, &["ld.global.u64"]),
     row("a vector half behind the end", 32, "ld.global.v2.u32 {%r5, %r6}, [%rd1+-8]; ", ILLEGAL, &["ld.global.v2.u32"]),
     row("a store before the beginning", 32, "st.global.u8 [%rd1+-1], %r0; ", ILLEGAL, &["st.global.u8"]),
@@ -136,7 +141,8 @@ const WRONG: &[Wrong] = &[
     row("a vector that is aligned to its elements only", 32,
         "ld.global.v4.u32 {%r5, %r6, %r7, %r8}, [%rd0+8]; ", MISALIGNED, &["ld.global.v4.u32"]),
     row("a 2-byte load at an odd address", 32, "ld.global.nc.u16 %rs5, [%rd0+1]; ", MISALIGNED, &["ld.global.nc.u16"]),
-    row("an atomic that is not aligned", 32, "mov.u64 %rd6, 1; atom.global.add.u64 %rd5, [%rd1+4], %rd6; ", MISALIGNED, &["atom"]),
+    row("an atomic that is not aligned", 32, "mov.u64 %rd6, 1; atom.global.add.u64 %rd5, [%rd1+4], %rd6; ",
+        MISALIGNED, &["atom"]),
     row("shared memory behind its end", 32, "st.shared.u32 [tile+512], %r0; ", ILLEGAL, &["st.shared.u32"]),
     row("shared memory before its beginning", 32,
         "mov.u64 %rd5, tile; st.shared.u32 [%rd5+-4], %r0; ", ILLEGAL, &["st.shared.u32"]),
@@ -190,10 +196,10 @@ fn what_is_wrong_is_found() {
 /// Nothing is read where a copy has no bytes: its address may be anything.
 #[test]
 fn a_copy_of_nothing_reads_nothing() {
-    let body = "mov.u64 %rd5, tile; mul.wide.u32 %rd2, %r0, 16; add.s64 %rd5, %rd5, %rd2; cvt.u32.u64 %r5, %rd5; mov.u32 %r6, 0; \
-                add.s64 %rd0, %rd0, 4096; cp.async.cg.shared.global [%r5], [%rd0], 16, %r6; cp.async.commit_group; \
-                cp.async.wait_group 0; ld.shared.u32 %r7, [%rd5+12]; mul.wide.u32 %rd2, %r0, 4; add.s64 %rd1, %rd1, %rd2; \
-                st.global.u32 [%rd1], %r7; ";
+    let body = "mov.u64 %rd5, tile; mul.wide.u32 %rd2, %r0, 16; add.s64 %rd5, %rd5, %rd2; cvt.u32.u64 %r5, %rd5; \
+                mov.u32 %r6, 0; add.s64 %rd0, %rd0, 4096; cp.async.cg.shared.global [%r5], [%rd0], 16, %r6; \
+                cp.async.commit_group; cp.async.wait_group 0; ld.shared.u32 %r7, [%rd5+12]; \
+                mul.wide.u32 %rd2, %r0, 4; add.s64 %rd1, %rd1, %rd2; st.global.u32 [%rd1], %r7; ";
     assert_eq!(crate::isa::harness::outcome(32, TILE, body, &[1u32; 256], 32), [0; 32]);
 }
 

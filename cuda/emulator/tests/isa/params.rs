@@ -17,7 +17,8 @@ pub fn shapes() -> impl Iterator<Item = String> {
     LOADS.iter().flat_map(move |(op, to)| addresses.map(|address| format!("{op} {to},{address}")))
 }
 
-/// A kernel that loads from one place in its parameters in both ways, and stores what it got behind the address in the first 8 bytes.
+/// A kernel that loads from one place in its parameters in both ways, and stores what it got behind the address in
+/// the first 8 bytes.
 fn text(op: &str, to: &str, at: usize) -> String {
     let registers = |first: usize| {
         let name = to.trim_matches(['{', '}']).chars().next().expect("a class");

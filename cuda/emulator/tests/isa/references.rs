@@ -125,8 +125,8 @@ pub fn smaller(a: f32, b: f32) -> f32 {
     -larger(-a, -b)
 }
 
-/// A number without its fraction as an integer of `bits` bits with a sign; the nearest one where it does not fit. Not a number:
-/// zero, except that from or to 64 bits it is the least one.
+/// A number without its fraction as an integer of `bits` bits with a sign; the nearest one where it does not fit. Not
+/// a number: zero, except that from or to 64 bits it is the least one.
 pub fn truncated(value: f64, bits: u32, from_f64: bool) -> i128 {
     let (least, most) = (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1);
     match (value.is_nan(), from_f64 || bits == 64) {

@@ -52,7 +52,8 @@ const WORD: &str = "0 1 2 3 4 7 8 f 10 17 18 1f 20 21 3f 40 41 7f 80 ff 100 7fff
 const WIDE: &str = "0 1 2 5 1f 20 21 3f 40 41 ff 7fffffff 80000000 ffffffff 100000000 8000000000000000 \
     7fffffffffffffff 8000000000000001 ffffffffffffffff ffffffff00000000 ffffffff80000000 123456789abcdef \
     20000000000001 8000000000000400 ffffffffffffffe0 1000001 ffffffff80";
-/// f32: zeros, ones, halves and what is halfway, ends of the integers and of 16-bit formats, denormals, infinities, NaNs.
+/// f32: zeros, ones, halves and what is halfway, ends of the integers and of 16-bit formats, denormals, infinities,
+/// NaNs.
 const SINGLE: &str = "0 80000000 3f800000 bf800000 3f000000 bf000000 3fc00000 40200000 c0200000 3effffff 3f7fffff \
     4b000001 4affffff 4effffff 4f000000 cf000000 cf000001 4f800000 5f000000 df000000 df000001 1 80000001 7fffff \
     800000 1000000 7f7fffff ff7fffff 7f800000 ff800000 7fc00000 ffc01234 7f800001 7f000001 33800000 33800001 \

@@ -1,8 +1,17 @@
 //! Small launches of shipped kernels, with what they have to give: on these, planted faults must show.
 
-use qrun_emulator::{LAYOUT, Order, isa::Module};
+use std::{
+    cell::{Cell, RefCell},
+    time::{Duration, Instant},
+};
+
+use qrun_emulator::{
+    LAYOUT, Order,
+    isa::{Counts, Module},
+};
 
 use crate::isa::{
+    coverage::shipped,
     fragments::{self, MMA, Product},
     harness::{Job, Memory, Plain, Random},
     references::{from_16_bits, to_16_bits},
@@ -18,11 +27,11 @@ pub struct Subject {
 pub static SUBJECTS: &[Subject] = &[
     Subject { module: "fragments", kernel: "fragments", attempt: every_fragment },
     Subject { module: "norm", kernel: "rms_norm", attempt: rms_norm },
-    Subject { module: "gemv", kernel: "gemv_q8_0", attempt: |t| matmul(t, Q8_0, [9, 1], [2, 1], 128) },
-    Subject { module: "gemv", kernel: "gemv_f16", attempt: |t| matmul(t, F16, [9, 1], [2, 1], 128) },
-    Subject { module: "gemm", kernel: "gemm_few_q8_0", attempt: |t| matmul(t, Q8_0, [16, 5], [1, 1], 256) },
-    Subject { module: "gemm", kernel: "gemm_few_bf16", attempt: |t| matmul(t, BF16, [21, 18], [2, 2], 256) },
-    Subject { module: "gemm", kernel: "gemm_q8_0", attempt: |t| matmul(t, Q8_0, [70, 37], [2, 1], 128) },
+    Subject { module: "gemv", kernel: "gemv_q8_0", attempt: |t| matmul(t, Q8_0, [9, 1, 160], [2, 1, 128]) },
+    Subject { module: "gemv", kernel: "gemv_f16", attempt: |t| matmul(t, F16, [9, 1, 160], [2, 1, 128]) },
+    Subject { module: "gemm", kernel: "gemm_few_q8_0", attempt: |t| matmul(t, Q8_0, [16, 5, 160], [1, 1, 256]) },
+    Subject { module: "gemm", kernel: "gemm_few_bf16", attempt: |t| matmul(t, BF16, [21, 18, 160], [2, 2, 256]) },
+    Subject { module: "gemm", kernel: "gemm_q8_0", attempt: |t| matmul(t, Q8_0, [70, 37, 160], [2, 1, 128]) },
     Subject { module: "attention", kernel: "attention_f16_64_16", attempt: attention },
 ];
 
@@ -46,21 +55,30 @@ impl Subject {
     /// Runs it in the orders until something is wrong.
     pub fn judge(&self, text: &str, orders: &[Order]) -> Result<(), String> {
         let module = Module::parse(text).map_err(|e| format!("refused: {e}"))?;
-        orders.iter().try_for_each(|&order| (self.attempt)(&Trial { module: &module, kernel: self.kernel, order }))
+        orders.iter().try_for_each(|&order| (self.attempt)(&Trial::new(&module, self.kernel, order)))
     }
 }
 
-/// A text in which a kernel runs.
+/// A text in which a kernel runs, and what it took.
 pub struct Trial<'a> {
     module: &'a Module,
     kernel: &'a str,
     order: Order,
+    counts: RefCell<Counts>,
+    time: Cell<Duration>,
 }
 
-impl Trial<'_> {
+impl<'a> Trial<'a> {
     fn run(&self, memory: &Memory, params: &[u8], grid: [u32; 3], threads: u32, dynamic: u32) -> Result<(), String> {
         let job = Job { kernel: self.kernel, grid, dynamic, order: self.order, ..Job::new("", threads, params) };
-        job.of(self.module, memory).map(|_| ()).map_err(|fault| fault.report)
+        let begin = Instant::now();
+        let counts = job.of(self.module, memory).map_err(|fault| fault.report)?;
+        self.time.set(self.time.get() + begin.elapsed());
+        self.counts.borrow_mut().add(&counts);
+        Ok(())
+    }
+    fn new(module: &'a Module, kernel: &'a str, order: Order) -> Self {
+        Self { module, kernel, order, counts: RefCell::default(), time: Cell::default() }
     }
     fn bf16(&self) -> bool {
         self.module.sm >= 80
@@ -248,28 +266,21 @@ fn block(format: Format, random: &mut Random) -> (Vec<u8>, Vec<f64>) {
     }
 }
 
-/// y = W · x, with a bias; some columns idle where there are several.
-fn matmul(
-    trial: &Trial<'_>,
-    format: Format,
-    [rows, columns]: [usize; 2],
-    [x, y]: [u32; 2],
-    threads: u32,
-) -> Result<(), String> {
-    const K: usize = 160;
+/// y = W · x, with a bias; some columns idle where there are several. `grid` is blocks in x and y, threads.
+fn matmul(trial: &Trial<'_>, format: Format, [rows, columns, k]: [usize; 3], grid: [u32; 3]) -> Result<(), String> {
     const GAP: usize = 3;
     let mut random = Random((rows * columns) as u64);
     let (mut bytes, mut w) = (vec![], vec![]);
-    for _ in 0..rows * K / 32 {
+    for _ in 0..rows * k / 32 {
         let (block, values) = block(format, &mut random);
         bytes.extend(block);
         w.extend(values);
     }
     let bias = floats(rows, &mut random);
     // Numbers as they are for dense weights; else in blocks of 32 with a scale, in octet order.
-    let numbers = floats(columns * K, &mut random);
-    let (mut q, mut d, mut s, mut values) = (vec![0i8; columns * K], vec![], vec![], vec![]);
-    for block in 0..columns * K / 32 {
+    let numbers = floats(columns * k, &mut random);
+    let (mut q, mut d, mut s, mut values) = (vec![0i8; columns * k], vec![], vec![], vec![]);
+    for block in 0..columns * k / 32 {
         let scale = 0.01 + random.below(50) as f32 / 1000.0;
         let mut sums = [0; 2];
         for e in 0..32 {
@@ -288,12 +299,12 @@ fn matmul(
     let seq: Vec<i32> = (0..columns as i32).map(|c| if c % 4 == 2 { -1 } else { c }).collect();
     let stride = rows + GAP;
     let expected: Vec<f64> = (0..columns * stride)
-        .map(|i| {
-            let (column, row) = (i / stride, i % stride);
+        .map(|at| {
+            let (column, row) = (at / stride, at % stride);
             if row >= rows || seq[column] < 0 {
                 return f64::from(IDLE);
             }
-            let dot: f64 = (0..K).map(|k| w[row * K + k] * values[column * K + k]).sum();
+            let dot: f64 = (0..k).map(|i| w[row * k + i] * values[column * k + i]).sum();
             dot + f64::from(bias[row])
         })
         .collect();
@@ -307,7 +318,7 @@ fn matmul(
         .set("segment.Segment.y_stride", stride as i32)
         .set("segment.Segment.format", format.0)
         .set("segments", 1)
-        .set("k", K as i32)
+        .set("k", k as i32)
         .set("columns", columns as i32)
         .set("seq", memory.put(&seq));
     if dense {
@@ -318,11 +329,22 @@ fn matmul(
             .set("image.QuantizedActivations.d", memory.put(&d))
             .set("image.QuantizedActivations.s", memory.put(&s));
     }
+    let [x, y, threads] = grid;
     trial.run(&memory, &params.bytes, [x, y, 1], threads, 0)?;
     close(&memory.get(at_y), &expected, if dense { 1e-5 } else { 1e-6 })
 }
 
-/// Two heads over one of keys and values, head_dim 64, at positions in the first and second page; an idle row; two splits.
+/// What a matrix of 1152 rows of 6912 weights takes: Gemma 3 1B's down projection for one token, in q8_0.
+pub fn gemv_of_gemma(sm: u32) -> (Counts, Duration) {
+    let subject = subject("gemv_q8_0");
+    let module = Module::parse(&subject.excerpt(&shipped(sm)[subject.module])).expect("it is shipped");
+    let trial = Trial::new(&module, subject.kernel, Order::Forward);
+    matmul(&trial, Q8_0, [1152, 1, 6912], [144, 1, 128]).expect("it is right");
+    (trial.counts.into_inner(), trial.time.get())
+}
+
+/// Two heads over one of keys and values, head_dim 64, at positions in the first and second page; an idle row; two
+/// splits.
 fn attention(trial: &Trial<'_>) -> Result<(), String> {
     const DIM: usize = 64;
     const PAGE: usize = 64;
