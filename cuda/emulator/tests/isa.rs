@@ -15,3 +15,4 @@ mod misuse;
 mod params;
 mod references;
 mod rows;
+mod subjects;
