@@ -156,7 +156,7 @@ fn follow(steps: &[Step], mut x: u32) -> u32 {
 
 #[test]
 fn random_programs_do_what_each_lane_would_do_alone() {
-    let input: Vec<u32> = (0..64).map(|i| i * 0x9E37_79B9).collect();
+    let input: Vec<u32> = (0..64_u32).map(|i| i.wrapping_mul(0x9E37_79B9)).collect();
     for seed in 0..60 {
         let program = Program::new(seed);
         let body = format!("mov.u32 %r11, %r10; {}", program.text);

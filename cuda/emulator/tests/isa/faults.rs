@@ -125,7 +125,8 @@ static PLANTED: &[Planted] = &[
     // Parameters at another place.
     row(75, "fragments", Edit::Replace("_param_0+16]", "_param_0+8]")),
     row(75, "fragments", Edit::Replace("_param_0+24]", "_param_0+28]")),
-    row(80, "gemv_q8_0", Edit::Replace("param_0+124]", "param_0+128]")),
+    row(80, "attention_f16_64_16", Edit::Replace("param_0+148]", "param_0+152]")),
+    row(80, "gemm_few_q8_0", Edit::Replace("param_0+128]", "param_0+132]")),
     row(80, "rms_norm", Edit::Replace("param_0+80]", "param_0+84]")),
     row(80, "rms_norm", Edit::Replace("param_0+72]", "param_0+64]")),
     row(75, "rms_norm", Edit::Replace("param_0[88]", "param_0[80]")),
@@ -136,7 +137,7 @@ static PLANTED: &[Planted] = &[
     row(80, "gemm_few_q8_0", Edit::Guard("mma.sync", 0)),
     row(80, "attention_f16_64_16", Edit::Guard("mma.sync", 2)),
     row(75, "attention_f16_64_16", Edit::Guard("ldmatrix", 3)),
-    row(80, "gemm_few_q8_0", Edit::Guard("shfl.sync", 0)),
+    row(80, "gemv_q8_0", Edit::Guard("shfl.sync", 0)),
     // Barriers that are not there.
     row(80, "rms_norm", Edit::Remove("bar.sync", 0)),
     row(80, "rms_norm", Edit::Remove("bar.sync", 1)),
@@ -144,7 +145,6 @@ static PLANTED: &[Planted] = &[
     row(75, "gemm_few_q8_0", Edit::Remove("bar.sync", 0)),
     row(80, "gemm_q8_0", Edit::RemoveAll("bar.sync")),
     row(80, "attention_f16_64_16", Edit::RemoveAll("bar.sync")),
-    row(80, "fragments", Edit::RemoveAll("bar.warp.sync")),
     // Shuffles: another distance, lanes outside of the mask.
     row(80, "rms_norm", Edit::Before("shfl.sync", "mov.u32 @, 65535;")),
     row(75, "gemv_q8_0", Edit::Before("shfl.sync", "mov.u32 @, 65535;")),
@@ -153,8 +153,7 @@ static PLANTED: &[Planted] = &[
     row(80, "gemv_q8_0", Edit::Replace("shfl.sync.bfly", "shfl.sync.idx")),
     // Guards that are not there, or the other way round.
     row(80, "rms_norm", Edit::Remove("@%p", 0)),
-    row(75, "gemv_q8_0", Edit::Remove("@%p", 0)),
-    row(80, "gemv_q8_0", Edit::Replace("@%p", "@!%p")),
+    row(80, "sample_scan", Edit::Remove("@%p", 0)),
     row(80, "attention_f16_64_16", Edit::Replace("bar.red.or.pred", "bar.red.and.pred")),
     // Numbers.
     row(75, "gemv_q8_0", Edit::Replace("dp4a.s32.s32", "dp4a.u32.u32")),
@@ -206,11 +205,10 @@ fn planted_faults_show() {
 
 /// Changes of a wrapper of ptx.cuh that cannot show, and why.
 static UNSEEN: &[(&str, &str)] = &[
+    ("dp4a.s32.s32: operands 1 and 2 swapped", "a product is the same either way round"),
     ("ld.global.nc.u8 without nc", "a hint: the same bytes"),
     ("ld.global.nc.u16 without nc", "a hint: the same bytes"),
     ("ld.global.nc.u32 without nc", "a hint: the same bytes"),
-    ("ld.global.nc.L1::no_allocate.v2.u32 without nc", "a hint: the same bytes"),
-    ("ld.global.nc.L1::no_allocate.v4.u32 without nc", "a hint: the same bytes"),
     ("ld.global.nc.L1::no_allocate.v2.u32 without L1::no_allocate", "a hint for the cache"),
     ("ld.global.nc.L1::no_allocate.v4.u32 without L1::no_allocate", "a hint for the cache"),
 ];
@@ -244,8 +242,8 @@ fn changes(op: &str, operands: &[String]) -> Vec<(String, String)> {
 /// As if the wrapper had it so: each change is made wherever a kernel has the instruction in inline PTX.
 #[test]
 fn every_word_of_inline_ptx_matters() {
-    let mut survivors = BTreeSet::new();
-    let (mut caught, mut all) = (0, BTreeSet::new());
+    let (mut survivors, mut all) = (BTreeSet::new(), BTreeSet::new());
+    let mut tried = BTreeSet::new();
     for sm in [75, 80] {
         let texts = shipped(sm);
         let excerpts: Vec<_> = SUBJECTS.iter().map(|s| (s, s.excerpt(&texts[s.module]))).collect();
@@ -258,6 +256,7 @@ fn every_word_of_inline_ptx_matters() {
             let lines: Vec<&str> = text.lines().collect();
             opcodes.extend(inline(text).into_iter().filter_map(|i| Some(instruction(lines[i])?.0.to_owned())));
         }
+        tried.extend(opcodes.iter().cloned());
         for op in opcodes {
             let having: Vec<_> = excerpts.iter().filter(|(_, text)| text.contains(&format!("\t{op}"))).collect();
             let (_, first) = having[0];
@@ -273,9 +272,7 @@ fn every_word_of_inline_ptx_matters() {
                 };
                 let name = changes(&op, &sample)[n].0.clone();
                 all.insert(name.clone());
-                if having.iter().any(|(subject, text)| subject.judge(&change(text), &ORDERS[..1]).is_err()) {
-                    caught += 1;
-                } else {
+                if having.iter().all(|(subject, text)| subject.judge(&change(text), &ORDERS[..1]).is_ok()) {
                     survivors.insert(name);
                 }
             }
@@ -283,7 +280,15 @@ fn every_word_of_inline_ptx_matters() {
     }
     let explained: BTreeSet<String> = UNSEEN.iter().map(|(name, _)| (*name).to_owned()).collect();
     let open: Vec<&String> = survivors.difference(&explained).collect();
-    assert!(open.is_empty(), "{caught} of {} caught, {} unexplained:\n{open:#?}", all.len(), open.len());
+    assert!(open.is_empty(), "{} of {} survive without a reason:\n{open:#?}", open.len(), all.len());
     let seen: Vec<&String> = explained.difference(&survivors).collect();
     assert!(seen.is_empty(), "these show after all: {seen:?}");
+    // What no subject has.
+    for (module, text) in [75, 80].into_iter().flat_map(shipped) {
+        let lines: Vec<&str> = text.lines().collect();
+        for pair in lines.windows(2).filter(|pair| pair[0].trim() == "// begin inline asm") {
+            let (op, _) = instruction(pair[1]).expect("an instruction");
+            assert!(tried.contains(op), "{op} of {module}: no subject has it");
+        }
+    }
 }

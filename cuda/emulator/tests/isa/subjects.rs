@@ -27,12 +27,15 @@ pub struct Subject {
 pub static SUBJECTS: &[Subject] = &[
     Subject { module: "fragments", kernel: "fragments", attempt: every_fragment },
     Subject { module: "norm", kernel: "rms_norm", attempt: rms_norm },
-    Subject { module: "gemv", kernel: "gemv_q8_0", attempt: |t| matmul(t, Q8_0, [9, 1, 160], [2, 1, 128]) },
-    Subject { module: "gemv", kernel: "gemv_f16", attempt: |t| matmul(t, F16, [9, 1, 160], [2, 1, 128]) },
-    Subject { module: "gemm", kernel: "gemm_few_q8_0", attempt: |t| matmul(t, Q8_0, [16, 5, 160], [1, 1, 256]) },
-    Subject { module: "gemm", kernel: "gemm_few_bf16", attempt: |t| matmul(t, BF16, [21, 18, 160], [2, 2, 256]) },
+    Subject { module: "gemv", kernel: "gemv_q8_0", attempt: |t| gemv(t, Q8_0) },
+    Subject { module: "gemv", kernel: "gemv_mxfp4", attempt: |t| gemv(t, MXFP4) },
+    Subject { module: "gemv", kernel: "gemv_f32", attempt: |t| gemv(t, F32) },
+    Subject { module: "gemv", kernel: "gemv_f16", attempt: |t| gemv(t, F16) },
+    Subject { module: "gemm", kernel: "gemm_few_q8_0", attempt: |t| few(t, Q8_0) },
+    Subject { module: "gemm", kernel: "gemm_few_bf16", attempt: |t| few(t, BF16) },
     Subject { module: "gemm", kernel: "gemm_q8_0", attempt: |t| matmul(t, Q8_0, [70, 37, 160], [2, 1, 128]) },
     Subject { module: "attention", kernel: "attention_f16_64_16", attempt: attention },
+    Subject { module: "sample", kernel: "sample_scan", attempt: sample_scan },
 ];
 
 /// The subject of this name.
@@ -244,9 +247,11 @@ fn rms_norm(trial: &Trial<'_>) -> Result<(), String> {
 
 /// A format of weights: ggml's number, and bytes of 32 weights.
 type Format = (i32, usize);
+const F32: Format = (0, 128);
 const F16: Format = (1, 64);
 const Q8_0: Format = (8, 34);
 const BF16: Format = (30, 64);
+const MXFP4: Format = (39, 17);
 
 /// 32 weights as bytes, and what they stand for.
 fn block(format: Format, random: &mut Random) -> (Vec<u8>, Vec<f64>) {
@@ -258,12 +263,38 @@ fn block(format: Format, random: &mut Random) -> (Vec<u8>, Vec<f64>) {
             let values = q.iter().map(|&q| f64::from(q as i8) * from_16_bits(d, exponent)).collect();
             ([(d as u16).to_le_bytes().to_vec(), q].concat(), values)
         }
+        MXFP4 => {
+            let e = 120 + random.below(6);
+            let q: Vec<u8> = (0..16).map(|_| random.next() as u8).collect();
+            let value = |q: u8| {
+                let size = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0][usize::from(q % 8)];
+                2f64.powi(e as i32 - 127) * if q < 8 { size } else { -size }
+            };
+            let values = q.iter().map(|q| value(q % 16)).chain(q.iter().map(|q| value(q / 16))).collect();
+            ([vec![e as u8], q.clone()].concat(), values)
+        }
+        F32 => {
+            let values = floats(32, random);
+            (values.iter().flat_map(|v| v.to_le_bytes()).collect(), values.iter().map(|&v| v.into()).collect())
+        }
         _ => {
             let bits: Vec<u64> = floats(32, random).iter().map(|&v| to_16_bits(v, exponent)).collect();
             let values = bits.iter().map(|&b| from_16_bits(b, exponent)).collect();
             (bits.iter().flat_map(|&b| (b as u16).to_le_bytes()).collect(), values)
         }
     }
+}
+
+/// One column of a long row, then several of a short one.
+fn gemv(trial: &Trial<'_>, format: Format) -> Result<(), String> {
+    matmul(trial, format, [9, 1, 1184], [2, 1, 128])?;
+    matmul(trial, format, [11, 3, 160], [2, 1, 128])
+}
+
+/// Up to 8 columns, and more, in two blocks; rows so long that the warps take turns more than once.
+fn few(trial: &Trial<'_>, format: Format) -> Result<(), String> {
+    matmul(trial, format, [16, 11, 2336], [1, 1, 256])?;
+    matmul(trial, format, [21, 20, 160], [2, 2, 256])
 }
 
 /// y = W · x, with a bias; some columns idle where there are several. `grid` is blocks in x and y, threads.
@@ -292,7 +323,7 @@ fn matmul(trial: &Trial<'_>, format: Format, [rows, columns, k]: [usize; 3], gri
         d.push(scale);
         s.extend(sums.map(|sum| scale * sum as f32));
     }
-    let dense = format != Q8_0;
+    let dense = ![Q8_0, MXFP4].contains(&format);
     if dense {
         values = numbers.iter().map(|&v| f64::from(v)).collect();
     }
@@ -398,4 +429,48 @@ fn attention(trial: &Trial<'_>) -> Result<(), String> {
     let dynamic = number("shared attention_f16_64_16") as u32;
     trial.run(&memory, &params.bytes, [1, ROWS.len() as u32, 2], 128, dynamic)?;
     close(&memory.get(out), &expected, 5e-6)
+}
+
+/// A row that takes the best of its logits and tells the host, and an idle one.
+fn sample_scan(trial: &Trial<'_>) -> Result<(), String> {
+    const VOCAB: usize = 1300;
+    const BEST: usize = 777;
+    let mut random = Random(9);
+    let mut logits = floats(2 * VOCAB, &mut random);
+    logits[BEST] = 3.5;
+    let sampling = Params::new("sample::Sampling").set("position", 40_u64).set("top_p", 1f32).set("repeat", 1f32);
+    let mut memory = Memory::default();
+    let (token, pos, ring) = (memory.put(&[-7, -7]), memory.put(&[40, 50]), memory.put(&[0u32; 8]));
+    let sampling = memory.put(&sampling.bytes);
+    let params = Params::new("sample::SampleParams")
+        .set("logits", memory.put(&logits))
+        .set("token", token)
+        .set("pos", pos)
+        .set("seq", memory.put(&[0, -1]))
+        .set("sampling", sampling)
+        .set("work", memory.put(&vec![0u8; number("sizeof(sample::Work)")]))
+        .set("counts", memory.put(&[0u32; VOCAB]))
+        .set("ring", ring)
+        .set("vocab", VOCAB as i32)
+        .set("ring_len", 2);
+    for step in 1..=3_u32 {
+        trial.run(&memory, &params.bytes, [3, 2, 1], 256, 0)?;
+        let entry = ring + 16 * u64::from((step - 1) % 2);
+        let place = (entry - ring) as usize / 4;
+        let told = std::mem::take(&mut *memory.published.borrow_mut());
+        let found = (memory.get::<i32>(token), memory.get::<i32>(pos), memory.get::<u64>(sampling)[1], told);
+        let expected = (
+            vec![BEST as i32, -7],
+            vec![40 + step as i32, 50],
+            40 + u64::from(step),
+            vec![Some(entry), None, Some(entry)],
+        );
+        if found != expected {
+            return Err(format!("wrong: expected {expected:?}, found {found:?}"));
+        }
+        if memory.get::<u32>(ring)[place..place + 4] != [step, BEST as u32, 0, 3.5f32.to_bits()] {
+            return Err("wrong: the entry of the ring".to_owned());
+        }
+    }
+    Ok(())
 }
