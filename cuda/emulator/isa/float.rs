@@ -89,16 +89,11 @@ pub(super) fn add_zero(a: f32, b: f32) -> u32 {
 /// An f16, exact.
 #[inline(always)]
 pub(super) fn from_half(h: u32) -> f32 {
-    let (sign, exponent, fraction) = (h << 16 & 0x8000_0000, h >> 10 & 31, h & 0x3ff);
-    match exponent {
-        0 => {
-            let magnitude = fraction as f32 * f32::from_bits(0x3380_0000); // 2^-24
-            f32::from_bits(sign | magnitude.to_bits())
-        }
-        31 if fraction != 0 => f32::from_bits(NAN),
-        31 => f32::from_bits(sign | 0x7f80_0000),
-        _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),
-    }
+    // As the bits of an f32 it is 2^112 times too small, also where it is subnormal.
+    let magnitude = (f32::from_bits((h & 0x7fff) << 13) * f32::from_bits(239 << 23)).to_bits();
+    let special = if h & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
+    let value = f32::from_bits(h << 16 & 0x8000_0000 | magnitude | special);
+    if value.is_nan() { f32::from_bits(NAN) } else { value }
 }
 
 /// `cvt.rn.f16.f32`.

@@ -1,6 +1,9 @@
 //! Tensor cores: which lane holds what, as the PTX manual has it, and the products.
 //!
-//! With g = lane / 4 and t = lane % 4, element i of a lane's fragment is at the row and column that the functions say.
+//! With g = lane / 4 and t = lane % 4: a register of a holds neighbours along k of row g (or g + 8), one of b the same of
+//! column g, both from k = t times their number on; c and d hold columns 2t and 2t + 1 of rows g and g + 8.
+
+use std::ops::{AddAssign, Mul};
 
 use super::code::{Mma, R};
 use super::float::{bits, from_half};
@@ -20,25 +23,6 @@ const fn shape(mma: Mma) -> (usize, usize) {
     }
 }
 
-/// Row and column of element `i` of a; `wide` elements fit a register (4 bytes, 2 halves).
-fn place_a(rows: usize, wide: usize, lane: usize, i: usize) -> (usize, usize) {
-    let (register, element) = (i / wide, i % wide);
-    let (g, t) = (lane / 4, lane % 4);
-    // Registers go down the rows first, where there are 16, then along k.
-    let halves = rows / 8;
-    (g + register % halves * 8, t * wide + element + register / halves * wide * 4)
-}
-
-/// Row (along k) and column of element `i` of b.
-fn place_b(wide: usize, lane: usize, i: usize) -> (usize, usize) {
-    (lane % 4 * wide + i % wide + i / wide * wide * 4, lane / 4)
-}
-
-/// Row and column of register `i` of c and d.
-fn place_c(lane: usize, i: usize) -> (usize, usize) {
-    (lane / 4 + i / 2 * 8, lane % 4 * 2 + i % 2)
-}
-
 /// Registers of d (and c), a and b.
 pub(super) const fn registers(mma: Mma) -> [usize; 3] {
     match mma {
@@ -50,14 +34,12 @@ pub(super) const fn registers(mma: Mma) -> [usize; 3] {
 
 /// d = a·b + c. Integers wrap; floats are summed in f64, whose products are exact, and rounded once.
 pub(super) fn multiply(mma: Mma, w: &Registers, abc: [&[R]; 3], d: &mut [Row; 4]) {
+    let float_sum = |c: u32, dot: f64| bits((f64::from(f32::from_bits(c)) + dot) as f32);
     match mma {
         Mma::S8M8N8K16 | Mma::S8M16N8K16 | Mma::S8M16N8K32 => {
-            let byte = |word: u32, i: usize| i32::from((word >> (8 * i)) as i8);
-            let sum = |c: u32, x: &[i32], y: &[i32]| {
-                let dot: i32 = x.iter().zip(y).map(|(x, y)| x * y).sum();
-                c.wrapping_add(dot as u32)
-            };
-            product::<i32, 4>(mma, w, abc, d, byte, sum);
+            // Sums of 32 products of bytes are exact in f32, of which CPUs multiply four at a time.
+            let byte = |word: u32, i: usize| f32::from((word >> (8 * i)) as i8);
+            product::<f32, 4>(mma, w, abc, d, byte, |c, dot| c.wrapping_add(dot as i32 as u32));
         }
         Mma::F16M16N8K8 | Mma::F16M16N8K16 => {
             let half = |word: u32, i: usize| f64::from(from_half(word >> (16 * i) & 0xffff));
@@ -70,38 +52,45 @@ pub(super) fn multiply(mma: Mma, w: &Registers, abc: [&[R]; 3], d: &mut [Row; 4]
     }
 }
 
-fn float_sum(c: u32, x: &[f64], y: &[f64]) -> u32 {
-    let dot: f64 = x.iter().zip(y).map(|(x, y)| x * y).sum();
-    bits((f64::from(f32::from_bits(c)) + dot) as f32)
-}
-
-/// Lays the fragments out as matrices of `T`, `WIDE` to a register, and multiplies them.
-fn product<T: Copy + Default, const WIDE: usize>(
+/// Lays the fragments out as matrices of `T`, `WIDE` elements to a register, and multiplies them.
+fn product<T: Copy + Default + Mul<Output = T> + AddAssign, const WIDE: usize>(
     mma: Mma,
     w: &Registers,
     [a, b, c]: [&[R]; 3],
     d: &mut [Row; 4],
     element: impl Fn(u32, usize) -> T,
-    sum: impl Fn(u32, &[T], &[T]) -> u32,
+    sum: impl Fn(u32, T) -> u32,
 ) {
-    let (rows, k) = shape(mma);
-    // Rows of a, columns of b.
-    let (mut left, mut right) = ([[T::default(); 32]; 16], [[T::default(); 32]; 8]);
-    for lane in 0..32 {
-        for i in 0..a.len() * WIDE {
-            let (row, column) = place_a(rows, WIDE, lane, i);
-            left[row][column] = element(w.word(a[i / WIDE])[lane], i % WIDE);
-        }
-        for i in 0..b.len() * WIDE {
-            let (row, column) = place_b(WIDE, lane, i);
-            right[column][row] = element(w.word(b[i / WIDE])[lane], i % WIDE);
+    let (rows, depth) = shape(mma);
+    let (mut left, mut right) = ([[T::default(); 32]; 16], [[T::default(); 8]; 32]);
+    for (register, row) in a.iter().enumerate() {
+        let words = w.word(*row);
+        // Registers go down the rows first, where there are 16, then along k.
+        let halves = rows / 8;
+        let (down, along) = (register % halves * 8, register / halves * WIDE * 4);
+        for (lane, i) in (0..32).flat_map(|lane| (0..WIDE).map(move |i| (lane, i))) {
+            left[lane / 4 + down][lane % 4 * WIDE + i + along] = element(words[lane], i);
         }
     }
-    for (i, register) in c.iter().enumerate() {
-        let c = w.word(*register);
+    for (register, row) in b.iter().enumerate() {
+        let words = w.word(*row);
+        for (lane, i) in (0..32).flat_map(|lane| (0..WIDE).map(move |i| (lane, i))) {
+            right[lane % 4 * WIDE + i + register * WIDE * 4][lane / 4] = element(words[lane], i);
+        }
+    }
+    let mut dots = [[T::default(); 8]; 16];
+    for (dots, left) in dots.iter_mut().zip(&left).take(rows) {
+        for (x, right) in left.iter().zip(&right).take(depth) {
+            for column in 0..8 {
+                dots[column] += *x * right[column];
+            }
+        }
+    }
+    for (register, row) in c.iter().enumerate() {
+        let words = w.word(*row);
         for lane in 0..32 {
-            let (row, column) = place_c(lane, i);
-            d[i][lane] = sum(c[lane], &left[row][..k], &right[column][..k]);
+            let dot = dots[lane / 4 + register / 2 * 8][lane % 4 * 2 + register % 2];
+            d[register][lane] = sum(words[lane], dot);
         }
     }
 }

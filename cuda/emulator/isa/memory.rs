@@ -20,14 +20,6 @@ pub(super) enum Use {
 }
 
 impl Use {
-    fn reads(self) -> bool {
-        self != Self::Write
-    }
-
-    fn writes(self) -> bool {
-        matches!(self, Self::Write | Self::Update)
-    }
-
     fn verb(self) -> &'static str {
         match self {
             Self::Read => "reads",
@@ -50,46 +42,28 @@ struct Region {
     range: Range<u64>,
     /// At or before the range, a multiple of 64: bit 0 of the first word of the marks.
     base: u64,
-    read: Marks,
-    read_only: Marks,
-    written: Marks,
+    /// A bit per byte, in pieces that are made when they are needed.
+    pieces: Vec<Option<Box<[Marks]>>>,
+    /// Bytes and sectors that were read and written, each counted once.
+    read: (u64, u64),
+    written: (u64, u64),
 }
 
-/// A bit per byte, in pieces that are made when they are needed.
-#[derive(Default)]
-struct Marks {
-    pieces: Vec<Option<Box<[u64]>>>,
-    bytes: u64,
-    sectors: u64,
-}
+/// What became of 64 bytes: read, read by `.nc`, written.
+type Marks = [u64; 3];
 
-/// Words of 64 bits per piece: 256 KiB of memory.
+/// How many of them are made at a time: for 256 KiB of memory.
 const PIECE: usize = 4096;
 
-impl Marks {
-    /// Marks the bits of a word that stands for 64 bytes.
-    #[inline(always)]
-    fn set(&mut self, word: usize, bits: u64) {
-        let (piece, word) = (word / PIECE, word % PIECE);
-        if piece >= self.pieces.len() {
-            self.pieces.resize_with(piece + 1, || None);
+/// Counts the bytes and sectors of `bits` that `before` does not have.
+#[inline(always)]
+fn add((bytes, sectors): &mut (u64, u64), before: u64, bits: u64) {
+    let new = bits & !before;
+    if new != 0 {
+        *bytes += u64::from(new.count_ones());
+        for half in [0xffff_ffff, 0xffff_ffff_0000_0000] {
+            *sectors += u64::from(before & half == 0 && bits & half != 0);
         }
-        let piece = self.pieces[piece].get_or_insert_with(|| vec![0; PIECE].into_boxed_slice());
-        let before = piece[word];
-        let new = bits & !before;
-        if new != 0 {
-            piece[word] = before | bits;
-            self.bytes += u64::from(new.count_ones());
-            for half in [0xffff_ffff, 0xffff_ffff_0000_0000] {
-                self.sectors += u64::from(before & half == 0 && bits & half != 0);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn any(&self, word: usize, bits: u64) -> bool {
-        let piece = self.pieces.get(word / PIECE).and_then(|p| p.as_ref());
-        piece.is_some_and(|piece| piece[word % PIECE] & bits != 0)
     }
 }
 
@@ -124,8 +98,7 @@ impl<'a> Global<'a> {
             ));
         }
         let base = range.start & !63;
-        let [read, read_only, written] = std::array::from_fn(|_| Marks::default());
-        self.regions.push(Region { range, base, read, read_only, written });
+        self.regions.push(Region { range, base, pieces: Vec::new(), read: (0, 0), written: (0, 0) });
         self.last = self.regions.len() - 1;
         Ok(self.last)
     }
@@ -143,9 +116,11 @@ impl<'a> Global<'a> {
         let valid = Valid { addresses, mask, bytes };
         at.bytes += bytes * u64::from(mask.count_ones());
         let first = addresses[0];
-        let mut row = mask == ALL && first % bytes == 0;
-        for i in 0..32 {
-            row &= addresses[i] == first.wrapping_add(i as u64 * bytes);
+        let mut row = mask == ALL && first & (bytes - 1) == 0 && addresses[31] == first.wrapping_add(31 * bytes);
+        if row {
+            for i in 0..32 {
+                row &= addresses[i] == first.wrapping_add(i as u64 * bytes);
+            }
         }
         if row && let Ok(region) = self.region(first, first.wrapping_add(32 * bytes)) {
             let last = first + 32 * bytes - 1;
@@ -169,42 +144,59 @@ impl<'a> Global<'a> {
     }
 
     fn scattered(&mut self, addresses: &[u64; 32], mask: u32, bytes: u64, how: Use, at: &mut At) -> Checked<()> {
-        let (mut sectors, mut count) = ([0; 32], 0);
-        let (mut least, mut most, mut all) = (u64::MAX, 0, 0);
-        let mut sorted = true;
-        for lane in lanes(mask) {
-            let address = addresses[lane];
-            least = least.min(address);
-            most = most.max(address);
-            all |= address;
-            sectors[count] = address / 32;
-            sorted &= count == 0 || sectors[count - 1] <= address / 32;
-            count += 1;
-        }
-        if count == 0 {
+        if mask == 0 {
             return Ok(());
         }
-        if all % bytes != 0 {
+        // Lanes that do not take part count as the first that does: the same bytes once more.
+        let first = addresses[mask.trailing_zeros() as usize];
+        let mut sorted = *addresses;
+        let (mut all, mut ordered) = (first, true);
+        for i in 0..32 {
+            sorted[i] = if mask >> i & 1 != 0 { sorted[i] } else { first };
+            all |= sorted[i];
+        }
+        for i in 1..32 {
+            ordered &= sorted[i - 1] <= sorted[i];
+        }
+        if all & (bytes - 1) != 0 {
             return self.misaligned(addresses, mask, bytes, how);
         }
-        let sectors = &mut sectors[..count];
-        if !sorted {
-            sectors.sort_unstable();
+        if !ordered {
+            sorted.sort_unstable();
         }
-        at.sectors += 1 + sectors.windows(2).map(|w| u64::from(w[0] != w[1])).sum::<u64>();
-        at.lines += 1 + sectors.windows(2).map(|w| u64::from(w[0] / 4 != w[1] / 4)).sum::<u64>();
-        let one = self.region(least, most.saturating_add(bytes)).ok();
+        let (mut sectors, mut lines) = (1, 1);
+        for i in 1..32 {
+            sectors += u64::from(sorted[i] / 32 != sorted[i - 1] / 32);
+            lines += u64::from(sorted[i] / 128 != sorted[i - 1] / 128);
+        }
+        at.sectors += sectors;
+        at.lines += lines;
         let bits = u64::MAX >> (64 - bytes);
+        if let Ok(region) = self.region(sorted[0], sorted[31].saturating_add(bytes)) {
+            let region = &mut self.regions[region];
+            // Neighbours in the same 64 bytes are marked together.
+            let (mut word, mut marks) = (u64::MAX, 0);
+            for address in sorted {
+                let offset = address - region.base;
+                if offset / 64 != word {
+                    if marks != 0 && !region.mark(word as usize, marks, how) {
+                        return region.refuse(addresses, mask, bytes, how);
+                    }
+                    (word, marks) = (offset / 64, 0);
+                }
+                marks |= bits << (offset % 64);
+            }
+            if !region.mark(word as usize, marks, how) {
+                return region.refuse(addresses, mask, bytes, how);
+            }
+            return Ok(());
+        }
         for lane in lanes(mask) {
             let address = addresses[lane];
-            let region = match one {
-                Some(region) => region,
-                None => match self.region(address, address.saturating_add(bytes)) {
-                    Ok(region) => region,
-                    Err(why) => return self.outside(addresses, mask, (lane, bytes), how, &why),
-                },
+            let region = match self.region(address, address.saturating_add(bytes)) {
+                Ok(region) => &mut self.regions[region],
+                Err(why) => return self.outside(addresses, mask, (lane, bytes), how, &why),
             };
-            let region = &mut self.regions[region];
             let offset = address - region.base;
             if !region.mark((offset / 64) as usize, bits << (offset % 64), how) {
                 return region.refuse(addresses, mask, bytes, how);
@@ -243,9 +235,9 @@ impl<'a> Global<'a> {
     pub fn finish(&self) -> (u64, u64) {
         let mut sectors = (0, 0);
         for region in &self.regions {
-            sectors.0 += region.read.sectors;
-            sectors.1 += region.written.sectors;
-            self.source.traffic(region.range.clone(), region.read.bytes, region.written.bytes);
+            sectors.0 += region.read.1;
+            sectors.1 += region.written.1;
+            self.source.traffic(region.range.clone(), region.read.0, region.written.0);
         }
         sectors
     }
@@ -255,26 +247,42 @@ impl Region {
     /// Marks bytes; false where a store meets a read-only load.
     #[inline(always)]
     fn mark(&mut self, word: usize, bits: u64, how: Use) -> bool {
-        if how.reads() {
-            self.read.set(word, bits);
+        let (piece, word) = (word / PIECE, word % PIECE);
+        if piece >= self.pieces.len() {
+            self.pieces.resize_with(piece + 1, || None);
         }
-        if how == Use::ReadOnly {
-            self.read_only.set(word, bits);
-            return !self.written.any(word, bits);
+        let piece = self.pieces[piece].get_or_insert_with(|| vec![[0; 3]; PIECE].into_boxed_slice());
+        let [read, read_only, written] = &mut piece[word];
+        if how != Use::Write {
+            add(&mut self.read, *read | *read_only, bits);
         }
-        if how.writes() {
-            self.written.set(word, bits);
-            return !self.read_only.any(word, bits);
+        match how {
+            Use::Read => *read |= bits,
+            Use::ReadOnly => {
+                *read_only |= bits;
+                return *written & bits == 0;
+            }
+            Use::Write | Use::Update => {
+                add(&mut self.written, *written, bits);
+                *written |= bits;
+                *read |= if how == Use::Update { bits } else { 0 };
+                return *read_only & bits == 0;
+            }
         }
         true
     }
 
+    fn marks(&self, word: usize) -> Marks {
+        let piece = self.pieces.get(word / PIECE).and_then(|p| p.as_ref());
+        piece.map_or([0; 3], |piece| piece[word % PIECE])
+    }
+
     #[cold]
     fn refuse<T>(&self, addresses: &[u64; 32], mask: u32, bytes: u64, how: Use) -> Checked<T> {
-        let other = if how == Use::ReadOnly { &self.written } else { &self.read_only };
+        let other = if how == Use::ReadOnly { 2 } else { 1 };
         let met = |lane: usize| {
             let offset = addresses[lane].wrapping_sub(self.base);
-            other.any((offset / 64) as usize, (u64::MAX >> (64 - bytes)) << (offset % 64))
+            self.marks((offset / 64) as usize)[other] & (u64::MAX >> (64 - bytes)) << (offset % 64) != 0
         };
         let wrong = those(mask, met);
         let address = addresses[wrong.trailing_zeros() as usize % 32];
