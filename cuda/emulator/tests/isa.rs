@@ -13,6 +13,8 @@ mod integers;
 mod memory;
 mod misuse;
 mod params;
+mod products;
 mod references;
 mod rows;
 mod subjects;
+mod trial;

@@ -3,8 +3,9 @@
 use qrun_emulator::isa::{At, Class, Counts, Module};
 
 use crate::isa::{
+    coverage::shipped,
     harness::{Job, Memory, module, words},
-    subjects::gemv_of_gemma,
+    products::gemv_of_gemma,
 };
 
 /// One access by a warp: lane i at %rd9, i · stride bytes behind an address that is a multiple of 256, or at %rd8
@@ -188,9 +189,10 @@ fn sectors_of_a_launch_are_counted_once() {
 #[ignore = "measures: to be run alone, with --nocapture"]
 #[expect(clippy::print_stdout, reason = "this is what it is for")]
 fn speed() {
-    for sm in [75, 80] {
-        let (counts, time) = gemv_of_gemma(sm);
-        let n = counts.warp_instructions();
-        println!("compute_{sm}: {n} warp instructions in {time:.2?}: {:.1} M/s", n as f64 / time.as_secs_f64() / 1e6);
+    for (sm, kernel) in [(75, "gemv_q5_0"), (75, "gemv_q8_0"), (80, "gemv_q8_0")] {
+        let module = Module::parse(&shipped(sm)["gemv"]).expect("it is shipped");
+        let (counts, time) = gemv_of_gemma(&module, kernel);
+        let (n, seconds) = (counts.warp_instructions(), time.as_secs_f64());
+        println!("{kernel} of compute_{sm}: {n} warp instructions in {time:.2?}: {:.1} M/s", n as f64 / seconds / 1e6);
     }
 }

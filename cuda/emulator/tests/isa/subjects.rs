@@ -1,20 +1,13 @@
 //! Small launches of shipped kernels, with what they have to give: on these, planted faults must show.
 
-use std::{
-    cell::{Cell, RefCell},
-    time::{Duration, Instant},
-};
-
-use qrun_emulator::{
-    LAYOUT, Order,
-    isa::{Counts, Module},
-};
+use qrun_emulator::{Order, isa::Module};
 
 use crate::isa::{
-    coverage::shipped,
     fragments::{self, MMA, Product},
-    harness::{Job, Memory, Plain, Random},
+    harness::{Memory, Random},
+    products::{BF16, F16, F32, MXFP4, Q5_0, Q8_0, few, gemv, matmul},
     references::{from_16_bits, to_16_bits},
+    trial::{IDLE, Params, Trial, close, floats, number},
 };
 
 /// A kernel, and how it is tried: the text that holds it, an order; how something wrong shows.
@@ -27,6 +20,7 @@ pub struct Subject {
 pub static SUBJECTS: &[Subject] = &[
     Subject { module: "fragments", kernel: "fragments", attempt: every_fragment },
     Subject { module: "norm", kernel: "rms_norm", attempt: rms_norm },
+    Subject { module: "gemv", kernel: "gemv_q5_0", attempt: |t| gemv(t, Q5_0) },
     Subject { module: "gemv", kernel: "gemv_q8_0", attempt: |t| gemv(t, Q8_0) },
     Subject { module: "gemv", kernel: "gemv_mxfp4", attempt: |t| gemv(t, MXFP4) },
     Subject { module: "gemv", kernel: "gemv_f32", attempt: |t| gemv(t, F32) },
@@ -60,84 +54,6 @@ impl Subject {
         let module = Module::parse(text).map_err(|e| format!("refused: {e}"))?;
         orders.iter().try_for_each(|&order| (self.attempt)(&Trial::new(&module, self.kernel, order)))
     }
-}
-
-/// A text in which a kernel runs, and what it took.
-pub struct Trial<'a> {
-    module: &'a Module,
-    kernel: &'a str,
-    order: Order,
-    counts: RefCell<Counts>,
-    time: Cell<Duration>,
-}
-
-impl<'a> Trial<'a> {
-    fn run(&self, memory: &Memory, params: &[u8], grid: [u32; 3], threads: u32, dynamic: u32) -> Result<(), String> {
-        let job = Job { kernel: self.kernel, grid, dynamic, order: self.order, ..Job::new("", threads, params) };
-        let begin = Instant::now();
-        let counts = job.of(self.module, memory).map_err(|fault| fault.report)?;
-        self.time.set(self.time.get() + begin.elapsed());
-        self.counts.borrow_mut().add(&counts);
-        Ok(())
-    }
-    fn new(module: &'a Module, kernel: &'a str, order: Order) -> Self {
-        Self { module, kernel, order, counts: RefCell::default(), time: Cell::default() }
-    }
-    fn bf16(&self) -> bool {
-        self.module.sm >= 80
-    }
-}
-
-/// A number that layout.cpp prints.
-fn number(name: &str) -> usize {
-    let line = LAYOUT.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("cuda/emulator/kernel/layout.cpp does not print {name}"))
-}
-
-/// A struct of parameters by the names of its fields, zero where nothing is said.
-struct Params {
-    of: &'static str,
-    bytes: Vec<u8>,
-}
-
-impl Params {
-    fn new(of: &'static str) -> Self {
-        Self { of, bytes: vec![0; number(of)] }
-    }
-
-    /// A field, or `field.Struct.field` for one of a struct in it.
-    fn set<T: Plain>(mut self, path: &str, value: T) -> Self {
-        let at = match path.split_once('.') {
-            Some((field, inner)) => number(&format!("{}.{field}", self.of)) + number(inner),
-            None => number(&format!("{}.{path}", self.of)),
-        };
-        // SAFETY: plain numbers.
-        let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(&value).cast::<u8>(), size_of::<T>()) };
-        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-        self
-    }
-}
-
-/// What lies where nothing may be written.
-const IDLE: f32 = -777.0;
-
-/// Whether the relative error in the L2 norm is small, and nothing was written where nothing may be.
-fn close(found: &[f32], expected: &[f64], bound: f64) -> Result<(), String> {
-    let (mut error, mut size) = (0.0, 0.0);
-    for (&found, &expected) in found.iter().zip(expected) {
-        if expected != f64::from(IDLE) {
-            error += (f64::from(found) - expected).powi(2);
-            size += expected * expected;
-        } else if found != IDLE {
-            return Err("wrong: what nobody may write was written".to_owned());
-        }
-    }
-    let relative = (error / size).sqrt();
-    if relative <= bound { Ok(()) } else { Err(format!("wrong: relative L2 error {relative:.1e}")) }
-}
-
-fn floats(n: usize, random: &mut Random) -> Vec<f32> {
-    (0..n).map(|_| (random.below(2001) as f32 - 1000.0) / 700.0).collect()
 }
 
 /// Every operation of the kernel.
@@ -243,135 +159,6 @@ fn rms_norm(trial: &Trial<'_>) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// A format of weights: ggml's number, and bytes of 32 weights.
-type Format = (i32, usize);
-const F32: Format = (0, 128);
-const F16: Format = (1, 64);
-const Q8_0: Format = (8, 34);
-const BF16: Format = (30, 64);
-const MXFP4: Format = (39, 17);
-
-/// 32 weights as bytes, and what they stand for.
-fn block(format: Format, random: &mut Random) -> (Vec<u8>, Vec<f64>) {
-    let exponent = if format == BF16 { 8 } else { 5 };
-    match format {
-        Q8_0 => {
-            let d = to_16_bits(0.01 + random.below(100) as f32 / 1000.0, exponent);
-            let q: Vec<u8> = (0..32).map(|_| random.next() as u8).collect();
-            let values = q.iter().map(|&q| f64::from(q as i8) * from_16_bits(d, exponent)).collect();
-            ([(d as u16).to_le_bytes().to_vec(), q].concat(), values)
-        }
-        MXFP4 => {
-            let e = 120 + random.below(6);
-            let q: Vec<u8> = (0..16).map(|_| random.next() as u8).collect();
-            let value = |q: u8| {
-                let size = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0][usize::from(q % 8)];
-                2f64.powi(e as i32 - 127) * if q < 8 { size } else { -size }
-            };
-            let values = q.iter().map(|q| value(q % 16)).chain(q.iter().map(|q| value(q / 16))).collect();
-            ([vec![e as u8], q.clone()].concat(), values)
-        }
-        F32 => {
-            let values = floats(32, random);
-            (values.iter().flat_map(|v| v.to_le_bytes()).collect(), values.iter().map(|&v| v.into()).collect())
-        }
-        _ => {
-            let bits: Vec<u64> = floats(32, random).iter().map(|&v| to_16_bits(v, exponent)).collect();
-            let values = bits.iter().map(|&b| from_16_bits(b, exponent)).collect();
-            (bits.iter().flat_map(|&b| (b as u16).to_le_bytes()).collect(), values)
-        }
-    }
-}
-
-/// One column of a long row, then several of a short one.
-fn gemv(trial: &Trial<'_>, format: Format) -> Result<(), String> {
-    matmul(trial, format, [9, 1, 1184], [2, 1, 128])?;
-    matmul(trial, format, [11, 3, 160], [2, 1, 128])
-}
-
-/// Up to 8 columns, and more, in two blocks; rows so long that the warps take turns more than once.
-fn few(trial: &Trial<'_>, format: Format) -> Result<(), String> {
-    matmul(trial, format, [16, 11, 2336], [1, 1, 256])?;
-    matmul(trial, format, [21, 20, 160], [2, 2, 256])
-}
-
-/// y = W · x, with a bias; some columns idle where there are several. `grid` is blocks in x and y, threads.
-fn matmul(trial: &Trial<'_>, format: Format, [rows, columns, k]: [usize; 3], grid: [u32; 3]) -> Result<(), String> {
-    const GAP: usize = 3;
-    let mut random = Random((rows * columns) as u64);
-    let (mut bytes, mut w) = (vec![], vec![]);
-    for _ in 0..rows * k / 32 {
-        let (block, values) = block(format, &mut random);
-        bytes.extend(block);
-        w.extend(values);
-    }
-    let bias = floats(rows, &mut random);
-    // Numbers as they are for dense weights; else in blocks of 32 with a scale, in octet order.
-    let numbers = floats(columns * k, &mut random);
-    let (mut q, mut d, mut s, mut values) = (vec![0i8; columns * k], vec![], vec![], vec![]);
-    for block in 0..columns * k / 32 {
-        let scale = 0.01 + random.below(50) as f32 / 1000.0;
-        let mut sums = [0; 2];
-        for e in 0..32 {
-            let of_element = random.below(255) as i32 - 127;
-            q[32 * block + (e & 12) * 2 + (e & 16) / 4 + e % 4] = of_element as i8;
-            sums[e / 16] += of_element;
-            values.push(f64::from(scale) * f64::from(of_element));
-        }
-        d.push(scale);
-        s.extend(sums.map(|sum| scale * sum as f32));
-    }
-    let dense = ![Q8_0, MXFP4].contains(&format);
-    if dense {
-        values = numbers.iter().map(|&v| f64::from(v)).collect();
-    }
-    let seq: Vec<i32> = (0..columns as i32).map(|c| if c % 4 == 2 { -1 } else { c }).collect();
-    let stride = rows + GAP;
-    let expected: Vec<f64> = (0..columns * stride)
-        .map(|at| {
-            let (column, row) = (at / stride, at % stride);
-            if row >= rows || seq[column] < 0 {
-                return f64::from(IDLE);
-            }
-            let dot: f64 = (0..k).map(|i| w[row * k + i] * values[column * k + i]).sum();
-            dot + f64::from(bias[row])
-        })
-        .collect();
-    let mut memory = Memory::default();
-    let (at_w, at_bias, at_y) = (memory.put(&bytes), memory.put(&bias), memory.put(&vec![IDLE; columns * stride]));
-    let mut params = Params::new("MatmulParams")
-        .set("segment.Segment.w", at_w)
-        .set("segment.Segment.bias", at_bias)
-        .set("segment.Segment.y", at_y)
-        .set("segment.Segment.rows", rows as i32)
-        .set("segment.Segment.y_stride", stride as i32)
-        .set("segment.Segment.format", format.0)
-        .set("segments", 1)
-        .set("k", k as i32)
-        .set("columns", columns as i32)
-        .set("seq", memory.put(&seq));
-    if dense {
-        params = params.set("x", memory.put(&numbers));
-    } else {
-        params = params
-            .set("image.QuantizedActivations.q", memory.put(&q))
-            .set("image.QuantizedActivations.d", memory.put(&d))
-            .set("image.QuantizedActivations.s", memory.put(&s));
-    }
-    let [x, y, threads] = grid;
-    trial.run(&memory, &params.bytes, [x, y, 1], threads, 0)?;
-    close(&memory.get(at_y), &expected, if dense { 1e-5 } else { 1e-6 })
-}
-
-/// What a matrix of 1152 rows of 6912 weights takes: Gemma 3 1B's down projection for one token, in q8_0.
-pub fn gemv_of_gemma(sm: u32) -> (Counts, Duration) {
-    let subject = subject("gemv_q8_0");
-    let module = Module::parse(&subject.excerpt(&shipped(sm)[subject.module])).expect("it is shipped");
-    let trial = Trial::new(&module, subject.kernel, Order::Forward);
-    matmul(&trial, Q8_0, [1152, 1, 6912], [144, 1, 128]).expect("it is right");
-    (trial.counts.into_inner(), trial.time.get())
 }
 
 /// Two heads over one of keys and values, head_dim 64, at positions in the first and second page; an idle row; two
