@@ -6,7 +6,7 @@ use super::exec::Context;
 use super::memory::Global;
 use super::registers::Registers;
 use super::shared::Shared;
-use super::trouble::{Checked, INVALID, OUT_OF_RESOURCES, Trouble};
+use super::trouble::{Checked, INVALID, NEVER_WRITTEN, OUT_OF_RESOURCES, Trouble};
 use super::warp::{Pause, Warp, ranges};
 use super::{Fault, Launch, Order};
 
@@ -83,6 +83,7 @@ pub fn run(launch: &Launch<'_>, counts: &mut Counts) -> Result<(), Fault> {
         global: Global::new(launch.memory),
         shared: Shared::new(shared, &kernel.shared),
         at: vec![At::default(); kernel.code.len()],
+        unwritten: None,
         groups: vec![[0; 32]; warps],
     };
     let seed = if let Order::Random(seed) = launch.order { seed } else { 0 };
@@ -210,6 +211,11 @@ impl Machine<'_> {
             }
             _ => who += &format!("warp {index}, lanes {}", ranges(lanes)),
         }
-        Fault { code, report: format!("{who}, line {line} `{text}`: {what}") }
+        let mut report = format!("{who}, line {line} `{text}`: {what}");
+        if let Some((pc, loaded)) = self.context.unwritten.as_ref().filter(|_| what.ends_with(NEVER_WRITTEN)) {
+            let (line, text) = &lines[*pc];
+            report += &format!("; line {line} `{text}` {loaded}");
+        }
+        Fault { code, report }
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Context<'a> {
     pub shared: Shared,
     /// Counts by instruction.
     pub at: Vec<At>,
+    /// The last load of shared bytes that nothing wrote, and what there is to say about it.
+    pub unwritten: Option<(usize, String)>,
     /// By warp and lane: the group of asynchronous copies that is open.
     pub groups: Vec<[u32; 32]>,
 }

@@ -82,9 +82,9 @@ impl Shared {
         }
     }
 
-    /// Whether all bytes that the lanes are about to read hold a value. Their bounds and alignment were checked.
+    /// Lanes that are about to read bytes without a value. Their bounds and alignment were checked.
     #[inline(always)]
-    pub fn defined(&self, addresses: &[u64; 32], mask: u32, bytes: usize) -> Checked<()> {
+    pub fn missing(&self, addresses: &[u64; 32], mask: u32, bytes: usize) -> u32 {
         let mut missing = 0;
         for lane in 0..32 {
             if mask >> lane & 1 != 0 {
@@ -92,15 +92,28 @@ impl Shared {
                 missing |= u32::from(self.written[address / 64] & all != all) << lane;
             }
         }
-        if missing != 0 { self.undefined(addresses, missing, bytes) } else { Ok(()) }
+        missing
     }
 
+    /// Err where bytes that the lanes are about to read hold no value.
+    #[inline(always)]
+    pub fn defined(&self, addresses: &[u64; 32], mask: u32, bytes: usize) -> Checked<()> {
+        match self.missing(addresses, mask, bytes) {
+            0 => Ok(()),
+            missing => trouble(FAILED, missing, self.undefined(addresses, missing, bytes)?),
+        }
+    }
+
+    /// What is to be said about bytes that nothing wrote. Err where an asynchronous copy is to write them.
     #[cold]
-    fn undefined(&self, addresses: &[u64; 32], missing: u32, bytes: usize) -> Checked<()> {
+    pub fn undefined(&self, addresses: &[u64; 32], missing: u32, bytes: usize) -> Checked<String> {
         let address = addresses[missing.trailing_zeros() as usize] as usize;
-        let copied = self.copies.iter().any(|c| c.to < address + bytes && address < c.to + 16);
-        let why = if copied { "which a cp.async that nobody waited for is to write" } else { "which nothing wrote" };
-        trouble(FAILED, missing, format!("reads {bytes} bytes at {}, {why}", self.describe(address)))
+        let place = self.describe(address);
+        if self.copies.iter().any(|c| c.to < address + bytes && address < c.to + 16) {
+            let what = format!("reads {bytes} bytes at {place}, which a cp.async that nobody waited for is to write");
+            return trouble(FAILED, missing, what);
+        }
+        Ok(format!("reads {bytes} bytes at {place}, which nothing wrote"))
     }
 
     /// An element of 1, 2, 4 or 8 bytes.

@@ -23,11 +23,14 @@ pub(super) fn trouble<T>(code: i32, lanes: u32, what: impl Into<String>) -> Chec
     Err(Box::new(Trouble { code, lanes, what: what.into() }))
 }
 
+/// How it is said that a lane holds no value.
+pub(super) const NEVER_WRITTEN: &str = "was never written";
+
 /// Err where a lane of the mask is not among those that hold a value.
 #[inline(always)]
 pub(super) fn written(mask: u32, lanes: u32, what: &str) -> Checked<()> {
     match mask & !lanes {
         0 => Ok(()),
-        missing => trouble(FAILED, missing, format!("{what} was never written")),
+        missing => trouble(FAILED, missing, format!("{what} {NEVER_WRITTEN}")),
     }
 }

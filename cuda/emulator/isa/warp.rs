@@ -1,7 +1,8 @@
 //! Control flow of a warp: a program counter per lane, lowest first, so that lanes which a branch parted meet again.
 //!
 //! Lanes at the same instruction are a group. One group runs, until it comes to where another stands. `shfl`, `vote` and
-//! `bar.warp` wait for the lanes of their mask; what is `.aligned` must find all lanes together.
+//! `bar.warp` wait for the lanes of their mask; what is `.aligned` waits for all lanes: those that can not come, because they
+//! have returned or wait elsewhere, are an error.
 
 use super::code::{Kernel, Op, R};
 use super::exec::{Context, execute};
@@ -99,9 +100,12 @@ impl Warp {
                     continue;
                 }
                 Op::Barrier | Op::BarrierOr(..) => {
+                    if !self.together(kernel, self.exists, mask)? {
+                        continue;
+                    }
+                    let at = &mut context.at[pc];
                     at.executed += 1;
                     at.lanes += u64::from(mask.count_ones());
-                    self.together(kernel, self.exists, mask)?;
                     return self.arrive(op).map(Pause::Barrier);
                 }
                 Op::Shuffle { members, .. } | Op::Ballot { members, .. } | Op::WarpBarrier(members)
@@ -109,7 +113,7 @@ impl Warp {
                 {
                     continue;
                 }
-                Op::Mma(..) | Op::LoadMatrix { .. } => self.together(kernel, ALL, mask)?,
+                Op::Mma(..) | Op::LoadMatrix { .. } if !self.together(kernel, ALL, mask)? => continue,
                 _ => (),
             }
             if mask != 0 {
@@ -208,19 +212,29 @@ impl Warp {
             let what = format!("waits for {}", self.whereabouts(kernel, missing));
             return trouble(FAILED, mask, what);
         }
-        self.others.push(Group { pc: self.pc, lanes: self.active, waits: true });
-        self.active = 0;
-        self.regroup();
+        self.wait();
         Ok(false)
     }
 
-    /// Err where not all of the expected lanes are here.
+    /// Has another group run until others come here.
+    fn wait(&mut self) {
+        self.others.push(Group { pc: self.pc, lanes: self.active, waits: true });
+        self.active = 0;
+        self.regroup();
+    }
+
+    /// Whether all of the expected lanes are here; else the group waits and another one runs. Code does not always lie in the
+    /// order in which it runs, so lanes that belong here may stand further below. Err where some can not come any more.
     #[inline(always)]
-    fn together(&self, kernel: &Kernel, expected: u32, mask: u32) -> Checked<()> {
+    fn together(&mut self, kernel: &Kernel, expected: u32, mask: u32) -> Checked<bool> {
         if mask == expected {
-            return Ok(());
+            return Ok(true);
         }
         let missing = expected & !mask;
+        if !self.stuck && missing & (!self.alive | self.active) == 0 {
+            self.wait();
+            return Ok(false);
+        }
         let what =
             format!("must be executed by all lanes of a warp together, without {}", self.whereabouts(kernel, missing));
         trouble(FAILED, mask, what)

@@ -24,14 +24,14 @@ pub(super) fn addresses(w: &Registers, address: Address, mask: u32) -> Checked<[
 
 /// Writes an element to its register as the width of memory and register say.
 #[inline(always)]
-fn set(access: &Access, element: usize, values: &[u64; 32], w: &mut Registers, mask: u32) {
+fn set(access: &Access, element: usize, values: &[u64; 32], w: &mut Registers, [mask, defined]: [u32; 2]) {
     let row = access.rows[element];
     let unused = 64 - 8 * u32::from(access.width);
     let extend = |value: u64| if access.signed { ((value << unused) as i64 >> unused) as u64 } else { value };
     match access.file {
-        File::Long => w.set_long(row, &values.map(extend), mask, ALL),
-        File::Word => w.set_word(row, &values.map(|v| extend(v) as u32), mask, ALL),
-        File::Half => w.set_word(row, &values.map(|v| extend(v) as u32 & 0xffff), mask, ALL),
+        File::Long => w.set_long(row, &values.map(extend), mask, defined),
+        File::Word => w.set_word(row, &values.map(|v| extend(v) as u32), mask, defined),
+        File::Half => w.set_word(row, &values.map(|v| extend(v) as u32 & 0xffff), mask, defined),
     }
 }
 
@@ -63,7 +63,11 @@ pub(super) fn load(
         Space::Shared => {
             let (shared, counts) = (&context.shared, &mut context.at[pc]);
             shared.check(&at, mask, bytes, "reads")?;
-            shared.defined(&at, mask, bytes)?;
+            // Compilers load more than is used: what counts is whether somebody goes on with it.
+            let missing = shared.missing(&at, mask, bytes);
+            if missing != 0 {
+                context.unwritten = Some((pc, shared.undefined(&at, missing, bytes)?));
+            }
             counts.bytes += bytes as u64 * u64::from(mask.count_ones());
             counts.passes += passes(&at, mask, bytes);
             for element in 0..count {
@@ -73,7 +77,10 @@ pub(super) fn load(
                         values[lane] = shared.read(at[lane] as usize + element * width, width);
                     }
                 }
-                set(access, element, &values, w, mask);
+                let offset = (element * width) as u64;
+                let missing =
+                    if missing == 0 { 0 } else { shared.missing(&at.map(|at| at.wrapping_add(offset)), mask, width) };
+                set(access, element, &values, w, [mask, !missing]);
             }
             return Ok(());
         }
@@ -89,7 +96,7 @@ pub(super) fn load(
             4 => valid.read(offset, 4),
             _ => valid.read(offset, 8),
         };
-        set(access, element, &values, w, mask);
+        set(access, element, &values, w, [mask, ALL]);
     }
     Ok(())
 }
@@ -130,7 +137,7 @@ fn param(
         } else {
             std::array::from_fn(|lane| if mask >> lane & 1 != 0 { read(at[lane], element) } else { 0 })
         };
-        set(access, element, &values, w, mask);
+        set(access, element, &values, w, [mask, ALL]);
     }
     Ok(())
 }
@@ -223,7 +230,7 @@ pub(super) fn atomic(
             valid.write_lane(lane, 0, width as u64, new, Ordering::SeqCst);
         }
     }
-    set(access, 0, &old, w, mask);
+    set(access, 0, &old, w, [mask, ALL]);
     Ok(())
 }
 
