@@ -1,6 +1,6 @@
 //! Kernels that are wrong: each is found, with words that help.
 
-use crate::isa::harness::{Job, Memory, ORDERS, module, words};
+use crate::isa::harness::{Job, Memory, ORDERS, module, outcome, words};
 use qrun_emulator::isa::Module;
 
 /// A block of threads that does something wrong. %rd0: 1024 readable bytes; %rd1: 1024 bytes to write to; %r0: the
@@ -87,6 +87,68 @@ const WRONG: &[Wrong] = &[
         "mov.u32 %r1, 0; mov.u32 %r2, 0; mov.u32 %r3, 0; \
          mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r1,%r2}, {%r3}, {%r42}, {%r1,%r2}; ",
         FAILED, &["mma.sync", "%r42"]),
+    row("a comparison with what nothing wrote", 32,
+        "setp.lt.s32 %p1, %r0, %r41; @%p1 bra $end; $end: ", FAILED, &[]),
+    row("a choice by a predicate that nothing wrote", 32,
+        "selp.b32 %r5, %r0, 7, %p30; mul.wide.u32 %rd2, %r0, 8; add.s64 %rd2, %rd1, %rd2; \
+         st.global.u32 [%rd2], %r5; ", FAILED, &[]),
+    row("a choice of what nothing wrote", 32,
+        "setp.lt.s32 %p1, %r0, 4; selp.b32 %r5, %r41, %r0, %p1; mul.wide.u32 %rd2, %r0, 8; \
+         add.s64 %rd2, %rd1, %rd2; st.global.u32 [%rd2], %r5; ", FAILED, &["0-3"]),
+    row("a choice of 64 bits that nothing wrote", 32,
+        "setp.lt.s32 %p1, %r0, 4; selp.b64 %rd5, %rd0, %rd41, %p1; mul.wide.u32 %rd2, %r0, 8; \
+         add.s64 %rd2, %rd1, %rd2; st.global.u64 [%rd2], %rd5; ", FAILED, &["4-31"]),
+    row("a copy of what nothing wrote", 32,
+        "mov.b32 %f5, %r41; mov.f32 %f6, %f5; mul.wide.u32 %rd2, %r0, 8; add.s64 %rd2, %rd1, %rd2; \
+         st.global.f32 [%rd2], %f6; ", FAILED, &[]),
+    row("a pair with a half that nothing wrote", 32,
+        "mov.u16 %rs1, 3; mov.b32 %r5, {%rs1, %rs30}; mul.wide.u32 %rd2, %r0, 8; add.s64 %rd2, %rd1, %rd2; \
+         st.global.u32 [%rd2], %r5; ", FAILED, &[]),
+    row("64 bits with a half that nothing wrote", 32,
+        "mov.b64 %rd5, {%r0, %r41}; mul.wide.u32 %rd2, %r0, 8; add.s64 %rd2, %rd1, %rd2; \
+         st.global.u64 [%rd2], %rd5; ", FAILED, &[]),
+    row("a fused product with what nothing wrote", 32,
+        "mov.f32 %f1, 0f3F800000; fma.rn.f32 %f5, %f1, %f30, %f1; mul.wide.u32 %rd2, %r0, 8; \
+         add.s64 %rd2, %rd1, %rd2; st.global.f32 [%rd2], %f5; ", FAILED, &[]),
+    row("a product of 64 bits with what nothing wrote", 32,
+        "mul.lo.s64 %rd5, %rd0, %rd41; mul.wide.u32 %rd2, %r0, 8; add.s64 %rd2, %rd1, %rd2; \
+         st.global.u64 [%rd2], %rd5; ", FAILED, &[]),
+    row("a wide product of what nothing wrote", 32,
+        "mul.wide.s32 %rd5, %r0, %r41; mul.wide.u32 %rd2, %r0, 8; add.s64 %rd2, %rd1, %rd2; \
+         st.global.u64 [%rd2], %rd5; ", FAILED, &[]),
+    row("a shift by what nothing wrote", 32,
+        "shl.b64 %rd5, %rd0, %r41; mul.wide.u32 %rd2, %r0, 8; add.s64 %rd2, %rd1, %rd2; \
+         st.global.u64 [%rd2], %rd5; ", FAILED, &[]),
+    row("a conversion of what nothing wrote", 32,
+        "cvt.rn.f32.f64 %f5, %fd30; mul.wide.u32 %rd2, %r0, 8; add.s64 %rd2, %rd1, %rd2; \
+         st.global.f32 [%rd2], %f5; ", FAILED, &[]),
+    row("bits inserted into what nothing wrote", 32,
+        "bfi.b32 %r5, %r0, %r41, 0, 8; mul.wide.u32 %rd2, %r0, 8; add.s64 %rd2, %rd1, %rd2; \
+         st.global.u32 [%rd2], %r5; ", FAILED, &[]),
+    row("a dot product on top of what nothing wrote", 32,
+        "dp4a.s32.s32 %r5, %r0, %r0, %r41; mul.wide.u32 %rd2, %r0, 8; add.s64 %rd2, %rd1, %rd2; \
+         st.global.u32 [%rd2], %r5; ", FAILED, &[]),
+    row("logic with a predicate that nothing wrote", 32,
+        "setp.lt.s32 %p1, %r0, 4; xor.pred %p2, %p1, %p30; @%p2 bra $end; $end: ", FAILED, &[]),
+    row("a shuffle of what nothing wrote", 32,
+        "mov.u32 %r1, 1; mov.u32 %r2, 31; mov.u32 %r3, -1; shfl.sync.bfly.b32 %r5|%p1, %r41, %r1, %r2, %r3; \
+         mul.wide.u32 %rd2, %r0, 8; add.s64 %rd2, %rd1, %rd2; st.global.u32 [%rd2], %r5; ", FAILED, &[]),
+    row("a shuffle of what the other lane did not write", 32,
+        "mov.u32 %r1, 1; mov.u32 %r2, 31; mov.u32 %r3, -1; setp.ne.s32 %p2, %r0, 6; @%p2 mov.u32 %r6, 5; \
+         shfl.sync.bfly.b32 %r5|%p1, %r6, %r1, %r2, %r3; mul.wide.u32 %rd2, %r0, 8; \
+         add.s64 %rd2, %rd1, %rd2; st.global.u32 [%rd2], %r5; ", FAILED, &["7"]),
+    row("a vote on what nothing wrote", 32,
+        "mov.u32 %r3, -1; vote.sync.ballot.b32 %r5, %p30, %r3; mul.wide.u32 %rd2, %r0, 8; \
+         add.s64 %rd2, %rd1, %rd2; st.global.u32 [%rd2], %r5; ", FAILED, &[]),
+    row("bar.red on what nothing wrote", 32,
+        "bar.red.or.pred %p1, 0, %p30; ", FAILED, &[]),
+    row("an atomic by what nothing wrote", 32,
+        "atom.global.add.u32 %r5, [%rd1], %r41; ", FAILED, &["atom"]),
+    row("a copy of a size that nothing wrote", 32,
+        "mov.u64 %rd5, tile; cvt.u32.u64 %r5, %rd5; cp.async.cg.shared.global [%r5], [%rd0], 16, %r41; ",
+        FAILED, &["cp.async"]),
+    row("shared memory that holds what nothing wrote", 32,
+        "st.shared.u32 [tile], %r41; ", FAILED, &[]),
     row("shared bytes that nothing wrote", 32,
         "ld.shared.u32 %r5, [tile+64]; st.global.u32 [%rd1], %r5; ", FAILED, &["shared"]),
     row("one shared byte of four that nothing wrote", 32,
@@ -113,6 +175,16 @@ const WRONG: &[Wrong] = &[
         "mov.u64 %rd5, tile; cvt.u32.u64 %r5, %rd5; mov.u32 %r6, 16; setp.ne.s32 %p1, %r0, 0; @%p1 bra $wait; \
          cp.async.cg.shared.global [%r5], [%rd0], 16, %r6; cp.async.commit_group; $wait: bar.sync 0; \
          ld.shared.u32 %r7, [%rd5]; st.global.u32 [%rd1], %r7; ", FAILED, &["ld.shared"]),
+    row("a copy over bytes that were written before", 32,
+        "mov.u64 %rd5, tile; cvt.u32.u64 %r5, %rd5; mov.u32 %r6, 16; st.shared.u32 [%rd5], %r6; bar.sync 0; \
+         setp.ne.s32 %p1, %r0, 0; @%p1 bra $all; cp.async.cg.shared.global [%r5], [%rd0], 16, %r6; \
+         cp.async.commit_group; $all: bar.warp.sync -1; ld.shared.u32 %r7, [%rd5]; st.global.u32 [%rd1], %r7; ",
+        FAILED, &[]),
+    row("a copy that only other threads wait for", 64,
+        "mov.u64 %rd5, tile; cvt.u32.u64 %r5, %rd5; mov.u32 %r6, 16; setp.ne.s32 %p1, %r0, 0; @%p1 bra $wait; \
+         cp.async.cg.shared.global [%r5], [%rd0], 16, %r6; cp.async.commit_group; bra.uni $all; \
+         $wait: cp.async.wait_group 0; $all: bar.sync 0; ld.shared.u32 %r7, [%rd5]; st.global.u32 [%rd1], %r7; ",
+        FAILED, &[]),
     row("ldmatrix of a copy before its wait", 32,
         "mul.wide.u32 %rd4, %r0, 16; mov.u64 %rd5, tile; add.s64 %rd5, %rd5, %rd4; cvt.u32.u64 %r5, %rd5; \
          mov.u32 %r6, 16; cp.async.cg.shared.global [%r5], [%rd0], 16, %r6; cp.async.commit_group; bar.warp.sync -1; \
@@ -193,6 +265,15 @@ fn what_is_wrong_is_found() {
     assert!(missed.is_empty(), "{} of {} are missed:\n{}", missed.len(), WRONG.len(), missed.join("\n"));
 }
 
+/// What nothing wrote may be copied, and left aside by a choice: compilers do both.
+#[test]
+fn what_nothing_wrote_may_be_left_aside() {
+    let body = "mov.u32 %r5, %r41; setp.lt.s32 %p1, %r0, 64; selp.b32 %r6, %r0, %r5, %p1; or.pred %p2, %p1, %p30; \
+                selp.u32 %r7, 1, 0, %p2; add.s32 %r6, %r6, %r7; mul.wide.u32 %rd2, %r0, 4; add.s64 %rd1, %rd1, %rd2; \
+                st.global.u32 [%rd1], %r6; ";
+    assert_eq!(outcome(32, "", body, &[0u32; 4], 32), (1..33).collect::<Vec<_>>());
+}
+
 /// Nothing is read where a copy has no bytes: its address may be anything.
 #[test]
 fn a_copy_of_nothing_reads_nothing() {
@@ -200,7 +281,7 @@ fn a_copy_of_nothing_reads_nothing() {
                 mov.u32 %r6, 0; add.s64 %rd0, %rd0, 4096; cp.async.cg.shared.global [%r5], [%rd0], 16, %r6; \
                 cp.async.commit_group; cp.async.wait_group 0; ld.shared.u32 %r7, [%rd5+12]; \
                 mul.wide.u32 %rd2, %r0, 4; add.s64 %rd1, %rd1, %rd2; st.global.u32 [%rd1], %r7; ";
-    assert_eq!(crate::isa::harness::outcome(32, TILE, body, &[1u32; 256], 32), [0; 32]);
+    assert_eq!(outcome(32, TILE, body, &[1u32; 256], 32), [0; 32]);
 }
 
 /// A block that is larger than the kernel's bound, or wants more shared memory than there is.
