@@ -184,6 +184,24 @@ fn sectors_of_a_launch_are_counted_once() {
     assert_eq!(kernel.sectors_written, 7);
 }
 
+#[test]
+fn only_the_first_and_last_blocks_may_run() {
+    let body =
+        "mov.u32 %r1, %ctaid.x; mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r1; ";
+    let text = module(32, 2, "", body);
+    for (ends, expected) in
+        [(0, [0, 1, 2, 3, 4, 5]), (1, [0, 9, 9, 9, 9, 5]), (2, [0, 1, 9, 9, 4, 5]), (3, [0, 1, 2, 3, 4, 5])]
+    {
+        let mut memory = Memory::default();
+        let out = memory.put(&[9u32; 6]);
+        let params = words(&[out, out]);
+        let job = Job { grid: [6, 1, 1], ends, ..Job::new(&text, 32, &params) };
+        let counts = job.run(&memory).unwrap_or_else(|e| panic!("{}", e.report));
+        assert_eq!(memory.get::<u32>(out), expected, "{ends}");
+        assert_eq!(counts.kernel("k").blocks, expected.iter().filter(|b| **b != 9).count() as u64);
+    }
+}
+
 /// Prints warp instructions per second, of a kernel without tensor cores. The goal is 10 M per core.
 #[test]
 #[ignore = "measures: to be run alone, with --nocapture"]

@@ -81,8 +81,8 @@ fn every_instruction_that_is_shipped_is_tested() {
     let mut opcodes = BTreeSet::new();
     for sm in image::PTX {
         for (module, text) in shipped(sm) {
-            for (i, line) in text.lines().enumerate() {
-                let Some(shape) = shape(line) else { continue };
+            let lines = text.lines().enumerate();
+            for (i, line, shape) in lines.filter_map(|(i, line)| Some((i, line, shape(line)?))) {
                 opcodes.insert(shape.split(' ').next().expect("an opcode").to_owned());
                 if !tested.contains(&shape) {
                     missing

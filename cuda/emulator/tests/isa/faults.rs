@@ -90,6 +90,9 @@ impl Edit {
     }
 }
 
+// What does not show here: a missing `bar.warp.sync` or `membar` (lanes go together, and stores are seen in their order);
+// `volatile` and `"memory"` of an asm statement, which are gone in PTX (without them NVRTC 12.8 writes the same text).
+
 /// A fault in a kernel of an architecture.
 struct Planted {
     sm: u32,

@@ -84,6 +84,7 @@ pub struct Job<'a> {
     pub dynamic: u32,
     pub params: &'a [u8],
     pub order: Order,
+    pub ends: u64,
     pub approximation: Approximation,
 }
 
@@ -91,7 +92,7 @@ impl<'a> Job<'a> {
     /// One block of the kernel `k` of a text that [`module`] wrote.
     pub fn new(text: &'a str, threads: u32, params: &'a [u8]) -> Self {
         let (order, approximation) = (Order::Forward, Approximation::Exact);
-        Self { text, kernel: "k", grid: [1; 3], threads, dynamic: 0, params, order, approximation }
+        Self { text, kernel: "k", grid: [1; 3], threads, dynamic: 0, params, order, ends: 0, approximation }
     }
 
     /// Parses the text and runs the launch; all that goes wrong is told as a fault of the launch.
@@ -112,7 +113,7 @@ impl<'a> Job<'a> {
             shared_limit: SHARED_LIMIT,
             order: self.order,
             seed: 1,
-            ends: 0,
+            ends: self.ends,
             approximation: self.approximation,
             memory,
         };

@@ -270,12 +270,8 @@ fn stores_change_the_bytes_at_their_address_and_no_others() {
             }
             let what = format!("{} {address}, {}", row.op, row.registers());
             let mut expected = bytes_of(&[UNTOUCHED; WORDS]);
-            for lane in 0..LANES {
-                let to = match off {
-                    None if lane == 5 => 1,
-                    None => continue,
-                    Some(off) => (place(lane) as i64 + off) as usize,
-                } * row.bytes();
+            for lane in (0..LANES).filter(|&lane| off.is_some() || lane == 5) {
+                let to = off.map_or(1, |off| (place(lane) as i64 + off) as usize) * row.bytes();
                 for i in 0..count {
                     let value = &bytes_of(&input)[32 * lane + 8 * i..][..bytes];
                     expected[to + i * bytes..][..bytes].copy_from_slice(value);

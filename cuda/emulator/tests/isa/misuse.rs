@@ -183,8 +183,8 @@ const WRONG: &[Wrong] = &[
     row("a copy that only other threads wait for", 64,
         "mov.u64 %rd5, tile; cvt.u32.u64 %r5, %rd5; mov.u32 %r6, 16; setp.ne.s32 %p1, %r0, 0; @%p1 bra $wait; \
          cp.async.cg.shared.global [%r5], [%rd0], 16, %r6; cp.async.commit_group; bra.uni $all; \
-         $wait: cp.async.wait_group 0; $all: bar.sync 0; ld.shared.u32 %r7, [%rd5]; st.global.u32 [%rd1], %r7; ",
-        FAILED, &[]),
+         $wait: cp.async.commit_group; cp.async.wait_group 0; $all: bar.sync 0; ld.shared.u32 %r7, [%rd5]; \
+         st.global.u32 [%rd1], %r7; ", FAILED, &[]),
     row("ldmatrix of a copy before its wait", 32,
         "mul.wide.u32 %rd4, %r0, 16; mov.u64 %rd5, tile; add.s64 %rd5, %rd5, %rd4; cvt.u32.u64 %r5, %rd5; \
          mov.u32 %r6, 16; cp.async.cg.shared.global [%r5], [%rd0], 16, %r6; cp.async.commit_group; bar.warp.sync -1; \
