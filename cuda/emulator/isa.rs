@@ -1,16 +1,17 @@
 //! The machine that executes what is shipped: PTX text, one decoded instruction for 32 lanes at a time.
 //!
-//! [`Module::parse`] reads the text that `cuModuleLoadData` was given, [`run`] executes one launch of one of its kernels
-//! on the calling thread. Semantics are those of the PTX manual, not of C. A lane has a program counter of its own, the
-//! lowest goes first, so lanes that a branch parted meet again. What is wrong is a [`Fault`] that names kernel, block,
-//! warp, lanes and the line of the PTX.
+//! [`Module::parse`] reads the text that `cuModuleLoadData` was given, [`run`] executes one launch of one of its
+//! kernels on the calling thread. Semantics are those of the PTX manual, not of C. A lane has a program counter of its
+//! own, the lowest goes first, so lanes that a branch parted meet again. What is wrong is a [`Fault`] that names kernel,
+//! block, warp, lanes and the line of the PTX.
 //!
 //! ```text
 //! ptx, table   text -> code: a row per opcode, everything decoded once
 //! code         Kernel, Instruction, registers as rows of 32 lanes
 //! exec         one instruction for one warp: words, longs, predicates, access to memory, what lanes do together
 //! warp, block  divergence, collectives, barriers, orders
-//! memory       bounds, sectors, `.nc` loads against stores;  shared  bytes that nothing wrote, banks, asynchronous copies
+//! memory       bounds, sectors, `.nc` loads against stores
+//! shared       bytes that nothing wrote, banks, asynchronous copies
 //! float        roundings, half formats, approximations;  fragments  tensor-core layouts;  count  counters
 //! ```
 

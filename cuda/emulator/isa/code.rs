@@ -1,8 +1,8 @@
 //! Code as it is executed: decoded once, no strings.
 //!
-//! Every operand is a row of a register file, one value per lane: constants and special registers have rows of their own,
-//! so an instruction never asks what kind of operand it has. Values of 16 and 32 bits share a file (16-bit ones are kept
-//! zero-extended), those of 64 bits have another, predicates are masks of lanes.
+//! Every operand is a row of a register file, one value per lane: constants and special registers have rows of their
+//! own, so an instruction never asks what kind of operand it has. Values of 16 and 32 bits share a file (16-bit ones
+//! are kept zero-extended), those of 64 bits have another, predicates are masks of lanes.
 
 use super::count::Class;
 

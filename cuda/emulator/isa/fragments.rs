@@ -1,7 +1,7 @@
 //! Tensor cores: which lane holds what, as the PTX manual has it, and the products.
 //!
-//! With g = lane / 4 and t = lane % 4: a register of a holds neighbours along k of row g (or g + 8), one of b the same of
-//! column g, both from k = t times their number on; c and d hold columns 2t and 2t + 1 of rows g and g + 8.
+//! With g = lane / 4 and t = lane % 4: a register of a holds neighbours along k of row g (or g + 8), one of b the same
+//! of column g, both from k = t times their number on; c and d hold columns 2t and 2t + 1 of rows g and g + 8.
 
 use std::ops::{AddAssign, Mul};
 

@@ -316,9 +316,9 @@ impl Valid<'_> {
     pub fn read_lane(&self, lane: usize, offset: u64, width: u64) -> u64 {
         assert!(self.mask >> lane & 1 != 0 && offset % width == 0 && offset + width <= self.bytes);
         let address = self.addresses[lane] + offset;
-        // SAFETY: `check` found `bytes` bytes at this lane's address inside of a region, whose bytes are readable by the
-        // contract of `GlobalMemory`, and the address aligned to `bytes`, so to the element too. Whoever else uses them
-        // does so as another processor, hence atomics.
+        // SAFETY: `check` found `bytes` bytes at this lane's address inside of a region, whose bytes are readable by
+        // the contract of `GlobalMemory`, and the address aligned to `bytes`, so to the element too. Whoever else uses
+        // them does so as another processor, hence atomics.
         unsafe {
             match width {
                 1 => u64::from(AtomicU8::from_ptr(address as *mut u8).load(Ordering::Relaxed)),

@@ -244,8 +244,8 @@ type Labels = HashMap<String, u32>;
 /// Line, text, scope.
 type Texts = Vec<(usize, String, usize)>;
 
-/// The statements of a kernel up to its closing brace: labels, and the texts of the instructions. Registers are declared
-/// on the way, shared arrays are added to the list.
+/// The statements of a kernel up to its closing brace: labels, and the texts of the instructions. Registers are
+/// declared on the way, shared arrays are added to the list.
 fn body(
     statements: &mut Statements<'_>,
     decoder: &mut Decoder,
@@ -302,17 +302,27 @@ mod tests {
     use super::Module;
 
     fn parse(code: &str) -> Result<Module, String> {
-        let text = format!(
-            ".version 8.0\n.target sm_75\n.address_size 64\n.global .align 4 .u32 X = -1;\n.visible .entry k(\n\t.param .align 8 .b8 k_param_0[12]\n)\n.maxntid 64, 2, 1\n.minnctapersm 4\n{{\n{code}\n\tret;\n}}\n"
-        );
+        let module = ".version 8.0\n.target sm_75\n.address_size 64\n.global .align 4 .u32 X = -1;\n";
+        let head = ".visible .entry k(\n\t.param .align 8 .b8 k_param_0[12]\n)\n.maxntid 64, 2, 1\n.minnctapersm 4\n";
+        let text = format!("{module}{head}{{\n{code}\n\tret;\n}}\n");
         Module::parse(&text).map_err(|e| e.to_string())
     }
 
     #[test]
     fn a_kernel_and_its_scopes() {
-        let code = "\t.reg .b32 \t%r<3>;\n\t.shared .align 16 .b8 tile[20];\n\t// a comment; with a semicolon\n$L_1:\n\tmov.u32 \t%r1, %tid.x;\n\t{ \n\t.reg .b64 %r1; mov.u64 %r1, tile; \n\t}\n\t@%p1 bra $L_1;";
-        let code = format!("\t.reg .pred %p<2>;\n{code}");
-        let module = parse(&code).expect("PTX");
+        let code = [
+            "\t.reg .pred %p<2>;",
+            "\t.reg .b32 \t%r<3>;",
+            "\t.shared .align 16 .b8 tile[20];",
+            "\t// a comment; with a semicolon",
+            "$L_1:",
+            "\tmov.u32 \t%r1, %tid.x;",
+            "\t{ ",
+            "\t.reg .b64 %r1; mov.u64 %r1, tile; ",
+            "\t}",
+            "\t@%p1 bra $L_1;",
+        ];
+        let module = parse(&code.join("\n")).expect("PTX");
         let kernel = module.kernel("k").expect("k");
         assert_eq!((module.sm, kernel.max_threads, kernel.param_bytes, kernel.shared_bytes), (75, 128, 12, 20));
         let texts: Vec<&str> = kernel.listing().map(|(_, text)| text).collect();
@@ -334,7 +344,7 @@ mod tests {
             ("\tbra $L_9;", "no instruction behind label $L_9"),
             (".reg .b32 %r<2>;\n\tld.global.u32 %r1, [k_param_0];", "lies in another memory"),
             (
-                ".reg .f32 %f<5>; .reg .b32 %r<5>;\n\tmma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1}, {%r3}, {%f1,%f2,%f3,%f4};",
+                ".reg .b32 %r<5>;\n\tmma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r1}, {%r1}, {%r3}, {%r1,%r2};",
                 "1 registers where",
             ),
         ] {

@@ -1,7 +1,7 @@
 //! The registers of a warp: rows of 32 lanes, each with a mask of the lanes that were written.
 //!
-//! What an instruction computes of an unwritten lane is unwritten as well; whoever stores, addresses, branches, exchanges or
-//! multiplies by it asks. So compilers may move values around that nobody uses.
+//! What an instruction computes of an unwritten lane is unwritten as well; who stores, addresses, branches, votes or
+//! multiplies matrices by it asks. So compilers may move values around that nobody uses.
 
 use super::code::{Files, Guard, R, Special};
 

@@ -165,8 +165,8 @@ impl Shared {
     }
 }
 
-/// How often the banks are passed over: for 4, 8 or 16 bytes per lane the most distinct words of a bank among 32, 16 or 8
-/// lanes, summed over these groups.
+/// How often the banks are passed over: for 4, 8 or 16 bytes per lane the most distinct words of a bank among 32, 16 or
+/// 8 lanes, summed over these groups.
 #[inline(always)]
 pub(super) fn passes(addresses: &[u64; 32], mask: u32, bytes: usize) -> u64 {
     let words = bytes.div_ceil(4);

@@ -1,8 +1,8 @@
 //! Control flow of a warp: a program counter per lane, lowest first, so that lanes which a branch parted meet again.
 //!
-//! Lanes at the same instruction are a group. One group runs, until it comes to where another stands. `shfl`, `vote` and
-//! `bar.warp` wait for the lanes of their mask; what is `.aligned` waits for all lanes: those that can not come, because they
-//! have returned or wait elsewhere, are an error.
+//! Lanes at the same instruction are a group. One group runs, until it comes to where another stands. `shfl`, `vote`
+//! and `bar.warp` wait for the lanes of their mask; what is `.aligned` waits for all lanes: those that cannot come,
+//! because they have returned or wait elsewhere, are an error.
 
 use super::code::{Kernel, Op, R};
 use super::exec::{Context, execute};
@@ -62,7 +62,8 @@ impl Warp {
         self.pc as usize
     }
 
-    /// Runs to the next pause. Where `switches` is given, it is asked whether another warp goes first after what orders memory.
+    /// Runs to the next pause. Where `switches` is given, it is asked behind what orders memory whether another warp
+    /// goes first.
     pub fn run(&mut self, context: &mut Context<'_>, switches: &mut Option<impl FnMut() -> bool>) -> Checked<Pause> {
         let kernel = context.kernel;
         loop {
@@ -223,8 +224,9 @@ impl Warp {
         self.regroup();
     }
 
-    /// Whether all of the expected lanes are here; else the group waits and another one runs. Code does not always lie in the
-    /// order in which it runs, so lanes that belong here may stand further below. Err where some can not come any more.
+    /// Whether all of the expected lanes are here; else the group waits and another one runs. Code does not always lie
+    /// in the order in which it runs, so lanes that belong here may stand further below. Err where some cannot come any
+    /// more.
     #[inline(always)]
     fn together(&mut self, kernel: &Kernel, expected: u32, mask: u32) -> Checked<bool> {
         if mask == expected {

@@ -270,7 +270,7 @@ pub(super) fn commit(mask: u32, context: &mut Context<'_>, warp: usize) {
     lanes(mask).for_each(|lane| context.groups[warp][lane] += 1);
 }
 
-/// Waits until at most so many of each lane's latest groups are under way; `u32::MAX`: for all copies, committed or not.
+/// Waits until at most so many of each lane's latest groups are under way; `u32::MAX`: for all, committed or not.
 pub(super) fn wait(groups: u32, mask: u32, context: &mut Context<'_>, warp: usize) {
     let open = &context.groups[warp];
     let before = open.map(|open| if groups == u32::MAX { u32::MAX } else { open.saturating_sub(groups) });

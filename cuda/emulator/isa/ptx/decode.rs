@@ -31,6 +31,9 @@ pub(super) struct Decoding<'a> {
     pub operands: Vec<&'a str>,
 }
 
+/// What is said of most of them.
+pub(super) const UNKNOWN: &str = "not an instruction that this machine knows";
+
 /// What is wrong with it.
 pub(super) type Wrong<T> = std::result::Result<T, String>;
 
@@ -267,6 +270,29 @@ pub(super) fn list(text: &str) -> Vec<&str> {
     match text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) {
         Some(inside) => inside.split(',').map(str::trim).collect(),
         None => vec![text],
+    }
+}
+
+/// `[%rd1+-8]`, `[name+4]`, `[%r1]`.
+pub(super) fn address(d: &mut Decoding<'_>, space: Space, text: &str) -> Wrong<Address> {
+    let inside = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    let inside = inside.ok_or_else(|| format!("{text} is not an address"))?;
+    let (base, offset) = match inside.split_once('+') {
+        None => (inside, 0),
+        Some((base, offset)) => {
+            (base.trim(), offset.trim().parse::<i32>().map_err(|_| format!("{offset} is not an offset"))?)
+        }
+    };
+    if d.variable(base).is_some() {
+        if d.is_param(base) != (space == Space::Param) {
+            return Err(format!("{base} lies in another memory"));
+        }
+        return Ok(Address { base: d.value(base, Width::Long)?, long: true, offset });
+    }
+    match d.any_register(base)? {
+        (Width::Long, base) => Ok(Address { base, long: true, offset }),
+        (Width::Word, base) if space == Space::Shared => Ok(Address { base, long: false, offset }),
+        (width, _) => Err(format!("{base} is {}, an address has 64 bits", width.name())),
     }
 }
 

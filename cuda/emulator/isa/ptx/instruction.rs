@@ -5,11 +5,9 @@ use super::super::code::*;
 use super::super::count::Class;
 use super::super::table;
 use super::Result;
-use super::decode::{Decoder, Decoding, Variables, Wrong, list, split};
+use super::decode::{Decoder, Decoding, UNKNOWN, Variables, Wrong, address, list, split};
 use super::names::Width;
 use super::warp;
-
-pub(super) const UNKNOWN: &str = "not an instruction that this machine knows";
 
 /// Decodes `@%p1 name a, b` as its scope sees it.
 pub(super) fn decode(
@@ -178,27 +176,4 @@ fn atomic(d: &mut Decoding<'_>, space: &str, what: &str, kind: &str) -> Wrong<(O
     let (file, bytes) = if width == Width::Long { (File::Long, 8) } else { (File::Word, 4) };
     let access = Access { rows: [to; 4], count: 1, width: bytes, signed, file, address };
     Ok((Op::Atomic(space, f, access, d.value(value, width)?), Class::Atomic))
-}
-
-/// `[%rd1+-8]`, `[name+4]`, `[%r1]`.
-pub(super) fn address(d: &mut Decoding<'_>, space: Space, text: &str) -> Wrong<Address> {
-    let inside = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
-    let inside = inside.ok_or_else(|| format!("{text} is not an address"))?;
-    let (base, offset) = match inside.split_once('+') {
-        None => (inside, 0),
-        Some((base, offset)) => {
-            (base.trim(), offset.trim().parse::<i32>().map_err(|_| format!("{offset} is not an offset"))?)
-        }
-    };
-    if d.variable(base).is_some() {
-        if d.is_param(base) != (space == Space::Param) {
-            return Err(format!("{base} lies in another memory"));
-        }
-        return Ok(Address { base: d.value(base, Width::Long)?, long: true, offset });
-    }
-    match d.any_register(base)? {
-        (Width::Long, base) => Ok(Address { base, long: true, offset }),
-        (Width::Word, base) if space == Space::Shared => Ok(Address { base, long: false, offset }),
-        (width, _) => Err(format!("{base} is {}, an address has 64 bits", width.name())),
-    }
 }

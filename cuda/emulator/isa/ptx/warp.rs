@@ -3,8 +3,7 @@
 use super::super::code::*;
 use super::super::count::Class;
 use super::super::fragments;
-use super::decode::{Decoding, Wrong, list};
-use super::instruction::{UNKNOWN, address};
+use super::decode::{Decoding, UNKNOWN, Wrong, address, list};
 use super::names::Width;
 
 /// Shape, types, operation.
