@@ -207,7 +207,7 @@ impl<'a> Global<'a> {
 
     #[cold]
     fn misaligned(&self, addresses: &[u64; 32], mask: u32, bytes: u64, how: Use) -> Checked<()> {
-        let wrong = those(mask, |lane| addresses[lane] % bytes != 0);
+        let wrong = those(mask, |lane| !addresses[lane].is_multiple_of(bytes));
         let address = addresses[wrong.trailing_zeros() as usize];
         let what = format!("{} {bytes} bytes at {address:#x}, which is not a multiple of {bytes}", how.verb());
         trouble(MISALIGNED, wrong, what)
@@ -314,7 +314,7 @@ impl Valid<'_> {
 
     #[inline(always)]
     pub fn read_lane(&self, lane: usize, offset: u64, width: u64) -> u64 {
-        assert!(self.mask >> lane & 1 != 0 && offset % width == 0 && offset + width <= self.bytes);
+        assert!(self.mask >> lane & 1 != 0 && offset & (width - 1) == 0 && offset + width <= self.bytes);
         let address = self.addresses[lane] + offset;
         // SAFETY: `check` found `bytes` bytes at this lane's address inside of a region, whose bytes are readable by
         // the contract of `GlobalMemory`, and the address aligned to `bytes`, so to the element too. Whoever else uses
@@ -332,7 +332,7 @@ impl Valid<'_> {
     /// Stores an element of a lane.
     #[inline(always)]
     pub fn write_lane(&self, lane: usize, offset: u64, width: u64, value: u64, order: Ordering) {
-        assert!(self.mask >> lane & 1 != 0 && offset % width == 0 && offset + width <= self.bytes);
+        assert!(self.mask >> lane & 1 != 0 && offset & (width - 1) == 0 && offset + width <= self.bytes);
         let address = self.addresses[lane] + offset;
         // SAFETY: as in `read_lane`; the bytes are writable by the same contract.
         unsafe {

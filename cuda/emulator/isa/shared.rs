@@ -170,7 +170,7 @@ impl Shared {
 #[inline(always)]
 pub(super) fn passes(addresses: &[u64; 32], mask: u32, bytes: usize) -> u64 {
     let words = bytes.div_ceil(4);
-    let mut row = mask == ALL && addresses[0] % 4 == 0;
+    let mut row = mask == ALL && addresses[0].is_multiple_of(4);
     for i in 0..32 {
         row &= addresses[i] == addresses[0].wrapping_add((i * bytes) as u64);
     }

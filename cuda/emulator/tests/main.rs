@@ -5,4 +5,5 @@ mod code;
 mod controls;
 mod device;
 mod facade;
+mod isa;
 mod streams;

@@ -121,7 +121,7 @@ fn param(
             format!("reads {bytes} bytes at byte {first} of the {size} of parameters"),
         );
     }
-    if let Some(lane) = lanes(mask).find(|lane| at[*lane] % bytes as u64 != 0) {
+    if let Some(lane) = lanes(mask).find(|lane| !at[*lane].is_multiple_of(bytes as u64)) {
         let what = format!("reads {bytes} bytes at byte {} of the parameters, not a multiple of {bytes}", at[lane]);
         return trouble(MISALIGNED, 1 << lane, what);
     }

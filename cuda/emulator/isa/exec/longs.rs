@@ -28,7 +28,7 @@ pub(super) fn binary(f: BinaryLong, w: &mut Registers, mask: u32, d: R, ab: [R; 
         BinaryLong::Subtract => w.map2_long(mask, d, ab, u64::wrapping_sub),
         BinaryLong::Multiply => w.map2_long(mask, d, ab, u64::wrapping_mul),
         BinaryLong::MultiplyHigh => {
-            w.map2_long(mask, d, ab, |a, b| (u128::from(a) * u128::from(b) >> 64) as u64);
+            w.map2_long(mask, d, ab, |a, b| ((u128::from(a) * u128::from(b)) >> 64) as u64);
         }
         // By zero: what the manual leaves open.
         BinaryLong::RemainderU => w.map2_long(mask, d, ab, |a, b| a.checked_rem(b).unwrap_or(a)),
