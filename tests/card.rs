@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use qrun_cuda::Gpu;
+use qrun_cuda::{
+    Gpu,
+    image::{self, Kind},
+};
 use qrun_emulator::{Config, Entered, Machine};
 
 /// The card, opened once for all tests of a process: a context takes a tenth of a second to make.
@@ -18,6 +21,23 @@ pub fn gpu() -> Arc<Gpu> {
     if is_real() { CARD.clone() } else { Gpu::open(0).expect("a GPU") }
 }
 
+/// The architecture of the PTX that `QRUN_KERNELS` forces, if it does.
+fn forced() -> Option<u32> {
+    std::env::var_os(image::FORCE)?;
+    let target = image::target(0).unwrap_or_else(|e| panic!("{e}"));
+    (target.kind == Kind::Ptx).then_some(target.sm)
+}
+
+/// GPUs that have all builds of the kernels: without and with what Ampere brought, or only what is forced.
+pub fn builds() -> Vec<u32> {
+    forced().map_or(vec![75, 80], |sm| vec![sm])
+}
+
+/// An emulated machine, as new as the PTX that is forced needs it.
+pub fn machine(config: Config) -> Machine {
+    Machine::new(Config { sm: config.sm.max(forced().unwrap_or(0)), ..config })
+}
+
 /// An emulated machine that this thread has entered for as long as this lives; nothing where the card is used.
 pub struct Place {
     // Left before the machine goes.
@@ -27,7 +47,7 @@ pub struct Place {
 
 impl Place {
     pub fn new(config: Config) -> Self {
-        let machine = (!is_real()).then(|| Machine::new(config));
+        let machine = (!is_real()).then(|| machine(config));
         Self { _entered: machine.as_ref().map(Machine::enter), machine }
     }
 }

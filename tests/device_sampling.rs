@@ -5,7 +5,7 @@ use qrun_cuda::{
     Arena, Pinned, Ptr, Result, Stream,
     ops::sample::{SampleRows, SampleShape, SampleStart, SampleState, SampleSteps},
 };
-use qrun_emulator::{Config, Machine, Order};
+use qrun_emulator::{Config, Order};
 
 use crate::{card, sampler::mix};
 
@@ -188,7 +188,7 @@ fn on(machines: impl IntoIterator<Item = Config>, run: impl Fn(&str) -> Result<(
     }
     for config in machines {
         let name = format!("sm {}, {:?}", config.sm, config.order);
-        let machine = Machine::new(config);
+        let machine = card::machine(config);
         let entered = machine.enter();
         if let Err(error) = run(&name) {
             panic!("{name}: {error}\n{}", machine.report().unwrap_or_default());
@@ -201,7 +201,7 @@ fn on(machines: impl IntoIterator<Item = Config>, run: impl Fn(&str) -> Result<(
 fn checked() -> impl Iterator<Item = Config> {
     let machine = |sm, order| Config { sm, order, ..Config::checked() };
     let orders = [Order::Forward, Order::Reverse, Order::Random(5)];
-    [75, 80].into_iter().flat_map(move |sm| orders.map(|order| machine(sm, order)))
+    card::builds().into_iter().flat_map(move |sm| orders.map(|order| machine(sm, order)))
 }
 
 #[test]

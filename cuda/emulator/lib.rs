@@ -5,10 +5,15 @@
 //! a machine of the process, which the variable `QRUN_EMULATOR` describes (`sm=75,memory=4g,checked=1`).
 //! README.md says what the checks find and how kernels have to be written.
 
+mod config;
+pub mod isa;
 mod machine;
+mod order;
 mod symbols;
 
-pub use machine::{Config, Counters, Entered, Failure, Machine, Order, Streams, Traffic};
+pub use config::{Code, Config, Streams};
+pub use machine::{Counters, Entered, Failure, Machine, Traffic};
+pub use order::Order;
 
 use std::path::Path;
 

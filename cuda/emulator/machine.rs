@@ -1,95 +1,12 @@
-//! Machines: what they are like, what they count, how they fail.
+//! Machines: what they count, how they fail.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
+use crate::config::Config;
+use crate::isa::{Counts, link};
 use crate::symbols::SYMBOLS;
-
-/// In which order the threads of a block and the blocks of a launch run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// By index.
-    Forward,
-    /// By index, backwards.
-    Reverse,
-    /// Another one at every barrier, from a seed.
-    Random(u64),
-}
-
-/// When the work of a stream happens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Streams {
-    /// In the call that submits it.
-    Immediate,
-    /// When something synchronises with it, as late as possible in the order forward, after the other streams in the
-    /// order reverse. A host that polls memory must ask the stream or an event, which makes one step.
-    Delayed,
-}
-
-/// What an emulated machine is like. Take the rest from [`Config::default`] or [`Config::checked`].
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Compute capability as `10 * major + minor`: 75, 80, 86, 89, 90, 100 or 120.
-    pub sm: u32,
-    /// Device memory in bytes.
-    pub memory: u64,
-    /// How many GPUs the driver reports.
-    pub devices: u32,
-    /// The driver's CUDA version, as 12080 for 12.8.
-    pub driver: i32,
-    /// Whether kernels are checked for races, bounds, uninitialised reads and alignment (about 5 to 10 times slower).
-    pub checked: bool,
-    /// How many of the first and of the last blocks of a launch run, where it has more: for shapes whose ends are what matters,
-    /// and kernels whose blocks do not wait for each other. 0: all.
-    pub blocks: u64,
-    /// The order of threads, blocks and delayed streams.
-    pub order: Order,
-    /// When the work of streams happens.
-    pub streams: Streams,
-    /// Whether kernels and copies happen at all; where not, they are only counted and device memory costs nothing.
-    pub execute: bool,
-}
-
-impl Default for Config {
-    /// An A100 with 8 GiB that runs everything at once, unchecked.
-    fn default() -> Self {
-        let (order, streams) = (Order::Forward, Streams::Immediate);
-        Self {
-            sm: 80,
-            memory: 8 << 30,
-            devices: 1,
-            driver: 12080,
-            checked: false,
-            blocks: 0,
-            order,
-            streams,
-            execute: true,
-        }
-    }
-}
-
-impl Config {
-    /// The default with all checks.
-    pub fn checked() -> Self {
-        Self { checked: true, ..Self::default() }
-    }
-
-    /// The same as the text of `QRUN_EMULATOR`, for a child process.
-    pub fn settings(&self) -> String {
-        let order = match self.order {
-            Order::Forward => "forward".to_string(),
-            Order::Reverse => "reverse".to_string(),
-            Order::Random(seed) => format!("random:{seed}"),
-        };
-        let Self { sm, memory, devices, driver, blocks, .. } = self;
-        let (checked, execute) = (u8::from(self.checked), u8::from(self.execute));
-        let delayed = u8::from(self.streams == Streams::Delayed);
-        format!(
-            "sm={sm},memory={memory},devices={devices},driver={driver},checked={checked},blocks={blocks},order={order},delayed={delayed},execute={execute}"
-        )
-    }
-}
 
 /// A driver call that is to fail, without doing anything.
 #[derive(Debug, Clone, Copy)]
@@ -130,7 +47,7 @@ pub struct Counters {
     pub bytes_out: u64,
     /// Bytes copied on the device.
     pub bytes_within: u64,
-    /// By name of the allocation or fence; zero on machines that are not checked.
+    /// By name of the allocation or fence; zero on machines that run source and are not checked.
     pub traffic: BTreeMap<String, Traffic>,
 }
 
@@ -204,6 +121,12 @@ impl Machine {
             }
         }
         counters
+    }
+
+    /// What was executed of the images that were loaded; nothing where the kernels' source runs.
+    pub fn code_counts(&self) -> Counts {
+        // SAFETY: the machine is alive, and with it what it counts.
+        unsafe { link::counted((SYMBOLS.code_counts)(self.0.0)) }
     }
 
     /// Counts from zero again.

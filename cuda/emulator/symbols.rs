@@ -4,6 +4,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::LazyLock;
 
+use crate::isa::link::{INTERPRETER, Interpreter};
+
 #[link(name = "dl")]
 unsafe extern "C" {
     fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
@@ -15,6 +17,7 @@ const RTLD_NOW: c_int = 2;
 
 /// What runtime/control.cpp exports.
 pub(crate) struct Symbols {
+    pub code_counts: unsafe extern "C" fn(*mut c_void) -> *const c_void,
     pub machine_new: unsafe extern "C" fn(*const c_char) -> *mut c_void,
     pub machine_delete: unsafe extern "C" fn(*mut c_void),
     pub enter: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
@@ -44,7 +47,11 @@ pub(crate) static SYMBOLS: LazyLock<Symbols> = LazyLock::new(|| {
             unsafe { std::mem::transmute_copy(&address) }
         }};
     }
+    let register: unsafe extern "C" fn(*const Interpreter) = symbol!(c"emu_interpreter");
+    // SAFETY: what it points to lives for ever; nobody has a machine yet.
+    unsafe { register(&INTERPRETER) };
     Symbols {
+        code_counts: symbol!(c"emu_counts"),
         machine_new: symbol!(c"emu_machine_new"),
         machine_delete: symbol!(c"emu_machine_delete"),
         enter: symbol!(c"emu_enter"),

@@ -7,8 +7,6 @@ use qrun_emulator::{Config, Machine, Order};
 
 use crate::card::{self, Place};
 
-/// The kernel builds that an emulated GPU can have: with and without what Ampere brought.
-const BUILDS: [u32; 2] = [75, 80];
 /// Schedules of threads and blocks; results must not depend on them.
 const ORDERS: [Order; 3] = [Order::Forward, Order::Reverse, Order::Random(42)];
 
@@ -74,7 +72,10 @@ impl Device {
 /// result of each build. On a card: once, and a second time for the same bits.
 pub fn everywhere(run: impl Fn(&Device) -> Vec<f32>, judge: impl Fn(&[f32])) {
     let checked = |sm| ORDERS.map(|order| Config { sm, order, ..Config::checked() }).to_vec();
-    let builds = if card::is_real() { vec![vec![Config::default(); 2]] } else { BUILDS.map(checked).to_vec() };
+    let builds = match card::is_real() {
+        true => vec![vec![Config::default(); 2]],
+        false => card::builds().into_iter().map(checked).collect(),
+    };
     for build in builds {
         let mut results: Vec<Vec<f32>> = build.iter().map(|config| run(&Device::new(config.clone()))).collect();
         let bits = |r: &[f32]| r.iter().map(|x| x.to_bits()).collect::<Vec<_>>();

@@ -233,15 +233,4 @@ void Checker::outside(Thread& t, uintptr_t address, size_t bytes, Access how, co
     block->fail(ILLEGAL_ADDRESS, who(t) + verb + std::to_string(bytes) + " bytes at " + machine.describe(address) + " in " + source_line(pc));
 }
 
-void Checker::publish(const void* p) {
-    if (machine.published.size() > 1u << 20) return; // nobody asks
-    if (!p) {
-        machine.published += "fence\n";
-        return;
-    }
-    unsigned words[4];
-    memcpy(words, reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(p) & ~uintptr_t(15)), sizeof words);
-    for (int i = 0; i < 4; i++) machine.published += std::to_string(words[i]) + (i < 3 ? " " : "\n");
-}
-
 } // namespace emu

@@ -37,8 +37,7 @@ class Checker {
     void access(uintptr_t address, size_t bytes, Access how, const void* pc) { access(*static_cast<Thread*>(emu_self), address, bytes, how, pc); }
     void access(Thread& thread, uintptr_t address, size_t bytes, Access how, const void* pc);
     void copy_ends(void* shared, const void* pc);
-    // Notes what a host that polls could see now, or (null) a fence.
-    void publish(const void* p);
+    void publish(const void* p) { machine.publish(p); }
 
   private:
     struct Shadow {

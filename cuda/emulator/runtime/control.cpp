@@ -2,12 +2,23 @@
 #include <stdlib.h>
 
 #include "driver.h"
+#include "interpreter.h"
 
 using namespace emu;
 
 #define CONTROL extern "C" __attribute__((visibility("default")))
 
 static char* copy(const std::string& text) { return strdup(text.c_str()); }
+
+static const Interpreter* registered;
+namespace emu {
+const Interpreter* interpreter() { return registered; }
+} // namespace emu
+
+// Once, before the first machine is made.
+CONTROL void emu_interpreter(const Interpreter* functions) { registered = functions; }
+// What the interpreter counted, or null.
+CONTROL void* emu_counts(void* machine) { return static_cast<Machine*>(machine)->counts; }
 
 // Null where the settings are not understood.
 CONTROL void* emu_machine_new(const char* text) {

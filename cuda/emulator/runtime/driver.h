@@ -37,16 +37,18 @@ struct Context : Handle {
 struct Function;
 struct Module : Handle {
     static constexpr Kind KIND = Kind::Module;
-    int arch; // of the image that was loaded: which build of the kernels runs
+    int arch;          // of the image that was loaded: which build of the kernels runs
+    const void* image; // the interpreter's, where it executes; else null
     std::map<std::string, std::unique_ptr<Function>> functions;
-    Module(Machine& m, int a) : Handle(KIND, m), arch(a) {}
+    Module(Machine& m, int a, const void* i) : Handle(KIND, m), arch(a), image(i) {}
 };
 struct Function : Handle {
     static constexpr Kind KIND = Kind::Function;
-    const Kernel* kernel;
+    Kernel kernel;    // without `run` where the interpreter executes
+    const void* code; // the interpreter's kernel; else null
     int arch, max_dynamic = 48 << 10, carveout = -1;
     bool loaded = false; // its code takes device memory from the first launch on
-    Function(Machine& m, const Kernel* k, int a) : Handle(KIND, m), kernel(k), arch(a) {}
+    Function(Machine& m, const Kernel& k, const void* c, int a) : Handle(KIND, m), kernel(k), code(c), arch(a) {}
 };
 
 // A piece of work in a stream; returns a status.

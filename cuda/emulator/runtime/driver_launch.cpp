@@ -3,6 +3,7 @@
 
 #include "checker.h"
 #include "driver.h"
+#include "interpreter.h"
 
 using namespace emu;
 
@@ -30,12 +31,39 @@ Image read_image(const Machine& m, const char* image) {
     return {built, built > sm ? NO_BINARY_FOR_GPU : needed > known ? UNSUPPORTED_PTX_VERSION : SUCCESS};
 }
 
+// Takes a text that the interpreter has made.
+std::string take(char* text) {
+    const std::string taken = text ? text : "";
+    free(text);
+    return taken;
+}
+
+// The image as the interpreter reads it.
+int interpretable(Machine& m, const char* image, int sm, const void*& code) {
+    const auto refuse = [&m](int status, const std::string& why) {
+        m.report = why;
+        return m.report_code = status;
+    };
+    if (!interpreter())
+        return refuse(NOT_SUPPORTED, "code=ptx: this process has the emulated driver alone, and what executes PTX is in the package "
+                                     "qrun-emulator: without it, code=source");
+    if (memcmp(image, "\177ELF", 4) == 0)
+        return refuse(NO_BINARY_FOR_GPU, "code=ptx: the module is machine code for sm_" + std::to_string(sm) +
+                                             ", and only PTX is executed: QRUN_KERNELS=compute_75 (or another compute_) has qrun load PTX");
+    char* error = nullptr;
+    code = interpreter()->read(image, &error);
+    return code ? int(SUCCESS) : refuse(INVALID_PTX, "code=ptx: " + take(error));
+}
+
 int load(const char* name, void** module, const void* image) {
     return call(name, [&](Machine& m) {
         if (!current()) return INVALID_CONTEXT;
-        const Image i = read_image(m, static_cast<const char*>(image));
-        if (i.status == SUCCESS) *module = new Module(m, i.sm);
-        return Status(i.status);
+        const char* text = static_cast<const char*>(image);
+        const Image i = read_image(m, text);
+        const void* code = nullptr;
+        const int status = i.status == SUCCESS && m.settings.code != Program::Source ? interpretable(m, text, i.sm, code) : i.status;
+        if (status == SUCCESS) *module = new Module(m, i.sm, code);
+        return Status(status);
     });
 }
 
@@ -46,7 +74,7 @@ struct Plan {
 
 // What the driver refuses, with the reason.
 int refuse(Machine& m, const Function& f, const Plan& p, const std::string& why, int code) {
-    m.report = std::string("launch of ") + f.kernel->name + " with " + std::to_string(p.grid.count()) + " blocks of " +
+    m.report = std::string("launch of ") + f.kernel.name + " with " + std::to_string(p.grid.count()) + " blocks of " +
                std::to_string(p.block.count()) + " threads and " + std::to_string(p.shared) + " bytes of shared memory: " + why;
     return m.report_code = code;
 }
@@ -56,21 +84,48 @@ int check(Machine& m, const Function& f, const Plan& p) {
     const uint64_t threads = b.count();
     if (!g.count() || g.y > 65535 || g.z > 65535 || g.x > 0x7fffffff) return refuse(m, f, p, "no such grid", INVALID_VALUE);
     if (!threads || threads > 1024 || b.x > 1024 || b.y > 1024 || b.z > 64) return refuse(m, f, p, "no such block", INVALID_VALUE);
-    if (threads > f.kernel->threads)
-        return refuse(m, f, p, "its launch bound is " + std::to_string(f.kernel->threads) + " threads", INVALID_VALUE);
+    if (threads > f.kernel.threads)
+        return refuse(m, f, p, "its launch bound is " + std::to_string(f.kernel.threads) + " threads", INVALID_VALUE);
     if (p.shared > static_cast<unsigned>(f.max_dynamic))
         return refuse(m, f, p, "the function's attribute allows " + std::to_string(f.max_dynamic) + " bytes", INVALID_VALUE);
     return SUCCESS;
 }
 
+unsigned limit(const Machine& m) { return static_cast<unsigned>(m.gpu.shared_per_block); }
+
+char* region(void* machine, uint64_t address, uint64_t* begin, uint64_t* end) {
+    auto& m = *static_cast<Machine*>(machine);
+    const Region* r = m.find(address, true);
+    if (!r) return strdup(m.describe(address).c_str());
+    *begin = r->begin, *end = r->end;
+    return nullptr;
+}
+
+void published(void* machine, const void* p) { static_cast<Machine*>(machine)->publish(p); }
+
+void traffic(void* machine, uint64_t begin, uint64_t read, uint64_t written) {
+    Region* r = static_cast<Machine*>(machine)->find(begin, true);
+    if (r) r->read += read, r->written += written;
+}
+
+Fault interpret(Machine& m, const Function& f, const Plan& p, const std::vector<uint64_t>& params) {
+    const Dim &g = p.grid, &b = p.block;
+    const Interpretation launch = {f.code, params.data(), f.kernel.params, {g.x, g.y, g.z}, {b.x, b.y, b.z}, p.shared, limit(m),
+                                   static_cast<uint32_t>(m.settings.order), m.settings.approximation, m.settings.seed, m.launches, m.settings.blocks,
+                                   m.counts, &m, region, published, traffic};
+    char* report = nullptr;
+    const int code = interpreter()->run(&launch, &report);
+    return {code, take(report)};
+}
+
 int execute(Machine& m, const Function& f, const Plan& p, const std::vector<uint64_t>& params) {
-    m.counters.launches[f.kernel->name]++;
+    m.counters.launches[f.kernel.name]++;
     m.launches++;
     if (!m.settings.execute) return SUCCESS;
-    const unsigned limit = static_cast<unsigned>(m.gpu.shared_per_block);
-    if (m.settings.checked && !m.checker) m.checker = std::make_unique<Checker>(m);
-    const Kernel* kernel = find_kernel(f.arch, m.settings.checked, f.kernel->name);
-    const Fault fault = run({kernel, params.data(), p.grid, p.block, p.shared, limit, m.settings.order, m.settings.seed + m.launches, m.checker.get(), m.settings.blocks});
+    if (m.settings.checked && !m.checker && !f.code) m.checker = std::make_unique<Checker>(m);
+    const uint64_t seed = m.settings.seed + m.launches;
+    const Fault fault = f.code ? interpret(m, f, p, params)
+                               : run({&f.kernel, params.data(), p.grid, p.block, p.shared, limit(m), m.settings.order, seed, m.checker.get(), m.settings.blocks});
     if (!fault.code) return SUCCESS;
     m.report = fault.report;
     m.report_code = fault.code;
@@ -90,7 +145,7 @@ int launch(const char* name, void* function, const Plan& plan, void* stream, voi
         // As a driver does by itself: loaded when it is first needed.
         if (!f.loaded && !m.charge(CODE_BYTES)) return int(OUT_OF_MEMORY);
         f.loaded = true;
-        const size_t bytes = f.kernel->params;
+        const size_t bytes = f.kernel.params;
         std::vector<uint64_t> copy((bytes + 15) / 8);
         if (params) {
             memcpy(copy.data(), params[0], bytes);
@@ -103,8 +158,25 @@ int launch(const char* name, void* function, const Plan& plan, void* stream, voi
                 return refuse(m, f, plan, "given " + std::to_string(size) + " bytes of parameters, the kernel's struct has " + std::to_string(bytes), INVALID_VALUE);
             memcpy(copy.data(), buffer, bytes);
         }
-        return submit(*s, f.kernel->name, [&m, &f, plan, copy] { return execute(m, f, plan, copy); });
+        return submit(*s, f.kernel.name, [&m, &f, plan, copy] { return execute(m, f, plan, copy); });
     });
+}
+
+struct Found {
+    Kernel kernel; // without a name where there is none
+    const void* code;
+};
+
+// A kernel of the module by a name that lives as long as the module: of its image alone where that is executed.
+Found find(const Module& m, const char* name) {
+    if (m.image) {
+        uint64_t params = 0;
+        uint32_t threads = 0;
+        const void* code = interpreter()->kernel(m.image, name, &params, &threads);
+        return {{code ? name : nullptr, params, threads, nullptr}, code};
+    }
+    const Kernel* k = find_kernel(m.arch, m.machine->settings.checked, name);
+    return {k ? *k : Kernel{}, nullptr};
 }
 
 // Blocks per multiprocessor by threads and shared memory; registers are not known here.
@@ -132,12 +204,13 @@ API cuModuleGetFunction(void** function, void* module, const char* name) {
     return with<Module>("cuModuleGetFunction", module, [&](Module& m) {
         auto& f = m.functions[name];
         if (!f) {
-            const Kernel* k = find_kernel(m.arch, m.machine->settings.checked, name);
-            if (!k) {
+            const std::string& kept = m.functions.find(name)->first;
+            const auto [kernel, code] = find(m, kept.c_str());
+            if (!kernel.name) {
                 m.functions.erase(name);
                 return NOT_FOUND;
             }
-            f = std::make_unique<Function>(*m.machine, k, m.arch);
+            f = std::make_unique<Function>(*m.machine, kernel, code, m.arch);
         }
         return *function = f.get(), SUCCESS;
     });
@@ -152,12 +225,12 @@ API cuFuncSetAttribute(void* function, int attribute, int value) {
 API cuFuncGetAttribute(int* value, int attribute, void* function) {
     return with<Function>("cuFuncGetAttribute", function, [&](Function& f) {
         // Maximal threads, static shared, constant, local bytes, registers, PTX and binary version, CA, dynamic shared, carve-out.
-        const int values[] = {static_cast<int>(f.kernel->threads), 0, 0, 0, 32, f.arch, f.arch, 0, f.max_dynamic, f.carveout};
+        const int values[] = {static_cast<int>(f.kernel.threads), 0, 0, 0, 32, f.arch, f.arch, 0, f.max_dynamic, f.carveout};
         return attribute < 0 || attribute > 9 ? int(INVALID_VALUE) : (*value = values[attribute], int(SUCCESS));
     });
 }
 API cuFuncGetName(const char** name, void* function) {
-    return with<Function>("cuFuncGetName", function, [&](Function& f) { return *name = f.kernel->name, 0; });
+    return with<Function>("cuFuncGetName", function, [&](Function& f) { return *name = f.kernel.name, 0; });
 }
 API cuFuncSetCacheConfig(void* function, int) {
     return with<Function>("cuFuncSetCacheConfig", function, [](Function&) { return 0; });
@@ -171,7 +244,7 @@ API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, void* func
 }
 API cuOccupancyMaxPotentialBlockSize(int* grid, int* threads, void* function, size_t (*)(int), size_t dynamic, int limit) {
     return with<Function>("cuOccupancyMaxPotentialBlockSize", function, [&](Function& f) {
-        *threads = static_cast<int>(f.kernel->threads);
+        *threads = static_cast<int>(f.kernel.threads);
         if (limit && limit < *threads) *threads = limit;
         return *grid = f.machine->gpu.multiprocessors * occupancy(f, *threads, dynamic), 0;
     });

@@ -9,6 +9,7 @@
 
 #include "checker.h"
 #include "driver.h"
+#include "interpreter.h"
 
 namespace emu {
 
@@ -47,6 +48,11 @@ bool Settings::parse(const std::string& text, std::vector<Failure>& failures) {
         else if (key == "checked") checked = number;
         else if (key == "execute") execute = number;
         else if (key == "delayed") delayed = number;
+        else if (key == "code" && value == "source") code = Program::Source;
+        else if (key == "code" && value == "ptx") code = Program::Ptx;
+        else if (key == "approximation" && value == "exact") approximation = 0;
+        else if (key == "approximation" && value == "low") approximation = 1;
+        else if (key == "approximation" && value == "high") approximation = 2;
         else if (key == "order" && value == "forward") order = Order::Forward;
         else if (key == "order" && value == "reverse") order = Order::Reverse;
         else if (key == "order" && value.compare(0, 7, "random:") == 0) order = Order::Random, seed = strtoull(value.c_str() + 7, nullptr, 10);
@@ -72,7 +78,7 @@ static uintptr_t reserve(size_t bytes) {
 }
 
 Machine::Machine(Settings s)
-    : settings(s), gpu(gpu_of(s.sm)), base(reserve((256ull << 30) + 4 * s.memory)), span(base ? (256ull << 30) + 4 * s.memory : 0), top(base) {
+    : settings(s), gpu(gpu_of(s.sm)), counts(s.code != Program::Source && interpreter() ? interpreter()->counts() : nullptr), base(reserve((256ull << 30) + 4 * s.memory)), span(base ? (256ull << 30) + 4 * s.memory : 0), top(base) {
     std::lock_guard<std::mutex> guard(registry_lock);
     registry.push_back(this);
 }
@@ -83,6 +89,7 @@ Machine::~Machine() {
     while (!device.empty()) release(device.begin()->first);
     while (!host.empty()) release_host(reinterpret_cast<void*>(host.begin()->first));
     if (span) munmap(reinterpret_cast<void*>(base), span);
+    if (counts) interpreter()->forget(counts);
 }
 
 uintptr_t Machine::allocate(size_t bytes) {
@@ -227,7 +234,19 @@ bool Machine::charge(uint64_t bytes) {
     return true;
 }
 
+void Machine::publish(const void* p) {
+    if (!settings.checked || published.size() > 1u << 20) return; // nobody asks
+    if (!p) {
+        published += "fence\n";
+        return;
+    }
+    unsigned words[4];
+    memcpy(words, reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(p) & ~uintptr_t(15)), sizeof words);
+    for (int i = 0; i < 4; i++) published += std::to_string(words[i]) + (i < 3 ? " " : "\n");
+}
+
 void Machine::reset_counters() {
+    if (counts) interpreter()->reset(counts);
     counters = Counters();
     for (auto* regions : {&device, &host})
         for (auto& r : *regions) {

@@ -12,11 +12,16 @@
 
 namespace emu {
 
+// Which of a kernel's programs runs: what g++ compiled, or the PTX of the image that was loaded.
+enum class Program { Source, Ptx };
+
 struct Settings {
     int sm = 80, first = 0, devices = 1, driver = 12080; // `first`: of the first GPU, where it is another one
     uint64_t memory = 8ull << 30, seed = 0, blocks = 0;
     bool checked = false, execute = true, delayed = false;
     Order order = Order::Forward;
+    Program code = Program::Source;
+    unsigned approximation = 0; // of the interpreter: 0 exact, 1 low, 2 high
 
     // "sm=75,memory=4g,checked=1,order=random:7,fail=cuMemAlloc:2:2"; false where a word is unknown.
     bool parse(const std::string& text, std::vector<struct Failure>& failures);
@@ -75,6 +80,7 @@ class Machine {
     std::vector<Stream*> streams;
     std::vector<std::unique_ptr<Context>> primary;
     std::unique_ptr<Checker> checker; // where the machine is checked, from the first launch on
+    void* const counts;               // the interpreter's, where it executes; else null
 
     // Device memory, aligned to 256 bytes, with an unmapped page behind it. 0 where there is no room.
     uintptr_t allocate(size_t bytes);
@@ -88,6 +94,8 @@ class Machine {
     Region* find(uintptr_t address, bool inside_fences);
     bool valid(uintptr_t address, size_t bytes);
     std::string describe(uintptr_t address);
+    // Notes what a host that polls could see now, or (null) a fence; nothing where the machine is not checked.
+    void publish(const void* p);
     void reset_counters();
     std::string print_counters();
     // Counts a driver call; the code that it must fail with, or 0.

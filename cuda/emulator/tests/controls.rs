@@ -8,7 +8,7 @@ fn everywhere(test: impl Fn(&Device)) {
     for (sm, ptx) in [(75, PTX_75), (80, PTX_80), (90, PTX_75)] {
         for checked in [false, true] {
             for order in [Order::Forward, Order::Reverse, Order::Random(1), Order::Random(2)] {
-                let machine = Machine::new(Config { sm, checked, order, ..Config::default() });
+                let machine = Machine::new(Config { sm, checked, order, ..Config::source() });
                 let _entered = machine.enter();
                 let device = Device::open(ptx).expect("the emulator has a device");
                 test(&device);

@@ -31,7 +31,7 @@ fn cubin(sm: u32) -> Vec<u8> {
 #[test]
 fn devices_are_what_was_asked_for() {
     for (sm, name, shared) in [(75, "T4", 65536), (86, "3090", 101376), (90, "H100", 232448), (120, "5090", 101376)] {
-        let machine = Machine::new(Config { sm, memory: 1 << 30, devices: 2, driver: 12040, ..Config::default() });
+        let machine = Machine::new(Config { sm, memory: 1 << 30, devices: 2, driver: 12040, ..Config::source() });
         let _entered = machine.enter();
         result::init().expect("init");
         assert_eq!(result::device::get_count().expect("count"), 2);
@@ -48,14 +48,14 @@ fn devices_are_what_was_asked_for() {
         assert_eq!(version, 12040);
         assert_eq!(code(result::device::get(2)), CUresult::CUDA_ERROR_INVALID_DEVICE);
     }
-    let none = Machine::new(Config { devices: 0, ..Config::default() });
+    let none = Machine::new(Config { devices: 0, ..Config::source() });
     let _entered = none.enter();
     assert_eq!(code(result::init()), CUresult::CUDA_ERROR_NO_DEVICE);
 }
 
 #[test]
 fn memory_is_bounded_and_checked() {
-    let machine = Machine::new(Config { memory: 1 << 20, ..Config::default() });
+    let machine = Machine::new(Config { memory: 1 << 20, ..Config::source() });
     let _entered = machine.enter();
     let device = Device::open(PTX_80).expect("open");
     // SAFETY: addresses are the emulator's; wrong ones are what is tested.
@@ -100,11 +100,11 @@ fn modules_run_where_the_driver_would_run_them() {
         (80, b".version 8.7\n.target sm_80\n\0".to_vec(), CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION),
         (80, b"not an image\0".to_vec(), CUresult::CUDA_ERROR_INVALID_IMAGE),
     ] {
-        let machine = Machine::new(Config { sm, driver: 12040, ..Config::default() });
+        let machine = Machine::new(Config { sm, driver: 12040, ..Config::source() });
         let _entered = machine.enter();
         assert_eq!(code(Device::open(&image)), expected, "sm {sm}");
     }
-    let machine = Machine::new(Config::default());
+    let machine = Machine::new(Config::source());
     let _entered = machine.enter();
     let device = Device::open(PTX_80).expect("open");
     assert_eq!(code(device.kernel("no_such_kernel")), CUresult::CUDA_ERROR_NOT_FOUND);
@@ -112,7 +112,7 @@ fn modules_run_where_the_driver_would_run_them() {
 
 #[test]
 fn launches_are_refused_with_the_reason() {
-    let machine = Machine::new(Config::default());
+    let machine = Machine::new(Config::source());
     let _entered = machine.enter();
     let device = Device::open(PTX_80).expect("open");
     let data = Buffer::new(&[1f32; 512]);
@@ -141,7 +141,7 @@ fn launches_are_refused_with_the_reason() {
 
 #[test]
 fn a_fault_names_its_place_and_sticks() {
-    let machine = Machine::new(Config::default());
+    let machine = Machine::new(Config::source());
     let _entered = machine.enter();
     let device = Device::open(PTX_80).expect("open");
     let data = Buffer::new(&[1f32; 64]);
@@ -162,7 +162,7 @@ fn a_fault_names_its_place_and_sticks() {
 
 #[test]
 fn any_call_can_fail() {
-    let machine = Machine::new(Config::default());
+    let machine = Machine::new(Config::source());
     let _entered = machine.enter();
     let device = Device::open(PTX_80).expect("open");
     machine.fail(Failure { call: Some("cuMemAlloc"), nth: 2, code: 2 });
@@ -173,7 +173,7 @@ fn any_call_can_fail() {
     // Whatever the nth call is, it fails, and the calls after it say so or work.
     let mut calls = 0;
     for nth in 1.. {
-        let machine = Machine::new(Config::default());
+        let machine = Machine::new(Config::source());
         let _entered = machine.enter();
         machine.fail(Failure { call: None, nth, code: 999 });
         let all = || -> Result<()> {
@@ -196,7 +196,7 @@ fn any_call_can_fail() {
 
 #[test]
 fn counting_only_runs_nothing() {
-    let machine = Machine::new(Config { execute: false, memory: 64 << 30, ..Config::default() });
+    let machine = Machine::new(Config { execute: false, memory: 64 << 30, ..Config::source() });
     let _entered = machine.enter();
     let device = Device::open(PTX_80).expect("open");
     // SAFETY: freed with the machine.
@@ -214,7 +214,7 @@ fn counting_only_runs_nothing() {
 
 #[test]
 fn traffic_is_counted_by_fence() {
-    let machine = Machine::new(Config::checked());
+    let machine = Machine::new(Config { checked: true, ..Config::source() });
     let _entered = machine.enter();
     let device = Device::open(PTX_75).expect("open");
     let arena = Buffer::new(&vec![0f32; 1024]);
@@ -242,7 +242,8 @@ fn machines_run_side_by_side() {
     std::thread::scope(|scope| {
         for sm in [75, 80, 90, 120] {
             scope.spawn(move || {
-                let machine = Machine::new(Config { sm, order: Order::Random(sm.into()), ..Config::checked() });
+                let machine =
+                    Machine::new(Config { sm, order: Order::Random(sm.into()), checked: true, ..Config::source() });
                 let _entered = machine.enter();
                 let device = Device::open(PTX_75).expect("open");
                 let data = Buffer::new(&[0f32; 1000]);
@@ -260,7 +261,7 @@ fn machines_run_side_by_side() {
 
 #[test]
 fn handles_remember_their_machine() {
-    let machine = Machine::new(Config::default());
+    let machine = Machine::new(Config::source());
     let _entered = machine.enter();
     let device = Device::open(PTX_80).expect("open");
     let data = Buffer::new(&[0f32; 128]);
@@ -307,4 +308,6 @@ fn a_child_process_uses_the_library() {
     assert!(run("sm=75,fail=cuLaunchKernel:1:719").contains("CUDA_ERROR_LAUNCH_FAILED"));
     assert!(run("sm=75,memory=256").contains("CUDA_ERROR_OUT_OF_MEMORY"));
     assert!(run("devices=0").contains("CUDA_ERROR_NO_DEVICE"));
+    // What executes PTX is not in the library.
+    assert!(run("code=ptx").contains("CUDA_ERROR_NOT_SUPPORTED"));
 }

@@ -23,7 +23,7 @@ fn increment(device: &Device, data: &Buffer<f32>, stream: sys::CUstream) {
 
 #[test]
 fn work_waits_for_its_stream() {
-    let machine = Machine::new(Config { streams: Streams::Delayed, ..Config::default() });
+    let machine = Machine::new(Config { streams: Streams::Delayed, ..Config::source() });
     let _entered = machine.enter();
     let device = Device::open(PTX_80).expect("open");
     let data = Buffer::new(&[0f32; 128]);
@@ -40,7 +40,7 @@ fn work_waits_for_its_stream() {
 #[test]
 fn a_missing_event_shows() {
     let outcome = |order: Order, with_event: bool| {
-        let machine = Machine::new(Config { streams: Streams::Delayed, order, ..Config::default() });
+        let machine = Machine::new(Config { streams: Streams::Delayed, order, ..Config::source() });
         let _entered = machine.enter();
         let device = Device::open(PTX_80).expect("open");
         let (data, copy) = (Buffer::new(&[0f32; 128]), Buffer::new(&[9f32; 128]));
@@ -65,7 +65,7 @@ fn a_missing_event_shows() {
 
 #[test]
 fn pinned_memory_is_copied_later_and_pageable_memory_at_once() {
-    let machine = Machine::new(Config { streams: Streams::Delayed, ..Config::default() });
+    let machine = Machine::new(Config { streams: Streams::Delayed, ..Config::source() });
     let _entered = machine.enter();
     let _device = Device::open(PTX_80).expect("open");
     let (from_pinned, from_pageable) = (Buffer::new(&[0u32; 4]), Buffer::new(&[0u32; 4]));
@@ -89,7 +89,7 @@ fn pinned_memory_is_copied_later_and_pageable_memory_at_once() {
 #[test]
 fn a_graph_is_replayed() {
     for streams in [Streams::Immediate, Streams::Delayed] {
-        let machine = Machine::new(Config { streams, ..Config::default() });
+        let machine = Machine::new(Config { streams, ..Config::source() });
         let _entered = machine.enter();
         let device = Device::open(PTX_80).expect("open");
         let data = Buffer::new(&[0f32; 128]);
@@ -119,7 +119,7 @@ fn a_graph_is_replayed() {
 
 #[test]
 fn a_capture_takes_other_streams_along_and_forbids_waiting() {
-    let machine = Machine::new(Config::default());
+    let machine = Machine::new(Config::source());
     let _entered = machine.enter();
     let device = Device::open(PTX_80).expect("open");
     let data = Buffer::new(&[0f32; 128]);

@@ -1,9 +1,10 @@
 //! `cargo run --release --bin gpu-counts`: what qrun asks of a GPU, counted with none, as one JSON object; with
-//! `-- --check` it fails where a count is past its limit.
+//! `-- --check` it fails where a count is past its limit, with `-- --code ptx` it counts what a step of decoding executes.
 //!
 //! The real decoder runs on the emulated driver. In the models' exact shapes nothing is computed, only counted; what a
 //! step reads is measured by executing one of their layers under the emulator's checks.
 
+mod code;
 mod models;
 
 use std::{
@@ -89,10 +90,15 @@ fn past_limits(counts: &Value) -> Vec<String> {
 }
 
 fn main() -> Result<()> {
-    let mode = env::args().nth(1);
+    let mut args = env::args().skip(1);
+    let mode = args.next();
     // For scripts that start a child process on the emulated driver.
     if mode.as_deref() == Some("--library") {
         return Ok(writeln!(stdout(), "{}", qrun_emulator::library().display())?);
+    }
+    if mode.as_deref() == Some("--code") {
+        let counts = code::counts(&args.next().unwrap_or_default(), args.next().as_deref())?;
+        return Ok(writeln!(stdout(), "{counts:#}")?);
     }
     let counts = counts()?;
     writeln!(stdout(), "{counts:#}")?;

@@ -22,7 +22,7 @@ fn shape(name: &str) -> Result<&'static Shape> {
     synth::find(name).context("a model of the table")
 }
 
-fn greedy(history: Vec<u32>) -> SamplingRequest {
+pub fn greedy(history: Vec<u32>) -> SamplingRequest {
     SamplingRequest { sampling: Sampling::default(), bias: Vec::new(), history }
 }
 
@@ -31,7 +31,7 @@ fn entry(token: u32, pos: u32) -> Entry {
 }
 
 /// A model in its exact shape: vectors of ones, and matrices of zeros that nobody touches, which take no memory.
-fn hollow(name: &str) -> Result<Model> {
+pub fn hollow(name: &str) -> Result<Model> {
     let header = shape(name)?.header(mix())?;
     let mut head = Vec::new();
     drop(header.write_to(name.as_ref(), &mut head)?);
@@ -53,7 +53,7 @@ fn load(name: &str, file: Vec<u8>) -> Result<Model> {
 }
 
 /// Does something with a decoder on an emulated device.
-fn on<T>(device: Config, model: &Model, work: impl FnOnce(&Machine, &mut GpuDecoder) -> Result<T>) -> Result<T> {
+pub fn on<T>(device: Config, model: &Model, work: impl FnOnce(&Machine, &mut GpuDecoder) -> Result<T>) -> Result<T> {
     let machine = Machine::new(device);
     let _here = machine.enter();
     let options = Options { n_ctx: 1024, n_ubatch: 64, ..Options::default() };
@@ -61,7 +61,7 @@ fn on<T>(device: Config, model: &Model, work: impl FnOnce(&Machine, &mut GpuDeco
 }
 
 /// Feeds a token; the one that the device samples after it.
-fn next(decoder: &mut GpuDecoder, token: u32, pos: u32) -> Result<u32> {
+pub fn next(decoder: &mut GpuDecoder, token: u32, pos: u32) -> Result<u32> {
     let entry = Entry { output: Output::Token, ..entry(token, pos) };
     match decoder.step(&[entry][..].into())?.iter().next() {
         Some(Row::Token(sampled)) => Ok(sampled.token()),

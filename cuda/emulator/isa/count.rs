@@ -1,0 +1,167 @@
+//! What was executed: exact, the same in every run, per instruction.
+
+use std::collections::BTreeMap;
+
+/// Kinds of warp instructions, by what they cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// `add.s32`, `and.b32`, `shl`, `min.s32`, `mad.lo`, `prmt`, `bfi`, `shf` …
+    Integer,
+    /// Integer instructions on 64 bits: addresses above all.
+    Wide,
+    /// `div` and `rem` of integers: dozens of machine instructions each.
+    Divide,
+    /// `add.f32`, `fma.rn.f32`, `max.f32` …
+    Float,
+    /// The same on f64.
+    Double,
+    /// `ex2`, `rcp`, `rsqrt`, `div.rn.f32`, `sqrt.rn.f32`.
+    Special,
+    /// `cvt`.
+    Convert,
+    /// `mov`, `cvta`, `selp`: a register allocator takes many of them away.
+    Move,
+    /// `setp` and logic of predicates.
+    Predicate,
+    /// `dp4a`.
+    Dot,
+    /// `mma`.
+    Matrix,
+    /// `ldmatrix`.
+    LoadMatrix,
+    /// `ld.param`.
+    LoadParam,
+    /// `ld.global`, with `.nc` too.
+    LoadGlobal,
+    /// `st.global`.
+    StoreGlobal,
+    /// `ld.shared`.
+    LoadShared,
+    /// `st.shared`.
+    StoreShared,
+    /// `cp.async` and its commits and waits.
+    Copy,
+    /// `atom`.
+    Atomic,
+    /// `shfl`, `vote`.
+    Exchange,
+    /// `bar.sync`, `bar.red`, `bar.warp.sync`, `membar`.
+    Barrier,
+    /// `bra`, `ret`.
+    Control,
+}
+
+/// What one instruction of a kernel did, over all warps, blocks and launches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct At {
+    /// How often a warp issued it; guarded instructions count where a lane's guard held, branches always.
+    pub executed: u64,
+    /// Lanes that did it.
+    pub lanes: u64,
+    /// Loads, stores, copies and atomics of global memory: 32-byte sectors, counted per warp instruction.
+    pub sectors: u64,
+    /// The same in 128-byte lines.
+    pub lines: u64,
+    /// Bytes that the lanes asked for, of whatever memory.
+    pub bytes: u64,
+    /// Shared memory: passes, the most distinct words of a bank over 32, 16 or 8 lanes for 4, 8 or 16 bytes per lane.
+    pub passes: u64,
+    /// A branch that parted the lanes.
+    pub divergent: u64,
+}
+
+/// What a kernel did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KernelCounts {
+    /// Launches.
+    pub launches: u64,
+    /// Blocks that ran.
+    pub blocks: u64,
+    /// Distinct 32-byte sectors of global memory that a launch read, summed over the launches.
+    pub sectors_read: u64,
+    /// The same of those it wrote.
+    pub sectors_written: u64,
+    /// By instruction, in the order of [`super::Kernel::listing`].
+    pub at: Vec<At>,
+    /// What each of them is.
+    pub classes: Vec<Class>,
+}
+
+/// Counts of all launches that were run with it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// By target (75, 80) and name of the kernel.
+    pub kernels: BTreeMap<(u32, String), KernelCounts>,
+}
+
+impl At {
+    /// Adds what another one counted.
+    pub fn add(&mut self, other: &Self) {
+        self.executed += other.executed;
+        self.lanes += other.lanes;
+        self.sectors += other.sectors;
+        self.lines += other.lines;
+        self.bytes += other.bytes;
+        self.passes += other.passes;
+        self.divergent += other.divergent;
+    }
+}
+
+impl KernelCounts {
+    /// The sum over the instructions of these classes; over all where none is named.
+    pub fn sum(&self, classes: &[Class]) -> At {
+        let mut sum = At::default();
+        for (at, class) in self.at.iter().zip(&self.classes) {
+            if classes.is_empty() || classes.contains(class) {
+                sum.add(at);
+            }
+        }
+        sum
+    }
+
+    /// Warp instructions.
+    pub fn warp_instructions(&self) -> u64 {
+        self.sum(&[]).executed
+    }
+}
+
+impl Counts {
+    /// Adds what others counted.
+    pub fn add(&mut self, other: &Self) {
+        for (key, theirs) in &other.kernels {
+            let ours = self.kernels.entry(key.clone()).or_default();
+            ours.launches += theirs.launches;
+            ours.blocks += theirs.blocks;
+            ours.sectors_read += theirs.sectors_read;
+            ours.sectors_written += theirs.sectors_written;
+            if ours.at.len() < theirs.at.len() {
+                ours.at.resize(theirs.at.len(), At::default());
+                ours.classes.clone_from(&theirs.classes);
+            }
+            for (at, more) in ours.at.iter_mut().zip(&theirs.at) {
+                at.add(more);
+            }
+        }
+    }
+
+    /// The sum over the instructions of these classes of all kernels; over all classes where none is named.
+    pub fn sum(&self, classes: &[Class]) -> At {
+        let mut sum = At::default();
+        self.kernels.values().for_each(|kernel| sum.add(&kernel.sum(classes)));
+        sum
+    }
+
+    /// Warp instructions of all kernels.
+    pub fn warp_instructions(&self) -> u64 {
+        self.sum(&[]).executed
+    }
+
+    /// What the kernel of this name did, whatever its target.
+    pub fn kernel(&self, name: &str) -> KernelCounts {
+        let mut counts = Self::default();
+        for ((_, of), kernel) in self.kernels.iter().filter(|((_, of), _)| of == name) {
+            counts.add(&Self { kernels: BTreeMap::from([((0, of.clone()), kernel.clone())]) });
+        }
+        counts.kernels.into_values().next().unwrap_or_default()
+    }
+}

@@ -1,0 +1,278 @@
+//! Loads, stores, atomics, asynchronous copies.
+
+use std::sync::atomic::Ordering;
+
+use super::super::code::{Access, Address, Atomic, File, R, Space};
+use super::super::memory::Use;
+use super::super::registers::{ALL, Registers, lanes, those};
+use super::super::shared::passes;
+use super::super::trouble::{Checked, FAILED, ILLEGAL_ADDRESS, MISALIGNED, trouble, written};
+use super::Context;
+
+/// The address of each lane.
+#[inline(always)]
+pub(super) fn addresses(w: &Registers, address: Address, mask: u32) -> Checked<[u64; 32]> {
+    let offset = i64::from(address.offset);
+    if address.long {
+        written(mask, w.long_lanes(address.base), "its address")?;
+        Ok(w.long(address.base).map(|base| base.wrapping_add_signed(offset)))
+    } else {
+        written(mask, w.word_lanes(address.base), "its address")?;
+        Ok(w.word(address.base).map(|base| u64::from(base).wrapping_add_signed(offset)))
+    }
+}
+
+/// Writes an element to its register as the width of memory and register say.
+#[inline(always)]
+fn set(access: &Access, element: usize, values: &[u64; 32], w: &mut Registers, [mask, defined]: [u32; 2]) {
+    let row = access.rows[element];
+    let unused = 64 - 8 * u32::from(access.width);
+    let extend = |value: u64| if access.signed { ((value << unused) as i64 >> unused) as u64 } else { value };
+    match access.file {
+        File::Long => w.set_long(row, &values.map(extend), mask, defined),
+        File::Word => w.set_word(row, &values.map(|v| extend(v) as u32), mask, defined),
+        File::Half => w.set_word(row, &values.map(|v| extend(v) as u32 & 0xffff), mask, defined),
+    }
+}
+
+/// An element that is stored.
+#[inline(always)]
+fn get(access: &Access, element: usize, w: &Registers, mask: u32) -> Checked<[u64; 32]> {
+    let row = access.rows[element];
+    let what = "the value that it stores";
+    match access.file {
+        File::Long => written(mask, w.long_lanes(row), what).map(|()| *w.long(row)),
+        _ => written(mask, w.word_lanes(row), what).map(|()| w.word(row).map(u64::from)),
+    }
+}
+
+#[inline(always)]
+pub(super) fn load(
+    space: Space,
+    access: &Access,
+    w: &mut Registers,
+    mask: u32,
+    context: &mut Context<'_>,
+    pc: usize,
+) -> Checked<()> {
+    let at = addresses(w, access.address, mask)?;
+    let (count, width) = (usize::from(access.count), usize::from(access.width));
+    let bytes = count * width;
+    let how = match space {
+        Space::Param => return param(access, &at, w, mask, context, pc),
+        Space::Shared => {
+            let (shared, counts) = (&context.shared, &mut context.at[pc]);
+            shared.check(&at, mask, bytes, "reads")?;
+            // Compilers load more than is used: what counts is whether somebody goes on with it.
+            let missing = shared.missing(&at, mask, bytes);
+            if missing != 0 {
+                context.unwritten = Some((pc, shared.undefined(&at, missing, bytes)?));
+            }
+            counts.bytes += bytes as u64 * u64::from(mask.count_ones());
+            counts.passes += passes(&at, mask, bytes);
+            for element in 0..count {
+                let mut values = [0; 32];
+                for lane in 0..32 {
+                    if mask >> lane & 1 != 0 {
+                        values[lane] = shared.read(at[lane] as usize + element * width, width);
+                    }
+                }
+                let offset = (element * width) as u64;
+                let missing =
+                    if missing == 0 { 0 } else { shared.missing(&at.map(|at| at.wrapping_add(offset)), mask, width) };
+                set(access, element, &values, w, [mask, !missing]);
+            }
+            return Ok(());
+        }
+        Space::ReadOnly => Use::ReadOnly,
+        Space::Global | Space::Volatile => Use::Read,
+    };
+    let valid = context.global.check(&at, mask, bytes as u64, how, &mut context.at[pc])?;
+    for element in 0..count {
+        let offset = (element * width) as u64;
+        let values = match width {
+            1 => valid.read(offset, 1),
+            2 => valid.read(offset, 2),
+            4 => valid.read(offset, 4),
+            _ => valid.read(offset, 8),
+        };
+        set(access, element, &values, w, [mask, ALL]);
+    }
+    Ok(())
+}
+
+fn param(
+    access: &Access,
+    at: &[u64; 32],
+    w: &mut Registers,
+    mask: u32,
+    context: &mut Context<'_>,
+    pc: usize,
+) -> Checked<()> {
+    let (count, width) = (usize::from(access.count), usize::from(access.width));
+    let (bytes, params) = (count * width, context.params);
+    let first = at[mask.trailing_zeros() as usize % 32];
+    let size = params.len() as u64;
+    let outside = those(mask, |lane| at[lane].saturating_add(bytes as u64) > size);
+    if outside != 0 {
+        return trouble(
+            ILLEGAL_ADDRESS,
+            outside,
+            format!("reads {bytes} bytes at byte {first} of the {size} of parameters"),
+        );
+    }
+    if let Some(lane) = lanes(mask).find(|lane| !at[*lane].is_multiple_of(bytes as u64)) {
+        let what = format!("reads {bytes} bytes at byte {} of the parameters, not a multiple of {bytes}", at[lane]);
+        return trouble(MISALIGNED, 1 << lane, what);
+    }
+    context.at[pc].bytes += bytes as u64 * u64::from(mask.count_ones());
+    let read = |address: u64, element: usize| {
+        let from = address as usize + element * width;
+        params[from..from + width].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+    };
+    let uniform = lanes(mask).all(|lane| at[lane] == first);
+    for element in 0..count {
+        let values = if uniform {
+            [read(first, element); 32]
+        } else {
+            std::array::from_fn(|lane| if mask >> lane & 1 != 0 { read(at[lane], element) } else { 0 })
+        };
+        set(access, element, &values, w, [mask, ALL]);
+    }
+    Ok(())
+}
+
+#[inline(always)]
+pub(super) fn store(
+    space: Space,
+    access: &Access,
+    w: &Registers,
+    mask: u32,
+    context: &mut Context<'_>,
+    pc: usize,
+) -> Checked<()> {
+    let at = addresses(w, access.address, mask)?;
+    let (count, width) = (usize::from(access.count), usize::from(access.width));
+    let bytes = count * width;
+    if space == Space::Shared {
+        let (shared, counts) = (&mut context.shared, &mut context.at[pc]);
+        shared.check(&at, mask, bytes, "writes")?;
+        counts.bytes += bytes as u64 * u64::from(mask.count_ones());
+        counts.passes += passes(&at, mask, bytes);
+        for element in 0..count {
+            let values = get(access, element, w, mask)?;
+            for lane in lanes(mask) {
+                shared.write(at[lane] as usize + element * width, width, values[lane]);
+            }
+        }
+        return Ok(());
+    }
+    let valid = context.global.check(&at, mask, bytes as u64, Use::Write, &mut context.at[pc])?;
+    let order = if space == Space::Volatile { Ordering::Release } else { Ordering::Relaxed };
+    for element in 0..count {
+        let values = get(access, element, w, mask)?;
+        for lane in lanes(mask) {
+            valid.write_lane(lane, (element * width) as u64, width as u64, values[lane], order);
+        }
+    }
+    if space == Space::Volatile {
+        lanes(mask).for_each(|lane| context.memory.published(Some(at[lane])));
+    }
+    Ok(())
+}
+
+/// What an atomic makes of the old value and its operand, in 32 or 64 bits.
+fn update(f: Atomic, wide: bool, old: u64, value: u64) -> u64 {
+    // Signed and of the instruction's width.
+    let signed = |x: u64| if wide { x as i64 } else { i64::from(x as u32 as i32) };
+    match f {
+        Atomic::Add => old.wrapping_add(value),
+        Atomic::MinU => old.min(value),
+        Atomic::MaxU => old.max(value),
+        Atomic::MinS => signed(old).min(signed(value)) as u64,
+        Atomic::MaxS => signed(old).max(signed(value)) as u64,
+        Atomic::And => old & value,
+        Atomic::Or => old | value,
+        Atomic::Xor => old ^ value,
+        Atomic::Exchange => value,
+    }
+}
+
+/// Lanes one after another; each gets the old value.
+pub(super) fn atomic(
+    space: Space,
+    f: Atomic,
+    access: &Access,
+    value: R,
+    w: &mut Registers,
+    mask: u32,
+    (context, pc): (&mut Context<'_>, usize),
+) -> Checked<()> {
+    let at = addresses(w, access.address, mask)?;
+    let width = usize::from(access.width);
+    let operand = get(&Access { rows: [value; 4], ..*access }, 0, w, mask)?;
+    let mut old = [0; 32];
+    if space == Space::Shared {
+        let (shared, counts) = (&mut context.shared, &mut context.at[pc]);
+        shared.check(&at, mask, width, "updates")?;
+        shared.defined(&at, mask, width)?;
+        counts.bytes += width as u64 * u64::from(mask.count_ones());
+        counts.passes += passes(&at, mask, width);
+        for lane in lanes(mask) {
+            old[lane] = shared.read(at[lane] as usize, width);
+            shared.write(at[lane] as usize, width, update(f, width == 8, old[lane], operand[lane]));
+        }
+    } else {
+        let valid = context.global.check(&at, mask, width as u64, Use::Update, &mut context.at[pc])?;
+        for lane in lanes(mask) {
+            old[lane] = valid.read_lane(lane, 0, width as u64);
+            let new = update(f, width == 8, old[lane], operand[lane]);
+            valid.write_lane(lane, 0, width as u64, new, Ordering::SeqCst);
+        }
+    }
+    set(access, 0, &old, w, [mask, ALL]);
+    Ok(())
+}
+
+/// `cp.async`: the bytes are read now and arrive when the thread waits.
+pub(super) fn copy(
+    to: Address,
+    from: Address,
+    bytes: R,
+    w: &Registers,
+    mask: u32,
+    (context, pc, warp): (&mut Context<'_>, usize, usize),
+) -> Checked<()> {
+    let (to, from) = (addresses(w, to, mask)?, addresses(w, from, mask)?);
+    written(mask, w.word_lanes(bytes), "how many bytes it copies")?;
+    let bytes = w.word(bytes);
+    let odd = those(mask, |lane| ![0, 16].contains(&bytes[lane]));
+    if odd != 0 {
+        let found = bytes[odd.trailing_zeros() as usize];
+        return trouble(FAILED, odd, format!("copies {found} of its 16 bytes; this machine knows 0 and 16"));
+    }
+    let full = those(mask, |lane| bytes[lane] == 16);
+    context.shared.check(&to, mask, 16, "copies")?;
+    context.at[pc].passes += passes(&to, mask, 16);
+    let valid = context.global.check(&from, full, 16, Use::Read, &mut context.at[pc])?;
+    for lane in lanes(mask) {
+        let mut data = [0; 16];
+        if full >> lane & 1 != 0 {
+            data[..8].copy_from_slice(&valid.read_lane(lane, 0, 8).to_le_bytes());
+            data[8..].copy_from_slice(&valid.read_lane(lane, 8, 8).to_le_bytes());
+        }
+        context.shared.copy((warp, lane), context.groups[warp][lane], to[lane] as usize, data);
+    }
+    Ok(())
+}
+
+pub(super) fn commit(mask: u32, context: &mut Context<'_>, warp: usize) {
+    lanes(mask).for_each(|lane| context.groups[warp][lane] += 1);
+}
+
+/// Waits until at most so many of each lane's latest groups are under way; `u32::MAX`: for all, committed or not.
+pub(super) fn wait(groups: u32, mask: u32, context: &mut Context<'_>, warp: usize) {
+    let open = &context.groups[warp];
+    let before = open.map(|open| if groups == u32::MAX { u32::MAX } else { open.saturating_sub(groups) });
+    context.shared.wait(warp, mask, &before);
+}

@@ -1,0 +1,347 @@
+//! Global memory: bounds, alignment, which bytes and sectors a launch touched, `.nc` loads against stores.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use super::GlobalMemory;
+use super::count::At;
+use super::registers::{ALL, lanes, those};
+use super::trouble::{Checked, FAILED, ILLEGAL_ADDRESS, MISALIGNED, trouble};
+
+/// How an instruction uses the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Read,
+    /// `.nc`: nobody may write them while the launch runs.
+    ReadOnly,
+    Write,
+    /// Atomics.
+    Update,
+}
+
+impl Use {
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Read => "reads",
+            Self::ReadOnly => "reads (.nc)",
+            Self::Write => "writes",
+            Self::Update => "updates",
+        }
+    }
+}
+
+/// What the launch knows of global memory.
+pub(super) struct Global<'a> {
+    source: &'a dyn GlobalMemory,
+    regions: Vec<Region>,
+    last: usize,
+}
+
+/// An allocation or a fence, and its bytes that the launch used.
+struct Region {
+    range: Range<u64>,
+    /// At or before the range, a multiple of 64: bit 0 of the first word of the marks.
+    base: u64,
+    /// A bit per byte, in pieces that are made when they are needed.
+    pieces: Vec<Option<Box<[Marks]>>>,
+    /// Bytes and sectors that were read and written, each counted once.
+    read: (u64, u64),
+    written: (u64, u64),
+}
+
+/// What became of 64 bytes: read, read by `.nc`, written.
+type Marks = [u64; 3];
+
+/// How many of them are made at a time: for 256 KiB of memory.
+const PIECE: usize = 4096;
+
+/// Counts the bytes and sectors of `bits` that `before` does not have.
+#[inline(always)]
+fn add((bytes, sectors): &mut (u64, u64), before: u64, bits: u64) {
+    let new = bits & !before;
+    if new != 0 {
+        *bytes += u64::from(new.count_ones());
+        for half in [0xffff_ffff, 0xffff_ffff_0000_0000] {
+            *sectors += u64::from(before & half == 0 && bits & half != 0);
+        }
+    }
+}
+
+/// Addresses of a warp that lie within bounds and are aligned: what may be read and written.
+pub(super) struct Valid<'a> {
+    addresses: &'a [u64; 32],
+    mask: u32,
+    bytes: u64,
+}
+
+impl<'a> Global<'a> {
+    pub fn new(source: &'a dyn GlobalMemory) -> Self {
+        Self { source, regions: Vec::new(), last: 0 }
+    }
+
+    /// The region that holds the bytes from `begin` to `end`.
+    fn region(&mut self, begin: u64, end: u64) -> Result<usize, String> {
+        let holds = |r: &Region| r.range.start <= begin && end <= r.range.end;
+        if self.regions.get(self.last).is_some_and(holds) {
+            return Ok(self.last);
+        }
+        if let Some(found) = self.regions.iter().position(holds) {
+            self.last = found;
+            return Ok(found);
+        }
+        let range = self.source.region(begin)?;
+        if !range.contains(&begin) || end > range.end {
+            return Err(format!(
+                "which runs over the end of the {} bytes at {:#x}",
+                range.end - range.start,
+                range.start
+            ));
+        }
+        let base = range.start & !63;
+        self.regions.push(Region { range, base, pieces: Vec::new(), read: (0, 0), written: (0, 0) });
+        self.last = self.regions.len() - 1;
+        Ok(self.last)
+    }
+
+    /// Checks and counts `bytes` at each lane's address.
+    #[inline(always)]
+    pub fn check<'b>(
+        &mut self,
+        addresses: &'b [u64; 32],
+        mask: u32,
+        bytes: u64,
+        how: Use,
+        at: &mut At,
+    ) -> Checked<Valid<'b>> {
+        let valid = Valid { addresses, mask, bytes };
+        at.bytes += bytes * u64::from(mask.count_ones());
+        let first = addresses[0];
+        let mut row = mask == ALL && first & (bytes - 1) == 0 && addresses[31] == first.wrapping_add(31 * bytes);
+        if row {
+            for i in 0..32 {
+                row &= addresses[i] == first.wrapping_add(i as u64 * bytes);
+            }
+        }
+        if row && let Ok(region) = self.region(first, first.wrapping_add(32 * bytes)) {
+            let last = first + 32 * bytes - 1;
+            at.sectors += last / 32 - first / 32 + 1;
+            at.lines += last / 128 - first / 128 + 1;
+            let (begin, region) = (first - self.regions[region].base, &mut self.regions[region]);
+            let end = begin + 32 * bytes;
+            let mut from = begin;
+            while from < end {
+                let to = (from / 64 * 64 + 64).min(end);
+                let bits = (u64::MAX >> (64 - (to - from))) << (from % 64);
+                if !region.mark((from / 64) as usize, bits, how) {
+                    return region.refuse(addresses, mask, bytes, how);
+                }
+                from = to;
+            }
+            return Ok(valid);
+        }
+        self.scattered(addresses, mask, bytes, how, at)?;
+        Ok(valid)
+    }
+
+    fn scattered(&mut self, addresses: &[u64; 32], mask: u32, bytes: u64, how: Use, at: &mut At) -> Checked<()> {
+        if mask == 0 {
+            return Ok(());
+        }
+        // Lanes that do not take part count as the first that does: the same bytes once more.
+        let first = addresses[mask.trailing_zeros() as usize];
+        let mut sorted = *addresses;
+        let (mut all, mut ordered) = (first, true);
+        for i in 0..32 {
+            sorted[i] = if mask >> i & 1 != 0 { sorted[i] } else { first };
+            all |= sorted[i];
+        }
+        for i in 1..32 {
+            ordered &= sorted[i - 1] <= sorted[i];
+        }
+        if all & (bytes - 1) != 0 {
+            return self.misaligned(addresses, mask, bytes, how);
+        }
+        if !ordered {
+            sorted.sort_unstable();
+        }
+        let (mut sectors, mut lines) = (1, 1);
+        for i in 1..32 {
+            sectors += u64::from(sorted[i] / 32 != sorted[i - 1] / 32);
+            lines += u64::from(sorted[i] / 128 != sorted[i - 1] / 128);
+        }
+        at.sectors += sectors;
+        at.lines += lines;
+        let bits = u64::MAX >> (64 - bytes);
+        if let Ok(region) = self.region(sorted[0], sorted[31].saturating_add(bytes)) {
+            let region = &mut self.regions[region];
+            // Neighbours in the same 64 bytes are marked together.
+            let (mut word, mut marks) = (u64::MAX, 0);
+            for address in sorted {
+                let offset = address - region.base;
+                if offset / 64 != word {
+                    if marks != 0 && !region.mark(word as usize, marks, how) {
+                        return region.refuse(addresses, mask, bytes, how);
+                    }
+                    (word, marks) = (offset / 64, 0);
+                }
+                marks |= bits << (offset % 64);
+            }
+            if !region.mark(word as usize, marks, how) {
+                return region.refuse(addresses, mask, bytes, how);
+            }
+            return Ok(());
+        }
+        for lane in lanes(mask) {
+            let address = addresses[lane];
+            let region = match self.region(address, address.saturating_add(bytes)) {
+                Ok(region) => &mut self.regions[region],
+                Err(why) => return self.outside(addresses, mask, (lane, bytes), how, &why),
+            };
+            let offset = address - region.base;
+            if !region.mark((offset / 64) as usize, bits << (offset % 64), how) {
+                return region.refuse(addresses, mask, bytes, how);
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn misaligned(&self, addresses: &[u64; 32], mask: u32, bytes: u64, how: Use) -> Checked<()> {
+        let wrong = those(mask, |lane| !addresses[lane].is_multiple_of(bytes));
+        let address = addresses[wrong.trailing_zeros() as usize];
+        let what = format!("{} {bytes} bytes at {address:#x}, which is not a multiple of {bytes}", how.verb());
+        trouble(MISALIGNED, wrong, what)
+    }
+
+    #[cold]
+    fn outside(
+        &mut self,
+        addresses: &[u64; 32],
+        mask: u32,
+        (first, bytes): (usize, u64),
+        how: Use,
+        why: &str,
+    ) -> Checked<()> {
+        let wrong = lanes(mask).filter(|lane| {
+            let address = addresses[*lane];
+            self.region(address, address.saturating_add(bytes)).is_err()
+        });
+        let wrong = wrong.fold(0, |mask, lane| mask | 1 << lane);
+        let what = format!("{} {bytes} bytes at {:#x}, {why}", how.verb(), addresses[first]);
+        trouble(ILLEGAL_ADDRESS, wrong | 1 << first, what)
+    }
+
+    /// Sectors that the launch read and wrote, each counted once; tells the driver of the bytes.
+    pub fn finish(&self) -> (u64, u64) {
+        let mut sectors = (0, 0);
+        for region in &self.regions {
+            sectors.0 += region.read.1;
+            sectors.1 += region.written.1;
+            self.source.traffic(region.range.clone(), region.read.0, region.written.0);
+        }
+        sectors
+    }
+}
+
+impl Region {
+    /// Marks bytes; false where a store meets a read-only load.
+    #[inline(always)]
+    fn mark(&mut self, word: usize, bits: u64, how: Use) -> bool {
+        let (piece, word) = (word / PIECE, word % PIECE);
+        if piece >= self.pieces.len() {
+            self.pieces.resize_with(piece + 1, || None);
+        }
+        let piece = self.pieces[piece].get_or_insert_with(|| vec![[0; 3]; PIECE].into_boxed_slice());
+        let [read, read_only, written] = &mut piece[word];
+        if how != Use::Write {
+            add(&mut self.read, *read | *read_only, bits);
+        }
+        match how {
+            Use::Read => *read |= bits,
+            Use::ReadOnly => {
+                *read_only |= bits;
+                return *written & bits == 0;
+            }
+            Use::Write | Use::Update => {
+                add(&mut self.written, *written, bits);
+                *written |= bits;
+                *read |= if how == Use::Update { bits } else { 0 };
+                return *read_only & bits == 0;
+            }
+        }
+        true
+    }
+
+    fn marks(&self, word: usize) -> Marks {
+        let piece = self.pieces.get(word / PIECE).and_then(|p| p.as_ref());
+        piece.map_or([0; 3], |piece| piece[word % PIECE])
+    }
+
+    #[cold]
+    fn refuse<T>(&self, addresses: &[u64; 32], mask: u32, bytes: u64, how: Use) -> Checked<T> {
+        let other = if how == Use::ReadOnly { 2 } else { 1 };
+        let met = |lane: usize| {
+            let offset = addresses[lane].wrapping_sub(self.base);
+            self.marks((offset / 64) as usize)[other] & (u64::MAX >> (64 - bytes)) << (offset % 64) != 0
+        };
+        let wrong = those(mask, met);
+        let address = addresses[wrong.trailing_zeros() as usize % 32];
+        let other = if how == Use::ReadOnly {
+            "which this launch has stored: .nc is for what no launch writes while it runs"
+        } else {
+            "which this launch has loaded by .nc: that is for what no launch writes while it runs"
+        };
+        trouble(FAILED, wrong, format!("{} {bytes} bytes at {address:#x}, {other}", how.verb()))
+    }
+}
+
+impl Valid<'_> {
+    /// An element of 1, 2, 4 or 8 bytes of each lane, `offset` bytes behind its address; 0 in other lanes.
+    #[inline(always)]
+    pub fn read(&self, offset: u64, width: u64) -> [u64; 32] {
+        let mut values = [0; 32];
+        if self.mask == ALL {
+            for lane in 0..32 {
+                values[lane] = self.read_lane(lane, offset, width);
+            }
+        } else {
+            for lane in lanes(self.mask) {
+                values[lane] = self.read_lane(lane, offset, width);
+            }
+        }
+        values
+    }
+
+    #[inline(always)]
+    pub fn read_lane(&self, lane: usize, offset: u64, width: u64) -> u64 {
+        assert!(self.mask >> lane & 1 != 0 && offset & (width - 1) == 0 && offset + width <= self.bytes);
+        let address = self.addresses[lane] + offset;
+        // SAFETY: `check` found `bytes` bytes at this lane's address inside of a region, whose bytes are readable by
+        // the contract of `GlobalMemory`, and the address aligned to `bytes`, so to the element too. Whoever else uses
+        // them does so as another processor, hence atomics.
+        unsafe {
+            match width {
+                1 => u64::from(AtomicU8::from_ptr(address as *mut u8).load(Ordering::Relaxed)),
+                2 => u64::from(AtomicU16::from_ptr(address as *mut u16).load(Ordering::Relaxed)),
+                4 => u64::from(AtomicU32::from_ptr(address as *mut u32).load(Ordering::Relaxed)),
+                _ => AtomicU64::from_ptr(address as *mut u64).load(Ordering::Relaxed),
+            }
+        }
+    }
+
+    /// Stores an element of a lane.
+    #[inline(always)]
+    pub fn write_lane(&self, lane: usize, offset: u64, width: u64, value: u64, order: Ordering) {
+        assert!(self.mask >> lane & 1 != 0 && offset & (width - 1) == 0 && offset + width <= self.bytes);
+        let address = self.addresses[lane] + offset;
+        // SAFETY: as in `read_lane`; the bytes are writable by the same contract.
+        unsafe {
+            match width {
+                1 => AtomicU8::from_ptr(address as *mut u8).store(value as u8, order),
+                2 => AtomicU16::from_ptr(address as *mut u16).store(value as u16, order),
+                4 => AtomicU32::from_ptr(address as *mut u32).store(value as u32, order),
+                _ => AtomicU64::from_ptr(address as *mut u64).store(value, order),
+            }
+        }
+    }
+}

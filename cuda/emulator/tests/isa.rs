@@ -1,0 +1,20 @@
+//! The machine that executes PTX, against the PTX manual: what an instruction has to give is written down here once more,
+//! as plain functions and tables, and nothing is taken from the machine.
+
+mod collectives;
+mod control;
+mod counts;
+mod coverage;
+mod faults;
+mod floats;
+mod fragments;
+mod harness;
+mod integers;
+mod memory;
+mod misuse;
+mod params;
+mod products;
+mod references;
+mod rows;
+mod subjects;
+mod trial;

@@ -1,0 +1,104 @@
+//! A launch of a shipped kernel: its text, its parameters by name, what it gave against what it has to give.
+
+use std::{
+    cell::{Cell, RefCell},
+    time::Duration,
+};
+
+use qrun_emulator::{
+    LAYOUT, Order,
+    isa::{Counts, Module},
+};
+
+use crate::isa::harness::{Job, Memory, Plain, Random};
+
+/// A text in which a kernel runs, what that counted, and its processor time.
+pub struct Trial<'a> {
+    module: &'a Module,
+    kernel: &'a str,
+    order: Order,
+    pub counts: RefCell<Counts>,
+    pub time: Cell<Duration>,
+}
+
+impl<'a> Trial<'a> {
+    pub fn run(
+        &self,
+        memory: &Memory,
+        params: &[u8],
+        grid: [u32; 3],
+        threads: u32,
+        dynamic: u32,
+    ) -> Result<(), String> {
+        let job = Job { kernel: self.kernel, grid, dynamic, order: self.order, ..Job::new("", threads, params) };
+        let begin = processor_time();
+        let counts = job.of(self.module, memory).map_err(|fault| fault.report)?;
+        self.time.set(self.time.get() + (processor_time() - begin));
+        self.counts.borrow_mut().add(&counts);
+        Ok(())
+    }
+    pub fn new(module: &'a Module, kernel: &'a str, order: Order) -> Self {
+        Self { module, kernel, order, counts: RefCell::default(), time: Cell::default() }
+    }
+    pub fn bf16(&self) -> bool {
+        self.module.sm >= 80
+    }
+}
+
+/// A number that layout.cpp prints.
+pub fn number(name: &str) -> usize {
+    let line = LAYOUT.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("cuda/emulator/kernel/layout.cpp does not print {name}"))
+}
+
+/// A struct of parameters by the names of its fields, zero where nothing is said.
+pub struct Params {
+    of: &'static str,
+    pub bytes: Vec<u8>,
+}
+
+impl Params {
+    pub fn new(of: &'static str) -> Self {
+        Self { of, bytes: vec![0; number(of)] }
+    }
+
+    /// A field, or `field.Struct.field` for one of a struct in it.
+    pub fn set<T: Plain>(mut self, path: &str, value: T) -> Self {
+        let at = match path.split_once('.') {
+            Some((field, inner)) => number(&format!("{}.{field}", self.of)) + number(inner),
+            None => number(&format!("{}.{path}", self.of)),
+        };
+        // SAFETY: plain numbers.
+        let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(&value).cast::<u8>(), size_of::<T>()) };
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        self
+    }
+}
+
+/// What lies where nothing may be written.
+pub const IDLE: f32 = -777.0;
+
+/// Whether the relative error in the L2 norm is small, and nothing was written where nothing may be.
+pub fn close(found: &[f32], expected: &[f64], bound: f64) -> Result<(), String> {
+    let (mut error, mut size) = (0.0, 0.0);
+    for (&found, &expected) in found.iter().zip(expected) {
+        if expected != f64::from(IDLE) {
+            error += (f64::from(found) - expected).powi(2);
+            size += expected * expected;
+        } else if found != IDLE {
+            return Err("wrong: what nobody may write was written".to_owned());
+        }
+    }
+    let relative = (error / size).sqrt();
+    if relative <= bound { Ok(()) } else { Err(format!("wrong: relative L2 error {relative:.1e}")) }
+}
+
+pub fn floats(n: usize, random: &mut Random) -> Vec<f32> {
+    (0..n).map(|_| (random.below(2001) as f32 - 1000.0) / 700.0).collect()
+}
+
+/// What this thread has had of a processor.
+fn processor_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    Duration::from_nanos(text.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or_default())
+}
