@@ -38,15 +38,16 @@ fn of_target(model: Option<&str>) -> Result<Value> {
     Ok(Value::Object(models.collect::<Result<_>>()?))
 }
 
-/// One step that feeds a token at position 0 and samples the likeliest one. Weights are zero: what is executed does not
+/// One step that feeds a token at position 1 and samples the likeliest one. Weights are zero: what is executed does not
 /// depend on them.
 fn of_model(name: &str, sm: u32) -> Result<Value> {
     let device = Config { sm, code: Code::Ptx, ..Config::default() };
     models::on(device, &models::hollow(name)?, |machine, decoder| {
         ensure!(decoder.set_sampling(0, &models::greedy(vec![1]))?, "{name}: the decoder does not sample");
+        // The first step is launched as it is, after others that the decoder tries itself with.
+        let token = models::next(decoder, 1, 0)?;
         machine.reset_counters();
-        models::next(decoder, 1, 0)?;
-        // The first step of its kind is launched as it is and then recorded: it may have run more than once.
+        models::next(decoder, token, 1)?;
         let steps = machine.counters().launches.get("embed").copied().context("a step begins with an embedding")?;
         let counts = machine.code_counts();
         let kernels = counts.kernels.iter().map(|((_, kernel), counts)| (kernel.clone(), row(counts, steps)));

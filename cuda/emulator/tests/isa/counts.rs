@@ -5,7 +5,7 @@ use qrun_emulator::isa::{At, Class, Counts, Module};
 use crate::isa::{
     coverage::shipped,
     harness::{Job, Memory, module, words},
-    products::gemv_of_gemma,
+    products::gemv_of_1152_rows,
 };
 
 /// One access by a warp: lane i at %rd9, i · stride bytes behind an address that is a multiple of 256, or at %rd8
@@ -209,7 +209,7 @@ fn only_the_first_and_last_blocks_may_run() {
 fn speed() {
     for (sm, kernel) in [(75, "gemv_q5_0"), (75, "gemv_q8_0"), (80, "gemv_q8_0")] {
         let module = Module::parse(&shipped(sm)["gemv"]).expect("it is shipped");
-        let (counts, time) = gemv_of_gemma(&module, kernel);
+        let (counts, time) = gemv_of_1152_rows(&module, kernel);
         let (n, seconds) = (counts.warp_instructions(), time.as_secs_f64());
         println!("{kernel} of compute_{sm}: {n} warp instructions in {time:.2?}: {:.1} M/s", n as f64 / seconds / 1e6);
     }

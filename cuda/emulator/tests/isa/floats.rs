@@ -65,7 +65,7 @@ pub static CONVERSIONS: &[Row] = &[
     // Between 0 and 1; what is not a number is +0. The sign of −0 is left open.
     row("cvt.sat.f32.f32", "f,f", "", |x| match f(x[0]) {
         v if v.is_nan() || v < 0.0 => float(0.0),
-        v if v == 0.0 => (x[0] == 0).then_some(0),
+        0.0 => (x[0] == 0).then_some(0),
         v => float(v.min(1.0)),
     }),
 ];

@@ -145,7 +145,7 @@ pub fn matmul(trial: &Trial<'_>, format: Format, [rows, columns, k]: [usize; 3],
 }
 
 /// What a matrix of 1152 rows of 6912 weights takes: Gemma 3 1B's down projection for one token, in q8_0 or q5_0.
-pub fn gemv_of_gemma(module: &Module, kernel: &str) -> (Counts, Duration) {
+pub fn gemv_of_1152_rows(module: &Module, kernel: &str) -> (Counts, Duration) {
     let format = if kernel == "gemv_q8_0" { Q8_0 } else { Q5_0 };
     let trial = Trial::new(module, kernel, Order::Forward);
     matmul(&trial, format, [1152, 1, 6912], [144, 1, 128]).expect("it is right");

@@ -235,7 +235,7 @@ impl Row {
             .collect();
         let more = if all < 100 { 64 } else { 500 };
         cases.extend((0..more).map(|_| sources.iter().map(|s| any(s.class, random)).collect::<Vec<_>>()));
-        while cases.len() % 32 != 0 {
+        while !cases.len().is_multiple_of(32) {
             cases.push(cases[0].clone());
         }
         for case in &mut cases {
