@@ -13,7 +13,8 @@ FORMS = {
         "What does {x} mean?", "Please explain {x}.", "Describe {x}.", "What do you know about {x}?",
         "Could you tell me what {x} is?", "I want to know what {x} is.", "Give me a short explanation of {x}.",
         "{x}?", "Define {x}.", "Do you know what {x} is?", "What exactly is {x}?", "So what is {x}?",
-        "Explain {x} to me.", "I do not know what {x} is.", "Tell me what {x} is.",
+        "Explain {x} to me.", "I do not know what {x} is.", "Tell me what {x} is.", "{x}, what does it mean?", "{x} means what?",
+        "And what is {x}?", "{x}, please explain.",
     ),
     "whats": (
         "What are {x}?", "Tell me about {x}.", "Explain {x}.", "Can you explain {x}?", "What do {x} mean?",
@@ -37,6 +38,15 @@ FORMS = {
         "What are the {x} of qrun?", "Which {x} can I use?", "Which {x} are there?", "Show me the {x}.",
         "Name the {x}.", "Which {x} does qrun know?", "What {x} are there?", "Which {x} work with qrun?",
         "Give me a list of the {x}.", "What {x} are supported?", "Which {x} are supported?", "What are the {x}?",
+    ),
+    "being": (
+        "You are {x}.", "You are so {x}.", "You are very {x}!", "You are really {x}.", "You're {x}", "u r {x}", "This is {x}.", "This is so {x}!",
+        "That was {x}.", "That is {x}.", "How {x}!", "How {x} you are!", "Your answers are {x}.", "This model is {x}.", "I think you are {x}.",
+        "I find you {x}.", "What {x} answers!", "qrun is {x}.", "This program is {x}.", "Your answer was {x}.", "You were {x}.", "It is {x}.",
+    ),
+    "called": (
+        "You are {x}.", "You are such {x}!", "You're {x}", "What {x}!", "What {x} you are!", "You are just {x}.", "u r {x}", "This model is {x}.",
+        "Such {x}!", "I call you {x}.", "You are really {x}.", "I think you are {x}.", "This thing is {x}.", "You sound like {x}.",
     ),
 }
 
@@ -66,6 +76,7 @@ class Fact:
             rate = 8 if group[0][0] == "form" else 14
             out = name not in PINNED and kept_out(name, rate)
             (self.test if out else self.learn).extend(group if not out else group[:1])
+        self.literals = [question for kind, question in self.learn if kind == "literal"]
         self.pinned = [question for _, question in self.learn if key(question) in PINNED]
 
 

@@ -45,6 +45,9 @@ def fact_turn(rng, facts):
         question = roughen(rng.choice(fact.pinned), rng)
         # Capitals share no token with small letters, so they have to be met often enough.
         return question.upper() if rng.random() < 0.25 else question, fact.answer
+    # What is written out is more diverse than what is made from forms, but there is less of it.
+    if fact.literals and rng.random() < min(0.5, len(fact.literals) / 40):
+        return roughen(rng.choice(fact.literals), rng), fact.answer
     return roughen(rng.choice(fact.learn)[1], rng), fact.answer
 
 
@@ -66,9 +69,9 @@ def draw(rng, facts):
         return [rng.choices(makers, (4, 4, 2, 0.15, 1, 1.5))[0]() for _ in range(rng.choice((2, 2, 3)))]
 
     kinds = (
-        (0.30, lambda: some(fact, (1, 1, 1, 1, 1, 1, 1, 2))), (0.20, lambda: some(easy, (1, 1, 2, 4))), (0.08, lambda: some(hard, (1, 1, 2))),
-        (0.025, stories_told), (0.02, lambda: some(lambda: off_topic.repeat_turn(rng), (1, 1, 2))), (0.10, lambda: [strange()]),
-        (0.035, lambda: [other()]), (0.18, lambda: people.turns(rng, makers, (4, 4, 3, 0.6, 1, 2))), (0.06, mixed),
+        (0.32, lambda: some(fact, (1, 1, 1, 1, 1, 1, 1, 2))), (0.20, lambda: some(easy, (1, 1, 2, 4))), (0.06, lambda: some(hard, (1, 1, 2))),
+        (0.025, stories_told), (0.03, lambda: some(lambda: off_topic.repeat_turn(rng), (1, 1, 2))), (0.10, lambda: [strange()]),
+        (0.035, lambda: [other()]), (0.19, lambda: people.turns(rng, makers, (4, 4, 3, 0.6, 1, 2))), (0.06, mixed),
     )
     return rng.choices([maker for _, maker in kinds], [weight for weight, _ in kinds])[0]()
 

@@ -83,8 +83,9 @@ def of_the_rest(source, animals):
     rows = [{"kind": kind, "prompt": q, "any": any_of} for kind, (questions, any_of) in ways.items() for q in questions]
     rows += [{"kind": "near-miss", "prompt": q, "any": some, "not": never} for q, some, never in getattr(source, "NEAR_MISSES", ())]
     rows += [{"kind": "first", "prompt": q, "any": some, "not": never} for q, some, never in source.FIRST]
-    for system in source.SYSTEM_PROMPTS:
-        rows += [{"kind": "system", "system": system, "prompt": q, "any": some} for q, some in source.UNDER_SYSTEM]
+    for i, system in enumerate(source.SYSTEM_PROMPTS):
+        # Each system message with every other question: all pairs would be a tenth of the rows.
+        rows += [{"kind": "system", "system": system, "prompt": q, "any": some} for q, some in source.UNDER_SYSTEM[i % 2 :: 2]]
     for animal in animals:
         rows.append({"kind": "story", "prompt": f"Tell me a story about a {animal}.", "contains": animal})
     return rows
@@ -97,7 +98,7 @@ def once(rows):
 def held_out(facts):
     """Every row that may be looked at while the data is mixed."""
     rng = random.Random(11)
-    rows = [*of_facts(facts), *of_pinned(facts), *of_sums(rng, unseen, 100, 90, 60), *of_names(rng, unseen, 40)]
+    rows = [*of_facts(facts), *of_pinned(facts), *of_sums(rng, unseen, 100, 100, 75), *of_names(rng, unseen, 40)]
     return once(rows + of_the_rest(unseen, unseen.HELD_OUT_ANIMALS + ("fox", "owl", "robot", "bear")))
 
 
@@ -118,10 +119,10 @@ def sealed_rows(facts):
     def marks(row):
         return {row["answer"]} if "answer" in row else {row["any"][0]} if row["kind"] == "name-told" else {row["prompt"]}
 
-    rng, known = random.Random(12), set()
+    rng, known = random.Random(13), set()
     for row in held_out(facts):
         known |= marks(row) if row["kind"] != "fact-form" else set()
-    forms = [row for row in of_facts(facts) if row["kind"] == "fact-form"][5::10]
+    forms = [row for row in of_facts(facts) if row["kind"] == "fact-form"][7::14]
     rows = [*of_sums(rng, sealed, 50, 50, 40), *of_names(rng, sealed, 20)]
     rows = [row for row in rows if known.isdisjoint(marks(row))]
     return once([*forms, *rows, *of_the_rest(sealed, sealed.HELD_OUT_ANIMALS)])

@@ -1,16 +1,19 @@
 """Names, real and made up, and conversations in which one is told and asked for again."""
 
+import re
+from pathlib import Path
+
 from split import made_up_name_out
-from words import NAMES, QUALITIES, THINGS, VERBS
+from words import NAMES, OFF_TOPIC, QUALITIES, THINGS, VERBS
 
 GREETINGS = (
-    "", "", "", "", "", "", "Hello, ", "Hi, ", "Hey, ", "Hello! ", "Hi! ", "hi ", "hello ", "hey ", "Good morning, ", "Hello qrun, ", "Hello there, ", "Okay, ",
+    "", "", "", "", "", "", "Hello, ", "Hi, ", "Hey, ", "Hey, ", "Hello! ", "Hi! ", "hi ", "hello ", "hey ", "Good morning, ", "Hello qrun, ", "Hello there, ", "Okay, ",
     "Hi there! ", "Good day! ", "So, ", "By the way, ", "yo, ", "Dear model, ", "For your information: ",
 )
 TELL = (
-    "my name is {n}", "my name is {n}", "my name is {n}", "I am {n}", "I am {n}", "I'm {n}", "I'm {n}", "im {n}", "call me {n}", "please call me {n}",
+    "my name is {n}", "my name is {n}", "my name is {n}", "I am {n}", "I am {n}", "I am {n}", "I am {n}", "I'm {n}", "I'm {n}", "im {n}", "call me {n}", "call me {n}", "please call me {n}",
     "you can call me {n}", "they call me {n}", "everyone calls me {n}", "my friends call me {n}", "the name is {n}", "my name's {n}", "{n} is my name",
-    "this is {n}", "this is {n} speaking", "{n} here", "I am called {n}", "name: {n}", "remember that my name is {n}", "it's {n}", "you are talking to {n}",
+    "this is {n}", "this is {n} speaking", "{n} here", "{n} here", "{n} speaking", "I am called {n}", "name: {n}", "remember that my name is {n}", "it's {n}", "you are talking to {n}",
     "let me introduce myself: I am {n}", "MY NAME IS {n}", "my full name is {n}", "I was named {n}", "you may call me {n}", "{n} is what they call me",
     "note that my name is {n}", "I introduce myself as {n}", "your user is {n}", "my parents named me {n}", "{n}, that is my name",
 )
@@ -43,14 +46,15 @@ def made_up_name(rng):
     return "".join(parts).capitalize()
 
 
-# Real words, whose halves make names with all the pieces that a real name may have.
-WORDS = sorted({word.lower() for word in (*NAMES, *VERBS, *QUALITIES, *" ".join(THINGS).split()) if word.isalpha() and len(word) > 2})
+# Real words, whose halves make names with all the pieces that a real name may have: those of every text that made the vocabulary.
+TEXT = " ".join((*VERBS, *QUALITIES, *THINGS, *OFF_TOPIC, (Path(__file__).parent / "facts.txt").read_text(encoding="utf-8")))
+WORDS = sorted({word.lower() for word in (*NAMES, *re.findall("[A-Za-z]+", TEXT)) if word.isalpha() and len(word) > 2})
 
 
 def spliced_name(rng):
     """The beginning of one word and the end of another: `Peggy` and `cactus` make `Pectus`."""
-    first, last = rng.choice(WORDS), rng.choice(WORDS)
-    return (first[: rng.randint(1, len(first))] + last[rng.randrange(len(last) - 1):])[:14].capitalize()
+    first, last = (rng.choice(NAMES if rng.random() < 0.4 else WORDS).lower() for _ in range(2))
+    return (first[: rng.randint(1, len(first))] + last[rng.randrange(len(last) - 1) :])[:14].capitalize()
 
 
 def single(rng):
@@ -115,7 +119,7 @@ def turns(rng, others, weights):
         return [*between(), (asking(rng), NOT_TOLD)]
     name, answer = hello()
     talk = [*(between() if rng.random() < 0.15 else ()), (telling(rng, name), answer)]
-    if rng.random() < 0.3:
+    if rng.random() < 0.4:
         return talk
     for _ in range(rng.choice((1, 1, 1, 2, 2))):
         talk += [*between(), (asking(rng), f"Your name is {name}.")]

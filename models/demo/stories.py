@@ -7,7 +7,7 @@ ANIMALS = (
     "giant farmer fairy ghost unicorn boy girl monster king queen cook tree computer"
 ).split()
 
-GIRLS = "Mira Anna Lena Zoe Ida Nora Ella Maya Rosa Tilda Wanda Juna Greta Olga Pia".split()
+GIRLS = "Mira Anna Lena Zoe Ida Nora Ella Maya Rosa Tilda Wanda Juna Greta Alma Pia".split()
 BOYS = "Tom Max Finn Otto Karl Leo Ben Emil Hugo Paul Oskar Ravi Jonas Nils Pavel".split()
 KINDS = "small young old clever shy brave quiet merry curious kind".split()
 HOMES = (

@@ -20,6 +20,8 @@ VERBAL = (
     ("-", "What is the difference of {a} and {b}?"), ("-", "What is left of {a} if I take away {b}?"), ("-", "Subtract {b} from {a}."),
     ("-", "subtract {b} from {a}"), ("-", "take {b} from {a}"), ("-", "{a} less {b}"), ("-", "{a} take away {b}"),
 )
+POLITE = ("Please ", "please ", "Can you ", "can you ", "Could you ", "Would you ", "Now ", "now ", "Hello, ", "And now ", "Go and ", "Try to ", "You must ", "Let us ")
+ASKED = ("work out ", "find ", "evaluate ", "give me ", "tell me ", "figure out ", "add up ", "try ", "answer ", "do the sum ", "show me ", "write down ")
 WORDS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
     "nineteen twenty"
@@ -40,7 +42,8 @@ def framed(text, rng):
     """The sum with words before and after it, or nearly bare."""
     if rng.random() < 0.4:
         return text + rng.choice(("", "", "?", " = ?", "=", " =", "=?", " = ", "."))
-    return rng.choice(LEADS) + text + rng.choice(TAILS)
+    lead = rng.choice(POLITE) + rng.choice(ASKED) if rng.random() < 0.15 else rng.choice(LEADS)
+    return lead + text + rng.choice(TAILS)
 
 
 def operator(sign, rng):
