@@ -23,7 +23,13 @@ pub(super) struct Warp {
     limit: u32,
     /// Every group waits for lanes of another one.
     stuck: bool,
+    /// Branches back that it has taken.
+    turns: u32,
 }
+
+/// Branches back that a warp may take: hundreds of times what the longest loop over a vocabulary or a context has, and a few
+/// seconds of this machine.
+const MOST_TURNS: u32 = 1 << 24;
 
 /// Lanes that stand elsewhere.
 struct Group {
@@ -47,13 +53,13 @@ pub(super) enum Pause {
 impl Warp {
     pub fn new(index: usize, registers: Registers) -> Self {
         let (others, stuck) = (Vec::new(), false);
-        Self { registers, index, exists: 0, alive: 0, pc: 0, active: 0, others, limit: u32::MAX, stuck }
+        Self { registers, index, exists: 0, alive: 0, pc: 0, active: 0, others, limit: u32::MAX, stuck, turns: 0 }
     }
 
     /// Before the first instruction.
     pub fn begin(&mut self, exists: u32) {
         (self.exists, self.alive, self.active) = (exists, exists, exists);
-        (self.pc, self.limit, self.stuck) = (0, u32::MAX, false);
+        (self.pc, self.limit, self.stuck, self.turns) = (0, u32::MAX, false, 0);
         self.others.clear();
     }
 
@@ -83,6 +89,12 @@ impl Warp {
                     at.executed += 1;
                     at.lanes += u64::from(self.active.count_ones());
                     at.divergent += u64::from(mask != 0 && mask != self.active);
+                    if mask != 0 && target <= self.pc {
+                        self.turns += 1;
+                        if self.turns > MOST_TURNS {
+                            return trouble(FAILED, mask, format!("does not end: {MOST_TURNS} branches back"));
+                        }
+                    }
                     self.branch(target, mask);
                     continue;
                 }

@@ -24,6 +24,7 @@ const fn row(what: &'static str, threads: u32, body: &'static str, code: i32, sa
 
 #[rustfmt::skip]
 const WRONG: &[Wrong] = &[
+    row("a loop that never ends", 32, "$again: setp.lt.s32 %p1, %r0, 32; @%p1 bra $again; ", FAILED, &["bra", "does not end"]),
     // Collectives with lanes missing.
     row("mma under a lane condition", 32,
         "mov.u32 %r1, 0; mov.u32 %r2, 0; mov.u32 %r3, 0; mov.u32 %r4, 0; setp.gt.u32 %p1, %r0, 15; @%p1 bra $end; \
