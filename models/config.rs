@@ -15,7 +15,7 @@ use keys::{Keys, LIMIT};
 /// The numbers of a model. What may differ by layer stands in [`Config::layers`] alone.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Row of [`crate::ARCHITECTURES`] that `general.architecture` names.
+    /// Row of `ARCHITECTURES` that `general.architecture` names.
     pub arch: &'static ArchSpec,
     /// `general.name`, or the architecture's name.
     pub name: String,
