@@ -24,9 +24,9 @@ shapes of its three models, with weights of random numbers. Made by `benches/log
 here; those that are to be compared with them come with `--device cuda` on that card.
 TEXT
     for ty in $types; do
-        newest=$(ls $runs/*-log-"$ty"-*.json | sed 's/.*runs.\(....-..-..\)-.*/\1/' | sort | tail -1)
+        # Of each model the newest: a line of the page says when and on which machine it was measured.
         reports=()
-        for model in $models; do reports+=("$runs/$newest-log-$ty-$model.json"); done
+        for model in $models; do reports+=("$(printf '%s\n' $runs/*-log-"$ty-$model.json" | sort | tail -1)"); done
         printf '\n## %s\n\n' "$ty"
         target/release/qrun bench --tables "${reports[@]}"
     done
