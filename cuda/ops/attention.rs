@@ -35,7 +35,7 @@ pub struct Attention {
     pub tiling: Tiling,
     /// Rows of the batch: tokens, of any sequences.
     pub rows: usize,
-    /// Query heads.
+    /// Query heads: `q` has `n_head · head_dim` elements per row.
     pub n_head: usize,
     /// Heads of k and v; divides `n_head`.
     pub n_head_kv: usize,

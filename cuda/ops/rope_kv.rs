@@ -32,7 +32,7 @@ pub struct RopeKv {
     pub seq: Ptr<i32>,
     /// Where k and v go.
     pub cache: Cache,
-    /// Query heads.
+    /// Query heads: `q` has `n_head · head_dim` elements per row.
     pub n_head: i32,
     /// Heads of k and of v.
     pub n_head_kv: i32,
