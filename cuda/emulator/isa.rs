@@ -6,7 +6,7 @@
 //! block, warp, lanes and the line of the PTX.
 //!
 //! ```text
-//! ptx, table   text -> code: a row per opcode, everything decoded once
+//! ptx, table   text -> code: a row per opcode, everything decoded once;  sass  the same of machine code
 //! code         Kernel, Instruction, registers as rows of 32 lanes
 //! exec         one instruction for one warp: words, longs, predicates, access to memory, what lanes do together
 //! warp, block  divergence, collectives, barriers, orders
@@ -28,6 +28,7 @@ pub(crate) mod link;
 mod memory;
 mod ptx;
 mod registers;
+mod sass;
 mod shared;
 mod table;
 mod trouble;
@@ -36,6 +37,7 @@ mod warp;
 pub use block::run;
 pub use code::{Kernel, Module};
 pub use count::{At, Class, Counts, KernelCounts};
+pub use sass::Control;
 
 pub use crate::order::Order;
 

@@ -5,16 +5,17 @@ use super::count::{At, Counts};
 use super::exec::Context;
 use super::memory::Global;
 use super::registers::Registers;
+use super::sass;
 use super::shared::Shared;
 use super::trouble::{Checked, INVALID, NEVER_WRITTEN, OUT_OF_RESOURCES, Trouble};
-use super::warp::{Pause, Warp, ranges};
+use super::warp::{Flow, Pause, Warp, ranges};
 use super::{Fault, Launch, Order};
 
 /// Numbers that look random (SplitMix64).
-struct Random(u64);
+pub(super) struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -48,11 +49,17 @@ fn place(n: u64, [x, y, _]: [u32; 3]) -> [u32; 3] {
     [(n % x) as u32, (n / x % y) as u32, (n / x / y) as u32]
 }
 
+/// What the kernel was read from.
+fn launched(kernel: &Kernel) -> &'static str {
+    if kernel.controls.is_empty() { "PTX" } else { "machine code" }
+}
+
 /// Why a launch is refused before it begins.
 fn refuse(launch: &Launch<'_>) -> Option<Fault> {
     let Launch { kernel, params, block, grid, .. } = launch;
     let threads = count(*block);
-    let shared = kernel.shared_bytes as u64 + u64::from(launch.dynamic_shared);
+    let own = kernel.shared_bytes - sass::reserved_shared(if kernel.controls.is_empty() { 0 } else { kernel.sm });
+    let shared = own as u64 + u64::from(launch.dynamic_shared);
     let (code, why) = if params.len() != kernel.param_bytes {
         (INVALID, format!("given {} bytes of parameters, its .param has {}", params.len(), kernel.param_bytes))
     } else if threads == 0 || count(*grid) == 0 {
@@ -64,7 +71,7 @@ fn refuse(launch: &Launch<'_>) -> Option<Fault> {
     } else {
         return None;
     };
-    Some(Fault { code, report: format!("kernel {} (PTX for sm_{}): {why}", kernel.name, kernel.sm) })
+    Some(Fault { code, report: format!("kernel {} ({} for sm_{}): {why}", kernel.name, launched(kernel), kernel.sm) })
 }
 
 /// Runs the blocks of a launch on the calling thread, up to the first fault. Counts go on from what they were.
@@ -72,6 +79,14 @@ pub fn run(launch: &Launch<'_>, counts: &mut Counts) -> Result<(), Fault> {
     if let Some(fault) = refuse(launch) {
         return Err(fault);
     }
+    if launch.kernel.controls.is_empty() {
+        run_with::<Warp>(launch, counts)
+    } else {
+        run_with::<sass::Warp>(launch, counts)
+    }
+}
+
+fn run_with<W: Flow>(launch: &Launch<'_>, counts: &mut Counts) -> Result<(), Fault> {
     let kernel = launch.kernel;
     let warps = count(launch.block).div_ceil(32) as usize;
     let shared = kernel.shared_bytes + launch.dynamic_shared as usize;
@@ -88,8 +103,9 @@ pub fn run(launch: &Launch<'_>, counts: &mut Counts) -> Result<(), Fault> {
     };
     let seed = if let Order::Random(seed) = launch.order { seed } else { 0 };
     let random = Random(seed ^ launch.seed.rotate_left(32));
-    let warps = (0..warps).map(|index| Warp::new(index, Registers::new(&kernel.files))).collect();
-    let mut machine = Machine { launch, context, warps, random };
+    let warp = |index| W::new(index, Registers::new(&kernel.files), launch.order, random.0);
+    let warps = (0..warps).map(warp).collect();
+    let mut machine = Machine::<W> { launch, context, warps, random };
     let (result, blocks) = machine.blocks();
     let (sectors_read, sectors_written) = machine.context.global.finish();
     let kept = counts.kernels.entry((kernel.sm, kernel.name.clone())).or_default();
@@ -103,14 +119,14 @@ pub fn run(launch: &Launch<'_>, counts: &mut Counts) -> Result<(), Fault> {
     result
 }
 
-struct Machine<'a> {
+struct Machine<'a, W> {
     launch: &'a Launch<'a>,
     context: Context<'a>,
-    warps: Vec<Warp>,
+    warps: Vec<W>,
     random: Random,
 }
 
-impl Machine<'_> {
+impl<W: Flow> Machine<'_, W> {
     /// Runs all blocks; how many ran.
     fn blocks(&mut self) -> (Result<(), Fault>, u64) {
         let blocks = count(self.launch.grid);
@@ -136,15 +152,17 @@ impl Machine<'_> {
         self.context.shared.begin();
         self.context.groups.fill([0; 32]);
         for warp in &mut self.warps {
-            let first = warp.index as u64 * 32;
+            let first = warp.index() as u64 * 32;
             let exists = (threads - first).min(32) as u32;
             warp.begin(u32::MAX >> (32 - exists));
-            warp.registers.begin(&launch.kernel.files, |special| match special {
+            warp.registers().begin(&launch.kernel.files, |special| match special {
                 Special::Thread(axis) => std::array::from_fn(|lane| place(first + lane as u64, launch.block)[axis]),
                 Special::Threads(axis) => [launch.block[axis]; 32],
                 Special::Block(axis) => [index[axis]; 32],
                 Special::Blocks(axis) => [launch.grid[axis]; 32],
                 Special::Lane => std::array::from_fn(|lane| lane as u32),
+                Special::LanesBelow => std::array::from_fn(|lane| (1 << lane) - 1),
+                Special::Bank(offset) => [launch.kernel.bank.word(usize::from(offset), launch); 32],
             });
         }
         loop {
@@ -199,8 +217,9 @@ impl Machine<'_> {
         let Kernel { name, sm, lines, .. } = self.launch.kernel;
         let warp = &self.warps[warp];
         let (line, text) = &lines[warp.pc()];
-        let index = warp.index;
-        let mut who = format!("kernel {name} (PTX for sm_{sm}), block ({x},{y},{z}), ");
+        let index = warp.index();
+        let from = launched(self.launch.kernel);
+        let mut who = format!("kernel {name} ({from} for sm_{sm}), block ({x},{y},{z}), ");
         match lanes.count_ones() {
             1 => {
                 who += &format!(

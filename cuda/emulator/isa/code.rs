@@ -5,6 +5,7 @@
 //! are kept zero-extended), those of 64 bits have another, predicates are masks of lanes.
 
 use super::count::Class;
+use super::sass::{Bank, Control, Sass, Uses};
 
 /// One PTX text: an image of the archive.
 #[derive(Debug, Clone)]
@@ -48,6 +49,13 @@ pub struct Kernel {
     /// Operands of `mma`: d, a, b, c.
     pub(super) lists: Vec<R>,
     pub(super) files: Files,
+    /// Of machine code; PTX leaves the rest empty.
+    pub(super) bank: Bank,
+    /// Constant bank 2.
+    pub(super) table: Vec<u8>,
+    /// Of each instruction: its control word, and the rows that it reads and writes.
+    pub(super) controls: Vec<Control>,
+    pub(super) uses: Vec<Uses>,
 }
 
 impl Kernel {
@@ -73,17 +81,21 @@ pub(super) struct Files {
 }
 
 /// `%tid.x` and the like; the number is the axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Special {
     Thread(usize),
     Threads(usize),
     Block(usize),
     Blocks(usize),
     Lane,
+    /// Bits of the lanes below.
+    LanesBelow,
+    /// A word of constant bank 0, by its offset.
+    Bank(u16),
 }
 
 /// `@p` or `@!p`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Guard {
     pub predicate: R,
     pub not: bool,
@@ -165,6 +177,8 @@ pub(super) enum Op {
     Fence(bool),
     Branch(u32),
     Return,
+    /// What PTX does not have.
+    Sass(Sass),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -342,6 +356,8 @@ pub(super) enum Logic {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Space {
     Param,
+    /// Constant bank 2.
+    Table,
     Shared,
     Global,
     /// Through the read-only cache: `.nc`.
@@ -395,7 +411,20 @@ pub(super) enum File {
 pub(super) struct Address {
     pub base: R,
     pub long: bool,
+    /// 64 bits are two rows of words.
+    pub pair: bool,
+    /// The base is shifted to the left by so many bits.
+    pub scale: u8,
+    /// Another row that is added, and whether it has 64 bits.
+    pub plus: Option<(R, bool)>,
     pub offset: i32,
+}
+
+impl Address {
+    /// An offset alone.
+    pub const fn at(offset: i32) -> Self {
+        Self { base: 0, long: false, pair: false, scale: 0, plus: None, offset }
+    }
 }
 
 /// `count` elements of `width` bytes each.

@@ -10,6 +10,7 @@ use super::code::{Kernel, Op};
 use super::count::At;
 use super::memory::Global;
 use super::registers::Registers;
+use super::sass::{self, Sass};
 use super::shared::Shared;
 use super::trouble::Checked;
 use super::{Approximation, GlobalMemory};
@@ -74,8 +75,11 @@ pub(super) fn execute(
             return together::shuffle(how, d, valid, [value, lane, clamp], w, mask);
         }
         Op::Ballot { d, predicate, .. } => return together::ballot(d, predicate, w, mask),
+        Op::Sass(Sass::Move { d, a, rows }) => sass::copy(w, mask, d, a, rows),
+        Op::Sass(Sass::Compute(f)) => sass::compute(f, w, mask, context.approximation),
         Op::Fence(true) => (0..mask.count_ones()).for_each(|_| context.memory.published(None)),
         Op::Fence(false) | Op::WarpBarrier(_) | Op::Barrier | Op::BarrierOr(..) | Op::Branch(_) | Op::Return => (),
+        Op::Sass(Sass::Branch(_) | Sass::Result(_)) => (),
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use super::ParseError;
 use super::code::{Instruction, Kernel, Module, Op};
+use super::sass::Bank;
 use decode::Decoder;
 
 type Result<T> = std::result::Result<T, ParseError>;
@@ -237,7 +238,23 @@ fn kernel(
     let (files, lists) = decoder.finish();
     let name = name.to_owned();
     let code = instructions;
-    Ok(Kernel { name, sm, max_threads, param_bytes, shared_bytes, shared, code, lines, classes, lists, files })
+    Ok(Kernel {
+        name,
+        sm,
+        max_threads,
+        param_bytes,
+        shared_bytes,
+        shared,
+        code,
+        lines,
+        classes,
+        lists,
+        files,
+        bank: Bank::default(),
+        table: Vec::new(),
+        controls: Vec::new(),
+        uses: Vec::new(),
+    })
 }
 
 type Labels = HashMap<String, u32>;

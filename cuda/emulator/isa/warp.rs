@@ -4,14 +4,33 @@
 //! and `bar.warp` wait for the lanes of their mask; what is `.aligned` waits for all lanes: those that cannot come,
 //! because they have returned or wait elsewhere, are an error.
 
+use super::Order;
 use super::code::{Kernel, Op, R};
 use super::exec::{Context, execute};
 use super::registers::{ALL, Registers, lanes};
 use super::trouble::{Checked, FAILED, Trouble, trouble, written};
 
+/// How the lanes of a warp go through the code.
+pub(super) trait Flow: Sized {
+    fn new(index: usize, registers: Registers, order: Order, seed: u64) -> Self;
+    /// Before the first instruction of a block that has these lanes.
+    fn begin(&mut self, exists: u32);
+    fn registers(&mut self) -> &mut Registers;
+    fn index(&self) -> usize;
+    /// Where it stands.
+    fn pc(&self) -> usize;
+    /// Runs to the next pause. Where `switches` is given, it is asked behind what orders memory whether another warp
+    /// goes first.
+    fn run(&mut self, context: &mut Context<'_>, switches: &mut Option<impl FnMut() -> bool>) -> Checked<Pause>;
+    /// Goes on behind the barrier that it paused at; whether a predicate held, for `bar.red.or`.
+    fn release(&mut self, kernel: &Kernel, any: bool);
+    /// A trouble of the lanes that run, for what concerns the block.
+    fn trouble(&self, what: String) -> Box<Trouble>;
+}
+
 pub(super) struct Warp {
-    pub registers: Registers,
-    pub index: usize,
+    registers: Registers,
+    index: usize,
     /// Lanes that the block has, and those of them that have not returned.
     exists: u32,
     alive: u32,
@@ -29,7 +48,7 @@ pub(super) struct Warp {
 
 /// Branches back that a warp may take: hundreds of times what the longest loop over a vocabulary or a context has, and a few
 /// seconds of this machine.
-const MOST_TURNS: u32 = 1 << 24;
+pub(super) const MOST_TURNS: u32 = 1 << 24;
 
 /// Lanes that stand elsewhere.
 struct Group {
@@ -50,27 +69,31 @@ pub(super) enum Pause {
     Switched,
 }
 
-impl Warp {
-    pub fn new(index: usize, registers: Registers) -> Self {
+impl Flow for Warp {
+    fn new(index: usize, registers: Registers, _: Order, _: u64) -> Self {
         let (others, stuck) = (Vec::new(), false);
         Self { registers, index, exists: 0, alive: 0, pc: 0, active: 0, others, limit: u32::MAX, stuck, turns: 0 }
     }
 
-    /// Before the first instruction.
-    pub fn begin(&mut self, exists: u32) {
+    fn begin(&mut self, exists: u32) {
         (self.exists, self.alive, self.active) = (exists, exists, exists);
         (self.pc, self.limit, self.stuck, self.turns) = (0, u32::MAX, false, 0);
         self.others.clear();
     }
 
-    /// Where it stands.
-    pub fn pc(&self) -> usize {
+    fn registers(&mut self) -> &mut Registers {
+        &mut self.registers
+    }
+
+    fn index(&self) -> usize {
+        self.index
+    }
+
+    fn pc(&self) -> usize {
         self.pc as usize
     }
 
-    /// Runs to the next pause. Where `switches` is given, it is asked behind what orders memory whether another warp
-    /// goes first.
-    pub fn run(&mut self, context: &mut Context<'_>, switches: &mut Option<impl FnMut() -> bool>) -> Checked<Pause> {
+    fn run(&mut self, context: &mut Context<'_>, switches: &mut Option<impl FnMut() -> bool>) -> Checked<Pause> {
         let kernel = context.kernel;
         loop {
             if self.pc >= self.limit {
@@ -144,14 +167,19 @@ impl Warp {
         }
     }
 
-    /// Goes on behind the barrier that it paused at.
-    pub fn release(&mut self, kernel: &Kernel, any: bool) {
+    fn release(&mut self, kernel: &Kernel, any: bool) {
         if let Op::BarrierOr(d, _) = kernel.code[self.pc()].op {
             self.registers.set_predicate(d, if any { ALL } else { 0 }, self.active, ALL);
         }
         self.pc += 1;
     }
 
+    fn trouble(&self, what: String) -> Box<Trouble> {
+        Box::new(Trouble { code: FAILED, lanes: self.active, what })
+    }
+}
+
+impl Warp {
     /// Whether a lane's predicate holds at `bar.red.or`.
     fn arrive(&self, op: Op) -> Checked<bool> {
         let Op::BarrierOr(_, predicate) = op else { return Ok(false) };
@@ -271,11 +299,6 @@ impl Warp {
             say(group.lanes, format!("{does} at line {line} `{text}`"));
         }
         parts.join(", ")
-    }
-
-    /// A trouble of the lanes that run, for what concerns the block.
-    pub fn trouble(&self, what: impl Into<String>) -> Box<Trouble> {
-        Box::new(Trouble { code: FAILED, lanes: self.active, what: what.into() })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::super::code::{Access, Address, Atomic, File, R, Space};
+use super::super::count::At;
 use super::super::memory::Use;
 use super::super::registers::{ALL, Registers, lanes, those};
 use super::super::shared::passes;
@@ -13,6 +14,9 @@ use super::Context;
 #[inline(always)]
 pub(super) fn addresses(w: &Registers, address: Address, mask: u32) -> Checked<[u64; 32]> {
     let offset = i64::from(address.offset);
+    if address.pair {
+        return machine_addresses(w, address, mask);
+    }
     if address.long {
         written(mask, w.long_lanes(address.base), "its address")?;
         Ok(w.long(address.base).map(|base| base.wrapping_add_signed(offset)))
@@ -20,6 +24,22 @@ pub(super) fn addresses(w: &Registers, address: Address, mask: u32) -> Checked<[
         written(mask, w.word_lanes(address.base), "its address")?;
         Ok(w.word(address.base).map(|base| u64::from(base).wrapping_add_signed(offset)))
     }
+}
+
+/// The same of machine code.
+fn machine_addresses(w: &Registers, address: Address, mask: u32) -> Checked<[u64; 32]> {
+    let read = |row: R, long: bool| {
+        written(mask, w.word_lanes(row) & if long { w.word_lanes(row + 1) } else { ALL }, "its address")?;
+        let (low, high) = (w.word(row), w.word(row + if long { 1 } else { 0 }));
+        let wide = |i: usize| u64::from(low[i]) | if long { u64::from(high[i]) << 32 } else { 0 };
+        Checked::Ok(std::array::from_fn::<u64, 32, _>(wide))
+    };
+    let base = read(address.base, address.long)?.map(|base| base << address.scale);
+    let plus = address.plus.map_or(Ok([0; 32]), |(row, long)| read(row, long))?;
+    let sum = |i: usize| base[i].wrapping_add(plus[i]).wrapping_add_signed(i64::from(address.offset));
+    let global = address.long || address.plus.is_some_and(|(_, long)| long);
+    // Addresses of shared memory have 32 bits.
+    Ok(std::array::from_fn(|i| if global { sum(i) } else { sum(i) & 0xffff_ffff }))
 }
 
 /// Writes an element to its register as the width of memory and register say.
@@ -59,7 +79,8 @@ pub(super) fn load(
     let (count, width) = (usize::from(access.count), usize::from(access.width));
     let bytes = count * width;
     let how = match space {
-        Space::Param => return param(access, &at, w, mask, context, pc),
+        Space::Param => return constant(access, &at, w, mask, (context.params, &mut context.at[pc])),
+        Space::Table => return constant(access, &at, w, mask, (&context.kernel.table, &mut context.at[pc])),
         Space::Shared => {
             let (shared, counts) = (&context.shared, &mut context.at[pc]);
             shared.check(&at, mask, bytes, "reads")?;
@@ -101,16 +122,16 @@ pub(super) fn load(
     Ok(())
 }
 
-fn param(
+/// A load of the parameters, or of constant bank 2.
+fn constant(
     access: &Access,
     at: &[u64; 32],
     w: &mut Registers,
     mask: u32,
-    context: &mut Context<'_>,
-    pc: usize,
+    (params, counts): (&[u8], &mut At),
 ) -> Checked<()> {
     let (count, width) = (usize::from(access.count), usize::from(access.width));
-    let (bytes, params) = (count * width, context.params);
+    let bytes = count * width;
     let first = at[mask.trailing_zeros() as usize % 32];
     let size = params.len() as u64;
     let outside = those(mask, |lane| at[lane].saturating_add(bytes as u64) > size);
@@ -125,7 +146,7 @@ fn param(
         let what = format!("reads {bytes} bytes at byte {} of the parameters, not a multiple of {bytes}", at[lane]);
         return trouble(MISALIGNED, 1 << lane, what);
     }
-    context.at[pc].bytes += bytes as u64 * u64::from(mask.count_ones());
+    counts.bytes += bytes as u64 * u64::from(mask.count_ones());
     let read = |address: u64, element: usize| {
         let from = address as usize + element * width;
         params[from..from + width].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))

@@ -287,11 +287,11 @@ pub(super) fn address(d: &mut Decoding<'_>, space: Space, text: &str) -> Wrong<A
         if d.is_param(base) != (space == Space::Param) {
             return Err(format!("{base} lies in another memory"));
         }
-        return Ok(Address { base: d.value(base, Width::Long)?, long: true, offset });
+        return Ok(Address { base: d.value(base, Width::Long)?, long: true, ..Address::at(offset) });
     }
     match d.any_register(base)? {
-        (Width::Long, base) => Ok(Address { base, long: true, offset }),
-        (Width::Word, base) if space == Space::Shared => Ok(Address { base, long: false, offset }),
+        (Width::Long, base) => Ok(Address { base, long: true, ..Address::at(offset) }),
+        (Width::Word, base) if space == Space::Shared => Ok(Address { base, long: false, ..Address::at(offset) }),
         (width, _) => Err(format!("{base} is {}, an address has 64 bits", width.name())),
     }
 }
