@@ -399,6 +399,15 @@ impl<'a> Decoding<'a> {
         }
     }
 
+    /// `c[0x0][0x160]`: bank and offset; None where a register is part of the address.
+    pub fn constant(&self, at: usize) -> Wrong<Option<(u32, usize)>> {
+        let text = self.operand(at)?;
+        let unknown = || format!("{text} is not an address in a constant bank");
+        let (number, offset, register) = bank(text).ok_or_else(unknown)?;
+        let offset = usize::try_from(offset).map_err(|_| unknown());
+        if register.is_some() { Ok(None) } else { Ok(Some((number, offset?))) }
+    }
+
     /// `c[0x0][R2+0x160]`, `c[0x2][R5]`: bank, register, offset.
     pub fn indexed(&mut self, at: usize) -> Wrong<(u32, R, i64)> {
         let text = self.operand(at)?;
