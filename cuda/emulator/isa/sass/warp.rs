@@ -224,7 +224,10 @@ impl Warp {
                 for lane in 0..32 {
                     barrier[lane] = if mask >> lane & 1 != 0 { 0 } else { barrier[lane] & !mask };
                 }
+                // Others may go on now, and another split be the last.
+                self.last().pc += 1;
                 self.meet();
+                return Ok(Next::Here);
             }
             Branch::Wait(b) => {
                 if mask != active {
