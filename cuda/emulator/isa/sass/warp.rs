@@ -224,7 +224,10 @@ impl Warp {
                 for lane in 0..32 {
                     barrier[lane] = if mask >> lane & 1 != 0 { 0 } else { barrier[lane] & !mask };
                 }
+                // Others may go on now, and another split be the last.
+                self.last().pc += 1;
                 self.meet();
+                return Ok(Next::Here);
             }
             Branch::Wait(b) => {
                 if mask != active {
@@ -243,7 +246,12 @@ impl Warp {
                 if mask & !members != 0 {
                     return trouble(FAILED, mask & !members, format!("they are not in their own mask {members:#x}"));
                 }
-                self.last().waits = Waits::Mask(members);
+                if mask != active {
+                    let rest = Split { pc: pc as u32 + 1, lanes: active & !mask, waits: Waits::No, parts: Vec::new() };
+                    self.splits.insert(0, rest);
+                }
+                let split = self.last();
+                (split.lanes, split.waits) = (mask, Waits::Mask(members));
                 self.meet();
                 return Ok(Next::Choose);
             }

@@ -1,0 +1,3 @@
+//! Machine code.
+
+pub mod shipped;
