@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use qrun_cuda::{
     Gpu,
-    image::{self, Kind},
+    image::{self, Kind, Target},
 };
 use qrun_emulator::{Config, Entered, Machine};
 
@@ -21,21 +21,25 @@ pub fn gpu() -> Arc<Gpu> {
     if is_real() { CARD.clone() } else { Gpu::open(0).expect("a GPU") }
 }
 
-/// The architecture of the PTX that `QRUN_KERNELS` forces, if it does.
-fn forced() -> Option<u32> {
+/// The kernels that `QRUN_KERNELS` forces, if it does.
+fn forced() -> Option<Target> {
     std::env::var_os(image::FORCE)?;
-    let target = image::target(0).unwrap_or_else(|e| panic!("{e}"));
-    (target.kind == Kind::Ptx).then_some(target.sm)
+    Some(image::target(0).unwrap_or_else(|e| panic!("{e}")))
 }
 
 /// GPUs that have all builds of the kernels: without and with what Ampere brought, or only what is forced.
 pub fn builds() -> Vec<u32> {
-    forced().map_or(vec![75, 80], |sm| vec![sm])
+    forced().map_or(vec![75, 80], |target| vec![target.sm])
 }
 
-/// An emulated machine, as new as the PTX that is forced needs it.
+/// An emulated machine: as new as the PTX that is forced needs it, or the one that forced machine code is for.
 pub fn machine(config: Config) -> Machine {
-    Machine::new(Config { sm: config.sm.max(forced().unwrap_or(0)), ..config })
+    let sm = match forced() {
+        None => config.sm,
+        Some(Target { kind: Kind::Ptx, sm }) => config.sm.max(sm),
+        Some(Target { kind: Kind::Cubin, sm }) => sm,
+    };
+    Machine::new(Config { sm, ..config })
 }
 
 /// An emulated machine that this thread has entered for as long as this lives; nothing where the card is used.

@@ -12,9 +12,12 @@ pub enum Code {
     /// (`QRUN_KERNELS=compute_75` makes qrun load PTX). Bounds, alignment and undefined values are always looked at, races are
     /// not.
     Ptx,
+    /// The machine code that it was given, by the same machine (`QRUN_KERNELS=sm_86` makes qrun load that of another SM than
+    /// the card's). It is read with nvdisasm; where that is not installed, modules are refused with the reason.
+    Sass,
 }
 
-const CODES: [(&str, Code); 2] = [("source", Code::Source), ("ptx", Code::Ptx)];
+const CODES: [(&str, Code); 3] = [("source", Code::Source), ("ptx", Code::Ptx), ("sass", Code::Sass)];
 
 const APPROXIMATIONS: [(&str, Approximation); 3] =
     [("exact", Approximation::Exact), ("low", Approximation::Low), ("high", Approximation::High)];
@@ -59,7 +62,7 @@ pub struct Config {
     /// The driver's CUDA version, as 12080 for 12.8.
     pub driver: i32,
     /// Whether kernels are checked for races, bounds, uninitialised reads and alignment (about 5 to 10 times slower). With
-    /// [`Code::Ptx`] all but races always are, and this says whether [`published`](crate::Machine::published) is kept.
+    /// [`Code::Ptx`] and [`Code::Sass`] all but races always are, and this says whether [`published`](crate::Machine::published) is kept.
     pub checked: bool,
     /// How many of the first and of the last blocks of a launch run, where it has more: for shapes whose ends are what matters,
     /// and kernels whose blocks do not wait for each other. 0: all.

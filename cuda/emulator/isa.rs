@@ -37,7 +37,7 @@ mod warp;
 pub use block::run;
 pub use code::{Kernel, Module};
 pub use count::{At, Class, Counts, KernelCounts};
-pub use sass::Control;
+pub use sass::{Control, disassemble, nvdisasm};
 
 pub use crate::order::Order;
 

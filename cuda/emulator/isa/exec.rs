@@ -9,7 +9,7 @@ mod words;
 use super::code::{Kernel, Op};
 use super::count::At;
 use super::memory::Global;
-use super::registers::Registers;
+use super::registers::{ALL, Registers};
 use super::sass::{self, Sass};
 use super::shared::Shared;
 use super::trouble::Checked;
@@ -71,7 +71,10 @@ pub(super) fn execute(
             return together::load_matrix(&d[..usize::from(count)], transposed, address, w, context, pc);
         }
         Op::Mma(mma, list) => return together::multiply(mma, list as usize, w, context),
-        Op::Copy { to, from, bytes } => return access::copy(to, from, bytes, w, mask, (context, pc, warp)),
+        Op::Copy { to, from, bytes } => {
+            let whole = access::sixteen(bytes, w, mask)?;
+            return access::copy(to, from, whole, w, mask, (context, pc, warp));
+        }
         Op::CopyCommit => access::commit(mask, context, warp),
         Op::CopyWait(groups) => access::wait(groups, mask, context, warp),
         Op::Shuffle { how, d, valid, value, lane, clamp, .. } => {
@@ -79,6 +82,18 @@ pub(super) fn execute(
         }
         Op::Ballot { d, predicate, .. } => return together::ballot(d, predicate, w, mask),
         Op::Sass(Sass::Move { d, a, rows }) => sass::copy(w, mask, d, a, rows),
+        Op::Sass(Sass::Uniform { d, a, rows }) => sass::copy(w, ALL, d, a, rows),
+        Op::Sass(Sass::LoadUniform(space, access)) => return access::load(space, &access, w, ALL, context, pc),
+        Op::Sass(Sass::Vote { ballot, any, condition, uniform }) => {
+            return together::vote([ballot, any], condition, w, mask, if uniform { ALL } else { mask });
+        }
+        Op::Sass(Sass::CompareSwap { access, swapped, compare, value }) => {
+            return access::compare_swap(&access, swapped, [compare, value], w, mask, (context, pc));
+        }
+        Op::Sass(Sass::Copy { to, from, whole }) => {
+            let whole = together::holding(whole, w, mask, "whether it copies")?;
+            return access::copy(to, from, whole, w, mask, (context, pc, warp));
+        }
         Op::Sass(Sass::Compute(f)) => sass::compute(f, w, mask, context.approximation),
         Op::Fence(true) => (0..mask.count_ones()).for_each(|_| context.memory.published(None)),
         Op::Fence(false) | Op::WarpBarrier(_) | Op::Barrier | Op::BarrierOr(..) | Op::Branch(_) | Op::Return => (),

@@ -41,7 +41,7 @@ pub(crate) struct Interpretation {
 /// The functions that the library is given.
 #[repr(C)]
 pub(crate) struct Interpreter {
-    read: unsafe extern "C" fn(*const c_char, *mut *mut c_char) -> *const Module,
+    read: unsafe extern "C" fn(*const u8, u64, *mut *mut c_char) -> *const Module,
     kernel: unsafe extern "C" fn(*const Module, *const c_char, *mut u64, *mut u32) -> *const Kernel,
     run: unsafe extern "C" fn(*const Interpretation, *mut *mut c_char) -> c_int,
     counts: extern "C" fn() -> *mut Mutex<Counts>,
@@ -82,24 +82,30 @@ fn message(panic: &(dyn Any + Send)) -> String {
     format!("the machine that executes PTX has a mistake of its own: {}", text.unwrap_or("a panic without words"))
 }
 
-/// Images by their text: all tests of a process load the same ones, and reading one takes as long as a test.
-static IMAGES: LazyLock<Mutex<HashMap<String, &'static Module>>> = LazyLock::new(Mutex::default);
+/// Images by their bytes: all tests of a process load the same ones, and reading one takes as long as a test.
+static IMAGES: LazyLock<Mutex<HashMap<Vec<u8>, &'static Module>>> = LazyLock::new(Mutex::default);
 
-fn image(text: &CStr) -> Result<&'static Module, String> {
-    let text = text.to_str().map_err(|error| format!("the PTX is no text: {error}"))?;
+fn image(bytes: &[u8]) -> Result<&'static Module, String> {
     let mut images = lock(&IMAGES);
-    if let Some(module) = images.get(text) {
+    if let Some(module) = images.get(bytes) {
         return Ok(module);
     }
-    let module: &'static Module = Box::leak(Box::new(Module::parse(text).map_err(|error| error.to_string())?));
-    images.insert(text.to_owned(), module);
+    let module = if bytes.starts_with(b"\x7fELF") {
+        Module::cubin(bytes).map_err(|error| error.to_string())?
+    } else {
+        let text = std::str::from_utf8(bytes).map_err(|error| format!("the PTX is not text: {error}"))?;
+        Module::parse(text).map_err(|error| error.to_string())?
+    };
+    let module: &'static Module = Box::leak(Box::new(module));
+    images.insert(bytes.to_vec(), module);
     Ok(module)
 }
 
-/// SAFETY: the text ends with NUL, `error` can be written.
-unsafe extern "C" fn read(text: *const c_char, error: *mut *mut c_char) -> *const Module {
+/// SAFETY: the image has so many bytes, `error` can be written.
+unsafe extern "C" fn read(bytes: *const u8, count: u64, error: *mut *mut c_char) -> *const Module {
     // SAFETY: the caller's promise.
-    let read = catch_unwind(|| image(unsafe { CStr::from_ptr(text) })).unwrap_or_else(|panic| Err(message(&*panic)));
+    let read = catch_unwind(|| image(unsafe { std::slice::from_raw_parts(bytes, count as usize) }));
+    let read = read.unwrap_or_else(|panic| Err(message(&*panic)));
     match read {
         Ok(module) => module,
         Err(why) => {

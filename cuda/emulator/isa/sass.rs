@@ -16,6 +16,7 @@ mod compute;
 mod elf;
 mod flow;
 mod listing;
+mod nvdisasm;
 mod operands;
 mod scoreboard;
 mod warp;
@@ -29,6 +30,7 @@ use operands::{Constants, Decoding, UNKNOWN, Wrong};
 
 pub(super) use arithmetic::{compute, copy};
 pub(super) use code::{Branch, Sass};
+pub use nvdisasm::{disassemble, nvdisasm};
 pub(super) use operands::Uses;
 pub(super) use warp::Warp;
 
@@ -78,6 +80,12 @@ pub struct Control {
 }
 
 impl Module {
+    /// Reads machine code, which [`nvdisasm`] takes apart.
+    pub fn cubin(image: &[u8]) -> Result<Self, ParseError> {
+        let listing = disassemble(image).map_err(|what| ParseError { line: 0, what })?;
+        Self::disassembled(image, &listing)
+    }
+
     /// Reads machine code: the cubin, and what `nvdisasm -c -hex` prints of it. An instruction that this machine does
     /// not know is refused with its line, even where no launch would reach it.
     pub fn disassembled(image: &[u8], listing: &str) -> Result<Self, ParseError> {
@@ -103,7 +111,7 @@ fn kernel(elf: &Elf<'_>, section: &Section<'_>) -> Result<Kernel, ParseError> {
             Decoding { constants: &mut constants, line, parts: line.name.split('.').collect(), uses: Uses::default() };
         let guard = line.guard.map(|guard| decoding.condition_of(guard)).transpose().map_err(wrong)?;
         let (op, class) = decode(&mut decoding, section).map_err(wrong)?;
-        uses.push(decoding.uses);
+        uses.push(Uses { pipe: scoreboard::pipe(class), ..decoding.uses });
         code.push(Instruction { op, guard: guard.filter(|g| *g != ALWAYS) });
         classes.push(class);
         controls.push(line.control);

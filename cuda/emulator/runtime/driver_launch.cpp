@@ -38,21 +38,37 @@ std::string take(char* text) {
     return taken;
 }
 
+// How long a cubin is: the driver is given its address alone. Its tables of sections and of segments lie behind all else.
+uint64_t elf_bytes(const char* image) {
+    const auto table = [image](int offset, int size, int count) {
+        uint64_t begin;
+        uint16_t one, all;
+        memcpy(&begin, image + offset, 8), memcpy(&one, image + size, 2), memcpy(&all, image + count, 2);
+        return begin + uint64_t(one) * all;
+    };
+    return std::max(table(32, 54, 56), table(40, 58, 60));
+}
+
 // The image as the interpreter reads it.
 int interpretable(Machine& m, const char* image, int sm, const void*& code) {
     const auto refuse = [&m](int status, const std::string& why) {
         m.report = why;
         return m.report_code = status;
     };
+    const bool sass = m.settings.code == Program::Sass, elf = memcmp(image, "\177ELF", 4) == 0;
+    const std::string setting = sass ? "code=sass: " : "code=ptx: ";
     if (!interpreter())
-        return refuse(NOT_SUPPORTED, "code=ptx: this process has the emulated driver alone, and what executes PTX is in the package "
-                                     "qrun-emulator: without it, code=source");
-    if (memcmp(image, "\177ELF", 4) == 0)
-        return refuse(NO_BINARY_FOR_GPU, "code=ptx: the module is machine code for sm_" + std::to_string(sm) +
+        return refuse(NOT_SUPPORTED, setting + "this process has the emulated driver alone, and what executes shipped code is in the "
+                                               "package qrun-emulator: without it, code=source");
+    if (elf && !sass)
+        return refuse(NO_BINARY_FOR_GPU, setting + "the module is machine code for sm_" + std::to_string(sm) +
                                              ", and only PTX is executed: QRUN_KERNELS=compute_75 (or another compute_) has qrun load PTX");
+    if (!elf && sass)
+        return refuse(NO_BINARY_FOR_GPU, setting + "the module is PTX, and only machine code is executed: QRUN_KERNELS=sm_" +
+                                             std::to_string(m.settings.sm) + " has qrun load it");
     char* error = nullptr;
-    code = interpreter()->read(image, &error);
-    return code ? int(SUCCESS) : refuse(INVALID_PTX, "code=ptx: " + take(error));
+    code = interpreter()->read(image, elf ? elf_bytes(image) : strlen(image), &error);
+    return code ? int(SUCCESS) : refuse(elf ? INVALID_IMAGE : INVALID_PTX, setting + take(error));
 }
 
 int load(const char* name, void** module, const void* image) {

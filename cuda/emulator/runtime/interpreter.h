@@ -26,8 +26,9 @@ struct Interpretation {
 };
 
 struct Interpreter {
-    // The image with this text, read once and kept for as long as the process lives; null, and why, where it is none.
-    const void* (*read)(const char* text, char** error);
+    // The image (PTX without its NUL, or a cubin), read once and kept for as long as the process lives; null, and why, where it
+    // cannot be executed.
+    const void* (*read)(const char* image, uint64_t bytes, char** error);
     // A kernel of the image, the size of its parameters and its launch bound; null where the image has none of this name.
     const void* (*kernel)(const void* image, const char* name, uint64_t* params, uint32_t* threads);
     // 0, or the code of a driver error, and its report.

@@ -50,6 +50,7 @@ bool Settings::parse(const std::string& text, std::vector<Failure>& failures) {
         else if (key == "delayed") delayed = number;
         else if (key == "code" && value == "source") code = Program::Source;
         else if (key == "code" && value == "ptx") code = Program::Ptx;
+        else if (key == "code" && value == "sass") code = Program::Sass;
         else if (key == "approximation" && value == "exact") approximation = 0;
         else if (key == "approximation" && value == "low") approximation = 1;
         else if (key == "approximation" && value == "high") approximation = 2;

@@ -13,7 +13,7 @@
 namespace emu {
 
 // Which of a kernel's programs runs: what g++ compiled, or the PTX of the image that was loaded.
-enum class Program { Source, Ptx };
+enum class Program { Source, Ptx, Sass };
 
 struct Settings {
     int sm = 80, first = 0, devices = 1, driver = 12080; // `first`: of the first GPU, where it is another one

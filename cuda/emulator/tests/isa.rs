@@ -16,5 +16,6 @@ mod params;
 mod products;
 mod references;
 mod rows;
+mod sass;
 mod subjects;
 mod trial;

@@ -79,8 +79,11 @@ pub(super) fn load(
     let (count, width) = (usize::from(access.count), usize::from(access.width));
     let bytes = count * width;
     let how = match space {
-        Space::Param => return constant(access, &at, w, mask, (context.params, &mut context.at[pc])),
-        Space::Table => return constant(access, &at, w, mask, (&context.kernel.table, &mut context.at[pc])),
+        Space::Param => return constant(access, &at, w, mask, ("parameters", context.params, &mut context.at[pc])),
+        Space::Table => {
+            let table = &context.kernel.table;
+            return constant(access, &at, w, mask, ("constant bank 2", table, &mut context.at[pc]));
+        }
         Space::Shared => {
             let (shared, counts) = (&context.shared, &mut context.at[pc]);
             shared.check(&at, mask, bytes, "reads")?;
@@ -128,28 +131,28 @@ fn constant(
     at: &[u64; 32],
     w: &mut Registers,
     mask: u32,
-    (params, counts): (&[u8], &mut At),
+    (name, held, counts): (&str, &[u8], &mut At),
 ) -> Checked<()> {
     let (count, width) = (usize::from(access.count), usize::from(access.width));
     let bytes = count * width;
     let first = at[mask.trailing_zeros() as usize % 32];
-    let size = params.len() as u64;
+    let size = held.len() as u64;
     let outside = those(mask, |lane| at[lane].saturating_add(bytes as u64) > size);
     if outside != 0 {
         return trouble(
             ILLEGAL_ADDRESS,
             outside,
-            format!("reads {bytes} bytes at byte {first} of the {size} of parameters"),
+            format!("reads {bytes} bytes at byte {first} of the {size} of {name}"),
         );
     }
     if let Some(lane) = lanes(mask).find(|lane| !at[*lane].is_multiple_of(bytes as u64)) {
-        let what = format!("reads {bytes} bytes at byte {} of the parameters, not a multiple of {bytes}", at[lane]);
+        let what = format!("reads {bytes} bytes at byte {} of the {name}, not a multiple of {bytes}", at[lane]);
         return trouble(MISALIGNED, 1 << lane, what);
     }
     counts.bytes += bytes as u64 * u64::from(mask.count_ones());
     let read = |address: u64, element: usize| {
         let from = address as usize + element * width;
-        params[from..from + width].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+        held[from..from + width].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
     };
     let uniform = lanes(mask).all(|lane| at[lane] == first);
     for element in 0..count {
@@ -219,6 +222,47 @@ fn update(f: Atomic, wide: bool, old: u64, value: u64) -> u64 {
     }
 }
 
+/// A value of one or two rows of words, or of one row of longs, as the access has them.
+fn operand(access: &Access, first: R, w: &Registers, mask: u32) -> Checked<[u64; 32]> {
+    let of = Access { rows: [first, first + 1, 0, 0], ..*access };
+    let low = get(&of, 0, w, mask)?;
+    if access.count == 1 {
+        return Ok(low);
+    }
+    let high = get(&of, 1, w, mask)?;
+    Ok(std::array::from_fn(|lane| low[lane] | high[lane] << 32))
+}
+
+/// The same for a result.
+fn set_all(access: &Access, values: &[u64; 32], w: &mut Registers, mask: u32) {
+    set(access, 0, values, w, [mask, ALL]);
+    if access.count > 1 {
+        set(access, 1, &values.map(|value| value >> 32), w, [mask, ALL]);
+    }
+}
+
+/// Updates bytes of shared memory that hold values, lane by lane; what `f` makes of a lane and its old value, if
+/// anything, is stored.
+fn update_shared(
+    at: &[u64; 32],
+    width: usize,
+    mask: u32,
+    (context, pc): (&mut Context<'_>, usize),
+    mut f: impl FnMut(usize, u64) -> Option<u64>,
+) -> Checked<()> {
+    let (shared, counts) = (&mut context.shared, &mut context.at[pc]);
+    shared.check(at, mask, width, "updates")?;
+    shared.defined(at, mask, width)?;
+    counts.bytes += width as u64 * u64::from(mask.count_ones());
+    counts.passes += passes(at, mask, width);
+    for lane in lanes(mask) {
+        if let Some(new) = f(lane, shared.read(at[lane] as usize, width)) {
+            shared.write(at[lane] as usize, width, new);
+        }
+    }
+    Ok(())
+}
+
 /// Lanes one after another; each gets the old value.
 pub(super) fn atomic(
     space: Space,
@@ -230,19 +274,14 @@ pub(super) fn atomic(
     (context, pc): (&mut Context<'_>, usize),
 ) -> Checked<()> {
     let at = addresses(w, access.address, mask)?;
-    let width = usize::from(access.width);
-    let operand = get(&Access { rows: [value; 4], ..*access }, 0, w, mask)?;
+    let width = usize::from(access.width) * usize::from(access.count);
+    let operand = operand(access, value, w, mask)?;
     let mut old = [0; 32];
     if space == Space::Shared {
-        let (shared, counts) = (&mut context.shared, &mut context.at[pc]);
-        shared.check(&at, mask, width, "updates")?;
-        shared.defined(&at, mask, width)?;
-        counts.bytes += width as u64 * u64::from(mask.count_ones());
-        counts.passes += passes(&at, mask, width);
-        for lane in lanes(mask) {
-            old[lane] = shared.read(at[lane] as usize, width);
-            shared.write(at[lane] as usize, width, update(f, width == 8, old[lane], operand[lane]));
-        }
+        update_shared(&at, width, mask, (context, pc), |lane, found| {
+            old[lane] = found;
+            Some(update(f, width == 8, found, operand[lane]))
+        })?;
     } else {
         let valid = context.global.check(&at, mask, width as u64, Use::Update, &mut context.at[pc])?;
         for lane in lanes(mask) {
@@ -251,20 +290,34 @@ pub(super) fn atomic(
             valid.write_lane(lane, 0, width as u64, new, Ordering::SeqCst);
         }
     }
-    set(access, 0, &old, w, [mask, ALL]);
+    set_all(access, &old, w, mask);
     Ok(())
 }
 
-/// `cp.async`: the bytes are read now and arrive when the thread waits.
-pub(super) fn copy(
-    to: Address,
-    from: Address,
-    bytes: R,
-    w: &Registers,
+/// Of shared memory, lanes one after another: the value is stored where memory holds the other one.
+pub(super) fn compare_swap(
+    access: &Access,
+    swapped: R,
+    [compare, value]: [R; 2],
+    w: &mut Registers,
     mask: u32,
-    (context, pc, warp): (&mut Context<'_>, usize, usize),
+    (context, pc): (&mut Context<'_>, usize),
 ) -> Checked<()> {
-    let (to, from) = (addresses(w, to, mask)?, addresses(w, from, mask)?);
+    let at = addresses(w, access.address, mask)?;
+    let width = usize::from(access.width) * usize::from(access.count);
+    let (compare, value) = (operand(access, compare, w, mask)?, operand(access, value, w, mask)?);
+    let mut stored = [0; 32];
+    update_shared(&at, width, mask, (context, pc), |lane, found| {
+        stored[lane] = u64::from(found == compare[lane]);
+        (stored[lane] == 1).then_some(value[lane])
+    })?;
+    set_all(access, &stored, w, mask);
+    w.set_predicate(swapped, those(mask, |lane| stored[lane] == 1), mask, ALL);
+    Ok(())
+}
+
+/// The lanes of a `cp.async` that copy all of their 16 bytes; the others fill with zeros.
+pub(super) fn sixteen(bytes: R, w: &Registers, mask: u32) -> Checked<u32> {
     written(mask, w.word_lanes(bytes), "how many bytes it copies")?;
     let bytes = w.word(bytes);
     let odd = those(mask, |lane| ![0, 16].contains(&bytes[lane]));
@@ -272,13 +325,25 @@ pub(super) fn copy(
         let found = bytes[odd.trailing_zeros() as usize];
         return trouble(FAILED, odd, format!("copies {found} of its 16 bytes; this machine knows 0 and 16"));
     }
-    let full = those(mask, |lane| bytes[lane] == 16);
+    Ok(those(mask, |lane| bytes[lane] == 16))
+}
+
+/// `cp.async` of 16 bytes: they are read now, in the lanes of `whole`, and arrive when the thread waits.
+pub(super) fn copy(
+    to: Address,
+    from: Address,
+    whole: u32,
+    w: &Registers,
+    mask: u32,
+    (context, pc, warp): (&mut Context<'_>, usize, usize),
+) -> Checked<()> {
+    let (to, from) = (addresses(w, to, mask)?, addresses(w, from, mask)?);
     context.shared.check(&to, mask, 16, "copies")?;
     context.at[pc].passes += passes(&to, mask, 16);
-    let valid = context.global.check(&from, full, 16, Use::Read, &mut context.at[pc])?;
+    let valid = context.global.check(&from, whole, 16, Use::Read, &mut context.at[pc])?;
     for lane in lanes(mask) {
         let mut data = [0; 16];
-        if full >> lane & 1 != 0 {
+        if whole >> lane & 1 != 0 {
             data[..8].copy_from_slice(&valid.read_lane(lane, 0, 8).to_le_bytes());
             data[8..].copy_from_slice(&valid.read_lane(lane, 8, 8).to_le_bytes());
         }

@@ -1,6 +1,6 @@
 //! What lanes do together: exchanges, votes, tensor cores.
 
-use super::super::code::{Address, Mma, R, Shuffle};
+use super::super::code::{Address, Guard, Mma, R, Shuffle};
 use super::super::fragments;
 use super::super::registers::{ALL, Registers, lanes};
 use super::super::shared::passes;
@@ -50,6 +50,19 @@ pub(super) fn ballot(d: R, predicate: R, w: &mut Registers, mask: u32) -> Checke
     written(mask, w.predicate_lanes(predicate), "the predicate that it votes on")?;
     let votes = w.predicate(predicate) & mask;
     w.set_word(d, &[votes; 32], mask, ALL);
+    Ok(())
+}
+
+/// The lanes of a mask in which the condition holds.
+pub(super) fn holding(condition: Guard, w: &Registers, mask: u32, what: &str) -> Checked<u32> {
+    w.guarded(Some(condition), mask).or_else(|lanes| written(lanes, 0, what).map(|()| 0))
+}
+
+/// The lanes whose condition holds and whether there are any, to the lanes of `to`.
+pub(super) fn vote([ballot, any]: [R; 2], condition: Guard, w: &mut Registers, mask: u32, to: u32) -> Checked<()> {
+    let votes = holding(condition, w, mask, "the predicate that it votes on")?;
+    w.set_word(ballot, &[votes; 32], to, ALL);
+    w.set_predicate(any, if votes == 0 { 0 } else { ALL }, to, ALL);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Machine code as it is executed: what PTX does not have. Values of 64 bits lie in two rows of words, one behind the
 //! other; modifiers of an operand (`-R1`, `|R2|`, `R3.H1_H1`) are part of it.
 
-use super::super::code::{Guard, R};
+use super::super::code::{Access, Address, Guard, R, Space};
 use super::compute::Compute;
 
 /// A row (the first of two for 64 bits), and what is made of it before it is used.
@@ -43,8 +43,37 @@ pub(in super::super) enum Sass {
         a: R,
         rows: u8,
     },
+    /// The same to a uniform register: in every lane, active or not.
+    Uniform {
+        d: R,
+        a: R,
+        rows: u8,
+    },
+    /// Of a constant bank to a uniform register.
+    LoadUniform(Space, Access),
     /// What lanes do on their own.
     Compute(Compute),
+    /// `VOTE.ANY`: the lanes whose condition holds, and whether there are any; `uniform`: to every lane.
+    Vote {
+        ballot: R,
+        any: R,
+        condition: Condition,
+        uniform: bool,
+    },
+    /// `ATOMS.CAST`: stores the value where memory holds what it is compared to. The rows of the access (and a
+    /// predicate) say 1 where it did, else 0.
+    CompareSwap {
+        access: Access,
+        swapped: R,
+        compare: R,
+        value: R,
+    },
+    /// `LDGSTS`: 16 bytes from global to shared memory; zeros where the condition does not hold.
+    Copy {
+        to: Address,
+        from: Address,
+        whole: Condition,
+    },
     /// `BAR.RED.OR` leaves its result for `B2R.RESULT`, which writes it to a predicate.
     Result(R),
     Branch(Branch),

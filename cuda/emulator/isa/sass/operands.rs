@@ -40,6 +40,8 @@ pub(super) const UNKNOWN: &str = "not an instruction that this machine knows";
 pub(in super::super) struct Uses {
     pub reads: Vec<R>,
     pub writes: Vec<R>,
+    /// Of the instruction, as [`pipe`](super::scoreboard::pipe) has it.
+    pub pipe: u8,
 }
 
 impl Uses {
@@ -405,6 +407,15 @@ impl<'a> Decoding<'a> {
             }
             _ => Err(format!("{text} is not a source that this machine knows")),
         }
+    }
+
+    /// `c[0x0][0x160]`: bank and offset; None where a register is part of the address.
+    pub fn constant(&self, at: usize) -> Wrong<Option<(u32, usize)>> {
+        let text = self.operand(at)?;
+        let unknown = || format!("{text} is not an address in a constant bank");
+        let (number, offset, register) = bank(text).ok_or_else(unknown)?;
+        let offset = usize::try_from(offset).map_err(|_| unknown());
+        if register.is_some() { Ok(None) } else { Ok(Some((number, offset?))) }
     }
 
     /// `c[0x0][R2+0x160]`, `c[0x2][R5]`: bank, register, offset.

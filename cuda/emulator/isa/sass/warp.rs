@@ -112,11 +112,11 @@ impl Flow for Warp {
             let Some(instruction) = kernel.code.get(pc) else {
                 return trouble(FAILED, active, "runs over the end of the kernel");
             };
-            self.scoreboard.issue(kernel.controls[pc], &kernel.uses[pc], active)?;
             let mask = match self.registers.guarded(instruction.guard, active) {
                 Ok(mask) => mask,
                 Err(lanes) => return trouble(FAILED, lanes, "its guard was never written"),
             };
+            self.scoreboard.issue(kernel.controls[pc], &kernel.uses[pc], active, mask)?;
             let op = instruction.op;
             let at = &mut context.at[pc];
             if mask != 0 || matches!(op, Op::Sass(Sass::Branch(_))) {
@@ -168,7 +168,8 @@ impl Flow for Warp {
                     }
                 }
             }
-            if matches!(op, Op::Atomic(..) | Op::Fence(_) | Op::Sass(Sass::Branch(Branch::Gather(_))))
+            let swaps = matches!(op, Op::Sass(Sass::CompareSwap { .. } | Sass::Branch(Branch::Gather(_))));
+            if (swaps || matches!(op, Op::Atomic(..) | Op::Fence(_)))
                 && switches.as_mut().is_some_and(|switches| switches())
             {
                 return Ok(Pause::Switched);
@@ -224,7 +225,10 @@ impl Warp {
                 for lane in 0..32 {
                     barrier[lane] = if mask >> lane & 1 != 0 { 0 } else { barrier[lane] & !mask };
                 }
+                // Others may go on now, and another split be the last.
+                self.last().pc += 1;
                 self.meet();
+                return Ok(Next::Here);
             }
             Branch::Wait(b) => {
                 if mask != active {
@@ -243,7 +247,12 @@ impl Warp {
                 if mask & !members != 0 {
                     return trouble(FAILED, mask & !members, format!("they are not in their own mask {members:#x}"));
                 }
-                self.last().waits = Waits::Mask(members);
+                if mask != active {
+                    let rest = Split { pc: pc as u32 + 1, lanes: active & !mask, waits: Waits::No, parts: Vec::new() };
+                    self.splits.insert(0, rest);
+                }
+                let split = self.last();
+                (split.lanes, split.waits) = (mask, Waits::Mask(members));
                 self.meet();
                 return Ok(Next::Choose);
             }
