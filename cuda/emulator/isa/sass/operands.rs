@@ -39,6 +39,8 @@ pub(super) const UNKNOWN: &str = "not an instruction that this machine knows";
 pub(in super::super) struct Uses {
     pub reads: Vec<R>,
     pub writes: Vec<R>,
+    /// Of the instruction, as [`pipe`](super::scoreboard::pipe) has it.
+    pub pipe: u8,
 }
 
 impl Uses {
