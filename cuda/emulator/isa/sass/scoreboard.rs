@@ -6,6 +6,7 @@
 
 use super::super::count::Class;
 use super::super::trouble::{Checked, FAILED, trouble};
+use super::operands::ZERO;
 use super::{Control, Uses};
 
 /// No barrier is raised.
@@ -18,6 +19,8 @@ pub(in super::super) struct Scoreboard {
     read: Vec<Mark>,
     /// Rows that a barrier guards.
     of: [Vec<u16>; 6],
+    /// Sources of what a barrier guards, and the barrier of their own: what has been delivered has been read.
+    sources: [Vec<(u16, u8)>; 6],
     /// Barriers that guard something.
     raised: u8,
 }
@@ -46,7 +49,8 @@ impl Scoreboard {
     pub fn new() -> Self {
         let of = [const { Vec::new() }; 6];
         let none = vec![Mark::default(); Uses::ROWS];
-        Self { written: none.clone(), read: none, of, raised: 0 }
+        let sources = [const { Vec::new() }; 6];
+        Self { written: none.clone(), read: none, of, sources, raised: 0 }
     }
 
     /// As a block finds it.
@@ -63,6 +67,13 @@ impl Scoreboard {
                     if mark.barriers == 0 {
                         *mark = Mark::default();
                     }
+                }
+            }
+            for (row, barrier) in self.sources[n].drain(..) {
+                let mark = &mut self.read[usize::from(row)];
+                mark.barriers &= !(1 << barrier);
+                if mark.barriers == 0 {
+                    *mark = Mark::default();
                 }
             }
         }
@@ -84,13 +95,18 @@ impl Scoreboard {
         }
         if control.read != NONE {
             self.raise(control.read, uses, lanes, false);
+            if control.write != NONE {
+                let sources = uses.reads.iter().filter(|row| **row < ZERO).map(|row| (*row, control.read));
+                self.sources[usize::from(control.write)].extend(sources);
+            }
         }
         Ok(())
     }
 
     fn raise(&mut self, barrier: u8, uses: &Uses, lanes: u32, result: bool) {
         let (rows, marks) = if result { (&uses.writes, &mut self.written) } else { (&uses.reads, &mut self.read) };
-        for row in rows {
+        // Predicates and uniform registers are read when the instruction is issued.
+        for row in rows.iter().filter(|row| result || **row < ZERO) {
             let mark = &mut marks[usize::from(*row)];
             mark.barriers |= 1 << barrier;
             mark.pipes |= uses.pipe;
