@@ -1,5 +1,6 @@
 //! Machine code.
 
+pub mod arithmetic;
 pub mod coverage;
 pub mod harness;
 pub mod memory;

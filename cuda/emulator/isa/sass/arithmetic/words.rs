@@ -1,14 +1,15 @@
 //! 32 bits from 32 bits.
 
 use super::super::super::Approximation;
-use super::super::super::code::{R, Shift};
+use super::super::super::code::{Logic, R, Shift};
 use super::super::super::exec::{ballot, dot4, permute};
 use super::super::super::float;
 use super::super::super::registers::{ALL, Registers};
 use super::super::code::{Condition, Source};
 use super::super::compute::{Binary, Ternary, Unary};
 use super::super::operands::{BIN_PREDICATE, UNIFORM_PREDICATE};
-use super::{condition, map, map2, map3, set};
+use super::predicates::combined;
+use super::{map, map2, map3, set};
 
 /// An instruction on f32 whose NaN results are all the same one.
 #[inline(always)]
@@ -41,7 +42,11 @@ pub(super) fn unary(f: Unary, w: &mut Registers, mask: u32, d: R, a: Source, how
         Unary::Leading => map(w, mask, d, a, |a| 31u32.wrapping_sub(a.leading_zeros())),
         Unary::Truncate => map(w, mask, d, a, |a| float::bits(real(a).trunc())),
         Unary::Exp2 => map(w, mask, d, a, |a| float::exp2(real(a), how)),
-        Unary::Reciprocal => map(w, mask, d, a, |a| float::reciprocal(real(a), how)),
+        // The compiler's division is exact only if the reciprocal of a number whose digits are all ones is the nearest.
+        Unary::Reciprocal => map(w, mask, d, a, |a| {
+            let how = if a & 0x7f_ffff == 0x7f_ffff { Approximation::Exact } else { how };
+            float::reciprocal(real(a), how)
+        }),
         Unary::ReciprocalSqrt => map(w, mask, d, a, |a| float::reciprocal_sqrt(float::flush(real(a)), how)),
         Unary::FromS32 => map(w, mask, d, a, |a| (a as i32 as f32).to_bits()),
         Unary::FromU32 => map(w, mask, d, a, |a| (a as f32).to_bits()),
@@ -159,9 +164,8 @@ pub(super) fn logic(w: &mut Registers, mask: u32, table: u8, d: R, of: [Source; 
         }
     }
     if any != BIN_PREDICATE {
-        let result = *w.word(d);
-        let (holds, known) = condition(w, or);
-        let defined = w.word_lanes(d) & (known | holds);
-        set(w, mask, any, ballot(result, [0; 32], |x, zero| x != zero) | holds, defined);
+        let bits = ballot(*w.word(d), [0; 32], |x, zero| x != zero);
+        let (holds, defined) = combined(w, Logic::Or, (bits, w.word_lanes(d)), or);
+        set(w, mask, any, holds, defined);
     }
 }
