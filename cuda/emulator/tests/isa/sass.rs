@@ -1,7 +1,9 @@
 //! Machine code.
 
+pub mod atomics;
 pub mod coverage;
 pub mod harness;
 pub mod memory;
 pub mod shipped;
 pub mod together;
+pub mod waits;
