@@ -75,7 +75,7 @@ fn one_lane_swaps() {
         let text = "STS.64 [0x40], R10\nATOMS.CAST.SPIN.64 R20, [R4], R12, R14\nLDS.64 R22, [R4]";
         let [swapped, zero, low, high] = Code::new(text, &given).run(&mut Memory::default(), [20, 21, 22, 23], order);
         let winner: Vec<usize> = (0..32).filter(|&lane| swapped[lane] == 1).collect();
-        assert!(winner.len() == 1 && winner[0] % 2 == 0 && swapped.iter().sum::<u32>() == 1, "{swapped:?}");
+        assert!(winner.len() == 1 && winner[0].is_multiple_of(2) && swapped.iter().sum::<u32>() == 1, "{swapped:?}");
         assert_eq!((zero, low, high), ([0; 32], [new[winner[0]]; 32], [9; 32]));
         // The register of the result may be that of the new value.
         let text = text.replace("R20, [R4]", "R14, [R4]");
