@@ -6,6 +6,7 @@
 
 use super::super::count::Class;
 use super::super::trouble::{Checked, FAILED, trouble};
+use super::operands::ZERO;
 use super::{Control, Uses};
 
 /// No barrier is raised.
@@ -90,7 +91,8 @@ impl Scoreboard {
 
     fn raise(&mut self, barrier: u8, uses: &Uses, lanes: u32, result: bool) {
         let (rows, marks) = if result { (&uses.writes, &mut self.written) } else { (&uses.reads, &mut self.read) };
-        for row in rows {
+        // Predicates and uniform registers are read when the instruction is issued.
+        for row in rows.iter().filter(|row| result || **row < ZERO) {
             let mark = &mut marks[usize::from(*row)];
             mark.barriers |= 1 << barrier;
             mark.pipes |= uses.pipe;
