@@ -51,6 +51,9 @@ const WAITS: &[(&str, Option<&str>)] = &[
     ("STG.E.64 [R4], R12 ; read 0\nVOTE.ANY R14, PT, PT", None),
     ("STS [R250.X4], R12 ; read 0\nVOTE.ANY R250, PT, PT", Some("writes R250")),
     ("HMMA.16816.F32 R24, R12, R20, R20 ; read 0 write 1\nVOTE.ANY R15, PT, PT", Some("writes R15")),
+    // Predicates and uniform registers are read when the instruction is issued.
+    ("LDG.E R12, desc[UR4][R4.64] ; read 0 write 1\nULDC.64 UR4, c[0x0][0x160]", None),
+    ("@P0 STS [R250], R12 ; read 0\nVOTE.ANY RZ, P0, PT", None),
     // The same pipe reads first.
     ("STG.E [R4], R12 ; read 0\nLDG.E R12, [R4] ; write 1", None),
     ("HMMA.1688.F32 R24, R12, R16, R20 ; read 0 write 1\nHMMA.1688.F32 R12, R20, R20, R20 ; write 2", None),
