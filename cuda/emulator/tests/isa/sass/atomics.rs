@@ -51,7 +51,7 @@ fn sums_at_an_address_of_shared_memory() {
 
 #[test]
 fn lanes_count_themselves() {
-    // Two places, and lanes that do not take part.
+    // Three places, and lanes that do not take part.
     let given = [(9, lanes(|lane| u32::from(lane % 8 == 3))), (4, lanes(|lane| 4 * (lane as u32 % 3)))];
     for form in ["[R4+URZ+0x20]", "[R4+UR4]"] {
         let text = format!(
@@ -68,14 +68,14 @@ fn lanes_count_themselves() {
 #[test]
 fn one_lane_swaps() {
     let new = lanes(|lane| 7000 + lane as u32);
-    // Even lanes compare with what is there, others with what has another upper half.
-    let upper = lanes(|lane| 5 + lane as u32 % 2);
+    // Odd lanes compare with what is there, others with what has another upper half.
+    let upper = lanes(|lane| 6 - lane as u32 % 2);
     let given = [(4, [64; 32]), (10, [3; 32]), (11, [5; 32]), (12, [3; 32]), (13, upper), (14, new), (15, [9; 32])];
     for order in ORDERS {
         let text = "STS.64 [0x40], R10\nATOMS.CAST.SPIN.64 R20, [R4], R12, R14\nLDS.64 R22, [R4]";
         let [swapped, zero, low, high] = Code::new(text, &given).run(&mut Memory::default(), [20, 21, 22, 23], order);
         let winner: Vec<usize> = (0..32).filter(|&lane| swapped[lane] == 1).collect();
-        assert!(winner.len() == 1 && winner[0].is_multiple_of(2) && swapped.iter().sum::<u32>() == 1, "{swapped:?}");
+        assert!(winner.len() == 1 && !winner[0].is_multiple_of(2) && swapped.iter().sum::<u32>() == 1, "{swapped:?}");
         assert_eq!((zero, low, high), ([0; 32], [new[winner[0]]; 32], [9; 32]));
         // The register of the result may be that of the new value.
         let text = text.replace("R20, [R4]", "R14, [R4]");
