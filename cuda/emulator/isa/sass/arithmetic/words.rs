@@ -107,6 +107,11 @@ pub(super) fn ternary(f: Ternary, w: &mut Registers, mask: u32, d: R, abc: [Sour
         Ternary::Mad => map3(w, mask, d, abc, |a, b, c| a.wrapping_mul(b).wrapping_add(c)),
         Ternary::Dot4 => map3(w, mask, d, abc, dot4),
         Ternary::Permute => map3(w, mask, d, [a, c, b], permute),
+        Ternary::PermuteLow => {
+            let (x, selector, z) = (w.word(a.row), w.word(b.row), w.word(c.row));
+            let result = std::array::from_fn(|i| permute(x[i], z[i], selector[i]));
+            w.set_word(d, &result, mask, w.word_lanes(a.row) & w.word_lanes(b.row));
+        }
         Ternary::LeftUpper => {
             map3(w, mask, d, abc, |a, n, c| (both(a, c).checked_shl(n).unwrap_or(0) >> 32) as u32);
         }
