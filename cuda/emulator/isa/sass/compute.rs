@@ -110,6 +110,9 @@ pub(in super::super) enum Compute {
     First(R, Source),
 }
 
+// Instructions lie one behind the other.
+const _: () = assert!(size_of::<Compute>() <= 40);
+
 /// Of `.EX`.
 type Low = Option<Condition>;
 

@@ -9,7 +9,7 @@ use super::super::code::{Condition, Source};
 use super::super::compute::{Binary, Ternary, Unary};
 use super::super::operands::{BIN_PREDICATE, UNIFORM_PREDICATE};
 use super::predicates::combined;
-use super::{map, map2, map3, set};
+use super::{map, map2, map3, scope, set, view};
 
 /// An instruction on f32 whose NaN results are all the same one.
 #[inline(always)]
@@ -123,7 +123,12 @@ pub(super) fn ternary(f: Ternary, w: &mut Registers, mask: u32, d: R, abc: [Sour
         Ternary::AddMaxU => map3(w, mask, d, abc, |a, b, c| a.wrapping_add(b).max(c)),
         Ternary::MinS => map3(w, mask, d, abc, |a, b, c| signed(i32::min)(signed(i32::min)(a, b), c)),
         Ternary::MaxS => map3(w, mask, d, abc, |a, b, c| signed(i32::max)(signed(i32::max)(a, b), c)),
-        Ternary::FusedF => map3(w, mask, d, abc, real3(|a, b, c| float::bits(a.mul_add(b, c)))),
+        Ternary::FusedF => {
+            let [mut x, mut y, mut z] = [[0; 32]; 3];
+            let result = float::fused(view(w, a, &mut x), view(w, b, &mut y), view(w, c, &mut z));
+            let known = w.word_lanes(a.row) & w.word_lanes(b.row) & w.word_lanes(c.row);
+            w.set_word(d, &result, scope(d, mask), known);
+        }
         Ternary::FusedSaturateF => {
             map3(w, mask, d, abc, real3(|a, b, c| float::saturate(a.mul_add(b, c).to_bits())));
         }

@@ -134,8 +134,9 @@ fn sum(d: &mut Decoding<'_>) -> Decoded {
     if extended && of.iter().any(|s| s.how == How::Negate) {
         return Err("expected ~, not -, beside a carry".to_owned());
     }
+    // A zero goes last.
+    of.sort_by_key(|s| *s == NOTHING);
     if carries == [BIN_PREDICATE; 2] && !extended {
-        of.sort_by_key(|s| *s == NOTHING);
         return match of {
             [a, b, NOTHING] => found(Compute::Binary(Binary::Add, to, [a, b]), Class::Integer),
             _ => found(Compute::Ternary(Ternary::Add, to, of), Class::Integer),
@@ -168,6 +169,9 @@ fn product(d: &mut Decoding<'_>) -> Decoded {
         d.count(at + if d.has("X") { 4 } else { 3 })?;
         let of = [d.word(at)?, d.word(at + 1)?, d.long(at + 2)?];
         let plus = if d.has("X") { simple(d.condition(at + 3)?) } else { NEVER };
+        if of[2].how != How::Plain {
+            return Err("modifiers of the third source are not known here".to_owned());
+        }
         if form == Wide::Signed && (carry != BIN_PREDICATE || plus != NEVER) {
             return Err("carries of a signed product are not known".to_owned());
         }

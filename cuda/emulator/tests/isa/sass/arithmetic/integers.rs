@@ -61,6 +61,8 @@ static SUMS: &[Row] = &[
     row("IADD.64 R20, R10, R12", "ll", "l", |x| wide(n64(x[0]) + n64(x[1]))),
     row("IADD.64 R20, -R10, R12", "ll", "l", |x| wide(n64(x[1]) - n64(x[0]))),
     row("IADD.64 R20, R10, -0xd0", "l", "l", |x| wide(n64(x[0]) - 0xd0)),
+    // The uniform datapath alone has it.
+    row("IADD3.64 R20, PT, PT, R10, R12, R14", "lll", "l", |x| wide(n64(x[0]) + n64(x[1]) + n64(x[2]))),
     row("VIADD R20, R10, 0xfffffffe", "r", "r", |x| word(n(x[0]) - 2)),
     row("VIADD R20, R10, -R12", "rr", "r", |x| word(n(x[0]) - n(x[1]))),
     row("IABS R20, R10", "r", "r", |x| word(s(x[0]).abs())),
@@ -105,7 +107,7 @@ static LONG: &[Row] = &[
          IMAD.WIDE.U32.X R20, R11, R13, R28, P1",
         "ll",
         "l",
-        |x| Some(u128::from(x[0]) * u128::from(x[1]) >> 64),
+        |x| Some((u128::from(x[0]) * u128::from(x[1])) >> 64),
     ),
 ];
 
@@ -135,9 +137,9 @@ static PRODUCTS: &[Row] = &[
         holds(total as u64, [total >= 1 << 64, false])
     }),
     row("IMAD.WIDE.U32.X R20, R10, R12, R14, P1", "rrlp", "l", |x| wide(n(x[0]) * n(x[1]) + n64(x[2]) + n(x[3]))),
-    row("IMAD.HI.U32 R20, R10, R12, RZ", "rr", "r", |x| word(n(x[0]) * n(x[1]) >> 32)),
+    row("IMAD.HI.U32 R20, R10, R12, RZ", "rr", "r", |x| word((n(x[0]) * n(x[1])) >> 32)),
     // The third source has two words.
-    row("IMAD.HI.U32 R20, R10, R12, R14", "rrl", "r", |x| word(n(x[0]) * n(x[1]) + n64(x[2]) >> 32)),
+    row("IMAD.HI.U32 R20, R10, R12, R14", "rrl", "r", |x| word((n(x[0]) * n(x[1]) + n64(x[2])) >> 32)),
     row("IMAD.HI.U32 R20, P4, R10, R12, R14", "rrl", "rp", |x| {
         let total = n(x[0]) * n(x[1]) + n64(x[2]);
         holds((total >> 32) as u64 & 0xFFFF_FFFF, [total >= 1 << 64, false])

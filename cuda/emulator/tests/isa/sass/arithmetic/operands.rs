@@ -44,6 +44,8 @@ fn uniform_instructions() {
         "IADD3 R20, P4, R10, -0x3, RZ",
         "IADD3 R20, P4, PT, R10, -R12, RZ",
         "IADD3.X R20, R10, R12, ~R14, P1, !PT",
+        "IADD3.64 R20, PT, PT, R16, 0x6c00, RZ",
+        "IADD3.64 R20, PT, PT, R16, R12, RZ",
         "IMAD R20, R10, 0x70, R14",
         "IMAD R20, R10, R12, 0x1",
         "IMAD.WIDE R20, R10, R12, R16",

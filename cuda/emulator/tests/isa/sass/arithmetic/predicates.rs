@@ -44,12 +44,13 @@ fn comparisons(before: &str, after: &str, from: &str, tests: &[&str], order: &dy
     let mut wrong = Wrong::default();
     for test in tests {
         for with in ["AND", "OR", "XOR"] {
-            let all: [(&str, fn(u64) -> bool); 4] =
-                [("P1", |p| p == 1), ("!P1", |p| p == 0), ("PT", |_| true), ("!PT", |_| false)];
-            for (condition, of) in all {
+            // A condition, where P1 does not hold and where it does.
+            for (condition, of) in
+                [("P1", [false, true]), ("!P1", [true, false]), ("PT", [true; 2]), ("!PT", [false; 2])]
+            {
                 let lines = format!("{before}.{test}{after}.{with} P4, P5, R10, R12, {condition}");
                 wrong.check(&lines, &format!("{from}p"), "pp", &|x| {
-                    let (passed, other) = (passes(test, order(x)), of(x[2]));
+                    let (passed, other) = (passes(test, order(x)), of[x[2] as usize]);
                     holds(0, [logic(with, passed, other), logic(with, !passed, other)])
                 });
             }
