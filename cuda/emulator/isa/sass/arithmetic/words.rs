@@ -9,7 +9,7 @@ use super::super::code::{Condition, Source};
 use super::super::compute::{Binary, Ternary, Unary};
 use super::super::operands::{BIN_PREDICATE, UNIFORM_PREDICATE};
 use super::predicates::combined;
-use super::{map, map2, map3, scope, set, view};
+use super::{Row, map, map2, map3, scope, set, view};
 
 /// An instruction on f32 whose NaN results are all the same one.
 #[inline(always)]
@@ -106,11 +106,11 @@ pub(super) fn ternary(f: Ternary, w: &mut Registers, mask: u32, d: R, abc: [Sour
         Ternary::Add => map3(w, mask, d, abc, |a, b, c| a.wrapping_add(b).wrapping_add(c)),
         Ternary::Mad => map3(w, mask, d, abc, |a, b, c| a.wrapping_mul(b).wrapping_add(c)),
         Ternary::Dot4 => map3(w, mask, d, abc, dot4),
-        Ternary::Permute => map3(w, mask, d, [a, c, b], permute),
-        Ternary::PermuteLow => {
-            let (x, selector, z) = (w.word(a.row), w.word(b.row), w.word(c.row));
-            let result = std::array::from_fn(|i| permute(x[i], z[i], selector[i]));
-            w.set_word(d, &result, mask, w.word_lanes(a.row) & w.word_lanes(b.row));
+        Ternary::Permute | Ternary::PermuteLow => {
+            let [mut x, mut y, mut z] = [[0; 32]; 3];
+            let result = permuted(view(w, a, &mut x), view(w, b, &mut y), view(w, c, &mut z));
+            let upper = if f == Ternary::PermuteLow { ALL } else { w.word_lanes(c.row) };
+            w.set_word(d, &result, scope(d, mask), w.word_lanes(a.row) & w.word_lanes(b.row) & upper);
         }
         Ternary::LeftUpper => {
             map3(w, mask, d, abc, |a, n, c| (both(a, c).checked_shl(n).unwrap_or(0) >> 32) as u32);
@@ -138,6 +138,25 @@ pub(super) fn ternary(f: Ternary, w: &mut Registers, mask: u32, d: R, abc: [Sour
         Ternary::MinF => map3(w, mask, d, abc, |a, b, c| float::min(float::min(a, b), c)),
         Ternary::MaxF => map3(w, mask, d, abc, |a, b, c| float::max(float::max(a, b), c)),
     }
+}
+
+/// `PRMT`: byte by byte for all lanes where the selector is one number.
+fn permuted(x: &Row, selector: &Row, z: &Row) -> Row {
+    let all = selector[0];
+    if selector.iter().fold(0, |other, one| other | one ^ all) != 0 {
+        return std::array::from_fn(|i| permute(x[i], z[i], selector[i]));
+    }
+    let mut result = [0; 32];
+    for byte in 0..4 {
+        let nibble = all >> (4 * byte) & 15;
+        let (from, shift) = (if nibble & 4 == 0 { x } else { z }, 8 * (nibble & 3));
+        for i in 0..32 {
+            let chosen = from[i] >> shift;
+            let value = if nibble & 8 == 0 { chosen } else { (chosen >> 7 & 1).wrapping_neg() };
+            result[i] |= (value & 0xff) << (8 * byte);
+        }
+    }
+    result
 }
 
 /// By less than 32 bits.
