@@ -5,6 +5,7 @@ pub mod atomics;
 pub mod coverage;
 pub mod harness;
 pub mod memory;
+mod planted;
 pub mod shipped;
 pub mod together;
 pub mod waits;
