@@ -20,6 +20,7 @@ use std::ops::Range;
 
 mod block;
 mod code;
+pub mod cost;
 mod count;
 mod exec;
 mod float;

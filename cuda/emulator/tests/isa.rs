@@ -3,6 +3,7 @@
 
 mod collectives;
 mod control;
+mod cost;
 mod counts;
 mod coverage;
 mod faults;
