@@ -1,6 +1,6 @@
 //! What the processor can do, asked once, and the way into code compiled for it.
 
-use std::sync::OnceLock;
+use std::{fmt, sync::OnceLock};
 
 #[cfg(target_arch = "aarch64")]
 use super::neon;
@@ -122,6 +122,20 @@ pub enum Isa {
     AvxVnni,
     /// AVX-512 with VNNI: Intel Ice Lake, AMD Zen 4 and later.
     Avx512Vnni,
+}
+
+impl fmt::Display for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Scalar => "portable code",
+            Self::Neon => "NEON",
+            Self::NeonDot => "NEON with dotprod",
+            Self::NeonI8mm => "NEON with i8mm",
+            Self::Avx2 => "AVX2",
+            Self::AvxVnni => "AVX-VNNI",
+            Self::Avx512Vnni => "AVX-512 VNNI",
+        })
+    }
 }
 
 impl Isa {

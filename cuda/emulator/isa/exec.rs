@@ -15,6 +15,9 @@ use super::shared::Shared;
 use super::trouble::Checked;
 use super::{Approximation, GlobalMemory};
 
+pub(super) use predicates::{ballot, real, whole};
+pub(super) use words::{dot4, permute};
+
 /// What the warps of a launch have in common.
 pub(super) struct Context<'a> {
     pub kernel: &'a Kernel,

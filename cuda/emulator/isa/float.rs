@@ -77,6 +77,38 @@ pub(super) fn fused_down(a: f32, b: f32, c: f32) -> u32 {
     down(sum).to_bits()
 }
 
+/// `fma.rp.f32`: a·b + c rounded once, towards plus infinity.
+pub(super) fn fused_up(a: f32, b: f32, c: f32) -> u32 {
+    bits(-f32::from_bits(fused_down(-a, b, -c)))
+}
+
+/// `fma.rz.f32`: a·b + c rounded once, towards zero.
+pub(super) fn fused_zero(a: f32, b: f32, c: f32) -> u32 {
+    // The product and the sum's sign are right in f64, where nothing of f32 is lost but digits.
+    let sum = f64::from(a) * f64::from(b) + f64::from(c);
+    match () {
+        () if sum < 0.0 => fused_up(a, b, c),
+        () if sum > 0.0 => fused_down(a, b, c),
+        // A sum of zero, which is exact, has the nearest one's sign.
+        () => bits(a.mul_add(b, c)),
+    }
+}
+
+/// A whole number rounded towards plus infinity.
+pub(super) fn up(x: i128) -> f32 {
+    let nearest = x as f32;
+    if (nearest as i128) < x { nearest.next_up() } else { nearest }
+}
+
+/// `div.rn.f32` by a reciprocal, a product and its remainder is not exact: an operand, the reciprocal, the quotient or
+/// the remainder may not be a normal number.
+pub(super) fn unsafe_division(a: u32, b: u32) -> bool {
+    let exponent = |x: u32| (x >> 23 & 0xff) as i32 - 127;
+    let (over, under) = (exponent(a), exponent(b));
+    // A remainder has up to 48 binary digits behind the first one of a.
+    !((-100..=126).contains(&over) && (-125..=125).contains(&under) && (-124..=126).contains(&(over - under)))
+}
+
 /// `add.rz.f32`: a + b rounded towards zero.
 pub(super) fn add_zero(a: f32, b: f32) -> u32 {
     let sum = two_sum(f64::from(a), f64::from(b));
@@ -125,7 +157,7 @@ pub(super) fn to_bf16(x: f32) -> u32 {
 
 /// Whether subnormal numbers count as zero (`.ftz`).
 #[inline(always)]
-fn flush(x: f32) -> f32 {
+pub(super) fn flush(x: f32) -> f32 {
     if x.is_subnormal() { 0.0f32.copysign(x) } else { x }
 }
 
@@ -166,6 +198,11 @@ pub(super) fn reciprocal_sqrt(x: f32, how: Approximation) -> u32 {
 /// `cvt.rzi.s32.f64`: saturates; NaN is the least number.
 pub(super) fn double_to_s32(x: f64) -> i32 {
     if x.is_nan() { i32::MIN } else { x as i32 }
+}
+
+/// `cvt.rzi.u64.f32`: saturates; NaN is the highest bit.
+pub(super) fn single_to_u64(x: f32) -> u64 {
+    if x.is_nan() { 1 << 63 } else { x as u64 }
 }
 
 /// `cvt.rzi.s64.f64`.

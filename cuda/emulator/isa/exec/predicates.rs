@@ -27,17 +27,17 @@ pub(super) fn compare(test: Test, kind: Kind, w: &mut Registers, mask: u32, d: R
 
 /// The lanes in which something holds.
 #[inline(always)]
-fn ballot<T: Copy>(x: [T; 32], y: [T; 32], f: impl Fn(T, T) -> bool) -> u32 {
-    let mut holds = 0;
-    for i in 0..32 {
-        holds |= u32::from(f(x[i], y[i])) << i;
-    }
-    holds
+pub(in super::super) fn ballot<T: Copy>(x: [T; 32], y: [T; 32], f: impl Fn(T, T) -> bool) -> u32 {
+    let holds: [u8; 32] = std::array::from_fn(|i| u8::from(f(x[i], y[i])));
+    // Eight bytes that are 0 or 1 become the product's upper byte.
+    let (eights, _) = holds.as_chunks::<8>();
+    let byte = |eight: [u8; 8]| u64::from_le_bytes(eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+    (0..4).fold(0, |all, i| all | (byte(eights[i]) as u32) << (8 * i))
 }
 
 /// Of numbers that all have an order.
 #[inline(always)]
-fn whole<T: PartialOrd + Copy>(test: Test, x: [T; 32], y: [T; 32]) -> u32 {
+pub(in super::super) fn whole<T: PartialOrd + Copy>(test: Test, x: [T; 32], y: [T; 32]) -> u32 {
     match test {
         Test::Eq | Test::EqU => ballot(x, y, |x, y| x == y),
         Test::Ne | Test::NeU => ballot(x, y, |x, y| x != y),
@@ -52,7 +52,7 @@ fn whole<T: PartialOrd + Copy>(test: Test, x: [T; 32], y: [T; 32]) -> u32 {
 
 /// Of floats: an ordered test fails where an operand is NaN, an unordered one holds.
 #[inline(always)]
-fn real<T: PartialOrd + Copy>(test: Test, x: [T; 32], y: [T; 32]) -> u32 {
+pub(in super::super) fn real<T: PartialOrd + Copy>(test: Test, x: [T; 32], y: [T; 32]) -> u32 {
     let nan = || ballot(x, y, |x, y| x.partial_cmp(&y).is_none());
     match test {
         Test::Eq => ballot(x, y, |x, y| x == y),

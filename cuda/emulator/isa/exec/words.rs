@@ -117,14 +117,14 @@ pub(super) fn ternary(f: Ternary, w: &mut Registers, mask: u32, d: R, abc: [R; 3
 
 /// c + four products of signed bytes.
 #[inline(always)]
-fn dot4(a: u32, b: u32, c: u32) -> u32 {
+pub(in super::super) fn dot4(a: u32, b: u32, c: u32) -> u32 {
     let product = |i: u32| i32::from((a >> i) as i8) * i32::from((b >> i) as i8);
     c.wrapping_add((product(0) + product(8) + product(16) + product(24)) as u32)
 }
 
 /// Bytes of b:a by the nibbles of c: three bits choose, the fourth spreads the sign.
 #[inline(always)]
-fn permute(a: u32, b: u32, c: u32) -> u32 {
+pub(in super::super) fn permute(a: u32, b: u32, c: u32) -> u32 {
     let bytes = u64::from(b) << 32 | u64::from(a);
     let byte = |i: u32| {
         let nibble = c >> (4 * i) & 15;

@@ -5,7 +5,7 @@ use super::super::code::{Access, Address, Guard, R, Space};
 use super::compute::Compute;
 
 /// A row (the first of two for 64 bits), and what is made of it before it is used.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct Source {
     pub row: R,
     pub how: How,

@@ -1,15 +1,292 @@
 //! Arithmetic: names and operands to [`Compute`].
+//!
+//! ```text
+//! integers     IADD3, IMAD, LEA, LOP3, SHF, PRMT …;  floats  FADD, FFMA, MUFU, DADD …
+//! conversions  F2I, I2F, F2F, F2FP …;                predicates  ISETP, FSETP, PLOP3, SEL, P2R …
+//! ```
+//!
+//! The uniform datapath has the same instructions, with a `U` before the name: who executes sees it by the row that is
+//! written.
 
-use super::super::code::Op;
+mod conversions;
+mod floats;
+mod integers;
+mod predicates;
+
+use super::super::code::{Kind, Logic, Op, R, Shift, Test};
 use super::super::count::Class;
-use super::operands::{Decoding, Wrong};
+use super::code::{Condition, How, Sass, Source};
+use super::operands::{Decoding, TRUE, Wrong, ZERO};
 
 /// What lanes do on their own.
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) enum Compute {}
+pub(in super::super) enum Compute {
+    /// 32 bits from one, two and three of 32.
+    Unary(Unary, R, Source),
+    Binary(Binary, R, [Source; 2]),
+    Ternary(Ternary, R, [Source; 3]),
+    /// By a number of bits that is known.
+    Shift(Shift, R, Source, u8),
+    /// `LOP3`: bit `4a + 2b + c` of the table for the bits of the sources. The predicate says whether the result has a
+    /// bit, or the condition holds.
+    Logic {
+        table: u8,
+        d: R,
+        any: R,
+        of: [Source; 3],
+        or: Condition,
+    },
+    /// `IADD3` with carries: the sum of the sources, a number and the conditions. The first predicate holds where the
+    /// sum carries once or twice, the second where it carries twice.
+    Sum {
+        d: R,
+        carries: [R; 2],
+        of: [Source; 3],
+        number: u8,
+        plus: [Condition; 2],
+    },
+    /// `LEA`: the source, shifted, and another one; with the sum's carry.
+    Scale {
+        form: Scale,
+        shift: u8,
+        d: R,
+        carry: R,
+        of: [Source; 2],
+        upper: Source,
+        plus: Condition,
+    },
+    /// `IMAD.WIDE`, `IMAD.HI`: a·b + c in 64 bits, with its carry; c has two rows.
+    Wide {
+        form: Wide,
+        d: R,
+        carry: R,
+        of: [Source; 3],
+        plus: Condition,
+    },
+    /// 64 bits, in two rows, from up to three of 64.
+    Pair(Pair, R, [Source; 3]),
+    /// 64 bits from 32.
+    Widen(Widen, R, Source),
+    /// 32 bits from 64.
+    Narrow(Narrow, R, Source),
+    /// `ISETP`, `FSETP`, `DSETP`: the test and the condition, then the opposite of the test and the condition. `low` is
+    /// what the same test of the lower words gave.
+    Compare {
+        test: Test,
+        kind: Kind,
+        flush: bool,
+        d: [R; 2],
+        of: [Source; 2],
+        with: (Logic, Condition),
+        low: Low,
+    },
+    /// `FCHK`: whether a fast division of the first by the second is not safe.
+    Check(R, [Source; 2]),
+    /// The first where the condition holds, of so many rows.
+    Select {
+        d: R,
+        of: [Source; 2],
+        by: Condition,
+        rows: u8,
+    },
+    /// `PLOP3`: bit `4a + 2b + c` of the first table, then of the second one.
+    Tables {
+        d: [R; 2],
+        of: [Condition; 3],
+        tables: [u8; 2],
+    },
+    /// `P2R`: `P0` … `P6` in the bits of the mask, the source in the others.
+    FromPredicates {
+        d: R,
+        a: Source,
+        mask: u8,
+    },
+    /// `R2P`: the opposite way, the predicates of the mask alone.
+    ToPredicates {
+        a: Source,
+        mask: u8,
+    },
+    /// `R2UR`: what the first lane holds.
+    First(R, Source),
+}
+
+/// Of `.EX`.
+type Low = Option<Condition>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Unary {
+    Move,
+    Absolute,
+    Ones,
+    /// The place of the highest bit; -1 where there is none.
+    Leading,
+    Truncate,
+    Exp2,
+    Reciprocal,
+    ReciprocalSqrt,
+    FromS32,
+    FromU32,
+    FromS32Up,
+    FromU32Up,
+    FromS16,
+    FromU16,
+    FromS8,
+    FromU8,
+    FromHalf,
+    FromUpperHalf,
+    ToHalf,
+    ToS32,
+    ToS32Nearest,
+    ToU32Flush,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Binary {
+    Add,
+    Multiply,
+    Left,
+    RightU,
+    RightS,
+    MinS,
+    MaxS,
+    MinU,
+    MaxU,
+    AddF,
+    AddFlushF,
+    AddZeroF,
+    MultiplyF,
+    MultiplyFlushF,
+    MinF,
+    MaxF,
+    /// The first becomes the upper half.
+    PackHalf,
+    PackBf16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Ternary {
+    Add,
+    Mad,
+    Dot4,
+    /// Bytes of the first and the third, by the second.
+    Permute,
+    /// The upper word of third:first shifted to the left by the second; of 64 and more nothing is left.
+    LeftUpper,
+    /// The same by the count modulo 32.
+    LeftWrapUpper,
+    /// The lower word of third:first shifted to the right.
+    RightLower,
+    /// The lesser or the greater of the first two's sum and the third.
+    AddMinS,
+    AddMaxS,
+    AddMinU,
+    AddMaxU,
+    MinS,
+    MaxS,
+    FusedF,
+    FusedSaturateF,
+    FusedDownF,
+    FusedUpF,
+    FusedZeroF,
+    MinF,
+    MaxF,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Scale {
+    /// The low word of the source, shifted to the left.
+    Low,
+    /// The high word of upper:source, shifted to the left.
+    High,
+    /// The same, where the upper word is the source's sign.
+    HighSigned,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Wide {
+    Signed,
+    Unsigned,
+    /// The upper word of the unsigned one.
+    High,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Pair {
+    Add,
+    MaxU,
+    RoundF,
+    FromS64,
+    FromU64,
+    ToS64,
+    AddF,
+    MultiplyF,
+    FusedF,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Widen {
+    FromSingle,
+    FromS32,
+    SingleToU64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Narrow {
+    ToSingle,
+    ToS32,
+    ToS32Nearest,
+    SingleFromU64Up,
+}
+
+/// `!PT`: adds nothing.
+pub(super) const NEVER: Condition = Condition { predicate: TRUE, not: true };
+
+/// `RZ`.
+pub(super) const NOTHING: Source = Source { row: ZERO, how: How::Plain };
+
+/// Names that the uniform datapath has as well, with a `U` before.
+const UNIFORM: [&str; 11] = ["FFMA", "I2F", "IADD3", "IMAD", "ISETP", "LEA", "LOP3", "MOV", "SEL", "SHF", "VIMNMX"];
 
 /// None where the name is not one of these.
 pub(super) fn decode(d: &mut Decoding<'_>) -> Wrong<Option<(Op, Class)>> {
-    let _ = d;
+    let name = d.parts[0];
+    let name = name.strip_prefix('U').filter(|name| UNIFORM.contains(name)).unwrap_or(name);
+    for family in [integers::decode, floats::decode, conversions::decode, predicates::decode] {
+        if let Some(found) = family(d, name)? {
+            return Ok(Some(found));
+        }
+    }
     Ok(None)
+}
+
+/// What one family of names is decoded to.
+type Decoded = Wrong<Option<(Op, Class)>>;
+
+fn found(compute: Compute, class: Class) -> Decoded {
+    Ok(Some((Op::Sass(Sass::Compute(compute)), class)))
+}
+
+/// Copies so many rows; a source with modifiers is computed.
+fn moved(d: R, a: Source, rows: u8) -> Decoded {
+    match a.how {
+        How::Plain => Ok(Some((Op::Sass(Sass::Move { d, a: a.row, rows }), Class::Move))),
+        _ if rows == 1 => found(Compute::Unary(Unary::Move, d, a), Class::Move),
+        _ => Err("modifiers of 64 bits are not known here".to_owned()),
+    }
+}
+
+impl Decoding<'_> {
+    /// A number that is written in the instruction.
+    fn known(&self, at: usize) -> Wrong<u64> {
+        let text = self.operand(at)?;
+        super::operands::integer(text).ok_or_else(|| format!("{text} is not a number"))
+    }
+
+    /// `PT` or `!PT`: whether the lesser is taken.
+    fn least(&mut self, at: usize) -> Wrong<bool> {
+        match self.condition(at)? {
+            Condition { predicate, not } if predicate % 8 == TRUE && predicate < 16 => Ok(!not),
+            _ => Err(format!("{}: expected PT or !PT", self.operand(at)?)),
+        }
+    }
 }

@@ -13,17 +13,18 @@
 use std::collections::HashMap;
 
 use super::super::code::{Address, Files, Guard, R, Special};
+use super::super::float;
 use super::code::{Condition, How, Source};
 use super::listing::Line;
 
 pub(super) const ZERO: R = 255;
 pub(super) const BIN: R = 259;
 pub(super) const UNIFORM: R = 263;
-const FIRST_FREE: R = UNIFORM + 64;
+pub(super) const FIRST_FREE: R = UNIFORM + 64;
 
 /// `PT`.
 pub(super) const TRUE: R = 7;
-const UNIFORM_PREDICATE: R = 8;
+pub(super) const UNIFORM_PREDICATE: R = 8;
 /// What is written to `PT`.
 pub(super) const BIN_PREDICATE: R = 16;
 const PREDICATES: usize = 17;
@@ -39,6 +40,8 @@ pub(super) const UNKNOWN: &str = "not an instruction that this machine knows";
 pub(in super::super) struct Uses {
     pub reads: Vec<R>,
     pub writes: Vec<R>,
+    /// Of the instruction, as [`pipe`](super::scoreboard::pipe) has it.
+    pub pipe: u8,
 }
 
 impl Uses {
@@ -341,6 +344,13 @@ impl<'a> Decoding<'a> {
         let row = register(name).ok_or_else(|| format!("{text} is not a register"))?;
         self.read(row, 1);
         Ok(Source { row, how: if negative { How::NegateHalf(upper) } else { How::Half(upper) } })
+    }
+
+    /// A number as the bits of an f16.
+    pub fn half_number(&self, at: usize) -> Wrong<u32> {
+        let text = self.operand(at)?;
+        let value = real(text).filter(|value| !value.is_nan()).ok_or_else(|| format!("{text} is not a number"))?;
+        Ok(float::to_half(value as f32))
     }
 
     fn source(&mut self, text: &str, words: usize, float: bool) -> Wrong<Source> {

@@ -112,11 +112,11 @@ impl Flow for Warp {
             let Some(instruction) = kernel.code.get(pc) else {
                 return trouble(FAILED, active, "runs over the end of the kernel");
             };
-            self.scoreboard.issue(kernel.controls[pc], &kernel.uses[pc], active)?;
             let mask = match self.registers.guarded(instruction.guard, active) {
                 Ok(mask) => mask,
                 Err(lanes) => return trouble(FAILED, lanes, "its guard was never written"),
             };
+            self.scoreboard.issue(kernel.controls[pc], &kernel.uses[pc], active, mask)?;
             let op = instruction.op;
             let at = &mut context.at[pc];
             if mask != 0 || matches!(op, Op::Sass(Sass::Branch(_))) {
@@ -168,7 +168,8 @@ impl Flow for Warp {
                     }
                 }
             }
-            if matches!(op, Op::Atomic(..) | Op::Fence(_) | Op::Sass(Sass::Branch(Branch::Gather(_))))
+            let swaps = matches!(op, Op::Sass(Sass::CompareSwap { .. } | Sass::Branch(Branch::Gather(_))));
+            if (swaps || matches!(op, Op::Atomic(..) | Op::Fence(_)))
                 && switches.as_mut().is_some_and(|switches| switches())
             {
                 return Ok(Pause::Switched);

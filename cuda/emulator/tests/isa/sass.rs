@@ -1,3 +1,7 @@
 //! Machine code.
 
+pub mod coverage;
+pub mod harness;
+pub mod memory;
 pub mod shipped;
+pub mod together;

@@ -15,7 +15,11 @@ pub(super) fn decode(d: &mut Decoding<'_>) -> Wrong<Option<(Op, Class)>> {
         "LDSM" => {
             d.only(&["16", "M88", "MT88", "2", "4"])?;
             d.count(2)?;
-            let count = if d.has("4") { 4 } else { 2 };
+            let count = match (d.has("2"), d.has("4")) {
+                (true, false) => 2,
+                (false, true) => 4,
+                _ => return Err("how many matrices: expected .2 or .4".to_owned()),
+            };
             let first = d.destination(0, R::from(count))?;
             let (transposed, address) = (d.has("MT88"), d.address(1, false)?);
             (Op::LoadMatrix { d: rows(first), count, transposed, address }, Class::LoadMatrix)

@@ -1,0 +1,79 @@
+//! f32 and f64.
+
+use super::super::super::count::Class;
+use super::super::code::Source;
+use super::super::operands::{Decoding, Wrong};
+use super::{Binary, Compute, Decoded, NOTHING, Pair, Ternary, Unary, found};
+
+pub(super) fn decode(d: &mut Decoding<'_>, name: &str) -> Decoded {
+    match name {
+        "FADD" | "FMUL" => {
+            let f = match (name, &d.parts[1..]) {
+                ("FADD", []) => Binary::AddF,
+                ("FADD", ["FTZ"]) => Binary::AddFlushF,
+                ("FADD", ["RZ"]) => Binary::AddZeroF,
+                ("FMUL", []) => Binary::MultiplyF,
+                ("FMUL", ["FTZ"]) => Binary::MultiplyFlushF,
+                _ => return Err("not a rounding that this machine knows".to_owned()),
+            };
+            d.count(3)?;
+            found(Compute::Binary(f, d.destination(0, 1)?, [d.float(1)?, d.float(2)?]), Class::Float)
+        }
+        "FFMA" => {
+            let f = match &d.parts[1..] {
+                [] => Ternary::FusedF,
+                ["SAT"] => Ternary::FusedSaturateF,
+                ["RM"] => Ternary::FusedDownF,
+                ["RP"] => Ternary::FusedUpF,
+                ["RZ"] => Ternary::FusedZeroF,
+                _ => return Err("not a rounding that this machine knows".to_owned()),
+            };
+            d.count(4)?;
+            found(Compute::Ternary(f, d.destination(0, 1)?, floats(d, 1)?), Class::Float)
+        }
+        "FMNMX" => {
+            d.only(&[])?;
+            d.count(4)?;
+            let f = if d.least(3)? { Binary::MinF } else { Binary::MaxF };
+            found(Compute::Binary(f, d.destination(0, 1)?, [d.float(1)?, d.float(2)?]), Class::Float)
+        }
+        "FMNMX3" => {
+            d.only(&[])?;
+            d.count(5)?;
+            let f = if d.least(4)? { Ternary::MinF } else { Ternary::MaxF };
+            found(Compute::Ternary(f, d.destination(0, 1)?, floats(d, 1)?), Class::Float)
+        }
+        "FCHK" => {
+            d.only(&[])?;
+            d.count(3)?;
+            found(Compute::Check(d.predicate_destination(0)?, [d.float(1)?, d.float(2)?]), Class::Special)
+        }
+        "MUFU" => {
+            let f = match &d.parts[1..] {
+                ["EX2"] => Unary::Exp2,
+                ["RCP"] => Unary::Reciprocal,
+                ["RSQ"] => Unary::ReciprocalSqrt,
+                _ => return Err("not an approximation that this machine knows".to_owned()),
+            };
+            d.count(2)?;
+            found(Compute::Unary(f, d.destination(0, 1)?, d.float(1)?), Class::Special)
+        }
+        "DADD" | "DMUL" | "DFMA" => {
+            d.only(&[])?;
+            let f = match name {
+                "DADD" => Pair::AddF,
+                "DMUL" => Pair::MultiplyF,
+                _ => Pair::FusedF,
+            };
+            d.count(if f == Pair::FusedF { 4 } else { 3 })?;
+            let to = d.destination(0, 2)?;
+            let of = [d.double(1)?, d.double(2)?, if f == Pair::FusedF { d.double(3)? } else { NOTHING }];
+            found(Compute::Pair(f, to, of), Class::Double)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn floats(d: &mut Decoding<'_>, at: usize) -> Wrong<[Source; 3]> {
+    Ok([d.float(at)?, d.float(at + 1)?, d.float(at + 2)?])
+}
