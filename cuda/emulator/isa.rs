@@ -25,6 +25,7 @@ mod count;
 mod exec;
 mod float;
 mod fragments;
+mod launches;
 pub(crate) mod link;
 mod memory;
 mod ptx;
@@ -38,6 +39,7 @@ mod warp;
 pub use block::run;
 pub use code::{Kernel, Module};
 pub use count::{At, Class, Counts, KernelCounts};
+pub use launches::{Keep, LaunchCounts};
 pub use sass::{Control, disassemble, nvdisasm};
 
 pub use crate::order::Order;

@@ -42,8 +42,8 @@ pub struct Work<'a> {
     pub registers: u32,
     /// Shared bytes of a block, static and dynamic.
     pub shared: u32,
-    /// Distinct bytes that the launch reads of what lies in DRAM when it begins, where somebody counted them.
-    pub cold_bytes: Option<u64>,
+    /// Distinct sectors that the launch reads, where all its blocks were counted.
+    pub distinct: Option<u64>,
     /// Whether a sector (an address over 32) is in L2 when the launch begins.
     pub hot: &'a dyn Fn(u64) -> bool,
 }

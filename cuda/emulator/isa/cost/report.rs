@@ -148,7 +148,7 @@ fn floor(setup: &Setup<'_>) -> Bound {
     // Clocks of the average SM.
     let clocks = |of_traced: f64| of_traced / traced * blocks / sms;
     let (all_cold, own_cold) = sectors.cold();
-    let cold = work.cold_bytes.map_or(32.0 * (all_cold + own_cold * blocks), |bytes| bytes as f64);
+    let cold = 32.0 * (all_cold + own_cold * blocks).min(work.distinct.map_or(f64::INFINITY, |n| n as f64));
     let own = f64::from(sectors.count - sectors.shared) / traced;
     let into = 32.0 * (f64::from(sectors.shared) + own * setup.blocks as f64);
     let from = 32.0 * (f64::from(sectors.shared) * blocks.min(sms) + own * blocks);

@@ -100,8 +100,9 @@ pub(super) fn simulate(setup: Setup<'_>) -> Outcome {
     let copies = blocks.div_ceil(work.trace.len() as u64) as usize;
     let own = (sectors.count - sectors.shared) as usize;
     let (all_cold, own_cold) = sectors.cold();
-    let counted = work.cold_bytes.map_or(1.0, |bytes| {
-        let rest = bytes as f64 / 32.0 - all_cold;
+    // The rest of what seems to be one block's is shared with blocks that were not traced.
+    let counted = work.distinct.map_or(1.0, |n| {
+        let rest = n as f64 - all_cold;
         if own_cold > 0.0 { (rest / (own_cold * work.blocks as f64)).clamp(0.0, 1.0) } else { 1.0 }
     });
     let shared = (work.shared + if card.sm < 80 { 0 } else { 1024 }) * places as u32;

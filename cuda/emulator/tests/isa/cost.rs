@@ -41,7 +41,7 @@ fn trace(blocks: &[Vec<Vec<(usize, u64, u64)>>]) -> Vec<Block> {
 
 fn work<'a>(issues: &'a [Issue], trace: &'a [Block], blocks: u64) -> Work<'a> {
     let threads = 32 * trace[0].warps.len() as u32;
-    Work { issues, trace, blocks, threads, registers: 32, shared: 0, cold_bytes: None, hot: &|_| false }
+    Work { issues, trace, blocks, threads, registers: 32, shared: 0, distinct: None, hot: &|_| false }
 }
 
 /// Estimate of one block of these warps, with times in clocks.
