@@ -19,6 +19,8 @@ pub(in super::super) struct Scoreboard {
     read: Vec<Mark>,
     /// Rows that a barrier guards.
     of: [Vec<u16>; 6],
+    /// Sources of what a barrier guards, and the barrier of their own: what has been delivered has been read.
+    sources: [Vec<(u16, u8)>; 6],
     /// Barriers that guard something.
     raised: u8,
 }
@@ -47,7 +49,8 @@ impl Scoreboard {
     pub fn new() -> Self {
         let of = [const { Vec::new() }; 6];
         let none = vec![Mark::default(); Uses::ROWS];
-        Self { written: none.clone(), read: none, of, raised: 0 }
+        let sources = [const { Vec::new() }; 6];
+        Self { written: none.clone(), read: none, of, sources, raised: 0 }
     }
 
     /// As a block finds it.
@@ -64,6 +67,13 @@ impl Scoreboard {
                     if mark.barriers == 0 {
                         *mark = Mark::default();
                     }
+                }
+            }
+            for (row, barrier) in self.sources[n].drain(..) {
+                let mark = &mut self.read[usize::from(row)];
+                mark.barriers &= !(1 << barrier);
+                if mark.barriers == 0 {
+                    *mark = Mark::default();
                 }
             }
         }
@@ -85,6 +95,10 @@ impl Scoreboard {
         }
         if control.read != NONE {
             self.raise(control.read, uses, lanes, false);
+            if control.write != NONE {
+                let sources = uses.reads.iter().filter(|row| **row < ZERO).map(|row| (*row, control.read));
+                self.sources[usize::from(control.write)].extend(sources);
+            }
         }
         Ok(())
     }
