@@ -20,3 +20,4 @@ mod rows;
 mod sass;
 mod subjects;
 mod trial;
+mod weights;
