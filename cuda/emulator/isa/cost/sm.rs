@@ -324,7 +324,9 @@ impl<'a> Sm<'a> {
             }
             Kind::Branch => {
                 let taken = warp.steps.get(warp.at).is_some_and(|next| next.pc != step.pc + 1);
-                ready = ready.max(if taken { t + TAKEN[end] } else { 0.0 });
+                // A guess is no part of a floor.
+                let clocks = if self.setup.only.is_some() { 0.0 } else { TAKEN[end] };
+                ready = ready.max(if taken { t + clocks } else { 0.0 });
             }
             Kind::Fence => ready = ready.max(memory.load.max(t) + memory.l2_clocks),
             Kind::Barrier | Kind::CopyWait(_) | Kind::Shared | Kind::Shuffle | Kind::Compute => (),
