@@ -13,6 +13,7 @@
 //! memory       bounds, sectors, `.nc` loads against stores
 //! shared       bytes that nothing wrote, banks, asynchronous copies
 //! float        roundings, half formats, approximations;  fragments  tensor-core layouts;  count  counters
+//! launches     single launches, their traces;  cost  how long they take on a card
 //! ```
 
 use std::fmt;

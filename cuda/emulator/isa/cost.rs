@@ -10,7 +10,7 @@
 //! pipes    an instruction's pipe, interval and latency, by SM
 //! cards    clocks, bandwidths, latencies, limits of residency
 //! trace    which sectors blocks share
-//! sm       one SM, clock by clock
+//! sm       one SM, clock by clock;  memory  its path to L1, L2, DRAM
 //! report   floors, low, high, and what binds
 //! ```
 //!
@@ -18,6 +18,7 @@
 //! way, power.
 
 mod cards;
+mod memory;
 mod pipes;
 mod report;
 mod sm;

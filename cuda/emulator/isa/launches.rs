@@ -80,7 +80,7 @@ fn shape(launch: &Launch<'_>) -> Vec<u8> {
         let value = word.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
         // No allocation lies in the first 4 GiB.
         let points = value >> 32 != 0 && launch.memory.region(value).is_ok();
-        all.extend((if points { value % 256 | 1 << 63 } else { value }).to_le_bytes());
+        all.extend((if points { (value % 256) | (1 << 63) } else { value }).to_le_bytes());
     }
     all
 }

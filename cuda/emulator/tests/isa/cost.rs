@@ -22,8 +22,10 @@ fn issues(sm: u32, code: &[Line]) -> Vec<Issue> {
     code.iter().map(|line| Issue::new(sm, line.0, control(line))).collect()
 }
 
-/// Blocks of warps, each of which executes instructions and touches bytes: (instruction, address, bytes).
-fn trace(blocks: &[Vec<Vec<(usize, u64, u64)>>]) -> Vec<Block> {
+/// What warps execute and touch: (instruction, address, bytes).
+type Warps = Vec<Vec<(usize, u64, u64)>>;
+
+fn trace(blocks: &[Warps]) -> Vec<Block> {
     let mut trace = Trace::new(blocks.len());
     for block in blocks {
         trace.begin(block.len());
@@ -45,7 +47,7 @@ fn work<'a>(issues: &'a [Issue], trace: &'a [Block], blocks: u64) -> Work<'a> {
 }
 
 /// Estimate of one block of these warps, with times in clocks.
-fn clocks(card: &Card, code: &[Line], warps: Vec<Vec<(usize, u64, u64)>>) -> [f64; 3] {
+fn clocks(card: &Card, code: &[Line], warps: Warps) -> [f64; 3] {
     let (issues, trace) = (issues(card.sm, code), trace(&[warps]));
     let found = estimate(&work(&issues, &trace, 1), card).expect("a trace");
     [found.floor.us * card.ghz[0], found.low.us * card.ghz[0], found.high.us * card.ghz[1]].map(|us| us * 1e3)
@@ -102,7 +104,7 @@ fn intervals_of_pipes() {
     ] {
         let steps = vec![(0, 0, 0); 1000];
         // Warps 0, 4, 8 … are of one scheduler.
-        let of = |w: usize| if w % 4 == 0 { steps.clone() } else { vec![] };
+        let of = |w: usize| if w.is_multiple_of(4) { steps.clone() } else { vec![] };
         let found = clocks(card(name), &[(text, stall, NONE, 0)], (0..4 * warps).map(of).collect())[1];
         assert!((found / 1000.0 - expected).abs() < 0.05, "{name}, {text}, {warps}: {found}, expected {expected}000");
     }
@@ -151,7 +153,7 @@ fn copies_arrive_in_groups() {
 fn stream(card: &Card, blocks: u64) -> (Estimate, f64) {
     let code = [("LDG.E.128 R4, [R2.64]", 2, 0, 0), ("FADD R4, R4, R5", 4, NONE, 1)];
     let warp = |b: u64, w: u64| {
-        let load = move |i: u64| (0, 1 << 20 | ((b * 8 + w) * 16 + i) * 512, 512);
+        let load = move |i: u64| (0, (1 << 20) + ((b * 8 + w) * 16 + i) * 512, 512);
         (0..16).map(load).chain([(1, 0, 0)]).collect::<Vec<_>>()
     };
     let (issues, trace) = (issues(card.sm, &code), trace(&[0, 1].map(|b| (0..8).map(|w| warp(b, w)).collect())));
