@@ -6,7 +6,7 @@ use std::{
 };
 
 use qrun_cuda::Gpu;
-use qrun_emulator::{Config, Failure, Machine};
+use qrun_emulator::{Config, Failure};
 use qrun_models::{CpuDecoder, Entry, Fallback, Forward, ForwardError, GpuDecoder, LoadEvent, Output, Row};
 
 use super::{greedy, models, options, request};
@@ -39,7 +39,7 @@ fn next(d: &mut Fallback, batch: &[Entry]) -> Result<u32, ForwardError> {
 fn run(failure: Option<Failure>) -> Run {
     let tiny = models().last().unwrap();
     let model = tiny.model();
-    let machine = Machine::new(Config::default());
+    let machine = crate::card::machine(Config::default());
     let _entered = machine.enter();
     if let Some(failure) = failure {
         machine.fail(failure);
@@ -141,7 +141,7 @@ fn a_failing_device_without_a_spare_says_so() {
         return crate::skip("only the emulator fails when it is told to");
     }
     let tiny = models().next().unwrap();
-    let machine = Machine::new(Config::default());
+    let machine = crate::card::machine(Config::default());
     let _entered = machine.enter();
     let gpu = Gpu::open(0).unwrap();
     let mut d = GpuDecoder::new(&gpu, &tiny.model(), &options()).unwrap();

@@ -1,7 +1,7 @@
 //! What is planned is what is taken; a step neither allocates nor waits.
 
 use qrun_cuda::Gpu;
-use qrun_emulator::{Config, Machine};
+use qrun_emulator::Config;
 use qrun_models::{Forward, GpuDecoder, Options};
 
 use super::{Device, greedy, models, options, request, sm};
@@ -19,7 +19,7 @@ fn the_plan_is_what_is_taken() {
         let model = tiny.model();
         for (n_ctx, n_seq, n_ubatch) in [(200, 1, 512), (256, 4, 16), (64, 16, 64), (1, 1, 1)] {
             let o = Options { n_ctx, n_seq, n_ubatch, ..options() };
-            let machine = Machine::new(Config::default());
+            let machine = card::machine(Config::default());
             let _entered = machine.enter();
             let gpu = Gpu::open(0).unwrap();
             let plan = GpuDecoder::plan(&gpu, &model, &o);
@@ -54,7 +54,7 @@ fn too_little_memory_is_said_with_the_numbers() {
         return crate::skip("only an emulated GPU has 1 MiB");
     }
     let tiny = models().next().unwrap();
-    let machine = Machine::new(Config { memory: 1 << 20, ..Config::default() });
+    let machine = card::machine(Config { memory: 1 << 20, ..Config::default() });
     let _entered = machine.enter();
     let gpu = Gpu::open(0).unwrap();
     let Err(error) = GpuDecoder::new(&gpu, &tiny.model(), &options()) else { panic!("1 MiB is enough") };

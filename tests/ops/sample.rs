@@ -5,7 +5,7 @@ use qrun_cuda::{
     Arena, Gpu, Ptr, Stream,
     ops::sample::{SampleRows, SampleShape, SampleStart, SampleState, SampleSteps, Sampling, Status},
 };
-use qrun_emulator::{Config, Machine};
+use qrun_emulator::Config;
 
 use crate::{
     card,
@@ -129,7 +129,7 @@ fn a_step_is_three_launches_and_nothing_else() {
     if card::is_real() {
         return crate::skip::skip("only the emulator counts calls");
     }
-    let machine = Machine::new(Config::default());
+    let machine = card::machine(Config::default());
     let _entered = machine.enter();
     let gpu = Gpu::open(0).unwrap();
     let stream = Stream::new(&gpu).unwrap();

@@ -77,6 +77,30 @@ pub(super) fn fused_down(a: f32, b: f32, c: f32) -> u32 {
     down(sum).to_bits()
 }
 
+/// `fma.rn.f32` of 32 lanes.
+pub(super) fn fused(a: &[u32; 32], b: &[u32; 32], c: &[u32; 32]) -> [u32; 32] {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
+        #[target_feature(enable = "avx2,fma")]
+        fn wide(a: &[u32; 32], b: &[u32; 32], c: &[u32; 32]) -> [u32; 32] {
+            fused_each(a, b, c)
+        }
+        // SAFETY: the CPU has what the function asks for.
+        return unsafe { wide(a, b, c) };
+    }
+    fused_each(a, b, c)
+}
+
+/// Where the CPU has no such instruction, each lane is a call.
+#[inline(always)]
+fn fused_each(a: &[u32; 32], b: &[u32; 32], c: &[u32; 32]) -> [u32; 32] {
+    let mut result = [0; 32];
+    for i in 0..32 {
+        result[i] = bits(f32::from_bits(a[i]).mul_add(f32::from_bits(b[i]), f32::from_bits(c[i])));
+    }
+    result
+}
+
 /// `fma.rp.f32`: a·b + c rounded once, towards plus infinity.
 pub(super) fn fused_up(a: f32, b: f32, c: f32) -> u32 {
     bits(-f32::from_bits(fused_down(-a, b, -c)))
@@ -239,6 +263,11 @@ mod tests {
         assert_eq!(fused_down(f32::MAX, 2.0, 0.0), f32::MAX.to_bits());
         assert_eq!(fused_down(f32::MAX, -2.0, 0.0), (-f32::INFINITY).to_bits());
         assert_eq!(fused_down(f32::NAN, -2.0, 0.0), NAN);
+        assert_eq!(fused_up(1.0, 1.0, tiny), 1.0f32.next_up().to_bits());
+        assert_eq!((fused_up(1.0, 1.0, -1.0), fused_up(f32::MAX, -2.0, 0.0)), (0, f32::MIN.to_bits()));
+        assert_eq!((fused_zero(-1.0, 1.0, tiny), fused_zero(f32::MAX, -2.0, 0.0)), (0xbf7f_ffff, f32::MIN.to_bits()));
+        assert_eq!((fused_zero(1.0, 1.0, -1.0), fused_zero(-0.0, 1.0, -0.0)), (0, 0x8000_0000));
+        assert_eq!((up(16_777_217), up(-16_777_217), up(3)), (16_777_218.0, -16_777_216.0, 3.0));
         assert_eq!(add_zero(1.0, -tiny), 1.0f32.next_down().to_bits());
         assert_eq!(add_zero(-1.0, tiny), (-1.0f32).next_up().to_bits());
         assert_eq!(add_zero(f32::MAX, f32::MAX), f32::MAX.to_bits());

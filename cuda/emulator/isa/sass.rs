@@ -111,7 +111,9 @@ fn kernel(elf: &Elf<'_>, section: &Section<'_>) -> Result<Kernel, ParseError> {
             Decoding { constants: &mut constants, line, parts: line.name.split('.').collect(), uses: Uses::default() };
         let guard = line.guard.map(|guard| decoding.condition_of(guard)).transpose().map_err(wrong)?;
         let (op, class) = decode(&mut decoding, section).map_err(wrong)?;
-        uses.push(Uses { pipe: scoreboard::pipe(class), ..decoding.uses });
+        let Uses { reads, writes, .. } = decoding.uses;
+        let rows = [scoreboard::rows(&reads), scoreboard::rows(&writes)];
+        uses.push(Uses { reads, writes, rows, pipe: scoreboard::pipe(class) });
         code.push(Instruction { op, guard: guard.filter(|g| *g != ALWAYS) });
         classes.push(class);
         controls.push(line.control);

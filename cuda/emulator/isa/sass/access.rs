@@ -108,16 +108,11 @@ fn store(d: &mut Decoding<'_>, wide: bool) -> Wrong<Access> {
 /// A constant bank: at an offset that is known it is a copy, by a register a load.
 fn constant(d: &mut Decoding<'_>) -> Wrong<Op> {
     d.count(2)?;
-    let uniform = d.parts[0] != "LDC";
     let elements @ (_, words) = elements(d);
     let to = d.destination(0, R::from(words))?;
     if let Some((bank, offset)) = d.constant(1)? {
         let a = d.constants.bank(bank, offset, usize::from(words))?;
-        return Ok(Op::Sass(if uniform {
-            Sass::Uniform { d: to, a, rows: words }
-        } else {
-            Sass::Move { d: to, a, rows: words }
-        }));
+        return Ok(Op::Sass(Sass::Move { d: to, a, rows: words }));
     }
     let (bank, base, offset) = d.indexed(1)?;
     let (space, begin) = match bank {
@@ -128,6 +123,7 @@ fn constant(d: &mut Decoding<'_>) -> Wrong<Op> {
     let offset = i32::try_from(offset - begin as i64).map_err(|_| format!("{offset:#x} is not an offset"))?;
     let address = Address { base, long: false, pair: true, scale: 0, plus: None, offset };
     let access = access(to, elements, address);
+    let uniform = d.parts[0] != "LDC";
     Ok(if uniform { Op::Sass(Sass::LoadUniform(space, access)) } else { Op::Load(space, access) })
 }
 
@@ -136,22 +132,16 @@ fn special(d: &mut Decoding<'_>) -> Wrong<Op> {
     let axis = |name: &str| ["X", "Y", "Z"].iter().position(|axis| *axis == name);
     let name = d.operand(1)?;
     let special = match (name, name.rsplit_once('.')) {
-        ("SR_LANEID", _) => Special::Lane,
-        ("SR_LTMASK", _) => Special::LanesBelow,
+        ("SR_LANEID", _) => Some(Special::Lane),
+        ("SR_LTMASK", _) => Some(Special::LanesBelow),
         // The block's number in its cluster: a launch without clusters has one block in each.
-        ("SR_CgaCtaId", _) => return copy_special(d, ZERO),
-        (_, Some(("SR_TID", of))) if let Some(axis) = axis(of) => Special::Thread(axis),
-        (_, Some(("SR_CTAID", of))) if let Some(axis) = axis(of) => Special::Block(axis),
+        ("SR_CgaCtaId", _) => None,
+        (_, Some(("SR_TID", of))) if let Some(axis) = axis(of) => Some(Special::Thread(axis)),
+        (_, Some(("SR_CTAID", of))) if let Some(axis) = axis(of) => Some(Special::Block(axis)),
         _ => return Err(format!("{name} is not a special register that this machine knows")),
     };
-    let row = d.constants.special(special)?;
-    copy_special(d, row)
-}
-
-fn copy_special(d: &mut Decoding<'_>, a: R) -> Wrong<Op> {
-    let to = d.destination(0, 1)?;
-    let uniform = d.parts[0] == "S2UR";
-    Ok(Op::Sass(if uniform { Sass::Uniform { d: to, a, rows: 1 } } else { Sass::Move { d: to, a, rows: 1 } }))
+    let a = special.map_or(Ok(ZERO), |special| d.constants.special(special))?;
+    Ok(Op::Sass(Sass::Move { d: d.destination(0, 1)?, a, rows: 1 }))
 }
 
 /// `.64` is two registers; operands: where the old value goes, the address, and behind it the value.

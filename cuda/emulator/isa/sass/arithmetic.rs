@@ -81,6 +81,16 @@ fn spread(lanes: u32) -> Row {
     std::array::from_fn(|i| u32::from(lanes & 1 << i != 0))
 }
 
+/// What a source holds, with its modifier; the row itself where there is none.
+#[inline(always)]
+fn view<'a>(w: &'a Registers, a: Source, space: &'a mut Row) -> &'a Row {
+    if a.how == How::Plain {
+        return w.word(a.row);
+    }
+    *space = value(w, a);
+    space
+}
+
 /// What a source holds, with its modifier.
 fn value(w: &Registers, a: Source) -> Row {
     use super::super::float::from_half;

@@ -37,19 +37,13 @@ pub(in super::super) type Condition = Guard;
 /// What is done. Rows that are written stand before those that are read.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) enum Sass {
-    /// Copies so many rows.
+    /// Copies so many rows; to uniform registers in every lane, active or not.
     Move {
         d: R,
         a: R,
         rows: u8,
     },
-    /// The same to a uniform register: in every lane, active or not.
-    Uniform {
-        d: R,
-        a: R,
-        rows: u8,
-    },
-    /// Of a constant bank to a uniform register.
+    /// Of a constant bank to uniform registers.
     LoadUniform(Space, Access),
     /// What lanes do on their own.
     Compute(Compute),

@@ -110,6 +110,9 @@ pub(in super::super) enum Compute {
     First(R, Source),
 }
 
+// Instructions lie one behind the other.
+const _: () = assert!(size_of::<Compute>() <= 40);
+
 /// Of `.EX`.
 type Low = Option<Condition>;
 
@@ -170,6 +173,8 @@ pub(in super::super) enum Ternary {
     Dot4,
     /// Bytes of the first and the third, by the second.
     Permute,
+    /// The same, where the upper half may be without a value.
+    PermuteLow,
     /// The upper word of third:first shifted to the left by the second; of 64 and more nothing is left.
     LeftUpper,
     /// The same by the count modulo 32.

@@ -16,6 +16,7 @@ use super::super::code::{Address, Files, Guard, R, Special};
 use super::super::float;
 use super::code::{Condition, How, Source};
 use super::listing::Line;
+use super::scoreboard::Rows;
 
 pub(super) const ZERO: R = 255;
 pub(super) const BIN: R = 259;
@@ -40,6 +41,8 @@ pub(super) const UNKNOWN: &str = "not an instruction that this machine knows";
 pub(in super::super) struct Uses {
     pub reads: Vec<R>,
     pub writes: Vec<R>,
+    /// The same as bits: read, written.
+    pub rows: [Rows; 2],
     /// Of the instruction, as [`pipe`](super::scoreboard::pipe) has it.
     pub pipe: u8,
 }

@@ -14,25 +14,40 @@ const NONE: u8 = 7;
 
 /// Of one warp.
 pub(in super::super) struct Scoreboard {
-    /// By row: what is to be written, and what is to be read.
-    written: Vec<Mark>,
-    read: Vec<Mark>,
-    /// Rows that a barrier guards.
-    of: [Vec<u16>; 6],
-    /// Sources of what a barrier guards, and the barrier of their own: what has been delivered has been read.
-    sources: [Vec<(u16, u8)>; 6],
+    /// What each barrier guards.
+    guarded: [Vec<Guarded>; 6],
     /// Barriers that guard something.
     raised: u8,
+    /// Rows that are to be written, and to be read: where an instruction has none of them there is nothing to check.
+    written: Rows,
+    read: Rows,
 }
 
-/// Of a row.
-#[derive(Debug, Clone, Copy, Default)]
-struct Mark {
-    /// A bit for each barrier that is down once it is done.
-    barriers: u8,
-    /// A bit for each pipe that does it.
-    pipes: u8,
+/// A row that an instruction is to write or to read.
+#[derive(Debug, Clone, Copy)]
+struct Guarded {
+    row: u16,
+    /// Written; else read.
+    result: bool,
+    /// A bit, see [`pipe`].
+    pipe: u8,
+    /// The barrier that guards the result of the instruction that is to read it: what has been delivered has been read.
+    with: u8,
     lanes: u32,
+}
+
+/// A bit for each row.
+pub(in super::super) type Rows = [u64; Uses::ROWS.div_ceil(64)];
+
+/// The bits of these rows.
+pub(super) fn rows(of: &[u16]) -> Rows {
+    let mut bits = Rows::default();
+    of.iter().for_each(|row| bits[usize::from(row / 64)] |= 1 << (row % 64));
+    bits
+}
+
+fn meet(a: &Rows, b: &Rows) -> bool {
+    a.iter().zip(b).fold(0, |any, (a, b)| any | a & b) != 0
 }
 
 /// The pipe of an instruction of unknown latency, as a bit; 0: it says nothing about others.
@@ -47,10 +62,8 @@ pub(super) fn pipe(class: Class) -> u8 {
 
 impl Scoreboard {
     pub fn new() -> Self {
-        let of = [const { Vec::new() }; 6];
-        let none = vec![Mark::default(); Uses::ROWS];
-        let sources = [const { Vec::new() }; 6];
-        Self { written: none.clone(), read: none, of, sources, raised: 0 }
+        let guarded = [const { Vec::new() }; 6];
+        Self { guarded, raised: 0, written: Rows::default(), read: Rows::default() }
     }
 
     /// As a block finds it.
@@ -59,25 +72,19 @@ impl Scoreboard {
     }
 
     fn lower(&mut self, barriers: u8) {
-        let barriers = barriers & self.raised;
-        for n in (0..6).filter(|n| barriers >> n & 1 != 0) {
-            for row in self.of[n].drain(..) {
-                for mark in [&mut self.written[usize::from(row)], &mut self.read[usize::from(row)]] {
-                    mark.barriers &= !(1 << n);
-                    if mark.barriers == 0 {
-                        *mark = Mark::default();
-                    }
-                }
-            }
-            for (row, barrier) in self.sources[n].drain(..) {
-                let mark = &mut self.read[usize::from(row)];
-                mark.barriers &= !(1 << barrier);
-                if mark.barriers == 0 {
-                    *mark = Mark::default();
-                }
+        for (n, guarded) in self.guarded.iter_mut().enumerate() {
+            if barriers >> n & 1 != 0 {
+                guarded.clear();
+            } else if self.raised >> n & 1 != 0 {
+                guarded.retain(|g| g.with == NONE || barriers >> g.with & 1 == 0);
             }
         }
         self.raised &= !barriers;
+        (self.written, self.read) = (Rows::default(), Rows::default());
+        for g in self.guarded.iter().flatten() {
+            let rows = if g.result { &mut self.written } else { &mut self.read };
+            rows[usize::from(g.row / 64)] |= 1 << (g.row % 64);
+        }
     }
 
     /// Checks that what the instruction reads has arrived, and that what it writes is not needed any more; then raises
@@ -85,55 +92,60 @@ impl Scoreboard {
     #[inline(always)]
     pub fn issue(&mut self, control: Control, uses: &Uses, active: u32, lanes: u32) -> Checked<()> {
         if control.wait & self.raised != 0 {
-            self.lower(control.wait);
+            self.lower(control.wait & self.raised);
         }
-        if self.raised != 0 {
+        let [reads, writes] = &uses.rows;
+        if self.raised != 0 && (meet(reads, &self.written) || meet(writes, &self.written) || meet(writes, &self.read)) {
             self.check(control, uses, active, lanes)?;
         }
         if control.write != NONE {
-            self.raise(control.write, uses, lanes, true);
+            self.raise(control.write, uses, lanes, true, NONE);
         }
         if control.read != NONE {
-            self.raise(control.read, uses, lanes, false);
-            if control.write != NONE {
-                let sources = uses.reads.iter().filter(|row| **row < ZERO).map(|row| (*row, control.read));
-                self.sources[usize::from(control.write)].extend(sources);
-            }
+            self.raise(control.read, uses, lanes, false, control.write);
         }
         Ok(())
     }
 
-    fn raise(&mut self, barrier: u8, uses: &Uses, lanes: u32, result: bool) {
-        let (rows, marks) = if result { (&uses.writes, &mut self.written) } else { (&uses.reads, &mut self.read) };
+    fn raise(&mut self, barrier: u8, uses: &Uses, lanes: u32, result: bool, with: u8) {
+        let (rows, pending) = if result { (&uses.writes, &mut self.written) } else { (&uses.reads, &mut self.read) };
+        let guarded = &mut self.guarded[usize::from(barrier)];
         // Predicates and uniform registers are read when the instruction is issued.
-        for row in rows.iter().filter(|row| result || **row < ZERO) {
-            let mark = &mut marks[usize::from(*row)];
-            mark.barriers |= 1 << barrier;
-            mark.pipes |= uses.pipe;
-            mark.lanes |= lanes;
-            self.of[usize::from(barrier)].push(*row);
+        for &row in rows.iter().filter(|row| result || **row < ZERO) {
+            let new = Guarded { row, result, pipe: uses.pipe, with, lanes };
+            let same = |g: &&mut Guarded| (g.row, g.result, g.pipe, g.with) == (row, result, uses.pipe, with);
+            let word = &mut pending[usize::from(row / 64)];
+            match if *word >> (row % 64) & 1 != 0 { guarded.iter_mut().find(same) } else { None } {
+                Some(old) => old.lanes |= lanes,
+                None => guarded.push(new),
+            }
+            *word |= 1 << (row % 64);
         }
         self.raised |= 1 << barrier;
     }
 
     fn check(&self, control: Control, uses: &Uses, active: u32, lanes: u32) -> Checked<()> {
-        let pending = |rows: &[u16], marks: &[Mark], in_order: u8| {
-            let found = rows.iter().map(|row| (*row, marks[usize::from(*row)])).find(|(row, mark)| {
-                let lanes = if *row < Uses::PREDICATES { lanes } else { active };
-                mark.barriers != 0 && mark.lanes & lanes != 0 && (in_order == 0 || mark.pipes != in_order)
-            });
-            found.map(|(row, mark)| (row, mark.barriers.trailing_zeros()))
+        let pending = |rows: &[u16], result: bool, in_order: u8| {
+            let meets = |g: &Guarded| {
+                let lanes = if g.row < Uses::PREDICATES { lanes } else { active };
+                g.result == result
+                    && g.lanes & lanes != 0
+                    && rows.contains(&g.row)
+                    && (in_order == 0 || g.pipe != in_order)
+            };
+            let found = self.guarded.iter().enumerate().find_map(|(n, all)| Some((n, all.iter().find(|g| meets(g))?)));
+            found.map(|(barrier, guarded)| (guarded.row, barrier))
         };
         let (undelivered, unread) =
             ("which an earlier instruction has not delivered", "which an earlier instruction has not read yet");
         let later = if control.write == NONE { 0 } else { uses.pipe };
-        if let Some(found) = pending(&uses.reads, &self.written, 0) {
+        if let Some(found) = pending(&uses.reads, true, 0) {
             return refuse(found, "reads", undelivered, lanes);
         }
-        if let Some(found) = pending(&uses.writes, &self.written, 0) {
+        if let Some(found) = pending(&uses.writes, true, 0) {
             return refuse(found, "writes", undelivered, lanes);
         }
-        if let Some(found) = pending(&uses.writes, &self.read, later) {
+        if let Some(found) = pending(&uses.writes, false, later) {
             return refuse(found, "writes", unread, lanes);
         }
         Ok(())
@@ -141,6 +153,6 @@ impl Scoreboard {
 }
 
 #[cold]
-fn refuse((row, barrier): (u16, u32), verb: &str, why: &str, lanes: u32) -> Checked<()> {
+fn refuse((row, barrier): (u16, usize), verb: &str, why: &str, lanes: u32) -> Checked<()> {
     trouble(FAILED, lanes, format!("{verb} {}, {why}: it does not wait for barrier {barrier}", Uses::name(row)))
 }

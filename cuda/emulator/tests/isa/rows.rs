@@ -82,7 +82,7 @@ pub fn nasty(class: char) -> Vec<u64> {
 }
 
 /// Bits of this class that are nothing in particular.
-fn any(class: char, random: &mut Random) -> u64 {
+pub fn any(class: char, random: &mut Random) -> u64 {
     let bits = random.next();
     match class {
         'p' => bits & 1,

@@ -1,8 +1,11 @@
 //! Machine code.
 
+pub mod arithmetic;
+pub mod atomics;
 pub mod coverage;
 pub mod harness;
 pub mod memory;
 pub mod shipped;
 pub mod times;
 pub mod together;
+pub mod waits;

@@ -71,7 +71,7 @@ pub(super) fn compare(
 
 /// With a condition. An operand decides alone where it makes the result whatever the other is.
 #[inline(always)]
-fn combined(w: &Registers, logic: Logic, (x, dx): (u32, u32), by: Condition) -> (u32, u32) {
+pub(super) fn combined(w: &Registers, logic: Logic, (x, dx): (u32, u32), by: Condition) -> (u32, u32) {
     if logic == Logic::And && by == (Condition { predicate: TRUE, not: false }) {
         return (x, dx);
     }

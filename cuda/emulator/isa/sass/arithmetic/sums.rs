@@ -2,21 +2,11 @@
 
 use super::super::super::code::R;
 use super::super::super::exec::ballot;
-use super::super::super::registers::Registers;
-use super::super::code::{Condition, How, Source};
-use super::super::compute::{NEVER, Scale, Wide};
+use super::super::super::registers::{ALL, Registers};
+use super::super::code::{Condition, Source};
+use super::super::compute::{NEVER, NOTHING, Scale, Wide};
 use super::super::operands::BIN_PREDICATE;
-use super::{Row, condition, pair, pair_lanes, scope, set, set_pair, spread, value};
-
-/// What carries add, and where they are defined.
-#[inline(always)]
-fn carried(w: &Registers, plus: Condition) -> (Row, u32) {
-    if plus == NEVER {
-        return ([0; 32], u32::MAX);
-    }
-    let (holds, defined) = condition(w, plus);
-    (spread(holds), defined)
-}
+use super::{Row, condition, pair_lanes, scope, set, view};
 
 pub(super) fn sum(
     w: &mut Registers,
@@ -26,27 +16,43 @@ pub(super) fn sum(
     number: u8,
     plus: [Condition; 2],
 ) {
-    let [x, y, z] = of.map(|source| value(w, source));
-    let [(first, p), (second, q)] = plus.map(|plus| carried(w, plus));
-    let known = of.iter().fold(p & q, |known, source| known & w.word_lanes(source.row));
+    let [(p, known_p), (q, known_q)] = plus.map(|plus| if plus == NEVER { (0, ALL) } else { condition(w, plus) });
+    let known = of.iter().fold(known_p & known_q, |known, source| known & w.word_lanes(source.row));
+    let [mut x, mut y, mut z] = [[0; 32]; 3];
+    let rows = [view(w, of[0], &mut x), view(w, of[1], &mut y), view(w, of[2], &mut z)];
     let number = u32::from(number);
-    let added: Row = std::array::from_fn(|i| number + first[i] + second[i]);
-    let result: Row = std::array::from_fn(|i| x[i].wrapping_add(y[i]).wrapping_add(z[i]).wrapping_add(added[i]));
-    let to = scope(d, mask);
-    w.set_word(d, &result, to, known);
-    if carries == [BIN_PREDICATE; 2] {
-        return;
+    let bit = |lanes: u32, i: usize| u32::from(lanes & 1 << i != 0);
+    let carried = carries != [BIN_PREDICATE; 2];
+    let (result, over) = match (p | q, of[2] == NOTHING) {
+        (0, true) => total(rows[0], rows[1], None, |_| number, carried),
+        (0, false) => total(rows[0], rows[1], Some(rows[2]), |_| number, carried),
+        (_, true) if q == 0 => total(rows[0], rows[1], None, |i| number + bit(p, i), carried),
+        _ => total(rows[0], rows[1], Some(rows[2]), |i| number + bit(p, i) + bit(q, i), carried),
+    };
+    w.set_word(d, &result, scope(d, mask), known);
+    if carried {
+        set(w, mask, carries[0], ballot(over, [0; 32], |x, zero| x > zero), known);
     }
-    let carried: Row = std::array::from_fn(|i| {
+    if carries[1] != BIN_PREDICATE {
+        set(w, mask, carries[1], ballot(over, [1; 32], |x, one| x > one), known);
+    }
+}
+
+/// The sum, and how often it carries where that is asked.
+#[inline(always)]
+fn total(x: &Row, y: &Row, z: Option<&Row>, added: impl Fn(usize) -> u32, carried: bool) -> (Row, Row) {
+    let z = |i: usize| z.map_or(0, |z| z[i]);
+    let result = std::array::from_fn(|i| x[i].wrapping_add(y[i]).wrapping_add(z(i)).wrapping_add(added(i)));
+    if !carried {
+        return (result, [0; 32]);
+    }
+    let over = std::array::from_fn(|i| {
         let (two, first) = x[i].overflowing_add(y[i]);
-        let (three, second) = two.overflowing_add(z[i]);
-        let (_, third) = three.overflowing_add(added[i]);
+        let (three, second) = two.overflowing_add(z(i));
+        let (_, third) = three.overflowing_add(added(i));
         u32::from(first) + u32::from(second) + u32::from(third)
     });
-    set(w, mask, carries[0], ballot(carried, [0; 32], |x, zero| x > zero), known);
-    if carries[1] != BIN_PREDICATE {
-        set(w, mask, carries[1], ballot(carried, [1; 32], |x, one| x > one), known);
-    }
+    (result, over)
 }
 
 pub(super) fn scale(
@@ -58,20 +64,19 @@ pub(super) fn scale(
     upper: Source,
     plus: Condition,
 ) {
-    let (x, y) = (w.word(a.row), value(w, b));
+    let (p, known) = if plus == NEVER { (0, ALL) } else { condition(w, plus) };
+    let known = known & w.word_lanes(a.row) & w.word_lanes(b.row) & w.word_lanes(upper.row);
+    let [mut y, mut z] = [[0; 32]; 2];
+    let (x, y, z) = (w.word(a.row), view(w, b, &mut y), view(w, upper, &mut z));
     let n = u32::from(shift) & 31;
     let scaled: Row = match form {
         Scale::Low => std::array::from_fn(|i| x[i] << n),
-        Scale::HighSigned => std::array::from_fn(|i| (i64::from(x[i] as i32) << n >> 32) as u32),
-        Scale::High => {
-            let z = value(w, upper);
-            std::array::from_fn(|i| ((u64::from(z[i]) << 32 | u64::from(x[i])) << n >> 32) as u32)
-        }
+        Scale::HighSigned => std::array::from_fn(|i| (x[i] as i32 >> 1 >> (31 - n)) as u32),
+        Scale::High => std::array::from_fn(|i| z[i] << n | x[i] >> 1 >> (31 - n)),
     };
-    let (added, known) = carried(w, plus);
-    let known = known & w.word_lanes(a.row) & w.word_lanes(b.row) & w.word_lanes(upper.row);
+    let bit = |i: usize| u32::from(p & 1 << i != 0);
     let sum: Row = std::array::from_fn(|i| scaled[i].wrapping_add(y[i]));
-    let result: Row = std::array::from_fn(|i| sum[i].wrapping_add(added[i]));
+    let result: Row = std::array::from_fn(|i| sum[i].wrapping_add(bit(i)));
     w.set_word(d, &result, scope(d, mask), known);
     if carry != BIN_PREDICATE {
         let over = ballot(sum, scaled, |sum, x| sum < x) | ballot(result, sum, |result, sum| result < sum);
@@ -87,28 +92,35 @@ pub(super) fn wide(
     [a, b, c]: [Source; 3],
     plus: Condition,
 ) {
-    let known = w.word_lanes(a.row) & w.word_lanes(b.row) & pair_lanes(w, c);
-    let z = pair(w, c);
-    let (x, y) =
-        if [a.how, b.how] == [How::Plain; 2] { (*w.word(a.row), *w.word(b.row)) } else { (value(w, a), value(w, b)) };
-    let product: [u64; 32] = match form {
-        Wide::Signed => std::array::from_fn(|i| i64::from(x[i] as i32).wrapping_mul(i64::from(y[i] as i32)) as u64),
-        _ => std::array::from_fn(|i| u64::from(x[i]) * u64::from(y[i])),
+    let (p, known) = if plus == NEVER { (0, ALL) } else { condition(w, plus) };
+    let known = known & w.word_lanes(a.row) & w.word_lanes(b.row) & pair_lanes(w, c);
+    let [mut x, mut y] = [[0; 32]; 2];
+    let (x, y) = (view(w, a, &mut x), view(w, b, &mut y));
+    // Modifiers of the third source were refused.
+    let (low, high) = (w.word(c.row), w.word(c.row + 1));
+    let product = |i: usize| match form {
+        Wide::Signed => i64::from(x[i] as i32).wrapping_mul(i64::from(y[i] as i32)) as u64,
+        Wide::Unsigned | Wide::High => u64::from(x[i]) * u64::from(y[i]),
     };
-    let sum: [u64; 32] = std::array::from_fn(|i| product[i].wrapping_add(z[i]));
-    let (result, known) = if plus == NEVER {
-        (sum, known)
-    } else {
-        let (added, defined) = carried(w, plus);
-        (std::array::from_fn(|i| sum[i].wrapping_add(u64::from(added[i]))), known & defined)
-    };
-    if form == Wide::High {
-        w.set_word(d, &std::array::from_fn(|i| (result[i] >> 32) as u32), scope(d, mask), known);
-    } else {
-        set_pair(w, mask, d, &result, known);
+    let added = |i: usize| u64::from(high[i]) << 32 | u64::from(low[i]);
+    let bit = |i: usize| u64::from(p >> i & 1);
+    let [mut lower, mut upper] = [[0; 32]; 2];
+    for i in 0..32 {
+        let result = product(i).wrapping_add(added(i)).wrapping_add(bit(i));
+        (lower[i], upper[i]) = (result as u32, (result >> 32) as u32);
     }
-    if carry != BIN_PREDICATE {
-        let over = ballot(sum, product, |sum, x| sum < x) | ballot(result, sum, |result, sum| result < sum);
+    let over = (carry != BIN_PREDICATE).then(|| {
+        let over = |i: usize| (u128::from(product(i)) + u128::from(added(i)) + u128::from(bit(i))) >> 64;
+        (0..32).fold(0, |all, i| all | (over(i) as u32) << i)
+    });
+    let to = scope(d, mask);
+    if form == Wide::High {
+        w.set_word(d, &upper, to, known);
+    } else {
+        w.set_word(d, &lower, to, known);
+        w.set_word(d + 1, &upper, to, known);
+    }
+    if let Some(over) = over {
         set(w, mask, carry, over, known);
     }
 }

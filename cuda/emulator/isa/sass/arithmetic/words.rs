@@ -1,14 +1,15 @@
 //! 32 bits from 32 bits.
 
 use super::super::super::Approximation;
-use super::super::super::code::{R, Shift};
+use super::super::super::code::{Logic, R, Shift};
 use super::super::super::exec::{ballot, dot4, permute};
 use super::super::super::float;
 use super::super::super::registers::{ALL, Registers};
 use super::super::code::{Condition, Source};
 use super::super::compute::{Binary, Ternary, Unary};
 use super::super::operands::{BIN_PREDICATE, UNIFORM_PREDICATE};
-use super::{condition, map, map2, map3, set};
+use super::predicates::combined;
+use super::{map, map2, map3, scope, set, view};
 
 /// An instruction on f32 whose NaN results are all the same one.
 #[inline(always)]
@@ -41,7 +42,11 @@ pub(super) fn unary(f: Unary, w: &mut Registers, mask: u32, d: R, a: Source, how
         Unary::Leading => map(w, mask, d, a, |a| 31u32.wrapping_sub(a.leading_zeros())),
         Unary::Truncate => map(w, mask, d, a, |a| float::bits(real(a).trunc())),
         Unary::Exp2 => map(w, mask, d, a, |a| float::exp2(real(a), how)),
-        Unary::Reciprocal => map(w, mask, d, a, |a| float::reciprocal(real(a), how)),
+        // The compiler's division is exact only if the reciprocal of a number whose digits are all ones is the nearest.
+        Unary::Reciprocal => map(w, mask, d, a, |a| {
+            let how = if a & 0x7f_ffff == 0x7f_ffff { Approximation::Exact } else { how };
+            float::reciprocal(real(a), how)
+        }),
         Unary::ReciprocalSqrt => map(w, mask, d, a, |a| float::reciprocal_sqrt(float::flush(real(a)), how)),
         Unary::FromS32 => map(w, mask, d, a, |a| (a as i32 as f32).to_bits()),
         Unary::FromU32 => map(w, mask, d, a, |a| (a as f32).to_bits()),
@@ -102,6 +107,11 @@ pub(super) fn ternary(f: Ternary, w: &mut Registers, mask: u32, d: R, abc: [Sour
         Ternary::Mad => map3(w, mask, d, abc, |a, b, c| a.wrapping_mul(b).wrapping_add(c)),
         Ternary::Dot4 => map3(w, mask, d, abc, dot4),
         Ternary::Permute => map3(w, mask, d, [a, c, b], permute),
+        Ternary::PermuteLow => {
+            let (x, selector, z) = (w.word(a.row), w.word(b.row), w.word(c.row));
+            let result = std::array::from_fn(|i| permute(x[i], z[i], selector[i]));
+            w.set_word(d, &result, mask, w.word_lanes(a.row) & w.word_lanes(b.row));
+        }
         Ternary::LeftUpper => {
             map3(w, mask, d, abc, |a, n, c| (both(a, c).checked_shl(n).unwrap_or(0) >> 32) as u32);
         }
@@ -113,7 +123,12 @@ pub(super) fn ternary(f: Ternary, w: &mut Registers, mask: u32, d: R, abc: [Sour
         Ternary::AddMaxU => map3(w, mask, d, abc, |a, b, c| a.wrapping_add(b).max(c)),
         Ternary::MinS => map3(w, mask, d, abc, |a, b, c| signed(i32::min)(signed(i32::min)(a, b), c)),
         Ternary::MaxS => map3(w, mask, d, abc, |a, b, c| signed(i32::max)(signed(i32::max)(a, b), c)),
-        Ternary::FusedF => map3(w, mask, d, abc, real3(|a, b, c| float::bits(a.mul_add(b, c)))),
+        Ternary::FusedF => {
+            let [mut x, mut y, mut z] = [[0; 32]; 3];
+            let result = float::fused(view(w, a, &mut x), view(w, b, &mut y), view(w, c, &mut z));
+            let known = w.word_lanes(a.row) & w.word_lanes(b.row) & w.word_lanes(c.row);
+            w.set_word(d, &result, scope(d, mask), known);
+        }
         Ternary::FusedSaturateF => {
             map3(w, mask, d, abc, real3(|a, b, c| float::saturate(a.mul_add(b, c).to_bits())));
         }
@@ -159,9 +174,8 @@ pub(super) fn logic(w: &mut Registers, mask: u32, table: u8, d: R, of: [Source; 
         }
     }
     if any != BIN_PREDICATE {
-        let result = *w.word(d);
-        let (holds, known) = condition(w, or);
-        let defined = w.word_lanes(d) & (known | holds);
-        set(w, mask, any, ballot(result, [0; 32], |x, zero| x != zero) | holds, defined);
+        let bits = ballot(*w.word(d), [0; 32], |x, zero| x != zero);
+        let (holds, defined) = combined(w, Logic::Or, (bits, w.word_lanes(d)), or);
+        set(w, mask, any, holds, defined);
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn decode(d: &mut Decoding<'_>, name: &str) -> Decoded {
         "PRMT" => {
             d.only(&[])?;
             d.count(4)?;
-            found(Compute::Ternary(Ternary::Permute, d.destination(0, 1)?, words(d, 1)?), Class::Integer)
+            permute(d)
         }
         "IABS" | "POPC" | "FLO" => {
             let (f, parts): (_, &[&str]) = match name {
@@ -87,6 +87,25 @@ pub(super) fn decode(d: &mut Decoding<'_>, name: &str) -> Decoded {
         "IMNMX" | "VIMNMX" | "VIMNMX3" | "VIADDMNMX" => extremum(d, name),
         _ => Ok(None),
     }
+}
+
+/// A source that a known selector does not ask for is not read.
+fn permute(d: &mut Decoding<'_>) -> Decoded {
+    let to = d.destination(0, 1)?;
+    let mut of = words(d, 1)?;
+    let Ok(selector) = d.known(2) else { return found(Compute::Ternary(Ternary::Permute, to, of), Class::Integer) };
+    // By byte of the result: whether it comes from the third source.
+    let from_third: [bool; 4] = std::array::from_fn(|byte| selector >> (4 * byte) & 4 != 0);
+    // A half moves down, and the register keeps what lies above, a value or not: nobody asks for that.
+    if from_third == [false, false, true, true] && of[2].row == to {
+        return found(Compute::Ternary(Ternary::PermuteLow, to, of), Class::Integer);
+    }
+    for (source, third) in [(0, false), (2, true)] {
+        if !from_third.contains(&third) {
+            of[source] = NOTHING;
+        }
+    }
+    found(Compute::Ternary(Ternary::Permute, to, of), Class::Integer)
 }
 
 /// Three sources from a place on.
@@ -115,8 +134,9 @@ fn sum(d: &mut Decoding<'_>) -> Decoded {
     if extended && of.iter().any(|s| s.how == How::Negate) {
         return Err("expected ~, not -, beside a carry".to_owned());
     }
+    // A zero goes last.
+    of.sort_by_key(|s| *s == NOTHING);
     if carries == [BIN_PREDICATE; 2] && !extended {
-        of.sort_by_key(|s| *s == NOTHING);
         return match of {
             [a, b, NOTHING] => found(Compute::Binary(Binary::Add, to, [a, b]), Class::Integer),
             _ => found(Compute::Ternary(Ternary::Add, to, of), Class::Integer),
@@ -149,6 +169,9 @@ fn product(d: &mut Decoding<'_>) -> Decoded {
         d.count(at + if d.has("X") { 4 } else { 3 })?;
         let of = [d.word(at)?, d.word(at + 1)?, d.long(at + 2)?];
         let plus = if d.has("X") { simple(d.condition(at + 3)?) } else { NEVER };
+        if of[2].how != How::Plain {
+            return Err("modifiers of the third source are not known here".to_owned());
+        }
         if form == Wide::Signed && (carry != BIN_PREDICATE || plus != NEVER) {
             return Err("carries of a signed product are not known".to_owned());
         }

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use qrun_emulator::{
     Order,
-    isa::{Fault, Module, ParseError},
+    isa::{Approximation, Fault, Module, ParseError},
 };
 
 use crate::isa::harness::{Job, Memory, ORDERS, UNTOUCHED};
@@ -55,11 +55,13 @@ pub struct Code<'a> {
     pub shared: usize,
     /// Warps of its block.
     pub warps: u32,
+    /// What the approximate instructions return.
+    pub approximation: Approximation,
 }
 
 impl<'a> Code<'a> {
     pub fn new(text: &'a str, given: &'a [(usize, Lanes)]) -> Self {
-        Self { text, given, params: &[], table: &[], shared: 1024, warps: 1 }
+        Self { text, given, params: &[], table: &[], shared: 1024, warps: 1, approximation: Approximation::Exact }
     }
 
     /// Runs it in an order; what it leaves in these registers, lane by lane.
@@ -78,7 +80,8 @@ impl<'a> Code<'a> {
         let image = image(75, 0x160, params.len(), self.shared, self.table);
         let wrong = |error: ParseError| Fault { code: 0, report: error.to_string() };
         let module = Module::disassembled(&image, &listing(&self.around(&wanted))).map_err(wrong)?;
-        Job { order, ..Job::new(self.text, 32 * self.warps, &params) }.of(&module, memory)?;
+        Job { order, approximation: self.approximation, ..Job::new(self.text, 32 * self.warps, &params) }
+            .of(&module, memory)?;
         let words = memory.get::<u32>(left);
         Ok(std::array::from_fn(|i| words[32 * i..32 * i + 32].try_into().expect("32 lanes")))
     }

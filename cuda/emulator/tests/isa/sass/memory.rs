@@ -295,7 +295,12 @@ fn what_is_wrong_with_an_address() {
         Code::new(text, &given).faults(&mut memory, code, says);
     };
     let row = |base: u64, lane: usize| base + 4 * lane as u64;
-    at(&|b, l| row(b, l) + 8, "LDG.E R10, [R4.64]", ILLEGAL, &["lanes 30-31", "`LDG.E R10, [R4.64]`", "reads 4 bytes"]);
+    at(
+        &|b, l| row(b, l) + 8,
+        "LDG.E R10, [R4.64]",
+        ILLEGAL,
+        &["lanes 30-31", "line 18 `LDG.E R10, [R4.64]`", "reads 4 bytes"],
+    );
     at(&|b, l| row(b, l) + 8, "STG.E [R4], R12", ILLEGAL, &["lanes 30-31", "`STG.E [R4], R12`"]);
     at(&|b, l| row(b, l) + 2 * u64::from(l == 7), "LDG.E R10, [R4]", MISALIGNED, &["lane 7", "not a multiple of 4"]);
     at(&|b, _| b + 8, "LDG.E.128 R10, [R4]", MISALIGNED, &["lanes 0-31", "not a multiple of 16"]);
