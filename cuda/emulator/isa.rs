@@ -13,6 +13,7 @@
 //! memory       bounds, sectors, `.nc` loads against stores
 //! shared       bytes that nothing wrote, banks, asynchronous copies
 //! float        roundings, half formats, approximations;  fragments  tensor-core layouts;  count  counters
+//! launches     single launches, their traces;  cost  how long they take on a card
 //! ```
 
 use std::fmt;
@@ -20,10 +21,12 @@ use std::ops::Range;
 
 mod block;
 mod code;
+pub mod cost;
 mod count;
 mod exec;
 mod float;
 mod fragments;
+mod launches;
 pub(crate) mod link;
 mod memory;
 mod ptx;
@@ -37,6 +40,7 @@ mod warp;
 pub use block::run;
 pub use code::{Kernel, Module};
 pub use count::{At, Class, Counts, KernelCounts};
+pub use launches::{Keep, LaunchCounts};
 pub use sass::{Control, disassemble, nvdisasm};
 
 pub use crate::order::Order;

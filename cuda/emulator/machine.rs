@@ -5,7 +5,7 @@ use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
 use crate::config::Config;
-use crate::isa::{Counts, link};
+use crate::isa::{Counts, Keep, link};
 use crate::symbols::SYMBOLS;
 
 /// A driver call that is to fail, without doing anything.
@@ -127,6 +127,12 @@ impl Machine {
     pub fn code_counts(&self) -> Counts {
         // SAFETY: the machine is alive, and with it what it counts.
         unsafe { link::counted((SYMBOLS.code_counts)(self.0.0)) }
+    }
+
+    /// What is kept of single launches from now on, in [`Counts::launches`].
+    pub fn keep(&self, keep: Keep) {
+        // SAFETY: as above.
+        unsafe { link::keep((SYMBOLS.code_counts)(self.0.0), keep) }
     }
 
     /// Counts from zero again.

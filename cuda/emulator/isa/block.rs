@@ -1,8 +1,10 @@
 //! Blocks one after another, warps of a block in the order of the launch, from barrier to barrier.
 
 use super::code::{Kernel, Special};
-use super::count::{At, Counts};
+use super::cost::Trace;
+use super::count::{At, Counts, KernelCounts};
 use super::exec::Context;
+use super::launches::LaunchCounts;
 use super::memory::Global;
 use super::registers::Registers;
 use super::sass;
@@ -79,6 +81,9 @@ pub fn run(launch: &Launch<'_>, counts: &mut Counts) -> Result<(), Fault> {
     if let Some(fault) = refuse(launch) {
         return Err(fault);
     }
+    if counts.again(launch) {
+        return Ok(());
+    }
     if launch.kernel.controls.is_empty() {
         run_with::<Warp>(launch, counts)
     } else {
@@ -90,12 +95,16 @@ fn run_with<W: Flow>(launch: &Launch<'_>, counts: &mut Counts) -> Result<(), Fau
     let kernel = launch.kernel;
     let warps = count(launch.block).div_ceil(32) as usize;
     let shared = kernel.shared_bytes + launch.dynamic_shared as usize;
+    let mut global = Global::new(launch.memory);
+    if counts.keep.traced > 0 && !kernel.controls.is_empty() {
+        global.trace = Some(Trace::new(counts.keep.traced));
+    }
     let context = Context {
         kernel,
         params: launch.params,
         approximation: launch.approximation,
         memory: launch.memory,
-        global: Global::new(launch.memory),
+        global,
         shared: Shared::new(shared, &kernel.shared),
         at: vec![At::default(); kernel.code.len()],
         unwritten: None,
@@ -116,6 +125,12 @@ fn run_with<W: Flow>(launch: &Launch<'_>, counts: &mut Counts) -> Result<(), Fau
     kept.blocks += blocks;
     kept.sectors_read += sectors_read;
     kept.sectors_written += sectors_written;
+    if counts.keep.launches && result.is_ok() {
+        let Context { at, global, .. } = machine.context;
+        let (launches, classes) = (1, kernel.classes.clone());
+        let this = KernelCounts { launches, blocks, sectors_read, sectors_written, at, classes };
+        counts.launches.push(LaunchCounts::new(launch, this, global.trace));
+    }
     result
 }
 
@@ -150,6 +165,9 @@ impl<W: Flow> Machine<'_, W> {
         let launch = self.launch;
         let threads = count(launch.block);
         self.context.shared.begin();
+        if let Some(trace) = &mut self.context.global.trace {
+            trace.begin(self.warps.len());
+        }
         self.context.groups.fill([0; 32]);
         for warp in &mut self.warps {
             let first = warp.index() as u64 * 32;

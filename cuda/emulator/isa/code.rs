@@ -4,6 +4,7 @@
 //! own, so an instruction never asks what kind of operand it has. Values of 16 and 32 bits share a file (16-bit ones
 //! are kept zero-extended), those of 64 bits have another, predicates are masks of lanes.
 
+use super::cost::Issue;
 use super::count::Class;
 use super::sass::{Bank, Control, Sass, Uses};
 
@@ -40,6 +41,8 @@ pub struct Kernel {
     pub param_bytes: usize,
     /// Bytes of the shared arrays that are not dynamic.
     pub shared_bytes: usize,
+    /// Registers of a thread in machine code; 0 of PTX.
+    pub registers: u32,
     /// Shared arrays: name, offset, bytes (0 for the dynamic one).
     pub(super) shared: Vec<(String, usize, usize)>,
     pub(super) code: Vec<Instruction>,
@@ -59,6 +62,12 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// How each instruction of machine code is issued; nothing of PTX.
+    pub fn issues(&self) -> Vec<Issue> {
+        let lines = self.lines.iter().zip(&self.controls);
+        lines.map(|((_, text), control)| Issue::new(self.sm, text, *control)).collect()
+    }
+
     /// Line in the text and the text itself of each instruction, by its index (that of [`super::KernelCounts::at`]).
     pub fn listing(&self) -> impl Iterator<Item = (u32, &str)> {
         self.lines.iter().map(|(line, text)| (*line, &**text))

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::{Keep, LaunchCounts};
+
 /// Kinds of warp instructions, by what they cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
@@ -92,6 +94,10 @@ pub struct KernelCounts {
 pub struct Counts {
     /// By target (75, 80) and name of the kernel.
     pub kernels: BTreeMap<(u32, String), KernelCounts>,
+    /// What is to be kept of single launches.
+    pub keep: Keep,
+    /// The launches that were kept.
+    pub launches: Vec<LaunchCounts>,
 }
 
 impl At {
@@ -128,6 +134,7 @@ impl KernelCounts {
 impl Counts {
     /// Adds what others counted.
     pub fn add(&mut self, other: &Self) {
+        self.launches.extend(other.launches.iter().cloned());
         for (key, theirs) in &other.kernels {
             let ours = self.kernels.entry(key.clone()).or_default();
             ours.launches += theirs.launches;
@@ -160,7 +167,7 @@ impl Counts {
     pub fn kernel(&self, name: &str) -> KernelCounts {
         let mut counts = Self::default();
         for ((_, of), kernel) in self.kernels.iter().filter(|((_, of), _)| of == name) {
-            counts.add(&Self { kernels: BTreeMap::from([((0, of.clone()), kernel.clone())]) });
+            counts.add(&Self { kernels: BTreeMap::from([((0, of.clone()), kernel.clone())]), ..Self::default() });
         }
         counts.kernels.into_values().next().unwrap_or_default()
     }

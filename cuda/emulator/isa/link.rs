@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use super::{Approximation, Counts, Fault, GlobalMemory, Kernel, Launch, Module, Order, run};
+use super::{Approximation, Counts, Fault, GlobalMemory, Keep, Kernel, Launch, Module, Order, run};
 
 unsafe extern "C" {
     fn strdup(text: *const c_char) -> *mut c_char;
@@ -62,6 +62,17 @@ const LAUNCH_FAILED: i32 = 719;
 pub(crate) unsafe fn counted(counts: *const c_void) -> Counts {
     // SAFETY: the caller's promise.
     unsafe { counts.cast::<Mutex<Counts>>().as_ref() }.map(|counts| lock(counts).clone()).unwrap_or_default()
+}
+
+/// Changes what is kept of launches; nothing where the pointer is null.
+///
+/// # Safety
+/// As [`counted`].
+pub(crate) unsafe fn keep(counts: *const c_void, keep: Keep) {
+    // SAFETY: the caller's promise.
+    if let Some(counts) = unsafe { counts.cast::<Mutex<Counts>>().as_ref() } {
+        lock(counts).keep = keep;
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -217,7 +228,8 @@ extern "C" fn counts() -> *mut Mutex<Counts> {
 /// SAFETY: one of `counts`.
 unsafe extern "C" fn reset(counts: *mut Mutex<Counts>) {
     // SAFETY: the caller's promise.
-    *lock(unsafe { &*counts }) = Counts::default();
+    let mut counts = lock(unsafe { &*counts });
+    *counts = Counts { keep: counts.keep, ..Counts::default() };
 }
 
 /// SAFETY: one of `counts`, and not used afterwards.

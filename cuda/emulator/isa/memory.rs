@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::GlobalMemory;
+use super::cost::Trace;
 use super::count::At;
 use super::registers::{ALL, lanes, those};
 use super::trouble::{Checked, FAILED, ILLEGAL_ADDRESS, MISALIGNED, trouble};
@@ -35,6 +36,8 @@ pub(super) struct Global<'a> {
     source: &'a dyn GlobalMemory,
     regions: Vec<Region>,
     last: usize,
+    /// What the launch is to tell of its sectors to.
+    pub trace: Option<Trace>,
 }
 
 /// An allocation or a fence, and its bytes that the launch used.
@@ -76,7 +79,7 @@ pub(super) struct Valid<'a> {
 
 impl<'a> Global<'a> {
     pub fn new(source: &'a dyn GlobalMemory) -> Self {
-        Self { source, regions: Vec::new(), last: 0 }
+        Self { source, regions: Vec::new(), last: 0, trace: None }
     }
 
     /// The region that holds the bytes from `begin` to `end`.
@@ -115,6 +118,9 @@ impl<'a> Global<'a> {
     ) -> Checked<Valid<'b>> {
         let valid = Valid { addresses, mask, bytes };
         at.bytes += bytes * u64::from(mask.count_ones());
+        if let Some(trace) = &mut self.trace {
+            lanes(mask).for_each(|lane| trace.touch(addresses[lane], bytes));
+        }
         let first = addresses[0];
         let mut row = mask == ALL && first & (bytes - 1) == 0 && addresses[31] == first.wrapping_add(31 * bytes);
         if row {

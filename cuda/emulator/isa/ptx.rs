@@ -244,6 +244,7 @@ fn kernel(
         max_threads,
         param_bytes,
         shared_bytes,
+        registers: 0,
         shared,
         code,
         lines,

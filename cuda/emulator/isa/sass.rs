@@ -126,6 +126,7 @@ fn kernel(elf: &Elf<'_>, section: &Section<'_>) -> Result<Kernel, ParseError> {
         max_threads: info.max_threads,
         param_bytes: info.param_bytes,
         shared_bytes,
+        registers: elf.registers(name),
         shared: vec![("shared".to_owned(), 0, shared_bytes), ("dynamic".to_owned(), shared_bytes, 0)],
         code,
         lines,

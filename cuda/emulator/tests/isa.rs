@@ -3,6 +3,7 @@
 
 mod collectives;
 mod control;
+mod cost;
 mod counts;
 mod coverage;
 mod faults;
@@ -19,3 +20,4 @@ mod rows;
 mod sass;
 mod subjects;
 mod trial;
+mod weights;

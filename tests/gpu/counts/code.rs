@@ -1,61 +1,157 @@
-//! What a step of decoding executes, by kernel: the shipped PTX in the models' exact shapes.
+//! What a step executes, by kernel, and how long that takes: the code that is shipped, in the models' exact shapes.
+//!
+//! Launches of one shape are executed once and counted as often as they come.
 
-use std::{collections::BTreeSet, process::Command};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use qrun_cuda::image::{self, Kind};
 use qrun_emulator::{
     Code, Config,
-    isa::{At, Class, KernelCounts},
+    isa::{
+        At, Class, Keep, KernelCounts, LaunchCounts,
+        cost::{CARDS, Card, Work, estimate},
+    },
 };
-use qrun_models::Forward;
+use qrun_models::{Entry, Forward, Output};
 use serde_json::{Map, Value, json};
 
-use crate::models;
+use crate::{models, times::Times};
 
-/// `--code ptx`: counts of the PTX that `QRUN_KERNELS` names, or of each that there is; of one model, or of all.
-pub fn counts(code: &str, model: Option<&str>) -> Result<Value> {
-    ensure!(code == "ptx", "--code {code}: expected ptx");
+/// What is counted.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    code: Code,
+    model: Option<String>,
+    /// Whose machine code.
+    sm: u32,
+    /// Tokens of the prompt; 0: a step of decoding.
+    prompt: u32,
+}
+
+/// How to ask for it.
+const USAGE: &str = "expected --code ptx|sass [MODEL] [--sm 75] [--prompt 512]";
+
+/// Blocks of a launch that are traced: what two of them touch, all do.
+const TRACED: usize = 4;
+
+impl Wish {
+    /// What stands behind `--code`.
+    pub fn read(args: &[String]) -> Result<Self> {
+        let (mut args, mut code, mut model, mut sm, mut prompt) = (args.iter(), None, None, 75, 0);
+        code = match args.next().map(String::as_str) {
+            Some("ptx") => Some(Code::Ptx),
+            Some("sass") => Some(Code::Sass),
+            _ => code,
+        };
+        while let Some(arg) = args.next() {
+            let mut number = || args.next().and_then(|n| n.parse().ok()).context(USAGE);
+            match arg.as_str() {
+                "--sm" => sm = number()?,
+                "--prompt" => prompt = number()?,
+                name if crate::MODELS.contains(&name) => model = Some(name.to_owned()),
+                _ => bail!("{arg}: {USAGE}; a model is one of {}", crate::MODELS.join(", ")),
+            }
+        }
+        Ok(Self { code: code.context(USAGE)?, model, sm, prompt })
+    }
+
+    fn kind(&self) -> Kind {
+        if self.code == Code::Ptx { Kind::Ptx } else { Kind::Cubin }
+    }
+}
+
+/// Counts of the image that `QRUN_KERNELS` names; else of each PTX that there is, or of one SM's machine code.
+pub fn counts(args: &[String]) -> Result<Value> {
+    let wish = Wish::read(args)?;
     if std::env::var_os(image::FORCE).is_some() {
-        return of_target(model);
+        return of_target(&wish);
     }
     // The variable is of a process, so each has one of its own.
+    let wanted = |t: &image::Target| t.kind == wish.kind() && (wish.code == Code::Ptx || t.sm == wish.sm);
     let mut all = Map::new();
-    for target in image::targets().into_iter().filter(|t| t.kind == Kind::Ptx) {
+    for target in image::targets().into_iter().filter(wanted) {
         let mut child = Command::new(std::env::current_exe()?);
-        let done = child.args(["--code", code]).args(model).env(image::FORCE, target.to_string()).output()?;
+        let done = child.arg("--code").args(args).env(image::FORCE, target.to_string()).output()?;
         ensure!(done.status.success(), "{target}: {}", String::from_utf8_lossy(&done.stderr));
         all.insert(target.to_string(), serde_json::from_slice(&done.stdout)?);
     }
+    ensure!(!all.is_empty(), "sm_{}: there is no such image", wish.sm);
     Ok(all.into())
 }
 
-fn of_target(model: Option<&str>) -> Result<Value> {
+fn of_target(wish: &Wish) -> Result<Value> {
     let target = image::target(0)?;
-    ensure!(target.kind == Kind::Ptx, "{}={target}: expected PTX, as compute_75", image::FORCE);
-    let models = crate::MODELS.into_iter().filter(|name| model.is_none_or(|model| model == *name));
-    let models = models.map(|name| Ok((name.to_owned(), of_model(name, target.sm)?)));
+    ensure!(target.kind == wish.kind(), "{}={target}: not what --code asks for", image::FORCE);
+    let models = crate::MODELS.into_iter().filter(|name| wish.model.as_deref().is_none_or(|model| model == *name));
+    let models = models.map(|name| Ok((name.to_owned(), of_model(name, target.sm, wish)?)));
     Ok(Value::Object(models.collect::<Result<_>>()?))
 }
 
-/// One step that feeds a token at position 1 and samples the likeliest one. Weights are zero: what is executed does not
-/// depend on them.
-fn of_model(name: &str, sm: u32) -> Result<Value> {
-    let device = Config { sm, code: Code::Ptx, ..Config::default() };
-    models::on(device, &models::hollow(name)?, |machine, decoder| {
-        ensure!(decoder.set_sampling(0, &models::greedy(vec![1]))?, "{name}: the decoder does not sample");
-        // The first step is launched as it is, after others that the decoder tries itself with.
-        let token = models::next(decoder, 1, 0)?;
-        machine.reset_counters();
-        models::next(decoder, token, 1)?;
+/// One step that feeds a token at position 1 and samples the likeliest one, or a prompt. Weights are zero: what is
+/// executed does not depend on them.
+fn of_model(name: &str, sm: u32, wish: &Wish) -> Result<Value> {
+    let device = Config { sm, code: wish.code, ..Config::default() };
+    models::in_batches(device, wish.prompt.max(64) as usize, &models::hollow(name)?, |machine, decoder| {
+        machine.keep(Keep { launches: true, traced: if wish.code == Code::Sass { TRACED } else { 0 } });
+        if wish.prompt > 0 {
+            let mut prompt: Vec<Entry> = (0..wish.prompt).map(|at| models::entry(1, at)).collect();
+            prompt.last_mut().context("a prompt has tokens")?.output = Output::Logits;
+            machine.reset_counters();
+            decoder.forward(&prompt)?;
+        } else {
+            ensure!(decoder.set_sampling(0, &models::greedy(vec![1]))?, "{name}: the decoder does not sample");
+            // The first step is launched as it is, after others that the decoder tries itself with.
+            let token = models::next(decoder, 1, 0)?;
+            machine.reset_counters();
+            models::next(decoder, token, 1)?;
+        }
         let steps = machine.counters().launches.get("embed").copied().context("a step begins with an embedding")?;
+        let base = decoder.arena().0;
+        let weights = decoder.parts().iter().filter(|p| p.name.starts_with("weights/"));
+        let weights: Vec<_> = weights.map(|p| base + p.offset..base + p.offset + p.bytes).collect();
+        let cold = |sector: u64| weights.iter().any(|w| w.contains(&(32 * sector)));
         let counts = machine.code_counts();
-        let kernels = counts.kernels.iter().map(|((_, kernel), counts)| (kernel.clone(), row(counts, steps)));
+        let mut times: BTreeMap<&str, Times> = BTreeMap::new();
+        let mut step = Times::default();
+        for launch in &counts.launches {
+            for card in CARDS.iter().filter(|card| card.sm == launch.sm) {
+                if let Some(found) = timed(launch, card, &|sector| !cold(sector)) {
+                    let times_per_step = launch.times as f64 / steps as f64;
+                    times.entry(&launch.kernel).or_default().add(card, &found, times_per_step);
+                    step.add_launched(card, &found, times_per_step);
+                }
+            }
+        }
+        let kernels = counts.kernels.iter().map(|((_, kernel), counts)| {
+            let mut row = row(counts, steps);
+            if let Some(times) = times.get(kernel.as_str()) {
+                row["us"] = times.to_json();
+            }
+            (kernel.clone(), row)
+        });
+        let kernels = Map::from_iter(kernels);
         let warp_instructions = counts.warp_instructions() / steps;
-        Ok(json!({ "warp_instructions": warp_instructions, "kernels": Map::from_iter(kernels) }))
+        let mut all = json!({ "warp_instructions": warp_instructions });
+        if wish.code == Code::Sass {
+            all["us"] = step.to_json();
+        }
+        all["kernels"] = kernels.into();
+        Ok(all)
     })
 }
 
+/// How long a launch takes on a card; None where it was not traced.
+fn timed(launch: &LaunchCounts, card: &Card, hot: &dyn Fn(u64) -> bool) -> Option<qrun_emulator::isa::cost::Estimate> {
+    let LaunchCounts { grid, threads, registers, shared, counts, trace, issues, .. } = launch;
+    let blocks = grid.iter().map(|n| u64::from(*n)).product();
+    let distinct = (counts.blocks == blocks).then_some(counts.sectors_read);
+    let (threads, registers, shared) = (*threads, *registers, *shared);
+    estimate(&Work { issues, trace, blocks, threads, registers, shared, distinct, hot }, card)
+}
 /// A kernel's counts per step.
 fn row(counts: &KernelCounts, steps: u64) -> Value {
     let per = |a: u64, b: u64| if b == 0 { Value::Null } else { json!((a as f64 / b as f64 * 1e3).round() / 1e3) };

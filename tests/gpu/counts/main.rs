@@ -1,11 +1,13 @@
 //! `cargo run --release --bin gpu-counts`: what qrun asks of a GPU, counted with none, as one JSON object; with
-//! `-- --check` it fails where a count is past its limit, with `-- --code ptx` it counts what a step of decoding executes.
+//! `-- --check` it fails where a count is past its limit, with `-- --code ptx` or `-- --code sass`
+//! it counts what a step executes, of decoding or (`--prompt 512`) of a prompt, and says how long that takes on cards.
 //!
 //! The real decoder runs on the emulated driver. In the models' exact shapes nothing is computed, only counted; what a
 //! step reads is measured by executing one of their layers under the emulator's checks.
 
 mod code;
 mod models;
+mod times;
 
 use std::{
     env, fs,
@@ -97,7 +99,7 @@ fn main() -> Result<()> {
         return Ok(writeln!(stdout(), "{}", qrun_emulator::library().display())?);
     }
     if mode.as_deref() == Some("--code") {
-        let counts = code::counts(&args.next().unwrap_or_default(), args.next().as_deref())?;
+        let counts = code::counts(&args.collect::<Vec<_>>())?;
         return Ok(writeln!(stdout(), "{counts:#}")?);
     }
     let counts = counts()?;

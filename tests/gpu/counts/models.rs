@@ -26,7 +26,8 @@ pub fn greedy(history: Vec<u32>) -> SamplingRequest {
     SamplingRequest { sampling: Sampling::default(), bias: Vec::new(), history }
 }
 
-fn entry(token: u32, pos: u32) -> Entry {
+/// A token without an output.
+pub fn entry(token: u32, pos: u32) -> Entry {
     Entry { token, pos, seq: 0, output: Output::None }
 }
 
@@ -54,9 +55,19 @@ fn load(name: &str, file: Vec<u8>) -> Result<Model> {
 
 /// Does something with a decoder on an emulated device.
 pub fn on<T>(device: Config, model: &Model, work: impl FnOnce(&Machine, &mut GpuDecoder) -> Result<T>) -> Result<T> {
+    in_batches(device, 64, model, work)
+}
+
+/// The same with so many tokens of a prompt per step.
+pub fn in_batches<T>(
+    device: Config,
+    n_ubatch: usize,
+    model: &Model,
+    work: impl FnOnce(&Machine, &mut GpuDecoder) -> Result<T>,
+) -> Result<T> {
     let machine = Machine::new(device);
     let _here = machine.enter();
-    let options = Options { n_ctx: 1024, n_ubatch: 64, ..Options::default() };
+    let options = Options { n_ctx: 1024, n_ubatch, ..Options::default() };
     work(&machine, &mut GpuDecoder::new(&Gpu::open(0)?, model, &options)?)
 }
 

@@ -4,6 +4,8 @@
 const MAX_THREADS: u8 = 0x05;
 /// `EIATTR_PARAM_CBANK`: a symbol, then where the parameters begin in constant bank 0, and their bytes (16 bits each).
 const PARAM_CBANK: u8 = 0x0a;
+/// `EIATTR_REGCOUNT`, in the `.nv.info` of the image: a symbol, then a number.
+const REGISTERS: u8 = 0x2f;
 /// An attribute whose value has a size of its own; others hold 16 bits.
 const SIZED: u8 = 4;
 
@@ -62,6 +64,30 @@ impl<'a> Elf<'a> {
     /// How many bytes a section has, whether the file holds them or not.
     pub fn size(&self, name: &str) -> usize {
         self.sections.iter().find(|(of, ..)| *of == name).map_or(0, |(_, _, bytes, _)| *bytes)
+    }
+
+    /// Registers of a thread; 0 where the image does not say.
+    pub fn registers(&self, kernel: &str) -> u32 {
+        // The section of the code names the kernel's symbol in the lower 24 bits of sh_info.
+        let find = || {
+            let code = self.sections.iter().position(|(of, ..)| of.strip_prefix(".text.") == Some(kernel))?;
+            let table = number(self.image, 40, 8)? + code * number(self.image, 58, 2)?;
+            let symbol = number(self.image, table + 44, 4)? & 0xff_ffff;
+            let bytes = self.section(".nv.info")?;
+            let mut at = 0;
+            while at + 4 <= bytes.len() {
+                let (form, attribute, size) = (bytes[at], bytes[at + 1], number(bytes, at + 2, 2)?);
+                at += 4;
+                if form == SIZED {
+                    if attribute == REGISTERS && number(bytes, at, 4)? == symbol {
+                        return number(bytes, at + 4, 4);
+                    }
+                    at += size;
+                }
+            }
+            None
+        };
+        find().unwrap_or(0) as u32
     }
 
     /// What `.nv.info` says of a kernel; None where it says nothing of its parameters.

@@ -119,6 +119,7 @@ impl Flow for Warp {
             self.scoreboard.issue(kernel.controls[pc], &kernel.uses[pc], active, mask)?;
             let op = instruction.op;
             let at = &mut context.at[pc];
+            let passes = at.passes;
             if mask != 0 || matches!(op, Op::Sass(Sass::Branch(_))) {
                 at.executed += 1;
                 at.lanes += u64::from(mask.count_ones());
@@ -159,6 +160,9 @@ impl Flow for Warp {
                     Next::Step
                 }
             };
+            if let Some(trace) = &mut context.global.trace {
+                trace.step(self.index, pc, context.at[pc].passes - passes);
+            }
             match next {
                 Next::Step => self.last().pc += 1,
                 Next::Here => (),

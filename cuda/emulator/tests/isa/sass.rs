@@ -7,5 +7,6 @@ pub mod harness;
 pub mod memory;
 mod planted;
 pub mod shipped;
+pub mod times;
 pub mod together;
 pub mod waits;

@@ -1,0 +1,174 @@
+//! Floors, low, high, and what binds.
+
+use std::fmt;
+
+use super::Work;
+use super::cards::Card;
+use super::pipes::{Kind, Pipe};
+use super::sm::{Outcome, Setup, simulate};
+use super::trace::Sectors;
+
+/// What a launch may have to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    /// Bandwidth of DRAM.
+    Dram,
+    /// Bandwidth of L2, or of an SM's port to it.
+    L2,
+    /// The path of loads and stores of an SM: lines, sectors, passes over banks.
+    LoadPath,
+    /// The schedulers' slots.
+    Issue,
+    /// A pipe.
+    Pipe(Pipe),
+    /// None of these: what one warp does one after the other, with too few warps beside it.
+    Latency,
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dram => f.write_str("DRAM"),
+            Self::L2 => f.write_str("L2"),
+            Self::LoadPath => f.write_str("load path"),
+            Self::Issue => f.write_str("issue slots"),
+            Self::Pipe(pipe) => write!(f, "pipe {pipe:?}"),
+            Self::Latency => f.write_str("latency"),
+        }
+    }
+}
+
+/// A time, and what it is due to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bound {
+    /// Microseconds.
+    pub us: f64,
+    /// What binds: what was busy most of the time, or latency.
+    pub by: Resource,
+}
+
+/// The time of a launch, without what a launch costs by itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// No schedule goes below.
+    pub floor: Bound,
+    /// With the better end of everything that is not known exactly.
+    pub low: Bound,
+    /// With the worse end.
+    pub high: Bound,
+    /// Blocks that an SM holds at a time, and that the busiest one has in all.
+    pub resident: u64,
+    /// The most blocks of an SM.
+    pub share: u64,
+}
+
+/// A resource binds where it is busy for this part of the time.
+const BINDS: f64 = 0.6;
+
+/// Warp instructions of a simulation, about: more blocks than that takes are extrapolated from their rate.
+const STEPS: usize = 300_000;
+
+/// How many blocks of a launch an SM holds at a time; at least one.
+pub fn resident(work: &Work<'_>, card: &Card) -> u64 {
+    let warps = u64::from(work.threads.div_ceil(32)).max(1);
+    // Registers go to warps in pieces of 256, a quarter of all to each scheduler.
+    let registers = u64::from(work.registers.max(1) * 32).next_multiple_of(256);
+    let by_registers = 16384 / registers * 4 / warps;
+    // From sm_80 on a block's shared memory has 1 KiB of the driver's.
+    let shared = u64::from(work.shared) + if card.sm < 80 { 0 } else { 1024 };
+    let by_shared = u64::from(card.shared_bytes) / shared.max(1);
+    let all = [by_registers, by_shared, u64::from(card.warps) / warps, u64::from(card.blocks)];
+    all.into_iter().fold(u64::MAX, u64::min).max(1)
+}
+
+/// The time of a launch on a card of the instructions' SM; None where nothing was traced.
+pub fn estimate(work: &Work<'_>, card: &Card) -> Option<Estimate> {
+    if work.trace.is_empty() || work.blocks == 0 {
+        return None;
+    }
+    let sectors = Sectors::new(work.trace, work.issues, work.hot);
+    let (resident, share) = (resident(work, card), work.blocks.div_ceil(card.sms.into()));
+    let setup = |end| Setup { work, sectors: &sectors, card, end, resident, blocks: share, only: None };
+    let floor = floor(&setup(0));
+    let [low, high] = [0, 1].map(|end| timed(&setup(end)));
+    let low = if low.us < floor.us { floor } else { low };
+    let high = if high.us < low.us { low } else { high };
+    Some(Estimate { floor, low, high, resident, share })
+}
+
+fn us(clocks: f64, setup: &Setup<'_>) -> f64 {
+    clocks / (setup.card.ghz[setup.end] * 1e3)
+}
+
+/// The time of all blocks, from that of as many as are simulated.
+fn timed(setup: &Setup<'_>) -> Bound {
+    let trace = setup.work.trace;
+    let steps: usize = trace.iter().flat_map(|b| &b.warps).map(Vec::len).sum();
+    let wave = setup.resident.min(setup.blocks);
+    let affordable = (STEPS * trace.len() / steps.max(1)) as u64 / wave;
+    let most = wave * affordable.clamp(2, 6);
+    if setup.blocks <= most {
+        let Outcome { clocks, busy } = simulate(*setup);
+        return Bound { us: us(clocks, setup), by: binds(&busy) };
+    }
+    // One wave, and several: the difference goes on.
+    let [one, several] = [wave, most].map(|blocks| simulate(Setup { blocks, ..*setup }));
+    let rate = (several.clocks - one.clocks).max(0.0) / (most - wave) as f64;
+    let clocks = several.clocks + rate * (setup.blocks - most) as f64;
+    Bound { us: us(clocks, setup), by: binds(&several.busy) }
+}
+
+fn binds(busy: &[(Resource, f64)]) -> Resource {
+    let most = busy.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    most.filter(|(_, share)| *share >= BINDS).map_or(Resource::Latency, |(resource, _)| *resource)
+}
+
+/// The largest of the times that each resource alone takes, and of one warp alone.
+fn floor(setup: &Setup<'_>) -> Bound {
+    let Setup { work, sectors, card, .. } = *setup;
+    let (traced, blocks, sms) = (work.trace.len() as f64, work.blocks as f64, f64::from(card.sms));
+    let mut pipes = [0.0; Pipe::COUNT];
+    let (mut load, mut slots) = (0.0, 0.0);
+    for step in work.trace.iter().flat_map(|b| &b.warps).flatten() {
+        let issue = &work.issues[step.pc as usize];
+        let interval = f64::from(issue.interval[0]);
+        slots += 0.25;
+        if issue.pipe == Pipe::Load {
+            let lines = f64::from(step.lines).max(f64::from(step.sectors) / card.sectors[0]);
+            load += lines.max(interval * f64::from(step.passes));
+        } else if issue.kind != Kind::Branch {
+            pipes[issue.pipe as usize] += interval / 4.0;
+        }
+    }
+    // What one pipe takes the other takes as well.
+    let lite = &mut pipes[Pipe::FmaLite as usize];
+    let both = std::mem::take(lite);
+    let fma = &mut pipes[Pipe::Fma as usize];
+    *fma = fma.max((*fma + both) / 2.0);
+    // Clocks of the average SM.
+    let clocks = |of_traced: f64| of_traced / traced * blocks / sms;
+    let (all_cold, own_cold) = sectors.cold();
+    let cold = 32.0 * (all_cold + own_cold * blocks).min(work.distinct.map_or(f64::INFINITY, |n| n as f64));
+    let own = f64::from(sectors.count - sectors.shared) / traced;
+    let into = 32.0 * (f64::from(sectors.shared) + own * setup.blocks as f64);
+    let from = 32.0 * (f64::from(sectors.shared) * blocks.min(sms) + own * blocks);
+    let mut all = vec![
+        (Resource::Dram, cold / card.dram[0] * card.ghz[0]),
+        (Resource::L2, (from / card.l2 * card.ghz[0]).max(into / 64.0)),
+        (Resource::LoadPath, clocks(load)),
+        (Resource::Issue, clocks(slots)),
+        (Resource::Latency, alone(setup)),
+    ];
+    let pipe = |p: Pipe| (Resource::Pipe(p), clocks(pipes[p as usize]));
+    all.extend([Pipe::Fma, Pipe::Alu, Pipe::Half, Pipe::Special, Pipe::Double, Pipe::Tensor].map(pipe));
+    let (by, clocks) = all.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are floors");
+    Bound { us: us(clocks, setup), by }
+}
+
+/// Clocks of the longest warp with the SM for itself.
+fn alone(setup: &Setup<'_>) -> f64 {
+    let blocks = setup.work.trace.iter().enumerate();
+    let warps = blocks.flat_map(|(n, block)| block.warps.iter().enumerate().map(move |(w, steps)| (n, w, steps.len())));
+    let Some((block, warp, _)) = warps.max_by_key(|(_, _, steps)| *steps) else { return 0.0 };
+    simulate(Setup { resident: 1, blocks: 1, only: Some((block, warp)), ..*setup }).clocks
+}

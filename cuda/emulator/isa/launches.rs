@@ -1,0 +1,107 @@
+//! Single launches: those of one shape are executed once, where that is asked for, and their first blocks are traced.
+
+use super::Launch;
+use super::code::{Kernel, Op, Space};
+use super::cost::{Block, Issue, Trace};
+use super::count::{Counts, KernelCounts};
+
+/// What is kept of single launches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Keep {
+    /// Whether [`Counts::launches`] is filled. A launch like an earlier one (kernel, grid, parameters except for what
+    /// they point to) is counted once more and not executed, unless it tells the host something: what its counts
+    /// would be must not depend on the bytes in memory.
+    pub launches: bool,
+    /// So many blocks of a launch of machine code are traced, from the first on.
+    pub traced: usize,
+}
+
+/// A launch.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LaunchCounts {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Its target.
+    pub sm: u32,
+    /// Blocks of the grid.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub threads: u32,
+    /// Registers of a thread; 0 for PTX.
+    pub registers: u32,
+    /// Shared bytes of a block.
+    pub shared: u32,
+    /// How many launches were like it, itself too.
+    pub times: u64,
+    /// What it did.
+    pub counts: KernelCounts,
+    /// Blocks that were traced.
+    pub trace: Vec<Block>,
+    /// How its instructions are issued.
+    pub issues: Vec<Issue>,
+    /// Parameters, without what they point to.
+    params: Vec<u8>,
+}
+
+impl Eq for LaunchCounts {}
+
+impl LaunchCounts {
+    pub(super) fn new(launch: &Launch<'_>, counts: KernelCounts, trace: Option<Trace>) -> Self {
+        let kernel = launch.kernel;
+        let own =
+            kernel.shared_bytes - super::sass::reserved_shared(if kernel.controls.is_empty() { 0 } else { kernel.sm });
+        let trace = trace.map_or(Vec::new(), |trace| trace.blocks);
+        Self {
+            kernel: kernel.name.clone(),
+            sm: kernel.sm,
+            grid: launch.grid,
+            threads: launch.block.iter().product(),
+            registers: kernel.registers,
+            shared: own as u32 + launch.dynamic_shared,
+            times: 1,
+            counts,
+            issues: if trace.is_empty() { Vec::new() } else { kernel.issues() },
+            trace,
+            params: shape(launch),
+        }
+    }
+
+    fn is_like(&self, launch: &Launch<'_>, params: &[u8]) -> bool {
+        let Launch { kernel, grid, block, .. } = launch;
+        (&self.kernel, self.sm, self.grid, self.threads) == (&kernel.name, kernel.sm, *grid, block.iter().product())
+            && self.params == params
+    }
+}
+
+/// The parameters and dynamic bytes, with where an address lies in its 256 bytes in place of the address.
+fn shape(launch: &Launch<'_>) -> Vec<u8> {
+    let mut all = launch.dynamic_shared.to_le_bytes().to_vec();
+    for word in launch.params.chunks(8) {
+        let value = word.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        // No allocation lies in the first 4 GiB.
+        let points = value >> 32 != 0 && launch.memory.region(value).is_ok();
+        all.extend((if points { (value % 256) | (1 << 63) } else { value }).to_le_bytes());
+    }
+    all
+}
+
+/// Whether a host may see that it ran.
+fn tells(kernel: &Kernel) -> bool {
+    kernel.code.iter().any(|i| matches!(i.op, Op::Fence(true) | Op::Store(Space::Volatile, _)))
+}
+
+impl Counts {
+    /// Counts a launch like an earlier one; false where it has to be executed.
+    pub(super) fn again(&mut self, launch: &Launch<'_>) -> bool {
+        if !self.keep.launches || tells(launch.kernel) {
+            return false;
+        }
+        let params = shape(launch);
+        let Some(found) = self.launches.iter_mut().find(|l| l.is_like(launch, &params)) else { return false };
+        found.times += 1;
+        let once =
+            Self { kernels: [((found.sm, found.kernel.clone()), found.counts.clone())].into(), ..Self::default() };
+        self.add(&once);
+        true
+    }
+}
