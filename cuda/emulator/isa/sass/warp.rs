@@ -368,7 +368,8 @@ impl Warp {
             let at = self.splits.len() - 1;
             self.splits.insert(at, Split { pc: *pc, lanes: *lanes, waits: Waits::No, parts: Vec::new() });
         }
-        let switch = matches!(self.order, Order::Random(_)) && self.splits.len() > 1 && self.random.next() % 4 == 0;
+        let switch =
+            matches!(self.order, Order::Random(_)) && self.splits.len() > 1 && self.random.next().is_multiple_of(4);
         Ok(if switch { Next::Choose } else { Next::Here })
     }
 
