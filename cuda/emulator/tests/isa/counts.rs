@@ -6,6 +6,7 @@ use crate::isa::{
     coverage::shipped,
     harness::{Job, Memory, module, words},
     products::gemv_of_1152_rows,
+    sass::shipped::cubin,
 };
 
 /// One access by a warp: lane i at %rd9, i · stride bytes behind an address that is a multiple of 256, or at %rd8
@@ -212,5 +213,11 @@ fn speed() {
         let (counts, time) = gemv_of_1152_rows(&module, kernel);
         let (n, seconds) = (counts.warp_instructions(), time.as_secs_f64());
         println!("{kernel} of compute_{sm}: {n} warp instructions in {time:.2?}: {:.1} M/s", n as f64 / seconds / 1e6);
+    }
+    for (sm, kernel) in [(75, "gemv_q5_0"), (75, "gemv_q8_0"), (90, "gemv_q8_0"), (120, "gemv_q5_0")] {
+        let module = Module::cubin(&cubin(sm, "gemv")).unwrap_or_else(|e| panic!("{e}"));
+        let (counts, time) = gemv_of_1152_rows(&module, kernel);
+        let (n, seconds) = (counts.warp_instructions(), time.as_secs_f64());
+        println!("{kernel} of sm_{sm}: {n} warp instructions in {time:.2?}: {:.1} M/s", n as f64 / seconds / 1e6);
     }
 }
