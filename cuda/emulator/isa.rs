@@ -1,9 +1,10 @@
-//! The machine that executes what is shipped: PTX text, one decoded instruction for 32 lanes at a time.
+//! The machine that executes what is shipped, PTX and machine code: one decoded instruction for 32 lanes at a time.
 //!
-//! [`Module::parse`] reads the text that `cuModuleLoadData` was given, [`run`] executes one launch of one of its
-//! kernels on the calling thread. Semantics are those of the PTX manual, not of C. A lane has a program counter of its
-//! own, the lowest goes first, so lanes that a branch parted meet again. What is wrong is a [`Fault`] that names kernel,
-//! block, warp, lanes and the line of the PTX.
+//! [`Module::parse`] reads the PTX and [`Module::cubin`] the machine code that `cuModuleLoadData` was given, [`run`]
+//! executes one launch of one of its kernels on the calling thread. Semantics are those of the PTX manual, not of C. In
+//! PTX a lane has a program counter of its own, the lowest goes first, so lanes that a branch parted meet again; in
+//! machine code they meet where its convergence barriers say so. What is wrong is a [`Fault`] that names kernel, block,
+//! warp, lanes and the line of the PTX or of the listing.
 //!
 //! ```text
 //! ptx, table   text -> code: a row per opcode, everything decoded once;  sass  the same of machine code

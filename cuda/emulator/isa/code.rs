@@ -6,7 +6,7 @@
 
 use super::cost::Issue;
 use super::count::Class;
-use super::sass::{Bank, Control, Sass, Uses};
+use super::sass::{self, Bank, Control, Sass, Uses};
 
 /// One PTX text: an image of the archive.
 #[derive(Debug, Clone)]
@@ -62,6 +62,12 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Bytes of its own shared arrays, without those that the driver keeps.
+    pub(super) fn own_shared_bytes(&self) -> usize {
+        let machine_code = !self.controls.is_empty();
+        self.shared_bytes - if machine_code { sass::reserved_shared(self.sm) } else { 0 }
+    }
+
     /// How each instruction of machine code is issued; nothing of PTX.
     pub fn issues(&self) -> Vec<Issue> {
         let lines = self.lines.iter().zip(&self.controls);

@@ -48,8 +48,6 @@ impl Eq for LaunchCounts {}
 impl LaunchCounts {
     pub(super) fn new(launch: &Launch<'_>, counts: KernelCounts, trace: Option<Trace>) -> Self {
         let kernel = launch.kernel;
-        let own =
-            kernel.shared_bytes - super::sass::reserved_shared(if kernel.controls.is_empty() { 0 } else { kernel.sm });
         let trace = trace.map_or(Vec::new(), |trace| trace.blocks);
         Self {
             kernel: kernel.name.clone(),
@@ -57,7 +55,7 @@ impl LaunchCounts {
             grid: launch.grid,
             threads: launch.block.iter().product(),
             registers: kernel.registers,
-            shared: own as u32 + launch.dynamic_shared,
+            shared: kernel.own_shared_bytes() as u32 + launch.dynamic_shared,
             times: 1,
             counts,
             issues: if trace.is_empty() { Vec::new() } else { kernel.issues() },
