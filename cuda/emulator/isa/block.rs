@@ -53,7 +53,7 @@ fn place(n: u64, [x, y, _]: [u32; 3]) -> [u32; 3] {
 
 /// What the kernel was read from.
 fn launched(kernel: &Kernel) -> &'static str {
-    if kernel.controls.is_empty() { "PTX" } else { "machine code" }
+    if kernel.is_machine_code() { "machine code" } else { "PTX" }
 }
 
 /// Why a launch is refused before it begins.
@@ -83,7 +83,7 @@ pub fn run(launch: &Launch<'_>, counts: &mut Counts) -> Result<(), Fault> {
     if counts.again(launch) {
         return Ok(());
     }
-    if launch.kernel.controls.is_empty() {
+    if !launch.kernel.is_machine_code() {
         run_with::<Warp>(launch, counts)
     } else {
         run_with::<sass::Warp>(launch, counts)
@@ -95,7 +95,7 @@ fn run_with<W: Flow>(launch: &Launch<'_>, counts: &mut Counts) -> Result<(), Fau
     let warps = count(launch.block).div_ceil(32) as usize;
     let shared = kernel.shared_bytes + launch.dynamic_shared as usize;
     let mut global = Global::new(launch.memory);
-    if counts.keep.traced > 0 && !kernel.controls.is_empty() {
+    if counts.keep.traced > 0 && kernel.is_machine_code() {
         global.trace = Some(Trace::new(counts.keep.traced));
     }
     let context = Context {

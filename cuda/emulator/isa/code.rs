@@ -62,10 +62,14 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Whether it was read from a cubin; else from PTX.
+    pub(super) fn is_machine_code(&self) -> bool {
+        !self.controls.is_empty()
+    }
+
     /// Bytes of its own shared arrays, without those that the driver keeps.
     pub(super) fn own_shared_bytes(&self) -> usize {
-        let machine_code = !self.controls.is_empty();
-        self.shared_bytes - if machine_code { sass::reserved_shared(self.sm) } else { 0 }
+        self.shared_bytes - if self.is_machine_code() { sass::reserved_shared(self.sm) } else { 0 }
     }
 
     /// How each instruction of machine code is issued; nothing of PTX.
