@@ -31,6 +31,7 @@ mod launches;
 pub(crate) mod link;
 mod memory;
 mod ptx;
+mod random;
 mod registers;
 mod sass;
 mod shared;
@@ -39,10 +40,11 @@ mod trouble;
 mod warp;
 
 pub use block::run;
+pub use code::sass::Control;
 pub use code::{Kernel, Module};
-pub use count::{At, Class, Counts, KernelCounts};
-pub use launches::{Keep, LaunchCounts};
-pub use sass::{Control, disassemble, nvdisasm};
+pub use count::{At, Class, KernelCounts};
+pub use launches::{Counts, Keep, LaunchCounts};
+pub use sass::{disassemble, nvdisasm};
 
 pub use crate::order::Order;
 

@@ -2,29 +2,17 @@
 
 use super::code::{Kernel, Special};
 use super::cost::Trace;
-use super::count::{At, Counts, KernelCounts};
+use super::count::{At, KernelCounts};
 use super::exec::Context;
-use super::launches::LaunchCounts;
+use super::launches::{Counts, LaunchCounts};
 use super::memory::Global;
+use super::random::Random;
 use super::registers::Registers;
 use super::sass;
 use super::shared::Shared;
 use super::trouble::{Checked, INVALID, NEVER_WRITTEN, OUT_OF_RESOURCES, Trouble};
 use super::warp::{Flow, Pause, Warp, ranges};
 use super::{Fault, Launch, Order};
-
-/// Numbers that look random (SplitMix64).
-pub(super) struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-}
 
 /// What runs next, of blocks or warps.
 fn order(n: usize, order: Order, random: &mut Random) -> Vec<usize> {

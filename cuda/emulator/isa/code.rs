@@ -4,9 +4,13 @@
 //! own, so an instruction never asks what kind of operand it has. Values of 16 and 32 bits share a file (16-bit ones
 //! are kept zero-extended), those of 64 bits have another, predicates are masks of lanes.
 
-use super::cost::Issue;
 use super::count::Class;
-use super::sass::{self, Bank, Control, Sass, Uses};
+use rows::Uses;
+use sass::{Bank, Control, Sass};
+
+pub(super) mod compute;
+pub(super) mod rows;
+pub(super) mod sass;
 
 /// One PTX text: an image of the archive.
 #[derive(Debug, Clone)]
@@ -70,12 +74,6 @@ impl Kernel {
     /// Bytes of its own shared arrays, without those that the driver keeps.
     pub(super) fn own_shared_bytes(&self) -> usize {
         self.shared_bytes - if self.is_machine_code() { sass::reserved_shared(self.sm) } else { 0 }
-    }
-
-    /// How each instruction of machine code is issued; nothing of PTX.
-    pub fn issues(&self) -> Vec<Issue> {
-        let lines = self.lines.iter().zip(&self.controls);
-        lines.map(|((_, text), control)| Issue::new(self.sm, text, *control)).collect()
     }
 
     /// Line in the text and the text itself of each instruction, by its index (that of [`super::KernelCounts::at`]).

@@ -21,12 +21,13 @@ mod cards;
 mod memory;
 mod pipes;
 mod report;
+mod setup;
 mod sm;
 mod trace;
 
 pub use cards::{CARDS, Card, Range};
-pub use pipes::{Issue, Kind, Pipe};
-pub use report::{Bound, Estimate, Resource, estimate, resident};
+pub use pipes::{Issue, Kind, Pipe, Resource};
+pub use report::{Bound, Estimate, estimate, resident};
 pub use trace::{Block, Step, Trace};
 
 /// A launch whose time is asked for.

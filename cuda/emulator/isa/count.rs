@@ -1,9 +1,5 @@
 //! What was executed: exact, the same in every run, per instruction.
 
-use std::collections::BTreeMap;
-
-use super::{Keep, LaunchCounts};
-
 /// Kinds of warp instructions, by what they cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
@@ -89,17 +85,6 @@ pub struct KernelCounts {
     pub classes: Vec<Class>,
 }
 
-/// Counts of all launches that were run with it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// By target (75, 80) and name of the kernel.
-    pub kernels: BTreeMap<(u32, String), KernelCounts>,
-    /// What is to be kept of single launches.
-    pub keep: Keep,
-    /// The launches that were kept.
-    pub launches: Vec<LaunchCounts>,
-}
-
 impl At {
     /// Adds what another one counted.
     pub fn add(&mut self, other: &Self) {
@@ -128,47 +113,5 @@ impl KernelCounts {
     /// Warp instructions.
     pub fn warp_instructions(&self) -> u64 {
         self.sum(&[]).executed
-    }
-}
-
-impl Counts {
-    /// Adds what others counted.
-    pub fn add(&mut self, other: &Self) {
-        self.launches.extend(other.launches.iter().cloned());
-        for (key, theirs) in &other.kernels {
-            let ours = self.kernels.entry(key.clone()).or_default();
-            ours.launches += theirs.launches;
-            ours.blocks += theirs.blocks;
-            ours.sectors_read += theirs.sectors_read;
-            ours.sectors_written += theirs.sectors_written;
-            if ours.at.len() < theirs.at.len() {
-                ours.at.resize(theirs.at.len(), At::default());
-                ours.classes.clone_from(&theirs.classes);
-            }
-            for (at, more) in ours.at.iter_mut().zip(&theirs.at) {
-                at.add(more);
-            }
-        }
-    }
-
-    /// The sum over the instructions of these classes of all kernels; over all classes where none is named.
-    pub fn sum(&self, classes: &[Class]) -> At {
-        let mut sum = At::default();
-        self.kernels.values().for_each(|kernel| sum.add(&kernel.sum(classes)));
-        sum
-    }
-
-    /// Warp instructions of all kernels.
-    pub fn warp_instructions(&self) -> u64 {
-        self.sum(&[]).executed
-    }
-
-    /// What the kernel of this name did, whatever its target.
-    pub fn kernel(&self, name: &str) -> KernelCounts {
-        let mut counts = Self::default();
-        for ((_, of), kernel) in self.kernels.iter().filter(|((_, of), _)| of == name) {
-            counts.add(&Self { kernels: BTreeMap::from([((0, of.clone()), kernel.clone())]), ..Self::default() });
-        }
-        counts.kernels.into_values().next().unwrap_or_default()
     }
 }

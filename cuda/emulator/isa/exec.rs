@@ -6,11 +6,12 @@ mod predicates;
 mod together;
 mod words;
 
+use super::code::sass::Sass;
 use super::code::{Kernel, Op};
 use super::count::At;
 use super::memory::Global;
 use super::registers::{ALL, Registers};
-use super::sass::{self, Sass};
+use super::sass;
 use super::shared::Shared;
 use super::trouble::Checked;
 use super::{Approximation, GlobalMemory};

@@ -1,9 +1,11 @@
 //! Single launches: those of one shape are executed once, where that is asked for, and their first blocks are traced.
 
+use std::collections::BTreeMap;
+
 use super::Launch;
 use super::code::{Kernel, Op, Space};
 use super::cost::{Block, Issue, Trace};
-use super::count::{Counts, KernelCounts};
+use super::count::{At, Class, KernelCounts};
 
 /// What is kept of single launches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,6 +16,17 @@ pub struct Keep {
     pub launches: bool,
     /// So many blocks of a launch of machine code are traced, from the first on.
     pub traced: usize,
+}
+
+/// Counts of all launches that were run with it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// By target (75, 80) and name of the kernel.
+    pub kernels: BTreeMap<(u32, String), KernelCounts>,
+    /// What is to be kept of single launches.
+    pub keep: Keep,
+    /// The launches that were kept.
+    pub launches: Vec<LaunchCounts>,
 }
 
 /// A launch.
@@ -58,7 +71,7 @@ impl LaunchCounts {
             shared: kernel.own_shared_bytes() as u32 + launch.dynamic_shared,
             times: 1,
             counts,
-            issues: if trace.is_empty() { Vec::new() } else { kernel.issues() },
+            issues: if trace.is_empty() { Vec::new() } else { issues(kernel) },
             trace,
             params: shape(launch),
         }
@@ -102,4 +115,52 @@ impl Counts {
         self.add(&once);
         true
     }
+}
+
+impl Counts {
+    /// Adds what others counted.
+    pub fn add(&mut self, other: &Self) {
+        self.launches.extend(other.launches.iter().cloned());
+        for (key, theirs) in &other.kernels {
+            let ours = self.kernels.entry(key.clone()).or_default();
+            ours.launches += theirs.launches;
+            ours.blocks += theirs.blocks;
+            ours.sectors_read += theirs.sectors_read;
+            ours.sectors_written += theirs.sectors_written;
+            if ours.at.len() < theirs.at.len() {
+                ours.at.resize(theirs.at.len(), At::default());
+                ours.classes.clone_from(&theirs.classes);
+            }
+            for (at, more) in ours.at.iter_mut().zip(&theirs.at) {
+                at.add(more);
+            }
+        }
+    }
+
+    /// The sum over the instructions of these classes of all kernels; over all classes where none is named.
+    pub fn sum(&self, classes: &[Class]) -> At {
+        let mut sum = At::default();
+        self.kernels.values().for_each(|kernel| sum.add(&kernel.sum(classes)));
+        sum
+    }
+
+    /// Warp instructions of all kernels.
+    pub fn warp_instructions(&self) -> u64 {
+        self.sum(&[]).executed
+    }
+
+    /// What the kernel of this name did, whatever its target.
+    pub fn kernel(&self, name: &str) -> KernelCounts {
+        let mut counts = Self::default();
+        for ((_, of), kernel) in self.kernels.iter().filter(|((_, of), _)| of == name) {
+            counts.add(&Self { kernels: BTreeMap::from([((0, of.clone()), kernel.clone())]), ..Self::default() });
+        }
+        counts.kernels.into_values().next().unwrap_or_default()
+    }
+}
+
+/// How each instruction of machine code is issued; nothing of PTX.
+fn issues(kernel: &Kernel) -> Vec<Issue> {
+    let lines = kernel.lines.iter().zip(&kernel.controls);
+    lines.map(|((_, text), control)| Issue::new(kernel.sm, text, *control)).collect()
 }

@@ -8,8 +8,8 @@ mod warp;
 use std::collections::HashMap;
 
 use super::ParseError;
+use super::code::sass::Bank;
 use super::code::{Instruction, Kernel, Module, Op};
-use super::sass::Bank;
 use decode::Decoder;
 
 type Result<T> = std::result::Result<T, ParseError>;

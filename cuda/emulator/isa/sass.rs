@@ -11,7 +11,6 @@
 
 mod access;
 mod arithmetic;
-mod code;
 mod compute;
 mod elf;
 mod flow;
@@ -21,63 +20,18 @@ mod operands;
 mod scoreboard;
 mod warp;
 
+use super::ParseError;
+use super::code::rows::{TRUE, Uses};
+use super::code::sass::{Bank, reserved_shared};
 use super::code::{Guard, Instruction, Kernel, Module, Op};
 use super::count::Class;
-use super::{Launch, ParseError};
 use elf::Elf;
 use listing::{Line, Section};
 use operands::{Constants, Decoding, UNKNOWN, Wrong};
 
 pub(super) use arithmetic::{compute, copy};
-pub(super) use code::{Branch, Sass};
 pub use nvdisasm::{disassemble, nvdisasm};
-pub(super) use operands::Uses;
 pub(super) use warp::Warp;
-
-/// Where the driver writes the shape of a launch and its parameters in constant bank 0.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Bank {
-    pub block: usize,
-    pub grid: usize,
-    pub params: usize,
-}
-
-impl Bank {
-    pub fn new(sm: u32, params: usize) -> Self {
-        let (block, grid) = if sm < 100 { (0, 0xc) } else { (0x360, 0x370) };
-        Self { block, grid, params }
-    }
-
-    /// A word of it.
-    pub fn word(&self, offset: usize, launch: &Launch<'_>) -> u32 {
-        let of = |begin: usize, words: [u32; 3]| words.get(offset.wrapping_sub(begin) / 4).copied();
-        let param = launch.params.get(offset.wrapping_sub(self.params)..).and_then(|rest| rest.get(..4));
-        match param {
-            Some(bytes) => bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)),
-            None => of(self.block, launch.block).or_else(|| of(self.grid, launch.grid)).unwrap_or_default(),
-        }
-    }
-}
-
-/// Bytes at the begin of shared memory that belong to the driver.
-pub(super) const fn reserved_shared(sm: u32) -> usize {
-    if sm < 90 { 0 } else { 0x400 }
-}
-
-/// How an instruction is issued: what the compiler wrote beside it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Control {
-    /// Clocks before the warp's next instruction.
-    pub stall: u8,
-    /// The compiler's hint that another warp may go first.
-    pub yields: u8,
-    /// The barrier (0 – 5) that is raised until the result is there; 7: none.
-    pub write: u8,
-    /// The barrier that is raised until the sources were read; 7: none.
-    pub read: u8,
-    /// Bits of the barriers that have to be down before it is issued.
-    pub wait: u8,
-}
 
 impl Module {
     /// Reads machine code, which [`nvdisasm`] takes apart.
@@ -141,7 +95,7 @@ fn kernel(elf: &Elf<'_>, section: &Section<'_>) -> Result<Kernel, ParseError> {
 }
 
 /// `@PT`.
-const ALWAYS: Guard = Guard { predicate: operands::TRUE, not: false };
+const ALWAYS: Guard = Guard { predicate: TRUE, not: false };
 
 fn decode(d: &mut Decoding<'_>, section: &Section<'_>) -> Wrong<(Op, Class)> {
     if let Some(branch) = flow::decode(d, section)? {

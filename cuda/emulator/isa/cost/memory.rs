@@ -1,6 +1,6 @@
 //! The memory path of an SM: L1, its share of L2 and of DRAM.
 
-use super::sm::Setup;
+use super::setup::Setup;
 use super::trace::Sectors;
 
 /// What the SM's memory path is about to do, and has done.

@@ -5,6 +5,8 @@
 //! measurements with streams assembled by hand on A100, H100, RTX 5090; [NV] NVIDIA's table of throughputs. M, V, D, G
 //! are the grades.
 
+use std::fmt;
+
 use super::super::Control;
 
 /// What executes an instruction.
@@ -192,5 +194,35 @@ fn kind(name: &str, operands: &str) -> Kind {
         "BRA" | "BRX" | "CALL" | "RET" | "BSYNC" => Kind::Branch,
         "MEMBAR" => Kind::Fence,
         _ => Kind::Compute,
+    }
+}
+
+/// What a launch may have to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    /// Bandwidth of DRAM.
+    Dram,
+    /// Bandwidth of L2, or of an SM's port to it.
+    L2,
+    /// The path of loads and stores of an SM: lines, sectors, passes over banks.
+    LoadPath,
+    /// The schedulers' slots.
+    Issue,
+    /// A pipe.
+    Pipe(Pipe),
+    /// None of these: what one warp does one after the other, with too few warps beside it.
+    Latency,
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dram => f.write_str("DRAM"),
+            Self::L2 => f.write_str("L2"),
+            Self::LoadPath => f.write_str("load path"),
+            Self::Issue => f.write_str("issue slots"),
+            Self::Pipe(pipe) => write!(f, "pipe {pipe:?}"),
+            Self::Latency => f.write_str("latency"),
+        }
     }
 }

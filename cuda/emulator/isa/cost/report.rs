@@ -1,42 +1,11 @@
 //! Floors, low, high, and what binds.
 
-use std::fmt;
-
 use super::Work;
 use super::cards::Card;
-use super::pipes::{Kind, Pipe};
-use super::sm::{Outcome, Setup, simulate};
+use super::pipes::{Kind, Pipe, Resource};
+use super::setup::Setup;
+use super::sm::{Outcome, simulate};
 use super::trace::Sectors;
-
-/// What a launch may have to wait for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resource {
-    /// Bandwidth of DRAM.
-    Dram,
-    /// Bandwidth of L2, or of an SM's port to it.
-    L2,
-    /// The path of loads and stores of an SM: lines, sectors, passes over banks.
-    LoadPath,
-    /// The schedulers' slots.
-    Issue,
-    /// A pipe.
-    Pipe(Pipe),
-    /// None of these: what one warp does one after the other, with too few warps beside it.
-    Latency,
-}
-
-impl fmt::Display for Resource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Dram => f.write_str("DRAM"),
-            Self::L2 => f.write_str("L2"),
-            Self::LoadPath => f.write_str("load path"),
-            Self::Issue => f.write_str("issue slots"),
-            Self::Pipe(pipe) => write!(f, "pipe {pipe:?}"),
-            Self::Latency => f.write_str("latency"),
-        }
-    }
-}
 
 /// A time, and what it is due to.
 #[derive(Debug, Clone, Copy, PartialEq)]

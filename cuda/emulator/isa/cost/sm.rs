@@ -1,10 +1,10 @@
 //! One SM, from clock to clock: what its schedulers issue, and what its memory path does.
 
-use super::cards::Card;
 use super::memory::Memory;
+use super::pipes::Resource;
 use super::pipes::{Issue, Kind, Pipe};
-use super::trace::{Sectors, Step};
-use super::{Resource, Work};
+use super::setup::Setup;
+use super::trace::Step;
 
 /// Clocks of work that the path of loads and stores takes before a scheduler has to wait for it (G).
 const QUEUE: f64 = 64.0;
@@ -14,22 +14,6 @@ const SOURCES: f64 = 8.0;
 const TAKEN: [f64; 2] = [10.0, 16.0];
 /// Bytes that an SM gets from L2 in a clock (V).
 const PORT: f64 = 64.0;
-
-/// What is simulated.
-#[derive(Clone, Copy)]
-pub(super) struct Setup<'a> {
-    pub work: &'a Work<'a>,
-    pub sectors: &'a Sectors,
-    pub card: &'a Card,
-    /// 0: the better end of all ranges; 1: the worse one.
-    pub end: usize,
-    /// Blocks that the SM holds at a time.
-    pub resident: u64,
-    /// Blocks that it has.
-    pub blocks: u64,
-    /// Of the first block, only this warp, which finds in L1 what others use as well.
-    pub only: Option<(usize, usize)>,
-}
 
 /// How long that took, and the share of the time that each resource was busy.
 pub(super) struct Outcome {

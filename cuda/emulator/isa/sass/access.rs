@@ -6,10 +6,11 @@
 
 mod together;
 
+use super::super::code::rows::{BIN, BIN_PREDICATE, ZERO};
+use super::super::code::sass::Sass;
 use super::super::code::{Access, Address, Atomic, File, Op, R, Space, Special};
 use super::super::count::Class;
-use super::code::Sass;
-use super::operands::{BIN, BIN_PREDICATE, Decoding, UNKNOWN, Wrong, ZERO};
+use super::operands::{Decoding, UNKNOWN, Wrong};
 
 /// None where the name is not one of these.
 pub(super) fn decode(d: &mut Decoding<'_>) -> Wrong<Option<(Op, Class)>> {

@@ -8,10 +8,9 @@ mod words;
 
 use super::super::Approximation;
 use super::super::code::R;
+use super::super::code::compute::Compute;
+use super::super::code::rows::{BIN_PREDICATE, Condition, FIRST_FREE, How, Source, UNIFORM, UNIFORM_PREDICATE};
 use super::super::registers::{ALL, Registers, lanes};
-use super::code::{Condition, How, Source};
-use super::compute::Compute;
-use super::operands::{BIN_PREDICATE, FIRST_FREE, UNIFORM, UNIFORM_PREDICATE};
 
 /// What a row holds.
 type Row = [u32; 32];

@@ -1,10 +1,11 @@
 //! Control flow: branches, convergence barriers, what only orders memory or does nothing here.
 
 use super::super::code::Op;
+use super::super::code::rows::ZERO;
+use super::super::code::sass::{Branch, Sass};
 use super::super::count::Class;
-use super::code::{Branch, Sass};
 use super::listing::Section;
-use super::operands::{Decoding, Wrong, ZERO, integer};
+use super::operands::{Decoding, Wrong, integer};
 use super::target;
 
 /// None where the name is not one of these.
@@ -90,14 +91,14 @@ pub(super) fn decode(d: &mut Decoding<'_>, section: &Section<'_>) -> Wrong<Optio
                 if condition.not {
                     return Err("the opposite of a predicate is not known here".to_owned());
                 }
-                (Op::BarrierOr(super::operands::BIN_PREDICATE, condition.predicate), Class::Barrier)
+                (Op::BarrierOr(super::super::code::rows::BIN_PREDICATE, condition.predicate), Class::Barrier)
             } else {
                 (Op::Barrier, Class::Barrier)
             }
         }
         "B2R" => {
             d.only(&["RESULT"])?;
-            if d.destination(0, 1)? != super::operands::BIN {
+            if d.destination(0, 1)? != super::super::code::rows::BIN {
                 return Err("this machine knows the predicate alone".to_owned());
             }
             (Op::Sass(Sass::Result(d.predicate_destination(1)?)), Class::Barrier)

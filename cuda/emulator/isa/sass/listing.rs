@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use super::super::ParseError;
-use super::Control;
+use super::super::code::sass::Control;
 
 /// The code of a kernel as text.
 pub(super) struct Section<'a> {

@@ -1,70 +1,19 @@
 //! Operands of machine code to rows of the register files.
-//!
-//! | row of words | holds |
-//! |---|---|
-//! | 0 – 254 | `R0` – `R254` |
-//! | [`ZERO`] and three more | `RZ`, `URZ`: zeros, for operands of up to 128 bits |
-//! | [`BIN`] and three more | what is written to `RZ` |
-//! | [`UNIFORM`] and 63 more | `UR0` – `UR62`; every lane holds the same |
-//! | the rest | numbers, words of the constant banks, special registers |
-//!
-//! Predicates: `P0` – `P6`, `PT`, `UP0` – `UP6`, `UPT`, and a bin.
 
 use std::collections::HashMap;
 
+use super::super::code::rows::{
+    BIN, BIN_PREDICATE, Condition, FIRST_FREE, How, PREDICATES, Source, TRUE, UNIFORM, UNIFORM_PREDICATE, Uses, ZERO,
+};
 use super::super::code::{Address, Files, Guard, R, Special};
 use super::super::float;
-use super::code::{Condition, How, Source};
 use super::listing::Line;
-use super::scoreboard::Rows;
-
-pub(super) const ZERO: R = 255;
-pub(super) const BIN: R = 259;
-pub(super) const UNIFORM: R = 263;
-pub(super) const FIRST_FREE: R = UNIFORM + 64;
-
-/// `PT`.
-pub(super) const TRUE: R = 7;
-pub(super) const UNIFORM_PREDICATE: R = 8;
-/// What is written to `PT`.
-pub(super) const BIN_PREDICATE: R = 16;
-const PREDICATES: usize = 17;
 
 /// What is wrong with an instruction.
 pub(super) type Wrong<T> = std::result::Result<T, String>;
 
 /// What is said of an operand or a name that this machine does not know.
 pub(super) const UNKNOWN: &str = "not an instruction that this machine knows";
-
-/// Rows that an instruction reads and writes, for the checks of its control word: predicates count from [`Uses::PREDICATES`].
-#[derive(Debug, Clone, Default)]
-pub(in super::super) struct Uses {
-    pub reads: Vec<R>,
-    pub writes: Vec<R>,
-    /// The same as bits: read, written.
-    pub rows: [Rows; 2],
-    /// Of the instruction, as [`pipe`](super::scoreboard::pipe) has it.
-    pub pipe: u8,
-}
-
-impl Uses {
-    /// What a row is called.
-    pub fn name(row: R) -> String {
-        match row {
-            Self::PREDICATES.. => match row - Self::PREDICATES {
-                n @ ..UNIFORM_PREDICATE => format!("P{n}"),
-                n => format!("UP{}", n - UNIFORM_PREDICATE),
-            },
-            UNIFORM.. => format!("UR{}", row - UNIFORM),
-            _ => format!("R{row}"),
-        }
-    }
-
-    /// Where predicates begin among the rows of the checks.
-    pub const PREDICATES: R = UNIFORM + 64;
-    /// How many rows there are: registers and predicates.
-    pub const ROWS: usize = Self::PREDICATES as usize + PREDICATES;
-}
 
 /// Rows that hold constants, of one kernel.
 pub(super) struct Constants {

@@ -4,10 +4,10 @@
 //! Nothing has to wait where the lanes are others (`@P0 LDC R7`, `@!P0 LDC R7`), nor for sources that an instruction of
 //! the same pipe is to read: a pipe reads in order, and its results come later.
 
+use super::super::code::rows::{Rows, Uses, ZERO};
+use super::super::code::sass::Control;
 use super::super::count::Class;
 use super::super::trouble::{Checked, FAILED, trouble};
-use super::operands::ZERO;
-use super::{Control, Uses};
 
 /// No barrier is raised.
 const NONE: u8 = 7;
@@ -35,9 +35,6 @@ struct Guarded {
     with: u8,
     lanes: u32,
 }
-
-/// A bit for each row.
-pub(in super::super) type Rows = [u64; Uses::ROWS.div_ceil(64)];
 
 /// The bits of these rows.
 pub(super) fn rows(of: &[u16]) -> Rows {

@@ -10,14 +10,14 @@
 //! not disturb each other.
 
 use super::super::Order;
-use super::super::block::Random;
+use super::super::code::sass::{Branch, Sass};
 use super::super::code::{Kernel, Op, R};
 use super::super::exec::{Context, execute};
+use super::super::random::Random;
 use super::super::registers::{ALL, Registers, lanes};
 use super::super::trouble::{Checked, FAILED, Trouble, trouble, written};
 use super::super::warp::{Flow, MOST_TURNS, Pause, ranges};
 use super::scoreboard::Scoreboard;
-use super::{Branch, Sass};
 
 /// Lanes that run together.
 struct Split {

@@ -1,10 +1,11 @@
 //! What lanes do together: exchanges, votes, matrices.
 
+use super::super::super::code::rows::{BIN, BIN_PREDICATE, ZERO};
+use super::super::super::code::sass::Sass;
 use super::super::super::code::{Mma, Op, R, Shuffle};
 use super::super::super::count::Class;
 use super::super::super::fragments;
-use super::super::code::Sass;
-use super::super::operands::{BIN, BIN_PREDICATE, Decoding, Wrong, ZERO};
+use super::super::operands::{Decoding, Wrong};
 use super::rows;
 
 /// None where the name is not one of these.

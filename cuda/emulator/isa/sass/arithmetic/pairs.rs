@@ -1,10 +1,10 @@
 //! 64 bits, in two rows.
 
 use super::super::super::code::R;
+use super::super::super::code::compute::{Narrow, Pair, Widen};
+use super::super::super::code::rows::Source;
 use super::super::super::float;
 use super::super::super::registers::Registers;
-use super::super::code::Source;
-use super::super::compute::{Narrow, Pair, Widen};
 use super::{pair as both, pair_lanes, scope, set_pair, value};
 
 #[inline(always)]

@@ -1,11 +1,10 @@
 //! Comparisons, selection, and the logic of predicates.
 
+use super::super::super::code::rows::{BIN_PREDICATE, Condition, Source, TRUE};
 use super::super::super::code::{Kind, Logic, R, Test};
 use super::super::super::exec::{ballot, real, whole};
 use super::super::super::float;
 use super::super::super::registers::{Registers, put};
-use super::super::code::{Condition, Source};
-use super::super::operands::{BIN_PREDICATE, TRUE};
 use super::{Row, condition, pair, pair_lanes, scope, set, spread, value};
 
 /// The result of a test, and where it is defined.

@@ -1,11 +1,10 @@
 //! Sums with carries, and products of 64 bits.
 
 use super::super::super::code::R;
+use super::super::super::code::compute::{Scale, Wide};
+use super::super::super::code::rows::{BIN_PREDICATE, Condition, NEVER, NOTHING, Source};
 use super::super::super::exec::ballot;
 use super::super::super::registers::{ALL, Registers};
-use super::super::code::{Condition, Source};
-use super::super::compute::{NEVER, NOTHING, Scale, Wide};
-use super::super::operands::BIN_PREDICATE;
 use super::{Row, condition, pair_lanes, scope, set, view};
 
 pub(super) fn sum(

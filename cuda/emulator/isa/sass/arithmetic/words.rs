@@ -1,13 +1,12 @@
 //! 32 bits from 32 bits.
 
 use super::super::super::Approximation;
+use super::super::super::code::compute::{Binary, Ternary, Unary};
+use super::super::super::code::rows::{BIN_PREDICATE, Condition, Source, UNIFORM_PREDICATE};
 use super::super::super::code::{Logic, R, Shift};
 use super::super::super::exec::{ballot, dot4, permute};
 use super::super::super::float;
 use super::super::super::registers::{ALL, Registers};
-use super::super::code::{Condition, Source};
-use super::super::compute::{Binary, Ternary, Unary};
-use super::super::operands::{BIN_PREDICATE, UNIFORM_PREDICATE};
 use super::predicates::combined;
 use super::{Row, map, map2, map3, scope, set, view};
 

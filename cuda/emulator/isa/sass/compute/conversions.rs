@@ -1,8 +1,8 @@
 //! From one kind of number to another.
 
+use super::super::super::code::rows::{How, Source, ZERO};
 use super::super::super::count::Class;
-use super::super::code::{How, Source};
-use super::super::operands::{Decoding, ZERO};
+use super::super::operands::Decoding;
 use super::{Binary, Compute, Decoded, NOTHING, Narrow, Pair, Unary, Widen, found, moved};
 
 /// `-RZ` as half: adds nothing, whatever the sign of zero.

@@ -1,7 +1,7 @@
 //! f32 and f64.
 
+use super::super::super::code::rows::Source;
 use super::super::super::count::Class;
-use super::super::code::Source;
 use super::super::operands::{Decoding, Wrong};
 use super::{Binary, Compute, Decoded, NOTHING, Pair, Ternary, Unary, found};
 

@@ -1,9 +1,9 @@
 //! Integers and bits.
 
 use super::super::super::code::Shift;
+use super::super::super::code::rows::{BIN_PREDICATE, Condition, How, Source};
 use super::super::super::count::Class;
-use super::super::code::{Condition, How, Source};
-use super::super::operands::{BIN_PREDICATE, Decoding, Wrong};
+use super::super::operands::{Decoding, Wrong};
 use super::{Binary, Compute, Decoded, NEVER, NOTHING, Pair, Scale, Ternary, Unary, Wide, found, moved};
 
 pub(super) fn decode(d: &mut Decoding<'_>, name: &str) -> Decoded {

@@ -1,9 +1,9 @@
 //! Comparisons, selection, and the logic of predicates.
 
+use super::super::super::code::rows::{Condition, TRUE};
 use super::super::super::code::{Kind, Logic, Test};
 use super::super::super::count::Class;
-use super::super::code::Condition;
-use super::super::operands::{Decoding, TRUE, Wrong};
+use super::super::operands::{Decoding, Wrong};
 use super::integers::simple;
 use super::{Compute, Decoded, found};
 

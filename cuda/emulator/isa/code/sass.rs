@@ -1,38 +1,10 @@
 //! Machine code as it is executed: what PTX does not have. Values of 64 bits lie in two rows of words, one behind the
 //! other; modifiers of an operand (`-R1`, `|R2|`, `R3.H1_H1`) are part of it.
 
-use super::super::code::{Access, Address, Guard, R, Space};
+use super::super::Launch;
 use super::compute::Compute;
-
-/// A row (the first of two for 64 bits), and what is made of it before it is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct Source {
-    pub row: R,
-    pub how: How,
-}
-
-/// Modifiers of a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum How {
-    Plain,
-    /// `-R1` of an integer, of 32 or 64 bits.
-    Negate,
-    /// `~R1`.
-    Not,
-    /// `-R1`, `|R1|`, `-|R1|` of a float, of 32 or 64 bits.
-    NegateF,
-    AbsoluteF,
-    NegateAbsoluteF,
-    /// `R1.H0_H0`, `R1.H1_H1`: a half as f32; negated.
-    Half(u8),
-    NegateHalf(u8),
-    /// `R1.B2`, `R1.H1`: a byte or a half (of 16 bits), zero-extended.
-    Byte(u8),
-    Upper,
-}
-
-/// The predicate that an instruction takes as an operand: a row, or its opposite.
-pub(in super::super) type Condition = Guard;
+use super::rows::Condition;
+use super::{Access, Address, R, Space};
 
 /// What is done. Rows that are written stand before those that are read.
 #[derive(Debug, Clone, Copy)]
@@ -98,4 +70,49 @@ pub(in super::super) enum Branch {
     Exit(Option<(R, bool)>),
     /// `YIELD`.
     Yield,
+}
+
+/// Where the driver writes the shape of a launch and its parameters in constant bank 0.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in super::super) struct Bank {
+    pub block: usize,
+    pub grid: usize,
+    pub params: usize,
+}
+
+impl Bank {
+    pub fn new(sm: u32, params: usize) -> Self {
+        let (block, grid) = if sm < 100 { (0, 0xc) } else { (0x360, 0x370) };
+        Self { block, grid, params }
+    }
+
+    /// A word of it.
+    pub fn word(&self, offset: usize, launch: &Launch<'_>) -> u32 {
+        let of = |begin: usize, words: [u32; 3]| words.get(offset.wrapping_sub(begin) / 4).copied();
+        let param = launch.params.get(offset.wrapping_sub(self.params)..).and_then(|rest| rest.get(..4));
+        match param {
+            Some(bytes) => bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)),
+            None => of(self.block, launch.block).or_else(|| of(self.grid, launch.grid)).unwrap_or_default(),
+        }
+    }
+}
+
+/// Bytes at the begin of shared memory that belong to the driver.
+pub(in super::super) const fn reserved_shared(sm: u32) -> usize {
+    if sm < 90 { 0 } else { 0x400 }
+}
+
+/// How an instruction is issued: what the compiler wrote beside it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Control {
+    /// Clocks before the warp's next instruction.
+    pub stall: u8,
+    /// The compiler's hint that another warp may go first.
+    pub yields: u8,
+    /// The barrier (0 – 5) that is raised until the result is there; 7: none.
+    pub write: u8,
+    /// The barrier that is raised until the sources were read; 7: none.
+    pub read: u8,
+    /// Bits of the barriers that have to be down before it is issued.
+    pub wait: u8,
 }
