@@ -221,7 +221,8 @@ impl<W: Flow> Machine<'_, W> {
     fn fault(&self, [x, y, z]: [u32; 3], warp: usize, Trouble { code, lanes, what }: Trouble) -> Fault {
         let Kernel { name, sm, lines, .. } = self.launch.kernel;
         let warp = &self.warps[warp];
-        let (line, text) = &lines[warp.pc()];
+        // Behind the last instruction: that is where it ran over the end.
+        let (line, text) = lines.get(warp.pc()).or(lines.last()).expect("a kernel that runs has instructions");
         let index = warp.index();
         let from = launched(self.launch.kernel);
         let mut who = format!("kernel {name} ({from} for sm_{sm}), block ({x},{y},{z}), ");

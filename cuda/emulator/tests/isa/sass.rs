@@ -2,6 +2,7 @@
 
 pub mod arithmetic;
 pub mod atomics;
+mod convergence;
 pub mod coverage;
 pub mod harness;
 pub mod memory;

@@ -96,8 +96,9 @@ fn permute(d: &mut Decoding<'_>) -> Decoded {
     let Ok(selector) = d.known(2) else { return found(Compute::Ternary(Ternary::Permute, to, of), Class::Integer) };
     // By byte of the result: whether it comes from the third source.
     let from_third: [bool; 4] = std::array::from_fn(|byte| selector >> (4 * byte) & 4 != 0);
-    // A half moves down, and the register keeps what lies above, a value or not: nobody asks for that.
-    if from_third == [false, false, true, true] && of[2].row == to {
+    // Bytes come to the lower half, and the upper one stays, a value or not: nobody asks for that.
+    let stays = selector >> 8 & 0xFF == 0x76 && of[2].row == to;
+    if stays && from_third == [false, false, true, true] {
         return found(Compute::Ternary(Ternary::PermuteLow, to, of), Class::Integer);
     }
     for (source, third) in [(0, false), (2, true)] {

@@ -156,6 +156,10 @@ fn lanes_that_hold_nothing() {
         "R2UR UR4, R30\nMOV R20, UR4",
         "PRMT R20, R10, 0x5410, R30",
         "PRMT R20, R10, R11, R30",
+        // The half that moves down is asked for.
+        "PRMT R20, R30, 0x7610, R20\nLOP3.LUT R20, R20, 0x3, RZ, 0xc0, !PT",
+        "PRMT R20, R10, 0x5410, R20\nLOP3.LUT R20, R20, 0x3, RZ, 0xc0, !PT",
+        "PRMT R20, R10, 0x7610, R31\nLOP3.LUT R20, R20, 0x3, RZ, 0xc0, !PT",
     ] {
         let fault = Code::new(text, &given).attempt(&mut Memory::default(), [20], Order::Forward);
         let report = fault.expect_err(text).report;
@@ -166,6 +170,9 @@ fn lanes_that_hold_nothing() {
         ("LOP3.LUT R20, R30, R10, R31, 0x33, !PT", lanes(|lane| !(lane as u32))),
         ("PRMT R20, R10, 0x3210, R30", lanes(|lane| lane as u32)),
         ("PRMT R20, R30, 0x7654, R10", lanes(|lane| lane as u32)),
+        // What lies above stays in the register, a value or not.
+        ("PRMT R20, R10, 0x7610, R20\nLOP3.LUT R20, R20, 0x3, RZ, 0xc0, !PT", lanes(|lane| lane as u32 & 3)),
+        ("PRMT R20, R10, 0x7632, R20\nLOP3.LUT R20, R20, 0x3, RZ, 0xc0, !PT", lanes(|_| 0)),
         ("SEL R20, R10, R30, PT", lanes(|lane| lane as u32)),
         ("PLOP3.LUT P4, PT, P3, PT, PT, 0xcc, 0x0\nSEL R20, R10, R11, P4", lanes(|lane| lane as u32)),
         ("R2P PR, R18, 0x2\nPLOP3.LUT P4, PT, P1, P3, PT, 0xa8, 0x0\nSEL R20, R10, R11, P4", lanes(|lane| lane as u32)),
