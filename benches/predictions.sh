@@ -13,7 +13,8 @@ record() {
     to=benches/runs/$(date -u +%F)-gpu-code-$1.json
     shift
     counts=$(target/release/gpu-counts --code sass "$@")
-    printf '{\n"commit": "%s",\n"command": "gpu-counts --code sass %s",\n"counts": %s\n}\n' "$commit" "$*" "$counts" >"$to"
+    printf '{\n"commit": "%s",\n"command": "gpu-counts --code sass %s",\n"counts": %s\n}\n' \
+        "$commit" "$*" "$counts" >"$to"
 }
 
 if [[ ${1-} != --write ]]; then
@@ -27,15 +28,16 @@ fi
     cat <<'TEXT'
 # Predicted times of the shipped machine code
 
-These times are predicted, not measured: no card has run this. A simulated SM (`isa/cost` of the emulator) is fed with what the
-shipped machine code executes and with public numbers of each card. Each cell is floor – low – high: no schedule of
-this code is faster than the floor; low and high have the better and the worse end of all that is not known exactly of the
-card. Two designs are told apart only where their ranges do not touch. Counts (instructions, sectors) are exact and the same in
+These times are predicted, not measured: no card has run this. A simulated SM (`isa/cost` of the emulator) is given what
+the shipped machine code executes, and public numbers of each card. A cell is floor – low – high: no schedule of this code
+is faster than the floor; low and high take the better and the worse end of all that is not known exactly of the card. Two
+designs are told apart only where their ranges do not touch. Counts (instructions, sectors) are exact, and the same in
 every run.
 
-Q4_K_M in the exact shapes of three models, with weights of zeros; decoding is the second token, with next to nothing in the
-KV cache, replayed as a graph. Made by `benches/predictions.sh` from the records `runs/*-gpu-code-sm_*.json`. A card that stands
-here twice has two clocks: under load a T4 rarely keeps the higher one.
+Q4_K_M in the exact shapes of three models, with weights of zeros. A token of decoding is the second one, with next to
+nothing in the KV cache. Times have what a node of a graph costs, and nothing of the host's. A card that stands here twice
+has two clocks: under load a T4 rarely keeps the higher one. Made by `benches/predictions.sh` from the records
+`runs/*-gpu-code-sm_*.json`.
 TEXT
     target/release/gpu-counts --tables
 } >benches/predictions.md

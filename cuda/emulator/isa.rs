@@ -1,4 +1,4 @@
-//! The machine that executes what is shipped: PTX text, one decoded instruction for 32 lanes at a time.
+//! The machine that executes what is shipped, PTX or machine code: one decoded instruction for 32 lanes at a time.
 //!
 //! [`Module::parse`] reads the text that `cuModuleLoadData` was given, [`run`] executes one launch of one of its
 //! kernels on the calling thread. Semantics are those of the PTX manual, not of C. A lane has a program counter of its

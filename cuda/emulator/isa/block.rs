@@ -60,7 +60,7 @@ fn launched(kernel: &Kernel) -> &'static str {
 fn refuse(launch: &Launch<'_>) -> Option<Fault> {
     let Launch { kernel, params, block, grid, .. } = launch;
     let threads = count(*block);
-    let own = kernel.shared_bytes - sass::reserved_shared(if kernel.controls.is_empty() { 0 } else { kernel.sm });
+    let own = sass::own_shared(kernel);
     let shared = own as u64 + u64::from(launch.dynamic_shared);
     let (code, why) = if params.len() != kernel.param_bytes {
         (INVALID, format!("given {} bytes of parameters, its .param has {}", params.len(), kernel.param_bytes))

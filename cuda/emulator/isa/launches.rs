@@ -4,6 +4,7 @@ use super::Launch;
 use super::code::{Kernel, Op, Space};
 use super::cost::{Block, Issue, Trace};
 use super::count::{Counts, KernelCounts};
+use super::sass::own_shared;
 
 /// What is kept of single launches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,13 +44,12 @@ pub struct LaunchCounts {
     params: Vec<u8>,
 }
 
+// The numbers of its issues come from tables, and none is NaN.
 impl Eq for LaunchCounts {}
 
 impl LaunchCounts {
     pub(super) fn new(launch: &Launch<'_>, counts: KernelCounts, trace: Option<Trace>) -> Self {
         let kernel = launch.kernel;
-        let own =
-            kernel.shared_bytes - super::sass::reserved_shared(if kernel.controls.is_empty() { 0 } else { kernel.sm });
         let trace = trace.map_or(Vec::new(), |trace| trace.blocks);
         Self {
             kernel: kernel.name.clone(),
@@ -57,7 +57,7 @@ impl LaunchCounts {
             grid: launch.grid,
             threads: launch.block.iter().product(),
             registers: kernel.registers,
-            shared: own as u32 + launch.dynamic_shared,
+            shared: own_shared(kernel) as u32 + launch.dynamic_shared,
             times: 1,
             counts,
             issues: if trace.is_empty() { Vec::new() } else { kernel.issues() },

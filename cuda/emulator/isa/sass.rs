@@ -60,8 +60,13 @@ impl Bank {
 }
 
 /// Bytes at the begin of shared memory that belong to the driver.
-pub(super) const fn reserved_shared(sm: u32) -> usize {
+const fn reserved_shared(sm: u32) -> usize {
     if sm < 90 { 0 } else { 0x400 }
+}
+
+/// Static shared bytes of a block without those of the driver, which PTX does not see.
+pub(super) fn own_shared(kernel: &Kernel) -> usize {
+    kernel.shared_bytes - if kernel.controls.is_empty() { 0 } else { reserved_shared(kernel.sm) }
 }
 
 /// How an instruction is issued: what the compiler wrote beside it.

@@ -59,7 +59,7 @@ pub fn markdown() -> Result<String> {
 
 fn head(page: &mut String, columns: &[String]) -> Result<()> {
     writeln!(page, "| {} |", columns.join(" | "))?;
-    writeln!(page, "|{}{}", "---|", "--:|".repeat(columns.len() - 1))?;
+    writeln!(page, "|---|{}", "--:|".repeat(columns.len() - 1))?;
     Ok(())
 }
 
