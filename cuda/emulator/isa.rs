@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! ptx, table   text -> code: a row per opcode, everything decoded once;  sass  the same of machine code
-//! code         Kernel, Instruction, registers as rows of 32 lanes
+//! code         Kernel, Instruction, registers as rows of 32 lanes; code/ what machine code has besides
 //! exec         one instruction for one warp: words, longs, predicates, access to memory, what lanes do together
 //! warp, block  divergence, collectives, barriers, orders
 //! memory       bounds, sectors, `.nc` loads against stores
@@ -59,7 +59,10 @@ pub struct ParseError {
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.what)
+        match self.line {
+            0 => f.write_str(&self.what),
+            line => write!(f, "line {line}: {}", self.what),
+        }
     }
 }
 

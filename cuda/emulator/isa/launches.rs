@@ -56,6 +56,7 @@ pub struct LaunchCounts {
     params: Vec<u8>,
 }
 
+// The numbers of its issues come from tables, and none is NaN.
 impl Eq for LaunchCounts {}
 
 impl LaunchCounts {

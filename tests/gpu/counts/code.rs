@@ -4,16 +4,17 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    env,
     process::Command,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use qrun_cuda::image::{self, Kind};
 use qrun_emulator::{
     Code, Config,
     isa::{
-        At, Class, Keep, KernelCounts, LaunchCounts,
-        cost::{CARDS, Card, Work, estimate},
+        self, At, Class, Keep, KernelCounts, LaunchCounts,
+        cost::{CARDS, Card, Estimate, Work, estimate},
     },
 };
 use qrun_models::{Entry, Forward, Output};
@@ -26,37 +27,27 @@ use crate::{models, times::Times};
 pub struct Wish {
     code: Code,
     model: Option<String>,
-    /// Whose machine code.
-    sm: u32,
+    /// Whose machine code, where that was said.
+    sm: Option<u32>,
     /// Tokens of the prompt; 0: a step of decoding.
     prompt: u32,
 }
-
-/// How to ask for it.
-const USAGE: &str = "expected --code ptx|sass [MODEL] [--sm 75] [--prompt 512]";
 
 /// Blocks of a launch that are traced: what two of them touch, all do.
 const TRACED: usize = 4;
 
 impl Wish {
-    /// What stands behind `--code`.
-    pub fn read(args: &[String]) -> Result<Self> {
-        let (mut args, mut code, mut model, mut sm, mut prompt) = (args.iter(), None, None, 75, 0);
-        code = match args.next().map(String::as_str) {
-            Some("ptx") => Some(Code::Ptx),
-            Some("sass") => Some(Code::Sass),
-            _ => code,
-        };
-        while let Some(arg) = args.next() {
-            let mut number = || args.next().and_then(|n| n.parse().ok()).context(USAGE);
-            match arg.as_str() {
-                "--sm" => sm = number()?,
-                "--prompt" => prompt = number()?,
-                name if crate::MODELS.contains(&name) => model = Some(name.to_owned()),
-                _ => bail!("{arg}: {USAGE}; a model is one of {}", crate::MODELS.join(", ")),
-            }
+    /// Refuses what would have no effect.
+    pub fn new(code: Code, model: Option<String>, sm: Option<u32>, prompt: Option<u32>) -> Result<Self> {
+        ensure!(
+            code == Code::Sass || sm.is_none(),
+            "--sm is for --code sass: PTX is counted for each target that there is"
+        );
+        if let Some(sm) = sm {
+            let known = image::CUBINS.map(|sm| sm.to_string()).join(", ");
+            ensure!(image::CUBINS.contains(&sm), "--sm {sm}: expected one of {known}");
         }
-        Ok(Self { code: code.context(USAGE)?, model, sm, prompt })
+        Ok(Self { code, model, sm, prompt: prompt.unwrap_or(0) })
     }
 
     fn kind(&self) -> Kind {
@@ -65,27 +56,31 @@ impl Wish {
 }
 
 /// Counts of the image that `QRUN_KERNELS` names; else of each PTX that there is, or of one SM's machine code.
-pub fn counts(args: &[String]) -> Result<Value> {
-    let wish = Wish::read(args)?;
-    if std::env::var_os(image::FORCE).is_some() {
-        return of_target(&wish);
+pub fn counts(wish: &Wish) -> Result<Value> {
+    if env::var_os(image::FORCE).is_some() {
+        return of_target(wish);
     }
     // The variable is of a process, so each has one of its own.
-    let wanted = |t: &image::Target| t.kind == wish.kind() && (wish.code == Code::Ptx || t.sm == wish.sm);
+    let wanted = |t: &image::Target| t.kind == wish.kind() && (wish.code == Code::Ptx || t.sm == wish.sm.unwrap_or(75));
     let mut all = Map::new();
     for target in image::targets().into_iter().filter(wanted) {
-        let mut child = Command::new(std::env::current_exe()?);
-        let done = child.arg("--code").args(args).env(image::FORCE, target.to_string()).output()?;
-        ensure!(done.status.success(), "{target}: {}", String::from_utf8_lossy(&done.stderr));
+        if target.kind == Kind::Cubin {
+            let images = image::modules(target)?;
+            // Whether nvdisasm works is said before anything else is tried.
+            isa::disassemble(&images[0].bytes).map_err(Error::msg)?;
+        }
+        let mut child = Command::new(env::current_exe()?);
+        let done = child.args(env::args_os().skip(1)).env(image::FORCE, target.to_string()).output()?;
+        ensure!(done.status.success(), "{target}: {}", String::from_utf8_lossy(&done.stderr).trim());
         all.insert(target.to_string(), serde_json::from_slice(&done.stdout)?);
     }
-    ensure!(!all.is_empty(), "sm_{}: there is no such image", wish.sm);
     Ok(all.into())
 }
 
 fn of_target(wish: &Wish) -> Result<Value> {
     let target = image::target(0)?;
-    ensure!(target.kind == wish.kind(), "{}={target}: not what --code asks for", image::FORCE);
+    let wanted = target.kind == wish.kind() && wish.sm.is_none_or(|sm| sm == target.sm);
+    ensure!(wanted, "{}={target}: not what --code and --sm ask for", image::FORCE);
     let models = crate::MODELS.into_iter().filter(|name| wish.model.as_deref().is_none_or(|model| model == *name));
     let models = models.map(|name| Ok((name.to_owned(), of_model(name, target.sm, wish)?)));
     Ok(Value::Object(models.collect::<Result<_>>()?))
@@ -145,13 +140,14 @@ fn of_model(name: &str, sm: u32, wish: &Wish) -> Result<Value> {
 }
 
 /// How long a launch takes on a card; None where it was not traced.
-fn timed(launch: &LaunchCounts, card: &Card, hot: &dyn Fn(u64) -> bool) -> Option<qrun_emulator::isa::cost::Estimate> {
+fn timed(launch: &LaunchCounts, card: &Card, hot: &dyn Fn(u64) -> bool) -> Option<Estimate> {
     let LaunchCounts { grid, threads, registers, shared, counts, trace, issues, .. } = launch;
     let blocks = grid.iter().map(|n| u64::from(*n)).product();
     let distinct = (counts.blocks == blocks).then_some(counts.sectors_read);
     let (threads, registers, shared) = (*threads, *registers, *shared);
     estimate(&Work { issues, trace, blocks, threads, registers, shared, distinct, hot }, card)
 }
+
 /// A kernel's counts per step.
 fn row(counts: &KernelCounts, steps: u64) -> Value {
     let per = |a: u64, b: u64| if b == 0 { Value::Null } else { json!((a as f64 / b as f64 * 1e3).round() / 1e3) };

@@ -1,12 +1,12 @@
-//! `cargo run --release --bin gpu-counts`: what qrun asks of a GPU, counted with none, as one JSON object; with
-//! `-- --check` it fails where a count is past its limit, with `-- --code ptx` or `-- --code sass`
-//! it counts what a step executes, of decoding or (`--prompt 512`) of a prompt, and says how long that takes on cards.
+//! `cargo run --release --bin gpu-counts`: what qrun asks of a GPU, counted with none, as one JSON object; `--help` says
+//! what else it counts.
 //!
 //! The real decoder runs on the emulated driver. In the models' exact shapes nothing is computed, only counted; what a
 //! step reads is measured by executing one of their layers under the emulator's checks.
 
 mod code;
 mod models;
+mod tables;
 mod times;
 
 use std::{
@@ -17,7 +17,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use code::Wish;
 use qrun_cuda::image;
+use qrun_emulator::Code;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -91,20 +94,51 @@ fn past_limits(counts: &Value) -> Vec<String> {
     wrong
 }
 
+/// What qrun asks of a GPU, counted with none, as one JSON object.
+#[derive(Parser)]
+#[command(name = "gpu-counts")]
+struct Args {
+    /// Fail where a count is past its limit.
+    #[arg(long, conflicts_with_all = ["code", "tables", "library"])]
+    check: bool,
+    /// Execute one step in the shipped code, PTX or machine code (which nvdisasm takes apart), and count it by kernel.
+    /// Of machine code, predict also how long each kernel takes on the cards of that SM: no card has confirmed it.
+    #[arg(long, value_name = "CODE", value_parser = ["ptx", "sass"], conflicts_with_all = ["tables", "library"])]
+    code: Option<String>,
+    /// With --code: this model alone, not all.
+    #[arg(requires = "code", value_parser = MODELS)]
+    model: Option<String>,
+    /// With --code sass: of which SM; 75 where none is given.
+    #[arg(long, requires = "code")]
+    sm: Option<u32>,
+    /// With --code: a prompt of so many tokens, not a token of decoding.
+    #[arg(long, value_name = "TOKENS", requires = "code", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    prompt: Option<u32>,
+    /// Print the tables of the page benches/predictions.md from the newest records in benches/runs.
+    #[arg(long, conflicts_with = "library")]
+    tables: bool,
+    /// Print the folder of the emulated driver, for scripts that start a program on it.
+    #[arg(long)]
+    library: bool,
+}
+
 fn main() -> Result<()> {
-    let mut args = env::args().skip(1);
-    let mode = args.next();
-    // For scripts that start a child process on the emulated driver.
-    if mode.as_deref() == Some("--library") {
-        return Ok(writeln!(stdout(), "{}", qrun_emulator::library().display())?);
+    let args = Args::parse();
+    let mut out = stdout();
+    if args.library {
+        return Ok(writeln!(out, "{}", qrun_emulator::library().display())?);
     }
-    if mode.as_deref() == Some("--code") {
-        let counts = code::counts(&args.collect::<Vec<_>>())?;
-        return Ok(writeln!(stdout(), "{counts:#}")?);
+    if args.tables {
+        return Ok(write!(out, "{}", tables::markdown()?)?);
+    }
+    if let Some(code) = args.code {
+        let code = if code == "sass" { Code::Sass } else { Code::Ptx };
+        let counts = code::counts(&Wish::new(code, args.model, args.sm, args.prompt)?)?;
+        return Ok(writeln!(out, "{counts:#}")?);
     }
     let counts = counts()?;
-    writeln!(stdout(), "{counts:#}")?;
+    writeln!(out, "{counts:#}")?;
     let wrong = past_limits(&counts);
-    ensure!(mode.is_none() || wrong.is_empty(), "past their limits:\n  {}", wrong.join("\n  "));
+    ensure!(!args.check || wrong.is_empty(), "past their limits:\n  {}", wrong.join("\n  "));
     Ok(())
 }

@@ -3,14 +3,24 @@
 use super::setup::Setup;
 use super::trace::Sectors;
 
+/// The SM's share of what L2 or DRAM delivers.
+#[derive(Default)]
+pub(super) struct Bandwidth {
+    /// When all that was asked for so far is through.
+    free: f64,
+    /// Clocks that it was in use.
+    pub used: f64,
+    /// Bytes per clock.
+    pub rate: f64,
+}
+
 /// What the SM's memory path is about to do, and has done.
 pub(super) struct Memory {
     /// When its last instruction is through, and what all together took.
     pub load: f64,
     pub load_used: f64,
-    /// From L2, from DRAM: when they are free, what was used, bytes per clock.
-    pub l2: [f64; 3],
-    pub dram: [f64; 3],
+    pub l2: Bandwidth,
+    pub dram: Bandwidth,
     /// By sector: when it arrived (infinite: never), and which insertion into L1 that was.
     arrived: Vec<(f64, u64)>,
     inserted: u64,
@@ -39,8 +49,8 @@ impl Memory {
         Self {
             load: 0.0,
             load_used: 0.0,
-            l2: [0.0; 3],
-            dram: [0.0; 3],
+            l2: Bandwidth::default(),
+            dram: Bandwidth::default(),
             arrived: vec![(f64::INFINITY, 0); sectors.shared as usize + own * copies],
             inserted: 0,
             capacity: u64::from(card.l1_bytes.saturating_sub(shared).max(8 << 10) / 32),
@@ -67,10 +77,9 @@ impl Memory {
                 last = last.max(arrived);
                 continue;
             }
-            let mut arrives = Self::serve(&mut self.l2, self.load, 32.0) + self.l2_clocks;
+            let mut arrives = self.l2.serve(self.load, 32.0) + self.l2_clocks;
             if never && !of.hot[n] {
-                arrives = Self::serve(&mut self.dram, self.load, self.charge[usize::from(own)])
-                    .max(arrives - self.l2_clocks)
+                arrives = self.dram.serve(self.load, self.charge[usize::from(own)]).max(arrives - self.l2_clocks)
                     + self.l2_clocks
                     + self.dram_clocks;
             }
@@ -83,14 +92,16 @@ impl Memory {
 
     /// Stores go through to L2.
     pub fn write(&mut self, sectors: usize) {
-        Self::serve(&mut self.l2, self.load, 32.0 * sectors as f64);
+        self.l2.serve(self.load, 32.0 * sectors as f64);
     }
+}
 
-    /// Takes so many bytes of a bandwidth; when they are through.
-    fn serve([free, used, rate]: &mut [f64; 3], t: f64, bytes: f64) -> f64 {
-        let clocks = bytes / *rate;
-        *free = free.max(t) + clocks;
-        *used += clocks;
-        *free
+impl Bandwidth {
+    /// Takes so many bytes from t on; when they are through.
+    fn serve(&mut self, t: f64, bytes: f64) -> f64 {
+        let clocks = bytes / self.rate;
+        self.free = self.free.max(t) + clocks;
+        self.used += clocks;
+        self.free
     }
 }

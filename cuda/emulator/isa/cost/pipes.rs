@@ -42,7 +42,7 @@ impl Pipe {
 /// What else an instruction does to the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Its result is there after a time that only its opcode determines.
+    /// Nothing: its result is there a latency after its pipe took it.
     Compute,
     /// `LDG`; whether past L1.
     Load(bool),
@@ -56,10 +56,6 @@ pub enum Kind {
     CopyCommit,
     /// `DEPBAR.LE`: until at most so many groups are under way.
     CopyWait(u8),
-    /// `LDS`, `STS`, `LDSM`, `ATOMS`: passes over banks.
-    Shared,
-    /// `SHFL`.
-    Shuffle,
     /// `BAR`: the warps of the block wait for each other.
     Barrier,
     /// Control flow, which costs more where it is taken.
@@ -100,8 +96,8 @@ type Row = (&'static str, Pipe, [f32; 5], Option<[f32; 5]>, f32);
 
 /// The first row that fits counts; what fits none is of the ALU.
 const ROWS: &[Row] = &[
-    // 75 M[TU], 80 M[SD]; 86 V[NV]: both halves of the pipe take it, each every second clock; 90 and 120 M[SD]: the same with
-    // reuse bits, else half.
+    // 75 M[TU], 80 M[SD]; 86 V[NV]: both halves of the pipe take it, each every second clock; 90 and 120 M[SD]: the
+    // same with reuse bits, else half.
     ("FFMA FADD FMUL", Pipe::FmaLite, [2.0; 5], Some([2.0, 2.0, 2.0, 4.0, 4.0]), 4.0),
     // Two passes, M[SD].
     ("IMAD.WIDE IMAD.HI", Pipe::Fma, [4.0; 5], None, 5.0),
@@ -126,7 +122,7 @@ const ROWS: &[Row] = &[
     ("IMMA.16832", Pipe::Tensor, [16.0, 8.0, 16.0, 6.5, 16.0], None, 27.0),
     // 75 M[TU], else V.
     ("VOTE", Pipe::Alu, [4.0, 2.0, 2.0, 2.0, 1.0], None, 12.0),
-    // M[TU]; half a clock of the SM for 32 lanes would be 128 bytes: 75 64 bytes per clock, else 128 (V, D).
+    // 75 M[TU]: 64 bytes per clock, so that 32 lanes take two; else 128 bytes per clock (V, D).
     ("SHFL", Pipe::Load, [2.0, 1.0, 1.0, 1.0, 1.0], None, 23.0),
     ("LDS STS LDSM ATOMS", Pipe::Load, [2.0, 1.0, 1.0, 1.0, 1.0], None, 22.0),
     // The path takes as long as its lines and sectors.
@@ -188,8 +184,6 @@ fn kind(name: &str, operands: &str) -> Kind {
             let groups = groups.strip_prefix("0x").and_then(|hex| u8::from_str_radix(hex, 16).ok());
             Kind::CopyWait(groups.unwrap_or(0))
         }
-        "LDS" | "STS" | "LDSM" | "ATOMS" => Kind::Shared,
-        "SHFL" => Kind::Shuffle,
         "BAR" => Kind::Barrier,
         "BRA" | "BRX" | "CALL" | "RET" | "BSYNC" => Kind::Branch,
         "MEMBAR" => Kind::Fence,

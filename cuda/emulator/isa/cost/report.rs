@@ -2,7 +2,7 @@
 
 use super::Work;
 use super::cards::Card;
-use super::pipes::{Kind, Pipe, Resource};
+use super::pipes::{Pipe, Resource};
 use super::setup::Setup;
 use super::sm::{Outcome, simulate};
 use super::trace::Sectors;
@@ -25,10 +25,6 @@ pub struct Estimate {
     pub low: Bound,
     /// With the worse end.
     pub high: Bound,
-    /// Blocks that an SM holds at a time, and that the busiest one has in all.
-    pub resident: u64,
-    /// The most blocks of an SM.
-    pub share: u64,
 }
 
 /// A resource binds where it is busy for this part of the time.
@@ -56,13 +52,13 @@ pub fn estimate(work: &Work<'_>, card: &Card) -> Option<Estimate> {
         return None;
     }
     let sectors = Sectors::new(work.trace, work.issues, work.hot);
-    let (resident, share) = (resident(work, card), work.blocks.div_ceil(card.sms.into()));
-    let setup = |end| Setup { work, sectors: &sectors, card, end, resident, blocks: share, only: None };
+    let (resident, blocks) = (resident(work, card), work.blocks.div_ceil(card.sms.into()));
+    let setup = |end| Setup { work, sectors: &sectors, card, end, resident, blocks, only: None };
     let floor = floor(&setup(0));
     let [low, high] = [0, 1].map(|end| timed(&setup(end)));
     let low = if low.us < floor.us { floor } else { low };
     let high = if high.us < low.us { low } else { high };
-    Some(Estimate { floor, low, high, resident, share })
+    Some(Estimate { floor, low, high })
 }
 
 fn us(clocks: f64, setup: &Setup<'_>) -> f64 {
@@ -105,11 +101,11 @@ fn floor(setup: &Setup<'_>) -> Bound {
         if issue.pipe == Pipe::Load {
             let lines = f64::from(step.lines).max(f64::from(step.sectors) / card.sectors[0]);
             load += lines.max(interval * f64::from(step.passes));
-        } else if issue.kind != Kind::Branch {
+        } else {
             pipes[issue.pipe as usize] += interval / 4.0;
         }
     }
-    // What one pipe takes the other takes as well.
+    // What the light pipe takes the other takes as well: at best it is spread evenly over both.
     let lite = &mut pipes[Pipe::FmaLite as usize];
     let both = std::mem::take(lite);
     let fma = &mut pipes[Pipe::Fma as usize];

@@ -152,8 +152,8 @@ impl<'a> Sm<'a> {
         let all = most * here + others * (left - 1).min(resident);
         let share = if self.setup.only.is_some() { 1.0 } else { here as f64 / all as f64 };
         let ghz = card.ghz[end];
-        self.memory.l2[2] = (share * card.l2 / ghz).min(PORT);
-        self.memory.dram[2] = share * card.dram[end] / ghz;
+        self.memory.l2.rate = (share * card.l2 / ghz).min(PORT);
+        self.memory.dram.rate = share * card.dram[end] / ghz;
     }
 
     /// Until all has ended; the clocks.
@@ -274,7 +274,7 @@ impl<'a> Sm<'a> {
                 ready = ready.max(if taken { t + clocks } else { 0.0 });
             }
             Kind::Fence => ready = ready.max(memory.load.max(t) + memory.l2_clocks),
-            Kind::Barrier | Kind::CopyWait(_) | Kind::Shared | Kind::Shuffle | Kind::Compute => (),
+            Kind::Barrier | Kind::CopyWait(_) | Kind::Compute => (),
         }
         for (barrier, when) in [(control.write, result), (control.read, sources)] {
             if let Some(down) = warp.barriers.get_mut(usize::from(barrier)) {
@@ -295,8 +295,8 @@ impl<'a> Sm<'a> {
 
     fn outcome(&self, clocks: f64) -> Outcome {
         let mut busy = vec![
-            (Resource::Dram, self.memory.dram[1]),
-            (Resource::L2, self.memory.l2[1]),
+            (Resource::Dram, self.memory.dram.used),
+            (Resource::L2, self.memory.l2.used),
             (Resource::LoadPath, self.memory.load_used),
             (Resource::Issue, self.issued as f64 / 4.0),
         ];

@@ -61,7 +61,7 @@ impl Trace {
         self.on
     }
 
-    /// The instruction under way touches the sectors of these bytes. Those of a warp come in the order of addresses.
+    /// The instruction under way touches the sectors of these bytes.
     pub fn touch(&mut self, address: u64, bytes: u64) {
         for sector in address / 32..=(address + bytes - 1) / 32 {
             if self.touched.last() != Some(&sector) {
@@ -73,7 +73,7 @@ impl Trace {
     /// A warp has executed an instruction: with what was touched since the last step, and passes over banks.
     pub fn step(&mut self, warp: usize, pc: usize, passes: u64) {
         let Some(block) = self.blocks.last_mut().filter(|_| self.on) else { return self.touched.clear() };
-        // Addresses may come unordered, from lanes one by one.
+        // Lanes may tell their addresses in any order.
         self.touched.sort_unstable();
         self.touched.dedup();
         let mut lines: u8 = 0;

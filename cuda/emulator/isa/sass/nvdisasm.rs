@@ -1,6 +1,7 @@
 //! NVIDIA's disassembler: the text of machine code comes from it.
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,15 +47,14 @@ pub fn disassemble(image: &[u8]) -> Result<String, String> {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let file = std::env::temp_dir().join(format!("qrun-{}-{number}.cubin", std::process::id()));
     let wrote = fs::write(&file, image).map_err(|error| format!("{}: {error}", file.display()));
-    let output = wrote.and_then(|()| {
-        let mut command = Command::new(program);
-        command.args(["-c", "-hex"]).arg(&file).output().map_err(|error| format!("{}: {error}", program.display()))
-    });
+    let wrong = |what: &dyn Display| format!("nvdisasm ({}): {what}", program.display());
+    let run = || Command::new(program).args(["-c", "-hex"]).arg(&file).output();
+    let output = wrote.and_then(|()| run().map_err(|error| wrong(&error)));
     let _ = fs::remove_file(&file);
     let output = output?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{}: {} {}", program.display(), output.status, said.trim()));
+        return Err(wrong(&format_args!("{}: {}", output.status, said.trim())));
     }
-    String::from_utf8(output.stdout).map_err(|error| format!("{}: {error}", program.display()))
+    String::from_utf8(output.stdout).map_err(|error| wrong(&error))
 }

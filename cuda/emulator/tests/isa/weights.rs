@@ -1,6 +1,6 @@
 //! What a weight costs the kernels of gemv, by format: warp instructions, loads of weights (`.nc`, which loads nothing
-//! else) and their sectors in the PTX that is shipped, which is alike for compute_75 and compute_80; for a matrix of 288 rows of 6912 weights (a quarter of Gemma 3 1B's down projection) and
-//! one token.
+//! else) and their sectors in the PTX that is shipped, the same for compute_75 and compute_80. The matrix has 288 rows of
+//! 6912 weights (a quarter of Gemma 3 1B's down projection), and there is one token.
 //!
 //! The table has today's numbers. More is refused; so is less, until the table says so: a failure prints the rows
 //! as they have to be. `cargo test -p qrun-emulator --test emulator what_a_weight_costs` is all it takes.

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Counts what a token of decoding, and on sm_75 a prompt of 512, executes in the shipped machine code; records it in
+# benches/runs with the times that are predicted for cards; and writes benches/predictions.md. Needs nvdisasm, no GPU.
+# Usage: benches/predictions.sh [SM ...] (all seven); --write alone only writes the page anew from the records.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo build --release --quiet --bin gpu-counts
+commit=$(git describe --always --dirty --abbrev=12 --exclude='*')
+
+# record NAME ARGUMENTS
+record() {
+    local to counts
+    to=benches/runs/$(date -u +%F)-gpu-code-$1.json
+    shift
+    counts=$(target/release/gpu-counts --code sass "$@")
+    printf '{\n"commit": "%s",\n"command": "gpu-counts --code sass %s",\n"counts": %s\n}\n' \
+        "$commit" "$*" "$counts" >"$to"
+}
+
+if [[ ${1-} != --write ]]; then
+    (($#)) || set -- 75 80 86 89 90 100 120
+    for sm; do
+        record "sm_$sm" --sm "$sm"
+        if ((sm == 75)); then record sm_75-prompt-512 --sm 75 --prompt 512; fi
+    done
+fi
+{
+    cat <<'TEXT'
+# Predicted times of the shipped machine code
+
+These times are predicted, not measured: no card has run this. A simulated SM (`isa/cost` of the emulator) is given what
+the shipped machine code executes, and public numbers of each card. A cell is floor – low – high: no schedule of this code
+is faster than the floor; low and high take the better and the worse end of all that is not known exactly of the card. Two
+designs are told apart only where their ranges do not touch. Counts (instructions, sectors) are exact, and the same in
+every run.
+
+Q4_K_M in the exact shapes of three models, with weights of zeros. A token of decoding is the second one, with next to
+nothing in the KV cache. Times have what a node of a graph costs, and nothing of the host's. A card that stands here twice
+has two clocks: under load a T4 rarely keeps the higher one. Made by `benches/predictions.sh` from the records
+`runs/*-gpu-code-sm_*.json`.
+TEXT
+    target/release/gpu-counts --tables
+} >benches/predictions.md
