@@ -35,9 +35,10 @@ designs are told apart only where their ranges do not touch. Counts (instruction
 every run.
 
 Q4_K_M in the exact shapes of three models, with weights of zeros. A token of decoding is the second one, with next to
-nothing in the KV cache. Times have what a node of a graph costs, and nothing of the host's. A card that stands here twice
-has two clocks: under load a T4 rarely keeps the higher one. Made by `benches/predictions.sh` from the records
-`runs/*-gpu-code-sm_*.json`.
+nothing in the KV cache. Times have what a node of a graph costs, and nothing of the host's. Loads count as they are asked
+for, the activations, which every row reads anew, among them: much of that L1 has already. A card that stands here twice
+has two clocks: under load a T4 rarely keeps the higher one. The table of cards has none of sm_100: counts alone. Made by
+`benches/predictions.sh` from the records `runs/*-gpu-code-sm_*.json`.
 TEXT
     target/release/gpu-counts --tables
 } >benches/predictions.md
