@@ -26,11 +26,9 @@ fn newest(ending: &str) -> Result<Vec<Record>> {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/runs");
     let names = fs::read_dir(&runs)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
     let names: BTreeSet<String> = names.collect::<Result<_>>()?;
+    let of = |sm: u32| Some((sm, names.iter().rfind(|n| n.ends_with(&format!("-gpu-code-sm_{sm}{ending}.json")))?));
     let mut records = Vec::new();
-    for sm in CUBINS {
-        let Some(name) = names.iter().rfind(|name| name.ends_with(&format!("-gpu-code-sm_{sm}{ending}.json"))) else {
-            continue;
-        };
+    for (sm, name) in CUBINS.into_iter().filter_map(of) {
         let read = || -> Result<Record> {
             let record: Value = serde_json::from_slice(&fs::read(runs.join(name))?)?;
             let commit = record["commit"].as_str().context("no commit")?.to_owned();

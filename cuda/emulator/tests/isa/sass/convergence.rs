@@ -96,7 +96,7 @@ fn a_region_within_another() {
     let inner = "BSSY B0, `(L9)\n@!P2 BRA `(L8)\nBSSY B1, `(L2)\n{SIDES}BSYNC B1\nSWAP\n\
                  BRA `(L9)\nL8:\nIADD3 R20, R20, 0x1, RZ\nL9:\nBSYNC B0\nSHFL.BFLY PT, R20, R20, 0x10, 0x1f\n";
     let expected = |lane: usize| if lane < 16 { value(lane ^ 16) + 1 } else { sided(lane ^ 17) };
-    assert_eq!(leaves(&inner.replace("{SIDES}", &sides("P0"))), lanes(|lane| expected(lane)));
+    assert_eq!(leaves(&inner.replace("{SIDES}", &sides("P0"))), lanes(expected));
     let without = inner.replace("{SIDES}", &sides("P0")).replace("BSYNC B1\n", "");
     faults(&without, &["the value that it stores"]);
 }
@@ -322,8 +322,7 @@ fn code_that_does_not_end() {
     let given = given();
     Code::new("L1:\nBRA `(L1)", &given).faults(&mut Memory::default(), FAILED, &["does not end: 16777216 branches"]);
     let module = qrun_emulator::isa::Module::disassembled(&image(75, 0x160, 0, 0, &[]), &listing("NOP\n"));
-    let fault =
-        Job::new("", 32, &[]).of(&module.expect("it is a kernel"), &mut Memory::default()).expect_err("no EXIT");
+    let fault = Job::new("", 32, &[]).of(&module.expect("it is a kernel"), &Memory::default()).expect_err("no EXIT");
     assert!(fault.report.contains("runs over the end of the kernel"), "{fault:?}");
     for (text, says) in [
         ("BRA `(L8)", "no instruction behind label L8"),
