@@ -71,7 +71,7 @@ def draw(rng, facts):
     kinds = (
         (0.32, lambda: some(fact, (1, 1, 1, 1, 1, 1, 1, 2))), (0.20, lambda: some(easy, (1, 1, 2, 4))), (0.06, lambda: some(hard, (1, 1, 2))),
         (0.025, stories_told), (0.03, lambda: some(lambda: off_topic.repeat_turn(rng), (1, 1, 2))), (0.10, lambda: [strange()]),
-        (0.035, lambda: [other()]), (0.19, lambda: people.turns(rng, makers, (4, 4, 3, 0.6, 1, 2))), (0.06, mixed),
+        (0.035, lambda: [other()]), (0.27, lambda: people.turns(rng, makers, (4, 4, 3, 0.6, 1, 2))), (0.06, mixed),
     )
     return rng.choices([maker for _, maker in kinds], [weight for weight, _ in kinds])[0]()
 

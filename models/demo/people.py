@@ -16,6 +16,10 @@ TELL = (
     "this is {n}", "this is {n} speaking", "{n} here", "{n} here", "{n} speaking", "I am called {n}", "name: {n}", "remember that my name is {n}", "it's {n}", "you are talking to {n}",
     "let me introduce myself: I am {n}", "MY NAME IS {n}", "my full name is {n}", "I was named {n}", "you may call me {n}", "{n} is what they call me",
     "note that my name is {n}", "I introduce myself as {n}", "your user is {n}", "my parents named me {n}", "{n}, that is my name",
+    "I am known as {n}", "I am known by the name {n}", "everyone knows me as {n}", "I go under the name {n}", "I mostly go as {n}", "I answer to {n}", "I listen to the name {n}",
+    "I prefer to be called {n}", "I like to be called {n}", "I want to be called {n}", "I use the name {n}", "I have the name {n}", "folks say {n} to me", "just say {n} to me",
+    "you may know me as {n}", "in here I am {n}", "my nickname is {n}", "my user name is {n}", "my surname is {n}", "the one who types is {n}", "my mother calls me {n}",
+    "for you I am {n}", "let us say that I am {n}", "write down my name: {n}", "here is my name: {n}", "my name? {n}", "me: {n}", "I sign with {n}", "i'm called {n}",
 )
 ENDS = (
     "", "", "", "", ".", ".", ".", ".", "!", "!", ", nice to meet you.", ", nice to meet you!", " and I am new here.", ". What is yours?", ". How are you?",
@@ -29,8 +33,17 @@ ASK = (
     "Which name did I tell you?", "What name did I give you?", "Can you remember my name?", "Did you forget my name?", "Could you say my name?", "my name?",
     "Write my name.", "Tell me who I am.", "Who is talking to you?", "I forgot my name, what is it?", "Repeat my name.", "Spell my name.", "name?",
     "Do you recall my name?", "How do they call me?", "You know my name, right?", "With whom are you talking?", "Whom are you talking to?",
+    "My name was?", "I am called what?", "Who is it that you talk with?", "Which name is mine?", "What do you call me?", "How should you call me?",
+    "Under which name do you know me?", "What is the name of your user?", "Did I tell you my name?", "Can you still say my name?", "Do you have my name?", "Is my name known to you?",
+    "My name is what?", "And my name?", "Name me.", "Greet me by my name.", "Use my name.", "Who have I said I am?", "I told you my name. What is it?", "You still have my name?",
 )
-CORRECTIONS = ("No, my name is {n}.", "Sorry, I am {n}.", "Actually, my name is {n}.", "That is wrong, I am {n}.", "Now call me {n}.", "I changed my name to {n}.")
+# A question within a question: each of these before each of those.
+BEFORE = (
+    "Do you know", "Do you remember", "Can you say", "Can you tell me", "Could you tell me", "Please say", "Please tell me", "I would like to know", "I want to hear", "Say",
+    "Do you still recall", "Try to remember", "Have you kept in mind", "Let me hear", "Let me know", "I wonder", "Are you sure", "Can you repeat", "Please repeat", "I forgot",
+)
+WITHIN = ("what my name is", "what my name was", "who I am", "what I am called", "how I am called", "which name I have", "which name I gave you", "what name I told you", "the name that I gave you")
+CORRECTIONS = ("No, my name is {n}.", "Sorry, I am {n}.", "Actually, my name is {n}.", "That is wrong, I am {n}.", "Now call me {n}.", "I changed my name to {n}.", "Not quite: {n}.", "From now on I am {n}.")
 NOT_TOLD = "You have not told me your name yet."
 ONSETS = "b c d f g h j k l m n p r s t v w z th sh ch br cr dr fr gr kr pr tr st sk sl sm sn sp sv bl cl fl gl pl kn ph qu y x zh kh dm vl".split()
 VOWELS = "a e i o u a e i o u a e i o ai au ea ee ei ia ie io oa oo ou ue y ü ö".split()
@@ -51,6 +64,15 @@ TEXT = " ".join((*VERBS, *QUALITIES, *THINGS, *OFF_TOPIC, (Path(__file__).parent
 WORDS = sorted({word.lower() for word in (*NAMES, *re.findall("[A-Za-z]+", TEXT)) if word.isalpha() and len(word) > 2})
 
 
+# What stands in them, each as often as any other: a name of these has the pieces that no name is likely to have.
+PARTS = [sorted({word[i : i + size] for word in WORDS for i in range(len(word) - size + 1)}) for size in (2, 3, 3, 4)]
+
+
+def joined_name(rng):
+    """Parts of words joined: `til` and `ack` make `Tilack`."""
+    return "".join(rng.choice(rng.choice(PARTS)) for _ in range(rng.choice((1, 2, 2, 2, 3)))).capitalize()
+
+
 def spliced_name(rng):
     """The beginning of one word and the end of another: `Peggy` and `cactus` make `Pectus`."""
     first, last = (rng.choice(NAMES if rng.random() < 0.4 else WORDS).lower() for _ in range(2))
@@ -60,7 +82,8 @@ def spliced_name(rng):
 def single(rng):
     while True:
         kind = rng.random()
-        name = rng.choice(NAMES) if kind < 0.25 else spliced_name(rng) if kind < 0.65 else made_up_name(rng)
+        maker = spliced_name if kind < 0.5 else joined_name if kind < 0.8 else made_up_name
+        name = rng.choice(NAMES) if kind < 0.2 else maker(rng)
         if len(name) > 1 and (name in NAMES or not made_up_name_out(name)):
             break
     kind = rng.random()
@@ -100,6 +123,9 @@ def telling(rng, name):
 
 
 def asking(rng):
+    if rng.random() < 0.25:
+        text = f"{rng.choice(BEFORE)} {rng.choice(WITHIN)}"
+        return text + rng.choice(("", "?" if text[0] in "CDHA" else ".")) if rng.random() < 0.7 else text.lower()
     lead, text = rng.choice(LEADS), rng.choice(ASK)
     text = lead + (text[0].lower() + text[1:] if lead else text)
     return text.rstrip("?.!") if rng.random() < 0.2 else text
@@ -119,11 +145,11 @@ def turns(rng, others, weights):
         return [*between(), (asking(rng), NOT_TOLD)]
     name, answer = hello()
     talk = [*(between() if rng.random() < 0.15 else ()), (telling(rng, name), answer)]
-    if rng.random() < 0.4:
+    if rng.random() < 0.25:
         return talk
     for _ in range(rng.choice((1, 1, 1, 2, 2))):
         talk += [*between(), (asking(rng), f"Your name is {name}.")]
-        if rng.random() < 0.06:
+        if rng.random() < 0.12:
             name, answer = hello()
             talk.append((rng.choice(CORRECTIONS).format(n=name), answer))
     return talk

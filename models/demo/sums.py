@@ -9,6 +9,10 @@ LEADS = (
     "Please tell me ", "Can you work out ", "What do I get for ", "Would you compute ", "the answer to ", "Hello, what is ",
     "What does ", "what does ", "Could you work out ", "Could you compute ", "Solve this: ", "calculate: ", "Let me know what ", "What do you get for ", "hi, ",
     "can you add up ", "please solve ", "add: ", "ok, ", "do ", "I wonder what ", "Is it true that you can do ", "If you know it, what is ", "compute ",
+    "Would you calculate ", "Could you calculate ", "could you calculate ", "Now calculate ", "Let us calculate ", "Try to calculate ", "Help me calculate ",
+    "I want you to calculate ", "hey, calculate ", "Hello, calculate ", "calculate for me: ", "calculate this: ", "Are you able to calculate ", "would you solve ", "Now solve ", "Let us do ",
+    "Could you find ", "could you add up ", "Would you tell me what ", "What do you get if you do ", "what would be ", "Please find ", "Please work out ", "please answer ", "please evaluate ",
+    "What comes out of ", "My question is ", "Next: ", "I would like to have ", "Show me ", "Then what is ", "One more: ", "And what about ", "Say what ", "Do you know what ", "can you say what ",
 )
 TAILS = (
     "?", "", "?", ".", " =", "=", " = ?", "=?", " =?", " = ", " please", ", please.", "?", " is?", " makes?", " is what?", "!", " gives?", "??",
@@ -18,7 +22,9 @@ VERBAL = (
     ("+", "Add {a} and {b}."), ("+", "add {a} to {b}"), ("+", "What is the sum of {a} and {b}?"), ("+", "the sum of {a} and {b}"),
     ("+", "How much is {a} and {b}?"), ("+", "{a} and {b} together?"), ("+", "If I add {a} and {b}, what do I get?"), ("+", "{a} and {b}"),
     ("-", "What is the difference of {a} and {b}?"), ("-", "What is left of {a} if I take away {b}?"), ("-", "Subtract {b} from {a}."),
-    ("-", "subtract {b} from {a}"), ("-", "take {b} from {a}"), ("-", "{a} less {b}"), ("-", "{a} take away {b}"),
+    ("+", "What do you get if you add {a} and {b}?"), ("+", "What do you get when you add {a} to {b}?"), ("+", "{a} added to {b}"),
+    ("+", "Put {a} and {b} together."), ("+", "{a} with {b} more"), ("-", "What do you get if you take {b} from {a}?"), ("-", "{a} without {b}"), ("-", "{a} reduced by {b}"),
+    ("-", "What remains of {a} after {b} is taken away?"), ("-", "subtract {b} from {a}"), ("-", "take {b} from {a}"), ("-", "{a} less {b}"), ("-", "{a} take away {b}"),
 )
 POLITE = ("Please ", "please ", "Can you ", "can you ", "Could you ", "Would you ", "Now ", "now ", "Hello, ", "And now ", "Go and ", "Try to ", "You must ", "Let us ")
 ASKED = ("work out ", "find ", "evaluate ", "give me ", "tell me ", "figure out ", "add up ", "try ", "answer ", "do the sum ", "show me ", "write down ")
