@@ -69,7 +69,7 @@ pub struct Config {
     pub blocks: u64,
     /// Which program of a kernel runs.
     pub code: Code,
-    /// What approximate instructions of PTX (`ex2`, `rcp`, `rsqrt`) give.
+    /// What the approximate instructions of PTX and machine code (`ex2`, `rcp`, `rsqrt`) give.
     pub approximation: Approximation,
     /// The order of threads, blocks and delayed streams.
     pub order: Order,

@@ -1,6 +1,6 @@
 //! What was executed: exact, the same in every run, per instruction.
 
-/// Kinds of warp instructions, by what they cost.
+/// Kinds of warp instructions, by what they cost. The examples are of PTX; machine code counts under the same kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// `add.s32`, `and.b32`, `shl`, `min.s32`, `mad.lo`, `prmt`, `bfi`, `shf` …

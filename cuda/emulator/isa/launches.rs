@@ -21,7 +21,7 @@ pub struct Keep {
 /// Counts of all launches that were run with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// By target (75, 80) and name of the kernel.
+    /// By target (75, 80 …; of PTX or of machine code, as the launches were) and name of the kernel.
     pub kernels: BTreeMap<(u32, String), KernelCounts>,
     /// What is to be kept of single launches.
     pub keep: Keep,
