@@ -67,6 +67,21 @@ const DOUBLE: &str = "0 8000000000000000 3ff0000000000000 bff0000000000000 3fe00
     7fefffffffffffff 7ff0000000000000 fff0000000000000 7ff8000000000000 fff8000000001234 3fd5555555555555 \
     c059000000000000";
 
+/// One of each list in all ways, or, where those are more than `most`, so many at random.
+pub fn combinations(lists: &[Vec<u64>], most: usize, random: &mut Random) -> Vec<Vec<u64>> {
+    let all: usize = lists.iter().map(Vec::len).product();
+    let case = |case: usize| {
+        let mut rest = case;
+        let digit = |list: &Vec<u64>| {
+            let at = if all > most { random.below(list.len()) } else { rest % list.len() };
+            rest /= list.len();
+            list[at]
+        };
+        lists.iter().map(digit).collect()
+    };
+    (0..all.min(most)).map(case).collect()
+}
+
 /// Bits that are worth trying.
 pub fn nasty(class: char) -> Vec<u64> {
     let text = match class {
@@ -221,19 +236,8 @@ impl Row {
     fn cases(sources: &[Operand], random: &mut Random) -> Vec<Vec<u64>> {
         let lists: Vec<Vec<u64>> =
             sources.iter().map(|s| if s.number.is_some() { vec![0] } else { nasty(s.class) }).collect();
-        let all: usize = lists.iter().map(|l| l.len()).product();
-        let mut cases: Vec<Vec<u64>> = (0..all.min(CASES))
-            .map(|case| {
-                let mut rest = case;
-                let digit = |list: &Vec<u64>| {
-                    let at = if all > CASES { random.below(list.len()) } else { rest % list.len() };
-                    rest /= list.len();
-                    list[at]
-                };
-                lists.iter().map(digit).collect()
-            })
-            .collect();
-        let more = if all < 100 { 64 } else { 500 };
+        let mut cases = combinations(&lists, CASES, random);
+        let more = if cases.len() < 100 { 64 } else { 500 };
         cases.extend((0..more).map(|_| sources.iter().map(|s| any(s.class, random)).collect::<Vec<_>>()));
         while !cases.len().is_multiple_of(32) {
             cases.push(cases[0].clone());

@@ -11,7 +11,7 @@ use qrun_emulator::{Order, isa::Approximation};
 
 use crate::isa::{
     harness::{Memory, Random},
-    rows::{any, nasty},
+    rows::{any, combinations, nasty},
     sass::harness::{Code, Lanes},
 };
 
@@ -71,18 +71,7 @@ fn double(value: f64) -> Option<u128> {
 fn cases(from: &str) -> Vec<Vec<u64>> {
     let mut random = Random(from.len() as u64);
     let lists: Vec<Vec<u64>> = from.chars().map(nasty).collect();
-    let all: usize = lists.iter().map(Vec::len).product();
-    let mut cases: Vec<Vec<u64>> = (0..all.min(CASES))
-        .map(|case| {
-            let mut rest = case;
-            let digit = |list: &Vec<u64>| {
-                let at = if all > CASES { random.below(list.len()) } else { rest % list.len() };
-                rest /= list.len();
-                list[at]
-            };
-            lists.iter().map(digit).collect()
-        })
-        .collect();
+    let mut cases = combinations(&lists, CASES, &mut random);
     let bits: Vec<Vec<u64>> = (0..MORE).map(|_| from.chars().map(|class| any(class, &mut random)).collect()).collect();
     cases.extend(bits);
     while !cases.len().is_multiple_of(32) {
