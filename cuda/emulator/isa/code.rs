@@ -58,7 +58,7 @@ pub struct Kernel {
     pub(super) files: Files,
     /// Of machine code; PTX leaves the rest empty.
     pub(super) bank: Bank,
-    /// Constant bank 2.
+    /// What the compiler put into constant bank 2: jump tables and large constants.
     pub(super) table: Vec<u8>,
     /// Of each instruction: its control word, and the rows that it reads and writes.
     pub(super) controls: Vec<Control>,
@@ -373,7 +373,7 @@ pub(super) enum Logic {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Space {
     Param,
-    /// Constant bank 2.
+    /// Constant bank 2 of machine code, by an address that is computed.
     Table,
     Shared,
     Global,

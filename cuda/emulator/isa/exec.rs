@@ -17,7 +17,7 @@ use super::trouble::Checked;
 use super::{Approximation, GlobalMemory};
 
 pub(super) use predicates::{ballot, real, whole};
-pub(super) use words::{dot4, permute};
+pub(super) use words::{dot4, permute, real2, signed};
 
 /// What the warps of a launch have in common.
 pub(super) struct Context<'a> {

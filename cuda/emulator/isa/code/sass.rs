@@ -50,7 +50,7 @@ pub(in super::super) enum Sass {
 pub(in super::super) enum Branch {
     /// `BSSY`: the lanes that are here wait for each other at the barrier.
     Begin(u8),
-    /// `BSYNC`.
+    /// `BSYNC`: the lanes wait for all that passed `BSSY` with them and have neither left nor returned.
     Wait(u8),
     /// `BREAK`: the lanes leave the barrier.
     Leave(u8),

@@ -12,13 +12,13 @@ fn real(f: impl Fn(f32) -> f32) -> impl Fn(u32) -> u32 {
 }
 
 #[inline(always)]
-fn real2(f: impl Fn(f32, f32) -> f32) -> impl Fn(u32, u32) -> u32 {
+pub(in super::super) fn real2(f: impl Fn(f32, f32) -> f32) -> impl Fn(u32, u32) -> u32 {
     move |a, b| float::bits(f(f32::from_bits(a), f32::from_bits(b)))
 }
 
 /// Signed operands.
 #[inline(always)]
-fn signed(f: impl Fn(i32, i32) -> i32) -> impl Fn(u32, u32) -> u32 {
+pub(in super::super) fn signed(f: impl Fn(i32, i32) -> i32) -> impl Fn(u32, u32) -> u32 {
     move |a, b| f(a as i32, b as i32) as u32
 }
 

@@ -141,7 +141,7 @@ fn set_pair(w: &mut Registers, mask: u32, d: R, value: &[u64; 32], defined: u32)
     w.set_word(d + 1, &std::array::from_fn(|i| (value[i] >> 32) as u32), mask, defined);
 }
 
-/// d = f(a).
+/// d = f(a) in the lanes of the mask; a lane without a value in a has none in d.
 #[inline(always)]
 fn map(w: &mut Registers, mask: u32, d: R, a: Source, f: impl Fn(u32) -> u32) {
     let mask = scope(d, mask);

@@ -33,7 +33,7 @@ struct Split {
 enum Waits {
     /// It can run.
     No,
-    /// `BSYNC`.
+    /// The others of a convergence barrier, at `BSYNC`.
     Barrier(u8),
     /// `WARPSYNC` with this mask.
     Mask(u32),

@@ -4,17 +4,11 @@ use super::super::super::Approximation;
 use super::super::super::code::compute::{Binary, Ternary, Unary};
 use super::super::super::code::rows::{BIN_PREDICATE, Condition, Source, UNIFORM_PREDICATE};
 use super::super::super::code::{Logic, R, Shift};
-use super::super::super::exec::{ballot, dot4, permute};
+use super::super::super::exec::{ballot, dot4, permute, real2, signed};
 use super::super::super::float;
 use super::super::super::registers::{ALL, Registers};
 use super::predicates::combined;
 use super::{Row, map, map2, map3, scope, set, view};
-
-/// An instruction on f32 whose NaN results are all the same one.
-#[inline(always)]
-fn real2(f: impl Fn(f32, f32) -> f32) -> impl Fn(u32, u32) -> u32 {
-    move |a, b| float::bits(f(f32::from_bits(a), f32::from_bits(b)))
-}
 
 #[inline(always)]
 fn real3(f: impl Fn(f32, f32, f32) -> u32) -> impl Fn(u32, u32, u32) -> u32 {
@@ -25,11 +19,6 @@ fn real3(f: impl Fn(f32, f32, f32) -> u32) -> impl Fn(u32, u32, u32) -> u32 {
 #[inline(always)]
 fn flushed(f: impl Fn(f32, f32) -> f32) -> impl Fn(f32, f32) -> f32 {
     move |a, b| float::flush(f(float::flush(a), float::flush(b)))
-}
-
-#[inline(always)]
-fn signed(f: impl Fn(i32, i32) -> i32) -> impl Fn(u32, u32) -> u32 {
-    move |a, b| f(a as i32, b as i32) as u32
 }
 
 pub(super) fn unary(f: Unary, w: &mut Registers, mask: u32, d: R, a: Source, how: Approximation) {

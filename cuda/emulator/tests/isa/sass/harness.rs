@@ -49,7 +49,7 @@ pub struct Code<'a> {
     pub given: &'a [(usize, Lanes)],
     /// Its parameters, from [`PARAMS`] on.
     pub params: &'a [u32],
-    /// Constant bank 2.
+    /// What `.nv.constant2` of the cubin holds.
     pub table: &'a [u8],
     /// Bytes of shared memory.
     pub shared: usize,
