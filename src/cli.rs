@@ -23,6 +23,7 @@ mod progress;
 mod quantize;
 mod reply;
 mod run;
+mod serve;
 mod signals;
 mod stdout;
 mod synth;
@@ -59,6 +60,10 @@ fn dispatch(words: &[OsString], timeline: Timeline) -> Result<(), Exit> {
     if first == "help" && words.len() == 1 {
         return print(&help::screen());
     }
+    // Its flags are those of the table, and no others than behind qrun alone.
+    if first == "serve" {
+        return serve::run(&words[1..]);
+    }
     let jobs = Job::augment_subcommands(clap::Command::new("qrun"));
     if jobs.find_subcommand(first).is_some() || first == "help" {
         let (argv, warnings) = jobs::normalise(words)?;
@@ -67,7 +72,7 @@ fn dispatch(words: &[OsString], timeline: Timeline) -> Result<(), Exit> {
         warnings.iter().for_each(|warning| say(&format!("note: {warning}")));
         return Job::from_arg_matches(&matches).map_err(clap_error)?.run();
     }
-    let parsed = parse::parse(words, |name| std::env::var_os(name), jobs::not_a_job)?;
+    let parsed = parse::parse(words, false, |name| std::env::var_os(name), jobs::not_a_job)?;
     if let Some(show) = parsed.args.show {
         return print(&shown(show));
     }

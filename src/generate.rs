@@ -8,6 +8,7 @@
 
 mod answer;
 mod plan;
+mod probs;
 mod request;
 mod scheduler;
 mod sequence;
@@ -16,9 +17,9 @@ mod snapshot;
 mod thread;
 mod timings;
 
-pub use request::{Cancel, Event, Finish, GenerateError, Reply, Request, RequestId};
+pub use request::{Cancel, Event, Finish, GenerateError, Reply, Request, RequestId, TokenProbs};
 pub use scheduler::{Finished, Scheduler, StepRows};
 pub use session::Session;
 pub use snapshot::{Loaded, SaveError, is_session};
-pub use thread::{Chunk, Generator, Stream};
+pub use thread::{Chunk, Generator, Sink, Stream};
 pub use timings::Timings;

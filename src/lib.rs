@@ -11,6 +11,7 @@
 //! | [`sampler`] | logits to tokens, with the specification that the GPU follows |
 //! | [`tools`] | quantize, perplexity, models of random weights, two backends side by side |
 //! | [`mod@bench`] | what `qrun bench` runs, by which clock, beside which limit |
+//! | [`server`] | `qrun serve`: HTTP in front of the generator, in the dialects of others |
 //! | `src/cli` | the program (in the binary only) |
 //!
 //! Below it: `models` (architectures as data, the KV cache in pages, the forward pass on the CPU and on a GPU), `cuda` (a
@@ -38,5 +39,7 @@ pub mod embedded;
 pub mod engine;
 pub mod generate;
 pub mod sampler;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod text;
 pub mod tools;

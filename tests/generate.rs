@@ -194,7 +194,7 @@ fn callers_on_other_threads_get_their_own_text_and_may_leave() {
                 for chunk in stream {
                     match chunk {
                         Chunk::Prompt { .. } => {}
-                        Chunk::Token { id, text: more } => {
+                        Chunk::Token { id, text: more, .. } => {
                             tokens.push(id);
                             text.push_str(&more);
                         }

@@ -101,7 +101,7 @@ fn the_watcher_sees_every_token_and_its_text_is_the_reply() {
     let (mut ids, mut seen) = (Vec::new(), String::new());
     let reply = s.generate(&request(&prompt(9), 40), &mut |event| {
         match event {
-            Event::Token { id, text } => {
+            Event::Token { id, text, .. } => {
                 ids.push(id);
                 seen.push_str(text);
             }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use qrun::{engine::DevicePreference, sampler::SamplerParams};
+use qrun::{engine::DevicePreference, sampler::SamplerParams, server::ServerOptions};
 use qrun_models::KvType;
 
 use super::output::Output;
@@ -18,6 +18,7 @@ pub struct Args {
     pub sampling: Sampling,
     pub machine: Machine,
     pub output: Output,
+    pub server: Server,
 }
 
 /// What a flag shows in place of an answer.
@@ -98,6 +99,15 @@ impl Sampling {
         self.said.push(key);
         &mut self.params
     }
+}
+
+/// What `qrun serve` has besides.
+#[derive(Debug, Default)]
+pub struct Server {
+    pub options: ServerOptions,
+    pub api_key_file: Option<PathBuf>,
+    /// Requests at once, as typed; `None`: as many as the device takes well.
+    pub parallel: Option<usize>,
 }
 
 /// Where and how the model runs.

@@ -5,6 +5,7 @@
 
 mod flag;
 mod foreign;
+mod serve;
 mod server;
 mod speculative;
 mod used;
@@ -15,12 +16,17 @@ pub use value::{Check, Takes};
 
 /// All rows: those that qrun supports first.
 pub fn all() -> impl Iterator<Item = &'static Flag> + Clone {
-    [used::FLAGS, foreign::FLAGS, speculative::FLAGS, server::FLAGS].into_iter().flatten()
+    [used::FLAGS, serve::FLAGS, foreign::FLAGS, speculative::FLAGS, server::FLAGS].into_iter().flatten()
 }
 
 /// The rows that the parser knows.
 pub fn supported() -> impl Iterator<Item = &'static Flag> {
     used::FLAGS.iter()
+}
+
+/// The rows that `qrun serve` has besides.
+pub fn serving() -> impl Iterator<Item = &'static Flag> {
+    serve::FLAGS.iter()
 }
 
 /// Rows of llama.cpp's programs that qrun answers without having them.
@@ -105,15 +111,15 @@ mod tests {
             }
             assert!(!flag.help.is_empty(), "{} says nothing", flag.names);
         }
-        let ids: HashSet<_> = supported().map(Flag::id).collect();
-        assert_eq!(ids.len(), supported().count());
+        let ids: HashSet<_> = supported().chain(serving()).map(Flag::id).collect();
+        assert_eq!(ids.len(), supported().chain(serving()).count());
     }
 
     /// Each row changes something when it is given a value that is not the default.
     #[test]
     fn every_row_has_an_effect() {
         let default = format!("{:?}", Args::default());
-        for flag in supported() {
+        for flag in supported().chain(serving()) {
             let candidates: &[&str] = match flag.takes {
                 Takes::Nothing | Takes::Maybe(_) => &["on", "off"],
                 Takes::One(..) | Takes::Two(_) => &["3", "2", "0.5", "cpu", "q8_0", "7+1", "top_k"],

@@ -11,6 +11,7 @@ qrun runs a GGUF language model on this machine.
   qrun MODEL.gguf -p \"Why is it blue?\" one answer: its text on stdout, everything else on stderr
   qrun info FILE [--json]              what is in a file, and the memory it needs
   qrun tokenize FILE [--ids]           text to tokens (from -p, -f or stdin)
+  qrun serve [MODEL.gguf]              answers over HTTP, for OpenAI, Anthropic and Ollama clients
   qrun quantize IN OUT TYPE            to Q4_K_M, Q5_K_M, Q6_K, Q8_0, Q4_0, F16 or BF16
   qrun perplexity FILE -f TEXT         how well it predicts a text; --kl-base FILE: beside another
   qrun bench FILE                      how fast it is here, beside what the machine could do
@@ -21,21 +22,39 @@ qrun runs a GGUF language model on this machine.
 /// Column at which the explanation of a flag begins.
 const COLUMN: usize = 32;
 
+const SERVE: &str = "\
+qrun serve [MODEL.gguf] [flags] answers over HTTP: OpenAI, llama-server, Anthropic and Ollama clients, and a page.
+All flags for the model, the machine and sampling hold too (qrun --help); sampling flags are defaults for requests.
+";
+
+/// `qrun serve --help`.
+pub fn serve() -> String {
+    let mut text = SERVE.to_owned();
+    write_groups(&mut text, |group| group == Group::Server);
+    text
+}
+
 /// `--help`.
 pub fn screen() -> String {
     let mut text = USAGE.to_owned();
-    for (group, title) in Group::ALL {
-        let _ = writeln!(text, "\n{title}");
-        for flag in flags::supported().filter(|f| f.group == Some(group)) {
-            let _ = writeln!(text, "{}", row(flag, flag.help));
-        }
-    }
+    write_groups(&mut text, |group| group != Group::Server);
     text.push_str("\nExit codes: 0 done, 1 other failures, 2 usage, 3 model file, 4 memory, 5 device, 130 Ctrl-C.\n");
     text
 }
 
-const SECTIONS: [&str; 4] = [
+/// The flags of some groups under their headings.
+fn write_groups(text: &mut String, wanted: impl Fn(Group) -> bool) {
+    for (group, title) in Group::ALL.into_iter().filter(|row| wanted(row.0)) {
+        let _ = writeln!(text, "\n{title}");
+        for flag in flags::supported().chain(flags::serving()).filter(|f| f.group == Some(group)) {
+            let _ = writeln!(text, "{}", row(flag, flag.help));
+        }
+    }
+}
+
+const SECTIONS: [&str; 5] = [
     "Further flags",
+    "Flags of qrun serve",
     "Accepted, and always so",
     "Accepted without effect (one line on stderr)",
     "Refused (exit code 2)",
@@ -45,9 +64,10 @@ const SECTIONS: [&str; 4] = [
 fn section(flag: &Flag) -> Option<&'static str> {
     match flag.status {
         Status::Used => flag.group.is_none().then_some(SECTIONS[0]),
-        Status::NoOp => Some(SECTIONS[1]),
-        Status::Noted => Some(SECTIONS[2]),
-        Status::Refused | Status::RefusedUnless(_) => Some(SECTIONS[3]),
+        Status::Serve(_) => Some(SECTIONS[1]),
+        Status::NoOp => Some(SECTIONS[2]),
+        Status::Noted => Some(SECTIONS[3]),
+        Status::Refused | Status::RefusedUnless(_) => Some(SECTIONS[4]),
     }
 }
 
@@ -60,7 +80,7 @@ pub fn everything() -> String {
         let mut answered: Vec<&str> = Vec::new();
         for flag in &flags {
             let sharing: Vec<&&Flag> = flags.iter().filter(|f| f.help == flag.help).collect();
-            if flag.status == Status::Used || sharing.len() < MANY {
+            if matches!(flag.status, Status::Used | Status::Serve(_)) || sharing.len() < MANY {
                 let _ = writeln!(text, "{}", row(flag, &answer(flag)));
             } else if !answered.contains(&flag.help) {
                 answered.push(flag.help);

@@ -7,7 +7,7 @@ use std::{ffi::OsString, path::Path};
 use clap::Subcommand;
 
 use super::{
-    bench, compare, completions, devices, exit::Exit, flags, info, normalise, perplexity, quantize, stdout::print,
+    bench, compare, completions, devices, exit::Exit, flags, info, normalise, perplexity, quantize, serve, stdout::print,
     synth, tokenize,
 };
 
@@ -26,6 +26,13 @@ pub enum Job {
     Compare(compare::Compare),
     // Described where its flags are.
     Bench(Box<bench::Bench>),
+    /// Answers over HTTP
+    #[command(disable_help_flag = true)]
+    Serve {
+        /// The model and flags: as behind qrun alone, and those of the server
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// A model of random weights, to measure and to test with
     Synth(synth::Synth),
     /// The devices that can compute
@@ -46,6 +53,7 @@ impl Job {
             Job::Perplexity(job) => job.run(),
             Job::Compare(job) => job.run(),
             Job::Bench(job) => job.run(),
+            Job::Serve { words } => serve::run(&words),
             Job::Synth(job) => job.run(),
             Job::Devices => print(&devices::listing()),
             Job::Completions { shell } => print(&completions::script(shell, Job::augment_subcommands)),
@@ -87,8 +95,7 @@ fn is_several_letters(word: &OsString) -> bool {
 const ELSEWHERE: &[(&str, &str)] = &[
     ("run", "qrun MODEL.gguf chats, and with -p TEXT it answers once"),
     ("chat", "qrun MODEL.gguf chats"),
-    ("serve", "there is no server yet; qrun MODEL.gguf chats"),
-    ("server", "there is no server yet; qrun MODEL.gguf chats"),
+    ("server", "qrun serve MODEL.gguf answers over HTTP"),
     ("pull", "qrun does not download models; name a GGUF file"),
     ("list", "qrun keeps no list of models; name a GGUF file"),
     ("ls", "qrun keeps no list of models; name a GGUF file"),

@@ -46,14 +46,16 @@ pub struct ParsedArgs {
     pub warnings: Vec<String>,
     /// Lines for one who asks with `-v`.
     pub details: Vec<String>,
+    /// Whether the flags of `qrun serve` are used.
+    serving: bool,
 }
 
 /// Takes `args` (without the program name) apart.
 ///
 /// # Errors
 /// Exit code 2: a flag that is unknown, refused or without its value.
-pub fn normalise(args: &[OsString]) -> Result<ParsedArgs, Exit> {
-    let mut parsed = ParsedArgs::default();
+pub fn normalise(args: &[OsString], serving: bool) -> Result<ParsedArgs, Exit> {
+    let mut parsed = ParsedArgs { serving, ..ParsedArgs::default() };
     parsed.take_all(args, &flags::find, unknown)?;
     Ok(parsed)
 }
@@ -62,9 +64,10 @@ pub fn normalise(args: &[OsString]) -> Result<ParsedArgs, Exit> {
 ///
 /// # Errors
 /// Exit code 2: a switch that is neither on nor off.
-pub fn environment(env: impl Fn(&str) -> Option<OsString>) -> Result<ParsedArgs, Exit> {
-    let mut parsed = ParsedArgs::default();
-    for flag in flags::supported().filter(|f| !f.env.is_empty()) {
+pub fn environment(env: impl Fn(&str) -> Option<OsString>, serving: bool) -> Result<ParsedArgs, Exit> {
+    let mut parsed = ParsedArgs { serving, ..ParsedArgs::default() };
+    let known = flags::supported().chain(flags::serving().filter(|_| serving));
+    for flag in known.filter(|f| !f.env.is_empty()) {
         if let Some(value) = env(flag.env).filter(|v| !v.is_empty()) {
             parsed.take_environment(flag, &value)?;
         }
@@ -163,7 +166,12 @@ impl ParsedArgs {
         let value = values.first();
         let shown = value.map(|v| v.to_string_lossy().into_owned()).unwrap_or_default();
         match flag.status {
-            Status::Used => {
+            Status::Serve(same) if !self.serving => {
+                if same.is_empty() || !equal(&shown, same) {
+                    return Err(Exit::usage(format!("{typed} belongs to qrun serve: {}", flag.help)));
+                }
+            }
+            Status::Used | Status::Serve(_) => {
                 let switched = if on { "on" } else { "off" };
                 self.given.push(Given::Flag(flag, value.map_or(switched.into(), Clone::clone)));
             }
@@ -231,7 +239,7 @@ mod tests {
 
     fn run(line: &str) -> Result<ParsedArgs, Exit> {
         let args: Vec<OsString> = line.split(' ').filter(|w| !w.is_empty()).map(Into::into).collect();
-        normalise(&args)
+        normalise(&args, false)
     }
 
     #[test]

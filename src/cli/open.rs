@@ -39,12 +39,8 @@ pub fn open(args: &Args, terminal: &Terminal, mut timeline: Timeline) -> Result<
     let gguf = model_file(args, terminal)?;
     timeline.took("open, map", gguf.mapping());
     timeline.lap("parse");
-    let wishes =
-        EngineOptions { options: options(args)?, template: template(args)?, device: args.machine.preference() };
-    let engine = Arc::new(Engine::open(gguf, wishes)?);
+    let (engine, params) = of_file(gguf, args, terminal, |_| ())?;
     timeline.append(engine.timeline());
-    let params = sampler(&args.sampling, &engine, terminal)?;
-    say_plan(&engine, args, terminal);
     timeline.lap("sampler");
     let bar = progress::loading(terminal);
     let decoder = engine.decoder(notices(&bar, terminal))?;
@@ -52,6 +48,31 @@ pub fn open(args: &Args, terminal: &Terminal, mut timeline: Timeline) -> Result<
     timeline.lap(loading(&engine));
     let session = Session::new(engine, decoder, params);
     Ok(Opened { session, load_ms: started.elapsed().as_secs_f64() * 1e3, timeline })
+}
+
+/// The model that the flags name, without its weights, and how its tokens are chosen; `change` has the last word on how it
+/// runs.
+pub fn engine(
+    args: &Args,
+    terminal: &Terminal,
+    change: impl FnOnce(&mut Options),
+) -> Result<(Arc<Engine>, SamplerParams), Exit> {
+    of_file(model_file(args, terminal)?, args, terminal, change)
+}
+
+fn of_file(
+    gguf: Gguf,
+    args: &Args,
+    terminal: &Terminal,
+    change: impl FnOnce(&mut Options),
+) -> Result<(Arc<Engine>, SamplerParams), Exit> {
+    let mut options = options(args)?;
+    change(&mut options);
+    let wishes = EngineOptions { options, template: template(args)?, device: args.machine.preference() };
+    let engine = Arc::new(Engine::open(gguf, wishes)?);
+    let params = sampler(&args.sampling, &engine, terminal)?;
+    say_plan(&engine, args, terminal);
+    Ok((engine, params))
 }
 
 /// What most of the time to a decoder goes into.

@@ -19,20 +19,21 @@ pub struct Parsed {
 }
 
 /// Reads the words (without the program name). `env` reads an environment variable; the command line wins over it.
-/// `first` judges the first word that is not a flag, one of so many.
+/// `first` judges the first word that is not a flag, one of so many. `serving`: the words stand behind `qrun serve`.
 ///
 /// # Errors
 /// Exit code 2: a flag or a value that is not supported, two models, a word too much.
 pub fn parse(
     words: &[OsString],
+    serving: bool,
     env: impl Fn(&str) -> Option<OsString>,
     first: impl Fn(&std::path::Path, usize) -> Result<(), Exit>,
 ) -> Result<Parsed, Exit> {
     let mut args = Args::default();
-    let environment = normalise::environment(env)?;
+    let environment = normalise::environment(env, serving)?;
     apply(&environment.given, &mut args)?;
     let default = args.model.take();
-    let mut line = normalise::normalise(words)?;
+    let mut line = normalise::normalise(words, serving)?;
     let models = apply(&line.given, &mut args)?;
     // Help is for those who do not know yet what to name.
     if args.show.is_none() {
@@ -86,7 +87,7 @@ mod tests {
 
     fn run(line: &str) -> Result<Args, Exit> {
         let words: Vec<OsString> = line.split_whitespace().map(Into::into).collect();
-        parse(&words, |name| (name == "LLAMA_ARG_MODEL").then(|| "default.gguf".into()), |_, _| Ok(()))
+        parse(&words, false, |name| (name == "LLAMA_ARG_MODEL").then(|| "default.gguf".into()), |_, _| Ok(()))
             .map(|parsed| parsed.args)
     }
 

@@ -61,7 +61,7 @@ impl AnswerPrinter {
                     bar.set_length(total as u64);
                     bar.set_position(done as u64);
                 }
-                Event::Token { id, text } => {
+                Event::Token { id, text, .. } => {
                     sink.token(Some(id), text);
                     if !std::mem::replace(&mut begun, true) {
                         lap("first token");

@@ -102,7 +102,7 @@ fn messages(system: Option<String>, user: String) -> Vec<Message> {
 }
 
 /// `--chat-template-kwargs` and `-rea`.
-fn template_variables(args: &Args) -> Result<Map<String, Value>, Exit> {
+pub fn template_variables(args: &Args) -> Result<Map<String, Value>, Exit> {
     let mut variables = match &args.chat.template_kwargs {
         None => Map::new(),
         Some(text) => serde_json::from_str(text)

@@ -28,6 +28,8 @@ pub struct Request {
     pub ignore_eos: bool,
     /// Positions of the prompt whose logits are wanted, each as [`Event::Logits`].
     pub logits: Option<Range<usize>>,
+    /// The log-probability of each chosen token is wanted, and those of so many likeliest tokens.
+    pub n_probs: Option<usize>,
     /// Compute the whole prompt: take nothing from the prefix cache and leave nothing there.
     pub fresh: bool,
     /// Ends the request from another thread, in the middle of a step of its prompt too.
@@ -80,6 +82,8 @@ pub enum Event<'a> {
         id: u32,
         /// What can be shown now.
         text: &'a str,
+        /// Where [`Request::n_probs`] asks for them.
+        probs: Option<&'a TokenProbs>,
     },
     /// The answer has ended; this much was held back.
     Flush {
@@ -88,6 +92,15 @@ pub enum Event<'a> {
         /// The end of the text.
         text: &'a str,
     },
+}
+
+/// How probable a chosen token was: natural logarithms of the softmax of the model's logits, before any sampling.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TokenProbs {
+    /// Of the token itself.
+    pub logprob: f32,
+    /// The likeliest tokens, the likeliest first.
+    pub top: Vec<(u32, f32)>,
 }
 
 /// Why a generation ended.

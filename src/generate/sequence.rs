@@ -4,7 +4,9 @@ use std::time::Instant;
 
 use qrun_models::{Entry, Output, Row, SamplingRequest};
 
-use super::{Event, Finish, GenerateError, Reply, Request, RequestId, Timings, answer::Answer, plan::Pending};
+use super::{
+    Event, Finish, GenerateError, Reply, Request, RequestId, Timings, TokenProbs, answer::Answer, plan::Pending,
+};
 use crate::{
     sampler::{Sampler, SamplerParams},
     text::tokenizer::Tokenizer,
@@ -29,6 +31,8 @@ pub struct Sequence {
     /// When its prompt was begun, and when its first token was chosen.
     begun: Option<Instant>,
     first: Option<Instant>,
+    /// Of the token that was chosen last.
+    probs: Option<TokenProbs>,
 }
 
 impl Sequence {
@@ -62,6 +66,7 @@ impl Sequence {
             stopped: false,
             begun: None,
             first: None,
+            probs: None,
         })
     }
 
@@ -114,10 +119,11 @@ impl Sequence {
         })
     }
 
-    /// How the decoder may sample the next token; `None` where only the host can.
+    /// How the decoder may sample the next token; `None` where only the host can, or has to see the logits.
     pub fn sampling(&self) -> Option<SamplingRequest> {
         let params = self.sampler.params();
-        let sampling = params.on_device(self.sampler.position()).filter(|_| self.generates())?;
+        let on_device = self.generates() && self.request.n_probs.is_none();
+        let sampling = params.on_device(self.sampler.position()).filter(|_| on_device)?;
         Some(SamplingRequest { sampling, bias: params.logit_bias.clone(), history: self.tokens.clone() })
     }
 
@@ -129,7 +135,9 @@ impl Sequence {
                 let started = Instant::now();
                 let token = self.sampler.sample(logits);
                 self.timings.sample_ms += milliseconds(started);
-                Ok(token?)
+                let token = token?;
+                self.probs = self.request.n_probs.map(|n| TokenProbs::of(logits, token, n));
+                Ok(token)
             }
         }
     }
@@ -154,7 +162,7 @@ impl Sequence {
         self.sampler.accept(token);
         self.tokens.push(token);
         let taken = self.answer.take(token, tokenizer);
-        watch(Event::Token { id: token, text: &taken.text });
+        watch(Event::Token { id: token, text: &taken.text, probs: self.probs.as_ref() });
         taken.finish.or_else(|| {
             if self.request.max_tokens.is_some_and(|most| self.answer.tokens.len() >= most) {
                 return Some(Finish::Limit);

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Cancel, Event, GenerateError, Reply, Request, RequestId, Scheduler};
+use super::{Cancel, Event, GenerateError, Reply, Request, RequestId, Scheduler, TokenProbs};
 use crate::sampler::SamplerParams;
 
 /// What a caller gets of its request, in order; the last one is [`Chunk::End`].
@@ -26,6 +26,8 @@ pub enum Chunk {
         id: u32,
         /// The text; may be empty.
         text: String,
+        /// Its log-probability and those of the likeliest tokens, where they were asked for.
+        probs: Option<TokenProbs>,
     },
     /// Text that was held back, after the last token.
     Text(String),
@@ -33,11 +35,14 @@ pub enum Chunk {
     End(Result<Reply, GenerateError>),
 }
 
+/// Gets the chunks of one request, on the thread of the scheduler: it must not wait. `Break` ends the request.
+pub type Sink = Box<dyn FnMut(Chunk) -> ControlFlow<()> + Send>;
+
 /// A request on its way to the thread.
 struct Submission {
     request: Request,
     params: SamplerParams,
-    chunks: Sender<Chunk>,
+    sink: Sink,
 }
 
 /// A scheduler on a thread of its own. When it is dropped its requests end as cancelled ones do, and the thread with them.
@@ -68,11 +73,17 @@ impl Generator {
     pub fn submit(&self, request: Request, params: SamplerParams) -> Stream {
         let (chunks, receiver) = channel();
         let cancel = request.cancel.clone();
-        if let Some(submissions) = &self.submissions {
-            // A thread that has ended drops the sender: the stream ends.
-            let _ = submissions.send(Submission { request, params, chunks });
-        }
+        let gone = |_| ControlFlow::Break(());
+        self.submit_to(request, params, Box::new(move |chunk| chunks.send(chunk).map_or_else(gone, ControlFlow::Continue)));
         Stream { chunks: receiver, cancel, ended: false }
+    }
+
+    /// The same for a caller that is told: `sink` gets the chunks as they come. It is dropped without a [`Chunk::End`] where
+    /// the thread has ended.
+    pub fn submit_to(&self, request: Request, params: SamplerParams, sink: Sink) {
+        if let Some(submissions) = &self.submissions {
+            let _ = submissions.send(Submission { request, params, sink });
+        }
     }
 }
 
@@ -128,7 +139,7 @@ impl Drop for Stream {
 
 /// The thread: waits where there is nothing to do, else steps.
 fn run(mut scheduler: Scheduler, submissions: Receiver<Submission>) {
-    let mut callers: Vec<(RequestId, Sender<Chunk>)> = Vec::new();
+    let mut callers: Vec<(RequestId, Sink)> = Vec::new();
     loop {
         let next = if scheduler.is_idle() {
             submissions.recv().map_err(|_| TryRecvError::Disconnected)
@@ -136,10 +147,10 @@ fn run(mut scheduler: Scheduler, submissions: Receiver<Submission>) {
             submissions.try_recv()
         };
         match next {
-            Ok(Submission { request, params, chunks }) => {
+            Ok(Submission { request, params, mut sink }) => {
                 match scheduler.submit(request, params) {
-                    Ok(id) => callers.push((id, chunks)),
-                    Err(error) => drop(chunks.send(Chunk::End(Err(error)))),
+                    Ok(id) => callers.push((id, sink)),
+                    Err(error) => drop(sink(Chunk::End(Err(error)))),
                 }
                 continue;
             }
@@ -148,19 +159,20 @@ fn run(mut scheduler: Scheduler, submissions: Receiver<Submission>) {
             Err(TryRecvError::Disconnected) => callers.iter().for_each(|(id, _)| scheduler.cancel(*id)),
         }
         scheduler.step(&mut |id, event| {
-            let Some((_, chunks)) = callers.iter().find(|(of, _)| *of == id) else { return ControlFlow::Continue(()) };
-            let sent = match event {
-                Event::Prompt { done, total } => chunks.send(Chunk::Prompt { done, total }),
-                Event::Token { id, text } => chunks.send(Chunk::Token { id, text: text.to_owned() }),
-                Event::Flush { text, .. } => chunks.send(Chunk::Text(text.to_owned())),
-                Event::Logits { .. } => Ok(()),
-            };
-            if sent.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            let Some((_, sink)) = callers.iter_mut().find(|(of, _)| *of == id) else { return ControlFlow::Continue(()) };
+            match event {
+                Event::Prompt { done, total } => sink(Chunk::Prompt { done, total }),
+                Event::Token { id, text, probs } => {
+                    sink(Chunk::Token { id, text: text.to_owned(), probs: probs.cloned() })
+                }
+                Event::Flush { text, .. } => sink(Chunk::Text(text.to_owned())),
+                Event::Logits { .. } => ControlFlow::Continue(()),
+            }
         });
         while let Some(finished) = scheduler.finished() {
             if let Some(at) = callers.iter().position(|(id, _)| *id == finished.id) {
-                let (_, chunks) = callers.swap_remove(at);
-                let _ = chunks.send(Chunk::End(finished.result));
+                let (_, mut sink) = callers.swap_remove(at);
+                let _ = sink(Chunk::End(finished.result));
             }
         }
     }

@@ -35,6 +35,8 @@ const NOTHING: Apply = |_, _| {};
 pub enum Status {
     /// Has the effect that its help line names.
     Used,
+    /// The same behind `qrun serve`; elsewhere refused, unless its value is this one.
+    Serve(&'static str),
     /// What qrun does in any case: accepted in silence.
     NoOp,
     /// Accepted without effect: one line on stderr gives the reason in `help`.
@@ -56,15 +58,18 @@ pub enum Group {
     Machine,
     /// What goes to stdout and stderr, and in which form.
     Output,
+    /// Where `qrun serve` listens, and whom it answers.
+    Server,
 }
 
 impl Group {
     /// All headings in the order of the help.
-    pub const ALL: [(Group, &'static str); 4] = [
+    pub const ALL: [(Group, &'static str); 5] = [
         (Group::Prompt, "Prompt"),
         (Group::Sampling, "Sampling"),
         (Group::Machine, "Model and machine"),
         (Group::Output, "Output"),
+        (Group::Server, "Server (qrun serve)"),
     ];
 }
 
@@ -72,6 +77,15 @@ impl Flag {
     /// A flag that qrun supports.
     pub const fn used(names: &'static str, takes: Takes, help: &'static str, apply: Apply) -> Self {
         Flag { names, takes, status: Status::Used, group: None, help, env: "", apply, value: None }
+    }
+    /// A flag of `qrun serve`.
+    pub const fn serve(names: &'static str, takes: Takes, help: &'static str, apply: Apply) -> Self {
+        Flag { names, takes, status: Status::Serve(""), group: None, help, env: "", apply, value: None }
+    }
+    /// A value of a flag of `qrun serve` that says elsewhere what qrun does anyway.
+    pub const fn elsewhere(mut self, same: &'static str) -> Self {
+        self.status = Status::Serve(same);
+        self
     }
     /// What qrun does in any case.
     pub const fn no_op(names: &'static str, takes: Takes, help: &'static str) -> Self {

@@ -55,7 +55,6 @@ pub const FLAGS: &[Flag] = &[
     Flag::noted("-nkvo, --no-kv-offload", Nothing, "the cache lives where the model runs"),
     Flag::noted("--no-host", Nothing, "has no counterpart in qrun"),
     Flag::noted("-dt, --defrag-thold", N, "the cache is paged and needs no defragmenting"),
-    Flag::unless("-np, --parallel", N, "1", "one conversation at a time"),
     Flag::refused("--rpc", One("SERVERS", Text), "remote back ends are not implemented"),
     Flag::no_op("--mmap", Nothing, "the file is mapped; --no-repack also computes from its pages"),
     Flag::noted("--no-mmap", Nothing, "the file is always mapped"),

@@ -1,4 +1,4 @@
-//! Flags of llama-server, and the shortcuts that download a model.
+//! Flags of llama-server that `qrun serve` does not have, and the shortcuts that download a model.
 
 use super::{
     flag::Flag,
@@ -8,7 +8,9 @@ use super::{
     },
 };
 
-const WHY: &str = "a flag of llama-server; qrun has no server yet";
+const WHY: &str = "a flag of llama-server that qrun serve does not have";
+const ALWAYS: &str = "requests always share one pool of pages, and steps";
+const CACHE: &str = "whole pages of what was computed before are found again by themselves";
 const DOWNLOAD: &str = "qrun does not download models; name a GGUF file";
 
 #[rustfmt::skip]
@@ -19,22 +21,12 @@ pub const FLAGS: &[Flag] = &[
     Flag::refused("--vision-gemma-12b-default", Nothing, DOWNLOAD),
     Flag::refused("-lcs, --lookup-cache-static", One("FNAME", Text), WHY),
     Flag::refused("-lcd, --lookup-cache-dynamic", One("FNAME", Text), WHY),
-    Flag::refused("--kv-unified-per-slot", One("N", Text), WHY),
-    Flag::refused("-cms, --checkpoint-min-step", One("N", Text), WHY),
-    Flag::refused("-kvu, --kv-unified, -no-kvu, --no-kv-unified", Nothing, WHY),
-    Flag::refused("--cache-idle-slots, --no-cache-idle-slots", Nothing, WHY),
     Flag::refused("--spm-infill", Nothing, WHY),
     Flag::refused("--pooling", One("{none,mean,cls,last,rank}", Text), WHY),
-    Flag::refused("-cb, --cont-batching, -nocb, --no-cont-batching", Nothing, WHY),
     Flag::refused("--mtmd-batch-max-tokens", One("N", Text), WHY),
-    Flag::refused("-a, --alias", One("STRING", Text), WHY),
-    Flag::refused("--tags", One("STRING", Text), WHY),
     Flag::refused("--embd-normalize", One("N", Text), WHY),
-    Flag::refused("--host", One("HOST", Text), WHY),
-    Flag::refused("--port", One("PORT", Text), WHY),
     Flag::refused("--reuse-port", Nothing, WHY),
     Flag::refused("--path", One("PATH", Text), WHY),
-    Flag::refused("--cors-origins", One("ORIGINS", Text), WHY),
     Flag::refused("--cors-methods", One("METHODS", Text), WHY),
     Flag::refused("--cors-headers", One("HEADERS", Text), WHY),
     Flag::refused("--cors-credentials, --no-cors-credentials", Nothing, WHY),
@@ -47,29 +39,16 @@ pub const FLAGS: &[Flag] = &[
     Flag::refused("--mcp-servers-config", One("PATH", Text), WHY),
     Flag::refused("--mcp-servers-json", One("JSON", Text), WHY),
     Flag::refused("-ag, --agent, -no-ag, --no-agent", Nothing, WHY),
-    Flag::refused("--ui, --webui, --no-ui, --no-webui", Nothing, WHY),
     Flag::refused("--embedding, --embeddings", Nothing, WHY),
     Flag::refused("--rerank, --reranking", Nothing, WHY),
-    Flag::refused("--api-key", One("KEY", Text), WHY),
-    Flag::refused("--api-key-file", One("FNAME", Text), WHY),
     Flag::refused("--ssl-key-file", One("FNAME", Text), WHY),
     Flag::refused("--ssl-cert-file", One("FNAME", Text), WHY),
-    Flag::refused("-to, --timeout", One("N", Text), WHY),
-    Flag::refused("--sse-ping-interval", One("N", Text), WHY),
-    Flag::refused("--threads-http", One("N", Text), WHY),
-    Flag::refused("--cache-prompt, --no-cache-prompt", Nothing, WHY),
-    Flag::refused("--cache-reuse", One("N", Text), WHY),
-    Flag::refused("--metrics", Nothing, WHY),
     Flag::refused("--props", Nothing, WHY),
-    Flag::refused("--slots, --no-slots", Nothing, WHY),
-    Flag::refused("--slot-save-path", One("PATH", Text), WHY),
     Flag::refused("--media-path", One("PATH", Text), WHY),
     Flag::refused("--models-dir", One("PATH", Text), WHY),
     Flag::refused("--models-preset", One("PATH", Text), WHY),
     Flag::refused("--models-max", One("N", Text), WHY),
     Flag::refused("--models-autoload, --no-models-autoload", Nothing, WHY),
-    Flag::refused("--prefill-assistant, --no-prefill-assistant", Nothing, WHY),
-    Flag::refused("-sps, --slot-prompt-similarity", One("SIMILARITY", Text), WHY),
     Flag::refused("--lora-init-without-apply", Nothing, WHY),
     Flag::refused("--sleep-idle-seconds", One("SECONDS", Text), WHY),
     Flag::refused("--embd-gemma-default", Nothing, DOWNLOAD),
@@ -79,4 +58,11 @@ pub const FLAGS: &[Flag] = &[
     Flag::refused("--fim-qwen-7b-spec", Nothing, DOWNLOAD),
     Flag::refused("--fim-qwen-14b-spec", Nothing, DOWNLOAD),
     Flag::refused("--fim-qwen-30b-default", Nothing, DOWNLOAD),
+    Flag::noted("-cb, --cont-batching, -nocb, --no-cont-batching", Nothing, ALWAYS),
+    Flag::noted("-kvu, --kv-unified, -no-kvu, --no-kv-unified", Nothing, ALWAYS),
+    Flag::noted("--kv-unified-per-slot", One("N", Text), ALWAYS),
+    Flag::noted("-sps, --slot-prompt-similarity", One("SIMILARITY", Text), CACHE),
+    Flag::noted("--cache-reuse", One("N", Text), CACHE),
+    Flag::noted("--cache-idle-slots, --no-cache-idle-slots", Nothing, CACHE),
+    Flag::noted("-cms, --checkpoint-min-step", One("N", Text), CACHE),
 ];

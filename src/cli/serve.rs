@@ -1,0 +1,93 @@
+//! `qrun serve [MODEL]`: answers over HTTP until a signal ends it.
+
+use std::{
+    ffi::OsString,
+    sync::{Arc, Mutex},
+};
+
+use qrun::{
+    generate::{Generator, Scheduler},
+    server::{self, Loaded, ServeError, ServerOptions},
+};
+
+use super::{
+    args::{Args, Show},
+    exit::{Code, Exit},
+    help, input, jobs, open, parse, run, shown,
+    stdout::print,
+    terminal::Terminal,
+};
+
+/// Requests at once where nothing is said: as many as share a step well.
+const PARALLEL: usize = 16;
+
+/// Runs the server; `words` stand behind `serve`.
+pub fn run(words: &[OsString]) -> Result<(), Exit> {
+    let parsed = parse::parse(words, true, |name| std::env::var_os(name), |_, _| Ok(()))?;
+    match parsed.args.show {
+        Some(Show::Help) => return print(&help::serve()),
+        Some(show) => return print(&shown(show)),
+        None => {}
+    }
+    let args = parsed.args;
+    let terminal = Terminal::new(&args.output);
+    parsed.warnings.iter().for_each(|warning| terminal.warn(warning));
+    parsed.details.iter().for_each(|detail| terminal.debug(detail));
+    let options = options(&args)?;
+    let failed = Arc::new(Mutex::new(None));
+    let load = {
+        let (failed, parallel) = (failed.clone(), options.parallel);
+        move || match load(&args, &terminal, parallel) {
+            Ok(loaded) => Some(loaded),
+            Err(exit) => {
+                *failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(exit);
+                None
+            }
+        }
+    };
+    let log: server::Log = Arc::new(move |line| terminal.info(line));
+    server::serve(options, load, log).map_err(|error| match error {
+        ServeError::Model => {
+            let exit = failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+            exit.unwrap_or_else(|| Exit::new(Code::Failure, "the model was not loaded"))
+        }
+        ServeError::NoKey { .. } => Exit::usage(error.to_string()),
+        error => Exit::new(Code::Failure, error.to_string()),
+    })
+}
+
+/// The flags, with the keys of a file.
+fn options(args: &Args) -> Result<ServerOptions, Exit> {
+    let mut options = args.server.options.clone();
+    options.parallel = args.server.parallel.unwrap_or(PARALLEL);
+    if let Some(file) = &args.server.api_key_file {
+        let text = input::file_text("--api-key-file", file, 1 << 20)?;
+        let keys = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let keys: Vec<String> = keys.map(str::to_owned).collect();
+        if keys.is_empty() {
+            return Err(Exit::usage(format!("--api-key-file {}: there is no key in it", file.display())));
+        }
+        options.api_keys.extend(keys);
+    }
+    if options.hosts.is_empty() {
+        return Err(Exit::usage("--host: an address is expected, found none"));
+    }
+    Ok(options)
+}
+
+/// The model on a thread of its own.
+fn load(args: &Args, terminal: &Terminal, parallel: usize) -> Result<Loaded, Exit> {
+    let (engine, params) = open::engine(args, terminal, |options| {
+        options.n_seq = parallel;
+        // The pool: as many tokens as one context, whoever holds them.
+        options.n_kv = options.n_ctx.max(1);
+        if let Some(parallel) = args.server.parallel {
+            options.n_ctx = options.n_ctx.div_ceil(parallel);
+        }
+    })?;
+    let decoder = engine.decoder(open::plain_notices())?;
+    let generator = Generator::start(Scheduler::new(engine.clone(), decoder))?;
+    let max_tokens = usize::try_from(args.sampling.n_predict).ok();
+    let template_kwargs = run::template_variables(args)?;
+    Ok(Loaded { engine, generator, params, seed_said: args.sampling.seed.is_some(), max_tokens, template_kwargs })
+}

@@ -1,0 +1,7 @@
+//! The dialects: fields in, answers out.
+
+//pub mod chat;
+pub mod completions;
+pub mod health;
+pub mod prompt;
+pub mod sampling;

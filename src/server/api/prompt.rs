@@ -1,0 +1,80 @@
+//! `prompt`: a text, tokens, both mixed, or a list of such.
+
+use serde_json::Value;
+
+use crate::{
+    engine::Engine,
+    server::{
+        error::ApiError,
+        fields::{Fields, brief},
+    },
+    text::tokenizer::Encode,
+};
+
+/// Most prompts of one request.
+const PROMPTS: usize = 1024;
+
+/// The tokens of every prompt.
+///
+/// # Errors
+/// No prompt, one of another type, a token outside of the vocabulary.
+pub fn prompts(engine: &Engine, fields: Fields) -> Result<Vec<Vec<u32>>, ApiError> {
+    let value = fields.get("prompt").ok_or_else(|| ApiError::missing("prompt"))?;
+    let single = |value: &Value| Ok(vec![tokens(engine, value)?]);
+    match value {
+        // Several prompts where one of the items is no piece of one.
+        Value::Array(items) if items.iter().any(|item| item.is_array() || item.is_object()) || all_texts(items) => {
+            if items.len() > PROMPTS {
+                return Err(ApiError::field("prompt", &format!("at most {PROMPTS} prompts"), items.len()));
+            }
+            items.iter().map(|item| tokens(engine, item)).collect()
+        }
+        value => single(value),
+    }
+}
+
+fn all_texts(items: &[Value]) -> bool {
+    !items.is_empty() && items.iter().all(Value::is_string)
+}
+
+/// The tokens of one prompt: of a text, of ids, of texts and ids in turns, or of `{"prompt_string": text}`.
+///
+/// # Errors
+/// Anything else; a token outside of the vocabulary.
+pub fn tokens(engine: &Engine, value: &Value) -> Result<Vec<u32>, ApiError> {
+    let wrong = |found: &Value| ApiError::field("prompt", "a text, a list of token ids, or both mixed", brief(found));
+    match value {
+        Value::String(text) => engine.prompt(text).map_err(|error| ApiError::bad(format!("prompt: {error}"))),
+        Value::Object(map) => match Fields(map).text("prompt_string")? {
+            Some(_) if map.get("multimodal_data").is_some_and(|data| data.as_array().is_none_or(|d| !d.is_empty())) => {
+                Err(ApiError::unsupported("multimodal_data", "images and sound are not implemented"))
+            }
+            Some(text) => tokens(engine, &text.into()),
+            None => Err(wrong(value)),
+        },
+        Value::Array(items) => {
+            let mut all = Vec::new();
+            for (i, item) in items.iter().enumerate() {
+                match item {
+                    Value::String(text) if i == 0 => all.extend(tokens(engine, &text.as_str().into())?),
+                    Value::String(text) => {
+                        let how = Encode { add_special: false, parse_special: true };
+                        let ids = engine.tokenizer().encode(text, how);
+                        all.extend(ids.map_err(|error| ApiError::bad(format!("prompt: {error}")))?);
+                    }
+                    item => all.push(id(engine, item).ok_or_else(|| wrong(item))??),
+                }
+            }
+            Ok(all)
+        }
+        other => Err(wrong(other)),
+    }
+}
+
+/// A token id within the vocabulary; `None` where it is not a whole number.
+fn id(engine: &Engine, value: &Value) -> Option<Result<u32, ApiError>> {
+    let n = value.as_i64()?;
+    let most = engine.model().config.n_vocab;
+    let known = u32::try_from(n).ok().filter(|&id| (id as usize) < most);
+    Some(known.ok_or_else(|| ApiError::field("prompt", &format!("token ids from 0 to {}", most - 1), n)))
+}

@@ -1,0 +1,122 @@
+//! What every request must pass before its route: the name of the host, the origin of the page, the key. What every answer
+//! gets: its id, the headers for pages, errors in the dialect of the path, a line in the log.
+
+use std::{net::IpAddr, sync::Arc, time::Instant};
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use subtle::ConstantTimeEq;
+
+use super::{
+    error::{ApiError, Dialect},
+    state::App,
+};
+
+/// Paths that are answered without a key: they tell nothing, or are the page that asks for it.
+const OPEN: &[&str] = &["/health", "/v1/health", "/livez", "/", "/index.html"];
+/// The files of the page.
+const PAGE: &str = "/ui/";
+
+/// Lets a request through, or answers it.
+pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let id = app.id("req_");
+    let mut response = match check(&app, &request) {
+        Err(error) => error.into_response(),
+        Ok(()) if method == Method::OPTIONS => StatusCode::NO_CONTENT.into_response(),
+        Ok(()) => next.run(request).await,
+    };
+    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
+        (app.log)(&format!("{id}: {}", error.message));
+        response = error.response(Dialect::of(&path));
+    }
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        headers.insert("x-request-id", id);
+    }
+    if let Some(origin) = origin.filter(|origin| is_allowed_origin(&app, origin)) {
+        allow(headers, origin);
+    }
+    let (status, ms) = (response.status().as_u16(), started.elapsed().as_millis());
+    (app.log)(&format!("{id}: {method} {path} {status} {ms} ms"));
+    response
+}
+
+fn check(app: &App, request: &Request) -> Result<(), ApiError> {
+    let headers = request.headers();
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if !is_allowed_host(app, host) {
+        let message = format!("Host {host:?} is not a name of this server; --allowed-hosts adds names");
+        return Err(ApiError::new(StatusCode::FORBIDDEN, message));
+    }
+    if let Some(origin) = headers.get(header::ORIGIN).filter(|origin| !is_allowed_origin(app, origin)) {
+        let message = format!("pages of {origin:?} may not call this server; --cors-origins adds origins");
+        return Err(ApiError::new(StatusCode::FORBIDDEN, message));
+    }
+    let path = request.uri().path();
+    let open = request.method() == Method::OPTIONS || OPEN.contains(&path) || path.starts_with(PAGE);
+    if !open && !app.options.api_keys.is_empty() && !shows_key(&app.options.api_keys, headers) {
+        let message = "Invalid API Key: send one of the server's as Authorization: Bearer KEY, or x-api-key: KEY";
+        return Err(ApiError::new(StatusCode::UNAUTHORIZED, message));
+    }
+    Ok(())
+}
+
+/// Whether one of the keys is shown. Takes as long for each of them as for the right one.
+fn shows_key(keys: &[String], headers: &HeaderMap) -> bool {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+    let shown = bearer.or_else(|| headers.get("x-api-key").map(HeaderValue::as_bytes)).unwrap_or_default();
+    keys.iter().fold(false, |found, key| found | bool::from(key.as_bytes().ct_eq(shown)))
+}
+
+/// A page that reaches us under a name of its own (DNS rebinding) is not let in: on a loopback address only localhost and IP
+/// addresses are our names, and those that the options add.
+fn is_allowed_host(app: &App, host: &str) -> bool {
+    let name = without_port(host);
+    let local = app.options.hosts.iter().all(|host| is_loopback(host));
+    !local || is_own_name(name) || name.is_empty() || app.options.allowed_hosts.iter().any(|a| a == "*" || a == name)
+}
+
+fn is_allowed_origin(app: &App, origin: &HeaderValue) -> bool {
+    let Ok(origin) = origin.to_str() else { return false };
+    let listed = || app.options.cors_origins.iter().any(|allowed| allowed == "*" || allowed == origin);
+    let name = origin.split_once("://").map(|(_, rest)| without_port(rest));
+    listed() || name.is_some_and(|name| name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()))
+}
+
+/// Whether an address is this machine's alone.
+pub fn is_loopback(host: &str) -> bool {
+    host.ends_with(".sock") || host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+fn is_own_name(name: &str) -> bool {
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+/// `[::1]:8080` → `::1`, `localhost:8080` → `localhost`.
+fn without_port(host: &str) -> &str {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    }
+}
+
+/// Headers by which a browser lets a page of `origin` read the answer.
+fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
+    let fixed: [(HeaderName, &'static str); 4] = [
+        (header::VARY, "Origin"),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, OPTIONS"),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, "*, Authorization"),
+        (header::ACCESS_CONTROL_ALLOW_CREDENTIALS, "true"),
+    ];
+    for (name, value) in fixed {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+}

@@ -1,0 +1,169 @@
+//! From what a dialect asks to the chunks of its answers.
+
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
+
+use axum::http::StatusCode;
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    error::ApiError,
+    state::{App, Ticket},
+};
+use crate::{
+    generate::{Cancel, Chunk, Reply, Request, TokenProbs},
+    sampler::SamplerParams,
+};
+
+/// What to generate: one for all dialects.
+#[derive(Debug, Clone, Default)]
+pub struct Ask {
+    /// Tokens of each prompt; every one is answered `n` times.
+    pub prompts: Vec<Vec<u32>>,
+    /// Choices per prompt.
+    pub n: usize,
+    /// How tokens are chosen; choice `i` takes seed + i.
+    pub params: SamplerParams,
+    /// What ends an answer, and what is wanted besides; its prompt is ignored.
+    pub request: Request,
+    /// Most time for an answer after its first token.
+    pub time: Option<Duration>,
+}
+
+/// The running answers of an [`Ask`]. Dropping it ends them.
+pub struct Jobs {
+    chunks: UnboundedReceiver<(usize, Chunk)>,
+    /// Taken from the channel to see that the answers have begun.
+    first: Option<(usize, Chunk)>,
+    cancels: Vec<Cancel>,
+    left: usize,
+    time: Option<Duration>,
+    deadline: Option<Instant>,
+    _room: Ticket,
+}
+
+/// One finished answer.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Text, tokens, finish, timings.
+    pub reply: Reply,
+    /// Text and probabilities of each token.
+    pub tokens: Vec<TokenText>,
+}
+
+/// A token of an answer.
+#[derive(Debug, Clone)]
+pub struct TokenText {
+    pub id: u32,
+    /// Where the request asks for them.
+    pub probs: Option<TokenProbs>,
+}
+
+impl Jobs {
+    /// Hands the request in and waits until the first of its answers begins.
+    ///
+    /// # Errors
+    /// What is wrong with the prompt; 503 where the queue is full or does not move.
+    pub async fn begin(app: &Arc<App>, ask: Ask) -> Result<Self, ApiError> {
+        let model = app.model()?;
+        let n = ask.n.max(1);
+        let room = app.admit(n * ask.prompts.len())?;
+        let (sender, chunks) = unbounded_channel();
+        let mut cancels = Vec::new();
+        for (i, prompt) in ask.prompts.iter().enumerate() {
+            for choice in 0..n {
+                let cancel = Cancel::default();
+                cancels.push(cancel.clone());
+                let request = Request { prompt: prompt.clone(), cancel, ..ask.request.clone() };
+                let params = SamplerParams { seed: ask.params.seed + choice as u64, ..ask.params.clone() };
+                let (sender, index) = (sender.clone(), i * n + choice);
+                let gone = |_| ControlFlow::Break(());
+                let sink = move |chunk| sender.send((index, chunk)).map_or_else(gone, ControlFlow::Continue);
+                model.generator.submit_to(request, params, Box::new(sink));
+            }
+        }
+        let left = cancels.len();
+        let mut jobs = Self { chunks, first: None, cancels, left, time: ask.time, deadline: None, _room: room };
+        let waits = Instant::now() + app.options.queue_timeout;
+        match timeout_at(waits, jobs.chunks.recv()).await {
+            Ok(Some((_, Chunk::End(Err(error))))) => Err(error.into()),
+            Ok(Some(chunk)) => {
+                jobs.first = Some(chunk);
+                Ok(jobs)
+            }
+            Ok(None) => Err(engine_gone()),
+            Err(_) => {
+                let seconds = app.options.queue_timeout.as_secs();
+                Err(ApiError::unavailable(format!("the request waited {seconds} s and could not begin"), seconds))
+            }
+        }
+    }
+
+    /// How many answers there are.
+    pub fn count(&self) -> usize {
+        self.cancels.len()
+    }
+
+    /// The next chunk and the index of its answer; `None` after the last end.
+    pub async fn next(&mut self) -> Option<(usize, Chunk)> {
+        let next = match self.first.take() {
+            Some(first) => Some(first),
+            None if self.left == 0 => return None,
+            None => match self.deadline {
+                Some(deadline) => match timeout_at(deadline, self.chunks.recv()).await {
+                    Ok(next) => next,
+                    Err(_) => {
+                        // What they have so far is their answer.
+                        self.cancels.iter().for_each(Cancel::cancel);
+                        self.deadline = None;
+                        self.chunks.recv().await
+                    }
+                },
+                None => self.chunks.recv().await,
+            },
+        };
+        match &next {
+            Some((_, Chunk::End(_))) => self.left -= 1,
+            Some((_, Chunk::Token { .. })) => {
+                if let Some(time) = self.time.take() {
+                    self.deadline = Some(Instant::now() + time);
+                }
+            }
+            Some(_) => {}
+            None => self.left = 0,
+        }
+        next
+    }
+
+    /// All answers, whole, in their order.
+    ///
+    /// # Errors
+    /// Of the first that failed; the engine's end.
+    pub async fn collect(mut self) -> Result<Vec<Outcome>, ApiError> {
+        let mut tokens: Vec<Vec<TokenText>> = vec![Vec::new(); self.count()];
+        let mut replies: Vec<Option<Reply>> = vec![None; self.count()];
+        while let Some((index, chunk)) = self.next().await {
+            match chunk {
+                Chunk::Prompt { .. } | Chunk::Text(_) => {}
+                Chunk::Token { id, probs, .. } => tokens[index].push(TokenText { id, probs }),
+                Chunk::End(reply) => replies[index] = Some(reply?),
+            }
+        }
+        let whole = replies.into_iter().zip(tokens).map(|(reply, tokens)| Some(Outcome { reply: reply?, tokens }));
+        whole.collect::<Option<_>>().ok_or_else(engine_gone)
+    }
+}
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        self.cancels.iter().for_each(Cancel::cancel);
+    }
+}
+
+/// The generator's thread has ended.
+pub fn engine_gone() -> ApiError {
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the engine has stopped; start the server again")
+}
+

@@ -1,0 +1,63 @@
+//! Which path is answered by what.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::to_bytes,
+    extract::{FromRequest, Request},
+    http::{Method, StatusCode, Uri},
+    middleware::from_fn_with_state,
+    routing::{get, post},
+};
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+
+use super::{api, error::ApiError, guard::guard, state::App};
+
+/// All routes behind their guard.
+pub fn router(app: &Arc<App>) -> Router {
+    Router::new()
+        .route("/health", get(api::health::health))
+        .route("/v1/health", get(api::health::health))
+        .route("/livez", get(api::health::live))
+//        .route("/v1/chat/completions", post(api::chat::chat))
+//        .route("/chat/completions", post(api::chat::chat))
+        .route("/v1/completions", post(api::completions::completions))
+        .fallback(missing)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(app.clone(), guard))
+        .with_state(app.clone())
+}
+
+async fn missing(method: Method, uri: Uri) -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, format!("{method} {}: there is no such path", uri.path()))
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> ApiError {
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not answer {method}", uri.path()))
+}
+
+/// A body that is a JSON object.
+pub struct Body(pub Map<String, Value>);
+
+impl FromRequest<Arc<App>> for Body {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+        let most = app.options.max_body;
+        let read = timeout(app.options.timeout, to_bytes(request.into_body(), most + 1)).await;
+        let late = || ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body did not come within the time for it");
+        let large = || ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {most} bytes"));
+        let bytes = read.map_err(|_| late())?.map_err(|_| large())?;
+        if bytes.len() > most {
+            return Err(large());
+        }
+        let value: Value = serde_json::from_slice(&bytes)
+            .map_err(|error| ApiError::bad(format!("the body is not JSON: {error}")))?;
+        match value {
+            Value::Object(map) => Ok(Self(map)),
+            other => Err(ApiError::bad(format!("the body: expected an object, found {}", super::fields::brief(&other)))),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What all requests share.
+
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
+    },
+    time::{Instant, SystemTime},
+};
+
+use super::{error::ApiError, options::ServerOptions};
+use crate::{engine::Engine, generate::Generator, sampler::SamplerParams};
+
+/// Gets lines for the log.
+pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A model that is ready to answer, and what holds where a request does not say.
+pub struct Loaded {
+    /// Tokenizer, template, configuration.
+    pub engine: Arc<Engine>,
+    /// Runs the requests.
+    pub generator: Generator,
+    /// How tokens are chosen; the seed is taken where `seed_said`.
+    pub params: SamplerParams,
+    /// Whether a seed was asked for; else every request gets one of its own.
+    pub seed_said: bool,
+    /// Most tokens of an answer.
+    pub max_tokens: Option<usize>,
+    /// Variables for the chat template.
+    pub template_kwargs: serde_json::Map<String, serde_json::Value>,
+}
+
+/// What all requests share.
+pub struct App {
+    pub options: ServerOptions,
+    pub log: Log,
+    model: OnceLock<Loaded>,
+    draining: AtomicBool,
+    in_flight: AtomicUsize,
+    ids: AtomicU64,
+    /// Tells the ids of this run from those of another one.
+    run: u64,
+    started: Instant,
+    created: u64,
+}
+
+impl App {
+    pub fn new(options: ServerOptions, log: Log) -> Self {
+        use std::hash::{BuildHasher, Hasher};
+        Self {
+            options,
+            log,
+            model: OnceLock::new(),
+            draining: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
+            ids: AtomicU64::new(0),
+            run: std::collections::hash_map::RandomState::new().build_hasher().finish(),
+            started: Instant::now(),
+            created: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |t| t.as_secs()),
+        }
+    }
+
+    /// The model is ready.
+    pub fn ready(&self, loaded: Loaded) {
+        // Once only: there is one model.
+        let _ = self.model.set(loaded);
+    }
+
+    /// The model.
+    ///
+    /// # Errors
+    /// 503 while it loads.
+    pub fn model(&self) -> Result<&Loaded, ApiError> {
+        self.model.get().ok_or_else(|| ApiError::unavailable("Loading model", 1))
+    }
+
+    /// From here on no request is taken.
+    pub fn drain(&self) {
+        self.draining.store(true, SeqCst);
+    }
+    /// Whether the server is about to end.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(SeqCst)
+    }
+    /// Seconds since the epoch at which the server started.
+    pub fn created(&self) -> u64 {
+        self.created
+    }
+    /// The name of the model in answers: an alias, what the file says, or its file name.
+    pub fn model_name(&self) -> String {
+        let named = || {
+            let engine = &self.model.get()?.engine;
+            let said = engine.gguf().str("general.name").ok().flatten().map(|name| name.to_string());
+            said.or_else(|| Some(engine.gguf().path().file_stem()?.to_string_lossy().into_owned()))
+        };
+        self.options.aliases.first().cloned().or_else(named).unwrap_or_default()
+    }
+
+    /// Requests that run or wait.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(SeqCst)
+    }
+
+    /// An id that no other request of any run has: `prefix`, then 24 characters.
+    pub fn id(&self, prefix: &str) -> String {
+        format!("{prefix}{:016x}{:08x}", self.run, self.ids.fetch_add(1, SeqCst))
+    }
+
+    /// A seed for a request that names none.
+    pub fn seed(&self) -> u32 {
+        use std::hash::{BuildHasher, Hasher};
+        let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
+        hasher.write_u128(self.started.elapsed().as_nanos());
+        hasher.finish() as u32
+    }
+
+    /// Room for `n` sequences, given back when it is dropped.
+    ///
+    /// # Errors
+    /// 503 when the queue is full, or the server is about to end.
+    pub fn admit(self: &Arc<Self>, n: usize) -> Result<Ticket, ApiError> {
+        if self.is_draining() {
+            return Err(ApiError::unavailable("the server is about to end", 5));
+        }
+        let most = self.options.most_in_flight();
+        let taken = self.in_flight.fetch_update(SeqCst, SeqCst, |now| (now + n <= most).then_some(now + n));
+        match taken {
+            Ok(_) => Ok(Ticket { app: self.clone(), n }),
+            Err(_) if n > most => Err(ApiError::bad(format!("{n} choices: this server takes {most} at once"))),
+            Err(now) => Err(ApiError::unavailable(format!("{now} requests run and wait, no more than {most} may"), 1)),
+        }
+    }
+}
+
+/// Room for sequences.
+pub struct Ticket {
+    app: Arc<App>,
+    n: usize,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.app.in_flight.fetch_sub(self.n, SeqCst);
+    }
+}
