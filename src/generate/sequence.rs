@@ -6,7 +6,7 @@ use qrun_models::{Entry, Output, Row, SamplingRequest};
 
 use super::{Event, Finish, GenerateError, Reply, Request, RequestId, Timings, answer::Answer, plan::Pending};
 use crate::{
-    sampler::{Sampler, SamplerParams},
+    sampler::{Sampler, SamplerParams, TokenMask},
     text::tokenizer::Tokenizer,
 };
 
@@ -19,6 +19,8 @@ pub struct Sequence {
     pub request: Request,
     sampler: Sampler,
     answer: Answer,
+    /// The request's mask, as far as the answer has come.
+    mask: Option<TokenMask>,
     /// The prompt and the answer so far.
     pub tokens: Vec<u32>,
     /// How many of them the cache holds.
@@ -54,6 +56,7 @@ impl Sequence {
         Ok(Self {
             id,
             answer: Answer::new(&request),
+            mask: request.mask.clone(),
             tokens: request.prompt.clone(),
             request,
             sampler,
@@ -116,6 +119,9 @@ impl Sequence {
 
     /// How the decoder may sample the next token; `None` where only the host can.
     pub fn sampling(&self) -> Option<SamplingRequest> {
+        if self.mask.is_some() {
+            return None;
+        }
         let params = self.sampler.params();
         let sampling = params.on_device(self.sampler.position()).filter(|_| self.generates())?;
         Some(SamplingRequest { sampling, bias: params.logit_bias.clone(), history: self.tokens.clone() })
@@ -127,11 +133,20 @@ impl Sequence {
             Row::Token(sampled) => Ok(Sampler::outcome(&sampled)?),
             Row::Logits(logits) => {
                 let started = Instant::now();
-                let token = self.sampler.sample(logits);
+                let token = self.sample(logits);
                 self.timings.sample_ms += milliseconds(started);
-                Ok(token?)
+                token
             }
         }
+    }
+
+    /// Chooses a token on the host, among those that the mask allows.
+    fn sample(&mut self, logits: &[f32]) -> Result<u32, GenerateError> {
+        let Some(mask) = &mut self.mask else { return Ok(self.sampler.sample(logits)?) };
+        self.sampler.restrict(Some(mask.allowed().map_err(GenerateError::Mask)?));
+        let token = self.sampler.sample(logits)?;
+        mask.accept(token).map_err(GenerateError::Mask)?;
+        Ok(token)
     }
 
     /// Notes how much of the prompt was computed and how long that took.
