@@ -8,6 +8,7 @@
 //!
 //! *Input.* `l[i]`, one `f32` per token id. A NaN or `+inf` anywhere is an error; `-inf` excludes a token.
 //!
+//! 0. **Mask** (where there is one): `l[i] = -inf` for each token that may not come next.
 //! 1. **Bias**: `l[i] = l[i] + bias` for each pair, in the order given.
 //! 2. **Penalties** over the last `repeat_last_n` tokens (-1: all): for each distinct token there, `c` times
 //!    present, `l = l > 0 ? l / repeat : l * repeat`, then
@@ -41,12 +42,14 @@
 //! end of top-p (the total of step 6 must still be that of the whole set).
 
 mod device;
+mod mask;
 mod params;
 mod penalties;
 mod philox;
 mod select;
 mod weight;
 
+pub use mask::{Mask, TokenMask};
 pub use params::{Change, SamplerParams, parse_logit_bias};
 pub use philox::philox4x32;
 pub use weight::weight;
@@ -95,7 +98,9 @@ pub struct Sampler {
     n_vocab: usize,
     position: u64,
     penalties: Penalties,
-    /// The logits after bias and penalties; empty where neither is on.
+    /// Bits of the tokens that may come next; `None`: all of them.
+    allowed: Option<Vec<u32>>,
+    /// The logits after mask, bias and penalties; empty where none is on.
     adjusted: Vec<f32>,
     /// The set S, ordered by id.
     set: Vec<Candidate>,
@@ -110,7 +115,16 @@ impl Sampler {
     pub fn new(params: SamplerParams, n_vocab: usize) -> Result<Self, SamplerError> {
         params.check(n_vocab)?;
         let penalties = Penalties::new(&params);
-        Ok(Self { params, n_vocab, position: 0, penalties, adjusted: Vec::new(), set: Vec::new(), scratch: Vec::new() })
+        Ok(Self {
+            params,
+            n_vocab,
+            position: 0,
+            penalties,
+            allowed: None,
+            adjusted: Vec::new(),
+            set: Vec::new(),
+            scratch: Vec::new(),
+        })
     }
 
     /// The parameters, after a model file's own were applied.
@@ -133,6 +147,17 @@ impl Sampler {
     pub fn reset(&mut self, history: &[u32]) {
         self.position = history.len() as u64;
         self.penalties.reset(history);
+    }
+
+    /// Step 0 from here on: what [`Mask::allowed`] gave for the next token, or `None` for all tokens.
+    pub fn restrict(&mut self, allowed: Option<&[u32]>) {
+        match (&mut self.allowed, allowed) {
+            (Some(held), Some(words)) => {
+                held.clear();
+                held.extend_from_slice(words);
+            }
+            (held, words) => *held = words.map(<[u32]>::to_vec),
+        }
     }
 
     /// Chooses the token for the current position. Does not accept it.
@@ -169,16 +194,23 @@ impl Sampler {
         Ok(ranked.iter().map(|candidate| (candidate.token, candidate.weight as f64 / total)).collect())
     }
 
-    /// Steps 1 and 2.
+    /// Steps 0 to 2.
     fn adjust<'a>(&'a mut self, logits: &'a [f32]) -> Result<&'a [f32], SamplerError> {
         if logits.len() != self.n_vocab {
             return Err(SamplerError::Length { expected: self.n_vocab, found: logits.len() });
         }
-        if self.params.logit_bias.is_empty() && self.penalties.are_off() {
+        if self.allowed.is_none() && self.params.logit_bias.is_empty() && self.penalties.are_off() {
             return Ok(logits);
         }
         self.adjusted.clear();
         self.adjusted.extend_from_slice(logits);
+        if let Some(words) = &self.allowed {
+            let bit = |id: usize| words.get(id / 32).is_some_and(|word| word >> (id % 32) & 1 == 1);
+            // NaN and +inf stay: they say that the model's arithmetic has failed, whatever may come next.
+            let finite = |logit: f32| logit < f32::INFINITY;
+            let forbidden = self.adjusted.iter_mut().enumerate().filter(|(id, logit)| !bit(*id) && finite(**logit));
+            forbidden.for_each(|(_, logit)| *logit = f32::NEG_INFINITY);
+        }
         for &(token, bias) in &self.params.logit_bias {
             self.adjusted[token as usize] += bias;
         }
@@ -186,7 +218,7 @@ impl Sampler {
         Ok(&self.adjusted)
     }
 
-    /// Steps 1 to 7: fills the set S.
+    /// Steps 0 to 7: fills the set S.
     fn filter(&mut self, logits: &[f32]) -> Result<(), SamplerError> {
         let mut set = std::mem::take(&mut self.set);
         let top_k = usize::try_from(self.params.top_k).unwrap_or(0);

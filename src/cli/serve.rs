@@ -45,7 +45,7 @@ pub fn run(words: &[OsString]) -> Result<(), Exit> {
             }
         }
     };
-    let log: server::Log = Arc::new(move |line| terminal.info(line));
+    let log: server::Log = Arc::new(move |line| terminal.warn(line));
     server::serve(options, load, log).map_err(|error| match error {
         ServeError::Model => {
             let exit = failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();

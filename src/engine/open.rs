@@ -1,6 +1,6 @@
 //! A model file, opened once: tokenizer, template, weights, and the plan of its memory.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use qrun_models::{EventHandler, Forward, Model, Options};
 use qrun_quant::{Error, Gguf, gguf::Value};
@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     engine::plan::{Plan, TooLarge},
+    text::grammar::{GrammarError, Grammars},
     text::template::{self, ChatTemplate, Message, Render, Specials, TemplateError},
     text::tokenizer::{Encode, TokenizeError, Tokenizer},
 };
@@ -53,6 +54,8 @@ pub struct Engine {
     place: Backend,
     plan: Plan,
     timeline: Timeline,
+    /// Made when the first grammar is compiled.
+    grammars: OnceLock<Result<Grammars, GrammarError>>,
 }
 
 impl Engine {
@@ -81,7 +84,8 @@ impl Engine {
         })?;
         options.n_ctx = plan.n_ctx;
         timeline.lap("device, plan");
-        Ok(Self { gguf, model, tokenizer, template, options, place, plan, timeline })
+        let grammars = OnceLock::new();
+        Ok(Self { gguf, model, tokenizer, template, options, place, plan, timeline, grammars })
     }
 
     /// Metadata and tensor directory of the file.
@@ -118,6 +122,14 @@ impl Engine {
     /// The file's template does not compile.
     pub fn template(&self) -> Result<Option<&ChatTemplate>, &TemplateError> {
         self.template.as_ref().map(Option::as_ref)
+    }
+
+    /// What compiles grammars for this vocabulary. The first call sorts the vocabulary: 0.4 s for 128,000 tokens.
+    ///
+    /// # Errors
+    /// The vocabulary cannot be used with grammars.
+    pub fn grammars(&self) -> Result<&Grammars, GrammarError> {
+        self.grammars.get_or_init(|| Grammars::new(&self.tokenizer)).as_ref().map_err(Clone::clone)
     }
 
     /// Loads the weights: a decoder with an empty cache. `notice` hears how that goes, and

@@ -9,6 +9,7 @@ use crate::{
 /// What has been generated, and what is held back of it.
 pub struct Answer {
     special: bool,
+    marks: Vec<u32>,
     ignore_eos: bool,
     stops: Vec<String>,
     characters: Utf8Stream,
@@ -30,6 +31,7 @@ impl Answer {
     pub fn new(request: &Request) -> Self {
         Self {
             special: request.special,
+            marks: request.marks.clone(),
             ignore_eos: request.ignore_eos,
             stops: request.stops.clone(),
             characters: Utf8Stream::default(),
@@ -45,7 +47,8 @@ impl Answer {
         let Some(tokenizer) = tokenizer else { return Taken { text: String::new(), finish: None } };
         let ended = tokenizer.is_eog(token);
         let piece = tokenizer.piece(token);
-        let written = if self.special && piece.is_empty() { tokenizer.text(token).as_bytes() } else { &piece };
+        let shown = self.special || self.marks.contains(&token);
+        let written = if shown && piece.is_empty() { tokenizer.text(token).as_bytes() } else { &piece };
         // What ends a turn is not part of the text, even where the vocabulary gives it letters.
         let text = if ended && !self.special { String::new() } else { self.characters.push(written) };
         let emit = self.matcher.push(&text);

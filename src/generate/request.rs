@@ -11,7 +11,7 @@ use std::{
 use qrun_models::ForwardError;
 
 use super::Timings;
-use crate::sampler::SamplerError;
+use crate::sampler::{SamplerError, TokenMask};
 
 /// What to generate.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +24,10 @@ pub struct Request {
     pub stops: Vec<String>,
     /// Write special tokens out.
     pub special: bool,
+    /// Control tokens that are written out all the same: the marks by which a chat's answer is taken apart.
+    pub marks: Vec<u32>,
+    /// What the answer may be; it begins with the first token after the prompt. With one the host samples.
+    pub mask: Option<TokenMask>,
     /// Go on after a token that ends a turn: an answer of exactly `max_tokens` tokens, to be measured.
     pub ignore_eos: bool,
     /// Positions of the prompt whose logits are wanted, each as [`Event::Logits`].
@@ -164,4 +168,7 @@ pub enum GenerateError {
     /// No token could be chosen.
     #[error(transparent)]
     Sampler(#[from] SamplerError),
+    /// The constraint on the answer allows no token, or cannot tell which.
+    #[error("grammar: {0}")]
+    Mask(String),
 }

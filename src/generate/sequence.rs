@@ -8,7 +8,7 @@ use super::{
     Event, Finish, GenerateError, Reply, Request, RequestId, Timings, TokenProbs, answer::Answer, plan::Pending,
 };
 use crate::{
-    sampler::{Sampler, SamplerParams},
+    sampler::{Sampler, SamplerParams, TokenMask},
     text::tokenizer::Tokenizer,
 };
 
@@ -21,6 +21,8 @@ pub struct Sequence {
     pub request: Request,
     sampler: Sampler,
     answer: Answer,
+    /// The request's mask, as far as the answer has come.
+    mask: Option<TokenMask>,
     /// The prompt and the answer so far.
     pub tokens: Vec<u32>,
     /// How many of them the cache holds.
@@ -58,6 +60,7 @@ impl Sequence {
         Ok(Self {
             id,
             answer: Answer::new(&request),
+            mask: request.mask.clone(),
             tokens: request.prompt.clone(),
             request,
             sampler,
@@ -121,6 +124,9 @@ impl Sequence {
 
     /// How the decoder may sample the next token; `None` where only the host can, or has to see the logits.
     pub fn sampling(&self) -> Option<SamplingRequest> {
+        if self.mask.is_some() {
+            return None;
+        }
         let params = self.sampler.params();
         let on_device = self.generates() && self.request.n_probs.is_none();
         let sampling = params.on_device(self.sampler.position()).filter(|_| on_device)?;
@@ -133,13 +139,22 @@ impl Sequence {
             Row::Token(sampled) => Ok(Sampler::outcome(&sampled)?),
             Row::Logits(logits) => {
                 let started = Instant::now();
-                let token = self.sampler.sample(logits);
+                let token = self.sample(logits);
                 self.timings.sample_ms += milliseconds(started);
                 let token = token?;
                 self.probs = self.request.n_probs.map(|n| TokenProbs::of(logits, token, n));
                 Ok(token)
             }
         }
+    }
+
+    /// Chooses a token on the host, among those that the mask allows.
+    fn sample(&mut self, logits: &[f32]) -> Result<u32, GenerateError> {
+        let Some(mask) = &mut self.mask else { return Ok(self.sampler.sample(logits)?) };
+        self.sampler.restrict(Some(mask.allowed().map_err(GenerateError::Mask)?));
+        let token = self.sampler.sample(logits)?;
+        mask.accept(token).map_err(GenerateError::Mask)?;
+        Ok(token)
     }
 
     /// Notes how much of the prompt was computed and how long that took.

@@ -74,7 +74,11 @@ impl Generator {
         let (chunks, receiver) = channel();
         let cancel = request.cancel.clone();
         let gone = |_| ControlFlow::Break(());
-        self.submit_to(request, params, Box::new(move |chunk| chunks.send(chunk).map_or_else(gone, ControlFlow::Continue)));
+        self.submit_to(
+            request,
+            params,
+            Box::new(move |chunk| chunks.send(chunk).map_or_else(gone, ControlFlow::Continue)),
+        );
         Stream { chunks: receiver, cancel, ended: false }
     }
 
@@ -159,7 +163,9 @@ fn run(mut scheduler: Scheduler, submissions: Receiver<Submission>) {
             Err(TryRecvError::Disconnected) => callers.iter().for_each(|(id, _)| scheduler.cancel(*id)),
         }
         scheduler.step(&mut |id, event| {
-            let Some((_, sink)) = callers.iter_mut().find(|(of, _)| *of == id) else { return ControlFlow::Continue(()) };
+            let Some((_, sink)) = callers.iter_mut().find(|(of, _)| *of == id) else {
+                return ControlFlow::Continue(());
+            };
             match event {
                 Event::Prompt { done, total } => sink(Chunk::Prompt { done, total }),
                 Event::Token { id, text, probs } => {

@@ -29,7 +29,15 @@ pub struct ApiError {
 
 impl ApiError {
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), param: None, kind: None, code: None, retry_after: None, more: Vec::new() }
+        Self {
+            status,
+            message: message.into(),
+            param: None,
+            kind: None,
+            code: None,
+            retry_after: None,
+            more: Vec::new(),
+        }
     }
     /// 400: the request is wrong.
     pub fn bad(message: impl Into<String>) -> Self {
@@ -37,15 +45,20 @@ impl ApiError {
     }
     /// 400: a field is wrong.
     pub fn field(param: &str, expected: &str, found: impl std::fmt::Display) -> Self {
-        Self { param: Some(param.into()), ..Self::bad(format!("{param}: expected {expected}, found {found}")) }
+        Self::bad(format!("{param}: expected {expected}, found {found}")).about(param)
     }
     /// 400: a field that must be there is not.
     pub fn missing(param: &str) -> Self {
-        Self { param: Some(param.into()), ..Self::bad(format!("{param} is missing")) }
+        Self::bad(format!("{param} is missing")).about(param)
+    }
+    /// Names the field that is wrong.
+    pub fn about(mut self, param: &str) -> Self {
+        self.param = Some(param.into());
+        self
     }
     /// 400: a field asks for what qrun does not have.
     pub fn unsupported(param: &str, why: &str) -> Self {
-        Self { param: Some(param.into()), ..Self::bad(format!("{param}: {why}")) }
+        Self::bad(format!("{param}: {why}")).about(param)
     }
     /// 501: qrun does not do that.
     pub fn not_implemented(message: impl Into<String>) -> Self {

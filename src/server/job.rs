@@ -166,4 +166,3 @@ impl Drop for Jobs {
 pub fn engine_gone() -> ApiError {
     ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the engine has stopped; start the server again")
 }
-

@@ -51,9 +51,7 @@ pub enum ServeError {
         reason: io::Error,
     },
     /// An address that others reach, and no key.
-    #[error(
-        "{host} can be reached from other machines: --api-key KEY asks for a key, --no-api-key lets everybody in"
-    )]
+    #[error("{host} can be reached from other machines: --api-key KEY asks for a key, --no-api-key lets everybody in")]
     NoKey {
         /// The address.
         host: String,
@@ -214,7 +212,14 @@ impl Door {
                 hyper::service::service_fn(move |request: Request<Incoming>| {
                     begun.store(true, Relaxed);
                     let router = router.clone();
-                    async move { Ok::<_, Infallible>(router.oneshot(request.map(axum::body::Body::new)).await.unwrap_or_else(|never| match never {})) }
+                    async move {
+                        Ok::<_, Infallible>(
+                            router
+                                .oneshot(request.map(axum::body::Body::new))
+                                .await
+                                .unwrap_or_else(|never| match never {}),
+                        )
+                    }
                 })
             };
             let connection = hyper::server::conn::http1::Builder::new()

@@ -21,8 +21,8 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/health", get(api::health::health))
         .route("/v1/health", get(api::health::health))
         .route("/livez", get(api::health::live))
-//        .route("/v1/chat/completions", post(api::chat::chat))
-//        .route("/chat/completions", post(api::chat::chat))
+        .route("/v1/chat/completions", post(api::chat::chat))
+        .route("/chat/completions", post(api::chat::chat))
         .route("/v1/completions", post(api::completions::completions))
         .fallback(missing)
         .method_not_allowed_fallback(wrong_method)
@@ -53,11 +53,13 @@ impl FromRequest<Arc<App>> for Body {
         if bytes.len() > most {
             return Err(large());
         }
-        let value: Value = serde_json::from_slice(&bytes)
-            .map_err(|error| ApiError::bad(format!("the body is not JSON: {error}")))?;
+        let value: Value =
+            serde_json::from_slice(&bytes).map_err(|error| ApiError::bad(format!("the body is not JSON: {error}")))?;
         match value {
             Value::Object(map) => Ok(Self(map)),
-            other => Err(ApiError::bad(format!("the body: expected an object, found {}", super::fields::brief(&other)))),
+            other => {
+                Err(ApiError::bad(format!("the body: expected an object, found {}", super::fields::brief(&other))))
+            }
         }
     }
 }

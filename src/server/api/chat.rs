@@ -1,1 +1,327 @@
 //! `/v1/chat/completions`: OpenAI's endpoint for conversations.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    openai::{Head, Usage, finish_reason, wants_usage},
+    sampling,
+};
+use crate::{
+    generate::{Chunk, Finish, TokenProbs},
+    server::{
+        conversation::{Said, prepare},
+        error::{ApiError, Dialect},
+        fields::{Fields, brief},
+        job::{Jobs, Outcome},
+        routes::Body,
+        state::{App, Loaded},
+        stream::{self, Framing, Piece, Writer},
+    },
+    text::{
+        chat::{self, ChatRequest, Delta, Parser, ReasoningFormat, Tool, ToolChoice},
+        grammar::GrammarSpec,
+        tokenizer::Tokenizer,
+    },
+};
+
+/// Most messages of a conversation.
+pub const MESSAGES: usize = 10_000;
+
+/// `POST /v1/chat/completions`.
+pub async fn chat(State(app): State<Arc<App>>, Body(body): Body) -> Result<Response, ApiError> {
+    let model = app.model()?;
+    let fields = Fields(&body);
+    let request = conversation(&app, model, fields)?;
+    let mut ask = sampling::ask(&app, model, fields, &["max_completion_tokens", "max_tokens", "n_predict"])?;
+    ask.n = fields.whole("n", 1..=16)?.unwrap_or(1) as usize;
+    ask.request.n_probs = n_probs(fields)?;
+    let (ask, parser) = prepare(&app, request, ask).await?;
+    let (prompt, n) = (ask.prompts[0].len(), ask.n);
+    let jobs = Jobs::begin(&app, ask).await?;
+    if fields.flag("stream")?.unwrap_or(false) {
+        let writer = Stream {
+            head: Head::of(&app, fields, "chatcmpl-", "chat.completion.chunk"),
+            app: app.clone(),
+            parsers: vec![parser; n],
+            called: vec![false; n],
+            usage: Usage::of_prompts(&[prompt]),
+            wants_usage: wants_usage(fields)?,
+        };
+        return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, Some(app.options.ping_interval)));
+    }
+    let outcomes = jobs.collect().await?;
+    let mut usage = Usage::of_prompts(&[prompt]);
+    let tokenizer = model.engine.tokenizer();
+    let choices = outcomes.iter().enumerate().map(|(index, outcome)| {
+        usage.add(&outcome.reply.timings);
+        let said = Said::of(parser.clone(), &outcome.reply.text);
+        json!({
+            "index": index, "message": message(&said), "logprobs": logprobs(tokenizer, outcome),
+            "finish_reason": reason(&outcome.reply.finish, !said.calls.is_empty()),
+        })
+    });
+    let mut answer = Head::of(&app, fields, "chatcmpl-", "chat.completion").object();
+    answer.insert("choices".into(), choices.collect());
+    answer.insert("usage".into(), usage.json());
+    if let Some(outcome) = outcomes.first() {
+        answer.insert("timings".into(), json!(outcome.reply.timings));
+    }
+    Ok(Json(Value::Object(answer)).into_response())
+}
+
+/// The conversation, its tools and the form of its answer.
+///
+/// # Errors
+/// No messages, a message or tool that is none, a format of another kind.
+pub fn conversation(app: &App, model: &Loaded, fields: Fields) -> Result<ChatRequest, ApiError> {
+    let messages = fields.list("messages")?.ok_or_else(|| ApiError::missing("messages"))?;
+    if messages.is_empty() || messages.len() > MESSAGES {
+        return Err(ApiError::field("messages", &format!("1 to {MESSAGES} messages"), messages.len()));
+    }
+    let messages = messages.iter().map(chat::message).collect::<Result<Vec<_>, _>>()?;
+    let prefilled = messages.last().is_some_and(|last| last.role == "assistant") && app.options.prefill_assistant;
+    let mut kwargs = model.template_kwargs.clone();
+    if let Some(given) = fields.object("chat_template_kwargs")? {
+        kwargs.extend(given.0.clone());
+    }
+    if let Some(effort) = fields.text("reasoning_effort")? {
+        kwargs.entry("reasoning_effort").or_insert_with(|| effort.into());
+    }
+    let thinking = kwargs.get("enable_thinking").and_then(Value::as_bool);
+    Ok(ChatRequest {
+        messages,
+        tools: tools(fields)?,
+        tool_choice: tool_choice(fields)?,
+        parallel_tool_calls: fields.flag("parallel_tool_calls")?.unwrap_or(true),
+        format: format(fields)?,
+        reasoning_format: reasoning_format(fields)?,
+        thinking,
+        kwargs,
+        add_generation_prompt: fields.flag("add_generation_prompt")?.unwrap_or(true),
+        continue_final_message: fields.flag("continue_final_message")?.unwrap_or(prefilled),
+    })
+}
+
+fn tools(fields: Fields) -> Result<Vec<Tool>, ApiError> {
+    let list = fields.list("tools")?.unwrap_or_default();
+    list.iter().map(|value| tool(value).ok_or_else(|| wrong_tool(value))).collect()
+}
+
+fn wrong_tool(value: &Value) -> ApiError {
+    let expected = r#"{"type": "function", "function": {"name": …, "parameters": {…}}}"#;
+    ApiError::field("tools", expected, brief(value))
+}
+
+fn tool(value: &Value) -> Option<Tool> {
+    let function = value.get("function").filter(|_| value.get("type").is_none_or(|kind| kind == "function"))?;
+    Some(Tool {
+        name: function.get("name")?.as_str().filter(|name| !name.is_empty())?.to_owned(),
+        description: function.get("description").and_then(Value::as_str).map(str::to_owned),
+        parameters: function.get("parameters").cloned().unwrap_or_else(|| json!({ "type": "object" })),
+    })
+}
+
+fn tool_choice(fields: Fields) -> Result<ToolChoice, ApiError> {
+    let expected = r#"auto, none, required, or {"type": "function", "function": {"name": …}}"#;
+    let Some(value) = fields.get("tool_choice") else { return Ok(ToolChoice::Auto) };
+    let named = || value.pointer("/function/name").and_then(Value::as_str).map(|name| ToolChoice::Named(name.into()));
+    match value.as_str() {
+        Some("auto") => Some(ToolChoice::Auto),
+        Some("none") => Some(ToolChoice::None),
+        Some("required") => Some(ToolChoice::Required),
+        Some(_) => None,
+        None => named(),
+    }
+    .ok_or_else(|| ApiError::field("tool_choice", expected, brief(value)))
+}
+
+/// What the answer has to be: `response_format`, `json_schema` or `grammar`, one of them.
+///
+/// # Errors
+/// Two of them; a kind of format that is none.
+pub fn format(fields: Fields) -> Result<Option<GrammarSpec>, ApiError> {
+    let schema = |value: &Value| GrammarSpec::JsonSchema(value.clone());
+    let of_format = match fields.object("response_format")? {
+        None => None,
+        Some(format) => match format.text("type")?.unwrap_or_default() {
+            "text" => None,
+            "json_object" => Some(format.get("schema").map_or(GrammarSpec::JsonObject, schema)),
+            "json_schema" => {
+                let inner = format.object("json_schema")?;
+                let found = inner.and_then(|inner| inner.get("schema")).or_else(|| format.get("schema"));
+                Some(schema(found.ok_or_else(|| ApiError::missing("response_format.json_schema.schema"))?))
+            }
+            other => {
+                return Err(ApiError::field("response_format.type", "text, json_object or json_schema", other));
+            }
+        },
+    };
+    let of_schema = fields.get("json_schema").map(schema);
+    let of_grammar = fields.text("grammar")?.filter(|text| !text.is_empty()).map(|text| GrammarSpec::Gbnf(text.into()));
+    let given: Vec<GrammarSpec> = [of_format, of_schema, of_grammar].into_iter().flatten().collect();
+    if given.len() > 1 {
+        return Err(ApiError::bad("give one of response_format, json_schema and grammar, not several"));
+    }
+    Ok(given.into_iter().next())
+}
+
+fn reasoning_format(fields: Fields) -> Result<ReasoningFormat, ApiError> {
+    Ok(match fields.text("reasoning_format")? {
+        None | Some("auto") => ReasoningFormat::Auto,
+        Some("none") => ReasoningFormat::None,
+        Some("deepseek") => ReasoningFormat::Deepseek,
+        Some(other) => return Err(ApiError::field("reasoning_format", "none, deepseek or auto", other)),
+    })
+}
+
+/// `logprobs` and `top_logprobs`.
+fn n_probs(fields: Fields) -> Result<Option<usize>, ApiError> {
+    let top = fields.whole("top_logprobs", 0..=20)?;
+    match fields.flag("logprobs")? {
+        Some(true) => Ok(Some(top.unwrap_or(0) as usize)),
+        _ if top.is_some_and(|n| n > 0) => Err(ApiError::unsupported("top_logprobs", "needs \"logprobs\": true")),
+        _ => Ok(None),
+    }
+}
+
+fn reason(finish: &Finish, called: bool) -> &'static str {
+    match finish_reason(finish) {
+        "stop" if called => "tool_calls",
+        other => other,
+    }
+}
+
+fn message(said: &Said) -> Value {
+    let mut message = Map::new();
+    message.insert("role".into(), "assistant".into());
+    let silent = said.content.is_empty() && !said.calls.is_empty();
+    message.insert("content".into(), if silent { Value::Null } else { said.content.clone().into() });
+    if !said.reasoning.is_empty() {
+        message.insert("reasoning_content".into(), said.reasoning.clone().into());
+    }
+    if !said.calls.is_empty() {
+        let call = |call: &crate::server::conversation::Call| json!({ "id": call.id, "type": "function", "function": { "name": call.name, "arguments": call.arguments } });
+        message.insert("tool_calls".into(), said.calls.iter().map(call).collect());
+    }
+    Value::Object(message)
+}
+
+/// `logprobs` of an answer: `{"content": [one for each token]}`.
+fn logprobs(tokenizer: &Tokenizer, outcome: &Outcome) -> Option<Value> {
+    let of = |token: &crate::server::job::TokenText| Some(token_probs(tokenizer, token.id, token.probs.as_ref()?));
+    let content: Vec<Value> = outcome.tokens.iter().map(of).collect::<Option<_>>()?;
+    (!content.is_empty()).then(|| json!({ "content": content }))
+}
+
+/// One token with its probability and the likeliest ones.
+pub fn token_probs(tokenizer: &Tokenizer, id: u32, probs: &TokenProbs) -> Value {
+    let one = |id: u32, logprob: f32| {
+        let bytes = tokenizer.piece(id);
+        json!({ "id": id, "token": String::from_utf8_lossy(&bytes), "bytes": &bytes[..], "logprob": logprob })
+    };
+    let mut token = one(id, probs.logprob);
+    token["top_logprobs"] = probs.top.iter().map(|&(id, p)| one(id, p)).collect();
+    token
+}
+
+/// The answer as it comes.
+struct Stream {
+    app: Arc<App>,
+    head: Head,
+    parsers: Vec<Parser>,
+    called: Vec<bool>,
+    usage: Usage,
+    wants_usage: bool,
+}
+
+impl Stream {
+    fn piece(&self, index: usize, delta: Value, logprobs: Option<Value>, finish: Option<&str>) -> Piece {
+        let mut chunk = self.head.object();
+        let choice = json!({ "index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish });
+        chunk.insert("choices".into(), json!([choice]));
+        Piece::json(&Value::Object(chunk))
+    }
+
+    fn deltas(&mut self, index: usize, deltas: Vec<Delta>, mut logprobs: Option<Value>) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for delta in deltas {
+            let value = match delta {
+                Delta::Content(text) => json!({ "content": text }),
+                Delta::Reasoning(text) => json!({ "reasoning_content": text }),
+                Delta::ToolCall { index: call, id, name } => {
+                    self.called[index] = true;
+                    let function = json!({ "name": name, "arguments": "" });
+                    json!({ "tool_calls": [{ "index": call, "id": id, "type": "function", "function": function }] })
+                }
+                Delta::Arguments { index: call, text } => {
+                    json!({ "tool_calls": [{ "index": call, "function": { "arguments": text } }] })
+                }
+            };
+            pieces.push(self.piece(index, value, logprobs.take(), None));
+        }
+        if logprobs.is_some() {
+            pieces.push(self.piece(index, json!({ "content": "" }), logprobs, None));
+        }
+        pieces
+    }
+}
+
+impl Writer for Stream {
+    fn begin(&mut self) -> Vec<Piece> {
+        let first = json!({ "role": "assistant", "content": null });
+        (0..self.parsers.len()).map(|index| self.piece(index, first.clone(), None, None)).collect()
+    }
+
+    fn chunk(&mut self, index: usize, chunk: Chunk) -> Result<Vec<Piece>, ApiError> {
+        Ok(match chunk {
+            Chunk::Prompt { .. } => Vec::new(),
+            Chunk::Token { id, text, probs } => {
+                let deltas = self.parsers[index].push(&text);
+                let probs = match probs {
+                    Some(probs) => {
+                        let tokenizer = self.app.model()?.engine.tokenizer();
+                        Some(json!({ "content": [token_probs(tokenizer, id, &probs)] }))
+                    }
+                    None => None,
+                };
+                self.deltas(index, deltas, probs)
+            }
+            Chunk::Text(text) => {
+                let deltas = self.parsers[index].push(&text);
+                self.deltas(index, deltas, None)
+            }
+            Chunk::End(reply) => {
+                let reply = reply?;
+                self.usage.add(&reply.timings);
+                let rest = self.parsers[index].finish();
+                let mut pieces = self.deltas(index, rest, None);
+                let reason = reason(&reply.finish, self.called[index]);
+                pieces.push(self.piece(index, json!({}), None, Some(reason)));
+                pieces
+            }
+        })
+    }
+
+    fn end(&mut self) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        if self.wants_usage {
+            let mut chunk = self.head.object();
+            chunk.insert("choices".into(), json!([]));
+            chunk.insert("usage".into(), self.usage.json());
+            pieces.push(Piece::json(&Value::Object(chunk)));
+        }
+        pieces.push(Piece { event: None, data: "[DONE]".into() });
+        pieces
+    }
+
+    fn error(&mut self, error: &ApiError) -> Piece {
+        Piece::json(&error.body(Dialect::OpenAi))
+    }
+}

@@ -9,9 +9,12 @@ use axum::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{prompt, sampling};
+use super::{
+    openai::{Head, Usage, finish_reason, wants_usage},
+    prompt, sampling,
+};
 use crate::{
-    generate::{Chunk, Finish, Timings, TokenProbs},
+    generate::{Chunk, Finish, TokenProbs},
     server::{
         error::{ApiError, Dialect},
         fields::Fields,
@@ -63,78 +66,6 @@ pub async fn completions(State(app): State<Arc<App>>, Body(body): Body) -> Resul
     Ok(Json(Value::Object(answer)).into_response())
 }
 
-/// What stands at the head of each of OpenAI's answers.
-#[derive(Debug, Clone)]
-pub struct Head {
-    id: String,
-    object: &'static str,
-    created: u64,
-    model: String,
-}
-
-impl Head {
-    /// A new answer: `prefix` begins its id.
-    pub fn of(app: &App, fields: Fields, prefix: &str, object: &'static str) -> Self {
-        let asked = fields.text("model").ok().flatten().filter(|name| !name.is_empty());
-        let model = asked.map_or_else(|| app.model_name(), str::to_owned);
-        let now = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
-        Self { id: app.id(prefix), object, created: now.map_or(0, |t| t.as_secs()), model }
-    }
-
-    /// The fields, for the rest to be added to.
-    pub fn object(&self) -> Map<String, Value> {
-        let fingerprint = concat!("b0-", env!("CARGO_PKG_VERSION"));
-        let head = json!({
-            "id": self.id, "object": self.object, "created": self.created, "model": self.model,
-            "system_fingerprint": fingerprint,
-        });
-        head.as_object().cloned().unwrap_or_default()
-    }
-}
-
-/// OpenAI's `finish_reason`.
-pub fn finish_reason(finish: &Finish) -> &'static str {
-    match finish {
-        Finish::Limit | Finish::Context | Finish::Interrupted => "length",
-        Finish::Eos | Finish::Stop(_) => "stop",
-    }
-}
-
-/// Tokens of a request's prompts and answers.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Usage {
-    prompt: usize,
-    cached: usize,
-    completion: usize,
-}
-
-impl Usage {
-    /// Of prompts of so many tokens.
-    pub fn of_prompts(prompts: &[usize]) -> Self {
-        Self { prompt: prompts.iter().sum(), cached: 0, completion: 0 }
-    }
-    /// One more answer.
-    pub fn add(&mut self, timings: &Timings) {
-        self.completion += timings.predicted_n;
-        self.cached += timings.cache_n;
-    }
-    pub fn json(&self) -> Value {
-        json!({
-            "prompt_tokens": self.prompt, "completion_tokens": self.completion,
-            "total_tokens": self.prompt + self.completion,
-            "prompt_tokens_details": { "cached_tokens": self.cached.min(self.prompt) },
-        })
-    }
-}
-
-/// Whether a stream ends with its usage.
-pub fn wants_usage(fields: Fields) -> Result<bool, ApiError> {
-    match fields.object("stream_options")? {
-        Some(options) => Ok(options.flag("include_usage")?.unwrap_or(false)),
-        None => Ok(false),
-    }
-}
-
 /// `logprobs` of a plain completion.
 fn logprobs(tokenizer: &Tokenizer, outcome: &Outcome) -> Option<Value> {
     let probs: Vec<(u32, &TokenProbs)> =
@@ -147,7 +78,8 @@ fn logprobs(tokenizer: &Tokenizer, outcome: &Outcome) -> Option<Value> {
         at
     });
     let offsets: Vec<usize> = offsets.collect();
-    let top = probs.iter().map(|(_, probs)| probs.top.iter().map(|&(id, p)| (text(id), json!(p))).collect::<Map<_, _>>());
+    let top =
+        probs.iter().map(|(_, probs)| probs.top.iter().map(|&(id, p)| (text(id), json!(p))).collect::<Map<_, _>>());
     Some(json!({
         "tokens": probs.iter().map(|(id, _)| text(*id)).collect::<Vec<_>>(),
         "token_logprobs": probs.iter().map(|(_, probs)| probs.logprob).collect::<Vec<_>>(),

@@ -121,9 +121,10 @@ pub fn stops(fields: Fields, name: &str) -> Result<Vec<String>, ApiError> {
     let stops = match fields.get(name) {
         None => Vec::new(),
         Some(Value::String(text)) => vec![text.clone()],
-        Some(Value::Array(list)) => {
-            list.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(|| wrong(item))).collect::<Result<_, _>>()?
-        }
+        Some(Value::Array(list)) => list
+            .iter()
+            .map(|item| item.as_str().map(str::to_owned).ok_or_else(|| wrong(item)))
+            .collect::<Result<_, _>>()?,
         Some(other) => return Err(wrong(other)),
     };
     let stops: Vec<String> = stops.into_iter().filter(|stop| !stop.is_empty()).collect();
