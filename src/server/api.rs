@@ -3,6 +3,9 @@
 pub mod chat;
 pub mod completions;
 pub mod health;
+pub mod llama;
+pub mod models;
 pub mod openai;
 pub mod prompt;
 pub mod sampling;
+pub mod tokens;

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{error::ApiError, job::Ask, state::App};
-use crate::text::chat::{self, ChatError, ChatRequest, Delta, Parser};
+use crate::text::{
+    chat::{self, ChatError, ChatRequest, Delta, Parser},
+    grammar::GrammarError,
+};
 
 /// Renders a conversation into the prompt of `ask`, with its mask, its stop texts and its marks; what the answer is read by
 /// comes with it. On a thread that may take its time.
@@ -33,6 +36,12 @@ pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(ApiError::internal(error.to_string())))
+}
+
+impl From<GrammarError> for ApiError {
+    fn from(error: GrammarError) -> Self {
+        Self::bad(error.to_string())
+    }
 }
 
 impl From<ChatError> for ApiError {

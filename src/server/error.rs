@@ -161,7 +161,7 @@ impl From<GenerateError> for ApiError {
                 code: Some("context_length_exceeded"),
                 more: vec![("n_prompt_tokens", tokens.into()), ("n_ctx", (max + 1).into())],
                 ..Self::bad(format!(
-                    "the prompt has {tokens} tokens and the context takes {max}; shorten it, or start the server with a larger -c"
+                    "the prompt exceeds the available context size: {tokens} tokens, and at most {max} fit; shorten it, or start the server with a larger -c"
                 ))
             },
             GenerateError::EmptyPrompt => Self::bad(error.to_string()),

@@ -29,7 +29,7 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
     let id = app.id("req_");
     let mut response = match check(&app, &request) {
         Err(error) => error.into_response(),
-        Ok(()) if method == Method::OPTIONS => StatusCode::NO_CONTENT.into_response(),
+        Ok(()) if method == Method::OPTIONS => StatusCode::OK.into_response(),
         Ok(()) => next.run(request).await,
     };
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
@@ -111,7 +111,7 @@ fn without_port(host: &str) -> &str {
 fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
     let fixed: [(HeaderName, &'static str); 4] = [
         (header::VARY, "Origin"),
-        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, OPTIONS"),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE, OPTIONS"),
         (header::ACCESS_CONTROL_ALLOW_HEADERS, "*, Authorization"),
         (header::ACCESS_CONTROL_ALLOW_CREDENTIALS, "true"),
     ];

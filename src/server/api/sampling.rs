@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::{
-    generate::Request,
+    generate::{Finish, Request},
     sampler::SamplerParams,
     server::{
         error::ApiError,
@@ -96,7 +96,11 @@ pub fn ask(app: &App, model: &Loaded, fields: Fields, most: &[&str]) -> Result<A
         params.forbid(&model.engine.tokenizer().eog().collect::<Vec<_>>());
     }
     let request = Request {
-        max_tokens: max_tokens(fields, most)?.unwrap_or(model.max_tokens),
+        // The server's own limit holds for all.
+        max_tokens: match (max_tokens(fields, most)?.flatten(), model.max_tokens) {
+            (Some(asked), Some(most)) => Some(asked.min(most)),
+            (asked, most) => asked.or(most),
+        },
         stops: stops(fields, "stop")?,
         fresh: !fields.flag("cache_prompt")?.unwrap_or(app.options.cache_prompt),
         ..Request::default()
@@ -148,6 +152,30 @@ const SAMPLERS: &[(&str, fn(&mut SamplerParams))] = &[
     ("temperature", |p| p.temperature = 1.0),
 ];
 
+/// The names of the samplers in their order.
+pub fn sampler_names() -> Vec<&'static str> {
+    SAMPLERS.iter().map(|row| row.0).collect()
+}
+
+/// Why an answer ended, in llama-server's words.
+pub struct Stop<'a> {
+    /// `none`, `eos`, `limit` or `word`.
+    pub kind: &'static str,
+    /// The text that ended it, or "".
+    pub word: &'a str,
+}
+
+impl<'a> Stop<'a> {
+    pub fn of(finish: &'a Finish) -> Self {
+        match finish {
+            Finish::Eos => Self { kind: "eos", word: "" },
+            Finish::Limit | Finish::Context => Self { kind: "limit", word: "" },
+            Finish::Stop(word) => Self { kind: "word", word },
+            Finish::Interrupted => Self { kind: "none", word: "" },
+        }
+    }
+}
+
 /// `samplers`: a subset of them, in their order.
 fn samplers(fields: Fields, params: &mut SamplerParams) -> Result<(), ApiError> {
     let Some(list) = fields.list("samplers")? else { return Ok(()) };
@@ -157,8 +185,8 @@ fn samplers(fields: Fields, params: &mut SamplerParams) -> Result<(), ApiError> 
     };
     let kept: Option<Vec<usize>> = list.iter().map(place).collect();
     let kept = kept.filter(|kept| kept.is_sorted()).ok_or_else(|| {
-        let names: Vec<&str> = SAMPLERS.iter().map(|row| row.0).collect();
-        ApiError::field("samplers", &format!("names in this order: {}", names.join(", ")), Value::from(list.to_vec()))
+        let names = sampler_names().join(", ");
+        ApiError::field("samplers", &format!("names in this order: {names}"), Value::from(list.to_vec()))
     })?;
     (0..SAMPLERS.len()).filter(|i| !kept.contains(i)).for_each(|i| SAMPLERS[i].1(params));
     Ok(())
