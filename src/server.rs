@@ -13,6 +13,7 @@ mod fields;
 mod guard;
 mod job;
 mod listen;
+mod metrics;
 mod options;
 mod routes;
 mod state;

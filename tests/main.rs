@@ -27,6 +27,8 @@ mod mixture;
 mod quality;
 mod quantize;
 mod sampler;
+#[cfg(unix)]
+mod server;
 mod session;
 mod skip;
 mod stop;

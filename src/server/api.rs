@@ -4,6 +4,7 @@ pub mod chat;
 pub mod completions;
 pub mod health;
 pub mod llama;
+pub mod metrics;
 pub mod models;
 pub mod openai;
 pub mod prompt;

@@ -41,7 +41,10 @@ pub struct Jobs {
     left: usize,
     time: Option<Duration>,
     deadline: Option<Instant>,
-    _room: Ticket,
+    room: Ticket,
+    started: Instant,
+    /// When the last token of each answer came.
+    last: Vec<Option<Instant>>,
 }
 
 /// One finished answer.
@@ -85,8 +88,10 @@ impl Jobs {
             }
         }
         let left = cancels.len();
-        let mut jobs = Self { chunks, first: None, cancels, left, time: ask.time, deadline: None, _room: room };
-        let waits = Instant::now() + app.options.queue_timeout;
+        let started = Instant::now();
+        let last = vec![None; left];
+        let mut jobs = Self { chunks, first: None, cancels, left, time: ask.time, deadline: None, room, started, last };
+        let waits = started + app.options.queue_timeout;
         match timeout_at(waits, jobs.chunks.recv()).await {
             Ok(Some((_, Chunk::End(Err(error))))) => Err(error.into()),
             Ok(Some(chunk)) => {
@@ -96,6 +101,7 @@ impl Jobs {
             Ok(None) => Err(engine_gone()),
             Err(_) => {
                 let seconds = app.options.queue_timeout.as_secs();
+                app.metrics.shed("queue timeout");
                 Err(ApiError::unavailable(format!("the request waited {seconds} s and could not begin"), seconds))
             }
         }
@@ -125,8 +131,15 @@ impl Jobs {
             },
         };
         match &next {
-            Some((_, Chunk::End(_))) => self.left -= 1,
-            Some((_, Chunk::Token { .. })) => {
+            Some((_, Chunk::End(reply))) => {
+                self.left -= 1;
+                if let Ok(reply) = reply {
+                    self.room.metrics().end(&reply.finish, &reply.timings, self.started.elapsed());
+                }
+            }
+            Some((index, Chunk::Token { .. })) => {
+                let before = self.last[*index].replace(Instant::now());
+                self.room.metrics().token(before.is_none(), before.unwrap_or(self.started).elapsed());
                 if let Some(time) = self.time.take() {
                     self.deadline = Some(Instant::now() + time);
                 }

@@ -86,7 +86,8 @@ pub fn serve(
         .enable_all()
         .build()
         .map_err(ServeError::Threads)?;
-    let app = Arc::new(App::new(options, log));
+    let app = App::new(options, log).map_err(|error| ServeError::Threads(io::Error::other(error)))?;
+    let app = Arc::new(app);
     let result = runtime.block_on(run(app, load));
     // Renderings and compilations that do not end are left behind.
     runtime.shutdown_background();

@@ -33,6 +33,8 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/v1/models", get(api::models::models))
         .route("/models", get(api::models::models))
         .route("/v1/models/{*id}", get(api::models::model))
+        .route("/metrics", get(api::metrics::metrics))
+        .route("/slots", get(api::metrics::slots))
         .route("/props", get(api::models::props))
         .fallback(missing)
         .method_not_allowed_fallback(wrong_method)

@@ -8,7 +8,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use super::{error::ApiError, options::ServerOptions};
+use super::{error::ApiError, metrics::Metrics, options::ServerOptions};
 use crate::{engine::Engine, generate::Generator, sampler::SamplerParams};
 
 /// Gets lines for the log.
@@ -34,6 +34,7 @@ pub struct Loaded {
 pub struct App {
     pub options: ServerOptions,
     pub log: Log,
+    pub metrics: Metrics,
     model: OnceLock<Loaded>,
     draining: AtomicBool,
     in_flight: AtomicUsize,
@@ -45,9 +46,12 @@ pub struct App {
 }
 
 impl App {
-    pub fn new(options: ServerOptions, log: Log) -> Self {
+    /// # Errors
+    /// Metrics that cannot be named so.
+    pub fn new(options: ServerOptions, log: Log) -> Result<Self, prometheus::Error> {
         use std::hash::{BuildHasher, Hasher};
-        Self {
+        Ok(Self {
+            metrics: Metrics::new()?,
             options,
             log,
             model: OnceLock::new(),
@@ -57,7 +61,7 @@ impl App {
             run: std::collections::hash_map::RandomState::new().build_hasher().finish(),
             started: Instant::now(),
             created: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |t| t.as_secs()),
-        }
+        })
     }
 
     /// The model is ready.
@@ -120,6 +124,7 @@ impl App {
     /// 503 when the queue is full, or the server is about to end.
     pub fn admit(self: &Arc<Self>, n: usize) -> Result<Ticket, ApiError> {
         if self.is_draining() {
+            self.metrics.shed("draining");
             return Err(ApiError::unavailable("the server is about to end", 5));
         }
         let most = self.options.most_in_flight();
@@ -127,7 +132,10 @@ impl App {
         match taken {
             Ok(_) => Ok(Ticket { app: self.clone(), n }),
             Err(_) if n > most => Err(ApiError::bad(format!("{n} choices: this server takes {most} at once"))),
-            Err(now) => Err(ApiError::unavailable(format!("{now} requests run and wait, no more than {most} may"), 1)),
+            Err(now) => {
+                self.metrics.shed("queue full");
+                Err(ApiError::unavailable(format!("{now} requests run and wait, no more than {most} may"), 1))
+            }
         }
     }
 }
@@ -136,6 +144,12 @@ impl App {
 pub struct Ticket {
     app: Arc<App>,
     n: usize,
+}
+
+impl Ticket {
+    pub fn metrics(&self) -> &Metrics {
+        &self.app.metrics
+    }
 }
 
 impl Drop for Ticket {

@@ -1,6 +1,6 @@
 //! `/v1/chat/completions`: OpenAI's endpoint for conversations.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use axum::{
     Json,
@@ -14,7 +14,7 @@ use super::{
     sampling,
 };
 use crate::{
-    generate::{Chunk, Finish, TokenProbs},
+    generate::{Chunk, Finish, Timings, TokenProbs},
     server::{
         conversation::{Said, prepare},
         error::{ApiError, Dialect},
@@ -53,6 +53,9 @@ pub async fn chat(State(app): State<Arc<App>>, Body(body): Body) -> Result<Respo
             called: vec![false; n],
             usage: Usage::of_prompts(&[prompt]),
             wants_usage: wants_usage(fields)?,
+            timings: None,
+            progress: fields.flag("return_progress")?.unwrap_or(false).then_some(None),
+            started: Instant::now(),
         };
         return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, Some(app.options.ping_interval)));
     }
@@ -239,14 +242,23 @@ struct Stream {
     called: Vec<bool>,
     usage: Usage,
     wants_usage: bool,
+    /// Of the last answer that has ended.
+    timings: Option<Timings>,
+    /// What the prefix cache had, where the progress of prompts is wanted.
+    progress: Option<Option<usize>>,
+    started: Instant,
 }
 
 impl Stream {
-    fn piece(&self, index: usize, delta: Value, logprobs: Option<Value>, finish: Option<&str>) -> Piece {
+    fn part(&self, index: usize, delta: Value, probs: Option<Value>, finish: Option<&str>) -> Map<String, Value> {
         let mut chunk = self.head.object();
-        let choice = json!({ "index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish });
+        let choice = json!({ "index": index, "delta": delta, "logprobs": probs, "finish_reason": finish });
         chunk.insert("choices".into(), json!([choice]));
-        Piece::json(&Value::Object(chunk))
+        chunk
+    }
+
+    fn piece(&self, index: usize, delta: Value, probs: Option<Value>) -> Piece {
+        Piece::json(&Value::Object(self.part(index, delta, probs, None)))
     }
 
     fn deltas(&mut self, index: usize, deltas: Vec<Delta>, mut logprobs: Option<Value>) -> Vec<Piece> {
@@ -264,10 +276,10 @@ impl Stream {
                     json!({ "tool_calls": [{ "index": call, "function": { "arguments": text } }] })
                 }
             };
-            pieces.push(self.piece(index, value, logprobs.take(), None));
+            pieces.push(self.piece(index, value, logprobs.take()));
         }
         if logprobs.is_some() {
-            pieces.push(self.piece(index, json!({ "content": "" }), logprobs, None));
+            pieces.push(self.piece(index, json!({ "content": "" }), logprobs));
         }
         pieces
     }
@@ -276,12 +288,20 @@ impl Stream {
 impl Writer for Stream {
     fn begin(&mut self) -> Vec<Piece> {
         let first = json!({ "role": "assistant", "content": null });
-        (0..self.parsers.len()).map(|index| self.piece(index, first.clone(), None, None)).collect()
+        (0..self.parsers.len()).map(|index| self.piece(index, first.clone(), None)).collect()
     }
 
     fn chunk(&mut self, index: usize, chunk: Chunk) -> Result<Vec<Piece>, ApiError> {
         Ok(match chunk {
-            Chunk::Prompt { .. } => Vec::new(),
+            Chunk::Prompt { done, total } => {
+                let Some(cache) = &mut self.progress else { return Ok(Vec::new()) };
+                let cache = *cache.get_or_insert(done);
+                let ms = self.started.elapsed().as_secs_f64() * 1e3;
+                let mut chunk = self.part(index, json!({}), None, None);
+                let progress = json!({ "total": total, "cache": cache, "processed": done, "time_ms": ms });
+                chunk.insert("prompt_progress".into(), progress);
+                vec![Piece::json(&Value::Object(chunk))]
+            }
             Chunk::Token { id, text, probs } => {
                 let deltas = self.parsers[index].push(&text);
                 let probs = match probs {
@@ -303,7 +323,10 @@ impl Writer for Stream {
                 let rest = self.parsers[index].finish();
                 let mut pieces = self.deltas(index, rest, None);
                 let reason = reason(&reply.finish, self.called[index]);
-                pieces.push(self.piece(index, json!({}), None, Some(reason)));
+                let mut last = self.part(index, json!({}), None, Some(reason));
+                last.insert("timings".into(), json!(reply.timings));
+                self.timings = Some(reply.timings);
+                pieces.push(Piece::json(&Value::Object(last)));
                 pieces
             }
         })
@@ -315,6 +338,7 @@ impl Writer for Stream {
             let mut chunk = self.head.object();
             chunk.insert("choices".into(), json!([]));
             chunk.insert("usage".into(), self.usage.json());
+            chunk.insert("timings".into(), json!(self.timings));
             pieces.push(Piece::json(&Value::Object(chunk)));
         }
         pieces.push(Piece { event: None, data: "[DONE]".into() });

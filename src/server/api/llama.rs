@@ -1,6 +1,6 @@
 //! `/completion`: llama-server's own endpoint.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use axum::{
     Json,
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::{chat, prompt, sampling, sampling::Stop};
 use crate::{
     engine::Engine,
-    generate::{Chunk, Finish, Reply, TokenProbs},
+    generate::{Chunk, Finish, Reply, Timings, TokenProbs},
     sampler::SamplerParams,
     server::{
         conversation::blocking,
@@ -60,7 +60,7 @@ pub async fn completion(State(app): State<Arc<App>>, Body(body): Body) -> Result
     let jobs = Jobs::begin(&app, ask).await?;
     if streamed {
         let states = (0..jobs.count()).map(|_| Running::default()).collect();
-        let writer = Stream { answers, states, progress };
+        let writer = Stream { answers, states, progress, started: Instant::now() };
         return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, Some(app.options.ping_interval)));
     }
     let outcomes = jobs.collect().await?;
@@ -175,6 +175,7 @@ struct Stream {
     answers: Answers,
     states: Vec<Running>,
     progress: bool,
+    started: Instant,
 }
 
 impl Stream {
@@ -202,7 +203,10 @@ impl Writer for Stream {
                     return Ok(Vec::new());
                 }
                 let mut piece: Value = serde_json::from_str(&self.piece(index, "", &[], None).data).unwrap_or_default();
-                piece["prompt_progress"] = json!({ "total": total, "cache": cache, "processed": done });
+                let ms = if done > cache { self.started.elapsed().as_secs_f64() * 1e3 } else { 0.0 };
+                let timings = Timings { cache_n: cache, prompt_n: done - cache, prompt_ms: ms, ..Timings::default() };
+                piece["prompt_progress"] = json!({ "total": total, "cache": cache, "processed": done, "time_ms": ms });
+                piece["timings"] = json!(timings);
                 vec![Piece::json(&piece)]
             }
             Chunk::Token { id, text, probs } => {

@@ -1,0 +1,185 @@
+//! Who is let in, what connections may do, and how the server ends.
+
+use std::{
+    io::{Read, Write},
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use super::{Server, until};
+
+/// A DNS name that leads here, a page from elsewhere: refused. (Requests have no other protection without a key.)
+#[test]
+fn strangers_hosts_and_origins_are_refused() {
+    let server = Server::start(&["--allowed-hosts", "chat.example", "--cors-origins", "https://page.example"]);
+    for (host, status) in [
+        ("localhost", 200),
+        ("LOCALHOST:8080", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:80", 200),
+        ("10.0.0.7:80", 200),
+        ("chat.example", 200),
+        ("evil.example", 403),
+        ("localhost.evil.example", 403),
+        ("chat.example.evil", 403),
+    ] {
+        let answer =
+            server.raw(format!("GET /v1/models HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes());
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {answer}");
+    }
+    for (origin, status) in [
+        ("http://localhost:3000", 200),
+        ("http://127.0.0.1", 200),
+        ("https://page.example", 200),
+        ("https://evil.example", 403),
+        ("https://localhost.evil.example", 403),
+        ("null", 403),
+    ] {
+        let answer = server.get_with("/v1/models", &[("origin", origin)]);
+        assert_eq!(answer.status, status, "{origin}");
+        let allowed = answer.headers.get("access-control-allow-origin").map(|value| value.to_str().expect("text"));
+        assert_eq!(allowed, (status == 200).then_some(origin));
+    }
+}
+
+#[test]
+fn keys_are_asked_for() {
+    let server = Server::start(&["--api-key", "first,second"]);
+    for (headers, status) in [
+        (vec![], 401),
+        (vec![("authorization", "Bearer wrong")], 401),
+        (vec![("authorization", "Bearer firstx")], 401),
+        (vec![("authorization", "first")], 401),
+        (vec![("authorization", "Bearer first")], 200),
+        (vec![("authorization", "Bearer second")], 200),
+        (vec![("x-api-key", "second")], 200),
+    ] {
+        assert_eq!(server.get_with("/v1/models", &headers).status, status, "{headers:?}");
+        assert_eq!(server.get_with("/health", &headers).status, 200);
+    }
+    let answer = server.get("/v1/models");
+    assert_eq!(answer.json()["error"]["type"], "authentication_error");
+    assert!(!answer.text.contains("first"), "keys are not told: {}", answer.text);
+}
+
+#[test]
+fn other_machines_need_a_key() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_qrun"))
+        .args(["serve", "--host", "0.0.0.0", "--port", "0"])
+        .stdin(std::process::Stdio::null())
+        .output()
+        .expect("qrun starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.contains("--api-key")), (Some(2), true), "{said}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn bodies_have_a_limit() {
+    let server = Server::start(&["--max-body", "1000"]);
+    let body = |n: usize| json!({ "content": "x".repeat(n) }).to_string();
+    for (n, status) in [(10, 200), (900, 200), (1100, 413)] {
+        let answer = server.post_with("/tokenize", &body(n), &[]);
+        assert_eq!(answer.status, status, "{n}: {}", answer.text);
+    }
+}
+
+/// Whoever goes away frees the sequence: in a stream, before a whole answer, in a prompt.
+#[test]
+fn who_goes_away_cancels() {
+    let server = Server::start(&["-np", "2", "-c", "8192"]);
+    let busy = || {
+        server
+            .get("/slots")
+            .json()
+            .as_array()
+            .map_or(0, |slots| slots.iter().filter(|slot| slot["is_processing"] == true).count())
+    };
+    let endless = json!({ "prompt": "a", "ignore_eos": true, "max_tokens": 4000 });
+    for (path, stream) in [("/v1/completions", true), ("/v1/completions", false), ("/completion", true)] {
+        let mut body = endless.clone();
+        body["stream"] = stream.into();
+        let body = body.to_string();
+        let mut connection = server.connect();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
+        connection.write_all((head + &body).as_bytes()).expect("sent");
+        if stream {
+            let mut some = [0; 200];
+            assert!(connection.read(&mut some).expect("an answer") > 0);
+        }
+        until("the request runs", || busy() == 1);
+        drop(connection);
+        until("the sequence is free", || busy() == 0);
+    }
+}
+
+/// The queue has an end: what is beyond is told at once to come again.
+#[test]
+fn a_full_queue_is_told() {
+    let server = Server::start(&["-np", "1", "--queue", "1", "-c", "8192"]);
+    let body = json!({ "prompt": "a", "ignore_eos": true, "max_tokens": 3000, "stream": true }).to_string();
+    let request =
+        format!("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let connections: Vec<_> = (0..2)
+        .map(|_| {
+            let mut connection = server.connect();
+            connection.write_all(request.as_bytes()).expect("sent");
+            connection
+        })
+        .collect();
+    until("one runs and one waits", || {
+        server.post("/completion", &json!({ "prompt": "a", "n_predict": 1 })).status == 503
+    });
+    let refused = server.post("/completion", &json!({ "prompt": "a", "n_predict": 1 }));
+    assert_eq!((refused.status, refused.headers.contains_key("retry-after")), (503, true), "{}", refused.text);
+    assert_eq!(server.get("/health").status, 200);
+    drop(connections);
+    until("there is room again", || {
+        server.post("/completion", &json!({ "prompt": "a", "n_predict": 1 })).status == 200
+    });
+}
+
+/// Connections that send nothing, or half a head, stand in nobody's way.
+#[test]
+fn half_open_connections_do_no_harm() {
+    let server = Server::start(&[]);
+    let connections: Vec<_> = (0..500)
+        .map(|i| {
+            let mut connection = server.connect();
+            if i % 2 == 0 {
+                let _ = connection.write_all(b"POST /v1/completions HTTP/1.1\r\nHost: local");
+            }
+            connection
+        })
+        .collect();
+    for _ in 0..5 {
+        assert_eq!(server.get("/health").status, 200);
+    }
+    let started = Instant::now();
+    let mut first = &connections[0];
+    // Closed by the server: the read ends.
+    let _ = first.read(&mut [0; 64]);
+    assert!(started.elapsed() < Duration::from_secs(25), "still open");
+}
+
+/// SIGTERM: no more requests, running answers end whole, exit code 0, nothing on stdout.
+#[cfg(unix)]
+#[test]
+fn a_signal_lets_running_answers_end() {
+    use nix::sys::signal::Signal::SIGTERM;
+    let server = Server::start(&["-c", "8192"]);
+    let body = json!({ "prompt": "a", "ignore_eos": true, "max_tokens": 600, "stream": true }).to_string();
+    let mut connection = server.connect();
+    let head = format!("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
+    connection.write_all((head + &body).as_bytes()).expect("sent");
+    let mut some = [0; 100];
+    let begun = connection.read(&mut some).expect("an answer");
+    assert!(begun > 0);
+    server.signal(SIGTERM);
+    let mut rest = String::new();
+    connection.read_to_string(&mut rest).expect("the whole answer");
+    assert!(rest.contains("data: [DONE]"), "cut: {}", &rest[rest.len().saturating_sub(300)..]);
+    let (code, out, log) = server.wait();
+    assert_eq!((code, out.as_str()), (Some(0), ""), "{log}");
+}
