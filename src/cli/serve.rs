@@ -33,7 +33,7 @@ pub fn run(words: &[OsString]) -> Result<(), Exit> {
     let terminal = Terminal::new(&args.output);
     parsed.warnings.iter().for_each(|warning| terminal.warn(warning));
     parsed.details.iter().for_each(|detail| terminal.debug(detail));
-    let options = options(&args)?;
+    let options = options(&args, &terminal)?;
     let failed = Arc::new(Mutex::new(None));
     let load = {
         let (failed, parallel) = (failed.clone(), options.parallel);
@@ -57,8 +57,9 @@ pub fn run(words: &[OsString]) -> Result<(), Exit> {
 }
 
 /// The flags, with the keys of a file.
-fn options(args: &Args) -> Result<ServerOptions, Exit> {
+fn options(args: &Args, terminal: &Terminal) -> Result<ServerOptions, Exit> {
     let mut options = args.server.options.clone();
+    options.verbose = terminal.verbose();
     options.parallel = args.server.parallel.unwrap_or(PARALLEL);
     if let Some(file) = &args.server.api_key_file {
         let text = input::file_text("--api-key-file", file, 1 << 20)?;

@@ -49,6 +49,8 @@ pub struct ServerOptions {
     pub cache_prompt: bool,
     /// Whether `/v1/chat/completions` continues a last message of the assistant.
     pub prefill_assistant: bool,
+    /// Whether answers of chats tell the prompt that the template made.
+    pub verbose: bool,
 }
 
 impl Default for ServerOptions {
@@ -76,6 +78,7 @@ impl Default for ServerOptions {
             ui: true,
             cache_prompt: true,
             prefill_assistant: true,
+            verbose: false,
         }
     }
 }

@@ -15,9 +15,29 @@ use tokio::time::timeout;
 
 use super::{api, error::ApiError, guard::guard, state::App};
 
+/// What others have and this server does not.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("/embedding", "embeddings are not implemented"),
+    ("/embeddings", "embeddings are not implemented"),
+    ("/v1/embeddings", "embeddings are not implemented"),
+    ("/rerank", "reranking is not implemented"),
+    ("/reranking", "reranking is not implemented"),
+    ("/v1/rerank", "reranking is not implemented"),
+    ("/v1/reranking", "reranking is not implemented"),
+    ("/infill", "this endpoint is not implemented: /completion takes a prompt with the model's own marks"),
+    ("/lora-adapters", "adapters are not implemented"),
+    ("/v1/audio/transcriptions", "sound is not implemented"),
+    ("/v1/images/generations", "images are not implemented"),
+];
+
 /// All routes behind their guard.
 pub fn router(app: &Arc<App>) -> Router {
+    let elsewhere = ELSEWHERE.iter().fold(Router::new(), |router, (path, why)| {
+        let answer = move || async { ApiError::not_implemented(*why) };
+        router.route(path, get(answer).post(answer))
+    });
     Router::new()
+        .merge(elsewhere)
         .route("/health", get(api::health::health))
         .route("/v1/health", get(api::health::health))
         .route("/livez", get(api::health::live))
@@ -25,6 +45,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/chat/completions", post(api::chat::chat))
         .route("/v1/completions", post(api::completions::completions))
         .route("/v1/chat/completions/input_tokens", post(api::tokens::input_tokens))
+        .route("/chat/completions/input_tokens", post(api::tokens::input_tokens))
         .route("/completion", post(api::llama::completion))
         .route("/completions", post(api::llama::completion))
         .route("/tokenize", post(api::tokens::tokenize))

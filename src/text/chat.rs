@@ -179,8 +179,15 @@ pub fn prepare(engine: &Engine, request: &ChatRequest) -> Result<Prepared, ChatE
     let source = engine.template().map_err(Clone::clone)?.ok_or(ChatError::NoTemplate)?.source();
     let tools = tools(request)?;
     let syntax = Syntax::of(source);
-    let prompt = prompt::render(engine, source, request, (!tools.is_empty()).then_some(syntax))?;
-    let thoughts = thoughts(source, &prompt, request);
+    let mut prompt = prompt::render(engine, source, request, (!tools.is_empty()).then_some(syntax))?;
+    let mut thoughts = thoughts(source, &prompt, request);
+    // Not every template knows how to leave thoughts out: one that is closed at once is none.
+    if request.thinking == Some(false) && request.add_generation_prompt && !request.continue_final_message {
+        prompt += &thoughts.take().map_or(String::new(), |Thoughts { open, close, opened }| match opened {
+            true => close,
+            false => open + &close,
+        });
+    }
     let spec = constraint(engine, request, syntax, &tools, thoughts.as_ref())?;
     let mask = spec.map(|spec| engine.grammars()?.compile(&spec)).transpose()?;
     let own = thoughts.iter().flat_map(|thoughts| [&*thoughts.open, &*thoughts.close]);
@@ -223,7 +230,11 @@ fn tools(request: &ChatRequest) -> Result<Vec<&Tool>, ChatError> {
 }
 
 /// Marks of thoughts, where the template has them.
-const THOUGHTS: &[[&str; 2]] = &[["<think>", "</think>"], ["[THINK]", "[/THINK]"]];
+const THOUGHTS: &[[&str; 2]] = &[
+    ["<think>", "</think>"],
+    ["[THINK]", "[/THINK]"],
+    ["<|START_THINKING|>", "<|END_THINKING|>"],
+];
 
 /// How the model thinks in this answer; `None`: it does not.
 fn thoughts(source: &str, prompt: &str, request: &ChatRequest) -> Option<Thoughts> {

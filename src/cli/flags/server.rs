@@ -10,6 +10,7 @@ use super::{
 
 const WHY: &str = "a flag of llama-server that qrun serve does not have";
 const ALWAYS: &str = "requests always share one pool of pages, and steps";
+const EMBED: &str = "embeddings and reranking are not implemented: their endpoints answer 501";
 const CACHE: &str = "whole pages of what was computed before are found again by themselves";
 const DOWNLOAD: &str = "qrun does not download models; name a GGUF file";
 
@@ -22,9 +23,9 @@ pub const FLAGS: &[Flag] = &[
     Flag::refused("-lcs, --lookup-cache-static", One("FNAME", Text), WHY),
     Flag::refused("-lcd, --lookup-cache-dynamic", One("FNAME", Text), WHY),
     Flag::refused("--spm-infill", Nothing, WHY),
-    Flag::refused("--pooling", One("{none,mean,cls,last,rank}", Text), WHY),
+    Flag::noted("--pooling", One("{none,mean,cls,last,rank}", Text), EMBED),
     Flag::refused("--mtmd-batch-max-tokens", One("N", Text), WHY),
-    Flag::refused("--embd-normalize", One("N", Text), WHY),
+    Flag::noted("--embd-normalize", One("N", Text), EMBED),
     Flag::refused("--reuse-port", Nothing, WHY),
     Flag::refused("--path", One("PATH", Text), WHY),
     Flag::refused("--cors-methods", One("METHODS", Text), WHY),
@@ -39,8 +40,8 @@ pub const FLAGS: &[Flag] = &[
     Flag::refused("--mcp-servers-config", One("PATH", Text), WHY),
     Flag::refused("--mcp-servers-json", One("JSON", Text), WHY),
     Flag::refused("-ag, --agent, -no-ag, --no-agent", Nothing, WHY),
-    Flag::refused("--embedding, --embeddings", Nothing, WHY),
-    Flag::refused("--rerank, --reranking", Nothing, WHY),
+    Flag::noted("--embedding, --embeddings", Nothing, EMBED),
+    Flag::noted("--rerank, --reranking", Nothing, EMBED),
     Flag::refused("--ssl-key-file", One("FNAME", Text), WHY),
     Flag::refused("--ssl-cert-file", One("FNAME", Text), WHY),
     Flag::refused("--props", Nothing, WHY),

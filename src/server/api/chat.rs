@@ -10,6 +10,7 @@ use axum::{
 use serde_json::{Map, Value, json};
 
 use super::{
+    llama,
     openai::{Head, Usage, finish_reason, wants_usage},
     sampling,
 };
@@ -43,6 +44,8 @@ pub async fn chat(State(app): State<Arc<App>>, Body(body): Body) -> Result<Respo
     ask.n = fields.whole("n", 1..=16)?.unwrap_or(1) as usize;
     ask.request.n_probs = n_probs(fields)?;
     let (ask, parser) = prepare(&app, request, ask).await?;
+    let verbose = fields.flag("verbose")?.unwrap_or(app.options.verbose);
+    let told = verbose.then(|| llama::written(model.engine.tokenizer(), &ask.prompts[0]));
     let (prompt, n) = (ask.prompts[0].len(), ask.n);
     let jobs = Jobs::begin(&app, ask).await?;
     if fields.flag("stream")?.unwrap_or(false) {
@@ -76,6 +79,9 @@ pub async fn chat(State(app): State<Arc<App>>, Body(body): Body) -> Result<Respo
     if let Some(outcome) = outcomes.first() {
         answer.insert("timings".into(), json!(outcome.reply.timings));
     }
+    if let Some(prompt) = told {
+        answer.insert("__verbose".into(), json!({ "prompt": prompt }));
+    }
     Ok(Json(Value::Object(answer)).into_response())
 }
 
@@ -90,6 +96,14 @@ pub fn conversation(app: &App, model: &Loaded, fields: Fields) -> Result<ChatReq
     }
     let messages = messages.iter().map(chat::message).collect::<Result<Vec<_>, _>>()?;
     let prefilled = messages.last().is_some_and(|last| last.role == "assistant") && app.options.prefill_assistant;
+    let continued = fields.flag("continue_final_message")?;
+    if continued == Some(true) && fields.flag("add_generation_prompt")? == Some(true) {
+        let why = "an answer either continues the last message or begins (add_generation_prompt), not both";
+        return Err(ApiError::unsupported("continue_final_message", why));
+    }
+    if prefilled && messages.iter().rev().take(2).filter(|message| message.role == "assistant").count() > 1 {
+        return Err(ApiError::bad("messages: the last two are both the assistant's, and only one can be continued"));
+    }
     let mut kwargs = model.template_kwargs.clone();
     if let Some(given) = fields.object("chat_template_kwargs")? {
         kwargs.extend(given.0.clone());
@@ -108,7 +122,7 @@ pub fn conversation(app: &App, model: &Loaded, fields: Fields) -> Result<ChatReq
         thinking,
         kwargs,
         add_generation_prompt: fields.flag("add_generation_prompt")?.unwrap_or(true),
-        continue_final_message: fields.flag("continue_final_message")?.unwrap_or(prefilled),
+        continue_final_message: continued.unwrap_or(prefilled),
     })
 }
 
