@@ -13,7 +13,7 @@ use qrun::{
 use super::{
     args::{Args, Show},
     exit::{Code, Exit},
-    help, input, jobs, open, parse, run, shown,
+    help, input, open, parse, run, shown,
     stdout::print,
     terminal::Terminal,
 };

@@ -2,9 +2,12 @@
 
 use std::{
     ops::ControlFlow,
-    sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel},
+    },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::{Cancel, Event, GenerateError, Reply, Request, RequestId, Scheduler, StatsReader, TokenProbs};
@@ -50,7 +53,11 @@ pub struct Generator {
     submissions: Option<Sender<Submission>>,
     thread: Option<JoinHandle<()>>,
     stats: StatsReader,
+    step: StepStart,
 }
+
+/// When the step that runs now began; `None` between steps.
+type StepStart = Arc<Mutex<Option<Instant>>>;
 
 /// The chunks of one request. Dropping it ends the request.
 pub struct Stream {
@@ -66,9 +73,18 @@ impl Generator {
     /// The system gives no thread.
     pub fn start(scheduler: Scheduler) -> std::io::Result<Self> {
         let (submissions, receiver) = channel();
-        let stats = scheduler.reader();
-        let thread = std::thread::Builder::new().name("qrun-generate".into()).spawn(|| run(scheduler, receiver))?;
-        Ok(Self { submissions: Some(submissions), thread: Some(thread), stats })
+        let (stats, step) = (scheduler.reader(), StepStart::default());
+        let watched = step.clone();
+        let thread = std::thread::Builder::new().name("qrun-generate".into());
+        let thread = thread.spawn(move || run(scheduler, receiver, &watched))?;
+        Ok(Self { submissions: Some(submissions), thread: Some(thread), stats, step })
+    }
+
+    /// How long the step that runs now has taken so far; `None` where the thread has ended, which only a panic in it does.
+    pub fn step_age(&self) -> Option<Duration> {
+        let runs = self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        let began = *self.step.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.then(|| began.map_or(Duration::ZERO, |began| began.elapsed()))
     }
 
     /// The scheduler's numbers, for any thread.
@@ -149,7 +165,8 @@ impl Drop for Stream {
 }
 
 /// The thread: waits where there is nothing to do, else steps.
-fn run(mut scheduler: Scheduler, submissions: Receiver<Submission>) {
+fn run(mut scheduler: Scheduler, submissions: Receiver<Submission>, step: &StepStart) {
+    let note = |began| *step.lock().unwrap_or_else(PoisonError::into_inner) = began;
     let mut callers: Vec<(RequestId, Sink)> = Vec::new();
     loop {
         let next = if scheduler.is_idle() {
@@ -169,6 +186,7 @@ fn run(mut scheduler: Scheduler, submissions: Receiver<Submission>) {
             Err(TryRecvError::Disconnected) if scheduler.is_idle() => return,
             Err(TryRecvError::Disconnected) => callers.iter().for_each(|(id, _)| scheduler.cancel(*id)),
         }
+        note(Some(Instant::now()));
         scheduler.step(&mut |id, event| {
             let Some((_, sink)) = callers.iter_mut().find(|(of, _)| *of == id) else {
                 return ControlFlow::Continue(());
@@ -182,6 +200,7 @@ fn run(mut scheduler: Scheduler, submissions: Receiver<Submission>) {
                 Event::Logits { .. } => ControlFlow::Continue(()),
             }
         });
+        note(None);
         while let Some(finished) = scheduler.finished() {
             if let Some(at) = callers.iter().position(|(id, _)| *id == finished.id) {
                 let (_, mut sink) = callers.swap_remove(at);
