@@ -3,20 +3,26 @@
 //! [`prepare`] renders the conversation in the model's own form and says what the answer may be (a mask), where it ends, and
 //! how it is taken apart (a [`Parser`]). Text comes in pieces of any size; what a piece can already be, it becomes at once.
 
+mod calls;
+mod head;
 mod messages;
 mod parser;
+mod prompt;
+mod syntax;
 
 use serde_json::{Map, Value};
 
 pub use messages::message;
 pub use parser::Parser;
+use parser::Reading;
+use syntax::Syntax;
 
 use crate::{
     engine::Engine,
     sampler::TokenMask,
     text::{
-        grammar::{GrammarError, GrammarSpec},
-        template::{Message, Render, TemplateError},
+        grammar::{GrammarError, GrammarSpec, Thoughts},
+        template::{Message, TemplateError},
     },
 };
 
@@ -170,12 +176,108 @@ pub enum ChatError {
 /// # Errors
 /// No template, or one that refuses the conversation; tools or formats that cannot be had.
 pub fn prepare(engine: &Engine, request: &ChatRequest) -> Result<Prepared, ChatError> {
-    let render = Render {
-        add_generation_prompt: request.add_generation_prompt,
-        kwargs: request.kwargs.clone(),
-        ..Render::default()
+    let source = engine.template().map_err(Clone::clone)?.ok_or(ChatError::NoTemplate)?.source();
+    let tools = tools(request)?;
+    let syntax = Syntax::of(source);
+    let prompt = prompt::render(engine, source, request, (!tools.is_empty()).then_some(syntax))?;
+    let thoughts = thoughts(source, &prompt, request);
+    let spec = constraint(engine, request, syntax, &tools, thoughts.as_ref())?;
+    let mask = spec.map(|spec| engine.grammars()?.compile(&spec)).transpose()?;
+    let own = thoughts.iter().flat_map(|thoughts| [&*thoughts.open, &*thoughts.close]);
+    let called = if tools.is_empty() { &[] } else { syntax.marks() };
+    let tokenizer = engine.tokenizer();
+    let marks = own.chain(called.iter().copied()).filter_map(|mark| tokenizer.find(mark)).collect();
+    let reading = Reading {
+        syntax: (!tools.is_empty()).then_some(syntax),
+        tools: tools.iter().map(|tool| tool.name.clone()).collect(),
+        thinking: thoughts.as_ref().is_some_and(|thoughts| thoughts.opened),
+        apart: request.reasoning_format != ReasoningFormat::None,
+        salt: crate::checksum::fnv1a([prompt.as_bytes()]),
+        thoughts: thoughts.map(|Thoughts { open, close, .. }| [open, close]),
     };
-    let prompt = engine.render(&request.messages, &render).ok_or(ChatError::NoTemplate)??;
-    let mask = request.format.as_ref().map(|spec| engine.grammars()?.compile(spec)).transpose()?;
-    Ok(Prepared { prompt, mask, stops: Vec::new(), marks: Vec::new(), parser: Parser::default() })
+    Ok(Prepared { mask, stops: Vec::new(), marks, parser: Parser::new(reading), prompt })
+}
+
+/// The tools that the answer may call.
+fn tools(request: &ChatRequest) -> Result<Vec<&Tool>, ChatError> {
+    let wrong = |field: &'static str, detail: String| Err(ChatError::Field { field, detail });
+    if request.tools.len() > MAX_TOOLS {
+        return wrong("tools", format!("{} tools; at most {MAX_TOOLS} are accepted", request.tools.len()));
+    }
+    for tool in &request.tools {
+        let good = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
+        if tool.name.is_empty() || tool.name.len() > 128 || !tool.name.chars().all(good) {
+            return wrong("tools", format!("{:?} is no name of a tool: 1 to 128 of a-z A-Z 0-9 _ - . : /", tool.name));
+        }
+    }
+    match &request.tool_choice {
+        ToolChoice::None => Ok(Vec::new()),
+        ToolChoice::Required if request.tools.is_empty() => wrong("tool_choice", "\"required\" without tools".into()),
+        ToolChoice::Auto | ToolChoice::Required => Ok(request.tools.iter().collect()),
+        ToolChoice::Named(name) => match request.tools.iter().find(|tool| tool.name == *name) {
+            // The model sees all of them, the grammar has this one.
+            Some(_) => Ok(request.tools.iter().collect()),
+            None => wrong("tool_choice", format!("there is no tool {name:?} among the tools")),
+        },
+    }
+}
+
+/// Marks of thoughts, where the template has them.
+const THOUGHTS: &[[&str; 2]] = &[["<think>", "</think>"], ["[THINK]", "[/THINK]"]];
+
+/// How the model thinks in this answer; `None`: it does not.
+fn thoughts(source: &str, prompt: &str, request: &ChatRequest) -> Option<Thoughts> {
+    let [open, close] = *THOUGHTS.iter().find(|marks| marks.iter().all(|mark| source.contains(mark)))?;
+    let end = prompt.trim_end();
+    let continued = request.continue_final_message.then(|| request.messages.last()).flatten();
+    let opened = match continued {
+        Some(message) => message.content.rfind(open) > message.content.rfind(close),
+        None => end.ends_with(open),
+    };
+    // A thought that the prompt has closed, or text that is gone on with: there will be none.
+    if !opened && (end.ends_with(close) || continued.is_some_and(|message| !message.content.is_empty())) {
+        return None;
+    }
+    Some(Thoughts { open: open.into(), close: close.into(), opened })
+}
+
+/// What the answer may be.
+fn constraint(
+    engine: &Engine,
+    request: &ChatRequest,
+    syntax: Syntax,
+    tools: &[&Tool],
+    thoughts: Option<&Thoughts>,
+) -> Result<Option<GrammarSpec>, ChatError> {
+    let choice = match &request.tool_choice {
+        ToolChoice::Named(name) => tools.iter().copied().filter(|tool| tool.name == *name).collect(),
+        _ => tools.to_vec(),
+    };
+    let many = request.parallel_tool_calls && !matches!(request.tool_choice, ToolChoice::Named(_));
+    let calls = match choice.is_empty() {
+        true => None,
+        false => Some(calls::grammar(syntax, &choice, many, engine.grammars()?)?),
+    };
+    let after = |grammar: GrammarSpec| match thoughts {
+        Some(thoughts) => {
+            GrammarSpec::AfterThoughts { thoughts: thoughts.clone(), grammar: Box::new(grammar) }
+        }
+        None => grammar,
+    };
+    Ok(match (calls, request.format.clone(), &request.tool_choice) {
+        (None, None, _) => None,
+        // Thoughts that are not told apart are content, and the content has a format.
+        (None, Some(format), _) if request.reasoning_format == ReasoningFormat::None => match thoughts {
+            Some(thoughts) if thoughts.opened => Some(after(format)),
+            _ => Some(format),
+        },
+        (None, Some(format), _) => Some(after(format)),
+        (Some(calls), Some(format), ToolChoice::Auto) => Some(after(GrammarSpec::Either(vec![calls, format]))),
+        (Some(calls), None, ToolChoice::Auto) => Some(GrammarSpec::Lazy {
+            grammar: Box::new(calls),
+            triggers: calls::triggers(syntax),
+            thoughts: thoughts.cloned(),
+        }),
+        (Some(calls), _, _) => Some(after(calls)),
+    })
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use llguidance::{
     JsonCompileOptions, Matcher, ParserFactory,
-    api::{ParserLimits, TopLevelGrammar},
+    api::{GrammarWithLexer, ParserLimits, TopLevelGrammar},
     toktrie::InferenceCapabilities,
 };
 use serde_json::{Value, json};
@@ -44,17 +44,35 @@ pub enum GrammarSpec {
     Gbnf(String),
     /// A grammar in the form of Lark that llguidance reads.
     Lark(String),
-    /// No constraint until the text gets to a trigger; from the trigger's first byte on, a grammar.
+    /// Any of these.
+    Either(Vec<GrammarSpec>),
+    /// A thought, which is free text and may be left out unless the answer begins in one; then the grammar.
+    AfterThoughts {
+        /// How a thought is marked.
+        thoughts: Thoughts,
+        /// What follows it.
+        grammar: Box<GrammarSpec>,
+    },
+    /// No constraint until the text gets to a trigger; from the trigger's first byte on, a grammar. Outermost only.
     Lazy {
         /// What the text is from the trigger on, the trigger included.
         grammar: Box<GrammarSpec>,
         /// Any of them starts the grammar.
         triggers: Vec<Trigger>,
-        /// How thoughts begin and end: no trigger counts in them.
-        thoughts: Option<[String; 2]>,
-        /// The text begins inside of a thought.
-        thinking: bool,
+        /// No trigger counts in a thought.
+        thoughts: Option<Thoughts>,
     },
+}
+
+/// How the thoughts of a model are marked in its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thoughts {
+    /// The mark before them.
+    pub open: String,
+    /// The mark after them.
+    pub close: String,
+    /// The answer begins in a thought: the prompt ends with the mark.
+    pub opened: bool,
 }
 
 /// Why a grammar was not compiled.
@@ -112,13 +130,13 @@ impl Grammars {
     /// # Errors
     /// A schema or grammar that is wrong, not supported or beyond the limits.
     pub fn compile(&self, spec: &GrammarSpec) -> Result<TokenMask, GrammarError> {
-        if let GrammarSpec::Lazy { grammar, triggers, thoughts, thinking } = spec {
+        if let GrammarSpec::Lazy { grammar, triggers, thoughts } = spec {
             let grammar = self.compile(grammar)?;
-            let lazy = Lazy::new(grammar, self.vocabulary.clone(), triggers.clone(), thoughts.clone(), *thinking);
+            let lazy = Lazy::new(grammar, self.vocabulary.clone(), triggers.clone(), thoughts.clone());
             return Ok(TokenMask(Box::new(lazy)));
         }
         let failed = |error: &dyn std::fmt::Display| GrammarError::Compile(error.to_string());
-        let parser = self.factory.create_parser(top_level(spec)?).map_err(|error| failed(&format!("{error:#}")))?;
+        let parser = self.factory.create_parser(self.top_level(spec)?).map_err(|error| failed(&format!("{error:#}")))?;
         let mut matcher = Matcher::new(Ok(parser));
         if let Some(error) = matcher.get_error() {
             return Err(failed(&error));
@@ -131,41 +149,98 @@ impl Grammars {
         mask.allowed().map_err(|error| failed(&error))?;
         Ok(mask)
     }
+
+    /// A mark of a chat as Lark writes it: the control token of that text, else the text.
+    pub fn mark(&self, text: &str) -> String {
+        match self.vocabulary.control(text) {
+            Some(id) => format!("<[{id}]>"),
+            None => quoted(text),
+        }
+    }
+
+    fn top_level(&self, spec: &GrammarSpec) -> Result<TopLevelGrammar, GrammarError> {
+        let mut grammars = Vec::new();
+        self.collect(spec, "main".into(), &mut grammars)?;
+        Ok(TopLevelGrammar { grammars, max_tokens: None })
+    }
+
+    /// Adds a grammar of that name, and those that it refers to.
+    fn collect(&self, spec: &GrammarSpec, name: String, to: &mut Vec<GrammarWithLexer>) -> Result<(), GrammarError> {
+        let lark = |text: String| GrammarWithLexer { lark_grammar: Some(text), ..GrammarWithLexer::default() };
+        let json = |schema: Value| GrammarWithLexer { json_schema: Some(schema), ..GrammarWithLexer::default() };
+        let part = |i: usize| format!("{name}_{i}");
+        let (grammar, inner) = match spec {
+            GrammarSpec::JsonObject => (json(schema(&json!({"type": "object"}), Strictness::Exact)?), &[][..]),
+            GrammarSpec::JsonSchema(value) => {
+                within(value.to_string().len(), MAX_SCHEMA)?;
+                (json(schema(value, Strictness::Exact)?), &[][..])
+            }
+            GrammarSpec::Gbnf(text) => {
+                within(text.len(), MAX_GRAMMAR)?;
+                (lark(gbnf::to_lark(text)?), &[][..])
+            }
+            GrammarSpec::Lark(text) => (lark(text.clone()), &[][..]),
+            GrammarSpec::Either(specs) => {
+                let names: Vec<String> = (0..specs.len()).map(|i| format!("@{}", part(i))).collect();
+                (lark(format!("start: {}", names.join(" | "))), &specs[..])
+            }
+            GrammarSpec::AfterThoughts { thoughts, grammar } => {
+                (lark(self.thought(thoughts, &part(0))), std::slice::from_ref(&**grammar))
+            }
+            GrammarSpec::Lazy { .. } => return Err(GrammarError::Compile("a lazy grammar inside of another".into())),
+        };
+        to.push(GrammarWithLexer { name: Some(name.clone()), ..grammar });
+        inner.iter().enumerate().try_for_each(|(i, spec)| self.collect(spec, part(i), to))
+    }
+
+    /// The grammar of a thought, or none, and then another grammar.
+    fn thought(&self, thoughts: &Thoughts, then: &str) -> String {
+        let (open, close) = (self.mark(&thoughts.open), self.mark(&thoughts.close));
+        let rest = match self.vocabulary.control(&thoughts.close) {
+            // A control token ends any text.
+            Some(_) => format!("rest: FREE? {close}\nFREE: /(?s:.+)/"),
+            None => format!("rest[suffix={close}]: /(?s:.*)/"),
+        };
+        let start = match thoughts.opened {
+            true => format!("rest WS? @{then}"),
+            false => format!("({open} rest WS?)? @{then}"),
+        };
+        format!("start: {start}\n{rest}\nWS: /[ \\t\\r\\n]{{1,8}}/")
+    }
 }
 
-fn top_level(spec: &GrammarSpec) -> Result<TopLevelGrammar, GrammarError> {
-    let within = |bytes: usize, most: usize| {
-        if bytes > most { Err(GrammarError::TooLong { bytes, most }) } else { Ok(()) }
-    };
-    Ok(match spec {
-        GrammarSpec::JsonObject => TopLevelGrammar::from_json_schema(schema(&json!({"type": "object"}))?),
-        GrammarSpec::JsonSchema(value) => {
-            within(value.to_string().len(), MAX_SCHEMA)?;
-            TopLevelGrammar::from_json_schema(schema(value)?)
-        }
-        GrammarSpec::Gbnf(text) => {
-            within(text.len(), MAX_GRAMMAR)?;
-            TopLevelGrammar::from_lark(gbnf::to_lark(text)?)
-        }
-        GrammarSpec::Lark(text) => TopLevelGrammar::from_lark(text.clone()),
-        GrammarSpec::Lazy { .. } => {
-            return Err(GrammarError::Compile("a lazy grammar inside of a lazy grammar".into()));
-        }
-    })
+fn within(bytes: usize, most: usize) -> Result<(), GrammarError> {
+    if bytes > most { Err(GrammarError::TooLong { bytes, most }) } else { Ok(()) }
 }
 
-/// A schema with our white space; everything else of llguidance's options stays as it is.
+/// A text as Lark writes it.
+pub fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+/// What is done with the parts of a schema that no mask can express.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strictness {
+    /// They are errors.
+    Exact,
+    /// They are passed over: the text has the schema's shape, and may break a rule such as `uniqueItems`.
+    Shape,
+}
+
+/// A schema with our white space.
 ///
 /// # Errors
 /// A schema that is neither an object nor a boolean.
-pub fn schema(value: &Value) -> Result<Value, GrammarError> {
+pub fn schema(value: &Value, strictness: Strictness) -> Result<Value, GrammarError> {
     let mut value = match value {
         Value::Object(_) => value.clone(),
         Value::Bool(true) => json!({}),
         Value::Bool(false) => return Err(GrammarError::Compile("the schema false describes nothing".into())),
         other => return Err(GrammarError::Compile(format!("a JSON schema is an object, not {other}"))),
     };
-    let options = JsonCompileOptions { whitespace_pattern: Some(WHITESPACE.into()), ..JsonCompileOptions::default() };
+    let lenient = strictness == Strictness::Shape;
+    let whitespace_pattern = Some(WHITESPACE.into());
+    let options = JsonCompileOptions { whitespace_pattern, lenient, coerce_one_of: lenient, ..Default::default() };
     options.apply_to(&mut value);
     Ok(value)
 }

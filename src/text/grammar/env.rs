@@ -11,7 +11,7 @@ pub struct Vocabulary {
     trie: TokTrie,
     /// Tokens of the tokenizer; the trie has one more where nothing ends a turn.
     n_vocab: usize,
-    /// The written form of control tokens, as triggers are spelled.
+    /// What ends a turn.
     eog: Vec<u32>,
 }
 
@@ -52,6 +52,12 @@ impl Vocabulary {
         }
         let bytes = self.trie.token(token);
         bytes.strip_prefix(&[TokTrie::SPECIAL_TOKEN_MARKER]).unwrap_or(bytes)
+    }
+
+    /// The control token of that text.
+    pub fn control(&self, text: &str) -> Option<u32> {
+        let word = [&[TokTrie::SPECIAL_TOKEN_MARKER], text.as_bytes()].concat();
+        self.trie.token_id(&word)
     }
 
     /// Tokens that spell these bytes, longest first. No control tokens.
