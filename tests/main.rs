@@ -8,6 +8,7 @@ mod bench;
 mod blocks;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod card;
+mod chat;
 mod circles;
 mod cli;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

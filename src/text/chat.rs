@@ -259,9 +259,7 @@ fn constraint(
         false => Some(calls::grammar(syntax, &choice, many, engine.grammars()?)?),
     };
     let after = |grammar: GrammarSpec| match thoughts {
-        Some(thoughts) => {
-            GrammarSpec::AfterThoughts { thoughts: thoughts.clone(), grammar: Box::new(grammar) }
-        }
+        Some(thoughts) => GrammarSpec::AfterThoughts { thoughts: thoughts.clone(), grammar: Box::new(grammar) },
         None => grammar,
     };
     Ok(match (calls, request.format.clone(), &request.tool_choice) {

@@ -136,7 +136,8 @@ impl Grammars {
             return Ok(TokenMask(Box::new(lazy)));
         }
         let failed = |error: &dyn std::fmt::Display| GrammarError::Compile(error.to_string());
-        let parser = self.factory.create_parser(self.top_level(spec)?).map_err(|error| failed(&format!("{error:#}")))?;
+        let parser =
+            self.factory.create_parser(self.top_level(spec)?).map_err(|error| failed(&format!("{error:#}")))?;
         let mut matcher = Matcher::new(Ok(parser));
         if let Some(error) = matcher.get_error() {
             return Err(failed(&error));

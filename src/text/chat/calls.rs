@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{ChatError, Tool, syntax::Syntax};
-use crate::text::grammar::{Grammars, GrammarSpec, Strictness, Trigger, quoted, schema};
+use crate::text::grammar::{GrammarSpec, Grammars, Strictness, Trigger, quoted, schema};
 
 /// White space between the parts of a call.
 const SPACE: &str = "WS?";
@@ -30,7 +30,8 @@ pub fn grammar(syntax: Syntax, tools: &[&Tool], many: bool, grammars: &Grammars)
         let arguments = format!("%json {}", schema(&parameters(tool)?, Strictness::Shape)?);
         let body = match syntax {
             Syntax::MistralArgs { id } => {
-                let id = if id { format!("({} /[a-zA-Z0-9]{{9}}/)?", grammars.mark("[CALL_ID]")) } else { String::new() };
+                let id =
+                    if id { format!("({} /[a-zA-Z0-9]{{9}}/)?", grammars.mark("[CALL_ID]")) } else { String::new() };
                 format!("{mark} {} {id} {} {SPACE} {arguments}", quoted(&tool.name), grammars.mark("[ARGS]"))
             }
             _ => object(syntax, &tool.name, &arguments),
@@ -50,11 +51,8 @@ fn object(syntax: Syntax, name: &str, arguments: &str) -> String {
         Syntax::Generic => [r#""{" WS? "\"tool_call\"" WS? ":" WS?"#, r#"WS? "}" WS? "}""#],
         _ => ["", r#"WS? "}""#],
     };
-    let id = if syntax == Syntax::MistralList {
-        r#"(WS? "," WS? "\"id\"" WS? ":" WS? /"[a-zA-Z0-9]{9}"/)?"#
-    } else {
-        ""
-    };
+    let id =
+        if syntax == Syntax::MistralList { r#"(WS? "," WS? "\"id\"" WS? ":" WS? /"[a-zA-Z0-9]{9}"/)?"# } else { "" };
     let parts = ["\"{\"", kind, r#""\"name\"""#, "\":\"", &name, "\",\"", &key, "\":\"", arguments];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     format!("{before} {} {id} {after}", parts.join(" WS? "))
