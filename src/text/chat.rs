@@ -8,6 +8,7 @@ mod head;
 mod messages;
 mod parser;
 mod prompt;
+mod scan;
 mod syntax;
 
 use serde_json::{Map, Value};
