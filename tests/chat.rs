@@ -264,3 +264,169 @@ fn calls_obey_their_grammar() {
         }
     }
 }
+
+fn chat(messages: Value) -> ChatRequest {
+    let messages = messages.as_array().expect("messages").iter().map(|m| message(m).expect("a message")).collect();
+    ChatRequest { messages, ..ChatRequest::default() }
+}
+
+#[test]
+fn messages_are_read_as_the_api_writes_them() {
+    let read = |value: Value| message(&value);
+    let parts =
+        json!({"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "name": "n"});
+    let parts = read(parts).expect("a message");
+    assert_eq!((&*parts.role, &*parts.content, parts.extra.get("name")), ("user", "a\nb", Some(&json!("n"))));
+    let null =
+        read(json!({"role": "assistant", "content": null, "tool_calls": [], "refusal": null})).expect("a message");
+    assert_eq!((&*null.content, null.extra.len()), ("", 1));
+    for (bad, word) in [
+        (json!("hello"), "object"),
+        (json!({"content": "x"}), "role"),
+        (json!({"role": 1, "content": "x"}), "role"),
+        (json!({"role": "user", "content": 1}), "content"),
+        (json!({"role": "user", "content": ["x"]}), "part"),
+        (json!({"role": "user", "content": [{"type": "image_url", "image_url": {}}]}), "image_url"),
+        (json!({"role": "user", "content": [{"type": "text"}]}), "text"),
+    ] {
+        let error = read(bad.clone()).expect_err(&bad.to_string()).to_string();
+        assert!(error.starts_with("messages: ") && error.contains(word), "{bad}: {error}");
+    }
+}
+
+const CALLED: &str = r#"[{"role": "user", "content": "Weather?"},
+    {"role": "assistant", "content": null, "tool_calls": [{"id": "a", "type": "function", "function": {"name": "now", "arguments": "{\"b\": 1, \"a\": 2}"}}]},
+    {"role": "tool", "tool_call_id": "a", "content": "noon"}, {"role": "tool", "name": "now", "content": "night"}]"#;
+
+/// Marks of the template, the request, what the prompt has and has not.
+#[test]
+fn prompts_are_what_the_template_wants() {
+    let called = || chat(serde_json::from_str(CALLED).expect("JSON"));
+    let with_tools = |request: ChatRequest| ChatRequest { tools: tools(), ..request };
+    let calls = "tool_calls <tool_call>";
+    #[rustfmt::skip]
+    let cases: Vec<(&str, ChatRequest, &[&str], &[&str])> = vec![
+        // Tools are the template's, or ours.
+        (calls, with_tools(called()), &["<tools>[{\"type\": \"function\", \"function\": {\"name\": \"weather\"", "\"arguments\": {\"b\": 1, \"a\": 2}", "<tool>noon</tool>"], &["You can call"]),
+        (GENERIC, with_tools(called()), &["<system>You can call these tools", "{\"name\":\"weather\",\"parameters\":", "{\"tool_call\":{\"name\":\"now\",\"arguments\":{\"b\":1,\"a\":2}}}",
+            "<user>{\"tool_response\":{\"content\":\"noon\"}}\n{\"tool_response\":{\"name\":\"now\",\"content\":\"night\"}}</user>"], &["<tools>", "<tool>", "\"id\""]),
+        (GENERIC, with_tools(chat(json!([{"role": "system", "content": "Be good."}, {"role": "user", "content": "x"}]))), &["<system>Be good.\n\nYou can call"], &[]),
+        (calls, ChatRequest { tool_choice: ToolChoice::None, ..with_tools(called()) }, &["<tool>noon"], &["<tools>"]),
+        // Arguments stay a text where the template takes one.
+        ("tool_calls <tool_call> arguments is string", with_tools(called()), &["\"arguments\": \"{\\\"b\\\": 1, \\\"a\\\": 2}\""], &[]),
+        // Roles.
+        (GENERIC, chat(json!([{"role": "developer", "content": "Be good."}])), &["<system>Be good."], &["developer"]),
+        ("developer", chat(json!([{"role": "developer", "content": "Be good."}])), &["<developer>Be good."], &[]),
+        // The last message goes on.
+        (GENERIC, ChatRequest { continue_final_message: true, ..chat(json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": "The sky is "}])) },
+            &["<assistant>The sky is "], &["</assistant>", "qrun"]),
+        (GENERIC, ChatRequest { add_generation_prompt: false, ..chat(json!([{"role": "user", "content": "x"}])) }, &["<user>x</user>"], &["<assistant>"]),
+    ];
+    for (marks, request, has, lacks) in cases {
+        let prompt = prepared(marks, &request).prompt;
+        let comment = format!("{{# {marks} #}}");
+        assert!(!prompt.contains(&comment));
+        for text in has {
+            assert!(prompt.contains(text), "{marks:?}: {prompt:?} has {text:?}");
+        }
+        for text in lacks {
+            assert!(!prompt.contains(text), "{marks:?}: {prompt:?} does not have {text:?}");
+        }
+        assert!(
+            !request.continue_final_message || prompt.ends_with(&request.messages[request.messages.len() - 1].content)
+        );
+    }
+}
+
+#[test]
+fn templates_with_habits_of_their_own_are_served() {
+    let asked = ChatRequest { tools: tools(), ..chat(json!([{"role": "user", "content": "x"}])) };
+    // No system message: tools go into the first message of the user.
+    let refuses = "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+    let prompt = prepare(&engine(refuses), &asked).expect("a chat").prompt;
+    assert!(prompt.starts_with("<user>You can call these tools") && prompt.ends_with("\n\nx"), "{prompt:?}");
+    // Content as parts only.
+    let typed = "{% for m in messages %}<{{ m.role }}>{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}{% endif %}{% endfor %}{% endfor %}";
+    assert_eq!(
+        prepare(&engine(typed), &chat(json!([{"role": "user", "content": "hi"}]))).expect("a chat").prompt,
+        "<user>hi"
+    );
+    // Thinking is a variable under two names; the request's own win.
+    let thinks = "{{ enable_thinking }} {{ thinking }} {{ x }}{% for m in messages %}{{ m.content }}{% endfor %}";
+    let kwargs = json!({"thinking": true, "x": 7}).as_object().cloned().expect("an object");
+    let request = ChatRequest { thinking: Some(false), kwargs, ..chat(json!([{"role": "user", "content": "!"}])) };
+    assert_eq!(prepare(&engine(thinks), &request).expect("a chat").prompt, "False True 7!");
+}
+
+#[test]
+fn what_cannot_be_had_is_an_error() {
+    let tool = |name: &str, parameters: Value| Tool { name: name.into(), description: None, parameters };
+    let bad = |request: ChatRequest| prepare(&engine(&template(HERMES)), &request).expect_err("an error");
+    let word = |request: ChatRequest, word: &str| {
+        let error = bad(request).to_string();
+        assert!(error.contains(word), "{error:?} says {word:?}");
+    };
+    word(ChatRequest { tools: Vec::new(), tool_choice: ToolChoice::Required, ..request() }, "tool_choice");
+    word(ChatRequest { tool_choice: ToolChoice::Named("later".into()), ..request() }, "\"later\"");
+    word(ChatRequest { tools: vec![tool("a b", json!({}))], ..request() }, "\"a b\"");
+    word(ChatRequest { tools: vec![tool("a", json!([]))], ..request() }, "parameters of \"a\"");
+    word(ChatRequest { tools: vec![tool("a", json!({"type": "thing"}))], ..request() }, "thing");
+    word(ChatRequest { tools: vec![tool("a", json!({})); 129], ..request() }, "at most 128");
+    word(ChatRequest { format: Some(GrammarSpec::Gbnf("root ::= x".into())), ..request() }, "\"x\" is not defined");
+    word(ChatRequest { continue_final_message: true, ..request() }, "continue_final_message");
+    let refuses = engine("{{ raise_exception('not today') }}");
+    assert!(matches!(prepare(&refuses, &request()), Err(ChatError::Template(_))));
+    // 128 tools are taken, and what a mask cannot express of their schemas is passed over.
+    let many: Vec<Tool> = (0..128)
+        .map(|i| tool(&format!("t{i}"), json!({"properties": {"a": {"type": "array", "uniqueItems": true}}})))
+        .collect();
+    let mask = prepared(HERMES, &ChatRequest { tools: many, tool_choice: ToolChoice::Required, ..request() }).mask;
+    let engine = engine(&template(HERMES));
+    let call = "<tool_call>{\"name\":\"t127\",\"arguments\":{\"a\":[1,1]}}</tool_call>";
+    assert_eq!(admits(&mask.expect("a mask"), engine.tokenizer(), call), Ok(()));
+}
+
+#[test]
+fn a_format_holds_for_the_content() {
+    let format = GrammarSpec::JsonSchema(json!({"type": "integer"}));
+    let plain = ChatRequest { tools: Vec::new(), format: Some(format.clone()), ..request() };
+    let raw = ChatRequest { reasoning_format: ReasoningFormat::None, ..plain.clone() };
+    let both = ChatRequest { format: Some(format), ..request() };
+    #[rustfmt::skip]
+    let cases: &[(&str, &ChatRequest, &[&str], &[&str])] = &[
+        (HERMES, &plain, &["12"], &["x", "<think>a</think>12"]),
+        (THINK, &plain, &["12", "<think>a</think>\n\n12"], &["x", "<think>a</think>x", "<think>a"]),
+        (THINK, &raw, &["12"], &["<think>a</think>12"]),
+        (HERMES, &both, &["12", NOW], &["x", "12 <tool_call>"]),
+    ];
+    for (marks, request, good, bad) in cases {
+        let engine = engine(&template(marks));
+        let mask = prepare(&engine, request).expect("a chat").mask.expect("a mask");
+        for text in *good {
+            assert_eq!(admits(&mask, engine.tokenizer(), text), Ok(()), "{marks:?}: {text:?}");
+        }
+        for text in *bad {
+            assert!(admits(&mask, engine.tokenizer(), text).is_err(), "{marks:?}: {text:?}");
+        }
+    }
+}
+
+#[test]
+fn ids_follow_from_the_prompt() {
+    let ids = |marks: &str, request: &ChatRequest, answer: &str| -> Vec<String> {
+        let mut parser = prepared(marks, request).parser;
+        let deltas = parser.push(answer);
+        deltas.into_iter().filter_map(|d| if let Delta::ToolCall { id, .. } = d { Some(id) } else { None }).collect()
+    };
+    let twice = format!("{NOW}{NOW}");
+    let first = ids(HERMES, &request(), &twice);
+    assert_eq!(first, ids(HERMES, &request(), &twice), "the same request, the same ids");
+    assert!(first.len() == 2 && first[0] != first[1] && first[0].starts_with("call_0_"), "{first:?}");
+    let other = ChatRequest { messages: vec![Message::new("user", "Else?")], ..request() };
+    assert_ne!(first, ids(HERMES, &other, &twice));
+    let mistral = ids(LIST, &request(), "[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}}]");
+    assert!(
+        mistral.len() == 1 && mistral[0].len() == 9 && mistral[0].chars().all(|c| c.is_ascii_alphanumeric()),
+        "{mistral:?}"
+    );
+}

@@ -24,6 +24,8 @@ mod formats;
 mod generate;
 mod gguf;
 mod golden;
+mod grammar;
+mod masked;
 mod mixture;
 mod quality;
 mod quantize;

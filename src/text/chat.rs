@@ -8,6 +8,7 @@ mod head;
 mod messages;
 mod parser;
 mod prompt;
+mod scan;
 mod syntax;
 
 use serde_json::{Map, Value};
@@ -230,11 +231,7 @@ fn tools(request: &ChatRequest) -> Result<Vec<&Tool>, ChatError> {
 }
 
 /// Marks of thoughts, where the template has them.
-const THOUGHTS: &[[&str; 2]] = &[
-    ["<think>", "</think>"],
-    ["[THINK]", "[/THINK]"],
-    ["<|START_THINKING|>", "<|END_THINKING|>"],
-];
+const THOUGHTS: &[[&str; 2]] = &[["<think>", "</think>"], ["[THINK]", "[/THINK]"]];
 
 /// How the model thinks in this answer; `None`: it does not.
 fn thoughts(source: &str, prompt: &str, request: &ChatRequest) -> Option<Thoughts> {

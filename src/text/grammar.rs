@@ -8,6 +8,7 @@ mod env;
 mod gbnf;
 mod lazy;
 mod matcher;
+mod refs;
 
 use std::sync::Arc;
 
@@ -138,13 +139,9 @@ impl Grammars {
         let failed = |error: &dyn std::fmt::Display| GrammarError::Compile(error.to_string());
         let parser =
             self.factory.create_parser(self.top_level(spec)?).map_err(|error| failed(&format!("{error:#}")))?;
-        let mut matcher = Matcher::new(Ok(parser));
+        let matcher = Matcher::new(Ok(parser));
         if let Some(error) = matcher.get_error() {
             return Err(failed(&error));
-        }
-        let warnings = matcher.grammar_warnings();
-        if let Some(warning) = warnings.first() {
-            return Err(failed(warning));
         }
         let mut mask = TokenMask(Box::new(Parsed::new(matcher, self.vocabulary.clone())));
         mask.allowed().map_err(|error| failed(&error))?;
@@ -234,14 +231,20 @@ pub enum Strictness {
 /// A schema that is neither an object nor a boolean.
 pub fn schema(value: &Value, strictness: Strictness) -> Result<Value, GrammarError> {
     let mut value = match value {
-        Value::Object(_) => value.clone(),
+        Value::Object(_) => refs::plain(value),
         Value::Bool(true) => json!({}),
         Value::Bool(false) => return Err(GrammarError::Compile("the schema false describes nothing".into())),
         other => return Err(GrammarError::Compile(format!("a JSON schema is an object, not {other}"))),
     };
     let lenient = strictness == Strictness::Shape;
     let whitespace_pattern = Some(WHITESPACE.into());
-    let options = JsonCompileOptions { whitespace_pattern, lenient, coerce_one_of: lenient, ..Default::default() };
+    let options = JsonCompileOptions {
+        whitespace_pattern,
+        lenient,
+        coerce_one_of: lenient,
+        json_allow_general_unicode_escapes: true,
+        ..Default::default()
+    };
     options.apply_to(&mut value);
     Ok(value)
 }

@@ -1,6 +1,6 @@
 //! The beginning of a call that is a JSON object: its name, and where its arguments begin.
 
-use super::parser::Scan;
+use super::scan::Scan;
 
 /// What the beginning of a call says.
 #[derive(Debug, Clone, PartialEq, Eq)]

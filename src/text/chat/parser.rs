@@ -3,6 +3,7 @@
 use super::{
     Delta,
     head::Head,
+    scan::{Scan, beginning},
     syntax::{Begin, Syntax},
 };
 
@@ -58,39 +59,6 @@ enum State {
     Rest(Scan),
     /// After a call: what ends it, or goes on to the next.
     Closing,
-}
-
-/// How far a JSON text has come.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Scan {
-    pub depth: u32,
-    in_string: bool,
-    escaped: bool,
-}
-
-impl Scan {
-    /// Takes a byte; whether the outermost bracket was closed by it.
-    pub fn take(&mut self, byte: u8) -> bool {
-        if self.in_string {
-            match (self.escaped, byte) {
-                (true, _) => self.escaped = false,
-                (false, b'\\') => self.escaped = true,
-                (false, b'"') => self.in_string = false,
-                _ => {}
-            }
-            return false;
-        }
-        match byte {
-            b'"' => self.in_string = true,
-            b'{' | b'[' => self.depth += 1,
-            b'}' | b']' => {
-                self.depth = self.depth.saturating_sub(1);
-                return self.depth == 0;
-            }
-            _ => {}
-        }
-        false
-    }
 }
 
 impl Parser {
@@ -202,7 +170,7 @@ impl Parser {
             }
         };
         match syntax.head(&self.held[at..]) {
-            Head::Call { name, arguments, end } if self.reading.tools.contains(&name) => {
+            Head::Call { name, arguments, end } if end <= MAX_HEAD && self.reading.tools.contains(&name) => {
                 let shown = self.held[..at].trim_end().len();
                 self.content(shown);
                 let from = at - shown;
@@ -214,7 +182,7 @@ impl Parser {
                     Some(text) => {
                         self.deltas.push(Delta::Arguments { index: self.calls - 1, text });
                         self.held.drain(..from + end);
-                        self.state = State::Rest(Scan { depth: syntax.depth(), ..Scan::default() });
+                        self.state = State::Rest(Scan::inside(syntax.depth()));
                     }
                     None => {
                         self.held.drain(..from + end);
@@ -223,7 +191,7 @@ impl Parser {
                 }
                 true
             }
-            Head::More if !last && self.held.len() - at < MAX_HEAD => {
+            Head::More if !last && self.held.len() - at <= MAX_HEAD => {
                 self.content(self.held[..at].trim_end().len());
                 false
             }
@@ -246,7 +214,7 @@ impl Parser {
         self.state = match end {
             None => State::Arguments(scan),
             Some(_) if depth == 0 => State::Closing,
-            Some(_) => State::Rest(Scan { depth, ..Scan::default() }),
+            Some(_) => State::Rest(Scan::inside(depth)),
         };
         end.is_some()
     }
@@ -300,10 +268,4 @@ impl Parser {
             self.deltas.push(kind(text));
         }
     }
-}
-
-/// How many bytes at the end of `text` may be the beginning of `mark`.
-pub fn beginning(text: &str, mark: &str) -> usize {
-    let starts = text.char_indices().map(|(at, _)| at).filter(|at| text.len() - at < mark.len());
-    starts.map(|at| &text[at..]).find(|end| mark.starts_with(*end)).map_or(0, str::len)
 }

@@ -2,7 +2,7 @@
 
 use super::{
     head::{Head, members},
-    parser::beginning,
+    scan::beginning,
 };
 
 /// A way to write calls.

@@ -17,6 +17,11 @@ use parse::{Expr, Rules, parse};
 /// A text that is no GBNF, with the line.
 pub fn to_lark(text: &str) -> Result<String, GrammarError> {
     let Rules { rules, root } = parse(text)?;
+    if !ends(&rules).into_iter().all(|ends| ends) {
+        return Err(GrammarError::Compile(
+            "grammar: a rule names itself in every alternative, so no text of it ends".into(),
+        ));
+    }
     let recursive = recursive(&rules);
     if !recursive[root] {
         return Ok(format!("start: /{}/\n", emit::regex(&Expr::Rule(root), &rules)?));
@@ -34,6 +39,28 @@ fn recursive(rules: &[Expr]) -> Vec<bool> {
             return finite.into_iter().map(|finite| !finite).collect();
         }
         finite = next;
+    }
+}
+
+/// Which rules have a text at all.
+fn ends(rules: &[Expr]) -> Vec<bool> {
+    let mut known = vec![false; rules.len()];
+    loop {
+        let next: Vec<bool> = rules.iter().map(|rule| has_text(rule, &known)).collect();
+        if next == known {
+            return known;
+        }
+        known = next;
+    }
+}
+
+fn has_text(expr: &Expr, known: &[bool]) -> bool {
+    match expr {
+        Expr::Chars(_) => true,
+        Expr::Rule(rule) => known[*rule],
+        Expr::Seq(parts) => parts.iter().all(|part| has_text(part, known)),
+        Expr::Alt(parts) => parts.iter().any(|part| has_text(part, known)),
+        Expr::Repeat(part, min, _) => *min == 0 || has_text(part, known),
     }
 }
 
