@@ -20,7 +20,7 @@ use qrun_cuda::ops::sample::SampledToken;
 use qrun_quant::cpu::{Activations, Arithmetic, par::Pool};
 
 use crate::{
-    Batch, Entry, Forward, ForwardError, Model, Options, Output, PageCount, Progress, Rows, Tap, kv::KvCache,
+    Batch, Cached, Entry, Forward, ForwardError, Model, Options, Output, PageCount, Progress, Rows, Tap, kv::KvCache,
     weights::Weights,
 };
 use step::Step;
@@ -157,6 +157,14 @@ impl Forward for CpuDecoder {
 
     fn attach(&mut self, seq: u32, tokens: &[u32]) -> u32 {
         self.kv.attach(seq as usize, tokens) as u32
+    }
+
+    fn cached(&self, tokens: &[u32]) -> Cached {
+        self.kv.tables().cached(tokens)
+    }
+
+    fn fork(&mut self, from: u32, to: u32, len: u32) -> u32 {
+        self.kv.fork(from as usize, to as usize, len as usize) as u32
     }
 
     fn share(&mut self, seq: u32, tokens: &[u32]) {

@@ -32,8 +32,8 @@ use qrun_cuda::{
 };
 
 use crate::{
-    Batch, Config, Entry, Forward, ForwardError, KvType, Model, Options, PageCount, Progress, Rows, SamplingRequest,
-    Tap, memory::Plan,
+    Batch, Cached, Config, Entry, Forward, ForwardError, KvType, Model, Options, PageCount, Progress, Rows,
+    SamplingRequest, Tap, memory::Plan,
 };
 use ahead::Ahead;
 use memory::{LOGIT_ROWS, Memory};
@@ -254,6 +254,15 @@ impl Forward for GpuDecoder {
             return self.rewind(seq, 0);
         }
         n as u32
+    }
+
+    fn cached(&self, tokens: &[u32]) -> Cached {
+        self.pages.tables.cached(tokens)
+    }
+
+    fn fork(&mut self, from: u32, to: u32, len: u32) -> u32 {
+        self.forget_steps(to);
+        self.pages.tables.fork(from as usize, to as usize, len as usize) as u32
     }
 
     fn share(&mut self, seq: u32, tokens: &[u32]) {

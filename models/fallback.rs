@@ -3,8 +3,8 @@
 use std::io::{self, Read, Write};
 
 use crate::{
-    Batch, CpuDecoder, Entry, EventHandler, Forward, ForwardError, LoadEvent, Model, Options, Output, PageCount, Rows,
-    Tap, forward::SamplingRequest,
+    Batch, Cached, CpuDecoder, Entry, EventHandler, Forward, ForwardError, LoadEvent, Model, Options, Output,
+    PageCount, Rows, Tap, forward::SamplingRequest,
 };
 
 /// A decoder, and what it takes to start over on the CPU.
@@ -115,6 +115,22 @@ impl Forward for Fallback {
     fn attach(&mut self, seq: u32, tokens: &[u32]) -> u32 {
         let n = self.active.attach(seq, tokens);
         self.held[seq as usize] = Held { fed: tokens[..n as usize].to_vec(), ..Held::default() };
+        n
+    }
+
+    fn cached(&self, tokens: &[u32]) -> Cached {
+        self.active.cached(tokens)
+    }
+
+    fn fork(&mut self, from: u32, to: u32, len: u32) -> u32 {
+        // What was loaded is not known token by token.
+        let held = &self.held[from as usize];
+        if held.kept > 0 {
+            return self.rewind(to, 0);
+        }
+        let fed = held.fed.get(..len as usize).unwrap_or_default().to_vec();
+        let n = self.active.fork(from, to, len);
+        self.held[to as usize] = Held { fed: fed[..n as usize].to_vec(), ..Held::default() };
         n
     }
 

@@ -187,6 +187,16 @@ impl Default for PageCount {
     }
 }
 
+/// What the prefix cache has of some tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cached {
+    /// Tokens that [`Forward::attach`] would take over.
+    pub held: u32,
+    /// Tokens of the whole pages that the cache knows, a multiple of 64. More than `held` where layers with a sliding
+    /// window have let go of what a sequence would look at that goes on there.
+    pub known: u32,
+}
+
 /// A decoder: the CPU's, or a device's.
 pub trait Forward: Send {
     /// Tokens of the vocabulary: the length of a row of logits.
@@ -220,6 +230,16 @@ pub trait Forward: Send {
     /// token by token; its pages are shared, never written.
     fn attach(&mut self, seq: u32, _tokens: &[u32]) -> u32 {
         self.rewind(seq, 0)
+    }
+    /// What [`Forward::attach`] would find; nothing changes.
+    fn cached(&self, _tokens: &[u32]) -> Cached {
+        Cached::default()
+    }
+    /// Empties sequence `to` and gives it the first `len` tokens of `from`, which goes on: pages are shared, and the last
+    /// one is copied before either writes into it. Returns `len`, or 0 where that cannot be: a sliding window of `from`
+    /// has passed what is seen from there, or this decoder does not share.
+    fn fork(&mut self, _from: u32, to: u32, _len: u32) -> u32 {
+        self.rewind(to, 0)
     }
     /// Shares the whole pages of a sequence with the prefix cache while it goes on. `tokens` are those it holds.
     fn share(&mut self, _seq: u32, _tokens: &[u32]) {}

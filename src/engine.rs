@@ -5,6 +5,6 @@ mod open;
 pub mod plan;
 mod timeline;
 
-pub use backend::{Backend, BackendError, DevicePreference, LoadError};
+pub use backend::{Backend, BackendError, BareDecoder, DevicePreference, LoadError};
 pub use open::{Engine, EngineOptions, OpenError};
 pub use timeline::{Step, Timeline};

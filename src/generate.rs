@@ -7,6 +7,7 @@
 //! differently, by 10⁻⁴, in steps of more than 12 rows; a GPU adds in another order in steps of more than 4.)
 
 mod answer;
+mod pace;
 mod plan;
 mod probs;
 mod request;
@@ -14,12 +15,15 @@ mod scheduler;
 mod sequence;
 mod session;
 mod snapshot;
+mod stats;
 mod thread;
 mod timings;
 
+pub use plan::StepRows;
 pub use request::{Cancel, Event, Finish, GenerateError, Reply, Request, RequestId, TokenProbs};
-pub use scheduler::{Finished, Scheduler, StepRows};
+pub use scheduler::{Clock, Finished, Recover, Scheduler, Watch};
 pub use session::Session;
 pub use snapshot::{Loaded, SaveError, is_session};
+pub use stats::{RequestState, Stats, StatsReader};
 pub use thread::{Chunk, Generator, Sink, Stream};
 pub use timings::Timings;

@@ -124,7 +124,7 @@ fn random_arrivals_and_cancels_change_no_text() {
             }
             assert!(scheduler.is_idle());
             if n_kv == 640 {
-                assert!(scheduler.preempted() > 0, "{name}: ten pages are too few for sixteen sequences");
+                assert!(scheduler.stats().preempted > 0, "{name}: ten pages are too few for sixteen sequences");
             }
         }
     }

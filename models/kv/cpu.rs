@@ -87,6 +87,10 @@ impl KvCache {
         self.copy(&copies);
         n
     }
+    /// See [`PageTables::fork`].
+    pub fn fork(&mut self, from: usize, to: usize, len: usize) -> usize {
+        self.tables.fork(from, to, len)
+    }
     /// See [`PageTables::rewind`].
     pub fn rewind(&mut self, seq: usize, pos: usize) -> usize {
         self.tables.rewind(seq, pos)

@@ -121,11 +121,22 @@ impl History {
         n
     }
 
+    /// Another sequence goes on from somewhere in this one.
+    fn fork(&mut self, from: usize) {
+        let (to, len) = ((from + 1) % N_SEQ, self.random.below(self.tokens[from].len() + 2));
+        let n = self.tables.fork(from, to, len);
+        assert!(n == 0 || n == len);
+        let whole = self.tables.kinds().iter().all(|kind| kind.window.is_none());
+        assert!(n == len || !whole || len > self.tokens[from].len(), "nothing is in the way");
+        self.tokens[to] = self.tokens[from][..n].to_vec();
+        self.check(to, n);
+    }
+
     /// Anything that may happen.
     fn turn(&mut self) {
         let seq = self.random.below(N_SEQ);
         let len = self.tokens[seq].len();
-        match self.random.below(10) {
+        match self.random.below(12) {
             0 | 1 => {
                 let prompt = self.prompt();
                 let n = self.attach(seq, &prompt);
@@ -145,7 +156,8 @@ impl History {
                 self.tokens[seq].truncate(kept);
             }
             6 => self.tables.share(seq, &self.tokens[seq]),
-            7 | 8 => {
+            7 | 8 => self.fork(seq),
+            9 | 10 => {
                 let n = if self.random.below(4) == 0 { self.random.below(len + 1) } else { len };
                 let tokens = std::mem::take(&mut self.tokens[seq]);
                 self.tables.release(seq, &tokens[..n]);

@@ -6,6 +6,7 @@ use super::{
     tables::{PageCopy, PageTables},
     tree::ROOT,
 };
+use crate::Cached;
 
 /// What a sequence may take over: whole blocks, and the first tokens of one more.
 struct Found {
@@ -50,6 +51,32 @@ impl PageTables {
         }
         self.commit(seq, len);
         (len, copies)
+    }
+
+    /// What [`PageTables::attach`] would find of `tokens`.
+    pub fn cached(&self, tokens: &[u32]) -> Cached {
+        let known = PAGE * self.tree.path(tokens).len();
+        Cached { held: self.find(tokens, true).len() as u32, known: known as u32 }
+    }
+
+    /// Empties sequence `to` and gives it the first `len` tokens of `from`. All pages are shared, the last one too:
+    /// [`PageTables::reserve`] copies it for whoever writes there first. Returns `len`, or 0 where `from` does not hold
+    /// so many or a window has let go of a page that position `len` would look at.
+    pub fn fork(&mut self, from: usize, to: usize, len: usize) -> usize {
+        if from == to || len > self.len(from) || !self.sees_from(from, len) {
+            return self.rewind(to, 0);
+        }
+        self.rewind(to, 0);
+        for (k, kind) in self.kinds.iter().enumerate() {
+            let source = &self.sequences[from].tables[k];
+            let first = source.first.max(kind.first_kept(len));
+            let pages: Vec<PageId> = (first..len.div_ceil(PAGE)).filter_map(|block| source.get(block)).collect();
+            pages.iter().for_each(|&id| self.pools[k].hold(id));
+            let table = &mut self.sequences[to].tables[k];
+            (table.first, table.pages) = (first, pages.into());
+        }
+        self.commit(to, len);
+        len
     }
 
     /// The longest beginning of `tokens` behind which a sequence can go on: its last blocks have the pages that windows

@@ -202,11 +202,15 @@ impl PageTables {
     /// position `pos` would look at.
     pub fn rewind(&mut self, seq: usize, pos: usize) -> usize {
         let pos = pos.min(self.len(seq));
-        let sequence = &mut self.sequences[seq];
-        let mut tables = sequence.tables.iter().zip(&self.kinds);
-        let whole = tables.all(|(table, kind)| table.first * PAGE <= kind.oldest_seen(pos));
-        sequence.truncate(if whole { pos } else { 0 }, &mut self.pools);
+        let kept = if self.sees_from(seq, pos) { pos } else { 0 };
+        self.sequences[seq].truncate(kept, &mut self.pools);
         self.len(seq)
+    }
+
+    /// Whether a sequence holds the pages that a token at `pos` looks at.
+    pub(super) fn sees_from(&self, seq: usize, pos: usize) -> bool {
+        let mut tables = self.sequences[seq].tables.iter().zip(&self.kinds);
+        tables.all(|(table, kind)| table.first * PAGE <= kind.oldest_seen(pos))
     }
 
     /// Gives an empty sequence fresh pages of one kind for some blocks: before it is loaded, which a

@@ -116,24 +116,54 @@ impl Backend {
         plan: &Plan,
         mut notice: EventHandler,
     ) -> Result<Box<dyn Forward>, LoadError> {
-        let on_cpu = |mut notice: EventHandler| {
-            let progress = &mut |done, total| notice(LoadEvent::Loading { done, total });
-            Ok(Box::new(CpuDecoder::load(model.clone(), options.clone(), progress)?) as Box<dyn Forward>)
-        };
-        match self {
-            Self::Cpu { .. } => on_cpu(notice),
-            Self::Gpu { gpu, fallback } => match load(gpu, model, (options, plan), &mut notice) {
-                Ok(decoder) if *fallback => {
-                    Ok(Box::new(Fallback::new(Box::new(decoder), model.clone(), options.clone(), notice)))
-                }
-                Ok(decoder) => Ok(Box::new(decoder)),
+        let BareDecoder { forward, on_gpu } = self.bare_decoder(model, options, plan, &mut notice)?;
+        Ok(match self {
+            Self::Gpu { fallback: true, .. } if on_gpu => {
+                Box::new(Fallback::new(forward, model.clone(), options.clone(), notice))
+            }
+            _ => forward,
+        })
+    }
+
+    /// The same, but a GPU that fails later is not given up: the caller gets its errors, and [`Backend::spare`].
+    ///
+    /// # Errors
+    /// As [`Backend::decoder`].
+    pub fn bare_decoder(
+        &self,
+        model: &Model,
+        options: &Options,
+        plan: &Plan,
+        notice: &mut EventHandler,
+    ) -> Result<BareDecoder, LoadError> {
+        if let Self::Gpu { gpu, fallback } = self {
+            match load(gpu, model, (options, plan), notice) {
+                Ok(decoder) => return Ok(BareDecoder { forward: Box::new(decoder), on_gpu: true }),
                 Err(error) if *fallback => {
                     notice(LoadEvent::FellBack(&format!("GPU: {error}; the CPU takes over")));
-                    on_cpu(notice)
                 }
-                Err(error) => Err(LoadError::Device(error)),
-            },
+                Err(error) => return Err(LoadError::Device(error)),
+            }
         }
+        let progress = &mut |done, total| notice(LoadEvent::Loading { done, total });
+        let decoder = CpuDecoder::load(model.clone(), options.clone(), progress)?;
+        Ok(BareDecoder { forward: Box::new(decoder), on_gpu: false })
+    }
+
+    /// The CPU's decoder, after a GPU that may be given up has failed with `error`. `None` where it may not, or where the
+    /// system gives no threads.
+    pub fn spare(
+        &self,
+        model: &Model,
+        options: &Options,
+        error: &DeviceError,
+        notice: &mut EventHandler,
+    ) -> Option<Box<dyn Forward>> {
+        if !matches!(self, Self::Gpu { fallback: true, .. }) {
+            return None;
+        }
+        notice(LoadEvent::FellBack(&format!("GPU: {error}; the CPU goes on")));
+        Some(Box::new(CpuDecoder::new(model.clone(), options.clone()).ok()?))
     }
 }
 
@@ -163,6 +193,14 @@ fn on_gpu(ordinal: Option<i32>, model: &Model, options: &Options) -> Result<(Arc
         return Err(BackendError::Memory(short));
     }
     Ok((gpu, plan))
+}
+
+/// A decoder with an empty cache, and where it is.
+pub struct BareDecoder {
+    /// The decoder.
+    pub forward: Box<dyn Forward>,
+    /// Whether it is a GPU's.
+    pub on_gpu: bool,
 }
 
 /// Why a model cannot run on a backend.

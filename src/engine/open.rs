@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
+use qrun_cuda::DeviceError;
 use qrun_models::{EventHandler, Forward, Model, Options};
 use qrun_quant::{Error, Gguf, gguf::Value};
 
 use super::{
     Timeline,
-    backend::{Backend, BackendError, ChooseError, DevicePreference, LoadError},
+    backend::{Backend, BackendError, BareDecoder, ChooseError, DevicePreference, LoadError},
 };
 use crate::{
     engine::plan::{Plan, TooLarge},
@@ -139,6 +140,21 @@ impl Engine {
     /// The device fails and nothing else was allowed; the system gives no threads.
     pub fn decoder(self: &Arc<Self>, notice: EventHandler) -> Result<Box<dyn Forward>, LoadError> {
         self.place.decoder(&self.model, &self.options, &self.plan, notice)
+    }
+
+    /// The same, but a GPU that fails later is not given up: its errors come to the caller, who may take
+    /// [`Engine::spare`] then.
+    ///
+    /// # Errors
+    /// As [`Engine::decoder`].
+    pub fn bare_decoder(&self, notice: &mut EventHandler) -> Result<BareDecoder, LoadError> {
+        self.place.bare_decoder(&self.model, &self.options, &self.plan, notice)
+    }
+
+    /// The CPU's decoder with an empty cache, after the GPU has failed with `error`; `None` where nothing but the GPU was
+    /// allowed, or where the system gives no threads. `notice` hears of it.
+    pub fn spare(&self, error: &DeviceError, notice: &mut EventHandler) -> Option<Box<dyn Forward>> {
+        self.place.spare(&self.model, &self.options, error, notice)
     }
 
     /// The tokens of a text that begins a context: BOS once where the model wants it, special tokens

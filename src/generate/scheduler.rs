@@ -1,15 +1,34 @@
 //! The one loop that runs a model: many requests, one step after the other.
 //!
 //! Before a step requests leave and join; in it every sequence that decodes has a row, and what is left of the batch goes to
-//! prompts, in chunks. Where no page is left the youngest sequence is put back and computed again later; its answer, its
-//! sampler and its place in the order are kept, so nobody sees it. Holds no thread and no clock: callers step it.
+//! prompts, in chunks that keep to a time. Where no page is left the youngest sequence is put back and computed again
+//! later; its answer, its sampler and its place in the order are kept, so nobody sees it. The same happens to all where a
+//! device fails and another decoder goes on. Holds no thread: callers step it. What time it is decides how many rows a
+//! step has, never what is chosen.
 
-use std::{collections::VecDeque, ops::ControlFlow, sync::Arc};
+mod join;
+mod put_back;
 
-use qrun_models::{Batch, Entry, Forward, ForwardError, Output, kv::PAGE};
+use std::{
+    collections::VecDeque,
+    ops::ControlFlow,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use super::{Cancel, Event, Finish, GenerateError, Reply, Request, RequestId, plan, sequence::Sequence};
-use crate::{engine::Engine, sampler::SamplerParams};
+use qrun_cuda::DeviceError;
+use qrun_models::{Batch, Entry, EventHandler, Forward, ForwardError, Output};
+
+use super::{
+    Cancel, Event, Finish, GenerateError, Reply, Request, RequestId, Stats, StatsReader, StepRows,
+    pace::{CPU_STEP_MS, GPU_STEP_MS, Pace},
+    plan::{self, Budget},
+    sequence::Sequence,
+};
+use crate::{
+    engine::{Engine, LoadError},
+    sampler::SamplerParams,
+};
 
 /// What a caller sees of the requests while they run; `Break` ends the request.
 pub type Watch<'a> = &'a mut dyn FnMut(RequestId, Event) -> ControlFlow<()>;
@@ -25,14 +44,12 @@ pub struct Finished {
     pub result: Result<Reply, GenerateError>,
 }
 
-/// Tokens that went through the layers in a step.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StepRows {
-    /// Of prompts, those that were computed again among them.
-    pub prompt: usize,
-    /// Tokens that were sampled before, one of each sequence that goes on.
-    pub decode: usize,
-}
+/// Tells the time since some moment, for measuring steps.
+pub type Clock = Box<dyn FnMut() -> Duration + Send>;
+
+/// Gives another decoder of the same model, with an empty cache, after a device has failed; `None` ends the requests. The
+/// failed one still exists while it is asked.
+pub type Recover = Box<dyn FnMut(&DeviceError) -> Option<Box<dyn Forward>> + Send>;
 
 /// Runs requests on a decoder, as many at once as it has sequences.
 pub struct Scheduler {
@@ -44,8 +61,14 @@ pub struct Scheduler {
     running: Vec<Option<Sequence>>,
     finished: VecDeque<Finished>,
     submitted: u64,
-    preempted: u64,
     n_ubatch: usize,
+    /// What a caller has asked for.
+    step_ms: Option<f64>,
+    pace: Pace,
+    clock: Clock,
+    recover: Option<Recover>,
+    stats: Stats,
+    reader: StatsReader,
 }
 
 impl Scheduler {
@@ -55,19 +78,69 @@ impl Scheduler {
         Self { engine: Some(engine), n_ubatch, ..Self::of_tokens(forward) }
     }
 
-    /// The same without text: nothing but limits ends an answer.
+    /// Loads the model of an engine. Where a GPU may be given up the CPU goes on after it fails: with the requests that
+    /// run then too, each from its own tokens. `notice` hears how loading goes.
+    ///
+    /// # Errors
+    /// The device's, where nothing else was allowed; no threads.
+    pub fn open(engine: Arc<Engine>, mut notice: EventHandler) -> Result<Self, LoadError> {
+        let decoder = engine.bare_decoder(&mut notice)?;
+        let mut scheduler = Self::new(engine.clone(), decoder.forward);
+        if decoder.on_gpu {
+            scheduler.pace = Pace::new(GPU_STEP_MS);
+            scheduler.set_recover(Box::new(move |error| engine.spare(error, &mut notice)));
+        }
+        Ok(scheduler)
+    }
+
+    /// The same as [`Scheduler::new`] without text: nothing but limits ends an answer.
     pub fn of_tokens(forward: Box<dyn Forward>) -> Self {
         let running = (0..forward.n_seq()).map(|_| None).collect();
-        Self {
+        let started = Instant::now();
+        let mut scheduler = Self {
             forward,
             engine: None,
             waiting: VecDeque::new(),
             running,
             finished: VecDeque::new(),
             submitted: 0,
-            preempted: 0,
             n_ubatch: qrun_models::Options::default().n_ubatch,
-        }
+            step_ms: None,
+            pace: Pace::new(CPU_STEP_MS),
+            clock: Box::new(move || started.elapsed()),
+            recover: None,
+            stats: Stats::default(),
+            reader: StatsReader::default(),
+        };
+        scheduler.publish();
+        scheduler
+    }
+
+    /// Most milliseconds that a step is to take while anybody decodes: prompts get as many rows as keep to it, 16 at
+    /// least. Without this 200, or 30 for a GPU that [`Scheduler::open`] has loaded.
+    pub fn set_step_ms(&mut self, step_ms: f64) {
+        self.step_ms = Some(step_ms);
+        self.pace = Pace::new(step_ms);
+    }
+    /// Most tokens of a step in which nobody decodes.
+    pub fn set_ubatch(&mut self, rows: usize) {
+        self.n_ubatch = rows.max(1);
+    }
+    /// Measures steps by another clock than the system's.
+    pub fn set_clock(&mut self, clock: Clock) {
+        self.clock = clock;
+    }
+    /// Where to go on when the device has failed; without this all running requests end with the error.
+    pub fn set_recover(&mut self, recover: Recover) {
+        self.recover = Some(recover);
+    }
+    /// Reads the numbers below from another thread.
+    pub fn reader(&self) -> StatsReader {
+        self.reader.clone()
+    }
+    /// What was done so far.
+    pub fn stats(&self) -> Stats {
+        self.stats
     }
 
     /// The decoder that the steps run on.
@@ -89,10 +162,6 @@ impl Scheduler {
     /// Whether there is nothing to do.
     pub fn is_idle(&self) -> bool {
         self.load() == (0, 0)
-    }
-    /// How often a sequence was put back for want of pages.
-    pub fn preempted(&self) -> u64 {
-        self.preempted
     }
 
     /// Takes a request; `params` say how its tokens are chosen.
@@ -125,17 +194,32 @@ impl Scheduler {
     pub fn step(&mut self, watch: Watch) -> StepRows {
         self.leave(watch);
         self.join(watch);
+        let done = self.run(watch);
+        self.publish();
+        done
+    }
+
+    /// One step, with those who can have one.
+    fn run(&mut self, watch: Watch) -> StepRows {
         loop {
-            let rows = self.plan();
-            let entries = self.entries(&rows);
+            let plan = self.plan();
+            let entries = self.entries(&plan.rows);
             if entries.is_empty() {
                 return StepRows::default();
             }
+            let started = (self.clock)();
             // A step is given up for a request whose prompt is in it; decode steps are short enough to wait for.
-            let prompts: Vec<Cancel> = self.prompts(&rows).map(|s| s.request.cancel.clone()).collect();
+            let prompts: Vec<Cancel> = self.prompts(&plan.rows).map(|s| s.request.cancel.clone()).collect();
             let cancelled = || prompts.iter().any(Cancel::is_cancelled);
             match self.forward.step(&Batch { entries: &entries, cancelled: &cancelled }) {
-                Ok(_) => return self.take(&entries, &rows, watch),
+                Ok(_) => {
+                    plan.passed.iter().for_each(|&seq| self.running[seq].iter_mut().for_each(|s| s.passed += 1));
+                    let done = self.take(&entries, &plan.rows, watch);
+                    let took = (self.clock)().saturating_sub(started);
+                    self.pace.note(done, took.as_secs_f64() * 1e3);
+                    self.stats.note(done, took);
+                    return done;
+                }
                 Err(ForwardError::Cancelled) => {
                     self.leave(watch);
                 }
@@ -146,6 +230,13 @@ impl Scheduler {
                 }
             }
         }
+    }
+
+    /// Tells those who read from other threads.
+    fn publish(&mut self) {
+        (self.stats.running, self.stats.waiting) = self.load();
+        self.stats.pages = self.forward.pages();
+        self.reader.publish(self.stats, self.running.iter().map(|s| s.as_ref().map(Sequence::state)));
     }
 
     /// Drops from the prefix cache what does not begin as `keep`.
@@ -171,56 +262,20 @@ impl Scheduler {
         }
     }
 
-    /// Gives free sequences to waiting requests, the oldest first.
-    fn join(&mut self, watch: Watch) {
-        while let Some(seq) = self.running.iter().position(Option::is_none) {
-            let Some(next) = self.next() else { return };
-            let Some(mut sequence) = self.waiting.remove(next) else { return };
-            let held = if sequence.request.fresh {
-                self.forward.release(seq as u32, &[]);
-                0
-            } else {
-                let last = sequence.tokens.len() - 1;
-                self.forward.attach(seq as u32, &sequence.tokens[..last]) as usize
-            };
-            sequence.begin(held);
-            if let Some(sampling) = sequence.sampling()
-                && let Err(error) = self.forward.set_sampling(seq as u32, &sampling)
-            {
-                self.finished.push_back(Finished { id: sequence.id, held: Vec::new(), result: Err(error.into()) });
-                continue;
-            }
-            let (id, total, fresh) = (sequence.id, sequence.request.prompt.len(), !sequence.has_answer());
-            self.running[seq] = Some(sequence);
-            if fresh && watch(id, Event::Prompt { done: held.min(total), total }).is_break() {
-                self.finish(seq, Finish::Interrupted, watch);
-            }
-        }
-    }
-
-    /// Which waiting request is next: one whose pages are there, and of whose prompt no whole page is just being computed
-    /// for another (it will find that page in the prefix cache).
-    fn next(&self) -> Option<usize> {
-        let running = self.running.iter().flatten();
-        let computed = |s: &Sequence| {
-            running.clone().filter(|r| r.in_prompt() && !r.request.fresh).any(|r| common(&r.tokens, &s.tokens) >= PAGE)
-        };
-        let next = self.waiting.iter().position(|s| s.request.fresh || !computed(s))?;
-        let (pages, others) = (self.forward.pages(), running.clone().count());
-        let needed = self.waiting[next].tokens.len() / PAGE + 1 + others;
-        (others == 0 || needed <= pages.free.saturating_add(pages.evictable)).then_some(next)
-    }
-
-    /// Rows of each sequence in the next step, by sequence id.
-    fn plan(&self) -> Vec<usize> {
+    /// Rows of each sequence in the next step, and the sequences that are passed in it, by sequence id.
+    fn plan(&mut self) -> plan::Plan {
+        self.cut();
         let n_vocab = self.forward.n_vocab();
         let ids: Vec<usize> = (0..self.running.len()).filter(|&seq| self.running[seq].is_some()).collect();
         let pending: Vec<_> = self.running.iter().flatten().map(|s| s.pending(n_vocab)).collect();
+        let planned = plan::plan(&pending, self.budget());
         let mut rows = vec![0; self.running.len()];
-        for (seq, n) in ids.into_iter().zip(plan::rows(&pending, self.n_ubatch)) {
-            rows[seq] = n;
-        }
-        rows
+        ids.iter().zip(planned.rows).for_each(|(&seq, n)| rows[seq] = n);
+        plan::Plan { rows, passed: planned.passed.into_iter().map(|i| ids[i]).collect() }
+    }
+
+    fn budget(&self) -> Budget {
+        Budget { rows: self.n_ubatch, beside: self.pace.rows() }
     }
 
     fn entries(&self, rows: &[usize]) -> Vec<Entry> {
@@ -268,6 +323,7 @@ impl Scheduler {
                 }
             }
             let chosen = sequence.choose(row);
+            self.stats.tokens_out += u64::from(chosen.is_ok());
             sequence.end_prompt();
             let mut broken = false;
             let finish = chosen.map(|token| {
@@ -286,7 +342,7 @@ impl Scheduler {
             let crossed = sequence.held >= prompt && sequence.held - rows[seq] < prompt;
             if crossed && sequence.request.max_tokens == Some(0) {
                 ended.push((seq, Ok(Finish::Limit)));
-            } else if crossed && !sequence.request.fresh {
+            } else if (crossed || sequence.held == sequence.cut) && !sequence.request.fresh {
                 self.forward.share(seq as u32, &sequence.tokens[..sequence.held]);
             }
         }
@@ -298,33 +354,6 @@ impl Scheduler {
         }
         self.leave(watch);
         done
-    }
-
-    /// After a step for which there were no pages: puts the youngest sequence back. One that is alone ends.
-    fn make_room(&mut self, error: ForwardError, watch: Watch) {
-        let youngest = (0..self.running.len()).filter_map(|seq| Some((self.running[seq].as_ref()?.id, seq))).max();
-        let Some((_, seq)) = youngest else { return };
-        let alone = self.running.iter().flatten().count() == 1;
-        match self.running[seq].take() {
-            Some(mut sequence) if !alone => {
-                self.forward.release(seq as u32, &sequence.tokens[..sequence.held]);
-                sequence.held = 0;
-                self.waiting.push_front(sequence);
-                self.preempted += 1;
-            }
-            alone => {
-                let has_answer = alone.as_ref().is_some_and(Sequence::has_answer);
-                self.running[seq] = alone;
-                if has_answer { self.finish(seq, Finish::Context, watch) } else { self.end(seq, Err(error.into())) }
-            }
-        }
-    }
-
-    /// The decoder has failed: everybody hears why.
-    fn fail(&mut self, error: &ForwardError) {
-        for seq in 0..self.running.len() {
-            self.end(seq, Err(error.clone().into()));
-        }
     }
 
     fn finish(&mut self, seq: usize, finish: Finish, watch: Watch) {
@@ -344,9 +373,4 @@ impl Scheduler {
         self.forward.release(seq as u32, &sequence.tokens);
         self.finished.push_back(Finished { id: sequence.id, held: sequence.tokens, result });
     }
-}
-
-/// How many tokens two lists begin with in common.
-pub(super) fn common(a: &[u32], b: &[u32]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

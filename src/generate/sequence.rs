@@ -5,7 +5,8 @@ use std::time::Instant;
 use qrun_models::{Entry, Output, Row, SamplingRequest};
 
 use super::{
-    Event, Finish, GenerateError, Reply, Request, RequestId, Timings, TokenProbs, answer::Answer, plan::Pending,
+    Event, Finish, GenerateError, Reply, Request, RequestId, RequestState, Timings, TokenProbs, answer::Answer,
+    plan::Pending,
 };
 use crate::{
     sampler::{Sampler, SamplerParams, TokenMask},
@@ -30,6 +31,12 @@ pub struct Sequence {
     pub timings: Timings,
     /// Its caller has answered an event with `Break`.
     pub stopped: bool,
+    /// How often younger requests went before it.
+    pub passed: u32,
+    /// Tokens that the prefix cache knows, and whose windows it has let go of: it is to keep them this time. 0: none.
+    pub branch: usize,
+    /// Tokens at which the chunk of this step ends for the sake of others. 0: anywhere.
+    pub cut: usize,
     /// When its prompt was begun, and when its first token was chosen.
     begun: Option<Instant>,
     first: Option<Instant>,
@@ -67,6 +74,9 @@ impl Sequence {
             held: 0,
             timings: Timings::default(),
             stopped: false,
+            passed: 0,
+            branch: 0,
+            cut: 0,
             begun: None,
             first: None,
             probs: None,
@@ -80,6 +90,11 @@ impl Sequence {
             self.begun = Some(Instant::now());
             self.timings.cache_n = held;
         }
+    }
+
+    /// Whether it has not run yet.
+    pub fn begins(&self) -> bool {
+        self.begun.is_none()
     }
 
     /// Whether its caller wants no more.
@@ -105,7 +120,25 @@ impl Sequence {
             Some(_) => (LOGITS / n_vocab).max(1),
             None => usize::MAX,
         };
-        Pending { tokens, most, decodes: !self.in_prompt() && tokens == 1, order: self.id.0 }
+        let most = if self.cut > self.held { most.min(self.cut - self.held) } else { most };
+        Pending { tokens, most, decodes: self.decodes(), order: self.id.0, passed: self.passed }
+    }
+
+    /// Whether one token is to be computed, which was chosen in the step before.
+    pub fn decodes(&self) -> bool {
+        !self.in_prompt() && self.tokens.len() == self.held + 1
+    }
+
+    /// What others see of it.
+    pub fn state(&self) -> RequestState {
+        let n_prompt = self.request.prompt.len();
+        RequestState {
+            id: self.id,
+            n_prompt,
+            n_prompt_cached: self.timings.cache_n,
+            n_decoded: self.tokens.len() - n_prompt,
+            max_tokens: self.request.max_tokens,
+        }
     }
 
     /// The next `rows` tokens as entries of a batch.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Cancel, Event, GenerateError, Reply, Request, RequestId, Scheduler, TokenProbs};
+use super::{Cancel, Event, GenerateError, Reply, Request, RequestId, Scheduler, StatsReader, TokenProbs};
 use crate::sampler::SamplerParams;
 
 /// What a caller gets of its request, in order; the last one is [`Chunk::End`].
@@ -49,6 +49,7 @@ struct Submission {
 pub struct Generator {
     submissions: Option<Sender<Submission>>,
     thread: Option<JoinHandle<()>>,
+    stats: StatsReader,
 }
 
 /// The chunks of one request. Dropping it ends the request.
@@ -65,8 +66,14 @@ impl Generator {
     /// The system gives no thread.
     pub fn start(scheduler: Scheduler) -> std::io::Result<Self> {
         let (submissions, receiver) = channel();
+        let stats = scheduler.reader();
         let thread = std::thread::Builder::new().name("qrun-generate".into()).spawn(|| run(scheduler, receiver))?;
-        Ok(Self { submissions: Some(submissions), thread: Some(thread) })
+        Ok(Self { submissions: Some(submissions), thread: Some(thread), stats })
+    }
+
+    /// The scheduler's numbers, for any thread.
+    pub fn stats(&self) -> &StatsReader {
+        &self.stats
     }
 
     /// Hands in a request. What is wrong with it comes as its [`Chunk::End`].
