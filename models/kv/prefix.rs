@@ -3,6 +3,7 @@
 use super::{
     PAGE,
     pool::{PageId, PagePool},
+    sequence::Sequence,
     tables::{PageCopy, PageTables},
     tree::ROOT,
 };
@@ -197,18 +198,22 @@ impl PageTables {
         path.last().copied().unwrap_or(ROOT)
     }
 
-    /// A sequence and a node with the same tokens: where both have a page the sequence takes the node's.
+    /// A sequence and a node with the same tokens: where both have a page the sequence takes the node's, and so do those
+    /// that were forked from it, for who holds a page of a node is to hold those of its parents.
     fn join(&mut self, seq: usize, block: usize, node: usize) {
         for kind in 0..self.kinds.len() {
-            let table = &mut self.sequences[seq].tables[kind];
-            let Some(own) = table.get(block) else { continue };
+            let Some(own) = self.sequences[seq].tables[kind].get(block) else { continue };
             match self.tree.node(node).pages[kind] {
                 Some(id) if id == own => (),
                 Some(id) => {
-                    table.pages[block - table.first] = id;
-                    self.sequences[seq].changes += 1;
-                    self.pools[kind].hold(id);
-                    self.pools[kind].let_go(own);
+                    let alike = |s: &&mut Sequence| s.tables[kind].get(block) == Some(own);
+                    for sequence in self.sequences.iter_mut().filter(alike) {
+                        let table = &mut sequence.tables[kind];
+                        table.pages[block - table.first] = id;
+                        sequence.changes += 1;
+                        self.pools[kind].hold(id);
+                        self.pools[kind].let_go(own);
+                    }
                 }
                 None if self.pools[kind].is_cached(own) => (),
                 None => self.tree.set_page(node, kind, own, &mut self.pools[kind]),
