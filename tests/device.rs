@@ -8,6 +8,7 @@ mod failing;
 mod invariants;
 mod memory;
 mod pages;
+mod recovering;
 mod right;
 mod sampling;
 mod taps;

@@ -296,7 +296,7 @@ impl Scheduler {
         let tokenizer = self.engine.as_ref().map(|engine| engine.tokenizer());
         for (sequence, &n) in self.running.iter_mut().zip(rows) {
             let Some(sequence) = sequence.as_mut().filter(|_| n > 0) else { continue };
-            let decodes = !sequence.in_prompt() && n == 1;
+            let decodes = sequence.decodes();
             *(if decodes { &mut done.decode } else { &mut done.prompt }) += n;
             sequence.held += n;
             let (id, total) = (sequence.id, sequence.request.prompt.len());
