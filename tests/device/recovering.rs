@@ -43,7 +43,7 @@ fn run(failure: Option<(u64, Option<&'static str>)>, spare: bool) -> Run {
     }
     let submit = |i: usize| {
         let request =
-            Request { prompt: prompt("failing", 20 + 17 * i, tiny.n_vocab), max_tokens: Some(6), ..Request::default() };
+            Request { prompt: prompt("failing", 9 + 8 * i, tiny.n_vocab), max_tokens: Some(4), ..Request::default() };
         // On the CPU the host samples: from the same penalties as the device would.
         let params = if i == 1 { SamplerParams { repeat_penalty: 1.1, ..greedy() } } else { greedy() };
         scheduler.submit(request, params).expect("a good request")
@@ -71,13 +71,14 @@ fn whichever_call_fails_each_text_is_the_same() {
     assert!(whole.recovered == 0 && whole.answers.iter().all(Result::is_ok));
     let [load, all] = whole.calls;
     let mut recovered = 0;
-    for nth in 1..=all - load {
+    // Those of the first steps, and some of all that follow.
+    for nth in (1..40).chain((40..=all - load).step_by(29)) {
         let run = run(Some((nth, None)), true);
         assert_eq!(run.answers, whole.answers, "call {nth} after loading");
         recovered += run.recovered;
     }
-    assert!(recovered > 20, "{recovered} of {} calls", all - load);
-    println!("{recovered} of {} driver calls that fail after loading end in the same texts from the CPU", all - load);
+    assert!(recovered > 30, "{recovered} of {} calls", all - load);
+    println!("{recovered} failing ones of {} driver calls end in the same texts from the CPU", all - load);
 }
 
 #[test]

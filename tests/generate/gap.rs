@@ -25,7 +25,9 @@ fn measure(engine: &Arc<Engine>, streams: u32, step_ms: f64) -> (f64, f64) {
     let mut scheduler = Scheduler::new(engine.clone(), engine.decoder(Box::new(|_| ())).expect("a decoder"));
     scheduler.set_step_ms(step_ms);
     let ids: Vec<RequestId> = (0..streams).map(|i| submit(&mut scheduler, 100, i + 1, 3000)).collect();
-    (0..20 * streams).for_each(|_| drop(scheduler.step(&mut |_, _| ControlFlow::Continue(()))));
+    for _ in 0..20 * streams {
+        scheduler.step(&mut |_, _| ControlFlow::Continue(()));
+    }
     let long = submit(&mut scheduler, PROMPT, 77, 1);
     let (started, mut first, mut longest) = (Instant::now(), None, 0.0f64);
     let mut last = vec![started; ids.len()];

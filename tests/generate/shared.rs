@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use qrun::{
-    generate::{Chunk, Generator, Reply, Request, RequestState, Scheduler},
+    generate::{Chunk, Event, Generator, Reply, Request, RequestState, Scheduler},
     sampler::SamplerParams,
 };
 use qrun_models::Options;
@@ -38,7 +38,9 @@ fn four_with_one_beginning_compute_it_once() {
     for name in MODELS {
         let engine = engine(name, Options { n_ctx: 1536, ..options(4, 0) });
         let mut scheduler = scheduler(&engine);
-        (0..4).for_each(|own| drop(scheduler.submit(request(1000, own), greedy()).expect("a good request")));
+        for own in 0..4 {
+            scheduler.submit(request(1000, own), greedy()).expect("a good request");
+        }
         let (computed, replies) = finish(&mut scheduler);
         assert_eq!(computed, 1000 + 4 * 100, "{name}");
         for (own, reply) in (0..).zip(replies) {
@@ -94,29 +96,39 @@ fn several_answers_to_one_prompt_compute_it_once() {
 fn a_short_prompt_passes_a_long_one_beside_those_who_decode() {
     let engine = engine("tiny-llama", Options { n_ctx: 2048, n_ubatch: 512, ..options(4, 0) });
     let mut scheduler = scheduler(&engine);
-    // A step of 64 rows beside decoding: time goes by only as this clock says.
+    // Steps of decoding take all the time there is: what is left to prompts is the least, 16 rows.
     let mut now = Duration::ZERO;
     scheduler.set_clock(Box::new(move || {
         now += Duration::from_millis(64);
         now
     }));
-    scheduler.set_step_ms(128.0);
-    let stream = Request { ignore_eos: true, max_tokens: Some(200), ..request(0, 9) };
-    let ids = [stream, request(1500, 1), request(0, 2)]
-        .map(|request| scheduler.submit(request, greedy()).expect("a good request"));
-    let (mut tokens, mut steps) = ([0; 3], Vec::new());
+    scheduler.set_step_ms(64.0);
+    let request = |n: u32, own: u32, max_tokens: usize| {
+        let prompt = (0..n).map(|i| 10 + (i * 3 + own * 71) % 311).collect();
+        let request = Request { prompt, max_tokens: Some(max_tokens), ignore_eos: true, ..Request::default() };
+        (request, greedy())
+    };
+    let mut submit = |scheduler: &mut Scheduler, (request, params)| scheduler.submit(request, params).expect("good");
+    let stream = submit(&mut scheduler, request(30, 9, 200));
+    let (mut ids, mut tokens, mut steps) = (vec![stream], vec![0; 3], Vec::new());
     while tokens[1] == 0 {
-        let before = tokens;
-        scheduler.step(&mut |id, event| {
+        let before = tokens.clone();
+        let rows = scheduler.step(&mut |id, event| {
             let at = ids.iter().position(|of| *of == id).expect("its request");
-            tokens[at] += usize::from(matches!(event, qrun::generate::Event::Token { .. }));
+            tokens[at] += usize::from(matches!(event, Event::Token { .. }));
             ControlFlow::Continue(())
         });
-        steps.push((before, tokens));
+        assert!(before[0] == 0 || tokens[0] == before[0] + 1, "who decodes goes on in every step");
+        if ids.len() > 1 && tokens[1] == 0 {
+            steps.push((rows.prompt, tokens[2]));
+        }
+        if tokens[0] == 3 {
+            ids.extend([request(1600, 1, 1), request(10, 2, 3)].map(|job| submit(&mut scheduler, job)));
+        }
     }
-    assert!(tokens[2] > 0, "the short one has answered first");
-    assert!(steps.iter().all(|(was, is)| was[0] == 0 || is[0] == was[0] + 1), "who decodes goes on in every step");
-    assert!(steps.len() > 1600 / 512 + 2, "a long prompt comes in chunks: {} steps", steps.len());
+    assert_eq!(steps.len(), 100, "1610 rows, 16 at a time: the last one gives the token");
+    assert!(steps.iter().all(|(rows, _)| *rows == 16), "{steps:?}");
+    assert_eq!(steps[0].1, 1, "the short one has its first token after a step");
 }
 
 #[test]
