@@ -15,6 +15,7 @@ mod job;
 mod listen;
 mod metrics;
 mod options;
+mod page;
 mod routes;
 mod state;
 mod stream;

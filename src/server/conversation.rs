@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use super::{error::ApiError, job::Ask, state::App};
-use crate::text::{
-    chat::{self, ChatError, ChatRequest, Delta, Parser},
-    grammar::GrammarError,
+use crate::{
+    generate::{Chunk, Reply, TokenProbs},
+    text::{
+        chat::{self, ChatError, ChatRequest, Delta, Parser},
+        grammar::GrammarError,
+    },
 };
 
 /// Renders a conversation into the prompt of `ask`, with its mask, its stop texts and its marks; what the answer is read by
@@ -74,9 +77,9 @@ pub struct Call {
 
 impl Said {
     /// What a whole text says.
-    pub fn of(mut parser: Parser, text: &str) -> Self {
+    pub fn of(parser: Parser, text: &str) -> Self {
         let mut said = Self::default();
-        parser.push(text).into_iter().chain(parser.finish()).for_each(|delta| said.take(delta));
+        deltas(Some(parser), text).into_iter().for_each(|delta| said.take(delta));
         said
     }
 
@@ -92,5 +95,52 @@ impl Said {
                 }
             }
         }
+    }
+}
+
+/// What a chunk of an answer brings.
+#[derive(Debug, Default)]
+pub struct Read {
+    /// What it says.
+    pub deltas: Vec<Delta>,
+    /// The token and its probabilities, where the request asks for them.
+    pub token: Option<(u32, TokenProbs)>,
+    /// The answer has ended with it.
+    pub reply: Option<Reply>,
+}
+
+/// Reads the next chunk. Without a parser all text is content.
+///
+/// # Errors
+/// The answer failed.
+pub fn read(parser: Option<&mut Parser>, chunk: Chunk) -> Result<Read, ApiError> {
+    let push = |parser: Option<&mut Parser>, text: String| match parser {
+        Some(parser) => parser.push(&text),
+        None if text.is_empty() => Vec::new(),
+        None => vec![Delta::Content(text)],
+    };
+    Ok(match chunk {
+        Chunk::Prompt { .. } => Read::default(),
+        Chunk::Token { id, text, probs } => {
+            Read { deltas: push(parser, text), token: probs.map(|probs| (id, probs)), reply: None }
+        }
+        Chunk::Text(text) => Read { deltas: push(parser, text), ..Read::default() },
+        Chunk::End(reply) => {
+            let rest = parser.map(Parser::finish).unwrap_or_default();
+            Read { deltas: rest, token: None, reply: Some(reply?) }
+        }
+    })
+}
+
+/// The deltas of a whole text. Without a parser all of it is content.
+pub fn deltas(parser: Option<Parser>, text: &str) -> Vec<Delta> {
+    match parser {
+        Some(mut parser) => {
+            let mut deltas = parser.push(text);
+            deltas.extend(parser.finish());
+            deltas
+        }
+        None if text.is_empty() => Vec::new(),
+        None => vec![Delta::Content(text.into())],
     }
 }

@@ -38,6 +38,8 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
     }
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(&id) {
+        // Anthropic's clients read it under the shorter name.
+        headers.insert("request-id", id.clone());
         headers.insert("x-request-id", id);
     }
     if let Some(origin) = origin.filter(|origin| is_allowed_origin(&app, origin)) {

@@ -8,12 +8,12 @@ use axum::{
     extract::{FromRequest, Request},
     http::{Method, StatusCode, Uri},
     middleware::from_fn_with_state,
-    routing::{get, post},
+    routing::{any, get, post},
 };
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use super::{api, error::ApiError, guard::guard, state::App};
+use super::{api, error::ApiError, guard::guard, page, state::App};
 
 /// What others have and this server does not.
 const ELSEWHERE: &[(&str, &str)] = &[
@@ -57,6 +57,24 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/metrics", get(api::metrics::metrics))
         .route("/slots", get(api::metrics::slots))
         .route("/props", get(api::models::props))
+        .route("/", get(page::root))
+        .route("/v1/responses", post(api::responses::responses))
+        .route("/v1/responses/input_tokens", post(api::responses::input_tokens))
+        .route("/v1/messages", post(api::anthropic::messages))
+        .route("/v1/messages/count_tokens", post(api::anthropic::count_tokens))
+        .route("/api/version", get(api::ollama::models::version))
+        .route("/api/tags", get(api::ollama::models::tags))
+        .route("/api/ps", get(api::ollama::models::ps))
+        .route("/api/show", post(api::ollama::models::show))
+        .route("/api/chat", post(api::ollama::chat))
+        .route("/api/generate", post(api::ollama::generate))
+        .route("/api/pull", any(api::ollama::refused))
+        .route("/api/push", any(api::ollama::refused))
+        .route("/api/create", any(api::ollama::refused))
+        .route("/api/copy", any(api::ollama::refused))
+        .route("/api/delete", any(api::ollama::refused))
+        .route("/api/embed", any(api::ollama::refused))
+        .route("/api/embeddings", any(api::ollama::refused))
         .fallback(missing)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(app.clone(), guard))

@@ -1,6 +1,7 @@
 //! Answers as they come: server-sent events, or a JSON object per line.
 
 use std::{
+    borrow::Cow,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -42,7 +43,7 @@ pub trait Writer: Send + 'static {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Piece {
     /// The name of the event, where the dialect has names.
-    pub event: Option<&'static str>,
+    pub event: Option<Cow<'static, str>>,
     /// Its data: JSON, or the mark of the end.
     pub data: String,
 }
@@ -51,8 +52,8 @@ impl Piece {
     pub fn json(value: &Value) -> Self {
         Self { event: None, data: value.to_string() }
     }
-    pub fn named(event: &'static str, value: &Value) -> Self {
-        Self { event: Some(event), data: value.to_string() }
+    pub fn named(event: impl Into<Cow<'static, str>>, value: &Value) -> Self {
+        Self { event: Some(event.into()), data: value.to_string() }
     }
 }
 
@@ -69,7 +70,7 @@ impl Framing {
     fn write(self, pieces: &[Piece]) -> String {
         let mut text = String::new();
         for piece in pieces {
-            if let (Self::ServerSentEvents, Some(event)) = (self, piece.event) {
+            if let (Self::ServerSentEvents, Some(event)) = (self, &piece.event) {
                 text.push_str("event: ");
                 text.push_str(event);
                 text.push('\n');

@@ -126,7 +126,11 @@ pub fn conversation(app: &App, model: &Loaded, fields: Fields) -> Result<ChatReq
     })
 }
 
-fn tools(fields: Fields) -> Result<Vec<Tool>, ApiError> {
+/// The tools, in the shape that OpenAI and Ollama share.
+///
+/// # Errors
+/// A tool that is none.
+pub fn tools(fields: Fields) -> Result<Vec<Tool>, ApiError> {
     let list = fields.list("tools")?.unwrap_or_default();
     list.iter().map(|value| tool(value).ok_or_else(|| wrong_tool(value))).collect()
 }
@@ -199,7 +203,10 @@ fn reasoning_format(fields: Fields) -> Result<ReasoningFormat, ApiError> {
 }
 
 /// `logprobs` and `top_logprobs`.
-fn n_probs(fields: Fields) -> Result<Option<usize>, ApiError> {
+///
+/// # Errors
+/// A number outside of 0 … 20; `top_logprobs` alone.
+pub fn n_probs(fields: Fields) -> Result<Option<usize>, ApiError> {
     let top = fields.whole("top_logprobs", 0..=20)?;
     match fields.flag("logprobs")? {
         Some(true) => Ok(Some(top.unwrap_or(0) as usize)),

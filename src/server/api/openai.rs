@@ -21,10 +21,7 @@ pub struct Head {
 impl Head {
     /// A new answer: `prefix` begins its id.
     pub fn of(app: &App, fields: Fields, prefix: &str, object: &'static str) -> Self {
-        let asked = fields.text("model").ok().flatten().filter(|name| !name.is_empty());
-        let model = asked.map_or_else(|| app.model_name(), str::to_owned);
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        Self { id: app.id(prefix), object, created: now.map_or(0, |t| t.as_secs()), model }
+        Self { id: app.id(prefix), object, created: now(), model: model_name(app, fields) }
     }
 
     /// The fields, for the rest to be added to.
@@ -36,6 +33,17 @@ impl Head {
         });
         head.as_object().cloned().unwrap_or_default()
     }
+}
+
+/// The name of the model in an answer: the one that was asked for.
+pub fn model_name(app: &App, fields: Fields) -> String {
+    let asked = fields.text("model").ok().flatten().filter(|name| !name.is_empty());
+    asked.map_or_else(|| app.model_name(), str::to_owned)
+}
+
+/// Seconds since the epoch.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |t| t.as_secs())
 }
 
 /// OpenAI's `finish_reason`.
