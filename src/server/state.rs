@@ -100,11 +100,6 @@ impl App {
         self.options.aliases.first().cloned().or_else(named).unwrap_or_default()
     }
 
-    /// Requests that run or wait.
-    pub fn in_flight(&self) -> usize {
-        self.in_flight.load(SeqCst)
-    }
-
     /// An id that no other request of any run has: `prefix`, then 24 characters.
     pub fn id(&self, prefix: &str) -> String {
         format!("{prefix}{:016x}{:08x}", self.run, self.ids.fetch_add(1, SeqCst))
