@@ -42,7 +42,7 @@ impl Sequence {
     /// A prompt that is empty or leaves no room for a token in `n_ctx`; a bad sampler parameter.
     pub fn new(
         id: RequestId,
-        request: Request,
+        mut request: Request,
         params: SamplerParams,
         size: [usize; 2],
     ) -> Result<Self, GenerateError> {
@@ -60,7 +60,7 @@ impl Sequence {
         Ok(Self {
             id,
             answer: Answer::new(&request),
-            mask: request.mask.clone(),
+            mask: request.mask.take(),
             tokens: request.prompt.clone(),
             request,
             sampler,
