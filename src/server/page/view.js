@@ -37,7 +37,7 @@ export function stats(message) {
   return parts.join(" · ");
 }
 
-/** A message with its buttons; `act` has edit(text) for what the user wrote and again() for answers. */
+/** A message; `act` has edit(text) for what the user wrote and again() for answers, null: no buttons now. */
 export function view(message, act, running) {
   const node = element("article", message.error ? "error" : message.role);
   const body = element("div", "body");
@@ -50,9 +50,9 @@ export function view(message, act, running) {
   }
   node.append(body);
   const foot = element("footer");
-  if (message.role === "user") foot.append(button("Edit", () => edit(node, message, act)));
-  else if (!running) foot.append(button("Again", act.again), element("span", "stats", stats(message)));
-  if (act && !running) node.append(foot);
+  if (act) foot.append(message.role === "user" ? button("Edit", () => edit(node, message, act)) : button("Again", act.again));
+  if (message.role !== "user" && !running) foot.append(element("span", "stats", stats(message)));
+  if (foot.hasChildNodes()) node.append(foot);
   return node;
 }
 
