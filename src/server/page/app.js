@@ -72,13 +72,17 @@ async function answer() {
     else message.error = error.message;
   } finally {
     cancelAnimationFrame(frame);
-    running = null;
     const seconds = (performance.now() - began.at) / 1000;
     const tokens = message.usage?.completion_tokens ?? began.chunks;
     if (began.at && tokens > 1 && seconds > 0) message.speed = (tokens - 1) / seconds;
-    await store.save(mine);
-    show();
-    list();
+    try {
+      // Until it is saved, what another tab says of this chat must not replace it.
+      await store.save(mine);
+    } finally {
+      running = null;
+      show();
+      list();
+    }
   }
 }
 
