@@ -1,7 +1,10 @@
 //! `qrun serve` as its clients use it: the binary with the demo model, over HTTP.
 
+mod anthropic;
 mod answers;
 mod door;
+mod ollama;
+mod responses;
 mod same;
 
 use std::{

@@ -58,6 +58,8 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/slots", get(api::metrics::slots))
         .route("/props", get(api::models::props))
         .route("/", get(page::root))
+        .route("/index.html", get(page::root))
+        .route("/ui/{name}", get(page::file))
         .route("/v1/responses", post(api::responses::responses))
         .route("/v1/responses/input_tokens", post(api::responses::input_tokens))
         .route("/v1/messages", post(api::anthropic::messages))
