@@ -351,6 +351,14 @@ fn templates_with_habits_of_their_own_are_served() {
         prepare(&engine(typed), &chat(json!([{"role": "user", "content": "hi"}]))).expect("a chat").prompt,
         "<user>hi"
     );
+    // No tools are none, and none is nothing to go through.
+    let asks = "{% if tools is iterable and tools | length > 0 %}tools{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}";
+    assert_eq!(prepare(&engine(asks), &chat(json!([{"role": "user", "content": "hi"}]))).expect("a chat").prompt, "hi");
+    // Arguments are added to a text, so they have to be one.
+    let adds = "{# <tool_call> #}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}\
+                {{ '>' + c.function.name + c.function.arguments }}{% endfor %}{% endfor %}";
+    let called = chat(serde_json::from_str(CALLED).expect("JSON"));
+    assert_eq!(prepare(&engine(adds), &called).expect("a chat").prompt, "Weather?>now{\"b\":1,\"a\":2}noonnight");
     // Thinking is a variable under two names; the request's own win.
     let thinks = "{{ enable_thinking }} {{ thinking }} {{ x }}{% for m in messages %}{{ m.content }}{% endfor %}";
     let kwargs = json!({"thinking": true, "x": 7}).as_object().cloned().expect("an object");

@@ -49,7 +49,7 @@ impl Sequence {
     /// A prompt that is empty or leaves no room for a token in `n_ctx`; a bad sampler parameter.
     pub fn new(
         id: RequestId,
-        request: Request,
+        mut request: Request,
         params: SamplerParams,
         size: [usize; 2],
     ) -> Result<Self, GenerateError> {
@@ -67,7 +67,7 @@ impl Sequence {
         Ok(Self {
             id,
             answer: Answer::new(&request),
-            mask: request.mask.clone(),
+            mask: request.mask.take(),
             tokens: request.prompt.clone(),
             request,
             sampler,

@@ -71,7 +71,13 @@ pub fn render(
         tools: native.then(|| request.tools.iter().map(described).collect()),
         ..Render::default()
     };
-    let prompt = attempt(engine, &messages, &options)?;
+    let mut prompt = attempt(engine, &messages, &options);
+    if let (Err(ChatError::Template(TemplateError::Failed { .. })), false) = (&prompt, as_text) {
+        // A template that adds arguments to its text wants them as a text; it does not say so.
+        messages.iter_mut().for_each(write_arguments);
+        prompt = attempt(engine, &messages, &options).or(prompt);
+    }
+    let prompt = prompt?;
     if !goes_on {
         return Ok(prompt);
     }
@@ -125,6 +131,16 @@ fn parse_arguments(message: &mut Message) {
         let Some(arguments) = call.pointer_mut("/function/arguments") else { continue };
         if let Some(object) = arguments.as_str().and_then(|text| serde_json::from_str::<Map<_, _>>(text).ok()) {
             *arguments = Value::Object(object);
+        }
+    }
+}
+
+/// Arguments as texts.
+fn write_arguments(message: &mut Message) {
+    let Some(Value::Array(calls)) = message.extra.get_mut("tool_calls") else { return };
+    for arguments in calls.iter_mut().filter_map(|call| call.pointer_mut("/function/arguments")) {
+        if arguments.is_object() {
+            *arguments = Value::String(arguments.to_string());
         }
     }
 }

@@ -36,13 +36,15 @@ impl Syntax {
     /// The way of a template.
     pub fn of(source: &str) -> Self {
         let has = |mark: &str| source.contains(mark);
-        // Others write `<tool_call>` too, with XML in it.
-        let xml = has("<function=") || has("<arg_key>") || has("<parameter=");
+        // Others have such marks too, with XML in them.
+        let xml = ["<function=", "<arg_key>", "<parameter=", "<invoke"].into_iter().any(has);
         match () {
             () if has("[TOOL_CALLS]") && has("[ARGS]") => Self::MistralArgs { id: has("[CALL_ID]") },
             () if has("[TOOL_CALLS]") => Self::MistralList,
             () if has("<tool_call>") && !xml => Self::Hermes,
-            () if has("<|start_header_id|>") && (has("<|python_tag|>") || has("\"parameters\"")) => Self::Llama3,
+            () if has("<|start_header_id|>") && !xml && (has("<|python_tag|>") || has("\"parameters\"")) => {
+                Self::Llama3
+            }
             () => Self::Generic,
         }
     }

@@ -92,6 +92,8 @@ fn environment(program: &Program) -> Environment<'static> {
         escape_formatter(out, state, value)
     });
     environment.set_unknown_method_callback(method);
+    // Jinja2 iterates over nothing where there is `none`: templates ask `tools is iterable`.
+    environment.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
     environment.add_filter("tojson", json::tojson);
     environment.add_filter("length", length);
     environment.add_filter("count", length);
