@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`engine`] | a file to a decoder: where it runs, the memory it takes there |
 //! | [`generate`] | the one loop: scheduler, sessions, the thread for many callers |
-//! | [`text`] | tokenizers, chat templates, stop strings |
+//! | [`text`] | tokenizers, chat templates, chats with tools and thoughts, grammars, stop strings |
 //! | [`sampler`] | logits to tokens, with the specification that the GPU follows |
 //! | [`tools`] | quantize, perplexity, models of random weights, two backends side by side |
 //! | [`mod@bench`] | what `qrun bench` runs, by which clock, beside which limit |

@@ -7,11 +7,13 @@ use qrun::{
     engine::{DevicePreference, Engine, EngineOptions},
     generate::{Event, Finish, GenerateError, Reply, Request, RequestId, Scheduler},
     sampler::{Mask, SamplerParams, TokenMask},
+    text::chat::{ChatRequest, Delta, Tool, ToolChoice, prepare},
     text::grammar::{GrammarSpec, Trigger},
+    text::template::Message,
 };
 use qrun_models::Options;
 use qrun_quant::{Bytes, Gguf};
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn engine(n_seq: usize, n_kv: usize) -> Arc<Engine> {
     let model = Gguf::from_bytes("demo", Bytes::new(embedded::model().expect("a model").to_vec())).expect("a model");
@@ -134,6 +136,48 @@ fn masked_texts_obey_and_are_the_same_in_any_company() {
             }
         }
         assert_eq!(scheduler.preempted() > 0, n_kv > 0, "{n_seq} sequences, {n_kv} tokens of pages");
+    }
+}
+
+/// What the demo model, which knows no tools, is made to say where it has to call one.
+#[test]
+fn a_call_that_is_required_comes() {
+    let template = "{# <tool_call> #}{% for m in messages %}{{ m.content }}{% endfor %}";
+    let model = Gguf::from_bytes("demo", Bytes::new(embedded::model().expect("a model").to_vec())).expect("a model");
+    let options = Options { n_ctx: 512, n_seq: 4, threads: 2, ..Options::default() };
+    let wishes = EngineOptions { options, template: Some(template.into()), device: DevicePreference::Cpu };
+    let engine = Arc::new(Engine::open(model, wishes).expect("an engine"));
+    let parameters = json!({"type": "object", "required": ["city", "days"], "additionalProperties": false,
+        "properties": {"city": {"type": "string", "maxLength": 20}, "days": {"type": "integer", "minimum": 1, "maximum": 9}}});
+    let chat = ChatRequest {
+        messages: vec![Message::new("user", "What is the weather?")],
+        tools: vec![Tool { name: "weather".into(), description: None, parameters }],
+        tool_choice: ToolChoice::Required,
+        parallel_tool_calls: false,
+        ..ChatRequest::default()
+    };
+    let prepared = prepare(&engine, &chat).expect("a chat");
+    let prompt = engine.prompt(&prepared.prompt).expect("tokens");
+    let job = |seed: u64| {
+        let (mask, marks) = (prepared.mask.clone(), prepared.marks.clone());
+        let params = SamplerParams { seed, temperature: 1.0, ..SamplerParams::default() };
+        (Request { prompt: prompt.clone(), mask, marks, max_tokens: Some(400), ..Request::default() }, params)
+    };
+    for ended in run(&mut scheduler(&engine), &[job(1), job(2), job(3), job(4)]) {
+        let reply = ended.expect("a reply");
+        let mut parser = prepared.parser.clone();
+        let mut deltas = parser.push(&reply.text);
+        deltas.extend(parser.finish());
+        let arguments: String = deltas
+            .iter()
+            .filter_map(|d| if let Delta::Arguments { text, .. } = d { Some(&**text) } else { None })
+            .collect();
+        let named = |d: &Delta| matches!(d, Delta::ToolCall { index: 0, name, .. } if name == "weather");
+        assert_eq!(deltas.iter().filter(|d| named(d)).count(), 1, "{:?}", reply.text);
+        assert!(!deltas.iter().any(|d| matches!(d, Delta::Content(_))), "{deltas:?}");
+        let arguments: Value = serde_json::from_str(&arguments).expect("JSON");
+        assert!(arguments["city"].is_string() && (1..=9).contains(&arguments["days"].as_i64().expect("a number")));
+        assert_eq!(reply.finish, Finish::Eos, "{:?}", reply.text);
     }
 }
 
