@@ -24,12 +24,15 @@ pub use lazy::Trigger;
 use crate::{sampler::TokenMask, text::tokenizer::Tokenizer};
 use env::Vocabulary;
 use lazy::Lazy;
-use matcher::Parsed;
+use matcher::{Parsed, reason};
 
 /// The longest grammar that is accepted, in bytes of GBNF or Lark text.
 pub const MAX_GRAMMAR: usize = 64 << 10;
 /// The longest JSON schema that is accepted, in bytes as JSON.
 pub const MAX_SCHEMA: usize = 1 << 20;
+
+/// Steps of the parser for one mask, about 10 ms; grammars that go on character by character need many.
+const MAX_ITEMS: usize = 200_000;
 
 /// White space between the parts of a JSON text: enough to indent, not enough to go on for ever.
 const WHITESPACE: &str = r"[ ]|\n[ \t]{0,20}";
@@ -122,7 +125,8 @@ impl Grammars {
         let mut factory = ParserFactory::new(&vocabulary.clone().env(), InferenceCapabilities::default(), &slices)
             .map_err(|error| GrammarError::Vocabulary(error.to_string()))?;
         factory.quiet();
-        *factory.limits_mut() = ParserLimits { verbose_errors: false, ..ParserLimits::default() };
+        *factory.limits_mut() =
+            ParserLimits { step_max_items: MAX_ITEMS, verbose_errors: false, ..ParserLimits::default() };
         Ok(Self { factory, vocabulary })
     }
 
@@ -136,7 +140,7 @@ impl Grammars {
             let lazy = Lazy::new(grammar, self.vocabulary.clone(), triggers.clone(), thoughts.clone());
             return Ok(TokenMask(Box::new(lazy)));
         }
-        let failed = |error: &dyn std::fmt::Display| GrammarError::Compile(error.to_string());
+        let failed = |error: &dyn std::fmt::Display| GrammarError::Compile(reason(&error.to_string()));
         let parser =
             self.factory.create_parser(self.top_level(spec)?).map_err(|error| failed(&format!("{error:#}")))?;
         let matcher = Matcher::new(Ok(parser));

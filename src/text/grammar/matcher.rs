@@ -7,6 +7,11 @@ use llguidance::{Matcher, toktrie::SimpleVob};
 use super::env::Vocabulary;
 use crate::sampler::Mask;
 
+/// llguidance's words for an error, without the mark that it puts in place of its own state.
+pub fn reason(text: &str) -> String {
+    text.replace("<non-verbose/>", "").trim_end().into()
+}
+
 /// llguidance's parser as a mask.
 pub struct Parsed {
     /// The parser may be sent to another thread, but not be looked at from two.
@@ -31,7 +36,7 @@ impl Parsed {
 impl Mask for Parsed {
     fn allowed(&mut self) -> Result<&[u32], String> {
         if !self.fresh {
-            self.bits = self.matcher().compute_mask_or_eos().map_err(|error| error.to_string())?;
+            self.bits = self.matcher().compute_mask_or_eos().map_err(|error| reason(&error.to_string()))?;
             self.fresh = true;
         }
         Ok(self.bits.as_slice())
@@ -43,7 +48,7 @@ impl Mask for Parsed {
         if self.vocabulary.ends(token) && self.matcher().is_stopped() {
             return Ok(());
         }
-        self.matcher().consume_token(token).map_err(|error| error.to_string())
+        self.matcher().consume_token(token).map_err(|error| reason(&error.to_string()))
     }
 
     fn clone_box(&self) -> Box<dyn Mask> {

@@ -158,12 +158,12 @@ impl Cut<'_> {
         let mut wrong = Vec::new();
         for (a, after) in follow.iter().enumerate() {
             let chars: Vec<&Chars> = (0..places.len()).filter(|b| after[*b]).flat_map(|b| places[b].begins()).collect();
-            let mut into = (0..places.len()).filter(|&b| places[a].grows_into(&places[b], &chars)).peekable();
-            if into.peek().is_some() && !single(&self.lexemes[a]) {
-                wrong.push(self.lexemes[a].clone());
-            } else {
-                // A single character cannot be cut, so what it is the beginning of is.
-                wrong.extend(into.map(|b| self.lexemes[b].clone()));
+            for b in (0..places.len()).filter(|&b| places[a].grows_into(&places[b], &chars)) {
+                // The larger one is cut: a string stays whole, and `string ":"` does not. A single character never is.
+                let larger = if places[b].len() >= places[a].len() { b } else { a };
+                if !wrong.contains(&self.lexemes[larger]) {
+                    wrong.push(self.lexemes[larger].clone());
+                }
             }
         }
         wrong
