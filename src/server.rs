@@ -7,6 +7,7 @@
 //! What this module deliberately does not know: layers, pages, batches. It prints nothing: lines for a log go to a function.
 
 mod api;
+mod body;
 mod conversation;
 mod error;
 mod fields;

@@ -135,7 +135,7 @@ fn masked_texts_obey_and_are_the_same_in_any_company() {
                 );
             }
         }
-        assert_eq!(scheduler.preempted() > 0, n_kv > 0, "{n_seq} sequences, {n_kv} tokens of pages");
+        assert_eq!(scheduler.stats().preempted > 0, n_kv > 0, "{n_seq} sequences, {n_kv} tokens of pages");
     }
 }
 

@@ -1,7 +1,7 @@
 //! `qrun serve` as its clients use it: the binary with the demo model, over HTTP.
 
-mod anthropic;
 mod answers;
+mod anthropic;
 mod door;
 mod ollama;
 mod responses;

@@ -7,8 +7,8 @@ use std::{ffi::OsString, path::Path};
 use clap::Subcommand;
 
 use super::{
-    bench, compare, completions, devices, exit::Exit, flags, info, normalise, perplexity, quantize, serve, stdout::print,
-    synth, tokenize,
+    bench, compare, completions, devices, exit::Exit, flags, info, normalise, perplexity, quantize, serve,
+    stdout::print, synth, tokenize,
 };
 
 /// What qrun does beside answering.

@@ -86,8 +86,7 @@ fn load(args: &Args, terminal: &Terminal, parallel: usize) -> Result<Loaded, Exi
             options.n_ctx = options.n_ctx.div_ceil(parallel);
         }
     })?;
-    let decoder = engine.decoder(open::plain_notices())?;
-    let generator = Generator::start(Scheduler::new(engine.clone(), decoder))?;
+    let generator = Generator::start(Scheduler::open(engine.clone(), open::plain_notices())?)?;
     let max_tokens = usize::try_from(args.sampling.n_predict).ok();
     let template_kwargs = run::template_variables(args)?;
     Ok(Loaded { engine, generator, params, seed_said: args.sampling.seed.is_some(), max_tokens, template_kwargs })

@@ -225,6 +225,8 @@ impl Door {
             };
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
+                // As most servers write them: some clients look for `Process-Start-Time-Unix` in this very spelling.
+                .title_case_headers(true)
                 .header_read_timeout(IDLE)
                 .serve_connection(TokioIo::new(stream), service);
             let connection = graceful.watch(connection);

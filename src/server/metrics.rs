@@ -135,7 +135,8 @@ impl Metrics {
         }
         let config = "vllm:cache_config_info";
         let _ = writeln!(text, "# HELP {config} Tokens of a page and number of pages.\n# TYPE {config} gauge");
-        let _ = writeln!(text, "{config}{{block_size=\"{}\",num_gpu_blocks=\"{}\"}} 1", qrun_models::kv::PAGE, pages.total);
+        let _ =
+            writeln!(text, "{config}{{block_size=\"{}\",num_gpu_blocks=\"{}\"}} 1", qrun_models::kv::PAGE, pages.total);
         // Fails only where a name is not fit, which `new` has seen.
         let _ = TextEncoder::new().encode_utf8(&self.registry.gather(), &mut text);
         text

@@ -39,7 +39,7 @@ pub struct ServerOptions {
     pub slots: bool,
     /// Folder of `/slots/ID?action=save` and `restore`.
     pub slot_save_path: Option<PathBuf>,
-    /// Names of the model in `/v1/models`; the first is in the answers.
+    /// Names of the model in `/v1/models`; the first by the alphabet is in the answers.
     pub aliases: Vec<String>,
     /// Told in `/v1/models`.
     pub tags: Vec<String>,

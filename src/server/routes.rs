@@ -2,18 +2,13 @@
 
 use std::sync::Arc;
 
+use super::{api, error::ApiError, guard::guard, page, state::App};
 use axum::{
     Router,
-    body::to_bytes,
-    extract::{FromRequest, Request},
     http::{Method, StatusCode, Uri},
     middleware::from_fn_with_state,
     routing::{any, get, post},
 };
-use serde_json::{Map, Value};
-use tokio::time::timeout;
-
-use super::{api, error::ApiError, guard::guard, page, state::App};
 
 /// What others have and this server does not.
 const ELSEWHERE: &[(&str, &str)] = &[
@@ -61,6 +56,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/index.html", get(page::root))
         .route("/ui/{name}", get(page::file))
         .route("/v1/responses", post(api::responses::responses))
+        .route("/responses", post(api::responses::responses))
         .route("/v1/responses/input_tokens", post(api::responses::input_tokens))
         .route("/v1/messages", post(api::anthropic::messages))
         .route("/v1/messages/count_tokens", post(api::anthropic::count_tokens))
@@ -89,30 +85,4 @@ async fn missing(method: Method, uri: Uri) -> ApiError {
 
 async fn wrong_method(method: Method, uri: Uri) -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not answer {method}", uri.path()))
-}
-
-/// A body that is a JSON object.
-pub struct Body(pub Map<String, Value>);
-
-impl FromRequest<Arc<App>> for Body {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
-        let most = app.options.max_body;
-        let read = timeout(app.options.timeout, to_bytes(request.into_body(), most + 1)).await;
-        let late = || ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body did not come within the time for it");
-        let large = || ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {most} bytes"));
-        let bytes = read.map_err(|_| late())?.map_err(|_| large())?;
-        if bytes.len() > most {
-            return Err(large());
-        }
-        let value: Value =
-            serde_json::from_slice(&bytes).map_err(|error| ApiError::bad(format!("the body is not JSON: {error}")))?;
-        match value {
-            Value::Object(map) => Ok(Self(map)),
-            other => {
-                Err(ApiError::bad(format!("the body: expected an object, found {}", super::fields::brief(&other))))
-            }
-        }
-    }
 }

@@ -97,7 +97,7 @@ impl App {
             let said = engine.gguf().str("general.name").ok().flatten().map(|name| name.to_string());
             said.or_else(|| Some(engine.gguf().path().file_stem()?.to_string_lossy().into_owned()))
         };
-        self.options.aliases.first().cloned().or_else(named).unwrap_or_default()
+        self.options.aliases.iter().min().cloned().or_else(named).unwrap_or_default()
     }
 
     /// An id that no other request of any run has: `prefix`, then 24 characters.

@@ -231,11 +231,8 @@ fn tools(request: &ChatRequest) -> Result<Vec<&Tool>, ChatError> {
 }
 
 /// Marks of thoughts, where the template has them.
-const THOUGHTS: &[[&str; 2]] = &[
-    ["<think>", "</think>"],
-    ["[THINK]", "[/THINK]"],
-    ["<|START_THINKING|>", "<|END_THINKING|>"],
-];
+const THOUGHTS: &[[&str; 2]] =
+    &[["<think>", "</think>"], ["[THINK]", "[/THINK]"], ["<|START_THINKING|>", "<|END_THINKING|>"]];
 
 /// How the model thinks in this answer; `None`: it does not.
 fn thoughts(source: &str, prompt: &str, request: &ChatRequest) -> Option<Thoughts> {

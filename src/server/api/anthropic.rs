@@ -17,11 +17,11 @@ use super::{openai::model_name, sampling};
 use crate::{
     generate::{Chunk, Finish, Timings},
     server::{
+        body::Body,
         conversation::{deltas, prepare, read},
         error::{ApiError, Dialect},
         fields::Fields,
         job::{Ask, Jobs},
-        routes::Body,
         state::{App, Loaded},
         stream::{self, Framing, Piece, Writer},
     },

@@ -1,6 +1,9 @@
 //! `/v1/chat/completions`: OpenAI's endpoint for conversations.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
 
 use axum::{
     Json,
@@ -15,13 +18,14 @@ use super::{
     sampling,
 };
 use crate::{
+    clock,
     generate::{Chunk, Finish, Timings, TokenProbs},
     server::{
+        body::Body,
         conversation::{Said, prepare},
         error::{ApiError, Dialect},
         fields::{Fields, brief},
         job::{Jobs, Outcome},
-        routes::Body,
         state::{App, Loaded},
         stream::{self, Framing, Piece, Writer},
     },
@@ -112,6 +116,12 @@ pub fn conversation(app: &App, model: &Loaded, fields: Fields) -> Result<ChatReq
         kwargs.entry("reasoning_effort").or_insert_with(|| effort.into());
     }
     let thinking = kwargs.get("enable_thinking").and_then(Value::as_bool);
+    // Templates that can leave thoughts out have them where nobody says otherwise, and know the day, as with llama-server.
+    kwargs.entry("enable_thinking").or_insert(true.into());
+    for (name, format) in [("date_string", "%d %b %Y"), ("datetime", "%b %d %Y")] {
+        let today = || clock::strftime(SystemTime::now(), format).unwrap_or_default();
+        kwargs.entry(name).or_insert_with(|| today().into());
+    }
     Ok(ChatRequest {
         messages,
         tools: tools(fields)?,

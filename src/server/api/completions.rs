@@ -16,10 +16,10 @@ use super::{
 use crate::{
     generate::{Chunk, Finish, TokenProbs},
     server::{
+        body::Body,
         error::{ApiError, Dialect},
         fields::Fields,
         job::{Jobs, Outcome},
-        routes::Body,
         state::App,
         stream::{self, Framing, Piece, Writer},
     },

@@ -15,11 +15,11 @@ use crate::{
     generate::{Chunk, Finish, Reply, Timings, TokenProbs},
     sampler::SamplerParams,
     server::{
+        body::Body,
         conversation::blocking,
         error::{ApiError, Dialect},
         fields::{Fields, brief},
         job::{Ask, Jobs, TokenText},
-        routes::Body,
         state::App,
         stream::{self, Framing, Piece, Writer},
     },
@@ -44,7 +44,8 @@ pub async fn completion(State(app): State<Arc<App>>, Body(body): Body) -> Result
     }
     if let Some(spec) = chat::format(fields)? {
         let app = app.clone();
-        ask.request.mask = Some(blocking(move || app.model()?.engine.grammars()?.compile(&spec).map_err(ApiError::from)).await?);
+        ask.request.mask =
+            Some(blocking(move || app.model()?.engine.grammars()?.compile(&spec).map_err(ApiError::from)).await?);
     }
     let answers = Answers {
         app: app.clone(),
@@ -66,8 +67,9 @@ pub async fn completion(State(app): State<Arc<App>>, Body(body): Body) -> Result
     let outcomes = jobs.collect().await?;
     let many = outcomes.len() > 1;
     let whole = outcomes.into_iter().enumerate();
-    let mut answers: Vec<Value> =
-        whole.map(|(i, outcome)| pick(answers.last(i, &outcome.reply, &outcome.tokens, &outcome.reply.text), &shown)).collect();
+    let mut answers: Vec<Value> = whole
+        .map(|(i, outcome)| pick(answers.last(i, &outcome.reply, &outcome.tokens, &outcome.reply.text), &shown))
+        .collect();
     let body = if many { Value::Array(answers) } else { answers.pop().unwrap_or_default() };
     Ok(Json(body).into_response())
 }
@@ -99,7 +101,8 @@ impl Answers {
             "timings": reply.timings,
         });
         if tokens.iter().any(|token| token.probs.is_some()) {
-            let one = |token: &TokenText| Some(chat::token_probs(model.engine.tokenizer(), token.id, token.probs.as_ref()?));
+            let one =
+                |token: &TokenText| Some(chat::token_probs(model.engine.tokenizer(), token.id, token.probs.as_ref()?));
             object["completion_probabilities"] = tokens.iter().filter_map(one).collect();
         }
         object
@@ -124,7 +127,8 @@ fn settings(ask: &Ask) -> Value {
 
 /// The parameters of the sampler in llama-server's names; those that qrun does not have at their neutral values.
 pub fn sampling_settings(params: &SamplerParams) -> Map<String, Value> {
-    let bias: Vec<Value> = params.logit_bias.iter().map(|&(token, bias)| json!({ "token": token, "bias": bias })).collect();
+    let bias: Vec<Value> =
+        params.logit_bias.iter().map(|&(token, bias)| json!({ "token": token, "bias": bias })).collect();
     let settings = json!({
         "seed": params.seed, "temperature": params.temperature, "dynatemp_range": 0.0, "dynatemp_exponent": 1.0,
         "top_k": params.top_k, "top_p": params.top_p, "min_p": params.min_p, "top_n_sigma": params.top_n_sigma,
@@ -149,7 +153,9 @@ pub fn written(tokenizer: &Tokenizer, tokens: &[u32]) -> String {
 
 /// `response_fields`: paths of fields that are wanted, and nothing else.
 fn response_fields(fields: Fields) -> Result<Vec<String>, ApiError> {
-    let wrong = |item: &Value| ApiError::field("response_fields", "names of fields, as content or timings/prompt_n", brief(item));
+    let wrong = |item: &Value| {
+        ApiError::field("response_fields", "names of fields, as content or timings/prompt_n", brief(item))
+    };
     let list = fields.list("response_fields")?.unwrap_or_default();
     list.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(|| wrong(item))).collect()
 }

@@ -21,11 +21,11 @@ use crate::{
     clock::strftime,
     generate::{Chunk, Reply},
     server::{
+        body::Body,
         conversation::{Call, Said, deltas, read},
         error::{ApiError, Dialect},
         fields::Fields,
         job::{Ask, Jobs},
-        routes::Body,
         state::App,
         stream::{self, Framing, Piece, Writer},
     },

@@ -21,11 +21,11 @@ use super::{
 use crate::{
     generate::{Chunk, Reply},
     server::{
+        body::Body,
         conversation::{deltas, prepare, read},
         error::ApiError,
         fields::Fields,
         job::{Ask, Jobs},
-        routes::Body,
         state::App,
         stream::{self, Framing, Piece, Writer},
     },

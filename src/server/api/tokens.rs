@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::{chat, llama::written};
 use crate::{
     server::{
+        body::Body,
         conversation::blocking,
         error::ApiError,
         fields::{Fields, brief},
-        routes::Body,
         state::App,
     },
     text::{chat::prepare, tokenizer::Encode},
