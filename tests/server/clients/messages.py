@@ -82,8 +82,8 @@ def anthropic_tools():
     [call] = answer.content
     assert call.type == "tool_use" and call.id and call.name == "get_weather" and fits(call.input), call
     some = message(tools=tools[:1], tool_choice={"type": "any"}, max_tokens=200)
-    # The limit may cut the last of several calls.
-    assert all(block.type == "tool_use" for block in some.content) and fits(some.content[0].input)
+    # Several calls; the limit cuts the last, whose beginning is text.
+    assert some.content[0].type == "tool_use" and fits(some.content[0].input)
     none = message(tools=tools, tool_choice={"type": "none"})
     assert [block.type for block in none.content] == ["text"]
 
