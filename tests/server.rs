@@ -11,7 +11,6 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     process::{Child, Command, Stdio},
-    sync::OnceLock,
     thread::JoinHandle,
     time::Duration,
 };
@@ -81,12 +80,6 @@ impl Server {
             heard + &rest.join("\n")
         });
         Self { process, port, log: Some(log) }
-    }
-
-    /// One for all tests that need nothing special.
-    pub fn shared() -> &'static Self {
-        static SHARED: OnceLock<Server> = OnceLock::new();
-        SHARED.get_or_init(|| Self::start(&["--metrics", "--seed", "7"]))
     }
 
     pub fn url(&self, path: &str) -> String {

@@ -20,7 +20,7 @@ fn completion(more: Value) -> Value {
 /// Paths that are read, a place in what they tell, and what stands there.
 #[test]
 fn what_is_served_and_how() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     for (path, place, expected) in [
         ("/health", "/status", json!("ok")),
         ("/v1/health", "/status", json!("ok")),
@@ -45,7 +45,7 @@ fn what_is_served_and_how() {
 /// Bodies that are refused, with the status and a part of the message.
 #[test]
 fn what_is_wrong_with_a_request_is_named() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     let chats: &[(Value, &str)] = &[
         (json!({ "messages": null }), "messages is missing"),
         (json!({ "messages": [] }), "1 to 10000 messages"),
@@ -133,7 +133,7 @@ fn what_is_wrong_with_a_request_is_named() {
 /// The same text whole and in pieces; usage, ends and ids as OpenAI has them.
 #[test]
 fn a_stream_says_what_the_whole_answer_says() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     for (path, body, text) in [
         ("/v1/chat/completions", chat(json!({})), "/message/content"),
         (
@@ -183,7 +183,7 @@ fn a_stream_says_what_the_whole_answer_says() {
 /// What fields do to an answer.
 #[test]
 fn fields_have_their_effect() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     let text =
         |body: &Value| server.post("/v1/chat/completions", body).json()["choices"][0]["message"]["content"].clone();
     let plain = text(&chat(json!({})));
@@ -225,7 +225,7 @@ fn fields_have_their_effect() {
 /// `/completion` and what stands beside it, in llama-server's shapes.
 #[test]
 fn llama_servers_own_endpoints() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     let body = json!({ "prompt": "2 + 3 =", "n_predict": 4, "temperature": 0, "return_tokens": true, "n_probs": 3 });
     let answer = server.post("/completion", &body).json();
     for name in [

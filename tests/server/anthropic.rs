@@ -19,7 +19,7 @@ fn tools() -> Value {
 /// Fields, a place in the answer, and what stands there.
 #[test]
 fn messages_are_answered() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     let only = json!({ "type": "tool", "name": "weather", "disable_parallel_tool_use": true });
     for (more, place, expected) in [
         (json!({}), "/type", json!("message")),
@@ -46,7 +46,7 @@ fn messages_are_answered() {
 /// The events of a stream in their order, and the text of the same answer whole.
 #[test]
 fn a_stream_tells_the_same() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     let whole = server.post("/v1/messages", &body(json!({})));
     let events = server.post("/v1/messages", &body(json!({ "stream": true }))).events();
     let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().expect("a type")).collect();
@@ -61,7 +61,7 @@ fn a_stream_tells_the_same() {
 
 #[test]
 fn tokens_are_counted_as_they_are_used() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     let asked = body(json!({ "system": [{ "type": "text", "text": "Be brief." }] }));
     let usage = server.post("/v1/messages", &asked).json()["usage"].clone();
     let of = |name: &str| usage[name].as_u64().expect("a count");
@@ -72,7 +72,7 @@ fn tokens_are_counted_as_they_are_used() {
 /// Fields that are refused, and a part of the message.
 #[test]
 fn errors_have_anthropics_shape() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     for (more, part) in [
         (json!({ "max_tokens": null }), "max_tokens is missing"),
         (json!({ "max_tokens": 0 }), "max_tokens"),

@@ -16,7 +16,7 @@ fn body(more: Value) -> Value {
 /// Paths that are read, a place in what they tell, and what stands there.
 #[test]
 fn the_model_is_told_of() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     for (path, place, expected) in [
         ("/api/version", "/version", json!("0.12.6")),
         ("/api/tags", "/models/0/model", json!("qrun demo")),
@@ -33,7 +33,7 @@ fn the_model_is_told_of() {
 
 #[test]
 fn lines_tell_the_same_as_the_whole() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     for (path, place) in [("/api/chat", "/message/content"), ("/api/generate", "/response")] {
         let whole = server.post(path, &body(json!({}))).json();
         let answer = server.post(path, &body(json!({ "stream": null })));
@@ -53,7 +53,7 @@ fn lines_tell_the_same_as_the_whole() {
 /// A path, fields, a place in the answer, and what stands there.
 #[test]
 fn fields_do_what_they_say() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     let short = json!({ "temperature": 0, "num_predict": 2 });
     let long = json!({ "temperature": 0, "num_predict": 100 });
     let schema = json!({ "type": "object", "properties": { "x": { "const": 7 } }, "required": ["x"], "additionalProperties": false });
@@ -81,7 +81,7 @@ fn fields_do_what_they_say() {
 
 #[test]
 fn what_there_is_not_is_refused() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     let picture = json!([{ "role": "user", "content": "x", "images": ["AA=="] }]);
     for (path, more, status, part) in [
         ("/api/chat", json!({ "messages": picture }), 400, "images"),
@@ -108,7 +108,7 @@ fn what_there_is_not_is_refused() {
 /// What stands at `/` for whom.
 #[test]
 fn the_root_is_a_page_for_browsers_only() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     assert_eq!(server.get("/").text, "Ollama is running");
     let page = server.get_with("/", &[("accept", "text/html")]);
     assert!(page.text.starts_with("<!doctype html>"), "{}", page.text);

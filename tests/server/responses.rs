@@ -18,7 +18,7 @@ fn tools() -> Value {
 /// Fields, a place in the answer, and what stands there.
 #[test]
 fn responses_are_answered() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     let called =
         json!({ "tools": tools(), "tool_choice": { "type": "function", "name": "f" }, "max_output_tokens": 100 });
     let format = json!({ "text": { "format": { "type": "json_schema", "schema": tools()[0]["parameters"] } } });
@@ -46,7 +46,7 @@ fn responses_are_answered() {
 
 #[test]
 fn events_are_numbered_and_end_with_the_whole() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     let whole = server.post("/v1/responses", &body(json!({}))).json();
     let events = server.post("/v1/responses", &body(json!({ "stream": true }))).events();
     let numbers: Vec<u64> = events.iter().map(|event| event["sequence_number"].as_u64().expect("a number")).collect();
@@ -62,7 +62,7 @@ fn events_are_numbered_and_end_with_the_whole() {
 /// Fields that are refused, and a part of the message.
 #[test]
 fn what_is_wrong_is_named() {
-    let server = Server::shared();
+    let server = Server::start(&["--metrics", "--seed", "7"]);
     for (more, part) in [
         (json!({ "input": null }), "input is missing"),
         (json!({ "input": [] }), "input"),

@@ -43,7 +43,7 @@ fn same_request_same_bytes() {
     };
     assert!(alone.iter().filter(|text| text.len() > 20).count() > requests.len() / 2, "{alone:?}");
     // Thirty-two at once; the pages of the last server hold only some of them, so that requests are put back.
-    for words in [&["-np", "32"][..], &["-np", "32", "-c", "640"]] {
+    for words in [&["-np", "32", "-c", "20480"][..], &["-c", "640"]] {
         let server = Server::start(&[&["--metrics"], words].concat());
         for round in ["cold", "warm"] {
             std::thread::scope(|scope| {

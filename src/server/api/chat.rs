@@ -13,9 +13,8 @@ use axum::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    llama,
     openai::{Head, Usage, finish_reason, wants_usage},
-    sampling,
+    prompt, sampling,
 };
 use crate::{
     clock,
@@ -49,7 +48,7 @@ pub async fn chat(State(app): State<Arc<App>>, Body(body): Body) -> Result<Respo
     ask.request.n_probs = n_probs(fields)?;
     let (ask, parser) = prepare(&app, request, ask).await?;
     let verbose = fields.flag("verbose")?.unwrap_or(app.options.verbose);
-    let told = verbose.then(|| llama::written(model.engine.tokenizer(), &ask.prompts[0]));
+    let told = verbose.then(|| prompt::written(model.engine.tokenizer(), &ask.prompts[0]));
     let (prompt, n) = (ask.prompts[0].len(), ask.n);
     let jobs = Jobs::begin(&app, ask).await?;
     if fields.flag("stream")?.unwrap_or(false) {

@@ -23,7 +23,6 @@ use crate::{
         state::App,
         stream::{self, Framing, Piece, Writer},
     },
-    text::tokenizer::Tokenizer,
 };
 
 /// Names of the field for the most tokens of an answer.
@@ -50,7 +49,7 @@ pub async fn completion(State(app): State<Arc<App>>, Body(body): Body) -> Result
     let answers = Answers {
         app: app.clone(),
         settings: settings(&ask),
-        prompts: ask.prompts.iter().map(|tokens| written(model.engine.tokenizer(), tokens)).collect(),
+        prompts: ask.prompts.iter().map(|tokens| prompt::written(model.engine.tokenizer(), tokens)).collect(),
         n: ask.n,
         return_tokens: fields.flag("return_tokens")?.unwrap_or(false),
         slot: fields.whole("id_slot", -1..=i64::MAX)?.unwrap_or(0).max(0),
@@ -140,15 +139,6 @@ pub fn sampling_settings(params: &SamplerParams) -> Map<String, Value> {
         "logit_bias": bias, "samplers": sampling::sampler_names(), "lora": [],
     });
     settings.as_object().cloned().unwrap_or_default()
-}
-
-/// The text of tokens with special tokens written out.
-pub fn written(tokenizer: &Tokenizer, tokens: &[u32]) -> String {
-    let bytes = tokens.iter().flat_map(|&id| match tokenizer.piece(id) {
-        piece if piece.is_empty() => tokenizer.text(id).as_bytes().to_vec(),
-        piece => piece.into_owned(),
-    });
-    String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
 }
 
 /// `response_fields`: paths of fields that are wanted, and nothing else.

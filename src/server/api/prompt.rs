@@ -8,7 +8,7 @@ use crate::{
         error::ApiError,
         fields::{Fields, brief},
     },
-    text::tokenizer::Encode,
+    text::tokenizer::{Encode, Tokenizer},
 };
 
 /// Most prompts of one request.
@@ -77,4 +77,13 @@ fn id(engine: &Engine, value: &Value) -> Option<Result<u32, ApiError>> {
     let most = engine.model().config.n_vocab;
     let known = u32::try_from(n).ok().filter(|&id| (id as usize) < most);
     Some(known.ok_or_else(|| ApiError::field("prompt", &format!("token ids from 0 to {}", most - 1), n)))
+}
+
+/// The text of tokens with special tokens written out.
+pub fn written(tokenizer: &Tokenizer, tokens: &[u32]) -> String {
+    let bytes = tokens.iter().flat_map(|&id| match tokenizer.piece(id) {
+        piece if piece.is_empty() => tokenizer.text(id).as_bytes().to_vec(),
+        piece => piece.into_owned(),
+    });
+    String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
 }

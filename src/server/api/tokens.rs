@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
-use super::{chat, llama::written};
+use super::{chat, prompt::written};
 use crate::{
     server::{
         body::Body,
