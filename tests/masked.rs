@@ -54,7 +54,7 @@ fn requests(engine: &Engine, n: usize) -> Vec<(Request, SamplerParams)> {
             seed: i as u64,
             temperature: [0.0, 0.8, 1.5][i % 3],
             repeat_penalty: [1.0, 1.2][i % 2],
-            logit_bias: if i % 5 == 0 {
+            logit_bias: if i.is_multiple_of(5) {
                 vec![(engine.tokenizer().eog().next().expect("one"), 50.0)]
             } else {
                 Vec::new()

@@ -14,8 +14,7 @@ qrun runs a GGUF language model on this machine.
   qrun serve [MODEL.gguf]              answers over HTTP, for OpenAI, Anthropic and Ollama clients
   qrun quantize IN OUT TYPE            to Q4_K_M, Q5_K_M, Q6_K, Q8_0, Q4_0, F16 or BF16
   qrun perplexity FILE -f TEXT         how well it predicts a text; --kl-base FILE: beside another
-  qrun bench FILE                      how fast it is here, beside what the machine could do
-  qrun synth NAME OUT [--type TYPE]    a model of random weights, to measure and to test with
+  qrun bench FILE, qrun synth NAME OUT how fast it is here; a model of random weights, to measure
   qrun devices, qrun completions SHELL what can compute here; completions for bash, zsh, fish …
 ";
 

@@ -17,27 +17,15 @@ pub struct ApiError {
     pub message: String,
     /// The field that is wrong.
     pub param: Option<String>,
-    /// OpenAI's `type` where it does not follow from the status.
-    kind: Option<&'static str>,
-    /// OpenAI's `code` where it is not the status.
-    code: Option<&'static str>,
+    /// Tokens of a prompt that is too long, and of the context.
+    too_long: Option<Box<[usize; 2]>>,
     /// Seconds after which it may be tried again.
     pub retry_after: Option<u64>,
-    /// Further fields of the error object.
-    more: Vec<(&'static str, Value)>,
 }
 
 impl ApiError {
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            message: message.into(),
-            param: None,
-            kind: None,
-            code: None,
-            retry_after: None,
-            more: Vec::new(),
-        }
+        Self { status, message: message.into(), param: None, too_long: None, retry_after: None }
     }
     /// 400: the request is wrong.
     pub fn bad(message: impl Into<String>) -> Self {
@@ -74,7 +62,8 @@ impl ApiError {
     }
 
     fn kind(&self) -> &'static str {
-        self.kind.unwrap_or(match self.status.as_u16() {
+        match self.status.as_u16() {
+            _ if self.too_long.is_some() => "exceed_context_size_error",
             401 => "authentication_error",
             403 => "permission_error",
             404 | 405 => "not_found_error",
@@ -82,7 +71,7 @@ impl ApiError {
             503 => "unavailable_error",
             500..=599 => "server_error",
             _ => "invalid_request_error",
-        })
+        }
     }
 
     /// The body in a dialect.
@@ -93,9 +82,14 @@ impl ApiError {
                 error.insert("message".into(), self.message.clone().into());
                 error.insert("type".into(), self.kind().into());
                 error.insert("param".into(), self.param.clone().into());
-                let code = self.code.map_or(Value::from(self.status.as_u16()), Value::from);
-                error.insert("code".into(), code);
-                error.extend(self.more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+                match self.too_long.as_deref() {
+                    None => drop(error.insert("code".into(), self.status.as_u16().into())),
+                    Some([tokens, n_ctx]) => {
+                        error.insert("code".into(), "context_length_exceeded".into());
+                        error.insert("n_prompt_tokens".into(), (*tokens).into());
+                        error.insert("n_ctx".into(), (*n_ctx).into());
+                    }
+                }
                 json!({ "error": error })
             }
             Dialect::Anthropic => {
@@ -157,9 +151,7 @@ impl From<GenerateError> for ApiError {
     fn from(error: GenerateError) -> Self {
         match error {
             GenerateError::PromptTooLong { tokens, max } => Self {
-                kind: Some("exceed_context_size_error"),
-                code: Some("context_length_exceeded"),
-                more: vec![("n_prompt_tokens", tokens.into()), ("n_ctx", (max + 1).into())],
+                too_long: Some(Box::new([tokens, max + 1])),
                 ..Self::bad(format!(
                     "the prompt exceeds the available context size: {tokens} tokens, and at most {max} fit; shorten it, or start the server with a larger -c"
                 ))

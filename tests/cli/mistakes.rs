@@ -8,7 +8,7 @@ fn a_wrong_first_word_is_guessed() {
         (&["inof", "q4.gguf"], &["inof", "did you mean qrun info?"]),
         (&["bnech"], &["did you mean qrun bench?"]),
         (&["run", "llama3"], &["neither a job nor a file", "qrun MODEL.gguf chats"]),
-        (&["serve"], &["no server"]),
+        (&["server"], &["qrun serve"]),
         (&["pull", "llama3"], &["does not download"]),
         (&["What is qrun"], &["a prompt goes behind -p"]),
         (&["frobnicate", "other"], &["neither a job nor a file", "qrun --help"]),

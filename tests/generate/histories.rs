@@ -145,7 +145,7 @@ impl History {
             }
         }
         wires.fails = what == 10;
-        wires.slower = if !self.steady && what % 29 == 0 { 20 } else { 1 };
+        wires.slower = if !self.steady && what.is_multiple_of(29) { 20 } else { 1 };
         if wires.fails && !self.spare {
             self.alive.values_mut().for_each(|asked| asked.gone = true);
         }

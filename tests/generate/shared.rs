@@ -108,7 +108,7 @@ fn a_short_prompt_passes_a_long_one_beside_those_who_decode() {
         let request = Request { prompt, max_tokens: Some(max_tokens), ignore_eos: true, ..Request::default() };
         (request, greedy())
     };
-    let mut submit = |scheduler: &mut Scheduler, (request, params)| scheduler.submit(request, params).expect("good");
+    let submit = |scheduler: &mut Scheduler, (request, params)| scheduler.submit(request, params).expect("good");
     let stream = submit(&mut scheduler, request(30, 9, 200));
     let (mut ids, mut tokens, mut steps) = (vec![stream], vec![0; 3], Vec::new());
     while tokens[1] == 0 {

@@ -31,7 +31,7 @@ pub async fn completions(State(app): State<Arc<App>>, Body(body): Body) -> Resul
     let model = app.model()?;
     let fields = Fields(&body);
     for name in ["suffix", "best_of"] {
-        if fields.get(name).is_some_and(|value| *value != Value::from(1) && *value != Value::from("")) {
+        if fields.get(name).is_some_and(|value| *value != 1 && *value != "") {
             return Err(ApiError::unsupported(name, "qrun does not have it"));
         }
     }

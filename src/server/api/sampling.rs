@@ -139,8 +139,10 @@ pub fn stops(fields: Fields, name: &str) -> Result<Vec<String>, ApiError> {
     Ok(stops)
 }
 
+type SwitchOff = fn(&mut SamplerParams);
+
 /// The names of llama.cpp's samplers in its order, and how each is switched off where `samplers` leaves it out.
-const SAMPLERS: &[(&str, fn(&mut SamplerParams))] = &[
+const SAMPLERS: &[(&str, SwitchOff)] = &[
     ("penalties", |p| p.repeat_last_n = 0),
     ("dry", |_| {}),
     ("top_n_sigma", |p| p.top_n_sigma = 0.0),

@@ -64,6 +64,11 @@ pub fn render(
     for name in ["enable_thinking", "thinking"] {
         kwargs.extend(request.thinking.map(|thinking| (name.to_owned(), json!(thinking))));
     }
+    // What firefunction's template calls its tools: a text, and always there.
+    if source.contains("functions") {
+        let tools: Vec<Value> = request.tools.iter().map(described).collect();
+        kwargs.insert("functions".into(), Value::Array(tools).to_string().into());
+    }
     kwargs.extend(request.kwargs.clone());
     let options = Render {
         add_generation_prompt: request.add_generation_prompt && !goes_on,
@@ -93,6 +98,11 @@ pub fn render(
 fn attempt(engine: &Engine, messages: &[Message], options: &Render) -> Result<String, ChatError> {
     let render = |messages: &[Message]| engine.render(messages, options).ok_or(ChatError::NoTemplate);
     let first = render(messages)?;
+    if let Err(TemplateError::Refused { .. }) = first
+        && messages.iter().skip(1).any(|message| message.role == "system")
+    {
+        return attempt(engine, &system_first(messages), options);
+    }
     let prompt = match (&first, messages) {
         (Err(TemplateError::Refused { .. }), [system, user, ..]) if system.role == "system" && user.role == "user" => {
             let mut merged = messages[1..].to_vec();
@@ -113,6 +123,29 @@ fn attempt(engine: &Engine, messages: &[Message], options: &Render) -> Result<St
         message.extra.insert("content".into(), parts);
     }
     Ok(render(&typed)?.unwrap_or(prompt))
+}
+
+/// The same conversation with one system message at most, and that first: the text of a later one stands before that of the
+/// user whom it precedes.
+fn system_first(messages: &[Message]) -> Vec<Message> {
+    let (mut kept, mut said): (Vec<Message>, Vec<&str>) = (Vec::new(), Vec::new());
+    for (i, message) in messages.iter().enumerate() {
+        match message.role.as_str() {
+            "system" if i > 0 => said.push(&message.content),
+            "user" => {
+                let text = said.drain(..).chain([message.content.as_str()]).collect::<Vec<_>>().join("\n\n");
+                match kept.last_mut().filter(|last| last.role == "user" && !last.extra.contains_key(RESULT)) {
+                    Some(last) => last.content = format!("{}\n\n{text}", last.content),
+                    None => kept.push(Message { content: text, ..message.clone() }),
+                }
+            }
+            _ => kept.push(message.clone()),
+        }
+    }
+    if !said.is_empty() {
+        kept.push(Message::new("user", said.join("\n\n")));
+    }
+    kept
 }
 
 /// A tool as templates take it.

@@ -224,7 +224,8 @@ mod tests {
         let more = |value: Value| value.as_object().cloned().unwrap_or_default();
         let function = json!({ "name": "f", "arguments": { "x": 1 } });
         let called = json!({ "tool_calls": [{ "id": "c", "type": "function", "function": function }] });
-        let cases: [(bool, Value, Vec<(&str, &str, Map<String, Value>)>); 6] = [
+        type Turn = (&'static str, &'static str, Map<String, Value>);
+        let cases: [(bool, Value, Vec<Turn>); 6] = [
             (true, json!("hi"), vec![("user", "hi", Map::new())]),
             (
                 true,
