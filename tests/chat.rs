@@ -212,138 +212,36 @@ pub fn admits(mask: &TokenMask, tokenizer: &Tokenizer, text: &str) -> Result<(),
 const NOW: &str = "<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>";
 const ROME: &str = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}}\n</tool_call>";
 
+type May = (&'static str, &'static str, bool, &'static [&'static str], &'static [&'static str]);
+
 /// Marks, choice, whether several calls may come; answers that may be given, and answers that may not.
 #[rustfmt::skip]
-type May = (&'static str, &'static str, bool, &'static [&'static str], &'static [&'static str]);
 const MAY: &[May] = &[
-    (
-        HERMES,
-        "required",
-        true,
-        &[
-            NOW,
-            ROME,
-            "<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>\n<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>",
-        ],
-        &[
-            "Hello",
-            "",
-            "<tool_call>",
-            "<tool_call>{\"name\":\"other\",\"arguments\":{}}</tool_call>",
-            "<tool_call>{\"name\":\"weather\",\"arguments\":{}}</tool_call>",
-            "<tool_call>{\"name\":\"now\",\"arguments\":{\"a\":1}}</tool_call>",
-            "<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call> and text",
-        ],
-    ),
-    (
-        HERMES,
-        "required",
-        false,
-        &[NOW],
-        &[
-            "<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>\n<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>",
-        ],
-    ),
+    (HERMES, "required", true, &[NOW, ROME, "<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>\n<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>"],
+        &["Hello", "", "<tool_call>", "<tool_call>{\"name\":\"other\",\"arguments\":{}}</tool_call>", "<tool_call>{\"name\":\"weather\",\"arguments\":{}}</tool_call>",
+          "<tool_call>{\"name\":\"now\",\"arguments\":{\"a\":1}}</tool_call>", "<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call> and text"]),
+    (HERMES, "required", false, &[NOW], &["<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>\n<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>"]),
     (HERMES, "now", true, &[NOW], &[ROME, "text"]),
-    (
-        HERMES,
-        "auto",
-        true,
-        &[NOW, ROME, "text", "", "Well. <tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>", "<tool_cal"],
-        &[
-            "<tool_call>{\"name\":\"other\",\"arguments\":{}}</tool_call>",
-            "Well <tool_call>{\"name\":\"weather\",\"arguments\":{\"city\":1}}</tool_call>",
-            "<tool_call>",
-        ],
-    ),
-    (
-        LLAMA3,
-        "required",
-        true,
-        &[
-            "{\"name\": \"now\", \"parameters\": {}}",
-            "<|python_tag|>{\"name\": \"now\", \"parameters\": {}}",
-            "{\"type\": \"function\", \"name\": \"now\", \"parameters\": {}}",
-        ],
-        &["x", "{\"name\": \"now\", \"arguments\": {}}", "{}"],
-    ),
-    (
-        LLAMA3,
-        "auto",
-        true,
-        &["{\"name\": \"now\", \"parameters\": {}}", "x", "{\"title\": 1}", "x {\"name\": \"other\"}"],
-        &["{\"name\": \"other\", \"parameters\": {}}", "{\"name\": \"now\", \"parameters\": []}"],
-    ),
-    (
-        LIST,
-        "required",
-        true,
-        &[
-            "[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}}]",
-            "[TOOL_CALLS] [{\"name\": \"now\", \"arguments\": {}, \"id\": \"abcdefgh1\"}, {\"name\": \"now\", \"arguments\": {}}]",
-        ],
-        &["[TOOL_CALLS][]", "[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}}"],
-    ),
-    (
-        LIST,
-        "auto",
-        false,
-        &["[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}}]", "no"],
-        &["[TOOL_CALLS] [{\"name\": \"now\", \"arguments\": {}}, {\"name\": \"now\", \"arguments\": {}}]"],
-    ),
-    (
-        ARGS,
-        "required",
-        true,
-        &["[TOOL_CALLS]now[ARGS]{}", "[TOOL_CALLS]weather[ARGS]{\"city\": \"Rome\"}[TOOL_CALLS]now[ARGS]{}"],
-        &["[TOOL_CALLS]weather[ARGS]{}", "[TOOL_CALLS]now{}", "[TOOL_CALLS]now[CALL_ID]abcdefgh1[ARGS]{}"],
-    ),
-    (
-        ARGS_ID,
-        "required",
-        false,
-        &["[TOOL_CALLS]now[ARGS]{}", "[TOOL_CALLS]now[CALL_ID]abcdefgh1[ARGS]{}"],
-        &["[TOOL_CALLS]now[CALL_ID]a[ARGS]{}"],
-    ),
-    (
-        GENERIC,
-        "required",
-        true,
-        &[
-            "{\"tool_call\": {\"name\": \"now\", \"arguments\": {}}}",
-            "{\"tool_call\": {\"name\": \"now\", \"arguments\": {}}}\n{\"tool_call\": {\"name\": \"now\", \"arguments\": {}}}",
-        ],
-        &["now", "{\"tool_call\": {\"name\": \"now\"}}"],
-    ),
-    (
-        GENERIC,
-        "auto",
-        true,
-        &[
-            "{\"tool_call\": {\"name\": \"now\", \"arguments\": {}}}",
-            "now",
-            "{\"tool_calls\": 1",
-            "{ \"tool_call\" : {\"name\": \"now\", \"arguments\": {}}}",
-        ],
-        &["{\"tool_call\": {\"name\": \"other\", \"arguments\": {}}}", "{\"tool_call\": 1"],
-    ),
-    (
-        THINK,
-        "required",
-        true,
-        &[NOW, "<think>Hm, <tool_call>?</think>\n\n<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>"],
-        &["<think>Hm</think>", "<think>Hm", "Hm"],
-    ),
-    (
-        THINK,
-        "auto",
-        true,
-        &[
-            "<think>Hm <tool_call> x</think>Yes",
-            "<think>Hm</think><tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>",
-        ],
-        &["<think>Hm</think><tool_call> x"],
-    ),
+    (HERMES, "auto", true, &[NOW, ROME, "text", "", "Well. <tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>", "<tool_cal"],
+        &["<tool_call>{\"name\":\"other\",\"arguments\":{}}</tool_call>", "Well <tool_call>{\"name\":\"weather\",\"arguments\":{\"city\":1}}</tool_call>", "<tool_call>"]),
+    (LLAMA3, "required", true, &["{\"name\": \"now\", \"parameters\": {}}", "<|python_tag|>{\"name\": \"now\", \"parameters\": {}}",
+        "{\"type\": \"function\", \"name\": \"now\", \"parameters\": {}}"], &["x", "{\"name\": \"now\", \"arguments\": {}}", "{}"]),
+    (LLAMA3, "auto", true, &["{\"name\": \"now\", \"parameters\": {}}", "x", "{\"title\": 1}", "x {\"name\": \"other\"}"],
+        &["{\"name\": \"other\", \"parameters\": {}}", "{\"name\": \"now\", \"parameters\": []}"]),
+    (LIST, "required", true, &["[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}}]", "[TOOL_CALLS] [{\"name\": \"now\", \"arguments\": {}, \"id\": \"abcdefgh1\"}, {\"name\": \"now\", \"arguments\": {}}]"],
+        &["[TOOL_CALLS][]", "[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}}"]),
+    (LIST, "auto", false, &["[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}}]", "no"],
+        &["[TOOL_CALLS] [{\"name\": \"now\", \"arguments\": {}}, {\"name\": \"now\", \"arguments\": {}}]"]),
+    (ARGS, "required", true, &["[TOOL_CALLS]now[ARGS]{}", "[TOOL_CALLS]weather[ARGS]{\"city\": \"Rome\"}[TOOL_CALLS]now[ARGS]{}"],
+        &["[TOOL_CALLS]weather[ARGS]{}", "[TOOL_CALLS]now{}", "[TOOL_CALLS]now[CALL_ID]abcdefgh1[ARGS]{}"]),
+    (ARGS_ID, "required", false, &["[TOOL_CALLS]now[ARGS]{}", "[TOOL_CALLS]now[CALL_ID]abcdefgh1[ARGS]{}"], &["[TOOL_CALLS]now[CALL_ID]a[ARGS]{}"]),
+    (GENERIC, "required", true, &["{\"tool_call\": {\"name\": \"now\", \"arguments\": {}}}", "{\"tool_call\": {\"name\": \"now\", \"arguments\": {}}}\n{\"tool_call\": {\"name\": \"now\", \"arguments\": {}}}"],
+        &["now", "{\"tool_call\": {\"name\": \"now\"}}"]),
+    (GENERIC, "auto", true, &["{\"tool_call\": {\"name\": \"now\", \"arguments\": {}}}", "now", "{\"tool_calls\": 1", "{ \"tool_call\" : {\"name\": \"now\", \"arguments\": {}}}"],
+        &["{\"tool_call\": {\"name\": \"other\", \"arguments\": {}}}", "{\"tool_call\": 1"]),
+    (THINK, "required", true, &[NOW, "<think>Hm, <tool_call>?</think>\n\n<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>"], &["<think>Hm</think>", "<think>Hm", "Hm"]),
+    (THINK, "auto", true, &["<think>Hm <tool_call> x</think>Yes", "<think>Hm</think><tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>"],
+        &["<think>Hm</think><tool_call> x"]),
 ];
 
 fn choice(name: &str) -> ToolChoice {

@@ -1,9 +1,9 @@
 //! What comes with a request.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
-    body::to_bytes,
+    body::{Body as Incoming, Bytes, to_bytes},
     extract::{FromRequest, Request},
     http::StatusCode,
 };
@@ -12,6 +12,16 @@ use tokio::time::timeout;
 
 use super::{error::ApiError, fields::brief, state::App};
 
+/// The whole of a body.
+///
+/// # Errors
+/// 413: more than `most` bytes; 408: it does not come within `time`.
+pub async fn read(body: Incoming, most: usize, time: Duration) -> Result<Bytes, ApiError> {
+    let late = || ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body did not come within the time for it");
+    let large = || ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {most} bytes"));
+    timeout(time, to_bytes(body, most)).await.map_err(|_| late())?.map_err(|_| large())
+}
+
 /// A body that is a JSON object.
 pub struct Body(pub Map<String, Value>);
 
@@ -19,14 +29,7 @@ impl FromRequest<Arc<App>> for Body {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
-        let most = app.options.max_body;
-        let read = timeout(app.options.timeout, to_bytes(request.into_body(), most + 1)).await;
-        let late = || ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body did not come within the time for it");
-        let large = || ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {most} bytes"));
-        let bytes = read.map_err(|_| late())?.map_err(|_| large())?;
-        if bytes.len() > most {
-            return Err(large());
-        }
+        let bytes = read(request.into_body(), app.options.max_body, app.options.timeout).await?;
         let value: Value =
             serde_json::from_slice(&bytes).map_err(|error| ApiError::bad(format!("the body is not JSON: {error}")))?;
         match value {

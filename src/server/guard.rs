@@ -1,23 +1,31 @@
 //! What every request must pass before its route: the name of the host, the origin of the page, the key. What every answer
 //! gets: its id, the headers for pages, errors in the dialect of the path, a line in the log.
 
-use std::{net::IpAddr, sync::Arc, time::Instant};
+use std::{
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
+    body::Body,
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use subtle::ConstantTimeEq;
 
 use super::{
+    body::read,
     error::{ApiError, Dialect},
     state::App,
 };
 
 /// Paths that are answered without a key: they tell nothing, or are the page that asks for it.
 const OPEN: &[&str] = &["/health", "/v1/health", "/livez", "/", "/index.html"];
+/// Bytes of a body that are read of someone who is not let in, and the time for them.
+const STRANGER: (usize, Duration) = (256 << 10, Duration::from_secs(1));
 /// The files of the page.
 const PAGE: &str = "/ui/";
 
@@ -27,10 +35,14 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let origin = request.headers().get(header::ORIGIN).cloned();
     let id = app.id("req_");
-    let mut response = match check(&app, &request) {
-        Err(error) => error.into_response(),
-        Ok(()) if method == Method::OPTIONS => StatusCode::OK.into_response(),
-        Ok(()) => next.run(request).await,
+    let (parts, body) = request.into_parts();
+    let checked = check(&app, &parts);
+    // A body that nobody has read closes the connection under the answer: it is read here, of strangers a little of it.
+    let (most, time) = if checked.is_ok() { (app.options.max_body, app.options.timeout) } else { STRANGER };
+    let mut response = match (checked, read(body, most, time).await) {
+        (Err(error), _) | (Ok(()), Err(error)) => error.into_response(),
+        (Ok(()), Ok(_)) if method == Method::OPTIONS => StatusCode::OK.into_response(),
+        (Ok(()), Ok(bytes)) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
     };
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         (app.log)(&format!("{id}: {}", error.message));
@@ -50,8 +62,8 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
     response
 }
 
-fn check(app: &App, request: &Request) -> Result<(), ApiError> {
-    let headers = request.headers();
+fn check(app: &App, request: &Parts) -> Result<(), ApiError> {
+    let headers = &request.headers;
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !is_allowed_host(app, host) {
         let message = format!("Host {host:?} is not a name of this server; --allowed-hosts adds names");
@@ -61,8 +73,8 @@ fn check(app: &App, request: &Request) -> Result<(), ApiError> {
         let message = format!("pages of {origin:?} may not call this server; --cors-origins adds origins");
         return Err(ApiError::new(StatusCode::FORBIDDEN, message));
     }
-    let path = request.uri().path();
-    let open = request.method() == Method::OPTIONS || OPEN.contains(&path) || path.starts_with(PAGE);
+    let path = request.uri.path();
+    let open = request.method == Method::OPTIONS || OPEN.contains(&path) || path.starts_with(PAGE);
     if !open && !app.options.api_keys.is_empty() && !shows_key(&app.options.api_keys, headers) {
         let message = "Invalid API Key: send one of the server's as Authorization: Bearer KEY, or x-api-key: KEY";
         return Err(ApiError::new(StatusCode::UNAUTHORIZED, message));

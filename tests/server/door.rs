@@ -75,6 +75,49 @@ fn other_machines_need_a_key() {
     assert!(output.stdout.is_empty());
 }
 
+/// A connection serves many requests, also where a body was of no use.
+#[test]
+fn a_connection_outlives_bodies_that_nobody_needs() {
+    let server = Server::start(&["--api-key", "key"]);
+    let mut connection = server.connect();
+    let cases = [
+        ("/api/show", "key", 200),
+        ("/nowhere", "key", 404),
+        ("/health", "key", 405),
+        ("/v1/embeddings", "key", 501),
+        ("/v1/completions", "wrong", 401),
+        ("/tokenize", "key", 200),
+    ];
+    for (answered, (path, key, status)) in cases.into_iter().enumerate() {
+        let body = json!({ "content": "x".repeat(20_000) }).to_string();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nx-api-key: {key}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        connection.write_all(head.as_bytes()).expect("sent");
+        // The body comes later than the head.
+        std::thread::sleep(Duration::from_millis(20));
+        connection.write_all(body.as_bytes()).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let mut bytes = Vec::new();
+        let text = loop {
+            let mut some = [0; 4096];
+            let n = connection.read(&mut some).expect("an answer");
+            assert!(n > 0, "{path}: closed after {answered} answers");
+            bytes.extend_from_slice(&some[..n]);
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let length = text
+                .lines()
+                .find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok());
+            if let (Some(length), Some((_, body))) = (length, text.split_once("\r\n\r\n"))
+                && body.len() >= length
+            {
+                break text;
+            }
+        };
+        assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {text}");
+    }
+}
+
 #[test]
 fn bodies_have_a_limit() {
     let server = Server::start(&["--max-body", "1000"]);
@@ -117,10 +160,10 @@ fn who_goes_away_cancels() {
 /// The queue has an end: what is beyond is told at once to come again.
 #[test]
 fn a_full_queue_is_told() {
-    let server = Server::start(&["-np", "1", "--queue", "1", "-c", "8192"]);
-    let body = json!({ "prompt": "a", "ignore_eos": true, "max_tokens": 3000, "stream": true }).to_string();
-    let request =
-        format!("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let server = Server::start(&["-np", "1", "--queue", "1", "-c", "8192", "--metrics"]);
+    let body = json!({ "prompt": "a", "ignore_eos": true, "max_tokens": 8000, "stream": true }).to_string();
+    let head = format!("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
+    let request = head + &body;
     let connections: Vec<_> = (0..2)
         .map(|_| {
             let mut connection = server.connect();
@@ -128,16 +171,14 @@ fn a_full_queue_is_told() {
             connection
         })
         .collect();
-    until("one runs and one waits", || {
-        server.post("/completion", &json!({ "prompt": "a", "n_predict": 1 })).status == 503
-    });
-    let refused = server.post("/completion", &json!({ "prompt": "a", "n_predict": 1 }));
+    let waiting = || server.get("/metrics").text.lines().any(|line| line == "llamacpp:requests_deferred 1");
+    until("one runs and one waits", waiting);
+    let small = json!({ "prompt": "a", "n_predict": 1 });
+    let refused = server.post("/completion", &small);
     assert_eq!((refused.status, refused.headers.contains_key("retry-after")), (503, true), "{}", refused.text);
     assert_eq!(server.get("/health").status, 200);
     drop(connections);
-    until("there is room again", || {
-        server.post("/completion", &json!({ "prompt": "a", "n_predict": 1 })).status == 200
-    });
+    until("there is room again", || server.post("/completion", &small).status == 200);
 }
 
 /// Connections that send nothing, or half a head, stand in nobody's way.
