@@ -138,10 +138,15 @@ mod chains {
     pub const DOTS: &[Chain] = chains![
         64, ["avx512f", "avx512vnni"], _mm512_set1_epi32(0x0102_0304), _mm512_dpbusd_epi32;
         32, ["avx", "avx2", "avxvnni"], _mm256_set1_epi32(0x0102_0304), _mm256_dpbusd_avx_epi32;
+        // Three instructions; the sum is an operand of the first, or all but the last would leave the loop.
+        32, ["avx", "avx2"], _mm256_set1_epi32(0x0102_0304), |sum, a, b| {
+            _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(sum, a), b))
+        };
     ];
     pub const PAIRS: &[Chain] = chains![
         32, ["avx512f", "avx512vnni"], _mm512_set1_epi32(0x0001_0002), _mm512_dpwssd_epi32;
         16, ["avx", "avx2", "avxvnni"], _mm256_set1_epi32(0x0001_0002), _mm256_dpwssd_avx_epi32;
+        16, ["avx", "avx2"], _mm256_set1_epi32(0x0001_0002), |sum, a, _b| _mm256_add_epi32(sum, _mm256_madd_epi16(sum, a));
     ];
     pub const FMAS: &[Chain] = chains![
         16, ["avx512f"], _mm512_set1_ps(0.5), |sum, a, b| _mm512_fmadd_ps(a, b, sum);

@@ -1,6 +1,6 @@
 //! Which tokens go through the layers together: a pure function of what the sequences still have to compute.
 
-/// Prompts that have rows in one step.
+/// Prompts that have rows in one step while anybody decodes.
 const PROMPTS: usize = 2;
 /// How often a request may be passed by younger ones.
 const PASSES: u32 = 4;
@@ -55,11 +55,13 @@ impl Budget {
     }
 }
 
-/// Every decoding sequence has its row. The rows that the budget leaves go to two prompts at most: first to one that they
+/// Every decoding sequence has its row. The rows that the budget leaves go to prompts, to two at most beside decoding: first to one that they
 /// bring to its end, even where longer ones are older (each of these is passed four times at most), then to the oldest.
 pub fn plan(pending: &[Pending], budget: Budget) -> Plan {
     let mut rows: Vec<usize> = pending.iter().map(|p| usize::from(p.decodes)).collect();
-    let mut left = budget.of_prompts(rows.iter().sum());
+    let decodes = rows.iter().sum();
+    let mut left = budget.of_prompts(decodes);
+    let most = if decodes == 0 { usize::MAX } else { PROMPTS };
     let mut prompts: Vec<usize> = (0..pending.len()).filter(|&i| !pending[i].decodes).collect();
     prompts.sort_by_key(|&i| pending[i].order);
     let short = |&i: &usize| pending[i].tokens <= left;
@@ -69,7 +71,7 @@ pub fn plan(pending: &[Pending], budget: Budget) -> Plan {
     if first > 0 {
         prompts[..=first].rotate_right(1);
     }
-    for i in prompts.into_iter().take(PROMPTS) {
+    for i in prompts.into_iter().take(most) {
         rows[i] = pending[i].tokens.min(pending[i].most).min(left);
         left -= rows[i];
     }
@@ -124,8 +126,9 @@ mod tests {
             (vec![decode(0), prompt(100, 1)], 512, vec![1, 63], vec![]),
             (vec![prompt(100, 5), decode(2), prompt(40, 3)], 48, vec![8, 1, 40], vec![]),
             (vec![prompt(100, 5), prompt(100, 3)], 16, vec![0, 64], vec![]),
-            // Two prompts, whatever is left.
-            (vec![prompt(9, 0), prompt(9, 1), prompt(9, 2)], 16, vec![9, 9, 0], vec![]),
+            // Two prompts beside decoding, whatever is left; as many as fit where nobody waits for his next token.
+            (vec![decode(0), prompt(9, 1), prompt(9, 2), prompt(9, 3)], 48, vec![1, 9, 9, 0], vec![]),
+            (vec![prompt(9, 0), prompt(9, 1), prompt(9, 2)], 16, vec![9, 9, 9], vec![]),
             // A short one passes longer ones, but not for ever.
             (vec![prompt(100, 0), prompt(100, 1), prompt(40, 2)], 16, vec![24, 0, 40], vec![0, 1]),
             (vec![prompt(100, 0), passed(100, 1, 4), prompt(40, 2)], 16, vec![64, 0, 0], vec![]),
