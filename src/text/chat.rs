@@ -44,7 +44,7 @@ pub struct ChatRequest {
     pub parallel_tool_calls: bool,
     /// What the answer's content has to be.
     pub format: Option<GrammarSpec>,
-    /// Where thoughts go.
+    /// Whether thoughts are told apart from the content.
     pub reasoning_format: ReasoningFormat,
     /// Whether the model is to think, where its template lets one choose.
     pub thinking: Option<bool>,
@@ -98,7 +98,7 @@ pub enum ToolChoice {
     Named(String),
 }
 
-/// Where thoughts go.
+/// Whether thoughts are told apart from the content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ReasoningFormat {
     /// They stay in the content, marks and all.
@@ -138,7 +138,7 @@ pub enum Delta {
         index: usize,
         /// Its id, by which the result will refer to it.
         id: String,
-        /// The tool.
+        /// Name of the tool that is called.
         name: String,
     },
     /// More of a call's arguments: pieces of a JSON text.

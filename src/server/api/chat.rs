@@ -13,7 +13,7 @@ use axum::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    openai::{Head, Usage, finish_reason, wants_usage},
+    openai::{self, Head, Usage, finish_reason, wants_usage},
     prompt, sampling,
 };
 use crate::{
@@ -363,16 +363,7 @@ impl Writer for Stream {
     }
 
     fn end(&mut self) -> Vec<Piece> {
-        let mut pieces = Vec::new();
-        if self.wants_usage {
-            let mut chunk = self.head.object();
-            chunk.insert("choices".into(), json!([]));
-            chunk.insert("usage".into(), self.usage.json());
-            chunk.insert("timings".into(), json!(self.timings));
-            pieces.push(Piece::json(&Value::Object(chunk)));
-        }
-        pieces.push(Piece { event: None, data: "[DONE]".into() });
-        pieces
+        openai::end(&self.head, self.wants_usage.then_some(&self.usage), self.timings)
     }
 
     fn error(&mut self, error: &ApiError) -> Piece {

@@ -175,7 +175,7 @@ struct Stream {
 }
 
 impl Stream {
-    fn piece(&self, index: usize, text: &str, tokens: &[u32], probs: Option<(&Engine, &TokenProbs)>) -> Piece {
+    fn part(&self, index: usize, text: &str, tokens: &[u32], probs: Option<(&Engine, &TokenProbs)>) -> Value {
         let state = &self.states[index];
         let mut object = json!({
             "index": index, "content": text, "tokens": tokens, "stop": false, "id_slot": self.answers.slot,
@@ -184,7 +184,7 @@ impl Stream {
         if let (Some((engine, probs)), Some(&id)) = (probs, tokens.first()) {
             object["completion_probabilities"] = json!([chat::token_probs(engine.tokenizer(), id, probs)]);
         }
-        Piece::json(&object)
+        object
     }
 }
 
@@ -198,7 +198,7 @@ impl Writer for Stream {
                 if !self.progress {
                     return Ok(Vec::new());
                 }
-                let mut piece: Value = serde_json::from_str(&self.piece(index, "", &[], None).data).unwrap_or_default();
+                let mut piece = self.part(index, "", &[], None);
                 let ms = if done > cache { self.started.elapsed().as_secs_f64() * 1e3 } else { 0.0 };
                 let timings = Timings { cache_n: cache, prompt_n: done - cache, prompt_ms: ms, ..Timings::default() };
                 piece["prompt_progress"] = json!({ "total": total, "cache": cache, "processed": done, "time_ms": ms });
@@ -209,9 +209,9 @@ impl Writer for Stream {
                 self.states[index].predicted += 1;
                 let app = self.answers.app.clone();
                 let model = app.model()?;
-                vec![self.piece(index, &text, &[id], probs.as_ref().map(|probs| (&*model.engine, probs)))]
+                vec![Piece::json(&self.part(index, &text, &[id], probs.as_ref().map(|probs| (&*model.engine, probs))))]
             }
-            Chunk::Text(text) => vec![self.piece(index, &text, &[], None)],
+            Chunk::Text(text) => vec![Piece::json(&self.part(index, &text, &[], None))],
             Chunk::End(reply) => vec![Piece::json(&self.answers.last(index, &reply?, &[], ""))],
         })
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     generate::{Finish, Timings},
-    server::{error::ApiError, fields::Fields, state::App},
+    server::{error::ApiError, fields::Fields, state::App, stream::Piece},
 };
 
 /// What stands at the head of each of OpenAI's answers.
@@ -87,4 +87,16 @@ pub fn wants_usage(fields: Fields) -> Result<bool, ApiError> {
         Some(options) => Ok(options.flag("include_usage")?.unwrap_or(false)),
         None => Ok(false),
     }
+}
+
+/// How a stream ends: with its usage, where that is wanted, and the mark of the end.
+pub fn end(head: &Head, usage: Option<&Usage>, timings: Option<Timings>) -> Vec<Piece> {
+    let told = usage.map(|usage| {
+        let mut chunk = head.object();
+        chunk.insert("choices".into(), json!([]));
+        chunk.insert("usage".into(), usage.json());
+        chunk.extend(timings.map(|timings| ("timings".to_owned(), json!(timings))));
+        Piece::json(&Value::Object(chunk))
+    });
+    told.into_iter().chain([Piece { event: None, data: "[DONE]".into() }]).collect()
 }

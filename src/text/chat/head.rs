@@ -11,7 +11,7 @@ pub enum Head {
     More,
     /// A call.
     Call {
-        /// The tool.
+        /// Name of the tool that is called.
         name: String,
         /// The arguments, where they came before the name or not at all; else they follow.
         arguments: Option<String>,
