@@ -129,6 +129,10 @@ impl Forward for CpuDecoder {
         self.kv.tables().n_seq()
     }
 
+    fn pool(&self) -> Option<&Pool> {
+        Some(&self.pool)
+    }
+
     fn step(&mut self, batch: &Batch) -> Result<Rows<'_>, ForwardError> {
         self.check(batch.entries)?;
         self.tokens.clear();

@@ -2,6 +2,8 @@
 
 use std::io::{self, Read, Write};
 
+use qrun_quant::cpu::par::Pool;
+
 use crate::{
     Batch, Cached, CpuDecoder, Entry, EventHandler, Forward, ForwardError, LoadEvent, Model, Options, Output,
     PageCount, Rows, Tap, forward::SamplingRequest,
@@ -94,6 +96,10 @@ impl Forward for Fallback {
 
     fn rows(&self) -> Rows<'_> {
         self.active.rows()
+    }
+
+    fn pool(&self) -> Option<&Pool> {
+        self.active.pool()
     }
 
     fn set_sampling(&mut self, seq: u32, sampling: &SamplingRequest) -> Result<bool, ForwardError> {

@@ -6,6 +6,7 @@ use qrun_cuda::{
     DeviceError,
     ops::sample::{SampledToken, Sampling},
 };
+use qrun_quant::cpu::par::Pool;
 
 use crate::Tap;
 
@@ -271,6 +272,10 @@ pub trait Forward: Send {
     /// give. Meanwhile it samples nothing.
     fn set_tap(&mut self, _tap: Option<Tap>) -> bool {
         false
+    }
+    /// The threads that steps run on, idle between them; `None` where steps run elsewhere.
+    fn pool(&self) -> Option<&Pool> {
+        None
     }
     /// Bytes of weights that one token reads.
     fn bytes_per_token(&self) -> u64;

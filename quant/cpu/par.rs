@@ -6,6 +6,8 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
+use rayon::prelude::*;
+
 /// A thread pool of a fixed size.
 pub struct Pool(rayon::ThreadPool);
 
@@ -22,6 +24,14 @@ impl Pool {
     /// Runs `f` inside the pool: parallel regions in it use this pool's threads.
     pub fn install<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
         self.0.install(f)
+    }
+
+    /// Runs `f` on each item, on as many threads as there are; a single item on the caller's.
+    pub fn each<T: Send>(&self, items: &mut [T], f: impl Fn(&mut T) + Sync) {
+        match items {
+            [one] => f(one),
+            many => self.0.install(|| many.par_iter_mut().with_max_len(1).for_each(&f)),
+        }
     }
 
     /// How many threads the pool has.

@@ -17,7 +17,7 @@ use std::{
 };
 
 use qrun_cuda::DeviceError;
-use qrun_models::{Batch, Entry, EventHandler, Forward, ForwardError, Output};
+use qrun_models::{Batch, Entry, EventHandler, Forward, ForwardError, Output, Row};
 
 use super::{
     Cancel, Event, Finish, GenerateError, Reply, Request, RequestId, Stats, StatsReader, StepRows,
@@ -308,13 +308,13 @@ impl Scheduler {
                 sequence.stopped = true;
             }
         }
+        let mut due: Vec<Option<Row>> = self.running.iter().map(|_| None).collect();
         let wanted = entries.iter().filter(|e| e.output != Output::None);
         for (entry, row) in wanted.zip(self.forward.rows().iter()) {
             let seq = entry.seq as usize;
             let Some(sequence) = self.running[seq].as_mut() else { continue };
-            let id = sequence.id;
-            if let (Output::Logits, qrun_models::Row::Logits(logits)) = (entry.output, row) {
-                if watch(id, Event::Logits { pos: entry.pos as usize, logits }).is_break() {
+            if let (Output::Logits, Row::Logits(logits)) = (entry.output, row) {
+                if watch(sequence.id, Event::Logits { pos: entry.pos as usize, logits }).is_break() {
                     sequence.stopped = true;
                 }
                 let goes_on = entry.pos as usize + 1 < sequence.tokens.len();
@@ -322,11 +322,26 @@ impl Scheduler {
                     continue;
                 }
             }
-            let chosen = sequence.choose(row);
-            self.stats.tokens_out += u64::from(chosen.is_ok());
+            due[seq] = Some(row);
+        }
+        let sequences = self.running.iter_mut().zip(due).enumerate();
+        let mut chosen: Vec<_> =
+            sequences.filter_map(|(seq, (sequence, row))| Some((seq, sequence.as_mut()?, row?, None))).collect();
+        // Each by itself, with a sampler and a mask of its own.
+        let choose = |(_, sequence, row, token): &mut (usize, &mut Sequence, Row, Option<_>)| {
+            *token = Some(sequence.choose(*row));
+        };
+        match self.forward.pool() {
+            Some(pool) => pool.each(&mut chosen, choose),
+            None => chosen.iter_mut().for_each(choose),
+        }
+        for (seq, sequence, _, token) in chosen {
+            let Some(token) = token else { continue };
+            let id = sequence.id;
+            self.stats.tokens_out += u64::from(token.is_ok());
             sequence.end_prompt();
             let mut broken = false;
-            let finish = chosen.map(|token| {
+            let finish = token.map(|token| {
                 sequence.take(token, tokenizer, n_ctx, &mut |event| broken |= watch(id, event).is_break())
             });
             match finish {
