@@ -2,12 +2,13 @@
 //!
 //! A request's way: bytes → a dialect (`api/*`) → [`job::Ask`], one for all dialects → the generator's thread → chunks → the
 //! dialect's answer, whole (`api/*`) or as it comes (`stream`). What every request must pass stands in `guard`, what a
-//! connection must, in `listen`. Whoever goes away cancels: the job is dropped, and its sequence leaves before the next step.
+//! connection must, in `connection`. Whoever goes away cancels: the job is dropped, and its sequence leaves before the next step.
 //!
 //! What this module deliberately does not know: layers, pages, batches. It prints nothing: lines for a log go to a function.
 
 mod api;
 mod body;
+mod connection;
 mod conversation;
 mod error;
 mod fields;
@@ -21,6 +22,6 @@ mod routes;
 mod state;
 mod stream;
 
-pub use listen::{ServeError, serve};
+pub use listen::{ServeError, open_files, serve};
 pub use options::ServerOptions;
 pub use state::{Loaded, Log};

@@ -2,6 +2,7 @@
 
 mod answers;
 mod anthropic;
+mod connections;
 mod door;
 mod ollama;
 mod responses;

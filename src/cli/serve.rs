@@ -2,7 +2,12 @@
 
 use std::{
     ffi::OsString,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    time::Duration,
 };
 
 use qrun::{
@@ -45,8 +50,10 @@ pub fn run(words: &[OsString]) -> Result<(), Exit> {
             }
         }
     };
-    let log: server::Log = Arc::new(move |line| terminal.warn(line));
-    server::serve(options, load, log).map_err(|error| match error {
+    let (write, lines) = log(terminal);
+    let served = server::serve(options, load, write);
+    lines.end();
+    served.map_err(|error| match error {
         ServeError::Model => {
             let exit = failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
             exit.unwrap_or_else(|| Exit::new(Code::Failure, "the model was not loaded"))
@@ -54,6 +61,51 @@ pub fn run(words: &[OsString]) -> Result<(), Exit> {
         ServeError::NoKey { .. } => Exit::usage(error.to_string()),
         error => Exit::new(Code::Failure, error.to_string()),
     })
+}
+
+/// Lines that may wait for a stderr that nobody reads; those beyond are left out.
+const LINES: usize = 4096;
+
+/// Writes the lines of the log on a thread of its own: a stderr that nobody reads stops nobody.
+fn log(terminal: Terminal) -> (server::Log, Lines) {
+    let (sender, lines) = sync_channel(LINES);
+    let (written, ended) = sync_channel(0);
+    let left_out = Arc::new(AtomicUsize::new(0));
+    let missing = left_out.clone();
+    std::thread::spawn(move || {
+        while let Ok(Some(line)) = lines.recv() {
+            let line: String = line;
+            terminal.warn(&line);
+            match missing.swap(0, Relaxed) {
+                0 => {}
+                n => terminal.warn(&format!("{n} lines of the log were left out: stderr was not read")),
+            }
+        }
+        drop(written);
+    });
+    let send = sender.clone();
+    let log = move |line: &str| {
+        if send.try_send(Some(line.to_owned())).is_err() {
+            left_out.fetch_add(1, Relaxed);
+        }
+    };
+    (Arc::new(log), Lines { sender, ended })
+}
+
+/// The end of the log.
+struct Lines {
+    sender: SyncSender<Option<String>>,
+    ended: Receiver<()>,
+}
+
+impl Lines {
+    /// Waits until all lines are written, but not for one who does not read them.
+    fn end(self) {
+        if self.sender.try_send(None).is_ok() {
+            // The thread drops its end of the channel.
+            let _ = self.ended.recv_timeout(Duration::from_millis(500));
+        }
+    }
 }
 
 /// The flags, with the keys of a file.

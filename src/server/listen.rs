@@ -1,31 +1,17 @@
 //! Sockets, connections, and the end of the server.
 
-use std::{
-    convert::Infallible,
-    io,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
-use axum::{Router, extract::Request};
-use hyper::body::Incoming;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
-};
+use axum::Router;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
     sync::{Semaphore, mpsc, watch},
     time::sleep,
 };
-use tower::ServiceExt;
 
 use super::{
+    connection,
     guard::is_loopback,
     options::ServerOptions,
     routes,
@@ -34,10 +20,6 @@ use super::{
 
 /// Most connections at once.
 const CONNECTIONS: usize = 20_000;
-/// How long a new connection may take for its first request.
-const FIRST_REQUEST: Duration = Duration::from_secs(10);
-/// How long a connection may be idle between requests.
-const IDLE: Duration = Duration::from_secs(120);
 
 /// Why there is no server.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +61,7 @@ pub fn serve(
             return Err(ServeError::NoKey { host: host.clone() });
         }
     }
+    open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(options.threads_http.max(1))
         .max_blocking_threads(4 + options.hosts.len())
@@ -92,6 +75,15 @@ pub fn serve(
     // Renderings and compilations that do not end are left behind.
     runtime.shutdown_background();
     result
+}
+
+/// Lets this process have as many open files as the system allows it: a connection is one, and a shell gives 1,024.
+pub fn open_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // Without it connections beyond those few wait.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
 }
 
 async fn run(app: Arc<App>, load: impl FnOnce() -> Option<Loaded> + Send + 'static) -> Result<(), ServeError> {
@@ -195,58 +187,23 @@ impl Door {
         mut stopped: watch::Receiver<bool>,
         ended: mpsc::Sender<()>,
     ) {
-        let graceful = GracefulShutdown::new();
         loop {
             let Ok(place) = self.connections.clone().acquire_owned().await else { return };
             let stream = tokio::select! {
                 stream = accept() => stream,
-                _ = stopped.changed() => break,
+                _ = stopped.changed() => return,
             };
             // Too many open files: others have to leave first.
             let Ok(stream) = stream else {
                 sleep(Duration::from_millis(50)).await;
                 continue;
             };
-            let begun = Arc::new(AtomicBool::new(false));
-            let service = {
-                let (router, begun) = (self.router.clone(), begun.clone());
-                hyper::service::service_fn(move |request: Request<Incoming>| {
-                    begun.store(true, Relaxed);
-                    let router = router.clone();
-                    async move {
-                        Ok::<_, Infallible>(
-                            router
-                                .oneshot(request.map(axum::body::Body::new))
-                                .await
-                                .unwrap_or_else(|never| match never {}),
-                        )
-                    }
-                })
-            };
-            let connection = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                // As most servers write them: some clients look for `Process-Start-Time-Unix` in this very spelling.
-                .title_case_headers(true)
-                .header_read_timeout(IDLE)
-                .serve_connection(TokioIo::new(stream), service);
-            let connection = graceful.watch(connection);
-            let ended = ended.clone();
+            let (connection, ended) = (connection::serve(stream, self.router.clone(), stopped.clone()), ended.clone());
             tokio::spawn(async move {
-                let late = async {
-                    sleep(FIRST_REQUEST).await;
-                    if begun.load(Relaxed) {
-                        std::future::pending::<()>().await;
-                    }
-                };
-                tokio::select! {
-                    // Errors of a connection are its peer's.
-                    _ = connection => {}
-                    () = late => {}
-                }
+                connection.await;
                 drop((place, ended));
             });
         }
-        graceful.shutdown().await;
     }
 }
 
