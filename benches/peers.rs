@@ -9,6 +9,8 @@
 
 #[path = "peers/engines.rs"]
 mod engines;
+#[path = "peers/rounds.rs"]
+mod rounds;
 #[path = "peers/turns.rs"]
 mod turns;
 
@@ -178,7 +180,7 @@ fn compare(args: &Args, (model, ty): (&str, &str), names: &[&str]) -> Result<Val
         }
         turn
     };
-    let (engines, order) = beside(args.neighbours, || turns::rounds(names, args.rounds, turn));
+    let (engines, order) = beside(args.neighbours, || rounds::rounds(names, args.rounds, turn));
     let engines: Map<_, _> = engines.into_iter().map(|(name, taken)| (name.to_owned(), json!(taken))).collect();
     Ok(json!({
         "model": model, "type": ty, "bytes_per_token": engines[QRUN]["turns"][0]["bytes_per_token"],

@@ -20,6 +20,7 @@ pub mod plot;
 pub mod prompts;
 pub mod record;
 pub mod rows;
+pub mod serve;
 pub mod startup;
 pub mod statistics;
 pub mod suite;

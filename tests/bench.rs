@@ -5,6 +5,7 @@ mod peers;
 mod plot;
 mod prompts;
 mod rows;
+mod serve;
 mod startup;
 mod suite;
 

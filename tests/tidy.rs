@@ -269,14 +269,19 @@ fn the_readme_is_short_and_its_recipes_name_files_that_exist() {
 
 #[test]
 fn speeds_in_the_readme_are_the_newest_recorded_ones() {
-    let runs = fs::read_dir(Path::new(ROOT).join("benches/runs")).expect("benches/runs");
-    let names = runs.map(|r| r.expect("an entry").path()).filter(|p| p.to_string_lossy().ends_with("-peers.json"));
-    let newest = names.max().expect("a recorded run");
-    let run = serde_json::from_str(&fs::read_to_string(&newest).expect("a readable run")).expect("JSON");
     let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).expect("README.md");
-    let block = readme.split("<!-- peers -->").nth(1).and_then(|rest| rest.split("<!-- end -->").next());
-    let block = block.expect("README.md has the block peers");
-    let recorded = qrun::bench::peers::markdown(&run);
-    let command = format!("cargo bench --bench peers -- --readme {}", newest.display());
-    assert_eq!(block.trim(), recorded.trim(), "{command}");
+    for (kind, markdown) in [
+        ("peers", qrun::bench::peers::markdown as fn(&serde_json::Value) -> String),
+        ("serve", qrun::bench::serve::markdown),
+    ] {
+        let runs = fs::read_dir(Path::new(ROOT).join("benches/runs")).expect("benches/runs");
+        let paths = runs.map(|r| r.expect("an entry").path());
+        let newest = paths.filter(|p| p.to_string_lossy().ends_with(&format!("-{kind}.json"))).max();
+        let newest = newest.expect("a recorded run");
+        let run = serde_json::from_str(&fs::read_to_string(&newest).expect("a readable run")).expect("JSON");
+        let block = readme.split(&format!("<!-- {kind} -->")).nth(1).and_then(|rest| rest.split("<!-- end -->").next());
+        let block = block.unwrap_or_else(|| panic!("README.md has the block {kind}"));
+        let command = format!("cargo bench --bench {kind} -- --readme {}", newest.display());
+        assert_eq!(block.trim(), markdown(&run).trim(), "{command}");
+    }
 }

@@ -44,35 +44,33 @@ pub fn describe(run: &Value) -> String {
 /// computed with.
 pub fn markdown(run: &Value) -> String {
     let (engines, prefill, decode) = (engines(run), &run["prefill"], &run["decode"]);
-    type Row<'a> = (&'a Value, &'static str);
-    let mut columns: Vec<Column<Row>> = vec![
-        Column::left("model", 0, |(row, _): &Row| text(row, "model").into()),
-        Column::left("type", 0, |(row, _): &Row| text(row, "type").into()),
-        Column::left(
-            "",
-            0,
-            |(_, what): &Row| if *what == "prefill" { format!("pp{prefill}") } else { format!("tg{decode}") },
-        ),
+    let head = |name: &str| if name == QRUN { format!("{QRUN} pp{prefill} / tg{decode}") } else { name.to_owned() };
+    let mut columns: Vec<Column<&Value>> = vec![
+        Column::left("model", 0, |row: &&Value| text(row, "model").into()),
+        Column::left("type", 0, |row: &&Value| text(row, "type").into()),
     ];
     for &name in &engines {
-        columns.push(Column::right(name, 0, move |(row, what): &Row| {
+        let cell = move |row: &Value, what: &str| {
             let (engine, ours) = (&row["engines"][name], best(&row["engines"][QRUN], what));
             match (best(engine, what), ours) {
                 (Some(speed), Some(ours)) if name != QRUN => format!("{speed:.1} (×{:.2})", ours / speed),
                 (None, _) if engine["failed"].is_string() => "failed".into(),
                 (speed, _) => fixed(speed, 1),
             }
+        };
+        columns.push(Column::right(&head(name), 0, move |row: &&Value| {
+            let [prompt, steps] = ["prefill", "decode"].map(|what| cell(row, what));
+            if prompt == steps { prompt } else { format!("{prompt} / {steps}") }
         }));
     }
-    columns.push(Column::right("of memory bandwidth", 0, |(row, what): &Row| {
-        let steps = best(&row["engines"][QRUN], what).filter(|_| *what == "decode");
+    columns.push(Column::right("tg of memory bandwidth", 0, |row: &&Value| {
         let bytes = [number(row, "bytes_per_token"), number(row, "read_gb_per_s")];
-        match (steps, bytes) {
+        match (best(&row["engines"][QRUN], "decode"), bytes) {
             (Some(steps), [Some(bytes), Some(limit)]) => percent(Some(steps * bytes / 1e9 / limit)),
             _ => String::new(),
         }
     }));
-    let rows: Vec<Row> = list(&run["rows"]).iter().flat_map(|row| [(row, "prefill"), (row, "decode")]).collect();
+    let rows: Vec<&Value> = list(&run["rows"]).iter().collect();
     let about: String = engines.iter().map(|name| about(name, list(&run["rows"]))).collect();
     let skipped = run["skipped"].as_object().into_iter().flatten();
     let skipped: String =

@@ -10,6 +10,8 @@ use anyhow::Result;
 use qrun::bench::{peers::markdown, record};
 use serde_json::{Map, Value, json};
 
+#[path = "../../benches/peers/rounds.rs"]
+mod rounds;
 #[path = "../../benches/peers/turns.rs"]
 mod turns;
 
@@ -78,10 +80,10 @@ fn nothing_that_a_turn_started_outlives_it() {
 fn everyone_begins_in_turn() {
     let names = ["a", "b", "c", "d"];
     for n in 0..=names.len() {
-        let (engines, order) = turns::rounds(&names[..n], 9, |_, name| Ok(json!({ "by": name })));
+        let (engines, order) = rounds::rounds(&names[..n], 9, |_, name| Ok(json!({ "by": name })));
         let expected = |round| (round..round + n).map(|at| names[at % n]).collect::<Vec<_>>();
         assert_eq!(order, (0..9).map(expected).collect::<Vec<_>>(), "{n} engines");
-        let all = |(name, taken): &(&str, turns::Taken)| taken.turns == vec![json!({ "by": name }); 9];
+        let all = |(name, taken): &(&str, rounds::Taken)| taken.turns == vec![json!({ "by": name }); 9];
         assert!(engines.iter().all(all) && engines.iter().all(|(_, taken)| taken.failed.is_none()));
     }
 }
@@ -90,7 +92,7 @@ fn everyone_begins_in_turn() {
 fn record(of_qrun: &str) -> Value {
     let well = r#"echo '{"prefill": 20.0, "decode": 2.0, "bytes_per_token": 1000000000}'"#;
     let names = ["qrun", "well", "hangs", "crashes"];
-    let (engines, order) = turns::rounds(&names, 4, |round, name| match (name, round) {
+    let (engines, order) = rounds::rounds(&names, 4, |round, name| match (name, round) {
         ("qrun", _) => play(of_qrun, LONG),
         ("hangs", _) => play("sleep 60", SHORT),
         ("crashes", 1) => play("kill -KILL $$", LONG),
@@ -120,13 +122,15 @@ fn rounds_go_on_without_those_that_failed() {
     record::read(run.to_string().as_bytes()).expect("a picture can be made of it");
     let (table, without) = (markdown(&run), markdown(&record("exit 1")));
     for (table, line) in [
-        (&table, "| model | type | | qrun | well | hangs | crashes | of memory bandwidth |"),
-        (&table, "| a-model | Q8_0 | pp512 | 40.0 | 20.0 (×2.00) | failed | 20.0 (×2.00) |  |"),
-        (&table, "| a-model | Q8_0 | tg32 | 3.0 | 2.0 (×1.50) | failed | 2.0 (×1.50) | 30 % |"),
+        (&table, "| model | type | qrun pp512 / tg32 | well | hangs | crashes | tg of memory bandwidth |"),
+        (
+            &table,
+            "| a-model | Q8_0 | 40.0 / 3.0 | 20.0 (×2.00) / 2.0 (×1.50) | failed | 20.0 (×2.00) / 2.0 (×1.50) | 30 % |",
+        ),
         (&table, "* hangs: a-model Q8_0 failed: still running after"),
         (&table, "* crashes: a-model Q8_0 failed: signal: 9 (SIGKILL)"),
         // A run in which qrun fails is kept too.
-        (&without, "| a-model | Q8_0 | tg32 | failed | 2.0 | failed | 2.0 |  |"),
+        (&without, "| a-model | Q8_0 | failed | 20.0 / 2.0 | failed | 20.0 / 2.0 |  |"),
         (&without, "* qrun: a-model Q8_0 failed: exit status: 1"),
     ] {
         assert!(table.contains(line), "{line:?} is not in\n{table}");
