@@ -23,7 +23,7 @@ use super::{
 };
 
 /// Paths that are answered without a key: they tell nothing, or are the page that asks for it.
-const OPEN: &[&str] = &["/health", "/v1/health", "/livez", "/", "/index.html"];
+const OPEN: &[&str] = &["/health", "/v1/health", "/livez", "/openapi.json", "/", "/index.html"];
 /// Bytes of a body that are read of someone who is not let in, and the time for them.
 const STRANGER: (usize, Duration) = (256 << 10, Duration::from_secs(1));
 /// The files of the page.

@@ -56,7 +56,9 @@ fn keys_are_asked_for() {
         (vec![("x-api-key", "second")], 200),
     ] {
         assert_eq!(server.get_with("/v1/models", &headers).status, status, "{headers:?}");
-        assert_eq!(server.get_with("/health", &headers).status, 200);
+        for open in ["/health", "/openapi.json"] {
+            assert_eq!(server.get_with(open, &headers).status, 200, "{open}");
+        }
     }
     let answer = server.get("/v1/models");
     assert_eq!(answer.json()["error"]["type"], "authentication_error");
