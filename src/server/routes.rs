@@ -5,10 +5,9 @@ use std::sync::Arc;
 use super::{api, error::ApiError, guard::guard, openapi, page, state::App};
 use axum::{
     Router,
-    handler::Handler,
     http::{Method, StatusCode, Uri},
     middleware::from_fn_with_state,
-    routing::{self, MethodRouter},
+    routing::{MethodRouter, any, get, post},
 };
 
 /// What others have and this server does not.
@@ -26,75 +25,55 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("/v1/images/generations", "images are not implemented"),
 ];
 
-/// A path, the method it answers (`*`: every one), and what answers.
-struct Route {
-    method: &'static str,
-    path: &'static str,
-    answer: MethodRouter<Arc<App>>,
-}
+/// A path, and what answers there.
+type Route = (&'static str, MethodRouter<Arc<App>>);
 
-fn get<H: Handler<T, Arc<App>>, T: 'static>(path: &'static str, answer: H) -> Route {
-    Route { method: "get", path, answer: routing::get(answer) }
-}
-
-fn post<H: Handler<T, Arc<App>>, T: 'static>(path: &'static str, answer: H) -> Route {
-    Route { method: "post", path, answer: routing::post(answer) }
-}
-
-/// Every method is refused with the reason.
-fn none(path: &'static str) -> Route {
-    Route { method: "*", path, answer: routing::any(api::ollama::refused) }
-}
-
-/// All that is answered. `openapi.json` says the same to clients.
+/// All that is answered. `openapi.json` tells clients the same.
 fn routes() -> Vec<Route> {
-    let elsewhere = ELSEWHERE.iter().map(|(path, why)| {
-        let answer = move || async { ApiError::not_implemented(*why) };
-        Route { method: "*", path, answer: routing::get(answer).post(answer) }
-    });
     let rows = vec![
-        get("/health", api::health::health),
-        get("/v1/health", api::health::health),
-        get("/livez", api::health::live),
-        post("/v1/chat/completions", api::chat::chat),
-        post("/chat/completions", api::chat::chat),
-        post("/v1/completions", api::completions::completions),
-        post("/v1/chat/completions/input_tokens", api::tokens::input_tokens),
-        post("/chat/completions/input_tokens", api::tokens::input_tokens),
-        post("/completion", api::llama::completion),
-        post("/completions", api::llama::completion),
-        post("/tokenize", api::tokens::tokenize),
-        post("/detokenize", api::tokens::detokenize),
-        post("/apply-template", api::tokens::apply_template),
-        get("/v1/models", api::models::models),
-        get("/models", api::models::models),
-        get("/v1/models/{*id}", api::models::model),
-        get("/metrics", api::metrics::metrics),
-        get("/slots", api::metrics::slots),
-        get("/props", api::models::props),
-        get("/openapi.json", openapi::document),
-        get("/", page::root),
-        get("/index.html", page::root),
-        get("/ui/{name}", page::file),
-        post("/v1/responses", api::responses::responses),
-        post("/responses", api::responses::responses),
-        post("/v1/responses/input_tokens", api::responses::input_tokens),
-        post("/v1/messages", api::anthropic::messages),
-        post("/v1/messages/count_tokens", api::anthropic::count_tokens),
-        get("/api/version", api::ollama::models::version),
-        get("/api/tags", api::ollama::models::tags),
-        get("/api/ps", api::ollama::models::ps),
-        post("/api/show", api::ollama::models::show),
-        post("/api/chat", api::ollama::chat),
-        post("/api/generate", api::ollama::generate),
-        none("/api/pull"),
-        none("/api/push"),
-        none("/api/create"),
-        none("/api/copy"),
-        none("/api/delete"),
-        none("/api/embed"),
-        none("/api/embeddings"),
+        ("/health", get(api::health::health)),
+        ("/v1/health", get(api::health::health)),
+        ("/livez", get(api::health::live)),
+        ("/v1/chat/completions", post(api::chat::chat)),
+        ("/chat/completions", post(api::chat::chat)),
+        ("/v1/completions", post(api::completions::completions)),
+        ("/v1/chat/completions/input_tokens", post(api::tokens::input_tokens)),
+        ("/chat/completions/input_tokens", post(api::tokens::input_tokens)),
+        ("/completion", post(api::llama::completion)),
+        ("/completions", post(api::llama::completion)),
+        ("/tokenize", post(api::tokens::tokenize)),
+        ("/detokenize", post(api::tokens::detokenize)),
+        ("/apply-template", post(api::tokens::apply_template)),
+        ("/v1/models", get(api::models::models)),
+        ("/models", get(api::models::models)),
+        ("/v1/models/{*id}", get(api::models::model)),
+        ("/metrics", get(api::metrics::metrics)),
+        ("/slots", get(api::metrics::slots)),
+        ("/props", get(api::models::props)),
+        ("/openapi.json", get(openapi::document)),
+        ("/", get(page::root)),
+        ("/index.html", get(page::root)),
+        ("/ui/{name}", get(page::file)),
+        ("/v1/responses", post(api::responses::responses)),
+        ("/responses", post(api::responses::responses)),
+        ("/v1/responses/input_tokens", post(api::responses::input_tokens)),
+        ("/v1/messages", post(api::anthropic::messages)),
+        ("/v1/messages/count_tokens", post(api::anthropic::count_tokens)),
+        ("/api/version", get(api::ollama::models::version)),
+        ("/api/tags", get(api::ollama::models::tags)),
+        ("/api/ps", get(api::ollama::models::ps)),
+        ("/api/show", post(api::ollama::models::show)),
+        ("/api/chat", post(api::ollama::chat)),
+        ("/api/generate", post(api::ollama::generate)),
+        ("/api/pull", any(api::ollama::refused)),
+        ("/api/push", any(api::ollama::refused)),
+        ("/api/create", any(api::ollama::refused)),
+        ("/api/copy", any(api::ollama::refused)),
+        ("/api/delete", any(api::ollama::refused)),
+        ("/api/embed", any(api::ollama::refused)),
+        ("/api/embeddings", any(api::ollama::refused)),
     ];
+    let elsewhere = ELSEWHERE.iter().map(|(path, why)| (*path, any(async || ApiError::not_implemented(*why))));
     rows.into_iter().chain(elsewhere).collect()
 }
 
@@ -102,7 +81,7 @@ fn routes() -> Vec<Route> {
 pub fn router(app: &Arc<App>) -> Router {
     routes()
         .into_iter()
-        .fold(Router::new(), |router, route| router.route(route.path, route.answer))
+        .fold(Router::new(), |router, (path, answer)| router.route(path, answer))
         .fallback(missing)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(app.clone(), guard))
@@ -121,9 +100,15 @@ async fn wrong_method(method: Method, uri: Uri) -> ApiError {
 mod tests {
     use std::collections::BTreeSet;
 
+    use axum::{
+        body::Body,
+        http::{Request, header::ALLOW},
+    };
     use serde_json::Value;
+    use tower::ServiceExt;
 
     use super::*;
+    use crate::server::options::ServerOptions;
 
     /// Bytes of the document.
     const MOST: usize = 40 << 10;
@@ -146,6 +131,16 @@ mod tests {
         }
     }
 
+    /// The method that a route answers, `*` where it takes any; HEAD belongs to GET.
+    fn method(answer: MethodRouter<Arc<App>>) -> String {
+        let app = App::new(ServerOptions::default(), Arc::new(|_| {})).expect("metrics");
+        let request = Request::builder().method("BREW").body(Body::empty()).expect("a request");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let answer = runtime.block_on(answer.with_state(Arc::new(app)).oneshot(request)).expect("an answer");
+        let allowed = answer.headers().get(ALLOW).map_or("*", |allowed| allowed.to_str().expect("text"));
+        allowed.trim_end_matches(",HEAD").to_lowercase()
+    }
+
     /// No route without a path in the document, no path without a route, each with the method of its route.
     #[test]
     fn the_document_has_all_routes_and_no_others() {
@@ -163,8 +158,8 @@ mod tests {
                 methods.into_iter().map(move |name| (path.clone(), method(name)))
             })
             .collect();
-        let answered = routes().into_iter().map(|route| (route.path.replace("{*", "{"), route.method.to_owned()));
-        let answered: BTreeSet<_> = answered.collect();
+        let answered: BTreeSet<_> =
+            routes().into_iter().map(|(path, answer)| (path.replace("{*", "{"), method(answer))).collect();
         let only = |these: &BTreeSet<_>, those| these.difference(those).cloned().collect::<Vec<(String, String)>>();
         let (undocumented, unanswered) = (only(&answered, &written), only(&written, &answered));
         assert!(undocumented.is_empty(), "routes that openapi.json does not have: {undocumented:?}");
