@@ -16,6 +16,7 @@ mod guard;
 mod job;
 mod listen;
 mod metrics;
+mod openapi;
 mod options;
 mod page;
 mod routes;

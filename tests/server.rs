@@ -4,6 +4,8 @@ mod answers;
 mod anthropic;
 mod connections;
 mod door;
+#[cfg(unix)]
+mod fuzz;
 mod ollama;
 mod responses;
 mod same;
@@ -50,7 +52,12 @@ impl Answer {
 impl Server {
     /// Starts `qrun serve` with these words at a port of its own, and waits until it is ready.
     pub fn start(words: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
+        Self::of(env!("CARGO_BIN_EXE_qrun"), words)
+    }
+
+    /// The same of another build of the program.
+    pub fn of(program: &str, words: &[&str]) -> Self {
+        let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("LLAMA_") {
                 command.env_remove(name);

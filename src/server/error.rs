@@ -74,6 +74,14 @@ impl ApiError {
         }
     }
 
+    /// The reason as a log may tell it: of a wrong request only the field, as its values are people's texts.
+    pub fn logged(&self) -> Option<&str> {
+        match self.status {
+            StatusCode::BAD_REQUEST => self.param.as_deref(),
+            _ => Some(&self.message),
+        }
+    }
+
     /// The body in a dialect.
     pub fn body(&self, dialect: Dialect) -> Value {
         match dialect {

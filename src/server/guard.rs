@@ -8,7 +8,7 @@ use std::{
 };
 
 use axum::{
-    body::Body,
+    body::{Body, to_bytes},
     extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
     middleware::Next,
@@ -23,7 +23,7 @@ use super::{
 };
 
 /// Paths that are answered without a key: they tell nothing, or are the page that asks for it.
-const OPEN: &[&str] = &["/health", "/v1/health", "/livez", "/", "/index.html"];
+const OPEN: &[&str] = &["/health", "/v1/health", "/livez", "/openapi.json", "/", "/index.html"];
 /// Bytes of a body that are read of someone who is not let in, and the time for them.
 const STRANGER: (usize, Duration) = (256 << 10, Duration::from_secs(1));
 /// The files of the page.
@@ -44,8 +44,11 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
         (Ok(()), Ok(_)) if method == Method::OPTIONS => StatusCode::OK.into_response(),
         (Ok(()), Ok(bytes)) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
     };
-    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
-        (app.log)(&format!("{id}: {}", error.message));
+    let error = match response.extensions_mut().remove::<ApiError>() {
+        None if response.status().is_client_error() => Some(refusal(&mut response).await),
+        error => error,
+    };
+    if let Some(error) = &error {
         response = error.response(Dialect::of(&path));
     }
     let headers = response.headers_mut();
@@ -58,8 +61,15 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
         allow(headers, origin);
     }
     let (status, ms) = (response.status().as_u16(), started.elapsed().as_millis());
-    (app.log)(&format!("{id}: {method} {path} {status} {ms} ms"));
+    let why = error.as_ref().and_then(ApiError::logged).map(|why| format!(", {why}")).unwrap_or_default();
+    (app.log)(&format!("{id}: {method} {path} {status} {ms} ms{why}"));
     response
+}
+
+/// What the router refuses by itself (a path or a query that is no UTF-8), as it says it.
+async fn refusal(response: &mut Response) -> ApiError {
+    let text = to_bytes(std::mem::take(response.body_mut()), 4096).await.unwrap_or_default();
+    ApiError::new(response.status(), String::from_utf8_lossy(&text))
 }
 
 fn check(app: &App, request: &Parts) -> Result<(), ApiError> {

@@ -25,6 +25,7 @@ fn what_is_served_and_how() {
         ("/health", "/status", json!("ok")),
         ("/v1/health", "/status", json!("ok")),
         ("/livez", "/status", json!("ok")),
+        ("/openapi.json", "/openapi", json!("3.1.0")),
         ("/v1/models", "/data/0/id", json!("qrun demo")),
         ("/models", "/data/0/object", json!("model")),
         ("/v1/models/qrun demo", "/id", json!("qrun demo")),

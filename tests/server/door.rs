@@ -56,11 +56,51 @@ fn keys_are_asked_for() {
         (vec![("x-api-key", "second")], 200),
     ] {
         assert_eq!(server.get_with("/v1/models", &headers).status, status, "{headers:?}");
-        assert_eq!(server.get_with("/health", &headers).status, 200);
+        for open in ["/health", "/openapi.json"] {
+            assert_eq!(server.get_with(open, &headers).status, 200, "{open}");
+        }
     }
     let answer = server.get("/v1/models");
     assert_eq!(answer.json()["error"]["type"], "authentication_error");
     assert!(!answer.text.contains("first"), "keys are not told: {}", answer.text);
+}
+
+/// A request is one line in the log, which has nothing of what people said, not even where they said it wrongly.
+#[cfg(unix)]
+#[test]
+fn the_log_tells_no_prompts() {
+    let server = Server::start(&["-n", "1"]);
+    let user = |content: &str| json!([{ "role": "user", "content": content }]);
+    let (chat, secret) = ("/v1/chat/completions", "a\nsecret");
+    let cases = [
+        (chat, json!({ "messages": user(secret) }), 200),
+        (chat, json!({ "messages": [{ "content": secret }] }), 400),
+        (chat, json!({ "messages": [secret] }), 400),
+        (chat, json!({ "messages": [{ "role": "user", "content": { "text": secret } }] }), 400),
+        (chat, json!({ "messages": [{ "role": secret, "content": "a" }] }), 400),
+        (chat, json!({ "messages": user("a"), "tool_choice": secret }), 400),
+        (chat, json!({ "messages": user("a"), "samplers": [secret] }), 400),
+        (chat, json!({ "messages": user("a"), "response_format": { "type": secret } }), 400),
+        (chat, json!({ "messages": user("a"), "json_schema": { "type": secret } }), 400),
+        ("/completion", json!({ "prompt": "a", "temperature": secret }), 400),
+        ("/v1/responses", json!({ "input": [{ "type": secret }] }), 400),
+        ("/v1/messages", json!({ "messages": user("a"), "max_tokens": secret }), 400),
+        ("/api/generate", json!({ "prompt": "a", "format": secret }), 400),
+    ];
+    for (path, body, status) in &cases {
+        let answer = server.post(path, body);
+        assert_eq!(answer.status, *status, "{path} {body}: {}", answer.text);
+    }
+    // What the router refuses by itself comes in the dialect of its path too.
+    for (path, message) in [("/v1/models/%ff", "/error/message"), ("/v1/models/%00%ff", "/error/message")] {
+        let answer = server.get(path);
+        assert_eq!((answer.status, answer.json().pointer(message).is_some()), (400, true), "{path}: {}", answer.text);
+    }
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    let (_, _, log) = server.wait();
+    assert!(!log.contains("secret"), "{log}");
+    assert!(log.lines().all(|line| line.starts_with("note: ")), "{log}");
+    assert_eq!(log.lines().filter(|line| line.contains("req_")).count(), cases.len() + 2, "{log}");
 }
 
 #[test]
