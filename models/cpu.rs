@@ -179,6 +179,10 @@ impl Forward for CpuDecoder {
         self.kv.forget(keep);
     }
 
+    fn erase(&mut self, tokens: &[u32]) {
+        self.kv.erase(tokens);
+    }
+
     fn pages(&self) -> PageCount {
         self.kv.tables().counts()
     }

@@ -278,6 +278,10 @@ impl Forward for GpuDecoder {
         self.pages.tables.forget(keep);
     }
 
+    fn erase(&mut self, tokens: &[u32]) {
+        self.pages.tables.erase(tokens);
+    }
+
     fn pages(&self) -> PageCount {
         self.pages.tables.counts()
     }

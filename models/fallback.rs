@@ -147,6 +147,10 @@ impl Forward for Fallback {
         self.active.forget(keep);
     }
 
+    fn erase(&mut self, tokens: &[u32]) {
+        self.active.erase(tokens);
+    }
+
     fn pages(&self) -> PageCount {
         self.active.pages()
     }

@@ -250,6 +250,8 @@ pub trait Forward: Send {
     }
     /// Drops from the prefix cache what does not begin as `keep` does, or goes on beyond it.
     fn forget(&mut self, _keep: &[u32]) {}
+    /// Drops from the prefix cache the end of these tokens, as far back as nothing else begins like that.
+    fn erase(&mut self, _tokens: &[u32]) {}
     /// Pages of 64 tokens of the layers that see everything; those with a sliding window have enough for every sequence.
     fn pages(&self) -> PageCount {
         PageCount::default()

@@ -6,6 +6,8 @@ mod door;
 mod ollama;
 mod responses;
 mod same;
+mod scores;
+mod slots;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

@@ -107,6 +107,10 @@ impl KvCache {
     pub fn forget(&mut self, keep: &[u32]) {
         self.tables.forget(keep);
     }
+    /// See [`PageTables::erase`].
+    pub fn erase(&mut self, tokens: &[u32]) {
+        self.tables.erase(tokens);
+    }
 
     /// Takes memory for the pages that were handed out for the first time, and copies pages.
     fn copy(&mut self, copies: &[PageCopy]) {

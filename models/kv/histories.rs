@@ -164,8 +164,10 @@ impl History {
             }
             _ => {
                 let keep = self.prompt();
-                if self.random.below(20) == 0 {
-                    self.tables.forget(&keep);
+                match self.random.below(20) {
+                    0 => self.tables.forget(&keep),
+                    1..6 => self.tables.erase(&keep),
+                    _ => (),
                 }
             }
         }

@@ -179,6 +179,11 @@ impl PageTables {
         self.tree.forget(keep, &mut self.pools);
     }
 
+    /// Drops from the prefix cache the end of these tokens, as far back as nothing else begins like that.
+    pub fn erase(&mut self, tokens: &[u32]) {
+        self.tree.erase(tokens, &mut self.pools);
+    }
+
     /// Puts the whole blocks of a sequence into the tree; returns the node of the last one.
     fn add_blocks(&mut self, seq: usize, tokens: &[u32]) -> usize {
         let mut path = Vec::new();

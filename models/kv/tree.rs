@@ -195,6 +195,21 @@ impl PrefixTree {
         self.prune(at, pools);
     }
 
+    /// Removes the end of these tokens, and what leads to nothing else.
+    pub(super) fn erase(&mut self, tokens: &[u32], pools: &mut [PagePool]) {
+        let path = self.path(tokens);
+        let (at, rest) = (path.last().copied().unwrap_or(ROOT), &tokens[PAGE * path.len()..]);
+        let gone = |&child: &usize| self.nodes[child].is_partial() && rest.starts_with(&self.nodes[child].tokens);
+        let gone: Vec<usize> = self.nodes[at].children.iter().copied().filter(gone).collect();
+        gone.into_iter().for_each(|child| self.remove(child, pools));
+        for at in path.into_iter().rev() {
+            if !self.nodes[at].children.is_empty() {
+                break;
+            }
+            self.remove(at, pools);
+        }
+    }
+
     /// Every page that the tree holds, as (kind, id).
     #[cfg(test)]
     pub(super) fn pages(&self) -> impl Iterator<Item = (usize, PageId)> + '_ {

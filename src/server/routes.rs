@@ -51,6 +51,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/v1/models/{*id}", get(api::models::model))
         .route("/metrics", get(api::metrics::metrics))
         .route("/slots", get(api::metrics::slots))
+        .route("/slots/{id}", post(api::slots::act))
         .route("/props", get(api::models::props))
         .route("/", get(page::root))
         .route("/index.html", get(page::root))

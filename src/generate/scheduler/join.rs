@@ -16,9 +16,10 @@ use crate::generate::{
 impl Scheduler {
     /// Gives free sequences to waiting requests.
     pub(super) fn join(&mut self, watch: Watch) {
-        while let Some(seq) = self.running.iter().position(Option::is_none) {
+        while let Some(free) = self.running.iter().position(Option::is_none) {
             let Some(next) = self.next() else { return };
             let Some(mut sequence) = self.waiting.remove(next) else { return };
+            let seq = sequence.request.slot.filter(|&slot| self.is_free(slot)).unwrap_or(free);
             self.waiting.iter_mut().take(next).for_each(|older| older.passed += 1);
             let begins = sequence.begins();
             let held = self.fill(seq, &mut sequence);
@@ -27,7 +28,7 @@ impl Scheduler {
                 self.stats.prefix_queries += sequence.request.prompt.len() as u64;
                 self.stats.prefix_hits += held as u64;
             }
-            sequence.begin(held);
+            sequence.begin(seq, held);
             if let Some(sampling) = sequence.sampling()
                 && let Err(error) = self.forward.set_sampling(seq as u32, &sampling)
             {
@@ -39,7 +40,7 @@ impl Scheduler {
             }
             let (id, total, fresh) = (sequence.id, sequence.request.prompt.len(), !sequence.has_answer());
             self.running[seq] = Some(sequence);
-            if fresh && watch(id, Event::Prompt { done: held.min(total), total }).is_break() {
+            if fresh && watch(id, Event::Prompt { done: held.min(total), total, slot: seq }).is_break() {
                 self.finish(seq, Finish::Interrupted, watch);
             }
         }

@@ -103,10 +103,12 @@ pub fn ask(app: &App, model: &Loaded, fields: Fields, most: &[&str]) -> Result<A
         },
         stops: stops(fields, "stop")?,
         fresh: !fields.flag("cache_prompt")?.unwrap_or(app.options.cache_prompt),
+        slot: fields.whole("id_slot", -1..=i64::MAX)?.and_then(|slot| usize::try_from(slot).ok()),
         ..Request::default()
     };
     let time = fields.whole("t_max_predict_ms", i64::MIN..=i64::MAX)?.filter(|&ms| ms > 0);
-    Ok(Ask { prompts: Vec::new(), n: 1, params, request, time: time.map(|ms| Duration::from_millis(ms as u64)) })
+    let time = time.map(|ms| Duration::from_millis(ms as u64));
+    Ok(Ask { n: 1, params, request, time, ..Ask::default() })
 }
 
 /// The most tokens of an answer, where one of the fields says so; a negative number: no limit.
