@@ -20,7 +20,7 @@ use qrun_cuda::ops::sample::SampledToken;
 use qrun_quant::cpu::{Activations, Arithmetic, par::Pool};
 
 use crate::{
-    Batch, Cached, Entry, Forward, ForwardError, Model, Options, Output, PageCount, Progress, Rows, Tap, kv::KvCache,
+    Batch, Cached, Entry, Forward, ForwardError, Model, Options, Output, PageCount, Progress, Rows, Salt, Tap, kv::KvCache,
     weights::Weights,
 };
 use step::Step;
@@ -159,8 +159,12 @@ impl Forward for CpuDecoder {
         self.kv.attach(seq as usize, tokens) as u32
     }
 
-    fn cached(&self, tokens: &[u32]) -> Cached {
-        self.kv.tables().cached(tokens)
+    fn set_salt(&mut self, seq: u32, salt: &Salt) {
+        self.kv.set_salt(seq as usize, salt);
+    }
+
+    fn cached(&self, salt: &Salt, tokens: &[u32]) -> Cached {
+        self.kv.tables().cached(salt, tokens)
     }
 
     fn fork(&mut self, from: u32, to: u32, len: u32) -> u32 {
@@ -179,8 +183,8 @@ impl Forward for CpuDecoder {
         self.kv.forget(keep);
     }
 
-    fn erase(&mut self, tokens: &[u32]) {
-        self.kv.erase(tokens);
+    fn erase(&mut self, salt: &Salt, tokens: &[u32]) {
+        self.kv.erase(salt, tokens);
     }
 
     fn pages(&self) -> PageCount {

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 use crate::{
     Batch, Cached, CpuDecoder, Entry, EventHandler, Forward, ForwardError, LoadEvent, Model, Options, Output,
-    PageCount, Rows, Tap, forward::SamplingRequest,
+    PageCount, Rows, Salt, Tap, forward::SamplingRequest,
 };
 
 /// A decoder, and what it takes to start over on the CPU.
@@ -118,8 +118,12 @@ impl Forward for Fallback {
         n
     }
 
-    fn cached(&self, tokens: &[u32]) -> Cached {
-        self.active.cached(tokens)
+    fn set_salt(&mut self, seq: u32, salt: &Salt) {
+        self.active.set_salt(seq, salt);
+    }
+
+    fn cached(&self, salt: &Salt, tokens: &[u32]) -> Cached {
+        self.active.cached(salt, tokens)
     }
 
     fn fork(&mut self, from: u32, to: u32, len: u32) -> u32 {
@@ -147,8 +151,8 @@ impl Forward for Fallback {
         self.active.forget(keep);
     }
 
-    fn erase(&mut self, tokens: &[u32]) {
-        self.active.erase(tokens);
+    fn erase(&mut self, salt: &Salt, tokens: &[u32]) {
+        self.active.erase(salt, tokens);
     }
 
     fn pages(&self) -> PageCount {

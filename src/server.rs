@@ -14,6 +14,7 @@ mod fields;
 mod guard;
 mod job;
 mod listen;
+mod log;
 mod metrics;
 mod options;
 mod page;

@@ -5,6 +5,7 @@ mod anthropic;
 mod door;
 mod ollama;
 mod responses;
+mod salts;
 mod same;
 mod scores;
 mod slots;

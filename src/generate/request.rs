@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use qrun_models::ForwardError;
+use qrun_models::{ForwardError, Salt};
 
 use super::Timings;
 use crate::sampler::{SamplerError, TokenMask};
@@ -38,6 +38,8 @@ pub struct Request {
     pub post_sampling: bool,
     /// Compute the whole prompt: take nothing from the prefix cache and leave nothing there.
     pub fresh: bool,
+    /// Only requests with the same one share what was computed.
+    pub salt: Salt,
     /// The sequence to run in where it is free just then; else, and without this, any.
     pub slot: Option<usize>,
     /// Ends the request from another thread, in the middle of a step of its prompt too.

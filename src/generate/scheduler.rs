@@ -18,7 +18,7 @@ use std::{
 };
 
 use qrun_cuda::DeviceError;
-use qrun_models::{Batch, Entry, EventHandler, Forward, ForwardError, Output};
+use qrun_models::{Batch, Entry, EventHandler, Forward, ForwardError, Output, Salt};
 
 use super::{
     Cancel, Event, Finish, GenerateError, Reply, Request, RequestId, Stats, StatsReader, StepRows,
@@ -60,8 +60,9 @@ pub struct Scheduler {
     waiting: VecDeque<Sequence>,
     /// By the decoder's sequence ids.
     running: Vec<Option<Sequence>>,
-    /// By the decoder's sequence ids: the tokens of the last request that ran there, which the prefix cache was left with.
-    left: Vec<Vec<u32>>,
+    /// By the decoder's sequence ids: the salt and the tokens of the last request that ran there, which the prefix cache was
+    /// left with.
+    left: Vec<(Salt, Vec<u32>)>,
     finished: VecDeque<Finished>,
     submitted: u64,
     n_ubatch: usize,
@@ -104,7 +105,7 @@ impl Scheduler {
             forward,
             engine: None,
             waiting: VecDeque::new(),
-            left: vec![Vec::new(); running.len()],
+            left: vec![Default::default(); running.len()],
             running,
             finished: VecDeque::new(),
             submitted: 0,
@@ -375,7 +376,7 @@ impl Scheduler {
         let keeps = !sequence.request.fresh && result.is_ok();
         sequence.tokens.truncate(if keeps { sequence.held } else { 0 });
         self.forward.release(seq as u32, &sequence.tokens);
-        self.left[seq].clone_from(&sequence.tokens);
+        self.left[seq] = (sequence.request.salt.clone(), sequence.tokens.clone());
         self.finished.push_back(Finished { id: sequence.id, held: sequence.tokens, result });
     }
 }

@@ -1,6 +1,10 @@
 //! From what a dialect asks to the chunks of its answers.
 
-use std::{ops::ControlFlow, sync::Arc, time::Duration};
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use axum::http::StatusCode;
 use tokio::{
@@ -10,6 +14,7 @@ use tokio::{
 
 use super::{
     error::ApiError,
+    log::Line,
     state::{App, Ticket},
 };
 use crate::{
@@ -47,6 +52,9 @@ pub struct Jobs {
     started: Instant,
     /// When the last token of each answer came.
     last: Vec<Option<Instant>>,
+    /// Where its tokens are counted; the cached ones of each answer's prompt once.
+    line: Option<Arc<Line>>,
+    begun: Vec<bool>,
 }
 
 /// One finished answer.
@@ -107,7 +115,20 @@ impl Jobs {
         let left = cancels.len();
         let started = Instant::now();
         let last = vec![None; left];
-        let mut jobs = Self { chunks, first: None, cancels, left, time: ask.time, deadline: None, room, started, last };
+        let (line, begun) = (Line::current(), vec![false; left]);
+        let mut jobs = Self {
+            chunks,
+            first: None,
+            cancels,
+            left,
+            time: ask.time,
+            deadline: None,
+            room,
+            started,
+            last,
+            line,
+            begun,
+        };
         let waits = started + app.options.queue_timeout;
         match timeout_at(waits, jobs.chunks.recv()).await {
             Ok(Some((_, Chunk::End(Err(error))))) => Err(error.into()),
@@ -147,6 +168,9 @@ impl Jobs {
                 None => self.chunks.recv().await,
             },
         };
+        if let Some((index, chunk)) = &next {
+            self.count_tokens(*index, chunk);
+        }
         match &next {
             Some((_, Chunk::End(reply))) => {
                 self.left -= 1;
@@ -165,6 +189,18 @@ impl Jobs {
             None => self.left = 0,
         }
         next
+    }
+
+    fn count_tokens(&mut self, index: usize, chunk: &Chunk) {
+        let Some(tokens) = self.line.as_ref().map(|line| &line.tokens) else { return };
+        match chunk {
+            Chunk::Prompt { done, total, .. } if !std::mem::replace(&mut self.begun[index], true) => {
+                tokens.prompt.fetch_add(*total, Relaxed);
+                tokens.cached.fetch_add(*done, Relaxed);
+            }
+            Chunk::Token { .. } => drop(tokens.generated.fetch_add(1, Relaxed)),
+            _ => {}
+        }
     }
 
     /// All answers, whole, in their order.

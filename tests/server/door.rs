@@ -224,3 +224,39 @@ fn a_signal_lets_running_answers_end() {
     let (code, out, log) = server.wait();
     assert_eq!((code, out.as_str()), (Some(0), ""), "{log}");
 }
+
+/// One line for each request, with its tokens and without its text.
+#[cfg(unix)]
+#[test]
+fn a_request_is_one_line_of_the_log() {
+    let server = Server::start(&["--metrics"]);
+    let ask = |path: &str, stream: bool| {
+        let body = json!({ "prompt": "a secret of twelve words", "n_predict": 5, "temperature": 0, "stream": stream });
+        let answer = server.post(path, &body);
+        if stream { answer.events().pop().unwrap_or_default() } else { answer.json() }
+    };
+    let mut expected = vec!["GET /v1/models 200".to_owned(), "POST /tokenize 400".to_owned()];
+    server.get("/v1/models");
+    server.post("/tokenize", &json!({ "content": 5 }));
+    for stream in [false, true] {
+        let timings = ask("/completion", stream)["timings"].clone();
+        let number = |name: &str| timings[name].as_u64().unwrap_or_else(|| panic!("{timings}"));
+        let (cached, computed, generated) = (number("cache_n"), number("prompt_n"), number("predicted_n"));
+        expected.push(format!(
+            "POST /completion 200, prompt {} (cached {cached}), generated {generated}",
+            cached + computed
+        ));
+    }
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    let (_, _, log) = server.wait();
+    // Less ids and times.
+    let lines =
+        log.lines().filter_map(|line| line.split_once("req_")?.1.split_once(": ")).map(|(_, line)| line.to_owned());
+    let lines: Vec<String> = lines.filter(|line| line.contains(" ms")).collect();
+    let timeless = |line: &String| {
+        let (before, after) = line.split_once(" ms").expect("a time");
+        before.rsplit_once(' ').expect("a time").0.to_owned() + after
+    };
+    assert_eq!(lines.iter().map(timeless).collect::<Vec<_>>(), expected, "{log}");
+    assert!(!log.contains("secret"), "{log}");
+}

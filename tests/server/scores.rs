@@ -40,7 +40,9 @@ fn an_echo_scores_the_prompt() {
         assert!(token == here || token.contains('\u{fffd}'), "{token:?} at {at} of {text:?}");
     }
     // What was generated is scored the same as a prompt, nothing being generated.
-    let generated = server.post("/completion", &json!({ "prompt": ids, "temperature": 0, "n_predict": 12, "return_tokens": true })).json();
+    let generated = server
+        .post("/completion", &json!({ "prompt": ids, "temperature": 0, "n_predict": 12, "return_tokens": true }))
+        .json();
     let all: Vec<Value> = ids.iter().chain(generated["tokens"].as_array().expect("tokens")).cloned().collect();
     let scored = &ask(json!({ "prompt": all, "max_tokens": 0, "logprobs": 3, "echo": true }))[0];
     assert_eq!((list(scored, "tokens").len(), &scored["finish_reason"]), (all.len(), &json!("length")));
@@ -64,7 +66,8 @@ fn an_echo_scores_the_prompt() {
                 continue;
             }
             for name in ["tokens", "token_logprobs", "top_logprobs", "text_offset"] {
-                let streamed: Vec<&Value> = pieces.iter().filter_map(|p| p["logprobs"][name].as_array()).flatten().collect();
+                let streamed: Vec<&Value> =
+                    pieces.iter().filter_map(|p| p["logprobs"][name].as_array()).flatten().collect();
                 assert_eq!(streamed, list(choice, name).iter().collect::<Vec<_>>(), "{index} {name}");
             }
         }
@@ -101,7 +104,8 @@ fn probabilities_after_sampling() {
         let mut streamed = body(more.clone());
         streamed["stream"] = true.into();
         let events = server.post("/completion", &streamed).events();
-        let each: Vec<&Value> = events.iter().filter_map(|e| e["completion_probabilities"].as_array()).flatten().collect();
+        let each: Vec<&Value> =
+            events.iter().filter_map(|e| e["completion_probabilities"].as_array()).flatten().collect();
         assert_eq!(each, probs.iter().collect::<Vec<_>>(), "{more}");
     }
 }

@@ -1,7 +1,11 @@
 //! What the last request of a sequence has left in the prefix cache: written to a file, read from one, forgotten.
+//!
+//! All of this is for sequences that are free, and for callers of the salt of that request: to others the sequence has
+//! nothing.
 
 use std::io::{self, Read};
 
+use qrun_models::Salt;
 use serde_json::Value;
 
 use super::Scheduler;
@@ -13,22 +17,39 @@ impl Scheduler {
         self.running.get(slot).is_some_and(Option::is_none)
     }
 
-    /// Writes the tokens that the last request of a free sequence has left, as far as the prefix cache still has them, for a
-    /// model of this fingerprint. Returns how many tokens these are, and the bytes of the file.
-    pub(crate) fn save_slot(&mut self, slot: usize, draft: &mut Draft, fingerprint: u64) -> io::Result<(usize, u64)> {
-        let held = self.forward.attach(slot as u32, &self.left[slot]) as usize;
-        let tokens = &self.left[slot][..held];
+    fn left(&self, slot: usize, salt: &Salt) -> Vec<u32> {
+        let (of, tokens) = &self.left[slot];
+        if of == salt { tokens.clone() } else { Vec::new() }
+    }
+
+    /// Writes the tokens that the last request has left, as far as the prefix cache still has them, for a model of this
+    /// fingerprint. Returns how many tokens these are, and the bytes of the file.
+    pub(crate) fn save_slot(
+        &mut self,
+        slot: usize,
+        salt: &Salt,
+        (draft, fingerprint): (&mut Draft, u64),
+    ) -> io::Result<(usize, u64)> {
+        let (id, left) = (slot as u32, self.left(slot, salt));
+        self.forward.set_salt(id, salt);
+        let held = self.forward.attach(id, &left) as usize;
         let forward = &*self.forward;
-        let bytes = draft.fill(fingerprint, (tokens, &Value::Null), |out| forward.save(slot as u32, out));
-        self.forward.release(slot as u32, tokens);
+        let bytes = draft.fill(fingerprint, (&left[..held], &Value::Null), |out| forward.save(id, out));
+        self.forward.release(id, &left[..held]);
         Ok((held, bytes?))
     }
 
-    /// Puts tokens and their keys and values into the prefix cache, as if a request of a free sequence had left them.
-    pub(crate) fn restore_slot(&mut self, slot: usize, tokens: Vec<u32>, cache: &mut dyn Read) -> io::Result<()> {
+    /// Puts tokens and their keys and values into the prefix cache, as if a request had left them.
+    pub(crate) fn restore_slot(
+        &mut self,
+        slot: usize,
+        salt: Salt,
+        (tokens, cache): (Vec<u32>, &mut dyn Read),
+    ) -> io::Result<()> {
         let id = slot as u32;
-        self.left[slot].clear();
+        self.left[slot] = Default::default();
         self.forward.release(id, &[]);
+        self.forward.set_salt(id, &salt);
         let loaded = self.forward.load(id, cache);
         let whole = loaded.is_ok() && self.forward.len(id) as usize == tokens.len();
         self.forward.release(id, if whole { &tokens } else { &[] });
@@ -36,14 +57,17 @@ impl Scheduler {
         if !whole {
             return Err(io::Error::other("tokens and cache are of different lengths"));
         }
-        self.left[slot] = tokens;
+        self.left[slot] = (salt, tokens);
         Ok(())
     }
 
-    /// Drops from the prefix cache what only the last request of a free sequence had there; returns how many tokens it had.
-    pub(crate) fn erase_slot(&mut self, slot: usize) -> usize {
-        let tokens = std::mem::take(&mut self.left[slot]);
-        self.forward.erase(&tokens);
+    /// Drops from the prefix cache what only the last request had there; returns how many tokens it had.
+    pub(crate) fn erase_slot(&mut self, slot: usize, salt: &Salt) -> usize {
+        let tokens = self.left(slot, salt);
+        self.forward.erase(salt, &tokens);
+        if !tokens.is_empty() {
+            self.left[slot] = Default::default();
+        }
         tokens.len()
     }
 }

@@ -9,14 +9,18 @@ use axum::{
     Json,
     body::Bytes,
     extract::{Path, Query, State},
+    http::HeaderMap,
 };
+use qrun_models::Salt;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::{sync::oneshot, time::timeout};
 
+use super::sampling::salt;
 use crate::{
     generate::{Draft, SaveError, Saved, Scheduler},
     server::{
+        body::object,
         conversation::blocking,
         error::ApiError,
         fields::{Fields, brief},
@@ -40,6 +44,7 @@ pub async fn act(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
     Query(Wanted { action }): Query<Wanted>,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
     let Some(folder) = app.options.slot_save_path.clone() else {
@@ -53,10 +58,12 @@ pub async fn act(
     // Counted as a request: whoever asks for a busy slot waits, and not too many do.
     let _room = app.admit(1)?;
     let started = Instant::now();
+    let body = object(&app, &headers, if body.is_empty() { b"{}" } else { &body })?;
+    let salt = salt(&app, Fields(&body))?;
     let mut answer = match action.as_str() {
-        "save" => save(&app, slot, file_name(&body)?, folder).await?,
-        "restore" => restore(&app, slot, file_name(&body)?, folder).await?,
-        "erase" => json!({ "n_erased": on_slot(&app, slot, move |scheduler| scheduler.erase_slot(slot)).await? }),
+        "save" => save(&app, (slot, salt), file_name(&body)?, folder).await?,
+        "restore" => restore(&app, (slot, salt), file_name(&body)?, folder).await?,
+        "erase" => json!({ "n_erased": on_slot(&app, slot, move |s| s.erase_slot(slot, &salt)).await? }),
         other => return Err(ApiError::field("action", "save, restore or erase", format!("{other:?}"))),
     };
     answer["id_slot"] = slot.into();
@@ -66,13 +73,13 @@ pub async fn act(
     Ok(Json(answer))
 }
 
-async fn save(app: &Arc<App>, slot: usize, name: String, folder: PathBuf) -> Result<Value, ApiError> {
+async fn save(app: &Arc<App>, (slot, salt): (usize, Salt), name: String, folder: PathBuf) -> Result<Value, ApiError> {
     // Nobody can ask for a name with a point before it.
     let (path, unfinished) = (folder.join(&name), folder.join(app.id(&format!(".{name}."))));
     let fingerprint = fingerprint(app).await?;
     let fill = move |scheduler: &mut Scheduler| {
         let mut draft = Draft::new(&path, unfinished)?;
-        Ok((scheduler.save_slot(slot, &mut draft, fingerprint)?, draft))
+        Ok((scheduler.save_slot(slot, &salt, (&mut draft, fingerprint))?, draft))
     };
     let failed = |error: std::io::Error| ApiError::internal(format!("the slot was not saved: {error}"));
     let ((saved, written), draft) = on_slot(app, slot, fill).await?.map_err(failed)?;
@@ -80,7 +87,12 @@ async fn save(app: &Arc<App>, slot: usize, name: String, folder: PathBuf) -> Res
     Ok(json!({ "filename": name, "n_saved": saved, "n_written": written }))
 }
 
-async fn restore(app: &Arc<App>, slot: usize, name: String, folder: PathBuf) -> Result<Value, ApiError> {
+async fn restore(
+    app: &Arc<App>,
+    (slot, salt): (usize, Salt),
+    name: String,
+    folder: PathBuf,
+) -> Result<Value, ApiError> {
     let path = folder.join(&name);
     let saved = blocking(move || Saved::open(&path).map_err(ApiError::from)).await?;
     let model = app.model()?;
@@ -97,7 +109,7 @@ async fn restore(app: &Arc<App>, slot: usize, name: String, folder: PathBuf) -> 
         return wrong(format!("token ids from 0 to {}", n_vocab - 1), token.to_string());
     }
     let Saved { tokens, mut cache, .. } = saved;
-    let put = move |scheduler: &mut Scheduler| scheduler.restore_slot(slot, tokens, &mut cache);
+    let put = move |scheduler: &mut Scheduler| scheduler.restore_slot(slot, salt, (tokens, &mut cache));
     on_slot(app, slot, put).await?.map_err(not_restored)?;
     Ok(json!({ "filename": name, "n_restored": restored, "n_read": read }))
 }
@@ -139,10 +151,8 @@ async fn fingerprint(app: &Arc<App>) -> Result<u64, ApiError> {
 }
 
 /// `filename`: a plain name in the folder for slots.
-fn file_name(body: &[u8]) -> Result<String, ApiError> {
-    let body: Map<String, Value> = serde_json::from_slice(body)
-        .map_err(|error| ApiError::bad(format!("the body: expected {{\"filename\": NAME}}, found {error}")))?;
-    let name = Fields(&body).text("filename")?.ok_or_else(|| ApiError::missing("filename"))?;
+fn file_name(body: &Map<String, Value>) -> Result<String, ApiError> {
+    let name = Fields(body).text("filename")?.ok_or_else(|| ApiError::missing("filename"))?;
     let plain = !name.is_empty() && !name.starts_with('.') && !name.contains("..") && name.len() <= NAME;
     if !plain || name.contains(|c: char| c.is_control() || "/\\:*?\"<>|".contains(c)) {
         let expected = format!("a name of 1 to {NAME} bytes without separators, without a point before it");
