@@ -55,7 +55,7 @@ pub type Between = Box<dyn FnOnce(&mut Scheduler) + Send>;
 
 /// What is on its way to the thread.
 enum Submission {
-    Request(Request, SamplerParams, Sink),
+    Request(Box<(Request, SamplerParams)>, Sink),
     /// Between steps, once this sequence is free.
     Between(usize, Between),
 }
@@ -121,7 +121,7 @@ impl Generator {
     /// the thread has ended.
     pub fn submit_to(&self, request: Request, params: SamplerParams, sink: Sink) {
         if let Some(submissions) = &self.submissions {
-            let _ = submissions.send(Submission::Request(request, params, sink));
+            let _ = submissions.send(Submission::Request(Box::new((request, params)), sink));
         }
     }
 }
@@ -222,7 +222,8 @@ fn run(mut scheduler: Scheduler, submissions: Receiver<Submission>, step: &StepS
                 between.push((slot, work));
                 continue;
             }
-            Ok(Submission::Request(request, params, mut sink)) => {
+            Ok(Submission::Request(asked, mut sink)) => {
+                let (request, params) = *asked;
                 let scored = request.logits.as_ref().map(|_| (request.prompt.clone(), request.n_probs.unwrap_or(0)));
                 match scheduler.submit(request, params) {
                     Ok(id) => callers.push(Caller { id, sink, scored }),

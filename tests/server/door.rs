@@ -63,16 +63,22 @@ fn keys_are_asked_for() {
     assert!(!answer.text.contains("first"), "keys are not told: {}", answer.text);
 }
 
+/// What is wrong with the flags is told before anything is served.
 #[test]
-fn other_machines_need_a_key() {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_qrun"))
-        .args(["serve", "--host", "0.0.0.0", "--port", "0"])
-        .stdin(std::process::Stdio::null())
-        .output()
-        .expect("qrun starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), said.contains("--api-key")), (Some(2), true), "{said}");
-    assert!(output.stdout.is_empty());
+fn a_server_that_must_not_start_does_not() {
+    for (words, part) in [
+        (&["--host", "0.0.0.0"], "--api-key"),
+        (&["--slot-save-path", "/nowhere/to/be/found"], "expected a folder that exists"),
+    ] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_qrun"))
+            .args([&["serve", "--port", "0"], &words[..]].concat())
+            .stdin(std::process::Stdio::null())
+            .output()
+            .expect("qrun starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.contains(part)), (Some(2), true), "{said}");
+        assert!(output.stdout.is_empty());
+    }
 }
 
 /// A connection serves many requests, also where a body was of no use.
