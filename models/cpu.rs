@@ -20,7 +20,7 @@ use qrun_cuda::ops::sample::SampledToken;
 use qrun_quant::cpu::{Activations, Arithmetic, par::Pool};
 
 use crate::{
-    Batch, Cached, Entry, Forward, ForwardError, Model, Options, Output, PageCount, Progress, Rows, Tap, kv::KvCache,
+    Batch, Cached, Entry, Forward, ForwardError, Model, Options, Output, PageCount, Progress, Rows, Salt, Tap, kv::KvCache,
     weights::Weights,
 };
 use step::Step;
@@ -163,8 +163,12 @@ impl Forward for CpuDecoder {
         self.kv.attach(seq as usize, tokens) as u32
     }
 
-    fn cached(&self, tokens: &[u32]) -> Cached {
-        self.kv.tables().cached(tokens)
+    fn set_salt(&mut self, seq: u32, salt: &Salt) {
+        self.kv.set_salt(seq as usize, salt);
+    }
+
+    fn cached(&self, salt: &Salt, tokens: &[u32]) -> Cached {
+        self.kv.tables().cached(salt, tokens)
     }
 
     fn fork(&mut self, from: u32, to: u32, len: u32) -> u32 {
@@ -181,6 +185,10 @@ impl Forward for CpuDecoder {
 
     fn forget(&mut self, keep: &[u32]) {
         self.kv.forget(keep);
+    }
+
+    fn erase(&mut self, salt: &Salt, tokens: &[u32]) {
+        self.kv.erase(salt, tokens);
     }
 
     fn pages(&self) -> PageCount {

@@ -32,7 +32,7 @@ use qrun_cuda::{
 };
 
 use crate::{
-    Batch, Cached, Config, Entry, Forward, ForwardError, KvType, Model, Options, PageCount, Progress, Rows,
+    Batch, Cached, Config, Entry, Forward, ForwardError, KvType, Model, Options, PageCount, Progress, Rows, Salt,
     SamplingRequest, Tap, memory::Plan,
 };
 use ahead::Ahead;
@@ -256,8 +256,12 @@ impl Forward for GpuDecoder {
         n as u32
     }
 
-    fn cached(&self, tokens: &[u32]) -> Cached {
-        self.pages.tables.cached(tokens)
+    fn set_salt(&mut self, seq: u32, salt: &Salt) {
+        self.pages.tables.set_salt(seq as usize, salt);
+    }
+
+    fn cached(&self, salt: &Salt, tokens: &[u32]) -> Cached {
+        self.pages.tables.cached(salt, tokens)
     }
 
     fn fork(&mut self, from: u32, to: u32, len: u32) -> u32 {
@@ -276,6 +280,10 @@ impl Forward for GpuDecoder {
 
     fn forget(&mut self, keep: &[u32]) {
         self.pages.tables.forget(keep);
+    }
+
+    fn erase(&mut self, salt: &Salt, tokens: &[u32]) {
+        self.pages.tables.erase(salt, tokens);
     }
 
     fn pages(&self) -> PageCount {

@@ -6,7 +6,7 @@ use qrun_quant::cpu::par::Pool;
 
 use crate::{
     Batch, Cached, CpuDecoder, Entry, EventHandler, Forward, ForwardError, LoadEvent, Model, Options, Output,
-    PageCount, Rows, Tap, forward::SamplingRequest,
+    PageCount, Rows, Salt, Tap, forward::SamplingRequest,
 };
 
 /// A decoder, and what it takes to start over on the CPU.
@@ -124,8 +124,12 @@ impl Forward for Fallback {
         n
     }
 
-    fn cached(&self, tokens: &[u32]) -> Cached {
-        self.active.cached(tokens)
+    fn set_salt(&mut self, seq: u32, salt: &Salt) {
+        self.active.set_salt(seq, salt);
+    }
+
+    fn cached(&self, salt: &Salt, tokens: &[u32]) -> Cached {
+        self.active.cached(salt, tokens)
     }
 
     fn fork(&mut self, from: u32, to: u32, len: u32) -> u32 {
@@ -151,6 +155,10 @@ impl Forward for Fallback {
 
     fn forget(&mut self, keep: &[u32]) {
         self.active.forget(keep);
+    }
+
+    fn erase(&mut self, salt: &Salt, tokens: &[u32]) {
+        self.active.erase(salt, tokens);
     }
 
     fn pages(&self) -> PageCount {

@@ -1,6 +1,9 @@
 //! The one interface between text and transformer: a batch of tokens in, logits out.
 
-use std::io::{Read, Write};
+use std::{
+    io::{Read, Write},
+    sync::Arc,
+};
 
 use qrun_cuda::{
     DeviceError,
@@ -188,6 +191,9 @@ impl Default for PageCount {
     }
 }
 
+/// What sequences must have in common besides tokens to share pages; `None`: with all that have none.
+pub type Salt = Option<Arc<str>>;
+
 /// What the prefix cache has of some tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cached {
@@ -232,8 +238,11 @@ pub trait Forward: Send {
     fn attach(&mut self, seq: u32, _tokens: &[u32]) -> u32 {
         self.rewind(seq, 0)
     }
-    /// What [`Forward::attach`] would find; nothing changes.
-    fn cached(&self, _tokens: &[u32]) -> Cached {
+    /// The salt of what a sequence finds in the prefix cache and leaves there from now on: sequences of different salts
+    /// share nothing.
+    fn set_salt(&mut self, _seq: u32, _salt: &Salt) {}
+    /// What [`Forward::attach`] would find for a sequence of this salt; nothing changes.
+    fn cached(&self, _salt: &Salt, _tokens: &[u32]) -> Cached {
         Cached::default()
     }
     /// Empties sequence `to` and gives it the first `len` tokens of `from`, which goes on: pages are shared, and the last
@@ -249,8 +258,10 @@ pub trait Forward: Send {
     fn release(&mut self, seq: u32, _tokens: &[u32]) {
         self.rewind(seq, 0);
     }
-    /// Drops from the prefix cache what does not begin as `keep` does, or goes on beyond it.
+    /// Drops from the prefix cache what does not begin as `keep` does, or goes on beyond it, and all that has a salt.
     fn forget(&mut self, _keep: &[u32]) {}
+    /// Drops from the prefix cache the end of these tokens, as far back as nothing else begins like that.
+    fn erase(&mut self, _salt: &Salt, _tokens: &[u32]) {}
     /// Pages of 64 tokens of the layers that see everything; those with a sliding window have enough for every sequence.
     fn pages(&self) -> PageCount {
         PageCount::default()

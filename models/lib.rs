@@ -28,7 +28,7 @@ pub use cpu::CpuDecoder;
 pub use decoder::GpuDecoder;
 pub use events::{EventHandler, LoadEvent, Progress};
 pub use fallback::Fallback;
-pub use forward::{Batch, Cached, Entry, Forward, ForwardError, Output, PageCount, Row, Rows, SamplingRequest};
+pub use forward::{Batch, Cached, Entry, Forward, ForwardError, Output, PageCount, Row, Rows, Salt, SamplingRequest};
 pub use kv::KvType;
 pub use layer::LayerPlan;
 pub use options::Options;

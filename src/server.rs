@@ -15,6 +15,7 @@ mod fields;
 mod guard;
 mod job;
 mod listen;
+mod log;
 mod metrics;
 mod openapi;
 mod options;

@@ -8,7 +8,10 @@ mod door;
 mod fuzz;
 mod ollama;
 mod responses;
+mod salts;
 mod same;
+mod scores;
+mod slots;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{PAGE, PageCopy, PageId, PageTables, Shape, kinds};
-use crate::{Config, Entry, ForwardError, LayerPlan, Options, forward::ends};
+use crate::{Config, Entry, ForwardError, LayerPlan, Options, Salt, forward::ends};
 
 /// Keys and values of all sequences and layers, and the book-keeping over them.
 pub struct KvCache {
@@ -106,6 +106,14 @@ impl KvCache {
     /// See [`PageTables::forget`].
     pub fn forget(&mut self, keep: &[u32]) {
         self.tables.forget(keep);
+    }
+    /// See [`PageTables::erase`].
+    pub fn erase(&mut self, salt: &Salt, tokens: &[u32]) {
+        self.tables.erase(salt, tokens);
+    }
+    /// See [`PageTables::set_salt`].
+    pub fn set_salt(&mut self, seq: usize, salt: &Salt) {
+        self.tables.set_salt(seq, salt);
     }
 
     /// Takes memory for the pages that were handed out for the first time, and copies pages.

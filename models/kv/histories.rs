@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Kind, PAGE, PageCopy, PageTables};
+use crate::Salt;
 
 /// Sequences at once.
 const N_SEQ: usize = 3;
@@ -28,13 +29,14 @@ struct History {
     slots: HashMap<(usize, u32), [u64; PAGE]>,
 }
 
-/// A number for a sequence of tokens and each of its beginnings.
-fn digests(tokens: &[u32]) -> Vec<u64> {
+/// A number for a sequence of tokens under a salt, and each of its beginnings.
+fn digests(salt: &Salt, tokens: &[u32]) -> Vec<u64> {
     let next = |digest: &mut u64, token: &u32| {
         *digest = (*digest ^ u64::from(*token) ^ 0x9e37).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
         Some(*digest)
     };
-    tokens.iter().scan(1, next).collect()
+    let first = salt.as_ref().map_or(1, |salt| 2 + u64::from(salt.as_bytes()[0]));
+    tokens.iter().scan(first, next).collect()
 }
 
 impl History {
@@ -84,7 +86,7 @@ impl History {
                 }
             }
             self.tokens[seq].extend(chunk);
-            let digests = digests(&self.tokens[seq]);
+            let digests = digests(&self.tables.sequences[seq].salt, &self.tokens[seq]);
             for kind in 0..self.tables.kinds().len() {
                 for pos in start..end {
                     let page = self.tables.page(kind, seq, pos / PAGE);
@@ -105,7 +107,7 @@ impl History {
 
     /// What position `next` of a sequence sees is there.
     fn check(&self, seq: usize, next: usize) {
-        let digests = digests(&self.tokens[seq]);
+        let digests = digests(&self.tables.sequences[seq].salt, &self.tokens[seq]);
         for (k, kind) in self.tables.kinds().iter().enumerate() {
             for pos in kind.oldest_seen(next)..self.tokens[seq].len().min(next + 1) {
                 let page = self.tables.page(k, seq, pos / PAGE);
@@ -139,6 +141,8 @@ impl History {
         match self.random.below(12) {
             0 | 1 => {
                 let prompt = self.prompt();
+                let salt = self.salt();
+                self.tables.set_salt(seq, &salt);
                 let n = self.attach(seq, &prompt);
                 self.step(seq, &prompt[n..], 1);
             }
@@ -163,15 +167,22 @@ impl History {
                 self.tables.release(seq, &tokens[..n]);
             }
             _ => {
-                let keep = self.prompt();
-                if self.random.below(20) == 0 {
-                    self.tables.forget(&keep);
+                let (keep, salt) = (self.prompt(), self.salt());
+                match self.random.below(20) {
+                    0 => self.tables.forget(&keep),
+                    1..6 => self.tables.erase(&salt, &keep),
+                    _ => (),
                 }
             }
         }
         let len = self.tokens[seq].len();
         assert_eq!(self.tables.len(seq), len);
         self.check(seq, len);
+    }
+
+    /// None, or one of two.
+    fn salt(&mut self) -> Salt {
+        [None, Some("a".into()), Some("b".into())][self.random.below(3)].clone()
     }
 
     /// Every page is held as often as it lies in a sequence or the tree, and no page is lost.
@@ -224,6 +235,36 @@ fn left(windows: &[Option<usize>], tokens: &[u32]) -> History {
     }
     history.tables.release(0, tokens);
     history
+}
+
+#[test]
+fn salts_share_nothing() {
+    for windows in [&[None][..], &[None, Some(70)]] {
+        for n in [40, 128, 200] {
+            let tokens: Vec<u32> = (0..n).map(|i| i % 7).collect();
+            let mut history = left(windows, &tokens);
+            let salts: [Salt; 3] = [None, Some("a".into()), Some("b".into())];
+            for (salt, found) in [(&salts[1], 0), (&salts[0], n), (&salts[2], 0), (&salts[1], n), (&salts[2], n)] {
+                history.tables.set_salt(1, salt);
+                assert_eq!(history.tables.cached(salt, &tokens).held, found, "{windows:?} {n} {salt:?}");
+                history.tokens[1] = tokens[..history.attach(1, &tokens)].to_vec();
+                assert_eq!(history.tokens[1].len() as u32, found, "{windows:?} {n} {salt:?}");
+                while history.tokens[1].len() < tokens.len() {
+                    history.step(1, &tokens[history.tokens[1].len()..], 1);
+                }
+                history.tables.release(1, &tokens);
+                history.check_counts();
+            }
+            // What is erased of one stays with the others.
+            history.tables.erase(&salts[1], &tokens);
+            let held = salts.each_ref().map(|salt| history.tables.cached(salt, &tokens).held);
+            assert_eq!(held, [n, 0, n], "{windows:?}");
+            history.tables.forget(&tokens);
+            let held = salts.each_ref().map(|salt| history.tables.cached(salt, &tokens).held);
+            assert_eq!(held, [n, 0, 0], "{windows:?}");
+            history.check_counts();
+        }
+    }
 }
 
 #[test]

@@ -5,9 +5,8 @@ use super::{
     pool::{PageId, PagePool},
     sequence::Sequence,
     tables::{PageCopy, PageTables},
-    tree::ROOT,
 };
-use crate::Cached;
+use crate::{Cached, Salt};
 
 /// What a sequence may take over: whole blocks, and the first tokens of one more.
 struct Found {
@@ -30,13 +29,14 @@ impl PageTables {
     /// is copied up to where it agrees, or, where no page is left for that, moved (a partial leaf) or left out.
     pub fn attach(&mut self, seq: usize, tokens: &[u32]) -> (usize, Vec<PageCopy>) {
         self.rewind(seq, 0);
-        let mut found = self.find(tokens, true);
+        let salt = self.sequences[seq].salt.clone();
+        let mut found = self.find(&salt, tokens, true);
         let mut copied = false;
         if let Some((node, n)) = found.tail {
             let (partial, all) = (self.tree.node(node).is_partial(), n == self.tree.node(node).tokens.len());
             copied = !(partial && all) && self.has_room_beside(&found);
             if !copied && !partial {
-                found = self.find(tokens, false);
+                found = self.find(&salt, tokens, false);
             }
         }
         let len = found.len();
@@ -54,10 +54,15 @@ impl PageTables {
         (len, copies)
     }
 
+    /// The salt of what a sequence finds in the prefix cache and leaves there from now on.
+    pub fn set_salt(&mut self, seq: usize, salt: &Salt) {
+        self.sequences[seq].salt.clone_from(salt);
+    }
+
     /// What [`PageTables::attach`] would find of `tokens`.
-    pub fn cached(&self, tokens: &[u32]) -> Cached {
-        let known = PAGE * self.tree.path(tokens).len();
-        Cached { held: self.find(tokens, true).len() as u32, known: known as u32 }
+    pub fn cached(&self, salt: &Salt, tokens: &[u32]) -> Cached {
+        let known = self.tree.root(salt).map_or(0, |root| PAGE * self.tree.path(root, tokens).len());
+        Cached { held: self.find(salt, tokens, true).len() as u32, known: known as u32 }
     }
 
     /// Empties sequence `to` and gives it the first `len` tokens of `from`. All pages are shared, the last one too:
@@ -68,6 +73,7 @@ impl PageTables {
             return self.rewind(to, 0);
         }
         self.rewind(to, 0);
+        self.sequences[to].salt = self.sequences[from].salt.clone();
         for (k, kind) in self.kinds.iter().enumerate() {
             let source = &self.sequences[from].tables[k];
             let first = source.first.max(kind.first_kept(len));
@@ -82,10 +88,11 @@ impl PageTables {
 
     /// The longest beginning of `tokens` behind which a sequence can go on: its last blocks have the pages that windows
     /// look back at.
-    fn find(&self, tokens: &[u32], tails: bool) -> Found {
-        let mut path = self.tree.path(tokens);
+    fn find(&self, salt: &Salt, tokens: &[u32], tails: bool) -> Found {
+        let Some(root) = self.tree.root(salt) else { return Found { path: Vec::new(), tail: None } };
+        let mut path = self.tree.path(root, tokens);
         loop {
-            let at = path.last().copied().unwrap_or(ROOT);
+            let at = path.last().copied().unwrap_or(root);
             let tail = self.tree.tail(at, &tokens[PAGE * path.len()..]).filter(|_| tails);
             for tail in [tail, None] {
                 let found = Found { path: path.clone(), tail };
@@ -174,16 +181,22 @@ impl PageTables {
         self.tree.prune(last, &mut self.pools);
     }
 
-    /// Drops from the prefix cache what does not begin as `keep` does, or goes on beyond it.
+    /// Drops from the prefix cache what does not begin as `keep` does, or goes on beyond it, and all that has a salt.
     pub fn forget(&mut self, keep: &[u32]) {
         self.tree.forget(keep, &mut self.pools);
     }
 
+    /// Drops from the prefix cache the end of these tokens, as far back as nothing else begins like that.
+    pub fn erase(&mut self, salt: &Salt, tokens: &[u32]) {
+        self.tree.erase(salt, tokens, &mut self.pools);
+    }
+
     /// Puts the whole blocks of a sequence into the tree; returns the node of the last one.
     fn add_blocks(&mut self, seq: usize, tokens: &[u32]) -> usize {
+        let root = self.tree.root_for(&self.sequences[seq].salt);
         let mut path = Vec::new();
         for (block, tokens) in tokens.as_chunks::<PAGE>().0.iter().enumerate() {
-            let at = path.last().copied().unwrap_or(ROOT);
+            let at = path.last().copied().unwrap_or(root);
             let node = match (self.tree.child(at, tokens), self.uncached(seq, block)) {
                 (Some(node), _) => {
                     self.join(seq, block, node);
@@ -195,7 +208,7 @@ impl PageTables {
             path.push(node);
         }
         self.tree.touch(&path);
-        path.last().copied().unwrap_or(ROOT)
+        path.last().copied().unwrap_or(root)
     }
 
     /// A sequence and a node with the same tokens: where both have a page the sequence takes the node's, and so do those

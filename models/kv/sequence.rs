@@ -7,6 +7,7 @@ use super::{
     kinds::Kind,
     pool::{PageId, PagePool},
 };
+use crate::Salt;
 
 /// A sequence: its length and a table per kind of layer.
 #[derive(Debug, Clone)]
@@ -18,6 +19,8 @@ pub(super) struct Sequence {
     pub tables: Vec<Table>,
     /// Grows whenever a block gets or loses a page.
     pub changes: u64,
+    /// Of what it finds in the prefix cache and leaves there.
+    pub salt: Salt,
 }
 
 /// Pages of one kind: block `first + i` is `pages[i]`.
@@ -42,7 +45,7 @@ impl Table {
 
 impl Sequence {
     pub fn new(kinds: usize) -> Self {
-        Self { len: 0, start: 0, tables: vec![Table::default(); kinds], changes: 0 }
+        Self { len: 0, start: 0, tables: vec![Table::default(); kinds], changes: 0, salt: None }
     }
 
     /// Positions up to `len` are written. Of the pages that windows have passed, those written in this step are free,

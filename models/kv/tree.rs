@@ -7,18 +7,23 @@
 //! A sequence that holds a page of a node holds those of its parents too (of the kinds that keep everything). So nodes
 //! that no sequence uses have no children that one uses, and the least recently used leaf can always go.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use super::{
     PAGE,
     pool::{PageId, PagePool},
 };
+use crate::Salt;
 
-/// Index of the node that stands for no tokens.
-pub(super) const ROOT: usize = 0;
+/// Index of the node that stands for no tokens, where there is no salt.
+const ROOT: usize = 0;
 
 /// Blocks of tokens whose pages are kept for sequences that begin alike.
 #[derive(Debug)]
 pub struct PrefixTree {
     nodes: Vec<Node>,
+    /// The nodes that stand for no tokens of sequences with a salt; each has children.
+    salted: BTreeMap<Arc<str>, usize>,
     /// Unused elements of `nodes`.
     vacant: Vec<usize>,
     clock: u64,
@@ -27,7 +32,7 @@ pub struct PrefixTree {
 #[derive(Debug)]
 pub(super) struct Node {
     pub tokens: Box<[u32]>,
-    /// A page per kind. Empty: the root, or a vacant node.
+    /// A page per kind. Empty: a root, or a vacant node.
     pub pages: Box<[Option<PageId>]>,
     parent: usize,
     pub children: Vec<usize>,
@@ -45,11 +50,14 @@ impl Node {
     pub fn is_partial(&self) -> bool {
         self.tokens.len() < PAGE
     }
+    fn is_root(&self) -> bool {
+        self.pages.is_empty()
+    }
 }
 
 impl Default for PrefixTree {
     fn default() -> Self {
-        Self { nodes: vec![Node::new(ROOT, &[], &[])], vacant: Vec::new(), clock: 0 }
+        Self { nodes: vec![Node::new(ROOT, &[], &[])], salted: BTreeMap::new(), vacant: Vec::new(), clock: 0 }
     }
 }
 
@@ -58,16 +66,54 @@ impl PrefixTree {
         &self.nodes[at]
     }
 
+    /// The node that stands for no tokens; `None`: nothing is cached under this salt.
+    pub(super) fn root(&self, salt: &Salt) -> Option<usize> {
+        salt.as_ref().map_or(Some(ROOT), |salt| self.salted.get(salt).copied())
+    }
+
+    /// The same for one that adds to it, and prunes it afterwards.
+    pub(super) fn root_for(&mut self, salt: &Salt) -> usize {
+        self.root(salt).unwrap_or_else(|| {
+            let at = self.place(Node::new(ROOT, &[], &[]));
+            self.salted.extend(salt.clone().map(|salt| (salt, at)));
+            at
+        })
+    }
+
+    /// Drops the root of a salt that nothing is cached under.
+    fn drop_root(&mut self, at: usize) {
+        if at != ROOT && self.nodes[at].is_root() && self.nodes[at].children.is_empty() {
+            let before = self.salted.len();
+            self.salted.retain(|_, root| *root != at);
+            if self.salted.len() < before {
+                self.vacant.push(at);
+            }
+        }
+    }
+
+    fn place(&mut self, node: Node) -> usize {
+        match self.vacant.pop() {
+            Some(at) => {
+                self.nodes[at] = node;
+                at
+            }
+            None => {
+                self.nodes.push(node);
+                self.nodes.len() - 1
+            }
+        }
+    }
+
     /// The child that is this whole block.
     pub(super) fn child(&self, at: usize, block: &[u32]) -> Option<usize> {
         self.nodes[at].children.iter().copied().find(|&child| *self.nodes[child].tokens == *block)
     }
 
     /// The nodes of the whole blocks that `tokens` begin with, from the first on.
-    pub(super) fn path(&self, tokens: &[u32]) -> Vec<usize> {
+    pub(super) fn path(&self, root: usize, tokens: &[u32]) -> Vec<usize> {
         let mut path = Vec::new();
         for block in tokens.chunks_exact(PAGE) {
-            let Some(child) = self.child(path.last().copied().unwrap_or(ROOT), block) else { break };
+            let Some(child) = self.child(path.last().copied().unwrap_or(root), block) else { break };
             path.push(child);
         }
         path
@@ -76,7 +122,7 @@ impl PrefixTree {
     /// Blocks from the beginning to the end of a node.
     pub(super) fn depth(&self, mut at: usize) -> usize {
         let mut depth = 0;
-        while at != ROOT {
+        while !self.nodes[at].is_root() {
             (at, depth) = (self.nodes[at].parent, depth + 1);
         }
         depth
@@ -104,26 +150,17 @@ impl PrefixTree {
         pages: &[Option<PageId>],
         pools: &mut [PagePool],
     ) -> usize {
-        let node = Node::new(parent, tokens, pages);
+        let at = self.place(Node::new(parent, tokens, pages));
+        self.nodes[parent].children.push(at);
         pages.iter().zip(&mut *pools).for_each(|(id, pool)| id.iter().for_each(|&id| pool.cache(id)));
-        if node.is_complete() {
+        if self.nodes[at].is_complete() {
             // What it says in fewer tokens is said here.
-            let shorter =
-                |&child: &usize| self.nodes[child].is_partial() && tokens.starts_with(&self.nodes[child].tokens);
+            let shorter = |&child: &usize| {
+                child != at && self.nodes[child].is_partial() && tokens.starts_with(&self.nodes[child].tokens)
+            };
             let shorter: Vec<usize> = self.nodes[parent].children.iter().copied().filter(shorter).collect();
             shorter.into_iter().for_each(|child| self.remove(child, pools));
         }
-        let at = match self.vacant.pop() {
-            Some(at) => {
-                self.nodes[at] = node;
-                at
-            }
-            None => {
-                self.nodes.push(node);
-                self.nodes.len() - 1
-            }
-        };
-        self.nodes[parent].children.push(at);
         at
     }
 
@@ -144,15 +181,17 @@ impl PrefixTree {
             below.extend(node.children);
             self.vacant.push(at);
         }
+        self.drop_root(parent);
     }
 
     /// Removes leaves from `at` upwards for as long as a sequence could not go on behind them.
     pub(super) fn prune(&mut self, mut at: usize, pools: &mut [PagePool]) {
-        while at != ROOT && self.nodes[at].children.is_empty() && !self.nodes[at].is_complete() {
+        while self.nodes[at].children.is_empty() && !self.nodes[at].is_complete() {
             let parent = self.nodes[at].parent;
             self.remove(at, pools);
             at = parent;
         }
+        self.drop_root(at);
     }
 
     /// Frees a page of a kind, the least recently used that no sequence holds: of a leaf, which goes with it, or where
@@ -182,8 +221,10 @@ impl PrefixTree {
         holder.into_iter().for_each(|at| self.remove(at, pools));
     }
 
-    /// Removes what does not begin as `keep` does, or goes on beyond it.
+    /// Removes what does not begin as `keep` does, or goes on beyond it, and all that has a salt.
     pub(super) fn forget(&mut self, keep: &[u32], pools: &mut [PagePool]) {
+        let salted: Vec<usize> = self.salted.values().flat_map(|&root| self.nodes[root].children.clone()).collect();
+        salted.into_iter().for_each(|at| self.remove(at, pools));
         let (mut at, mut rest) = (ROOT, keep);
         loop {
             let goes = |&child: &usize| !rest.starts_with(&self.nodes[child].tokens);
@@ -193,6 +234,22 @@ impl PrefixTree {
             (at, rest) = (next, &rest[PAGE..]);
         }
         self.prune(at, pools);
+    }
+
+    /// Removes the end of these tokens, and what leads to nothing else.
+    pub(super) fn erase(&mut self, salt: &Salt, tokens: &[u32], pools: &mut [PagePool]) {
+        let Some(root) = self.root(salt) else { return };
+        let path = self.path(root, tokens);
+        let (at, rest) = (path.last().copied().unwrap_or(root), &tokens[PAGE * path.len()..]);
+        let gone = |&child: &usize| self.nodes[child].is_partial() && rest.starts_with(&self.nodes[child].tokens);
+        let gone: Vec<usize> = self.nodes[at].children.iter().copied().filter(gone).collect();
+        gone.into_iter().for_each(|child| self.remove(child, pools));
+        for at in path.into_iter().rev() {
+            if !self.nodes[at].children.is_empty() {
+                break;
+            }
+            self.remove(at, pools);
+        }
     }
 
     /// Every page that the tree holds, as (kind, id).

@@ -53,11 +53,11 @@ impl AnswerPrinter {
         let started = Instant::now();
         let reply = session.generate(request, &mut |event| {
             match event {
-                Event::Prompt { done, total } if done == total => {
+                Event::Prompt { done, total, .. } if done == total => {
                     bar.finish_and_clear();
                     lap("prefill");
                 }
-                Event::Prompt { done, total } => {
+                Event::Prompt { done, total, .. } => {
                     bar.set_length(total as u64);
                     bar.set_position(done as u64);
                 }

@@ -122,6 +122,9 @@ fn options(args: &Args, terminal: &Terminal) -> Result<ServerOptions, Exit> {
         }
         options.api_keys.extend(keys);
     }
+    if let Some(folder) = options.slot_save_path.as_ref().filter(|folder| !folder.is_dir()) {
+        return Err(Exit::usage(format!("--slot-save-path {}: expected a folder that exists", folder.display())));
+    }
     if options.hosts.is_empty() {
         return Err(Exit::usage("--host: an address is expected, found none"));
     }

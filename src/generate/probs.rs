@@ -19,11 +19,28 @@ impl TokenProbs {
         ids.sort_unstable_by(likelier);
         Self { logprob: logprob(token), top: ids.into_iter().map(|id| (id, logprob(id))).collect() }
     }
+
+    /// Of `token` and of the first `n` of what a sampler draws from: tokens and probabilities, the likeliest first.
+    pub fn drawn(distribution: &[(u32, f64)], token: u32, n: usize) -> Self {
+        let possible = distribution.iter().filter(|(_, p)| *p > 0.0).map(|&(id, p)| (id, p.ln() as f32));
+        let logprob = possible.clone().find(|&(id, _)| id == token).map_or(f32::NEG_INFINITY, |(_, p)| p);
+        Self { logprob, top: possible.take(n).collect() }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_sampler_draws_from() {
+        let distribution = [(7, 0.5), (2, 0.375), (9, 0.125), (4, 0.0)];
+        for (token, n, p, top) in [(2, 2, 0.375, vec![7, 2]), (9, 8, 0.125, vec![7, 2, 9]), (7, 0, 0.5, vec![])] {
+            let probs = TokenProbs::drawn(&distribution, token, n);
+            assert!((probs.logprob.exp() - p).abs() < 1e-6, "{probs:?}");
+            assert_eq!(probs.top.iter().map(|t| t.0).collect::<Vec<_>>(), top);
+        }
+    }
 
     #[test]
     fn log_softmax_of_the_logits_with_the_likeliest_first() {

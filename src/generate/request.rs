@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use qrun_models::ForwardError;
+use qrun_models::{ForwardError, Salt};
 
 use super::Timings;
 use crate::sampler::{SamplerError, TokenMask};
@@ -34,8 +34,14 @@ pub struct Request {
     pub logits: Option<Range<usize>>,
     /// The log-probability of each chosen token is wanted, and those of so many likeliest tokens.
     pub n_probs: Option<usize>,
+    /// These are what the sampler draws from, after all of its steps; else what the model says.
+    pub post_sampling: bool,
     /// Compute the whole prompt: take nothing from the prefix cache and leave nothing there.
     pub fresh: bool,
+    /// Only requests with the same one share what was computed.
+    pub salt: Salt,
+    /// The sequence to run in where it is free just then; else, and without this, any.
+    pub slot: Option<usize>,
     /// Ends the request from another thread, in the middle of a step of its prompt too.
     pub cancel: Cancel,
 }
@@ -72,6 +78,8 @@ pub enum Event<'a> {
         done: usize,
         /// Tokens of the prompt.
         total: usize,
+        /// The decoder's sequence that it runs in.
+        slot: usize,
     },
     /// The logits after a token of the prompt.
     Logits {
@@ -98,7 +106,8 @@ pub enum Event<'a> {
     },
 }
 
-/// How probable a chosen token was: natural logarithms of the softmax of the model's logits, before any sampling.
+/// How probable a token was: natural logarithms of the softmax of the model's logits, before any sampling, or where
+/// [`Request::post_sampling`] says so of what the sampler drew from.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TokenProbs {
     /// Of the token itself.
@@ -146,6 +155,8 @@ pub struct Reply {
     pub finish: Finish,
     /// How long it took.
     pub timings: Timings,
+    /// The decoder's sequence that it ran in last; `None`: it never ran.
+    pub slot: Option<usize>,
 }
 
 /// Why a request was not answered.

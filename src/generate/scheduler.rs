@@ -8,6 +8,7 @@
 
 mod join;
 mod put_back;
+mod slots;
 
 use std::{
     collections::VecDeque,
@@ -17,7 +18,7 @@ use std::{
 };
 
 use qrun_cuda::DeviceError;
-use qrun_models::{Batch, Entry, EventHandler, Forward, ForwardError, Output, Row};
+use qrun_models::{Batch, Entry, EventHandler, Forward, ForwardError, Output, Row, Salt};
 
 use super::{
     Cancel, Event, Finish, GenerateError, Reply, Request, RequestId, Stats, StatsReader, StepRows,
@@ -59,6 +60,9 @@ pub struct Scheduler {
     waiting: VecDeque<Sequence>,
     /// By the decoder's sequence ids.
     running: Vec<Option<Sequence>>,
+    /// By the decoder's sequence ids: the salt and the tokens of the last request that ran there, which the prefix cache was
+    /// left with.
+    left: Vec<(Salt, Vec<u32>)>,
     finished: VecDeque<Finished>,
     submitted: u64,
     n_ubatch: usize,
@@ -95,12 +99,13 @@ impl Scheduler {
 
     /// The same as [`Scheduler::new`] without text: nothing but limits ends an answer.
     pub fn of_tokens(forward: Box<dyn Forward>) -> Self {
-        let running = (0..forward.n_seq()).map(|_| None).collect();
+        let running: Vec<_> = (0..forward.n_seq()).map(|_| None).collect();
         let started = Instant::now();
         let mut scheduler = Self {
             forward,
             engine: None,
             waiting: VecDeque::new(),
+            left: vec![Default::default(); running.len()],
             running,
             finished: VecDeque::new(),
             submitted: 0,
@@ -294,7 +299,7 @@ impl Scheduler {
         let mut ended = Vec::new();
         let n_ctx = self.forward.n_ctx();
         let tokenizer = self.engine.as_ref().map(|engine| engine.tokenizer());
-        for (sequence, &n) in self.running.iter_mut().zip(rows) {
+        for (slot, (sequence, &n)) in self.running.iter_mut().zip(rows).enumerate() {
             let Some(sequence) = sequence.as_mut().filter(|_| n > 0) else { continue };
             let decodes = sequence.decodes();
             *(if decodes { &mut done.decode } else { &mut done.prompt }) += n;
@@ -302,7 +307,7 @@ impl Scheduler {
             let (id, total) = (sequence.id, sequence.request.prompt.len());
             // Asked for its next chunk, not for its end: an answer to that comes with the first token.
             if sequence.in_prompt()
-                && watch(id, Event::Prompt { done: sequence.held, total }).is_break()
+                && watch(id, Event::Prompt { done: sequence.held, total, slot }).is_break()
                 && sequence.held < total
             {
                 sequence.stopped = true;
@@ -386,6 +391,7 @@ impl Scheduler {
         let keeps = !sequence.request.fresh && result.is_ok();
         sequence.tokens.truncate(if keeps { sequence.held } else { 0 });
         self.forward.release(seq as u32, &sequence.tokens);
+        self.left[seq] = (sequence.request.salt.clone(), sequence.tokens.clone());
         self.finished.push_back(Finished { id: sequence.id, held: sequence.tokens, result });
     }
 }

@@ -28,6 +28,8 @@ pub struct Sequence {
     pub tokens: Vec<u32>,
     /// How many of them the cache holds.
     pub held: usize,
+    /// The decoder's sequence that it runs in, or ran in last.
+    pub slot: Option<usize>,
     pub timings: Timings,
     /// Its caller has answered an event with `Break`.
     pub stopped: bool,
@@ -72,6 +74,7 @@ impl Sequence {
             request,
             sampler,
             held: 0,
+            slot: None,
             timings: Timings::default(),
             stopped: false,
             passed: 0,
@@ -83,9 +86,9 @@ impl Sequence {
         })
     }
 
-    /// Notes that it runs from here on and that the cache holds `held` of its tokens.
-    pub fn begin(&mut self, held: usize) {
-        self.held = held;
+    /// Notes that it runs from here on in sequence `slot`, and that the cache holds `held` of its tokens.
+    pub fn begin(&mut self, slot: usize, held: usize) {
+        (self.slot, self.held) = (Some(slot), held);
         if self.begun.is_none() {
             self.begun = Some(Instant::now());
             self.timings.cache_n = held;
@@ -175,7 +178,12 @@ impl Sequence {
                 let token = self.sample(logits);
                 self.timings.sample_ms += milliseconds(started);
                 let token = token?;
-                self.probs = self.request.n_probs.map(|n| TokenProbs::of(logits, token, n));
+                self.probs = match self.request.n_probs {
+                    Some(n) if self.request.post_sampling => {
+                        Some(TokenProbs::drawn(&self.sampler.distribution(logits)?, token, n))
+                    }
+                    n => n.map(|n| TokenProbs::of(logits, token, n)),
+                };
                 Ok(token)
             }
         }
@@ -237,7 +245,7 @@ impl Sequence {
         }
         self.timings.predicted_n = self.answer.tokens.len();
         let (text, tokens) = (std::mem::take(&mut self.answer.text), std::mem::take(&mut self.answer.tokens));
-        Reply { text, tokens, finish, timings: self.timings }
+        Reply { text, tokens, finish, timings: self.timings, slot: self.slot }
     }
 }
 

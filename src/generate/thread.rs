@@ -22,6 +22,15 @@ pub enum Chunk {
         done: usize,
         /// Tokens of the prompt.
         total: usize,
+        /// The decoder's sequence that it runs in.
+        slot: usize,
+    },
+    /// How probable a token of the prompt was after those before it, where [`Request::logits`] has their last one.
+    Score {
+        /// The position of the token in the prompt, from 1 on.
+        pos: usize,
+        /// Its log-probability and those of the likeliest tokens.
+        probs: TokenProbs,
     },
     /// A token, and the text that can be shown now.
     Token {
@@ -41,11 +50,14 @@ pub enum Chunk {
 /// Gets the chunks of one request, on the thread of the scheduler: it must not wait. `Break` ends the request.
 pub type Sink = Box<dyn FnMut(Chunk) -> ControlFlow<()> + Send>;
 
-/// A request on its way to the thread.
-struct Submission {
-    request: Request,
-    params: SamplerParams,
-    sink: Sink,
+/// What is done between two steps, on the thread of the scheduler.
+pub type Between = Box<dyn FnOnce(&mut Scheduler) + Send>;
+
+/// What is on its way to the thread.
+enum Submission {
+    Request(Box<(Request, SamplerParams)>, Sink),
+    /// Between steps, once this sequence is free.
+    Between(usize, Between),
 }
 
 /// A scheduler on a thread of its own. When it is dropped its requests end as cancelled ones do, and the thread with them.
@@ -109,7 +121,17 @@ impl Generator {
     /// the thread has ended.
     pub fn submit_to(&self, request: Request, params: SamplerParams, sink: Sink) {
         if let Some(submissions) = &self.submissions {
-            let _ = submissions.send(Submission { request, params, sink });
+            let _ = submissions.send(Submission::Request(Box::new((request, params)), sink));
+        }
+    }
+}
+
+impl Generator {
+    /// Does `work` between two steps, once no request runs in sequence `slot` and before another one does. It is dropped
+    /// where the thread has ended.
+    pub fn between(&self, slot: usize, work: Between) {
+        if let Some(submissions) = &self.submissions {
+            let _ = submissions.send(Submission::Between(slot, work));
         }
     }
 }
@@ -164,47 +186,74 @@ impl Drop for Stream {
     }
 }
 
+/// Who gets the chunks of a request.
+struct Caller {
+    id: RequestId,
+    sink: Sink,
+    /// The prompt, where its tokens are scored, and how many of the likeliest are wanted beside each.
+    scored: Option<(Vec<u32>, usize)>,
+}
+
+impl Caller {
+    /// What the logits after token `pos` of the prompt say of the next one.
+    fn score(&mut self, pos: usize, logits: &[f32]) -> ControlFlow<()> {
+        let Some((prompt, n)) = &self.scored else { return ControlFlow::Continue(()) };
+        let Some(&token) = prompt.get(pos + 1) else { return ControlFlow::Continue(()) };
+        (self.sink)(Chunk::Score { pos: pos + 1, probs: TokenProbs::of(logits, token, *n) })
+    }
+}
+
 /// The thread: waits where there is nothing to do, else steps.
 fn run(mut scheduler: Scheduler, submissions: Receiver<Submission>, step: &StepStart) {
     let note = |began| *step.lock().unwrap_or_else(PoisonError::into_inner) = began;
-    let mut callers: Vec<(RequestId, Sink)> = Vec::new();
+    let mut callers: Vec<Caller> = Vec::new();
+    let mut between: Vec<(usize, Between)> = Vec::new();
     loop {
+        for (slot, work) in std::mem::take(&mut between) {
+            if scheduler.is_free(slot) { work(&mut scheduler) } else { between.push((slot, work)) }
+        }
         let next = if scheduler.is_idle() {
             submissions.recv().map_err(|_| TryRecvError::Disconnected)
         } else {
             submissions.try_recv()
         };
         match next {
-            Ok(Submission { request, params, mut sink }) => {
+            Ok(Submission::Between(slot, work)) => {
+                between.push((slot, work));
+                continue;
+            }
+            Ok(Submission::Request(asked, mut sink)) => {
+                let (request, params) = *asked;
+                let scored = request.logits.as_ref().map(|_| (request.prompt.clone(), request.n_probs.unwrap_or(0)));
                 match scheduler.submit(request, params) {
-                    Ok(id) => callers.push((id, sink)),
+                    Ok(id) => callers.push(Caller { id, sink, scored }),
                     Err(error) => drop(sink(Chunk::End(Err(error)))),
                 }
                 continue;
             }
             Err(TryRecvError::Empty) => {}
             Err(TryRecvError::Disconnected) if scheduler.is_idle() => return,
-            Err(TryRecvError::Disconnected) => callers.iter().for_each(|(id, _)| scheduler.cancel(*id)),
+            Err(TryRecvError::Disconnected) => callers.iter().for_each(|caller| scheduler.cancel(caller.id)),
         }
         note(Some(Instant::now()));
         scheduler.step(&mut |id, event| {
-            let Some((_, sink)) = callers.iter_mut().find(|(of, _)| *of == id) else {
+            let Some(caller) = callers.iter_mut().find(|caller| caller.id == id) else {
                 return ControlFlow::Continue(());
             };
+            let sink = &mut caller.sink;
             match event {
-                Event::Prompt { done, total } => sink(Chunk::Prompt { done, total }),
+                Event::Prompt { done, total, slot } => sink(Chunk::Prompt { done, total, slot }),
                 Event::Token { id, text, probs } => {
                     sink(Chunk::Token { id, text: text.to_owned(), probs: probs.cloned() })
                 }
                 Event::Flush { text, .. } => sink(Chunk::Text(text.to_owned())),
-                Event::Logits { .. } => ControlFlow::Continue(()),
+                Event::Logits { pos, logits } => caller.score(pos, logits),
             }
         });
         note(None);
         while let Some(finished) = scheduler.finished() {
-            if let Some(at) = callers.iter().position(|(id, _)| *id == finished.id) {
-                let (_, mut sink) = callers.swap_remove(at);
-                let _ = sink(Chunk::End(finished.result));
+            if let Some(at) = callers.iter().position(|caller| caller.id == finished.id) {
+                let _ = (callers.swap_remove(at).sink)(Chunk::End(finished.result));
             }
         }
     }

@@ -12,4 +12,5 @@ pub mod openai;
 pub mod prompt;
 pub mod responses;
 pub mod sampling;
+pub mod slots;
 pub mod tokens;

@@ -1,11 +1,7 @@
 //! What every request must pass before its route: the name of the host, the origin of the page, the key. What every answer
 //! gets: its id, the headers for pages, errors in the dialect of the path, a line in the log.
 
-use std::{
-    net::IpAddr,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, to_bytes},
@@ -17,8 +13,9 @@ use axum::{
 use subtle::ConstantTimeEq;
 
 use super::{
-    body::read,
+    body::{read, shown_key},
     error::{ApiError, Dialect},
+    log::Line,
     state::App,
 };
 
@@ -31,10 +28,10 @@ const PAGE: &str = "/ui/";
 
 /// Lets a request through, or answers it.
 pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let started = Instant::now();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let origin = request.headers().get(header::ORIGIN).cloned();
     let id = app.id("req_");
+    let line = Line::new(&app.log, &id, method.clone(), &path);
     let (parts, body) = request.into_parts();
     let checked = check(&app, &parts);
     // A body that nobody has read closes the connection under the answer: it is read here, of strangers a little of it.
@@ -42,13 +39,14 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
     let mut response = match (checked, read(body, most, time).await) {
         (Err(error), _) | (Ok(()), Err(error)) => error.into_response(),
         (Ok(()), Ok(_)) if method == Method::OPTIONS => StatusCode::OK.into_response(),
-        (Ok(()), Ok(bytes)) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        (Ok(()), Ok(bytes)) => line.scope(next.run(Request::from_parts(parts, Body::from(bytes)))).await,
     };
     let error = match response.extensions_mut().remove::<ApiError>() {
         None if response.status().is_client_error() => Some(refusal(&mut response).await),
         error => error,
     };
     if let Some(error) = &error {
+        line.why(error.logged());
         response = error.response(Dialect::of(&path));
     }
     let headers = response.headers_mut();
@@ -60,9 +58,7 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
     if let Some(origin) = origin.filter(|origin| is_allowed_origin(&app, origin)) {
         allow(headers, origin);
     }
-    let (status, ms) = (response.status().as_u16(), started.elapsed().as_millis());
-    let why = error.as_ref().and_then(ApiError::logged).map(|why| format!(", {why}")).unwrap_or_default();
-    (app.log)(&format!("{id}: {method} {path} {status} {ms} ms{why}"));
+    line.status(response.status().as_u16());
     response
 }
 
@@ -94,8 +90,7 @@ fn check(app: &App, request: &Parts) -> Result<(), ApiError> {
 
 /// Whether one of the keys is shown. Takes as long for each of them as for the right one.
 fn shows_key(keys: &[String], headers: &HeaderMap) -> bool {
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-    let shown = bearer.or_else(|| headers.get("x-api-key").map(HeaderValue::as_bytes)).unwrap_or_default();
+    let shown = shown_key(headers);
     keys.iter().fold(false, |found, key| found | bool::from(key.as_bytes().ct_eq(shown)))
 }
 

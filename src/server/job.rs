@@ -1,6 +1,10 @@
 //! From what a dialect asks to the chunks of its answers.
 
-use std::{ops::ControlFlow, sync::Arc, time::Duration};
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use axum::http::StatusCode;
 use tokio::{
@@ -10,6 +14,7 @@ use tokio::{
 
 use super::{
     error::ApiError,
+    log::Line,
     state::{App, Ticket},
 };
 use crate::{
@@ -26,8 +31,10 @@ pub struct Ask {
     pub n: usize,
     /// How tokens are chosen; choice `i` takes seed + i.
     pub params: SamplerParams,
-    /// What ends an answer, and what is wanted besides; its prompt is ignored.
+    /// What ends an answer, and what is wanted besides; its prompt and cancel flag are ignored.
     pub request: Request,
+    /// How probable the tokens of the prompts were is wanted too.
+    pub scores: bool,
     /// Most time for an answer after its first token.
     pub time: Option<Duration>,
 }
@@ -45,6 +52,9 @@ pub struct Jobs {
     started: Instant,
     /// When the last token of each answer came.
     last: Vec<Option<Instant>>,
+    /// Where its tokens are counted; the cached ones of each answer's prompt once.
+    line: Option<Arc<Line>>,
+    begun: Vec<bool>,
 }
 
 /// One finished answer.
@@ -54,6 +64,17 @@ pub struct Outcome {
     pub reply: Reply,
     /// Text and probabilities of each token.
     pub tokens: Vec<TokenText>,
+    /// How probable the tokens of the prompt were, the first of which has nothing before it; empty where nobody asked.
+    pub scores: Scores,
+}
+
+/// By their positions: how probable tokens were.
+pub type Scores = Vec<Option<TokenProbs>>;
+
+/// Notes one of them; a prompt that is computed again gives the same once more.
+pub fn note_score(scores: &mut Scores, pos: usize, probs: TokenProbs) {
+    scores.resize(scores.len().max(pos + 1), None);
+    scores[pos] = Some(probs);
 }
 
 /// A token of an answer.
@@ -79,7 +100,11 @@ impl Jobs {
             for choice in 0..n {
                 let cancel = Cancel::default();
                 cancels.push(cancel.clone());
-                let request = Request { prompt: prompt.clone(), cancel, ..ask.request.clone() };
+                let mut request = Request { prompt: prompt.clone(), cancel, ..ask.request.clone() };
+                if ask.scores {
+                    // All of it has to go through the layers.
+                    (request.logits, request.fresh) = (Some(0..prompt.len().saturating_sub(1)), true);
+                }
                 let params = SamplerParams { seed: ask.params.seed + choice as u64, ..ask.params.clone() };
                 let (sender, index) = (sender.clone(), i * n + choice);
                 let gone = |_| ControlFlow::Break(());
@@ -90,7 +115,20 @@ impl Jobs {
         let left = cancels.len();
         let started = Instant::now();
         let last = vec![None; left];
-        let mut jobs = Self { chunks, first: None, cancels, left, time: ask.time, deadline: None, room, started, last };
+        let (line, begun) = (Line::current(), vec![false; left]);
+        let mut jobs = Self {
+            chunks,
+            first: None,
+            cancels,
+            left,
+            time: ask.time,
+            deadline: None,
+            room,
+            started,
+            last,
+            line,
+            begun,
+        };
         let waits = started + app.options.queue_timeout;
         match timeout_at(waits, jobs.chunks.recv()).await {
             Ok(Some((_, Chunk::End(Err(error))))) => Err(error.into()),
@@ -130,6 +168,9 @@ impl Jobs {
                 None => self.chunks.recv().await,
             },
         };
+        if let Some((index, chunk)) = &next {
+            self.count_tokens(*index, chunk);
+        }
         match &next {
             Some((_, Chunk::End(reply))) => {
                 self.left -= 1;
@@ -150,21 +191,36 @@ impl Jobs {
         next
     }
 
+    fn count_tokens(&mut self, index: usize, chunk: &Chunk) {
+        let Some(tokens) = self.line.as_ref().map(|line| &line.tokens) else { return };
+        match chunk {
+            Chunk::Prompt { done, total, .. } if !std::mem::replace(&mut self.begun[index], true) => {
+                tokens.prompt.fetch_add(*total, Relaxed);
+                tokens.cached.fetch_add(*done, Relaxed);
+            }
+            Chunk::Token { .. } => drop(tokens.generated.fetch_add(1, Relaxed)),
+            _ => {}
+        }
+    }
+
     /// All answers, whole, in their order.
     ///
     /// # Errors
     /// Of the first that failed; the engine's end.
     pub async fn collect(mut self) -> Result<Vec<Outcome>, ApiError> {
         let mut tokens: Vec<Vec<TokenText>> = vec![Vec::new(); self.count()];
+        let mut scores: Vec<Scores> = vec![Vec::new(); self.count()];
         let mut replies: Vec<Option<Reply>> = vec![None; self.count()];
         while let Some((index, chunk)) = self.next().await {
             match chunk {
                 Chunk::Prompt { .. } | Chunk::Text(_) => {}
+                Chunk::Score { pos, probs } => note_score(&mut scores[index], pos, probs),
                 Chunk::Token { id, probs, .. } => tokens[index].push(TokenText { id, probs }),
                 Chunk::End(reply) => replies[index] = Some(reply?),
             }
         }
-        let whole = replies.into_iter().zip(tokens).map(|(reply, tokens)| Some(Outcome { reply: reply?, tokens }));
+        let whole = replies.into_iter().zip(tokens).zip(scores);
+        let whole = whole.map(|((reply, tokens), scores)| Some(Outcome { reply: reply?, tokens, scores }));
         whole.collect::<Option<_>>().ok_or_else(engine_gone)
     }
 }

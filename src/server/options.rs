@@ -47,6 +47,8 @@ pub struct ServerOptions {
     pub ui: bool,
     /// Whether requests use the prefix cache when they do not say.
     pub cache_prompt: bool,
+    /// Whether only requests with the same key use what was computed.
+    pub cache_per_key: bool,
     /// Whether `/v1/chat/completions` continues a last message of the assistant.
     pub prefill_assistant: bool,
     /// Whether answers of chats tell the prompt that the template made.
@@ -77,6 +79,7 @@ impl Default for ServerOptions {
             tags: Vec::new(),
             ui: true,
             cache_prompt: true,
+            cache_per_key: false,
             prefill_assistant: true,
             verbose: false,
         }

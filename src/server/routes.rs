@@ -49,6 +49,7 @@ fn routes() -> Vec<Route> {
         ("/v1/models/{*id}", get(api::models::model)),
         ("/metrics", get(api::metrics::metrics)),
         ("/slots", get(api::metrics::slots)),
+        ("/slots/{id}", post(api::slots::act)),
         ("/props", get(api::models::props)),
         ("/openapi.json", get(openapi::document)),
         ("/", get(page::root)),

@@ -112,7 +112,9 @@ impl History {
             let max_tokens = self.random.below(40);
             let want = if max_tokens > 0 { answer(&self.size.windows, &prompt, max_tokens) } else { Vec::new() };
             let fresh = self.random.below(12) == 0;
-            let request = Request { prompt: prompt.clone(), max_tokens: Some(max_tokens), fresh, ..Request::default() };
+            let salt = (self.random.below(6) == 0).then(|| "another's".into());
+            let (prompt, max_tokens) = (prompt.clone(), Some(max_tokens));
+            let request = Request { prompt, max_tokens, fresh, salt, ..Request::default() };
             let params = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
             let id = self.scheduler.submit(request.clone(), params).expect("a good request");
             let asked = Asked { request, want, got: Vec::new(), gone: false, passed: Some(0), prompt_done: false };

@@ -10,7 +10,7 @@ use std::{
 use qrun::generate::Cancel;
 use qrun_cuda::{DeviceError, ops::sample::SampledToken};
 use qrun_models::{
-    Batch, Cached, Forward, ForwardError, Output, PageCount, Rows,
+    Batch, Cached, Forward, ForwardError, Output, PageCount, Rows, Salt,
     kv::{Kind, PAGE, PageCopy, PageTables},
 };
 
@@ -232,8 +232,11 @@ impl Forward for Paper {
         self.copy(&copies);
         n as u32
     }
-    fn cached(&self, tokens: &[u32]) -> Cached {
-        self.tables.cached(tokens)
+    fn set_salt(&mut self, seq: u32, salt: &Salt) {
+        self.tables.set_salt(seq as usize, salt);
+    }
+    fn cached(&self, salt: &Salt, tokens: &[u32]) -> Cached {
+        self.tables.cached(salt, tokens)
     }
     fn fork(&mut self, from: u32, to: u32, len: u32) -> u32 {
         self.decoding[to as usize] = false;

@@ -70,6 +70,8 @@ fn what_is_wrong_with_a_request_is_named() {
         (json!({ "xtc_probability": 0.5 }), "xtc_probability"),
         (json!({ "lora": [{ "id": 0, "scale": 1 }] }), "lora"),
         (json!({ "samplers": ["temperature", "top_k"] }), "samplers"),
+        (json!({ "cache_salt": 5 }), "cache_salt: expected a string"),
+        (json!({ "cache_salt": "x".repeat(257) }), "cache_salt: expected at most 256 bytes, found 257"),
         (json!({ "stream": "yes" }), "stream: expected true or false"),
         (json!({ "top_logprobs": 3 }), "logprobs"),
         (json!({ "top_logprobs": 21, "logprobs": true }), "top_logprobs"),

@@ -103,16 +103,22 @@ fn the_log_tells_no_prompts() {
     assert_eq!(log.lines().filter(|line| line.contains("req_")).count(), cases.len() + 2, "{log}");
 }
 
+/// What is wrong with the flags is told before anything is served.
 #[test]
-fn other_machines_need_a_key() {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_qrun"))
-        .args(["serve", "--host", "0.0.0.0", "--port", "0"])
-        .stdin(std::process::Stdio::null())
-        .output()
-        .expect("qrun starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), said.contains("--api-key")), (Some(2), true), "{said}");
-    assert!(output.stdout.is_empty());
+fn a_server_that_must_not_start_does_not() {
+    for (words, part) in [
+        (&["--host", "0.0.0.0"], "--api-key"),
+        (&["--slot-save-path", "/nowhere/to/be/found"], "expected a folder that exists"),
+    ] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_qrun"))
+            .args([&["serve", "--port", "0"], &words[..]].concat())
+            .stdin(std::process::Stdio::null())
+            .output()
+            .expect("qrun starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.contains(part)), (Some(2), true), "{said}");
+        assert!(output.stdout.is_empty());
+    }
 }
 
 /// A connection serves many requests, also where a body was of no use.
@@ -263,4 +269,40 @@ fn a_signal_lets_running_answers_end() {
     assert!(rest.contains("data: [DONE]"), "cut: {}", &rest[rest.len().saturating_sub(300)..]);
     let (code, out, log) = server.wait();
     assert_eq!((code, out.as_str()), (Some(0), ""), "{log}");
+}
+
+/// One line for each request, with its tokens and without its text.
+#[cfg(unix)]
+#[test]
+fn a_request_is_one_line_of_the_log() {
+    let server = Server::start(&["--metrics"]);
+    let ask = |path: &str, stream: bool| {
+        let body = json!({ "prompt": "a secret of twelve words", "n_predict": 5, "temperature": 0, "stream": stream });
+        let answer = server.post(path, &body);
+        if stream { answer.events().pop().unwrap_or_default() } else { answer.json() }
+    };
+    let mut expected = vec!["GET /v1/models 200".to_owned(), "POST /tokenize 400".to_owned()];
+    server.get("/v1/models");
+    server.post("/tokenize", &json!({ "content": 5 }));
+    for stream in [false, true] {
+        let timings = ask("/completion", stream)["timings"].clone();
+        let number = |name: &str| timings[name].as_u64().unwrap_or_else(|| panic!("{timings}"));
+        let (cached, computed, generated) = (number("cache_n"), number("prompt_n"), number("predicted_n"));
+        expected.push(format!(
+            "POST /completion 200, prompt {} (cached {cached}), generated {generated}",
+            cached + computed
+        ));
+    }
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    let (_, _, log) = server.wait();
+    // Less ids and times.
+    let lines =
+        log.lines().filter_map(|line| line.split_once("req_")?.1.split_once(": ")).map(|(_, line)| line.to_owned());
+    let lines: Vec<String> = lines.filter(|line| line.contains(" ms")).collect();
+    let timeless = |line: &String| {
+        let (before, after) = line.split_once(" ms").expect("a time");
+        before.rsplit_once(' ').expect("a time").0.to_owned() + after
+    };
+    assert_eq!(lines.iter().map(timeless).collect::<Vec<_>>(), expected, "{log}");
+    assert!(!log.contains("secret"), "{log}");
 }

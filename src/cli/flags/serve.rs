@@ -44,5 +44,6 @@ pub const FLAGS: &[Flag] = &[
     Flag::serve("--slot-save-path", One("DIR", File), "folder for saved slots", |a, v| a.server.options.slot_save_path = Some(v.file())),
     Flag::serve("--ui, --webui, !--no-ui, !--no-webui", Nothing, "a chat page at / (the default)", |a, v| a.server.options.ui = v.on()),
     Flag::serve("--cache-prompt, !--no-cache-prompt", Nothing, "use what was computed before (the default)", |a, v| a.server.options.cache_prompt = v.on()).env("LLAMA_ARG_CACHE_PROMPT"),
+    Flag::serve("--cache-per-key", Nothing, "share what was computed only among requests with the same key", |a, v| a.server.options.cache_per_key = v.on()).shown(Server),
     Flag::serve("--prefill-assistant, !--no-prefill-assistant", Nothing, "continue a last message of the assistant (the default)", |a, v| a.server.options.prefill_assistant = v.on()),
 ];

@@ -16,9 +16,10 @@ use crate::generate::{
 impl Scheduler {
     /// Gives free sequences to waiting requests.
     pub(super) fn join(&mut self, watch: Watch) {
-        while let Some(seq) = self.running.iter().position(Option::is_none) {
+        while let Some(free) = self.running.iter().position(Option::is_none) {
             let Some(next) = self.next() else { return };
             let Some(mut sequence) = self.waiting.remove(next) else { return };
+            let seq = sequence.request.slot.filter(|&slot| self.is_free(slot)).unwrap_or(free);
             self.waiting.iter_mut().take(next).for_each(|older| older.passed += 1);
             let begins = sequence.begins();
             let held = self.fill(seq, &mut sequence);
@@ -27,7 +28,7 @@ impl Scheduler {
                 self.stats.prefix_queries += sequence.request.prompt.len() as u64;
                 self.stats.prefix_hits += held as u64;
             }
-            sequence.begin(held);
+            sequence.begin(seq, held);
             if let Some(sampling) = sequence.sampling()
                 && let Err(error) = self.forward.set_sampling(seq as u32, &sampling)
             {
@@ -39,7 +40,7 @@ impl Scheduler {
             }
             let (id, total, fresh) = (sequence.id, sequence.request.prompt.len(), !sequence.has_answer());
             self.running[seq] = Some(sequence);
-            if fresh && watch(id, Event::Prompt { done: held.min(total), total }).is_break() {
+            if fresh && watch(id, Event::Prompt { done: held.min(total), total, slot: seq }).is_break() {
                 self.finish(seq, Finish::Interrupted, watch);
             }
         }
@@ -49,13 +50,14 @@ impl Scheduler {
     fn fill(&mut self, seq: usize, sequence: &mut Sequence) -> usize {
         let id = seq as u32;
         sequence.branch = 0;
+        self.forward.set_salt(id, &sequence.request.salt);
         if sequence.request.fresh {
             self.forward.release(id, &[]);
             return 0;
         }
         let tokens = &sequence.tokens[..sequence.tokens.len() - 1];
-        let cached = self.forward.cached(tokens);
-        let twin = self.twin(tokens).filter(|&(_, n)| n > cached.held as usize);
+        let cached = self.forward.cached(&sequence.request.salt, tokens);
+        let twin = self.twin(sequence).filter(|&(_, n)| n > cached.held as usize);
         let forked = twin.map_or(0, |(from, n)| self.forward.fork(from as u32, id, n as u32));
         let held = if forked > 0 { forked } else { self.forward.attach(id, tokens) };
         if cached.known > held {
@@ -64,10 +66,12 @@ impl Scheduler {
         held as usize
     }
 
-    /// The running sequence that holds most of what these tokens begin with, and how many these are.
-    fn twin(&self, tokens: &[u32]) -> Option<(usize, usize)> {
+    /// The running sequence that holds most of what another one begins with, all but its last token, and how many tokens
+    /// these are.
+    fn twin(&self, other: &Sequence) -> Option<(usize, usize)> {
+        let tokens = &other.tokens[..other.tokens.len() - 1];
         let of = |(seq, s): (usize, &Option<Sequence>)| {
-            let s = s.as_ref().filter(|s| !s.request.fresh)?;
+            let s = s.as_ref().filter(|s| !s.request.fresh && s.request.salt == other.request.salt)?;
             Some((seq, common(&s.tokens[..s.held], tokens))).filter(|(_, n)| *n > 0)
         };
         self.running.iter().enumerate().filter_map(of).max_by_key(|(_, n)| *n)
@@ -83,8 +87,8 @@ impl Scheduler {
         let tokens = &s.tokens[..s.tokens.len() - 1];
         let (mut cached, mut shared) = (0, 0);
         if !s.request.fresh {
-            shared = self.twin(tokens).map_or(0, |(_, n)| n);
-            cached = shared.max(self.forward.cached(tokens).held as usize);
+            shared = self.twin(s).map_or(0, |(_, n)| n);
+            cached = shared.max(self.forward.cached(&s.request.salt, tokens).held as usize);
         }
         let (pages, others) = (self.forward.pages(), self.running.iter().flatten().count());
         // Those that running sequences hold need not be free. Each of these may want one more.
@@ -100,7 +104,8 @@ impl Scheduler {
     /// Where a waiting request parts from a running one, if it is worth waiting for the other to come there: that saves a
     /// page, or all but its last token.
     fn parting(&self, running: &Sequence, waiting: &Sequence) -> Option<usize> {
-        if running.request.fresh || waiting.request.fresh || running.decodes() {
+        let apart = running.request.fresh || waiting.request.fresh || running.request.salt != waiting.request.salt;
+        if apart || running.decodes() {
             return None;
         }
         let tokens = &waiting.tokens[..waiting.tokens.len() - 1];
@@ -108,7 +113,8 @@ impl Scheduler {
         if at <= running.held || (at < PAGE && at < tokens.len()) {
             return None;
         }
-        (at == tokens.len() || at >= self.forward.cached(tokens).held as usize + PAGE).then_some(at)
+        (at == tokens.len() || at >= self.forward.cached(&waiting.request.salt, tokens).held as usize + PAGE)
+            .then_some(at)
     }
 
     /// Ends the chunks of prompts where others wait for what is computed there, and where the prefix cache has missed a

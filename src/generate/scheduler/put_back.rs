@@ -43,6 +43,7 @@ impl Scheduler {
         let running = std::mem::take(&mut self.running);
         running.into_iter().flatten().for_each(|sequence| self.wait_again(sequence));
         self.running.resize_with(forward.n_seq(), || None);
+        self.left = vec![Default::default(); self.running.len()];
         self.forward = forward;
         // Another machine, and in general the CPU.
         self.pace = Pace::new(self.step_ms.unwrap_or(CPU_STEP_MS));

@@ -323,7 +323,8 @@ impl Writer for Stream {
 
     fn chunk(&mut self, index: usize, chunk: Chunk) -> Result<Vec<Piece>, ApiError> {
         Ok(match chunk {
-            Chunk::Prompt { done, total } => {
+            Chunk::Score { .. } => Vec::new(),
+            Chunk::Prompt { done, total, .. } => {
                 let Some(cache) = &mut self.progress else { return Ok(Vec::new()) };
                 let cache = *cache.get_or_insert(done);
                 let ms = self.started.elapsed().as_secs_f64() * 1e3;

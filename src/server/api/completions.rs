@@ -19,7 +19,7 @@ use crate::{
         body::Body,
         error::{ApiError, Dialect},
         fields::Fields,
-        job::{Jobs, Outcome},
+        job::{Jobs, Scores, note_score},
         state::App,
         stream::{self, Framing, Piece, Writer},
     },
@@ -39,21 +39,31 @@ pub async fn completions(State(app): State<Arc<App>>, Body(body): Body) -> Resul
     ask.prompts = prompt::prompts(&model.engine, fields)?;
     ask.n = fields.whole("n", 1..=16)?.unwrap_or(1) as usize;
     ask.request.n_probs = fields.whole("logprobs", 0..=20)?.map(|n| n as usize);
+    let echo = fields.flag("echo")?.unwrap_or(false);
+    ask.scores = echo && ask.request.n_probs.is_some();
     let head = Head::of(&app, fields, "cmpl-", "text_completion");
-    let prompts: Vec<usize> = ask.prompts.iter().map(Vec::len).collect();
+    let lengths: Vec<usize> = ask.prompts.iter().map(Vec::len).collect();
+    let echoed = if echo { ask.prompts.clone() } else { Vec::new() };
+    let echo = Echo { prompts: echoed, n: ask.n, scored: ask.request.n_probs.is_some() };
     let jobs = Jobs::begin(&app, ask).await?;
     if fields.flag("stream")?.unwrap_or(false) {
         let wants_usage = wants_usage(fields)?;
-        let writer = Stream { app: app.clone(), head, usage: Usage::of_prompts(&prompts), wants_usage };
+        let usage = Usage::of_prompts(&lengths);
+        let states = (0..jobs.count()).map(|_| Running::default()).collect();
+        let writer = Stream { app: app.clone(), head, usage, wants_usage, echo, states };
         return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, Some(app.options.ping_interval)));
     }
     let outcomes = jobs.collect().await?;
-    let mut usage = Usage::of_prompts(&prompts);
+    let mut usage = Usage::of_prompts(&lengths);
     let tokenizer = model.engine.tokenizer();
     let choices = outcomes.iter().enumerate().map(|(index, outcome)| {
         usage.add(&outcome.reply.timings);
+        let prompt = echo.prompt(index);
+        let mut tokens = scored(prompt, &outcome.scores);
+        tokens.extend(outcome.tokens.iter().filter_map(|token| Some((token.id, Some(token.probs.as_ref()?)))));
         json!({
-            "text": outcome.reply.text, "index": index, "logprobs": logprobs(tokenizer, outcome),
+            "text": said(tokenizer, prompt) + &outcome.reply.text, "index": index,
+            "logprobs": echo.scored.then(|| logprobs(tokenizer, &tokens, 0)),
             "finish_reason": finish_reason(&outcome.reply.finish),
         })
     });
@@ -66,26 +76,67 @@ pub async fn completions(State(app): State<Arc<App>>, Body(body): Body) -> Resul
     Ok(Json(Value::Object(answer)).into_response())
 }
 
-/// `logprobs` of a plain completion.
-fn logprobs(tokenizer: &Tokenizer, outcome: &Outcome) -> Option<Value> {
-    let probs: Vec<(u32, &TokenProbs)> =
-        outcome.tokens.iter().map(|token| Some((token.id, token.probs.as_ref()?))).collect::<Option<_>>()?;
+/// The prompts, where the answers begin with them.
+struct Echo {
+    prompts: Vec<Vec<u32>>,
+    /// Answers per prompt.
+    n: usize,
+    /// Whether tokens come with their probabilities.
+    scored: bool,
+}
+
+impl Echo {
+    /// What answer `index` begins with.
+    fn prompt(&self, index: usize) -> &[u32] {
+        self.prompts.get(index / self.n).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// The text of tokens; those that control have none.
+fn said(tokenizer: &Tokenizer, tokens: &[u32]) -> String {
+    let bytes: Vec<u8> = tokens.iter().flat_map(|&id| tokenizer.piece(id).into_owned()).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A token and how probable it was; the first one of a prompt has nothing before it.
+type Scored<'a> = (u32, Option<&'a TokenProbs>);
+
+/// The tokens of a prompt with their scores.
+fn scored<'a>(prompt: &[u32], scores: &'a Scores) -> Vec<Scored<'a>> {
+    prompt.iter().enumerate().map(|(pos, &id)| (id, scores.get(pos).and_then(Option::as_ref))).collect()
+}
+
+/// `logprobs` of a plain completion: of tokens whose text begins at character `offset`.
+fn logprobs(tokenizer: &Tokenizer, tokens: &[Scored], mut offset: usize) -> Value {
     let text = |id: u32| String::from_utf8_lossy(&tokenizer.piece(id)).into_owned();
-    let mut offset = 0;
-    let offsets = probs.iter().map(|(id, _)| {
+    let top = |probs: &TokenProbs| probs.top.iter().map(|&(id, p)| (text(id), json!(p))).collect::<Map<_, _>>();
+    let offsets = tokens.iter().map(|(id, _)| {
         let at = offset;
-        offset += text(*id).chars().count();
+        offset += characters(tokenizer, *id);
         at
     });
-    let offsets: Vec<usize> = offsets.collect();
-    let top =
-        probs.iter().map(|(_, probs)| probs.top.iter().map(|&(id, p)| (text(id), json!(p))).collect::<Map<_, _>>());
-    Some(json!({
-        "tokens": probs.iter().map(|(id, _)| text(*id)).collect::<Vec<_>>(),
-        "token_logprobs": probs.iter().map(|(_, probs)| probs.logprob).collect::<Vec<_>>(),
-        "top_logprobs": top.collect::<Vec<_>>(),
-        "text_offset": offsets,
-    }))
+    json!({
+        "text_offset": offsets.collect::<Vec<_>>(),
+        "tokens": tokens.iter().map(|(id, _)| text(*id)).collect::<Vec<_>>(),
+        "token_logprobs": tokens.iter().map(|(_, probs)| probs.map(|probs| probs.logprob)).collect::<Vec<_>>(),
+        "top_logprobs": tokens.iter().map(|(_, probs)| probs.map(top)).collect::<Vec<_>>(),
+    })
+}
+
+/// Characters that begin in a token: one of several tokens counts with the first.
+fn characters(tokenizer: &Tokenizer, id: u32) -> usize {
+    tokenizer.piece(id).iter().filter(|&&byte| byte & 0xc0 != 0x80).count()
+}
+
+/// An answer as far as it has come.
+#[derive(Default)]
+struct Running {
+    /// Of the prompt.
+    scores: Scores,
+    /// Whether what it begins with is written.
+    begun: bool,
+    /// Characters of its tokens so far.
+    offset: usize,
 }
 
 /// The answer as it comes.
@@ -94,6 +145,8 @@ struct Stream {
     head: Head,
     usage: Usage,
     wants_usage: bool,
+    echo: Echo,
+    states: Vec<Running>,
 }
 
 impl Stream {
@@ -105,29 +158,53 @@ impl Stream {
         chunk.insert("choices".into(), json!([choice]));
         Piece::json(&Value::Object(chunk))
     }
+
+    /// The prompt, before the first piece of an answer.
+    fn begin(&mut self, index: usize) -> Result<Vec<Piece>, ApiError> {
+        let prompt = self.echo.prompt(index);
+        if std::mem::replace(&mut self.states[index].begun, true) || prompt.is_empty() {
+            return Ok(Vec::new());
+        }
+        let app = self.app.clone();
+        let tokenizer = app.model()?.engine.tokenizer();
+        let scores = std::mem::take(&mut self.states[index].scores);
+        let told = self.echo.scored.then(|| logprobs(tokenizer, &scored(prompt, &scores), 0));
+        let piece = self.piece(index, &said(tokenizer, prompt), told, None);
+        self.states[index].offset = prompt.iter().map(|&id| characters(tokenizer, id)).sum();
+        Ok(vec![piece])
+    }
 }
 
 impl Writer for Stream {
     fn chunk(&mut self, index: usize, chunk: Chunk) -> Result<Vec<Piece>, ApiError> {
-        Ok(match chunk {
-            Chunk::Prompt { .. } => Vec::new(),
-            Chunk::Token { text, probs: None, .. } if text.is_empty() => Vec::new(),
-            Chunk::Token { id, text, probs } => {
-                let model = self.app.model()?;
-                let one = probs.map(|probs| {
-                    let spelled = |id: u32| String::from_utf8_lossy(&model.engine.tokenizer().piece(id)).into_owned();
-                    let top: Map<_, _> = probs.top.iter().map(|&(id, p)| (spelled(id), json!(p))).collect();
-                    json!({ "tokens": [spelled(id)], "token_logprobs": [probs.logprob], "top_logprobs": [top], "text_offset": [0] })
-                });
-                vec![self.piece(index, &text, one, None)]
+        match chunk {
+            Chunk::Prompt { .. } => return Ok(Vec::new()),
+            Chunk::Score { pos, probs } => {
+                note_score(&mut self.states[index].scores, pos, probs);
+                return Ok(Vec::new());
             }
-            Chunk::Text(text) => vec![self.piece(index, &text, None, None)],
+            _ => {}
+        }
+        let mut pieces = self.begin(index)?;
+        match chunk {
+            Chunk::Prompt { .. } | Chunk::Score { .. } => {}
+            Chunk::Token { text, probs: None, .. } if text.is_empty() => {}
+            Chunk::Token { id, text, probs } => {
+                let app = self.app.clone();
+                let tokenizer = app.model()?.engine.tokenizer();
+                let next = self.states[index].offset + characters(tokenizer, id);
+                let offset = std::mem::replace(&mut self.states[index].offset, next);
+                let one = probs.map(|probs| logprobs(tokenizer, &[(id, Some(&probs))], offset));
+                pieces.push(self.piece(index, &text, one, None));
+            }
+            Chunk::Text(text) => pieces.push(self.piece(index, &text, None, None)),
             Chunk::End(reply) => {
                 let reply = reply?;
                 self.usage.add(&reply.timings);
-                vec![self.piece(index, "", None, Some(&reply.finish))]
+                pieces.push(self.piece(index, "", None, Some(&reply.finish)));
             }
-        })
+        }
+        Ok(pieces)
     }
 
     fn end(&mut self) -> Vec<Piece> {

@@ -23,6 +23,7 @@ use crate::{
         state::App,
         stream::{self, Framing, Piece, Writer},
     },
+    text::tokenizer::Tokenizer,
 };
 
 /// Names of the field for the most tokens of an answer.
@@ -37,10 +38,7 @@ pub async fn completion(State(app): State<Arc<App>>, Body(body): Body) -> Result
     ask.n = fields.whole("n_cmpl", 1..=16)?.or(fields.whole("n", 1..=16)?).unwrap_or(1) as usize;
     let n_probs = fields.whole("n_probs", 0..=1 << 20)?.unwrap_or(0);
     ask.request.n_probs = (n_probs > 0).then_some(n_probs as usize);
-    if fields.flag("post_sampling_probs")? == Some(true) {
-        let why = "only probabilities before sampling are given (without this field)";
-        return Err(ApiError::unsupported("post_sampling_probs", why));
-    }
+    ask.request.post_sampling = fields.flag("post_sampling_probs")?.unwrap_or(false);
     if let Some(spec) = chat::format(fields)? {
         let app = app.clone();
         ask.request.mask =
@@ -48,11 +46,11 @@ pub async fn completion(State(app): State<Arc<App>>, Body(body): Body) -> Result
     }
     let answers = Answers {
         app: app.clone(),
+        post_sampling: ask.request.post_sampling,
         settings: settings(&ask),
         prompts: ask.prompts.iter().map(|tokens| prompt::written(model.engine.tokenizer(), tokens)).collect(),
         n: ask.n,
         return_tokens: fields.flag("return_tokens")?.unwrap_or(false),
-        slot: fields.whole("id_slot", -1..=i64::MAX)?.unwrap_or(0).max(0),
     };
     let shown = response_fields(fields)?;
     let progress = fields.flag("return_progress")?.unwrap_or(false);
@@ -80,7 +78,7 @@ struct Answers {
     prompts: Vec<String>,
     n: usize,
     return_tokens: bool,
-    slot: i64,
+    post_sampling: bool,
 }
 
 impl Answers {
@@ -92,7 +90,7 @@ impl Answers {
         let mut object = json!({
             "index": index, "content": content,
             "tokens": if self.return_tokens { reply.tokens.clone() } else { Vec::new() },
-            "id_slot": self.slot, "stop": true, "model": self.app.model_name(),
+            "id_slot": reply.slot, "stop": true, "model": self.app.model_name(),
             "tokens_predicted": reply.timings.predicted_n, "tokens_evaluated": evaluated,
             "generation_settings": self.settings, "prompt": self.prompts.get(index / self.n),
             "has_new_line": reply.text.contains('\n'), "truncated": matches!(reply.finish, Finish::Context),
@@ -100,11 +98,25 @@ impl Answers {
             "timings": reply.timings,
         });
         if tokens.iter().any(|token| token.probs.is_some()) {
-            let one =
-                |token: &TokenText| Some(chat::token_probs(model.engine.tokenizer(), token.id, token.probs.as_ref()?));
+            let one = |token: &TokenText| Some(self.probs(model.engine.tokenizer(), token.id, token.probs.as_ref()?));
             object["completion_probabilities"] = tokens.iter().filter_map(one).collect();
         }
         object
+    }
+
+    /// A token with its probabilities: logarithms of the model's, or the sampler's own.
+    fn probs(&self, tokenizer: &Tokenizer, id: u32, probs: &TokenProbs) -> Value {
+        if !self.post_sampling {
+            return chat::token_probs(tokenizer, id, probs);
+        }
+        let one = |id: u32, logprob: f32| {
+            let bytes = tokenizer.piece(id);
+            let prob = f64::from(logprob).exp();
+            json!({ "id": id, "token": String::from_utf8_lossy(&bytes), "bytes": &bytes[..], "prob": prob })
+        };
+        let mut token = one(id, probs.logprob);
+        token["top_probs"] = probs.top.iter().map(|&(id, p)| one(id, p)).collect();
+        token
     }
 }
 
@@ -120,7 +132,7 @@ fn settings(ask: &Ask) -> Value {
     settings.insert("n_probs".into(), request.n_probs.unwrap_or(0).into());
     settings.insert("grammar".into(), "".into());
     settings.insert("timings_per_token".into(), false.into());
-    settings.insert("post_sampling_probs".into(), false.into());
+    settings.insert("post_sampling_probs".into(), request.post_sampling.into());
     Value::Object(settings)
 }
 
@@ -163,6 +175,7 @@ fn pick(answer: Value, wanted: &[String]) -> Value {
 struct Running {
     predicted: usize,
     evaluated: usize,
+    slot: usize,
     cached: Option<usize>,
 }
 
@@ -178,11 +191,11 @@ impl Stream {
     fn part(&self, index: usize, text: &str, tokens: &[u32], probs: Option<(&Engine, &TokenProbs)>) -> Value {
         let state = &self.states[index];
         let mut object = json!({
-            "index": index, "content": text, "tokens": tokens, "stop": false, "id_slot": self.answers.slot,
+            "index": index, "content": text, "tokens": tokens, "stop": false, "id_slot": state.slot,
             "tokens_predicted": state.predicted, "tokens_evaluated": state.evaluated,
         });
         if let (Some((engine, probs)), Some(&id)) = (probs, tokens.first()) {
-            object["completion_probabilities"] = json!([chat::token_probs(engine.tokenizer(), id, probs)]);
+            object["completion_probabilities"] = json!([self.answers.probs(engine.tokenizer(), id, probs)]);
         }
         object
     }
@@ -191,9 +204,9 @@ impl Stream {
 impl Writer for Stream {
     fn chunk(&mut self, index: usize, chunk: Chunk) -> Result<Vec<Piece>, ApiError> {
         Ok(match chunk {
-            Chunk::Prompt { done, total } => {
+            Chunk::Prompt { done, total, slot } => {
                 let state = &mut self.states[index];
-                state.evaluated = done;
+                (state.evaluated, state.slot) = (done, slot);
                 let cache = *state.cached.get_or_insert(done);
                 if !self.progress {
                     return Ok(Vec::new());
@@ -205,6 +218,7 @@ impl Writer for Stream {
                 piece["timings"] = json!(timings);
                 vec![Piece::json(&piece)]
             }
+            Chunk::Score { .. } => Vec::new(),
             Chunk::Token { id, text, probs } => {
                 self.states[index].predicted += 1;
                 let app = self.answers.app.clone();

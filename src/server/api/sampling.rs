@@ -1,13 +1,15 @@
 //! How tokens are chosen and what ends an answer: the fields that all dialects share, under all their names.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use qrun_models::Salt;
 use serde_json::Value;
 
 use crate::{
     generate::{Finish, Request},
     sampler::SamplerParams,
     server::{
+        body::OWNER,
         error::ApiError,
         fields::{Fields, brief},
         job::Ask,
@@ -54,6 +56,9 @@ const NEUTRAL: &[(&str, &[f64])] = &[
     ("min_keep", &[0.0, 1.0]),
     ("n_discard", &[0.0]),
 ];
+
+/// Longest `cache_salt`, in bytes.
+const SALT: usize = 256;
 
 /// Most texts that end an answer, and the longest of them in bytes.
 const STOPS: (usize, usize) = (64, 1 << 10);
@@ -103,10 +108,28 @@ pub fn ask(app: &App, model: &Loaded, fields: Fields, most: &[&str]) -> Result<A
         },
         stops: stops(fields, "stop")?,
         fresh: !fields.flag("cache_prompt")?.unwrap_or(app.options.cache_prompt),
+        salt: salt(app, fields)?,
+        slot: fields.whole("id_slot", -1..=i64::MAX)?.and_then(|slot| usize::try_from(slot).ok()),
         ..Request::default()
     };
     let time = fields.whole("t_max_predict_ms", i64::MIN..=i64::MAX)?.filter(|&ms| ms > 0);
-    Ok(Ask { prompts: Vec::new(), n: 1, params, request, time: time.map(|ms| Duration::from_millis(ms as u64)) })
+    let time = time.map(|ms| Duration::from_millis(ms as u64));
+    Ok(Ask { n: 1, params, request, time, ..Ask::default() })
+}
+
+/// `cache_salt`, and the request's key where the cache is each key's own.
+///
+/// # Errors
+/// A salt that is no text, or too long.
+pub fn salt(app: &App, fields: Fields) -> Result<Salt, ApiError> {
+    let given = fields.text("cache_salt")?.unwrap_or_default();
+    if given.len() > SALT {
+        return Err(ApiError::field("cache_salt", &format!("at most {SALT} bytes"), given.len()));
+    }
+    // No header has a line break: up to the first one it is the key.
+    let owner = || fields.text(OWNER).ok().flatten().unwrap_or_default();
+    let salt = if app.options.cache_per_key { format!("{}\n{given}", owner()) } else { given.to_owned() };
+    Ok(Some(salt).filter(|salt| !salt.is_empty()).map(Arc::from))
 }
 
 /// The most tokens of an answer, where one of the fields says so; a negative number: no limit.

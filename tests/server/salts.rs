@@ -1,0 +1,105 @@
+//! Who shares what was computed with whom.
+
+use serde_json::{Value, json};
+
+use super::Server;
+
+/// Requests in their order: who asks, with which salt, and whether anything of the prompt is cached.
+#[test]
+fn only_the_same_salt_and_key_share() {
+    let prompt = "The sea is wide and the night is long. ".repeat(8);
+    for (words, asked) in [
+        (
+            &[][..],
+            &[
+                ("one", "", false),
+                ("two", "", true),
+                ("two", "a", false),
+                ("one", "a", true),
+                ("one", "b", false),
+                ("one", "", true),
+            ][..],
+        ),
+        (
+            &["--cache-per-key"],
+            &[
+                ("one", "", false),
+                ("two", "", false),
+                ("two", "a", false),
+                ("one", "a", false),
+                ("one", "", true),
+                ("two", "a", true),
+            ],
+        ),
+    ] {
+        let server = Server::start(&[&["--api-key", "one,two", "-c", "8192", "-np", "2"], words].concat());
+        let mut texts = Vec::new();
+        for (i, (key, salt, cached)) in asked.iter().enumerate() {
+            // The last field is nobody's to set.
+            let body =
+                json!({ "prompt": prompt, "n_predict": 8, "temperature": 0, "cache_salt": salt, "cache_owner": "one" });
+            let authorization = format!("Bearer {key}");
+            let answer =
+                server.post_with("/completion", &body.to_string(), &[("authorization", authorization.as_str())]);
+            assert_eq!(answer.status, 200, "{}", answer.text);
+            let answer = answer.json();
+            assert_eq!(
+                answer["timings"]["cache_n"].as_u64() > Some(0),
+                *cached,
+                "{words:?} {i}: {}",
+                answer["timings"]
+            );
+            texts.push(answer["content"].clone());
+        }
+        assert!(texts.iter().all(|text| text == &texts[0]), "{texts:?}");
+    }
+}
+
+/// At once, too: what runs now is shared by the same rule.
+#[test]
+fn running_requests_share_by_salt() {
+    let server = Server::start(&["-c", "8192", "--metrics"]);
+    let prompt = "The sea is wide and the night is long. ".repeat(8);
+    let ask = |salt: usize| {
+        let body = json!({ "prompt": prompt, "n_predict": 8, "temperature": 0, "cache_salt": salt.to_string() });
+        server.post("/completion", &body).json()["timings"].clone()
+    };
+    let timings: Vec<(usize, Value)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|i| scope.spawn(move || (i % 4, ask(i % 4)))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("an answer")).collect()
+    });
+    for salt in 0..4 {
+        let mut cached: Vec<bool> =
+            timings.iter().filter(|(of, _)| *of == salt).map(|(_, t)| t["cache_n"].as_u64() > Some(0)).collect();
+        cached.sort_unstable();
+        assert_eq!(cached, [false, true], "{salt}: {timings:?}");
+    }
+}
+
+/// A slot that another's request has left is empty.
+#[test]
+fn slots_are_their_salts_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a path");
+    let server = Server::start(&["--slot-save-path", path, "--api-key", "one,two", "--cache-per-key", "-np", "1"]);
+    let prompt = "The sea is wide and the night is long. ".repeat(8);
+    let post = |key: &str, path: &str, body: Value| {
+        let answer = server.post_with(path, &body.to_string(), &[("x-api-key", key)]);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+        answer.json()
+    };
+    let cached = |key: &str| {
+        post(key, "/completion", json!({ "prompt": prompt, "n_predict": 1 }))["timings"]["cache_n"].as_u64()
+    };
+    assert_eq!(cached("one"), Some(0));
+    assert_eq!(post("two", "/slots/0?action=save", json!({ "filename": "two" }))["n_saved"], 0);
+    assert_eq!(post("two", "/slots/0?action=erase", json!({}))["n_erased"], 0);
+    let saved = post("one", "/slots/0?action=save", json!({ "filename": "one" }))["n_saved"].clone();
+    assert!(saved.as_u64() > Some(64), "{saved}");
+    // Who restores has it for himself.
+    assert_eq!(post("two", "/slots/0?action=restore", json!({ "filename": "one" }))["n_restored"], saved);
+    assert!(cached("two") > Some(64));
+    assert!(post("two", "/slots/0?action=erase", json!({}))["n_erased"].as_u64() > Some(64));
+    assert!(cached("one") > Some(64), "another's erasing changes nothing");
+    assert_eq!(cached("two"), Some(0));
+}
