@@ -3,6 +3,8 @@
 mod answers;
 mod anthropic;
 mod door;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod gpu;
 mod ollama;
 mod responses;
 mod same;
@@ -49,11 +51,19 @@ impl Answer {
 impl Server {
     /// Starts `qrun serve` with these words at a port of its own, and waits until it is ready.
     pub fn start(words: &[&str]) -> Self {
+        Self::start_on(None, words)
+    }
+
+    /// The same on a computer with this emulated GPU.
+    pub fn start_on(machine: Option<&str>, words: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_qrun"));
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("LLAMA_") {
                 command.env_remove(name);
             }
+        }
+        if let Some(machine) = machine {
+            command.env("LD_LIBRARY_PATH", qrun_emulator::library()).env("QRUN_EMULATOR", machine);
         }
         // The machine of the tests has an emulated GPU at hand, if any: the server answers on the CPU unless it is told.
         command.arg("serve").args(["--port", "0", "-c", "4096"]).args(words);
