@@ -1,5 +1,6 @@
 //! The server on a GPU, an emulated one: the same request gives the same bytes, alone or among others.
 
+use qrun::tools::{quantize::FileType, synth};
 use serde_json::{Value, json};
 
 use super::{Server, same};
@@ -11,7 +12,7 @@ fn text(server: &Server, (path, body): &(&'static str, Value)) -> String {
 /// Up to four rows go through the same kernels as one, so no more than four run at once (see `models/decoder.rs`).
 #[test]
 fn same_request_same_bytes() {
-    let requests = &same::requests()[..8];
+    let requests = &same::requests()[..4];
     let machine = Some("sm=80");
     let alone: Vec<String> = {
         let server = Server::start_on(machine, &["--device", "cuda", "-np", "1", "--no-cache-prompt"]);
@@ -31,16 +32,25 @@ fn same_request_same_bytes() {
 
 #[test]
 fn a_gpu_takes_more_at_once_than_the_cpu() {
-    let slots = |words: &[&str], machine| {
-        let server = Server::start_on(Some(machine), words);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| {
+        let path = folder.path().join(name);
+        synth::synth(name, FileType::Q8_0, 7, &path, &mut |_, _| {}).expect("a model");
+        path.into_os_string().into_string().expect("UTF-8")
+    };
+    let (llama, gemma) = (file("tiny-llama"), file("tiny-gemma3"));
+    let slots = |model: &str, words: &[&str], machine| {
+        let server = Server::start_on(Some(machine), &[&[model], words].concat());
         let found = server.get("/slots").json().as_array().map(Vec::len);
         assert_eq!(server.get("/props").json()["total_slots"], json!(found), "{words:?}");
         found
     };
     let gpu = "sm=80";
-    assert_eq!(slots(&["--device", "cuda"], gpu), Some(32));
-    assert_eq!(slots(&["--device", "auto"], gpu), Some(32));
-    assert_eq!(slots(&["--device", "auto"], "devices=0"), Some(16));
-    assert_eq!(slots(&["--device", "cpu"], gpu), Some(16));
-    assert_eq!(slots(&["--device", "cuda", "-np", "3"], gpu), Some(3));
+    assert_eq!(slots(&llama, &["--device", "cuda"], gpu), Some(32));
+    assert_eq!(slots(&llama, &["--device", "auto"], gpu), Some(32));
+    assert_eq!(slots(&llama, &["--device", "auto"], "devices=0"), Some(16));
+    assert_eq!(slots(&llama, &["--device", "cpu"], gpu), Some(16));
+    assert_eq!(slots(&llama, &["--device", "cuda", "-np", "3"], gpu), Some(3));
+    // Sliding windows take pages per sequence.
+    assert_eq!(slots(&gemma, &["--device", "cuda"], gpu), Some(16));
 }
