@@ -1,15 +1,17 @@
 //! The forward pass on a GPU.
 //!
-//! All memory is one arena that is taken at load. A step of one token per sequence is recorded once as a graph
-//! and replayed for every position; tokens and positions lie in device memory. Where the device samples, the graph also
-//! chooses the next tokens and writes them where the next step reads them (see `ahead.rs`).
+//! All memory is one arena that is taken at load. A step of one token per sequence, for up to 32 of them, is recorded once
+//! as a graph and replayed for every position; tokens and positions lie in device memory. Where the device samples, the
+//! graph also chooses the next tokens and writes them where the next step reads them (see `ahead.rs`). Sequences that the
+//! host samples, because of a mask for one, have steps of their own beside these (see `batch.rs`).
 //!
 //! Keys and values lie in pages of 64 tokens that sequences take as they grow, share, and leave to a prefix cache.
 //!
-//! The text of a sequence is what it is alone as long as no more than four sequences decode together: up to four rows
-//! go through the matrix-vector kernels, more through the matrix ones, whose sums have another order. A token that was
-//! generated and is computed again as a part of a prompt goes through other kernels, too: what follows it may differ in
-//! the last bits. Prompts have the same bits however they are cut, batched, or taken from the prefix cache.
+//! The text of a sequence is what it is alone as long as no more than four sequences decode together (one that has ended
+//! may be among them for a step more): up to four rows go through the matrix-vector kernels, more through the matrix ones,
+//! whose sums have another order. A token that was generated and is computed again as a part of a prompt goes through
+//! other kernels, too: what follows it may differ in the last bits. Prompts have the same bits however they are cut,
+//! batched, or taken from the prefix cache.
 
 mod ahead;
 mod batch;
@@ -36,16 +38,16 @@ use crate::{
     SamplingRequest, Tap, memory::Plan,
 };
 use ahead::Ahead;
-use memory::{LOGIT_ROWS, Memory};
+use memory::{LOGIT_ROWS, Memory, STEP_ROWS};
 use pages::Pages;
 use sampling::DeviceSampler;
-use step::Step;
+use step::{FEW, Step};
 use tap::Probe;
 
 /// Longest head that attention has kernels for.
 const MAX_HEAD_DIM: usize = 256;
 /// Rows of recorded steps: a batch takes the next larger one, with idle rows.
-const BUCKETS: [usize; 5] = [1, 2, 4, 8, LOGIT_ROWS];
+const BUCKETS: [usize; 6] = [1, 2, 4, 8, 16, STEP_ROWS];
 
 /// A model on a GPU with its KV cache.
 pub struct GpuDecoder {
@@ -123,13 +125,14 @@ impl GpuDecoder {
         let multiprocessors = multiprocessors(gpu);
         let (arena, mut memory) = Arena::new(gpu, |carver| Memory::carve(carver, model, o, multiprocessors))?;
         let stream = Stream::new(gpu)?;
-        memory.activations.splits.clear(&stream, LOGIT_ROWS, model.config.widest(|l| l.n_head))?;
+        memory.activations.splits.clear(&stream, memory::step_rows(o), model.config.widest(|l| l.n_head))?;
         let uploads = std::mem::take(&mut memory.uploads);
         let sources: Vec<_> = uploads.iter().map(|(to, bytes)| (*to, &bytes[..])).collect();
         upload(gpu, &stream, &sources, progress)?;
         let c = &model.config;
         let sampler = DeviceSampler::new(&stream, &memory, memory::sample_shape(c, o))?;
-        let pages = Pages::new(gpu, &memory, o.n_seq)?;
+        let pages = Pages::new(&memory, o.n_seq);
+        let ahead = Ahead::new(&stream, &memory)?;
         let staging = Staging {
             rows: Pinned::new(gpu, 3 * memory::rows(o))?,
             marked: Pinned::new(gpu, 4 * LOGIT_ROWS)?,
@@ -137,7 +140,7 @@ impl GpuDecoder {
         };
         Ok(Self {
             steps: Default::default(),
-            ahead: Ahead::new(gpu)?,
+            ahead,
             sampler,
             stream,
             staging,
@@ -170,8 +173,8 @@ impl GpuDecoder {
     }
 
     fn step_of(&self, rows: usize, tiling: Tiling) -> Step<'_> {
-        let probe = self.probe.as_ref();
-        Step { stream: &self.stream, c: &self.config, m: &self.memory, at: self.memory.rows, rows, tiling, probe }
+        let (m, narrow) = (&self.memory, tiling == Tiling::Rows && rows <= FEW);
+        Step { stream: &self.stream, c: &self.config, m, at: m.rows, rows, tiling, narrow, probe: self.probe.as_ref() }
     }
 
     /// A sequence goes on from somewhere else: what ran ahead of it is dropped, and the host samples it.

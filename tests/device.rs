@@ -6,6 +6,7 @@ mod checked;
 mod demo;
 mod failing;
 mod invariants;
+mod joining;
 mod memory;
 mod pages;
 mod recovering;

@@ -6,6 +6,8 @@ mod connections;
 mod door;
 #[cfg(unix)]
 mod fuzz;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod gpu;
 mod ollama;
 mod responses;
 mod salts;
@@ -55,16 +57,25 @@ impl Answer {
 impl Server {
     /// Starts `qrun serve` with these words at a port of its own, and waits until it is ready.
     pub fn start(words: &[&str]) -> Self {
-        Self::of(env!("CARGO_BIN_EXE_qrun"), words)
+        Self::of(env!("CARGO_BIN_EXE_qrun"), None, words)
+    }
+
+    /// The same on a computer with this emulated GPU.
+    pub fn start_on(machine: Option<&str>, words: &[&str]) -> Self {
+        Self::of(env!("CARGO_BIN_EXE_qrun"), machine, words)
     }
 
     /// The same of another build of the program.
-    pub fn of(program: &str, words: &[&str]) -> Self {
+    pub fn of(program: &str, machine: Option<&str>, words: &[&str]) -> Self {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("LLAMA_") {
                 command.env_remove(name);
             }
+        }
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if let Some(machine) = machine {
+            command.env("LD_LIBRARY_PATH", qrun_emulator::library()).env("QRUN_EMULATOR", machine);
         }
         // The machine of the tests has an emulated GPU at hand, if any: the server answers on the CPU unless it is told.
         command.arg("serve").args(["--port", "0", "-c", "4096"]).args(words);

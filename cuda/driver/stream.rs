@@ -193,6 +193,25 @@ impl Stream {
         })
     }
 
+    /// Sets `len` numbers to one value. The value travels with the call: unlike with a copy, nothing on the host has to
+    /// stay as it is until the device is there.
+    ///
+    /// # Errors
+    /// The driver refuses it (an address that is not its own), or an earlier launch has failed.
+    ///
+    /// # Panics
+    /// While launches are recorded, as [`Stream::copy_in`].
+    pub fn fill(&self, at: Ptr<i32>, value: i32, len: usize) -> Result<()> {
+        assert!(!self.recording.get(), "a value that is recorded");
+        if len == 0 {
+            return Ok(());
+        }
+        self.gpu.bind()?;
+        // SAFETY: an address on the device, whose extent the driver checks.
+        let code = unsafe { sys::cuMemsetD32Async(at.address(), value.cast_unsigned(), len, self.raw) };
+        check(code, || format!("cuMemsetD32Async({len} numbers)"))
+    }
+
     /// Notes a launch as queued, so that one that never ends can be named.
     fn launched(&self, name: &'static str) -> Result<()> {
         let mut backlog = self.backlog.borrow_mut();

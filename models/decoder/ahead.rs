@@ -3,22 +3,25 @@
 //! A step of decoding with the sampler at its end is recorded once per number of rows. It leaves each row's token and
 //! position where the next step reads them, so steps follow each other without the host, which reads the tokens from
 //! page-locked memory one step behind. A batch whose rows ran ahead only takes their tokens; of a row that nobody asks
-//! for nothing is kept. Where sequences have joined or left, the host places the rows anew.
+//! for nothing is kept.
+//!
+//! Where a sequence leaves, the last row takes its place on the device; where one joins, its token, position and number
+//! are written behind the others: single numbers that travel with the calls, in the order of the stream. So the next step
+//! is queued before the tokens of this one are waited for, and nothing is synchronised. The rows lie without gaps, for as
+//! many sequences take the same kernels whoever was there before.
 
 use qrun_cuda::{
-    Gpu, LazyGraph, Pinned, Ptr, Result,
+    LazyGraph, Ptr, Result, Stream,
     ops::{
         attention::Tiling,
         sample::{SampleRows, SampleSteps},
     },
 };
 
-use std::sync::Arc;
-
 use super::{
     BUCKETS, GpuDecoder,
-    batch::{Slot, Split, bucket, describe},
-    memory::LOGIT_ROWS,
+    batch::{Row, Slot, Split, bucket},
+    memory::{Memory, STEP_ROWS},
     step::Step,
 };
 use crate::{Entry, forward::ends};
@@ -27,55 +30,51 @@ use crate::{Entry, forward::ends};
 pub struct Ahead {
     /// By number of rows, and by what of the sampler is launched.
     graphs: [[LazyGraph; 2]; BUCKETS.len()],
-    /// `[token, position, sequence][LOGIT_ROWS]`.
-    staging: Pinned<i32>,
-    /// Sequences of the last launch: their next tokens and positions lie on the device.
+    /// Sequences of the rows on the device; those beyond are idle there.
     rows: Vec<u32>,
-    /// One of them and the number of its token: once that is there, so is all that was copied before.
-    last: Option<(u32, u32)>,
 }
 
 impl Ahead {
-    pub fn new(gpu: &Arc<Gpu>) -> Result<Self> {
-        let staging = Pinned::new(gpu, 3 * LOGIT_ROWS)?;
-        Ok(Self { graphs: Default::default(), staging, rows: Vec::new(), last: None })
-    }
-
-    /// Notes that all that was launched is done.
-    pub fn done(&mut self) {
-        self.last = None;
+    /// All rows are idle.
+    pub fn new(stream: &Stream, memory: &Memory) -> Result<Self> {
+        stream.fill(memory.ahead.seq, IDLE, STEP_ROWS)?;
+        Ok(Self { graphs: Default::default(), rows: Vec::new() })
     }
 }
 
+/// The sequence of an idle row.
+const IDLE: i32 = -1;
+
 impl GpuDecoder {
-    /// Takes the tokens of rows that ran ahead, and launches the step that follows those that gave a token.
+    /// Launches the step that follows the rows that give a token, and takes the tokens of those that ran ahead.
     pub(super) fn advance(&mut self, split: &Split) -> Result<()> {
-        let sampled: Vec<Entry> = split.sampled().copied().collect();
-        if sampled.is_empty() {
+        if split.sampled().next().is_none() {
             return Ok(());
         }
-        let numbers: Vec<u32> = split.ahead.iter().map(|row| self.sampler.take_ahead(row.entry.seq)).collect();
-        // Where the device's rows are those of this batch, the next step is queued before this one is waited for.
-        let rows = &self.ahead.rows;
-        let same = sampled.len() == split.ahead.len() && sampled.len() == rows.len();
-        let same = same && sampled.iter().all(|e| rows.contains(&e.seq) && self.has_room(e));
-        let next: Vec<_> = sampled.iter().map(|e| (e.seq as usize, e.pos as usize + 2)).collect();
-        let same = same && self.reserve_ahead(&next)?;
-        if same {
+        let taken = |row: &Row| (*row, self.sampler.take_ahead(row.entry.seq));
+        let asked: Vec<(Row, u32)> = split.ahead.iter().map(taken).collect();
+        // The others waited while steps went on without them.
+        let (here, apart): (Vec<_>, Vec<_>) =
+            asked.into_iter().partition(|(row, _)| self.ahead.rows.contains(&row.entry.seq));
+        self.take(&apart)?;
+        let staying: Vec<Entry> = here.iter().map(|(row, _)| row.entry).filter(|e| self.has_room(e)).collect();
+        let stays = |e: &Entry| here.iter().any(|(row, _)| row.entry.seq == e.seq);
+        let next = |e: &Entry| Some(Entry { token: self.sampler.next(e.seq)?, pos: e.pos + 1, ..*e });
+        let joining = split.sampled().filter(|e| !stays(e) && self.has_room(e)).filter_map(next);
+        let joining: Vec<Entry> = joining.collect();
+        if self.arrange(&staying, &joining)? {
             self.launch_ahead()?;
         }
-        for (row, number) in split.ahead.iter().zip(numbers) {
-            if let Slot::Token(to) = row.slot {
-                self.give(row.entry.seq, to, number)?;
-            }
-        }
-        if same { Ok(()) } else { self.place(&sampled) }
+        self.take(&here)
     }
 
-    /// Waits until the device is through with what the last launch ahead copies from page-locked memory.
-    pub(super) fn settle(&mut self) -> Result<()> {
-        let Some((seq, number)) = self.ahead.last.take() else { return Ok(()) };
-        self.sampler.wait(&self.stream, seq, number)?;
+    /// Waits for tokens of rows that ran ahead, each with its number.
+    fn take(&mut self, rows: &[(Row, u32)]) -> Result<()> {
+        for (row, number) in rows {
+            if let Slot::Token(to) = row.slot {
+                self.give(row.entry.seq, to, *number)?;
+            }
+        }
         Ok(())
     }
 
@@ -84,20 +83,43 @@ impl GpuDecoder {
         (e.pos as usize) + 1 < self.options.n_ctx
     }
 
-    /// Makes the tokens that follow `sampled` the rows of the next step, and launches it.
-    fn place(&mut self, sampled: &[Entry]) -> Result<()> {
-        let next = |e: &Entry| Some(Entry { token: self.sampler.next(e.seq)?, pos: e.pos + 1, ..*e });
-        let next: Vec<Entry> = sampled.iter().filter(|e| self.has_room(e)).filter_map(next).collect();
-        self.ahead.rows.clear();
-        let small = !next.is_empty() && next.len() <= LOGIT_ROWS;
-        if !small || !self.reserve_ahead(&ends(next.iter()))? {
-            return Ok(());
+    /// Makes the rows of the next step those of the last one that go on, by what was fed to them, and these others, by what
+    /// is fed to them next. Says whether there is such a step: no pages or too many sequences leave it to the host.
+    fn arrange(&mut self, staying: &[Entry], joining: &[Entry]) -> Result<bool> {
+        let following = staying.iter().map(|e| Entry { pos: e.pos + 1, ..*e });
+        let next: Vec<Entry> = following.chain(joining.iter().copied()).collect();
+        let runs = (1..=STEP_ROWS).contains(&next.len()) && self.reserve_ahead(&ends(next.iter()))?;
+        for row in (0..self.ahead.rows.len()).rev() {
+            if !runs || staying.iter().all(|e| e.seq != self.ahead.rows[row]) {
+                self.remove(row)?;
+            }
         }
-        self.settle()?;
-        self.ahead.rows.extend(next.iter().map(|e| e.seq));
-        describe(self.ahead.staging.as_mut_slice(), next.iter().copied().map(Some));
-        self.stream.copy_in(self.memory.ahead.token, &self.ahead.staging, self.ahead.staging.len())?;
-        self.launch_ahead()
+        if runs {
+            joining.iter().try_for_each(|e| self.append(e))?;
+        }
+        Ok(runs)
+    }
+
+    /// Ends a row; the last one takes its place with what the device has for it.
+    fn remove(&mut self, row: usize) -> Result<()> {
+        let (at, stream, last) = (self.memory.ahead, &self.stream, self.ahead.rows.len() - 1);
+        self.ahead.rows.swap_remove(row);
+        if let Some(&seq) = self.ahead.rows.get(row) {
+            stream.copy_within(at.token.add(row), at.token.add(last), 1)?;
+            stream.copy_within(at.pos.add(row), at.pos.add(last), 1)?;
+            stream.fill(at.seq.add(row), seq as i32, 1)?;
+        }
+        stream.fill(at.seq.add(last), IDLE, 1)
+    }
+
+    /// Adds a row behind the others.
+    fn append(&mut self, e: &Entry) -> Result<()> {
+        let (at, stream, row) = (self.memory.ahead, &self.stream, self.ahead.rows.len());
+        stream.fill(at.token.add(row), e.token as i32, 1)?;
+        stream.fill(at.pos.add(row), e.pos as i32, 1)?;
+        stream.fill(at.seq.add(row), e.seq as i32, 1)?;
+        self.ahead.rows.push(e.seq);
+        Ok(())
     }
 
     /// Queues the next step of the rows on the device.
@@ -108,9 +130,7 @@ impl GpuDecoder {
         let launched = graph.launch(&self.stream, |_| self.sampling_step(BUCKETS[bucket], steps));
         self.ahead.graphs[bucket][steps as usize] = graph;
         launched?;
-        for &seq in &self.ahead.rows {
-            self.ahead.last = Some((seq, self.sampler.launch_ahead(seq)));
-        }
+        self.ahead.rows.iter().for_each(|&seq| self.sampler.launch_ahead(seq));
         Ok(())
     }
 

@@ -3,6 +3,9 @@
 //! A row is a step of decoding where it is the only one of its sequence, wants an output and follows a row that gave
 //! one. All other rows belong to prompts. The two are launched apart and through different kernels, so that the bits
 //! of a prompt do not depend on how it is cut, nor those of decoding on the prompts beside it.
+//!
+//! Where the host samples some of the sequences that decode, their logits are on their way while the device begins the
+//! next step of the others (see `ahead.rs`): only then the host waits for them.
 
 use qrun_cuda::{
     Result,
@@ -11,7 +14,8 @@ use qrun_cuda::{
 
 use super::{
     BUCKETS, GpuDecoder,
-    memory::{self, LOGIT_ROWS},
+    memory::{self, LOGIT_ROWS, STEP_ROWS},
+    step::Step,
 };
 use crate::{Batch, Entry, ForwardError, Output, forward::ends};
 
@@ -60,7 +64,7 @@ impl Split {
 
 /// The smallest recorded step that so many rows fit in.
 pub fn bucket(rows: usize) -> usize {
-    BUCKETS.iter().position(|&bucket| rows <= bucket).expect("rows are taken LOGIT_ROWS at a time")
+    BUCKETS.iter().position(|&bucket| rows <= bucket).expect("rows are taken STEP_ROWS at a time")
 }
 
 impl GpuDecoder {
@@ -132,16 +136,27 @@ impl GpuDecoder {
             if self.tokens.iter().all(Option::is_none) && (batch.cancelled)() {
                 return Err(ForwardError::Cancelled);
             }
-            self.launch(chunk, Tiling::Prompt)?;
+            let wanted = self.launch(chunk, Tiling::Prompt)?;
+            // An error of a kernel belongs to this call.
+            self.stream.synchronize()?;
+            self.collect(&wanted)?;
         }
-        for group in split.decode.chunks(LOGIT_ROWS) {
-            self.launch(group, Tiling::Rows)?;
+        let mut wanted = Vec::new();
+        for group in split.decode.chunks(STEP_ROWS) {
+            self.collect(&wanted)?;
+            wanted = self.launch(group, Tiling::Rows)?;
         }
-        Ok(self.advance(split)?)
+        // Rows that run ahead from here on have to be fed their tokens.
+        if wanted.iter().any(|(_, row)| row.is_sampled()) {
+            self.collect(&wanted)?;
+            wanted.clear();
+        }
+        self.advance(split)?;
+        Ok(self.collect(&wanted)?)
     }
 
-    /// Runs some rows and waits for what they give.
-    fn launch(&mut self, rows: &[Row], tiling: Tiling) -> std::result::Result<(), ForwardError> {
+    /// Queues some rows; returns those whose outputs are to be collected still, each with its place in the launch.
+    fn launch(&mut self, rows: &[Row], tiling: Tiling) -> std::result::Result<Vec<(usize, Row)>, ForwardError> {
         self.reserve(rows.iter().map(|row| &row.entry))?;
         // What is recorded cannot be listened to.
         let bucket = (tiling == Tiling::Rows && self.probe.is_none()).then(|| bucket(rows.len()));
@@ -157,22 +172,22 @@ impl GpuDecoder {
             }
             None => self.step_of(count, tiling).layers()?,
         }
-        let wanted: Vec<(usize, Row)> =
+        let marked: Vec<(usize, Row)> =
             rows.iter().copied().enumerate().filter(|(_, row)| row.slot != Slot::None).collect();
-        for wanted in wanted.chunks(LOGIT_ROWS) {
-            self.outputs(wanted, tiling)?;
+        let mut wanted = Vec::new();
+        for turn in marked.chunks(LOGIT_ROWS) {
+            self.collect(&wanted)?;
+            self.outputs(turn, self.step_of(count, tiling).narrow)?;
+            wanted = turn.to_vec();
         }
-        // The staging buffers are free again, and an error of a kernel belongs to this call.
-        self.stream.synchronize()?;
-        self.ahead.done();
         for (seq, end) in ends(rows.iter().map(|row| &row.entry)) {
             self.pages.tables.advance(seq, end);
         }
-        Ok(())
+        Ok(wanted)
     }
 
-    /// Logits or tokens of some rows, each with its place in the launch.
-    fn outputs(&mut self, wanted: &[(usize, Row)], tiling: Tiling) -> Result<()> {
+    /// Queues the head and the sampler for some rows, each with its place in the launch.
+    fn outputs(&mut self, wanted: &[(usize, Row)], narrow: bool) -> Result<()> {
         let (count, n_vocab) = (wanted.len(), self.config.n_vocab);
         let (index, rows) = self.staging.marked.as_mut_slice().split_at_mut(LOGIT_ROWS);
         index.iter_mut().zip(wanted).for_each(|(index, (i, _))| *index = *i as i32);
@@ -180,7 +195,7 @@ impl GpuDecoder {
         describe(rows, wanted.iter().map(|(_, row)| row.is_sampled().then_some(row.entry)));
         let memory = &self.memory;
         self.stream.copy_in(memory.marked, &self.staging.marked, self.staging.marked.len())?;
-        self.step_of(count, tiling).head(memory.marked, count)?;
+        Step { narrow, ..self.step_of(count, Tiling::Rows) }.head(memory.marked, count)?;
         let logits = memory.activations.logits;
         let sampled = wanted.iter().filter(|(_, row)| row.is_sampled()).map(|(_, row)| row.entry.seq);
         let n_sampled = sampled.clone().count();
@@ -192,11 +207,17 @@ impl GpuDecoder {
         if n_sampled < count {
             self.stream.copy_out(&mut self.staging.logits, logits, count * n_vocab)?;
         }
-        self.stream.synchronize()?;
+        Ok(())
+    }
+
+    /// Waits for the logits and tokens of rows that were queued last.
+    fn collect(&mut self, wanted: &[(usize, Row)]) -> Result<()> {
+        let n_vocab = self.config.n_vocab;
         for (i, (_, row)) in wanted.iter().enumerate() {
             match row.slot {
                 Slot::None => {}
                 Slot::Logits(to) => {
+                    // Waits for the copy, not for what runs ahead behind it.
                     let from = &self.staging.logits[i * n_vocab..(i + 1) * n_vocab];
                     self.logits[to * n_vocab..(to + 1) * n_vocab].copy_from_slice(from);
                 }
@@ -205,6 +226,10 @@ impl GpuDecoder {
                     self.give(row.entry.seq, to, number)?;
                 }
             }
+        }
+        // A wait for a copy says nothing of errors; the stream does.
+        if wanted.iter().any(|(_, row)| matches!(row.slot, Slot::Logits(_))) {
+            self.stream.is_idle()?;
         }
         Ok(())
     }

@@ -22,8 +22,11 @@ use crate::{
     weights::{self, Linear},
 };
 
-/// Rows of logits that are computed at once; a batch with more marked entries takes turns.
+/// Rows of logits that go to the host at once; a batch with more marked entries takes turns.
 pub const LOGIT_ROWS: usize = 16;
+
+/// Most rows of a recorded step. Their logits stay on the device, where the next tokens are sampled from them.
+pub const STEP_ROWS: usize = 32;
 
 /// Biased tokens of a sequence that the device keeps; more than these are left to the host.
 const BIASES: usize = 4096;
@@ -105,7 +108,7 @@ pub struct Activations {
     pub gated: Operand,
     /// Outputs of attention and feed-forward before they join the stream.
     pub out: Ptr<f32>,
-    /// `[LOGIT_ROWS][n_vocab]`.
+    /// `[step_rows][n_vocab]`.
     pub logits: Ptr<f32>,
 }
 
@@ -126,7 +129,7 @@ pub struct Memory {
     pub marked: Ptr<i32>,
     /// Those of them that the sampler looks at, `[LOGIT_ROWS]`.
     pub sampled: Rows,
-    /// Rows of steps that run ahead, `[LOGIT_ROWS]`.
+    /// Rows of steps that run ahead, `[STEP_ROWS]`.
     pub ahead: Rows,
     pub activations: Activations,
     pub sampling: SampleBuffers,
@@ -199,7 +202,7 @@ impl Memory {
         let rows = Rows::at(state(loader.carver, "rows", 3 * n), n);
         let marked = state(loader.carver, "marked", 4 * LOGIT_ROWS);
         let sampled = Rows::at(marked.add(LOGIT_ROWS), LOGIT_ROWS);
-        let ahead = Rows::at(state(loader.carver, "ahead", 3 * LOGIT_ROWS), LOGIT_ROWS);
+        let ahead = Rows::at(state(loader.carver, "ahead", 3 * STEP_ROWS), STEP_ROWS);
         let splits = layers.iter().map(|l| l.splits).max().unwrap_or(1);
         let activations = activations(loader.carver, c, o, splits);
         let buffers = sample_shape(c, o).carve(loader.carver);
@@ -225,7 +228,12 @@ impl Memory {
 
 /// Rows that go through the layers together.
 pub fn rows(o: &Options) -> usize {
-    o.n_ubatch.min(o.n_ctx).max(LOGIT_ROWS)
+    o.n_ubatch.min(o.n_ctx).max(step_rows(o))
+}
+
+/// Rows that have logits at once: those of the largest step that so many sequences take, or of a turn for the host.
+pub fn step_rows(o: &Options) -> usize {
+    if o.n_seq > LOGIT_ROWS { STEP_ROWS } else { LOGIT_ROWS }
 }
 
 /// The weights of a layer, in the order of their roles.
@@ -307,11 +315,11 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options, splits: usize)
         k: values(carver, "k", kv),
         v: values(carver, "v", kv),
         attended: operand(carver, "attended", q),
-        splits: Scratch::take(carver, [LOGIT_ROWS, c.widest(|l| l.n_head), q], splits),
+        splits: Scratch::take(carver, [step_rows(o), c.widest(|l| l.n_head), q], splits),
         gate: values(carver, "gate", n_ff),
         up: values(carver, "up", n_ff),
         gated: operand(carver, "gated", n_ff),
         out: values(carver, "out", c.n_embd),
-        logits: carver.take("activations/logits", LOGIT_ROWS * c.n_vocab),
+        logits: carver.take("activations/logits", step_rows(o) * c.n_vocab),
     }
 }

@@ -1,12 +1,12 @@
 //! The device's side of the page tables: where pages lie, and tables on the device that follow the book-keeping.
 //!
 //! [`PageTables`] says which page holds which tokens. The device reads `[sequence][slot]` tables of page numbers, one per
-//! kind of layer; before a launch the rows of its sequences are brought up to date by a copy in the same stream, from
-//! page-locked mirrors. What was launched before it still finds the table as it was, and a page that was returned is
+//! kind of layer; before a launch the numbers of pages that its sequences got since are written there, in the same stream
+//! and with the call itself. What was launched before it still finds the table as it was, and a page that was returned is
 //! only written again by what is launched later: neither needs a synchronisation.
 
 use qrun_cuda::{
-    Gpu, Pinned, Ptr, Result,
+    Ptr, Result,
     ops::cache::{self, Cache},
 };
 
@@ -26,21 +26,16 @@ const UNKNOWN: i32 = -1;
 /// What lies in the pages, and what the device knows of it.
 pub struct Pages {
     pub tables: PageTables,
-    /// By kind of layer, `[n_seq][slots]`: the device's tables as the last copy has them.
-    mirrors: Vec<Pinned<i32>>,
+    /// By kind of layer, `[n_seq][slots]`: the device's tables, as far as they were ever written.
+    mirrors: Vec<Vec<i32>>,
     /// [`PageTables::changes`] of each sequence when its rows were last compared.
     seen: Vec<u64>,
 }
 
 impl Pages {
-    pub fn new(gpu: &std::sync::Arc<Gpu>, memory: &Memory, n_seq: usize) -> Result<Self> {
-        let mirror = |slots: usize| {
-            let mut mirror = Pinned::new(gpu, n_seq * slots)?;
-            mirror.as_mut_slice().fill(UNKNOWN);
-            Ok(mirror)
-        };
-        let mirrors = memory.kinds.iter().map(|kind| mirror(kind.slots)).collect::<Result<_>>()?;
-        Ok(Self { tables: PageTables::new(&memory.kinds, n_seq), mirrors, seen: vec![0; n_seq] })
+    pub fn new(memory: &Memory, n_seq: usize) -> Self {
+        let mirrors = memory.kinds.iter().map(|kind| vec![UNKNOWN; n_seq * kind.slots]).collect();
+        Self { tables: PageTables::new(&memory.kinds, n_seq), mirrors, seen: vec![0; n_seq] }
     }
 
     /// Blocks of a sequence whose page the device does not know yet: `(kind, place in the mirror, page)`.
@@ -119,20 +114,9 @@ impl GpuDecoder {
         };
         let changed: Vec<usize> = ends.iter().filter_map(changed).collect();
         let unknown: Vec<_> = changed.into_iter().flat_map(|seq| self.pages.unknown(seq)).collect();
-        if unknown.is_empty() {
-            return Ok(());
-        }
-        // The last copy may not have come to the mirrors yet.
-        self.settle()?;
-        let mut ends = vec![0; self.pages.mirrors.len()];
         for (kind, at, page) in unknown {
-            self.pages.mirrors[kind].as_mut_slice()[at] = page;
-            ends[kind] = ends[kind].max(at + 1);
-        }
-        for ((mirror, &table), end) in self.pages.mirrors.iter().zip(&self.memory.tables).zip(ends) {
-            if end > 0 {
-                self.stream.copy_in(table, mirror, end)?;
-            }
+            self.stream.fill(self.memory.tables[kind].add(at), page, 1)?;
+            self.pages.mirrors[kind][at] = page;
         }
         Ok(())
     }

@@ -111,9 +111,9 @@ impl DeviceSampler {
     }
 
     /// The same for a row that nobody has asked for.
-    pub fn launch_ahead(&mut self, seq: u32) -> u32 {
+    pub fn launch_ahead(&mut self, seq: u32) {
         self.sequences[seq as usize].ahead = true;
-        self.launch(seq)
+        self.launch(seq);
     }
 
     /// The number of the token of a row that ran ahead and is asked for now.

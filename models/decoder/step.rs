@@ -28,7 +28,7 @@ use crate::{
 
 /// Sequences up to which the products of a decoding step go through the matrix-vector kernels. A prompt never does:
 /// its bits do not depend on how it is cut.
-const FEW: usize = 4;
+pub const FEW: usize = 4;
 
 /// Some rows on their way.
 pub struct Step<'a> {
@@ -41,6 +41,8 @@ pub struct Step<'a> {
     pub rows: usize,
     /// Whether rows are of different sequences, or consecutive ones of a prompt.
     pub tiling: Tiling,
+    /// Whether products go through the matrix-vector kernels; those of the head, too, of however many rows it is.
+    pub narrow: bool,
     /// Who wants to see what is in between.
     pub probe: Option<&'a Probe>,
 }
@@ -204,8 +206,7 @@ impl Step<'_> {
         };
         let product = self.product(&a.normed, c.n_embd);
         // The matrix-vector kernel makes whole blocks of gated outputs; the many-column one leaves gate and up.
-        let fused = self.is_narrow();
-        if fused {
+        if self.narrow {
             let gated = GluParams {
                 gate: segment(&gate, Ptr::NULL),
                 up: segment(&up, Ptr::NULL),
@@ -241,11 +242,6 @@ impl Step<'_> {
         self.matmul(self.product(&a.gated, n_ff), &[segment(&down, a.out)])
     }
 
-    /// Whether products go through the matrix-vector kernels.
-    fn is_narrow(&self) -> bool {
-        self.tiling == Tiling::Rows && self.rows <= FEW
-    }
-
     /// The forms of an operand that its consumers multiply, and the numbers where somebody listens; the other is null.
     fn wanted(&self, x: &Operand, consumers: &[Weight]) -> (Ptr<f32>, QuantizedActivations) {
         let dense = |w: &Weight| w.ty.format().block == 1;
@@ -270,13 +266,13 @@ impl Step<'_> {
     fn matmul(&self, product: MatmulParams, segments: &[Segment]) -> Result<()> {
         let launch = |of: &[Segment]| {
             let product = product.with(of);
-            if self.is_narrow() || !gemm::takes(product.k as usize) {
+            if self.narrow || !gemm::takes(product.k as usize) {
                 matmul::gemv(self.stream, &product)
             } else {
                 gemm::gemm(self.stream, &product)
             }
         };
-        if self.is_narrow() {
+        if self.narrow {
             return launch(segments);
         }
         let mut rest = segments.to_vec();

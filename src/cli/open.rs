@@ -39,7 +39,7 @@ pub fn open(args: &Args, terminal: &Terminal, mut timeline: Timeline) -> Result<
     let gguf = model_file(args, terminal)?;
     timeline.took("open, map", gguf.mapping());
     timeline.lap("parse");
-    let (engine, params) = of_file(gguf, args, terminal, |_| ())?;
+    let (engine, params) = of_file(gguf, args, terminal, |_, _| ())?;
     timeline.append(engine.timeline());
     timeline.lap("sampler");
     let bar = progress::loading(terminal);
@@ -50,12 +50,12 @@ pub fn open(args: &Args, terminal: &Terminal, mut timeline: Timeline) -> Result<
     Ok(Opened { session, load_ms: started.elapsed().as_secs_f64() * 1e3, timeline })
 }
 
-/// The model that the flags name, without its weights, and how its tokens are chosen; `change` has the last word on how it
-/// runs.
+/// The model that the flags name, without its weights, and how its tokens are chosen; `change` sees the file and has the
+/// last word on how it runs.
 pub fn engine(
     args: &Args,
     terminal: &Terminal,
-    change: impl FnOnce(&mut Options),
+    change: impl FnOnce(&Gguf, &mut Options),
 ) -> Result<(Arc<Engine>, SamplerParams), Exit> {
     of_file(model_file(args, terminal)?, args, terminal, change)
 }
@@ -64,10 +64,10 @@ fn of_file(
     gguf: Gguf,
     args: &Args,
     terminal: &Terminal,
-    change: impl FnOnce(&mut Options),
+    change: impl FnOnce(&Gguf, &mut Options),
 ) -> Result<(Arc<Engine>, SamplerParams), Exit> {
     let mut options = options(args)?;
-    change(&mut options);
+    change(&gguf, &mut options);
     let wishes = EngineOptions { options, template: template(args)?, device: args.machine.preference() };
     let engine = Arc::new(Engine::open(gguf, wishes)?);
     let params = sampler(&args.sampling, &engine, terminal)?;

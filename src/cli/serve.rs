@@ -11,9 +11,12 @@ use std::{
 };
 
 use qrun::{
+    engine::DevicePreference,
     generate::{Generator, Scheduler},
     server::{self, Loaded, ServeError, ServerOptions},
 };
+use qrun_cuda::device;
+use qrun_quant::Gguf;
 
 use super::{
     args::{Args, Show},
@@ -23,8 +26,8 @@ use super::{
     terminal::Terminal,
 };
 
-/// Requests at once where nothing is said: as many as share a step well.
-const PARALLEL: usize = 16;
+/// Requests at once where nothing is said: as many as share a step well on the CPU, and on a GPU.
+const PARALLEL: [usize; 2] = [16, 32];
 
 /// Runs the server; `words` stand behind `serve`.
 pub fn run(words: &[OsString]) -> Result<(), Exit> {
@@ -41,8 +44,8 @@ pub fn run(words: &[OsString]) -> Result<(), Exit> {
     let options = options(&args, &terminal)?;
     let failed = Arc::new(Mutex::new(None));
     let load = {
-        let (failed, parallel) = (failed.clone(), options.parallel);
-        move || match load(&args, &terminal, parallel) {
+        let failed = failed.clone();
+        move || match load(&args, &terminal) {
             Ok(loaded) => Some(loaded),
             Err(exit) => {
                 *failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(exit);
@@ -112,7 +115,7 @@ impl Lines {
 fn options(args: &Args, terminal: &Terminal) -> Result<ServerOptions, Exit> {
     let mut options = args.server.options.clone();
     options.verbose = terminal.verbose();
-    options.parallel = args.server.parallel.unwrap_or(PARALLEL);
+    options.parallel = args.server.parallel.unwrap_or(PARALLEL[0]);
     if let Some(file) = &args.server.api_key_file {
         let text = input::file_text("--api-key-file", file, 1 << 20)?;
         let keys = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -132,9 +135,9 @@ fn options(args: &Args, terminal: &Terminal) -> Result<ServerOptions, Exit> {
 }
 
 /// The model on a thread of its own.
-fn load(args: &Args, terminal: &Terminal, parallel: usize) -> Result<Loaded, Exit> {
-    let (engine, params) = open::engine(args, terminal, |options| {
-        options.n_seq = parallel;
+fn load(args: &Args, terminal: &Terminal) -> Result<Loaded, Exit> {
+    let (engine, params) = open::engine(args, terminal, |gguf, options| {
+        options.n_seq = args.server.parallel.unwrap_or_else(|| PARALLEL[usize::from(shares_wide_steps(args, gguf))]);
         // The pool: as many tokens as one context, whoever holds them.
         options.n_kv = options.n_ctx.max(1);
         if let Some(parallel) = args.server.parallel {
@@ -145,4 +148,15 @@ fn load(args: &Args, terminal: &Terminal, parallel: usize) -> Result<Loaded, Exi
     let max_tokens = usize::try_from(args.sampling.n_predict).ok();
     let template_kwargs = run::template_variables(args)?;
     Ok(Loaded { engine, generator, params, seed_said: args.sampling.seed.is_some(), max_tokens, template_kwargs })
+}
+
+/// Whether a step of many sequences is likely to run on a GPU. Not where layers have a sliding window: each sequence has
+/// pages of its own in these, which are better left to the context.
+fn shares_wide_steps(args: &Args, gguf: &Gguf) -> bool {
+    let on_gpu = match args.machine.preference() {
+        DevicePreference::Cpu => false,
+        DevicePreference::Auto => !args.machine.exact && device::best_ordinal().is_ok(),
+        DevicePreference::Cuda(_) => true,
+    };
+    on_gpu && !gguf.metadata().iter().any(|(key, _)| key.ends_with(".attention.sliding_window"))
 }

@@ -17,9 +17,9 @@ pub struct ServerOptions {
     pub allowed_hosts: Vec<String>,
     /// Origins whose pages may call, besides this machine's; `*`: all.
     pub cors_origins: Vec<String>,
-    /// Requests that run at once; the others wait.
+    /// Requests that are expected to run at once; how many do is the decoder's number of sequences. The others wait.
     pub parallel: usize,
-    /// Requests that may wait; more are refused. `None`: four times `parallel`.
+    /// Requests that may wait besides; more are refused. `None`: four times `parallel`.
     pub queue: Option<usize>,
     /// How long a request may wait before it begins.
     pub queue_timeout: Duration,

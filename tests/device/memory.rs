@@ -17,7 +17,7 @@ fn the_plan_is_what_is_taken() {
     }
     for tiny in models() {
         let model = tiny.model();
-        for (n_ctx, n_seq, n_ubatch) in [(200, 1, 512), (256, 4, 16), (64, 16, 64), (1, 1, 1)] {
+        for (n_ctx, n_seq, n_ubatch) in [(200, 1, 512), (256, 4, 16), (64, 16, 64), (64, 17, 16), (1, 1, 1)] {
             let o = Options { n_ctx, n_seq, n_ubatch, ..options() };
             let machine = card::machine(Config::default());
             let _entered = machine.enter();

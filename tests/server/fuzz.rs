@@ -117,7 +117,7 @@ fn send(server: &Server, bodies: &[Value], numbers: Range<usize>, statuses: &mut
 fn no_request_is_the_servers_fault() {
     let (bodies, numbers) = (bodies(), wanted());
     let program = std::env::var("QRUN_FUZZ_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_qrun").to_owned());
-    let server = Server::of(&program, &["-n", "2", "-np", "8", "--metrics"]);
+    let server = Server::of(&program, None, &["-n", "2", "-np", "8", "--metrics"]);
     let warm = numbers.start..numbers.end.min(numbers.start + WARM);
     let mut statuses = BTreeMap::new();
     let started = resident(&server);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Server;
 
 /// Requests of all kinds: greedy, sampled, with a mask, with common beginnings.
-fn requests() -> Vec<(&'static str, Value)> {
+pub fn requests() -> Vec<(&'static str, Value)> {
     let mut all = Vec::new();
     for i in 0..8 {
         let asked = format!("What is {i} + {}? Say it and nothing else.", 3 * i);
@@ -29,7 +29,7 @@ fn requests() -> Vec<(&'static str, Value)> {
     all
 }
 
-fn text(answer: &Value) -> String {
+pub fn text(answer: &Value) -> String {
     let said = answer.pointer("/choices/0/message/content").or(answer.get("content"));
     said.and_then(Value::as_str).unwrap_or_else(|| panic!("no text: {answer}")).to_owned()
 }

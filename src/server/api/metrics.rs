@@ -45,7 +45,7 @@ pub async fn slots(State(app): State<Arc<App>>, Query(wanted): Query<Wanted>) ->
     if fails && !sequences.is_empty() && sequences.iter().all(Option::is_some) {
         return Err(ApiError::unavailable("no slot available", 1));
     }
-    let n_ctx = model.engine.options().n_ctx;
+    let (n_ctx, n_seq) = (model.engine.options().n_ctx, model.engine.options().n_seq);
     let slot = |id: usize| {
         let running = sequences.get(id).copied().flatten();
         let next = match running {
@@ -63,5 +63,5 @@ pub async fn slots(State(app): State<Arc<App>>, Query(wanted): Query<Wanted>) ->
             "next_token": [next],
         })
     };
-    Ok(Json((0..app.options.parallel).map(slot).collect()))
+    Ok(Json((0..n_seq).map(slot).collect()))
 }

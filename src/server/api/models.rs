@@ -71,7 +71,7 @@ pub async fn props(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError>
     let text = |id: Option<u32>| id.map_or("", |id| tokenizer.text(id)).to_owned();
     Ok(Json(json!({
         "default_generation_settings": { "n_ctx": engine.options().n_ctx, "params": params },
-        "total_slots": app.options.parallel, "model_alias": app.model_name(),
+        "total_slots": engine.options().n_seq, "model_alias": app.model_name(),
         "model_path": engine.gguf().path().display().to_string(),
         "modalities": { "vision": false, "audio": false },
         "endpoint_slots": app.options.slots, "endpoint_props": false, "endpoint_metrics": app.options.metrics,
