@@ -134,7 +134,7 @@ fn run(
 }
 
 fn config(i: usize) -> Config {
-    let streams = if i % 2 == 0 { Streams::Delayed } else { Streams::Immediate };
+    let streams = if i.is_multiple_of(2) { Streams::Delayed } else { Streams::Immediate };
     Config { sm: [75, 80][i % 2], streams, order: Order::Forward, ..Config::default() }
 }
 
