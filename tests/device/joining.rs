@@ -89,18 +89,19 @@ fn run(
                 hosts += usize::from(on_host || guests[running.guest].1.3);
                 continue;
             }
-            let Some(at) = waiting.iter().position(|&i| guests[i].1.0 <= step) else { continue };
-            let guest = waiting.remove(at);
-            let (name, (_, n, _, by_host)) = guests[guest];
-            let (prompt, params) = (prompt(&format!("guest {name}"), n, tiny.n_vocab), params_of(name));
-            let mut sampler = Sampler::new(params.clone(), tiny.n_vocab).expect("good parameters");
-            sampler.reset(&prompt);
-            if !(on_host || by_host) {
-                assert!(device.set_sampling(seq as u32, &request(&params, &prompt)).expect("a device"));
+            if let Some(at) = waiting.iter().position(|&i| guests[i].1.0 <= step) {
+                let guest = waiting.remove(at);
+                let (name, (_, n, _, by_host)) = guests[guest];
+                let (prompt, params) = (prompt(&format!("guest {name}"), n, tiny.n_vocab), params_of(name));
+                let mut sampler = Sampler::new(params.clone(), tiny.n_vocab).expect("good parameters");
+                sampler.reset(&prompt);
+                if !(on_host || by_host) {
+                    assert!(device.set_sampling(seq as u32, &request(&params, &prompt)).expect("a device"));
+                }
+                batch.extend(prompt_of(&prompt, 0, seq as u32, Output::Token));
+                places[seq] = Some(Running { guest, prompt, text: Vec::new(), sampler });
+                joined += 1;
             }
-            batch.extend(prompt_of(&prompt, 0, seq as u32, Output::Token));
-            places[seq] = Some(Running { guest, prompt, text: Vec::new(), sampler });
-            joined += 1;
         }
         if batch.is_empty() && waiting.is_empty() {
             return (texts, taken);
@@ -133,7 +134,7 @@ fn run(
 }
 
 fn config(i: usize) -> Config {
-    let streams = if i % 2 == 0 { Streams::Delayed } else { Streams::Immediate };
+    let streams = if i.is_multiple_of(2) { Streams::Delayed } else { Streams::Immediate };
     Config { sm: [75, 80][i % 2], streams, order: Order::Forward, ..Config::default() }
 }
 
