@@ -180,7 +180,7 @@ fn value(bodies: &[Value], rng: &mut Rng) -> Value {
         5 => json!(pick(rng, TEXTS)),
         6 => json!([]),
         7 => json!({}),
-        8 => serde_json::from_str(*pick::<&str>(rng, SCHEMAS)).expect("a schema"),
+        8 => serde_json::from_str(pick::<&str>(rng, SCHEMAS)).expect("a schema"),
         _ => {
             let other = &pick(rng, bodies)["body"];
             other.pointer(&place(other, rng)).cloned().unwrap_or_default()
