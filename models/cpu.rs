@@ -20,8 +20,8 @@ use qrun_cuda::ops::sample::SampledToken;
 use qrun_quant::cpu::{Activations, Arithmetic, par::Pool};
 
 use crate::{
-    Batch, Cached, Entry, Forward, ForwardError, Model, Options, Output, PageCount, Progress, Rows, Salt, Tap, kv::KvCache,
-    weights::Weights,
+    Batch, Cached, Entry, Forward, ForwardError, Model, Options, Output, PageCount, Progress, Rows, Salt, Tap,
+    kv::KvCache, weights::Weights,
 };
 use step::Step;
 
