@@ -19,7 +19,7 @@ use qrun::{
     sampler::SamplerParams,
     server::{self, Loaded, ServerOptions},
 };
-use qrun_models::{Batch, Cached, EventHandler, Forward, ForwardError, Options, PageCount, Rows};
+use qrun_models::{Batch, Cached, EventHandler, Forward, ForwardError, Options, PageCount, Rows, Salt};
 use qrun_quant::{Gguf, cpu::par::Pool};
 use serde_json::{Value, json};
 
@@ -51,31 +51,33 @@ fn greedy() -> SamplerParams {
 pub fn decode(args: &Args, file: &Path, n: usize) -> Result<Value> {
     let engine = open(args, file, Room { requests: n, tokens: 512 })?;
     let generator = Generator::start(Scheduler::open(engine, Box::new(|_| ()))?)?;
-    let ask = |prompts: Vec<Vec<u32>>, tokens| -> Result<Vec<Answer>> {
-        let (sender, receiver) = channel();
-        let sent = Instant::now();
-        let n = prompts.len();
-        for (i, prompt) in prompts.into_iter().enumerate() {
-            let request = Request { prompt, max_tokens: Some(tokens), ignore_eos: true, ..Request::default() };
-            generator.submit_to(request, greedy(), sink(i, sender.clone()));
-        }
-        drop(sender);
-        let mut events = vec![Vec::new(); n];
-        for (i, at, chunk) in receiver {
-            match chunk {
-                Chunk::Token { .. } => {
-                    let tokens = events[i].len() + 1;
-                    events[i].push((at, tokens));
-                }
-                Chunk::End(reply) => drop(reply?),
-                _ => {}
+    ask(&generator, vec![loads::prompt(1 << 20, 32)], 2)?;
+    Ok(json!({ "tps": together(&ask(&generator, loads::prompts(n), args.tokens)?)? }))
+}
+
+/// The answers to some prompts, stamped as the generator's thread hands their tokens out.
+fn ask(generator: &Generator, prompts: Vec<Vec<u32>>, tokens: usize) -> Result<Vec<Answer>> {
+    let (sender, receiver) = channel();
+    let sent = Instant::now();
+    let n = prompts.len();
+    for (i, prompt) in prompts.into_iter().enumerate() {
+        let request = Request { prompt, max_tokens: Some(tokens), ignore_eos: true, ..Request::default() };
+        generator.submit_to(request, greedy(), sink(i, sender.clone()));
+    }
+    drop(sender);
+    let mut events = vec![Vec::new(); n];
+    for (i, at, chunk) in receiver {
+        match chunk {
+            Chunk::Token { .. } => {
+                let tokens = events[i].len() + 1;
+                events[i].push((at, tokens));
             }
+            Chunk::End(reply) => drop(reply?),
+            _ => {}
         }
-        let answer = |events| Answer { status: 200, sent, events, ended: Instant::now(), timings: Value::Null };
-        Ok(events.into_iter().map(answer).collect())
-    };
-    ask(vec![loads::prompt(1 << 20, 32)], 2)?;
-    Ok(json!({ "tps": together(&ask(loads::prompts(n), args.tokens)?)? }))
+    }
+    let answer = |events| Answer { status: 200, sent, events, ended: Instant::now(), timings: Value::Null };
+    Ok(events.into_iter().map(answer).collect())
 }
 
 fn sink(i: usize, sender: Sender<(usize, Instant, Chunk)>) -> qrun::generate::Sink {
@@ -85,14 +87,15 @@ fn sink(i: usize, sender: Sender<(usize, Instant, Chunk)>) -> qrun::generate::Si
     })
 }
 
-/// From the end of a step through the layers, before its token is chosen, to the token's event at a client: one stream of a
-/// server in this process, which stays until the process ends.
+/// From the end of a step through the layers to the token's event at a client, and how much of that is choosing the token:
+/// a server in this process, which stays until the process ends, and the same requests without it.
 pub fn bytes(args: &Args, file: &Path) -> Result<Value> {
-    let engine = open(args, file, Room { requests: 4, tokens: 1024 })?;
-    let steps = Arc::new(Mutex::new(Vec::new()));
-    let mut quiet: EventHandler = Box::new(|_| ());
-    let forward = Stamped { forward: engine.bare_decoder(&mut quiet)?.forward, steps: steps.clone() };
-    let generator = Generator::start(Scheduler::new(engine.clone(), Box::new(forward)))?;
+    let steps = Steps::default();
+    let (engine, generator) = stamped(args, file, &steps)?;
+    ask(&generator, loads::prompts(1), 4)?;
+    let chosen = [1, 4].map(|n| steps.until(|| ask(&generator, loads::prompts(n), args.tokens)));
+    drop((engine, generator));
+    let (engine, generator) = stamped(args, file, &steps)?;
     let loaded = Loaded {
         engine,
         generator,
@@ -118,28 +121,45 @@ pub fn bytes(args: &Args, file: &Path) -> Result<Value> {
     let client = Client::new(url.context("the server did not begin")?);
     client.streams(&loads::prompts(1), 4)?;
     let mut rows = Vec::new();
-    for streams in [1, 4] {
-        let mut times = Vec::new();
-        for _ in 0..args.rounds {
-            steps.lock().expect("no step panics").clear();
-            let answers = client.streams(&loads::prompts(streams), args.tokens)?;
-            let steps = steps.lock().expect("no step panics").clone();
-            for (at, _) in answers.iter().flat_map(|answer| &answer.events) {
-                // Steps take far longer than what is measured: the last one before is the token's own.
-                let step = steps.iter().rev().find(|step| *step < at).context("an event before any step")?;
-                times.push(ms(*at - *step));
-            }
-        }
-        ensure!(times.len() >= streams * args.tokens, "{} events", times.len());
-        rows.push(json!({ "streams": streams, "median_ms": median(&times), "p99_ms": percentile(&times, 99.0) }));
+    for (n, chosen) in [1, 4].into_iter().zip(chosen) {
+        let chosen = chosen?;
+        let heard = steps.until(|| client.streams(&loads::prompts(n), args.tokens))?;
+        ensure!(heard.len() >= n * args.tokens, "{} events", heard.len());
+        let (chosen, median, p99) = (median(&chosen), median(&heard), percentile(&heard, 99.0));
+        rows.push(json!({ "streams": n, "median_ms": median, "p99_ms": p99, "chosen_ms": chosen, "sent_ms": median - chosen }));
     }
     Ok(json!(rows))
+}
+
+fn stamped(args: &Args, file: &Path, steps: &Steps) -> Result<(Arc<Engine>, Generator)> {
+    let engine = open(args, file, Room { requests: 4, tokens: 1024 })?;
+    let mut quiet: EventHandler = Box::new(|_| ());
+    let forward = Stamped { forward: engine.bare_decoder(&mut quiet)?.forward, steps: steps.clone() };
+    let generator = Generator::start(Scheduler::new(engine.clone(), Box::new(forward)))?;
+    Ok((engine, generator))
+}
+
+/// When steps have ended.
+#[derive(Clone, Default)]
+struct Steps(Arc<Mutex<Vec<Instant>>>);
+
+impl Steps {
+    /// Milliseconds from the end of a step to each of its tokens, of some answers.
+    fn until(&self, answers: impl FnOnce() -> Result<Vec<Answer>>) -> Result<Vec<f64>> {
+        self.0.lock().expect("no step panics").clear();
+        let answers = answers()?;
+        let steps = self.0.lock().expect("no step panics").clone();
+        // Steps take far longer than what is measured: the last one before a token is its own.
+        let of = |at: Instant| steps.iter().rev().find(|step| **step < at).map(|step| ms(at - *step));
+        let events = answers.iter().flat_map(|answer| &answer.events);
+        events.map(|(at, _)| of(*at).context("an event before any step")).collect()
+    }
 }
 
 /// A decoder that notes when its steps end.
 struct Stamped {
     forward: Box<dyn Forward>,
-    steps: Arc<Mutex<Vec<Instant>>>,
+    steps: Steps,
 }
 
 impl Forward for Stamped {
@@ -154,7 +174,7 @@ impl Forward for Stamped {
     }
     fn step(&mut self, batch: &Batch) -> Result<Rows<'_>, ForwardError> {
         let rows = self.forward.step(batch);
-        self.steps.lock().expect("no client panics").push(Instant::now());
+        self.steps.0.lock().expect("no client panics").push(Instant::now());
         rows
     }
     fn rows(&self) -> Rows<'_> {
@@ -169,8 +189,8 @@ impl Forward for Stamped {
     fn attach(&mut self, seq: u32, tokens: &[u32]) -> u32 {
         self.forward.attach(seq, tokens)
     }
-    fn cached(&self, tokens: &[u32]) -> Cached {
-        self.forward.cached(tokens)
+    fn cached(&self, salt: &Salt, tokens: &[u32]) -> Cached {
+        self.forward.cached(salt, tokens)
     }
     fn share(&mut self, seq: u32, tokens: &[u32]) {
         self.forward.share(seq, tokens);

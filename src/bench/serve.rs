@@ -75,9 +75,9 @@ pub fn markdown(run: &Value) -> String {
         ));
     }
     for row in rows("bytes") {
-        let what = "end of a step to the token's event at its client, median: 1 stream, 4";
+        let what = "a token is chosen to its event at the client, median: 1 stream, 4";
         let say = |[one, four]: [f64; 2]| format!("{one:.2}, {four:.2} ms");
-        lines.push(both(row, what, ["/0/median_ms", "/1/median_ms"], say));
+        lines.push(both(row, what, ["/0/sent_ms", "/1/sent_ms"], say));
     }
     let columns: [Column<Line>; 3] = [
         Column::left("", 0, |line: &Line| line[0].clone()),

@@ -32,7 +32,7 @@ fn the_table_has_medians_and_how_many_times_as_fast_qrun_is() {
             "prefix": [turns(&prefix, &failed)],
             "overload": [turns(&over, &Value::Null)],
             "idle": [turns(&json!([{ "connections": 10_000, "bytes": 41_000_000, "health_p99_ms": 1.256 }]), &failed)],
-            "bytes": [turns(&json!([[{ "median_ms": 0.119 }, { "median_ms": 0.201 }]]), &Value::Null)],
+            "bytes": [turns(&json!([[{ "sent_ms": 0.119 }, { "sent_ms": 0.201 }]]), &Value::Null)],
         },
     });
     let table = markdown(&run);
