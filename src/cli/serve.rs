@@ -53,6 +53,7 @@ pub fn run(words: &[OsString]) -> Result<(), Exit> {
             }
         }
     };
+    keep_heap_small();
     let (write, lines) = log(terminal);
     let served = server::serve(options, load, write);
     lines.end();
@@ -64,6 +65,28 @@ pub fn run(words: &[OsString]) -> Result<(), Exit> {
         ServeError::NoKey { .. } => Exit::usage(error.to_string()),
         error => Exit::new(Code::Failure, error.to_string()),
     })
+}
+
+/// Gives memory back that requests have let go of. glibc keeps what lies between two things that stay, and a heap for every
+/// few threads: after 50,000 mixed requests 50 MB of 70 were free and still the process's.
+fn keep_heap_small() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        use nix::libc::{M_ARENA_MAX, M_MMAP_THRESHOLD, malloc_trim, mallopt};
+        // SAFETY: takes numbers only; what is allocated already stays as it is.
+        unsafe {
+            mallopt(M_ARENA_MAX, 2);
+            // Set, it no longer grows with what is freed: bodies of a megabyte stay outside of the heap.
+            mallopt(M_MMAP_THRESHOLD, 128 << 10);
+        }
+        std::thread::spawn(|| {
+            loop {
+                std::thread::sleep(Duration::from_secs(10));
+                // SAFETY: safe from any thread, whatever others allocate meanwhile.
+                unsafe { malloc_trim(0) };
+            }
+        });
+    }
 }
 
 /// Lines that may wait for a stderr that nobody reads; those beyond are left out.
