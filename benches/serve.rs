@@ -54,7 +54,7 @@ struct Args {
     #[arg(long, value_delimiter = ',', default_value = "1,4,8,16,32")]
     requests: Vec<usize>,
     /// Tokens of each answer of the loads `decode` and `bytes`.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 128)]
     tokens: usize,
     /// Turns of each server at each load.
     #[arg(long, default_value_t = 3)]

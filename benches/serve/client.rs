@@ -118,7 +118,7 @@ impl Client {
         std::thread::scope(|scope| {
             let whole = |_| ControlFlow::Continue(());
             let threads: Vec<_> =
-                prompts.iter().map(|prompt| scope.spawn(move || self.stream(prompt, n, whole))).collect();
+                prompts.iter().map(|prompt| scope.spawn(move || self.stream((prompt, true), n, whole))).collect();
             let answers = threads.into_iter().map(|thread| thread.join().expect("a client does not panic"));
             let answers: Vec<Answer> = answers.collect::<Result<_>>()?;
             for answer in &answers {

@@ -57,7 +57,7 @@ pub fn gap(name: &str, args: &Args, file: &Path) -> Result<Value> {
         let run = |i: usize| {
             let (done, begun) = (&done, &begun[i]);
             scope.spawn(move || {
-                client.stream(&prompt(i, SHORT), 3000, |tokens| {
+                client.stream((&prompt(i, SHORT), true), 3000, |tokens| {
                     begun.store(tokens >= 16, Relaxed);
                     if done.load(Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 })
@@ -67,7 +67,7 @@ pub fn gap(name: &str, args: &Args, file: &Path) -> Result<Value> {
         while !begun.iter().all(|begun| begun.load(Relaxed)) && !streams.iter().any(|stream| stream.is_finished()) {
             sleep(Duration::from_millis(5));
         }
-        let long = client.stream(&prompt(1 << 11, PROMPT), 1, |_| ControlFlow::Break(()));
+        let long = client.stream((&prompt(1 << 11, PROMPT), true), 1, |_| ControlFlow::Break(()));
         // Until each of them has had a token again.
         sleep(Duration::from_millis(500));
         done.store(true, Relaxed);
@@ -121,7 +121,7 @@ pub fn overload(name: &str, args: &Args, file: &Path) -> Result<Value> {
                     if started.elapsed() >= time {
                         break;
                     }
-                    keep(client.stream(&prompt(i + CLIENTS * round, SHORT), n, whole));
+                    keep(client.stream((&prompt(i + CLIENTS * round, SHORT), false), n, whole));
                 }
             });
         }
@@ -139,7 +139,7 @@ pub fn overload(name: &str, args: &Args, file: &Path) -> Result<Value> {
             }
             sleep(due.saturating_sub(started.elapsed()));
             let keep = &keep;
-            scope.spawn(move || keep(client.stream(&prompt(100_000 + i, SHORT), n, whole)));
+            scope.spawn(move || keep(client.stream((&prompt(100_000 + i, SHORT), false), n, whole)));
         }
     });
     let all: Vec<Answer> =
@@ -147,10 +147,12 @@ pub fn overload(name: &str, args: &Args, file: &Path) -> Result<Value> {
     let (admitted, refused): (Vec<_>, Vec<_>) = all.into_iter().partition(|answer| answer.status == 200);
     let odd: Vec<u16> = refused.iter().map(|answer| answer.status).filter(|status| *status != 503).collect();
     ensure!(odd.is_empty(), "statuses other than 200 and 503: {odd:?}");
-    let refusals: Vec<f64> = refused.iter().map(|answer| ms(answer.ended - answer.sent)).collect();
+    // Those who were let in and then waited in vain are told so after a minute.
+    let took = refused.iter().map(|answer| ms(answer.ended - answer.sent));
+    let (refusals, waits): (Vec<f64>, Vec<f64>) = took.partition(|ms| *ms < 10_000.0);
     let over = inner_gaps(&admitted);
     Ok(json!({
-        "carried_per_s": carried, "admitted": admitted.len(), "refused": refused.len(),
+        "carried_per_s": carried, "admitted": admitted.len(), "refused": refusals.len(), "waited_in_vain": waits.len(),
         "refusal_p50_ms": median(&refusals), "refusal_p99_ms": percentile(&refusals, 99.0),
         "gap_full_ms": median(&full_gaps), "gap_over_ms": median(&over),
         "gap_full_mean_ms": mean(&full_gaps), "gap_over_mean_ms": mean(&over),

@@ -28,19 +28,29 @@ fn both<const N: usize>(row: &Value, what: &str, places: [&str; N], say: impl Fn
     [what.into(), of(QRUN), of(LLAMA_SERVER)]
 }
 
-fn decode(row: &Value) -> Line {
-    let [ours, inside, peer] = [QRUN, INSIDE, LLAMA_SERVER].map(|server| figure(row, server, "/tps"));
-    let of = |other: Option<f64>| Some(ours? / other?);
-    let requests = number(row, "requests").unwrap_or_default();
-    let inside = of(inside).map_or(String::new(), |of| format!(" ({} of in process)", percent(Some(of))));
-    let peer = of(peer).map_or("–".into(), |times| format!("{} (×{times:.2})", fixed(peer, 1)));
-    [format!("tokens per second, {requests:.0} at once"), format!("{}{inside}", fixed(ours, 1)), peer]
+/// Tokens per second of several numbers of requests, and what part of the speed in process that is.
+fn decode(rows: &[Value]) -> [Line; 2] {
+    let all = |say: &dyn Fn(&Value) -> String| rows.iter().map(say).collect::<Vec<_>>().join(" / ");
+    let speed = |server: &'static str| move |row: &Value| figure(row, server, "/tps");
+    let of = |row: &Value, other| Some(speed(QRUN)(row)? / speed(other)(row)?);
+    let times = |row: &Value| of(row, LLAMA_SERVER).map_or("–".into(), |times| format!("×{times:.2}"));
+    let peer = rows.iter().any(|row| speed(LLAMA_SERVER)(row).is_some());
+    let peers = || format!("{} ({})", all(&|row| fixed(speed(LLAMA_SERVER)(row), 1)), all(&times));
+    let requests = all(&|row| row["requests"].to_string());
+    [
+        [
+            format!("tokens per second, {requests} at once"),
+            all(&|row| fixed(speed(QRUN)(row), 1)),
+            if peer { peers() } else { "–".into() },
+        ],
+        ["of the same in process".into(), all(&|row| percent(of(row, INSIDE))), "–".into()],
+    ]
 }
 
 /// A recorded run in Markdown.
 pub fn markdown(run: &Value) -> String {
     let rows = |load: &str| list(&run["loads"][load]);
-    let mut lines: Vec<Line> = rows("decode").iter().map(decode).collect();
+    let mut lines: Vec<Line> = decode(rows("decode")).into();
     for row in rows("decode").iter().filter(|row| row["requests"] == 16) {
         lines.push(both(row, "memory of 16 at once, at most", ["/peak"], |[peak]| megabytes(peak)));
     }
@@ -51,11 +61,9 @@ pub fn markdown(run: &Value) -> String {
         lines.push(both(row, what, ["/longest_ms", "/of_alone"], say));
     }
     for row in rows("prefix") {
-        let what =
-            "4 at once that begin with 1,000 cached tokens: first token, median and last; prompt tokens computed";
-        let say = |[median, last, n]: [f64; 3]| format!("{median:.0}, {last:.0} ms; {n:.0}");
-        lines.push(both(row, what, ["/cached/median_ms", "/cached/last_ms", "/cached/computed"], say));
-        lines.push(both(row, "… where the 1,000 are new", ["/new/median_ms", "/new/last_ms", "/new/computed"], say));
+        let what = "4 at once that begin with 1,000 cached tokens: first token, last of them; prompt tokens computed (1,000 new)";
+        let places = ["/cached/last_ms", "/cached/computed", "/new/computed"];
+        lines.push(both(row, what, places, |[last, cached, new]| format!("{last:.0} ms; {cached:.0} ({new:.0})")));
     }
     for row in rows("overload") {
         let what = "4 times the load it can carry: refusals, p99; tokens take; memory";
@@ -97,8 +105,8 @@ fn describe(run: &Value) -> String {
     let [cpu, commit, date] = ["cpu", "commit", "date"].map(|field| text(machine, field));
     let [model, ty] = ["model", "type"].map(|field| text(run, field));
     format!(
-        "{cpu}, {} threads, commit {commit}, {date}; {model} {ty}, random weights; medians of the recorded turns; in brackets \
-         how many times as fast qrun is",
+        "Many requests at once (`cargo bench --bench serve -- --llama-server FILE`): {cpu}, {} threads, commit {commit}, {date}; \
+         {model} {ty}, random weights; medians of the recorded turns",
         machine["threads"]
     )
 }

@@ -60,7 +60,7 @@ impl Pace {
         }
     }
 
-    /// Rows of prompts beside decoding, a multiple of 8: as many as fit the time, 8 at least, 8 where nothing is known.
+    /// Rows of prompts beside decoding, a multiple of 16: as many as fit the time, 16 at least, 16 where nothing is known.
     pub fn rows(&self) -> usize {
         let Some(row) = self.row.median() else { return ROWS };
         let left = self.step_ms - self.decode.median().unwrap_or(0.0);

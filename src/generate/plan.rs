@@ -5,7 +5,7 @@ const PROMPTS: usize = 2;
 /// How often a request may be passed by younger ones.
 const PASSES: u32 = 4;
 /// Rows of prompts come in multiples of this, where a prompt does not end; so many are always allowed.
-pub const ROWS: usize = 8;
+pub const ROWS: usize = 16;
 
 /// A running sequence, as far as planning looks at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ mod tests {
             (vec![prompt(100, 0)], 16, vec![64], vec![]),
             (vec![prompt(10, 0)], 16, vec![10], vec![]),
             (vec![decode(0), prompt(100, 1)], 48, vec![1, 48], vec![]),
-            (vec![decode(0), prompt(100, 1)], 0, vec![1, 8], vec![]),
+            (vec![decode(0), prompt(100, 1)], 0, vec![1, 16], vec![]),
             // A batch has a size too.
             (vec![decode(0), prompt(100, 1)], 512, vec![1, 63], vec![]),
             (vec![prompt(100, 5), decode(2), prompt(40, 3)], 48, vec![8, 1, 40], vec![]),

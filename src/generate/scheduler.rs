@@ -121,7 +121,7 @@ impl Scheduler {
         scheduler
     }
 
-    /// Most milliseconds that a step is to take while anybody decodes: prompts get as many rows as keep to it, 8 at
+    /// Most milliseconds that a step is to take while anybody decodes: prompts get as many rows as keep to it, 16 at
     /// least. Without this 200, or 30 for a GPU that [`Scheduler::open`] has loaded.
     pub fn set_step_ms(&mut self, step_ms: f64) {
         self.step_ms = Some(step_ms);

@@ -73,7 +73,8 @@ where
             seen.lock().begin();
             let (router, seen) = (router.clone(), seen.clone());
             async move {
-                let response = router.oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {});
+                let request = request.map(|body| Body::new(Asked { body, ended: false, seen: seen.clone() }));
+                let response = router.oneshot(request).await.unwrap_or_else(|never| match never {});
                 Ok::<_, Infallible>(response.map(|body| Answer { body, seen }))
             }
         })
@@ -115,6 +116,8 @@ struct Seen(Mutex<State>);
 struct State {
     /// A request has come.
     begun: bool,
+    /// Not all of its body was read: what follows is no request.
+    unread: bool,
     /// The last answer has ended, and no other request has begun since.
     answered: bool,
     /// The peer is behind: not all of an answer is written.
@@ -130,12 +133,43 @@ impl Seen {
 impl State {
     fn begin(&mut self) {
         self.begun = true;
+        self.unread = true;
         self.answered = false;
     }
 
     /// Whether the connection's last poll has left an answer that is written to its end.
     fn is_quiet(&self) -> bool {
-        self.answered && !self.behind
+        self.answered && !self.unread && !self.behind
+    }
+}
+
+/// The body of a request, which tells whether it was read to its end.
+struct Asked {
+    body: Incoming,
+    ended: bool,
+    seen: Arc<Seen>,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.seen.lock().unread = !(self.ended || self.body.is_end_stream());
+    }
+}
+
+impl HttpBody for Asked {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        self.ended |= matches!(frame, Poll::Ready(None));
+        frame
+    }
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

@@ -189,11 +189,11 @@ impl History {
         if decode == 0 {
             return assert!(prompt <= self.size.n_ubatch);
         }
-        assert!(prompt + decode <= self.size.n_ubatch.max(decode + 8), "{rows:?}");
+        assert!(prompt + decode <= self.size.n_ubatch.max(decode + 16), "{rows:?}");
         let [step, row, _] = self.size.us;
-        // What was put back and decodes at once costs the decoder more than the scheduler knows: 8 rows at most.
-        let ms = (step + row * prompt.saturating_sub(8) as u64) as f64 / 1e3;
-        assert!(!self.steady || prompt <= 8 || ms <= self.step_ms, "{prompt} rows take {ms} ms of {}", self.step_ms);
+        // What was put back and decodes at once costs the decoder more than the scheduler knows: 16 rows at most.
+        let ms = (step + row * prompt.saturating_sub(16) as u64) as f64 / 1e3;
+        assert!(!self.steady || prompt <= 16 || ms <= self.step_ms, "{prompt} rows take {ms} ms of {}", self.step_ms);
         let partial = |n: &&usize| **n > 1;
         assert!(rows.iter().filter(partial).count() <= 2, "two prompts at most: {rows:?}");
     }

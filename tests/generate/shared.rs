@@ -96,7 +96,7 @@ fn several_answers_to_one_prompt_compute_it_once() {
 fn a_short_prompt_passes_a_long_one_beside_those_who_decode() {
     let engine = engine("tiny-llama", Options { n_ctx: 2048, n_ubatch: 512, ..options(4, 0) });
     let mut scheduler = scheduler(&engine);
-    // Steps of decoding take all the time there is: what is left to prompts is the least, 8 rows.
+    // Steps of decoding take all the time there is: what is left to prompts is the least, 16 rows.
     let mut now = Duration::ZERO;
     scheduler.set_clock(Box::new(move || {
         now += Duration::from_millis(64);
@@ -126,8 +126,8 @@ fn a_short_prompt_passes_a_long_one_beside_those_who_decode() {
             ids.extend([request(1600, 1, 1), request(10, 2, 3)].map(|job| submit(&mut scheduler, job)));
         }
     }
-    assert_eq!(steps.len(), 201, "1610 rows, 8 at a time: the last one gives the token");
-    assert!(steps.iter().all(|(rows, _)| *rows == 8), "{steps:?}");
+    assert_eq!(steps.len(), 100, "1610 rows, 16 at a time: the last one gives the token");
+    assert!(steps.iter().all(|(rows, _)| *rows == 16), "{steps:?}");
     assert_eq!(steps[0].1, 1, "the short one has its first token after a step");
 }
 

@@ -69,6 +69,17 @@ fn requests_come_together_and_in_pieces() {
         });
         sleep(Duration::from_millis(50));
     }
+    // A body whose length is not told before leaves the connection in order as well.
+    let body = json!({ "content": texts[0] }).to_string();
+    let chunked = format!(
+        "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
+        body.len()
+    );
+    for _ in 0..3 {
+        writer.write_all((chunked.clone() + &request("/livez", "")).as_bytes()).expect("sent");
+        assert_eq!(answer(&mut reader).1["tokens"], expected[0]);
+        assert_eq!(answer(&mut reader).0, 200);
+    }
     // What is refused before its body is read to the end leaves no bytes to be taken for a request.
     let large = "x".repeat(9 << 20);
     let _ = writer.write_all(request("/tokenize", &large).as_bytes());

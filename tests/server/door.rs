@@ -281,7 +281,7 @@ fn a_request_is_one_line_of_the_log() {
         let answer = server.post(path, &body);
         if stream { answer.events().pop().unwrap_or_default() } else { answer.json() }
     };
-    let mut expected = vec!["GET /v1/models 200".to_owned(), "POST /tokenize 400".to_owned()];
+    let mut expected = vec!["GET /v1/models 200".to_owned(), "POST /tokenize 400, content".to_owned()];
     server.get("/v1/models");
     server.post("/tokenize", &json!({ "content": 5 }));
     for stream in [false, true] {
