@@ -82,11 +82,17 @@ impl Client {
         Ok(self.agent().get(format!("{}/health", self.url)).call()?.status().as_u16())
     }
 
-    /// Streams `n` tokens after a prompt, until `heard` has enough of so many.
-    pub fn stream(&self, prompt: &[u32], n: usize, mut heard: impl FnMut(usize) -> ControlFlow<()>) -> Result<Answer> {
+    /// Streams `n` tokens after a prompt, until `heard` has enough of so many. What the server has computed before serves
+    /// where the prompt is `kept`, as its own does later ones.
+    pub fn stream(
+        &self,
+        (prompt, kept): (&[u32], bool),
+        n: usize,
+        mut heard: impl FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<Answer> {
         // Both servers take these names.
         let body = json!({
-            "prompt": prompt, "n_predict": n, "stream": true, "temperature": 0, "ignore_eos": true, "cache_prompt": true,
+            "prompt": prompt, "n_predict": n, "stream": true, "temperature": 0, "ignore_eos": true, "cache_prompt": kept,
         });
         let sent = Instant::now();
         let answer = self.agent().post(format!("{}/completion", self.url)).send_json(&body)?;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Column, fixed, list, median, number, peers::QRUN, percent, table, text};
+use super::{Column, fixed, list, median, peers::QRUN, percent, table, text};
 
 /// The engine of qrun without its server, among the servers.
 pub const INSIDE: &str = "in process";
