@@ -52,11 +52,10 @@ pub fn ms(time: Duration) -> f64 {
 /// # Errors
 /// There is no such time: one has ended before another began.
 pub fn together(answers: &[Answer]) -> Result<f64> {
-    let all = |at: fn(&[(Instant, usize)]) -> Option<&(Instant, usize)>| {
-        answers.iter().map(|answer| Some(at(&answer.events)?.0)).collect::<Option<Vec<_>>>()
-    };
-    let begun = all(|events| events.first()).and_then(|at| at.into_iter().max()).context("an answer has no token")?;
-    let ended = all(|events| events.last()).and_then(|at| at.into_iter().min()).context("an answer has no token")?;
+    let began = answers.iter().map(|answer| Some(answer.events.first()?.0)).collect::<Option<Vec<_>>>();
+    let ended = answers.iter().map(|answer| Some(answer.events.last()?.0)).collect::<Option<Vec<_>>>();
+    let begun = began.and_then(|at| at.into_iter().max()).context("an answer has no token")?;
+    let ended = ended.and_then(|at| at.into_iter().min()).context("an answer has no token")?;
     ensure!(begun < ended, "the answers never came together: more tokens are needed");
     let tokens: usize = answers.iter().map(|answer| answer.tokens_within(begun, ended)).sum();
     Ok(tokens as f64 / (ended - begun).as_secs_f64())

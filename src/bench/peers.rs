@@ -58,7 +58,7 @@ pub fn markdown(run: &Value) -> String {
                 (speed, _) => fixed(speed, 1),
             }
         };
-        columns.push(Column::right(&head(name), 0, move |row: &&Value| {
+        columns.push(Column::right(head(name), 0, move |row: &&Value| {
             let [prompt, steps] = ["prefill", "decode"].map(|what| cell(row, what));
             if prompt == steps { prompt } else { format!("{prompt} / {steps}") }
         }));
