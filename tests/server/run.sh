@@ -11,8 +11,9 @@ bin=target/clients/bin
     openai==3.54.0 anthropic==2.12.0 ollama==0.6.3 schemathesis==4.32.5 pyyaml==6.0.3
 
 log=$(mktemp)
+slots=$(mktemp -d)
 server=
-trap 'kill $server 2> /dev/null; rm -f "$log"' EXIT
+trap 'kill $server 2> /dev/null; rm -rf "$log" "$slots"' EXIT
 # Starts a server with these flags in place of the one before it, waits until it is ready, and sets $url.
 start() {
     [ -z "$server" ] || { kill "$server"; wait "$server" || true; }
@@ -35,7 +36,7 @@ else
 fi
 
 # Requests made from openapi.json: no answer is a 5xx, each has a status, a type and a shape that the document names.
-start -c 4096 -n 2
+start -c 4096 -n 2 --slot-save-path "$slots"
 "$bin/schemathesis" run "$url/openapi.json" --exclude-tag absent --phases examples,coverage,fuzzing \
     --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
     --max-examples 20 --max-time 45 --seed 1 --warnings off || { tail -40 "$log"; exit 1; }
