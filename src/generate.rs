@@ -22,8 +22,7 @@ mod timings;
 
 pub use plan::StepRows;
 pub use request::{Cancel, Event, Finish, GenerateError, Reply, Request, RequestId, TokenProbs};
-pub(crate) use saved::{Draft, Saved};
-pub use saved::{SaveError, is_session};
+pub use saved::{Draft, SaveError, Saved, is_session};
 pub use scheduler::{Clock, Finished, Recover, Scheduler, Watch};
 pub use session::Session;
 pub use snapshot::Loaded;

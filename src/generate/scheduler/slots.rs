@@ -24,7 +24,13 @@ impl Scheduler {
 
     /// Writes the tokens that the last request has left, as far as the prefix cache still has them, for a model of this
     /// fingerprint. Returns how many tokens these are, and the bytes of the file.
-    pub(crate) fn save_slot(
+    ///
+    /// # Errors
+    /// The file system's.
+    ///
+    /// # Panics
+    /// There is no such sequence; see [`Scheduler::is_free`], which has to be so.
+    pub fn save_slot(
         &mut self,
         slot: usize,
         salt: &Salt,
@@ -40,7 +46,13 @@ impl Scheduler {
     }
 
     /// Puts tokens and their keys and values into the prefix cache, as if a request had left them.
-    pub(crate) fn restore_slot(
+    ///
+    /// # Errors
+    /// What was read does not fit this model or these tokens.
+    ///
+    /// # Panics
+    /// As [`Scheduler::save_slot`].
+    pub fn restore_slot(
         &mut self,
         slot: usize,
         salt: Salt,
@@ -62,7 +74,10 @@ impl Scheduler {
     }
 
     /// Drops from the prefix cache what only the last request had there; returns how many tokens it had.
-    pub(crate) fn erase_slot(&mut self, slot: usize, salt: &Salt) -> usize {
+    ///
+    /// # Panics
+    /// As [`Scheduler::save_slot`].
+    pub fn erase_slot(&mut self, slot: usize, salt: &Salt) -> usize {
         let tokens = self.left(slot, salt);
         self.forward.erase(salt, &tokens);
         if !tokens.is_empty() {
