@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes what run.sh takes to a machine with a GPU and nothing but its driver: tests/gpu/prebuilt.tar.gz, at most 42 MB (64 MiB may be carried there), of
-# programs that run on every Linux since glibc 2.31 (2020), linked as .ci/release links.
+# Makes what run.sh takes to a machine with a GPU and nothing but its driver: tests/gpu/prebuilt.tar.gz, at most 42 MB (64 MiB
+# may be carried there), of programs that run on every Linux since glibc 2.31 (2020), linked as .ci/release links.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bin=tests/gpu/prebuilt
