@@ -9,6 +9,7 @@
 
 #[path = "peers/engines.rs"]
 mod engines;
+mod readme;
 #[path = "peers/rounds.rs"]
 mod rounds;
 #[path = "peers/turns.rs"]
@@ -97,11 +98,7 @@ fn main() -> Result<()> {
     if let Some(file) = &args.table {
         print!("{}", recorded(file)?);
     } else if let Some(file) = &args.readme {
-        let (readme, expected) =
-            (std::fs::read_to_string("README.md")?, "README.md: expected <!-- peers --> … <!-- end -->");
-        let (before, rest) = readme.split_once("<!-- peers -->").context(expected)?;
-        let (_, after) = rest.split_once("<!-- end -->").context(expected)?;
-        std::fs::write("README.md", format!("{before}<!-- peers -->\n{}<!-- end -->{after}", recorded(file)?))?;
+        readme::put("peers", &recorded(file)?)?;
     } else if let Some(file) = &args.turn {
         println!("{}", engines::own_turn(&args, file)?);
     } else {

@@ -12,6 +12,7 @@ mod client;
 mod inside;
 #[path = "serve/loads.rs"]
 mod loads;
+mod readme;
 #[path = "peers/rounds.rs"]
 mod rounds;
 #[path = "serve/servers.rs"]
@@ -99,11 +100,7 @@ fn main() -> Result<()> {
     if let Some(file) = &args.table {
         print!("{}", recorded(file)?);
     } else if let Some(file) = &args.readme {
-        let expected = "README.md: expected <!-- serve --> … <!-- end -->";
-        let readme = std::fs::read_to_string("README.md")?;
-        let (before, rest) = readme.split_once("<!-- serve -->").context(expected)?;
-        let (_, after) = rest.split_once("<!-- end -->").context(expected)?;
-        std::fs::write("README.md", format!("{before}<!-- serve -->\n{}<!-- end -->{after}", recorded(file)?))?;
+        readme::put("serve", &recorded(file)?)?;
     } else {
         measure(&args)?;
     }

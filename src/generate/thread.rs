@@ -124,9 +124,7 @@ impl Generator {
             let _ = submissions.send(Submission::Request(Box::new((request, params)), sink));
         }
     }
-}
 
-impl Generator {
     /// Does `work` between two steps, once no request runs in sequence `slot` and before another one does. It is dropped
     /// where the thread has ended.
     pub fn between(&self, slot: usize, work: Between) {
