@@ -11,6 +11,7 @@
 //! | [`sampler`] | logits to tokens, with the specification that the GPU follows |
 //! | [`tools`] | quantize, perplexity, models of random weights, two backends side by side |
 //! | [`mod@bench`] | what `qrun bench` runs, by which clock, beside which limit |
+//! | `download` (feature `download`) | models by name: from a name to a file in the hub's cache |
 //! | [`server`] | `qrun serve`: HTTP in front of the generator, in the dialects of others |
 //! | `src/cli` | the program (in the binary only) |
 //!
@@ -35,6 +36,8 @@
 pub mod bench;
 mod checksum;
 mod clock;
+#[cfg(feature = "download")]
+pub mod download;
 pub mod embedded;
 pub mod engine;
 pub mod generate;
