@@ -49,6 +49,7 @@ pub struct Hub {
 
 /// A text that is not shown.
 #[derive(Clone)]
+#[cfg_attr(not(feature = "download"), expect(dead_code, reason = "only the feature download reads it"))]
 pub struct Secret(pub String);
 
 impl std::fmt::Debug for Secret {

@@ -9,8 +9,8 @@ use clap::Subcommand;
 #[cfg(feature = "download")]
 use super::models;
 use super::{
-    bench, compare, completions, devices, exit::Exit, flags, info, named, normalise, perplexity, quantize,
-    serve, stdout::print, synth, tokenize,
+    bench, compare, completions, devices, exit::Exit, flags, info, named, normalise, perplexity, quantize, serve,
+    stdout::print, synth, tokenize,
 };
 
 /// What qrun does beside answering.
@@ -136,7 +136,8 @@ pub fn not_a_job(word: &Path, words: usize) -> Result<(), Exit> {
     let nearest = || flags::nearest_of(names, text, |name| name).map(|name| format!("did you mean qrun {name}?"));
     let prompt = || text.contains(char::is_whitespace).then(|| "a prompt goes behind -p".to_owned());
     let neither = || (words > 1).then(|| "qrun MODEL.gguf -p TEXT, or qrun JOB … (qrun --help lists both)".to_owned());
-    match elsewhere.or_else(prompt).or_else(nearest).or_else(neither) {
+    let alias = || named::nearest(text).map(|alias| format!("did you mean the model {alias}?"));
+    match elsewhere.or_else(prompt).or_else(nearest).or_else(alias).or_else(neither) {
         Some(meant) => Err(Exit::usage(format!("{text:?} is neither a job nor a file; {meant}"))),
         None => Ok(()),
     }

@@ -33,7 +33,7 @@ pub fn file(word: &Path, offline: bool) -> Result<PathBuf, Exit> {
     }
 }
 
-pub use fetching::is_name;
+pub use fetching::{is_name, nearest};
 
 #[cfg(feature = "download")]
 pub mod fetching {
@@ -56,7 +56,7 @@ pub mod fetching {
         engine::plan::human_bytes,
     };
 
-    pub use crate::download::is_name;
+    pub use crate::download::{is_name, nearest};
 
     /// How often a line says how far it is, where no bar does.
     const EVERY: Duration = Duration::from_secs(10);
@@ -125,6 +125,9 @@ pub mod fetching {
 
     pub fn is_name(_: &str) -> bool {
         false
+    }
+    pub fn nearest(_: &str) -> Option<&'static str> {
+        None
     }
     pub fn wanted(name: &str, _: &Hub) -> String {
         name.to_owned()

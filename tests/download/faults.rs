@@ -44,7 +44,7 @@ fn odd_answers_to_ranges() {
 fn servers_that_never_get_better() {
     let status = |status, headers: Vec<(&'static str, String)>| Fault::Status(status, headers);
     let cases = [
-        ("cut before the first byte", Fault::Cut(0), "early"),
+        ("cut before the first byte", Fault::Cut(0), "the connection was cut"),
         ("500", status(500, vec![]), "found 500"),
         ("429 for an hour", status(429, vec![("Retry-After", "3600".into())]), "try again in 3600 s"),
         ("404", status(404, vec![]), "has no such repository"),

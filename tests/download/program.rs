@@ -123,7 +123,11 @@ fn exit_codes_say_what_went_wrong() {
     fails(&run(&hub, &home, &["pull", "a b"]), 2, &["expected a model's name"]);
     fails(&run(&hub, &home, &["-hf", "x.gguf", "-p", "x"]), 2, &["expected a model's name"]);
     fails(&run(&hub, &home, &["m.gguf", "-hf", "u/r", "-p", "x"]), 2, &["two models"]);
-    fails(&run(&hub, &home, &["gemma-3-1b", "-p", "x"]), 2, &["neither a job nor a file"]);
+    fails(
+        &run(&hub, &home, &["gemma-3-1b", "-p", "x"]),
+        2,
+        &["neither a job nor a file", "did you mean the model gemma-3-1b-it?"],
+    );
     fails(&run(&hub, &home, &["info", "u/r", "-hft", "hf_x"]), 2, &["-hft", "HF_TOKEN"]);
     let mut command = qrun(&hub, Some(&home));
     command.env("HF_HUB_OFFLINE", "1").args(["pull", "u/r"]);

@@ -134,6 +134,11 @@ impl Hub {
 /// Answers requests of one connection until it ends.
 fn serve(stream: TcpStream, plan: &Plan, log: &Mutex<Vec<Seen>>) {
     let _ = stream.set_nodelay(true);
+    // TLS, which it does not speak.
+    let mut first = [0];
+    if stream.peek(&mut first).is_ok() && first == [0x16] {
+        return;
+    }
     let Ok(reading) = stream.try_clone() else { return };
     let (mut reader, mut stream) = (BufReader::new(reading), stream);
     while let Some(seen) = request(&mut reader) {

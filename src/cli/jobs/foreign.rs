@@ -19,7 +19,8 @@ const AFFINITY: &str = "the operating system places threads";
 const MAPPED: &str = "the file is always mapped";
 const MOE: &str = "mixture-of-experts models and partial off-load are not implemented";
 const ONE_DEVICE: &str = "one device runs the whole model";
-const NAME: &str = "the name stands in place of the file: USER/REPO[:TAG], USER/REPO:FILE or a URL; a token in HF_TOKEN";
+const NAME: &str =
+    "the name stands in place of the file: USER/REPO[:TAG], USER/REPO:FILE or a URL; a token in HF_TOKEN";
 const CONTEXT: &str = "the context is as long as the longest test needs";
 const NO_COUNTERPART: &str = "has no counterpart in qrun";
 const SPECIAL: &str = "special tokens are parsed unless --no-parse-special is given";
