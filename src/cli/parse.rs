@@ -32,7 +32,7 @@ pub fn parse(
     let mut args = Args::default();
     let environment = normalise::environment(env, serving)?;
     apply(&environment.given, &mut args)?;
-    let default = args.model.take();
+    let default = (args.model.take(), args.hub.repo.take(), args.hub.url.take());
     let mut line = normalise::normalise(words, serving)?;
     let models = apply(&line.given, &mut args)?;
     // Help is for those who do not know yet what to name.
@@ -40,7 +40,11 @@ pub fn parse(
         if let Some(word) = models.first() {
             first(word, models.len())?;
         }
-        args.model = one_model(models, args.model.take())?.or(default);
+        args.model = one_model(models, args.model.take())?;
+        // Whatever the command line names stands in place of all that the environment names.
+        if args.model.is_none() && args.hub.repo.is_none() && args.hub.url.is_none() {
+            (args.model, args.hub.repo, args.hub.url) = default;
+        }
     }
     line.warnings.splice(0..0, environment.warnings);
     Ok(Parsed { args, warnings: line.warnings, details: environment.details })

@@ -62,9 +62,12 @@ fn folder_name(name: &Name) -> String {
     }
 }
 
-/// Of a folder's name the repository, as `qrun` takes it; a URL's is not in it.
+/// Of a folder's name the repository, as `qrun` takes it; of a URL only the host is in it.
 fn repository(folder: &str) -> Option<String> {
     let rest = folder.strip_prefix("models--")?;
+    if let Some(host) = rest.strip_prefix("url--").and_then(|rest| rest.split("--").next()) {
+        return Some(format!("https://{host}/…"));
+    }
     let prefixes = [("modelscope.cn--", "ms:"), ("ollama.com--library--", "ollama://"), ("ollama.com--", "ollama://")];
     let known = prefixes.iter().find_map(|(prefix, shown)| Some((rest.strip_prefix(prefix)?, *shown)));
     let (rest, shown) = known.unwrap_or((rest, ""));
@@ -145,13 +148,15 @@ impl Folder {
 
     /// Makes `path` of a commit lead to a blob that is there: a relative link, or where there are no links the file itself.
     pub fn link(&self, commit: &str, file: &str, id: &str) -> Result<(), DownloadError> {
-        let pointer = self.pointer(commit, file);
-        if pointer.exists() {
+        let (pointer, blob) = (self.pointer(commit, file), self.blob(id));
+        let size = |path: &Path| path.metadata().map(|meta| meta.len()).ok();
+        // The same file, or its copy where there were no links.
+        if pointer.exists() && size(&pointer) == size(&blob) {
             return Ok(());
         }
         let failed = |error: io::Error| DownloadError::cache(&pointer, &error);
         pointer.parent().map_or(Ok(()), make)?;
-        // A link to a blob that is gone.
+        // It leads to a blob that is gone, or to other bytes.
         if pointer.symlink_metadata().is_ok() {
             fs::remove_file(&pointer).map_err(failed)?;
         }
@@ -160,19 +165,21 @@ impl Folder {
             Ok(()) => Ok(()),
             // Another process was faster.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(_) => fs::rename(self.blob(id), &pointer).map_err(failed),
+            Err(_) => fs::rename(blob, &pointer).map_err(failed),
         }
     }
 
-    /// Removes files of all commits: their links, then blobs and unfinished blobs that nothing leads to any more.
+    /// Removes files of all commits: their links, and then those of their blobs that nothing leads to any more.
     pub fn remove_files(&self, files: &[String]) -> Result<Removed, DownloadError> {
         let mut removed = Removed::default();
+        let mut blobs = BTreeSet::new();
         for commit in names(&self.root.join("snapshots")) {
             for file in files {
                 let pointer = self.pointer(&commit, file);
                 let Ok(meta) = pointer.symlink_metadata() else { continue };
                 // Where there are no links it is the file itself.
                 let own = if meta.is_file() { meta.len() } else { 0 };
+                blobs.extend(blob_of(&pointer));
                 fs::remove_file(&pointer).map_err(|error| DownloadError::cache(&pointer, &error))?;
                 removed.files += 1;
                 removed.bytes += own;
@@ -182,12 +189,12 @@ impl Folder {
         for commit in names(&self.root.join("snapshots")) {
             let mut found = Vec::new();
             walk(&self.root.join("snapshots").join(&commit), "", &mut found);
-            let blobs = found.iter().filter_map(|file| fs::read_link(self.pointer(&commit, file)).ok());
-            kept.extend(blobs.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())));
+            kept.extend(found.iter().filter_map(|file| blob_of(&self.pointer(&commit, file))));
         }
-        for blob in names(&self.root.join("blobs")).into_iter().filter(|blob| !kept.contains(blob)) {
-            let path = self.blob(&blob);
-            removed.bytes += path.symlink_metadata().map_or(0, |meta| meta.len());
+        for blob in blobs.difference(&kept) {
+            let path = self.blob(blob);
+            let Ok(meta) = path.symlink_metadata() else { continue };
+            removed.bytes += meta.len();
             fs::remove_file(&path).map_err(|error| DownloadError::cache(&path, &error))?;
         }
         Ok(removed)
@@ -205,6 +212,11 @@ impl Folder {
         let _ = fs::remove_dir_all(&self.locks);
         Ok(removed)
     }
+}
+
+/// The name of the blob that a link of a commit leads to.
+fn blob_of(pointer: &Path) -> Option<String> {
+    Some(fs::read_link(pointer).ok()?.file_name()?.to_string_lossy().into_owned())
 }
 
 /// Model files of all repositories of a cache, by name; a folder that does not exist has none.

@@ -61,7 +61,7 @@ struct HubFile {
 #[derive(Deserialize)]
 struct HubLfs {
     // The hub has had both names.
-    #[serde(alias = "oid")]
+    #[serde(default, alias = "oid")]
     sha256: String,
     size: Option<u64>,
 }

@@ -108,11 +108,15 @@ fn files_are_removed_with_their_blobs() {
     home.fetch("u/r:Q8_0").expect("fetched");
     let cached: Vec<String> = home.store().cached(None).expect("a cache").into_iter().map(|c| c.file).collect();
     assert_eq!(cached, ["x-Q4_K_M.gguf", "x-Q8_0.gguf"]);
+    // What another program is fetching meanwhile.
+    let others = home.cache().join("models--u--r/blobs/0123.downloadInProgress");
+    std::fs::write(&others, "half").expect("written");
     let removed = home.store().remove("u/r:Q8_0", None).expect("removed");
     assert_eq!((removed.files, removed.bytes), (1, 5000));
     assert!(home.find("u/r").is_some() && home.find("u/r:Q8_0").is_none());
     assert!(matches!(home.store().remove("u/r:Q8_0", None), Err(DownloadError::NotFound { .. })));
-    assert_eq!(home.store().remove("u/r", None).expect("removed").bytes, DEMO.len() as u64);
+    assert!(others.exists());
+    assert_eq!(home.store().remove("u/r", None).expect("removed").bytes, DEMO.len() as u64 + 4);
     assert_eq!(home.files(), [""; 0]);
     assert!(matches!(home.store().remove("u/r", None), Err(DownloadError::NotFound { .. })));
 }

@@ -66,6 +66,14 @@ fn a_name_answers_like_its_file() {
         assert_eq!(answer(model), wanted, "{model:?}");
     }
     assert_eq!(hub.seen().len(), requests, "what the cache has is taken from there");
+    // What the command line names stands in place of what the environment does.
+    let path = "models/demo/qrun-demo-Q4_K_M.gguf";
+    for (model, right) in [(&["u/r"][..], true), (&["-m", path][..], true), (&[][..], false)] {
+        let mut command = qrun(&hub, Some(&home));
+        command.env("LLAMA_ARG_HF_REPO", "u/r:Q5_K_M").args([model, &words].concat());
+        let output = command.output().expect("qrun starts");
+        assert_eq!((text(&output.stdout) == wanted, output.status.success()), (right, right), "{model:?}");
+    }
     let url = format!("{}/resolve/x-Q4_K_M.gguf", hub.url());
     assert_eq!(answer(&["-mu", &url]), wanted);
     // Jobs take names too.
@@ -109,6 +117,20 @@ fn pull_models_and_rm() {
     assert!(run(&hub, &home, &["rm", "u/r"]).status.success());
     fails(&run(&hub, &home, &["rm", "u/r"]), 6, &["no such repository", "qrun models"]);
     assert_eq!(home.files(), [""; 0]);
+}
+
+#[test]
+fn aliases_are_checked_without_fetching() {
+    let all = [("x-Q4_K_M.gguf", DEMO), ("x-Q5_K_M.gguf", DEMO), ("x-Q8_0.gguf", DEMO)];
+    let hub = Plan::of(&all).start();
+    let home = Home::new(&hub);
+    let output = run(&hub, &home, &["pull", "--check"]);
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}{}", text(&output.stderr));
+    assert!(said.contains("gemma-3-1b-Q5_K_M      unsloth/gemma-3-1b-it-GGUF: x-Q5_K_M.gguf\n"), "{said}");
+    assert!(said.contains("found \"phi3\"") && hub.sent() == 0 && home.files().is_empty(), "{said}");
+    let hub = Plan::of(&all[..1]).start();
+    fails(&run(&hub, &home, &["pull", "--check"]), 6, &["aliases stand for files that the hub does not have"]);
 }
 
 #[test]
