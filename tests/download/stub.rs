@@ -136,11 +136,12 @@ fn serve(stream: TcpStream, plan: &Plan, log: &Mutex<Vec<Seen>>) {
     let _ = stream.set_nodelay(true);
     // TLS, which it does not speak.
     let mut first = [0];
-    if stream.peek(&mut first).is_ok() && first == [0x16] {
+    let tls = stream.peek(&mut first).is_ok() && first == [0x16];
+    let (mut reader, mut stream) = (BufReader::new(stream.try_clone().expect("a socket")), stream);
+    if tls {
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         return;
     }
-    let Ok(reading) = stream.try_clone() else { return };
-    let (mut reader, mut stream) = (BufReader::new(reading), stream);
     while let Some(seen) = request(&mut reader) {
         if !answer(&mut stream, seen, plan, log) {
             let _ = stream.shutdown(Shutdown::Both);
