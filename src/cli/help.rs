@@ -37,7 +37,7 @@ pub fn serve() -> String {
 pub fn screen() -> String {
     let mut text = USAGE.to_owned();
     write_groups(&mut text, |group| group != Group::Server);
-    text.push_str("\nExit codes: 0 done, 1 other failures, 2 usage, 3 model file, 4 memory, 5 device, 6 not fetched, 130 Ctrl-C.\n");
+    text.push_str("\nExit codes: 0 done, 1 other, 2 usage, 3 file, 4 memory, 5 device, 6 not fetched, 130 Ctrl-C.\n");
     text
 }
 

@@ -100,7 +100,7 @@ fn pull_models_and_rm() {
     assert!(said.starts_with("fetching x-Q4_K_M.gguf: "), "{said}");
     let output = run(&hub, &home, &["pull", "u/r:Q8_0", "--json"]);
     let lines: Vec<Value> = text(&output.stdout).lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
-    let done = lines.iter().filter(|l| l["file"] == "x-Q8_0.gguf").next_back().expect("progress");
+    let done = lines.iter().rfind(|l| l["file"] == "x-Q8_0.gguf").expect("progress");
     assert_eq!((&done["done"], &done["total"]), (&5000.into(), &5000.into()));
     assert!(lines.last().expect("lines")["path"].as_str().expect("a path").ends_with("x-Q8_0.gguf"));
     for words in [&["models"][..], &["-cl"], &["--cache-list"]] {

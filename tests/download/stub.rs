@@ -164,11 +164,10 @@ fn request(reader: &mut impl BufRead) -> Option<Seen> {
     }
     let path = lines.first()?.split(' ').nth(1)?.to_owned();
     let header = |name: &str| {
-        let found = lines.iter().find_map(|line| {
+        lines.iter().find_map(|line| {
             let (key, value) = line.split_once(':')?;
             key.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
-        });
-        found
+        })
     };
     let range = header("range").and_then(|range| {
         let (first, last) = range.strip_prefix("bytes=")?.split_once('-').map(|(a, b)| (a.to_owned(), b.to_owned()))?;
