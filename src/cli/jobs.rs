@@ -7,7 +7,7 @@ use std::{ffi::OsString, path::Path};
 use clap::Subcommand;
 
 use super::{
-    bench, compare, completions, devices, exit::Exit, flags, info, normalise, perplexity, quantize, serve,
+    bench, compare, completions, devices, exit::Exit, flags, info, man, normalise, perplexity, quantize, serve,
     stdout::print, synth, tokenize,
 };
 
@@ -42,6 +42,11 @@ pub enum Job {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// The manual page, or that of a job
+    Man {
+        /// The job
+        job: Option<String>,
+    },
 }
 
 impl Job {
@@ -57,6 +62,7 @@ impl Job {
             Job::Synth(job) => job.run(),
             Job::Devices => print(&devices::listing()),
             Job::Completions { shell } => print(&completions::script(shell, Job::augment_subcommands)),
+            Job::Man { job } => print(&man::page(job.as_deref(), Job::augment_subcommands)?),
         }
     }
 }
