@@ -38,6 +38,7 @@ mod stop;
 mod synth;
 mod template;
 mod tidy;
+mod tidy_github;
 mod tiny;
 mod tokenizer;
 
