@@ -20,6 +20,7 @@ mod demo;
 mod device;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod device_sampling;
+mod download;
 mod formats;
 mod generate;
 mod gguf;
