@@ -60,7 +60,6 @@ CHAT: Refusals = {
     **CALL,
     "functions": ((None,), "deprecated by OpenAI; use tools"),
     "function_call": ((None, "none", "auto"), "deprecated by OpenAI; use tools"),
-    "tool_choice": ((None, "auto"), "the model calls tools as it sees fit; `qrun serve` can make it"),
 }
 """The same of a chat."""
 

@@ -50,9 +50,12 @@ def _top(entry: Json) -> Optional[Dict[str, float]]:
     return {**{top["token"]: top["logprob"] for top in entry["top_logprobs"]}, entry["token"]: entry["logprob"]}
 
 
-def chat(completion: Json) -> Json:
-    """A whole completion as a chat's answer."""
+def chat(completion: Json, message: Optional[Json]) -> Json:
+    """A whole completion as a chat's answer; `message` holds the calls where the model called tools."""
     choice = completion["choices"][0]
+    said: Json = {"role": "assistant", "content": choice["text"]}
+    if message is not None and message.get("tool_calls"):
+        said.update(content=message["content"] or None, tool_calls=message["tool_calls"])
     return {
         "id": "chat" + completion["id"],
         "object": "chat.completion",
@@ -61,7 +64,7 @@ def chat(completion: Json) -> Json:
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": choice["text"]},
+                "message": said,
                 "logprobs": _chat_logprobs(choice["logprobs"]),
                 "finish_reason": choice["finish_reason"],
             }

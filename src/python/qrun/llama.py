@@ -15,19 +15,19 @@ from __future__ import annotations
 
 import os
 import random
-from collections import deque
-from typing import Any, Callable, Deque, Dict, Generator, Iterator, List, Optional, Sequence, Union
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
-from . import Engine, Gguf, Unsupported
+from . import Completion, Engine, Gguf, Unsupported
 from ._arguments import note, refuse
 from ._llama_arguments import CACHE_TYPES, CALL, CHAT, CONSTRUCTOR, NEW_SEED, WITHOUT_EFFECT
-from ._llama_eval import Evaluated, LlamaState, prompt_logprobs
+from ._llama_logprobs import entries, log_softmax, prompt_entries
+from ._llama_steps import Steps, processor
 from ._openai import Frame, Json, chat, chat_chunks, logprobs as openai_logprobs, usage
 
 Answer = Union[Json, Iterator[Json]]
 
 
-class Llama:
+class Llama(Steps):
     """A model that answers, with llama-cpp-python's methods.
 
     `model_path` is a file, a name (`qrun.pull` says which), or "demo" for the model inside qrun. Keyword arguments that
@@ -107,7 +107,7 @@ class Llama:
         )
         self._info: Dict[str, Any] = self._engine.info()
         self._metadata: Optional[Dict[str, str]] = None
-        self._evaluated = Evaluated(self._engine, logits_all)
+        self._begin_steps(logits_all)
         self.cache: Any = None
         self.set_seed(seed)
 
@@ -152,7 +152,7 @@ class Llama:
         frame = Frame(model or self.model_path)
         if stream:
             return self._chunks(frame, tokens, sampling, len(text))
-        return self._whole(frame, tokens, sampling, text, echo)
+        return self._whole(frame, tokens, sampling, text, echo)[0]
 
     __call__ = create_completion
 
@@ -194,14 +194,20 @@ class Llama:
         sampling = self._sampling({**locals(), "logprobs": (top_logprobs or 0) if logprobs else None})
         if tools is not None:
             sampling["tools"] = tools
+            if tool_choice is not None:
+                sampling["tool_choice"] = tool_choice
         frame = Frame(model or self.model_path)
         if stream:
             return chat_chunks(self._chunks(frame, messages, sampling, 0))
-        return chat(self._whole(frame, messages, sampling, "", False))
+        answer, done = self._whole(frame, messages, sampling, "", False)
+        return chat(answer, done.message)
 
     def create_chat_completion_openai_v1(self, *args: Any, **kwargs: Any) -> Any:
         """The same as an object of the package openai: `ChatCompletion`, or an iterator of `ChatCompletionChunk`."""
-        from openai.types.chat import ChatCompletion, ChatCompletionChunk
+        from openai.types.chat import (  # type: ignore[import-not-found,unused-ignore]
+            ChatCompletion,
+            ChatCompletionChunk,
+        )
 
         answer = self.create_chat_completion(*args, **kwargs)
         return ChatCompletion(**answer) if isinstance(answer, dict) else (ChatCompletionChunk(**c) for c in answer)
@@ -232,38 +238,35 @@ class Llama:
     def _text(self, tokens: List[int]) -> str:
         return self.detokenize(tokens).decode("utf-8", errors="ignore")
 
-    def _answered(self, tokens: Sequence[int], finish: str, stopped: Optional[str]) -> int:
+    def _counted(self, done: Completion) -> int:
         """How many tokens an answer has without the one that ended the turn."""
-        ended = finish == "stop" and stopped is None and len(tokens) > 0
-        return len(tokens) - int(ended and not self._text([tokens[-1]]))
+        ended = done.finish_reason in ("stop", "tool_calls") and done.stop is None
+        return len(done.tokens) - int(ended and done.tokens[-1:] != [] and done.tokens[-1] in self._info["eog"])
 
-    def _whole(self, frame: Frame, prompt: Any, sampling: Dict[str, Any], text: str, echo: bool) -> Json:
+    def _whole(self, frame: Frame, prompt: Any, sampling: Dict[str, Any], text: str, echo: bool) -> "tuple[Json, Completion]":
         done = self._engine.generate(prompt, **sampling)
-        finish = "length" if done.finish_reason == "length" else "stop"
-        n = self._answered(done.tokens, finish, done.stop)
+        n = self._counted(done)
         found: Optional[Json] = None
-        if "logprobs" in sampling:
-            entries = list(done.logprobs or [])[:n]
+        if done.logprobs is not None:
+            listed = entries(self._engine, done.logprobs[:n])
             if echo:
-                entries = prompt_logprobs(self._engine, prompt, sampling["logprobs"]) + entries
-            found = openai_logprobs(entries, 0 if echo else len(text))
-        answer = frame.completion(text + done.text if echo else done.text, found, finish)
-        return {**answer, "usage": usage(done.prompt_tokens, n)}
+                listed = prompt_entries(self._engine, prompt, sampling["logprobs"]) + listed
+            found = openai_logprobs(listed, 0 if echo else len(text))
+        answer = frame.completion(text + done.text if echo else done.text, found, _finish(done))
+        return {**answer, "usage": usage(done.prompt_tokens, n)}, done
 
     def _chunks(self, frame: Frame, prompt: Any, sampling: Dict[str, Any], offset: int) -> Iterator[Json]:
         """Chunks as they are generated; closing the iterator ends the generation."""
         with self._engine.stream(prompt, **sampling) as stream:
             given = 0
             for piece in stream:
-                if not piece:
-                    continue
                 found: Optional[Json] = None
-                if "logprobs" in sampling:
-                    entries = list(stream.logprobs or [])
-                    found, given = openai_logprobs(entries[given:], offset), len(entries)
+                if stream.logprobs is not None:
+                    listed = entries(self._engine, stream.logprobs[given:])
+                    found, given = openai_logprobs(listed, offset), given + len(listed)
                 offset += len(piece)
                 yield frame.completion(piece, found, None)
-            yield frame.completion("", None, "length" if stream.completion.finish_reason == "length" else "stop")
+            yield frame.completion("", None, _finish(stream.completion))
 
     # Tokens
 
@@ -286,11 +289,11 @@ class Llama:
 
     def token_bos(self) -> int:
         """The token at the beginning of a text; -1 where there is none."""
-        return _or_minus_one(self._info["bos_token_id"])
+        return _or_minus_one(self._info["bos"])
 
     def token_eos(self) -> int:
         """The token that ends a text; -1 where there is none."""
-        return _or_minus_one(self._info["eos_token_id"])
+        return _or_minus_one(self._info["eos"])
 
     def token_nl(self) -> int:
         """The token of a line's end."""
@@ -300,101 +303,7 @@ class Llama:
         """What tokenizes: this object, which has `tokenize` and `detokenize`."""
         return self
 
-    # Step by step
-
-    def eval(self, tokens: Sequence[int]) -> None:
-        """Puts tokens behind those that were put before."""
-        self._evaluated.tokens.extend(tokens)
-
-    def reset(self) -> None:
-        """Forgets the tokens of `eval`."""
-        self._evaluated.tokens.clear()
-
-    def sample(
-        self,
-        top_k: int = 40,
-        top_p: float = 0.95,
-        min_p: float = 0.05,
-        typical_p: float = 1.0,
-        temp: float = 0.8,
-        repeat_penalty: float = 1.0,
-        frequency_penalty: float = 0.0,
-        presence_penalty: float = 0.0,
-        tfs_z: float = 1.0,
-        mirostat_mode: int = 0,
-        mirostat_eta: float = 0.1,
-        mirostat_tau: float = 5.0,
-        penalize_nl: bool = True,
-        logits_processor: Optional[Any] = None,
-        grammar: Optional[Any] = None,
-        idx: Optional[int] = None,
-    ) -> int:
-        """The next token behind those of `eval`; it is not put behind them."""
-        refuse(locals(), CALL)
-        if idx is not None:
-            raise Unsupported(f"idx={idx}: a token is chosen after the last one; eval fewer tokens")
-        given = {"stop": None, "seed": None, "logit_bias": None, "logprobs": None, "max_tokens": 1, "temperature": temp}
-        return int(self._engine.generate(list(self._evaluated.tokens), **self._sampling({**locals(), **given})).tokens[0])
-
-    def generate(
-        self,
-        tokens: Sequence[int],
-        top_k: int = 40,
-        top_p: float = 0.95,
-        min_p: float = 0.05,
-        typical_p: float = 1.0,
-        temp: float = 0.8,
-        repeat_penalty: float = 1.0,
-        reset: bool = True,
-        frequency_penalty: float = 0.0,
-        presence_penalty: float = 0.0,
-        tfs_z: float = 1.0,
-        mirostat_mode: int = 0,
-        mirostat_tau: float = 5.0,
-        mirostat_eta: float = 0.1,
-        penalize_nl: bool = True,
-        logits_processor: Optional[Any] = None,
-        stopping_criteria: Optional[Any] = None,
-        grammar: Optional[Any] = None,
-    ) -> Generator[int, Optional[Sequence[int]], None]:
-        """Tokens one after another, past the end of the text; tokens that are sent in are put behind what there is."""
-        refuse(locals(), CALL)
-        given = {"stop": None, "seed": None, "logit_bias": None, "logprobs": None, "max_tokens": None, "temperature": temp}
-        sampling = {**locals(), **given}
-        if reset:
-            self.reset()
-        self.eval(tokens)
-        return self._generate(sampling)
-
-    def _generate(self, given: Dict[str, Any]) -> Generator[int, Optional[Sequence[int]], None]:
-        while len(self._evaluated.tokens) < self.n_ctx():
-            with self._engine.stream(list(self._evaluated.tokens), **self._sampling(given)) as stream:
-                for token in _tokens(stream):
-                    self._evaluated.tokens.append(token)
-                    sent = yield token
-                    if sent:
-                        self.eval(sent)
-                        break
-
-    @property
-    def n_tokens(self) -> int:
-        """Tokens of `eval` so far."""
-        return len(self._evaluated.tokens)
-
-    @property
-    def eval_tokens(self) -> Deque[int]:
-        """The tokens of `eval` so far."""
-        return deque(self._evaluated.tokens, maxlen=self.n_ctx())
-
-    @property
-    def scores(self) -> Any:
-        """Logits after each token of `eval`, a numpy array [n_tokens, n_vocab]; without `logits_all` only the last row."""
-        return self._evaluated.scores()
-
-    @property
-    def eval_logits(self) -> Deque[List[float]]:
-        """The rows of `scores` as lists."""
-        return deque(self.scores.tolist(), maxlen=self.n_ctx())
+    # The model
 
     def set_seed(self, seed: int) -> None:
         """Same seed, same texts from here on; -1 or 4294967295: a new one by chance."""
@@ -404,16 +313,6 @@ class Llama:
         """Has no effect: what was computed for the beginning of a prompt is used again anyway."""
         note("set_cache", "what was computed for the beginning of a prompt is used again anyway", self.verbose)
         self.cache = cache
-
-    def save_state(self) -> LlamaState:
-        """The tokens of `eval` and what was computed for them, to be given to `load_state`."""
-        return self._evaluated.save()
-
-    def load_state(self, state: LlamaState) -> None:
-        """Goes back to a saved state."""
-        self._evaluated.load(state)
-
-    # The model
 
     def n_ctx(self) -> int:
         """Tokens of context."""
@@ -435,9 +334,9 @@ class Llama:
     def metadata(self) -> Dict[str, str]:
         """The file's metadata but lists, as text."""
         if self._metadata is None:
-            with Gguf(None if is_demo(self.model_path) else str(self._info["path"])) as file:
-                items = file.metadata.items()
-                self._metadata = {k: metadata_text(v) for k, v in items if not isinstance(v, (list, tuple))}
+            file = Gguf(None if is_demo(self.model_path) else self._info["path"])
+            items = file.metadata.items()
+            self._metadata = {k: metadata_text(v) for k, v in items if not isinstance(v, (list, tuple, dict))}
         return self._metadata
 
     def create_embedding(self, input: Union[str, List[str]], model: Optional[str] = None) -> Json:
@@ -453,11 +352,7 @@ class Llama:
     @staticmethod
     def logits_to_logprobs(logits: Any, axis: int = -1) -> Any:
         """The logarithm of the softmax along an axis, a numpy array of float32."""
-        import numpy
-
-        shifted = numpy.asarray(logits, dtype=numpy.float32)
-        shifted = shifted - shifted.max(axis=axis, keepdims=True)
-        return shifted - numpy.log(numpy.exp(shifted).sum(axis=axis, keepdims=True))
+        return log_softmax(logits, axis)
 
     @staticmethod
     def longest_token_prefix(a: Sequence[int], b: Sequence[int]) -> int:
@@ -509,18 +404,6 @@ def is_demo(model: Optional[str]) -> bool:
     return model in (None, "demo") and not os.path.exists("demo")
 
 
-def processor(given: Any) -> Callable[[Any, Any], Any]:
-    """A callable, or a list of them one after another, as `Engine.generate` takes it."""
-    steps = [given] if callable(given) else list(given)
-
-    def run(tokens: Any, logits: Any) -> Any:
-        for step in steps:
-            logits = step(tokens, logits)
-        return logits
-
-    return run
-
-
 def metadata_text(value: Any) -> str:
     """A value of the metadata as llama.cpp writes it."""
     if isinstance(value, bool):
@@ -528,14 +411,10 @@ def metadata_text(value: Any) -> str:
     return f"{value:f}" if isinstance(value, float) else str(value)
 
 
+def _finish(done: Completion) -> str:
+    """Why an answer ended; what was cancelled from outside counts as full."""
+    return "length" if done.finish_reason == "cancelled" else done.finish_reason
+
+
 def _or_minus_one(token: Optional[int]) -> int:
     return -1 if token is None else token
-
-
-def _tokens(stream: Any) -> Iterator[int]:
-    """The tokens of a stream as they come."""
-    given = 0
-    for _ in stream:
-        yield from stream.tokens[given:]
-        given = len(stream.tokens)
-    yield from stream.completion.tokens[given:]

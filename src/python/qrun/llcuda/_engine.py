@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Type, Union
 
 from .. import Completion, Engine, Error, Stream
 from .._arguments import note
+from ..llama import is_demo
 from ._result import InferResult, Metrics
 
 Prompt = Union[str, List[Dict[str, Any]], List[int]]
@@ -81,7 +82,7 @@ class InferenceEngine:
             options["n_ubatch"] = kwargs.pop("ubatch_size")
         started = time.perf_counter()
         self.unload_model()
-        self._engine = Engine(None if path == "demo" else str(path), **{**options, **kwargs})
+        self._engine = Engine(None if is_demo(str(path)) else path, **{**options, **kwargs})
         info, plan = self._engine.info(), self._engine.plan()
         self._raw = info["chat_template"] is None
         say(f"{info['name'] or model_name_or_path}: {info['device']}, {info['n_ctx']} tokens of context,", end=" ")
@@ -136,10 +137,14 @@ class InferenceEngine:
     def batch_infer(self, prompts: Sequence[Prompt], max_tokens: int = 128, **kwargs: Any) -> List[InferResult]:
         """Answers all prompts, as many in each step as the model was loaded for. A prompt that is wrong spoils only its own."""
         given = self._keywords(max_tokens, kwargs.pop("temperature", 0.7), kwargs)
+
+        def alone(prompt: Prompt) -> InferResult:
+            return self._answered(lambda engine: [engine.generate(prompt, **given)])[0]
+
         try:
             return self._answered(lambda engine: engine.batch(list(prompts), **given), len(prompts), whole=True)
         except (Error, TypeError, ValueError):
-            return [self._answered(lambda engine, p=prompt: [engine.generate(p, **given)])[0] for prompt in prompts]
+            return [alone(prompt) for prompt in prompts]
 
     def _keywords(self, max_tokens: int, temperature: float, kwargs: Dict[str, Any]) -> Dict[str, Any]:
         """The sampling of a call that takes `infer`'s other arguments by name."""

@@ -30,13 +30,13 @@ def check_dependencies(require_widgets: bool = False) -> bool:
     return _has("IPython") and (not require_widgets or _has("ipywidgets"))
 
 
-def _show(mime: str, text: str, shown: Optional[str] = None, update: bool = False) -> None:
-    """Shows a text as it stands. IPython's own Markdown(text) reads a file where the text is the name of one."""
+def _show(mime: str, form: str, plain: str, shown: Optional[str] = None, update: bool = False) -> None:
+    """Shows a form as it stands, and `plain` where a front end does not know it. IPython's own Markdown(text) reads a file
+    where the text is the name of one."""
     from IPython.display import display
 
     more = {} if shown is None else {"display_id": shown}
-    # A front end that cannot show the form shows the text.
-    display({mime: text, "text/plain": text}, raw=True, update=update, **more)  # type: ignore[no-untyped-call,unused-ignore]
+    display({mime: form, "text/plain": plain}, raw=True, update=update, **more)  # type: ignore[no-untyped-call,unused-ignore]
 
 
 def stream_generate(
@@ -49,15 +49,15 @@ def stream_generate(
     **kwargs: Any,
 ) -> str:
     """Shows the answer while it is generated, at most 20 times a second; without IPython it is printed. Returns the text."""
-    text, n, due, started = "", 0, 0.0, time.perf_counter()
-    notebook, shown = check_dependencies(), f"qrun-{time.monotonic_ns()}"
+    text, due, started = "", 0.0, time.perf_counter()
+    notebook, shown = is_jupyter_available(), f"qrun-{time.monotonic_ns()}"
     mime = "text/markdown" if markdown else "text/html"
 
     def form() -> str:
         return text if markdown else f"<pre>{html.escape(text)}</pre>"
 
     if notebook:
-        _show(mime, form(), shown)
+        _show(mime, form(), text, shown)
     with engine.stream(prompt, max_tokens=max_tokens, temperature=temperature, **kwargs) as stream:
         for piece in stream:
             text += piece
@@ -65,17 +65,17 @@ def stream_generate(
             if not notebook:
                 print(piece, end="", flush=True)
             elif now >= due:
-                _show(mime, form(), shown, update=True)
+                _show(mime, form(), text, shown, update=True)
                 due = now + 0.05
         done = stream.completion
     n, seconds = len(done.tokens), time.perf_counter() - started
     timing = f"{n} tokens in {seconds:.2f} s, the first after {done.ttft_ms:.0f} ms; decoding {done.tokens_per_sec:.1f} tok/s"
     if notebook:
-        _show(mime, form(), shown, update=True)
+        _show(mime, form(), text, shown, update=True)
     else:
         print()
     if show_timing:
-        _show("text/html", f"<small>{timing}</small>") if notebook else print(timing)
+        _show("text/html", f"<small>{timing}</small>", timing) if notebook else print(timing)
     return text
 
 
@@ -109,7 +109,7 @@ def _table(rows: Sequence[Sequence[str]], head: Sequence[str]) -> str:
 def display_metrics(engine: InferenceEngine, as_dataframe: bool = True) -> None:
     """Shows `engine.get_metrics()`: as pandas' table, as a table, or without IPython as JSON."""
     metrics = engine.get_metrics()
-    if not check_dependencies():
+    if not is_jupyter_available():
         print(json.dumps(metrics, indent=2))
         return
     rows = [
@@ -124,20 +124,20 @@ def display_metrics(engine: InferenceEngine, as_dataframe: bool = True) -> None:
 
         display(pandas.DataFrame(rows, columns=list(head)))  # type: ignore[no-untyped-call,unused-ignore]
     else:
-        _show("text/html", _table(rows, head))
+        _show("text/html", _table(rows, head), json.dumps(metrics))
 
 
 def compare_temperatures(
     engine: InferenceEngine, prompt: str, temperatures: Sequence[float] = (0.3, 0.7, 1.0, 1.5), max_tokens: int = 100
 ) -> Dict[float, str]:
     """Answers to one prompt at several temperatures, shown and returned by temperature."""
-    notebook, found = check_dependencies(), {}
+    notebook, found = is_jupyter_available(), {}
     for temperature in temperatures:
         result = engine.infer(prompt, max_tokens=max_tokens, temperature=temperature)
         found[temperature] = result.text if result.success else f"Error: {result.error_message}"
         head = f"temperature {temperature}, {result.tokens_per_sec:.1f} tok/s"
         if notebook:
-            _show("text/html", f"<b>{head}</b><pre>{html.escape(found[temperature])}</pre>")
+            _show("text/html", f"<b>{head}</b><pre>{html.escape(found[temperature])}</pre>", f"{head}\n{found[temperature]}")
         else:
             print(f"{head}\n{found[temperature]}\n")
     return found
@@ -149,12 +149,13 @@ def visualize_tokens(text: str, engine: Optional[InferenceEngine] = None) -> Non
     if engine is not None:
         tokens = engine.engine.tokenize(text, add_special=False)
         pieces = [piece.decode("utf-8", errors="replace") for piece in engine.engine.pieces(tokens)]
-    if not check_dependencies():
+    if not is_jupyter_available():
         print("|".join(pieces))
         return
     style = "border:1px solid #aaa;margin:1px;padding:0 2px;white-space:pre;font-family:monospace"
     spans = "".join(f'<span style="{style}">{html.escape(piece)}</span>' for piece in pieces)
-    _show("text/html", f"<div>{spans}</div><small>{len(pieces)} tokens</small>" if engine is not None else spans)
+    count = f"<small>{len(pieces)} tokens</small>" if engine is not None else ""
+    _show("text/html", f"<div>{spans}</div>{count}", "|".join(pieces))
 
 
 class ChatWidget:

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
-from .. import Error, Gguf, llama
+from .. import Error, Gguf
+from ..llama import is_demo
 from ._registry import MODEL_REGISTRY
 from .utils import RESERVE_GB, detect_cuda, find_gguf_models
 
@@ -198,7 +199,7 @@ def load_model_smart(
     """
     name = os.fspath(model_name_or_path)
     path = Path(name).expanduser()
-    if path.is_file() or llama.is_demo(name):
+    if path.is_file() or is_demo(name):
         return path
     if name.endswith(".gguf") and ":" not in name:
         raise FileNotFoundError(f"no such file: {name}")
