@@ -289,7 +289,7 @@ impl From<GenerateError> for Exit {
         match error {
             GenerateError::EmptyPrompt | GenerateError::PromptTooLong { .. } => Exit::usage(error.to_string()),
             GenerateError::Sampler(error) => error.into(),
-            GenerateError::Mask(_) => Exit::new(Code::Failure, error.to_string()),
+            GenerateError::Mask(_) | GenerateError::Processor(_) => Exit::new(Code::Failure, error.to_string()),
             GenerateError::Forward(ForwardError::Device(error)) => no_device(Code::Device, error),
             GenerateError::Forward(error) => Exit::new(Code::Failure, error.to_string()),
         }
