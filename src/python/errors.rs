@@ -41,7 +41,7 @@ pub fn usage(text: impl std::fmt::Display) -> PyErr {
 
 /// A file that is not there, by the system's own number and words.
 pub fn not_found(path: &Path) -> PyErr {
-    ModelNotFound::new_err((ENOENT, "no such file", path.to_path_buf()))
+    ModelNotFound::new_err((ENOENT, "no such file", path.display().to_string()))
 }
 
 pub fn file(error: qrun_quant::Error) -> PyErr {
@@ -111,7 +111,7 @@ pub fn io_error(path: &Path, error: &io::Error) -> PyErr {
         Some(number) => {
             let words = error.to_string();
             let words = words.split(" (os error").next().unwrap_or(&words).to_owned();
-            pyo3::exceptions::PyOSError::new_err((number, words, path.to_path_buf()))
+            pyo3::exceptions::PyOSError::new_err((number, words, path.display().to_string()))
         }
         None => pyo3::exceptions::PyOSError::new_err(format!("{}: {error}", path.display())),
     }

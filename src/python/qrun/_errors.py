@@ -29,7 +29,7 @@ class ModelFileError(Error):
     __module__ = "qrun"
 
 
-class ModelNotFound(ModelFileError, FileNotFoundError):
+class ModelNotFound(FileNotFoundError, ModelFileError):
     """There is no such model, neither as a file nor by this name."""
 
     __module__ = "qrun"
@@ -53,7 +53,7 @@ class TemplateError(Error):
     __module__ = "qrun"
 
 
-class DownloadError(Error, OSError):
+class DownloadError(OSError, Error):
     """A model could not be fetched."""
 
     __module__ = "qrun"
