@@ -31,10 +31,10 @@ mod terminal;
 mod tokenize;
 mod values;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::ffi::OsString;
 
+use crate::engine::Timeline;
 use clap::{FromArgMatches, Subcommand};
-use qrun::engine::Timeline;
 
 use self::{
     args::Show,
@@ -44,12 +44,13 @@ use self::{
     terminal::{Terminal, say},
 };
 
-/// Runs the program with its whole command line; returns its exit code.
-pub fn main(argv: Vec<OsString>) -> ExitCode {
+/// Runs the program with its whole command line, the program's name first; returns its exit code. It writes to stdout and
+/// stderr, handles SIGINT and SIGBUS, and Ctrl-C at a prompt ends the process: for a process that does nothing else.
+pub fn main(argv: Vec<OsString>) -> u8 {
     let timeline = Timeline::start();
     signals::watch_model_file();
     match dispatch(argv.get(1..).unwrap_or_default(), timeline) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(exit) => exit.report(),
     }
 }

@@ -1,7 +1,7 @@
 //! Text and people: from a model file and a prompt to an answer.
 //!
-//! What this crate deliberately does not know: kernels, block layouts. It prints nothing, has no allocator of its own, and
-//! without the features `cli` and `plot` no dependency that only a command line needs.
+//! What this crate deliberately does not know: kernels, block layouts. Outside of `cli` it prints nothing; it has no
+//! allocator of its own, and without the features `cli` and `plot` no dependency that only a command line needs.
 //!
 //! | room | what |
 //! |---|---|
@@ -11,8 +11,9 @@
 //! | [`sampler`] | logits to tokens, with the specification that the GPU follows |
 //! | [`tools`] | quantize, perplexity, models of random weights, two backends side by side |
 //! | [`mod@bench`] | what `qrun bench` runs, by which clock, beside which limit |
+//! | [`error`] | what went wrong, by kind |
 //! | [`server`] | `qrun serve`: HTTP in front of the generator, in the dialects of others |
-//! | `src/cli` | the program (in the binary only) |
+//! | `cli` | the program: its flags, its jobs, what a person sees (the feature `cli`) |
 //!
 //! Below it: `models` (architectures as data, the KV cache in pages, the forward pass on the CPU and on a GPU), `cuda` (a
 //! device, its kernels, the emulated driver that runs them on a CPU), `quant` (GGUF files, block formats, CPU arithmetic).
@@ -34,9 +35,12 @@
 
 pub mod bench;
 mod checksum;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod clock;
 pub mod embedded;
 pub mod engine;
+pub mod error;
 pub mod generate;
 pub mod sampler;
 #[cfg(feature = "server")]

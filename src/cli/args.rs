@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use qrun::{engine::DevicePreference, sampler::SamplerParams, server::ServerOptions};
+use crate::{engine::DevicePreference, sampler::SamplerParams, server::ServerOptions};
 use qrun_models::KvType;
 
 use super::output::Output;

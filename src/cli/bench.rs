@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use qrun::{
+use crate::{
     bench::{plot, record, rows::Setting, suite},
     engine::{Backend, Engine},
     generate::Session,

@@ -9,7 +9,7 @@ mod settings;
 
 use std::ops::ControlFlow;
 
-use qrun::{
+use crate::{
     generate::{Finish, GenerateError, Reply, Request, Session},
     text::template::Message,
 };

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, sync::Arc};
 
-use qrun::{
+use crate::{
     engine::{DevicePreference, Engine, EngineOptions},
     tools::compare::{Distance, compare},
 };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use qrun::engine::plan::human_bytes;
+use crate::engine::plan::human_bytes;
 use qrun_cuda::{
     device,
     image::{self, Choice},

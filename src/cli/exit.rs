@@ -1,8 +1,7 @@
 //! How the program ends when it does not end well: a code that scripts can test, and a message.
 
-use std::process::ExitCode;
-
 use super::terminal::say;
+use crate::error::{Kind, Kinded};
 
 /// Why the program stops early.
 #[derive(Debug)]
@@ -39,32 +38,47 @@ impl Exit {
     pub fn usage(message: impl Into<String>) -> Self {
         Exit::new(Code::Usage, message)
     }
+    /// An error of the library, with the code of its kind.
+    pub fn of(error: &impl Kinded) -> Self {
+        Exit::new(error.kind().into(), error.to_string())
+    }
     /// Nothing more to say.
     pub fn quiet(code: Code) -> Self {
         Exit::new(code, "")
     }
-    /// Says the message and gives the code to the shell.
-    pub fn report(self) -> ExitCode {
+    /// Says the message; returns the code.
+    pub fn report(self) -> u8 {
         if !self.message.is_empty() {
             say(&format!("error: {}", self.message));
         }
-        ExitCode::from(self.code as u8)
+        self.code as u8
+    }
+}
+
+impl From<Kind> for Code {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Usage => Code::Usage,
+            // The template is in the file.
+            Kind::File | Kind::Template => Code::File,
+            Kind::Memory => Code::Memory,
+            Kind::Device => Code::Device,
+            Kind::Failure => Code::Failure,
+        }
     }
 }
 
 impl From<qrun_quant::Error> for Exit {
     fn from(error: qrun_quant::Error) -> Self {
-        let code = if error.found.contains(OUT_OF_MEMORY) { Code::Memory } else { Code::File };
         // What the system says needs no frame around it.
         match error.found.split_once(" (os error ") {
-            Some((said, _)) if error.place == "file" => Exit::new(code, format!("{}: {said}", error.file.display())),
-            _ => Exit::new(code, error.to_string()),
+            Some((said, _)) if error.place == "file" => {
+                Exit::new(error.kind().into(), format!("{}: {said}", error.file.display()))
+            }
+            _ => Exit::of(&error),
         }
     }
 }
-
-/// How an error of the system that means "no memory" ends (ENOMEM): a file that cannot be mapped is not a bad file.
-const OUT_OF_MEMORY: &str = "(os error 12)";
 
 /// What the system says, without its number.
 pub fn system_error(error: &std::io::Error) -> String {

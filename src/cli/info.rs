@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use qrun::{
+use crate::{
     engine::plan::{self, human_bytes},
     engine::{Backend, DevicePreference},
     tools::quantize::FileType,

@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicU8, Ordering::SeqCst},
 };
 
-use qrun::generate::Cancel;
+use crate::generate::Cancel;
 
 use super::{
     echo,

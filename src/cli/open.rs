@@ -2,16 +2,17 @@
 
 use std::{path::Path, sync::Arc, time::Instant};
 
-use indicatif::ProgressBar;
-use qrun::{
+use crate::{
     embedded,
     engine::plan::human_bytes,
     engine::{Backend, BackendError, Engine, EngineOptions, LoadError, OpenError, Timeline},
+    error::{Kind, Kinded},
     generate::{GenerateError, SaveError, Session},
     sampler::{SamplerError, SamplerParams},
     text::template::TemplateError,
     text::tokenizer::TokenizeError,
 };
+use indicatif::ProgressBar;
 use qrun_models::{EventHandler, ForwardError, LoadEvent, Options};
 use qrun_quant::{Bytes, Gguf, cpu::Arithmetic};
 
@@ -161,7 +162,7 @@ fn sampler(flags: &Sampling, engine: &Engine, terminal: &Terminal) -> Result<Sam
         params.forbid(&engine.tokenizer().eog().collect::<Vec<_>>());
     }
     // Its range checks, before the weights are loaded.
-    qrun::sampler::Sampler::new(params.clone(), engine.model().config.n_vocab)?;
+    crate::sampler::Sampler::new(params.clone(), engine.model().config.n_vocab)?;
     terminal.debug(&format!("seed: {}", params.seed));
     Ok(params)
 }
@@ -248,50 +249,33 @@ fn plan_in_bytes(engine: &Engine) -> String {
 }
 
 /// The device that was asked for cannot be had.
-fn no_device(code: Code, reason: impl std::fmt::Display) -> Exit {
-    Exit::new(code, format!("--device cuda: {reason}; --device cpu computes on the CPU"))
+fn no_device(kind: Kind, error: &impl std::error::Error) -> Exit {
+    Exit::new(kind.into(), format!("--device cuda: {error}; --device cpu computes on the CPU"))
 }
 
 impl From<LoadError> for Exit {
     fn from(error: LoadError) -> Self {
-        match error {
-            LoadError::Device(error) => no_device(Code::Device, error),
-            LoadError::Threads(error) => Exit::new(Code::Failure, error.to_string()),
-        }
+        if let LoadError::Device(device) = &error { no_device(error.kind(), device) } else { Exit::of(&error) }
     }
 }
 
 impl From<OpenError> for Exit {
     fn from(error: OpenError) -> Self {
-        let code = match error {
-            OpenError::Device(error @ BackendError::Memory(_)) => return no_device(Code::Memory, error),
-            OpenError::Device(error) => return no_device(Code::Device, error),
-            OpenError::File(_) => Code::File,
-            OpenError::Memory(_) => Code::Memory,
-            OpenError::Template(_) => Code::Usage,
-        };
-        Exit::new(code, error.to_string())
+        if let OpenError::Device(device) = &error { no_device(error.kind(), device) } else { Exit::of(&error) }
     }
 }
 
 impl From<SamplerError> for Exit {
     fn from(error: SamplerError) -> Self {
-        let code = match error {
-            SamplerError::Parameter { .. } => Code::Usage,
-            _ => Code::File,
-        };
-        Exit::new(code, error.to_string())
+        Exit::of(&error)
     }
 }
 
 impl From<GenerateError> for Exit {
     fn from(error: GenerateError) -> Self {
-        match error {
-            GenerateError::EmptyPrompt | GenerateError::PromptTooLong { .. } => Exit::usage(error.to_string()),
-            GenerateError::Sampler(error) => error.into(),
-            GenerateError::Mask(_) | GenerateError::Processor(_) => Exit::new(Code::Failure, error.to_string()),
-            GenerateError::Forward(ForwardError::Device(error)) => no_device(Code::Device, error),
-            GenerateError::Forward(error) => Exit::new(Code::Failure, error.to_string()),
+        match &error {
+            GenerateError::Forward(ForwardError::Device(device)) => no_device(error.kind(), device),
+            _ => Exit::of(&error),
         }
     }
 }
@@ -299,14 +283,10 @@ impl From<GenerateError> for Exit {
 /// The model's own template failed: its file is at fault, unless it refuses what it was asked.
 impl From<TemplateError> for Exit {
     fn from(error: TemplateError) -> Self {
-        let code = match &error {
-            TemplateError::Refused { .. } => Code::Usage,
-            // A thread needs address space, and there is none left.
-            TemplateError::Stopped { reason, .. } if reason.starts_with("no thread") => {
-                return Exit::new(Code::Memory, error.to_string());
-            }
-            _ => Code::File,
-        };
+        if error.kind() == Kind::Memory {
+            return Exit::of(&error);
+        }
+        let code = if matches!(error, TemplateError::Refused { .. }) { Code::Usage } else { error.kind().into() };
         Exit::new(code, format!("{error}; -no-cnv uses no template, --chat-template another one"))
     }
 }
@@ -319,6 +299,6 @@ impl From<TokenizeError> for Exit {
 
 impl From<SaveError> for Exit {
     fn from(error: SaveError) -> Self {
-        Exit::new(Code::Failure, error.to_string())
+        Exit::of(&error)
     }
 }

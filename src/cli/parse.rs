@@ -99,7 +99,7 @@ mod tests {
         assert_eq!((args.sampling.params.top_k, args.sampling.said.contains(&"top_k")), (7, true));
         assert_eq!(args.sampling.params.logit_bias, [(1, 2.0), (3, f32::NEG_INFINITY)]);
         assert_eq!(args.chat.conversation, Some(false));
-        assert_eq!(args.machine.preference(), qrun::engine::DevicePreference::Cpu);
+        assert_eq!(args.machine.preference(), crate::engine::DevicePreference::Cpu);
         assert_eq!((args.machine.type_k, args.output.verbosity), (Some(qrun_models::KvType::Q8_0), 4));
         assert_eq!(run("-p x").expect("good flags").model, Some("default.gguf".into()));
         assert!(run("a.gguf -m b.gguf").expect_err("two models").message.contains("two models"));

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use qrun::{
+use crate::{
     engine::{DevicePreference, Engine, EngineOptions},
     generate::Scheduler,
     text::tokenizer::Encode,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use qrun::{
+use crate::{
     engine::plan::human_bytes,
     tools::quantize::{self, FileType, Options, Progress, Summary},
 };

@@ -7,14 +7,14 @@ use std::{
     time::Instant,
 };
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use qrun::{
+use crate::{
     bench::machine,
     engine::Timeline,
     generate::{Event, Finish, Reply, Request, Session},
     sampler::SamplerParams,
     text::template::{Message, Render},
 };
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Map, Value, json};
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use qrun::{
+use crate::{
     engine::Timeline,
     generate::{Finish, Request, Session},
     text::template::Message,

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use qrun::{
+use crate::{
     engine::DevicePreference,
     generate::{Generator, Scheduler},
     server::{self, Loaded, ServeError, ServerOptions},

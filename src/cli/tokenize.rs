@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, io, path::PathBuf};
 
-use qrun::text::tokenizer::{Encode, Tokenizer};
+use crate::text::tokenizer::{Encode, Tokenizer};
 
 use super::{exit::Exit, input, stdout::print, values::ModelFile};
 

@@ -5,11 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::{engine::DevicePreference, sampler::parse_logit_bias, tools::quantize::FileType};
 use clap::{
     Arg, Command,
     builder::{PossibleValue, TypedValueParser},
 };
-use qrun::{engine::DevicePreference, sampler::parse_logit_bias, tools::quantize::FileType};
 use qrun_models::KvType;
 use qrun_quant::cpu::physical_cores;
 

@@ -102,13 +102,13 @@ impl Model {
     fn tokenize(&self, py: Python, text: &str, add_special: bool, parse_special: bool) -> PyResult<Vec<u32>> {
         let open = self.open()?;
         let how = Encode { add_special, parse_special };
-        py.detach(|| open.engine.tokenizer().encode(text, how)).map_err(errors::tokenize)
+        py.detach(|| open.engine.tokenizer().encode(text, how)).map_err(errors::of)
     }
 
     /// The tokens of a text that is to be gone on with.
     fn prompt(&self, py: Python, text: &str) -> PyResult<Vec<u32>> {
         let open = self.open()?;
-        py.detach(|| open.engine.prompt(text)).map_err(errors::tokenize)
+        py.detach(|| open.engine.prompt(text)).map_err(errors::of)
     }
 
     /// The text of tokens; with `special` control tokens are written out.

@@ -4,10 +4,10 @@ use std::{io, path::Path};
 
 use pyo3::{PyErr, exceptions::PyTypeError};
 use qrun::{
-    engine::{BackendError, LoadError, OpenError},
+    engine::OpenError,
+    error::{Kind, Kinded},
     generate::{GenerateError, SaveError},
-    sampler::SamplerError,
-    text::{chat::ChatError, template::TemplateError, tokenizer::TokenizeError},
+    text::chat::ChatError,
 };
 use qrun_models::ForwardError;
 
@@ -44,34 +44,32 @@ pub fn not_found(path: &Path) -> PyErr {
     ModelNotFound::new_err((ENOENT, "no such file", path.display().to_string()))
 }
 
-pub fn file(error: qrun_quant::Error) -> PyErr {
-    ModelFileError::new_err(error.to_string())
+/// An error of the library, by its kind.
+pub fn of(error: impl Kinded) -> PyErr {
+    let text = error.to_string();
+    match error.kind() {
+        Kind::Usage => UsageError::new_err(text),
+        Kind::File => ModelFileError::new_err(text),
+        Kind::Memory => OutOfMemory::new_err(text),
+        Kind::Device => DeviceError::new_err(text),
+        Kind::Template => TemplateFailed::new_err(text),
+        Kind::Failure => Error::new_err(text),
+    }
 }
 
 pub fn open(error: OpenError) -> PyErr {
-    let text = error.to_string();
-    match error {
-        OpenError::File(_) => ModelFileError::new_err(text),
-        OpenError::Memory(_) | OpenError::Device(BackendError::Memory(_)) => OutOfMemory::new_err(text),
-        OpenError::Device(_) => DeviceError::new_err(format!("{text}; device=\"cpu\" computes on the CPU")),
-        OpenError::Template(error) => template(&error),
+    match &error {
+        OpenError::Device(inner) if inner.kind() == Kind::Device => {
+            DeviceError::new_err(format!("{error}; device=\"cpu\" computes on the CPU"))
+        }
+        OpenError::Template(inner) => TemplateFailed::new_err(inner.to_string()),
+        _ => of(error),
     }
-}
-
-pub fn load(error: LoadError) -> PyErr {
-    match error {
-        LoadError::Device(_) => DeviceError::new_err(error.to_string()),
-        LoadError::Threads(_) => Error::new_err(error.to_string()),
-    }
-}
-
-pub fn template(error: &TemplateError) -> PyErr {
-    TemplateFailed::new_err(error.to_string())
 }
 
 pub fn chat(error: ChatError) -> PyErr {
     match error {
-        ChatError::Template(error) => template(&error),
+        ChatError::Template(error) => of(error),
         ChatError::NoTemplate => TemplateFailed::new_err(
             "this model has no chat template: chat_template=\"chatml\" (or another) gives it one, raw=True takes a text as it stands",
         ),
@@ -79,21 +77,13 @@ pub fn chat(error: ChatError) -> PyErr {
     }
 }
 
-pub fn tokenize(error: TokenizeError) -> PyErr {
-    usage(error)
-}
-
 pub fn generate(error: GenerateError) -> PyErr {
-    let text = error.to_string();
-    match error {
+    match &error {
         GenerateError::PromptTooLong { tokens, max } => {
             usage(format!("the prompt is too long: {tokens} tokens, and at most {max} fit; a larger n_ctx holds more"))
         }
-        GenerateError::EmptyPrompt => usage(text),
-        GenerateError::Sampler(SamplerError::Parameter { .. }) => usage(text),
-        GenerateError::Forward(ForwardError::Token { .. }) => usage(text),
-        GenerateError::Forward(ForwardError::Device(_)) => DeviceError::new_err(text),
-        GenerateError::Sampler(_) | GenerateError::Mask(_) | GenerateError::Forward(_) => Error::new_err(text),
+        GenerateError::Forward(ForwardError::Token { .. }) => usage(error),
+        _ => of(error),
     }
 }
 

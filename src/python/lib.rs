@@ -26,7 +26,7 @@ static ALLOCATOR: qrun::text::template::SandboxAllocator = qrun::text::template:
 #[pyfunction]
 fn main(py: Python, argv: Vec<OsString>) -> u8 {
     work::speak_of_panics();
-    py.detach(|| argv.len() as u8)
+    py.detach(|| qrun::cli::main(argv))
 }
 
 /// For the tests: panics, here or on the thread of a model.

@@ -89,7 +89,7 @@ impl Opening {
     pub fn open(self) -> PyResult<Opened> {
         let engine = Arc::new(Engine::open(gguf(self.path.as_deref())?, self.wishes).map_err(errors::open)?);
         let mut params = SamplerParams::default();
-        params.take_from(engine.gguf(), |_| false).map_err(errors::file)?;
+        params.take_from(engine.gguf(), |_| false).map_err(errors::of)?;
         let news = News::default();
         if let Backend::Cpu { reason: Some(reason) } = engine.place()
             && !reason.is_ordinary()
@@ -108,7 +108,7 @@ impl Opening {
                 }
             }
         });
-        let scheduler = Scheduler::open(engine.clone(), notice).map_err(errors::load)?;
+        let scheduler = Scheduler::open(engine.clone(), notice).map_err(errors::of)?;
         let generator = Generator::start(scheduler).map_err(|error| errors::Error::new_err(error.to_string()))?;
         Ok(Opened { engine, generator, params, news })
     }
@@ -131,9 +131,9 @@ pub fn gguf(path: Option<&Path>) -> PyResult<Gguf> {
                     _ => errors::io_error(path, &error),
                 });
             }
-            Gguf::open(path).map_err(errors::file)
+            Gguf::open(path).map_err(errors::of)
         }
-        (None, Some(bytes)) => Gguf::from_bytes(DEMO, Bytes::new(bytes)).map_err(errors::file),
+        (None, Some(bytes)) => Gguf::from_bytes(DEMO, Bytes::new(bytes)).map_err(errors::of),
         (None, None) => Err(usage("model: this build has no demo model inside; give a path")),
     }
 }

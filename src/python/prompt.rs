@@ -56,7 +56,7 @@ impl Prepared {
         let has_tools = !request.tools.is_empty();
         let prepared = chat::prepare(engine, &request).map_err(errors::chat)?;
         Ok(Self {
-            tokens: engine.prompt(&prepared.prompt).map_err(errors::tokenize)?,
+            tokens: engine.prompt(&prepared.prompt).map_err(errors::of)?,
             text: prepared.prompt,
             mask: prepared.mask,
             stops: prepared.stops,

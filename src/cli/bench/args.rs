@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-use qrun::{
+use crate::{
     bench::{
         rows::{Setting, Test},
         table::FORMATS,
@@ -11,6 +10,7 @@ use qrun::{
     engine::DevicePreference,
     tools::{quantize::FileType, synth},
 };
+use clap::Args;
 use qrun_models::KvType;
 
 use super::numbers::{Numbers, all, list, numbers};
@@ -247,7 +247,7 @@ impl Rows {
 #[command(next_help_heading = "The generation log's configurations, or one of one's own")]
 pub struct Suite {
     /// Configurations of the log: quick (short, medium), standard (and prefill, decode, sampled) or full (all seven)
-    #[arg(long, value_name = "TIER", value_parser = qrun::bench::suite::TIERS, hide_possible_values = true)]
+    #[arg(long, value_name = "TIER", value_parser = crate::bench::suite::TIERS, hide_possible_values = true)]
     pub suite: Option<String>,
     /// Tokens that `decode` and `long` generate: 1024, or 512 as in the older log
     #[arg(long, value_name = "N", requires = "suite", value_parser = at_least_one)]

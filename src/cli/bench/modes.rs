@@ -3,7 +3,7 @@
 
 use std::{path::Path, thread, time::Duration, time::Instant};
 
-use qrun::{
+use crate::{
     bench::{
         Limits, Repeat, machine,
         prompts::{self, PromptSet},

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use qrun::{engine::plan::human_bytes, generate::Loaded};
+use crate::{engine::plan::human_bytes, generate::Loaded};
 use serde_json::json;
 
 use super::{
@@ -159,7 +159,7 @@ impl Chat {
     fn set_system(&mut self, text: Option<String>) {
         self.messages.retain(|m| m.role != "system");
         if let Some(text) = &text {
-            self.messages.insert(0, qrun::text::template::Message::new("system", text));
+            self.messages.insert(0, crate::text::template::Message::new("system", text));
         }
         self.system = text;
     }
@@ -196,7 +196,7 @@ impl Chat {
             let (used, n_ctx) = (self.used(), self.session.n_ctx());
             return self.say(&format!("{used} of {n_ctx} tokens used, {}", history::messages(self.messages.len())));
         }
-        match self.session.engine().tokenizer().encode(text, qrun::text::tokenizer::Encode::PLAIN) {
+        match self.session.engine().tokenizer().encode(text, crate::text::tokenizer::Encode::PLAIN) {
             Ok(ids) => self.say(&format!("{} tokens: {ids:?}", ids.len())),
             Err(error) => self.say(&format!("error: {error}")),
         }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use qrun::generate::is_session;
+use crate::generate::is_session;
 
 use crate::cli::exit::system_error;
 

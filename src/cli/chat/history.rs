@@ -1,6 +1,6 @@
 //! The messages of a conversation by turns: a message of the user with what follows it.
 
-use qrun::text::template::Message;
+use crate::text::template::Message;
 
 /// How many turns there are.
 pub fn count(messages: &[Message]) -> usize {

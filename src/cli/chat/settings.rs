@@ -1,6 +1,6 @@
 //! `/set`: sampling parameters by the names of their flags.
 
-use qrun::sampler::{Sampler, SamplerParams};
+use crate::sampler::{Sampler, SamplerParams};
 
 use crate::cli::{
     args::{Args, Sampling},

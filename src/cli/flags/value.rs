@@ -2,7 +2,7 @@
 
 use std::{ffi::OsStr, path::PathBuf};
 
-use qrun::engine::DevicePreference;
+use crate::engine::DevicePreference;
 use qrun_models::KvType;
 
 use crate::cli::values;

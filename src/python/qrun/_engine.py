@@ -113,7 +113,7 @@ class Engine:
     def _render(self, messages: Sequence[object], extra: dict[str, Any]) -> _qrun.Prepared:
         import json
 
-        return self._native.chat(json.dumps(messages), json.dumps(extra))
+        return self._native.chat(json.dumps(messages, ensure_ascii=False), json.dumps(extra, ensure_ascii=False))
 
     def generate(self, prompt: Prompt, **sampling: Any) -> Completion:
         """Answers, and waits for the end.

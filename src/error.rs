@@ -1,0 +1,114 @@
+//! What went wrong, by kind: one for each exit code of the program and each exception in Python.
+
+use qrun_models::ForwardError;
+
+use crate::{
+    engine::{BackendError, LoadError, OpenError},
+    generate::{GenerateError, SaveError},
+    sampler::SamplerError,
+    text::{template::TemplateError, tokenizer::TokenizeError},
+};
+
+/// Who can do something about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// What was asked for is wrong: a parameter, a prompt that is too long.
+    Usage,
+    /// The model file is missing or damaged, or holds what qrun does not implement.
+    File,
+    /// It does not fit into memory.
+    Memory,
+    /// The device that was asked for cannot be used.
+    Device,
+    /// The model's chat template failed, or refuses the conversation.
+    Template,
+    /// Something outside of all these failed.
+    Failure,
+}
+
+/// An error that has a [`Kind`].
+pub trait Kinded: std::error::Error {
+    /// Its kind.
+    fn kind(&self) -> Kind;
+}
+
+/// How an error of the system that means "no memory" ends (ENOMEM): a file that cannot be mapped is not a bad file.
+const OUT_OF_MEMORY: &str = "(os error 12)";
+
+impl Kinded for qrun_quant::Error {
+    fn kind(&self) -> Kind {
+        if self.found.contains(OUT_OF_MEMORY) { Kind::Memory } else { Kind::File }
+    }
+}
+
+impl Kinded for OpenError {
+    fn kind(&self) -> Kind {
+        match self {
+            OpenError::File(error) => error.kind(),
+            OpenError::Memory(_) => Kind::Memory,
+            OpenError::Device(error) => error.kind(),
+            // Only the one that was asked for is read here.
+            OpenError::Template(_) => Kind::Usage,
+        }
+    }
+}
+
+impl Kinded for BackendError {
+    fn kind(&self) -> Kind {
+        match self {
+            BackendError::Memory(_) => Kind::Memory,
+            _ => Kind::Device,
+        }
+    }
+}
+
+impl Kinded for LoadError {
+    fn kind(&self) -> Kind {
+        match self {
+            LoadError::Device(_) => Kind::Device,
+            LoadError::Threads(_) => Kind::Failure,
+        }
+    }
+}
+
+impl Kinded for SamplerError {
+    fn kind(&self) -> Kind {
+        match self {
+            SamplerError::Parameter { .. } => Kind::Usage,
+            _ => Kind::File,
+        }
+    }
+}
+
+impl Kinded for GenerateError {
+    fn kind(&self) -> Kind {
+        match self {
+            GenerateError::EmptyPrompt | GenerateError::PromptTooLong { .. } => Kind::Usage,
+            GenerateError::Sampler(error) => error.kind(),
+            GenerateError::Forward(ForwardError::Device(_)) => Kind::Device,
+            GenerateError::Forward(_) | GenerateError::Mask(_) | GenerateError::Processor(_) => Kind::Failure,
+        }
+    }
+}
+
+impl Kinded for TemplateError {
+    fn kind(&self) -> Kind {
+        match self {
+            // A thread needs address space, and there is none left.
+            TemplateError::Stopped { reason, .. } if reason.starts_with("no thread") => Kind::Memory,
+            _ => Kind::Template,
+        }
+    }
+}
+
+impl Kinded for TokenizeError {
+    fn kind(&self) -> Kind {
+        Kind::Usage
+    }
+}
+
+impl Kinded for SaveError {
+    fn kind(&self) -> Kind {
+        Kind::Failure
+    }
+}
