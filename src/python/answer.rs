@@ -7,7 +7,7 @@ use std::{
 
 use pyo3::{
     prelude::*,
-    types::{PyDict, PyString},
+    types::{PyByteArray, PyDict, PyString},
 };
 use qrun::{
     generate::{Chunk, Finish, GenerateError, Reply, TokenProbs},
@@ -24,15 +24,20 @@ use crate::{
 pub type Bell = Sender<Py<PyAny>>;
 
 /// What is known of an answer before it begins.
+#[derive(Default)]
 pub struct About {
     pub seed: u64,
-    pub n_prompt: usize,
+    /// Its tokens.
+    pub prompt: Vec<u32>,
     pub parser: Option<Parser>,
     /// Whether it answers a conversation.
     pub chat: bool,
-    /// Where the prompt's logits are gathered, `[rows][n_vocab]`.
-    pub logits: bool,
+    /// What the caller's processor has raised.
+    pub raised: Raised,
 }
+
+/// An exception of Python that ends an answer.
+pub type Raised = Arc<Mutex<Option<PyErr>>>;
 
 /// A running answer. Dropping it ends it.
 #[pyclass(module = "qrun._qrun", frozen)]
@@ -51,6 +56,7 @@ struct Read {
     probs: Vec<TokenProbs>,
     /// Sum of the log-probabilities of scored tokens of the prompt, and how many these are.
     scores: (f64, usize),
+    /// Of the prompt, `[rows][n_vocab]`.
     logits: Vec<f32>,
     prompt: (usize, usize),
     end: Option<Result<Reply, GenerateError>>,
@@ -94,6 +100,10 @@ impl Answer {
             Chunk::Score { probs, .. } => {
                 read.scores.0 += f64::from(probs.logprob);
                 read.scores.1 += 1;
+                Step::Silent
+            }
+            Chunk::Logits { logits, .. } => {
+                read.logits.extend(logits);
                 Step::Silent
             }
             Chunk::Token { id, text, probs } => {
@@ -204,6 +214,19 @@ impl Answer {
         self.lock().scores
     }
 
+    /// The logits that were asked for, as bytes of f32 in the machine's order.
+    fn logits<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyByteArray>> {
+        let logits = std::mem::take(&mut self.lock().logits);
+        let bytes: Vec<u8> = py.detach(|| logits.iter().flat_map(|logit| logit.to_ne_bytes()).collect());
+        Ok(PyByteArray::new(py, &bytes))
+    }
+
+    /// The tokens of the prompt and of the answer so far.
+    #[getter]
+    fn held(&self) -> Vec<u32> {
+        [&self.about.prompt[..], &self.lock().tokens].concat()
+    }
+
     /// The finished answer, as the keywords of a Completion.
     fn reply<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (reply, probs) = {
@@ -225,7 +248,7 @@ impl Answer {
         dict.set_item("tokens", &reply.tokens)?;
         dict.set_item("finish_reason", finish)?;
         dict.set_item("stop", stop)?;
-        dict.set_item("prompt_tokens", self.about.n_prompt)?;
+        dict.set_item("prompt_tokens", self.about.prompt.len())?;
         dict.set_item("cached_tokens", reply.timings.cache_n)?;
         dict.set_item("seed", self.about.seed)?;
         let probs: Vec<_> = probs.into_iter().map(|probs| (probs.logprob, probs.top)).collect();
@@ -254,7 +277,10 @@ impl Answer {
     fn ended(&self) -> PyResult<()> {
         match &self.lock().end {
             Some(Ok(_)) => Ok(()),
-            Some(Err(error)) => Err(errors::generate(error.clone())),
+            Some(Err(error)) => {
+                let raised = self.about.raised.lock().unwrap_or_else(PoisonError::into_inner).take();
+                Err(raised.unwrap_or_else(|| errors::generate(error.clone())))
+            }
             None => Err(work::panicked("the engine")),
         }
     }
@@ -268,5 +294,7 @@ impl Drop for Answer {
 
 /// Threads do not survive a fork.
 pub fn forked() -> PyErr {
-    Error::new_err("this engine was opened before os.fork(): its threads are not in this process. Use the start method \"spawn\", or open an engine in the child")
+    Error::new_err(
+        "this engine was opened before os.fork(): its threads are not in this process. Use the start method \"spawn\", or open an engine in the child",
+    )
 }

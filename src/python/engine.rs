@@ -3,10 +3,7 @@
 use std::{
     mem,
     path::PathBuf,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
-        mpsc::channel,
-    },
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc::channel},
 };
 
 use pyo3::{
@@ -18,11 +15,12 @@ use qrun::{
     generate::{Cancel, Generator, Request},
     sampler::SamplerParams,
     text::tokenizer::Encode,
+    tools::quality::Chunks,
 };
 
 use crate::{
     answer::{self, About, Answer, Bell},
-    errors::{self, Error},
+    errors::{self, Error, usage},
     fields::Fields,
     inbox::Inbox,
     opening::{News, Opening},
@@ -31,6 +29,7 @@ use crate::{
 };
 
 mod describe;
+mod saved;
 
 /// A model and its thread.
 #[pyclass(module = "qrun._qrun", frozen)]
@@ -43,7 +42,7 @@ pub struct Model {
 /// What there is until the model is closed.
 pub struct Open {
     pub engine: Arc<Engine>,
-    generator: Generator,
+    pub generator: Generator,
     /// llama.cpp's, then the file's.
     params: SamplerParams,
     news: News,
@@ -86,7 +85,7 @@ impl Model {
     #[new]
     fn new(py: Python, path: Option<PathBuf>, options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let opening = Opening::of(path, &Fields(options))?;
-        let opened = work::run(py, "opening the model", move || opening.open())?;
+        let opened = work::run(py, "opening the model", move |stop| opening.open(stop))?;
         let open = Open {
             engine: opened.engine,
             generator: opened.generator,
@@ -137,7 +136,7 @@ impl Model {
     /// A conversation in the model's own form. `messages` and `extra` are JSON.
     fn chat(&self, py: Python, messages: String, extra: String) -> PyResult<Prepared> {
         let open = self.open()?;
-        work::run(py, "the chat template", move || Prepared::of(&open.engine, &messages, &extra))
+        work::run(py, "the chat template", move |_| Prepared::of(&open.engine, &messages, &extra))
     }
 
     /// Whether the model has a chat template.
@@ -150,8 +149,8 @@ impl Model {
     fn submit(&self, prompt: Prompt, sampling: &Bound<'_, PyDict>) -> PyResult<Answer> {
         let open = self.open()?;
         let (mut request, params) = sampling::read(&open.engine, &open.params, &Fields(sampling))?;
-        let mut about =
-            About { seed: params.seed, n_prompt: 0, parser: None, chat: false, logits: false };
+        let mut about = About { seed: params.seed, ..About::default() };
+        request.processor = sampling::processor(&Fields(sampling), &about.raised)?;
         match prompt {
             Prompt::Tokens(tokens) => request.prompt = tokens,
             Prompt::Prepared(prepared) => {
@@ -163,6 +162,49 @@ impl Model {
             }
         }
         Ok(open.begin(request, params, about))
+    }
+
+    /// Computes a prompt alone. From position `first` on, each of its tokens is scored by the logits before it; with
+    /// `whole` the logits after each are kept instead.
+    fn evaluate(&self, prompt: Vec<u32>, first: usize, whole: bool) -> PyResult<Answer> {
+        let open = self.open()?;
+        let end = if whole { prompt.len() } else { prompt.len().saturating_sub(1) };
+        let request = Request {
+            max_tokens: Some(0),
+            // The last token is computed whatever the prefix cache has of the others.
+            fresh: !whole || first + 1 < prompt.len(),
+            logits: Some(first..end),
+            whole_logits: whole,
+            prompt,
+            ..Request::default()
+        };
+        Ok(open.begin(request, SamplerParams::default(), About::default()))
+    }
+
+    /// A text in chunks of so many tokens, as perplexity is measured on them.
+    fn chunks(&self, py: Python, text: String, size: usize) -> PyResult<Vec<Vec<u32>>> {
+        let open = self.open()?;
+        work::run(py, "the tokenizer", move |_| {
+            let tokenizer = open.engine.tokenizer();
+            let how = Encode { add_special: true, parse_special: false };
+            let mut tokens = tokenizer.encode(&text, how).map_err(errors::of)?;
+            if tokenizer.add_eos() && tokens.last().copied() == tokenizer.eos() {
+                tokens.pop();
+            }
+            let bos = tokenizer.bos().filter(|_| tokenizer.add_bos());
+            let chunks = Chunks::new(tokens, size, bos).map_err(usage)?;
+            Ok(chunks.iter().map(<[u32]>::to_vec).collect())
+        })
+    }
+
+    /// Writes tokens into a file with what the cache has of them, and notes (JSON) beside them. Returns how many these are.
+    fn save(&self, py: Python, path: PathBuf, tokens: Vec<u32>, notes: String) -> PyResult<usize> {
+        saved::save(py, self.open()?, path, (tokens, notes))
+    }
+
+    /// Reads such a file into the cache. Returns its tokens, its notes (JSON), and why the cache could not be used.
+    fn load(&self, py: Python, path: PathBuf) -> PyResult<(Vec<u32>, String, Option<String>)> {
+        saved::load(py, self.open()?, path)
     }
 
     /// What the model has to say since it was asked last: why a GPU was given up.
@@ -216,7 +258,7 @@ impl Open {
     pub fn begin(&self, mut request: Request, params: SamplerParams, mut about: About) -> Answer {
         let inbox = Inbox::new(Cancel::default());
         request.cancel = inbox.cancel.clone();
-        about.n_prompt = request.prompt.len();
+        about.prompt = request.prompt.clone();
         {
             let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
             answers.retain(|answer| answer.strong_count() > 0);

@@ -6,7 +6,7 @@ use pyo3::{PyErr, exceptions::PyTypeError};
 use qrun::{
     engine::OpenError,
     error::{Kind, Kinded},
-    generate::{GenerateError, SaveError},
+    generate::GenerateError,
     text::chat::ChatError,
 };
 use qrun_models::ForwardError;
@@ -24,7 +24,9 @@ mod python {
     import_exception!(qrun._errors, UsageError);
 }
 
-pub use python::{DeviceError, Error, ModelFileError, ModelNotFound, OutOfMemory, TemplateError as TemplateFailed, UsageError};
+pub use python::{
+    DeviceError, Error, ModelFileError, ModelNotFound, OutOfMemory, TemplateError as TemplateFailed, UsageError,
+};
 
 /// "No such file or directory", the same number on every system.
 const ENOENT: i32 = 2;
@@ -84,14 +86,6 @@ pub fn generate(error: GenerateError) -> PyErr {
         }
         GenerateError::Forward(ForwardError::Token { .. }) => usage(error),
         _ => of(error),
-    }
-}
-
-pub fn save(error: SaveError) -> PyErr {
-    match error {
-        SaveError::Io { file, source } => io_error(Path::new(&file), &source),
-        SaveError::Wrong { .. } => usage(error),
-        SaveError::Generate(error) => generate(error),
     }
 }
 

@@ -45,3 +45,32 @@ impl<'py> Fields<'_, 'py> {
         self.get(name, "a text")
     }
 }
+
+/// A callback that hears how far something is, where there is one.
+pub struct Progress(Option<Py<PyAny>>);
+
+impl Progress {
+    /// The keyword `progress`.
+    ///
+    /// # Errors
+    /// `TypeError`: it cannot be called.
+    pub fn of(fields: &Fields) -> PyResult<Self> {
+        match fields.raw("progress")? {
+            Some(found) if !found.is_callable() => {
+                Err(wrong_type("progress", "a function of two numbers", found.repr()?))
+            }
+            found => Ok(Self(found.map(Bound::unbind))),
+        }
+    }
+
+    /// Calls it. What it raises ends nothing; Python's hook for such errors hears of it.
+    pub fn tell(&self, done: u64, total: u64) {
+        if let Some(call) = &self.0 {
+            Python::try_attach(|py| {
+                if let Err(error) = call.call1(py, (done, total)) {
+                    error.write_unraisable(py, None);
+                }
+            });
+        }
+    }
+}

@@ -64,7 +64,8 @@ impl Inbox {
     pub fn next_within(&self, time: Duration) -> Next {
         let inner = self.lock();
         let waits = |inner: &mut Inner| inner.chunks.is_empty() && !inner.ended;
-        let (mut inner, _) = self.arrived.wait_timeout_while(inner, time, waits).unwrap_or_else(PoisonError::into_inner);
+        let (mut inner, _) =
+            self.arrived.wait_timeout_while(inner, time, waits).unwrap_or_else(PoisonError::into_inner);
         inner.take()
     }
 

@@ -8,10 +8,12 @@ mod answer;
 mod engine;
 mod errors;
 mod fields;
+mod gguf;
 mod inbox;
 mod opening;
 mod prompt;
 mod sampling;
+mod tools;
 mod work;
 
 use std::ffi::OsString;
@@ -42,7 +44,15 @@ fn _panic(model: Option<&engine::Model>) -> PyResult<()> {
 #[pymodule(gil_used = false)]
 mod _qrun {
     #[pymodule_export]
-    use super::{_panic, answer::Answer, engine::Model, main, prompt::Prepared};
+    use super::{
+        _panic,
+        answer::Answer,
+        engine::Model,
+        gguf::File,
+        main,
+        prompt::Prepared,
+        tools::{machine_facts, quantize, synth},
+    };
     use pyo3::prelude::*;
 
     #[pymodule_init]

@@ -17,7 +17,8 @@ use qrun_quant::{Bytes, Gguf};
 
 use crate::{
     errors::{self, usage},
-    fields::Fields,
+    fields::{Fields, Progress},
+    work::Stop,
 };
 
 /// What stands for the path of the model inside the module.
@@ -31,7 +32,7 @@ pub struct Opening {
     pub path: Option<PathBuf>,
     pub wishes: EngineOptions,
     /// Hears bytes done and bytes in all.
-    pub progress: Option<Py<PyAny>>,
+    pub progress: Progress,
 }
 
 /// A model that answers.
@@ -79,14 +80,14 @@ impl Opening {
         };
         let device = fields.text("device")?.map_or(Ok(DevicePreference::Auto), |name| device(&name))?;
         let wishes = EngineOptions { options, template: fields.text("chat_template")?, device };
-        Ok(Self { path, wishes, progress: fields.raw("progress")?.map(Bound::unbind) })
+        Ok(Self { path, wishes, progress: Progress::of(fields)? })
     }
 
     /// Reads the file, loads the weights, starts the thread.
     ///
     /// # Errors
     /// The file, its template, memory, the device.
-    pub fn open(self) -> PyResult<Opened> {
+    pub fn open(self, stop: &Stop) -> PyResult<Opened> {
         let engine = Arc::new(Engine::open(gguf(self.path.as_deref())?, self.wishes).map_err(errors::open)?);
         let mut params = SamplerParams::default();
         params.take_from(engine.gguf(), |_| false).map_err(errors::of)?;
@@ -96,16 +97,12 @@ impl Opening {
         {
             tell(&news, &format!("the model runs on the CPU: {reason}"));
         }
-        let (told, progress) = (news.clone(), self.progress);
+        let (told, progress, stop) = (news.clone(), self.progress, stop.clone());
         let notice = Box::new(move |event: LoadEvent| match event {
             LoadEvent::FellBack(text) => tell(&told, text),
             LoadEvent::Loading { done, total } => {
-                if let Some(progress) = &progress {
-                    // What a callback raises does not stop the load; Python's own hook hears of it.
-                    Python::try_attach(|py| {
-                        progress.call1(py, (done, total)).map_err(|error| error.write_unraisable(py, None))
-                    });
-                }
+                stop.here();
+                progress.tell(done, total);
             }
         });
         let scheduler = Scheduler::open(engine.clone(), notice).map_err(errors::of)?;

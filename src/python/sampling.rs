@@ -1,9 +1,15 @@
 //! From keywords to a request and its sampler. The names are checked in Python, the ranges by the sampler.
 
-use pyo3::prelude::*;
-use qrun::{engine::Engine, generate::Request, sampler::SamplerParams};
+use std::sync::{Arc, PoisonError};
 
-use crate::{errors::usage, fields::Fields};
+use pyo3::{prelude::*, types::PyByteArray};
+use qrun::{
+    engine::Engine,
+    generate::Request,
+    sampler::{LogitsProcessor, SamplerParams},
+};
+
+use crate::{answer::Raised, errors::usage, fields::Fields};
 
 /// Most texts that end an answer.
 const STOPS: usize = 256;
@@ -63,4 +69,38 @@ pub fn read(engine: &Engine, base: &SamplerParams, fields: &Fields) -> PyResult<
 fn random_seed() -> u32 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish() as u32
+}
+
+/// The keyword `logits_processor`: called on the thread of the scheduler with the tokens so far and a bytearray of the
+/// logits (f32 in the machine's order), which it changes in place. What it raises ends the answer.
+///
+/// # Errors
+/// `TypeError`: it cannot be called.
+pub fn processor(fields: &Fields, raised: &Raised) -> PyResult<Option<LogitsProcessor>> {
+    let Some(call) = fields.raw("logits_processor")?.map(Bound::unbind) else { return Ok(None) };
+    let raised = raised.clone();
+    let process = move |tokens: &[u32], logits: &mut [f32]| {
+        let done = Python::try_attach(|py| -> PyResult<()> {
+            let bytes: Vec<u8> = logits.iter().flat_map(|logit| logit.to_ne_bytes()).collect();
+            let buffer = PyByteArray::new(py, &bytes);
+            call.call1(py, (tokens, &buffer))?;
+            let bytes = buffer.to_vec();
+            if bytes.len() != 4 * logits.len() {
+                return Err(usage("logits_processor: the number of logits has changed"));
+            }
+            let words = bytes.as_chunks::<4>().0.iter().map(|word| f32::from_ne_bytes(*word));
+            logits.iter_mut().zip(words).for_each(|(logit, word)| *logit = word);
+            Ok(())
+        });
+        match done {
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) => {
+                let text = error.to_string();
+                *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                Err(text)
+            }
+            None => Err("the interpreter is ending".into()),
+        }
+    };
+    Ok(Some(LogitsProcessor(Arc::new(process))))
 }

@@ -4,7 +4,8 @@ use std::{
     any::Any,
     panic,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
         mpsc::{RecvTimeoutError, sync_channel},
     },
     time::Duration,
@@ -46,28 +47,45 @@ pub fn panicked(what: &str) -> PyErr {
     Error::new_err(format!("{what} has stopped by a defect of qrun{why}"))
 }
 
+/// Says whether whoever waits for a job has gone.
+#[derive(Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Ends the job here, in the middle of what tells of its progress: what it holds is dropped, its files too.
+    pub fn here(&self) {
+        if self.0.load(Ordering::Relaxed) {
+            panic::resume_unwind(Box::new("nobody waits for it"));
+        }
+    }
+}
+
 /// Does `job` on a thread of its own and waits for it. After a signal whose handler raises it returns at once; the job
-/// comes to its end behind it, and its result is dropped.
+/// ends where it asks [`Stop`], or comes to its end, behind it.
 ///
 /// # Errors
 /// The job's own, the handler's, a panic of the job.
 pub fn run<T: Send + 'static>(
     py: Python,
     what: &str,
-    job: impl FnOnce() -> PyResult<T> + Send + 'static,
+    job: impl FnOnce(&Stop) -> PyResult<T> + Send + 'static,
 ) -> PyResult<T> {
+    let stop = Stop::default();
+    let asked = stop.clone();
     let (sender, mut result) = sync_channel(1);
     let thread = std::thread::Builder::new().name("qrun-work".into());
     let work = move || {
         // Whoever waited may have gone.
-        let _ = sender.send(job());
+        let _ = sender.send(job(&asked));
     };
     thread.spawn(work).map_err(|error| Error::new_err(error.to_string()))?;
     loop {
         let waiting = &mut result;
         match py.detach(move || waiting.recv_timeout(TICK)) {
             Ok(done) => return done,
-            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Timeout) => {
+                py.check_signals().inspect_err(|_| stop.0.store(true, Ordering::Relaxed))?;
+            }
             Err(RecvTimeoutError::Disconnected) => return Err(panicked(what)),
         }
     }

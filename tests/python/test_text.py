@@ -52,7 +52,7 @@ def test_a_batch_is_what_each_is_alone(open_engine: Open) -> None:
     alone = [engine.generate(prompt, max_tokens=12, temperature=0).text for prompt in prompts]
     together = engine.batch(prompts, max_tokens=12, temperature=0)
     assert [done.text for done in together] == alone
-    limits = engine.batch(prompts, max_tokens=[1, 2, 3, 4, 5], temperature=0, stop=["never said by anyone"])
+    limits = engine.batch(prompts, max_tokens=[1, 2, 3, 4, 5], temperature=0, ignore_eos=True, stop=["never said by anyone"])
     assert [len(done.tokens) for done in limits] == [1, 2, 3, 4, 5]
 
 

@@ -4,8 +4,8 @@ use qrun::{
     engine::{Backend, Engine},
     tools::quantize::FileType,
 };
-use qrun_quant::{Gguf, gguf::Value as Meta};
-use serde_json::{Map, Value, json};
+use qrun_quant::Gguf;
+use serde_json::{Value, json};
 
 /// Name, sizes, device and special tokens.
 pub fn info(engine: &Engine) -> Value {
@@ -53,8 +53,7 @@ pub fn info(engine: &Engine) -> Value {
 fn newline(engine: &Engine) -> Option<u32> {
     let plain = qrun::text::tokenizer::Encode::PLAIN;
     let tokens = engine.tokenizer().encode("\n", plain).ok()?;
-    let written = tokens.iter().copied().find(|&id| &*engine.tokenizer().piece(id) == b"\n");
-    written
+    tokens.into_iter().find(|&id| &*engine.tokenizer().piece(id) == b"\n")
 }
 
 /// Bytes by purpose, and what there was.
@@ -83,22 +82,4 @@ fn place(engine: &Engine) -> (String, Option<String>) {
 fn file_type(gguf: &Gguf) -> Option<&'static str> {
     let number = gguf.get("general.file_type")?.as_u64()?;
     FileType::from_number(number.try_into().ok()?).map(FileType::name)
-}
-
-/// The metadata of a file; arrays by type and length unless `arrays`, for vocabularies are long.
-pub fn metadata(gguf: &Gguf) -> Map<String, Value> {
-    gguf.metadata().iter().map(|(key, value)| (key.clone(), meta(value))).collect()
-}
-
-fn meta(value: &Meta) -> Value {
-    match value {
-        Meta::Str(text) => text.as_str().into(),
-        Meta::Bool(flag) => (*flag).into(),
-        Meta::Array(array) => json!({ "array": format!("{:?}", array.ty), "len": array.len }),
-        Meta::I8(_) | Meta::I16(_) | Meta::I32(_) | Meta::I64(_) => {
-            serde_json::from_str(&value.describe()).unwrap_or_default()
-        }
-        Meta::F32(_) | Meta::F64(_) => value.as_f64().into(),
-        _ => value.as_u64().into(),
-    }
 }

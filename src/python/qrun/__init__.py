@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from qrun import _qrun
+from qrun._chat import Chat
 from qrun._completion import Completion, Logprob
 from qrun._engine import Engine
 from qrun._errors import (
@@ -24,11 +25,14 @@ from qrun._errors import (
     Unsupported,
     UsageError,
 )
+from qrun._gguf import Gguf, TensorInfo
 from qrun._stream import Stream
+from qrun._tools import bench, devices, doctor, quantize, synth
 
 __version__: str = _qrun.__version__
 
 __all__ = [
+    "Chat",
     "Completion",
     "DeviceError",
     "DeviceWarning",
@@ -36,15 +40,22 @@ __all__ = [
     "Engine",
     "Error",
     "GatedModel",
+    "Gguf",
     "Logprob",
     "ModelFileError",
     "ModelNotFound",
     "OutOfMemory",
     "Stream",
     "TemplateError",
+    "TensorInfo",
     "Unsupported",
     "UsageError",
+    "bench",
+    "devices",
+    "doctor",
     "main",
+    "quantize",
+    "synth",
 ]
 
 

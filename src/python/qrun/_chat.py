@@ -111,19 +111,32 @@ class Chat:
         return text
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the conversation into a file, as JSON."""
-        import json
+        """Writes the conversation into a file, with what was computed of it; the program's `/load` reads it too.
 
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({"messages": self.messages}, file, ensure_ascii=False, indent=1)
+        >>> import qrun, tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "session")
+        >>> chat = qrun.Engine().chat(max_tokens=4)
+        >>> done = chat.send("What is a page table?")
+        >>> chat.save(path)
+        >>> again = qrun.Engine().chat(max_tokens=4)
+        >>> again.load(path)
+        >>> again.messages == chat.messages, again.send("And then?").cached_tokens > 0
+        (True, True)
+        """
+        system = [message["content"] for message in self.messages[:1] if message["role"] == "system"]
+        notes = {"messages": self.messages, "system": system[0] if system else None, "pending": ""}
+        tokens = self._engine.apply_chat_template(self.messages, tokenize=True, add_generation_prompt=False)
+        self._engine._save(path, tokens, notes)  # type: ignore[arg-type]
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Goes on with a conversation that was saved."""
+        """Goes on with a conversation that was saved. What another model has computed of it is computed again."""
         import json
 
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-        self.messages = list(found["messages"])
+        _, notes, _ = self._engine._native.load(path)
+        found = json.loads(notes).get("messages")
+        if not isinstance(found, list):
+            raise UsageError(f"{path}: there is no conversation in this session; Engine.load reads its tokens")
+        self.messages = found
         self.last = None
 
     def __repr__(self) -> str:

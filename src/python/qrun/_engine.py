@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qrun import _qrun
-from qrun._errors import DeviceWarning
+from qrun._errors import DeviceWarning, UsageError
 from qrun._sampling import canonical, native, per_prompt
 from qrun._stream import Stream, completion, end_of
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     import os
     from types import TracebackType
     from typing import Any, Callable, Sequence, Union
+
+    import numpy
+    import numpy.typing
 
     from qrun._chat import Chat
     from qrun._completion import Completion
@@ -80,6 +83,8 @@ class Engine:
             check_names(unknown, [*options, "offline"])
         self._path = model
         self._native = _qrun.Model(model, options)
+        # The tokens of the last finished answer and of its prompt.
+        self._held: list[int] = []
         self._told()
 
     def _told(self) -> None:
@@ -94,6 +99,10 @@ class Engine:
         tokens = self._prompt(prompt, keywords)
         sampling = native(keywords, lambda text: self.tokenize(text, add_special=False))
         return self._native.submit(tokens, sampling)
+
+    def _end(self, answer: _qrun.Answer, keywords: dict[str, Any]) -> Completion:
+        self._held = answer.held
+        return completion(self._native, answer, "logprobs" in keywords)
 
     def _prompt(self, prompt: Prompt, keywords: dict[str, Any]) -> list[int] | _qrun.Prepared:
         if isinstance(prompt, str):
@@ -139,7 +148,7 @@ class Engine:
         keywords = canonical(sampling)
         answer = self._begin(prompt, keywords)
         answer.wait()
-        return completion(self._native, answer, "logprobs" in keywords)
+        return self._end(answer, keywords)
 
     def stream(self, prompt: Prompt, **sampling: Any) -> Stream:
         """Answers piece by piece; the arguments are those of `generate`.
@@ -150,7 +159,7 @@ class Engine:
         ...
         """
         keywords = canonical(sampling)
-        return Stream(self, self._native, self._begin(prompt, keywords), "logprobs" in keywords)
+        return Stream(self, self._begin(prompt, keywords), keywords)
 
     async def agenerate(self, prompt: Prompt, **sampling: Any) -> Completion:
         """`generate` for an event loop, which runs on meanwhile. Cancelling the task ends the answer.
@@ -165,7 +174,7 @@ class Engine:
         keywords = canonical(sampling)
         answer = self._begin(prompt, keywords)
         await end_of(answer)
-        return completion(self._native, answer, "logprobs" in keywords)
+        return self._end(answer, keywords)
 
     def batch(self, prompts: Sequence[Prompt], **sampling: Any) -> list[Completion]:
         """Answers many prompts, `n_seq` of them together in one step; the text of each is what it would be alone.
@@ -181,7 +190,7 @@ class Engine:
         answers = [self._begin(prompt, row) for prompt, row in zip(prompts, rows)]
         for answer in answers:
             answer.wait()
-        return [completion(self._native, answer, "logprobs" in row) for answer, row in zip(answers, rows)]
+        return [self._end(answer, row) for answer, row in zip(answers, rows)]
 
     def chat(self, system: str | None = None, **sampling: Any) -> Chat:
         """A conversation; `sampling` holds for all of its answers."""
@@ -237,6 +246,85 @@ class Engine:
         extra = {"add_generation_prompt": add_generation_prompt, "tools": tools, "template_kwargs": variables}
         prepared = self._render(list(messages), extra)
         return prepared.tokens if tokenize else prepared.text
+
+    def logits(
+        self, prompt: Prompt, *, all: bool = False, raw: bool = False
+    ) -> numpy.typing.NDArray[numpy.float32]:
+        """The logits after a prompt, float32 `[n_vocab]`; with `all` after each of its tokens, `[n, n_vocab]`.
+
+        Needs numpy.
+
+        >>> import qrun
+        >>> engine = qrun.Engine()
+        >>> logits = engine.logits([1, 2, 3])
+        >>> logits.shape == (engine.info()["n_vocab"],)
+        True
+        >>> int(logits.argmax()) == engine.generate([1, 2, 3], max_tokens=1, temperature=0).tokens[0]
+        True
+        """
+        import numpy
+
+        self._told()
+        found = self._prompt(prompt, {"raw": raw})
+        tokens = found if isinstance(found, list) else found.tokens
+        answer = self._native.evaluate(tokens, 0 if all else max(len(tokens) - 1, 0), True)
+        answer.wait()
+        flat = numpy.frombuffer(answer.logits(), dtype=numpy.float32)
+        return flat.reshape(len(tokens), -1) if all else flat
+
+    def perplexity(self, text: str, *, chunk: int = 512) -> float:
+        """How well the model predicts a text, measured as `qrun perplexity` and llama.cpp do.
+
+        The text is cut into chunks of `chunk` tokens; the second half of each is scored. What does not fill one is left
+        out.
+
+        >>> import qrun
+        >>> engine = qrun.Engine()
+        >>> known = engine.perplexity("What is a page table? " * 20, chunk=32)
+        >>> 1 < known < engine.info()["n_vocab"]
+        True
+        """
+        import math
+
+        self._told()
+        scores = []
+        for tokens in self._native.chunks(text, chunk):
+            answer = self._native.evaluate(tokens, chunk // 2, False)
+            answer.wait()
+            scores.append(answer.scores)
+        total, n = (sum(column) for column in zip(*scores))
+        return math.exp(-total / n)
+
+    def save(self, path: str | os.PathLike[str]) -> int:
+        """Writes the last finished answer and its prompt into a file, with what was computed of them.
+
+        Returns how many tokens these are. `load` reads it, in another process too: a prompt that begins so is not
+        computed again. `Chat.save` keeps the messages as well.
+
+        >>> import qrun, tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "session")
+        >>> engine = qrun.Engine()
+        >>> done = engine.generate("What is a page table?", max_tokens=4)
+        >>> n = engine.save(path)
+        >>> other = qrun.Engine()
+        >>> len(other.load(path)) == n
+        True
+        >>> other.generate("What is a page table?", max_tokens=4).cached_tokens == done.prompt_tokens - 1
+        True
+        """
+        return self._save(path, self._held, {})
+
+    def _save(self, path: str | os.PathLike[str], tokens: list[int], notes: dict[str, Any]) -> int:
+        import json
+
+        return self._native.save(path, tokens, json.dumps(notes))
+
+    def load(self, path: str | os.PathLike[str]) -> list[int]:
+        """Reads what `save` or the program's `/save` wrote; returns its tokens."""
+        tokens, _, why = self._native.load(path)
+        if why is not None:
+            raise UsageError(f"{path}: its cache cannot be used: {why}")
+        return tokens
 
     def plan(self) -> dict[str, Any]:
         """The memory that the model takes, in bytes by purpose, and what was available.

@@ -84,11 +84,30 @@ def native(keywords: Mapping[str, Any], tokenize: Callable[[str], list[int]]) ->
             for key, value in pairs
             for token in (tokenize(key) if isinstance(key, str) else [key])
         ]
+    if found.get("logits_processor") is not None:
+        found["logits_processor"] = _processor(found["logits_processor"])
     if found.get("logprobs") is False:
         del found["logprobs"]
     elif found.get("logprobs") is True:
         found["logprobs"] = 0
     return found
+
+
+def _processor(given: Any) -> Callable[[list[int], bytearray], None]:
+    """One function, or a list of them, over numpy arrays: `(input_ids, scores) -> scores`."""
+    import numpy
+
+    functions = [given] if callable(given) else list(given)
+
+    def process(tokens: list[int], logits: bytearray) -> None:
+        ids = numpy.array(tokens, dtype=numpy.int64)
+        scores = numpy.frombuffer(logits, dtype=numpy.float32)
+        for function in functions:
+            changed = function(ids, scores)
+            if changed is not None and changed is not scores:
+                scores[:] = changed
+
+    return process
 
 
 def per_prompt(keywords: Mapping[str, Any], n: int) -> list[dict[str, Any]]:

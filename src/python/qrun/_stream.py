@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
+    from qrun._engine import Engine
     from qrun._qrun import Answer, Model
 
 
@@ -77,12 +78,11 @@ class Stream:
 
     __module__ = "qrun"
 
-    def __init__(self, engine: Any, model: Model, answer: Answer, wants_logprobs: bool) -> None:
+    def __init__(self, engine: Engine, answer: Answer, keywords: dict[str, Any]) -> None:
         # The engine lives as long as its streams.
         self._engine = engine
-        self._model = model
         self._answer = answer
-        self._wants_logprobs = wants_logprobs
+        self._keywords = keywords
         self._completion: Completion | None = None
 
     def __iter__(self) -> Stream:
@@ -127,7 +127,7 @@ class Stream:
 
     def _end(self) -> Completion:
         if self._completion is None:
-            self._completion = completion(self._model, self._answer, self._wants_logprobs)
+            self._completion = self._engine._end(self._answer, self._keywords)
         return self._completion
 
     @property
@@ -145,9 +145,9 @@ class Stream:
     @property
     def logprobs(self) -> list[Logprob] | None:
         """How probable they were, where `logprobs` asked for it."""
-        if not self._wants_logprobs:
+        if "logprobs" not in self._keywords:
             return None
-        return _logprobs(self._model, self._answer.tokens, self._answer.logprobs)
+        return _logprobs(self._engine._native, self._answer.tokens, self._answer.logprobs)
 
     @property
     def prompt_progress(self) -> tuple[int, int]:
