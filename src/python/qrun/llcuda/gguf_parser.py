@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import mmap
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -72,13 +72,12 @@ class GGMLType(IntEnum):
 
 @dataclass
 class GGUFTensorInfo:
-    """A tensor of a file. `shape` in ggml's order (the fastest dimension first), `offset` from the beginning of the file."""
+    """A tensor of a file; `shape` in ggml's order, the fastest dimension first. Its bytes are `GGUFReader.get_tensor_data`."""
 
     name: str
     n_dims: int
     shape: List[int]
     ggml_type: GGMLType
-    offset: int
     numel: int
     nbytes: int
 
@@ -88,23 +87,21 @@ class GGUFTensorInfo:
 
 
 class GGUFReader:
-    """The header of a file: `metadata` by key, `tensors` by name; the bytes of a tensor are mapped, not read.
-
-    >>> reader = GGUFReader("models/demo/qrun-demo-Q4_K_M.gguf")  # doctest: +SKIP
-    """
+    """A file: `metadata` by key, `tensors` by name. A tensor is read when its bytes are asked for."""
 
     GGUF_MAGIC = GGUF_MAGIC
 
     def __init__(self, file_path: Union[str, Path]) -> None:
         self.file_path = Path(file_path)
-        file = Gguf(str(file_path))
-        self.metadata: Dict[str, Any] = dict(file.metadata)
+        self._file = Gguf(file_path)
+        self.version = self._file.version
+        self.metadata: Dict[str, Any] = dict(self._file.metadata)
         self.tensors: Dict[str, GGUFTensorInfo] = {}
-        for t in file.tensors:
-            shape = [int(n) for n in t.shape]
-            kind = GGMLType[t.type]
-            self.tensors[t.name] = GGUFTensorInfo(t.name, len(shape), shape, kind, t.offset, t.n_elements, t.n_bytes)
-        self._map: Optional[mmap.mmap] = None
+        for t in self._file.tensors:
+            shape = list(reversed(t.shape))
+            self.tensors[t.name] = GGUFTensorInfo(
+                t.name, len(shape), shape, GGMLType[t.type], math.prod(shape), t.nbytes
+            )
 
     @property
     def fields(self) -> Dict[str, Any]:
@@ -117,12 +114,8 @@ class GGUFReader:
         return len(self.tensors)
 
     def get_tensor_data(self, tensor_name: str) -> memoryview:
-        """The bytes of a tensor as they stand in the file, until `close`."""
-        tensor = self.tensors[tensor_name]
-        if self._map is None:
-            with open(self.file_path, "rb") as file:
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return memoryview(self._map)[tensor.offset : tensor.offset + tensor.nbytes]
+        """The bytes of a tensor as they lie in the file; KeyError where there is none of this name."""
+        return memoryview(self._file.data(self.tensors[tensor_name].name))
 
     def get_metadata_value(self, key: str, default: Any = None) -> Any:
         """A value of the metadata."""
@@ -133,13 +126,7 @@ class GGUFReader:
         return list(self.tensors)
 
     def close(self) -> None:
-        """Gives the mapping back; bytes that are still held keep it."""
-        if self._map is not None:
-            try:
-                self._map.close()
-            except BufferError:  # somebody holds bytes: they close it
-                pass
-            self._map = None
+        """Nothing is held open that had to be closed."""
 
     def __enter__(self) -> "GGUFReader":
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -9,17 +10,16 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 from .. import Error, Gguf
 from ..llama import is_demo
+from ._hub import cached, pull
 from ._registry import MODEL_REGISTRY
+from .quantization import GGUFQuantType
 from .utils import RESERVE_GB, detect_cuda, find_gguf_models
 
 AnyPath = Union[str, Path]
 
 
 class ModelInfo:
-    """What the header of a file says. llcuda guesses parameters from the width and has no metadata without another package.
-
-    >>> info = ModelInfo("models/demo/qrun-demo-Q4_K_M.gguf")  # doctest: +SKIP
-    """
+    """What a file says of itself. llcuda guesses parameters from the width and has no metadata without another package."""
 
     def __init__(self, filepath: AnyPath) -> None:
         self.filepath = Path(filepath)
@@ -36,16 +36,14 @@ class ModelInfo:
             self._read()
 
     def _read(self) -> None:
-        file = Gguf(str(self.filepath))
+        file = Gguf(self.filepath)
         self.metadata = dict(file.metadata)
         self.architecture = self.metadata.get("general.architecture")
-        self.parameter_count = sum(tensor.n_elements for tensor in file.tensors)
+        self.parameter_count = sum(math.prod(tensor.shape) for tensor in file.tensors)
         self.context_length = self._of("context_length")
         self.embedding_length = self._of("embedding_length")
-        biggest: Dict[str, int] = {}
-        for tensor in file.tensors:
-            biggest[tensor.type] = biggest.get(tensor.type, 0) + tensor.n_bytes
-        self.quantization = file.file_type or max(biggest, key=lambda name: biggest[name], default=None)
+        numbers = {kind.value: kind.name for kind in GGUFQuantType}
+        self.quantization = numbers.get(self.metadata.get("general.file_type", -1), "unknown")
         self._kv_bytes_per_token = self._kv()
 
     def _of(self, key: str) -> Optional[int]:
@@ -119,10 +117,7 @@ def download_model(
     repo_id: str, filename: str, output_dir: Optional[AnyPath] = None, show_progress: bool = True
 ) -> str:
     """Fetches a file of the hub, checks its bytes, and returns its path in the shared cache, or below `output_dir`."""
-    from .. import pull
-
-    where: Dict[str, Any] = {} if output_dir is None else {"cache_dir": os.fspath(output_dir)}
-    return str(pull(f"{repo_id}:{filename}", **where))
+    return str(pull(f"{repo_id}:{filename}", output_dir))
 
 
 def get_model_recommendations(vram_gb: float = 8.0) -> List[Dict[str, Any]]:
@@ -203,15 +198,12 @@ def load_model_smart(
         return path
     if name.endswith(".gguf") and ":" not in name:
         raise FileNotFoundError(f"no such file: {name}")
-    from .. import find, pull
-
-    where: Dict[str, Any] = {} if cache_dir is None else {"cache_dir": os.fspath(cache_dir)}
-    found = None if force_download else find(name, **where)
+    found = None if force_download else cached(name, cache_dir)
     if found is not None:
-        return Path(found)
+        return found
     if interactive and _is_terminal() and not _wanted(name):
         return None
-    return Path(pull(name, **where))
+    return pull(name, cache_dir)
 
 
 def _is_terminal() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from dataclasses import dataclass
@@ -84,7 +85,7 @@ class GGUFConverter:
         """Writes the file."""
         kind, target = _type(quant_type), Path(output_path)
         if isinstance(self.model, (str, os.PathLike)):
-            quantize(os.fspath(self.model), str(target), kind)
+            quantize(os.fspath(self.model), target, kind, force=True)
         elif self.model is not None:
             raise Unsupported(
                 f"a {type(self.model).__name__} is not converted here: llama.cpp's convert_hf_to_gguf.py, or Unsloth's "
@@ -104,7 +105,7 @@ class GGUFConverter:
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             plain = Path(folder) / "plain.gguf"
             write(plain, self._with_type("F32"), {name: (tensor, "F32") for name, (tensor, _) in self.tensors.items()})
-            quantize(str(plain), str(target), kind)
+            quantize(plain, target, kind, force=True)
 
 
 def convert_to_gguf(
@@ -127,7 +128,7 @@ def save_gguf(tensors: Dict[str, Any], metadata: Dict[str, Any], output_path: An
 
 def load_gguf_metadata(gguf_path: AnyPath) -> Dict[str, Any]:
     """The metadata of a file."""
-    return dict(Gguf(str(gguf_path)).metadata)
+    return dict(Gguf(gguf_path).metadata)
 
 
 class QuantStrategy(Enum):
@@ -181,7 +182,7 @@ class DynamicQuantizer:
     def estimate_model_size_fp16(self, model: Any) -> float:
         """GB of a model's weights at 16 bits: of a GGUF file by its path, or of a PyTorch model."""
         if isinstance(model, (str, os.PathLike)):
-            return sum(tensor.n_elements for tensor in Gguf(os.fspath(model)).tensors) * 2 / 1e9
+            return sum(math.prod(tensor.shape) for tensor in Gguf(os.fspath(model)).tensors) * 2 / 1e9
         return float(sum(parameter.numel() for parameter in model.parameters()) * 2 / 1e9)
 
     def recommend_config(

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Union
 
-from .. import Error, Gguf, __version__, devices
+from .. import Error, Gguf, __version__, doctor
 from .._arguments import log
+from ._hub import files
 
 LEAST_CAPABILITY = 7.5
 """The oldest cards that qrun has kernels for: T4, RTX 20."""
@@ -23,17 +24,26 @@ def detect_cuda() -> Dict[str, Any]:
     >>> sorted(detect_cuda())
     ['available', 'gpus', 'version']
     """
-    found = [device for device in devices() if device["kind"] == "cuda"]
+    facts = doctor()
     gpus = [
         {
             "name": gpu["name"],
-            "memory": f"{gpu['memory_total'] // 2**20} MiB",
-            "driver_version": gpu["driver_version"],
+            "memory": f"{gpu['memory'] // 2**20} MiB",
+            "driver_version": _driver_version() or "unknown",
             "compute_capability": gpu["compute_capability"],
         }
-        for gpu in found
+        for gpu in facts["gpus"]
     ]
-    return {"available": bool(gpus), "version": found[0]["cuda_version"] if found else None, "gpus": gpus}
+    return {"available": bool(gpus), "version": facts["driver_cuda"] if gpus else None, "gpus": gpus}
+
+
+def _driver_version() -> Optional[str]:
+    """NVIDIA's number of the driver, as the kernel module tells it on Linux."""
+    try:
+        words = Path("/proc/driver/nvidia/version").read_text().split()
+    except OSError:
+        return None
+    return next((word for word in words if word.count(".") >= 1 and word.replace(".", "").isdigit()), None)
 
 
 def check_cuda_available() -> bool:
@@ -91,14 +101,7 @@ def find_gguf_models(directory: Optional[Union[str, Path]] = None) -> List[Path]
     if directory is not None:
         return sorted(Path(directory).glob("*.gguf"))
     found = [path for folder in (Path.cwd(), Path.home() / "models") for path in folder.glob("*.gguf")]
-    return sorted(set(found + downloaded()))
-
-
-def downloaded() -> List[Path]:
-    """Model files in the cache."""
-    from .. import models
-
-    return [Path(model["path"]) for model in models()]
+    return sorted(set(found + files()))
 
 
 def print_system_info() -> None:
@@ -120,7 +123,7 @@ def print_system_info() -> None:
 def validate_model_path(model_path: Union[str, Path]) -> bool:
     """Whether a file is there and its header is that of a whole GGUF file. llcuda looks at the name only."""
     try:
-        Gguf(str(model_path))
+        Gguf(model_path)
     except (Error, OSError):
         return False
     return True
