@@ -416,6 +416,20 @@ def test_without_a_notebook_answers_are_printed(engine: llcuda.InferenceEngine, 
     assert json.loads(capsys.readouterr().out).keys() == {"latency", "throughput"}
 
 
+def test_the_widget_is_a_conversation(engine: llcuda.InferenceEngine) -> None:
+    if not jupyter.check_dependencies(require_widgets=True):
+        with pytest.raises(ImportError, match=r"qrun-llm\[notebook\]"):
+            jupyter.ChatWidget(engine)
+        pytest.skip("no ipywidgets")
+    widget = jupyter.ChatWidget(engine, "You are brief.", max_tokens=8, temperature=0.0)
+    widget.input_text.value = "Is 1 < 2?"
+    widget.send_button.click()
+    assert [m["role"] for m in widget.conversation_history] == ["user", "assistant"] and widget.input_text.value == ""
+    assert "1 &lt; 2" in widget.output.value and widget.conversation_history[1]["content"] in widget.output.value
+    widget.clear_button.click()
+    assert widget.conversation_history == [] and widget.output.value == ""
+
+
 def test_a_text_that_names_a_file_is_shown_as_text(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     pytest.importorskip("IPython")
     (tmp_path / "qrun").mkdir()
