@@ -2,6 +2,8 @@
 
 use qrun_models::ForwardError;
 
+#[cfg(feature = "download")]
+use crate::download::DownloadError;
 use crate::{
     engine::{BackendError, LoadError, OpenError},
     generate::{GenerateError, SaveError},
@@ -22,6 +24,8 @@ pub enum Kind {
     Device,
     /// The model's chat template failed, or refuses the conversation.
     Template,
+    /// A model that is asked for by name was not fetched.
+    Network,
     /// Something outside of all these failed.
     Failure,
 }
@@ -110,5 +114,17 @@ impl Kinded for TokenizeError {
 impl Kinded for SaveError {
     fn kind(&self) -> Kind {
         Kind::Failure
+    }
+}
+
+#[cfg(feature = "download")]
+impl Kinded for DownloadError {
+    fn kind(&self) -> Kind {
+        match self {
+            DownloadError::NotAName { .. } | DownloadError::Setting { .. } => Kind::Usage,
+            // As of a file that is here.
+            DownloadError::Unsupported { .. } => Kind::File,
+            _ => Kind::Network,
+        }
     }
 }

@@ -12,6 +12,7 @@
 //! | [`tools`] | quantize, perplexity, models of random weights, two backends side by side |
 //! | [`mod@bench`] | what `qrun bench` runs, by which clock, beside which limit |
 //! | [`error`] | what went wrong, by kind |
+//! | `download` | models by name: from a name to a file in the hub's cache (the feature `download`) |
 //! | [`server`] | `qrun serve`: HTTP in front of the generator, in the dialects of others |
 //! | `cli` | the program: its flags, its jobs, what a person sees (the feature `cli`) |
 //!
@@ -38,6 +39,8 @@ mod checksum;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod clock;
+#[cfg(feature = "download")]
+pub mod download;
 pub mod embedded;
 pub mod engine;
 pub mod error;

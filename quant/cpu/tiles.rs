@@ -9,7 +9,7 @@ pub(super) mod codes;
 mod formats;
 pub(super) mod scales;
 
-pub(super) use codes::Codes;
+pub(super) use codes::{Codes, Width};
 pub(super) use formats::{TileFormat, with_format};
 pub(super) use scales::{Scale, Scales, Shape};
 
@@ -21,8 +21,8 @@ use crate::{
     simd::{Isa, LaneKernel, Lanes, Scalar},
 };
 
-/// What scales a format has.
-pub(super) type ShapeOf<F> = <<F as TileFormat>::Scales as Scales>::Shape;
+/// What scales a format has, and the width of its codes.
+pub(super) type ShapeOf<F> = <<F as TileFormat>::Scales as Scales>::Shape<<<F as TileFormat>::Codes as Codes>::Width>;
 
 /// Where things lie in a tile of `F` with this many columns.
 pub(super) struct TileLayout {

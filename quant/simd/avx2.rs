@@ -89,7 +89,7 @@ unsafe fn transpose_8(rows: [*const u8; 8]) -> [__m256i; 8] {
 
 /// Writes the trait for a type, given its dot product; each function is one expression of intrinsics.
 macro_rules! eight_lanes {
-    ($lanes:ty, $dot:expr, $dot_pairs:expr, centred: $centred:literal) => {
+    ($lanes:ty, $dot:expr, $dot_pairs:expr, centred: $centred:literal, short sums: $short:literal) => {
         impl FloatLanes for $lanes {
             const ROWS: usize = 8;
             type F = __m256;
@@ -107,6 +107,7 @@ macro_rules! eight_lanes {
 
         impl Lanes for $lanes {
             const CENTRED: bool = $centred;
+            const SHORT_SUMS: bool = $short;
             type V = __m256i;
             lanes! {
                 load(p: *const u8) -> __m256i = _mm256_loadu_si256(p.cast());
@@ -122,6 +123,10 @@ macro_rules! eight_lanes {
                 lookup(v: __m256i, table: &[u8; 16]) -> __m256i =
                     _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())), v);
                 dot(acc: __m256i, w: __m256i, a: *const i8) -> __m256i = $dot(acc, w, a);
+                dot_short(acc: __m256i, w: __m256i, a: *const i8) -> __m256i = _mm256_add_epi16(
+                    acc,
+                    _mm256_maddubs_epi16(w, _mm256_set1_epi32(a.cast::<i32>().read_unaligned()))
+                );
                 dot_pairs(acc: __m256i, w: __m256i, a: *const i16) -> __m256i =
                     $dot_pairs(acc, w, _mm256_set1_epi32(a.cast::<i32>().read_unaligned()));
                 max(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi32(a, b);
@@ -158,11 +163,13 @@ eight_lanes!(
     Avx2,
     centred_dot,
     |acc, w, a| _mm256_add_epi32(acc, _mm256_madd_epi16(w, a)),
-    centred: true
+    centred: true,
+    short sums: true
 );
 eight_lanes!(
     AvxVnni,
     |acc, w, a: *const i8| _mm256_dpbusd_avx_epi32(acc, w, _mm256_set1_epi32(a.cast::<i32>().read_unaligned())),
     _mm256_dpwssd_avx_epi32,
-    centred: false
+    centred: false,
+    short sums: false
 );

@@ -76,6 +76,8 @@ pub trait FloatLanes: Copy {
 pub(crate) trait Lanes: FloatLanes {
     /// Whether `dot` takes 128 off each `w`, because the instructions want it so.
     const CENTRED: bool;
+    /// Whether [`Lanes::dot_short`] is fewer instructions than `dot`.
+    const SHORT_SUMS: bool = false;
     /// 32-bit integers, or four bytes per lane.
     type V: Copy;
 
@@ -105,6 +107,12 @@ pub(crate) trait Lanes: FloatLanes {
     /// `acc + Σ_b w_b · a_b`: four unsigned bytes per lane by the same four signed bytes (exact), or
     /// `acc + Σ_b (w_b − 128) · a_b` where `CENTRED`.
     unsafe fn dot(acc: Self::V, w: Self::V, a: *const i8) -> Self::V;
+    /// Two sums of 16 bits per lane: each of `acc` plus two products of unsigned bytes of `w` with signed bytes of `a`. All
+    /// of that must fit. Only where `SHORT_SUMS` says so.
+    #[inline(always)]
+    unsafe fn dot_short(_acc: Self::V, _w: Self::V, _a: *const i8) -> Self::V {
+        unreachable!("only with SHORT_SUMS")
+    }
     /// `acc + Σ_p w_p · a_p`: two signed 16-bit integers per lane by the same two.
     unsafe fn dot_pairs(acc: Self::V, w: Self::V, a: *const i16) -> Self::V;
 

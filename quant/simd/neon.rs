@@ -120,6 +120,20 @@ unsafe fn usdot(mut acc: int32x4_t, w: int32x4_t, a: int8x16_t) -> int32x4_t {
     acc
 }
 
+/// Two sums of 16 bits per lane: each of `acc` plus two products of a byte of `w` below 128 with one of `a`.
+///
+/// # Safety
+/// The machine has NEON.
+#[inline(always)]
+unsafe fn dot_short(acc: int32x4_t, w: int32x4_t, a: int8x16_t) -> int32x4_t {
+    // SAFETY: that of this function.
+    unsafe {
+        let w = vreinterpretq_s8_s32(w);
+        let (low, high) = (vmull_s8(vget_low_s8(w), vget_low_s8(a)), vmull_high_s8(w, a));
+        vreinterpretq_s32_s16(vaddq_s16(vreinterpretq_s16_s32(acc), vpaddq_s16(low, high)))
+    }
+}
+
 /// `acc + Σ_p w_p · a_p` of two signed 16-bit integers per lane.
 ///
 /// # Safety
@@ -153,7 +167,7 @@ unsafe fn transpose_4(rows: [*const u8; 4]) -> [int32x4_t; 4] {
 
 /// Writes the traits for a type, given its dot product; each function is one expression of intrinsics.
 macro_rules! eight_lanes {
-    ($lanes:ty, $dot:expr, centred: $centred:literal) => {
+    ($lanes:ty, $dot:expr, centred: $centred:literal, short sums: $short:literal) => {
         impl FloatLanes for $lanes {
             const ROWS: usize = 8;
             type F = Floats;
@@ -181,6 +195,7 @@ macro_rules! eight_lanes {
 
         impl Lanes for $lanes {
             const CENTRED: bool = $centred;
+            const SHORT_SUMS: bool = $short;
             type V = Words;
             lanes! {
                 load(p: *const u8) -> Words =
@@ -213,6 +228,10 @@ macro_rules! eight_lanes {
                 dot(acc: Words, w: Words, a: *const i8) -> Words = {
                     let a = vreinterpretq_s8_s32(vdupq_n_s32(a.cast::<i32>().read_unaligned()));
                     both(acc, w, |acc, w| $dot(acc, w, a))
+                };
+                dot_short(acc: Words, w: Words, a: *const i8) -> Words = {
+                    let a = vreinterpretq_s8_s32(vdupq_n_s32(a.cast::<i32>().read_unaligned()));
+                    both(acc, w, |acc, w| dot_short(acc, w, a))
                 };
                 dot_pairs(acc: Words, w: Words, a: *const i16) -> Words = {
                     let a = vreinterpretq_s16_s32(vdupq_n_s32(a.cast::<i32>().read_unaligned()));
@@ -247,6 +266,6 @@ macro_rules! eight_lanes {
     };
 }
 
-eight_lanes!(Neon, dot, centred: true);
-eight_lanes!(NeonDot, sdot, centred: true);
-eight_lanes!(NeonI8mm, usdot, centred: false);
+eight_lanes!(Neon, dot, centred: true, short sums: true);
+eight_lanes!(NeonDot, sdot, centred: true, short sums: false);
+eight_lanes!(NeonI8mm, usdot, centred: false, short sums: false);

@@ -27,6 +27,8 @@ pub enum Code {
     Memory = 4,
     /// The device that was asked for is not there.
     Device = 5,
+    /// A model that is asked for by name was not fetched.
+    NotFetched = 6,
     /// Ctrl-C in one-turn mode.
     Interrupted = 130,
 }
@@ -63,6 +65,7 @@ impl From<Kind> for Code {
             Kind::File | Kind::Template => Code::File,
             Kind::Memory => Code::Memory,
             Kind::Device => Code::Device,
+            Kind::Network => Code::NotFetched,
             Kind::Failure => Code::Failure,
         }
     }

@@ -16,7 +16,9 @@ mod python {
     use pyo3::import_exception;
 
     import_exception!(qrun._errors, DeviceError);
+    import_exception!(qrun._errors, DownloadError);
     import_exception!(qrun._errors, Error);
+    import_exception!(qrun._errors, GatedModel);
     import_exception!(qrun._errors, ModelFileError);
     import_exception!(qrun._errors, ModelNotFound);
     import_exception!(qrun._errors, OutOfMemory);
@@ -25,7 +27,8 @@ mod python {
 }
 
 pub use python::{
-    DeviceError, Error, ModelFileError, ModelNotFound, OutOfMemory, TemplateError as TemplateFailed, UsageError,
+    DeviceError, DownloadError as DownloadFailed, Error, GatedModel, ModelFileError, ModelNotFound, OutOfMemory,
+    TemplateError as TemplateFailed, UsageError,
 };
 
 /// "No such file or directory", the same number on every system.
@@ -55,6 +58,7 @@ pub fn of(error: impl Kinded) -> PyErr {
         Kind::Memory => OutOfMemory::new_err(text),
         Kind::Device => DeviceError::new_err(text),
         Kind::Template => TemplateFailed::new_err(text),
+        Kind::Network => DownloadFailed::new_err(text),
         Kind::Failure => Error::new_err(text),
     }
 }

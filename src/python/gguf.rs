@@ -7,6 +7,7 @@ use pyo3::{
     prelude::*,
     types::{PyByteArray, PyBytes, PyDict, PyList},
 };
+use qrun::tools::quantize::FileType;
 use qrun_quant::{
     Gguf,
     gguf::{Array, Tensor, Value, ValueType},
@@ -31,6 +32,13 @@ impl File {
     #[getter]
     fn version(&self) -> u32 {
         self.0.version()
+    }
+
+    /// The mix of formats, such as `Q4_K_M`, where the file says so.
+    #[getter]
+    fn file_type(&self) -> Option<&'static str> {
+        let number = self.0.get("general.file_type")?.as_u64()?;
+        FileType::from_number(number.try_into().ok()?).map(FileType::name)
     }
 
     /// Bytes of all its shards.

@@ -10,6 +10,7 @@ mod errors;
 mod fields;
 mod gguf;
 mod inbox;
+mod models;
 mod opening;
 mod prompt;
 mod sampling;
@@ -50,6 +51,7 @@ mod _qrun {
         engine::Model,
         gguf::File,
         main,
+        models::{cached, find, is_name, pull, remove},
         prompt::Prepared,
         tools::{machine_facts, quantize, synth},
     };

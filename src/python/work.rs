@@ -52,9 +52,13 @@ pub fn panicked(what: &str) -> PyErr {
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
+    /// Whether nobody waits any more.
+    pub fn asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
     /// Ends the job here, in the middle of what tells of its progress: what it holds is dropped, its files too.
     pub fn here(&self) {
-        if self.0.load(Ordering::Relaxed) {
+        if self.asked() {
             panic::resume_unwind(Box::new("nobody waits for it"));
         }
     }

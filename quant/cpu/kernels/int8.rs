@@ -8,7 +8,7 @@ use crate::{
         activations::int8::Panel,
         layout::{BLOCK, Line, OFFSET, ROWS},
         prefetch::{prefetch, stream},
-        tiles::{Codes, Scale, Scales, Shape, ShapeOf, TileFormat, TileLayout},
+        tiles::{Codes, Scale, Scales, Shape, ShapeOf, TileFormat, TileLayout, Width},
     },
     simd::{LaneKernel, Lanes},
 };
@@ -31,12 +31,26 @@ pub(super) unsafe fn start<L: Lanes, S: Shape>(x: Panel, width: usize, part: usi
     // SAFETY: the machine can run `L`; `x` is the panel at the block, and `part` and `t` are inside it.
     unsafe {
         let bias = if S::PARTS == 1 { x.bias.add(t) } else { x.half_bias.add(part * width + t) };
-        match (S::MIN, L::CENTRED) {
+        match (S::MIN, L::CENTRED && !S::is_short::<L>()) {
             (false, false) => L::splat(*bias),
             (true, true) => L::splat(OFFSET - (*bias - OFFSET)),
             _ => L::splat(OFFSET),
         }
     }
+}
+
+/// Adds the short sums of a group of quads, which are of right-aligned codes, to a sum of products; where there are no
+/// short sums it is the sum.
+///
+/// # Safety
+/// The machine can run `L`.
+#[inline(always)]
+pub(super) unsafe fn add_short<L: Lanes, S: Shape>(sum: L::V, short: L::V) -> L::V {
+    if !S::is_short::<L>() {
+        return sum;
+    }
+    // SAFETY: the machine can run `L`; two integers.
+    unsafe { L::dot_pairs(sum, short, const { &[S::Width::STEP; 2] }.as_ptr()) }
 }
 
 /// What takes the offset off a sum that is multiplied with the scale `d`. Exact: a scale has 19 bits at
@@ -150,8 +164,17 @@ impl<F: TileFormat, const T: usize> LaneKernel for Gemv<'_, F, T> {
                         let offset = offset::<L>(w.scale.d[part]);
                         for t in 0..T {
                             let mut sum = start::<L, ShapeOf<F>>(x, T, part, t);
-                            for j in ShapeOf::<F>::quads(part) {
-                                sum = L::dot(sum, w.codes[j], x.q.add(BLOCK * t + 4 * j));
+                            for group in 0..ShapeOf::<F>::groups() {
+                                let mut short = L::splat(0);
+                                for j in ShapeOf::<F>::quads(part, group) {
+                                    let (w, a) = (w.codes[j], x.q.add(BLOCK * t + 4 * j));
+                                    if ShapeOf::<F>::is_short::<L>() {
+                                        short = L::dot_short(short, w, a);
+                                    } else {
+                                        sum = L::dot(sum, w, a);
+                                    }
+                                }
+                                sum = add_short::<L, ShapeOf<F>>(sum, short);
                             }
                             y[t] = finish::<L, ShapeOf<F>>(sum, (&w.scale, offset), x, (T, part, t), y[t]);
                         }

@@ -4,7 +4,7 @@
 use std::{marker::PhantomData, ops::Range};
 
 use super::{
-    int8::{Tile, finish, offset, start},
+    int8::{Tile, add_short, finish, offset, start},
     micro::{MicroKernel, PackedPanels, TILES},
 };
 use crate::{
@@ -173,14 +173,27 @@ unsafe fn multiply_block<L: Lanes, S: Shape, const R: usize, const T: usize>(
             for t in 1..T {
                 sums[t] = [start::<L, S>(x, T, part, t); R];
             }
-            for j in S::quads(part) {
-                let mut codes = [L::load(packed_line::<S>(weights[0], b, j, row)); R];
-                for r in 1..R {
-                    codes[r] = L::load(packed_line::<S>(weights[r], b, j, row));
+            for group in 0..S::groups() {
+                let mut short = [[L::splat(0); R]; T];
+                for j in S::quads(part, group) {
+                    let mut codes = [L::load(packed_line::<S>(weights[0], b, j, row)); R];
+                    for r in 1..R {
+                        codes[r] = L::load(packed_line::<S>(weights[r], b, j, row));
+                    }
+                    for t in 0..T {
+                        for r in 0..R {
+                            let a = x.q.add(BLOCK * t + 4 * j);
+                            if S::is_short::<L>() {
+                                short[t][r] = L::dot_short(short[t][r], codes[r], a);
+                            } else {
+                                sums[t][r] = L::dot(sums[t][r], codes[r], a);
+                            }
+                        }
+                    }
                 }
                 for t in 0..T {
                     for r in 0..R {
-                        sums[t][r] = L::dot(sums[t][r], codes[r], x.q.add(BLOCK * t + 4 * j));
+                        sums[t][r] = add_short::<L, S>(sums[t][r], short[t][r]);
                     }
                 }
             }

@@ -2,7 +2,8 @@
 //!
 //! A quad is four consecutive columns of a row, one byte each; a block of 32 columns has quads 0…7.
 //! Unpacked codes are left-aligned in their bytes (`q · 2^(8 − bits)`), so that the zero point of every
-//! symmetric format is 128; the scale makes up for it by the factor `UNIT`.
+//! symmetric format is 128; the scale makes up for it by the factor `UNIT`. Where an instruction set sums products of
+//! narrow codes in 16 bits they are right-aligned, for there they have room; the sums are shifted instead.
 
 use std::marker::PhantomData;
 
@@ -16,15 +17,41 @@ use crate::{
 pub(in crate::cpu) trait Codes {
     /// Lines per block of 32 columns.
     const LINES: usize;
-    /// Value of one step of an unpacked code.
-    const UNIT: f32;
+    /// How many bits a code has.
+    type Width: Width;
+    /// Value of one step of a left-aligned code.
+    const UNIT: f32 = 1.0 / Self::Width::STEP as f32;
     /// Stores one row's quads of (right-aligned) codes.
     fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]);
-    /// The quads of `L::ROWS` rows, left-aligned.
+    /// The quads of `L::ROWS` rows, left-aligned less [`Width::down`].
     ///
     /// # Safety
     /// The machine can run `L`; `p` points to those rows in `LINES` lines.
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8];
+}
+
+/// Bits of a code, and what follows for sums of products.
+pub(in crate::cpu) trait Width {
+    const BITS: u32;
+    /// A left-aligned code is a multiple of this.
+    const STEP: i16 = 1 << (8 - Self::BITS);
+    /// Quads whose products with any activations sum up in 16 bits: each has two that are added, of −128 at most.
+    const QUADS: usize = match i16::MAX as u32 / (2 * 128 * ((1 << Self::BITS) - 1)) {
+        0 => 1,
+        n => 1 << n.ilog2(),
+    };
+    /// How much lower than left-aligned codes are unpacked: right-aligned where their products are summed in 16 bits.
+    #[inline(always)]
+    fn down<L: Lanes>() -> u32 {
+        if L::SHORT_SUMS { 8 - Self::BITS } else { 0 }
+    }
+}
+
+/// Codes of `N` bits.
+pub(in crate::cpu) struct Bits<const N: u32>;
+
+impl<const N: u32> Width for Bits<N> {
+    const BITS: u32 = N;
 }
 
 /// `[body(0), …, body(7)]` without a closure: a closure that is not inlined lacks the instructions.
@@ -92,7 +119,7 @@ fn pack_bits(quads: [u32; 8], bit: u32, row: usize, line: &mut Line) {
     line.set(row, (0..8).fold(0, |bits, j| bits | (quads[j] >> bit & each(1)) << j));
 }
 
-/// Four vectors of nibbles as quads, left-aligned at `top` (the bit above the nibble).
+/// Four vectors of nibbles as quads; `top` is the bit above the nibble.
 ///
 /// # Safety
 /// As [`Codes::unpack`].
@@ -109,19 +136,22 @@ unsafe fn unpack_nibbles<L: Lanes>(p: *const u8, top: u32) -> [L::V; 8] {
     }
 }
 
-/// Bit `j` of each byte of `v` as the top bit of its byte.
+/// The bits of `mask` in each byte, from bit `from` of it moved to bit `to`.
 ///
 /// # Safety
 /// The machine can run `L`.
 #[inline(always)]
-unsafe fn top_bit<L: Lanes>(v: L::V, j: u32) -> L::V {
+unsafe fn moved<L: Lanes>(v: L::V, from: u32, to: u32, mask: u8) -> L::V {
     // SAFETY: the machine can run `L`.
-    unsafe { L::and(L::shl(v, 7 - j), each(0x80)) }
+    unsafe {
+        let v = if to >= from { L::shl(v, to - from) } else { L::shr(v, from - to) };
+        L::and(v, each(mask << to))
+    }
 }
 
 impl Codes for Bits8 {
     const LINES: usize = 8;
-    const UNIT: f32 = 1.0;
+    type Width = Bits<8>;
     #[inline(always)]
     fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
         for j in 0..8 {
@@ -137,7 +167,7 @@ impl Codes for Bits8 {
 
 impl Codes for Bits4 {
     const LINES: usize = 4;
-    const UNIT: f32 = 1.0 / 16.0;
+    type Width = Bits<4>;
     #[inline(always)]
     fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
         pack_nibbles(quads, row, lines);
@@ -145,13 +175,14 @@ impl Codes for Bits4 {
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
         // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
-        unsafe { unpack_nibbles::<L>(p, 8) }
+        unsafe { unpack_nibbles::<L>(p, 8 - Self::Width::down::<L>()) }
     }
 }
 
 impl<T: Table> Codes for Bits4Table<T> {
     const LINES: usize = 4;
-    const UNIT: f32 = 1.0;
+    // The values have eight.
+    type Width = Bits<8>;
     #[inline(always)]
     fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
         pack_nibbles(quads, row, lines);
@@ -177,7 +208,7 @@ impl<T: Table> Codes for Bits4Table<T> {
 
 impl Codes for Bits5 {
     const LINES: usize = 5;
-    const UNIT: f32 = 1.0 / 8.0;
+    type Width = Bits<5>;
     #[inline(always)]
     fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
         pack_nibbles(quads, row, lines);
@@ -187,15 +218,16 @@ impl Codes for Bits5 {
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
         // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
         unsafe {
-            let (low, high) = (unpack_nibbles::<L>(p, 7), L::load(p.add(64 * 4)));
-            quads!(J => L::or(low[J as usize], top_bit::<L>(high, J)))
+            let down = Self::Width::down::<L>();
+            let (low, high) = (unpack_nibbles::<L>(p, 7 - down), L::load(p.add(64 * 4)));
+            quads!(J => L::or(low[J as usize], moved::<L>(high, J, 7 - down, 1)))
         }
     }
 }
 
 impl Codes for Bits6 {
     const LINES: usize = 6;
-    const UNIT: f32 = 1.0 / 4.0;
+    type Width = Bits<6>;
     #[inline(always)]
     fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
         pack_nibbles(quads, row, lines);
@@ -205,16 +237,17 @@ impl Codes for Bits6 {
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
         // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
         unsafe {
-            let low = unpack_nibbles::<L>(p, 6);
+            let down = Self::Width::down::<L>();
+            let low = unpack_nibbles::<L>(p, 6 - down);
             let high = [L::load(p.add(64 * 4)), L::load(p.add(64 * 5))];
-            quads!(J => L::or(low[J as usize], L::and(L::shl(high[J as usize / 4], 6 - J % 4 * 2), each(0xc0))))
+            quads!(J => L::or(low[J as usize], moved::<L>(high[J as usize / 4], J % 4 * 2, 6 - down, 3)))
         }
     }
 }
 
 impl Codes for Bits2 {
     const LINES: usize = 2;
-    const UNIT: f32 = 1.0 / 64.0;
+    type Width = Bits<2>;
     #[inline(always)]
     fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
         pack_pairs(quads, row, lines);
@@ -224,14 +257,14 @@ impl Codes for Bits2 {
         // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
         unsafe {
             let lines = [L::load(p), L::load(p.add(64))];
-            quads!(J => L::and(L::shl(lines[J as usize / 4], 6 - J % 4 * 2), each(0xc0)))
+            quads!(J => moved::<L>(lines[J as usize / 4], J % 4 * 2, 6 - Self::Width::down::<L>(), 3))
         }
     }
 }
 
 impl Codes for Bits3 {
     const LINES: usize = 3;
-    const UNIT: f32 = 1.0 / 32.0;
+    type Width = Bits<3>;
     #[inline(always)]
     fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
         pack_pairs(quads, row, lines);
@@ -242,13 +275,10 @@ impl Codes for Bits3 {
         // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
         unsafe {
             let (lines, high) = ([L::load(p), L::load(p.add(64))], L::load(p.add(128)));
+            let down = Self::Width::down::<L>();
             quads!(J => {
-                // Two bits from their field (bits 2f and 2f + 1) to bits 5 and 6.
-                let low = match J % 4 {
-                    3 => L::shr(lines[J as usize / 4], 1),
-                    f => L::shl(lines[J as usize / 4], 5 - f * 2),
-                };
-                L::or(L::and(low, each(0x60)), top_bit::<L>(high, J))
+                let low = moved::<L>(lines[J as usize / 4], J % 4 * 2, 5 - down, 3);
+                L::or(low, moved::<L>(high, J, 7 - down, 1))
             })
         }
     }

@@ -1,5 +1,8 @@
 //! The scales of a tile: planes of 16 rows, so that one load gives a value for each row.
 
+use std::marker::PhantomData;
+
+use super::codes::Width;
 use crate::{formats::scalar::Half, simd::Lanes};
 
 /// Scales of one block of 32 columns, per lane: a weight is `d·(code − 128)`, or `d·code + m` where the
@@ -12,36 +15,49 @@ pub(in crate::cpu) struct Scale<F> {
     pub(in crate::cpu) m: [F; 2],
 }
 
-/// What scales a block has. There are four.
+/// What scales a block has, and the width of its codes: all that differs in the products of formats.
 pub(in crate::cpu) trait Shape {
+    /// Bits of a code.
+    type Width: Width;
     /// Parts of a block with scales of their own: 1 (of 32 columns) or 2 (of 16).
     const PARTS: usize;
     /// Unsigned codes and minimums, not a zero point of 128.
     const MIN: bool;
-    /// The quads of a part.
+    /// Whether sums of products are made in 16 bits on this instruction set: with right-aligned codes, not centred.
     #[inline(always)]
-    fn quads(part: usize) -> std::ops::Range<usize> {
-        let n = 8 / Self::PARTS;
-        part * n..(part + 1) * n
+    fn is_short<L: Lanes>() -> bool {
+        Self::Width::down::<L>() > 0
+    }
+    /// Groups of quads that each part has: their sums of products fit 16 bits.
+    #[inline(always)]
+    fn groups() -> usize {
+        (8 / Self::PARTS).div_ceil(Self::Width::QUADS)
+    }
+    /// The quads of a group of a part.
+    #[inline(always)]
+    fn quads(part: usize, group: usize) -> std::ops::Range<usize> {
+        let (of_part, n) = (8 / Self::PARTS, 8 / Self::PARTS / Self::groups());
+        part * of_part + group * n..part * of_part + (group + 1) * n
     }
 }
 
 /// Scales per `PARTS`, with minimums where `MIN` is 1.
-pub(in crate::cpu) struct Shaped<const PARTS: usize, const MIN: usize>;
+pub(in crate::cpu) struct Shaped<const PARTS: usize, const MIN: usize, W>(PhantomData<W>);
 
-impl<const PARTS: usize, const MIN: usize> Shape for Shaped<PARTS, MIN> {
+impl<const PARTS: usize, const MIN: usize, W: Width> Shape for Shaped<PARTS, MIN, W> {
+    type Width = W;
     const PARTS: usize = PARTS;
     const MIN: bool = MIN == 1;
 }
 
 /// One scale per 32.
-pub(in crate::cpu) type Whole = Shaped<1, 0>;
+pub(in crate::cpu) type Whole<W> = Shaped<1, 0, W>;
 /// One scale and minimum per 32.
-pub(in crate::cpu) type WholeMin = Shaped<1, 1>;
+pub(in crate::cpu) type WholeMin<W> = Shaped<1, 1, W>;
 /// One scale per 16.
-pub(in crate::cpu) type Halves = Shaped<2, 0>;
+pub(in crate::cpu) type Halves<W> = Shaped<2, 0, W>;
 /// One scale and minimum per 16.
-pub(in crate::cpu) type HalvesMin = Shaped<2, 1>;
+pub(in crate::cpu) type HalvesMin<W> = Shaped<2, 1, W>;
 
 /// The scales of a file block, taken apart.
 pub(in crate::cpu) struct Parts {
@@ -55,8 +71,8 @@ pub(in crate::cpu) struct Parts {
 
 /// How scales are stored.
 pub(in crate::cpu) trait Scales {
-    /// Which scales a block has.
-    type Shape: Shape;
+    /// Which scales a block has, beside codes of this width.
+    type Shape<W: Width>: Shape;
     /// Bytes for 16 rows of one group.
     const BYTES: usize;
     /// Blocks of 32 columns per group.
@@ -144,7 +160,7 @@ unsafe fn times<L: Lanes>(v: L::V, d: L::F) -> L::F {
 }
 
 impl Scales for PerBlock {
-    type Shape = Whole;
+    type Shape<W: Width> = Whole<W>;
     const BYTES: usize = 32;
     const GROUP: usize = 1;
     #[inline(always)]
@@ -160,7 +176,7 @@ impl Scales for PerBlock {
 }
 
 impl Scales for Exponent {
-    type Shape = Whole;
+    type Shape<W: Width> = Whole<W>;
     const BYTES: usize = 16;
     const GROUP: usize = 1;
     #[inline(always)]
@@ -182,7 +198,7 @@ impl Scales for Exponent {
 }
 
 impl Scales for PerBlockMin {
-    type Shape = WholeMin;
+    type Shape<W: Width> = WholeMin<W>;
     const BYTES: usize = 64;
     const GROUP: usize = 1;
     #[inline(always)]
@@ -199,7 +215,7 @@ impl Scales for PerBlockMin {
 }
 
 impl Scales for SixBitMin {
-    type Shape = WholeMin;
+    type Shape<W: Width> = WholeMin<W>;
     const BYTES: usize = 192 + 64;
     const GROUP: usize = 8;
     #[inline(always)]
@@ -220,7 +236,7 @@ impl Scales for SixBitMin {
 }
 
 impl Scales for SixBitHalves {
-    type Shape = Halves;
+    type Shape<W: Width> = Halves<W>;
     const BYTES: usize = 192 + 32;
     const GROUP: usize = 8;
     #[inline(always)]
@@ -241,7 +257,7 @@ impl Scales for SixBitHalves {
 }
 
 impl Scales for SixBit {
-    type Shape = Whole;
+    type Shape<W: Width> = Whole<W>;
     const BYTES: usize = 96 + 32;
     const GROUP: usize = 8;
     #[inline(always)]
@@ -261,7 +277,7 @@ impl Scales for SixBit {
 }
 
 impl Scales for SignedHalves {
-    type Shape = Halves;
+    type Shape<W: Width> = Halves<W>;
     const BYTES: usize = 256 + 32;
     const GROUP: usize = 8;
     #[inline(always)]
@@ -284,7 +300,7 @@ impl Scales for SignedHalves {
 }
 
 impl Scales for NibbleHalves {
-    type Shape = HalvesMin;
+    type Shape<W: Width> = HalvesMin<W>;
     const BYTES: usize = 256 + 64;
     const GROUP: usize = 8;
     #[inline(always)]

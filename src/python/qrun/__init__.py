@@ -26,6 +26,7 @@ from qrun._errors import (
     UsageError,
 )
 from qrun._gguf import Gguf, TensorInfo
+from qrun._models import find, models, pull, remove
 from qrun._stream import Stream
 from qrun._tools import bench, devices, doctor, quantize, synth
 
@@ -60,8 +61,12 @@ __all__ = [
     "bench",
     "devices",
     "doctor",
+    "find",
     "main",
+    "models",
+    "pull",
     "quantize",
+    "remove",
     "synth",
 ]
 

@@ -82,10 +82,46 @@ class Engine:
 
             check_names(unknown, [*options, "offline"])
         self._path = model
+        if isinstance(model, str) and _qrun.is_name(model):
+            from qrun._models import pull
+
+            model = pull(model, offline=offline, progress=progress)
         self._native = _qrun.Model(model, options)
         # The tokens of the last finished answer and of its prompt.
         self._held: list[int] = []
         self._told()
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        repo: str,
+        filename: str | None = "*Q4_K_M.gguf",
+        *,
+        revision: str | None = None,
+        token: str | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        **options: Any,
+    ) -> Engine:
+        """Fetches a model, where the cache does not have it, and opens it; `options` are those of the class.
+
+        >>> import qrun, tempfile
+        >>> qrun.Engine.from_pretrained("someone/some-model", cache_dir=tempfile.mkdtemp(), offline=True)
+        Traceback (most recent call last):
+            ...
+        qrun.DownloadError: someone/some-model:Q4_K_M: not in the cache ...
+        """
+        from qrun._models import pull
+
+        path = pull(
+            repo,
+            filename,
+            revision=revision,
+            token=token,
+            cache_dir=cache_dir,
+            offline=options.get("offline"),
+            progress=options.get("progress"),
+        )
+        return cls(path, **options)
 
     def _told(self) -> None:
         """Warns of a GPU that was given up since the last call."""

@@ -59,12 +59,15 @@ class Gguf:
     """Version of the format: 2 or 3."""
     file_bytes: int
     """Bytes of all its shards."""
+    file_type: str | None
+    """The mix of formats, such as `Q4_K_M`, where the file says so."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self._file = _qrun.File(path)
         self.path = "the embedded model" if path is None else str(path)
         self.version = self._file.version
         self.file_bytes = self._file.file_bytes
+        self.file_type = self._file.file_type
         self._metadata: dict[str, Any] | None = None
         self._tensors: dict[str, TensorInfo] | None = None
 

@@ -100,7 +100,7 @@ def _processor(given: Any) -> Callable[[list[int], bytearray], None]:
     functions = [given] if callable(given) else list(given)
 
     def process(tokens: list[int], logits: bytearray) -> None:
-        ids = numpy.array(tokens, dtype=numpy.int64)
+        ids = numpy.array(tokens, dtype=numpy.intc)
         scores = numpy.frombuffer(logits, dtype=numpy.float32)
         for function in functions:
             changed = function(ids, scores)

@@ -1,0 +1,187 @@
+//! Why a model was not fetched: what was asked for, what was expected and found, and what to do.
+
+use std::path::PathBuf;
+
+/// Why there is no file. No message ever holds a token.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DownloadError {
+    /// The word is no name of a model.
+    #[error(
+        "{word:?}: expected a model's name (USER/REPO[:TAG], hf.co/…, ms:…, ollama://…, https://….gguf or an alias){hint}"
+    )]
+    NotAName {
+        /// As typed.
+        word: String,
+        /// The nearest alias; begins with `; ` or is empty.
+        hint: String,
+    },
+    /// The hub knows no such repository, or shows it to members only.
+    #[error("{name}: {place} has no such repository{hint}")]
+    NotFound {
+        /// The repository.
+        name: String,
+        /// Whom was asked.
+        place: String,
+        /// What to do; begins with `; ` or is empty.
+        hint: String,
+    },
+    /// The repository has no such branch, tag or commit.
+    #[error("{name}: no revision {revision:?}")]
+    NoRevision {
+        /// The repository.
+        name: String,
+        /// What was asked for.
+        revision: String,
+    },
+    /// The repository has other files than the one that is meant.
+    #[error("{name}: no {wanted}; there are: {}", listed(.available))]
+    NoFile {
+        /// The repository.
+        name: String,
+        /// A tag, a file, or a shard.
+        wanted: String,
+        /// Tags, or files, that are there.
+        available: Vec<String>,
+    },
+    /// The licence has to be accepted first.
+    #[error(
+        "{name} is gated: accept its licence on {page}, then set HF_TOKEN (or -hft) to a token of that account{found}"
+    )]
+    Gated {
+        /// The repository.
+        name: String,
+        /// Where the licence is accepted.
+        page: String,
+        /// Whether a token was sent; begins with ` (` or is empty.
+        found: String,
+    },
+    /// The hub does not accept the token.
+    #[error("{name}: {place} does not accept the token (HF_TOKEN, -hft or the token file): {reason}")]
+    Token {
+        /// The repository.
+        name: String,
+        /// Whom was asked.
+        place: String,
+        /// What it says.
+        reason: String,
+    },
+    /// The network was forbidden, and the cache does not have the file.
+    #[error("{name}: not in the cache {}, and --offline (or HF_HUB_OFFLINE) forbids to fetch it", cache.display())]
+    Offline {
+        /// The model.
+        name: String,
+        /// The folder that was looked into.
+        cache: PathBuf,
+    },
+    /// The disk is too small.
+    #[error("{file}: needs {needed} more bytes, {} has {free} free; what was fetched is kept: free some, or name another folder in HF_HUB_CACHE", folder.display())]
+    NoRoom {
+        /// The file.
+        file: String,
+        /// Bytes that are still missing, with some to spare.
+        needed: u64,
+        /// Bytes that the disk has.
+        free: u64,
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The server cannot be reached, or goes away again and again.
+    #[error("{file}: {host}: {reason}{kept}")]
+    Network {
+        /// The file or repository.
+        file: String,
+        /// The server.
+        host: String,
+        /// What happened.
+        reason: String,
+        /// Bytes that are kept for the next time; begins with `; ` or is empty.
+        kept: String,
+    },
+    /// The server answers with a status that leaves nothing to do.
+    #[error("{file}: {host}: expected 200 or 206, found {status}{reason}")]
+    Status {
+        /// The file or repository.
+        file: String,
+        /// The server.
+        host: String,
+        /// Its status.
+        status: u16,
+        /// What it says; begins with `: ` or is empty.
+        reason: String,
+    },
+    /// The bytes are not those that the hub lists, twice.
+    #[error(
+        "{file}: expected SHA-256 {expected}, found {found}, twice; nothing was kept: try again later, or another mirror"
+    )]
+    WrongBytes {
+        /// The file.
+        file: String,
+        /// As the hub lists it.
+        expected: String,
+        /// Of what came.
+        found: String,
+    },
+    /// The model is nothing that qrun runs.
+    #[error("{file}: expected {expected}, found {found}; it was not fetched")]
+    Unsupported {
+        /// The file.
+        file: String,
+        /// What qrun runs.
+        expected: String,
+        /// What the model is.
+        found: String,
+    },
+    /// The cache cannot be read or changed.
+    #[error("cache {}: {reason}; another folder is named by HF_HUB_CACHE or LLAMA_CACHE", path.display())]
+    Cache {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
+    /// The server's answer is not what its protocol says.
+    #[error("{host}: expected {expected}, found {found}")]
+    BadAnswer {
+        /// The server.
+        host: String,
+        /// What the protocol says.
+        expected: String,
+        /// What came.
+        found: String,
+    },
+    /// A setting of the environment is wrong.
+    #[error("{variable}: expected {expected}")]
+    Setting {
+        /// Its name.
+        variable: String,
+        /// What it should be.
+        expected: String,
+    },
+    /// The caller ended it; what was fetched is kept.
+    #[error("interrupted; what was fetched is kept")]
+    Interrupted,
+}
+
+impl DownloadError {
+    /// What the system says about a file of the cache.
+    pub(super) fn cache(path: impl Into<PathBuf>, error: &std::io::Error) -> Self {
+        let reason = error.to_string();
+        let reason = reason.split_once(" (os error ").map_or(reason.clone(), |(said, _)| said.to_owned());
+        DownloadError::Cache { path: path.into(), reason }
+    }
+    /// Whether the server was not reached or did not last, so that the cache may stand in for it.
+    pub(super) fn is_unreachable(&self) -> bool {
+        matches!(self, DownloadError::Network { .. }) || matches!(self, DownloadError::Status { status: 500.., .. })
+    }
+}
+
+/// At most two dozen names.
+fn listed(names: &[String]) -> String {
+    const MOST: usize = 24;
+    match names {
+        [] => "no GGUF files".to_owned(),
+        few if few.len() <= MOST => few.join(", "),
+        many => format!("{} and {} more", many[..MOST].join(", "), many.len() - MOST),
+    }
+}
