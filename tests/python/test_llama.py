@@ -1,4 +1,4 @@
-"""`qrun.Llama` against llama-cpp-python: shapes and signatures that `shapes/record.py` recorded, and what the answers are."""
+"""`qrun.Llama` against llama-cpp-python: its shapes and signatures as `shapes/record.py` recorded them, and the answers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def test_greedy_text_is_the_engines(llama: qrun.Llama) -> None:
     assert whole["usage"]["prompt_tokens"] == expected.prompt_tokens
     chat = llama.create_chat_completion(record.MESSAGES, **GREEDY)
     assert chat["choices"][0]["message"]["content"] == expected.text
-    assert llama.create_completion(llama.tokenize(PROMPT.encode(), special=True), **GREEDY)["choices"] == whole["choices"]
+    assert (
+        llama.create_completion(llama.tokenize(PROMPT.encode(), special=True), **GREEDY)["choices"] == whole["choices"]
+    )
 
 
 def test_chunks_are_the_whole(llama: qrun.Llama) -> None:
@@ -209,7 +211,11 @@ def test_tokens_and_bytes(llama: qrun.Llama) -> None:
     assert llama.tokenize(text)[0] == llama.token_bos() and llama.detokenize(llama.tokenize(text)) == text
     assert b"".join(llama.detokenize([t], tokens[:i]) for i, t in enumerate(tokens)) == text
     marks = llama.tokenize(b"<start_of_turn>", add_bos=False, special=True)
-    assert len(marks) == 1 and llama.detokenize(marks) == b"" and llama.detokenize(marks, special=True) == b"<start_of_turn>"
+    assert (
+        len(marks) == 1
+        and llama.detokenize(marks) == b""
+        and llama.detokenize(marks, special=True) == b"<start_of_turn>"
+    )
     assert llama.tokenize(b"\n", add_bos=False)[-1] == llama.token_nl()
     info = llama._engine.info()
     assert (llama.n_vocab(), llama.n_embd(), llama.n_ctx()) == (info["n_vocab"], info["n_embd"], info["n_ctx"])
@@ -271,7 +277,9 @@ def test_the_metadata_is_llama_cpps_text() -> None:
         "tokenizer.ggml.add_eos_token": "false",
     }
     assert {key: opened.metadata.get(key) for key in expected} == expected
-    assert "tokenizer.ggml.tokens" not in opened.metadata and opened.metadata == qrun.Llama("demo", verbose=False).metadata
+    assert (
+        "tokenizer.ggml.tokens" not in opened.metadata and opened.metadata == qrun.Llama("demo", verbose=False).metadata
+    )
 
 
 def test_it_can_be_pickled_by_its_arguments_and_closed() -> None:

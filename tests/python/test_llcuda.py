@@ -36,7 +36,8 @@ ALL = """InferenceEngine InferResult ServerManager bootstrap check_cuda_availabl
     models quantization unsloth cuda inference""".split()
 
 OFFERED: "dict[str, str]" = {
-    "": " ".join(ALL) + " create_config_file load_config validate_model_path get_recommended_gpu_layers auto_configure_for_model",
+    "": " ".join(ALL)
+    + " create_config_file load_config validate_model_path get_recommended_gpu_layers auto_configure_for_model",
     "models": """ModelInfo list_models download_model get_model_recommendations print_model_catalog ModelManager load_model_smart
         list_registry_models print_registry_models""",
     "chat": "Message ChatEngine ConversationManager",
@@ -137,12 +138,22 @@ def test_signatures_are_llcudas(call: Any, expected: str) -> None:
 
 def test_the_notebooks_cells_run(engine: llcuda.InferenceEngine, capsys: Any) -> None:
     assert llcuda.__version__ == qrun.__version__
-    assert set(llcuda.check_gpu_compatibility()) == {"gpu_name", "compute_capability", "platform", "compatible", "reason"}
+    assert set(llcuda.check_gpu_compatibility()) == {
+        "gpu_name",
+        "compute_capability",
+        "platform",
+        "compatible",
+        "reason",
+    }
     engine.reset_metrics()
     result = engine.infer("What is qrun?", max_tokens=20, temperature=0.7, top_p=0.9)
     assert result.success and result.text and str(result) == result.text and result.error_message == ""
     assert 0 < result.tokens_generated <= 20 and result.latency_ms > 0 and result.tokens_per_sec > 0
-    assert result.prompt_tokens > 3 and 0 < result.ttft_ms <= result.latency_ms and result.finish_reason in ("stop", "length")
+    assert (
+        result.prompt_tokens > 3
+        and 0 < result.ttft_ms <= result.latency_ms
+        and result.finish_reason in ("stop", "length")
+    )
     results = engine.batch_infer(["One?", "Two?", "Three?", "Four?"], max_tokens=8, temperature=0.7)
     assert [r.success for r in results] == [True] * 4
     metrics = engine.get_metrics()
@@ -153,7 +164,10 @@ def test_the_notebooks_cells_run(engine: llcuda.InferenceEngine, capsys: Any) ->
     latency = metrics["latency"]
     assert 0 < latency["min_ms"] <= latency["p50_ms"] <= latency["p95_ms"] <= latency["p99_ms"] <= latency["max_ms"]
     engine.reset_metrics()
-    assert engine.get_metrics()["latency"]["sample_count"] == 0 and engine.get_metrics()["throughput"]["tokens_per_sec"] == 0
+    assert (
+        engine.get_metrics()["latency"]["sample_count"] == 0
+        and engine.get_metrics()["throughput"]["tokens_per_sec"] == 0
+    )
     with llcuda.InferenceEngine(server_url="http://127.0.0.1:8093") as other:
         assert not other.is_loaded and not other.check_server()
         other.load_model(str(DEMO), silent=True, auto_start=True)
@@ -275,7 +289,10 @@ def test_gpus_are_told_by_llcudas_keys(monkeypatch: Any) -> None:
     assert found["available"] and found["version"] == "12.4"
     assert found["gpus"][0] == {"name": "Tesla T4", "memory": "15360 MiB", "compute_capability": "7.5",
                                 "driver_version": found["gpus"][0]["driver_version"]}  # fmt: skip
-    assert llcuda.get_cuda_device_info() == {"cuda_version": "12.4", "gpus": found["gpus"]} and llcuda.check_cuda_available()
+    assert (
+        llcuda.get_cuda_device_info() == {"cuda_version": "12.4", "gpus": found["gpus"]}
+        and llcuda.check_cuda_available()
+    )
     compat = llcuda.check_gpu_compatibility()
     assert compat["compatible"] and compat["compute_capability"] == 7.5 and compat["gpu_name"] == "Tesla T4"
     assert not llcuda.check_gpu_compatibility(min_compute_cap=8.0)["compatible"]
@@ -329,7 +346,9 @@ def test_a_files_own_words() -> None:
 
 def test_the_reader_gives_the_files_bytes(capsys: Any) -> None:
     with gguf_parser.GGUFReader(DEMO) as reader:
-        assert reader.get_metadata_value("general.architecture") == "gemma3" and reader.get_metadata_value("none", 7) == 7
+        assert (
+            reader.get_metadata_value("general.architecture") == "gemma3" and reader.get_metadata_value("none", 7) == 7
+        )
         name = "output_norm.weight"
         tensor, data = reader.tensors[name], reader.get_tensor_data(name)
         assert len(data) == tensor.nbytes == 4 * tensor.numel and bytes(data) in DEMO.read_bytes()
@@ -352,7 +371,10 @@ def test_tensors_become_files_of_their_type(tmp_path: Path) -> None:
         path = tmp_path / f"{kind}.gguf"
         quantization.save_gguf({"w.weight": weights, "norm.weight": weights[0]}, metadata, path, kind)
         file = qrun.Gguf(path)
-        assert [(t.name, t.type, t.shape) for t in file.tensors] == [("w.weight", kind, (6, 64)), ("norm.weight", "F32", (64,))]
+        assert [(t.name, t.type, t.shape) for t in file.tensors] == [
+            ("w.weight", kind, (6, 64)),
+            ("norm.weight", "F32", (64,)),
+        ]
         assert float(abs(file.tensor("w.weight") - weights).max()) <= error
         assert {key: file.metadata[key] for key in metadata} == metadata
     with pytest.raises(qrun.Unsupported, match="NVFP4"):
@@ -361,12 +383,16 @@ def test_tensors_become_files_of_their_type(tmp_path: Path) -> None:
 
 def test_a_quantized_file_has_the_bytes_of_its_type(tmp_path: Path) -> None:
     qrun.synth("tiny-llama", tmp_path / "big.gguf", type="F16")
-    path = quantization.convert_to_gguf(str(tmp_path / "big.gguf"), tmp_path / "small.gguf", quant_type="Q8_0", verbose=False)
+    path = quantization.convert_to_gguf(
+        str(tmp_path / "big.gguf"), tmp_path / "small.gguf", quant_type="Q8_0", verbose=False
+    )
     assert models.ModelInfo(path).quantization == "Q8_0"
     assert {t.type for t in qrun.Gguf(path).tensors if len(t.shape) > 1} == {"Q8_0"}
     # llcuda writes F16 bytes under another type's number; here the file opens and answers.
     assert len(qrun.Engine(path, n_ctx=64).generate("Hello", raw=True, max_tokens=3, ignore_eos=True).tokens) == 3
-    config = quantization.quantize_dynamic(str(tmp_path / "big.gguf"), tmp_path / "fits.gguf", target_vram_gb=8.0, verbose=False)
+    config = quantization.quantize_dynamic(
+        str(tmp_path / "big.gguf"), tmp_path / "fits.gguf", target_vram_gb=8.0, verbose=False
+    )
     assert config["quant_type"] in quantization.BITS and (tmp_path / "fits.gguf").exists()
     with pytest.raises(qrun.Unsupported, match="convert_hf_to_gguf"):
         quantization.convert_to_gguf(object(), tmp_path / "x.gguf")

@@ -1,4 +1,4 @@
-"""Arguments of other libraries' calls: those that qrun cannot follow are refused, those that change nothing are said once."""
+"""Arguments of other libraries' calls: what qrun cannot follow is refused, what changes nothing is said once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def refuse(given: Mapping[str, Any], table: Refusals) -> None:
     for name, (neutral, reason) in table.items():
         value = given.get(name)
         # By type too: False is 0 to Python, and a list is never a neutral value.
-        if name in given and not any(value is n or (type(value) in (type(n), int, float) and value == n) for n in neutral):
+        if name in given and not any(
+            value is n or (type(value) in (type(n), int, float) and value == n) for n in neutral
+        ):
             shown = repr(value)
             raise Unsupported(f"{name}={shown if len(shown) <= 60 else shown[:57] + '...'}: {reason}")
 

@@ -37,7 +37,10 @@ CONSTRUCTOR: Refusals = {
     "attention_type": ((-1, 0), "attention is causal"),
     "spm_infill": ((False,), "infilling is not implemented"),
     "chat_format": ((None,), "the file's own chat template is used; chat_template= gives another one"),
-    "chat_handler": ((None,), "images and formats of one's own are not implemented; chat_template= gives another template"),
+    "chat_handler": (
+        (None,),
+        "images and formats of one's own are not implemented; chat_template= gives another template",
+    ),
     "tokenizer": ((None,), "the file's own tokenizer is used"),
     "kv_overrides": ((None,), "the file's metadata is used as it stands"),
     "vocab_only": ((False,), "a model is opened whole; qrun.Gguf reads a file without its weights"),

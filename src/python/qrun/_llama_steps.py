@@ -96,7 +96,14 @@ class Steps:
     ) -> Generator[int, Optional[Sequence[int]], None]:
         """Tokens one after another, past the end of the text; tokens that are sent in are put behind what there is."""
         refuse(locals(), CALL)
-        given = {"stop": None, "seed": None, "logit_bias": None, "logprobs": None, "max_tokens": None, "temperature": temp}
+        given = {
+            "stop": None,
+            "seed": None,
+            "logit_bias": None,
+            "logprobs": None,
+            "max_tokens": None,
+            "temperature": temp,
+        }
         sampling = {**locals(), **given}
         if reset:
             self.reset()

@@ -243,7 +243,9 @@ class Llama(Steps):
         ended = done.finish_reason in ("stop", "tool_calls") and done.stop is None
         return len(done.tokens) - int(ended and done.tokens[-1:] != [] and done.tokens[-1] in self._info["eog"])
 
-    def _whole(self, frame: Frame, prompt: Any, sampling: Dict[str, Any], text: str, echo: bool) -> "tuple[Json, Completion]":
+    def _whole(
+        self, frame: Frame, prompt: Any, sampling: Dict[str, Any], text: str, echo: bool
+    ) -> "tuple[Json, Completion]":
         done = self._engine.generate(prompt, **sampling)
         n = self._counted(done)
         found: Optional[Json] = None
@@ -376,7 +378,9 @@ class Llama(Steps):
     ) -> "Llama":
         """A model of the hub, by repository and file name (`*` stands for anything); the hub's own cache holds it."""
         if local_dir is not None:
-            raise Unsupported(f"local_dir={local_dir!r}: files are kept in the hub's cache; cache_dir names another one")
+            raise Unsupported(
+                f"local_dir={local_dir!r}: files are kept in the hub's cache; cache_dir names another one"
+            )
         if additional_files:
             note("additional_files", "all parts of a model are found by themselves", kwargs.get("verbose", True))
         where = {} if cache_dir is None else {"cache_dir": os.fspath(cache_dir)}

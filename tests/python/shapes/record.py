@@ -67,7 +67,11 @@ def signature(method: Callable[..., Any]) -> list[list[str]]:
     """Name, kind and default of each parameter."""
     parameters = inspect.signature(method).parameters.values()
     empty = inspect.Parameter.empty
-    return [[p.name, p.kind.name, "" if p.default is empty else repr(p.default)] for p in parameters if p.name not in ("self", "cls")]
+    return [
+        [p.name, p.kind.name, "" if p.default is empty else repr(p.default)]
+        for p in parameters
+        if p.name not in ("self", "cls")
+    ]
 
 
 def main(model: str) -> None:

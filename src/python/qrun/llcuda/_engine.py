@@ -102,7 +102,7 @@ class InferenceEngine:
         raw: bool = False,
         **sampling: Any,
     ) -> InferResult:
-        """Answers a prompt through the model's chat template; `raw=True` goes on with the text as it stands, as llcuda does.
+        """Answers a prompt through the model's chat template; `raw=True` goes on with the text as it stands, as there.
 
         Seed 0 is a new one each time, and the result says which. What goes wrong is in `error_message`. Further arguments
         are those of `qrun.Engine.generate`.
@@ -118,7 +118,7 @@ class InferenceEngine:
         temperature: float = 0.7,
         **kwargs: Any,
     ) -> InferResult:
-        """The same; `callback` hears each piece of text as it is generated. What it raises ends the answer and goes on up."""
+        """The same; `callback` hears each piece of text as it is generated. What it raises ends the answer."""
         given = self._keywords(max_tokens, temperature, kwargs)
 
         def run(engine: Engine) -> List[Completion]:
@@ -135,7 +135,7 @@ class InferenceEngine:
         return self.engine.stream(prompt, **self._keywords(max_tokens, temperature, kwargs))
 
     def batch_infer(self, prompts: Sequence[Prompt], max_tokens: int = 128, **kwargs: Any) -> List[InferResult]:
-        """Answers all prompts, as many in each step as the model was loaded for. A prompt that is wrong spoils only its own."""
+        """Answers all prompts, as many in each step as the model was loaded for. A wrong prompt spoils only its own."""
         given = self._keywords(max_tokens, kwargs.pop("temperature", 0.7), kwargs)
 
         def alone(prompt: Prompt) -> InferResult:
@@ -172,7 +172,7 @@ class InferenceEngine:
         try:
             results = [InferResult.of(done) for done in run(self.engine)]
         except _CallbackRaised as raised:
-            raise raised.error
+            raise raised.error from None
         except (Error, TypeError, ValueError) as error:
             if whole and n > 1 and self._engine is not None:
                 raise

@@ -72,7 +72,7 @@ class GGMLType(IntEnum):
 
 @dataclass
 class GGUFTensorInfo:
-    """A tensor of a file; `shape` in ggml's order, the fastest dimension first. Its bytes are `GGUFReader.get_tensor_data`."""
+    """A tensor of a file; `shape` in ggml's order, the fastest dimension first. `get_tensor_data` gives its bytes."""
 
     name: str
     n_dims: int

@@ -19,7 +19,7 @@ def is_jupyter_available() -> bool:
     """Whether this runs in a notebook."""
     if not _has("IPython"):
         return False
-    from IPython import get_ipython
+    from IPython import get_ipython  # type: ignore[import-not-found,unused-ignore]
 
     shell: Any = get_ipython()  # type: ignore[no-untyped-call,unused-ignore]
     return shell is not None and "IPKernelApp" in getattr(shell, "config", {})
@@ -33,10 +33,11 @@ def check_dependencies(require_widgets: bool = False) -> bool:
 def _show(mime: str, form: str, plain: str, shown: Optional[str] = None, update: bool = False) -> None:
     """Shows a form as it stands, and `plain` where a front end does not know it. IPython's own Markdown(text) reads a file
     where the text is the name of one."""
-    from IPython.display import display
+    from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
 
     more = {} if shown is None else {"display_id": shown}
-    display({mime: form, "text/plain": plain}, raw=True, update=update, **more)  # type: ignore[no-untyped-call,unused-ignore]
+    forms = {mime: form, "text/plain": plain}
+    display(forms, raw=True, update=update, **more)  # type: ignore[no-untyped-call,unused-ignore]
 
 
 def stream_generate(
@@ -48,7 +49,7 @@ def stream_generate(
     markdown: bool = True,
     **kwargs: Any,
 ) -> str:
-    """Shows the answer while it is generated, at most 20 times a second; without IPython it is printed. Returns the text."""
+    """Shows the answer while it is generated, at most 20 times a second; without a notebook it is printed."""
     text, due, started = "", 0.0, time.perf_counter()
     notebook, shown = is_jupyter_available(), f"qrun-{time.monotonic_ns()}"
     mime = "text/markdown" if markdown else "text/html"
@@ -69,7 +70,8 @@ def stream_generate(
                 due = now + 0.05
         done = stream.completion
     n, seconds = len(done.tokens), time.perf_counter() - started
-    timing = f"{n} tokens in {seconds:.2f} s, the first after {done.ttft_ms:.0f} ms; decoding {done.tokens_per_sec:.1f} tok/s"
+    timing = f"{n} tokens in {seconds:.2f} s, the first after {done.ttft_ms:.0f} ms"
+    timing += f"; decoding {done.tokens_per_sec:.1f} tok/s"
     if notebook:
         _show(mime, form(), text, shown, update=True)
     else:
@@ -79,7 +81,9 @@ def stream_generate(
     return text
 
 
-def progress_generate(engine: InferenceEngine, prompts: Sequence[str], max_tokens: int = 128, **kwargs: Any) -> List[str]:
+def progress_generate(
+    engine: InferenceEngine, prompts: Sequence[str], max_tokens: int = 128, **kwargs: Any
+) -> List[str]:
     """Answers to many prompts, several in each step, with a bar where tqdm is there; "" where one went wrong."""
     bar: Any = None
     if _has("tqdm"):
@@ -120,7 +124,7 @@ def display_metrics(engine: InferenceEngine, as_dataframe: bool = True) -> None:
     head = ("Category", "Metric", "Value")
     if as_dataframe and _has("pandas"):
         import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
-        from IPython.display import display
+        from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
 
         display(pandas.DataFrame(rows, columns=list(head)))  # type: ignore[no-untyped-call,unused-ignore]
     else:
@@ -137,7 +141,11 @@ def compare_temperatures(
         found[temperature] = result.text if result.success else f"Error: {result.error_message}"
         head = f"temperature {temperature}, {result.tokens_per_sec:.1f} tok/s"
         if notebook:
-            _show("text/html", f"<b>{head}</b><pre>{html.escape(found[temperature])}</pre>", f"{head}\n{found[temperature]}")
+            _show(
+                "text/html",
+                f"<b>{head}</b><pre>{html.escape(found[temperature])}</pre>",
+                f"{head}\n{found[temperature]}",
+            )
         else:
             print(f"{head}\n{found[temperature]}\n")
     return found
@@ -159,7 +167,7 @@ def visualize_tokens(text: str, engine: Optional[InferenceEngine] = None) -> Non
 
 
 class ChatWidget:
-    """A conversation in a notebook: a field, what was said, sliders for the length and the temperature. Needs ipywidgets."""
+    """A conversation in a notebook: a field, what was said, sliders for length and temperature. Needs ipywidgets."""
 
     def __init__(
         self,
@@ -182,10 +190,14 @@ class ChatWidget:
         self.send_button = ipywidgets.Button(description="Send", button_style="primary")
         self.clear_button = ipywidgets.Button(description="Clear")
         self.max_tokens_slider = ipywidgets.IntSlider(max_tokens, 1, max(1024, max_tokens), description="Tokens")
-        self.temperature_slider = ipywidgets.FloatSlider(temperature, min=0.0, max=2.0, step=0.1, description="Temperature")
+        self.temperature_slider = ipywidgets.FloatSlider(
+            temperature, min=0.0, max=2.0, step=0.1, description="Temperature"
+        )
         self.send_button.on_click(self._on_send)
         self.clear_button.on_click(self._on_clear)
-        buttons = ipywidgets.HBox([self.send_button, self.clear_button, self.max_tokens_slider, self.temperature_slider])
+        buttons = ipywidgets.HBox(
+            [self.send_button, self.clear_button, self.max_tokens_slider, self.temperature_slider]
+        )
         self.widget = ipywidgets.VBox([self.output, self.input_text, buttons])
 
     @property
@@ -216,6 +228,6 @@ class ChatWidget:
 
     def display(self) -> None:
         """Shows it."""
-        from IPython.display import display
+        from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
 
         display(self.widget)  # type: ignore[no-untyped-call,unused-ignore]

@@ -55,7 +55,11 @@ class ModelInfo:
 
     def _kv(self) -> int:
         """Bytes of an f16 cache for a token in all layers; a sliding window takes less."""
-        layers, heads, width = self._of("block_count") or 0, self._of("attention.head_count") or 1, self.embedding_length or 0
+        layers, heads, width = (
+            self._of("block_count") or 0,
+            self._of("attention.head_count") or 1,
+            self.embedding_length or 0,
+        )
         shared = self._of("attention.head_count_kv") or heads
         key = self._of("attention.key_length") or width // heads
         value = self._of("attention.value_length") or width // heads
@@ -85,7 +89,9 @@ class ModelInfo:
 
     def to_dict(self) -> Dict[str, Any]:
         """All of it."""
-        names = "file_size_mb architecture parameter_count context_length embedding_length quantization metadata".split()
+        names = (
+            "file_size_mb architecture parameter_count context_length embedding_length quantization metadata".split()
+        )
         found = {"filepath": str(self.filepath), "filename": self.filepath.name}
         return {**found, **{name: getattr(self, name) for name in names}}
 

@@ -1,4 +1,4 @@
-"""llcuda.quantization: GGUF files of other types, by `qrun.quantize`. Models of PyTorch are converted by llama.cpp's script."""
+"""llcuda.quantization: GGUF files of other types, by `qrun.quantize`. PyTorch's models need llama.cpp's script."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ AnyPath = Union[str, Path]
 
 
 def __getattr__(name: str) -> NoReturn:
-    refuse(__name__, NF4, name, "NF4 is PyTorch's (bitsandbytes) and no type of GGUF; Q4_K_M has as many bits and is run")
+    refuse(
+        __name__, NF4, name, "NF4 is PyTorch's (bitsandbytes) and no type of GGUF; Q4_K_M has as many bits and is run"
+    )
 
 
 class GGUFQuantType(Enum):
@@ -81,7 +83,9 @@ class GGUFConverter:
         kind = _type(quant_type)
         self.tensors[name] = (tensor, kind if kind in ("F32", "F16", "BF16") else "F32")
 
-    def convert(self, output_path: AnyPath, quant_type: Union[str, GGUFQuantType] = "Q4_K_M", verbose: bool = True) -> None:
+    def convert(
+        self, output_path: AnyPath, quant_type: Union[str, GGUFQuantType] = "Q4_K_M", verbose: bool = True
+    ) -> None:
         """Writes the file."""
         kind, target = _type(quant_type), Path(output_path)
         if isinstance(self.model, (str, os.PathLike)):
@@ -155,7 +159,12 @@ class AutoQuantConfig:
 BITS = {"BF16": 16.0, "Q8_0": 8.5, "Q6_K": 6.56, "Q5_K_M": 5.7, "Q4_K_M": 4.9, "Q4_K_S": 4.6, "Q4_0": 4.5}
 """Bits of a weight in a file of a type, the most first; mixtures as in a model of some billion weights."""
 
-SHARE = {QuantStrategy.AGGRESSIVE: 0.5, QuantStrategy.BALANCED: 0.75, QuantStrategy.QUALITY: 0.9, QuantStrategy.MINIMAL: 1.0}
+SHARE = {
+    QuantStrategy.AGGRESSIVE: 0.5,
+    QuantStrategy.BALANCED: 0.75,
+    QuantStrategy.QUALITY: 0.9,
+    QuantStrategy.MINIMAL: 1.0,
+}
 """How much of the memory the weights may take."""
 
 
@@ -211,7 +220,11 @@ class DynamicQuantizer:
 
 
 def quantize_dynamic(
-    model: Any, output_path: AnyPath, target_vram_gb: Optional[float] = None, strategy: str = "balanced", verbose: bool = True
+    model: Any,
+    output_path: AnyPath,
+    target_vram_gb: Optional[float] = None,
+    strategy: str = "balanced",
+    verbose: bool = True,
 ) -> Dict[str, Any]:
     """Writes a GGUF file, given by its path, in the type that fits; what was chosen."""
     quantizer = DynamicQuantizer(target_vram_gb, QuantStrategy(strategy))

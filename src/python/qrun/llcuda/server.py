@@ -12,7 +12,6 @@ import urllib.request
 from types import TracebackType
 from typing import IO, Any, Dict, List, Optional, Type
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from .. import Error
 from ._engine import WITHOUT_EFFECT
@@ -22,8 +21,8 @@ from .._arguments import note
 class ServerManager:
     """Starts and ends `qrun serve`: any client of OpenAI, of llama-server or of llcuda can ask it.
 
-        with ServerManager() as server:
-            server.start_server("model.gguf")
+    with ServerManager() as server:
+        server.start_server("model.gguf")
     """
 
     def __init__(self, server_url: str = "http://127.0.0.1:8090") -> None:
@@ -61,9 +60,9 @@ class ServerManager:
     ) -> bool:
         """Starts the server and waits until it answers; True where one answers at that place already.
 
-        `ctx_size` are the tokens of all `n_parallel` answers together. Further arguments become flags: `cache_type_k="q8_0"`
-        is `--cache-type-k q8_0`, True a flag without a value. Raises with the server's own words where it ends or does not
-        answer within `timeout` seconds.
+        `ctx_size` are the tokens of all `n_parallel` answers together. Further arguments become flags:
+        `cache_type_k="q8_0"` is `--cache-type-k q8_0`, True a flag without a value. Raises with the server's own words
+        where it ends or does not answer within `timeout` seconds.
         """
         self.server_url = f"http://{host}:{port}"
         if self.check_server_health():
@@ -100,7 +99,14 @@ class ServerManager:
     ) -> List[str]:
         """The command line of the server."""
         words = [sys.executable, "-m", "qrun", "serve", *([] if model_path == "demo" else [os.fspath(model_path)])]
-        pairs = {"--host": host, "--port": port, "-c": ctx_size, "-np": n_parallel, "-b": batch_size, "-ub": ubatch_size}
+        pairs = {
+            "--host": host,
+            "--port": port,
+            "-c": ctx_size,
+            "-np": n_parallel,
+            "-b": batch_size,
+            "-ub": ubatch_size,
+        }
         words += [str(word) for pair in pairs.items() for word in pair]
         return [*words, "--device", "cpu"] if gpu_layers == 0 else words
 

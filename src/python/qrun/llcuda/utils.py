@@ -18,8 +18,9 @@ LEAST_CAPABILITY = 7.5
 
 
 def detect_cuda() -> Dict[str, Any]:
-    """GPUs as the driver tells them: `available`, `version` (of CUDA in the driver), `gpus` with name, memory, driver_version,
-    compute_capability. Nothing is started for it.
+    """GPUs as the driver tells them: `available`, `version` (of CUDA in the driver), and `gpus`.
+
+    Each has `name, memory, driver_version, compute_capability`. Nothing is started for it.
 
     >>> sorted(detect_cuda())
     ['available', 'gpus', 'version']
@@ -143,8 +144,10 @@ RESERVE_GB = 0.6
 
 
 def auto_configure_for_model(model_path: Union[str, Path], vram_gb: Optional[float] = None) -> Dict[str, Any]:
-    """`gpu_layers, ctx_size, batch_size, ubatch_size, n_parallel` for a file, from its bytes; without `vram_gb` for the first
-    GPU here."""
+    """`gpu_layers, ctx_size, batch_size, ubatch_size, n_parallel` for a file, from its bytes.
+
+    Without `vram_gb` for the first GPU here.
+    """
     from .models import ModelInfo
 
     if vram_gb is None:
