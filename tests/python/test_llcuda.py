@@ -278,6 +278,15 @@ def test_a_download_is_asked_for_only_at_a_terminal(monkeypatch: Any) -> None:
             opened.load_model("no-such-file.gguf", verbose=False)
 
 
+@pytest.mark.parametrize("name", models.list_registry_models())
+def test_a_short_name_means_what_qrun_means_by_it(name: str, tmp_path: Path) -> None:
+    row = models.list_registry_models()[name]
+    with pytest.raises(qrun.DownloadError, match=f"{row['repo']}:{row['tag']}: not in the cache"):
+        qrun.pull(name, cache_dir=tmp_path, offline=True)
+    with pytest.raises(FileNotFoundError):
+        models.load_model_smart("no-such-file.gguf")
+
+
 # Tools.
 
 
