@@ -58,20 +58,33 @@ pub struct Device {
     pub multiprocessors: i32,
 }
 
-/// Lists the GPUs of this machine, or says why there are none.
-pub fn list() -> Result<Vec<Device>, NoDevice> {
+/// The newest CUDA that the driver of this machine runs, as `1000 * major + 10 * minor`.
+///
+/// # Errors
+/// There is no driver, no GPU, or it fails.
+pub fn driver_version() -> Result<i32, NoDevice> {
     // SAFETY: only looks whether the library can be opened.
     if !unsafe { sys::is_culib_present() } {
         return Err(NoDevice::DriverMissing);
     }
-    let failed = |e: result::DriverError| match e.0 {
-        sys::CUresult::CUDA_ERROR_NO_DEVICE => NoDevice::NoGpu,
-        code => NoDevice::DriverFailed(format!("{code:?}")),
-    };
     result::init().map_err(failed)?;
     let mut version = 0;
     // SAFETY: writes one int.
     unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(failed)?;
+    Ok(version)
+}
+
+/// What a failed call of the driver says about the machine.
+fn failed(error: result::DriverError) -> NoDevice {
+    match error.0 {
+        sys::CUresult::CUDA_ERROR_NO_DEVICE => NoDevice::NoGpu,
+        code => NoDevice::DriverFailed(format!("{code:?}")),
+    }
+}
+
+/// Lists the GPUs of this machine, or says why there are none.
+pub fn list() -> Result<Vec<Device>, NoDevice> {
+    let version = driver_version()?;
     if version < MIN_DRIVER_VERSION {
         return Err(NoDevice::DriverTooOld(version));
     }

@@ -14,6 +14,7 @@ mod info;
 mod input;
 mod interrupt;
 mod jobs;
+mod man;
 #[cfg(feature = "download")]
 mod models;
 mod named;

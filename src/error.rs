@@ -90,7 +90,7 @@ impl Kinded for GenerateError {
             GenerateError::EmptyPrompt | GenerateError::PromptTooLong { .. } => Kind::Usage,
             GenerateError::Sampler(error) => error.kind(),
             GenerateError::Forward(ForwardError::Device(_)) => Kind::Device,
-            GenerateError::Forward(_) | GenerateError::Mask(_) => Kind::Failure,
+            GenerateError::Forward(_) | GenerateError::Mask(_) | GenerateError::Processor(_) => Kind::Failure,
         }
     }
 }

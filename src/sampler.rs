@@ -46,12 +46,14 @@ mod mask;
 mod params;
 mod penalties;
 mod philox;
+mod processor;
 mod select;
 mod weight;
 
 pub use mask::{Mask, TokenMask};
 pub use params::{Change, SamplerParams, parse_logit_bias};
 pub use philox::philox4x32;
+pub use processor::LogitsProcessor;
 pub use weight::weight;
 
 use penalties::Penalties;

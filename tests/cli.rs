@@ -8,6 +8,7 @@ mod device;
 mod files;
 mod flags;
 mod jobs;
+mod man;
 mod mistakes;
 mod one_turn;
 #[cfg(unix)]

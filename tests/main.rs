@@ -39,6 +39,7 @@ mod stop;
 mod synth;
 mod template;
 mod tidy;
+mod tidy_github;
 mod tiny;
 mod tokenizer;
 

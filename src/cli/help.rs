@@ -18,6 +18,9 @@ qrun runs a GGUF language model on this machine: a file, or a name (gemma-3-1b-i
   qrun devices, qrun completions SHELL what can compute here; completions for bash, zsh, fish …
 ";
 
+/// What a script can tell from how the program ended.
+pub const EXIT_CODES: &str = "0 done, 1 failure, 2 usage, 3 model file, 4 memory, 5 device, 6 not fetched, 130 Ctrl-C";
+
 /// Column at which the explanation of a flag begins.
 const COLUMN: usize = 32;
 
@@ -37,7 +40,7 @@ pub fn serve() -> String {
 pub fn screen() -> String {
     let mut text = USAGE.to_owned();
     write_groups(&mut text, |group| group != Group::Server);
-    text.push_str("\nExit codes: 0 done, 1 other, 2 usage, 3 file, 4 memory, 5 device, 6 not fetched, 130 Ctrl-C.\n");
+    let _ = writeln!(text, "\nExit codes: {EXIT_CODES}.");
     text
 }
 
@@ -73,6 +76,7 @@ fn section(flag: &Flag) -> Option<&'static str> {
 /// `--help-all`: every flag with what becomes of it. Flags that share an answer stand together.
 pub fn everything() -> String {
     let mut text = screen();
+    text.push_str("\nFurther jobs\n  qrun man [JOB]                the manual page: qrun man | man -l -\n");
     for title in SECTIONS {
         let _ = writeln!(text, "\n{title}");
         let flags: Vec<&Flag> = flags::all().filter(|f| section(f) == Some(title)).collect();
@@ -95,7 +99,7 @@ pub fn everything() -> String {
 const MANY: usize = 3;
 
 /// What is said about a flag.
-fn answer(flag: &Flag) -> String {
+pub fn answer(flag: &Flag) -> String {
     let help = match flag.status {
         Status::RefusedUnless(same) => format!("{} (but {same})", flag.help),
         _ => flag.help.to_owned(),

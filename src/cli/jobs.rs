@@ -9,7 +9,7 @@ use clap::Subcommand;
 #[cfg(feature = "download")]
 use super::models;
 use super::{
-    bench, compare, completions, devices, exit::Exit, flags, info, named, normalise, perplexity, quantize, serve,
+    bench, compare, completions, devices, exit::Exit, flags, info, man, named, normalise, perplexity, quantize, serve,
     stdout::print, synth, tokenize,
 };
 
@@ -53,6 +53,11 @@ pub enum Job {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// The manual page, or that of a job
+    Man {
+        /// The job
+        job: Option<String>,
+    },
 }
 
 impl Job {
@@ -74,6 +79,7 @@ impl Job {
             Job::Synth(job) => job.run(),
             Job::Devices => print(&devices::listing()),
             Job::Completions { shell } => print(&completions::script(shell, Job::augment_subcommands)),
+            Job::Man { job } => print(&man::page(job.as_deref(), Job::augment_subcommands)?),
         }
     }
 }

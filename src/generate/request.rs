@@ -11,7 +11,7 @@ use std::{
 use qrun_models::{ForwardError, Salt};
 
 use super::Timings;
-use crate::sampler::{SamplerError, TokenMask};
+use crate::sampler::{LogitsProcessor, SamplerError, TokenMask};
 
 /// What to generate.
 #[derive(Debug, Clone, Default)]
@@ -28,10 +28,14 @@ pub struct Request {
     pub marks: Vec<u32>,
     /// What the answer may be; it begins with the first token after the prompt. With one the host samples.
     pub mask: Option<TokenMask>,
+    /// Changes the logits before each token is chosen. With one the host samples.
+    pub processor: Option<LogitsProcessor>,
     /// Go on after a token that ends a turn: an answer of exactly `max_tokens` tokens, to be measured.
     pub ignore_eos: bool,
     /// Positions of the prompt whose logits are wanted, each as [`Event::Logits`].
     pub logits: Option<Range<usize>>,
+    /// A [`Generator`](super::Generator) gives them whole, not as scores.
+    pub whole_logits: bool,
     /// The log-probability of each chosen token is wanted, and those of so many likeliest tokens.
     pub n_probs: Option<usize>,
     /// These are what the sampler draws from, after all of its steps; else what the model says.
@@ -182,4 +186,7 @@ pub enum GenerateError {
     /// The constraint on the answer allows no token, or cannot tell which.
     #[error("grammar: {0}")]
     Mask(String),
+    /// The caller's processor has failed.
+    #[error("logits processor: {0}")]
+    Processor(String),
 }

@@ -160,7 +160,7 @@ impl Sequence {
 
     /// How the decoder may sample the next token; `None` where only the host can, or has to see the logits.
     pub fn sampling(&self) -> Option<SamplingRequest> {
-        if self.mask.is_some() {
+        if self.mask.is_some() || self.request.processor.is_some() {
             return None;
         }
         let params = self.sampler.params();
@@ -189,8 +189,17 @@ impl Sequence {
         }
     }
 
-    /// Chooses a token on the host, among those that the mask allows.
+    /// Chooses a token on the host, from what the processor makes of the logits, among those that the mask allows.
     fn sample(&mut self, logits: &[f32]) -> Result<u32, GenerateError> {
+        let mut processed = Vec::new();
+        let logits = match &self.request.processor {
+            None => logits,
+            Some(processor) => {
+                processed.extend_from_slice(logits);
+                (processor.0)(&self.tokens, &mut processed).map_err(GenerateError::Processor)?;
+                &processed
+            }
+        };
         let Some(mask) = &mut self.mask else { return Ok(self.sampler.sample(logits)?) };
         self.sampler.restrict(Some(mask.allowed().map_err(GenerateError::Mask)?));
         let token = self.sampler.sample(logits)?;

@@ -32,6 +32,13 @@ pub enum Chunk {
         /// Its log-probability and those of the likeliest tokens.
         probs: TokenProbs,
     },
+    /// The logits after a token of the prompt, where [`Request::whole_logits`] asks for them in place of scores.
+    Logits {
+        /// The position of the token in the prompt.
+        pos: usize,
+        /// `[n_vocab]`, before any sampling.
+        logits: Vec<f32>,
+    },
     /// A token, and the text that can be shown now.
     Token {
         /// Id of the token.
@@ -190,11 +197,16 @@ struct Caller {
     sink: Sink,
     /// The prompt, where its tokens are scored, and how many of the likeliest are wanted beside each.
     scored: Option<(Vec<u32>, usize)>,
+    /// Whether it wants the logits themselves.
+    whole: bool,
 }
 
 impl Caller {
     /// What the logits after token `pos` of the prompt say of the next one.
     fn score(&mut self, pos: usize, logits: &[f32]) -> ControlFlow<()> {
+        if self.whole {
+            return (self.sink)(Chunk::Logits { pos, logits: logits.to_vec() });
+        }
         let Some((prompt, n)) = &self.scored else { return ControlFlow::Continue(()) };
         let Some(&token) = prompt.get(pos + 1) else { return ControlFlow::Continue(()) };
         (self.sink)(Chunk::Score { pos: pos + 1, probs: TokenProbs::of(logits, token, *n) })
@@ -222,9 +234,10 @@ fn run(mut scheduler: Scheduler, submissions: Receiver<Submission>, step: &StepS
             }
             Ok(Submission::Request(asked, mut sink)) => {
                 let (request, params) = *asked;
+                let whole = request.whole_logits;
                 let scored = request.logits.as_ref().map(|_| (request.prompt.clone(), request.n_probs.unwrap_or(0)));
                 match scheduler.submit(request, params) {
-                    Ok(id) => callers.push(Caller { id, sink, scored }),
+                    Ok(id) => callers.push(Caller { id, sink, scored, whole }),
                     Err(error) => drop(sink(Chunk::End(Err(error)))),
                 }
                 continue;

@@ -120,7 +120,7 @@ pub fn read(parser: Option<&mut Parser>, chunk: Chunk) -> Result<Read, ApiError>
         None => vec![Delta::Content(text)],
     };
     Ok(match chunk {
-        Chunk::Prompt { .. } | Chunk::Score { .. } => Read::default(),
+        Chunk::Prompt { .. } | Chunk::Score { .. } | Chunk::Logits { .. } => Read::default(),
         Chunk::Token { id, text, probs } => {
             Read { deltas: push(parser, text), token: probs.map(|probs| (id, probs)), reply: None }
         }

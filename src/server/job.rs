@@ -213,7 +213,7 @@ impl Jobs {
         let mut replies: Vec<Option<Reply>> = vec![None; self.count()];
         while let Some((index, chunk)) = self.next().await {
             match chunk {
-                Chunk::Prompt { .. } | Chunk::Text(_) => {}
+                Chunk::Prompt { .. } | Chunk::Logits { .. } | Chunk::Text(_) => {}
                 Chunk::Score { pos, probs } => note_score(&mut scores[index], pos, probs),
                 Chunk::Token { id, probs, .. } => tokens[index].push(TokenText { id, probs }),
                 Chunk::End(reply) => replies[index] = Some(reply?),

@@ -55,6 +55,10 @@ impl Chunks {
     pub fn count(&self) -> usize {
         self.tokens.len() / self.size
     }
+    /// The tokens of each chunk.
+    pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        self.tokens.chunks(self.size)
+    }
     /// Tokens whose probability is asked for, over all chunks.
     pub fn scored(&self) -> usize {
         self.count() * (self.size - 1 - self.first_scored())
@@ -263,7 +267,7 @@ fn walk(
 ) -> Result<(), QualityError> {
     check(model.forward(), base.as_deref().map(Scheduler::forward), text)?;
     let (first, total) = (text.first_scored(), text.tokens.len());
-    for (c, chunk) in text.tokens.chunks_exact(text.size).enumerate() {
+    for (c, chunk) in text.iter().enumerate() {
         let mut ahead = Ahead::new();
         let mut base = base.as_deref_mut().map(|base| Walk::begin(base, chunk, first)).transpose()?;
         let mut model = Walk::begin(model, chunk, first)?;

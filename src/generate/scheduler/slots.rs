@@ -36,12 +36,30 @@ impl Scheduler {
         salt: &Salt,
         (draft, fingerprint): (&mut Draft, u64),
     ) -> io::Result<(usize, u64)> {
-        let (id, left) = (slot as u32, self.left(slot, salt));
+        let left = self.left(slot, salt);
+        self.save_tokens(slot, salt, &left, (draft, fingerprint, &Value::Null))
+    }
+
+    /// The same of any tokens, and with notes (any JSON) beside them.
+    ///
+    /// # Errors
+    /// The file system's.
+    ///
+    /// # Panics
+    /// As [`Scheduler::save_slot`].
+    pub fn save_tokens(
+        &mut self,
+        slot: usize,
+        salt: &Salt,
+        tokens: &[u32],
+        (draft, fingerprint, notes): (&mut Draft, u64, &Value),
+    ) -> io::Result<(usize, u64)> {
+        let id = slot as u32;
         self.forward.set_salt(id, salt);
-        let held = self.forward.attach(id, &left) as usize;
+        let held = self.forward.attach(id, tokens) as usize;
         let forward = &*self.forward;
-        let bytes = draft.fill(fingerprint, (&left[..held], &Value::Null), |out| forward.save(id, out));
-        self.forward.release(id, &left[..held]);
+        let bytes = draft.fill(fingerprint, (&tokens[..held], notes), |out| forward.save(id, out));
+        self.forward.release(id, &tokens[..held]);
         Ok((held, bytes?))
     }
 

@@ -323,7 +323,7 @@ impl Writer for Stream {
 
     fn chunk(&mut self, index: usize, chunk: Chunk) -> Result<Vec<Piece>, ApiError> {
         Ok(match chunk {
-            Chunk::Score { .. } => Vec::new(),
+            Chunk::Score { .. } | Chunk::Logits { .. } => Vec::new(),
             Chunk::Prompt { done, total, .. } => {
                 let Some(cache) = &mut self.progress else { return Ok(Vec::new()) };
                 let cache = *cache.get_or_insert(done);

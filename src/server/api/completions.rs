@@ -187,7 +187,7 @@ impl Writer for Stream {
         }
         let mut pieces = self.begin(index)?;
         match chunk {
-            Chunk::Prompt { .. } | Chunk::Score { .. } => {}
+            Chunk::Prompt { .. } | Chunk::Score { .. } | Chunk::Logits { .. } => {}
             Chunk::Token { text, probs: None, .. } if text.is_empty() => {}
             Chunk::Token { id, text, probs } => {
                 let app = self.app.clone();

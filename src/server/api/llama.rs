@@ -218,7 +218,7 @@ impl Writer for Stream {
                 piece["timings"] = json!(timings);
                 vec![Piece::json(&piece)]
             }
-            Chunk::Score { .. } => Vec::new(),
+            Chunk::Score { .. } | Chunk::Logits { .. } => Vec::new(),
             Chunk::Token { id, text, probs } => {
                 self.states[index].predicted += 1;
                 let app = self.answers.app.clone();

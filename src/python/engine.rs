@@ -1,0 +1,291 @@
+//! A model and the thread that runs it.
+
+use std::{
+    mem,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc::channel},
+};
+
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyDict},
+};
+use qrun::{
+    engine::Engine,
+    generate::{Cancel, Generator, Request},
+    sampler::SamplerParams,
+    text::tokenizer::Encode,
+    tools::quality::Chunks,
+};
+
+use crate::{
+    answer::{self, About, Answer, Bell},
+    errors::{self, Error, usage},
+    fields::Fields,
+    inbox::Inbox,
+    opening::{News, Opening},
+    prompt::Prepared,
+    sampling, work,
+};
+
+mod describe;
+mod saved;
+
+/// A model and its thread.
+#[pyclass(module = "qrun._qrun", frozen)]
+pub struct Model {
+    /// The process that has the threads.
+    process: u32,
+    open: Mutex<Option<Arc<Open>>>,
+}
+
+/// What there is until the model is closed.
+pub struct Open {
+    pub engine: Arc<Engine>,
+    pub generator: Generator,
+    /// llama.cpp's, then the file's.
+    params: SamplerParams,
+    news: News,
+    bell: OnceLock<Bell>,
+    /// The answers that may still run.
+    answers: Mutex<Vec<Weak<Inbox>>>,
+}
+
+/// A prompt: tokens, or a conversation.
+#[derive(FromPyObject)]
+enum Prompt<'py> {
+    Prepared(PyRef<'py, Prepared>),
+    Tokens(Vec<u32>),
+}
+
+impl Model {
+    /// # Errors
+    /// The engine is closed, or belongs to another process.
+    fn open(&self) -> PyResult<Arc<Open>> {
+        if self.process != std::process::id() {
+            return Err(answer::forked());
+        }
+        self.lock().clone().ok_or_else(|| Error::new_err("this engine is closed"))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Open>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Panics on the thread of the scheduler.
+    pub fn panic(&self) -> PyResult<()> {
+        self.open()?.generator.between(0, Box::new(|_| panic!("as the tests ask for")));
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Model {
+    /// Opens a file, or the demo model where none is named. The keywords are those of qrun.Engine.
+    #[new]
+    fn new(py: Python, path: Option<PathBuf>, options: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let opening = Opening::of(path, &Fields(options))?;
+        let opened = work::run(py, "opening the model", move |stop| opening.open(stop))?;
+        let open = Open {
+            engine: opened.engine,
+            generator: opened.generator,
+            params: opened.params,
+            news: opened.news,
+            bell: OnceLock::new(),
+            answers: Mutex::default(),
+        };
+        Ok(Self { process: std::process::id(), open: Mutex::new(Some(Arc::new(open))) })
+    }
+
+    /// The tokens of a text.
+    fn tokenize(&self, py: Python, text: &str, add_special: bool, parse_special: bool) -> PyResult<Vec<u32>> {
+        let open = self.open()?;
+        let how = Encode { add_special, parse_special };
+        py.detach(|| open.engine.tokenizer().encode(text, how)).map_err(errors::of)
+    }
+
+    /// The tokens of a text that is to be gone on with.
+    fn prompt(&self, py: Python, text: &str) -> PyResult<Vec<u32>> {
+        let open = self.open()?;
+        py.detach(|| open.engine.prompt(text)).map_err(errors::of)
+    }
+
+    /// The text of tokens; with `special` control tokens are written out.
+    fn detokenize(&self, py: Python, tokens: Vec<u32>, special: bool) -> PyResult<String> {
+        let open = self.open()?;
+        Ok(py.detach(|| {
+            let tokenizer = open.engine.tokenizer();
+            if !special {
+                return tokenizer.decode(&tokens);
+            }
+            let bytes = tokens.iter().flat_map(|&id| match tokenizer.piece(id) {
+                piece if piece.is_empty() => tokenizer.text(id).as_bytes().to_vec(),
+                piece => piece.into_owned(),
+            });
+            String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
+        }))
+    }
+
+    /// The bytes of each token.
+    fn pieces<'py>(&self, py: Python<'py>, tokens: Vec<u32>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let open = self.open()?;
+        let tokenizer = open.engine.tokenizer();
+        Ok(tokens.iter().map(|&id| PyBytes::new(py, &tokenizer.piece(id))).collect())
+    }
+
+    /// A conversation in the model's own form. `messages` and `extra` are JSON.
+    fn chat(&self, py: Python, messages: String, extra: String) -> PyResult<Prepared> {
+        let open = self.open()?;
+        work::run(py, "the chat template", move |_| Prepared::of(&open.engine, &messages, &extra))
+    }
+
+    /// Whether the model has a chat template.
+    #[getter]
+    fn has_template(&self) -> PyResult<bool> {
+        Ok(!matches!(self.open()?.engine.template(), Ok(None)))
+    }
+
+    /// Begins an answer.
+    fn submit(&self, prompt: Prompt, sampling: &Bound<'_, PyDict>) -> PyResult<Answer> {
+        let open = self.open()?;
+        let (mut request, params) = sampling::read(&open.engine, &open.params, &Fields(sampling))?;
+        let mut about = About { seed: params.seed, ..About::default() };
+        request.processor = sampling::processor(&Fields(sampling), &about.raised)?;
+        match prompt {
+            Prompt::Tokens(tokens) => request.prompt = tokens,
+            Prompt::Prepared(prepared) => {
+                request.prompt = prepared.tokens.clone();
+                request.mask = prepared.mask.clone();
+                request.stops.extend(prepared.stops.iter().cloned());
+                request.marks = prepared.marks.clone();
+                (about.parser, about.chat) = (prepared.parser.clone(), true);
+            }
+        }
+        Ok(open.begin(request, params, about))
+    }
+
+    /// Computes a prompt alone. From position `first` on, each of its tokens is scored by the logits before it; with
+    /// `whole` the logits after each are kept instead.
+    fn evaluate(&self, prompt: Vec<u32>, first: usize, whole: bool) -> PyResult<Answer> {
+        let open = self.open()?;
+        let end = if whole { prompt.len() } else { prompt.len().saturating_sub(1) };
+        let request = Request {
+            max_tokens: Some(0),
+            // The last token is computed whatever the prefix cache has of the others.
+            fresh: !whole || first + 1 < prompt.len(),
+            logits: Some(first..end),
+            whole_logits: whole,
+            prompt,
+            ..Request::default()
+        };
+        Ok(open.begin(request, SamplerParams::default(), About::default()))
+    }
+
+    /// A text in chunks of so many tokens, as perplexity is measured on them.
+    fn chunks(&self, py: Python, text: String, size: usize) -> PyResult<Vec<Vec<u32>>> {
+        let open = self.open()?;
+        work::run(py, "the tokenizer", move |_| {
+            let tokenizer = open.engine.tokenizer();
+            let how = Encode { add_special: true, parse_special: false };
+            let mut tokens = tokenizer.encode(&text, how).map_err(errors::of)?;
+            if tokenizer.add_eos() && tokens.last().copied() == tokenizer.eos() {
+                tokens.pop();
+            }
+            let bos = tokenizer.bos().filter(|_| tokenizer.add_bos());
+            let chunks = Chunks::new(tokens, size, bos).map_err(usage)?;
+            Ok(chunks.iter().map(<[u32]>::to_vec).collect())
+        })
+    }
+
+    /// Writes tokens into a file with what the cache has of them, and notes (JSON) beside them. Returns how many these are.
+    fn save(&self, py: Python, path: PathBuf, tokens: Vec<u32>, notes: String) -> PyResult<usize> {
+        saved::save(py, self.open()?, path, (tokens, notes))
+    }
+
+    /// Reads such a file into the cache. Returns its tokens, its notes (JSON), and why the cache could not be used.
+    fn load(&self, py: Python, path: PathBuf) -> PyResult<(Vec<u32>, String, Option<String>)> {
+        saved::load(py, self.open()?, path)
+    }
+
+    /// What the model has to say since it was asked last: why a GPU was given up.
+    fn news(&self) -> PyResult<Vec<String>> {
+        let open = self.open()?;
+        let mut news = open.news.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(mem::take(&mut news))
+    }
+
+    /// What the model is, as JSON.
+    fn info(&self) -> PyResult<String> {
+        Ok(describe::info(&self.open()?.engine).to_string())
+    }
+
+    /// The memory that it takes, as JSON.
+    fn plan(&self) -> PyResult<String> {
+        Ok(describe::plan(&self.open()?.engine).to_string())
+    }
+
+    /// Ends all answers and frees the memory.
+    fn close(&self, py: Python) {
+        if self.process == std::process::id() {
+            let open = self.lock().take();
+            py.detach(|| end(open));
+        }
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if self.process != std::process::id() {
+            // After a fork there is no thread to wait for, and whatever was locked then stays so.
+            mem::forget(open);
+        } else if open.is_some() {
+            Python::try_attach(|py| py.detach(|| end(open)));
+        }
+    }
+}
+
+/// Ends what runs, and waits for the thread.
+fn end(open: Option<Arc<Open>>) {
+    if let Some(open) = open {
+        let answers = mem::take(&mut *open.answers.lock().unwrap_or_else(PoisonError::into_inner));
+        answers.iter().filter_map(Weak::upgrade).for_each(|inbox| inbox.cancel.cancel());
+    }
+}
+
+impl Open {
+    /// Hands a request in.
+    pub fn begin(&self, mut request: Request, params: SamplerParams, mut about: About) -> Answer {
+        let inbox = Inbox::new(Cancel::default());
+        request.cancel = inbox.cancel.clone();
+        about.prompt = request.prompt.clone();
+        {
+            let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            answers.retain(|answer| answer.strong_count() > 0);
+            answers.push(Arc::downgrade(&inbox));
+        }
+        self.generator.submit_to(request, params, inbox.sink());
+        Answer::new(inbox, self.bell(), about)
+    }
+
+    fn bell(&self) -> Bell {
+        self.bell.get_or_init(bell).clone()
+    }
+}
+
+/// A thread that calls Python, and ends when nobody can ask it any more.
+fn bell() -> Bell {
+    let (sender, calls) = channel::<Py<PyAny>>();
+    let ring = move || {
+        while let Ok(call) = calls.recv() {
+            // An event loop that is closed says so by an exception, and nobody is left to hear it.
+            if Python::try_attach(|py| drop(call.call0(py))).is_none() {
+                // The interpreter is ending.
+                return mem::forget(call);
+            }
+        }
+    };
+    // Without a thread nobody is told; readers that wait are not concerned.
+    let _ = std::thread::Builder::new().name("qrun-bell".into()).spawn(ring);
+    sender
+}

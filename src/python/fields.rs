@@ -1,0 +1,76 @@
+//! Keywords that Python has gathered in a dict, read with their types.
+
+use pyo3::{FromPyObject, prelude::*, types::PyDict};
+
+use crate::errors::wrong_type;
+
+/// A dict of keywords; None is as good as a missing one.
+pub struct Fields<'a, 'py>(pub &'a Bound<'py, PyDict>);
+
+impl<'py> Fields<'_, 'py> {
+    /// The value itself.
+    pub fn raw(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
+    }
+
+    /// The value as a `T`; `expected` names that for people.
+    ///
+    /// # Errors
+    /// `TypeError`: a value of another type.
+    pub fn get<T>(&self, name: &str, expected: &str) -> PyResult<Option<T>>
+    where
+        T: for<'a> FromPyObject<'a, 'py>,
+    {
+        let Some(value) = self.raw(name)? else { return Ok(None) };
+        match value.extract::<T>() {
+            Ok(value) => Ok(Some(value)),
+            Err(_) => Err(wrong_type(name, expected, value.repr()?)),
+        }
+    }
+
+    /// A whole number, where given.
+    pub fn whole(&self, name: &str) -> PyResult<Option<i64>> {
+        self.get(name, "a whole number")
+    }
+    /// A number, where given.
+    pub fn real(&self, name: &str) -> PyResult<Option<f32>> {
+        self.get(name, "a number")
+    }
+    /// A flag, off where it is not given.
+    pub fn flag(&self, name: &str) -> PyResult<bool> {
+        Ok(self.get::<bool>(name, "True or False")?.unwrap_or(false))
+    }
+    /// A text, where given.
+    pub fn text(&self, name: &str) -> PyResult<Option<String>> {
+        self.get(name, "a text")
+    }
+}
+
+/// A callback that hears how far something is, where there is one.
+pub struct Progress(Option<Py<PyAny>>);
+
+impl Progress {
+    /// The keyword `progress`.
+    ///
+    /// # Errors
+    /// `TypeError`: it cannot be called.
+    pub fn of(fields: &Fields) -> PyResult<Self> {
+        match fields.raw("progress")? {
+            Some(found) if !found.is_callable() => {
+                Err(wrong_type("progress", "a function of two numbers", found.repr()?))
+            }
+            found => Ok(Self(found.map(Bound::unbind))),
+        }
+    }
+
+    /// Calls it. What it raises ends nothing; Python's hook for such errors hears of it.
+    pub fn tell(&self, done: u64, total: u64) {
+        if let Some(call) = &self.0 {
+            Python::try_attach(|py| {
+                if let Err(error) = call.call1(py, (done, total)) {
+                    error.write_unraisable(py, None);
+                }
+            });
+        }
+    }
+}

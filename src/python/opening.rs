@@ -1,0 +1,151 @@
+//! From keywords to a model with its thread.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use pyo3::prelude::*;
+use qrun::{
+    embedded,
+    engine::{Backend, DevicePreference, Engine, EngineOptions},
+    generate::{Generator, Scheduler},
+    sampler::SamplerParams,
+};
+use qrun_models::{KvType, LoadEvent, Options};
+use qrun_quant::{Bytes, Gguf};
+
+use crate::{
+    errors::{self, usage},
+    fields::{Fields, Progress},
+    work::Stop,
+};
+
+/// What stands for the path of the model inside the module.
+pub const DEMO: &str = "the embedded model";
+
+/// What a model has to say without being asked: that a GPU was given up.
+pub type News = Arc<Mutex<Vec<String>>>;
+
+/// How a model is opened.
+pub struct Opening {
+    pub path: Option<PathBuf>,
+    pub wishes: EngineOptions,
+    /// Hears bytes done and bytes in all.
+    pub progress: Progress,
+}
+
+/// A model that answers.
+pub struct Opened {
+    pub engine: Arc<Engine>,
+    pub generator: Generator,
+    pub params: SamplerParams,
+    pub news: News,
+}
+
+impl Opening {
+    /// # Errors
+    /// A keyword of a wrong type or outside of its range.
+    pub fn of(path: Option<PathBuf>, fields: &Fields) -> PyResult<Self> {
+        let at_least = |name: &str, least: usize, default: usize| -> PyResult<usize> {
+            match fields.whole(name)? {
+                None => Ok(default),
+                Some(n) => match usize::try_from(n) {
+                    Ok(n) if n >= least => Ok(n),
+                    _ => Err(usage(format!("{name}: expected {least} or more, found {n}"))),
+                },
+            }
+        };
+        let base = if fields.flag("exact")? { Options::exact() } else { Options::default() };
+        let n_seq = at_least("n_seq", 1, 1)?;
+        let n_ctx = at_least("n_ctx", 0, 0)?;
+        let cache = |name: &str, exact: KvType| -> PyResult<KvType> {
+            let Some(text) = fields.text(name)? else { return Ok(exact) };
+            KvType::from_name(&text.to_ascii_lowercase()).ok_or_else(|| {
+                usage(format!("{name}: expected one of {}, found {text:?}", KvType::ALL.map(KvType::name).join(", ")))
+            })
+        };
+        let options = Options {
+            n_ctx,
+            n_seq,
+            n_ubatch: at_least("n_ubatch", 1, base.n_ubatch)?,
+            threads: match at_least("n_threads", 0, 0)? {
+                0 => base.threads,
+                n => n,
+            },
+            type_k: cache("cache_type_k", base.type_k)?,
+            type_v: cache("cache_type_v", base.type_v)?,
+            swa_full: fields.flag("swa_full")?,
+            ..base
+        };
+        let device = fields.text("device")?.map_or(Ok(DevicePreference::Auto), |name| device(&name))?;
+        let wishes = EngineOptions { options, template: fields.text("chat_template")?, device };
+        Ok(Self { path, wishes, progress: Progress::of(fields)? })
+    }
+
+    /// Reads the file, loads the weights, starts the thread.
+    ///
+    /// # Errors
+    /// The file, its template, memory, the device.
+    pub fn open(self, stop: &Stop) -> PyResult<Opened> {
+        let engine = Arc::new(Engine::open(gguf(self.path.as_deref())?, self.wishes).map_err(errors::open)?);
+        let mut params = SamplerParams::default();
+        params.take_from(engine.gguf(), |_| false).map_err(errors::of)?;
+        let news = News::default();
+        if let Backend::Cpu { reason: Some(reason) } = engine.place()
+            && !reason.is_ordinary()
+        {
+            tell(&news, &format!("the model runs on the CPU: {reason}"));
+        }
+        let (told, progress, stop) = (news.clone(), self.progress, stop.clone());
+        let notice = Box::new(move |event: LoadEvent| match event {
+            LoadEvent::FellBack(text) => tell(&told, text),
+            LoadEvent::Loading { done, total } => {
+                stop.here();
+                progress.tell(done, total);
+            }
+        });
+        let scheduler = Scheduler::open(engine.clone(), notice).map_err(errors::of)?;
+        let generator = Generator::start(scheduler).map_err(|error| errors::Error::new_err(error.to_string()))?;
+        Ok(Opened { engine, generator, params, news })
+    }
+}
+
+fn tell(news: &News, text: &str) {
+    news.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+}
+
+/// A model file, or the demo where none is named.
+///
+/// # Errors
+/// No such file; one that is damaged or no GGUF.
+pub fn gguf(path: Option<&Path>) -> PyResult<Gguf> {
+    match (path, embedded::model()) {
+        (Some(path), _) => {
+            if let Err(error) = std::fs::metadata(path) {
+                return Err(match error.kind() {
+                    std::io::ErrorKind::NotFound => errors::not_found(path),
+                    _ => errors::io_error(path, &error),
+                });
+            }
+            Gguf::open(path).map_err(errors::of)
+        }
+        (None, Some(bytes)) => Gguf::from_bytes(DEMO, Bytes::new(bytes)).map_err(errors::of),
+        (None, None) => Err(usage("model: this build has no demo model inside; give a path")),
+    }
+}
+
+/// Where a model runs, as the program's `--device` has it.
+fn device(name: &str) -> PyResult<DevicePreference> {
+    let ordinal = |digits: &str| digits.strip_prefix(':').unwrap_or(digits).parse().ok();
+    match name {
+        "auto" => Ok(DevicePreference::Auto),
+        "cpu" => Ok(DevicePreference::Cpu),
+        "cuda" => Ok(DevicePreference::Cuda(None)),
+        _ => name.strip_prefix("cuda").and_then(ordinal).map(|n| DevicePreference::Cuda(Some(n))).ok_or_else(|| {
+            usage(format!(
+                "device: expected \"auto\", \"cuda\", \"cpu\", or \"cuda0\", \"cuda1\" … as qrun.devices() lists them, found {name:?}"
+            ))
+        }),
+    }
+}
