@@ -84,7 +84,7 @@ fn usage_lines_name_the_program() {
     assert_fails(&run("info"), 2, &["Usage: qrun info "]);
     assert_eq!(run("help").stdout, run("--help").stdout);
     let help = text(&run("--help").stdout);
-    for part in ["< /dev/null", "1 other failures", "--drop-oldest"] {
+    for part in ["< /dev/null", "1 failure", "--drop-oldest"] {
         assert!(help.contains(part), "{part:?} is not in {help}");
     }
     assert!(text(&run("completions bash").stdout).contains("Q4_K_M"));
