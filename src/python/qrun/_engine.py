@@ -123,15 +123,15 @@ class Engine:
         )
         return cls(path, **options)
 
-    def _told(self) -> None:
-        """Warns of a GPU that was given up since the last call."""
+    def _told(self, depth: int = 3) -> None:
+        """Warns of a GPU that was given up since the last call; `depth` frames below stands who called qrun."""
         for text in self._native.news():
             import warnings
 
-            warnings.warn(text, DeviceWarning, stacklevel=4)
+            warnings.warn(text, DeviceWarning, stacklevel=depth)
 
     def _begin(self, prompt: Prompt, keywords: dict[str, Any]) -> _qrun.Answer:
-        self._told()
+        self._told(4)
         tokens = self._prompt(prompt, keywords)
         sampling = native(keywords, lambda text: self.tokenize(text, add_special=False))
         return self._native.submit(tokens, sampling)
@@ -145,8 +145,9 @@ class Engine:
             if keywords.get("raw"):
                 return self._native.prompt(prompt)
             prompt = [{"role": "user", "content": prompt}]
-        elif isinstance(prompt, dict):
-            raise TypeError("prompt: expected a text, a list of messages or a list of tokens, found one message")
+        elif isinstance(prompt, (dict, bytes)):
+            found = "one message" if isinstance(prompt, dict) else "bytes"
+            raise TypeError(f"prompt: expected a text, a list of messages or a list of tokens, found {found}")
         if not len(prompt) or not isinstance(prompt[0], dict):
             return prompt if isinstance(prompt, list) else list(prompt)  # type: ignore[return-value,arg-type]
         messages = list(prompt)
@@ -222,6 +223,8 @@ class Engine:
         >>> [len(each.tokens) for each in done]
         [2, 3]
         """
+        if isinstance(prompts, (str, bytes)):
+            raise TypeError("prompts: expected a list of prompts, found a text")
         rows = [canonical(row) for row in per_prompt(sampling, len(prompts))]
         answers = [self._begin(prompt, row) for prompt, row in zip(prompts, rows)]
         for answer in answers:
