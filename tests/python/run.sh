@@ -37,7 +37,7 @@ package=$("$bin/python" -c 'import qrun, os; print(os.path.dirname(qrun.__file__
 "$bin/python" -m pytest -q -p no:cacheprovider tests/python "$@"
 [ "$device" = cpu ] || exit 0
 
-"$bin/python" -m pytest -q -p no:cacheprovider --doctest-modules "$package"
+"$bin/python" -m pytest -q -p no:cacheprovider -o doctest_optionflags=ELLIPSIS --doctest-modules "$package"
 cd tests/python
 "$bin/python" -m mypy --strict sample.py
 "$bin/python" sample.py > /dev/null

@@ -149,7 +149,7 @@ class Engine:
             found = "one message" if isinstance(prompt, dict) else "bytes"
             raise TypeError(f"prompt: expected a text, a list of messages or a list of tokens, found {found}")
         if not len(prompt) or not isinstance(prompt[0], dict):
-            return prompt if isinstance(prompt, list) else list(prompt)  # type: ignore[return-value,arg-type]
+            return prompt if isinstance(prompt, list) else list(prompt)  # type: ignore[arg-type]
         messages = list(prompt)
         if keywords.get("system") is not None:
             messages.insert(0, {"role": "system", "content": keywords["system"]})

@@ -3,6 +3,24 @@
 from os import PathLike
 from typing import Any, Callable, Final, Literal, final
 
+__all__ = [
+    "__version__",
+    "_panic",
+    "Answer",
+    "File",
+    "Model",
+    "Prepared",
+    "cached",
+    "find",
+    "is_name",
+    "machine_facts",
+    "main",
+    "pull",
+    "quantize",
+    "remove",
+    "synth",
+]
+
 __version__: Final[str]
 
 def main(argv: list[str]) -> int: ...

@@ -6,6 +6,7 @@ from qrun._completion import Completion, Logprob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import asyncio
     from types import TracebackType
     from typing import Any
 
@@ -50,7 +51,7 @@ async def _next(answer: Answer, only_end: bool) -> str | None:
 
         piece = answer.poll(ring, only_end)
         if piece is not False:
-            return piece  # type: ignore[return-value]
+            return piece
         try:
             await future
         except asyncio.CancelledError:
