@@ -7,6 +7,7 @@ pub mod arch;
 pub mod config;
 pub mod cpu;
 pub mod decoder;
+pub mod demo;
 pub mod events;
 pub mod fallback;
 pub mod forward;

@@ -14,6 +14,10 @@ mod info;
 mod input;
 mod interrupt;
 mod jobs;
+mod man;
+#[cfg(feature = "download")]
+mod models;
+mod named;
 mod normalise;
 mod open;
 mod output;
@@ -75,7 +79,7 @@ fn dispatch(words: &[OsString], timeline: Timeline) -> Result<(), Exit> {
     }
     let parsed = parse::parse(words, false, |name| std::env::var_os(name), jobs::not_a_job)?;
     if let Some(show) = parsed.args.show {
-        return print(&shown(show));
+        return print(&shown(show)?);
     }
     let terminal = Terminal::new(&parsed.args.output);
     parsed.warnings.iter().for_each(|warning| terminal.warn(warning));
@@ -84,14 +88,18 @@ fn dispatch(words: &[OsString], timeline: Timeline) -> Result<(), Exit> {
 }
 
 /// What is shown in place of an answer.
-fn shown(show: Show) -> String {
-    match show {
+fn shown(show: Show) -> Result<String, Exit> {
+    Ok(match show {
         Show::Help => help::screen(),
         Show::HelpAll => help::everything(),
         Show::Version => format!("qrun {}\n", env!("CARGO_PKG_VERSION")),
         Show::Completions => completions::script(clap_complete::Shell::Bash, Job::augment_subcommands),
         Show::Devices => devices::listing(),
-    }
+        #[cfg(feature = "download")]
+        Show::Models => models::listing()?,
+        #[cfg(not(feature = "download"))]
+        Show::Models => return Err(Exit::usage("-cl: this qrun was built without the feature download")),
+    })
 }
 
 /// clap's own message, on the stream and with the code that fit it.

@@ -53,7 +53,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use aliases::{ALIASES, Alias};
+pub use aliases::{ALIASES, Alias, nearest};
 pub use cache::{Cached, Removed};
 pub use error::DownloadError;
 pub use name::{Name, Source, is_name};

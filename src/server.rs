@@ -20,10 +20,12 @@ mod metrics;
 mod openapi;
 mod options;
 mod page;
+mod platform;
 mod routes;
 mod state;
 mod stream;
 
-pub use listen::{ServeError, open_files, serve};
+pub use listen::{ServeError, serve};
 pub use options::ServerOptions;
+pub use platform::open_files;
 pub use state::{Loaded, Log};

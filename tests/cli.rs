@@ -8,6 +8,7 @@ mod device;
 mod files;
 mod flags;
 mod jobs;
+mod man;
 mod mistakes;
 mod one_turn;
 #[cfg(unix)]
@@ -52,6 +53,8 @@ fn qrun() -> Command {
     }
     // What is typed in tests goes into no one's history.
     command.env("XDG_STATE_HOME", models());
+    // No test asks a hub; those of `download` have one of their own.
+    command.env("HF_HUB_OFFLINE", "1").env("HF_HUB_CACHE", models().join("hub")).env_remove("LLAMA_CACHE");
     command.current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("NO_COLOR").stdin(Stdio::null());
     command
 }

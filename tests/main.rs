@@ -20,6 +20,7 @@ mod demo;
 mod device;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod device_sampling;
+mod download;
 mod formats;
 mod generate;
 mod gguf;
@@ -38,6 +39,7 @@ mod stop;
 mod synth;
 mod template;
 mod tidy;
+mod tidy_github;
 mod tiny;
 mod tokenizer;
 

@@ -107,10 +107,22 @@ impl<T> Shared<T> {
 }
 
 /// Threads for products by default: one per physical core, for a second thread on a core shares its arithmetic.
-/// Where the system does not say which logical cores share one (other than Linux), all logical cores.
+#[cfg(target_os = "linux")]
 pub fn physical_cores() -> usize {
-    let logical = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let logical = logical_cores();
     let siblings = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list");
     let shared = siblings.is_ok_and(|list| list.trim().contains([',', '-']));
     if shared && logical > 2 { logical / 2 } else { logical }
+}
+
+/// Threads for products by default: one per physical core, for a second thread on a core shares its arithmetic. Where the
+/// system does not say which logical cores share one (other than Linux, Windows and macOS), all logical cores.
+#[cfg(not(target_os = "linux"))]
+pub fn physical_cores() -> usize {
+    num_cpus::get_physical().clamp(1, logical_cores())
+}
+
+/// The logical cores that this process may use.
+fn logical_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get())
 }

@@ -10,7 +10,9 @@ use super::output::Output;
 /// Everything that flags can say. `None` means: not said.
 #[derive(Debug, Default)]
 pub struct Args {
+    /// A file, or the name of a model.
     pub model: Option<PathBuf>,
+    pub hub: Hub,
     /// What is shown in place of an answer.
     pub show: Option<Show>,
     pub input: Input,
@@ -29,6 +31,31 @@ pub enum Show {
     Version,
     Completions,
     Devices,
+    /// The models in the cache.
+    Models,
+}
+
+/// Which model of a hub, and how it is fetched.
+#[derive(Debug, Default)]
+pub struct Hub {
+    /// `-hf`: in place of the model.
+    pub repo: Option<String>,
+    /// `-mu`: in place of the model.
+    pub url: Option<String>,
+    pub file: Option<String>,
+    pub token: Option<Secret>,
+    pub offline: bool,
+}
+
+/// A text that is not shown.
+#[derive(Clone)]
+#[cfg_attr(not(feature = "download"), expect(dead_code, reason = "only the feature download reads it"))]
+pub struct Secret(pub String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
 }
 
 /// Where the prompt comes from.

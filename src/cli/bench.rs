@@ -29,7 +29,7 @@ use modes::Task;
 use super::{
     devices,
     exit::{Code, Exit},
-    open, print, progress,
+    named, open, print, progress,
     terminal::say,
 };
 
@@ -157,7 +157,8 @@ impl Model {
         }
         let Some((name, file_type)) = &self.synthetic else {
             let files = self.word.iter().chain(&self.model);
-            return Ok(files.map(|path| Source { path: path.clone(), _folder: None }).collect());
+            let source = |path: &PathBuf| Ok(Source { path: named::file(path, self.offline)?, _folder: None });
+            return files.map(source).collect();
         };
         let folder = tempfile::tempdir()?;
         let path = folder.path().join(format!("{name}-{file_type}.gguf"));

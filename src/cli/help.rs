@@ -5,24 +5,27 @@ use std::fmt::Write;
 use super::flags::{self, Flag, Group, Status, Takes};
 
 const USAGE: &str = "\
-qrun runs a GGUF language model on this machine.
+qrun runs a GGUF language model on this machine: a file, or a name (gemma-3-1b-it, USER/REPO:TAG).
 
-  qrun MODEL.gguf                      a chat, at a terminal
-  qrun MODEL.gguf -p \"Why is it blue?\" one answer: its text on stdout, everything else on stderr
-  qrun info FILE [--json]              what is in a file, and the memory it needs
-  qrun tokenize FILE [--ids]           text to tokens (from -p, -f or stdin)
-  qrun serve [MODEL.gguf]              answers over HTTP, for OpenAI, Anthropic and Ollama clients
+  qrun MODEL                           a chat, at a terminal
+  qrun MODEL -p \"Why is it blue?\"      one answer: its text on stdout, everything else on stderr
+  qrun pull NAME, models, rm NAME      fetches a model; those that were fetched; removes one
+  qrun info MODEL, tokenize MODEL      what is in a file and the memory it needs; text to tokens
+  qrun serve [MODEL]                   answers over HTTP, for OpenAI, Anthropic and Ollama clients
   qrun quantize IN OUT TYPE            to Q4_K_M, Q5_K_M, Q6_K, Q8_0, Q4_0, F16 or BF16
   qrun perplexity FILE -f TEXT         how well it predicts a text; --kl-base FILE: beside another
   qrun bench FILE, qrun synth NAME OUT how fast it is here; a model of random weights, to measure
   qrun devices, qrun completions SHELL what can compute here; completions for bash, zsh, fish …
 ";
 
+/// What a script can tell from how the program ended.
+pub const EXIT_CODES: &str = "0 done, 1 other failures, 2 usage, 3 model file, 4 memory, 5 device, 6 not fetched, 130 Ctrl-C";
+
 /// Column at which the explanation of a flag begins.
 const COLUMN: usize = 32;
 
 const SERVE: &str = "\
-qrun serve [MODEL.gguf] [flags] answers over HTTP: OpenAI, llama-server, Anthropic and Ollama clients, and a page.
+qrun serve [MODEL] [flags] answers over HTTP: OpenAI, llama-server, Anthropic and Ollama clients, and a page.
 All flags for the model, the machine and sampling hold too (qrun --help); sampling flags are defaults for requests.
 ";
 
@@ -37,7 +40,7 @@ pub fn serve() -> String {
 pub fn screen() -> String {
     let mut text = USAGE.to_owned();
     write_groups(&mut text, |group| group != Group::Server);
-    text.push_str("\nExit codes: 0 done, 1 other failures, 2 usage, 3 model file, 4 memory, 5 device, 130 Ctrl-C.\n");
+    let _ = writeln!(text, "\nExit codes: {EXIT_CODES}.");
     text
 }
 
@@ -73,6 +76,7 @@ fn section(flag: &Flag) -> Option<&'static str> {
 /// `--help-all`: every flag with what becomes of it. Flags that share an answer stand together.
 pub fn everything() -> String {
     let mut text = screen();
+    text.push_str("\nFurther jobs\n  qrun man [JOB]                the manual page: qrun man | man -l -\n");
     for title in SECTIONS {
         let _ = writeln!(text, "\n{title}");
         let flags: Vec<&Flag> = flags::all().filter(|f| section(f) == Some(title)).collect();
@@ -95,7 +99,7 @@ pub fn everything() -> String {
 const MANY: usize = 3;
 
 /// What is said about a flag.
-fn answer(flag: &Flag) -> String {
+pub fn answer(flag: &Flag) -> String {
     let help = match flag.status {
         Status::RefusedUnless(same) => format!("{} (but {same})", flag.help),
         _ => flag.help.to_owned(),

@@ -6,8 +6,10 @@ use std::{ffi::OsString, path::Path};
 
 use clap::Subcommand;
 
+#[cfg(feature = "download")]
+use super::models;
 use super::{
-    bench, compare, completions, devices, exit::Exit, flags, info, normalise, perplexity, quantize, serve,
+    bench, compare, completions, devices, exit::Exit, flags, info, man, named, normalise, perplexity, quantize, serve,
     stdout::print, synth, tokenize,
 };
 
@@ -33,6 +35,15 @@ pub enum Job {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
+    /// Fetches a model by its name; its path goes to stdout
+    #[cfg(feature = "download")]
+    Pull(models::Pull),
+    /// The models that were fetched
+    #[cfg(feature = "download")]
+    Models(models::Models),
+    /// Removes a model that was fetched
+    #[cfg(feature = "download")]
+    Rm(models::Rm),
     /// A model of random weights, to measure and to test with
     Synth(synth::Synth),
     /// The devices that can compute
@@ -41,6 +52,11 @@ pub enum Job {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// The manual page, or that of a job
+    Man {
+        /// The job
+        job: Option<String>,
     },
 }
 
@@ -54,9 +70,16 @@ impl Job {
             Job::Compare(job) => job.run(),
             Job::Bench(job) => job.run(),
             Job::Serve { words } => serve::run(&words),
+            #[cfg(feature = "download")]
+            Job::Pull(job) => job.run(),
+            #[cfg(feature = "download")]
+            Job::Models(job) => job.run(),
+            #[cfg(feature = "download")]
+            Job::Rm(job) => job.run(),
             Job::Synth(job) => job.run(),
             Job::Devices => print(&devices::listing()),
             Job::Completions { shell } => print(&completions::script(shell, Job::augment_subcommands)),
+            Job::Man { job } => print(&man::page(job.as_deref(), Job::augment_subcommands)?),
         }
     }
 }
@@ -96,9 +119,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("run", "qrun MODEL.gguf chats, and with -p TEXT it answers once"),
     ("chat", "qrun MODEL.gguf chats"),
     ("server", "qrun serve MODEL.gguf answers over HTTP"),
-    ("pull", "qrun does not download models; name a GGUF file"),
-    ("list", "qrun keeps no list of models; name a GGUF file"),
-    ("ls", "qrun keeps no list of models; name a GGUF file"),
+    ("list", "qrun models lists the models that were fetched"),
+    ("ls", "qrun models lists the models that were fetched"),
     ("show", "qrun info FILE shows what is in a model file"),
 ];
 
@@ -108,6 +130,9 @@ const ELSEWHERE: &[(&str, &str)] = &[
 /// Exit code 2 with that.
 pub fn not_a_job(word: &Path, words: usize) -> Result<(), Exit> {
     let Some(text) = word.to_str().filter(|_| word.symlink_metadata().is_err()) else { return Ok(()) };
+    if named::is_name(text) {
+        return Ok(());
+    }
     if text.contains(['/', '\\']) || text.to_ascii_lowercase().ends_with(".gguf") {
         return Ok(());
     }
@@ -117,7 +142,8 @@ pub fn not_a_job(word: &Path, words: usize) -> Result<(), Exit> {
     let nearest = || flags::nearest_of(names, text, |name| name).map(|name| format!("did you mean qrun {name}?"));
     let prompt = || text.contains(char::is_whitespace).then(|| "a prompt goes behind -p".to_owned());
     let neither = || (words > 1).then(|| "qrun MODEL.gguf -p TEXT, or qrun JOB … (qrun --help lists both)".to_owned());
-    match elsewhere.or_else(prompt).or_else(nearest).or_else(neither) {
+    let alias = || named::nearest(text).map(|alias| format!("did you mean the model {alias}?"));
+    match elsewhere.or_else(prompt).or_else(nearest).or_else(alias).or_else(neither) {
         Some(meant) => Err(Exit::usage(format!("{text:?} is neither a job nor a file; {meant}"))),
         None => Ok(()),
     }

@@ -275,7 +275,7 @@ mod tests {
             ("-p", "needs a value (TEXT)"),
             ("-p -n 5", "the flag -n"),
             ("--context-shift", "-c"),
-            ("-hf a/b", "name a GGUF file"),
+            ("-dr a/b", "-hf USER/REPO"),
             ("--json=maybe", "on or off"),
         ];
         for (typed, part) in cases {

@@ -19,7 +19,7 @@ use qrun_quant::{Bytes, Gguf, cpu::Arithmetic};
 use super::{
     args::{Args, Sampling},
     exit::{Code, Exit},
-    input, progress,
+    input, named, progress,
     terminal::{Terminal, say},
     values::{self, SAMPLERS},
 };
@@ -111,10 +111,10 @@ const EMBEDDED: &str = "the embedded model";
 
 /// The file, or the embedded model where none is named.
 fn model_file(args: &Args, terminal: &Terminal) -> Result<Gguf, Exit> {
-    match (&args.model, embedded::model()) {
-        (Some(path), _) => Ok(Gguf::open(path)?),
+    match (named::model(args, terminal)?, embedded::model()) {
+        (Some(path), _) => Ok(Gguf::open(&path)?),
         (None, Some(bytes)) => {
-            terminal.warn("no model named: the small demo model inside qrun answers; for a real one: qrun MODEL.gguf");
+            terminal.warn("no model named: the small demo model inside qrun answers; for a real one: qrun MODEL.gguf, or qrun gemma-3-1b-it");
             Ok(Gguf::from_bytes(EMBEDDED, Bytes::new(bytes))?)
         }
         (None, None) => Err(Exit::usage("no model named: qrun MODEL.gguf -p TEXT (qrun --help says more)")),

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::{
     exit::{Code, Exit},
-    input, open, progress,
+    input, named, open, progress,
     stdout::print,
     terminal::say,
     values::{self, ModelFile},
@@ -94,7 +94,11 @@ impl Perplexity {
         let measured = match &self.kl_base {
             None => quality::perplexity(&mut model, &chunks, &mut watch).map(Measured::Alone),
             Some(path) => {
-                let base = self.engine(Gguf::open(path)?, self.options(self.kl_base_exact), self.kl_base_device)?;
+                let base = self.engine(
+                    Gguf::open(&named::file(path, false)?)?,
+                    self.options(self.kl_base_exact),
+                    self.kl_base_device,
+                )?;
                 runs.push(how(&base));
                 if self.chunks(&base, &text)? != chunks {
                     let (base, model) = (path.display(), engine.gguf().path().display());

@@ -10,7 +10,7 @@ use qrun_quant::{GgmlType, Gguf, cpu::par::Pool};
 
 use super::{
     exit::{Code, Exit},
-    progress,
+    named, progress,
     signals::Unfinished,
     values,
 };
@@ -18,7 +18,7 @@ use super::{
 /// A model file into a smaller one.
 #[derive(Debug, clap::Args)]
 pub struct Quantize {
-    /// The model to read
+    /// The model to read: a file, or a name
     input: PathBuf,
     /// The file to write
     output: PathBuf,
@@ -40,8 +40,9 @@ pub struct Quantize {
 }
 
 impl Quantize {
-    pub fn run(self) -> Result<(), Exit> {
+    pub fn run(mut self) -> Result<(), Exit> {
         values::output_name(&self.output)?;
+        self.input = named::file(&self.input, false)?;
         let pool = Pool::new(values::threads(self.threads.or(self.n_threads)))
             .map_err(|e| Exit::new(Code::Failure, e.to_string()))?;
         let options = Options { file_type: self.file_type, allow_requantize: self.allow_requantize, force: self.force };

@@ -34,7 +34,7 @@ pub fn run(words: &[OsString]) -> Result<(), Exit> {
     let parsed = parse::parse(words, true, |name| std::env::var_os(name), |_, _| Ok(()))?;
     match parsed.args.show {
         Some(Show::Help) => return print(&help::serve()),
-        Some(show) => return print(&shown(show)),
+        Some(show) => return print(&shown(show)?),
         None => {}
     }
     let args = parsed.args;

@@ -13,7 +13,7 @@ use clap::{
 use qrun_models::KvType;
 use qrun_quant::cpu::physical_cores;
 
-use super::exit::Exit;
+use super::{exit::Exit, named};
 
 /// llama.cpp's samplers in its order.
 pub const SAMPLERS: [&str; 9] =
@@ -90,25 +90,27 @@ pub fn output_name(path: &Path) -> Result<(), Exit> {
 
 /// A model file, as a word or behind `-m`.
 #[derive(Debug, clap::Args)]
-#[group(required = true, multiple = false)]
 pub struct ModelFile {
-    /// The GGUF file
-    #[arg(value_name = "FILE")]
+    /// The GGUF file, or a model's name
+    #[arg(value_name = "FILE", required_unless_present = "model", conflicts_with = "model")]
     word: Option<PathBuf>,
     /// The same, as llama.cpp's tools take it
     #[arg(short = 'm', long = "model", value_name = "FILE")]
     model: Option<PathBuf>,
+    /// Use no network: a name is a model in the cache
+    #[arg(long)]
+    offline: bool,
 }
 
 impl ModelFile {
-    /// Maps the file and reads its head.
+    /// Maps the file and reads its head; a model that is named is fetched where the cache does not have it.
     ///
     /// # Errors
-    /// Exit code 3 where it is not a model.
+    /// Exit code 3 where it is not a model, 6 where it was not fetched.
     pub fn open(&self) -> Result<qrun_quant::Gguf, Exit> {
         let path = self.word.as_ref().or(self.model.as_ref());
         let path = path.ok_or_else(|| Exit::usage("no model file named"))?;
-        Ok(qrun_quant::Gguf::open(path)?)
+        Ok(qrun_quant::Gguf::open(&named::file(path, self.offline)?)?)
     }
 }
 

@@ -60,21 +60,23 @@ fn is_model(path: &str) -> bool {
     is_gguf(&file) && !NOT_MODELS.iter().any(|part| file.contains(part))
 }
 
-/// The first file that has the tag before a `.` or a `-`, in any case; one that has it as a word of its own first.
+/// The first file that has the tag before a `.`, a `-` or, as a folder's name, a `/`, in any case; one that has it as a
+/// word of its own first.
 fn tagged<'a>(models: &[&'a str], tag: &str) -> Option<&'a str> {
     let tag = tag.to_ascii_lowercase();
     let has = |path: &str, whole: bool| {
         let path = path.to_ascii_lowercase();
         path.match_indices(&tag).any(|(at, _)| {
             let before = path[..at].chars().next_back();
-            path[at + tag.len()..].starts_with(['.', '-']) && (!whole || before.is_none_or(|c| !c.is_alphanumeric()))
+            path[at + tag.len()..].starts_with(['.', '-', '/'])
+                && (!whole || before.is_none_or(|c| !c.is_alphanumeric()))
         })
     };
     let find = |whole| models.iter().copied().find(|path| is_first(path) && has(path, whole));
     find(true).or_else(|| find(false))
 }
 
-/// The tags of models, each once.
+/// The tags of models, each once; of models without tags their files.
 fn tags(models: &[&str]) -> Vec<String> {
     let tag = |path: &&str| {
         let file = path.rsplit('/').next().unwrap_or_default();
@@ -85,7 +87,7 @@ fn tags(models: &[&str]) -> Vec<String> {
     let mut tags: Vec<String> = models.iter().filter(|path| is_first(path)).filter_map(tag).collect();
     tags.sort();
     tags.dedup();
-    tags
+    if tags.is_empty() { models.iter().map(|path| (*path).to_owned()).collect() } else { tags }
 }
 
 /// `STEM-NNNNN-of-NNNNN.gguf` as stem, number and count.
@@ -163,6 +165,8 @@ mod tests {
         // A tag is a word: the file that has it inside of another one comes second.
         assert_eq!(chosen(&["a-F16.gguf", "x-BF16.gguf"], Some("F16"), None), "a-F16.gguf");
         assert_eq!(chosen(&["a-BF16.gguf", "x-F16.gguf"], Some("F16"), None), "x-F16.gguf");
+        assert_eq!(chosen(&["BF16/x.gguf", "Q8_0/x.gguf"], Some("q8_0"), None), "Q8_0/x.gguf");
+        assert!(chosen(&["BF16/x.gguf", "Q8_0/x.gguf"], Some("F32"), None).ends_with("BF16/x.gguf, Q8_0/x.gguf"));
     }
 
     #[test]

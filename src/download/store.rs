@@ -89,6 +89,21 @@ impl Store {
         }
     }
 
+    /// What would be fetched, as the server has it now: `USER/REPO: file`. Nothing is fetched, the cache is not asked.
+    ///
+    /// # Errors
+    /// As [`Store::fetch`].
+    pub fn has(&self, wanted: &Wanted) -> Result<String, DownloadError> {
+        let job = self.job(wanted)?;
+        job.refuse_known()?;
+        if job.settings.offline {
+            return Err(DownloadError::Offline { name: job.shown(), cache: job.cache.clone() });
+        }
+        let listing = job.listing(&Arc::new(Http::new(&job.settings)), &mut || ControlFlow::Continue(()))?;
+        let paths: Vec<&str> = listing.files.iter().map(|file| file.path.as_str()).collect();
+        Ok(format!("{}: {}", job.name.shown(), job.choose(&paths)?.join(" ")))
+    }
+
     /// As [`super::cached`].
     ///
     /// # Errors

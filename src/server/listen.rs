@@ -1,11 +1,11 @@
 //! Sockets, connections, and the end of the server.
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use axum::Router;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, UnixListener},
+    net::TcpListener,
     sync::{Semaphore, mpsc, watch},
     time::sleep,
 };
@@ -14,6 +14,7 @@ use super::{
     connection,
     guard::is_loopback,
     options::ServerOptions,
+    platform::{Signals, open_files, socket},
     routes,
     state::{App, Loaded, Log},
 };
@@ -77,15 +78,6 @@ pub fn serve(
     result
 }
 
-/// Lets this process have as many open files as the system allows it: a connection is one, and a shell gives 1,024.
-pub fn open_files() {
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // Without it connections beyond those few wait.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
-    }
-}
-
 async fn run(app: Arc<App>, load: impl FnOnce() -> Option<Loaded> + Send + 'static) -> Result<(), ServeError> {
     let (stop, stopped) = watch::channel(false);
     let (ended, mut all_ended) = mpsc::channel::<()>(1);
@@ -120,26 +112,6 @@ async fn run(app: Arc<App>, load: impl FnOnce() -> Option<Loaded> + Send + 'stat
     Ok(())
 }
 
-/// SIGINT and SIGTERM.
-struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-}
-
 /// Takes connections to the routes.
 struct Door {
     router: Router,
@@ -160,7 +132,7 @@ impl Door {
             move |reason| ServeError::Address { address, reason }
         };
         if host.ends_with(".sock") {
-            let listener = unix(host).map_err(refused(host))?;
+            let listener = socket(host).map_err(refused(host))?;
             (app.log)(&format!("listening at {host}"));
             let accept = async move || listener.accept().await.map(|(stream, _)| stream);
             tokio::spawn(self.accept(accept, stopped, ended));
@@ -205,18 +177,4 @@ impl Door {
             });
         }
     }
-}
-
-/// A socket that only its owner may use; one that an earlier server left behind is replaced.
-fn unix(path: &str) -> io::Result<UnixListener> {
-    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-    if std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
-        if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(io::ErrorKind::AddrInUse.into());
-        }
-        std::fs::remove_file(path)?;
-    }
-    let listener = UnixListener::bind(Path::new(path))?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
 }

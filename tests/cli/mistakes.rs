@@ -9,7 +9,8 @@ fn a_wrong_first_word_is_guessed() {
         (&["bnech"], &["did you mean qrun bench?"]),
         (&["run", "llama3"], &["neither a job nor a file", "qrun MODEL.gguf chats"]),
         (&["server"], &["qrun serve"]),
-        (&["pull", "llama3"], &["does not download"]),
+        (&["pull", "llama3"], &["expected a model's name"]),
+        (&["list"], &["qrun models"]),
         (&["What is qrun"], &["a prompt goes behind -p"]),
         (&["frobnicate", "other"], &["neither a job nor a file", "qrun --help"]),
     ];

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes what run.sh takes to a machine with a GPU and nothing but its driver: tests/gpu/prebuilt.tar.gz, at most 42 MB (64 MiB
-# may be carried there), of programs that run on every Linux since glibc 2.31 (2020), linked as .ci/release links.
+# may be carried there), of programs that run on every Linux since glibc 2.17 (2014), linked as .ci/release links.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bin=tests/gpu/prebuilt
-linker=$(.ci/release --linker)
+linker=$(.ci/zig linker)
 rm -rf $bin $bin.tar.gz && mkdir -p $bin
 
 # NAME CARGO_ARGUMENTS: only the program itself is linked anew, all that it is made of is what other builds have.
@@ -14,7 +14,7 @@ program() {
     words=$(cargo rustc "$@" --message-format json-render-diagnostics -- -C linker="$linker") || return
     cp "$(sed -n 's/.*"name":"'"$name"'".*"executable":"\([^"]*\)".*/\1/p' <<<"$words")" "$bin/$name"
     strip "$bin/$name"
-    .ci/binary "$bin/$name" 2.31 40000000
+    .ci/binary "$bin/$name" 2.17 40000000
 }
 program gpu-bench --release --package qrun-gpu --bin gpu-bench --no-default-features
 program ops --package qrun-cuda --test ops

@@ -56,14 +56,17 @@ pub struct Bench {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model and machine")]
-#[group(required = false, multiple = false)]
+#[group(skip)]
 pub struct Model {
-    /// The GGUF file; llama-bench's rows take several
-    #[arg(value_name = "FILE")]
+    /// The GGUF file, or a model's name; llama-bench's rows take several
+    #[arg(value_name = "FILE", conflicts_with_all = ["model", "synthetic"])]
     pub word: Vec<PathBuf>,
     /// The same, as llama.cpp's tools take it
-    #[arg(short = 'm', long = "model", value_name = "FILE")]
+    #[arg(short = 'm', long = "model", value_name = "FILE", conflicts_with = "synthetic")]
     pub model: Vec<PathBuf>,
+    /// Use no network: a name is a model in the cache
+    #[arg(long)]
+    pub offline: bool,
     /// Random weights in the exact shapes and mix of a named model, made for the moment: gemma-3-1b:Q4_K_M
     #[arg(long, value_name = "NAME[:TYPE]", value_parser = synthetic)]
     pub synthetic: Option<(&'static str, FileType)>,

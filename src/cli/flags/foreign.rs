@@ -15,7 +15,7 @@ const TEXT: Takes = One("TEXT", Text);
 const ON_OFF: Takes = Maybe(&["on", "off"]);
 const ON_OFF_AUTO: Takes = Maybe(&["on", "off", "auto"]);
 
-const DOWNLOAD: &str = "qrun does not download models; name a GGUF file";
+const DOCKER: &str = "Docker's registry is not supported; -hf USER/REPO[:TAG] names a model of the hub";
 const AFFINITY: &str = "the operating system places threads";
 const ROPE: &str = "RoPE parameters are those of the file";
 const GRAMMAR: &str = "constrained output is not implemented";
@@ -82,13 +82,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::refused("--control-vector", FILE, LORA),
     Flag::refused("--control-vector-scaled", One("FILE:SCALE", Text), LORA),
     Flag::refused("--control-vector-layer-range", Two("START END"), LORA),
-    Flag::refused("-mu, --model-url", One("URL", Text), DOWNLOAD),
-    Flag::refused("-dr, --docker-repo", One("REPO", Text), DOWNLOAD),
-    Flag::refused("-hf, -hfr, --hf-repo", One("USER/MODEL[:QUANT]", Text), DOWNLOAD),
-    Flag::refused("-hff, --hf-file", FILE, DOWNLOAD),
-    Flag::refused("-hft, --hf-token", One("TOKEN", Text), DOWNLOAD),
-    Flag::refused("-cl, --cache-list", Nothing, "qrun keeps no cache of models"),
-    Flag::no_op("--offline", Nothing, "qrun never uses the network"),
+    Flag::refused("-dr, --docker-repo", One("REPO", Text), DOCKER),
     Flag::noted("--log-file", FILE, "messages go to stderr; redirect it with 2> FILE"),
     Flag::refused("--log-jsonl", Nothing, "events as JSON lines: --json"),
     Flag::no_op("--no-log-jsonl", Nothing, LOG),

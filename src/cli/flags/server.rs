@@ -12,7 +12,7 @@ const WHY: &str = "a flag of llama-server that qrun serve does not have";
 const ALWAYS: &str = "requests always share one pool of pages, and steps";
 const EMBED: &str = "embeddings and reranking are not implemented: their endpoints answer 501";
 const CACHE: &str = "whole pages of what was computed before are found again by themselves";
-const DOWNLOAD: &str = "qrun does not download models; name a GGUF file";
+const DOWNLOAD: &str = "qrun has no shortcut for this model; -hf USER/REPO[:TAG] names any";
 
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[

@@ -1,7 +1,7 @@
 //! Flags that have their meaning in qrun.
 
 use super::{
-    super::args::Show,
+    super::args::{Secret, Show},
     flag::{
         Flag,
         Group::{Machine, Output, Prompt, Sampling},
@@ -51,7 +51,13 @@ pub const FLAGS: &[Flag] = &[
     Flag::used("-r, --reverse-prompt", One("TEXT", Text), "stop where the answer has this text (repeatable)", |a, v| a.sampling.stops.push(v.text())).shown(Sampling),
     Flag::used("--ignore-eos", Nothing, "go on after the end-of-text token", |a, v| a.sampling.ignore_eos = v.on()).shown(Sampling),
 
-    Flag::used("-m, --model", One("FILE", File), "the GGUF file (as the first word alone)", |a, v| a.model = Some(v.file())).env("LLAMA_ARG_MODEL").shown(Machine),
+    Flag::used("-m, --model", One("FILE|NAME", File), "the model: a GGUF file or a name (as the first word alone)", |a, v| a.model = Some(v.file())).env("LLAMA_ARG_MODEL").shown(Machine),
+    Flag::used("-hf, -hfr, --hf-repo", One("USER/REPO[:TAG]", Text), "the model by name, fetched where the cache does not have it (as the first word alone)", |a, v| a.hub.repo = Some(v.text())).env("LLAMA_ARG_HF_REPO"),
+    Flag::used("-hff, --hf-file", One("FILE", Text), "the file of -hf, in place of the tag's", |a, v| a.hub.file = Some(v.text())).env("LLAMA_ARG_HF_FILE"),
+    Flag::used("-hft, --hf-token", One("TOKEN", Text), "the hub's token for -hf [HF_TOKEN, or the hub's token file]", |a, v| a.hub.token = Some(Secret(v.text()))),
+    Flag::used("-mu, --model-url", One("URL", Text), "the model by the URL of its file", |a, v| a.hub.url = Some(v.text())).env("LLAMA_ARG_MODEL_URL"),
+    Flag::used("--offline", Nothing, "use no network: a name is a model in the cache", |a, v| a.hub.offline = v.on()).env("LLAMA_ARG_OFFLINE"),
+    Flag::used("-cl, --cache-list", Nothing, "list the models in the cache and exit, as `qrun models`", |a, v| a.show = v.on().then_some(Show::Models)),
     Flag::used("-c, --ctx-size", One("N", Whole(0, MAX)), "context in tokens [what the model allows and memory holds]", |a, v| a.machine.n_ctx = v.count()).env("LLAMA_ARG_CTX_SIZE").shown(Machine),
     Flag::used("--device, -dev", One("WHERE", Device), "auto (the GPU if the model runs there), cuda, cuda1 …, cpu [auto]", |a, v| a.machine.device = v.device()).env("LLAMA_ARG_DEVICE").shown(Machine),
     Flag::used("-ngl, --gpu-layers, --n-gpu-layers", One("N", WholeOr(-1, MAX, &["auto", "all"])), "0: CPU; any other number: all layers on the GPU, if there is one", |a, v| a.machine.gpu_layers = Some(v.text())).env("LLAMA_ARG_N_GPU_LAYERS").shown(Machine),

@@ -19,7 +19,8 @@ const AFFINITY: &str = "the operating system places threads";
 const MAPPED: &str = "the file is always mapped";
 const MOE: &str = "mixture-of-experts models and partial off-load are not implemented";
 const ONE_DEVICE: &str = "one device runs the whole model";
-const DOWNLOAD: &str = "qrun does not download models; name a GGUF file";
+const NAME: &str =
+    "the name stands in place of the file: USER/REPO[:TAG], USER/REPO:FILE or a URL; a token in HF_TOKEN";
 const CONTEXT: &str = "the context is as long as the longest test needs";
 const NO_COUNTERPART: &str = "has no counterpart in qrun";
 const SPECIAL: &str = "special tokens are parsed unless --no-parse-special is given";
@@ -92,7 +93,6 @@ const BENCH: &[Flag] = &[
     Flag::noted("--no-host", N, NO_COUNTERPART),
     Flag::noted("-v, --verbose", Nothing, "everything there is to say is said"),
     Flag::noted("--progress", Nothing, "a terminal shows progress in any case"),
-    Flag::noted("--offline", Nothing, "qrun never uses the network"),
     Flag::unless("-mg, --main-gpu", N, "0", ONE_DEVICE),
     Flag::unless("-ts, --tensor-split", One("N0/N1/…", Text), "0", ONE_DEVICE),
     Flag::unless("-nkvo, --no-kv-offload", N, "0", "the cache lives where the model runs"),
@@ -100,7 +100,16 @@ const BENCH: &[Flag] = &[
     Flag::unless("-ncmoe, --n-cpu-moe", N, "0", MOE),
     Flag::refused("-ot, --override-tensor", One("PATTERN=DEVICE", Text), MOE),
     Flag::refused("-rpc, --rpc", One("SERVERS", Text), "remote back ends are not implemented"),
-    Flag::refused("-hf, -hfr, --hf-repo, -hff, --hf-file, -hft, --hf-token", One("REPO", Text), DOWNLOAD),
+];
+
+/// How llama.cpp's tools name a model of a hub.
+#[rustfmt::skip]
+const HUB: &[Flag] = &[
+    Flag::refused("-hf, -hfr, --hf-repo", One("REPO", Text), NAME),
+    Flag::refused("-hff, --hf-file", FILE, NAME),
+    Flag::refused("-hft, --hf-token", One("TOKEN", Text), NAME),
+    Flag::refused("-mu, --model-url", One("URL", Text), NAME),
+    Flag::refused("-cl, --cache-list", Nothing, "qrun models lists the models in the cache"),
 ];
 
 /// The rows for a job: its own, then those of llama.cpp's programs in general (the benchmark has other ones).
@@ -113,7 +122,7 @@ pub fn rows(job: &str) -> impl Iterator<Item = &'static Flag> + Clone + use<> {
         _ => &[],
     };
     let general = (job != "bench").then(flags::foreign);
-    own.iter().chain(general.into_iter().flatten())
+    own.iter().chain(HUB).chain(general.into_iter().flatten())
 }
 
 #[cfg(test)]

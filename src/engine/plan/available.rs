@@ -3,17 +3,48 @@
 
 use std::{fs, path::Path};
 
-/// Address space that threads and the allocator reserve without using it.
-const RESERVED: u64 = 64 << 20;
-
 /// Bytes that this process can still get; `None` where the system does not say.
 pub fn available_memory() -> Option<u64> {
-    let meminfo = fs::read_to_string("/proc/meminfo").ok();
-    let system = meminfo.as_deref().and_then(mem_available);
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    [system, group_room(Path::new("/sys/fs/cgroup"), &groups), address_space()].into_iter().flatten().min()
+    [system(), group_room(Path::new("/sys/fs/cgroup"), &groups), address_space()].into_iter().flatten().min()
 }
 
+/// What the system has.
+#[cfg(not(any(windows, target_os = "macos")))]
+fn system() -> Option<u64> {
+    mem_available(&fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+/// What the system has: memory, and what this process may still reserve of memory and page file.
+#[cfg(windows)]
+fn system() -> Option<u64> {
+    use windows_sys::Win32::System::SystemInformation::{GlobalMemoryStatusEx, MEMORYSTATUSEX};
+    let mut status = MEMORYSTATUSEX { dwLength: size_of::<MEMORYSTATUSEX>() as u32, ..Default::default() };
+    // SAFETY: a valid pointer to a structure that says its own size, which is all that the call reads or writes.
+    let told = unsafe { GlobalMemoryStatusEx(&mut status) };
+    (told != 0).then(|| status.ullAvailPhys.min(status.ullAvailPageFile).min(status.ullAvailVirtual))
+}
+
+/// What the system has: memory that is neither wired nor compressed, to a hundredth of all.
+#[cfg(target_os = "macos")]
+fn system() -> Option<u64> {
+    let bytes: u64 = sysctl(c"hw.memsize")?;
+    let percent: i32 = sysctl(c"kern.memorystatus_level")?;
+    Some(bytes / 100 * u64::try_from(percent).ok()?)
+}
+
+/// A number that the system calls so; `None` where it has none of the name, or one of another size than `T`.
+#[cfg(target_os = "macos")]
+fn sysctl<T: Default + Copy>(name: &std::ffi::CStr) -> Option<T> {
+    use nix::libc::sysctlbyname;
+    let (mut value, mut size) = (T::default(), size_of::<T>());
+    // SAFETY: the name ends with 0; at most `size` bytes are written to `value`, which has so many; every pattern of bytes
+    // is a value of the integers that T stands for here.
+    let failed = unsafe { sysctlbyname(name.as_ptr(), (&raw mut value).cast(), &mut size, std::ptr::null_mut(), 0) };
+    (failed == 0 && size == size_of::<T>()).then_some(value)
+}
+
+#[cfg(any(test, not(any(windows, target_os = "macos"))))]
 fn mem_available(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
@@ -53,6 +84,10 @@ fn room(folder: &Path, [limit, used, cached]: Names) -> Option<u64> {
     Some(number(limit)?.saturating_sub(number(used)?.saturating_sub(files)))
 }
 
+/// Address space that threads and the allocator reserve without using it.
+#[cfg(unix)]
+const RESERVED: u64 = 64 << 20;
+
 /// What the limit of the address space (`ulimit -v`) leaves.
 #[cfg(unix)]
 fn address_space() -> Option<u64> {
@@ -72,6 +107,13 @@ fn address_space() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(any(target_os = "linux", target_os = "macos", windows))]
+    fn the_system_says_what_is_free() {
+        let bytes = available_memory().expect("a number of bytes");
+        assert!((1 << 20..1 << 50).contains(&bytes), "{bytes}");
+    }
 
     #[test]
     fn meminfo_is_read_in_bytes() {
