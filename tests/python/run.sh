@@ -10,12 +10,15 @@ case ${1:-} in *.whl) wheel=$1 && shift ;; esac
 
 tools=target/python/tools
 [ -x "$tools/bin/maturin" ] || python3 -m venv "$tools"
-"$tools/bin/python" -m pip install --quiet --disable-pip-version-check "maturin>=1.9,<2"
+"$tools/bin/python" -m pip install --quiet --disable-pip-version-check "maturin>=1.9,<2" abi3audit
 if [ -z "$wheel" ]; then
     rm -rf target/python/wheels
     "$tools/bin/maturin" build --quiet --manifest-path src/python/Cargo.toml --out target/python/wheels
     wheel=$(ls target/python/wheels/*.whl)
 fi
+
+# The interface that all of these versions have, and nothing beyond it.
+"$tools/bin/abi3audit" --strict "$wheel"
 
 # Nothing but the wheel, pytest and what a test asks for.
 room=target/python/room

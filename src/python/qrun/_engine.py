@@ -89,7 +89,7 @@ class Engine:
         self._native = _qrun.Model(model, options)
         # The tokens of the last finished answer and of its prompt.
         self._held: list[int] = []
-        self._told()
+        self._warn()
 
     @classmethod
     def from_pretrained(
@@ -123,15 +123,15 @@ class Engine:
         )
         return cls(path, **options)
 
-    def _told(self, depth: int = 3) -> None:
+    def _warn(self, depth: int = 3) -> None:
         """Warns of a GPU that was given up since the last call; `depth` frames below stands who called qrun."""
-        for text in self._native.news():
+        for text in self._native.notices():
             import warnings
 
             warnings.warn(text, DeviceWarning, stacklevel=depth)
 
     def _begin(self, prompt: Prompt, keywords: dict[str, Any]) -> _qrun.Answer:
-        self._told(4)
+        self._warn(4)
         tokens = self._prompt(prompt, keywords)
         sampling = native(keywords, lambda text: self.tokenize(text, add_special=False))
         return self._native.submit(tokens, sampling)
@@ -303,7 +303,7 @@ class Engine:
         """
         import numpy
 
-        self._told()
+        self._warn()
         found = self._prompt(prompt, {"raw": raw})
         tokens = found if isinstance(found, list) else found.tokens
         answer = self._native.evaluate(tokens, 0 if all else max(len(tokens) - 1, 0), True)
@@ -325,7 +325,7 @@ class Engine:
         """
         import math
 
-        self._told()
+        self._warn()
         scores = []
         for tokens in self._native.chunks(text, chunk):
             answer = self._native.evaluate(tokens, chunk // 2, False)

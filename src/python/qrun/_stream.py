@@ -46,10 +46,10 @@ async def _next(answer: Answer, only_end: bool) -> str | None:
     while True:
         future = loop.create_future()
 
-        def ring(future: asyncio.Future[None] = future) -> None:
+        def wake(future: asyncio.Future[None] = future) -> None:
             loop.call_soon_threadsafe(_done, future)
 
-        piece = answer.poll(ring, only_end)
+        piece = answer.poll(wake, only_end)
         if piece is not False:
             return piece
         try:
