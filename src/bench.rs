@@ -6,7 +6,10 @@
 //! | [`rows`] | a test of llama-bench, with its columns |
 //! | [`suite`] | a configuration of the public generation log, with its field names |
 //! | [`prompts`] | whole answers to some prompts, at one batch size |
+//! | [`requests`] | a request of a notebook, one after another |
 //! | [`startup`] | a start of the program, step by step |
+//!
+//! A [`recipe`] is one of them with the settings of a published measurement, whose figures stand beside ours.
 //!
 //! All of them time a [`trial`] (or the scheduler's steps) and put the machine's [`limits`] beside it.
 
@@ -18,7 +21,9 @@ pub mod machine;
 pub mod peers;
 pub mod plot;
 pub mod prompts;
+pub mod recipe;
 pub mod record;
+pub mod requests;
 pub mod rows;
 pub mod serve;
 pub mod startup;

@@ -4,6 +4,7 @@ mod kernels;
 mod peers;
 mod plot;
 mod prompts;
+mod recipe;
 mod rows;
 mod serve;
 mod startup;

@@ -200,7 +200,7 @@ fn callers_on_other_threads_get_their_own_text_and_may_leave() {
                 let (mut tokens, mut text, mut reply) = (Vec::new(), String::new(), None);
                 for chunk in stream {
                     match chunk {
-                        Chunk::Prompt { .. } | Chunk::Score { .. } => {}
+                        Chunk::Prompt { .. } | Chunk::Score { .. } | Chunk::Logits { .. } => {}
                         Chunk::Token { id, text: more, .. } => {
                             tokens.push(id);
                             text.push_str(&more);

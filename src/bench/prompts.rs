@@ -13,6 +13,9 @@ use crate::{
     sampler::SamplerParams,
 };
 
+/// A speed and its limit in a row.
+pub const DECODE: [&str; 2] = ["decode_tps", "decode_limit_tps"];
+
 /// What is answered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PromptSet {

@@ -1,35 +1,28 @@
 //! `qrun bench`: how fast a model is here, beside what the machine could do at most.
 
 mod args;
+mod model;
 mod modes;
 mod numbers;
+mod recipe;
 
 use std::{
     fs::{File, OpenOptions},
-    io::{IsTerminal, Write, stderr},
+    io::Write,
     path::PathBuf,
-    sync::Arc,
-    time::Instant,
 };
 
-use crate::{
-    bench::{plot, record, rows::Setting, suite},
-    engine::{Backend, Engine},
-    generate::Session,
-    sampler::SamplerParams,
-    tools::synth,
-};
-use qrun_quant::Gguf;
+use crate::bench::{plot, record, suite};
 use serde_json::Value;
 
 pub use args::Bench;
-use args::{Model, Outputs, Plot};
+use args::{Outputs, Plot};
 use modes::Task;
 
 use super::{
     devices,
     exit::{Code, Exit},
-    named, open, print, progress,
+    print,
     terminal::say,
 };
 
@@ -39,7 +32,7 @@ const MOST_COMPARED: usize = 6;
 impl Bench {
     /// Runs the mode that the flags belong to; clap has refused flags of two of them.
     pub fn run(self) -> Result<(), Exit> {
-        let Self { model, machine, rows, suite, shared, prompts, startup, plot, outputs } = self;
+        let Self { model, machine, rows, suite, shared, recipe, prompts, startup, plot, outputs } = self;
         let own = suite.is_some() || shared.max_new_tokens.is_some() || shared.trials.is_some() || plot.plot.is_some();
         let suite = suite.unwrap_or_default();
         if !suite.tables.is_empty() {
@@ -52,6 +45,10 @@ impl Bench {
         let compared = plot.check()?;
         if model.is_unnamed() && !compared.is_empty() {
             return plot.draw(&compared);
+        }
+        if let Some(recipe) = recipe.recipe.as_deref().and_then(crate::bench::recipe::find) {
+            let models = model.wanted(Some(recipe))?;
+            return recipe::run(recipe, models, &machine, (&suite, &shared), &outputs);
         }
         if !(own || prompts.prompts.is_some() || startup.startup) {
             return modes::rows(&rows, &model.sources()?, &machine, outputs.json);
@@ -89,13 +86,19 @@ impl Outputs {
     fn report(&self, report: &Value, tables: &str, line: &str) -> Result<(), Exit> {
         let json = record::json(report);
         print(if self.json { &json } else { tables })?;
+        self.keep(report)?;
+        say(line);
+        Ok(())
+    }
+
+    /// Keeps a report where that was asked for.
+    fn keep(&self, report: &Value) -> Result<(), Exit> {
         if let Some(folder) = &self.reports {
             let file = folder.join(record::file_name(report));
-            let written = File::create_new(&file).and_then(|mut open| open.write_all(json.as_bytes()));
+            let written = File::create_new(&file).and_then(|mut open| open.write_all(record::json(report).as_bytes()));
             written.map_err(|e| Exit::new(Code::Failure, format!("--reports {}: {e}", file.display())))?;
             say(&format!("report: {}", file.display()));
         }
-        say(line);
         Ok(())
     }
 }
@@ -127,72 +130,5 @@ impl Plot {
         std::fs::write(path, bytes).map_err(|e| Exit::new(Code::Failure, format!("--plot {}: {e}", path.display())))?;
         say(&format!("picture: {}", path.display()));
         Ok(())
-    }
-}
-
-/// A model file; a synthetic one lies in a folder that goes away with this.
-struct Source {
-    path: PathBuf,
-    _folder: Option<tempfile::TempDir>,
-}
-
-impl Model {
-    fn is_unnamed(&self) -> bool {
-        self.word.is_empty() && self.model.is_empty() && self.synthetic.is_none()
-    }
-
-    /// The only model.
-    fn source(&self) -> Result<Source, Exit> {
-        let mut sources = self.sources()?;
-        match sources.len() {
-            1 => Ok(sources.remove(0)),
-            n => Err(Exit::usage(format!("{n} models, but only llama-bench's rows take more than one"))),
-        }
-    }
-
-    /// All models.
-    fn sources(&self) -> Result<Vec<Source>, Exit> {
-        if self.is_unnamed() {
-            return Err(Exit::usage("no model named: qrun bench MODEL.gguf, or --synthetic gemma-3-1b:Q4_K_M"));
-        }
-        let Some((name, file_type)) = &self.synthetic else {
-            let files = self.word.iter().chain(&self.model);
-            let source = |path: &PathBuf| Ok(Source { path: named::file(path, self.offline)?, _folder: None });
-            return files.map(source).collect();
-        };
-        let folder = tempfile::tempdir()?;
-        let path = folder.path().join(format!("{name}-{file_type}.gguf"));
-        let bar = progress::bytes("making the model");
-        let made = synth::synth(name, *file_type, 0, &path, &mut |done, total| {
-            bar.set_length(total);
-            bar.set_position(done);
-        });
-        bar.finish_and_clear();
-        made.map_err(|error| Exit::new(Code::Failure, error.to_string()))?;
-        Ok(vec![Source { path, _folder: Some(folder) }])
-    }
-}
-
-impl Source {
-    /// Opens and loads the model for `n_seq` sequences of `n_ctx` tokens; how long that took, in milliseconds.
-    fn load(&self, setting: &Setting, n_ctx: usize, n_seq: usize) -> Result<(Session, f64), Exit> {
-        let started = Instant::now();
-        let engine = self.open(setting, n_ctx, n_seq)?;
-        if let Backend::Cpu { reason: Some(reason) } = engine.place()
-            && !reason.is_ordinary()
-        {
-            say(&format!("note: device: CPU ({reason})"));
-        }
-        if stderr().is_terminal() {
-            say(&open::plan_line(&engine));
-        }
-        let decoder = engine.decoder(open::plain_notices())?;
-        let load_ms = started.elapsed().as_secs_f64() * 1e3;
-        Ok((Session::new(engine, decoder, SamplerParams::default()), load_ms))
-    }
-
-    /// Everything but the weights.
-    fn open(&self, setting: &Setting, n_ctx: usize, n_seq: usize) -> Result<Arc<Engine>, Exit> {
-        Ok(Arc::new(Engine::open(Gguf::open(&self.path)?, setting.engine(n_ctx, n_seq))?))
     }
 }

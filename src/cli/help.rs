@@ -19,7 +19,8 @@ qrun runs a GGUF language model on this machine: a file, or a name (gemma-3-1b-i
 ";
 
 /// What a script can tell from how the program ended.
-pub const EXIT_CODES: &str = "0 done, 1 other failures, 2 usage, 3 model file, 4 memory, 5 device, 6 not fetched, 130 Ctrl-C";
+pub const EXIT_CODES: &str =
+    "0 done, 1 other failures, 2 usage, 3 model file, 4 memory, 5 device, 6 not fetched, 130 Ctrl-C";
 
 /// Column at which the explanation of a flag begins.
 const COLUMN: usize = 32;

@@ -8,15 +8,17 @@ use crate::{
         table::FORMATS,
     },
     engine::DevicePreference,
-    tools::{quantize::FileType, synth},
 };
 use clap::Args;
 use qrun_models::KvType;
 
-use super::numbers::{Numbers, all, list, numbers};
+use super::{
+    model::Model,
+    numbers::{Numbers, all, list, numbers},
+};
 use crate::cli::{
     exit::Exit,
-    values::{cache_type, device, file_type},
+    values::{cache_type, device},
 };
 
 /// The largest number of a flag: more tokens than that no memory holds.
@@ -28,7 +30,7 @@ const MOST: usize = 10_000;
 ///
 /// Without a mode: llama-bench's rows (pp512, tg128), with its flags and formats. --suite or --prompt-tokens: the
 /// configurations of the public generation log. --prompts: whole answers to the prompts of a file, in batches. --startup:
-/// the time line of a run.
+/// the time line of a run. --recipe: a published measurement, repeated.
 ///
 /// llama-bench's rows take lists (512,1024) and ranges (1-4, 1-9+2, 256-4096*2) wherever a number stands, and a flag that
 /// is given again adds to its list; every combination is run.
@@ -45,6 +47,8 @@ pub struct Bench {
     #[command(flatten)]
     pub shared: Shared,
     #[command(flatten)]
+    pub recipe: Recipe,
+    #[command(flatten)]
     pub prompts: Prompts,
     #[command(flatten)]
     pub startup: Startup,
@@ -54,34 +58,9 @@ pub struct Bench {
     pub outputs: Outputs,
 }
 
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Model and machine")]
-#[group(skip)]
-pub struct Model {
-    /// The GGUF file, or a model's name; llama-bench's rows take several
-    #[arg(value_name = "FILE", conflicts_with_all = ["model", "synthetic"])]
-    pub word: Vec<PathBuf>,
-    /// The same, as llama.cpp's tools take it
-    #[arg(short = 'm', long = "model", value_name = "FILE", conflicts_with = "synthetic")]
-    pub model: Vec<PathBuf>,
-    /// Use no network: a name is a model in the cache
-    #[arg(long)]
-    pub offline: bool,
-    /// Random weights in the exact shapes and mix of a named model, made for the moment: gemma-3-1b:Q4_K_M
-    #[arg(long, value_name = "NAME[:TYPE]", value_parser = synthetic)]
-    pub synthetic: Option<(&'static str, FileType)>,
-}
-
 fn at_least_one(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|n| (1..=LARGEST as usize).contains(n));
     number.ok_or_else(|| format!("expected 1 to {LARGEST}"))
-}
-
-fn synthetic(text: &str) -> Result<(&'static str, FileType), String> {
-    let (name, ty) = text.split_once(':').unwrap_or((text, "Q4_K_M"));
-    let known = || synth::names().collect::<Vec<_>>().join(", ");
-    let shape = synth::find(name).ok_or_else(|| format!("expected one of {}", known()))?;
-    Ok((shape.name, file_type(ty)?))
 }
 
 /// Where and how it runs; llama-bench's rows take lists, 4,8 or 1-16*2.
@@ -286,6 +265,19 @@ pub struct Shared {
     /// Timed runs of each configuration, or starts behind the first one [3]
     #[arg(long, value_name = "N", conflicts_with_all = ["rows_mode", "prompts_mode"], value_parser = at_least_one)]
     pub trials: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+#[group(id = "recipe_mode", conflicts_with_all = [
+    "rows_mode", "prompts_mode", "startup_mode", "plot_mode",
+    "suite", "prompt_tokens", "prompt", "temperature", "tables",
+])]
+#[command(next_help_heading = "Published measurements")]
+pub struct Recipe {
+    /// Repeat a published measurement, its figures beside ours: llcuda (a notebook on a T4), infer (BF16 on an RTX 5080), eole
+    /// (four prompts, batches, on an RTX 5090); with --synthetic on random weights in the shapes of its models
+    #[arg(long, value_name = "NAME", value_parser = crate::bench::recipe::NAMES, hide_possible_values = true)]
+    pub recipe: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ use crate::{
         Limits, Repeat, machine,
         prompts::{self, PromptSet},
         record,
+        requests::{self, NOTEBOOK},
         rows::{self, Setting, Subject},
         startup::{self, StartupError},
         suite::{self, Config, DECODE_TOKENS, Plan, SEED, TEXT},
@@ -20,8 +21,8 @@ use qrun_quant::Gguf;
 use serde_json::Value;
 
 use super::{
-    Source,
     args::{Machine, Outputs, Prompts, Rows, Shared, Suite},
+    model::Source,
     numbers::all,
 };
 use crate::cli::{
@@ -86,6 +87,13 @@ pub fn rows(args: &Rows, sources: &[Source], machine: &Machine, json: bool) -> R
 
 /// The generation log's configurations, or one of one's own; returns the report.
 pub fn suite(args: &Suite, shared: &Shared, task: &Task) -> Result<Value, Exit> {
+    let report = measure_suite(args, shared, task)?;
+    task.outputs.report(&report, &suite::markdown(std::slice::from_ref(&report)), &suite::line(&report))?;
+    Ok(report)
+}
+
+/// The same, to be shown by the caller.
+pub fn measure_suite(args: &Suite, shared: &Shared, task: &Task) -> Result<Value, Exit> {
     let mut configs = match &args.suite {
         Some(tier) => suite::configs(tier, args.decode_tokens.unwrap_or(DECODE_TOKENS)),
         None => {
@@ -107,9 +115,7 @@ pub fn suite(args: &Suite, shared: &Shared, task: &Task) -> Result<Value, Exit> 
         bar.inc(steps as u64);
     });
     bar.finish_and_clear();
-    let report = report?;
-    task.outputs.report(&report, &suite::markdown(std::slice::from_ref(&report)), &suite::line(&report))?;
-    Ok(report)
+    Ok(report?)
 }
 
 /// Whole answers to the prompts of a file, in batches.
@@ -117,21 +123,37 @@ pub fn prompts(file: &Path, args: &Prompts, limit: usize, task: &Task) -> Result
     let wrong = |reason: String| Exit::usage(format!("--prompts {}: {reason}", file.display()));
     let bytes = std::fs::read(file).map_err(|e| wrong(e.to_string()))?;
     let texts = prompts::parse(&input::text(&file.display().to_string(), bytes)?).map_err(wrong)?;
-    let sizes = all(&args.batch, 1);
-    // In the model's own form.
-    let set = |engine: &Engine| {
-        let tokens = |text: &String| {
-            let rendered = engine.render(&[Message::new("user", text)], &Render::default());
-            Ok(engine.prompt(&rendered.transpose()?.unwrap_or_else(|| text.clone()))?)
-        };
-        let prompts = texts.iter().map(tokens).collect::<Result<Vec<_>, Exit>>()?;
-        Ok::<_, Exit>(PromptSet { prompts, limit, ignore_eos: args.ignore_eos })
-    };
-    // How long the prompts are is known once the vocabulary is; the context depends on it.
-    let engine = task.source.open(&task.setting, 64, 1)?;
+    let report = measure_prompts(&texts, all(&args.batch, 1), (limit, args.ignore_eos), task)?;
+    task.outputs.report(&report, &prompts::markdown(&report), &prompts::line(&report))
+}
+
+/// What a user says, in the model's own form.
+fn tokens(engine: &Engine, text: &str) -> Result<Vec<u32>, Exit> {
+    let rendered = engine.render(&[Message::new("user", text)], &Render::default());
+    Ok(engine.prompt(&rendered.transpose()?.unwrap_or_else(|| text.to_owned()))?)
+}
+
+/// Says that the model has no template, where that is so.
+fn note_raw(engine: &Engine) {
     if let Ok(None) = engine.template() {
         say("note: the model has no chat template: the prompts are continued as raw text");
     }
+}
+
+/// Answers of at most `limit` tokens to some prompts, at some batch sizes; to be shown by the caller.
+pub fn measure_prompts(
+    texts: &[String],
+    sizes: Vec<usize>,
+    (limit, ignore_eos): (usize, bool),
+    task: &Task,
+) -> Result<Value, Exit> {
+    let set = |engine: &Engine| {
+        let prompts = texts.iter().map(|text| tokens(engine, text)).collect::<Result<Vec<_>, Exit>>()?;
+        Ok::<_, Exit>(PromptSet { prompts, limit, ignore_eos })
+    };
+    // How long the prompts are is known once the vocabulary is; the context depends on it.
+    let engine = task.source.open(&task.setting, 64, 1)?;
+    note_raw(&engine);
     let (counted, before) = (set(&engine)?, Limits::measure(&engine));
     let bar = estimate((sizes.len() * texts.len()).saturating_mul(limit) as u64);
     let batch = |size: usize| {
@@ -150,8 +172,26 @@ pub fn prompts(file: &Path, args: &Prompts, limit: usize, task: &Task) -> Result
     };
     let batches = sizes.into_iter().map(batch).collect::<Result<Vec<_>, Exit>>()?;
     bar.finish_and_clear();
-    let report = counted.report(&engine, &texts, before, &batches);
-    task.outputs.report(&report, &prompts::markdown(&report), &prompts::line(&report))
+    Ok(counted.report(&engine, texts, before, &batches))
+}
+
+/// The requests of a notebook, one after another; to be shown by the caller.
+pub fn measure_requests(seed: u64, task: &Task) -> Result<Value, Exit> {
+    let engine = task.source.open(&task.setting, 64, 1)?;
+    note_raw(&engine);
+    let asks = NOTEBOOK.map(|ask| tokens(&engine, ask.prompt).map(|tokens| (ask, tokens)));
+    let asks = asks.into_iter().collect::<Result<Vec<_>, Exit>>()?;
+    let n_ctx = asks.iter().map(|(ask, tokens)| tokens.len() + ask.limit).max().unwrap_or(1);
+    let before = Limits::measure(&engine);
+    let bar = estimate(asks.len() as u64);
+    let (mut session, _) = bar.suspend(|| task.source.load(&task.setting, n_ctx, 1))?;
+    let mut answered = Vec::new();
+    for (ask, tokens) in asks {
+        answered.push(ask.run(&mut session, tokens, seed)?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(requests::report(&engine, &answered, before))
 }
 
 /// The time line of a run: one start that finds the page cache as it is, then `trials` more.

@@ -30,6 +30,12 @@ from qrun._models import find, models, pull, remove
 from qrun._stream import Stream
 from qrun._tools import bench, devices, doctor, quantize, synth
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from qrun.llama import Llama as Llama
+
 __version__: str = _qrun.__version__
 
 __all__ = [
@@ -42,6 +48,7 @@ __all__ = [
     "Error",
     "GatedModel",
     "Gguf",
+    "Llama",
     "Logprob",
     "ModelFileError",
     "ModelNotFound",
@@ -62,6 +69,15 @@ __all__ = [
     "remove",
     "synth",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # What few programs use is imported when it is asked for.
+    if name == "Llama":
+        from qrun.llama import Llama
+
+        return Llama
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def main() -> int:
