@@ -37,6 +37,7 @@ if [ "$device" = cuda ] && ! command -v nvidia-smi > /dev/null; then
     LD_LIBRARY_PATH=$(cargo run --quiet --bin gpu-counts -- --library)
     export LD_LIBRARY_PATH QRUN_EMULATOR=${QRUN_EMULATOR:-sm=75}
 fi
+export MYPY_CACHE_DIR=$PWD/target/python/mypy
 package=$("$bin/python" -c 'import qrun, os; print(os.path.dirname(qrun.__file__))')
 "$bin/python" -m pytest -q -p no:cacheprovider tests/python "$@"
 [ "$device" = cpu ] || exit 0
