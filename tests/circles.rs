@@ -28,6 +28,7 @@ const ROOTS: &[&str] = &[
     "models/lib.rs",
     "src/lib.rs",
     "src/main.rs",
+    "src/python/lib.rs",
 ];
 
 /// The uses between the files of a crate.

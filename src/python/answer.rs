@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Calls Python from a thread of its own, so that the scheduler never waits for the interpreter.
-pub type Bell = Sender<Py<PyAny>>;
+pub type Waker = Sender<Py<PyAny>>;
 
 /// What is known of an answer before it begins.
 #[derive(Default)]
@@ -43,7 +43,7 @@ pub type Raised = Arc<Mutex<Option<PyErr>>>;
 #[pyclass(module = "qrun._qrun", frozen)]
 pub struct Answer {
     inbox: Arc<Inbox>,
-    bell: Bell,
+    waker: Waker,
     process: u32,
     about: About,
     read: Mutex<Read>,
@@ -72,8 +72,8 @@ enum Step {
 }
 
 impl Answer {
-    pub fn new(inbox: Arc<Inbox>, bell: Bell, about: About) -> Self {
-        Self { inbox, bell, process: std::process::id(), about, read: Mutex::default() }
+    pub fn new(inbox: Arc<Inbox>, waker: Waker, about: About) -> Self {
+        Self { inbox, waker, process: std::process::id(), about, read: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Read> {
@@ -170,8 +170,8 @@ impl Answer {
     fn poll<'py>(&self, py: Python<'py>, wake: Py<PyAny>, only_end: bool) -> PyResult<Bound<'py, PyAny>> {
         self.check()?;
         loop {
-            let (bell, call) = (self.bell.clone(), wake.clone_ref(py));
-            let wake: Wake = Box::new(move || drop(bell.send(call)));
+            let (waker, call) = (self.waker.clone(), wake.clone_ref(py));
+            let wake: Wake = Box::new(move || drop(waker.send(call)));
             match self.take(self.inbox.next_or_wake(wake, only_end)) {
                 Step::Text(_) if only_end => {}
                 Step::Silent => {}

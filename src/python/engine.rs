@@ -19,11 +19,11 @@ use qrun::{
 };
 
 use crate::{
-    answer::{self, About, Answer, Bell},
+    answer::{self, About, Answer, Waker},
     errors::{self, Error, usage},
     fields::Fields,
     inbox::Inbox,
-    opening::{News, Opening},
+    opening::{Notices, Opening},
     prompt::Prepared,
     sampling, work,
 };
@@ -45,8 +45,8 @@ pub struct Open {
     pub generator: Generator,
     /// llama.cpp's, then the file's.
     params: SamplerParams,
-    news: News,
-    bell: OnceLock<Bell>,
+    notices: Notices,
+    waker: OnceLock<Waker>,
     /// The answers that may still run.
     answers: Mutex<Vec<Weak<Inbox>>>,
 }
@@ -90,8 +90,8 @@ impl Model {
             engine: opened.engine,
             generator: opened.generator,
             params: opened.params,
-            news: opened.news,
-            bell: OnceLock::new(),
+            notices: opened.notices,
+            waker: OnceLock::new(),
             answers: Mutex::default(),
         };
         Ok(Self { process: std::process::id(), open: Mutex::new(Some(Arc::new(open))) })
@@ -208,10 +208,10 @@ impl Model {
     }
 
     /// What the model has to say since it was asked last: why a GPU was given up.
-    fn news(&self) -> PyResult<Vec<String>> {
+    fn notices(&self) -> PyResult<Vec<String>> {
         let open = self.open()?;
-        let mut news = open.news.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(mem::take(&mut news))
+        let mut notices = open.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(mem::take(&mut notices))
     }
 
     /// What the model is, as JSON.
@@ -265,18 +265,18 @@ impl Open {
             answers.push(Arc::downgrade(&inbox));
         }
         self.generator.submit_to(request, params, inbox.sink());
-        Answer::new(inbox, self.bell(), about)
+        Answer::new(inbox, self.waker(), about)
     }
 
-    fn bell(&self) -> Bell {
-        self.bell.get_or_init(bell).clone()
+    fn waker(&self) -> Waker {
+        self.waker.get_or_init(waker).clone()
     }
 }
 
 /// A thread that calls Python, and ends when nobody can ask it any more.
-fn bell() -> Bell {
+fn waker() -> Waker {
     let (sender, calls) = channel::<Py<PyAny>>();
-    let ring = move || {
+    let wake = move || {
         while let Ok(call) = calls.recv() {
             // An event loop that is closed says so by an exception, and nobody is left to hear it.
             if Python::try_attach(|py| drop(call.call0(py))).is_none() {
@@ -286,6 +286,6 @@ fn bell() -> Bell {
         }
     };
     // Without a thread nobody is told; readers that wait are not concerned.
-    let _ = std::thread::Builder::new().name("qrun-bell".into()).spawn(ring);
+    let _ = std::thread::Builder::new().name("qrun-waker".into()).spawn(wake);
     sender
 }

@@ -109,7 +109,7 @@ impl Inbox {
 
     /// Puts what comes in here. Where it is dropped without an end, that is the end.
     pub fn sink(self: &Arc<Self>) -> Sink {
-        let end = Mouth(self.clone());
+        let end = Sender(self.clone());
         Box::new(move |chunk| {
             end.0.put(Some(chunk));
             ControlFlow::Continue(())
@@ -128,9 +128,9 @@ impl Inner {
 }
 
 /// The side of the scheduler.
-struct Mouth(Arc<Inbox>);
+struct Sender(Arc<Inbox>);
 
-impl Drop for Mouth {
+impl Drop for Sender {
     fn drop(&mut self) {
         if !self.0.lock().ended {
             self.0.put(None);

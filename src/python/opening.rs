@@ -25,7 +25,7 @@ use crate::{
 pub const DEMO: &str = "the embedded model";
 
 /// What a model has to say without being asked: that a GPU was given up.
-pub type News = Arc<Mutex<Vec<String>>>;
+pub type Notices = Arc<Mutex<Vec<String>>>;
 
 /// How a model is opened.
 pub struct Opening {
@@ -40,7 +40,7 @@ pub struct Opened {
     pub engine: Arc<Engine>,
     pub generator: Generator,
     pub params: SamplerParams,
-    pub news: News,
+    pub notices: Notices,
 }
 
 impl Opening {
@@ -91,15 +91,15 @@ impl Opening {
         let engine = Arc::new(Engine::open(gguf(self.path.as_deref())?, self.wishes).map_err(errors::open)?);
         let mut params = SamplerParams::default();
         params.take_from(engine.gguf(), |_| false).map_err(errors::of)?;
-        let news = News::default();
+        let notices = Notices::default();
         if let Backend::Cpu { reason: Some(reason) } = engine.place()
             && !reason.is_ordinary()
         {
-            tell(&news, &format!("the model runs on the CPU: {reason}"));
+            note(&notices, &format!("the model runs on the CPU: {reason}"));
         }
-        let (told, progress, stop) = (news.clone(), self.progress, stop.clone());
+        let (told, progress, stop) = (notices.clone(), self.progress, stop.clone());
         let notice = Box::new(move |event: LoadEvent| match event {
-            LoadEvent::FellBack(text) => tell(&told, text),
+            LoadEvent::FellBack(text) => note(&told, text),
             LoadEvent::Loading { done, total } => {
                 stop.here();
                 progress.tell(done, total);
@@ -107,12 +107,12 @@ impl Opening {
         });
         let scheduler = Scheduler::open(engine.clone(), notice).map_err(errors::of)?;
         let generator = Generator::start(scheduler).map_err(|error| errors::Error::new_err(error.to_string()))?;
-        Ok(Opened { engine, generator, params, news })
+        Ok(Opened { engine, generator, params, notices })
     }
 }
 
-fn tell(news: &News, text: &str) {
-    news.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+fn note(notices: &Notices, text: &str) {
+    notices.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
 }
 
 /// A model file, or the demo where none is named.

@@ -10,13 +10,16 @@ case ${1:-} in *.whl) wheel=$1 && shift ;; esac
 
 tools=target/python/tools
 [ -x "$tools/bin/maturin" ] || python3 -m venv "$tools"
-"$tools/bin/python" -m pip install --quiet --disable-pip-version-check "maturin>=1.9,<2"
+"$tools/bin/python" -m pip install --quiet --disable-pip-version-check "maturin>=1.9,<2" abi3audit
 if [ -z "$wheel" ]; then
     rm -rf target/python/wheels
     # The profile of the program, whose crates are built already; .ci/release makes the wheel that people get.
     "$tools/bin/maturin" build --quiet --profile release --manifest-path src/python/Cargo.toml --out target/python/wheels
     wheel=$(ls target/python/wheels/*.whl)
 fi
+
+# The interface that all of these versions have, and nothing beyond it.
+"$tools/bin/abi3audit" --strict "$wheel"
 
 # Nothing but the wheel, pytest and what a test asks for.
 room=target/python/room
@@ -34,11 +37,12 @@ if [ "$device" = cuda ] && ! command -v nvidia-smi > /dev/null; then
     LD_LIBRARY_PATH=$(cargo run --quiet --bin gpu-counts -- --library)
     export LD_LIBRARY_PATH QRUN_EMULATOR=${QRUN_EMULATOR:-sm=75}
 fi
+export MYPY_CACHE_DIR=$PWD/target/python/mypy
 package=$("$bin/python" -c 'import qrun, os; print(os.path.dirname(qrun.__file__))')
 "$bin/python" -m pytest -q -p no:cacheprovider tests/python "$@"
 [ "$device" = cpu ] || exit 0
 
-"$bin/python" -m pytest -q -p no:cacheprovider --doctest-modules "$package"
+"$bin/python" -m pytest -q -p no:cacheprovider -o doctest_optionflags=ELLIPSIS --doctest-modules "$package"
 cd tests/python
 "$bin/python" -m mypy --strict sample.py
 "$bin/python" sample.py > /dev/null
@@ -47,9 +51,8 @@ cd tests/python
 cd ../..
 
 # One wheel for every CPython from 3.9 on that is here.
-for version in 3.9 3.10 3.11 3.12 3.13 3.14; do
-    python=$(command -v "python$version") || continue
-    "$python" -c '' 2> /dev/null || continue
+for python in python3.{9..15} "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/python; do
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2> /dev/null || continue
     PYTHONPATH=$(dirname "$package") "$python" -c \
         'import sys, qrun; assert len(qrun.Engine(n_ctx=64).generate("Hi", max_tokens=3).tokens) == 3; print(sys.version.split()[0])'
 done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 import warnings
@@ -37,6 +38,8 @@ from qrun import _qrun
         (lambda e: e.generate([]), ValueError, "empty"),
         (lambda e: e.generate({"role": "user"}), TypeError, "list of messages"),
         (lambda e: e.generate([{"content": "x"}]), ValueError, "role"),
+        (lambda e: e.generate(b"text"), TypeError, "found bytes"),
+        (lambda e: e.batch("text"), TypeError, "found a text"),
         (lambda e: e.generate(5), TypeError, "int"),
         (lambda e: e.generate("\ud800"), ValueError, "surrogates"),
         (lambda e: e.batch([PROMPT] * 3, seed=[1, 2]), TypeError, "3 prompts"),
@@ -116,3 +119,19 @@ def test_no_warning_where_there_is_no_gpu() -> None:
             engine.generate(PROMPT, max_tokens=1)
     with pytest.raises(qrun.DeviceError):
         qrun.Engine(device="cuda")
+
+
+@pytest.mark.skipif(DEVICE != "cuda" or "QRUN_EMULATOR" not in os.environ, reason="needs the emulated driver")
+def test_a_gpu_that_is_given_up_is_a_warning_of_the_caller() -> None:
+    done = script(
+        """
+        import warnings
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            engine = qrun.Engine(n_ctx=256)
+        print(len(heard), heard[0].category is qrun.DeviceWarning, heard[0].filename, "GPU" in str(heard[0].message))
+        print(engine.info()["device"])
+        """,
+        env={**os.environ, "QRUN_EMULATOR": "sm=75,memory=1m"},
+    )
+    assert (done.stdout, done.stderr) == ("1 True <string> True\ncpu\n", "")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 
+import pytest
 import qrun
 from conftest import program
 
@@ -12,7 +15,8 @@ HEAVY = ["asyncio", "json", "numpy", "subprocess", "typing", "dataclasses", "ins
 
 
 def test_import_takes_at_most_20_ms() -> None:
-    code = "import time; t = time.perf_counter(); import qrun; print((time.perf_counter() - t) * 1e3)"
+    # Of this process alone: what others take of a busy machine is not the package's.
+    code = "import time; t = time.process_time(); import qrun; print((time.process_time() - t) * 1e3)"
     took = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(7)]
     assert min(took) <= 20, took
 
@@ -34,6 +38,17 @@ def test_every_public_name_says_what_it_is() -> None:
             slots = set(getattr(thing, "__slots__", ()))
             missing += [f"{name}.{key}" for key, value in own.items() if key not in slots and not (value.__doc__ or "").strip()]
     assert missing == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_ctrl_c_ends_the_program_as_the_native_one() -> None:
+    start = [sys.executable, "-c", "import sys, qrun; sys.exit(qrun.main())"]
+    words = ["-p", "Hello", "--ignore-eos", "-n", "100000", "-c", "2048", "--device", "cpu"]
+    process = subprocess.Popen([*start, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None and process.stdout.read(4)
+    process.send_signal(signal.SIGINT)
+    process.stdout.read()
+    assert process.wait(20) == 130
 
 
 def test_the_program() -> None:

@@ -2,7 +2,7 @@
 
 use std::{
     io::{IsTerminal, stderr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
 };
@@ -102,7 +102,7 @@ impl Model {
     }
 
     /// A word for a model: the one inside the program, a file, or a name.
-    fn file(&self, word: &PathBuf) -> Result<Wanted, Exit> {
+    fn file(&self, word: &Path) -> Result<Wanted, Exit> {
         let demo = word.as_os_str() == DEMO && !word.exists();
         Ok(if demo { Wanted::Demo } else { Wanted::File(named::file(word, self.offline)?) })
     }

@@ -89,7 +89,7 @@ class Engine:
         self._native = _qrun.Model(model, options)
         # The tokens of the last finished answer and of its prompt.
         self._held: list[int] = []
-        self._told()
+        self._warn()
 
     @classmethod
     def from_pretrained(
@@ -123,15 +123,15 @@ class Engine:
         )
         return cls(path, **options)
 
-    def _told(self) -> None:
-        """Warns of a GPU that was given up since the last call."""
-        for text in self._native.news():
+    def _warn(self, depth: int = 3) -> None:
+        """Warns of a GPU that was given up since the last call; `depth` frames below stands who called qrun."""
+        for text in self._native.notices():
             import warnings
 
-            warnings.warn(text, DeviceWarning, stacklevel=4)
+            warnings.warn(text, DeviceWarning, stacklevel=depth)
 
     def _begin(self, prompt: Prompt, keywords: dict[str, Any]) -> _qrun.Answer:
-        self._told()
+        self._warn(4)
         tokens = self._prompt(prompt, keywords)
         sampling = native(keywords, lambda text: self.tokenize(text, add_special=False))
         return self._native.submit(tokens, sampling)
@@ -145,10 +145,11 @@ class Engine:
             if keywords.get("raw"):
                 return self._native.prompt(prompt)
             prompt = [{"role": "user", "content": prompt}]
-        elif isinstance(prompt, dict):
-            raise TypeError("prompt: expected a text, a list of messages or a list of tokens, found one message")
+        elif isinstance(prompt, (dict, bytes)):
+            found = "one message" if isinstance(prompt, dict) else "bytes"
+            raise TypeError(f"prompt: expected a text, a list of messages or a list of tokens, found {found}")
         if not len(prompt) or not isinstance(prompt[0], dict):
-            return prompt if isinstance(prompt, list) else list(prompt)  # type: ignore[return-value,arg-type]
+            return prompt if isinstance(prompt, list) else list(prompt)  # type: ignore[arg-type]
         messages = list(prompt)
         if keywords.get("system") is not None:
             messages.insert(0, {"role": "system", "content": keywords["system"]})
@@ -222,6 +223,8 @@ class Engine:
         >>> [len(each.tokens) for each in done]
         [2, 3]
         """
+        if isinstance(prompts, (str, bytes)):
+            raise TypeError("prompts: expected a list of prompts, found a text")
         rows = [canonical(row) for row in per_prompt(sampling, len(prompts))]
         answers = [self._begin(prompt, row) for prompt, row in zip(prompts, rows)]
         for answer in answers:
@@ -300,7 +303,7 @@ class Engine:
         """
         import numpy
 
-        self._told()
+        self._warn()
         found = self._prompt(prompt, {"raw": raw})
         tokens = found if isinstance(found, list) else found.tokens
         answer = self._native.evaluate(tokens, 0 if all else max(len(tokens) - 1, 0), True)
@@ -322,7 +325,7 @@ class Engine:
         """
         import math
 
-        self._told()
+        self._warn()
         scores = []
         for tokens in self._native.chunks(text, chunk):
             answer = self._native.evaluate(tokens, chunk // 2, False)

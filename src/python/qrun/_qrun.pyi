@@ -3,6 +3,24 @@
 from os import PathLike
 from typing import Any, Callable, Final, Literal, final
 
+__all__ = [
+    "__version__",
+    "_panic",
+    "Answer",
+    "File",
+    "Model",
+    "Prepared",
+    "cached",
+    "find",
+    "is_name",
+    "machine_facts",
+    "main",
+    "pull",
+    "quantize",
+    "remove",
+    "synth",
+]
+
 __version__: Final[str]
 
 def main(argv: list[str]) -> int: ...
@@ -70,7 +88,7 @@ class Model:
     def chunks(self, text: str, size: int) -> list[list[int]]: ...
     def save(self, path: str | PathLike[str], tokens: list[int], notes: str) -> int: ...
     def load(self, path: str | PathLike[str]) -> tuple[list[int], str, str | None]: ...
-    def news(self) -> list[str]: ...
+    def notices(self) -> list[str]: ...
     def info(self) -> str: ...
     def plan(self) -> str: ...
     def close(self) -> None: ...

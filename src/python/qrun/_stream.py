@@ -6,6 +6,7 @@ from qrun._completion import Completion, Logprob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import asyncio
     from types import TracebackType
     from typing import Any
 
@@ -45,12 +46,12 @@ async def _next(answer: Answer, only_end: bool) -> str | None:
     while True:
         future = loop.create_future()
 
-        def ring(future: asyncio.Future[None] = future) -> None:
+        def wake(future: asyncio.Future[None] = future) -> None:
             loop.call_soon_threadsafe(_done, future)
 
-        piece = answer.poll(ring, only_end)
+        piece = answer.poll(wake, only_end)
         if piece is not False:
-            return piece  # type: ignore[return-value]
+            return piece
         try:
             await future
         except asyncio.CancelledError:
