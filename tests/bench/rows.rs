@@ -167,7 +167,7 @@ fn what_cannot_be_measured_is_refused_by_name() {
         ("-ngl many", &["--n-gpu-layers"]),
         ("-dev Vulkan0", &["--device"]),
         ("-p 0 -n 0", &["nothing to measure"]),
-        ("-hf a/b", &["-hf", "download"]),
+        ("-hf a/b", &["-hf", "in place of the file"]),
         ("-t 1-1000 -ub 1-1000", &["1000000 combinations"]),
         ("--json -o csv", &["--json", "--output"]),
         // Flags of two modes, and lists where only one value makes sense.
