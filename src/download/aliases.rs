@@ -64,7 +64,8 @@ pub fn find(name: &str) -> Option<&'static Alias> {
 /// The short name with the longest common beginning, if that is at least half of the word.
 pub fn nearest(word: &str) -> Option<&'static str> {
     let common = |name: &str| word.bytes().zip(name.bytes()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
-    let best = ALIASES.iter().map(|alias| alias.name).max_by_key(|name| (common(name), usize::MAX - name.len()))?;
+    let best =
+        ALIASES.iter().rev().map(|alias| alias.name).max_by_key(|name| (common(name), usize::MAX - name.len()))?;
     (common(best) * 2 >= word.len().max(6)).then_some(best)
 }
 

@@ -174,7 +174,11 @@ mod tests {
         let said = refused(&made("phi3", 12));
         assert!(said.contains("llama, smollm3") && said.ends_with("\"phi3\""), "{said}");
         assert!(refused(&made("phi3", 12)[..70]).ends_with("\"phi3\""), "said before the head is whole");
-        assert!(refused(&made("llama", 16)).ends_with("IQ2_XXS in blk.0.x"), "{}", refused(&made("llama", 16)));
+        assert!(
+            refused(&made("llama", 16)).ends_with("IQ2_XXS (type 16) in blk.0.x"),
+            "{}",
+            refused(&made("llama", 16))
+        );
         assert!(refused(b"<!DOCTYPE html>").contains("GGUF"));
     }
 
