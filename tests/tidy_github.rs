@@ -92,6 +92,8 @@ fn nobody_is_told_to_install_another_project() {
     let command = ["pip install", "qrun"].join(" ");
     let told = |text: &str| text.match_indices(&command).any(|(at, _)| !text[at + command.len()..].starts_with("-llm"));
     assert!(told(&format!("{command}\n")) && !told(&format!("{command}-llm")));
-    let wrong: Vec<String> = files().into_iter().filter(|(_, text)| told(text)).map(|(path, _)| path).collect();
+    // Tests say the words that they look for.
+    let documents = files().into_iter().filter(|(path, _)| !path.starts_with("tests/"));
+    let wrong: Vec<String> = documents.filter(|(_, text)| told(text)).map(|(path, _)| path).collect();
     assert!(wrong.is_empty(), "the Python package is qrun-llm: {wrong:?}");
 }
