@@ -2,6 +2,7 @@
 
 mod gap;
 mod histories;
+mod logits;
 mod paper;
 mod shared;
 

@@ -279,7 +279,7 @@ fn waker() -> Waker {
     let wake = move || {
         while let Ok(call) = calls.recv() {
             // An event loop that is closed says so by an exception, and nobody is left to hear it.
-            if Python::try_attach(|py| drop(call.call0(py))).is_none() {
+            if work::in_python(|py| drop(call.call0(py))).is_none() {
                 // The interpreter is ending.
                 return mem::forget(call);
             }

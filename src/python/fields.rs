@@ -2,7 +2,7 @@
 
 use pyo3::{FromPyObject, prelude::*, types::PyDict};
 
-use crate::errors::wrong_type;
+use crate::{errors::wrong_type, work};
 
 /// A dict of keywords; None is as good as a missing one.
 pub struct Fields<'a, 'py>(pub &'a Bound<'py, PyDict>);
@@ -66,7 +66,7 @@ impl Progress {
     /// Calls it. What it raises ends nothing; Python's hook for such errors hears of it.
     pub fn tell(&self, done: u64, total: u64) {
         if let Some(call) = &self.0 {
-            Python::try_attach(|py| {
+            work::in_python(|py| {
                 if let Err(error) = call.call1(py, (done, total)) {
                     error.write_unraisable(py, None);
                 }

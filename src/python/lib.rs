@@ -60,6 +60,8 @@ mod _qrun {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::work::keep_panics_quiet();
+        let end = pyo3::wrap_pyfunction!(super::work::_end, module)?;
+        module.py().import("atexit")?.call_method1("register", (end,))?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

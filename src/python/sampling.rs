@@ -9,7 +9,7 @@ use qrun::{
     sampler::{LogitsProcessor, SamplerParams},
 };
 
-use crate::{answer::Raised, errors::usage, fields::Fields};
+use crate::{answer::Raised, errors::usage, fields::Fields, work};
 
 /// Most texts that end an answer.
 const STOPS: usize = 256;
@@ -80,7 +80,7 @@ pub fn processor(fields: &Fields, raised: &Raised) -> PyResult<Option<LogitsProc
     let Some(call) = fields.raw("logits_processor")?.map(Bound::unbind) else { return Ok(None) };
     let raised = raised.clone();
     let process = move |tokens: &[u32], logits: &mut [f32]| {
-        let done = Python::try_attach(|py| -> PyResult<()> {
+        let done = work::in_python(|py| -> PyResult<()> {
             let bytes: Vec<u8> = logits.iter().flat_map(|logit| logit.to_ne_bytes()).collect();
             let buffer = PyByteArray::new(py, &bytes);
             call.call1(py, (tokens, &buffer))?;

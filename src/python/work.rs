@@ -5,10 +5,10 @@ use std::{
     panic,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc::{RecvTimeoutError, sync_channel},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use pyo3::prelude::*;
@@ -93,4 +93,32 @@ pub fn run<T: Send + 'static>(
             Err(RecvTimeoutError::Disconnected) => return Err(panicked(what)),
         }
     }
+}
+
+/// Whether the interpreter is about to end, and how many threads of ours are in it.
+static ENDING: AtomicBool = AtomicBool::new(false);
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
+
+/// Longest wait for them, in case a callback does not come back.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
+/// Runs Python on a thread of ours; `None` where the interpreter is ending: up to CPython 3.13 a thread that waits for it
+/// then is unwound through our frames, which aborts the process.
+pub fn in_python<T>(work: impl FnOnce(Python) -> T) -> Option<T> {
+    INSIDE.fetch_add(1, Ordering::SeqCst);
+    let done = if ENDING.load(Ordering::SeqCst) { None } else { Python::try_attach(work) };
+    INSIDE.fetch_sub(1, Ordering::SeqCst);
+    done
+}
+
+/// Called at the interpreter's exit, before it ends: from here on no thread of ours enters it.
+#[pyfunction]
+pub fn _end(py: Python) {
+    ENDING.store(true, Ordering::SeqCst);
+    py.detach(|| {
+        let began = Instant::now();
+        while INSIDE.load(Ordering::SeqCst) > 0 && began.elapsed() < LAST_WAIT {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
 }
