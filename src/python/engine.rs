@@ -20,6 +20,7 @@ use qrun::{
 
 use crate::{
     answer::{self, About, Answer, Waker},
+    constraint,
     errors::{self, Error, usage},
     fields::Fields,
     inbox::Inbox,
@@ -146,13 +147,19 @@ impl Model {
     }
 
     /// Begins an answer.
-    fn submit(&self, prompt: Prompt, sampling: &Bound<'_, PyDict>) -> PyResult<Answer> {
+    fn submit(&self, py: Python, prompt: Prompt, sampling: &Bound<'_, PyDict>) -> PyResult<Answer> {
         let open = self.open()?;
         let (mut request, params) = sampling::read(&open.engine, &open.params, &Fields(sampling))?;
         let mut about = About { seed: params.seed, ..About::default() };
         request.processor = sampling::processor(&Fields(sampling), &about.raised)?;
         match prompt {
-            Prompt::Tokens(tokens) => request.prompt = tokens,
+            Prompt::Tokens(tokens) => {
+                request.prompt = tokens;
+                // Of a conversation it is in its mask.
+                if let Some(text) = Fields(sampling).text("constraint")? {
+                    request.mask = Some(py.detach(|| constraint::mask(&open.engine, &text))?);
+                }
+            }
             Prompt::Prepared(prepared) => {
                 request.prompt = prepared.tokens.clone();
                 request.mask = prepared.mask.clone();

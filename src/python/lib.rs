@@ -5,6 +5,7 @@
 //! second. No lock of ours is held while Python runs.
 
 mod answer;
+mod constraint;
 mod engine;
 mod errors;
 mod fields;
@@ -28,7 +29,7 @@ static ALLOCATOR: qrun::text::template::SandboxAllocator = qrun::text::template:
 /// Runs the program with a whole command line, its own name first; returns its exit code.
 #[pyfunction]
 fn main(py: Python, argv: Vec<OsString>) -> u8 {
-    work::speak_of_panics();
+    work::panics_to_stderr();
     py.detach(|| qrun::cli::main(argv))
 }
 
@@ -59,7 +60,7 @@ mod _qrun {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        super::work::keep_panics_quiet();
+        super::work::panics_to_exceptions();
         let end = pyo3::wrap_pyfunction!(super::work::_end, module)?;
         module.py().import("atexit")?.call_method1("register", (end,))?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))

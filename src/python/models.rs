@@ -68,9 +68,12 @@ pub fn find(py: Python, name: String, options: &Bound<'_, PyDict>) -> PyResult<O
     Ok(found.map(|path| path.display().to_string()))
 }
 
-/// The models in the cache: (name, file, commit, bytes, path).
+/// A model in the cache: name, file, commit, bytes, path.
+type Cached = (String, String, String, u64, String);
+
+/// The models in the cache.
 #[pyfunction]
-pub fn cached(py: Python, cache: Option<PathBuf>) -> PyResult<Vec<(String, String, String, u64, String)>> {
+pub fn cached(py: Python, cache: Option<PathBuf>) -> PyResult<Vec<Cached>> {
     let found = py.detach(|| download::cached(cache.as_deref())).map_err(failed)?;
     Ok(found.into_iter().map(|m| (m.name, m.file, m.commit, m.bytes, m.path.display().to_string())).collect())
 }

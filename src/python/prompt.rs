@@ -8,7 +8,10 @@ use qrun::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::errors::{self, usage};
+use crate::{
+    constraint,
+    errors::{self, usage},
+};
 
 /// A conversation that is ready to be answered.
 #[pyclass(module = "qrun._qrun", frozen)]
@@ -28,7 +31,7 @@ pub struct Prepared {
 
 impl Prepared {
     /// `messages`: a JSON array as OpenAI's API has it; `extra`: a JSON object with `tools`, `tool_choice`,
-    /// `template_kwargs`, `add_generation_prompt`.
+    /// `template_kwargs`, `constraint`, `add_generation_prompt`.
     ///
     /// # Errors
     /// What is wrong with them; no template, or one that refuses the conversation.
@@ -49,6 +52,7 @@ impl Prepared {
                 Some(Value::Object(map)) => map.clone(),
                 Some(other) => return Err(wrong("template_kwargs", "a dict", other)),
             },
+            format: given("constraint").map(constraint::spec).transpose()?,
             add_generation_prompt: given("add_generation_prompt").is_none_or(|value| value != &json!(false)),
             tools,
             ..ChatRequest::default()

@@ -22,7 +22,7 @@ pub const TICK: Duration = Duration::from_millis(25);
 static LAST: Mutex<Option<String>> = Mutex::new(None);
 
 /// Panics are not written to stderr, which is Python's; what they say goes into the exception.
-pub fn keep_panics_quiet() {
+pub fn panics_to_exceptions() {
     panic::set_hook(Box::new(|info| {
         let text = said(info.payload());
         let place = info.location().map_or(String::new(), |at| format!(" ({}:{})", at.file(), at.line()));
@@ -31,7 +31,7 @@ pub fn keep_panics_quiet() {
 }
 
 /// As a program has it: on stderr.
-pub fn speak_of_panics() {
+pub fn panics_to_stderr() {
     let _ = panic::take_hook();
 }
 

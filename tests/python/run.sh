@@ -30,7 +30,7 @@ bin=$PWD/$room/bin
 "$bin/python" -c 'import qrun; print(qrun.Engine().generate("What is a page table?", max_tokens=4, temperature=0))'
 "$bin/qrun" --version
 "$bin/qrun-llm" --version
-"$bin/python" -m pip install --quiet --disable-pip-version-check pytest numpy mypy
+"$bin/python" -m pip install --quiet --disable-pip-version-check pytest numpy mypy nbclient nbformat ipykernel
 
 device=${QRUN_TEST_DEVICE:-cpu}
 if [ "$device" = cuda ] && ! command -v nvidia-smi > /dev/null; then

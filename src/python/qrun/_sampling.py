@@ -31,6 +31,9 @@ SAMPLING = (
 PROMPT = ("raw", "system", "tools", "tool_choice", "template_kwargs")
 """What decides how a prompt becomes tokens."""
 
+CONSTRAINTS = ("grammar", "json_schema", "response_format")
+"""What an answer may be, one of them: a grammar in GBNF, a JSON schema, OpenAI's `response_format`."""
+
 ALIASES = {
     "max_new_tokens": "max_tokens",
     "n_predict": "max_tokens",
@@ -53,7 +56,7 @@ def check_names(given: Iterable[str], known: Iterable[str]) -> None:
 
 def canonical(keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The keywords under one name each."""
-    check_names(keywords, (*SAMPLING, *PROMPT, *ALIASES, "do_sample"))
+    check_names(keywords, (*SAMPLING, *PROMPT, *CONSTRAINTS, *ALIASES, "do_sample"))
     found: dict[str, Any] = {}
     for name, value in keywords.items():
         if name == "do_sample":
@@ -66,6 +69,48 @@ def canonical(keywords: Mapping[str, Any]) -> dict[str, Any]:
     if keywords.get("do_sample") is False:
         found["temperature"] = 0.0
     return found
+
+
+def constraint(keywords: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the answer may be, as the native part takes it.
+
+    >>> constraint({"grammar": 'root ::= "yes" | "no"'})
+    {'gbnf': 'root ::= "yes" | "no"'}
+    >>> constraint({"response_format": {"type": "json_object"}})
+    {'json_object': True}
+    """
+    given = [name for name in CONSTRAINTS if keywords.get(name) is not None]
+    if not given:
+        return None
+    if len(given) > 1:
+        raise TypeError(f"{' and '.join(given)}: an answer is held to one of them")
+    value = keywords[given[0]]
+    if given[0] == "grammar":
+        if not isinstance(value, str):
+            raise TypeError(f"grammar: expected GBNF text, found {type(value).__name__}")
+        return {"gbnf": value}
+    if given[0] == "json_schema":
+        return {"json_schema": _schema(value)}
+    kind = value.get("type") if hasattr(value, "get") else None
+    if kind == "text":
+        return None
+    if kind == "json_object":
+        return {"json_schema": _schema(value["schema"])} if "schema" in value else {"json_object": True}
+    if kind == "json_schema":
+        schema = (value.get("json_schema") or {}).get("schema", value.get("schema"))
+        if schema is None:
+            raise TypeError('response_format: expected {"type": "json_schema", "json_schema": {"schema": ...}}')
+        return {"json_schema": _schema(schema)}
+    raise TypeError(f"response_format: expected the type text, json_object or json_schema, found {value!r}")
+
+
+def _schema(value: Any) -> Any:
+    """A schema: a dict, True, or JSON text."""
+    if not isinstance(value, str):
+        return value
+    import json
+
+    return json.loads(value)
 
 
 def native(keywords: Mapping[str, Any], tokenize: Callable[[str], list[int]]) -> dict[str, Any]:
