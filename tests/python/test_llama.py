@@ -157,7 +157,6 @@ def test_what_would_change_the_text_is_refused_at_the_start(name: str, given: "d
         ("suffix", "end"),
         ("tfs_z", 0.9),
         ("mirostat_mode", 2),
-        ("grammar", object()),
         ("stopping_criteria", [lambda ids, logits: True]),
     ],
 )
@@ -171,13 +170,44 @@ def test_what_would_change_the_text_is_refused_in_a_call(llama: qrun.Llama, name
 
 @pytest.mark.parametrize(
     "given",
-    [{"functions": [{}]}, {"function_call": {"name": "f"}}, {"response_format": {"type": "json_object"}}],
+    [{"functions": [{}]}, {"function_call": {"name": "f"}}],
 )
 def test_what_a_chat_refuses(llama: qrun.Llama, given: "dict[str, Any]") -> None:
     with pytest.raises(qrun.Unsupported, match=next(iter(given))):
         llama.create_chat_completion(record.MESSAGES, **given)
     answer = llama.create_chat_completion(record.MESSAGES, response_format={"type": "text"}, **GREEDY)
     assert answer["choices"][0]["message"]["content"]
+
+
+def test_a_grammar_holds(llama: qrun.Llama) -> None:
+    class LlamaGrammar:
+        _grammar = 'root ::= "yes" | "no"'
+
+    for grammar in (LlamaGrammar._grammar, LlamaGrammar()):
+        assert llama(PROMPT, max_tokens=8, grammar=grammar)["choices"][0]["text"] in ("yes", "no")
+        chat = llama.create_chat_completion(record.MESSAGES, max_tokens=8, grammar=grammar)
+        assert chat["choices"][0]["message"]["content"] in ("yes", "no")
+    with pytest.raises(TypeError, match="grammar: expected GBNF"):
+        llama(PROMPT, grammar=object())
+    for step in (lambda: llama.sample(grammar="x"), lambda: llama.generate([2], grammar="x")):
+        with pytest.raises(qrun.Unsupported, match="create_completion"):
+            step()
+
+
+def test_a_schema_holds(llama: qrun.Llama) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}},
+        "required": ["n"],
+        "additionalProperties": False,
+    }
+    formats = [
+        {"type": "json_object", "schema": schema},
+        {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}},
+    ]
+    for form in formats:
+        answer = llama.create_chat_completion(record.MESSAGES, max_tokens=64, temperature=0.0, response_format=form)
+        assert list(json.loads(answer["choices"][0]["message"]["content"])) == ["n"]
 
 
 def test_what_is_not_there_says_so(llama: qrun.Llama) -> None:

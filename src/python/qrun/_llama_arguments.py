@@ -15,7 +15,7 @@ CACHE_TYPES: Dict[Optional[int], str] = {None: "f16", 0: "f32", 1: "f16", 8: "q8
 _LORA = "qrun runs no LoRA adapters: merge the adapter into the model before it becomes a GGUF file"
 _ROPE = "positions are scaled as the file says; a context beyond that is not offered"
 _EMBEDDING = "qrun computes no embeddings"
-_GRAMMAR = "constrained answers are not offered from Python; `qrun serve` takes grammars and JSON schemas"
+_GRAMMAR = "a grammar holds for a whole answer; create_completion takes one"
 _SAMPLER = "this sampler is not implemented; temperature, top_k, top_p, min_p, typical_p and the penalties are"
 
 CONSTRUCTOR: Refusals = {
@@ -53,11 +53,13 @@ CALL: Refusals = {
     "suffix": ((None,), "infilling is not implemented; put the text behind the answer yourself"),
     "tfs_z": ((1.0,), _SAMPLER),
     "mirostat_mode": ((0,), _SAMPLER),
-    "grammar": ((None,), _GRAMMAR),
     "stopping_criteria": ((None,), "use stop, or stream=True and end the iteration"),
     "penalize_nl": ((True,), "the penalties hold for all tokens"),
 }
 """Arguments of a call that would change the text."""
+
+STEP: Refusals = {**CALL, "grammar": ((None,), _GRAMMAR)}
+"""The same of `sample` and `generate`."""
 
 CHAT: Refusals = {
     **CALL,
@@ -80,3 +82,21 @@ WITHOUT_EFFECT: Dict[str, Tuple[Any, str]] = {
     "lora_scale": (1.0, "there is no LoRA adapter to scale"),
 }
 """Arguments that change nothing: their defaults, and why."""
+
+
+def grammar_text(grammar: Any) -> str:
+    """The GBNF of a grammar: a text, or an object of llama-cpp-python's `LlamaGrammar`."""
+    text = grammar if isinstance(grammar, str) else getattr(grammar, "_grammar", None)
+    if not isinstance(text, str):
+        raise TypeError(f"grammar: expected GBNF text or a LlamaGrammar, found {type(grammar).__name__}")
+    return text
+
+
+def constraint(response_format: Any) -> Dict[str, Any]:
+    """What `response_format` asks for in `Engine.generate`'s words; llama-cpp-python puts the schema beside the type."""
+    if response_format is None or response_format.get("type") == "text":
+        return {}
+    schema = response_format.get("schema")
+    if schema is not None:
+        return {"json_schema": schema}
+    return {"response_format": response_format}

@@ -10,7 +10,7 @@ from typing import Any, Callable, Deque, Dict, Generator, Iterator, List, Option
 
 from . import Engine, Stream, Unsupported
 from ._arguments import refuse
-from ._llama_arguments import CALL
+from ._llama_arguments import STEP
 
 
 @dataclass
@@ -67,10 +67,18 @@ class Steps:
         idx: Optional[int] = None,
     ) -> int:
         """The next token behind those of `eval`; it is not put behind them."""
-        refuse(locals(), CALL)
+        refuse(locals(), STEP)
         if idx is not None:
             raise Unsupported(f"idx={idx}: a token is chosen after the last one; eval fewer tokens")
-        given = {"stop": None, "seed": None, "logit_bias": None, "logprobs": None, "max_tokens": 1, "temperature": temp}
+        given = {
+            "stop": None,
+            "seed": None,
+            "logit_bias": None,
+            "logprobs": None,
+            "max_tokens": 1,
+            "temperature": temp,
+            "grammar": None,
+        }
         return int(self._engine.generate(list(self._evaluated), **self._sampling({**locals(), **given})).tokens[0])
 
     def generate(
@@ -95,7 +103,7 @@ class Steps:
         grammar: Optional[Any] = None,
     ) -> Generator[int, Optional[Sequence[int]], None]:
         """Tokens one after another, past the end of the text; tokens that are sent in are put behind what there is."""
-        refuse(locals(), CALL)
+        refuse(locals(), STEP)
         given = {
             "stop": None,
             "seed": None,

@@ -19,7 +19,16 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 from . import Completion, Engine, Gguf, Unsupported
 from ._arguments import note, refuse
-from ._llama_arguments import CACHE_TYPES, CALL, CHAT, CONSTRUCTOR, NEW_SEED, WITHOUT_EFFECT
+from ._llama_arguments import (
+    CACHE_TYPES,
+    CALL,
+    CHAT,
+    CONSTRUCTOR,
+    NEW_SEED,
+    WITHOUT_EFFECT,
+    constraint,
+    grammar_text,
+)
 from ._llama_logprobs import entries, log_softmax, prompt_entries
 from ._llama_steps import Steps, processor
 from ._openai import Frame, Json, chat, chat_chunks, logprobs as openai_logprobs, usage
@@ -189,9 +198,8 @@ class Llama(Steps):
     ) -> Answer:
         """Answers a conversation through the model's own chat template; with `stream`, an iterator of chunks."""
         refuse(locals(), CHAT)
-        if response_format is not None and response_format.get("type") != "text":
-            raise Unsupported(f"response_format={response_format!r}: {CALL['grammar'][1]}")
         sampling = self._sampling({**locals(), "logprobs": (top_logprobs or 0) if logprobs else None})
+        sampling.update(constraint(response_format))
         if tools is not None:
             sampling["tools"] = tools
             if tool_choice is not None:
@@ -225,6 +233,8 @@ class Llama(Steps):
             sampling["logit_bias"] = {int(token): float(bias) for token, bias in given["logit_bias"].items()}
         if given["logits_processor"] is not None:
             sampling["logits_processor"] = processor(given["logits_processor"])
+        if given["grammar"] is not None:
+            sampling["grammar"] = grammar_text(given["grammar"])
         if given["logprobs"] is not None:
             sampling["logprobs"] = given["logprobs"]
         return sampling
