@@ -197,7 +197,7 @@ def test_a_grammar_holds(llama: qrun.Llama) -> None:
 def test_a_schema_holds(llama: qrun.Llama) -> None:
     schema = {
         "type": "object",
-        "properties": {"n": {"type": "integer"}},
+        "properties": {"n": {"type": "boolean"}},
         "required": ["n"],
         "additionalProperties": False,
     }

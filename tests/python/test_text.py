@@ -99,3 +99,36 @@ def test_logprobs(engine: qrun.Engine) -> None:
         assert len(row.top) == 3 and row.top[0][1] >= row.top[1][1] >= row.top[2][1]
         assert row.piece == engine.pieces([token])[0]
     assert engine.generate(PROMPT, max_tokens=1).logprobs is None
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize(
+    "form, holds",
+    [
+        ({"grammar": 'root ::= "yes" | "no"'}, lambda text: text in ("yes", "no")),
+        ({"json_schema": {"enum": ["a", "b"]}}, lambda text: text in ('"a"', '"b"')),
+        ({"json_schema": '{"enum": ["a", "b"]}'}, lambda text: text in ('"a"', '"b"')),
+        ({"response_format": {"type": "json_object"}}, lambda text: text.startswith("{")),
+        ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"enum": [1]}}}}, lambda text: text == "1"),
+        ({"response_format": {"type": "text"}}, lambda text: True),
+    ],
+)
+def test_an_answer_is_held_to_a_form(engine: qrun.Engine, form, holds, raw: bool) -> None:
+    answer = engine.generate(PROMPT, raw=raw, max_tokens=12, seed=3, **form)
+    assert holds(answer.text), answer.text
+
+
+@pytest.mark.parametrize(
+    "form, error, words",
+    [
+        ({"grammar": "root ::= ("}, qrun.UsageError, "line 1"),
+        ({"grammar": 'root ::= "x"', "json_schema": True}, TypeError, "one of them"),
+        ({"grammar": 5}, TypeError, "GBNF"),
+        ({"json_schema": {"type": "nothing"}}, qrun.UsageError, "nothing"),
+        ({"response_format": {"type": "xml"}}, TypeError, "xml"),
+        ({"response_format": {"type": "json_schema"}}, TypeError, "json_schema"),
+    ],
+)
+def test_a_form_that_is_wrong_is_refused(engine: qrun.Engine, form, error, words) -> None:
+    with pytest.raises(error, match=words):
+        engine.generate(PROMPT, max_tokens=4, **form)
