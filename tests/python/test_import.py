@@ -14,11 +14,15 @@ from conftest import program
 HEAVY = ["asyncio", "json", "numpy", "subprocess", "typing", "dataclasses", "inspect", "warnings.warn"]
 
 
-def test_import_takes_at_most_20_ms() -> None:
-    # Of this process alone: what others take of a busy machine is not the package's.
-    code = "import time; t = time.process_time(); import qrun; print((time.process_time() - t) * 1e3)"
-    took = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(7)]
-    assert min(took) <= 20, took
+def import_ms(module: str) -> float:
+    """What an import takes of the processor: of this process alone, what others take of a busy machine is not in it."""
+    code = f"import time; t = time.process_time(); import {module}; print((time.process_time() - t) * 1e3)"
+    return min(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5))
+
+
+def test_importing_is_quick() -> None:
+    # 20 ms on a machine of today, where asyncio takes some 35: a ratio holds on slow ones too.
+    assert import_ms("qrun") <= 20 / 35 * import_ms("asyncio")
 
 
 def test_import_brings_nothing_heavy() -> None:
