@@ -45,6 +45,8 @@ pub mod embedded;
 pub mod engine;
 pub mod error;
 pub mod generate;
+#[cfg(any(feature = "cli", feature = "download"))]
+mod nearest;
 pub mod sampler;
 #[cfg(feature = "server")]
 pub mod server;

@@ -50,18 +50,7 @@ pub fn find_in(rows: impl Iterator<Item = &'static Flag> + Clone, word: &str) ->
 /// The known spelling nearest to an unknown one, if one is near enough to be meant.
 pub fn nearest(word: &str) -> Option<&'static str> {
     let names = all().flat_map(|f| f.spellings().map(|s| s.0));
-    nearest_of(names, &word.replace('_', "-"), |name| name.trim_start_matches('-'))
-}
-
-/// The name nearest to a word, if one is near enough to be meant; `bare` takes off what does not count.
-pub fn nearest_of<'a>(
-    names: impl Iterator<Item = &'a str>,
-    word: &str,
-    bare: impl Fn(&str) -> &str,
-) -> Option<&'a str> {
-    let word = bare(word);
-    let (best, far) = names.map(|n| (n, edits(word, bare(n)))).min_by_key(|n| n.1)?;
-    (far <= 1 + word.chars().count() / 3).then_some(best)
+    crate::nearest::of(names, &word.replace('_', "-"), |name| name.trim_start_matches('-'))
 }
 
 /// The one of `words` that is meant: by itself in any case, or as llama.cpp also spells on, off and auto.
@@ -74,25 +63,6 @@ pub fn one_of(words: &[&'static str], word: &str) -> Option<&'static str> {
         other => other,
     };
     words.iter().find(|w| **w == meant).copied()
-}
-
-/// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`.
-fn edits(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let change = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = change.min(row[j - 1] + 1).min(rows[i - 1][j] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
 }
 
 #[cfg(test)]

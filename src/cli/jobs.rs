@@ -139,7 +139,7 @@ pub fn not_a_job(word: &Path, words: usize) -> Result<(), Exit> {
     let elsewhere = ELSEWHERE.iter().find(|row| row.0 == text).map(|row| row.1.to_owned());
     let command = Job::augment_subcommands(clap::Command::new("qrun"));
     let names = command.get_subcommands().map(clap::Command::get_name);
-    let nearest = || flags::nearest_of(names, text, |name| name).map(|name| format!("did you mean qrun {name}?"));
+    let nearest = || crate::nearest::of(names, text, |name| name).map(|name| format!("did you mean qrun {name}?"));
     let prompt = || text.contains(char::is_whitespace).then(|| "a prompt goes behind -p".to_owned());
     let neither = || (words > 1).then(|| "qrun MODEL.gguf -p TEXT, or qrun JOB … (qrun --help lists both)".to_owned());
     let alias = || named::nearest(text).map(|alias| format!("did you mean the model {alias}?"));

@@ -61,12 +61,15 @@ pub fn find(name: &str) -> Option<&'static Alias> {
     ALIASES.iter().find(|alias| alias.name.eq_ignore_ascii_case(name))
 }
 
-/// The short name with the longest common beginning, if that is at least half of the word.
+/// The short name with the longest common beginning, if that is at least half of the word; else one that differs by a slip.
 pub fn nearest(word: &str) -> Option<&'static str> {
     let common = |name: &str| word.bytes().zip(name.bytes()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
     let best =
         ALIASES.iter().rev().map(|alias| alias.name).max_by_key(|name| (common(name), usize::MAX - name.len()))?;
-    (common(best) * 2 >= word.len().max(6)).then_some(best)
+    if common(best) * 2 >= word.len().max(6) {
+        return Some(best);
+    }
+    crate::nearest::of(ALIASES.iter().map(|alias| alias.name), word, |name| name)
 }
 
 #[cfg(test)]
@@ -95,6 +98,7 @@ mod tests {
     fn the_nearest_short_name_begins_like_the_word() {
         assert_eq!(nearest("gemma-3-1b"), Some("gemma-3-1b-it"));
         assert_eq!(nearest("llama-3.2"), Some("llama-3.2-1b"));
+        assert_eq!(nearest("gema-3-1b-it"), Some("gemma-3-1b-it"));
         assert_eq!(nearest("frobnicate"), None);
     }
 }

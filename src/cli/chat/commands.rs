@@ -1,7 +1,5 @@
 //! The commands of a chat.
 
-use crate::cli::flags;
-
 /// What a line with a slash asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Command {
@@ -53,7 +51,7 @@ impl Command {
         let row = COMMANDS.iter().find(|row| row.0 == word).or_else(|| begin.next().filter(|_| begin.next().is_none()));
         let unknown = || {
             let meant =
-                flags::nearest_of(COMMANDS.iter().map(|row| row.0).filter(|name| *name != "/?"), &word, |name| name);
+                crate::nearest::of(COMMANDS.iter().map(|row| row.0).filter(|name| *name != "/?"), &word, |name| name);
             match meant.filter(|_| word.len() > 1) {
                 Some(name) => format!("unknown command {typed}; did you mean {name}?"),
                 None => format!("unknown command {typed}; /help lists the commands"),
