@@ -9,7 +9,7 @@ pub struct Wanted {
     pub name: String,
     /// The file in the repository, in place of the tag's.
     pub file: Option<String>,
-    /// Branch, tag or commit [main].
+    /// Branch, tag or commit; `main` where nothing is said.
     pub revision: Option<String>,
     /// For the hub; goes nowhere else, and into no message.
     pub token: Option<String>,
