@@ -158,7 +158,8 @@ class Engine:
         messages = list(prompt)
         if keywords.get("system") is not None:
             messages.insert(0, {"role": "system", "content": keywords["system"]})
-        extra = {name: keywords[name] for name in ("tools", "tool_choice", "template_kwargs") if name in keywords}
+        names = ("tools", "tool_choice", "template_kwargs")
+        extra: dict[str, Any] = {name: keywords[name] for name in names if name in keywords}
         return self._render(messages, {**extra, "constraint": constraint(keywords)})
 
     def _render(self, messages: Sequence[object], extra: dict[str, Any]) -> _qrun.Prepared:
