@@ -20,7 +20,7 @@ use qrun::download::{DownloadError, Progress, Settings, Store, Wanted};
 use stub::Hub;
 
 /// A model that runs: 3.3 MB.
-pub const DEMO: &[u8] = include_bytes!("../models/demo/qrun-demo-Q4_K_M.gguf");
+pub static DEMO: &[u8] = include_bytes!("../models/demo/qrun-demo-Q4_K_M.gguf");
 
 /// A cache of its own, and settings without patience.
 pub struct Home {
