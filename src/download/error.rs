@@ -11,7 +11,7 @@ pub enum DownloadError {
         "{word:?}: expected a model's name (USER/REPO[:TAG], hf.co/…, ms:…, ollama://…, https://….gguf or an alias){hint}"
     )]
     NotAName {
-        /// As typed.
+        /// What stood in place of a name, as typed.
         word: String,
         /// The nearest alias; begins with `; ` or is empty.
         hint: String,
@@ -19,9 +19,9 @@ pub enum DownloadError {
     /// The hub knows no such repository, or shows it to members only.
     #[error("{name}: {place} has no such repository{hint}")]
     NotFound {
-        /// The repository.
+        /// The repository: `USER/REPO`.
         name: String,
-        /// Whom was asked.
+        /// Host of the hub that was asked.
         place: String,
         /// What to do; begins with `; ` or is empty.
         hint: String,
@@ -29,7 +29,7 @@ pub enum DownloadError {
     /// The repository has no such branch, tag or commit.
     #[error("{name}: no revision {revision:?}")]
     NoRevision {
-        /// The repository.
+        /// The repository: `USER/REPO`.
         name: String,
         /// What was asked for.
         revision: String,
@@ -37,7 +37,7 @@ pub enum DownloadError {
     /// The repository has other files than the one that is meant.
     #[error("{name}: no {wanted}; there are: {}", listed(.available))]
     NoFile {
-        /// The repository.
+        /// The repository: `USER/REPO`.
         name: String,
         /// A tag, a file, or a shard.
         wanted: String,
@@ -49,7 +49,7 @@ pub enum DownloadError {
         "{name} is gated: accept its licence on {page}, then set HF_TOKEN (or -hft) to a token of that account{found}"
     )]
     Gated {
-        /// The repository.
+        /// The repository: `USER/REPO`.
         name: String,
         /// Where the licence is accepted.
         page: String,
@@ -59,9 +59,9 @@ pub enum DownloadError {
     /// The hub does not accept the token.
     #[error("{name}: {place} does not accept the token (HF_TOKEN, -hft or the token file): {reason}")]
     Token {
-        /// The repository.
+        /// The repository: `USER/REPO`.
         name: String,
-        /// Whom was asked.
+        /// Host of the hub that was asked.
         place: String,
         /// What it says.
         reason: String,
@@ -69,7 +69,7 @@ pub enum DownloadError {
     /// The network was forbidden, and the cache does not have the file.
     #[error("{name}: not in the cache {}, and --offline (or HF_HUB_OFFLINE) forbids to fetch it", cache.display())]
     Offline {
-        /// The model.
+        /// The model, as it would be fetched: `USER/REPO:TAG`.
         name: String,
         /// The folder that was looked into.
         cache: PathBuf,
@@ -77,13 +77,13 @@ pub enum DownloadError {
     /// The disk is too small.
     #[error("{file}: needs {needed} more bytes, {} has {free} free; what was fetched is kept: free some, or name another folder in HF_HUB_CACHE", folder.display())]
     NoRoom {
-        /// The file.
+        /// The file with its repository: `USER/REPO: path`.
         file: String,
         /// Bytes that are still missing, with some to spare.
         needed: u64,
         /// Bytes that the disk has.
         free: u64,
-        /// The folder.
+        /// The cache, on the disk that is too small.
         folder: PathBuf,
     },
     /// The server cannot be reached, or goes away again and again.
@@ -91,7 +91,7 @@ pub enum DownloadError {
     Network {
         /// The file or repository.
         file: String,
-        /// The server.
+        /// Name of the server, without a path or a token.
         host: String,
         /// What happened.
         reason: String,
@@ -103,9 +103,9 @@ pub enum DownloadError {
     Status {
         /// The file or repository.
         file: String,
-        /// The server.
+        /// Name of the server, without a path or a token.
         host: String,
-        /// Its status.
+        /// The HTTP status that it answered.
         status: u16,
         /// What it says; begins with `: ` or is empty.
         reason: String,
@@ -115,19 +115,19 @@ pub enum DownloadError {
         "{file}: expected SHA-256 {expected}, found {found}, twice; nothing was kept: try again later, or another mirror"
     )]
     WrongBytes {
-        /// The file.
+        /// The file with its repository: `USER/REPO: path`.
         file: String,
         /// As the hub lists it.
         expected: String,
-        /// Of what came.
+        /// Of the bytes that came the second time.
         found: String,
     },
     /// The model is nothing that qrun runs.
     #[error("{file}: expected {expected}, found {found}; it was not fetched")]
     Unsupported {
-        /// The file.
+        /// The file with its repository: `USER/REPO: path`.
         file: String,
-        /// What qrun runs.
+        /// The architectures or formats that qrun runs.
         expected: String,
         /// What the model is.
         found: String,
@@ -143,17 +143,17 @@ pub enum DownloadError {
     /// The server's answer is not what its protocol says.
     #[error("{host}: expected {expected}, found {found}")]
     BadAnswer {
-        /// The server.
+        /// Name of the server, without a path or a token.
         host: String,
         /// What the protocol says.
         expected: String,
-        /// What came.
+        /// The beginning of what came, at most 200 characters.
         found: String,
     },
     /// A setting of the environment is wrong.
     #[error("{variable}: expected {expected}")]
     Setting {
-        /// Its name.
+        /// The name of the environment variable.
         variable: String,
         /// What it should be.
         expected: String,

@@ -54,18 +54,18 @@ impl Store {
         Store { settings }
     }
 
-    /// As [`super::find`].
+    /// [`super::find`] with these settings in place of the environment's.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::find`].
     pub fn find(&self, wanted: &Wanted) -> Result<Option<PathBuf>, DownloadError> {
         Ok(self.job(wanted)?.found())
     }
 
-    /// As [`super::fetch`].
+    /// [`super::fetch`] with these settings in place of the environment's.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::fetch`].
     pub fn fetch(
         &self,
         wanted: &Wanted,
@@ -104,18 +104,18 @@ impl Store {
         Ok(format!("{}: {}", job.name.shown(), job.choose(&paths)?.join(" ")))
     }
 
-    /// As [`super::cached`].
+    /// [`super::cached`] with these settings in place of the environment's.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::cached`].
     pub fn cached(&self, cache: Option<&Path>) -> Result<Vec<Cached>, DownloadError> {
         cache::all(&self.cache(cache)?)
     }
 
-    /// As [`super::remove`].
+    /// [`super::remove`] with these settings in place of the environment's.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::remove`].
     pub fn remove(&self, name: &str, cache: Option<&Path>) -> Result<Removed, DownloadError> {
         let wanted = Wanted { cache: cache.map(Path::to_owned), ..Wanted::named(name) };
         let job = self.job(&wanted)?;
