@@ -2,6 +2,8 @@
 //! are there. Whoever needs a size of a layer asks its plan; whoever needs the largest of all layers asks
 //! [`crate::Config::widest`].
 
+use crate::spec::Gating;
+
 /// What one layer does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LayerPlan {
@@ -17,8 +19,65 @@ pub struct LayerPlan {
     pub window: Option<usize>,
     /// Rotary embedding of q and k.
     pub rope: Rope,
-    /// Width of the feed-forward.
+    /// Norms of q and k.
+    pub qk_norm: HeadNorm,
+    /// What follows attention.
+    pub feed_forward: FeedForwardPlan,
+}
+
+/// What the norms of queries and keys go over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadNorm {
+    /// There are none.
+    None,
+    /// Each head.
+    Head,
+    /// All heads together.
+    Whole,
+}
+
+/// The feed-forward of a layer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FeedForwardPlan {
+    /// One for every token.
+    Dense {
+        /// Its width.
+        n_ff: usize,
+    },
+    /// A few of many for each token.
+    Experts(ExpertPlan),
+}
+
+/// Experts of a layer, and how a router chooses among them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ExpertPlan {
+    /// How many there are.
+    pub n_expert: usize,
+    /// How many each token takes.
+    pub n_used: usize,
+    /// Width of one.
     pub n_ff: usize,
+    /// From the router's logits to probabilities.
+    pub gating: Gating,
+    /// Whether the weights of those chosen are divided by their sum.
+    pub norm: bool,
+    /// Factor on the weights.
+    pub scale: f32,
+    /// A bias that is added to probabilities where experts are chosen, not in their weights (`exp_probs_b`).
+    pub bias: bool,
+    /// Experts stand in so many groups, the first number, and the best groups, the second, are chosen first.
+    pub groups: Option<[usize; 2]>,
+    /// One for every token besides.
+    pub shared: Option<SharedExpert>,
+}
+
+/// An expert that every token takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedExpert {
+    /// Its width.
+    pub n_ff: usize,
+    /// Whether it is multiplied by `sigmoid(ffn_gate_inp_shexp · h)`.
+    pub gated: bool,
 }
 
 impl LayerPlan {
@@ -34,13 +93,27 @@ impl LayerPlan {
     pub fn group(&self) -> usize {
         self.n_head / self.n_head_kv
     }
+    /// Width of the widest product of the feed-forward.
+    pub fn n_ff(&self) -> usize {
+        match self.feed_forward {
+            FeedForwardPlan::Dense { n_ff } => n_ff,
+            FeedForwardPlan::Experts(e) => e.n_ff.max(e.shared.map_or(0, |shared| shared.n_ff)),
+        }
+    }
+    /// The experts of the layer; `None` where it is dense.
+    pub fn experts(&self) -> Option<&ExpertPlan> {
+        match &self.feed_forward {
+            FeedForwardPlan::Dense { .. } => None,
+            FeedForwardPlan::Experts(experts) => Some(experts),
+        }
+    }
     /// How many positions the token at `pos` sees, its own included.
     pub fn seen(&self, pos: usize) -> usize {
         self.window.map_or(pos + 1, |window| window.min(pos + 1))
     }
 }
 
-/// A rotary embedding: angle `= pos / scale · base^(-2i/n_rot) / factor_i`.
+/// A rotary embedding: angle `= pos · base^(-2i/n_rot) / factor_i`, scaled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rope {
     /// Elements of a head that turn, from the front; even. 0: the layer has no rotary embedding.
@@ -49,13 +122,30 @@ pub struct Rope {
     pub base: f32,
     /// How positions beyond those of the training are brought near.
     pub scaling: RopeScaling,
-    /// Whether the divisors of `rope_freqs.weight` apply.
-    pub factors: bool,
+    /// Divisors of the frequencies.
+    pub factors: RopeFactors,
+    /// Factor on cosines and sines. 1 where all elements of a head turn: there [`LayerPlan::attention_scale`] has it.
+    pub magnitude: f32,
 }
 
 impl Rope {
     /// No rotary embedding: no element turns.
-    pub const NONE: Self = Self { n_rot: 0, base: 1.0, scaling: RopeScaling::None, factors: false };
+    pub const NONE: Self =
+        Self { n_rot: 0, base: 1.0, scaling: RopeScaling::None, factors: RopeFactors::None, magnitude: 1.0 };
+}
+
+/// Which tensor has the divisors of frequencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RopeFactors {
+    /// None.
+    None,
+    /// `rope_freqs.weight`.
+    Freqs,
+    /// `rope_factors_long.weight` in sessions of a context beyond this, else `rope_factors_short.weight`.
+    ByContext {
+        /// `rope.scaling.original_context_length`.
+        original: usize,
+    },
 }
 
 /// `rope.scaling.type`.
@@ -65,21 +155,57 @@ pub enum RopeScaling {
     None,
     /// Positions are divided by this factor.
     Linear(f32),
+    /// Low frequencies are divided, high ones are not, and those between are blended.
+    Yarn(Yarn),
+}
+
+/// YaRN (Peng et al., 2023).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Yarn {
+    /// Divisor of the lowest frequencies.
+    pub factor: f32,
+    /// Context of the training in tokens.
+    pub original: usize,
+    /// Pairs that turn more often than this within the original context are left alone.
+    pub beta_fast: f32,
+    /// Pairs that turn less often are divided by the whole factor.
+    pub beta_slow: f32,
+    /// Whether the pairs between which frequencies are blended are whole ones.
+    pub rounds: bool,
+}
+
+impl Yarn {
+    /// How much of pair `i` of `n_rot / 2` is left alone: 1 in front, 0 at the end.
+    fn kept(&self, i: usize, n_rot: usize, base: f32) -> f64 {
+        let pair = |beta: f32| {
+            let turns = self.original as f64 / (f64::from(beta) * std::f64::consts::TAU);
+            n_rot as f64 * turns.ln() / (2.0 * f64::from(base).ln())
+        };
+        let (mut low, mut high) = (pair(self.beta_fast), pair(self.beta_slow));
+        if self.rounds {
+            (low, high) = (low.floor(), high.ceil());
+        }
+        let (low, high) = (low.max(0.0), high.min(n_rot as f64 - 1.0));
+        1.0 - ((i as f64 - low) / (high - low).max(0.001)).clamp(0.0, 1.0)
+    }
 }
 
 impl Rope {
-    /// Angle per position of each pair, `[n_rot / 2]`; `factors` are those of `rope_freqs.weight`, as many. In f64:
+    /// Angle per position of each pair, `[n_rot / 2]`; `factors` are those of [`Rope::factors`], as many. In f64:
     /// theirs is the only error that grows with the position.
     pub fn frequencies(&self, factors: Option<&[f32]>) -> Vec<f64> {
-        let factors = factors.filter(|_| self.factors);
         let frequency = |i: usize| {
-            let scale = match self.scaling {
-                RopeScaling::None => 1.0,
-                RopeScaling::Linear(factor) => f64::from(factor),
-            };
             let power = -2.0 * i as f64 / self.n_rot as f64;
             let factor = factors.map_or(1.0, |f| f64::from(f[i]));
-            f64::from(self.base).powf(power) / scale / factor
+            let frequency = f64::from(self.base).powf(power);
+            match self.scaling {
+                RopeScaling::None => frequency / factor,
+                RopeScaling::Linear(scale) => frequency / f64::from(scale) / factor,
+                RopeScaling::Yarn(yarn) => {
+                    let kept = yarn.kept(i, self.n_rot, self.base);
+                    frequency / factor * (kept + (1.0 - kept) / f64::from(yarn.factor))
+                }
+            }
         };
         (0..self.n_rot / 2).map(frequency).collect()
     }

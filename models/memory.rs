@@ -21,11 +21,9 @@ pub struct Plan {
 impl Plan {
     /// The need of a model under these options.
     pub fn new(model: &Model, o: &Options) -> Self {
-        let w = &model.weights;
-        let embedding = if w.output.is_some() { w.token_embd.bytes() as u64 } else { 0 };
         let [global, window] = kv_bytes_by_kind(&model.config, o);
         Self {
-            weights: w.bytes_per_token() + embedding,
+            weights: model.weights.bytes(),
             kv: global + window,
             kv_window: window,
             activations: activation_bytes(&model.config, o),
@@ -68,7 +66,7 @@ pub fn kv_bytes_read(c: &Config, o: &Options, pos: usize) -> u64 {
 
 fn activation_bytes(c: &Config, o: &Options) -> u64 {
     let (q, kv) = (c.widest(LayerPlan::q_dim), c.widest(LayerPlan::kv_dim));
-    let (n_ff, n_rot) = (c.widest(|l| l.n_ff), c.widest(|l| l.rope.n_rot));
+    let (n_ff, n_rot) = (c.widest(LayerPlan::n_ff), c.widest(|l| l.rope.n_rot));
     let per_token = 3 * c.n_embd + 2 * q + 2 * kv + 2 * n_ff + 2 * n_rot;
     // The input vectors of a product once more in their prepared form (f32 at most).
     let prepared = n_ff.max(c.n_embd).max(q);
