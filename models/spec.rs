@@ -135,7 +135,7 @@ pub enum DeltaHeads {
 /// Rotary embedding of sliding layers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LocalRope {
-    /// As that of global layers.
+    /// As that of global layers; the base is theirs unless the file says otherwise.
     Same,
     /// Never scaled; the base is that of global layers unless the file says otherwise.
     Unscaled,

@@ -45,7 +45,11 @@ pub fn sliding(keys: &Keys, spec: &ArchSpec, head_dim: usize, global: &Rope) -> 
     let base = keys.positive("rope.freq_base_swa")?;
     let unscaled = |base| Rope { n_rot, base, scaling: RopeScaling::None, factors: RopeFactors::None, magnitude: 1.0 };
     Ok(match spec.rope_local {
-        LocalRope::Same => Rope { n_rot, factors: RopeFactors::None, ..*global },
+        LocalRope::Same => {
+            // Divisors are of as many pairs as turn in global layers.
+            let factors = if n_rot == global.n_rot { global.factors } else { RopeFactors::None };
+            Rope { n_rot, base: base.unwrap_or(global.base), factors, ..*global }
+        }
         LocalRope::Unscaled => unscaled(base.unwrap_or(global.base)),
         LocalRope::Base(default) => unscaled(base.unwrap_or(default)),
     })
