@@ -141,8 +141,15 @@ pub const EACH_ARCH: [Tiny; 27] = [
     Tiny { arch: "qwen35moe", n_rot: 16, n_layer: 4, experts: [12, 3, 64, 96], ..TINY },
     Tiny { arch: "qwen3next", tied: true, n_rot: 16, n_layer: 4, experts: [6, 2, 64, 64], ..TINY },
     Tiny { arch: "lfm2", tied: true, n_layer: 3, uneven: &[[4, 0, 96], [4, 2, 96], [4, 0, 96]], ..TINY },
-    Tiny { arch: "lfm2moe", tied: true, n_layer: 3, uneven: &[[4, 0, 96], [4, 2, 96], [4, 0, 96]], experts: [8, 2, 64, 0],
-        leading_dense: 1, ..TINY },
+    Tiny {
+        arch: "lfm2moe",
+        tied: true,
+        n_layer: 3,
+        uneven: &[[4, 0, 96], [4, 2, 96], [4, 0, 96]],
+        experts: [8, 2, 64, 0],
+        leading_dense: 1,
+        ..TINY
+    },
 ];
 
 /// Models whose layers differ: in heads and feed-forward; and in these, window, and elements per head.
@@ -312,9 +319,12 @@ impl Tiny {
                 ("ffn_up", self.n_embd, n_ff, 1.0),
                 ("ffn_down", n_ff, self.n_embd, 1.0),
             ];
-            let dense = !self.has_experts(il);
-            for (part, cols, rows, gain) in matrices.into_iter().filter(|(part, ..)| dense || !part.starts_with("ffn"))
-            {
+            let (dense, attends) = (!self.has_experts(il), self.attends(il));
+            let present = |part: &str| if part.starts_with("ffn") { dense } else { attends };
+            for (part, cols, mut rows, gain) in matrices.into_iter().filter(|(part, ..)| present(part)) {
+                if part == "attn_q" && spec.attention_gate == AttentionGate::InQuery {
+                    rows *= 2;
+                }
                 add(&name(&format!("{part}.weight")), self.ty(part, il, cols), [cols, rows], unit(cols, gain));
             }
             if self.biases {
