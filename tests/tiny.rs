@@ -58,6 +58,8 @@ pub struct Tiny {
     pub window: usize,
     pub pattern: usize,
     pub attention_softcap: f32,
+    /// Norms of q and k where an architecture may have them.
+    pub qk_norm: bool,
     /// Elements of a head that turn; 0: all.
     pub n_rot: usize,
     /// Factor of YaRN, for an original context of 32 tokens.
@@ -95,6 +97,7 @@ pub const TINY: Tiny = Tiny {
     window: 0,
     pattern: 0,
     attention_softcap: 0.0,
+    qk_norm: true,
     n_rot: 0,
     yarn: 0.0,
     long_rope: false,
@@ -324,11 +327,14 @@ impl Tiny {
             }
             let qk_norm = match spec.qk_norm {
                 QkNorm::None => None,
+                QkNorm::IfPresent if !self.qk_norm => None,
                 QkNorm::Head | QkNorm::IfPresent => Some([head_dim, head_dim]),
                 QkNorm::Whole => Some([q, kv]),
             };
             for (part, n) in ["attn_q_norm", "attn_k_norm"].into_iter().zip(qk_norm.into_iter().flatten()) {
-                add(&name(&format!("{part}.weight")), vector, [n, 0], norm(1.2));
+                // Muse Glimmer has the same number for all elements.
+                let spread = if self.arch == "muse-glimmer" { Spread { mean: 1.2, std: 0.0 } } else { norm(1.2) };
+                add(&name(&format!("{part}.weight")), vector, [n, 0], spread);
             }
             rows::tensors(self, il, add);
             if spec.residual.post_norm() {

@@ -1,7 +1,10 @@
 //! What tiny models of single architectures have besides the keys and tensors of all.
 
 use qrun_models::arch;
-use qrun_quant::{GgmlType, gguf::write::Header};
+use qrun_quant::{
+    GgmlType,
+    gguf::{Array, write::Header},
+};
 
 use super::{Add, Spread, Tiny};
 
@@ -17,8 +20,13 @@ impl Tiny {
 
 pub fn keys(t: &Tiny, h: &mut Header) {
     let key = |k: &str| format!("{}.{k}", t.arch);
-    let eps = if t.arch == "cohere2" { "layer_norm_epsilon" } else { "layer_norm_rms_epsilon" };
-    h.set(key(&format!("attention.{eps}")), 1e-5f32);
+    // Where there are two of them, or one by another name, large enough to be seen in logits.
+    let (name, eps) = match t.arch {
+        "cohere2" => ("layer_norm_epsilon", 1e-3f32),
+        "muse-glimmer" => ("layer_norm_rms_epsilon", 1e-3),
+        _ => ("layer_norm_rms_epsilon", 1e-5),
+    };
+    h.set(key(&format!("attention.{name}")), eps);
     if t.yarn > 0.0 {
         h.set(key("rope.scaling.type"), "yarn");
         h.set(key("rope.scaling.factor"), t.yarn);
@@ -44,6 +52,12 @@ pub fn keys(t: &Tiny, h: &mut Header) {
     }
     if t.leading_dense > 0 {
         h.set(key("leading_dense_block_count"), t.leading_dense as u32);
+    }
+    if t.arch.starts_with("qwen3vl") {
+        // A third of the pairs for each coordinate of a position.
+        let third = t.head_dim as u32 / 6;
+        let sections = [t.head_dim as u32 / 2 - 2 * third, third, third, 0];
+        h.set(key("rope.dimension_sections"), Array::of(&sections));
     }
     let numbers: &[(&str, f32)] = match t.arch {
         "mistral3" => &[("rope.scaling.yarn_log_multiplier", 1.0), ("attention.temperature_scale", 0.1)],
@@ -82,8 +96,12 @@ pub fn tensors(t: &Tiny, il: usize, add: Add) {
     }
     let [e, _, f, shared] = t.experts;
     tensor("ffn_gate_inp.weight", GgmlType::F32, [d, e], 0.0, 2.0 * unit(d));
-    for (part, cols, rows) in [("ffn_gate_exps", d, f), ("ffn_up_exps", d, f), ("ffn_down_exps", f, d)] {
-        tensor(&format!("{part}.weight"), t.ty(part, il, cols), [cols, rows * e], 0.0, unit(cols));
+    // Gates and ups of gpt-oss reach 7, where they are clamped.
+    let [gain_in, gain_out] = if t.arch == "gpt-oss" { [3.0, 0.2] } else { [1.0; 2] };
+    for (part, cols, rows, gain) in
+        [("ffn_gate_exps", d, f, gain_in), ("ffn_up_exps", d, f, gain_in), ("ffn_down_exps", f, d, gain_out)]
+    {
+        tensor(&format!("{part}.weight"), t.ty(part, il, cols), [cols, rows * e], 0.0, gain * unit(cols));
         if t.arch == "gpt-oss" {
             tensor(&format!("{part}.bias"), GgmlType::F32, [rows * e, 0], 0.0, 0.3);
         }
