@@ -9,6 +9,7 @@ mod gemma3;
 mod glm4;
 mod gpt_oss;
 mod granite;
+mod lfm2;
 mod llama;
 mod mistral3;
 mod muse_glimmer;
@@ -17,6 +18,7 @@ mod phi3;
 mod qwen2;
 mod qwen2moe;
 mod qwen3;
+mod qwen35;
 mod qwen3moe;
 mod qwen3vl;
 mod seed_oss;
@@ -48,6 +50,11 @@ pub static ARCHITECTURES: &[ArchSpec] = &[
     granite::GRANITE,
     granite::GRANITEMOE,
     muse_glimmer::MUSE_GLIMMER,
+    qwen35::QWEN35,
+    qwen35::QWEN35MOE,
+    qwen35::QWEN3NEXT,
+    lfm2::LFM2,
+    lfm2::LFM2MOE,
 ];
 
 /// The architecture with this `general.architecture`, if qrun runs it.

@@ -3,6 +3,7 @@
 mod experts;
 mod keys;
 mod layers;
+mod recurrent;
 mod rope;
 
 use qrun_quant::{Gguf, Result};

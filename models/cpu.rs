@@ -8,6 +8,7 @@
 mod attention;
 mod feed_forward;
 mod ops;
+mod recurrent;
 mod rope;
 pub mod simd;
 mod step;
@@ -57,6 +58,8 @@ struct Scratch {
     up: Vec<f32>,
     /// Of layers with experts.
     routed: feed_forward::Routed,
+    /// Of layers without attention.
+    recurrent: recurrent::Recurrent,
     prepared: Activations,
 }
 
@@ -85,6 +88,7 @@ impl CpuDecoder {
             gate: Vec::new(),
             up: Vec::new(),
             routed: Default::default(),
+            recurrent: Default::default(),
             prepared: Activations::new(options.arithmetic),
         };
         Ok(Self { model, options, pool, kv, rope, scratch, logits: Vec::new(), tokens: Vec::new(), tap: None })

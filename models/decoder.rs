@@ -36,9 +36,9 @@ use qrun_cuda::{
 use crate::{
     Batch, Cached, Config, Entry, Forward, ForwardError, KvType, LayerPlan, Model, Options, PageCount, Progress, Rows,
     Salt, SamplingRequest, Tap,
-    layer::HeadNorm,
+    layer::{HeadNorm, Mixer},
     memory::Plan,
-    spec::{Activation, EmbeddingScale, FeedForward, Norm, Residual},
+    spec::{Activation, AttentionGate, EmbeddingScale, FeedForward, Norm, Residual},
 };
 use ahead::Ahead;
 use memory::{LOGIT_ROWS, Memory, STEP_ROWS};
@@ -208,7 +208,8 @@ fn without_kernels(c: &Config) -> Option<&'static str> {
         (!c.arch.residual.pre_norm(), "layers without norms before them"),
         (c.arch.residual == Residual::Parallel, "attention and feed-forward at once"),
         (c.arch.sinks, "attention sinks"),
-        (c.arch.attention_gate, "a gate on attention"),
+        (any(|l| l.mixer != Mixer::Attention), "recurrent layers"),
+        (c.arch.attention_gate != AttentionGate::None, "a gate on attention"),
         (c.arch.embedding_scale == EmbeddingScale::RmsNorm, "normed embeddings"),
         (c.residual_scale != 1.0, "a factor on the residual stream"),
         (c.logit_scale != 1.0, "a factor on logits"),

@@ -2,11 +2,13 @@
 //! are there. Whoever needs a size of a layer asks its plan; whoever needs the largest of all layers asks
 //! [`crate::Config::widest`].
 
-use crate::spec::Gating;
+use crate::spec::{DeltaHeads, Gating};
 
 /// What one layer does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LayerPlan {
+    /// What looks back at earlier tokens. The fields on heads are those of attention; without it there are none.
+    pub mixer: Mixer,
     /// Query heads.
     pub n_head: usize,
     /// Key/value heads, each for [`LayerPlan::group`] query heads; divides `n_head`.
@@ -23,6 +25,57 @@ pub struct LayerPlan {
     pub qk_norm: HeadNorm,
     /// What follows attention.
     pub feed_forward: FeedForwardPlan,
+}
+
+/// How a layer looks back at earlier tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mixer {
+    /// At each of them.
+    Attention,
+    /// At a matrix for each head, in which keys find values.
+    DeltaNet(DeltaPlan),
+    /// At the last few of them.
+    ShortConv {
+        /// How many, the current one included.
+        taps: usize,
+        /// Channels, as many as the residual stream has elements.
+        channels: usize,
+    },
+}
+
+/// A gated delta net.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeltaPlan {
+    /// Heads of queries and keys; divides `n_head_v`.
+    pub n_head_k: usize,
+    /// Heads of values, each with a state.
+    pub n_head_v: usize,
+    /// Elements of a key.
+    pub dim_k: usize,
+    /// Elements of a value.
+    pub dim_v: usize,
+    /// Tokens that the convolution before it sees.
+    pub taps: usize,
+    /// Which key head a value head takes.
+    pub heads: DeltaHeads,
+}
+
+impl DeltaPlan {
+    /// Channels of the convolution: queries, keys and values.
+    pub fn channels(&self) -> usize {
+        2 * self.n_head_k * self.dim_k + self.inner()
+    }
+    /// Elements of all values.
+    pub fn inner(&self) -> usize {
+        self.n_head_v * self.dim_v
+    }
+    /// The key head of a value head.
+    pub fn key_head(&self, value_head: usize) -> usize {
+        match self.heads {
+            DeltaHeads::Tiled => value_head % self.n_head_k,
+            DeltaHeads::Grouped => value_head / (self.n_head_v / self.n_head_k),
+        }
+    }
 }
 
 /// What the norms of queries and keys go over.
@@ -81,6 +134,20 @@ pub struct SharedExpert {
 }
 
 impl LayerPlan {
+    /// A layer without attention.
+    pub fn recurrent(mixer: Mixer, feed_forward: FeedForwardPlan) -> Self {
+        Self {
+            mixer,
+            n_head: 0,
+            n_head_kv: 0,
+            head_dim: 0,
+            attention_scale: 1.0,
+            window: None,
+            rope: Rope::NONE,
+            qk_norm: HeadNorm::None,
+            feed_forward,
+        }
+    }
     /// Elements of all query heads, and of all that attention gives for a token.
     pub fn q_dim(&self) -> usize {
         self.n_head * self.head_dim
@@ -88,6 +155,23 @@ impl LayerPlan {
     /// Elements of all key (or value) heads.
     pub fn kv_dim(&self) -> usize {
         self.n_head_kv * self.head_dim
+    }
+    /// Elements of the state of a recurrent layer: the inputs that its convolution still needs, then the matrices of
+    /// its heads. 0 of attention.
+    pub fn state_len(&self) -> usize {
+        match self.mixer {
+            Mixer::Attention => 0,
+            Mixer::DeltaNet(d) => (d.taps - 1) * d.channels() + d.n_head_v * d.dim_k * d.dim_v,
+            Mixer::ShortConv { taps, channels } => (taps - 1) * channels,
+        }
+    }
+    /// Elements per token of what a recurrent layer computes on its way.
+    pub fn recurrent_width(&self) -> usize {
+        match self.mixer {
+            Mixer::Attention => 0,
+            Mixer::DeltaNet(d) => 2 * d.channels() + 2 * d.inner() + 2 * d.n_head_v,
+            Mixer::ShortConv { channels, .. } => 5 * channels,
+        }
     }
     /// Query heads that share a key/value head.
     pub fn group(&self) -> usize {

@@ -33,10 +33,14 @@ pub struct ArchSpec {
     pub q_temperature: bool,
     /// One more logit per query head in the softmax, whose weight is dropped (`attn_sinks`).
     pub sinks: bool,
-    /// What attention gives is multiplied by `sigmoid(attn_gate · h)`.
-    pub attention_gate: bool,
+    /// What attention gives is multiplied by the sigmoid of a gate.
+    pub attention_gate: AttentionGate,
+    /// What some layers have in place of attention.
+    pub recurrent: Recurrent,
     /// Name of the norm before the feed-forward.
     pub ffn_norm: &'static str,
+    /// Name of the norm before the head.
+    pub output_norm: &'static str,
     /// Epsilon of norms after attention and feed-forward, where it is not that of all norms.
     pub post_norm_eps: Option<f32>,
     /// How experts are chosen when the file does not say, in layers that have some.
@@ -92,6 +96,40 @@ pub enum QkNorm {
     Whole,
     /// Of each head where the file has the tensors.
     IfPresent,
+}
+
+/// Where the gate of attention comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttentionGate {
+    /// There is none.
+    None,
+    /// `attn_q` gives it, behind each head's query.
+    InQuery,
+    /// A matrix of its own, `attn_gate`.
+    Own,
+}
+
+/// Layers without attention, which keep a state of fixed size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recurrent {
+    /// All layers attend.
+    None,
+    /// Gated delta nets, but for every fourth layer, or as the file says.
+    DeltaNet {
+        /// How value heads take key heads, and the decay its numbers.
+        heads: DeltaHeads,
+    },
+    /// Short convolutions in layers without key/value heads.
+    ShortConv,
+}
+
+/// Which key head a value head of a delta net takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeltaHeads {
+    /// Value head `j` takes key head `j mod n`; `ssm_beta` and `ssm_alpha` are apart.
+    Tiled,
+    /// Consecutive value heads share a key head; `ssm_ba` has both, key head by key head.
+    Grouped,
 }
 
 /// Rotary embedding of sliding layers.

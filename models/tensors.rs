@@ -3,8 +3,8 @@
 use std::ops::{Index, Range};
 
 use crate::{
-    layer::{FeedForwardPlan, HeadNorm, LayerPlan},
-    spec::{ArchSpec, Residual},
+    layer::{FeedForwardPlan, HeadNorm, LayerPlan, Mixer},
+    spec::{ArchSpec, AttentionGate, DeltaHeads, Residual},
 };
 
 /// Names each role once: its variant, its place in [`Role::ALL`] and its name in files.
@@ -49,6 +49,30 @@ roles! {
     AttnGate = "attn_gate",
     /// From the heads to the residual stream.
     AttnOutput = "attn_output",
+    /// Queries, keys and values of a delta net, before its convolution.
+    AttnQkv = "attn_qkv",
+    /// How far each head forgets.
+    SsmAlpha = "ssm_alpha",
+    /// How far each head takes a new value.
+    SsmBeta = "ssm_beta",
+    /// Both, key head by key head: first how far its value heads take new values.
+    SsmBa = "ssm_ba",
+    /// Added to what `ssm_alpha` gives.
+    SsmDt = "ssm_dt",
+    /// Rate at which each head forgets, negative.
+    SsmA = "ssm_a",
+    /// Taps of each channel, the newest last.
+    SsmConv1d = "ssm_conv1d",
+    /// RMSNorm of what each head of a delta net gives.
+    SsmNorm = "ssm_norm",
+    /// From the heads of a delta net to the residual stream.
+    SsmOut = "ssm_out",
+    /// Two gates and the input of a short convolution.
+    ShortconvInProj = "shortconv.in_proj",
+    /// Taps of each channel, the newest last.
+    ShortconvConv = "shortconv.conv",
+    /// From a short convolution to the residual stream.
+    ShortconvOutProj = "shortconv.out_proj",
     /// RMSNorm of the attention output.
     PostAttentionNorm = "post_attention_norm",
     /// Norm before the feed-forward.
@@ -87,8 +111,9 @@ impl Role {
     pub fn of_file(self, spec: &ArchSpec, dims: Dims) -> String {
         match (self, dims) {
             (Self::FfnNorm, _) => format!("{}.weight", spec.ffn_norm),
-            (Self::ExpProbsB, _) => format!("{}.bias", self.name()),
-            (_, Dims::Vector(_)) => format!("{}.weight", self.name()),
+            (Self::ExpProbsB | Self::SsmDt, _) => format!("{}.bias", self.name()),
+            (Self::SsmA, _) => self.name().to_owned(),
+            (_, Dims::Vector(_) | Dims::Taps(..)) => format!("{}.weight", self.name()),
             _ => self.name().to_owned(),
         }
     }
@@ -101,6 +126,8 @@ pub enum Dims {
     Vector(usize),
     /// `[rows][cols]`: outputs, inputs. May have a bias `[rows]`.
     Matrix(usize, usize),
+    /// `[channels][taps]`.
+    Taps(usize, usize),
     /// `[experts][rows][cols]`. May have a bias `[experts][rows]`.
     Experts(usize, usize, usize),
 }
@@ -109,7 +136,7 @@ impl Dims {
     /// Outputs: those of a matrix (of one expert), the elements of a vector.
     pub fn rows(self) -> usize {
         match self {
-            Self::Vector(n) | Self::Matrix(n, _) | Self::Experts(_, n, _) => n,
+            Self::Vector(n) | Self::Matrix(n, _) | Self::Taps(n, _) | Self::Experts(_, n, _) => n,
         }
     }
 }
@@ -117,27 +144,59 @@ impl Dims {
 /// The tensors of a layer, in the order of their roles.
 #[rustfmt::skip]
 pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dims)> {
-    use Dims::{Experts, Matrix, Vector};
+    use Dims::{Experts, Matrix, Taps, Vector};
     let (d, q, kv) = (n_embd, l.q_dim(), l.kv_dim());
     let (pre_norm, post_norm) = (spec.residual.pre_norm(), spec.residual.post_norm());
-    let (q_norm, k_norm) = match l.qk_norm {
-        HeadNorm::None | HeadNorm::Head => (l.head_dim, l.head_dim),
-        HeadNorm::Whole => (q, kv),
-    };
-    let qk_norm = l.qk_norm != HeadNorm::None;
-    let mut list = vec![
-        (Role::AttnNorm,          Vector(d),          pre_norm),
-        (Role::AttnQ,             Matrix(q, d),       true),
-        (Role::AttnK,             Matrix(kv, d),      true),
-        (Role::AttnV,             Matrix(kv, d),      true),
-        (Role::AttnQNorm,         Vector(q_norm),     qk_norm),
-        (Role::AttnKNorm,         Vector(k_norm),     qk_norm),
-        (Role::AttnSinks,         Vector(l.n_head),   spec.sinks),
-        (Role::AttnGate,          Matrix(q, d),       spec.attention_gate),
-        (Role::AttnOutput,        Matrix(d, q),       true),
-        (Role::PostAttentionNorm, Vector(d),          post_norm),
-        (Role::FfnNorm,           Vector(d),          pre_norm && spec.residual != Residual::Parallel),
-    ];
+    let mut list = vec![(Role::AttnNorm, Vector(d), pre_norm)];
+    match l.mixer {
+        Mixer::Attention => {
+            let (q_norm, k_norm) = match l.qk_norm {
+                HeadNorm::None | HeadNorm::Head => (l.head_dim, l.head_dim),
+                HeadNorm::Whole => (q, kv),
+            };
+            let qk_norm = l.qk_norm != HeadNorm::None;
+            let (own_gate, in_query) = match spec.attention_gate {
+                AttentionGate::None => (false, 0),
+                AttentionGate::InQuery => (false, q),
+                AttentionGate::Own => (true, 0),
+            };
+            list.extend([
+                (Role::AttnQ,      Matrix(q + in_query, d), true),
+                (Role::AttnK,      Matrix(kv, d),           true),
+                (Role::AttnV,      Matrix(kv, d),           true),
+                (Role::AttnQNorm,  Vector(q_norm),          qk_norm),
+                (Role::AttnKNorm,  Vector(k_norm),          qk_norm),
+                (Role::AttnSinks,  Vector(l.n_head),        spec.sinks),
+                (Role::AttnGate,   Matrix(q, d),            own_gate),
+                (Role::AttnOutput, Matrix(d, q),            true),
+            ]);
+        }
+        Mixer::DeltaNet(p) => {
+            let (channels, inner, heads) = (p.channels(), p.inner(), p.n_head_v);
+            let tiled = p.heads == DeltaHeads::Tiled;
+            list.extend([
+                (Role::AttnQkv,   Matrix(channels, d),     true),
+                (Role::AttnGate,  Matrix(inner, d),        true),
+                (Role::SsmAlpha,  Matrix(heads, d),        tiled),
+                (Role::SsmBeta,   Matrix(heads, d),        tiled),
+                (Role::SsmBa,     Matrix(2 * heads, d),    !tiled),
+                (Role::SsmDt,     Vector(heads),           true),
+                (Role::SsmA,      Vector(heads),           true),
+                (Role::SsmConv1d, Taps(channels, p.taps),  true),
+                (Role::SsmNorm,   Vector(p.dim_v),         true),
+                (Role::SsmOut,    Matrix(d, inner),        true),
+            ]);
+        }
+        Mixer::ShortConv { taps, .. } => list.extend([
+            (Role::ShortconvInProj,  Matrix(3 * d, d), true),
+            (Role::ShortconvConv,    Taps(d, taps),    true),
+            (Role::ShortconvOutProj, Matrix(d, d),     true),
+        ]),
+    }
+    list.extend([
+        (Role::PostAttentionNorm, Vector(d), post_norm),
+        (Role::FfnNorm,           Vector(d), pre_norm && spec.residual != Residual::Parallel),
+    ]);
     match l.feed_forward {
         FeedForwardPlan::Dense { n_ff: f } => list.extend([
             (Role::FfnGate,         Matrix(f, d),     true),

@@ -78,7 +78,7 @@ impl Linear {
 /// Weights of one layer, in the shapes of [`tensors::of_layer`].
 #[derive(Clone)]
 pub struct Layer {
-    /// Norm weights and biases, as f32.
+    /// Norm weights, biases, and taps of convolutions, as f32.
     pub vectors: ByRole<Vec<f32>>,
     /// Projections. What one tensor of the file holds together is apart.
     pub matrices: ByRole<Linear>,
@@ -98,7 +98,7 @@ impl Weights {
             None => None,
         };
         let rope_factors = rope_divisors(&door, c)?;
-        let output_norm = door.vector("output_norm.weight", c.n_embd)?;
+        let output_norm = door.vector(&format!("{}.weight", c.arch.output_norm), c.n_embd)?;
         door.refuse_leftovers(c)?;
         Ok(Self { token_embd, layers, output_norm, output, rope_factors })
     }
@@ -164,6 +164,7 @@ fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
         let own = name(&role.of_file(c.arch, dims));
         match dims {
             Dims::Vector(n) => vectors.set(role, door.vector(&own, n)?),
+            Dims::Taps(channels, taps) => vectors.set(role, door.values(&own, &[taps, channels])?),
             Dims::Matrix(rows, cols) => {
                 let has = |part: &str| door.has(&name(&format!("{part}.weight")));
                 let fused = Fused::of(role).filter(|fused| has(fused.name) && !has(fused.parts[0].name()));

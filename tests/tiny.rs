@@ -8,7 +8,7 @@ mod rows;
 use half::{bf16, f16};
 use qrun_models::{
     CpuDecoder, Entry, Forward, Model, Options, Output, arch,
-    spec::{QkNorm, Residual},
+    spec::{AttentionGate, QkNorm, Residual},
 };
 use qrun_quant::{
     Bytes, GgmlType, Gguf,
@@ -108,7 +108,7 @@ pub const TINY: Tiny = Tiny {
 
 /// One small model per architecture, with what is special about it; windows and original contexts shorter than the tests'
 /// prompts, more experts than some prompts take.
-pub const EACH_ARCH: [Tiny; 22] = [
+pub const EACH_ARCH: [Tiny; 27] = [
     Tiny { rope_freqs: true, fused_qkv: true, ..TINY },
     Tiny { arch: "qwen2", biases: true, n_head: 7, n_head_kv: 1, ..TINY },
     Tiny { arch: "qwen3", tied: true, head_dim: 80, ..TINY },
@@ -140,6 +140,12 @@ pub const EACH_ARCH: [Tiny; 22] = [
     Tiny { arch: "granite", ..TINY },
     Tiny { arch: "granitemoe", experts: [8, 2, 64, 96], ..TINY },
     Tiny { arch: "muse-glimmer", window: 40, n_layer: 4, ..TINY },
+    Tiny { arch: "qwen35", n_rot: 16, n_layer: 4, ..TINY },
+    Tiny { arch: "qwen35moe", n_rot: 16, n_layer: 4, experts: [12, 3, 64, 96], ..TINY },
+    Tiny { arch: "qwen3next", tied: true, n_rot: 16, n_layer: 4, experts: [6, 2, 64, 64], ..TINY },
+    Tiny { arch: "lfm2", tied: true, n_layer: 3, uneven: &[[4, 0, 96], [4, 2, 96], [4, 0, 96]], ..TINY },
+    Tiny { arch: "lfm2moe", tied: true, n_layer: 3, uneven: &[[4, 0, 96], [4, 2, 96], [4, 0, 96]], experts: [8, 2, 64, 0],
+        leading_dense: 1, ..TINY },
 ];
 
 /// Models whose layers differ: in heads and feed-forward; and in these, window, and elements per head.
@@ -326,6 +332,7 @@ impl Tiny {
                 }
             }
             let qk_norm = match spec.qk_norm {
+                _ if !attends => None,
                 QkNorm::None => None,
                 QkNorm::IfPresent if !self.qk_norm => None,
                 QkNorm::Head | QkNorm::IfPresent => Some([head_dim, head_dim]),
@@ -342,7 +349,7 @@ impl Tiny {
                 add(&name("post_ffw_norm.weight"), vector, [self.n_embd, 0], norm(0.5));
             }
         }
-        add("output_norm.weight", vector, [self.n_embd, 0], norm(last_gain));
+        add(&format!("{}.weight", spec.output_norm), vector, [self.n_embd, 0], norm(last_gain));
     }
 
     /// The file's dimensions of a tensor; all experts stand in one.

@@ -2,8 +2,8 @@
 //! Llama 3.1+ carries its context scaling in the tensor `rope_freqs.weight`; Mixtral has experts.
 
 use crate::spec::{
-    Activation, ArchSpec, AttentionScale, EmbeddingScale, FeedForward, Gating, LocalRope, LogitScale, Norm, QkNorm,
-    Residual, RopeLayers, RopeLayout, Routing, SoftcapDefaults, Window,
+    Activation, ArchSpec, AttentionGate, AttentionScale, EmbeddingScale, FeedForward, Gating, LocalRope, LogitScale, Norm, QkNorm,
+    Recurrent, Residual, RopeLayers, RopeLayout, Routing, SoftcapDefaults, Window,
 };
 
 /// `general.architecture = "llama"`.
@@ -23,8 +23,10 @@ pub const LLAMA: ArchSpec = ArchSpec {
     attention_scale: AttentionScale::HeadDim,
     q_temperature: false,
     sinks: false,
-    attention_gate: false,
+    attention_gate: AttentionGate::None,
+    recurrent: Recurrent::None,
     ffn_norm: "ffn_norm",
+    output_norm: "output_norm",
     post_norm_eps: None,
     routing: Routing { gating: Gating::Softmax, norm: true },
     logit_scale: LogitScale::None,

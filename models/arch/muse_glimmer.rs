@@ -2,7 +2,7 @@
 //! global one, which sees no positions.
 
 use super::llama::LLAMA;
-use crate::spec::{ArchSpec, EmbeddingScale, LogitScale, QkNorm, Residual, RopeLayers, Window};
+use crate::spec::{ArchSpec, AttentionGate, EmbeddingScale, LogitScale, QkNorm, Residual, RopeLayers, Window};
 
 /// `general.architecture = "muse-glimmer"`.
 pub const MUSE_GLIMMER: ArchSpec = ArchSpec {
@@ -12,7 +12,7 @@ pub const MUSE_GLIMMER: ArchSpec = ArchSpec {
     rope_layers: RopeLayers::Sliding,
     qk_norm: QkNorm::Head,
     window: Window::Periodic { period: 4, default_size: None },
-    attention_gate: true,
+    attention_gate: AttentionGate::Own,
     embedding_scale: EmbeddingScale::RmsNorm,
     logit_scale: LogitScale::Multiply,
     ..LLAMA

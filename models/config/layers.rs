@@ -2,10 +2,10 @@
 
 use qrun_quant::Result;
 
-use super::{experts, keys::Keys, rope};
+use super::{experts, keys::Keys, recurrent, rope};
 use crate::{
-    layer::{FeedForwardPlan, HeadNorm, LayerPlan, Rope},
-    spec::{ArchSpec, AttentionScale, QkNorm, Window},
+    layer::{FeedForwardPlan, HeadNorm, LayerPlan, Mixer, Rope},
+    spec::{ArchSpec, AttentionScale, QkNorm, Recurrent, Window},
 };
 
 /// What global layers have in common, and what sliding ones.
@@ -20,7 +20,10 @@ pub struct Reach {
 pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3]) -> Result<Vec<LayerPlan>> {
     let sizes = |name: &str| keys.optional_sizes(name, n_block);
     let n_head = sizes("attention.head_count")?.ok_or_else(|| keys.absent("attention.head_count"))?;
-    let n_head_kv = sizes("attention.head_count_kv")?.unwrap_or_else(|| n_head.clone());
+    // Layers without attention may have 0 of them.
+    let least = if spec.recurrent == Recurrent::ShortConv { 0 } else { 1 };
+    let n_head_kv = keys.sizes_from(least, "attention.head_count_kv", n_block)?.unwrap_or_else(|| n_head.clone());
+    let mixers = recurrent::mixers(keys, spec, n_embd, &n_head_kv)?;
     let scale = keys.f32("attention.scale")?.filter(|&s| s != 0.0);
     let global = global(keys, spec, n_embd, &n_head)?;
     let (sliding, slides) = match spec.window {
@@ -32,6 +35,13 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
     };
     let experts = experts::Reader::new(keys, spec, n_block)?;
     let plan = |il: usize| {
+        let feed_forward = match experts.plan(il)? {
+            Some(experts) => FeedForwardPlan::Experts(experts),
+            None => FeedForwardPlan::Dense { n_ff: experts.dense(il)? },
+        };
+        if mixers[il] != Mixer::Attention {
+            return Ok(LayerPlan::recurrent(mixers[il], feed_forward));
+        }
         let (n_head, n_head_kv) = (n_head[il], n_head_kv[il]);
         if !n_head.is_multiple_of(n_head_kv) {
             let expected = format!("a divisor of {n_head} heads in layer {il}");
@@ -56,11 +66,8 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
             QkNorm::Head => HeadNorm::Head,
             QkNorm::Whole => HeadNorm::Whole,
         };
-        let feed_forward = match experts.plan(il)? {
-            Some(experts) => FeedForwardPlan::Experts(experts),
-            None => FeedForwardPlan::Dense { n_ff: experts.dense(il)? },
-        };
-        Ok(LayerPlan { n_head, n_head_kv, head_dim, attention_scale, window, rope, qk_norm, feed_forward })
+        let mixer = Mixer::Attention;
+        Ok(LayerPlan { mixer, n_head, n_head_kv, head_dim, attention_scale, window, rope, qk_norm, feed_forward })
     };
     (0..n_layer).map(plan).collect()
 }

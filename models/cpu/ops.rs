@@ -9,7 +9,7 @@ use crate::spec::{Activation, Norm};
 const PARALLEL: usize = 1 << 15;
 
 /// Runs `f(row index, row)` on rows of `width`, in parallel where that pays.
-fn for_rows(x: &mut [f32], width: usize, f: impl Fn(usize, &mut [f32]) + Sync + Send) {
+pub fn for_rows(x: &mut [f32], width: usize, f: impl Fn(usize, &mut [f32]) + Sync + Send) {
     if x.len() < PARALLEL {
         x.chunks_exact_mut(width).enumerate().for_each(|(i, row)| f(i, row));
     } else {
@@ -93,13 +93,32 @@ impl simd::SimdKernel for Gate<'_> {
     #[inline(always)]
     fn run(self) {
         match self.activation {
-            Activation::Silu => self.with(silu),
+            Activation::Silu => self.with(silu_line),
             Activation::GeluTanh => self.with(gelu_tanh),
             Activation::ClampedSwiglu => {
                 self.gate.iter_mut().for_each(|g| *g = g.min(LIMIT));
                 self.up_with(clamped_silu, |u| u.clamp(-LIMIT, LIMIT) + 1.0);
             }
         }
+    }
+}
+
+/// `x = x · sigmoid(x)`.
+pub fn silu(x: &mut [f32]) {
+    simd::dispatch(Silu(x));
+}
+
+struct Silu<'a>(&'a mut [f32]);
+
+impl simd::SimdKernel for Silu<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let (lines, rest) = self.0.as_chunks_mut();
+        lines.iter_mut().for_each(silu_line);
+        let mut lanes = [0.0; simd::LANES];
+        lanes[..rest.len()].copy_from_slice(rest);
+        silu_line(&mut lanes);
+        rest.copy_from_slice(&lanes[..rest.len()]);
     }
 }
 
@@ -133,7 +152,7 @@ impl Gate<'_> {
 
 /// `x · sigmoid(x)`.
 #[inline(always)]
-fn silu(x: &mut [f32; simd::LANES]) {
+fn silu_line(x: &mut [f32; simd::LANES]) {
     let mut e = *x;
     for e in &mut e {
         *e = -*e;

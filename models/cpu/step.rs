@@ -6,8 +6,8 @@ use super::{Scratch, attention, ops, rope};
 use crate::{
     Entry, ForwardError, Model, Output, Tap,
     kv::KvCache,
-    layer::HeadNorm,
-    spec::{EmbeddingScale, Residual},
+    layer::{HeadNorm, Mixer},
+    spec::{AttentionGate, EmbeddingScale, Residual},
     tensors::Role::{self, *},
     weights::{Layer, Linear, Weights},
 };
@@ -61,7 +61,10 @@ impl Step<'_> {
         self.go_on()?;
         self.norm(w, AttnNorm);
         tap(self.tap, Some(il), "attn_norm", &self.s.h);
-        self.attention(il, w);
+        match self.model.config.layers[il].mixer {
+            Mixer::Attention => self.attention(il, w),
+            Mixer::DeltaNet(_) | Mixer::ShortConv { .. } => self.recurrent(il, w),
+        }
         self.join(il, "attn_out", w, PostAttentionNorm);
         self.go_on()?;
         if self.model.config.arch.residual != Residual::Parallel {
@@ -102,7 +105,18 @@ impl Step<'_> {
         s.k.resize(t * l.kv_dim(), 0.0);
         s.v.resize(t * l.kv_dim(), 0.0);
         let [q, k, v] = [AttnQ, AttnK, AttnV].map(|role| &matrices[role]);
-        project(&mut s.prepared, &s.h, [(q, &mut s.q), (k, &mut s.k), (v, &mut s.v)]);
+        if c.arch.attention_gate == AttentionGate::InQuery {
+            s.up.resize(2 * t * l.q_dim(), 0.0);
+            s.gate.resize(t * l.q_dim(), 0.0);
+            project(&mut s.prepared, &s.h, [(q, &mut s.up), (k, &mut s.k), (v, &mut s.v)]);
+            let heads = s.q.chunks_exact_mut(l.head_dim).zip(s.gate.chunks_exact_mut(l.head_dim));
+            for (both, (q, gate)) in s.up.chunks_exact(2 * l.head_dim).zip(heads) {
+                q.copy_from_slice(&both[..l.head_dim]);
+                gate.copy_from_slice(&both[l.head_dim..]);
+            }
+        } else {
+            project(&mut s.prepared, &s.h, [(q, &mut s.q), (k, &mut s.k), (v, &mut s.v)]);
+        }
         if l.qk_norm != HeadNorm::None {
             ops::rms_norm_in_place(&mut s.q, &norms[AttnQNorm], c.norm_eps);
             ops::rms_norm_in_place(&mut s.k, &norms[AttnKNorm], c.norm_eps);
@@ -126,9 +140,11 @@ impl Step<'_> {
         let sinks = norms.get(AttnSinks).map(Vec::as_slice);
         let attend = attention::Attend { c, kv: self.kv, il, chunk: self.chunk, q: &s.q, sinks };
         attention::attend(&attend, &mut s.attention);
-        if let Some(gate) = matrices.get(AttnGate) {
+        if c.arch.attention_gate == AttentionGate::Own {
             s.gate.resize(t * l.q_dim(), 0.0);
-            project(&mut s.prepared, &s.h, [(gate, &mut s.gate)]);
+            project(&mut s.prepared, &s.h, [(&matrices[AttnGate], &mut s.gate)]);
+        }
+        if c.arch.attention_gate != AttentionGate::None {
             ops::sigmoid_gate(&mut s.attention, &s.gate);
         }
         tap(self.tap, Some(il), "kqv_out", &s.attention);

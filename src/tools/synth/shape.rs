@@ -4,7 +4,7 @@ use std::f64::consts::PI;
 
 use qrun_models::{
     ArchSpec, LayerPlan, arch,
-    layer::{self, ExpertPlan, FeedForwardPlan, HeadNorm, SharedExpert},
+    layer::{self, ExpertPlan, FeedForwardPlan, HeadNorm, Mixer, SharedExpert},
     spec::{Norm, QkNorm},
     tensors::{self, Dims, Fused, Role},
 };
@@ -225,6 +225,12 @@ impl Shape {
                     continue;
                 }
                 Dims::Matrix(rows, cols) => (rows, cols, None),
+                Dims::Taps(rows, cols) => {
+                    let mut taps = self.matrix("", cols, rows);
+                    taps.name = name(&file);
+                    out.push(taps);
+                    continue;
+                }
                 Dims::Experts(n, rows, cols) => (rows, cols, Some(n as u64)),
             };
             let wanted = |fused: &&Fused| if fused.name == "attn_qkv" { self.fused_qkv } else { self.fused_gate_up };
@@ -277,7 +283,17 @@ impl Shape {
             QkNorm::Whole => HeadNorm::Whole,
         };
         let rope = layer::Rope::NONE;
-        LayerPlan { n_head, n_head_kv, head_dim, attention_scale: 1.0, window, rope, qk_norm, feed_forward }
+        LayerPlan {
+            mixer: Mixer::Attention,
+            n_head,
+            n_head_kv,
+            head_dim,
+            attention_scale: 1.0,
+            window,
+            rope,
+            qk_norm,
+            feed_forward,
+        }
     }
 
     /// Outputs keep the size of the inputs: the spread of a weight is one over the root of the columns.
