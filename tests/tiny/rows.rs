@@ -88,11 +88,10 @@ pub fn keys(t: &Tiny, h: &mut Header) {
     if t.leading_dense > 0 {
         h.set(key("leading_dense_block_count"), t.leading_dense as u32);
     }
-    if t.arch.starts_with("qwen3vl") {
+    if t.arch.starts_with("qwen3vl") || t.arch.starts_with("qwen35") {
         // A third of the pairs for each coordinate of a position.
-        let third = t.head_dim as u32 / 6;
-        let sections = [t.head_dim as u32 / 2 - 2 * third, third, third, 0];
-        h.set(key("rope.dimension_sections"), Array::of(&sections));
+        let pairs = t.head(0)[1] as u32 / 2;
+        h.set(key("rope.dimension_sections"), Array::of(&[pairs - 2 * (pairs / 3), pairs / 3, pairs / 3, 0]));
     }
     let numbers: &[(&str, f32)] = match t.arch {
         "mistral3" => &[("rope.scaling.yarn_log_multiplier", 1.0), ("attention.temperature_scale", 0.1)],
@@ -175,7 +174,7 @@ pub fn tensors(t: &Tiny, il: usize, add: Add) {
     if t.arch == "gpt-oss" {
         tensor("ffn_gate_inp.bias", GgmlType::F32, [e, 0], 0.0, 0.5);
     }
-    if t.arch == "glm4moe" {
+    if matches!(t.arch, "glm4moe" | "lfm2moe") {
         tensor("exp_probs_b.bias", GgmlType::F32, [e, 0], 0.0, 0.2);
     }
     if shared > 0 {
@@ -184,7 +183,7 @@ pub fn tensors(t: &Tiny, il: usize, add: Add) {
         {
             tensor(&format!("{part}.weight"), t.ty(part, il, cols), [cols, rows], 0.0, unit(cols));
         }
-        if t.arch == "qwen2moe" {
+        if matches!(t.arch, "qwen2moe" | "qwen35moe" | "qwen3next") {
             tensor("ffn_gate_inp_shexp.weight", GgmlType::F32, [d, 0], 0.0, unit(d));
         }
     }
