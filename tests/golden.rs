@@ -130,6 +130,27 @@ const CASES: &[Case] = &[
         ..TINY } },
     Case { name: "muse-glimmer-Q8_0", prompt: 100, tiny: Tiny { arch: "muse-glimmer", mix: Mix::Q8_0, head_dim: 128, window: 33, n_layer: 4,
         tied: true, ..TINY } },
+    // Recurrent layers.
+    Case { name: "qwen35-F32", prompt: 150, tiny: Tiny { arch: "qwen35", n_embd: 160, n_head: 5, n_head_kv: 1, n_rot: 16, n_layer: 5,
+        rope_base: 1e7, ..TINY } },
+    Case { name: "qwen35-Q4_K_M", prompt: 100, tiny: Tiny { arch: "qwen35", mix: Mix::Q4_K_M, n_embd: 256, head_dim: 128, n_rot: 32,
+        n_layer: 4, tied: true, ..TINY } },
+    Case { name: "qwen35moe-F32", prompt: 60, tiny: Tiny { arch: "qwen35moe", n_embd: 192, n_head: 6, n_rot: 32, n_layer: 4,
+        experts: [48, 2, 40, 72], ..TINY } },
+    Case { name: "qwen35moe-Q4_K_M", prompt: 100, tiny: Tiny { arch: "qwen35moe", mix: Mix::Q4_K_M, n_embd: 256, n_rot: 16, n_layer: 4,
+        experts: [12, 3, 256, 96], ..TINY } },
+    Case { name: "qwen3next-F32", prompt: 130, tiny: Tiny { arch: "qwen3next", n_embd: 160, n_head: 5, n_head_kv: 1, n_rot: 16, n_layer: 4,
+        tied: true, experts: [6, 2, 72, 64], ..TINY } },
+    Case { name: "qwen3next-Q8_0", prompt: 60, tiny: Tiny { arch: "qwen3next", mix: Mix::Q8_0, n_rot: 32, n_layer: 5, experts: [40, 2, 64, 64],
+        ..TINY } },
+    Case { name: "lfm2-F32", prompt: 130, tiny: Tiny { arch: "lfm2", n_embd: 192, n_layer: 4, tied: true, rope_base: 1e6,
+        uneven: &[[6, 0, 160], [6, 2, 160], [6, 0, 160], [6, 2, 160]], ..TINY } },
+    Case { name: "lfm2-Q8_0", prompt: 100, tiny: Tiny { arch: "lfm2", mix: Mix::Q8_0, n_layer: 3, tied: true,
+        uneven: &[[4, 1, 288], [4, 0, 288], [4, 0, 288]], ..TINY } },
+    Case { name: "lfm2moe-F32", prompt: 60, tiny: Tiny { arch: "lfm2moe", n_embd: 160, n_layer: 3, tied: true, leading_dense: 1,
+        experts: [40, 2, 48, 0], uneven: &[[5, 0, 96], [5, 1, 96], [5, 0, 96]], ..TINY } },
+    Case { name: "lfm2moe-Q4_K_M", prompt: 100, tiny: Tiny { arch: "lfm2moe", mix: Mix::Q4_K_M, n_embd: 256, n_layer: 3, tied: true,
+        leading_dense: 1, experts: [8, 3, 256, 0], uneven: &[[4, 0, 512], [4, 2, 512], [4, 0, 512]], ..TINY } },
 ];
 
 impl Case {

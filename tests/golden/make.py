@@ -20,7 +20,7 @@ import transformers
 from gguf import GGUFReader
 from gguf.quants import dequantize
 
-from rows import NAMES, ROWS
+from rows import NAMES, OUTPUT_NORMS, ROWS
 
 try:
     import llama_cpp
@@ -39,6 +39,11 @@ class Model:
         values = {k: f.contents() for k, f in reader.fields.items() if not k.startswith("tokenizer.ggml.tokens")}
         self.arch = values["general.architecture"]
         self.keys = {k.removeprefix(self.arch + "."): v for k, v in values.items()}
+        # Attention heads of keys by layer: none, or the same number in all that have attention.
+        self.heads_kv = self.keys["attention.head_count_kv"]
+        for name in ("attention.head_count", "attention.head_count_kv", "feed_forward_length"):
+            if isinstance(self.keys[name], list):
+                self.keys[name] = max(self.keys[name])
         self.tensors = {
             t.name: torch.from_numpy(dequantize(t.data, t.tensor_type).astype(np.float32).reshape(t.shape[::-1].tolist()))
             for t in reader.tensors
@@ -48,7 +53,9 @@ class Model:
         self.row = next(ROWS[self.arch + kind] for kind, has in kinds.items() if has and self.arch + kind in ROWS)
 
     def layer_types(self):
-        """Which layers slide, by the architectures' own period unless the file says otherwise."""
+        """Which layers slide, by the architectures' own period unless the file says otherwise, or have no attention."""
+        if isinstance(self.heads_kv, list):
+            return ["full_attention" if n > 0 else "conv" for n in self.heads_kv]
         period = self.keys.get("attention.sliding_window_pattern", self.row.period) if self.slides else 0
         layers = range(self.keys["block_count"])
         return ["sliding_attention" if period and (i + 1) % period else "full_attention" for i in layers]
@@ -94,6 +101,7 @@ class Model:
             head_dim=k["attention.key_length"],
             rms_norm_eps=eps,
             layer_norm_eps=eps,
+            norm_eps=eps,
             attention_bias=biases,
             qkv_bias=biases,
             max_position_embeddings=k["context_length"],
@@ -102,6 +110,8 @@ class Model:
             pad_token_id=None,
             attn_implementation="eager",
         )
+        if isinstance(self.heads_kv, list):
+            options["layer_types"] = self.layer_types()
         if row.period:
             options |= dict(sliding_window=k.get("attention.sliding_window"), layer_types=self.layer_types())
         options |= row.options | {name: k[key] for name, key in row.keys.items() if key in k}
@@ -110,6 +120,8 @@ class Model:
                 attn_logit_softcapping=k.get("attn_logit_softcapping", 50.0),
                 final_logit_softcapping=k.get("final_logit_softcapping", 30.0),
             )
+        if "ssm.inner_size" in k:
+            options["linear_value_head_dim"] = k["ssm.inner_size"] // k["ssm.time_step_rank"]
         if self.arch == "glm4moe":
             options["use_qk_norm"] = "blk.0.attn_q_norm.weight" in self.tensors
             options["n_shared_experts"] = k["expert_shared_feed_forward_length"] // k["expert_feed_forward_length"]
@@ -153,6 +165,10 @@ class Model:
             layer["ffn_gate_up_shexp.weight"] = torch.cat(both)
         if (gate := layer.get("ffn_gate_inp_shexp.weight")) is not None:
             layer["ffn_gate_inp_shexp.weight"] = gate[None]
+        if "ssm_conv1d.weight" in layer:
+            self.delta_net(layer)
+        if (taps := layer.get("shortconv.conv.weight")) is not None:
+            layer["shortconv.conv.weight"] = taps[:, None]
         if self.row.adjacent:
             for part, heads in (("attn_q", k["attention.head_count"]), ("attn_k", k["attention.head_count_kv"])):
                 for suffix in ("weight", "bias"):
@@ -164,21 +180,42 @@ class Model:
             del layer["attn_q_norm.weight"], layer["attn_k_norm.weight"]
         return layer
 
+    def delta_net(self, layer):
+        """Value heads, which the file has in turns, by their key heads; in Qwen 3 Next all projections of one together."""
+        k = self.keys
+        n_k, n_v = k["ssm.group_count"], k["ssm.time_step_rank"]
+        keys = n_k * k["ssm.state_size"]
+
+        def grouped(rows):
+            return rows.reshape(n_v // n_k, n_k, -1, *rows.shape[1:]).transpose(0, 1).reshape(rows.shape)
+
+        layer["ssm_conv1d.weight"] = layer["ssm_conv1d.weight"][:, None]
+        layer["ssm_a"] = layer["ssm_a"].neg().log()
+        if self.arch == "qwen3next":
+            parts = [*layer.pop("attn_qkv.weight").split([keys, keys, k["ssm.inner_size"]]), layer.pop("attn_gate.weight")]
+            by_head = [rows.reshape(n_k, -1, rows.shape[-1]) for rows in parts]
+            layer["ssm_in.weight"] = torch.cat(by_head, 1).flatten(0, 1)
+            return
+        for name in ("attn_gate.weight", "ssm_alpha.weight", "ssm_beta.weight", "ssm_dt.bias", "ssm_a"):
+            layer[name] = grouped(layer[name])
+        for name in ("attn_qkv.weight", "ssm_conv1d.weight"):
+            layer[name] = torch.cat([layer[name][: 2 * keys], grouped(layer[name][2 * keys :])])
+        layer["ssm_out.weight"] = grouped(layer["ssm_out.weight"].T).T
+
     def state(self):
         """The state dict of transformers."""
         names = NAMES | self.row.parts
         state = {
             "model.embed_tokens.weight": self.tensors["token_embd.weight"],
-            "model.norm.weight": self.tensors["output_norm.weight"],
+            f"model.{self.row.norm}.weight": next(self.tensors[n] for n in OUTPUT_NORMS if n in self.tensors),
             "lm_head.weight": self.tensors.get("output.weight", self.tensors["token_embd.weight"]),
         }
         for il in range(self.keys["block_count"]):
             for name, t in self.layer(il).items():
-                part, suffix = name.rsplit(".", 1)
+                part, _, suffix = name.rpartition(".")
                 state[f"model.layers.{il}.{names.get(name) or f'{names[part]}.{suffix}'}"] = t
         # The file's norms are used as they are.
-        plus_one = self.row.plus_one
-        return {n: t - 1 if plus_one and plus_one in n else t for n, t in state.items()}
+        return {n: t - 1 if any(part in n for part in self.row.plus_one) else t for n, t in state.items()}
 
 
 class WithHead(torch.nn.Module):

@@ -17,14 +17,16 @@ class Row:
     period: int = 0
     # Fused tensors are so in transformers too.
     fused: bool = False
-    # It adds 1 to weights with this in their names.
-    plus_one: str = ""
+    # It adds 1 to weights with one of these in their names.
+    plus_one: tuple = ()
     # Options that are keys of the file, and others.
     keys: dict = field(default_factory=dict)
     options: dict = field(default_factory=dict)
     rope: dict = field(default_factory=dict)
     # Weights, beside NAMES.
     parts: dict = field(default_factory=dict)
+    # The last norm.
+    norm: str = "norm"
 
 
 # Parts of a layer: names before ".weight" and ".bias", or, where they differ in these too, whole names.
@@ -57,20 +59,67 @@ NAMES = {
     "ffn_up_shexp": "mlp.shared_expert.up_proj",
     "ffn_down_shexp": "mlp.shared_expert.down_proj",
 }
+OUTPUT_NORMS = ("output_norm.weight", "token_embd_norm.weight")
 EXPERTS = {
     "num_experts": "expert_count",
     "num_experts_per_tok": "expert_used_count",
     "moe_intermediate_size": "expert_feed_forward_length",
 }
+SHARED_EXPERT = {"shared_expert_intermediate_size": "expert_shared_feed_forward_length"}
 LOCAL_EXPERTS = {
     "num_local_experts": "expert_count",
     "num_experts_per_tok": "expert_used_count",
     "intermediate_size": "expert_feed_forward_length",
 }
 GEMMA = dict(
-    plus_one="norm",
+    plus_one=("norm",),
     keys={"query_pre_attn_scalar": "attention.key_length"},
     parts={"ffn_norm": "pre_feedforward_layernorm"},
+)
+DELTA_NET = dict(
+    fused=True,
+    plus_one=("layernorm", "q_norm", "k_norm", "model.norm"),
+    parts={
+        "attn_qkv": "linear_attn.in_proj_qkv",
+        "attn_gate": "linear_attn.in_proj_z",
+        "ssm_in": "linear_attn.in_proj_qkvz",
+        "ssm_alpha": "linear_attn.in_proj_a",
+        "ssm_beta": "linear_attn.in_proj_b",
+        "ssm_ba": "linear_attn.in_proj_ba",
+        "ssm_dt.bias": "linear_attn.dt_bias",
+        "ssm_a": "linear_attn.A_log",
+        "ssm_conv1d": "linear_attn.conv1d",
+        "ssm_norm": "linear_attn.norm",
+        "ssm_out": "linear_attn.out_proj",
+    },
+)
+DELTA_KEYS = {
+    "linear_num_key_heads": "ssm.group_count",
+    "linear_num_value_heads": "ssm.time_step_rank",
+    "linear_key_head_dim": "ssm.state_size",
+    "linear_conv_kernel_dim": "ssm.conv_kernel",
+    "full_attention_interval": "full_attention_interval",
+}
+SHORT_CONV = dict(
+    options={"block_auto_adjust_ff_dim": False},
+    norm="embedding_norm",
+    parts={
+        "attn_norm": "operator_norm",
+        "attn_q_norm": "self_attn.q_layernorm",
+        "attn_k_norm": "self_attn.k_layernorm",
+        "attn_output": "self_attn.out_proj",
+        "shortconv.in_proj": "conv.in_proj",
+        "shortconv.conv": "conv.conv",
+        "shortconv.out_proj": "conv.out_proj",
+        "ffn_norm": "ffn_norm",
+        "ffn_gate": "feed_forward.w1",
+        "ffn_up": "feed_forward.w3",
+        "ffn_down": "feed_forward.w2",
+        "ffn_gate_inp": "feed_forward.gate",
+        "exp_probs_b.bias": "feed_forward.expert_bias",
+        "ffn_gate_up_exps.weight": "feed_forward.experts.gate_up_proj",
+        "ffn_down_exps.weight": "feed_forward.experts.down_proj",
+    },
 )
 FUSED_GATE_UP = {"ffn_up": "mlp.gate_up_proj"}
 GRANITE = {
@@ -90,7 +139,7 @@ ROWS = {
     "gemma3": Row("Gemma3", config="TextConfig", period=6, **GEMMA),
     "qwen2moe": Row(
         "Qwen2Moe",
-        keys=EXPERTS | {"shared_expert_intermediate_size": "expert_shared_feed_forward_length"},
+        keys=EXPERTS | SHARED_EXPERT,
         options={"norm_topk_prob": False},
     ),
     "qwen3moe": Row("Qwen3Moe", keys=EXPERTS, options={"norm_topk_prob": True}),
@@ -147,8 +196,19 @@ ROWS = {
         model="TextModel",
         adjacent=True,
         period=4,
-        plus_one="layernorm",
+        plus_one=("layernorm",),
         keys={"output_multiplier": "logit_scale", "final_logit_softcapping": "final_logit_softcapping"},
         parts={"ffn_norm": "pre_feedforward_layernorm"},
+    ),
+    "qwen35": Row("Qwen3_5", config="TextConfig", keys=DELTA_KEYS, **DELTA_NET),
+    "qwen35moe": Row("Qwen3_5Moe", config="TextConfig", keys=DELTA_KEYS | EXPERTS | SHARED_EXPERT, **DELTA_NET),
+    "qwen3next": Row(
+        "Qwen3Next", keys=DELTA_KEYS | EXPERTS | SHARED_EXPERT, options={"norm_topk_prob": True}, **DELTA_NET
+    ),
+    "lfm2": Row("Lfm2", keys={"conv_L_cache": "shortconv.l_cache"}, **SHORT_CONV),
+    "lfm2moe": Row(
+        "Lfm2Moe",
+        keys=EXPERTS | {"conv_L_cache": "shortconv.l_cache", "num_dense_layers": "leading_dense_block_count"},
+        **SHORT_CONV,
     ),
 }

@@ -43,6 +43,8 @@ pub fn keys(t: &Tiny, h: &mut Header) {
     let (name, eps) = match t.arch {
         "cohere2" => ("layer_norm_epsilon", 1e-3f32),
         "muse-glimmer" => ("layer_norm_rms_epsilon", 1e-3),
+        // Of the norms of keys and queries too, which transformers does not read from there.
+        "qwen35" | "qwen35moe" | "qwen3next" => ("layer_norm_rms_epsilon", 1e-6),
         _ => ("layer_norm_rms_epsilon", 1e-5),
     };
     h.set(key(&format!("attention.{name}")), eps);
