@@ -98,7 +98,7 @@ pub fn keys(t: &Tiny, h: &mut Header) {
     let numbers: &[(&str, f32)] = match t.arch {
         "mistral3" => &[("rope.scaling.yarn_log_multiplier", 1.0), ("attention.temperature_scale", 0.1)],
         "granite" | "granitemoe" => {
-            &[("embedding_scale", 3.0), ("residual_scale", 0.5), ("logit_scale", 0.5), ("attention.scale", 0.1)]
+            &[("embedding_scale", 0.75), ("residual_scale", 0.5), ("logit_scale", 1.25), ("attention.scale", 0.1)]
         }
         "cohere2" => &[("logit_scale", 0.75)],
         "muse-glimmer" => &[("logit_scale", 1.5), ("final_logit_softcapping", 20.0)],
