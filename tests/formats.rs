@@ -89,7 +89,7 @@ fn quantizers_are_no_worse_than_the_reference() {
             worse.push(format!("{case} {name}: {ours:e} is more than {theirs:e}"));
         }
     }
-    assert_eq!(table.lines().count(), 18 * 8);
+    assert_eq!(table.lines().count(), 18 * 9);
     if std::env::var_os("QRUN_SHOW").is_some() {
         std::io::Write::write_all(&mut std::io::stderr(), table.as_bytes()).unwrap();
     }
@@ -141,6 +141,45 @@ fn wild_weights_saturate_in_their_own_block() {
         assert!(y[3] > 60_000.0, "{}: infinity became {}", format.name, y[3]);
         assert!(y[256..].iter().all(|y| (y - 0.5).abs() < 0.01), "{}: the second block changed", format.name);
     }
+}
+
+/// No exponent of MXFP4 makes a smaller error than the one that is chosen, whatever the weights are like.
+#[test]
+fn mxfp4_blocks_are_the_nearest_ones() {
+    const MAGNITUDES: [f64; 8] = [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0];
+    let format = GgmlType::MXFP4.format();
+    let mut state = 11u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    let mut seen = [0; 3];
+    for round in 0..600 {
+        // From even ones to a single large one among small ones, of all sizes.
+        let power = round % 12;
+        let scale = f32::exp2((round % 241 - 120) as f32);
+        let mut x: Vec<f32> = (0..32).map(|_| uniform().powi(2 * power + 1) * scale).collect();
+        if power == 11 {
+            // All but one are better off with half the steps.
+            x.fill(0.5 * scale);
+            x[round as usize % 32] = 8.0 * scale;
+        }
+        let (mut block, mut y) = (vec![0; 17], vec![f32::NAN; 32]);
+        (format.quantize.expect("MXFP4 is written"))(&x, &mut block);
+        (format.dequantize)(&block, &mut y);
+        let sum = |error: &dyn Fn(f64, f64) -> f64| -> f64 {
+            x.iter().zip(&y).map(|(x, y)| error(f64::from(*x), f64::from(*y)).powi(2)).sum()
+        };
+        let least = (0..=252).map(|e| {
+            let nearest = |x: f64| MAGNITUDES.map(|m| (m * f64::exp2(f64::from(e) - 128.0) - x.abs()).abs());
+            sum(&|x, _| nearest(x).into_iter().fold(f64::INFINITY, f64::min))
+        });
+        let (ours, least) = (sum(&|x, y| x - y), least.fold(f64::INFINITY, f64::min));
+        assert!(ours <= least * 1.000_001, "round {round}: {ours:e} is more than {least:e} of {x:?}");
+        let largest = x.iter().fold(0f32, |m, x| m.max(x.abs()));
+        seen[((largest.to_bits() >> 23) as i32 - 1 - i32::from(block[0])) as usize] += 1;
+    }
+    assert!(seen.iter().all(|n| *n > 10), "each choice is tried: {seen:?}");
 }
 
 /// 16-bit floats round to nearest, ties to even; out of range is infinite, NaN stays NaN.
