@@ -3,8 +3,9 @@
 use std::{fs, path::PathBuf};
 
 use qrun_quant::{
-    GgmlType,
+    Bytes, GgmlType, Gguf,
     formats::{FORMATS, Format, Quantizer},
+    gguf::write::Header,
 };
 
 fn data(file: &str) -> Vec<u8> {
@@ -50,11 +51,35 @@ fn dequantize_is_bit_exact() {
 #[test]
 fn one_row_per_format() {
     let all: Vec<GgmlType> = GgmlType::all().collect();
-    assert_eq!(all.len(), 16);
+    assert_eq!(all.len(), 21);
     for ty in all {
         assert_eq!(FORMATS.iter().filter(|f| f.ty == ty || f.name == ty.name()).count(), 1, "{ty}");
         assert_eq!(GgmlType::from_number(ty as u32), Some(ty));
         assert_eq!(GgmlType::from_name(&ty.name().to_lowercase()), Some(ty));
+    }
+}
+
+/// Types that qrun does not read are refused by their names.
+#[test]
+fn foreign_types_are_named() {
+    #[rustfmt::skip]
+    let foreign = [
+        (9, "Q8_1"), (15, "Q8_K"), (19, "IQ1_S"), (24, "I8"), (25, "I16"), (26, "I32"), (27, "I64"), (28, "F64"),
+        (29, "IQ1_M"), (34, "TQ1_0"), (35, "TQ2_0"), (40, "NVFP4"), (41, "Q1_0"), (42, "Q2_0"), (43, "type 43"),
+    ];
+    let (mut header, mut file) = (Header::new(), Vec::new());
+    header.tensor("blk.0.odd.weight", GgmlType::F32, &[256]);
+    let mut writer = header.write_to("foreign".as_ref(), &mut file).expect("a header");
+    writer.write(&[0; 1024]).expect("a tensor");
+    writer.finish().expect("a file");
+    let name = b"blk.0.odd.weight";
+    // Behind the name: how many dimensions, the one, the type.
+    let at = file.windows(name.len()).position(|w| w == name).expect("the tensor") + name.len() + 4 + 8;
+    for (number, name) in foreign {
+        assert_eq!(GgmlType::from_number(number), None, "{name}");
+        file[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        let error = Gguf::from_bytes("foreign", Bytes::new(file.clone())).expect_err(name).to_string();
+        assert!(error.contains(name) && error.contains("blk.0.odd.weight"), "{name}: {error}");
     }
 }
 
