@@ -3,8 +3,13 @@
 //! Weights are drawn in integer arithmetic and, where quantized, drawn as blocks: no quantizer, no
 //! `libm` and no other part of qrun has a say in them, so golden numbers outlive changes to those.
 
+mod rows;
+
 use half::{bf16, f16};
-use qrun_models::{CpuDecoder, Entry, Forward, Model, Options, Output};
+use qrun_models::{
+    CpuDecoder, Entry, Forward, Model, Options, Output, arch,
+    spec::{AttentionGate, QkNorm, Residual},
+};
 use qrun_quant::{
     Bytes, GgmlType, Gguf,
     gguf::{Array, write::Header},
@@ -53,6 +58,18 @@ pub struct Tiny {
     pub window: usize,
     pub pattern: usize,
     pub attention_softcap: f32,
+    /// Elements of a head that turn; 0: all.
+    pub n_rot: usize,
+    /// Factor of YaRN, for an original context of 32 tokens.
+    pub yarn: f32,
+    /// Divisors for contexts up to `n_ctx / 2` and for longer ones.
+    pub long_rope: bool,
+    /// `[n_expert, n_used, n_ff, n_ff of the shared one]`, zeros: none.
+    pub experts: [usize; 4],
+    /// Layers in front that have none.
+    pub leading_dense: usize,
+    /// `[groups, groups used]` of experts.
+    pub groups: [usize; 2],
 }
 
 pub const TINY: Tiny = Tiny {
@@ -78,16 +95,54 @@ pub const TINY: Tiny = Tiny {
     window: 0,
     pattern: 0,
     attention_softcap: 0.0,
+    n_rot: 0,
+    yarn: 0.0,
+    long_rope: false,
+    experts: [0; 4],
+    leading_dense: 0,
+    groups: [0; 2],
 };
 
-/// One small model per architecture, with what is special about it; windows shorter than the tests' prompts.
-pub const EACH_ARCH: [Tiny; 6] = [
+/// One small model per architecture, with what is special about it; windows and original contexts shorter than the tests'
+/// prompts, more experts than some prompts take.
+pub const EACH_ARCH: [Tiny; 27] = [
     Tiny { rope_freqs: true, fused_qkv: true, ..TINY },
     Tiny { arch: "qwen2", biases: true, n_head: 7, n_head_kv: 1, ..TINY },
     Tiny { arch: "qwen3", tied: true, head_dim: 80, ..TINY },
     Tiny { arch: "gemma2", tied: true, window: 70, attention_softcap: 5.0, ..TINY },
     Tiny { arch: "gemma3", tied: true, window: 64, pattern: 3, n_layer: 4, rope_scale: 8.0, ..TINY },
     Tiny { arch: "smollm3", tied: true, n_layer: 4, ..TINY },
+    Tiny { arch: "qwen2moe", biases: true, experts: [12, 3, 64, 96], ..TINY },
+    Tiny { arch: "qwen3moe", experts: [10, 3, 64, 0], ..TINY },
+    Tiny { arch: "qwen3vl", ..TINY },
+    Tiny { arch: "qwen3vlmoe", experts: [6, 2, 96, 0], ..TINY },
+    Tiny { arch: "gpt-oss", biases: true, window: 48, n_layer: 4, yarn: 8.0, experts: [8, 4, 96, 0], ..TINY },
+    Tiny { arch: "mistral3", yarn: 4.0, ..TINY },
+    Tiny { arch: "phi3", fused_qkv: true, fused_gate_up: true, n_rot: 48, long_rope: true, ..TINY },
+    Tiny { arch: "glm4", fused_gate_up: true, n_rot: 32, biases: true, ..TINY },
+    Tiny {
+        arch: "glm4moe",
+        n_rot: 32,
+        biases: true,
+        n_layer: 3,
+        experts: [12, 4, 32, 64],
+        leading_dense: 1,
+        groups: [4, 2],
+        ..TINY
+    },
+    Tiny { arch: "seed_oss", biases: true, ..TINY },
+    Tiny { arch: "olmo2", window: 40, n_layer: 4, yarn: 8.0, ..TINY },
+    Tiny { arch: "exaone4", tied: true, window: 40, n_layer: 4, ..TINY },
+    Tiny { arch: "cohere2", tied: true, window: 40, n_layer: 4, ..TINY },
+    Tiny { arch: "granite", ..TINY },
+    Tiny { arch: "granitemoe", experts: [8, 2, 64, 96], ..TINY },
+    Tiny { arch: "muse-glimmer", window: 40, n_layer: 4, ..TINY },
+    Tiny { arch: "qwen35", n_rot: 16, n_layer: 4, ..TINY },
+    Tiny { arch: "qwen35moe", n_rot: 16, n_layer: 4, experts: [12, 3, 64, 96], ..TINY },
+    Tiny { arch: "qwen3next", tied: true, n_rot: 16, n_layer: 4, experts: [6, 2, 64, 64], ..TINY },
+    Tiny { arch: "lfm2", tied: true, n_layer: 3, uneven: &[[4, 0, 96], [4, 2, 96], [4, 0, 96]], ..TINY },
+    Tiny { arch: "lfm2moe", tied: true, n_layer: 3, uneven: &[[4, 0, 96], [4, 2, 96], [4, 0, 96]], experts: [8, 2, 64, 0],
+        leading_dense: 1, ..TINY },
 ];
 
 /// Models whose layers differ: in heads and feed-forward; and in these, window, and elements per head.
@@ -133,8 +188,7 @@ impl Tiny {
         let mut data = Vec::new();
         self.tensors(&mut |name: &str, ty, shape: [usize; 2], spread| {
             let [cols, rows] = shape;
-            let dims = if rows == 0 { vec![cols as u64] } else { vec![cols as u64, rows as u64] };
-            header.tensor(name, ty, &dims);
+            header.tensor(name, ty, &self.dims(name, [cols, rows]));
             data.push(draw(ty, cols * rows.max(1), spread, &mut Rng::new(name)));
         });
         self.fuse(&mut header, &mut data);
@@ -165,8 +219,9 @@ impl Tiny {
     /// Whether a layer sees a window only.
     pub fn slides(&self, il: usize) -> bool {
         let period = match (self.pattern, self.arch) {
-            (0, "gemma2") => 2,
-            (0, _) => 6,
+            (0, "gemma2" | "gpt-oss") => 2,
+            (0, "gemma3") => 6,
+            (0, _) => 4,
             (period, _) => period,
         };
         self.window > 0 && il % period < period - 1
@@ -175,7 +230,8 @@ impl Tiny {
     /// Elements per head of a layer, and how many of them turn.
     pub fn head(&self, il: usize) -> [usize; 2] {
         let own = self.head_dim_swa > 0 && self.slides(il);
-        if own { [self.head_dim_swa, self.head_dim_swa / 2] } else { [self.head_dim; 2] }
+        let n_rot = if self.n_rot > 0 { self.n_rot } else { self.head_dim };
+        if own { [self.head_dim_swa, self.head_dim_swa / 2] } else { [self.head_dim, n_rot] }
     }
 
     fn keys(&self, h: &mut Header) {
@@ -192,7 +248,7 @@ impl Tiny {
             ("attention.head_count_kv", self.n_head_kv),
             ("attention.key_length", self.head_dim),
             ("attention.value_length", self.head_dim),
-            ("rope.dimension_count", self.head_dim),
+            ("rope.dimension_count", if self.n_rot > 0 { self.n_rot } else { self.head_dim }),
             ("attention.sliding_window", self.window),
             ("attention.sliding_window_pattern", self.pattern),
             ("attention.key_length_swa", self.head_dim_swa),
@@ -208,7 +264,7 @@ impl Tiny {
                 h.set(key(name), Array::of(&self.uneven.iter().map(|layer| layer[i] as u32).collect::<Vec<_>>()));
             }
         }
-        h.set(key("attention.layer_norm_rms_epsilon"), 1e-5f32);
+        rows::keys(self, h);
         h.set(key("rope.freq_base"), self.rope_base);
         if self.rope_scale > 0.0 {
             h.set(key("rope.scaling.type"), "linear");
@@ -221,6 +277,7 @@ impl Tiny {
 
     /// Names all tensors but the head.
     fn tensors(&self, add: Add) {
+        let spec = arch::find(self.arch).unwrap();
         let gemma = self.arch.starts_with("gemma");
         let unit = |cols: usize, gain: f32| Spread { mean: 0.0, std: gain / (cols as f32).sqrt() };
         let norm = |gain: f32| Spread { mean: gain, std: 0.2 * gain };
@@ -236,6 +293,12 @@ impl Tiny {
         if self.rope_freqs {
             add("rope_freqs.weight", vector, [self.head_dim / 2, 0], Spread { mean: 4.0, std: 1.0 });
         }
+        if self.long_rope {
+            for (name, mean) in [("long", 4.0), ("short", 1.2)] {
+                let spread = Spread { mean, std: 0.1 * mean };
+                add(&format!("rope_factors_{name}.weight"), vector, [self.head(0)[1] / 2, 0], spread);
+            }
+        }
         for il in 0..self.n_layer {
             let name = |part: &str| format!("blk.{il}.{part}");
             let ([n_head, n_head_kv, n_ff], [head_dim, _]) = (self.layer(il), self.head(il));
@@ -249,7 +312,9 @@ impl Tiny {
                 ("ffn_up", self.n_embd, n_ff, 1.0),
                 ("ffn_down", n_ff, self.n_embd, 1.0),
             ];
-            for (part, cols, rows, gain) in matrices {
+            let dense = !self.has_experts(il);
+            for (part, cols, rows, gain) in matrices.into_iter().filter(|(part, ..)| dense || !part.starts_with("ffn"))
+            {
                 add(&name(&format!("{part}.weight")), self.ty(part, il, cols), [cols, rows], unit(cols, gain));
             }
             if self.biases {
@@ -257,18 +322,40 @@ impl Tiny {
                     add(&name(&format!("{part}.bias")), vector, [rows, 0], Spread { mean: 0.0, std: 0.5 });
                 }
             }
-            add(&name("attn_norm.weight"), vector, [self.n_embd, 0], norm(1.0));
-            add(&name("ffn_norm.weight"), vector, [self.n_embd, 0], norm(1.0));
-            if matches!(self.arch, "qwen3" | "gemma3") {
-                add(&name("attn_q_norm.weight"), vector, [head_dim, 0], norm(1.2));
-                add(&name("attn_k_norm.weight"), vector, [head_dim, 0], norm(1.2));
+            if spec.residual.pre_norm() {
+                add(&name("attn_norm.weight"), vector, [self.n_embd, 0], norm(1.0));
+                if spec.residual != Residual::Parallel {
+                    add(&name(&format!("{}.weight", spec.ffn_norm)), vector, [self.n_embd, 0], norm(1.0));
+                }
             }
-            if gemma {
+            let qk_norm = match spec.qk_norm {
+                _ if !attends => None,
+                QkNorm::None => None,
+                QkNorm::Head | QkNorm::IfPresent => Some([head_dim, head_dim]),
+                QkNorm::Whole => Some([q, kv]),
+            };
+            for (part, n) in ["attn_q_norm", "attn_k_norm"].into_iter().zip(qk_norm.into_iter().flatten()) {
+                add(&name(&format!("{part}.weight")), vector, [n, 0], norm(1.2));
+            }
+            rows::tensors(self, il, add);
+            if spec.residual.post_norm() {
                 add(&name("post_attention_norm.weight"), vector, [self.n_embd, 0], norm(0.5));
                 add(&name("post_ffw_norm.weight"), vector, [self.n_embd, 0], norm(0.5));
             }
         }
-        add("output_norm.weight", vector, [self.n_embd, 0], norm(last_gain));
+        add(&format!("{}.weight", spec.output_norm), vector, [self.n_embd, 0], norm(last_gain));
+    }
+
+    /// The file's dimensions of a tensor; all experts stand in one.
+    fn dims(&self, name: &str, [cols, rows]: [usize; 2]) -> Vec<u64> {
+        let n_expert = self.experts[0];
+        let dims = match (name.contains("_exps."), rows) {
+            (true, 0) => vec![cols / n_expert, n_expert],
+            (true, _) => vec![cols, rows / n_expert, n_expert],
+            (false, 0) => vec![cols],
+            (false, _) => vec![cols, rows],
+        };
+        dims.into_iter().map(|n| n as u64).collect()
     }
 
     /// The format of a matrix; parts that are fused share one.
@@ -280,6 +367,7 @@ impl Tiny {
             Mix::BF16 => GgmlType::BF16,
             _ if !cols.is_multiple_of(32) => GgmlType::F16,
             Mix::Q8_0 => GgmlType::Q8_0,
+            Mix::Q4_K_M if self.arch == "gpt-oss" && part.ends_with("_exps") => GgmlType::MXFP4,
             Mix::Q4_K_M => match part {
                 "output" if k_quants => GgmlType::Q6_K,
                 "output" => GgmlType::Q8_0,
@@ -363,6 +451,11 @@ fn draw(ty: GgmlType, n: usize, s: Spread, rng: &mut Rng) -> Vec<u8> {
             GgmlType::Q6_K => {
                 rng.bytes(208, &mut out);
                 out.extend(rng.scale(s.std / 1364.0));
+            }
+            // Uniform nibbles of the table have a standard deviation of 5.9.
+            GgmlType::MXFP4 => {
+                out.push((128.0 + (s.std / 5.9).log2().round()) as u8);
+                rng.bytes(16, &mut out);
             }
             GgmlType::Q4_K => q4_k(s, rng, &mut out),
             _ => unreachable!("{ty} is not drawn"),

@@ -42,7 +42,7 @@ fn digests(salt: &Salt, tokens: &[u32]) -> Vec<u64> {
 impl History {
     /// Windows of the kinds, and pages beyond what the longest sequence takes.
     fn new(seed: u64, windows: &[Option<usize>], more: usize) -> Self {
-        let kind = |&window: &Option<usize>| Kind { window, slots: 0, pages: LONGEST.div_ceil(PAGE) + more };
+        let kind = |&window: &Option<usize>| Kind { window, recurrent: false, slots: 0, pages: LONGEST.div_ceil(PAGE) + more };
         let kinds: Vec<Kind> = windows.iter().map(kind).collect();
         Self {
             tables: PageTables::new(&kinds, N_SEQ),
