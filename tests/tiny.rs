@@ -3,9 +3,9 @@
 //! Weights are drawn in integer arithmetic and, where quantized, drawn as blocks: no quantizer, no
 //! `libm` and no other part of qrun has a say in them, so golden numbers outlive changes to those.
 
+mod draw;
 mod rows;
 
-use half::{bf16, f16};
 use qrun_models::{
     CpuDecoder, Entry, Forward, Model, Options, Output, arch,
     spec::{AttentionGate, QkNorm, Residual},
@@ -14,6 +14,9 @@ use qrun_quant::{
     Bytes, GgmlType, Gguf,
     gguf::{Array, write::Header},
 };
+
+pub use draw::{Rng, fnv1a};
+use draw::{Spread, draw};
 
 /// Which formats the matrices get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +61,8 @@ pub struct Tiny {
     pub window: usize,
     pub pattern: usize,
     pub attention_softcap: f32,
+    /// Norms of q and k where an architecture may have them.
+    pub qk_norm: bool,
     /// Elements of a head that turn; 0: all.
     pub n_rot: usize,
     /// Factor of YaRN, for an original context of 32 tokens.
@@ -95,6 +100,7 @@ pub const TINY: Tiny = Tiny {
     window: 0,
     pattern: 0,
     attention_softcap: 0.0,
+    qk_norm: true,
     n_rot: 0,
     yarn: 0.0,
     long_rope: false,
@@ -141,8 +147,15 @@ pub const EACH_ARCH: [Tiny; 27] = [
     Tiny { arch: "qwen35moe", n_rot: 16, n_layer: 4, experts: [12, 3, 64, 96], ..TINY },
     Tiny { arch: "qwen3next", tied: true, n_rot: 16, n_layer: 4, experts: [6, 2, 64, 64], ..TINY },
     Tiny { arch: "lfm2", tied: true, n_layer: 3, uneven: &[[4, 0, 96], [4, 2, 96], [4, 0, 96]], ..TINY },
-    Tiny { arch: "lfm2moe", tied: true, n_layer: 3, uneven: &[[4, 0, 96], [4, 2, 96], [4, 0, 96]], experts: [8, 2, 64, 0],
-        leading_dense: 1, ..TINY },
+    Tiny {
+        arch: "lfm2moe",
+        tied: true,
+        n_layer: 3,
+        uneven: &[[4, 0, 96], [4, 2, 96], [4, 0, 96]],
+        experts: [8, 2, 64, 0],
+        leading_dense: 1,
+        ..TINY
+    },
 ];
 
 /// Models whose layers differ: in heads and feed-forward; and in these, window, and elements per head.
@@ -167,13 +180,6 @@ fn every_architecture_has_a_tiny_model() {
         let found = EACH_ARCH.iter().any(|tiny| tiny.arch == arch.name);
         assert!(found, "{} has no row in EACH_ARCH: the equivalence tests would leave it out", arch.name);
     }
-}
-
-/// How a tensor's elements are spread: around `mean` with standard deviation `std`.
-#[derive(Clone, Copy)]
-struct Spread {
-    mean: f32,
-    std: f32,
 }
 
 /// Takes `(name, type, [cols, rows], spread)` of a tensor, 0 rows for vectors.
@@ -303,8 +309,10 @@ impl Tiny {
             let name = |part: &str| format!("blk.{il}.{part}");
             let ([n_head, n_head_kv, n_ff], [head_dim, _]) = (self.layer(il), self.head(il));
             let (q, kv) = (n_head * head_dim, n_head_kv * head_dim);
+            let attends = self.attends(il);
+            let q_and_gate = if spec.attention_gate == AttentionGate::InQuery { 2 * q } else { q };
             let matrices = [
-                ("attn_q", self.n_embd, q, 1.2),
+                ("attn_q", self.n_embd, q_and_gate, 1.2),
                 ("attn_k", self.n_embd, kv, 1.2),
                 ("attn_v", self.n_embd, kv, 1.0),
                 ("attn_output", q, self.n_embd, 1.0),
@@ -313,12 +321,12 @@ impl Tiny {
                 ("ffn_down", n_ff, self.n_embd, 1.0),
             ];
             let dense = !self.has_experts(il);
-            for (part, cols, rows, gain) in matrices.into_iter().filter(|(part, ..)| dense || !part.starts_with("ffn"))
-            {
+            let present = |part: &str| if part.starts_with("ffn") { dense } else { attends };
+            for (part, cols, rows, gain) in matrices.into_iter().filter(|(part, ..)| present(part)) {
                 add(&name(&format!("{part}.weight")), self.ty(part, il, cols), [cols, rows], unit(cols, gain));
             }
-            if self.biases {
-                for (part, rows) in [("attn_q", q), ("attn_k", kv), ("attn_v", kv)] {
+            if self.biases && attends {
+                for (part, rows) in [("attn_q", q_and_gate), ("attn_k", kv), ("attn_v", kv)] {
                     add(&name(&format!("{part}.bias")), vector, [rows, 0], Spread { mean: 0.0, std: 0.5 });
                 }
             }
@@ -331,11 +339,14 @@ impl Tiny {
             let qk_norm = match spec.qk_norm {
                 _ if !attends => None,
                 QkNorm::None => None,
+                QkNorm::IfPresent if !self.qk_norm => None,
                 QkNorm::Head | QkNorm::IfPresent => Some([head_dim, head_dim]),
                 QkNorm::Whole => Some([q, kv]),
             };
             for (part, n) in ["attn_q_norm", "attn_k_norm"].into_iter().zip(qk_norm.into_iter().flatten()) {
-                add(&name(&format!("{part}.weight")), vector, [n, 0], norm(1.2));
+                // Muse Glimmer has the same number for all elements.
+                let spread = if self.arch == "muse-glimmer" { Spread { mean: 1.2, std: 0.0 } } else { norm(1.2) };
+                add(&name(&format!("{part}.weight")), vector, [n, 0], spread);
             }
             rows::tensors(self, il, add);
             if spec.residual.post_norm() {
@@ -428,93 +439,6 @@ fn tokenizer(h: &mut Header, n_vocab: usize) {
     for (name, id) in [("unknown", 0u32), ("bos", 1), ("eos", 2)] {
         h.set(format!("tokenizer.ggml.{name}_token_id"), id);
     }
-}
-
-/// `n` elements in format `ty`.
-fn draw(ty: GgmlType, n: usize, s: Spread, rng: &mut Rng) -> Vec<u8> {
-    let blocks = n / ty.format().block;
-    let mut out = Vec::with_capacity(ty.bytes_of(n));
-    for _ in 0..blocks {
-        match ty {
-            GgmlType::F32 => out.extend(rng.normal(s).to_le_bytes()),
-            GgmlType::F16 => out.extend(f16::from_f32(rng.normal(s)).to_le_bytes()),
-            GgmlType::BF16 => out.extend(bf16::from_f32(rng.normal(s)).to_le_bytes()),
-            // Uniform bytes have a standard deviation of 73.9, 5 bits 9.23, 6 bits with an i8 scale 1364.
-            GgmlType::Q8_0 => {
-                out.extend(rng.scale(s.std / 73.9));
-                rng.bytes(32, &mut out);
-            }
-            GgmlType::Q5_0 => {
-                out.extend(rng.scale(s.std / 9.23));
-                rng.bytes(20, &mut out);
-            }
-            GgmlType::Q6_K => {
-                rng.bytes(208, &mut out);
-                out.extend(rng.scale(s.std / 1364.0));
-            }
-            // Uniform nibbles of the table have a standard deviation of 5.9.
-            GgmlType::MXFP4 => {
-                out.push((128.0 + (s.std / 5.9).log2().round()) as u8);
-                rng.bytes(16, &mut out);
-            }
-            GgmlType::Q4_K => q4_k(s, rng, &mut out),
-            _ => unreachable!("{ty} is not drawn"),
-        }
-    }
-    out
-}
-
-/// Offsets near 7.5 scales, as real blocks have: their elements lie around zero.
-fn q4_k(s: Spread, rng: &mut Rng, out: &mut Vec<u8>) {
-    let d = f16::from_f32(s.std / 168.0);
-    out.extend(d.to_le_bytes());
-    out.extend(f16::from_f32(d.to_f32() * 7.5).to_le_bytes());
-    let scale: [u8; 8] = std::array::from_fn(|_| (rng.next() % 64) as u8);
-    let min = scale.map(|s| (s + (rng.next() % 9) as u8).saturating_sub(4).min(63));
-    let low = |j: usize, of: &[u8; 8]| of[j] | of[j + 4] >> 4 << 6;
-    out.extend((0..4).map(|j| low(j, &scale)));
-    out.extend((0..4).map(|j| low(j, &min)));
-    out.extend((4..8).map(|j| scale[j] & 15 | min[j] << 4));
-    rng.bytes(128, out);
-}
-
-/// SplitMix64.
-pub struct Rng(u64);
-
-impl Rng {
-    /// A stream of its own for each name.
-    pub fn new(name: &str) -> Self {
-        Self(fnv1a(name.as_bytes()))
-    }
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-    /// A number below `n`.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-    /// Nearly normal: the sum of four uniform 16-bit numbers.
-    fn normal(&mut self, s: Spread) -> f32 {
-        let sum: u64 = self.next().to_le_bytes().chunks(2).map(|b| u64::from(b[0]) | u64::from(b[1]) << 8).sum();
-        let unit = (sum as f32 - 131_070.0) * (1.732_050_8 / 65_536.0);
-        s.mean + s.std * unit
-    }
-    /// An f16 within a quarter of `x`.
-    fn scale(&mut self, x: f32) -> [u8; 2] {
-        let spread = 0.75 + (self.next() >> 48) as f32 / 131_072.0;
-        f16::from_f32(x * spread).to_le_bytes()
-    }
-    fn bytes(&mut self, n: usize, out: &mut Vec<u8>) {
-        out.extend((0..n).map(|_| self.next() as u8));
-    }
-}
-
-/// FNV-1a, 64 bits.
-pub fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// `n` tokens, no control tokens among them.

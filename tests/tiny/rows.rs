@@ -4,7 +4,10 @@ use qrun_models::{
     arch,
     spec::{AttentionGate, DeltaHeads, Recurrent},
 };
-use qrun_quant::{GgmlType, gguf::write::Header};
+use qrun_quant::{
+    GgmlType,
+    gguf::{Array, write::Header},
+};
 
 use super::{Add, Spread, Tiny};
 
@@ -36,8 +39,15 @@ impl Tiny {
 
 pub fn keys(t: &Tiny, h: &mut Header) {
     let key = |k: &str| format!("{}.{k}", t.arch);
-    let eps = if t.arch == "cohere2" { "layer_norm_epsilon" } else { "layer_norm_rms_epsilon" };
-    h.set(key(&format!("attention.{eps}")), 1e-5f32);
+    // Where there are two of them, or one by another name, large enough to be seen in logits.
+    let (name, eps) = match t.arch {
+        "cohere2" => ("layer_norm_epsilon", 1e-3f32),
+        "muse-glimmer" => ("layer_norm_rms_epsilon", 1e-3),
+        // Of the norms of keys and queries too, which transformers does not read from there.
+        "qwen35" | "qwen35moe" | "qwen3next" => ("layer_norm_rms_epsilon", 1e-6),
+        _ => ("layer_norm_rms_epsilon", 1e-5),
+    };
+    h.set(key(&format!("attention.{name}")), eps);
     if t.yarn > 0.0 {
         h.set(key("rope.scaling.type"), "yarn");
         h.set(key("rope.scaling.factor"), t.yarn);
@@ -79,6 +89,11 @@ pub fn keys(t: &Tiny, h: &mut Header) {
     }
     if t.leading_dense > 0 {
         h.set(key("leading_dense_block_count"), t.leading_dense as u32);
+    }
+    if t.arch.starts_with("qwen3vl") || t.arch.starts_with("qwen35") {
+        // A third of the pairs for each coordinate of a position.
+        let pairs = t.head(0)[1] as u32 / 2;
+        h.set(key("rope.dimension_sections"), Array::of(&[pairs - 2 * (pairs / 3), pairs / 3, pairs / 3, 0]));
     }
     let numbers: &[(&str, f32)] = match t.arch {
         "mistral3" => &[("rope.scaling.yarn_log_multiplier", 1.0), ("attention.temperature_scale", 0.1)],
@@ -148,8 +163,12 @@ pub fn tensors(t: &Tiny, il: usize, add: Add) {
     }
     let [e, _, f, shared] = t.experts;
     tensor("ffn_gate_inp.weight", GgmlType::F32, [d, e], 0.0, 2.0 * unit(d));
-    for (part, cols, rows) in [("ffn_gate_exps", d, f), ("ffn_up_exps", d, f), ("ffn_down_exps", f, d)] {
-        tensor(&format!("{part}.weight"), t.ty(part, il, cols), [cols, rows * e], 0.0, unit(cols));
+    // Gates and ups of gpt-oss reach 7, where they are clamped.
+    let [gain_in, gain_out] = if t.arch == "gpt-oss" { [3.0, 0.2] } else { [1.0; 2] };
+    for (part, cols, rows, gain) in
+        [("ffn_gate_exps", d, f, gain_in), ("ffn_up_exps", d, f, gain_in), ("ffn_down_exps", f, d, gain_out)]
+    {
+        tensor(&format!("{part}.weight"), t.ty(part, il, cols), [cols, rows * e], 0.0, gain * unit(cols));
         if t.arch == "gpt-oss" {
             tensor(&format!("{part}.bias"), GgmlType::F32, [rows * e, 0], 0.0, 0.3);
         }
@@ -157,7 +176,7 @@ pub fn tensors(t: &Tiny, il: usize, add: Add) {
     if t.arch == "gpt-oss" {
         tensor("ffn_gate_inp.bias", GgmlType::F32, [e, 0], 0.0, 0.5);
     }
-    if t.arch == "glm4moe" {
+    if matches!(t.arch, "glm4moe" | "lfm2moe") {
         tensor("exp_probs_b.bias", GgmlType::F32, [e, 0], 0.0, 0.2);
     }
     if shared > 0 {
@@ -166,7 +185,7 @@ pub fn tensors(t: &Tiny, il: usize, add: Add) {
         {
             tensor(&format!("{part}.weight"), t.ty(part, il, cols), [cols, rows], 0.0, unit(cols));
         }
-        if t.arch == "qwen2moe" {
+        if matches!(t.arch, "qwen2moe" | "qwen35moe" | "qwen3next") {
             tensor("ffn_gate_inp_shexp.weight", GgmlType::F32, [d, 0], 0.0, unit(d));
         }
     }
