@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes grids.rs, and grids.cuh of the kernels, from the grids of the public `gguf` package (pip install gguf numpy).
+"""Writes grids.rs from the grids of the public `gguf` package (pip install gguf numpy).
 
 A grid entry is the magnitudes of eight weights (IQ2) or four (IQ3). It is stored as the indices of its magnitudes in the
 format's table, the first weight lowest, in 16 bits: two bits each of three magnitudes, or four bits each of eight.
@@ -31,18 +31,14 @@ def lines(numbers):
 
 
 def main():
-    here = Path(__file__).parent
     made = f"Made by formats/grids.py from the grids of gguf {version('gguf')} (MIT): the magnitudes of eight weights, two bits each"
-    rust = [f"//! {made}\n//! (IQ2), or of four, four bits each (IQ3), as indices of the format's table.\n"]
-    cuda = [f"// {made}\n// (IQ2), or of four, four bits each (IQ3), as indices of the format's table.\n#pragma once\n"]
+    out = f"//! {made}\n//! (IQ2), or of four, four bits each (IQ3), as indices of the format's table.\n"
     for name in FORMATS:
         grid = entries(name)
         shape = "eight" if name.startswith("IQ2") else "four"
-        rust.append(f"/// Magnitudes of {shape} weights of {name}.\n")
-        rust.append(f"pub(crate) static {name}: [u16; {len(grid)}] = [\n{lines(grid)}];\n")
-        cuda.append(f"static __device__ const unsigned short GRID_{name}[{len(grid)}] = {{\n{lines(grid)}}};\n")
-    (here / "grids.rs").write_text(rust[0] + "\n" + "\n".join("".join(rust[i : i + 2]) for i in range(1, len(rust), 2)))
-    (here / "../../cuda/kernels/formats/grids.cuh").write_text("".join(cuda))
+        out += f"\n/// Magnitudes of {shape} weights of {name}.\n"
+        out += f"pub(crate) static {name}: [u16; {len(grid)}] = [\n{lines(grid)}];\n"
+    (Path(__file__).parent / "grids.rs").write_text(out)
 
 
 if __name__ == "__main__":
