@@ -50,7 +50,7 @@ pub(crate) fn codes_of_4_bits(octet: impl Fn(usize) -> ([u16; 2], u8)) -> [u32; 
 #[inline(always)]
 fn spread(bits: u8) -> u32 {
     // Multiplied by 1 + 2⁷ + 2¹⁴ + 2²¹.
-    u32::from(bits & 15) * 0x0020_4081 & 0x0101_0101
+    (u32::from(bits & 15) * 0x0020_4081) & 0x0101_0101
 }
 
 /// 256 weights `d·T[code]`: `block` gives the codes of 32, and the scales of its halves.
