@@ -2,8 +2,8 @@
 //! Llama 3.1+ carries its context scaling in the tensor `rope_freqs.weight`; Mixtral has experts.
 
 use crate::spec::{
-    Activation, ArchSpec, AttentionGate, AttentionScale, EmbeddingScale, FeedForward, Gating, LocalRope, LogitScale, Norm, QkNorm,
-    Recurrent, Residual, RopeLayers, RopeLayout, Routing, SoftcapDefaults, Window,
+    Activation, ArchSpec, AttentionGate, AttentionScale, EmbeddingScale, FeedForward, Gating, LocalRope, LogitScale,
+    Norm, QkNorm, Recurrent, Residual, RopeLayers, RopeLayout, Routing, SoftcapDefaults, Window,
 };
 
 /// `general.architecture = "llama"`.

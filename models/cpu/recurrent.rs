@@ -205,9 +205,7 @@ impl Tokens<'_> {
         let p = self.plan;
         let (keys, key_head) = (p.n_head_k * p.dim_k, p.key_head(head));
         let mut out = vec![0.0; self.mixed.len() / p.channels() * p.dim_v];
-        for (t, (token, out)) in
-            self.mixed.chunks_exact(p.channels()).zip(out.chunks_exact_mut(p.dim_v)).enumerate()
-        {
+        for (t, (token, out)) in self.mixed.chunks_exact(p.channels()).zip(out.chunks_exact_mut(p.dim_v)).enumerate() {
             simd::dispatch(Delta {
                 matrix,
                 q: &token[key_head * p.dim_k..][..p.dim_k],
