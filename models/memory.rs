@@ -1,5 +1,7 @@
 //! What a run will take, in exact bytes, before anything is loaded.
 
+use qrun_quant::cpu::Arithmetic;
+
 use crate::{
     Config, LayerPlan, Model, Options,
     kv::{PAGE, Shape, kinds},
@@ -14,6 +16,8 @@ pub struct Plan {
     pub kv: u64,
     /// How much of `kv` belongs to layers with a sliding window.
     pub kv_window: u64,
+    /// How much of `kv` are states of recurrent layers.
+    pub kv_states: u64,
     /// Buffers of the forward pass.
     pub activations: u64,
 }
@@ -21,19 +25,23 @@ pub struct Plan {
 impl Plan {
     /// The need of a model under these options.
     pub fn new(model: &Model, o: &Options) -> Self {
-        let [global, window] = kv_bytes_by_kind(&model.config, o);
+        let [global, window, states] = kv_bytes_by_kind(&model.config, o);
+        let repacked = o.repack && o.arithmetic == Arithmetic::Fast;
         Self {
-            weights: model.weights.bytes(),
-            kv: global + window,
+            weights: if repacked { model.weights.repacked_bytes() } else { model.weights.bytes() },
+            kv: global + window + states,
             kv_window: window,
+            kv_states: states,
             activations: activation_bytes(&model.config, o),
         }
     }
     /// The KV cache in words: by kind of layer where there are two.
     pub fn describe_kv(&self) -> String {
-        match self.kv_window {
-            0 => format!("KV cache {}", self.kv),
-            window => format!("KV cache {} ({} global, {window} sliding)", self.kv, self.kv - window),
+        let global = self.kv - self.kv_window - self.kv_states;
+        match (self.kv_window, self.kv_states) {
+            (0, 0) => format!("KV cache {}", self.kv),
+            (window, 0) => format!("KV cache {} ({global} global, {window} sliding)", self.kv),
+            (_, states) => format!("KV cache {} ({global} of keys and values, {states} of states)", self.kv),
         }
     }
     /// Bytes of all purposes together.
@@ -47,13 +55,14 @@ pub fn kv_bytes(c: &Config, o: &Options) -> u64 {
     kv_bytes_by_kind(c, o).iter().sum()
 }
 
-/// The same of layers that see everything, and of layers with a sliding window.
-fn kv_bytes_by_kind(c: &Config, o: &Options) -> [u64; 2] {
+/// The same of layers that see everything, of layers with a sliding window, and of recurrent ones.
+fn kv_bytes_by_kind(c: &Config, o: &Options) -> [u64; 3] {
     let (kinds, of_layers) = kinds(c, o, o.n_ubatch);
-    let mut bytes = [0; 2];
+    let mut bytes = [0; 3];
     for (layer, kind) in c.layers.iter().zip(of_layers) {
         let kind = kinds[kind];
-        bytes[usize::from(kind.window.is_some())] += (kind.pages * Shape::new(layer, o).page_bytes()) as u64;
+        let purpose = if kind.recurrent { 2 } else { usize::from(kind.window.is_some()) };
+        bytes[purpose] += (kind.pages * Shape::new(layer, o).page_bytes()) as u64;
     }
     bytes
 }

@@ -131,8 +131,17 @@ impl Weights {
 
     /// Bytes of all matrices, the embedding table among them.
     pub fn bytes(&self) -> u64 {
+        self.matrices().map(|w| w.bytes() as u64).sum()
+    }
+
+    /// The same once they are repacked.
+    pub fn repacked_bytes(&self) -> u64 {
+        self.matrices().map(|w| w.repacked_bytes() as u64).sum()
+    }
+
+    fn matrices(&self) -> impl Iterator<Item = &Matrix> {
         let layers = self.layers.iter().flat_map(|l| l.matrices.iter()).chain(&self.output);
-        layers.map(|linear| linear.w.bytes() as u64).sum::<u64>() + self.token_embd.bytes() as u64
+        layers.map(|linear| &linear.w).chain([&self.token_embd])
     }
 }
 

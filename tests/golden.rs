@@ -290,3 +290,10 @@ fn divergence(p: &[f32], q: &[f32]) -> f64 {
 fn best(logits: &[f32]) -> usize {
     (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap()
 }
+
+#[test]
+fn every_architecture_has_golden_logits() {
+    for arch in qrun_models::arch::ARCHITECTURES {
+        assert!(CASES.iter().any(|case| case.tiny.arch == arch.name), "{} has no case", arch.name);
+    }
+}

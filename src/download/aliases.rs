@@ -85,9 +85,9 @@ mod tests {
         }
     }
 
-    /// What the loader would refuse has no row but those that llcuda's users type.
+    /// What the loader would refuse has no row.
     #[test]
-    fn aliases_run_but_for_phi() {
+    fn aliases_run() {
         for alias in ALIASES {
             let runs = qrun_models::arch::find(alias.arch).is_some();
             assert!(runs, "{}", alias.name);

@@ -141,7 +141,7 @@ def get_model_recommendations(vram_gb: float = 8.0) -> List[Dict[str, Any]]:
             "description": row["description"],
         }
         for name, row in MODEL_REGISTRY.items()
-        if row["min_vram_gb"] <= vram_gb and "not implemented" not in row["description"]
+        if row["min_vram_gb"] <= vram_gb
     ]
     return sorted(found, key=lambda model: -float(model["size_gb"]))
 
