@@ -2,18 +2,60 @@
 //!
 //! To add one: `arch/x.rs` with its const, and its row here.
 
+mod cohere2;
+mod exaone4;
 mod gemma2;
 mod gemma3;
+mod glm4;
+mod gpt_oss;
+mod granite;
+mod lfm2;
 mod llama;
+mod mistral3;
+mod muse_glimmer;
+mod olmo2;
+mod phi3;
 mod qwen2;
+mod qwen2moe;
 mod qwen3;
+mod qwen35;
+mod qwen3moe;
+mod qwen3vl;
+mod seed_oss;
 mod smollm3;
 
 use crate::spec::ArchSpec;
 
 /// Every architecture that loads; a new one is a row here and its file.
-pub static ARCHITECTURES: &[ArchSpec] =
-    &[llama::LLAMA, smollm3::SMOLLM3, qwen2::QWEN2, qwen3::QWEN3, gemma2::GEMMA2, gemma3::GEMMA3];
+pub static ARCHITECTURES: &[ArchSpec] = &[
+    llama::LLAMA,
+    smollm3::SMOLLM3,
+    qwen2::QWEN2,
+    qwen3::QWEN3,
+    gemma2::GEMMA2,
+    gemma3::GEMMA3,
+    qwen2moe::QWEN2MOE,
+    qwen3moe::QWEN3MOE,
+    qwen3vl::QWEN3VL,
+    qwen3vl::QWEN3VLMOE,
+    gpt_oss::GPT_OSS,
+    mistral3::MISTRAL3,
+    phi3::PHI3,
+    glm4::GLM4,
+    glm4::GLM4MOE,
+    seed_oss::SEED_OSS,
+    olmo2::OLMO2,
+    exaone4::EXAONE4,
+    cohere2::COHERE2,
+    granite::GRANITE,
+    granite::GRANITEMOE,
+    muse_glimmer::MUSE_GLIMMER,
+    qwen35::QWEN35,
+    qwen35::QWEN35MOE,
+    qwen35::QWEN3NEXT,
+    lfm2::LFM2,
+    lfm2::LFM2MOE,
+];
 
 /// The architecture with this `general.architecture`, if qrun runs it.
 pub fn find(name: &str) -> Option<&'static ArchSpec> {

@@ -1,14 +1,17 @@
 //! The numbers of a model, read from the file and checked, and what each layer does with them.
 
+mod experts;
 mod keys;
 mod layers;
+mod recurrent;
+mod rope;
 
 use qrun_quant::{Gguf, Result};
 
 use crate::{
     arch,
     layer::LayerPlan,
-    spec::{Activation, ArchSpec, EmbeddingScale, FeedForward},
+    spec::{Activation, ArchSpec, EmbeddingScale, FeedForward, LogitScale, Norm},
 };
 use keys::{Keys, LIMIT};
 
@@ -25,19 +28,43 @@ pub struct Config {
     pub n_embd: usize,
     /// Vocabulary size: rows of `token_embd.weight`.
     pub n_vocab: usize,
-    /// Epsilon of every RMSNorm.
+    /// Epsilon of every norm.
     pub norm_eps: f32,
+    /// Epsilon of norms after attention and feed-forward.
+    pub post_norm_eps: f32,
     /// Soft-cap of attention scores.
     pub attention_softcap: Option<f32>,
     /// `cap · tanh(logit / cap)` on the logits; `None`: as they are.
     pub logit_softcap: Option<f32>,
     /// Factor on token embeddings.
     pub embedding_scale: f32,
+    /// Factor on what joins the residual stream.
+    pub residual_scale: f32,
+    /// Factor on logits, before the soft-cap.
+    pub logit_scale: f32,
+    /// Factor on queries by position; `None`: as they are.
+    pub q_temperature: Option<QTemperature>,
     /// One plan per layer that runs.
     pub layers: Vec<LayerPlan>,
     /// Blocks of the file behind the layers that predict further tokens (`nextn_predict_layers`). They do not run, and
     /// their tensors are not looked at.
     pub n_nextn: usize,
+}
+
+/// Queries at position `pos` are multiplied by `1 + scale · ln(⌊pos / original⌋ + 1)`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QTemperature {
+    /// `attention.temperature_scale`.
+    pub scale: f32,
+    /// `rope.scaling.original_context_length`: up to there queries are as they are.
+    pub original: usize,
+}
+
+impl QTemperature {
+    /// The factor at a position.
+    pub fn at(self, pos: usize) -> f32 {
+        1.0 + self.scale * ((pos / self.original + 1) as f32).ln()
+    }
 }
 
 impl Config {
@@ -77,7 +104,10 @@ impl Config {
         if n_vocab > LIMIT {
             return Err(g.error("tensor token_embd.weight", format!("at most {LIMIT} rows"), n_vocab.to_string()));
         }
-        let eps_key = "attention.layer_norm_rms_epsilon";
+        let eps_key = match spec.norm {
+            Norm::Rms => "attention.layer_norm_rms_epsilon",
+            Norm::Layer => "attention.layer_norm_epsilon",
+        };
         let norm_eps = keys.f32(eps_key)?.ok_or_else(|| keys.absent(eps_key))?;
         if norm_eps < 0.0 {
             return Err(keys.error(eps_key, "a number that is not negative", norm_eps));
@@ -90,29 +120,46 @@ impl Config {
             n_embd,
             n_vocab,
             norm_eps,
+            post_norm_eps: spec.post_norm_eps.unwrap_or(norm_eps),
             attention_softcap: cap(keys.f32("attn_logit_softcapping")?, spec.softcap.attention),
             logit_softcap: cap(keys.f32("final_logit_softcapping")?, spec.softcap.logits),
             embedding_scale: match spec.embedding_scale {
-                EmbeddingScale::One => 1.0,
+                EmbeddingScale::One | EmbeddingScale::RmsNorm => 1.0,
                 EmbeddingScale::SqrtEmbd => (n_embd as f32).sqrt(),
+                EmbeddingScale::Key => keys.positive("embedding_scale")?.unwrap_or(1.0),
             },
+            residual_scale: keys.positive("residual_scale")?.unwrap_or(1.0),
+            logit_scale: match (spec.logit_scale, keys.positive("logit_scale")?) {
+                (LogitScale::None, _) | (_, None) => 1.0,
+                (LogitScale::Divide, Some(scale)) => 1.0 / scale,
+                (LogitScale::Multiply, Some(scale)) => scale,
+            },
+            q_temperature: q_temperature(&keys, spec)?,
             layers,
             n_nextn: n_block - n_layer,
         })
     }
 }
 
+fn q_temperature(keys: &Keys, spec: &ArchSpec) -> Result<Option<QTemperature>> {
+    match keys.f32("attention.temperature_scale")?.filter(|&scale| spec.q_temperature && scale != 0.0) {
+        None => Ok(None),
+        Some(scale) => {
+            let original = keys.size("rope.scaling.original_context_length")?;
+            Ok(Some(QTemperature { scale, original }))
+        }
+    }
+}
+
 /// What would change the result and is not implemented is an error, never an approximation.
 fn refuse_unimplemented(keys: &Keys, spec: &ArchSpec) -> Result<()> {
     let str = |name: &str| keys.g.str(&keys.key(name));
-    if let Some(kind) = str("rope.scaling.type")?.filter(|kind| !matches!(*kind, "none" | "linear")) {
-        return Err(keys.error("rope.scaling.type", "none or linear", format!("{kind:?}")));
-    }
-    if let Some(n) = keys.g.u64(&keys.key("expert_count"))?.filter(|&n| n > 0) {
-        return Err(keys.error("expert_count", "a dense model (no experts)", n));
+    let known = ["none", "linear", "yarn", "longrope"];
+    if let Some(kind) = str("rope.scaling.type")?.filter(|kind| !known.contains(kind)) {
+        return Err(keys.error("rope.scaling.type", "none, linear, yarn or longrope", format!("{kind:?}")));
     }
     let activation = match spec.feed_forward {
-        FeedForward::Gated(Activation::Silu) => ["silu", "swish"].as_slice(),
+        FeedForward::Gated(Activation::Silu | Activation::ClampedSwiglu) => ["silu", "swish"].as_slice(),
         FeedForward::Gated(Activation::GeluTanh) => &["gelu_pytorch_tanh", "gelu_tanh"],
     };
     for name in ["hidden_act", "hidden_activation"] {

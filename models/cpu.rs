@@ -6,7 +6,9 @@
 //! batches of more than 12 tokens).
 
 mod attention;
+mod feed_forward;
 mod ops;
+mod recurrent;
 mod rope;
 pub mod simd;
 mod step;
@@ -41,14 +43,23 @@ pub struct CpuDecoder {
 
 /// Buffers of one chunk, `[tokens][width]` each.
 struct Scratch {
+    /// The residual stream.
     x: Vec<f32>,
+    /// What attention or feed-forward takes.
     h: Vec<f32>,
+    /// What it gives.
+    out: Vec<f32>,
     q: Vec<f32>,
     k: Vec<f32>,
     v: Vec<f32>,
     attention: Vec<f32>,
+    /// Of the feed-forward, and of attention where it has one.
     gate: Vec<f32>,
     up: Vec<f32>,
+    /// Of layers with experts.
+    routed: feed_forward::Routed,
+    /// Of layers without attention.
+    recurrent: recurrent::Recurrent,
     prepared: Activations,
 }
 
@@ -64,17 +75,20 @@ impl CpuDecoder {
         if options.repack && options.arithmetic == Arithmetic::Fast {
             model.weights = pool.install(|| Arc::new(repacked(&model.weights, progress)));
         }
-        let rope = rope::Tables::new(&model);
+        let rope = rope::Tables::new(&model, options.n_ctx);
         let kv = KvCache::new(&model.config, &options);
         let scratch = Scratch {
             x: Vec::new(),
             h: Vec::new(),
+            out: Vec::new(),
             q: Vec::new(),
             k: Vec::new(),
             v: Vec::new(),
             attention: Vec::new(),
             gate: Vec::new(),
             up: Vec::new(),
+            routed: Default::default(),
+            recurrent: Default::default(),
             prepared: Activations::new(options.arithmetic),
         };
         Ok(Self { model, options, pool, kv, rope, scratch, logits: Vec::new(), tokens: Vec::new(), tap: None })
@@ -221,9 +235,9 @@ impl Forward for CpuDecoder {
 /// pages and the tiles never lie in memory together.
 fn repacked(weights: &Weights, progress: Progress) -> Weights {
     let mut weights = weights.clone();
-    let total = weights.matrices_mut().map(|matrix| matrix.bytes() as u64).sum();
+    let total = weights.repackable_mut().map(|matrix| matrix.bytes() as u64).sum();
     let mut done = 0;
-    for matrix in weights.matrices_mut() {
+    for matrix in weights.repackable_mut() {
         progress(done, total);
         done += matrix.bytes() as u64;
         *matrix = matrix.clone().repack();

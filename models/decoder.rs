@@ -34,8 +34,11 @@ use qrun_cuda::{
 };
 
 use crate::{
-    Batch, Cached, Config, Entry, Forward, ForwardError, KvType, Model, Options, PageCount, Progress, Rows, Salt,
-    SamplingRequest, Tap, memory::Plan,
+    Batch, Cached, Config, Entry, Forward, ForwardError, KvType, LayerPlan, Model, Options, PageCount, Progress, Rows,
+    Salt, SamplingRequest, Tap,
+    layer::{HeadNorm, Mixer},
+    memory::Plan,
+    spec::{Activation, AttentionGate, EmbeddingScale, FeedForward, Norm, Residual},
 };
 use ahead::Ahead;
 use memory::{LOGIT_ROWS, Memory, STEP_ROWS};
@@ -92,6 +95,9 @@ impl GpuDecoder {
         let head_dim = c.widest(|l| l.head_dim);
         if head_dim > MAX_HEAD_DIM {
             return Err(format!("heads of {head_dim} elements; there are kernels for up to {MAX_HEAD_DIM}"));
+        }
+        if let Some(part) = without_kernels(c) {
+            return Err(format!("{part}, for which there are no kernels yet"));
         }
         if o.type_k != o.type_v || o.type_k == KvType::F32 {
             let (k, v) = (o.type_k.name(), o.type_v.name());
@@ -187,6 +193,30 @@ impl GpuDecoder {
         let lens = (0..self.options.n_seq).map(|s| self.pages.tables.len(s) as u32);
         crate::forward::check(batch, lens.collect(), self.options.n_ctx, self.config.n_vocab)
     }
+}
+
+/// A part of a model that only the CPU runs.
+fn without_kernels(c: &Config) -> Option<&'static str> {
+    let any = |part: fn(&LayerPlan) -> bool| c.layers.iter().any(part);
+    let gated = matches!(c.arch.feed_forward, FeedForward::Gated(Activation::ClampedSwiglu));
+    let parts = [
+        (any(|l| l.experts().is_some()), "layers with experts"),
+        (gated, "a clamped gate"),
+        (any(|l| l.qk_norm == HeadNorm::Whole), "norms over all heads of queries and keys"),
+        (any(|l| l.rope.magnitude != 1.0), "a rotary embedding that scales a part of each head"),
+        (c.arch.norm == Norm::Layer, "layer norms"),
+        (!c.arch.residual.pre_norm(), "layers without norms before them"),
+        (c.arch.residual == Residual::Parallel, "attention and feed-forward at once"),
+        (c.arch.sinks, "attention sinks"),
+        (any(|l| l.mixer != Mixer::Attention), "recurrent layers"),
+        (c.arch.attention_gate != AttentionGate::None, "a gate on attention"),
+        (c.arch.embedding_scale == EmbeddingScale::RmsNorm, "normed embeddings"),
+        (c.residual_scale != 1.0, "a factor on the residual stream"),
+        (c.logit_scale != 1.0, "a factor on logits"),
+        (c.q_temperature.is_some(), "queries that grow with the position"),
+        (c.post_norm_eps != c.norm_eps, "norms of two epsilons"),
+    ];
+    parts.into_iter().find(|(present, _)| *present).map(|(_, part)| part)
 }
 
 fn multiprocessors(gpu: &Gpu) -> usize {

@@ -43,17 +43,26 @@ pub struct Shape {
     pub type_k: KvType,
     /// Element type of the cached values.
     pub type_v: KvType,
+    /// Elements of the state of a recurrent layer, f32; it has no keys and values.
+    pub state_len: usize,
 }
 
 impl Shape {
     /// The pages of a layer.
     pub fn new(l: &LayerPlan, o: &Options) -> Self {
-        Self { n_head_kv: l.n_head_kv, head_dim: l.head_dim, type_k: o.type_k, type_v: o.type_v }
+        Self {
+            n_head_kv: l.n_head_kv,
+            head_dim: l.head_dim,
+            type_k: o.type_k,
+            type_v: o.type_v,
+            state_len: l.state_len(),
+        }
     }
 
     /// Bytes of one page of the layer.
     pub fn page_bytes(&self) -> usize {
-        self.n_head_kv * (self.type_k.page_bytes(self.head_dim) + self.type_v.page_bytes(self.head_dim))
+        let keys_and_values = self.type_k.page_bytes(self.head_dim) + self.type_v.page_bytes(self.head_dim);
+        self.n_head_kv * keys_and_values + size_of::<f32>() * self.state_len
     }
     fn key_range(&self, head: usize) -> std::ops::Range<usize> {
         let n = self.type_k.page_bytes(self.head_dim);

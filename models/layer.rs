@@ -2,9 +2,13 @@
 //! are there. Whoever needs a size of a layer asks its plan; whoever needs the largest of all layers asks
 //! [`crate::Config::widest`].
 
+use crate::spec::{DeltaHeads, Gating};
+
 /// What one layer does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LayerPlan {
+    /// What looks back at earlier tokens. The fields on heads are those of attention; without it there are none.
+    pub mixer: Mixer,
     /// Query heads.
     pub n_head: usize,
     /// Key/value heads, each for [`LayerPlan::group`] query heads; divides `n_head`.
@@ -17,11 +21,133 @@ pub struct LayerPlan {
     pub window: Option<usize>,
     /// Rotary embedding of q and k.
     pub rope: Rope,
-    /// Width of the feed-forward.
+    /// Norms of q and k.
+    pub qk_norm: HeadNorm,
+    /// What follows attention.
+    pub feed_forward: FeedForwardPlan,
+}
+
+/// How a layer looks back at earlier tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mixer {
+    /// At each of them.
+    Attention,
+    /// At a matrix for each head, in which keys find values.
+    DeltaNet(DeltaPlan),
+    /// At the last few of them.
+    ShortConv {
+        /// How many, the current one included.
+        taps: usize,
+        /// Channels, as many as the residual stream has elements.
+        channels: usize,
+    },
+}
+
+/// A gated delta net.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeltaPlan {
+    /// Heads of queries and keys; divides `n_head_v`.
+    pub n_head_k: usize,
+    /// Heads of values, each with a state.
+    pub n_head_v: usize,
+    /// Elements of a key.
+    pub dim_k: usize,
+    /// Elements of a value.
+    pub dim_v: usize,
+    /// Tokens that the convolution before it sees.
+    pub taps: usize,
+    /// Which key head a value head takes.
+    pub heads: DeltaHeads,
+}
+
+impl DeltaPlan {
+    /// Channels of the convolution: queries, keys and values.
+    pub fn channels(&self) -> usize {
+        2 * self.n_head_k * self.dim_k + self.inner()
+    }
+    /// Elements of all values.
+    pub fn inner(&self) -> usize {
+        self.n_head_v * self.dim_v
+    }
+    /// The key head of a value head.
+    pub fn key_head(&self, value_head: usize) -> usize {
+        match self.heads {
+            DeltaHeads::Tiled => value_head % self.n_head_k,
+            DeltaHeads::Grouped => value_head / (self.n_head_v / self.n_head_k),
+        }
+    }
+}
+
+/// What the norms of queries and keys go over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadNorm {
+    /// There are none.
+    None,
+    /// Each head.
+    Head,
+    /// All heads together.
+    Whole,
+}
+
+/// The feed-forward of a layer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FeedForwardPlan {
+    /// One for every token.
+    Dense {
+        /// Its width.
+        n_ff: usize,
+    },
+    /// A few of many for each token.
+    Experts(ExpertPlan),
+}
+
+/// Experts of a layer, and how a router chooses among them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ExpertPlan {
+    /// How many there are.
+    pub n_expert: usize,
+    /// How many each token takes.
+    pub n_used: usize,
+    /// Width of one.
     pub n_ff: usize,
+    /// From the router's logits to probabilities.
+    pub gating: Gating,
+    /// Whether the weights of those chosen are divided by their sum.
+    pub norm: bool,
+    /// Factor on the weights.
+    pub scale: f32,
+    /// A bias that is added to probabilities where experts are chosen, not in their weights (`exp_probs_b`).
+    pub bias: bool,
+    /// Experts stand in so many groups, the first number, and the best groups, the second, are chosen first.
+    pub groups: Option<[usize; 2]>,
+    /// One for every token besides.
+    pub shared: Option<SharedExpert>,
+}
+
+/// An expert that every token takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedExpert {
+    /// Its width.
+    pub n_ff: usize,
+    /// Whether it is multiplied by `sigmoid(ffn_gate_inp_shexp · h)`.
+    pub gated: bool,
 }
 
 impl LayerPlan {
+    /// A layer without attention.
+    pub fn recurrent(mixer: Mixer, feed_forward: FeedForwardPlan) -> Self {
+        Self {
+            mixer,
+            n_head: 0,
+            n_head_kv: 0,
+            head_dim: 0,
+            attention_scale: 1.0,
+            window: None,
+            rope: Rope::NONE,
+            qk_norm: HeadNorm::None,
+            feed_forward,
+        }
+    }
     /// Elements of all query heads, and of all that attention gives for a token.
     pub fn q_dim(&self) -> usize {
         self.n_head * self.head_dim
@@ -30,9 +156,40 @@ impl LayerPlan {
     pub fn kv_dim(&self) -> usize {
         self.n_head_kv * self.head_dim
     }
+    /// Elements of the state of a recurrent layer: the inputs that its convolution still needs, then the matrices of
+    /// its heads. 0 of attention.
+    pub fn state_len(&self) -> usize {
+        match self.mixer {
+            Mixer::Attention => 0,
+            Mixer::DeltaNet(d) => (d.taps - 1) * d.channels() + d.n_head_v * d.dim_k * d.dim_v,
+            Mixer::ShortConv { taps, channels } => (taps - 1) * channels,
+        }
+    }
+    /// Elements per token of what a recurrent layer computes on its way.
+    pub fn recurrent_width(&self) -> usize {
+        match self.mixer {
+            Mixer::Attention => 0,
+            Mixer::DeltaNet(d) => 2 * d.channels() + 2 * d.inner() + 2 * d.n_head_v,
+            Mixer::ShortConv { channels, .. } => 5 * channels,
+        }
+    }
     /// Query heads that share a key/value head.
     pub fn group(&self) -> usize {
         self.n_head / self.n_head_kv
+    }
+    /// Width of the widest product of the feed-forward.
+    pub fn n_ff(&self) -> usize {
+        match self.feed_forward {
+            FeedForwardPlan::Dense { n_ff } => n_ff,
+            FeedForwardPlan::Experts(e) => e.n_ff.max(e.shared.map_or(0, |shared| shared.n_ff)),
+        }
+    }
+    /// The experts of the layer; `None` where it is dense.
+    pub fn experts(&self) -> Option<&ExpertPlan> {
+        match &self.feed_forward {
+            FeedForwardPlan::Dense { .. } => None,
+            FeedForwardPlan::Experts(experts) => Some(experts),
+        }
     }
     /// How many positions the token at `pos` sees, its own included.
     pub fn seen(&self, pos: usize) -> usize {
@@ -40,7 +197,7 @@ impl LayerPlan {
     }
 }
 
-/// A rotary embedding: angle `= pos / scale · base^(-2i/n_rot) / factor_i`.
+/// A rotary embedding: angle `= pos · base^(-2i/n_rot) / factor_i`, scaled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rope {
     /// Elements of a head that turn, from the front; even. 0: the layer has no rotary embedding.
@@ -49,13 +206,30 @@ pub struct Rope {
     pub base: f32,
     /// How positions beyond those of the training are brought near.
     pub scaling: RopeScaling,
-    /// Whether the divisors of `rope_freqs.weight` apply.
-    pub factors: bool,
+    /// Divisors of the frequencies.
+    pub factors: RopeFactors,
+    /// Factor on cosines and sines. 1 where all elements of a head turn: there [`LayerPlan::attention_scale`] has it.
+    pub magnitude: f32,
 }
 
 impl Rope {
     /// No rotary embedding: no element turns.
-    pub const NONE: Self = Self { n_rot: 0, base: 1.0, scaling: RopeScaling::None, factors: false };
+    pub const NONE: Self =
+        Self { n_rot: 0, base: 1.0, scaling: RopeScaling::None, factors: RopeFactors::None, magnitude: 1.0 };
+}
+
+/// Which tensor has the divisors of frequencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RopeFactors {
+    /// None.
+    None,
+    /// `rope_freqs.weight`.
+    Freqs,
+    /// `rope_factors_long.weight` in sessions of a context beyond this, else `rope_factors_short.weight`.
+    ByContext {
+        /// `rope.scaling.original_context_length`.
+        original: usize,
+    },
 }
 
 /// `rope.scaling.type`.
@@ -65,21 +239,57 @@ pub enum RopeScaling {
     None,
     /// Positions are divided by this factor.
     Linear(f32),
+    /// Low frequencies are divided, high ones are not, and those between are blended.
+    Yarn(Yarn),
+}
+
+/// YaRN (Peng et al., 2023).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Yarn {
+    /// Divisor of the lowest frequencies.
+    pub factor: f32,
+    /// Context of the training in tokens.
+    pub original: usize,
+    /// Pairs that turn more often than this within the original context are left alone.
+    pub beta_fast: f32,
+    /// Pairs that turn less often are divided by the whole factor.
+    pub beta_slow: f32,
+    /// Whether the pairs between which frequencies are blended are whole ones.
+    pub rounds: bool,
+}
+
+impl Yarn {
+    /// How much of pair `i` of `n_rot / 2` is left alone: 1 in front, 0 at the end.
+    fn kept(&self, i: usize, n_rot: usize, base: f32) -> f64 {
+        let pair = |beta: f32| {
+            let turns = self.original as f64 / (f64::from(beta) * std::f64::consts::TAU);
+            n_rot as f64 * turns.ln() / (2.0 * f64::from(base).ln())
+        };
+        let (mut low, mut high) = (pair(self.beta_fast), pair(self.beta_slow));
+        if self.rounds {
+            (low, high) = (low.floor(), high.ceil());
+        }
+        let (low, high) = (low.max(0.0), high.min(n_rot as f64 - 1.0));
+        1.0 - ((i as f64 - low) / (high - low).max(0.001)).clamp(0.0, 1.0)
+    }
 }
 
 impl Rope {
-    /// Angle per position of each pair, `[n_rot / 2]`; `factors` are those of `rope_freqs.weight`, as many. In f64:
+    /// Angle per position of each pair, `[n_rot / 2]`; `factors` are those of [`Rope::factors`], as many. In f64:
     /// theirs is the only error that grows with the position.
     pub fn frequencies(&self, factors: Option<&[f32]>) -> Vec<f64> {
-        let factors = factors.filter(|_| self.factors);
         let frequency = |i: usize| {
-            let scale = match self.scaling {
-                RopeScaling::None => 1.0,
-                RopeScaling::Linear(factor) => f64::from(factor),
-            };
             let power = -2.0 * i as f64 / self.n_rot as f64;
             let factor = factors.map_or(1.0, |f| f64::from(f[i]));
-            f64::from(self.base).powf(power) / scale / factor
+            let frequency = f64::from(self.base).powf(power);
+            match self.scaling {
+                RopeScaling::None => frequency / factor,
+                RopeScaling::Linear(scale) => frequency / f64::from(scale) / factor,
+                RopeScaling::Yarn(yarn) => {
+                    let kept = yarn.kept(i, self.n_rot, self.base);
+                    frequency / factor * (kept + (1.0 - kept) / f64::from(yarn.factor))
+                }
+            }
         };
         (0..self.n_rot / 2).map(frequency).collect()
     }

@@ -9,6 +9,7 @@ pub mod cpu;
 pub mod decoder;
 pub mod demo;
 pub mod events;
+pub mod experts;
 pub mod fallback;
 pub mod forward;
 pub mod kv;

@@ -21,11 +21,9 @@ pub struct Plan {
 impl Plan {
     /// The need of a model under these options.
     pub fn new(model: &Model, o: &Options) -> Self {
-        let w = &model.weights;
-        let embedding = if w.output.is_some() { w.token_embd.bytes() as u64 } else { 0 };
         let [global, window] = kv_bytes_by_kind(&model.config, o);
         Self {
-            weights: w.bytes_per_token() + embedding,
+            weights: model.weights.bytes(),
             kv: global + window,
             kv_window: window,
             activations: activation_bytes(&model.config, o),
@@ -60,16 +58,21 @@ fn kv_bytes_by_kind(c: &Config, o: &Options) -> [u64; 2] {
     bytes
 }
 
-/// Bytes of the cache that a token at `pos` reads: keys and values of what each layer sees.
+/// Bytes of the cache that a token at `pos` reads: keys and values of what each layer sees, or its state.
 pub fn kv_bytes_read(c: &Config, o: &Options, pos: usize) -> u64 {
-    let of_layer = |l: &LayerPlan| l.seen(pos) * Shape::new(l, o).page_bytes();
+    let of_layer = |l: &LayerPlan| {
+        let tokens = if l.state_len() > 0 { PAGE } else { l.seen(pos) };
+        tokens * Shape::new(l, o).page_bytes()
+    };
     (c.layers.iter().map(of_layer).sum::<usize>() / PAGE) as u64
 }
 
 fn activation_bytes(c: &Config, o: &Options) -> u64 {
     let (q, kv) = (c.widest(LayerPlan::q_dim), c.widest(LayerPlan::kv_dim));
-    let (n_ff, n_rot) = (c.widest(|l| l.n_ff), c.widest(|l| l.rope.n_rot));
-    let per_token = 3 * c.n_embd + 2 * q + 2 * kv + 2 * n_ff + 2 * n_rot;
+    let (n_ff, n_rot) = (c.widest(LayerPlan::n_ff), c.widest(|l| l.rope.n_rot));
+    let routed = c.widest(|l| l.experts().map_or(0, |e| e.n_used * (2 * e.n_ff + c.n_embd) + e.n_expert));
+    let recurrent = c.widest(|l| l.recurrent_width());
+    let per_token = 4 * c.n_embd + 3 * q + 2 * kv + 2 * n_ff + 2 * n_rot + routed + recurrent;
     // The input vectors of a product once more in their prepared form (f32 at most).
     let prepared = n_ff.max(c.n_embd).max(q);
     4 * (o.n_ubatch.min(o.n_ctx) * (per_token + prepared) + c.n_vocab * o.n_seq) as u64

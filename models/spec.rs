@@ -17,16 +17,36 @@ pub struct ArchSpec {
     pub feed_forward: FeedForward,
     /// What the token embedding is multiplied by.
     pub embedding_scale: EmbeddingScale,
-    /// A norm on each head of q and k before RoPE (`attn_q_norm`, `attn_k_norm`).
-    pub qk_norm: bool,
+    /// Norms of q and k before RoPE (`attn_q_norm`, `attn_k_norm`).
+    pub qk_norm: QkNorm,
     /// Which layers attend through a sliding window.
     pub window: Window,
-    /// RoPE base of sliding layers when `rope.freq_base_swa` is absent; `None`: same as global layers.
-    pub rope_base_local: Option<f32>,
+    /// Rotary embedding of sliding layers.
+    pub rope_local: LocalRope,
+    /// Whether YaRN's corner frequencies are rounded to whole pairs.
+    pub yarn_rounds: bool,
     /// Soft-caps that apply when the file has no key for them.
     pub softcap: SoftcapDefaults,
     /// What `q·k` is divided by when the file does not say.
     pub attention_scale: AttentionScale,
+    /// Queries grow with the position as `attention.temperature_scale` says (beyond the original context).
+    pub q_temperature: bool,
+    /// One more logit per query head in the softmax, whose weight is dropped (`attn_sinks`).
+    pub sinks: bool,
+    /// What attention gives is multiplied by the sigmoid of a gate.
+    pub attention_gate: AttentionGate,
+    /// What some layers have in place of attention.
+    pub recurrent: Recurrent,
+    /// Name of the norm before the feed-forward.
+    pub ffn_norm: &'static str,
+    /// Name of the norm before the head.
+    pub output_norm: &'static str,
+    /// Epsilon of norms after attention and feed-forward, where it is not that of all norms.
+    pub post_norm_eps: Option<f32>,
+    /// How experts are chosen when the file does not say, in layers that have some.
+    pub routing: Routing,
+    /// What `logit_scale` does to logits.
+    pub logit_scale: LogitScale,
 }
 
 // Each of these is matched exhaustively where it matters, in both decoders: a new variant does not compile until every
@@ -37,6 +57,8 @@ pub struct ArchSpec {
 pub enum Norm {
     /// `x / sqrt(mean(x²) + eps) · weight`.
     Rms,
+    /// `(x − mean) / sqrt(variance + eps) · weight`.
+    Layer,
 }
 
 /// How the outputs of attention and feed-forward join the residual stream.
@@ -46,6 +68,110 @@ pub enum Residual {
     PreNorm,
     /// Normed once more (`post_attention_norm`, `post_ffw_norm`); their inputs are normed too.
     PrePostNorm,
+    /// Normed (`post_attention_norm`, `post_ffw_norm`); their inputs are the stream as it is.
+    PostNorm,
+    /// Both at once: feed-forward takes the normed input of attention.
+    Parallel,
+}
+
+impl Residual {
+    /// Whether inputs of attention are normed.
+    pub fn pre_norm(self) -> bool {
+        self != Self::PostNorm
+    }
+    /// Whether outputs are normed.
+    pub fn post_norm(self) -> bool {
+        matches!(self, Self::PrePostNorm | Self::PostNorm)
+    }
+}
+
+/// Norms of queries and keys before they turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QkNorm {
+    /// None.
+    None,
+    /// Of each head.
+    Head,
+    /// Of all heads together.
+    Whole,
+    /// Of each head where the file has the tensors.
+    IfPresent,
+}
+
+/// Where the gate of attention comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttentionGate {
+    /// There is none.
+    None,
+    /// `attn_q` gives it, behind each head's query.
+    InQuery,
+    /// A matrix of its own, `attn_gate`.
+    Own,
+}
+
+/// Layers without attention, which keep a state of fixed size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recurrent {
+    /// All layers attend.
+    None,
+    /// Gated delta nets, but for every fourth layer, or as the file says.
+    DeltaNet {
+        /// How value heads take key heads, and the decay its numbers.
+        heads: DeltaHeads,
+    },
+    /// Short convolutions in layers without key/value heads.
+    ShortConv,
+}
+
+/// Which key head a value head of a delta net takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeltaHeads {
+    /// Value head `j` takes key head `j mod n`; `ssm_beta` and `ssm_alpha` are apart.
+    Tiled,
+    /// Consecutive value heads share a key head; `ssm_ba` has both, key head by key head.
+    Grouped,
+}
+
+/// Rotary embedding of sliding layers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LocalRope {
+    /// As that of global layers; the base is theirs unless the file says otherwise.
+    Same,
+    /// Never scaled; the base is that of global layers unless the file says otherwise.
+    Unscaled,
+    /// Never scaled; this base where `rope.freq_base_swa` is absent.
+    Base(f32),
+}
+
+/// How a layer chooses experts when its file has no `expert_gating_func` and no `expert_weights_norm`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Routing {
+    /// From the router's logits to probabilities.
+    pub gating: Gating,
+    /// Whether the weights of the chosen experts are divided by their sum.
+    pub norm: bool,
+}
+
+/// From the logits of a router to the probabilities of its experts; the numbers of `expert_gating_func`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gating {
+    /// Softmax over all experts.
+    Softmax = 1,
+    /// The sigmoid of each logit.
+    Sigmoid = 2,
+    /// Softmax over the chosen experts; they are chosen by their logits.
+    SoftmaxOfChosen = 3,
+}
+
+/// What the key `logit_scale` does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogitScale {
+    /// Nothing: the architecture has no such key.
+    None,
+    /// Logits are divided by it.
+    Divide,
+    /// Logits are multiplied by it.
+    Multiply,
 }
 
 /// The part of a layer after attention.
@@ -83,14 +209,17 @@ pub enum RopeLayers {
     All,
     /// All but the last of every `n` layers.
     AllButEvery(usize),
+    /// Sliding layers; all of them where none slides.
+    Sliding,
 }
 
 impl RopeLayers {
-    /// Whether layer `il` is one of them.
-    pub fn contains(self, il: usize) -> bool {
+    /// Whether layer `il` is one of them; `slides` says which layers have a sliding window.
+    pub fn contains(self, il: usize, slides: &[bool]) -> bool {
         match self {
             Self::All => true,
             Self::AllButEvery(n) => !(il + 1).is_multiple_of(n),
+            Self::Sliding => slides[il] || !slides.contains(&true),
         }
     }
 }
@@ -102,6 +231,8 @@ pub enum Activation {
     Silu,
     /// Tanh approximation of GELU.
     GeluTanh,
+    /// `g · sigmoid(1.702 g) · (u + 1)` of `g = min(gate, 7)` and `u = clamp(up, ±7)`.
+    ClampedSwiglu,
 }
 
 /// Factor on token embeddings.
@@ -111,6 +242,10 @@ pub enum EmbeddingScale {
     One,
     /// `sqrt(n_embd)` in f32.
     SqrtEmbd,
+    /// `embedding_scale` of the file.
+    Key,
+    /// Each embedding is normed, without a weight.
+    RmsNorm,
 }
 
 /// Which layers attend to a sliding window only.
@@ -122,8 +257,8 @@ pub enum Window {
     Periodic {
         /// Length of the pattern, unless the file says otherwise.
         period: usize,
-        /// Size in tokens when the key is absent.
-        default_size: usize,
+        /// Size in tokens when the key is absent; `None`: no layer slides then.
+        default_size: Option<usize>,
     },
 }
 

@@ -3,8 +3,8 @@
 use std::ops::{Index, Range};
 
 use crate::{
-    layer::LayerPlan,
-    spec::{ArchSpec, Residual},
+    layer::{FeedForwardPlan, HeadNorm, LayerPlan, Mixer},
+    spec::{ArchSpec, AttentionGate, DeltaHeads, Residual},
 };
 
 /// Names each role once: its variant, its place in [`Role::ALL`] and its name in files.
@@ -20,7 +20,7 @@ macro_rules! roles {
             /// Every role, in the order of the table below.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$role),+];
 
-            /// Its name in files, between `blk.N.` and `.weight`.
+            /// Its name, in files between `blk.N.` and `.weight`; see [`Role::of_file`] for how it is written there.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$role => $name,)+
@@ -31,7 +31,7 @@ macro_rules! roles {
 }
 
 roles! {
-    /// RMSNorm before attention.
+    /// Norm before attention.
     AttnNorm = "attn_norm",
     /// Query projection.
     AttnQ = "attn_q",
@@ -39,16 +39,62 @@ roles! {
     AttnK = "attn_k",
     /// Value projection.
     AttnV = "attn_v",
-    /// RMSNorm of each query head.
+    /// RMSNorm of each query head, or of all of them.
     AttnQNorm = "attn_q_norm",
-    /// RMSNorm of each key head.
+    /// RMSNorm of each key head, or of all of them.
     AttnKNorm = "attn_k_norm",
+    /// One more logit for the softmax of each query head.
+    AttnSinks = "attn_sinks",
+    /// What decides how much of each element of attention passes.
+    AttnGate = "attn_gate",
     /// From the heads to the residual stream.
     AttnOutput = "attn_output",
+    /// Queries, keys and values of a delta net, before its convolution.
+    AttnQkv = "attn_qkv",
+    /// How far each head forgets.
+    SsmAlpha = "ssm_alpha",
+    /// How far each head takes a new value.
+    SsmBeta = "ssm_beta",
+    /// Both, key head by key head: first how far its value heads take new values.
+    SsmBa = "ssm_ba",
+    /// Added to what `ssm_alpha` gives.
+    SsmDt = "ssm_dt",
+    /// Rate at which each head forgets, negative.
+    SsmA = "ssm_a",
+    /// Taps of each channel, the newest last.
+    SsmConv1d = "ssm_conv1d",
+    /// RMSNorm of what each head of a delta net gives.
+    SsmNorm = "ssm_norm",
+    /// From the heads of a delta net to the residual stream.
+    SsmOut = "ssm_out",
+    /// Two gates and the input of a short convolution.
+    ShortconvInProj = "shortconv.in_proj",
+    /// Taps of each channel, the newest last.
+    ShortconvConv = "shortconv.conv",
+    /// From a short convolution to the residual stream.
+    ShortconvOutProj = "shortconv.out_proj",
     /// RMSNorm of the attention output.
     PostAttentionNorm = "post_attention_norm",
-    /// RMSNorm before the feed-forward.
+    /// Norm before the feed-forward.
     FfnNorm = "ffn_norm",
+    /// The router: a logit for each expert.
+    FfnGateInp = "ffn_gate_inp",
+    /// Added to the probabilities of experts where they are chosen.
+    ExpProbsB = "exp_probs_b",
+    /// Gates of all experts.
+    FfnGateExps = "ffn_gate_exps",
+    /// Up projections of all experts.
+    FfnUpExps = "ffn_up_exps",
+    /// The way back from all experts.
+    FfnDownExps = "ffn_down_exps",
+    /// How much of the shared expert passes: one number for a token.
+    FfnGateInpShexp = "ffn_gate_inp_shexp",
+    /// Gate of the expert that every token takes.
+    FfnGateShexp = "ffn_gate_shexp",
+    /// Its up projection.
+    FfnUpShexp = "ffn_up_shexp",
+    /// The way back from it.
+    FfnDownShexp = "ffn_down_shexp",
     /// What decides how much of `ffn_up` passes.
     FfnGate = "ffn_gate",
     /// Up projection of the feed-forward: what the gate multiplies.
@@ -59,6 +105,20 @@ roles! {
     PostFfwNorm = "post_ffw_norm",
 }
 
+impl Role {
+    /// What stands behind `blk.N.` for this role in files of an architecture; of a matrix without its `.weight`, beside
+    /// which there may be a `.bias`.
+    pub fn of_file(self, spec: &ArchSpec, dims: Dims) -> String {
+        match (self, dims) {
+            (Self::FfnNorm, _) => format!("{}.weight", spec.ffn_norm),
+            (Self::ExpProbsB | Self::SsmDt, _) => format!("{}.bias", self.name()),
+            (Self::SsmA, _) => self.name().to_owned(),
+            (_, Dims::Vector(_) | Dims::Taps(..)) => format!("{}.weight", self.name()),
+            _ => self.name().to_owned(),
+        }
+    }
+}
+
 /// Size of a tensor in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dims {
@@ -66,13 +126,17 @@ pub enum Dims {
     Vector(usize),
     /// `[rows][cols]`: outputs, inputs. May have a bias `[rows]`.
     Matrix(usize, usize),
+    /// `[channels][taps]`.
+    Taps(usize, usize),
+    /// `[experts][rows][cols]`. May have a bias `[experts][rows]`.
+    Experts(usize, usize, usize),
 }
 
 impl Dims {
-    /// Outputs: those of a matrix, the elements of a vector.
+    /// Outputs: those of a matrix (of one expert), the elements of a vector.
     pub fn rows(self) -> usize {
         match self {
-            Self::Vector(n) | Self::Matrix(n, _) => n,
+            Self::Vector(n) | Self::Matrix(n, _) | Self::Taps(n, _) | Self::Experts(_, n, _) => n,
         }
     }
 }
@@ -80,27 +144,82 @@ impl Dims {
 /// The tensors of a layer, in the order of their roles.
 #[rustfmt::skip]
 pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dims)> {
-    use Dims::{Matrix, Vector};
-    let (d, q, kv, f) = (n_embd, l.q_dim(), l.kv_dim(), l.n_ff);
-    let post_norm = match spec.residual {
-        Residual::PreNorm => false,
-        Residual::PrePostNorm => true,
-    };
-    let list = [
-        (Role::AttnNorm,          Vector(d),          true),
-        (Role::AttnQ,             Matrix(q, d),       true),
-        (Role::AttnK,             Matrix(kv, d),      true),
-        (Role::AttnV,             Matrix(kv, d),      true),
-        (Role::AttnQNorm,         Vector(l.head_dim), spec.qk_norm),
-        (Role::AttnKNorm,         Vector(l.head_dim), spec.qk_norm),
-        (Role::AttnOutput,        Matrix(d, q),       true),
-        (Role::PostAttentionNorm, Vector(d),          post_norm),
-        (Role::FfnNorm,           Vector(d),          true),
-        (Role::FfnGate,           Matrix(f, d),       true),
-        (Role::FfnUp,             Matrix(f, d),       true),
-        (Role::FfnDown,           Matrix(d, f),       true),
-        (Role::PostFfwNorm,       Vector(d),          post_norm),
-    ];
+    use Dims::{Experts, Matrix, Taps, Vector};
+    let (d, q, kv) = (n_embd, l.q_dim(), l.kv_dim());
+    let (pre_norm, post_norm) = (spec.residual.pre_norm(), spec.residual.post_norm());
+    let mut list = vec![(Role::AttnNorm, Vector(d), pre_norm)];
+    match l.mixer {
+        Mixer::Attention => {
+            let (q_norm, k_norm) = match l.qk_norm {
+                HeadNorm::None | HeadNorm::Head => (l.head_dim, l.head_dim),
+                HeadNorm::Whole => (q, kv),
+            };
+            let qk_norm = l.qk_norm != HeadNorm::None;
+            let (own_gate, in_query) = match spec.attention_gate {
+                AttentionGate::None => (false, 0),
+                AttentionGate::InQuery => (false, q),
+                AttentionGate::Own => (true, 0),
+            };
+            list.extend([
+                (Role::AttnQ,      Matrix(q + in_query, d), true),
+                (Role::AttnK,      Matrix(kv, d),           true),
+                (Role::AttnV,      Matrix(kv, d),           true),
+                (Role::AttnQNorm,  Vector(q_norm),          qk_norm),
+                (Role::AttnKNorm,  Vector(k_norm),          qk_norm),
+                (Role::AttnSinks,  Vector(l.n_head),        spec.sinks),
+                (Role::AttnGate,   Matrix(q, d),            own_gate),
+                (Role::AttnOutput, Matrix(d, q),            true),
+            ]);
+        }
+        Mixer::DeltaNet(p) => {
+            let (channels, inner, heads) = (p.channels(), p.inner(), p.n_head_v);
+            let tiled = p.heads == DeltaHeads::Tiled;
+            list.extend([
+                (Role::AttnQkv,   Matrix(channels, d),     true),
+                (Role::AttnGate,  Matrix(inner, d),        true),
+                (Role::SsmAlpha,  Matrix(heads, d),        tiled),
+                (Role::SsmBeta,   Matrix(heads, d),        tiled),
+                (Role::SsmBa,     Matrix(2 * heads, d),    !tiled),
+                (Role::SsmDt,     Vector(heads),           true),
+                (Role::SsmA,      Vector(heads),           true),
+                (Role::SsmConv1d, Taps(channels, p.taps),  true),
+                (Role::SsmNorm,   Vector(p.dim_v),         true),
+                (Role::SsmOut,    Matrix(d, inner),        true),
+            ]);
+        }
+        Mixer::ShortConv { taps, .. } => list.extend([
+            (Role::ShortconvInProj,  Matrix(3 * d, d), true),
+            (Role::ShortconvConv,    Taps(d, taps),    true),
+            (Role::ShortconvOutProj, Matrix(d, d),     true),
+        ]),
+    }
+    list.extend([
+        (Role::PostAttentionNorm, Vector(d), post_norm),
+        (Role::FfnNorm,           Vector(d), pre_norm && spec.residual != Residual::Parallel),
+    ]);
+    match l.feed_forward {
+        FeedForwardPlan::Dense { n_ff: f } => list.extend([
+            (Role::FfnGate,         Matrix(f, d),     true),
+            (Role::FfnUp,           Matrix(f, d),     true),
+            (Role::FfnDown,         Matrix(d, f),     true),
+        ]),
+        FeedForwardPlan::Experts(p) => {
+            let (e, f) = (p.n_expert, p.n_ff);
+            let (s, shared, gated) = p.shared.map_or((0, false, false), |s| (s.n_ff, true, s.gated));
+            list.extend([
+                (Role::FfnGateInp,      Matrix(e, d),     true),
+                (Role::ExpProbsB,       Vector(e),        p.bias),
+                (Role::FfnGateExps,     Experts(e, f, d), true),
+                (Role::FfnUpExps,       Experts(e, f, d), true),
+                (Role::FfnDownExps,     Experts(e, d, f), true),
+                (Role::FfnGateInpShexp, Vector(d),        gated),
+                (Role::FfnGateShexp,    Matrix(s, d),     shared),
+                (Role::FfnUpShexp,      Matrix(s, d),     shared),
+                (Role::FfnDownShexp,    Matrix(d, s),     shared),
+            ]);
+        }
+    }
+    list.push((Role::PostFfwNorm, Vector(d), post_norm));
     list.into_iter().filter(|&(_, _, present)| present).map(|(role, dims, _)| (role, dims)).collect()
 }
 

@@ -2,10 +2,15 @@
 
 use std::{cell::RefCell, collections::HashSet, ops::Range};
 
-use qrun_quant::{GgmlType, Gguf, Result, cpu::Matrix, gguf::Tensor};
+use qrun_quant::{
+    GgmlType, Gguf, Result,
+    cpu::{Matrix, TILE_ROWS},
+    gguf::Tensor,
+};
 
 use crate::{
     config::Config,
+    layer::{Rope, RopeFactors},
     tensors::{self, ByRole, Dims, Fused},
 };
 
@@ -20,31 +25,67 @@ pub struct Weights {
     pub output_norm: Vec<f32>,
     /// Head `[n_vocab][n_embd]`; `None` where it is tied to the embedding.
     pub output: Option<Linear>,
-    /// Divisors of RoPE frequencies `[n_rot / 2]` (Llama 3.1 and later), global layers only.
-    pub rope_freqs: Option<Vec<f32>>,
+    /// Divisors of RoPE frequencies.
+    pub rope_factors: RopeDivisors,
 }
 
-/// A matrix with an optional bias.
+/// Divisors of RoPE frequencies, `[n_rot / 2]` each; empty where the file has none.
+#[derive(Clone, Default)]
+pub struct RopeDivisors {
+    /// `rope_freqs.weight` (Llama 3.1 and later).
+    freqs: Vec<f32>,
+    /// `rope_factors_short.weight` and `rope_factors_long.weight` (Phi).
+    by_context: [Vec<f32>; 2],
+}
+
+impl RopeDivisors {
+    /// Those that apply to a rotary embedding in sessions of `n_ctx` tokens.
+    pub fn of(&self, rope: &Rope, n_ctx: usize) -> Option<&[f32]> {
+        match rope.factors {
+            RopeFactors::None => None,
+            RopeFactors::Freqs => Some(&self.freqs),
+            RopeFactors::ByContext { original } => Some(&self.by_context[usize::from(n_ctx > original)]),
+        }
+    }
+}
+
+/// A matrix with an optional bias; or those of all experts, one below the other.
 #[derive(Clone)]
 pub struct Linear {
-    /// `[out][in]`.
+    /// `[out][in]`; of experts `[experts · out][in]`.
     pub w: Matrix,
-    /// `[out]`.
+    /// `[out]`; of experts `[experts · out]`.
     pub bias: Option<Vec<f32>>,
+    /// How many experts there are, and how many of them a token takes; `None`: one matrix for every token.
+    pub experts: Option<[usize; 2]>,
+}
+
+impl Linear {
+    /// One expert's.
+    pub fn expert(&self, expert: usize) -> (Matrix, Option<&[f32]>) {
+        let rows = self.w.rows() / self.experts.map_or(1, |[n, _]| n);
+        let own = expert * rows..(expert + 1) * rows;
+        (self.w.slice_rows(own.clone()), self.bias.as_deref().map(|bias| &bias[own]))
+    }
+
+    /// Bytes that a token reads.
+    fn bytes_per_token(&self) -> u64 {
+        let bytes = self.w.bytes() as u64;
+        self.experts.map_or(bytes, |[n, used]| bytes / n as u64 * used as u64)
+    }
 }
 
 /// Weights of one layer, in the shapes of [`tensors::of_layer`].
 #[derive(Clone)]
 pub struct Layer {
-    /// Norm weights and biases, as f32.
+    /// Norm weights, biases, and taps of convolutions, as f32.
     pub vectors: ByRole<Vec<f32>>,
     /// Projections. What one tensor of the file holds together is apart.
     pub matrices: ByRole<Linear>,
 }
 
 /// Tensors that files carry and no forward pass needs.
-const IGNORED: &[&str] =
-    &["rotary_emb.inv_freq", "attn_rot_embd.weight", "rope_factors_long.weight", "rope_factors_short.weight"];
+const IGNORED: &[&str] = &["rotary_emb.inv_freq", "attn_rot_embd.weight"];
 
 impl Weights {
     /// Maps the weights; every tensor of the file must have a place in the model.
@@ -56,14 +97,10 @@ impl Weights {
             Some(_) => Some(door.linear("output", c.n_vocab, c.n_embd)?),
             None => None,
         };
-        let n_rot = c.layers.iter().map(|l| l.rope).find(|rope| rope.factors).map(|rope| rope.n_rot);
-        let rope_freqs = n_rot.map(|n| door.vector("rope_freqs.weight", n / 2)).transpose()?;
-        if let Some(bad) = rope_freqs.as_deref().unwrap_or_default().iter().find(|f| !(f.is_finite() && **f > 0.0)) {
-            return Err(g.error("tensor rope_freqs.weight", "positive divisors", bad.to_string()));
-        }
-        let output_norm = door.vector("output_norm.weight", c.n_embd)?;
+        let rope_factors = rope_divisors(&door, c)?;
+        let output_norm = door.vector(&format!("{}.weight", c.arch.output_norm), c.n_embd)?;
         door.refuse_leftovers(c)?;
-        Ok(Self { token_embd, layers, output_norm, output, rope_freqs })
+        Ok(Self { token_embd, layers, output_norm, output, rope_factors })
     }
 
     /// The head: its own matrix, or the embedding.
@@ -71,19 +108,52 @@ impl Weights {
         self.output.as_ref().map_or(&self.token_embd, |o| &o.w)
     }
 
-    /// All matrices of the model, the embedding first, each one once.
-    pub fn matrices_mut(&mut self) -> impl Iterator<Item = &mut Matrix> {
-        let layers = self.layers.iter_mut().flat_map(|l| l.matrices.iter_mut());
-        let head = self.output.as_mut();
-        [&mut self.token_embd].into_iter().chain(layers.chain(head).map(|l| &mut l.w))
+    /// All matrices that may be repacked, the embedding first, each one once: all but those of experts that do not
+    /// begin with a tile.
+    pub fn repackable_mut(&mut self) -> impl Iterator<Item = &mut Matrix> {
+        let layers = self.layers.iter_mut().flat_map(|l| l.matrices.iter_mut()).chain(&mut self.output);
+        let whole = |l: &&mut Linear| l.experts.is_none_or(|[n, _]| (l.w.rows() / n).is_multiple_of(TILE_ROWS));
+        [&mut self.token_embd].into_iter().chain(layers.filter(whole).map(|l| &mut l.w))
     }
 
-    /// Bytes of weights that one token reads: every matrix but the embedding table, of which only one
-    /// row is read unless it is the head too.
+    /// Bytes of weights that one token reads: every matrix (of experts those that it takes) but the embedding table, of
+    /// which only one row is read unless it is the head too.
     pub fn bytes_per_token(&self) -> u64 {
         let layers = self.layers.iter().flat_map(|l| l.matrices.iter());
-        layers.map(|linear| linear.w.bytes() as u64).sum::<u64>() + self.head().bytes() as u64
+        layers.map(Linear::bytes_per_token).sum::<u64>() + self.head().bytes() as u64
     }
+
+    /// Bytes of all matrices, the embedding table among them.
+    pub fn bytes(&self) -> u64 {
+        let layers = self.layers.iter().flat_map(|l| l.matrices.iter()).chain(&self.output);
+        layers.map(|linear| linear.w.bytes() as u64).sum::<u64>() + self.token_embd.bytes() as u64
+    }
+}
+
+/// The divisors that any layer's rotary embedding asks for.
+fn rope_divisors(door: &TensorLoader, c: &Config) -> Result<RopeDivisors> {
+    let read = |name: &str, n_rot: usize| {
+        let values = door.vector(name, n_rot / 2)?;
+        match values.iter().find(|f| !(f.is_finite() && **f > 0.0)) {
+            Some(bad) => Err(door.g.error(format!("tensor {name}"), "positive divisors", bad.to_string())),
+            None => Ok(values),
+        }
+    };
+    let mut out = RopeDivisors::default();
+    let Some(rope) = c.layers.iter().map(|l| l.rope).find(|rope| rope.factors != RopeFactors::None) else {
+        return Ok(out);
+    };
+    match rope.factors {
+        RopeFactors::None => {}
+        RopeFactors::Freqs => out.freqs = read("rope_freqs.weight", rope.n_rot)?,
+        RopeFactors::ByContext { .. } => {
+            let names = ["rope_factors_short.weight", "rope_factors_long.weight"];
+            for (factors, name) in out.by_context.iter_mut().zip(names) {
+                *factors = read(name, rope.n_rot)?;
+            }
+        }
+    }
+    Ok(out)
 }
 
 fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
@@ -91,19 +161,25 @@ fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
     let name = |part: &str| format!("blk.{il}.{part}");
     let (mut vectors, mut matrices) = (ByRole::default(), ByRole::default());
     for &(role, dims) in &list {
+        let own = name(&role.of_file(c.arch, dims));
         match dims {
-            Dims::Vector(n) => vectors.set(role, door.vector(&name(&format!("{}.weight", role.name())), n)?),
+            Dims::Vector(n) => vectors.set(role, door.vector(&own, n)?),
+            Dims::Taps(channels, taps) => vectors.set(role, door.values(&own, &[taps, channels])?),
             Dims::Matrix(rows, cols) => {
                 let has = |part: &str| door.has(&name(&format!("{part}.weight")));
                 let fused = Fused::of(role).filter(|fused| has(fused.name) && !has(fused.parts[0].name()));
                 let linear = match fused {
-                    None => door.linear(&name(role.name()), rows, cols)?,
+                    None => door.linear(&own, rows, cols)?,
                     Some(fused) => {
                         let (own, all) = fused.rows(role, &list);
                         door.linear(&name(fused.name), all, cols)?.rows(own)
                     }
                 };
                 matrices.set(role, linear);
+            }
+            Dims::Experts(n, rows, cols) => {
+                let used = c.layers[il].experts().map_or(n, |experts| experts.n_used);
+                matrices.set(role, door.experts(&own, [n, used], [rows, cols])?);
             }
         }
     }
@@ -119,7 +195,7 @@ fn is_nextn(c: &Config, name: &str) -> bool {
 impl Linear {
     fn rows(&self, rows: Range<usize>) -> Self {
         let bias = self.bias.as_ref().map(|b| b[rows.clone()].to_vec());
-        Self { w: self.w.slice_rows(rows), bias }
+        Self { w: self.w.slice_rows(rows), bias, experts: None }
     }
 }
 
@@ -156,21 +232,32 @@ impl TensorLoader<'_> {
 
     fn linear(&self, name: &str, rows: usize, cols: usize) -> Result<Linear> {
         let w = self.matrix(&format!("{name}.weight"), rows, cols)?;
-        Ok(Linear { w, bias: self.optional_vector(&format!("{name}.bias"), rows)? })
+        Ok(Linear { w, bias: self.optional_vector(&format!("{name}.bias"), &[rows])?, experts: None })
+    }
+
+    /// The matrices of `n` experts, of which a token takes `used`.
+    fn experts(&self, name: &str, [n, used]: [usize; 2], [rows, cols]: [usize; 2]) -> Result<Linear> {
+        let w = Matrix::from_tensor(self.tensor(&format!("{name}.weight"), &[cols, rows, n])?);
+        let bias = self.optional_vector(&format!("{name}.bias"), &[rows, n])?;
+        Ok(Linear { w, bias, experts: Some([n, used]) })
     }
 
     fn vector(&self, name: &str, n: usize) -> Result<Vec<f32>> {
-        let t = self.tensor(name, &[n])?;
+        self.values(name, &[n])
+    }
+
+    fn values(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+        let t = self.tensor(name, shape)?;
         if !matches!(t.ty, GgmlType::F32 | GgmlType::F16 | GgmlType::BF16) {
             return Err(self.g.error(format!("tensor {name}"), "F32, F16 or BF16", t.ty.name()));
         }
-        let mut out = vec![0.0; n];
+        let mut out = vec![0.0; shape.iter().product()];
         (t.ty.format().dequantize)(&t.data, &mut out);
         Ok(out)
     }
 
-    fn optional_vector(&self, name: &str, n: usize) -> Result<Option<Vec<f32>>> {
-        self.has(name).then(|| self.vector(name, n)).transpose()
+    fn optional_vector(&self, name: &str, shape: &[usize]) -> Result<Option<Vec<f32>>> {
+        self.has(name).then(|| self.values(name, shape)).transpose()
     }
 
     /// A tensor without a place would change the result if it were heard: refuse the file.

@@ -21,6 +21,7 @@ mod prefetch;
 mod tiles;
 
 pub use activations::{Activations, ComputeType};
+pub use layout::ROWS as TILE_ROWS;
 pub use matmul::{Job, matmul};
 pub use matrix::Matrix;
 pub use par::physical_cores;

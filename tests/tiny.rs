@@ -3,12 +3,20 @@
 //! Weights are drawn in integer arithmetic and, where quantized, drawn as blocks: no quantizer, no
 //! `libm` and no other part of qrun has a say in them, so golden numbers outlive changes to those.
 
-use half::{bf16, f16};
-use qrun_models::{CpuDecoder, Entry, Forward, Model, Options, Output};
+mod draw;
+mod rows;
+
+use qrun_models::{
+    CpuDecoder, Entry, Forward, Model, Options, Output, arch,
+    spec::{AttentionGate, QkNorm, Residual},
+};
 use qrun_quant::{
     Bytes, GgmlType, Gguf,
     gguf::{Array, write::Header},
 };
+
+pub use draw::{Rng, fnv1a};
+use draw::{Spread, draw};
 
 /// Which formats the matrices get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +61,20 @@ pub struct Tiny {
     pub window: usize,
     pub pattern: usize,
     pub attention_softcap: f32,
+    /// Norms of q and k where an architecture may have them.
+    pub qk_norm: bool,
+    /// Elements of a head that turn; 0: all.
+    pub n_rot: usize,
+    /// Factor of YaRN, for an original context of 32 tokens.
+    pub yarn: f32,
+    /// Divisors for contexts up to `n_ctx / 2` and for longer ones.
+    pub long_rope: bool,
+    /// `[n_expert, n_used, n_ff, n_ff of the shared one]`, zeros: none.
+    pub experts: [usize; 4],
+    /// Layers in front that have none.
+    pub leading_dense: usize,
+    /// `[groups, groups used]` of experts.
+    pub groups: [usize; 2],
 }
 
 pub const TINY: Tiny = Tiny {
@@ -78,16 +100,62 @@ pub const TINY: Tiny = Tiny {
     window: 0,
     pattern: 0,
     attention_softcap: 0.0,
+    qk_norm: true,
+    n_rot: 0,
+    yarn: 0.0,
+    long_rope: false,
+    experts: [0; 4],
+    leading_dense: 0,
+    groups: [0; 2],
 };
 
-/// One small model per architecture, with what is special about it; windows shorter than the tests' prompts.
-pub const EACH_ARCH: [Tiny; 6] = [
+/// One small model per architecture, with what is special about it; windows and original contexts shorter than the tests'
+/// prompts, more experts than some prompts take.
+pub const EACH_ARCH: [Tiny; 27] = [
     Tiny { rope_freqs: true, fused_qkv: true, ..TINY },
     Tiny { arch: "qwen2", biases: true, n_head: 7, n_head_kv: 1, ..TINY },
     Tiny { arch: "qwen3", tied: true, head_dim: 80, ..TINY },
     Tiny { arch: "gemma2", tied: true, window: 70, attention_softcap: 5.0, ..TINY },
     Tiny { arch: "gemma3", tied: true, window: 64, pattern: 3, n_layer: 4, rope_scale: 8.0, ..TINY },
     Tiny { arch: "smollm3", tied: true, n_layer: 4, ..TINY },
+    Tiny { arch: "qwen2moe", biases: true, experts: [12, 3, 64, 96], ..TINY },
+    Tiny { arch: "qwen3moe", experts: [10, 3, 64, 0], ..TINY },
+    Tiny { arch: "qwen3vl", ..TINY },
+    Tiny { arch: "qwen3vlmoe", experts: [6, 2, 96, 0], ..TINY },
+    Tiny { arch: "gpt-oss", biases: true, window: 48, n_layer: 4, yarn: 8.0, experts: [8, 4, 96, 0], ..TINY },
+    Tiny { arch: "mistral3", yarn: 4.0, ..TINY },
+    Tiny { arch: "phi3", fused_qkv: true, fused_gate_up: true, n_rot: 48, long_rope: true, ..TINY },
+    Tiny { arch: "glm4", fused_gate_up: true, n_rot: 32, biases: true, ..TINY },
+    Tiny {
+        arch: "glm4moe",
+        n_rot: 32,
+        biases: true,
+        n_layer: 3,
+        experts: [12, 4, 32, 64],
+        leading_dense: 1,
+        groups: [4, 2],
+        ..TINY
+    },
+    Tiny { arch: "seed_oss", biases: true, ..TINY },
+    Tiny { arch: "olmo2", window: 40, n_layer: 4, yarn: 8.0, ..TINY },
+    Tiny { arch: "exaone4", tied: true, window: 40, n_layer: 4, ..TINY },
+    Tiny { arch: "cohere2", tied: true, window: 40, n_layer: 4, ..TINY },
+    Tiny { arch: "granite", ..TINY },
+    Tiny { arch: "granitemoe", experts: [8, 2, 64, 96], ..TINY },
+    Tiny { arch: "muse-glimmer", window: 40, n_layer: 4, ..TINY },
+    Tiny { arch: "qwen35", n_rot: 16, n_layer: 4, ..TINY },
+    Tiny { arch: "qwen35moe", n_rot: 16, n_layer: 4, experts: [12, 3, 64, 96], ..TINY },
+    Tiny { arch: "qwen3next", tied: true, n_rot: 16, n_layer: 4, experts: [6, 2, 64, 64], ..TINY },
+    Tiny { arch: "lfm2", tied: true, n_layer: 3, uneven: &[[4, 0, 96], [4, 2, 96], [4, 0, 96]], ..TINY },
+    Tiny {
+        arch: "lfm2moe",
+        tied: true,
+        n_layer: 3,
+        uneven: &[[4, 0, 96], [4, 2, 96], [4, 0, 96]],
+        experts: [8, 2, 64, 0],
+        leading_dense: 1,
+        ..TINY
+    },
 ];
 
 /// Models whose layers differ: in heads and feed-forward; and in these, window, and elements per head.
@@ -114,13 +182,6 @@ fn every_architecture_has_a_tiny_model() {
     }
 }
 
-/// How a tensor's elements are spread: around `mean` with standard deviation `std`.
-#[derive(Clone, Copy)]
-struct Spread {
-    mean: f32,
-    std: f32,
-}
-
 /// Takes `(name, type, [cols, rows], spread)` of a tensor, 0 rows for vectors.
 type Add<'a> = &'a mut dyn FnMut(&str, GgmlType, [usize; 2], Spread);
 
@@ -133,8 +194,7 @@ impl Tiny {
         let mut data = Vec::new();
         self.tensors(&mut |name: &str, ty, shape: [usize; 2], spread| {
             let [cols, rows] = shape;
-            let dims = if rows == 0 { vec![cols as u64] } else { vec![cols as u64, rows as u64] };
-            header.tensor(name, ty, &dims);
+            header.tensor(name, ty, &self.dims(name, [cols, rows]));
             data.push(draw(ty, cols * rows.max(1), spread, &mut Rng::new(name)));
         });
         self.fuse(&mut header, &mut data);
@@ -165,8 +225,9 @@ impl Tiny {
     /// Whether a layer sees a window only.
     pub fn slides(&self, il: usize) -> bool {
         let period = match (self.pattern, self.arch) {
-            (0, "gemma2") => 2,
-            (0, _) => 6,
+            (0, "gemma2" | "gpt-oss") => 2,
+            (0, "gemma3") => 6,
+            (0, _) => 4,
             (period, _) => period,
         };
         self.window > 0 && il % period < period - 1
@@ -175,7 +236,8 @@ impl Tiny {
     /// Elements per head of a layer, and how many of them turn.
     pub fn head(&self, il: usize) -> [usize; 2] {
         let own = self.head_dim_swa > 0 && self.slides(il);
-        if own { [self.head_dim_swa, self.head_dim_swa / 2] } else { [self.head_dim; 2] }
+        let n_rot = if self.n_rot > 0 { self.n_rot } else { self.head_dim };
+        if own { [self.head_dim_swa, self.head_dim_swa / 2] } else { [self.head_dim, n_rot] }
     }
 
     fn keys(&self, h: &mut Header) {
@@ -192,7 +254,7 @@ impl Tiny {
             ("attention.head_count_kv", self.n_head_kv),
             ("attention.key_length", self.head_dim),
             ("attention.value_length", self.head_dim),
-            ("rope.dimension_count", self.head_dim),
+            ("rope.dimension_count", if self.n_rot > 0 { self.n_rot } else { self.head_dim }),
             ("attention.sliding_window", self.window),
             ("attention.sliding_window_pattern", self.pattern),
             ("attention.key_length_swa", self.head_dim_swa),
@@ -208,7 +270,7 @@ impl Tiny {
                 h.set(key(name), Array::of(&self.uneven.iter().map(|layer| layer[i] as u32).collect::<Vec<_>>()));
             }
         }
-        h.set(key("attention.layer_norm_rms_epsilon"), 1e-5f32);
+        rows::keys(self, h);
         h.set(key("rope.freq_base"), self.rope_base);
         if self.rope_scale > 0.0 {
             h.set(key("rope.scaling.type"), "linear");
@@ -221,6 +283,7 @@ impl Tiny {
 
     /// Names all tensors but the head.
     fn tensors(&self, add: Add) {
+        let spec = arch::find(self.arch).unwrap();
         let gemma = self.arch.starts_with("gemma");
         let unit = |cols: usize, gain: f32| Spread { mean: 0.0, std: gain / (cols as f32).sqrt() };
         let norm = |gain: f32| Spread { mean: gain, std: 0.2 * gain };
@@ -236,12 +299,20 @@ impl Tiny {
         if self.rope_freqs {
             add("rope_freqs.weight", vector, [self.head_dim / 2, 0], Spread { mean: 4.0, std: 1.0 });
         }
+        if self.long_rope {
+            for (name, mean) in [("long", 4.0), ("short", 1.2)] {
+                let spread = Spread { mean, std: 0.1 * mean };
+                add(&format!("rope_factors_{name}.weight"), vector, [self.head(0)[1] / 2, 0], spread);
+            }
+        }
         for il in 0..self.n_layer {
             let name = |part: &str| format!("blk.{il}.{part}");
             let ([n_head, n_head_kv, n_ff], [head_dim, _]) = (self.layer(il), self.head(il));
             let (q, kv) = (n_head * head_dim, n_head_kv * head_dim);
+            let attends = self.attends(il);
+            let q_and_gate = if spec.attention_gate == AttentionGate::InQuery { 2 * q } else { q };
             let matrices = [
-                ("attn_q", self.n_embd, q, 1.2),
+                ("attn_q", self.n_embd, q_and_gate, 1.2),
                 ("attn_k", self.n_embd, kv, 1.2),
                 ("attn_v", self.n_embd, kv, 1.0),
                 ("attn_output", q, self.n_embd, 1.0),
@@ -249,26 +320,53 @@ impl Tiny {
                 ("ffn_up", self.n_embd, n_ff, 1.0),
                 ("ffn_down", n_ff, self.n_embd, 1.0),
             ];
-            for (part, cols, rows, gain) in matrices {
+            let dense = !self.has_experts(il);
+            let present = |part: &str| if part.starts_with("ffn") { dense } else { attends };
+            for (part, cols, rows, gain) in matrices.into_iter().filter(|(part, ..)| present(part)) {
                 add(&name(&format!("{part}.weight")), self.ty(part, il, cols), [cols, rows], unit(cols, gain));
             }
-            if self.biases {
-                for (part, rows) in [("attn_q", q), ("attn_k", kv), ("attn_v", kv)] {
+            if self.biases && attends {
+                for (part, rows) in [("attn_q", q_and_gate), ("attn_k", kv), ("attn_v", kv)] {
                     add(&name(&format!("{part}.bias")), vector, [rows, 0], Spread { mean: 0.0, std: 0.5 });
                 }
             }
-            add(&name("attn_norm.weight"), vector, [self.n_embd, 0], norm(1.0));
-            add(&name("ffn_norm.weight"), vector, [self.n_embd, 0], norm(1.0));
-            if matches!(self.arch, "qwen3" | "gemma3") {
-                add(&name("attn_q_norm.weight"), vector, [head_dim, 0], norm(1.2));
-                add(&name("attn_k_norm.weight"), vector, [head_dim, 0], norm(1.2));
+            if spec.residual.pre_norm() {
+                add(&name("attn_norm.weight"), vector, [self.n_embd, 0], norm(1.0));
+                if spec.residual != Residual::Parallel {
+                    add(&name(&format!("{}.weight", spec.ffn_norm)), vector, [self.n_embd, 0], norm(1.0));
+                }
             }
-            if gemma {
+            let qk_norm = match spec.qk_norm {
+                _ if !attends => None,
+                QkNorm::None => None,
+                QkNorm::IfPresent if !self.qk_norm => None,
+                QkNorm::Head | QkNorm::IfPresent => Some([head_dim, head_dim]),
+                QkNorm::Whole => Some([q, kv]),
+            };
+            for (part, n) in ["attn_q_norm", "attn_k_norm"].into_iter().zip(qk_norm.into_iter().flatten()) {
+                // Muse Glimmer has the same number for all elements.
+                let spread = if self.arch == "muse-glimmer" { Spread { mean: 1.2, std: 0.0 } } else { norm(1.2) };
+                add(&name(&format!("{part}.weight")), vector, [n, 0], spread);
+            }
+            rows::tensors(self, il, add);
+            if spec.residual.post_norm() {
                 add(&name("post_attention_norm.weight"), vector, [self.n_embd, 0], norm(0.5));
                 add(&name("post_ffw_norm.weight"), vector, [self.n_embd, 0], norm(0.5));
             }
         }
-        add("output_norm.weight", vector, [self.n_embd, 0], norm(last_gain));
+        add(&format!("{}.weight", spec.output_norm), vector, [self.n_embd, 0], norm(last_gain));
+    }
+
+    /// The file's dimensions of a tensor; all experts stand in one.
+    fn dims(&self, name: &str, [cols, rows]: [usize; 2]) -> Vec<u64> {
+        let n_expert = self.experts[0];
+        let dims = match (name.contains("_exps."), rows) {
+            (true, 0) => vec![cols / n_expert, n_expert],
+            (true, _) => vec![cols, rows / n_expert, n_expert],
+            (false, 0) => vec![cols],
+            (false, _) => vec![cols, rows],
+        };
+        dims.into_iter().map(|n| n as u64).collect()
     }
 
     /// The format of a matrix; parts that are fused share one.
@@ -280,6 +378,7 @@ impl Tiny {
             Mix::BF16 => GgmlType::BF16,
             _ if !cols.is_multiple_of(32) => GgmlType::F16,
             Mix::Q8_0 => GgmlType::Q8_0,
+            Mix::Q4_K_M if self.arch == "gpt-oss" && part.ends_with("_exps") => GgmlType::MXFP4,
             Mix::Q4_K_M => match part {
                 "output" if k_quants => GgmlType::Q6_K,
                 "output" => GgmlType::Q8_0,
@@ -340,88 +439,6 @@ fn tokenizer(h: &mut Header, n_vocab: usize) {
     for (name, id) in [("unknown", 0u32), ("bos", 1), ("eos", 2)] {
         h.set(format!("tokenizer.ggml.{name}_token_id"), id);
     }
-}
-
-/// `n` elements in format `ty`.
-fn draw(ty: GgmlType, n: usize, s: Spread, rng: &mut Rng) -> Vec<u8> {
-    let blocks = n / ty.format().block;
-    let mut out = Vec::with_capacity(ty.bytes_of(n));
-    for _ in 0..blocks {
-        match ty {
-            GgmlType::F32 => out.extend(rng.normal(s).to_le_bytes()),
-            GgmlType::F16 => out.extend(f16::from_f32(rng.normal(s)).to_le_bytes()),
-            GgmlType::BF16 => out.extend(bf16::from_f32(rng.normal(s)).to_le_bytes()),
-            // Uniform bytes have a standard deviation of 73.9, 5 bits 9.23, 6 bits with an i8 scale 1364.
-            GgmlType::Q8_0 => {
-                out.extend(rng.scale(s.std / 73.9));
-                rng.bytes(32, &mut out);
-            }
-            GgmlType::Q5_0 => {
-                out.extend(rng.scale(s.std / 9.23));
-                rng.bytes(20, &mut out);
-            }
-            GgmlType::Q6_K => {
-                rng.bytes(208, &mut out);
-                out.extend(rng.scale(s.std / 1364.0));
-            }
-            GgmlType::Q4_K => q4_k(s, rng, &mut out),
-            _ => unreachable!("{ty} is not drawn"),
-        }
-    }
-    out
-}
-
-/// Offsets near 7.5 scales, as real blocks have: their elements lie around zero.
-fn q4_k(s: Spread, rng: &mut Rng, out: &mut Vec<u8>) {
-    let d = f16::from_f32(s.std / 168.0);
-    out.extend(d.to_le_bytes());
-    out.extend(f16::from_f32(d.to_f32() * 7.5).to_le_bytes());
-    let scale: [u8; 8] = std::array::from_fn(|_| (rng.next() % 64) as u8);
-    let min = scale.map(|s| (s + (rng.next() % 9) as u8).saturating_sub(4).min(63));
-    let low = |j: usize, of: &[u8; 8]| of[j] | of[j + 4] >> 4 << 6;
-    out.extend((0..4).map(|j| low(j, &scale)));
-    out.extend((0..4).map(|j| low(j, &min)));
-    out.extend((4..8).map(|j| scale[j] & 15 | min[j] << 4));
-    rng.bytes(128, out);
-}
-
-/// SplitMix64.
-pub struct Rng(u64);
-
-impl Rng {
-    /// A stream of its own for each name.
-    pub fn new(name: &str) -> Self {
-        Self(fnv1a(name.as_bytes()))
-    }
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-    /// A number below `n`.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-    /// Nearly normal: the sum of four uniform 16-bit numbers.
-    fn normal(&mut self, s: Spread) -> f32 {
-        let sum: u64 = self.next().to_le_bytes().chunks(2).map(|b| u64::from(b[0]) | u64::from(b[1]) << 8).sum();
-        let unit = (sum as f32 - 131_070.0) * (1.732_050_8 / 65_536.0);
-        s.mean + s.std * unit
-    }
-    /// An f16 within a quarter of `x`.
-    fn scale(&mut self, x: f32) -> [u8; 2] {
-        let spread = 0.75 + (self.next() >> 48) as f32 / 131_072.0;
-        f16::from_f32(x * spread).to_le_bytes()
-    }
-    fn bytes(&mut self, n: usize, out: &mut Vec<u8>) {
-        out.extend((0..n).map(|_| self.next() as u8));
-    }
-}
-
-/// FNV-1a, 64 bits.
-pub fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// `n` tokens, no control tokens among them.

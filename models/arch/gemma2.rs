@@ -12,7 +12,7 @@ pub const GEMMA2: ArchSpec = ArchSpec {
     residual: Residual::PrePostNorm,
     feed_forward: FeedForward::Gated(Activation::GeluTanh),
     embedding_scale: EmbeddingScale::SqrtEmbd,
-    window: Window::Periodic { period: 2, default_size: 4096 },
+    window: Window::Periodic { period: 2, default_size: Some(4096) },
     softcap: SoftcapDefaults { attention: Some(50.0), logits: Some(30.0) },
     attention_scale: AttentionScale::EmbdPerHead { n_layer: 46 },
     ..LLAMA

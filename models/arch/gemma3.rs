@@ -2,14 +2,14 @@
 //! a RoPE base of their own for the sliding layers.
 
 use super::gemma2::GEMMA2;
-use crate::spec::{ArchSpec, AttentionScale, SoftcapDefaults, Window};
+use crate::spec::{ArchSpec, AttentionScale, LocalRope, QkNorm, SoftcapDefaults, Window};
 
 /// `general.architecture = "gemma3"`.
 pub const GEMMA3: ArchSpec = ArchSpec {
     name: "gemma3",
-    qk_norm: true,
-    window: Window::Periodic { period: 6, default_size: 1024 },
-    rope_base_local: Some(10_000.0),
+    qk_norm: QkNorm::Head,
+    window: Window::Periodic { period: 6, default_size: Some(1024) },
+    rope_local: LocalRope::Base(10_000.0),
     softcap: SoftcapDefaults::NONE,
     attention_scale: AttentionScale::EmbdPerHead { n_layer: 62 },
     ..GEMMA2

@@ -1,9 +1,9 @@
 //! Llama 2, 3, 3.1, 3.2, Mistral, SmolLM2, TinyLlama: pre-norm, SwiGLU, adjacent RoPE pairs.
-//! Llama 3.1+ carries its context scaling in the tensor `rope_freqs.weight`.
+//! Llama 3.1+ carries its context scaling in the tensor `rope_freqs.weight`; Mixtral has experts.
 
 use crate::spec::{
-    Activation, ArchSpec, AttentionScale, EmbeddingScale, FeedForward, Norm, Residual, RopeLayers, RopeLayout,
-    SoftcapDefaults, Window,
+    Activation, ArchSpec, AttentionGate, AttentionScale, EmbeddingScale, FeedForward, Gating, LocalRope, LogitScale,
+    Norm, QkNorm, Recurrent, Residual, RopeLayers, RopeLayout, Routing, SoftcapDefaults, Window,
 };
 
 /// `general.architecture = "llama"`.
@@ -15,9 +15,19 @@ pub const LLAMA: ArchSpec = ArchSpec {
     residual: Residual::PreNorm,
     feed_forward: FeedForward::Gated(Activation::Silu),
     embedding_scale: EmbeddingScale::One,
-    qk_norm: false,
+    qk_norm: QkNorm::None,
     window: Window::None,
-    rope_base_local: None,
+    rope_local: LocalRope::Same,
+    yarn_rounds: true,
     softcap: SoftcapDefaults::NONE,
     attention_scale: AttentionScale::HeadDim,
+    q_temperature: false,
+    sinks: false,
+    attention_gate: AttentionGate::None,
+    recurrent: Recurrent::None,
+    ffn_norm: "ffn_norm",
+    output_norm: "output_norm",
+    post_norm_eps: None,
+    routing: Routing { gating: Gating::Softmax, norm: true },
+    logit_scale: LogitScale::None,
 };

@@ -37,12 +37,17 @@ impl Keys<'_> {
 
     /// A size of each of `n` blocks: an array of as many, or one number for all.
     pub fn optional_sizes(&self, name: &str, n: usize) -> Result<Option<Vec<usize>>> {
+        self.sizes_from(1, name, n)
+    }
+
+    /// The same, `least` or more where blocks differ.
+    pub fn sizes_from(&self, least: usize, name: &str, n: usize) -> Result<Option<Vec<usize>>> {
         let Some(values) = self.numbers(name, n)? else {
             return Ok(self.optional_size(name)?.map(|size| vec![size; n]));
         };
         let size = |(il, &value): (usize, &f64)| {
-            let wrong = value.fract() != 0.0 || !(1.0..=LIMIT as f64).contains(&value);
-            let expected = || format!("a number from 1 to {LIMIT} for layer {il}");
+            let wrong = value.fract() != 0.0 || !(least as f64..=LIMIT as f64).contains(&value);
+            let expected = || format!("a number from {least} to {LIMIT} for layer {il}");
             if wrong { Err(self.error(name, &expected(), value)) } else { Ok(value as usize) }
         };
         values.iter().enumerate().map(size).collect::<Result<_>>().map(Some)

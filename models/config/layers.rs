@@ -2,54 +2,88 @@
 
 use qrun_quant::Result;
 
-use super::keys::Keys;
+use super::{experts, keys::Keys, recurrent, rope};
 use crate::{
-    layer::{LayerPlan, Rope, RopeScaling},
-    spec::{ArchSpec, AttentionScale, Window},
+    layer::{FeedForwardPlan, HeadNorm, LayerPlan, Mixer, Rope},
+    spec::{ArchSpec, AttentionScale, QkNorm, Recurrent, Window},
 };
 
 /// What global layers have in common, and what sliding ones.
 #[derive(Clone, Copy)]
-struct Reach {
-    window: Option<usize>,
-    head_dim: usize,
-    rope: Rope,
+pub struct Reach {
+    pub window: Option<usize>,
+    pub head_dim: usize,
+    pub rope: Rope,
 }
 
 /// The plans of the first `n_layer` of `n_block` blocks: what comes behind them in the file does not run.
 pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3]) -> Result<Vec<LayerPlan>> {
     let sizes = |name: &str| keys.optional_sizes(name, n_block);
     let n_head = sizes("attention.head_count")?.ok_or_else(|| keys.absent("attention.head_count"))?;
-    let n_head_kv = sizes("attention.head_count_kv")?.unwrap_or_else(|| n_head.clone());
-    let n_ff = sizes("feed_forward_length")?.ok_or_else(|| keys.absent("feed_forward_length"))?;
+    // Layers without attention may have 0 of them.
+    let least = if spec.recurrent == Recurrent::ShortConv { 0 } else { 1 };
+    let n_head_kv = keys.sizes_from(least, "attention.head_count_kv", n_block)?.unwrap_or_else(|| n_head.clone());
+    let mixers = recurrent::mixers(keys, spec, n_embd, &n_head_kv)?;
     let scale = keys.f32("attention.scale")?.filter(|&s| s != 0.0);
-    let global = global(keys, n_embd, &n_head)?;
+    let global = global(keys, spec, n_embd, &n_head)?;
     let (sliding, slides) = match spec.window {
+        Window::Periodic { period, default_size } => match window(keys, default_size)? {
+            Some(size) => (sliding(keys, spec, size, &global)?, slides(keys, period, n_block)?),
+            None => (global, vec![false; n_block]),
+        },
         Window::None => (global, vec![false; n_block]),
-        Window::Periodic { period, default_size } => {
-            (sliding(keys, spec, default_size, &global)?, slides(keys, period, n_block)?)
-        }
     };
+    let experts = experts::Reader::new(keys, spec, n_block)?;
     let plan = |il: usize| {
+        let feed_forward = match experts.plan(il)? {
+            Some(experts) => FeedForwardPlan::Experts(experts),
+            None => FeedForwardPlan::Dense { n_ff: experts.dense(il)? },
+        };
+        if mixers[il] != Mixer::Attention {
+            return Ok(LayerPlan::recurrent(mixers[il], feed_forward));
+        }
         let (n_head, n_head_kv) = (n_head[il], n_head_kv[il]);
         if !n_head.is_multiple_of(n_head_kv) {
             let expected = format!("a divisor of {n_head} heads in layer {il}");
             return Err(keys.error("attention.head_count_kv", &expected, n_head_kv));
         }
-        let Reach { window, head_dim, rope } = if slides[il] { sliding } else { global };
-        let rope = if spec.rope_layers.contains(il) { rope } else { Rope::NONE };
+        let Reach { window, head_dim, mut rope } = if slides[il] { sliding } else { global };
+        if !spec.rope_layers.contains(il, &slides) {
+            rope = Rope::NONE;
+        }
         let divisor = match spec.attention_scale {
             AttentionScale::EmbdPerHead { n_layer: wide } if wide == n_layer => n_embd / n_head,
             AttentionScale::EmbdPerHead { .. } | AttentionScale::HeadDim => head_dim,
         };
-        let attention_scale = scale.unwrap_or(1.0 / (divisor as f32).sqrt());
-        Ok(LayerPlan { n_head, n_head_kv, head_dim, attention_scale, window, rope, n_ff: n_ff[il] })
+        let mut attention_scale = scale.unwrap_or(1.0 / (divisor as f32).sqrt());
+        if rope.n_rot == head_dim {
+            attention_scale *= rope.magnitude * rope.magnitude;
+            rope.magnitude = 1.0;
+        }
+        let qk_norm = match spec.qk_norm {
+            QkNorm::IfPresent if keys.g.tensor(&format!("blk.{il}.attn_q_norm.weight")).is_some() => HeadNorm::Head,
+            QkNorm::None | QkNorm::IfPresent => HeadNorm::None,
+            QkNorm::Head => HeadNorm::Head,
+            QkNorm::Whole => HeadNorm::Whole,
+        };
+        let mixer = Mixer::Attention;
+        Ok(LayerPlan { mixer, n_head, n_head_kv, head_dim, attention_scale, window, rope, qk_norm, feed_forward })
     };
     (0..n_layer).map(plan).collect()
 }
 
+/// Size of the sliding window. Zero means "no window" where the architecture does without one; elsewhere it is refused,
+/// as the architecture is defined by its window.
+fn window(keys: &Keys, default_size: Option<usize>) -> Result<Option<usize>> {
+    let key = "attention.sliding_window";
+    if default_size.is_none() && keys.g.u64(&keys.key(key))? == Some(0) {
+        return Ok(None);
+    }
+    Ok(keys.optional_size(key)?.or(default_size))
+}
+
 /// Layers that see everything.
-fn global(keys: &Keys, n_embd: usize, n_head: &[usize]) -> Result<Reach> {
+fn global(keys: &Keys, spec: &ArchSpec, n_embd: usize, n_head: &[usize]) -> Result<Reach> {
     let default = || match n_head {
         [first, rest @ ..] if rest.iter().any(|n| n != first) => {
             Err(keys.error("attention.key_length", "a value, as layers differ in heads", "no such key"))
@@ -60,37 +94,13 @@ fn global(keys: &Keys, n_embd: usize, n_head: &[usize]) -> Result<Reach> {
         heads => Ok(n_embd / heads[0]),
     };
     let head_dim = head_dim(keys, "", default)?;
-    let factor = match keys.positive("rope.scaling.factor")? {
-        Some(f) => f,
-        None => keys.positive("rope.scale_linear")?.unwrap_or(1.0),
-    };
-    let scaling = match keys.g.str(&keys.key("rope.scaling.type"))? {
-        Some("none") => RopeScaling::None,
-        _ => RopeScaling::Linear(factor),
-    };
-    let rope = Rope {
-        n_rot: n_rot(keys, "", head_dim, head_dim)?,
-        base: keys.positive("rope.freq_base")?.unwrap_or(10_000.0),
-        scaling,
-        factors: keys.g.tensor("rope_freqs.weight").is_some(),
-    };
-    Ok(Reach { window: None, head_dim, rope })
+    Ok(Reach { window: None, head_dim, rope: rope::global(keys, spec, head_dim)? })
 }
 
 /// Layers that see a window: as global ones but for what has keys of its own.
-fn sliding(keys: &Keys, spec: &ArchSpec, default_size: usize, global: &Reach) -> Result<Reach> {
-    // Zero means "no window" in files that carry the key without using it: refused, as the architecture is defined by
-    // its window.
-    let size = keys.optional_size("attention.sliding_window")?.unwrap_or(default_size);
+fn sliding(keys: &Keys, spec: &ArchSpec, size: usize, global: &Reach) -> Result<Reach> {
     let head_dim = head_dim(keys, "_swa", || Ok(global.head_dim))?;
-    let default_rot = keys.optional_size("rope.dimension_count")?.unwrap_or(head_dim);
-    // A local base goes with local frequencies that are not stretched (Gemma 3 4B and larger).
-    let (base, scaling) = match spec.rope_base_local {
-        Some(base) => (keys.positive("rope.freq_base_swa")?.unwrap_or(base), RopeScaling::None),
-        None => (global.rope.base, global.rope.scaling),
-    };
-    let rope = Rope { n_rot: n_rot(keys, "_swa", head_dim, default_rot)?, base, scaling, factors: false };
-    Ok(Reach { window: Some(size), head_dim, rope })
+    Ok(Reach { window: Some(size), head_dim, rope: rope::sliding(keys, spec, head_dim, &global.rope)? })
 }
 
 /// Which of `n_block` blocks slide: the pattern of the file, block by block or as a period, else `period`.
@@ -117,14 +127,4 @@ fn head_dim(keys: &Keys, suffix: &str, default: impl FnOnce() -> Result<usize>) 
         return Err(keys.error(&k, "a multiple of 16 up to 1024", head_dim));
     }
     Ok(head_dim)
-}
-
-/// Elements of a head that turn, in layers whose keys end in `suffix`.
-fn n_rot(keys: &Keys, suffix: &str, head_dim: usize, default: usize) -> Result<usize> {
-    let key = format!("rope.dimension_count{suffix}");
-    let n_rot = keys.optional_size(&key)?.unwrap_or(default);
-    if n_rot > head_dim || !n_rot.is_multiple_of(2) {
-        return Err(keys.error(&key, &format!("an even number up to {head_dim}"), n_rot));
-    }
-    Ok(n_rot)
 }

@@ -26,6 +26,8 @@ pub struct Attend<'a> {
     pub il: usize,
     pub chunk: &'a [Entry],
     pub q: &'a [f32],
+    /// One more logit for the softmax of each query head, `[n_head]`: its weight is dropped.
+    pub sinks: Option<&'a [f32]>,
 }
 
 /// Queries of one key/value head for consecutive tokens of one sequence.
@@ -79,8 +81,16 @@ pub fn attend(a: &Attend, out: &mut [f32]) {
         for (i, (values, sum)) in state.values.chunks_exact(l.head_dim).zip(&state.sum).enumerate() {
             let (token, head) = (block.tokens.start + i / group, block.head * group + i % group);
             let at = (token * l.n_head + head) * l.head_dim;
+            let (scale, sum) = match a.sinks {
+                None => (1.0, *sum),
+                Some(sinks) => {
+                    let max = state.max[i].max(sinks[head]);
+                    let scale = (state.max[i] - max).exp();
+                    (scale, sum * scale + (sinks[head] - max).exp())
+                }
+            };
             for (o, v) in out[at..at + l.head_dim].iter_mut().zip(values) {
-                *o = v / sum;
+                *o = v * scale / sum;
             }
         }
     }

@@ -3,13 +3,13 @@
 use rayon::prelude::*;
 
 use super::simd;
-use crate::spec::Activation;
+use crate::spec::{Activation, Norm};
 
 /// Elements below which a parallel region costs more than it saves.
 const PARALLEL: usize = 1 << 15;
 
 /// Runs `f(row index, row)` on rows of `width`, in parallel where that pays.
-fn for_rows(x: &mut [f32], width: usize, f: impl Fn(usize, &mut [f32]) + Sync + Send) {
+pub fn for_rows(x: &mut [f32], width: usize, f: impl Fn(usize, &mut [f32]) + Sync + Send) {
     if x.len() < PARALLEL {
         x.chunks_exact_mut(width).enumerate().for_each(|(i, row)| f(i, row));
     } else {
@@ -17,14 +17,29 @@ fn for_rows(x: &mut [f32], width: usize, f: impl Fn(usize, &mut [f32]) + Sync + 
     }
 }
 
-/// `out = x / sqrt(mean(x²) + eps) · weight` for each row of `weight.len()` elements.
-pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut Vec<f32>) {
+/// The norm of an architecture for each row of `weight.len()` elements.
+pub fn norm(kind: Norm, x: &[f32], weight: &[f32], eps: f32, out: &mut Vec<f32>) {
     out.clear();
     out.extend_from_slice(x);
-    rms_norm_in_place(out, weight, eps);
+    match kind {
+        Norm::Rms => rms_norm_in_place(out, weight, eps),
+        Norm::Layer => layer_norm_in_place(out, weight, eps),
+    }
 }
 
-/// The same in place.
+/// `x = (x − mean) / sqrt(variance + eps) · weight` for each row of `weight.len()` elements.
+fn layer_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
+    for_rows(x, weight.len(), |_, row| {
+        let mean = row.iter().map(|&x| f64::from(x)).sum::<f64>() / row.len() as f64;
+        row.iter_mut().for_each(|x| *x = (f64::from(*x) - mean) as f32);
+        let factor = 1.0 / (simd::sum_of_squares(row) / row.len() as f64 + f64::from(eps)).sqrt();
+        for (x, w) in row.iter_mut().zip(weight) {
+            *x = *x * factor as f32 * w;
+        }
+    });
+}
+
+/// `x = x / sqrt(mean(x²) + eps) · weight` for each row of `weight.len()` elements.
 pub fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
     for_rows(x, weight.len(), |_, row| {
         let factor = 1.0 / (simd::sum_of_squares(row) / row.len() as f64 + f64::from(eps)).sqrt();
@@ -32,6 +47,22 @@ pub fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
             *x = *x * factor as f32 * w;
         }
     });
+}
+
+/// `x *= factor`; nothing where that is 1.
+pub fn scale(x: &mut [f32], factor: f32) {
+    if factor != 1.0 {
+        x.iter_mut().for_each(|x| *x *= factor);
+    }
+}
+
+/// `x *= sigmoid(gate)`, or of one number of `gate` for each row of `x`.
+pub fn sigmoid_gate(x: &mut [f32], gate: &[f32]) {
+    let width = x.len() / gate.len();
+    for (row, gate) in x.chunks_exact_mut(width).zip(gate) {
+        let factor = 1.0 / (1.0 + (-gate).exp());
+        row.iter_mut().for_each(|x| *x *= factor);
+    }
 }
 
 /// `x += y`.
@@ -62,38 +93,82 @@ impl simd::SimdKernel for Gate<'_> {
     #[inline(always)]
     fn run(self) {
         match self.activation {
-            Activation::Silu => self.with(silu),
+            Activation::Silu => self.with(silu_line),
             Activation::GeluTanh => self.with(gelu_tanh),
+            Activation::ClampedSwiglu => {
+                self.gate.iter_mut().for_each(|g| *g = g.min(LIMIT));
+                self.up_with(clamped_silu, |u| u.clamp(-LIMIT, LIMIT) + 1.0);
+            }
         }
     }
 }
 
+/// `x = x · sigmoid(x)`.
+pub fn silu(x: &mut [f32]) {
+    simd::dispatch(Silu(x));
+}
+
+struct Silu<'a>(&'a mut [f32]);
+
+impl simd::SimdKernel for Silu<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let (lines, rest) = self.0.as_chunks_mut();
+        lines.iter_mut().for_each(silu_line);
+        let mut lanes = [0.0; simd::LANES];
+        lanes[..rest.len()].copy_from_slice(rest);
+        silu_line(&mut lanes);
+        rest.copy_from_slice(&lanes[..rest.len()]);
+    }
+}
+
+/// What gate and up of [`Activation::ClampedSwiglu`] stay below.
+const LIMIT: f32 = 7.0;
+
 impl Gate<'_> {
     #[inline(always)]
     fn with(self, activation: impl Fn(&mut [f32; simd::LANES])) {
+        self.up_with(activation, |u| u);
+    }
+
+    #[inline(always)]
+    fn up_with(self, activation: impl Fn(&mut [f32; simd::LANES]), up_of: impl Fn(f32) -> f32) {
         let (gate, rest) = self.gate.as_chunks_mut();
         let (up, up_rest) = self.up.as_chunks::<{ simd::LANES }>();
         for (g, u) in gate.iter_mut().zip(up) {
             activation(g);
             for i in 0..simd::LANES {
-                g[i] *= u[i];
+                g[i] *= up_of(u[i]);
             }
         }
         let mut lanes = [0.0; simd::LANES];
         lanes[..rest.len()].copy_from_slice(rest);
         activation(&mut lanes);
         for ((g, l), u) in rest.iter_mut().zip(lanes).zip(up_rest) {
-            *g = l * u;
+            *g = l * up_of(*u);
         }
     }
 }
 
 /// `x · sigmoid(x)`.
 #[inline(always)]
-fn silu(x: &mut [f32; simd::LANES]) {
+fn silu_line(x: &mut [f32; simd::LANES]) {
     let mut e = *x;
     for e in &mut e {
         *e = -*e;
+    }
+    simd::exp(&mut e);
+    for (x, e) in x.iter_mut().zip(e) {
+        *x /= 1.0 + e;
+    }
+}
+
+/// `x · sigmoid(1.702 x)`.
+#[inline(always)]
+fn clamped_silu(x: &mut [f32; simd::LANES]) {
+    let mut e = *x;
+    for e in &mut e {
+        *e *= -1.702;
     }
     simd::exp(&mut e);
     for (x, e) in x.iter_mut().zip(e) {

@@ -20,14 +20,14 @@ pub struct Table {
 }
 
 impl Tables {
-    /// Empty tables for the kinds of RoPE that the layers have.
-    pub fn new(model: &Model) -> Self {
+    /// Empty tables for the kinds of RoPE that the layers have, in sessions of `n_ctx` tokens.
+    pub fn new(model: &Model, n_ctx: usize) -> Self {
         let c = &model.config;
         let mut kinds: Vec<Table> = Vec::new();
         let of_layer = c.layers.iter().map(|l| {
             let known = kinds.iter().position(|k| k.rope == Some(l.rope));
             known.unwrap_or_else(|| {
-                let frequencies = l.rope.frequencies(model.weights.rope_freqs.as_deref());
+                let frequencies = l.rope.frequencies(model.weights.rope_factors.of(&l.rope, n_ctx));
                 kinds.push(Table { rope: Some(l.rope), frequencies, cos_sin: Vec::new() });
                 kinds.len() - 1
             })
@@ -40,10 +40,11 @@ impl Tables {
     pub fn set_positions(&mut self, chunk: &[Entry]) {
         for kind in &mut self.kinds {
             kind.cos_sin.clear();
+            let magnitude = kind.rope.map_or(1.0, |rope| rope.magnitude);
             for e in chunk {
                 kind.cos_sin.extend(kind.frequencies.iter().map(|f| {
                     let (sin, cos) = (f64::from(e.pos) * f).sin_cos();
-                    (cos as f32, sin as f32)
+                    (cos as f32 * magnitude, sin as f32 * magnitude)
                 }));
             }
         }

@@ -181,7 +181,7 @@ impl Memory {
         let (c, w) = (&model.config, &*model.weights);
         let mut loader = Loader { carver, uploads: Vec::new() };
         let token_embd = loader.matrix("token_embd", &w.token_embd);
-        let frequencies = frequencies(&mut loader, model);
+        let frequencies = frequencies(&mut loader, model, o.n_ctx);
         let (kinds, kind_of_layer) = kinds(c, o, rows(o));
         let mut table = |(i, kind): (usize, &Kind)| {
             loader.carver.take(format!("kv/{}.{i}.table", reach(kind)), o.n_seq * kind.slots)
@@ -253,14 +253,14 @@ fn weights_of(t: &mut Loader, il: usize, w: &weights::Layer) -> (ByRole<Ptr<f32>
 
 /// One table per kind of RoPE; returns the table of each layer. In f64: the angle's is the only error that
 /// grows with the position.
-fn frequencies(t: &mut Loader, model: &Model) -> Vec<Ptr<f64>> {
+fn frequencies(t: &mut Loader, model: &Model, n_ctx: usize) -> Vec<Ptr<f64>> {
     let c = &model.config;
     let mut kinds: Vec<(Rope, Ptr<f64>)> = Vec::new();
     let of_layer = c.layers.iter().map(|l| {
         if let Some((_, table)) = kinds.iter().find(|(rope, _)| *rope == l.rope) {
             return *table;
         }
-        let values = l.rope.frequencies(model.weights.rope_freqs.as_deref());
+        let values = l.rope.frequencies(model.weights.rope_factors.of(&l.rope, n_ctx));
         let table = t.values(format!("weights/rope.{}", kinds.len()), &values, f64::to_le_bytes);
         kinds.push((l.rope, table));
         table
@@ -307,7 +307,7 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options, splits: usize)
         // Blocks of 32: a width that is not a multiple of 32 only has dense consumers.
         image: QuantizedActivations::take(carver, &format!("activations/{name}.image"), n, width / 32 * 32),
     };
-    let (q, kv, n_ff) = (c.widest(LayerPlan::q_dim), c.widest(LayerPlan::kv_dim), c.widest(|l| l.n_ff));
+    let (q, kv, n_ff) = (c.widest(LayerPlan::q_dim), c.widest(LayerPlan::kv_dim), c.widest(LayerPlan::n_ff));
     Activations {
         x: values(carver, "x", c.n_embd),
         normed: operand(carver, "normed", c.n_embd),

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     Config,
-    spec::{Activation, FeedForward, Norm, RopeLayout},
+    spec::{Activation, FeedForward, RopeLayout},
     tensors::Role::*,
 };
 
@@ -58,8 +58,6 @@ impl Step<'_> {
     /// Tokens to the output of the last layer, which joins the residual stream in [`Step::head`].
     pub fn layers(&self) -> Result<()> {
         let a = &self.m.activations;
-        // All norms below are of this kind.
-        let Norm::Rms = self.c.arch.norm;
         self.embed()?;
         self.tap(None, "inp_embd", a.x, self.c.n_embd)?;
         let mut residual = Residual { add: Ptr::NULL, post: Ptr::NULL };
@@ -196,13 +194,14 @@ impl Step<'_> {
     }
 
     fn feed_forward(&self, il: usize, layer: &Layer) -> Result<()> {
-        let (c, n_ff, a) = (self.c, self.c.layers[il].n_ff, &self.m.activations);
+        let (c, n_ff, a) = (self.c, self.c.layers[il].n_ff(), &self.m.activations);
         let [gate, up, down] = layer.matrices([FfnGate, FfnUp, FfnDown]);
         let (y, out) = self.wanted(&a.gated, &[down]);
         let FeedForward::Gated(activation) = c.arch.feed_forward;
         let activation = match activation {
             Activation::Silu => 0,
             Activation::GeluTanh => 1,
+            Activation::ClampedSwiglu => unreachable!("GpuDecoder::supports refuses it"),
         };
         let product = self.product(&a.normed, c.n_embd);
         // The matrix-vector kernel makes whole blocks of gated outputs; the many-column one leaves gate and up.

@@ -1,6 +1,10 @@
-//! The CPU's keys and values: one allocation per page and kind, for all layers of the kind.
+//! The CPU's keys, values and states: one allocation per page and kind, for all layers of the kind.
 
-use std::ops::Range;
+use std::{
+    borrow::Cow,
+    io::{self, Read},
+    ops::Range,
+};
 
 use super::{PAGE, PageCopy, PageId, PageTables, Shape, kinds};
 use crate::{Config, Entry, ForwardError, LayerPlan, Options, Salt, forward::ends};
@@ -12,7 +16,38 @@ pub struct KvCache {
     /// By kind: bytes of a page of all its layers.
     page_bytes: Vec<usize>,
     /// `[kind][page id]`: the pages of all layers of the kind, one after the other. Made when an id first comes up.
-    pages: Vec<Vec<Box<[u8]>>>,
+    pages: Vec<Vec<Page>>,
+    /// What the step under way may have to take back of recurrent layers, by sequence.
+    before: Vec<Before>,
+}
+
+/// A page of a kind of layer.
+enum Page {
+    /// Keys and values.
+    Cache(Box<[u8]>),
+    /// States of recurrent layers.
+    States(Box<[f32]>),
+}
+
+impl Page {
+    fn copy_from(&mut self, from: &Self) {
+        match (self, from) {
+            (Self::Cache(to), Self::Cache(from)) => to.copy_from_slice(from),
+            (Self::States(to), Self::States(from)) => to.copy_from_slice(from),
+            _ => unreachable!("pages of one kind"),
+        }
+    }
+}
+
+/// The states of a sequence before the step that it is in. They change in place, so that a step that is taken back has
+/// to bring them back.
+#[derive(Default)]
+struct Before {
+    in_step: bool,
+    /// Tokens that they are after, if they lie in a block that the step writes.
+    len: Option<usize>,
+    /// `[kind][layers of the kind]`, of recurrent kinds.
+    states: Vec<Vec<f32>>,
 }
 
 /// Where a layer's pages lie: in those of its kind, from byte `start`.
@@ -40,7 +75,9 @@ impl KvCache {
             place
         };
         let layers = c.layers.iter().zip(of_layers).map(place).collect();
-        Self { layers, tables: PageTables::new(&kinds, o.n_seq), page_bytes, pages: vec![Vec::new(); kinds.len()] }
+        let tables = PageTables::new(&kinds, o.n_seq);
+        let pages = kinds.iter().map(|_| Vec::new()).collect();
+        Self { layers, tables, page_bytes, pages, before: (0..o.n_seq).map(|_| Before::default()).collect() }
     }
 
     /// Which page holds what.
@@ -64,8 +101,12 @@ impl KvCache {
     /// # Errors
     /// No pages left; the sequences are as before.
     pub fn reserve(&mut self, chunk: &[Entry]) -> Result<(), ForwardError> {
-        let copies = self.tables.reserve(&ends(chunk))?;
+        let ends = ends(chunk);
+        let copies = self.tables.reserve(&ends)?;
         self.copy(&copies);
+        if self.tables.has_states() {
+            ends.into_iter().for_each(|(seq, _)| self.keep_states(seq));
+        }
         Ok(())
     }
     /// Notes that a chunk is stored, in all layers.
@@ -74,11 +115,48 @@ impl KvCache {
     }
     /// Ends a step whose chunks are all stored.
     pub fn commit(&mut self, batch: &[Entry]) {
-        ends(batch).into_iter().for_each(|(seq, end)| self.tables.commit(seq, end));
+        for (seq, end) in ends(batch) {
+            self.tables.commit(seq, end);
+            self.before[seq].in_step = false;
+        }
     }
     /// Takes a step back.
     pub fn abandon(&mut self, batch: &[Entry]) {
-        ends(batch).into_iter().for_each(|(seq, _)| self.tables.abandon(seq));
+        for (seq, _) in ends(batch) {
+            self.tables.abandon(seq);
+            self.bring_states_back(seq);
+        }
+    }
+
+    /// Keeps the states that a step is about to change in place: those inside of a block.
+    fn keep_states(&mut self, seq: usize) {
+        let (before, len) = (&mut self.before[seq], self.tables.len(seq));
+        if std::mem::replace(&mut before.in_step, true) {
+            return;
+        }
+        before.len = (!len.is_multiple_of(PAGE)).then_some(len);
+        before.states.resize(self.pages.len(), Vec::new());
+        for (kind, (pages, kept)) in self.pages.iter().zip(&mut before.states).enumerate() {
+            if before.len.is_some() && self.tables.kinds()[kind].recurrent {
+                let Page::States(states) = &pages[self.tables.page(kind, seq, len / PAGE) as usize] else { continue };
+                kept.clear();
+                kept.extend_from_slice(states);
+            }
+        }
+    }
+
+    fn bring_states_back(&mut self, seq: usize) {
+        let before = &mut self.before[seq];
+        if !std::mem::take(&mut before.in_step) || before.len != Some(self.tables.len(seq)) {
+            return;
+        }
+        for (kind, (pages, kept)) in self.pages.iter_mut().zip(&before.states).enumerate() {
+            if self.tables.kinds()[kind].recurrent {
+                let page = self.tables.page(kind, seq, self.tables.len(seq) / PAGE);
+                let Page::States(states) = &mut pages[page as usize] else { continue };
+                states.copy_from_slice(kept);
+            }
+        }
     }
 
     /// See [`PageTables::attach`].
@@ -121,15 +199,20 @@ impl KvCache {
         self.grow();
         for copy in copies {
             let pages = &mut self.pages[copy.kind];
-            let from = std::mem::take(&mut pages[copy.from as usize]);
-            pages[copy.to as usize].copy_from_slice(&from);
-            pages[copy.from as usize] = from;
+            let (from, to) = (copy.from as usize, copy.to as usize);
+            if let Ok([from, to]) = pages.get_disjoint_mut([from, to]) {
+                to.copy_from(from);
+            }
         }
     }
 
     pub(super) fn grow(&mut self) {
         for (kind, (pages, &bytes)) in self.pages.iter_mut().zip(&self.page_bytes).enumerate() {
-            let page = || vec![0; bytes].into();
+            let recurrent = self.tables.kinds()[kind].recurrent;
+            let page = || match recurrent {
+                true => Page::States(vec![0.0; bytes / size_of::<f32>()].into()),
+                false => Page::Cache(vec![0; bytes].into()),
+            };
             pages.resize_with(self.tables.pool(kind).ever_used().max(pages.len()), page);
         }
     }
@@ -162,14 +245,75 @@ impl KvCache {
         self.page(il, self.tables.page(self.layers[il].kind, seq, block))
     }
 
-    /// A page of a layer.
-    pub(super) fn page(&self, il: usize, id: PageId) -> &[u8] {
-        let place = self.layers[il];
-        &self.pages[place.kind][id as usize][place.range()]
+    /// The state of a recurrent layer before a reserved position, to be changed into the one after it and after those
+    /// that follow in its block.
+    pub fn state(&mut self, seq: usize, il: usize, pos: usize) -> &mut [f32] {
+        let Place { kind, shape, start } = self.layers[il];
+        let (block, start) = (pos / PAGE, start / size_of::<f32>());
+        let range = start..start + shape.state_len;
+        let to = self.tables.page(kind, seq, block) as usize;
+        if pos.is_multiple_of(PAGE) {
+            let from = pos.checked_sub(1).map(|last| self.tables.page(kind, seq, last / PAGE) as usize);
+            match from.map(|from| self.pages[kind].get_disjoint_mut([from, to])) {
+                Some(Ok([Page::States(from), Page::States(to)])) => {
+                    to[range.clone()].copy_from_slice(&from[range.clone()]);
+                }
+                _ => self.states_mut(kind, to)[range.clone()].fill(0.0),
+            }
+        }
+        &mut self.states_mut(kind, to)[range]
     }
 
-    pub(super) fn page_mut(&mut self, il: usize, id: PageId) -> &mut [u8] {
+    fn states_mut(&mut self, kind: usize, id: usize) -> &mut [f32] {
+        match &mut self.pages[kind][id] {
+            Page::States(states) => states,
+            Page::Cache(_) => unreachable!("a layer without a state"),
+        }
+    }
+
+    /// A page of a layer.
+    fn page(&self, il: usize, id: PageId) -> &[u8] {
         let place = self.layers[il];
-        &mut self.pages[place.kind][id as usize][place.range()]
+        match &self.pages[place.kind][id as usize] {
+            Page::Cache(page) => &page[place.range()],
+            Page::States(_) => unreachable!("a recurrent layer has no keys and values"),
+        }
+    }
+
+    fn page_mut(&mut self, il: usize, id: PageId) -> &mut [u8] {
+        let place = self.layers[il];
+        match &mut self.pages[place.kind][id as usize] {
+            Page::Cache(page) => &mut page[place.range()],
+            Page::States(_) => unreachable!("a recurrent layer has no keys and values"),
+        }
+    }
+
+    /// What a layer has in a page, little endian.
+    pub(super) fn page_content(&self, il: usize, id: PageId) -> Cow<'_, [u8]> {
+        let place = self.layers[il];
+        match &self.pages[place.kind][id as usize] {
+            Page::Cache(page) => page[place.range()].into(),
+            Page::States(states) => {
+                let states = &states[place.start / size_of::<f32>()..][..place.shape.state_len];
+                states.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>().into()
+            }
+        }
+    }
+
+    /// Reads what [`KvCache::page_content`] gave.
+    pub(super) fn read_page(&mut self, il: usize, id: PageId, input: &mut dyn Read) -> io::Result<()> {
+        let place = self.layers[il];
+        match &mut self.pages[place.kind][id as usize] {
+            Page::Cache(page) => input.read_exact(&mut page[place.range()]),
+            Page::States(states) => {
+                let states = &mut states[place.start / size_of::<f32>()..][..place.shape.state_len];
+                states.iter_mut().try_for_each(|x| {
+                    let mut bytes = [0; size_of::<f32>()];
+                    input.read_exact(&mut bytes)?;
+                    *x = f32::from_le_bytes(bytes);
+                    Ok(())
+                })
+            }
+        }
     }
 }

@@ -9,6 +9,8 @@ use crate::Salt;
 const N_SEQ: usize = 3;
 /// Longest sequence.
 const LONGEST: usize = 400;
+/// Stands among windows for recurrent layers.
+const STATES: Option<usize> = Some(0);
 
 /// A linear congruential generator.
 struct Random(u64);
@@ -21,7 +23,7 @@ impl Random {
 }
 
 /// Tables under test, the tokens of each sequence, and for each slot of each page which tokens it stands for: all from
-/// the beginning of the sequence, as a key depends on them all.
+/// the beginning of the sequence, as a key depends on them all; of recurrent layers all slots stand for the last token.
 struct History {
     tables: PageTables,
     random: Random,
@@ -42,7 +44,11 @@ fn digests(salt: &Salt, tokens: &[u32]) -> Vec<u64> {
 impl History {
     /// Windows of the kinds, and pages beyond what the longest sequence takes.
     fn new(seed: u64, windows: &[Option<usize>], more: usize) -> Self {
-        let kind = |&window: &Option<usize>| Kind { window, slots: 0, pages: LONGEST.div_ceil(PAGE) + more };
+        let pages = LONGEST.div_ceil(PAGE) + more;
+        let kind = |&window: &Option<usize>| match window {
+            STATES => Kind { window: Some(2), recurrent: true, slots: 0, pages },
+            _ => Kind { window, recurrent: false, slots: 0, pages },
+        };
         let kinds: Vec<Kind> = windows.iter().map(kind).collect();
         Self {
             tables: PageTables::new(&kinds, N_SEQ),
@@ -71,6 +77,7 @@ impl History {
     /// A step of some chunks that add `more` tokens to a sequence, sometimes taken back.
     fn step(&mut self, seq: usize, more: &[u32], ends: usize) {
         let before = self.tokens[seq].clone();
+        let mut states = None;
         let free: Vec<usize> = (0..self.tables.kinds().len()).map(|k| self.tables.available(k)).collect();
         let mut fits = true;
         for chunk in more.chunks(more.len().div_ceil(ends).max(1)) {
@@ -85,13 +92,20 @@ impl History {
                     break;
                 }
             }
+            // As the storage does it: the states of the page that is written first, in case the step is taken back.
+            states.get_or_insert_with(|| self.states(seq, start));
             self.tokens[seq].extend(chunk);
             let digests = digests(&self.tables.sequences[seq].salt, &self.tokens[seq]);
-            for kind in 0..self.tables.kinds().len() {
+            for (k, kind) in self.tables.kinds().iter().enumerate() {
+                if kind.recurrent && start > 0 {
+                    let page = self.tables.page(k, seq, (start - 1) / PAGE);
+                    assert_eq!(self.slots[&(k, page)][0], digests[start - 1], "the state before position {start}");
+                }
                 for pos in start..end {
-                    let page = self.tables.page(kind, seq, pos / PAGE);
-                    assert_eq!(self.tables.pool(kind).holders(page), 1, "a shared page is never written");
-                    self.slots.entry((kind, page)).or_insert([0; PAGE])[pos % PAGE] = digests[pos];
+                    let page = self.tables.page(k, seq, pos / PAGE);
+                    assert_eq!(self.tables.pool(k).holders(page), 1, "a shared page is never written");
+                    let slots = self.slots.entry((k, page)).or_insert([0; PAGE]);
+                    if kind.recurrent { slots.fill(digests[pos]) } else { slots[pos % PAGE] = digests[pos] }
                 }
             }
             self.check(seq, start);
@@ -102,13 +116,36 @@ impl History {
         } else {
             self.tables.abandon(seq);
             self.tokens[seq] = before;
+            for (kind, slots) in states.unwrap_or_default() {
+                let page = self.tables.page(kind, seq, self.tables.len(seq) / PAGE);
+                self.slots.insert((kind, page), slots);
+            }
         }
+    }
+
+    /// The states in the block that a step of a sequence of `len` tokens goes on in.
+    fn states(&self, seq: usize, len: usize) -> Vec<(usize, [u64; PAGE])> {
+        let recurrent = self.tables.kinds().iter().enumerate().filter(|(_, kind)| kind.recurrent);
+        let of_kind = |(k, _): (usize, _)| (k, self.slots[&(k, self.tables.page(k, seq, len / PAGE))]);
+        if len.is_multiple_of(PAGE) { Vec::new() } else { recurrent.map(of_kind).collect() }
     }
 
     /// What position `next` of a sequence sees is there.
     fn check(&self, seq: usize, next: usize) {
         let digests = digests(&self.tables.sequences[seq].salt, &self.tokens[seq]);
         for (k, kind) in self.tables.kinds().iter().enumerate() {
+            if kind.recurrent {
+                let len = self.tables.len(seq);
+                let page = len.checked_sub(1).map(|last| self.tables.page(k, seq, last / PAGE));
+                let state = page.map(|page| self.slots[&(k, page)][0]);
+                // In the middle of a step it is further on.
+                let written = self.tokens[seq].len() == len;
+                assert!(
+                    next < len || !written || state == digests[..len].last().copied(),
+                    "kind {k}, the state after {len}"
+                );
+                continue;
+            }
             for pos in kind.oldest_seen(next)..self.tokens[seq].len().min(next + 1) {
                 let page = self.tables.page(k, seq, pos / PAGE);
                 assert_eq!(self.slots[&(k, page)][pos % PAGE], digests[pos], "kind {k}, position {pos} of {next}");
@@ -155,7 +192,9 @@ impl History {
             5 => {
                 let pos = self.random.below(LONGEST);
                 let kept = self.tables.rewind(seq, pos);
-                assert!(kept == pos.min(len) || kept == 0);
+                let states = self.tables.kinds().iter().any(|kind| kind.recurrent);
+                let held = if states && pos < len { pos / PAGE * PAGE } else { pos.min(len) };
+                assert!(kept == held || kept == 0);
                 assert!(kept > 0 || pos < len || len == 0, "what is held is kept");
                 self.tokens[seq].truncate(kept);
             }
@@ -206,8 +245,16 @@ impl History {
 
 #[test]
 fn any_history_keeps_what_sequences_hold() {
-    let kinds: [&[Option<usize>]; 6] =
-        [&[None], &[None, Some(70)], &[Some(64), None], &[Some(1)], &[None, Some(200)], &[Some(63), Some(130)]];
+    let kinds: [&[Option<usize>]; 8] = [
+        &[None],
+        &[None, Some(70)],
+        &[Some(64), None],
+        &[Some(1)],
+        &[None, Some(200)],
+        &[Some(63), Some(130)],
+        &[STATES, None],
+        &[STATES],
+    ];
     for (seed, windows) in kinds.into_iter().enumerate() {
         for more in [0, 1, 4, 20] {
             let mut history = History::new(seed as u64 + 1, windows, more);

@@ -5,10 +5,15 @@ use crate::{Config, Options};
 
 /// Layers that keep the same positions. A block of 64 tokens of a sequence has one page id per kind, which is valid in
 /// all layers of that kind.
+///
+/// A recurrent layer is one with a window of two tokens: a page holds its state after the last token that was stored in the
+/// page's block. A sequence goes on from there alone, or from the end of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     /// Sliding window in tokens, the current one included; `None`: everything is kept.
     pub window: Option<usize>,
+    /// Whether pages hold states of recurrent layers.
+    pub recurrent: bool,
     /// Most blocks that a sequence holds at once, in the middle of a chunk: `block % slots` tells them apart.
     pub slots: usize,
     /// Pages for all sequences and the prefix cache.
@@ -38,11 +43,12 @@ pub fn kinds(c: &Config, o: &Options, chunk: usize) -> (Vec<Kind>, Vec<usize>) {
     let all = o.n_ctx.div_ceil(PAGE);
     let mut kinds: Vec<Kind> = Vec::new();
     let of_layers = c.layers.iter().map(|l| {
+        let recurrent = l.state_len() > 0;
         // Where it limits what is kept.
-        let window = l.window.filter(|_| !o.swa_full);
-        kinds.iter().position(|kind| kind.window == window).unwrap_or_else(|| {
+        let window = if recurrent { Some(2) } else { l.window.filter(|_| !o.swa_full) };
+        kinds.iter().position(|kind| (kind.window, kind.recurrent) == (window, recurrent)).unwrap_or_else(|| {
             let (slots, pages) = sizes(window, o, chunk);
-            kinds.push(Kind { window, slots, pages });
+            kinds.push(Kind { window, recurrent, slots, pages });
             kinds.len() - 1
         })
     });

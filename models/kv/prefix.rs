@@ -67,9 +67,9 @@ impl PageTables {
 
     /// Empties sequence `to` and gives it the first `len` tokens of `from`. All pages are shared, the last one too:
     /// [`PageTables::reserve`] copies it for whoever writes there first. Returns `len`, or 0 where `from` does not hold
-    /// so many or a window has let go of a page that position `len` would look at.
+    /// so many, a window has let go of a page that position `len` would look at, or a recurrent layer has no state there.
     pub fn fork(&mut self, from: usize, to: usize, len: usize) -> usize {
-        if from == to || len > self.len(from) || !self.sees_from(from, len) {
+        if from == to || len > self.len(from) || self.goes_on_at(from, len) != len || !self.sees_from(from, len) {
             return self.rewind(to, 0);
         }
         self.rewind(to, 0);
@@ -93,7 +93,7 @@ impl PageTables {
         let mut path = self.tree.path(root, tokens);
         loop {
             let at = path.last().copied().unwrap_or(root);
-            let tail = self.tree.tail(at, &tokens[PAGE * path.len()..]).filter(|_| tails);
+            let tail = self.tree.tail(at, &tokens[PAGE * path.len()..], self.has_states()).filter(|_| tails);
             for tail in [tail, None] {
                 let found = Found { path: path.clone(), tail };
                 if self.has_windows(&found) {
@@ -165,11 +165,11 @@ impl PageTables {
     /// Leaves the pages of a sequence to the prefix cache, the partly filled last one too, and empties it. `tokens` are
     /// those it holds; fewer leave only the beginning.
     pub fn release(&mut self, seq: usize, tokens: &[u32]) {
-        let tokens = &tokens[..tokens.len().min(self.len(seq))];
+        let tokens = &tokens[..self.goes_on_at(seq, tokens.len().min(self.len(seq)))];
         let last = self.add_blocks(seq, tokens);
         let rest = tokens.as_chunks::<PAGE>().1;
         let whole = self.tree.depth(last) == tokens.len() / PAGE;
-        match (self.tree.tail(last, rest), self.uncached(seq, tokens.len() / PAGE)) {
+        match (self.tree.tail(last, rest, false), self.uncached(seq, tokens.len() / PAGE)) {
             (Some((node, n)), _) if n == rest.len() => self.tree.touch(&[node]),
             (_, Some(pages)) if whole && !rest.is_empty() && pages.iter().all(Option::is_some) => {
                 let leaf = self.tree.insert(last, rest, &pages, &mut self.pools);

@@ -16,7 +16,9 @@ pub(crate) struct Header(Vec<u32>);
 impl Header {
     /// Of a cache whose layers have pages of these shapes.
     pub fn new(shapes: impl ExactSizeIterator<Item = Shape>) -> Self {
-        let of_layer = |s: Shape| [s.n_head_kv as u32, s.head_dim as u32, (s.type_k as u32) << 8 | s.type_v as u32];
+        // Heads or a state: a layer has one of them.
+        let elements = |s: &Shape| if s.state_len > 0 { s.state_len } else { s.head_dim };
+        let of_layer = |s: Shape| [s.n_head_kv as u32, elements(&s) as u32, (s.type_k as u32) << 8 | s.type_v as u32];
         let all = [shapes.len() as u32, PAGE as u32];
         Self(all.into_iter().chain(shapes.flat_map(of_layer)).collect())
     }
@@ -73,7 +75,7 @@ impl KvCache {
             out.write_all(&(first as u32).to_le_bytes())?;
             out.write_all(&(blocks.len() as u32).to_le_bytes())?;
             for block in blocks {
-                out.write_all(self.page(il, self.tables.page(place.kind, seq, block)))?;
+                out.write_all(&self.page_content(il, self.tables.page(place.kind, seq, block)))?;
             }
         }
         Ok(())
@@ -106,7 +108,7 @@ impl KvCache {
                 Some(_) => (),
             }
             for block in blocks {
-                input.read_exact(self.page_mut(il, self.tables.page(kind, seq, block)))?;
+                self.read_page(il, self.tables.page(kind, seq, block), input)?;
             }
         }
         self.tables.commit(seq, len);

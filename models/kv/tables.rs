@@ -198,13 +198,24 @@ impl PageTables {
         self.sequences[seq].abandon(&mut self.pools);
     }
 
-    /// Forgets positions from `pos` on; returns how many are kept: `pos`, or 0 where a window has let go of a page that
-    /// position `pos` would look at.
+    /// Forgets positions from `pos` on; returns how many are kept: `pos` (with recurrent layers the beginning of its
+    /// block), or 0 where a window has let go of a page that position `pos` would look at.
     pub fn rewind(&mut self, seq: usize, pos: usize) -> usize {
-        let pos = pos.min(self.len(seq));
+        let pos = self.goes_on_at(seq, pos.min(self.len(seq)));
         let kept = if self.sees_from(seq, pos) { pos } else { 0 };
         self.sequences[seq].truncate(kept, &mut self.pools);
         self.len(seq)
+    }
+
+    /// Whether there are recurrent layers.
+    pub(super) fn has_states(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.recurrent)
+    }
+
+    /// The last position up to `pos`, of those that a sequence holds, behind which it can go on: recurrent layers have
+    /// states at its end and at the ends of blocks.
+    pub(super) fn goes_on_at(&self, seq: usize, pos: usize) -> usize {
+        if self.has_states() && pos < self.len(seq) { pos / PAGE * PAGE } else { pos }
     }
 
     /// Whether a sequence holds the pages that a token at `pos` looks at.

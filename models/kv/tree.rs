@@ -128,11 +128,14 @@ impl PrefixTree {
         depth
     }
 
-    /// The child that begins with most tokens of `rest`, and how many these are, if any. Partial leaves first.
-    pub(super) fn tail(&self, at: usize, rest: &[u32]) -> Option<(usize, usize)> {
+    /// The child that begins with most tokens of `rest`, and how many these are, if any. Partial leaves first; `to_end`:
+    /// only those of which `rest` has all tokens.
+    pub(super) fn tail(&self, at: usize, rest: &[u32], to_end: bool) -> Option<(usize, usize)> {
         let shared = |child: usize| self.nodes[child].tokens.iter().zip(rest).take_while(|(a, b)| a == b).count();
         let complete = self.nodes[at].children.iter().copied().filter(|&child| self.nodes[child].is_complete());
-        let tails = complete.map(|child| (child, shared(child))).filter(|&(_, n)| n > 0);
+        let whole = |child: usize, n| self.nodes[child].is_partial() && n == self.nodes[child].tokens.len();
+        let tails = complete.map(|child| (child, shared(child)));
+        let tails = tails.filter(|&(child, n)| n > 0 && (!to_end || whole(child, n)));
         tails.max_by_key(|&(child, n)| (n, self.nodes[child].is_partial()))
     }
 

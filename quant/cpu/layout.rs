@@ -3,7 +3,7 @@
 /// Columns that share one scale.
 pub(super) const BLOCK: usize = 32;
 /// Rows per tile of weights.
-pub(super) const ROWS: usize = 16;
+pub const ROWS: usize = 16;
 /// Columns per step of a row in floats: lanes that a dot product is spread over.
 pub(super) const LANES: usize = 16;
 /// Tokens per panel for few tokens, or few registers.

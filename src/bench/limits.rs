@@ -92,15 +92,17 @@ impl CostModel<'_> {
         let (model, n) = (self.0.model(), positions.len());
         let fast = self.0.options().arithmetic == Arithmetic::Fast;
         let seconds = |products, operations: f64| Some(operations / (limits.peak(products)? * 1e9));
-        let matrix = |w: &Matrix, tokens: usize| {
+        // Of experts a token multiplies those that it takes.
+        let matrix = |w: &Matrix, share: f64, tokens: usize| {
             let products = if fast { ComputeType::of(w.ty(), tokens) } else { ComputeType::Float };
-            seconds(products, 2.0 * (w.rows() * w.cols() * tokens) as f64)
+            seconds(products, 2.0 * share * (w.rows() * w.cols() * tokens) as f64)
         };
         let mut sum = seconds(ComputeType::Float, attention_operations(&model.config, positions))?;
         for linear in model.weights.layers.iter().flat_map(|l| l.matrices.iter()) {
-            sum += matrix(&linear.w, n)?;
+            let share = linear.experts.map_or(1.0, |[of, used]| used as f64 / of as f64);
+            sum += matrix(&linear.w, share, n)?;
         }
-        Some(sum + matrix(model.weights.head(), 1)?)
+        Some(sum + matrix(model.weights.head(), 1.0, 1)?)
     }
 
     /// Prompt tokens per second at these positions if nothing but arithmetic and reading the weights once per chunk

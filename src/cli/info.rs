@@ -179,7 +179,7 @@ fn describe(c: &Config) -> [String; 3] {
         format!(
             "width       {}, feed-forward {}, {} heads of {} ({} for keys and values), vocabulary {}",
             c.n_embd,
-            over_layers(c, |l| l.n_ff),
+            over_layers(c, LayerPlan::n_ff),
             over_layers(c, |l| l.n_head),
             over_layers(c, |l| l.head_dim),
             over_layers(c, |l| l.n_head_kv),

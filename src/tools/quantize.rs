@@ -154,13 +154,6 @@ fn mixture_of(model: &Gguf, file_type: FileType) -> Result<Mixture> {
     let arch =
         arch.ok_or_else(|| model.error("key general.architecture", "the name of an architecture", "no such key"))?;
     let key = |name: &str| format!("{arch}.{name}");
-    if let Some(experts @ 1..) = model.u64(&key("expert_count"))? {
-        return Err(model.error(
-            key("expert_count"),
-            "a model without mixture of experts",
-            format!("{experts} experts"),
-        ));
-    }
     let layers = need(key("block_count"), model.u64(&key("block_count"))?)?;
     let mixture = Mixture::new(file_type, layers as usize, model.tensor("output.weight").is_none());
     // As llama.cpp recognizes the 70B shape.

@@ -184,7 +184,7 @@ fn the_plan_counts_each_layer_as_it_is() {
     for tiny in UNEVEN {
         let (model, options) = (tiny.model(), Options { n_ctx: 64, ..options()[1].clone() });
         let plans = &model.config.layers;
-        let heads: Vec<_> = plans.iter().map(|l| [l.n_head, l.n_head_kv, l.n_ff]).collect();
+        let heads: Vec<_> = plans.iter().map(|l| [l.n_head, l.n_head_kv, l.n_ff()]).collect();
         assert_eq!(heads, tiny.uneven);
         for (il, l) in plans.iter().enumerate() {
             assert_eq!([l.head_dim, l.rope.n_rot], tiny.head(il));

@@ -1,13 +1,50 @@
 //! Every architecture in every mix computes what the exact forward pass on the CPU does.
 
-use qrun_models::{KvType, Options};
+use qrun_models::{GpuDecoder, KvType, Options};
 
 use super::{Device, assert_near, distance, int8_bound, options, sm};
 use crate::tiny::{EACH_ARCH, Mix, Tiny, UNEVEN, decoder, logits, prompt};
 
+fn has_kernels(tiny: &Tiny) -> Result<(), String> {
+    GpuDecoder::supports(&tiny.model(), &options())
+}
+
+#[test]
+fn what_has_no_kernels_is_refused_by_name() {
+    let parts = [
+        ("qwen2moe", "layers with experts"),
+        ("qwen3moe", "layers with experts"),
+        ("qwen3vlmoe", "layers with experts"),
+        ("gpt-oss", "layers with experts"),
+        ("mistral3", "queries that grow"),
+        ("phi3", "a rotary embedding that scales"),
+        ("glm4moe", "layers with experts"),
+        ("olmo2", "norms over all heads"),
+        ("exaone4", "layers without norms before them"),
+        ("cohere2", "layer norms"),
+        ("granite", "a factor on the residual stream"),
+        ("granitemoe", "layers with experts"),
+        ("muse-glimmer", "a gate on attention"),
+        ("qwen35", "recurrent layers"),
+        ("qwen35moe", "layers with experts"),
+        ("qwen3next", "layers with experts"),
+        ("lfm2", "recurrent layers"),
+        ("lfm2moe", "layers with experts"),
+    ];
+    for tiny in EACH_ARCH {
+        let refused = parts.iter().find(|(arch, _)| *arch == tiny.arch);
+        match (refused, has_kernels(&tiny)) {
+            (None, Ok(())) => {}
+            (Some((_, part)), Err(reason)) => assert!(reason.contains(part), "{}: {reason}", tiny.arch),
+            (_, found) => panic!("{}: {found:?}", tiny.arch),
+        }
+    }
+}
+
 /// Shapes with and without K-quants; all rows that are not a multiple of anything in particular.
 fn shapes() -> impl Iterator<Item = Tiny> {
-    EACH_ARCH.into_iter().chain(UNEVEN).flat_map(|t| [t, Tiny { n_embd: 256, n_ff: 512, n_vocab: 301, ..t }])
+    let each = EACH_ARCH.into_iter().filter(|tiny| has_kernels(tiny).is_ok());
+    each.chain(UNEVEN).flat_map(|t| [t, Tiny { n_embd: 256, n_ff: 512, n_vocab: 301, ..t }])
 }
 
 #[test]

@@ -35,11 +35,11 @@ impl Size {
     pub fn kinds(&self) -> Vec<Kind> {
         let all = self.n_ctx.div_ceil(PAGE);
         let kind = |&window: &Option<usize>| match window {
-            None => Kind { window, slots: all, pages: self.pages.max(all) },
+            None => Kind { window, recurrent: false, slots: all, pages: self.pages.max(all) },
             Some(w) => {
                 let before = (w - 1).div_ceil(PAGE);
                 let slots = all.min(before + 1 + (self.n_ubatch + self.n_seq + PAGE) / PAGE);
-                Kind { window, slots, pages: self.n_seq * (slots + all.min(before + 1)) }
+                Kind { window, recurrent: false, slots, pages: self.n_seq * (slots + all.min(before + 1)) }
             }
         };
         self.windows.iter().map(kind).collect()

@@ -12,12 +12,15 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
 import transformers
 from gguf import GGUFReader
 from gguf.quants import dequantize
+
+from rows import NAMES, OUTPUT_NORMS, ROWS
 
 try:
     import llama_cpp
@@ -26,26 +29,6 @@ except ImportError:  # not every case has logits of llama.cpp
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests/data/golden"
-CLASSES = {
-    "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
-    "smollm3": (transformers.SmolLM3Config, transformers.SmolLM3ForCausalLM),
-    "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
-    "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
-    "gemma2": (transformers.Gemma2Config, transformers.Gemma2ForCausalLM),
-    "gemma3": (transformers.Gemma3TextConfig, transformers.Gemma3ForCausalLM),
-}
-NAMES = {
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "attn_norm": "input_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
 
 
 class Model:
@@ -56,23 +39,58 @@ class Model:
         values = {k: f.contents() for k, f in reader.fields.items() if not k.startswith("tokenizer.ggml.tokens")}
         self.arch = values["general.architecture"]
         self.keys = {k.removeprefix(self.arch + "."): v for k, v in values.items()}
+        # Attention heads of keys by layer: none, or the same number in all that have attention.
+        self.heads_kv = self.keys["attention.head_count_kv"]
+        for name in ("attention.head_count", "attention.head_count_kv", "feed_forward_length"):
+            if isinstance(self.keys[name], list):
+                self.keys[name] = max(self.keys[name])
         self.tensors = {
             t.name: torch.from_numpy(dequantize(t.data, t.tensor_type).astype(np.float32).reshape(t.shape[::-1].tolist()))
             for t in reader.tensors
         }
-        self.gemma = self.arch.startswith("gemma")
+        self.slides = bool(self.keys.get("attention.sliding_window"))
+        kinds = {" with experts": "expert_count" in self.keys, " with a window": self.slides, "": True}
+        self.row = next(ROWS[self.arch + kind] for kind, has in kinds.items() if has and self.arch + kind in ROWS)
 
     def layer_types(self):
-        """Which layers slide, by the architectures' own period unless the file says otherwise."""
-        period = self.keys.get("attention.sliding_window_pattern", {"gemma2": 2, "gemma3": 6}.get(self.arch))
+        """Which layers slide, by the architectures' own period unless the file says otherwise, or have no attention."""
+        if isinstance(self.heads_kv, list):
+            return ["full_attention" if n > 0 else "conv" for n in self.heads_kv]
+        period = self.keys.get("attention.sliding_window_pattern", self.row.period) if self.slides else 0
         layers = range(self.keys["block_count"])
         return ["sliding_attention" if period and (i + 1) % period else "full_attention" for i in layers]
 
-    def config(self):
+    def rope(self):
         k = self.keys
-        rope = {"rope_type": "default", "rope_theta": k["rope.freq_base"]}
-        if "rope.scaling.factor" in k:
-            rope |= {"rope_type": "linear", "factor": k["rope.scaling.factor"]}
+        rope = {"rope_type": k.get("rope.scaling.type", "default"), "rope_theta": k["rope.freq_base"]} | self.row.rope
+        if k["rope.dimension_count"] < k["attention.key_length"]:
+            rope["partial_rotary_factor"] = k["rope.dimension_count"] / k["attention.key_length"]
+        names = {
+            "factor": "rope.scaling.factor",
+            "original_max_position_embeddings": "rope.scaling.original_context_length",
+            "attention_factor": "rope.scaling.attn_factor",
+            "mscale_all_dim": "rope.scaling.yarn_log_multiplier",
+            "llama_4_scaling_beta": "attention.temperature_scale",
+        }
+        rope |= {name: k[key] for name, key in names.items() if key in k}
+        if "mscale_all_dim" in rope:
+            rope["mscale"] = 1.0
+        if rope["rope_type"] == "longrope":
+            for length in ("long", "short"):
+                rope[f"{length}_factor"] = self.tensors[f"rope_factors_{length}.weight"].tolist()
+        if sections := k.get("rope.dimension_sections"):
+            rope |= {"mrope_section": list(sections)[:3], "mrope_interleaved": True}
+        if self.arch == "gemma3" or self.arch == "olmo2" and self.slides:
+            local = {"rope_type": "default", "rope_theta": k["rope.freq_base"]}
+            if self.arch == "gemma3":
+                local["rope_theta"] = k.get("rope.freq_base_swa", 10000.0)
+            return {"full_attention": rope, "sliding_attention": local}
+        return rope
+
+    def config(self):
+        k, row = self.keys, self.row
+        eps = k.get("attention.layer_norm_rms_epsilon", k.get("attention.layer_norm_epsilon"))
+        biases = "blk.0.attn_q.bias" in self.tensors or "blk.0.attn_qkv.bias" in self.tensors
         options = dict(
             vocab_size=self.tensors["token_embd.weight"].shape[0],
             hidden_size=k["embedding_length"],
@@ -81,78 +99,139 @@ class Model:
             num_attention_heads=k["attention.head_count"],
             num_key_value_heads=k["attention.head_count_kv"],
             head_dim=k["attention.key_length"],
-            rms_norm_eps=k["attention.layer_norm_rms_epsilon"],
+            rms_norm_eps=eps,
+            layer_norm_eps=eps,
+            norm_eps=eps,
+            attention_bias=biases,
+            qkv_bias=biases,
             max_position_embeddings=k["context_length"],
             tie_word_embeddings="output.weight" not in self.tensors,
-            rope_parameters=rope,
+            rope_parameters=self.rope(),
+            pad_token_id=None,
             attn_implementation="eager",
         )
-        if self.arch == "llama":
-            options["attention_bias"] = any(name.endswith(".bias") for name in self.tensors)
-        if self.arch == "smollm3":
-            options |= dict(no_rope_layer_interval=4, pad_token_id=None)
-        if self.gemma:
-            options |= dict(
-                query_pre_attn_scalar=k["attention.key_length"],
-                sliding_window=k["attention.sliding_window"],
-                layer_types=self.layer_types(),
-            )
+        if isinstance(self.heads_kv, list):
+            options["layer_types"] = self.layer_types()
+        if row.period:
+            options |= dict(sliding_window=k.get("attention.sliding_window"), layer_types=self.layer_types())
+        options |= row.options | {name: k[key] for name, key in row.keys.items() if key in k}
         if self.arch == "gemma2":
             options |= dict(
                 attn_logit_softcapping=k.get("attn_logit_softcapping", 50.0),
                 final_logit_softcapping=k.get("final_logit_softcapping", 30.0),
             )
-        if self.arch == "gemma3":
-            local = {"rope_type": "default", "rope_theta": k.get("rope.freq_base_swa", 10000.0)}
-            options["rope_parameters"] = {"full_attention": rope, "sliding_attention": local}
-        return CLASSES[self.arch][0](**options)
+        if "ssm.inner_size" in k:
+            options["linear_value_head_dim"] = k["ssm.inner_size"] // k["ssm.time_step_rank"]
+        if self.arch == "glm4moe":
+            options["use_qk_norm"] = "blk.0.attn_q_norm.weight" in self.tensors
+            options["n_shared_experts"] = k["expert_shared_feed_forward_length"] // k["expert_feed_forward_length"]
+        if self.arch == "phi3" and "rope.scaling.original_context_length" in k:
+            options["original_max_position_embeddings"] = k["rope.scaling.original_context_length"]
+        if self.arch == "muse-glimmer":
+            # The weights of its norms of q and k are one number each.
+            norms = [self.tensors[f"blk.0.attn_{part}_norm.weight"] for part in "qk"]
+            assert all((norm == norm[0]).all() for norm in norms)
+            options["qk_scale_factor"] = float(norms[0][0] * norms[1][0])
+            base = k["rope.freq_base"]
+            options["layer_rope_theta"] = [base if kind.startswith("sliding") else 0 for kind in self.layer_types()]
+        config = getattr(transformers, row.name + row.config)(**options)
+        config.head_dim = k["attention.key_length"]
+        return config
 
     def layer(self, il):
-        """Tensors of a layer, fused ones apart."""
+        """Tensors of a layer, fused as transformers has them."""
         k = self.keys
         prefix = f"blk.{il}."
         layer = {n.removeprefix(prefix): t for n, t in self.tensors.items() if n.startswith(prefix)}
         q = k["attention.head_count"] * k["attention.key_length"]
         kv = k["attention.head_count_kv"] * k["attention.key_length"]
+        if not self.row.fused:
+            for suffix in ("weight", "bias"):
+                if (fused := layer.pop(f"attn_qkv.{suffix}", None)) is not None:
+                    for part, rows in zip(("attn_q", "attn_k", "attn_v"), fused.split([q, kv, kv])):
+                        layer[f"{part}.{suffix}"] = rows
+            if "ffn_up.weight" in layer and "ffn_gate.weight" not in layer:
+                layer["ffn_gate.weight"], layer["ffn_up.weight"] = layer["ffn_up.weight"].chunk(2)
         for suffix in ("weight", "bias"):
-            if (fused := layer.pop(f"attn_qkv.{suffix}", None)) is not None:
-                for part, rows in zip(("attn_q", "attn_k", "attn_v"), fused.split([q, kv, kv])):
-                    layer[f"{part}.{suffix}"] = rows
-        if "ffn_gate.weight" not in layer:
-            layer["ffn_gate.weight"], layer["ffn_up.weight"] = layer["ffn_up.weight"].chunk(2)
+            if (gate := layer.pop(f"ffn_gate_exps.{suffix}", None)) is not None:
+                both = (gate, layer.pop(f"ffn_up_exps.{suffix}"))
+                # gpt-oss has them row by row in turns, and its experts transposed.
+                both = torch.stack(both, 2).flatten(1, 2) if self.arch == "gpt-oss" else torch.cat(both, 1)
+                layer[f"ffn_gate_up_exps.{suffix}"] = both
+        if self.arch == "gpt-oss":
+            layer |= {n: t.transpose(1, 2) for n, t in layer.items() if n.endswith("_exps.weight")}
+        if self.arch == "granitemoe" and "ffn_up_shexp.weight" in layer:
+            both = [layer.pop(f"ffn_{part}_shexp.weight") for part in ("gate", "up")]
+            layer["ffn_gate_up_shexp.weight"] = torch.cat(both)
+        if (gate := layer.get("ffn_gate_inp_shexp.weight")) is not None:
+            layer["ffn_gate_inp_shexp.weight"] = gate[None]
+        if "ssm_conv1d.weight" in layer:
+            self.delta_net(layer)
+        if (taps := layer.get("shortconv.conv.weight")) is not None:
+            layer["shortconv.conv.weight"] = taps[:, None]
+        if self.row.adjacent:
+            for part, heads in (("attn_q", k["attention.head_count"]), ("attn_k", k["attention.head_count_kv"])):
+                for suffix in ("weight", "bias"):
+                    if (t := layer.get(f"{part}.{suffix}")) is not None:
+                        layer[f"{part}.{suffix}"] = halves(t, heads)
+        if self.arch == "llama" and "attn_q.bias" in layer:
+            layer["attn_output.bias"] = torch.zeros(k["embedding_length"])
+        if self.arch == "muse-glimmer":
+            del layer["attn_q_norm.weight"], layer["attn_k_norm.weight"]
         return layer
+
+    def delta_net(self, layer):
+        """Value heads, which the file has in turns, by their key heads; in Qwen 3 Next all projections of one together."""
+        k = self.keys
+        n_k, n_v = k["ssm.group_count"], k["ssm.time_step_rank"]
+        keys = n_k * k["ssm.state_size"]
+
+        def grouped(rows):
+            return rows.reshape(n_v // n_k, n_k, -1, *rows.shape[1:]).transpose(0, 1).reshape(rows.shape)
+
+        layer["ssm_conv1d.weight"] = layer["ssm_conv1d.weight"][:, None]
+        layer["ssm_a"] = layer["ssm_a"].neg().log()
+        if self.arch == "qwen3next":
+            parts = [*layer.pop("attn_qkv.weight").split([keys, keys, k["ssm.inner_size"]]), layer.pop("attn_gate.weight")]
+            by_head = [rows.reshape(n_k, -1, rows.shape[-1]) for rows in parts]
+            layer["ssm_in.weight"] = torch.cat(by_head, 1).flatten(0, 1)
+            return
+        for name in ("attn_gate.weight", "ssm_alpha.weight", "ssm_beta.weight", "ssm_dt.bias", "ssm_a"):
+            layer[name] = grouped(layer[name])
+        for name in ("attn_qkv.weight", "ssm_conv1d.weight"):
+            layer[name] = torch.cat([layer[name][: 2 * keys], grouped(layer[name][2 * keys :])])
+        layer["ssm_out.weight"] = grouped(layer["ssm_out.weight"].T).T
 
     def state(self):
         """The state dict of transformers."""
-        names = NAMES | {"ffn_norm": "post_attention_layernorm"}
-        if self.gemma:
-            names |= {
-                "post_attention_norm": "post_attention_layernorm",
-                "ffn_norm": "pre_feedforward_layernorm",
-                "post_ffw_norm": "post_feedforward_layernorm",
-            }
+        names = NAMES | self.row.parts
         state = {
             "model.embed_tokens.weight": self.tensors["token_embd.weight"],
-            "model.norm.weight": self.tensors["output_norm.weight"],
+            f"model.{self.row.norm}.weight": next(self.tensors[n] for n in OUTPUT_NORMS if n in self.tensors),
             "lm_head.weight": self.tensors.get("output.weight", self.tensors["token_embd.weight"]),
         }
-        k = self.keys
-        for il in range(k["block_count"]):
-            layer = self.layer(il)
-            if self.arch in ("llama", "smollm3"):
-                for part, heads in (("attn_q", k["attention.head_count"]), ("attn_k", k["attention.head_count_kv"])):
-                    for suffix in ("weight", "bias"):
-                        if (t := layer.get(f"{part}.{suffix}")) is not None:
-                            layer[f"{part}.{suffix}"] = halves(t, heads)
-                if "attn_q.bias" in layer:
-                    layer["attn_output.bias"] = torch.zeros(k["embedding_length"])
-            for name, t in layer.items():
-                part, suffix = name.rsplit(".", 1)
-                state[f"model.layers.{il}.{names[part]}.{suffix}"] = t
-        if self.gemma:
-            # The file's norms are used as they are; transformers adds 1.
-            state = {n: t - 1 if "norm" in n else t for n, t in state.items()}
-        return state
+        for il in range(self.keys["block_count"]):
+            for name, t in self.layer(il).items():
+                part, _, suffix = name.rpartition(".")
+                state[f"model.layers.{il}.{names.get(name) or f'{names[part]}.{suffix}'}"] = t
+        # The file's norms are used as they are.
+        return {n: t - 1 if any(part in n for part in self.row.plus_one) else t for n, t in state.items()}
+
+
+class WithHead(torch.nn.Module):
+    """The text part of a model that sees images too, and its head."""
+
+    def __init__(self, kind, config):
+        super().__init__()
+        self.config, self.model = config, kind(config)
+        self.lm_head = torch.nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+
+    def forward(self, tokens, use_cache, logits_to_keep):
+        hidden = self.model(tokens, use_cache=use_cache).last_hidden_state[:, logits_to_keep]
+        logits = self.lm_head(hidden) * getattr(self.config, "output_multiplier", 1.0)
+        if cap := getattr(self.config, "final_logit_softcapping", None):
+            logits = cap * torch.tanh(logits / cap)
+        return SimpleNamespace(logits=logits)
 
 
 def halves(rows, heads):
@@ -162,7 +241,9 @@ def halves(rows, heads):
 
 @torch.no_grad()
 def by_transformers(model, tokens, at):
-    net = CLASSES[model.arch][1](model.config()).float().eval()
+    kind = getattr(transformers, model.row.name + model.row.model)
+    net = kind(model.config()) if model.row.model == "ForCausalLM" else WithHead(kind, model.config())
+    net = net.float().eval()
     missing, unexpected = net.load_state_dict(model.state(), strict=False)
     assert not unexpected and not [m for m in missing if "rotary" not in m], (missing, unexpected)
     if (factors := model.tensors.get("rope_freqs.weight")) is not None:

@@ -1,6 +1,6 @@
 //! The table of models: published shapes, and tiny ones for tests.
 
-use super::{Family, Rope, Shape, Vocab};
+use super::{Biases, Experts, Family, Rope, Shape, Vocab};
 
 /// The names of the table.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -14,7 +14,7 @@ pub fn find(name: &str) -> Option<&'static Shape> {
     MODELS.iter().find(|m| m.name == name)
 }
 
-const ROPE: Rope = Rope { base: 10_000.0, base_swa: None, linear: None, llama3: None };
+const ROPE: Rope = Rope { base: 10_000.0, base_swa: None, linear: None, llama3: None, yarn: None };
 
 const GEMMA_3_1B: Shape = Shape {
     name: "gemma-3-1b",
@@ -31,7 +31,8 @@ const GEMMA_3_1B: Shape = Shape {
     norm_eps: 1e-6,
     vocab: Vocab { family: Family::Gemma, size: 262_144 },
     tied: true,
-    biases: false,
+    biases: Biases::None,
+    experts: None,
     fused_qkv: false,
     fused_gate_up: false,
     attention_softcap: None,
@@ -113,6 +114,37 @@ const TINY_QWEN3: Shape = Shape {
     ..QWEN3_0_6B
 };
 
+/// Tiny models of architectures that differ from a relative by their row alone.
+const fn tiny(name: &'static str, arch: &'static str) -> Shape {
+    Shape { name, arch, rope: ROPE, ..TINY_LLAMA }
+}
+
+const TINY_EXPERTS: Experts = Experts { n_expert: 8, n_used: 2, n_ff: 256, n_ff_shared: 0, leading_dense: 0 };
+
+const TINY_QWEN3MOE: Shape =
+    Shape { name: "tiny-qwen3moe", arch: "qwen3moe", experts: Some(TINY_EXPERTS), ..TINY_QWEN3 };
+
+/// gpt-oss-20b.
+const GPT_OSS_20B: Shape = Shape {
+    name: "gpt-oss-20b",
+    arch: "gpt-oss",
+    n_layer: 24,
+    n_embd: 2880,
+    n_ff: 2880,
+    n_head: 64,
+    n_head_kv: 8,
+    head_dim: 64,
+    n_ctx: 131_072,
+    window: Some(128),
+    rope: Rope { base: 150_000.0, yarn: Some((32.0, 4096)), ..ROPE },
+    norm_eps: 1e-5,
+    vocab: Vocab { family: Family::Llama3, size: 201_088 },
+    tied: false,
+    biases: Biases::All,
+    experts: Some(Experts { n_expert: 32, n_used: 4, n_ff: 2880, n_ff_shared: 0, leading_dense: 0 }),
+    ..GEMMA_3_1B
+};
+
 /// Every model that `qrun synth` makes.
 pub static MODELS: &[Shape] = &[
     GEMMA_3_1B,
@@ -164,6 +196,65 @@ pub static MODELS: &[Shape] = &[
         ..TINY_LLAMA
     },
     Shape { name: "tiny-smollm3", arch: "smollm3", rope: ROPE, ..TINY_LLAMA },
-    Shape { name: "tiny-qwen2", arch: "qwen2", n_embd: 448, n_head: 7, n_head_kv: 1, biases: true, ..TINY_QWEN3 },
+    Shape {
+        name: "tiny-qwen2",
+        arch: "qwen2",
+        n_embd: 448,
+        n_head: 7,
+        n_head_kv: 1,
+        biases: Biases::Qkv,
+        ..TINY_QWEN3
+    },
     TINY_QWEN3,
+    Shape {
+        name: "qwen3-30b-a3b",
+        arch: "qwen3moe",
+        n_layer: 48,
+        n_embd: 2048,
+        n_ff: 6144,
+        n_head: 32,
+        n_head_kv: 4,
+        experts: Some(Experts { n_expert: 128, n_used: 8, n_ff: 768, n_ff_shared: 0, leading_dense: 0 }),
+        tied: false,
+        ..QWEN3_0_6B
+    },
+    GPT_OSS_20B,
+    Shape {
+        name: "tiny-qwen2moe",
+        arch: "qwen2moe",
+        biases: Biases::Qkv,
+        experts: Some(Experts { n_ff_shared: 512, ..TINY_EXPERTS }),
+        ..TINY_QWEN3
+    },
+    TINY_QWEN3MOE,
+    Shape { name: "tiny-qwen3vl", arch: "qwen3vl", ..TINY_QWEN3 },
+    Shape { name: "tiny-qwen3vlmoe", arch: "qwen3vlmoe", ..TINY_QWEN3MOE },
+    Shape {
+        name: "tiny-gpt-oss",
+        n_layer: 4,
+        n_embd: 256,
+        n_ff: 256,
+        n_head: 4,
+        n_head_kv: 2,
+        n_ctx: 8192,
+        window: Some(32),
+        rope: Rope { yarn: Some((8.0, 1024)), ..ROPE },
+        vocab: Vocab { family: Family::Llama3, size: 1024 },
+        experts: Some(TINY_EXPERTS),
+        ..GPT_OSS_20B
+    },
+    Shape { rope: Rope { yarn: Some((8.0, 1024)), ..ROPE }, ..tiny("tiny-mistral3", "mistral3") },
+    Shape { fused_qkv: true, fused_gate_up: true, ..tiny("tiny-phi3", "phi3") },
+    Shape { fused_gate_up: true, ..tiny("tiny-glm4", "glm4") },
+    Shape {
+        experts: Some(Experts { n_ff_shared: 256, leading_dense: 1, ..TINY_EXPERTS }),
+        ..tiny("tiny-glm4moe", "glm4moe")
+    },
+    Shape { biases: Biases::Qkv, ..tiny("tiny-seed_oss", "seed_oss") },
+    Shape { window: Some(32), ..tiny("tiny-olmo2", "olmo2") },
+    Shape { window: Some(32), ..tiny("tiny-exaone4", "exaone4") },
+    Shape { window: Some(32), ..tiny("tiny-cohere2", "cohere2") },
+    tiny("tiny-granite", "granite"),
+    Shape { experts: Some(TINY_EXPERTS), ..tiny("tiny-granitemoe", "granitemoe") },
+    Shape { window: Some(32), ..tiny("tiny-muse-glimmer", "muse-glimmer") },
 ];

@@ -3,7 +3,9 @@
 use std::f64::consts::PI;
 
 use qrun_models::{
-    LayerPlan, arch, layer,
+    ArchSpec, LayerPlan, arch,
+    layer::{self, ExpertPlan, FeedForwardPlan, HeadNorm, Mixer, SharedExpert},
+    spec::{Norm, QkNorm},
     tensors::{self, Dims, Fused, Role},
 };
 use qrun_quant::gguf::write::Header;
@@ -43,8 +45,10 @@ pub struct Shape {
     pub vocab: Vocab,
     /// The head is the token embedding.
     pub tied: bool,
-    /// Biases on q, k and v.
-    pub biases: bool,
+    /// Which matrices have a bias.
+    pub biases: Biases,
+    /// Experts in place of one feed-forward.
+    pub experts: Option<Experts>,
     /// q, k and v in one tensor.
     pub fused_qkv: bool,
     /// Gate and up in one tensor, gate first.
@@ -53,6 +57,32 @@ pub struct Shape {
     pub attention_softcap: Option<f32>,
     /// Soft-cap of logits.
     pub logit_softcap: Option<f32>,
+}
+
+/// Matrices with a bias.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Biases {
+    /// None.
+    None,
+    /// Those of q, k and v.
+    Qkv,
+    /// All of the layers.
+    All,
+}
+
+/// Experts of a shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Experts {
+    /// How many there are.
+    pub n_expert: usize,
+    /// How many a token takes.
+    pub n_used: usize,
+    /// Width of one.
+    pub n_ff: usize,
+    /// Width of the one that every token takes; 0: none.
+    pub n_ff_shared: usize,
+    /// Layers in front that have none.
+    pub leading_dense: usize,
 }
 
 /// Rotary embedding of a shape.
@@ -66,6 +96,8 @@ pub struct Rope {
     pub linear: Option<f32>,
     /// Factor of Llama 3's scaling, carried by `rope_freqs.weight`.
     pub llama3: Option<f32>,
+    /// Factor of YaRN, and the original context.
+    pub yarn: Option<(f32, usize)>,
 }
 
 /// A tensor that a shape has.
@@ -127,7 +159,18 @@ impl Shape {
         count("attention.value_length", self.head_dim);
         count("rope.dimension_count", self.head_dim);
         count("vocab_size", self.vocab.size);
-        h.set(key("attention.layer_norm_rms_epsilon"), self.norm_eps);
+        if let Some(e) = self.experts {
+            count("expert_count", e.n_expert);
+            count("expert_used_count", e.n_used);
+            count("expert_feed_forward_length", e.n_ff);
+            count("expert_shared_feed_forward_length", e.n_ff_shared);
+            count("leading_dense_block_count", e.leading_dense);
+        }
+        let eps = match self.spec().norm {
+            Norm::Rms => "attention.layer_norm_rms_epsilon",
+            Norm::Layer => "attention.layer_norm_epsilon",
+        };
+        h.set(key(eps), self.norm_eps);
         h.set(key("rope.freq_base"), self.rope.base);
         let mut optional = |name: &str, value: Option<f32>| {
             if let Some(v) = value {
@@ -140,6 +183,11 @@ impl Shape {
         optional("final_logit_softcapping", self.logit_softcap);
         if self.rope.linear.is_some() {
             h.set(key("rope.scaling.type"), "linear");
+        }
+        if let Some((factor, original)) = self.rope.yarn {
+            h.set(key("rope.scaling.type"), "yarn");
+            h.set(key("rope.scaling.factor"), factor);
+            h.set(key("rope.scaling.original_context_length"), original as u32);
         }
         if let Some(n) = self.window {
             h.set(key("attention.sliding_window"), n as u32);
@@ -156,46 +204,96 @@ impl Shape {
         });
         let head = (!self.tied).then(|| self.matrix("output", self.n_embd, self.vocab.size));
         let layers = (0..self.n_layer).flat_map(|il| self.layer(il));
-        let last = norm("output_norm".into(), self.n_embd);
+        let last = vector("output_norm.weight".into(), self.n_embd);
         [first].into_iter().chain(factors).chain(layers).chain([last]).chain(head)
+    }
+
+    fn spec(&self) -> &'static ArchSpec {
+        arch::find(self.arch).unwrap_or(&arch::ARCHITECTURES[0])
     }
 
     /// The tensors of layer `il`, in the order of their roles.
     fn layer(&self, il: usize) -> Vec<Planned> {
         let name = |part: &str| format!("blk.{il}.{part}");
-        let spec = arch::find(self.arch).unwrap_or(&arch::ARCHITECTURES[0]);
-        let list = tensors::of_layer(spec, self.n_embd, &self.plan());
+        let list = tensors::of_layer(self.spec(), self.n_embd, &self.plan(il));
         let mut out = Vec::new();
         for &(role, dims) in &list {
-            let (rows, cols) = match dims {
+            let file = role.of_file(self.spec(), dims);
+            let (rows, cols, experts) = match dims {
                 Dims::Vector(n) => {
-                    out.push(norm(name(role.name()), n));
+                    out.push(vector(name(&file), n));
                     continue;
                 }
-                Dims::Matrix(rows, cols) => (rows, cols),
+                Dims::Matrix(rows, cols) => (rows, cols, None),
+                Dims::Taps(rows, cols) => {
+                    let mut taps = self.matrix("", cols, rows);
+                    taps.name = name(&file);
+                    out.push(taps);
+                    continue;
+                }
+                Dims::Experts(n, rows, cols) => (rows, cols, Some(n as u64)),
             };
             let wanted = |fused: &&Fused| if fused.name == "attn_qkv" { self.fused_qkv } else { self.fused_gate_up };
             let (part, rows) = match Fused::of(role).filter(wanted) {
                 // The whole stands where its first part would.
                 Some(fused) if fused.parts[0] != role => continue,
                 Some(fused) => (fused.name, fused.rows(role, &list).1),
-                None => (role.name(), rows),
+                None => (&*file, rows),
             };
-            out.push(self.matrix(&name(part), cols, rows));
-            if self.biases && matches!(role, Role::AttnQ | Role::AttnK | Role::AttnV) {
+            let mut matrix = self.matrix(&name(part), cols, rows);
+            matrix.dims.extend(experts);
+            out.push(matrix);
+            let biased = match self.biases {
+                Biases::None => false,
+                Biases::Qkv => matches!(role, Role::AttnQ | Role::AttnK | Role::AttnV),
+                Biases::All => true,
+            };
+            if biased {
+                let dims = [rows as u64].into_iter().chain(experts).collect();
                 let fill = Fill::Normal { mean: 0.0, std: 0.125 };
-                out.push(Planned { name: name(&format!("{part}.bias")), dims: vec![rows as u64], fill });
+                out.push(Planned { name: name(&format!("{part}.bias")), dims, fill });
             }
         }
         out
     }
 
     /// What each layer does, as far as its tensors depend on it.
-    fn plan(&self) -> LayerPlan {
+    fn plan(&self, il: usize) -> LayerPlan {
         let Self { n_head, n_head_kv, head_dim, n_ff, window, .. } = *self;
-        let factors = self.rope.llama3.is_some();
-        let rope = layer::Rope { n_rot: head_dim, base: self.rope.base, scaling: layer::RopeScaling::None, factors };
-        LayerPlan { n_head, n_head_kv, head_dim, attention_scale: 1.0, window, rope, n_ff }
+        let feed_forward = match self.experts.filter(|e| il >= e.leading_dense) {
+            None => FeedForwardPlan::Dense { n_ff },
+            Some(e) => {
+                let gated = self.arch.starts_with("qwen");
+                FeedForwardPlan::Experts(ExpertPlan {
+                    n_expert: e.n_expert,
+                    n_used: e.n_used,
+                    n_ff: e.n_ff,
+                    gating: self.spec().routing.gating,
+                    norm: self.spec().routing.norm,
+                    scale: 1.0,
+                    bias: false,
+                    groups: None,
+                    shared: (e.n_ff_shared > 0).then_some(SharedExpert { n_ff: e.n_ff_shared, gated }),
+                })
+            }
+        };
+        let qk_norm = match self.spec().qk_norm {
+            QkNorm::None | QkNorm::IfPresent => HeadNorm::None,
+            QkNorm::Head => HeadNorm::Head,
+            QkNorm::Whole => HeadNorm::Whole,
+        };
+        let rope = layer::Rope::NONE;
+        LayerPlan {
+            mixer: Mixer::Attention,
+            n_head,
+            n_head_kv,
+            head_dim,
+            attention_scale: 1.0,
+            window,
+            rope,
+            qk_norm,
+            feed_forward,
+        }
     }
 
     /// Outputs keep the size of the inputs: the spread of a weight is one over the root of the columns.
@@ -205,8 +303,9 @@ impl Shape {
     }
 }
 
-fn norm(name: String, n: usize) -> Planned {
-    Planned { name: format!("{name}.weight"), dims: vec![n as u64], fill: Fill::Normal { mean: 1.0, std: 0.0625 } }
+/// Norms, and what is like them.
+fn vector(name: String, n: usize) -> Planned {
+    Planned { name, dims: vec![n as u64], fill: Fill::Normal { mean: 1.0, std: 0.0625 } }
 }
 
 /// Llama 3's divisors of RoPE frequencies: wavelengths beyond the original context are stretched by

@@ -1,0 +1,197 @@
+//! The part of a layer after attention: one feed-forward for every token, or experts.
+
+use qrun_quant::cpu::{Activations, Job, matmul};
+
+use super::{
+    Scratch, ops,
+    step::{Step, project, tap},
+};
+use crate::{
+    ForwardError,
+    experts::{Choice, route},
+    layer::{ExpertPlan, FeedForwardPlan},
+    spec::{Activation, FeedForward},
+    tensors::Role::{self, *},
+    weights::{Layer, Linear},
+};
+
+/// Buffers of layers with experts.
+#[derive(Default)]
+pub struct Routed {
+    /// Logits of the router, `[tokens][n_expert]`.
+    logits: Vec<f32>,
+    /// `[tokens][n_used]`.
+    choices: Vec<Choice>,
+    /// Places in `choices`, by expert: the order of the rows below.
+    order: Vec<usize>,
+    /// The tokens of one expert, `[rows][n_embd]`.
+    x: Vec<f32>,
+    /// What the experts give, `[tokens · n_used][n_embd]`.
+    y: Vec<f32>,
+}
+
+impl Step<'_> {
+    /// From `h` to `out`.
+    pub(super) fn feed_forward(&mut self, il: usize, w: &Layer) -> Result<(), ForwardError> {
+        match self.model.config.layers[il].feed_forward {
+            FeedForwardPlan::Dense { n_ff } => self.dense(il, w, n_ff, [FfnGate, FfnUp, FfnDown]),
+            FeedForwardPlan::Experts(plan) => self.experts(il, w, &plan),
+        }
+    }
+
+    fn dense(&mut self, il: usize, w: &Layer, n_ff: usize, roles: [Role; 3]) -> Result<(), ForwardError> {
+        let (t, activation) = (self.chunk.len(), self.activation());
+        let [gate, up, down] = roles.map(|role| &w.matrices[role]);
+        let s = &mut *self.s;
+        s.gate.resize(t * n_ff, 0.0);
+        s.up.resize(t * n_ff, 0.0);
+        project(&mut s.prepared, &s.h, [(gate, &mut s.gate), (up, &mut s.up)]);
+        ops::gate(&mut s.gate, &s.up, activation);
+        tap(self.tap, Some(il), "ffn_act", &s.gate);
+        self.go_on()?;
+        let s = &mut *self.s;
+        s.out.resize(t * self.model.config.n_embd, 0.0);
+        project(&mut s.prepared, &s.gate, [(down, &mut s.out)]);
+        Ok(())
+    }
+
+    /// The experts that each token takes, and the one that all take. Tokens are sorted by expert, so that a prompt reads
+    /// the weights of an expert once; each token adds what it gets in the order of its own choices.
+    fn experts(&mut self, il: usize, w: &Layer, plan: &ExpertPlan) -> Result<(), ForwardError> {
+        self.route(il, w, plan);
+        let [gate, up, down] = [FfnGateExps, FfnUpExps, FfnDownExps].map(|role| &w.matrices[role]);
+        let (d, n_ff, activation) = (self.model.config.n_embd, plan.n_ff, self.activation());
+        let rows = self.s.routed.choices.len();
+        self.s.gate.resize(rows * n_ff, 0.0);
+        self.s.up.resize(rows * n_ff, 0.0);
+        self.s.routed.y.resize(rows * d, 0.0);
+        if self.chunk.len() == 1 {
+            self.one_token([gate, up]);
+        } else {
+            self.each_expert(|s, expert, rows| {
+                let Scratch { h, gate: g, up: u, routed, prepared, .. } = s;
+                routed.x.clear();
+                for &choice in &routed.order[rows.clone()] {
+                    let token = choice / plan.n_used;
+                    routed.x.extend_from_slice(&h[token * d..(token + 1) * d]);
+                }
+                let (g, u) = (&mut g[rows.start * n_ff..rows.end * n_ff], &mut u[rows.start * n_ff..rows.end * n_ff]);
+                products(prepared, &routed.x, [(gate, g), (up, u)], expert);
+            })?;
+        }
+        self.go_on()?;
+        ops::gate(&mut self.s.gate, &self.s.up, activation);
+        tap(self.tap, Some(il), "ffn_act", &self.s.gate);
+        self.each_expert(|s, expert, rows| {
+            let x = &s.gate[rows.start * n_ff..rows.end * n_ff];
+            products(&mut s.prepared, x, [(down, &mut s.routed.y[rows.start * d..rows.end * d])], expert);
+        })?;
+        self.sum(plan, d);
+        match plan.shared {
+            None => Ok(()),
+            Some(shared) => self.shared(il, w, shared.n_ff),
+        }
+    }
+
+    /// The choices of each token, and their order by expert.
+    fn route(&mut self, il: usize, w: &Layer, plan: &ExpertPlan) {
+        let Scratch { h, routed: r, prepared, .. } = &mut *self.s;
+        r.logits.resize(self.chunk.len() * plan.n_expert, 0.0);
+        project(prepared, h, [(&w.matrices[FfnGateInp], &mut r.logits)]);
+        tap(self.tap, Some(il), "ffn_moe_logits", &r.logits);
+        r.choices.clear();
+        let bias = w.vectors.get(ExpProbsB).map(Vec::as_slice);
+        for logits in r.logits.chunks_exact(plan.n_expert) {
+            route(plan, logits, bias, &mut r.choices);
+        }
+        r.order.clear();
+        r.order.extend(0..r.choices.len());
+        r.order.sort_by_key(|&choice| r.choices[choice].expert);
+    }
+
+    /// Gate and up of all experts of one token: products of the same vector, so they are one.
+    fn one_token(&mut self, [gate, up]: [&Linear; 2]) {
+        let Scratch { h, gate: g, up: u, routed, prepared, .. } = &mut *self.s;
+        let n_ff = g.len() / routed.order.len();
+        let experts = routed.order.iter().map(|&choice| routed.choices[choice].expert as usize);
+        let weights: Vec<_> = experts.map(|e| [gate.expert(e), up.expert(e)]).collect();
+        let mut jobs = Vec::new();
+        for ([gate, up], (g, u)) in weights.iter().zip(g.chunks_exact_mut(n_ff).zip(u.chunks_exact_mut(n_ff))) {
+            jobs.extend([Job { w: &gate.0, y: g }, Job { w: &up.0, y: u }]);
+        }
+        matmul(prepared, h, &mut jobs);
+        for (job, (_, bias)) in jobs.iter_mut().zip(weights.iter().flatten()) {
+            add_bias(job.y, *bias);
+        }
+    }
+
+    /// Calls `f` for each expert that was chosen, with its rows in the order by expert.
+    fn each_expert(
+        &mut self,
+        mut f: impl FnMut(&mut Scratch, usize, std::ops::Range<usize>),
+    ) -> Result<(), ForwardError> {
+        let mut start = 0;
+        while let Some(&first) = self.s.routed.order.get(start) {
+            self.go_on()?;
+            let r = &self.s.routed;
+            let expert = r.choices[first].expert;
+            let n = r.order[start..].iter().take_while(|&&choice| r.choices[choice].expert == expert).count();
+            f(self.s, expert as usize, start..start + n);
+            start += n;
+        }
+        Ok(())
+    }
+
+    /// Adds up what each token's experts gave, best first.
+    fn sum(&mut self, plan: &ExpertPlan, d: usize) {
+        let Scratch { out, routed: r, .. } = &mut *self.s;
+        let mut row_of = vec![0; r.order.len()];
+        for (row, &choice) in r.order.iter().enumerate() {
+            row_of[choice] = row;
+        }
+        out.clear();
+        out.resize(self.chunk.len() * d, 0.0);
+        for (i, (choice, row)) in r.choices.iter().zip(row_of).enumerate() {
+            let out = &mut out[i / plan.n_used * d..][..d];
+            for (out, y) in out.iter_mut().zip(&r.y[row * d..][..d]) {
+                *out += choice.weight * y;
+            }
+        }
+    }
+
+    /// Adds the expert that every token takes.
+    fn shared(&mut self, il: usize, w: &Layer, n_ff: usize) -> Result<(), ForwardError> {
+        let routed = std::mem::take(&mut self.s.out);
+        self.dense(il, w, n_ff, [FfnGateShexp, FfnUpShexp, FfnDownShexp])?;
+        let s = &mut *self.s;
+        if let Some(gate) = w.vectors.get(FfnGateInpShexp) {
+            let dot = |h: &[f32]| h.iter().zip(gate).map(|(h, g)| f64::from(*h) * f64::from(*g)).sum::<f64>() as f32;
+            let gates: Vec<f32> = s.h.chunks_exact(gate.len()).map(dot).collect();
+            ops::sigmoid_gate(&mut s.out, &gates);
+        }
+        ops::add(&mut s.out, &routed);
+        Ok(())
+    }
+
+    fn activation(&self) -> Activation {
+        let FeedForward::Gated(activation) = self.model.config.arch.feed_forward;
+        activation
+    }
+}
+
+/// Products of the same input with the matrices of one expert, and their biases.
+fn products<const N: usize>(x: &mut Activations, h: &[f32], outputs: [(&Linear, &mut [f32]); N], expert: usize) {
+    let mut parts = outputs.map(|(linear, y)| (linear.expert(expert), y));
+    let mut jobs = parts.each_mut().map(|((w, _), y)| Job { w, y });
+    matmul(x, h, &mut jobs);
+    for ((_, bias), y) in parts {
+        add_bias(y, bias);
+    }
+}
+
+/// Adds a bias to rows of as many elements.
+fn add_bias(y: &mut [f32], bias: Option<&[f32]>) {
+    if let Some(bias) = bias {
+        y.chunks_exact_mut(bias.len()).for_each(|row| ops::add(row, bias));
+    }
+}

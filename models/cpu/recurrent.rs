@@ -1,0 +1,274 @@
+//! Layers that keep a state in place of keys and values: gated delta nets and short convolutions.
+//!
+//! A token changes the state in place, one after the other, so that any chunking gives the same bits; heads run in
+//! parallel. The state of a head (64 KB) stays in the cache of its thread for all tokens of a block.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::{
+    Scratch, ops,
+    simd::{self, LANES},
+    step::{Step, project},
+};
+use crate::{
+    kv::PAGE,
+    layer::{DeltaPlan, Mixer},
+    spec::{Activation, DeltaHeads},
+    tensors::Role::*,
+    weights::Layer,
+};
+
+/// Buffers of recurrent layers, `[tokens][width]` each.
+#[derive(Default)]
+pub struct Recurrent {
+    /// What goes into the convolution.
+    input: Vec<f32>,
+    /// What comes out of it.
+    mixed: Vec<f32>,
+    /// What the heads give.
+    heads: Vec<f32>,
+    gate: Vec<f32>,
+    alpha: Vec<f32>,
+    beta: Vec<f32>,
+}
+
+/// Tokens of one sequence that lie in one block of the cache: between them the state has to be nowhere.
+struct Run {
+    tokens: Range<usize>,
+    seq: usize,
+    pos: usize,
+}
+
+impl Step<'_> {
+    /// From `h` to `out`, in place of attention.
+    pub(super) fn recurrent(&mut self, il: usize, w: &Layer) {
+        match self.model.config.layers[il].mixer {
+            Mixer::Attention => {}
+            Mixer::DeltaNet(plan) => self.delta_net(il, w, &plan),
+            Mixer::ShortConv { taps, channels } => self.short_conv(il, w, [taps, channels]),
+        }
+    }
+
+    fn runs(&self) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        for (i, e) in self.chunk.iter().enumerate() {
+            let (seq, pos) = (e.seq as usize, e.pos as usize);
+            match runs.last_mut() {
+                Some(run) if run.seq == seq && !pos.is_multiple_of(PAGE) => run.tokens.end = i + 1,
+                _ => runs.push(Run { tokens: i..i + 1, seq, pos }),
+            }
+        }
+        runs
+    }
+
+    fn delta_net(&mut self, il: usize, w: &Layer, p: &DeltaPlan) {
+        let (c, t, runs) = (&self.model.config, self.chunk.len(), self.runs());
+        let Scratch { h, out, recurrent: r, prepared, .. } = &mut *self.s;
+        let (channels, inner) = (p.channels(), p.inner());
+        let matrices = &w.matrices;
+        r.input.resize(t * channels, 0.0);
+        r.gate.resize(t * inner, 0.0);
+        project(prepared, h, [(&matrices[AttnQkv], &mut r.input), (&matrices[AttnGate], &mut r.gate)]);
+        r.alpha.resize(t * p.n_head_v, 0.0);
+        r.beta.resize(t * p.n_head_v, 0.0);
+        match p.heads {
+            DeltaHeads::Tiled => {
+                project(prepared, h, [(&matrices[SsmAlpha], &mut r.alpha), (&matrices[SsmBeta], &mut r.beta)]);
+            }
+            DeltaHeads::Grouped => {
+                let mut both = vec![0.0; 2 * t * p.n_head_v];
+                project(prepared, h, [(&matrices[SsmBa], &mut both)]);
+                let group = p.n_head_v / p.n_head_k;
+                let (beta, alpha) = (r.beta.chunks_exact_mut(group), r.alpha.chunks_exact_mut(group));
+                for (of, (beta, alpha)) in both.chunks_exact(2 * group).zip(beta.zip(alpha)) {
+                    beta.copy_from_slice(&of[..group]);
+                    alpha.copy_from_slice(&of[group..]);
+                }
+            }
+        }
+        // From the numbers of the file to the factor on the state, and to the share of a new value.
+        let (dt, a) = (&w.vectors[SsmDt], &w.vectors[SsmA]);
+        for row in r.alpha.chunks_exact_mut(p.n_head_v) {
+            for ((x, dt), a) in row.iter_mut().zip(dt).zip(a) {
+                *x = (softplus(*x + dt) * a).exp();
+            }
+        }
+        r.beta.iter_mut().for_each(|x| *x = 1.0 / (1.0 + (-*x).exp()));
+        r.mixed.resize(t * channels, 0.0);
+        r.heads.resize(t * inner, 0.0);
+        for run in runs {
+            let state = self.kv.state(run.seq, il, run.pos);
+            let (past, matrices) = state.split_at_mut((p.taps - 1) * channels);
+            let of = |width: usize| run.tokens.start * width..run.tokens.end * width;
+            let mixed = &mut r.mixed[of(channels)];
+            convolve(&r.input[of(channels)], past, &w.vectors[SsmConv1d], mixed);
+            ops::silu(mixed);
+            // Queries and keys have length 1; queries are divided by the root of their elements.
+            for token in mixed.chunks_exact_mut(channels) {
+                let (q, k) = token[..2 * p.n_head_k * p.dim_k].split_at_mut(p.n_head_k * p.dim_k);
+                q.chunks_exact_mut(p.dim_k).for_each(|q| normalise(q, c.norm_eps, 1.0 / (p.dim_k as f32).sqrt()));
+                k.chunks_exact_mut(p.dim_k).for_each(|k| normalise(k, c.norm_eps, 1.0));
+            }
+            let tokens = Tokens { plan: p, mixed, decay: &r.alpha[of(p.n_head_v)], beta: &r.beta[of(p.n_head_v)] };
+            tokens.run(matrices, &mut r.heads[of(inner)]);
+        }
+        ops::rms_norm_in_place(&mut r.heads, &w.vectors[SsmNorm], c.norm_eps);
+        ops::gate(&mut r.gate, &r.heads, Activation::Silu);
+        out.resize(t * c.n_embd, 0.0);
+        project(prepared, &r.gate, [(&matrices[SsmOut], out)]);
+    }
+
+    fn short_conv(&mut self, il: usize, w: &Layer, [taps, channels]: [usize; 2]) {
+        let (t, runs) = (self.chunk.len(), self.runs());
+        let Scratch { h, out, recurrent: r, prepared, .. } = &mut *self.s;
+        r.heads.resize(3 * t * channels, 0.0);
+        project(prepared, h, [(&w.matrices[ShortconvInProj], &mut r.heads)]);
+        r.input.resize(t * channels, 0.0);
+        r.mixed.resize(t * channels, 0.0);
+        for (row, input) in r.heads.chunks_exact(3 * channels).zip(r.input.chunks_exact_mut(channels)) {
+            let (b, x) = (&row[..channels], &row[2 * channels..]);
+            input.iter_mut().zip(b.iter().zip(x)).for_each(|(input, (b, x))| *input = b * x);
+        }
+        for run in runs {
+            let past = self.kv.state(run.seq, il, run.pos);
+            let of = run.tokens.start * channels..run.tokens.end * channels;
+            debug_assert_eq!(past.len(), (taps - 1) * channels);
+            convolve(&r.input[of.clone()], past, &w.vectors[ShortconvConv], &mut r.mixed[of]);
+        }
+        for (row, mixed) in r.heads.chunks_exact(3 * channels).zip(r.mixed.chunks_exact_mut(channels)) {
+            mixed.iter_mut().zip(&row[channels..]).for_each(|(mixed, c)| *mixed *= c);
+        }
+        out.resize(t * channels, 0.0);
+        project(prepared, &r.mixed, [(&w.matrices[ShortconvOutProj], out)]);
+    }
+}
+
+/// Each channel over its last inputs: `out[t] = Σ_j taps[j] · x[t − n + 1 + j]`. `x` and `out` are `[tokens][channels]`,
+/// `taps` is `[channels][n]`, and `past`, the inputs before these, `[n − 1][channels]`: it moves on.
+fn convolve(x: &[f32], past: &mut [f32], taps: &[f32], out: &mut [f32]) {
+    let channels = taps.len() - past.len();
+    let (n, tokens) = (taps.len() / channels, x.len() / channels);
+    let input = |at: usize| match at.checked_sub(n - 1) {
+        Some(token) => &x[token * channels..][..channels],
+        None => &past[at * channels..][..channels],
+    };
+    ops::for_rows(out, channels, |t, out| {
+        out.fill(0.0);
+        for j in 0..n {
+            for ((out, x), taps) in out.iter_mut().zip(input(t + j)).zip(taps.chunks_exact(n)) {
+                *out += taps[j] * x;
+            }
+        }
+    });
+    let last: Vec<f32> = (tokens..tokens + n - 1).flat_map(|at| input(at).iter().copied()).collect();
+    past.copy_from_slice(&last);
+}
+
+/// `x` to the length `scale`.
+fn normalise(x: &mut [f32], eps: f32, scale: f32) {
+    let factor = f64::from(scale) / (simd::sum_of_squares(x) + f64::from(eps)).sqrt();
+    x.iter_mut().for_each(|x| *x *= factor as f32);
+}
+
+fn softplus(x: f32) -> f32 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
+/// Some tokens of one sequence on their way through the heads of a delta net.
+struct Tokens<'a> {
+    plan: &'a DeltaPlan,
+    /// Queries, keys and values, `[tokens][channels]`.
+    mixed: &'a [f32],
+    /// Factor on the state, `[tokens][n_head_v]`.
+    decay: &'a [f32],
+    /// Share of a new value, `[tokens][n_head_v]`.
+    beta: &'a [f32],
+}
+
+impl Tokens<'_> {
+    /// Changes the matrices of all heads, `[n_head_v][dim_k][dim_v]`; `out` is `[tokens][n_head_v][dim_v]`.
+    fn run(&self, matrices: &mut [f32], out: &mut [f32]) {
+        let p = self.plan;
+        let heads = matrices.par_chunks_exact_mut(p.dim_k * p.dim_v).enumerate();
+        let given: Vec<Vec<f32>> = heads.map(|(head, matrix)| self.head(head, matrix)).collect();
+        for (head, given) in given.iter().enumerate() {
+            for (token, given) in given.chunks_exact(p.dim_v).enumerate() {
+                out[token * p.inner() + head * p.dim_v..][..p.dim_v].copy_from_slice(given);
+            }
+        }
+    }
+
+    /// All tokens of one head, `[tokens][dim_v]`.
+    fn head(&self, head: usize, matrix: &mut [f32]) -> Vec<f32> {
+        let p = self.plan;
+        let (keys, key_head) = (p.n_head_k * p.dim_k, p.key_head(head));
+        let mut out = vec![0.0; self.mixed.len() / p.channels() * p.dim_v];
+        for (t, (token, out)) in self.mixed.chunks_exact(p.channels()).zip(out.chunks_exact_mut(p.dim_v)).enumerate() {
+            simd::dispatch(Delta {
+                matrix,
+                q: &token[key_head * p.dim_k..][..p.dim_k],
+                k: &token[keys + key_head * p.dim_k..][..p.dim_k],
+                v: &token[2 * keys + head * p.dim_v..][..p.dim_v],
+                decay: self.decay[t * p.n_head_v + head],
+                beta: self.beta[t * p.n_head_v + head],
+                out,
+            });
+        }
+        out
+    }
+}
+
+/// One token of one head: `S = S · decay; δ = (v − Sᵀk) · β; S += k δᵀ; out = Sᵀq`.
+struct Delta<'a> {
+    /// `[dim_k][dim_v]`.
+    matrix: &'a mut [f32],
+    q: &'a [f32],
+    k: &'a [f32],
+    v: &'a [f32],
+    decay: f32,
+    beta: f32,
+    /// `[dim_v]`.
+    out: &'a mut [f32],
+}
+
+/// Columns of a state that are read together: as many sums stay in registers.
+const WIDTH: usize = 2 * LANES;
+
+impl simd::SimdKernel for Delta<'_> {
+    #[inline(always)]
+    fn run(mut self) {
+        let n = self.v.len();
+        let whole = n / WIDTH * WIDTH;
+        (0..whole).step_by(WIDTH).for_each(|start| self.columns::<WIDTH>(start));
+        (whole..n).for_each(|start| self.columns::<1>(start));
+    }
+}
+
+impl Delta<'_> {
+    /// `W` columns from `start` on; they do not look at the others.
+    #[inline(always)]
+    fn columns<const W: usize>(&mut self, start: usize) {
+        let n = self.v.len();
+        let mut found = [0.0; W];
+        for (row, k) in self.matrix.chunks_exact_mut(n).zip(self.k) {
+            for (x, found) in row[start..start + W].iter_mut().zip(&mut found) {
+                *x *= self.decay;
+                *found += *x * k;
+            }
+        }
+        let mut delta = [0.0; W];
+        for ((delta, v), found) in delta.iter_mut().zip(&self.v[start..]).zip(found) {
+            *delta = (v - found) * self.beta;
+        }
+        let mut sums = [0.0; W];
+        for ((row, k), q) in self.matrix.chunks_exact_mut(n).zip(self.k).zip(self.q) {
+            for ((x, delta), sum) in row[start..start + W].iter_mut().zip(delta).zip(&mut sums) {
+                *x += k * delta;
+                *sum += *x * q;
+            }
+        }
+        self.out[start..start + W].copy_from_slice(&sums);
+    }
+}

@@ -1,0 +1,192 @@
+//! What tiny models of single architectures have besides the keys and tensors of all.
+
+use qrun_models::{
+    arch,
+    spec::{AttentionGate, DeltaHeads, Recurrent},
+};
+use qrun_quant::{
+    GgmlType,
+    gguf::{Array, write::Header},
+};
+
+use super::{Add, Spread, Tiny};
+
+/// Context of the training before YaRN.
+const ORIGINAL: u32 = 32;
+
+impl Tiny {
+    /// Whether a layer has experts.
+    pub fn has_experts(&self, il: usize) -> bool {
+        self.experts[0] > 0 && il >= self.leading_dense
+    }
+}
+
+/// Heads of keys and of values, elements of a key and of a value, and taps of a delta net.
+const DELTA: [usize; 5] = [2, 4, 32, 48, 4];
+/// Taps of a short convolution.
+const TAPS: usize = 3;
+
+impl Tiny {
+    /// Whether a layer has attention.
+    pub fn attends(&self, il: usize) -> bool {
+        match arch::find(self.arch).unwrap().recurrent {
+            Recurrent::None => true,
+            Recurrent::DeltaNet { .. } => (il + 1).is_multiple_of(4),
+            Recurrent::ShortConv => self.layer(il)[1] > 0,
+        }
+    }
+}
+
+pub fn keys(t: &Tiny, h: &mut Header) {
+    let key = |k: &str| format!("{}.{k}", t.arch);
+    // Where there are two of them, or one by another name, large enough to be seen in logits.
+    let (name, eps) = match t.arch {
+        "cohere2" => ("layer_norm_epsilon", 1e-3f32),
+        "muse-glimmer" => ("layer_norm_rms_epsilon", 1e-3),
+        // Of the norms of keys and queries too, which transformers does not read from there.
+        "qwen35" | "qwen35moe" | "qwen3next" => ("layer_norm_rms_epsilon", 1e-6),
+        _ => ("layer_norm_rms_epsilon", 1e-5),
+    };
+    h.set(key(&format!("attention.{name}")), eps);
+    if t.yarn > 0.0 {
+        h.set(key("rope.scaling.type"), "yarn");
+        h.set(key("rope.scaling.factor"), t.yarn);
+        h.set(key("rope.scaling.original_context_length"), ORIGINAL);
+    }
+    if t.long_rope {
+        h.set(key("rope.scaling.type"), "longrope");
+        h.set(key("rope.scaling.original_context_length"), t.n_ctx as u32 / 2);
+        h.set(key("rope.scaling.attn_factor"), 1.25f32);
+    }
+    let [n_expert, n_used, n_ff, n_ff_shared] = t.experts.map(|n| n as u32);
+    if n_expert > 0 {
+        h.set(key("expert_count"), n_expert);
+        h.set(key("expert_used_count"), n_used);
+        h.set(key("expert_feed_forward_length"), n_ff);
+        if n_ff_shared > 0 {
+            h.set(key("expert_shared_feed_forward_length"), n_ff_shared);
+        }
+    }
+    let recurrent: Vec<(&str, usize)> = match arch::find(t.arch).unwrap().recurrent {
+        Recurrent::None => Vec::new(),
+        Recurrent::DeltaNet { .. } => {
+            let [n_head_k, n_head_v, dim_k, dim_v, taps] = DELTA;
+            vec![
+                ("ssm.group_count", n_head_k),
+                ("ssm.time_step_rank", n_head_v),
+                ("ssm.state_size", dim_k),
+                ("ssm.inner_size", n_head_v * dim_v),
+                ("ssm.conv_kernel", taps),
+                ("full_attention_interval", 4),
+            ]
+        }
+        Recurrent::ShortConv => vec![("shortconv.l_cache", TAPS)],
+    };
+    recurrent.into_iter().for_each(|(name, n)| h.set(key(name), n as u32));
+    if t.groups[0] > 0 {
+        h.set(key("expert_group_count"), t.groups[0] as u32);
+        h.set(key("expert_group_used_count"), t.groups[1] as u32);
+    }
+    if t.leading_dense > 0 {
+        h.set(key("leading_dense_block_count"), t.leading_dense as u32);
+    }
+    if t.arch.starts_with("qwen3vl") || t.arch.starts_with("qwen35") {
+        // A third of the pairs for each coordinate of a position.
+        let pairs = t.head(0)[1] as u32 / 2;
+        h.set(key("rope.dimension_sections"), Array::of(&[pairs - 2 * (pairs / 3), pairs / 3, pairs / 3, 0]));
+    }
+    let numbers: &[(&str, f32)] = match t.arch {
+        "mistral3" => &[("rope.scaling.yarn_log_multiplier", 1.0), ("attention.temperature_scale", 0.1)],
+        "granite" | "granitemoe" => {
+            &[("embedding_scale", 0.75), ("residual_scale", 0.5), ("logit_scale", 1.25), ("attention.scale", 0.1)]
+        }
+        "cohere2" => &[("logit_scale", 0.75)],
+        "muse-glimmer" => &[("logit_scale", 1.5), ("final_logit_softcapping", 20.0)],
+        "glm4moe" => &[("expert_weights_scale", 1.5)],
+        _ => &[],
+    };
+    numbers.iter().for_each(|(name, value)| h.set(key(name), *value));
+    if t.arch == "glm4moe" {
+        h.set(key("expert_gating_func"), 2u32);
+        h.set(key("expert_weights_norm"), true);
+    }
+}
+
+pub fn tensors(t: &Tiny, il: usize, add: Add) {
+    let spec = arch::find(t.arch).unwrap();
+    let d = t.n_embd;
+    let mut tensor = |part: &str, ty: GgmlType, shape: [usize; 2], mean: f32, std: f32| {
+        add(&format!("blk.{il}.{part}"), ty, shape, Spread { mean, std });
+    };
+    let unit = |cols: usize| 1.0 / (cols as f32).sqrt();
+    let [n_head, ..] = t.layer(il);
+    match spec.recurrent {
+        _ if t.attends(il) => {}
+        Recurrent::None => {}
+        Recurrent::DeltaNet { heads } => {
+            let [n_head_k, n_head_v, dim_k, dim_v, taps] = DELTA;
+            let inner = n_head_v * dim_v;
+            let channels = 2 * n_head_k * dim_k + inner;
+            let mut matrix = |part: &str, cols: usize, rows: usize| {
+                tensor(&format!("{part}.weight"), t.ty(part, il, cols), [cols, rows], 0.0, unit(cols));
+            };
+            matrix("attn_qkv", d, channels);
+            matrix("attn_gate", d, inner);
+            match heads {
+                DeltaHeads::Tiled => {
+                    ["ssm_alpha", "ssm_beta"].map(|part| matrix(part, d, n_head_v)).into_iter().collect()
+                }
+                DeltaHeads::Grouped => matrix("ssm_ba", d, 2 * n_head_v),
+            }
+            matrix("ssm_out", inner, d);
+            tensor("ssm_dt.bias", GgmlType::F32, [n_head_v, 0], 0.0, 0.5);
+            tensor("ssm_a", GgmlType::F32, [n_head_v, 0], -0.7, 0.2);
+            tensor("ssm_conv1d.weight", GgmlType::F32, [taps, channels], 0.0, 0.5);
+            tensor("ssm_norm.weight", GgmlType::F32, [dim_v, 0], 1.0, 0.2);
+        }
+        Recurrent::ShortConv => {
+            for (part, rows) in [("shortconv.in_proj", 3 * d), ("shortconv.out_proj", d)] {
+                tensor(&format!("{part}.weight"), t.ty(part, il, d), [d, rows], 0.0, unit(d));
+            }
+            tensor("shortconv.conv.weight", GgmlType::F32, [TAPS, d], 0.0, 0.5);
+        }
+    }
+    if spec.sinks {
+        tensor("attn_sinks.weight", GgmlType::F32, [n_head, 0], 1.0, 1.0);
+        tensor("attn_output.bias", GgmlType::F32, [d, 0], 0.0, 0.1);
+    }
+    if spec.attention_gate == AttentionGate::Own {
+        tensor("attn_gate.weight", t.ty("attn_gate", il, d), [d, n_head * t.head(il)[0]], 0.0, unit(d));
+    }
+    if !t.has_experts(il) {
+        return;
+    }
+    let [e, _, f, shared] = t.experts;
+    tensor("ffn_gate_inp.weight", GgmlType::F32, [d, e], 0.0, 2.0 * unit(d));
+    // Gates and ups of gpt-oss reach 7, where they are clamped.
+    let [gain_in, gain_out] = if t.arch == "gpt-oss" { [3.0, 0.2] } else { [1.0; 2] };
+    for (part, cols, rows, gain) in
+        [("ffn_gate_exps", d, f, gain_in), ("ffn_up_exps", d, f, gain_in), ("ffn_down_exps", f, d, gain_out)]
+    {
+        tensor(&format!("{part}.weight"), t.ty(part, il, cols), [cols, rows * e], 0.0, gain * unit(cols));
+        if t.arch == "gpt-oss" {
+            tensor(&format!("{part}.bias"), GgmlType::F32, [rows * e, 0], 0.0, 0.3);
+        }
+    }
+    if t.arch == "gpt-oss" {
+        tensor("ffn_gate_inp.bias", GgmlType::F32, [e, 0], 0.0, 0.5);
+    }
+    if matches!(t.arch, "glm4moe" | "lfm2moe") {
+        tensor("exp_probs_b.bias", GgmlType::F32, [e, 0], 0.0, 0.2);
+    }
+    if shared > 0 {
+        for (part, cols, rows) in
+            [("ffn_gate_shexp", d, shared), ("ffn_up_shexp", d, shared), ("ffn_down_shexp", shared, d)]
+        {
+            tensor(&format!("{part}.weight"), t.ty(part, il, cols), [cols, rows], 0.0, unit(cols));
+        }
+        if matches!(t.arch, "qwen2moe" | "qwen35moe" | "qwen3next") {
+            tensor("ffn_gate_inp_shexp.weight", GgmlType::F32, [d, 0], 0.0, unit(d));
+        }
+    }
+}
