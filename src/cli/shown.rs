@@ -62,3 +62,36 @@ impl Shown {
         out
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        embedded,
+        engine::{DevicePreference, Engine, EngineOptions},
+        text::{chat::channels, template::builtin},
+    };
+    use qrun_quant::{Bytes, Gguf};
+
+    #[test]
+    fn thoughts_are_shown_where_they_are_asked_for() {
+        let model = Gguf::from_bytes("demo", Bytes::new(embedded::model().unwrap().to_vec())).unwrap();
+        let template = builtin("harmony").map(String::from);
+        let wishes = EngineOptions { template, device: DevicePreference::Cpu, ..EngineOptions::default() };
+        let (parser, _) = channels(&Engine::open(model, wishes).unwrap()).unwrap();
+        let answer = "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant<|channel|>final<|message|>Yes <|";
+        for (parser, thoughts, expected, content) in [
+            (Some(parser.clone()), false, "Yes <|", Some("Yes <|")),
+            (Some(parser), true, "Hm\n\nYes <|", Some("Yes <|")),
+            (None, true, answer, None),
+        ] {
+            let mut shown = Shown::new(parser, thoughts);
+            let mut out = String::new();
+            for piece in answer.split_inclusive('>') {
+                out += &shown.push(piece);
+            }
+            let (rest, said) = shown.finish();
+            assert_eq!((out + &rest, said.as_deref()), (expected.to_owned(), content));
+        }
+    }
+}
