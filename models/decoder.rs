@@ -29,7 +29,7 @@ use std::{
 
 use qrun_cuda::{
     Arena, ArenaLayout, DeviceError, Gpu, LazyGraph, Part, Pinned, Result, Stream,
-    ops::{attention::Tiling, sample::SampledToken},
+    ops::{attention::Tiling, formats::has_kernels, sample::SampledToken},
     upload,
 };
 
@@ -95,6 +95,9 @@ impl GpuDecoder {
         let head_dim = c.widest(|l| l.head_dim);
         if head_dim > MAX_HEAD_DIM {
             return Err(format!("heads of {head_dim} elements; there are kernels for up to {MAX_HEAD_DIM}"));
+        }
+        if let Some(ty) = model.weights.formats().find(|ty| !has_kernels(*ty)) {
+            return Err(format!("weights in {ty}, for which there are no kernels yet"));
         }
         if let Some(part) = without_kernels(c) {
             return Err(format!("{part}, for which there are no kernels yet"));

@@ -123,6 +123,12 @@ impl Weights {
         layers.map(Linear::bytes_per_token).sum::<u64>() + self.head().bytes() as u64
     }
 
+    /// The formats of all matrices, one after the other.
+    pub fn formats(&self) -> impl Iterator<Item = GgmlType> {
+        let layers = self.layers.iter().flat_map(|l| l.matrices.iter()).chain(&self.output);
+        [&self.token_embd].into_iter().chain(layers.map(|linear| &linear.w)).map(Matrix::ty)
+    }
+
     /// Bytes of all matrices, the embedding table among them.
     pub fn bytes(&self) -> u64 {
         let layers = self.layers.iter().flat_map(|l| l.matrices.iter()).chain(&self.output);

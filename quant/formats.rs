@@ -14,6 +14,13 @@ mod codec;
 mod convert;
 mod fit;
 mod fit_k;
+mod grid;
+mod grids;
+pub(crate) mod iq2_s;
+pub(crate) mod iq2_xs;
+pub(crate) mod iq2_xxs;
+pub(crate) mod iq3_s;
+pub(crate) mod iq3_xxs;
 pub(crate) mod iq4_nl;
 pub(crate) mod iq4_xs;
 pub(crate) mod mxfp4;
@@ -89,6 +96,11 @@ formats! {
     Q4_K = 12, q4_k::FORMAT;
     Q5_K = 13, q5_k::FORMAT;
     Q6_K = 14, q6_k::FORMAT;
+    IQ2_XXS = 16, iq2_xxs::FORMAT;
+    IQ2_XS = 17, iq2_xs::FORMAT;
+    IQ2_S = 22, iq2_s::FORMAT;
+    IQ3_XXS = 18, iq3_xxs::FORMAT;
+    IQ3_S = 21, iq3_s::FORMAT;
     IQ4_NL = 20, iq4_nl::FORMAT;
     IQ4_XS = 23, iq4_xs::FORMAT;
     MXFP4 = 39, mxfp4::FORMAT;
@@ -126,12 +138,7 @@ impl GgmlType {
         const FOREIGN: &[(u32, &str)] = &[
             (9, "Q8_1"),
             (15, "Q8_K"),
-            (16, "IQ2_XXS"),
-            (17, "IQ2_XS"),
-            (18, "IQ3_XXS"),
             (19, "IQ1_S"),
-            (21, "IQ3_S"),
-            (22, "IQ2_S"),
             (24, "I8"),
             (25, "I16"),
             (26, "I32"),

@@ -3,8 +3,9 @@
 use std::{fs, path::PathBuf};
 
 use qrun_quant::{
-    GgmlType,
+    Bytes, GgmlType, Gguf,
     formats::{FORMATS, Format, Quantizer},
+    gguf::write::Header,
 };
 
 fn data(file: &str) -> Vec<u8> {
@@ -50,11 +51,35 @@ fn dequantize_is_bit_exact() {
 #[test]
 fn one_row_per_format() {
     let all: Vec<GgmlType> = GgmlType::all().collect();
-    assert_eq!(all.len(), 16);
+    assert_eq!(all.len(), 21);
     for ty in all {
         assert_eq!(FORMATS.iter().filter(|f| f.ty == ty || f.name == ty.name()).count(), 1, "{ty}");
         assert_eq!(GgmlType::from_number(ty as u32), Some(ty));
         assert_eq!(GgmlType::from_name(&ty.name().to_lowercase()), Some(ty));
+    }
+}
+
+/// Types that qrun does not read are refused by their names.
+#[test]
+fn foreign_types_are_named() {
+    #[rustfmt::skip]
+    let foreign = [
+        (9, "Q8_1"), (15, "Q8_K"), (19, "IQ1_S"), (24, "I8"), (25, "I16"), (26, "I32"), (27, "I64"), (28, "F64"),
+        (29, "IQ1_M"), (34, "TQ1_0"), (35, "TQ2_0"), (40, "NVFP4"), (41, "Q1_0"), (42, "Q2_0"), (43, "type 43"),
+    ];
+    let (mut header, mut file) = (Header::new(), Vec::new());
+    header.tensor("blk.0.odd.weight", GgmlType::F32, &[256]);
+    let mut writer = header.write_to("foreign".as_ref(), &mut file).expect("a header");
+    writer.write(&[0; 1024]).expect("a tensor");
+    writer.finish().expect("a file");
+    let name = b"blk.0.odd.weight";
+    // Behind the name: how many dimensions, the one, the type.
+    let at = file.windows(name.len()).position(|w| w == name).expect("the tensor") + name.len() + 4 + 8;
+    for (number, name) in foreign {
+        assert_eq!(GgmlType::from_number(number), None, "{name}");
+        file[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        let error = Gguf::from_bytes("foreign", Bytes::new(file.clone())).expect_err(name).to_string();
+        assert!(error.contains(name) && error.contains("blk.0.odd.weight"), "{name}: {error}");
     }
 }
 
@@ -89,7 +114,7 @@ fn quantizers_are_no_worse_than_the_reference() {
             worse.push(format!("{case} {name}: {ours:e} is more than {theirs:e}"));
         }
     }
-    assert_eq!(table.lines().count(), 18 * 8);
+    assert_eq!(table.lines().count(), 18 * 9);
     if std::env::var_os("QRUN_SHOW").is_some() {
         std::io::Write::write_all(&mut std::io::stderr(), table.as_bytes()).unwrap();
     }
@@ -141,6 +166,45 @@ fn wild_weights_saturate_in_their_own_block() {
         assert!(y[3] > 60_000.0, "{}: infinity became {}", format.name, y[3]);
         assert!(y[256..].iter().all(|y| (y - 0.5).abs() < 0.01), "{}: the second block changed", format.name);
     }
+}
+
+/// No exponent of MXFP4 makes a smaller error than the one that is chosen, whatever the weights are like.
+#[test]
+fn mxfp4_blocks_are_the_nearest_ones() {
+    const MAGNITUDES: [f64; 8] = [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0];
+    let format = GgmlType::MXFP4.format();
+    let mut state = 11u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    let mut seen = [0; 3];
+    for round in 0..600 {
+        // From even ones to a single large one among small ones, of all sizes.
+        let power = round % 12;
+        let scale = f32::exp2((round % 241 - 120) as f32);
+        let mut x: Vec<f32> = (0..32).map(|_| uniform().powi(2 * power + 1) * scale).collect();
+        if power == 11 {
+            // All but one are better off with half the steps.
+            x.fill(0.5 * scale);
+            x[round as usize % 32] = 8.0 * scale;
+        }
+        let (mut block, mut y) = (vec![0; 17], vec![f32::NAN; 32]);
+        (format.quantize.expect("MXFP4 is written"))(&x, &mut block);
+        (format.dequantize)(&block, &mut y);
+        let sum = |error: &dyn Fn(f64, f64) -> f64| -> f64 {
+            x.iter().zip(&y).map(|(x, y)| error(f64::from(*x), f64::from(*y)).powi(2)).sum()
+        };
+        let least = (0..=252).map(|e| {
+            let nearest = |x: f64| MAGNITUDES.map(|m| (m * f64::exp2(f64::from(e) - 128.0) - x.abs()).abs());
+            sum(&|x, _| nearest(x).into_iter().fold(f64::INFINITY, f64::min))
+        });
+        let (ours, least) = (sum(&|x, y| x - y), least.fold(f64::INFINITY, f64::min));
+        assert!(ours <= least * 1.000_001, "round {round}: {ours:e} is more than {least:e} of {x:?}");
+        let largest = x.iter().fold(0f32, |m, x| m.max(x.abs()));
+        seen[((largest.to_bits() >> 23) as i32 - 1 - i32::from(block[0])) as usize] += 1;
+    }
+    assert!(seen.iter().all(|n| *n > 10), "each choice is tried: {seen:?}");
 }
 
 /// 16-bit floats round to nearest, ties to even; out of range is infinite, NaN stays NaN.

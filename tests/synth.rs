@@ -31,7 +31,7 @@ fn tiny_models_load_in_every_type_and_weigh_little() {
             assert_eq!(model.config.n_vocab, shape.vocab.size);
             assert_eq!(model.config.layers.len(), shape.n_layer);
             if file_type == FileType::Q4_K_M {
-                assert!(gguf.file_bytes() < 5_000_000, "{} has {} bytes", shape.name, gguf.file_bytes());
+                assert!(gguf.file_bytes() < 8_000_000, "{} has {} bytes", shape.name, gguf.file_bytes());
             }
         }
     }
@@ -216,7 +216,10 @@ fn awkward_shapes_are_made_and_load() {
 #[test]
 fn what_cannot_be_made_says_why() {
     let no = synth::synth("gemma-9", FileType::F32, 0, "x.gguf".as_ref(), &mut |_, _| {}).unwrap_err().to_string();
-    assert!(no.starts_with("model \"gemma-9\": expected one of gemma-3-1b, ") && no.ends_with(", tiny-qwen3"), "{no}");
+    assert!(
+        no.starts_with("model \"gemma-9\": expected one of gemma-3-1b, ") && no.ends_with(", tiny-lfm2moe"),
+        "{no}"
+    );
     let small = Shape { vocab: Vocab { family: Family::Gemma, size: 100 }, ..*synth::find("tiny-gemma3").unwrap() };
     let e = synth::shape_bytes(&small, FileType::F32, 0).unwrap_err().to_string();
     assert_eq!(e, "shape tiny-gemma3: expected at least 640 tokens in a vocabulary of its kind, found 100");

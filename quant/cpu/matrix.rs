@@ -59,9 +59,8 @@ impl Matrix {
     /// The same weights in the order in which products read them fastest, in memory of its own. Formats
     /// that are fastest as they are stay untouched.
     ///
-    /// Takes as many bytes as the file layout (rows filled up to a multiple of 16), lets go of the file's
-    /// pages, and runs on all threads of the pool that it is called in. Where there is no memory, the file
-    /// layout stays.
+    /// Takes [`Matrix::repacked_bytes`], lets go of the file's pages, and runs on all threads of the pool that it is
+    /// called in. Where there is no memory, the file layout stays.
     pub fn repack(self) -> Self {
         let (Layout::File, Some(lines)) = (self.layout, tiles::tile_lines(self.ty, self.cols)) else { return self };
         let (tiles, tile) = (self.rows.div_ceil(ROWS), lines * size_of::<Line>());
@@ -97,6 +96,15 @@ impl Matrix {
     /// Bytes that one pass over the matrix reads.
     pub fn bytes(&self) -> usize {
         self.data.len()
+    }
+
+    /// [`Matrix::bytes`] after [`Matrix::repack`]: what the file layout takes (rows filled up to a multiple of 16), but for
+    /// IQ2 and IQ3, whose weights have 3 and 4 bits in a tile and 2 to 3.4 in the file.
+    pub fn repacked_bytes(&self) -> usize {
+        match (self.layout, tiles::tile_lines(self.ty, self.cols)) {
+            (Layout::File, Some(lines)) => self.rows.div_ceil(ROWS) * lines * size_of::<Line>(),
+            _ => self.bytes(),
+        }
     }
 
     /// The blocks in file layout, row after row. Panics on a repacked matrix.

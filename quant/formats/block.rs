@@ -102,5 +102,6 @@ mod tests {
         same::<q4_k::Block, 256>();
         same::<q5_k::Block, 256>();
         same::<q6_k::Block, 256>();
+        same::<mxfp4::Block, 32>();
     }
 }

@@ -163,7 +163,7 @@ fn as_tables(gguf: &Gguf, model: Result<&Model, &String>) -> String {
     out
 }
 
-fn describe(c: &Config) -> [String; 3] {
+fn describe(c: &Config) -> Vec<String> {
     let windows: Vec<usize> = c.layers.iter().filter_map(|l| l.window).collect();
     let sliding = match windows.first() {
         Some(w) => format!(", {} of them see a window of {w} tokens", windows.len()),
@@ -173,7 +173,7 @@ fn describe(c: &Config) -> [String; 3] {
         0 => String::new(),
         n => format!("; {n} more that would predict further tokens are not run"),
     };
-    [
+    let mut lines = vec![
         format!("model       {} ({}), trained for {} tokens", c.name, c.arch.name, c.n_ctx_train),
         format!("layers      {}{sliding}{further}", c.layers.len()),
         format!(
@@ -185,7 +185,18 @@ fn describe(c: &Config) -> [String; 3] {
             over_layers(c, |l| l.n_head_kv),
             c.n_vocab
         ),
-    ]
+    ];
+    if let Some(e) = c.layers.iter().find_map(LayerPlan::experts) {
+        let shared = e.shared.map_or(String::new(), |s| format!(" and one of width {} for all", s.n_ff));
+        lines.push(format!("experts     {} of {} for a token, of width {}{shared}", e.n_used, e.n_expert, e.n_ff));
+    }
+    let states: Vec<usize> = c.layers.iter().map(LayerPlan::state_len).filter(|&n| n > 0).collect();
+    if !states.is_empty() {
+        let bytes = size_of::<f32>() * states.iter().sum::<usize>();
+        let (n, bytes) = (states.len(), human_bytes(bytes as u64));
+        lines.push(format!("recurrent   {n} layers have a state in place of a cache, {bytes} for a sequence"));
+    }
+    lines
 }
 
 /// A size of all layers; where they differ, from the smallest to the largest.

@@ -90,7 +90,7 @@ mod tests {
     fn aliases_run_but_for_phi() {
         for alias in ALIASES {
             let runs = qrun_models::arch::find(alias.arch).is_some();
-            assert_eq!(runs, alias.arch != "phi3", "{}", alias.name);
+            assert!(runs, "{}", alias.name);
         }
     }
 

@@ -108,7 +108,14 @@ fn what_was_not_the_same_is_said() {
 }
 
 /// Formats that came after the first record: those made until that day have no row of them.
-const SINCE: [(GgmlType, &str); 1] = [(GgmlType::MXFP4, "2026-11-23")];
+const SINCE: [(GgmlType, &str); 6] = [
+    (GgmlType::MXFP4, "2026-11-23"),
+    (GgmlType::IQ2_XXS, "2026-11-24"),
+    (GgmlType::IQ2_XS, "2026-11-24"),
+    (GgmlType::IQ2_S, "2026-11-24"),
+    (GgmlType::IQ3_XXS, "2026-11-24"),
+    (GgmlType::IQ3_S, "2026-11-24"),
+];
 
 #[test]
 fn recorded_runs_are_complete_and_of_a_commit() {

@@ -126,7 +126,13 @@ fn smaller_types_stay_close() {
             let distance: f64 = want.iter().zip(&out).map(|(a, b)| square(a - b)).sum();
             let distance = (distance / want.iter().map(|x| square(*x)).sum::<f64>()).sqrt();
             let what = format!("{} {} {}: relative L2 {distance:.1e}", tiny.arch, k.name(), v.name());
+            // A little noise can choose another expert.
+            let bound = if tiny.experts[0] > 0 { 10.0 * bound } else { bound };
             assert!(distance > 0.0 && distance <= bound, "{what}");
+            // States are f32.
+            if (0..tiny.n_layer).any(|il| !tiny.attends(il)) {
+                continue;
+            }
             // Heads of 80 end in half a block with a scale of its own.
             let whole = (0..tiny.n_layer).all(|il| tiny.head(il)[0].is_multiple_of(32));
             let slack = if whole { 1e-9 } else { 5e-3 };

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use qrun_models::{Batch, CpuDecoder, Forward, ForwardError, Options};
 
-use super::{assert_same, options, runs};
+use super::{assert_same, options, runs, runs_without_states};
 use crate::tiny::{TINY, Tiny, decoder, entries, logits, prompt};
 
 /// Longer than every window, and more than two pages.
@@ -12,7 +12,7 @@ const LONG: usize = 200;
 
 #[test]
 fn an_attached_prefix_gives_the_bits_of_a_computed_one() {
-    for (tiny, options) in runs() {
+    for (tiny, options) in runs_without_states() {
         let tokens = prompt("attached", LONG, tiny.n_vocab);
         let model = tiny.model();
         let want = logits(&mut decoder(&model, options.clone()), &tokens, 0, 0);
@@ -39,7 +39,7 @@ fn an_attached_prefix_gives_the_bits_of_a_computed_one() {
 
 #[test]
 fn what_parts_inside_a_page_shares_what_comes_before() {
-    for (tiny, options) in runs() {
+    for (tiny, options) in runs_without_states() {
         let model = tiny.model();
         let tokens = prompt("first", 110, tiny.n_vocab);
         // Room for all that is left behind.
@@ -96,7 +96,7 @@ fn sequences_of_one_prompt_share_its_pages_and_part() {
 
 #[test]
 fn a_rewound_sequence_does_not_write_into_what_it_shared() {
-    for (tiny, options) in runs() {
+    for (tiny, options) in runs_without_states() {
         // A window that still holds what the rewound position sees.
         let tiny = Tiny { window: if tiny.window > 0 { 200 } else { 0 }, ..tiny };
         let model = tiny.model();

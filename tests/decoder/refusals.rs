@@ -60,15 +60,38 @@ impl Parts {
 
 type Change = fn(&mut Parts);
 
+/// Eight experts, two of them for a token, and one key more.
+fn experts(p: &mut Parts, name: &str, value: u32) {
+    p.set("llama.expert_count", 8u32);
+    p.set("llama.expert_used_count", 2u32);
+    p.set(&format!("llama.{name}"), value);
+}
+
 /// `(change to TINY, place, expected, found)`.
 #[rustfmt::skip]
 const LLAMA: &[(Change, &str, &str, &str)] = &[
     (|p| p.set("general.architecture", "mamba"), "key general.architecture",
-        "an architecture qrun runs (llama, smollm3, qwen2, qwen3, gemma2, gemma3)", "\"mamba\""),
-    (|p| p.drop_key("general.architecture"), "key general.architecture", "one of llama, smollm3, qwen2, qwen3, gemma2, gemma3", "nothing"),
+        "an architecture qrun runs (llama, smollm3, qwen2, qwen3, gemma2, gemma3, qwen2moe, ", "\"mamba\""),
+    (|p| p.drop_key("general.architecture"), "key general.architecture", "one of llama, smollm3, qwen2, qwen3, gemma2, gemma3, qwen2moe, ", "nothing"),
     (|p| p.set("general.architecture", 7u32), "key general.architecture", "a UTF-8 string", "7"),
-    (|p| p.set("llama.rope.scaling.type", "yarn"), "key llama.rope.scaling.type", "none or linear", "\"yarn\""),
-    (|p| p.set("llama.expert_count", 8u32), "key llama.expert_count", "a dense model (no experts)", "8"),
+    (|p| p.set("llama.rope.scaling.type", "ntk"), "key llama.rope.scaling.type", "none, linear, yarn or longrope", "\"ntk\""),
+    (|p| p.set("llama.rope.scaling.type", "yarn"), "key llama.rope.scaling.original_context_length", "a value", "no such key"),
+    (|p| p.put_tensor("rope_factors_long.weight", GgmlType::F32, &[32]), "key llama.rope.scaling.original_context_length", "a value", "no such key"),
+    (|p| p.set("llama.expert_count", 8u32), "key llama.expert_used_count", "a value", "no such key"),
+    (|p| p.set("llama.expert_count", 5000u32), "key llama.expert_count", "at most 4096 experts", "5000"),
+    (|p| experts(p, "expert_used_count", 9), "key llama.expert_used_count", "at most the 8 experts", "9"),
+    (|p| experts(p, "expert_gating_func", 4), "key llama.expert_gating_func", "1 (softmax), 2 (sigmoid) or 3", "4"),
+    (|p| experts(p, "expert_group_count", 3), "key llama.expert_group_count", "a divisor of the 8 experts", "3"),
+    (|p| experts(p, "expert_group_count", 4), "key llama.expert_group_used_count", "a value", "no such key"),
+    (|p| { experts(p, "expert_group_count", 4); p.set("llama.expert_group_used_count", 5u32) }, "key llama.expert_group_used_count",
+        "enough of the 4 groups for 2 experts", "5"),
+    // A router and no experts; an indexer, a picture's projector.
+    (|p| { experts(p, "expert_used_count", 2); p.put_tensor("blk.1.ffn_gate_inp.weight", GgmlType::F32, &[128, 8]) },
+        "tensor blk.1.ffn_gate_exps.weight", "shape [128, 288, 8]", "no such tensor"),
+    (|p| p.put_tensor("blk.0.indexer.proj.weight", GgmlType::F32, &[128]), "tensor blk.0.indexer.proj.weight",
+        "only tensors that qrun's llama knows", "a tensor without a place in the model"),
+    (|p| p.put_tensor("mm.0.weight", GgmlType::F32, &[128]), "tensor mm.0.weight",
+        "only tensors that qrun's llama knows", "a tensor without a place in the model"),
     (|p| p.set("llama.hidden_act", "relu"), "key llama.hidden_act", "silu", "\"relu\""),
     (|p| p.set("llama.attention.causal", false), "key llama.attention.causal", "true", "false"),
     (|p| p.set("llama.attention.head_count", 0u32), "key llama.attention.head_count", "a number from 1 to 16777216", "0"),

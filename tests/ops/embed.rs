@@ -4,11 +4,12 @@ use qrun_cuda::{
     Ptr,
     ops::embed::{EmbedParams, embed},
 };
-use qrun_quant::{GgmlType, formats::FORMATS};
+use qrun_quant::GgmlType;
 
 use crate::{
     formats::random_blocks,
     harness::{Random, everywhere},
+    operands::formats,
 };
 
 /// Tokens in the matrix.
@@ -49,7 +50,7 @@ fn check(ty: GgmlType, k: usize, scale: f32, seq: Option<&[i32]>) {
 
 #[test]
 fn every_format_scaled_and_with_idle_rows() {
-    for format in FORMATS {
+    for format in formats().map(GgmlType::format) {
         let step = format.block.max(32);
         check(format.ty, step, 1.0, Some(&[0, -1, 1, 2, -1]));
         check(format.ty, 5 * step, 1152_f32.sqrt(), Some(&[-1, 4, 4, 4, 0]));

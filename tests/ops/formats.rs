@@ -3,14 +3,12 @@
 
 use half::f16;
 use qrun_cuda::ops::embed::{EmbedParams, embed};
-use qrun_quant::{
-    GgmlType,
-    formats::{FORMATS, Format},
-};
+use qrun_quant::{GgmlType, formats::Format};
 
 use crate::{
     blocks,
     harness::{Device, Random, everywhere},
+    operands::formats,
 };
 
 /// `n` weights with every bit drawn, but for scales that are finite: of either sign, of any size, subnormal ones too.
@@ -53,7 +51,7 @@ fn rows(device: &Device, format: &Format, bytes: &[u8], k: usize) -> Vec<f32> {
 
 #[test]
 fn unpacked_weights_are_the_dequantized_ones() {
-    for format in FORMATS {
+    for format in formats().map(GgmlType::format) {
         let k = 1280;
         let bytes = random_blocks(&mut Random::new(format.ty as u64), format, 7 * k);
         let mut expected = vec![0.0_f32; 7 * k];

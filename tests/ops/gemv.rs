@@ -2,11 +2,11 @@
 //! what they stand for.
 
 use qrun_cuda::ops::matmul::{MatmulParams, QuantizedActivations, Segment, gemv};
-use qrun_quant::{GgmlType, formats::FORMATS};
+use qrun_quant::GgmlType;
 
 use crate::{
     harness::{Buffer, Device, Random, assert_close, everywhere},
-    operands::{Activations, Weights},
+    operands::{Activations, Weights, formats},
 };
 
 /// What `y` holds where nothing is to be written.
@@ -156,7 +156,7 @@ fn shapes(block: usize) -> &'static [(usize, usize)] {
 
 #[test]
 fn one_column_in_all_shapes() {
-    for format in FORMATS {
+    for format in formats().map(GgmlType::format) {
         for &(rows, k) in shapes(format.block) {
             check(&Case::new(format.ty, rows, k));
         }
@@ -165,7 +165,7 @@ fn one_column_in_all_shapes() {
 
 #[test]
 fn activations_with_outliers() {
-    for format in FORMATS {
+    for format in formats().map(GgmlType::format) {
         check(&Case { outliers: true, ..Case::new(format.ty, 33, 1280) });
     }
 }
@@ -182,7 +182,7 @@ fn dense_rows_of_any_length() {
 
 #[test]
 fn few_columns_some_idle() {
-    for format in FORMATS {
+    for format in formats().map(GgmlType::format) {
         for columns in [2, 4, 5] {
             check(&Case { columns, idle: vec![1], ..Case::new(format.ty, 19, 768) });
         }
@@ -209,7 +209,7 @@ fn three_segments_of_any_formats() {
 
 #[test]
 fn a_column_has_the_same_bits_alone_and_among_others() {
-    for format in FORMATS {
+    for format in formats().map(GgmlType::format) {
         let case = Case { columns: 5, ..Case::new(format.ty, 12, 1280) };
         let operands = Operands::new(&case);
         let stride = 12 + GAP;

@@ -4,11 +4,11 @@ use qrun_cuda::{
     Ptr,
     ops::matmul::{GluParams, QuantizedActivations, Segment, glu},
 };
-use qrun_quant::{GgmlType, formats::FORMATS};
+use qrun_quant::GgmlType;
 
 use crate::{
     harness::{Device, Random, assert_close, everywhere},
-    operands::{Activations, Weights},
+    operands::{Activations, Weights, formats},
 };
 
 /// What results hold where nothing is to be written.
@@ -157,7 +157,7 @@ fn check(case: &Case) {
 
 #[test]
 fn every_format_and_both_activations() {
-    for format in FORMATS {
+    for format in formats().map(GgmlType::format) {
         let step = format.block.max(32);
         for activation in [0, 1] {
             check(&Case { activation, ..Case::new(format.ty, 32, step) });

@@ -1,14 +1,17 @@
 //! Weights and activations as matmul kernels take them, and the values that they stand for.
 
 use half::f16;
+use qrun_cuda::ops::formats as kernels;
 use qrun_quant::GgmlType;
 
 use crate::{blocks, harness::Random};
 
-/// All formats, or those that `QRUN_FORMATS` names (`Q8_0,BF16`): mutate.py compiles the kernels of a few only.
+/// All formats that have kernels, or those that `QRUN_FORMATS` names (`Q8_0,BF16`): mutate.py compiles the kernels of a few
+/// only.
 pub fn formats() -> impl Iterator<Item = GgmlType> {
     let named = std::env::var("QRUN_FORMATS").ok();
-    GgmlType::all().filter(move |f| named.as_deref().is_none_or(|names| names.split(',').any(|n| n == f.name())))
+    let wanted = move |f: &GgmlType| named.as_deref().is_none_or(|names| names.split(',').any(|n| n == f.name()));
+    kernels::FORMATS.iter().map(|f| f.format).filter(wanted)
 }
 
 /// Blocks of a format.

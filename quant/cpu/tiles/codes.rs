@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 
 use crate::{
     cpu::layout::Line,
-    formats::{iq4_nl, mxfp4},
+    formats::{iq2_xxs, iq3_s, iq3_xxs, iq4_nl, mxfp4},
     simd::Lanes,
 };
 
@@ -86,10 +86,23 @@ pub(in crate::cpu) struct Bits6;
 pub(in crate::cpu) struct Bits2;
 /// [`Bits2`] and a line of third bits: bit `j` for quad `j`.
 pub(in crate::cpu) struct Bits3;
+/// Three bits that select from the first half of the table of `T`, stored as [`Bits3`].
+pub(in crate::cpu) struct Bits3Table<T>(PhantomData<T>);
 
-/// The signed values that four bits select.
+/// The signed values that four bits select, or three.
 pub(in crate::cpu) trait Table {
     const VALUES: [i8; 16];
+    /// What a value is to be multiplied with.
+    const UNIT: f32 = 1.0;
+    /// The values, offset by the zero point.
+    const CENTRED: [u8; 16] = {
+        let (mut table, mut i) = ([0; 16], 0);
+        while i < 16 {
+            table[i] = Self::VALUES[i] as u8 ^ 0x80;
+            i += 1;
+        }
+        table
+    };
 }
 
 impl Table for iq4_nl::Block {
@@ -98,6 +111,20 @@ impl Table for iq4_nl::Block {
 
 impl Table for mxfp4::Block {
     const VALUES: [i8; 16] = mxfp4::TABLE;
+}
+
+impl Table for iq3_s::Block {
+    const VALUES: [i8; 16] = iq3_s::TABLE;
+}
+
+impl Table for iq3_xxs::Block {
+    const VALUES: [i8; 16] = iq3_xxs::TABLE;
+    const UNIT: f32 = iq3_xxs::UNIT;
+}
+
+impl Table for iq2_xxs::Block {
+    const VALUES: [i8; 16] = iq2_xxs::TABLE;
+    const UNIT: f32 = iq2_xxs::UNIT;
 }
 
 #[inline(always)]
@@ -183,25 +210,17 @@ impl<T: Table> Codes for Bits4Table<T> {
     const LINES: usize = 4;
     // The values have eight.
     type Width = Bits<8>;
+    const UNIT: f32 = T::UNIT;
     #[inline(always)]
     fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
         pack_nibbles(quads, row, lines);
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
-        // The values, offset by the zero point.
-        let table = const {
-            let (mut table, mut i) = ([0; 16], 0);
-            while i < 16 {
-                table[i] = T::VALUES[i] as u8 ^ 0x80;
-                i += 1;
-            }
-            table
-        };
         // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
         unsafe {
             let nibbles = unpack_nibbles::<L>(p, 4);
-            quads!(J => L::lookup(nibbles[J as usize], &table))
+            quads!(J => L::lookup(nibbles[J as usize], &T::CENTRED))
         }
     }
 }
@@ -279,6 +298,28 @@ impl Codes for Bits3 {
             quads!(J => {
                 let low = moved::<L>(lines[J as usize / 4], J % 4 * 2, 5 - down, 3);
                 L::or(low, moved::<L>(high, J, 7 - down, 1))
+            })
+        }
+    }
+}
+
+impl<T: Table> Codes for Bits3Table<T> {
+    const LINES: usize = 3;
+    // As of `Bits4Table`.
+    type Width = Bits<8>;
+    const UNIT: f32 = T::UNIT;
+    #[inline(always)]
+    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
+        Bits3::pack(quads, row, lines);
+    }
+    #[inline(always)]
+    unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
+        unsafe {
+            let (lines, high) = ([L::load(p), L::load(p.add(64))], L::load(p.add(128)));
+            quads!(J => {
+                let low = moved::<L>(lines[J as usize / 4], J % 4 * 2, 0, 3);
+                L::lookup(L::or(low, moved::<L>(high, J, 2, 1)), &T::CENTRED)
             })
         }
     }

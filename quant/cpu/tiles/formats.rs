@@ -1,13 +1,14 @@
 //! Which codes and scales each file format becomes in a tile: one row per format.
 
 use super::{
-    codes::{Bits2, Bits3, Bits4, Bits4Table, Bits5, Bits6, Bits8, Codes},
+    codes::{Bits2, Bits3, Bits3Table, Bits4, Bits4Table, Bits5, Bits6, Bits8, Codes},
     scales::{
         Exponent, NibbleHalves, Parts, PerBlock, PerBlockMin, Scales, SignedHalves, SixBit, SixBitHalves, SixBitMin,
     },
 };
 use crate::formats::{
-    block::blocks, iq4_nl, iq4_xs, mxfp4, q2_k, q3_k, q4_0, q4_1, q4_k, q5_0, q5_1, q5_k, q6_k, q8_0, scalar::Half,
+    block::blocks, iq2_s, iq2_xs, iq2_xxs, iq3_s, iq3_xxs, iq4_nl, iq4_xs, mxfp4, q2_k, q3_k, q4_0, q4_1, q4_k, q5_0,
+    q5_1, q5_k, q6_k, q8_0, scalar::Half,
 };
 
 /// A file block that tiles are made of.
@@ -85,7 +86,12 @@ tile_formats! { $
         with(low, field(chunk(&b.qh, j / 4), j % 4 * 2, 3), 4)
     }, scales(b.d, b.d, b.scales.map(|s| s as u8));
     IQ4_XS, iq4_xs(256): Bits4Table<iq4_nl::Block>, SixBit, |b, j| nibbles(&b.qs.as_chunks().0[j]),
-        scales(b.d, b.d, std::array::from_fn(|i| if i < 8 { (iq4_xs::scale(b, i) + 32) as u8 } else { 0 }));
+        six_bits(b.d, 8, |i| iq4_xs::scale(b, i));
+    IQ2_XXS, iq2_xxs(256): Bits3Table<iq2_xxs::Block>, SixBit, |b, j| b.codes(j), six_bits(b.d, 8, |i| b.scale(i) as i8);
+    IQ2_XS, iq2_xs(256): Bits3Table<iq2_xxs::Block>, SixBitHalves, |b, j| b.codes(j), six_bits(b.d, 16, |i| b.scale(i) as i8);
+    IQ2_S, iq2_s(256): Bits3Table<iq2_xxs::Block>, SixBitHalves, |b, j| b.codes(j), six_bits(b.d, 16, |i| b.scale(i) as i8);
+    IQ3_XXS, iq3_xxs(256): Bits4Table<iq3_xxs::Block>, SixBit, |b, j| b.codes(j), six_bits(b.d, 8, |i| b.scale(i) as i8);
+    IQ3_S, iq3_s(256): Bits4Table<iq3_s::Block>, SixBit, |b, j| b.codes(j), six_bits(b.d, 8, |i| b.scale(i) as i8);
 }
 
 /// Of formats without an f16 scale.
@@ -162,6 +168,16 @@ fn scale(d: Half) -> Parts {
 #[inline(always)]
 fn scales(d: Half, m: Half, values: [u8; 16]) -> Parts {
     Parts { d, m, values }
+}
+
+/// `n` scales of −32…31.
+#[inline(always)]
+fn six_bits(d: Half, n: usize, scale: impl Fn(usize) -> i8) -> Parts {
+    let mut values = [0; 16];
+    for (i, value) in values[..n].iter_mut().enumerate() {
+        *value = (scale(i) + 32) as u8;
+    }
+    scales(d, d, values)
 }
 
 /// 8 scales, then 8 minimums.

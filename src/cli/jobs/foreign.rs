@@ -17,7 +17,7 @@ const BASE: &str = "--kl-base FILE compares with a model, which is run beside th
 const STEPS: &str = "the text is read in chunks of -c tokens";
 const AFFINITY: &str = "the operating system places threads";
 const MAPPED: &str = "the file is always mapped";
-const MOE: &str = "mixture-of-experts models and partial off-load are not implemented";
+const MOE: &str = "partial off-load is not implemented: models with experts run on the CPU";
 const ONE_DEVICE: &str = "one device runs the whole model";
 const NAME: &str =
     "the name stands in place of the file: USER/REPO[:TAG], USER/REPO:FILE or a URL; a token in HF_TOKEN";

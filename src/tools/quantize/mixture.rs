@@ -25,10 +25,12 @@ pub enum FileType {
     Q5_K_M = 17,
     Q6_K = 18,
     BF16 = 32,
+    MXFP4_MOE = 38,
 }
 
 /// Every file type with its name and the format that most of its tensors have.
-const FILE_TYPES: [(FileType, &str, GgmlType); 13] = [
+const FILE_TYPES: [(FileType, &str, GgmlType); 14] = [
+    (FileType::MXFP4_MOE, "MXFP4_MOE", GgmlType::MXFP4),
     (FileType::Q4_0, "Q4_0", GgmlType::Q4_0),
     (FileType::Q4_1, "Q4_1", GgmlType::Q4_1),
     (FileType::Q5_0, "Q5_0", GgmlType::Q5_0),
@@ -144,6 +146,10 @@ impl Mixture {
     /// The format by the tensor's role, before looking whether its rows can have it.
     fn preferred(&self, name: &str, cols: u64, default: GgmlType) -> GgmlType {
         use GgmlType::*;
+        // Experts alone are in the small format: they are most of the bytes, and trained in it.
+        if self.file_type == FileType::MXFP4_MOE {
+            return if name.contains("_exps") { MXFP4 } else { Q8_0 };
+        }
         if name == "output.weight" || self.tied && name == "token_embd.weight" {
             let whole = cols.is_multiple_of(default.format().block as u64);
             return if whole && default != Q8_0 { Q6_K } else { Q8_0 };

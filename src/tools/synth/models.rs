@@ -1,6 +1,6 @@
 //! The table of models: published shapes, and tiny ones for tests.
 
-use super::{Biases, Experts, Family, Rope, Shape, Vocab};
+use super::{Biases, Experts, Family, Recurrent, Rope, Shape, Vocab};
 
 /// The names of the table.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -14,7 +14,7 @@ pub fn find(name: &str) -> Option<&'static Shape> {
     MODELS.iter().find(|m| m.name == name)
 }
 
-const ROPE: Rope = Rope { base: 10_000.0, base_swa: None, linear: None, llama3: None, yarn: None };
+const ROPE: Rope = Rope { n_rot: None, base: 10_000.0, base_swa: None, linear: None, llama3: None, yarn: None };
 
 const GEMMA_3_1B: Shape = Shape {
     name: "gemma-3-1b",
@@ -33,6 +33,7 @@ const GEMMA_3_1B: Shape = Shape {
     tied: true,
     biases: Biases::None,
     experts: None,
+    recurrent: None,
     fused_qkv: false,
     fused_gate_up: false,
     attention_softcap: None,
@@ -143,6 +144,38 @@ const GPT_OSS_20B: Shape = Shape {
     biases: Biases::All,
     experts: Some(Experts { n_expert: 32, n_used: 4, n_ff: 2880, n_ff_shared: 0, leading_dense: 0 }),
     ..GEMMA_3_1B
+};
+
+const QWEN3_5_9B: Shape = Shape {
+    name: "qwen3.5-9b",
+    arch: "qwen35",
+    n_layer: 32,
+    n_embd: 4096,
+    n_ff: 12_288,
+    n_head: 16,
+    n_head_kv: 4,
+    head_dim: 256,
+    n_ctx: 262_144,
+    rope: Rope { n_rot: Some(64), base: 1e7, ..ROPE },
+    vocab: Vocab { family: Family::Qwen, size: 248_320 },
+    recurrent: Some(Recurrent::DeltaNet { n_head_k: 16, n_head_v: 32, dim: 128 }),
+    tied: false,
+    ..QWEN3_0_6B
+};
+
+const TINY_QWEN35: Shape = Shape {
+    name: "tiny-qwen35",
+    arch: "qwen35",
+    rope: Rope { n_rot: Some(16), ..ROPE },
+    recurrent: Some(Recurrent::DeltaNet { n_head_k: 2, n_head_v: 4, dim: 64 }),
+    ..TINY_QWEN3
+};
+
+const TINY_LFM2: Shape = Shape {
+    name: "tiny-lfm2",
+    arch: "lfm2",
+    recurrent: Some(Recurrent::ShortConv { attention: &[1, 3] }),
+    ..TINY_QWEN3
 };
 
 /// Every model that `qrun synth` makes.
@@ -257,4 +290,31 @@ pub static MODELS: &[Shape] = &[
     tiny("tiny-granite", "granite"),
     Shape { experts: Some(TINY_EXPERTS), ..tiny("tiny-granitemoe", "granitemoe") },
     Shape { window: Some(32), ..tiny("tiny-muse-glimmer", "muse-glimmer") },
+    QWEN3_5_9B,
+    Shape {
+        name: "qwen3.6-35b-a3b",
+        arch: "qwen35moe",
+        n_layer: 40,
+        n_embd: 2048,
+        n_ff: 512,
+        n_head: 16,
+        n_head_kv: 2,
+        experts: Some(Experts { n_expert: 256, n_used: 8, n_ff: 512, n_ff_shared: 512, leading_dense: 0 }),
+        ..QWEN3_5_9B
+    },
+    TINY_QWEN35,
+    Shape {
+        name: "tiny-qwen35moe",
+        arch: "qwen35moe",
+        experts: Some(Experts { n_ff_shared: 256, ..TINY_EXPERTS }),
+        ..TINY_QWEN35
+    },
+    Shape {
+        name: "tiny-qwen3next",
+        arch: "qwen3next",
+        experts: Some(Experts { n_ff_shared: 256, ..TINY_EXPERTS }),
+        ..TINY_QWEN35
+    },
+    TINY_LFM2,
+    Shape { name: "tiny-lfm2moe", arch: "lfm2moe", experts: Some(TINY_EXPERTS), ..TINY_LFM2 },
 ];

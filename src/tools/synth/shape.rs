@@ -4,11 +4,11 @@ use std::f64::consts::PI;
 
 use qrun_models::{
     ArchSpec, LayerPlan, arch,
-    layer::{self, ExpertPlan, FeedForwardPlan, HeadNorm, Mixer, SharedExpert},
-    spec::{Norm, QkNorm},
+    layer::{self, DeltaPlan, ExpertPlan, FeedForwardPlan, HeadNorm, Mixer, SharedExpert},
+    spec::{self, Norm, QkNorm},
     tensors::{self, Dims, Fused, Role},
 };
-use qrun_quant::gguf::write::Header;
+use qrun_quant::gguf::{Array, write::Header};
 
 use super::{SynthError, Vocab, templates};
 use crate::tools::quantize::mixture::{FileType, Mixture};
@@ -49,6 +49,8 @@ pub struct Shape {
     pub biases: Biases,
     /// Experts in place of one feed-forward.
     pub experts: Option<Experts>,
+    /// What some layers have in place of attention.
+    pub recurrent: Option<Recurrent>,
     /// q, k and v in one tensor.
     pub fused_qkv: bool,
     /// Gate and up in one tensor, gate first.
@@ -85,9 +87,33 @@ pub struct Experts {
     pub leading_dense: usize,
 }
 
+/// Layers without attention of a shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recurrent {
+    /// Gated delta nets, three to each layer of attention.
+    DeltaNet {
+        /// Heads of queries and keys.
+        n_head_k: usize,
+        /// Heads of values.
+        n_head_v: usize,
+        /// Elements of a key, and of a value.
+        dim: usize,
+    },
+    /// Short convolutions in all layers but these.
+    ShortConv {
+        /// The layers with attention.
+        attention: &'static [usize],
+    },
+}
+
+/// Tokens that the convolution of a delta net sees, and a short one.
+const TAPS: [usize; 2] = [4, 3];
+
 /// Rotary embedding of a shape.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rope {
+    /// Elements of a head that turn; `None`: all.
+    pub n_rot: Option<usize>,
     /// `rope.freq_base`.
     pub base: f32,
     /// Base in sliding layers.
@@ -157,7 +183,7 @@ impl Shape {
         count("attention.head_count_kv", self.n_head_kv);
         count("attention.key_length", self.head_dim);
         count("attention.value_length", self.head_dim);
-        count("rope.dimension_count", self.head_dim);
+        count("rope.dimension_count", self.rope.n_rot.unwrap_or(self.head_dim));
         count("vocab_size", self.vocab.size);
         if let Some(e) = self.experts {
             count("expert_count", e.n_expert);
@@ -165,6 +191,23 @@ impl Shape {
             count("expert_feed_forward_length", e.n_ff);
             count("expert_shared_feed_forward_length", e.n_ff_shared);
             count("leading_dense_block_count", e.leading_dense);
+        }
+        match self.recurrent {
+            None => {}
+            Some(Recurrent::DeltaNet { n_head_k, n_head_v, dim }) => {
+                count("ssm.group_count", n_head_k);
+                count("ssm.time_step_rank", n_head_v);
+                count("ssm.state_size", dim);
+                count("ssm.inner_size", n_head_v * dim);
+                count("ssm.conv_kernel", TAPS[0]);
+                count("full_attention_interval", 4);
+            }
+            Some(Recurrent::ShortConv { attention }) => {
+                count("shortconv.l_cache", TAPS[1]);
+                let of_layer = |il| if attention.contains(&il) { self.n_head_kv as u32 } else { 0 };
+                let n_head_kv: Vec<u32> = (0..self.n_layer).map(of_layer).collect();
+                h.set(key("attention.head_count_kv"), Array::of(&n_head_kv));
+            }
         }
         let eps = match self.spec().norm {
             Norm::Rms => "attention.layer_norm_rms_epsilon",
@@ -204,7 +247,7 @@ impl Shape {
         });
         let head = (!self.tied).then(|| self.matrix("output", self.n_embd, self.vocab.size));
         let layers = (0..self.n_layer).flat_map(|il| self.layer(il));
-        let last = vector("output_norm.weight".into(), self.n_embd);
+        let last = vector(format!("{}.weight", self.spec().output_norm), self.n_embd);
         [first].into_iter().chain(factors).chain(layers).chain([last]).chain(head)
     }
 
@@ -277,23 +320,28 @@ impl Shape {
                 })
             }
         };
+        let mixer = match self.recurrent {
+            Some(Recurrent::DeltaNet { n_head_k, n_head_v, dim }) if !(il + 1).is_multiple_of(4) => {
+                let spec::Recurrent::DeltaNet { heads } = self.spec().recurrent else {
+                    unreachable!("a row with others")
+                };
+                Mixer::DeltaNet(DeltaPlan { n_head_k, n_head_v, dim_k: dim, dim_v: dim, taps: TAPS[0], heads })
+            }
+            Some(Recurrent::ShortConv { attention }) if !attention.contains(&il) => {
+                Mixer::ShortConv { taps: TAPS[1], channels: self.n_embd }
+            }
+            _ => Mixer::Attention,
+        };
+        if mixer != Mixer::Attention {
+            return LayerPlan::recurrent(mixer, feed_forward);
+        }
         let qk_norm = match self.spec().qk_norm {
             QkNorm::None | QkNorm::IfPresent => HeadNorm::None,
             QkNorm::Head => HeadNorm::Head,
             QkNorm::Whole => HeadNorm::Whole,
         };
         let rope = layer::Rope::NONE;
-        LayerPlan {
-            mixer: Mixer::Attention,
-            n_head,
-            n_head_kv,
-            head_dim,
-            attention_scale: 1.0,
-            window,
-            rope,
-            qk_norm,
-            feed_forward,
-        }
+        LayerPlan { mixer, n_head, n_head_kv, head_dim, attention_scale: 1.0, window, rope, qk_norm, feed_forward }
     }
 
     /// Outputs keep the size of the inputs: the spread of a weight is one over the root of the columns.

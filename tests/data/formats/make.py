@@ -24,7 +24,7 @@ BLOCKS = 24
 F16_AT = {
     T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.Q2_K: [80, 82], T.Q3_K: [108],
     T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208], T.IQ4_NL: [0], T.IQ4_XS: [0],
-    T.MXFP4: [],
+    T.MXFP4: [], T.IQ2_XXS: [0], T.IQ2_XS: [0], T.IQ2_S: [0], T.IQ3_XXS: [0], T.IQ3_S: [0],
 }
 PLAIN = {T.F32: 4, T.F16: 2, T.BF16: 2}
 # f16 bits: 0, -0, smallest and largest subnormal, smallest normal, -1, 1, a third, largest, -largest.

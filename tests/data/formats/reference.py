@@ -3,7 +3,8 @@
 
 Writes weights.bin (rows of 2048 f16 values; see ROWS) and reference.txt (case, type, relative RMS error of
 ggml's own quantizer). Cases are rows times a power of two, so that the f32 weights are exact on both sides.
-The reference is `ggml_quantize_chunk` of the libggml that comes with llama-cpp-python.
+The reference is `ggml_quantize_chunk` of the libggml that comes with llama-cpp-python; for MXFP4 it is gguf's `quantize`,
+which chooses as ggml does.
 
 Usage: reference.py [DIRECTORY]     (pip install numpy gguf llama-cpp-python)
 """
@@ -14,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as T
-from gguf.quants import dequantize
+from gguf.quants import dequantize, quantize
 
 N = 2048
-TYPES = [T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.Q8_0, T.Q4_K, T.Q5_K, T.Q6_K]
+TYPES = [T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.Q8_0, T.Q4_K, T.Q5_K, T.Q6_K, T.MXFP4]
 # name, index of the row, exponent of the power of two it is multiplied with
 CASES = [
     ("gaussian", 0, 0), ("weights", 0, -5), ("outliers", 1, 0), ("student", 2, 0), ("channels", 3, -3),
@@ -58,8 +59,11 @@ def main():
         for ty in TYPES:
             block, size = GGML_QUANT_SIZES[ty]
             out = np.zeros(N // block * size, np.uint8)
-            ggml.ggml_quantize_init(int(ty))
-            ggml.ggml_quantize_chunk(int(ty), x.ctypes.data, out.ctypes.data, 0, 1, N, None)
+            if ty == T.MXFP4:
+                out = quantize(x, ty)
+            else:
+                ggml.ggml_quantize_init(int(ty))
+                ggml.ggml_quantize_chunk(int(ty), x.ctypes.data, out.ctypes.data, 0, 1, N, None)
             error = dequantize(out, ty).astype(np.float64) - x
             norm = np.sqrt((x.astype(np.float64) ** 2).sum())
             relative = np.sqrt((error**2).sum()) / norm if norm else np.sqrt((error**2).sum())

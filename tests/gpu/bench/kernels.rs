@@ -7,6 +7,7 @@ use qrun_cuda::{
     Arena, Gpu, Ptr, Stream, limits,
     ops::{
         activations::QuantizedActivations,
+        formats::has_kernels,
         gemm,
         matmul::{self, MatmulParams, Segment},
         probe::{self, ELEMENT, SUMS},
@@ -58,7 +59,7 @@ struct Bench {
 pub fn speed(setup: &Setup) -> Result<Value> {
     let (shapes, columns): (&[_], &[_]) = if setup.dry { (&[(64, 512)], &[2]) } else { (&SHAPES, &COLUMNS) };
     let mut rows = Vec::new();
-    for ty in GgmlType::all() {
+    for ty in GgmlType::all().filter(|ty| has_kernels(*ty)) {
         let shapes: Vec<_> = shapes.iter().copied().filter(|s| s.1.is_multiple_of(ty.format().block)).collect();
         let bench = Bench::new(ty, &shapes, columns[columns.len() - 1], if setup.dry { 0 } else { 4 })?;
         for shape in shapes {

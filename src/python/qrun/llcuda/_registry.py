@@ -28,10 +28,10 @@ MODEL_REGISTRY: Dict[str, Dict[str, Any]] = {
         "bartowski/Meta-Llama-3.1-8B-Instruct-GGUF", "Q5_K_M", 5733, "Llama 3.1 8B, instructed"
     ),
     "phi-3-mini-Q4_K_M": _row(
-        "microsoft/Phi-3-mini-4k-instruct-gguf", "Q4_K_M", 2393, "Phi-3 mini: phi3 is not implemented"
+        "microsoft/Phi-3-mini-4k-instruct-gguf", "Q4_K_M", 2393, "Phi-3 mini, instructed, 4k context"
     ),
     "phi-3-mini-Q5_K_M": _row(
-        "microsoft/Phi-3-mini-4k-instruct-gguf", "Q5_K_M", 2815, "Phi-3 mini: phi3 is not implemented"
+        "microsoft/Phi-3-mini-4k-instruct-gguf", "Q5_K_M", 2815, "Phi-3 mini, instructed, 4k context"
     ),
     "mistral-7b-Q4_K_M": _row("TheBloke/Mistral-7B-Instruct-v0.2-GGUF", "Q4_K_M", 4368, "Mistral 7B v0.2, instructed"),
     "mistral-7b-Q5_K_M": _row("TheBloke/Mistral-7B-Instruct-v0.2-GGUF", "Q5_K_M", 5131, "Mistral 7B v0.2, instructed"),

@@ -1,0 +1,78 @@
+//! What IQ2 and IQ3 share: the magnitudes of eight weights, or of four, are an entry of a grid, and each weight has a sign.
+//!
+//! A code is the index of a magnitude in the format's table, with the sign as its highest bit: the second half of a table
+//! holds the negatives of the first.
+
+/// Eight signs of which seven are stored (from bit 0 on): the number of minus signs is even.
+#[inline(always)]
+pub(crate) fn even(seven: u32) -> u8 {
+    let seven = (seven & 127) as u8;
+    seven | ((seven.count_ones() & 1) as u8) << 7
+}
+
+/// What the sub-blocks' scales are multiples of: `2n + 1` where `n` is nibble `i`.
+#[inline(always)]
+pub(crate) fn odd(nibbles: &[u8], i: usize) -> u8 {
+    (nibbles[i / 2] >> (i % 2 * 4) & 15) * 2 + 1
+}
+
+/// The codes of 32 weights of IQ2, four per word: `octet` gives the grid entry and the signs of eight.
+#[inline(always)]
+pub(crate) fn codes_of_3_bits(octet: impl Fn(usize) -> (u16, u8)) -> [u32; 8] {
+    let mut quads = [0; 8];
+    for l in 0..4 {
+        let (entry, signs) = octet(l);
+        for half in 0..2 {
+            let pairs = u32::from(entry) >> (8 * half) & 0xff;
+            let magnitudes = (pairs | pairs << 6 | pairs << 12 | pairs << 18) & 0x0303_0303;
+            quads[2 * l + half] = magnitudes | spread(signs >> (4 * half)) << 2;
+        }
+    }
+    quads
+}
+
+/// The codes of 32 weights of IQ3, four per word: `octet` gives the grid entries of four weights each, and the signs.
+#[inline(always)]
+pub(crate) fn codes_of_4_bits(octet: impl Fn(usize) -> ([u16; 2], u8)) -> [u32; 8] {
+    let mut quads = [0; 8];
+    for l in 0..4 {
+        let (entries, signs) = octet(l);
+        for half in 0..2 {
+            let nibbles = (u32::from(entries[half]) | u32::from(entries[half]) << 8) & 0x00ff_00ff;
+            let magnitudes = (nibbles | nibbles << 4) & 0x0707_0707;
+            quads[2 * l + half] = magnitudes | spread(signs >> (4 * half)) << 3;
+        }
+    }
+    quads
+}
+
+/// The lower four bits as a byte each.
+#[inline(always)]
+fn spread(bits: u8) -> u32 {
+    // Multiplied by 1 + 2⁷ + 2¹⁴ + 2²¹.
+    (u32::from(bits & 15) * 0x0020_4081) & 0x0101_0101
+}
+
+/// 256 weights `d·T[code]`: `block` gives the codes of 32, and the scales of its halves.
+#[inline(always)]
+pub(crate) fn dequantize(out: &mut [f32; 256], table: &[i8; 16], block: impl Fn(usize) -> ([u32; 8], [f32; 2])) {
+    for (j, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+        let (quads, d) = block(j);
+        for (i, out) in out.iter_mut().enumerate() {
+            let code = quads[i / 4].to_le_bytes()[i % 4];
+            *out = d[i / 16] * f32::from(table[usize::from(code & 15)]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_minus_signs_is_even() {
+        for seven in 0..128 {
+            assert!(even(seven).count_ones().is_multiple_of(2) && u32::from(even(seven)) & 127 == seven, "{seven}");
+        }
+    }
+}
