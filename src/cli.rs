@@ -28,6 +28,7 @@ mod quantize;
 mod reply;
 mod run;
 mod serve;
+mod shown;
 mod signals;
 mod stdout;
 mod synth;

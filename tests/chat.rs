@@ -1,5 +1,7 @@
 //! Chats: what the model reads, what it may answer, and what becomes of the answer.
 
+mod harmony;
+
 use std::sync::Arc;
 
 use qrun::{

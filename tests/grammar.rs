@@ -242,10 +242,15 @@ fn grammars_are_put_together() {
     let either =
         GrammarSpec::Either(vec![json(json!({"type": "integer"})), GrammarSpec::Gbnf("root ::= \"x\"+".into())]);
     check("either", &either, &["1", "xx"], &["1x", "", "true"]);
-    let thoughts = |opened| Thoughts { open: "<t>".into(), close: "</t>".into(), opened };
+    let thoughts = |opened| Thoughts { open: "<t>".into(), close: "</t>".into(), next: String::new(), opened };
     let after = |opened| GrammarSpec::AfterThoughts { thoughts: thoughts(opened), grammar: Box::new(either.clone()) };
     check("after", &after(false), &["1", "<t>a </t>1", "<t></t>\n\nx"], &["<t>a", "a</t>1", "<t>a</t>", "<t>a</t>b"]);
     check("in", &after(true), &["a</t>1", "</t>\nx"], &["1", "a", "a</t>b"]);
+    let next = Thoughts { next: "<n>go".into(), ..thoughts(false) };
+    let then = GrammarSpec::After { marks: "<f>end<m>".into(), grammar: Box::new(either.clone()) };
+    let after = GrammarSpec::AfterThoughts { thoughts: next, grammar: Box::new(then) };
+    let bad = ["1", "<t>a</t>1", "<t>a</t><f>end<m>1", "<n>go<f>end<m>1", "<t>a</t><n>go<f>end<m>b"];
+    check("marks", &after, &["<f>end<m>1", "<t>a</t><n>go<f>end<m>xx"], &bad);
     let lazy = |opened| GrammarSpec::Lazy {
         grammar: Box::new(GrammarSpec::Gbnf("root ::= \"!call \" [0-9] | \"{\" \" \"? \"x\" [0-9] \"}\"".into())),
         triggers: vec![Trigger::Word("!call".into()), Trigger::Start("{x".into())],

@@ -92,7 +92,11 @@ fn a_template_is_chosen_by_name_file_text_model_and_vocabulary() {
     assert_eq!(name(Some("{{ bos_token }}"), None, &none).as_deref(), Some("--chat-template"));
     assert_eq!(name(None, Some("{{ x }}"), &none).as_deref(), Some("tokenizer.chat_template"));
     for (token, expected) in [
+        ("<|turn>", "gemma4"),
         ("<start_of_turn>", "gemma"),
+        ("<|channel|>", "harmony"),
+        ("<|start_of_role|>", "granite"),
+        ("[gMASK]", "glm4"),
         ("<|start_header_id|>", "llama3"),
         ("<|im_start|>", "chatml"),
         ("<think>", "qwen3"),

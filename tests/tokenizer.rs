@@ -1,11 +1,13 @@
 //! Tokenizers against the public implementations, and against bad vocabularies.
 
 mod expected;
+mod gemma4;
 mod hostile;
 #[cfg(feature = "hf-tokenizer")]
 mod json;
 mod long;
 mod oracle;
+mod pre;
 mod published;
 mod special;
 mod stream;

@@ -12,7 +12,10 @@ use crate::{
     engine::Timeline,
     generate::{Event, Finish, Reply, Request, Session},
     sampler::SamplerParams,
-    text::template::{Message, Render},
+    text::{
+        chat::Parser,
+        template::{Message, Render},
+    },
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Map, Value, json};
@@ -20,6 +23,7 @@ use serde_json::{Map, Value, json};
 use super::{
     exit::Exit,
     interrupt::Busy,
+    shown::Shown,
     terminal::{Terminal, put, say},
 };
 
@@ -33,12 +37,17 @@ pub struct AnswerPrinter {
     /// llama.cpp's block of times after the answer.
     pub perf: bool,
     pub load_ms: f64,
+    /// Takes answers apart that have more in them than what is for the reader.
+    pub parser: Option<Parser>,
+    /// Show thoughts that the parser tells apart.
+    pub thoughts: bool,
     /// From the start of the program on; it ends with the first token.
     pub timeline: Cell<Option<Timeline>>,
 }
 
 impl AnswerPrinter {
-    /// Generates and shows an answer. Its text ends with a newline on stdout, added where it has none.
+    /// Generates and shows an answer. Its text ends with a newline on stdout, added where it has none. The reply's text is
+    /// what is for the reader, without thoughts that were told apart.
     pub fn answer(&self, session: &mut Session, request: &Request) -> Result<Reply, Exit> {
         let mut timeline = self.timeline.take();
         let mut lap = |step| timeline.iter_mut().for_each(|timeline| timeline.lap(step));
@@ -49,6 +58,7 @@ impl AnswerPrinter {
         if self.json {
             sink.event(self.start(session, request));
         }
+        let mut shown = Shown::new(self.parser.clone(), self.thoughts);
         let mut begun = false;
         let started = Instant::now();
         let reply = session.generate(request, &mut |event| {
@@ -62,24 +72,29 @@ impl AnswerPrinter {
                     bar.set_position(done as u64);
                 }
                 Event::Token { id, text, .. } => {
-                    sink.token(Some(id), text);
+                    sink.token(Some(id), &shown.push(text));
                     if !std::mem::replace(&mut begun, true) {
                         lap("first token");
                     }
                 }
-                Event::Flush { text, .. } => sink.token(None, text),
+                Event::Flush { text, .. } => sink.token(None, &shown.push(text)),
                 Event::Logits { .. } => {}
             }
             if busy.stopping() || sink.failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         bar.finish_and_clear();
         drop(busy);
+        let (rest, content) = shown.finish();
+        if !rest.is_empty() {
+            sink.token(None, &rest);
+        }
         // Also where the answer breaks off: the message that follows begins a line.
         if !self.json {
             sink.last_newline();
         }
         let wall_ms = started.elapsed().as_secs_f64() * 1e3;
-        let reply = reply?;
+        let mut reply = reply?;
+        reply.text = content.unwrap_or(reply.text);
         if self.json {
             sink.event(self.end(&reply, timeline));
         }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::{
     engine::Timeline,
     generate::{Finish, Request, Session},
-    text::template::Message,
+    text::{chat::channels, template::Message},
 };
 use serde_json::{Map, Value};
 
@@ -44,12 +44,18 @@ pub fn run(args: &Args, terminal: Terminal, timeline: Timeline) -> Result<(), Ex
     let kwargs = template_variables(args)?;
     let opened = open::open(args, &terminal, timeline)?;
     let mut session = opened.session;
+    let mode = mode(args, &session, chatting, &terminal)?;
+    // Raw text has no messages, and `--special` shows what is written.
+    let told_apart = if mode == Mode::Raw || args.output.special { None } else { channels(session.engine()) };
+    let (parser, marks) = told_apart.unzip();
     let shown = AnswerPrinter {
         terminal,
         json: args.output.json,
         speeds: args.output.timings.unwrap_or(terminal.stderr && !args.output.json) && !args.output.perf,
         perf: args.output.perf,
         load_ms: opened.load_ms,
+        parser,
+        thoughts: args.chat.reasoning == Some(true),
         // What a person types meanwhile does not belong to the start.
         timeline: Cell::new((!chatting).then_some(opened.timeline)),
     };
@@ -58,9 +64,10 @@ pub fn run(args: &Args, terminal: Terminal, timeline: Timeline) -> Result<(), Ex
         max_tokens: usize::try_from(args.sampling.n_predict).ok(),
         stops: args.sampling.stops.iter().map(|s| args.input.unescaped(s)).collect(),
         special: args.output.special,
+        marks: marks.unwrap_or_default(),
         ..Request::default()
     };
-    match mode(args, &session, chatting, &terminal)? {
+    match mode {
         Mode::Chat => chat::Chat::new(session, shown, request, kwargs, prompt.system).run(args, prompt.text),
         Mode::Turn => {
             let text = prompt.text.unwrap_or_default();

@@ -25,7 +25,7 @@ pub struct Prepared {
     pub mask: Option<TokenMask>,
     pub stops: Vec<String>,
     pub marks: Vec<u32>,
-    /// Where there are tools, whose calls stand in the text.
+    /// Where there are tools, whose calls stand in the text, or channels.
     pub parser: Option<Parser>,
 }
 
@@ -57,16 +57,16 @@ impl Prepared {
             tools,
             ..ChatRequest::default()
         };
-        let has_tools = !request.tools.is_empty();
+        let told_apart = !request.tools.is_empty() || chat::channels(engine).is_some();
         let prepared = chat::prepare(engine, &request).map_err(errors::chat)?;
         Ok(Self {
             tokens: engine.prompt(&prepared.prompt).map_err(errors::of)?,
             text: prepared.prompt,
             mask: prepared.mask,
             stops: prepared.stops,
-            // Without tools the text is what the program writes.
-            marks: if has_tools { prepared.marks } else { Vec::new() },
-            parser: has_tools.then_some(prepared.parser),
+            // Without tools or channels the text is what the program writes.
+            marks: if told_apart { prepared.marks } else { Vec::new() },
+            parser: told_apart.then_some(prepared.parser),
         })
     }
 }

@@ -4,18 +4,22 @@
 //! how it is taken apart (a [`Parser`]). Text comes in pieces of any size; what a piece can already be, it becomes at once.
 
 mod calls;
+mod harmony;
 mod head;
+mod marks;
 mod messages;
 mod parser;
 mod prompt;
+mod reading;
 mod scan;
 mod syntax;
+mod tagged;
 
 use serde_json::{Map, Value};
 
 pub use messages::message;
 pub use parser::Parser;
-use parser::Reading;
+use reading::Reading;
 use syntax::Syntax;
 
 use crate::{
@@ -181,29 +185,42 @@ pub fn prepare(engine: &Engine, request: &ChatRequest) -> Result<Prepared, ChatE
     let tools = tools(request)?;
     let syntax = Syntax::of(source);
     let mut prompt = prompt::render(engine, source, request, (!tools.is_empty()).then_some(syntax))?;
-    let mut thoughts = thoughts(source, &prompt, request);
+    let mut thoughts = thoughts(source, syntax, &prompt, request);
     // Not every template knows how to leave thoughts out: one that is closed at once is none.
     if request.thinking == Some(false) && request.add_generation_prompt && !request.continue_final_message {
-        prompt += &thoughts.take().map_or(String::new(), |Thoughts { open, close, opened }| match opened {
-            true => close,
-            false => open + &close,
+        prompt += &thoughts.take().map_or(String::new(), |Thoughts { open, close, next, opened }| match opened {
+            true => close + &next,
+            false => open + &close + &next,
         });
     }
     let spec = constraint(engine, request, syntax, &tools, thoughts.as_ref())?;
     let mask = spec.map(|spec| engine.grammars()?.compile(&spec)).transpose()?;
     let own = thoughts.iter().flat_map(|thoughts| [&*thoughts.open, &*thoughts.close]);
-    let called = if tools.is_empty() { &[] } else { syntax.marks() };
+    let marked = !tools.is_empty() || syntax == Syntax::Harmony;
+    let called = if marked { syntax.marks() } else { &[] };
     let tokenizer = engine.tokenizer();
-    let marks = own.chain(called.iter().copied()).filter_map(|mark| tokenizer.find(mark)).collect();
+    let marks = own.chain(called.iter().copied()).flat_map(|mark| marks::tokens(tokenizer, mark)).collect();
     let reading = Reading {
-        syntax: (!tools.is_empty()).then_some(syntax),
+        syntax: marked.then_some(syntax),
         tools: tools.iter().map(|tool| tool.name.clone()).collect(),
         thinking: thoughts.as_ref().is_some_and(|thoughts| thoughts.opened),
+        continued: request.continue_final_message,
         apart: request.reasoning_format != ReasoningFormat::None,
         salt: crate::checksum::fnv1a([prompt.as_bytes()]),
         thoughts: thoughts.map(|Thoughts { open, close, .. }| [open, close]),
     };
     Ok(Prepared { mask, stops: Vec::new(), marks, parser: Parser::new(reading), prompt })
+}
+
+/// What takes apart the answers of a model that writes them in channels, where neither tools nor a format are asked for,
+/// and the control tokens that it looks for (for [`Request::marks`](crate::generate::Request::marks)). `None`: all of an
+/// answer's text is for the reader.
+pub fn channels(engine: &Engine) -> Option<(Parser, Vec<u32>)> {
+    let template = engine.template().ok().flatten()?;
+    let syntax = Some(Syntax::of(template.source())).filter(|syntax| *syntax == Syntax::Harmony);
+    let parser = Parser::new(Reading { syntax: Some(syntax?), apart: true, ..Reading::default() });
+    let marks = marks::HARMONY.iter().flat_map(|mark| marks::tokens(engine.tokenizer(), mark));
+    Some((parser, marks.collect()))
 }
 
 /// The tools that the answer may call.
@@ -230,13 +247,12 @@ fn tools(request: &ChatRequest) -> Result<Vec<&Tool>, ChatError> {
     }
 }
 
-/// Marks of thoughts, where the template has them.
-const THOUGHTS: &[[&str; 2]] =
-    &[["<think>", "</think>"], ["[THINK]", "[/THINK]"], ["<|START_THINKING|>", "<|END_THINKING|>"]];
-
 /// How the model thinks in this answer; `None`: it does not.
-fn thoughts(source: &str, prompt: &str, request: &ChatRequest) -> Option<Thoughts> {
-    let [open, close] = *THOUGHTS.iter().find(|marks| marks.iter().all(|mark| source.contains(mark)))?;
+fn thoughts(source: &str, syntax: Syntax, prompt: &str, request: &ChatRequest) -> Option<Thoughts> {
+    let [open, close, next] = match syntax {
+        Syntax::Harmony => marks::ANALYSIS,
+        _ => *marks::THOUGHTS.iter().find(|row| row[..2].iter().all(|mark| source.contains(mark)))?,
+    };
     let end = prompt.trim_end();
     let continued = request.continue_final_message.then(|| request.messages.last()).flatten();
     let opened = match continued {
@@ -247,7 +263,7 @@ fn thoughts(source: &str, prompt: &str, request: &ChatRequest) -> Option<Thought
     if !opened && (end.ends_with(close) || continued.is_some_and(|message| !message.content.is_empty())) {
         return None;
     }
-    Some(Thoughts { open: open.into(), close: close.into(), opened })
+    Some(Thoughts { open: open.into(), close: close.into(), next: next.into(), opened })
 }
 
 /// What the answer may be.
@@ -271,7 +287,13 @@ fn constraint(
         Some(thoughts) => GrammarSpec::AfterThoughts { thoughts: thoughts.clone(), grammar: Box::new(grammar) },
         None => grammar,
     };
-    Ok(match (calls, request.format.clone(), &request.tool_choice) {
+    let format = request.format.clone().map(|grammar| match syntax {
+        Syntax::Harmony if !request.continue_final_message => {
+            GrammarSpec::After { marks: marks::FINAL.into(), grammar: Box::new(grammar) }
+        }
+        _ => grammar,
+    });
+    Ok(match (calls, format, &request.tool_choice) {
         (None, None, _) => None,
         // Thoughts that are not told apart are content, and the content has a format.
         (None, Some(format), _) if request.reasoning_format == ReasoningFormat::None => match thoughts {

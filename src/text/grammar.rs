@@ -57,6 +57,13 @@ pub enum GrammarSpec {
         /// What follows it.
         grammar: Box<GrammarSpec>,
     },
+    /// These marks, then the grammar.
+    After {
+        /// Control tokens and text between them, as they are written.
+        marks: String,
+        /// What follows them.
+        grammar: Box<GrammarSpec>,
+    },
     /// No constraint until the text gets to a trigger; from the trigger's first byte on, a grammar. Outermost only.
     Lazy {
         /// What the text is from the trigger on, the trigger included.
@@ -75,6 +82,8 @@ pub struct Thoughts {
     pub open: String,
     /// The mark after them.
     pub close: String,
+    /// What stands between that mark and what follows; mostly nothing.
+    pub next: String,
     /// The answer begins in a thought: the prompt ends with the mark.
     pub opened: bool,
 }
@@ -152,12 +161,15 @@ impl Grammars {
         Ok(mask)
     }
 
-    /// A mark of a chat as Lark writes it: the control token of that text, else the text.
+    /// A mark of a chat as Lark writes it: the control token of that text, else its parts, each a control token or text.
+    /// Nothing for no text.
     pub fn mark(&self, text: &str) -> String {
-        match self.vocabulary.control(text) {
-            Some(id) => format!("<[{id}]>"),
-            None => quoted(text),
+        if text.is_empty() {
+            return String::new();
         }
+        let one = |text: &str| self.vocabulary.control(text).map(|id| format!("<[{id}]>"));
+        let part = |part: &str| one(part).unwrap_or_else(|| quoted(part));
+        one(text).unwrap_or_else(|| mark_parts(text).map(part).collect::<Vec<_>>().join(" "))
     }
 
     fn top_level(&self, spec: &GrammarSpec) -> Result<TopLevelGrammar, GrammarError> {
@@ -189,6 +201,9 @@ impl Grammars {
             GrammarSpec::AfterThoughts { thoughts, grammar } => {
                 (lark(self.thought(thoughts, &part(0))), std::slice::from_ref(&**grammar))
             }
+            GrammarSpec::After { marks, grammar } => {
+                (lark(format!("start: {} @{}", self.mark(marks), part(0))), std::slice::from_ref(&**grammar))
+            }
             GrammarSpec::Lazy { .. } => return Err(GrammarError::Compile("a lazy grammar inside of another".into())),
         };
         to.push(GrammarWithLexer { name: Some(name.clone()), ..grammar });
@@ -197,18 +212,26 @@ impl Grammars {
 
     /// The grammar of a thought, or none, and then another grammar.
     fn thought(&self, thoughts: &Thoughts, then: &str) -> String {
-        let (open, close) = (self.mark(&thoughts.open), self.mark(&thoughts.close));
+        let [open, close, next] = [&thoughts.open, &thoughts.close, &thoughts.next].map(|text| self.mark(text));
         let rest = match self.vocabulary.control(&thoughts.close) {
             // A control token ends any text.
             Some(_) => format!("rest: FREE? {close}\nFREE: /(?s:.+)/"),
             None => format!("rest[suffix={close}]: /(?s:.*)/"),
         };
         let start = match thoughts.opened {
-            true => format!("rest WS? @{then}"),
-            false => format!("({open} rest WS?)? @{then}"),
+            true => format!("rest WS? {next} @{then}"),
+            false => format!("({open} rest WS? {next})? @{then}"),
         };
         format!("start: {start}\n{rest}\nWS: /[ \\t\\r\\n]{{1,8}}/")
     }
+}
+
+/// The parts of a mark: what stands in angle brackets, and what stands between.
+pub fn mark_parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive('>').flat_map(|part| {
+        let (before, mark) = part.split_at(part.find('<').unwrap_or(part.len()));
+        [before, mark].into_iter().filter(|part| !part.is_empty())
+    })
 }
 
 fn within(bytes: usize, most: usize) -> Result<(), GrammarError> {

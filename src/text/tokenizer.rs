@@ -1,15 +1,18 @@
 //! Text to tokens and back, from the vocabulary that a GGUF file carries.
 //!
-//! Two kinds of vocabulary: SentencePiece-like ([`spm`]) and byte-level BPE ([`bpe`]). Entries stay in
-//! the file mapping, so a tokenizer for 262,144 tokens is ready in a few hundredths of a second.
+//! Three kinds of vocabulary: SentencePiece-like ([`spm`]), BPE over bytes ([`bpe`]) and BPE over characters ([`chars`]).
+//! Entries stay in the file mapping, so a tokenizer for 262,144 tokens is ready in a few hundredths of a second.
 
 mod bpe;
+mod chars;
 mod classes;
 #[cfg(feature = "hf-tokenizer")]
 mod json;
 mod merge;
+mod pairs;
 mod pre;
 mod run;
+mod spaces;
 mod special;
 mod spm;
 mod stream;
@@ -20,7 +23,9 @@ use std::borrow::Cow;
 use qrun_quant::{Error, Gguf};
 
 use bpe::Bpe;
+use chars::CharBpe;
 use run::Run;
+use spaces::SPACE;
 use special::{Fragment, Parse, Specials};
 use spm::Spm;
 pub use stream::Utf8Stream;
@@ -86,6 +91,7 @@ pub struct Tokenizer {
 enum Engine {
     Spm(Box<Spm>),
     Bpe(Box<Bpe>),
+    Chars(Box<CharBpe>),
     #[cfg(feature = "hf-tokenizer")]
     Json(Box<json::Json>),
 }
@@ -94,7 +100,7 @@ impl Engine {
     /// Whether entries spell bytes as printable characters (or else spaces as U+2581).
     fn spells_bytes(&self) -> bool {
         match self {
-            Self::Spm(_) => false,
+            Self::Spm(_) | Self::Chars(_) => false,
             Self::Bpe(_) => true,
             #[cfg(feature = "hf-tokenizer")]
             Self::Json(json) => json.spells_bytes,
@@ -110,34 +116,43 @@ struct SpecialIds {
     eot: Option<u32>,
     unknown: Option<u32>,
     padding: Option<u32>,
+    separator: Option<u32>,
     add_bos: bool,
     add_eos: bool,
+    /// Put the separator last where EOS is not.
+    add_sep: bool,
 }
 
 impl Tokenizer {
     /// Builds the tokenizer that a GGUF file describes (`tokenizer.ggml.*`).
     pub fn from_gguf(g: &Gguf) -> Result<Self, Error> {
         let place = "key tokenizer.ggml.model";
-        let known = "\"llama\" (SentencePiece) or \"gpt2\" (byte-level BPE)";
+        let known = "\"llama\" (SentencePiece), \"gpt2\" (BPE over bytes) or \"gemma4\" (BPE over characters)";
         let model = g.str("tokenizer.ggml.model")?.ok_or_else(|| g.error(place, known, "no such key"))?;
         let defaults = match model {
             "llama" => SpecialIds { bos: Some(1), eos: Some(2), unknown: Some(0), add_bos: true, ..Default::default() },
-            "gpt2" => SpecialIds::default(),
+            "gpt2" | "gemma4" => SpecialIds::default(),
             other => return Err(g.error(place, known, format!("{other:?}"))),
         };
         let mut vocab = Vocab::from_gguf(g)?;
         let mut ids = SpecialIds::read(g, vocab.len(), defaults)?;
-        ids.eot = ids.eot.or_else(|| special::end_of_turn(&vocab));
-        let mut eog = special::end_of_generation(&mut vocab);
+        ids.eot = special::end_of_turn(&vocab, ids.eot);
+        let last = id(g, "eom", vocab.len())?;
+        let eog = special::end_of_generation(&mut vocab, [ids.eos, ids.eot, last].into_iter().flatten());
         let engine = match model {
             "llama" => Engine::Spm(Spm::from_gguf(g, &vocab, ids.unknown)?.into()),
+            "gemma4" => Engine::Chars(CharBpe::from_gguf(g, &vocab, ids.unknown)?.into()),
             _ => Engine::Bpe(Bpe::from_gguf(g, &vocab, ids.unknown)?.into()),
         };
-        if let Engine::Bpe(bpe) = &engine {
-            ids.add_bos = g.bool(ADD_BOS)?.unwrap_or(bpe.pre.add_bos);
+        match &engine {
+            Engine::Bpe(bpe) => {
+                ids.add_bos = g.bool(ADD_BOS)?.unwrap_or(bpe.pre.add_bos);
+                ids.add_sep = g.bool("tokenizer.ggml.add_sep_token")?.unwrap_or(true) && bpe.pre.add_sep;
+            }
+            // Whatever the file says: early ones say no, and the model has never seen a text without.
+            Engine::Chars(_) => ids.add_bos = true,
+            _ => {}
         }
-        let last = id(g, "eom", vocab.len())?;
-        eog.extend([ids.eos, ids.eot, last].into_iter().flatten());
         Ok(Self::new(vocab, engine, ids, eog))
     }
 
@@ -162,7 +177,8 @@ impl Tokenizer {
         // A text that has its own BOS gets no second one: models have never seen two.
         let is = |fragment: Option<&Fragment>, id: u32| fragment == Some(&Fragment::Token(id));
         let bos = wanted(self.ids.add_bos, self.ids.bos).filter(|&id| !is(fragments.first(), id));
-        let eos = wanted(self.ids.add_eos, self.ids.eos).filter(|&id| !is(fragments.last(), id));
+        let eos = wanted(self.ids.add_eos, self.ids.eos).or(wanted(self.ids.add_sep, self.ids.separator));
+        let eos = eos.filter(|&id| !is(fragments.last(), id));
 
         let mut run = Run::default();
         run.out.extend(bos);
@@ -172,10 +188,11 @@ impl Tokenizer {
             match (fragment, &self.engine) {
                 (Fragment::Token(id), _) => run.out.push(id),
                 (Fragment::Text(text), Engine::Spm(spm)) => {
-                    let prefix = if spm.add_space_prefix && after_special { spm::SPACE } else { "" };
+                    let prefix = if spm.add_space_prefix && after_special { SPACE } else { "" };
                     spm.encode(entries, &mut run, text, prefix)?;
                 }
                 (Fragment::Text(text), Engine::Bpe(bpe)) => bpe.encode(entries, &mut run, text)?,
+                (Fragment::Text(text), Engine::Chars(chars)) => chars.encode(entries, &mut run, text)?,
                 #[cfg(feature = "hf-tokenizer")]
                 (Fragment::Text(_), Engine::Json(_)) => unreachable!("encoded above"),
             }
@@ -211,9 +228,7 @@ impl Tokenizer {
             TokenKind::Control | TokenKind::Unknown | TokenKind::Unused => Cow::Borrowed(&[]),
             TokenKind::Byte => vocab::byte_of(text).map_or(literal, |byte| vec![byte].into()),
             TokenKind::Normal if self.engine.spells_bytes() => bpe::unspell(text).into(),
-            _ if !self.engine.spells_bytes() && text.contains(spm::SPACE) => {
-                text.replace(spm::SPACE, " ").into_bytes().into()
-            }
+            _ if !self.engine.spells_bytes() && text.contains(SPACE) => text.replace(SPACE, " ").into_bytes().into(),
             _ => literal,
         }
     }
@@ -282,8 +297,11 @@ impl SpecialIds {
             eot: id(g, "eot", n_vocab)?,
             unknown: id(g, "unknown", n_vocab)?.or(exists(defaults.unknown)),
             padding: id(g, "padding", n_vocab)?,
+            // Misspelled by the format.
+            separator: id(g, "seperator", n_vocab)?,
             add_bos: g.bool(ADD_BOS)?.unwrap_or(defaults.add_bos),
             add_eos: g.bool("tokenizer.ggml.add_eos_token")?.unwrap_or(false),
+            add_sep: false,
         })
     }
 }

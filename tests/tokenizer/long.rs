@@ -27,7 +27,22 @@ fn a_megabyte_of_one_character_takes_no_time_to_speak_of() {
 
 #[test]
 fn white_space_that_ends_in_a_word_is_not_scanned_again_and_again() {
-    for pre in ["llama-bpe", "qwen2", "gpt-2", "tekken", "smollm", "deepseek-llm", "falcon", "default"] {
+    for pre in [
+        "llama-bpe",
+        "qwen2",
+        "qwen35",
+        "gpt-2",
+        "tekken",
+        "gpt-4o",
+        "smollm",
+        "deepseek-llm",
+        "deepseek-coder",
+        "deepseek-v3",
+        "minicpm5",
+        "laguna",
+        "falcon",
+        "default",
+    ] {
         // Bytes as their own tokens: all the time goes into the cutting.
         let spelled: Vec<String> = (0..=0x17fu32).filter_map(char::from_u32).map(String::from).collect();
         let mut keys = super::bpe(&spelled.iter().map(String::as_str).collect::<Vec<_>>(), &[]);

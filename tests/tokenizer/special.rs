@@ -102,3 +102,38 @@ fn the_end_of_a_generation_is_found_by_text() {
     assert_eq!(tokenizer.eot(), tokenizer.find("<|im_end|>"), "named by no key");
     assert_eq!(tokenizer.eog().collect::<Vec<_>>(), [2, 3, 4]);
 }
+
+/// Texts of a vocabulary of control tokens; those that end a generation; the one that ends a turn.
+#[rustfmt::skip]
+const ENDS: &[(&[&str], &[&str], &str)] = &[
+    (&["<|im_end|>", "<|endoftext|>", "<|im_start|>"], &["<|im_end|>", "<|endoftext|>"], "<|im_end|>"),
+    (&["<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|python_tag|>"], &["<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"], "<|eot_id|>"),
+    (&["<turn|>", "<|turn>", "<|tool_response>", "<eos>", "<|tool_call>"], &["<turn|>", "<|tool_response>", "<eos>"], "<turn|>"),
+    (&["<end_of_turn>", "<start_of_turn>"], &["<end_of_turn>"], "<end_of_turn>"),
+    (&["<EOT>", "[EOT]", "<｜end▁of▁sentence｜>"], &["<EOT>", "[EOT]", "<｜end▁of▁sentence｜>"], "<EOT>"),
+    (&["<|end|>", "<|user|>"], &["<|end|>"], "<|end|>"),
+    (&["<|end|>", "<|return|>"], &["<|end|>", "<|return|>"], "<|end|>"),
+    // Harmony: a message ends, the answer goes on.
+    (&["<|end|>", "<|return|>", "<|call|>", "<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"], &["<|return|>", "<|call|>"], "<|return|>"),
+];
+
+#[test]
+fn what_ends_a_generation_in_vocabularies_of_the_families() {
+    for (texts, ends, turn) in ENDS {
+        let mut rows = vec![row("<unk>", 2), row("<s>", 3), row("</s>", 1)];
+        rows.extend(texts.iter().map(|text| row(text, 3)));
+        let end = texts.iter().position(|text| *text == "<|end|>").map(|at| at as u32 + 3);
+        // A file may name the end of a message as that of a turn.
+        for named in [None, end] {
+            let mut keys = super::spm(&rows);
+            keys.extend(named.map(|id| ("eot_token_id", id.into())));
+            let tokenizer = Tokenizer::from_gguf(&super::file(keys)).unwrap();
+            // Not `</s>`, the format's default.
+            let found: Vec<&str> = tokenizer.eog().filter(|&id| id > 2).map(|id| tokenizer.text(id)).collect();
+            let expected: Vec<&str> = texts.iter().copied().filter(|text| ends.contains(text)).collect();
+            assert_eq!(found, expected, "{texts:?}");
+            assert_eq!(tokenizer.text(tokenizer.eot().unwrap()), *turn, "{texts:?}");
+            assert!(tokenizer.eog().all(|id| id == 2 || tokenizer.piece(id).is_empty()), "{texts:?}: no text");
+        }
+    }
+}

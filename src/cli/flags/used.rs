@@ -32,7 +32,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::used("--chat-template", One("NAME|JINJA", Text), "chat template: a name, a file or Jinja text", |a, v| a.chat.template = Some(v.text())).shown(Prompt),
     Flag::used("--chat-template-file", One("FILE", File), "chat template from a file", |a, v| a.chat.template_file = Some(v.file())),
     Flag::used("--chat-template-kwargs", One("JSON", Text), "an object of variables for the template", |a, v| a.chat.template_kwargs = Some(v.text())).env("LLAMA_ARG_CHAT_TEMPLATE_KWARGS"),
-    Flag::used("-rea, --reasoning", Maybe(&["on", "off", "auto"]), "thinking on|off|auto, where the template knows it", |a, v| a.chat.reasoning = v.choice()).env("LLAMA_ARG_REASONING"),
+    Flag::used("-rea, --reasoning", Maybe(&["on", "off", "auto"]), "thinking on|off|auto, where the template knows it; on shows gpt-oss's thoughts", |a, v| a.chat.reasoning = v.choice()).env("LLAMA_ARG_REASONING"),
 
     Flag::used("-n, --predict, --n-predict", One("N", Whole(-2, MAX)), "tokens to write; -1: no limit, -2: until the context is full", |a, v| a.sampling.n_predict = v.whole()).env("LLAMA_ARG_N_PREDICT").shown(Sampling).settable(|s| s.n_predict.to_string()),
     Flag::used("-s, --seed", One("N", Whole(-1, u32::MAX as i64)), "seed; -1: another one each time", |a, v| a.sampling.seed = u32::try_from(v.whole()).ok()).shown(Sampling).settable(|s| s.params.seed.to_string()),

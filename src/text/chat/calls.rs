@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ChatError, Tool, syntax::Syntax};
+use super::{ChatError, Tool, marks, syntax::Syntax};
 use crate::text::grammar::{GrammarSpec, Grammars, Strictness, Trigger, quoted, schema};
 
 /// White space between the parts of a call.
@@ -19,6 +19,8 @@ pub fn grammar(syntax: Syntax, tools: &[&Tool], many: bool, grammars: &Grammars)
     let (all, wrap): (String, [&str; 2]) = match (syntax, many) {
         (Syntax::Hermes, true) => ("call (WS? call)*".into(), [&mark, &close]),
         (Syntax::Hermes, false) => ("call".into(), [&mark, &close]),
+        // The mark after a call ends the answer.
+        (Syntax::Harmony, _) => ("call".into(), ["", ""]),
         (Syntax::Llama3, _) => (format!("({mark} WS?)? call"), ["", ""]),
         (Syntax::MistralList, true) => (format!("{mark} WS? \"[\" WS? call (WS? \",\" WS? call)* WS? \"]\""), ["", ""]),
         (Syntax::MistralList, false) => (format!("{mark} WS? \"[\" WS? call WS? \"]\""), ["", ""]),
@@ -34,12 +36,27 @@ pub fn grammar(syntax: Syntax, tools: &[&Tool], many: bool, grammars: &Grammars)
                     if id { format!("({} /[a-zA-Z0-9]{{9}}/)?", grammars.mark("[CALL_ID]")) } else { String::new() };
                 format!("{mark} {} {id} {} {SPACE} {arguments}", quoted(&tool.name), grammars.mark("[ARGS]"))
             }
+            Syntax::Harmony => format!("{} {SPACE} {arguments}", header(&tool.name, grammars)),
             _ => object(syntax, &tool.name, &arguments),
         };
         let parts: Vec<&str> = [wrap[0], &body, wrap[1]].into_iter().filter(|part| !part.is_empty()).collect();
         lark.push_str(&format!("{rule}: {}\n", parts.join(&format!(" {SPACE} "))));
     }
     Ok(GrammarSpec::Lark(lark))
+}
+
+/// What stands before the arguments of a call in [`Syntax::Harmony`]: the recipient behind the channel, or before it.
+fn header(name: &str, grammars: &Grammars) -> String {
+    let mark = |text| grammars.mark(text);
+    let (channel, to) = (mark(marks::CHANNEL), format!("to=functions.{name}"));
+    format!(
+        "({channel} {} | ({} \"assistant\")? \" \"? {} {channel} \"commentary\") \" \"? ({}? \"json\")? {}",
+        quoted(&format!("commentary {to}")),
+        mark(marks::START),
+        quoted(&to),
+        mark(marks::CONSTRAIN),
+        mark(marks::MESSAGE),
+    )
 }
 
 /// The object of a call, white space between its parts.
@@ -78,6 +95,10 @@ pub fn triggers(syntax: Syntax) -> Vec<Trigger> {
     let word = |text: &str| Trigger::Word(text.into());
     match syntax {
         Syntax::Llama3 => vec![word(syntax.mark()), start("{\"name\":"), start("{\"type\":\"function\",\"name\":")],
+        Syntax::Harmony => {
+            let to = |before: &str| word(&format!("{before} to=functions."));
+            vec![to("<|channel|>commentary"), to("<|start|>assistant"), start("to=functions.")]
+        }
         Syntax::Generic => vec![start("{\"tool_call\":")],
         Syntax::Hermes | Syntax::MistralList | Syntax::MistralArgs { .. } => vec![word(syntax.mark())],
     }

@@ -2,6 +2,7 @@
 
 use super::{
     head::{Head, members},
+    marks,
     scan::beginning,
 };
 
@@ -19,6 +20,8 @@ pub enum Syntax {
         /// Whether the template writes ids.
         id: bool,
     },
+    /// Messages in channels, calls among them: gpt-oss.
+    Harmony,
     /// `{"tool_call": {"name": …, "arguments": …}}`: asked of models whose template knows no tools, in the system message.
     Generic,
 }
@@ -39,6 +42,7 @@ impl Syntax {
         // Others have such marks too, with XML in them.
         let xml = ["<function=", "<arg_key>", "<parameter=", "<invoke"].into_iter().any(has);
         match () {
+            () if marks::HARMONY[..3].iter().all(|mark| has(mark)) => Self::Harmony,
             () if has("[TOOL_CALLS]") && has("[ARGS]") => Self::MistralArgs { id: has("[CALL_ID]") },
             () if has("[TOOL_CALLS]") => Self::MistralList,
             () if has("<tool_call>") && !xml => Self::Hermes,
@@ -61,6 +65,7 @@ impl Syntax {
             Self::Llama3 => &["<|python_tag|>"],
             Self::MistralList => &["[TOOL_CALLS]"],
             Self::MistralArgs { .. } => &["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"],
+            Self::Harmony => marks::HARMONY,
             Self::Generic => &[],
         }
     }
@@ -81,7 +86,7 @@ impl Syntax {
             Self::Hermes => &["</tool_call>"],
             Self::MistralList => &[",", "]"],
             Self::Llama3 => &[";"],
-            Self::MistralArgs { .. } | Self::Generic => &[],
+            Self::MistralArgs { .. } | Self::Harmony | Self::Generic => &[],
         }
     }
 
@@ -93,7 +98,7 @@ impl Syntax {
     /// Objects that are open around the arguments.
     pub fn depth(self) -> u32 {
         match self {
-            Self::MistralArgs { .. } => 0,
+            Self::MistralArgs { .. } | Self::Harmony => 0,
             Self::Generic => 2,
             Self::Hermes | Self::Llama3 | Self::MistralList => 1,
         }
@@ -142,7 +147,7 @@ impl Syntax {
                 let digit = |place: u32| char::from(digits[(number / 36u64.pow(place) % 36) as usize]);
                 (0..9).map(digit).collect()
             }
-            Self::Hermes | Self::Llama3 | Self::Generic => format!("call_{index}_{number:016x}"),
+            Self::Hermes | Self::Llama3 | Self::Harmony | Self::Generic => format!("call_{index}_{number:016x}"),
         }
     }
 }

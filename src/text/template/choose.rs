@@ -8,6 +8,11 @@ use super::TemplateError;
 pub const BUILTINS: &[(&str, &str)] = &[
     ("chatml", include_str!("builtin/chatml.jinja")),
     ("gemma", include_str!("builtin/gemma.jinja")),
+    ("gemma4", include_str!("builtin/gemma4.jinja")),
+    ("glm4", include_str!("builtin/glm4.jinja")),
+    ("granite", include_str!("builtin/granite.jinja")),
+    ("harmony", include_str!("builtin/harmony.jinja")),
+    ("lfm2", include_str!("builtin/chatml.jinja")),
     ("llama2", include_str!("builtin/llama2.jinja")),
     ("llama3", include_str!("builtin/llama3.jinja")),
     ("mistral", include_str!("builtin/mistral.jinja")),
@@ -18,7 +23,11 @@ pub const BUILTINS: &[(&str, &str)] = &[
 
 /// A token that only one family has, and the family's template. The first that a vocabulary has wins.
 const MARKS: &[(&str, &str)] = &[
+    ("<|turn>", "gemma4"),
     ("<start_of_turn>", "gemma"),
+    ("<|channel|>", "harmony"),
+    ("<|start_of_role|>", "granite"),
+    ("[gMASK]", "glm4"),
     ("<|start_header_id|>", "llama3"),
     ("<think>", "qwen3"),
     ("<|im_start|>", "chatml"),

@@ -8,7 +8,7 @@ use table::RANGES;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Class {
-    /// Everything else: symbols, controls, unassigned.
+    /// Everything else: controls, formats, unassigned.
     Other,
     /// Upper case and title case (Lu, Lt).
     Upper,
@@ -22,6 +22,8 @@ pub enum Class {
     Number,
     /// Punctuation (P).
     Punctuation,
+    /// Symbols (S).
+    Symbol,
     /// White space (the property, not a category).
     Space,
 }
@@ -32,8 +34,8 @@ impl Class {
         match BASIC.get(c as usize) {
             Some(&class) => class,
             None => {
-                let after = RANGES.partition_point(|&range| range >> 3 <= c as u32);
-                from_number(RANGES[after - 1] & 7)
+                let after = RANGES.partition_point(|&range| range >> 4 <= c as u32);
+                from_number(RANGES[after - 1] & 15)
             }
         }
     }
@@ -43,15 +45,30 @@ impl Class {
         matches!(self, Self::Upper | Self::Lower | Self::Letter)
     }
 
-    /// Neither space nor letter nor number.
-    pub fn is_symbol(self) -> bool {
-        matches!(self, Self::Other | Self::Mark | Self::Punctuation)
+    /// A letter or a combining mark (L, M).
+    pub fn is_letter_or_mark(self) -> bool {
+        self.is_letter() || self == Self::Mark
+    }
+
+    /// Punctuation or a symbol (P, S).
+    pub fn is_sign(self) -> bool {
+        matches!(self, Self::Punctuation | Self::Symbol)
     }
 }
 
 const fn from_number(n: u32) -> Class {
     use Class::*;
-    [Other, Upper, Lower, Letter, Mark, Number, Punctuation, Space][n as usize & 7]
+    match n {
+        1 => Upper,
+        2 => Lower,
+        3 => Letter,
+        4 => Mark,
+        5 => Number,
+        6 => Punctuation,
+        7 => Symbol,
+        8 => Space,
+        _ => Other,
+    }
 }
 
 /// The classes of the Basic Multilingual Plane, one by one.
@@ -59,10 +76,10 @@ static BASIC: [Class; 0x1_0000] = {
     let mut out = [Class::Other; 0x1_0000];
     let mut row = 0;
     while row < RANGES.len() {
-        let end = if row + 1 < RANGES.len() { RANGES[row + 1] >> 3 } else { 0x11_0000 };
-        let mut c = RANGES[row] >> 3;
+        let end = if row + 1 < RANGES.len() { RANGES[row + 1] >> 4 } else { 0x11_0000 };
+        let mut c = RANGES[row] >> 4;
         while c < end && c < 0x1_0000 {
-            out[c as usize] = from_number(RANGES[row]);
+            out[c as usize] = from_number(RANGES[row] & 15);
             c += 1;
         }
         row += 1;
@@ -84,6 +101,7 @@ mod tests {
             (r"^\p{M}$", Class::Mark),
             (r"^\p{N}$", Class::Number),
             (r"^\p{P}$", Class::Punctuation),
+            (r"^\p{S}$", Class::Symbol),
             (r"^\s$", Class::Space),
         ];
         for (pattern, class) in classes {
@@ -111,13 +129,13 @@ mod tests {
         for c in 0..expected.len() {
             if c == 0 || expected[c] != expected[c - 1] {
                 let gap = if n % 12 == 0 { "\n    " } else { " " };
-                rows += &format!("{gap}{:#x},", (c as u32) << 3 | expected[c] as u32);
+                rows += &format!("{gap}{:#x},", (c as u32) << 4 | expected[c] as u32);
                 n += 1;
             }
         }
         let path = std::env::temp_dir().join("qrun-classes-table.rs");
         let text = format!(
-            "//! First code point << 3 | class, for each run of code points of one class. Written by the test in classes.rs.\n\n\
+            "//! First code point << 4 | class, for each run of code points of one class. Written by the test in classes.rs.\n\n\
              #[rustfmt::skip]\npub static RANGES: [u32; {n}] = [{rows}\n];\n"
         );
         std::fs::write(&path, text).unwrap();

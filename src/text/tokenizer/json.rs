@@ -47,9 +47,8 @@ impl Tokenizer {
         let (ids, mask) = (around.get_ids(), around.get_special_tokens_mask());
         let mark = |id: Option<&u32>, mask: Option<&u32>| id.copied().filter(|_| mask == Some(&1));
         let (bos, eos) = (mark(ids.first(), mask.first()), mark(ids.last(), mask.last()));
-        let eot = special::end_of_turn(&vocab);
-        let mut eog = special::end_of_generation(&mut vocab);
-        eog.extend(eos.into_iter().chain(eot));
+        let eot = special::end_of_turn(&vocab, None);
+        let eog = special::end_of_generation(&mut vocab, eos.into_iter().chain(eot));
         let ids = SpecialIds { bos, eos, eot, add_bos: bos.is_some(), add_eos: eos.is_some(), ..SpecialIds::default() };
         let mut literal = parsing.clone();
         literal.set_encode_special_tokens(true);

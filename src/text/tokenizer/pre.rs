@@ -3,6 +3,7 @@
 
 mod cased;
 mod rules;
+mod scan;
 #[cfg(test)]
 mod tests;
 
@@ -20,31 +21,66 @@ pub struct PreTokenizer {
     pub ignore_merges: bool,
     /// Whether BOS is put first where the file does not say.
     pub add_bos: bool,
+    /// Whether a separator is put last where the file does not say.
+    pub add_sep: bool,
 }
 
-const PLAIN: PreTokenizer = PreTokenizer { names: &[], rules: &[], ignore_merges: false, add_bos: false };
-const WHOLE_WORDS: PreTokenizer = PreTokenizer { ignore_merges: true, add_bos: true, ..PLAIN };
+const PLAIN: PreTokenizer =
+    PreTokenizer { names: &[], rules: &[], ignore_merges: false, add_bos: false, add_sep: false };
+const WHOLE_WORDS: PreTokenizer = PreTokenizer { ignore_merges: true, ..PLAIN };
+const WHOLE_WORDS_AND_BOS: PreTokenizer = PreTokenizer { add_bos: true, ..WHOLE_WORDS };
 
-static TABLE: [PreTokenizer; 9] = [
+static TABLE: [PreTokenizer; 18] = [
     PreTokenizer {
         names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"],
         rules: &[rules::llama3],
-        ..WHOLE_WORDS
+        ..WHOLE_WORDS_AND_BOS
     },
-    PreTokenizer { names: &["smaug-bpe"], rules: &[rules::llama3], ..PLAIN },
+    PreTokenizer { names: &["smaug-bpe", "dbrx", "chatglm-bpe"], rules: &[rules::llama3], ..PLAIN },
+    PreTokenizer { names: &["glm4", "glm5"], rules: &[rules::llama3], ..WHOLE_WORDS },
     PreTokenizer {
-        names: &["qwen2", "deepseek-r1-qwen", "stablelm2", "hunyuan", "megrez"],
+        names: &[
+            "qwen2",
+            "deepseek-r1-qwen",
+            "stablelm2",
+            "hunyuan",
+            "megrez",
+            "kormo",
+            "f2llmv2",
+            "solar-open",
+            "grok-2",
+        ],
         rules: &[rules::qwen2],
         ..PLAIN
     },
+    PreTokenizer { names: &["qwen35"], rules: &[rules::qwen35], ..PLAIN },
+    PreTokenizer { names: &["seed-coder"], rules: &[rules::seed_coder], ..PLAIN },
+    PreTokenizer { names: &["laguna"], rules: &[rules::line_feeds, rules::qwen2], ..PLAIN },
+    PreTokenizer { names: &["minicpm5"], rules: &[rules::up_to_three_digits, rules::minicpm5], ..WHOLE_WORDS },
     PreTokenizer {
-        names: &["gpt-2", "gpt2", "phi-2", "mpt", "olmo", "jais", "gigachat", "mellum", "a.x-4.0", "trillion"],
+        names: &[
+            "gpt-2",
+            "gpt2",
+            "phi-2",
+            "mpt",
+            "olmo",
+            "jais",
+            "gigachat",
+            "mellum",
+            "a.x-4.0",
+            "trillion",
+            "exaone4",
+            "modern-bert",
+            "granite-docling",
+        ],
         rules: &[rules::gpt2],
         ..PLAIN
     },
-    PreTokenizer { names: &["tekken"], rules: &[rules::tekken], ..WHOLE_WORDS },
+    PreTokenizer { names: &["roberta-bpe", "jina-v2-code"], rules: &[rules::gpt2], add_sep: true, ..PLAIN },
+    PreTokenizer { names: &["tekken"], rules: &[rules::tekken], ..WHOLE_WORDS_AND_BOS },
+    PreTokenizer { names: &["gpt-4o", "llama4", "kanana2", "minimax-m2"], rules: &[rules::gpt4o], ..PLAIN },
     PreTokenizer {
-        names: &["smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"],
+        names: &["smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"],
         rules: &[rules::digit, rules::gpt2],
         ..PLAIN
     },
@@ -58,6 +94,16 @@ static TABLE: [PreTokenizer; 9] = [
             rules::cjk,
             rules::digits,
         ],
+        ..PLAIN
+    },
+    PreTokenizer {
+        names: &["deepseek-coder"],
+        rules: &[rules::line_end, rules::spaced_letters, rules::spaced_punctuation, rules::cjk, rules::digit],
+        ..PLAIN
+    },
+    PreTokenizer {
+        names: &["deepseek-v3", "hunyuan-dense", "joyai-llm"],
+        rules: &[rules::up_to_three_digits, rules::han_and_kana, rules::deepseek_v3],
         ..PLAIN
     },
     PreTokenizer { names: &["falcon"], rules: &[rules::falcon_punctuation, rules::gpt2, rules::three_digits], ..PLAIN },

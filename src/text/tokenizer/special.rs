@@ -129,11 +129,12 @@ pub enum Parse {
 }
 
 /// Entries that end a turn, in the order in which they are taken where the file names none.
-const END_OF_TURN: [&str; 11] = [
+const END_OF_TURN: [&str; 12] = [
     "<|eot_id|>",
     "<|im_end|>",
     "<|end|>",
     "<end_of_turn>",
+    "<turn|>",
     "<end_of_utterance>",
     "<|end_of_text|>",
     "<|endoftext|>",
@@ -144,31 +145,47 @@ const END_OF_TURN: [&str; 11] = [
 ];
 
 /// Further entries that end a generation.
-const END_OF_GENERATION: [&str; 7] =
-    ["<|eom_id|>", "<|return|>", "<|call|>", "<|calls|>", "<|flush|>", "<turn|>", "[e~["];
+const END_OF_GENERATION: [&str; 8] =
+    ["<|eom_id|>", RETURN, CALL, "<|calls|>", "<|flush|>", "<|tool_response>", "<eos>", "[e~["];
 
 /// Entries that end a generation only where the file marks them as control tokens: in other
 /// vocabularies they are ordinary text, such as the end tag of struck-through HTML.
-const IF_CONTROL: [&str; 3] = ["</s>", "<eos>", "[EOS]"];
+const IF_CONTROL: [&str; 2] = ["</s>", "[EOS]"];
 
-/// The end-of-turn token by its text, where the file names none.
-pub fn end_of_turn(vocab: &Vocab) -> Option<u32> {
-    END_OF_TURN.iter().find_map(|text| vocab.entries().find(text.as_bytes()))
+/// In harmony, the form of gpt-oss, an answer is several messages: these end it, and [`END`] ends a message only.
+const RETURN: &str = "<|return|>";
+const CALL: &str = "<|call|>";
+const END: &str = "<|end|>";
+
+/// Whether [`END`] ends a message, not the answer.
+fn goes_on_after_end(vocab: &Vocab) -> bool {
+    let has = |text: &str| vocab.entries().find(text.as_bytes()).is_some();
+    has(CALL) && has(RETURN) || has("<|calls|>") && has("<|flush|>")
 }
 
-/// Tokens that end a generation by their texts. They are control tokens, whatever the file says.
-pub fn end_of_generation(vocab: &mut Vocab) -> Vec<u32> {
+/// The end-of-turn token: the one that the file names, else one by its text.
+pub fn end_of_turn(vocab: &Vocab, named: Option<u32>) -> Option<u32> {
+    let find = |text: &str| vocab.entries().find(text.as_bytes());
+    if goes_on_after_end(vocab) {
+        return named.filter(|id| Some(*id) != find(END)).or_else(|| find(RETURN));
+    }
+    named.or_else(|| END_OF_TURN.into_iter().find_map(find))
+}
+
+/// Tokens that end a generation: those by their texts, and those that the file names. They are control tokens, whatever
+/// the file says.
+pub fn end_of_generation(vocab: &mut Vocab, named: impl IntoIterator<Item = u32>) -> Vec<u32> {
     let find = |text: &&str| vocab.entries().find(text.as_bytes());
     let mut found: Vec<u32> = END_OF_TURN.iter().chain(&END_OF_GENERATION).filter_map(find).collect();
+    let by_text = found.len();
     found.extend(IF_CONTROL.iter().filter_map(find).filter(|&id| vocab.kinds[id as usize] == TokenKind::Control));
-    // Where a vocabulary has both of these, `<|end|>` ends a message, not the answer.
-    let has = |text: &str| vocab.entries().find(text.as_bytes()).is_some();
-    if has("<|call|>") && has("<|return|>") || has("<|calls|>") && has("<|flush|>") {
-        let end = vocab.entries().find(b"<|end|>");
-        found.retain(|&id| Some(id) != end);
-    }
-    for &id in &found {
+    found.extend(named);
+    for &id in &found[..by_text] {
         vocab.kinds[id as usize] = TokenKind::Control;
+    }
+    if goes_on_after_end(vocab) {
+        let end = vocab.entries().find(END.as_bytes());
+        found.retain(|&id| Some(id) != end);
     }
     found
 }

@@ -10,11 +10,10 @@ use super::{
     TokenizeError,
     merge::{Join, NONE},
     run::{Run, Work},
+    spaces::{ByteTokens, Words, characters, spell},
     vocab::{Entries, Vocab},
 };
 
-/// U+2581, which stands for a space in these vocabularies.
-pub const SPACE: &str = "\u{2581}";
 const SCORES: &str = "tokenizer.ggml.scores";
 
 /// What an SPM vocabulary has besides its entries.
@@ -23,10 +22,8 @@ pub struct Spm {
     scores: Bytes,
     /// A space is put before the text, at its start and after each special token.
     pub add_space_prefix: bool,
-    /// By byte: some token has a space after a character that ends in this byte.
-    before_space: [bool; 256],
-    /// Tokens for the bytes of characters that have no token; [`NONE`] where there is none.
-    bytes: [u32; 256],
+    words: Words,
+    bytes: ByteTokens,
 }
 
 impl Spm {
@@ -37,16 +34,11 @@ impl Spm {
         if scores.ty != ValueType::F32 || scores.len != vocab.len() {
             return Err(g.error(place(), expected(), format!("{} values of type {:?}", scores.len, scores.ty)));
         }
-        let entries = vocab.entries();
-        let bytes = std::array::from_fn(|b| {
-            let plain = || entries.find_text(&[b as u8]).filter(|_| b < 128);
-            entries.find_byte(b as u8).or_else(plain).or(unknown).unwrap_or(NONE)
-        });
         Ok(Self {
             scores: scores.bytes.clone(),
             add_space_prefix: g.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true),
-            before_space: before_space(vocab),
-            bytes,
+            words: Words::of(vocab),
+            bytes: ByteTokens::of(vocab, unknown),
         })
     }
 
@@ -58,7 +50,7 @@ impl Spm {
         text: &'t str,
         prefix: &str,
     ) -> Result<(), TokenizeError> {
-        let mut words = Words { spm: self, rest: text.as_bytes() };
+        let mut words = self.words.of_text(text.as_bytes());
         if !prefix.is_empty() {
             let first = words.next().unwrap_or_default();
             self.merge(entries, &mut run.work, &mut run.out, [prefix.as_bytes(), first])?;
@@ -78,15 +70,9 @@ impl Spm {
     ) -> Result<(), TokenizeError> {
         let Work { merger, spelled } = work;
         merger.clear();
-        spelled.clear();
-        for &byte in parts.into_iter().flatten() {
-            match byte {
-                b' ' => spelled.extend_from_slice(SPACE.as_bytes()),
-                _ => spelled.push(byte),
-            }
-        }
-        for chunk in spelled.chunk_by(|_, &next| is_continuation(next)) {
-            merger.push(NONE, chunk.len());
+        spell(spelled, parts.into_iter().flatten());
+        for character in characters(spelled) {
+            merger.push(NONE, character.len());
         }
         merger.merge(|left, right| {
             let id = entries.find_text(&spelled[left.start as usize..right.range().end])?;
@@ -99,10 +85,7 @@ impl Spm {
             } else if let Some(id) = entries.find_text(text) {
                 out.push(id);
             } else {
-                for &byte in text {
-                    let id = self.bytes[byte as usize];
-                    out.push(if id == NONE { return Err(TokenizeError::NoToken { byte }) } else { id });
-                }
+                self.bytes.spell_out(text, out)?;
             }
         }
         Ok(())
@@ -118,43 +101,5 @@ impl Spm {
             false if score.is_sign_negative() => bits,
             false => !(bits | 1 << 31),
         }
-    }
-}
-
-fn is_continuation(byte: u8) -> bool {
-    byte & 0xc0 == 0x80
-}
-
-fn before_space(vocab: &Vocab) -> [bool; 256] {
-    let mut found = [false; 256];
-    let entries = vocab.entries();
-    for (id, kind) in vocab.kinds.iter().enumerate() {
-        if kind.is_text() {
-            for w in entries.bytes(id as u32).windows(4) {
-                if w[1..] == *SPACE.as_bytes() {
-                    found[w[0] as usize] = true;
-                }
-            }
-        }
-    }
-    found
-}
-
-/// Cuts a text before the spaces that no token has after what stands there.
-struct Words<'s, 't> {
-    spm: &'s Spm,
-    rest: &'t [u8],
-}
-
-impl<'t> Iterator for Words<'_, 't> {
-    type Item = &'t [u8];
-
-    fn next(&mut self) -> Option<&'t [u8]> {
-        let last_byte = |b| if b == b' ' { SPACE.as_bytes()[2] } else { b };
-        let is_cut = |w: &[u8]| w[1] == b' ' && !self.spm.before_space[last_byte(w[0]) as usize];
-        let end = self.rest.windows(2).position(is_cut).map_or(self.rest.len(), |at| at + 1);
-        let (word, rest) = self.rest.split_at(end);
-        self.rest = rest;
-        (!word.is_empty()).then_some(word)
     }
 }

@@ -45,6 +45,7 @@ CHATS = {
               say("assistant", "2\n"), say("user", "Three?")],
     "thinking": [say("user", "2+2?"), say("assistant", "<think>\nIt is easy.\n</think>\n\n4"), say("user", "3+3?"),
                  say("assistant", "<think>\nAlso easy.\n</think>\n\n6")],
+    "channel": [say("user", "2+2?"), say("assistant", "<|channel>thought\nEasy.\n<channel|>4"), say("user", "3+3?")],
     "reasoning field": [say("user", "2+2?"), say("assistant", "4", reasoning_content="It is easy.")],
     "reasoning alias": [say("user", "2+2?"), say("assistant", "4", thinking="Easy, under another name.")],
     "prefix": [say("user", "Count"), say("assistant", "One, two,")],
@@ -69,7 +70,7 @@ def cases():
         for prompt in (True, False):
             for template in ("gemma3", "llama3", "chatml", "mistral"):
                 yield template, chat, prompt, {}, None
-    for chat in [c for c in CHATS if c != "parts"]:
+    for chat in [c for c in CHATS if c not in ("parts", "channel")]:
         for kwargs in ({}, {"enable_thinking": True}, {"enable_thinking": False}):
             yield "qwen3", chat, True, kwargs, None
         yield "qwen3", chat, False, {}, None
@@ -84,6 +85,12 @@ def cases():
         for chat in PLAIN + (["thinking"] if name == "qwen3" else []):
             yield "builtin/" + name, chat, True, {"enable_thinking": False} if name == "qwen3" else {}, None
         yield "builtin/" + name, "turns", False, {}, None
+    for thinking in (True, False):
+        yield "builtin/gemma4", "system+user", True, {"enable_thinking": thinking}, None
+    yield "builtin/gemma4", "user", True, {"enable_thinking": True}, None
+    yield "builtin/gemma4", "channel", True, {}, None
+    for chat in ("user", "system+user", "tool use", "two calls"):
+        yield "builtin/harmony", chat, True, {"reasoning_effort": "high"}, TOOLS
 
 
 def source(template):

@@ -4,33 +4,53 @@
 
 use std::ops::Range;
 
-use super::{super::classes::Class, cased::CASED};
+use super::{
+    super::classes::Class,
+    cased::CASED,
+    scan::{
+        Case, class_at, contraction, first, first_numbers, first_run, first_run_after_space, is_line_end, lines,
+        numbers, run, signs, spaces,
+    },
+};
 
 /// `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 pub fn llama3(text: &str) -> Option<Range<usize>> {
-    words_and_numbers(text, 3)
+    words(text, Class::is_letter, 3, is_line_end)
 }
 
 /// As [`llama3`], but each digit alone: `\p{N}`.
 pub fn qwen2(text: &str) -> Option<Range<usize>> {
-    words_and_numbers(text, 1)
+    words(text, Class::is_letter, 1, is_line_end)
 }
 
-fn words_and_numbers(text: &str, digits: usize) -> Option<Range<usize>> {
+/// As [`qwen2`], with combining marks among the letters: `[\p{L}\p{M}]+`, `[^\s\p{L}\p{M}\p{N}]+`.
+pub fn qwen35(text: &str) -> Option<Range<usize>> {
+    words(text, Class::is_letter_or_mark, 1, is_line_end)
+}
+
+/// As [`qwen2`], but all digits together: `\p{N}+`.
+pub fn minicpm5(text: &str) -> Option<Range<usize>> {
+    words(text, Class::is_letter, usize::MAX, is_line_end)
+}
+
+/// As [`qwen2`], but no line ends behind signs: ` ?[^\s\p{L}\p{N}\r\n]+`.
+pub fn seed_coder(text: &str) -> Option<Range<usize>> {
+    words(text, Class::is_letter, 1, |_| false)
+}
+
+/// Contractions, words of `letter`, up to `digits` numbers, signs with `tail` behind them, white space.
+fn words(text: &str, letter: fn(Class) -> bool, digits: usize, tail: fn(char) -> bool) -> Option<Range<usize>> {
     let (c, class) = first(text)?;
-    let after = c.len_utf8();
-    if c == '\''
-        && let Some(len) = contraction(&text[after..], AnyCase)
-    {
-        return Some(0..after + len);
+    if let Some(len) = contraction(text, 0, Case::Any) {
+        return Some(0..len);
     }
+    let after = c.len_utf8();
+    let sign = |class| !letter(class) && !matches!(class, Class::Number | Class::Space);
     let end = match class {
-        class if class.is_letter() => run(text, after, |_, k| k.is_letter()),
+        class if letter(class) => run(text, after, |_, k| letter(k)),
         Class::Number => numbers(text, digits),
-        _ if !is_line_end(c) && class_at(text, after).is_some_and(Class::is_letter) => {
-            run(text, after, |_, k| k.is_letter())
-        }
-        _ => symbols(text, is_line_end).or_else(|| lines(text)).unwrap_or_else(|| spaces(text)),
+        _ if !is_line_end(c) && class_at(text, after).is_some_and(letter) => run(text, after, |_, k| letter(k)),
+        _ => signs(text, sign, tail).or_else(|| lines(text)).unwrap_or_else(|| spaces(text)),
     };
     Some(0..end)
 }
@@ -38,10 +58,8 @@ fn words_and_numbers(text: &str, digits: usize) -> Option<Range<usize>> {
 /// `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 pub fn gpt2(text: &str) -> Option<Range<usize>> {
     let (c, mut class) = first(text)?;
-    if c == '\''
-        && let Some(len) = contraction(&text[1..], LowerCase)
-    {
-        return Some(0..1 + len);
+    if let Some(len) = contraction(text, 0, Case::Lower) {
+        return Some(0..len);
     }
     let start = usize::from(c == ' ');
     if c == ' ' {
@@ -51,27 +69,54 @@ pub fn gpt2(text: &str) -> Option<Range<usize>> {
         class if class.is_letter() => run(text, start, |_, k| k.is_letter()),
         Class::Number => run(text, start, |_, k| k == Class::Number),
         Class::Space => spaces(text),
-        _ => run(text, start, |_, k| k.is_symbol()),
+        _ => run(text, start, |_, k| no_word(k)),
     };
     Some(0..end)
 }
 
+/// `[^\s\p{L}\p{N}]`
+fn no_word(class: Class) -> bool {
+    !class.is_letter() && !matches!(class, Class::Number | Class::Space)
+}
+
 /// `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 pub fn tekken(text: &str) -> Option<Range<usize>> {
+    if let Some(end) = cased_word(text) {
+        return Some(0..end);
+    }
+    numbers_signs_spaces(text, 1)
+}
+
+/// As [`tekken`], with `(?i:'s|'t|'re|'ve|'m|'ll|'d)?` at the end of words and numbers of three digits: `\p{N}{1,3}`.
+pub fn gpt4o(text: &str) -> Option<Range<usize>> {
+    if let Some(end) = cased_word(text) {
+        return Some(0..end + contraction(text, end, Case::Any).unwrap_or(0));
+    }
+    numbers_signs_spaces(text, 3)
+}
+
+/// What [`tekken`] and [`gpt4o`] do where no word begins.
+fn numbers_signs_spaces(text: &str, digits: usize) -> Option<Range<usize>> {
+    let end = match first(text)?.1 {
+        Class::Number => numbers(text, digits),
+        _ => {
+            signs(text, no_word, |c| is_line_end(c) || c == '/').or_else(|| lines(text)).unwrap_or_else(|| spaces(text))
+        }
+    };
+    Some(0..end)
+}
+
+/// End of a word of capital letters and then small ones, with another character before it perhaps.
+fn cased_word(text: &str) -> Option<usize> {
     let (c, class) = first(text)?;
-    let after = c.len_utf8();
     let can_lead = !is_line_end(c) && !class.is_letter() && class != Class::Number;
-    let end = can_lead
+    let after = c.len_utf8();
+    can_lead
         .then(|| ends_in_lower(text, after))
         .flatten()
         .or_else(|| ends_in_lower(text, 0))
         .or_else(|| can_lead.then(|| upper(text, after)).flatten())
         .or_else(|| upper(text, 0))
-        .or_else(|| (class == Class::Number).then_some(after))
-        .or_else(|| symbols(text, |c| is_line_end(c) || c == '/'))
-        .or_else(|| lines(text))
-        .unwrap_or_else(|| spaces(text));
-    Some(0..end)
 }
 
 fn may_be_upper(_: char, class: Class) -> bool {
@@ -99,15 +144,49 @@ fn upper(text: &str, start: usize) -> Option<usize> {
     Some(run(text, start, may_be_upper)).filter(|&end| end > start)
 }
 
+/// ``[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+``
+pub fn deepseek_v3(text: &str) -> Option<Range<usize>> {
+    // Controls and numbers that no word follows match nothing.
+    text.char_indices().find_map(|(at, _)| marked_word(&text[at..]).map(|end| at..at + end))
+}
+
+/// End of what [`deepseek_v3`] matches at the start.
+fn marked_word(text: &str) -> Option<usize> {
+    let (c, class) = first(text)?;
+    let after = c.len_utf8();
+    if c.is_ascii_punctuation() {
+        let end = run(text, after, |c, _| c.is_ascii_alphabetic());
+        if end > after {
+            return Some(end);
+        }
+    }
+    let can_lead = !is_line_end(c) && !class.is_sign();
+    if class.is_letter_or_mark() || can_lead && class_at(text, after).is_some_and(Class::is_letter_or_mark) {
+        return Some(run(text, after, |_, k| k.is_letter_or_mark()));
+    }
+    let white = || lines(text).unwrap_or_else(|| spaces(text));
+    signs(text, Class::is_sign, is_line_end).or_else(|| (class == Class::Space).then(white))
+}
+
+/// `[^\n]+|[\n]+`
+pub fn line_feeds(text: &str) -> Option<Range<usize>> {
+    let begins = text.starts_with('\n');
+    Some(0..text.find(|c| (c == '\n') != begins).unwrap_or(text.len()))
+}
+
 /// `\p{N}`
 pub fn digit(text: &str) -> Option<Range<usize>> {
-    let is_number = |(at, c): (usize, char)| (Class::of(c) == Class::Number).then_some(at..at + c.len_utf8());
-    text.char_indices().find_map(is_number)
+    first_numbers(text, 1)
+}
+
+/// `\p{N}{1,3}`
+pub fn up_to_three_digits(text: &str) -> Option<Range<usize>> {
+    first_numbers(text, 3)
 }
 
 /// `\p{N}+`
 pub fn digits(text: &str) -> Option<Range<usize>> {
-    first_run(text, |_, class| class == Class::Number)
+    first_numbers(text, usize::MAX)
 }
 
 /// `[0-9][0-9][0-9]`
@@ -128,6 +207,16 @@ pub fn falcon_punctuation(text: &str) -> Option<Range<usize>> {
     })
 }
 
+/// `\s?\p{P}+`
+pub fn spaced_punctuation(text: &str) -> Option<Range<usize>> {
+    first_run_after_space(text, |_, class| class == Class::Punctuation)
+}
+
+/// `\s?\p{L}+`
+pub fn spaced_letters(text: &str) -> Option<Range<usize>> {
+    first_run_after_space(text, |_, class| class.is_letter())
+}
+
 /// `[\r\n]`
 pub fn line_end(text: &str) -> Option<Range<usize>> {
     text.find(is_line_end).map(|at| at..at + 1)
@@ -144,17 +233,22 @@ pub fn cjk(text: &str) -> Option<Range<usize>> {
     first_run(text, |c, _| matches!(c, '\u{800}'..='\u{9fa5}' | '\u{ac00}'..='\u{d7ff}'))
 }
 
+/// `[一-龥぀-ゟ゠-ヿ]+`
+pub fn han_and_kana(text: &str) -> Option<Range<usize>> {
+    first_run(text, |c, _| matches!(c, '\u{4e00}'..='\u{9fa5}' | '\u{3040}'..='\u{30ff}'))
+}
+
 /// `\s?[!-/:-~！-／：-～‘-‟　-。]+`
 pub fn wide_punctuation(text: &str) -> Option<Range<usize>> {
     first_run_after_space(
         text,
-        |c| matches!(c, '!'..='/' | ':'..='~' | '！'..='／' | '：'..='～' | '‘'..='‟' | '\u{3000}'..='。'),
+        |c, _| matches!(c, '!'..='/' | ':'..='~' | '！'..='／' | '：'..='～' | '‘'..='‟' | '\u{3000}'..='。'),
     )
 }
 
 /// `\s?[…]+` with the letters of the bicameral scripts.
 pub fn cased_letters(text: &str) -> Option<Range<usize>> {
-    first_run_after_space(text, is_cased)
+    first_run_after_space(text, |c, _| is_cased(c))
 }
 
 fn is_cased(c: char) -> bool {
@@ -163,98 +257,4 @@ fn is_cased(c: char) -> bool {
     }
     let after = CASED.partition_point(|&(start, _)| start <= c);
     after > 0 && c <= CASED[after - 1].1
-}
-
-// What the rules have in common.
-
-fn first(text: &str) -> Option<(char, Class)> {
-    text.chars().next().map(|c| (c, Class::of(c)))
-}
-
-fn class_at(text: &str, at: usize) -> Option<Class> {
-    first(&text[at..]).map(|(_, class)| class)
-}
-
-fn is_line_end(c: char) -> bool {
-    matches!(c, '\r' | '\n')
-}
-
-/// End of the run of accepted characters that begins at `start`.
-fn run(text: &str, start: usize, accept: impl Fn(char, Class) -> bool) -> usize {
-    let end = |(at, c)| (!accept(c, Class::of(c))).then_some(start + at);
-    text[start..].char_indices().find_map(end).unwrap_or(text.len())
-}
-
-/// The first run of accepted characters.
-fn first_run(text: &str, accept: impl Fn(char, Class) -> bool) -> Option<Range<usize>> {
-    let start = text.char_indices().find(|&(_, c)| accept(c, Class::of(c)))?.0;
-    Some(start..run(text, start, accept))
-}
-
-/// The first run of accepted characters, together with one white space before it.
-fn first_run_after_space(text: &str, accept: impl Fn(char) -> bool) -> Option<Range<usize>> {
-    let mut before = None;
-    for (at, c) in text.char_indices() {
-        // White space takes its place before a run even where it is itself accepted.
-        if accept(c) {
-            return Some(before.unwrap_or(at)..run(text, at, |c, _| accept(c)));
-        }
-        before = c.is_whitespace().then_some(at);
-    }
-    None
-}
-
-/// End of up to `most` numbers at the start.
-fn numbers(text: &str, most: usize) -> usize {
-    let number = |&c: &char| Class::of(c) == Class::Number;
-    text.chars().take(most).take_while(number).map(char::len_utf8).sum()
-}
-
-/// ` ?[^\s\p{L}\p{N}]+` and then the characters that `tail` accepts.
-fn symbols(text: &str, tail: impl Fn(char) -> bool) -> Option<usize> {
-    let start = usize::from(text.starts_with(' '));
-    let end = run(text, start, |_, class| class.is_symbol());
-    (end > start).then(|| run(text, end, |c, _| tail(c)))
-}
-
-/// `\s*[\r\n]+`: white space up to and with its last line end.
-fn lines(text: &str) -> Option<usize> {
-    let white = &text[..run(text, 0, |_, class| class == Class::Space)];
-    white.rfind(is_line_end).map(|at| at + 1)
-}
-
-/// `\s+(?!\S)|\s+`: white space, of which the last is left to a word that follows.
-fn spaces(text: &str) -> usize {
-    let end = run(text, 0, |_, class| class == Class::Space);
-    let last = text[..end].chars().next_back().map_or(0, char::len_utf8);
-    if end == text.len() || end == last { end } else { end - last }
-}
-
-use Case::{AnyCase, LowerCase};
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Case {
-    AnyCase,
-    LowerCase,
-}
-
-/// Length of what follows the apostrophe in `'s|'t|'re|'ve|'m|'ll|'d`.
-fn contraction(text: &str, case: Case) -> Option<usize> {
-    // U+017F is an s when case is ignored.
-    let fold = |c: char| {
-        if case == AnyCase && c == 'ſ' {
-            's'
-        } else if case == AnyCase {
-            c.to_ascii_lowercase()
-        } else {
-            c
-        }
-    };
-    let mut chars = text.chars();
-    let a = chars.next()?;
-    match (fold(a), chars.next().map(fold)) {
-        ('s' | 't' | 'm' | 'd', _) => Some(a.len_utf8()),
-        ('r' | 'v', Some('e')) | ('l', Some('l')) => Some(2),
-        _ => None,
-    }
 }

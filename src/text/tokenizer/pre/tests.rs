@@ -5,32 +5,48 @@ use fancy_regex::Regex;
 use super::PreTokenizer;
 
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const QWEN2: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// The published expressions of each row, applied one after the other.
-const PUBLISHED: [(&str, &[&str]); 9] = [
+const PUBLISHED: [(&str, &[&str]); 18] = [
+    ("llama-bpe", &[LLAMA3]),
+    ("smaug-bpe", &[LLAMA3]),
+    ("glm4", &[LLAMA3]),
+    ("qwen2", &[QWEN2]),
     (
-        "llama-bpe",
+        "qwen35",
         &[
-            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
         ],
     ),
     (
-        "smaug-bpe",
+        "seed-coder",
         &[
-            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+",
         ],
     ),
+    ("laguna", &[r"[^\n]+|[\n]+", QWEN2]),
     (
-        "qwen2",
+        "minicpm5",
         &[
-            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+            r"\p{N}{1,3}",
+            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
         ],
     ),
     ("gpt-2", &[GPT2]),
+    ("roberta-bpe", &[GPT2]),
     (
         "tekken",
         &[
             r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        ],
+    ),
+    (
+        "gpt-4o",
+        &[
+            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
         ],
     ),
     ("smollm", &[r"\p{N}", GPT2]),
@@ -43,6 +59,15 @@ const PUBLISHED: [(&str, &[&str]); 9] = [
             r"\s+$",
             r"[一-龥ࠀ-一가-\u{d7ff}]+",
             r"\p{N}+",
+        ],
+    ),
+    ("deepseek-coder", &[r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", r"[一-龥ࠀ-一가-\u{d7ff}]+", r"\p{N}"]),
+    (
+        "deepseek-v3",
+        &[
+            r"\p{N}{1,3}",
+            r"[一-龥\u{3040}-ゟ゠-ヿ]+",
+            r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##,
         ],
     ),
     ("falcon", &[r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"]),
@@ -75,10 +100,11 @@ fn split<'t>(rules: &[Regex], text: &'t str, out: &mut Vec<&'t str>) {
 }
 
 /// Characters of every class, and those that rules single out.
-const CHARACTERS: [&str; 57] = [
+const CHARACTERS: [&str; 60] = [
     "a", "b", "s", "t", "r", "e", "l", "A", "B", "S", "T", "LL", "ſ", "é", "ß", "Ж", "ж", "ǅ", "ʰ", "ª", "中", "文",
-    "あ", "가", "ا", "\u{301}", "\u{903}", "'", "'", "\"", ".", "/", "/", "$", "+", "`", "€", "。", "！", "‘", "1",
-    "2", "3", "½", "Ⅷ", "٣", " ", " ", " ", "\t", "\n", "\r", "\r\n", "\u{a0}", "\u{85}", "\u{3000}", "😀",
+    "あ", "ア", "가", "ا", "\u{301}", "\u{903}", "'", "'", "\"", ".", "/", "/", "$", "+", "`", "€", "。", "！", "‘",
+    "1", "2", "3", "½", "Ⅷ", "٣", " ", " ", " ", "\t", "\n", "\r", "\r\n", "\u{a0}", "\u{85}", "\u{3000}", "😀",
+    "\u{200d}", "\u{7f}",
 ];
 
 /// The same numbers in every run (xorshift64*).
