@@ -2,7 +2,11 @@
 
 use std::{fs, path::Path};
 
-use qrun::tools::quantize::{FileType, Mixture, Options, quantize};
+use qrun::tools::{
+    quantize::{FileType, Mixture, Options, quantize},
+    synth,
+};
+use qrun_models::Model;
 use qrun_quant::{
     GgmlType::{self, *},
     Gguf,
@@ -193,18 +197,34 @@ fn a_full_disk_is_an_error() {
 }
 
 #[test]
-fn mixture_of_experts_is_refused_by_name() {
+fn experts_are_quantized_as_they_lie() {
     let dir = tempfile::tempdir().unwrap();
-    let input = dir.path().join("in.gguf");
-    let mut header = Header::new();
-    header.set("general.architecture", "llama");
-    header.set("llama.block_count", 2u32);
-    header.set("llama.expert_count", 8u32);
-    header.tensor("token_embd.weight", F32, &[1, 1]);
-    let mut writer = header.create(&input).unwrap();
-    writer.write(&[0; 4]).unwrap();
-    writer.finish().unwrap();
-    let out = dir.path().join("out.gguf");
-    let error = quantize(&input, &out, &Options::new(FileType::Q8_0), &mut |_| ()).unwrap_err().to_string();
-    assert!(error.contains("llama.expert_count") && error.contains("8 experts"), "{error}");
+    let (input, out) = (dir.path().join("in.gguf"), dir.path().join("out.gguf"));
+    for (name, file_type, experts, others) in
+        [("tiny-qwen3moe", FileType::Q4_K_M, Q4_K, Q4_K), ("tiny-gpt-oss", FileType::MXFP4_MOE, MXFP4, Q8_0)]
+    {
+        synth::synth(name, FileType::BF16, 1, &input, &mut |_, _| {}).unwrap();
+        let options = Options { force: true, ..Options::new(file_type) };
+        quantize(&input, &out, &options, &mut |_| ()).unwrap();
+        let (before, after) = (Gguf::open(&input).unwrap(), Gguf::open(&out).unwrap());
+        let ty = |name: &str| after.tensor(name).unwrap().ty;
+        assert_eq!([ty("blk.1.ffn_gate_exps.weight"), ty("blk.1.attn_q.weight")], [experts, others], "{name}");
+        assert_eq!(ty("blk.1.ffn_gate_inp.weight"), F32, "a router stays as it is");
+        Model::load(&after).unwrap();
+        // Every expert is what it was.
+        let part = "blk.2.ffn_up_exps.weight";
+        let [before, after] = [&before, &after].map(|gguf| {
+            let t = gguf.tensor(part).unwrap();
+            let mut values = vec![0f32; t.len()];
+            (t.ty.format().dequantize)(&t.data, &mut values);
+            values
+        });
+        let n = before.len() / 8;
+        for (expert, (before, after)) in before.chunks(n).zip(after.chunks(n)).enumerate() {
+            let square = |x: f32| f64::from(x).powi(2);
+            let error: f64 = before.iter().zip(after).map(|(a, b)| square(a - b)).sum();
+            let size: f64 = before.iter().map(|x| square(*x)).sum();
+            assert!((error / size).sqrt() < 0.15, "{name}, expert {expert}: {}", (error / size).sqrt());
+        }
+    }
 }
