@@ -199,9 +199,9 @@ fn describe(c: &Config) -> Vec<String> {
     lines
 }
 
-/// A size of all layers; where they differ, from the smallest to the largest.
+/// A size of all layers that have it; where they differ, from the smallest to the largest.
 fn over_layers(c: &Config, size: impl Fn(&LayerPlan) -> usize) -> String {
-    let smallest = c.layers.iter().map(&size).min().unwrap_or(0);
+    let smallest = c.layers.iter().map(&size).filter(|&n| n > 0).min().unwrap_or(0);
     match c.widest(size) {
         largest if largest == smallest => format!("{largest}"),
         largest => format!("{smallest} to {largest}"),
