@@ -94,37 +94,53 @@ pub(in crate::cpu) trait Table {
     const VALUES: [i8; 16];
     /// What a value is to be multiplied with.
     const UNIT: f32 = 1.0;
-    /// The values, offset by the zero point.
-    const CENTRED: [u8; 16] = {
-        let (mut table, mut i) = ([0; 16], 0);
-        while i < 16 {
-            table[i] = Self::VALUES[i] as u8 ^ 0x80;
-            i += 1;
-        }
-        table
-    };
+    /// Bits that the values take beside their zero point.
+    type Width: Width;
+    /// The values beside the zero point, left-aligned.
+    const LEFT: [u8; 16] = codes(Self::VALUES, Self::Width::BITS, Self::Width::STEP as u8);
+    /// The same, right-aligned.
+    const RIGHT: [u8; 16] = codes(Self::VALUES, Self::Width::BITS, 1);
+}
+
+/// Values in `bits` bits beside the zero point in their middle, times `step`.
+const fn codes(values: [i8; 16], bits: u32, step: u8) -> [u8; 16] {
+    let (mut table, mut i) = ([0; 16], 0);
+    while i < 16 {
+        let code = values[i] as i16 + (1 << (bits - 1));
+        assert!(code >= 0 && code < 1 << bits);
+        table[i] = code as u8 * step;
+        i += 1;
+    }
+    table
 }
 
 impl Table for iq4_nl::Block {
     const VALUES: [i8; 16] = iq4_nl::TABLE;
+    type Width = Bits<8>;
 }
 
+// Twelve at most.
 impl Table for mxfp4::Block {
     const VALUES: [i8; 16] = mxfp4::TABLE;
+    type Width = Bits<5>;
 }
 
+// Fifteen at most.
 impl Table for iq3_s::Block {
     const VALUES: [i8; 16] = iq3_s::TABLE;
+    type Width = Bits<5>;
 }
 
 impl Table for iq3_xxs::Block {
     const VALUES: [i8; 16] = iq3_xxs::TABLE;
     const UNIT: f32 = iq3_xxs::UNIT;
+    type Width = Bits<8>;
 }
 
 impl Table for iq2_xxs::Block {
     const VALUES: [i8; 16] = iq2_xxs::TABLE;
     const UNIT: f32 = iq2_xxs::UNIT;
+    type Width = Bits<8>;
 }
 
 #[inline(always)]
@@ -208,9 +224,9 @@ impl Codes for Bits4 {
 
 impl<T: Table> Codes for Bits4Table<T> {
     const LINES: usize = 4;
-    // The values have eight.
-    type Width = Bits<8>;
-    const UNIT: f32 = T::UNIT;
+    // Of the values.
+    type Width = T::Width;
+    const UNIT: f32 = T::UNIT / T::Width::STEP as f32;
     #[inline(always)]
     fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
         pack_nibbles(quads, row, lines);
@@ -220,7 +236,8 @@ impl<T: Table> Codes for Bits4Table<T> {
         // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
         unsafe {
             let nibbles = unpack_nibbles::<L>(p, 4);
-            quads!(J => L::lookup(nibbles[J as usize], &T::CENTRED))
+            let table = if L::SHORT_SUMS { &T::RIGHT } else { &T::LEFT };
+            quads!(J => L::lookup(nibbles[J as usize], table))
         }
     }
 }
@@ -306,8 +323,8 @@ impl Codes for Bits3 {
 impl<T: Table> Codes for Bits3Table<T> {
     const LINES: usize = 3;
     // As of `Bits4Table`.
-    type Width = Bits<8>;
-    const UNIT: f32 = T::UNIT;
+    type Width = T::Width;
+    const UNIT: f32 = T::UNIT / T::Width::STEP as f32;
     #[inline(always)]
     fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
         Bits3::pack(quads, row, lines);
@@ -317,9 +334,10 @@ impl<T: Table> Codes for Bits3Table<T> {
         // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
         unsafe {
             let (lines, high) = ([L::load(p), L::load(p.add(64))], L::load(p.add(128)));
+            let table = if L::SHORT_SUMS { &T::RIGHT } else { &T::LEFT };
             quads!(J => {
                 let low = moved::<L>(lines[J as usize / 4], J % 4 * 2, 0, 3);
-                L::lookup(L::or(low, moved::<L>(high, J, 2, 1)), &T::CENTRED)
+                L::lookup(L::or(low, moved::<L>(high, J, 2, 1)), table)
             })
         }
     }
