@@ -42,6 +42,8 @@ const BOUNDS: &[Bound] = &[
     Bound { file_type: FileType::F16, kl: 1e-5, same_top: 0.996, ratio: 1.0005 },
     Bound { file_type: FileType::BF16, kl: 1e-5, same_top: 0.996, ratio: 1.0005 },
     Bound { file_type: FileType::Q8_0, kl: 1e-4, same_top: 0.985, ratio: 1.001 },
+    // Without experts it is that.
+    Bound { file_type: FileType::MXFP4_MOE, kl: 1e-4, same_top: 0.985, ratio: 1.001 },
     Bound { file_type: FileType::Q6_K, kl: 5.2e-4, same_top: 0.98, ratio: 1.0038 },
     Bound { file_type: FileType::Q5_K_M, kl: 1.1e-3, same_top: 0.965, ratio: 1.003 },
     Bound { file_type: FileType::Q5_K_S, kl: 1.3e-3, same_top: 0.97, ratio: 1.0027 },
