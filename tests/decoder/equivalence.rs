@@ -2,7 +2,7 @@
 
 use qrun_models::{Entry, Forward, ForwardError, Options, Output};
 
-use super::{assert_same, models, options, runs, runs_without_states};
+use super::{all_models, assert_same, models, options, runs, runs_without_states};
 use crate::tiny::{Mix, TINY, Tiny, decoder, entries, logits, prompt};
 
 /// Longer than the windows of 64 and 70, and more than two pages.
@@ -10,7 +10,7 @@ const PROMPT: usize = 150;
 
 #[test]
 fn any_chunking_gives_the_same_bits() {
-    for (tiny, options) in runs() {
+    for (tiny, options) in all_models().flat_map(|tiny| options().map(|o| (tiny, o))) {
         let model = tiny.model();
         let tokens = prompt("chunks", PROMPT, tiny.n_vocab);
         let whole = logits(&mut decoder(&model, options.clone()), &tokens, 0, 0);
