@@ -94,7 +94,7 @@ pub enum HeadNorm {
 pub enum FeedForwardPlan {
     /// One for every token.
     Dense {
-        /// Its width.
+        /// Rows of gate and up, columns of down.
         n_ff: usize,
     },
     /// A few of many for each token.
@@ -108,7 +108,7 @@ pub struct ExpertPlan {
     pub n_expert: usize,
     /// How many each token takes.
     pub n_used: usize,
-    /// Width of one.
+    /// Rows of an expert's gate and up, columns of its down.
     pub n_ff: usize,
     /// From the router's logits to probabilities.
     pub gating: Gating,
@@ -127,7 +127,7 @@ pub struct ExpertPlan {
 /// An expert that every token takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedExpert {
-    /// Its width.
+    /// Rows of its gate and up, columns of its down.
     pub n_ff: usize,
     /// Whether it is multiplied by `sigmoid(ffn_gate_inp_shexp · h)`.
     pub gated: bool,
@@ -221,7 +221,7 @@ impl Rope {
 /// Which tensor has the divisors of frequencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RopeFactors {
-    /// None.
+    /// Frequencies as base and scaling give them.
     None,
     /// `rope_freqs.weight`.
     Freqs,

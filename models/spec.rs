@@ -88,7 +88,7 @@ impl Residual {
 /// Norms of queries and keys before they turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QkNorm {
-    /// None.
+    /// They turn as they are projected.
     None,
     /// Of each head.
     Head,

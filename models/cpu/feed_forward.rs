@@ -28,6 +28,8 @@ pub struct Routed {
     x: Vec<f32>,
     /// What the experts give, `[tokens · n_used][n_embd]`.
     y: Vec<f32>,
+    /// Their sum for each token while the shared expert runs, `[tokens][n_embd]`.
+    sum: Vec<f32>,
 }
 
 impl Step<'_> {
@@ -161,7 +163,7 @@ impl Step<'_> {
 
     /// Adds the expert that every token takes.
     fn shared(&mut self, il: usize, w: &Layer, n_ff: usize) -> Result<(), ForwardError> {
-        let routed = std::mem::take(&mut self.s.out);
+        std::mem::swap(&mut self.s.out, &mut self.s.routed.sum);
         self.dense(il, w, n_ff, [FfnGateShexp, FfnUpShexp, FfnDownShexp])?;
         let s = &mut *self.s;
         if let Some(gate) = w.vectors.get(FfnGateInpShexp) {
@@ -169,7 +171,7 @@ impl Step<'_> {
             let gates: Vec<f32> = s.h.chunks_exact(gate.len()).map(dot).collect();
             ops::sigmoid_gate(&mut s.out, &gates);
         }
-        ops::add(&mut s.out, &routed);
+        ops::add(&mut s.out, &s.routed.sum);
         Ok(())
     }
 

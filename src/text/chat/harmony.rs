@@ -19,7 +19,7 @@ pub struct Harmony {
     state: State,
     /// Text that was not given yet.
     held: String,
-    /// Calls so far.
+    /// Calls that have begun: the index of the next one.
     calls: usize,
     /// A thought was given, so that the next one begins on a line of its own.
     thought: bool,
@@ -49,7 +49,7 @@ enum Body {
         /// Whether there was more than white space.
         begun: bool,
     },
-    /// What follows them.
+    /// Behind the arguments, up to the end of the message: not shown.
     Rest,
 }
 

@@ -18,7 +18,7 @@ pub struct Tagged {
     state: State,
     /// Text that was not given yet.
     held: String,
-    /// Calls so far.
+    /// Calls that have begun: the index of the next one.
     calls: usize,
     /// Whether nothing but white space came since the beginning, the thoughts or a call.
     fresh: bool,

@@ -120,7 +120,8 @@ const fn tiny(name: &'static str, arch: &'static str) -> Shape {
     Shape { name, arch, rope: ROPE, ..TINY_LLAMA }
 }
 
-const TINY_EXPERTS: Experts = Experts { n_expert: 8, n_used: 2, n_ff: 256, n_ff_shared: 0, leading_dense: 0 };
+const TINY_EXPERTS: Experts =
+    Experts { n_expert: 8, n_used: 2, n_ff: 256, n_ff_shared: 0, shared_gate: false, leading_dense: 0 };
 
 const TINY_QWEN3MOE: Shape =
     Shape { name: "tiny-qwen3moe", arch: "qwen3moe", experts: Some(TINY_EXPERTS), ..TINY_QWEN3 };
@@ -142,7 +143,14 @@ const GPT_OSS_20B: Shape = Shape {
     vocab: Vocab { family: Family::Llama3, size: 201_088 },
     tied: false,
     biases: Biases::All,
-    experts: Some(Experts { n_expert: 32, n_used: 4, n_ff: 2880, n_ff_shared: 0, leading_dense: 0 }),
+    experts: Some(Experts {
+        n_expert: 32,
+        n_used: 4,
+        n_ff: 2880,
+        n_ff_shared: 0,
+        shared_gate: false,
+        leading_dense: 0,
+    }),
     ..GEMMA_3_1B
 };
 
@@ -247,7 +255,14 @@ pub static MODELS: &[Shape] = &[
         n_ff: 6144,
         n_head: 32,
         n_head_kv: 4,
-        experts: Some(Experts { n_expert: 128, n_used: 8, n_ff: 768, n_ff_shared: 0, leading_dense: 0 }),
+        experts: Some(Experts {
+            n_expert: 128,
+            n_used: 8,
+            n_ff: 768,
+            n_ff_shared: 0,
+            shared_gate: false,
+            leading_dense: 0,
+        }),
         tied: false,
         ..QWEN3_0_6B
     },
@@ -256,7 +271,7 @@ pub static MODELS: &[Shape] = &[
         name: "tiny-qwen2moe",
         arch: "qwen2moe",
         biases: Biases::Qkv,
-        experts: Some(Experts { n_ff_shared: 512, ..TINY_EXPERTS }),
+        experts: Some(Experts { n_ff_shared: 512, shared_gate: true, ..TINY_EXPERTS }),
         ..TINY_QWEN3
     },
     TINY_QWEN3MOE,
@@ -299,20 +314,27 @@ pub static MODELS: &[Shape] = &[
         n_ff: 512,
         n_head: 16,
         n_head_kv: 2,
-        experts: Some(Experts { n_expert: 256, n_used: 8, n_ff: 512, n_ff_shared: 512, leading_dense: 0 }),
+        experts: Some(Experts {
+            n_expert: 256,
+            n_used: 8,
+            n_ff: 512,
+            n_ff_shared: 512,
+            shared_gate: true,
+            leading_dense: 0,
+        }),
         ..QWEN3_5_9B
     },
     TINY_QWEN35,
     Shape {
         name: "tiny-qwen35moe",
         arch: "qwen35moe",
-        experts: Some(Experts { n_ff_shared: 256, ..TINY_EXPERTS }),
+        experts: Some(Experts { n_ff_shared: 256, shared_gate: true, ..TINY_EXPERTS }),
         ..TINY_QWEN35
     },
     Shape {
         name: "tiny-qwen3next",
         arch: "qwen3next",
-        experts: Some(Experts { n_ff_shared: 256, ..TINY_EXPERTS }),
+        experts: Some(Experts { n_ff_shared: 256, shared_gate: true, ..TINY_EXPERTS }),
         ..TINY_QWEN35
     },
     TINY_LFM2,

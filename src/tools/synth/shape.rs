@@ -64,7 +64,7 @@ pub struct Shape {
 /// Matrices with a bias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Biases {
-    /// None.
+    /// No matrix has one.
     None,
     /// Those of q, k and v.
     Qkv,
@@ -79,10 +79,12 @@ pub struct Experts {
     pub n_expert: usize,
     /// How many a token takes.
     pub n_used: usize,
-    /// Width of one.
+    /// Rows of an expert's gate and up, columns of its down.
     pub n_ff: usize,
     /// Width of the one that every token takes; 0: none.
     pub n_ff_shared: usize,
+    /// Whether a gate decides how much of that one passes.
+    pub shared_gate: bool,
     /// Layers in front that have none.
     pub leading_dense: usize,
 }
@@ -305,20 +307,17 @@ impl Shape {
         let Self { n_head, n_head_kv, head_dim, n_ff, window, .. } = *self;
         let feed_forward = match self.experts.filter(|e| il >= e.leading_dense) {
             None => FeedForwardPlan::Dense { n_ff },
-            Some(e) => {
-                let gated = self.arch.starts_with("qwen");
-                FeedForwardPlan::Experts(ExpertPlan {
-                    n_expert: e.n_expert,
-                    n_used: e.n_used,
-                    n_ff: e.n_ff,
-                    gating: self.spec().routing.gating,
-                    norm: self.spec().routing.norm,
-                    scale: 1.0,
-                    bias: false,
-                    groups: None,
-                    shared: (e.n_ff_shared > 0).then_some(SharedExpert { n_ff: e.n_ff_shared, gated }),
-                })
-            }
+            Some(e) => FeedForwardPlan::Experts(ExpertPlan {
+                n_expert: e.n_expert,
+                n_used: e.n_used,
+                n_ff: e.n_ff,
+                gating: self.spec().routing.gating,
+                norm: self.spec().routing.norm,
+                scale: 1.0,
+                bias: false,
+                groups: None,
+                shared: (e.n_ff_shared > 0).then_some(SharedExpert { n_ff: e.n_ff_shared, gated: e.shared_gate }),
+            }),
         };
         let mixer = match self.recurrent {
             Some(Recurrent::DeltaNet { n_head_k, n_head_v, dim }) if !(il + 1).is_multiple_of(4) => {
