@@ -8,7 +8,6 @@ mod graph;
 mod memory;
 mod pinned;
 mod stream;
-mod upload;
 mod wait;
 
 pub use gpu::{DeviceProperties, Gpu};
@@ -16,5 +15,4 @@ pub use graph::{Graph, LazyGraph};
 pub use memory::{Arena, ArenaLayout, Part, Ptr};
 pub use pinned::Pinned;
 pub use stream::{Event, Grid, Params, Stream};
-pub use upload::upload;
 pub use wait::LAUNCH_LIMIT;

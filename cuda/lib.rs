@@ -10,6 +10,6 @@ pub mod limits;
 pub mod ops;
 
 pub use driver::{
-    Arena, ArenaLayout, DeviceProperties, Event, Gpu, Graph, Grid, LazyGraph, Params, Part, Pinned, Ptr, Stream, upload,
+    Arena, ArenaLayout, DeviceProperties, Event, Gpu, Graph, Grid, LazyGraph, Params, Part, Pinned, Ptr, Stream,
 };
 pub use error::{DeviceError, Result};

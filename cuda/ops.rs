@@ -9,7 +9,9 @@ pub mod gemm;
 pub mod matmul;
 pub mod norm;
 pub mod probe;
+pub mod product;
 pub mod rope_kv;
 pub mod sample;
 #[cfg(test)]
 mod twin;
+pub mod upload;

@@ -7,11 +7,11 @@
 //!
 //! Keys and values lie in pages of 64 tokens that sequences take as they grow, share, and leave to a prefix cache.
 //!
-//! The text of a sequence is what it is alone as long as no more than four sequences decode together (one that has ended
-//! may be among them for a step more): up to four rows go through the matrix-vector kernels, more through the matrix ones,
-//! whose sums have another order. A token that was generated and is computed again as a part of a prompt goes through
-//! other kernels, too: what follows it may differ in the last bits. Prompts have the same bits however they are cut,
-//! batched, or taken from the prefix cache.
+//! The text of a sequence is what it is alone, however many sequences decode beside it, where weights are quantized: their
+//! products have one arithmetic for any number of rows (see `cuda/kernels/chunk.cuh`). Where weights are dense, up to four rows go
+//! through the matrix-vector kernels and more through the matrix ones, whose sums have another order. A token that was
+//! generated and is computed again as a part of a prompt goes through the attention of prompts: what follows it may
+//! differ in the last bits. Prompts have the same bits however they are cut, batched, or taken from the prefix cache.
 
 mod ahead;
 mod batch;
@@ -29,8 +29,7 @@ use std::{
 
 use qrun_cuda::{
     Arena, ArenaLayout, DeviceError, Gpu, LazyGraph, Part, Pinned, Result, Stream,
-    ops::{attention::Tiling, formats::has_kernels, sample::SampledToken},
-    upload,
+    ops::{attention::Tiling, formats::has_kernels, sample::SampledToken, upload::upload},
 };
 
 use crate::{
@@ -136,8 +135,8 @@ impl GpuDecoder {
         let stream = Stream::new(gpu)?;
         memory.activations.splits.clear(&stream, memory::step_rows(o), model.config.widest(|l| l.n_head))?;
         let uploads = std::mem::take(&mut memory.uploads);
-        let sources: Vec<_> = uploads.iter().map(|(to, bytes)| (*to, &bytes[..])).collect();
-        upload(gpu, &stream, &sources, progress)?;
+        let sources: Vec<_> = uploads.iter().map(|upload| upload.source()).collect();
+        upload(gpu, &stream, memory.staging, &sources, progress)?;
         let c = &model.config;
         let sampler = DeviceSampler::new(&stream, &memory, memory::sample_shape(c, o))?;
         let pages = Pages::new(&memory, o.n_seq);

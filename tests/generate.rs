@@ -225,8 +225,8 @@ fn callers_on_other_threads_get_their_own_text_and_may_leave() {
     assert!(stopped.next().is_none());
 }
 
-/// The same on an emulated GPU, which samples by itself and runs a step ahead. There a text is what it is alone while at
-/// most four sequences decode and nothing that was generated is computed again as a prompt.
+/// The same on an emulated GPU, which samples by itself and runs a step ahead. There a text is what it is alone while nothing
+/// that was generated is computed again as a prompt, and weights are quantized or no more than four sequences decode.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[test]
 fn a_gpu_samples_each_of_its_sequences_as_it_would_alone() {
@@ -264,4 +264,5 @@ fn a_gpu_samples_each_of_its_sequences_as_it_would_alone() {
     let jobs: Vec<_> = (0..7).map(job).collect();
     let alone: Vec<Vec<u32>> = jobs.iter().flat_map(|job| on_gpu(1, std::slice::from_ref(job))).collect();
     assert_eq!(on_gpu(4, &jobs), alone);
+    assert_eq!(on_gpu(7, &jobs), alone);
 }

@@ -37,14 +37,13 @@ impl Record {
                 record.spill_bytes += u64::from(r.spills);
                 record.registers.entry(r.kernel.clone()).or_default().insert(sm, r.registers);
             }
-            if !module.resources.iter().any(|r| r.kernel.starts_with("gemv_")) {
+            if !module.resources.iter().any(|r| format_of(&r.kernel).is_some()) {
                 continue;
             }
             let cubin = scratch.join(format!("{}.{}.cubin", module.image.name, module.target));
             fs::write(&cubin, &module.image.bytes)?;
             for kernel in sass::disassemble(tools.nvdisasm()?, &cubin)? {
-                let format = kernel.name.strip_prefix("gemv_").filter(|f| *f != "mixed");
-                let Some(format) = format else { continue };
+                let Some(format) = format_of(&kernel.name) else { continue };
                 let per_weight = (kernel.per_weight()? * 1000.0).round() / 1000.0;
                 record.instructions_per_weight.entry(format.into()).or_default().insert(sm, per_weight);
             }
@@ -97,15 +96,18 @@ impl Record {
             for (sm, was) in row {
                 match self.instructions_per_weight.get(format).and_then(|r| r.get(sm)) {
                     Some(now) if now <= was => {}
-                    Some(now) => {
-                        worse.push(format!("gemv_{format} on sm_{sm}: {now} instructions per weight, was {was}"))
-                    }
-                    None => worse.push(format!("gemv_{format} on sm_{sm}: gone, was {was} instructions per weight")),
+                    Some(now) => worse.push(format!("{format} on sm_{sm}: {now} instructions per weight, was {was}")),
+                    None => worse.push(format!("{format} on sm_{sm}: gone, was {was} instructions per weight")),
                 }
             }
         }
         worse
     }
+}
+
+/// The format of a kernel for one column.
+fn format_of(kernel: &str) -> Option<&str> {
+    kernel.strip_prefix("product_1_").or_else(|| kernel.strip_prefix("gemv_").filter(|format| *format != "mixed"))
 }
 
 fn table<V>(value: &Value, read: impl Fn(&Value) -> Option<V>) -> Option<Table<V>> {

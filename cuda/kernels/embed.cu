@@ -2,10 +2,10 @@
 //
 // Grid: rows × ceil(k / 1024) blocks of 128 threads, no shared memory. Moves each chosen row once, and 4 bytes per element.
 #include "ptx.cuh"
-#include "formats.cuh"
+#include "chunk.cuh"
 
 struct EmbedParams {
-    const unsigned char* w;  // [vocabulary] rows of k weights
+    const unsigned char* w;  // [vocabulary] rows of k weights, or their tile records
     const int* token;        // [rows]
     const int* seq;          // [rows]: rows with seq < 0 are idle; null: none is
     float* y;                // [rows][k]
@@ -15,21 +15,33 @@ struct EmbedParams {
     float scale;  // y = scale·weight
 };
 
-// Eight elements per thread: an octet. d·q is exact in f32, so this is the dequantized weight to the last bit.
+// Eight elements per thread: an octet. scale·q is exact in f32, so this is the dequantized weight to the last bit.
 template <class F>
 DEVICE void eight(const EmbedParams& p, const unsigned char* w, float* y, int octet) {
-    const unsigned char* row = w + (size_t)(p.k / F::BLOCK) * F::BYTES * p.token[blockIdx.x];
+    if (8 * octet >= p.k) return;
+    const int token = p.token[blockIdx.x];
     if constexpr (F::DENSE) {
+        const unsigned char* row = w + (size_t)p.k * F::BYTES * token;
         for (int i = 8 * octet; i < min(8 * octet + 8, p.k); i++) y[i] = F::one(row, i) * p.scale;
     } else {
-        int t = octet & 3;
-        if (8 * octet >= p.k) return;
-        typename F::Octet w8 = F::octet(row, octet >> 2, t);
+        const int t = octet % 4, block = octet / 4 % (F::COLUMNS / 32), c = block / 4, j = block % 4, i = token % 16 / 8;
+        const unsigned char* at = record<F>(w, records<F>(p.k), token / 16, octet / 4 / (F::COLUMNS / 32));
+        const int l = 4 * (token % 8) + t;
+        const typename F::Held held = F::load(at + 16 * l, l);
         float* out = y + 8 * (octet - t) + 4 * t;
-        for (int i = 0; i < 4; i++) {
-            float q0 = (float)(signed char)(w8.q0 >> 8 * i), q1 = (float)(signed char)(w8.q1 >> 8 * i);
-            out[i] = (w8.d0 * q0 - w8.m0) * p.scale;
-            out[16 + i] = (w8.d1 * q1 - w8.m1) * p.scale;
+        for (int half = 0; half < 2; half++) {
+            const unsigned q = F::quad(held, c, i, j, half);
+            float scale, minimum = 0;
+            if constexpr (F::INTEGER) {
+                scale = F::d(held, i) * (float)F::scale(held, c, i, j, half);
+                if constexpr (F::MIN) minimum = -(F::dmin(held, i) * F::minimum(held, c, i, j, half));
+            } else {
+                scale = F::scale(held, i, j);
+                if constexpr (F::MIN) minimum = F::minimum(held, i, j);
+            }
+            for (int e = 0; e < 4; e++) {
+                out[16 * half + e] = (scale * scaled<F>((float)signed_byte(q, e)) + minimum) * p.scale;
+            }
         }
     }
 }

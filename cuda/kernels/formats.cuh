@@ -1,23 +1,30 @@
 // THE table of weight formats on the device: one struct per ggml type, one file per struct.
 //
-// To add a format: write formats/x.cuh, include it here, add its row to FORMATS, and the same row in ops/formats.rs
-// (a test there compares). The rows make the kernels of the matmuls and of GLU, and the cases of the mixed ones and of the
+// To add a format: write formats/x.cuh, include it here, add its row to QUANTIZED_FORMATS, and the same row in ops/formats.rs
+// (a test there compares). The rows make the kernels of the matmuls and of the repacking, and the cases of the
 // embedding; these read weights through the structs alone, so the layout of a weight in device memory is known to
 // its own file only.
 //
-// A quantized format knows blocks of 32 weights. Four lanes t = 0..3 share a block; lane t reads the octet
-// of elements 4t..4t+3 and 16+4t..16+4t+3:
+// A quantized format reads blocks of 32 weights from a row of the file, and has a layout of its own on the device: tile records
+// of 16 rows × COLUMNS weights with all that belongs to them. The records of a row tile follow each other along k, row tiles
+// along the rows, so a warp reads one stream. What is past the last row, or past k, has scales of zero.
+// Four lanes t = 0..3 share a block; lane t has the octet of elements 4t..4t+3 and 16+4t..16+4t+3.
 //
 //   struct X : Quantized {
-//     BLOCK, BYTES   weights and bytes of a block in memory; rows are whole blocks
-//     SCALES         scales per 32 weights: 1, or 2 (one per half of 16)
-//     MIN            1 where m0, m1 are not all zero
-//     ZERO           z where m = z·d (a symmetric format whose q are kept unsigned), else 0
-//     Octet octet(row, block32, t)
+//     BLOCK, BYTES     weights and bytes of a block in the file; rows are whole blocks
+//     COLUMNS, RECORD  columns (128 or 256) and bytes (a multiple of 32) of a record
+//     SCALES           scales per 32 weights: 1, or 2 (one per half of 16)
+//     MIN              1 where there are minimums
+//     INTEGER          1 where scales and minimums are integers times a float of the row: weight = (d·scale)·q − dmin·minimum;
+//                      else weight = scale·q + minimum
+//     SMALL            of integers: 1 where Σ q·a times its scale stays within ± 2^22 for every block
+//     POWER            q is kept as q·2^POWER, within a signed byte
+//     Held, load(record + 16·lane, lane)   what a lane holds of a record
+//     quad(held, c, i, j, half)    four q of chunk c of 128, row g + 8i, block j, the half of 16
+//     scale, minimum               (held, i, j), of integers (held, c, i, j, half); d, dmin(held, i)
+//     codes(row, block32, t)       an octet as the file has it
+//     pack(record, rows)           a warp makes a record of rows of the file
 //   };
-//
-// q0 and q1 are four int8 each, weight = d_h·q − m_h with h = 0 for q0 and 1 for q1; where SCALES is 1,
-// d0 = d1 and m0 = m1. d·q is exact in f32 for every quantized format, and so is d·q − m where ZERO is set.
 //
 // A dense format reads four elements at once, aligned (i a multiple of 4, rows a multiple of 4 elements
 // apart), or one anywhere:
@@ -45,10 +52,11 @@
 #include "formats/q8_0.cuh"
 
 // X(ggml type number, name in kernels, struct)
-#define FORMATS(X) \
+#define DENSE_FORMATS(X) \
     X(0, f32, F32) \
     X(1, f16, F16) \
-    X(30, bf16, BF16) \
+    X(30, bf16, BF16)
+#define QUANTIZED_FORMATS(X) \
     X(2, q4_0, Q4_0) \
     X(3, q4_1, Q4_1) \
     X(6, q5_0, Q5_0) \
@@ -62,3 +70,6 @@
     X(20, iq4_nl, IQ4_NL) \
     X(23, iq4_xs, IQ4_XS) \
     X(39, mxfp4, MXFP4)
+#define FORMATS(X) \
+    DENSE_FORMATS(X) \
+    QUANTIZED_FORMATS(X)

@@ -33,6 +33,7 @@ extern "C" __global__ void __launch_bounds__(32) fragments(const FragmentsParams
         c[i] = p.c[4 * lane() + i];
     }
     int* integers = (int*)c;
+    int sums[4];  // from this lane's first element of c in each
     float floats[4];
     for (int i = 0; i < 4; i++) floats[i] = __uint_as_float(c[i]);
     if (p.op == CP_ASYNC) {  // b[0]: which 16 bytes of a; b[1]: whether they are wanted. Two groups; the later one may still be under way.
@@ -59,14 +60,17 @@ extern "C" __global__ void __launch_bounds__(32) fragments(const FragmentsParams
     } else {
         switch (p.op) {
             case S8_M8N8K16: mma_s8_m8n8k16(integers, a[0], b[0]); break;
-            case S8_K16: mma_s8_k16(integers, a, b[0]); break;
-            case S8_K32: mma_s8_k32(integers, a, b); break;
+            case S8_K16: mma_s8_k16((int)c[0], sums, a, b[0]); break;
+            case S8_K32: mma_s8_k32((int)c[0], sums, a, b); break;
             case F16_K8: mma_f16_k8(floats, a, b[0]); break;
             case F16_K16: mma_f16_k16(floats, a, b); break;
 #if HAS_BF16_MMA
             case BF16_K16: mma_bf16_k16(floats, a, b); break;
 #endif
         }
+    }
+    if (p.op == S8_K16 || p.op == S8_K32) {
+        for (int i = 3; i >= 0; i--) c[i] += (unsigned)sums[i] - c[0];
     }
     for (int i = 0; i < 4; i++) {
         p.c[4 * lane() + i] = p.op >= F16_K8 && p.op <= BF16_K16 ? __float_as_uint(floats[i]) : c[i];

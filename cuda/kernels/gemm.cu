@@ -1,4 +1,4 @@
-// The multi-column matmuls, two kernels per format (see gemm.cuh).
+// The multi-column matmuls: for each format `gemm`, for dense ones `gemm_few` besides (see gemm.cuh).
 //
 //   gemm      grid Σ ceil(rows / 64) × ceil(columns / 64), 128 threads; shared memory: 25 KB, 27 KB with two scales per
 //             block of 32, 41 KB for dense weights
@@ -10,22 +10,17 @@
 #include "gemm_float.cuh"
 #include "gemm_int8.cuh"
 
-// The family of a format: int8 products where weights are quantized, split floats where they are dense.
-template <class F, int DENSE = F::DENSE>
-struct FamilyOf {
-    using type = Int8<F>;
-};
+// Blocks on an SM: what is held of some records leaves registers for two.
 template <class F>
-struct FamilyOf<F, 1> {
-    using type = Float<F, F::SIGNIFICAND>;
-};
+constexpr int WIDE_BLOCKS = F::INTEGER && (F::SCALES == 2 || !F::MIN) ? 2 : 3;
 
-#define GEMM(number, name, F) \
-    extern "C" __global__ void __launch_bounds__(128, 3) gemm_##name(const MatmulParams p) { gemm_wide<FamilyOf<F>::type>(p); }
-FORMATS(GEMM)
+#define GEMM_INT8(number, name, F) \
+    extern "C" __global__ void __launch_bounds__(128, WIDE_BLOCKS<F>) gemm_##name(const MatmulParams p) { gemm_wide_int8<F>(p); }
+QUANTIZED_FORMATS(GEMM_INT8)
+#undef GEMM_INT8
+
+#define GEMM(number, name, F)                                                                                                           \
+    extern "C" __global__ void __launch_bounds__(128, 3) gemm_##name(const MatmulParams p) { gemm_wide<Float<F, F::SIGNIFICAND>>(p); } \
+    extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_##name(const MatmulParams p) { gemm_few<Float<F, F::SIGNIFICAND>>(p); }
+DENSE_FORMATS(GEMM)
 #undef GEMM
-
-#define GEMM_FEW(number, name, F) \
-    extern "C" __global__ void __launch_bounds__(256, 2) gemm_few_##name(const MatmulParams p) { gemm_few<FamilyOf<F>::type>(p); }
-FORMATS(GEMM_FEW)
-#undef GEMM_FEW

@@ -1,7 +1,8 @@
-// Matrix times several columns on tensor cores: y[column][row] = Σ_k w[row][k] · x[column][k] (+ bias[row]).
+// Matrix times several columns on tensor cores: y[column][row] = Σ_k w[row][k] · x[column][k] (+ bias[row]). What dense weights
+// (gemm_float.cuh) and quantized ones (gemm_int8.cuh) share, and the kernels of the dense ones.
 //
-// A warp owns 16 rows of weights. Their bytes go from global memory into the A registers of mma with no stop in
-// shared memory: in a block of 32 weights, lane (g = lane / 4, t = lane % 4) unpacks octet t of the rows g and g + 8, and
+// A warp owns 16 rows of weights. They go from global memory into the A registers of mma with no stop in
+// shared memory: in a block of 32 weights, lane (g = lane / 4, t = lane % 4) has octet t of the rows g and g + 8, and
 // the very same octet of column g is what mma wants as B. Two geometries share that:
 //
 //   gemm_wide  64 rows × 64 columns per thread block, activations staged in shared memory (prefill);
@@ -11,7 +12,7 @@
 // Both add up in the same order: within a chunk of 256 weights from zero, block by block; then chunk by chunk. So a
 // column's result has the same bits whatever stands beside it and however a prompt is cut into pieces.
 //
-// What a family of formats brings (gemm_int8.cuh, gemm_float.cuh):
+// What a format brings (Float of gemm_float.cuh):
 //   Rows      what a lane holds of 16 rows × 32 weights;     load(row pointers, block, t)
 //   Columns   what it holds of 8 columns × 32 activations;   global(p, first column, block)
 //   Tile      64 columns × BLOCKS blocks in shared memory;   fill(tile, p, first column, first block), get(tile, n, block)
@@ -19,7 +20,7 @@
 #pragma once
 #include "matmul.cuh"
 
-constexpr int CHUNK = 8;          // blocks of 32 whose products add up before they join the total
+constexpr int CHUNK_BLOCKS = 8;   // blocks of 32 whose products add up before they join the total
 constexpr int WIDE_WARPS = 4;     // × 16 rows
 constexpr int WIDE_COLUMNS = 64;
 constexpr int FEW_WARPS = 8;
@@ -45,6 +46,29 @@ DEVICE float* target(const MatmulParams& p, const Segment& segment, int row, int
 
 DEVICE float biased(const Segment& segment, int row, float value) {
     return segment.bias ? value + segment.bias[row] : value;
+}
+
+// What a warp has of 16 rows × 64 columns.
+DEVICE void store_wide(const MatmulParams& p, const Segment& segment, int first_row, int first_column, const float (&total)[WIDE_COLUMNS / 8][4]) {
+    constexpr int TILES = WIDE_COLUMNS / 8;
+    const int t = lane() % 4;
+    for (int n = 0; n < TILES; n++) {
+        for (int i = 0; i < 4; i++) {
+            const int row = first_row + lane() / 4 + i / 2 * 8;
+            if (float* y = target(p, segment, row, first_column + 8 * n + 2 * t + i % 2)) {
+                *y = biased(segment, row, total[n][i]);
+            }
+        }
+    }
+    if (p.softcap > 0) {  // rare, and long code: apart from the loop above, which is unrolled
+#pragma unroll 1
+        for (int i = 0; i < 4 * TILES; i++) {
+            const int row = first_row + lane() / 4 + i % 4 / 2 * 8;
+            if (float* y = target(p, segment, row, first_column + i / 4 * 8 + 2 * t + i % 2)) {
+                *y = p.softcap * tanhf(*y / p.softcap);
+            }
+        }
+    }
 }
 
 template <class Family>
@@ -79,7 +103,7 @@ DEVICE void gemm_wide(const MatmulParams& p) {
             }
             w = next;
         }
-        if ((begin + Tile::BLOCKS) % CHUNK == 0 || stage + 1 == stages) {
+        if ((begin + Tile::BLOCKS) % CHUNK_BLOCKS == 0 || stage + 1 == stages) {
             for (int n = 0; n < TILES; n++) {
                 for (int i = 0; i < 4; i++) {
                     total[n][i] += acc[n][i];
@@ -88,23 +112,7 @@ DEVICE void gemm_wide(const MatmulParams& p) {
             }
         }
     }
-    for (int n = 0; n < TILES; n++) {
-        for (int i = 0; i < 4; i++) {
-            const int row = first_row + lane() / 4 + i / 2 * 8;
-            if (float* y = target(p, segment, row, first_column + 8 * n + 2 * t + i % 2)) {
-                *y = biased(segment, row, total[n][i]);
-            }
-        }
-    }
-    if (p.softcap > 0) {  // rare, and long code: apart from the loop above, which is unrolled
-#pragma unroll 1
-        for (int i = 0; i < 4 * TILES; i++) {
-            const int row = first_row + lane() / 4 + i % 4 / 2 * 8;
-            if (float* y = target(p, segment, row, first_column + i / 4 * 8 + 2 * t + i % 2)) {
-                *y = p.softcap * tanhf(*y / p.softcap);
-            }
-        }
-    }
+    store_wide(p, segment, first_row, first_column, total);
 }
 
 // TILES × 8 columns. Each round the warps sum one chunk each; then the sums are added in the order of the chunks.
@@ -114,12 +122,12 @@ DEVICE void gemm_few(const MatmulParams& p, float (*sums)[FEW_WARPS][FEW_COLUMNS
     const Segment& segment = p.segment[here.segment];
     const int first_row = 16 * here.block, first_column = blockIdx.y * FEW_COLUMNS;
     const LaneRows<typename Family::Format> mine(segment, first_row, p.k);
-    const int t = lane() % 4, blocks = p.k / 32, chunks = (blocks + CHUNK - 1) / CHUNK;
+    const int t = lane() % 4, blocks = p.k / 32, chunks = (blocks + CHUNK_BLOCKS - 1) / CHUNK_BLOCKS;
 
     float total = 0;
     for (int chunk = 0, round = 0; chunk < chunks; chunk += FEW_WARPS, round ^= 1) {
         float acc[TILES][4] = {};
-        const int begin = (chunk + warp()) * CHUNK, end = min(begin + CHUNK, blocks);
+        const int begin = (chunk + warp()) * CHUNK_BLOCKS, end = min(begin + CHUNK_BLOCKS, blocks);
         for (int b = begin; b < end; b++) {
             const typename Family::Rows w = Family::load(mine.w, b, t);
             for (int n = 0; n < TILES; n++) {

@@ -1,21 +1,21 @@
-// Matrix times one vector, or few: a block owns ROWS rows of one segment, a warp two of them.
+// Dense weights times one vector, or few: a block owns ROWS rows of one segment, a warp two of them.
 //
 // Grid: Σ over segments of ceil(rows / 8) blocks of 128 threads; it depends on the rows alone. No shared memory. Moves
 // the weights once (again for every 4 columns beyond the first 4, mostly from the L2 cache), the columns through the caches
-// at 1.375 bytes per element (4 where weights are dense), and 4 bytes per result.
+// at 4 bytes per element, and 4 bytes per result.
 #include "ptx.cuh"
 #include "dot.cuh"
 
 static constexpr int WARPS = 4, PER_WARP = 2, ROWS = WARPS * PER_WARP;
 
 // R rows from `row0`, C columns from `first`.
-template <class F, int R, int C, int UNROLL>
+template <class F, int R, int C>
 DEVICE void tile(const MatmulParams& p, const Segment& s, int row0, int first) {
     const unsigned char* row[R];
     for (int r = 0; r < R; r++) row[r] = s.w + min(row0 + r, s.rows - 1) * row_bytes<F>(p.k);
-    Input in = {p.image, p.x, p.k, p.columns};
+    Input in = {p.x, p.k, p.columns};
     float y[R * C];
-    dot<F, R, C, UNROLL>(row, in, first, y);
+    dot<F, R, C>(row, in, first, y);
     // Lane r·C + c writes y[r·C + c]; there are two or four of them.
     float v = lane() & 1 ? y[1] : y[0];
     if constexpr (R * C == 4) v = lane() & 2 ? (lane() & 1 ? y[3] : y[2]) : v;
@@ -26,18 +26,18 @@ DEVICE void tile(const MatmulParams& p, const Segment& s, int row0, int first) {
     }
 }
 
-template <class F, int UNROLL>
+template <class F>
 DEVICE void gemv(const MatmulParams& p, const Segment& s, int block) {
     int row0 = block * ROWS + warp() * PER_WARP;
     if (row0 >= s.rows) return;
     if (p.columns == 1) {
-        tile<F, PER_WARP, 1, UNROLL>(p, s, row0, 0);
+        tile<F, PER_WARP, 1>(p, s, row0, 0);
         return;
     }
 #pragma unroll 1
     for (int row = row0; row < min(row0 + PER_WARP, s.rows); row++) {
 #pragma unroll 1
-        for (int first = 0; first < p.columns; first += 4) tile<F, 1, 4, 1>(p, s, row, first);
+        for (int first = 0; first < p.columns; first += 4) tile<F, 1, 4>(p, s, row, first);
     }
 }
 
@@ -45,12 +45,12 @@ DEVICE void gemv(const MatmulParams& p, const Segment& s, int block) {
 template <class F>
 DEVICE void gemv(const MatmulParams& p) {
     SegmentTile at = segment_tile(p, ROWS);
-    gemv<F, 2>(p, p.segment[at.segment], at.block);
+    gemv<F>(p, p.segment[at.segment], at.block);
 }
 
 #define GEMV(number, name, F) \
     extern "C" __global__ void __launch_bounds__(128, 4) gemv_##name(const MatmulParams p) { gemv<F>(p); }
-FORMATS(GEMV)
+DENSE_FORMATS(GEMV)
 #undef GEMV
 
 // Segments in different formats: the switch is uniform in a block.
@@ -59,8 +59,8 @@ extern "C" __global__ void __launch_bounds__(128, 4) gemv_mixed(const MatmulPara
     const Segment& s = p.segment[at.segment];
     switch (s.format) {
 #define CASE(number, name, F) \
-    case number: gemv<F, 1>(p, s, at.block); break;
-        FORMATS(CASE)
+    case number: gemv<F>(p, s, at.block); break;
+        DENSE_FORMATS(CASE)
 #undef CASE
     }
 }

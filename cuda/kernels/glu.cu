@@ -1,4 +1,4 @@
-// The gated half of a feed-forward layer: activation(gate·x)·(up·x). A block owns 32 consecutive outputs, so that
+// The gated half of a feed-forward layer of dense weights: activation(gate·x)·(up·x). A block owns 32 consecutive outputs, so that
 // it can quantize them as one block of what the next matmul multiplies; half of its warps take rows of gate, half
 // rows of up.
 //
@@ -23,7 +23,7 @@ DEVICE void rows(const Segment& s, const Input& in, int first, float (*out)[OUTP
         const unsigned char* row[R];
         for (int r = 0; r < R; r++) row[r] = s.w + min((int)blockIdx.x * OUTPUTS + i + r, s.rows - 1) * row_bytes<F>(in.k);
         float y[R * C];
-        dot<F, R, C, 1>(row, in, first, y);
+        dot<F, R, C>(row, in, first, y);
         for (int j = 0; j < R * C; j++) {
             if (lane() == 0) out[j % C][i + j / C] = y[j];
         }
@@ -48,7 +48,7 @@ struct Mixed {
         switch (s.format) {
 #define CASE(number, name, F) \
     case number: rows<F, 1, C>(s, in, first, out); break;
-            FORMATS(CASE)
+            DENSE_FORMATS(CASE)
 #undef CASE
         }
     }
@@ -56,7 +56,7 @@ struct Mixed {
 
 template <class Rows, int C>
 DEVICE void columns(const GluParams& p, int first, Products& product) {
-    Input in = {p.image, p.x, p.k, p.columns};
+    Input in = {p.x, p.k, p.columns};
     int up = warp() >= WARPS / 2;
     Rows::template run<C>(up ? p.up : p.gate, in, first, product[up]);
     block_sync();
@@ -91,6 +91,6 @@ DEVICE void glu(const GluParams& p) {
 
 #define GLU(number, name, F) \
     extern "C" __global__ void __launch_bounds__(256, 2) glu_##name(const GluParams p) { glu<Same<F>>(p); }
-FORMATS(GLU)
+DENSE_FORMATS(GLU)
 #undef GLU
 extern "C" __global__ void __launch_bounds__(256, 2) glu_mixed(const GluParams p) { glu<Mixed>(p); }

@@ -6,7 +6,7 @@
 #include "image.cuh"
 
 struct Segment {
-    const unsigned char* w;  // [rows] rows of k weights
+    const unsigned char* w;  // [rows] rows of k weights, or their tile records
     const float* bias;       // [rows] or null
     float* y;                // [columns][y_stride]
     int rows;
@@ -24,6 +24,12 @@ struct MatmulParams {
     QuantizedActivations image;     // what quantized weights multiply
     const float* x;  // [columns][k]: what dense weights multiply
     const int* seq;  // [columns]: columns with seq < 0 are not written; null: all are
+    // Of the products of quantized weights with few columns:
+    int tiles;       // row tiles of a block
+    int gated;       // segment 0 is a gate, 1 what is gated: y of segment 0 becomes activation(gate)·up, or is null
+    int activation;
+    int pad;
+    QuantizedActivations out;  // gated: the same as an image of k = rows (a multiple of 32), or null
 };
 
 enum Activation { SILU = 0, GELU_TANH = 1 };

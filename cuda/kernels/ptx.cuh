@@ -14,6 +14,13 @@
 #define HAS_CP_ASYNC 0
 #endif
 
+// From SM 8.6 on integers become floats at half the rate of additions; before, at an eighth.
+#if __CUDA_ARCH__ >= 860
+#define FAST_INT_TO_FLOAT 1
+#else
+#define FAST_INT_TO_FLOAT 0
+#endif
+
 #ifndef __CUDACC__
 #include "emulator.cuh"
 #else
@@ -65,19 +72,24 @@ DEVICE void mma_s8_m8n8k16(int c[2], unsigned a, unsigned b) {
     asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
                  : "+r"(c[0]), "+r"(c[1]) : "r"(a), "r"(b));
 }
+// The same from `start` in every element of c.
+DEVICE void mma_s8_m8n8k16_from(int start, int c[2], unsigned a, unsigned b) {
+    asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%4,%4};"
+                 : "=r"(c[0]), "=r"(c[1]) : "r"(a), "r"(b), "r"(start));
+}
 DEVICE void mma_f16_m16n8k8(float c[4], unsigned a0, unsigned a1, unsigned b) {
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(b));
 }
 #if __CUDA_ARCH__ >= 800
-DEVICE void mma_s8_m16n8k16(int c[4], const unsigned a[2], unsigned b) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(b));
+DEVICE void mma_s8_m16n8k16_from(int start, int c[4], const unsigned a[2], unsigned b) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
+                 : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(b), "r"(start));
 }
-DEVICE void mma_s8_m16n8k32(int c[4], const unsigned a[4], const unsigned b[2]) {
-    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+DEVICE void mma_s8_m16n8k32_from(int start, int c[4], const unsigned a[4], const unsigned b[2]) {
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+                 : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start));
 }
 DEVICE void mma_f16_m16n8k16(float c[4], const unsigned a[4], const unsigned b[2]) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -243,24 +255,25 @@ DEVICE double sum(double a, double b) { return __dadd_rn(a, b); }
 DEVICE int lane() { return threadIdx.x & 31; }
 DEVICE int warp() { return threadIdx.x >> 5; }
 
-// c[16×8] += a[16×32] · b[32×8], 8-bit. a: rows g, g+8 for k = 4t.., then the same for k = 16+4t..; b: k = 4t.., 16+4t.. of column g.
-DEVICE void mma_s8_k32(int c[4], const unsigned a[4], const unsigned b[2]) {
+// c[16×8] = start + a[16×32] · b[32×8], 8-bit. a: rows g, g+8 for k = 4t.., then the same for k = 16+4t..; b: k = 4t.., 16+4t.. of
+// column g. The start is not a register per element that would have to be set before.
+DEVICE void mma_s8_k32(int start, int c[4], const unsigned a[4], const unsigned b[2]) {
 #if __CUDA_ARCH__ >= 800
-    mma_s8_m16n8k32(c, a, b);
+    mma_s8_m16n8k32_from(start, c, a, b);
 #else
-    mma_s8_m8n8k16(c, a[0], b[0]);
-    mma_s8_m8n8k16(c + 2, a[1], b[0]);
+    mma_s8_m8n8k16_from(start, c, a[0], b[0]);
+    mma_s8_m8n8k16_from(start, c + 2, a[1], b[0]);
     mma_s8_m8n8k16(c, a[2], b[1]);
     mma_s8_m8n8k16(c + 2, a[3], b[1]);
 #endif
 }
-// c[16×8] += a[16×16] · b[16×8], 8-bit.
-DEVICE void mma_s8_k16(int c[4], const unsigned a[2], unsigned b) {
+// c[16×8] = start + a[16×16] · b[16×8], 8-bit.
+DEVICE void mma_s8_k16(int start, int c[4], const unsigned a[2], unsigned b) {
 #if __CUDA_ARCH__ >= 800
-    mma_s8_m16n8k16(c, a, b);
+    mma_s8_m16n8k16_from(start, c, a, b);
 #else
-    mma_s8_m8n8k16(c, a[0], b);
-    mma_s8_m8n8k16(c + 2, a[1], b);
+    mma_s8_m8n8k16_from(start, c, a[0], b);
+    mma_s8_m8n8k16_from(start, c + 2, a[1], b);
 #endif
 }
 // c[16×8] += a[16×16] · b[16×8], f16. a: rows g, g+8 for k = 2t.., then the same for k = 8+2t..; b: k = 2t.., 8+2t.. of column g.

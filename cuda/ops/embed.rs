@@ -11,7 +11,7 @@ const ELEMENTS: u32 = 1024;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EmbedParams {
-    /// The matrix: a row of k weights per token, as in the file, from a multiple of 16 bytes on.
+    /// The matrix: a row of k weights per token, from a multiple of 16 bytes on; laid out as for a product.
     pub w: Ptr<u8>,
     /// `[rows]` ids; each has a row in the matrix.
     pub token: Ptr<i32>,

@@ -2,25 +2,48 @@
 
 use qrun_quant::GgmlType;
 
+/// Where the weights of a format lie on the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Rows as in the file.
+    File,
+    /// Tile records of 16 rows × `columns` in `bytes` (see kernels/formats.cuh).
+    Records {
+        /// 128 or 256.
+        columns: usize,
+        /// A multiple of 32.
+        bytes: usize,
+    },
+}
+
 /// The kernels of a format.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FormatKernels {
     /// The weight format as GGUF names it.
     pub format: GgmlType,
-    /// Matrix times one column, or few ([`super::matmul::gemv`]).
+    /// Where its weights lie.
+    pub layout: Layout,
+    /// Quantized matrix times 1, up to 8, or up to 16 columns ([`super::product`]).
+    pub product: [&'static str; 3],
+    /// Rows of the file into records ([`super::upload::repack`]).
+    pub repack: &'static str,
+    /// Dense matrix times one column, or few ([`super::matmul::gemv`]).
     pub gemv: &'static str,
-    /// The gated half of a feed-forward layer ([`super::matmul::glu`]).
+    /// The gated half of a dense feed-forward layer ([`super::matmul::glu`]).
     pub glu: &'static str,
     /// Matrix times many columns ([`super::gemm::gemm`]).
     pub gemm: &'static str,
-    /// Matrix times up to 32 columns, on tensor cores too.
+    /// Dense matrix times up to 32 columns, on tensor cores too.
     pub gemm_few: &'static str,
 }
 
 macro_rules! formats {
-    ($($format:ident $name:literal,)*) => {
+    ($($format:ident $name:literal $layout:expr,)*) => {
         &[$(FormatKernels {
             format: GgmlType::$format,
+            layout: $layout,
+            product: [concat!("product_1_", $name), concat!("product_8_", $name), concat!("product_16_", $name)],
+            repack: concat!("repack_", $name),
             gemv: concat!("gemv_", $name),
             glu: concat!("glu_", $name),
             gemm: concat!("gemm_", $name),
@@ -29,24 +52,29 @@ macro_rules! formats {
     };
 }
 
+/// Records of `columns` columns and `bytes` bytes.
+const fn records(columns: usize, bytes: usize) -> Layout {
+    Layout::Records { columns, bytes }
+}
+
 /// The rows of `FORMATS` in kernels/formats.cuh.
 pub static FORMATS: &[FormatKernels] = formats![
-    F32 "f32",
-    F16 "f16",
-    BF16 "bf16",
-    Q4_0 "q4_0",
-    Q4_1 "q4_1",
-    Q5_0 "q5_0",
-    Q5_1 "q5_1",
-    Q8_0 "q8_0",
-    Q2_K "q2_k",
-    Q3_K "q3_k",
-    Q4_K "q4_k",
-    Q5_K "q5_k",
-    Q6_K "q6_k",
-    IQ4_NL "iq4_nl",
-    IQ4_XS "iq4_xs",
-    MXFP4 "mxfp4",
+    F32 "f32" Layout::File,
+    F16 "f16" Layout::File,
+    BF16 "bf16" Layout::File,
+    Q4_0 "q4_0" records(128, 1152),
+    Q4_1 "q4_1" records(128, 1280),
+    Q5_0 "q5_0" records(128, 1408),
+    Q5_1 "q5_1" records(128, 1536),
+    Q8_0 "q8_0" records(128, 2176),
+    Q2_K "q2_k" records(256, 1344),
+    Q3_K "q3_k" records(256, 1824),
+    Q4_K "q4_k" records(256, 2304),
+    Q5_K "q5_k" records(256, 2816),
+    Q6_K "q6_k" records(256, 3360),
+    IQ4_NL "iq4_nl" records(128, 1152),
+    IQ4_XS "iq4_xs" records(256, 2208),
+    MXFP4 "mxfp4" records(128, 1088),
 ];
 
 /// Whether there are kernels for a format that `quant` reads.
@@ -62,11 +90,12 @@ pub fn kernels(number: i32) -> &'static FormatKernels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::twin;
 
     #[test]
     fn the_rows_are_those_of_the_kernels() {
         let text = include_str!("../kernels/formats.cuh");
-        let rows = text.split("#define FORMATS(X)").nth(1).expect("the list");
+        let rows = text.split("#define DENSE_FORMATS(X)").nth(1).expect("the lists");
         let rows: Vec<Vec<&str>> =
             rows.split("X(").skip(1).filter_map(|row| Some(row.split_once(')')?.0.split(", ").collect())).collect();
         let ours: Vec<[String; 3]> = FORMATS
@@ -74,6 +103,12 @@ mod tests {
             .map(|f| [(f.format as i32).to_string(), f.gemv["gemv_".len()..].into(), f.format.name().into()])
             .collect();
         assert_eq!(rows, ours, "cuda/kernels/formats.cuh and cuda/ops/formats.rs: number, name in kernels, struct");
+        for kernels in FORMATS {
+            if let Layout::Records { columns, bytes } = kernels.layout {
+                let name = kernels.format.name();
+                twin::constants([(&format!("{name}::COLUMNS"), columns), (&format!("{name}::RECORD"), bytes)]);
+            }
+        }
     }
 
     #[test]

@@ -1,9 +1,14 @@
 //! Matrix times several columns on tensor cores: prefill, and batches of sequences that decode.
 
-use super::{activations::QuantizedActivations, formats, matmul::MatmulParams};
+use super::{
+    activations::QuantizedActivations,
+    formats::{self, Layout},
+    matmul::MatmulParams,
+    product,
+};
 use crate::{Grid, Params, Ptr, Result, Stream};
 
-/// Up to so many columns `gemm_few` is launched, whose blocks share the weights through the L2 cache; beyond, `gemm`.
+/// Up to so many columns `product` or `gemm_few` is launched, whose blocks share the weights through the L2 cache; beyond, `gemm`.
 const FEW: i32 = 32;
 /// Rows, columns and threads of a block of `gemm_few`, and of `gemm`.
 const FEW_BLOCK: [u32; 3] = [16, 16, 256];
@@ -31,6 +36,9 @@ pub fn gemm(stream: &Stream, p: &MatmulParams) -> Result<()> {
     assert!(takes(k) && k.is_multiple_of(format.format().block), "rows of {k} weights in {format}");
     let missing = if format.format().block == 1 { p.x.is_null() } else { p.image.q.is_null() };
     assert!(!missing, "{format} weights have activations to multiply");
+    if p.columns <= FEW && kernels.layout != Layout::File {
+        return product::product(stream, p);
+    }
     let (name, [rows, columns, threads]) =
         if p.columns <= FEW { (kernels.gemm_few, FEW_BLOCK) } else { (kernels.gemm, WIDE_BLOCK) };
     let tiles: u32 = segments.iter().map(|s| (s.rows as u32).div_ceil(rows)).sum();

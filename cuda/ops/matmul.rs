@@ -1,6 +1,10 @@
 //! Matrix times one vector, or few: projections, the gated half of a feed-forward layer, the head.
 
-use super::formats::{self, FormatKernels};
+use super::{
+    formats::{self, FormatKernels, Layout},
+    product,
+};
+use qrun_quant::GgmlType;
 
 pub use super::activations::QuantizedActivations;
 use crate::{Grid, Params, Ptr, Result, Stream};
@@ -16,7 +20,8 @@ const GLU_THREADS: u32 = 256;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Segment {
-    /// `[rows]` rows of k weights as in the file, from a multiple of 16 bytes on.
+    /// `[rows]` rows of k weights, from a multiple of 16 bytes on: as in the file where they are dense, else in tile records
+    /// ([`super::upload`]).
     pub w: Ptr<u8>,
     /// `[rows]`, added to the product; or null.
     pub bias: Ptr<f32>,
@@ -52,6 +57,16 @@ pub struct MatmulParams {
     pub x: Ptr<f32>,
     /// `[columns]`: columns with a negative number are not written; null: all are.
     pub seq: Ptr<i32>,
+    /// Row tiles of a block: [`super::product`] sets it.
+    pub tiles: i32,
+    /// 1: segment 0 is a gate, segment 1 what is gated; `y` of segment 0 becomes `activation(gate) · up`, or is null.
+    pub gated: i32,
+    /// 0: SiLU; 1: GELU, tanh form.
+    pub activation: i32,
+    /// Zero.
+    pub pad: i32,
+    /// Gated: the same as an image of k = rows (a multiple of 32), or none.
+    pub out: QuantizedActivations,
 }
 // SAFETY: MatmulParams in kernels/matmul.cuh; the test below compares size and offsets.
 unsafe impl Params for MatmulParams {}
@@ -96,41 +111,67 @@ pub struct GluParams {
 unsafe impl Params for GluParams {}
 
 /// `y[column][row] = Σ_k w[row][k] · x[column][k] (+ bias[row])` for each segment, formats as they come. Any number of
-/// columns is right; few are fast. A column's bits do not depend on which of several columns it is.
+/// columns is right; few are fast. A column's bits do not depend on which of several columns it is, those of quantized weights
+/// not on how many there are.
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
 pub fn gemv(stream: &Stream, p: &MatmulParams) -> Result<()> {
-    let segments = &p.segment[..p.segments as usize];
-    let inputs = (p.k as usize, p.image, p.x);
-    let blocks = segments.iter().map(|s| (s.rows as u32).div_ceil(GEMV_ROWS)).sum();
-    let first = kernels(&segments[0], inputs);
-    let same = segments.iter().all(|s| kernels(s, inputs) == first);
-    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
-    unsafe { stream.launch(if same { first.gemv } else { "gemv_mixed" }, Grid::linear(blocks, GEMV_THREADS), p) }
+    let mut rest = p.segment[..p.segments as usize].to_vec();
+    while let Some(first) = rest.first() {
+        // Dense ones in one launch, quantized ones in one per format.
+        let of = kernels(first, p);
+        let (same, other) = rest.iter().partition::<Vec<Segment>, _>(|s| match of.layout {
+            Layout::File => kernels(s, p).layout == Layout::File,
+            Layout::Records { .. } => s.format == of.format as i32,
+        });
+        let params = p.with(&same);
+        if of.layout == Layout::File {
+            let blocks = same.iter().map(|s| (s.rows as u32).div_ceil(GEMV_ROWS)).sum();
+            let name = if same.iter().all(|s| kernels(s, p) == of) { of.gemv } else { "gemv_mixed" };
+            // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+            unsafe { stream.launch(name, Grid::linear(blocks, GEMV_THREADS), &params)? };
+        } else {
+            product::product(stream, &params)?;
+        }
+        rest = other;
+    }
+    Ok(())
 }
 
-/// `activation(gate · x) · (up · x)` for each column, as f32, as an image, or both.
+/// Whether [`glu`] multiplies a gate and what is gated at once: both dense, or both in one format.
+pub fn glu_takes(gate: GgmlType, up: GgmlType) -> bool {
+    let dense = |format: GgmlType| formats::kernels(format as i32).layout == Layout::File;
+    gate == up || dense(gate) && dense(up)
+}
+
+/// `activation(gate · x) · (up · x)` for each column, as f32, as an image, or both, where [`glu_takes`] the formats. Bits as
+/// of [`gemv`].
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
 pub fn glu(stream: &Stream, p: &GluParams) -> Result<()> {
     assert_eq!(p.gate.rows, p.up.rows, "every gate has its value");
     assert!(p.out.q.is_null() || p.gate.rows % 32 == 0, "an image of {} elements", p.gate.rows);
-    let inputs = (p.k as usize, p.image, p.x);
-    let (gate, up) = (kernels(&p.gate, inputs), kernels(&p.up, inputs));
+    let inputs = MatmulParams { k: p.k, columns: p.columns, image: p.image, x: p.x, seq: p.seq, ..MatmulParams::default() };
+    let (gate, up) = (kernels(&p.gate, &inputs), kernels(&p.up, &inputs));
+    assert!(glu_takes(gate.format, up.format), "a gate in {} of {}", gate.format, up.format);
+    if gate.layout != Layout::File {
+        let gated = MatmulParams { gated: 1, activation: p.activation, out: p.out, ..inputs };
+        return product::product(stream, &gated.with(&[Segment { y: p.y, y_stride: p.y_stride, ..p.gate }, p.up]));
+    }
     let blocks = (p.gate.rows as u32).div_ceil(GLU_ROWS);
     // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
     unsafe { stream.launch(if gate == up { gate.glu } else { "glu_mixed" }, Grid::linear(blocks, GLU_THREADS), p) }
 }
 
 /// The kernels of a segment's format. Panics where they cannot work with these inputs.
-fn kernels(s: &Segment, (k, image, x): (usize, QuantizedActivations, Ptr<f32>)) -> &'static FormatKernels {
+fn kernels(s: &Segment, p: &MatmulParams) -> &'static FormatKernels {
     let kernels = formats::kernels(s.format);
     let format = kernels.format.format();
-    assert!(k.is_multiple_of(format.block), "rows of {k} weights in {}", format.name);
+    assert!((p.k as usize).is_multiple_of(format.block), "rows of {} weights in {}", p.k, format.name);
     assert!(s.w.address().is_multiple_of(16), "weights begin at a multiple of 16 bytes");
-    let missing = if format.block == 1 { x.is_null() } else { image.q.is_null() };
+    let missing = if format.block == 1 { p.x.is_null() } else { p.image.q.is_null() };
     assert!(!missing, "{} weights have activations to multiply", format.name);
     kernels
 }
@@ -143,7 +184,9 @@ mod tests {
     #[test]
     fn the_kernels_have_the_same() {
         twin::fields!(Segment as "Segment" { w, bias, y, rows, y_stride, format, pad });
-        twin::fields!(MatmulParams as "MatmulParams" { segment, segments, k, columns, softcap, image, x, seq });
+        twin::fields!(MatmulParams as "MatmulParams" {
+            segment, segments, k, columns, softcap, image, x, seq, tiles, gated, activation, pad, out,
+        });
         twin::fields!(GluParams as "GluParams" {
             gate, up, k, columns, activation, y_stride, image, x, seq, y, out,
         });

@@ -10,6 +10,7 @@ use qrun_cuda::{
         attention::{self, Scratch},
         cache::{Cache, CacheType},
         sample::{SampleBuffers, SampleShape},
+        upload::{Source, Staging, bytes_on_device},
     },
 };
 use qrun_quant::{Bytes, GgmlType};
@@ -31,7 +32,7 @@ pub const STEP_ROWS: usize = 32;
 /// Biased tokens of a sequence that the device keeps; more than these are left to the host.
 const BIASES: usize = 4096;
 
-/// A matrix on the device, in the layout of its format.
+/// A matrix on the device, in the layout of its format: as in the file, or in tile records.
 #[derive(Clone, Copy)]
 pub struct Weight {
     pub at: Ptr<u8>,
@@ -133,20 +134,38 @@ pub struct Memory {
     pub ahead: Rows,
     pub activations: Activations,
     pub sampling: SampleBuffers,
-    /// What has to be copied where before the first step.
-    pub uploads: Vec<(Ptr<u8>, Bytes)>,
+    /// What has to be copied where before the first step, and where it passes through.
+    pub uploads: Vec<Upload>,
+    pub staging: Staging,
+}
+
+/// Bytes on their way to the device.
+pub struct Upload {
+    to: Ptr<u8>,
+    bytes: Bytes,
+    /// Format, rows and columns of a matrix.
+    matrix: Option<(GgmlType, [usize; 2])>,
+}
+
+impl Upload {
+    pub fn source(&self) -> Source<'_> {
+        match self.matrix {
+            Some((ty, shape)) => Source::Matrix(self.to, &self.bytes, ty, shape),
+            None => Source::Bytes(self.to, &self.bytes),
+        }
+    }
 }
 
 /// Takes parts and notes what belongs there.
 struct Loader<'a> {
     carver: &'a mut ArenaLayout,
-    uploads: Vec<(Ptr<u8>, Bytes)>,
+    uploads: Vec<Upload>,
 }
 
 impl Loader<'_> {
     fn bytes(&mut self, name: String, bytes: Bytes) -> Ptr<u8> {
         let at = self.carver.take(name, bytes.len());
-        self.uploads.push((at, bytes));
+        self.uploads.push(Upload { to: at, bytes, matrix: None });
         at
     }
 
@@ -164,8 +183,10 @@ impl Loader<'_> {
     }
 
     fn matrix(&mut self, name: &str, w: &qrun_quant::cpu::Matrix) -> Weight {
-        let at = self.bytes(format!("weights/{name}.weight"), w.file_bytes().clone());
-        Weight { at, ty: w.ty(), rows: w.rows(), cols: w.cols(), bias: Ptr::NULL }
+        let (ty, rows, cols) = (w.ty(), w.rows(), w.cols());
+        let at = self.carver.take(format!("weights/{name}.weight"), bytes_on_device(ty, [rows, cols]));
+        self.uploads.push(Upload { to: at, bytes: w.file_bytes().clone(), matrix: Some((ty, [rows, cols])) });
+        Weight { at, ty, rows, cols, bias: Ptr::NULL }
     }
 
     fn linear(&mut self, name: &str, linear: &Linear) -> Weight {
@@ -207,6 +228,8 @@ impl Memory {
         let activations = activations(loader.carver, c, o, splits);
         let buffers = sample_shape(c, o).carve(loader.carver);
         let uploads = loader.uploads;
+        let matrices = uploads.iter().filter_map(|upload| upload.matrix);
+        let staging = Staging::take(carver, "activations/upload", matrices);
         Self {
             token_embd,
             layers,
@@ -222,6 +245,7 @@ impl Memory {
             activations,
             sampling: buffers,
             uploads,
+            staging,
         }
     }
 }

@@ -26,9 +26,12 @@ use crate::{
     tensors::Role::*,
 };
 
-/// Sequences up to which the products of a decoding step go through the matrix-vector kernels. A prompt never does:
-/// its bits do not depend on how it is cut.
+/// Sequences up to which the products of dense weights of a decoding step go through the matrix-vector kernels. A prompt never
+/// does: its bits do not depend on how it is cut. Quantized weights have one arithmetic for any number of rows.
 pub const FEW: usize = 4;
+
+/// Rows up to which gate and up of quantized weights are multiplied at once: the same bits as one after the other.
+const GATED: usize = 16;
 
 /// Some rows on their way.
 pub struct Step<'a> {
@@ -204,8 +207,9 @@ impl Step<'_> {
             Activation::ClampedSwiglu => unreachable!("GpuDecoder::supports refuses it"),
         };
         let product = self.product(&a.normed, c.n_embd);
-        // The matrix-vector kernel makes whole blocks of gated outputs; the many-column one leaves gate and up.
-        if self.narrow {
+        // The kernels of few columns make whole blocks of gated outputs; those of many leave gate and up.
+        let few = self.narrow || gate.ty.format().block > 1 && self.rows <= GATED;
+        if few && matmul::glu_takes(gate.ty, up.ty) {
             let gated = GluParams {
                 gate: segment(&gate, Ptr::NULL),
                 up: segment(&up, Ptr::NULL),
@@ -261,7 +265,7 @@ impl Step<'_> {
         }
     }
 
-    /// ComputeType of one operand with several matrices: one launch for few rows, one per format for many.
+    /// Products of one operand with several matrices: one launch per format.
     fn matmul(&self, product: MatmulParams, segments: &[Segment]) -> Result<()> {
         let launch = |of: &[Segment]| {
             let product = product.with(of);

@@ -9,7 +9,7 @@ use qrun_quant::GgmlType;
 use crate::{
     formats::random_blocks,
     harness::{Random, everywhere},
-    operands::formats,
+    operands::{formats, matrix},
 };
 
 /// Tokens in the matrix.
@@ -29,7 +29,7 @@ fn check(ty: GgmlType, k: usize, scale: f32, seq: Option<&[i32]>) {
         .collect();
     everywhere(
         |device| {
-            let (w, token) = (device.buffer(&bytes), device.buffer(&tokens));
+            let (w, token) = (matrix(device, ty, &bytes, k), device.buffer(&tokens));
             let (seq, y) = (seq.map(|seq| device.buffer(seq)), device.buffer(&vec![UNTOUCHED; tokens.len() * k]));
             let params = EmbedParams {
                 w: w.ptr,

@@ -13,7 +13,7 @@ use qrun_quant::GgmlType;
 
 use crate::{
     harness::{Buffer, Device, Random, assert_close, everywhere, relative_l2},
-    operands::{Activations, Weights, formats},
+    operands::{Activations, Weights, formats, matrix},
 };
 
 /// What `y` holds where nothing is to be written.
@@ -96,9 +96,9 @@ struct OnDevice {
 }
 
 impl OnDevice {
-    fn new(device: &Device, operands: &Operands) -> Self {
+    fn new(device: &Device, case: &Case, operands: &Operands) -> Self {
         Self {
-            weights: operands.weights.iter().map(|w| device.buffer(&w.bytes)).collect(),
+            weights: operands.weights.iter().map(|w| matrix(device, case.format, &w.bytes, case.k)).collect(),
             bias: operands.bias.iter().map(|b| device.buffer(b)).collect(),
             image: [device.buffer(&operands.x.d), device.buffer(&operands.x.s)],
             q: device.buffer(&operands.x.q),
@@ -142,6 +142,7 @@ impl OnDevice {
             image,
             x,
             seq: if case.idle.is_empty() { Ptr::NULL } else { self.seq.ptr.add(first) },
+            ..MatmulParams::default()
         };
         gemm(&device.stream, &params).expect("a launch");
         device.read(&y)
@@ -156,7 +157,7 @@ fn check(case: &Case) {
     let exact = operands.expected(case, if case.dense() { &values } else { &operands.x.image });
     let meant = operands.expected(case, &values);
     everywhere(
-        |device| OnDevice::new(device, &operands).launch(device, case, 0, case.columns),
+        |device| OnDevice::new(device, case, &operands).launch(device, case, 0, case.columns),
         |y| {
             assert_close(y, &exact, if case.dense() { 1e-5 } else { 1e-6 }, &what);
             assert_close(y, &meant, 1e-2, &format!("{what}, against f32 activations"));
@@ -244,7 +245,7 @@ fn a_column_has_the_same_bits_in_every_batch() {
         let pieces = [(0, 70), (0, 1), (0, 2), (0, 8), (0, 17), (30, 40), (64, 6)];
         everywhere(
             |device| {
-                let on_device = OnDevice::new(device, &operands);
+                let on_device = OnDevice::new(device, &case, &operands);
                 pieces.iter().flat_map(|&(first, columns)| on_device.launch(device, &case, first, columns)).collect()
             },
             |y| {

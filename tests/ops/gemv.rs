@@ -6,7 +6,7 @@ use qrun_quant::GgmlType;
 
 use crate::{
     harness::{Buffer, Device, Random, assert_close, everywhere},
-    operands::{Activations, Weights, formats},
+    operands::{Activations, Weights, formats, matrix},
 };
 
 /// What `y` holds where nothing is to be written.
@@ -84,7 +84,8 @@ impl Operands {
 
     /// One launch over `columns` columns from `first` on.
     fn launch(&self, device: &Device, case: &Case, first: usize, columns: usize) -> Vec<f32> {
-        let weights: Vec<Buffer<u8>> = self.weights.iter().map(|w| device.buffer(&w.bytes)).collect();
+        let of = |(w, s): (&Weights, &(GgmlType, usize))| matrix(device, s.0, &w.bytes, case.k);
+        let weights: Vec<Buffer<u8>> = self.weights.iter().zip(&case.segments).map(of).collect();
         let (bias, x, seq) = (device.buffer(&self.bias), device.buffer(&self.x.values), device.buffer(&self.seq));
         let (q, d, s) = (device.buffer(&self.x.q), device.buffer(&self.x.d), device.buffer(&self.x.s));
         let (k, stride) = (case.k, case.rows() + GAP);

@@ -2,13 +2,13 @@
 
 use qrun_cuda::{
     Ptr,
-    ops::matmul::{GluParams, QuantizedActivations, Segment, glu},
+    ops::matmul::{GluParams, QuantizedActivations, Segment, glu, glu_takes},
 };
 use qrun_quant::GgmlType;
 
 use crate::{
     harness::{Device, Random, assert_close, everywhere},
-    operands::{Activations, Weights, formats},
+    operands::{Activations, Weights, formats, matrix},
 };
 
 /// What results hold where nothing is to be written.
@@ -79,7 +79,7 @@ impl Operands {
 
     /// y with its gaps, then q, d, s of the image where the rows are whole blocks.
     fn launch(&self, device: &Device, case: &Case) -> Vec<f32> {
-        let weights = [0, 1].map(|m| device.buffer(&self.weights[m].bytes));
+        let weights = [0, 1].map(|m| matrix(device, case.formats[m], &self.weights[m].bytes, case.k));
         let bias = [0, 1].map(|m| device.buffer(&self.bias[m]));
         let (x, seq) = (device.buffer(&self.x.values), device.buffer(&self.seq));
         let (q, d, s) = (device.buffer(&self.x.q), device.buffer(&self.x.d), device.buffer(&self.x.s));
@@ -169,23 +169,21 @@ fn every_format_and_both_activations() {
 }
 
 #[test]
-fn gate_and_up_in_different_formats() {
+fn gate_and_up_in_different_dense_formats() {
     use GgmlType::*;
-    for (i, formats) in [
-        [Q4_K, Q6_K],
-        [Q5_0, Q8_0],
-        [BF16, Q4_0],
-        [IQ4_XS, F32],
-        [Q3_K, Q2_K],
-        [Q5_K, IQ4_NL],
-        [Q4_1, Q5_1],
-        [F16, Q4_K],
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let columns = 1 + i % 3;
+    for (i, formats) in [[BF16, F32], [F16, BF16], [F32, F16]].into_iter().enumerate() {
+        let columns = 1 + i;
         check(&Case { formats, columns, activation: i as i32 % 2, idle: columns > 1, ..Case::new(F32, 64, 512) });
+    }
+    assert!(!glu_takes(Q4_K, Q6_K) && !glu_takes(BF16, Q4_0) && glu_takes(BF16, F16) && glu_takes(Q4_K, Q4_K));
+}
+
+#[test]
+fn quantized_layers_of_any_width_and_number_of_columns() {
+    for ty in [GgmlType::Q5_0, GgmlType::Q4_K, GgmlType::Q8_0].into_iter().filter(|ty| formats().any(|f| f == *ty)) {
+        for (rows, columns) in [(1, 1), (45, 9), (96, 16), (64, 17), (160, 8)] {
+            check(&Case { columns, bias: true, ..Case::new(ty, rows, 768) });
+        }
     }
 }
 

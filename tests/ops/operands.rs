@@ -1,10 +1,16 @@
 //! Weights and activations as matmul kernels take them, and the values that they stand for.
 
 use half::f16;
-use qrun_cuda::ops::formats as kernels;
+use qrun_cuda::ops::{
+    formats as kernels,
+    upload::{Source, Staging, bytes_on_device, upload},
+};
 use qrun_quant::GgmlType;
 
-use crate::{blocks, harness::Random};
+use crate::{
+    blocks,
+    harness::{Buffer, Device, Random},
+};
 
 /// All formats that have kernels, or those that `QRUN_FORMATS` names (`Q8_0,BF16`): mutate.py compiles the kernels of a few
 /// only.
@@ -40,6 +46,16 @@ impl Weights {
         (f.dequantize)(&bytes, &mut values);
         Self { bytes, values }
     }
+}
+
+/// A matrix on the device as products want it: dense rows as they are, quantized ones in tile records.
+pub fn matrix(device: &Device, format: GgmlType, bytes: &[u8], k: usize) -> Buffer<u8> {
+    let shape = [bytes.len() / format.bytes_of(k), k];
+    let (buffer, room) = (device.empty(bytes_on_device(format, shape)), device.empty::<u8>(bytes.len()));
+    let staging = Staging::at(room.ptr, bytes.len());
+    let source = Source::Matrix(buffer.ptr, bytes, format, shape);
+    upload(&device.gpu, &device.stream, staging, &[source], &mut |_, _| ()).expect("an upload");
+    buffer
 }
 
 /// Columns of activations and their int8 image (kernels/image.cuh).

@@ -9,17 +9,16 @@ fn text(server: &Server, (path, body): &(&'static str, Value)) -> String {
     same::text(&server.post(path, body).json())
 }
 
-/// Up to four rows go through the same kernels as one, so no more than four run at once (see `models/decoder.rs`).
 #[test]
 fn same_request_same_bytes() {
-    let requests = &same::requests()[..4];
+    let requests = &same::requests()[..6];
     let machine = Some("sm=80");
     let alone: Vec<String> = {
         let server = Server::start_on(machine, &["--device", "cuda", "-np", "1", "--no-cache-prompt"]);
         requests.iter().map(|request| text(&server, request)).collect()
     };
     assert!(alone.iter().filter(|text| text.len() > 20).count() > requests.len() / 2, "{alone:?}");
-    let server = Server::start_on(machine, &["--device", "cuda", "-np", "4", "-c", "8192"]);
+    let server = Server::start_on(machine, &["--device", "cuda", "-np", "6", "-c", "8192"]);
     for round in ["cold", "warm"] {
         std::thread::scope(|scope| {
             let threads: Vec<_> = requests.iter().map(|request| scope.spawn(|| text(&server, request))).collect();

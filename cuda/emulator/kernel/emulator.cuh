@@ -75,15 +75,21 @@ DEVICE int dp4a(int a, int b, int c) {
 }
 
 DEVICE void mma_s8_m8n8k16(int c[2], unsigned a, unsigned b, SITE) { emu::warp(emu::Op::MmaS8M8N8K16, c, &a, &b, 0, site); }
+DEVICE void mma_s8_m8n8k16_from(int start, int c[2], unsigned a, unsigned b, SITE) {
+    c[0] = c[1] = start;
+    emu::warp(emu::Op::MmaS8M8N8K16, c, &a, &b, 0, site);
+}
 DEVICE void mma_f16_m16n8k8(float c[4], unsigned a0, unsigned a1, unsigned b, SITE) {
     const unsigned a[2] = {a0, a1};
     emu::warp(emu::Op::MmaF16M16N8K8, c, a, &b, 0, site);
 }
 #if __CUDA_ARCH__ >= 800
-DEVICE void mma_s8_m16n8k16(int c[4], const unsigned a[2], unsigned b, SITE) {
+DEVICE void mma_s8_m16n8k16_from(int start, int c[4], const unsigned a[2], unsigned b, SITE) {
+    c[0] = c[1] = c[2] = c[3] = start;
     emu::warp(emu::Op::MmaS8M16N8K16, c, a, &b, 0, site);
 }
-DEVICE void mma_s8_m16n8k32(int c[4], const unsigned a[4], const unsigned b[2], SITE) {
+DEVICE void mma_s8_m16n8k32_from(int start, int c[4], const unsigned a[4], const unsigned b[2], SITE) {
+    c[0] = c[1] = c[2] = c[3] = start;
     emu::warp(emu::Op::MmaS8M16N8K32, c, a, b, 0, site);
 }
 DEVICE void mma_f16_m16n8k16(float c[4], const unsigned a[4], const unsigned b[2], SITE) {

@@ -5,6 +5,7 @@
 // Headers that several kernels include come first, for they are read once.
 #include "activation.cuh"
 #include "cache.cuh"
+#include "chunk.cuh"
 #include "dot.cuh"
 #include "image.cuh"
 
@@ -35,8 +36,14 @@ namespace norm {
 namespace probe {
 #include "probe.cu"
 }
+namespace matrix_product {
+#include "product.cu"
+}
 namespace quantize_act {
 #include "quantize_act.cu"
+}
+namespace repack {
+#include "repack.cu"
 }
 namespace rope_kv {
 #include "rope_kv.cu"
@@ -64,7 +71,7 @@ int main() {
     FIELDS(QuantizedActivations, q, d, s)
     FIELDS(Cache, k, v, k_scale, v_scale, table, pages, type)
     FIELDS(Segment, w, bias, y, rows, y_stride, format, pad)
-    FIELDS(MatmulParams, segment, segments, k, columns, softcap, image, x, seq)
+    FIELDS(MatmulParams, segment, segments, k, columns, softcap, image, x, seq, tiles, gated, activation, pad, out)
     FIELDS(GluParams, gate, up, k, columns, activation, y_stride, image, x, seq, y, out)
     FIELDS(attention::AttentionParams, q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv,
            head_dim, heads_per_tile, rows_per_tile, splits, window, scale, softcap)
@@ -74,6 +81,7 @@ int main() {
     FIELDS(norm::rms_normParams, x, add, post, weight, seq, index, y, image, n, eps)
     FIELDS(probe::ProbeParams, from, to, n, pad)
     FIELDS(quantize_act::QuantizeActParams, x, seq, image, k, columns)
+    FIELDS(repack::RepackParams, from, to, rows, k)
     FIELDS(rope_kv::rope_kvParams, q, q_out, k, v, q_norm, k_norm, frequency, pos, seq, cache, n_head, n_head_kv,
            head_dim, n_rot, halves, eps)
     FIELDS(sample::Sampling, seed, position, temperature, top_k, top_p, ln_min_p, repeat, frequency, presence, window)
@@ -107,6 +115,13 @@ int main() {
     CONSTANT(32 * gemm::FEW_WARPS)
     CONSTANT(32 * glu_act::WARPS)
     CONSTANT(norm::NORM_THREADS)
+    CONSTANT(matrix_product::MOST_TILES)
+    CONSTANT(matrix_product::MOST_WARPS)
+    CONSTANT(repack::WARPS)
+#define RECORDS(number, name, F) \
+    CONSTANT(F::COLUMNS)         \
+    CONSTANT(F::RECORD)
+    QUANTIZED_FORMATS(RECORDS)
     CONSTANT(rope_kv::ROPE_WARPS)
     CONSTANT(rope_kv::MAX_HEAD)
     CONSTANT(sample::CHUNK)

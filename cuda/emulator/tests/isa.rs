@@ -15,6 +15,7 @@ mod memory;
 mod misuse;
 mod params;
 mod products;
+mod records;
 mod references;
 mod rows;
 mod sass;

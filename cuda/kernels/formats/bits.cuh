@@ -1,14 +1,10 @@
-// What several formats share: bits spread over bytes, the table of IQ4, the packed scales of Q4_K and Q5_K.
+// What several formats share: bits spread over bytes, the table of IQ4, the packed scales of Q4_K and Q5_K in the file.
 #pragma once
 #include "ptx.cuh"
 
 // Base of the formats made of blocks.
 struct Quantized {
     static constexpr int DENSE = 0;
-    struct Octet {
-        int q0, q1;            // four int8 each
-        float d0, d1, m0, m1;  // weight = d_h·q − m_h
-    };
 };
 
 // `count` may be any number; only its low five bits count.
@@ -39,20 +35,13 @@ DEVICE Quads look_up(unsigned nibbles) {
 // The table of IQ4_NL and IQ4_XS: -127 -104 -83 -65 -49 -35 -22 -10, 1 13 25 38 53 69 89 113.
 DEVICE Quads look_up_iq4(unsigned nibbles) { return look_up<0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535>(nibbles); }
 
-// Scale and minimum of 32 weights.
-struct ScaleMin {
-    float d, m;
-};
-
-// Scale and minimum of sub-block i (0..7) from the first 16 bytes of the block: d, dmin (f16), then twelve
-// bytes. Bytes 0-3 hold scales 0-3 and bytes 4-7 minimums 0-3 in their low six bits; byte 8+j holds the low
-// nibbles of scale 4+j and minimum 4+j, whose upper two bits fill up bytes j and 4+j.
-DEVICE ScaleMin scale_min(uint4 header, int i) {
-    // Scale in byte 0, minimum in byte 1. Upper sub-blocks have their low nibbles elsewhere and their high bits
-    // two further up.
+// Scales (byte 0) and minimums (byte 1) of sub-block i (0..7) of Q4_K and Q5_K, six bits each, from the first 16 bytes of the
+// block: d, dmin (f16), then twelve bytes. Bytes 0-3 hold scales 0-3 and bytes 4-7 minimums 0-3 in their low six bits; byte
+// 8+j holds the low nibbles of scale 4+j and minimum 4+j, whose upper two bits fill up bytes j and 4+j.
+DEVICE unsigned scale_min(uint4 header, int i) {
+    // Upper sub-blocks have their low nibbles elsewhere and their high bits two further up.
     int j = i & 3, upper = i >> 2, choose = 0x40 + 0x11 * j;
     unsigned pair = permute_bytes(header.y, header.z, choose);
     unsigned low = upper ? permute_bytes(header.w, header.w >> 4, choose) : pair;
-    unsigned both = (low & 0x0f0f) | (pair >> 2 * upper & 0x3030);
-    return {low_half(header.x) * (float)(both & 255), high_half(header.x) * (float)(both >> 8)};
+    return (low & 0x0f0f) | (pair >> 2 * upper & 0x3030);
 }

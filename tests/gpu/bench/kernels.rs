@@ -11,8 +11,8 @@ use qrun_cuda::{
         gemm,
         matmul::{self, MatmulParams, Segment},
         probe::{self, ELEMENT, SUMS},
+        upload::{Source, Staging, bytes_on_device, upload},
     },
-    upload,
 };
 use qrun_quant::GgmlType;
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ impl Bench {
         let gpu = Gpu::open(0)?;
         let stream = Stream::new(&gpu)?;
         let most = |of: &dyn Fn(&(usize, usize)) -> usize| shapes.iter().map(of).max().unwrap_or(0);
-        let (rows, k, largest) = (most(&|s| s.0), most(&|s| s.1), most(&|s| ty.bytes_of(s.0 * s.1)));
+        let (rows, k, largest) = (most(&|s| s.0), most(&|s| s.1), most(&|s| bytes_on_device(ty, [s.0, s.1])));
         let seed = seed(ty);
         let bytes = largest.max(caches * gpu.properties().l2 as usize).next_multiple_of(seed.len());
         let blocks = 8 * gpu.properties().multiprocessors as usize;
@@ -99,6 +99,7 @@ impl Bench {
         let numbers: Vec<u8> = (0..columns * k).flat_map(|i| noise(i).to_le_bytes()).collect();
         let bytes_of_q: Vec<u8> = (0..columns * k).map(|i| (noise(i) * 100.0) as i8 as u8).collect();
         let scales = vec![0x3f; columns * k / 4];
+        // Weights of any bits, whatever their layout: what they stand for does not matter here.
         let sources: [(Ptr<u8>, &[u8]); 5] = [
             (weights, &seed),
             (x.cast(), &numbers),
@@ -106,7 +107,8 @@ impl Bench {
             (image.d.cast(), &scales[..columns * k / 8]),
             (image.s.cast(), &scales),
         ];
-        upload(&gpu, &stream, &sources, &mut |_, _| ())?;
+        let staging = Staging::at(Ptr::NULL, 0);
+        upload(&gpu, &stream, staging, &sources.map(|(to, bytes)| Source::Bytes(to, bytes)), &mut |_, _| ())?;
         let mut filled = seed.len();
         while filled < bytes {
             let n = filled.min(bytes - filled);
@@ -119,7 +121,7 @@ impl Bench {
 
     /// One kernel on matrices of one shape, and so many columns.
     fn measure(&self, (name, kernel): Kernel, (rows, k): (usize, usize), columns: usize) -> Result<Value> {
-        let one = self.ty.bytes_of(rows * k);
+        let one = bytes_on_device(self.ty, [rows, k]);
         let copies = (self.bytes / one).clamp(1, 200);
         let dense = self.ty.format().block == 1;
         let launch = |copy: usize| {

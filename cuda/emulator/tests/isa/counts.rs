@@ -5,7 +5,7 @@ use qrun_emulator::isa::{At, Class, Counts, Module};
 use crate::isa::{
     coverage::shipped,
     harness::{Job, Memory, module, words},
-    products::gemv_of_1152_rows,
+    products::product_of_1152_rows,
     sass::shipped::cubin,
 };
 
@@ -203,21 +203,32 @@ fn only_the_first_and_last_blocks_may_run() {
     }
 }
 
-/// Prints warp instructions per second, of a kernel without tensor cores. The goal is 10 M per core.
+/// Prints warp instructions per second. The goal is 10 M per core, of a kernel without tensor cores.
 #[test]
 #[ignore = "measures: to be run alone, with --nocapture"]
 #[expect(clippy::print_stdout, reason = "this is what it is for")]
 fn speed() {
-    for (sm, kernel) in [(75, "gemv_q5_0"), (75, "gemv_q8_0"), (80, "gemv_q8_0")] {
-        let module = Module::parse(&shipped(sm)["gemv"]).expect("it is shipped");
-        let (counts, time) = gemv_of_1152_rows(&module, kernel);
+    let told = |module: &Module, kernel: &str, what: &str| {
+        let (counts, time) = product_of_1152_rows(module, kernel);
         let (n, seconds) = (counts.warp_instructions(), time.as_secs_f64());
-        println!("{kernel} of compute_{sm}: {n} warp instructions in {time:.2?}: {:.1} M/s", n as f64 / seconds / 1e6);
+        println!("{kernel} of {what}: {n} warp instructions in {time:.2?}: {:.1} M/s", n as f64 / seconds / 1e6);
+    };
+    for (sm, of, kernel) in [
+        (75, "gemv", "gemv_f16"),
+        (75, "product", "product_1_q5_0"),
+        (75, "product", "product_1_q8_0"),
+        (80, "product", "product_1_q8_0"),
+    ] {
+        told(&Module::parse(&shipped(sm)[of]).expect("it is shipped"), kernel, &format!("compute_{sm}"));
     }
-    for (sm, kernel) in [(75, "gemv_q5_0"), (75, "gemv_q8_0"), (90, "gemv_q8_0"), (120, "gemv_q5_0")] {
-        let module = Module::cubin(&cubin(sm, "gemv")).unwrap_or_else(|e| panic!("{e}"));
-        let (counts, time) = gemv_of_1152_rows(&module, kernel);
-        let (n, seconds) = (counts.warp_instructions(), time.as_secs_f64());
-        println!("{kernel} of sm_{sm}: {n} warp instructions in {time:.2?}: {:.1} M/s", n as f64 / seconds / 1e6);
+    for (sm, of, kernel) in [
+        (75, "gemv", "gemv_f16"),
+        (75, "product", "product_1_q5_0"),
+        (75, "product", "product_1_q8_0"),
+        (90, "product", "product_1_q8_0"),
+        (120, "product", "product_1_q5_0"),
+    ] {
+        let module = Module::cubin(&cubin(sm, of)).unwrap_or_else(|e| panic!("{e}"));
+        told(&module, kernel, &format!("sm_{sm}"));
     }
 }

@@ -107,7 +107,8 @@ const fn row(sm: u32, kernel: &'static str, edit: Edit) -> Planted {
 static PLANTED: &[Planted] = &[
     // Operands of mma that change places: rows of A, A with B, B with the accumulators' registers.
     row(75, "fragments", Edit::Swap("mma.sync.aligned.m8n8k16", 1, 2)),
-    row(75, "gemm_few_q8_0", Edit::Swap("mma.sync.aligned.m8n8k16", 1, 2)),
+    row(75, "product_8_q8_0", Edit::Swap("mma.sync.aligned.m8n8k16", 1, 2)),
+    row(80, "product_16_q4_k", Edit::Swap("mma.sync.aligned.m16n8k32", 1, 3)),
     row(80, "gemm_few_bf16", Edit::Swap("cvt.rn.bf16x2.f32", 1, 2)),
     // Asynchronous copies that nobody waits for, or not all.
     row(80, "fragments", Edit::Remove("cp.async.wait_group", 0)),
@@ -129,39 +130,47 @@ static PLANTED: &[Planted] = &[
     row(75, "fragments", Edit::Replace("_param_0+16]", "_param_0+8]")),
     row(75, "fragments", Edit::Replace("_param_0+24]", "_param_0+28]")),
     row(80, "attention_f16_64_16", Edit::Replace("param_0+148]", "param_0+152]")),
-    row(80, "gemm_few_q8_0", Edit::Replace("param_0+128]", "param_0+132]")),
+    row(80, "product_8_q8_0", Edit::Replace("param_0+128]", "param_0+132]")),
+    row(75, "repack_q8_0", Edit::Replace("param_0+16]", "param_0+20]")),
     row(80, "rms_norm", Edit::Replace("param_0+80]", "param_0+84]")),
     row(80, "rms_norm", Edit::Replace("param_0+72]", "param_0+64]")),
     row(75, "rms_norm", Edit::Replace("param_0[88]", "param_0[80]")),
-    row(75, "gemv_q8_0", Edit::Replace("param_0[176]", "param_0[184]")),
+    row(75, "product_1_q8_0", Edit::Replace("param_0[216]", "param_0[224]")),
     // Tensor cores under a lane condition.
     row(80, "fragments", Edit::Guard("mma.sync.aligned.m16n8k16.row.col.f32.f16", 0)),
     row(75, "fragments", Edit::Guard("ldmatrix", 0)),
-    row(80, "gemm_few_q8_0", Edit::Guard("mma.sync", 0)),
+    row(80, "product_8_q8_0", Edit::Guard("mma.sync", 0)),
+    row(75, "product_1_q5_0", Edit::Guard("mma.sync", 0)),
     row(80, "attention_f16_64_16", Edit::Guard("mma.sync", 2)),
     row(75, "attention_f16_64_16", Edit::Guard("ldmatrix", 3)),
-    row(80, "gemv_q8_0", Edit::Guard("shfl.sync", 0)),
+    row(80, "gemv_f32", Edit::Guard("shfl.sync", 0)),
     // Barriers that are not there.
     row(80, "rms_norm", Edit::Remove("bar.sync", 0)),
     row(80, "rms_norm", Edit::Remove("bar.sync", 1)),
     row(75, "rms_norm", Edit::RemoveAll("bar.sync")),
-    row(75, "gemm_few_q8_0", Edit::Remove("bar.sync", 0)),
+    row(75, "product_8_q8_0", Edit::Remove("bar.sync", 0)),
+    row(80, "product_1_mxfp4", Edit::RemoveAll("bar.sync")),
     row(80, "gemm_q8_0", Edit::RemoveAll("bar.sync")),
     row(80, "attention_f16_64_16", Edit::RemoveAll("bar.sync")),
     // Shuffles: another distance, lanes outside of the mask.
     row(80, "rms_norm", Edit::Before("shfl.sync", "mov.u32 @, 65535;")),
-    row(75, "gemv_q8_0", Edit::Before("shfl.sync", "mov.u32 @, 65535;")),
+    row(75, "gemv_f32", Edit::Before("shfl.sync", "mov.u32 @, 65535;")),
     row(75, "gemv_f16", Edit::Before("shfl.sync", "mov.u32 @, -2;")),
     row(80, "rms_norm", Edit::Replace("shfl.sync.bfly", "shfl.sync.idx")),
-    row(80, "gemv_q8_0", Edit::Replace("shfl.sync.bfly", "shfl.sync.idx")),
+    row(80, "product_8_q8_0", Edit::Replace("shfl.sync.bfly", "shfl.sync.idx")),
     // Guards that are not there, or the other way round.
     row(80, "rms_norm", Edit::Remove("@%p", 0)),
     row(80, "sample_scan", Edit::Remove("@%p", 0)),
+    row(80, "repack_q4_k", Edit::Remove("@%p", 0)),
     row(80, "attention_f16_64_16", Edit::Replace("bar.red.or.pred", "bar.red.and.pred")),
     // Numbers.
-    row(75, "gemv_q8_0", Edit::Replace("dp4a.s32.s32", "dp4a.u32.u32")),
+    // The start of a sum of integers that a subtraction makes a float.
+    row(75, "product_1_q8_0", Edit::Replace("1262485504", "1262485505")),
+    row(80, "product_1_mxfp4", Edit::Swap("prmt.b32", 1, 2)),
     row(75, "rms_norm", Edit::Replace("cvt.rni", "cvt.rzi")),
-    row(75, "gemv_q8_0", Edit::Replace("ld.global.nc.u16", "ld.global.nc.u32")),
+    row(75, "repack_q8_0", Edit::Replace("ld.global.nc.u16", "ld.global.nc.u32")),
+    row(75, "repack_q5_0", Edit::Before("ld.global.nc.u16", "add.s64 @, @, 2;")),
+    row(80, "product_1_q5_0", Edit::Before("v2.u32", "add.s64 @, @, 8;")),
     row(75, "attention_f16_64_16", Edit::Replace("cvt.rn.f16.f32", "cvt.rz.f16.f32")),
 ];
 
@@ -208,7 +217,12 @@ fn planted_faults_show() {
 
 /// Changes of a wrapper of ptx.cuh that cannot show, and why.
 static UNSEEN: &[(&str, &str)] = &[
-    ("dp4a.s32.s32: operands 1 and 2 swapped", "a product is the same either way round"),
+    ("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32: members 0 and 1 of operand 3 swapped", "all four are the start"),
+    ("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32: members 1 and 2 of operand 3 swapped", "all four are the start"),
+    ("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32: members 2 and 3 of operand 3 swapped", "all four are the start"),
+    ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32: members 0 and 1 of operand 3 swapped", "all four are the start"),
+    ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32: members 1 and 2 of operand 3 swapped", "all four are the start"),
+    ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32: members 2 and 3 of operand 3 swapped", "all four are the start"),
     ("ld.global.nc.u8 without nc", "a hint: the same bytes"),
     ("ld.global.nc.u16 without nc", "a hint: the same bytes"),
     ("ld.global.nc.u32 without nc", "a hint: the same bytes"),

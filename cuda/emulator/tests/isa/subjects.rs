@@ -5,9 +5,10 @@ use qrun_emulator::{Order, isa::Module};
 use crate::isa::{
     fragments::{self, MMA, Product},
     harness::{Memory, Random},
-    products::{BF16, F16, F32, MXFP4, Q5_0, Q8_0, few, gemv, matmul},
+    products::{few, gemv, matmul, product},
+    records::{BF16, F16, F32, MXFP4, Q4_K, Q5_0, Q8_0, repack},
     references::{from_16_bits, to_16_bits},
-    trial::{IDLE, Params, Trial, close, floats, number},
+    trial::{IDLE, Params, Trial, close, floats, image_of, number},
 };
 
 /// A kernel, and how it is tried: the text that holds it, an order; how something wrong shows.
@@ -20,14 +21,19 @@ pub struct Subject {
 pub static SUBJECTS: &[Subject] = &[
     Subject { module: "fragments", kernel: "fragments", attempt: every_fragment },
     Subject { module: "norm", kernel: "rms_norm", attempt: rms_norm },
-    Subject { module: "gemv", kernel: "gemv_q5_0", attempt: |t| gemv(t, Q5_0) },
-    Subject { module: "gemv", kernel: "gemv_q8_0", attempt: |t| gemv(t, Q8_0) },
-    Subject { module: "gemv", kernel: "gemv_mxfp4", attempt: |t| gemv(t, MXFP4) },
+    Subject { module: "repack", kernel: "repack_q5_0", attempt: |t| repack(t, Q5_0) },
+    Subject { module: "repack", kernel: "repack_q8_0", attempt: |t| repack(t, Q8_0) },
+    Subject { module: "repack", kernel: "repack_q4_k", attempt: |t| repack(t, Q4_K) },
+    Subject { module: "repack", kernel: "repack_mxfp4", attempt: |t| repack(t, MXFP4) },
+    Subject { module: "product", kernel: "product_1_q5_0", attempt: |t| product(t, Q5_0, 1) },
+    Subject { module: "product", kernel: "product_1_q8_0", attempt: |t| product(t, Q8_0, 1) },
+    Subject { module: "product", kernel: "product_1_mxfp4", attempt: |t| product(t, MXFP4, 1) },
+    Subject { module: "product", kernel: "product_8_q8_0", attempt: |t| product(t, Q8_0, 8) },
+    Subject { module: "product", kernel: "product_16_q4_k", attempt: |t| product(t, Q4_K, 16) },
     Subject { module: "gemv", kernel: "gemv_f32", attempt: |t| gemv(t, F32) },
     Subject { module: "gemv", kernel: "gemv_f16", attempt: |t| gemv(t, F16) },
-    Subject { module: "gemm", kernel: "gemm_few_q8_0", attempt: |t| few(t, Q8_0) },
     Subject { module: "gemm", kernel: "gemm_few_bf16", attempt: |t| few(t, BF16) },
-    Subject { module: "gemm", kernel: "gemm_q8_0", attempt: |t| matmul(t, Q8_0, [70, 37, 160], [2, 1, 128]) },
+    Subject { module: "gemm", kernel: "gemm_q8_0", attempt: |t| matmul(t, Q8_0, ([70, 37, 160], 0, [2, 1, 128])) },
     Subject { module: "attention", kernel: "attention_f16_64_16", attempt: attention },
     Subject { module: "sample", kernel: "sample_scan", attempt: sample_scan },
 ];
@@ -140,25 +146,8 @@ fn rms_norm(trial: &Trial<'_>) -> Result<(), String> {
     let y = memory.get::<f32>(y);
     close(&y, &normed, 1e-6).map_err(|e| format!("y {e}"))?;
     // The image of what y holds.
-    let (q, d, s) = (memory.get::<i8>(q), memory.get::<f32>(d), memory.get::<f32>(s));
-    for (block, y) in y.chunks(32).enumerate() {
-        let idle = (N / 32..2 * (N / 32)).contains(&block);
-        let scale = y.iter().fold(0f32, |m, y| m.max(y.abs())) / 127.0;
-        let mut halves = [0; 2];
-        for (e, y) in y.iter().enumerate() {
-            let found = q[32 * block + (e & 12) * 2 + (e & 16) / 4 + e % 4];
-            halves[e / 16] += i32::from(found);
-            let expected = if idle { 99 } else { (y / scale).round_ties_even() as i8 };
-            if found != expected {
-                return Err(format!("element {e} of block {block} is {found}, expected {expected}"));
-            }
-        }
-        let expected = if idle { [IDLE; 3] } else { [scale, scale * halves[0] as f32, scale * halves[1] as f32] };
-        if [d[block], s[2 * block], s[2 * block + 1]] != expected {
-            return Err(format!("scale or sums of block {block}"));
-        }
-    }
-    Ok(())
+    let idle = |block: usize| block * 32 / N == 1;
+    image_of(&y, &idle, &memory.get(q), &memory.get(d), &memory.get(s))
 }
 
 /// Two heads over one of keys and values, head_dim 64, at positions in the first and second page; an idle row; two

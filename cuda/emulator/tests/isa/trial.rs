@@ -93,6 +93,27 @@ pub fn close(found: &[f32], expected: &[f64], bound: f64) -> Result<(), String> 
     if relative <= bound { Ok(()) } else { Err(format!("wrong: relative L2 error {relative:.1e}")) }
 }
 
+/// Whether `q`, `d` and `s` are the image of `y`, block by block; those of idle blocks hold what they held: 99, IDLE and IDLE.
+pub fn image_of(y: &[f32], idle: &dyn Fn(usize) -> bool, q: &[i8], d: &[f32], s: &[f32]) -> Result<(), String> {
+    for (block, y) in y.chunks(32).enumerate() {
+        let scale = y.iter().fold(0f32, |m, y| m.max(y.abs())) / 127.0;
+        let mut halves = [0; 2];
+        for (e, y) in y.iter().enumerate() {
+            let found = q[32 * block + (e & 12) * 2 + (e & 16) / 4 + e % 4];
+            halves[e / 16] += i32::from(found);
+            let expected = if idle(block) { 99 } else { (y / scale).round_ties_even() as i8 };
+            if found != expected {
+                return Err(format!("wrong: element {e} of block {block} is {found}, expected {expected}"));
+            }
+        }
+        let expected = if idle(block) { [IDLE; 3] } else { [scale, scale * halves[0] as f32, scale * halves[1] as f32] };
+        if [d[block], s[2 * block], s[2 * block + 1]] != expected {
+            return Err(format!("wrong: scale or sums of block {block}"));
+        }
+    }
+    Ok(())
+}
+
 pub fn floats(n: usize, random: &mut Random) -> Vec<f32> {
     (0..n).map(|_| (random.below(2001) as f32 - 1000.0) / 700.0).collect()
 }

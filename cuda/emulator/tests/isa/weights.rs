@@ -1,9 +1,12 @@
-//! What a weight costs the kernels of gemv, by format: warp instructions, loads of weights (`.nc`, which loads nothing
-//! else) and their sectors in the PTX that is shipped, the same for compute_75 and compute_80. The matrix has 288 rows of
-//! 6912 weights (a quarter of Gemma 3 1B's down projection), and there is one token.
+//! What a weight costs the kernels for one column, by format (`product_1`, of dense ones `gemv`): warp instructions, loads
+//! of weights (`.nc`, which loads nothing else) and their sectors in the PTX that is shipped. compute_75 and compute_80
+//! differ in the instructions of their tensor cores and in how integers become floats, in nothing else. The matrix has 288
+//! rows of 6912 weights (a quarter of Gemma 3 1B's down projection), and there is one token.
 //!
 //! The table has today's numbers. More is refused; so is less, until the table says so: a failure prints the rows
 //! as they have to be. `cargo test -p qrun-emulator --test emulator what_a_weight_costs` is all it takes.
+
+use std::collections::BTreeMap;
 
 use qrun_emulator::{Order, isa::Module};
 
@@ -16,31 +19,40 @@ use crate::isa::{
 const ROWS: usize = 288;
 const K: usize = 6912;
 
-/// Format, its number in ggml, weights and bytes of a block; warp instructions, loads of weights, their sectors.
-type Row = (&'static str, i32, [usize; 2], [u64; 3]);
+/// Warps of a block of `product_1`, which the records of a row divide among.
+const WARPS: u32 = 9;
+
+/// Format, its number in ggml, weights and bytes of a block, of quantized ones of a tile record; warp instructions in PTX for
+/// compute_75 and for compute_80, loads of weights, their sectors.
+type Row = (&'static str, i32, [usize; 2], [u64; 4]);
 
 const TABLE: &[Row] = &[
-    ("f32", 0, [1, 4], [194688, 15552, 248832]),
-    ("f16", 1, [1, 2], [288432, 15552, 124416]),
-    ("q4_0", 2, [32, 18], [155376, 20160, 183024]),
-    ("q4_1", 3, [32, 20], [149616, 12096, 116640]),
-    ("q5_0", 6, [32, 22], [276912, 36288, 392976]),
-    ("q5_1", 7, [32, 24], [235440, 16128, 186624]),
-    ("q8_0", 8, [32, 34], [166032, 36288, 590976]),
-    ("q2_k", 10, [256, 84], [251424, 24192, 88452]),
-    ("q3_k", 11, [256, 110], [473760, 76608, 243000]),
-    ("q4_k", 12, [256, 144], [235296, 20160, 132192]),
-    ("q5_k", 13, [256, 176], [347472, 36288, 163296]),
-    ("q6_k", 14, [256, 210], [426240, 72576, 423306]),
-    ("iq4_nl", 20, [32, 18], [267696, 20160, 183024]),
-    ("iq4_xs", 23, [256, 136], [273456, 12096, 77904]),
-    ("bf16", 30, [1, 2], [257328, 15552, 124416]),
-    ("mxfp4", 39, [32, 17], [355392, 36288, 321624]),
+    ("f32", 0, [1, 4], [194688, 194688, 15552, 248832]),
+    ("f16", 1, [1, 2], [288432, 288432, 15552, 124416]),
+    ("q4_0", 2, [16 * 128, 1152], [0; 4]),
+    ("q4_1", 3, [16 * 128, 1280], [0; 4]),
+    ("q5_0", 6, [16 * 128, 1408], [0; 4]),
+    ("q5_1", 7, [16 * 128, 1536], [0; 4]),
+    ("q8_0", 8, [16 * 128, 2176], [0; 4]),
+    ("q2_k", 10, [16 * 256, 1344], [0; 4]),
+    ("q3_k", 11, [16 * 256, 1824], [0; 4]),
+    ("q4_k", 12, [16 * 256, 2304], [0; 4]),
+    ("q5_k", 13, [16 * 256, 2816], [0; 4]),
+    ("q6_k", 14, [16 * 256, 3360], [0; 4]),
+    ("iq4_nl", 20, [16 * 128, 1152], [0; 4]),
+    ("iq4_xs", 23, [16 * 256, 2208], [0; 4]),
+    ("bf16", 30, [1, 2], [257328, 257328, 15552, 124416]),
+    ("mxfp4", 39, [16 * 128, 1088], [0; 4]),
 ];
 
-/// Weights are zero: what is executed does not depend on them.
-fn counted(module: &Module, (name, format, [weights, bytes], _): &Row) -> [u64; 3] {
-    let kernel = format!("gemv_{name}");
+/// Warp instructions, loads of weights, their sectors. Weights are zero: what is executed does not depend on them.
+fn counted(texts: &BTreeMap<&str, Module>, (name, format, [weights, bytes], _): &Row) -> [u64; 3] {
+    let dense = *weights == 1;
+    let (module, kernel, blocks, threads) = match dense {
+        true => ("gemv", format!("gemv_{name}"), ROWS / 8, 128),
+        false => ("product", format!("product_1_{name}"), ROWS / 16, 32 * WARPS),
+    };
+    let module = &texts[module];
     let trial = Trial::new(module, &kernel, Order::Forward);
     let mut memory = Memory::default();
     let w = memory.put(&vec![0u8; ROWS * K / weights * bytes]);
@@ -53,8 +65,9 @@ fn counted(module: &Module, (name, format, [weights, bytes], _): &Row) -> [u64; 
         .set("segment.Segment.format", *format)
         .set("segments", 1)
         .set("k", K as i32)
-        .set("columns", 1);
-    let params = if [0, 1, 30].contains(format) {
+        .set("columns", 1)
+        .set("tiles", 1);
+    let params = if dense {
         params.set("x", memory.put(&[1f32; K]))
     } else {
         params
@@ -62,7 +75,7 @@ fn counted(module: &Module, (name, format, [weights, bytes], _): &Row) -> [u64; 
             .set("image.QuantizedActivations.d", memory.put(&[1f32; K / 32]))
             .set("image.QuantizedActivations.s", memory.put(&[1f32; K / 16]))
     };
-    trial.run(&memory, &params.bytes, [ROWS as u32 / 8, 1, 1], 128, 0).unwrap_or_else(|e| panic!("{kernel}: {e}"));
+    trial.run(&memory, &params.bytes, [blocks as u32, 1, 1], threads, 0).unwrap_or_else(|e| panic!("{kernel}: {e}"));
     assert!(memory.get::<f32>(y).iter().all(|v| *v == 0.0), "{kernel} has not written every row");
     let counts = trial.counts.into_inner();
     let (all, lines) = (counts.kernel(&kernel), module.kernel(&kernel).expect("it ran").listing());
@@ -73,20 +86,28 @@ fn counted(module: &Module, (name, format, [weights, bytes], _): &Row) -> [u64; 
 
 #[test]
 fn what_a_weight_costs() {
-    let modules = [75, 80].map(|sm| Module::parse(&shipped(sm)["gemv"]).expect("it is shipped"));
+    let texts = [75, 80].map(|sm| {
+        let of = shipped(sm);
+        BTreeMap::from(["gemv", "product"].map(|name| (name, Module::parse(&of[name]).expect("it is shipped"))))
+    });
     let (mut table, mut wrong) = (String::new(), Vec::new());
     for row in TABLE {
         let (name, format, block, expected) = row;
-        let [found, other] = [0, 1].map(|i| counted(&modules[i], row));
-        assert_eq!(found, other, "gemv_{name}: compute_75 and compute_80 differ");
-        table += &format!("    ({name:?}, {format}, {block:?}, {found:?}),\n");
-        let told = |[instructions, loads, sectors]: [u64; 3]| {
-            let per_32 = instructions as f64 * 32.0 / (ROWS * K) as f64;
+        let [[turing, loads, sectors], [ampere, other @ ..]] = [0, 1].map(|i| counted(&texts[i], row));
+        assert_eq!([loads, sectors], other, "{name}: compute_75 and compute_80 load differently");
+        let found = [turing, ampere, loads, sectors];
+        let block = if block[0] == 1 { format!("{block:?}") } else { format!("[16 * {}, {}]", block[0] / 16, block[1]) };
+        table += &format!("    ({name:?}, {format}, {block}, {found:?}),\n");
+        let told = |[turing, ampere, loads, sectors]: [u64; 4]| {
+            let [turing, ampere] = [turing, ampere].map(|n| n as f64 * 32.0 / (ROWS * K) as f64);
             let per_load = sectors as f64 / loads.max(1) as f64;
-            format!("{per_32:.2} instructions per 32 weights, {per_load:.2} sectors per load of weights")
+            format!(
+                "{turing:.2} instructions per 32 weights in compute_75, {ampere:.2} in compute_80, \
+                 {per_load:.2} sectors per load of weights"
+            )
         };
         if found != *expected {
-            wrong.push(format!("gemv_{name}: {}, expected {}", told(found), told(*expected)));
+            wrong.push(format!("{name}: {}, expected {}", told(found), told(*expected)));
         }
     }
     assert!(wrong.is_empty(), "{}\nIf that is meant, the table is\n{table}", wrong.join("\n"));

@@ -181,3 +181,15 @@ fn planted_faults_show() {
     }
     assert!(hidden.is_empty(), "{}", hidden.join("\n"));
 }
+
+#[test]
+#[ignore = "TEMPORARY"]
+fn try_120() {
+    for s in crate::isa::subjects::SUBJECTS {
+        let image = cubin(120, s.module);
+        let text = listing(&image, s.kernel);
+        let begin = std::time::Instant::now();
+        let result = Module::disassembled(&image, &text).map_err(|e| e.to_string()).and_then(|m| judge(s, &m));
+        println!("{} {result:?} {:?}", s.kernel, begin.elapsed());
+    }
+}

@@ -14,24 +14,25 @@ use crate::isa::{
     trial::Params,
 };
 
-/// gemv_q8_0 of 64 rows of 2048 weights, in 8 blocks, of which 3 are traced; then once more.
+/// product_1_q8_0 of 128 rows of 2048 weights, in 8 blocks, of which 3 are traced; then once more.
 fn launched(module: &Module) -> Counts {
     let mut memory = Memory::default();
     let mut put = |bytes: usize| memory.put(&vec![0u8; bytes]);
     let params = Params::new("MatmulParams")
-        .set("segment.Segment.w", put(64 * 2048 / 32 * 34))
-        .set("segment.Segment.y", put(4 * 64))
-        .set("segment.Segment.rows", 64)
-        .set("segment.Segment.y_stride", 64)
+        .set("segment.Segment.w", put(128 * 2048 / 32 * 34))
+        .set("segment.Segment.y", put(4 * 128))
+        .set("segment.Segment.rows", 128)
+        .set("segment.Segment.y_stride", 128)
         .set("segment.Segment.format", 8)
         .set("segments", 1)
         .set("k", 2048)
         .set("columns", 1)
+        .set("tiles", 1)
         .set("image.QuantizedActivations.q", put(2048))
         .set("image.QuantizedActivations.d", put(4 * 64))
         .set("image.QuantizedActivations.s", put(4 * 128));
     let launch = Launch {
-        kernel: module.kernel("gemv_q8_0").expect("it is shipped"),
+        kernel: module.kernel("product_1_q8_0").expect("it is shipped"),
         params: &params.bytes,
         grid: [8, 1, 1],
         block: [128, 1, 1],
@@ -54,15 +55,15 @@ fn launched(module: &Module) -> Counts {
 #[ignore = "reads machine code with nvdisasm: `cargo run -p qrun-kernels -- check --install` puts it into target/nvrtc"]
 fn traces_have_what_was_counted() {
     for sm in SMS {
-        let module = Module::cubin(&cubin(sm, "gemv")).unwrap_or_else(|e| panic!("sm_{sm}: {e}"));
+        let module = Module::cubin(&cubin(sm, "product")).unwrap_or_else(|e| panic!("sm_{sm}: {e}"));
         let counts = launched(&module);
         let [launch] = counts.launches.as_slice() else { panic!("sm_{sm}: two launches of one shape") };
         assert_eq!((launch.times, launch.grid, launch.threads, launch.shared), (2, [8, 1, 1], 128, 0), "sm_{sm}");
         // The second one was not executed and has counted all the same.
         assert_eq!(counts.warp_instructions(), 2 * launch.counts.warp_instructions());
-        assert_eq!(counts.kernel("gemv_q8_0").launches, 2);
+        assert_eq!(counts.kernel("product_1_q8_0").launches, 2);
         assert!((40..=128).contains(&launch.registers), "sm_{sm}: {} registers", launch.registers);
-        // Blocks of a gemv do the same, each for rows of its own, but for where its sectors begin.
+        // Blocks of a product do the same, each for rows of its own, but for where its sectors begin.
         let (of_three, of_all) = (launch.trace.iter(), launch.counts.sum(&[]));
         let steps = of_three.clone().flat_map(|b| &b.warps).flatten();
         let sectors: u64 = steps.clone().map(|step| u64::from(step.sectors)).sum();
@@ -82,7 +83,7 @@ fn traces_have_what_was_counted() {
                 hot: &|_| false,
             };
             let found = estimate(&work, card).expect("a trace");
-            // 139 kB by 8 SMs: longer than two round trips to DRAM, shorter than a hundred.
+            // 279 kB by 8 SMs: longer than two round trips to DRAM, shorter than a hundred.
             let trip = card.dram_ns[0] / 1e3;
             assert!(found.floor.us > 2.0 * trip && found.high.us < 100.0 * trip, "{}: {found:?}", card.name);
             assert!(found.floor.us <= found.low.us && found.low.us <= found.high.us, "{}: {found:?}", card.name);

@@ -1,0 +1,125 @@
+// The arithmetic of quantized products, and nothing else: 16 rows × 128 columns of weights times some columns of activations.
+//
+// A chunk of 128 starts from zero and takes its four blocks of 32 in order:
+//
+//   one scale per block    acc = fma(Σ q·a · d_a, d_w, acc), then acc = fma(m_w, s_a, acc) where there is a minimum
+//   scales are integers    acc = fma(float(Σ q·a · sc), d_a, acc); low = fma(float(m), s_a, low); at the end
+//                          acc·d_w − low·dmin_w
+//
+// with s_a = d_a · Σ a. Sums of integers are exact. A row's total is the sum of its chunks in order, from zero. So a result has the
+// same bits in every kernel that takes chunks from here, in whatever grid, however many columns there are.
+#pragma once
+#include "matmul.cuh"
+
+constexpr int CHUNK = 128;
+
+// Where sums of integers start, and what they are as a float. Where conversions are slow a sum starts at 1.5 · 2^23, where
+// one step of an f32 is 1: within ± 2^22 a subtraction converts it.
+#if FAST_INT_TO_FLOAT
+constexpr int EXACT = 0;
+DEVICE float to_float(int sum) { return (float)sum; }
+#else
+constexpr int EXACT = 0x4b400000;
+DEVICE float to_float(int sum) { return __int_as_float(sum) - 12582912.0f; }
+#endif
+
+// One block of 32 of a lane's rows: what mma takes.
+template <class F>
+DEVICE void quads(unsigned a[4], const typename F::Held& w, int c, int j) {
+    for (int i = 0; i < 4; i++) a[i] = F::quad(w, c, i % 2, j, i / 2);
+}
+
+// acc[n] = chunk c of `w` times the 8 columns of tile n, for N tiles. A lane has rows g, g + 8 and columns 2t, 2t + 1 of each
+// tile; ONE: all columns of the tile are the same one, and only acc[n][0] and acc[n][2] are made.
+//
+// X brings the activations: octet(n, j) of column g; scales(n, j) of the columns 2t and 2t + 1; sums(n, j, half) of their halves, or of
+// the whole block where the weights have one scale for both.
+template <class F, int N, int ONE, class X>
+DEVICE void chunk(float (&acc)[N][4], const typename F::Held& w, int c, const X& x) {
+    constexpr int STEP = ONE ? 2 : 1;
+    for (int n = 0; n < N; n++) {
+        for (int i = 0; i < 4; i++) acc[n][i] = 0;
+    }
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        unsigned a[4];
+        quads<F>(a, w, c, j);
+        if constexpr (!F::INTEGER) {
+            const float d[2] = {F::scale(w, 0, j), F::scale(w, 1, j)};
+            float m[2] = {0, 0};
+            if constexpr (F::MIN) m[0] = F::minimum(w, 0, j), m[1] = F::minimum(w, 1, j);
+            for (int n = 0; n < N; n++) {
+                const uint2 q = x.octet(n, j);
+                const float2 scales = x.scales(n, j), sums = F::MIN ? x.sums(n, j, 0) : float2{0, 0};
+                const unsigned b[2] = {q.x, q.y};
+                int sum[4];
+                mma_s8_k32(EXACT, sum, a, b);
+                for (int i = 0; i < 4; i += STEP) {
+                    acc[n][i] = fmaf(product(to_float(sum[i]), i % 2 ? scales.y : scales.x), d[i / 2], acc[n][i]);
+                    if (F::MIN) acc[n][i] = fmaf(m[i / 2], i % 2 ? sums.y : sums.x, acc[n][i]);
+                }
+            }
+        } else if constexpr (F::SCALES == 1) {
+            const int scale[2] = {F::scale(w, c, 0, j, 0), F::scale(w, c, 1, j, 0)};
+            for (int n = 0; n < N; n++) {
+                const uint2 q = x.octet(n, j);
+                const float2 scales = x.scales(n, j);
+                const unsigned b[2] = {q.x, q.y};
+                int sum[4];
+                mma_s8_k32(0, sum, a, b);
+                for (int i = 0; i < 4; i += STEP) {
+                    const float scaled = F::SMALL ? to_float(sum[i] * scale[i / 2] + EXACT) : (float)(sum[i] * scale[i / 2]);
+                    acc[n][i] = fmaf(scaled, i % 2 ? scales.y : scales.x, acc[n][i]);
+                }
+            }
+        } else {
+            const int scale[4] = {F::scale(w, c, 0, j, 0), F::scale(w, c, 1, j, 0), F::scale(w, c, 0, j, 1), F::scale(w, c, 1, j, 1)};
+            for (int n = 0; n < N; n++) {
+                const uint2 q = x.octet(n, j);
+                const float2 scales = x.scales(n, j);
+                int low[4], high[4];
+                mma_s8_k16(0, low, a, q.x);
+                mma_s8_k16(0, high, a + 2, q.y);
+                for (int i = 0; i < 4; i += STEP) {
+                    const int sum = low[i] * scale[i / 2] + (high[i] * scale[2 + i / 2] + (F::SMALL ? EXACT : 0));
+                    acc[n][i] = fmaf(F::SMALL ? to_float(sum) : (float)sum, i % 2 ? scales.y : scales.x, acc[n][i]);
+                }
+            }
+        }
+    }
+    if constexpr (F::INTEGER) {
+        const float d[2] = {F::d(w, 0), F::d(w, 1)};
+        for (int n = 0; n < N; n++) {
+            for (int i = 0; i < 4; i += STEP) acc[n][i] = product(acc[n][i], d[i / 2]);
+        }
+        if constexpr (F::MIN) {
+            const float dmin[2] = {F::dmin(w, 0), F::dmin(w, 1)};
+            for (int n = 0; n < N; n++) {
+                float low[4] = {0, 0, 0, 0};
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    for (int half = 0; half < F::SCALES; half++) {
+                        const float2 sums = x.sums(n, j, half);
+                        for (int i = 0; i < 4; i += STEP) {
+                            low[i] = fmaf(F::minimum(w, c, i / 2, j, half), i % 2 ? sums.y : sums.x, low[i]);
+                        }
+                    }
+                }
+                for (int i = 0; i < 4; i += STEP) acc[n][i] = fmaf(-low[i], dmin[i / 2], acc[n][i]);
+            }
+        }
+    }
+}
+
+// Codes stand for multiples of 2^POWER, which is taken out at the end: exact.
+template <class F>
+DEVICE float scaled(float total) { return total * (1.0f / (1 << F::POWER)); }
+
+// Record r of row tile `tile` of a matrix with `records` in a row.
+template <class F>
+DEVICE const unsigned char* record(const unsigned char* w, int records, int tile, int r) {
+    return w + ((size_t)tile * records + r) * F::RECORD;
+}
+
+template <class F>
+DEVICE int records(int k) { return (k + F::COLUMNS - 1) / F::COLUMNS; }

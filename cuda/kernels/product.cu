@@ -1,0 +1,209 @@
+// Matrix times one column, up to 8, or up to 16, quantized weights: three kernels per format. And the gated half of a
+// feed-forward layer with its gate, activation(gate·x)·(up·x).
+//
+// A block owns a few row tiles of one segment (gated: two of the gate and two of up, which make 32 outputs: one block of the
+// next image), whose records its warps take in turn. Every warp puts the sums of its chunks into shared memory; then they are
+// added row by row in the order of the chunks. So neither the number of warps nor that of tiles is in a result's bits.
+//
+// Grid: Σ over segments of ceil(rows / (16·tiles)) blocks (gated: ceil(rows / 32)) × ceil(columns / C); threads and tiles as ops/product.rs
+// plans them; shared memory 16.5, 33, or 45 KB. Moves the weights once per C columns, the columns through the caches at
+// 1.375 bytes per element, and 4 bytes per result (1.375 where it is an image).
+#include "ptx.cuh"
+#include "activation.cuh"
+#include "chunk.cuh"
+
+constexpr int MOST_TILES = 8;   // of a block with one column; with more, and gated, 4
+constexpr int MOST_WARPS = 16;
+
+// C: most columns of a block.
+template <int C>
+struct Shape {
+    static constexpr int TILES = C > 8 ? C / 8 : 1;              // of 8 columns
+    static constexpr int STRIDE = C == 1 ? 16 : 20;             // from column to column of 16 sums: stores of a warp meet no bank twice
+    static constexpr int SUMS = C * STRIDE;                     // of a chunk
+    static constexpr int CHUNKS = C == 1 ? 128 : C == 8 ? 24 : 16;  // whose sums fit at once
+    static constexpr int TOTALS = 16 * C * (C == 1 ? MOST_TILES : 4);
+};
+
+// 128 activations of the columns of a block, in registers: a lane has the octets of column g and the scales of columns 2t, 2t + 1 of
+// each tile; of one column all lanes have it.
+template <class F, int C>
+struct Activations {
+    static constexpr int TILES = Shape<C>::TILES, SHOWN = C == 1 ? 1 : 2;
+    uint2 q[TILES][4];
+    float scale[TILES][SHOWN][4];
+    float half_sum[TILES][SHOWN][F::MIN ? 8 : 1];
+    __device__ __forceinline__ uint2 octet(int n, int j) const { return q[n][j]; }
+    __device__ __forceinline__ float2 scales(int n, int j) const { return {scale[n][0][j], scale[n][SHOWN - 1][j]}; }
+    __device__ __forceinline__ float2 sums(int n, int j, int half) const {
+        const float *a = half_sum[n][0] + 2 * j, *b = half_sum[n][SHOWN - 1] + 2 * j;
+        if (F::SCALES == 1) return {sum(a[0], a[1]), sum(b[0], b[1])};
+        return {a[half], b[half]};
+    }
+};
+
+DEVICE void four(float to[4], const float* from) {
+    const float4 v = *(const float4*)from;
+    to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+}
+
+// Where a lane finds the activations of its columns. Columns past the last are the last one again, and never stored.
+// WHOLE: k is a multiple of 128. Else blocks past the last of k are the last one again: their weights have no scales.
+template <class F, int C, int WHOLE>
+struct Image {
+    using X = Activations<F, C>;
+    const signed char* q[X::TILES];
+    const float *d[X::TILES][X::SHOWN], *s[X::TILES][X::SHOWN];
+    int blocks;
+    __device__ __forceinline__ Image(const MatmulParams& p, int first_column) {
+        const int last = p.columns - 1, t = lane() % 4;
+        blocks = p.k / 32;
+        for (int n = 0; n < X::TILES; n++) {
+            q[n] = p.image.q + (size_t)(C == 1 ? 0 : min(first_column + 8 * n + lane() / 4, last)) * p.k + 8 * t;
+            for (int i = 0; i < X::SHOWN; i++) {
+                const size_t column = C == 1 ? 0 : min(first_column + 8 * n + 2 * t + i, last);
+                d[n][i] = p.image.d + column * blocks;
+                s[n][i] = p.image.s + column * 2 * blocks;
+            }
+        }
+    }
+    // Four blocks from `first` on.
+    __device__ __forceinline__ X at(int first) const {
+        X x;
+        for (int n = 0; n < X::TILES; n++) {
+            for (int j = 0; j < 4; j++) x.q[n][j] = *(const uint2*)(q[n] + 32 * (WHOLE ? first + j : min(first + j, blocks - 1)));
+            for (int i = 0; i < X::SHOWN; i++) {
+                if (WHOLE) {
+                    four(x.scale[n][i], d[n][i] + first);
+                    if constexpr (F::MIN) four(x.half_sum[n][i], s[n][i] + 2 * first), four(x.half_sum[n][i] + 4, s[n][i] + 2 * first + 4);
+                    continue;
+                }
+                for (int j = 0; j < 4; j++) {
+                    const int block = min(first + j, blocks - 1);
+                    x.scale[n][i][j] = d[n][i][block];
+                    for (int half = 0; F::MIN && half < 2; half++) x.half_sum[n][i][2 * j + half] = s[n][i][2 * block + half];
+                }
+            }
+        }
+        return x;
+    }
+};
+
+// The row tiles of a block: `count` from tile `first` of a segment on; gated: half of them of segment 0, then as many of segment 1.
+struct Tiles {
+    int segment, first, count;
+};
+
+// `sums`: two halves that take turns; `totals`: those of rows whose chunks take several rounds.
+template <class F, int C, int WHOLE>
+DEVICE void run(const MatmulParams& p, const Tiles& tiles, float (*sums)[Shape<C>::CHUNKS * Shape<C>::SUMS], float* totals) {
+    using S = Shape<C>;
+    constexpr int CHUNKS = F::COLUMNS / CHUNK;  // of a record
+    const Segment& segment = p.segment[tiles.segment];
+    const int warps = blockDim.x / 32, l = lane(), t = l % 4, g = l / 4, first_column = blockIdx.y * C;
+    const int in_row = records<F>(p.k), units = tiles.count * in_row, round = S::CHUNKS / CHUNKS / warps * warps;
+
+    // The records of consecutive row tiles are one stream: unit u is record u of it. Gated, the second half is a stream of its own.
+    int unit = warp(), r = unit % in_row, half = p.gated ? units / 2 : units;
+    const size_t first_record = (size_t)tiles.first * in_row * F::RECORD, step = (size_t)warps * F::RECORD;
+    const unsigned char* at = segment.w + first_record + (size_t)min(unit, units - 1) * F::RECORD + 16 * l;
+    const size_t jump = p.gated ? p.segment[1].w + first_record - (segment.w + first_record + (size_t)half * F::RECORD) : 0;
+    auto enter_half = [&] {
+        if (unit < half) return;
+        at += jump;
+        half = units;
+    };
+    if (p.gated) enter_half();
+    typename F::Held w = F::load(at, l);
+    const int on = warps % in_row;  // from a warp's record to its next one, along the row
+    const Image<F, C, WHOLE> image(p, first_column);
+    const int place = C == 1 ? g + 8 * (t & 1) : 2 * t * S::STRIDE + g;  // of this lane's first sum
+#pragma unroll 1
+    for (int begin = 0, turn = 0; begin < units; begin += round, turn ^= 1) {
+        const int end = min(begin + round, units);
+        float* to = sums[turn] + (unit - begin) * CHUNKS * S::SUMS + place;
+#pragma unroll 1
+        for (; unit < end; to += warps * CHUNKS * S::SUMS) {
+            float acc[CHUNKS][S::TILES][4];
+#pragma unroll
+            for (int c = 0; c < CHUNKS; c++) chunk<F, S::TILES, C == 1>(acc[c], w, c, image.at(r * (F::COLUMNS / 32) + 4 * c));
+            unit += warps;
+            at += step;
+            enter_half();
+            if (unit < units) w = F::load(at, l);
+            r += on;
+            r -= r >= in_row ? in_row : 0;
+            for (int c = 0; c < CHUNKS; c++) {
+                if (C == 1) {
+                    if (t < 2) to[c * S::SUMS] = t ? acc[c][0][2] : acc[c][0][0];
+                } else {
+                    for (int n = 0; n < S::TILES; n++) {
+                        for (int i = 0; i < 4; i++) to[c * S::SUMS + (8 * n + i % 2) * S::STRIDE + i / 2 * 8] = acc[c][n][i];
+                    }
+                }
+            }
+        }
+        block_sync();  // the next round writes the other half of `sums`
+        // The chunks of this round joined to what there was before: row `row` of tile `of`, some column.
+        auto total = [&](int of, int row, int column) {
+            float* sum = &totals[(of * C + column) * 16 + row];
+            float v = begin ? *sum : 0.0f;
+            const int from = max(begin, of * in_row), to = min(end, (of + 1) * in_row);
+            const float* next = sums[turn] + (from - begin) * CHUNKS * S::SUMS + column * S::STRIDE + row;
+            for (int i = (to - from) * CHUNKS; i > 0; i--, next += S::SUMS) v += *next;
+            if (end < units) *sum = v;
+            return scaled<F>(v);
+        };
+        if (p.gated) {
+            const int row = 16 * tiles.first + lane();
+            for (int column = warp(); column < C; column += warps) {
+                float v = 0.0f;
+                if (row < segment.rows) {
+                    float gate = total(lane() / 16, lane() % 16, column), up = total(tiles.count / 2 + lane() / 16, lane() % 16, column);
+                    if (segment.bias) gate += segment.bias[row];
+                    if (p.segment[1].bias) up += p.segment[1].bias[row];
+                    v = activate(gate, p.activation) * up;
+                }
+                const int y_column = first_column + column;
+                if (end < units || y_column >= p.columns || !live(p.seq, y_column)) continue;
+                if (row < segment.rows && segment.y) segment.y[(size_t)y_column * segment.y_stride + row] = v;
+                if (p.out.q) quantize_block(p.out, y_column, segment.rows, tiles.first / 2, v);
+            }
+        } else {
+            for (int i = threadIdx.x; i < 16 * C * tiles.count; i += blockDim.x) {
+                const int of = i / (16 * C), column = i / 16 % C, row = 16 * (tiles.first + of) + i % 16;
+                const float v = total(of, i % 16, column);
+                const int y_column = first_column + column;
+                if (end < units || row >= segment.rows || y_column >= p.columns || !live(p.seq, y_column)) continue;
+                segment.y[(size_t)y_column * segment.y_stride + row] = soft_cap(segment.bias ? v + segment.bias[row] : v, p.softcap);
+            }
+        }
+    }
+}
+
+DEVICE Tiles tiles_of(const MatmulParams& p) {
+    const SegmentTile at = segment_tile(p, 16 * p.tiles);
+    const int first = p.gated ? 2 * (int)blockIdx.x : at.block * p.tiles, segment = p.gated ? 0 : at.segment;
+    const int left = (p.segment[segment].rows + 15) / 16 - first;
+    return {segment, first, p.gated ? 2 * min(left, 2) : min(left, p.tiles)};
+}
+
+template <class F, int C>
+DEVICE void run(const MatmulParams& p) {
+    SHARED(float, sums, [2][Shape<C>::CHUNKS * Shape<C>::SUMS]);
+    SHARED(float, totals, [Shape<C>::TOTALS]);
+    const Tiles tiles = tiles_of(p);
+    if (F::BLOCK >= CHUNK || p.k % CHUNK == 0) {
+        run<F, C, 1>(p, tiles, sums, totals);
+    } else {
+        run<F, C, 0>(p, tiles, sums, totals);
+    }
+}
+
+// All segments in one format.
+#define PRODUCT(number, name, F)                                                                                              \
+    extern "C" __global__ void __launch_bounds__(32 * MOST_WARPS, 1) product_1_##name(const MatmulParams p) { run<F, 1>(p); } \
+    extern "C" __global__ void __launch_bounds__(32 * 12, 1) product_8_##name(const MatmulParams p) { run<F, 8>(p); }         \
+    extern "C" __global__ void __launch_bounds__(32 * 8, 1) product_16_##name(const MatmulParams p) { run<F, 16>(p); }
+QUANTIZED_FORMATS(PRODUCT)
+#undef PRODUCT
