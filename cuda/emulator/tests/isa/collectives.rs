@@ -23,6 +23,7 @@ pub static SHAPES: &[&str] = &[
     "cp.async.commit_group",
     "cp.async.wait_group #",
     "mov.u32 r,%tid.x",
+    "mov.u32 r,%ntid.x",
     "mov.u32 r,%ctaid.x",
     "mov.u32 r,%ctaid.y",
     "mov.u32 r,%ctaid.z",

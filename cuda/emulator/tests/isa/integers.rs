@@ -32,6 +32,7 @@ fn high(x: u64, y: u64) -> u64 {
 
 pub static ARITHMETIC: &[Row] = &[
     row("add.s32", "r,r,r", "r,r,#", |x| word(s32(x[0]) + s32(x[1]))),
+    row("add.s16", "h,h,h", "h,h,#", |x| Some((x[0] + x[1]) & 0xFFFF)),
     row("add.s64", "l,l,l", "l,l,#", |x| wide(s64(x[0]) + s64(x[1]))),
     row("sub.s32", "r,r,r", "", |x| word(s32(x[0]) - s32(x[1]))),
     row("sub.s64", "l,l,l", "", |x| wide(s64(x[0]) - s64(x[1]))),
@@ -43,7 +44,7 @@ pub static ARITHMETIC: &[Row] = &[
     row("mul.wide.s32", "l,r,r", "l,r,#", |x| wide(s32(x[0]) * s32(x[1]))),
     row("mul.wide.u32", "l,r,r", "l,r,#", |x| wide(u32_(x[0]) * u32_(x[1]))),
     row("mul.wide.u16", "r,h,h", "r,h,#", |x| word(u64_(x[0]) * u64_(x[1]))),
-    row("mad.lo.s32", "r,r,r,r", "r,r,#,r r,r,#,#", |x| word(s32(x[0]) * s32(x[1]) + s32(x[2]))),
+    row("mad.lo.s32", "r,r,r,r", "r,r,#,r r,r,#,# r,r,r,#", |x| word(s32(x[0]) * s32(x[1]) + s32(x[2]))),
     row("div.s32", "r,r,r", "", |x| match open(s32(x[0]), s32(x[1]), 32) {
         true => None,
         false => word(s32(x[0]) / s32(x[1])),
@@ -85,7 +86,7 @@ pub static BITS: &[Row] = &[
     // The high word of b:a shifted to the left by the low five bits of the count.
     row("shf.l.wrap.b32", "r,r,r,r", "", |x| Some(((x[1] << 32 | x[0]) << (x[2] & 31)) >> 32)),
     row("bfi.b32", "r,r,r,r,r", "r,r,r,#,#", |x| Some(inserted(u(x[0]), u(x[1]), u(x[2]), u(x[3])).into())),
-    row("prmt.b32", "r,r,r,r", "", |x| Some(permuted(u(x[0]), u(x[1]), u(x[2])).into())),
+    row("prmt.b32", "r,r,r,r", "r,r,r,#", |x| Some(permuted(u(x[0]), u(x[1]), u(x[2])).into())),
 ];
 
 pub static MOVES: &[Row] = &[
@@ -108,6 +109,7 @@ pub static MOVES: &[Row] = &[
     row("selp.u64", "l,l,l,p", "l,#,#,p", |x| Some(x[if x[2] == 1 { 0 } else { 1 }])),
     row("selp.f32", "f,f,f,p", "f,#,f,p f,f,#,p", |x| Some(x[if x[2] == 1 { 0 } else { 1 }])),
     row("cvt.s16.s8", "h,h", "", |x| Some(x[0] as i8 as u16 as u64)),
+    row("cvt.s32.s8", "r,r", "", |x| word((x[0] as i8).into())),
     row("cvt.u16.u32", "h,r", "", |x| Some(x[0] & 0xFFFF)),
     row("cvt.u32.u16", "r,h", "", |x| Some(x[0])),
     row("cvt.u32.u64", "r,l", "", |x| Some(x[0] & 0xFFFF_FFFF)),

@@ -45,6 +45,8 @@ pub static LOADS: &[Access] = &[
 pub static STORES: &[Access] = &[
     row("st.global.f32", 'f'),
     row("st.global.u8", 'r'),
+    row("st.global.u8", 'h'),
+    row("st.global.u16", 'r'),
     row("st.global.u16", 'h'),
     row("st.global.u32", 'r'),
     row("st.global.u64", 'l'),

@@ -23,6 +23,16 @@ fn fma_towards_zero(a: f32, b: f32, c: f32) -> f32 {
     }
 }
 
+/// Exact in f64 but for products that are below every f32.
+fn product_towards_zero(a: f32, b: f32) -> f32 {
+    let (exact, nearest) = (f64::from(a) * f64::from(b), a * b);
+    match () {
+        () if f64::from(nearest).abs() <= exact.abs() || nearest.is_nan() || exact.is_infinite() => nearest,
+        () if nearest > 0.0 => nearest.next_down(),
+        () => nearest.next_up(),
+    }
+}
+
 fn fused(x: &[u64]) -> (f32, f32, f32) {
     (f(x[0]), f(x[1]), f(x[2]))
 }
@@ -48,6 +58,7 @@ static ARITHMETIC: &[Row] = &[
     row("FADD.RZ R20, R10, R12", "ff", "f", |x| single(add_towards_zero(f(x[0]), f(x[1])))),
     row("FMUL R20, R10, R12", "ff", "f", |x| single(f(x[0]) * f(x[1]))),
     row("FMUL R20, |R10|, 0.5", "f", "f", |x| single(f(x[0]).abs() * 0.5)),
+    row("FMUL.RZ R20, R10, R12", "ff", "f", |x| single(product_towards_zero(f(x[0]), f(x[1])))),
     row("FMUL.FTZ R20, R10, R12", "ff", "f", |x| single(flushed(flushed(f(x[0])) * flushed(f(x[1]))))),
     row("FFMA R20, R10, R12, R14", "fff", "f", |x| single(f(x[0]).mul_add(f(x[1]), f(x[2])))),
     row("FFMA R20, R10, -R12, R14", "fff", "f", |x| single((-f(x[0])).mul_add(f(x[1]), f(x[2])))),
@@ -102,6 +113,7 @@ static CONVERSIONS: &[Row] = &[
     row("FRND.F64 R20, R10", "d", "d", |x| double(d(x[0]).round_ties_even())),
     row("F2I.NTZ R20, R10", "f", "r", |x| word(truncated(f64::from(f(x[0])).round_ties_even(), 32, false))),
     row("F2I.TRUNC.NTZ R20, R10", "f", "r", |x| word(truncated(f(x[0]).into(), 32, false))),
+    row("F2I.U32.TRUNC.NTZ R20, R10", "f", "r", |x| word((f(x[0]) as i128).clamp(0, u32::MAX.into()))),
     row("F2I.FTZ.U32.TRUNC.NTZ R20, R10", "f", "r", |x| word((f(x[0]) as i128).clamp(0, u32::MAX.into()))),
     row("F2I.F64 R20, R10", "d", "r", |x| word(truncated(d(x[0]).round_ties_even(), 32, true))),
     row("F2I.F64.TRUNC R20, R10", "d", "r", |x| word(truncated(d(x[0]), 32, true))),
@@ -119,6 +131,8 @@ static CONVERSIONS: &[Row] = &[
     row("I2F.U64.RP R20, R10", "l", "f", |x| single(above(x[0].into()))),
     row("I2F.S16 R20, R10", "r", "f", |x| single((x[0] as i16).into())),
     row("I2F.U16 R20, R10", "r", "f", |x| single((x[0] as u16).into())),
+    row("I2F.U16.RZ R20, R10", "r", "f", |x| single((x[0] as u16).into())),
+    row("I2FP.F32.U32.RZ R20, R10", "r", "f", |x| single(-above(-i128::from(u(x[0]))))),
     row("I2F.S8 R20, R10", "r", "f", |x| single((x[0] as i8).into())),
     row("I2F.S8 R20, R10.B2", "r", "f", |x| single(((x[0] >> 16) as i8).into())),
     row("I2F.U8 R20, R10.B3", "r", "f", |x| single(((x[0] >> 24) as u8).into())),
