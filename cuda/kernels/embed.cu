@@ -15,33 +15,42 @@ struct EmbedParams {
     float scale;  // y = scale·weight
 };
 
-// Eight elements per thread: an octet. scale·q is exact in f32, so this is the dequantized weight to the last bit.
+// An octet of a record: row g + 8i, chunk c, block j of it. scale·q is exact in f32, so this is the dequantized weight to the last
+// bit. What is held lies in registers, which have no index: c and i are constants.
+template <class F, int c, int i>
+DEVICE void octet(float* out, const typename F::Held& w, int j, float factor) {
+    for (int half = 0; half < 2; half++) {
+        const unsigned q = F::quad(w, c, i, j, half);
+        float scale, minimum = 0;
+        if constexpr (F::INTEGER) {
+            scale = F::d(w, i) * (float)F::scale(w, c, i, j, half);
+            if constexpr (F::MIN) minimum = -(F::dmin(w, i) * F::minimum(w, c, i, j, half));
+        } else {
+            scale = F::scale(w, i, j);
+            if constexpr (F::MIN) minimum = F::minimum(w, i, j);
+        }
+        for (int e = 0; e < 4; e++) out[16 * half + e] = (scale * scaled<F>((float)signed_byte(q, e)) + minimum) * factor;
+    }
+}
+
+// Eight elements per thread.
 template <class F>
-DEVICE void eight(const EmbedParams& p, const unsigned char* w, float* y, int octet) {
-    if (8 * octet >= p.k) return;
+DEVICE void eight(const EmbedParams& p, const unsigned char* w, float* y, int at) {
+    if (8 * at >= p.k) return;
     const int token = p.token[blockIdx.x];
     if constexpr (F::DENSE) {
         const unsigned char* row = w + (size_t)p.k * F::BYTES * token;
-        for (int i = 8 * octet; i < min(8 * octet + 8, p.k); i++) y[i] = F::one(row, i) * p.scale;
+        for (int i = 8 * at; i < min(8 * at + 8, p.k); i++) y[i] = F::one(row, i) * p.scale;
     } else {
-        const int t = octet % 4, block = octet / 4 % (F::COLUMNS / 32), c = block / 4, j = block % 4, i = token % 16 / 8;
-        const unsigned char* at = record<F>(w, records<F>(p.k), token / 16, octet / 4 / (F::COLUMNS / 32));
-        const int l = 4 * (token % 8) + t;
-        const typename F::Held held = F::load(at + 16 * l, l);
-        float* out = y + 8 * (octet - t) + 4 * t;
-        for (int half = 0; half < 2; half++) {
-            const unsigned q = F::quad(held, c, i, j, half);
-            float scale, minimum = 0;
-            if constexpr (F::INTEGER) {
-                scale = F::d(held, i) * (float)F::scale(held, c, i, j, half);
-                if constexpr (F::MIN) minimum = -(F::dmin(held, i) * F::minimum(held, c, i, j, half));
-            } else {
-                scale = F::scale(held, i, j);
-                if constexpr (F::MIN) minimum = F::minimum(held, i, j);
-            }
-            for (int e = 0; e < 4; e++) {
-                out[16 * half + e] = (scale * scaled<F>((float)signed_byte(q, e)) + minimum) * p.scale;
-            }
+        const int t = at % 4, block = at / 4 % (F::COLUMNS / 32), l = 4 * (token % 8) + t;
+        const unsigned char* from = record<F>(w, records<F>(p.k), token / 16, at / 4 / (F::COLUMNS / 32));
+        const typename F::Held held = F::load(from + 16 * l, l);
+        float* out = y + 8 * (at - t) + 4 * t;
+        switch (block / 4 * 2 + token % 16 / 8) {
+            case 0: octet<F, 0, 0>(out, held, block % 4, p.scale); break;
+            case 1: octet<F, 0, 1>(out, held, block % 4, p.scale); break;
+            case 2: octet<F, F::COLUMNS / CHUNK - 1, 0>(out, held, block % 4, p.scale); break;
+            case 3: octet<F, F::COLUMNS / CHUNK - 1, 1>(out, held, block % 4, p.scale); break;
         }
     }
 }

@@ -189,10 +189,7 @@ DEVICE Tiles tiles_of(const MatmulParams& p) {
 }
 
 template <class F, int C>
-DEVICE void run(const MatmulParams& p) {
-    SHARED(float, sums, [2][Shape<C>::CHUNKS * Shape<C>::SUMS]);
-    SHARED(float, totals, [Shape<C>::TOTALS]);
-    const Tiles tiles = tiles_of(p);
+DEVICE void run(const MatmulParams& p, const Tiles& tiles, float (*sums)[Shape<C>::CHUNKS * Shape<C>::SUMS], float* totals) {
     if (F::BLOCK >= CHUNK || p.k % CHUNK == 0) {
         run<F, C, 1>(p, tiles, sums, totals);
     } else {
@@ -200,10 +197,35 @@ DEVICE void run(const MatmulParams& p) {
     }
 }
 
+#define SHARED_SUMS(C)                                        \
+    SHARED(float, sums, [2][Shape<C>::CHUNKS * Shape<C>::SUMS]); \
+    SHARED(float, totals, [Shape<C>::TOTALS])
+
 // All segments in one format.
-#define PRODUCT(number, name, F)                                                                                              \
-    extern "C" __global__ void __launch_bounds__(32 * MOST_WARPS, 1) product_1_##name(const MatmulParams p) { run<F, 1>(p); } \
-    extern "C" __global__ void __launch_bounds__(32 * 12, 1) product_8_##name(const MatmulParams p) { run<F, 8>(p); }         \
-    extern "C" __global__ void __launch_bounds__(32 * 8, 1) product_16_##name(const MatmulParams p) { run<F, 16>(p); }
+#define PRODUCT(number, name, F)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(32 * MOST_WARPS, 1) product_1_##name(const MatmulParams p) {   \
+        SHARED_SUMS(1);                                                                                             \
+        run<F, 1>(p, tiles_of(p), sums, totals);                                                                    \
+    }                                                                                                               \
+    extern "C" __global__ void __launch_bounds__(32 * 12, 1) product_8_##name(const MatmulParams p) {             \
+        SHARED_SUMS(8);                                                                                             \
+        run<F, 8>(p, tiles_of(p), sums, totals);                                                                    \
+    }                                                                                                               \
+    extern "C" __global__ void __launch_bounds__(32 * 8, 1) product_16_##name(const MatmulParams p) {             \
+        SHARED_SUMS(16);                                                                                            \
+        run<F, 16>(p, tiles_of(p), sums, totals);                                                                   \
+    }
 QUANTIZED_FORMATS(PRODUCT)
 #undef PRODUCT
+
+// One column, segments in different formats: the switch is uniform in a block.
+extern "C" __global__ void __launch_bounds__(32 * MOST_WARPS, 1) product_mixed(const MatmulParams p) {
+    SHARED_SUMS(1);
+    const Tiles tiles = tiles_of(p);
+    switch (p.segment[tiles.segment].format) {
+#define CASE(number, name, F) \
+    case number: run<F, 1>(p, tiles, sums, totals); break;
+        QUANTIZED_FORMATS(CASE)
+#undef CASE
+    }
+}

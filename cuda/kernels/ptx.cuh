@@ -63,9 +63,6 @@ template <class T> DEVICE T warp_max(T v) {
 // Four of the eight bytes of a (0..3) and b (4..7), chosen by the low four nibbles (0..7) of the selector.
 DEVICE unsigned permute_bytes(unsigned a, unsigned b, unsigned selector) { return __byte_perm(a, b, selector); }
 
-// c + the sum of four products of signed bytes.
-DEVICE int dp4a(int a, int b, int c) { return __dp4a(a, b, c); }
-
 // Tensor cores, one instruction each. Fragments as in the PTX manual: with g = lane/4 and t = lane%4, a0 holds row g,
 // a1 row g+8; 8-bit operands hold k = 4t..4t+3, 16-bit operands k = 2t, 2t+1; c0,c1 are columns 2t, 2t+1 of row g.
 DEVICE void mma_s8_m8n8k16(int c[2], unsigned a, unsigned b) {

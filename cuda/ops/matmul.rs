@@ -119,11 +119,12 @@ unsafe impl Params for GluParams {}
 pub fn gemv(stream: &Stream, p: &MatmulParams) -> Result<()> {
     let mut rest = p.segment[..p.segments as usize].to_vec();
     while let Some(first) = rest.first() {
-        // Dense ones in one launch, quantized ones in one per format.
+        // Dense ones in one launch, quantized ones too where there is one column; else in one per format.
         let of = kernels(first, p);
-        let (same, other) = rest.iter().partition::<Vec<Segment>, _>(|s| match of.layout {
-            Layout::File => kernels(s, p).layout == Layout::File,
-            Layout::Records { .. } => s.format == of.format as i32,
+        let (same, other) = rest.iter().partition::<Vec<Segment>, _>(|s| {
+            let mixed = p.columns == 1 || of.layout == Layout::File;
+            let is_dense = |kernels: &FormatKernels| kernels.layout == Layout::File;
+            s.format == of.format as i32 || mixed && is_dense(kernels(s, p)) == is_dense(of)
         });
         let params = p.with(&same);
         if of.layout == Layout::File {
@@ -153,7 +154,8 @@ pub fn glu_takes(gate: GgmlType, up: GgmlType) -> bool {
 pub fn glu(stream: &Stream, p: &GluParams) -> Result<()> {
     assert_eq!(p.gate.rows, p.up.rows, "every gate has its value");
     assert!(p.out.q.is_null() || p.gate.rows % 32 == 0, "an image of {} elements", p.gate.rows);
-    let inputs = MatmulParams { k: p.k, columns: p.columns, image: p.image, x: p.x, seq: p.seq, ..MatmulParams::default() };
+    let inputs =
+        MatmulParams { k: p.k, columns: p.columns, image: p.image, x: p.x, seq: p.seq, ..MatmulParams::default() };
     let (gate, up) = (kernels(&p.gate, &inputs), kernels(&p.up, &inputs));
     assert!(glu_takes(gate.format, up.format), "a gate in {} of {}", gate.format, up.format);
     if gate.layout != Layout::File {

@@ -31,11 +31,11 @@ const WARPS_PER_MULTIPROCESSOR: u32 = 16;
 
 /// How a launch is cut. Nothing of it is in a result's bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Plan {
-    /// Row tiles of a block.
-    tiles: u32,
-    /// Warps of a block.
-    warps: u32,
+pub struct Plan {
+    /// Row tiles of a block: 1, 2, 4, or with one column 8. A gated block has four.
+    pub tiles: u32,
+    /// Warps of a block: up to 16 with one column, 12 with up to 8, else 8.
+    pub warps: u32,
 }
 
 /// Row tiles and warps of a block: `rows` of each segment, `in_row` records in a row tile. Many row tiles per block where
@@ -47,7 +47,9 @@ fn plan(variant: &Variant, rows: &[u32], in_row: u32, gated: bool, multiprocesso
     };
     let tiles = match gated {
         true => GATED_TILES,
-        false => (0..4).rev().map(|i| 1 << i).find(|&t| t <= variant.tiles && blocks(t) >= 4 * multiprocessors).unwrap_or(1),
+        false => {
+            (0..4).rev().map(|i| 1 << i).find(|&t| t <= variant.tiles && blocks(t) >= 4 * multiprocessors).unwrap_or(1)
+        }
     };
     let units = tiles * in_row;
     // Parts in a thousand of the warps' turns that have a record.
@@ -60,36 +62,52 @@ fn plan(variant: &Variant, rows: &[u32], in_row: u32, gated: bool, multiprocesso
     Plan { tiles, warps: good.find(|warps| blocks(tiles) * warps >= enough).unwrap_or(last) }
 }
 
-/// `y[column][row] = Σ_k w[row][k] · x[column][k] (+ bias[row])` for each segment; all segments in the same quantized format. Or
-/// gated. A column's bits do not depend on the other columns, nor on the device.
+/// `y[column][row] = Σ_k w[row][k] · x[column][k] (+ bias[row])` for each segment; all segments in the same quantized format, in any
+/// where there is one column. Or gated. A column's bits do not depend on the other columns, nor on the device.
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
 pub fn product(stream: &Stream, p: &MatmulParams) -> Result<()> {
     let segments = &p.segment[..p.segments as usize];
+    let kernels = formats::kernels(segments[0].format);
+    let Layout::Records { columns, .. } = kernels.layout else { panic!("{} has no records", kernels.format) };
+    let rows: Vec<u32> = segments.iter().map(|s| s.rows as u32).collect();
+    let in_row = (p.k as usize).div_ceil(columns) as u32;
+    let multiprocessors = stream.gpu().properties().multiprocessors as u32;
+    planned(stream, p, plan(variant(p).1, &rows, in_row, p.gated != 0, multiprocessors))
+}
+
+/// The kernel for this number of columns: which one, and what it allows.
+fn variant(p: &MatmulParams) -> (usize, &'static Variant) {
+    let i = VARIANTS.iter().position(|v| p.columns as u32 <= v.columns).unwrap_or(VARIANTS.len() - 1);
+    (i, &VARIANTS[i])
+}
+
+/// The same, cut as the plan says.
+///
+/// # Errors
+/// The driver refuses the launch, or an earlier launch has failed.
+pub fn planned(stream: &Stream, p: &MatmulParams, plan: Plan) -> Result<()> {
+    let segments = &p.segment[..p.segments as usize];
     let number = segments[0].format;
     let kernels = formats::kernels(number);
-    let Layout::Records { columns: in_record, .. } = kernels.layout else { panic!("{} has no records", kernels.format) };
-    assert!(segments.iter().all(|s| s.format == number), "segments of one product have one format");
-    let k = p.k as usize;
-    assert!(k.is_multiple_of(kernels.format.format().block), "rows of {k} weights in {}", kernels.format);
-    assert!(segments.iter().all(|s| s.w.address().is_multiple_of(16)), "weights begin at a multiple of 16 bytes");
-    assert!(!p.image.q.is_null(), "{} weights have activations to multiply", kernels.format);
-    let columns = p.columns as u32;
-    let i = VARIANTS.iter().position(|v| columns <= v.columns).unwrap_or(VARIANTS.len() - 1);
-    let rows: Vec<u32> = segments.iter().map(|s| s.rows as u32).collect();
-    let gated = p.gated != 0;
-    let multiprocessors = stream.gpu().properties().multiprocessors as u32;
-    let cut = plan(&VARIANTS[i], &rows, k.div_ceil(in_record) as u32, gated, multiprocessors);
-    let blocks = if gated {
-        rows[0].div_ceil(GATED_ROWS)
-    } else {
-        rows.iter().map(|rows| rows.div_ceil(ROWS * cut.tiles)).sum()
+    let same = segments.iter().all(|s| s.format == number);
+    assert!(same || p.columns == 1 && p.gated == 0, "segments of several columns have one format");
+    for s in segments {
+        let format = formats::kernels(s.format).format;
+        assert!((p.k as usize).is_multiple_of(format.format().block), "rows of {} weights in {format}", p.k);
+        assert!(s.w.address().is_multiple_of(16), "weights begin at a multiple of 16 bytes");
+        assert!(!p.image.q.is_null(), "{format} weights have activations to multiply");
+    }
+    let (i, variant) = variant(p);
+    let blocks = match p.gated {
+        0 => segments.iter().map(|s| (s.rows as u32).div_ceil(ROWS * plan.tiles)).sum(),
+        _ => (segments[0].rows as u32).div_ceil(GATED_ROWS),
     };
-    let params = MatmulParams { tiles: cut.tiles as i32, ..*p };
-    let grid = Grid::plane(blocks, columns.div_ceil(VARIANTS[i].columns), 32 * cut.warps);
+    let params = MatmulParams { tiles: plan.tiles as i32, ..*p };
+    let grid = Grid::plane(blocks, (p.columns as u32).div_ceil(variant.columns), 32 * plan.warps);
     // SAFETY: the kernel takes these parameters (compared by a test of `matmul`), whose addresses are on the device.
-    unsafe { stream.launch(kernels.product[i], grid, &params) }
+    unsafe { stream.launch(if same { kernels.product[i] } else { "product_mixed" }, grid, &params) }
 }
 
 #[cfg(test)]

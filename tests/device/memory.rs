@@ -23,6 +23,8 @@ fn the_plan_is_what_is_taken() {
             let _entered = machine.enter();
             let gpu = Gpu::open(0).unwrap();
             let plan = GpuDecoder::plan(&gpu, &model, &o);
+            // The code of the kernels that loading launches comes with their first launch, and stays.
+            drop(GpuDecoder::new(&gpu, &model, &o).unwrap());
             let before = gpu.free_memory().unwrap();
             let decoder = GpuDecoder::new(&gpu, &model, &o).unwrap();
             assert_eq!(decoder.taken(), plan);
@@ -39,13 +41,14 @@ fn the_plan_is_what_is_taken() {
 fn loading_says_how_far_it_is() {
     let tiny = models().next().unwrap();
     let (_place, mut heard) = (Place::new(Config::default()), Vec::new());
-    let decoder =
-        GpuDecoder::load(&card::gpu(), &tiny.model(), &options(), &mut |done, total| heard.push((done, total)));
+    let model = tiny.model();
+    let decoder = GpuDecoder::load(&card::gpu(), &model, &options(), &mut |done, total| heard.push((done, total)));
     let planned = decoder.unwrap().taken();
     assert!(!heard.is_empty() && heard.is_sorted() && heard.iter().all(|&(_, total)| total == heard[0].1), "{heard:?}");
     let (done, total) = heard[heard.len() - 1];
-    // Norms and small tables are uploaded too.
-    assert!(done == total && (planned.weights..planned.total()).contains(&total), "{done} of {total}: {planned:?}");
+    // Norms and small tables are uploaded too; on the device matrices are padded.
+    let file = model.weights.bytes();
+    assert!(done == total && (file..file + (64 << 10)).contains(&total), "{done} of {total}: {file}, {planned:?}");
 }
 
 #[test]

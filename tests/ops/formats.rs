@@ -33,8 +33,7 @@ pub fn random_blocks(random: &mut Random, format: &Format, n: usize) -> Vec<u8> 
 fn rows(device: &Device, format: &Format, bytes: &[u8], k: usize) -> Vec<f32> {
     let rows = bytes.len() / format.ty.bytes_of(k);
     let token: Vec<i32> = (0..rows as i32).collect();
-    let (w, token, y) =
-        (matrix(device, format.ty, bytes, k), device.buffer(&token), device.empty::<f32>(rows * k));
+    let (w, token, y) = (matrix(device, format.ty, bytes, k), device.buffer(&token), device.empty::<f32>(rows * k));
     let (rows, k) = (rows as i32, k as i32);
     let params = EmbedParams {
         w: w.ptr,

@@ -21,6 +21,7 @@ mod mma;
 mod norm;
 mod operands;
 mod probe;
+mod product;
 mod rope_kv;
 mod sample;
 mod scale;

@@ -68,12 +68,6 @@ DEVICE unsigned permute_bytes(unsigned a, unsigned b, unsigned selector) {
     return chosen;
 }
 
-DEVICE int dp4a(int a, int b, int c) {
-    unsigned s = static_cast<unsigned>(c);
-    for (int i = 0; i < 32; i += 8) s += static_cast<signed char>(a >> i) * static_cast<signed char>(b >> i);
-    return static_cast<int>(s);
-}
-
 DEVICE void mma_s8_m8n8k16(int c[2], unsigned a, unsigned b, SITE) { emu::warp(emu::Op::MmaS8M8N8K16, c, &a, &b, 0, site); }
 DEVICE void mma_s8_m8n8k16_from(int start, int c[2], unsigned a, unsigned b, SITE) {
     c[0] = c[1] = start;

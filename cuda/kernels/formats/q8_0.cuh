@@ -17,7 +17,11 @@ struct Q8_0 : Quantized {
         h.d = Halves::load(p + 2048, l);
         return h;
     }
-    DEVICE unsigned quad(const Held& h, int, int i, int j, int half) { return word(h.q[j], i + 2 * half); }
+    DEVICE unsigned quad(const Held& h, int, int i, int j, int half) {
+        // An index that is not known would make memory of the registers.
+        const int k = i + 2 * half;
+        return word({word(h.q[0], k), word(h.q[1], k), word(h.q[2], k), word(h.q[3], k)}, j);
+    }
     DEVICE float scale(const Held& h, int i, int j) { return h.d.at(i, j); }
     DEVICE Quads codes(const unsigned char* row, int block32, int t) {
         const unsigned char* block = row + block32 * BYTES;

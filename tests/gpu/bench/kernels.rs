@@ -38,6 +38,7 @@ const COLUMNS: [usize; 5] = [2, 4, 8, 16, 512];
 /// A kernel and its name.
 type Kernel = (&'static str, fn(&Stream, &MatmulParams) -> qrun_cuda::Result<()>);
 const GEMV: Kernel = ("gemv", matmul::gemv);
+const PRODUCT: Kernel = ("product", gemm::gemm);
 const GEMM: Kernel = ("gemm", gemm::gemm);
 
 /// What one format is measured with.
@@ -62,13 +63,15 @@ pub fn speed(setup: &Setup) -> Result<Value> {
     for ty in GgmlType::all().filter(|ty| has_kernels(*ty)) {
         let shapes: Vec<_> = shapes.iter().copied().filter(|s| s.1.is_multiple_of(ty.format().block)).collect();
         let bench = Bench::new(ty, &shapes, columns[columns.len() - 1], if setup.dry { 0 } else { 4 })?;
+        let few = if ty.format().block == 1 { GEMV } else { PRODUCT };
         for shape in shapes {
-            rows.push(bench.measure(GEMV, shape, 1)?);
+            rows.push(bench.measure(few, shape, 1)?);
             for &columns in columns.iter().filter(|_| setup.dry || shape == WIDE) {
                 if columns <= 16 {
-                    rows.push(bench.measure(GEMV, shape, columns)?);
+                    rows.push(bench.measure(few, shape, columns)?);
                 }
-                if gemm::takes(shape.1) {
+                // Of quantized weights the same kernel, up to 32 columns.
+                if gemm::takes(shape.1) && (few.0 == "gemv" || columns > 32) {
                     rows.push(bench.measure(GEMM, shape, columns)?);
                 }
             }

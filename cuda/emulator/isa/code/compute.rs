@@ -116,6 +116,7 @@ pub(in super::super) enum Unary {
     FromU32,
     FromS32Up,
     FromU32Up,
+    FromU32Down,
     FromS16,
     FromU16,
     FromS8,

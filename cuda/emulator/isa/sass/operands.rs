@@ -431,7 +431,7 @@ impl<'a> Decoding<'a> {
     }
 }
 
-/// `c[0x0][0x160]`, `c[0x2][R5+0x8]`: bank, offset, register.
+/// `c[0x0][0x160]`, `c[0x2][R5+0x8]`, `c[0x0][RZ]`: bank, offset, register.
 fn bank(text: &str) -> Option<(u32, i64, Option<R>)> {
     let (number, inside) = text.strip_prefix("c[0x")?.split_once("][")?;
     let (number, inside) = (u32::from_str_radix(number, 16).ok()?, inside.strip_suffix(']')?);
@@ -439,7 +439,7 @@ fn bank(text: &str) -> Option<(u32, i64, Option<R>)> {
     for part in inside.split('+') {
         match integer(part) {
             Some(value) => offset = value as i64,
-            None => row = Some(register(part)?),
+            None => row = Some(register(part)?).filter(|row| *row != ZERO),
         }
     }
     Some((number, offset, row))

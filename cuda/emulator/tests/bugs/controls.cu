@@ -91,8 +91,9 @@ extern "C" __global__ void __launch_bounds__(64) control_bytes(const ByteParams 
     warp_sync();
     p.out[i] = bytes[i ^ 1];
     block_sync();
-    const int* words = reinterpret_cast<const int*>(bytes);
-    int d = i < 16 ? dp4a(words[i], words[i], 0) : 0;
+    const int word = i < 16 ? reinterpret_cast<const int*>(bytes)[i] : 0;
+    int d = 0;
+    for (int shift = 0; shift < 32; shift += 8) d += static_cast<signed char>(word >> shift) * static_cast<signed char>(word >> shift);
     d = warp_sum(d);
     if (i == 0) atomic_add(p.dot, d);
 }

@@ -262,7 +262,8 @@ fn special_registers_say_where_a_thread_is() {
     let body = "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ctaid.y; mov.u32 %r3, %ctaid.z; mov.u32 %r4, %nctaid.x; \
                 mad.lo.s32 %r5, %r3, 5, %r2; mad.lo.s32 %r5, %r5, 3, %r1; mad.lo.s32 %r5, %r5, 64, %r0; \
                 mul.wide.u32 %rd2, %r5, 16; add.s64 %rd3, %rd0, %rd2; st.global.v4.u32 [%rd3], {%r1, %r2, %r3, %r4}; \
-                mul.wide.u32 %rd4, %r5, 4; add.s64 %rd5, %rd1, %rd4; mov.u32 %r6, %tid.x; st.global.u32 [%rd5], %r6; ";
+                mul.wide.u32 %rd4, %r5, 4; add.s64 %rd5, %rd1, %rd4; mov.u32 %r6, %tid.x; mov.u32 %r7, %ntid.x; \
+                mul.lo.s32 %r7, %r7, 100; add.s32 %r6, %r6, %r7; st.global.u32 [%rd5], %r6; ";
     let text = module(64, 2, "", body);
     for order in ORDERS {
         let mut memory = Memory::default();
@@ -276,7 +277,7 @@ fn special_registers_say_where_a_thread_is() {
             let block = i / 64;
             let expected = [block % 3, block / 3 % 5, block / 15, 3].map(|v| v as u32);
             assert_eq!(places[4 * i..][..4], expected, "{i}");
-            assert_eq!(threads[i] as usize, i % 64);
+            assert_eq!(threads[i] as usize, i % 64 + 64 * 100);
         }
     }
 }

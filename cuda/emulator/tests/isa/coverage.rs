@@ -114,19 +114,3 @@ fn shapes_of_lines() {
         assert_eq!(shape(line), None, "{line}");
     }
 }
-
-#[test]
-#[ignore = "TEMPORARY"]
-fn dump_ptx() {
-    for sm in [75, 80] {
-        for (name, text) in shipped(sm) {
-            std::fs::write(format!("/tmp/dump/{name}.{sm}.ptx"), text).unwrap();
-        }
-    }
-    for sm in crate::isa::sass::shipped::SMS {
-        for name in ["product", "gemm", "repack", "gemv"] {
-            let text = qrun_emulator::isa::disassemble(&crate::isa::sass::shipped::cubin(sm, name)).unwrap();
-            std::fs::write(format!("/tmp/dump/{name}.{sm}.sass"), text).unwrap();
-        }
-    }
-}

@@ -130,7 +130,7 @@ static PLANTED: &[Planted] = &[
     row(75, "fragments", Edit::Replace("_param_0+16]", "_param_0+8]")),
     row(75, "fragments", Edit::Replace("_param_0+24]", "_param_0+28]")),
     row(80, "attention_f16_64_16", Edit::Replace("param_0+148]", "param_0+152]")),
-    row(80, "product_8_q8_0", Edit::Replace("param_0+176]", "param_0+180]")),
+    row(80, "product_8_q8_0", Edit::Replace("+-40]", "+-32]")),
     row(75, "repack_q8_0", Edit::Replace("param_0+16]", "param_0+20]")),
     row(80, "rms_norm", Edit::Replace("param_0+80]", "param_0+84]")),
     row(80, "rms_norm", Edit::Replace("param_0+72]", "param_0+64]")),

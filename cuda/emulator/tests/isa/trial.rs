@@ -106,7 +106,8 @@ pub fn image_of(y: &[f32], idle: &dyn Fn(usize) -> bool, q: &[i8], d: &[f32], s:
                 return Err(format!("wrong: element {e} of block {block} is {found}, expected {expected}"));
             }
         }
-        let expected = if idle(block) { [IDLE; 3] } else { [scale, scale * halves[0] as f32, scale * halves[1] as f32] };
+        let expected =
+            if idle(block) { [IDLE; 3] } else { [scale, scale * halves[0] as f32, scale * halves[1] as f32] };
         if [d[block], s[2 * block], s[2 * block + 1]] != expected {
             return Err(format!("wrong: scale or sums of block {block}"));
         }

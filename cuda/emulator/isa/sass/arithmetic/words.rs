@@ -39,6 +39,7 @@ pub(super) fn unary(f: Unary, w: &mut Registers, mask: u32, d: R, a: Source, how
         Unary::FromS32 => map(w, mask, d, a, |a| (a as i32 as f32).to_bits()),
         Unary::FromU32 => map(w, mask, d, a, |a| (a as f32).to_bits()),
         Unary::FromS32Up => map(w, mask, d, a, |a| float::up(i128::from(a as i32)).to_bits()),
+        Unary::FromU32Down => map(w, mask, d, a, |a| (-float::up(-i128::from(a))).to_bits()),
         Unary::FromU32Up => map(w, mask, d, a, |a| float::up(i128::from(a)).to_bits()),
         Unary::FromS16 => map(w, mask, d, a, |a| f32::from(a as i16).to_bits()),
         Unary::FromU16 => map(w, mask, d, a, |a| f32::from(a as u16).to_bits()),

@@ -89,7 +89,7 @@ fn to_integer(d: &mut Decoding<'_>) -> Decoded {
     match &d.parts[1..] {
         ["NTZ"] => found(Compute::Unary(Unary::ToS32Nearest, d.destination(0, 1)?, d.float(1)?), Class::Convert),
         ["TRUNC", "NTZ"] => found(Compute::Unary(Unary::ToS32, d.destination(0, 1)?, d.float(1)?), Class::Convert),
-        ["FTZ", "U32", "TRUNC", "NTZ"] => {
+        ["U32", "TRUNC", "NTZ"] | ["FTZ", "U32", "TRUNC", "NTZ"] => {
             found(Compute::Unary(Unary::ToU32Flush, d.destination(0, 1)?, d.float(1)?), Class::Convert)
         }
         ["U64", "TRUNC"] => {
@@ -112,10 +112,12 @@ fn from_integer(d: &mut Decoding<'_>) -> Decoded {
     let f = match parts {
         [] | ["S32"] => Unary::FromS32,
         ["U32"] => Unary::FromU32,
+        ["U32", "RZ"] => Unary::FromU32Down,
         ["RP"] => Unary::FromS32Up,
         ["U32", "RP"] => Unary::FromU32Up,
         ["S16"] => Unary::FromS16,
-        ["U16"] => Unary::FromU16,
+        // Every one is a number of f32.
+        ["U16"] | ["U16", "RZ"] => Unary::FromU16,
         ["S8"] => Unary::FromS8,
         ["U8"] => Unary::FromU8,
         ["F64"] => return found(Compute::Widen(Widen::FromS32, d.destination(0, 2)?, d.word(1)?), Class::Convert),

@@ -1,12 +1,19 @@
 //! f32 and f64.
 
-use super::super::super::code::rows::Source;
+use super::super::super::code::rows::{How, Source};
 use super::super::super::count::Class;
 use super::super::operands::{Decoding, Wrong};
 use super::{Binary, Compute, Decoded, NOTHING, Pair, Ternary, Unary, found};
 
 pub(super) fn decode(d: &mut Decoding<'_>, name: &str) -> Decoded {
     match name {
+        "FMUL" if d.parts[1..] == ["RZ"] => {
+            d.count(3)?;
+            // With −0 added the sign of a product that is zero stays.
+            let (to, a, b) = (d.destination(0, 1)?, d.float(1)?, d.float(2)?);
+            let zero = Source { row: d.constants.number(1 << 31, 1)?, how: How::Plain };
+            found(Compute::Ternary(Ternary::FusedZeroF, to, [a, b, zero]), Class::Float)
+        }
         "FADD" | "FMUL" => {
             let f = match (name, &d.parts[1..]) {
                 ("FADD", []) => Binary::AddF,

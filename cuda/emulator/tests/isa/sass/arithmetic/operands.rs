@@ -211,7 +211,7 @@ fn refused() {
         "IMNMX.U64 PT, PT, R20, R10, R12, PT, PT",
         "FADD.RM R20, R10, R11",
         "FADD.SAT R20, R10, R11",
-        "FMUL.RZ R20, R10, R11",
+        "FMUL.RM R20, R10, R11",
         "FFMA.FTZ R20, R10, R11, R12",
         "MUFU.LG2 R20, R10",
         "MUFU.RCP64H R20, R10",
