@@ -8,6 +8,7 @@ pub mod formats;
 pub mod gemm;
 pub mod matmul;
 pub mod norm;
+pub mod params;
 pub mod probe;
 pub mod product;
 pub mod rope_kv;

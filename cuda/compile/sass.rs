@@ -151,7 +151,7 @@ product_1_q8_0:
         let found = kernels(TEXT);
         assert_eq!(found.iter().map(|k| k.name.as_str()).collect::<Vec<_>>(), ["product_1_q8_0", "gemv_f32"]);
         assert_eq!(found[0].innermost(), [(2, 7), (10, 13)]);
-        assert_eq!(found[0].per_weight().expect("a loop"), 4.0 / 16.0);
+        assert_eq!(found[0].per_weight().expect("a loop"), 6.0 / 8.0);
         assert_eq!(found[1].per_weight().expect("a loop"), 2.0);
         Kernel { name: "empty".into(), ..Kernel::default() }.per_weight().expect_err("no loop");
     }

@@ -3,7 +3,7 @@
 use super::{
     activations::QuantizedActivations,
     formats::{self, Layout},
-    matmul::MatmulParams,
+    params::MatmulParams,
     product,
 };
 use crate::{Grid, Params, Ptr, Result, Stream};
@@ -42,7 +42,7 @@ pub fn gemm(stream: &Stream, p: &MatmulParams) -> Result<()> {
     let (name, [rows, columns, threads]) =
         if p.columns <= FEW { (kernels.gemm_few, FEW_BLOCK) } else { (kernels.gemm, WIDE_BLOCK) };
     let tiles: u32 = segments.iter().map(|s| (s.rows as u32).div_ceil(rows)).sum();
-    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    // SAFETY: the kernel takes these parameters (compared by a test of `params`), whose addresses are on the device.
     unsafe { stream.launch(name, Grid::plane(tiles, (p.columns as u32).div_ceil(columns), threads), p) }
 }
 

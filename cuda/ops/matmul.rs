@@ -1,12 +1,15 @@
 //! Matrix times one vector, or few: projections, the gated half of a feed-forward layer, the head.
 
+use qrun_quant::GgmlType;
+
+pub use super::{
+    activations::QuantizedActivations,
+    params::{MatmulParams, Segment},
+};
 use super::{
     formats::{self, FormatKernels, Layout},
     product,
 };
-use qrun_quant::GgmlType;
-
-pub use super::activations::QuantizedActivations;
 use crate::{Grid, Params, Ptr, Result, Stream};
 
 /// Rows of a block of `gemv`: four warps, two rows each.
@@ -15,70 +18,6 @@ const GEMV_ROWS: u32 = 8;
 const GLU_ROWS: u32 = 32;
 const GEMV_THREADS: u32 = 128;
 const GLU_THREADS: u32 = 256;
-
-/// One matrix of a product.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Segment {
-    /// `[rows]` rows of k weights, from a multiple of 16 bytes on: as in the file where they are dense, else in tile records
-    /// ([`super::upload`]).
-    pub w: Ptr<u8>,
-    /// `[rows]`, added to the product; or null.
-    pub bias: Ptr<f32>,
-    /// `[columns][y_stride]`: the result.
-    pub y: Ptr<f32>,
-    /// Rows of the matrix.
-    pub rows: i32,
-    /// Elements from column to column of `y`.
-    pub y_stride: i32,
-    /// ggml type number of the weights.
-    pub format: i32,
-    /// Zero.
-    pub pad: i32,
-}
-
-/// Products of the same columns with up to three matrices.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct MatmulParams {
-    /// The matrices that share the input: one launch for all, `segments` of them are read.
-    pub segment: [Segment; 3],
-    /// How many there are.
-    pub segments: i32,
-    /// Elements of a column.
-    pub k: i32,
-    /// Columns: tokens of the batch.
-    pub columns: i32,
-    /// `y = softcap · tanh(y / softcap)` where it is above 0.
-    pub softcap: f32,
-    /// `[columns]`: what quantized weights multiply.
-    pub image: QuantizedActivations,
-    /// `[columns][k]`: what dense weights multiply.
-    pub x: Ptr<f32>,
-    /// `[columns]`: columns with a negative number are not written; null: all are.
-    pub seq: Ptr<i32>,
-    /// Row tiles of a block: [`super::product`] sets it.
-    pub tiles: i32,
-    /// 1: segment 0 is a gate, segment 1 what is gated; `y` of segment 0 becomes `activation(gate) · up`, or is null.
-    pub gated: i32,
-    /// 0: SiLU; 1: GELU, tanh form.
-    pub activation: i32,
-    /// Zero.
-    pub pad: i32,
-    /// Gated: the same as an image of k = rows (a multiple of 32), or none.
-    pub out: QuantizedActivations,
-}
-// SAFETY: MatmulParams in kernels/matmul.cuh; the test below compares size and offsets.
-unsafe impl Params for MatmulParams {}
-
-impl MatmulParams {
-    /// The same with these matrices.
-    pub fn with(mut self, segments: &[Segment]) -> Self {
-        self.segment[..segments.len()].copy_from_slice(segments);
-        self.segments = segments.len() as i32;
-        self
-    }
-}
 
 /// The gated half of a feed-forward layer: `activation(gate · x) · (up · x)`.
 #[repr(C)]
@@ -130,7 +69,7 @@ pub fn gemv(stream: &Stream, p: &MatmulParams) -> Result<()> {
         if of.layout == Layout::File {
             let blocks = same.iter().map(|s| (s.rows as u32).div_ceil(GEMV_ROWS)).sum();
             let name = if same.iter().all(|s| kernels(s, p) == of) { of.gemv } else { "gemv_mixed" };
-            // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+            // SAFETY: the kernel takes these parameters (compared by a test of `params`), whose addresses are on the device.
             unsafe { stream.launch(name, Grid::linear(blocks, GEMV_THREADS), &params)? };
         } else {
             product::product(stream, &params)?;
@@ -185,10 +124,6 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(Segment as "Segment" { w, bias, y, rows, y_stride, format, pad });
-        twin::fields!(MatmulParams as "MatmulParams" {
-            segment, segments, k, columns, softcap, image, x, seq, tiles, gated, activation, pad, out,
-        });
         twin::fields!(GluParams as "GluParams" {
             gate, up, k, columns, activation, y_stride, image, x, seq, y, out,
         });

@@ -2,7 +2,7 @@
 
 use super::{
     formats::{self, Layout},
-    matmul::MatmulParams,
+    params::MatmulParams,
 };
 use crate::{Grid, Result, Stream};
 
@@ -106,7 +106,7 @@ pub fn planned(stream: &Stream, p: &MatmulParams, plan: Plan) -> Result<()> {
     };
     let params = MatmulParams { tiles: plan.tiles as i32, ..*p };
     let grid = Grid::plane(blocks, (p.columns as u32).div_ceil(variant.columns), 32 * plan.warps);
-    // SAFETY: the kernel takes these parameters (compared by a test of `matmul`), whose addresses are on the device.
+    // SAFETY: the kernel takes these parameters (compared by a test of `params`), whose addresses are on the device.
     unsafe { stream.launch(if same { kernels.product[i] } else { "product_mixed" }, grid, &params) }
 }
 

@@ -5,6 +5,7 @@ use qrun_cuda::{
     ops::{
         gemm::gemm,
         matmul::{MatmulParams, QuantizedActivations, Segment, gemv},
+        upload::bytes_on_device,
     },
 };
 use qrun_emulator::Config;
@@ -12,7 +13,7 @@ use qrun_quant::GgmlType;
 
 use crate::{
     harness::{Buffer, Device, Random, assert_close},
-    operands::{Activations, Weights},
+    operands::{Activations, Weights, matrix},
 };
 
 /// Rows at each end that are written and judged; the others hold whatever they hold.
@@ -34,20 +35,26 @@ struct Large {
 impl Large {
     /// None where a card has no room for it.
     fn new(format: GgmlType, [rows, k]: [usize; 2]) -> Option<Self> {
+        let mut random = Random::new(rows as u64);
+        let ends = [0, rows - ENDS].map(|_| Weights::random(&mut random, format, ENDS * k, 1.0));
+        // Made where all blocks of a launch run.
+        let laid_out = {
+            let device = Device::new(Config::default());
+            ends.each_ref().map(|weights| device.read(&matrix(&device, format, &weights.bytes, k)))
+        };
         let device = Device::new(Config { blocks: BLOCKS, ..Config::default() });
-        let row = format.bytes_of(k);
-        if device.gpu.free_memory().expect("the driver") < (rows * row) as u64 + (1 << 30) {
+        let len = bytes_on_device(format, [rows, k]);
+        if device.gpu.free_memory().expect("the driver") < len as u64 + (1 << 30) {
             return None;
         }
-        let bytes = device.empty::<u8>(rows * row);
-        let mut random = Random::new(rows as u64);
-        let ends = [0, rows - ENDS].map(|first| {
-            let weights = Weights::random(&mut random, format, ENDS * k, 1.0);
-            let mut pinned = Pinned::new(&device.gpu, weights.bytes.len()).expect("pinned memory");
-            pinned.as_mut_slice().copy_from_slice(&weights.bytes);
-            device.stream.copy_in(bytes.ptr.add(first * row), &pinned, pinned.len()).expect("a copy");
-            weights.values
-        });
+        let bytes = device.empty::<u8>(len);
+        for (first, laid_out) in [0, rows - ENDS].into_iter().zip(&laid_out) {
+            let mut pinned = Pinned::new(&device.gpu, laid_out.len()).expect("pinned memory");
+            pinned.as_mut_slice().copy_from_slice(laid_out);
+            let at = bytes.ptr.add(bytes_on_device(format, [first, k]));
+            device.stream.copy_in(at, &pinned, pinned.len()).expect("a copy");
+        }
+        let ends = ends.map(|weights| weights.values);
         Some(Self { device, format, rows, k, bytes, ends })
     }
 

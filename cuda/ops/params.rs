@@ -1,0 +1,82 @@
+//! What the kernels of products take.
+
+use super::activations::QuantizedActivations;
+use crate::{Params, Ptr};
+
+/// One matrix of a product.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Segment {
+    /// `[rows]` rows of k weights, from a multiple of 16 bytes on: as in the file where they are dense, else in tile records
+    /// ([`super::upload`]).
+    pub w: Ptr<u8>,
+    /// `[rows]`, added to the product; or null.
+    pub bias: Ptr<f32>,
+    /// `[columns][y_stride]`: the result.
+    pub y: Ptr<f32>,
+    /// Rows of the matrix.
+    pub rows: i32,
+    /// Elements from column to column of `y`.
+    pub y_stride: i32,
+    /// ggml type number of the weights.
+    pub format: i32,
+    /// Zero.
+    pub pad: i32,
+}
+
+/// Products of the same columns with up to three matrices.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MatmulParams {
+    /// The matrices that share the input: one launch for all, `segments` of them are read.
+    pub segment: [Segment; 3],
+    /// How many there are.
+    pub segments: i32,
+    /// Elements of a column.
+    pub k: i32,
+    /// Columns: tokens of the batch.
+    pub columns: i32,
+    /// `y = softcap · tanh(y / softcap)` where it is above 0.
+    pub softcap: f32,
+    /// `[columns]`: what quantized weights multiply.
+    pub image: QuantizedActivations,
+    /// `[columns][k]`: what dense weights multiply.
+    pub x: Ptr<f32>,
+    /// `[columns]`: columns with a negative number are not written; null: all are.
+    pub seq: Ptr<i32>,
+    /// Row tiles of a block: [`super::product`] sets it.
+    pub tiles: i32,
+    /// 1: segment 0 is a gate, segment 1 what is gated; `y` of segment 0 becomes `activation(gate) · up`, or is null.
+    pub gated: i32,
+    /// 0: SiLU; 1: GELU, tanh form.
+    pub activation: i32,
+    /// Zero.
+    pub pad: i32,
+    /// Gated: the same as an image of k = rows (a multiple of 32), or none.
+    pub out: QuantizedActivations,
+}
+// SAFETY: MatmulParams in kernels/matmul.cuh; the test below compares size and offsets.
+unsafe impl Params for MatmulParams {}
+
+impl MatmulParams {
+    /// The same with these matrices.
+    pub fn with(mut self, segments: &[Segment]) -> Self {
+        self.segment[..segments.len()].copy_from_slice(segments);
+        self.segments = segments.len() as i32;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::twin;
+
+    #[test]
+    fn the_kernels_have_the_same() {
+        twin::fields!(Segment as "Segment" { w, bias, y, rows, y_stride, format, pad });
+        twin::fields!(MatmulParams as "MatmulParams" {
+            segment, segments, k, columns, softcap, image, x, seq, tiles, gated, activation, pad, out,
+        });
+    }
+}
