@@ -55,21 +55,23 @@ DEVICE void gemm_wide_int8(const MatmulParams& p) {
     Tile::fill(tile[0], p, first_column, 0);
     cp_async_commit();
     typename F::Held w = F::load(next, lane());
-#pragma unroll 1
-    for (int stage = 0; stage < stages;) {
-#pragma unroll
-        for (int c = 0; c < CHUNKS; c++, stage++) {
-            cp_async_wait<0>();
-            block_sync();  // this stage's tile is complete, and nobody reads the other one any more
-            if (stage + 1 < stages) Tile::fill(tile[(stage + 1) % 2], p, first_column, (stage + 1) * Tile::BLOCKS);
-            cp_async_commit();
-            float acc[TILES][4];
-            chunk<F, TILES, 0>(acc, w, c, tile[stage % 2]);
-            if (c == CHUNKS - 1 && stage + 1 < stages) w = F::load(next += F::RECORD, lane());
-            for (int n = 0; n < TILES; n++) {
-                for (int i = 0; i < 4; i++) total[n][i] += acc[n][i];
-            }
+    // Chunk c of the record that is held: a constant, for what is held lies in registers.
+    auto multiply = [&](int stage, int c) {
+        cp_async_wait<0>();
+        block_sync();  // this stage's tile is complete, and nobody reads the other one any more
+        if (stage + 1 < stages) Tile::fill(tile[(stage + 1) % 2], p, first_column, (stage + 1) * Tile::BLOCKS);
+        cp_async_commit();
+        float acc[TILES][4];
+        chunk<F, TILES, 0>(acc, w, c, tile[stage % 2]);
+        for (int n = 0; n < TILES; n++) {
+            for (int i = 0; i < 4; i++) total[n][i] += acc[n][i];
         }
+    };
+#pragma unroll 1
+    for (int stage = 0; stage < stages; stage += CHUNKS) {
+        multiply(stage, 0);
+        if constexpr (CHUNKS == 2) multiply(stage + 1, 1);
+        if (stage + CHUNKS < stages) w = F::load(next += F::RECORD, lane());
     }
     for (int n = 0; n < TILES; n++) {
         for (int i = 0; i < 4; i++) total[n][i] = scaled<F>(total[n][i]);

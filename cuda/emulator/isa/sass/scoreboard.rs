@@ -11,6 +11,8 @@ use super::super::trouble::{Checked, FAILED, trouble};
 
 /// No barrier is raised.
 const NONE: u8 = 7;
+/// The pipe of matrix products.
+const MATRIX: u8 = 2;
 
 /// Of one warp.
 pub(in super::super) struct Scoreboard {
@@ -52,7 +54,7 @@ pub(super) fn pipe(class: Class) -> u8 {
     match class {
         Class::LoadGlobal | Class::StoreGlobal | Class::LoadShared | Class::StoreShared => 1,
         Class::LoadMatrix | Class::Atomic | Class::Copy => 1,
-        Class::Matrix => 2,
+        Class::Matrix => MATRIX,
         _ => 0,
     }
 }
@@ -135,7 +137,8 @@ impl Scoreboard {
         };
         let (undelivered, unread) =
             ("which an earlier instruction has not delivered", "which an earlier instruction has not read yet");
-        let later = if control.write == NONE { 0 } else { uses.pipe };
+        // A matrix product writes after those before it have read, whether or not its own result has a barrier.
+        let later = if control.write == NONE && uses.pipe != MATRIX { 0 } else { uses.pipe };
         if let Some(found) = pending(&uses.reads, true, 0) {
             return refuse(found, "reads", undelivered, lanes);
         }
