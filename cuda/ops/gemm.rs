@@ -66,7 +66,7 @@ pub struct GluActParams {
     pub y: Ptr<f32>,
     /// Elements from column to column of `y`.
     pub y_stride: i32,
-    /// Zero.
+    /// Padding that the struct of the kernels has, too; zero.
     pub pad: i32,
     /// The same as an image of k = `rows` (a multiple of 32), or null.
     pub out: QuantizedActivations,

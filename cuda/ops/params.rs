@@ -20,7 +20,7 @@ pub struct Segment {
     pub y_stride: i32,
     /// ggml type number of the weights.
     pub format: i32,
-    /// Zero.
+    /// Padding that the struct of the kernels has, too; zero.
     pub pad: i32,
 }
 
@@ -50,7 +50,7 @@ pub struct MatmulParams {
     pub gated: i32,
     /// 0: SiLU; 1: GELU, tanh form.
     pub activation: i32,
-    /// Zero.
+    /// Padding that the struct of the kernels has, too; zero.
     pub pad: i32,
     /// Gated: the same as an image of k = rows (a multiple of 32), or none.
     pub out: QuantizedActivations,
