@@ -7,11 +7,11 @@
 //!
 //! Keys and values lie in pages of 64 tokens that sequences take as they grow, share, and leave to a prefix cache.
 //!
-//! The text of a sequence is what it is alone, however many sequences decode beside it, where weights are quantized: their
-//! products have one arithmetic for any number of rows (see `cuda/kernels/chunk.cuh`). Where weights are dense, up to four rows go
-//! through the matrix-vector kernels and more through the matrix ones, whose sums have another order. A token that was
-//! generated and is computed again as a part of a prompt goes through the attention of prompts: what follows it may
-//! differ in the last bits. Prompts have the same bits however they are cut, batched, or taken from the prefix cache.
+//! Where weights are quantized the bits of a token are the same however it comes: in a prompt that is cut anywhere, token by
+//! token, beside any number of others, from the prefix cache or a file. Products have one arithmetic for any number of rows (see
+//! `cuda/kernels/chunk.cuh`), attention one that the position alone decides (`cuda/kernels/attention.cuh`). Where weights are dense,
+//! up to four rows go through the matrix-vector kernels and more, and all prompts, through the matrix ones, whose sums have
+//! another order.
 
 mod ahead;
 mod batch;
@@ -133,7 +133,7 @@ impl GpuDecoder {
         let multiprocessors = multiprocessors(gpu);
         let (arena, mut memory) = Arena::new(gpu, |carver| Memory::carve(carver, model, o, multiprocessors))?;
         let stream = Stream::new(gpu)?;
-        memory.activations.splits.clear(&stream, memory::step_rows(o), model.config.widest(|l| l.n_head))?;
+        memory.activations.parts.clear(&stream, memory::step_rows(o), model.config.widest(|l| l.n_head))?;
         let uploads = std::mem::take(&mut memory.uploads);
         let sources: Vec<_> = uploads.iter().map(|upload| upload.source()).collect();
         upload(gpu, &stream, memory.staging, &sources, progress)?;

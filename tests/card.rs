@@ -51,7 +51,11 @@ pub struct Place {
 
 impl Place {
     pub fn new(config: Config) -> Self {
-        let machine = (!is_real()).then(|| machine(config));
+        Self::on((!is_real()).then(|| machine(config)))
+    }
+
+    /// On a machine that others have been on, or the card.
+    pub fn on(machine: Option<Machine>) -> Self {
         Self { _entered: machine.as_ref().map(Machine::enter), machine }
     }
 }

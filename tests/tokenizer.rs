@@ -3,7 +3,6 @@
 mod expected;
 mod gemma4;
 mod hostile;
-#[cfg(feature = "hf-tokenizer")]
 mod json;
 mod long;
 mod oracle;

@@ -3,8 +3,9 @@
 //! ```text
 //! cargo run --release -p qrun-kernels -- build    # cuda/kernels/*.cu -> cuda/kernels.zst, cuda/sass.json
 //! cargo run --release -p qrun-kernels -- check    # the same bytes again; spills, registers, PTX, SASS
+//! cargo run --release -p qrun-kernels -- install  # pinned wheels of NVIDIA's compiler into target/nvrtc, once
 //! ```
-//! Both take `--install` (pinned wheels of NVIDIA's compiler into target/nvrtc, once) or `--nvrtc DIR`.
+//! `build` and `check` take `--install`, which does that first, or `--nvrtc DIR`.
 //! `build` refuses code that needs more instructions per weight than the recorded one, unless told `--accept-worse`.
 
 mod cache;
@@ -29,7 +30,7 @@ use qrun_cuda::image::Kind;
 
 use crate::{cache::Cache, make::Module, nvrtc::Nvrtc, record::Record, tools::Tools};
 
-const USAGE: &str = "usage: kernels build|check [--install] [--nvrtc DIR] [--accept-worse]";
+const USAGE: &str = "usage: kernels build|check [--install] [--nvrtc DIR] [--accept-worse], or kernels install";
 
 struct Args {
     command: String,
@@ -40,7 +41,7 @@ struct Args {
 
 fn args() -> Result<Args> {
     let mut words = std::env::args().skip(1);
-    let command = words.next().filter(|c| ["build", "check"].contains(&c.as_str())).context(USAGE)?;
+    let command = words.next().filter(|c| ["build", "check", "install"].contains(&c.as_str())).context(USAGE)?;
     let mut args = Args { command, nvrtc: None, install: false, accept_worse: false };
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -63,8 +64,11 @@ struct Made {
 fn run() -> Result<()> {
     let args = args()?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
-    if args.install {
+    if args.install || args.command == "install" {
         tools::install(&root)?;
+    }
+    if args.command == "install" {
+        return Ok(());
     }
     let tools = Tools::find(args.nvrtc, &root)?;
     let cache = Cache(tools::target_folder(&root).join("kernels"));

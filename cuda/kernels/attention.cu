@@ -13,8 +13,18 @@ struct Role {
 template <class V>
 struct Output {
     float sum[V::SLICES][2][4];  // Σ weight·value: 16 dimensions, 16 queries
-    float max[2], total[2];      // of rows `group` and `group + 8`; `total` is this lane's part
+    float max[2], total[2];      // of rows `group` and `group + 8`; `total` of a part is this lane's alone
 };
+
+// Factors on two sums that are joined, each in units of 2^its maximum.
+DEVICE float2 join(float* max, float other) {
+    float joined = fmaxf(*max, other), base = joined == -INFINITY ? 0.0f : joined;
+    float2 factor = {fast_exp2(*max - base), fast_exp2(other - base)};
+    *max = joined;
+    return factor;
+}
+
+DEVICE float joined(float before, float part, float2 factor) { return fmaf(before, factor.x, product(part, factor.y)); }
 
 // Scores of a warp's share of the keys, in units of log2, to shared memory; -∞ where the query does not see.
 template <class V>
@@ -129,11 +139,66 @@ DEVICE void accumulate(const AttentionParams& p, const Shared<V>& s, Role at, Ou
     }
 }
 
+// A part of row m to memory: its maximum and sum, and this warp's dimensions.
+template <class V>
+DEVICE void store_part(const AttentionParams& p, const Shared<V>& s, Role at, int tile, int r, const Output<V>& part, float total) {
+    int m = 16 * at.row_tile + at.group + 8 * r, row = s.row[m];
+    if (row < 0) return;
+    int number = tile / s.part[m] - s.first[m] / V::KEYS / s.part[m];
+    size_t to = ((size_t)row * p.n_head + s.head[m]) * p.parts + number;
+    for (int slice = 0; slice < V::SLICES; slice++) {
+        int d = 16 * (slice * V::SHARES + at.share) + 2 * at.pair;
+        if (d >= p.head_dim) break;
+        for (int n = 0; n < 2; n++) {
+            *(float2*)(p.partial + to * p.head_dim + d + 8 * n) = {part.sum[slice][n][2 * r], part.sum[slice][n][2 * r + 1]};
+        }
+    }
+    if (at.share == 0 && at.pair == 0) *(float2*)(p.state + 2 * to) = {part.max[r], total};
+}
+
+// After a tile: parts that end with it, or all at the last one, join those before them. `apart`: they go to memory, where several
+// blocks share a row.
+template <class V>
+DEVICE void end_parts(const AttentionParams& p, const Shared<V>& s, Role at, int tile, int last, int apart, Output<V>& part,
+                      Output<V>& all) {
+    int ends[2];
+    for (int r = 0; r < 2; r++) {
+        ends[r] = last || ((tile + 1) & (s.part[16 * at.row_tile + at.group + 8 * r] - 1)) == 0;
+    }
+    if (!ballot(ends[0] | ends[1])) return;
+    for (int r = 0; r < 2; r++) {
+        float total = part.total[r];
+        total += shuffle_xor(total, 1);
+        total += shuffle_xor(total, 2);
+        if (!ends[r]) continue;
+        if (apart) {
+            store_part<V>(p, s, at, tile, r, part, total);
+        } else {
+            float2 factor = join(&all.max[r], part.max[r]);
+            all.total[r] = joined(all.total[r], total, factor);
+            for (int slice = 0; slice < V::SLICES; slice++) {
+                for (int i = 0; i < 4; i++) {
+                    float* sum = &all.sum[slice][i >> 1][2 * r + (i & 1)];
+                    *sum = joined(*sum, part.sum[slice][i >> 1][2 * r + (i & 1)], factor);
+                }
+            }
+        }
+        for (int slice = 0; slice < V::SLICES; slice++) {
+            for (int i = 0; i < 4; i++) part.sum[slice][i >> 1][2 * r + (i & 1)] = 0.0f;
+        }
+        part.max[r] = -INFINITY;
+        part.total[r] = 0.0f;
+    }
+}
+
 // All tiles of a share for the rows of a run; the keys of the first are on their way. Copies run ahead of their
 // use: values of a tile while its scores are computed, keys of the next tile while the values are added.
 template <class V>
-DEVICE void attend(const AttentionParams& p, const Run& run, Share share, Tile tile, const Shared<V>& s, Role at,
-                   Output<V>& o) {
+DEVICE void attend(const AttentionParams& p, const Run& run, Share share, Tile tile, const Shared<V>& s, Role at, int apart,
+                   Output<V>& all) {
+    Output<V> part = {};
+    part.max[0] = part.max[1] = -INFINITY;
+#pragma unroll 1
     for (int i = share.begin; i < share.end; i++) {
         cp_async_wait<0>();
         block_sync();
@@ -145,17 +210,18 @@ DEVICE void attend(const AttentionParams& p, const Run& run, Share share, Tile t
         if (i + 1 < share.end) fetch_keys<V>(p, run, next, s);
         cp_async_commit();
         float weight[V::KEYS / 16][8], shrink[2];
-        weigh<V>(s, at, o, weight, shrink);
+        weigh<V>(s, at, part, weight, shrink);
         cp_async_wait<1>();
         block_sync();
-        accumulate<V>(p, s, at, o, weight, shrink);
+        accumulate<V>(p, s, at, part, weight, shrink);
+        end_parts<V>(p, s, at, i, i + 1 == share.end, apart, part, all);
         tile = next;
     }
 }
 
-// The output of a warp, maximum and sum of its queries, to shared memory.
+// The output of a warp, and the sums of its queries, to shared memory.
 template <class V>
-DEVICE void hand_over(const AttentionParams& p, const Shared<V>& s, Role at, Output<V>& o) {
+DEVICE void hand_over(const Shared<V>& s, Role at, const Output<V>& o) {
     int m = 16 * at.row_tile + at.group;
     for (int slice = 0; slice < V::SLICES; slice++) {
         int d = 16 * (slice * V::SHARES + at.share) + 2 * at.pair;
@@ -165,48 +231,31 @@ DEVICE void hand_over(const AttentionParams& p, const Shared<V>& s, Role at, Out
         }
     }
     for (int r = 0; r < 2; r++) {
-        o.total[r] += shuffle_xor(o.total[r], 1);
-        o.total[r] += shuffle_xor(o.total[r], 2);
-        if (at.share == 0 && at.pair == 0) {
-            s.max[m + 8 * r] = o.max[r];
-            s.sum[m + 8 * r] = o.total[r];
-        }
+        if (at.share == 0 && at.pair == 0) s.sum[m + 8 * r] = o.total[r];
     }
 }
 
-// This block's part of the context: leaves it for the block that comes last, and makes that one weigh the parts.
-// Nonzero in the block that has to write the result.
+// Joins the parts of each query that the blocks of a row left in memory, as `end_parts` does; to where `hand_over` puts them.
 template <class V>
-DEVICE int combine(const AttentionParams& p, const Shared<V>& s, int parts) {
+DEVICE void join_parts(const AttentionParams& p, const Shared<V>& s) {
     for (int m = warp(); m < V::ROWS; m += ATTENTION_WARPS) {
         if (s.row[m] < 0) continue;
-        size_t at = ((size_t)s.row[m] * p.n_head + s.head[m]) * p.splits + blockIdx.z;
-        for (int d = lane(); d < p.head_dim; d += 32) p.partial[at * p.head_dim + d] = s.out[m * V::STRIDE + d];
-        if (lane() < 2) p.state[2 * at + lane()] = lane() ? s.sum[m] : s.max[m];
-    }
-    if (!last_block(p.tickets + blockIdx.y * gridDim.x + blockIdx.x, parts)) return 0;
-    // The share of each part in the result, [ROWS][MAX_SPLITS] where the scores were.
-    for (int m = warp(); m < V::ROWS; m += ATTENTION_WARPS) {
-        if (s.row[m] < 0) continue;
-        size_t at = ((size_t)s.row[m] * p.n_head + s.head[m]) * p.splits + lane();
-        float max = lane() < parts ? p.state[2 * at] : -INFINITY;
-        float sum = lane() < parts ? p.state[2 * at + 1] : 0.0f;
-        float weight = fast_exp2(max - warp_max(max));
-        s.scores[m * MAX_SPLITS + lane()] = weight / warp_sum(weight * sum);
+        int parts = parts_of<V>(s.first[m], s.last[m]);
+        size_t at = ((size_t)s.row[m] * p.n_head + s.head[m]) * p.parts;
+        float sum[V::DIM / 32] = {}, max = -INFINITY, total = 0.0f;
+#pragma unroll 4
+        for (int i = 0; i < parts; i++) {
+            float2 state = *(const float2*)(p.state + 2 * (at + i)), factor = join(&max, state.x);
+            total = joined(total, state.y, factor);
+            for (int j = 0; j < V::DIM / 32; j++) {
+                int d = lane() + 32 * j;
+                if (d < p.head_dim) sum[j] = joined(sum[j], p.partial[(at + i) * p.head_dim + d], factor);
+            }
+        }
+        for (int j = 0; j < V::DIM / 32; j++) s.out[m * V::STRIDE + lane() + 32 * j] = sum[j];
+        if (lane() == 0) s.sum[m] = total;
     }
     warp_sync();  // a warp keeps to its own queries
-    for (int m = warp(); m < V::ROWS; m += ATTENTION_WARPS) {
-        if (s.row[m] < 0) continue;
-        const float* partial = p.partial + ((size_t)s.row[m] * p.n_head + s.head[m]) * p.splits * p.head_dim;
-        for (int d = lane(); d < p.head_dim; d += 32) {
-            float x = 0.0f;
-            for (int i = 0; i < parts; i++) x += s.scores[m * MAX_SPLITS + i] * partial[(size_t)i * p.head_dim + d];
-            s.out[m * V::STRIDE + d] = x;
-        }
-        if (lane() == 0) s.sum[m] = 1.0f;
-    }
-    warp_sync();
-    return 1;
 }
 
 template <class V>
@@ -225,11 +274,24 @@ DEVICE void write(const AttentionParams& p, const Shared<V>& s) {
     }
 }
 
+// Of a row for itself: its cosines and sines, and into the cache, where this block reads them, key and value of its own position.
+template <class V>
+DEVICE void turn_own(const AttentionParams& p, const Run& run, Share share, const Shared<V>& s) {
+    angles(p.rope, run.last, turn_of(s));
+    block_sync();
+    if (share.end == run.last / V::KEYS + 1) {
+        int head_kv = blockIdx.x;
+        if (warp() == 0) append_key<V::DIM / 32>(p.rope, run.from, head_kv, turn_of(s), scratch_of(s));
+        if (warp() == 1) append_value<V::DIM / 32>(p.rope, run.from, head_kv);
+    }
+    block_sync();
+}
+
 template <class V>
 DEVICE void attention(const AttentionParams& p) {
     DYN_SHARED(uint4, arena);
-    SHARED(int, which, [4][V::ROWS]);
-    SHARED(float, numbers, [3][V::ROWS]);
+    SHARED(int, which, [5][V::ROWS]);
+    SHARED(float, numbers, [2][V::ROWS]);
     Shared<V> s;
     unsigned char* bytes = (unsigned char*)arena;
     s.q_high = (unsigned short*)bytes;
@@ -240,8 +302,8 @@ DEVICE void attention(const AttentionParams& p) {
     s.scores = (float*)(bytes + V::QUERIES + 2 * V::TILE);
     s.k_scale = s.scores + V::ROWS * V::SCORE_STRIDE;
     s.v_scale = s.k_scale + V::SCALES;
-    s.row = which[0], s.head = which[1], s.first = which[2], s.last = which[3];
-    s.factor = numbers[0], s.max = numbers[1], s.sum = numbers[2];
+    s.row = which[0], s.head = which[1], s.first = which[2], s.last = which[3], s.part = which[4];
+    s.factor = numbers[0], s.sum = numbers[1];
 
     int end = blockIdx.y * p.rows_per_tile + p.rows_per_tile;
     if (end > p.rows) end = p.rows;
@@ -258,26 +320,32 @@ DEVICE void attention(const AttentionParams& p) {
     Role at = {warp() / V::SHARES, warp() % V::SHARES, lane() >> 2, lane() & 3};
     Output<V> o = {};
     o.max[0] = o.max[1] = -INFINITY;
+    // Its splits share a row, which is all of the tile.
+    int apart = V::ROWS == 16 && blocks_of<V>(p, run) > 1;
 
     int loaded = 0;
     for (;;) {
         if (share.begin < share.end) {
             Tile tile = locate<V>(p, run, share.begin);
+            if (V::ROWS == 16 && p.rope.q) turn_own<V>(p, run, share, s);
             fetch_keys<V>(p, run, tile, s);
             cp_async_commit();
             if (!loaded) load_queries<V>(p, s);
             loaded = 1;
-            attend<V>(p, run, share, tile, s, at, o);
+            attend<V>(p, run, share, tile, s, at, apart, o);
         }
         if (run.to == end) break;
         run = find_run(p, run.to, end);
         share = share_of<V>(p, run);
     }
     if (!loaded) return;
-    hand_over<V>(p, s, at, o);
-    block_sync();
-    int parts = parts_of<V>(p, run);
-    if (parts > 1 && !combine<V>(p, s, parts)) return;
+    if (apart) {
+        if (!last_block(p.tickets + blockIdx.y * gridDim.x + blockIdx.x, blocks_of<V>(p, run))) return;
+        join_parts<V>(p, s);
+    } else {
+        hand_over<V>(s, at, o);
+        block_sync();
+    }
     write<V>(p, s);
 }
 
@@ -294,9 +362,9 @@ DEVICE void attention(const AttentionParams& p) {
     X(attention_q8_0_128_32, 128, 2, 1) \
     X(attention_q8_0_256_16, 256, 1, 1)
 
-#define ATTENTION(NAME, ...)                                                                           \
-    extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 4) NAME(const AttentionParams p) { \
-        attention<Variant<__VA_ARGS__>>(p);                                                            \
+#define ATTENTION(NAME, ...)                                                                                                   \
+    extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, Variant<__VA_ARGS__>::RESIDENT) NAME(const AttentionParams p) { \
+        attention<Variant<__VA_ARGS__>>(p);                                                                                    \
     }
 ATTENTIONS(ATTENTION)
 #undef ATTENTION

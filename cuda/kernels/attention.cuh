@@ -9,16 +9,21 @@
 // f16 numbers; keys and values are f16 already, or int8 (exact in f16) whose scales are applied outside.
 //
 // Grid: key/value heads (times the tiles that their query heads need) × ceil(rows / rows_per_tile) × splits blocks of 128
-// threads. Shared memory: Variant::BYTES, 16 to 54 KB, and 28 bytes per query. Moves the keys and values that a tile sees
+// threads. Shared memory: Variant::BYTES, 16 to 54 KB, and 32 bytes per query. Moves the keys and values that a tile sees
 // once per tile: 4·head_dim bytes per position in f16, 2.125·head_dim in q8_0.
 //
-// A query's arithmetic is fixed by its position: tiles of KEYS absolute positions in order; a tile that it does
-// not see changes nothing, to the bit. So decode and prefill agree exactly for the same number of splits.
+// A query's arithmetic is fixed by its position. What it sees falls into at most MAX_PARTS parts of 64·2^n positions, at
+// multiples of that. A part starts from nothing and takes tiles of KEYS absolute positions in order; parts join in
+// order. A tile that a query does not see changes nothing, to the bit. So a token has the same bits in decoding and in a
+// prompt, wherever that is cut, whatever the number of splits.
+//
+// Where a row goes for itself the blocks also norm and turn its queries, and the block with its own position puts its key and
+// value into the cache before it reads them there.
 #pragma once
-#include "cache.cuh"
 #include "image.cuh"
+#include "rope.cuh"
 
-enum { ATTENTION_THREADS = 128, ATTENTION_WARPS = 4, MAX_SPLITS = 32 };
+enum { ATTENTION_THREADS = 128, ATTENTION_WARPS = 4, MAX_PARTS = 64 };
 
 struct AttentionParams {
     const float* q;  // [rows][n_head][head_dim]
@@ -27,18 +32,22 @@ struct AttentionParams {
     Cache cache;
     float* out;         // [rows][n_head][head_dim], or null
     QuantizedActivations image;        // the same for quantized matmuls (head_dim a multiple of 32), or null
-    float* partial;     // [rows][n_head][splits][head_dim] not yet divided, where splits > 1
-    float* state;       // [rows][n_head][splits][2] maximum and sum
+    float* partial;     // [rows][n_head][parts][head_dim] not yet divided, where splits > 1
+    float* state;       // [rows][n_head][parts][2] maximum and sum
     unsigned* tickets;  // [rows][gridDim.x], zero between launches
     int rows;
     int n_head, n_head_kv;
     int head_dim;        // a multiple of 16
     int heads_per_tile;  // query heads in a tile: those of a kv head, or as many as fit
     int rows_per_tile;   // 1 where splits > 1
-    int splits;          // of the context, at most MAX_SPLITS
+    int splits;          // blocks that share the parts of a row
+    int parts;           // that there is room for: those of every row, where splits > 1
     int window;          // positions that a row sees, its own included; 0: all
     float scale;
     float softcap;  // 0: none
+    int pad;
+    RopeKvParams rope;  // what is to be done with q, k and v before; rope.q null: nothing, it is done. Needs rows_per_tile 1 and
+                        // all heads of a kv head in one tile
 };
 
 // Sizes and places of one variant. DIM: head_dim rounded up to 64, 128 or 256.
@@ -53,6 +62,7 @@ struct Variant {
     static constexpr int STRIDE = DIM + 8;                      // f16 elements: rows fall into different banks
     static constexpr int SCORE_STRIDE = KEYS + 8;
     static constexpr int BLOCKS = DIM / 32;  // q8_0 blocks of a token
+    static constexpr int RESIDENT = ROWS == 16 && DIM < 256 ? 4 : 3;  // blocks per multiprocessor that registers allow
     static constexpr int SCALES = Q8 ? KEYS * BLOCKS : 0;
     // Dynamic shared memory in bytes, in this order.
     static constexpr int QUERIES = 2 * 2 * ROWS * STRIDE, TILE = 2 * KEYS * STRIDE, SCORES = 4 * ROWS * SCORE_STRIDE;
@@ -66,10 +76,10 @@ struct Shared {
     unsigned short *k, *v;           // [KEYS][STRIDE]
     float* scores;                   // [ROWS][SCORE_STRIDE]
     float *k_scale, *v_scale;        // [KEYS][BLOCKS], q8_0 only
-    // Of each query: its row (-1: no query), head, first and last position, factor on scores; at the end maximum
-    // and sum.
-    int *row, *head, *first, *last;
-    float *factor, *max, *sum;
+    // Of each query: its row (-1: no query), head, first and last position, tiles of a part, factor on scores; at the
+    // end the sum.
+    int *row, *head, *first, *last, *part;
+    float *factor, *sum;
 };
 
 // Rows of one sequence within a tile, and the positions that any of them sees.
@@ -99,21 +109,42 @@ DEVICE Run find_run(const AttentionParams& p, int from, int end) {
     return run;
 }
 
-// How many blocks share the positions of a run: all splits, unless it has fewer tiles.
+// Tiles of a part of what a row sees, a power of two.
 template <class V>
-DEVICE int parts_of(const AttentionParams& p, const Run& run) {
-    int tiles = run.last / V::KEYS + 1 - run.first / V::KEYS;
-    return tiles < p.splits ? tiles : p.splits;
+DEVICE int part_tiles(int first, int last) {
+    int tiles = PAGE / V::KEYS;
+    while (last / V::KEYS / tiles - first / V::KEYS / tiles >= MAX_PARTS) tiles *= 2;
+    return tiles;
 }
 
-// What this block does of a run: nothing where it is idle, or too short for so many blocks.
+template <class V>
+DEVICE int parts_of(int first, int last) {
+    int tiles = part_tiles<V>(first, last);
+    return last / V::KEYS / tiles - first / V::KEYS / tiles + 1;
+}
+
+// How many blocks share the parts of a run.
+template <class V>
+DEVICE int blocks_of(const AttentionParams& p, const Run& run) {
+    return p.splits == 1 ? 1 : min(p.splits, parts_of<V>(run.first, run.last));
+}
+
+// What this block does of a run: some parts, or nothing where it is idle or there are not so many.
 template <class V>
 DEVICE Share share_of(const AttentionParams& p, const Run& run) {
-    int parts = parts_of<V>(p, run), part = blockIdx.z;
-    if (run.seq < 0 || part >= parts) return {0, 0};
-    int first = run.first / V::KEYS, tiles = run.last / V::KEYS + 1 - first;
-    return {first + tiles * part / parts, first + tiles * (part + 1) / parts};
+    int blocks = blocks_of<V>(p, run), block = blockIdx.z;
+    if (run.seq < 0 || block >= blocks) return {0, 0};
+    int first = run.first / V::KEYS, end = run.last / V::KEYS + 1;
+    if (blocks == 1) return {first, end};
+    int tiles = part_tiles<V>(run.first, run.last), from = first / tiles, parts = (end - 1) / tiles + 1 - from;
+    return {max(first, (from + parts * block / blocks) * tiles), min(end, (from + parts * (block + 1) / blocks) * tiles)};
 }
+
+// Where rows are turned: cosines and sines, and room for a head of each warp, where values will be.
+template <class V>
+DEVICE float2* turn_of(const Shared<V>& s) { return (float2*)s.v; }
+template <class V>
+DEVICE float* scratch_of(const Shared<V>& s) { return (float*)(turn_of(s) + V::DIM / 2) + warp() * V::DIM; }
 
 // Places a query tile, finds each query, and stores it as two f16 numbers, scaled by a power of two so that
 // neither loses digits.
@@ -126,12 +157,12 @@ DEVICE void load_queries(const AttentionParams& p, const Shared<V>& s) {
         int row = blockIdx.y * p.rows_per_tile + token, head = head_kv * group + in_group;
         int live = token < p.rows_per_tile && in_group < group && row < p.rows;
         if (live) live = p.seq[row] >= 0;
-        float x[V::DIM / 32], largest = 0.0f;
-        for (int j = 0; j < V::DIM / 32; j++) {
-            int d = lane() + 32 * j;
-            x[j] = live && d < p.head_dim ? p.q[((size_t)row * p.n_head + head) * p.head_dim + d] : 0.0f;
-            largest = fmaxf(largest, fabsf(x[j]));
+        float x[V::DIM / 32] = {}, largest = 0.0f;
+        if (live) {
+            load_head(x, p.q + ((size_t)row * p.n_head + head) * p.head_dim, p.head_dim);
+            if (V::ROWS == 16 && p.rope.q) norm_and_turn(x, p.rope, p.rope.q_norm, turn_of(s), scratch_of(s));
         }
+        for (int j = 0; j < V::DIM / 32; j++) largest = fmaxf(largest, fabsf(x[j]));
         unsigned exponent = __float_as_uint(warp_max(largest)) >> 23;
         if (exponent < 1 || exponent > 253) exponent = 127;
         float shrink = __uint_as_float((254 - exponent) << 23);
@@ -147,6 +178,7 @@ DEVICE void load_queries(const AttentionParams& p, const Shared<V>& s) {
             s.head[m] = head;
             s.last[m] = last;
             s.first[m] = first_seen(p, last);
+            s.part[m] = part_tiles<V>(s.first[m], last);
             s.factor[m] = __uint_as_float(exponent << 23) * p.scale;
         }
     }

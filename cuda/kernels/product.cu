@@ -1,19 +1,24 @@
-// Matrix times one column, up to 8, or up to 16, quantized weights: three kernels per format. And the gated half of a
-// feed-forward layer with its gate, activation(gate·x)·(up·x).
+// Matrix times one column, up to 8, or up to 16, quantized weights: three kernels per format; and one for one column that is yet to
+// be normed. Also the gated half of a feed-forward layer with its gate, activation(gate·x)·(up·x).
 //
-// A block owns a few row tiles of one segment (gated: two of the gate and two of up, which make 32 outputs: one block of the
+// A block owns a few row tiles of one segment (gated: as many of the gate as of up; two and two make 32 outputs: one block of the
 // next image), whose records its warps take in turn. Every warp puts the sums of its chunks into shared memory; then they are
 // added row by row in the order of the chunks. So neither the number of warps nor that of tiles is in a result's bits.
 //
-// Grid: Σ over segments of ceil(rows / (16·tiles)) blocks (gated: ceil(rows / 32)) × ceil(columns / C); threads and tiles as ops/product.rs
-// plans them; shared memory 16.5, 33, or 45 KB. Moves the weights once per C columns, the columns through the caches at
-// 1.375 bytes per element, and 4 bytes per result (1.375 where it is an image).
+// Every block norms the column for itself, while its first records are on their way: cheaper than a launch of its own.
+//
+// Grid: Σ over segments of ceil(rows / (16·tiles)) blocks (gated: ceil(rows / (8·tiles))) × ceil(columns / C); threads and tiles as
+// ops/product.rs plans them; shared memory 16.5, 33, or 45 KB (a normed column: 1.375 bytes more per element). Moves the weights once
+// per C columns, the columns through the caches at 1.375 bytes per element (to be normed: 16), and 4 bytes per result (1.375
+// where it is an image).
 #include "ptx.cuh"
 #include "activation.cuh"
 #include "chunk.cuh"
+#include "norm.cuh"
 
-constexpr int MOST_TILES = 8;   // of a block with one column; with more, and gated, 4
+constexpr int MOST_TILES = 8;   // of a block with one column; with more 4
 constexpr int MOST_WARPS = 16;
+constexpr int MOST_NORM_WARPS = 12;  // leave a thread the registers that the norm takes
 
 // C: most columns of a block.
 template <int C>
@@ -48,22 +53,22 @@ DEVICE void four(float to[4], const float* from) {
 }
 
 // Where a lane finds the activations of its columns. Columns past the last are the last one again, and never stored.
-// WHOLE: k is a multiple of 128. Else blocks past the last of k are the last one again: their weights have no scales.
+// WHOLE: there are whole chunks of 128. Else blocks past the last of k are the last one again: their weights have no scales.
 template <class F, int C, int WHOLE>
-struct Image {
+struct Columns {
     using X = Activations<F, C>;
     const signed char* q[X::TILES];
     const float *d[X::TILES][X::SHOWN], *s[X::TILES][X::SHOWN];
     int blocks;
-    __device__ __forceinline__ Image(const MatmulParams& p, int first_column) {
-        const int last = p.columns - 1, t = lane() % 4;
-        blocks = p.k / 32;
+    __device__ __forceinline__ Columns(const QuantizedActivations& image, int k, int columns, int first_column) {
+        const int last = columns - 1, t = lane() % 4;
+        blocks = k / 32;
         for (int n = 0; n < X::TILES; n++) {
-            q[n] = p.image.q + (size_t)(C == 1 ? 0 : min(first_column + 8 * n + lane() / 4, last)) * p.k + 8 * t;
+            q[n] = image.q + (size_t)(C == 1 ? 0 : min(first_column + 8 * n + lane() / 4, last)) * k + 8 * t;
             for (int i = 0; i < X::SHOWN; i++) {
                 const size_t column = C == 1 ? 0 : min(first_column + 8 * n + 2 * t + i, last);
-                d[n][i] = p.image.d + column * blocks;
-                s[n][i] = p.image.s + column * 2 * blocks;
+                d[n][i] = image.d + column * blocks;
+                s[n][i] = image.s + column * 2 * blocks;
             }
         }
     }
@@ -95,8 +100,15 @@ struct Tiles {
 };
 
 // `sums`: two halves that take turns; `totals`: those of rows whose chunks take several rounds.
-template <class F, int C, int WHOLE>
-DEVICE void run(const MatmulParams& p, const Tiles& tiles, float (*sums)[Shape<C>::CHUNKS * Shape<C>::SUMS], float* totals) {
+template <int C>
+struct Shared {
+    float (*sums)[Shape<C>::CHUNKS * Shape<C>::SUMS];
+    float* totals;
+};
+
+// `columns` makes the image that is multiplied, after the first records are asked for; false: there is nothing to do.
+template <class F, int C, int WHOLE, class Make>
+DEVICE void run(const MatmulParams& p, const Tiles& tiles, const Shared<C>& shared, const Make& columns) {
     using S = Shape<C>;
     constexpr int CHUNKS = F::COLUMNS / CHUNK;  // of a record
     const Segment& segment = p.segment[tiles.segment];
@@ -116,17 +128,19 @@ DEVICE void run(const MatmulParams& p, const Tiles& tiles, float (*sums)[Shape<C
     if (p.gated) enter_half();
     typename F::Held w = F::load(at, l);
     const int on = warps % in_row;  // from a warp's record to its next one, along the row
-    const Image<F, C, WHOLE> image(p, first_column);
+    QuantizedActivations image;
+    if (!columns(image)) return;
+    const Columns<F, C, WHOLE> x(image, p.k, p.columns, first_column);
     const int place = C == 1 ? g + 8 * (t & 1) : 2 * t * S::STRIDE + g;  // of this lane's first sum
 #pragma unroll 1
     for (int begin = 0, turn = 0; begin < units; begin += round, turn ^= 1) {
         const int end = min(begin + round, units);
-        float* to = sums[turn] + (unit - begin) * CHUNKS * S::SUMS + place;
+        float* to = shared.sums[turn] + (unit - begin) * CHUNKS * S::SUMS + place;
 #pragma unroll 1
         for (; unit < end; to += warps * CHUNKS * S::SUMS) {
             float acc[CHUNKS][S::TILES][4];
 #pragma unroll
-            for (int c = 0; c < CHUNKS; c++) chunk<F, S::TILES, C == 1>(acc[c], w, c, image.at(r * (F::COLUMNS / 32) + 4 * c));
+            for (int c = 0; c < CHUNKS; c++) chunk<F, S::TILES, C == 1>(acc[c], w, c, x.at(r * (F::COLUMNS / 32) + 4 * c));
             unit += warps;
             at += step;
             enter_half();
@@ -146,20 +160,21 @@ DEVICE void run(const MatmulParams& p, const Tiles& tiles, float (*sums)[Shape<C
         block_sync();  // the next round writes the other half of `sums`
         // The chunks of this round joined to what there was before: row `row` of tile `of`, some column.
         auto total = [&](int of, int row, int column) {
-            float* sum = &totals[(of * C + column) * 16 + row];
+            float* sum = &shared.totals[(of * C + column) * 16 + row];
             float v = begin ? *sum : 0.0f;
             const int from = max(begin, of * in_row), to = min(end, (of + 1) * in_row);
-            const float* next = sums[turn] + (from - begin) * CHUNKS * S::SUMS + column * S::STRIDE + row;
+            const float* next = shared.sums[turn] + (from - begin) * CHUNKS * S::SUMS + column * S::STRIDE + row;
             for (int i = (to - from) * CHUNKS; i > 0; i--, next += S::SUMS) v += *next;
             if (end < units) *sum = v;
             return scaled<F>(v);
         };
         if (p.gated) {
-            const int row = 16 * tiles.first + lane();
-            for (int column = warp(); column < C; column += warps) {
+            // Two row tiles of both: a block of the next image.
+            for (int i = warp(); i < C * ((tiles.count + 3) / 4); i += warps) {
+                const int column = i % C, of = 2 * (i / C) + lane() / 16, row = 16 * (tiles.first + of) + lane() % 16;
                 float v = 0.0f;
                 if (row < segment.rows) {
-                    float gate = total(lane() / 16, lane() % 16, column), up = total(tiles.count / 2 + lane() / 16, lane() % 16, column);
+                    float gate = total(of, lane() % 16, column), up = total(tiles.count / 2 + of, lane() % 16, column);
                     if (segment.bias) gate += segment.bias[row];
                     if (p.segment[1].bias) up += p.segment[1].bias[row];
                     v = activate(gate, p.activation) * up;
@@ -167,7 +182,7 @@ DEVICE void run(const MatmulParams& p, const Tiles& tiles, float (*sums)[Shape<C
                 const int y_column = first_column + column;
                 if (end < units || y_column >= p.columns || !live(p.seq, y_column)) continue;
                 if (row < segment.rows && segment.y) segment.y[(size_t)y_column * segment.y_stride + row] = v;
-                if (p.out.q) quantize_block(p.out, y_column, segment.rows, tiles.first / 2, v);
+                if (p.out.q) quantize_block(p.out, y_column, segment.rows, tiles.first / 2 + i / C, v);
             }
         } else {
             for (int i = threadIdx.x; i < 16 * C * tiles.count; i += blockDim.x) {
@@ -183,18 +198,45 @@ DEVICE void run(const MatmulParams& p, const Tiles& tiles, float (*sums)[Shape<C
 
 DEVICE Tiles tiles_of(const MatmulParams& p) {
     const SegmentTile at = segment_tile(p, 16 * p.tiles);
-    const int first = p.gated ? 2 * (int)blockIdx.x : at.block * p.tiles, segment = p.gated ? 0 : at.segment;
-    const int left = (p.segment[segment].rows + 15) / 16 - first;
-    return {segment, first, p.gated ? 2 * min(left, 2) : min(left, p.tiles)};
+    const int wanted = p.gated ? p.tiles / 2 : p.tiles, segment = p.gated ? 0 : at.segment;
+    const int first = (p.gated ? (int)blockIdx.x : at.block) * wanted;
+    const int count = min((p.segment[segment].rows + 15) / 16 - first, wanted);
+    return {segment, first, p.gated ? 2 * count : count};
 }
 
+// Columns whose image is there.
 template <class F, int C>
-DEVICE void run(const MatmulParams& p, const Tiles& tiles, float (*sums)[Shape<C>::CHUNKS * Shape<C>::SUMS], float* totals) {
+DEVICE void run(const MatmulParams& p, const Shared<C>& shared) {
+    auto image = [&](QuantizedActivations& to) {
+        to = p.image;
+        return 1;
+    };
     if (F::BLOCK >= CHUNK || p.k % CHUNK == 0) {
-        run<F, C, 1>(p, tiles, sums, totals);
+        run<F, C, 1>(p, tiles_of(p), shared, image);
     } else {
-        run<F, C, 0>(p, tiles, sums, totals);
+        run<F, C, 0>(p, tiles_of(p), shared, image);
     }
+}
+
+struct NormProductParams {
+    MatmulParams product;  // of one column; its image is not used
+    rms_normParams norm;   // of that column: x and x_out apart; seq, index, y and image are not used
+};
+
+// A column that is yet to be normed. `memory`: room for its image in whole chunks, what is past k zeros.
+template <class F>
+DEVICE void run(const NormProductParams& p, const Tiles& tiles, const Shared<1>& shared, signed char* memory) {
+    run<F, 1, 1>(p.product, tiles, shared, [&](QuantizedActivations& to) {
+        if (!live(p.product.seq, 0)) return 0;
+        const int padded = norm_chunks(p.norm.n) * NORM_CHUNK;
+        to.q = memory;
+        to.d = (float*)(to.q + padded);
+        to.s = to.d + padded / 32;
+        float* const x_out = blockIdx.x ? nullptr : p.norm.x_out;
+        norm_row<1>(p.norm, 0, x_out, shared.sums[0], [&](int i, const Quad& normed) { quantize_quads(to, i, normed.v, 1); });
+        block_sync();
+        return 1;
+    });
 }
 
 #define SHARED_SUMS(C)                                        \
@@ -202,29 +244,35 @@ DEVICE void run(const MatmulParams& p, const Tiles& tiles, float (*sums)[Shape<C
     SHARED(float, totals, [Shape<C>::TOTALS])
 
 // All segments in one format.
-#define PRODUCT(number, name, F)                                                                                    \
-    extern "C" __global__ void __launch_bounds__(32 * MOST_WARPS, 1) product_1_##name(const MatmulParams p) {   \
-        SHARED_SUMS(1);                                                                                             \
-        run<F, 1>(p, tiles_of(p), sums, totals);                                                                    \
-    }                                                                                                               \
-    extern "C" __global__ void __launch_bounds__(32 * 12, 1) product_8_##name(const MatmulParams p) {             \
-        SHARED_SUMS(8);                                                                                             \
-        run<F, 8>(p, tiles_of(p), sums, totals);                                                                    \
-    }                                                                                                               \
-    extern "C" __global__ void __launch_bounds__(32 * 8, 1) product_16_##name(const MatmulParams p) {             \
-        SHARED_SUMS(16);                                                                                            \
-        run<F, 16>(p, tiles_of(p), sums, totals);                                                                   \
+#define PRODUCT(number, name, F)                                                                                       \
+    extern "C" __global__ void __launch_bounds__(32 * MOST_WARPS, 1) product_1_##name(const MatmulParams p) {        \
+        SHARED_SUMS(1);                                                                                                \
+        run<F, 1>(p, {sums, totals});                                                                                  \
+    }                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(32 * 12, 1) product_8_##name(const MatmulParams p) {                 \
+        SHARED_SUMS(8);                                                                                                \
+        run<F, 8>(p, {sums, totals});                                                                                  \
+    }                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(32 * 8, 1) product_16_##name(const MatmulParams p) {                 \
+        SHARED_SUMS(16);                                                                                               \
+        run<F, 16>(p, {sums, totals});                                                                                 \
+    }                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(32 * MOST_NORM_WARPS, 1) norm_product_##name(const NormProductParams p) { \
+        SHARED_SUMS(1);                                                                                                \
+        DYN_SHARED(signed char, image);                                                                                \
+        run<F>(p, tiles_of(p.product), {sums, totals}, image);                                                         \
     }
 QUANTIZED_FORMATS(PRODUCT)
 #undef PRODUCT
 
-// One column, segments in different formats: the switch is uniform in a block.
-extern "C" __global__ void __launch_bounds__(32 * MOST_WARPS, 1) product_mixed(const MatmulParams p) {
+// Segments in different formats: the switch is uniform in a block.
+extern "C" __global__ void __launch_bounds__(32 * MOST_NORM_WARPS, 1) norm_product_mixed(const NormProductParams p) {
     SHARED_SUMS(1);
-    const Tiles tiles = tiles_of(p);
-    switch (p.segment[tiles.segment].format) {
+    DYN_SHARED(signed char, image);
+    const Tiles tiles = tiles_of(p.product);
+    switch (p.product.segment[tiles.segment].format) {
 #define CASE(number, name, F) \
-    case number: run<F, 1>(p, tiles, sums, totals); break;
+    case number: run<F>(p, tiles, {sums, totals}, image); break;
         QUANTIZED_FORMATS(CASE)
 #undef CASE
     }

@@ -2,14 +2,17 @@
 
 use super::{
     activations::QuantizedActivations,
-    cache::{Cache, CacheType},
+    cache::{Cache, CacheType, PAGE},
+    rope_kv::RopeKv,
 };
 use crate::{ArenaLayout, Grid, Params, Ptr, Result, Stream};
 
-/// Most splits of the context.
-pub const MAX_SPLITS: usize = 32;
-/// Positions per tile, the least that a split is given.
+/// Most parts that what a row sees falls into, each of at least a page.
+pub const MAX_PARTS: usize = 64;
+/// Positions whose keys, then values, a block has in shared memory at once.
 const KEYS: usize = 32;
+/// Queries of a tile where rows go one by one.
+const QUERIES: usize = 16;
 const THREADS: u32 = 128;
 
 /// Attention of one layer.
@@ -27,10 +30,13 @@ pub struct Attention {
     pub out: Ptr<f32>,
     /// The result as an image, or none. Needs a `head_dim` that is a multiple of 32.
     pub image: QuantizedActivations,
-    /// Partial results and tickets of the splits of a context.
+    /// Partial results and tickets of rows that several blocks share.
     pub scratch: Scratch,
-    /// Splits of the context where rows go one by one; 1 to those that `scratch` has room for.
+    /// Most blocks that share the parts of a row where rows go one by one. Not in the bits of the result.
     pub splits: usize,
+    /// What is still to be done with the projections of the rows: `q` is then what they give, and no row sees another one. Only
+    /// where rows go one by one, and [`turns`] says so.
+    pub rope: Option<RopeKv>,
     /// How rows are gathered.
     pub tiling: Tiling,
     /// Rows of the batch: tokens, of any sequences.
@@ -49,35 +55,35 @@ pub struct Attention {
     pub softcap: f32,
 }
 
-/// Which rows share the loading of keys and values. The result of a row is the same to the bit, for one split.
+/// Which rows share the loading of keys and values. The result of a row is the same to the bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tiling {
-    /// Each row for itself, and the context in splits: rows of different sequences.
+    /// Each row for itself, by several blocks: rows of different sequences.
     #[default]
     Rows,
-    /// Consecutive rows of a sequence together, in one split: a prompt.
+    /// Consecutive rows of a sequence together, by one block: a prompt.
     Prompt,
 }
 
-/// Buffers in which the splits of the context meet.
+/// Buffers in which the parts of what a row sees meet.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Scratch {
     partial: Ptr<f32>,
     state: Ptr<f32>,
     tickets: Ptr<u32>,
-    splits: usize,
+    parts: usize,
 }
 
 impl Scratch {
-    /// Room for `rows` rows of `n_head` heads with `width` elements together in `splits` splits, zeroed by
+    /// Room for `rows` rows of `n_head` heads with `width` elements together at positions below `n_ctx`, zeroed by
     /// [`Scratch::clear`] before the first use.
-    pub fn take(carver: &mut ArenaLayout, [rows, n_head, width]: [usize; 3], splits: usize) -> Self {
-        assert!((1..=MAX_SPLITS).contains(&splits));
+    pub fn take(carver: &mut ArenaLayout, [rows, n_head, width]: [usize; 3], n_ctx: usize) -> Self {
+        let parts = n_ctx.div_ceil(PAGE).clamp(1, MAX_PARTS);
         Self {
-            partial: carver.take("attention.partial", rows * splits * width),
-            state: carver.take("attention.state", rows * n_head * splits * 2),
-            tickets: carver.take("attention.tickets", rows * n_head),
-            splits,
+            partial: carver.take("activations/attention.partial", rows * parts * width),
+            state: carver.take("activations/attention.state", rows * n_head * parts * 2),
+            tickets: carver.take("activations/attention.tickets", rows * n_head),
+            parts,
         }
     }
 
@@ -90,9 +96,16 @@ impl Scratch {
     }
 }
 
-/// Splits of the context with which one sequence fills a GPU. Fixed at load: the grid does not change with the position.
-pub fn splits(multiprocessors: usize, n_head_kv: usize, n_ctx: usize) -> usize {
-    (2 * multiprocessors).div_ceil(n_head_kv).min(n_ctx.div_ceil(KEYS)).clamp(1, MAX_SPLITS)
+/// Splits with which one sequence fills a GPU: rows see at most `visible` positions. Fixed at load: the grid does not change
+/// with the position.
+pub fn splits(multiprocessors: usize, n_head_kv: usize, visible: usize) -> usize {
+    // A window begins and ends within a page.
+    (2 * multiprocessors).div_ceil(n_head_kv).min(visible.div_ceil(PAGE) + 1).clamp(1, MAX_PARTS)
+}
+
+/// Whether the blocks of rows that go one by one can norm and turn their queries: all that share a head of k and v are together.
+pub fn turns(n_head: usize, n_head_kv: usize) -> bool {
+    n_head / n_head_kv <= QUERIES
 }
 
 /// The twin of AttentionParams in kernels/attention.cuh.
@@ -115,9 +128,12 @@ struct Raw {
     heads_per_tile: i32,
     rows_per_tile: i32,
     splits: i32,
+    parts: i32,
     window: i32,
     scale: f32,
     softcap: f32,
+    pad: i32,
+    rope: RopeKv,
 }
 
 // SAFETY: AttentionParams in kernels/attention.cuh; the test below compares size and offsets.
@@ -131,7 +147,11 @@ pub fn attention(s: &Stream, a: &Attention) -> Result<()> {
     assert!(a.head_dim.is_multiple_of(16) && (16..=256).contains(&a.head_dim), "heads of {} elements", a.head_dim);
     assert!(a.n_head.is_multiple_of(a.n_head_kv), "{} heads share {}", a.n_head, a.n_head_kv);
     assert!(a.image.q.is_null() || a.head_dim.is_multiple_of(32), "an image of heads of {} elements", a.head_dim);
-    assert!(a.splits <= a.scratch.splits.max(1), "room for {} splits of {}", a.scratch.splits, a.splits);
+    assert!(a.splits <= 1 || a.scratch.parts > 0, "no room for the parts of {} splits", a.splits);
+    if let Some(rope) = &a.rope {
+        assert!(a.tiling == Tiling::Rows && turns(a.n_head, a.n_head_kv), "{} heads share {}", a.n_head, a.n_head_kv);
+        rope.check();
+    }
     let group = a.n_head / a.n_head_kv;
     let (queries, dim) = variant(a.tiling, a.head_dim);
     let heads_per_tile = group.min(queries);
@@ -156,9 +176,12 @@ pub fn attention(s: &Stream, a: &Attention) -> Result<()> {
         heads_per_tile: heads_per_tile as i32,
         rows_per_tile: rows_per_tile as i32,
         splits: splits as i32,
+        parts: a.scratch.parts as i32,
         window: a.window as i32,
         scale: a.scale,
         softcap: a.softcap,
+        pad: 0,
+        rope: a.rope.unwrap_or_default(),
     };
     let tiles = a.n_head_kv * group.div_ceil(heads_per_tile);
     let blocks = [tiles as u32, a.rows.div_ceil(rows_per_tile) as u32, splits as u32];
@@ -179,7 +202,7 @@ fn variant(tiling: Tiling, head_dim: usize) -> (usize, usize) {
     match (tiling, dim) {
         (Tiling::Prompt, 64) => (64, dim),
         (Tiling::Prompt, 128) => (32, dim),
-        _ => (16, dim),
+        _ => (QUERIES, dim),
     }
 }
 
@@ -212,17 +235,16 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
-        use crate::ops::cache::PAGE;
         twin::fields!(Cache as "Cache" { k, v, k_scale, v_scale, table, pages, kind as "type" });
         twin::fields!(Raw as "attention::AttentionParams" {
             q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, head_dim, heads_per_tile,
-            rows_per_tile, splits, window, scale, softcap,
+            rows_per_tile, splits, parts, window, scale, softcap, pad, rope,
         });
         twin::constants([
             ("PAGE", PAGE),
             ("CACHE_F16", CacheType::F16 as usize),
             ("CACHE_Q8_0", CacheType::Q8_0 as usize),
-            ("attention::MAX_SPLITS", MAX_SPLITS),
+            ("attention::MAX_PARTS", MAX_PARTS),
             ("attention::ATTENTION_THREADS", THREADS as usize),
         ]);
         for kind in [CacheType::F16, CacheType::Q8_0] {

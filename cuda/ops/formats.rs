@@ -25,6 +25,8 @@ pub struct FormatKernels {
     pub layout: Layout,
     /// Quantized matrix times 1, up to 8, or up to 16 columns ([`super::product`]).
     pub product: [&'static str; 3],
+    /// Quantized matrix times one column that it norms first ([`super::product::norm_product`]).
+    pub norm_product: &'static str,
     /// Rows of the file into records ([`super::upload::repack`]).
     pub repack: &'static str,
     /// Dense matrix times one column, or few ([`super::matmul::gemv`]).
@@ -43,6 +45,7 @@ macro_rules! formats {
             format: GgmlType::$format,
             layout: $layout,
             product: [concat!("product_1_", $name), concat!("product_8_", $name), concat!("product_16_", $name)],
+            norm_product: concat!("norm_product_", $name),
             repack: concat!("repack_", $name),
             gemv: concat!("gemv_", $name),
             glu: concat!("glu_", $name),

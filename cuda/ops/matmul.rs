@@ -51,19 +51,17 @@ unsafe impl Params for GluParams {}
 
 /// `y[column][row] = Σ_k w[row][k] · x[column][k] (+ bias[row])` for each segment, formats as they come. Any number of
 /// columns is right; few are fast. A column's bits do not depend on which of several columns it is, those of quantized weights
-/// not on how many there are.
+/// not on how many there are. One launch for all dense matrices, and one per quantized format.
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
 pub fn gemv(stream: &Stream, p: &MatmulParams) -> Result<()> {
     let mut rest = p.segment[..p.segments as usize].to_vec();
     while let Some(first) = rest.first() {
-        // Dense ones in one launch, quantized ones too where there is one column; else in one per format.
         let of = kernels(first, p);
         let (same, other) = rest.iter().partition::<Vec<Segment>, _>(|s| {
-            let mixed = p.columns == 1 || of.layout == Layout::File;
-            let is_dense = |kernels: &FormatKernels| kernels.layout == Layout::File;
-            s.format == of.format as i32 || mixed && is_dense(kernels(s, p)) == is_dense(of)
+            let dense = of.layout == Layout::File && kernels(s, p).layout == Layout::File;
+            s.format == of.format as i32 || dense
         });
         let params = p.with(&same);
         if of.layout == Layout::File {

@@ -5,12 +5,15 @@ use crate::{Grid, Params, Ptr, Result, Stream};
 
 /// Threads of a block, which has one row.
 const THREADS: u32 = 512;
+/// Elements whose squares are added together, and how many such sums a block has room for.
+pub(super) const CHUNK: usize = 128;
+const MOST_CHUNKS: usize = 512;
 
-/// `x += add`, then `y = rms(x) · weight`; all buffers are f32 `[rows][n]`. What is left null is left out.
+/// `x_out = x + add`, then `y = rms(x_out) · weight`; all buffers are f32 `[rows][n]`. What is left null is left out.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RmsNorm {
-    /// The residual stream; the sum replaces it unless rows are picked by `index`.
+    /// The residual stream.
     pub x: Ptr<f32>,
     /// What joins it, or null.
     pub add: Ptr<f32>,
@@ -18,10 +21,12 @@ pub struct RmsNorm {
     pub post: Ptr<f32>,
     /// `[n]`: weights of the norm.
     pub weight: Ptr<f32>,
+    /// The stream with what has joined it: `x` itself, or apart from it; or null.
+    pub x_out: Ptr<f32>,
     /// `[rows]`, rows below 0 are skipped, or null.
     pub seq: Ptr<i32>,
     /// `[rows]` or null. Row `r` of the result is then made from row `index[r]` of `x` and `add` (skipped where it is
-    /// negative), and `x` stays as it is.
+    /// negative), and `x_out` is null.
     pub index: Ptr<i32>,
     /// The result as numbers, or null.
     pub y: Ptr<f32>,
@@ -33,7 +38,7 @@ pub struct RmsNorm {
     pub eps: f32,
 }
 
-// SAFETY: rms_normParams in kernels/norm.cu; the test below compares size and offsets.
+// SAFETY: rms_normParams in kernels/norm.cuh; the test below compares size and offsets.
 unsafe impl Params for RmsNorm {}
 
 /// Launches it for `rows` rows.
@@ -41,7 +46,8 @@ unsafe impl Params for RmsNorm {}
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
 pub fn rms_norm(s: &Stream, rows: u32, p: &RmsNorm) -> Result<()> {
-    assert!(p.n > 0 && p.n % 2 == 0, "rows of {} elements", p.n);
+    assert!(p.n > 0 && p.n % 2 == 0 && p.n as usize <= CHUNK * MOST_CHUNKS, "rows of {} elements", p.n);
+    assert!(p.index.is_null() || p.x_out.is_null(), "rows that are picked have no place in the stream");
     assert!(p.image.q.is_null() || p.n % 32 == 0, "an image of {} elements", p.n);
     // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
     unsafe { s.launch("rms_norm", Grid::linear(rows, THREADS), p) }
@@ -54,7 +60,11 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(RmsNorm as "norm::rms_normParams" { x, add, post, weight, seq, index, y, image, n, eps });
-        twin::constants([("norm::NORM_THREADS", THREADS as usize)]);
+        twin::fields!(RmsNorm as "rms_normParams" { x, add, post, weight, x_out, seq, index, y, image, n, eps });
+        twin::constants([
+            ("norm::NORM_THREADS", THREADS as usize),
+            ("NORM_CHUNK", CHUNK),
+            ("norm::NORM_MOST_CHUNKS", MOST_CHUNKS),
+        ]);
     }
 }

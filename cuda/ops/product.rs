@@ -2,16 +2,17 @@
 
 use super::{
     formats::{self, Layout},
+    norm::{self, RmsNorm},
     params::MatmulParams,
 };
-use crate::{Grid, Result, Stream};
+use crate::{Grid, Params, Result, Stream};
 
 /// Rows of a row tile.
 const ROWS: u32 = 16;
-/// Outputs of a gated block: one block of the image that it may write.
-const GATED_ROWS: u32 = 32;
-/// Row tiles of a gated block: two of the gate, two of what is gated.
+/// Row tiles of a gated block: two of the gate and two of what is gated make a block of the image that it may write.
 const GATED_TILES: u32 = 4;
+/// Most elements of a column that every block norms for itself: its image lies in shared memory.
+const MOST_NORMED: usize = 16_384;
 
 /// What a kernel for up to so many columns allows.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,32 +27,55 @@ const VARIANTS: [Variant; 3] = [
     Variant { columns: 8, tiles: 4, warps: 12 },
     Variant { columns: 16, tiles: 4, warps: 8 },
 ];
+/// The kernel that norms its column leaves a thread more registers.
+const NORMED: Variant = Variant { columns: 1, tiles: 8, warps: 12 };
 /// Warps per multiprocessor that keep the memory busy.
 const WARPS_PER_MULTIPROCESSOR: u32 = 16;
 
 /// How a launch is cut. Nothing of it is in a result's bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// Row tiles of a block: 1, 2, 4, or with one column 8. A gated block has four.
+    /// Row tiles of a block: 1, 2, 4, or with one column 8. A gated block has four, or with one column eight.
     pub tiles: u32,
     /// Warps of a block: up to 16 with one column, 12 with up to 8, else 8.
     pub warps: u32,
 }
 
-/// Row tiles and warps of a block: `rows` of each segment, `in_row` records in a row tile. Many row tiles per block where
-/// there are blocks enough, and warps so that the block's records divide among them.
-fn plan(variant: &Variant, rows: &[u32], in_row: u32, gated: bool, multiprocessors: u32) -> Plan {
-    let blocks = |tiles: u32| -> u32 {
-        let of = |rows: &u32| rows.div_ceil(if gated { GATED_ROWS } else { ROWS * tiles });
-        if gated { of(&rows[0]) } else { rows.iter().map(of).sum() }
-    };
-    let tiles = match gated {
+/// A product as its plan sees it.
+#[derive(Debug, Clone, Copy)]
+struct Shape<'a> {
+    /// Rows of each segment.
+    rows: &'a [u32],
+    /// Records in a row tile.
+    in_row: u32,
+    gated: bool,
+    /// Whether every block norms the column first.
+    normed: bool,
+}
+
+impl Shape<'_> {
+    /// Blocks of a launch with so many row tiles each.
+    fn blocks(&self, tiles: u32) -> u32 {
+        match self.gated {
+            true => self.rows[0].div_ceil(ROWS * tiles / 2),
+            false => self.rows.iter().map(|rows| rows.div_ceil(ROWS * tiles)).sum(),
+        }
+    }
+}
+
+/// Row tiles and warps of a block. Many row tiles per block where there are blocks enough, and warps so that the block's records
+/// divide among them.
+fn plan(variant: &Variant, shape: &Shape<'_>, multiprocessors: u32) -> Plan {
+    let blocks = |tiles| shape.blocks(tiles);
+    let tiles = match shape.gated {
+        // What blocks do before their products is shared by twice as many.
+        true if shape.normed && blocks(GATED_TILES) > 2 * multiprocessors => 2 * GATED_TILES,
         true => GATED_TILES,
         false => {
             (0..4).rev().map(|i| 1 << i).find(|&t| t <= variant.tiles && blocks(t) >= 4 * multiprocessors).unwrap_or(1)
         }
     };
-    let units = tiles * in_row;
+    let units = tiles * shape.in_row;
     // Parts in a thousand of the warps' turns that have a record.
     let busy = |warps: u32| 1000 * units / (units.div_ceil(warps) * warps);
     let most = variant.warps.min(units.max(4));
@@ -62,19 +86,49 @@ fn plan(variant: &Variant, rows: &[u32], in_row: u32, gated: bool, multiprocesso
     Plan { tiles, warps: good.find(|warps| blocks(tiles) * warps >= enough).unwrap_or(last) }
 }
 
-/// `y[column][row] = Σ_k w[row][k] · x[column][k] (+ bias[row])` for each segment; all segments in the same quantized format, in any
-/// where there is one column. Or gated. A column's bits do not depend on the other columns, nor on the device.
+/// The twin of NormProductParams in kernels/product.cu.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct NormProductParams {
+    product: MatmulParams,
+    norm: RmsNorm,
+}
+// SAFETY: NormProductParams in kernels/product.cu; the test below compares size and offsets.
+unsafe impl Params for NormProductParams {}
+
+/// `y[column][row] = Σ_k w[row][k] · x[column][k] (+ bias[row])` for each segment; all segments in the same quantized format. Or
+/// gated. A column's bits do not depend on the other columns, nor on the device.
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
 pub fn product(stream: &Stream, p: &MatmulParams) -> Result<()> {
+    planned(stream, p, None, planned_for(stream, p, false))
+}
+
+/// Whether [`norm_product`] takes columns of `k` elements.
+pub fn norm_product_takes(k: usize) -> bool {
+    k.is_multiple_of(32) && k <= MOST_NORMED
+}
+
+/// [`norm::rms_norm`] of one row, and the product with it, in one launch: the same bits. Segments in any quantized formats; gated, in
+/// the same one. Of `norm`, `x_out` is apart from `x`, and nothing is picked by `index`, nor written to `y` and `image`; `seq` is
+/// that of the product, whose image is not used.
+///
+/// # Errors
+/// The driver refuses the launch, or an earlier launch has failed.
+pub fn norm_product(stream: &Stream, p: &MatmulParams, norm: &RmsNorm) -> Result<()> {
+    planned(stream, p, Some(norm), planned_for(stream, p, true))
+}
+
+/// The plan for this device.
+fn planned_for(stream: &Stream, p: &MatmulParams, normed: bool) -> Plan {
     let segments = &p.segment[..p.segments as usize];
     let kernels = formats::kernels(segments[0].format);
     let Layout::Records { columns, .. } = kernels.layout else { panic!("{} has no records", kernels.format) };
     let rows: Vec<u32> = segments.iter().map(|s| s.rows as u32).collect();
     let in_row = (p.k as usize).div_ceil(columns) as u32;
-    let multiprocessors = stream.gpu().properties().multiprocessors as u32;
-    planned(stream, p, plan(variant(p).1, &rows, in_row, p.gated != 0, multiprocessors))
+    let shape = Shape { rows: &rows, in_row, gated: p.gated != 0, normed };
+    plan(if normed { &NORMED } else { variant(p).1 }, &shape, stream.gpu().properties().multiprocessors as u32)
 }
 
 /// The kernel for this number of columns: which one, and what it allows.
@@ -83,31 +137,41 @@ fn variant(p: &MatmulParams) -> (usize, &'static Variant) {
     (i, &VARIANTS[i])
 }
 
-/// The same, cut as the plan says.
+/// [`product`], or [`norm_product`], cut as the plan says.
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn planned(stream: &Stream, p: &MatmulParams, plan: Plan) -> Result<()> {
+pub fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&RmsNorm>, plan: Plan) -> Result<()> {
     let segments = &p.segment[..p.segments as usize];
     let number = segments[0].format;
     let kernels = formats::kernels(number);
     let same = segments.iter().all(|s| s.format == number);
-    assert!(same || p.columns == 1 && p.gated == 0, "segments of several columns have one format");
+    assert!(same || norm.is_some() && p.gated == 0, "segments of one product have one format");
     for s in segments {
         let format = formats::kernels(s.format).format;
         assert!((p.k as usize).is_multiple_of(format.format().block), "rows of {} weights in {format}", p.k);
         assert!(s.w.address().is_multiple_of(16), "weights begin at a multiple of 16 bytes");
-        assert!(!p.image.q.is_null(), "{format} weights have activations to multiply");
+        assert!(norm.is_some() || !p.image.q.is_null(), "{format} weights have activations to multiply");
     }
     let (i, variant) = variant(p);
-    let blocks = match p.gated {
-        0 => segments.iter().map(|s| (s.rows as u32).div_ceil(ROWS * plan.tiles)).sum(),
-        _ => (segments[0].rows as u32).div_ceil(GATED_ROWS),
-    };
-    let params = MatmulParams { tiles: plan.tiles as i32, ..*p };
+    let rows: Vec<u32> = segments.iter().map(|s| s.rows as u32).collect();
+    assert!(p.gated == 0 || rows.len() == 2 && rows[0] == rows[1], "every gate has its value");
+    assert!(p.out.q.is_null() || rows[0].is_multiple_of(32), "an image of {} elements", rows[0]);
+    let blocks = Shape { rows: &rows, in_row: 0, gated: p.gated != 0, normed: norm.is_some() }.blocks(plan.tiles);
+    let product = MatmulParams { tiles: plan.tiles as i32, ..*p };
     let grid = Grid::plane(blocks, (p.columns as u32).div_ceil(variant.columns), 32 * plan.warps);
-    // SAFETY: the kernel takes these parameters (compared by a test of `params`), whose addresses are on the device.
-    unsafe { stream.launch(if same { kernels.product[i] } else { "product_mixed" }, grid, &params) }
+    let Some(&norm) = norm else {
+        // SAFETY: the kernel takes these parameters (compared by a test of `params`), whose addresses are on the device.
+        return unsafe { stream.launch(kernels.product[i], grid, &product) };
+    };
+    assert!(p.columns == 1 && norm.n == p.k && norm_product_takes(p.k as usize), "a norm of {} elements", norm.n);
+    assert!(norm.index.is_null() && norm.y.is_null() && norm.image.q.is_null(), "a norm of the product's own column");
+    assert!(norm.x_out.is_null() || norm.x_out.address() != norm.x.address(), "other blocks still read the stream");
+    // The image in whole chunks: a byte per element, and four bytes per 32 and per 16.
+    let grid = Grid { shared: (p.k as u32).next_multiple_of(norm::CHUNK as u32) * 11 / 8, ..grid };
+    let name = if same { kernels.norm_product } else { "norm_product_mixed" };
+    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    unsafe { stream.launch(name, grid, &NormProductParams { product, norm }) }
 }
 
 #[cfg(test)]
@@ -117,25 +181,31 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
+        twin::fields!(NormProductParams as "matrix_product::NormProductParams" { product, norm });
         twin::constants([
             ("matrix_product::MOST_TILES", VARIANTS[0].tiles as usize),
             ("matrix_product::MOST_WARPS", VARIANTS[0].warps as usize),
+            ("matrix_product::MOST_NORM_WARPS", NORMED.warps as usize),
         ]);
     }
 
     /// Shapes of gemma-3-1b on 40, 84 and 132 multiprocessors.
     #[test]
     fn records_divide_among_warps() {
-        let plans = |columns: usize, rows: &[u32], in_row, gated| {
-            [40, 84, 132].map(|sm| plan(&VARIANTS[columns], rows, in_row, gated, sm)).map(|p| (p.tiles, p.warps))
+        let plans = |rows, in_row, [gated, normed]: [bool; 2]| {
+            let shape = Shape { rows, in_row, gated, normed };
+            let variant = if normed { &NORMED } else { &VARIANTS[0] };
+            [40, 84, 132].map(|sm| plan(variant, &shape, sm)).map(|p| (p.tiles, p.warps))
         };
-        assert_eq!(plans(0, &[262_144], 9, false), [(8, 4), (8, 4), (8, 4)], "head");
-        assert_eq!(plans(0, &[6912, 6912], 9, true), [(4, 4), (4, 9), (4, 12)], "gate and up");
-        assert_eq!(plans(0, &[1152], 54, false), [(1, 9), (1, 14), (1, 14)], "down");
-        assert_eq!(plans(0, &[1024, 256, 256], 9, false), [(1, 9), (1, 9), (1, 9)], "q, k, v");
-        for variant in &VARIANTS {
+        assert_eq!(plans(&[262_144], 9, [false, false]), [(8, 4), (8, 4), (8, 4)], "head");
+        assert_eq!(plans(&[6912, 6912], 9, [true, false]), [(4, 4), (4, 9), (4, 12)], "gate and up");
+        assert_eq!(plans(&[6912, 6912], 9, [true, true]), [(8, 6), (8, 12), (4, 12)], "gate and up of what is normed");
+        assert_eq!(plans(&[1152], 54, [false, false]), [(1, 9), (1, 14), (1, 14)], "down");
+        assert_eq!(plans(&[1024, 256, 256], 9, [false, true]), [(1, 9), (1, 9), (1, 9)], "q, k, v");
+        for variant in VARIANTS.iter().chain([&NORMED]) {
             for in_row in 1..100 {
-                let cut = plan(variant, &[160], in_row, in_row % 2 == 0, 84);
+                let shape = Shape { rows: &[160], in_row, gated: in_row % 2 == 0, normed: *variant == NORMED };
+                let cut = plan(variant, &shape, 84);
                 assert!(cut.warps >= 1 && cut.warps <= variant.warps && cut.tiles <= variant.tiles);
             }
         }

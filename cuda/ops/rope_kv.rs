@@ -57,16 +57,23 @@ pub enum Pairs {
     Halves = 1,
 }
 
-// SAFETY: rope_kvParams in kernels/rope_kv.cu; the test below compares size and offsets.
+// SAFETY: RopeKvParams in kernels/rope.cuh; the test below compares size and offsets.
 unsafe impl Params for RopeKv {}
+
+impl RopeKv {
+    pub(super) fn check(&self) {
+        let Self { head_dim, n_rot, .. } = *self;
+        assert!((1..=MAX_HEAD).contains(&head_dim), "heads of {head_dim} elements");
+        assert!(n_rot % 2 == 0 && (0..=head_dim).contains(&n_rot), "{n_rot} of {head_dim} elements turn");
+    }
+}
 
 /// Launches it for `rows` rows.
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
 pub fn rope_kv(s: &Stream, rows: u32, p: &RopeKv) -> Result<()> {
-    assert!((1..=MAX_HEAD).contains(&p.head_dim), "heads of {} elements", p.head_dim);
-    assert!(p.n_rot % 2 == 0 && (0..=p.head_dim).contains(&p.n_rot), "{} of {} elements turn", p.n_rot, p.head_dim);
+    p.check();
     let heads = (p.n_head + 2 * p.n_head_kv) as u32;
     // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
     unsafe { s.launch("rope_kv", Grid::plane(heads.div_ceil(WARPS), rows, 32 * WARPS), p) }
@@ -79,10 +86,10 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(RopeKv as "rope_kv::rope_kvParams" {
+        twin::fields!(RopeKv as "RopeKvParams" {
             q, q_out, k, v, q_norm, k_norm, frequency, pos, seq, cache, n_head, n_head_kv, head_dim, n_rot,
             pairs as "halves", eps,
         });
-        twin::constants([("rope_kv::ROPE_WARPS", WARPS as usize), ("rope_kv::MAX_HEAD", MAX_HEAD as usize)]);
+        twin::constants([("rope_kv::ROPE_WARPS", WARPS as usize), ("MAX_HEAD", MAX_HEAD as usize)]);
     }
 }

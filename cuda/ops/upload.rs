@@ -67,6 +67,21 @@ impl<'a> Source<'a> {
         let (Source::Bytes(_, bytes) | Source::Matrix(_, bytes, ..)) = *self;
         bytes
     }
+
+    /// Format and row length of a matrix that becomes tile records.
+    fn records(&self) -> Option<(GgmlType, usize)> {
+        match *self {
+            Source::Matrix(_, _, format, [_, k]) if formats::kernels(format as i32).layout != Layout::File => {
+                Some((format, k))
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes that are copied at once.
+    fn piece(&self) -> usize {
+        self.records().map_or(STAGE, |(format, k)| piece(format, k))
+    }
 }
 
 /// Copies each source to its place, and waits for the last one. `progress` hears how many bytes are on their way, and
@@ -81,19 +96,14 @@ pub fn upload(
     sources: &[Source<'_>],
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
-    let host = staging.bytes.max(STAGE);
+    // Page-locked memory is dear: no more than the largest piece.
+    let host = sources.iter().map(|source| source.piece().min(source.bytes().len())).max().unwrap_or(0);
     let mut stages = (0..STAGES).map(|_| Pinned::new(gpu, host)).collect::<Result<Vec<_>>>()?;
     let (mut next, mut done) = (0, 0);
     let total = sources.iter().map(|source| source.bytes().len() as u64).sum();
     for source in sources {
-        let (to, records) = match *source {
-            Source::Bytes(to, _) => (to, None),
-            Source::Matrix(to, _, format, shape) => {
-                let records = formats::kernels(format as i32).layout != Layout::File;
-                (to, records.then_some((format, shape[1])))
-            }
-        };
-        let size = records.map_or(STAGE, |(format, k)| piece(format, k));
+        let (Source::Bytes(to, _) | Source::Matrix(to, ..)) = *source;
+        let (size, records) = (source.piece(), source.records());
         for (i, piece) in source.bytes().chunks(size).enumerate() {
             let stage = &mut stages[next % STAGES];
             next += 1;

@@ -1,8 +1,8 @@
 //! What a batch falls into, and how its rows go through the layers.
 //!
 //! A row is a step of decoding where it is the only one of its sequence, wants an output and follows a row that gave
-//! one. All other rows belong to prompts. The two are launched apart and through different kernels, so that the bits
-//! of a prompt do not depend on how it is cut, nor those of decoding on the prompts beside it.
+//! one. All other rows belong to prompts. The two are launched apart and through different kernels, so that where weights are
+//! dense, too, the bits of a prompt do not depend on how it is cut, nor those of decoding on the prompts beside it.
 //!
 //! Where the host samples some of the sequences that decode, their logits are on their way while the device begins the
 //! next step of the others (see `ahead.rs`): only then the host waits for them.

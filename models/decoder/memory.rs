@@ -50,7 +50,7 @@ pub struct Layer {
     pub cache: Cache,
     /// Angle per position of each pair of this layer's RoPE, `[n_rot / 2]`.
     pub frequencies: Ptr<f64>,
-    /// Splits of the context in attention: enough blocks to fill the device when one token is decoded.
+    /// Blocks of attention for each head of k and v: enough to fill the device when one token is decoded.
     pub splits: usize,
 }
 
@@ -93,6 +93,8 @@ pub struct Operand {
 pub struct Activations {
     /// The residual stream, `[rows][n_embd]`.
     pub x: Ptr<f32>,
+    /// Where the stream of one row is between attention and feed-forward, `[n_embd]`.
+    pub x_next: Ptr<f32>,
     /// The normed stream: input of q, k, v, gate, up and head.
     pub normed: Operand,
     pub q: Ptr<f32>,
@@ -100,8 +102,8 @@ pub struct Activations {
     pub v: Ptr<f32>,
     /// Output of the heads.
     pub attended: Operand,
-    /// Results of splits of the context.
-    pub splits: Scratch,
+    /// Where attention joins the parts of what a row sees.
+    pub parts: Scratch,
     /// Gate and up where they are not multiplied at once (many rows), `[rows][n_ff]`.
     pub gate: Ptr<f32>,
     pub up: Ptr<f32>,
@@ -212,7 +214,8 @@ impl Memory {
             let kind = kind_of_layer[il];
             let cache = cache(loader.carver, Shape::new(&c.layers[il], o), &kinds[kind], (il, tables[kind]));
             let (vectors, matrices) = weights_of(&mut loader, il, layer);
-            let splits = attention::splits(multiprocessors, c.layers[il].n_head_kv, o.n_ctx);
+            let visible = c.layers[il].window.map_or(o.n_ctx, |window| window.min(o.n_ctx));
+            let splits = attention::splits(multiprocessors, c.layers[il].n_head_kv, visible);
             Layer { vectors, matrices, cache, frequencies: frequencies[il], splits }
         });
         let layers: Vec<Layer> = layers.collect();
@@ -224,8 +227,7 @@ impl Memory {
         let marked = state(loader.carver, "marked", 4 * LOGIT_ROWS);
         let sampled = Rows::at(marked.add(LOGIT_ROWS), LOGIT_ROWS);
         let ahead = Rows::at(state(loader.carver, "ahead", 3 * STEP_ROWS), STEP_ROWS);
-        let splits = layers.iter().map(|l| l.splits).max().unwrap_or(1);
-        let activations = activations(loader.carver, c, o, splits);
+        let activations = activations(loader.carver, c, o);
         let buffers = sample_shape(c, o).carve(loader.carver);
         let uploads = loader.uploads;
         let matrices = uploads.iter().filter_map(|upload| upload.matrix);
@@ -322,7 +324,7 @@ pub fn cache_type(ty: KvType) -> CacheType {
     if ty == KvType::Q8_0 { CacheType::Q8_0 } else { CacheType::F16 }
 }
 
-fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options, splits: usize) -> Activations {
+fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options) -> Activations {
     let n = rows(o);
     let values =
         |carver: &mut ArenaLayout, name: &str, width: usize| carver.take(format!("activations/{name}"), n * width);
@@ -334,12 +336,13 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options, splits: usize)
     let (q, kv, n_ff) = (c.widest(LayerPlan::q_dim), c.widest(LayerPlan::kv_dim), c.widest(LayerPlan::n_ff));
     Activations {
         x: values(carver, "x", c.n_embd),
+        x_next: carver.take("activations/x_next", c.n_embd),
         normed: operand(carver, "normed", c.n_embd),
         q: values(carver, "q", q),
         k: values(carver, "k", kv),
         v: values(carver, "v", kv),
         attended: operand(carver, "attended", q),
-        splits: Scratch::take(carver, [step_rows(o), c.widest(|l| l.n_head), q], splits),
+        parts: Scratch::take(carver, [step_rows(o), c.widest(|l| l.n_head), q], o.n_ctx),
         gate: values(carver, "gate", n_ff),
         up: values(carver, "up", n_ff),
         gated: operand(carver, "gated", n_ff),

@@ -1,7 +1,8 @@
 //! The forward pass on the device, once for all architectures: some rows through all layers.
 //!
-//! Eight launches per layer for one row, and every grid depends on the number of rows alone, so what is recorded
-//! once serves every position.
+//! Five launches per layer for one row of quantized weights: norm and q, k, v; attention from the norms of heads to the image of
+//! its output; its projection; norm, gate and up; down. Every grid depends on the number of rows alone, so what is recorded once
+//! serves every position.
 
 use qrun_cuda::{
     Ptr, Result, Stream,
@@ -12,6 +13,7 @@ use qrun_cuda::{
         gemm::{self, GluActParams},
         matmul::{self, GluParams, MatmulParams, Segment},
         norm::{self, RmsNorm},
+        product,
         rope_kv::{self, Pairs, RopeKv},
     },
 };
@@ -50,11 +52,13 @@ pub struct Step<'a> {
     pub probe: Option<&'a Probe>,
 }
 
-/// What joins the residual stream: an output, and the norm before that. Null where there is none.
+/// The residual stream and what joins it: an output, and the norm before that, null where there is none; and where the sum goes.
 #[derive(Clone, Copy)]
 struct Residual {
+    x: Ptr<f32>,
     add: Ptr<f32>,
     post: Ptr<f32>,
+    x_out: Ptr<f32>,
 }
 
 impl Step<'_> {
@@ -63,18 +67,17 @@ impl Step<'_> {
         let a = &self.m.activations;
         self.embed()?;
         self.tap(None, "inp_embd", a.x, self.c.n_embd)?;
-        let mut residual = Residual { add: Ptr::NULL, post: Ptr::NULL };
+        // Of a product whose blocks all norm the row, some still read the stream when it is written.
+        let next = if self.rows == 1 { a.x_next } else { a.x };
+        let mut residual = Residual { x: a.x, add: Ptr::NULL, post: Ptr::NULL, x_out: next };
         for (il, layer) in self.m.layers.iter().enumerate() {
-            self.norm(residual, layer.vector(AttnNorm), &layer.matrices([AttnQ, AttnK, AttnV]))?;
-            self.tap(Some(il), "attn_norm", a.normed.values, self.c.n_embd)?;
+            self.projections(il, layer, residual)?;
             self.attention(il, layer)?;
             self.tap_out(il, "attn_out", layer.vector(PostAttentionNorm))?;
-            residual = Residual { add: a.out, post: layer.vector(PostAttentionNorm) };
-            self.norm(residual, layer.vector(FfnNorm), &layer.matrices([FfnGate, FfnUp]))?;
-            self.tap(Some(il), "ffn_norm", a.normed.values, self.c.n_embd)?;
-            self.feed_forward(il, layer)?;
+            residual = Residual { x: next, add: a.out, post: layer.vector(PostAttentionNorm), x_out: a.x };
+            self.feed_forward(il, layer, residual)?;
             self.tap_layer(il, layer)?;
-            residual = Residual { add: a.out, post: layer.vector(PostFfwNorm) };
+            residual = Residual { x: a.x, add: a.out, post: layer.vector(PostFfwNorm), x_out: next };
         }
         Ok(())
     }
@@ -82,10 +85,11 @@ impl Step<'_> {
     /// Logits of `count` rows: those that `index` names, the first ones where it is null.
     pub fn head(&self, index: Ptr<i32>, count: usize) -> Result<()> {
         let (m, a) = (self.m, &self.m.activations);
-        let residual = m.layers.last().map(|l| Residual { add: a.out, post: l.vector(PostFfwNorm) });
-        let residual = residual.unwrap_or(Residual { add: Ptr::NULL, post: Ptr::NULL });
+        let (add, post) = m.layers.last().map_or((Ptr::NULL, Ptr::NULL), |l| (a.out, l.vector(PostFfwNorm)));
+        let residual = Residual { x: a.x, add, post, x_out: Ptr::NULL };
         let seq = if index.is_null() { self.at.seq } else { Ptr::NULL };
-        let norm = RmsNorm { index, seq, ..self.norm_of(residual, m.output_norm, &[m.head]) };
+        let (y, image) = self.wanted(&a.normed, &[m.head]);
+        let norm = RmsNorm { index, seq, y, image, ..self.norm_of(residual, m.output_norm) };
         norm::rms_norm(self.stream, count as u32, &norm)?;
         let head = Step { rows: count, ..*self };
         head.tap(None, "result_norm", a.normed.values, self.c.n_embd)?;
@@ -113,33 +117,51 @@ impl Step<'_> {
         embed::embed(self.stream, &params)
     }
 
-    /// Joins the stream and norms it for what `consumers` multiply.
-    fn norm(&self, residual: Residual, weight: Ptr<f32>, consumers: &[Weight]) -> Result<()> {
-        norm::rms_norm(self.stream, self.rows as u32, &self.norm_of(residual, weight, consumers))
-    }
-
-    fn norm_of(&self, residual: Residual, weight: Ptr<f32>, consumers: &[Weight]) -> RmsNorm {
-        let a = &self.m.activations;
-        let (y, image) = self.wanted(&a.normed, consumers);
+    /// A norm of the stream with what joins it; nothing is written but the stream.
+    fn norm_of(&self, residual: Residual, weight: Ptr<f32>) -> RmsNorm {
         RmsNorm {
-            x: a.x,
+            x: residual.x,
             add: residual.add,
             post: residual.post,
             weight,
+            x_out: residual.x_out,
             seq: self.at.seq,
-            index: Ptr::NULL,
-            y,
-            image,
             n: self.c.n_embd as i32,
             eps: self.c.norm_eps,
+            ..RmsNorm::default()
         }
+    }
+
+    /// Norms for what `consumers` multiply, in a launch of its own.
+    fn norm(&self, norm: &RmsNorm, consumers: &[Weight]) -> Result<()> {
+        let (y, image) = self.wanted(&self.m.activations.normed, consumers);
+        norm::rms_norm(self.stream, self.rows as u32, &RmsNorm { y, image, ..*norm })
+    }
+
+    /// Whether the product with `consumers` norms its column itself: one, that nobody else wants to see.
+    fn norms_itself(&self, consumers: &[Weight]) -> bool {
+        let quantized = consumers.iter().all(|w| w.ty.format().block > 1);
+        self.rows == 1 && quantized && self.probe.is_none() && product::norm_product_takes(self.c.n_embd)
+    }
+
+    /// Queries, keys and values.
+    fn projections(&self, il: usize, layer: &Layer, residual: Residual) -> Result<()> {
+        let a = &self.m.activations;
+        let matrices = layer.matrices([AttnQ, AttnK, AttnV]);
+        let [q, k, v] = matrices;
+        let segments = [segment(&q, a.q), segment(&k, a.k), segment(&v, a.v)];
+        let norm = self.norm_of(residual, layer.vector(AttnNorm));
+        let product = self.product(&a.normed, self.c.n_embd);
+        if self.norms_itself(&matrices) {
+            return product::norm_product(self.stream, &product.with(&segments), &norm);
+        }
+        self.norm(&norm, &matrices)?;
+        self.tap(Some(il), "attn_norm", a.normed.values, self.c.n_embd)?;
+        self.matmul(product, &segments)
     }
 
     fn attention(&self, il: usize, layer: &Layer) -> Result<()> {
         let (c, l, a, rows) = (self.c, &self.c.layers[il], &self.m.activations, &self.at);
-        let [q, k, v] = layer.matrices([AttnQ, AttnK, AttnV]);
-        let projections = [segment(&q, a.q), segment(&k, a.k), segment(&v, a.v)];
-        self.matmul(self.product(&a.normed, c.n_embd), &projections)?;
         let turn = RopeKv {
             q: a.q,
             q_out: a.q,
@@ -161,8 +183,12 @@ impl Step<'_> {
             },
             eps: c.norm_eps,
         };
-        rope_kv::rope_kv(self.stream, self.rows as u32, &turn)?;
-        self.tap_projections(il, &turn)?;
+        // Rows of different sequences are turned by attention itself; those of a prompt see each other.
+        let alone = self.tiling == Tiling::Rows && self.probe.is_none() && attention::turns(l.n_head, l.n_head_kv);
+        if !alone {
+            rope_kv::rope_kv(self.stream, self.rows as u32, &turn)?;
+            self.tap_projections(il, &turn)?;
+        }
         // Heads that are not whole blocks of 32 are quantized row by row, afterwards.
         let [output] = layer.matrices([AttnOutput]);
         let (mut out, mut image) = self.wanted(&a.attended, &[output]);
@@ -177,8 +203,9 @@ impl Step<'_> {
             cache: layer.cache,
             out,
             image,
-            scratch: a.splits,
+            scratch: a.parts,
             splits: layer.splits,
+            rope: alone.then_some(turn),
             tiling: self.tiling,
             rows: self.rows,
             n_head: l.n_head,
@@ -196,9 +223,10 @@ impl Step<'_> {
         self.matmul(self.product(&a.attended, l.q_dim()), &[segment(&output, a.out)])
     }
 
-    fn feed_forward(&self, il: usize, layer: &Layer) -> Result<()> {
+    fn feed_forward(&self, il: usize, layer: &Layer, residual: Residual) -> Result<()> {
         let (c, n_ff, a) = (self.c, self.c.layers[il].n_ff(), &self.m.activations);
         let [gate, up, down] = layer.matrices([FfnGate, FfnUp, FfnDown]);
+        let norm = self.norm_of(residual, layer.vector(FfnNorm));
         let (y, out) = self.wanted(&a.gated, &[down]);
         let FeedForward::Gated(activation) = c.arch.feed_forward;
         let activation = match activation {
@@ -209,7 +237,17 @@ impl Step<'_> {
         let product = self.product(&a.normed, c.n_embd);
         // The kernels of few columns make whole blocks of gated outputs; those of many leave gate and up.
         let few = self.narrow || gate.ty.format().block > 1 && self.rows <= GATED;
-        if few && matmul::glu_takes(gate.ty, up.ty) {
+        let at_once = few && matmul::glu_takes(gate.ty, up.ty);
+        let norms_itself = at_once && self.norms_itself(&[gate, up]);
+        if !norms_itself {
+            self.norm(&norm, &[gate, up])?;
+            self.tap(Some(il), "ffn_norm", a.normed.values, c.n_embd)?;
+        }
+        if norms_itself {
+            let gated = MatmulParams { gated: 1, activation, out, ..product };
+            let segments = [segment(&gate, y), segment(&up, Ptr::NULL)];
+            product::norm_product(self.stream, &gated.with(&segments), &norm)?;
+        } else if at_once {
             let gated = GluParams {
                 gate: segment(&gate, Ptr::NULL),
                 up: segment(&up, Ptr::NULL),

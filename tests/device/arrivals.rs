@@ -101,12 +101,12 @@ impl Bench {
         }
     }
 
-    /// Ends a request; its prompt stays in the prefix cache. (What was generated would, too, but has other bits than as
-    /// a part of a prompt.)
+    /// Ends a request; what it was fed stays in the prefix cache.
     fn leave(&mut self, seq: usize) -> Option<Asked> {
         let (_, asked) = self.running[seq].take()?;
-        let n = asked.prompt.len().min(self.device.len(seq as u32) as usize);
-        self.device.release(seq as u32, &asked.prompt[..n]);
+        let fed = asked.fed();
+        let n = fed.len().min(self.device.len(seq as u32) as usize);
+        self.device.release(seq as u32, &fed[..n]);
         Some(asked)
     }
 

@@ -85,7 +85,7 @@ fn a_step_neither_allocates_nor_waits_and_launches_little() {
         // One more where heads that are no whole blocks of 32 make rows that are: these are quantized afterwards.
         let of_layer = |il| {
             let ([n_head, ..], [head_dim, _]) = (tiny.layer(il), tiny.head(il));
-            8 + u64::from(!head_dim.is_multiple_of(32) && (n_head * head_dim).is_multiple_of(32))
+            5 + u64::from(!head_dim.is_multiple_of(32) && (n_head * head_dim).is_multiple_of(32))
         };
         let layers: u64 = (0..tiny.n_layer).map(of_layer).sum();
         assert_eq!(launches, 10 * (layers + 4), "{}: {:?}", tiny.arch, counters.launches);

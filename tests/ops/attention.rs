@@ -80,6 +80,11 @@ impl Case {
         1.0 / (self.head_dim as f32).sqrt()
     }
 
+    /// Tokens of the longest context.
+    fn longest(&self) -> usize {
+        self.rows.iter().map(|r| r.1 as usize + 1).max().expect("rows")
+    }
+
     /// Positions that a row sees.
     fn visible(&self, pos: i32) -> std::ops::Range<usize> {
         let end = pos as usize + 1;
@@ -89,9 +94,8 @@ impl Case {
     /// Queries, and a cache that holds what some row sees and NaNs elsewhere.
     fn data(&self) -> Data {
         let mut r = Random::new((self.head_dim + self.n_head) as u64);
-        let longest = self.rows.iter().map(|r| r.1 as usize + 1).max().expect("rows");
         let pages = match self.window {
-            0 => longest.div_ceil(PAGE) + 1,
+            0 => self.longest().div_ceil(PAGE) + 1,
             w => (w + self.rows.len() - 1).div_ceil(PAGE) + 1,
         };
         let mut cache = HostCache::new(self.kind, [self.n_head_kv, self.head_dim], [8, pages], 0xFF);
@@ -149,8 +153,9 @@ impl Case {
         };
         let cache = data.cache.upload(device);
         let shape = [rows, self.n_head, self.n_head * self.head_dim];
+        let n_ctx = self.longest();
         let (_arena, scratch) =
-            Arena::new(&device.gpu, |carver| Scratch::take(carver, shape, self.splits)).expect("device memory");
+            Arena::new(&device.gpu, |carver| Scratch::take(carver, shape, n_ctx)).expect("device memory");
         scratch.clear(&device.stream, rows, self.n_head).expect("a launch");
         let a = Attention {
             q: q.ptr,
@@ -161,6 +166,7 @@ impl Case {
             image,
             scratch,
             splits: self.splits,
+            rope: None,
             tiling: self.tiling,
             rows,
             n_head: self.n_head,
@@ -284,36 +290,50 @@ fn soft_caps() {
     ]);
 }
 
+/// The ends of contexts of one part, of whole pages, of several parts of a page, and of a window.
+const ENDS: &[(i32, i32)] = &[(0, 300), (1, 17), (2, 128), (3, 63), (4, 64)];
+
+/// Where a window of 90 leaves the first page.
+const LATE: &[(i32, i32)] = &prompt::<12>(1, 148);
+
 #[test]
-fn splits_do_not_matter() {
-    for kind in [CacheType::F16, CacheType::Q8_0] {
-        let one = Case { kind, n_head: 4, rows: &[(0, 300), (1, 17), (2, 129)], ..BASE };
-        compare([one, Case { splits: 8, ..one }], |one, eight| {
-            let one: Vec<f64> = one.iter().map(|&x| f64::from(x)).collect();
-            assert_close(eight, &one, 3e-6, "8 splits");
-        });
+fn how_many_blocks_share_a_row_is_not_in_the_bits() {
+    use CacheType::*;
+    for (kind, head_dim, window, splits) in
+        [(F16, 64, 0, 2), (F16, 64, 0, 64), (F16, 80, 100, 3), (Q8_0, 128, 0, 3), (Q8_0, 64, 40, 8), (F16, 256, 0, 5)]
+    {
+        let one = Case { kind, head_dim, window, n_head: 4, rows: ENDS, ..BASE };
+        compare([one, Case { splits, ..one }], |a, b| assert!(a == b, "{splits} splits, a window of {window}"));
     }
 }
 
 #[test]
 fn a_row_is_the_same_to_the_bit_alone_and_in_any_company() {
     for (kind, head_dim) in [(CacheType::F16, 64), (CacheType::Q8_0, 128), (CacheType::F16, 256)] {
-        for (rows, window) in [(MIXED, 0), (PROMPT, 40)] {
+        for (rows, window, splits) in [(MIXED, 0, 1), (PROMPT, 40, 5), (ENDS, 0, 64), (LATE, 90, 2)] {
             let prompt = Case { kind, head_dim, rows, window, tiling: Tiling::Prompt, n_head: 3, ..BASE };
-            compare([prompt, Case { tiling: Tiling::Rows, ..prompt }], |a, b| assert!(a == b, "decode and prefill"));
+            compare([prompt, Case { tiling: Tiling::Rows, splits, ..prompt }], |a, b| {
+                assert!(a == b, "decode and prefill");
+            });
         }
     }
 }
 
+/// Rows whose parts are larger than a page, and where they become so.
 #[test]
-fn thirty_two_splits_at_position_5000() {
+fn sixty_four_splits_at_position_5000() {
+    const FAR: &[(i32, i32)] = &[(0, 5000), (1, 1023), (2, 4095), (2, 4096), (2, 4097)];
     // One order is enough: whether orders matter is asked above.
     for (sm, kind) in [(75, CacheType::F16), (80, CacheType::Q8_0)] {
-        let case = Case { kind, n_head: 4, splits: 32, rows: &[(0, 5000), (1, 1023)], ..BASE };
+        let case = Case { kind, n_head: 4, splits: 64, rows: FAR, ..BASE };
         let device = Device::new(Config { sm, ..Config::default() });
-        case.judge(&case.run(&device), &format!("sm_{sm}, 32 splits"));
+        let rows = case.run(&device);
+        case.judge(&rows, &format!("sm_{sm}, 64 splits"));
+        for (tiling, splits) in [(Tiling::Rows, 1), (Tiling::Rows, 7), (Tiling::Prompt, 1)] {
+            assert!(rows == Case { tiling, splits, ..case }.run(&device), "sm_{sm}, {tiling:?}, {splits} splits");
+        }
         let window = Case { window: 512, ..case };
-        window.judge(&window.run(&device), &format!("sm_{sm}, 32 splits, a window of 512"));
+        window.judge(&window.run(&device), &format!("sm_{sm}, 64 splits, a window of 512"));
     }
 }
 

@@ -25,13 +25,53 @@ pub struct Buffer<T> {
     _arena: Arena,
 }
 
+/// A GPU that the cases of a test share: opening one unpacks and loads all kernels.
+struct Opened {
+    config: Config,
+    machine: Option<Machine>,
+    /// Until this is dropped.
+    gpu: Option<Arc<Gpu>>,
+}
+
+impl Opened {
+    fn new(config: Config) -> Self {
+        let place = Place::new(config.clone());
+        Self { config, machine: place.machine.clone(), gpu: Some(card::gpu()) }
+    }
+
+    fn device(&self) -> Device {
+        Device::on(Place::on(self.machine.clone()), self.gpu.clone().expect("open"))
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let _place = Place::on(self.machine.clone());
+        self.gpu = None;
+    }
+}
+
+thread_local! {
+    /// For the cases of a test: each build, checked, in all orders; the card twice.
+    static BUILDS: Vec<Vec<Opened>> = {
+        let checked = |sm| ORDERS.map(|order| Config { sm, order, ..Config::checked() }).to_vec();
+        let builds = match card::is_real() {
+            true => vec![vec![Config::default(); 2]],
+            false => card::builds().into_iter().map(checked).collect(),
+        };
+        builds.into_iter().map(|build| build.into_iter().map(Opened::new).collect()).collect()
+    };
+}
+
 impl Device {
     /// An emulated GPU, or the card.
     pub fn new(config: Config) -> Self {
         let place = Place::new(config);
-        let gpu = card::gpu();
-        let stream = Stream::new(&gpu).expect("a stream");
-        Self { gpu, stream, place }
+        Self::on(place, card::gpu())
+    }
+
+    fn on(place: Place, gpu: Arc<Gpu>) -> Self {
+        Self { stream: Stream::new(&gpu).expect("a stream"), gpu, place }
     }
 
     /// The emulated machine; none where this is the card.
@@ -71,20 +111,21 @@ impl Device {
 /// Runs a case in every build and order, checked; asserts that the order changes no bit; and has `judge` look at the
 /// result of each build. On a card: once, and a second time for the same bits.
 pub fn everywhere(run: impl Fn(&Device) -> Vec<f32>, judge: impl Fn(&[f32])) {
-    let checked = |sm| ORDERS.map(|order| Config { sm, order, ..Config::checked() }).to_vec();
-    let builds = match card::is_real() {
-        true => vec![vec![Config::default(); 2]],
-        false => card::builds().into_iter().map(checked).collect(),
-    };
-    for build in builds {
-        let mut results: Vec<Vec<f32>> = build.iter().map(|config| run(&Device::new(config.clone()))).collect();
-        let bits = |r: &[f32]| r.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-        for (config, other) in build.iter().zip(&results).skip(1) {
-            let same = bits(&results[0]) == bits(other);
-            assert!(same, "sm_{}, {:?}: the result depends on the order of threads or blocks", config.sm, config.order);
+    BUILDS.with(|builds| {
+        for build in builds {
+            let mut results: Vec<Vec<f32>> = build.iter().map(|opened| run(&opened.device())).collect();
+            let bits = |r: &[f32]| r.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            for (Opened { config, .. }, other) in build.iter().zip(&results).skip(1) {
+                let same = bits(&results[0]) == bits(other);
+                assert!(
+                    same,
+                    "sm_{}, {:?}: the result depends on the order of threads or blocks",
+                    config.sm, config.order
+                );
+            }
+            judge(&results.swap_remove(0));
         }
-        judge(&results.swap_remove(0));
-    }
+    });
 }
 
 /// `|found − expected| / |expected|` in the L2 norm; infinite where anything is not finite or a length differs.

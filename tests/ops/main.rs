@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod attention;
+mod attention_rope;
 #[path = "../blocks.rs"]
 mod blocks;
 mod cache;
@@ -19,6 +20,7 @@ mod harness;
 mod image;
 mod mma;
 mod norm;
+mod norm_product;
 mod operands;
 mod probe;
 mod product;

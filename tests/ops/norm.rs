@@ -94,6 +94,7 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
         add: ptr(&add),
         post: ptr(&post),
         weight: weight.ptr,
+        x_out: if case.add && case.index.is_none() { x.ptr } else { Ptr::NULL },
         seq: if case.seq.iter().all(|&s| s == 0) { Ptr::NULL } else { seq.ptr },
         index: index.as_ref().map_or(Ptr::NULL, |b| b.ptr),
         y: y.ptr,

@@ -11,7 +11,7 @@
 //! cards    clocks, bandwidths, latencies, limits of residency
 //! trace    which sectors blocks share
 //! sm       one SM, clock by clock;  memory  its path to L1, L2, DRAM
-//! report   floors, low, high, and what binds
+//! report   floors, low, high, and what binds;  occupancy  waves, bytes under way
 //! ```
 //!
 //! Not modelled: registers' banks (only as a range), instruction caches, pages of DRAM, TLBs, limits on loads under
@@ -19,6 +19,7 @@
 
 mod cards;
 mod memory;
+mod occupancy;
 mod pipes;
 mod report;
 mod setup;
@@ -26,8 +27,9 @@ mod sm;
 mod trace;
 
 pub use cards::{CARDS, Card, Range};
+pub use occupancy::{bytes_in_flight, resident, waves};
 pub use pipes::{Issue, Kind, Pipe, Resource};
-pub use report::{Bound, Estimate, estimate, resident};
+pub use report::{Bound, Estimate, estimate};
 pub use trace::{Block, Step, Trace};
 
 /// A launch whose time is asked for.

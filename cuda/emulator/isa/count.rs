@@ -54,16 +54,24 @@ pub enum Class {
 pub struct At {
     /// How often a warp issued it; guarded instructions count where a lane's guard held, branches always.
     pub executed: u64,
+    /// Machine code: how often it was issued besides, with a guard that held in no lane.
+    pub idle: u64,
     /// Lanes that did it.
     pub lanes: u64,
     /// Loads, stores, copies and atomics of global memory: 32-byte sectors, counted per warp instruction.
     pub sectors: u64,
-    /// The same in 128-byte lines.
+    /// The fewest sectors that could hold the distinct bytes of each warp instruction.
+    pub ideal_sectors: u64,
+    /// As `sectors`, in 128-byte lines.
     pub lines: u64,
     /// Bytes that the lanes asked for, of whatever memory.
     pub bytes: u64,
     /// Shared memory: passes, the most distinct words of a bank over 32, 16 or 8 lanes for 4, 8 or 16 bytes per lane.
     pub passes: u64,
+    /// The same without bank conflicts: one pass per group of lanes that has one that takes part.
+    pub ideal_passes: u64,
+    /// Products that are summed up: 4096 of an `mma` of m16n8k32.
+    pub macs: u64,
     /// A branch that parted the lanes.
     pub divergent: u64,
 }
@@ -89,11 +97,15 @@ impl At {
     /// Adds what another one counted.
     pub fn add(&mut self, other: &Self) {
         self.executed += other.executed;
+        self.idle += other.idle;
         self.lanes += other.lanes;
         self.sectors += other.sectors;
+        self.ideal_sectors += other.ideal_sectors;
         self.lines += other.lines;
         self.bytes += other.bytes;
         self.passes += other.passes;
+        self.ideal_passes += other.ideal_passes;
+        self.macs += other.macs;
         self.divergent += other.divergent;
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn execute(
         Op::LoadMatrix { d, count, transposed, address } => {
             return together::load_matrix(&d[..usize::from(count)], transposed, address, w, context, pc);
         }
-        Op::Mma(mma, list) => return together::multiply(mma, list as usize, w, context),
+        Op::Mma(mma, list) => return together::multiply(mma, list as usize, w, context, pc),
         Op::Copy { to, from, bytes } => {
             let whole = access::sixteen(bytes, w, mask)?;
             return access::copy(to, from, whole, w, mask, (context, pc, warp));

@@ -23,6 +23,12 @@ const fn shape(mma: Mma) -> (usize, usize) {
     }
 }
 
+/// Products that it sums up.
+pub(super) const fn macs(mma: Mma) -> u64 {
+    let (rows, k) = shape(mma);
+    (rows * k * 8) as u64
+}
+
 /// Registers of d (and c), a and b.
 pub(super) const fn registers(mma: Mma) -> [usize; 3] {
     match mma {

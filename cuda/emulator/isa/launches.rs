@@ -16,6 +16,9 @@ pub struct Keep {
     pub launches: bool,
     /// So many blocks of a launch of machine code are traced, from the first on.
     pub traced: usize,
+    /// Launches are neither executed nor counted, unless they tell the host something: for what comes before those in
+    /// question.
+    pub skip: bool,
 }
 
 /// Counts of all launches that were run with it.
@@ -52,6 +55,8 @@ pub struct LaunchCounts {
     pub trace: Vec<Block>,
     /// How its instructions are issued.
     pub issues: Vec<Issue>,
+    /// What the parameters of the first of them point to.
+    pub addresses: Vec<u64>,
     /// Parameters, without what they point to.
     params: Vec<u8>,
 }
@@ -74,6 +79,7 @@ impl LaunchCounts {
             counts,
             issues: if trace.is_empty() { Vec::new() } else { issues(kernel) },
             trace,
+            addresses: words(launch).filter(|value| points(launch, *value)).collect(),
             params: shape(launch),
         }
     }
@@ -88,13 +94,20 @@ impl LaunchCounts {
 /// The parameters and dynamic bytes, with where an address lies in its 256 bytes in place of the address.
 fn shape(launch: &Launch<'_>) -> Vec<u8> {
     let mut all = launch.dynamic_shared.to_le_bytes().to_vec();
-    for word in launch.params.chunks(8) {
-        let value = word.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
-        // No allocation lies in the first 4 GiB.
-        let points = value >> 32 != 0 && launch.memory.region(value).is_ok();
-        all.extend((if points { (value % 256) | (1 << 63) } else { value }).to_le_bytes());
+    for value in words(launch) {
+        all.extend((if points(launch, value) { (value % 256) | (1 << 63) } else { value }).to_le_bytes());
     }
     all
+}
+
+/// The parameters, 8 bytes at a time.
+fn words<'a>(launch: &Launch<'a>) -> impl Iterator<Item = u64> + use<'a> {
+    launch.params.chunks(8).map(|word| word.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+}
+
+/// Whether it is an address of device memory. No allocation lies in the first 4 GiB.
+fn points(launch: &Launch<'_>, value: u64) -> bool {
+    value >> 32 != 0 && launch.memory.region(value).is_ok()
 }
 
 /// Whether a host may see that it ran.
@@ -103,10 +116,13 @@ fn tells(kernel: &Kernel) -> bool {
 }
 
 impl Counts {
-    /// Counts a launch like an earlier one; false where it has to be executed.
+    /// Counts a launch like an earlier one, or skips it; false where it has to be executed.
     pub(super) fn again(&mut self, launch: &Launch<'_>) -> bool {
-        if !self.keep.launches || tells(launch.kernel) {
+        if tells(launch.kernel) || !self.keep.launches && !self.keep.skip {
             return false;
+        }
+        if self.keep.skip {
+            return true;
         }
         let params = shape(launch);
         let Some(found) = self.launches.iter_mut().find(|l| l.is_like(launch, &params)) else { return false };

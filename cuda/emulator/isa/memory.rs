@@ -131,6 +131,7 @@ impl<'a> Global<'a> {
         if row && let Ok(region) = self.region(first, first.wrapping_add(32 * bytes)) {
             let last = first + 32 * bytes - 1;
             at.sectors += last / 32 - first / 32 + 1;
+            at.ideal_sectors += bytes;
             at.lines += last / 128 - first / 128 + 1;
             let (begin, region) = (first - self.regions[region].base, &mut self.regions[region]);
             let end = begin + 32 * bytes;
@@ -170,12 +171,14 @@ impl<'a> Global<'a> {
         if !ordered {
             sorted.sort_unstable();
         }
-        let (mut sectors, mut lines) = (1, 1);
+        let (mut sectors, mut lines, mut distinct) = (1, 1, 1);
         for i in 1..32 {
+            distinct += u64::from(sorted[i] != sorted[i - 1]);
             sectors += u64::from(sorted[i] / 32 != sorted[i - 1] / 32);
             lines += u64::from(sorted[i] / 128 != sorted[i - 1] / 128);
         }
         at.sectors += sectors;
+        at.ideal_sectors += (distinct * bytes).div_ceil(32);
         at.lines += lines;
         let bits = u64::MAX >> (64 - bytes);
         if let Ok(region) = self.region(sorted[0], sorted[31].saturating_add(bytes)) {

@@ -1,5 +1,6 @@
 //! Shared memory of a block: bounds, bytes that nothing wrote, passes over its banks, asynchronous copies.
 
+use super::count::At;
 use super::registers::{ALL, lanes, those};
 use super::trouble::{Checked, FAILED, ILLEGAL_ADDRESS, MISALIGNED, trouble};
 
@@ -165,24 +166,25 @@ impl Shared {
     }
 }
 
-/// How often the banks are passed over: for 4, 8 or 16 bytes per lane the most distinct words of a bank among 32, 16 or
-/// 8 lanes, summed over these groups.
+/// Counts how often the banks are passed over: for 4, 8 or 16 bytes per lane the most distinct words of a bank among 32,
+/// 16 or 8 lanes, summed over these groups; and how often at best.
 #[inline(always)]
-pub(super) fn passes(addresses: &[u64; 32], mask: u32, bytes: usize) -> u64 {
+pub(super) fn passes(addresses: &[u64; 32], mask: u32, bytes: usize, at: &mut At) {
     let words = bytes.div_ceil(4);
     let mut row = mask == ALL && addresses[0].is_multiple_of(4);
     for i in 0..32 {
         row &= addresses[i] == addresses[0].wrapping_add((i * bytes) as u64);
     }
     if row {
-        return words as u64;
+        at.passes += words as u64;
+        at.ideal_passes += words as u64;
+    } else {
+        scattered_passes(addresses, mask, words, at);
     }
-    scattered_passes(addresses, mask, words)
 }
 
-fn scattered_passes(addresses: &[u64; 32], mask: u32, words: usize) -> u64 {
+fn scattered_passes(addresses: &[u64; 32], mask: u32, words: usize, at: &mut At) {
     let group = 32 / words;
-    let mut passes = 0;
     for first in (0..32).step_by(group) {
         let members = mask >> first & (u32::MAX >> (32 - group));
         let (mut seen, mut counts) = ([u64::MAX; 32], [0u8; 32]);
@@ -200,9 +202,9 @@ fn scattered_passes(addresses: &[u64; 32], mask: u32, words: usize) -> u64 {
                 }
             }
         }
-        passes += u64::from(counts.into_iter().max().unwrap_or_default());
+        at.passes += u64::from(counts.into_iter().max().unwrap_or_default());
+        at.ideal_passes += u64::from(members != 0);
     }
-    passes
 }
 
 #[cfg(test)]
@@ -211,12 +213,21 @@ mod tests {
 
     #[test]
     fn banks() {
-        let of = |f: fn(u64) -> u64, bytes| passes(&std::array::from_fn(|lane| f(lane as u64)), ALL, bytes);
-        assert_eq!((of(|i| 4 * i, 4), of(|i| 8 * i, 8), of(|i| 16 * i, 16)), (1, 2, 4));
-        assert_eq!((of(|_| 128, 4), of(|i| i, 1), of(|i| 2 * i, 2)), (1, 1, 1));
-        assert_eq!((of(|i| 8 * i, 4), of(|i| 128 * i, 4), of(|i| 128 * (i % 3), 4)), (2, 32, 3));
-        assert_eq!((of(|i| 144 * i, 16), of(|i| 128 * i, 16)), (4, 32));
-        assert_eq!(passes(&[0; 32], 0, 4), 0);
+        let counted = |addresses: &[u64; 32], mask, bytes| {
+            let mut at = At::default();
+            passes(addresses, mask, bytes, &mut at);
+            (at.passes, at.ideal_passes)
+        };
+        let of = |f: fn(u64) -> u64, bytes| counted(&std::array::from_fn(|lane| f(lane as u64)), ALL, bytes);
+        assert_eq!((of(|i| 4 * i, 4), of(|i| 8 * i, 8), of(|i| 16 * i, 16)), ((1, 1), (2, 2), (4, 4)));
+        assert_eq!((of(|_| 128, 4), of(|i| i, 1), of(|i| 2 * i, 2)), ((1, 1), (1, 1), (1, 1)));
+        assert_eq!(
+            (of(|i| 8 * i, 4), of(|i| 128 * i, 4), of(|i| 128 * (i % 3), 4)),
+            ((2, 1), (32, 1), (3, 1)),
+            "other words of one bank"
+        );
+        assert_eq!((of(|i| 144 * i, 16), of(|i| 128 * i, 16)), ((4, 4), (32, 4)));
+        assert_eq!((counted(&[0; 32], 0, 4), counted(&[0; 32], 0xff00, 16)), ((0, 0), (1, 1)));
     }
 
     #[test]

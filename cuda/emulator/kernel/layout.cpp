@@ -8,6 +8,8 @@
 #include "chunk.cuh"
 #include "dot.cuh"
 #include "image.cuh"
+#include "norm.cuh"
+#include "rope.cuh"
 
 namespace attention {
 #include "attention.cu"
@@ -72,17 +74,18 @@ int main() {
     FIELDS(Cache, k, v, k_scale, v_scale, table, pages, type)
     FIELDS(Segment, w, bias, y, rows, y_stride, format, pad)
     FIELDS(MatmulParams, segment, segments, k, columns, softcap, image, x, seq, tiles, gated, activation, pad, out)
+    FIELDS(rms_normParams, x, add, post, weight, x_out, seq, index, y, image, n, eps)
     FIELDS(GluParams, gate, up, k, columns, activation, y_stride, image, x, seq, y, out)
     FIELDS(attention::AttentionParams, q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv,
-           head_dim, heads_per_tile, rows_per_tile, splits, window, scale, softcap)
+           head_dim, heads_per_tile, rows_per_tile, splits, parts, window, scale, softcap, pad, rope)
     FIELDS(embed::EmbedParams, w, token, seq, y, rows, k, format, scale)
     FIELDS(fragments::FragmentsParams, op, pad, a, b, c)
     FIELDS(glu_act::GluActParams, gate, up, stride, rows, columns, activation, y, y_stride, pad, out, seq)
-    FIELDS(norm::rms_normParams, x, add, post, weight, seq, index, y, image, n, eps)
     FIELDS(probe::ProbeParams, from, to, n, pad)
+    FIELDS(matrix_product::NormProductParams, product, norm)
     FIELDS(quantize_act::QuantizeActParams, x, seq, image, k, columns)
     FIELDS(repack::RepackParams, from, to, rows, k)
-    FIELDS(rope_kv::rope_kvParams, q, q_out, k, v, q_norm, k_norm, frequency, pos, seq, cache, n_head, n_head_kv,
+    FIELDS(RopeKvParams, q, q_out, k, v, q_norm, k_norm, frequency, pos, seq, cache, n_head, n_head_kv,
            head_dim, n_rot, halves, eps)
     FIELDS(sample::Sampling, seed, position, temperature, top_k, top_p, ln_min_p, repeat, frequency, presence, window)
     FIELDS(sample::Bias, token, value)
@@ -98,7 +101,7 @@ int main() {
     CONSTANT(CACHE_Q8_0)
     CONSTANT(SILU)
     CONSTANT(GELU_TANH)
-    CONSTANT(attention::MAX_SPLITS)
+    CONSTANT(attention::MAX_PARTS)
     CONSTANT(attention::ATTENTION_THREADS)
 #define SHARED_BYTES(name, ...)                                                        \
     printf("shared %s %d\n", #name, attention::Variant<__VA_ARGS__>::BYTES);           \
@@ -114,16 +117,19 @@ int main() {
     CONSTANT(gemm::FEW_COLUMNS)
     CONSTANT(32 * gemm::FEW_WARPS)
     CONSTANT(32 * glu_act::WARPS)
+    CONSTANT(NORM_CHUNK)
     CONSTANT(norm::NORM_THREADS)
+    CONSTANT(norm::NORM_MOST_CHUNKS)
     CONSTANT(matrix_product::MOST_TILES)
     CONSTANT(matrix_product::MOST_WARPS)
+    CONSTANT(matrix_product::MOST_NORM_WARPS)
     CONSTANT(repack::WARPS)
 #define RECORDS(number, name, F) \
     CONSTANT(F::COLUMNS)         \
     CONSTANT(F::RECORD)
     QUANTIZED_FORMATS(RECORDS)
     CONSTANT(rope_kv::ROPE_WARPS)
-    CONSTANT(rope_kv::MAX_HEAD)
+    CONSTANT(MAX_HEAD)
     CONSTANT(sample::CHUNK)
     CONSTANT(sample::SAMPLE_THREADS)
     CONSTANT(sample::BINS)

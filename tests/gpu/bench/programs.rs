@@ -18,7 +18,7 @@ const ALL: &[Suite] =
 /// Some of each kind, where an emulated device takes the time of a real one a thousandfold.
 const DRY: &[Suite] = &[
     ("ops", &["image::", "mma::", "probe::", "sample::"]),
-    ("tests", &["device::demo::", "device::memory::", "device::taps::", "--skip", "cli::"]),
+    ("tests", &["device::memory::", "device::sampling::sampling_ends", "--skip", "cli::"]),
 ];
 /// Enough to meet every kind of kernel, where a checker slows each a hundredfold.
 const CHECKED: &[Suite] = &[("ops", &["attention::windows", "gemm::three_segments", "gemv::three_segments"])];

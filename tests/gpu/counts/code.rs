@@ -5,6 +5,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     env,
+    ops::Range,
     process::Command,
 };
 
@@ -13,11 +14,11 @@ use qrun_cuda::image::{self, Kind};
 use qrun_emulator::{
     Code, Config,
     isa::{
-        self, At, Class, Keep, KernelCounts, LaunchCounts,
-        cost::{CARDS, Card, Estimate, Work, estimate},
+        self, At, Class, Counts, Keep, KernelCounts, LaunchCounts,
+        cost::{CARDS, Work, estimate},
     },
 };
-use qrun_models::{Entry, Forward, Output};
+use qrun_models::{Entry, Forward, GpuDecoder, Output};
 use serde_json::{Map, Value, json};
 
 use crate::{models, times::Times};
@@ -86,43 +87,91 @@ fn of_target(wish: &Wish) -> Result<Value> {
     Ok(Value::Object(models.collect::<Result<_>>()?))
 }
 
-/// One step that feeds a token at position 1 and samples the likeliest one, or a prompt. Weights are zero: what is
-/// executed does not depend on them.
-fn of_model(name: &str, sm: u32, wish: &Wish) -> Result<Value> {
-    let device = Config { sm, code: wish.code, ..Config::default() };
-    models::in_batches(device, wish.prompt.max(64) as usize, &models::hollow(name)?, |machine, decoder| {
-        machine.keep(Keep { launches: true, traced: if wish.code == Code::Sass { TRACED } else { 0 } });
-        if wish.prompt > 0 {
-            let mut prompt: Vec<Entry> = (0..wish.prompt).map(|at| models::entry(1, at)).collect();
+/// What a model's decoder executed.
+pub struct Executed<'a> {
+    /// Of all steps together.
+    pub counts: Counts,
+    /// How many steps that were.
+    pub steps: u64,
+    /// In whose memory the launches worked.
+    pub decoder: &'a GpuDecoder,
+    weights: Vec<Range<u64>>,
+}
+
+/// One step that feeds a token at position 1 and samples the likeliest one, or a prompt of so many tokens, of a model in
+/// some mix. Weights are zero: what is executed does not depend on them. Where blocks are left out, nothing is
+/// computed.
+pub fn execute<T>(
+    (name, mix): (&str, &str),
+    device: Config,
+    prompt: u32,
+    work: impl FnOnce(&Executed) -> Result<T>,
+) -> Result<T> {
+    let (code, all_blocks) = (device.code, device.blocks == 0);
+    models::in_batches(device, prompt.max(64) as usize, &models::hollow(name, mix)?, |machine, decoder| {
+        let keep = Keep { launches: true, traced: if code == Code::Sass { TRACED } else { 0 }, skip: false };
+        machine.keep(keep);
+        if prompt > 0 {
+            let mut prompt: Vec<Entry> = (0..prompt).map(|at| models::entry(1, at)).collect();
             prompt.last_mut().context("a prompt has tokens")?.output = Output::Logits;
             machine.reset_counters();
-            decoder.forward(&prompt)?;
+            let done = decoder.forward(&prompt).map(drop);
+            ensure!(done.is_ok() || !all_blocks, "{name}: {done:?}");
         } else {
             ensure!(decoder.set_sampling(0, &models::greedy(vec![1]))?, "{name}: the decoder does not sample");
-            // The first step is launched as it is, after others that the decoder tries itself with.
-            let token = models::next(decoder, 1, 0)?;
+            // The first one is a prompt's, and what follows is a step of decoding.
+            machine.keep(Keep { skip: !all_blocks, ..keep });
+            let token = models::next(decoder, 1, 0);
+            machine.keep(keep);
             machine.reset_counters();
-            models::next(decoder, token, 1)?;
+            let done = models::next(decoder, token.or_else(|e| if all_blocks { Err(e) } else { Ok(1) })?, 1);
+            ensure!(done.is_ok() || !all_blocks, "{name}: {done:?}");
         }
+        let counts = machine.code_counts();
         let steps = machine.counters().launches.get("embed").copied().context("a step begins with an embedding")?;
         let base = decoder.arena().0;
         let weights = decoder.parts().iter().filter(|p| p.name.starts_with("weights/"));
-        let weights: Vec<_> = weights.map(|p| base + p.offset..base + p.offset + p.bytes).collect();
-        let cold = |sector: u64| weights.iter().any(|w| w.contains(&(32 * sector)));
-        let counts = machine.code_counts();
+        let weights = weights.map(|p| base + p.offset..base + p.offset + p.bytes).collect();
+        work(&Executed { counts, steps, decoder, weights })
+    })
+}
+
+impl Executed<'_> {
+    /// Whether a sector (an address over 32) is in L2 when a launch begins: weights are not.
+    pub fn hot(&self, sector: u64) -> bool {
+        !self.weights.iter().any(|weights| weights.contains(&(32 * sector)))
+    }
+
+    /// How often a launch comes in a step.
+    pub fn times(&self, launch: &LaunchCounts) -> f64 {
+        launch.times as f64 / self.steps as f64
+    }
+}
+
+/// Blocks of a launch over those that were executed.
+pub fn blocks(launch: &LaunchCounts) -> f64 {
+    launch.grid.iter().map(|n| f64::from(*n)).product::<f64>() / launch.counts.blocks as f64
+}
+
+/// Counts by kernel, and times by card.
+fn of_model(name: &str, sm: u32, wish: &Wish) -> Result<Value> {
+    let device = Config { sm, code: wish.code, ..Config::default() };
+    execute((name, models::MIX), device, wish.prompt, |executed| {
+        let Executed { counts, steps, .. } = executed;
         let mut times: BTreeMap<&str, Times> = BTreeMap::new();
         let mut step = Times::default();
         for launch in &counts.launches {
+            let hot = |sector| executed.hot(sector);
+            let work = work(launch, &hot);
             for card in CARDS.iter().filter(|card| card.sm == launch.sm) {
-                if let Some(found) = timed(launch, card, &|sector| !cold(sector)) {
-                    let times_per_step = launch.times as f64 / steps as f64;
-                    times.entry(&launch.kernel).or_default().add(card, &found, times_per_step);
-                    step.add_launched(card, &found, times_per_step);
+                if let Some(found) = estimate(&work, card) {
+                    times.entry(&launch.kernel).or_default().add(card, &found, executed.times(launch));
+                    step.add_launched(card, &found, executed.times(launch));
                 }
             }
         }
         let kernels = counts.kernels.iter().map(|((_, kernel), counts)| {
-            let mut row = row(counts, steps);
+            let mut row = row(counts, *steps);
             if let Some(times) = times.get(kernel.as_str()) {
                 row["us"] = times.to_json();
             }
@@ -139,13 +188,13 @@ fn of_model(name: &str, sm: u32, wish: &Wish) -> Result<Value> {
     })
 }
 
-/// How long a launch takes on a card; None where it was not traced.
-fn timed(launch: &LaunchCounts, card: &Card, hot: &dyn Fn(u64) -> bool) -> Option<Estimate> {
+/// A launch for the model of costs, which says nothing of one that was not traced.
+pub fn work<'a>(launch: &'a LaunchCounts, hot: &'a dyn Fn(u64) -> bool) -> Work<'a> {
     let LaunchCounts { grid, threads, registers, shared, counts, trace, issues, .. } = launch;
     let blocks = grid.iter().map(|n| u64::from(*n)).product();
     let distinct = (counts.blocks == blocks).then_some(counts.sectors_read);
     let (threads, registers, shared) = (*threads, *registers, *shared);
-    estimate(&Work { issues, trace, blocks, threads, registers, shared, distinct, hot }, card)
+    Work { issues, trace, blocks, threads, registers, shared, distinct, hot }
 }
 
 /// A kernel's counts per step.

@@ -5,9 +5,12 @@
 //! step reads is measured by executing one of their layers under the emulator's checks.
 
 mod code;
+mod keys;
+mod limits;
 mod models;
 mod tables;
 mod times;
+mod weights;
 
 use std::{
     env, fs,
@@ -19,6 +22,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use code::Wish;
+use keys::Counting;
 use qrun_cuda::image;
 use qrun_emulator::Code;
 use serde_json::{Map, Value, json};
@@ -27,7 +31,7 @@ use sha2::{Digest, Sha256};
 /// The models that are counted.
 const MODELS: [&str; 3] = ["gemma-3-1b", "llama-3.2-1b", "qwen3-1.7b"];
 
-fn counts() -> Result<Value> {
+fn counts(predict: bool) -> Result<Value> {
     // `kernels check` holds it to the archive; here only that it is this archive's.
     let record: Value = serde_json::from_str(include_str!("../../../cuda/sass.json")).context("cuda/sass.json")?;
     let archive: String = Sha256::digest(image::ARCHIVE).iter().map(|b| format!("{b:02x}")).collect();
@@ -35,8 +39,10 @@ fn counts() -> Result<Value> {
     let of_each = |count: fn(&str) -> Result<Value>| -> Result<Map<String, Value>> {
         MODELS.iter().map(|name| Ok(((*name).to_owned(), count(name)?))).collect()
     };
+    // The rest is counted in other processes meanwhile.
+    let counting = Counting::start(predict)?;
     let (syncs, allocations) = models::waits_and_allocations()?;
-    Ok(json!({
+    let mut counts = json!({
         "launches_per_token": of_each(models::launches_per_token)?,
         "bytes_read_over_weights_and_kv": of_each(models::bytes_read)?,
         "host_syncs_per_token": syncs,
@@ -44,7 +50,10 @@ fn counts() -> Result<Value> {
         "spill_bytes": record["spill_bytes"],
         "sass_instructions_per_weight": by_sm(&record["instructions_per_weight"]),
         "binary_bytes": binary_bytes()?,
-    }))
+    });
+    counts.as_object_mut().context("an object")?.extend(counting.finish()?);
+    counts["past_goals"] = limits::past(&counts).goals.into();
+    Ok(counts)
 }
 
 /// `{format: {sm: count}}` as `{sm: {format: count}}`.
@@ -71,34 +80,11 @@ fn binary_bytes() -> Result<Option<u64>> {
     Ok(fs::metadata(target.join("release/qrun")).ok().map(|m| m.len()))
 }
 
-/// Which counts are past what they may be.
-fn past_limits(counts: &Value) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let mut at_most = |name: String, value: &Value, limit: f64| {
-        // What is no number is past every limit.
-        if value.as_f64().is_none_or(|v| v > limit) {
-            wrong.push(format!("{name}: at most {limit}, found {value}"));
-        }
-    };
-    for name in MODELS {
-        let layers = qrun::tools::synth::find(name).map_or(0, |s| s.n_layer);
-        // Ten per layer; embedding, last norm, head; sampling.
-        at_most(format!("launches_per_token of {name}"), &counts["launches_per_token"][name], (10 * layers + 8) as f64);
-        let read = &counts["bytes_read_over_weights_and_kv"][name];
-        at_most(format!("bytes_read_over_weights_and_kv of {name}"), &read["weights_and_kv"], 1.01);
-    }
-    for (name, limit) in [("host_syncs_per_token", 0.0), ("allocations_after_load", 0.0), ("spill_bytes", 0.0)] {
-        at_most(name.into(), &counts[name], limit);
-    }
-    at_most("binary_bytes".into(), &counts["binary_bytes"], 30e6);
-    wrong
-}
-
 /// What qrun asks of a GPU, counted with none, as one JSON object.
 #[derive(Parser)]
 #[command(name = "gpu-counts")]
 struct Args {
-    /// Fail where a count is past its limit.
+    /// Fail where a count is past its limit; no times are predicted, which have none.
     #[arg(long, conflicts_with_all = ["code", "tables", "library"])]
     check: bool,
     /// Execute one step in the shipped code, PTX or machine code (which nvdisasm takes apart), and count it by kernel.
@@ -117,6 +103,9 @@ struct Args {
     /// Print the tables of the page benches/predictions.md from the newest records in benches/runs.
     #[arg(long, conflicts_with = "library")]
     tables: bool,
+    /// Count what the image that `QRUN_KERNELS` names executes: a process of its own for each.
+    #[arg(long, hide = true, conflicts_with_all = ["code", "tables", "library"])]
+    keys: bool,
     /// Print the folder of the emulated driver, for scripts that start a program on it.
     #[arg(long)]
     library: bool,
@@ -136,9 +125,12 @@ fn main() -> Result<()> {
         let counts = code::counts(&Wish::new(code, args.model, args.sm, args.prompt)?)?;
         return Ok(writeln!(out, "{counts:#}")?);
     }
-    let counts = counts()?;
+    if args.keys {
+        return Ok(writeln!(out, "{}", keys::count(!args.check)?)?);
+    }
+    let counts = counts(!args.check)?;
     writeln!(out, "{counts:#}")?;
-    let wrong = past_limits(&counts);
+    let wrong = limits::past(&counts).limits;
     ensure!(!args.check || wrong.is_empty(), "past their limits:\n  {}", wrong.join("\n  "));
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! The decoder on emulated devices.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, bail, ensure};
 use qrun::tools::{
     quantize::FileType,
@@ -14,8 +16,11 @@ use serde_json::{Value, json};
 /// Of tensors in a file.
 const ALIGNMENT: usize = 32;
 
-fn mix() -> FileType {
-    FileType::from_name("Q4_K_M").expect("a mix of the table")
+/// What models are counted in.
+pub const MIX: &str = "Q4_K_M";
+
+fn mix(name: &str) -> FileType {
+    FileType::from_name(name).expect("a mix of the table")
 }
 
 fn shape(name: &str) -> Result<&'static Shape> {
@@ -32,8 +37,8 @@ pub fn entry(token: u32, pos: u32) -> Entry {
 }
 
 /// A model in its exact shape: vectors of ones, and matrices of zeros that nobody touches, which take no memory.
-pub fn hollow(name: &str) -> Result<Model> {
-    let header = shape(name)?.header(mix())?;
+pub fn hollow(name: &str, of: &str) -> Result<Model> {
+    let header = shape(name)?.header(mix(of))?;
     let mut head = Vec::new();
     drop(header.write_to(name.as_ref(), &mut head)?);
     let sizes = header.tensors.iter().map(|t| t.ty.bytes_of(t.shape.iter().product::<u64>() as usize));
@@ -51,6 +56,12 @@ pub fn hollow(name: &str) -> Result<Model> {
 
 fn load(name: &str, file: Vec<u8>) -> Result<Model> {
     Ok(Model::load(&Gguf::from_bytes(name, Bytes::new(file))?)?)
+}
+
+/// Matrices of a model's file by name: type, and how many weights.
+pub fn matrices(name: &str, of: &str) -> Result<BTreeMap<String, (GgmlType, u64)>> {
+    let tensors = shape(name)?.header(mix(of))?.tensors.into_iter().filter(|t| t.shape.len() > 1);
+    Ok(tensors.map(|t| (t.name, (t.ty, t.shape.iter().product()))).collect())
 }
 
 /// Does something with a decoder on an emulated device.
@@ -83,7 +94,7 @@ pub fn next(decoder: &mut GpuDecoder, token: u32, pos: u32) -> Result<u32> {
 /// Launches of a step that feeds a token, and samples the next one on the device.
 pub fn launches_per_token(name: &str) -> Result<Value> {
     let device = Config { execute: false, memory: 64 << 30, ..Config::default() };
-    on(device, &hollow(name)?, |machine, decoder| {
+    on(device, &hollow(name, MIX)?, |machine, decoder| {
         // A prompt with an output: what follows is a step of decoding.
         decoder.forward(&[Entry { output: Output::Logits, ..entry(1, 0) }])?;
         ensure!(decoder.set_sampling(0, &greedy(vec![1, 1]))?, "{name}: the decoder does not sample");
@@ -105,7 +116,7 @@ fn per_step(counters: &Counters) -> Result<Value> {
 /// Waits of the host per token, and allocations of device memory, over a prompt and 16 sampled tokens, with arithmetic.
 pub fn waits_and_allocations() -> Result<(f64, u64)> {
     const TOKENS: u64 = 16;
-    let model = load("tiny-gemma3", synth::shape_bytes(shape("tiny-gemma3")?, mix(), 0)?)?;
+    let model = load("tiny-gemma3", synth::shape_bytes(shape("tiny-gemma3")?, mix(MIX), 0)?)?;
     on(Config::default(), &model, |machine, decoder| {
         machine.reset_counters();
         let mut prompt: Vec<Entry> = (0..32).map(|i| entry(i, i)).collect();
@@ -128,7 +139,7 @@ pub fn waits_and_allocations() -> Result<(f64, u64)> {
 pub fn bytes_read(name: &str) -> Result<Value> {
     let shape = shape(name)?;
     let shape = Shape { n_layer: 1, vocab: Vocab { size: 1024, ..shape.vocab }, ..*shape };
-    let model = load(name, synth::shape_bytes(&shape, mix(), 0)?)?;
+    let model = load(name, synth::shape_bytes(&shape, mix(MIX), 0)?)?;
     on(Config::checked(), &model, |machine, decoder| {
         let base = decoder.arena().0;
         for part in decoder.parts().iter().filter(|p| p.bytes > 0) {

@@ -104,10 +104,9 @@ fn sectors(page: &mut String, records: &[Record]) -> Result<()> {
     let mut kernels: BTreeMap<&str, BTreeMap<u32, [f64; 2]>> = BTreeMap::new();
     for Record { sm, counts, .. } in records {
         let of_models = MODELS.into_iter().filter_map(|model| counts[model]["kernels"].as_object());
-        for (kernel, row) in of_models
-            .flatten()
-            .filter(|(kernel, _)| ["gemv_", "product_1_"].iter().any(|family| kernel.starts_with(family)))
-        {
+        for (kernel, row) in of_models.flatten().filter(|(kernel, _)| {
+            ["gemv_", "product_1_", "norm_product_"].iter().any(|family| kernel.starts_with(family))
+        }) {
             let sum = kernels.entry(kernel).or_default().entry(*sm).or_default();
             sum[0] += 32.0 * row["loads"]["sectors"].as_f64().context("a count of sectors")?;
             sum[1] += row["distinct_bytes_read"].as_f64().context("a count of bytes")?;

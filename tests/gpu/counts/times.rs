@@ -39,6 +39,20 @@ impl Times {
         *sum.by.entry(found.high.by.to_string()).or_default() += high * times;
     }
 
+    /// Tokens per second by card: at the high end of the times, and at the low one.
+    pub fn per_second(&self) -> Value {
+        let of = |us: f64| (1e7 / us).round() / 10.0;
+        let sums = self.0.iter().map(|(card, sum)| ((*card).to_owned(), json!([of(sum.high), of(sum.low)])));
+        Value::Object(sums.collect())
+    }
+
+    /// Microseconds by card: low, high.
+    pub fn ends(&self) -> Value {
+        let round = |us: f64| (us * 10.0).round() / 10.0;
+        let sums = self.0.iter().map(|(card, sum)| ((*card).to_owned(), json!([round(sum.low), round(sum.high)])));
+        Value::Object(sums.collect())
+    }
+
     /// Floor, low, high in microseconds, and what binds for which part of the high one.
     pub fn to_json(&self) -> Value {
         let round = |x: f64, digits: f64| (x * digits).round() / digits;

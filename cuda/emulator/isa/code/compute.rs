@@ -174,6 +174,7 @@ pub(in super::super) enum Ternary {
     AddMaxU,
     MinS,
     MaxS,
+    MaxU,
     FusedF,
     FusedSaturateF,
     FusedDownF,

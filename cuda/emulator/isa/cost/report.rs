@@ -2,6 +2,7 @@
 
 use super::Work;
 use super::cards::Card;
+use super::occupancy::resident;
 use super::pipes::{Pipe, Resource};
 use super::setup::Setup;
 use super::sm::{Outcome, simulate};
@@ -32,19 +33,6 @@ const BINDS: f64 = 0.6;
 
 /// Warp instructions of a simulation, about: more blocks than that takes are extrapolated from their rate.
 const STEPS: usize = 300_000;
-
-/// How many blocks of a launch an SM holds at a time; at least one.
-pub fn resident(work: &Work<'_>, card: &Card) -> u64 {
-    let warps = u64::from(work.threads.div_ceil(32)).max(1);
-    // Registers go to warps in pieces of 256, a quarter of all to each scheduler.
-    let registers = u64::from(work.registers.max(1) * 32).next_multiple_of(256);
-    let by_registers = 16384 / registers * 4 / warps;
-    // From sm_80 on a block's shared memory has 1 KiB of the driver's.
-    let shared = u64::from(work.shared) + if card.sm < 80 { 0 } else { 1024 };
-    let by_shared = u64::from(card.shared_bytes) / shared.max(1);
-    let all = [by_registers, by_shared, u64::from(card.warps) / warps, u64::from(card.blocks)];
-    all.into_iter().fold(u64::MAX, u64::min).max(1)
-}
 
 /// The time of a launch on a card of the instructions' SM; None where nothing was traced.
 pub fn estimate(work: &Work<'_>, card: &Card) -> Option<Estimate> {

@@ -93,7 +93,7 @@ pub(super) fn load(
                 context.unwritten = Some((pc, shared.undefined(&at, missing, bytes)?));
             }
             counts.bytes += bytes as u64 * u64::from(mask.count_ones());
-            counts.passes += passes(&at, mask, bytes);
+            passes(&at, mask, bytes, counts);
             for element in 0..count {
                 let mut values = [0; 32];
                 for lane in 0..32 {
@@ -182,7 +182,7 @@ pub(super) fn store(
         let (shared, counts) = (&mut context.shared, &mut context.at[pc]);
         shared.check(&at, mask, bytes, "writes")?;
         counts.bytes += bytes as u64 * u64::from(mask.count_ones());
-        counts.passes += passes(&at, mask, bytes);
+        passes(&at, mask, bytes, counts);
         for element in 0..count {
             let values = get(access, element, w, mask)?;
             for lane in lanes(mask) {
@@ -254,7 +254,7 @@ fn update_shared(
     shared.check(at, mask, width, "updates")?;
     shared.defined(at, mask, width)?;
     counts.bytes += width as u64 * u64::from(mask.count_ones());
-    counts.passes += passes(at, mask, width);
+    passes(at, mask, width, counts);
     for lane in lanes(mask) {
         if let Some(new) = f(lane, shared.read(at[lane] as usize, width)) {
             shared.write(at[lane] as usize, width, new);
@@ -339,7 +339,7 @@ pub(super) fn copy(
 ) -> Checked<()> {
     let (to, from) = (addresses(w, to, mask)?, addresses(w, from, mask)?);
     context.shared.check(&to, mask, 16, "copies")?;
-    context.at[pc].passes += passes(&to, mask, 16);
+    passes(&to, mask, 16, &mut context.at[pc]);
     let valid = context.global.check(&from, whole, 16, Use::Read, &mut context.at[pc])?;
     for lane in lanes(mask) {
         let mut data = [0; 16];

@@ -67,7 +67,8 @@ pub(super) fn vote([ballot, any]: [R; 2], condition: Guard, w: &mut Registers, m
 }
 
 /// Operands stand in the kernel's lists: d, a, b, c.
-pub(super) fn multiply(mma: Mma, list: usize, w: &mut Registers, context: &Context<'_>) -> Checked<()> {
+pub(super) fn multiply(mma: Mma, list: usize, w: &mut Registers, context: &mut Context<'_>, pc: usize) -> Checked<()> {
+    context.at[pc].macs += fragments::macs(mma);
     let [nd, na, nb] = fragments::registers(mma);
     let lists = &context.kernel.lists[list..list + nd + na + nb + nd];
     let (d, rest) = lists.split_at(nd);
@@ -102,7 +103,7 @@ pub(super) fn load_matrix(
     context.shared.check(&at, mask, 16, "reads")?;
     context.shared.defined(&at, mask, 16)?;
     context.at[pc].bytes += 16 * u64::from(mask.count_ones());
-    context.at[pc].passes += passes(&at, mask, 16);
+    passes(&at, mask, 16, &mut context.at[pc]);
     for (j, row) in d.iter().enumerate() {
         let rows = std::array::from_fn(|r| context.shared.row(at[8 * j + r] as usize));
         w.set_word(*row, &fragments::load_matrix(&rows, transposed), ALL, ALL);

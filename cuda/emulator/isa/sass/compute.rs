@@ -21,8 +21,8 @@ use super::super::count::Class;
 use super::operands::{Decoding, Wrong};
 
 /// Names that the uniform datapath has as well, with a `U` before.
-const UNIFORM: [&str; 12] =
-    ["FFMA", "I2F", "IADD3", "IMAD", "ISETP", "LEA", "LOP3", "MOV", "PLOP3", "SEL", "SHF", "VIMNMX"];
+const UNIFORM: [&str; 13] =
+    ["F2I", "FFMA", "I2F", "IADD3", "IMAD", "ISETP", "LEA", "LOP3", "MOV", "PLOP3", "SEL", "SHF", "VIMNMX"];
 
 /// None where the name is not one of these.
 pub(super) fn decode(d: &mut Decoding<'_>) -> Wrong<Option<(Op, Class)>> {

@@ -123,6 +123,8 @@ impl Flow for Warp {
             if mask != 0 || matches!(op, Op::Sass(Sass::Branch(_))) {
                 at.executed += 1;
                 at.lanes += u64::from(mask.count_ones());
+            } else {
+                at.idle += 1;
             }
             let next = match op {
                 Op::Sass(Sass::Branch(branch)) => {

@@ -2,7 +2,7 @@
 
 use qrun_emulator::isa::{
     Control,
-    cost::{Block, CARDS, Card, Estimate, Issue, Resource, Trace, Work, estimate, resident},
+    cost::{Block, CARDS, Card, Estimate, Issue, Resource, Trace, Work, bytes_in_flight, estimate, resident, waves},
 };
 
 use crate::isa::harness::Random;
@@ -212,6 +212,41 @@ fn blocks_that_an_sm_holds() {
         let (issues, trace) = (issues(75, &[("NOP", 1, NONE, 0)]), trace(&[vec![vec![(0, 0, 0)]]]));
         let work = Work { threads, registers, shared, ..work(&issues, &trace, 1) };
         assert_eq!(resident(&work, card(name)), expected, "{name} {threads} {registers} {shared}");
+    }
+}
+
+#[test]
+fn the_last_wave_may_be_part_of_one() {
+    let (issues, trace) = (issues(75, &[("NOP", 1, NONE, 0)]), trace(&[vec![vec![(0, 0, 0)]]]));
+    // 16 blocks of a warp on each of 40 SMs.
+    for (blocks, expected) in [(1, 1.0 / 640.0), (640, 1.0), (960, 1.5)] {
+        assert_eq!(waves(&work(&issues, &trace, blocks), card("T4")), expected, "{blocks}");
+    }
+}
+
+#[test]
+fn bytes_are_under_way_until_a_warp_waits_for_them() {
+    const LOAD: &str = "LDG.E.128.CONSTANT R0, [R2.64]";
+    const COPY: &str = "LDGSTS.E.BYPASS.128 [R2], [R4.64]";
+    let end = ("LDGDEPBAR", 1, 0, 0);
+    // Code, which of it touches 512 bytes, the most bytes under way.
+    let together: [Line; 3] = [(LOAD, 1, 0, 0), (LOAD, 1, 1, 0), ("FFMA R0, R1, R2, R3", 4, NONE, 0b11)];
+    let in_turn: [Line; 3] = [(LOAD, 1, 0, 0), (LOAD, 1, 1, 0b01), ("FFMA R0, R1, R2, R3", 4, NONE, 0b10)];
+    let wait = ("DEPBAR.LE SB0, 0x1", 1, NONE, 0);
+    let copies: [Line; 7] = [(COPY, 1, 0, 0), end, (COPY, 1, 0, 0), end, wait, (COPY, 1, 0, 0), end];
+    for (sm, code, expected) in [(75, &together[..], 1024.0), (75, &in_turn, 512.0), (80, &copies, 1024.0)] {
+        let card = CARDS.iter().find(|card| card.sm == sm).expect("a card of each SM");
+        let loads = |text: &str| text == LOAD || text == COPY;
+        let steps =
+            code.iter().enumerate().map(|(pc, line)| (pc, 512 * pc as u64, if loads(line.0) { 512 } else { 0 }));
+        let (issues, trace) = (issues(sm, code), trace(&[vec![steps.collect()]]));
+        let one = work(&issues, &trace, 1);
+        assert_eq!(bytes_in_flight(&one, card), expected, "{code:?}");
+        // No more blocks than the card holds, and no bytes that are in L2.
+        let many = work(&issues, &trace, 1 << 20);
+        let held = (resident(&many, card) * u64::from(card.sms)) as f64;
+        assert_eq!(bytes_in_flight(&many, card), expected * held, "{code:?}");
+        assert_eq!(bytes_in_flight(&Work { hot: &|_| true, ..one }, card), 0.0, "{code:?}");
     }
 }
 

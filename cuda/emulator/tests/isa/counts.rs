@@ -14,63 +14,63 @@ use crate::isa::{
 struct Access {
     what: &'static str,
     class: Class,
-    /// Lanes, sectors, lines, bytes, passes.
-    expected: [u64; 5],
+    /// Lanes; sectors, ideal ones; lines; bytes; passes, ideal ones.
+    expected: [u64; 7],
     stride: usize,
     access: &'static str,
 }
 
-const fn row(what: &'static str, class: Class, expected: [u64; 5], stride: usize, access: &'static str) -> Access {
+const fn row(what: &'static str, class: Class, expected: [u64; 7], stride: usize, access: &'static str) -> Access {
     Access { what, class, expected, stride, access }
 }
 
 #[rustfmt::skip]
 static ACCESSES: &[Access] = &[
-    row("4 bytes per lane, one after the other", Class::LoadGlobal, [32, 4, 1, 128, 0], 4,
+    row("4 bytes per lane, one after the other", Class::LoadGlobal, [32, 4, 4, 1, 128, 0, 0], 4,
         "ld.global.u32 %r9, [%rd9]; "),
-    row("the same, 4 bytes further on", Class::LoadGlobal, [32, 5, 2, 128, 0], 4, "ld.global.u32 %r9, [%rd9+4]; "),
-    row("the same, 32 bytes further on", Class::LoadGlobal, [32, 4, 2, 128, 0], 4, "ld.global.u32 %r9, [%rd9+32]; "),
-    row("one place for all lanes", Class::LoadGlobal, [32, 1, 1, 128, 0], 0, "ld.global.u32 %r9, [%rd9]; "),
-    row("a line per lane", Class::LoadGlobal, [32, 32, 32, 128, 0], 128, "ld.global.u32 %r9, [%rd9]; "),
-    row("every other 2 bytes", Class::LoadGlobal, [32, 4, 1, 64, 0], 4, "ld.global.nc.u16 %rs9, [%rd9+2]; "),
-    row("every other byte", Class::LoadGlobal, [32, 2, 1, 32, 0], 2, "ld.global.nc.u8 %r9, [%rd9]; "),
-    row("2 bytes out of blocks of 34", Class::LoadGlobal, [32, 32, 9, 64, 0], 34, "ld.global.nc.u16 %rs9, [%rd9]; "),
-    row("8 bytes per lane", Class::LoadGlobal, [32, 8, 2, 256, 0], 8, "ld.global.v2.f32 {%f1, %f2}, [%rd9]; "),
-    row("16 bytes per lane", Class::LoadGlobal, [32, 16, 4, 512, 0], 16,
+    row("the same, 4 bytes further on", Class::LoadGlobal, [32, 5, 4, 2, 128, 0, 0], 4, "ld.global.u32 %r9, [%rd9+4]; "),
+    row("the same, 32 bytes further on", Class::LoadGlobal, [32, 4, 4, 2, 128, 0, 0], 4, "ld.global.u32 %r9, [%rd9+32]; "),
+    row("one place for all lanes", Class::LoadGlobal, [32, 1, 1, 1, 128, 0, 0], 0, "ld.global.u32 %r9, [%rd9]; "),
+    row("a line per lane", Class::LoadGlobal, [32, 32, 4, 32, 128, 0, 0], 128, "ld.global.u32 %r9, [%rd9]; "),
+    row("every other 2 bytes", Class::LoadGlobal, [32, 4, 2, 1, 64, 0, 0], 4, "ld.global.nc.u16 %rs9, [%rd9+2]; "),
+    row("every other byte", Class::LoadGlobal, [32, 2, 1, 1, 32, 0, 0], 2, "ld.global.nc.u8 %r9, [%rd9]; "),
+    row("2 bytes out of blocks of 34", Class::LoadGlobal, [32, 32, 2, 9, 64, 0, 0], 34, "ld.global.nc.u16 %rs9, [%rd9]; "),
+    row("8 bytes per lane", Class::LoadGlobal, [32, 8, 8, 2, 256, 0, 0], 8, "ld.global.v2.f32 {%f1, %f2}, [%rd9]; "),
+    row("16 bytes per lane", Class::LoadGlobal, [32, 16, 16, 4, 512, 0, 0], 16,
         "ld.global.v4.u32 {%r9, %r10, %r11, %r12}, [%rd9]; "),
-    row("16 bytes out of 32", Class::LoadGlobal, [32, 32, 8, 512, 0], 32,
+    row("16 bytes out of 32", Class::LoadGlobal, [32, 32, 16, 8, 512, 0, 0], 32,
         "ld.global.v4.u32 {%r9, %r10, %r11, %r12}, [%rd9]; "),
-    row("half of the lanes", Class::LoadGlobal, [16, 2, 1, 64, 0], 4, "@%p1 ld.global.u32 %r9, [%rd9]; "),
-    row("stores", Class::StoreGlobal, [32, 4, 1, 128, 0], 4, "st.global.u32 [%rd9], %r0; "),
-    row("stores of bytes", Class::StoreGlobal, [32, 1, 1, 32, 0], 1, "st.global.u8 [%rd9], %r0; "),
-    row("stores of half of the lanes", Class::StoreGlobal, [16, 16, 16, 128, 0], 128,
+    row("half of the lanes", Class::LoadGlobal, [16, 2, 2, 1, 64, 0, 0], 4, "@%p1 ld.global.u32 %r9, [%rd9]; "),
+    row("stores", Class::StoreGlobal, [32, 4, 4, 1, 128, 0, 0], 4, "st.global.u32 [%rd9], %r0; "),
+    row("stores of bytes", Class::StoreGlobal, [32, 1, 1, 1, 32, 0, 0], 1, "st.global.u8 [%rd9], %r0; "),
+    row("stores of half of the lanes", Class::StoreGlobal, [16, 16, 4, 16, 128, 0, 0], 128,
         "@%p1 st.global.u64 [%rd9], %rd0; "),
-    row("an atomic on one place", Class::Atomic, [32, 1, 1, 128, 0], 0, "atom.global.add.u32 %r9, [%rd9], 1; "),
-    row("a word per lane", Class::LoadShared, [32, 0, 0, 128, 1], 4, "ld.shared.u32 %r9, [%rd8]; "),
-    row("a word for all lanes", Class::LoadShared, [32, 0, 0, 128, 1], 0, "ld.shared.u32 %r9, [%rd8]; "),
-    row("every other word", Class::LoadShared, [32, 0, 0, 128, 2], 8, "ld.shared.u32 %r9, [%rd8]; "),
-    row("every 32nd word", Class::LoadShared, [32, 0, 0, 128, 32], 128, "ld.shared.u32 %r9, [%rd8]; "),
-    row("every 33rd word", Class::LoadShared, [32, 0, 0, 128, 1], 132, "ld.shared.u32 %r9, [%rd8]; "),
-    row("every 32nd word, half of the lanes", Class::LoadShared, [16, 0, 0, 64, 16], 128,
+    row("an atomic on one place", Class::Atomic, [32, 1, 1, 1, 128, 0, 0], 0, "atom.global.add.u32 %r9, [%rd9], 1; "),
+    row("a word per lane", Class::LoadShared, [32, 0, 0, 0, 128, 1, 1], 4, "ld.shared.u32 %r9, [%rd8]; "),
+    row("a word for all lanes", Class::LoadShared, [32, 0, 0, 0, 128, 1, 1], 0, "ld.shared.u32 %r9, [%rd8]; "),
+    row("every other word", Class::LoadShared, [32, 0, 0, 0, 128, 2, 1], 8, "ld.shared.u32 %r9, [%rd8]; "),
+    row("every 32nd word", Class::LoadShared, [32, 0, 0, 0, 128, 32, 1], 128, "ld.shared.u32 %r9, [%rd8]; "),
+    row("every 33rd word", Class::LoadShared, [32, 0, 0, 0, 128, 1, 1], 132, "ld.shared.u32 %r9, [%rd8]; "),
+    row("every 32nd word, half of the lanes", Class::LoadShared, [16, 0, 0, 0, 64, 16, 1], 128,
         "@%p1 ld.shared.f32 %f1, [%rd8]; "),
-    row("8 bytes per lane, in halves of a warp", Class::LoadShared, [32, 0, 0, 256, 2], 8,
+    row("8 bytes per lane, in halves of a warp", Class::LoadShared, [32, 0, 0, 0, 256, 2, 2], 8,
         "ld.shared.u64 %rd9, [%rd8]; "),
-    row("8 bytes out of 16", Class::LoadShared, [32, 0, 0, 256, 4], 16, "ld.shared.v2.f32 {%f1, %f2}, [%rd8]; "),
-    row("16 bytes per lane, in quarters", Class::LoadShared, [32, 0, 0, 512, 4], 16,
+    row("8 bytes out of 16", Class::LoadShared, [32, 0, 0, 0, 256, 4, 2], 16, "ld.shared.v2.f32 {%f1, %f2}, [%rd8]; "),
+    row("16 bytes per lane, in quarters", Class::LoadShared, [32, 0, 0, 0, 512, 4, 4], 16,
         "ld.shared.v4.f32 {%f1, %f2, %f3, %f4}, [%rd8]; "),
-    row("16 bytes out of 128", Class::LoadShared, [32, 0, 0, 512, 32], 128,
+    row("16 bytes out of 128", Class::LoadShared, [32, 0, 0, 0, 512, 32, 4], 128,
         "ld.shared.v4.u32 {%r9, %r10, %r11, %r12}, [%rd8]; "),
-    row("16 bytes out of 144", Class::LoadShared, [32, 0, 0, 512, 4], 144,
+    row("16 bytes out of 144", Class::LoadShared, [32, 0, 0, 0, 512, 4, 4], 144,
         "ld.shared.v4.u32 {%r9, %r10, %r11, %r12}, [%rd8]; "),
-    row("stores of 2 bytes", Class::StoreShared, [32, 0, 0, 64, 1], 2, "st.shared.u16 [%rd8], %rs1; "),
-    row("stores to every 16th word", Class::StoreShared, [32, 0, 0, 128, 16], 64, "st.shared.u32 [%rd8], %r0; "),
-    row("four matrices, rows one after the other", Class::LoadMatrix, [32, 0, 0, 512, 4], 16,
+    row("stores of 2 bytes", Class::StoreShared, [32, 0, 0, 0, 64, 1, 1], 2, "st.shared.u16 [%rd8], %rs1; "),
+    row("stores to every 16th word", Class::StoreShared, [32, 0, 0, 0, 128, 16, 1], 64, "st.shared.u32 [%rd8], %r0; "),
+    row("four matrices, rows one after the other", Class::LoadMatrix, [32, 0, 0, 0, 512, 4, 4], 16,
         "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r9,%r10,%r11,%r12}, [%r8]; "),
-    row("four matrices, a row per 128 bytes", Class::LoadMatrix, [32, 0, 0, 512, 32], 128,
+    row("four matrices, a row per 128 bytes", Class::LoadMatrix, [32, 0, 0, 0, 512, 32, 4], 128,
         "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r9,%r10,%r11,%r12}, [%r8]; "),
-    row("a copy of 16 bytes per lane", Class::Copy, [32, 16, 4, 512, 4], 16,
+    row("a copy of 16 bytes per lane", Class::Copy, [32, 16, 16, 4, 512, 4, 4], 16,
         "cp.async.cg.shared.global [%r8], [%rd9], 16, %r7; "),
-    row("a copy of nothing for half of the lanes", Class::Copy, [32, 8, 2, 256, 4], 16,
+    row("a copy of nothing for half of the lanes", Class::Copy, [32, 8, 8, 2, 256, 4, 4], 16,
         "cp.async.cg.shared.global [%r8], [%rd9], 16, %r6; "),
 ];
 
@@ -118,9 +118,11 @@ fn accesses_cost_what_a_hand_counts() {
             let fill = at(&text, &counts, "[%rd5], %f9");
             found = At { executed: found.executed - fill.executed, lanes: found.lanes - fill.lanes, ..found };
             found = At { bytes: found.bytes - fill.bytes, passes: found.passes - fill.passes, ..found };
+            found.ideal_passes -= fill.ideal_passes;
         }
-        let [lanes, sectors, lines, bytes, passes] = row.expected;
-        let expected = At { executed: 1, lanes, sectors, lines, bytes, passes, divergent: 0 };
+        let [lanes, sectors, ideal_sectors, lines, bytes, passes, ideal_passes] = row.expected;
+        let ideal = At { ideal_sectors, ideal_passes, ..At::default() };
+        let expected = At { executed: 1, lanes, sectors, lines, bytes, passes, ..ideal };
         if found != expected {
             wrong.push(format!("{}: expected {expected:?}, found {found:?}", row.what));
         }
@@ -166,6 +168,18 @@ fn divergent_branches_are_counted_where_lanes_part() {
     assert_eq!(seen("xor.b32"), [6, 2 * (24 + 16 + 8), 0]);
     // All have met again.
     assert_eq!(seen("not.b32"), [2, 64, 0]);
+}
+
+#[test]
+fn products_that_mma_sums_up_are_counted() {
+    // Of 8 rows, 8 columns and 16 along k, and of 16, 8 and 32, by two warps.
+    let body = "mov.u32 %r10, 0; mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r20,%r21}, {%r10}, {%r10}, {%r10,%r10}; \
+                mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r20,%r21,%r22,%r23}, {%r10,%r10,%r10,%r10}, \
+                {%r10,%r10}, {%r10,%r10,%r10,%r10}; ";
+    let text = module(64, 2, "", body);
+    let counts = counted(&text, 1, 64);
+    let all = counts.kernel("k").sum(&[Class::Matrix]);
+    assert_eq!((all.executed, all.macs), (4, 2 * (1024 + 4096)));
 }
 
 #[test]

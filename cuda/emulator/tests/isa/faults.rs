@@ -130,11 +130,11 @@ static PLANTED: &[Planted] = &[
     row(75, "fragments", Edit::Replace("_param_0+16]", "_param_0+8]")),
     row(75, "fragments", Edit::Replace("_param_0+24]", "_param_0+28]")),
     row(80, "attention_f16_64_16", Edit::Replace("param_0+148]", "param_0+152]")),
-    row(80, "product_8_q8_0", Edit::Replace("+-40]", "+-32]")),
+    row(80, "product_8_q8_0", Edit::Replace("+-24]", "+-16]")),
     row(75, "repack_q8_0", Edit::Replace("param_0+16]", "param_0+20]")),
-    row(80, "rms_norm", Edit::Replace("param_0+80]", "param_0+84]")),
-    row(80, "rms_norm", Edit::Replace("param_0+72]", "param_0+64]")),
-    row(75, "rms_norm", Edit::Replace("param_0[88]", "param_0[80]")),
+    row(80, "rms_norm", Edit::Replace("param_0+88]", "param_0+92]")),
+    row(80, "rms_norm", Edit::Replace("param_0+80]", "param_0+72]")),
+    row(75, "rms_norm", Edit::Replace("param_0[96]", "param_0[88]")),
     row(75, "product_1_q8_0", Edit::Replace("param_0[216]", "param_0[224]")),
     // Tensor cores under a lane condition.
     row(80, "fragments", Edit::Guard("mma.sync.aligned.m16n8k16.row.col.f32.f16", 0)),
@@ -145,8 +145,9 @@ static PLANTED: &[Planted] = &[
     row(75, "attention_f16_64_16", Edit::Guard("ldmatrix", 3)),
     row(80, "gemv_f32", Edit::Guard("shfl.sync", 0)),
     // Barriers that are not there.
-    row(80, "rms_norm", Edit::Remove("bar.sync", 0)),
-    row(80, "rms_norm", Edit::Remove("bar.sync", 1)),
+    // The first two are those of rows that are no whole quads.
+    row(80, "rms_norm", Edit::Remove("bar.sync", 2)),
+    row(80, "rms_norm", Edit::Remove("bar.sync", 3)),
     row(75, "rms_norm", Edit::RemoveAll("bar.sync")),
     row(75, "product_8_q8_0", Edit::Remove("bar.sync", 0)),
     row(80, "product_1_mxfp4", Edit::RemoveAll("bar.sync")),
@@ -167,7 +168,7 @@ static PLANTED: &[Planted] = &[
     // The start of a sum of integers that a subtraction makes a float.
     row(75, "product_1_q8_0", Edit::Replace("1262485504", "1262485505")),
     row(80, "product_1_mxfp4", Edit::Swap("prmt.b32", 1, 2)),
-    row(75, "rms_norm", Edit::Replace("cvt.rni", "cvt.rzi")),
+    row(75, "rms_norm", Edit::Replace("0f4B400000", "0f4B400001")),
     row(75, "repack_q8_0", Edit::Replace("ld.global.nc.u16", "ld.global.nc.u32")),
     row(75, "repack_q5_0", Edit::Before("ld.global.nc.u16", "add.s64 @, @, 2;")),
     row(80, "product_1_q5_0", Edit::Before("v2.u32", "add.s64 @, @, 8;")),

@@ -107,7 +107,7 @@ pub static MOVES: &[Row] = &[
     row("selp.u32", "r,r,r,p", "r,#,#,p", |x| Some(x[if x[2] == 1 { 0 } else { 1 }])),
     row("selp.b64", "l,l,l,p", "l,#,l,p l,l,#,p", |x| Some(x[if x[2] == 1 { 0 } else { 1 }])),
     row("selp.u64", "l,l,l,p", "l,#,#,p", |x| Some(x[if x[2] == 1 { 0 } else { 1 }])),
-    row("selp.f32", "f,f,f,p", "f,#,f,p f,f,#,p", |x| Some(x[if x[2] == 1 { 0 } else { 1 }])),
+    row("selp.f32", "f,f,f,p", "f,#,f,p f,f,#,p f,#,#,p", |x| Some(x[if x[2] == 1 { 0 } else { 1 }])),
     row("cvt.s16.s8", "h,h", "", |x| Some(x[0] as i8 as u16 as u64)),
     row("cvt.s32.s8", "r,r", "", |x| word((x[0] as i8).into())),
     row("cvt.u16.u32", "h,r", "", |x| Some(x[0] & 0xFFFF)),

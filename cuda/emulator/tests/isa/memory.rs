@@ -52,6 +52,7 @@ pub static STORES: &[Access] = &[
     row("st.global.u64", 'l'),
     row("st.global.v2.f32", 'f'),
     row("st.global.v2.u32", 'r'),
+    row("st.global.v4.f32", 'f'),
     row("st.global.v4.u32", 'r'),
     row("st.volatile.global.u32", 'r'),
     row("st.volatile.global.v4.u32", 'r'),

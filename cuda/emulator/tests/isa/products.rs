@@ -167,6 +167,7 @@ fn gated(trial: &Trial<'_>, format: Format, most: usize) -> Result<(), String> {
         .set("k", k as i32)
         .set("columns", columns as i32)
         .set("seq", memory.put(&seq))
+        .set("tiles", 4)
         .set("gated", 1)
         .set("activation", 0)
         .set("out.QuantizedActivations.q", q)

@@ -118,11 +118,12 @@ fn rms_norm(trial: &Trial<'_>) -> Result<(), String> {
     let (at_x, at_add, at_post, at_weight) = (memory.put(&x), memory.put(&add), memory.put(&post), memory.put(&weight));
     let (seq, y) = (memory.put(&[0, -1, 4]), memory.put(&[IDLE; 3 * N]));
     let (q, d, s) = (memory.put(&[99i8; 3 * N]), memory.put(&[IDLE; 3 * N / 32]), memory.put(&[IDLE; 3 * N / 16]));
-    let params = Params::new("norm::rms_normParams")
+    let params = Params::new("rms_normParams")
         .set("x", at_x)
         .set("add", at_add)
         .set("post", at_post)
         .set("weight", at_weight)
+        .set("x_out", at_x)
         .set("seq", seq)
         .set("y", y)
         .set("image.QuantizedActivations.q", q)
@@ -201,6 +202,7 @@ fn attention(trial: &Trial<'_>) -> Result<(), String> {
         .set("heads_per_tile", 2)
         .set("rows_per_tile", 1)
         .set("splits", 2)
+        .set("parts", 2)
         .set("scale", 0.125f32);
     let dynamic = number("shared attention_f16_64_16") as u32;
     trial.run(&memory, &params.bytes, [1, ROWS.len() as u32, 2], 128, dynamic)?;

@@ -65,8 +65,8 @@ pub(super) fn scale(
 ) {
     let (p, known) = if plus == NEVER { (0, ALL) } else { condition(w, plus) };
     let known = known & w.word_lanes(a.row) & w.word_lanes(b.row) & w.word_lanes(upper.row);
-    let [mut y, mut z] = [[0; 32]; 2];
-    let (x, y, z) = (w.word(a.row), view(w, b, &mut y), view(w, upper, &mut z));
+    let [mut x, mut y, mut z] = [[0; 32]; 3];
+    let (x, y, z) = (view(w, a, &mut x), view(w, b, &mut y), view(w, upper, &mut z));
     let n = u32::from(shift) & 31;
     let scaled: Row = match form {
         Scale::Low => std::array::from_fn(|i| x[i] << n),

@@ -2,7 +2,7 @@
 
 use super::super::super::Approximation;
 use super::super::super::code::compute::{Binary, Ternary, Unary};
-use super::super::super::code::rows::{BIN_PREDICATE, Condition, Source, UNIFORM_PREDICATE};
+use super::super::super::code::rows::{BIN_PREDICATE, Condition, How, Source, UNIFORM_PREDICATE};
 use super::super::super::code::{Logic, R, Shift};
 use super::super::super::exec::{ballot, dot4, permute, real2, signed};
 use super::super::super::float;
@@ -112,6 +112,7 @@ pub(super) fn ternary(f: Ternary, w: &mut Registers, mask: u32, d: R, abc: [Sour
         Ternary::AddMaxU => map3(w, mask, d, abc, |a, b, c| a.wrapping_add(b).max(c)),
         Ternary::MinS => map3(w, mask, d, abc, |a, b, c| signed(i32::min)(signed(i32::min)(a, b), c)),
         Ternary::MaxS => map3(w, mask, d, abc, |a, b, c| signed(i32::max)(signed(i32::max)(a, b), c)),
+        Ternary::MaxU => map3(w, mask, d, abc, |a, b, c| a.max(b).max(c)),
         Ternary::FusedF => {
             let [mut x, mut y, mut z] = [[0; 32]; 3];
             let result = float::fused(view(w, a, &mut x), view(w, b, &mut y), view(w, c, &mut z));
@@ -163,6 +164,11 @@ pub(super) fn logic(w: &mut Registers, mask: u32, table: u8, d: R, of: [Source; 
     // What is written to `URZ` is asked in all lanes where it is the predicate that is uniform.
     let mask = if (UNIFORM_PREDICATE..BIN_PREDICATE).contains(&any) { ALL } else { mask };
     match table {
+        // Predicates that the compiler keeps as bits of a register begin so, bit by bit: nobody wrote the register before.
+        0xc0 if of[0] == (Source { row: d, how: How::Plain }) && w.word(of[1].row)[0].count_zeros() == 1 => {
+            let row: Row = std::array::from_fn(|i| w.word(d)[i] & w.word(of[1].row)[i]);
+            w.set_word(d, &row, scope(d, mask), ALL);
+        }
         0xc0 => map2(w, mask, d, [of[0], of[1]], |a, b| a & b),
         0xfc => map2(w, mask, d, [of[0], of[1]], |a, b| a | b),
         0x3c => map2(w, mask, d, [of[0], of[1]], |a, b| a ^ b),

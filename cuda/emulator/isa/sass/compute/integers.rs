@@ -224,7 +224,9 @@ fn scale(d: &mut Decoding<'_>) -> Decoded {
     let upper = if form == Scale::High { d.word(at + 2)? } else { NOTHING };
     let shift = (d.known(after)? & 31) as u8;
     let plus = if d.has("X") { simple(d.condition(after + 1)?) } else { NEVER };
-    if of[0].how != How::Plain || of[1].how != How::Plain && (carry != BIN_PREDICATE || plus != NEVER) {
+    let alone = carry == BIN_PREDICATE && plus == NEVER;
+    let shifted = of[0].how == How::Plain || of[0].how == How::Negate && form == Scale::Low && alone;
+    if !shifted || of[1].how != How::Plain && !alone {
         return Err("modifiers of these sources are not known".to_owned());
     }
     found(Compute::Scale { form, shift, d: to, carry, of, upper, plus }, Class::Integer)
@@ -322,7 +324,8 @@ fn extremum(d: &mut Decoding<'_>, name: &str) -> Decoded {
             ("VIADDMNMX", false, false) => Ternary::AddMaxU,
             (_, true, true) => Ternary::MinS,
             (_, true, false) => Ternary::MaxS,
-            _ => return Err("three unsigned numbers are not known".to_owned()),
+            (_, false, false) => Ternary::MaxU,
+            _ => return Err("the least of three unsigned numbers is not known".to_owned()),
         };
         return found(Compute::Ternary(f, to, words(d, at)?), Class::Integer);
     }

@@ -47,7 +47,7 @@ fn launched(module: &Module) -> Counts {
         approximation: Approximation::Exact,
         memory: &memory,
     };
-    let mut counts = Counts { keep: Keep { launches: true, traced: 3 }, ..Counts::default() };
+    let mut counts = Counts { keep: Keep { launches: true, traced: 3, ..Keep::default() }, ..Counts::default() };
     for _ in 0..2 {
         isa::run(&launch, &mut counts).unwrap_or_else(|fault| panic!("{}", fault.report));
     }

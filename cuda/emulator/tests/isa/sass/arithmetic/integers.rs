@@ -149,6 +149,7 @@ static PRODUCTS: &[Row] = &[
 
 static SHIFTS: &[Row] = &[
     row("LEA R20, R10, R12, 0x5", "rr", "r", |x| word((n(x[0]) << 5) + n(x[1]))),
+    row("LEA R20, -R10, R12, 0x5", "rr", "r", |x| word(n(x[1]) - (n(x[0]) << 5))),
     row("LEA R20, R10, 0xc0800000, 0x17", "r", "r", |x| word((n(x[0]) << 23) + 0xc080_0000)),
     row("LEA R20, P4, R10, R12, 0x5", "rr", "rp", |x| sum_once((n(x[0]) << 5 & 0xFFFF_FFFF) + n(x[1]))),
     row("LEA.HI R20, R10, R12, R14, 0x5", "rrr", "r", |x| word((n64(both(x[0], x[2])) << 5 >> 32) + n(x[1]))),
@@ -194,6 +195,7 @@ static EXTREMES: &[Row] = &[
     row("VIMNMX.S32 R20, R10, R12, !PT", "rr", "r", |x| word(s(x[0]).max(s(x[1])))),
     row("VIMNMX.U32 R20, R10, R12, PT", "rr", "r", |x| word(n(x[0]).min(n(x[1])))),
     row("VIMNMX3 R20, R10, 0xfffffdff, R14, !PT", "rrr", "r", |x| word(s(x[0]).max(s(x[2])).max(-0x201))),
+    row("VIMNMX3.U32 R20, R10, R12, R14, !PT", "rrr", "r", |x| word(n(x[0]).max(n(x[1])).max(n(x[2])))),
     row("VIMNMX3 R20, R10, R12, R14, PT", "rrr", "r", |x| word(s(x[0]).min(s(x[1])).min(s(x[2])))),
     // The sum wraps first.
     row("VIADDMNMX R20, R10, R12, R14, PT", "rrr", "r", |x| word(s(u(x[0]).wrapping_add(u(x[1])).into()).min(s(x[2])))),

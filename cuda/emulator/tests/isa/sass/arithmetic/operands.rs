@@ -69,6 +69,7 @@ fn uniform_instructions() {
         "VIMNMX.S32 R20, R10, 0x4, PT",
         "FFMA R20, R10, -R12, 1",
         "I2F.U32.RP R20, R10",
+        "F2I.U32.TRUNC.NTZ R20, R10",
         "MOV.64 R20, 0x3ff71547652b82fe",
     ];
     let mut random = Random(3);
@@ -103,6 +104,17 @@ fn uniform_instructions() {
             assert_eq!((low_too, high_too, holds_too), (low, high, holds), "{text}\n{values:x?}");
         }
     }
+}
+
+/// Bits of a register that nobody wrote before.
+#[test]
+fn predicates_are_kept_as_bits_of_a_register() {
+    let text = "ISETP.NE.AND P0, PT, R10, RZ, PT\nLOP3.LUT R30, R30, 0xffffffef, RZ, 0xc0, !PT\n\
+        @P0 LOP3.LUT R30, R30, 0x10, RZ, 0xfc, !PT\nLOP3.LUT P1, RZ, R30, 0x10, RZ, 0xc0, !PT\nSEL R20, RZ, 0x1, !P1";
+    let given = [(10, lanes(|i| i as u32 % 3))];
+    let code = Code::new(text, &given);
+    let [found] = code.run(&mut Memory::default(), [20], Order::Forward);
+    assert_eq!(found, lanes(|i| u32::from(i % 3 != 0)));
 }
 
 /// A uniform register has its value in all lanes, also where not all of them wrote it.
@@ -199,7 +211,7 @@ fn refused() {
         "IDP.2A.S8.S8 R20, R10, R11, R12",
         "IDP.4A.U8.S8 R20, R10, R11, R12",
         "LEA R20, P0, R10, -R11, 0x2",
-        "LEA R20, -R10, R11, 0x2",
+        "LEA R20, P4, -R10, R11, 0x2",
         "LEA.SX32 R20, R10, R11, 0x2",
         "SHF.L.U32 R20, R10, R11, R12",
         "SHF.L.U32.HI R20, R10, R11, R12",
