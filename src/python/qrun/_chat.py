@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from qrun._errors import UsageError
-from qrun._stream import Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from typing import Any, Iterator
+    from typing import Any, Iterator, Protocol
 
     from qrun._completion import Completion
-    from qrun._engine import Engine
+    from qrun._qrun import Model
+    from qrun._stream import Stream
+
+    class Engine(Protocol):
+        """What a conversation asks of `qrun.Engine`."""
+
+        _native: Model
+
+        def generate(self, prompt: list[dict[str, Any]], **sampling: Any) -> Completion: ...
+        def stream(self, prompt: list[dict[str, Any]], **sampling: Any) -> Stream: ...
+        def apply_chat_template(
+            self, messages: list[dict[str, Any]], *, tokenize: bool, add_generation_prompt: bool
+        ) -> str | list[int]: ...
+        def _save(self, path: str | os.PathLike[str], tokens: list[int], notes: dict[str, Any]) -> int: ...
 
 
 class Chat:

@@ -205,7 +205,7 @@ class Engine:
         ...
         """
         keywords = canonical(sampling)
-        return Stream(self, self._begin(prompt, keywords), keywords)
+        return Stream(self._native, self._begin(prompt, keywords), keywords, self._end)
 
     async def agenerate(self, prompt: Prompt, **sampling: Any) -> Completion:
         """`generate` for an event loop, which runs on meanwhile. Cancelling the task ends the answer.

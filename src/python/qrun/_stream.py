@@ -8,9 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
     from types import TracebackType
-    from typing import Any
+    from typing import Any, Callable
 
-    from qrun._engine import Engine
     from qrun._qrun import Answer, Model
 
 
@@ -79,11 +78,14 @@ class Stream:
 
     __module__ = "qrun"
 
-    def __init__(self, engine: Engine, answer: Answer, keywords: dict[str, Any]) -> None:
-        # The engine lives as long as its streams.
-        self._engine = engine
+    def __init__(
+        self, model: Model, answer: Answer, keywords: dict[str, Any], ended: Callable[[Answer, dict[str, Any]], Completion]
+    ) -> None:
+        self._model = model
         self._answer = answer
         self._keywords = keywords
+        # The engine's own method: it lives as long as its streams.
+        self._ended = ended
         self._completion: Completion | None = None
 
     def __iter__(self) -> Stream:
@@ -128,7 +130,7 @@ class Stream:
 
     def _end(self) -> Completion:
         if self._completion is None:
-            self._completion = self._engine._end(self._answer, self._keywords)
+            self._completion = self._ended(self._answer, self._keywords)
         return self._completion
 
     @property
@@ -148,7 +150,7 @@ class Stream:
         """How probable they were, where `logprobs` asked for it."""
         if "logprobs" not in self._keywords:
             return None
-        return _logprobs(self._engine._native, self._answer.tokens, self._answer.logprobs)
+        return _logprobs(self._model, self._answer.tokens, self._answer.logprobs)
 
     @property
     def prompt_progress(self) -> tuple[int, int]:

@@ -12,9 +12,10 @@ from typing import Any, Dict, NoReturn, Optional, Tuple, Union
 
 from .. import Gguf, Unsupported, quantize
 from ._gguf_writer import type_of, write
+from ._model_info import RESERVE_GB, GGUFQuantType
 from ._refused import refuse
 from .gguf_parser import GGUFValueType
-from .utils import RESERVE_GB, detect_cuda
+from .utils import detect_cuda
 
 NF4 = ("quantize_nf4", "dequantize_nf4", "NF4Quantizer", "NF4Config")
 """Names that are refused."""
@@ -31,24 +32,6 @@ def __getattr__(name: str) -> NoReturn:
     refuse(
         __name__, NF4, name, "NF4 is PyTorch's (bitsandbytes) and no type of GGUF; Q4_K_M has as many bits and is run"
     )
-
-
-class GGUFQuantType(Enum):
-    """Types of files that `convert_to_gguf` writes; the numbers are llama.cpp's `general.file_type`."""
-
-    F32 = 0
-    F16 = 1
-    Q4_0 = 2
-    Q4_1 = 3
-    Q8_0 = 7
-    Q5_0 = 8
-    Q5_1 = 9
-    Q4_K_S = 14
-    Q4_K_M = 15
-    Q5_K_S = 16
-    Q5_K_M = 17
-    Q6_K = 18
-    BF16 = 32
 
 
 def _type(name: Union[str, GGUFQuantType]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Optional, Union
 from .. import Error, Gguf, __version__, doctor
 from .._arguments import log
 from ._hub import files
+from ._model_info import RESERVE_GB, ModelInfo
 
 LEAST_CAPABILITY = 7.5
 """The oldest cards that qrun has kernels for: T4, RTX 20."""
@@ -139,17 +140,11 @@ def get_recommended_gpu_layers(model_size_gb: float, vram_gb: float) -> int:
     return 99 if model_size_gb + RESERVE_GB <= vram_gb else 0
 
 
-RESERVE_GB = 0.6
-"""What the driver, activations and a small context take beside the weights."""
-
-
 def auto_configure_for_model(model_path: Union[str, Path], vram_gb: Optional[float] = None) -> Dict[str, Any]:
     """`gpu_layers, ctx_size, batch_size, ubatch_size, n_parallel` for a file, from its bytes.
 
     Without `vram_gb` for the first GPU here.
     """
-    from .models import ModelInfo
-
     if vram_gb is None:
         gpus = detect_cuda()["gpus"]
         vram_gb = int(gpus[0]["memory"].split()[0]) / 1024 if gpus else 0.0
