@@ -41,6 +41,8 @@ class Model:
         self.keys = {k.removeprefix(self.arch + "."): v for k, v in values.items()}
         # Attention heads of keys by layer: none, or the same number in all that have attention.
         self.heads_kv = self.keys["attention.head_count_kv"]
+        # Gemma 4 says F by layer: twice as wide in layers that share K and V.
+        self.widths = self.keys["feed_forward_length"]
         for name in ("attention.head_count", "attention.head_count_kv", "feed_forward_length"):
             if isinstance(self.keys[name], list):
                 self.keys[name] = max(self.keys[name])
@@ -54,9 +56,11 @@ class Model:
 
     def layer_types(self):
         """Which layers slide, by the architectures' own period unless the file says otherwise, or have no attention."""
-        if isinstance(self.heads_kv, list):
-            return ["full_attention" if n > 0 else "conv" for n in self.heads_kv]
         period = self.keys.get("attention.sliding_window_pattern", self.row.period) if self.slides else 0
+        if isinstance(period, list):
+            return ["sliding_attention" if slides else "full_attention" for slides in period]
+        if isinstance(self.heads_kv, list) and not self.slides:
+            return ["full_attention" if n > 0 else "conv" for n in self.heads_kv]
         layers = range(self.keys["block_count"])
         return ["sliding_attention" if period and (i + 1) % period else "full_attention" for i in layers]
 
@@ -80,9 +84,14 @@ class Model:
                 rope[f"{length}_factor"] = self.tensors[f"rope_factors_{length}.weight"].tolist()
         if sections := k.get("rope.dimension_sections"):
             rope |= {"mrope_section": list(sections)[:3], "mrope_interleaved": True}
-        if self.arch == "gemma3" or self.arch == "olmo2" and self.slides:
+        if self.arch == "gemma4" and (factors := self.tensors.get("rope_freqs.weight")) is not None:
+            # The last pairs, with 1e30, do not turn.
+            turning = int((factors < 1e30).sum())
+            assert (factors[:turning] < 1e30).all(), factors
+            rope["partial_rotary_factor"] = turning / len(factors)
+        if self.arch in ("gemma3", "gemma4") or self.arch == "olmo2" and self.slides:
             local = {"rope_type": "default", "rope_theta": k["rope.freq_base"]}
-            if self.arch == "gemma3":
+            if self.arch != "olmo2":
                 local["rope_theta"] = k.get("rope.freq_base_swa", 10000.0)
             return {"full_attention": rope, "sliding_attention": local}
         return rope
@@ -120,6 +129,8 @@ class Model:
                 attn_logit_softcapping=k.get("attn_logit_softcapping", 50.0),
                 final_logit_softcapping=k.get("final_logit_softcapping", 30.0),
             )
+        if self.arch == "gemma4":
+            options |= self.gemma4()
         if "ssm.inner_size" in k:
             options["linear_value_head_dim"] = k["ssm.inner_size"] // k["ssm.time_step_rank"]
         if self.arch == "glm4moe":
@@ -135,8 +146,41 @@ class Model:
             base = k["rope.freq_base"]
             options["layer_rope_theta"] = [base if kind.startswith("sliding") else 0 for kind in self.layer_types()]
         config = getattr(transformers, row.name + row.config)(**options)
-        config.head_dim = k["attention.key_length"]
+        config.head_dim = options["head_dim"]
         return config
+
+    def gemma4(self):
+        """Options of Gemma 4, whose layers differ in head size and number of heads, and may have no V."""
+        k, types = self.keys, self.layer_types()
+        shared = k.get("attention.shared_kv_layers", 0)
+        assert types[-1] == "full_attention", "transformers lets the last layer see everything"
+        heads_kv = self.heads_kv if isinstance(self.heads_kv, list) else [self.heads_kv] * len(types)
+        head_dims = {kind: k["attention.key_length"] for kind in types}
+        if "attention.key_length_swa" in k:
+            head_dims["sliding_attention"] = k["attention.key_length_swa"]
+        widths = self.widths if isinstance(self.widths, list) else [self.widths] * len(types)
+        narrow, wide = widths[0], widths[-1]
+        assert wide in (narrow, 2 * narrow) and widths == [narrow] * (len(types) - shared) + [wide] * shared, widths
+        # One without V takes its K.
+        v_is_k = {il for il in range(len(types) - shared) if f"blk.{il}.attn_v.weight" not in self.tensors}
+        own_global = {il for il in range(len(types) - shared) if types[il] == "full_attention"}
+        assert v_is_k in (set(), own_global), v_is_k
+        per_layer = self.tensors.get("per_layer_token_embd.weight")
+        return dict(
+            head_dim=head_dims.get("sliding_attention", k["attention.key_length"]),
+            per_layer_config={
+                il: {"head_dim": head_dims[kind], "num_key_value_heads": n}
+                for il, (kind, n) in enumerate(zip(types, heads_kv))
+            },
+            intermediate_size=narrow,
+            use_double_wide_mlp=wide > narrow,
+            num_kv_shared_layers=shared,
+            attention_k_eq_v=bool(v_is_k),
+            hidden_size_per_layer_input=k.get("embedding_length_per_layer_input", 0),
+            vocab_size_per_layer_input=0 if per_layer is None else len(per_layer),
+            enable_moe_block=k.get("expert_count", 0) > 0,
+            final_logit_softcapping=k.get("final_logit_softcapping", 30.0),
+        )
 
     def layer(self, il):
         """Tensors of a layer, fused as transformers has them."""
@@ -176,6 +220,9 @@ class Model:
                         layer[f"{part}.{suffix}"] = halves(t, heads)
         if self.arch == "llama" and "attn_q.bias" in layer:
             layer["attn_output.bias"] = torch.zeros(k["embedding_length"])
+        if il >= k["block_count"] - k.get("attention.shared_kv_layers", 0):
+            # Files of Gemma 4 have these also in layers that use an earlier one's.
+            layer = {n: t for n, t in layer.items() if n.split(".")[0] not in ("attn_k", "attn_v", "attn_k_norm")}
         if self.arch == "muse-glimmer":
             del layer["attn_q_norm.weight"], layer["attn_k_norm.weight"]
         return layer
@@ -210,6 +257,9 @@ class Model:
             f"model.{self.row.norm}.weight": next(self.tensors[n] for n in OUTPUT_NORMS if n in self.tensors),
             "lm_head.weight": self.tensors.get("output.weight", self.tensors["token_embd.weight"]),
         }
+        for name, theirs in self.row.beside.items():
+            if (t := self.tensors.get(f"{name}.weight")) is not None:
+                state[f"model.{theirs}.weight"] = t
         for il in range(self.keys["block_count"]):
             for name, t in self.layer(il).items():
                 part, _, suffix = name.rpartition(".")
@@ -248,7 +298,8 @@ def by_transformers(model, tokens, at):
     assert not unexpected and not [m for m in missing if "rotary" not in m], (missing, unexpected)
     if (factors := model.tensors.get("rope_freqs.weight")) is not None:
         rotary = net.model.rotary_emb
-        rotary.inv_freq = rotary.inv_freq / factors
+        name = "full_attention_inv_freq" if model.arch == "gemma4" else "inv_freq"
+        setattr(rotary, name, getattr(rotary, name) / factors)
     return net(torch.tensor([tokens]), use_cache=False, logits_to_keep=torch.tensor(at)).logits[0].numpy()
 
 

@@ -25,6 +25,8 @@ class Row:
     rope: dict = field(default_factory=dict)
     # Weights, beside NAMES.
     parts: dict = field(default_factory=dict)
+    # Weights outside of layers, beside the embedding, the last norm and the head.
+    beside: dict = field(default_factory=dict)
     # The last norm.
     norm: str = "norm"
 
@@ -137,6 +139,33 @@ ROWS = {
     "qwen3": Row("Qwen3"),
     "gemma2": Row("Gemma2", period=2, **GEMMA),
     "gemma3": Row("Gemma3", config="TextConfig", period=6, **GEMMA),
+    "gemma4": Row(
+        "Gemma4",
+        config="TextConfig",
+        period=6,
+        keys=EXPERTS | {"top_k_experts": "expert_used_count"},
+        rope={"rope_type": "proportional"},
+        parts={
+            "ffn_norm": "pre_feedforward_layernorm",
+            "layer_output_scale.weight": "layer_scalar",
+            "inp_gate": "per_layer_input_gate",
+            "proj": "per_layer_projection",
+            "post_norm": "post_per_layer_input_norm",
+            "ffn_gate_inp": "router.proj",
+            "ffn_gate_inp.scale": "router.scale",
+            "ffn_gate_up_exps.weight": "experts.gate_up_proj",
+            "ffn_down_exps.weight": "experts.down_proj",
+            "ffn_down_exps.scale": "router.per_expert_scale",
+            "pre_ffw_norm_2": "pre_feedforward_layernorm_2",
+            "post_ffw_norm_1": "post_feedforward_layernorm_1",
+            "post_ffw_norm_2": "post_feedforward_layernorm_2",
+        },
+        beside={
+            "per_layer_token_embd": "embed_tokens_per_layer",
+            "per_layer_model_proj": "per_layer_model_projection",
+            "per_layer_proj_norm": "per_layer_projection_norm",
+        },
+    ),
     "qwen2moe": Row(
         "Qwen2Moe",
         keys=EXPERTS | SHARED_EXPERT,
