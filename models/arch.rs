@@ -6,6 +6,7 @@ mod cohere2;
 mod exaone4;
 mod gemma2;
 mod gemma3;
+mod gemma4;
 mod glm4;
 mod gpt_oss;
 mod granite;
@@ -34,6 +35,7 @@ pub static ARCHITECTURES: &[ArchSpec] = &[
     qwen3::QWEN3,
     gemma2::GEMMA2,
     gemma3::GEMMA3,
+    gemma4::GEMMA4,
     qwen2moe::QWEN2MOE,
     qwen3moe::QWEN3MOE,
     qwen3vl::QWEN3VL,

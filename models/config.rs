@@ -44,6 +44,8 @@ pub struct Config {
     pub logit_scale: f32,
     /// Factor on queries by position; `None`: as they are.
     pub q_temperature: Option<QTemperature>,
+    /// Elements of an embedding that a token has for each layer; 0: it has none.
+    pub n_embd_per_layer: usize,
     /// One plan per layer that runs.
     pub layers: Vec<LayerPlan>,
     /// Blocks of the file behind the layers that predict further tokens (`nextn_predict_layers`). They do not run, and
@@ -135,6 +137,7 @@ impl Config {
                 (LogitScale::Multiply, Some(scale)) => scale,
             },
             q_temperature: q_temperature(&keys, spec)?,
+            n_embd_per_layer: layers::n_embd_per_layer(&keys)?,
             layers,
             n_nextn: n_block - n_layer,
         })

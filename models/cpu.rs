@@ -56,6 +56,8 @@ struct Scratch {
     /// Of the feed-forward, and of attention where it has one.
     gate: Vec<f32>,
     up: Vec<f32>,
+    /// Embeddings for each layer, `[tokens][layers · elements]`.
+    per_layer: Vec<f32>,
     /// Of layers with experts.
     routed: feed_forward::Routed,
     /// Of layers without attention.
@@ -87,6 +89,7 @@ impl CpuDecoder {
             attention: Vec::new(),
             gate: Vec::new(),
             up: Vec::new(),
+            per_layer: Vec::new(),
             routed: Default::default(),
             recurrent: Default::default(),
             prepared: Activations::new(options.arithmetic),

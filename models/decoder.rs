@@ -35,7 +35,7 @@ use qrun_cuda::{
 use crate::{
     Batch, Cached, Config, Entry, Forward, ForwardError, KvType, LayerPlan, Model, Options, PageCount, Progress, Rows,
     Salt, SamplingRequest, Tap,
-    layer::{HeadNorm, Mixer},
+    layer::{HeadNorm, KvSource, Mixer},
     memory::Plan,
     spec::{Activation, AttentionGate, EmbeddingScale, FeedForward, Norm, Residual},
 };
@@ -217,6 +217,10 @@ fn without_kernels(c: &Config) -> Option<&'static str> {
         (c.logit_scale != 1.0, "a factor on logits"),
         (c.q_temperature.is_some(), "queries that grow with the position"),
         (c.post_norm_eps != c.norm_eps, "norms of two epsilons"),
+        (any(|l| l.v_norm), "norms of values"),
+        (any(|l| l.kv != KvSource::Projections), "layers without keys or values of their own"),
+        (any(|l| l.n_embd_per_layer > 0), "embeddings of a token for each layer"),
+        (any(|l| l.output_scale), "layers that scale what they give"),
     ];
     parts.into_iter().find(|(present, _)| *present).map(|(_, part)| part)
 }

@@ -48,10 +48,10 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The pages of a layer.
+    /// The pages of a layer; without heads where it attends to the cache of another one.
     pub fn new(l: &LayerPlan, o: &Options) -> Self {
         Self {
-            n_head_kv: l.n_head_kv,
+            n_head_kv: if l.kv.is_own() { l.n_head_kv } else { 0 },
             head_dim: l.head_dim,
             type_k: o.type_k,
             type_v: o.type_v,

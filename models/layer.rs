@@ -23,8 +23,41 @@ pub struct LayerPlan {
     pub rope: Rope,
     /// Norms of q and k.
     pub qk_norm: HeadNorm,
+    /// Where keys and values come from.
+    pub kv: KvSource,
+    /// Whether each head of values is normed, without a weight.
+    pub v_norm: bool,
     /// What follows attention.
     pub feed_forward: FeedForwardPlan,
+    /// Elements of the token's embedding for this layer, which joins after the feed-forward; 0: it has none.
+    pub n_embd_per_layer: usize,
+    /// Whether what the layer gives is multiplied by a number of its own.
+    pub output_scale: bool,
+}
+
+/// Where the keys and values of a layer come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KvSource {
+    /// From two matrices.
+    Projections,
+    /// From one: values are keys before norm and rotation.
+    Keys,
+    /// From the cache of this earlier layer.
+    Layer(usize),
+}
+
+impl KvSource {
+    /// The layer whose cache layer `il` attends to.
+    pub fn layer(self, il: usize) -> usize {
+        match self {
+            Self::Projections | Self::Keys => il,
+            Self::Layer(source) => source,
+        }
+    }
+    /// Whether the layer has keys of its own.
+    pub fn is_own(self) -> bool {
+        !matches!(self, Self::Layer(_))
+    }
 }
 
 /// How a layer looks back at earlier tokens.
@@ -145,7 +178,11 @@ impl LayerPlan {
             window: None,
             rope: Rope::NONE,
             qk_norm: HeadNorm::None,
+            kv: KvSource::Projections,
+            v_norm: false,
             feed_forward,
+            n_embd_per_layer: 0,
+            output_scale: false,
         }
     }
     /// Elements of all query heads, and of all that attention gives for a token.

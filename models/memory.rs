@@ -69,11 +69,11 @@ fn kv_bytes_by_kind(c: &Config, o: &Options) -> [u64; 3] {
 
 /// Bytes of the cache that a token at `pos` reads: keys and values of what each layer sees, or its state.
 pub fn kv_bytes_read(c: &Config, o: &Options, pos: usize) -> u64 {
-    let of_layer = |l: &LayerPlan| {
+    let of_layer = |(il, l): (usize, &LayerPlan)| {
         let tokens = if l.state_len() > 0 { PAGE } else { l.seen(pos) };
-        tokens * Shape::new(l, o).page_bytes()
+        tokens * Shape::new(&c.layers[l.kv.layer(il)], o).page_bytes()
     };
-    (c.layers.iter().map(of_layer).sum::<usize>() / PAGE) as u64
+    (c.layers.iter().enumerate().map(of_layer).sum::<usize>() / PAGE) as u64
 }
 
 fn activation_bytes(c: &Config, o: &Options) -> u64 {
@@ -81,7 +81,9 @@ fn activation_bytes(c: &Config, o: &Options) -> u64 {
     let (n_ff, n_rot) = (c.widest(LayerPlan::n_ff), c.widest(|l| l.rope.n_rot));
     let routed = c.widest(|l| l.experts().map_or(0, |e| e.n_used * (2 * e.n_ff + c.n_embd) + e.n_expert));
     let recurrent = c.widest(|l| l.recurrent_width());
-    let per_token = 4 * c.n_embd + 3 * q + 2 * kv + 2 * n_ff + 2 * n_rot + routed + recurrent;
+    let per_layer = c.n_embd_per_layer * c.layers.len();
+    let per_token =
+        4 * c.n_embd + 3 * q + 2 * kv + 2 * n_ff.max(per_layer) + 2 * n_rot + routed + recurrent + per_layer;
     // The input vectors of a product once more in their prepared form (f32 at most).
     let prepared = n_ff.max(c.n_embd).max(q);
     4 * (o.n_ubatch.min(o.n_ctx) * (per_token + prepared) + c.n_vocab * o.n_seq) as u64

@@ -19,6 +19,8 @@ pub struct ArchSpec {
     pub embedding_scale: EmbeddingScale,
     /// Norms of q and k before RoPE (`attn_q_norm`, `attn_k_norm`).
     pub qk_norm: QkNorm,
+    /// What values are.
+    pub values: Values,
     /// Which layers attend through a sliding window.
     pub window: Window,
     /// Rotary embedding of sliding layers.
@@ -96,6 +98,15 @@ pub enum QkNorm {
     Whole,
     /// Of each head where the file has the tensors.
     IfPresent,
+}
+
+/// Values of attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Values {
+    /// As `attn_v` projects them.
+    Projected,
+    /// Each head is normed, without a weight. Where a layer has no `attn_v` they are its keys before norm and rotation.
+    Normed,
 }
 
 /// Where the gate of attention comes from.
@@ -184,6 +195,8 @@ pub enum FeedForward {
 /// What `q·k` is divided by: the square root of a number of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttentionScale {
+    /// 1: the norms of queries and keys scale them.
+    One,
     /// `sqrt(head_dim)`, as in most models.
     HeadDim,
     /// `n_embd / n_head` in the one size with this many layers (the 27B Gemmas), else `head_dim`. No key tells them apart.

@@ -3,7 +3,7 @@
 use std::ops::{Index, Range};
 
 use crate::{
-    layer::{FeedForwardPlan, HeadNorm, LayerPlan, Mixer},
+    layer::{FeedForwardPlan, HeadNorm, KvSource, LayerPlan, Mixer},
     spec::{ArchSpec, AttentionGate, DeltaHeads, Residual},
 };
 
@@ -103,6 +103,14 @@ roles! {
     FfnDown = "ffn_down",
     /// RMSNorm of the feed-forward output.
     PostFfwNorm = "post_ffw_norm",
+    /// What decides how much of the token's embedding for the layer passes.
+    InpGate = "inp_gate",
+    /// From that embedding to the residual stream.
+    Proj = "proj",
+    /// RMSNorm of what it gives.
+    PostNorm = "post_norm",
+    /// What the layer's output is multiplied by.
+    LayerOutputScale = "layer_output_scale",
 }
 
 impl Role {
@@ -162,10 +170,10 @@ pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dim
             };
             list.extend([
                 (Role::AttnQ,      Matrix(q + in_query, d), true),
-                (Role::AttnK,      Matrix(kv, d),           true),
-                (Role::AttnV,      Matrix(kv, d),           true),
+                (Role::AttnK,      Matrix(kv, d),           l.kv.is_own()),
+                (Role::AttnV,      Matrix(kv, d),           l.kv == KvSource::Projections),
                 (Role::AttnQNorm,  Vector(q_norm),          qk_norm),
-                (Role::AttnKNorm,  Vector(k_norm),          qk_norm),
+                (Role::AttnKNorm,  Vector(k_norm),          qk_norm && l.kv.is_own()),
                 (Role::AttnSinks,  Vector(l.n_head),        spec.sinks),
                 (Role::AttnGate,   Matrix(q, d),            own_gate),
                 (Role::AttnOutput, Matrix(d, q),            true),
@@ -219,7 +227,14 @@ pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dim
             ]);
         }
     }
-    list.push((Role::PostFfwNorm, Vector(d), post_norm));
+    let p = l.n_embd_per_layer;
+    list.extend([
+        (Role::PostFfwNorm,      Vector(d),    post_norm),
+        (Role::InpGate,          Matrix(p, d), p > 0),
+        (Role::Proj,             Matrix(d, p), p > 0),
+        (Role::PostNorm,         Vector(d),    p > 0),
+        (Role::LayerOutputScale, Vector(1),    l.output_scale),
+    ]);
     list.into_iter().filter(|&(_, _, present)| present).map(|(role, dims, _)| (role, dims)).collect()
 }
 

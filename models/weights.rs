@@ -27,6 +27,20 @@ pub struct Weights {
     pub output: Option<Linear>,
     /// Divisors of RoPE frequencies.
     pub rope_factors: RopeDivisors,
+    /// Embeddings of a token for each layer.
+    pub per_layer: Option<PerLayer>,
+}
+
+/// What embeddings of tokens for each layer are made of, [`crate::LayerPlan::n_embd_per_layer`] elements for a layer.
+#[derive(Clone)]
+pub struct PerLayer {
+    /// `per_layer_token_embd.weight`, `[n_vocab][layers · elements]`. More than half of some models, of which a token reads
+    /// one row: it stays where it is mapped.
+    pub token_embd: Matrix,
+    /// `per_layer_model_proj`, from the token embedding, `[layers · elements][n_embd]`.
+    pub model_proj: Linear,
+    /// RMSNorm of what it gives for a layer.
+    pub proj_norm: Vec<f32>,
 }
 
 /// Divisors of RoPE frequencies, `[n_rot / 2]` each; empty where the file has none.
@@ -98,9 +112,10 @@ impl Weights {
             None => None,
         };
         let rope_factors = rope_divisors(&door, c)?;
+        let per_layer = per_layer(&door, c)?;
         let output_norm = door.vector(&format!("{}.weight", c.arch.output_norm), c.n_embd)?;
         door.refuse_leftovers(c)?;
-        Ok(Self { token_embd, layers, output_norm, output, rope_factors })
+        Ok(Self { token_embd, layers, output_norm, output, rope_factors, per_layer })
     }
 
     /// The head: its own matrix, or the embedding.
@@ -109,24 +124,25 @@ impl Weights {
     }
 
     /// All matrices that may be repacked, the embedding first, each one once: all but those of experts that do not
-    /// begin with a tile.
+    /// begin with a tile, and the table of embeddings for each layer.
     pub fn repackable_mut(&mut self) -> impl Iterator<Item = &mut Matrix> {
-        let layers = self.layers.iter_mut().flat_map(|l| l.matrices.iter_mut()).chain(&mut self.output);
+        let proj = self.per_layer.as_mut().map(|per_layer| &mut per_layer.model_proj);
+        let layers = self.layers.iter_mut().flat_map(|l| l.matrices.iter_mut()).chain(&mut self.output).chain(proj);
         let whole = |l: &&mut Linear| l.experts.is_none_or(|[n, _]| (l.w.rows() / n).is_multiple_of(TILE_ROWS));
         [&mut self.token_embd].into_iter().chain(layers.filter(whole).map(|l| &mut l.w))
     }
 
-    /// Bytes of weights that one token reads: every matrix (of experts those that it takes) but the embedding table, of
-    /// which only one row is read unless it is the head too.
+    /// Bytes of weights that one token reads: every matrix (of experts those that it takes) but the embedding tables, of
+    /// which only one row is read unless one is the head too.
     pub fn bytes_per_token(&self) -> u64 {
-        let layers = self.layers.iter().flat_map(|l| l.matrices.iter());
+        let proj = self.per_layer.as_ref().map(|per_layer| &per_layer.model_proj);
+        let layers = self.layers.iter().flat_map(|l| l.matrices.iter()).chain(proj);
         layers.map(Linear::bytes_per_token).sum::<u64>() + self.head().bytes() as u64
     }
 
     /// The formats of all matrices, one after the other.
     pub fn formats(&self) -> impl Iterator<Item = GgmlType> {
-        let layers = self.layers.iter().flat_map(|l| l.matrices.iter()).chain(&self.output);
-        [&self.token_embd].into_iter().chain(layers.map(|linear| &linear.w)).map(Matrix::ty)
+        self.matrices().map(Matrix::ty)
     }
 
     /// Bytes of all matrices, the embedding table among them.
@@ -136,12 +152,14 @@ impl Weights {
 
     /// The same once they are repacked.
     pub fn repacked_bytes(&self) -> u64 {
-        self.matrices().map(|w| w.repacked_bytes() as u64).sum()
+        let mapped = self.per_layer.as_ref().map_or(0, |p| p.token_embd.repacked_bytes() - p.token_embd.bytes());
+        self.matrices().map(|w| w.repacked_bytes() as u64).sum::<u64>() - mapped as u64
     }
 
     fn matrices(&self) -> impl Iterator<Item = &Matrix> {
-        let layers = self.layers.iter().flat_map(|l| l.matrices.iter()).chain(&self.output);
-        layers.map(|linear| &linear.w).chain([&self.token_embd])
+        let layers = self.layers.iter().flat_map(|l| l.matrices.iter()).chain(&self.output).map(|linear| &linear.w);
+        let per_layer = self.per_layer.iter().flat_map(|p| [&p.token_embd, &p.model_proj.w]);
+        [&self.token_embd].into_iter().chain(layers).chain(per_layer)
     }
 }
 
@@ -169,6 +187,19 @@ fn rope_divisors(door: &TensorLoader, c: &Config) -> Result<RopeDivisors> {
         }
     }
     Ok(out)
+}
+
+/// What embeddings for each layer are made of, where the model has such.
+fn per_layer(door: &TensorLoader, c: &Config) -> Result<Option<PerLayer>> {
+    let (n, width) = (c.n_embd_per_layer, c.n_embd_per_layer * c.layers.len());
+    let read = || {
+        Ok(PerLayer {
+            token_embd: door.matrix("per_layer_token_embd.weight", c.n_vocab, width)?,
+            model_proj: door.linear("per_layer_model_proj", width, c.n_embd)?,
+            proj_norm: door.vector("per_layer_proj_norm.weight", n)?,
+        })
+    };
+    (n > 0).then(read).transpose()
 }
 
 fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
@@ -201,10 +232,15 @@ fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
     Ok(Layer { vectors, matrices })
 }
 
-/// Whether a tensor belongs to a block behind the layers, which predicts further tokens: it is left where it is.
-fn is_nextn(c: &Config, name: &str) -> bool {
-    let block = name.strip_prefix("blk.").and_then(|rest| rest.split('.').next()?.parse().ok());
-    block.is_some_and(|block: usize| (c.layers.len()..c.layers.len() + c.n_nextn).contains(&block))
+/// Whether a tensor is left where it is: that of a block behind the layers, which predicts further tokens, and keys and
+/// values of a layer that attends to the cache of another one.
+fn is_spare(c: &Config, name: &str) -> bool {
+    let block = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
+    let Some((Ok(block), part)) = block.map(|(block, part)| (block.parse::<usize>(), part)) else { return false };
+    match c.layers.get(block) {
+        None => block < c.layers.len() + c.n_nextn,
+        Some(layer) => !layer.kv.is_own() && matches!(part, "attn_k.weight" | "attn_v.weight" | "attn_k_norm.weight"),
+    }
 }
 
 impl Linear {
@@ -279,7 +315,7 @@ impl TensorLoader<'_> {
     fn refuse_leftovers(&self, c: &Config) -> Result<()> {
         let used = self.used.borrow();
         let known = |t: &&Tensor| used.contains(&t.name) || IGNORED.iter().any(|i| t.name.ends_with(i));
-        let leftover = self.g.tensors().iter().find(|t| !known(t) && !is_nextn(c, &t.name));
+        let leftover = self.g.tensors().iter().find(|t| !known(t) && !is_spare(c, &t.name));
         match leftover {
             None => Ok(()),
             Some(t) => {

@@ -24,6 +24,14 @@ const ROUNDED_KL: f64 = 5e-3;
 /// Smallest share of positions, over all cases, at which llama.cpp's best token is ours too.
 const TOP_1: f64 = 0.99;
 
+/// Layers that share have a wider feed-forward.
+const GEMMA4_F32: [[usize; 3]; 8] = {
+    let (own, shared) = ([4, 2, 96], [4, 2, 192]);
+    [own, own, own, own, shared, shared, shared, shared]
+};
+/// Global layers have fewer heads of keys.
+const GEMMA4_Q4_K_M: [[usize; 3]; 4] = [[4, 2, 256], [4, 1, 256], [4, 2, 256], [4, 1, 256]];
+
 struct Case {
     name: &'static str,
     tiny: Tiny,
@@ -72,6 +80,13 @@ const CASES: &[Case] = &[
         n_layer: 4, rope_base: 1e6, rope_scale: 8.0, ..TINY } },
     Case { name: "gemma3-Q4_K_M", prompt: 150, tiny: Tiny { arch: "gemma3", mix: Mix::Q4_K_M, tied: true, n_embd: 288, n_ff: 768,
         n_head_kv: 1, head_dim: 256, window: 64, n_layer: 7, rope_base: 1e6, ..TINY } },
+    // As E4B, then as 31B: embeddings for each layer and shared caches; values that are keys.
+    Case { name: "gemma4-F32", prompt: 130, tiny: Tiny { arch: "gemma4", tied: true, n_embd: 160, window: 40, pattern: 4, n_layer: 8,
+        head_dim: 96, head_dim_swa: 48, n_shared_kv: 4, n_embd_per_layer: 24, rope_freqs: true, rope_base: 1e6, uneven: &GEMMA4_F32,
+        ..TINY } },
+    Case { name: "gemma4-Q4_K_M", prompt: 100, tiny: Tiny { arch: "gemma4", mix: Mix::Q4_K_M, tied: true, n_embd: 256, window: 33,
+        pattern: 2, n_layer: 4, head_dim: 128, head_dim_swa: 64, keys_as_values: true, rope_freqs: true, uneven: &GEMMA4_Q4_K_M,
+        ..TINY } },
     // Experts: with 40 and more of them some get no token. The first is Mixtral.
     Case { name: "llama-experts-F32", prompt: 130, tiny: Tiny { n_embd: 160, n_head: 5, n_head_kv: 1, experts: [8, 2, 96, 0], ..TINY } },
     Case { name: "qwen2moe-F32", prompt: 45, tiny: Tiny { arch: "qwen2moe", n_embd: 160, n_head: 5, n_head_kv: 1, head_dim: 48, biases: true,

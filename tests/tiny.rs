@@ -42,8 +42,14 @@ pub struct Tiny {
     pub head_dim: usize,
     /// `[n_head, n_head_kv, n_ff]` of each layer where they differ; else empty.
     pub uneven: &'static [[usize; 3]],
-    /// Elements per head in sliding layers, half of which turn; 0: as in the others.
+    /// Elements per head in sliding layers, half of which turn (of Gemma 4 all); 0: as in the others.
     pub head_dim_swa: usize,
+    /// Layers that see everything have no `attn_v`.
+    pub keys_as_values: bool,
+    /// Layers at the end without keys and values.
+    pub n_shared_kv: usize,
+    /// Elements of embeddings for each layer.
+    pub n_embd_per_layer: usize,
     pub n_vocab: usize,
     pub n_ctx: usize,
     /// No `output.weight`.
@@ -88,6 +94,9 @@ pub const TINY: Tiny = Tiny {
     head_dim: 64,
     uneven: &[],
     head_dim_swa: 0,
+    keys_as_values: false,
+    n_shared_kv: 0,
+    n_embd_per_layer: 0,
     n_vocab: 323,
     n_ctx: 512,
     tied: false,
@@ -111,12 +120,27 @@ pub const TINY: Tiny = Tiny {
 
 /// One small model per architecture, with what is special about it; windows and original contexts shorter than the tests'
 /// prompts, more experts than some prompts take.
-pub const EACH_ARCH: [Tiny; 27] = [
+pub const EACH_ARCH: [Tiny; 28] = [
     Tiny { rope_freqs: true, fused_qkv: true, ..TINY },
     Tiny { arch: "qwen2", biases: true, n_head: 7, n_head_kv: 1, ..TINY },
     Tiny { arch: "qwen3", tied: true, head_dim: 80, ..TINY },
     Tiny { arch: "gemma2", tied: true, window: 70, attention_softcap: 5.0, ..TINY },
     Tiny { arch: "gemma3", tied: true, window: 64, pattern: 3, n_layer: 4, rope_scale: 8.0, ..TINY },
+    Tiny {
+        arch: "gemma4",
+        tied: true,
+        window: 40,
+        pattern: 2,
+        n_layer: 6,
+        head_dim: 96,
+        head_dim_swa: 64,
+        keys_as_values: true,
+        n_shared_kv: 2,
+        n_embd_per_layer: 64,
+        uneven: &[[4, 2, 96], [4, 1, 96], [4, 2, 96], [4, 1, 96], [4, 2, 160], [4, 1, 160]],
+        rope_freqs: true,
+        ..TINY
+    },
     Tiny { arch: "smollm3", tied: true, n_layer: 4, ..TINY },
     Tiny { arch: "qwen2moe", biases: true, experts: [12, 3, 64, 96], ..TINY },
     Tiny { arch: "qwen3moe", experts: [10, 3, 64, 0], ..TINY },
@@ -195,7 +219,10 @@ impl Tiny {
         self.tensors(&mut |name: &str, ty, shape: [usize; 2], spread| {
             let [cols, rows] = shape;
             header.tensor(name, ty, &self.dims(name, [cols, rows]));
-            data.push(draw(ty, cols * rows.max(1), spread, &mut Rng::new(name)));
+            data.push(match (self.arch, name) {
+                ("gemma4", "rope_freqs.weight") => rows::turning(cols),
+                _ => draw(ty, cols * rows.max(1), spread, &mut Rng::new(name)),
+            });
         });
         self.fuse(&mut header, &mut data);
         if !self.tied {
@@ -237,7 +264,11 @@ impl Tiny {
     pub fn head(&self, il: usize) -> [usize; 2] {
         let own = self.head_dim_swa > 0 && self.slides(il);
         let n_rot = if self.n_rot > 0 { self.n_rot } else { self.head_dim };
-        if own { [self.head_dim_swa, self.head_dim_swa / 2] } else { [self.head_dim, n_rot] }
+        if own { [self.head_dim_swa, self.n_rot_swa()] } else { [self.head_dim, n_rot] }
+    }
+
+    fn n_rot_swa(&self) -> usize {
+        if self.arch == "gemma4" { self.head_dim_swa } else { self.head_dim_swa / 2 }
     }
 
     fn keys(&self, h: &mut Header) {
@@ -259,7 +290,9 @@ impl Tiny {
             ("attention.sliding_window_pattern", self.pattern),
             ("attention.key_length_swa", self.head_dim_swa),
             ("attention.value_length_swa", self.head_dim_swa),
-            ("rope.dimension_count_swa", self.head_dim_swa / 2),
+            ("rope.dimension_count_swa", self.n_rot_swa()),
+            ("attention.shared_kv_layers", self.n_shared_kv),
+            ("embedding_length_per_layer_input", self.n_embd_per_layer),
         ];
         for (name, n) in sizes.into_iter().filter(|(_, n)| *n > 0) {
             h.set(key(name), n as u32);
@@ -299,6 +332,18 @@ impl Tiny {
         if self.rope_freqs {
             add("rope_freqs.weight", vector, [self.head_dim / 2, 0], Spread { mean: 4.0, std: 1.0 });
         }
+        let n = self.n_embd_per_layer;
+        if n > 0 {
+            let width = n * self.n_layer;
+            add("per_layer_token_embd.weight", self.ty("", 0, width), [width, self.n_vocab], unit(n, 1.0));
+            add(
+                "per_layer_model_proj.weight",
+                self.ty("", 0, self.n_embd),
+                [self.n_embd, width],
+                unit(self.n_embd, 1.0),
+            );
+            add("per_layer_proj_norm.weight", vector, [n, 0], norm(1.0));
+        }
         if self.long_rope {
             for (name, mean) in [("long", 4.0), ("short", 1.2)] {
                 let spread = Spread { mean, std: 0.1 * mean };
@@ -321,7 +366,13 @@ impl Tiny {
                 ("ffn_down", n_ff, self.n_embd, 1.0),
             ];
             let dense = !self.has_experts(il);
-            let present = |part: &str| if part.starts_with("ffn") { dense } else { attends };
+            let (own_k, own_v) = (self.has_keys(il), self.has_values(il));
+            let present = |part: &str| match part {
+                "attn_k" => attends && own_k,
+                "attn_v" => attends && own_v,
+                _ if part.starts_with("ffn") => dense,
+                _ => attends,
+            };
             for (part, cols, rows, gain) in matrices.into_iter().filter(|(part, ..)| present(part)) {
                 add(&name(&format!("{part}.weight")), self.ty(part, il, cols), [cols, rows], unit(cols, gain));
             }
@@ -343,9 +394,15 @@ impl Tiny {
                 QkNorm::Head | QkNorm::IfPresent => Some([head_dim, head_dim]),
                 QkNorm::Whole => Some([q, kv]),
             };
-            for (part, n) in ["attn_q_norm", "attn_k_norm"].into_iter().zip(qk_norm.into_iter().flatten()) {
-                // Muse Glimmer has the same number for all elements.
-                let spread = if self.arch == "muse-glimmer" { Spread { mean: 1.2, std: 0.0 } } else { norm(1.2) };
+            let parts = ["attn_q_norm", "attn_k_norm"].into_iter().filter(|&part| part == "attn_q_norm" || own_k);
+            for (part, n) in parts.zip(qk_norm.into_iter().flatten()) {
+                let spread = match self.arch {
+                    // The same number for all elements.
+                    "muse-glimmer" => Spread { mean: 1.2, std: 0.0 },
+                    // Nothing else scales scores.
+                    "gemma4" => norm(0.4),
+                    _ => norm(1.2),
+                };
                 add(&name(&format!("{part}.weight")), vector, [n, 0], spread);
             }
             rows::tensors(self, il, add);

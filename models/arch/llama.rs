@@ -3,7 +3,7 @@
 
 use crate::spec::{
     Activation, ArchSpec, AttentionGate, AttentionScale, EmbeddingScale, FeedForward, Gating, LocalRope, LogitScale,
-    Norm, QkNorm, Recurrent, Residual, RopeLayers, RopeLayout, Routing, SoftcapDefaults, Window,
+    Norm, QkNorm, Recurrent, Residual, RopeLayers, RopeLayout, Routing, SoftcapDefaults, Values, Window,
 };
 
 /// `general.architecture = "llama"`.
@@ -16,6 +16,7 @@ pub const LLAMA: ArchSpec = ArchSpec {
     feed_forward: FeedForward::Gated(Activation::Silu),
     embedding_scale: EmbeddingScale::One,
     qk_norm: QkNorm::None,
+    values: Values::Projected,
     window: Window::None,
     rope_local: LocalRope::Same,
     yarn_rounds: true,

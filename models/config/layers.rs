@@ -4,8 +4,8 @@ use qrun_quant::Result;
 
 use super::{experts, keys::Keys, recurrent, rope};
 use crate::{
-    layer::{FeedForwardPlan, HeadNorm, LayerPlan, Mixer, Rope},
-    spec::{ArchSpec, AttentionScale, QkNorm, Recurrent, Window},
+    layer::{FeedForwardPlan, HeadNorm, KvSource, LayerPlan, Mixer, Rope},
+    spec::{ArchSpec, AttentionScale, QkNorm, Recurrent, Values, Window},
 };
 
 /// What global layers have in common, and what sliding ones.
@@ -34,6 +34,8 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
         Window::None => (global, vec![false; n_block]),
     };
     let experts = experts::Reader::new(keys, spec, n_block)?;
+    let n_own = own_kv(keys, n_layer)?;
+    let n_embd_per_layer = n_embd_per_layer(keys)?;
     let plan = |il: usize| {
         let feed_forward = match experts.plan(il)? {
             Some(experts) => FeedForwardPlan::Experts(experts),
@@ -52,6 +54,7 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
             rope = Rope::NONE;
         }
         let divisor = match spec.attention_scale {
+            AttentionScale::One => 1,
             AttentionScale::EmbdPerHead { n_layer: wide } if wide == n_layer => n_embd / n_head,
             AttentionScale::EmbdPerHead { .. } | AttentionScale::HeadDim => head_dim,
         };
@@ -60,16 +63,65 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
             attention_scale *= rope.magnitude * rope.magnitude;
             rope.magnitude = 1.0;
         }
+        let has = |part: &str| keys.g.tensor(&format!("blk.{il}.{part}.weight")).is_some();
         let qk_norm = match spec.qk_norm {
-            QkNorm::IfPresent if keys.g.tensor(&format!("blk.{il}.attn_q_norm.weight")).is_some() => HeadNorm::Head,
+            QkNorm::IfPresent if has("attn_q_norm") => HeadNorm::Head,
             QkNorm::None | QkNorm::IfPresent => HeadNorm::None,
             QkNorm::Head => HeadNorm::Head,
             QkNorm::Whole => HeadNorm::Whole,
         };
-        let mixer = Mixer::Attention;
-        Ok(LayerPlan { mixer, n_head, n_head_kv, head_dim, attention_scale, window, rope, qk_norm, feed_forward })
+        let v_norm = spec.values == Values::Normed;
+        let kv = if il >= n_own {
+            let source = (0..n_own).rev().find(|&earlier| slides[earlier] == slides[il]);
+            let expected = || format!("a layer of the kind of layer {il} before those that share");
+            KvSource::Layer(
+                source.ok_or_else(|| keys.error("attention.shared_kv_layers", &expected(), n_layer - n_own))?,
+            )
+        } else if v_norm && !has("attn_v") && !has("attn_qkv") {
+            KvSource::Keys
+        } else {
+            KvSource::Projections
+        };
+        Ok(LayerPlan {
+            mixer: Mixer::Attention,
+            n_head,
+            n_head_kv,
+            head_dim,
+            attention_scale,
+            window,
+            rope,
+            qk_norm,
+            kv,
+            v_norm,
+            feed_forward,
+            n_embd_per_layer,
+            output_scale: has("layer_output_scale"),
+        })
     };
-    (0..n_layer).map(plan).collect()
+    let plans = (0..n_layer).map(plan).collect::<Result<Vec<_>>>()?;
+    for (il, plan) in plans.iter().enumerate() {
+        let source = &plans[plan.kv.layer(il)];
+        if source.n_head_kv != plan.n_head_kv {
+            let expected = format!("the {} heads of layer {} in layer {il}", source.n_head_kv, plan.kv.layer(il));
+            return Err(keys.error("attention.head_count_kv", &expected, plan.n_head_kv));
+        }
+    }
+    Ok(plans)
+}
+
+/// How many layers have keys and values of their own; those behind them attend to caches of these.
+fn own_kv(keys: &Keys, n_layer: usize) -> Result<usize> {
+    let key = "attention.shared_kv_layers";
+    match keys.g.u64(&keys.key(key))?.unwrap_or(0) {
+        shared if shared < n_layer as u64 => Ok(n_layer - shared as usize),
+        shared => Err(keys.error(key, &format!("fewer than the {n_layer} layers"), shared)),
+    }
+}
+
+/// Elements of an embedding that a token has for each layer; 0: it has none.
+pub fn n_embd_per_layer(keys: &Keys) -> Result<usize> {
+    let key = "embedding_length_per_layer_input";
+    if keys.g.u64(&keys.key(key))? == Some(0) { Ok(0) } else { Ok(keys.optional_size(key)?.unwrap_or(0)) }
 }
 
 /// Size of the sliding window. Zero means "no window" where the architecture does without one; elsewhere it is refused,

@@ -118,6 +118,7 @@ impl<'a> Attend<'a> {
         let (n, group) = (self.plan().head_dim, self.plan().group());
         let queries = block.tokens.len() * group;
         let seq = self.chunk[block.tokens.start].seq as usize;
+        let cached = self.plan().kv.layer(self.il);
         let q = self.scaled_queries(block);
         let mut state =
             State { max: vec![f32::NEG_INFINITY; queries], sum: vec![0.0; queries], values: vec![0.0; queries * n] };
@@ -125,7 +126,7 @@ impl<'a> Attend<'a> {
         let first = self.visible(block.tokens.start).start / PAGE;
         let last = (self.visible(block.tokens.end - 1).end - 1) / PAGE;
         for page in first.max(split * SPLIT)..(last + 1).min((split + 1) * SPLIT) {
-            self.kv.keys(seq, self.il, (page, block.head), &mut page_data);
+            self.kv.keys(seq, cached, (page, block.head), &mut page_data);
             scores.fill(0.0);
             Product { a: &q, b: &page_data, k: n, n: PAGE }.add_to(&mut scores);
             if let Some(cap) = self.c.attention_softcap {
@@ -139,7 +140,7 @@ impl<'a> Attend<'a> {
                 let values = &mut state.values[i * n..(i + 1) * n];
                 simd::dispatch(OnlineSoftmax { scores, seen: from..to.max(from), max, sum, values });
             }
-            self.kv.values(seq, self.il, (page, block.head), &mut page_data);
+            self.kv.values(seq, cached, (page, block.head), &mut page_data);
             // Slots that nobody has seen yet hold what an earlier sequence left there, finite or not.
             let written = (self.visible(block.tokens.end - 1).end - page * PAGE).min(PAGE);
             page_data[written * n..].fill(0.0);

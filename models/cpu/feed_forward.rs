@@ -175,7 +175,7 @@ impl Step<'_> {
         Ok(())
     }
 
-    fn activation(&self) -> Activation {
+    pub(super) fn activation(&self) -> Activation {
         let FeedForward::Gated(activation) = self.model.config.arch.feed_forward;
         activation
     }

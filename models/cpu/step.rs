@@ -1,12 +1,14 @@
 //! One chunk of tokens through all layers.
 
+use std::f32::consts::FRAC_1_SQRT_2;
+
 use qrun_quant::cpu::{Activations, Job, matmul};
 
 use super::{Scratch, attention, ops, rope};
 use crate::{
     Entry, ForwardError, Model, Output, Tap,
     kv::KvCache,
-    layer::{HeadNorm, Mixer},
+    layer::{HeadNorm, KvSource, Mixer},
     spec::{AttentionGate, EmbeddingScale, Residual},
     tensors::Role::{self, *},
     weights::{Layer, Linear, Weights},
@@ -28,6 +30,7 @@ impl Step<'_> {
     pub fn run(&mut self, logits: &mut Vec<f32>) -> Result<(), ForwardError> {
         self.embed();
         tap(self.tap, None, "inp_embd", &self.s.x);
+        self.embed_per_layer();
         self.rope.set_positions(self.chunk);
         let weights = self.weights;
         for (il, layer) in weights.layers.iter().enumerate() {
@@ -57,6 +60,26 @@ impl Step<'_> {
         }
     }
 
+    /// The embeddings of tokens for each layer: half from the token, half from its embedding.
+    fn embed_per_layer(&mut self) {
+        let (c, s) = (&self.model.config, &mut *self.s);
+        let Some(p) = &self.weights.per_layer else { return };
+        let width = p.model_proj.w.rows();
+        s.per_layer.resize(self.chunk.len() * width, 0.0);
+        project(&mut s.prepared, &s.x, [(&p.model_proj, &mut s.per_layer)]);
+        ops::scale(&mut s.per_layer, 1.0 / (c.n_embd as f32).sqrt());
+        ops::rms_norm_in_place(&mut s.per_layer, &p.proj_norm, c.norm_eps);
+        let scale = (c.n_embd_per_layer as f32).sqrt();
+        s.up.resize(width, 0.0);
+        for (e, both) in self.chunk.iter().zip(s.per_layer.chunks_exact_mut(width)) {
+            p.token_embd.row(e.token as usize, &mut s.up);
+            for (both, token) in both.iter_mut().zip(&s.up) {
+                *both = (*both + token * scale) * FRAC_1_SQRT_2;
+            }
+        }
+        tap(self.tap, None, "inp_per_layer", &s.per_layer);
+    }
+
     fn layer(&mut self, il: usize, w: &Layer) -> Result<(), ForwardError> {
         self.go_on()?;
         self.norm(w, AttnNorm);
@@ -73,7 +96,27 @@ impl Step<'_> {
         tap(self.tap, Some(il), "ffn_norm", &self.s.h);
         self.feed_forward(il, w)?;
         self.join(il, "ffn_out", w, PostFfwNorm);
+        self.per_layer(il, w);
+        if let Some(scale) = w.vectors.get(LayerOutputScale) {
+            ops::scale(&mut self.s.x, scale[0]);
+        }
         Ok(())
+    }
+
+    /// The token's embedding for this layer, as far as the residual stream lets it pass.
+    fn per_layer(&mut self, il: usize, w: &Layer) {
+        let (c, t, activation) = (&self.model.config, self.chunk.len(), self.activation());
+        let (s, n) = (&mut *self.s, c.n_embd_per_layer);
+        let Some(gate) = w.matrices.get(InpGate) else { return };
+        s.gate.resize(t * n, 0.0);
+        project(&mut s.prepared, &s.x, [(gate, &mut s.gate)]);
+        s.up.clear();
+        let rows = s.per_layer.chunks_exact(n * c.layers.len());
+        rows.for_each(|row| s.up.extend_from_slice(&row[il * n..(il + 1) * n]));
+        ops::gate(&mut s.gate, &s.up, activation);
+        s.out.resize(t * c.n_embd, 0.0);
+        project(&mut s.prepared, &s.gate, [(&w.matrices[Proj], &mut s.out)]);
+        self.join(il, "per_layer_embd_out", w, PostNorm);
     }
 
     /// The residual stream as attention or feed-forward takes it: normed where there is such a norm.
@@ -104,38 +147,45 @@ impl Step<'_> {
         s.q.resize(t * l.q_dim(), 0.0);
         s.k.resize(t * l.kv_dim(), 0.0);
         s.v.resize(t * l.kv_dim(), 0.0);
-        let [q, k, v] = [AttnQ, AttnK, AttnV].map(|role| &matrices[role]);
-        if c.arch.attention_gate == AttentionGate::InQuery {
-            s.up.resize(2 * t * l.q_dim(), 0.0);
+        let in_query = c.arch.attention_gate == AttentionGate::InQuery;
+        let query = if in_query { &mut s.up } else { &mut s.q };
+        if in_query {
+            query.resize(2 * t * l.q_dim(), 0.0);
+        }
+        let q = (&matrices[AttnQ], query);
+        match l.kv {
+            KvSource::Projections => {
+                let [k, v] = [AttnK, AttnV].map(|role| &matrices[role]);
+                project(&mut s.prepared, &s.h, [q, (k, &mut s.k), (v, &mut s.v)]);
+            }
+            KvSource::Keys => {
+                project(&mut s.prepared, &s.h, [q, (&matrices[AttnK], &mut s.k)]);
+                s.v.copy_from_slice(&s.k);
+            }
+            KvSource::Layer(_) => project(&mut s.prepared, &s.h, [q]),
+        }
+        if in_query {
             s.gate.resize(t * l.q_dim(), 0.0);
-            project(&mut s.prepared, &s.h, [(q, &mut s.up), (k, &mut s.k), (v, &mut s.v)]);
             let heads = s.q.chunks_exact_mut(l.head_dim).zip(s.gate.chunks_exact_mut(l.head_dim));
             for (both, (q, gate)) in s.up.chunks_exact(2 * l.head_dim).zip(heads) {
                 q.copy_from_slice(&both[..l.head_dim]);
                 gate.copy_from_slice(&both[l.head_dim..]);
             }
-        } else {
-            project(&mut s.prepared, &s.h, [(q, &mut s.q), (k, &mut s.k), (v, &mut s.v)]);
         }
         if l.qk_norm != HeadNorm::None {
             ops::rms_norm_in_place(&mut s.q, &norms[AttnQNorm], c.norm_eps);
-            ops::rms_norm_in_place(&mut s.k, &norms[AttnKNorm], c.norm_eps);
         }
-        let table = self.rope.of(il);
-        rope::apply(&mut s.q, l.head_dim, c.arch.rope, table);
-        rope::apply(&mut s.k, l.head_dim, c.arch.rope, table);
+        rope::apply(&mut s.q, l.head_dim, c.arch.rope, self.rope.of(il));
         if let Some(temperature) = c.q_temperature {
             for (e, q) in self.chunk.iter().zip(s.q.chunks_exact_mut(l.q_dim())) {
                 ops::scale(q, temperature.at(e.pos as usize));
             }
         }
         tap(self.tap, Some(il), "Qcur", &s.q);
-        tap(self.tap, Some(il), "Kcur", &s.k);
-        tap(self.tap, Some(il), "Vcur", &s.v);
-        for (i, e) in self.chunk.iter().enumerate() {
-            let row = i * l.kv_dim()..(i + 1) * l.kv_dim();
-            self.kv.store(e.seq as usize, il, e.pos as usize, (&s.k[row.clone()], &s.v[row]));
+        if l.kv.is_own() {
+            self.keys_and_values(il, w);
         }
+        let s = &mut *self.s;
         s.attention.resize(t * l.q_dim(), 0.0);
         let sinks = norms.get(AttnSinks).map(Vec::as_slice);
         let attend = attention::Attend { c, kv: self.kv, il, chunk: self.chunk, q: &s.q, sinks };
@@ -150,6 +200,25 @@ impl Step<'_> {
         tap(self.tap, Some(il), "kqv_out", &s.attention);
         s.out.resize(t * c.n_embd, 0.0);
         project(&mut s.prepared, &s.attention, [(&matrices[AttnOutput], &mut s.out)]);
+    }
+
+    /// Projected keys and values go into the cache.
+    fn keys_and_values(&mut self, il: usize, w: &Layer) {
+        let c = &self.model.config;
+        let (l, s) = (&c.layers[il], &mut *self.s);
+        if l.qk_norm != HeadNorm::None {
+            ops::rms_norm_in_place(&mut s.k, &w.vectors[AttnKNorm], c.norm_eps);
+        }
+        if l.v_norm {
+            ops::rms_norm_in_place(&mut s.v, &vec![1.0; l.head_dim], c.norm_eps);
+        }
+        rope::apply(&mut s.k, l.head_dim, c.arch.rope, self.rope.of(il));
+        tap(self.tap, Some(il), "Kcur", &s.k);
+        tap(self.tap, Some(il), "Vcur", &s.v);
+        for (i, e) in self.chunk.iter().enumerate() {
+            let row = i * l.kv_dim()..(i + 1) * l.kv_dim();
+            self.kv.store(e.seq as usize, il, e.pos as usize, (&s.k[row.clone()], &s.v[row]));
+        }
     }
 
     fn head(&mut self, logits: &mut Vec<f32>) {

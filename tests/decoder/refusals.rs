@@ -71,8 +71,8 @@ fn experts(p: &mut Parts, name: &str, value: u32) {
 #[rustfmt::skip]
 const LLAMA: &[(Change, &str, &str, &str)] = &[
     (|p| p.set("general.architecture", "mamba"), "key general.architecture",
-        "an architecture qrun runs (llama, smollm3, qwen2, qwen3, gemma2, gemma3, qwen2moe, ", "\"mamba\""),
-    (|p| p.drop_key("general.architecture"), "key general.architecture", "one of llama, smollm3, qwen2, qwen3, gemma2, gemma3, qwen2moe, ", "nothing"),
+        "an architecture qrun runs (llama, smollm3, qwen2, qwen3, gemma2, gemma3, gemma4, qwen2moe, ", "\"mamba\""),
+    (|p| p.drop_key("general.architecture"), "key general.architecture", "one of llama, smollm3, qwen2, qwen3, gemma2, gemma3, gemma4, qwen2moe, ", "nothing"),
     (|p| p.set("general.architecture", 7u32), "key general.architecture", "a UTF-8 string", "7"),
     (|p| p.set("llama.rope.scaling.type", "ntk"), "key llama.rope.scaling.type", "none, linear, yarn or longrope", "\"ntk\""),
     (|p| p.set("llama.rope.scaling.type", "yarn"), "key llama.rope.scaling.original_context_length", "a value", "no such key"),

@@ -21,6 +21,17 @@ impl Tiny {
     }
 }
 
+impl Tiny {
+    /// Whether a layer has keys of its own.
+    pub fn has_keys(&self, il: usize) -> bool {
+        il + self.n_shared_kv < self.n_layer
+    }
+    /// Whether a layer has values of its own.
+    pub fn has_values(&self, il: usize) -> bool {
+        self.has_keys(il) && (self.slides(il) || !self.keys_as_values)
+    }
+}
+
 /// Heads of keys and of values, elements of a key and of a value, and taps of a delta net.
 const DELTA: [usize; 5] = [2, 4, 32, 48, 4];
 /// Taps of a short convolution.
@@ -67,6 +78,10 @@ pub fn keys(t: &Tiny, h: &mut Header) {
             h.set(key("expert_shared_feed_forward_length"), n_ff_shared);
         }
     }
+    if t.arch == "gemma4" {
+        let slides: Vec<bool> = (0..t.n_layer).map(|il| t.slides(il)).collect();
+        h.set(key("attention.sliding_window_pattern"), Array::of(&slides));
+    }
     let recurrent: Vec<(&str, usize)> = match arch::find(t.arch).unwrap().recurrent {
         Recurrent::None => Vec::new(),
         Recurrent::DeltaNet { .. } => {
@@ -100,6 +115,7 @@ pub fn keys(t: &Tiny, h: &mut Header) {
         "granite" | "granitemoe" => {
             &[("embedding_scale", 0.75), ("residual_scale", 0.5), ("logit_scale", 1.25), ("attention.scale", 0.1)]
         }
+        "gemma4" => &[("rope.freq_base_swa", 20_000.0), ("final_logit_softcapping", 20.0)],
         "cohere2" => &[("logit_scale", 0.75)],
         "muse-glimmer" => &[("logit_scale", 1.5), ("final_logit_softcapping", 20.0)],
         "glm4moe" => &[("expert_weights_scale", 1.5)],
@@ -110,6 +126,11 @@ pub fn keys(t: &Tiny, h: &mut Header) {
         h.set(key("expert_gating_func"), 2u32);
         h.set(key("expert_weights_norm"), true);
     }
+}
+
+/// Divisors of `pairs` frequencies, of which a quarter turns.
+pub fn turning(pairs: usize) -> Vec<u8> {
+    (0..pairs).flat_map(|i| if i < pairs / 4 { 1.0f32 } else { 1e30 }.to_le_bytes()).collect()
 }
 
 pub fn tensors(t: &Tiny, il: usize, add: Add) {
@@ -157,6 +178,16 @@ pub fn tensors(t: &Tiny, il: usize, add: Add) {
     }
     if spec.attention_gate == AttentionGate::Own {
         tensor("attn_gate.weight", t.ty("attn_gate", il, d), [d, n_head * t.head(il)[0]], 0.0, unit(d));
+    }
+    if t.arch == "gemma4" {
+        tensor("layer_output_scale.weight", GgmlType::F32, [1, 0], 0.8, 0.1);
+    }
+    if t.n_embd_per_layer > 0 {
+        let n = t.n_embd_per_layer;
+        for (part, cols, rows) in [("inp_gate", d, n), ("proj", n, d)] {
+            tensor(&format!("{part}.weight"), t.ty(part, il, cols), [cols, rows], 0.0, unit(cols));
+        }
+        tensor("post_norm.weight", GgmlType::F32, [d, 0], 0.5, 0.1);
     }
     if !t.has_experts(il) {
         return;

@@ -1,6 +1,6 @@
 //! The table of models: published shapes, and tiny ones for tests.
 
-use super::{Biases, Experts, Family, Recurrent, Rope, Shape, Vocab};
+use super::{Biases, Experts, Family, Kinds, Recurrent, Rope, Shape, Vocab};
 
 /// The names of the table.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -27,6 +27,7 @@ const GEMMA_3_1B: Shape = Shape {
     head_dim: 256,
     n_ctx: 32_768,
     window: Some(512),
+    kinds: None,
     rope: Rope { base: 1e6, base_swa: Some(10_000.0), ..ROPE },
     norm_eps: 1e-6,
     vocab: Vocab { family: Family::Gemma, size: 262_144 },
@@ -186,6 +187,54 @@ const TINY_LFM2: Shape = Shape {
     ..TINY_QWEN3
 };
 
+const GEMMA_4_E4B: Shape = Shape {
+    name: "gemma-4-e4b",
+    arch: "gemma4",
+    n_layer: 42,
+    n_embd: 2560,
+    n_ff: 10_240,
+    n_head: 8,
+    n_head_kv: 2,
+    n_ctx: 131_072,
+    kinds: Some(Kinds {
+        period: 6,
+        head_dim_global: 512,
+        n_rot_global: 128,
+        n_head_kv_global: 2,
+        keys_as_values: false,
+        n_shared_kv: 18,
+        n_ff_shared_kv: 10_240,
+        n_embd_per_layer: 256,
+    }),
+    logit_softcap: Some(30.0),
+    ..GEMMA_3_1B
+};
+
+/// A layer of each kind that shares, and that is shared.
+const TINY_GEMMA4: Shape = Shape {
+    name: "tiny-gemma4",
+    n_layer: 6,
+    n_embd: 256,
+    n_ff: 512,
+    n_head: 4,
+    n_head_kv: 2,
+    head_dim: 64,
+    n_ctx: 8192,
+    window: Some(32),
+    kinds: Some(Kinds {
+        period: 2,
+        head_dim_global: 128,
+        n_rot_global: 32,
+        n_head_kv_global: 1,
+        keys_as_values: true,
+        n_shared_kv: 2,
+        n_ff_shared_kv: 1024,
+        n_embd_per_layer: 64,
+    }),
+    vocab: Vocab { family: Family::Gemma, size: 1024 },
+    ..GEMMA_4_E4B
+};
+
 /// Every model that `qrun synth` makes.
 pub static MODELS: &[Shape] = &[
     GEMMA_3_1B,
@@ -337,6 +386,29 @@ pub static MODELS: &[Shape] = &[
         experts: Some(Experts { n_ff_shared: 256, shared_gate: true, ..TINY_EXPERTS }),
         ..TINY_QWEN35
     },
+    Shape {
+        name: "gemma-4-31b",
+        n_layer: 60,
+        n_embd: 5376,
+        n_ff: 21_504,
+        n_head: 32,
+        n_head_kv: 16,
+        n_ctx: 262_144,
+        window: Some(1024),
+        kinds: Some(Kinds {
+            period: 6,
+            head_dim_global: 512,
+            n_rot_global: 128,
+            n_head_kv_global: 4,
+            keys_as_values: true,
+            n_shared_kv: 0,
+            n_ff_shared_kv: 0,
+            n_embd_per_layer: 0,
+        }),
+        ..GEMMA_4_E4B
+    },
+    GEMMA_4_E4B,
+    TINY_GEMMA4,
     TINY_LFM2,
     Shape { name: "tiny-lfm2moe", arch: "lfm2moe", experts: Some(TINY_EXPERTS), ..TINY_LFM2 },
 ];

@@ -4,8 +4,8 @@ use std::f64::consts::PI;
 
 use qrun_models::{
     ArchSpec, LayerPlan, arch,
-    layer::{self, DeltaPlan, ExpertPlan, FeedForwardPlan, HeadNorm, Mixer, SharedExpert},
-    spec::{self, Norm, QkNorm},
+    layer::{self, DeltaPlan, ExpertPlan, FeedForwardPlan, HeadNorm, KvSource, Mixer, SharedExpert},
+    spec::{self, Norm, QkNorm, Values},
     tensors::{self, Dims, Fused, Role},
 };
 use qrun_quant::gguf::{Array, write::Header};
@@ -37,6 +37,8 @@ pub struct Shape {
     pub n_ctx: usize,
     /// Sliding window in tokens.
     pub window: Option<usize>,
+    /// What sliding and global layers do not share.
+    pub kinds: Option<Kinds>,
     /// Base and scaling of the rotary embedding.
     pub rope: Rope,
     /// Epsilon of the norms.
@@ -59,6 +61,27 @@ pub struct Shape {
     pub attention_softcap: Option<f32>,
     /// Soft-cap of logits.
     pub logit_softcap: Option<f32>,
+}
+
+/// Layers of two kinds: sliding ones, as the rest of the shape says, and global ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kinds {
+    /// Every so many layers one is global.
+    pub period: usize,
+    /// Elements per head of global layers.
+    pub head_dim_global: usize,
+    /// Of these, how many turn.
+    pub n_rot_global: usize,
+    /// Key/value heads of global layers.
+    pub n_head_kv_global: usize,
+    /// Whether values of global layers are their keys.
+    pub keys_as_values: bool,
+    /// Layers at the end that attend to the caches of earlier ones.
+    pub n_shared_kv: usize,
+    /// Width of their feed-forward.
+    pub n_ff_shared_kv: usize,
+    /// Elements of an embedding that a token has for each layer; 0: none.
+    pub n_embd_per_layer: usize,
 }
 
 /// Matrices with a bias.
@@ -176,6 +199,7 @@ impl Shape {
 
     fn set_hyperparameters(&self, h: &mut Header) {
         let key = |name: &str| format!("{}.{name}", self.arch);
+        let head_dim_global = self.kinds.map_or(self.head_dim, |kinds| kinds.head_dim_global);
         let mut count = |name: &str, n: usize| h.set(key(name), n as u32);
         count("block_count", self.n_layer);
         count("context_length", self.n_ctx);
@@ -183,9 +207,9 @@ impl Shape {
         count("feed_forward_length", self.n_ff);
         count("attention.head_count", self.n_head);
         count("attention.head_count_kv", self.n_head_kv);
-        count("attention.key_length", self.head_dim);
-        count("attention.value_length", self.head_dim);
-        count("rope.dimension_count", self.rope.n_rot.unwrap_or(self.head_dim));
+        count("attention.key_length", head_dim_global);
+        count("attention.value_length", head_dim_global);
+        count("rope.dimension_count", self.rope.n_rot.unwrap_or(head_dim_global));
         count("vocab_size", self.vocab.size);
         if let Some(e) = self.experts {
             count("expert_count", e.n_expert);
@@ -194,6 +218,21 @@ impl Shape {
             count("expert_shared_feed_forward_length", e.n_ff_shared);
             count("leading_dense_block_count", e.leading_dense);
         }
+        if let Some(kinds) = self.kinds {
+            count("attention.key_length_swa", self.head_dim);
+            count("attention.value_length_swa", self.head_dim);
+            count("rope.dimension_count_swa", self.head_dim);
+            count("attention.shared_kv_layers", kinds.n_shared_kv);
+            count("embedding_length_per_layer_input", kinds.n_embd_per_layer);
+            let mut by_layer = |name: &str, of: fn(&LayerPlan) -> usize| {
+                let values: Vec<u32> = (0..self.n_layer).map(|il| of(&self.plan(il)) as u32).collect();
+                h.set(key(name), Array::of(&values));
+            };
+            by_layer("attention.head_count_kv", |l| l.n_head_kv);
+            by_layer("feed_forward_length", LayerPlan::n_ff);
+            by_layer("attention.sliding_window_pattern", |l| usize::from(l.window.is_some()));
+        }
+        let mut count = |name: &str, n: usize| h.set(key(name), n as u32);
         match self.recurrent {
             None => {}
             Some(Recurrent::DeltaNet { n_head_k, n_head_v, dim }) => {
@@ -242,15 +281,34 @@ impl Shape {
     /// The tensors in file order.
     pub(super) fn tensors(&self) -> impl Iterator<Item = Planned> {
         let first = self.matrix("token_embd", self.n_embd, self.vocab.size);
-        let factors = self.rope.llama3.map(|factor| Planned {
+        let factors = match (self.rope.llama3, self.kinds) {
+            (Some(factor), _) => Some(llama3_factors(self.head_dim, self.rope.base, factor)),
+            (None, Some(kinds)) => Some(turning(kinds.n_rot_global, kinds.head_dim_global)),
+            (None, None) => None,
+        };
+        let factors = factors.map(|factors| Planned {
             name: "rope_freqs.weight".into(),
-            dims: vec![self.head_dim as u64 / 2],
-            fill: Fill::Values(llama3_factors(self.head_dim, self.rope.base, factor)),
+            dims: vec![factors.len() as u64],
+            fill: Fill::Values(factors),
+        });
+        let n = self.kinds.map_or(0, |kinds| kinds.n_embd_per_layer);
+        let per_layer = (n > 0).then(|| {
+            [
+                self.matrix("per_layer_token_embd", n * self.n_layer, self.vocab.size),
+                self.matrix("per_layer_model_proj", self.n_embd, n * self.n_layer),
+                vector("per_layer_proj_norm.weight".into(), n),
+            ]
         });
         let head = (!self.tied).then(|| self.matrix("output", self.n_embd, self.vocab.size));
         let layers = (0..self.n_layer).flat_map(|il| self.layer(il));
         let last = vector(format!("{}.weight", self.spec().output_norm), self.n_embd);
-        [first].into_iter().chain(factors).chain(layers).chain([last]).chain(head)
+        [first]
+            .into_iter()
+            .chain(per_layer.into_iter().flatten())
+            .chain(factors)
+            .chain(layers)
+            .chain([last])
+            .chain(head)
     }
 
     fn spec(&self) -> &'static ArchSpec {
@@ -304,7 +362,18 @@ impl Shape {
 
     /// What each layer does, as far as its tensors depend on it.
     fn plan(&self, il: usize) -> LayerPlan {
-        let Self { n_head, n_head_kv, head_dim, n_ff, window, .. } = *self;
+        let Self { n_head, mut n_head_kv, mut head_dim, mut n_ff, mut window, .. } = *self;
+        let mut kv = KvSource::Projections;
+        if let Some(kinds) = self.kinds {
+            if (il + 1).is_multiple_of(kinds.period) {
+                (head_dim, n_head_kv, window) = (kinds.head_dim_global, kinds.n_head_kv_global, None);
+                kv = if kinds.keys_as_values { KvSource::Keys } else { kv };
+            }
+            if il + kinds.n_shared_kv >= self.n_layer {
+                // Which one its tensors do not show.
+                (kv, n_ff) = (KvSource::Layer(0), kinds.n_ff_shared_kv);
+            }
+        }
         let feed_forward = match self.experts.filter(|e| il >= e.leading_dense) {
             None => FeedForwardPlan::Dense { n_ff },
             Some(e) => FeedForwardPlan::Experts(ExpertPlan {
@@ -339,8 +408,21 @@ impl Shape {
             QkNorm::Head => HeadNorm::Head,
             QkNorm::Whole => HeadNorm::Whole,
         };
-        let rope = layer::Rope::NONE;
-        LayerPlan { mixer, n_head, n_head_kv, head_dim, attention_scale: 1.0, window, rope, qk_norm, feed_forward }
+        LayerPlan {
+            mixer,
+            n_head,
+            n_head_kv,
+            head_dim,
+            attention_scale: 1.0,
+            window,
+            rope: layer::Rope::NONE,
+            qk_norm,
+            kv,
+            v_norm: self.spec().values == Values::Normed,
+            feed_forward,
+            n_embd_per_layer: self.kinds.map_or(0, |kinds| kinds.n_embd_per_layer),
+            output_scale: self.kinds.is_some(),
+        }
     }
 
     /// Outputs keep the size of the inputs: the spread of a weight is one over the root of the columns.
@@ -353,6 +435,11 @@ impl Shape {
 /// Norms, and what is like them.
 fn vector(name: String, n: usize) -> Planned {
     Planned { name, dims: vec![n as u64], fill: Fill::Normal { mean: 1.0, std: 0.0625 } }
+}
+
+/// Divisors of RoPE frequencies with which the first `n_rot` elements of a head turn.
+fn turning(n_rot: usize, head_dim: usize) -> Vec<f32> {
+    (0..head_dim / 2).map(|i| if i < n_rot / 2 { 1.0 } else { 1e30 }).collect()
 }
 
 /// Llama 3's divisors of RoPE frequencies: wavelengths beyond the original context are stretched by

@@ -1,0 +1,15 @@
+//! Gemma 4: Gemma 3 with heads of two sizes, normed values, which may be the keys, layers that attend to the caches of
+//! earlier ones, and embeddings of a token for each layer.
+
+use super::gemma3::GEMMA3;
+use crate::spec::{ArchSpec, AttentionScale, SoftcapDefaults, Values, Window};
+
+/// `general.architecture = "gemma4"`.
+pub const GEMMA4: ArchSpec = ArchSpec {
+    name: "gemma4",
+    values: Values::Normed,
+    window: Window::Periodic { period: 6, default_size: Some(512) },
+    softcap: SoftcapDefaults { attention: None, logits: Some(30.0) },
+    attention_scale: AttentionScale::One,
+    ..GEMMA3
+};
