@@ -155,6 +155,13 @@ pub struct ExpertPlan {
     pub groups: Option<[usize; 2]>,
     /// One for every token besides.
     pub shared: Option<SharedExpert>,
+    /// Width of a feed-forward beside the experts, of which each has norms of its own; the router sees the residual stream
+    /// without the weights of a norm.
+    pub beside: Option<usize>,
+    /// Whether an expert's gate and up are one tensor.
+    pub fused: bool,
+    /// Whether what each expert gives is multiplied by a number of its own.
+    pub down_scale: bool,
 }
 
 /// An expert that every token takes.
@@ -218,7 +225,9 @@ impl LayerPlan {
     pub fn n_ff(&self) -> usize {
         match self.feed_forward {
             FeedForwardPlan::Dense { n_ff } => n_ff,
-            FeedForwardPlan::Experts(e) => e.n_ff.max(e.shared.map_or(0, |shared| shared.n_ff)),
+            FeedForwardPlan::Experts(e) => {
+                e.n_ff.max(e.shared.map_or(0, |shared| shared.n_ff)).max(e.beside.unwrap_or(0))
+            }
         }
     }
     /// The experts of the layer; `None` where it is dense.

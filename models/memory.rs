@@ -79,7 +79,7 @@ pub fn kv_bytes_read(c: &Config, o: &Options, pos: usize) -> u64 {
 fn activation_bytes(c: &Config, o: &Options) -> u64 {
     let (q, kv) = (c.widest(LayerPlan::q_dim), c.widest(LayerPlan::kv_dim));
     let (n_ff, n_rot) = (c.widest(LayerPlan::n_ff), c.widest(|l| l.rope.n_rot));
-    let routed = c.widest(|l| l.experts().map_or(0, |e| e.n_used * (2 * e.n_ff + c.n_embd) + e.n_expert));
+    let routed = c.widest(|l| l.experts().map_or(0, |e| e.n_used * (3 * e.n_ff + c.n_embd) + e.n_expert));
     let recurrent = c.widest(|l| l.recurrent_width());
     let per_layer = c.n_embd_per_layer * c.layers.len();
     let per_token =

@@ -79,14 +79,26 @@ roles! {
     FfnNorm = "ffn_norm",
     /// The router: a logit for each expert.
     FfnGateInp = "ffn_gate_inp",
+    /// What the router's input is multiplied by.
+    FfnGateInpScale = "ffn_gate_inp.scale",
     /// Added to the probabilities of experts where they are chosen.
     ExpProbsB = "exp_probs_b",
+    /// Norm before experts beside a feed-forward.
+    PreFfwNorm2 = "pre_ffw_norm_2",
+    /// Gates of all experts, each followed by its up projection.
+    FfnGateUpExps = "ffn_gate_up_exps",
     /// Gates of all experts.
     FfnGateExps = "ffn_gate_exps",
     /// Up projections of all experts.
     FfnUpExps = "ffn_up_exps",
     /// The way back from all experts.
     FfnDownExps = "ffn_down_exps",
+    /// What each expert's output is multiplied by.
+    FfnDownExpsScale = "ffn_down_exps.scale",
+    /// RMSNorm of what a feed-forward beside experts gives.
+    PostFfwNorm1 = "post_ffw_norm_1",
+    /// RMSNorm of what these experts give.
+    PostFfwNorm2 = "post_ffw_norm_2",
     /// How much of the shared expert passes: one number for a token.
     FfnGateInpShexp = "ffn_gate_inp_shexp",
     /// Gate of the expert that every token takes.
@@ -120,7 +132,7 @@ impl Role {
         match (self, dims) {
             (Self::FfnNorm, _) => format!("{}.weight", spec.ffn_norm),
             (Self::ExpProbsB | Self::SsmDt, _) => format!("{}.bias", self.name()),
-            (Self::SsmA, _) => self.name().to_owned(),
+            (Self::SsmA | Self::FfnGateInpScale | Self::FfnDownExpsScale, _) => self.name().to_owned(),
             (_, Dims::Vector(_) | Dims::Taps(..)) => format!("{}.weight", self.name()),
             _ => self.name().to_owned(),
         }
@@ -214,16 +226,26 @@ pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dim
         FeedForwardPlan::Experts(p) => {
             let (e, f) = (p.n_expert, p.n_ff);
             let (s, shared, gated) = p.shared.map_or((0, false, false), |s| (s.n_ff, true, s.gated));
+            let (b, beside) = (p.beside.unwrap_or(0), p.beside.is_some());
             list.extend([
-                (Role::FfnGateInp,      Matrix(e, d),     true),
-                (Role::ExpProbsB,       Vector(e),        p.bias),
-                (Role::FfnGateExps,     Experts(e, f, d), true),
-                (Role::FfnUpExps,       Experts(e, f, d), true),
-                (Role::FfnDownExps,     Experts(e, d, f), true),
-                (Role::FfnGateInpShexp, Vector(d),        gated),
-                (Role::FfnGateShexp,    Matrix(s, d),     shared),
-                (Role::FfnUpShexp,      Matrix(s, d),     shared),
-                (Role::FfnDownShexp,    Matrix(d, s),     shared),
+                (Role::FfnGateInp,       Matrix(e, d),         true),
+                (Role::FfnGateInpScale,  Vector(d),            beside),
+                (Role::ExpProbsB,        Vector(e),            p.bias),
+                (Role::PreFfwNorm2,      Vector(d),            beside),
+                (Role::FfnGateUpExps,    Experts(e, 2 * f, d), p.fused),
+                (Role::FfnGateExps,      Experts(e, f, d),     !p.fused),
+                (Role::FfnUpExps,        Experts(e, f, d),     !p.fused),
+                (Role::FfnDownExps,      Experts(e, d, f),     true),
+                (Role::FfnDownExpsScale, Vector(e),            p.down_scale),
+                (Role::PostFfwNorm1,     Vector(d),            beside),
+                (Role::PostFfwNorm2,     Vector(d),            beside),
+                (Role::FfnGateInpShexp,  Vector(d),            gated),
+                (Role::FfnGateShexp,     Matrix(s, d),         shared),
+                (Role::FfnUpShexp,       Matrix(s, d),         shared),
+                (Role::FfnDownShexp,     Matrix(d, s),         shared),
+                (Role::FfnGate,          Matrix(b, d),         beside),
+                (Role::FfnUp,            Matrix(b, d),         beside),
+                (Role::FfnDown,          Matrix(d, b),         beside),
             ]);
         }
     }

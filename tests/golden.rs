@@ -87,6 +87,11 @@ const CASES: &[Case] = &[
     Case { name: "gemma4-Q4_K_M", prompt: 100, tiny: Tiny { arch: "gemma4", mix: Mix::Q4_K_M, tied: true, n_embd: 256, window: 33,
         pattern: 2, n_layer: 4, head_dim: 128, head_dim_swa: 64, keys_as_values: true, rope_freqs: true, uneven: &GEMMA4_Q4_K_M,
         ..TINY } },
+    // As 26B-A4B.
+    Case { name: "gemma4-experts-F32", prompt: 60, tiny: Tiny { arch: "gemma4", tied: true, n_embd: 160, window: 40, pattern: 2,
+        n_layer: 4, head_dim: 96, head_dim_swa: 48, keys_as_values: true, rope_freqs: true, experts: [48, 3, 40, 0], ..TINY } },
+    Case { name: "gemma4-experts-Q4_K_M", prompt: 100, tiny: Tiny { arch: "gemma4", mix: Mix::Q4_K_M, tied: true, n_embd: 256,
+        window: 33, pattern: 2, n_layer: 4, head_dim: 128, head_dim_swa: 64, rope_freqs: true, experts: [8, 2, 256, 0], ..TINY } },
     // Experts: with 40 and more of them some get no token. The first is Mixtral.
     Case { name: "llama-experts-F32", prompt: 130, tiny: Tiny { n_embd: 160, n_head: 5, n_head_kv: 1, experts: [8, 2, 96, 0], ..TINY } },
     Case { name: "qwen2moe-F32", prompt: 45, tiny: Tiny { arch: "qwen2moe", n_embd: 160, n_head: 5, n_head_kv: 1, head_dim: 48, biases: true,

@@ -120,7 +120,7 @@ pub const TINY: Tiny = Tiny {
 
 /// One small model per architecture, with what is special about it; windows and original contexts shorter than the tests'
 /// prompts, more experts than some prompts take.
-pub const EACH_ARCH: [Tiny; 28] = [
+pub const EACH_ARCH: [Tiny; 29] = [
     Tiny { rope_freqs: true, fused_qkv: true, ..TINY },
     Tiny { arch: "qwen2", biases: true, n_head: 7, n_head_kv: 1, ..TINY },
     Tiny { arch: "qwen3", tied: true, head_dim: 80, ..TINY },
@@ -138,6 +138,17 @@ pub const EACH_ARCH: [Tiny; 28] = [
         n_shared_kv: 2,
         n_embd_per_layer: 64,
         uneven: &[[4, 2, 96], [4, 1, 96], [4, 2, 96], [4, 1, 96], [4, 2, 160], [4, 1, 160]],
+        rope_freqs: true,
+        ..TINY
+    },
+    Tiny {
+        arch: "gemma4",
+        tied: true,
+        window: 40,
+        pattern: 2,
+        n_layer: 4,
+        head_dim_swa: 32,
+        experts: [10, 3, 64, 0],
         rope_freqs: true,
         ..TINY
     },
@@ -365,7 +376,7 @@ impl Tiny {
                 ("ffn_up", self.n_embd, n_ff, 1.0),
                 ("ffn_down", n_ff, self.n_embd, 1.0),
             ];
-            let dense = !self.has_experts(il);
+            let dense = !self.has_experts(il) || self.arch == "gemma4";
             let (own_k, own_v) = (self.has_keys(il), self.has_values(il));
             let present = |part: &str| match part {
                 "attn_k" => attends && own_k,
@@ -418,6 +429,7 @@ impl Tiny {
     fn dims(&self, name: &str, [cols, rows]: [usize; 2]) -> Vec<u64> {
         let n_expert = self.experts[0];
         let dims = match (name.contains("_exps."), rows) {
+            (true, 0) if name.ends_with("scale") => vec![cols],
             (true, 0) => vec![cols / n_expert, n_expert],
             (true, _) => vec![cols, rows / n_expert, n_expert],
             (false, 0) => vec![cols],

@@ -1,8 +1,8 @@
 //! Gemma 4: Gemma 3 with heads of two sizes, normed values, which may be the keys, layers that attend to the caches of
-//! earlier ones, and embeddings of a token for each layer.
+//! earlier ones, embeddings of a token for each layer, and experts beside a feed-forward.
 
 use super::gemma3::GEMMA3;
-use crate::spec::{ArchSpec, AttentionScale, SoftcapDefaults, Values, Window};
+use crate::spec::{ArchSpec, AttentionScale, Gating, Routing, SoftcapDefaults, Values, Window};
 
 /// `general.architecture = "gemma4"`.
 pub const GEMMA4: ArchSpec = ArchSpec {
@@ -11,5 +11,6 @@ pub const GEMMA4: ArchSpec = ArchSpec {
     window: Window::Periodic { period: 6, default_size: Some(512) },
     softcap: SoftcapDefaults { attention: None, logits: Some(30.0) },
     attention_scale: AttentionScale::One,
+    routing: Routing { gating: Gating::Softmax, norm: true },
     ..GEMMA3
 };

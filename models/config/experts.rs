@@ -35,8 +35,17 @@ impl<'a> Reader<'a> {
         let n_ff = self.n_ff_expert.as_ref().ok_or_else(|| self.keys.absent("expert_feed_forward_length"))?[il];
         let gated = rows("ffn_gate_inp_shexp").is_some();
         let shared = rows("ffn_up_shexp").filter(|&n| n <= LIMIT).map(|n_ff| SharedExpert { n_ff, gated });
-        let bias = self.keys.g.tensor(&format!("blk.{il}.exp_probs_b.bias")).is_some();
-        Ok(Some(ExpertPlan { n_ff, shared, bias, ..experts }))
+        let has = |name: &str| self.keys.g.tensor(&format!("blk.{il}.{name}")).is_some();
+        let beside = if has("pre_ffw_norm_2.weight") { Some(self.dense(il)?) } else { None };
+        Ok(Some(ExpertPlan {
+            n_ff,
+            shared,
+            bias: has("exp_probs_b.bias"),
+            beside,
+            fused: has("ffn_gate_up_exps.weight"),
+            down_scale: has("ffn_down_exps.scale"),
+            ..experts
+        }))
     }
 
     /// The width of block `il`, which has none.
@@ -91,5 +100,8 @@ fn common(keys: &Keys, spec: &ArchSpec) -> Result<Option<ExpertPlan>> {
         bias: false,
         groups,
         shared: None,
+        beside: None,
+        fused: false,
+        down_scale: false,
     }))
 }

@@ -30,6 +30,8 @@ pub struct Routed {
     y: Vec<f32>,
     /// Their sum for each token while the shared expert runs, `[tokens][n_embd]`.
     sum: Vec<f32>,
+    /// What a feed-forward beside them gave, `[tokens][n_embd]`.
+    beside: Vec<f32>,
 }
 
 impl Step<'_> {
@@ -37,8 +39,24 @@ impl Step<'_> {
     pub(super) fn feed_forward(&mut self, il: usize, w: &Layer) -> Result<(), ForwardError> {
         match self.model.config.layers[il].feed_forward {
             FeedForwardPlan::Dense { n_ff } => self.dense(il, w, n_ff, [FfnGate, FfnUp, FfnDown]),
-            FeedForwardPlan::Experts(plan) => self.experts(il, w, &plan),
+            FeedForwardPlan::Experts(plan) => match plan.beside {
+                None => self.experts(il, w, &plan),
+                Some(n_ff) => self.both(il, w, &plan, n_ff),
+            },
         }
+    }
+
+    /// A feed-forward and experts: each with a norm before it and one after.
+    fn both(&mut self, il: usize, w: &Layer, plan: &ExpertPlan, n_ff: usize) -> Result<(), ForwardError> {
+        let c = &self.model.config;
+        self.dense(il, w, n_ff, [FfnGate, FfnUp, FfnDown])?;
+        ops::rms_norm_in_place(&mut self.s.out, &w.vectors[PostFfwNorm1], c.norm_eps);
+        std::mem::swap(&mut self.s.out, &mut self.s.routed.beside);
+        self.experts(il, w, plan)?;
+        let s = &mut *self.s;
+        ops::rms_norm_in_place(&mut s.out, &w.vectors[PostFfwNorm2], c.norm_eps);
+        ops::add(&mut s.out, &s.routed.beside);
+        Ok(())
     }
 
     fn dense(&mut self, il: usize, w: &Layer, n_ff: usize, roles: [Role; 3]) -> Result<(), ForwardError> {
@@ -61,27 +79,11 @@ impl Step<'_> {
     /// the weights of an expert once; each token adds what it gets in the order of its own choices.
     fn experts(&mut self, il: usize, w: &Layer, plan: &ExpertPlan) -> Result<(), ForwardError> {
         self.route(il, w, plan);
-        let [gate, up, down] = [FfnGateExps, FfnUpExps, FfnDownExps].map(|role| &w.matrices[role]);
         let (d, n_ff, activation) = (self.model.config.n_embd, plan.n_ff, self.activation());
-        let rows = self.s.routed.choices.len();
-        self.s.gate.resize(rows * n_ff, 0.0);
-        self.s.up.resize(rows * n_ff, 0.0);
-        self.s.routed.y.resize(rows * d, 0.0);
-        if self.chunk.len() == 1 {
-            self.one_token([gate, up]);
-        } else {
-            self.each_expert(|s, expert, rows| {
-                let Scratch { h, gate: g, up: u, routed, prepared, .. } = s;
-                routed.x.clear();
-                for &choice in &routed.order[rows.clone()] {
-                    let token = choice / plan.n_used;
-                    routed.x.extend_from_slice(&h[token * d..(token + 1) * d]);
-                }
-                let (g, u) = (&mut g[rows.start * n_ff..rows.end * n_ff], &mut u[rows.start * n_ff..rows.end * n_ff]);
-                products(prepared, &routed.x, [(gate, g), (up, u)], expert);
-            })?;
-        }
+        self.s.routed.y.resize(self.s.routed.choices.len() * d, 0.0);
+        self.gate_and_up(w, plan)?;
         self.go_on()?;
+        let down = &w.matrices[FfnDownExps];
         ops::gate(&mut self.s.gate, &self.s.up, activation);
         tap(self.tap, Some(il), "ffn_act", &self.s.gate);
         self.each_expert(|s, expert, rows| {
@@ -97,7 +99,12 @@ impl Step<'_> {
 
     /// The choices of each token, and their order by expert.
     fn route(&mut self, il: usize, w: &Layer, plan: &ExpertPlan) {
-        let Scratch { h, routed: r, prepared, .. } = &mut *self.s;
+        let c = &self.model.config;
+        let Scratch { x, h, routed: r, prepared, .. } = &mut *self.s;
+        if let Some(scale) = w.vectors.get(FfnGateInpScale) {
+            ops::norm(c.arch.norm, x, scale, c.norm_eps, h);
+            ops::scale(h, 1.0 / (c.n_embd as f32).sqrt());
+        }
         r.logits.resize(self.chunk.len() * plan.n_expert, 0.0);
         project(prepared, h, [(&w.matrices[FfnGateInp], &mut r.logits)]);
         tap(self.tap, Some(il), "ffn_moe_logits", &r.logits);
@@ -106,20 +113,79 @@ impl Step<'_> {
         for logits in r.logits.chunks_exact(plan.n_expert) {
             route(plan, logits, bias, &mut r.choices);
         }
+        if let Some(scale) = w.vectors.get(FfnDownExpsScale) {
+            r.choices.iter_mut().for_each(|choice| choice.weight *= scale[choice.expert as usize]);
+        }
+        if let Some(weight) = w.vectors.get(PreFfwNorm2) {
+            ops::norm(c.arch.norm, x, weight, c.norm_eps, h);
+        }
         r.order.clear();
         r.order.extend(0..r.choices.len());
         r.order.sort_by_key(|&choice| r.choices[choice].expert);
     }
 
-    /// Gate and up of all experts of one token: products of the same vector, so they are one.
-    fn one_token(&mut self, [gate, up]: [&Linear; 2]) {
-        let Scratch { h, gate: g, up: u, routed, prepared, .. } = &mut *self.s;
-        let n_ff = g.len() / routed.order.len();
-        let experts = routed.order.iter().map(|&choice| routed.choices[choice].expert as usize);
-        let weights: Vec<_> = experts.map(|e| [gate.expert(e), up.expert(e)]).collect();
+    /// Gate and up of the experts that were chosen, `[rows][n_ff]` each in the order by expert.
+    fn gate_and_up(&mut self, w: &Layer, plan: &ExpertPlan) -> Result<(), ForwardError> {
+        let [mut gate, mut up] = [&mut self.s.gate, &mut self.s.up].map(std::mem::take);
+        let done = match w.matrices.get(FfnGateUpExps) {
+            None => {
+                let [w_gate, w_up] = [FfnGateExps, FfnUpExps].map(|role| &w.matrices[role]);
+                self.of_experts(plan, [(w_gate, &mut gate), (w_up, &mut up)])
+            }
+            Some(both) => {
+                let done = self.of_experts(plan, [(both, &mut up)]);
+                gate.clear();
+                for row in 0..up.len() / (2 * plan.n_ff) {
+                    let start = row * 2 * plan.n_ff;
+                    gate.extend_from_slice(&up[start..start + plan.n_ff]);
+                    up.copy_within(start + plan.n_ff..start + 2 * plan.n_ff, row * plan.n_ff);
+                }
+                up.truncate(gate.len());
+                done
+            }
+        };
+        (self.s.gate, self.s.up) = (gate, up);
+        done
+    }
+
+    /// Products of tokens with matrices of the experts that they have chosen, rows in the order by expert.
+    fn of_experts<const N: usize>(
+        &mut self,
+        plan: &ExpertPlan,
+        mut outputs: [(&Linear, &mut Vec<f32>); N],
+    ) -> Result<(), ForwardError> {
+        let (rows, d) = (self.s.routed.choices.len(), self.model.config.n_embd);
+        for (linear, y) in &mut outputs {
+            y.resize(rows * (linear.w.rows() / plan.n_expert), 0.0);
+        }
+        if self.chunk.len() == 1 {
+            self.one_token(outputs);
+            return Ok(());
+        }
+        self.each_expert(|s, expert, own| {
+            let Scratch { h, routed, prepared, .. } = s;
+            routed.x.clear();
+            for &choice in &routed.order[own.clone()] {
+                let token = choice / plan.n_used;
+                routed.x.extend_from_slice(&h[token * d..(token + 1) * d]);
+            }
+            let outputs = outputs.each_mut().map(|(linear, y)| {
+                let width = y.len() / rows;
+                (*linear, &mut y[own.start * width..own.end * width])
+            });
+            products(prepared, &routed.x, outputs, expert);
+        })
+    }
+
+    /// All experts of one token: products of the same vector, so they are one.
+    fn one_token<const N: usize>(&mut self, outputs: [(&Linear, &mut Vec<f32>); N]) {
+        let Scratch { h, routed, prepared, .. } = &mut *self.s;
+        let experts = || routed.order.iter().map(|&choice| routed.choices[choice].expert as usize);
+        let weights = outputs.each_ref().map(|(linear, _)| experts().map(|e| linear.expert(e)).collect::<Vec<_>>());
         let mut jobs = Vec::new();
-        for ([gate, up], (g, u)) in weights.iter().zip(g.chunks_exact_mut(n_ff).zip(u.chunks_exact_mut(n_ff))) {
-            jobs.extend([Job { w: &gate.0, y: g }, Job { w: &up.0, y: u }]);
+        for ((_, y), weights) in outputs.into_iter().zip(&weights) {
+            let width = y.len() / weights.len();
+            jobs.extend(weights.iter().zip(y.chunks_exact_mut(width)).map(|((w, _), y)| Job { w, y }));
         }
         matmul(prepared, h, &mut jobs);
         for (job, (_, bias)) in jobs.iter_mut().zip(weights.iter().flatten()) {

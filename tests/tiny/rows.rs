@@ -194,6 +194,18 @@ pub fn tensors(t: &Tiny, il: usize, add: Add) {
     }
     let [e, _, f, shared] = t.experts;
     tensor("ffn_gate_inp.weight", GgmlType::F32, [d, e], 0.0, 2.0 * unit(d));
+    if t.arch == "gemma4" {
+        for (part, cols, rows) in [("ffn_gate_up_exps", d, 2 * f), ("ffn_down_exps", f, d)] {
+            tensor(&format!("{part}.weight"), t.ty(part, il, cols), [cols, rows * e], 0.0, unit(cols));
+        }
+        tensor("ffn_gate_inp.scale", GgmlType::F32, [d, 0], (d as f32).sqrt(), 1.0);
+        tensor("ffn_down_exps.scale", GgmlType::F32, [e, 0], 1.0, 0.3);
+        tensor("pre_ffw_norm_2.weight", GgmlType::F32, [d, 0], 1.0, 0.2);
+        for part in ["post_ffw_norm_1", "post_ffw_norm_2"] {
+            tensor(&format!("{part}.weight"), GgmlType::F32, [d, 0], 0.7, 0.2);
+        }
+        return;
+    }
     // Gates and ups of gpt-oss reach 7, where they are clamped.
     let [gain_in, gain_out] = if t.arch == "gpt-oss" { [3.0, 0.2] } else { [1.0; 2] };
     for (part, cols, rows, gain) in

@@ -210,6 +210,30 @@ const GEMMA_4_E4B: Shape = Shape {
     ..GEMMA_3_1B
 };
 
+const KINDS_31B: Kinds = Kinds {
+    period: 6,
+    head_dim_global: 512,
+    n_rot_global: 128,
+    n_head_kv_global: 4,
+    keys_as_values: true,
+    n_shared_kv: 0,
+    n_ff_shared_kv: 0,
+    n_embd_per_layer: 0,
+};
+
+const GEMMA_4_31B: Shape = Shape {
+    name: "gemma-4-31b",
+    n_layer: 60,
+    n_embd: 5376,
+    n_ff: 21_504,
+    n_head: 32,
+    n_head_kv: 16,
+    n_ctx: 262_144,
+    window: Some(1024),
+    kinds: Some(KINDS_31B),
+    ..GEMMA_4_E4B
+};
+
 /// A layer of each kind that shares, and that is shared.
 const TINY_GEMMA4: Shape = Shape {
     name: "tiny-gemma4",
@@ -386,29 +410,34 @@ pub static MODELS: &[Shape] = &[
         experts: Some(Experts { n_ff_shared: 256, shared_gate: true, ..TINY_EXPERTS }),
         ..TINY_QWEN35
     },
-    Shape {
-        name: "gemma-4-31b",
-        n_layer: 60,
-        n_embd: 5376,
-        n_ff: 21_504,
-        n_head: 32,
-        n_head_kv: 16,
-        n_ctx: 262_144,
-        window: Some(1024),
-        kinds: Some(Kinds {
-            period: 6,
-            head_dim_global: 512,
-            n_rot_global: 128,
-            n_head_kv_global: 4,
-            keys_as_values: true,
-            n_shared_kv: 0,
-            n_ff_shared_kv: 0,
-            n_embd_per_layer: 0,
-        }),
-        ..GEMMA_4_E4B
-    },
     GEMMA_4_E4B,
+    GEMMA_4_31B,
+    Shape {
+        name: "gemma-4-26b-a4b",
+        n_layer: 30,
+        n_embd: 2816,
+        n_ff: 2112,
+        n_head: 16,
+        n_head_kv: 8,
+        kinds: Some(Kinds { n_head_kv_global: 2, ..KINDS_31B }),
+        experts: Some(Experts {
+            n_expert: 128,
+            n_used: 8,
+            n_ff: 704,
+            n_ff_shared: 0,
+            shared_gate: false,
+            leading_dense: 0,
+        }),
+        ..GEMMA_4_31B
+    },
     TINY_GEMMA4,
+    Shape {
+        name: "tiny-gemma4-experts",
+        n_layer: 4,
+        kinds: Some(Kinds { period: 2, head_dim_global: 128, n_rot_global: 32, n_head_kv_global: 1, ..KINDS_31B }),
+        experts: Some(TINY_EXPERTS),
+        ..TINY_GEMMA4
+    },
     TINY_LFM2,
     Shape { name: "tiny-lfm2moe", arch: "lfm2moe", experts: Some(TINY_EXPERTS), ..TINY_LFM2 },
 ];

@@ -386,6 +386,9 @@ impl Shape {
                 bias: false,
                 groups: None,
                 shared: (e.n_ff_shared > 0).then_some(SharedExpert { n_ff: e.n_ff_shared, gated: e.shared_gate }),
+                beside: self.kinds.map(|_| n_ff),
+                fused: self.kinds.is_some(),
+                down_scale: self.kinds.is_some(),
             }),
         };
         let mixer = match self.recurrent {
