@@ -152,14 +152,19 @@ impl Weights {
 
     /// The same once they are repacked.
     pub fn repacked_bytes(&self) -> u64 {
-        let mapped = self.per_layer.as_ref().map_or(0, |p| p.token_embd.repacked_bytes() - p.token_embd.bytes());
-        self.matrices().map(|w| w.repacked_bytes() as u64).sum::<u64>() - mapped as u64
+        let mapped = self.per_layer.as_ref().map_or(0, |per_layer| per_layer.token_embd.bytes());
+        self.computed().map(|w| w.repacked_bytes() as u64).sum::<u64>() + mapped as u64
     }
 
     fn matrices(&self) -> impl Iterator<Item = &Matrix> {
-        let layers = self.layers.iter().flat_map(|l| l.matrices.iter()).chain(&self.output).map(|linear| &linear.w);
-        let per_layer = self.per_layer.iter().flat_map(|p| [&p.token_embd, &p.model_proj.w]);
-        [&self.token_embd].into_iter().chain(layers).chain(per_layer)
+        self.computed().chain(self.per_layer.iter().map(|per_layer| &per_layer.token_embd))
+    }
+
+    /// All but the table of embeddings for each layer.
+    fn computed(&self) -> impl Iterator<Item = &Matrix> {
+        let proj = self.per_layer.iter().map(|per_layer| &per_layer.model_proj);
+        let layers = self.layers.iter().flat_map(|l| l.matrices.iter()).chain(&self.output).chain(proj);
+        [&self.token_embd].into_iter().chain(layers.map(|linear| &linear.w))
     }
 }
 

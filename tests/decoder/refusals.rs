@@ -59,6 +59,13 @@ impl Parts {
 }
 
 type Change = fn(&mut Parts);
+/// A change to a file, and the place, what was expected and what was found in the error that it gives.
+type Refused = (Change, &'static str, &'static str, &'static str);
+
+/// The one with embeddings for each layer and shared caches.
+fn gemma4() -> Tiny {
+    EACH_ARCH.into_iter().find(|tiny| tiny.n_embd_per_layer > 0).unwrap()
+}
 
 /// Eight experts, two of them for a token, and one key more.
 fn experts(p: &mut Parts, name: &str, value: u32) {
@@ -69,7 +76,7 @@ fn experts(p: &mut Parts, name: &str, value: u32) {
 
 /// `(change to TINY, place, expected, found)`.
 #[rustfmt::skip]
-const LLAMA: &[(Change, &str, &str, &str)] = &[
+const LLAMA: &[Refused] = &[
     (|p| p.set("general.architecture", "mamba"), "key general.architecture",
         "an architecture qrun runs (llama, smollm3, qwen2, qwen3, gemma2, gemma3, gemma4, qwen2moe, ", "\"mamba\""),
     (|p| p.drop_key("general.architecture"), "key general.architecture", "one of llama, smollm3, qwen2, qwen3, gemma2, gemma3, gemma4, qwen2moe, ", "nothing"),
@@ -152,7 +159,7 @@ const LLAMA: &[(Change, &str, &str, &str)] = &[
 
 /// The same for a Gemma 3.
 #[rustfmt::skip]
-const GEMMA3: &[(Change, &str, &str, &str)] = &[
+const GEMMA3: &[Refused] = &[
     (|p| p.set("gemma3.attention.sliding_window", 0u32), "key gemma3.attention.sliding_window", "a number from 1 to 16777216", "0"),
     (|p| p.set("gemma3.attention.sliding_window_pattern", 0u32), "key gemma3.attention.sliding_window_pattern", "a number from 1 to 16777216", "0"),
     (|p| p.set("gemma3.attention.sliding_window_pattern", Array::of(&[true; 3])), "key gemma3.attention.sliding_window_pattern", "4 values", "3"),
@@ -167,9 +174,38 @@ const GEMMA3: &[(Change, &str, &str, &str)] = &[
     (|p| p.drop_tensor("blk.2.attn_k_norm.weight"), "tensor blk.2.attn_k_norm.weight", "shape [64]", "no such tensor"),
 ];
 
+/// The same for a Gemma 4.
+#[rustfmt::skip]
+const GEMMA4: &[Refused] = &[
+    (|p| p.set("gemma4.attention.shared_kv_layers", 6u32), "key gemma4.attention.shared_kv_layers", "fewer than the 6 layers", "6"),
+    (|p| p.set("gemma4.attention.shared_kv_layers", 5u32), "key gemma4.attention.shared_kv_layers",
+        "a layer of the kind of layer 1 before those that share", "5"),
+    (|p| p.set("gemma4.attention.head_count_kv", Array::of(&[2u32, 1, 2, 1, 1, 1])), "key gemma4.attention.head_count_kv",
+        "the 2 heads of layer 2 in layer 4", "1"),
+    (|p| p.set("gemma4.embedding_length_per_layer_input", 32u32), "tensor blk.0.inp_gate.weight", "shape [128, 32]", "[128, 64]"),
+    (|p| p.set("gemma4.embedding_length_per_layer_input", 0u32), "tensor per_layer_token_embd.weight",
+        "only tensors that qrun's gemma4 knows", "a tensor without a place in the model"),
+    (|p| p.drop_tensor("per_layer_token_embd.weight"), "tensor per_layer_token_embd.weight", "shape [384, 323]", "no such tensor"),
+    (|p| p.drop_tensor("blk.3.attn_k.weight"), "tensor blk.3.attn_k.weight", "shape [128, 96]", "no such tensor"),
+    (|p| p.put_tensor("blk.3.layer_output_scale.weight", GgmlType::F32, &[2]), "tensor blk.3.layer_output_scale.weight", "shape [1]", "[2]"),
+];
+
+/// Files that were made of models saved before transformers 5.5 have them.
+#[test]
+fn keys_of_a_layer_that_attends_to_the_cache_of_another_are_left_where_they_are() {
+    let mut parts = Parts::of(gemma4());
+    for (part, shape) in [("attn_k", [128, 128].as_slice()), ("attn_v", &[128, 128]), ("attn_k_norm", &[64])] {
+        parts.put_tensor(&format!("blk.4.{part}.weight"), GgmlType::F32, shape);
+    }
+    assert!(parts.load().is_ok());
+}
+
 #[test]
 fn what_is_wrong_is_named() {
-    let cases = LLAMA.iter().map(|c| (TINY, c)).chain(GEMMA3.iter().map(|c| (EACH_ARCH[4], c)));
+    let of = |tiny, cases: &'static [(Change, &'static str, &'static str, &'static str)]| {
+        cases.iter().map(move |c| (tiny, c))
+    };
+    let cases = of(TINY, LLAMA).chain(of(EACH_ARCH[4], GEMMA3)).chain(of(EACH_ARCH[5], GEMMA4));
     for (tiny, (change, place, expected, found)) in cases {
         let mut parts = Parts::of(tiny);
         change(&mut parts);
