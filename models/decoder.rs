@@ -202,6 +202,7 @@ fn without_kernels(c: &Config) -> Option<&'static str> {
     let any = |part: fn(&LayerPlan) -> bool| c.layers.iter().any(part);
     let gated = matches!(c.arch.feed_forward, FeedForward::Gated(Activation::ClampedSwiglu));
     let parts = [
+        (any(|l| l.v_norm), "norms of values"),
         (any(|l| l.experts().is_some()), "layers with experts"),
         (gated, "a clamped gate"),
         (any(|l| l.qk_norm == HeadNorm::Whole), "norms over all heads of queries and keys"),
@@ -217,7 +218,6 @@ fn without_kernels(c: &Config) -> Option<&'static str> {
         (c.logit_scale != 1.0, "a factor on logits"),
         (c.q_temperature.is_some(), "queries that grow with the position"),
         (c.post_norm_eps != c.norm_eps, "norms of two epsilons"),
-        (any(|l| l.v_norm), "norms of values"),
         (any(|l| l.kv != KvSource::Projections), "layers without keys or values of their own"),
         (any(|l| l.n_embd_per_layer > 0), "embeddings of a token for each layer"),
         (any(|l| l.output_scale), "layers that scale what they give"),
