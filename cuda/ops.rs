@@ -11,6 +11,7 @@ pub mod norm;
 pub mod params;
 pub mod probe;
 pub mod product;
+pub mod recurrent;
 pub mod rope_kv;
 pub mod sample;
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! graph also chooses the next tokens and writes them where the next step reads them (see `ahead.rs`). Sequences that the
 //! host samples, because of a mask for one, have steps of their own beside these (see `batch.rs`).
 //!
-//! Keys and values lie in pages of 64 tokens that sequences take as they grow, share, and leave to a prefix cache.
+//! Keys and values lie in pages of 64 tokens that sequences take as they grow, share, and leave to a prefix cache. So do states
+//! of recurrent layers (see `states.rs`).
 //!
 //! Where weights are quantized the bits of a token are the same however it comes: in a prompt that is cut anywhere, token by
 //! token, beside any number of others, from the prefix cache or a file. Products have one arithmetic for any number of rows (see
@@ -17,8 +18,10 @@ mod ahead;
 mod batch;
 mod memory;
 mod pages;
+mod recurrent;
 mod sampling;
 mod snapshot;
+mod states;
 mod step;
 mod tap;
 
@@ -35,7 +38,7 @@ use qrun_cuda::{
 use crate::{
     Batch, Cached, Config, Entry, Forward, ForwardError, KvType, LayerPlan, Model, Options, PageCount, Progress, Rows,
     Salt, SamplingRequest, Tap,
-    layer::{HeadNorm, KvSource, Mixer},
+    layer::{HeadNorm, KvSource},
     memory::Plan,
     spec::{Activation, AttentionGate, EmbeddingScale, FeedForward, Norm, Residual},
 };
@@ -43,6 +46,7 @@ use ahead::Ahead;
 use memory::{LOGIT_ROWS, Memory, STEP_ROWS};
 use pages::Pages;
 use sampling::DeviceSampler;
+use states::Kept;
 use step::{FEW, Step};
 use tap::Probe;
 
@@ -65,6 +69,7 @@ pub struct GpuDecoder {
     options: Options,
     bytes_per_token: u64,
     pages: Pages,
+    kept: Kept,
     probe: Option<Probe>,
     /// Sequences whose last row gave an output: a single row more is a step of decoding.
     decoding: Vec<bool>,
@@ -158,6 +163,7 @@ impl GpuDecoder {
             options: o.clone(),
             bytes_per_token: model.weights.bytes_per_token(),
             pages,
+            kept: Kept::new(o.n_seq),
             probe: None,
             decoding: vec![false; o.n_seq],
             logits: Vec::new(),
@@ -182,7 +188,8 @@ impl GpuDecoder {
 
     fn step_of(&self, rows: usize, tiling: Tiling) -> Step<'_> {
         let (m, narrow) = (&self.memory, tiling == Tiling::Rows && rows <= FEW);
-        Step { stream: &self.stream, c: &self.config, m, at: m.rows, rows, tiling, narrow, probe: self.probe.as_ref() }
+        let (sequences, probe) = (self.options.n_seq, self.probe.as_ref());
+        Step { stream: &self.stream, c: &self.config, m, at: m.rows, rows, tiling, sequences, narrow, probe }
     }
 
     /// A sequence goes on from somewhere else: what ran ahead of it is dropped, and the host samples it.
@@ -206,17 +213,15 @@ fn without_kernels(c: &Config) -> Option<&'static str> {
         (any(|l| l.experts().is_some()), "layers with experts"),
         (gated, "a clamped gate"),
         (any(|l| l.qk_norm == HeadNorm::Whole), "norms over all heads of queries and keys"),
-        (any(|l| l.rope.magnitude != 1.0), "a rotary embedding that scales a part of each head"),
         (c.arch.norm == Norm::Layer, "layer norms"),
         (!c.arch.residual.pre_norm(), "layers without norms before them"),
         (c.arch.residual == Residual::Parallel, "attention and feed-forward at once"),
         (c.arch.sinks, "attention sinks"),
-        (any(|l| l.mixer != Mixer::Attention), "recurrent layers"),
-        (c.arch.attention_gate != AttentionGate::None, "a gate on attention"),
+        (any(|l| !recurrent::takes(l)), "recurrent layers of these sizes"),
+        (c.arch.attention_gate == AttentionGate::Own, "a gate on attention"),
         (c.arch.embedding_scale == EmbeddingScale::RmsNorm, "normed embeddings"),
         (c.residual_scale != 1.0, "a factor on the residual stream"),
         (c.logit_scale != 1.0, "a factor on logits"),
-        (c.q_temperature.is_some(), "queries that grow with the position"),
         (c.post_norm_eps != c.norm_eps, "norms of two epsilons"),
         (any(|l| l.kv != KvSource::Projections), "layers without keys or values of their own"),
         (any(|l| l.n_embd_per_layer > 0), "embeddings of a token for each layer"),
@@ -234,7 +239,7 @@ fn plan_of(parts: &[Part], total: u64) -> Plan {
     let of = |purpose: &str| parts.iter().filter(|p| p.name.starts_with(purpose)).map(|p| p.bytes).sum::<u64>();
     let (weights, kv) = (of("weights/"), of("kv/"));
     // Padding between parts counts as activations, so that the sum is what is allocated.
-    Plan { weights, kv, kv_window: of("kv/window"), kv_states: 0, activations: total - weights - kv }
+    Plan { weights, kv, kv_window: of("kv/window"), kv_states: of("kv/states"), activations: total - weights - kv }
 }
 
 impl Forward for GpuDecoder {
@@ -337,7 +342,7 @@ impl Forward for GpuDecoder {
         let layers = self.config.layers.iter().zip(&self.memory.layers).zip(&self.memory.kind_of_layer);
         let bytes = layers.map(|((plan, layer), &kind)| {
             let pool = self.pages.tables.pool(kind);
-            let page: usize = pages::planes(&layer.cache, plan).iter().map(|(_, bytes)| bytes).sum();
+            let page: usize = pages::planes(layer, plan).iter().map(|(_, bytes)| bytes).sum();
             ((pool.total() - pool.free()) * page) as u64
         });
         bytes.sum()

@@ -19,6 +19,7 @@ use qrun_quant::{
 pub use draw::{Rng, fnv1a};
 use draw::{Spread, draw};
 pub use each::{EACH_ARCH, UNEVEN};
+pub use rows::DELTA;
 
 /// Which formats the matrices get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

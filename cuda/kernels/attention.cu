@@ -267,7 +267,9 @@ DEVICE void write(const AttentionParams& p, const Shared<V>& s) {
         for (int block = 0; 32 * block < p.head_dim; block++) {
             int d = 32 * block + lane();
             float x = d < p.head_dim ? s.out[m * V::STRIDE + d] * factor : 0.0f;
-            if (p.out && d < p.head_dim) p.out[((size_t)row * p.n_head + s.head[m]) * p.head_dim + d] = x;
+            size_t head = (size_t)row * p.n_head + s.head[m];
+            if (p.gate && d < p.head_dim) x = x / (1.0f + expf(-p.gate[head * p.gate_step + d]));
+            if (p.out && d < p.head_dim) p.out[head * p.head_dim + d] = x;
             int width = p.n_head * p.head_dim;
             if (p.image.q) quantize_block(p.image, row, width, s.head[m] * p.head_dim / 32 + block, x);
         }

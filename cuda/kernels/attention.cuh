@@ -26,7 +26,7 @@
 enum { ATTENTION_THREADS = 128, ATTENTION_WARPS = 4, MAX_PARTS = 64 };
 
 struct AttentionParams {
-    const float* q;  // [rows][n_head][head_dim]
+    const float* q;  // [rows][n_head][head_dim]; not read where there is a rope
     const int* pos;  // [rows]
     const int* seq;  // [rows]: rows with seq < 0 are skipped
     Cache cache;
@@ -45,7 +45,10 @@ struct AttentionParams {
     int window;          // positions that a row sees, its own included; 0: all
     float scale;
     float softcap;  // 0: none
-    int pad;
+    float growth;   // queries are multiplied by 1 + growth·ln(1 + ⌊position / grows_every⌋); 0: they are not
+    int grows_every;
+    int gate_step;  // elements from head to head of gate
+    const float* gate;  // [rows][n_head][gate_step], of which the first head_dim: the output is multiplied by their sigmoids; or null
     RopeKvParams rope;  // what is to be done with q, k and v before; rope.q null: nothing, it is done. Needs rows_per_tile 1 and
                         // all heads of a kv head in one tile
 };
@@ -159,8 +162,13 @@ DEVICE void load_queries(const AttentionParams& p, const Shared<V>& s) {
         if (live) live = p.seq[row] >= 0;
         float x[V::DIM / 32] = {}, largest = 0.0f;
         if (live) {
-            load_head(x, p.q + ((size_t)row * p.n_head + head) * p.head_dim, p.head_dim);
-            if (V::ROWS == 16 && p.rope.q) norm_and_turn(x, p.rope, p.rope.q_norm, turn_of(s), scratch_of(s));
+            size_t at = (size_t)row * p.n_head + head;
+            if (V::ROWS == 16 && p.rope.q) {
+                load_head(x, p.rope.q + at * p.rope.q_step, p.head_dim);
+                norm_and_turn(x, p.rope, p.rope.q_norm, turn_of(s), scratch_of(s));
+            } else {
+                load_head(x, p.q + at * p.head_dim, p.head_dim);
+            }
         }
         for (int j = 0; j < V::DIM / 32; j++) largest = fmaxf(largest, fabsf(x[j]));
         unsigned exponent = __float_as_uint(warp_max(largest)) >> 23;
@@ -179,7 +187,9 @@ DEVICE void load_queries(const AttentionParams& p, const Shared<V>& s) {
             s.last[m] = last;
             s.first[m] = first_seen(p, last);
             s.part[m] = part_tiles<V>(s.first[m], last);
-            s.factor[m] = __uint_as_float(exponent << 23) * p.scale;
+            float scale = p.scale;
+            if (p.growth != 0.0f && live) scale *= fmaf(p.growth, logf((float)(1 + last / p.grows_every)), 1.0f);
+            s.factor[m] = __uint_as_float(exponent << 23) * scale;
         }
     }
 }

@@ -6,8 +6,8 @@
 enum { MAX_HEAD = 256 };
 
 struct RopeKvParams {
-    const float* q;           // [rows][n_head][head_dim]
-    float* q_out;             // the same, turned; may be q
+    const float* q;           // [rows][n_head][q_step], of which the first head_dim
+    float* q_out;             // [rows][n_head][head_dim], turned; may be q
     const float* k;           // [rows][n_head_kv][head_dim]
     const float* v;           // the same
     const float* q_norm;      // [head_dim] or null
@@ -21,6 +21,8 @@ struct RopeKvParams {
     int n_rot;     // elements of a head that turn, from the front; even
     int halves;    // pairs: 0 (2i, 2i+1), 1 (i, i + n_rot/2)
     float eps;
+    float magnitude;  // factor on cosines and sines
+    int q_step;       // elements from head to head of q
 };
 
 // Sine and cosine of position·frequency. The angle is reduced to ±π/4 in f64, so the error does not grow
@@ -39,7 +41,9 @@ DEVICE float2 cos_sin(int position, double frequency) {
 
 // Cosines and sines of a position's pairs, by the whole block; a barrier has to follow.
 DEVICE void angles(const RopeKvParams& p, int position, float2* turn) {
-    if ((int)threadIdx.x < p.n_rot / 2) turn[threadIdx.x] = cos_sin(position, p.frequency[threadIdx.x]);
+    if ((int)threadIdx.x >= p.n_rot / 2) return;
+    const float2 t = cos_sin(position, p.frequency[threadIdx.x]);
+    turn[threadIdx.x] = {product(t.x, p.magnitude), product(t.y, p.magnitude)};
 }
 
 // A head; lane l gets elements l, l+32, …, and zeros past the last.

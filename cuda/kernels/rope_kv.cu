@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(256) rope_kv(const RopeKvParams p) 
     if (head < p.n_head) {
         size_t at = ((size_t)row * p.n_head + head) * p.head_dim;
         float x[PER_LANE];
-        load_head(x, p.q + at, p.head_dim);
+        load_head(x, p.q + ((size_t)row * p.n_head + head) * p.q_step, p.head_dim);
         norm_and_turn(x, p, p.q_norm, turn, scratch[warp()]);
         for (int j = 0; j < PER_LANE; j++) {
             int i = lane() + 32 * j;

@@ -18,7 +18,7 @@ const THREADS: u32 = 128;
 /// Attention of one layer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Attention {
-    /// Queries, f32 `[rows][n_head][head_dim]`.
+    /// Queries, f32 `[rows][n_head][head_dim]`; not read where there is a `rope`.
     pub q: Ptr<f32>,
     /// `[rows]`: position of each row in its sequence.
     pub pos: Ptr<i32>,
@@ -34,8 +34,8 @@ pub struct Attention {
     pub scratch: Scratch,
     /// Most blocks that share the parts of a row where rows go one by one. Not in the bits of the result.
     pub splits: usize,
-    /// What is still to be done with the projections of the rows: `q` is then what they give, and no row sees another one. Only
-    /// where rows go one by one, and [`turns`] says so.
+    /// What is still to be done with the projections of the rows, where no row sees another one. Only where rows go one by one,
+    /// and [`turns`] says so.
     pub rope: Option<RopeKv>,
     /// How rows are gathered.
     pub tiling: Tiling,
@@ -53,6 +53,14 @@ pub struct Attention {
     pub scale: f32,
     /// Soft-cap of scores; 0: none.
     pub softcap: f32,
+    /// Queries are multiplied by `1 + growth · ln(1 + ⌊position / grows_every⌋)`; 0: they are not.
+    pub growth: f32,
+    /// See `growth`.
+    pub grows_every: usize,
+    /// `[rows][n_head][gate_step]`, of which the first `head_dim`: the result is multiplied by their sigmoids; or null.
+    pub gate: Ptr<f32>,
+    /// Elements from head to head of `gate`.
+    pub gate_step: usize,
 }
 
 /// Which rows share the loading of keys and values. The result of a row is the same to the bit.
@@ -132,7 +140,10 @@ struct Raw {
     window: i32,
     scale: f32,
     softcap: f32,
-    pad: i32,
+    growth: f32,
+    grows_every: i32,
+    gate_step: i32,
+    gate: Ptr<f32>,
     rope: RopeKv,
 }
 
@@ -180,7 +191,10 @@ pub fn attention(s: &Stream, a: &Attention) -> Result<()> {
         window: a.window as i32,
         scale: a.scale,
         softcap: a.softcap,
-        pad: 0,
+        growth: a.growth,
+        grows_every: a.grows_every.max(1) as i32,
+        gate_step: a.gate_step as i32,
+        gate: a.gate,
         rope: a.rope.unwrap_or_default(),
     };
     let tiles = a.n_head_kv * group.div_ceil(heads_per_tile);
@@ -238,7 +252,7 @@ mod tests {
         twin::fields!(Cache as "Cache" { k, v, k_scale, v_scale, table, pages, kind as "type" });
         twin::fields!(Raw as "attention::AttentionParams" {
             q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, head_dim, heads_per_tile,
-            rows_per_tile, splits, parts, window, scale, softcap, pad, rope,
+            rows_per_tile, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, rope,
         });
         twin::constants([
             ("PAGE", PAGE),

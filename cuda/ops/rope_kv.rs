@@ -12,9 +12,9 @@ const MAX_HEAD: i32 = 256;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RopeKv {
-    /// Queries, `[rows][n_head][head_dim]`.
+    /// Queries, `[rows][n_head][q_step]`, of which the first `head_dim`.
     pub q: Ptr<f32>,
-    /// Queries, turned; may be `q`.
+    /// Queries, turned, `[rows][n_head][head_dim]`; may be `q`.
     pub q_out: Ptr<f32>,
     /// Keys, `[rows][n_head_kv][head_dim]`.
     pub k: Ptr<f32>,
@@ -44,6 +44,10 @@ pub struct RopeKv {
     pub pairs: Pairs,
     /// Epsilon of the norms on q and k.
     pub eps: f32,
+    /// Factor on cosines and sines.
+    pub magnitude: f32,
+    /// Elements from head to head of `q`.
+    pub q_step: i32,
 }
 
 /// Which elements turn together.
@@ -62,8 +66,12 @@ unsafe impl Params for RopeKv {}
 
 impl RopeKv {
     pub(super) fn check(&self) {
-        let Self { head_dim, n_rot, .. } = *self;
+        let Self { head_dim, n_rot, q_step, .. } = *self;
         assert!((1..=MAX_HEAD).contains(&head_dim), "heads of {head_dim} elements");
+        assert!(
+            q_step == head_dim || q_step > head_dim && self.q.address() != self.q_out.address(),
+            "heads {q_step} elements apart"
+        );
         assert!(n_rot % 2 == 0 && (0..=head_dim).contains(&n_rot), "{n_rot} of {head_dim} elements turn");
     }
 }
@@ -88,7 +96,7 @@ mod tests {
     fn the_kernels_have_the_same() {
         twin::fields!(RopeKv as "RopeKvParams" {
             q, q_out, k, v, q_norm, k_norm, frequency, pos, seq, cache, n_head, n_head_kv, head_dim, n_rot,
-            pairs as "halves", eps,
+            pairs as "halves", eps, magnitude, q_step,
         });
         twin::constants([("rope_kv::ROPE_WARPS", WARPS as usize), ("MAX_HEAD", MAX_HEAD as usize)]);
     }

@@ -78,9 +78,10 @@ impl GpuDecoder {
         Ok(())
     }
 
-    /// Whether a position follows this one.
+    /// Whether a step after this one may run ahead: a position follows, and what a step nobody asks for writes is of no
+    /// consequence. States change in place.
     fn has_room(&self, e: &Entry) -> bool {
-        (e.pos as usize) + 1 < self.options.n_ctx
+        (e.pos as usize) + 1 < self.options.n_ctx && !self.pages.tables.has_states()
     }
 
     /// Makes the rows of the next step those of the last one that go on, by what was fed to them, and these others, by what

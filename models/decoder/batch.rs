@@ -96,6 +96,8 @@ impl GpuDecoder {
             };
             part.push(Row { entry: *e, slot });
         }
+        // Rows of a sequence follow each other: recurrent layers take them in turn.
+        split.prompts.sort_by_key(|row| row.entry.seq);
         self.tokens.clear();
         self.tokens.resize(outputs, None);
         self.logits.clear();
@@ -109,9 +111,12 @@ impl GpuDecoder {
             return Err(ForwardError::Cancelled);
         }
         let split = self.split(batch.entries);
+        self.forget_states();
         if let Err(error) = self.launches(batch, &split) {
             for row in split.prompts.iter().chain(&split.decode) {
                 self.pages.tables.abandon(row.entry.seq as usize);
+                // Where this fails, too, so does the next step.
+                let _ = self.bring_states_back(row.entry.seq as usize);
                 // What was sampled cannot be taken back.
                 if let Slot::Token(at) = row.slot
                     && self.tokens[at].is_some()
@@ -131,7 +136,14 @@ impl GpuDecoder {
     }
 
     fn launches(&mut self, batch: &Batch, split: &Split) -> std::result::Result<(), ForwardError> {
-        for chunk in split.prompts.chunks(self.options.n_ubatch.min(memory::rows(&self.options))) {
+        let chunk = self.options.n_ubatch.min(memory::rows(&self.options));
+        let n_launches = split.prompts.len().div_ceil(chunk) + split.decode.len().div_ceil(STEP_ROWS);
+        if n_launches > 1 && self.pages.tables.has_states() {
+            let last = split.decode.len().saturating_sub(1) / STEP_ROWS * STEP_ROWS;
+            let rows = split.prompts.iter().chain(&split.decode[..last]);
+            self.keep_states(rows.map(|row| row.entry.seq))?;
+        }
+        for chunk in split.prompts.chunks(chunk) {
             // From the first sampled token on the step goes to its end.
             if self.tokens.iter().all(Option::is_none) && (batch.cancelled)() {
                 return Err(ForwardError::Cancelled);

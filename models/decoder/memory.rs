@@ -9,6 +9,7 @@ use qrun_cuda::{
         activations::QuantizedActivations,
         attention::{self, Scratch},
         cache::{Cache, CacheType},
+        recurrent::{DeltaNet, States},
         sample::{SampleBuffers, SampleShape},
         upload::{Source, Staging, bytes_on_device},
     },
@@ -18,7 +19,8 @@ use qrun_quant::{Bytes, GgmlType};
 use crate::{
     Config, KvType, LayerPlan, Model, Options,
     kv::{Kind, Shape, kinds},
-    layer::Rope,
+    layer::{Mixer, Rope},
+    spec::AttentionGate,
     tensors::{ByRole, Role},
     weights::{self, Linear},
 };
@@ -47,7 +49,12 @@ pub struct Weight {
 pub struct Layer {
     vectors: ByRole<Ptr<f32>>,
     matrices: ByRole<Weight>,
+    /// Keys and values; of a recurrent layer none.
     pub cache: Cache,
+    /// Of a recurrent layer; `pos`, `seq`, `rows` and `sequences` are those of a step.
+    pub states: States,
+    /// A state for each sequence: what a step that is taken back brings back, `[n_seq][len]`.
+    pub before: Ptr<f32>,
     /// Angle per position of each pair of this layer's RoPE, `[n_rot / 2]`.
     pub frequencies: Ptr<f64>,
     /// Blocks of attention for each head of k and v: enough to fill the device when one token is decoded.
@@ -97,10 +104,14 @@ pub struct Activations {
     pub x_next: Ptr<f32>,
     /// The normed stream: input of q, k, v, gate, up and head.
     pub normed: Operand,
+    /// What the query projection gives: `q`, or apart from it where each head is followed by its gate.
+    pub queries: Ptr<f32>,
     pub q: Ptr<f32>,
     pub k: Ptr<f32>,
     pub v: Ptr<f32>,
-    /// Output of the heads.
+    /// What projections give recurrent layers.
+    pub recurrent: Recurrent,
+    /// Output of the heads, or of a recurrent layer before its last projection.
     pub attended: Operand,
     /// Where attention joins the parts of what a row sees.
     pub parts: Scratch,
@@ -113,6 +124,18 @@ pub struct Activations {
     pub out: Ptr<f32>,
     /// `[step_rows][n_vocab]`.
     pub logits: Ptr<f32>,
+}
+
+/// Inputs of recurrent layers, `[rows][width]` each; null where there are no such layers.
+#[derive(Clone, Copy)]
+pub struct Recurrent {
+    /// What a convolution takes.
+    pub input: Ptr<f32>,
+    /// Gate of what a delta net gives.
+    pub z: Ptr<f32>,
+    /// Of the factor on the state; with `beta` behind it where one matrix gives both.
+    pub alpha: Ptr<f32>,
+    pub beta: Ptr<f32>,
 }
 
 /// Every address that a step's kernels take: weights, caches, activations, sampler.
@@ -212,11 +235,16 @@ impl Memory {
         let tables: Vec<Ptr<i32>> = kinds.iter().enumerate().map(&mut table).collect();
         let layers = w.layers.iter().enumerate().map(|(il, layer)| {
             let kind = kind_of_layer[il];
-            let cache = cache(loader.carver, Shape::new(&c.layers[il], o), &kinds[kind], (il, tables[kind]));
+            let (plan, at) = (&c.layers[il], (il, tables[kind]));
+            let (mut kept, mut states, mut before) = (Cache::default(), States::default(), Ptr::NULL);
+            match state_len(plan) {
+                0 => kept = cache(loader.carver, Shape::new(plan, o), &kinds[kind], at),
+                len => (states, before) = states_of(loader.carver, len, &kinds[kind], at, o.n_seq),
+            }
             let (vectors, matrices) = weights_of(&mut loader, il, layer);
-            let visible = c.layers[il].window.map_or(o.n_ctx, |window| window.min(o.n_ctx));
-            let splits = attention::splits(multiprocessors, c.layers[il].n_head_kv, visible);
-            Layer { vectors, matrices, cache, frequencies: frequencies[il], splits }
+            let visible = plan.window.map_or(o.n_ctx, |window| window.min(o.n_ctx));
+            let splits = attention::splits(multiprocessors, plan.n_head_kv.max(1), visible);
+            Layer { vectors, matrices, cache: kept, states, before, frequencies: frequencies[il], splits }
         });
         let layers: Vec<Layer> = layers.collect();
         let output_norm = loader.vector("weights/output_norm.weight".into(), &w.output_norm);
@@ -296,7 +324,33 @@ fn frequencies(t: &mut Loader, model: &Model, n_ctx: usize) -> Vec<Ptr<f64>> {
 
 /// What a kind of layer keeps, as the names of parts have it.
 fn reach(kind: &Kind) -> &'static str {
-    if kind.window.is_some() { "window" } else { "global" }
+    match kind.window {
+        _ if kind.recurrent => "states",
+        Some(_) => "window",
+        None => "global",
+    }
+}
+
+/// Floats of the state of a layer as the kernels have it; 0 of attention. Each value head of a delta net has what it needs
+/// for itself: inputs of keys that heads share lie there several times.
+pub fn state_len(l: &LayerPlan) -> usize {
+    match l.mixer {
+        Mixer::DeltaNet(d) => d.n_head_v * DeltaNet::head_len([d.dim_k, d.dim_v, d.taps]),
+        Mixer::Attention | Mixer::ShortConv { .. } => l.state_len(),
+    }
+}
+
+/// The pages of a recurrent layer, and what its steps take back.
+fn states_of(
+    carver: &mut ArenaLayout,
+    len: usize,
+    kind: &Kind,
+    (il, table): (usize, Ptr<i32>),
+    n_seq: usize,
+) -> (States, Ptr<f32>) {
+    let pages = carver.take(format!("kv/states.blk.{il}"), kind.pages * len);
+    let before = carver.take(format!("kv/states.blk.{il}.before"), n_seq * len);
+    (States { pages, table, slots: kind.slots as i32, len: len as i32, ..States::default() }, before)
 }
 
 /// The pages of one layer.
@@ -334,14 +388,29 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options) -> Activations
         image: QuantizedActivations::take(carver, &format!("activations/{name}.image"), n, width / 32 * 32),
     };
     let (q, kv, n_ff) = (c.widest(LayerPlan::q_dim), c.widest(LayerPlan::kv_dim), c.widest(LayerPlan::n_ff));
+    let queries = (c.arch.attention_gate == AttentionGate::InQuery).then(|| values(carver, "queries", 2 * q));
+    let given = |l: &LayerPlan| match l.mixer {
+        Mixer::Attention => [l.q_dim(), 0, 0],
+        Mixer::DeltaNet(d) => [d.inner(), d.channels(), d.n_head_v],
+        Mixer::ShortConv { channels, .. } => [channels, 3 * channels, 0],
+    };
+    let [out, input, heads] = [0, 1, 2].map(|i| c.widest(|l| given(l)[i]));
+    let at = values(carver, "q", q);
     Activations {
         x: values(carver, "x", c.n_embd),
         x_next: carver.take("activations/x_next", c.n_embd),
         normed: operand(carver, "normed", c.n_embd),
-        q: values(carver, "q", q),
+        queries: queries.unwrap_or(at),
+        q: at,
         k: values(carver, "k", kv),
         v: values(carver, "v", kv),
-        attended: operand(carver, "attended", q),
+        recurrent: Recurrent {
+            input: values(carver, "recurrent.input", input),
+            z: values(carver, "recurrent.z", if heads > 0 { out } else { 0 }),
+            alpha: values(carver, "recurrent.alpha", 2 * heads),
+            beta: values(carver, "recurrent.beta", heads),
+        },
+        attended: operand(carver, "attended", out),
         parts: Scratch::take(carver, [step_rows(o), c.widest(|l| l.n_head), q], o.n_ctx),
         gate: values(carver, "gate", n_ff),
         up: values(carver, "up", n_ff),

@@ -5,12 +5,12 @@
 //! and with the call itself. What was launched before it still finds the table as it was, and a page that was returned is
 //! only written again by what is launched later: neither needs a synchronisation.
 
-use qrun_cuda::{
-    Ptr, Result,
-    ops::cache::{self, Cache},
-};
+use qrun_cuda::{Ptr, Result, ops::cache};
 
-use super::{GpuDecoder, memory::Memory};
+use super::{
+    GpuDecoder,
+    memory::{Layer, Memory},
+};
 use crate::{
     Entry, ForwardError, LayerPlan,
     forward::ends,
@@ -56,8 +56,13 @@ impl Pages {
 /// One plane of a layer's cache: its start, and the bytes of a page there.
 pub type Plane = (Ptr<u8>, usize);
 
-/// Keys, values, and where there are some their scales.
-pub fn planes(cache: &Cache, l: &LayerPlan) -> [Plane; 4] {
+/// Keys, values, and where there are some their scales; or a state alone.
+pub fn planes(layer: &Layer, l: &LayerPlan) -> [Plane; 4] {
+    let (cache, states) = (&layer.cache, &layer.states);
+    if states.len > 0 {
+        let none = (Ptr::NULL, 0);
+        return [(states.pages.cast(), size_of::<f32>() * states.len as usize), none, none, none];
+    }
     let (elements, scales) = cache.kind.page_bytes(l.head_dim);
     let (elements, scales) = (l.n_head_kv * elements, l.n_head_kv * scales);
     let (k_scale, v_scale) = (cache.k_scale.cast(), cache.v_scale.cast());
@@ -97,7 +102,7 @@ impl GpuDecoder {
         for copy in copies {
             let layers = self.config.layers.iter().zip(&self.memory.layers).zip(&self.memory.kind_of_layer);
             for ((plan, layer), _) in layers.filter(|(_, kind)| **kind == copy.kind) {
-                for (start, bytes) in planes(&layer.cache, plan) {
+                for (start, bytes) in planes(layer, plan).into_iter().filter(|(_, bytes)| *bytes > 0) {
                     let at = |id: PageId| start.add(id as usize * bytes);
                     self.stream.copy_within(at(copy.to), at(copy.from), bytes)?;
                 }

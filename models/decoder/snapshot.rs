@@ -6,9 +6,10 @@ use qrun_cuda::{Pinned, Ptr, Result};
 
 use super::{
     GpuDecoder,
-    memory::cache_type,
+    memory::{cache_type, state_len},
     other,
     pages::{self, Plane},
+    states,
 };
 use crate::{
     ForwardError,
@@ -17,7 +18,7 @@ use crate::{
 
 /// One page of one layer on the host: planes as they lie on the device, with room for the widest layer.
 struct Planes {
-    /// `[head][token][dim]` keys, then values.
+    /// `[head][token][dim]` keys, then values; or a state, then nothing.
     elements: [Pinned<u8>; 2],
     /// `[head][token][block]` f16, empty without scales.
     scales: [Pinned<u8>; 2],
@@ -36,6 +37,7 @@ impl GpuDecoder {
     fn planes(&self) -> Result<Planes> {
         let ty = cache_type(self.options.type_k);
         let elements = self.config.widest(|l| l.n_head_kv * ty.page_bytes(l.head_dim).0);
+        let elements = elements.max(self.config.widest(|l| size_of::<f32>() * state_len(l)));
         let scales = self.config.widest(|l| l.n_head_kv * ty.page_bytes(l.head_dim).1);
         let gpu = self.stream.gpu();
         Ok(Planes {
@@ -46,7 +48,7 @@ impl GpuDecoder {
 
     /// The planes of a page of a layer, keys then values: elements, and scales of no bytes where there are none.
     fn page(&self, il: usize, id: PageId) -> [[Plane; 2]; 2] {
-        let planes = pages::planes(&self.memory.layers[il].cache, &self.config.layers[il]);
+        let planes = pages::planes(&self.memory.layers[il], &self.config.layers[il]);
         let [k, v, k_scale, v_scale] = planes.map(|(start, bytes)| match bytes {
             0 => (Ptr::NULL, 0),
             _ => (start.add(id as usize * bytes), bytes),
@@ -74,7 +76,8 @@ impl GpuDecoder {
                 let id = self.pages.tables.page(self.memory.kind_of_layer[il], seq, block);
                 self.fetch(il, id, &mut planes).map_err(other)?;
                 bytes.clear();
-                self.each_run(il, &planes, |_, source| bytes.extend_from_slice(source));
+                bytes.resize(self.shape(il).page_bytes(), 0);
+                self.write_page(il, &planes, &mut bytes);
                 out.write_all(&bytes)?;
             }
         }
@@ -84,11 +87,10 @@ impl GpuDecoder {
     fn fetch(&self, il: usize, id: PageId, planes: &mut Planes) -> Result<()> {
         let [elements, scales] = self.page(il, id);
         for i in 0..2 {
-            let (from, n) = elements[i];
-            self.stream.copy_out(&mut planes.elements[i], from, n)?;
-            let (from, n) = scales[i];
-            if n > 0 {
-                self.stream.copy_out(&mut planes.scales[i], from, n)?;
+            for ((from, n), to) in [(elements[i], &mut planes.elements[i]), (scales[i], &mut planes.scales[i])] {
+                if n > 0 {
+                    self.stream.copy_out(to, from, n)?;
+                }
             }
         }
         self.stream.synchronize()
@@ -100,7 +102,7 @@ impl GpuDecoder {
         let Shape { n_head_kv: heads, head_dim: d, type_k, .. } = self.shape(il);
         let (elements, scales) = cache_type(type_k).page_bytes(d);
         // Bytes of an element, and blocks of a token.
-        let (size, blocks) = (elements / PAGE / d, scales / PAGE / 2);
+        let (size, blocks) = ((elements / PAGE).checked_div(d).unwrap_or(0), scales / PAGE / 2);
         // Keys of a head: [dim][token], then their scales [block][token].
         let keys = (0..heads).flat_map(move |h| {
             let element = move |i: usize| (0, ((h * PAGE + i % PAGE) * d + i / PAGE) * size, size);
@@ -112,12 +114,35 @@ impl GpuDecoder {
         keys.chain(values)
     }
 
-    fn each_run(&self, il: usize, planes: &Planes, mut f: impl FnMut(usize, &[u8])) {
+    /// A page of a layer as files have it.
+    fn write_page(&self, il: usize, planes: &Planes, file: &mut [u8]) {
         let [k, v] = &planes.elements;
         let [k_scale, v_scale] = &planes.scales;
         let all: [&[u8]; 4] = [k, v, k_scale, v_scale];
-        for (plane, at, len) in self.runs(il) {
-            f(plane, &all[plane][at..at + len]);
+        self.each_piece(il, |in_file, (plane, at), n| {
+            file[in_file..in_file + n].copy_from_slice(&all[plane][at..at + n])
+        });
+    }
+
+    /// What [`GpuDecoder::write_page`] wrote.
+    fn read_page(&self, il: usize, file: &[u8], planes: &mut Planes) {
+        let [k, v] = &mut planes.elements;
+        let [k_scale, v_scale] = &mut planes.scales;
+        let mut all: [&mut [u8]; 4] =
+            [k.as_mut_slice(), v.as_mut_slice(), k_scale.as_mut_slice(), v_scale.as_mut_slice()];
+        self.each_piece(il, |in_file, (plane, at), n| {
+            all[plane][at..at + n].copy_from_slice(&file[in_file..in_file + n])
+        });
+    }
+
+    /// `each(place in the file, (plane, place there), bytes)`.
+    fn each_piece(&self, il: usize, mut each: impl FnMut(usize, (usize, usize), usize)) {
+        const SIZE: usize = size_of::<f32>();
+        states::each_element(&self.config.layers[il], |file, at| each(SIZE * file, (0, SIZE * at), SIZE));
+        let mut in_file = 0;
+        for (plane, at, n) in self.runs(il) {
+            each(in_file, (plane, at), n);
+            in_file += n;
         }
     }
 
@@ -154,16 +179,7 @@ impl GpuDecoder {
             bytes.resize(self.shape(il).page_bytes(), 0);
             for block in blocks {
                 input.read_exact(&mut bytes)?;
-                let mut rest = &bytes[..];
-                for (plane, at, n) in self.runs(il) {
-                    let to = match plane {
-                        0 | 1 => &mut planes.elements[plane],
-                        _ => &mut planes.scales[plane - 2],
-                    };
-                    let (run, tail) = rest.split_at(n);
-                    to.as_mut_slice()[at..at + n].copy_from_slice(run);
-                    rest = tail;
-                }
+                self.read_page(il, &bytes, &mut planes);
                 let id = self.pages.tables.page(kind, seq, block);
                 self.send(il, id, &planes).map_err(other)?;
             }
@@ -175,11 +191,10 @@ impl GpuDecoder {
     fn send(&self, il: usize, id: PageId, planes: &Planes) -> Result<()> {
         let [elements, scales] = self.page(il, id);
         for i in 0..2 {
-            let (to, n) = elements[i];
-            self.stream.copy_in(to, &planes.elements[i], n)?;
-            let (to, n) = scales[i];
-            if n > 0 {
-                self.stream.copy_in(to, &planes.scales[i], n)?;
+            for ((to, n), from) in [(elements[i], &planes.elements[i]), (scales[i], &planes.scales[i])] {
+                if n > 0 {
+                    self.stream.copy_in(to, from, n)?;
+                }
             }
         }
         self.stream.synchronize()

@@ -1,6 +1,6 @@
 //! The forward pass on the device, once for all architectures: some rows through all layers.
 //!
-//! Five launches per layer for one row of quantized weights: norm and q, k, v; attention from the norms of heads to the image of
+//! Five launches per layer of attention for one row of quantized weights: norm and q, k, v; attention from the norms of heads to the image of
 //! its output; its projection; norm, gate and up; down. Every grid depends on the number of rows alone, so what is recorded once
 //! serves every position.
 
@@ -24,7 +24,8 @@ use super::{
 };
 use crate::{
     Config,
-    spec::{Activation, FeedForward, RopeLayout},
+    layer::Mixer,
+    spec::{Activation, AttentionGate, FeedForward, RopeLayout},
     tensors::Role::*,
 };
 
@@ -46,6 +47,8 @@ pub struct Step<'a> {
     pub rows: usize,
     /// Whether rows are of different sequences, or consecutive ones of a prompt.
     pub tiling: Tiling,
+    /// Numbers of sequences are below this one.
+    pub sequences: usize,
     /// Whether products go through the matrix-vector kernels; those of the head, too, of however many rows it is.
     pub narrow: bool,
     /// Who wants to see what is in between.
@@ -54,7 +57,7 @@ pub struct Step<'a> {
 
 /// The residual stream and what joins it: an output, and the norm before that, null where there is none; and where the sum goes.
 #[derive(Clone, Copy)]
-struct Residual {
+pub struct Residual {
     x: Ptr<f32>,
     add: Ptr<f32>,
     post: Ptr<f32>,
@@ -71,8 +74,10 @@ impl Step<'_> {
         let next = if self.rows == 1 { a.x_next } else { a.x };
         let mut residual = Residual { x: a.x, add: Ptr::NULL, post: Ptr::NULL, x_out: next };
         for (il, layer) in self.m.layers.iter().enumerate() {
-            self.projections(il, layer, residual)?;
-            self.attention(il, layer)?;
+            match self.c.layers[il].mixer {
+                Mixer::Attention => self.attention(il, layer, residual)?,
+                mixer => self.recurrent(il, layer, mixer, residual)?,
+            }
             self.tap_out(il, "attn_out", layer.vector(PostAttentionNorm))?;
             residual = Residual { x: next, add: a.out, post: layer.vector(PostAttentionNorm), x_out: a.x };
             self.feed_forward(il, layer, residual)?;
@@ -144,26 +149,43 @@ impl Step<'_> {
         self.rows == 1 && quantized && self.probe.is_none() && product::norm_product_takes(self.c.n_embd)
     }
 
-    /// Queries, keys and values.
-    fn projections(&self, il: usize, layer: &Layer, residual: Residual) -> Result<()> {
+    /// The normed stream times matrices; `products` are those of `consumers`.
+    pub(super) fn project(
+        &self,
+        il: usize,
+        layer: &Layer,
+        consumers: &[Weight],
+        products: &[Segment],
+        residual: Residual,
+    ) -> Result<()> {
         let a = &self.m.activations;
-        let matrices = layer.matrices([AttnQ, AttnK, AttnV]);
-        let [q, k, v] = matrices;
-        let segments = [segment(&q, a.q), segment(&k, a.k), segment(&v, a.v)];
         let norm = self.norm_of(residual, layer.vector(AttnNorm));
         let product = self.product(&a.normed, self.c.n_embd);
-        if self.norms_itself(&matrices) {
-            return product::norm_product(self.stream, &product.with(&segments), &norm);
+        let launches = products.chunks(product.segment.len());
+        if self.norms_itself(consumers) {
+            // What the first launch has joined is there for the others.
+            let again = RmsNorm { x: norm.x_out, add: Ptr::NULL, post: Ptr::NULL, x_out: Ptr::NULL, ..norm };
+            let norms = std::iter::once(norm).chain(std::iter::repeat(again));
+            return launches
+                .zip(norms)
+                .try_for_each(|(segments, norm)| product::norm_product(self.stream, &product.with(segments), &norm));
         }
-        self.norm(&norm, &matrices)?;
+        self.norm(&norm, consumers)?;
         self.tap(Some(il), "attn_norm", a.normed.values, self.c.n_embd)?;
-        self.matmul(product, &segments)
+        launches.into_iter().try_for_each(|segments| self.matmul(product, segments))
     }
 
-    fn attention(&self, il: usize, layer: &Layer) -> Result<()> {
+    fn attention(&self, il: usize, layer: &Layer, residual: Residual) -> Result<()> {
         let (c, l, a, rows) = (self.c, &self.c.layers[il], &self.m.activations, &self.at);
+        let matrices = layer.matrices([AttnQ, AttnK, AttnV]);
+        let [q, k, v] = matrices;
+        let products = [segment(&q, a.queries), segment(&k, a.k), segment(&v, a.v)];
+        self.project(il, layer, &matrices, &products, residual)?;
+        // The gate of a head lies behind its query.
+        let gated = c.arch.attention_gate == AttentionGate::InQuery;
+        let q_step = if gated { 2 * l.head_dim } else { l.head_dim };
         let turn = RopeKv {
-            q: a.q,
+            q: a.queries,
             q_out: a.q,
             k: a.k,
             v: a.v,
@@ -182,6 +204,8 @@ impl Step<'_> {
                 RopeLayout::Halves => Pairs::Halves,
             },
             eps: c.norm_eps,
+            magnitude: l.rope.magnitude,
+            q_step: q_step as i32,
         };
         // Rows of different sequences are turned by attention itself; those of a prompt see each other.
         let alone = self.tiling == Tiling::Rows && self.probe.is_none() && attention::turns(l.n_head, l.n_head_kv);
@@ -189,13 +213,8 @@ impl Step<'_> {
             rope_kv::rope_kv(self.stream, self.rows as u32, &turn)?;
             self.tap_projections(il, &turn)?;
         }
-        // Heads that are not whole blocks of 32 are quantized row by row, afterwards.
         let [output] = layer.matrices([AttnOutput]);
-        let (mut out, mut image) = self.wanted(&a.attended, &[output]);
-        let late = (!image.q.is_null() && !l.head_dim.is_multiple_of(32)).then_some(image);
-        if late.is_some() {
-            (out, image) = (a.attended.values, QuantizedActivations::default());
-        }
+        let (out, image, late) = self.given(&output, l.head_dim);
         let attend = Attention {
             q: a.q,
             pos: rows.pos,
@@ -214,10 +233,14 @@ impl Step<'_> {
             window: l.window.unwrap_or(0),
             scale: l.attention_scale,
             softcap: c.attention_softcap.unwrap_or(0.0),
+            growth: c.q_temperature.map_or(0.0, |t| t.scale),
+            grows_every: c.q_temperature.map_or(1, |t| t.original),
+            gate: if gated { a.queries.add(l.head_dim) } else { Ptr::NULL },
+            gate_step: q_step,
         };
         attention::attention(self.stream, &attend)?;
-        if let Some(image) = late {
-            activations::quantize(self.stream, out, image, [self.rows, l.q_dim()])?;
+        if late {
+            activations::quantize(self.stream, out, a.attended.image, [self.rows, l.q_dim()])?;
         }
         self.tap(Some(il), "kqv_out", a.attended.values, l.q_dim())?;
         self.matmul(self.product(&a.attended, l.q_dim()), &[segment(&output, a.out)])
@@ -284,7 +307,7 @@ impl Step<'_> {
     }
 
     /// The forms of an operand that its consumers multiply, and the numbers where somebody listens; the other is null.
-    fn wanted(&self, x: &Operand, consumers: &[Weight]) -> (Ptr<f32>, QuantizedActivations) {
+    pub(super) fn wanted(&self, x: &Operand, consumers: &[Weight]) -> (Ptr<f32>, QuantizedActivations) {
         let dense = |w: &Weight| w.ty.format().block == 1;
         let values = if self.probe.is_some() || consumers.iter().any(dense) { x.values } else { Ptr::NULL };
         let image = if consumers.iter().all(dense) { QuantizedActivations::default() } else { x.image };
@@ -292,7 +315,7 @@ impl Step<'_> {
     }
 
     /// A product of all rows of an operand of `k` elements each, no segments yet.
-    fn product(&self, x: &Operand, k: usize) -> MatmulParams {
+    pub(super) fn product(&self, x: &Operand, k: usize) -> MatmulParams {
         MatmulParams {
             k: k as i32,
             columns: self.rows as i32,
@@ -304,7 +327,7 @@ impl Step<'_> {
     }
 
     /// Products of one operand with several matrices: one launch per format.
-    fn matmul(&self, product: MatmulParams, segments: &[Segment]) -> Result<()> {
+    pub(super) fn matmul(&self, product: MatmulParams, segments: &[Segment]) -> Result<()> {
         let launch = |of: &[Segment]| {
             let product = product.with(of);
             if self.narrow || !gemm::takes(product.k as usize) {
@@ -341,7 +364,9 @@ impl Step<'_> {
             return Ok(());
         }
         let (l, a) = (&self.c.layers[il], &self.m.activations);
-        let keys = RopeKv { q: turn.k, q_out: a.attended.values, q_norm: turn.k_norm, n_head: turn.n_head_kv, ..*turn };
+        let (k, to) = (turn.k, a.attended.values);
+        let keys =
+            RopeKv { q: k, q_out: to, q_norm: turn.k_norm, n_head: turn.n_head_kv, q_step: turn.head_dim, ..*turn };
         rope_kv::rope_kv(self.stream, self.rows as u32, &keys)?;
         self.tap(Some(il), "Qcur", turn.q_out, l.q_dim())?;
         self.tap(Some(il), "Kcur", keys.q_out, l.kv_dim())?;
@@ -379,6 +404,6 @@ impl Step<'_> {
 }
 
 /// A matrix as a part of a product that writes `y`.
-fn segment(w: &Weight, y: Ptr<f32>) -> Segment {
+pub(super) fn segment(w: &Weight, y: Ptr<f32>) -> Segment {
     Segment { w: w.at, bias: w.bias, y, rows: w.rows as i32, y_stride: w.rows as i32, format: w.ty as i32, pad: 0 }
 }

@@ -254,6 +254,9 @@ impl KvCache {
         let to = self.tables.page(kind, seq, block) as usize;
         if pos.is_multiple_of(PAGE) {
             let from = pos.checked_sub(1).map(|last| self.tables.page(kind, seq, last / PAGE) as usize);
+            if from == Some(to) {
+                return &mut self.states_mut(kind, to)[range];
+            }
             match from.map(|from| self.pages[kind].get_disjoint_mut([from, to])) {
                 Some(Ok([Page::States(from), Page::States(to)])) => {
                     to[range.clone()].copy_from_slice(&from[range.clone()]);

@@ -7,7 +7,8 @@ use crate::{Config, Options};
 /// all layers of that kind.
 ///
 /// A recurrent layer is one with a window of two tokens: a page holds its state after the last token that was stored in the
-/// page's block. A sequence goes on from there alone, or from the end of a block.
+/// page's block. A sequence goes on from there alone, or from the end of a block. Blocks that a chunk passes at once share a page:
+/// of them no state is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     /// Sliding window in tokens, the current one included; `None`: everything is kept.
@@ -47,7 +48,11 @@ pub fn kinds(c: &Config, o: &Options, chunk: usize) -> (Vec<Kind>, Vec<usize>) {
         // Where it limits what is kept.
         let window = if recurrent { Some(2) } else { l.window.filter(|_| !o.swa_full) };
         kinds.iter().position(|kind| (kind.window, kind.recurrent) == (window, recurrent)).unwrap_or_else(|| {
-            let (slots, pages) = sizes(window, o, chunk);
+            let (slots, mut pages) = sizes(window, o, chunk);
+            if recurrent {
+                // Two blocks before a chunk and two behind it, in place of all.
+                pages -= o.n_seq * slots.saturating_sub(4);
+            }
             kinds.push(Kind { window, recurrent, slots, pages });
             kinds.len() - 1
         })

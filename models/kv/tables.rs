@@ -127,8 +127,18 @@ impl PageTables {
                     self.sequences[seq].changes += 1;
                     copies.push(PageCopy { kind, from, to });
                 }
-                for _ in 0..self.missing(kind, seq, end) {
-                    let id = self.take(kind).expect("counted");
+                let (missing, fresh) = (self.missing(kind, seq, end), self.fresh(kind, seq, end));
+                let mut last = None;
+                for i in 0..missing {
+                    // Of a block that is passed at once no state is kept: it has its page with the next one.
+                    let id = match last {
+                        Some(id) if i <= missing - fresh => {
+                            self.pools[kind].hold(id);
+                            id
+                        }
+                        _ => self.take(kind).expect("counted"),
+                    };
+                    last = Some(id);
                     self.sequences[seq].tables[kind].pages.push_back(id);
                     self.sequences[seq].changes += 1;
                 }
@@ -139,7 +149,7 @@ impl PageTables {
 
     /// Checks that a kind has the pages that `reserve` will take.
     fn make_room(&mut self, kind: usize, wanted: &[(usize, usize)]) -> Result<(), OutOfPages> {
-        let missing: usize = wanted.iter().map(|&(seq, end)| self.missing(kind, seq, end)).sum();
+        let missing: usize = wanted.iter().map(|&(seq, end)| self.fresh(kind, seq, end)).sum();
         let shared: Vec<PageId> =
             wanted.iter().filter_map(|&(seq, end)| Some(self.shared_end(kind, seq, end)?.1)).collect();
         let (needed, free) = (missing + shared.len(), self.available(kind));
@@ -160,6 +170,13 @@ impl PageTables {
     /// Blocks before position `end` that have no page yet.
     fn missing(&self, kind: usize, seq: usize, end: usize) -> usize {
         end.div_ceil(PAGE).saturating_sub(self.sequences[seq].tables[kind].end())
+    }
+
+    /// Pages that they take: one each, but for states only of those that are kept behind `end`.
+    fn fresh(&self, kind: usize, seq: usize, end: usize) -> usize {
+        let missing = self.missing(kind, seq, end);
+        let kept = end.div_ceil(PAGE) - self.kinds[kind].first_kept(end);
+        if self.kinds[kind].recurrent { missing.min(kept) } else { missing }
     }
 
     /// The block that a sequence writes next and its page, if others hold that page.
@@ -208,7 +225,7 @@ impl PageTables {
     }
 
     /// Whether there are recurrent layers.
-    pub(super) fn has_states(&self) -> bool {
+    pub fn has_states(&self) -> bool {
         self.kinds.iter().any(|kind| kind.recurrent)
     }
 

@@ -7,7 +7,7 @@ use qrun_emulator::{Config, Order, Streams};
 use qrun_models::{Batch, Entry, Forward, ForwardError, Model, Options, Output, Row};
 
 use super::{
-    Device, models, options, request,
+    Device, has_states, models, options, request,
     sampling::{params, prompt_of, tokens_of},
 };
 use crate::tiny::{Rng, Tiny, entries, prompt};
@@ -169,7 +169,8 @@ fn each_text_is_what_it_is_alone_whoever_else_runs() {
             while !bench.waiting.is_empty() || bench.running.iter().any(Option::is_some) {
                 bench.step(&what);
             }
-            assert!(bench.reused > 0, "{what}: nothing was reused");
+            // Of recurrent layers only whole blocks can be, which few of these prompts share.
+            assert!(bench.reused > 0 || has_states(&tiny), "{what}: nothing was reused");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use qrun_models::{CpuDecoder, Entry, Forward, ForwardError, Model, Options, Output};
 
-use super::{Device, assert_near, models, options, sm};
+use super::{Device, assert_near, kept, models, options, sm};
 use crate::tiny::{Tiny, entries, prompt};
 
 /// Longer than the windows of 64 and 70, and more than two pages.
@@ -73,7 +73,7 @@ fn token_by_token_is_the_prompt_and_repeats_its_bits() {
 #[test]
 fn where_a_prompt_ends_and_decoding_begins_is_not_in_the_bits() {
     let mut seen = 0;
-    for (tiny, sm_of) in models().filter(|tiny| all_quantized(&tiny.model())).zip([75, 80, 75, 80]) {
+    for (tiny, sm_of) in models().filter(|tiny| all_quantized(&tiny.model())).zip([75, 80, 75, 80, 75, 80]) {
         let (model, n) = (tiny.model(), 80);
         let tokens = prompt("cuts", n, tiny.n_vocab);
         let mut device = Device::new(&model, &options(), sm(sm_of));
@@ -93,7 +93,7 @@ fn where_a_prompt_ends_and_decoding_begins_is_not_in_the_bits() {
 
 #[test]
 fn sequences_in_a_batch_are_single_runs() {
-    for (tiny, n_seq) in models().zip([2, 3, 4, 6, 16, 3, 20]) {
+    for (tiny, n_seq) in models().zip([2, 3, 4, 6, 16, 3, 5, 18, 20]) {
         let model = tiny.model();
         let o = Options { n_seq, ..options() };
         let sequences: Vec<_> = (0..n_seq).map(|s| prompt(&format!("sequence {s}"), 62 + s, tiny.n_vocab)).collect();
@@ -131,16 +131,15 @@ fn going_back_and_on_changes_nothing() {
         let tokens = prompt("back", PROMPT, tiny.n_vocab);
         let mut device = Device::new(&model, &options(), sm(80));
         let want = device.logits(&tokens, 0, 0);
-        assert_eq!(device.rewind(0, 140), 140);
-        let again = device.logits(&tokens[140..], 140, 0);
-        assert_alike(&model, &again, &want[140 * tiny.n_vocab..], format_args!("{}", tiny.arch));
+        let back = device.rewind(0, 140) as usize;
+        assert_eq!(back, kept(&tiny, PROMPT, 140)[0]);
+        let again = device.logits(&tokens[back..], back, 0);
+        assert_alike(&model, &again, &want[back * tiny.n_vocab..], format_args!("{}", tiny.arch));
         // Sliding layers hold the window and a chunk: with small chunks they let go of the beginning.
         let mut short = Device::new(&model, &Options { n_ubatch: 16, ..options() }, sm(80));
         short.logits(&tokens, 0, 0);
-        let slides = tiny.window > 0;
-        let kept = short.rewind(0, 10);
-        assert!(kept == 10 || slides && kept == 0, "{}: {kept}", tiny.arch);
-        let from = kept as usize;
+        let from = short.rewind(0, 10) as usize;
+        assert!(kept(&tiny, PROMPT, 10).contains(&from), "{}: {from}", tiny.arch);
         let parts = short.logits(&tokens[from..], from, 0);
         assert_alike(&model, &parts, &want[from * tiny.n_vocab..], format_args!("{} from {from}", tiny.arch));
     }
@@ -157,14 +156,14 @@ fn a_full_context_that_is_rewound_is_as_new() {
         let more = device.forward(&entries(&tokens[..1], 256, 0)).map(<[f32]>::len);
         assert!(matches!(more, Err(ForwardError::ContextFull { .. })), "{}: {more:?}", tiny.arch);
         // Layers with a window have let go of the beginning.
-        let kept = device.rewind(0, 10) as usize;
-        assert!(kept == 10 || tiny.window > 0 && kept == 0, "{}: {kept}", tiny.arch);
-        let rest = device.logits(&others[kept..], kept, 0);
+        let from = device.rewind(0, 10) as usize;
+        assert!(kept(&tiny, 256, 10).contains(&from), "{}: {from}", tiny.arch);
+        let rest = device.logits(&others[from..], from, 0);
         let mut new = Device::new(&model, &options(), sm(capability));
-        if kept > 0 {
-            new.logits(&tokens[..kept], 0, 0);
+        if from > 0 {
+            new.logits(&tokens[..from], 0, 0);
         }
-        assert_same(&rest, &new.logits(&others[kept..], kept, 0), format_args!("{} from {kept}", tiny.arch));
+        assert_same(&rest, &new.logits(&others[from..], from, 0), format_args!("{} from {from}", tiny.arch));
     }
 }
 

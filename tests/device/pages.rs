@@ -1,9 +1,11 @@
 //! Pages are taken as needed, shared, copied before they are written, and refused when there are none left.
 
-use qrun_models::{Forward, ForwardError, Options};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Device, models, options, sm};
-use crate::tiny::{entries, prompt};
+use qrun_models::{Batch, Forward, ForwardError, Options};
+
+use super::{Device, kept, models, options, sm};
+use crate::tiny::{Tiny, entries, prompt};
 
 #[track_caller]
 fn assert_same(a: &[f32], b: &[f32], what: &str) {
@@ -43,18 +45,48 @@ fn a_prompt_that_was_computed_before_gives_the_same_bits() {
         let want = device.logits(&tokens, 0, 0);
         device.release(0, &tokens);
         // The whole, to the token; another ending; and in between both write behind what they share.
-        assert_eq!(device.attach(1, &tokens[..149]), 149, "{}", tiny.arch);
+        let held = |pos| kept(&Tiny { window: 0, ..tiny }, 150, pos)[0];
+        let (late, middle, early) = (held(149), held(140), held(130));
+        assert_eq!(device.attach(1, &tokens[..149]) as usize, late, "{}", tiny.arch);
         let other: Vec<u32> = tokens[..140].iter().copied().chain(prompt("ending", 30, n)).collect();
-        assert_eq!(device.attach(2, &other[..169]), 140, "{}", tiny.arch);
-        let fork = device.logits(&other[140..], 140, 2);
-        let found = device.logits(&tokens[149..], 149, 1);
-        assert_same(&found, &want[149 * n..], tiny.arch);
+        assert_eq!(device.attach(2, &other[..169]) as usize, middle, "{}", tiny.arch);
+        let fork = device.logits(&other[middle..], middle, 2);
+        let found = device.logits(&tokens[late..], late, 1);
+        assert_same(&found, &want[late * n..], tiny.arch);
         let mut alone = Device::new(&model, &options(), sm([75, 80][i % 2]));
-        assert_same(&fork, &alone.logits(&other, 0, 0)[140 * n..], tiny.arch);
+        assert_same(&fork, &alone.logits(&other, 0, 0)[middle * n..], tiny.arch);
         // What was shared is as it was.
-        assert_eq!(device.attach(3, &tokens[..130]), 130, "{}", tiny.arch);
-        assert_same(&device.logits(&tokens[130..], 130, 3), &want[130 * n..], tiny.arch);
+        assert_eq!(device.attach(3, &tokens[..130]) as usize, early, "{}", tiny.arch);
+        assert_same(&device.logits(&tokens[early..], early, 3), &want[early * n..], tiny.arch);
         device.forget(&[]);
         assert_eq!(device.attach(0, &tokens), 0, "{}", tiny.arch);
+    }
+}
+
+/// A step of several launches that ends in the middle: a prompt that goes on inside of a block, while another sequence decodes.
+#[test]
+fn a_step_that_is_taken_back_leaves_everything_as_it_was() {
+    for (i, tiny) in models().enumerate() {
+        let (model, capability) = (tiny.model(), [75, 80][i % 2]);
+        let tokens = prompt("back", 180, tiny.n_vocab);
+        let o = Options { n_ubatch: 16, ..options() };
+        let (mut device, mut other) =
+            (Device::new(&model, &o, sm(capability)), Device::new(&model, &o, sm(capability)));
+        for device in [&mut device, &mut other] {
+            device.logits(&tokens[..100], 0, 0);
+            device.logits(&tokens[..70], 0, 1);
+        }
+        for asked in [2, 4] {
+            let batch = [entries(&tokens[100..], 100, 0), entries(&tokens[70..71], 70, 1)].concat();
+            let calls = AtomicUsize::new(0);
+            let cancelled = || calls.fetch_add(1, Ordering::Relaxed) >= asked;
+            let found = device.step(&Batch { entries: &batch, cancelled: &cancelled }).map(drop);
+            assert!(matches!(found, Err(ForwardError::Cancelled)), "{}: {found:?}", tiny.arch);
+            assert_eq!((device.len(0), device.len(1)), (100, 70), "{}", tiny.arch);
+        }
+        for (from, seq) in [(100, 0), (70, 1)] {
+            let rest = device.logits(&tokens[from..], from, seq);
+            assert_same(&rest, &other.logits(&tokens[from..], from, seq), tiny.arch);
+        }
     }
 }

@@ -45,7 +45,9 @@ pub fn tokens_of(device: &mut Device, batch: &[Entry], samplers: &mut [Sampler],
 #[test]
 fn rows_of_many_sequences_are_sampled_as_the_host_does() {
     // 1 to 4 rows go through other kernels than 5 to 32.
-    for ((tiny, n_seq), capability) in models().zip([1, 3, 6, 16, 4, 2, 20]).zip([75, 80, 80, 75, 80, 75, 80]) {
+    for ((tiny, n_seq), capability) in
+        models().zip([1, 3, 6, 16, 4, 2, 5, 3, 20]).zip([75, 80, 80, 75, 80, 75, 80, 75, 80])
+    {
         let model = tiny.model();
         let o = Options { n_seq, ..options() };
         let prompts: Vec<_> = (0..n_seq).map(|s| prompt(&format!("many {s}"), 5 + 3 * s, tiny.n_vocab)).collect();

@@ -31,6 +31,10 @@ struct Case {
     splits: usize,
     window: usize,
     softcap: f32,
+    /// Of queries with the position: growth, and from where on.
+    growth: (f32, usize),
+    /// Elements from head to head of gates, in heads; 0: there are none.
+    gates: usize,
     image: bool,
     /// (sequence, position) per row; negative sequence: idle.
     rows: &'static [(i32, i32)],
@@ -45,6 +49,8 @@ const BASE: Case = Case {
     splits: 1,
     window: 0,
     softcap: 0.0,
+    growth: (0.0, 0),
+    gates: 0,
     image: false,
     rows: PAGE_EDGES,
 };
@@ -124,7 +130,8 @@ impl Case {
             let q = &data.q[(row * self.n_head + head) * n..][..n];
             let score = |p: usize| {
                 let dot: f64 = q.iter().zip(element(p, 0)).map(|(&q, k)| f64::from(q) * k).sum();
-                let (dot, cap) = (dot * f64::from(self.scale()), f64::from(self.softcap));
+                let grown = 1.0 + f64::from(self.growth.0) * ((1 + pos as usize / self.growth.1.max(1)) as f64).ln();
+                let (dot, cap) = (dot * f64::from(self.scale()) * grown, f64::from(self.softcap));
                 if cap > 0.0 { cap * (dot / cap).tanh() } else { dot }
             };
             let scores: Vec<f64> = self.visible(pos).map(score).collect();
@@ -134,13 +141,23 @@ impl Case {
             for (p, s) in self.visible(pos).zip(scores) {
                 out.iter_mut().zip(element(p, 1)).for_each(|(o, v)| *o += (s - max).exp() / total * v);
             }
+            if self.gates > 0 {
+                let gate = &self.gate_values()[(row * self.n_head + head) * self.gates * n..][..n];
+                out.iter_mut().zip(gate).for_each(|(o, &gate)| *o /= 1.0 + (-f64::from(gate)).exp());
+            }
             out
         };
         (0..self.n_head).flat_map(head).collect()
     }
 
+    /// `[rows][n_head][gates · head_dim]`, of which the first `head_dim` gate.
+    fn gate_values(&self) -> Vec<f32> {
+        Random::new(99).normals(self.rows.len() * self.n_head * self.gates * self.head_dim)
+    }
+
     fn run(&self, device: &Device) -> Vec<f32> {
         let data = self.data();
+        let gate = device.buffer(&self.gate_values());
         let (seq, pos): (Vec<_>, Vec<_>) = self.rows.iter().copied().unzip();
         let (seq, pos, q) = (device.buffer(&seq), device.buffer(&pos), device.buffer(&data.q));
         let (rows, n) = (self.rows.len(), data.q.len());
@@ -175,6 +192,10 @@ impl Case {
             window: self.window,
             scale: self.scale(),
             softcap: self.softcap,
+            growth: self.growth.0,
+            grows_every: self.growth.1,
+            gate: if self.gates > 0 { gate.ptr } else { Ptr::NULL },
+            gate_step: self.gates * self.head_dim,
         };
         if self.image {
             // Twice: the tickets must be back at zero.
@@ -283,9 +304,12 @@ fn prompts_and_what_is_mixed_with_them() {
 }
 
 #[test]
-fn soft_caps() {
+fn soft_caps_gates_and_queries_that_grow() {
     check(&[
         Case { softcap: 2.0, ..BASE },
+        Case { growth: (0.5, 30), gates: 2, image: true, ..BASE },
+        Case { growth: (0.1, 1), gates: 1, tiling: Tiling::Prompt, rows: MIXED, head_dim: 80, n_head: 4, ..BASE },
+        Case { gates: 2, splits: 3, kind: CacheType::Q8_0, head_dim: 256, ..BASE },
         Case { softcap: 0.5, tiling: Tiling::Prompt, rows: MIXED, kind: CacheType::Q8_0, head_dim: 128, ..BASE },
     ]);
 }

@@ -26,6 +26,9 @@ struct Case {
     kind: CacheType,
     window: usize,
     splits: usize,
+    /// Elements from head to head of queries, in heads.
+    step: usize,
+    magnitude: f32,
 }
 
 /// (sequence, position): the first token, the ends of a tile, of a page and of a part, and an idle row.
@@ -41,6 +44,8 @@ const BASE: Case = Case {
     kind: CacheType::F16,
     window: 0,
     splits: 8,
+    step: 1,
+    magnitude: 1.0,
 };
 const CASES: &[Case] = &[
     BASE,
@@ -48,6 +53,8 @@ const CASES: &[Case] = &[
     Case { head_dim: 256, n_rot: 256, n_head_kv: 1, kind: CacheType::Q8_0, splits: 1, ..BASE },
     Case { head_dim: 128, n_rot: 128, n_head: 16, n_head_kv: 1, norm: false, window: 40, ..BASE },
     Case { head_dim: 80, n_rot: 32, kind: CacheType::Q8_0, pairs: Pairs::Interleaved, splits: 3, ..BASE },
+    Case { head_dim: 256, n_rot: 64, n_head_kv: 1, step: 2, ..BASE },
+    Case { head_dim: 128, n_rot: 96, step: 2, magnitude: 1.2, kind: CacheType::Q8_0, norm: false, ..BASE },
     Case { head_dim: 16, n_rot: 16, n_head: 3, n_head_kv: 3, splits: 2, ..BASE },
 ];
 
@@ -76,7 +83,8 @@ impl Case {
         let mut random = Random::new(self.head_dim as u64);
         let (q_width, kv_width) = (self.n_head * self.head_dim, self.n_head_kv * self.head_dim);
         let mut values = |n| device.buffer(&random.normals(n));
-        let (q, k, v) = (values(ROWS.len() * q_width), values(ROWS.len() * kv_width), values(ROWS.len() * kv_width));
+        let (q, k, v) =
+            (values(ROWS.len() * q_width * self.step), values(ROWS.len() * kv_width), values(ROWS.len() * kv_width));
         let (q_norm, k_norm) = (values(self.head_dim), values(self.head_dim));
         let half = self.n_rot / 2;
         let frequency: Vec<f64> = (0..half).map(|i| 1e4f64.powf(-(i as f64) / half as f64)).collect();
@@ -84,10 +92,11 @@ impl Case {
         let (seq, pos): (Vec<_>, Vec<_>) = ROWS.iter().copied().unzip();
         let (seq, pos) = (device.buffer(&seq), device.buffer(&pos));
         let cache = self.cache().upload(device);
+        let turned = device.buffer(&vec![f32::NAN; ROWS.len() * q_width]);
         let norm = |weights| if self.norm { weights } else { Ptr::NULL };
         let rope = RopeKv {
             q: q.ptr,
-            q_out: q.ptr,
+            q_out: if self.step > 1 { turned.ptr } else { q.ptr },
             k: k.ptr,
             v: v.ptr,
             q_norm: norm(q_norm.ptr),
@@ -102,6 +111,8 @@ impl Case {
             n_rot: self.n_rot as i32,
             pairs: self.pairs,
             eps: 1e-6,
+            magnitude: self.magnitude,
+            q_step: (self.step * self.head_dim) as i32,
         };
         if !alone {
             rope_kv(&device.stream, ROWS.len() as u32, &rope).expect("a launch");
@@ -116,7 +127,7 @@ impl Case {
         let (_arena, scratch) = Arena::new(&device.gpu, |carver| Scratch::take(carver, shape, 256)).expect("memory");
         scratch.clear(&device.stream, ROWS.len(), self.n_head).expect("a launch");
         let a = Attention {
-            q: q.ptr,
+            q: rope.q_out,
             pos: pos.ptr,
             seq: seq.ptr,
             cache: cache.cache,
@@ -133,6 +144,7 @@ impl Case {
             window: self.window,
             scale: 0.3,
             softcap: 0.0,
+            ..Attention::default()
         };
         attention(&device.stream, &a).expect("a launch");
         let mut all = [device.read(&out), device.read(&id), device.read(&is)].concat();

@@ -24,6 +24,7 @@ mod norm_product;
 mod operands;
 mod probe;
 mod product;
+mod recurrent;
 mod rope_kv;
 mod sample;
 mod scale;

@@ -28,6 +28,9 @@ struct Case {
     norm: bool,
     kind: CacheType,
     base: f64,
+    magnitude: f32,
+    /// Elements from head to head of queries, in heads.
+    step: usize,
     /// (sequence, position) per row.
     rows: &'static [(i32, i32)],
 }
@@ -43,6 +46,8 @@ const BASE: Case = Case {
     norm: false,
     kind: CacheType::F16,
     base: 1e4,
+    magnitude: 1.0,
+    step: 1,
     rows: PAGE_EDGES,
 };
 const CASES: &[Case] = &[
@@ -51,6 +56,7 @@ const CASES: &[Case] = &[
     Case { head_dim: 256, n_rot: 256, norm: true, base: 1e6, rows: FAR, n_head: 1, n_head_kv: 1, ..BASE },
     Case { head_dim: 128, n_rot: 128, norm: true, kind: CacheType::Q8_0, n_head: 9, n_head_kv: 9, ..BASE },
     Case { head_dim: 80, n_rot: 32, kind: CacheType::Q8_0, rows: FAR, ..BASE },
+    Case { head_dim: 96, n_rot: 64, magnitude: 1.5, step: 2, norm: true, ..BASE },
     Case { head_dim: 80, n_rot: 80, n_head: 2, n_head_kv: 2, ..BASE },
     Case { head_dim: 96, n_rot: 96, pairs: Pairs::Interleaved, norm: true, ..BASE },
     Case { head_dim: 16, n_rot: 16, kind: CacheType::Q8_0, n_head: 3, n_head_kv: 3, ..BASE },
@@ -101,6 +107,7 @@ impl Case {
         for (i, frequency) in data.frequency.iter().enumerate() {
             let (a, b) = self.pair(i);
             let (sin, cos) = (f64::from(self.rows[row].1) * frequency).sin_cos();
+            let (sin, cos) = (sin * f64::from(self.magnitude), cos * f64::from(self.magnitude));
             (x[a], x[b]) = (x[a] * cos - x[b] * sin, x[a] * sin + x[b] * cos);
         }
         x
@@ -115,9 +122,15 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
     let (k, frequency) = (device.buffer(&data.qk), device.buffer(&data.frequency));
     let (pos, seq): (Buffer<i32>, Buffer<i32>) = (device.buffer(&pos), device.buffer(&seq));
     let cache = case.cache().upload(device);
+    // Between the heads of queries lies what is nobody's.
+    let apart = data
+        .qk
+        .chunks_exact(case.head_dim)
+        .flat_map(|head| head.iter().copied().chain(std::iter::repeat_n(f32::NAN, (case.step - 1) * case.head_dim)));
+    let queries = device.buffer(&apart.collect::<Vec<f32>>());
     let norm_ptr = if case.norm { norm.ptr } else { Ptr::NULL };
     let p = RopeKv {
-        q: q.ptr,
+        q: if case.step > 1 { queries.ptr } else { q.ptr },
         q_out: q.ptr,
         k: k.ptr,
         v: v.ptr,
@@ -133,6 +146,8 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
         n_rot: case.n_rot as i32,
         pairs: case.pairs,
         eps: EPS,
+        magnitude: case.magnitude,
+        q_step: (case.step * case.head_dim) as i32,
     };
     rope_kv(&device.stream, case.rows.len() as u32, &p).expect("a launch");
     let mut all = device.read(&q);

@@ -33,7 +33,7 @@ impl Tiny {
 }
 
 /// Heads of keys and of values, elements of a key and of a value, and taps of a delta net.
-const DELTA: [usize; 5] = [2, 4, 32, 48, 4];
+pub const DELTA: [usize; 5] = [2, 4, 32, 48, 4];
 /// Taps of a short convolution.
 const TAPS: usize = 3;
 

@@ -44,6 +44,9 @@ namespace matrix_product {
 namespace quantize_act {
 #include "quantize_act.cu"
 }
+namespace recurrent {
+#include "recurrent.cu"
+}
 namespace repack {
 #include "repack.cu"
 }
@@ -77,16 +80,21 @@ int main() {
     FIELDS(rms_normParams, x, add, post, weight, x_out, seq, index, y, image, n, eps)
     FIELDS(GluParams, gate, up, k, columns, activation, y_stride, image, x, seq, y, out)
     FIELDS(attention::AttentionParams, q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv,
-           head_dim, heads_per_tile, rows_per_tile, splits, parts, window, scale, softcap, pad, rope)
+           head_dim, heads_per_tile, rows_per_tile, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate,
+           rope)
     FIELDS(embed::EmbedParams, w, token, seq, y, rows, k, format, scale)
     FIELDS(fragments::FragmentsParams, op, pad, a, b, c)
     FIELDS(glu_act::GluActParams, gate, up, stride, rows, columns, activation, y, y_stride, pad, out, seq)
     FIELDS(probe::ProbeParams, from, to, n, pad)
     FIELDS(matrix_product::NormProductParams, product, norm)
     FIELDS(quantize_act::QuantizeActParams, x, seq, image, k, columns)
+    FIELDS(recurrent::StateParams, pages, table, pos, seq, slots, len, rows, sequences)
+    FIELDS(recurrent::DeltaNetParams, state, input, z, alpha, beta, conv, dt, a, norm, y, image, n_head_k, n_head_v, dim_k,
+           dim_v, taps, grouped, eps, pad)
+    FIELDS(recurrent::ShortConvParams, state, input, conv, y, image, channels, taps)
     FIELDS(repack::RepackParams, from, to, rows, k)
     FIELDS(RopeKvParams, q, q_out, k, v, q_norm, k_norm, frequency, pos, seq, cache, n_head, n_head_kv,
-           head_dim, n_rot, halves, eps)
+           head_dim, n_rot, halves, eps, magnitude, q_step)
     FIELDS(sample::Sampling, seed, position, temperature, top_k, top_p, ln_min_p, repeat, frequency, presence, window)
     FIELDS(sample::Bias, token, value)
     FIELDS(sample::SampledToken, sequence, token, status, value)
@@ -123,6 +131,10 @@ int main() {
     CONSTANT(matrix_product::MOST_TILES)
     CONSTANT(matrix_product::MOST_WARPS)
     CONSTANT(matrix_product::MOST_NORM_WARPS)
+    CONSTANT(recurrent::MAX_TAPS)
+    CONSTANT(recurrent::MAX_STATE)
+    CONSTANT(recurrent::DELTA_THREADS)
+    CONSTANT(recurrent::CONV_THREADS)
     CONSTANT(repack::WARPS)
 #define RECORDS(number, name, F) \
     CONSTANT(F::COLUMNS)         \

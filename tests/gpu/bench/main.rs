@@ -8,6 +8,7 @@ mod kernels;
 mod machine;
 mod models;
 mod programs;
+mod recurrent;
 
 use std::{
     fs,

@@ -31,6 +31,8 @@ const LIMITS: &[Limit] = &[
     reached("launches_per_token/gemma-3-1b", 134.0),
     reached("launches_per_token/llama-3.2-1b", 84.0),
     reached("launches_per_token/qwen3-1.7b", 144.0),
+    // 24 delta nets of 6 and 8 layers of attention of 5, and 4 besides.
+    reached("launches_per_token/qwen3.5-9b", 188.0),
     reached("bytes_read_over_weights_and_kv/gemma-3-1b/weights_and_kv", 1.01),
     reached("bytes_read_over_weights_and_kv/llama-3.2-1b/weights_and_kv", 1.01),
     reached("bytes_read_over_weights_and_kv/qwen3-1.7b/weights_and_kv", 1.01),

@@ -1,0 +1,129 @@
+//! Recurrent layers on the device, in place of attention: from their projections to their output. One launch more than attention
+//! has where one row has a delta net.
+
+use qrun_cuda::{
+    Ptr, Result,
+    ops::{
+        activations::{self, QuantizedActivations},
+        attention::Tiling,
+        recurrent::{self, DeltaNet, ShortConv, States},
+    },
+};
+
+use super::{
+    memory::{Layer, Weight},
+    step::{Residual, Step, segment},
+};
+use crate::{
+    LayerPlan,
+    layer::{DeltaPlan, Mixer},
+    spec::DeltaHeads,
+    tensors::Role::*,
+};
+
+/// Whether the kernels take a layer; attention is none of theirs.
+pub fn takes(l: &LayerPlan) -> bool {
+    match l.mixer {
+        Mixer::Attention => true,
+        Mixer::DeltaNet(d) => DeltaNet::takes([d.dim_k, d.dim_v, d.taps]),
+        Mixer::ShortConv { taps, .. } => taps <= recurrent::MAX_TAPS,
+    }
+}
+
+impl Step<'_> {
+    /// From the stream to what joins it.
+    pub(super) fn recurrent(&self, il: usize, layer: &Layer, mixer: Mixer, residual: Residual) -> Result<()> {
+        match mixer {
+            Mixer::Attention => Ok(()),
+            Mixer::DeltaNet(plan) => self.delta_net(il, layer, &plan, residual),
+            Mixer::ShortConv { taps, channels } => self.short_conv(il, layer, [taps, channels], residual),
+        }
+    }
+
+    /// The states of a layer, and the rows of this step: a prompt's in turn, those of a step of decoding each for itself.
+    fn states(&self, layer: &Layer) -> States {
+        let sequences = if self.tiling == Tiling::Prompt { self.sequences as i32 } else { 0 };
+        States { pos: self.at.pos, seq: self.at.seq, rows: self.rows as i32, sequences, ..layer.states }
+    }
+
+    fn delta_net(&self, il: usize, layer: &Layer, d: &DeltaPlan, residual: Residual) -> Result<()> {
+        let (c, r, a) = (self.c, &self.m.activations.recurrent, &self.m.activations);
+        let grouped = d.heads == DeltaHeads::Grouped;
+        let [qkv, z, out] = layer.matrices([AttnQkv, AttnGate, SsmOut]);
+        let mut products = vec![segment(&qkv, r.input), segment(&z, r.z)];
+        let mut consumers = vec![qkv, z];
+        let mut add = |w: Weight, y: Ptr<f32>| {
+            products.push(segment(&w, y));
+            consumers.push(w);
+        };
+        let (alpha, beta) = if grouped {
+            add(layer.matrices([SsmBa])[0], r.alpha);
+            (r.alpha.add(d.n_head_v / d.n_head_k), r.alpha)
+        } else {
+            let [alpha, beta] = layer.matrices([SsmAlpha, SsmBeta]);
+            add(alpha, r.alpha);
+            add(beta, r.beta);
+            (r.alpha, r.beta)
+        };
+        self.project(il, layer, &consumers, &products, residual)?;
+        let (y, image, late) = self.given(&out, d.dim_v);
+        let delta = DeltaNet {
+            state: self.states(layer),
+            input: r.input,
+            z: r.z,
+            alpha,
+            beta,
+            conv: layer.vector(SsmConv1d),
+            dt: layer.vector(SsmDt),
+            a: layer.vector(SsmA),
+            norm: layer.vector(SsmNorm),
+            y,
+            image,
+            n_head_k: d.n_head_k as i32,
+            n_head_v: d.n_head_v as i32,
+            dim_k: d.dim_k as i32,
+            dim_v: d.dim_v as i32,
+            taps: d.taps as i32,
+            grouped: i32::from(grouped),
+            eps: c.norm_eps,
+            pad: 0,
+        };
+        recurrent::delta_net(self.stream, &delta)?;
+        if late {
+            activations::quantize(self.stream, y, a.attended.image, [self.rows, d.inner()])?;
+        }
+        self.matmul(self.product(&a.attended, d.inner()), &[segment(&out, a.out)])
+    }
+
+    fn short_conv(&self, il: usize, layer: &Layer, [taps, channels]: [usize; 2], residual: Residual) -> Result<()> {
+        let (r, a) = (&self.m.activations.recurrent, &self.m.activations);
+        let [input, out] = layer.matrices([ShortconvInProj, ShortconvOutProj]);
+        self.project(il, layer, &[input], &[segment(&input, r.input)], residual)?;
+        let (y, image, late) = self.given(&out, channels);
+        let conv = ShortConv {
+            state: self.states(layer),
+            input: r.input,
+            conv: layer.vector(ShortconvConv),
+            y,
+            image,
+            channels: channels as i32,
+            taps: taps as i32,
+        };
+        recurrent::short_conv(self.stream, &conv)?;
+        if late {
+            activations::quantize(self.stream, y, a.attended.image, [self.rows, channels])?;
+        }
+        self.matmul(self.product(&a.attended, channels), &[segment(&out, a.out)])
+    }
+
+    /// Where heads of so many elements go for their last projection: numbers, an image, and whether that has to be made
+    /// afterwards, row by row, because heads are not whole blocks of 32.
+    pub(super) fn given(&self, consumer: &Weight, width: usize) -> (Ptr<f32>, QuantizedActivations, bool) {
+        let a = &self.m.activations;
+        let (y, image) = self.wanted(&a.attended, &[*consumer]);
+        match !image.q.is_null() && !width.is_multiple_of(32) {
+            true => (a.attended.values, QuantizedActivations::default(), true),
+            false => (y, image, false),
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! Delta nets and short convolutions: against f64 token by token, with the states they leave, and against themselves: tokens of a
+//! sequence one at a time, all at once, or cut anywhere.
+
+use qrun_cuda::{
+    Ptr,
+    ops::{
+        activations::QuantizedActivations,
+        cache::PAGE,
+        recurrent::{DeltaNet, ShortConv, States, delta_net, short_conv},
+    },
+};
+
+use crate::{
+    harness::{Buffer, Device, Random, assert_close, everywhere},
+    operands::Activations,
+};
+
+const EPS: f32 = 1e-6;
+/// What is not written stays so.
+const UNTOUCHED: f32 = -777.0;
+/// Pages of a sequence: positions 0 to 255.
+const SLOTS: usize = 4;
+
+/// What kind of layer, and its sizes.
+#[derive(Clone, Copy)]
+enum Layer {
+    /// Heads of keys and of values, elements of a key and of a value, taps, and whether value heads of a key head follow each other.
+    Delta {
+        heads: [usize; 2],
+        dims: [usize; 2],
+        taps: usize,
+        grouped: bool,
+    },
+    Conv {
+        channels: usize,
+        taps: usize,
+    },
+}
+
+/// Tokens of some sequences: `(sequence, first position, tokens)`.
+type Run = (usize, usize, usize);
+
+#[derive(Clone, Copy)]
+struct Case {
+    layer: Layer,
+    runs: &'static [Run],
+    image: bool,
+}
+
+const DELTA: Layer = Layer::Delta { heads: [1, 2], dims: [16, 32], taps: 4, grouped: false };
+/// From nothing, from inside a block, from its end and its beginning on, and over the ends of blocks.
+const RUNS: &[Run] = &[(2, 0, 9), (0, 62, 4), (4, 63, 2), (1, 64, 1), (3, 5, 125)];
+const SHORT: &[Run] = &[(1, 60, 7), (0, 0, 3)];
+const CASES: &[Case] = &[
+    Case { layer: DELTA, runs: RUNS, image: true },
+    Case { layer: Layer::Delta { heads: [1, 1], dims: [128, 128], taps: 4, grouped: false }, runs: SHORT, image: true },
+    Case { layer: Layer::Delta { heads: [2, 6], dims: [16, 8], taps: 8, grouped: true }, runs: RUNS, image: false },
+    Case { layer: Layer::Delta { heads: [2, 4], dims: [100, 40], taps: 2, grouped: false }, runs: SHORT, image: false },
+    Case { layer: Layer::Conv { channels: 160, taps: 3 }, runs: RUNS, image: true },
+    Case { layer: Layer::Conv { channels: 45, taps: 8 }, runs: RUNS, image: false },
+];
+
+/// Values of a layer: drawn, the same for a token wherever it is computed.
+struct Data {
+    conv: Vec<f32>,
+    dt: Vec<f32>,
+    a: Vec<f32>,
+    norm: Vec<f32>,
+}
+
+/// What goes into a layer for a token.
+struct Token {
+    input: Vec<f32>,
+    z: Vec<f32>,
+    alpha: Vec<f32>,
+    beta: Vec<f32>,
+}
+
+impl Layer {
+    fn taps(self) -> usize {
+        match self {
+            Self::Delta { taps, .. } | Self::Conv { taps, .. } => taps,
+        }
+    }
+    /// Channels of the convolution.
+    fn channels(self) -> usize {
+        match self {
+            Self::Delta { heads: [k, v], dims: [dim_k, dim_v], .. } => 2 * k * dim_k + v * dim_v,
+            Self::Conv { channels, .. } => channels,
+        }
+    }
+    /// Elements of a result.
+    fn width(self) -> usize {
+        match self {
+            Self::Delta { heads: [_, v], dims: [_, dim_v], .. } => v * dim_v,
+            Self::Conv { channels, .. } => channels,
+        }
+    }
+    /// Floats of a page.
+    fn page(self) -> usize {
+        match self {
+            Self::Delta { heads: [_, v], dims: [dim_k, dim_v], taps, .. } => {
+                v * DeltaNet::head_len([dim_k, dim_v, taps])
+            }
+            Self::Conv { channels, taps } => (taps - 1) * channels,
+        }
+    }
+    fn data(self) -> Data {
+        let mut r = Random::new(3);
+        let (heads, dim_v) = match self {
+            Self::Delta { heads: [_, v], dims: [_, dim_v], .. } => (v, dim_v),
+            Self::Conv { .. } => (1, 1),
+        };
+        let mut normals = |n: usize, mean: f32, std: f32| r.normals(n).iter().map(|x| mean + std * x).collect();
+        Data {
+            conv: normals(self.channels() * self.taps(), 0.2, 0.4),
+            dt: normals(heads, 0.0, 0.5),
+            a: normals(heads, -0.3, 0.1),
+            norm: normals(dim_v, 1.0, 0.2),
+        }
+    }
+    fn token(self, seq: usize, pos: usize) -> Token {
+        let mut r = Random::new((seq as u64) << 32 | pos as u64);
+        let (factor, heads) = match self {
+            Self::Delta { heads: [_, v], .. } => (1, v),
+            Self::Conv { .. } => (3, 0),
+        };
+        Token {
+            input: r.normals(factor * self.channels()),
+            z: r.normals(self.width()),
+            alpha: r.normals(heads),
+            beta: r.normals(heads),
+        }
+    }
+}
+
+/// A sequence in f64.
+struct Reference {
+    layer: Layer,
+    data: Data,
+    /// The last inputs of the convolution, oldest first.
+    past: Vec<Vec<f64>>,
+    /// `[head][dim_k][dim_v]`.
+    matrices: Vec<Vec<Vec<f64>>>,
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+impl Reference {
+    fn new(layer: Layer) -> Self {
+        let matrices = match layer {
+            Layer::Delta { heads: [_, v], dims: [dim_k, dim_v], .. } => vec![vec![vec![0.0; dim_v]; dim_k]; v],
+            Layer::Conv { .. } => Vec::new(),
+        };
+        Self { layer, data: layer.data(), past: vec![vec![0.0; layer.channels()]; layer.taps() - 1], matrices }
+    }
+
+    fn convolve(&mut self, input: Vec<f64>) -> Vec<f64> {
+        let taps = self.layer.taps();
+        self.past.push(input);
+        let sum = |c: usize| (0..taps).map(|j| f64::from(self.data.conv[c * taps + j]) * self.past[j][c]).sum::<f64>();
+        let out = (0..self.layer.channels()).map(sum).collect();
+        self.past.remove(0);
+        out
+    }
+
+    /// The next token.
+    fn next(&mut self, token: &Token) -> Vec<f64> {
+        let input: Vec<f64> = token.input.iter().map(|&x| f64::from(x)).collect();
+        let Layer::Delta { heads: [n_k, n_v], dims: [dim_k, dim_v], grouped, .. } = self.layer else {
+            let n = self.layer.channels();
+            let gated = (0..n).map(|c| input[c] * input[2 * n + c]).collect();
+            return self.convolve(gated).iter().zip(&input[n..]).map(|(x, c)| x * c).collect();
+        };
+        let mixed: Vec<f64> = self.convolve(input).into_iter().map(|x| x * sigmoid(x)).collect();
+        let unit = |x: &[f64]| {
+            let length = (x.iter().map(|x| x * x).sum::<f64>() + f64::from(EPS)).sqrt();
+            x.iter().map(|x| x / length).collect::<Vec<f64>>()
+        };
+        let mut out = Vec::new();
+        for head in 0..n_v {
+            let key_head = if grouped { head / (n_v / n_k) } else { head % n_k };
+            let q = unit(&mixed[key_head * dim_k..][..dim_k]);
+            let k = unit(&mixed[(n_k + key_head) * dim_k..][..dim_k]);
+            let v = &mixed[2 * n_k * dim_k + head * dim_v..][..dim_v];
+            let x = f64::from(token.alpha[head]) + f64::from(self.data.dt[head]);
+            let decay = (x.exp().ln_1p() * f64::from(self.data.a[head])).exp();
+            let beta = sigmoid(f64::from(token.beta[head]));
+            let s = &mut self.matrices[head];
+            s.iter_mut().flatten().for_each(|x| *x *= decay);
+            let found: Vec<f64> = (0..dim_v).map(|j| (0..dim_k).map(|i| s[i][j] * k[i]).sum()).collect();
+            for i in 0..dim_k {
+                (0..dim_v).for_each(|j| s[i][j] += k[i] * beta * (v[j] - found[j]));
+            }
+            let root = (dim_k as f64).sqrt();
+            let given: Vec<f64> = (0..dim_v).map(|j| (0..dim_k).map(|i| s[i][j] * q[i]).sum::<f64>() / root).collect();
+            let rms = (given.iter().map(|x| x * x).sum::<f64>() / dim_v as f64 + f64::from(EPS)).sqrt();
+            for (j, x) in given.iter().enumerate() {
+                let z = f64::from(token.z[head * dim_v + j]);
+                out.push(x / rms * f64::from(self.data.norm[j]) * z * sigmoid(z));
+            }
+        }
+        out
+    }
+
+    /// The state as a page has it.
+    fn page(&self) -> Vec<f64> {
+        let Layer::Delta { heads: [n_k, n_v], dims: [dim_k, dim_v], grouped, .. } = self.layer else {
+            return self.past.concat();
+        };
+        let mut page = Vec::new();
+        for (head, s) in self.matrices.iter().enumerate() {
+            let key_head = if grouped { head / (n_v / n_k) } else { head % n_k };
+            (0..dim_v).for_each(|j| page.extend(s.iter().map(|row| row[j])));
+            for past in &self.past {
+                page.extend_from_slice(&past[key_head * dim_k..][..dim_k]);
+                page.extend_from_slice(&past[(n_k + key_head) * dim_k..][..dim_k]);
+                page.extend_from_slice(&past[2 * n_k * dim_k + head * dim_v..][..dim_v]);
+            }
+        }
+        page
+    }
+}
+
+/// A layer on a device, and the pages of all sequences.
+struct OnDevice<'a> {
+    device: &'a Device,
+    case: Case,
+    pages: Buffer<f32>,
+    table: Buffer<i32>,
+}
+
+impl<'a> OnDevice<'a> {
+    /// The page of a block; no two sequences have theirs in a row.
+    fn page(seq: usize, block: usize) -> usize {
+        (block * 5 + seq * 7 + 3) % 20
+    }
+
+    /// Pages that hold the states before the runs, and nothing else.
+    fn new(device: &'a Device, case: Case, before: &[(usize, usize, Vec<f32>)]) -> Self {
+        let len = case.layer.page();
+        let mut pages = vec![UNTOUCHED; 20 * len];
+        for (seq, pos, page) in before {
+            pages[Self::page(*seq, pos / PAGE) * len..][..len].copy_from_slice(page);
+        }
+        let table: Vec<i32> = (0..5 * SLOTS).map(|i| Self::page(i / SLOTS, i % SLOTS) as i32).collect();
+        Self { device, case, pages: device.buffer(&pages), table: device.buffer(&table) }
+    }
+
+    /// Rows `(sequence, position)`; a sequence below 0 is idle. The results, their images and scales.
+    fn launch(&self, rows: &[(i32, usize)], sequences: i32) -> Vec<f32> {
+        let (d, layer) = (self.device, self.case.layer);
+        let tokens: Vec<Token> = rows.iter().map(|&(seq, pos)| layer.token(seq.max(0) as usize, pos)).collect();
+        let buffer = |of: &dyn Fn(&Token) -> Vec<f32>| d.buffer(&tokens.iter().flat_map(of).collect::<Vec<f32>>());
+        let (input, z) = (buffer(&|t| t.input.clone()), buffer(&|t| t.z.clone()));
+        let pos = d.buffer(&rows.iter().map(|row| row.1 as i32).collect::<Vec<_>>());
+        let seq = d.buffer(&rows.iter().map(|row| row.0).collect::<Vec<_>>());
+        let n = rows.len() * layer.width();
+        let y = d.buffer(&vec![UNTOUCHED; n]);
+        let (iq, id, is) = (d.buffer(&vec![0i8; n]), d.buffer(&vec![0f32; n / 32]), d.buffer(&vec![0f32; n / 16]));
+        let image = match self.case.image {
+            true => QuantizedActivations { q: iq.ptr, d: id.ptr, s: is.ptr },
+            false => QuantizedActivations::default(),
+        };
+        let state = States {
+            pages: self.pages.ptr,
+            table: self.table.ptr,
+            pos: pos.ptr,
+            seq: seq.ptr,
+            slots: SLOTS as i32,
+            len: layer.page() as i32,
+            rows: rows.len() as i32,
+            sequences,
+        };
+        let data = layer.data();
+        let (conv, norm) = (d.buffer(&data.conv), d.buffer(&data.norm));
+        let (dt, a) = (d.buffer(&data.dt), d.buffer(&data.a));
+        match layer {
+            Layer::Conv { channels, taps } => {
+                let (channels, taps) = (channels as i32, taps as i32);
+                let p = ShortConv { state, input: input.ptr, conv: conv.ptr, y: y.ptr, image, channels, taps };
+                short_conv(&d.stream, &p).expect("a launch");
+            }
+            Layer::Delta { heads: [n_k, n_v], dims: [dim_k, dim_v], taps, grouped } => {
+                let group = n_v / n_k;
+                // Grouped: of each key head the betas of its value heads, then their alphas.
+                let both = buffer(&|t| {
+                    let (alpha, beta) = (t.alpha.chunks_exact(group), t.beta.chunks_exact(group));
+                    beta.zip(alpha).flat_map(|(beta, alpha)| [beta, alpha].concat()).collect()
+                });
+                let (alpha, beta) = (buffer(&|t| t.alpha.clone()), buffer(&|t| t.beta.clone()));
+                let [alpha, beta]: [Ptr<f32>; 2] =
+                    if grouped { [both.ptr.add(group), both.ptr] } else { [alpha.ptr, beta.ptr] };
+                let p = DeltaNet {
+                    state,
+                    input: input.ptr,
+                    z: z.ptr,
+                    alpha,
+                    beta,
+                    conv: conv.ptr,
+                    dt: dt.ptr,
+                    a: a.ptr,
+                    norm: norm.ptr,
+                    y: y.ptr,
+                    image,
+                    n_head_k: n_k as i32,
+                    n_head_v: n_v as i32,
+                    dim_k: dim_k as i32,
+                    dim_v: dim_v as i32,
+                    taps: taps as i32,
+                    grouped: i32::from(grouped),
+                    eps: EPS,
+                    pad: 0,
+                };
+                delta_net(&d.stream, &p).expect("a launch");
+            }
+        }
+        let y = d.read(&y);
+        if self.case.image {
+            let live: Vec<f32> = y.iter().map(|&y| if y == UNTOUCHED { 0.0 } else { y }).collect();
+            let x = Activations::new(live);
+            assert_eq!((d.read(&iq), d.read(&id), d.read(&is)), (x.q, x.d, x.s), "the image");
+        }
+        y
+    }
+}
+
+/// The states before each run, as pages.
+fn before(case: &Case) -> Vec<(usize, usize, Vec<f32>)> {
+    let states = case.runs.iter().filter(|run| run.1 > 0).map(|&(seq, start, _)| {
+        let mut reference = Reference::new(case.layer);
+        (0..start).for_each(|pos| drop(reference.next(&case.layer.token(seq, pos))));
+        (seq, start - 1, reference.page().iter().map(|&x| x as f32).collect())
+    });
+    states.collect()
+}
+
+/// Results and pages of: all runs in one launch; each run cut in two; tokens of all sequences one at a time, beside an idle row.
+fn run(device: &Device, case: &Case) -> Vec<f32> {
+    let states = before(case);
+    let rows: Vec<(i32, usize)> =
+        case.runs.iter().flat_map(|&(seq, start, n)| (start..start + n).map(move |pos| (seq as i32, pos))).collect();
+    let width = case.layer.width();
+    let whole = OnDevice::new(device, *case, &states);
+    let mut all = whole.launch(&rows, 5);
+    all.extend(device.read(&whole.pages));
+    let in_parts = OnDevice::new(device, *case, &states);
+    for &(seq, start, n) in case.runs {
+        let cut = start + n / 3;
+        for part in [start..cut, cut..start + n].into_iter().filter(|part| !part.is_empty()) {
+            let rows: Vec<_> = part.map(|pos| (seq as i32, pos)).collect();
+            all.extend(in_parts.launch(&rows, 5));
+        }
+    }
+    all.extend(device.read(&in_parts.pages));
+    let single = OnDevice::new(device, *case, &states);
+    let mut given = vec![vec![]; rows.len()];
+    for turn in 0..case.runs.iter().map(|run| run.2).max().expect("a run") {
+        let mut now: Vec<(i32, usize)> = vec![(-1, 0)];
+        now.extend(case.runs.iter().filter(|run| turn < run.2).map(|&(seq, start, _)| (seq as i32, start + turn)));
+        for (row, y) in now.iter().zip(single.launch(&now, 0).chunks_exact(width)) {
+            match rows.iter().position(|other| other == row) {
+                Some(at) => given[at] = y.to_vec(),
+                None => assert!(y.iter().all(|&y| y == UNTOUCHED), "an idle row was written"),
+            }
+        }
+    }
+    all.extend(given.concat());
+    all.extend(device.read(&single.pages));
+    all
+}
+
+fn judge(case: &Case, found: &[f32], what: &str) {
+    let (width, len) = (case.layer.width(), case.layer.page());
+    let tokens: usize = case.runs.iter().map(|run| run.2).sum();
+    let (whole, others) = found.split_at(tokens * width + 20 * len);
+    for (other, how) in others.chunks_exact(whole.len()).zip(["cut in two", "one at a time"]) {
+        let differ = whole.iter().zip(other).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+        assert_eq!(differ, 0, "{what}, {how}: of {} values", whole.len());
+    }
+    let (mut y, pages) = whole.split_at(tokens * width);
+    let mut written = Vec::new();
+    for &(seq, start, n) in case.runs {
+        let mut reference = Reference::new(case.layer);
+        (0..start).for_each(|pos| drop(reference.next(&case.layer.token(seq, pos))));
+        for pos in start..start + n {
+            let expected = reference.next(&case.layer.token(seq, pos));
+            let (of_token, rest) = y.split_at(width);
+            assert_close(of_token, &expected, 1e-5, &format!("{what}, position {pos} of sequence {seq}"));
+            y = rest;
+            if pos % PAGE == PAGE - 1 || pos + 1 == start + n {
+                let page = OnDevice::page(seq, pos / PAGE);
+                assert_close(
+                    &pages[page * len..][..len],
+                    &reference.page(),
+                    1e-5,
+                    &format!("{what}, the state after {pos}"),
+                );
+                written.push(page);
+            }
+        }
+        written.extend(start.checked_sub(1).map(|last| OnDevice::page(seq, last / PAGE)));
+    }
+    for (page, values) in pages.chunks_exact(len).enumerate().filter(|(page, _)| !written.contains(page)) {
+        assert!(values.iter().all(|&x| x == UNTOUCHED), "{what}: page {page} is nobody's");
+    }
+}
+
+#[test]
+fn tokens_find_what_those_before_them_left_however_they_come() {
+    for (i, case) in CASES.iter().enumerate() {
+        everywhere(|device| run(device, case), |found| judge(case, found, &format!("case {i}")));
+    }
+}
