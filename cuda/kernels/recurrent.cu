@@ -32,16 +32,15 @@ struct Run {
 DEVICE Run find_run(const StateParams& p, int* range) {
     int row = blockIdx.y;
     if (!p.sequences) return {p.seq[row], row, p.seq[row] < 0 ? row : row + 1, p.pos[row]};
-    if (threadIdx.x == 0) range[0] = p.rows, range[1] = 0;
+    if (threadIdx.x == 0) range[0] = range[1] = 0;
     block_sync();
     for (int i = threadIdx.x; i < p.rows; i += blockDim.x) {
-        if (p.seq[i] != row) continue;
-        atomic_min(range, i);
-        atomic_add(range + 1, 1);
+        const int here = p.seq[i] == row, before = p.seq[max(i - 1, 0)], after = p.seq[min(i + 1, p.rows - 1)];
+        if (here & ((i == 0) | (before != row))) range[0] = i;
+        if (here & ((i + 1 == p.rows) | (after != row))) range[1] = i + 1;
     }
     block_sync();
-    int from = range[0], count = range[1];
-    return {row, from, from + count, count ? p.pos[from] : 0};
+    return {row, range[0], range[1], p.pos[range[0]]};
 }
 
 DEVICE float* page_of(const StateParams& p, int seq, int position) {
@@ -105,8 +104,9 @@ DEVICE float4 input_at(const DeltaNetParams& p, const Run& run, const DeltaShare
 
 // Queries, keys and values of tokens first..first + n of a run: convolved, gated, of length 1; and what their heads do to the state.
 DEVICE void stage(const DeltaNetParams& p, const Run& run, const Heads& h, const DeltaShared& s, int first, int n) {
-    for (int task = warp(); task < 3 * n; task += blockDim.x / 32) {
-        int t = task / 3, which = task % 3, i = 4 * lane(), dim = which == 2 ? p.dim_v : p.dim_k;
+    for (int task = warp(); task < 4 * n; task += blockDim.x / 32) {
+        int t = task / 4, which = task % 4, i = 4 * lane(), dim = which == 2 ? p.dim_v : p.dim_k;
+        if (which == 3) continue;
         float x[4] = {};
         if (i < dim) {
             int channel = channel_of(p, h, which);
@@ -204,9 +204,9 @@ DEVICE void store_state(const DeltaNetParams& p, const Run& run, const Heads& h,
         if (at.row + 16 * i < p.dim_k) *(float4*)(to + at.column * p.dim_k + at.row + 16 * i) = {x[0], x[1], x[2], x[3]};
     }
     to += matrix;
-    for (int task = warp(); task < 3 * (p.taps - 1); task += blockDim.x / 32) {
-        int j = task / 3, which = task % 3, i = 4 * lane(), dim = which == 2 ? p.dim_v : p.dim_k;
-        if (i >= dim) continue;
+    for (int task = warp(); task < 4 * (p.taps - 1); task += blockDim.x / 32) {
+        int j = task / 4, which = task % 4, i = 4 * lane(), dim = which == 2 ? p.dim_v : p.dim_k;
+        if (which == 3 || i >= dim) continue;
         float4 x = input_at(p, run, s, tokens - p.taps + 1 + j, which, channel_of(p, h, which), i);
         *(float4*)(to + j * (2 * p.dim_k + p.dim_v) + which * p.dim_k + i) = x;
     }

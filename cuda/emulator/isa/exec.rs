@@ -84,8 +84,8 @@ pub(super) fn execute(
         Op::Ballot { d, predicate, .. } => return together::ballot(d, predicate, w, mask),
         Op::Sass(Sass::Move { d, a, rows }) => sass::copy(w, mask, d, a, rows),
         Op::Sass(Sass::LoadUniform(space, access)) => return access::load(space, &access, w, ALL, context, pc),
-        Op::Sass(Sass::Vote { ballot, any, condition, uniform }) => {
-            return together::vote([ballot, any], condition, w, mask, if uniform { ALL } else { mask });
+        Op::Sass(Sass::Vote { ballot, holds, all, condition, uniform }) => {
+            return together::vote([ballot, holds], (condition, all), w, mask, if uniform { ALL } else { mask });
         }
         Op::Sass(Sass::CompareSwap { access, swapped, compare, value }) => {
             return access::compare_swap(&access, swapped, [compare, value], w, mask, (context, pc));

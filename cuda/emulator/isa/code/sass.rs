@@ -19,10 +19,11 @@ pub(in super::super) enum Sass {
     LoadUniform(Space, Access),
     /// What lanes do on their own.
     Compute(Compute),
-    /// `VOTE.ANY`: the lanes whose condition holds, and whether there are any; `uniform`: to every lane.
+    /// `VOTE`: the lanes whose condition holds, and whether there are any, or all; `uniform`: to every lane.
     Vote {
         ballot: R,
-        any: R,
+        holds: R,
+        all: bool,
         condition: Condition,
         uniform: bool,
     },

@@ -58,11 +58,18 @@ pub(super) fn holding(condition: Guard, w: &Registers, mask: u32, what: &str) ->
     w.guarded(Some(condition), mask).or_else(|lanes| written(lanes, 0, what).map(|()| 0))
 }
 
-/// The lanes whose condition holds and whether there are any, to the lanes of `to`.
-pub(super) fn vote([ballot, any]: [R; 2], condition: Guard, w: &mut Registers, mask: u32, to: u32) -> Checked<()> {
+/// The lanes whose condition holds and whether there are any, or all, to the lanes of `to`.
+pub(super) fn vote(
+    [ballot, holds]: [R; 2],
+    (condition, all): (Guard, bool),
+    w: &mut Registers,
+    mask: u32,
+    to: u32,
+) -> Checked<()> {
     let votes = holding(condition, w, mask, "the predicate that it votes on")?;
     w.set_word(ballot, &[votes; 32], to, ALL);
-    w.set_predicate(any, if votes == 0 { 0 } else { ALL }, to, ALL);
+    let held = if all { votes == mask } else { votes != 0 };
+    w.set_predicate(holds, if held { ALL } else { 0 }, to, ALL);
     Ok(())
 }
 

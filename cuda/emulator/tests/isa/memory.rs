@@ -63,6 +63,7 @@ pub static STORES: &[Access] = &[
     row("st.shared.v2.f32", 'f'),
     row("st.shared.v2.u32", 'r'),
     row("st.shared.v2.u64", 'l'),
+    row("st.shared.v4.f32", 'f'),
     row("st.shared.v4.u32", 'r'),
 ];
 

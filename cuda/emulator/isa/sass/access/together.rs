@@ -42,18 +42,22 @@ fn shuffle(d: &mut Decoding<'_>) -> Wrong<Op> {
     Ok(Op::Shuffle { how, d: to, valid, value, lane, clamp, members: ZERO })
 }
 
-/// Ballot, whether any lane has it, and the predicate; `VOTEU` may lack one of the first two.
+/// Ballot, whether any lane has it, or all, and the predicate; `VOTEU` may lack one of the first two.
 fn vote(d: &mut Decoding<'_>) -> Wrong<Op> {
-    d.only(&["ANY"])?;
+    d.only(&["ANY", "ALL"])?;
+    let all = match (d.has("ANY"), d.has("ALL")) {
+        (any, all) if any != all => all,
+        _ => return Err("what it asks: expected .ANY or .ALL".to_owned()),
+    };
     let uniform = d.parts[0] == "VOTEU";
-    let (ballot, any) = match (d.operands().len(), d.is_predicate(0)) {
+    let (ballot, holds) = match (d.operands().len(), d.is_predicate(0)) {
         (3, _) => (d.destination(0, 1)?, d.predicate_destination(1)?),
         (2, true) => (BIN, d.predicate_destination(0)?),
         (2, false) => (d.destination(0, 1)?, BIN_PREDICATE),
         (found, _) => return Err(format!("{found} operands, expected 2 or 3")),
     };
     let condition = d.condition(d.operands().len() - 1)?;
-    Ok(Op::Sass(Sass::Vote { ballot, any, condition, uniform }))
+    Ok(Op::Sass(Sass::Vote { ballot, holds, all, condition, uniform }))
 }
 
 /// Operands are consecutive registers, in the order of PTX.

@@ -68,6 +68,10 @@ fn votes() {
         ("VOTE.ANY RZ, P1, !PT\n@P1 LDS R20, [RZ]", [3; 32]),
         ("VOTEU.ANY UP1, P0\n@UP1 LDS R20, [RZ]", [9; 32]),
         ("VOTEU.ANY UP1, !PT\n@UP1 LDS R20, [RZ]", [3; 32]),
+        ("VOTEU.ALL UP1, P0\n@UP1 LDS R20, [RZ]", [3; 32]),
+        ("VOTEU.ALL UP1, PT\n@UP1 LDS R20, [RZ]", [9; 32]),
+        ("VOTE.ALL RZ, P1, P0\n@P1 LDS R20, [RZ]", [3; 32]),
+        ("@P0 VOTEU.ALL UP1, P0\n@UP1 LDS R20, [RZ]", [9; 32]),
         ("@P0 VOTEU.ANY UP1, P0\n@UP1 LDS R20, [RZ]", [9; 32]),
     ] {
         let text =
