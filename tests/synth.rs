@@ -1,14 +1,19 @@
 //! Made-up models: they load, they have the shapes and the mix of the real ones, and they are the same
 //! on every run.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use qrun::{
     tools::quantize::FileType,
     tools::synth::{self, Family, Shape, Vocab},
 };
-use qrun_models::Model;
+use qrun_models::{Model, Options};
 use qrun_quant::{Bytes, GgmlType, Gguf};
+
+use crate::tiny::{decoder, logits, prompt};
 
 fn tiny() -> impl Iterator<Item = &'static Shape> {
     synth::MODELS.iter().filter(|m| m.name.starts_with("tiny-"))
@@ -34,6 +39,19 @@ fn tiny_models_load_in_every_type_and_weigh_little() {
                 assert!(gguf.file_bytes() < 8_000_000, "{} has {} bytes", shape.name, gguf.file_bytes());
             }
         }
+    }
+}
+
+#[test]
+fn tiny_models_keep_their_numbers_in_bounds() {
+    for shape in tiny() {
+        let model = Model::load(&make(shape, FileType::Q8_0)).unwrap();
+        // Long enough for a state that grows with every token to overflow.
+        let tokens = prompt("bounds", 300, shape.vocab.size);
+        let found = logits(&mut decoder(&Arc::new(model), Options { n_ctx: 512, ..Options::default() }), &tokens, 0, 0);
+        let last = &found[299 * shape.vocab.size..];
+        let spread = (last.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / last.len() as f64).sqrt();
+        assert!((0.1..=30.0).contains(&spread), "{}: logits of {spread}", shape.name);
     }
 }
 

@@ -58,7 +58,7 @@ pub fn kinds(c: &Config, o: &Options, chunk: usize) -> (Vec<Kind>, Vec<usize>) {
         })
     });
     let of_layers = of_layers.collect();
-    debug_assert!(kinds.iter().all(|kind| kind.slots <= all && kind.slots <= kind.pages));
+    debug_assert!(kinds.iter().all(|kind| kind.slots <= all && (kind.recurrent || kind.slots <= kind.pages)));
     (kinds, of_layers)
 }
 

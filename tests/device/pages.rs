@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use qrun_models::{Batch, Forward, ForwardError, Options};
 
-use super::{Device, kept, models, options, sm};
+use super::{Device, has_states, kept, models, options, sm};
 use crate::tiny::{Tiny, entries, prompt};
 
 #[track_caller]
@@ -88,5 +88,26 @@ fn a_step_that_is_taken_back_leaves_everything_as_it_was() {
             let rest = device.logits(&tokens[from..], from, seq);
             assert_same(&rest, &other.logits(&tokens[from..], from, seq), tiny.arch);
         }
+    }
+}
+
+/// Of blocks that a chunk passes no state is kept; where it ends another sequence goes on.
+#[test]
+fn long_chunks_take_few_pages_and_leave_their_last_states() {
+    for tiny in models().filter(has_states) {
+        let (model, n) = (tiny.model(), tiny.n_vocab);
+        let tokens = prompt("long", 460, n);
+        let o = Options { n_ctx: 512, n_seq: 2, ..options() };
+        let mut device = Device::new(&model, &o, sm(80));
+        let want = device.logits(&tokens, 0, 0);
+        let mut short = Device::new(&model, &Options { n_ubatch: 48, ..o.clone() }, sm(80));
+        assert_same(&short.logits(&tokens, 0, 0), &want, tiny.arch);
+        device.rewind(0, 0);
+        device.logits(&tokens[..390], 0, 0);
+        device.release(0, &tokens[..390]);
+        for (len, held) in [(300, 0), (389, 384), (450, 390)] {
+            assert_eq!(device.attach(1, &tokens[..len]), held, "{}: {len} tokens", tiny.arch);
+        }
+        assert_same(&device.logits(&tokens[390..], 390, 1), &want[390 * n..], tiny.arch);
     }
 }

@@ -324,7 +324,12 @@ impl Shape {
             let file = role.of_file(self.spec(), dims);
             let (rows, cols, experts) = match dims {
                 Dims::Vector(n) => {
-                    out.push(vector(name(&file), n));
+                    let mut planned = vector(name(&file), n);
+                    if role == Role::SsmA {
+                        // States fade: above 0 they would grow with every token.
+                        planned.fill = Fill::Normal { mean: -0.7, std: 0.125 };
+                    }
+                    out.push(planned);
                     continue;
                 }
                 Dims::Matrix(rows, cols) => (rows, cols, None),
