@@ -10,7 +10,7 @@ use qrun::{
     tools::quantize::FileType,
     tools::synth::{self, Family, Shape, Vocab},
 };
-use qrun_models::{Model, Options};
+use qrun_models::{Config, Model, Options, memory};
 use qrun_quant::{Bytes, GgmlType, Gguf};
 
 use crate::tiny::{decoder, logits, prompt};
@@ -145,6 +145,34 @@ fn parameters_are_those_of_the_published_models() {
     ];
     for (name, parameters) in published {
         assert_eq!(synth::find(name).unwrap().parameters(), parameters, "{name}");
+    }
+}
+
+/// Keys and values of a token in f16, and states of a sequence, in bytes.
+#[test]
+fn caches_and_states_are_those_of_the_published_configurations() {
+    // Layers × (taps − 1) × channels and layers × heads × 128 × 128, in f32.
+    let state = |layers: u64, heads: u64| 4 * layers * (3 * (2 * 16 + heads) * 128 + heads * 128 * 128);
+    let published = [
+        ("qwen3.5-9b", 32_768, state(24, 32)),
+        ("qwen3.6-35b-a3b", 20_480, state(30, 32)),
+        ("gpt-oss-20b", 24_576, 0),
+        ("qwen3-30b-a3b", 98_304, 0),
+    ];
+    for (name, per_token, states) in published {
+        let mut header = synth::find(name).unwrap().header(FileType::Q8_0).unwrap();
+        // The keys say it, and the size of the vocabulary: with all its weights a model would not fit here. What nobody writes to
+        // takes no memory.
+        header.tensors.retain(|t| t.name == "token_embd.weight");
+        let mut head = Vec::new();
+        drop(header.write_to(name.as_ref(), &mut head).unwrap());
+        let t = &header.tensors[0];
+        let mut file = vec![0; head.len() + t.ty.bytes_of(t.shape.iter().product::<u64>() as usize)];
+        file[..head.len()].copy_from_slice(&head);
+        let c = Config::read(&Gguf::from_bytes(name, Bytes::new(file)).unwrap()).unwrap();
+        let planned = |n_ctx| memory::kv_bytes(&c, &Options { n_ctx, ..Options::default() });
+        assert_eq!((planned(16_384) - planned(8192)) / 8192, per_token, "{name}");
+        assert_eq!(4 * c.layers.iter().map(|l| l.state_len() as u64).sum::<u64>(), states, "{name}");
     }
 }
 
