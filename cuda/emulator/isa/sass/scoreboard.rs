@@ -95,7 +95,7 @@ impl Scoreboard {
         }
         let [reads, writes] = &uses.rows;
         if self.raised != 0 && (meet(reads, &self.written) || meet(writes, &self.written) || meet(writes, &self.read)) {
-            self.check(control, uses, active, lanes)?;
+            self.check(uses, active, lanes)?;
         }
         if control.write != NONE {
             self.raise(control.write, uses, lanes, true, NONE);
@@ -123,7 +123,7 @@ impl Scoreboard {
         self.raised |= 1 << barrier;
     }
 
-    fn check(&self, control: Control, uses: &Uses, active: u32, lanes: u32) -> Checked<()> {
+    fn check(&self, uses: &Uses, active: u32, lanes: u32) -> Checked<()> {
         let pending = |rows: &[u16], result: bool, in_order: u8| {
             let meets = |g: &Guarded| {
                 let lanes = if g.row < Uses::PREDICATES { lanes } else { active };
@@ -137,15 +137,13 @@ impl Scoreboard {
         };
         let (undelivered, unread) =
             ("which an earlier instruction has not delivered", "which an earlier instruction has not read yet");
-        // A matrix product writes after those before it have read, whether or not its own result has a barrier.
-        let later = if control.write == NONE && uses.pipe != MATRIX { 0 } else { uses.pipe };
         if let Some(found) = pending(&uses.reads, true, 0) {
             return refuse(found, "reads", undelivered, lanes);
         }
         if let Some(found) = pending(&uses.writes, true, 0) {
             return refuse(found, "writes", undelivered, lanes);
         }
-        if let Some(found) = pending(&uses.writes, false, later) {
+        if let Some(found) = pending(&uses.writes, false, uses.pipe) {
             return refuse(found, "writes", unread, lanes);
         }
         Ok(())

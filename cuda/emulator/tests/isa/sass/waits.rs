@@ -56,6 +56,7 @@ const WAITS: &[(&str, Option<&str>)] = &[
     ("@P0 STS [R250], R12 ; read 0\nVOTE.ANY RZ, P0, PT", None),
     // The same pipe reads first.
     ("STG.E [R4], R12 ; read 0\nLDG.E R12, [R4] ; write 1", None),
+    ("STS [R250], R12 ; read 0\nLDS R12, [R250]", None),
     ("HMMA.1688.F32 R24, R12, R16, R20 ; read 0 write 1\nHMMA.1688.F32 R12, R20, R20, R20 ; write 2", None),
     ("STG.E [R4], R12 ; read 0\nHMMA.1688.F32 R12, R20, R20, R20 ; write 2", Some("writes R12")),
     // Other lanes.
