@@ -4,6 +4,7 @@ pub mod activations;
 pub mod attention;
 pub mod cache;
 pub mod embed;
+pub mod experts;
 pub mod formats;
 pub mod gemm;
 pub mod matmul;

@@ -16,6 +16,7 @@
 
 mod ahead;
 mod batch;
+mod experts;
 mod memory;
 mod pages;
 mod recurrent;
@@ -40,7 +41,7 @@ use crate::{
     Salt, SamplingRequest, Tap,
     layer::{HeadNorm, KvSource},
     memory::Plan,
-    spec::{Activation, AttentionGate, EmbeddingScale, FeedForward, Norm, Residual},
+    spec::{AttentionGate, EmbeddingScale, Norm, Residual},
 };
 use ahead::Ahead;
 use memory::{LOGIT_ROWS, Memory, STEP_ROWS};
@@ -103,7 +104,7 @@ impl GpuDecoder {
         if let Some(ty) = model.weights.formats().find(|ty| !has_kernels(*ty)) {
             return Err(format!("weights in {ty}, for which there are no kernels yet"));
         }
-        if let Some(part) = without_kernels(c) {
+        if let Some(part) = without_kernels(c).or_else(|| experts::without_kernels(model)) {
             return Err(format!("{part}, for which there are no kernels yet"));
         }
         if o.type_k != o.type_v || o.type_k == KvType::F32 {
@@ -207,16 +208,12 @@ impl GpuDecoder {
 /// A part of a model that only the CPU runs.
 fn without_kernels(c: &Config) -> Option<&'static str> {
     let any = |part: fn(&LayerPlan) -> bool| c.layers.iter().any(part);
-    let gated = matches!(c.arch.feed_forward, FeedForward::Gated(Activation::ClampedSwiglu));
     let parts = [
         (any(|l| l.v_norm), "norms of values"),
-        (any(|l| l.experts().is_some()), "layers with experts"),
-        (gated, "a clamped gate"),
         (any(|l| l.qk_norm == HeadNorm::Whole), "norms over all heads of queries and keys"),
         (c.arch.norm == Norm::Layer, "layer norms"),
         (!c.arch.residual.pre_norm(), "layers without norms before them"),
         (c.arch.residual == Residual::Parallel, "attention and feed-forward at once"),
-        (c.arch.sinks, "attention sinks"),
         (any(|l| !recurrent::takes(l)), "recurrent layers of these sizes"),
         (c.arch.attention_gate == AttentionGate::Own, "a gate on attention"),
         (c.arch.embedding_scale == EmbeddingScale::RmsNorm, "normed embeddings"),

@@ -219,9 +219,14 @@ DEVICE void attend(const AttentionParams& p, const Run& run, Share share, Tile t
     }
 }
 
+// What a row's output is divided by. A sink so far above all scores that its weight is infinite leaves zeros, as it should.
+DEVICE float with_sink(const AttentionParams& p, int head, float max, float total) {
+    return p.sinks ? sum(total, product(256.0f, fast_exp2(sum(product(p.sinks[head], 1.44269504f), -max)))) : total;
+}
+
 // The output of a warp, and the sums of its queries, to shared memory.
 template <class V>
-DEVICE void hand_over(const Shared<V>& s, Role at, const Output<V>& o) {
+DEVICE void hand_over(const AttentionParams& p, const Shared<V>& s, Role at, const Output<V>& o) {
     int m = 16 * at.row_tile + at.group;
     for (int slice = 0; slice < V::SLICES; slice++) {
         int d = 16 * (slice * V::SHARES + at.share) + 2 * at.pair;
@@ -231,7 +236,9 @@ DEVICE void hand_over(const Shared<V>& s, Role at, const Output<V>& o) {
         }
     }
     for (int r = 0; r < 2; r++) {
-        if (at.share == 0 && at.pair == 0) s.sum[m + 8 * r] = o.total[r];
+        if (at.share == 0 && at.pair == 0 && s.row[m + 8 * r] >= 0) {
+            s.sum[m + 8 * r] = with_sink(p, s.head[m + 8 * r], o.max[r], o.total[r]);
+        }
     }
 }
 
@@ -253,7 +260,7 @@ DEVICE void join_parts(const AttentionParams& p, const Shared<V>& s) {
             }
         }
         for (int j = 0; j < V::DIM / 32; j++) s.out[m * V::STRIDE + lane() + 32 * j] = sum[j];
-        if (lane() == 0) s.sum[m] = total;
+        if (lane() == 0) s.sum[m] = with_sink(p, s.head[m], max, total);
     }
     warp_sync();  // a warp keeps to its own queries
 }
@@ -345,7 +352,7 @@ DEVICE void attention(const AttentionParams& p) {
         if (!last_block(p.tickets + blockIdx.y * gridDim.x + blockIdx.x, blocks_of<V>(p, run))) return;
         join_parts<V>(p, s);
     } else {
-        hand_over<V>(s, at, o);
+        hand_over<V>(p, s, at, o);
         block_sync();
     }
     write<V>(p, s);

@@ -49,6 +49,7 @@ struct AttentionParams {
     int grows_every;
     int gate_step;  // elements from head to head of gate
     const float* gate;  // [rows][n_head][gate_step], of which the first head_dim: the output is multiplied by their sigmoids; or null
+    const float* sinks;  // [n_head]: a score of each head that weighs and has no value; or null
     RopeKvParams rope;  // what is to be done with q, k and v before; rope.q null: nothing, it is done. Needs rows_per_tile 1 and
                         // all heads of a kv head in one tile
 };

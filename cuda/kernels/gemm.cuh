@@ -48,25 +48,39 @@ DEVICE float biased(const Segment& segment, int row, float value) {
     return segment.bias ? value + segment.bias[row] : value;
 }
 
-// What a warp has of 16 rows × 64 columns.
-DEVICE void store_wide(const MatmulParams& p, const Segment& segment, int first_row, int first_column, const float (&total)[WIDE_COLUMNS / 8][4]) {
+// Where the columns of a wide block lie; below 0: there is none, or it is not stored.
+struct WidePlaces {
+    int x[WIDE_COLUMNS], y[WIDE_COLUMNS];
+    // The block meets before they are read.
+    __device__ __forceinline__ void find(const MatmulParams& p, const ColumnTile& columns) {
+        const int i = threadIdx.x;
+        if (i >= WIDE_COLUMNS) return;
+        const int inside = columns.first + i < columns.end;
+        x[i] = inside ? columns.x_column(columns.first + i) : -1;
+        y[i] = inside ? columns.y_column(columns.first + i) : -1;
+        if (inside && !live(p.seq, y[i])) y[i] = -1;
+    }
+};
+
+// What a warp has of 16 rows × 64 columns; `bias` is that of row 0, or null.
+DEVICE void store_wide(const MatmulParams& p, const Segment& segment, const float* bias, int first_row, const WidePlaces& places, const float (&total)[WIDE_COLUMNS / 8][4]) {
     constexpr int TILES = WIDE_COLUMNS / 8;
     const int t = lane() % 4;
+    auto target = [&](int row, int column) {
+        const int at = places.y[column];
+        return row < segment.rows && at >= 0 ? segment.y + (size_t)at * segment.y_stride + row : nullptr;
+    };
     for (int n = 0; n < TILES; n++) {
         for (int i = 0; i < 4; i++) {
             const int row = first_row + lane() / 4 + i / 2 * 8;
-            if (float* y = target(p, segment, row, first_column + 8 * n + 2 * t + i % 2)) {
-                *y = biased(segment, row, total[n][i]);
-            }
+            if (float* y = target(row, 8 * n + 2 * t + i % 2)) *y = bias ? total[n][i] + bias[row] : total[n][i];
         }
     }
     if (p.softcap > 0) {  // rare, and long code: apart from the loop above, which is unrolled
 #pragma unroll 1
         for (int i = 0; i < 4 * TILES; i++) {
             const int row = first_row + lane() / 4 + i % 4 / 2 * 8;
-            if (float* y = target(p, segment, row, first_column + i / 4 * 8 + 2 * t + i % 2)) {
-                *y = p.softcap * tanhf(*y / p.softcap);
-            }
+            if (float* y = target(row, i / 4 * 8 + 2 * t + i % 2)) *y = p.softcap * tanhf(*y / p.softcap);
         }
     }
 }
@@ -77,9 +91,11 @@ DEVICE void gemm_wide(const MatmulParams& p) {
     using Rows = typename Family::Rows;
     constexpr int TILES = WIDE_COLUMNS / 8;
     SHARED(Tile, tile, [2]);
+    SHARED(WidePlaces, places, [1]);
 
     const SegmentTile here = segment_tile(p, 16 * WIDE_WARPS);
     const Segment& segment = p.segment[here.segment];
+    places->find(p, {(int)blockIdx.y * WIDE_COLUMNS, p.columns, 0, 0, nullptr, nullptr});
     const int first_row = 16 * (here.block * WIDE_WARPS + warp()), first_column = blockIdx.y * WIDE_COLUMNS;
     const LaneRows<typename Family::Format> mine(segment, first_row, p.k);
     const int t = lane() % 4, blocks = p.k / 32, stages = (blocks + Tile::BLOCKS - 1) / Tile::BLOCKS;
@@ -112,7 +128,7 @@ DEVICE void gemm_wide(const MatmulParams& p) {
             }
         }
     }
-    store_wide(p, segment, first_row, first_column, total);
+    store_wide(p, segment, segment.bias, first_row, *places, total);
 }
 
 // TILES × 8 columns. Each round the warps sum one chunk each; then the sums are added in the order of the chunks.

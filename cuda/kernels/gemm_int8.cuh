@@ -12,18 +12,18 @@ struct Int8Tile {
     float s[F::SCALES][BLOCKS][WIDE_COLUMNS + 8];
 
     // Past the last column, and past k, everything is zero.
-    DEVICE void fill(Int8Tile& tile, const MatmulParams& p, int first_column, int first_block) {
+    DEVICE void fill(Int8Tile& tile, const MatmulParams& p, const WidePlaces& places, int first_block) {
         const int blocks = p.k / 32;
         for (int i = threadIdx.x; i < WIDE_COLUMNS * 2 * BLOCKS; i += 32 * WIDE_WARPS) {
             const int c = i / (2 * BLOCKS), part = i % (2 * BLOCKS);  // 16 bytes each
-            const int valid = first_column + c < p.columns && first_block + part / 2 < blocks;
-            const signed char* q = p.image.q + (size_t)(first_column + c) * p.k + first_block * 32 + part * 16;
+            const int column = places.x[c], valid = column >= 0 && first_block + part / 2 < blocks;
+            const signed char* q = p.image.q + (size_t)column * p.k + first_block * 32 + part * 16;
             cp_async16(&tile.q[c][4 * part], valid ? q : p.image.q, valid);
         }
         for (int i = threadIdx.x; i < WIDE_COLUMNS * BLOCKS; i += 32 * WIDE_WARPS) {
             const int c = i / BLOCKS, b = i % BLOCKS;
-            const int valid = first_column + c < p.columns && first_block + b < blocks;
-            const size_t at = (size_t)(first_column + c) * blocks + first_block + b;
+            const int column = places.x[c], valid = column >= 0 && first_block + b < blocks;
+            const size_t at = (size_t)column * blocks + first_block + b;
             tile.d[b][c] = valid ? p.image.d[at] : 0;
             if (F::MIN) {
                 const float2 halves = valid ? ((const float2*)p.image.s)[at] : float2{0, 0};
@@ -44,22 +44,27 @@ DEVICE void gemm_wide_int8(const MatmulParams& p) {
     using Tile = Int8Tile<F>;
     constexpr int TILES = WIDE_COLUMNS / 8, CHUNKS = F::COLUMNS / CHUNK;
     SHARED(Tile, tile, [2]);
+    SHARED(WidePlaces, places, [1]);
 
     const SegmentTile here = segment_tile(p, 16 * WIDE_WARPS);
     const Segment& segment = p.segment[here.segment];
-    const int row_tile = here.block * WIDE_WARPS + warp(), first_column = blockIdx.y * WIDE_COLUMNS, t = lane() % 4;
+    const ColumnTile columns = column_tile(p, WIDE_COLUMNS);
+    if (columns.first >= columns.end) return;
+    places->find(p, columns);
+    const int row_tile = here.block * WIDE_WARPS + warp(), expert_row = columns.row(segment);
     const int in_row = records<F>(p.k), stages = in_row * CHUNKS;
-    const unsigned char* next = record<F>(segment.w, in_row, min(row_tile, (segment.rows + 15) / 16 - 1), 0) + 16 * lane();
+    const unsigned char* next = record<F>(segment.w, in_row, min(row_tile, (segment.rows + 15) / 16 - 1) + expert_row / 16, 0) + 16 * lane();
 
     float total[TILES][4] = {};
-    Tile::fill(tile[0], p, first_column, 0);
+    block_sync();
+    Tile::fill(tile[0], p, *places, 0);
     cp_async_commit();
     typename F::Held w = F::load(next, lane());
     // Chunk c of the record that is held: a constant, for what is held lies in registers.
     auto multiply = [&](int stage, int c) {
         cp_async_wait<0>();
         block_sync();  // this stage's tile is complete, and nobody reads the other one any more
-        if (stage + 1 < stages) Tile::fill(tile[(stage + 1) % 2], p, first_column, (stage + 1) * Tile::BLOCKS);
+        if (stage + 1 < stages) Tile::fill(tile[(stage + 1) % 2], p, *places, (stage + 1) * Tile::BLOCKS);
         cp_async_commit();
         float acc[TILES][4];
         chunk<F, TILES, 0>(acc, w, c, tile[stage % 2]);
@@ -76,5 +81,5 @@ DEVICE void gemm_wide_int8(const MatmulParams& p) {
     for (int n = 0; n < TILES; n++) {
         for (int i = 0; i < 4; i++) total[n][i] = scaled<F>(total[n][i]);
     }
-    store_wide(p, segment, 16 * row_tile, first_column, total);
+    store_wide(p, segment, segment.bias ? segment.bias + expert_row : nullptr, 16 * row_tile, *places, total);
 }

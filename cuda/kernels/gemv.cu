@@ -1,6 +1,6 @@
 // Dense weights times one vector, or few: a block owns ROWS rows of one segment, a warp two of them.
 //
-// Grid: Σ over segments of ceil(rows / 8) blocks of 128 threads; it depends on the rows alone. No shared memory. Moves
+// Grid: Σ over segments of ceil(rows / 8) × ceil(columns / 32) blocks of 128 threads. No shared memory. Moves
 // the weights once (again for every 4 columns beyond the first 4, mostly from the L2 cache), the columns through the caches
 // at 4 bytes per element, and 4 bytes per result.
 #include "ptx.cuh"
@@ -37,7 +37,7 @@ DEVICE void gemv(const MatmulParams& p, const Segment& s, int block) {
 #pragma unroll 1
     for (int row = row0; row < min(row0 + PER_WARP, s.rows); row++) {
 #pragma unroll 1
-        for (int first = 0; first < p.columns; first += 4) tile<F, 1, 4>(p, s, row, first);
+        for (int first = 4 * blockIdx.y; first < p.columns; first += 4 * gridDim.y) tile<F, 1, 4>(p, s, row, first);
     }
 }
 

@@ -68,7 +68,7 @@ DEVICE void columns(const GluParams& p, int first, Products& product) {
             float gate = product[0][warp()][lane()], up = product[1][warp()][lane()];
             if (p.gate.bias) gate += p.gate.bias[row];
             if (p.up.bias) up += p.up.bias[row];
-            v = activate(gate, p.activation) * up;
+            v = gated(gate, up, p.activation);
             if (p.y) p.y[(size_t)column * p.y_stride + row] = v;
         }
         if (p.out.q) quantize_block(p.out, column, p.gate.rows, blockIdx.x, v);

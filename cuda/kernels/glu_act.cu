@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) glu_act(const GluActPar
     const int block = blockIdx.x * WARPS + warp(), row = 32 * block + lane(), column = blockIdx.y;
     if (32 * block >= p.rows || !live(p.seq, column)) return;
     const size_t at = (size_t)column * p.stride + row;
-    const float v = row < p.rows ? activate(p.gate[at], p.activation) * p.up[at] : 0;
+    const float v = row < p.rows ? gated(p.gate[at], p.up[at], p.activation) : 0;
     if (p.y && row < p.rows) p.y[(size_t)column * p.y_stride + row] = v;
     if (p.out.q) quantize_block(p.out, column, p.rows, block, v);
 }

@@ -12,7 +12,12 @@ struct Segment {
     int rows;
     int y_stride;
     int format;  // ggml type number
-    int pad;
+    int expert_rows;  // of experts: rows from one's weights (and bias) to the next one's, a multiple of 16; else 0
+};
+
+// Columns of a product that take the same expert: places in lists of columns, in one block's reach.
+struct ExpertTile {
+    int expert, first, columns, pad;
 };
 
 struct MatmulParams {
@@ -28,11 +33,14 @@ struct MatmulParams {
     int tiles;       // row tiles of a block
     int gated;       // segment 0 is a gate, 1 what is gated: y of segment 0 becomes activation(gate)·up, or is null
     int activation;
-    int pad;
+    int expert_tiles;  // how many there are
     QuantizedActivations out;  // gated: the same as an image of k = rows (a multiple of 32), or null
+    const ExpertTile* experts;  // [gridDim.y]: columns of each tile take an expert; null: all columns take one matrix
+    const int* x_columns;  // where a column of such a list lies in `image`
+    const int* y_columns;  // and in `y` and `out`
 };
 
-enum Activation { SILU = 0, GELU_TANH = 1 };
+enum Activation { SILU = 0, GELU_TANH = 1, CLAMPED_SWIGLU = 2 };
 
 struct GluParams {
     Segment gate, up;  // the same number of rows; their y is not used
@@ -61,6 +69,27 @@ DEVICE SegmentTile segment_tile(const MatmulParams& p, int rows_per_block) {
         block -= blocks;
     }
     return {i, block};
+}
+
+// The columns of a block and the expert that they take.
+struct ColumnTile {
+    int first, end;  // from first on, below end
+    int expert;
+    int one;           // where the only column of a block lies in x
+    const int *x, *y;  // where they lie; null: there
+    __device__ __forceinline__ int x_column(int i) const { return x ? x[i] : i; }
+    __device__ __forceinline__ int y_column(int i) const { return y ? y[i] : i; }
+    // The first row of a segment's matrix.
+    __device__ __forceinline__ int row(const Segment& segment) const { return expert * segment.expert_rows; }
+};
+
+// For block y, `width` columns wide. Of one row each choice is a tile, so nothing is looked up: addresses stay uniform.
+DEVICE ColumnTile column_tile(const MatmulParams& p, int width) {
+    const int y = blockIdx.y, one = p.x_columns == p.y_columns ? y : 0;
+    if (!p.experts) return {y * width, p.columns, 0, one, nullptr, nullptr};
+    const ExpertTile tile = p.experts[y];
+    if (width == 1) return {y, y + tile.columns, tile.expert, one, nullptr, nullptr};
+    return {tile.first, tile.first + tile.columns, tile.expert, one, p.x_columns, p.y_columns};
 }
 
 DEVICE int live(const int* seq, int column) { return !seq || seq[column] >= 0; }

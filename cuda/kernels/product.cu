@@ -7,7 +7,7 @@
 //
 // Every block norms the column for itself, while its first records are on their way: cheaper than a launch of its own.
 //
-// Grid: Σ over segments of ceil(rows / (16·tiles)) blocks (gated: ceil(rows / (8·tiles))) × ceil(columns / C); threads and tiles as
+// Grid: Σ over segments of ceil(rows / (16·tiles)) blocks (gated: ceil(rows / (8·tiles))) × ceil(columns / C), or of experts × their tiles of columns; threads and tiles as
 // ops/product.rs plans them; shared memory 16.5, 33, or 45 KB (a normed column: 1.375 bytes more per element). Moves the weights once
 // per C columns, the columns through the caches at 1.375 bytes per element (to be normed: 16), and 4 bytes per result (1.375
 // where it is an image).
@@ -60,13 +60,15 @@ struct Columns {
     const signed char* q[X::TILES];
     const float *d[X::TILES][X::SHOWN], *s[X::TILES][X::SHOWN];
     int blocks;
-    __device__ __forceinline__ Columns(const QuantizedActivations& image, int k, int columns, int first_column) {
-        const int last = columns - 1, t = lane() % 4;
+    int start;  // first block of the only column: an address of its own would not be uniform
+    __device__ __forceinline__ Columns(const QuantizedActivations& image, int k, const ColumnTile& columns) {
+        const int last = columns.end - 1, t = lane() % 4;
         blocks = k / 32;
+        start = C == 1 ? columns.one * blocks : 0;
         for (int n = 0; n < X::TILES; n++) {
-            q[n] = image.q + (size_t)(C == 1 ? 0 : min(first_column + 8 * n + lane() / 4, last)) * k + 8 * t;
+            q[n] = image.q + (size_t)(C == 1 ? 0 : columns.x_column(min(columns.first + 8 * n + lane() / 4, last))) * k + 8 * t;
             for (int i = 0; i < X::SHOWN; i++) {
-                const size_t column = C == 1 ? 0 : min(first_column + 8 * n + 2 * t + i, last);
+                const size_t column = C == 1 ? 0 : columns.x_column(min(columns.first + 8 * n + 2 * t + i, last));
                 d[n][i] = image.d + column * blocks;
                 s[n][i] = image.s + column * 2 * blocks;
             }
@@ -75,8 +77,10 @@ struct Columns {
     // Four blocks from `first` on.
     __device__ __forceinline__ X at(int first) const {
         X x;
+        const int last = start + blocks - 1;
+        first += start;
         for (int n = 0; n < X::TILES; n++) {
-            for (int j = 0; j < 4; j++) x.q[n][j] = *(const uint2*)(q[n] + 32 * (WHOLE ? first + j : min(first + j, blocks - 1)));
+            for (int j = 0; j < 4; j++) x.q[n][j] = *(const uint2*)(q[n] + 32 * (WHOLE ? first + j : min(first + j, last)));
             for (int i = 0; i < X::SHOWN; i++) {
                 if (WHOLE) {
                     four(x.scale[n][i], d[n][i] + first);
@@ -84,7 +88,7 @@ struct Columns {
                     continue;
                 }
                 for (int j = 0; j < 4; j++) {
-                    const int block = min(first + j, blocks - 1);
+                    const int block = min(first + j, last);
                     x.scale[n][i][j] = d[n][i][block];
                     for (int half = 0; F::MIN && half < 2; half++) x.half_sum[n][i][2 * j + half] = s[n][i][2 * block + half];
                 }
@@ -106,18 +110,18 @@ struct Shared {
     float* totals;
 };
 
-// `columns` makes the image that is multiplied, after the first records are asked for; false: there is nothing to do.
+// `make` makes the image that is multiplied, after the first records are asked for; false: there is nothing to do.
 template <class F, int C, int WHOLE, class Make>
-DEVICE void run(const MatmulParams& p, const Tiles& tiles, const Shared<C>& shared, const Make& columns) {
+DEVICE void run(const MatmulParams& p, const Tiles& tiles, const ColumnTile& columns, const Shared<C>& shared, const Make& make) {
     using S = Shape<C>;
     constexpr int CHUNKS = F::COLUMNS / CHUNK;  // of a record
     const Segment& segment = p.segment[tiles.segment];
-    const int warps = blockDim.x / 32, l = lane(), t = l % 4, g = l / 4, first_column = blockIdx.y * C;
+    const int warps = blockDim.x / 32, l = lane(), t = l % 4, g = l / 4;
     const int in_row = records<F>(p.k), units = tiles.count * in_row, round = S::CHUNKS / CHUNKS / warps * warps;
 
     // The records of consecutive row tiles are one stream: unit u is record u of it. Gated, the second half is a stream of its own.
     int unit = warp(), r = unit % in_row, half = p.gated ? units / 2 : units;
-    const size_t first_record = (size_t)tiles.first * in_row * F::RECORD, step = (size_t)warps * F::RECORD;
+    const size_t first_record = (size_t)(tiles.first + columns.row(segment) / 16) * in_row * F::RECORD, step = (size_t)warps * F::RECORD;
     const unsigned char* at = segment.w + first_record + (size_t)min(unit, units - 1) * F::RECORD + 16 * l;
     const size_t jump = p.gated ? p.segment[1].w + first_record - (segment.w + first_record + (size_t)half * F::RECORD) : 0;
     auto enter_half = [&] {
@@ -129,8 +133,8 @@ DEVICE void run(const MatmulParams& p, const Tiles& tiles, const Shared<C>& shar
     typename F::Held w = F::load(at, l);
     const int on = warps % in_row;  // from a warp's record to its next one, along the row
     QuantizedActivations image;
-    if (!columns(image)) return;
-    const Columns<F, C, WHOLE> x(image, p.k, p.columns, first_column);
+    if (!make(image)) return;
+    const Columns<F, C, WHOLE> x(image, p.k, columns);
     const int place = C == 1 ? g + 8 * (t & 1) : 2 * t * S::STRIDE + g;  // of this lane's first sum
 #pragma unroll 1
     for (int begin = 0, turn = 0; begin < units; begin += round, turn ^= 1) {
@@ -175,12 +179,13 @@ DEVICE void run(const MatmulParams& p, const Tiles& tiles, const Shared<C>& shar
                 float v = 0.0f;
                 if (row < segment.rows) {
                     float gate = total(of, lane() % 16, column), up = total(tiles.count / 2 + of, lane() % 16, column);
-                    if (segment.bias) gate += segment.bias[row];
-                    if (p.segment[1].bias) up += p.segment[1].bias[row];
-                    v = activate(gate, p.activation) * up;
+                    if (segment.bias) gate += segment.bias[columns.row(segment) + row];
+                    if (p.segment[1].bias) up += p.segment[1].bias[columns.row(p.segment[1]) + row];
+                    v = gated(gate, up, p.activation);
                 }
-                const int y_column = first_column + column;
-                if (end < units || y_column >= p.columns || !live(p.seq, y_column)) continue;
+                if (end < units || columns.first + column >= columns.end) continue;
+                const int y_column = columns.y_column(columns.first + column);
+                if (!live(p.seq, y_column)) continue;
                 if (row < segment.rows && segment.y) segment.y[(size_t)y_column * segment.y_stride + row] = v;
                 if (p.out.q) quantize_block(p.out, y_column, segment.rows, tiles.first / 2 + i / C, v);
             }
@@ -188,9 +193,11 @@ DEVICE void run(const MatmulParams& p, const Tiles& tiles, const Shared<C>& shar
             for (int i = threadIdx.x; i < 16 * C * tiles.count; i += blockDim.x) {
                 const int of = i / (16 * C), column = i / 16 % C, row = 16 * (tiles.first + of) + i % 16;
                 const float v = total(of, i % 16, column);
-                const int y_column = first_column + column;
-                if (end < units || row >= segment.rows || y_column >= p.columns || !live(p.seq, y_column)) continue;
-                segment.y[(size_t)y_column * segment.y_stride + row] = soft_cap(segment.bias ? v + segment.bias[row] : v, p.softcap);
+                if (end < units || row >= segment.rows || columns.first + column >= columns.end) continue;
+                const int y_column = columns.y_column(columns.first + column);
+                if (!live(p.seq, y_column)) continue;
+                const float biased = segment.bias ? v + segment.bias[columns.row(segment) + row] : v;
+                segment.y[(size_t)y_column * segment.y_stride + row] = soft_cap(biased, p.softcap);
             }
         }
     }
@@ -207,14 +214,16 @@ DEVICE Tiles tiles_of(const MatmulParams& p) {
 // Columns whose image is there.
 template <class F, int C>
 DEVICE void run(const MatmulParams& p, const Shared<C>& shared) {
+    const ColumnTile columns = column_tile(p, C);
+    if (columns.first >= columns.end) return;
     auto image = [&](QuantizedActivations& to) {
         to = p.image;
         return 1;
     };
     if (F::BLOCK >= CHUNK || p.k % CHUNK == 0) {
-        run<F, C, 1>(p, tiles_of(p), shared, image);
+        run<F, C, 1>(p, tiles_of(p), columns, shared, image);
     } else {
-        run<F, C, 0>(p, tiles_of(p), shared, image);
+        run<F, C, 0>(p, tiles_of(p), columns, shared, image);
     }
 }
 
@@ -226,7 +235,8 @@ struct NormProductParams {
 // A column that is yet to be normed. `memory`: room for its image in whole chunks, what is past k zeros.
 template <class F>
 DEVICE void run(const NormProductParams& p, const Tiles& tiles, const Shared<1>& shared, signed char* memory) {
-    run<F, 1, 1>(p.product, tiles, shared, [&](QuantizedActivations& to) {
+    const ColumnTile one = {0, 1, 0, 0, nullptr, nullptr};
+    run<F, 1, 1>(p.product, tiles, one, shared, [&](QuantizedActivations& to) {
         if (!live(p.product.seq, 0)) return 0;
         const int padded = norm_chunks(p.norm.n) * NORM_CHUNK;
         to.q = memory;

@@ -61,6 +61,8 @@ pub struct Attention {
     pub gate: Ptr<f32>,
     /// Elements from head to head of `gate`.
     pub gate_step: usize,
+    /// `[n_head]`: a score of each head that takes its share of the softmax and has no value; or null.
+    pub sinks: Ptr<f32>,
 }
 
 /// Which rows share the loading of keys and values. The result of a row is the same to the bit.
@@ -144,6 +146,7 @@ struct Raw {
     grows_every: i32,
     gate_step: i32,
     gate: Ptr<f32>,
+    sinks: Ptr<f32>,
     rope: RopeKv,
 }
 
@@ -195,6 +198,7 @@ pub fn attention(s: &Stream, a: &Attention) -> Result<()> {
         grows_every: a.grows_every.max(1) as i32,
         gate_step: a.gate_step as i32,
         gate: a.gate,
+        sinks: a.sinks,
         rope: a.rope.unwrap_or_default(),
     };
     let tiles = a.n_head_kv * group.div_ceil(heads_per_tile);
@@ -252,7 +256,7 @@ mod tests {
         twin::fields!(Cache as "Cache" { k, v, k_scale, v_scale, table, pages, kind as "type" });
         twin::fields!(Raw as "attention::AttentionParams" {
             q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, head_dim, heads_per_tile,
-            rows_per_tile, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, rope,
+            rows_per_tile, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks, rope,
         });
         twin::constants([
             ("PAGE", PAGE),

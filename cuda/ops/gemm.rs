@@ -43,7 +43,7 @@ pub fn gemm(stream: &Stream, p: &MatmulParams) -> Result<()> {
         if p.columns <= FEW { (kernels.gemm_few, FEW_BLOCK) } else { (kernels.gemm, WIDE_BLOCK) };
     let tiles: u32 = segments.iter().map(|s| (s.rows as u32).div_ceil(rows)).sum();
     // SAFETY: the kernel takes these parameters (compared by a test of `params`), whose addresses are on the device.
-    unsafe { stream.launch(name, Grid::plane(tiles, (p.columns as u32).div_ceil(columns), threads), p) }
+    unsafe { stream.launch(name, Grid::plane(tiles, p.column_tiles(columns), threads), p) }
 }
 
 /// Parameters of [`glu_act`].
@@ -60,7 +60,7 @@ pub struct GluActParams {
     pub rows: i32,
     /// Columns: tokens of the batch.
     pub columns: i32,
-    /// 0: SiLU; 1: GELU, tanh form.
+    /// As in [`MatmulParams`].
     pub activation: i32,
     /// `[columns][y_stride]`, or null.
     pub y: Ptr<f32>,

@@ -14,6 +14,8 @@ use crate::{Grid, Params, Ptr, Result, Stream};
 
 /// Rows of a block of `gemv`: four warps, two rows each.
 const GEMV_ROWS: u32 = 8;
+/// Columns of a block of `gemv`, four at a time.
+const GEMV_COLUMNS: u32 = 32;
 /// Outputs of a block of `glu`: one block of the image that it may write.
 const GLU_ROWS: u32 = 32;
 const GEMV_THREADS: u32 = 128;
@@ -31,7 +33,7 @@ pub struct GluParams {
     pub k: i32,
     /// Columns: tokens of the batch.
     pub columns: i32,
-    /// 0: SiLU; 1: GELU, tanh form.
+    /// As in [`MatmulParams`].
     pub activation: i32,
     /// Elements from column to column of `y`.
     pub y_stride: i32,
@@ -66,9 +68,10 @@ pub fn gemv(stream: &Stream, p: &MatmulParams) -> Result<()> {
         let params = p.with(&same);
         if of.layout == Layout::File {
             let blocks = same.iter().map(|s| (s.rows as u32).div_ceil(GEMV_ROWS)).sum();
+            let grid = Grid::plane(blocks, (p.columns as u32).div_ceil(GEMV_COLUMNS), GEMV_THREADS);
             let name = if same.iter().all(|s| kernels(s, p) == of) { of.gemv } else { "gemv_mixed" };
             // SAFETY: the kernel takes these parameters (compared by a test of `params`), whose addresses are on the device.
-            unsafe { stream.launch(name, Grid::linear(blocks, GEMV_THREADS), &params)? };
+            unsafe { stream.launch(name, grid, &params)? };
         } else {
             product::product(stream, &params)?;
         }

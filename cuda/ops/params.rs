@@ -20,6 +20,20 @@ pub struct Segment {
     pub y_stride: i32,
     /// ggml type number of the weights.
     pub format: i32,
+    /// Of experts: rows from one's weights, and bias, to the next one's, a multiple of 16; else 0.
+    pub expert_rows: i32,
+}
+
+/// Columns of a product that take the same expert.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ExpertTile {
+    /// Its number.
+    pub expert: i32,
+    /// The first of them in the lists of columns.
+    pub first: i32,
+    /// How many follow each other there; 0: nothing is to do.
+    pub columns: i32,
     /// Padding that the struct of the kernels has, too; zero.
     pub pad: i32,
 }
@@ -34,7 +48,7 @@ pub struct MatmulParams {
     pub segments: i32,
     /// Elements of a column.
     pub k: i32,
-    /// Columns: tokens of the batch.
+    /// Columns: tokens of the batch; of experts the most of a tile: 1, 8, 16 or 64.
     pub columns: i32,
     /// `y = softcap · tanh(y / softcap)` where it is above 0.
     pub softcap: f32,
@@ -48,12 +62,18 @@ pub struct MatmulParams {
     pub tiles: i32,
     /// 1: segment 0 is a gate, segment 1 what is gated; `y` of segment 0 becomes `activation(gate) · up`, or is null.
     pub gated: i32,
-    /// 0: SiLU; 1: GELU, tanh form.
+    /// 0: SiLU; 1: GELU, tanh form; 2: gpt-oss's, gate and up kept within 7.
     pub activation: i32,
-    /// Padding that the struct of the kernels has, too; zero.
-    pub pad: i32,
+    /// Tiles of columns that take an expert each.
+    pub expert_tiles: i32,
     /// Gated: the same as an image of k = rows (a multiple of 32), or none.
     pub out: QuantizedActivations,
+    /// `[expert_tiles]`: columns of each tile take an expert; null: all columns take one matrix. Quantized weights only.
+    pub experts: Ptr<ExpertTile>,
+    /// Where a column of these lists lies in `image`.
+    pub x_columns: Ptr<i32>,
+    /// And in `y` and `out`.
+    pub y_columns: Ptr<i32>,
 }
 // SAFETY: MatmulParams in kernels/matmul.cuh; the test below compares size and offsets.
 unsafe impl Params for MatmulParams {}
@@ -65,6 +85,11 @@ impl MatmulParams {
         self.segments = segments.len() as i32;
         self
     }
+
+    /// Tiles of columns for blocks that take up to `width`.
+    pub(super) fn column_tiles(&self, width: u32) -> u32 {
+        if self.experts.is_null() { (self.columns as u32).div_ceil(width) } else { self.expert_tiles as u32 }
+    }
 }
 
 #[cfg(test)]
@@ -74,9 +99,11 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(Segment as "Segment" { w, bias, y, rows, y_stride, format, pad });
+        twin::fields!(Segment as "Segment" { w, bias, y, rows, y_stride, format, expert_rows });
+        twin::fields!(ExpertTile as "ExpertTile" { expert, first, columns, pad });
         twin::fields!(MatmulParams as "MatmulParams" {
-            segment, segments, k, columns, softcap, image, x, seq, tiles, gated, activation, pad, out,
+            segment, segments, k, columns, softcap, image, x, seq, tiles, gated, activation, expert_tiles, out, experts, x_columns,
+            y_columns,
         });
     }
 }

@@ -14,6 +14,9 @@ const GATED_TILES: u32 = 4;
 /// Most elements of a column that every block norms for itself: its image lies in shared memory.
 const MOST_NORMED: usize = 16_384;
 
+/// Most columns of a block.
+pub const MOST_COLUMNS: usize = 16;
+
 /// What a kernel for up to so many columns allows.
 #[derive(Debug, PartialEq, Eq)]
 struct Variant {
@@ -25,7 +28,7 @@ struct Variant {
 const VARIANTS: [Variant; 3] = [
     Variant { columns: 1, tiles: 8, warps: 16 },
     Variant { columns: 8, tiles: 4, warps: 12 },
-    Variant { columns: 16, tiles: 4, warps: 8 },
+    Variant { columns: MOST_COLUMNS as u32, tiles: 4, warps: 8 },
 ];
 /// The kernel that norms its column leaves a thread more registers.
 const NORMED: Variant = Variant { columns: 1, tiles: 8, warps: 12 };
@@ -51,6 +54,8 @@ struct Shape<'a> {
     gated: bool,
     /// Whether every block norms the column first.
     normed: bool,
+    /// Tiles of columns, each with an expert; 1 where there are none.
+    experts: u32,
 }
 
 impl Shape<'_> {
@@ -66,7 +71,7 @@ impl Shape<'_> {
 /// Row tiles and warps of a block. Many row tiles per block where there are blocks enough, and warps so that the block's records
 /// divide among them.
 fn plan(variant: &Variant, shape: &Shape<'_>, multiprocessors: u32) -> Plan {
-    let blocks = |tiles| shape.blocks(tiles);
+    let blocks = |tiles| shape.blocks(tiles) * shape.experts;
     let tiles = match shape.gated {
         // What blocks do before their products is shared by twice as many.
         true if shape.normed && blocks(GATED_TILES) > 2 * multiprocessors => 2 * GATED_TILES,
@@ -127,7 +132,8 @@ fn planned_for(stream: &Stream, p: &MatmulParams, normed: bool) -> Plan {
     let Layout::Records { columns, .. } = kernels.layout else { panic!("{} has no records", kernels.format) };
     let rows: Vec<u32> = segments.iter().map(|s| s.rows as u32).collect();
     let in_row = (p.k as usize).div_ceil(columns) as u32;
-    let shape = Shape { rows: &rows, in_row, gated: p.gated != 0, normed };
+    let experts = if p.experts.is_null() { 1 } else { p.expert_tiles as u32 };
+    let shape = Shape { rows: &rows, in_row, gated: p.gated != 0, normed, experts };
     plan(if normed { &NORMED } else { variant(p).1 }, &shape, stream.gpu().properties().multiprocessors as u32)
 }
 
@@ -157,9 +163,17 @@ pub fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&RmsNorm>, plan: 
     let rows: Vec<u32> = segments.iter().map(|s| s.rows as u32).collect();
     assert!(p.gated == 0 || rows.len() == 2 && rows[0] == rows[1], "every gate has its value");
     assert!(p.out.q.is_null() || rows[0].is_multiple_of(32), "an image of {} elements", rows[0]);
-    let blocks = Shape { rows: &rows, in_row: 0, gated: p.gated != 0, normed: norm.is_some() }.blocks(plan.tiles);
+    let blocks =
+        Shape { rows: &rows, in_row: 0, gated: p.gated != 0, normed: norm.is_some(), experts: 1 }.blocks(plan.tiles);
     let product = MatmulParams { tiles: plan.tiles as i32, ..*p };
-    let grid = Grid::plane(blocks, (p.columns as u32).div_ceil(variant.columns), 32 * plan.warps);
+    let grid = Grid::plane(blocks, p.column_tiles(variant.columns), 32 * plan.warps);
+    for s in segments.iter().filter(|_| !p.experts.is_null()) {
+        assert!(
+            norm.is_none() && p.seq.is_null() && p.columns as u32 <= variant.columns,
+            "columns of experts are listed"
+        );
+        assert!(s.expert_rows > 0 && s.expert_rows % 16 == 0, "experts of {} rows", s.expert_rows);
+    }
     let Some(&norm) = norm else {
         // SAFETY: the kernel takes these parameters (compared by a test of `params`), whose addresses are on the device.
         return unsafe { stream.launch(kernels.product[i], grid, &product) };
@@ -193,7 +207,7 @@ mod tests {
     #[test]
     fn records_divide_among_warps() {
         let plans = |rows, in_row, [gated, normed]: [bool; 2]| {
-            let shape = Shape { rows, in_row, gated, normed };
+            let shape = Shape { rows, in_row, gated, normed, experts: 1 };
             let variant = if normed { &NORMED } else { &VARIANTS[0] };
             [40, 84, 132].map(|sm| plan(variant, &shape, sm)).map(|p| (p.tiles, p.warps))
         };
@@ -204,7 +218,8 @@ mod tests {
         assert_eq!(plans(&[1024, 256, 256], 9, [false, true]), [(1, 9), (1, 9), (1, 9)], "q, k, v");
         for variant in VARIANTS.iter().chain([&NORMED]) {
             for in_row in 1..100 {
-                let shape = Shape { rows: &[160], in_row, gated: in_row % 2 == 0, normed: *variant == NORMED };
+                let shape =
+                    Shape { rows: &[160], in_row, gated: in_row % 2 == 0, normed: *variant == NORMED, experts: 1 };
                 let cut = plan(variant, &shape, 84);
                 assert!(cut.warps >= 1 && cut.warps <= variant.warps && cut.tiles <= variant.tiles);
             }

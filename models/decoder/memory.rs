@@ -9,6 +9,7 @@ use qrun_cuda::{
         activations::QuantizedActivations,
         attention::{self, Scratch},
         cache::{Cache, CacheType},
+        experts::Choices,
         recurrent::{DeltaNet, States},
         sample::{SampleBuffers, SampleShape},
         upload::{Source, Staging, bytes_on_device},
@@ -19,7 +20,7 @@ use qrun_quant::{Bytes, GgmlType};
 use crate::{
     Config, KvType, LayerPlan, Model, Options,
     kv::{Kind, Shape, kinds},
-    layer::{Mixer, Rope},
+    layer::{ExpertPlan, Mixer, Rope},
     spec::AttentionGate,
     tensors::{ByRole, Role},
     weights::{self, Linear},
@@ -120,10 +121,26 @@ pub struct Activations {
     pub up: Ptr<f32>,
     /// `act(gate) · up`: input of the down projection.
     pub gated: Operand,
+    /// Of layers with experts.
+    pub experts: Experts,
     /// Outputs of attention and feed-forward before they join the stream.
     pub out: Ptr<f32>,
     /// `[step_rows][n_vocab]`.
     pub logits: Ptr<f32>,
+}
+
+/// What layers with experts need besides; null where there are none.
+#[derive(Clone, Copy)]
+pub struct Experts {
+    /// Logits of the router, `[rows][n_expert]`.
+    pub logits: Ptr<f32>,
+    /// How much of the shared expert passes, `[rows]`.
+    pub shared_gate: Ptr<f32>,
+    pub choices: Choices,
+    /// What each choice gives, `[rows][n_used][n_embd]`.
+    pub given: Ptr<f32>,
+    /// What the shared expert gives, `[rows][n_embd]`.
+    pub shared: Ptr<f32>,
 }
 
 /// Inputs of recurrent layers, `[rows][width]` each; null where there are no such layers.
@@ -387,7 +404,7 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options) -> Activations
         // Blocks of 32: a width that is not a multiple of 32 only has dense consumers.
         image: QuantizedActivations::take(carver, &format!("activations/{name}.image"), n, width / 32 * 32),
     };
-    let (q, kv, n_ff) = (c.widest(LayerPlan::q_dim), c.widest(LayerPlan::kv_dim), c.widest(LayerPlan::n_ff));
+    let (q, kv, n_ff) = (c.widest(LayerPlan::q_dim), c.widest(LayerPlan::kv_dim), c.widest(gated_width));
     let queries = (c.arch.attention_gate == AttentionGate::InQuery).then(|| values(carver, "queries", 2 * q));
     let given = |l: &LayerPlan| match l.mixer {
         Mixer::Attention => [l.q_dim(), 0, 0],
@@ -415,7 +432,27 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options) -> Activations
         gate: values(carver, "gate", n_ff),
         up: values(carver, "up", n_ff),
         gated: operand(carver, "gated", n_ff),
+        experts: experts(carver, c, n),
         out: values(carver, "out", c.n_embd),
         logits: carver.take("activations/logits", step_rows(o) * c.n_vocab),
+    }
+}
+
+/// Elements that a row's gate and up have, those of all its experts.
+fn gated_width(l: &LayerPlan) -> usize {
+    l.n_ff().max(l.experts().map_or(0, |e| e.n_used * e.n_ff))
+}
+
+fn experts(carver: &mut ArenaLayout, c: &Config, rows: usize) -> Experts {
+    let widest = |of: fn(&ExpertPlan) -> usize| c.widest(|l| l.experts().map_or(0, of));
+    let (n_expert, n_used) = (widest(|e| e.n_expert), widest(|e| e.n_used));
+    let shared = widest(|e| usize::from(e.shared.is_some()));
+    let mut values = |name: &str, width: usize| carver.take(format!("activations/experts.{name}"), rows * width);
+    Experts {
+        logits: values("logits", n_expert),
+        shared_gate: values("shared_gate", shared),
+        given: values("given", n_used * c.n_embd),
+        shared: values("shared", shared * c.n_embd),
+        choices: Choices::take(carver, "activations/experts", [rows, n_expert, n_used]),
     }
 }

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     Config,
-    layer::Mixer,
+    layer::{FeedForwardPlan, Mixer},
     spec::{Activation, AttentionGate, FeedForward, RopeLayout},
     tensors::Role::*,
 };
@@ -123,7 +123,7 @@ impl Step<'_> {
     }
 
     /// A norm of the stream with what joins it; nothing is written but the stream.
-    fn norm_of(&self, residual: Residual, weight: Ptr<f32>) -> RmsNorm {
+    pub(super) fn norm_of(&self, residual: Residual, weight: Ptr<f32>) -> RmsNorm {
         RmsNorm {
             x: residual.x,
             add: residual.add,
@@ -138,7 +138,7 @@ impl Step<'_> {
     }
 
     /// Norms for what `consumers` multiply, in a launch of its own.
-    fn norm(&self, norm: &RmsNorm, consumers: &[Weight]) -> Result<()> {
+    pub(super) fn norm(&self, norm: &RmsNorm, consumers: &[Weight]) -> Result<()> {
         let (y, image) = self.wanted(&self.m.activations.normed, consumers);
         norm::rms_norm(self.stream, self.rows as u32, &RmsNorm { y, image, ..*norm })
     }
@@ -237,6 +237,7 @@ impl Step<'_> {
             grows_every: c.q_temperature.map_or(1, |t| t.original),
             gate: if gated { a.queries.add(l.head_dim) } else { Ptr::NULL },
             gate_step: q_step,
+            sinks: layer.vector(AttnSinks),
         };
         attention::attention(self.stream, &attend)?;
         if late {
@@ -247,29 +248,39 @@ impl Step<'_> {
     }
 
     fn feed_forward(&self, il: usize, layer: &Layer, residual: Residual) -> Result<()> {
-        let (c, n_ff, a) = (self.c, self.c.layers[il].n_ff(), &self.m.activations);
-        let [gate, up, down] = layer.matrices([FfnGate, FfnUp, FfnDown]);
-        let norm = self.norm_of(residual, layer.vector(FfnNorm));
+        match &self.c.layers[il].feed_forward {
+            FeedForwardPlan::Dense { n_ff } => {
+                let norm = self.norm_of(residual, layer.vector(FfnNorm));
+                self.dense(il, layer.matrices([FfnGate, FfnUp, FfnDown]), *n_ff, Some(&norm), self.m.activations.out)
+            }
+            FeedForwardPlan::Experts(plan) => self.experts(il, layer, plan, residual),
+        }
+    }
+
+    /// Gate, up and down of all rows; of the stream after `norm`, or of what is normed already.
+    pub(super) fn dense(
+        &self,
+        il: usize,
+        [gate, up, down]: [Weight; 3],
+        n_ff: usize,
+        norm: Option<&RmsNorm>,
+        to: Ptr<f32>,
+    ) -> Result<()> {
+        let (c, a, activation) = (self.c, &self.m.activations, self.activation());
         let (y, out) = self.wanted(&a.gated, &[down]);
-        let FeedForward::Gated(activation) = c.arch.feed_forward;
-        let activation = match activation {
-            Activation::Silu => 0,
-            Activation::GeluTanh => 1,
-            Activation::ClampedSwiglu => unreachable!("GpuDecoder::supports refuses it"),
-        };
         let product = self.product(&a.normed, c.n_embd);
         // The kernels of few columns make whole blocks of gated outputs; those of many leave gate and up.
         let few = self.narrow || gate.ty.format().block > 1 && self.rows <= GATED;
         let at_once = few && matmul::glu_takes(gate.ty, up.ty);
-        let norms_itself = at_once && self.norms_itself(&[gate, up]);
-        if !norms_itself {
-            self.norm(&norm, &[gate, up])?;
+        let own_norm = norm.filter(|_| at_once && self.norms_itself(&[gate, up]));
+        if let Some(norm) = norm.filter(|_| own_norm.is_none()) {
+            self.norm(norm, &[gate, up])?;
             self.tap(Some(il), "ffn_norm", a.normed.values, c.n_embd)?;
         }
-        if norms_itself {
+        if let Some(norm) = own_norm {
             let gated = MatmulParams { gated: 1, activation, out, ..product };
             let segments = [segment(&gate, y), segment(&up, Ptr::NULL)];
-            product::norm_product(self.stream, &gated.with(&segments), &norm)?;
+            product::norm_product(self.stream, &gated.with(&segments), norm)?;
         } else if at_once {
             let gated = GluParams {
                 gate: segment(&gate, Ptr::NULL),
@@ -287,23 +298,44 @@ impl Step<'_> {
             matmul::glu(self.stream, &gated)?;
         } else {
             self.matmul(product, &[segment(&gate, a.gate), segment(&up, a.up)])?;
-            let act = GluActParams {
-                gate: a.gate,
-                up: a.up,
-                stride: n_ff as i32,
-                rows: n_ff as i32,
-                columns: product.columns,
-                activation,
-                y,
-                y_stride: n_ff as i32,
-                pad: 0,
-                out,
-                seq: product.seq,
-            };
-            gemm::glu_act(self.stream, &act)?;
+            self.gate([n_ff, self.rows], product.seq, (y, out))?;
         }
         self.tap(Some(il), "ffn_act", a.gated.values, n_ff)?;
-        self.matmul(self.product(&a.gated, n_ff), &[segment(&down, a.out)])
+        self.matmul(self.product(&a.gated, n_ff), &[segment(&down, to)])
+    }
+
+    /// The gate of what a product of many columns has left; columns with a `seq` below 0 are skipped.
+    pub(super) fn gate(
+        &self,
+        [n_ff, columns]: [usize; 2],
+        seq: Ptr<i32>,
+        (y, out): (Ptr<f32>, QuantizedActivations),
+    ) -> Result<()> {
+        let (a, width) = (&self.m.activations, n_ff as i32);
+        let act = GluActParams {
+            gate: a.gate,
+            up: a.up,
+            stride: width,
+            rows: width,
+            columns: columns as i32,
+            activation: self.activation(),
+            y,
+            y_stride: width,
+            pad: 0,
+            out,
+            seq,
+        };
+        gemm::glu_act(self.stream, &act)
+    }
+
+    /// The number that kernels have for the activation.
+    pub(super) fn activation(&self) -> i32 {
+        let FeedForward::Gated(activation) = self.c.arch.feed_forward;
+        match activation {
+            Activation::Silu => 0,
+            Activation::GeluTanh => 1,
+            Activation::ClampedSwiglu => 2,
+        }
     }
 
     /// The forms of an operand that its consumers multiply, and the numbers where somebody listens; the other is null.
@@ -353,7 +385,7 @@ impl Step<'_> {
 /// What is launched besides where somebody listens.
 impl Step<'_> {
     /// Hands `[rows][width]` values on, where somebody listens.
-    fn tap(&self, il: Option<usize>, name: &'static str, at: Ptr<f32>, width: usize) -> Result<()> {
+    pub(super) fn tap(&self, il: Option<usize>, name: &'static str, at: Ptr<f32>, width: usize) -> Result<()> {
         self.probe.map_or(Ok(()), |probe| probe.hand_on(il, name, self.stream, (at, self.rows * width)))
     }
 
@@ -405,5 +437,13 @@ impl Step<'_> {
 
 /// A matrix as a part of a product that writes `y`.
 pub(super) fn segment(w: &Weight, y: Ptr<f32>) -> Segment {
-    Segment { w: w.at, bias: w.bias, y, rows: w.rows as i32, y_stride: w.rows as i32, format: w.ty as i32, pad: 0 }
+    Segment {
+        w: w.at,
+        bias: w.bias,
+        y,
+        rows: w.rows as i32,
+        y_stride: w.rows as i32,
+        format: w.ty as i32,
+        expert_rows: 0,
+    }
 }

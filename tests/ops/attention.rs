@@ -35,6 +35,8 @@ struct Case {
     growth: (f32, usize),
     /// Elements from head to head of gates, in heads; 0: there are none.
     gates: usize,
+    /// Of the first head's sink, and what each further head has more; `None`: there are none.
+    sinks: Option<(f32, f32)>,
     image: bool,
     /// (sequence, position) per row; negative sequence: idle.
     rows: &'static [(i32, i32)],
@@ -51,6 +53,7 @@ const BASE: Case = Case {
     softcap: 0.0,
     growth: (0.0, 0),
     gates: 0,
+    sinks: None,
     image: false,
     rows: PAGE_EDGES,
 };
@@ -136,7 +139,8 @@ impl Case {
             };
             let scores: Vec<f64> = self.visible(pos).map(score).collect();
             let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let total: f64 = scores.iter().map(|s| (s - max).exp()).sum();
+            let sink = self.sinks.map_or(0.0, |_| (f64::from(self.sink_values()[head]) - max).exp());
+            let total: f64 = scores.iter().map(|s| (s - max).exp()).sum::<f64>() + sink;
             let mut out = vec![0.0; n];
             for (p, s) in self.visible(pos).zip(scores) {
                 out.iter_mut().zip(element(p, 1)).for_each(|(o, v)| *o += (s - max).exp() / total * v);
@@ -155,9 +159,15 @@ impl Case {
         Random::new(99).normals(self.rows.len() * self.n_head * self.gates * self.head_dim)
     }
 
+    /// `[n_head]`.
+    fn sink_values(&self) -> Vec<f32> {
+        let (first, more) = self.sinks.unwrap_or_default();
+        (0..self.n_head).map(|head| first + more * head as f32).collect()
+    }
+
     fn run(&self, device: &Device) -> Vec<f32> {
         let data = self.data();
-        let gate = device.buffer(&self.gate_values());
+        let (gate, sinks) = (device.buffer(&self.gate_values()), device.buffer(&self.sink_values()));
         let (seq, pos): (Vec<_>, Vec<_>) = self.rows.iter().copied().unzip();
         let (seq, pos, q) = (device.buffer(&seq), device.buffer(&pos), device.buffer(&data.q));
         let (rows, n) = (self.rows.len(), data.q.len());
@@ -196,6 +206,7 @@ impl Case {
             grows_every: self.growth.1,
             gate: if self.gates > 0 { gate.ptr } else { Ptr::NULL },
             gate_step: self.gates * self.head_dim,
+            sinks: if self.sinks.is_some() { sinks.ptr } else { Ptr::NULL },
         };
         if self.image {
             // Twice: the tickets must be back at zero.
@@ -312,6 +323,23 @@ fn soft_caps_gates_and_queries_that_grow() {
         Case { gates: 2, splits: 3, kind: CacheType::Q8_0, head_dim: 256, ..BASE },
         Case { softcap: 0.5, tiling: Tiling::Prompt, rows: MIXED, kind: CacheType::Q8_0, head_dim: 128, ..BASE },
     ]);
+}
+
+#[test]
+fn sinks_take_their_share() {
+    let sinks = Case { sinks: Some((-3.0, 1.5)), n_head: 6, n_head_kv: 2, ..BASE };
+    check(&[
+        sinks,
+        Case { splits: 5, kind: CacheType::Q8_0, image: true, ..sinks },
+        Case { window: 40, rows: WINDOW_EDGES, splits: 2, ..sinks },
+        Case { tiling: Tiling::Prompt, rows: MIXED, head_dim: 128, ..sinks },
+        Case { tiling: Tiling::Prompt, rows: PROMPT, gates: 1, ..sinks },
+        // Nothing is left beside the one, nothing is taken by the other.
+        Case { sinks: Some((30.0, 0.0)), head_dim: 256, ..sinks },
+        Case { sinks: Some((-1e4, 0.0)), rows: ENDS, splits: 3, ..sinks },
+    ]);
+    let prompt = Case { rows: MIXED, tiling: Tiling::Prompt, ..sinks };
+    compare([prompt, Case { tiling: Tiling::Rows, splits: 4, ..prompt }], |a, b| assert!(a == b, "decode and prefill"));
 }
 
 /// The ends of contexts of one part, of whole pages, of several parts of a page, and of a window.

@@ -121,7 +121,7 @@ impl OnDevice {
                 rows: rows as i32,
                 y_stride: stride as i32,
                 format: case.format as i32,
-                pad: 0,
+                expert_rows: 0,
             };
             at += rows;
         }

@@ -11,6 +11,7 @@ mod cache;
 #[path = "../card.rs"]
 mod card;
 mod embed;
+mod experts;
 mod formats;
 mod gemm;
 mod gemv;

@@ -103,7 +103,7 @@ fn run(device: &Device, case: &Case<'_>) -> Vec<f32> {
             rows: rows as i32,
             y_stride: rows as i32,
             format: format as i32,
-            pad: 0,
+            expert_rows: 0,
         };
         held.push((w, bias));
         // What is gated has no results of its own.

@@ -17,6 +17,9 @@ namespace attention {
 namespace embed {
 #include "embed.cu"
 }
+namespace experts {
+#include "experts.cu"
+}
 namespace fragments {
 #include "fragments.cu"
 }
@@ -75,14 +78,20 @@ namespace sample {
 int main() {
     FIELDS(QuantizedActivations, q, d, s)
     FIELDS(Cache, k, v, k_scale, v_scale, table, pages, type)
-    FIELDS(Segment, w, bias, y, rows, y_stride, format, pad)
-    FIELDS(MatmulParams, segment, segments, k, columns, softcap, image, x, seq, tiles, gated, activation, pad, out)
+    FIELDS(Segment, w, bias, y, rows, y_stride, format, expert_rows)
+    FIELDS(ExpertTile, expert, first, columns, pad)
+    FIELDS(MatmulParams, segment, segments, k, columns, softcap, image, x, seq, tiles, gated, activation, expert_tiles, out,
+           experts, x_columns, y_columns)
     FIELDS(rms_normParams, x, add, post, weight, x_out, seq, index, y, image, n, eps)
     FIELDS(GluParams, gate, up, k, columns, activation, y_stride, image, x, seq, y, out)
     FIELDS(attention::AttentionParams, q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv,
-           head_dim, heads_per_tile, rows_per_tile, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate,
+           head_dim, heads_per_tile, rows_per_tile, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks,
            rope)
     FIELDS(embed::EmbedParams, w, token, seq, y, rows, k, format, scale)
+    FIELDS(experts::Choices, chosen, weights, tiles, rows_of, choices_of, ranks)
+    FIELDS(experts::RouteParams, logits, bias, factor, seq, choices, rows, n_expert, n_used, gating, norm, scale, n_tiles,
+           width_log2)
+    FIELDS(experts::JoinParams, x, weights, shared, gate, seq, y, n_used, n)
     FIELDS(fragments::FragmentsParams, op, pad, a, b, c)
     FIELDS(glu_act::GluActParams, gate, up, stride, rows, columns, activation, y, y_stride, pad, out, seq)
     FIELDS(probe::ProbeParams, from, to, n, pad)
@@ -131,6 +140,11 @@ int main() {
     CONSTANT(matrix_product::MOST_TILES)
     CONSTANT(matrix_product::MOST_WARPS)
     CONSTANT(matrix_product::MOST_NORM_WARPS)
+    CONSTANT(experts::MAX_EXPERTS)
+    CONSTANT(experts::MAX_CHOICES)
+    CONSTANT(experts::ROUTE_WARPS)
+    CONSTANT(experts::GROUP_THREADS)
+    CONSTANT(experts::JOIN_THREADS)
     CONSTANT(recurrent::MAX_TAPS)
     CONSTANT(recurrent::MAX_STATE)
     CONSTANT(recurrent::DELTA_THREADS)

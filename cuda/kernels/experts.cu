@@ -1,0 +1,189 @@
+// Which experts each token takes, the tokens of each expert, and what a token gets from its experts.
+//
+//   route            a warp per row: ceil(rows / 8) blocks of 256 threads, no shared memory. Moves 4 bytes per logit.
+//   group            one block of 512 threads, 6 KB of shared memory. Moves 28 bytes per choice.
+//   join_experts     ceil(n / 256) × rows blocks of 256 threads, no shared memory. Moves 4 bytes per element of each choice.
+//
+// A column's bits do not depend on its place among those of an expert, so these places may differ from run to run.
+#include "ptx.cuh"
+#include "matmul.cuh"
+
+constexpr int MAX_EXPERTS = 512, MAX_CHOICES = 32;
+constexpr int ROUTE_WARPS = 8, GROUP_THREADS = 512, JOIN_THREADS = 256;
+
+enum Gating { SOFTMAX = 1, SIGMOID = 2, SOFTMAX_OF_CHOSEN = 3 };
+
+// A choice is the place [row][slot] of an expert among those of its row. Its number is a column of what experts give.
+struct Choices {
+    int* chosen;          // [rows][n_used]: experts, best first, of equal ones the lower number; -1: nothing
+    float* weights;       // [rows][n_used]: what their outputs are multiplied by
+    ExpertTile* tiles;    // [n_tiles]: those behind the last have no columns
+    int* rows_of;         // [rows * n_used]: the row of each column of the tiles
+    int* choices_of;      // [rows * n_used]: and its choice
+    int* ranks;           // [rows][n_used]: scratch
+};
+
+struct RouteParams {
+    const float* logits;  // [rows][n_expert]
+    const float* bias;    // [n_expert]: added where experts are chosen, not in their weights; or null
+    const float* factor;  // [n_expert]: on the weights; or null
+    const int* seq;       // [rows]: rows below 0 choose nothing
+    Choices choices;
+    int rows;
+    int n_expert;         // at most MAX_EXPERTS
+    int n_used;           // at most MAX_CHOICES
+    int gating;
+    int norm;             // 1: the weights of a row are divided by their sum
+    float scale;          // factor on all weights
+    int n_tiles;
+    int width_log2;       // of the most columns of a tile
+};
+
+// Larger floats have larger keys; NaN has that of -infinity. 0 is below all.
+DEVICE unsigned key_of(float x) {
+    const unsigned bits = x == x ? __float_as_uint(sum(x, 0.0f)) : 0xff800000u;
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+// Lane l has experts l, l + 32, …
+extern "C" __global__ void __launch_bounds__(32 * ROUTE_WARPS) route(const RouteParams p) {
+    constexpr int EACH = MAX_EXPERTS / 32;
+    const int row = blockIdx.x * ROUTE_WARPS + warp(), l = lane();
+    if (row >= p.rows) return;
+    const int first = row * p.n_used;
+    if (!live(p.seq, row)) {
+        if (l < p.n_used) p.choices.chosen[first + l] = -1;
+        if (p.rows == 1 && l < p.n_tiles) p.choices.tiles[l] = {0, 0, 0, 0};
+        return;
+    }
+    float x[EACH], most = -INFINITY;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const int expert = 32 * i + l;
+        x[i] = expert < p.n_expert ? p.logits[(size_t)row * p.n_expert + expert] : -INFINITY;
+        most = fmaxf(most, x[i]);
+    }
+    if (p.gating == SOFTMAX) {
+        most = warp_max(most);
+        float total = 0;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            x[i] = 32 * i + l < p.n_expert ? expf(x[i] - most) : 0;
+            total += x[i];
+        }
+        total = warp_sum(total);
+#pragma unroll
+        for (int i = 0; i < EACH; i++) x[i] /= total;
+    } else if (p.gating == SIGMOID) {
+#pragma unroll
+        for (int i = 0; i < EACH; i++) x[i] = 1.0f / (1.0f + expf(-x[i]));
+    }
+    unsigned key[EACH];
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const int expert = 32 * i + l;
+        const float bias = p.bias && expert < p.n_expert ? p.bias[expert] : 0.0f;
+        key[i] = expert < p.n_expert ? key_of(p.bias ? sum(x[i], bias) : x[i]) : 0;
+    }
+    // Lane s keeps choice s.
+    int chosen = -1;
+    float weight = 0;
+#pragma unroll 1
+    for (int s = 0; s < p.n_used; s++) {
+        unsigned best = 0;
+        int at = 0;
+        float value = 0;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            if (key[i] > best) best = key[i], at = 32 * i + l, value = x[i];
+        }
+        const unsigned of_all = warp_max(best);
+        const int expert = (int)~warp_max(best == of_all ? ~(unsigned)at : 0u);
+        value = shuffle(value, expert % 32);
+        if (l == s) chosen = expert, weight = value;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            if (32 * i + l == expert) key[i] = 0;
+        }
+    }
+    const int mine = l < p.n_used;
+    if (p.gating == SOFTMAX_OF_CHOSEN) {
+        const float top = warp_max(mine ? weight : -INFINITY);
+        weight = mine ? expf(weight - top) : 0;
+        weight /= warp_sum(weight);
+    }
+    if (p.norm) weight /= fmaxf(warp_sum(mine ? weight : 0.0f), 6.103515625e-5f);
+    weight *= p.scale;
+    if (mine) {
+        if (p.factor) weight *= p.factor[chosen];
+        p.choices.chosen[first + l] = chosen;
+        p.choices.weights[first + l] = weight;
+    }
+    if (p.rows == 1 && mine) {
+        // Every choice is a tile.
+        p.choices.tiles[l] = {chosen, l, 1, 0};
+        p.choices.rows_of[l] = 0;
+        p.choices.choices_of[l] = l;
+    }
+}
+
+// The choices of several rows by expert.
+extern "C" __global__ void __launch_bounds__(GROUP_THREADS) group(const RouteParams p) {
+    SHARED(int, count, [MAX_EXPERTS]);
+    SHARED(int, column, [MAX_EXPERTS]);  // the first of each expert
+    const int n = p.rows * p.n_used, width = 1 << p.width_log2;
+    for (int e = threadIdx.x; e < MAX_EXPERTS; e += GROUP_THREADS) count[e] = 0;
+    block_sync();
+    for (int i = threadIdx.x; i < n; i += GROUP_THREADS) {
+        const int expert = p.choices.chosen[i];
+        if (expert >= 0) p.choices.ranks[i] = atomic_add(&count[expert], 1);
+    }
+    block_sync();
+    int first = 0, tile = 0, total = 0;
+    for (int e = 0; e < p.n_expert; e++) {
+        const int tiles = (count[e] + width - 1) >> p.width_log2;
+        first += e < (int)threadIdx.x ? count[e] : 0;
+        tile += e < (int)threadIdx.x ? tiles : 0;
+        total += tiles;
+    }
+    if ((int)threadIdx.x < p.n_expert) {
+        const int own = count[threadIdx.x];
+        column[threadIdx.x] = first;
+        for (int i = 0; i < own; i += width, tile++) p.choices.tiles[tile] = {(int)threadIdx.x, first + i, min(width, own - i), 0};
+    }
+    for (int i = total + threadIdx.x; i < p.n_tiles; i += GROUP_THREADS) p.choices.tiles[i] = {0, 0, 0, 0};
+    block_sync();
+    for (int row = threadIdx.x; row < p.rows; row += GROUP_THREADS) {
+        for (int i = row * p.n_used; i < (row + 1) * p.n_used; i++) {
+            const int expert = p.choices.chosen[i];
+            if (expert < 0) continue;
+            const int at = column[expert] + p.choices.ranks[i];
+            p.choices.rows_of[at] = row;
+            p.choices.choices_of[at] = i;
+        }
+    }
+}
+
+struct JoinParams {
+    const float* x;        // [rows][n_used][n]: what each choice gives
+    const float* weights;  // [rows][n_used]
+    const float* shared;   // [rows][n]: what all rows get besides, or null
+    const float* gate;     // [rows]: times the sigmoid of this, or null
+    const int* seq;        // [rows]: rows below 0 are left as they are
+    float* y;              // [rows][n]: their sum, best first
+    int n_used;
+    int n;
+};
+
+extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join_experts(const JoinParams p) {
+    const int row = blockIdx.y, i = blockIdx.x * JOIN_THREADS + threadIdx.x;
+    if (i >= p.n || !live(p.seq, row)) return;
+    const float* x = p.x + (size_t)row * p.n_used * p.n + i;
+    float total = 0;
+    for (int s = 0; s < p.n_used; s++) total = fmaf(p.weights[row * p.n_used + s], x[(size_t)s * p.n], total);
+    if (p.shared) {
+        const float shared = p.shared[(size_t)row * p.n + i];
+        total = p.gate ? fmaf(shared, 1.0f / (1.0f + expf(-p.gate[row])), total) : sum(shared, total);
+    }
+    p.y[(size_t)row * p.n + i] = total;
+}

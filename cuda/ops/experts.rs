@@ -1,0 +1,213 @@
+//! Experts: which of them each row takes, the rows of each, and what a row gets from them. Their products are those of
+//! [`super::product`] and [`super::gemm`], of columns in lists.
+
+use super::params::{ExpertTile, MatmulParams};
+use crate::{ArenaLayout, Grid, Params, Ptr, Result, Stream};
+
+/// Most experts of a layer.
+pub const MAX_EXPERTS: usize = 512;
+/// Most experts of a row.
+pub const MAX_CHOICES: usize = 32;
+/// Rows of a block of `route`: one per warp.
+const ROUTE_ROWS: u32 = 8;
+const GROUP_THREADS: u32 = 512;
+const JOIN_THREADS: u32 = 256;
+
+/// Up to so many rows of an expert on average its weights meet 16 columns at a time, beyond 64.
+const FEW: usize = 16;
+
+/// Which experts rows take. A choice is the place `[row][slot]` of an expert; what experts give lies by choice.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Route {
+    /// `[rows][n_expert]`: logits of the router.
+    pub logits: Ptr<f32>,
+    /// `[n_expert]`: added where experts are chosen, not in their weights; or null.
+    pub bias: Ptr<f32>,
+    /// `[n_expert]`: a factor on the weights of each; or null.
+    pub factor: Ptr<f32>,
+    /// `[rows]`: rows below 0 choose nothing; null: all choose.
+    pub seq: Ptr<i32>,
+    /// Results.
+    pub choices: Choices,
+    /// Rows of the launch.
+    pub rows: i32,
+    /// Experts of the layer, at most [`MAX_EXPERTS`].
+    pub n_expert: i32,
+    /// Experts of a row, at most [`MAX_CHOICES`].
+    pub n_used: i32,
+    /// 1: softmax over all experts; 2: the sigmoid of each logit; 3: softmax over the chosen ones.
+    pub gating: i32,
+    /// 1: the weights of a row are divided by their sum.
+    pub norm: i32,
+    /// Factor on all weights.
+    pub scale: f32,
+    /// Tiles that are written: [`Route::tiles`] sets it.
+    pub n_tiles: i32,
+    /// Logarithm of the most columns of a tile: [`Route::tiles`] sets it.
+    pub width_log2: i32,
+}
+// SAFETY: RouteParams in kernels/experts.cu; the test below compares size and offsets.
+unsafe impl Params for Route {}
+
+/// What rows choose, and by expert.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Choices {
+    /// `[rows][n_used]`: experts, best first, of equal ones the lower number; −1: the row is idle.
+    pub chosen: Ptr<i32>,
+    /// `[rows][n_used]`: what their outputs are multiplied by.
+    pub weights: Ptr<f32>,
+    /// Columns that take the same expert.
+    pub tiles: Ptr<ExpertTile>,
+    /// `[rows · n_used]`: the row of each column of the tiles.
+    pub rows_of: Ptr<i32>,
+    /// `[rows · n_used]`: and its choice.
+    pub choices_of: Ptr<i32>,
+    /// `[rows · n_used]`: scratch.
+    pub ranks: Ptr<i32>,
+}
+
+impl Choices {
+    /// Takes memory for up to `rows` rows.
+    pub fn take(carver: &mut ArenaLayout, name: &str, [rows, n_expert, n_used]: [usize; 3]) -> Self {
+        let n = rows * n_used;
+        // Few rows have narrow tiles, and no more of them than choices.
+        let tiles = n.min(n_expert + n / FEW);
+        Self {
+            chosen: carver.take(format!("{name}.chosen"), n),
+            weights: carver.take(format!("{name}.weights"), n),
+            tiles: carver.take(format!("{name}.tiles"), tiles),
+            rows_of: carver.take(format!("{name}.rows_of"), n),
+            choices_of: carver.take(format!("{name}.choices_of"), n),
+            ranks: carver.take(format!("{name}.ranks"), n),
+        }
+    }
+}
+
+/// Most columns of a tile for so many rows.
+fn width(rows: usize, n_expert: usize, n_used: usize) -> usize {
+    match rows {
+        1 => 1,
+        2..=8 => 8,
+        _ if rows * n_used <= FEW * n_expert => 16,
+        _ => 64,
+    }
+}
+
+impl Route {
+    /// Columns of a tile and how many tiles there are, at most.
+    fn tiles(&self) -> [usize; 2] {
+        let [rows, n_expert, n_used] = [self.rows, self.n_expert, self.n_used].map(|n| n as usize);
+        let (n, width) = (rows * n_used, width(rows, n_expert, n_used));
+        // Each expert has one tile that is not full; no row takes one twice.
+        [width, n.min(n_expert + if rows > width { n / width } else { 0 })]
+    }
+
+    /// A product of the chosen experts with the rows: `y` is `[choice][…]`. No segments yet.
+    pub fn of_rows(&self, product: MatmulParams) -> MatmulParams {
+        self.product(product, self.choices.rows_of)
+    }
+
+    /// A product of the chosen experts with what each choice has, `[choice][k]`.
+    pub fn of_choices(&self, product: MatmulParams) -> MatmulParams {
+        self.product(product, self.choices.choices_of)
+    }
+
+    fn product(&self, product: MatmulParams, x_columns: Ptr<i32>) -> MatmulParams {
+        let ([width, tiles], c) = (self.tiles(), &self.choices);
+        MatmulParams {
+            columns: width as i32,
+            expert_tiles: tiles as i32,
+            experts: c.tiles,
+            x_columns,
+            y_columns: c.choices_of,
+            seq: Ptr::NULL,
+            ..product
+        }
+    }
+}
+
+/// Chooses experts for each row and lists the rows of each: one launch for one row, else two.
+///
+/// # Errors
+/// The driver refuses the launch, or an earlier launch has failed.
+pub fn route(stream: &Stream, p: &Route) -> Result<()> {
+    assert!(p.n_expert as usize <= MAX_EXPERTS && p.n_used as usize <= MAX_CHOICES && p.n_used <= p.n_expert);
+    let [width, tiles] = p.tiles();
+    let p = Route { n_tiles: tiles as i32, width_log2: width.ilog2() as i32, ..*p };
+    let blocks = (p.rows as u32).div_ceil(ROUTE_ROWS);
+    // SAFETY: the kernels take these parameters (compared by the test below), whose addresses are on the device.
+    unsafe {
+        stream.launch("route", Grid::linear(blocks, 32 * ROUTE_ROWS), &p)?;
+        if p.rows > 1 { stream.launch("group", Grid::linear(1, GROUP_THREADS), &p) } else { Ok(()) }
+    }
+}
+
+/// What each row gets from its experts.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Join {
+    /// `[rows][n_used][n]`: what each choice gives.
+    pub x: Ptr<f32>,
+    /// `[rows][n_used]`: [`Choices::weights`].
+    pub weights: Ptr<f32>,
+    /// `[rows][n]`: what all rows get besides, or null.
+    pub shared: Ptr<f32>,
+    /// `[rows]`: that is multiplied by the sigmoid of this; or null.
+    pub gate: Ptr<f32>,
+    /// `[rows]`: rows below 0 are left as they are; null: none is.
+    pub seq: Ptr<i32>,
+    /// `[rows][n]`: `Σ weights · x`, best first, and then `shared`.
+    pub y: Ptr<f32>,
+    /// Experts of a row.
+    pub n_used: i32,
+    /// Elements of a row.
+    pub n: i32,
+}
+// SAFETY: JoinParams in kernels/experts.cu; the test below compares size and offsets.
+unsafe impl Params for Join {}
+
+/// Adds up what the experts of each of `rows` rows give.
+///
+/// # Errors
+/// The driver refuses the launch, or an earlier launch has failed.
+pub fn join(stream: &Stream, rows: usize, p: &Join) -> Result<()> {
+    let grid = Grid::plane((p.n as u32).div_ceil(JOIN_THREADS), rows as u32, JOIN_THREADS);
+    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    unsafe { stream.launch("join_experts", grid, p) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::twin;
+
+    #[test]
+    fn the_kernels_have_the_same() {
+        twin::fields!(Route as "experts::RouteParams" {
+            logits, bias, factor, seq, choices, rows, n_expert, n_used, gating, norm, scale, n_tiles, width_log2,
+        });
+        twin::fields!(Choices as "experts::Choices" { chosen, weights, tiles, rows_of, choices_of, ranks });
+        twin::fields!(Join as "experts::JoinParams" { x, weights, shared, gate, seq, y, n_used, n });
+        twin::constants([
+            ("experts::MAX_EXPERTS", MAX_EXPERTS),
+            ("experts::MAX_CHOICES", MAX_CHOICES),
+            ("experts::ROUTE_WARPS", ROUTE_ROWS as usize),
+            ("experts::GROUP_THREADS", GROUP_THREADS as usize),
+            ("experts::JOIN_THREADS", JOIN_THREADS as usize),
+        ]);
+    }
+
+    /// A row takes an expert once; 10 rows of 4 choices among 8 experts fill 8 tiles.
+    #[test]
+    fn there_are_tiles_enough() {
+        let tiles = |rows, n_expert, n_used| Route { rows, n_expert, n_used, ..Route::default() }.tiles();
+        assert_eq!(tiles(1, 128, 8), [1, 8]);
+        assert_eq!(tiles(3, 128, 8), [8, 24]);
+        assert_eq!(tiles(8, 8, 4), [8, 8]);
+        assert_eq!(tiles(16, 128, 8), [16, 128]);
+        assert_eq!(tiles(256, 128, 8), [16, 128 + 128]);
+        assert_eq!(tiles(512, 128, 8), [64, 128 + 64]);
+    }
+}
