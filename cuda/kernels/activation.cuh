@@ -4,12 +4,15 @@
 
 // activation(gate) · up.
 DEVICE float gated(float gate, float up, int activation) {
-    if (activation == SILU) return gate / (1.0f + expf(-gate)) * up;
     if (activation == GELU_TANH) {
         return 0.5f * gate * (1.0f + tanhf(0.7978845608028654f * (gate + 0.044715f * gate * gate * gate))) * up;
     }
-    // gpt-oss: both are kept within 7; comparisons leave a NaN one.
-    gate = gate > 7.0f ? 7.0f : gate;
-    up = up > 7.0f ? 7.0f : up < -7.0f ? -7.0f : up;
-    return gate / (1.0f + expf(-1.702f * gate)) * (up + 1.0f);
+    float steepness = 1.0f;
+    if (activation == CLAMPED_SWIGLU) {
+        // gpt-oss: both are kept within 7; comparisons leave a NaN one.
+        gate = gate > 7.0f ? 7.0f : gate;
+        up = (up > 7.0f ? 7.0f : up < -7.0f ? -7.0f : up) + 1.0f;
+        steepness = 1.702f;
+    }
+    return gate / (1.0f + expf(-product(steepness, gate))) * up;
 }

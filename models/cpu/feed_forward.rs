@@ -85,7 +85,7 @@ impl Step<'_> {
         self.go_on()?;
         let down = &w.matrices[FfnDownExps];
         ops::gate(&mut self.s.gate, &self.s.up, activation);
-        tap(self.tap, Some(il), "ffn_act", &self.s.gate);
+        self.tap_choices(il, n_ff);
         self.each_expert(|s, expert, rows| {
             let x = &s.gate[rows.start * n_ff..rows.end * n_ff];
             products(&mut s.prepared, x, [(down, &mut s.routed.y[rows.start * d..rows.end * d])], expert);
@@ -95,6 +95,18 @@ impl Step<'_> {
             None => Ok(()),
             Some(shared) => self.shared(il, w, shared.n_ff),
         }
+    }
+
+    /// What the experts' gates leave, by choice: `[tokens][n_used][n_ff]`.
+    fn tap_choices(&mut self, il: usize, n_ff: usize) {
+        if self.tap.is_none() {
+            return;
+        }
+        let mut by_choice = vec![0.0; self.s.gate.len()];
+        for (values, &choice) in self.s.gate.chunks_exact(n_ff).zip(&self.s.routed.order) {
+            by_choice[choice * n_ff..][..n_ff].copy_from_slice(values);
+        }
+        tap(self.tap, Some(il), "ffn_act", &by_choice);
     }
 
     /// The choices of each token, and their order by expert.

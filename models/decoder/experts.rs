@@ -1,9 +1,10 @@
-//! Layers with experts on the device: seven launches after attention for one row; more rows have one more, and so have gate and up of
-//! many rows, and each product of a shared expert.
+//! Layers with experts on the device: six launches after attention for one row (norm, router, choice, gate and up, down, sum), one more
+//! for several, another one for many; and two of a shared expert.
 
 use qrun_cuda::{
     Ptr, Result,
     ops::{
+        activations::QuantizedActivations,
         experts::{self, Join, MAX_CHOICES, MAX_EXPERTS, Route},
         gemm,
         matmul::{self, MatmulParams, Segment},
@@ -87,8 +88,9 @@ impl Step<'_> {
             ..Route::default()
         };
         experts::route(self.stream, &route)?;
-        self.chosen(plan, &route, normed, [gate.1, up.1])?;
-        let image = a.gated.image;
+        let (y, image) = self.wanted(&a.gated, &[down]);
+        self.chosen(plan, &route, normed, [gate.1, up.1], (y, image))?;
+        self.tap(Some(il), "ffn_act", y, plan.n_used * plan.n_ff)?;
         let of_choices = MatmulParams { k: plan.n_ff as i32, image, ..MatmulParams::default() };
         self.of_experts(route.of_choices(of_choices), &[part(&down, plan, [0, c.n_embd], e.given)])?;
 
@@ -121,13 +123,19 @@ impl Step<'_> {
         ((gate, part(&gate, plan, [0, n_ff], a.gate)), (up, part(&up, plan, [behind, n_ff], a.up)))
     }
 
-    /// Gate and up of the experts that rows have chosen, by choice, and the gate: an image.
-    fn chosen(&self, plan: &ExpertPlan, route: &Route, normed: MatmulParams, [gate, up]: [Segment; 2]) -> Result<()> {
+    /// Gate and up of the experts that rows have chosen, by choice, and the gate.
+    fn chosen(
+        &self,
+        plan: &ExpertPlan,
+        route: &Route,
+        normed: MatmulParams,
+        [gate, up]: [Segment; 2],
+        (y, out): (Ptr<f32>, QuantizedActivations),
+    ) -> Result<()> {
         let (a, product) = (&self.m.activations, route.of_rows(normed));
         if product.columns as usize <= product::MOST_COLUMNS && gate.format == up.format {
-            let out = a.gated.image;
             let gated = MatmulParams { gated: 1, activation: self.activation(), out, ..product };
-            let segments = [Segment { y: Ptr::NULL, ..gate }, Segment { y: Ptr::NULL, ..up }];
+            let segments = [Segment { y, ..gate }, Segment { y: Ptr::NULL, ..up }];
             return product::product(self.stream, &gated.with(&segments));
         }
         if gate.format == up.format {
@@ -137,7 +145,7 @@ impl Step<'_> {
             self.of_experts(product, &[up])?;
         }
         let choices = [plan.n_ff, self.rows * plan.n_used];
-        self.gate(choices, a.experts.choices.chosen, (Ptr::NULL, a.gated.image))
+        self.gate(choices, a.experts.choices.chosen, (y, out))
     }
 
     /// A product of experts, all in one format.

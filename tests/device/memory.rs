@@ -86,12 +86,15 @@ fn a_step_neither_allocates_nor_waits_and_launches_little() {
         let launches: u64 = counters.launches.values().sum();
         // One more where heads that are no whole blocks of 32 make rows that are: these are quantized afterwards.
         let of_layer = |il| {
+            // In place of two for gate and up, and down: norm, router, choice, gate and up, down, sum; and two of a shared expert.
+            let experts = if tiny.has_experts(il) { 4 + 2 * u64::from(tiny.experts[3] > 0) } else { 0 };
             if !tiny.attends(il) {
                 // A delta net has a second launch for its four matrices, and its heads are no whole blocks of 32 here.
-                return if tiny.arch == "qwen35" { 6 + u64::from(!DELTA[3].is_multiple_of(32)) } else { 5 };
+                let delta = tiny.arch.starts_with("qwen35");
+                return experts + if delta { 6 + u64::from(!DELTA[3].is_multiple_of(32)) } else { 5 };
             }
             let ([n_head, ..], [head_dim, _]) = (tiny.layer(il), tiny.head(il));
-            5 + u64::from(!head_dim.is_multiple_of(32) && (n_head * head_dim).is_multiple_of(32))
+            experts + 5 + u64::from(!head_dim.is_multiple_of(32) && (n_head * head_dim).is_multiple_of(32))
         };
         let layers: u64 = (0..tiny.n_layer).map(of_layer).sum();
         assert_eq!(launches, 10 * (layers + 4), "{}: {:?}", tiny.arch, counters.launches);

@@ -37,7 +37,8 @@ fn shapes() -> impl Iterator<Item = Tiny> {
     let wide = |t: Tiny| Tiny { n_embd: 256, n_ff: 512, n_vocab: 301, ..t };
     let each = EACH_ARCH.into_iter().take(6).chain(UNEVEN).flat_map(move |t| [t, wide(t)]);
     let mixes = [Mix::F32, Mix::BF16, Mix::Q8_0, Mix::Q4_K_M];
-    let alike = EACH_ARCH.into_iter().skip(6).filter(|tiny| has_kernels(tiny).is_ok()).map(wide);
+    let mixtral = Tiny { experts: [8, 2, 96, 0], ..EACH_ARCH[0] };
+    let alike = EACH_ARCH.into_iter().skip(6).chain([mixtral]).filter(|tiny| has_kernels(tiny).is_ok()).map(wide);
     // Experts are quantized.
     let alike = alike.flat_map(|t| {
         let first = if t.experts[0] > 0 { Mix::Q8_0 } else { Mix::F32 };

@@ -11,6 +11,12 @@ pub(super) fn bits(x: f32) -> u32 {
     if x.is_nan() { NAN } else { x.to_bits() }
 }
 
+/// The NaN that a result is where an operand is one.
+#[inline(always)]
+pub(super) fn nan_of(a: u32, b: u32) -> Option<u32> {
+    (f32::from_bits(a).is_nan() || f32::from_bits(b).is_nan()).then(|| bits(f32::NAN))
+}
+
 /// `min.f32`: a NaN is ignored, -0 is less than +0.
 #[inline(always)]
 pub(super) fn min(a: u32, b: u32) -> u32 {

@@ -147,6 +147,9 @@ pub(in super::super) enum Binary {
     MultiplyFlushF,
     MinF,
     MaxF,
+    /// A NaN is the result, not what is left out.
+    MinNanF,
+    MaxNanF,
     /// The first becomes the upper half.
     PackHalf,
     PackBf16,

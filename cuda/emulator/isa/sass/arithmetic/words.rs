@@ -74,6 +74,8 @@ pub(super) fn binary(f: Binary, w: &mut Registers, mask: u32, d: R, ab: [Source;
         Binary::MultiplyFlushF => map2(w, mask, d, ab, real2(flushed(|a, b| a * b))),
         Binary::MinF => map2(w, mask, d, ab, float::min),
         Binary::MaxF => map2(w, mask, d, ab, float::max),
+        Binary::MinNanF => map2(w, mask, d, ab, |a, b| float::nan_of(a, b).unwrap_or_else(|| float::min(a, b))),
+        Binary::MaxNanF => map2(w, mask, d, ab, |a, b| float::nan_of(a, b).unwrap_or_else(|| float::max(a, b))),
         Binary::PackHalf => {
             map2(w, mask, d, ab, |a, b| float::to_half(f32::from_bits(a)) << 16 | float::to_half(f32::from_bits(b)));
         }

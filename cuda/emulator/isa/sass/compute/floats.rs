@@ -39,9 +39,14 @@ pub(super) fn decode(d: &mut Decoding<'_>, name: &str) -> Decoded {
             found(Compute::Ternary(f, d.destination(0, 1)?, floats(d, 1)?), Class::Float)
         }
         "FMNMX" => {
-            d.only(&[])?;
+            d.only(&["NAN"])?;
             d.count(4)?;
-            let f = if d.least(3)? { Binary::MinF } else { Binary::MaxF };
+            let f = match (d.least(3)?, d.parts.len() > 1) {
+                (true, false) => Binary::MinF,
+                (false, false) => Binary::MaxF,
+                (true, true) => Binary::MinNanF,
+                (false, true) => Binary::MaxNanF,
+            };
             found(Compute::Binary(f, d.destination(0, 1)?, [d.float(1)?, d.float(2)?]), Class::Float)
         }
         "FMNMX3" => {

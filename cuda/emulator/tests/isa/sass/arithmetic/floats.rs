@@ -33,6 +33,12 @@ fn product_towards_zero(a: f32, b: f32) -> f32 {
     }
 }
 
+/// A NaN where one of two operands is one.
+fn nan_or(x: &[u64], otherwise: fn(f32, f32) -> f32) -> f32 {
+    let (a, b) = (f(x[0]), f(x[1]));
+    if a.is_nan() || b.is_nan() { f32::NAN } else { otherwise(a, b) }
+}
+
 fn fused(x: &[u64]) -> (f32, f32, f32) {
     (f(x[0]), f(x[1]), f(x[2]))
 }
@@ -74,6 +80,8 @@ static ARITHMETIC: &[Row] = &[
     row("FMNMX R20, R10, R12, PT", "ff", "f", |x| single(smaller(f(x[0]), f(x[1])))),
     row("FMNMX R20, R10, R12, !PT", "ff", "f", |x| single(larger(f(x[0]), f(x[1])))),
     row("FMNMX R20, |R10|, |R12|, !PT", "ff", "f", |x| single(larger(f(x[0]).abs(), f(x[1]).abs()))),
+    row("FMNMX.NAN R20, R10, R12, PT", "ff", "f", |x| single(nan_or(x, smaller))),
+    row("FMNMX.NAN R20, R10, -7, !PT", "f", "f", |x| single(nan_or(&[x[0], (-7.0_f32).to_bits().into()], larger))),
     row("FMNMX3 R20, R10, R12, R14, PT", "fff", "f", |x| single(smaller(smaller(f(x[0]), f(x[1])), f(x[2])))),
     row("FMNMX3 R20, R10, |R12|, |R14|, !PT", "fff", "f", |x| {
         single(larger(larger(f(x[0]), f(x[1]).abs()), f(x[2]).abs()))
