@@ -30,8 +30,8 @@ use sha2::{Digest, Sha256};
 
 /// The models that are counted.
 const MODELS: [&str; 3] = ["gemma-3-1b", "llama-3.2-1b", "qwen3-1.7b"];
-/// One of recurrent layers, whose launches are.
-const RECURRENT: &str = "qwen3.5-9b";
+/// Those of recurrent layers and of experts, whose launches are.
+const LAUNCHES: [&str; 2] = ["qwen3.5-9b", "qwen3-30b-a3b"];
 
 fn counts(predict: bool) -> Result<Value> {
     // `kernels check` holds it to the archive; here only that it is this archive's.
@@ -45,7 +45,9 @@ fn counts(predict: bool) -> Result<Value> {
     let counting = Counting::start(predict)?;
     let (syncs, allocations) = models::waits_and_allocations()?;
     let mut launches = of_each(models::launches_per_token)?;
-    launches.insert(RECURRENT.into(), models::launches_per_token(RECURRENT)?);
+    for name in LAUNCHES {
+        launches.insert(name.into(), models::launches_per_token(name)?);
+    }
     let mut counts = json!({
         "launches_per_token": launches,
         "bytes_read_over_weights_and_kv": of_each(models::bytes_read)?,

@@ -28,6 +28,7 @@ pub static SHAPES: &[&str] = &[
     "mov.u32 r,%ctaid.y",
     "mov.u32 r,%ctaid.z",
     "mov.u32 r,%nctaid.x",
+    "mov.u32 r,%nctaid.y",
     "mov.b64 l,P",
     "mov.u64 l,S",
     "bra L",
@@ -263,7 +264,8 @@ fn special_registers_say_where_a_thread_is() {
                 mad.lo.s32 %r5, %r3, 5, %r2; mad.lo.s32 %r5, %r5, 3, %r1; mad.lo.s32 %r5, %r5, 64, %r0; \
                 mul.wide.u32 %rd2, %r5, 16; add.s64 %rd3, %rd0, %rd2; st.global.v4.u32 [%rd3], {%r1, %r2, %r3, %r4}; \
                 mul.wide.u32 %rd4, %r5, 4; add.s64 %rd5, %rd1, %rd4; mov.u32 %r6, %tid.x; mov.u32 %r7, %ntid.x; \
-                mul.lo.s32 %r7, %r7, 100; add.s32 %r6, %r6, %r7; st.global.u32 [%rd5], %r6; ";
+                mul.lo.s32 %r7, %r7, 100; add.s32 %r6, %r6, %r7; \
+                mov.u32 %r8, %nctaid.y; mul.lo.s32 %r8, %r8, 1000000; add.s32 %r6, %r6, %r8; st.global.u32 [%rd5], %r6; ";
     let text = module(64, 2, "", body);
     for order in ORDERS {
         let mut memory = Memory::default();
@@ -277,7 +279,7 @@ fn special_registers_say_where_a_thread_is() {
             let block = i / 64;
             let expected = [block % 3, block / 3 % 5, block / 15, 3].map(|v| v as u32);
             assert_eq!(places[4 * i..][..4], expected, "{i}");
-            assert_eq!(threads[i] as usize, i % 64 + 64 * 100);
+            assert_eq!(threads[i] as usize, i % 64 + 64 * 100 + 5 * 1_000_000);
         }
     }
 }

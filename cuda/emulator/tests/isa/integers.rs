@@ -136,6 +136,7 @@ pub static PREDICATES: &[Row] = &[
     row("setp.eq.s64", "p,l,l", "p,l,#", |x| yes(x[0] == x[1])),
     row("setp.ne.s64", "p,l,l", "p,l,#", |x| yes(x[0] != x[1])),
     row("setp.lt.s64", "p,l,l", "p,l,#", |x| yes(s64(x[0]) < s64(x[1]))),
+    row("setp.gt.s64", "p,l,l", "p,l,#", |x| yes(s64(x[0]) > s64(x[1]))),
     row("setp.lt.u64", "p,l,l", "", |x| yes(x[0] < x[1])),
     row("setp.le.u64", "p,l,l", "", |x| yes(x[0] <= x[1])),
     row("setp.gt.u64", "p,l,l", "", |x| yes(x[0] > x[1])),
