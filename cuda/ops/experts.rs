@@ -1,7 +1,10 @@
 //! Experts: which of them each row takes, the rows of each, and what a row gets from them. Their products are those of
 //! [`super::product`] and [`super::gemm`], of columns in lists.
 
-use super::params::{ExpertTile, MatmulParams};
+use super::{
+    params::{ExpertTile, MatmulParams},
+    product,
+};
 use crate::{ArenaLayout, Grid, Params, Ptr, Result, Stream};
 
 /// Most experts of a layer.
@@ -13,8 +16,8 @@ const ROUTE_ROWS: u32 = 8;
 const GROUP_THREADS: u32 = 512;
 const JOIN_THREADS: u32 = 256;
 
-/// Up to so many rows of an expert on average its weights meet 16 columns at a time, beyond 64.
-const FEW: usize = 16;
+/// Up to so many rows of an expert on average [`super::product`] multiplies them, beyond [`super::gemm`], 64 at a time.
+const FEW: usize = product::MOST_COLUMNS;
 
 /// Which experts rows take. A choice is the place `[row][slot]` of an expert; what experts give lies by choice.
 #[repr(C)]
@@ -28,7 +31,7 @@ pub struct Route {
     pub factor: Ptr<f32>,
     /// `[rows]`: rows below 0 choose nothing; null: all choose.
     pub seq: Ptr<i32>,
-    /// Results.
+    /// Where the chosen experts, their weights and the lists of rows go.
     pub choices: Choices,
     /// Rows of the launch.
     pub rows: i32,
@@ -72,12 +75,10 @@ impl Choices {
     /// Takes memory for up to `rows` rows.
     pub fn take(carver: &mut ArenaLayout, name: &str, [rows, n_expert, n_used]: [usize; 3]) -> Self {
         let n = rows * n_used;
-        // Few rows have narrow tiles, and no more of them than choices.
-        let tiles = n.min(n_expert + n / FEW);
         Self {
             chosen: carver.take(format!("{name}.chosen"), n),
             weights: carver.take(format!("{name}.weights"), n),
-            tiles: carver.take(format!("{name}.tiles"), tiles),
+            tiles: carver.take(format!("{name}.tiles"), most_tiles(n, n_expert)),
             rows_of: carver.take(format!("{name}.rows_of"), n),
             choices_of: carver.take(format!("{name}.choices_of"), n),
             ranks: carver.take(format!("{name}.ranks"), n),
@@ -85,12 +86,17 @@ impl Choices {
     }
 }
 
+/// Tiles that up to `n` choices fill: tiles narrower than [`FEW`] are those of so few rows that each expert has one.
+fn most_tiles(n: usize, n_expert: usize) -> usize {
+    n.min(n_expert + n / FEW)
+}
+
 /// Most columns of a tile for so many rows.
 fn width(rows: usize, n_expert: usize, n_used: usize) -> usize {
     match rows {
         1 => 1,
         2..=8 => 8,
-        _ if rows * n_used <= FEW * n_expert => 16,
+        _ if rows * n_used <= FEW * n_expert => FEW,
         _ => 64,
     }
 }
@@ -209,5 +215,12 @@ mod tests {
         assert_eq!(tiles(16, 128, 8), [16, 128]);
         assert_eq!(tiles(256, 128, 8), [16, 128 + 128]);
         assert_eq!(tiles(512, 128, 8), [64, 128 + 64]);
+        for [n_expert, n_used] in [[4, 2], [8, 8], [128, 8], [512, 10]] {
+            for rows in 1..600 {
+                let [_, n] = tiles(rows, n_expert, n_used);
+                let room = most_tiles(600 * n_used as usize, n_expert as usize);
+                assert!(n <= room, "{rows} rows, {n_used} of {n_expert} experts: {n} tiles, room for {room}");
+            }
+        }
     }
 }

@@ -60,7 +60,7 @@ pub struct GluActParams {
     pub rows: i32,
     /// Columns: tokens of the batch.
     pub columns: i32,
-    /// As in [`MatmulParams`].
+    /// Number of the activation, as in [`MatmulParams`].
     pub activation: i32,
     /// `[columns][y_stride]`, or null.
     pub y: Ptr<f32>,

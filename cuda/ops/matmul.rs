@@ -33,7 +33,7 @@ pub struct GluParams {
     pub k: i32,
     /// Columns: tokens of the batch.
     pub columns: i32,
-    /// As in [`MatmulParams`].
+    /// Number of the activation, as in [`MatmulParams`].
     pub activation: i32,
     /// Elements from column to column of `y`.
     pub y_stride: i32,

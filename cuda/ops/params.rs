@@ -28,7 +28,7 @@ pub struct Segment {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ExpertTile {
-    /// Its number.
+    /// Which expert of the layer.
     pub expert: i32,
     /// The first of them in the lists of columns.
     pub first: i32,

@@ -6,9 +6,9 @@ use qrun_cuda::{
     ops::{
         activations::QuantizedActivations,
         experts::{self, Join, MAX_CHOICES, MAX_EXPERTS, Route},
-        gemm,
         matmul::{self, MatmulParams, Segment},
         product,
+        upload::bytes_on_device,
     },
 };
 use qrun_quant::GgmlType;
@@ -21,8 +21,8 @@ use crate::{Model, layer::ExpertPlan, tensors::Role::*, weights};
 
 /// Why the kernels do not take the experts of a model.
 pub fn without_kernels(model: &Model) -> Option<&'static str> {
-    let layers = model.config.layers.iter().zip(&model.weights.layers);
-    layers.filter_map(|(plan, w)| plan.experts().and_then(|experts| refused(experts, w))).next()
+    let mut layers = model.config.layers.iter().zip(&model.weights.layers);
+    layers.find_map(|(plan, w)| refused(plan.experts()?, w))
 }
 
 fn refused(e: &ExpertPlan, w: &weights::Layer) -> Option<&'static str> {
@@ -41,7 +41,7 @@ fn refused(e: &ExpertPlan, w: &weights::Layer) -> Option<&'static str> {
 
 /// Some rows of the matrix of each expert, from row `first` on.
 fn part(w: &Weight, e: &ExpertPlan, [first, rows]: [usize; 2], y: Ptr<f32>) -> Segment {
-    let (each, bytes) = (w.rows / e.n_expert, qrun_cuda::ops::upload::bytes_on_device(w.ty, [first, w.cols]));
+    let (each, bytes) = (w.rows / e.n_expert, bytes_on_device(w.ty, [first, w.cols]));
     let bias = if w.bias.is_null() { w.bias } else { w.bias.add(first) };
     let rows = rows as i32;
     Segment { w: w.at.add(bytes), bias, y, rows, y_stride: rows, format: w.ty as i32, expert_rows: each as i32 }
@@ -92,7 +92,7 @@ impl Step<'_> {
         self.chosen(plan, &route, normed, [gate.1, up.1], (y, image))?;
         self.tap(Some(il), "ffn_act", y, plan.n_used * plan.n_ff)?;
         let of_choices = MatmulParams { k: plan.n_ff as i32, image, ..MatmulParams::default() };
-        self.of_experts(route.of_choices(of_choices), &[part(&down, plan, [0, c.n_embd], e.given)])?;
+        self.matmul(route.of_choices(of_choices), &[part(&down, plan, [0, c.n_embd], e.given)])?;
 
         let mut join = Join {
             x: e.given,
@@ -138,23 +138,8 @@ impl Step<'_> {
             let segments = [Segment { y, ..gate }, Segment { y: Ptr::NULL, ..up }];
             return product::product(self.stream, &gated.with(&segments));
         }
-        if gate.format == up.format {
-            self.of_experts(product, &[gate, up])?;
-        } else {
-            self.of_experts(product, &[gate])?;
-            self.of_experts(product, &[up])?;
-        }
+        self.matmul(product, &[gate, up])?;
         let choices = [plan.n_ff, self.rows * plan.n_used];
         self.gate(choices, a.experts.choices.chosen, (y, out))
-    }
-
-    /// A product of experts, all in one format.
-    fn of_experts(&self, product: MatmulParams, segments: &[Segment]) -> Result<()> {
-        let product = product.with(segments);
-        if product.columns as usize <= product::MOST_COLUMNS {
-            product::product(self.stream, &product)
-        } else {
-            gemm::gemm(self.stream, &product)
-        }
     }
 }

@@ -9,7 +9,6 @@ use qrun_cuda::{
         gemm::gemm,
         matmul::{MatmulParams, Segment},
         params::ExpertTile,
-        product::{MOST_COLUMNS, product},
     },
 };
 use qrun_quant::GgmlType;
@@ -205,7 +204,7 @@ fn experts_are_those_of_ten_lines() {
 /// `[rows, k, n_expert, n_used, rows of the launch]`: tiles of 1, 8, 16 and 64 columns, several of one expert, experts without rows.
 const SHAPES: &[[usize; 5]] = &[[48, 256, 4, 2, 1], [32, 512, 6, 3, 5], [80, 256, 12, 2, 16], [48, 256, 4, 2, 150]];
 
-/// Weights of all experts, one below the other; `fused`: each has as many rows again in front.
+/// Weights of all experts, one below the other, each with as many rows again in front of those that are multiplied.
 struct Experts {
     weights: Weights,
     bias: Vec<f32>,
@@ -297,8 +296,7 @@ fn products(
     let image = QuantizedActivations { q: q.ptr, d: d.ptr, s: s.ptr };
     let params = MatmulParams { k: k as i32, image, ..MatmulParams::default() }.with(&[segment]);
     let params = routed.route.of_rows(params);
-    let launch = if params.columns as usize <= MOST_COLUMNS { product } else { gemm };
-    launch(&device.stream, &params).expect("a launch");
+    gemm(&device.stream, &params).expect("a launch");
     device.read(&y)
 }
 
