@@ -99,8 +99,16 @@ fn lowered(ptx: &[u8]) -> Result<Vec<u8>> {
 /// Packs the modules, best compression: it is done once, and unpacking does not get slower by it.
 pub fn archive(modules: &[Module]) -> Vec<u8> {
     let part = |t| (t, modules.iter().filter(|m| m.target == t).map(|m| m.image.clone()).collect());
-    let parts: Vec<_> = image::targets().into_iter().map(part).collect();
-    image::write(&parts, &|raw| zstd::bulk::compress(raw, 19).expect("zstd packs any bytes"))
+    let targets = image::targets();
+    let frames = targets.chunk_by(|a, b| image::alike(*a, *b)).map(|frame| frame.iter().copied().map(part).collect());
+    image::write(&frames.collect::<Vec<image::Frame>>(), &compress)
+}
+
+/// One frame, whose window reaches from a part of it into the one before.
+fn compress(raw: &[u8]) -> Vec<u8> {
+    let mut compressor = zstd::bulk::Compressor::new(19).expect("a level of zstd's");
+    compressor.set_parameter(zstd::zstd_safe::CParameter::WindowLog(25)).expect("a window of 32 MiB");
+    compressor.compress(raw).expect("zstd packs any bytes")
 }
 
 #[cfg(test)]

@@ -1,18 +1,22 @@
-//! The archive of kernels: an index, then one zstd frame per target.
+//! The archive of kernels: an index, then zstd frames, each of one target or of several whose code is alike.
 //!
 //! ```text
-//! "QRUNKRN1"  u32 parts
-//! parts ×     u32 kind (0 cubin, 1 PTX)  u32 sm  u32 offset  u32 compressed bytes  u32 unpacked bytes
-//! frames      unpacked: modules × { u32 bytes of the name, name, u32 bytes of the image, image }
+//! "QRUNKRN2"  u32 parts
+//! parts ×     u32 kind (0 cubin, 1 PTX)  u32 sm  u32 offset  u32 compressed bytes of the frame
+//!             u32 unpacked bytes in front of the part  u32 unpacked bytes of the part
+//! frames      unpacked: parts × modules × { u32 bytes of the name, name, u32 bytes of the image, image }
 //! ```
 //! All numbers are little endian, offsets count from the start of the archive.
 
-use std::{fmt, io::Read};
+use std::{
+    fmt,
+    io::{self, Read},
+};
 
 use super::Image;
 
-const MAGIC: &[u8; 8] = b"QRUNKRN1";
-const ROW: usize = 5 * 4;
+const MAGIC: &[u8; 8] = b"QRUNKRN2";
+const ROW: usize = 6 * 4;
 
 /// What is wrong with an archive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +64,8 @@ pub struct Part {
     pub offset: usize,
     /// Bytes of the frame.
     pub compressed: usize,
+    /// Unpacked bytes of the frame in front of the part.
+    pub before: usize,
     /// Bytes after unpacking.
     pub unpacked: usize,
 }
@@ -68,7 +74,7 @@ pub struct Part {
 pub fn parts(archive: &[u8]) -> Result<Vec<Part>, ArchiveError> {
     let mut cursor = Cursor(archive);
     if cursor.take(MAGIC.len())? != MAGIC {
-        return wrong("expected an archive that starts with QRUNKRN1");
+        return wrong("expected an archive that starts with QRUNKRN2");
     }
     let n = cursor.number()?;
     if n > cursor.0.len() / ROW {
@@ -85,7 +91,8 @@ fn row(cursor: &mut Cursor<'_>, archive: usize) -> Result<Part, ArchiveError> {
         other => return wrong(format!("expected kind 0 or 1, found {other}")),
     };
     let target = Target { kind, sm: cursor.number()? as u32 };
-    let part = Part { target, offset: cursor.number()?, compressed: cursor.number()?, unpacked: cursor.number()? };
+    let [offset, compressed] = [cursor.number()?, cursor.number()?];
+    let part = Part { target, offset, compressed, before: cursor.number()?, unpacked: cursor.number()? };
     if part.offset.checked_add(part.compressed).is_none_or(|end| end > archive) {
         return wrong(format!("part {target} ends past the archive's {archive} bytes"));
     }
@@ -97,12 +104,12 @@ impl Part {
     pub fn unpack(&self, archive: &[u8]) -> Result<Vec<Image>, ArchiveError> {
         let at = |e: &dyn fmt::Display| ArchiveError(format!("part {}: {e}", self.target));
         let frame = &archive[self.offset..self.offset + self.compressed];
-        let decoder = ruzstd::decoding::StreamingDecoder::new(frame).map_err(|e| at(&e))?;
+        let mut decoder = ruzstd::decoding::StreamingDecoder::new(frame).map_err(|e| at(&e))?;
+        io::copy(&mut decoder.by_ref().take(self.before as u64), &mut io::sink()).map_err(|e| at(&e))?;
         let mut raw = Vec::new();
-        // One byte more than promised is enough to notice a frame that does not keep its promise.
-        decoder.take(self.unpacked as u64 + 1).read_to_end(&mut raw).map_err(|e| at(&e))?;
+        decoder.take(self.unpacked as u64).read_to_end(&mut raw).map_err(|e| at(&e))?;
         if raw.len() != self.unpacked {
-            return Err(at(&format_args!("expected {} bytes, found {} or more", self.unpacked, raw.len())));
+            return Err(at(&format_args!("expected {} bytes, found {}", self.unpacked, raw.len())));
         }
         let mut cursor = Cursor(&raw);
         let mut images = Vec::new();
@@ -114,28 +121,36 @@ impl Part {
     }
 }
 
-/// Writes an archive: per target its modules, packed by `compress` into one zstd frame.
-pub fn write(parts: &[(Target, Vec<Image>)], compress: &dyn Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+/// What a frame holds: targets and their modules.
+pub type Frame = Vec<(Target, Vec<Image>)>;
+
+/// Writes an archive of frames, packed by `compress`.
+pub fn write(frames: &[Frame], compress: &dyn Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    let parts = frames.iter().map(Vec::len).sum();
     let mut index = MAGIC.to_vec();
-    put(&mut index, parts.len());
-    let mut frames = Vec::new();
-    for (target, images) in parts {
-        let mut raw = Vec::new();
-        for image in images {
-            for block in [image.name.as_bytes(), &image.bytes] {
+    put(&mut index, parts);
+    let mut packed = Vec::new();
+    for frame in frames {
+        let (mut raw, mut rows) = (Vec::new(), Vec::new());
+        for (target, images) in frame {
+            let before = raw.len();
+            for block in images.iter().flat_map(|image| [image.name.as_bytes(), &image.bytes]) {
                 put(&mut raw, block.len());
                 raw.extend_from_slice(block);
             }
+            rows.push((target, before, raw.len() - before));
         }
-        let frame = compress(&raw);
-        let offset = MAGIC.len() + 4 + parts.len() * ROW + frames.len();
-        let kind = usize::from(target.kind == Kind::Ptx);
-        for number in [kind, target.sm as usize, offset, frame.len(), raw.len()] {
-            put(&mut index, number);
+        let bytes = compress(&raw);
+        let offset = MAGIC.len() + 4 + parts * ROW + packed.len();
+        for (target, before, unpacked) in rows {
+            let kind = usize::from(target.kind == Kind::Ptx);
+            for number in [kind, target.sm as usize, offset, bytes.len(), before, unpacked] {
+                put(&mut index, number);
+            }
         }
-        frames.extend_from_slice(&frame);
+        packed.extend_from_slice(&bytes);
     }
-    index.extend_from_slice(&frames);
+    index.extend_from_slice(&packed);
     index
 }
 
@@ -179,13 +194,14 @@ mod tests {
         frame
     }
 
-    fn sample() -> Vec<(Target, Vec<Image>)> {
+    fn sample() -> Vec<Frame> {
         let image = |name: &str, bytes: &[u8], kind| Image { name: name.into(), bytes: bytes.into(), kind };
         let cubin = Target { kind: Kind::Cubin, sm: 75 };
-        let ptx = Target { kind: Kind::Ptx, sm: 80 };
+        let ptx = |sm| Target { kind: Kind::Ptx, sm };
+        let text = |text: &[u8]| vec![image("gemv", text, Kind::Ptx)];
         vec![
-            (cubin, vec![image("gemv", b"\x7fELF1", Kind::Cubin), image("norm", b"", Kind::Cubin)]),
-            (ptx, vec![image("gemv", b".version 8.0\0", Kind::Ptx)]),
+            vec![(cubin, vec![image("gemv", b"\x7fELF1", Kind::Cubin), image("norm", b"", Kind::Cubin)])],
+            vec![(ptx(80), text(b".version 8.0\0")), (ptx(75), text(b".version 8.1\0"))],
         ]
     }
 
@@ -194,7 +210,7 @@ mod tests {
         let archive = write(&sample(), &stored);
         let found = parts(&archive).expect("an index");
         let unpacked: Vec<_> = found.iter().map(|p| (p.target, p.unpack(&archive).expect("a part"))).collect();
-        assert_eq!(unpacked, sample());
+        assert_eq!(unpacked, sample().concat());
     }
 
     #[test]
