@@ -18,6 +18,7 @@ mod ahead;
 mod batch;
 mod experts;
 mod memory;
+mod norms;
 mod pages;
 mod recurrent;
 mod sampling;
@@ -38,10 +39,7 @@ use qrun_cuda::{
 
 use crate::{
     Batch, Cached, Config, Entry, Forward, ForwardError, KvType, LayerPlan, Model, Options, PageCount, Progress, Rows,
-    Salt, SamplingRequest, Tap,
-    layer::{HeadNorm, KvSource},
-    memory::Plan,
-    spec::{AttentionGate, EmbeddingScale, Norm, Residual},
+    Salt, SamplingRequest, Tap, layer::KvSource, memory::Plan,
 };
 use ahead::Ahead;
 use memory::{LOGIT_ROWS, Memory, STEP_ROWS};
@@ -210,16 +208,7 @@ fn without_kernels(c: &Config) -> Option<&'static str> {
     let any = |part: fn(&LayerPlan) -> bool| c.layers.iter().any(part);
     let parts = [
         (any(|l| l.v_norm), "norms of values"),
-        (any(|l| l.qk_norm == HeadNorm::Whole), "norms over all heads of queries and keys"),
-        (c.arch.norm == Norm::Layer, "layer norms"),
-        (!c.arch.residual.pre_norm(), "layers without norms before them"),
-        (c.arch.residual == Residual::Parallel, "attention and feed-forward at once"),
         (any(|l| !recurrent::takes(l)), "recurrent layers of these sizes"),
-        (c.arch.attention_gate == AttentionGate::Own, "a gate on attention"),
-        (c.arch.embedding_scale == EmbeddingScale::RmsNorm, "normed embeddings"),
-        (c.residual_scale != 1.0, "a factor on the residual stream"),
-        (c.logit_scale != 1.0, "a factor on logits"),
-        (c.post_norm_eps != c.norm_eps, "norms of two epsilons"),
         (any(|l| l.kv != KvSource::Projections), "layers without keys or values of their own"),
         (any(|l| l.n_embd_per_layer > 0), "embeddings of a token for each layer"),
         (any(|l| l.output_scale), "layers that scale what they give"),

@@ -84,18 +84,21 @@ pub fn options() -> Options {
     Options { n_ctx: 256, n_seq: 4, threads: 2, ..Options::default() }
 }
 
-/// Architectures that differ in what the device does, and layers that differ, in a mix of formats; an embedding of 256
-/// elements where K-quants are to be seen.
+/// Architectures that differ in what the device does, and layers that differ.
 pub fn models() -> impl Iterator<Item = Tiny> {
     // Of those behind the first ones all but these are the same launches with other names of tensors: `right` has them.
-    let others = EACH_ARCH.into_iter().filter(|t| ["qwen35", "lfm2", "qwen3moe", "qwen35moe"].contains(&t.arch));
-    EACH_ARCH.into_iter().take(6).chain(others).chain(UNEVEN).map(|t| Tiny {
-        mix: Mix::Q4_K_M,
-        n_embd: 256,
-        n_ff: 96,
-        n_vocab: 61,
-        ..t
-    })
+    let others = named(&["qwen35", "lfm2", "qwen3moe", "qwen35moe", "olmo2", "cohere2"]);
+    EACH_ARCH.into_iter().take(6).chain(others).chain(UNEVEN).map(in_k_quants)
+}
+
+/// Some of the architectures.
+pub fn named(arches: &'static [&str]) -> impl Iterator<Item = Tiny> {
+    EACH_ARCH.into_iter().filter(|t| arches.contains(&t.arch))
+}
+
+/// In a mix of formats, with an embedding of 256 elements: K-quants among them.
+pub fn in_k_quants(t: Tiny) -> Tiny {
+    Tiny { mix: Mix::Q4_K_M, n_embd: 256, n_ff: 96, n_vocab: 61, ..t }
 }
 
 /// Whether there are recurrent layers.
@@ -141,12 +144,12 @@ pub fn distance(found: &[f32], expected: &[f32]) -> f64 {
 
 /// Largest relative L2 distance of quantized results from exact ones. What int8 activations cost adds up over the layers
 /// as noise does: it shows in the deep ones of the models whose branches join the residual stream as they are, and where a
-/// rotary embedding makes scores larger. The CPU's fast arithmetic is as far away.
+/// rotary embedding, or norms over all heads, make scores larger. The CPU's fast arithmetic is as far away.
 pub fn int8_bound(tiny: &Tiny) -> f64 {
     match tiny.arch {
         "smollm3" => 2e-2 * (tiny.n_layer as f64 / 2.0).sqrt(),
         "qwen35" | "lfm2" => 3e-2 * (tiny.n_layer as f64 / 2.0).sqrt(),
-        "phi3" => 2.5e-2,
+        "phi3" | "olmo2" => 2.5e-2,
         // Where two experts are nearly as good, noise takes the other one.
         _ if tiny.experts[0] > 0 => 1e-1,
         _ => 2e-2,

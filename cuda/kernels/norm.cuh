@@ -1,26 +1,31 @@
-// RMSNorm of a row and the sum with the residual stream before it, as the kernel of norm.cu makes them and as a product does
+// Norm of a row and the sum with the residual stream before it, as the kernels of norm.cu make them and as a product does
 // that makes its own column: the same bits in a block of any number of warps.
 //
-// Warps take chunks of 128 elements in turn, a lane four in a row of each. Squares are added lane by lane, then over the warp, then
-// the chunks' sums, 32 apart, and those over the warp.
+// Warps take chunks of 128 elements in turn, a lane four in a row of each. Squares (and what a mean is taken of) are added lane by
+// lane, then over the warp, then the chunks' sums, 32 apart, and those over the warp.
 #pragma once
 #include "image.cuh"
 
 constexpr int NORM_CHUNK = 128;
 
-struct rms_normParams {
+// What is done to the stream: x / √(mean x² + eps), the same of x - mean, nothing.
+enum NormKind { NORM_RMS, NORM_LAYER, NORM_NONE };
+
+struct NormParams {
     const float* x;       // [rows][n] residual stream
     const float* add;     // [rows][n] what joins it, or null
     const float* post;    // [n] weights of an RMSNorm on `add`, or null: joins as it is
-    const float* weight;  // [n]
+    const float* weight;  // [n]; of NORM_NONE null
     float* x_out;         // [rows][n] the stream with what has joined it, or null; x itself, or apart from it
     const int* seq;       // [rows]: rows with seq < 0 are skipped; null: none is
     const int* index;     // [rows] or null. Row r of y is then made from row index[r] of x and add (skipped where
                           // it is negative; seq is not asked); x_out is null
-    float* y;             // [rows][n] the normed rows, or null
+    float* y;             // [rows][n] the normed rows, or null; may be x
     QuantizedActivations image;  // the same for quantized matmuls (n a multiple of 32), or null
     int n;
     float eps;
+    float post_eps;  // of the norm on `add`
+    float scale;     // factor on what joins
 };
 
 DEVICE int norm_chunks(int n) { return (n + NORM_CHUNK - 1) / NORM_CHUNK; }
@@ -55,7 +60,10 @@ DEVICE void store_quad(float* row, int i, int n, const Quad& q) {
     }
 }
 
-// Σ of squares of the elements of a warp, in every lane.
+// Σ of the elements of a warp, in every lane.
+DEVICE float sum_of(const Quad& q) { return warp_sum(sum(sum(q.v[0], q.v[1]), sum(q.v[2], q.v[3]))); }
+
+// Σ of their squares.
 DEVICE float squares(const Quad& q) {
     float v = 0.0f;
     for (int j = 0; j < 4; j++) v = fmaf(q.v[j], q.v[j], v);
@@ -67,70 +75,96 @@ struct Elements {
     Quad x, add, post, weight;
 };
 
-template <int QUADS>
-DEVICE Elements elements(const rms_normParams& p, size_t row, int chunk) {
+template <int QUADS, int KIND>
+DEVICE Elements elements(const NormParams& p, size_t row, int chunk) {
     const int i = NORM_CHUNK * chunk + 4 * lane();
     const Quad zeros = {{0.0f, 0.0f, 0.0f, 0.0f}};
-    Elements e = {zeros, zeros, {{1.0f, 1.0f, 1.0f, 1.0f}}, zeros};
+    const Quad ones = {{1.0f, 1.0f, 1.0f, 1.0f}};
+    Elements e = {zeros, zeros, ones, ones};
     if (i >= p.n) return e;
     e.x = quad_at<QUADS>(p.x + row, i, p.n);
     if (p.add) e.add = quad_at<QUADS>(p.add + row, i, p.n);
     if (p.post) e.post = quad_at<QUADS>(p.post, i, p.n);
-    e.weight = quad_at<QUADS>(p.weight, i, p.n);
+    if constexpr (KIND != NORM_NONE) e.weight = quad_at<QUADS>(p.weight, i, p.n);
     return e;
 }
 
 // use(chunk, elements) for the chunks of a warp, the first of which is there already.
-template <int QUADS, class Use>
-DEVICE void each_chunk(const rms_normParams& p, size_t row, const Elements& first, const Use& use) {
+template <int QUADS, int KIND, class Use>
+DEVICE void each_chunk(const NormParams& p, size_t row, const Elements& first, const Use& use) {
     Elements e = first;
 #pragma unroll 1
     for (int chunk = warp(); chunk < norm_chunks(p.n); chunk += blockDim.x / 32) {
-        if (chunk != warp()) e = elements<QUADS>(p, row, chunk);
+        if (chunk != warp()) e = elements<QUADS, KIND>(p, row, chunk);
         use(chunk, e);
     }
 }
 
 // Norms row `row` of x and add; whole warps call write(i, normed) with the elements i to i + 3 of each lane, also past the end of
-// the row, where they are 0. `part`: 2 · norm_chunks(n) floats in shared memory; x_out: see the parameters.
-template <int QUADS, class Write>
-DEVICE void norm_row(const rms_normParams& p, int row, float* x_out, float* part, const Write& write) {
+// the row, where they are 0. `part`: NORM_SUMS<KIND> · norm_chunks(n) floats in shared memory; x_out: see the parameters.
+template <int KIND>
+constexpr int NORM_SUMS = KIND == NORM_LAYER ? 3 : 2;
+
+template <int QUADS, int KIND, class Write>
+DEVICE void norm_row(const NormParams& p, int row, float* x_out, float* part, const Write& write) {
     const int chunks = norm_chunks(p.n);
     const size_t at = (size_t)row * p.n;
     // A warp's first chunk is asked for at once and kept; the next ones, if any, are found in the caches.
-    const Elements first = elements<QUADS>(p, at, warp());
+    const Elements first = elements<QUADS, KIND>(p, at, warp());
     const float share = 1.0f / (float)p.n;
-    auto factor = [&](const float* part) {
+    auto over_row = [&](const float* part) {
         block_sync();
         float total = 0.0f;
 #pragma unroll 1
         for (int chunk = lane(); chunk < chunks; chunk += 32) total = sum(total, part[chunk]);
-        return 1.0f / sqrtf(fmaf(warp_sum(total), share, p.eps));
+        return warp_sum(total);
     };
-    float add_factor = 1.0f;
+    auto factor = [&](const float* part, float eps) { return 1.0f / sqrtf(fmaf(over_row(part), share, eps)); };
+    float add_factor = p.scale;
     if (p.add && p.post) {
-        each_chunk<QUADS>(p, at, first, [&](int chunk, const Elements& e) {
+        each_chunk<QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
             const float v = squares(e.add);
             if (lane() == 0) part[chunk] = v;
         });
-        add_factor = factor(part);
+        add_factor = product(factor(part, p.post_eps), p.scale);
     }
     auto joined = [&](const Elements& e) {
         Quad v;
         for (int j = 0; j < 4; j++) v.v[j] = fmaf(product(e.add.v[j], add_factor), e.post.v[j], e.x.v[j]);
         return v;
     };
+    // Each sum has memory of its own: some warps still read the last one.
     part += chunks;
-    each_chunk<QUADS>(p, at, first, [&](int chunk, const Elements& e) {
-        const float v = squares(joined(e));
-        if (lane() == 0) part[chunk] = v;
-    });
-    const float norm_factor = factor(part);
-    // A lane reads only what it alone writes: x_out may be x.
-    each_chunk<QUADS>(p, at, first, [&](int chunk, const Elements& e) {
+    float mean = 0.0f;
+    if constexpr (KIND == NORM_LAYER) {
+        each_chunk<QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
+            const float v = sum_of(joined(e));
+            if (lane() == 0) part[chunk] = v;
+        });
+        mean = product(over_row(part), share);
+        part += chunks;
+    }
+    auto centred = [&](int chunk, const Elements& e) {
+        Quad v = joined(e);
+        if constexpr (KIND == NORM_LAYER) {
+            const int i = NORM_CHUNK * chunk + 4 * lane();
+            for (int j = 0; j < 4; j++) v.v[j] = i + j < p.n ? v.v[j] - mean : 0.0f;
+        }
+        return v;
+    };
+    float norm_factor = 1.0f;
+    if constexpr (KIND != NORM_NONE) {
+        each_chunk<QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
+            const float v = squares(centred(chunk, e));
+            if (lane() == 0) part[chunk] = v;
+        });
+        norm_factor = factor(part, p.eps);
+    }
+    // A lane reads only what it alone writes: x_out and y may be x.
+    each_chunk<QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
         const int i = NORM_CHUNK * chunk + 4 * lane();
-        const Quad v = joined(e);
-        if (x_out) store_quad<QUADS>(x_out + at, i, p.n, v);
+        const Quad v = centred(chunk, e);
+        if (x_out) store_quad<QUADS>(x_out + at, i, p.n, KIND == NORM_LAYER ? joined(e) : v);
         Quad normed;
         for (int j = 0; j < 4; j++) normed.v[j] = product(product(v.v[j], norm_factor), e.weight.v[j]);
         write(i, normed);

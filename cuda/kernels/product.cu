@@ -229,7 +229,7 @@ DEVICE void run(const MatmulParams& p, const Shared<C>& shared) {
 
 struct NormProductParams {
     MatmulParams product;  // of one column; its image is not used
-    rms_normParams norm;   // of that column: x and x_out apart; seq, index, y and image are not used
+    NormParams norm;       // of that column: x and x_out apart; seq, index, y and image are not used
 };
 
 // A column that is yet to be normed. `memory`: room for its image in whole chunks, what is past k zeros.
@@ -243,7 +243,7 @@ DEVICE void run(const NormProductParams& p, const Tiles& tiles, const Shared<1>&
         to.d = (float*)(to.q + padded);
         to.s = to.d + padded / 32;
         float* const x_out = blockIdx.x ? nullptr : p.norm.x_out;
-        norm_row<1>(p.norm, 0, x_out, shared.sums[0], [&](int i, const Quad& normed) { quantize_quads(to, i, normed.v, 1); });
+        norm_row<1, NORM_RMS>(p.norm, 0, x_out, shared.sums[0], [&](int i, const Quad& normed) { quantize_quads(to, i, normed.v, 1); });
         block_sync();
         return 1;
     });

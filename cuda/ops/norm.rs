@@ -1,4 +1,4 @@
-//! RMSNorm, and the sum with the residual stream before it.
+//! Norms, and the sum with the residual stream before them.
 
 use super::activations::QuantizedActivations;
 use crate::{Grid, Params, Ptr, Result, Stream};
@@ -9,17 +9,29 @@ const THREADS: u32 = 512;
 pub(super) const CHUNK: usize = 128;
 const MOST_CHUNKS: usize = 512;
 
-/// `x_out = x + add`, then `y = rms(x_out) · weight`; all buffers are f32 `[rows][n]`. What is left null is left out.
+/// What is done to the residual stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NormKind {
+    /// `x / sqrt(mean(x²) + eps)`.
+    #[default]
+    Rms,
+    /// `(x − mean) / sqrt(variance + eps)`.
+    Layer,
+    /// Nothing: the sum as it is.
+    None,
+}
+
+/// `x_out = x + scale · add`, then `y = norm(x_out) · weight`; all buffers are f32 `[rows][n]`. What is left null is left out.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RmsNorm {
+#[derive(Debug, Clone, Copy)]
+pub struct NormParams {
     /// The residual stream.
     pub x: Ptr<f32>,
     /// What joins it, or null.
     pub add: Ptr<f32>,
     /// `[n]`, weights of an RMSNorm on `add` before it joins, or null.
     pub post: Ptr<f32>,
-    /// `[n]`: weights of the norm.
+    /// `[n]`: weights of the norm; null where it is none.
     pub weight: Ptr<f32>,
     /// The stream with what has joined it: `x` itself, or apart from it; or null.
     pub x_out: Ptr<f32>,
@@ -28,7 +40,7 @@ pub struct RmsNorm {
     /// `[rows]` or null. Row `r` of the result is then made from row `index[r]` of `x` and `add` (skipped where it is
     /// negative), and `x_out` is null.
     pub index: Ptr<i32>,
-    /// The result as numbers, or null.
+    /// The result as numbers, or null; may be `x`.
     pub y: Ptr<f32>,
     /// The result as an image, or none.
     pub image: QuantizedActivations,
@@ -36,21 +48,51 @@ pub struct RmsNorm {
     pub n: i32,
     /// Joins the mean of the squares.
     pub eps: f32,
+    /// The same of the norm on `add`.
+    pub post_eps: f32,
+    /// Factor on what joins.
+    pub scale: f32,
 }
 
-// SAFETY: rms_normParams in kernels/norm.cuh; the test below compares size and offsets.
-unsafe impl Params for RmsNorm {}
+impl Default for NormParams {
+    fn default() -> Self {
+        Self {
+            x: Ptr::NULL,
+            add: Ptr::NULL,
+            post: Ptr::NULL,
+            weight: Ptr::NULL,
+            x_out: Ptr::NULL,
+            seq: Ptr::NULL,
+            index: Ptr::NULL,
+            y: Ptr::NULL,
+            image: QuantizedActivations::default(),
+            n: 0,
+            eps: 0.0,
+            post_eps: 0.0,
+            scale: 1.0,
+        }
+    }
+}
+
+// SAFETY: NormParams in kernels/norm.cuh; the test below compares size and offsets.
+unsafe impl Params for NormParams {}
 
 /// Launches it for `rows` rows.
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn rms_norm(s: &Stream, rows: u32, p: &RmsNorm) -> Result<()> {
+pub fn norm(s: &Stream, rows: u32, kind: NormKind, p: &NormParams) -> Result<()> {
     assert!(p.n > 0 && p.n % 2 == 0 && p.n as usize <= CHUNK * MOST_CHUNKS, "rows of {} elements", p.n);
+    assert!(p.weight.is_null() == (kind == NormKind::None), "weights of a norm, {kind:?}");
     assert!(p.index.is_null() || p.x_out.is_null(), "rows that are picked have no place in the stream");
     assert!(p.image.q.is_null() || p.n % 32 == 0, "an image of {} elements", p.n);
+    let name = match kind {
+        NormKind::Rms => "rms_norm",
+        NormKind::Layer => "layer_norm",
+        NormKind::None => "residual_add",
+    };
     // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
-    unsafe { s.launch("rms_norm", Grid::linear(rows, THREADS), p) }
+    unsafe { s.launch(name, Grid::linear(rows, THREADS), p) }
 }
 
 #[cfg(test)]
@@ -60,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(RmsNorm as "rms_normParams" { x, add, post, weight, x_out, seq, index, y, image, n, eps });
+        twin::fields!(NormParams as "NormParams" { x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale });
         twin::constants([
             ("norm::NORM_THREADS", THREADS as usize),
             ("NORM_CHUNK", CHUNK),

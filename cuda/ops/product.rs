@@ -2,7 +2,7 @@
 
 use super::{
     formats::{self, Layout},
-    norm::{self, RmsNorm},
+    norm::{self, NormParams},
     params::MatmulParams,
 };
 use crate::{Grid, Params, Result, Stream};
@@ -96,7 +96,7 @@ fn plan(variant: &Variant, shape: &Shape<'_>, multiprocessors: u32) -> Plan {
 #[derive(Debug, Clone, Copy)]
 struct NormProductParams {
     product: MatmulParams,
-    norm: RmsNorm,
+    norm: NormParams,
 }
 // SAFETY: NormProductParams in kernels/product.cu; the test below compares size and offsets.
 unsafe impl Params for NormProductParams {}
@@ -115,13 +115,13 @@ pub fn norm_product_takes(k: usize) -> bool {
     k.is_multiple_of(32) && k <= MOST_NORMED
 }
 
-/// [`norm::rms_norm`] of one row, and the product with it, in one launch: the same bits. Segments in any quantized formats; gated, in
+/// [`norm::norm`] of one row, an RMSNorm, and the product with it, in one launch: the same bits. Segments in any quantized formats; gated, in
 /// the same one. Of `norm`, `x_out` is apart from `x`, and nothing is picked by `index`, nor written to `y` and `image`; `seq` is
 /// that of the product, whose image is not used.
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn norm_product(stream: &Stream, p: &MatmulParams, norm: &RmsNorm) -> Result<()> {
+pub fn norm_product(stream: &Stream, p: &MatmulParams, norm: &NormParams) -> Result<()> {
     planned(stream, p, Some(norm), planned_for(stream, p, true))
 }
 
@@ -147,7 +147,7 @@ fn variant(p: &MatmulParams) -> (usize, &'static Variant) {
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&RmsNorm>, plan: Plan) -> Result<()> {
+pub fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParams>, plan: Plan) -> Result<()> {
     let segments = &p.segment[..p.segments as usize];
     let number = segments[0].format;
     let kernels = formats::kernels(number);

@@ -21,7 +21,7 @@ use crate::{
     Config, KvType, LayerPlan, Model, Options,
     kv::{Kind, Shape, kinds},
     layer::{ExpertPlan, Mixer, Rope},
-    spec::AttentionGate,
+    spec::{AttentionGate, EmbeddingScale},
     tensors::{ByRole, Role},
     weights::{self, Linear},
 };
@@ -107,6 +107,8 @@ pub struct Activations {
     pub normed: Operand,
     /// What the query projection gives: `q`, or apart from it where each head is followed by its gate.
     pub queries: Ptr<f32>,
+    /// Gates of what heads give, `[rows][q_dim]`, where they have a matrix of their own.
+    pub attention_gate: Ptr<f32>,
     pub q: Ptr<f32>,
     pub k: Ptr<f32>,
     pub v: Ptr<f32>,
@@ -164,6 +166,8 @@ pub struct Memory {
     pub kind_of_layer: Vec<usize>,
     /// By kind: the page of each slot of each sequence, `[n_seq][slots]`.
     pub tables: Vec<Ptr<i32>>,
+    /// Weights of the norm of embeddings, all 1; null where there is none.
+    pub embedding_norm: Ptr<f32>,
     pub output_norm: Ptr<f32>,
     pub head: Weight,
     /// Rows that the host waits for: prompts, and steps that do not run ahead.
@@ -244,6 +248,10 @@ impl Memory {
         let (c, w) = (&model.config, &*model.weights);
         let mut loader = Loader { carver, uploads: Vec::new() };
         let token_embd = loader.matrix("token_embd", &w.token_embd);
+        let embedding_norm = match c.arch.embedding_scale {
+            EmbeddingScale::RmsNorm => loader.vector("weights/embedding_norm".into(), &vec![1.0; c.n_embd]),
+            EmbeddingScale::One | EmbeddingScale::SqrtEmbd | EmbeddingScale::Key => Ptr::NULL,
+        };
         let frequencies = frequencies(&mut loader, model, o.n_ctx);
         let (kinds, kind_of_layer) = kinds(c, o, rows(o));
         let mut table = |(i, kind): (usize, &Kind)| {
@@ -264,8 +272,13 @@ impl Memory {
             Layer { vectors, matrices, cache: kept, states, before, frequencies: frequencies[il], splits }
         });
         let layers: Vec<Layer> = layers.collect();
-        let output_norm = loader.vector("weights/output_norm.weight".into(), &w.output_norm);
-        let head = w.output.as_ref().map_or(token_embd, |output| loader.linear("output", output));
+        // Logits are as large as what their norm gives: there is their scale.
+        let scaled = |values: &[f32]| values.iter().map(|x| x * c.logit_scale).collect::<Vec<_>>();
+        let output_norm = loader.vector("weights/output_norm.weight".into(), &scaled(&w.output_norm));
+        let head = w.output.as_ref().map_or(token_embd, |output| {
+            let bias = output.bias.as_deref().map(scaled);
+            loader.linear("output", &Linear { bias, ..output.clone() })
+        });
         let n = rows(o);
         let state = |carver: &mut ArenaLayout, name: &str, len| carver.take(format!("state/{name}"), len);
         let rows = Rows::at(state(loader.carver, "rows", 3 * n), n);
@@ -283,6 +296,7 @@ impl Memory {
             kinds,
             kind_of_layer,
             tables,
+            embedding_norm,
             output_norm,
             head,
             rows,
@@ -405,7 +419,9 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options) -> Activations
         image: QuantizedActivations::take(carver, &format!("activations/{name}.image"), n, width / 32 * 32),
     };
     let (q, kv, n_ff) = (c.widest(LayerPlan::q_dim), c.widest(LayerPlan::kv_dim), c.widest(gated_width));
-    let queries = (c.arch.attention_gate == AttentionGate::InQuery).then(|| values(carver, "queries", 2 * q));
+    let gate = c.arch.attention_gate;
+    let queries = (gate == AttentionGate::InQuery).then(|| values(carver, "queries", 2 * q));
+    let gates = (gate == AttentionGate::Own).then(|| values(carver, "attention_gate", q));
     let given = |l: &LayerPlan| match l.mixer {
         Mixer::Attention => [l.q_dim(), 0, 0],
         Mixer::DeltaNet(d) => [d.inner(), d.channels(), d.n_head_v],
@@ -418,6 +434,7 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options) -> Activations
         x_next: carver.take("activations/x_next", c.n_embd),
         normed: operand(carver, "normed", c.n_embd),
         queries: queries.unwrap_or(at),
+        attention_gate: gates.unwrap_or(Ptr::NULL),
         q: at,
         k: values(carver, "k", kv),
         v: values(carver, "v", kv),

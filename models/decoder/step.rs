@@ -12,7 +12,7 @@ use qrun_cuda::{
         embed::{self, EmbedParams},
         gemm::{self, GluActParams},
         matmul::{self, GluParams, MatmulParams, Segment},
-        norm::{self, RmsNorm},
+        norm::{self, NormKind, NormParams},
         product,
         rope_kv::{self, Pairs, RopeKv},
     },
@@ -24,8 +24,8 @@ use super::{
 };
 use crate::{
     Config,
-    layer::{FeedForwardPlan, Mixer},
-    spec::{Activation, AttentionGate, FeedForward, RopeLayout},
+    layer::{FeedForwardPlan, HeadNorm, Mixer},
+    spec::{Activation, AttentionGate, EmbeddingScale, FeedForward, RopeLayout},
     tensors::Role::*,
 };
 
@@ -58,10 +58,10 @@ pub struct Step<'a> {
 /// The residual stream and what joins it: an output, and the norm before that, null where there is none; and where the sum goes.
 #[derive(Clone, Copy)]
 pub struct Residual {
-    x: Ptr<f32>,
-    add: Ptr<f32>,
-    post: Ptr<f32>,
-    x_out: Ptr<f32>,
+    pub x: Ptr<f32>,
+    pub add: Ptr<f32>,
+    pub post: Ptr<f32>,
+    pub x_out: Ptr<f32>,
 }
 
 impl Step<'_> {
@@ -94,10 +94,10 @@ impl Step<'_> {
         let residual = Residual { x: a.x, add, post, x_out: Ptr::NULL };
         let seq = if index.is_null() { self.at.seq } else { Ptr::NULL };
         let (y, image) = self.wanted(&a.normed, &[m.head]);
-        let norm = RmsNorm { index, seq, y, image, ..self.norm_of(residual, m.output_norm) };
-        norm::rms_norm(self.stream, count as u32, &norm)?;
+        let norm = NormParams { index, seq, y, image, ..self.norm_of(residual, m.output_norm) };
+        norm::norm(self.stream, count as u32, self.norm_kind(&norm), &norm)?;
         let head = Step { rows: count, ..*self };
-        head.tap(None, "result_norm", a.normed.values, self.c.n_embd)?;
+        head.tap_times(1.0 / self.c.logit_scale, None, "result_norm", a.normed.values, self.c.n_embd)?;
         let product = MatmulParams {
             seq,
             softcap: self.c.logit_softcap.unwrap_or(0.0),
@@ -119,34 +119,11 @@ impl Step<'_> {
             format: w.ty as i32,
             scale: self.c.embedding_scale,
         };
-        embed::embed(self.stream, &params)
-    }
-
-    /// A norm of the stream with what joins it; nothing is written but the stream.
-    pub(super) fn norm_of(&self, residual: Residual, weight: Ptr<f32>) -> RmsNorm {
-        RmsNorm {
-            x: residual.x,
-            add: residual.add,
-            post: residual.post,
-            weight,
-            x_out: residual.x_out,
-            seq: self.at.seq,
-            n: self.c.n_embd as i32,
-            eps: self.c.norm_eps,
-            ..RmsNorm::default()
+        embed::embed(self.stream, &params)?;
+        match self.c.arch.embedding_scale {
+            EmbeddingScale::RmsNorm => self.norm_in_place(params.y, self.m.embedding_norm, w.cols),
+            EmbeddingScale::One | EmbeddingScale::SqrtEmbd | EmbeddingScale::Key => Ok(()),
         }
-    }
-
-    /// Norms for what `consumers` multiply, in a launch of its own.
-    pub(super) fn norm(&self, norm: &RmsNorm, consumers: &[Weight]) -> Result<()> {
-        let (y, image) = self.wanted(&self.m.activations.normed, consumers);
-        norm::rms_norm(self.stream, self.rows as u32, &RmsNorm { y, image, ..*norm })
-    }
-
-    /// Whether the product with `consumers` norms its column itself: one, that nobody else wants to see.
-    fn norms_itself(&self, consumers: &[Weight]) -> bool {
-        let quantized = consumers.iter().all(|w| w.ty.format().block > 1);
-        self.rows == 1 && quantized && self.probe.is_none() && product::norm_product_takes(self.c.n_embd)
     }
 
     /// The normed stream times matrices; `products` are those of `consumers`.
@@ -162,9 +139,9 @@ impl Step<'_> {
         let norm = self.norm_of(residual, layer.vector(AttnNorm));
         let product = self.product(&a.normed, self.c.n_embd);
         let launches = products.chunks(product.segment.len());
-        if self.norms_itself(consumers) {
+        if self.norms_itself(&norm, consumers) {
             // What the first launch has joined is there for the others.
-            let again = RmsNorm { x: norm.x_out, add: Ptr::NULL, post: Ptr::NULL, x_out: Ptr::NULL, ..norm };
+            let again = NormParams { x: norm.x_out, add: Ptr::NULL, post: Ptr::NULL, x_out: Ptr::NULL, ..norm };
             let norms = std::iter::once(norm).chain(std::iter::repeat(again));
             return launches
                 .zip(norms)
@@ -177,20 +154,38 @@ impl Step<'_> {
 
     fn attention(&self, il: usize, layer: &Layer, residual: Residual) -> Result<()> {
         let (c, l, a, rows) = (self.c, &self.c.layers[il], &self.m.activations, &self.at);
-        let matrices = layer.matrices([AttnQ, AttnK, AttnV]);
-        let [q, k, v] = matrices;
-        let products = [segment(&q, a.queries), segment(&k, a.k), segment(&v, a.v)];
-        self.project(il, layer, &matrices, &products, residual)?;
-        // The gate of a head lies behind its query.
-        let gated = c.arch.attention_gate == AttentionGate::InQuery;
-        let q_step = if gated { 2 * l.head_dim } else { l.head_dim };
+        let [q, k, v] = layer.matrices([AttnQ, AttnK, AttnV]);
+        let (mut consumers, mut products) =
+            (vec![q, k, v], vec![segment(&q, a.queries), segment(&k, a.k), segment(&v, a.v)]);
+        let (mut gate, mut q_step) = (Ptr::NULL, l.head_dim);
+        match c.arch.attention_gate {
+            AttentionGate::None => {}
+            // That of a head lies behind its query.
+            AttentionGate::InQuery => (gate, q_step) = (a.queries.add(l.head_dim), 2 * l.head_dim),
+            AttentionGate::Own => {
+                let [w] = layer.matrices([AttnGate]);
+                gate = a.attention_gate;
+                products.push(segment(&w, gate));
+                consumers.push(w);
+            }
+        }
+        if self.is_parallel() {
+            consumers.extend(layer.matrices([FfnGate, FfnUp]));
+        }
+        self.project(il, layer, &consumers, &products, residual)?;
+        let mut norms = [AttnQNorm, AttnKNorm].map(|role| layer.vector(role));
+        if l.qk_norm == HeadNorm::Whole {
+            self.norm_in_place(a.queries, norms[0], l.q_dim())?;
+            self.norm_in_place(a.k, norms[1], l.kv_dim())?;
+            norms = [Ptr::NULL; 2];
+        }
         let turn = RopeKv {
             q: a.queries,
             q_out: a.q,
             k: a.k,
             v: a.v,
-            q_norm: layer.vector(AttnQNorm),
-            k_norm: layer.vector(AttnKNorm),
+            q_norm: norms[0],
+            k_norm: norms[1],
             frequency: layer.frequencies,
             pos: rows.pos,
             seq: rows.seq,
@@ -235,7 +230,7 @@ impl Step<'_> {
             softcap: c.attention_softcap.unwrap_or(0.0),
             growth: c.q_temperature.map_or(0.0, |t| t.scale),
             grows_every: c.q_temperature.map_or(1, |t| t.original),
-            gate: if gated { a.queries.add(l.head_dim) } else { Ptr::NULL },
+            gate,
             gate_step: q_step,
             sinks: layer.vector(AttnSinks),
         };
@@ -250,8 +245,14 @@ impl Step<'_> {
     fn feed_forward(&self, il: usize, layer: &Layer, residual: Residual) -> Result<()> {
         match &self.c.layers[il].feed_forward {
             FeedForwardPlan::Dense { n_ff } => {
+                let (a, matrices) = (&self.m.activations, layer.matrices([FfnGate, FfnUp, FfnDown]));
                 let norm = self.norm_of(residual, layer.vector(FfnNorm));
-                self.dense(il, layer.matrices([FfnGate, FfnUp, FfnDown]), *n_ff, Some(&norm), self.m.activations.out)
+                if self.is_parallel() {
+                    // What attention gave joins; its normed input is still there.
+                    norm::norm(self.stream, self.rows as u32, NormKind::None, &norm)?;
+                    self.tap(Some(il), "ffn_norm", a.normed.values, self.c.n_embd)?;
+                }
+                self.dense(il, matrices, *n_ff, Some(&norm).filter(|_| !self.is_parallel()), a.out)
             }
             FeedForwardPlan::Experts(plan) => self.experts(il, layer, plan, residual),
         }
@@ -263,7 +264,7 @@ impl Step<'_> {
         il: usize,
         [gate, up, down]: [Weight; 3],
         n_ff: usize,
-        norm: Option<&RmsNorm>,
+        norm: Option<&NormParams>,
         to: Ptr<f32>,
     ) -> Result<()> {
         let (c, a, activation) = (self.c, &self.m.activations, self.activation());
@@ -272,7 +273,7 @@ impl Step<'_> {
         // The kernels of few columns make whole blocks of gated outputs; those of many leave gate and up.
         let few = self.narrow || gate.ty.format().block > 1 && self.rows <= GATED;
         let at_once = few && matmul::glu_takes(gate.ty, up.ty);
-        let own_norm = norm.filter(|_| at_once && self.norms_itself(&[gate, up]));
+        let own_norm = norm.filter(|norm| at_once && self.norms_itself(norm, &[gate, up]));
         if let Some(norm) = norm.filter(|_| own_norm.is_none()) {
             self.norm(norm, &[gate, up])?;
             self.tap(Some(il), "ffn_norm", a.normed.values, c.n_embd)?;
@@ -386,7 +387,12 @@ impl Step<'_> {
 impl Step<'_> {
     /// Hands `[rows][width]` values on, where somebody listens.
     pub(super) fn tap(&self, il: Option<usize>, name: &'static str, at: Ptr<f32>, width: usize) -> Result<()> {
-        self.probe.map_or(Ok(()), |probe| probe.hand_on(il, name, self.stream, (at, self.rows * width)))
+        self.tap_times(1.0, il, name, at, width)
+    }
+
+    fn tap_times(&self, factor: f32, il: Option<usize>, name: &'static str, at: Ptr<f32>, width: usize) -> Result<()> {
+        let values = (at, self.rows * width, factor);
+        self.probe.map_or(Ok(()), |probe| probe.hand_on(il, name, self.stream, values))
     }
 
     /// Queries, keys and values of a layer. Keys go into the cache as they are turned: where somebody listens they are
@@ -418,20 +424,12 @@ impl Step<'_> {
     fn tap_layer(&self, il: usize, layer: &Layer) -> Result<()> {
         let Some(probe) = self.probe else { return Ok(()) };
         self.tap_out(il, "ffn_out", layer.vector(PostFfwNorm))?;
-        probe.hand_on_sum(il, "l_out", self.stream, (self.m.activations.x, self.rows * self.c.n_embd))
-    }
-
-    fn joining(&self, post: Ptr<f32>) -> Result<Ptr<f32>> {
-        let a = &self.m.activations;
-        if post.is_null() {
-            return Ok(a.out);
-        }
-        // The next norm has yet to write there.
-        let y = a.normed.values;
-        let (n, eps) = (self.c.n_embd as i32, self.c.norm_eps);
-        let norm = RmsNorm { x: a.out, weight: post, seq: self.at.seq, y, n, eps, ..RmsNorm::default() };
-        norm::rms_norm(self.stream, self.rows as u32, &norm)?;
-        Ok(y)
+        probe.hand_on_sum(
+            il,
+            "l_out",
+            self.stream,
+            (self.m.activations.x, self.rows * self.c.n_embd, self.c.residual_scale),
+        )
     }
 }
 

@@ -20,33 +20,34 @@ impl Probe {
         Ok(Self(RefCell::new(Listener { tap, values: Pinned::new(gpu, 0)? })))
     }
 
-    /// Hands `len` values on, which what is queued in the stream so far has left on the device.
+    /// Hands `len` values on, which what is queued in the stream so far has left on the device, times a factor.
     pub fn hand_on(
         &self,
         il: Option<usize>,
         name: &'static str,
         stream: &Stream,
-        (at, len): (Ptr<f32>, usize),
+        (at, len, factor): (Ptr<f32>, usize, f32),
     ) -> Result<()> {
         let mut listener = self.0.borrow_mut();
         listener.fetch(stream, at, len)?;
         let Listener { tap, values } = &mut *listener;
-        tap(il, name, &values[..len]);
+        let scaled: Vec<f32> = values[..len].iter().map(|x| factor * x).collect();
+        tap(il, name, &scaled);
         Ok(())
     }
 
-    /// The same for the sum of values on the device and those that were handed on last.
+    /// Hands the sum of values on the device and those that were handed on last on, the latter times a factor.
     pub fn hand_on_sum(
         &self,
         il: usize,
         name: &'static str,
         stream: &Stream,
-        (at, len): (Ptr<f32>, usize),
+        (at, len, factor): (Ptr<f32>, usize, f32),
     ) -> Result<()> {
         let mut listener = self.0.borrow_mut();
         let last = listener.values[..len].to_vec();
         listener.fetch(stream, at, len)?;
-        let sum: Vec<f32> = listener.values[..len].iter().zip(last).map(|(x, last)| x + last).collect();
+        let sum: Vec<f32> = listener.values[..len].iter().zip(last).map(|(x, last)| x + factor * last).collect();
         (listener.tap)(Some(il), name, &sum);
         Ok(())
     }

@@ -11,16 +11,7 @@ fn has_kernels(tiny: &Tiny) -> Result<(), String> {
 
 #[test]
 fn what_has_no_kernels_is_refused_by_name() {
-    let parts = [
-        ("glm4moe", "experts in groups"),
-        ("olmo2", "norms over all heads"),
-        ("exaone4", "layers without norms before them"),
-        ("cohere2", "layer norms"),
-        ("granite", "a factor on the residual stream"),
-        ("granitemoe", "a factor on the residual stream"),
-        ("muse-glimmer", "a gate on attention"),
-        ("gemma4", "norms of values"),
-    ];
+    let parts = [("glm4moe", "experts in groups"), ("gemma4", "norms of values")];
     for tiny in EACH_ARCH {
         let refused = parts.iter().find(|(arch, _)| *arch == tiny.arch);
         match (refused, has_kernels(&tiny)) {

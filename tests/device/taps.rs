@@ -7,7 +7,7 @@ use std::{
 
 use qrun_models::{Entry, Forward, Output};
 
-use super::{Device, assert_near, distance, int8_bound, models, options, sm};
+use super::{Device, assert_near, distance, in_k_quants, int8_bound, models, named, options, sm};
 use crate::tiny::{Mix, Tiny, decoder, entries, prompt};
 
 type Results = Vec<(Option<usize>, &'static str, Vec<f32>)>;
@@ -29,7 +29,9 @@ fn listened(d: &mut dyn Forward, tokens: &[u32]) -> Results {
 
 #[test]
 fn taps_hear_what_they_hear_on_the_cpu() {
-    for (i, tiny) in models().enumerate() {
+    // Those with factors on what taps hear, and with gates of attention.
+    let more = named(&["granite", "muse-glimmer"]).map(in_k_quants);
+    for (i, tiny) in models().chain(more).enumerate() {
         // Experts are quantized.
         let other = if tiny.experts[0] > 0 { (Mix::Q8_0, int8_bound(&tiny)) } else { (Mix::F32, 4e-3) };
         for (mix, bound) in [(Mix::Q4_K_M, int8_bound(&tiny)), other] {

@@ -1,21 +1,23 @@
-//! RMSNorm with its residual sum and its image.
+//! Norms with their residual sum and their image.
 
 use qrun_cuda::{
     Ptr,
     ops::{
         activations::QuantizedActivations,
-        norm::{RmsNorm, rms_norm},
+        norm::{NormKind, NormParams, norm},
     },
 };
 
 use crate::harness::{Buffer, Device, Random, assert_close, everywhere};
 
 const EPS: f32 = 1e-6;
+const POST_EPS: f32 = 1e-2;
 /// What lies where nothing is to be written.
 const UNTOUCHED: f32 = -77.0;
 
 #[derive(Clone, Copy)]
 struct Case {
+    kind: NormKind,
     n: usize,
     /// Per row of `x`; negative: idle. Where all are 0, the kernel is told of none.
     seq: &'static [i32],
@@ -24,21 +26,40 @@ struct Case {
     image: bool,
     index: Option<&'static [i32]>,
     /// Size of the numbers.
+    size: f32,
+    /// Factor on what joins.
     scale: f32,
 }
 
-const BASE: Case = Case { n: 64, seq: &[0, -1, 3], add: false, post: false, image: false, index: None, scale: 1.0 };
+const BASE: Case = Case {
+    kind: NormKind::Rms,
+    n: 64,
+    seq: &[0, -1, 3],
+    add: false,
+    post: false,
+    image: false,
+    index: None,
+    size: 1.0,
+    scale: 1.0,
+};
 const CASES: &[Case] = &[
     Case { n: 2, ..BASE },
     Case { n: 30, add: true, ..BASE },
     Case { n: 62, add: true, post: true, ..BASE },
-    Case { n: 1152, add: true, post: true, image: true, scale: 300.0, ..BASE },
-    Case { n: 2080, add: true, image: true, seq: &[0], scale: 1e-3, ..BASE },
+    Case { n: 1152, add: true, post: true, image: true, size: 300.0, scale: 0.22, ..BASE },
+    Case { n: 2080, add: true, image: true, seq: &[0], size: 1e-3, ..BASE },
     Case { n: 32, image: true, ..BASE },
     Case { n: 544, image: true, add: true, seq: &[0, 0, 0, -1, 1], ..BASE },
     Case { n: 96, add: true, post: true, image: true, seq: &[0, 1, 2, 3], index: Some(&[3, -1, 0]), ..BASE },
     Case { n: 4098, seq: &[5], ..BASE },
-    Case { n: 70, seq: &[0, 0], add: true, ..BASE },
+    Case { n: 70, seq: &[0, 0], add: true, scale: 3.0, ..BASE },
+    Case { kind: NormKind::Layer, n: 2, ..BASE },
+    Case { kind: NormKind::Layer, n: 90, add: true, scale: 0.22, ..BASE },
+    Case { kind: NormKind::Layer, n: 1152, add: true, post: true, image: true, size: 300.0, ..BASE },
+    Case { kind: NormKind::Layer, n: 4098, seq: &[0, 1, -1], add: true, index: Some(&[1, 0]), ..BASE },
+    Case { kind: NormKind::None, n: 62, add: true, post: true, ..BASE },
+    Case { kind: NormKind::None, n: 2080, add: true, image: true, scale: 0.22, size: 1e-3, ..BASE },
+    Case { kind: NormKind::None, n: 96, image: true, index: Some(&[2, -1]), ..BASE },
 ];
 
 struct Data {
@@ -53,7 +74,7 @@ impl Case {
         let mut r = Random::new(self.n as u64);
         let rows = self.seq.len();
         let mut many = |n, scale: f32| r.normals(n).iter().map(|x| x * scale).collect::<Vec<_>>();
-        let (x, add) = (many(rows * self.n, self.scale), many(rows * self.n, 2.0 * self.scale));
+        let (x, add) = (many(rows * self.n, self.size), many(rows * self.n, 2.0 * self.size));
         Data { x, add, post: many(self.n, 1.0), weight: many(self.n, 1.0) }
     }
 
@@ -89,11 +110,11 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
     } else {
         QuantizedActivations::default()
     };
-    let p = RmsNorm {
+    let p = NormParams {
         x: x.ptr,
         add: ptr(&add),
         post: ptr(&post),
-        weight: weight.ptr,
+        weight: if case.kind == NormKind::None { Ptr::NULL } else { weight.ptr },
         x_out: if case.add && case.index.is_none() { x.ptr } else { Ptr::NULL },
         seq: if case.seq.iter().all(|&s| s == 0) { Ptr::NULL } else { seq.ptr },
         index: index.as_ref().map_or(Ptr::NULL, |b| b.ptr),
@@ -101,8 +122,10 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
         image,
         n: case.n as i32,
         eps: EPS,
+        post_eps: POST_EPS,
+        scale: case.scale,
     };
-    rms_norm(&device.stream, case.sources().len() as u32, &p).expect("a launch");
+    norm(&device.stream, case.sources().len() as u32, case.kind, &p).expect("a launch");
     let mut all = [device.read(&x), device.read(&y)].concat();
     if case.image {
         all.extend(device.read(&q).iter().map(|&q| f32::from(q)));
@@ -115,7 +138,8 @@ fn judge(case: &Case, found: &[f32], what: &str) {
     let (data, n) = (case.data(), case.n);
     let mut rest = found;
     let [x, y, q, d, s] = case.lengths().map(|len| rest.split_off(..len).expect("all parts"));
-    let rms = |v: &[f64]| (v.iter().map(|x| x * x).sum::<f64>() / n as f64 + f64::from(EPS)).sqrt();
+    let mean = |v: &[f64]| v.iter().sum::<f64>() / n as f64;
+    let rms = |v: &[f64], eps: f32| (mean(&v.iter().map(|x| x * x).collect::<Vec<_>>()) + f64::from(eps)).sqrt();
     let mut expected_x: Vec<f64> = data.x.iter().map(|&x| f64::from(x)).collect();
     for (row, source) in case.sources().into_iter().enumerate() {
         let y = &y[row * n..(row + 1) * n];
@@ -127,11 +151,15 @@ fn judge(case: &Case, found: &[f32], what: &str) {
         let mut joined = expected_x[source * n..(source + 1) * n].to_vec();
         if case.add {
             for (i, x) in joined.iter_mut().enumerate() {
-                *x += if case.post { add[i] / rms(&add) * f64::from(data.post[i]) } else { add[i] };
+                let add = if case.post { add[i] / rms(&add, POST_EPS) * f64::from(data.post[i]) } else { add[i] };
+                *x += add * f64::from(case.scale);
             }
         }
-        let expected: Vec<f64> =
-            joined.iter().zip(&data.weight).map(|(x, &w)| x / rms(&joined) * f64::from(w)).collect();
+        let off = if case.kind == NormKind::Layer { mean(&joined) } else { 0.0 };
+        let centred: Vec<f64> = joined.iter().map(|x| x - off).collect();
+        let factor = if case.kind == NormKind::None { 1.0 } else { 1.0 / rms(&centred, EPS) };
+        let weight = |i: usize| if case.kind == NormKind::None { 1.0 } else { f64::from(data.weight[i]) };
+        let expected: Vec<f64> = centred.iter().enumerate().map(|(i, x)| x * factor * weight(i)).collect();
         assert_close(y, &expected, 3e-7, what);
         if case.index.is_none() {
             expected_x[source * n..(source + 1) * n].copy_from_slice(&joined);
@@ -160,7 +188,7 @@ pub fn judge_image(x: &[f32], [q, d, s]: [&[f32]; 3], what: &str) {
 }
 
 #[test]
-fn rms_norm_is_exact() {
+fn norms_are_exact() {
     everywhere(
         |device| CASES.iter().flat_map(|case| run(device, case)).collect(),
         |mut found| {
@@ -181,21 +209,44 @@ fn an_image_alone_is_the_same_image() {
         let (x, weight) = (device.buffer(&data.x), device.buffer(&data.weight));
         let (q, d, s) = (device.buffer(&[0i8; 192]), device.buffer(&[0f32; 6]), device.buffer(&[0f32; 12]));
         let y = with_numbers.then(|| device.buffer(&[0f32; 192]));
-        let p = RmsNorm {
+        let p = NormParams {
             x: x.ptr,
             weight: weight.ptr,
             y: y.as_ref().map_or(Ptr::NULL, |y| y.ptr),
             image: QuantizedActivations { q: q.ptr, d: d.ptr, s: s.ptr },
             n: 96,
             eps: EPS,
-            ..RmsNorm::default()
+            ..NormParams::default()
         };
-        rms_norm(&device.stream, 2, &p).expect("a launch");
+        norm(&device.stream, 2, NormKind::Rms, &p).expect("a launch");
         let q = device.read(&q).iter().map(|&q| f32::from(q)).collect();
         [q, device.read(&d), device.read(&s)].concat()
     };
     everywhere(
         |device| [image(device, true), image(device, false)].concat(),
         |found| assert!(found[..210] == found[210..] && found.iter().any(|&x| x != 0.0)),
+    );
+}
+
+#[test]
+fn rows_are_normed_in_place() {
+    let rows = |device: &Device, n: usize, apart: bool| {
+        let mut random = Random::new(n as u64);
+        let (x, weight) = (device.buffer(&random.normals(2 * n)), device.buffer(&random.normals(n)));
+        let y = device.buffer(&vec![UNTOUCHED; 2 * n]);
+        let to = if apart { &y } else { &x };
+        let p = NormParams { x: x.ptr, weight: weight.ptr, y: to.ptr, n: n as i32, eps: EPS, ..NormParams::default() };
+        norm(&device.stream, 2, NormKind::Rms, &p).expect("a launch");
+        device.read(to)
+    };
+    const LENGTHS: [usize; 3] = [70, 544, 4098];
+    everywhere(
+        |device| LENGTHS.iter().flat_map(|&n| [rows(device, n, true), rows(device, n, false)].concat()).collect(),
+        |mut found| {
+            for n in LENGTHS {
+                let both = found.split_off(..4 * n).expect("both");
+                assert!(both[..2 * n] == both[2 * n..], "rows of {n}");
+            }
+        },
     );
 }

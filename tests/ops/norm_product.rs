@@ -5,7 +5,7 @@ use qrun_cuda::{
     ops::{
         activations::QuantizedActivations,
         matmul::{MatmulParams, Segment},
-        norm::{RmsNorm, rms_norm},
+        norm::{NormKind, NormParams, norm as norm_rows},
         product::{Plan, norm_product, norm_product_takes, planned},
     },
 };
@@ -111,7 +111,7 @@ fn run(device: &Device, case: &Case<'_>) -> Vec<f32> {
         segment
     });
     let segments: Vec<Segment> = segments.collect();
-    let norm = RmsNorm {
+    let norm = NormParams {
         x,
         add: if case.add { add } else { Ptr::NULL },
         post: if case.post { post } else { Ptr::NULL },
@@ -119,14 +119,16 @@ fn run(device: &Device, case: &Case<'_>) -> Vec<f32> {
         x_out: x_out.ptr,
         n: n as i32,
         eps: 1e-6,
-        ..RmsNorm::default()
+        post_eps: 1e-5,
+        scale: 0.5,
+        ..NormParams::default()
     };
     let product =
         MatmulParams { k: n as i32, columns: 1, gated: case.gated.into(), out: out.at, ..MatmulParams::default() };
     let results = || [device.read(&y), out.read(device), device.read(&x_out)].concat();
 
     let image = Image::new(device, n);
-    rms_norm(&device.stream, 1, &RmsNorm { image: image.at, ..norm }).expect("a launch");
+    norm_rows(&device.stream, 1, NormKind::Rms, &NormParams { image: image.at, ..norm }).expect("a launch");
     for segments in segments.chunks(if case.gated { 2 } else { 1 }) {
         let product = MatmulParams { image: image.at, ..product }.with(segments);
         let plan = if case.gated { GATED_PLANS[0] } else { PLANS[0] };
@@ -219,8 +221,14 @@ fn an_idle_column_is_left_alone() {
             let segment =
                 Segment { w: w.ptr, y: y.ptr, rows: 16, y_stride: 16, format: Q8_0 as i32, ..Segment::default() };
             let product = MatmulParams { k: 64, columns: 1, seq: seq.ptr, ..MatmulParams::default() };
-            let norm =
-                RmsNorm { x: x.ptr, weight: weight.ptr, x_out: x_out.ptr, n: 64, eps: 1e-6, ..RmsNorm::default() };
+            let norm = NormParams {
+                x: x.ptr,
+                weight: weight.ptr,
+                x_out: x_out.ptr,
+                n: 64,
+                eps: 1e-6,
+                ..NormParams::default()
+            };
             norm_product(&device.stream, &product.with(&[segment]), &norm).expect("a launch");
             [device.read(&y), device.read(&x_out)].concat()
         },
@@ -229,13 +237,14 @@ fn an_idle_column_is_left_alone() {
 }
 
 /// Launches a product of 16 rows of `n` zeros with a norm that is wrong in some way.
-fn refused(n: usize, wrong: impl Fn(&mut RmsNorm, &mut MatmulParams)) {
+fn refused(n: usize, wrong: impl Fn(&mut NormParams, &mut MatmulParams)) {
     let device = Device::new(Config::default());
     let [x, x_out, y] = [n, n, 16].map(|len| device.buffer(&vec![0f32; len]));
     let w = matrix(&device, Q8_0, &vec![0; 16 * n / 32 * 34], n);
     let segment = Segment { w: w.ptr, y: y.ptr, rows: 16, y_stride: 16, format: Q8_0 as i32, ..Segment::default() };
     let mut product = MatmulParams { k: n as i32, columns: 1, ..MatmulParams::default() }.with(&[segment]);
-    let mut norm = RmsNorm { x: x.ptr, weight: x.ptr, x_out: x_out.ptr, n: n as i32, eps: 1e-6, ..RmsNorm::default() };
+    let mut norm =
+        NormParams { x: x.ptr, weight: x.ptr, x_out: x_out.ptr, n: n as i32, eps: 1e-6, ..NormParams::default() };
     wrong(&mut norm, &mut product);
     norm_product(&device.stream, &product, &norm).expect("a launch");
 }

@@ -82,7 +82,7 @@ int main() {
     FIELDS(ExpertTile, expert, first, columns, pad)
     FIELDS(MatmulParams, segment, segments, k, columns, softcap, image, x, seq, tiles, gated, activation, expert_tiles, out,
            experts, x_columns, y_columns)
-    FIELDS(rms_normParams, x, add, post, weight, x_out, seq, index, y, image, n, eps)
+    FIELDS(NormParams, x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale)
     FIELDS(GluParams, gate, up, k, columns, activation, y_stride, image, x, seq, y, out)
     FIELDS(attention::AttentionParams, q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv,
            head_dim, heads_per_tile, rows_per_tile, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks,

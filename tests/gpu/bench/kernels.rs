@@ -1,4 +1,4 @@
-//! The matrix kernels in every format and the shapes of real layers, beside the bandwidth of the same memory; and a delta net.
+//! The matrix kernels in every format and the shapes of real layers, beside the bandwidth of the same memory; a delta net and norms.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::{
     Setup,
     machine::{best, milliseconds},
-    recurrent,
+    norms, recurrent,
 };
 
 /// Rows and weights per row: gate or up, down, head of gemma-3-1b; o, gate or up, down, head of llama-3.2-1b; gate
@@ -79,6 +79,7 @@ pub fn speed(setup: &Setup) -> Result<Value> {
         }
     }
     rows.extend(recurrent::speed(setup)?);
+    rows.extend(norms::speed(setup)?);
     Ok(Value::Array(rows))
 }
 

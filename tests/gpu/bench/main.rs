@@ -7,6 +7,7 @@
 mod kernels;
 mod machine;
 mod models;
+mod norms;
 mod programs;
 mod recurrent;
 

@@ -118,7 +118,7 @@ fn rms_norm(trial: &Trial<'_>) -> Result<(), String> {
     let (at_x, at_add, at_post, at_weight) = (memory.put(&x), memory.put(&add), memory.put(&post), memory.put(&weight));
     let (seq, y) = (memory.put(&[0, -1, 4]), memory.put(&[IDLE; 3 * N]));
     let (q, d, s) = (memory.put(&[99i8; 3 * N]), memory.put(&[IDLE; 3 * N / 32]), memory.put(&[IDLE; 3 * N / 16]));
-    let params = Params::new("rms_normParams")
+    let params = Params::new("NormParams")
         .set("x", at_x)
         .set("add", at_add)
         .set("post", at_post)
@@ -130,16 +130,19 @@ fn rms_norm(trial: &Trial<'_>) -> Result<(), String> {
         .set("image.QuantizedActivations.d", d)
         .set("image.QuantizedActivations.s", s)
         .set("n", N as i32)
-        .set("eps", 1e-3f32);
+        .set("eps", 1e-3f32)
+        .set("post_eps", 1e-2f32)
+        .set("scale", 0.75f32);
     trial.run(&memory, &params.bytes, [3, 1, 1], 512, 0)?;
     let (mut sums, mut normed) = (vec![], vec![]);
     for row in 0..3 {
         let of = |v: &[f32]| v[row * N..][..N].iter().map(|&v| f64::from(v)).collect::<Vec<_>>();
         let (x, add) = (of(&x), of(&add));
-        let factor = |v: &[f64]| 1.0 / (v.iter().map(|v| v * v).sum::<f64>() / N as f64 + f64::from(1e-3f32)).sqrt();
-        let of_add = factor(&add);
+        let factor =
+            |v: &[f64], eps: f32| 1.0 / (v.iter().map(|v| v * v).sum::<f64>() / N as f64 + f64::from(eps)).sqrt();
+        let of_add = 0.75 * factor(&add, 1e-2);
         let sum: Vec<f64> = (0..N).map(|i| x[i] + add[i] * of_add * f64::from(post[i])).collect();
-        let of_sum = factor(&sum);
+        let of_sum = factor(&sum, 1e-3);
         normed.extend((0..N).map(|i| if row == 1 { f64::from(IDLE) } else { sum[i] * of_sum * f64::from(weight[i]) }));
         sums.extend(if row == 1 { x } else { sum });
     }

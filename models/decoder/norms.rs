@@ -1,0 +1,89 @@
+//! Norms of the residual stream, and what joins it: the sum of both happens as a part of the next norm.
+
+use qrun_cuda::{
+    Ptr, Result,
+    ops::{
+        norm::{self, NormKind, NormParams},
+        product,
+    },
+};
+
+use super::{
+    memory::Weight,
+    step::{Residual, Step},
+};
+use crate::spec::{self, Norm};
+
+impl Step<'_> {
+    /// A norm of the stream with what joins it; nothing is written but the stream.
+    pub(super) fn norm_of(&self, residual: Residual, weight: Ptr<f32>) -> NormParams {
+        NormParams {
+            x: residual.x,
+            add: residual.add,
+            post: residual.post,
+            weight,
+            x_out: residual.x_out,
+            seq: self.at.seq,
+            n: self.c.n_embd as i32,
+            eps: self.c.norm_eps,
+            post_eps: self.c.post_norm_eps,
+            scale: self.c.residual_scale,
+            ..NormParams::default()
+        }
+    }
+
+    /// What [`Step::norm_of`] does to the stream: nothing where the architecture has no norm there.
+    pub(super) fn norm_kind(&self, norm: &NormParams) -> NormKind {
+        match self.c.arch.norm {
+            _ if norm.weight.is_null() => NormKind::None,
+            Norm::Rms => NormKind::Rms,
+            Norm::Layer => NormKind::Layer,
+        }
+    }
+
+    /// Norms for what `consumers` multiply, in a launch of its own.
+    pub(super) fn norm(&self, norm: &NormParams, consumers: &[Weight]) -> Result<()> {
+        let (y, image) = self.wanted(&self.m.activations.normed, consumers);
+        norm::norm(self.stream, self.rows as u32, self.norm_kind(norm), &NormParams { y, image, ..*norm })
+    }
+
+    /// Whether the product with `consumers` norms its column itself: one, that nobody else wants to see.
+    pub(super) fn norms_itself(&self, norm: &NormParams, consumers: &[Weight]) -> bool {
+        let quantized = consumers.iter().all(|w| w.ty.format().block > 1);
+        let takes = self.norm_kind(norm) == NormKind::Rms && product::norm_product_takes(self.c.n_embd);
+        self.rows == 1 && quantized && takes && self.probe.is_none() && !self.is_parallel()
+    }
+
+    /// Whether the feed-forward takes the normed input of attention.
+    pub(super) fn is_parallel(&self) -> bool {
+        self.c.arch.residual == spec::Residual::Parallel
+    }
+
+    /// RMSNorm of rows of `n` elements.
+    pub(super) fn norm_in_place(&self, x: Ptr<f32>, weight: Ptr<f32>, n: usize) -> Result<()> {
+        let norm = NormParams {
+            x,
+            weight,
+            seq: self.at.seq,
+            y: x,
+            n: n as i32,
+            eps: self.c.norm_eps,
+            ..NormParams::default()
+        };
+        norm::norm(self.stream, self.rows as u32, NormKind::Rms, &norm)
+    }
+
+    /// What joins the stream, `post` included, where somebody listens.
+    pub(super) fn joining(&self, post: Ptr<f32>) -> Result<Ptr<f32>> {
+        let a = &self.m.activations;
+        if post.is_null() {
+            return Ok(a.out);
+        }
+        // The next norm has yet to write there.
+        let y = a.normed.values;
+        let (n, eps) = (self.c.n_embd as i32, self.c.post_norm_eps);
+        let norm = NormParams { x: a.out, weight: post, seq: self.at.seq, y, n, eps, ..NormParams::default() };
+        norm::norm(self.stream, self.rows as u32, NormKind::Rms, &norm)?;
+        Ok(y)
+    }
+}
