@@ -20,6 +20,7 @@ mod experts;
 mod memory;
 mod norms;
 mod pages;
+mod per_layer;
 mod recurrent;
 mod sampling;
 mod snapshot;
@@ -34,23 +35,27 @@ use std::{
 
 use qrun_cuda::{
     Arena, ArenaLayout, DeviceError, Gpu, LazyGraph, Part, Pinned, Result, Stream,
-    ops::{attention::Tiling, formats::has_kernels, sample::SampledToken, upload::upload},
+    ops::{
+        attention::{self, Tiling},
+        formats::has_kernels,
+        sample::SampledToken,
+        upload::upload,
+    },
 };
 
 use crate::{
-    Batch, Cached, Config, Entry, Forward, ForwardError, KvType, LayerPlan, Model, Options, PageCount, Progress, Rows,
-    Salt, SamplingRequest, Tap, layer::KvSource, memory::Plan,
+    Batch, Cached, Config, Entry, Forward, ForwardError, KvType, Model, Options, PageCount, Progress, Rows, Salt,
+    SamplingRequest, Tap, layer::Mixer, memory::Plan,
 };
 use ahead::Ahead;
 use memory::{LOGIT_ROWS, Memory, STEP_ROWS};
 use pages::Pages;
+use per_layer::LookUp;
 use sampling::DeviceSampler;
 use states::Kept;
 use step::{FEW, Step};
 use tap::Probe;
 
-/// Longest head that attention has kernels for.
-const MAX_HEAD_DIM: usize = 256;
 /// Rows of recorded steps: a batch takes the next larger one, with idle rows.
 const BUCKETS: [usize; 6] = [1, 2, 4, 8, 16, STEP_ROWS];
 
@@ -69,6 +74,7 @@ pub struct GpuDecoder {
     bytes_per_token: u64,
     pages: Pages,
     kept: Kept,
+    per_layer: Option<LookUp>,
     probe: Option<Probe>,
     /// Sequences whose last row gave an output: a single row more is a step of decoding.
     decoding: Vec<bool>,
@@ -86,6 +92,8 @@ struct Staging {
     marked: Pinned<i32>,
     /// `[LOGIT_ROWS][n_vocab]`.
     logits: Pinned<f32>,
+    /// Embeddings of the rows' tokens for each layer, where they have some.
+    per_layer: Pinned<f32>,
 }
 
 impl GpuDecoder {
@@ -95,14 +103,19 @@ impl GpuDecoder {
     /// The part of the model for which there is no kernel.
     pub fn supports(model: &Model, o: &Options) -> std::result::Result<(), String> {
         let c = &model.config;
-        let head_dim = c.widest(|l| l.head_dim);
-        if head_dim > MAX_HEAD_DIM {
-            return Err(format!("heads of {head_dim} elements; there are kernels for up to {MAX_HEAD_DIM}"));
+        let attends = c.layers.iter().filter(|l| l.mixer == Mixer::Attention);
+        if let Some(head_dim) = attends.map(|l| l.head_dim).find(|head_dim| !attention::takes(*head_dim)) {
+            return Err(format!(
+                "heads of {head_dim} elements; there are kernels for multiples of 16 up to 256 and of 32 up to 512"
+            ));
         }
         if let Some(ty) = model.weights.formats().find(|ty| !has_kernels(*ty)) {
             return Err(format!("weights in {ty}, for which there are no kernels yet"));
         }
-        if let Some(part) = without_kernels(c).or_else(|| experts::without_kernels(model)) {
+        let part = (c.layers.iter().any(|l| !recurrent::takes(l))).then_some("recurrent layers of these sizes");
+        if let Some(part) =
+            part.or_else(|| experts::without_kernels(model)).or_else(|| per_layer::without_kernels(&model.weights))
+        {
             return Err(format!("{part}, for which there are no kernels yet"));
         }
         if o.type_k != o.type_v || o.type_k == KvType::F32 {
@@ -149,7 +162,9 @@ impl GpuDecoder {
             rows: Pinned::new(gpu, 3 * memory::rows(o))?,
             marked: Pinned::new(gpu, 4 * LOGIT_ROWS)?,
             logits: Pinned::new(gpu, LOGIT_ROWS * c.n_vocab)?,
+            per_layer: Pinned::new(gpu, memory::rows(o) * c.n_embd_per_layer * c.layers.len())?,
         };
+        let per_layer = LookUp::new(&stream, model, &memory, o)?;
         Ok(Self {
             steps: Default::default(),
             ahead,
@@ -163,6 +178,7 @@ impl GpuDecoder {
             bytes_per_token: model.weights.bytes_per_token(),
             pages,
             kept: Kept::new(o.n_seq),
+            per_layer,
             probe: None,
             decoding: vec![false; o.n_seq],
             logits: Vec::new(),
@@ -201,19 +217,6 @@ impl GpuDecoder {
         let lens = (0..self.options.n_seq).map(|s| self.pages.tables.len(s) as u32);
         crate::forward::check(batch, lens.collect(), self.options.n_ctx, self.config.n_vocab)
     }
-}
-
-/// A part of a model that only the CPU runs.
-fn without_kernels(c: &Config) -> Option<&'static str> {
-    let any = |part: fn(&LayerPlan) -> bool| c.layers.iter().any(part);
-    let parts = [
-        (any(|l| l.v_norm), "norms of values"),
-        (any(|l| !recurrent::takes(l)), "recurrent layers of these sizes"),
-        (any(|l| l.kv != KvSource::Projections), "layers without keys or values of their own"),
-        (any(|l| l.n_embd_per_layer > 0), "embeddings of a token for each layer"),
-        (any(|l| l.output_scale), "layers that scale what they give"),
-    ];
-    parts.into_iter().find(|(present, _)| *present).map(|(_, part)| part)
 }
 
 fn multiprocessors(gpu: &Gpu) -> usize {

@@ -140,9 +140,9 @@ impl Weights {
         layers.map(Linear::bytes_per_token).sum::<u64>() + self.head().bytes() as u64
     }
 
-    /// The formats of all matrices, one after the other.
+    /// The formats of all matrices but the table of embeddings for each layer, one after the other.
     pub fn formats(&self) -> impl Iterator<Item = GgmlType> {
-        self.matrices().map(Matrix::ty)
+        self.computed().map(Matrix::ty)
     }
 
     /// Bytes of all matrices, the embedding table among them.

@@ -209,12 +209,12 @@ impl Step<'_> {
         if l.qk_norm != HeadNorm::None {
             ops::rms_norm_in_place(&mut s.k, &w.vectors[AttnKNorm], c.norm_eps);
         }
-        if l.v_norm {
-            ops::rms_norm_in_place(&mut s.v, &vec![1.0; l.head_dim], c.norm_eps);
-        }
         rope::apply(&mut s.k, l.head_dim, c.arch.rope, self.rope.of(il));
         tap(self.tap, Some(il), "Kcur", &s.k);
         tap(self.tap, Some(il), "Vcur", &s.v);
+        if l.v_norm {
+            ops::rms_norm_in_place(&mut s.v, &vec![1.0; l.head_dim], c.norm_eps);
+        }
         for (i, e) in self.chunk.iter().enumerate() {
             let row = i * l.kv_dim()..(i + 1) * l.kv_dim();
             self.kv.store(e.seq as usize, il, e.pos as usize, (&s.k[row.clone()], &s.v[row]));
