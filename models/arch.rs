@@ -3,6 +3,7 @@
 //! To add one: `arch/x.rs` with its const, and its row here.
 
 mod cohere2;
+mod deepseek2;
 mod exaone4;
 mod gemma2;
 mod gemma3;
@@ -57,6 +58,8 @@ pub static ARCHITECTURES: &[ArchSpec] = &[
     qwen35::QWEN3NEXT,
     lfm2::LFM2,
     lfm2::LFM2MOE,
+    deepseek2::DEEPSEEK2,
+    deepseek2::MISTRAL4,
 ];
 
 /// The architecture with this `general.architecture`, if qrun runs it.

@@ -2,6 +2,7 @@
 
 mod experts;
 mod keys;
+mod latent;
 mod layers;
 mod recurrent;
 mod rope;
@@ -58,7 +59,7 @@ pub struct Config {
 pub struct QTemperature {
     /// `attention.temperature_scale`.
     pub scale: f32,
-    /// `rope.scaling.original_context_length`: up to there queries are as they are.
+    /// `attention.temperature_length`, or `rope.scaling.original_context_length`: up to there queries are as they are.
     pub original: usize,
 }
 
@@ -148,7 +149,10 @@ fn q_temperature(keys: &Keys, spec: &ArchSpec) -> Result<Option<QTemperature>> {
     match keys.f32("attention.temperature_scale")?.filter(|&scale| spec.q_temperature && scale != 0.0) {
         None => Ok(None),
         Some(scale) => {
-            let original = keys.size("rope.scaling.original_context_length")?;
+            let original = match keys.optional_size("attention.temperature_length")? {
+                Some(length) => length,
+                None => keys.size("rope.scaling.original_context_length")?,
+            };
             Ok(Some(QTemperature { scale, original }))
         }
     }

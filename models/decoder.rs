@@ -95,6 +95,9 @@ impl GpuDecoder {
     /// The part of the model for which there is no kernel.
     pub fn supports(model: &Model, o: &Options) -> std::result::Result<(), String> {
         let c = &model.config;
+        if c.layers.iter().any(|l| matches!(l.kv, KvSource::Latent(_))) {
+            return Err("latent attention, for which there are no kernels yet".to_owned());
+        }
         let head_dim = c.widest(|l| l.head_dim);
         if head_dim > MAX_HEAD_DIM {
             return Err(format!("heads of {head_dim} elements; there are kernels for up to {MAX_HEAD_DIM}"));

@@ -44,13 +44,15 @@ pub enum KvSource {
     Keys,
     /// From the cache of this earlier layer.
     Layer(usize),
+    /// From one vector of each token, the key of all heads; the front of it is their value.
+    Latent(LatentPlan),
 }
 
 impl KvSource {
     /// The layer whose cache layer `il` attends to.
     pub fn layer(self, il: usize) -> usize {
         match self {
-            Self::Projections | Self::Keys => il,
+            Self::Projections | Self::Keys | Self::Latent(_) => il,
             Self::Layer(source) => source,
         }
     }
@@ -58,6 +60,21 @@ impl KvSource {
     pub fn is_own(self) -> bool {
         !matches!(self, Self::Layer(_))
     }
+}
+
+/// Latent attention. The cache has one head of keys, [`LayerPlan::head_dim`] elements: `rank`, then those that turn. A query
+/// goes through its head's part of the matrix that would make keys of the first, and sums of them through that which would
+/// make values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatentPlan {
+    /// Elements of a token's vector that keys and values are made of.
+    pub rank: usize,
+    /// Elements that queries are made of; `None`: of the residual stream.
+    pub q_rank: Option<usize>,
+    /// Elements of a head's key that do not turn.
+    pub n_nope: usize,
+    /// Elements of a head's value.
+    pub n_value: usize,
 }
 
 /// How a layer looks back at earlier tokens.
@@ -151,8 +168,8 @@ pub struct ExpertPlan {
     pub scale: f32,
     /// A bias that is added to probabilities where experts are chosen, not in their weights (`exp_probs_b`).
     pub bias: bool,
-    /// Experts stand in so many groups, the first number, and the best groups, the second, are chosen first.
-    pub groups: Option<[usize; 2]>,
+    /// The best groups are chosen first.
+    pub groups: Option<Groups>,
     /// One for every token besides.
     pub shared: Option<SharedExpert>,
     /// Width of a feed-forward beside the experts, of which each has norms of its own; the router sees the residual stream
@@ -162,6 +179,17 @@ pub struct ExpertPlan {
     pub fused: bool,
     /// Whether what each expert gives is multiplied by a number of its own.
     pub down_scale: bool,
+}
+
+/// Groups of experts, as many in each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Groups {
+    /// How many there are.
+    pub count: usize,
+    /// From how many of them a token takes experts.
+    pub used: usize,
+    /// How many of the best experts of a group say, by their sum, how good it is.
+    pub best: usize,
 }
 
 /// An expert that every token takes.
@@ -192,9 +220,16 @@ impl LayerPlan {
             output_scale: false,
         }
     }
-    /// Elements of all query heads, and of all that attention gives for a token.
+    /// Elements of all query heads as they meet the cache.
     pub fn q_dim(&self) -> usize {
         self.n_head * self.head_dim
+    }
+    /// Elements of a head's value in the cache.
+    pub fn value_dim(&self) -> usize {
+        match self.kv {
+            KvSource::Latent(latent) => latent.rank,
+            KvSource::Projections | KvSource::Keys | KvSource::Layer(_) => self.head_dim,
+        }
     }
     /// Elements of all key (or value) heads.
     pub fn kv_dim(&self) -> usize {
@@ -216,6 +251,14 @@ impl LayerPlan {
             Mixer::DeltaNet(d) => 2 * d.channels() + 2 * d.inner() + 2 * d.n_head_v,
             Mixer::ShortConv { channels, .. } => 5 * channels,
         }
+    }
+    /// Elements per token of what latent attention computes beside its queries and its vector.
+    pub fn latent_width(&self) -> usize {
+        let KvSource::Latent(latent) = self.kv else { return 0 };
+        // As projected, and those of each product by head, which have to be apart.
+        let query = latent.n_nope + self.rope.n_rot;
+        let by_head = 3 * latent.rank + 2 * latent.n_nope.max(latent.n_value);
+        self.n_head * (query + by_head) + latent.q_rank.unwrap_or(0)
     }
     /// Query heads that share a key/value head.
     pub fn group(&self) -> usize {
@@ -305,6 +348,11 @@ pub struct Yarn {
 }
 
 impl Yarn {
+    /// What attention is sharpened by, `by` times as much as usual.
+    pub fn sharper(&self, by: f32) -> f32 {
+        if self.factor <= 1.0 { 1.0 } else { 1.0 + 0.1 * by * self.factor.ln() }
+    }
+
     /// How much of pair `i` of `n_rot / 2` is left alone: 1 in front, 0 at the end.
     fn kept(&self, i: usize, n_rot: usize, base: f32) -> f64 {
         let pair = |beta: f32| {

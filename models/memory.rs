@@ -80,10 +80,9 @@ fn activation_bytes(c: &Config, o: &Options) -> u64 {
     let (q, kv) = (c.widest(LayerPlan::q_dim), c.widest(LayerPlan::kv_dim));
     let (n_ff, n_rot) = (c.widest(LayerPlan::n_ff), c.widest(|l| l.rope.n_rot));
     let routed = c.widest(|l| l.experts().map_or(0, |e| e.n_used * (3 * e.n_ff + c.n_embd) + e.n_expert));
-    let recurrent = c.widest(|l| l.recurrent_width());
+    let mixed = c.widest(|l| l.recurrent_width().max(l.latent_width()));
     let per_layer = c.n_embd_per_layer * c.layers.len();
-    let per_token =
-        4 * c.n_embd + 3 * q + 2 * kv + 2 * n_ff.max(per_layer) + 2 * n_rot + routed + recurrent + per_layer;
+    let per_token = 4 * c.n_embd + 3 * q + 2 * kv + 2 * n_ff.max(per_layer) + 2 * n_rot + routed + mixed + per_layer;
     // The input vectors of a product once more in their prepared form (f32 at most).
     let prepared = n_ff.max(c.n_embd).max(q);
     4 * (o.n_ubatch.min(o.n_ctx) * (per_token + prepared) + c.n_vocab * o.n_seq) as u64

@@ -37,6 +37,8 @@ pub struct ArchSpec {
     pub sinks: bool,
     /// What attention gives is multiplied by the sigmoid of a gate.
     pub attention_gate: AttentionGate,
+    /// Keys and values of all heads are made of one vector for each token, and that is what the cache holds.
+    pub latent: bool,
     /// What some layers have in place of attention.
     pub recurrent: Recurrent,
     /// Name of the norm before the feed-forward.
@@ -47,6 +49,11 @@ pub struct ArchSpec {
     pub post_norm_eps: Option<f32>,
     /// How experts are chosen when the file does not say, in layers that have some.
     pub routing: Routing,
+    /// How groups of experts are compared.
+    pub group_score: GroupScore,
+    /// Layers and tokens of the vocabulary, in pairs, of models with a sigmoid whose files do not say so. No key tells them
+    /// from others.
+    pub sigmoid_sizes: &'static [[usize; 2]],
     /// What `logit_scale` does to logits.
     pub logit_scale: LogitScale,
 }
@@ -172,6 +179,15 @@ pub enum Gating {
     Sigmoid = 2,
     /// Softmax over the chosen experts; they are chosen by their logits.
     SoftmaxOfChosen = 3,
+}
+
+/// What the best of several groups of experts is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupScore {
+    /// That with the largest sum of its two best experts.
+    TwoBest,
+    /// The same, but after a softmax over all experts that with the best one.
+    BestOfSoftmax,
 }
 
 /// What the key `logit_scale` does.

@@ -35,6 +35,20 @@ roles! {
     AttnNorm = "attn_norm",
     /// Query projection.
     AttnQ = "attn_q",
+    /// To what queries of latent attention are made of.
+    AttnQA = "attn_q_a",
+    /// RMSNorm of that.
+    AttnQANorm = "attn_q_a_norm",
+    /// From there to the queries.
+    AttnQB = "attn_q_b",
+    /// To the vector that all heads share, and the part of their keys that turns.
+    AttnKvAMqa = "attn_kv_a_mqa",
+    /// RMSNorm of that vector.
+    AttnKvANorm = "attn_kv_a_norm",
+    /// Takes the part of each head's query that does not turn to where that vector is.
+    AttnKB = "attn_k_b",
+    /// Makes each head's value of it.
+    AttnVB = "attn_v_b",
     /// Key projection.
     AttnK = "attn_k",
     /// Value projection.
@@ -150,13 +164,16 @@ pub enum Dims {
     Taps(usize, usize),
     /// `[experts][rows][cols]`. May have a bias `[experts][rows]`.
     Experts(usize, usize, usize),
+    /// `[heads][rows][cols]`.
+    Heads(usize, usize, usize),
 }
 
 impl Dims {
-    /// Outputs: those of a matrix (of one expert), the elements of a vector.
+    /// Outputs: those of a matrix (of one expert or head), the elements of a vector.
     pub fn rows(self) -> usize {
         match self {
-            Self::Vector(n) | Self::Matrix(n, _) | Self::Taps(n, _) | Self::Experts(_, n, _) => n,
+            Self::Vector(n) | Self::Matrix(n, _) | Self::Taps(n, _) => n,
+            Self::Experts(_, n, _) | Self::Heads(_, n, _) => n,
         }
     }
 }
@@ -164,33 +181,50 @@ impl Dims {
 /// The tensors of a layer, in the order of their roles.
 #[rustfmt::skip]
 pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dims)> {
-    use Dims::{Experts, Matrix, Taps, Vector};
+    use Dims::{Experts, Heads, Matrix, Taps, Vector};
     let (d, q, kv) = (n_embd, l.q_dim(), l.kv_dim());
     let (pre_norm, post_norm) = (spec.residual.pre_norm(), spec.residual.post_norm());
     let mut list = vec![(Role::AttnNorm, Vector(d), pre_norm)];
     match l.mixer {
-        Mixer::Attention => {
-            let (q_norm, k_norm) = match l.qk_norm {
-                HeadNorm::None | HeadNorm::Head => (l.head_dim, l.head_dim),
-                HeadNorm::Whole => (q, kv),
-            };
-            let qk_norm = l.qk_norm != HeadNorm::None;
-            let (own_gate, in_query) = match spec.attention_gate {
-                AttentionGate::None => (false, 0),
-                AttentionGate::InQuery => (false, q),
-                AttentionGate::Own => (true, 0),
-            };
-            list.extend([
-                (Role::AttnQ,      Matrix(q + in_query, d), true),
-                (Role::AttnK,      Matrix(kv, d),           l.kv.is_own()),
-                (Role::AttnV,      Matrix(kv, d),           l.kv == KvSource::Projections),
-                (Role::AttnQNorm,  Vector(q_norm),          qk_norm),
-                (Role::AttnKNorm,  Vector(k_norm),          qk_norm && l.kv.is_own()),
-                (Role::AttnSinks,  Vector(l.n_head),        spec.sinks),
-                (Role::AttnGate,   Matrix(q, d),            own_gate),
-                (Role::AttnOutput, Matrix(d, q),            true),
-            ]);
-        }
+        Mixer::Attention => match l.kv {
+            KvSource::Latent(p) => {
+                let (h, r, rot) = (l.n_head, p.rank, l.rope.n_rot);
+                let (q_rows, low) = (h * (p.n_nope + rot), p.q_rank.unwrap_or(0));
+                list.extend([
+                    (Role::AttnQ,       Matrix(q_rows, d),        p.q_rank.is_none()),
+                    (Role::AttnQA,      Matrix(low, d),           p.q_rank.is_some()),
+                    (Role::AttnQANorm,  Vector(low),              p.q_rank.is_some()),
+                    (Role::AttnQB,      Matrix(q_rows, low),      p.q_rank.is_some()),
+                    (Role::AttnKvAMqa,  Matrix(r + rot, d),       true),
+                    (Role::AttnKvANorm, Vector(r),                true),
+                    (Role::AttnKB,      Heads(h, r, p.n_nope),    true),
+                    (Role::AttnVB,      Heads(h, p.n_value, r),   true),
+                    (Role::AttnOutput,  Matrix(d, h * p.n_value), true),
+                ]);
+            }
+            KvSource::Projections | KvSource::Keys | KvSource::Layer(_) => {
+                let (q_norm, k_norm) = match l.qk_norm {
+                    HeadNorm::None | HeadNorm::Head => (l.head_dim, l.head_dim),
+                    HeadNorm::Whole => (q, kv),
+                };
+                let qk_norm = l.qk_norm != HeadNorm::None;
+                let (own_gate, in_query) = match spec.attention_gate {
+                    AttentionGate::None => (false, 0),
+                    AttentionGate::InQuery => (false, q),
+                    AttentionGate::Own => (true, 0),
+                };
+                list.extend([
+                    (Role::AttnQ,      Matrix(q + in_query, d), true),
+                    (Role::AttnK,      Matrix(kv, d),           l.kv.is_own()),
+                    (Role::AttnV,      Matrix(kv, d),           l.kv == KvSource::Projections),
+                    (Role::AttnQNorm,  Vector(q_norm),          qk_norm),
+                    (Role::AttnKNorm,  Vector(k_norm),          qk_norm && l.kv.is_own()),
+                    (Role::AttnSinks,  Vector(l.n_head),        spec.sinks),
+                    (Role::AttnGate,   Matrix(q, d),            own_gate),
+                    (Role::AttnOutput, Matrix(d, q),            true),
+                ]);
+            }
+        },
         Mixer::DeltaNet(p) => {
             let (channels, inner, heads) = (p.channels(), p.inner(), p.n_head_v);
             let tiled = p.heads == DeltaHeads::Tiled;

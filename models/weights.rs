@@ -1,5 +1,7 @@
 //! The single door between a file's tensors and the decoders: names, shapes, fused and tied tensors.
 
+mod heads;
+
 use std::{cell::RefCell, collections::HashSet, ops::Range};
 
 use qrun_quant::{
@@ -10,8 +12,8 @@ use qrun_quant::{
 
 use crate::{
     config::Config,
-    layer::{Rope, RopeFactors},
-    tensors::{self, ByRole, Dims, Fused},
+    layer::{KvSource, Rope, RopeFactors},
+    tensors::{self, ByRole, Dims, Fused, Role},
 };
 
 /// All weights of a model. A clone shares the mapped bytes.
@@ -63,19 +65,19 @@ impl RopeDivisors {
     }
 }
 
-/// A matrix with an optional bias; or those of all experts, one below the other.
+/// A matrix with an optional bias; or those of all experts, or heads, one below the other.
 #[derive(Clone)]
 pub struct Linear {
     /// `[out][in]`; of experts `[experts · out][in]`.
     pub w: Matrix,
     /// `[out]`; of experts `[experts · out]`.
     pub bias: Option<Vec<f32>>,
-    /// How many experts there are, and how many of them a token takes; `None`: one matrix for every token.
+    /// How many experts (or heads) there are, and how many of them a token takes; `None`: one matrix for every token.
     pub experts: Option<[usize; 2]>,
 }
 
 impl Linear {
-    /// One expert's.
+    /// One expert's, or head's.
     pub fn expert(&self, expert: usize) -> (Matrix, Option<&[f32]>) {
         let rows = self.w.rows() / self.experts.map_or(1, |[n, _]| n);
         let own = expert * rows..(expert + 1) * rows;
@@ -123,8 +125,8 @@ impl Weights {
         self.output.as_ref().map_or(&self.token_embd, |o| &o.w)
     }
 
-    /// All matrices that may be repacked, the embedding first, each one once: all but those of experts that do not
-    /// begin with a tile, and the table of embeddings for each layer.
+    /// All matrices that may be repacked, the embedding first, each one once: all but those of experts and heads that do
+    /// not begin with a tile, and the table of embeddings for each layer.
     pub fn repackable_mut(&mut self) -> impl Iterator<Item = &mut Matrix> {
         let proj = self.per_layer.as_mut().map(|per_layer| &mut per_layer.model_proj);
         let layers = self.layers.iter_mut().flat_map(|l| l.matrices.iter_mut()).chain(&mut self.output).chain(proj);
@@ -231,6 +233,18 @@ fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
             Dims::Experts(n, rows, cols) => {
                 let used = c.layers[il].experts().map_or(n, |experts| experts.n_used);
                 matrices.set(role, door.experts(&own, [n, used], [rows, cols])?);
+            }
+            Dims::Heads(n, rows, cols) => {
+                let (own, both) = (format!("{own}.weight"), name("attn_kv_b.weight"));
+                let w = match c.layers[il].kv {
+                    // Files from before 2025-04 have both in one.
+                    KvSource::Latent(plan) if !door.has(&own) && door.has(&both) => {
+                        let both = door.matrix(&both, n * (plan.n_nope + plan.n_value), plan.rank)?;
+                        if role == Role::AttnKB { heads::keys(&both, &plan) } else { heads::values(&both, &plan) }
+                    }
+                    _ => Matrix::from_tensor(door.tensor(&own, &[cols, rows, n])?),
+                };
+                matrices.set(role, Linear { w, bias: None, experts: Some([n, n]) });
             }
         }
     }

@@ -173,6 +173,19 @@ const CASES: &[Case] = &[
         experts: [40, 2, 48, 0], uneven: &[[5, 0, 96], [5, 1, 96], [5, 0, 96]], ..TINY } },
     Case { name: "lfm2moe-Q4_K_M", prompt: 100, tiny: Tiny { arch: "lfm2moe", mix: Mix::Q4_K_M, n_embd: 256, n_layer: 3, tied: true,
         leading_dense: 1, experts: [8, 3, 256, 0], uneven: &[[4, 0, 512], [4, 2, 512], [4, 0, 512]], ..TINY } },
+    // Latent attention: DeepSeek V3, then V2, which chooses the best group by its best expert, without a rank of queries.
+    Case { name: "deepseek2-F32", prompt: 130, tiny: Tiny { arch: "deepseek2", n_embd: 160, n_head: 5, n_head_kv: 1, n_layer: 3,
+        head_dim: 64, n_rot: 16, latent: [48, 72, 24, 20], yarn: 8.0, experts: [12, 4, 40, 80], leading_dense: 1, groups: [4, 2],
+        ..TINY } },
+    Case { name: "deepseek2-lite-F32", prompt: 100, tiny: Tiny { arch: "deepseek2", n_embd: 180, n_head: 18, n_head_kv: 1, head_dim: 104,
+        n_rot: 24, latent: [80, 0, 40, 28], yarn: 4.0, experts: [24, 3, 48, 96], leading_dense: 1, groups: [6, 2], ..TINY } },
+    Case { name: "deepseek2-Q4_K_M", prompt: 100, tiny: Tiny { arch: "deepseek2", mix: Mix::Q4_K_M, n_embd: 256, n_head: 20, n_head_kv: 1,
+        n_layer: 3, head_dim: 288, n_rot: 32, latent: [256, 256, 64, 64], rope_base: 1e6, experts: [8, 2, 256, 256], leading_dense: 1,
+        ..TINY } },
+    Case { name: "mistral4-F32", prompt: 130, tiny: Tiny { arch: "mistral4", n_embd: 192, n_head: 6, n_head_kv: 1, head_dim: 80, n_rot: 32,
+        latent: [48, 40, 32, 36], yarn: 16.0, experts: [10, 3, 56, 56], ..TINY } },
+    Case { name: "mistral4-Q4_K_M", prompt: 100, tiny: Tiny { arch: "mistral4", mix: Mix::Q4_K_M, n_embd: 256, n_head_kv: 1, head_dim: 160,
+        n_rot: 32, latent: [128, 256, 32, 64], yarn: 4.0, tied: true, experts: [8, 3, 256, 256], ..TINY } },
 ];
 
 impl Case {

@@ -84,6 +84,9 @@ pub struct Tiny {
     pub leading_dense: usize,
     /// `[groups, groups used]` of experts.
     pub groups: [usize; 2],
+    /// Of latent attention `[rank, rank of queries, elements of a key that do not turn, elements of a value]`; `head_dim` is
+    /// the first and `n_rot`.
+    pub latent: [usize; 4],
 }
 
 pub const TINY: Tiny = Tiny {
@@ -119,6 +122,7 @@ pub const TINY: Tiny = Tiny {
     experts: [0; 4],
     leading_dense: 0,
     groups: [0; 2],
+    latent: [0; 4],
 };
 
 #[test]
@@ -291,6 +295,7 @@ impl Tiny {
             let dense = !self.has_experts(il) || self.arch == "gemma4";
             let (own_k, own_v) = (self.has_keys(il), self.has_values(il));
             let present = |part: &str| match part {
+                _ if spec.latent && part.starts_with("attn") => false,
                 "attn_k" => attends && own_k,
                 "attn_v" => attends && own_v,
                 _ if part.starts_with("ffn") => dense,
@@ -340,11 +345,13 @@ impl Tiny {
     /// The file's dimensions of a tensor; all experts stand in one.
     fn dims(&self, name: &str, [cols, rows]: [usize; 2]) -> Vec<u64> {
         let n_expert = self.experts[0];
+        let by_head = ["attn_k_b.", "attn_v_b."].iter().any(|part| name.contains(part));
         let dims = match (name.contains("_exps."), rows) {
             (true, 0) if name.ends_with("scale") => vec![cols],
             (true, 0) => vec![cols / n_expert, n_expert],
             (true, _) => vec![cols, rows / n_expert, n_expert],
             (false, 0) => vec![cols],
+            (false, _) if by_head => vec![cols, rows / self.n_head, self.n_head],
             (false, _) => vec![cols, rows],
         };
         dims.into_iter().map(|n| n as u64).collect()

@@ -4,8 +4,8 @@ use qrun_quant::Result;
 
 use super::keys::{Keys, LIMIT};
 use crate::{
-    layer::{ExpertPlan, SharedExpert},
-    spec::{ArchSpec, Gating},
+    layer::{ExpertPlan, FeedForwardPlan, Groups, SharedExpert},
+    spec::{ArchSpec, Gating, GroupScore},
 };
 
 /// What all layers with experts have in common, and the widths of the others.
@@ -25,11 +25,19 @@ impl<'a> Reader<'a> {
             Some(sizes) => Some(sizes),
             None => n_ff.clone(),
         };
-        Ok(Self { keys, experts: common(keys, spec)?, n_ff, n_ff_expert })
+        Ok(Self { keys, experts: common(keys, spec, n_block)?, n_ff, n_ff_expert })
+    }
+
+    /// What follows attention in block `il`.
+    pub fn feed_forward(&self, il: usize) -> Result<FeedForwardPlan> {
+        match self.plan(il)? {
+            Some(experts) => Ok(FeedForwardPlan::Experts(experts)),
+            None => Ok(FeedForwardPlan::Dense { n_ff: self.dense(il)? }),
+        }
     }
 
     /// The experts of block `il`; `None` where it has no router.
-    pub fn plan(&self, il: usize) -> Result<Option<ExpertPlan>> {
+    fn plan(&self, il: usize) -> Result<Option<ExpertPlan>> {
         let rows = |part: &str| self.keys.g.tensor(&format!("blk.{il}.{part}.weight")).map(|t| t.rows());
         let Some(experts) = self.experts.filter(|_| rows("ffn_gate_inp").is_some()) else { return Ok(None) };
         let n_ff = self.n_ff_expert.as_ref().ok_or_else(|| self.keys.absent("expert_feed_forward_length"))?[il];
@@ -49,13 +57,13 @@ impl<'a> Reader<'a> {
     }
 
     /// The width of block `il`, which has none.
-    pub fn dense(&self, il: usize) -> Result<usize> {
+    fn dense(&self, il: usize) -> Result<usize> {
         Ok(self.n_ff.as_ref().ok_or_else(|| self.keys.absent("feed_forward_length"))?[il])
     }
 }
 
 /// Numbers of experts and the way they are chosen; `None` for a dense model.
-fn common(keys: &Keys, spec: &ArchSpec) -> Result<Option<ExpertPlan>> {
+fn common(keys: &Keys, spec: &ArchSpec, n_block: usize) -> Result<Option<ExpertPlan>> {
     let count = |name: &str| keys.g.u64(&keys.key(name));
     let Some(n_expert) = count("expert_count")?.filter(|&n| n > 0) else { return Ok(None) };
     if n_expert > 4096 {
@@ -66,7 +74,11 @@ fn common(keys: &Keys, spec: &ArchSpec) -> Result<Option<ExpertPlan>> {
         return Err(keys.error("expert_used_count", &format!("at most the {n_expert} experts"), n_used));
     }
     let gating = match count("expert_gating_func")? {
-        None | Some(0) => spec.routing.gating,
+        None | Some(0) => {
+            let n_vocab = keys.g.tensor("token_embd.weight").map_or(0, |embedding| embedding.rows());
+            let sigmoid = spec.sigmoid_sizes.contains(&[n_block, n_vocab]);
+            if sigmoid { Gating::Sigmoid } else { spec.routing.gating }
+        }
         Some(1) => Gating::Softmax,
         Some(2) => Gating::Sigmoid,
         Some(3) => Gating::SoftmaxOfChosen,
@@ -86,7 +98,11 @@ fn common(keys: &Keys, spec: &ArchSpec) -> Result<Option<ExpertPlan>> {
                 let expected = format!("enough of the {n} groups for {n_used} experts");
                 return Err(keys.error("expert_group_used_count", &expected, used));
             }
-            Some([n as usize, used])
+            let best = match (spec.group_score, gating) {
+                (GroupScore::BestOfSoftmax, Gating::Softmax) => 1,
+                (GroupScore::BestOfSoftmax | GroupScore::TwoBest, _) => 2,
+            };
+            Some(Groups { count: n as usize, used, best })
         }
         None => None,
     };

@@ -2,9 +2,9 @@
 
 use qrun_quant::Result;
 
-use super::{experts, keys::Keys, recurrent, rope};
+use super::{experts, keys::Keys, latent::Latent, recurrent, rope};
 use crate::{
-    layer::{FeedForwardPlan, HeadNorm, KvSource, LayerPlan, Mixer, Rope},
+    layer::{HeadNorm, KvSource, LayerPlan, Mixer, Rope},
     spec::{ArchSpec, AttentionScale, QkNorm, Recurrent, Values, Window},
 };
 
@@ -20,6 +20,11 @@ pub struct Reach {
 pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3]) -> Result<Vec<LayerPlan>> {
     let sizes = |name: &str| keys.optional_sizes(name, n_block);
     let n_head = sizes("attention.head_count")?.ok_or_else(|| keys.absent("attention.head_count"))?;
+    let experts = experts::Reader::new(keys, spec, n_block)?;
+    if spec.latent {
+        let latent = Latent::read(keys, spec)?;
+        return (0..n_layer).map(|il| Ok(latent.layer(n_head[il], experts.feed_forward(il)?))).collect();
+    }
     // Layers without attention may have 0 of them.
     let least = if spec.recurrent == Recurrent::ShortConv { 0 } else { 1 };
     let n_head_kv = keys.sizes_from(least, "attention.head_count_kv", n_block)?.unwrap_or_else(|| n_head.clone());
@@ -33,14 +38,10 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
         },
         Window::None => (global, vec![false; n_block]),
     };
-    let experts = experts::Reader::new(keys, spec, n_block)?;
     let n_own = own_kv(keys, n_layer)?;
     let n_embd_per_layer = n_embd_per_layer(keys)?;
     let plan = |il: usize| {
-        let feed_forward = match experts.plan(il)? {
-            Some(experts) => FeedForwardPlan::Experts(experts),
-            None => FeedForwardPlan::Dense { n_ff: experts.dense(il)? },
-        };
+        let feed_forward = experts.feed_forward(il)?;
         if mixers[il] != Mixer::Attention {
             return Ok(LayerPlan::recurrent(mixers[il], feed_forward));
         }

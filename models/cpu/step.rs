@@ -142,7 +142,36 @@ impl Step<'_> {
     /// From `h` to `out`.
     fn attention(&mut self, il: usize, w: &Layer) {
         let (c, t) = (&self.model.config, self.chunk.len());
-        let (l, norms, matrices) = (&c.layers[il], &w.vectors, &w.matrices);
+        let l = &c.layers[il];
+        match l.kv {
+            KvSource::Latent(plan) => self.latent(il, w, &plan),
+            KvSource::Projections | KvSource::Keys | KvSource::Layer(_) => self.queries(il, w),
+        }
+        let s = &mut *self.s;
+        s.attention.resize(t * l.n_head * l.value_dim(), 0.0);
+        let sinks = w.vectors.get(AttnSinks).map(Vec::as_slice);
+        let attend = attention::Attend { c, kv: self.kv, il, chunk: self.chunk, q: &s.q, sinks };
+        attention::attend(&attend, &mut s.attention);
+        if let KvSource::Latent(plan) = l.kv {
+            self.latent_values(l.n_head, w, &plan);
+        }
+        let s = &mut *self.s;
+        if c.arch.attention_gate == AttentionGate::Own {
+            s.gate.resize(t * l.q_dim(), 0.0);
+            project(&mut s.prepared, &s.h, [(&w.matrices[AttnGate], &mut s.gate)]);
+        }
+        if c.arch.attention_gate != AttentionGate::None {
+            ops::sigmoid_gate(&mut s.attention, &s.gate);
+        }
+        tap(self.tap, Some(il), "kqv_out", &s.attention);
+        s.out.resize(t * c.n_embd, 0.0);
+        project(&mut s.prepared, &s.attention, [(&w.matrices[AttnOutput], &mut s.out)]);
+    }
+
+    /// From `h` to the queries; keys and values go into the cache.
+    fn queries(&mut self, il: usize, w: &Layer) {
+        let (c, t) = (&self.model.config, self.chunk.len());
+        let (l, matrices) = (&c.layers[il], &w.matrices);
         let s = &mut *self.s;
         s.q.resize(t * l.q_dim(), 0.0);
         s.k.resize(t * l.kv_dim(), 0.0);
@@ -153,16 +182,13 @@ impl Step<'_> {
             query.resize(2 * t * l.q_dim(), 0.0);
         }
         let q = (&matrices[AttnQ], query);
-        match l.kv {
-            KvSource::Projections => {
-                let [k, v] = [AttnK, AttnV].map(|role| &matrices[role]);
-                project(&mut s.prepared, &s.h, [q, (k, &mut s.k), (v, &mut s.v)]);
-            }
-            KvSource::Keys => {
-                project(&mut s.prepared, &s.h, [q, (&matrices[AttnK], &mut s.k)]);
+        match (matrices.get(AttnK), matrices.get(AttnV)) {
+            (Some(k), Some(v)) => project(&mut s.prepared, &s.h, [q, (k, &mut s.k), (v, &mut s.v)]),
+            (Some(k), None) => {
+                project(&mut s.prepared, &s.h, [q, (k, &mut s.k)]);
                 s.v.copy_from_slice(&s.k);
             }
-            KvSource::Layer(_) => project(&mut s.prepared, &s.h, [q]),
+            (None, _) => project(&mut s.prepared, &s.h, [q]),
         }
         if in_query {
             s.gate.resize(t * l.q_dim(), 0.0);
@@ -173,33 +199,25 @@ impl Step<'_> {
             }
         }
         if l.qk_norm != HeadNorm::None {
-            ops::rms_norm_in_place(&mut s.q, &norms[AttnQNorm], c.norm_eps);
+            ops::rms_norm_in_place(&mut s.q, &w.vectors[AttnQNorm], c.norm_eps);
         }
-        rope::apply(&mut s.q, l.head_dim, c.arch.rope, self.rope.of(il));
+        self.turn_queries(il, 0);
+        if l.kv.is_own() {
+            self.keys_and_values(il, w);
+        }
+    }
+
+    /// Turns queries, from element `first` of each head on, and scales them by their positions.
+    pub(super) fn turn_queries(&mut self, il: usize, first: usize) {
+        let (c, s) = (&self.model.config, &mut *self.s);
+        let l = &c.layers[il];
+        rope::apply(&mut s.q, [l.head_dim, first], c.arch.rope, self.rope.of(il));
         if let Some(temperature) = c.q_temperature {
             for (e, q) in self.chunk.iter().zip(s.q.chunks_exact_mut(l.q_dim())) {
                 ops::scale(q, temperature.at(e.pos as usize));
             }
         }
         tap(self.tap, Some(il), "Qcur", &s.q);
-        if l.kv.is_own() {
-            self.keys_and_values(il, w);
-        }
-        let s = &mut *self.s;
-        s.attention.resize(t * l.q_dim(), 0.0);
-        let sinks = norms.get(AttnSinks).map(Vec::as_slice);
-        let attend = attention::Attend { c, kv: self.kv, il, chunk: self.chunk, q: &s.q, sinks };
-        attention::attend(&attend, &mut s.attention);
-        if c.arch.attention_gate == AttentionGate::Own {
-            s.gate.resize(t * l.q_dim(), 0.0);
-            project(&mut s.prepared, &s.h, [(&matrices[AttnGate], &mut s.gate)]);
-        }
-        if c.arch.attention_gate != AttentionGate::None {
-            ops::sigmoid_gate(&mut s.attention, &s.gate);
-        }
-        tap(self.tap, Some(il), "kqv_out", &s.attention);
-        s.out.resize(t * c.n_embd, 0.0);
-        project(&mut s.prepared, &s.attention, [(&matrices[AttnOutput], &mut s.out)]);
     }
 
     /// Projected keys and values go into the cache.
@@ -212,7 +230,7 @@ impl Step<'_> {
         if l.v_norm {
             ops::rms_norm_in_place(&mut s.v, &vec![1.0; l.head_dim], c.norm_eps);
         }
-        rope::apply(&mut s.k, l.head_dim, c.arch.rope, self.rope.of(il));
+        rope::apply(&mut s.k, [l.head_dim, 0], c.arch.rope, self.rope.of(il));
         tap(self.tap, Some(il), "Kcur", &s.k);
         tap(self.tap, Some(il), "Vcur", &s.v);
         for (i, e) in self.chunk.iter().enumerate() {

@@ -18,7 +18,7 @@ use qrun_quant::{
 };
 
 pub use models::{MODELS, find, names};
-pub use shape::{Biases, Experts, Kinds, Recurrent, Rope, Shape};
+pub use shape::{Biases, Experts, Kinds, Latent, Recurrent, Rope, Shape};
 pub use vocab::{Family, Vocab};
 
 use crate::tools::quantize::mixture::FileType;

@@ -11,7 +11,8 @@ fn has_kernels(tiny: &Tiny) -> Result<(), String> {
 
 #[test]
 fn what_has_no_kernels_is_refused_by_name() {
-    let parts = [("glm4moe", "experts in groups"), ("gemma4", "norms of values")];
+    let latent = ["deepseek2", "mistral4"].map(|arch| (arch, "latent attention"));
+    let parts = [("glm4moe", "experts in groups"), ("gemma4", "norms of values"), latent[0], latent[1]];
     for tiny in EACH_ARCH {
         let refused = parts.iter().find(|(arch, _)| *arch == tiny.arch);
         match (refused, has_kernels(&tiny)) {

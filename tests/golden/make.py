@@ -51,7 +51,13 @@ class Model:
             for t in reader.tensors
         }
         self.slides = bool(self.keys.get("attention.sliding_window"))
-        kinds = {" with experts": "expert_count" in self.keys, " with a window": self.slides, "": True}
+        self.latent = "attention.kv_lora_rank" in self.keys
+        kinds = {
+            " with experts": "expert_count" in self.keys,
+            " with a window": self.slides,
+            " by softmax": "expert_gating_func" not in self.keys,
+            "": True,
+        }
         self.row = next(ROWS[self.arch + kind] for kind, has in kinds.items() if has and self.arch + kind in ROWS)
 
     def layer_types(self):
@@ -67,8 +73,9 @@ class Model:
     def rope(self):
         k = self.keys
         rope = {"rope_type": k.get("rope.scaling.type", "default"), "rope_theta": k["rope.freq_base"]} | self.row.rope
-        if k["rope.dimension_count"] < k["attention.key_length"]:
-            rope["partial_rotary_factor"] = k["rope.dimension_count"] / k["attention.key_length"]
+        head_dim = self.head_dim()
+        if k["rope.dimension_count"] < head_dim:
+            rope["partial_rotary_factor"] = k["rope.dimension_count"] / head_dim
         names = {
             "factor": "rope.scaling.factor",
             "original_max_position_embeddings": "rope.scaling.original_context_length",
@@ -79,6 +86,9 @@ class Model:
         rope |= {name: k[key] for name, key in names.items() if key in k}
         if "mscale_all_dim" in rope:
             rope["mscale"] = 1.0
+            if self.latent:
+                # The file has a tenth; published models have the same number twice.
+                rope["mscale"] = rope["mscale_all_dim"] = 10 * rope["mscale_all_dim"]
         if rope["rope_type"] == "longrope":
             for length in ("long", "short"):
                 rope[f"{length}_factor"] = self.tensors[f"rope_factors_{length}.weight"].tolist()
@@ -96,6 +106,13 @@ class Model:
             return {"full_attention": rope, "sliding_attention": local}
         return rope
 
+    def head_dim(self):
+        """Elements of a head of which a part turns; DeepSeek's is the part."""
+        k = self.keys
+        if not self.latent:
+            return k["attention.key_length"]
+        return k["attention.key_length_mla"] if self.arch == "mistral4" else k["rope.dimension_count"]
+
     def config(self):
         k, row = self.keys, self.row
         eps = k.get("attention.layer_norm_rms_epsilon", k.get("attention.layer_norm_epsilon"))
@@ -107,7 +124,7 @@ class Model:
             intermediate_size=k["feed_forward_length"],
             num_attention_heads=k["attention.head_count"],
             num_key_value_heads=k["attention.head_count_kv"],
-            head_dim=k["attention.key_length"],
+            head_dim=self.head_dim(),
             rms_norm_eps=eps,
             layer_norm_eps=eps,
             norm_eps=eps,
@@ -131,6 +148,14 @@ class Model:
             )
         if self.arch == "gemma4":
             options |= self.gemma4()
+        if self.latent:
+            options |= dict(
+                num_key_value_heads=k["attention.head_count"],
+                q_lora_rank=k.get("attention.q_lora_rank"),
+                qk_nope_head_dim=k["attention.key_length_mla"] - k["rope.dimension_count"],
+                n_shared_experts=k.get("expert_shared_feed_forward_length", 0) // k["expert_feed_forward_length"],
+                topk_method="group_limited_greedy" if "expert_group_count" in k else "greedy",
+            )
         if "ssm.inner_size" in k:
             options["linear_value_head_dim"] = k["ssm.inner_size"] // k["ssm.time_step_rank"]
         if self.arch == "glm4moe":
@@ -213,6 +238,9 @@ class Model:
             self.delta_net(layer)
         if (taps := layer.get("shortconv.conv.weight")) is not None:
             layer["shortconv.conv.weight"] = taps[:, None]
+        if (k_b := layer.pop("attn_k_b.weight", None)) is not None:
+            both = torch.cat([k_b.transpose(1, 2), layer.pop("attn_v_b.weight")], 1)
+            layer["attn_kv_b.weight"] = both.flatten(0, 1)
         if self.row.adjacent:
             for part, heads in (("attn_q", k["attention.head_count"]), ("attn_k", k["attention.head_count_kv"])):
                 for suffix in ("weight", "bias"):

@@ -123,6 +123,32 @@ SHORT_CONV = dict(
         "ffn_down_exps.weight": "feed_forward.experts.down_proj",
     },
 )
+SHARED_EXPERTS = {f"ffn_{part}_shexp": f"mlp.shared_experts.{part}_proj" for part in ("gate", "up", "down")}
+LATENT = dict(
+    keys={
+        "kv_lora_rank": "attention.kv_lora_rank",
+        "qk_rope_head_dim": "rope.dimension_count",
+        "v_head_dim": "attention.value_length_mla",
+        "n_routed_experts": "expert_count",
+        "num_experts_per_tok": "expert_used_count",
+        "moe_intermediate_size": "expert_feed_forward_length",
+        "norm_topk_prob": "expert_weights_norm",
+        "routed_scaling_factor": "expert_weights_scale",
+        "n_group": "expert_group_count",
+        "topk_group": "expert_group_used_count",
+        "first_k_dense_replace": "leading_dense_block_count",
+    },
+    options={"n_group": 1, "topk_group": 1, "first_k_dense_replace": 0},
+    parts={
+        "attn_q_a": "self_attn.q_a_proj",
+        "attn_q_a_norm": "self_attn.q_a_layernorm",
+        "attn_q_b": "self_attn.q_b_proj",
+        "attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa",
+        "attn_kv_a_norm": "self_attn.kv_a_layernorm",
+        "attn_kv_b": "self_attn.kv_b_proj",
+    }
+    | SHARED_EXPERTS,
+)
 FUSED_GATE_UP = {"ffn_up": "mlp.gate_up_proj"}
 GRANITE = {
     "embedding_multiplier": "embedding_scale",
@@ -199,7 +225,7 @@ ROWS = {
             "first_k_dense_replace": "leading_dense_block_count",
         },
         options={"first_k_dense_replace": 0},
-        parts={f"ffn_{part}_shexp": f"mlp.shared_experts.{part}_proj" for part in ("gate", "up", "down")},
+        parts=SHARED_EXPERTS,
     ),
     "seed_oss": Row("SeedOss"),
     "olmo2": Row("Olmo2"),
@@ -234,6 +260,9 @@ ROWS = {
     "qwen3next": Row(
         "Qwen3Next", keys=DELTA_KEYS | EXPERTS | SHARED_EXPERT, options={"norm_topk_prob": True}, **DELTA_NET
     ),
+    "deepseek2": Row("DeepseekV3", **LATENT),
+    "deepseek2 by softmax": Row("DeepseekV2", **LATENT),
+    "mistral4": Row("Mistral4", **LATENT),
     "lfm2": Row("Lfm2", keys={"conv_L_cache": "shortconv.l_cache"}, **SHORT_CONV),
     "lfm2moe": Row(
         "Lfm2Moe",

@@ -78,6 +78,7 @@ pub fn keys(t: &Tiny, h: &mut Header) {
             h.set(key("expert_shared_feed_forward_length"), n_ff_shared);
         }
     }
+    latent_keys(t, h);
     if t.arch == "gemma4" {
         let slides: Vec<bool> = (0..t.n_layer).map(|il| t.slides(il)).collect();
         h.set(key("attention.sliding_window_pattern"), Array::of(&slides));
@@ -128,6 +129,63 @@ pub fn keys(t: &Tiny, h: &mut Header) {
     }
 }
 
+/// Of models with latent attention. Those whose queries are made of fewer elements are DeepSeek V3, others V2.
+fn latent_keys(t: &Tiny, h: &mut Header) {
+    let key = |k: &str| format!("{}.{k}", t.arch);
+    let [rank, q_rank, n_nope, n_value] = t.latent;
+    if rank == 0 {
+        return;
+    }
+    let sizes = [
+        ("kv_lora_rank", rank),
+        ("q_lora_rank", q_rank),
+        ("value_length", rank),
+        ("key_length_mla", n_nope + t.n_rot),
+        ("value_length_mla", n_value),
+    ];
+    sizes.into_iter().filter(|(_, n)| *n > 0).for_each(|(name, n)| h.set(key(&format!("attention.{name}")), n as u32));
+    let v3 = t.arch == "deepseek2" && q_rank > 0;
+    if t.experts[0] > 0 {
+        h.set(key("expert_weights_scale"), 1.5f32);
+        if v3 {
+            h.set(key("expert_gating_func"), 2u32);
+        }
+        if q_rank > 0 {
+            h.set(key("expert_weights_norm"), true);
+        }
+    }
+    if t.yarn > 0.0 && q_rank > 0 {
+        h.set(key("rope.scaling.yarn_log_multiplier"), if v3 { 0.0707f32 } else { 0.1 });
+    }
+    if t.arch == "mistral4" {
+        h.set(key("attention.temperature_scale"), 0.1f32);
+    }
+}
+
+/// Tensors of latent attention.
+fn latent(t: &Tiny, tensor: &mut dyn FnMut(&str, GgmlType, [usize; 2], f32, f32)) {
+    let (d, h, [rank, q_rank, n_nope, n_value]) = (t.n_embd, t.n_head, t.latent);
+    let queries = h * (n_nope + t.n_rot);
+    let q: &[(&str, usize, usize, f32)] = match q_rank {
+        0 => &[("attn_q", d, queries, 1.2)],
+        _ => &[("attn_q_a", d, q_rank, 1.0), ("attn_q_b", q_rank, queries, 1.2)],
+    };
+    let others = [
+        ("attn_kv_a_mqa", d, rank + t.n_rot, 1.2),
+        // What it is given are keys: as many as there are elements of a vector.
+        ("attn_k_b", n_nope, h * rank, 1.2 * (n_nope as f32 / rank as f32).sqrt()),
+        ("attn_v_b", rank, h * n_value, 1.0),
+        ("attn_output", h * n_value, d, 1.0),
+    ];
+    for &(part, cols, rows, gain) in q.iter().chain(&others) {
+        tensor(&format!("{part}.weight"), t.ty(part, 0, cols), [cols, rows], 0.0, gain / (cols as f32).sqrt());
+    }
+    if q_rank > 0 {
+        tensor("attn_q_a_norm.weight", GgmlType::F32, [q_rank, 0], 1.0, 0.2);
+    }
+    tensor("attn_kv_a_norm.weight", GgmlType::F32, [rank, 0], 1.0, 0.2);
+}
+
 /// Divisors of `pairs` frequencies, of which a quarter turns.
 pub fn turning(pairs: usize) -> Vec<u8> {
     (0..pairs).flat_map(|i| if i < pairs / 4 { 1.0f32 } else { 1e30 }.to_le_bytes()).collect()
@@ -171,6 +229,9 @@ pub fn tensors(t: &Tiny, il: usize, add: Add) {
             }
             tensor("shortconv.conv.weight", GgmlType::F32, [TAPS, d], 0.0, 0.5);
         }
+    }
+    if spec.latent {
+        latent(t, &mut tensor);
     }
     if spec.sinks {
         tensor("attn_sinks.weight", GgmlType::F32, [n_head, 0], 1.0, 1.0);
@@ -219,7 +280,7 @@ pub fn tensors(t: &Tiny, il: usize, add: Add) {
     if t.arch == "gpt-oss" {
         tensor("ffn_gate_inp.bias", GgmlType::F32, [e, 0], 0.0, 0.5);
     }
-    if matches!(t.arch, "glm4moe" | "lfm2moe") {
+    if matches!(t.arch, "glm4moe" | "lfm2moe") || t.arch == "deepseek2" && t.latent[1] > 0 {
         tensor("exp_probs_b.bias", GgmlType::F32, [e, 0], 0.0, 0.2);
     }
     if shared > 0 {

@@ -4,7 +4,7 @@ use std::f64::consts::PI;
 
 use qrun_models::{
     ArchSpec, LayerPlan, arch,
-    layer::{self, DeltaPlan, ExpertPlan, FeedForwardPlan, HeadNorm, KvSource, Mixer, SharedExpert},
+    layer::{self, DeltaPlan, ExpertPlan, FeedForwardPlan, HeadNorm, KvSource, LatentPlan, Mixer, SharedExpert},
     spec::{self, Norm, QkNorm, Values},
     tensors::{self, Dims, Fused, Role},
 };
@@ -51,6 +51,8 @@ pub struct Shape {
     pub biases: Biases,
     /// Experts in place of one feed-forward.
     pub experts: Option<Experts>,
+    /// One head of keys in the cache for all heads, and no values.
+    pub latent: Option<Latent>,
     /// What some layers have in place of attention.
     pub recurrent: Option<Recurrent>,
     /// q, k and v in one tensor.
@@ -110,6 +112,17 @@ pub struct Experts {
     pub shared_gate: bool,
     /// Layers in front that have none.
     pub leading_dense: usize,
+}
+
+/// Latent attention of a shape; `head_dim` is what the cache has, `rope.n_rot` of it turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Latent {
+    /// Elements that queries are made of; 0: of the residual stream.
+    pub q_rank: usize,
+    /// Elements of a head's key that do not turn.
+    pub n_nope: usize,
+    /// Elements of a head's value.
+    pub n_value: usize,
 }
 
 /// Layers without attention of a shape.
@@ -197,9 +210,19 @@ impl Shape {
         SynthError::Shape { name: self.name.into(), expected, found }
     }
 
+    /// Elements per head of layers that see everything.
+    fn head_dim_global(&self) -> usize {
+        self.kinds.map_or(self.head_dim, |kinds| kinds.head_dim_global)
+    }
+
+    /// Of these, how many turn.
+    fn n_rot(&self) -> usize {
+        self.rope.n_rot.unwrap_or(self.head_dim_global())
+    }
+
     fn set_hyperparameters(&self, h: &mut Header) {
         let key = |name: &str| format!("{}.{name}", self.arch);
-        let head_dim_global = self.kinds.map_or(self.head_dim, |kinds| kinds.head_dim_global);
+        let head_dim_global = self.head_dim_global();
         let mut count = |name: &str, n: usize| h.set(key(name), n as u32);
         count("block_count", self.n_layer);
         count("context_length", self.n_ctx);
@@ -209,8 +232,16 @@ impl Shape {
         count("attention.head_count_kv", self.n_head_kv);
         count("attention.key_length", head_dim_global);
         count("attention.value_length", head_dim_global);
-        count("rope.dimension_count", self.rope.n_rot.unwrap_or(head_dim_global));
+        count("rope.dimension_count", self.n_rot());
         count("vocab_size", self.vocab.size);
+        if let Some(latent) = self.latent {
+            let n_rot = self.n_rot();
+            count("attention.kv_lora_rank", self.head_dim - n_rot);
+            count("attention.value_length", self.head_dim - n_rot);
+            count("attention.q_lora_rank", latent.q_rank);
+            count("attention.key_length_mla", latent.n_nope + n_rot);
+            count("attention.value_length_mla", latent.n_value);
+        }
         if let Some(e) = self.experts {
             count("expert_count", e.n_expert);
             count("expert_used_count", e.n_used);
@@ -322,7 +353,7 @@ impl Shape {
         let mut out = Vec::new();
         for &(role, dims) in &list {
             let file = role.of_file(self.spec(), dims);
-            let (rows, cols, experts) = match dims {
+            let (rows, cols, apart) = match dims {
                 Dims::Vector(n) => {
                     let mut planned = vector(name(&file), n);
                     if role == Role::SsmA {
@@ -339,7 +370,7 @@ impl Shape {
                     out.push(taps);
                     continue;
                 }
-                Dims::Experts(n, rows, cols) => (rows, cols, Some(n as u64)),
+                Dims::Experts(n, rows, cols) | Dims::Heads(n, rows, cols) => (rows, cols, Some(n as u64)),
             };
             let wanted = |fused: &&Fused| if fused.name == "attn_qkv" { self.fused_qkv } else { self.fused_gate_up };
             let (part, rows) = match Fused::of(role).filter(wanted) {
@@ -349,7 +380,7 @@ impl Shape {
                 None => (&*file, rows),
             };
             let mut matrix = self.matrix(&name(part), cols, rows);
-            matrix.dims.extend(experts);
+            matrix.dims.extend(apart);
             out.push(matrix);
             let biased = match self.biases {
                 Biases::None => false,
@@ -357,7 +388,7 @@ impl Shape {
                 Biases::All => true,
             };
             if biased {
-                let dims = [rows as u64].into_iter().chain(experts).collect();
+                let dims = [rows as u64].into_iter().chain(apart).collect();
                 let fill = Fill::Normal { mean: 0.0, std: 0.125 };
                 out.push(Planned { name: name(&format!("{part}.bias")), dims, fill });
             }
@@ -378,6 +409,12 @@ impl Shape {
                 // Which one its tensors do not show.
                 (kv, n_ff) = (KvSource::Layer(0), kinds.n_ff_shared_kv);
             }
+        }
+        let mut rope = layer::Rope::NONE;
+        if let Some(Latent { q_rank, n_nope, n_value }) = self.latent {
+            rope.n_rot = self.n_rot();
+            let (rank, q_rank) = (head_dim - rope.n_rot, (q_rank > 0).then_some(q_rank));
+            kv = KvSource::Latent(LatentPlan { rank, q_rank, n_nope, n_value });
         }
         let feed_forward = match self.experts.filter(|e| il >= e.leading_dense) {
             None => FeedForwardPlan::Dense { n_ff },
@@ -423,7 +460,7 @@ impl Shape {
             head_dim,
             attention_scale: 1.0,
             window,
-            rope: layer::Rope::NONE,
+            rope,
             qk_norm,
             kv,
             v_norm: self.spec().values == Values::Normed,
