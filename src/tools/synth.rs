@@ -4,6 +4,7 @@
 //! Same name, type and seed give the same bytes on every machine: the numbers come from an integer
 //! hash (see `weights`), and blocks from the same quantizers that `qrun quantize` uses.
 
+mod divisors;
 mod models;
 mod shape;
 mod templates;

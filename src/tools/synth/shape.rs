@@ -1,7 +1,5 @@
 //! A transformer's shape: what its file says about it, and which tensors it has.
 
-use std::f64::consts::PI;
-
 use qrun_models::{
     ArchSpec, LayerPlan, arch,
     layer::{self, DeltaPlan, ExpertPlan, FeedForwardPlan, HeadNorm, KvSource, LatentPlan, Mixer, SharedExpert},
@@ -10,7 +8,11 @@ use qrun_models::{
 };
 use qrun_quant::gguf::{Array, write::Header};
 
-use super::{SynthError, Vocab, templates};
+use super::{
+    SynthError, Vocab,
+    divisors::{llama3_factors, turning},
+    templates,
+};
 use crate::tools::quantize::mixture::{FileType, Mixture};
 
 /// Everything that distinguishes one model from another. Made by struct update from a row of
@@ -480,30 +482,4 @@ impl Shape {
 /// Norms, and what is like them.
 fn vector(name: String, n: usize) -> Planned {
     Planned { name, dims: vec![n as u64], fill: Fill::Normal { mean: 1.0, std: 0.0625 } }
-}
-
-/// Divisors of RoPE frequencies with which the first `n_rot` elements of a head turn.
-fn turning(n_rot: usize, head_dim: usize) -> Vec<f32> {
-    (0..head_dim / 2).map(|i| if i < n_rot / 2 { 1.0 } else { 1e30 }).collect()
-}
-
-/// Llama 3's divisors of RoPE frequencies: wavelengths beyond the original context are stretched by
-/// `factor`, short ones are left alone, and those between are blended.
-fn llama3_factors(head_dim: usize, base: f32, factor: f32) -> Vec<f32> {
-    const ORIGINAL_CONTEXT: f64 = 8192.0;
-    const LOW: f64 = 1.0;
-    const HIGH: f64 = 4.0;
-    let factor = f64::from(factor);
-    let divisor = |i: usize| {
-        let wavelength = 2.0 * PI * f64::from(base).powf(2.0 * i as f64 / head_dim as f64);
-        if wavelength < ORIGINAL_CONTEXT / HIGH {
-            1.0
-        } else if wavelength > ORIGINAL_CONTEXT / LOW {
-            factor
-        } else {
-            let smooth = (ORIGINAL_CONTEXT / wavelength - LOW) / (HIGH - LOW);
-            1.0 / ((1.0 - smooth) / factor + smooth)
-        }
-    };
-    (0..head_dim / 2).map(|i| divisor(i) as f32).collect()
 }
