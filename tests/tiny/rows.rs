@@ -162,8 +162,11 @@ fn latent_keys(t: &Tiny, h: &mut Header) {
     }
 }
 
+/// Takes `(name, type, [cols, rows], mean, standard deviation)` of a layer's tensor.
+type AddToLayer<'a> = &'a mut dyn FnMut(&str, GgmlType, [usize; 2], f32, f32);
+
 /// Tensors of latent attention.
-fn latent(t: &Tiny, tensor: &mut dyn FnMut(&str, GgmlType, [usize; 2], f32, f32)) {
+fn latent(t: &Tiny, tensor: AddToLayer) {
     let (d, h, [rank, q_rank, n_nope, n_value]) = (t.n_embd, t.n_head, t.latent);
     let queries = h * (n_nope + t.n_rot);
     let q: &[(&str, usize, usize, f32)] = match q_rank {
