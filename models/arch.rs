@@ -14,6 +14,7 @@ mod lfm2;
 mod llama;
 mod mistral3;
 mod muse_glimmer;
+mod nemotron_h;
 mod olmo2;
 mod phi3;
 mod qwen2;
@@ -51,12 +52,15 @@ pub static ARCHITECTURES: &[ArchSpec] = &[
     cohere2::COHERE2,
     granite::GRANITE,
     granite::GRANITEMOE,
+    granite::GRANITEHYBRID,
     muse_glimmer::MUSE_GLIMMER,
     qwen35::QWEN35,
     qwen35::QWEN35MOE,
     qwen35::QWEN3NEXT,
     lfm2::LFM2,
     lfm2::LFM2MOE,
+    nemotron_h::NEMOTRON_H,
+    nemotron_h::NEMOTRON_H_MOE,
 ];
 
 /// The architecture with this `general.architecture`, if qrun runs it.

@@ -1,5 +1,7 @@
 //! The table of models: published shapes, and tiny ones for tests.
 
+mod mamba;
+
 use super::{Biases, Experts, Family, Kinds, Recurrent, Rope, Shape, Vocab};
 
 /// The names of the table.
@@ -440,4 +442,11 @@ pub static MODELS: &[Shape] = &[
     },
     TINY_LFM2,
     Shape { name: "tiny-lfm2moe", arch: "lfm2moe", experts: Some(TINY_EXPERTS), ..TINY_LFM2 },
+    mamba::GRANITE_4_H_MICRO,
+    mamba::GRANITE_4_H_TINY,
+    mamba::TINY_GRANITEHYBRID,
+    mamba::NEMOTRON_NANO_9B,
+    mamba::NEMOTRON_3_NANO,
+    mamba::TINY_NEMOTRON_H,
+    mamba::TINY_NEMOTRON_H_MOE,
 ];
