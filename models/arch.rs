@@ -15,6 +15,7 @@ mod lfm2;
 mod llama;
 mod mistral3;
 mod muse_glimmer;
+mod nemotron_h;
 mod olmo2;
 mod phi3;
 mod qwen2;
@@ -52,6 +53,7 @@ pub static ARCHITECTURES: &[ArchSpec] = &[
     cohere2::COHERE2,
     granite::GRANITE,
     granite::GRANITEMOE,
+    granite::GRANITEHYBRID,
     muse_glimmer::MUSE_GLIMMER,
     qwen35::QWEN35,
     qwen35::QWEN35MOE,
@@ -60,6 +62,8 @@ pub static ARCHITECTURES: &[ArchSpec] = &[
     lfm2::LFM2MOE,
     deepseek2::DEEPSEEK2,
     deepseek2::MISTRAL4,
+    nemotron_h::NEMOTRON_H,
+    nemotron_h::NEMOTRON_H_MOE,
 ];
 
 /// The architecture with this `general.architecture`, if qrun runs it.

@@ -111,7 +111,11 @@ impl Config {
             Norm::Rms => "attention.layer_norm_rms_epsilon",
             Norm::Layer => "attention.layer_norm_epsilon",
         };
-        let norm_eps = keys.f32(eps_key)?.ok_or_else(|| keys.absent(eps_key))?;
+        // Files of Nemotron H may have the one under the name of the other.
+        let norm_eps = match keys.f32(eps_key)? {
+            Some(eps) => eps,
+            None => keys.f32("attention.layer_norm_epsilon")?.ok_or_else(|| keys.absent(eps_key))?,
+        };
         if norm_eps < 0.0 {
             return Err(keys.error(eps_key, "a number that is not negative", norm_eps));
         }
@@ -168,6 +172,7 @@ fn refuse_unimplemented(keys: &Keys, spec: &ArchSpec) -> Result<()> {
     let activation = match spec.feed_forward {
         FeedForward::Gated(Activation::Silu | Activation::ClampedSwiglu) => ["silu", "swish"].as_slice(),
         FeedForward::Gated(Activation::GeluTanh) => &["gelu_pytorch_tanh", "gelu_tanh"],
+        FeedForward::ReluSquared => &["relu2"],
     };
     for name in ["hidden_act", "hidden_activation"] {
         if let Some(found) = str(name)?.filter(|found| !activation.contains(found)) {

@@ -39,7 +39,9 @@ use qrun_cuda::{
 
 use crate::{
     Batch, Cached, Config, Entry, Forward, ForwardError, KvType, LayerPlan, Model, Options, PageCount, Progress, Rows,
-    Salt, SamplingRequest, Tap, layer::KvSource, memory::Plan,
+    Salt, SamplingRequest, Tap,
+    layer::{FeedForwardPlan, KvSource, Mixer},
+    memory::Plan,
 };
 use ahead::Ahead;
 use memory::{LOGIT_ROWS, Memory, STEP_ROWS};
@@ -208,10 +210,14 @@ impl GpuDecoder {
 
 /// A part of a model that only the CPU runs.
 fn without_kernels(c: &Config) -> Option<&'static str> {
+    if let Some(part) = c.layers.iter().find_map(recurrent::refused) {
+        return Some(part);
+    }
     let any = |part: fn(&LayerPlan) -> bool| c.layers.iter().any(part);
     let parts = [
         (any(|l| l.v_norm), "norms of values"),
-        (any(|l| !recurrent::takes(l)), "recurrent layers of these sizes"),
+        (any(|l| l.mixer == Mixer::None || l.feed_forward == FeedForwardPlan::None), "layers of one part"),
+        (!c.arch.feed_forward.is_gated(), "a feed-forward without a gate"),
         (any(|l| l.kv != KvSource::Projections), "layers without keys or values of their own"),
         (any(|l| l.n_embd_per_layer > 0), "embeddings of a token for each layer"),
         (any(|l| l.output_scale), "layers that scale what they give"),

@@ -27,7 +27,7 @@ pub struct LayerPlan {
     pub kv: KvSource,
     /// Whether each head of values is normed, without a weight.
     pub v_norm: bool,
-    /// What follows attention.
+    /// What follows that.
     pub feed_forward: FeedForwardPlan,
     /// Elements of the token's embedding for this layer, which joins after the feed-forward; 0: it has none.
     pub n_embd_per_layer: usize,
@@ -91,6 +91,10 @@ pub enum Mixer {
         /// Channels, as many as the residual stream has elements.
         channels: usize,
     },
+    /// At a matrix for each head, to which each of them has added something that fades.
+    Mamba2(MambaPlan),
+    /// It does not: the layer is a feed-forward alone.
+    None,
 }
 
 /// A gated delta net.
@@ -128,6 +132,38 @@ impl DeltaPlan {
     }
 }
 
+/// Mamba-2: `S = S · exp(dt·A) + B (dt·x)ᵀ; y = Sᵀ C + D·x` for each head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MambaPlan {
+    /// Groups of consecutive heads that share `B` and `C`; divides `n_head`.
+    pub n_group: usize,
+    /// Heads, each with a state.
+    pub n_head: usize,
+    /// Elements of `x` and `y` of a head.
+    pub head_dim: usize,
+    /// Elements of `B` and `C`: rows of a state.
+    pub n_state: usize,
+    /// Tokens that the convolution before it sees.
+    pub taps: usize,
+    /// Whether that convolution has a bias.
+    pub bias: bool,
+}
+
+impl MambaPlan {
+    /// Elements of `x` of all heads.
+    pub fn inner(&self) -> usize {
+        self.n_head * self.head_dim
+    }
+    /// Channels of the convolution: `x`, `B` and `C`.
+    pub fn channels(&self) -> usize {
+        self.inner() + 2 * self.n_group * self.n_state
+    }
+    /// Rows of the projection in front: the gate, the channels, and `dt` of each head.
+    pub fn projected(&self) -> usize {
+        self.inner() + self.channels() + self.n_head
+    }
+}
+
 /// What the norms of queries and keys go over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadNorm {
@@ -149,6 +185,8 @@ pub enum FeedForwardPlan {
     },
     /// A few of many for each token.
     Experts(ExpertPlan),
+    /// There is none: the layer is what [`LayerPlan::mixer`] says, alone.
+    None,
 }
 
 /// Experts of a layer, and how a router chooses among them.
@@ -179,6 +217,9 @@ pub struct ExpertPlan {
     pub fused: bool,
     /// Whether what each expert gives is multiplied by a number of its own.
     pub down_scale: bool,
+    /// Width of what experts take and give, where they do not see the residual stream itself (`ffn_latent_down`,
+    /// `ffn_latent_up`).
+    pub latent: Option<usize>,
 }
 
 /// Groups of experts, as many in each.
@@ -203,7 +244,7 @@ pub struct SharedExpert {
 
 impl LayerPlan {
     /// A layer without attention.
-    pub fn recurrent(mixer: Mixer, feed_forward: FeedForwardPlan) -> Self {
+    pub fn without_attention(mixer: Mixer, feed_forward: FeedForwardPlan) -> Self {
         Self {
             mixer,
             n_head: 0,
@@ -236,20 +277,22 @@ impl LayerPlan {
         self.n_head_kv * self.head_dim
     }
     /// Elements of the state of a recurrent layer: the inputs that its convolution still needs, then the matrices of
-    /// its heads. 0 of attention.
+    /// its heads. 0 of other layers.
     pub fn state_len(&self) -> usize {
         match self.mixer {
-            Mixer::Attention => 0,
+            Mixer::Attention | Mixer::None => 0,
             Mixer::DeltaNet(d) => (d.taps - 1) * d.channels() + d.n_head_v * d.dim_k * d.dim_v,
             Mixer::ShortConv { taps, channels } => (taps - 1) * channels,
+            Mixer::Mamba2(m) => (m.taps - 1) * m.channels() + m.inner() * m.n_state,
         }
     }
     /// Elements per token of what a recurrent layer computes on its way.
     pub fn recurrent_width(&self) -> usize {
         match self.mixer {
-            Mixer::Attention => 0,
+            Mixer::Attention | Mixer::None => 0,
             Mixer::DeltaNet(d) => 2 * d.channels() + 2 * d.inner() + 2 * d.n_head_v,
             Mixer::ShortConv { channels, .. } => 5 * channels,
+            Mixer::Mamba2(m) => m.projected() + 2 * m.channels() + 2 * m.inner() + m.n_head,
         }
     }
     /// Elements per token of what latent attention computes beside its queries and its vector.
@@ -267,16 +310,17 @@ impl LayerPlan {
     /// Width of the widest product of the feed-forward.
     pub fn n_ff(&self) -> usize {
         match self.feed_forward {
+            FeedForwardPlan::None => 0,
             FeedForwardPlan::Dense { n_ff } => n_ff,
             FeedForwardPlan::Experts(e) => {
                 e.n_ff.max(e.shared.map_or(0, |shared| shared.n_ff)).max(e.beside.unwrap_or(0))
             }
         }
     }
-    /// The experts of the layer; `None` where it is dense.
+    /// The experts of the layer; `None` where it has none.
     pub fn experts(&self) -> Option<&ExpertPlan> {
         match &self.feed_forward {
-            FeedForwardPlan::Dense { .. } => None,
+            FeedForwardPlan::None | FeedForwardPlan::Dense { .. } => None,
             FeedForwardPlan::Experts(experts) => Some(experts),
         }
     }

@@ -81,6 +81,9 @@ pub enum Residual {
     PostNorm,
     /// Both at once: feed-forward takes the normed input of attention.
     Parallel,
+    /// As with [`Residual::PreNorm`], but a layer has only one of them: attention where it has key/value heads, else a
+    /// feed-forward where that has a width, else what stands in place of attention.
+    Single,
 }
 
 impl Residual {
@@ -139,6 +142,8 @@ pub enum Recurrent {
     },
     /// Short convolutions in layers without key/value heads.
     ShortConv,
+    /// Mamba-2 in layers without key/value heads.
+    Mamba2,
 }
 
 /// Which key head a value head of a delta net takes.
@@ -206,6 +211,15 @@ pub enum LogitScale {
 pub enum FeedForward {
     /// `down(act(gate(x)) · up(x))`.
     Gated(Activation),
+    /// `down(max(up(x), 0)²)`: there is no gate.
+    ReluSquared,
+}
+
+impl FeedForward {
+    /// Whether there is a gate.
+    pub fn is_gated(self) -> bool {
+        matches!(self, Self::Gated(_))
+    }
 }
 
 /// What `q·k` is divided by: the square root of a number of elements.
@@ -240,13 +254,18 @@ pub enum RopeLayers {
     AllButEvery(usize),
     /// Sliding layers; all of them where none slides.
     Sliding,
+    /// Every layer, unless the file says with `rope.scaling.finetuned` that there are none.
+    Finetuned,
+    /// No layer.
+    None,
 }
 
 impl RopeLayers {
     /// Whether layer `il` is one of them; `slides` says which layers have a sliding window.
     pub fn contains(self, il: usize, slides: &[bool]) -> bool {
         match self {
-            Self::All => true,
+            Self::All | Self::Finetuned => true,
+            Self::None => false,
             Self::AllButEvery(n) => !(il + 1).is_multiple_of(n),
             Self::Sliding => slides[il] || !slides.contains(&true),
         }

@@ -71,15 +71,21 @@ roles! {
     SsmBeta = "ssm_beta",
     /// Both, key head by key head: first how far its value heads take new values.
     SsmBa = "ssm_ba",
-    /// Added to what `ssm_alpha` gives.
+    /// Of Mamba-2: the gate of its output, the inputs of its convolution, and the time step of each head.
+    SsmIn = "ssm_in",
+    /// Added to what `ssm_alpha` gives, or to time steps.
     SsmDt = "ssm_dt",
     /// Rate at which each head forgets, negative.
     SsmA = "ssm_a",
+    /// How much of its input each head of Mamba-2 gives as it is.
+    SsmD = "ssm_d",
     /// Taps of each channel, the newest last.
     SsmConv1d = "ssm_conv1d",
-    /// RMSNorm of what each head of a delta net gives.
+    /// Added to what the convolution gives.
+    SsmConv1dBias = "ssm_conv1d.bias",
+    /// RMSNorm of what each head of a delta net gives, or each group of heads of Mamba-2.
     SsmNorm = "ssm_norm",
-    /// From the heads of a delta net to the residual stream.
+    /// From these heads to the residual stream.
     SsmOut = "ssm_out",
     /// Two gates and the input of a short convolution.
     ShortconvInProj = "shortconv.in_proj",
@@ -99,6 +105,8 @@ roles! {
     ExpProbsB = "exp_probs_b",
     /// Norm before experts beside a feed-forward.
     PreFfwNorm2 = "pre_ffw_norm_2",
+    /// From the residual stream to what experts take.
+    FfnLatentDown = "ffn_latent_down",
     /// Gates of all experts, each followed by its up projection.
     FfnGateUpExps = "ffn_gate_up_exps",
     /// Gates of all experts.
@@ -109,6 +117,8 @@ roles! {
     FfnDownExps = "ffn_down_exps",
     /// What each expert's output is multiplied by.
     FfnDownExpsScale = "ffn_down_exps.scale",
+    /// From what experts give to the residual stream.
+    FfnLatentUp = "ffn_latent_up",
     /// RMSNorm of what a feed-forward beside experts gives.
     PostFfwNorm1 = "post_ffw_norm_1",
     /// RMSNorm of what these experts give.
@@ -146,8 +156,9 @@ impl Role {
         match (self, dims) {
             (Self::FfnNorm, _) => format!("{}.weight", spec.ffn_norm),
             (Self::ExpProbsB | Self::SsmDt, _) => format!("{}.bias", self.name()),
-            (Self::SsmA | Self::FfnGateInpScale | Self::FfnDownExpsScale, _) => self.name().to_owned(),
-            (_, Dims::Vector(_) | Dims::Taps(..)) => format!("{}.weight", self.name()),
+            (Self::SsmA | Self::SsmD | Self::SsmConv1dBias, _) => self.name().to_owned(),
+            (Self::FfnGateInpScale | Self::FfnDownExpsScale, _) => self.name().to_owned(),
+            (_, Dims::Vector(_) | Dims::Table(..)) => format!("{}.weight", self.name()),
             _ => self.name().to_owned(),
         }
     }
@@ -160,8 +171,8 @@ pub enum Dims {
     Vector(usize),
     /// `[rows][cols]`: outputs, inputs. May have a bias `[rows]`.
     Matrix(usize, usize),
-    /// `[channels][taps]`.
-    Taps(usize, usize),
+    /// `[rows][cols]` numbers that no product takes: taps of channels, weights of norms by group.
+    Table(usize, usize),
     /// `[experts][rows][cols]`. May have a bias `[experts][rows]`.
     Experts(usize, usize, usize),
     /// `[heads][rows][cols]`.
@@ -172,7 +183,7 @@ impl Dims {
     /// Outputs: those of a matrix (of one expert or head), the elements of a vector.
     pub fn rows(self) -> usize {
         match self {
-            Self::Vector(n) | Self::Matrix(n, _) | Self::Taps(n, _) => n,
+            Self::Vector(n) | Self::Matrix(n, _) | Self::Table(n, _) => n,
             Self::Experts(_, n, _) | Self::Heads(_, n, _) => n,
         }
     }
@@ -181,10 +192,10 @@ impl Dims {
 /// The tensors of a layer, in the order of their roles.
 #[rustfmt::skip]
 pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dims)> {
-    use Dims::{Experts, Heads, Matrix, Taps, Vector};
+    use Dims::{Experts, Heads, Matrix, Table, Vector};
     let (d, q, kv) = (n_embd, l.q_dim(), l.kv_dim());
     let (pre_norm, post_norm) = (spec.residual.pre_norm(), spec.residual.post_norm());
-    let mut list = vec![(Role::AttnNorm, Vector(d), pre_norm)];
+    let mut list = vec![(Role::AttnNorm, Vector(d), pre_norm && l.mixer != Mixer::None)];
     match l.mixer {
         Mixer::Attention => match l.kv {
             KvSource::Latent(p) => {
@@ -236,45 +247,64 @@ pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dim
                 (Role::SsmBa,     Matrix(2 * heads, d),    !tiled),
                 (Role::SsmDt,     Vector(heads),           true),
                 (Role::SsmA,      Vector(heads),           true),
-                (Role::SsmConv1d, Taps(channels, p.taps),  true),
+                (Role::SsmConv1d, Table(channels, p.taps), true),
                 (Role::SsmNorm,   Vector(p.dim_v),         true),
                 (Role::SsmOut,    Matrix(d, inner),        true),
             ]);
         }
         Mixer::ShortConv { taps, .. } => list.extend([
             (Role::ShortconvInProj,  Matrix(3 * d, d), true),
-            (Role::ShortconvConv,    Taps(d, taps),    true),
+            (Role::ShortconvConv,    Table(d, taps),   true),
             (Role::ShortconvOutProj, Matrix(d, d),     true),
         ]),
+        Mixer::Mamba2(p) => {
+            let (channels, inner, heads) = (p.channels(), p.inner(), p.n_head);
+            list.extend([
+                (Role::SsmIn,         Matrix(p.projected(), d),          true),
+                (Role::SsmDt,         Vector(heads),                     true),
+                (Role::SsmA,          Table(heads, 1),                   true),
+                (Role::SsmD,          Table(heads, 1),                   true),
+                (Role::SsmConv1d,     Table(channels, p.taps),           true),
+                (Role::SsmConv1dBias, Vector(channels),                  p.bias),
+                (Role::SsmNorm,       Table(p.n_group, inner / p.n_group), true),
+                (Role::SsmOut,        Matrix(d, inner),                  true),
+            ]);
+        }
+        Mixer::None => {}
     }
+    let (gated, follows) = (spec.feed_forward.is_gated(), l.feed_forward != FeedForwardPlan::None);
     list.extend([
         (Role::PostAttentionNorm, Vector(d), post_norm),
-        (Role::FfnNorm,           Vector(d), pre_norm && spec.residual != Residual::Parallel),
+        (Role::FfnNorm,           Vector(d), pre_norm && follows && spec.residual != Residual::Parallel),
     ]);
     match l.feed_forward {
+        FeedForwardPlan::None => {}
         FeedForwardPlan::Dense { n_ff: f } => list.extend([
-            (Role::FfnGate,         Matrix(f, d),     true),
+            (Role::FfnGate,         Matrix(f, d),     gated),
             (Role::FfnUp,           Matrix(f, d),     true),
             (Role::FfnDown,         Matrix(d, f),     true),
         ]),
         FeedForwardPlan::Experts(p) => {
             let (e, f) = (p.n_expert, p.n_ff);
-            let (s, shared, gated) = p.shared.map_or((0, false, false), |s| (s.n_ff, true, s.gated));
+            let (s, shared, shared_gate) = p.shared.map_or((0, false, false), |s| (s.n_ff, true, s.gated));
             let (b, beside) = (p.beside.unwrap_or(0), p.beside.is_some());
+            let (x, latent) = (p.latent.unwrap_or(d), p.latent.is_some());
             list.extend([
                 (Role::FfnGateInp,       Matrix(e, d),         true),
                 (Role::FfnGateInpScale,  Vector(d),            beside),
                 (Role::ExpProbsB,        Vector(e),            p.bias),
                 (Role::PreFfwNorm2,      Vector(d),            beside),
-                (Role::FfnGateUpExps,    Experts(e, 2 * f, d), p.fused),
-                (Role::FfnGateExps,      Experts(e, f, d),     !p.fused),
-                (Role::FfnUpExps,        Experts(e, f, d),     !p.fused),
-                (Role::FfnDownExps,      Experts(e, d, f),     true),
+                (Role::FfnLatentDown,    Matrix(x, d),         latent),
+                (Role::FfnGateUpExps,    Experts(e, 2 * f, x), p.fused),
+                (Role::FfnGateExps,      Experts(e, f, x),     gated && !p.fused),
+                (Role::FfnUpExps,        Experts(e, f, x),     !p.fused),
+                (Role::FfnDownExps,      Experts(e, x, f),     true),
                 (Role::FfnDownExpsScale, Vector(e),            p.down_scale),
+                (Role::FfnLatentUp,      Matrix(d, x),         latent),
                 (Role::PostFfwNorm1,     Vector(d),            beside),
                 (Role::PostFfwNorm2,     Vector(d),            beside),
-                (Role::FfnGateInpShexp,  Vector(d),            gated),
-                (Role::FfnGateShexp,     Matrix(s, d),         shared),
+                (Role::FfnGateInpShexp,  Vector(d),            shared_gate),
+                (Role::FfnGateShexp,     Matrix(s, d),         shared && gated),
                 (Role::FfnUpShexp,       Matrix(s, d),         shared),
                 (Role::FfnDownShexp,     Matrix(d, s),         shared),
                 (Role::FfnGate,          Matrix(b, d),         beside),

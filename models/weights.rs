@@ -217,7 +217,7 @@ fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
         let own = name(&role.of_file(c.arch, dims));
         match dims {
             Dims::Vector(n) => vectors.set(role, door.vector(&own, n)?),
-            Dims::Taps(channels, taps) => vectors.set(role, door.values(&own, &[taps, channels])?),
+            Dims::Table(rows, cols) => vectors.set(role, door.values(&own, &[cols, rows])?),
             Dims::Matrix(rows, cols) => {
                 let has = |part: &str| door.has(&name(&format!("{part}.weight")));
                 let fused = Fused::of(role).filter(|fused| has(fused.name) && !has(fused.parts[0].name()));
@@ -284,12 +284,10 @@ impl TensorLoader<'_> {
         let place = || format!("tensor {name}");
         let t = self.g.tensor(name);
         let t = t.ok_or_else(|| self.g.error(place(), format!("shape {shape:?}"), "no such tensor"))?;
-        // Trailing dimensions of 1 mean nothing.
-        let mut found = t.shape.clone();
-        while found.len() > shape.len() && found.last() == Some(&1) {
-            found.pop();
-        }
-        if found.len() != shape.len() || found.iter().zip(shape).any(|(&a, &b)| a != b as u64) {
+        // Trailing dimensions of 1 mean nothing: some writers leave them out.
+        let size = |dims: &[u64], i: usize| dims.get(i).copied().unwrap_or(1);
+        let wanted: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
+        if (0..t.shape.len().max(wanted.len())).any(|i| size(&t.shape, i) != size(&wanted, i)) {
             return Err(self.g.error(place(), format!("shape {shape:?}"), format!("{:?}", t.shape)));
         }
         self.used.borrow_mut().insert(name.to_owned());

@@ -87,6 +87,8 @@ pub struct Tiny {
     /// Of latent attention `[rank, rank of queries, elements of a key that do not turn, elements of a value]`; `head_dim` is
     /// the first and `n_rot`.
     pub latent: [usize; 4],
+    /// Width of what experts take and give; 0: that of the residual stream.
+    pub latent_experts: usize,
 }
 
 pub const TINY: Tiny = Tiny {
@@ -123,6 +125,7 @@ pub const TINY: Tiny = Tiny {
     leading_dense: 0,
     groups: [0; 2],
     latent: [0; 4],
+    latent_experts: 0,
 };
 
 #[test]
@@ -292,12 +295,14 @@ impl Tiny {
                 ("ffn_up", self.n_embd, n_ff, 1.0),
                 ("ffn_down", n_ff, self.n_embd, 1.0),
             ];
-            let dense = !self.has_experts(il) || self.arch == "gemma4";
+            let dense = n_ff > 0 && !self.has_experts(il) || self.arch == "gemma4";
+            let gated = spec.feed_forward.is_gated();
             let (own_k, own_v) = (self.has_keys(il), self.has_values(il));
             let present = |part: &str| match part {
                 _ if spec.latent && part.starts_with("attn") => false,
                 "attn_k" => attends && own_k,
                 "attn_v" => attends && own_v,
+                "ffn_gate" => dense && gated,
                 _ if part.starts_with("ffn") => dense,
                 _ => attends,
             };
@@ -311,7 +316,7 @@ impl Tiny {
             }
             if spec.residual.pre_norm() {
                 add(&name("attn_norm.weight"), vector, [self.n_embd, 0], norm(1.0));
-                if spec.residual != Residual::Parallel {
+                if !matches!(spec.residual, Residual::Parallel | Residual::Single) {
                     add(&name(&format!("{}.weight", spec.ffn_norm)), vector, [self.n_embd, 0], norm(1.0));
                 }
             }

@@ -4,15 +4,15 @@ use qrun_quant::Result;
 
 use super::keys::{Keys, LIMIT};
 use crate::{
-    layer::{ExpertPlan, FeedForwardPlan, Groups, SharedExpert},
-    spec::{ArchSpec, Gating, GroupScore},
+    layer::{ExpertPlan, FeedForwardPlan, Groups, Mixer, SharedExpert},
+    spec::{ArchSpec, Gating, GroupScore, Residual},
 };
 
 /// What all layers with experts have in common, and the widths of the others.
 pub struct Reader<'a> {
     keys: &'a Keys<'a>,
     experts: Option<ExpertPlan>,
-    /// Width of each block's feed-forward, where the file says.
+    /// Width of each block's feed-forward, where the file says; 0 where it has none.
     n_ff: Option<Vec<usize>>,
     /// Width of one expert of each block.
     n_ff_expert: Option<Vec<usize>>,
@@ -20,7 +20,8 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub fn new(keys: &'a Keys, spec: &ArchSpec, n_block: usize) -> Result<Self> {
-        let n_ff = keys.optional_sizes("feed_forward_length", n_block)?;
+        let least = if spec.residual == Residual::Single { 0 } else { 1 };
+        let n_ff = keys.sizes_from(least, "feed_forward_length", n_block)?;
         let n_ff_expert = match keys.optional_sizes("expert_feed_forward_length", n_block)? {
             Some(sizes) => Some(sizes),
             None => n_ff.clone(),
@@ -52,12 +53,13 @@ impl<'a> Reader<'a> {
             beside,
             fused: has("ffn_gate_up_exps.weight"),
             down_scale: has("ffn_down_exps.scale"),
+            latent: rows("ffn_latent_down").filter(|&n| n <= LIMIT),
             ..experts
         }))
     }
 
-    /// The width of block `il`, which has none.
-    fn dense(&self, il: usize) -> Result<usize> {
+    /// The width of block `il`, which has none of them.
+    pub fn dense(&self, il: usize) -> Result<usize> {
         Ok(self.n_ff.as_ref().ok_or_else(|| self.keys.absent("feed_forward_length"))?[il])
     }
 }
@@ -119,5 +121,6 @@ fn common(keys: &Keys, spec: &ArchSpec, n_block: usize) -> Result<Option<ExpertP
         beside: None,
         fused: false,
         down_scale: false,
+        latent: None,
     }))
 }

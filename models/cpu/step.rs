@@ -8,7 +8,7 @@ use super::{Scratch, attention, ops, rope};
 use crate::{
     Entry, ForwardError, Model, Output, Tap,
     kv::KvCache,
-    layer::{HeadNorm, KvSource, Mixer},
+    layer::{FeedForwardPlan, HeadNorm, KvSource, Mixer},
     spec::{AttentionGate, EmbeddingScale, Residual},
     tensors::Role::{self, *},
     weights::{Layer, Linear, Weights},
@@ -81,21 +81,26 @@ impl Step<'_> {
     }
 
     fn layer(&mut self, il: usize, w: &Layer) -> Result<(), ForwardError> {
+        let plan = &self.model.config.layers[il];
         self.go_on()?;
-        self.norm(w, AttnNorm);
-        tap(self.tap, Some(il), "attn_norm", &self.s.h);
-        match self.model.config.layers[il].mixer {
-            Mixer::Attention => self.attention(il, w),
-            Mixer::DeltaNet(_) | Mixer::ShortConv { .. } => self.recurrent(il, w),
+        if plan.mixer != Mixer::None {
+            self.norm(w, AttnNorm);
+            tap(self.tap, Some(il), "attn_norm", &self.s.h);
+            match plan.mixer {
+                Mixer::Attention => self.attention(il, w),
+                mixer => self.recurrent(il, w, mixer),
+            }
+            self.join(il, "attn_out", w, PostAttentionNorm);
+            self.go_on()?;
         }
-        self.join(il, "attn_out", w, PostAttentionNorm);
-        self.go_on()?;
-        if self.model.config.arch.residual != Residual::Parallel {
-            self.norm(w, FfnNorm);
+        if plan.feed_forward != FeedForwardPlan::None {
+            if self.model.config.arch.residual != Residual::Parallel {
+                self.norm(w, FfnNorm);
+            }
+            tap(self.tap, Some(il), "ffn_norm", &self.s.h);
+            self.feed_forward(il, w)?;
+            self.join(il, "ffn_out", w, PostFfwNorm);
         }
-        tap(self.tap, Some(il), "ffn_norm", &self.s.h);
-        self.feed_forward(il, w)?;
-        self.join(il, "ffn_out", w, PostFfwNorm);
         self.per_layer(il, w);
         if let Some(scale) = w.vectors.get(LayerOutputScale) {
             ops::scale(&mut self.s.x, scale[0]);
@@ -105,7 +110,7 @@ impl Step<'_> {
 
     /// The token's embedding for this layer, as far as the residual stream lets it pass.
     fn per_layer(&mut self, il: usize, w: &Layer) {
-        let (c, t, activation) = (&self.model.config, self.chunk.len(), self.activation());
+        let (c, t) = (&self.model.config, self.chunk.len());
         let (s, n) = (&mut *self.s, c.n_embd_per_layer);
         let Some(gate) = w.matrices.get(InpGate) else { return };
         s.gate.resize(t * n, 0.0);
@@ -113,7 +118,7 @@ impl Step<'_> {
         s.up.clear();
         let rows = s.per_layer.chunks_exact(n * c.layers.len());
         rows.for_each(|row| s.up.extend_from_slice(&row[il * n..(il + 1) * n]));
-        ops::gate(&mut s.gate, &s.up, activation);
+        s.activate(c.arch.feed_forward);
         s.out.resize(t * c.n_embd, 0.0);
         project(&mut s.prepared, &s.gate, [(&w.matrices[Proj], &mut s.out)]);
         self.join(il, "per_layer_embd_out", w, PostNorm);

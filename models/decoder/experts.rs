@@ -33,6 +33,7 @@ fn refused(e: &ExpertPlan, w: &weights::Layer) -> Option<&'static str> {
         (formats.into_iter().any(|ty| ty.format().block == 1), "experts with dense weights"),
         (e.groups.is_some(), "experts in groups"),
         (e.beside.is_some(), "experts beside a feed-forward"),
+        (e.latent.is_some(), "experts that take less than the residual stream"),
         (e.n_expert > MAX_EXPERTS || e.n_used > MAX_CHOICES, "so many experts"),
         (!e.n_ff.is_multiple_of(32) || !down.is_multiple_of(16), "experts of these sizes"),
     ];

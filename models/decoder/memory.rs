@@ -367,7 +367,7 @@ fn reach(kind: &Kind) -> &'static str {
 pub fn state_len(l: &LayerPlan) -> usize {
     match l.mixer {
         Mixer::DeltaNet(d) => d.n_head_v * DeltaNet::head_len([d.dim_k, d.dim_v, d.taps]),
-        Mixer::Attention | Mixer::ShortConv { .. } => l.state_len(),
+        Mixer::Attention | Mixer::ShortConv { .. } | Mixer::Mamba2(_) | Mixer::None => l.state_len(),
     }
 }
 
@@ -423,9 +423,10 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options) -> Activations
     let queries = (gate == AttentionGate::InQuery).then(|| values(carver, "queries", 2 * q));
     let gates = (gate == AttentionGate::Own).then(|| values(carver, "attention_gate", q));
     let given = |l: &LayerPlan| match l.mixer {
-        Mixer::Attention => [l.q_dim(), 0, 0],
+        Mixer::Attention | Mixer::None => [l.q_dim(), 0, 0],
         Mixer::DeltaNet(d) => [d.inner(), d.channels(), d.n_head_v],
         Mixer::ShortConv { channels, .. } => [channels, 3 * channels, 0],
+        Mixer::Mamba2(m) => [m.inner(), m.projected(), m.n_head],
     };
     let [out, input, heads] = [0, 1, 2].map(|i| c.widest(|l| given(l)[i]));
     let at = values(carver, "q", q);

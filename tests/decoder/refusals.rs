@@ -228,6 +228,44 @@ const DEEPSEEK2: &[Refused] = &[
         "a positive number", "-1"),
 ];
 
+/// The same for a Granite 4 H.
+#[rustfmt::skip]
+const GRANITEHYBRID: &[Refused] = &[
+    (|p| p.drop_key("granitehybrid.ssm.group_count"), "key granitehybrid.ssm.group_count", "a value", "no such key"),
+    (|p| p.drop_key("granitehybrid.ssm.inner_size"), "key granitehybrid.ssm.inner_size", "a value", "no such key"),
+    (|p| p.set("granitehybrid.ssm.group_count", 3u32), "key granitehybrid.ssm.time_step_rank", "a multiple of 3 groups", "4"),
+    (|p| p.set("granitehybrid.ssm.inner_size", 190u32), "key granitehybrid.ssm.inner_size", "a multiple of 4 heads", "190"),
+    (|p| p.set("granitehybrid.ssm.state_size", 2048u32), "key granitehybrid.ssm.state_size", "at most 1024", "2048"),
+    (|p| p.set("granitehybrid.ssm.conv_kernel", 1u32), "key granitehybrid.ssm.conv_kernel", "a number from 2 to 16", "1"),
+    (|p| p.set("granitehybrid.rope.scaling.finetuned", "no"), "key granitehybrid.rope.scaling.finetuned", "a bool", "no"),
+    (|p| p.set("granitehybrid.ssm.state_size", 48u32), "tensor blk.0.ssm_in.weight", "shape [128, 484]", "[128, 436]"),
+    (|p| p.set("granitehybrid.attention.head_count_kv", Array::of(&[0u32, 2, 2])), "tensor blk.2.attn_q.weight", "shape [128, 256]", "no such tensor"),
+    (|p| p.drop_tensor("blk.0.ssm_in.weight"), "tensor blk.0.ssm_in.weight", "shape [128, 436]", "no such tensor"),
+    (|p| p.drop_tensor("blk.0.ssm_d"), "tensor blk.0.ssm_d", "shape [1, 4]", "no such tensor"),
+    (|p| p.put_tensor("blk.0.ssm_a", GgmlType::F32, &[4]), "tensor blk.0.ssm_a", "shape [1, 4]", "[4]"),
+    (|p| p.put_tensor("blk.0.ssm_norm.weight", GgmlType::F32, &[96, 2]), "tensor blk.0.ssm_norm.weight", "shape [192, 1]", "[96, 2]"),
+    (|p| p.put_tensor("blk.0.ssm_conv1d.bias", GgmlType::F32, &[192]), "tensor blk.0.ssm_conv1d.bias", "shape [240]", "[192]"),
+    (|p| p.put_tensor("blk.1.ssm_d", GgmlType::F32, &[1, 4]), "tensor blk.1.ssm_d", "only tensors that qrun's granitehybrid knows",
+        "a tensor without a place in the model"),
+];
+
+/// The same for a Nemotron 3.
+#[rustfmt::skip]
+const NEMOTRON: &[Refused] = &[
+    (|p| p.drop_key("nemotron_h_moe.feed_forward_length"), "key nemotron_h_moe.feed_forward_length", "a value", "no such key"),
+    (|p| p.drop_key("nemotron_h_moe.attention.layer_norm_rms_epsilon"), "key nemotron_h_moe.attention.layer_norm_rms_epsilon", "a value", "no such key"),
+    (|p| p.set("nemotron_h_moe.hidden_act", "silu"), "key nemotron_h_moe.hidden_act", "relu2", "\"silu\""),
+    (|p| p.set("nemotron_h_moe.feed_forward_length", Array::of(&[64u32, 64, 0, 64, 0])), "tensor blk.0.ffn_up.weight", "shape [128, 64]", "no such tensor"),
+    (|p| p.drop_tensor("blk.1.attn_norm.weight"), "tensor blk.1.attn_norm.weight", "shape [128]", "no such tensor"),
+    (|p| p.drop_tensor("blk.1.ffn_gate_inp.weight"), "tensor blk.1.ffn_up.weight", "shape [128, 64]", "no such tensor"),
+    (|p| p.drop_tensor("blk.1.ffn_latent_up.weight"), "tensor blk.1.ffn_latent_up.weight", "shape [96, 128]", "no such tensor"),
+    (|p| p.put_tensor("blk.1.ffn_latent_down.weight", GgmlType::F32, &[128, 64]), "tensor blk.1.ffn_up_exps.weight", "shape [64, 64, 12]", "[96, 64, 12]"),
+    (|p| p.put_tensor("blk.1.ffn_gate_exps.weight", GgmlType::F32, &[96, 64, 12]), "tensor blk.1.ffn_gate_exps.weight",
+        "only tensors that qrun's nemotron_h_moe knows", "a tensor without a place in the model"),
+    (|p| p.put_tensor("blk.2.ffn_up.weight", GgmlType::F32, &[128, 64]), "tensor blk.2.ffn_up.weight",
+        "only tensors that qrun's nemotron_h_moe knows", "a tensor without a place in the model"),
+];
+
 /// Files that were made of models saved before transformers 5.5 have them.
 #[test]
 fn keys_of_a_layer_that_attends_to_the_cache_of_another_are_left_where_they_are() {
@@ -238,11 +276,21 @@ fn keys_of_a_layer_that_attends_to_the_cache_of_another_are_left_where_they_are(
     assert!(parts.load().is_ok());
 }
 
+/// Some writers leave them out.
+#[test]
+fn dimensions_of_one_at_the_end_mean_nothing() {
+    let mut parts = Parts::of(EACH_ARCH.into_iter().find(|tiny| tiny.arch == "granitehybrid").unwrap());
+    parts.put_tensor("blk.0.ssm_norm.weight", GgmlType::F32, &[192]);
+    parts.put_tensor("blk.0.attn_norm.weight", GgmlType::F32, &[128, 1]);
+    assert!(parts.load().is_ok());
+}
+
 #[test]
 fn what_is_wrong_is_named() {
     let of = |tiny, cases: &'static [Refused]| cases.iter().map(move |case| (tiny, case));
-    let cases =
-        of(TINY, LLAMA).chain(of(EACH_ARCH[4], GEMMA3)).chain(of(gemma4(), GEMMA4)).chain(of(deepseek2(), DEEPSEEK2));
+    let cases = of(TINY, LLAMA).chain(of(EACH_ARCH[4], GEMMA3)).chain(of(gemma4(), GEMMA4)).chain(of(deepseek2(), DEEPSEEK2));
+    let first = |arch| EACH_ARCH.into_iter().find(|tiny| tiny.arch == arch).unwrap();
+    let cases = cases.chain(of(first("granitehybrid"), GRANITEHYBRID)).chain(of(first("nemotron_h_moe"), NEMOTRON));
     for (tiny, (change, place, expected, found)) in cases {
         let mut parts = Parts::of(tiny);
         change(&mut parts);

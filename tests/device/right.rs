@@ -11,8 +11,15 @@ fn has_kernels(tiny: &Tiny) -> Result<(), String> {
 
 #[test]
 fn what_has_no_kernels_is_refused_by_name() {
-    let latent = ["deepseek2", "mistral4"].map(|arch| (arch, "latent attention"));
-    let parts = [("glm4moe", "experts in groups"), ("gemma4", "norms of values"), latent[0], latent[1]];
+    let parts = [
+        ("glm4moe", "experts in groups"),
+        ("gemma4", "norms of values"),
+        ("granitehybrid", "Mamba-2 layers"),
+        ("nemotron_h", "Mamba-2 layers"),
+        ("nemotron_h_moe", "Mamba-2 layers"),
+        ("deepseek2", "latent attention"),
+        ("mistral4", "latent attention"),
+    ];
     for tiny in EACH_ARCH {
         let refused = parts.iter().find(|(arch, _)| *arch == tiny.arch);
         match (refused, has_kernels(&tiny)) {

@@ -66,9 +66,19 @@ class Model:
         if isinstance(period, list):
             return ["sliding_attention" if slides else "full_attention" for slides in period]
         if isinstance(self.heads_kv, list) and not self.slides:
-            return ["full_attention" if n > 0 else "conv" for n in self.heads_kv]
+            return [self.layer_type(il, n) for il, n in enumerate(self.heads_kv)]
         layers = range(self.keys["block_count"])
         return ["sliding_attention" if period and (i + 1) % period else "full_attention" for i in layers]
+
+    def layer_type(self, il, n_head_kv):
+        """What a layer of a model without windows is."""
+        if n_head_kv > 0:
+            return "full_attention"
+        if "ssm.state_size" not in self.keys:
+            return "conv"
+        if self.row.name != "NemotronH" or self.widths[il] == 0:
+            return "linear_attention"
+        return "moe" if f"blk.{il}.ffn_gate_inp.weight" in self.tensors else "mlp"
 
     def rope(self):
         k = self.keys
@@ -157,7 +167,14 @@ class Model:
                 topk_method="group_limited_greedy" if "expert_group_count" in k else "greedy",
             )
         if "ssm.inner_size" in k:
-            options["linear_value_head_dim"] = k["ssm.inner_size"] // k["ssm.time_step_rank"]
+            names = ("linear_value_head_dim", "mamba_d_head", "mamba_head_dim")
+            options |= dict.fromkeys(names, k["ssm.inner_size"] // k["ssm.time_step_rank"])
+        if self.row.name == "GraniteMoeHybrid":
+            options["mamba_expand"], rest = divmod(k["ssm.inner_size"], k["embedding_length"])
+            assert rest == 0 and k["rope.scaling.finetuned"] is False
+        if self.row.name == "NemotronH":
+            latent = [t for n, t in self.tensors.items() if "ffn_latent_down" in n]
+            options |= dict(layer_norm_epsilon=eps, moe_latent_size=len(latent[0]) if latent else None)
         if self.arch == "glm4moe":
             options["use_qk_norm"] = "blk.0.attn_q_norm.weight" in self.tensors
             options["n_shared_experts"] = k["expert_shared_feed_forward_length"] // k["expert_feed_forward_length"]
@@ -229,12 +246,19 @@ class Model:
                 layer[f"ffn_gate_up_exps.{suffix}"] = both
         if self.arch == "gpt-oss":
             layer |= {n: t.transpose(1, 2) for n, t in layer.items() if n.endswith("_exps.weight")}
-        if self.arch == "granitemoe" and "ffn_up_shexp.weight" in layer:
+        if self.arch == "granitehybrid" and "ffn_up.weight" in layer:
+            # Without experts the shared one is all there is.
+            layer |= {f"ffn_{part}_shexp.weight": layer.pop(f"ffn_{part}.weight") for part in ("gate", "up", "down")}
+        if self.arch in ("granitemoe", "granitehybrid") and "ffn_up_shexp.weight" in layer:
             both = [layer.pop(f"ffn_{part}_shexp.weight") for part in ("gate", "up")]
             layer["ffn_gate_up_shexp.weight"] = torch.cat(both)
         if (gate := layer.get("ffn_gate_inp_shexp.weight")) is not None:
             layer["ffn_gate_inp_shexp.weight"] = gate[None]
-        if "ssm_conv1d.weight" in layer:
+        if "ssm_d" in layer:
+            layer["ssm_conv1d.weight"] = layer["ssm_conv1d.weight"][:, None]
+            layer["ssm_a"] = layer["ssm_a"].neg().log()
+            layer |= {n: layer[n].flatten() for n in ("ssm_a", "ssm_d", "ssm_norm.weight")}
+        elif "ssm_conv1d.weight" in layer:
             self.delta_net(layer)
         if (taps := layer.get("shortconv.conv.weight")) is not None:
             layer["shortconv.conv.weight"] = taps[:, None]
@@ -281,7 +305,7 @@ class Model:
         """The state dict of transformers."""
         names = NAMES | self.row.parts
         state = {
-            "model.embed_tokens.weight": self.tensors["token_embd.weight"],
+            f"model.{self.row.embedding}.weight": self.tensors["token_embd.weight"],
             f"model.{self.row.norm}.weight": next(self.tensors[n] for n in OUTPUT_NORMS if n in self.tensors),
             "lm_head.weight": self.tensors.get("output.weight", self.tensors["token_embd.weight"]),
         }

@@ -4,7 +4,7 @@ use super::{TINY, Tiny};
 
 /// One small model per architecture, with what is special about it; windows and original contexts shorter than the tests'
 /// prompts, more experts than some prompts take.
-pub const EACH_ARCH: [Tiny; 32] = [
+pub const EACH_ARCH: [Tiny; 36] = [
     Tiny { rope_freqs: true, fused_qkv: true, ..TINY },
     Tiny { arch: "qwen2", biases: true, n_head: 7, n_head_kv: 1, ..TINY },
     Tiny { arch: "qwen3", tied: true, head_dim: 80, ..TINY },
@@ -47,6 +47,31 @@ pub const EACH_ARCH: [Tiny; 32] = [
         uneven: &[[4, 0, 96], [4, 2, 96], [4, 0, 96]],
         experts: [8, 2, 64, 0],
         leading_dense: 1,
+        ..TINY
+    },
+    Tiny { arch: "granitehybrid", tied: true, n_layer: 3, uneven: &[[4, 0, 96], [4, 2, 96], [4, 0, 96]], ..TINY },
+    Tiny {
+        arch: "granitehybrid",
+        tied: true,
+        n_layer: 3,
+        uneven: &[[4, 0, 96], [4, 0, 96], [4, 2, 96]],
+        experts: [8, 2, 64, 96],
+        ..TINY
+    },
+    // All of one kind behind each other, and in turns.
+    Tiny {
+        arch: "nemotron_h",
+        n_layer: 6,
+        uneven: &[[4, 0, 0], [4, 0, 96], [4, 0, 160], [4, 2, 0], [4, 0, 0], [4, 0, 0]],
+        ..TINY
+    },
+    Tiny {
+        arch: "nemotron_h_moe",
+        n_layer: 5,
+        uneven: &[[4, 0, 0], [4, 0, 64], [4, 2, 0], [4, 0, 64], [4, 0, 0]],
+        experts: [12, 4, 64, 96],
+        groups: [4, 2],
+        latent_experts: 96,
         ..TINY
     },
     Tiny {

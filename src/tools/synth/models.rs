@@ -1,5 +1,7 @@
 //! The table of models: published shapes, and tiny ones for tests.
 
+mod mamba;
+
 use super::{Biases, Experts, Family, Kinds, Latent, Recurrent, Rope, Shape, Vocab};
 
 /// The names of the table.
@@ -491,4 +493,11 @@ pub static MODELS: &[Shape] = &[
         rope: Rope { n_rot: Some(32), yarn: Some((8.0, 1024)), ..ROPE },
         ..TINY_DEEPSEEK2
     },
+    mamba::GRANITE_4_H_MICRO,
+    mamba::GRANITE_4_H_TINY,
+    mamba::TINY_GRANITEHYBRID,
+    mamba::NEMOTRON_NANO_9B,
+    mamba::NEMOTRON_3_NANO,
+    mamba::TINY_NEMOTRON_H,
+    mamba::TINY_NEMOTRON_H_MOE,
 ];

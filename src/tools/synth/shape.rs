@@ -1,9 +1,10 @@
 //! A transformer's shape: what its file says about it, and which tensors it has.
 
+mod plan;
+
 use qrun_models::{
     ArchSpec, LayerPlan, arch,
-    layer::{self, DeltaPlan, ExpertPlan, FeedForwardPlan, HeadNorm, KvSource, LatentPlan, Mixer, SharedExpert},
-    spec::{self, Norm, QkNorm, Values},
+    spec::{Norm, Residual, RopeLayers},
     tensors::{self, Dims, Fused, Role},
 };
 use qrun_quant::gguf::{Array, write::Header};
@@ -144,9 +145,22 @@ pub enum Recurrent {
         /// The layers with attention.
         attention: &'static [usize],
     },
+    /// Mamba-2.
+    Mamba2 {
+        /// A letter for each layer, over and over: `M` Mamba-2, `*` attention, `-` a feed-forward alone.
+        pattern: &'static str,
+        /// Groups of heads.
+        n_group: usize,
+        /// Heads.
+        n_head: usize,
+        /// Elements of what a head takes and gives.
+        head_dim: usize,
+        /// Rows of a head's state.
+        n_state: usize,
+    },
 }
 
-/// Tokens that the convolution of a delta net sees, and a short one.
+/// Tokens that the convolution of a delta net or of Mamba-2 sees, and a short one.
 const TAPS: [usize; 2] = [4, 3];
 
 /// Rotary embedding of a shape.
@@ -282,6 +296,25 @@ impl Shape {
                 let n_head_kv: Vec<u32> = (0..self.n_layer).map(of_layer).collect();
                 h.set(key("attention.head_count_kv"), Array::of(&n_head_kv));
             }
+            Some(Recurrent::Mamba2 { n_group, n_head, head_dim, n_state, .. }) => {
+                count("ssm.group_count", n_group);
+                count("ssm.time_step_rank", n_head);
+                count("ssm.state_size", n_state);
+                count("ssm.inner_size", n_head * head_dim);
+                count("ssm.conv_kernel", TAPS[0]);
+                let mut by_layer = |name: &str, of: &dyn Fn(LayerPlan) -> usize| {
+                    let values: Vec<u32> = (0..self.n_layer).map(|il| of(self.plan(il)) as u32).collect();
+                    h.set(key(name), Array::of(&values));
+                };
+                by_layer("attention.head_count_kv", &|l| l.n_head_kv);
+                if self.spec().residual == Residual::Single {
+                    let n_ff = |l: LayerPlan| l.experts().map_or(l.n_ff(), |e| e.n_ff);
+                    by_layer("feed_forward_length", &n_ff);
+                }
+            }
+        }
+        if self.spec().rope_layers == RopeLayers::Finetuned {
+            h.set(key("rope.scaling.finetuned"), false);
         }
         let eps = match self.spec().norm {
             Norm::Rms => "attention.layer_norm_rms_epsilon",
@@ -357,19 +390,13 @@ impl Shape {
             let file = role.of_file(self.spec(), dims);
             let (rows, cols, apart) = match dims {
                 Dims::Vector(n) => {
-                    let mut planned = vector(name(&file), n);
-                    if role == Role::SsmA {
-                        // States fade: above 0 they would grow with every token.
-                        planned.fill = Fill::Normal { mean: -0.7, std: 0.125 };
-                    }
-                    out.push(planned);
+                    out.push(Planned { name: name(&file), dims: vec![n as u64], fill: fill(role, 1) });
                     continue;
                 }
                 Dims::Matrix(rows, cols) => (rows, cols, None),
-                Dims::Taps(rows, cols) => {
-                    let mut taps = self.matrix("", cols, rows);
-                    taps.name = name(&file);
-                    out.push(taps);
+                Dims::Table(rows, cols) => {
+                    let dims = vec![cols as u64, rows as u64];
+                    out.push(Planned { name: name(&file), dims, fill: fill(role, cols) });
                     continue;
                 }
                 Dims::Experts(n, rows, cols) | Dims::Heads(n, rows, cols) => (rows, cols, Some(n as u64)),
@@ -398,80 +425,6 @@ impl Shape {
         out
     }
 
-    /// What each layer does, as far as its tensors depend on it.
-    fn plan(&self, il: usize) -> LayerPlan {
-        let Self { n_head, mut n_head_kv, mut head_dim, mut n_ff, mut window, .. } = *self;
-        let mut kv = KvSource::Projections;
-        if let Some(kinds) = self.kinds {
-            if (il + 1).is_multiple_of(kinds.period) {
-                (head_dim, n_head_kv, window) = (kinds.head_dim_global, kinds.n_head_kv_global, None);
-                kv = if kinds.keys_as_values { KvSource::Keys } else { kv };
-            }
-            if il + kinds.n_shared_kv >= self.n_layer {
-                // Which one its tensors do not show.
-                (kv, n_ff) = (KvSource::Layer(0), kinds.n_ff_shared_kv);
-            }
-        }
-        let mut rope = layer::Rope::NONE;
-        if let Some(Latent { q_rank, n_nope, n_value }) = self.latent {
-            rope.n_rot = self.n_rot();
-            let (rank, q_rank) = (head_dim - rope.n_rot, (q_rank > 0).then_some(q_rank));
-            kv = KvSource::Latent(LatentPlan { rank, q_rank, n_nope, n_value });
-        }
-        let feed_forward = match self.experts.filter(|e| il >= e.leading_dense) {
-            None => FeedForwardPlan::Dense { n_ff },
-            Some(e) => FeedForwardPlan::Experts(ExpertPlan {
-                n_expert: e.n_expert,
-                n_used: e.n_used,
-                n_ff: e.n_ff,
-                gating: self.spec().routing.gating,
-                norm: self.spec().routing.norm,
-                scale: 1.0,
-                bias: false,
-                groups: None,
-                shared: (e.n_ff_shared > 0).then_some(SharedExpert { n_ff: e.n_ff_shared, gated: e.shared_gate }),
-                beside: self.kinds.map(|_| n_ff),
-                fused: self.kinds.is_some(),
-                down_scale: self.kinds.is_some(),
-            }),
-        };
-        let mixer = match self.recurrent {
-            Some(Recurrent::DeltaNet { n_head_k, n_head_v, dim }) if !(il + 1).is_multiple_of(4) => {
-                let spec::Recurrent::DeltaNet { heads } = self.spec().recurrent else {
-                    unreachable!("a row with others")
-                };
-                Mixer::DeltaNet(DeltaPlan { n_head_k, n_head_v, dim_k: dim, dim_v: dim, taps: TAPS[0], heads })
-            }
-            Some(Recurrent::ShortConv { attention }) if !attention.contains(&il) => {
-                Mixer::ShortConv { taps: TAPS[1], channels: self.n_embd }
-            }
-            _ => Mixer::Attention,
-        };
-        if mixer != Mixer::Attention {
-            return LayerPlan::recurrent(mixer, feed_forward);
-        }
-        let qk_norm = match self.spec().qk_norm {
-            QkNorm::None | QkNorm::IfPresent => HeadNorm::None,
-            QkNorm::Head => HeadNorm::Head,
-            QkNorm::Whole => HeadNorm::Whole,
-        };
-        LayerPlan {
-            mixer,
-            n_head,
-            n_head_kv,
-            head_dim,
-            attention_scale: 1.0,
-            window,
-            rope,
-            qk_norm,
-            kv,
-            v_norm: self.spec().values == Values::Normed,
-            feed_forward,
-            n_embd_per_layer: self.kinds.map_or(0, |kinds| kinds.n_embd_per_layer),
-            output_scale: self.kinds.is_some(),
-        }
-    }
-
     /// Outputs keep the size of the inputs: the spread of a weight is one over the root of the columns.
     fn matrix(&self, name: &str, cols: usize, rows: usize) -> Planned {
         let fill = Fill::Normal { mean: 0.0, std: 1.0 / (cols as f32).sqrt() };
@@ -482,4 +435,15 @@ impl Shape {
 /// Norms, and what is like them.
 fn vector(name: String, n: usize) -> Planned {
     Planned { name, dims: vec![n as u64], fill: Fill::Normal { mean: 1.0, std: 0.0625 } }
+}
+
+/// What vectors and tables of a role are filled with.
+fn fill(role: Role, cols: usize) -> Fill {
+    match role {
+        // States fade: above 0 they would grow with every token.
+        Role::SsmA => Fill::Normal { mean: -0.7, std: 0.125 },
+        Role::SsmConv1dBias => Fill::Normal { mean: 0.0, std: 0.125 },
+        Role::SsmConv1d | Role::ShortconvConv => Fill::Normal { mean: 0.0, std: 1.0 / (cols as f32).sqrt() },
+        _ => Fill::Normal { mean: 1.0, std: 0.0625 },
+    }
 }
