@@ -89,7 +89,7 @@ impl Step<'_> {
         self.route(il, w, plan);
         let (c, n_ff) = (&self.model.config, plan.n_ff);
         let d = plan.latent.unwrap_or(c.n_embd);
-        self.into_latent(w, d);
+        self.narrow(w, d);
         self.s.routed.y.resize(self.s.routed.choices.len() * d, 0.0);
         self.gate_and_up(w, plan)?;
         self.go_on()?;
@@ -101,7 +101,7 @@ impl Step<'_> {
             products(&mut s.prepared, x, [(down, &mut s.routed.y[rows.start * d..rows.end * d])], expert);
         })?;
         self.sum(plan, d);
-        self.out_of_latent(w);
+        self.widen(w);
         match plan.shared {
             None => Ok(()),
             Some(shared) => self.shared(il, w, shared.n_ff),
@@ -109,7 +109,7 @@ impl Step<'_> {
     }
 
     /// What experts take in place of `h`, which waits for what does not see less.
-    fn into_latent(&mut self, w: &Layer, width: usize) {
+    fn narrow(&mut self, w: &Layer, width: usize) {
         let Some(down) = w.matrices.get(FfnLatentDown) else { return };
         let Scratch { h, routed: r, prepared, .. } = &mut *self.s;
         r.latent.resize(self.chunk.len() * width, 0.0);
@@ -118,7 +118,7 @@ impl Step<'_> {
     }
 
     /// From what experts gave together to the width of the residual stream.
-    fn out_of_latent(&mut self, w: &Layer) {
+    fn widen(&mut self, w: &Layer) {
         let Some(up) = w.matrices.get(FfnLatentUp) else { return };
         let Scratch { h, out, routed: r, prepared, .. } = &mut *self.s;
         std::mem::swap(h, &mut r.latent);
