@@ -160,8 +160,6 @@ pub struct ExpertPlan {
     pub beside: Option<usize>,
     /// Whether an expert's gate and up are one tensor.
     pub fused: bool,
-    /// Whether what each expert gives is multiplied by a number of its own.
-    pub down_scale: bool,
 }
 
 /// An expert that every token takes.

@@ -32,8 +32,8 @@ fn plans() -> impl Iterator<Item = ExpertPlan> {
     sizes.flat_map(|(gating, (n_expert, n_used, groups))| {
         [(false, 1.0), (false, 2.5), (true, 1.0), (true, 0.5)].map(|(norm, scale)| {
             let (n_ff, shared, beside) = (32, None, None);
-            let (bias, fused, down_scale) = (false, false, false);
-            ExpertPlan { n_expert, n_used, n_ff, gating, norm, scale, bias, groups, shared, beside, fused, down_scale }
+            let (bias, fused) = (false, false);
+            ExpertPlan { n_expert, n_used, n_ff, gating, norm, scale, bias, groups, shared, beside, fused }
         })
     })
 }

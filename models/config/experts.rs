@@ -43,7 +43,6 @@ impl<'a> Reader<'a> {
             bias: has("exp_probs_b.bias"),
             beside,
             fused: has("ffn_gate_up_exps.weight"),
-            down_scale: has("ffn_down_exps.scale"),
             ..experts
         }))
     }
@@ -102,6 +101,5 @@ fn common(keys: &Keys, spec: &ArchSpec) -> Result<Option<ExpertPlan>> {
         shared: None,
         beside: None,
         fused: false,
-        down_scale: false,
     }))
 }

@@ -351,6 +351,9 @@ impl Shape {
             let mut matrix = self.matrix(&name(part), cols, rows);
             matrix.dims.extend(experts);
             out.push(matrix);
+            if let (Role::FfnDownExps, Some(n), Some(_)) = (role, experts, self.kinds) {
+                out.push(vector(name(&format!("{part}.scale")), n as usize));
+            }
             let biased = match self.biases {
                 Biases::None => false,
                 Biases::Qkv => matches!(role, Role::AttnQ | Role::AttnK | Role::AttnV),
@@ -393,7 +396,6 @@ impl Shape {
                 shared: (e.n_ff_shared > 0).then_some(SharedExpert { n_ff: e.n_ff_shared, gated: e.shared_gate }),
                 beside: self.kinds.map(|_| n_ff),
                 fused: self.kinds.is_some(),
-                down_scale: self.kinds.is_some(),
             }),
         };
         let mixer = match self.recurrent {
