@@ -107,6 +107,9 @@ impl GpuDecoder {
         if let Some(ty) = model.weights.formats().find(|ty| !has_kernels(*ty)) {
             return Err(format!("weights in {ty}, for which there are no kernels yet"));
         }
+        if model.weights.linears().any(|linear| linear.scale.is_some()) {
+            return Err("matrices with scales beside them, for which there are no kernels yet".into());
+        }
         if let Some(part) = without_kernels(c).or_else(|| experts::without_kernels(model)) {
             return Err(format!("{part}, for which there are no kernels yet"));
         }

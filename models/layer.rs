@@ -215,8 +215,6 @@ pub struct ExpertPlan {
     pub beside: Option<usize>,
     /// Whether an expert's gate and up are one tensor.
     pub fused: bool,
-    /// Whether what each expert gives is multiplied by a number of its own.
-    pub down_scale: bool,
     /// Width of what experts take and give, where they do not see the residual stream itself (`ffn_latent_down`,
     /// `ffn_latent_up`).
     pub latent: Option<usize>,

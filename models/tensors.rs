@@ -115,8 +115,6 @@ roles! {
     FfnUpExps = "ffn_up_exps",
     /// The way back from all experts.
     FfnDownExps = "ffn_down_exps",
-    /// What each expert's output is multiplied by.
-    FfnDownExpsScale = "ffn_down_exps.scale",
     /// From what experts give to the residual stream.
     FfnLatentUp = "ffn_latent_up",
     /// RMSNorm of what a feed-forward beside experts gives.
@@ -151,13 +149,12 @@ roles! {
 
 impl Role {
     /// What stands behind `blk.N.` for this role in files of an architecture; of a matrix without its `.weight`, beside
-    /// which there may be a `.bias`.
+    /// which there may be a `.scale` and a `.bias`.
     pub fn of_file(self, spec: &ArchSpec, dims: Dims) -> String {
         match (self, dims) {
             (Self::FfnNorm, _) => format!("{}.weight", spec.ffn_norm),
             (Self::ExpProbsB | Self::SsmDt, _) => format!("{}.bias", self.name()),
-            (Self::SsmA | Self::SsmD | Self::SsmConv1dBias, _) => self.name().to_owned(),
-            (Self::FfnGateInpScale | Self::FfnDownExpsScale, _) => self.name().to_owned(),
+            (Self::SsmA | Self::SsmD | Self::SsmConv1dBias | Self::FfnGateInpScale, _) => self.name().to_owned(),
             (_, Dims::Vector(_) | Dims::Table(..)) => format!("{}.weight", self.name()),
             _ => self.name().to_owned(),
         }
@@ -169,11 +166,11 @@ impl Role {
 pub enum Dims {
     /// `[n]`.
     Vector(usize),
-    /// `[rows][cols]`: outputs, inputs. May have a bias `[rows]`.
+    /// `[rows][cols]`: outputs, inputs. May have a scale `[1]` and a bias `[rows]`.
     Matrix(usize, usize),
     /// `[rows][cols]` numbers that no product takes: taps of channels, weights of norms by group.
     Table(usize, usize),
-    /// `[experts][rows][cols]`. May have a bias `[experts][rows]`.
+    /// `[experts][rows][cols]`. May have scales `[experts]` and a bias `[experts][rows]`.
     Experts(usize, usize, usize),
     /// `[heads][rows][cols]`.
     Heads(usize, usize, usize),
@@ -299,7 +296,6 @@ pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dim
                 (Role::FfnGateExps,      Experts(e, f, x),     gated && !p.fused),
                 (Role::FfnUpExps,        Experts(e, f, x),     !p.fused),
                 (Role::FfnDownExps,      Experts(e, x, f),     true),
-                (Role::FfnDownExpsScale, Vector(e),            p.down_scale),
                 (Role::FfnLatentUp,      Matrix(d, x),         latent),
                 (Role::PostFfwNorm1,     Vector(d),            beside),
                 (Role::PostFfwNorm2,     Vector(d),            beside),

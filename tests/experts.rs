@@ -33,9 +33,9 @@ fn plans() -> impl Iterator<Item = ExpertPlan> {
     sizes.flat_map(|(gating, (n_expert, n_used, groups))| {
         [(false, 1.0), (false, 2.5), (true, 1.0), (true, 0.5)].map(|(norm, scale)| {
             let (n_ff, shared, beside) = (32, None, None);
-            let (bias, fused, down_scale) = (false, false, false);
+            let (bias, fused, latent) = (false, false, None);
             let groups = groups.map(|[count, used, best]| Groups { count, used, best });
-            ExpertPlan { n_expert, n_used, n_ff, gating, norm, scale, bias, groups, shared, beside, fused, down_scale }
+            ExpertPlan { n_expert, n_used, n_ff, gating, norm, scale, bias, groups, shared, beside, fused, latent }
         })
     })
 }

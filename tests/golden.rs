@@ -319,7 +319,7 @@ fn writes_the_models_for_make_py() {
     }
 }
 
-fn relative_l2(a: &[f32], b: &[f32]) -> f64 {
+pub fn relative_l2(a: &[f32], b: &[f32]) -> f64 {
     let square = |x: f64| x * x;
     let distance: f64 = a.iter().zip(b).map(|(a, b)| square(f64::from(*a) - f64::from(*b))).sum();
     let length: f64 = b.iter().map(|b| square(f64::from(*b))).sum();
@@ -327,7 +327,7 @@ fn relative_l2(a: &[f32], b: &[f32]) -> f64 {
 }
 
 /// KL(p‖q) of the distributions with these logits.
-fn divergence(p: &[f32], q: &[f32]) -> f64 {
+pub fn divergence(p: &[f32], q: &[f32]) -> f64 {
     let log_sum = |x: &[f32]| {
         let max = f64::from(x.iter().copied().fold(f32::NEG_INFINITY, f32::max));
         max + x.iter().map(|x| (f64::from(*x) - max).exp()).sum::<f64>().ln()

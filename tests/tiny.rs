@@ -30,6 +30,8 @@ pub enum Mix {
     Q8_0,
     /// Q4_K and Q6_K; Q5_0 and Q8_0 where rows are not a multiple of 256; F16 where not of 32.
     Q4_K_M,
+    /// One format; F16 where rows are not whole blocks of it. Beside NVFP4 there are scales.
+    Only(GgmlType),
 }
 
 /// A model. Zeros among the optional keys (`window` … `attention_softcap`): the key is absent.
@@ -149,10 +151,19 @@ impl Tiny {
         self.tensors(&mut |name: &str, ty, shape: [usize; 2], spread| {
             let [cols, rows] = shape;
             header.tensor(name, ty, &self.dims(name, [cols, rows]));
+            // The scales of NVFP4 are too coarse for small numbers.
+            let scaled = ty == GgmlType::NVFP4 && name != "token_embd.weight";
+            let block = if scaled { Spread { std: 4.0, ..spread } } else { spread };
             data.push(match (self.arch, name) {
                 ("gemma4", "rope_freqs.weight") => rows::turning(cols),
-                _ => draw(ty, cols * rows.max(1), spread, &mut Rng::new(name)),
+                _ => draw(ty, cols * rows.max(1), block, &mut Rng::new(name)),
             });
+            if scaled {
+                let (name, mean) = (name.replace(".weight", ".scale"), spread.std / block.std);
+                let n = if name.contains("_exps.") { self.experts[0] } else { 1 };
+                header.tensor(&name, GgmlType::F32, &[n as u64]);
+                data.push(draw(GgmlType::F32, n, Spread { mean, std: 0.2 * mean }, &mut Rng::new(&name)));
+            }
         });
         self.fuse(&mut header, &mut data);
         if !self.tied {
@@ -160,8 +171,13 @@ impl Tiny {
             let (rows, mut head) = (self.n_vocab, data[0].clone());
             let row = head.len() / rows;
             head.rotate_right(row);
-            header.tensor("output.weight", header.tensors[0].ty, &[self.n_embd as u64, rows as u64]);
+            let ty = header.tensors[0].ty;
+            header.tensor("output.weight", ty, &[self.n_embd as u64, rows as u64]);
             data.push(head);
+            if ty == GgmlType::NVFP4 {
+                header.tensor("output.scale", GgmlType::F32, &[1]);
+                data.push(1.25f32.to_le_bytes().into());
+            }
         }
         let mut file = Vec::new();
         let mut writer = header.write_to("tiny".as_ref(), &mut file).unwrap();
@@ -369,7 +385,9 @@ impl Tiny {
         match self.mix {
             Mix::F32 => GgmlType::F32,
             Mix::BF16 => GgmlType::BF16,
+            Mix::Only(ty) if cols.is_multiple_of(ty.format().block) => ty,
             _ if !cols.is_multiple_of(32) => GgmlType::F16,
+            Mix::Only(_) => GgmlType::F16,
             Mix::Q8_0 => GgmlType::Q8_0,
             Mix::Q4_K_M if self.arch == "gpt-oss" && part.ends_with("_exps") => GgmlType::MXFP4,
             Mix::Q4_K_M => match part {

@@ -4,7 +4,7 @@ use qrun_quant::Result;
 
 use super::keys::{Keys, LIMIT};
 use crate::{
-    layer::{ExpertPlan, FeedForwardPlan, Groups, Mixer, SharedExpert},
+    layer::{ExpertPlan, FeedForwardPlan, Groups, SharedExpert},
     spec::{ArchSpec, Gating, GroupScore, Residual},
 };
 
@@ -52,7 +52,6 @@ impl<'a> Reader<'a> {
             bias: has("exp_probs_b.bias"),
             beside,
             fused: has("ffn_gate_up_exps.weight"),
-            down_scale: has("ffn_down_exps.scale"),
             latent: rows("ffn_latent_down").filter(|&n| n <= LIMIT),
             ..experts
         }))
@@ -120,7 +119,6 @@ fn common(keys: &Keys, spec: &ArchSpec, n_block: usize) -> Result<Option<ExpertP
         shared: None,
         beside: None,
         fused: false,
-        down_scale: false,
         latent: None,
     }))
 }

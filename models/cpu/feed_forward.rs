@@ -4,7 +4,7 @@ use qrun_quant::cpu::{Activations, Job, matmul};
 
 use super::{
     Scratch, ops,
-    step::{Step, project, tap},
+    step::{Step, finish, project, tap},
 };
 use crate::{
     ForwardError,
@@ -155,7 +155,7 @@ impl Step<'_> {
         for logits in r.logits.chunks_exact(plan.n_expert) {
             route(plan, logits, bias, &mut r.choices);
         }
-        if let Some(scale) = w.vectors.get(FfnDownExpsScale) {
+        if let Some(scale) = &w.choice_scale {
             r.choices.iter_mut().for_each(|choice| choice.weight *= scale[choice.expert as usize]);
         }
         if let Some(weight) = w.vectors.get(PreFfwNorm2) {
@@ -229,8 +229,8 @@ impl Step<'_> {
             jobs.extend(weights.iter().zip(y.chunks_exact_mut(width)).map(|((w, _), y)| Job { w, y }));
         }
         matmul(prepared, h, &mut jobs);
-        for (job, (_, bias)) in jobs.iter_mut().zip(weights.iter().flatten()) {
-            add_bias(job.y, *bias);
+        for (job, (_, after)) in jobs.iter_mut().zip(weights.iter().flatten()) {
+            finish(job.y, *after);
         }
     }
 
@@ -293,19 +293,12 @@ impl Scratch {
     }
 }
 
-/// Products of the same input with the matrices of one expert, and their biases.
+/// Products of the same input with the matrices of one expert, with their scales and biases.
 fn products<const N: usize>(x: &mut Activations, h: &[f32], outputs: [(&Linear, &mut [f32]); N], expert: usize) {
     let mut parts = outputs.map(|(linear, y)| (linear.expert(expert), y));
     let mut jobs = parts.each_mut().map(|((w, _), y)| Job { w, y });
     matmul(x, h, &mut jobs);
-    for ((_, bias), y) in parts {
-        add_bias(y, bias);
-    }
-}
-
-/// Adds a bias to rows of as many elements.
-fn add_bias(y: &mut [f32], bias: Option<&[f32]>) {
-    if let Some(bias) = bias {
-        y.chunks_exact_mut(bias.len()).for_each(|row| ops::add(row, bias));
+    for ((_, after), y) in parts {
+        finish(y, after);
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     layer::{FeedForwardPlan, HeadNorm, KvSource, Mixer},
     spec::{AttentionGate, EmbeddingScale, Residual},
     tensors::Role::{self, *},
-    weights::{Layer, Linear, Weights},
+    weights::{Finish, Layer, Linear, Weights},
 };
 
 /// One chunk on its way through the layers.
@@ -263,8 +263,8 @@ impl Step<'_> {
         logits.resize(start + marked * c.n_vocab, 0.0);
         let out = &mut logits[start..];
         matmul(&mut s.prepared, &s.h, &mut [Job { w: self.weights.head(), y: out }]);
-        if let Some(bias) = self.weights.output.as_ref().and_then(|o| o.bias.as_ref()) {
-            out.chunks_exact_mut(c.n_vocab).for_each(|row| ops::add(row, bias));
+        if let Some(output) = &self.weights.output {
+            finish(out, output.finish());
         }
         ops::scale(out, c.logit_scale);
         if let Some(cap) = c.logit_softcap {
@@ -274,7 +274,7 @@ impl Step<'_> {
     }
 }
 
-/// Products of the same input with several matrices, and their biases.
+/// Products of the same input with several matrices, with their scales and biases.
 pub(super) fn project<const N: usize>(
     prepared: &mut Activations,
     x: &[f32],
@@ -283,9 +283,17 @@ pub(super) fn project<const N: usize>(
     let mut jobs = outputs.each_mut().map(|(linear, y)| Job { w: &linear.w, y: y.as_mut_slice() });
     matmul(prepared, x, &mut jobs);
     for (linear, y) in outputs {
-        if let Some(bias) = &linear.bias {
-            y.chunks_exact_mut(bias.len()).for_each(|row| ops::add(row, bias));
-        }
+        finish(y, linear.finish());
+    }
+}
+
+/// What is done to the products of a matrix, rows of as many elements as the bias has.
+pub(super) fn finish(y: &mut [f32], finish: Finish) {
+    if let Some(scale) = finish.scale {
+        ops::scale(y, scale);
+    }
+    if let Some(bias) = finish.bias {
+        y.chunks_exact_mut(bias.len()).for_each(|row| ops::add(row, bias));
     }
 }
 

@@ -77,7 +77,7 @@ impl Step<'_> {
         let route = Route {
             logits: e.logits,
             bias: layer.vector(ExpProbsB),
-            factor: layer.vector(FfnDownExpsScale),
+            factor: layer.choice_scale,
             seq: self.at.seq,
             choices: e.choices,
             rows: self.rows as i32,

@@ -50,6 +50,8 @@ pub struct Weight {
 pub struct Layer {
     vectors: ByRole<Ptr<f32>>,
     matrices: ByRole<Weight>,
+    /// What the weights of chosen experts are multiplied by, `[experts]`, or null.
+    pub choice_scale: Ptr<f32>,
     /// Keys and values; of a recurrent layer none.
     pub cache: Cache,
     /// Of a recurrent layer; `pos`, `seq`, `rows` and `sequences` are those of a step.
@@ -267,9 +269,11 @@ impl Memory {
                 len => (states, before) = states_of(loader.carver, len, &kinds[kind], at, o.n_seq),
             }
             let (vectors, matrices) = weights_of(&mut loader, il, layer);
+            let choice_scale = loader.optional(format!("weights/blk.{il}.ffn_down_exps.scale"), &layer.choice_scale);
             let visible = plan.window.map_or(o.n_ctx, |window| window.min(o.n_ctx));
             let splits = attention::splits(multiprocessors, plan.n_head_kv.max(1), visible);
-            Layer { vectors, matrices, cache: kept, states, before, frequencies: frequencies[il], splits }
+            let frequencies = frequencies[il];
+            Layer { vectors, matrices, choice_scale, cache: kept, states, before, frequencies, splits }
         });
         let layers: Vec<Layer> = layers.collect();
         // Logits are as large as what their norm gives: there is their scale.

@@ -9,7 +9,7 @@ use qrun_quant::{
     gguf::{Array, write::Header},
 };
 
-use super::{Add, Spread, Tiny};
+use super::{Add, Mix, Spread, Tiny};
 
 /// Context of the training before YaRN.
 const ORIGINAL: u32 = 32;
@@ -305,7 +305,9 @@ pub fn tensors(t: &Tiny, il: usize, add: Add) {
             tensor(&format!("{part}.weight"), t.ty(part, il, cols), [cols, rows * e], 0.0, unit(cols));
         }
         tensor("ffn_gate_inp.scale", GgmlType::F32, [d, 0], (d as f32).sqrt(), 1.0);
-        tensor("ffn_down_exps.scale", GgmlType::F32, [e, 0], 1.0, 0.3);
+        if t.mix != Mix::Only(GgmlType::NVFP4) {
+            tensor("ffn_down_exps.scale", GgmlType::F32, [e, 0], 1.0, 0.3);
+        }
         tensor("pre_ffw_norm_2.weight", GgmlType::F32, [d, 0], 1.0, 0.2);
         for part in ["post_ffw_norm_1", "post_ffw_norm_2"] {
             tensor(&format!("{part}.weight"), GgmlType::F32, [d, 0], 0.7, 0.2);

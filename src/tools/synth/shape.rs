@@ -411,6 +411,9 @@ impl Shape {
             let mut matrix = self.matrix(&name(part), cols, rows);
             matrix.dims.extend(apart);
             out.push(matrix);
+            if let (Role::FfnDownExps, Some(n), Some(_)) = (role, apart, self.kinds) {
+                out.push(vector(name(&format!("{part}.scale")), n as usize));
+            }
             let biased = match self.biases {
                 Biases::None => false,
                 Biases::Qkv => matches!(role, Role::AttnQ | Role::AttnK | Role::AttnV),

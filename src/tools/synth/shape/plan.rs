@@ -45,7 +45,6 @@ impl Shape {
                 shared: (e.n_ff_shared > 0).then_some(SharedExpert { n_ff: e.n_ff_shared, gated: e.shared_gate }),
                 beside: self.kinds.map(|_| n_ff),
                 fused: self.kinds.is_some(),
-                down_scale: self.kinds.is_some(),
                 latent: None,
             }),
         };
