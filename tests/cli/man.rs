@@ -5,7 +5,7 @@ use std::process::Command;
 use super::{assert_fails, piped, run, text};
 use crate::skip::skip;
 
-const JOBS: [&str; 11] = [
+const JOBS: [&str; 14] = [
     "info",
     "tokenize",
     "quantize",
@@ -14,6 +14,9 @@ const JOBS: [&str; 11] = [
     "bench",
     "serve",
     "synth",
+    "pull",
+    "models",
+    "rm",
     "devices",
     "completions",
     "man",

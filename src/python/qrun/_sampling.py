@@ -124,8 +124,8 @@ def native(keywords: Mapping[str, Any], tokenize: Callable[[str], list[int]]) ->
     stop = found.get("stop")
     if isinstance(stop, str):
         found["stop"] = [stop]
-    elif hasattr(stop, "__iter__"):
-        found["stop"] = list(stop)
+    elif stop is not None:
+        found["stop"] = list(stop) if hasattr(stop, "__iter__") else stop
     bias = found.get("logit_bias")
     if bias is not None:
         if isinstance(bias, str) or not hasattr(bias, "__iter__"):
