@@ -3,6 +3,7 @@
 //! To add one: `arch/x.rs` with its const, and its row here.
 
 mod cohere2;
+mod deepseek2;
 mod exaone4;
 mod gemma2;
 mod gemma3;
@@ -14,6 +15,7 @@ mod lfm2;
 mod llama;
 mod mistral3;
 mod muse_glimmer;
+mod nemotron_h;
 mod olmo2;
 mod phi3;
 mod qwen2;
@@ -51,12 +53,17 @@ pub static ARCHITECTURES: &[ArchSpec] = &[
     cohere2::COHERE2,
     granite::GRANITE,
     granite::GRANITEMOE,
+    granite::GRANITEHYBRID,
     muse_glimmer::MUSE_GLIMMER,
     qwen35::QWEN35,
     qwen35::QWEN35MOE,
     qwen35::QWEN3NEXT,
     lfm2::LFM2,
     lfm2::LFM2MOE,
+    deepseek2::DEEPSEEK2,
+    deepseek2::MISTRAL4,
+    nemotron_h::NEMOTRON_H,
+    nemotron_h::NEMOTRON_H_MOE,
 ];
 
 /// The architecture with this `general.architecture`, if qrun runs it.

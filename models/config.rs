@@ -2,6 +2,7 @@
 
 mod experts;
 mod keys;
+mod latent;
 mod layers;
 mod recurrent;
 mod rope;
@@ -58,7 +59,7 @@ pub struct Config {
 pub struct QTemperature {
     /// `attention.temperature_scale`.
     pub scale: f32,
-    /// `rope.scaling.original_context_length`: up to there queries are as they are.
+    /// `attention.temperature_length`, or `rope.scaling.original_context_length`: up to there queries are as they are.
     pub original: usize,
 }
 
@@ -110,7 +111,11 @@ impl Config {
             Norm::Rms => "attention.layer_norm_rms_epsilon",
             Norm::Layer => "attention.layer_norm_epsilon",
         };
-        let norm_eps = keys.f32(eps_key)?.ok_or_else(|| keys.absent(eps_key))?;
+        // Files of Nemotron H may have the one under the name of the other.
+        let norm_eps = match keys.f32(eps_key)? {
+            Some(eps) => eps,
+            None => keys.f32("attention.layer_norm_epsilon")?.ok_or_else(|| keys.absent(eps_key))?,
+        };
         if norm_eps < 0.0 {
             return Err(keys.error(eps_key, "a number that is not negative", norm_eps));
         }
@@ -148,7 +153,10 @@ fn q_temperature(keys: &Keys, spec: &ArchSpec) -> Result<Option<QTemperature>> {
     match keys.f32("attention.temperature_scale")?.filter(|&scale| spec.q_temperature && scale != 0.0) {
         None => Ok(None),
         Some(scale) => {
-            let original = keys.size("rope.scaling.original_context_length")?;
+            let original = match keys.optional_size("attention.temperature_length")? {
+                Some(length) => length,
+                None => keys.size("rope.scaling.original_context_length")?,
+            };
             Ok(Some(QTemperature { scale, original }))
         }
     }
@@ -164,6 +172,7 @@ fn refuse_unimplemented(keys: &Keys, spec: &ArchSpec) -> Result<()> {
     let activation = match spec.feed_forward {
         FeedForward::Gated(Activation::Silu | Activation::ClampedSwiglu) => ["silu", "swish"].as_slice(),
         FeedForward::Gated(Activation::GeluTanh) => &["gelu_pytorch_tanh", "gelu_tanh"],
+        FeedForward::ReluSquared => &["relu2"],
     };
     for name in ["hidden_act", "hidden_activation"] {
         if let Some(found) = str(name)?.filter(|found| !activation.contains(found)) {

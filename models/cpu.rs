@@ -7,6 +7,7 @@
 
 mod attention;
 mod feed_forward;
+mod latent;
 mod ops;
 mod recurrent;
 mod rope;
@@ -62,6 +63,8 @@ struct Scratch {
     routed: feed_forward::Routed,
     /// Of layers without attention.
     recurrent: recurrent::Recurrent,
+    /// Of latent attention.
+    by_head: latent::ByHead,
     prepared: Activations,
 }
 
@@ -92,6 +95,7 @@ impl CpuDecoder {
             per_layer: Vec::new(),
             routed: Default::default(),
             recurrent: Default::default(),
+            by_head: latent::ByHead::new(options.arithmetic),
             prepared: Activations::new(options.arithmetic),
         };
         Ok(Self { model, options, pool, kv, rope, scratch, logits: Vec::new(), tokens: Vec::new(), tap: None })

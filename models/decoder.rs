@@ -44,8 +44,10 @@ use qrun_cuda::{
 };
 
 use crate::{
-    Batch, Cached, Config, Entry, Forward, ForwardError, KvType, Model, Options, PageCount, Progress, Rows, Salt,
-    SamplingRequest, Tap, layer::Mixer, memory::Plan,
+    Batch, Cached, Config, Entry, Forward, ForwardError, KvType, LayerPlan, Model, Options, PageCount, Progress, Rows,
+    Salt, SamplingRequest, Tap,
+    layer::{FeedForwardPlan, KvSource, Mixer},
+    memory::Plan,
 };
 use ahead::Ahead;
 use memory::{LOGIT_ROWS, Memory, STEP_ROWS};
@@ -103,6 +105,9 @@ impl GpuDecoder {
     /// The part of the model for which there is no kernel.
     pub fn supports(model: &Model, o: &Options) -> std::result::Result<(), String> {
         let c = &model.config;
+        if let Some(part) = without_kernels(c) {
+            return Err(format!("{part}, for which there are no kernels yet"));
+        }
         let attends = c.layers.iter().filter(|l| l.mixer == Mixer::Attention);
         if let Some(head_dim) = attends.map(|l| l.head_dim).find(|head_dim| !attention::takes(*head_dim)) {
             return Err(format!(
@@ -112,10 +117,11 @@ impl GpuDecoder {
         if let Some(ty) = model.weights.formats().find(|ty| !has_kernels(*ty)) {
             return Err(format!("weights in {ty}, for which there are no kernels yet"));
         }
-        let part = (c.layers.iter().any(|l| !recurrent::takes(l))).then_some("recurrent layers of these sizes");
-        if let Some(part) =
-            part.or_else(|| experts::without_kernels(model)).or_else(|| per_layer::without_kernels(&model.weights))
-        {
+        if model.weights.linears().any(|linear| linear.scale.is_some()) {
+            return Err("matrices with scales beside them, for which there are no kernels yet".into());
+        }
+        let part = experts::without_kernels(model).or_else(|| per_layer::without_kernels(&model.weights));
+        if let Some(part) = part {
             return Err(format!("{part}, for which there are no kernels yet"));
         }
         if o.type_k != o.type_v || o.type_k == KvType::F32 {
@@ -217,6 +223,20 @@ impl GpuDecoder {
         let lens = (0..self.options.n_seq).map(|s| self.pages.tables.len(s) as u32);
         crate::forward::check(batch, lens.collect(), self.options.n_ctx, self.config.n_vocab)
     }
+}
+
+/// A part of a model that only the CPU runs.
+fn without_kernels(c: &Config) -> Option<&'static str> {
+    if let Some(part) = c.layers.iter().find_map(recurrent::refused) {
+        return Some(part);
+    }
+    let any = |part: fn(&LayerPlan) -> bool| c.layers.iter().any(part);
+    let parts = [
+        (any(|l| matches!(l.kv, KvSource::Latent(_))), "latent attention"),
+        (any(|l| l.mixer == Mixer::None || l.feed_forward == FeedForwardPlan::None), "layers of one part"),
+        (!c.arch.feed_forward.is_gated(), "a feed-forward without a gate"),
+    ];
+    parts.into_iter().find(|(present, _)| *present).map(|(_, part)| part)
 }
 
 fn multiprocessors(gpu: &Gpu) -> usize {

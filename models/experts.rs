@@ -1,6 +1,9 @@
 //! Which experts a token takes, from the logits of a router.
 
-use crate::{layer::ExpertPlan, spec::Gating};
+use crate::{
+    layer::{ExpertPlan, Groups},
+    spec::Gating,
+};
 
 /// An expert that a token takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,8 +29,8 @@ pub fn route(plan: &ExpertPlan, logits: &[f32], bias: Option<&[f32]>, out: &mut 
     for (score, bias) in scores.iter_mut().zip(bias.unwrap_or_default()) {
         *score += bias;
     }
-    if let Some([n_group, used]) = plan.groups {
-        keep_best_groups(&mut scores, n_group, used);
+    if let Some(groups) = plan.groups {
+        keep_best_groups(&mut scores, groups);
     }
     let chosen = best(&scores, plan.n_used);
     let mut weights: Vec<f32> = chosen.iter().map(|&expert| p[expert]).collect();
@@ -56,12 +59,12 @@ fn best(scores: &[f32], n: usize) -> Vec<usize> {
     places
 }
 
-/// Leaves the `used` groups whose two best scores have the largest sum.
-fn keep_best_groups(scores: &mut [f32], n_group: usize, used: usize) {
-    let size = scores.len() / n_group;
-    let two_best = |group: &[f32]| best(group, 2).iter().map(|&i| group[i]).sum::<f32>();
-    let sums: Vec<f32> = scores.chunks_exact(size).map(two_best).collect();
-    let kept = best(&sums, used);
+/// Leaves the groups whose best scores have the largest sum.
+fn keep_best_groups(scores: &mut [f32], groups: Groups) {
+    let size = scores.len() / groups.count;
+    let sum_of_best = |group: &[f32]| best(group, groups.best).iter().map(|&i| group[i]).sum::<f32>();
+    let sums: Vec<f32> = scores.chunks_exact(size).map(sum_of_best).collect();
+    let kept = best(&sums, groups.used);
     for (i, group) in scores.chunks_exact_mut(size).enumerate() {
         if !kept.contains(&i) {
             group.fill(f32::NEG_INFINITY);

@@ -7,7 +7,7 @@
 //!
 //! On the CPU and in files a page of a layer holds its keys dimension-major (`[head][dim][token]`), so that the scores of
 //! a page are one small matrix product with tokens along the vector lanes, then its values token-major
-//! (`[head][token][dim]`), so that the weighted sum is the same product.
+//! (`[head][token][dim]`), so that the weighted sum is the same product. A page of latent attention has keys alone.
 
 mod cpu;
 mod element;
@@ -27,7 +27,7 @@ pub use kinds::{Kind, kinds};
 pub use pool::{PageId, PagePool};
 pub use tables::{OutOfPages, PageCopy, PageTables};
 
-use crate::{LayerPlan, Options};
+use crate::{LayerPlan, Options, layer::KvSource};
 
 /// Tokens per page.
 pub const PAGE: usize = 64;
@@ -41,8 +41,8 @@ pub struct Shape {
     pub head_dim: usize,
     /// Element type of the cached keys.
     pub type_k: KvType,
-    /// Element type of the cached values.
-    pub type_v: KvType,
+    /// Element type of the cached values; `None`: they are the front of the keys, and there are no others.
+    pub type_v: Option<KvType>,
     /// Elements of the state of a recurrent layer, f32; it has no keys and values.
     pub state_len: usize,
 }
@@ -54,15 +54,19 @@ impl Shape {
             n_head_kv: if l.kv.is_own() { l.n_head_kv } else { 0 },
             head_dim: l.head_dim,
             type_k: o.type_k,
-            type_v: o.type_v,
+            type_v: if matches!(l.kv, KvSource::Latent(_)) { None } else { Some(o.type_v) },
             state_len: l.state_len(),
         }
     }
 
     /// Bytes of one page of the layer.
     pub fn page_bytes(&self) -> usize {
-        let keys_and_values = self.type_k.page_bytes(self.head_dim) + self.type_v.page_bytes(self.head_dim);
+        let keys_and_values = self.type_k.page_bytes(self.head_dim) + self.value_bytes();
         self.n_head_kv * keys_and_values + size_of::<f32>() * self.state_len
+    }
+    /// Bytes of one head's page of values.
+    fn value_bytes(&self) -> usize {
+        self.type_v.map_or(0, |ty| ty.page_bytes(self.head_dim))
     }
     fn key_range(&self, head: usize) -> std::ops::Range<usize> {
         let n = self.type_k.page_bytes(self.head_dim);
@@ -70,7 +74,7 @@ impl Shape {
     }
     fn value_range(&self, head: usize) -> std::ops::Range<usize> {
         let keys = self.n_head_kv * self.type_k.page_bytes(self.head_dim);
-        let n = self.type_v.page_bytes(self.head_dim);
+        let n = self.value_bytes();
         keys + head * n..keys + (head + 1) * n
     }
 }

@@ -27,7 +27,7 @@ pub struct LayerPlan {
     pub kv: KvSource,
     /// Whether each head of values is normed, without a weight.
     pub v_norm: bool,
-    /// What follows attention.
+    /// What follows that.
     pub feed_forward: FeedForwardPlan,
     /// Elements of the token's embedding for this layer, which joins after the feed-forward; 0: it has none.
     pub n_embd_per_layer: usize,
@@ -44,13 +44,15 @@ pub enum KvSource {
     Keys,
     /// From the cache of this earlier layer.
     Layer(usize),
+    /// From one vector of each token, the key of all heads; the front of it is their value.
+    Latent(LatentPlan),
 }
 
 impl KvSource {
     /// The layer whose cache layer `il` attends to.
     pub fn layer(self, il: usize) -> usize {
         match self {
-            Self::Projections | Self::Keys => il,
+            Self::Projections | Self::Keys | Self::Latent(_) => il,
             Self::Layer(source) => source,
         }
     }
@@ -58,6 +60,21 @@ impl KvSource {
     pub fn is_own(self) -> bool {
         !matches!(self, Self::Layer(_))
     }
+}
+
+/// Latent attention. The cache has one head of keys, [`LayerPlan::head_dim`] elements: `rank`, then those that turn. A query
+/// goes through its head's part of the matrix that would make keys of the first, and sums of them through that which would
+/// make values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatentPlan {
+    /// Elements of a token's vector that keys and values are made of.
+    pub rank: usize,
+    /// Elements that queries are made of; `None`: of the residual stream.
+    pub q_rank: Option<usize>,
+    /// Elements of a head's key that do not turn.
+    pub n_nope: usize,
+    /// Elements of a head's value.
+    pub n_value: usize,
 }
 
 /// How a layer looks back at earlier tokens.
@@ -74,6 +91,10 @@ pub enum Mixer {
         /// Channels, as many as the residual stream has elements.
         channels: usize,
     },
+    /// At a matrix for each head, to which each of them has added something that fades.
+    Mamba2(MambaPlan),
+    /// It does not: the layer is a feed-forward alone.
+    None,
 }
 
 /// A gated delta net.
@@ -111,6 +132,38 @@ impl DeltaPlan {
     }
 }
 
+/// Mamba-2: `S = S · exp(dt·A) + B (dt·x)ᵀ; y = Sᵀ C + D·x` for each head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MambaPlan {
+    /// Groups of consecutive heads that share `B` and `C`; divides `n_head`.
+    pub n_group: usize,
+    /// Heads, each with a state.
+    pub n_head: usize,
+    /// Elements of `x` and `y` of a head.
+    pub head_dim: usize,
+    /// Elements of `B` and `C`: rows of a state.
+    pub n_state: usize,
+    /// Tokens that the convolution before it sees.
+    pub taps: usize,
+    /// Whether that convolution has a bias.
+    pub bias: bool,
+}
+
+impl MambaPlan {
+    /// Elements of `x` of all heads.
+    pub fn inner(&self) -> usize {
+        self.n_head * self.head_dim
+    }
+    /// Channels of the convolution: `x`, `B` and `C`.
+    pub fn channels(&self) -> usize {
+        self.inner() + 2 * self.n_group * self.n_state
+    }
+    /// Rows of the projection in front: the gate, the channels, and `dt` of each head.
+    pub fn projected(&self) -> usize {
+        self.inner() + self.channels() + self.n_head
+    }
+}
+
 /// What the norms of queries and keys go over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadNorm {
@@ -132,6 +185,8 @@ pub enum FeedForwardPlan {
     },
     /// A few of many for each token.
     Experts(ExpertPlan),
+    /// There is none: the layer is what [`LayerPlan::mixer`] says, alone.
+    None,
 }
 
 /// Experts of a layer, and how a router chooses among them.
@@ -151,8 +206,8 @@ pub struct ExpertPlan {
     pub scale: f32,
     /// A bias that is added to probabilities where experts are chosen, not in their weights (`exp_probs_b`).
     pub bias: bool,
-    /// Experts stand in so many groups, the first number, and the best groups, the second, are chosen first.
-    pub groups: Option<[usize; 2]>,
+    /// The best groups are chosen first.
+    pub groups: Option<Groups>,
     /// One for every token besides.
     pub shared: Option<SharedExpert>,
     /// Width of a feed-forward beside the experts, of which each has norms of its own; the router sees the residual stream
@@ -160,8 +215,20 @@ pub struct ExpertPlan {
     pub beside: Option<usize>,
     /// Whether an expert's gate and up are one tensor.
     pub fused: bool,
-    /// Whether what each expert gives is multiplied by a number of its own.
-    pub down_scale: bool,
+    /// Width of what experts take and give, where they do not see the residual stream itself (`ffn_latent_down`,
+    /// `ffn_latent_up`).
+    pub latent: Option<usize>,
+}
+
+/// Groups of experts, as many in each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Groups {
+    /// How many there are.
+    pub count: usize,
+    /// From how many of them a token takes experts.
+    pub used: usize,
+    /// How many of the best experts of a group say, by their sum, how good it is.
+    pub best: usize,
 }
 
 /// An expert that every token takes.
@@ -175,7 +242,7 @@ pub struct SharedExpert {
 
 impl LayerPlan {
     /// A layer without attention.
-    pub fn recurrent(mixer: Mixer, feed_forward: FeedForwardPlan) -> Self {
+    pub fn without_attention(mixer: Mixer, feed_forward: FeedForwardPlan) -> Self {
         Self {
             mixer,
             n_head: 0,
@@ -192,30 +259,47 @@ impl LayerPlan {
             output_scale: false,
         }
     }
-    /// Elements of all query heads, and of all that attention gives for a token.
+    /// Elements of all query heads as they meet the cache.
     pub fn q_dim(&self) -> usize {
         self.n_head * self.head_dim
+    }
+    /// Elements of a head's value in the cache.
+    pub fn value_dim(&self) -> usize {
+        match self.kv {
+            KvSource::Latent(latent) => latent.rank,
+            KvSource::Projections | KvSource::Keys | KvSource::Layer(_) => self.head_dim,
+        }
     }
     /// Elements of all key (or value) heads.
     pub fn kv_dim(&self) -> usize {
         self.n_head_kv * self.head_dim
     }
     /// Elements of the state of a recurrent layer: the inputs that its convolution still needs, then the matrices of
-    /// its heads. 0 of attention.
+    /// its heads. 0 of other layers.
     pub fn state_len(&self) -> usize {
         match self.mixer {
-            Mixer::Attention => 0,
+            Mixer::Attention | Mixer::None => 0,
             Mixer::DeltaNet(d) => (d.taps - 1) * d.channels() + d.n_head_v * d.dim_k * d.dim_v,
             Mixer::ShortConv { taps, channels } => (taps - 1) * channels,
+            Mixer::Mamba2(m) => (m.taps - 1) * m.channels() + m.inner() * m.n_state,
         }
     }
     /// Elements per token of what a recurrent layer computes on its way.
     pub fn recurrent_width(&self) -> usize {
         match self.mixer {
-            Mixer::Attention => 0,
+            Mixer::Attention | Mixer::None => 0,
             Mixer::DeltaNet(d) => 2 * d.channels() + 2 * d.inner() + 2 * d.n_head_v,
             Mixer::ShortConv { channels, .. } => 5 * channels,
+            Mixer::Mamba2(m) => m.projected() + 2 * m.channels() + 2 * m.inner() + m.n_head,
         }
+    }
+    /// Elements per token of what latent attention computes beside its queries and its vector.
+    pub fn latent_width(&self) -> usize {
+        let KvSource::Latent(latent) = self.kv else { return 0 };
+        // As projected, and those of each product by head, which have to be apart.
+        let query = latent.n_nope + self.rope.n_rot;
+        let by_head = 3 * latent.rank + 2 * latent.n_nope.max(latent.n_value);
+        self.n_head * (query + by_head) + latent.q_rank.unwrap_or(0)
     }
     /// Query heads that share a key/value head.
     pub fn group(&self) -> usize {
@@ -224,16 +308,17 @@ impl LayerPlan {
     /// Width of the widest product of the feed-forward.
     pub fn n_ff(&self) -> usize {
         match self.feed_forward {
+            FeedForwardPlan::None => 0,
             FeedForwardPlan::Dense { n_ff } => n_ff,
             FeedForwardPlan::Experts(e) => {
                 e.n_ff.max(e.shared.map_or(0, |shared| shared.n_ff)).max(e.beside.unwrap_or(0))
             }
         }
     }
-    /// The experts of the layer; `None` where it is dense.
+    /// The experts of the layer; `None` where it has none.
     pub fn experts(&self) -> Option<&ExpertPlan> {
         match &self.feed_forward {
-            FeedForwardPlan::Dense { .. } => None,
+            FeedForwardPlan::None | FeedForwardPlan::Dense { .. } => None,
             FeedForwardPlan::Experts(experts) => Some(experts),
         }
     }
@@ -305,6 +390,11 @@ pub struct Yarn {
 }
 
 impl Yarn {
+    /// What attention is sharpened by, `by` times as much as usual.
+    pub fn sharper(&self, by: f32) -> f32 {
+        if self.factor <= 1.0 { 1.0 } else { 1.0 + 0.1 * by * self.factor.ln() }
+    }
+
     /// How much of pair `i` of `n_rot / 2` is left alone: 1 in front, 0 at the end.
     fn kept(&self, i: usize, n_rot: usize, base: f32) -> f64 {
         let pair = |beta: f32| {

@@ -37,6 +37,8 @@ pub struct ArchSpec {
     pub sinks: bool,
     /// What attention gives is multiplied by the sigmoid of a gate.
     pub attention_gate: AttentionGate,
+    /// Keys and values of all heads are made of one vector for each token, and that is what the cache holds.
+    pub latent: bool,
     /// What some layers have in place of attention.
     pub recurrent: Recurrent,
     /// Name of the norm before the feed-forward.
@@ -47,6 +49,11 @@ pub struct ArchSpec {
     pub post_norm_eps: Option<f32>,
     /// How experts are chosen when the file does not say, in layers that have some.
     pub routing: Routing,
+    /// How groups of experts are compared.
+    pub group_score: GroupScore,
+    /// Layers and tokens of the vocabulary, in pairs, of models with a sigmoid whose files do not say so. No key tells them
+    /// from others.
+    pub sigmoid_sizes: &'static [[usize; 2]],
     /// What `logit_scale` does to logits.
     pub logit_scale: LogitScale,
 }
@@ -74,6 +81,9 @@ pub enum Residual {
     PostNorm,
     /// Both at once: feed-forward takes the normed input of attention.
     Parallel,
+    /// As with [`Residual::PreNorm`], but a layer has only one of them: attention where it has key/value heads, else a
+    /// feed-forward where that has a width, else what stands in place of attention.
+    Single,
 }
 
 impl Residual {
@@ -132,6 +142,8 @@ pub enum Recurrent {
     },
     /// Short convolutions in layers without key/value heads.
     ShortConv,
+    /// Mamba-2 in layers without key/value heads.
+    Mamba2,
 }
 
 /// Which key head a value head of a delta net takes.
@@ -174,6 +186,15 @@ pub enum Gating {
     SoftmaxOfChosen = 3,
 }
 
+/// What the best of several groups of experts is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupScore {
+    /// That with the largest sum of its two best experts.
+    TwoBest,
+    /// The same, but after a softmax over all experts that with the best one.
+    BestOfSoftmax,
+}
+
 /// What the key `logit_scale` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogitScale {
@@ -190,6 +211,15 @@ pub enum LogitScale {
 pub enum FeedForward {
     /// `down(act(gate(x)) · up(x))`.
     Gated(Activation),
+    /// `down(max(up(x), 0)²)`: there is no gate.
+    ReluSquared,
+}
+
+impl FeedForward {
+    /// Whether there is a gate.
+    pub fn is_gated(self) -> bool {
+        matches!(self, Self::Gated(_))
+    }
 }
 
 /// What `q·k` is divided by: the square root of a number of elements.
@@ -224,13 +254,18 @@ pub enum RopeLayers {
     AllButEvery(usize),
     /// Sliding layers; all of them where none slides.
     Sliding,
+    /// Every layer, unless the file says with `rope.scaling.finetuned` that there are none.
+    Finetuned,
+    /// No layer.
+    None,
 }
 
 impl RopeLayers {
     /// Whether layer `il` is one of them; `slides` says which layers have a sliding window.
     pub fn contains(self, il: usize, slides: &[bool]) -> bool {
         match self {
-            Self::All => true,
+            Self::All | Self::Finetuned => true,
+            Self::None => false,
             Self::AllButEvery(n) => !(il + 1).is_multiple_of(n),
             Self::Sliding => slides[il] || !slides.contains(&true),
         }

@@ -35,6 +35,20 @@ roles! {
     AttnNorm = "attn_norm",
     /// Query projection.
     AttnQ = "attn_q",
+    /// To what queries of latent attention are made of.
+    AttnQA = "attn_q_a",
+    /// RMSNorm of that.
+    AttnQANorm = "attn_q_a_norm",
+    /// From there to the queries.
+    AttnQB = "attn_q_b",
+    /// To the vector that all heads share, and the part of their keys that turns.
+    AttnKvAMqa = "attn_kv_a_mqa",
+    /// RMSNorm of that vector.
+    AttnKvANorm = "attn_kv_a_norm",
+    /// Takes the part of each head's query that does not turn to where that vector is.
+    AttnKB = "attn_k_b",
+    /// Makes each head's value of it.
+    AttnVB = "attn_v_b",
     /// Key projection.
     AttnK = "attn_k",
     /// Value projection.
@@ -57,15 +71,21 @@ roles! {
     SsmBeta = "ssm_beta",
     /// Both, key head by key head: first how far its value heads take new values.
     SsmBa = "ssm_ba",
-    /// Added to what `ssm_alpha` gives.
+    /// Of Mamba-2: the gate of its output, the inputs of its convolution, and the time step of each head.
+    SsmIn = "ssm_in",
+    /// Added to what `ssm_alpha` gives, or to time steps.
     SsmDt = "ssm_dt",
     /// Rate at which each head forgets, negative.
     SsmA = "ssm_a",
+    /// How much of its input each head of Mamba-2 gives as it is.
+    SsmD = "ssm_d",
     /// Taps of each channel, the newest last.
     SsmConv1d = "ssm_conv1d",
-    /// RMSNorm of what each head of a delta net gives.
+    /// Added to what the convolution gives.
+    SsmConv1dBias = "ssm_conv1d.bias",
+    /// RMSNorm of what each head of a delta net gives, or each group of heads of Mamba-2.
     SsmNorm = "ssm_norm",
-    /// From the heads of a delta net to the residual stream.
+    /// From these heads to the residual stream.
     SsmOut = "ssm_out",
     /// Two gates and the input of a short convolution.
     ShortconvInProj = "shortconv.in_proj",
@@ -85,6 +105,8 @@ roles! {
     ExpProbsB = "exp_probs_b",
     /// Norm before experts beside a feed-forward.
     PreFfwNorm2 = "pre_ffw_norm_2",
+    /// From the residual stream to what experts take.
+    FfnLatentDown = "ffn_latent_down",
     /// Gates of all experts, each followed by its up projection.
     FfnGateUpExps = "ffn_gate_up_exps",
     /// Gates of all experts.
@@ -93,8 +115,8 @@ roles! {
     FfnUpExps = "ffn_up_exps",
     /// The way back from all experts.
     FfnDownExps = "ffn_down_exps",
-    /// What each expert's output is multiplied by.
-    FfnDownExpsScale = "ffn_down_exps.scale",
+    /// From what experts give to the residual stream.
+    FfnLatentUp = "ffn_latent_up",
     /// RMSNorm of what a feed-forward beside experts gives.
     PostFfwNorm1 = "post_ffw_norm_1",
     /// RMSNorm of what these experts give.
@@ -127,13 +149,13 @@ roles! {
 
 impl Role {
     /// What stands behind `blk.N.` for this role in files of an architecture; of a matrix without its `.weight`, beside
-    /// which there may be a `.bias`.
+    /// which there may be a `.scale` and a `.bias`.
     pub fn of_file(self, spec: &ArchSpec, dims: Dims) -> String {
         match (self, dims) {
             (Self::FfnNorm, _) => format!("{}.weight", spec.ffn_norm),
             (Self::ExpProbsB | Self::SsmDt, _) => format!("{}.bias", self.name()),
-            (Self::SsmA | Self::FfnGateInpScale | Self::FfnDownExpsScale, _) => self.name().to_owned(),
-            (_, Dims::Vector(_) | Dims::Taps(..)) => format!("{}.weight", self.name()),
+            (Self::SsmA | Self::SsmD | Self::SsmConv1dBias | Self::FfnGateInpScale, _) => self.name().to_owned(),
+            (_, Dims::Vector(_) | Dims::Table(..)) => format!("{}.weight", self.name()),
             _ => self.name().to_owned(),
         }
     }
@@ -144,19 +166,22 @@ impl Role {
 pub enum Dims {
     /// `[n]`.
     Vector(usize),
-    /// `[rows][cols]`: outputs, inputs. May have a bias `[rows]`.
+    /// `[rows][cols]`: outputs, inputs. May have a scale `[1]` and a bias `[rows]`.
     Matrix(usize, usize),
-    /// `[channels][taps]`.
-    Taps(usize, usize),
-    /// `[experts][rows][cols]`. May have a bias `[experts][rows]`.
+    /// `[rows][cols]` numbers that no product takes: taps of channels, weights of norms by group.
+    Table(usize, usize),
+    /// `[experts][rows][cols]`. May have scales `[experts]` and a bias `[experts][rows]`.
     Experts(usize, usize, usize),
+    /// `[heads][rows][cols]`.
+    Heads(usize, usize, usize),
 }
 
 impl Dims {
-    /// Outputs: those of a matrix (of one expert), the elements of a vector.
+    /// Outputs: those of a matrix (of one expert or head), the elements of a vector.
     pub fn rows(self) -> usize {
         match self {
-            Self::Vector(n) | Self::Matrix(n, _) | Self::Taps(n, _) | Self::Experts(_, n, _) => n,
+            Self::Vector(n) | Self::Matrix(n, _) | Self::Table(n, _) => n,
+            Self::Experts(_, n, _) | Self::Heads(_, n, _) => n,
         }
     }
 }
@@ -164,33 +189,50 @@ impl Dims {
 /// The tensors of a layer, in the order of their roles.
 #[rustfmt::skip]
 pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dims)> {
-    use Dims::{Experts, Matrix, Taps, Vector};
+    use Dims::{Experts, Heads, Matrix, Table, Vector};
     let (d, q, kv) = (n_embd, l.q_dim(), l.kv_dim());
     let (pre_norm, post_norm) = (spec.residual.pre_norm(), spec.residual.post_norm());
-    let mut list = vec![(Role::AttnNorm, Vector(d), pre_norm)];
+    let mut list = vec![(Role::AttnNorm, Vector(d), pre_norm && l.mixer != Mixer::None)];
     match l.mixer {
-        Mixer::Attention => {
-            let (q_norm, k_norm) = match l.qk_norm {
-                HeadNorm::None | HeadNorm::Head => (l.head_dim, l.head_dim),
-                HeadNorm::Whole => (q, kv),
-            };
-            let qk_norm = l.qk_norm != HeadNorm::None;
-            let (own_gate, in_query) = match spec.attention_gate {
-                AttentionGate::None => (false, 0),
-                AttentionGate::InQuery => (false, q),
-                AttentionGate::Own => (true, 0),
-            };
-            list.extend([
-                (Role::AttnQ,      Matrix(q + in_query, d), true),
-                (Role::AttnK,      Matrix(kv, d),           l.kv.is_own()),
-                (Role::AttnV,      Matrix(kv, d),           l.kv == KvSource::Projections),
-                (Role::AttnQNorm,  Vector(q_norm),          qk_norm),
-                (Role::AttnKNorm,  Vector(k_norm),          qk_norm && l.kv.is_own()),
-                (Role::AttnSinks,  Vector(l.n_head),        spec.sinks),
-                (Role::AttnGate,   Matrix(q, d),            own_gate),
-                (Role::AttnOutput, Matrix(d, q),            true),
-            ]);
-        }
+        Mixer::Attention => match l.kv {
+            KvSource::Latent(p) => {
+                let (h, r, rot) = (l.n_head, p.rank, l.rope.n_rot);
+                let (q_rows, low) = (h * (p.n_nope + rot), p.q_rank.unwrap_or(0));
+                list.extend([
+                    (Role::AttnQ,       Matrix(q_rows, d),        p.q_rank.is_none()),
+                    (Role::AttnQA,      Matrix(low, d),           p.q_rank.is_some()),
+                    (Role::AttnQANorm,  Vector(low),              p.q_rank.is_some()),
+                    (Role::AttnQB,      Matrix(q_rows, low),      p.q_rank.is_some()),
+                    (Role::AttnKvAMqa,  Matrix(r + rot, d),       true),
+                    (Role::AttnKvANorm, Vector(r),                true),
+                    (Role::AttnKB,      Heads(h, r, p.n_nope),    true),
+                    (Role::AttnVB,      Heads(h, p.n_value, r),   true),
+                    (Role::AttnOutput,  Matrix(d, h * p.n_value), true),
+                ]);
+            }
+            KvSource::Projections | KvSource::Keys | KvSource::Layer(_) => {
+                let (q_norm, k_norm) = match l.qk_norm {
+                    HeadNorm::None | HeadNorm::Head => (l.head_dim, l.head_dim),
+                    HeadNorm::Whole => (q, kv),
+                };
+                let qk_norm = l.qk_norm != HeadNorm::None;
+                let (own_gate, in_query) = match spec.attention_gate {
+                    AttentionGate::None => (false, 0),
+                    AttentionGate::InQuery => (false, q),
+                    AttentionGate::Own => (true, 0),
+                };
+                list.extend([
+                    (Role::AttnQ,      Matrix(q + in_query, d), true),
+                    (Role::AttnK,      Matrix(kv, d),           l.kv.is_own()),
+                    (Role::AttnV,      Matrix(kv, d),           l.kv == KvSource::Projections),
+                    (Role::AttnQNorm,  Vector(q_norm),          qk_norm),
+                    (Role::AttnKNorm,  Vector(k_norm),          qk_norm && l.kv.is_own()),
+                    (Role::AttnSinks,  Vector(l.n_head),        spec.sinks),
+                    (Role::AttnGate,   Matrix(q, d),            own_gate),
+                    (Role::AttnOutput, Matrix(d, q),            true),
+                ]);
+            }
+        },
         Mixer::DeltaNet(p) => {
             let (channels, inner, heads) = (p.channels(), p.inner(), p.n_head_v);
             let tiled = p.heads == DeltaHeads::Tiled;
@@ -202,45 +244,63 @@ pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dim
                 (Role::SsmBa,     Matrix(2 * heads, d),    !tiled),
                 (Role::SsmDt,     Vector(heads),           true),
                 (Role::SsmA,      Vector(heads),           true),
-                (Role::SsmConv1d, Taps(channels, p.taps),  true),
+                (Role::SsmConv1d, Table(channels, p.taps), true),
                 (Role::SsmNorm,   Vector(p.dim_v),         true),
                 (Role::SsmOut,    Matrix(d, inner),        true),
             ]);
         }
         Mixer::ShortConv { taps, .. } => list.extend([
             (Role::ShortconvInProj,  Matrix(3 * d, d), true),
-            (Role::ShortconvConv,    Taps(d, taps),    true),
+            (Role::ShortconvConv,    Table(d, taps),   true),
             (Role::ShortconvOutProj, Matrix(d, d),     true),
         ]),
+        Mixer::Mamba2(p) => {
+            let (channels, inner, heads) = (p.channels(), p.inner(), p.n_head);
+            list.extend([
+                (Role::SsmIn,         Matrix(p.projected(), d),          true),
+                (Role::SsmDt,         Vector(heads),                     true),
+                (Role::SsmA,          Table(heads, 1),                   true),
+                (Role::SsmD,          Table(heads, 1),                   true),
+                (Role::SsmConv1d,     Table(channels, p.taps),           true),
+                (Role::SsmConv1dBias, Vector(channels),                  p.bias),
+                (Role::SsmNorm,       Table(p.n_group, inner / p.n_group), true),
+                (Role::SsmOut,        Matrix(d, inner),                  true),
+            ]);
+        }
+        Mixer::None => {}
     }
+    let (gated, follows) = (spec.feed_forward.is_gated(), l.feed_forward != FeedForwardPlan::None);
     list.extend([
         (Role::PostAttentionNorm, Vector(d), post_norm),
-        (Role::FfnNorm,           Vector(d), pre_norm && spec.residual != Residual::Parallel),
+        (Role::FfnNorm,           Vector(d), pre_norm && follows && spec.residual != Residual::Parallel),
     ]);
     match l.feed_forward {
+        FeedForwardPlan::None => {}
         FeedForwardPlan::Dense { n_ff: f } => list.extend([
-            (Role::FfnGate,         Matrix(f, d),     true),
+            (Role::FfnGate,         Matrix(f, d),     gated),
             (Role::FfnUp,           Matrix(f, d),     true),
             (Role::FfnDown,         Matrix(d, f),     true),
         ]),
         FeedForwardPlan::Experts(p) => {
             let (e, f) = (p.n_expert, p.n_ff);
-            let (s, shared, gated) = p.shared.map_or((0, false, false), |s| (s.n_ff, true, s.gated));
+            let (s, shared, shared_gate) = p.shared.map_or((0, false, false), |s| (s.n_ff, true, s.gated));
             let (b, beside) = (p.beside.unwrap_or(0), p.beside.is_some());
+            let (x, latent) = (p.latent.unwrap_or(d), p.latent.is_some());
             list.extend([
                 (Role::FfnGateInp,       Matrix(e, d),         true),
                 (Role::FfnGateInpScale,  Vector(d),            beside),
                 (Role::ExpProbsB,        Vector(e),            p.bias),
                 (Role::PreFfwNorm2,      Vector(d),            beside),
-                (Role::FfnGateUpExps,    Experts(e, 2 * f, d), p.fused),
-                (Role::FfnGateExps,      Experts(e, f, d),     !p.fused),
-                (Role::FfnUpExps,        Experts(e, f, d),     !p.fused),
-                (Role::FfnDownExps,      Experts(e, d, f),     true),
-                (Role::FfnDownExpsScale, Vector(e),            p.down_scale),
+                (Role::FfnLatentDown,    Matrix(x, d),         latent),
+                (Role::FfnGateUpExps,    Experts(e, 2 * f, x), p.fused),
+                (Role::FfnGateExps,      Experts(e, f, x),     gated && !p.fused),
+                (Role::FfnUpExps,        Experts(e, f, x),     !p.fused),
+                (Role::FfnDownExps,      Experts(e, x, f),     true),
+                (Role::FfnLatentUp,      Matrix(d, x),         latent),
                 (Role::PostFfwNorm1,     Vector(d),            beside),
                 (Role::PostFfwNorm2,     Vector(d),            beside),
-                (Role::FfnGateInpShexp,  Vector(d),            gated),
-                (Role::FfnGateShexp,     Matrix(s, d),         shared),
+                (Role::FfnGateInpShexp,  Vector(d),            shared_gate),
+                (Role::FfnGateShexp,     Matrix(s, d),         shared && gated),
                 (Role::FfnUpShexp,       Matrix(s, d),         shared),
                 (Role::FfnDownShexp,     Matrix(d, s),         shared),
                 (Role::FfnGate,          Matrix(b, d),         beside),

@@ -1,5 +1,7 @@
 //! The single door between a file's tensors and the decoders: names, shapes, fused and tied tensors.
 
+mod heads;
+
 use std::{cell::RefCell, collections::HashSet, ops::Range};
 
 use qrun_quant::{
@@ -10,8 +12,8 @@ use qrun_quant::{
 
 use crate::{
     config::Config,
-    layer::{Rope, RopeFactors},
-    tensors::{self, ByRole, Dims, Fused},
+    layer::{KvSource, Rope, RopeFactors},
+    tensors::{self, ByRole, Dims, Fused, Role},
 };
 
 /// All weights of a model. A clone shares the mapped bytes.
@@ -63,23 +65,43 @@ impl RopeDivisors {
     }
 }
 
-/// A matrix with an optional bias; or those of all experts, one below the other.
+/// A matrix with an optional scale and bias; or those of all experts, or heads, one below the other.
 #[derive(Clone)]
 pub struct Linear {
     /// `[out][in]`; of experts `[experts · out][in]`.
     pub w: Matrix,
+    /// `[1]`; of experts `[experts]`. Products are multiplied by it before a bias is added.
+    pub scale: Option<Vec<f32>>,
     /// `[out]`; of experts `[experts · out]`.
     pub bias: Option<Vec<f32>>,
-    /// How many experts there are, and how many of them a token takes; `None`: one matrix for every token.
+    /// How many experts (or heads) there are, and how many of them a token takes; `None`: one matrix for every token.
     pub experts: Option<[usize; 2]>,
 }
 
+/// What is done to the products of a matrix.
+#[derive(Clone, Copy)]
+pub struct Finish<'a> {
+    /// They are multiplied by this.
+    pub scale: Option<f32>,
+    /// Then this is added, `[out]`.
+    pub bias: Option<&'a [f32]>,
+}
+
 impl Linear {
-    /// One expert's.
-    pub fn expert(&self, expert: usize) -> (Matrix, Option<&[f32]>) {
+    /// What is done to its products; of a matrix for every token.
+    pub fn finish(&self) -> Finish<'_> {
+        Finish { scale: self.scale.as_ref().map(|scale| scale[0]), bias: self.bias.as_deref() }
+    }
+
+    /// One expert's, or head's.
+    pub fn expert(&self, expert: usize) -> (Matrix, Finish<'_>) {
         let rows = self.w.rows() / self.experts.map_or(1, |[n, _]| n);
         let own = expert * rows..(expert + 1) * rows;
-        (self.w.slice_rows(own.clone()), self.bias.as_deref().map(|bias| &bias[own]))
+        let finish = Finish {
+            scale: self.scale.as_ref().map(|scales| scales[expert]),
+            bias: self.bias.as_deref().map(|bias| &bias[own.clone()]),
+        };
+        (self.w.slice_rows(own), finish)
     }
 
     /// Bytes that a token reads.
@@ -96,10 +118,13 @@ pub struct Layer {
     pub vectors: ByRole<Vec<f32>>,
     /// Projections. What one tensor of the file holds together is apart.
     pub matrices: ByRole<Linear>,
+    /// What the weight of an expert is multiplied by where a token takes it, `[experts]`: the scales of `ffn_down_exps`, so
+    /// long as nothing is added to its products.
+    pub choice_scale: Option<Vec<f32>>,
 }
 
-/// Tensors that files carry and no forward pass needs.
-const IGNORED: &[&str] = &["rotary_emb.inv_freq", "attn_rot_embd.weight"];
+/// Tensors that files carry and no forward pass needs; `input_scale` is for activations in four bits.
+const IGNORED: &[&str] = &["rotary_emb.inv_freq", "attn_rot_embd.weight", ".input_scale"];
 
 impl Weights {
     /// Maps the weights; every tensor of the file must have a place in the model.
@@ -123,8 +148,8 @@ impl Weights {
         self.output.as_ref().map_or(&self.token_embd, |o| &o.w)
     }
 
-    /// All matrices that may be repacked, the embedding first, each one once: all but those of experts that do not
-    /// begin with a tile, and the table of embeddings for each layer.
+    /// All matrices that may be repacked, the embedding first, each one once: all but those of experts and heads that do
+    /// not begin with a tile, and the table of embeddings for each layer.
     pub fn repackable_mut(&mut self) -> impl Iterator<Item = &mut Matrix> {
         let proj = self.per_layer.as_mut().map(|per_layer| &mut per_layer.model_proj);
         let layers = self.layers.iter_mut().flat_map(|l| l.matrices.iter_mut()).chain(&mut self.output).chain(proj);
@@ -162,9 +187,13 @@ impl Weights {
 
     /// All but the table of embeddings for each layer.
     fn computed(&self) -> impl Iterator<Item = &Matrix> {
+        [&self.token_embd].into_iter().chain(self.linears().map(|linear| &linear.w))
+    }
+
+    /// All but the tables of embeddings.
+    pub fn linears(&self) -> impl Iterator<Item = &Linear> {
         let proj = self.per_layer.iter().map(|per_layer| &per_layer.model_proj);
-        let layers = self.layers.iter().flat_map(|l| l.matrices.iter()).chain(&self.output).chain(proj);
-        [&self.token_embd].into_iter().chain(layers.map(|linear| &linear.w))
+        self.layers.iter().flat_map(|l| l.matrices.iter()).chain(&self.output).chain(proj)
     }
 }
 
@@ -210,12 +239,12 @@ fn per_layer(door: &TensorLoader, c: &Config) -> Result<Option<PerLayer>> {
 fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
     let list = tensors::of_layer(c.arch, c.n_embd, &c.layers[il]);
     let name = |part: &str| format!("blk.{il}.{part}");
-    let (mut vectors, mut matrices) = (ByRole::default(), ByRole::default());
+    let (mut vectors, mut matrices, mut choice_scale) = (ByRole::default(), ByRole::default(), None);
     for &(role, dims) in &list {
         let own = name(&role.of_file(c.arch, dims));
         match dims {
             Dims::Vector(n) => vectors.set(role, door.vector(&own, n)?),
-            Dims::Taps(channels, taps) => vectors.set(role, door.values(&own, &[taps, channels])?),
+            Dims::Table(rows, cols) => vectors.set(role, door.values(&own, &[cols, rows])?),
             Dims::Matrix(rows, cols) => {
                 let has = |part: &str| door.has(&name(&format!("{part}.weight")));
                 let fused = Fused::of(role).filter(|fused| has(fused.name) && !has(fused.parts[0].name()));
@@ -230,12 +259,31 @@ fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
             }
             Dims::Experts(n, rows, cols) => {
                 let used = c.layers[il].experts().map_or(n, |experts| experts.n_used);
-                matrices.set(role, door.experts(&own, [n, used], [rows, cols])?);
+                let mut experts = door.experts(&own, [n, used], [rows, cols])?;
+                if role == Role::FfnDownExps && experts.bias.is_none() {
+                    choice_scale = experts.scale.take();
+                }
+                matrices.set(role, experts);
+            }
+            Dims::Heads(n, rows, cols) => {
+                let (own, both) = (format!("{own}.weight"), name("attn_kv_b.weight"));
+                let w = match c.layers[il].kv {
+                    // Files from before 2025-04 have both in one.
+                    KvSource::Latent(plan) if !door.has(&own) && door.has(&both) => {
+                        let both = door.matrix(&both, n * (plan.n_nope + plan.n_value), plan.rank)?;
+                        if role == Role::AttnKB { heads::keys(&both, &plan) } else { heads::values(&both, &plan) }
+                    }
+                    _ => Matrix::from_tensor(door.tensor(&own, &[cols, rows, n])?),
+                };
+                matrices.set(role, Linear { w, scale: None, bias: None, experts: Some([n, n]) });
             }
         }
     }
-    Ok(Layer { vectors, matrices })
+    Ok(Layer { vectors, matrices, choice_scale })
 }
+
+/// What makes keys and values.
+const OF_KEYS: [&str; 5] = ["attn_k.weight", "attn_k.scale", "attn_k_norm.weight", "attn_v.weight", "attn_v.scale"];
 
 /// Whether a tensor is left where it is: that of a block behind the layers, which predicts further tokens, and keys and
 /// values of a layer that attends to the cache of another one.
@@ -244,14 +292,14 @@ fn is_spare(c: &Config, name: &str) -> bool {
     let Some((Ok(block), part)) = block.map(|(block, part)| (block.parse::<usize>(), part)) else { return false };
     match c.layers.get(block) {
         None => block < c.layers.len() + c.n_nextn,
-        Some(layer) => !layer.kv.is_own() && matches!(part, "attn_k.weight" | "attn_v.weight" | "attn_k_norm.weight"),
+        Some(layer) => !layer.kv.is_own() && OF_KEYS.contains(&part),
     }
 }
 
 impl Linear {
     fn rows(&self, rows: Range<usize>) -> Self {
         let bias = self.bias.as_ref().map(|b| b[rows.clone()].to_vec());
-        Self { w: self.w.slice_rows(rows), bias, experts: None }
+        Self { w: self.w.slice_rows(rows), scale: self.scale.clone(), bias, experts: None }
     }
 }
 
@@ -270,12 +318,10 @@ impl TensorLoader<'_> {
         let place = || format!("tensor {name}");
         let t = self.g.tensor(name);
         let t = t.ok_or_else(|| self.g.error(place(), format!("shape {shape:?}"), "no such tensor"))?;
-        // Trailing dimensions of 1 mean nothing.
-        let mut found = t.shape.clone();
-        while found.len() > shape.len() && found.last() == Some(&1) {
-            found.pop();
-        }
-        if found.len() != shape.len() || found.iter().zip(shape).any(|(&a, &b)| a != b as u64) {
+        // Trailing dimensions of 1 mean nothing: some writers leave them out.
+        let size = |dims: &[u64], i: usize| dims.get(i).copied().unwrap_or(1);
+        let wanted: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
+        if (0..t.shape.len().max(wanted.len())).any(|i| size(&t.shape, i) != size(&wanted, i)) {
             return Err(self.g.error(place(), format!("shape {shape:?}"), format!("{:?}", t.shape)));
         }
         self.used.borrow_mut().insert(name.to_owned());
@@ -288,14 +334,24 @@ impl TensorLoader<'_> {
 
     fn linear(&self, name: &str, rows: usize, cols: usize) -> Result<Linear> {
         let w = self.matrix(&format!("{name}.weight"), rows, cols)?;
-        Ok(Linear { w, bias: self.optional_vector(&format!("{name}.bias"), &[rows])?, experts: None })
+        let scale = self.scale(name, 1)?;
+        Ok(Linear { w, scale, bias: self.optional_vector(&format!("{name}.bias"), &[rows])?, experts: None })
     }
 
     /// The matrices of `n` experts, of which a token takes `used`.
     fn experts(&self, name: &str, [n, used]: [usize; 2], [rows, cols]: [usize; 2]) -> Result<Linear> {
         let w = Matrix::from_tensor(self.tensor(&format!("{name}.weight"), &[cols, rows, n])?);
         let bias = self.optional_vector(&format!("{name}.bias"), &[rows, n])?;
-        Ok(Linear { w, bias, experts: Some([n, used]) })
+        Ok(Linear { w, scale: self.scale(name, n)?, bias, experts: Some([n, used]) })
+    }
+
+    /// What the products of a matrix are multiplied by, or those of each of `n` experts.
+    fn scale(&self, name: &str, n: usize) -> Result<Option<Vec<f32>>> {
+        // What is beside a router multiplies its input, and has a role of its own.
+        match name.ends_with(Role::FfnGateInp.name()) {
+            true => Ok(None),
+            false => self.optional_vector(&format!("{name}.scale"), &[n]),
+        }
     }
 
     fn vector(&self, name: &str, n: usize) -> Result<Vec<f32>> {

@@ -6,7 +6,7 @@
 //! 2. Here: `mod x;` and a row of `formats!`; the type leaves the list in [`GgmlType::foreign_name`].
 //! 3. `cpu/tiles/formats.rs`: a row of `tile_formats!`, which says how codes and scales are stored in a tile. Kernels
 //!    need nothing, unless codes or scales are of a new kind (`cpu/tiles/codes.rs`, `cpu/tiles/scales.rs`).
-//! 4. Tests: where its scales are (`scale_offsets` in `tests/cpu.rs`); all others walk [`FORMATS`]. Reference values
+//! 4. Tests: where its scales are (`f16_offsets` in `tests/blocks.rs`); all others walk [`FORMATS`]. Reference values
 //!    stand beside the ones in `tests/formats.rs`.
 
 pub(crate) mod block;
@@ -16,6 +16,8 @@ mod fit;
 mod fit_k;
 mod grid;
 mod grids;
+pub(crate) mod iq1_m;
+pub(crate) mod iq1_s;
 pub(crate) mod iq2_s;
 pub(crate) mod iq2_xs;
 pub(crate) mod iq2_xxs;
@@ -24,7 +26,10 @@ pub(crate) mod iq3_xxs;
 pub(crate) mod iq4_nl;
 pub(crate) mod iq4_xs;
 pub(crate) mod mxfp4;
+pub(crate) mod nvfp4;
 pub(crate) mod plain;
+pub(crate) mod q1_0;
+pub(crate) mod q2_0;
 pub(crate) mod q2_k;
 pub(crate) mod q3_k;
 pub(crate) mod q4_0;
@@ -36,6 +41,10 @@ pub(crate) mod q5_k;
 pub(crate) mod q6_k;
 pub(crate) mod q8_0;
 pub(crate) mod scalar;
+pub(crate) mod spread;
+pub(crate) mod ternary;
+pub(crate) mod tq1_0;
+pub(crate) mod tq2_0;
 
 pub use codec::Quantizer;
 pub use convert::convert;
@@ -86,6 +95,8 @@ formats! {
     F32 = 0, plain::F32;
     F16 = 1, plain::F16;
     BF16 = 30, plain::BF16;
+    Q1_0 = 41, q1_0::FORMAT;
+    Q2_0 = 42, q2_0::FORMAT;
     Q4_0 = 2, q4_0::FORMAT;
     Q4_1 = 3, q4_1::FORMAT;
     Q5_0 = 6, q5_0::FORMAT;
@@ -96,6 +107,8 @@ formats! {
     Q4_K = 12, q4_k::FORMAT;
     Q5_K = 13, q5_k::FORMAT;
     Q6_K = 14, q6_k::FORMAT;
+    IQ1_S = 19, iq1_s::FORMAT;
+    IQ1_M = 29, iq1_m::FORMAT;
     IQ2_XXS = 16, iq2_xxs::FORMAT;
     IQ2_XS = 17, iq2_xs::FORMAT;
     IQ2_S = 22, iq2_s::FORMAT;
@@ -103,7 +116,10 @@ formats! {
     IQ3_S = 21, iq3_s::FORMAT;
     IQ4_NL = 20, iq4_nl::FORMAT;
     IQ4_XS = 23, iq4_xs::FORMAT;
+    TQ1_0 = 34, tq1_0::FORMAT;
+    TQ2_0 = 35, tq2_0::FORMAT;
     MXFP4 = 39, mxfp4::FORMAT;
+    NVFP4 = 40, nvfp4::FORMAT;
 }
 
 impl GgmlType {
@@ -135,22 +151,8 @@ impl GgmlType {
     }
     /// What to call a type number that qrun does not read.
     pub fn foreign_name(n: u32) -> String {
-        const FOREIGN: &[(u32, &str)] = &[
-            (9, "Q8_1"),
-            (15, "Q8_K"),
-            (19, "IQ1_S"),
-            (24, "I8"),
-            (25, "I16"),
-            (26, "I32"),
-            (27, "I64"),
-            (28, "F64"),
-            (29, "IQ1_M"),
-            (34, "TQ1_0"),
-            (35, "TQ2_0"),
-            (40, "NVFP4"),
-            (41, "Q1_0"),
-            (42, "Q2_0"),
-        ];
+        const FOREIGN: &[(u32, &str)] =
+            &[(9, "Q8_1"), (15, "Q8_K"), (24, "I8"), (25, "I16"), (26, "I32"), (27, "I64"), (28, "F64")];
         match FOREIGN.iter().find(|f| f.0 == n) {
             Some((_, name)) => format!("{name} (type {n})"),
             None => format!("type {n}"),

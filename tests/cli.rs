@@ -29,7 +29,7 @@ fn models() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a temporary folder").keep();
-        for name in ["tiny-llama", "tiny-gemma3"] {
+        for name in ["tiny-llama", "tiny-gemma3", "tiny-deepseek2"] {
             let path = folder.join(format!("{name}.gguf"));
             synth::synth(name, FileType::Q8_0, 7, &path, &mut |_, _| {}).expect("a tiny model");
         }

@@ -274,9 +274,13 @@ fn repacked_rows_are_those_of_the_file() {
     }
 }
 
-/// What a tile takes of memory by what the file does: codes from a grid are wider than their index.
+/// What a tile takes of memory by what the file does: codes from a grid are wider than their index, and digits of base 3
+/// have a place each.
 fn growth(ty: GgmlType) -> f64 {
     match ty {
+        GgmlType::TQ1_0 => 1.223,
+        GgmlType::IQ1_S => 2.081,
+        GgmlType::IQ1_M => 1.965,
         GgmlType::IQ2_XXS => 1.576,
         GgmlType::IQ2_XS => 1.487,
         GgmlType::IQ2_S => 1.342,

@@ -2,6 +2,7 @@
 
 mod cache;
 mod equivalence;
+mod latent;
 mod layers;
 mod prefix;
 mod refusals;
@@ -13,7 +14,7 @@ use qrun_quant::cpu::Arithmetic;
 use crate::tiny::{EACH_ARCH, Mix, Tiny, UNEVEN};
 
 /// Architectures that differ from relatives among the others in numbers and norms that no test below is about.
-const ALIKE: [&str; 15] = [
+const ALIKE: [&str; 16] = [
     "qwen2moe",
     "qwen3moe",
     "qwen3vl",
@@ -29,6 +30,7 @@ const ALIKE: [&str; 15] = [
     "qwen35",
     "qwen3next",
     "lfm2moe",
+    "mistral4",
 ];
 
 /// Every architecture, and layers that differ, in formats for which exact and fast arithmetic differ.

@@ -53,6 +53,11 @@ const BOUNDS: &[Bound] = &[
     Bound { file_type: FileType::Q4_K_S, kl: 3.8e-3, same_top: 0.955, ratio: 1.008 },
     Bound { file_type: FileType::Q4_1, kl: 4.1e-3, same_top: 0.95, ratio: 1.01 },
     Bound { file_type: FileType::Q4_0, kl: 6e-3, same_top: 0.95, ratio: 1.015 },
+    // For models that are trained in them. The demo model is not: this is to see that they do what they did.
+    Bound { file_type: FileType::Q2_0, kl: 0.27, same_top: 0.81, ratio: 1.34 },
+    Bound { file_type: FileType::TQ2_0, kl: 0.75, same_top: 0.66, ratio: 2.02 },
+    Bound { file_type: FileType::TQ1_0, kl: 0.75, same_top: 0.66, ratio: 2.02 },
+    Bound { file_type: FileType::Q1_0, kl: 4.6, same_top: 0.18, ratio: 34.0 },
 ];
 
 /// Largest mean KL of fast arithmetic from exact arithmetic on the same file.

@@ -22,7 +22,7 @@ use stub::Hub;
 /// A model that runs: 3.3 MB.
 pub static DEMO: &[u8] = include_bytes!("../models/demo/qrun-demo-Q4_K_M.gguf");
 
-/// A cache of its own, and settings without patience.
+/// A cache of its own, and settings that wait for nothing between two tries.
 pub struct Home {
     folder: tempfile::TempDir,
     pub settings: Settings,
@@ -42,7 +42,6 @@ impl Home {
             "HF_ENDPOINT" => Some(hub.url().into()),
             _ => vars.iter().find(|var| var.0 == name).map(|var| var.1.into()),
         });
-        settings.patience.silence = Duration::from_millis(400);
         settings.patience.pause = Duration::from_millis(1);
         settings.ollama_stores.clear();
         Home { folder, settings }

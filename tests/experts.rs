@@ -7,23 +7,24 @@ use std::cmp::Reverse;
 
 use qrun_models::{
     experts::{Choice, route},
-    layer::ExpertPlan,
+    layer::{ExpertPlan, Groups},
     spec::Gating,
 };
 
 use crate::tiny::Rng;
 
 const GATINGS: [Gating; 3] = [Gating::Softmax, Gating::Sigmoid, Gating::SoftmaxOfChosen];
-/// `(n_expert, n_used, groups)`.
-const SIZES: [(usize, usize, Option<[usize; 2]>); 8] = [
+/// `(n_expert, n_used, [groups, groups used, best experts that say how good one is])`.
+const SIZES: [(usize, usize, Option<[usize; 3]>); 9] = [
     (1, 1, None),
     (5, 5, None),
     (8, 2, None),
     (64, 6, None),
     (257, 8, None),
-    (12, 4, Some([4, 2])),
-    (32, 3, Some([8, 1])),
-    (30, 10, Some([3, 3])),
+    (12, 4, Some([4, 2, 2])),
+    (32, 3, Some([8, 1, 2])),
+    (30, 10, Some([3, 3, 2])),
+    (24, 4, Some([6, 2, 1])),
 ];
 
 /// Every gating, size, norm and scale.
@@ -32,8 +33,9 @@ fn plans() -> impl Iterator<Item = ExpertPlan> {
     sizes.flat_map(|(gating, (n_expert, n_used, groups))| {
         [(false, 1.0), (false, 2.5), (true, 1.0), (true, 0.5)].map(|(norm, scale)| {
             let (n_ff, shared, beside) = (32, None, None);
-            let (bias, fused, down_scale) = (false, false, false);
-            ExpertPlan { n_expert, n_used, n_ff, gating, norm, scale, bias, groups, shared, beside, fused, down_scale }
+            let (bias, fused, latent) = (false, false, None);
+            let groups = groups.map(|[count, used, best]| Groups { count, used, best });
+            ExpertPlan { n_expert, n_used, n_ff, gating, norm, scale, bias, groups, shared, beside, fused, latent }
         })
     })
 }
@@ -74,10 +76,10 @@ fn largest(x: &[f32], n: usize) -> Vec<usize> {
 fn reference(plan: &ExpertPlan, logits: &[f32], bias: Option<&[f32]>) -> Vec<(usize, f32)> {
     let p = probabilities(plan, logits);
     let mut scores: Vec<f32> = p.iter().enumerate().map(|(i, p)| p + bias.map_or(0.0, |bias| bias[i])).collect();
-    if let Some([n_group, used]) = plan.groups {
-        let size = plan.n_expert / n_group;
-        let two_best = |g: &[f32]| largest(g, 2).iter().map(|&i| g[i]).sum::<f32>();
-        let kept = largest(&scores.chunks(size).map(two_best).collect::<Vec<_>>(), used);
+    if let Some(Groups { count, used, best }) = plan.groups {
+        let size = plan.n_expert / count;
+        let sum = |g: &[f32]| largest(g, best).iter().map(|&i| g[i]).sum::<f32>();
+        let kept = largest(&scores.chunks(size).map(sum).collect::<Vec<_>>(), used);
         (0..plan.n_expert).filter(|i| !kept.contains(&(i / size))).for_each(|i| scores[i] = f32::NEG_INFINITY);
     }
     let chosen = largest(&scores, plan.n_used);

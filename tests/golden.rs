@@ -173,6 +173,39 @@ const CASES: &[Case] = &[
         experts: [40, 2, 48, 0], uneven: &[[5, 0, 96], [5, 1, 96], [5, 0, 96]], ..TINY } },
     Case { name: "lfm2moe-Q4_K_M", prompt: 100, tiny: Tiny { arch: "lfm2moe", mix: Mix::Q4_K_M, n_embd: 256, n_layer: 3, tied: true,
         leading_dense: 1, experts: [8, 3, 256, 0], uneven: &[[4, 0, 512], [4, 2, 512], [4, 0, 512]], ..TINY } },
+    // Latent attention: DeepSeek V3, then V2, which chooses the best group by its best expert, without a rank of queries.
+    Case { name: "deepseek2-F32", prompt: 130, tiny: Tiny { arch: "deepseek2", n_embd: 160, n_head: 5, n_head_kv: 1, n_layer: 3,
+        head_dim: 64, n_rot: 16, latent: [48, 72, 24, 20], yarn: 8.0, experts: [12, 4, 40, 80], leading_dense: 1, groups: [4, 2],
+        ..TINY } },
+    Case { name: "deepseek2-lite-F32", prompt: 100, tiny: Tiny { arch: "deepseek2", n_embd: 180, n_head: 18, n_head_kv: 1, head_dim: 104,
+        n_rot: 24, latent: [80, 0, 40, 28], yarn: 4.0, experts: [24, 3, 48, 96], leading_dense: 1, groups: [6, 2], ..TINY } },
+    Case { name: "deepseek2-Q4_K_M", prompt: 100, tiny: Tiny { arch: "deepseek2", mix: Mix::Q4_K_M, n_embd: 256, n_head: 20, n_head_kv: 1,
+        n_layer: 3, head_dim: 288, n_rot: 32, latent: [256, 256, 64, 64], rope_base: 1e6, experts: [8, 2, 256, 256], leading_dense: 1,
+        ..TINY } },
+    Case { name: "mistral4-F32", prompt: 130, tiny: Tiny { arch: "mistral4", n_embd: 192, n_head: 6, n_head_kv: 1, head_dim: 80, n_rot: 32,
+        latent: [48, 40, 32, 36], yarn: 16.0, experts: [10, 3, 56, 56], ..TINY } },
+    Case { name: "mistral4-Q4_K_M", prompt: 100, tiny: Tiny { arch: "mistral4", mix: Mix::Q4_K_M, n_embd: 256, n_head_kv: 1, head_dim: 160,
+        n_rot: 32, latent: [128, 256, 32, 64], yarn: 4.0, tied: true, experts: [8, 3, 256, 256], ..TINY } },
+    // Granite has as many elements in all heads of Mamba-2 as in an embedding, or twice as many.
+    Case { name: "granitehybrid-F32", prompt: 130, tiny: Tiny { arch: "granitehybrid", n_embd: 192, n_layer: 4, tied: true,
+        uneven: &[[6, 0, 160], [6, 2, 160], [6, 0, 160], [6, 0, 160]], ..TINY } },
+    Case { name: "granitehybrid-Q4_K_M", prompt: 100, tiny: Tiny { arch: "granitehybrid", mix: Mix::Q4_K_M, n_embd: 96, n_layer: 3,
+        head_dim: 48, uneven: &[[2, 0, 512], [2, 0, 512], [2, 1, 512]], ..TINY } },
+    Case { name: "granitehybrid-experts-F32", prompt: 60, tiny: Tiny { arch: "granitehybrid", n_embd: 192, n_layer: 3,
+        experts: [40, 2, 48, 80], uneven: &[[3, 0, 48], [3, 1, 48], [3, 0, 48]], ..TINY } },
+    Case { name: "granitehybrid-experts-Q8_0", prompt: 100, tiny: Tiny { arch: "granitehybrid", mix: Mix::Q8_0, n_embd: 192,
+        n_layer: 3, tied: true, experts: [8, 2, 256, 96], uneven: &[[4, 0, 256], [4, 0, 256], [4, 2, 256]], ..TINY } },
+    Case { name: "nemotron_h-F32", prompt: 150, tiny: Tiny { arch: "nemotron_h", n_embd: 160, n_layer: 6,
+        uneven: &[[5, 0, 0], [5, 0, 224], [5, 0, 0], [5, 0, 224], [5, 1, 0], [5, 0, 0]], ..TINY } },
+    Case { name: "nemotron_h-Q4_K_M", prompt: 100, tiny: Tiny { arch: "nemotron_h", mix: Mix::Q4_K_M, n_embd: 256, n_layer: 5, tied: true,
+        uneven: &[[4, 0, 0], [4, 2, 0], [4, 0, 512], [4, 0, 0], [4, 0, 512]], ..TINY } },
+    // Without groups and latent widths, then with them.
+    Case { name: "nemotron_h_moe-F32", prompt: 60, tiny: Tiny { arch: "nemotron_h_moe", n_embd: 160, n_layer: 5, experts: [40, 2, 48, 112],
+        uneven: &[[5, 0, 0], [5, 0, 48], [5, 1, 0], [5, 0, 48], [5, 0, 0]], ..TINY } },
+    Case { name: "nemotron_h_moe-latent-F32", prompt: 100, tiny: Tiny { arch: "nemotron_h_moe", n_embd: 192, n_layer: 4,
+        experts: [12, 4, 40, 80], groups: [4, 2], latent_experts: 72, uneven: &[[6, 0, 0], [6, 0, 40], [6, 2, 0], [6, 0, 40]], ..TINY } },
+    Case { name: "nemotron_h_moe-Q4_K_M", prompt: 100, tiny: Tiny { arch: "nemotron_h_moe", mix: Mix::Q4_K_M, n_embd: 256, n_layer: 4,
+        experts: [8, 3, 256, 96], latent_experts: 128, uneven: &[[4, 0, 0], [4, 0, 256], [4, 2, 0], [4, 0, 256]], ..TINY } },
 ];
 
 impl Case {
@@ -286,7 +319,7 @@ fn writes_the_models_for_make_py() {
     }
 }
 
-fn relative_l2(a: &[f32], b: &[f32]) -> f64 {
+pub fn relative_l2(a: &[f32], b: &[f32]) -> f64 {
     let square = |x: f64| x * x;
     let distance: f64 = a.iter().zip(b).map(|(a, b)| square(f64::from(*a) - f64::from(*b))).sum();
     let length: f64 = b.iter().map(|b| square(f64::from(*b))).sum();
@@ -294,7 +327,7 @@ fn relative_l2(a: &[f32], b: &[f32]) -> f64 {
 }
 
 /// KL(p‖q) of the distributions with these logits.
-fn divergence(p: &[f32], q: &[f32]) -> f64 {
+pub fn divergence(p: &[f32], q: &[f32]) -> f64 {
     let log_sum = |x: &[f32]| {
         let max = f64::from(x.iter().copied().fold(f32::NEG_INFINITY, f32::max));
         max + x.iter().map(|x| (f64::from(*x) - max).exp()).sum::<f64>().ln()

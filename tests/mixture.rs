@@ -130,6 +130,14 @@ fn small_mixtures() {
         assert_eq!(count(&QWEN_3_0_6B, ty, Q6_K), 1, "{ty}");
         assert_eq!(count(&QWEN_3_0_6B, ty, ty.default_format()), 28 * 7 + 1, "{ty}");
     }
+    for (ty, embedding) in
+        [(FileType::TQ1_0, Q4_K), (FileType::TQ2_0, Q4_K), (FileType::Q1_0, Q1_0), (FileType::Q2_0, Q2_0)]
+    {
+        let own = 28 * 7 + usize::from(embedding == ty.default_format());
+        assert_eq!(count(&QWEN_3_0_6B, ty, ty.default_format()), own, "{ty}");
+        assert_eq!(QWEN_3_0_6B.types(ty)["token_embd.weight"].0, embedding, "{ty}");
+        assert_eq!(QWEN_3_0_6B.types(ty)["output.weight"].0, Q6_K, "{ty}");
+    }
     for ty in [FileType::Q8_0, FileType::Q6_K, FileType::F16, FileType::BF16, FileType::F32] {
         assert_eq!(count(&QWEN_3_0_6B, ty, ty.default_format()), 28 * 7 + 2, "{ty}");
     }
@@ -145,6 +153,12 @@ fn fallbacks_and_what_stays() {
         (FileType::Q4_K_M, 1000, F16),
         (FileType::Q8_0, 1000, F16),
         (FileType::Q4_0, 48, F16),
+        (FileType::TQ1_0, 1152, Q4_0),
+        (FileType::TQ2_0, 288, Q4_0),
+        (FileType::Q1_0, 1152, Q1_0),
+        (FileType::Q1_0, 1184, Q4_0),
+        (FileType::Q2_0, 1184, Q4_0),
+        (FileType::Q2_0, 1000, F16),
         (FileType::BF16, 1000, BF16),
         (FileType::Q4_K_M, 256, Q4_K),
     ] {
@@ -174,7 +188,17 @@ fn file_types_by_name_and_number() {
         assert_eq!(FileType::from_name(&ty.number().to_string()), Some(ty));
         assert_eq!(FileType::from_number(ty.number()), Some(ty));
     }
-    let numbers = [("F16", 1), ("Q4_0", 2), ("Q8_0", 7), ("Q4_K", 15), ("q5_k_m", 17), ("Q6_K", 18), ("BF16", 32)];
+    let numbers = [
+        ("F16", 1),
+        ("Q4_0", 2),
+        ("Q8_0", 7),
+        ("Q4_K", 15),
+        ("q5_k_m", 17),
+        ("Q6_K", 18),
+        ("BF16", 32),
+        ("TQ1_0", 36),
+        ("tq2_0", 37),
+    ];
     for (name, number) in numbers {
         assert_eq!(FileType::from_name(name).map(FileType::number), Some(number), "{name}");
     }

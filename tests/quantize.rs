@@ -84,6 +84,10 @@ fn bound(ty: GgmlType) -> f64 {
         Q5_0 => 0.045,
         Q4_K | Q4_1 => 0.08,
         Q4_0 => 0.09,
+        // Three values, four, and two.
+        TQ1_0 | TQ2_0 => 0.45,
+        Q2_0 => 0.45,
+        Q1_0 => 0.62,
         other => panic!("no bound for {other}"),
     }
 }

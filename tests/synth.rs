@@ -153,11 +153,21 @@ fn parameters_are_those_of_the_published_models() {
 fn caches_and_states_are_those_of_the_published_configurations() {
     // Layers × (taps − 1) × channels and layers × heads × 128 × 128, in f32.
     let state = |layers: u64, heads: u64| 4 * layers * (3 * (2 * 16 + heads) * 128 + heads * 128 * 128);
+    // The same of Mamba-2: x of all heads, B and C of all groups; and heads × elements × 128.
+    let mamba = |layers: u64, [groups, heads, dim]: [u64; 3]| {
+        4 * layers * (3 * (heads * dim + 2 * groups * 128) + heads * dim * 128)
+    };
     let published = [
         ("qwen3.5-9b", 32_768, state(24, 32)),
         ("qwen3.6-35b-a3b", 20_480, state(30, 32)),
         ("gpt-oss-20b", 24_576, 0),
         ("qwen3-30b-a3b", 98_304, 0),
+        // One head of 576 elements: its values are a part of its keys.
+        ("glm-4.7-flash", 54_144, 0),
+        ("granite-4.0-h-micro", 4 * 2 * 2 * 8 * 64, mamba(36, [1, 64, 64])),
+        ("granite-4.0-h-tiny", 4 * 2 * 2 * 4 * 128, mamba(36, [1, 48, 64])),
+        ("nemotron-nano-9b-v2", 4 * 2 * 2 * 8 * 128, mamba(27, [8, 128, 80])),
+        ("nemotron-3-nano-30b-a3b", 6 * 2 * 2 * 2 * 128, mamba(23, [8, 64, 64])),
     ];
     for (name, per_token, states) in published {
         let mut header = synth::find(name).unwrap().header(FileType::Q8_0).unwrap();
@@ -263,7 +273,7 @@ fn awkward_shapes_are_made_and_load() {
 fn what_cannot_be_made_says_why() {
     let no = synth::synth("gemma-9", FileType::F32, 0, "x.gguf".as_ref(), &mut |_, _| {}).unwrap_err().to_string();
     assert!(
-        no.starts_with("model \"gemma-9\": expected one of gemma-3-1b, ") && no.ends_with(", tiny-lfm2moe"),
+        no.starts_with("model \"gemma-9\": expected one of gemma-3-1b, ") && no.ends_with(", tiny-nemotron_h_moe"),
         "{no}"
     );
     let small = Shape { vocab: Vocab { family: Family::Gemma, size: 100 }, ..*synth::find("tiny-gemma3").unwrap() };

@@ -30,6 +30,8 @@ pub enum Mix {
     Q8_0,
     /// Q4_K and Q6_K; Q5_0 and Q8_0 where rows are not a multiple of 256; F16 where not of 32.
     Q4_K_M,
+    /// One format; F16 where rows are not whole blocks of it. Beside NVFP4 there are scales.
+    Only(GgmlType),
 }
 
 /// A model. Zeros among the optional keys (`window` … `attention_softcap`): the key is absent.
@@ -84,6 +86,11 @@ pub struct Tiny {
     pub leading_dense: usize,
     /// `[groups, groups used]` of experts.
     pub groups: [usize; 2],
+    /// Of latent attention `[rank, rank of queries, elements of a key that do not turn, elements of a value]`; `head_dim` is
+    /// the first and `n_rot`.
+    pub latent: [usize; 4],
+    /// Width of what experts take and give; 0: that of the residual stream.
+    pub latent_experts: usize,
 }
 
 pub const TINY: Tiny = Tiny {
@@ -119,6 +126,8 @@ pub const TINY: Tiny = Tiny {
     experts: [0; 4],
     leading_dense: 0,
     groups: [0; 2],
+    latent: [0; 4],
+    latent_experts: 0,
 };
 
 #[test]
@@ -142,10 +151,19 @@ impl Tiny {
         self.tensors(&mut |name: &str, ty, shape: [usize; 2], spread| {
             let [cols, rows] = shape;
             header.tensor(name, ty, &self.dims(name, [cols, rows]));
+            // The scales of NVFP4 are too coarse for small numbers.
+            let scaled = ty == GgmlType::NVFP4 && name != "token_embd.weight";
+            let block = if scaled { Spread { std: 4.0, ..spread } } else { spread };
             data.push(match (self.arch, name) {
                 ("gemma4", "rope_freqs.weight") => rows::turning(cols),
-                _ => draw(ty, cols * rows.max(1), spread, &mut Rng::new(name)),
+                _ => draw(ty, cols * rows.max(1), block, &mut Rng::new(name)),
             });
+            if scaled {
+                let (name, mean) = (name.replace(".weight", ".scale"), spread.std / block.std);
+                let n = if name.contains("_exps.") { self.experts[0] } else { 1 };
+                header.tensor(&name, GgmlType::F32, &[n as u64]);
+                data.push(draw(GgmlType::F32, n, Spread { mean, std: 0.2 * mean }, &mut Rng::new(&name)));
+            }
         });
         self.fuse(&mut header, &mut data);
         if !self.tied {
@@ -153,8 +171,13 @@ impl Tiny {
             let (rows, mut head) = (self.n_vocab, data[0].clone());
             let row = head.len() / rows;
             head.rotate_right(row);
-            header.tensor("output.weight", header.tensors[0].ty, &[self.n_embd as u64, rows as u64]);
+            let ty = header.tensors[0].ty;
+            header.tensor("output.weight", ty, &[self.n_embd as u64, rows as u64]);
             data.push(head);
+            if ty == GgmlType::NVFP4 {
+                header.tensor("output.scale", GgmlType::F32, &[1]);
+                data.push(1.25f32.to_le_bytes().into());
+            }
         }
         let mut file = Vec::new();
         let mut writer = header.write_to("tiny".as_ref(), &mut file).unwrap();
@@ -288,11 +311,14 @@ impl Tiny {
                 ("ffn_up", self.n_embd, n_ff, 1.0),
                 ("ffn_down", n_ff, self.n_embd, 1.0),
             ];
-            let dense = !self.has_experts(il) || self.arch == "gemma4";
+            let dense = n_ff > 0 && !self.has_experts(il) || self.arch == "gemma4";
+            let gated = spec.feed_forward.is_gated();
             let (own_k, own_v) = (self.has_keys(il), self.has_values(il));
             let present = |part: &str| match part {
+                _ if spec.latent && part.starts_with("attn") => false,
                 "attn_k" => attends && own_k,
                 "attn_v" => attends && own_v,
+                "ffn_gate" => dense && gated,
                 _ if part.starts_with("ffn") => dense,
                 _ => attends,
             };
@@ -306,7 +332,7 @@ impl Tiny {
             }
             if spec.residual.pre_norm() {
                 add(&name("attn_norm.weight"), vector, [self.n_embd, 0], norm(1.0));
-                if spec.residual != Residual::Parallel {
+                if !matches!(spec.residual, Residual::Parallel | Residual::Single) {
                     add(&name(&format!("{}.weight", spec.ffn_norm)), vector, [self.n_embd, 0], norm(1.0));
                 }
             }
@@ -340,11 +366,13 @@ impl Tiny {
     /// The file's dimensions of a tensor; all experts stand in one.
     fn dims(&self, name: &str, [cols, rows]: [usize; 2]) -> Vec<u64> {
         let n_expert = self.experts[0];
+        let by_head = ["attn_k_b.", "attn_v_b."].iter().any(|part| name.contains(part));
         let dims = match (name.contains("_exps."), rows) {
             (true, 0) if name.ends_with("scale") => vec![cols],
             (true, 0) => vec![cols / n_expert, n_expert],
             (true, _) => vec![cols, rows / n_expert, n_expert],
             (false, 0) => vec![cols],
+            (false, _) if by_head => vec![cols, rows / self.n_head, self.n_head],
             (false, _) => vec![cols, rows],
         };
         dims.into_iter().map(|n| n as u64).collect()
@@ -357,7 +385,9 @@ impl Tiny {
         match self.mix {
             Mix::F32 => GgmlType::F32,
             Mix::BF16 => GgmlType::BF16,
+            Mix::Only(ty) if cols.is_multiple_of(ty.format().block) => ty,
             _ if !cols.is_multiple_of(32) => GgmlType::F16,
+            Mix::Only(_) => GgmlType::F16,
             Mix::Q8_0 => GgmlType::Q8_0,
             Mix::Q4_K_M if self.arch == "gpt-oss" && part.ends_with("_exps") => GgmlType::MXFP4,
             Mix::Q4_K_M => match part {

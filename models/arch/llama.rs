@@ -2,8 +2,8 @@
 //! Llama 3.1+ carries its context scaling in the tensor `rope_freqs.weight`; Mixtral has experts.
 
 use crate::spec::{
-    Activation, ArchSpec, AttentionGate, AttentionScale, EmbeddingScale, FeedForward, Gating, LocalRope, LogitScale,
-    Norm, QkNorm, Recurrent, Residual, RopeLayers, RopeLayout, Routing, SoftcapDefaults, Values, Window,
+    Activation, ArchSpec, AttentionGate, AttentionScale, EmbeddingScale, FeedForward, Gating, GroupScore, LocalRope,
+    LogitScale, Norm, QkNorm, Recurrent, Residual, RopeLayers, RopeLayout, Routing, SoftcapDefaults, Values, Window,
 };
 
 /// `general.architecture = "llama"`.
@@ -25,10 +25,13 @@ pub const LLAMA: ArchSpec = ArchSpec {
     q_temperature: false,
     sinks: false,
     attention_gate: AttentionGate::None,
+    latent: false,
     recurrent: Recurrent::None,
     ffn_norm: "ffn_norm",
     output_norm: "output_norm",
     post_norm_eps: None,
     routing: Routing { gating: Gating::Softmax, norm: true },
+    group_score: GroupScore::TwoBest,
+    sigmoid_sizes: &[],
     logit_scale: LogitScale::None,
 };

@@ -4,15 +4,15 @@ use qrun_quant::Result;
 
 use super::keys::{Keys, LIMIT};
 use crate::{
-    layer::{ExpertPlan, SharedExpert},
-    spec::{ArchSpec, Gating},
+    layer::{ExpertPlan, FeedForwardPlan, Groups, SharedExpert},
+    spec::{ArchSpec, Gating, GroupScore, Residual},
 };
 
 /// What all layers with experts have in common, and the widths of the others.
 pub struct Reader<'a> {
     keys: &'a Keys<'a>,
     experts: Option<ExpertPlan>,
-    /// Width of each block's feed-forward, where the file says.
+    /// Width of each block's feed-forward, where the file says; 0 where it has none.
     n_ff: Option<Vec<usize>>,
     /// Width of one expert of each block.
     n_ff_expert: Option<Vec<usize>>,
@@ -20,16 +20,25 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub fn new(keys: &'a Keys, spec: &ArchSpec, n_block: usize) -> Result<Self> {
-        let n_ff = keys.optional_sizes("feed_forward_length", n_block)?;
+        let least = if spec.residual == Residual::Single { 0 } else { 1 };
+        let n_ff = keys.sizes_from(least, "feed_forward_length", n_block)?;
         let n_ff_expert = match keys.optional_sizes("expert_feed_forward_length", n_block)? {
             Some(sizes) => Some(sizes),
             None => n_ff.clone(),
         };
-        Ok(Self { keys, experts: common(keys, spec)?, n_ff, n_ff_expert })
+        Ok(Self { keys, experts: common(keys, spec, n_block)?, n_ff, n_ff_expert })
+    }
+
+    /// What follows attention in block `il`.
+    pub fn feed_forward(&self, il: usize) -> Result<FeedForwardPlan> {
+        match self.plan(il)? {
+            Some(experts) => Ok(FeedForwardPlan::Experts(experts)),
+            None => Ok(FeedForwardPlan::Dense { n_ff: self.dense(il)? }),
+        }
     }
 
     /// The experts of block `il`; `None` where it has no router.
-    pub fn plan(&self, il: usize) -> Result<Option<ExpertPlan>> {
+    fn plan(&self, il: usize) -> Result<Option<ExpertPlan>> {
         let rows = |part: &str| self.keys.g.tensor(&format!("blk.{il}.{part}.weight")).map(|t| t.rows());
         let Some(experts) = self.experts.filter(|_| rows("ffn_gate_inp").is_some()) else { return Ok(None) };
         let n_ff = self.n_ff_expert.as_ref().ok_or_else(|| self.keys.absent("expert_feed_forward_length"))?[il];
@@ -43,19 +52,19 @@ impl<'a> Reader<'a> {
             bias: has("exp_probs_b.bias"),
             beside,
             fused: has("ffn_gate_up_exps.weight"),
-            down_scale: has("ffn_down_exps.scale"),
+            latent: rows("ffn_latent_down").filter(|&n| n <= LIMIT),
             ..experts
         }))
     }
 
-    /// The width of block `il`, which has none.
+    /// The width of block `il`, which has none of them.
     pub fn dense(&self, il: usize) -> Result<usize> {
         Ok(self.n_ff.as_ref().ok_or_else(|| self.keys.absent("feed_forward_length"))?[il])
     }
 }
 
 /// Numbers of experts and the way they are chosen; `None` for a dense model.
-fn common(keys: &Keys, spec: &ArchSpec) -> Result<Option<ExpertPlan>> {
+fn common(keys: &Keys, spec: &ArchSpec, n_block: usize) -> Result<Option<ExpertPlan>> {
     let count = |name: &str| keys.g.u64(&keys.key(name));
     let Some(n_expert) = count("expert_count")?.filter(|&n| n > 0) else { return Ok(None) };
     if n_expert > 4096 {
@@ -66,7 +75,11 @@ fn common(keys: &Keys, spec: &ArchSpec) -> Result<Option<ExpertPlan>> {
         return Err(keys.error("expert_used_count", &format!("at most the {n_expert} experts"), n_used));
     }
     let gating = match count("expert_gating_func")? {
-        None | Some(0) => spec.routing.gating,
+        None | Some(0) => {
+            let n_vocab = keys.g.tensor("token_embd.weight").map_or(0, |embedding| embedding.rows());
+            let sigmoid = spec.sigmoid_sizes.contains(&[n_block, n_vocab]);
+            if sigmoid { Gating::Sigmoid } else { spec.routing.gating }
+        }
         Some(1) => Gating::Softmax,
         Some(2) => Gating::Sigmoid,
         Some(3) => Gating::SoftmaxOfChosen,
@@ -86,7 +99,11 @@ fn common(keys: &Keys, spec: &ArchSpec) -> Result<Option<ExpertPlan>> {
                 let expected = format!("enough of the {n} groups for {n_used} experts");
                 return Err(keys.error("expert_group_used_count", &expected, used));
             }
-            Some([n as usize, used])
+            let best = match (spec.group_score, gating) {
+                (GroupScore::BestOfSoftmax, Gating::Softmax) => 1,
+                (GroupScore::BestOfSoftmax | GroupScore::TwoBest, _) => 2,
+            };
+            Some(Groups { count: n as usize, used, best })
         }
         None => None,
     };
@@ -102,6 +119,6 @@ fn common(keys: &Keys, spec: &ArchSpec) -> Result<Option<ExpertPlan>> {
         shared: None,
         beside: None,
         fused: false,
-        down_scale: false,
+        latent: None,
     }))
 }

@@ -40,7 +40,7 @@ impl Keys<'_> {
         self.sizes_from(1, name, n)
     }
 
-    /// The same, `least` or more where blocks differ.
+    /// The same, `least` or more of each where blocks differ.
     pub fn sizes_from(&self, least: usize, name: &str, n: usize) -> Result<Option<Vec<usize>>> {
         let Some(values) = self.numbers(name, n)? else {
             return Ok(self.optional_size(name)?.map(|size| vec![size; n]));

@@ -2,10 +2,10 @@
 
 use qrun_quant::Result;
 
-use super::{experts, keys::Keys, recurrent, rope};
+use super::{experts, keys::Keys, latent::Latent, recurrent, rope};
 use crate::{
     layer::{FeedForwardPlan, HeadNorm, KvSource, LayerPlan, Mixer, Rope},
-    spec::{ArchSpec, AttentionScale, QkNorm, Recurrent, Values, Window},
+    spec::{ArchSpec, AttentionScale, QkNorm, Recurrent, Residual, RopeLayers, Values, Window},
 };
 
 /// What global layers have in common, and what sliding ones.
@@ -20,8 +20,16 @@ pub struct Reach {
 pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3]) -> Result<Vec<LayerPlan>> {
     let sizes = |name: &str| keys.optional_sizes(name, n_block);
     let n_head = sizes("attention.head_count")?.ok_or_else(|| keys.absent("attention.head_count"))?;
+    let experts = experts::Reader::new(keys, spec, n_block)?;
+    if spec.latent {
+        let latent = Latent::read(keys, spec)?;
+        return (0..n_layer).map(|il| Ok(latent.layer(n_head[il], experts.feed_forward(il)?))).collect();
+    }
     // Layers without attention may have 0 of them.
-    let least = if spec.recurrent == Recurrent::ShortConv { 0 } else { 1 };
+    let least = match spec.recurrent {
+        Recurrent::None | Recurrent::DeltaNet { .. } => 1,
+        Recurrent::ShortConv | Recurrent::Mamba2 => 0,
+    };
     let n_head_kv = keys.sizes_from(least, "attention.head_count_kv", n_block)?.unwrap_or_else(|| n_head.clone());
     let mixers = recurrent::mixers(keys, spec, n_embd, &n_head_kv)?;
     let scale = keys.f32("attention.scale")?.filter(|&s| s != 0.0);
@@ -33,16 +41,20 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
         },
         Window::None => (global, vec![false; n_block]),
     };
-    let experts = experts::Reader::new(keys, spec, n_block)?;
+    let rope_layers = rope_layers(keys, spec)?;
     let n_own = own_kv(keys, n_layer)?;
     let n_embd_per_layer = n_embd_per_layer(keys)?;
     let plan = |il: usize| {
-        let feed_forward = match experts.plan(il)? {
-            Some(experts) => FeedForwardPlan::Experts(experts),
-            None => FeedForwardPlan::Dense { n_ff: experts.dense(il)? },
+        let (mixer, feed_forward) = match spec.residual {
+            Residual::Single if n_head_kv[il] > 0 => (Mixer::Attention, FeedForwardPlan::None),
+            Residual::Single => match experts.feed_forward(il)? {
+                FeedForwardPlan::Dense { n_ff: 0 } => (mixers[il], FeedForwardPlan::None),
+                feed_forward => (Mixer::None, feed_forward),
+            },
+            _ => (mixers[il], experts.feed_forward(il)?),
         };
-        if mixers[il] != Mixer::Attention {
-            return Ok(LayerPlan::recurrent(mixers[il], feed_forward));
+        if mixer != Mixer::Attention {
+            return Ok(LayerPlan::without_attention(mixer, feed_forward));
         }
         let (n_head, n_head_kv) = (n_head[il], n_head_kv[il]);
         if !n_head.is_multiple_of(n_head_kv) {
@@ -50,7 +62,7 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
             return Err(keys.error("attention.head_count_kv", &expected, n_head_kv));
         }
         let Reach { window, head_dim, mut rope } = if slides[il] { sliding } else { global };
-        if !spec.rope_layers.contains(il, &slides) {
+        if !rope_layers.contains(il, &slides) {
             rope = Rope::NONE;
         }
         let divisor = match spec.attention_scale {
@@ -83,7 +95,7 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
             KvSource::Projections
         };
         Ok(LayerPlan {
-            mixer: Mixer::Attention,
+            mixer,
             n_head,
             n_head_kv,
             head_dim,
@@ -107,6 +119,15 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
         }
     }
     Ok(plans)
+}
+
+/// Which layers have a rotary embedding, as the file has it.
+fn rope_layers(keys: &Keys, spec: &ArchSpec) -> Result<RopeLayers> {
+    let finetuned = keys.g.bool(&keys.key("rope.scaling.finetuned"))?;
+    match spec.rope_layers {
+        RopeLayers::Finetuned if finetuned == Some(false) => Ok(RopeLayers::None),
+        others => Ok(others),
+    }
 }
 
 /// How many layers have keys and values of their own; those behind them attend to caches of these.

@@ -34,7 +34,7 @@ pub fn global(keys: &Keys, spec: &ArchSpec, head_dim: usize) -> Result<Rope> {
         base: keys.positive("rope.freq_base")?.unwrap_or(10_000.0),
         scaling,
         factors,
-        magnitude: magnitude(keys, scaling)?,
+        magnitude: magnitude(keys, spec, scaling)?,
     })
 }
 
@@ -66,12 +66,25 @@ fn yarn(keys: &Keys, factor: f32, rounds: bool) -> Result<Yarn> {
 }
 
 /// What cosines and sines are multiplied by: YaRN sharpens attention as it stretches positions.
-fn magnitude(keys: &Keys, scaling: RopeScaling) -> Result<f32> {
+fn magnitude(keys: &Keys, spec: &ArchSpec, scaling: RopeScaling) -> Result<f32> {
     let own = keys.positive("rope.scaling.attn_factor")?.unwrap_or(1.0);
     let RopeScaling::Yarn(yarn) = scaling else { return Ok(own) };
-    let sharper = |by: f32| if yarn.factor <= 1.0 { 1.0 } else { 1.0 + 0.1 * by * yarn.factor.ln() };
+    Ok(match keys.positive("rope.scaling.yarn_log_multiplier")? {
+        None => own * yarn.sharper(1.0),
+        // Of models with latent attention it is the dividend too, and scores are sharpened by it: see `sharper`.
+        Some(_) if spec.latent => own,
+        Some(multiplier) => own * yarn.sharper(1.0) / yarn.sharper(multiplier),
+    })
+}
+
+/// What queries and keys of latent attention are multiplied by, also those of their elements that do not turn.
+pub fn sharper(keys: &Keys, rope: &Rope) -> Result<f32> {
     let multiplier = keys.positive("rope.scaling.yarn_log_multiplier")?;
-    Ok(own * sharper(1.0) / multiplier.map_or(1.0, sharper))
+    match (rope.scaling, multiplier) {
+        // Files of these models have a tenth of it.
+        (RopeScaling::Yarn(yarn), Some(multiplier)) => Ok(yarn.sharper(10.0 * multiplier)),
+        _ => Ok(1.0),
+    }
 }
 
 /// Elements of a head that turn, in layers whose keys end in `suffix`.

@@ -12,12 +12,15 @@ use super::simd::{self, LANES, Product};
 use crate::{
     Config, Entry, LayerPlan,
     kv::{KvCache, PAGE},
+    layer::KvSource,
 };
 
 /// Pages of the cache per split: fixed, so that sums do not depend on the number of threads.
 const SPLIT: usize = 8;
 /// Queries that share the loading of a page.
 const BLOCK: usize = 32;
+/// Most query heads of a block: where many share a key head, threads share them.
+const HEADS: usize = 16;
 
 /// One layer's attention: queries `q[tokens][n_head][head_dim]` against the cache.
 pub struct Attend<'a> {
@@ -33,26 +36,35 @@ pub struct Attend<'a> {
 /// Queries of one key/value head for consecutive tokens of one sequence.
 struct Block {
     tokens: Range<usize>,
+    /// The query heads: all of the key/value head, or some.
+    heads: Range<usize>,
+    /// The key/value head.
     head: usize,
 }
 
-/// Softmax state of some queries: running maximum, sum, and weighted values `[queries][head_dim]`.
+/// Softmax state of some queries: running maximum, sum, and weighted values `[queries][value_dim]`.
 struct State {
     max: Vec<f32>,
     sum: Vec<f32>,
     values: Vec<f32>,
 }
 
-/// Computes `out[tokens][n_head][head_dim]`.
+/// Computes `out[tokens][n_head][value_dim]`.
 pub fn attend(a: &Attend, out: &mut [f32]) {
-    let l = a.plan();
+    let (l, n) = (a.plan(), a.plan().value_dim());
     let group = l.group();
+    // As few parts as may be, as even as may be.
+    let part = group.div_ceil(group.div_ceil(HEADS));
     let mut blocks = Vec::new();
     let mut start = 0;
     while start < a.chunk.len() {
         let same = a.chunk[start..].iter().take_while(|e| e.seq == a.chunk[start].seq).count();
-        let end = start + same.min((BLOCK / group).max(4));
-        blocks.extend((0..l.n_head_kv).map(|head| Block { tokens: start..end, head }));
+        let end = start + same.min((BLOCK / part).max(4));
+        for head in 0..l.n_head_kv {
+            let all = head * group..(head + 1) * group;
+            let parts = all.clone().step_by(part).map(|first| first..(first + part).min(all.end));
+            blocks.extend(parts.map(|heads| Block { tokens: start..end, heads, head }));
+        }
         start = end;
     }
     // Few blocks (decode): splits in parallel. Many (prefill): blocks in parallel, splits in order.
@@ -78,9 +90,10 @@ pub fn attend(a: &Attend, out: &mut [f32]) {
         blocks.par_iter().filter_map(whole).collect()
     };
     for (block, state) in blocks.iter().zip(states) {
-        for (i, (values, sum)) in state.values.chunks_exact(l.head_dim).zip(&state.sum).enumerate() {
-            let (token, head) = (block.tokens.start + i / group, block.head * group + i % group);
-            let at = (token * l.n_head + head) * l.head_dim;
+        for (i, (values, sum)) in state.values.chunks_exact(n).zip(&state.sum).enumerate() {
+            let width = block.heads.len();
+            let (token, head) = (block.tokens.start + i / width, block.heads.start + i % width);
+            let at = (token * l.n_head + head) * n;
             let (scale, sum) = match a.sinks {
                 None => (1.0, *sum),
                 Some(sinks) => {
@@ -89,7 +102,7 @@ pub fn attend(a: &Attend, out: &mut [f32]) {
                     (scale, sum * scale + (sinks[head] - max).exp())
                 }
             };
-            for (o, v) in out[at..at + l.head_dim].iter_mut().zip(values) {
+            for (o, v) in out[at..at + n].iter_mut().zip(values) {
                 *o = v * scale / sum;
             }
         }
@@ -115,49 +128,82 @@ impl<'a> Attend<'a> {
 
     /// All pages of one split for all queries of a block.
     fn split(&self, block: &Block, split: usize) -> State {
-        let (n, group) = (self.plan().head_dim, self.plan().group());
-        let queries = block.tokens.len() * group;
+        let (n, width) = (self.plan().value_dim(), block.heads.len());
+        let queries = block.tokens.len() * width;
         let seq = self.chunk[block.tokens.start].seq as usize;
         let cached = self.plan().kv.layer(self.il);
         let q = self.scaled_queries(block);
         let mut state =
             State { max: vec![f32::NEG_INFINITY; queries], sum: vec![0.0; queries], values: vec![0.0; queries * n] };
-        let (mut page_data, mut scores) = (vec![0.0; n * PAGE], vec![0.0; queries * PAGE]);
+        let k = self.plan().head_dim;
+        let (mut page_data, mut scores) = (vec![0.0; k * PAGE], vec![0.0; queries * PAGE]);
+        let mut turned = Vec::new();
         let first = self.visible(block.tokens.start).start / PAGE;
         let last = (self.visible(block.tokens.end - 1).end - 1) / PAGE;
         for page in first.max(split * SPLIT)..(last + 1).min((split + 1) * SPLIT) {
             self.kv.keys(seq, cached, (page, block.head), &mut page_data);
             scores.fill(0.0);
-            Product { a: &q, b: &page_data, k: n, n: PAGE }.add_to(&mut scores);
+            Product { a: &q, b: &page_data, k, n: PAGE }.add_to(&mut scores);
             if let Some(cap) = self.c.attention_softcap {
                 scores.iter_mut().for_each(|s| *s = cap * (*s / cap).tanh());
             }
             for (i, scores) in scores.as_chunks_mut::<PAGE>().0.iter_mut().enumerate() {
-                let seen = self.visible(block.tokens.start + i / group);
+                let seen = self.visible(block.tokens.start + i / width);
                 let from = seen.start.clamp(page * PAGE, (page + 1) * PAGE) - page * PAGE;
                 let to = seen.end.clamp(page * PAGE, (page + 1) * PAGE) - page * PAGE;
                 let (max, sum) = (&mut state.max[i], &mut state.sum[i]);
                 let values = &mut state.values[i * n..(i + 1) * n];
                 simd::dispatch(OnlineSoftmax { scores, seen: from..to.max(from), max, sum, values });
             }
-            self.kv.values(seq, cached, (page, block.head), &mut page_data);
+            let values = match self.plan().kv {
+                KvSource::Latent(_) => {
+                    turned.resize(n * PAGE, 0.0);
+                    simd::dispatch(Turn { rows: page_data[..n * PAGE].as_chunks().0, out: &mut turned });
+                    &mut turned
+                }
+                KvSource::Projections | KvSource::Keys | KvSource::Layer(_) => {
+                    self.kv.values(seq, cached, (page, block.head), &mut page_data);
+                    &mut page_data
+                }
+            };
             // Slots that nobody has seen yet hold what an earlier sequence left there, finite or not.
             let written = (self.visible(block.tokens.end - 1).end - page * PAGE).min(PAGE);
-            page_data[written * n..].fill(0.0);
-            Product { a: &scores, b: &page_data, k: PAGE, n }.add_to(&mut state.values);
+            values[written * n..].fill(0.0);
+            Product { a: &scores, b: values, k: PAGE, n }.add_to(&mut state.values);
         }
         state
     }
 
-    /// Queries of a block times the attention scale, `[tokens · group][head_dim]`.
+    /// Queries of a block times the attention scale, `[tokens · heads][head_dim]`.
     fn scaled_queries(&self, block: &Block) -> Vec<f32> {
         let l = self.plan();
-        let group = l.group() * l.head_dim;
         let rows = block.tokens.clone().flat_map(|t| {
-            let at = t * l.q_dim() + block.head * group;
-            self.q[at..at + group].iter().map(|q| q * l.attention_scale)
+            let at = |head: usize| t * l.q_dim() + head * l.head_dim;
+            self.q[at(block.heads.start)..at(block.heads.end)].iter().map(|q| q * l.attention_scale)
         });
         rows.collect()
+    }
+}
+
+/// Keys `[dim][PAGE]` as values `[PAGE][dim]`, `dim` a multiple of 16. Square by square, so that a line that is written is not
+/// left before it is full.
+struct Turn<'a> {
+    rows: &'a [[f32; PAGE]],
+    out: &'a mut [f32],
+}
+
+impl simd::SimdKernel for Turn<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let width = self.rows.len();
+        for (i, rows) in self.rows.as_chunks::<LANES>().0.iter().enumerate() {
+            for slot in 0..PAGE {
+                let line = &mut self.out[slot * width + i * LANES..][..LANES];
+                for (o, row) in line.iter_mut().zip(rows) {
+                    *o = row[slot];
+                }
+            }
+        }
     }
 }
 

@@ -4,13 +4,13 @@ use qrun_quant::cpu::{Activations, Job, matmul};
 
 use super::{
     Scratch, ops,
-    step::{Step, project, tap},
+    step::{Step, finish, project, tap},
 };
 use crate::{
     ForwardError,
     experts::{Choice, route},
     layer::{ExpertPlan, FeedForwardPlan},
-    spec::{Activation, FeedForward},
+    spec::FeedForward,
     tensors::Role::{self, *},
     weights::{Layer, Linear},
 };
@@ -32,12 +32,15 @@ pub struct Routed {
     sum: Vec<f32>,
     /// What a feed-forward beside them gave, `[tokens][n_embd]`.
     beside: Vec<f32>,
+    /// What they take and give where they do not see the residual stream, `[tokens][latent]`.
+    latent: Vec<f32>,
 }
 
 impl Step<'_> {
     /// From `h` to `out`.
     pub(super) fn feed_forward(&mut self, il: usize, w: &Layer) -> Result<(), ForwardError> {
         match self.model.config.layers[il].feed_forward {
+            FeedForwardPlan::None => Ok(()),
             FeedForwardPlan::Dense { n_ff } => self.dense(il, w, n_ff, [FfnGate, FfnUp, FfnDown]),
             FeedForwardPlan::Experts(plan) => match plan.beside {
                 None => self.experts(il, w, &plan),
@@ -60,17 +63,22 @@ impl Step<'_> {
     }
 
     fn dense(&mut self, il: usize, w: &Layer, n_ff: usize, roles: [Role; 3]) -> Result<(), ForwardError> {
-        let (t, activation) = (self.chunk.len(), self.activation());
-        let [gate, up, down] = roles.map(|role| &w.matrices[role]);
+        let (c, t) = (&self.model.config, self.chunk.len());
+        let (gate, [up, down]) = (w.matrices.get(roles[0]), [roles[1], roles[2]].map(|role| &w.matrices[role]));
         let s = &mut *self.s;
         s.gate.resize(t * n_ff, 0.0);
-        s.up.resize(t * n_ff, 0.0);
-        project(&mut s.prepared, &s.h, [(gate, &mut s.gate), (up, &mut s.up)]);
-        ops::gate(&mut s.gate, &s.up, activation);
+        match gate {
+            None => project(&mut s.prepared, &s.h, [(up, &mut s.gate)]),
+            Some(gate) => {
+                s.up.resize(t * n_ff, 0.0);
+                project(&mut s.prepared, &s.h, [(gate, &mut s.gate), (up, &mut s.up)]);
+            }
+        }
+        s.activate(c.arch.feed_forward);
         tap(self.tap, Some(il), "ffn_act", &s.gate);
         self.go_on()?;
         let s = &mut *self.s;
-        s.out.resize(t * self.model.config.n_embd, 0.0);
+        s.out.resize(t * c.n_embd, 0.0);
         project(&mut s.prepared, &s.gate, [(down, &mut s.out)]);
         Ok(())
     }
@@ -79,22 +87,44 @@ impl Step<'_> {
     /// the weights of an expert once; each token adds what it gets in the order of its own choices.
     fn experts(&mut self, il: usize, w: &Layer, plan: &ExpertPlan) -> Result<(), ForwardError> {
         self.route(il, w, plan);
-        let (d, n_ff, activation) = (self.model.config.n_embd, plan.n_ff, self.activation());
+        let (c, n_ff) = (&self.model.config, plan.n_ff);
+        let d = plan.latent.unwrap_or(c.n_embd);
+        self.narrow(w, d);
         self.s.routed.y.resize(self.s.routed.choices.len() * d, 0.0);
         self.gate_and_up(w, plan)?;
         self.go_on()?;
         let down = &w.matrices[FfnDownExps];
-        ops::gate(&mut self.s.gate, &self.s.up, activation);
+        self.s.activate(c.arch.feed_forward);
         self.tap_choices(il, n_ff);
         self.each_expert(|s, expert, rows| {
             let x = &s.gate[rows.start * n_ff..rows.end * n_ff];
             products(&mut s.prepared, x, [(down, &mut s.routed.y[rows.start * d..rows.end * d])], expert);
         })?;
         self.sum(plan, d);
+        self.widen(w);
         match plan.shared {
             None => Ok(()),
             Some(shared) => self.shared(il, w, shared.n_ff),
         }
+    }
+
+    /// What experts take in place of `h`, which waits for what does not see less.
+    fn narrow(&mut self, w: &Layer, width: usize) {
+        let Some(down) = w.matrices.get(FfnLatentDown) else { return };
+        let Scratch { h, routed: r, prepared, .. } = &mut *self.s;
+        r.latent.resize(self.chunk.len() * width, 0.0);
+        project(prepared, h, [(down, &mut r.latent)]);
+        std::mem::swap(h, &mut r.latent);
+    }
+
+    /// From what experts gave together to the width of the residual stream.
+    fn widen(&mut self, w: &Layer) {
+        let Some(up) = w.matrices.get(FfnLatentUp) else { return };
+        let Scratch { h, out, routed: r, prepared, .. } = &mut *self.s;
+        std::mem::swap(h, &mut r.latent);
+        std::mem::swap(out, &mut r.latent);
+        out.resize(self.chunk.len() * self.model.config.n_embd, 0.0);
+        project(prepared, &r.latent, [(up, out)]);
     }
 
     /// What the experts' gates leave, by choice: `[tokens][n_used][n_ff]`.
@@ -125,7 +155,7 @@ impl Step<'_> {
         for logits in r.logits.chunks_exact(plan.n_expert) {
             route(plan, logits, bias, &mut r.choices);
         }
-        if let Some(scale) = w.vectors.get(FfnDownExpsScale) {
+        if let Some(scale) = &w.choice_scale {
             r.choices.iter_mut().for_each(|choice| choice.weight *= scale[choice.expert as usize]);
         }
         if let Some(weight) = w.vectors.get(PreFfwNorm2) {
@@ -136,15 +166,14 @@ impl Step<'_> {
         r.order.sort_by_key(|&choice| r.choices[choice].expert);
     }
 
-    /// Gate and up of the experts that were chosen, `[rows][n_ff]` each in the order by expert.
+    /// Gate and up of the experts that were chosen, `[rows][n_ff]` each in the order by expert. Where there is no gate up
+    /// stands in its place.
     fn gate_and_up(&mut self, w: &Layer, plan: &ExpertPlan) -> Result<(), ForwardError> {
         let [mut gate, mut up] = [&mut self.s.gate, &mut self.s.up].map(std::mem::take);
-        let done = match w.matrices.get(FfnGateUpExps) {
-            None => {
-                let [w_gate, w_up] = [FfnGateExps, FfnUpExps].map(|role| &w.matrices[role]);
-                self.of_experts(plan, [(w_gate, &mut gate), (w_up, &mut up)])
-            }
-            Some(both) => {
+        let done = match [FfnGateUpExps, FfnGateExps].map(|role| w.matrices.get(role)) {
+            [None, None] => self.of_experts(plan, [(&w.matrices[FfnUpExps], &mut gate)]),
+            [None, Some(w_gate)] => self.of_experts(plan, [(w_gate, &mut gate), (&w.matrices[FfnUpExps], &mut up)]),
+            [Some(both), _] => {
                 let done = self.of_experts(plan, [(both, &mut up)]);
                 gate.clear();
                 for row in 0..up.len() / (2 * plan.n_ff) {
@@ -166,7 +195,7 @@ impl Step<'_> {
         plan: &ExpertPlan,
         mut outputs: [(&Linear, &mut Vec<f32>); N],
     ) -> Result<(), ForwardError> {
-        let (rows, d) = (self.s.routed.choices.len(), self.model.config.n_embd);
+        let (rows, d) = (self.s.routed.choices.len(), self.s.h.len() / self.chunk.len());
         for (linear, y) in &mut outputs {
             y.resize(rows * (linear.w.rows() / plan.n_expert), 0.0);
         }
@@ -200,8 +229,8 @@ impl Step<'_> {
             jobs.extend(weights.iter().zip(y.chunks_exact_mut(width)).map(|((w, _), y)| Job { w, y }));
         }
         matmul(prepared, h, &mut jobs);
-        for (job, (_, bias)) in jobs.iter_mut().zip(weights.iter().flatten()) {
-            add_bias(job.y, *bias);
+        for (job, (_, after)) in jobs.iter_mut().zip(weights.iter().flatten()) {
+            finish(job.y, *after);
         }
     }
 
@@ -252,26 +281,24 @@ impl Step<'_> {
         ops::add(&mut s.out, &s.routed.sum);
         Ok(())
     }
+}
 
-    pub(super) fn activation(&self) -> Activation {
-        let FeedForward::Gated(activation) = self.model.config.arch.feed_forward;
-        activation
+impl Scratch {
+    /// What the gate leaves of up, in place of the gate; without one, what the activation makes of up, which is there.
+    pub(super) fn activate(&mut self, feed_forward: FeedForward) {
+        match feed_forward {
+            FeedForward::Gated(activation) => ops::gate(&mut self.gate, &self.up, activation),
+            FeedForward::ReluSquared => ops::relu_squared(&mut self.gate),
+        }
     }
 }
 
-/// Products of the same input with the matrices of one expert, and their biases.
+/// Products of the same input with the matrices of one expert, with their scales and biases.
 fn products<const N: usize>(x: &mut Activations, h: &[f32], outputs: [(&Linear, &mut [f32]); N], expert: usize) {
     let mut parts = outputs.map(|(linear, y)| (linear.expert(expert), y));
     let mut jobs = parts.each_mut().map(|((w, _), y)| Job { w, y });
     matmul(x, h, &mut jobs);
-    for ((_, bias), y) in parts {
-        add_bias(y, bias);
-    }
-}
-
-/// Adds a bias to rows of as many elements.
-fn add_bias(y: &mut [f32], bias: Option<&[f32]>) {
-    if let Some(bias) = bias {
-        y.chunks_exact_mut(bias.len()).for_each(|row| ops::add(row, bias));
+    for ((_, after), y) in parts {
+        finish(y, after);
     }
 }

@@ -41,10 +41,18 @@ fn layer_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
 
 /// `x = x / sqrt(mean(x²) + eps) · weight` for each row of `weight.len()` elements.
 pub fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
+    rms_norm_groups(x, weight, 1, eps);
+}
+
+/// The same where each of `n_group` equal parts of a row has a mean of its own.
+pub fn rms_norm_groups(x: &mut [f32], weight: &[f32], n_group: usize, eps: f32) {
+    let width = weight.len() / n_group;
     for_rows(x, weight.len(), |_, row| {
-        let factor = 1.0 / (simd::sum_of_squares(row) / row.len() as f64 + f64::from(eps)).sqrt();
-        for (x, w) in row.iter_mut().zip(weight) {
-            *x = *x * factor as f32 * w;
+        for (part, weight) in row.chunks_exact_mut(width).zip(weight.chunks_exact(width)) {
+            let factor = 1.0 / (simd::sum_of_squares(part) / part.len() as f64 + f64::from(eps)).sqrt();
+            for (x, w) in part.iter_mut().zip(weight) {
+                *x = *x * factor as f32 * w;
+            }
         }
     });
 }
@@ -101,6 +109,12 @@ impl simd::SimdKernel for Gate<'_> {
             }
         }
     }
+}
+
+/// `x = max(x, 0)²`.
+pub fn relu_squared(x: &mut [f32]) {
+    // What is not a number stays what it is.
+    x.iter_mut().for_each(|x| *x = if *x < 0.0 { 0.0 } else { *x * *x });
 }
 
 /// `x = x · sigmoid(x)`.

@@ -1,7 +1,9 @@
-//! Layers that keep a state in place of keys and values: gated delta nets and short convolutions.
+//! Layers that keep a state in place of keys and values: gated delta nets, short convolutions and Mamba-2.
 //!
 //! A token changes the state in place, one after the other, so that any chunking gives the same bits; heads run in
 //! parallel. The state of a head (64 KB) stays in the cache of its thread for all tokens of a block.
+
+mod mamba;
 
 use std::ops::Range;
 
@@ -43,11 +45,12 @@ struct Run {
 
 impl Step<'_> {
     /// From `h` to `out`, in place of attention.
-    pub(super) fn recurrent(&mut self, il: usize, w: &Layer) {
-        match self.model.config.layers[il].mixer {
-            Mixer::Attention => {}
+    pub(super) fn recurrent(&mut self, il: usize, w: &Layer, mixer: Mixer) {
+        match mixer {
+            Mixer::Attention | Mixer::None => {}
             Mixer::DeltaNet(plan) => self.delta_net(il, w, &plan),
             Mixer::ShortConv { taps, channels } => self.short_conv(il, w, [taps, channels]),
+            Mixer::Mamba2(plan) => self.mamba(il, w, &plan),
         }
     }
 
@@ -103,7 +106,7 @@ impl Step<'_> {
             let (past, matrices) = state.split_at_mut((p.taps - 1) * channels);
             let of = |width: usize| run.tokens.start * width..run.tokens.end * width;
             let mixed = &mut r.mixed[of(channels)];
-            convolve(&r.input[of(channels)], past, &w.vectors[SsmConv1d], mixed);
+            convolve(&r.input[of(channels)], past, (&w.vectors[SsmConv1d], None), mixed);
             ops::silu(mixed);
             // Queries and keys have length 1; queries are divided by the root of their elements.
             for token in mixed.chunks_exact_mut(channels) {
@@ -112,7 +115,8 @@ impl Step<'_> {
                 k.chunks_exact_mut(p.dim_k).for_each(|k| normalise(k, c.norm_eps, 1.0));
             }
             let tokens = Tokens { plan: p, mixed, decay: &r.alpha[of(p.n_head_v)], beta: &r.beta[of(p.n_head_v)] };
-            tokens.run(matrices, &mut r.heads[of(inner)]);
+            let size = p.dim_k * p.dim_v;
+            each_head((matrices, size), (&mut r.heads[of(inner)], p.dim_v), |head, m| tokens.head(head, m));
         }
         ops::rms_norm_in_place(&mut r.heads, &w.vectors[SsmNorm], c.norm_eps);
         ops::gate(&mut r.gate, &r.heads, Activation::Silu);
@@ -135,7 +139,7 @@ impl Step<'_> {
             let past = self.kv.state(run.seq, il, run.pos);
             let of = run.tokens.start * channels..run.tokens.end * channels;
             debug_assert_eq!(past.len(), (taps - 1) * channels);
-            convolve(&r.input[of.clone()], past, &w.vectors[ShortconvConv], &mut r.mixed[of]);
+            convolve(&r.input[of.clone()], past, (&w.vectors[ShortconvConv], None), &mut r.mixed[of]);
         }
         for (row, mixed) in r.heads.chunks_exact(3 * channels).zip(r.mixed.chunks_exact_mut(channels)) {
             mixed.iter_mut().zip(&row[channels..]).for_each(|(mixed, c)| *mixed *= c);
@@ -145,9 +149,9 @@ impl Step<'_> {
     }
 }
 
-/// Each channel over its last inputs: `out[t] = Σ_j taps[j] · x[t − n + 1 + j]`. `x` and `out` are `[tokens][channels]`,
-/// `taps` is `[channels][n]`, and `past`, the inputs before these, `[n − 1][channels]`: it moves on.
-fn convolve(x: &[f32], past: &mut [f32], taps: &[f32], out: &mut [f32]) {
+/// Each channel over its last inputs: `out[t] = bias + Σ_j taps[j] · x[t − n + 1 + j]`. `x` and `out` are
+/// `[tokens][channels]`, `taps` is `[channels][n]`, and `past`, the inputs before these, `[n − 1][channels]`: it moves on.
+fn convolve(x: &[f32], past: &mut [f32], (taps, bias): (&[f32], Option<&[f32]>), out: &mut [f32]) {
     let channels = taps.len() - past.len();
     let (n, tokens) = (taps.len() / channels, x.len() / channels);
     let input = |at: usize| match at.checked_sub(n - 1) {
@@ -155,7 +159,10 @@ fn convolve(x: &[f32], past: &mut [f32], taps: &[f32], out: &mut [f32]) {
         None => &past[at * channels..][..channels],
     };
     ops::for_rows(out, channels, |t, out| {
-        out.fill(0.0);
+        match bias {
+            None => out.fill(0.0),
+            Some(bias) => out.copy_from_slice(bias),
+        }
         for j in 0..n {
             for ((out, x), taps) in out.iter_mut().zip(input(t + j)).zip(taps.chunks_exact(n)) {
                 *out += taps[j] * x;
@@ -176,6 +183,23 @@ fn softplus(x: f32) -> f32 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
+/// All heads in parallel, each with its matrix of `size` elements: what `f` gives for one, `[tokens][dim]`, goes to its
+/// place in `out`, `[tokens][heads][dim]`.
+fn each_head(
+    (matrices, size): (&mut [f32], usize),
+    (out, dim): (&mut [f32], usize),
+    f: impl Fn(usize, &mut [f32]) -> Vec<f32> + Sync,
+) {
+    let width = matrices.len() / size * dim;
+    let heads = matrices.par_chunks_exact_mut(size).enumerate();
+    let given: Vec<Vec<f32>> = heads.map(|(head, matrix)| f(head, matrix)).collect();
+    for (head, given) in given.iter().enumerate() {
+        for (out, given) in out.chunks_exact_mut(width).zip(given.chunks_exact(dim)) {
+            out[head * dim..][..dim].copy_from_slice(given);
+        }
+    }
+}
+
 /// Some tokens of one sequence on their way through the heads of a delta net.
 struct Tokens<'a> {
     plan: &'a DeltaPlan,
@@ -188,19 +212,7 @@ struct Tokens<'a> {
 }
 
 impl Tokens<'_> {
-    /// Changes the matrices of all heads, `[n_head_v][dim_k][dim_v]`; `out` is `[tokens][n_head_v][dim_v]`.
-    fn run(&self, matrices: &mut [f32], out: &mut [f32]) {
-        let p = self.plan;
-        let heads = matrices.par_chunks_exact_mut(p.dim_k * p.dim_v).enumerate();
-        let given: Vec<Vec<f32>> = heads.map(|(head, matrix)| self.head(head, matrix)).collect();
-        for (head, given) in given.iter().enumerate() {
-            for (token, given) in given.chunks_exact(p.dim_v).enumerate() {
-                out[token * p.inner() + head * p.dim_v..][..p.dim_v].copy_from_slice(given);
-            }
-        }
-    }
-
-    /// All tokens of one head, `[tokens][dim_v]`.
+    /// All tokens of one head, `[tokens][dim_v]`; changes its matrix `[dim_k][dim_v]`.
     fn head(&self, head: usize, matrix: &mut [f32]) -> Vec<f32> {
         let p = self.plan;
         let (keys, key_head) = (p.n_head_k * p.dim_k, p.key_head(head));

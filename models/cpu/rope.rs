@@ -56,8 +56,8 @@ impl Tables {
     }
 }
 
-/// Turns the first `n_rot` elements of every head of `x[tokens][heads][head_dim]`.
-pub fn apply(x: &mut [f32], head_dim: usize, layout: RopeLayout, table: &Table) {
+/// Turns `n_rot` elements of every head of `x[tokens][heads][head_dim]`, from element `first` on.
+pub fn apply(x: &mut [f32], [head_dim, first]: [usize; 2], layout: RopeLayout, table: &Table) {
     let half = table.frequencies.len();
     if half == 0 {
         return;
@@ -65,7 +65,7 @@ pub fn apply(x: &mut [f32], head_dim: usize, layout: RopeLayout, table: &Table) 
     let tokens = table.cos_sin.len() / half;
     let width = x.len() / tokens;
     for (x, cs) in x.chunks_exact_mut(width).zip(table.cos_sin.chunks_exact(half)) {
-        for head in x.chunks_exact_mut(head_dim) {
+        for head in x.chunks_exact_mut(head_dim).map(|head| &mut head[first..]) {
             match layout {
                 RopeLayout::Interleaved => {
                     for (pair, &(cos, sin)) in head.chunks_exact_mut(2).zip(cs) {

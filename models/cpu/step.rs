@@ -8,10 +8,10 @@ use super::{Scratch, attention, ops, rope};
 use crate::{
     Entry, ForwardError, Model, Output, Tap,
     kv::KvCache,
-    layer::{HeadNorm, KvSource, Mixer},
+    layer::{FeedForwardPlan, HeadNorm, KvSource, Mixer},
     spec::{AttentionGate, EmbeddingScale, Residual},
     tensors::Role::{self, *},
-    weights::{Layer, Linear, Weights},
+    weights::{Finish, Layer, Linear, Weights},
 };
 
 /// One chunk on its way through the layers.
@@ -81,21 +81,26 @@ impl Step<'_> {
     }
 
     fn layer(&mut self, il: usize, w: &Layer) -> Result<(), ForwardError> {
+        let plan = &self.model.config.layers[il];
         self.go_on()?;
-        self.norm(w, AttnNorm);
-        tap(self.tap, Some(il), "attn_norm", &self.s.h);
-        match self.model.config.layers[il].mixer {
-            Mixer::Attention => self.attention(il, w),
-            Mixer::DeltaNet(_) | Mixer::ShortConv { .. } => self.recurrent(il, w),
+        if plan.mixer != Mixer::None {
+            self.norm(w, AttnNorm);
+            tap(self.tap, Some(il), "attn_norm", &self.s.h);
+            match plan.mixer {
+                Mixer::Attention => self.attention(il, w),
+                mixer => self.recurrent(il, w, mixer),
+            }
+            self.join(il, "attn_out", w, PostAttentionNorm);
+            self.go_on()?;
         }
-        self.join(il, "attn_out", w, PostAttentionNorm);
-        self.go_on()?;
-        if self.model.config.arch.residual != Residual::Parallel {
-            self.norm(w, FfnNorm);
+        if plan.feed_forward != FeedForwardPlan::None {
+            if self.model.config.arch.residual != Residual::Parallel {
+                self.norm(w, FfnNorm);
+            }
+            tap(self.tap, Some(il), "ffn_norm", &self.s.h);
+            self.feed_forward(il, w)?;
+            self.join(il, "ffn_out", w, PostFfwNorm);
         }
-        tap(self.tap, Some(il), "ffn_norm", &self.s.h);
-        self.feed_forward(il, w)?;
-        self.join(il, "ffn_out", w, PostFfwNorm);
         self.per_layer(il, w);
         if let Some(scale) = w.vectors.get(LayerOutputScale) {
             ops::scale(&mut self.s.x, scale[0]);
@@ -105,7 +110,7 @@ impl Step<'_> {
 
     /// The token's embedding for this layer, as far as the residual stream lets it pass.
     fn per_layer(&mut self, il: usize, w: &Layer) {
-        let (c, t, activation) = (&self.model.config, self.chunk.len(), self.activation());
+        let (c, t) = (&self.model.config, self.chunk.len());
         let (s, n) = (&mut *self.s, c.n_embd_per_layer);
         let Some(gate) = w.matrices.get(InpGate) else { return };
         s.gate.resize(t * n, 0.0);
@@ -113,7 +118,7 @@ impl Step<'_> {
         s.up.clear();
         let rows = s.per_layer.chunks_exact(n * c.layers.len());
         rows.for_each(|row| s.up.extend_from_slice(&row[il * n..(il + 1) * n]));
-        ops::gate(&mut s.gate, &s.up, activation);
+        s.activate(c.arch.feed_forward);
         s.out.resize(t * c.n_embd, 0.0);
         project(&mut s.prepared, &s.gate, [(&w.matrices[Proj], &mut s.out)]);
         self.join(il, "per_layer_embd_out", w, PostNorm);
@@ -142,7 +147,36 @@ impl Step<'_> {
     /// From `h` to `out`.
     fn attention(&mut self, il: usize, w: &Layer) {
         let (c, t) = (&self.model.config, self.chunk.len());
-        let (l, norms, matrices) = (&c.layers[il], &w.vectors, &w.matrices);
+        let l = &c.layers[il];
+        match l.kv {
+            KvSource::Latent(plan) => self.latent(il, w, &plan),
+            KvSource::Projections | KvSource::Keys | KvSource::Layer(_) => self.queries(il, w),
+        }
+        let s = &mut *self.s;
+        s.attention.resize(t * l.n_head * l.value_dim(), 0.0);
+        let sinks = w.vectors.get(AttnSinks).map(Vec::as_slice);
+        let attend = attention::Attend { c, kv: self.kv, il, chunk: self.chunk, q: &s.q, sinks };
+        attention::attend(&attend, &mut s.attention);
+        if let KvSource::Latent(plan) = l.kv {
+            self.latent_values(l.n_head, w, &plan);
+        }
+        let s = &mut *self.s;
+        if c.arch.attention_gate == AttentionGate::Own {
+            s.gate.resize(t * l.q_dim(), 0.0);
+            project(&mut s.prepared, &s.h, [(&w.matrices[AttnGate], &mut s.gate)]);
+        }
+        if c.arch.attention_gate != AttentionGate::None {
+            ops::sigmoid_gate(&mut s.attention, &s.gate);
+        }
+        tap(self.tap, Some(il), "kqv_out", &s.attention);
+        s.out.resize(t * c.n_embd, 0.0);
+        project(&mut s.prepared, &s.attention, [(&w.matrices[AttnOutput], &mut s.out)]);
+    }
+
+    /// From `h` to the queries; keys and values go into the cache.
+    fn queries(&mut self, il: usize, w: &Layer) {
+        let (c, t) = (&self.model.config, self.chunk.len());
+        let (l, matrices) = (&c.layers[il], &w.matrices);
         let s = &mut *self.s;
         s.q.resize(t * l.q_dim(), 0.0);
         s.k.resize(t * l.kv_dim(), 0.0);
@@ -153,16 +187,13 @@ impl Step<'_> {
             query.resize(2 * t * l.q_dim(), 0.0);
         }
         let q = (&matrices[AttnQ], query);
-        match l.kv {
-            KvSource::Projections => {
-                let [k, v] = [AttnK, AttnV].map(|role| &matrices[role]);
-                project(&mut s.prepared, &s.h, [q, (k, &mut s.k), (v, &mut s.v)]);
-            }
-            KvSource::Keys => {
-                project(&mut s.prepared, &s.h, [q, (&matrices[AttnK], &mut s.k)]);
+        match (matrices.get(AttnK), matrices.get(AttnV)) {
+            (Some(k), Some(v)) => project(&mut s.prepared, &s.h, [q, (k, &mut s.k), (v, &mut s.v)]),
+            (Some(k), None) => {
+                project(&mut s.prepared, &s.h, [q, (k, &mut s.k)]);
                 s.v.copy_from_slice(&s.k);
             }
-            KvSource::Layer(_) => project(&mut s.prepared, &s.h, [q]),
+            (None, _) => project(&mut s.prepared, &s.h, [q]),
         }
         if in_query {
             s.gate.resize(t * l.q_dim(), 0.0);
@@ -173,33 +204,25 @@ impl Step<'_> {
             }
         }
         if l.qk_norm != HeadNorm::None {
-            ops::rms_norm_in_place(&mut s.q, &norms[AttnQNorm], c.norm_eps);
+            ops::rms_norm_in_place(&mut s.q, &w.vectors[AttnQNorm], c.norm_eps);
         }
-        rope::apply(&mut s.q, l.head_dim, c.arch.rope, self.rope.of(il));
+        self.turn_queries(il, 0);
+        if l.kv.is_own() {
+            self.keys_and_values(il, w);
+        }
+    }
+
+    /// Turns queries, from element `first` of each head on, and scales them by their positions.
+    pub(super) fn turn_queries(&mut self, il: usize, first: usize) {
+        let (c, s) = (&self.model.config, &mut *self.s);
+        let l = &c.layers[il];
+        rope::apply(&mut s.q, [l.head_dim, first], c.arch.rope, self.rope.of(il));
         if let Some(temperature) = c.q_temperature {
             for (e, q) in self.chunk.iter().zip(s.q.chunks_exact_mut(l.q_dim())) {
                 ops::scale(q, temperature.at(e.pos as usize));
             }
         }
         tap(self.tap, Some(il), "Qcur", &s.q);
-        if l.kv.is_own() {
-            self.keys_and_values(il, w);
-        }
-        let s = &mut *self.s;
-        s.attention.resize(t * l.q_dim(), 0.0);
-        let sinks = norms.get(AttnSinks).map(Vec::as_slice);
-        let attend = attention::Attend { c, kv: self.kv, il, chunk: self.chunk, q: &s.q, sinks };
-        attention::attend(&attend, &mut s.attention);
-        if c.arch.attention_gate == AttentionGate::Own {
-            s.gate.resize(t * l.q_dim(), 0.0);
-            project(&mut s.prepared, &s.h, [(&matrices[AttnGate], &mut s.gate)]);
-        }
-        if c.arch.attention_gate != AttentionGate::None {
-            ops::sigmoid_gate(&mut s.attention, &s.gate);
-        }
-        tap(self.tap, Some(il), "kqv_out", &s.attention);
-        s.out.resize(t * c.n_embd, 0.0);
-        project(&mut s.prepared, &s.attention, [(&matrices[AttnOutput], &mut s.out)]);
     }
 
     /// Projected keys and values go into the cache.
@@ -209,7 +232,7 @@ impl Step<'_> {
         if l.qk_norm != HeadNorm::None {
             ops::rms_norm_in_place(&mut s.k, &w.vectors[AttnKNorm], c.norm_eps);
         }
-        rope::apply(&mut s.k, l.head_dim, c.arch.rope, self.rope.of(il));
+        rope::apply(&mut s.k, [l.head_dim, 0], c.arch.rope, self.rope.of(il));
         tap(self.tap, Some(il), "Kcur", &s.k);
         tap(self.tap, Some(il), "Vcur", &s.v);
         if l.v_norm {
@@ -240,8 +263,8 @@ impl Step<'_> {
         logits.resize(start + marked * c.n_vocab, 0.0);
         let out = &mut logits[start..];
         matmul(&mut s.prepared, &s.h, &mut [Job { w: self.weights.head(), y: out }]);
-        if let Some(bias) = self.weights.output.as_ref().and_then(|o| o.bias.as_ref()) {
-            out.chunks_exact_mut(c.n_vocab).for_each(|row| ops::add(row, bias));
+        if let Some(output) = &self.weights.output {
+            finish(out, output.finish());
         }
         ops::scale(out, c.logit_scale);
         if let Some(cap) = c.logit_softcap {
@@ -251,7 +274,7 @@ impl Step<'_> {
     }
 }
 
-/// Products of the same input with several matrices, and their biases.
+/// Products of the same input with several matrices, with their scales and biases.
 pub(super) fn project<const N: usize>(
     prepared: &mut Activations,
     x: &[f32],
@@ -260,9 +283,17 @@ pub(super) fn project<const N: usize>(
     let mut jobs = outputs.each_mut().map(|(linear, y)| Job { w: &linear.w, y: y.as_mut_slice() });
     matmul(prepared, x, &mut jobs);
     for (linear, y) in outputs {
-        if let Some(bias) = &linear.bias {
-            y.chunks_exact_mut(bias.len()).for_each(|row| ops::add(row, bias));
-        }
+        finish(y, linear.finish());
+    }
+}
+
+/// What is done to the products of a matrix, rows of as many elements as the bias has.
+pub(super) fn finish(y: &mut [f32], finish: Finish) {
+    if let Some(scale) = finish.scale {
+        ops::scale(y, scale);
+    }
+    if let Some(bias) = finish.bias {
+        y.chunks_exact_mut(bias.len()).for_each(|row| ops::add(row, bias));
     }
 }
 

@@ -33,6 +33,7 @@ fn refused(e: &ExpertPlan, w: &weights::Layer) -> Option<&'static str> {
     let parts = [
         (formats.into_iter().any(|ty| ty.format().block == 1), "experts with dense weights"),
         (e.groups.is_some(), "experts in groups"),
+        (e.latent.is_some(), "experts that take less than the residual stream"),
         (e.n_expert > MAX_EXPERTS || e.n_used > MAX_CHOICES, "so many experts"),
         (!e.n_ff.is_multiple_of(32) || !down.is_multiple_of(16), "experts of these sizes"),
     ];
@@ -83,7 +84,7 @@ impl Step<'_> {
         let route = Route {
             logits: e.logits,
             bias: layer.vector(ExpProbsB),
-            factor: layer.vector(FfnDownExpsScale),
+            factor: layer.choice_scale,
             seq: self.at.seq,
             choices: e.choices,
             rows: self.rows as i32,

@@ -52,6 +52,8 @@ pub struct Weight {
 pub struct Layer {
     vectors: ByRole<Ptr<f32>>,
     matrices: ByRole<Weight>,
+    /// What the weights of chosen experts are multiplied by, `[experts]`, or null.
+    pub choice_scale: Ptr<f32>,
     /// Keys and values; of a recurrent layer none.
     pub cache: Cache,
     /// Of a recurrent layer; `pos`, `seq`, `rows` and `sequences` are those of a step.
@@ -278,11 +280,12 @@ impl Memory {
                 len => (states, before) = states_of(loader.carver, len, &kinds[kind], at, o.n_seq),
             }
             let (vectors, matrices) = weights_of(&mut loader, il, layer, c.n_embd);
+            let choice_scale = loader.optional(format!("weights/blk.{il}.ffn_down_exps.scale"), &layer.choice_scale);
             let visible = plan.window.map_or(o.n_ctx, |window| window.min(o.n_ctx));
             let splits = attention::splits(multiprocessors, plan.n_head_kv.max(1), visible);
             let output_scale = layer.vectors.get(Role::LayerOutputScale).map_or(1.0, |scale| scale[0]);
             let frequencies = frequencies[il];
-            Layer { vectors, matrices, cache: kept, states, before, frequencies, splits, output_scale }
+            Layer { vectors, matrices, choice_scale, cache: kept, states, before, frequencies, splits, output_scale }
         });
         let layers: Vec<Layer> = layers.collect();
         // Logits are as large as what their norm gives: there is their scale.
@@ -390,7 +393,7 @@ fn reach(kind: &Kind) -> &'static str {
 pub fn state_len(l: &LayerPlan) -> usize {
     match l.mixer {
         Mixer::DeltaNet(d) => d.n_head_v * DeltaNet::head_len([d.dim_k, d.dim_v, d.taps]),
-        Mixer::Attention | Mixer::ShortConv { .. } => l.state_len(),
+        Mixer::Attention | Mixer::ShortConv { .. } | Mixer::Mamba2(_) | Mixer::None => l.state_len(),
     }
 }
 
@@ -446,9 +449,10 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options) -> Activations
     let queries = (gate == AttentionGate::InQuery).then(|| values(carver, "queries", 2 * q));
     let gates = (gate == AttentionGate::Own).then(|| values(carver, "attention_gate", q));
     let given = |l: &LayerPlan| match l.mixer {
-        Mixer::Attention => [l.q_dim(), 0, 0],
+        Mixer::Attention | Mixer::None => [l.q_dim(), 0, 0],
         Mixer::DeltaNet(d) => [d.inner(), d.channels(), d.n_head_v],
         Mixer::ShortConv { channels, .. } => [channels, 3 * channels, 0],
+        Mixer::Mamba2(m) => [m.inner(), m.projected(), m.n_head],
     };
     let [out, input, heads] = [0, 1, 2].map(|i| c.widest(|l| given(l)[i]));
     let at = values(carver, "q", q);

@@ -19,7 +19,10 @@ use crate::{Model, Options, tensors::Role::*, weights::Weights};
 /// Why the kernels do not take what joins the stream at the end of a layer.
 pub fn without_kernels(w: &Weights) -> Option<&'static str> {
     let scales = w.layers.iter().filter_map(|layer| layer.vectors.get(LayerOutputScale));
-    scales.flatten().any(|scale| !(scale.is_normal() && *scale > 0.0)).then_some("layers with a factor that is not above 0")
+    scales
+        .flatten()
+        .any(|scale| !(scale.is_normal() && *scale > 0.0))
+        .then_some("layers with a factor that is not above 0")
 }
 
 /// The table on the host.
@@ -44,7 +47,8 @@ impl GpuDecoder {
     pub(super) fn look_up_per_layer(&mut self, tokens: impl Iterator<Item = u32>, rows: usize) -> Result<()> {
         let Some(LookUp { table, scale }) = &self.per_layer else { return Ok(()) };
         let tokens = tokens.map(Some).chain(std::iter::repeat(None));
-        for (row, token) in self.staging.per_layer.as_mut_slice().chunks_exact_mut(table.cols()).take(rows).zip(tokens) {
+        for (row, token) in self.staging.per_layer.as_mut_slice().chunks_exact_mut(table.cols()).take(rows).zip(tokens)
+        {
             match token {
                 Some(token) => {
                     table.row(token as usize, row);

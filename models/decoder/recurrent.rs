@@ -21,20 +21,23 @@ use crate::{
     tensors::Role::*,
 };
 
-/// Whether the kernels take a layer; attention is none of theirs.
-pub fn takes(l: &LayerPlan) -> bool {
-    match l.mixer {
-        Mixer::Attention => true,
+/// Why the kernels do not take a layer; attention is none of theirs.
+pub fn refused(l: &LayerPlan) -> Option<&'static str> {
+    let taken = match l.mixer {
+        Mixer::Attention | Mixer::None => true,
         Mixer::DeltaNet(d) => DeltaNet::takes([d.dim_k, d.dim_v, d.taps]),
         Mixer::ShortConv { taps, .. } => taps <= recurrent::MAX_TAPS,
-    }
+        Mixer::Mamba2(_) => return Some("Mamba-2 layers"),
+    };
+    (!taken).then_some("recurrent layers of these sizes")
 }
 
 impl Step<'_> {
     /// From the stream to what joins it.
     pub(super) fn recurrent(&self, il: usize, layer: &Layer, mixer: Mixer, residual: Residual) -> Result<()> {
         match mixer {
-            Mixer::Attention => Ok(()),
+            // Mamba-2 is refused before.
+            Mixer::Attention | Mixer::Mamba2(_) | Mixer::None => Ok(()),
             Mixer::DeltaNet(plan) => self.delta_net(il, layer, &plan, residual),
             Mixer::ShortConv { taps, channels } => self.short_conv(il, layer, [taps, channels], residual),
         }

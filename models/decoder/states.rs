@@ -66,8 +66,8 @@ impl GpuDecoder {
 /// Inputs of keys that heads share lie on the device several times.
 pub fn each_element(l: &LayerPlan, mut each: impl FnMut(usize, usize)) {
     match l.mixer {
-        Mixer::Attention => {}
-        Mixer::ShortConv { .. } => (0..l.state_len()).for_each(|i| each(i, i)),
+        Mixer::Attention | Mixer::None => {}
+        Mixer::ShortConv { .. } | Mixer::Mamba2(_) => (0..l.state_len()).for_each(|i| each(i, i)),
         Mixer::DeltaNet(d) => (0..d.n_head_v).for_each(|head| each_of_head(&d, head, &mut each)),
     }
 }

@@ -178,7 +178,8 @@ impl Step<'_> {
         let (own, k_to, v_to): (&[_], _, _) = match l.kv {
             KvSource::Projections => (&[(AttnK, a.k), (AttnV, a.v)], a.k, a.v),
             KvSource::Keys => (&[(AttnK, a.k)], a.k, a.k),
-            KvSource::Layer(_) => (&[], Ptr::NULL, Ptr::NULL),
+            // Latent attention is refused before.
+            KvSource::Layer(_) | KvSource::Latent(_) => (&[], Ptr::NULL, Ptr::NULL),
         };
         let (mut consumers, mut products) = (Vec::new(), Vec::new());
         for &(role, to) in [(AttnQ, a.queries)].iter().chain(own) {
@@ -278,6 +279,7 @@ impl Step<'_> {
 
     fn feed_forward(&self, il: usize, layer: &Layer, residual: Residual) -> Result<()> {
         match &self.c.layers[il].feed_forward {
+            FeedForwardPlan::None => Ok(()),
             FeedForwardPlan::Dense { n_ff } => {
                 let (a, matrices) = (&self.m.activations, layer.matrices([FfnGate, FfnUp, FfnDown]));
                 let norm = self.norm_of(residual, layer.vector(FfnNorm));
@@ -367,11 +369,11 @@ impl Step<'_> {
 
     /// The number that kernels have for the activation.
     pub(super) fn activation(&self) -> i32 {
-        let FeedForward::Gated(activation) = self.c.arch.feed_forward;
-        match activation {
-            Activation::Silu => 0,
-            Activation::GeluTanh => 1,
-            Activation::ClampedSwiglu => 2,
+        match self.c.arch.feed_forward {
+            FeedForward::Gated(Activation::Silu) => 0,
+            FeedForward::Gated(Activation::GeluTanh) => 1,
+            FeedForward::Gated(Activation::ClampedSwiglu) => 2,
+            FeedForward::ReluSquared => unreachable!("refused: there are kernels with a gate only"),
         }
     }
 

@@ -217,7 +217,8 @@ impl KvCache {
         }
     }
 
-    /// Stores key and value (`[n_head_kv][head_dim]` each) of a reserved position in a layer.
+    /// Stores key and value (`[n_head_kv][head_dim]` each) of a reserved position in a layer. Where values are the front of
+    /// keys none are looked at.
     pub fn store(&mut self, seq: usize, il: usize, pos: usize, (k, v): (&[f32], &[f32])) {
         let Place { kind, shape: s, .. } = self.layers[il];
         let (id, slot, n) = (self.tables.page(kind, seq, pos / PAGE), pos % PAGE, s.head_dim);
@@ -225,7 +226,9 @@ impl KvCache {
         for head in 0..s.n_head_kv {
             let range = head * n..(head + 1) * n;
             s.type_k.store_key(&mut page[s.key_range(head)], slot, &k[range.clone()]);
-            s.type_v.store_value(&mut page[s.value_range(head)], slot, &v[range]);
+            if let Some(type_v) = s.type_v {
+                type_v.store_value(&mut page[s.value_range(head)], slot, &v[range]);
+            }
         }
     }
 
@@ -235,10 +238,11 @@ impl KvCache {
         shape.type_k.load_keys(&self.block(seq, il, block)[shape.key_range(head)], out);
     }
 
-    /// Values of one head of block number `block`, `[PAGE][head_dim]`.
+    /// Values of one head of block number `block`, `[PAGE][head_dim]`. Panics where they are the front of the keys.
     pub fn values(&self, seq: usize, il: usize, (block, head): (usize, usize), out: &mut [f32]) {
         let shape = self.layers[il].shape;
-        shape.type_v.load_values(&self.block(seq, il, block)[shape.value_range(head)], out);
+        let Some(type_v) = shape.type_v else { unreachable!("values that are the front of keys") };
+        type_v.load_values(&self.block(seq, il, block)[shape.value_range(head)], out);
     }
 
     fn block(&self, seq: usize, il: usize, block: usize) -> &[u8] {

@@ -18,7 +18,8 @@ impl Header {
     pub fn new(shapes: impl ExactSizeIterator<Item = Shape>) -> Self {
         // Heads or a state: a layer has one of them.
         let elements = |s: &Shape| if s.state_len > 0 { s.state_len } else { s.head_dim };
-        let of_layer = |s: Shape| [s.n_head_kv as u32, elements(&s) as u32, (s.type_k as u32) << 8 | s.type_v as u32];
+        let types = |s: &Shape| (s.type_k as u32) << 8 | s.type_v.map_or(0xff, |ty| ty as u32);
+        let of_layer = |s: Shape| [s.n_head_kv as u32, elements(&s) as u32, types(&s)];
         let all = [shapes.len() as u32, PAGE as u32];
         Self(all.into_iter().chain(shapes.flat_map(of_layer)).collect())
     }

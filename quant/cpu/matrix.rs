@@ -99,7 +99,7 @@ impl Matrix {
     }
 
     /// [`Matrix::bytes`] after [`Matrix::repack`]: what the file layout takes (rows filled up to a multiple of 16), but for
-    /// IQ2 and IQ3, whose weights have 3 and 4 bits in a tile and 2 to 3.4 in the file.
+    /// IQ1, IQ2 and IQ3, whose weights have 3, 3 and 4 bits in a tile and 1.6 to 3.4 in the file, and TQ1_0: 2 and 1.7.
     pub fn repacked_bytes(&self) -> usize {
         match (self.layout, tiles::tile_lines(self.ty, self.cols)) {
             (Layout::File, Some(lines)) => self.rows.div_ceil(ROWS) * lines * size_of::<Line>(),

@@ -3,8 +3,8 @@
 //!
 //! A tile is a plane of codes (`[block][line]`, see [`codes`]) and a plane of scales (`[group]`, see
 //! [`scales`]), filled up to whole lines; a matrix is its tiles one after the other, the last one filled
-//! up with zero rows. Codes and scales take as many bits as in the file, but for grids (IQ2, IQ3): of an index into one
-//! there are the codes of the entry.
+//! up with zero rows. Codes and scales take as many bits as in the file, but for grids (IQ1, IQ2, IQ3): of an index into one
+//! there are the codes of the entry; and of five digits in a byte (TQ1_0) the digits.
 
 pub(super) mod codes;
 mod formats;

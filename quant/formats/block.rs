@@ -103,5 +103,9 @@ mod tests {
         same::<q5_k::Block, 256>();
         same::<q6_k::Block, 256>();
         same::<mxfp4::Block, 32>();
+        same::<tq1_0::Block, 256>();
+        same::<tq2_0::Block, 256>();
+        same::<q1_0::Block, 128>();
+        same::<q2_0::Block, 64>();
     }
 }

@@ -1,7 +1,10 @@
-//! What IQ2 and IQ3 share: the magnitudes of eight weights, or of four, are an entry of a grid, and each weight has a sign.
+//! What IQ1, IQ2 and IQ3 share: the magnitudes of eight weights, or of four, are an entry of a grid, and each weight has a
+//! sign.
 //!
 //! A code is the index of a magnitude in the format's table, with the sign as its highest bit: the second half of a table
-//! holds the negatives of the first.
+//! holds the negatives of the first. Entries of IQ1 have signs of their own; there the bit says which way weights are moved.
+
+use super::spread;
 
 /// Eight signs of which seven are stored (from bit 0 on): the number of minus signs is even.
 #[inline(always)]
@@ -16,16 +19,15 @@ pub(crate) fn odd(nibbles: &[u8], i: usize) -> u8 {
     (nibbles[i / 2] >> (i % 2 * 4) & 15) * 2 + 1
 }
 
-/// The codes of 32 weights of IQ2, four per word: `octet` gives the grid entry and the signs of eight.
+/// The codes of 32 weights of IQ1 or IQ2, four per word: `octet` gives the grid entry and the signs of eight.
 #[inline(always)]
 pub(crate) fn codes_of_3_bits(octet: impl Fn(usize) -> (u16, u8)) -> [u32; 8] {
     let mut quads = [0; 8];
     for l in 0..4 {
         let (entry, signs) = octet(l);
         for half in 0..2 {
-            let pairs = u32::from(entry) >> (8 * half) & 0xff;
-            let magnitudes = (pairs | pairs << 6 | pairs << 12 | pairs << 18) & 0x0303_0303;
-            quads[2 * l + half] = magnitudes | spread(signs >> (4 * half)) << 2;
+            let magnitudes = spread::pairs(entry.to_le_bytes()[half]);
+            quads[2 * l + half] = magnitudes | spread::bits(signs >> (4 * half)) << 2;
         }
     }
     quads
@@ -40,17 +42,10 @@ pub(crate) fn codes_of_4_bits(octet: impl Fn(usize) -> ([u16; 2], u8)) -> [u32; 
         for half in 0..2 {
             let nibbles = (u32::from(entries[half]) | u32::from(entries[half]) << 8) & 0x00ff_00ff;
             let magnitudes = (nibbles | nibbles << 4) & 0x0707_0707;
-            quads[2 * l + half] = magnitudes | spread(signs >> (4 * half)) << 3;
+            quads[2 * l + half] = magnitudes | spread::bits(signs >> (4 * half)) << 3;
         }
     }
     quads
-}
-
-/// The lower four bits as a byte each.
-#[inline(always)]
-fn spread(bits: u8) -> u32 {
-    // Multiplied by 1 + 2⁷ + 2¹⁴ + 2²¹.
-    (u32::from(bits & 15) * 0x0020_4081) & 0x0101_0101
 }
 
 /// 256 weights `d·T[code]`: `block` gives the codes of 32, and the scales of its halves.

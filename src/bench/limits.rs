@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use qrun_models::{Config, memory};
+use qrun_models::{Config, LayerPlan, memory};
 use qrun_quant::cpu::{Arithmetic, ComputeType, Matrix, limits};
 use serde::{Deserialize, Serialize};
 
@@ -116,6 +116,7 @@ impl CostModel<'_> {
 
 /// Scores and weighted sums of the attention.
 fn attention_operations(c: &Config, positions: Range<usize>) -> f64 {
-    let products = |pos: usize| -> usize { c.layers.iter().map(|l| l.q_dim() * l.seen(pos)).sum() };
-    4.0 * positions.map(products).sum::<usize>() as f64
+    let width = |l: &LayerPlan| l.n_head * (l.head_dim + l.value_dim());
+    let products = |pos: usize| -> usize { c.layers.iter().map(|l| width(l) * l.seen(pos)).sum() };
+    2.0 * positions.map(products).sum::<usize>() as f64
 }

@@ -13,7 +13,7 @@ use crate::{
     text::tokenizer::TokenizeError,
 };
 use indicatif::ProgressBar;
-use qrun_models::{EventHandler, ForwardError, LoadEvent, Options};
+use qrun_models::{EventHandler, ForwardError, LayerPlan, LoadEvent, Options, layer::KvSource};
 use qrun_quant::{Bytes, Gguf, cpu::Arithmetic};
 
 use super::{
@@ -199,6 +199,11 @@ fn say_plan(engine: &Engine, args: &Args, terminal: &Terminal) {
     }
     if args.machine.n_ctx == 0 && plan.n_ctx < trained {
         terminal.warn(&format!("context of {} tokens: memory does not hold the model's {trained}", plan.n_ctx));
+    }
+    let (options, latent) = (engine.options(), |l: &LayerPlan| matches!(l.kv, KvSource::Latent(_)));
+    if config.layers.iter().all(latent) && args.machine.type_v.is_some_and(|ty| ty != options.type_k) {
+        let ty = options.type_k.name();
+        terminal.warn(&format!("-ctv has no effect: the model's values are a part of its keys, which are {ty} (-ctk)"));
     }
     match engine.place() {
         // Layers were to go to a GPU.

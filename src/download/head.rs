@@ -174,7 +174,7 @@ mod tests {
         let said = refused(&made("mamba", 12));
         assert!(said.contains("llama, smollm3") && said.ends_with("\"mamba\""), "{said}");
         assert!(refused(&made("mamba", 12)[..70]).ends_with("\"mamba\""), "said before the head is whole");
-        assert!(refused(&made("llama", 19)).ends_with("IQ1_S (type 19) in blk.0.x"), "{}", refused(&made("llama", 19)));
+        assert!(refused(&made("llama", 15)).ends_with("Q8_K (type 15) in blk.0.x"), "{}", refused(&made("llama", 15)));
         assert!(refused(b"<!DOCTYPE html>").contains("GGUF"));
     }
 

@@ -1,8 +1,16 @@
 //! Keywords that Python has gathered in a dict, read with their types.
 
+use std::ops::RangeInclusive;
+
 use pyo3::{FromPyObject, prelude::*, types::PyDict};
 
-use crate::{errors::wrong_type, work};
+use crate::{
+    errors::{usage, wrong_type},
+    work,
+};
+
+/// Most threads and most sequences, as the program's flags have it.
+pub const MANY: usize = 1024;
 
 /// A dict of keywords; None is as good as a missing one.
 pub struct Fields<'a, 'py>(pub &'a Bound<'py, PyDict>);
@@ -31,6 +39,27 @@ impl<'py> Fields<'_, 'py> {
     /// A whole number, where given.
     pub fn whole(&self, name: &str) -> PyResult<Option<i64>> {
         self.get(name, "a whole number")
+    }
+    /// A count, where given, in `range`.
+    ///
+    /// # Errors
+    /// It is not in `range`, as the program's flag of the same meaning has it.
+    pub fn count(&self, name: &str, range: RangeInclusive<usize>) -> PyResult<Option<usize>> {
+        let Some(found) = self.whole(name)? else { return Ok(None) };
+        match usize::try_from(found) {
+            Ok(n) if range.contains(&n) => Ok(Some(n)),
+            _ if *range.end() == usize::MAX => {
+                Err(usage(format!("{name}: expected {} or more, found {found}", range.start())))
+            }
+            _ => Err(usage(format!("{name}: expected {} to {}, found {found}", range.start(), range.end()))),
+        }
+    }
+    /// Threads, where given and not 0. The bound is the program's: each is one of the system's.
+    ///
+    /// # Errors
+    /// As of [`Self::count`].
+    pub fn threads(&self) -> PyResult<Option<usize>> {
+        Ok(self.count("n_threads", 0..=MANY)?.filter(|&n| n > 0))
     }
     /// A number, where given.
     pub fn real(&self, name: &str) -> PyResult<Option<f32>> {

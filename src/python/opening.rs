@@ -17,7 +17,7 @@ use qrun_quant::{Bytes, Gguf};
 
 use crate::{
     errors::{self, usage},
-    fields::{Fields, Progress},
+    fields::{Fields, MANY, Progress},
     work::Stop,
 };
 
@@ -47,18 +47,9 @@ impl Opening {
     /// # Errors
     /// A keyword of a wrong type or outside of its range.
     pub fn of(path: Option<PathBuf>, fields: &Fields) -> PyResult<Self> {
-        let at_least = |name: &str, least: usize, default: usize| -> PyResult<usize> {
-            match fields.whole(name)? {
-                None => Ok(default),
-                Some(n) => match usize::try_from(n) {
-                    Ok(n) if n >= least => Ok(n),
-                    _ => Err(usage(format!("{name}: expected {least} or more, found {n}"))),
-                },
-            }
-        };
         let base = if fields.flag("exact")? { Options::exact() } else { Options::default() };
-        let n_seq = at_least("n_seq", 1, 1)?;
-        let n_ctx = at_least("n_ctx", 0, 0)?;
+        let n_seq = fields.count("n_seq", 1..=MANY)?.unwrap_or(1);
+        let n_ctx = fields.count("n_ctx", 0..=usize::MAX)?.unwrap_or(0);
         let cache = |name: &str, exact: KvType| -> PyResult<KvType> {
             let Some(text) = fields.text(name)? else { return Ok(exact) };
             KvType::from_name(&text.to_ascii_lowercase()).ok_or_else(|| {
@@ -68,11 +59,8 @@ impl Opening {
         let options = Options {
             n_ctx,
             n_seq,
-            n_ubatch: at_least("n_ubatch", 1, base.n_ubatch)?,
-            threads: match at_least("n_threads", 0, 0)? {
-                0 => base.threads,
-                n => n,
-            },
+            n_ubatch: fields.count("n_ubatch", 1..=65536)?.unwrap_or(base.n_ubatch),
+            threads: fields.threads()?.unwrap_or(base.threads),
             type_k: cache("cache_type_k", base.type_k)?,
             type_v: cache("cache_type_v", base.type_v)?,
             swa_full: fields.flag("swa_full")?,

@@ -42,7 +42,7 @@ pub fn quantize(py: Python, input: PathBuf, output: PathBuf, options: &Bound<'_,
         allow_requantize: fields.flag("allow_requantize")?,
         force: fields.flag("force")?,
     };
-    let threads = fields.whole("n_threads")?.and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0);
+    let threads = fields.threads()?;
     let progress = Progress::of(&fields)?;
     let made = work::run(py, "quantizing", move |stop| {
         // A missing file is Python's own kind of error.

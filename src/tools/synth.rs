@@ -4,6 +4,7 @@
 //! Same name, type and seed give the same bytes on every machine: the numbers come from an integer
 //! hash (see `weights`), and blocks from the same quantizers that `qrun quantize` uses.
 
+mod divisors;
 mod models;
 mod shape;
 mod templates;
@@ -18,7 +19,7 @@ use qrun_quant::{
 };
 
 pub use models::{MODELS, find, names};
-pub use shape::{Biases, Experts, Kinds, Recurrent, Rope, Shape};
+pub use shape::{Biases, Experts, Kinds, Latent, Recurrent, Rope, Shape};
 pub use vocab::{Family, Vocab};
 
 use crate::tools::quantize::mixture::FileType;

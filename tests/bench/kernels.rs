@@ -108,13 +108,20 @@ fn what_was_not_the_same_is_said() {
 }
 
 /// Formats that came after the first record: those made until that day have no row of them.
-const SINCE: [(GgmlType, &str); 6] = [
+const SINCE: [(GgmlType, &str); 13] = [
     (GgmlType::MXFP4, "2026-11-23"),
     (GgmlType::IQ2_XXS, "2026-11-24"),
     (GgmlType::IQ2_XS, "2026-11-24"),
     (GgmlType::IQ2_S, "2026-11-24"),
     (GgmlType::IQ3_XXS, "2026-11-24"),
     (GgmlType::IQ3_S, "2026-11-24"),
+    (GgmlType::NVFP4, "2026-11-26"),
+    (GgmlType::Q2_0, "2026-11-26"),
+    (GgmlType::TQ2_0, "2026-11-26"),
+    (GgmlType::TQ1_0, "2026-11-26"),
+    (GgmlType::Q1_0, "2026-11-26"),
+    (GgmlType::IQ1_S, "2026-11-26"),
+    (GgmlType::IQ1_M, "2026-11-26"),
 ];
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::Command;
 use super::{assert_fails, piped, run, text};
 use crate::skip::skip;
 
-const JOBS: [&str; 11] = [
+const JOBS: [&str; 14] = [
     "info",
     "tokenize",
     "quantize",
@@ -14,6 +14,9 @@ const JOBS: [&str; 11] = [
     "bench",
     "serve",
     "synth",
+    "pull",
+    "models",
+    "rm",
     "devices",
     "completions",
     "man",
@@ -29,8 +32,16 @@ fn page(job: &str) -> String {
 fn pages_say_what_the_help_says() {
     let bare = |page: String| page.replace("\\-", "-");
     let program = bare(page(""));
-    for part in [".TH QRUN 1", "--ctx-size", "-ngl", "LLAMA_ARG_CTX_SIZE", "--no-history", "EXIT STATUS", "\\fB130\\fR"]
-    {
+    for part in [
+        ".TH QRUN 1",
+        "--ctx-size",
+        "-ngl",
+        "LLAMA_ARG_CTX_SIZE",
+        "--no-history",
+        "EXIT STATUS",
+        "\\fB6\\fR",
+        "\\fB130\\fR",
+    ] {
         assert!(program.contains(part), "{part} is not in {program}");
     }
     // What is on the screen is on the page.
@@ -39,6 +50,7 @@ fn pages_say_what_the_help_says() {
         help.lines().filter_map(|line| line.strip_prefix("  -")).filter_map(|line| line.split([' ', ',']).next());
     let missing: Vec<&str> = flags.filter(|flag| !program.contains(&format!("\\fB-{flag}\\fR"))).collect();
     assert!(missing.is_empty() && help.contains("\n  -"), "{missing:?}");
+    assert!(help.contains("6 not fetched"), "{help}");
     for job in JOBS {
         assert!(program.contains(&format!("qrun-{job}")), "the page names qrun-{job}(1)");
         assert!(page(job).contains(&format!(".TH QRUN-{} 1", job.to_uppercase())), "{job}");

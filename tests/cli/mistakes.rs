@@ -121,3 +121,15 @@ fn the_limit_of_the_address_space_counts_as_memory() {
     let available = said.split(" of ").nth(1).and_then(|s| s.split(' ').next()?.parse::<u64>().ok());
     assert!(available.is_some_and(|bytes| bytes < 3_000_000 * 1024), "{said}");
 }
+
+#[test]
+fn a_type_of_values_that_are_a_part_of_keys_is_noted() {
+    let file = model("tiny-deepseek2").display().to_string();
+    let noted = |flags: &str| {
+        let output = run(&format!("{file} -p hello -n 1 {flags}"));
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stderr).contains("note: -ctv has no effect")
+    };
+    assert!(noted("-ctv q8_0") && noted("-ctk q8_0 -ctv f16"));
+    assert!(!noted("") && !noted("-ctk q8_0") && !noted("-ctk q8_0 -ctv q8_0"));
+}

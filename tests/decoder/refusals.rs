@@ -38,11 +38,11 @@ impl Parts {
         self.header.set(key, value);
     }
 
-    fn drop_key(&mut self, key: &str) {
+    pub(super) fn drop_key(&mut self, key: &str) {
         self.header.metadata.retain(|(k, _)| k != key);
     }
 
-    fn drop_tensor(&mut self, name: &str) {
+    pub(super) fn drop_tensor(&mut self, name: &str) {
         let at = self.header.tensors.iter().position(|t| t.name == name).unwrap();
         self.header.tensors.remove(at);
         self.data.remove(at);
@@ -50,11 +50,15 @@ impl Parts {
 
     /// Puts a tensor of zeros in place of the one of this name, or behind all.
     pub(super) fn put_tensor(&mut self, name: &str, ty: GgmlType, shape: &[u64]) {
-        let at = self.header.tensors.iter().position(|t| t.name == name).unwrap_or(self.data.len());
-        let entry = Entry { name: name.into(), ty, shape: shape.into() };
         let zeros = vec![0; ty.bytes_of(shape.iter().product::<u64>() as usize)];
+        self.put(Entry { name: name.into(), ty, shape: shape.into() }, zeros);
+    }
+
+    /// The same with these bytes.
+    pub(super) fn put(&mut self, entry: Entry, data: Vec<u8>) {
+        let at = self.header.tensors.iter().position(|t| t.name == entry.name).unwrap_or(self.data.len());
         self.header.tensors.splice(at..self.data.len().min(at + 1), [entry]);
-        self.data.splice(at..self.data.len().min(at + 1), [zeros]);
+        self.data.splice(at..self.data.len().min(at + 1), [data]);
     }
 }
 
@@ -65,6 +69,11 @@ type Refused = (Change, &'static str, &'static str, &'static str);
 /// The one with embeddings for each layer and shared caches.
 fn gemma4() -> Tiny {
     EACH_ARCH.into_iter().find(|tiny| tiny.n_embd_per_layer > 0).unwrap()
+}
+
+/// The one with experts and a rank of queries.
+fn deepseek2() -> Tiny {
+    EACH_ARCH.into_iter().find(|tiny| tiny.arch == "deepseek2").unwrap()
 }
 
 /// Eight experts, two of them for a token, and one key more.
@@ -147,6 +156,11 @@ const LLAMA: &[Refused] = &[
     (|p| p.put_tensor("blk.0.attn_k.weight", GgmlType::F32, &[128, 64]), "tensor blk.0.attn_k.weight", "shape [128, 128]", "[128, 64]"),
     (|p| p.put_tensor("output.weight", GgmlType::F32, &[128, 322]), "tensor output.weight", "shape [128, 323]", "[128, 322]"),
     (|p| p.put_tensor("blk.0.attn_q.bias", GgmlType::F32, &[255]), "tensor blk.0.attn_q.bias", "shape [256]", "[255]"),
+    (|p| p.put_tensor("blk.0.attn_q.scale", GgmlType::F32, &[2]), "tensor blk.0.attn_q.scale", "shape [1]", "[2]"),
+    (|p| p.put_tensor("blk.1.ffn_down.scale", GgmlType::Q8_0, &[32]), "tensor blk.1.ffn_down.scale", "shape [1]", "[32]"),
+    (|p| p.put_tensor("output.scale", GgmlType::F32, &[323]), "tensor output.scale", "shape [1]", "[323]"),
+    (|p| p.put_tensor("token_embd.scale", GgmlType::F32, &[1]), "tensor token_embd.scale",
+        "only tensors that qrun's llama knows", "a tensor without a place in the model"),
     (|p| p.put_tensor("blk.0.attn_norm.weight", GgmlType::Q8_0, &[128]), "tensor blk.0.attn_norm.weight", "F32, F16 or BF16", "Q8_0"),
     (|p| p.put_tensor("rope_freqs.weight", GgmlType::F32, &[32]), "tensor rope_freqs.weight", "positive divisors", "0"),
     (|p| p.put_tensor("rope_freqs.weight", GgmlType::F32, &[16]), "tensor rope_freqs.weight", "shape [32]", "[16]"),
@@ -190,6 +204,73 @@ const GEMMA4: &[Refused] = &[
     (|p| p.put_tensor("blk.3.layer_output_scale.weight", GgmlType::F32, &[2]), "tensor blk.3.layer_output_scale.weight", "shape [1]", "[2]"),
 ];
 
+/// The same for a DeepSeek: a rank of 64, 16 elements that turn, keys of 32 more, values of 40.
+#[rustfmt::skip]
+const DEEPSEEK2: &[Refused] = &[
+    (|p| p.drop_key("deepseek2.attention.kv_lora_rank"), "key deepseek2.attention.kv_lora_rank", "a value", "no such key"),
+    (|p| p.set("deepseek2.attention.kv_lora_rank", 72u32), "key deepseek2.attention.kv_lora_rank",
+        "a multiple of 16, up to 1024 with the 16 elements that turn", "72"),
+    (|p| p.set("deepseek2.attention.kv_lora_rank", 1024u32), "key deepseek2.attention.kv_lora_rank",
+        "a multiple of 16, up to 1024 with the 16 elements that turn", "1024"),
+    (|p| p.drop_key("deepseek2.rope.dimension_count"), "key deepseek2.rope.dimension_count", "a value", "no such key"),
+    (|p| p.set("deepseek2.rope.dimension_count", 15u32), "key deepseek2.rope.dimension_count", "an even number up to 15", "15"),
+    (|p| p.set("deepseek2.attention.key_length_mla", 16u32), "key deepseek2.attention.key_length_mla",
+        "more than the 16 elements that turn", "16"),
+    (|p| p.set("deepseek2.attention.key_length", 96u32), "key deepseek2.attention.key_length", "the 80 elements of the cache", "96"),
+    (|p| p.set("deepseek2.attention.value_length", 32u32), "key deepseek2.attention.value_length", "the 64 elements of the cache", "32"),
+    (|p| { p.drop_key("deepseek2.attention.key_length"); p.drop_key("deepseek2.attention.key_length_mla") },
+        "key deepseek2.attention.key_length", "a value", "no such key"),
+    (|p| p.set("deepseek2.attention.value_length_mla", 48u32), "tensor blk.0.attn_v_b.weight", "shape [64, 48, 4]", "[64, 40, 4]"),
+    (|p| p.set("deepseek2.attention.q_lora_rank", 0u32), "tensor blk.0.attn_q.weight", "shape [128, 192]", "no such tensor"),
+    (|p| p.set("deepseek2.attention.q_lora_rank", 64u32), "tensor blk.0.attn_q_a.weight", "shape [128, 64]", "[128, 96]"),
+    (|p| p.drop_tensor("blk.1.attn_k_b.weight"), "tensor blk.1.attn_k_b.weight", "shape [32, 64, 4]", "no such tensor"),
+    (|p| p.drop_tensor("blk.1.attn_kv_a_norm.weight"), "tensor blk.1.attn_kv_a_norm.weight", "shape [64]", "no such tensor"),
+    (|p| { p.drop_tensor("blk.1.attn_k_b.weight"); p.put_tensor("blk.1.attn_kv_b.weight", GgmlType::F32, &[64, 256]) },
+        "tensor blk.1.attn_kv_b.weight", "shape [64, 288]", "[64, 256]"),
+    (|p| p.put_tensor("blk.1.attn_kv_b.weight", GgmlType::F32, &[64, 288]), "tensor blk.1.attn_kv_b.weight",
+        "only tensors that qrun's deepseek2 knows", "a tensor without a place in the model"),
+    (|p| p.set("deepseek2.rope.scaling.yarn_log_multiplier", -1f32), "key deepseek2.rope.scaling.yarn_log_multiplier",
+        "a positive number", "-1"),
+];
+
+/// The same for a Granite 4 H.
+#[rustfmt::skip]
+const GRANITEHYBRID: &[Refused] = &[
+    (|p| p.drop_key("granitehybrid.ssm.group_count"), "key granitehybrid.ssm.group_count", "a value", "no such key"),
+    (|p| p.drop_key("granitehybrid.ssm.inner_size"), "key granitehybrid.ssm.inner_size", "a value", "no such key"),
+    (|p| p.set("granitehybrid.ssm.group_count", 3u32), "key granitehybrid.ssm.time_step_rank", "a multiple of 3 groups", "4"),
+    (|p| p.set("granitehybrid.ssm.inner_size", 190u32), "key granitehybrid.ssm.inner_size", "a multiple of 4 heads", "190"),
+    (|p| p.set("granitehybrid.ssm.state_size", 2048u32), "key granitehybrid.ssm.state_size", "at most 1024", "2048"),
+    (|p| p.set("granitehybrid.ssm.conv_kernel", 1u32), "key granitehybrid.ssm.conv_kernel", "a number from 2 to 16", "1"),
+    (|p| p.set("granitehybrid.rope.scaling.finetuned", "no"), "key granitehybrid.rope.scaling.finetuned", "a bool", "no"),
+    (|p| p.set("granitehybrid.ssm.state_size", 48u32), "tensor blk.0.ssm_in.weight", "shape [128, 484]", "[128, 436]"),
+    (|p| p.set("granitehybrid.attention.head_count_kv", Array::of(&[0u32, 2, 2])), "tensor blk.2.attn_q.weight", "shape [128, 256]", "no such tensor"),
+    (|p| p.drop_tensor("blk.0.ssm_in.weight"), "tensor blk.0.ssm_in.weight", "shape [128, 436]", "no such tensor"),
+    (|p| p.drop_tensor("blk.0.ssm_d"), "tensor blk.0.ssm_d", "shape [1, 4]", "no such tensor"),
+    (|p| p.put_tensor("blk.0.ssm_a", GgmlType::F32, &[4]), "tensor blk.0.ssm_a", "shape [1, 4]", "[4]"),
+    (|p| p.put_tensor("blk.0.ssm_norm.weight", GgmlType::F32, &[96, 2]), "tensor blk.0.ssm_norm.weight", "shape [192, 1]", "[96, 2]"),
+    (|p| p.put_tensor("blk.0.ssm_conv1d.bias", GgmlType::F32, &[192]), "tensor blk.0.ssm_conv1d.bias", "shape [240]", "[192]"),
+    (|p| p.put_tensor("blk.1.ssm_d", GgmlType::F32, &[1, 4]), "tensor blk.1.ssm_d", "only tensors that qrun's granitehybrid knows",
+        "a tensor without a place in the model"),
+];
+
+/// The same for a Nemotron 3.
+#[rustfmt::skip]
+const NEMOTRON: &[Refused] = &[
+    (|p| p.drop_key("nemotron_h_moe.feed_forward_length"), "key nemotron_h_moe.feed_forward_length", "a value", "no such key"),
+    (|p| p.drop_key("nemotron_h_moe.attention.layer_norm_rms_epsilon"), "key nemotron_h_moe.attention.layer_norm_rms_epsilon", "a value", "no such key"),
+    (|p| p.set("nemotron_h_moe.hidden_act", "silu"), "key nemotron_h_moe.hidden_act", "relu2", "\"silu\""),
+    (|p| p.set("nemotron_h_moe.feed_forward_length", Array::of(&[64u32, 64, 0, 64, 0])), "tensor blk.0.ffn_up.weight", "shape [128, 64]", "no such tensor"),
+    (|p| p.drop_tensor("blk.1.attn_norm.weight"), "tensor blk.1.attn_norm.weight", "shape [128]", "no such tensor"),
+    (|p| p.drop_tensor("blk.1.ffn_gate_inp.weight"), "tensor blk.1.ffn_up.weight", "shape [128, 64]", "no such tensor"),
+    (|p| p.drop_tensor("blk.1.ffn_latent_up.weight"), "tensor blk.1.ffn_latent_up.weight", "shape [96, 128]", "no such tensor"),
+    (|p| p.put_tensor("blk.1.ffn_latent_down.weight", GgmlType::F32, &[128, 64]), "tensor blk.1.ffn_up_exps.weight", "shape [64, 64, 12]", "[96, 64, 12]"),
+    (|p| p.put_tensor("blk.1.ffn_gate_exps.weight", GgmlType::F32, &[96, 64, 12]), "tensor blk.1.ffn_gate_exps.weight",
+        "only tensors that qrun's nemotron_h_moe knows", "a tensor without a place in the model"),
+    (|p| p.put_tensor("blk.2.ffn_up.weight", GgmlType::F32, &[128, 64]), "tensor blk.2.ffn_up.weight",
+        "only tensors that qrun's nemotron_h_moe knows", "a tensor without a place in the model"),
+];
+
 /// Files that were made of models saved before transformers 5.5 have them.
 #[test]
 fn keys_of_a_layer_that_attends_to_the_cache_of_another_are_left_where_they_are() {
@@ -200,10 +281,22 @@ fn keys_of_a_layer_that_attends_to_the_cache_of_another_are_left_where_they_are(
     assert!(parts.load().is_ok());
 }
 
+/// Some writers leave them out.
+#[test]
+fn dimensions_of_one_at_the_end_mean_nothing() {
+    let mut parts = Parts::of(EACH_ARCH.into_iter().find(|tiny| tiny.arch == "granitehybrid").unwrap());
+    parts.put_tensor("blk.0.ssm_norm.weight", GgmlType::F32, &[192]);
+    parts.put_tensor("blk.0.attn_norm.weight", GgmlType::F32, &[128, 1]);
+    assert!(parts.load().is_ok());
+}
+
 #[test]
 fn what_is_wrong_is_named() {
     let of = |tiny, cases: &'static [Refused]| cases.iter().map(move |case| (tiny, case));
-    let cases = of(TINY, LLAMA).chain(of(EACH_ARCH[4], GEMMA3)).chain(of(gemma4(), GEMMA4));
+    let cases =
+        of(TINY, LLAMA).chain(of(EACH_ARCH[4], GEMMA3)).chain(of(gemma4(), GEMMA4)).chain(of(deepseek2(), DEEPSEEK2));
+    let first = |arch| EACH_ARCH.into_iter().find(|tiny| tiny.arch == arch).unwrap();
+    let cases = cases.chain(of(first("granitehybrid"), GRANITEHYBRID)).chain(of(first("nemotron_h_moe"), NEMOTRON));
     for (tiny, (change, place, expected, found)) in cases {
         let mut parts = Parts::of(tiny);
         change(&mut parts);

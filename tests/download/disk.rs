@@ -107,8 +107,7 @@ fn a_full_disk_keeps_what_came_and_says_the_numbers() {
 fn who_waits_for_a_lock_hears_of_it() {
     let slow = |nth| (nth == 1).then_some(Fault::Late(Duration::from_millis(500)));
     let hub = Plan::of(&[("x-Q4_K_M.gguf", DEMO)]).faults(slow).start();
-    let mut home = Home::new(&hub);
-    home.settings.patience.silence = Duration::from_secs(30);
+    let home = Home::new(&hub);
     let both = std::thread::scope(|scope| {
         let threads = [(); 2].map(|()| scope.spawn(|| home.fetch("u/r")));
         threads.map(|thread| thread.join().expect("a thread").expect("fetched"))

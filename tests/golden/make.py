@@ -51,7 +51,13 @@ class Model:
             for t in reader.tensors
         }
         self.slides = bool(self.keys.get("attention.sliding_window"))
-        kinds = {" with experts": "expert_count" in self.keys, " with a window": self.slides, "": True}
+        self.latent = "attention.kv_lora_rank" in self.keys
+        kinds = {
+            " with experts": "expert_count" in self.keys,
+            " with a window": self.slides,
+            " by softmax": "expert_gating_func" not in self.keys,
+            "": True,
+        }
         self.row = next(ROWS[self.arch + kind] for kind, has in kinds.items() if has and self.arch + kind in ROWS)
 
     def layer_types(self):
@@ -60,15 +66,26 @@ class Model:
         if isinstance(period, list):
             return ["sliding_attention" if slides else "full_attention" for slides in period]
         if isinstance(self.heads_kv, list) and not self.slides:
-            return ["full_attention" if n > 0 else "conv" for n in self.heads_kv]
+            return [self.layer_type(il, n) for il, n in enumerate(self.heads_kv)]
         layers = range(self.keys["block_count"])
         return ["sliding_attention" if period and (i + 1) % period else "full_attention" for i in layers]
+
+    def layer_type(self, il, n_head_kv):
+        """What a layer of a model without windows is."""
+        if n_head_kv > 0:
+            return "full_attention"
+        if "ssm.state_size" not in self.keys:
+            return "conv"
+        if self.row.name != "NemotronH" or self.widths[il] == 0:
+            return "linear_attention"
+        return "moe" if f"blk.{il}.ffn_gate_inp.weight" in self.tensors else "mlp"
 
     def rope(self):
         k = self.keys
         rope = {"rope_type": k.get("rope.scaling.type", "default"), "rope_theta": k["rope.freq_base"]} | self.row.rope
-        if k["rope.dimension_count"] < k["attention.key_length"]:
-            rope["partial_rotary_factor"] = k["rope.dimension_count"] / k["attention.key_length"]
+        head_dim = self.head_dim()
+        if k["rope.dimension_count"] < head_dim:
+            rope["partial_rotary_factor"] = k["rope.dimension_count"] / head_dim
         names = {
             "factor": "rope.scaling.factor",
             "original_max_position_embeddings": "rope.scaling.original_context_length",
@@ -79,6 +96,9 @@ class Model:
         rope |= {name: k[key] for name, key in names.items() if key in k}
         if "mscale_all_dim" in rope:
             rope["mscale"] = 1.0
+            if self.latent:
+                # The file has a tenth; published models have the same number twice.
+                rope["mscale"] = rope["mscale_all_dim"] = 10 * rope["mscale_all_dim"]
         if rope["rope_type"] == "longrope":
             for length in ("long", "short"):
                 rope[f"{length}_factor"] = self.tensors[f"rope_factors_{length}.weight"].tolist()
@@ -96,6 +116,13 @@ class Model:
             return {"full_attention": rope, "sliding_attention": local}
         return rope
 
+    def head_dim(self):
+        """Elements of a head of which a part turns; DeepSeek's is the part."""
+        k = self.keys
+        if not self.latent:
+            return k["attention.key_length"]
+        return k["attention.key_length_mla"] if self.arch == "mistral4" else k["rope.dimension_count"]
+
     def config(self):
         k, row = self.keys, self.row
         eps = k.get("attention.layer_norm_rms_epsilon", k.get("attention.layer_norm_epsilon"))
@@ -107,7 +134,7 @@ class Model:
             intermediate_size=k["feed_forward_length"],
             num_attention_heads=k["attention.head_count"],
             num_key_value_heads=k["attention.head_count_kv"],
-            head_dim=k["attention.key_length"],
+            head_dim=self.head_dim(),
             rms_norm_eps=eps,
             layer_norm_eps=eps,
             norm_eps=eps,
@@ -131,8 +158,23 @@ class Model:
             )
         if self.arch == "gemma4":
             options |= self.gemma4()
+        if self.latent:
+            options |= dict(
+                num_key_value_heads=k["attention.head_count"],
+                q_lora_rank=k.get("attention.q_lora_rank"),
+                qk_nope_head_dim=k["attention.key_length_mla"] - k["rope.dimension_count"],
+                n_shared_experts=k.get("expert_shared_feed_forward_length", 0) // k["expert_feed_forward_length"],
+                topk_method="group_limited_greedy" if "expert_group_count" in k else "greedy",
+            )
         if "ssm.inner_size" in k:
-            options["linear_value_head_dim"] = k["ssm.inner_size"] // k["ssm.time_step_rank"]
+            names = ("linear_value_head_dim", "mamba_d_head", "mamba_head_dim")
+            options |= dict.fromkeys(names, k["ssm.inner_size"] // k["ssm.time_step_rank"])
+        if self.row.name == "GraniteMoeHybrid":
+            options["mamba_expand"], rest = divmod(k["ssm.inner_size"], k["embedding_length"])
+            assert rest == 0 and k["rope.scaling.finetuned"] is False
+        if self.row.name == "NemotronH":
+            latent = [t for n, t in self.tensors.items() if "ffn_latent_down" in n]
+            options |= dict(layer_norm_epsilon=eps, moe_latent_size=len(latent[0]) if latent else None)
         if self.arch == "glm4moe":
             options["use_qk_norm"] = "blk.0.attn_q_norm.weight" in self.tensors
             options["n_shared_experts"] = k["expert_shared_feed_forward_length"] // k["expert_feed_forward_length"]
@@ -204,15 +246,25 @@ class Model:
                 layer[f"ffn_gate_up_exps.{suffix}"] = both
         if self.arch == "gpt-oss":
             layer |= {n: t.transpose(1, 2) for n, t in layer.items() if n.endswith("_exps.weight")}
-        if self.arch == "granitemoe" and "ffn_up_shexp.weight" in layer:
+        if self.arch == "granitehybrid" and "ffn_up.weight" in layer:
+            # Without experts the shared one is all there is.
+            layer |= {f"ffn_{part}_shexp.weight": layer.pop(f"ffn_{part}.weight") for part in ("gate", "up", "down")}
+        if self.arch in ("granitemoe", "granitehybrid") and "ffn_up_shexp.weight" in layer:
             both = [layer.pop(f"ffn_{part}_shexp.weight") for part in ("gate", "up")]
             layer["ffn_gate_up_shexp.weight"] = torch.cat(both)
         if (gate := layer.get("ffn_gate_inp_shexp.weight")) is not None:
             layer["ffn_gate_inp_shexp.weight"] = gate[None]
-        if "ssm_conv1d.weight" in layer:
+        if "ssm_d" in layer:
+            layer["ssm_conv1d.weight"] = layer["ssm_conv1d.weight"][:, None]
+            layer["ssm_a"] = layer["ssm_a"].neg().log()
+            layer |= {n: layer[n].flatten() for n in ("ssm_a", "ssm_d", "ssm_norm.weight")}
+        elif "ssm_conv1d.weight" in layer:
             self.delta_net(layer)
         if (taps := layer.get("shortconv.conv.weight")) is not None:
             layer["shortconv.conv.weight"] = taps[:, None]
+        if (k_b := layer.pop("attn_k_b.weight", None)) is not None:
+            both = torch.cat([k_b.transpose(1, 2), layer.pop("attn_v_b.weight")], 1)
+            layer["attn_kv_b.weight"] = both.flatten(0, 1)
         if self.row.adjacent:
             for part, heads in (("attn_q", k["attention.head_count"]), ("attn_k", k["attention.head_count_kv"])):
                 for suffix in ("weight", "bias"):
@@ -253,7 +305,7 @@ class Model:
         """The state dict of transformers."""
         names = NAMES | self.row.parts
         state = {
-            "model.embed_tokens.weight": self.tensors["token_embd.weight"],
+            f"model.{self.row.embedding}.weight": self.tensors["token_embd.weight"],
             f"model.{self.row.norm}.weight": next(self.tensors[n] for n in OUTPUT_NORMS if n in self.tensors),
             "lm_head.weight": self.tensors.get("output.weight", self.tensors["token_embd.weight"]),
         }

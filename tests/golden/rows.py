@@ -27,7 +27,8 @@ class Row:
     parts: dict = field(default_factory=dict)
     # Weights outside of layers, beside the embedding, the last norm and the head.
     beside: dict = field(default_factory=dict)
-    # The last norm.
+    # The embedding and the last norm.
+    embedding: str = "embed_tokens"
     norm: str = "norm"
 
 
@@ -123,6 +124,32 @@ SHORT_CONV = dict(
         "ffn_down_exps.weight": "feed_forward.experts.down_proj",
     },
 )
+SHARED_EXPERTS = {f"ffn_{part}_shexp": f"mlp.shared_experts.{part}_proj" for part in ("gate", "up", "down")}
+LATENT = dict(
+    keys={
+        "kv_lora_rank": "attention.kv_lora_rank",
+        "qk_rope_head_dim": "rope.dimension_count",
+        "v_head_dim": "attention.value_length_mla",
+        "n_routed_experts": "expert_count",
+        "num_experts_per_tok": "expert_used_count",
+        "moe_intermediate_size": "expert_feed_forward_length",
+        "norm_topk_prob": "expert_weights_norm",
+        "routed_scaling_factor": "expert_weights_scale",
+        "n_group": "expert_group_count",
+        "topk_group": "expert_group_used_count",
+        "first_k_dense_replace": "leading_dense_block_count",
+    },
+    options={"n_group": 1, "topk_group": 1, "first_k_dense_replace": 0},
+    parts={
+        "attn_q_a": "self_attn.q_a_proj",
+        "attn_q_a_norm": "self_attn.q_a_layernorm",
+        "attn_q_b": "self_attn.q_b_proj",
+        "attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa",
+        "attn_kv_a_norm": "self_attn.kv_a_layernorm",
+        "attn_kv_b": "self_attn.kv_b_proj",
+    }
+    | SHARED_EXPERTS,
+)
 FUSED_GATE_UP = {"ffn_up": "mlp.gate_up_proj"}
 GRANITE = {
     "embedding_multiplier": "embedding_scale",
@@ -130,6 +157,69 @@ GRANITE = {
     "attention_multiplier": "attention.scale",
     "logits_scaling": "logit_scale",
 }
+
+MAMBA = {
+    "ssm_in": "in_proj",
+    "ssm_conv1d": "conv1d",
+    "ssm_dt.bias": "dt_bias",
+    "ssm_a": "A_log",
+    "ssm_d": "D",
+    "ssm_norm": "norm",
+    "ssm_out": "out_proj",
+}
+GRANITE_MAMBA = {
+    "mamba_n_heads": "ssm.time_step_rank",
+    "mamba_n_groups": "ssm.group_count",
+    "mamba_d_state": "ssm.state_size",
+    "mamba_d_conv": "ssm.conv_kernel",
+}
+GRANITE_SHARED = {
+    "ffn_gate_up_shexp": "shared_mlp.input_linear",
+    "ffn_down_shexp": "shared_mlp.output_linear",
+}
+GRANITE_EXPERTS = {
+    "ffn_gate_inp": "block_sparse_moe.router",
+    "ffn_gate_up_exps.weight": "block_sparse_moe.experts.gate_up_proj",
+    "ffn_down_exps.weight": "block_sparse_moe.experts.down_proj",
+}
+NEMOTRON = dict(
+    # What has no gate is not two in one.
+    fused=True,
+    embedding="embeddings",
+    norm="norm_f",
+    keys={
+        "mamba_num_heads": "ssm.time_step_rank",
+        "n_groups": "ssm.group_count",
+        "ssm_state_size": "ssm.state_size",
+        "conv_kernel": "ssm.conv_kernel",
+        "num_experts_per_tok": "expert_used_count",
+        "n_routed_experts": "expert_count",
+        "moe_intermediate_size": "expert_feed_forward_length",
+        "moe_shared_expert_intermediate_size": "expert_shared_feed_forward_length",
+        "norm_topk_prob": "expert_weights_norm",
+        "routed_scaling_factor": "expert_weights_scale",
+        "n_group": "expert_group_count",
+        "topk_group": "expert_group_used_count",
+    },
+    # Time steps are as projected, however small; 0 itself it does not take.
+    options={"time_step_min": 1e-30},
+    parts={
+        "attn_norm": "norm",
+        **{f"attn_{part}": f"mixer.{part}_proj" for part in "qkv"},
+        "attn_output": "mixer.o_proj",
+        **{part: f"mixer.{name}" for part, name in MAMBA.items()},
+        "ffn_up": "mixer.up_proj",
+        "ffn_down": "mixer.down_proj",
+        "ffn_gate_inp": "mixer.gate",
+        "exp_probs_b.bias": "mixer.gate.e_score_correction_bias",
+        "ffn_up_exps.weight": "mixer.experts.up_proj",
+        "ffn_down_exps.weight": "mixer.experts.down_proj",
+        "ffn_up_shexp": "mixer.shared_experts.up_proj",
+        "ffn_down_shexp": "mixer.shared_experts.down_proj",
+        "ffn_latent_down": "mixer.fc1_latent_proj",
+        "ffn_latent_up": "mixer.fc2_latent_proj",
+    },
+)
 
 ROWS = {
     "llama": Row("Llama", adjacent=True),
@@ -199,7 +289,7 @@ ROWS = {
             "first_k_dense_replace": "leading_dense_block_count",
         },
         options={"first_k_dense_replace": 0},
-        parts={f"ffn_{part}_shexp": f"mlp.shared_experts.{part}_proj" for part in ("gate", "up", "down")},
+        parts=SHARED_EXPERTS,
     ),
     "seed_oss": Row("SeedOss"),
     "olmo2": Row("Olmo2"),
@@ -211,13 +301,23 @@ ROWS = {
         "GraniteMoeShared",
         adjacent=True,
         keys=GRANITE | LOCAL_EXPERTS | {"shared_intermediate_size": "expert_shared_feed_forward_length"},
-        parts={
-            "ffn_gate_inp": "block_sparse_moe.router",
-            "ffn_gate_up_exps.weight": "block_sparse_moe.experts.gate_up_proj",
-            "ffn_down_exps.weight": "block_sparse_moe.experts.down_proj",
-            "ffn_gate_up_shexp": "shared_mlp.input_linear",
-            "ffn_down_shexp": "shared_mlp.output_linear",
-        },
+        parts=GRANITE_EXPERTS | GRANITE_SHARED,
+    ),
+    "granitehybrid": Row(
+        "GraniteMoeHybrid",
+        adjacent=True,
+        keys=GRANITE | GRANITE_MAMBA | {"shared_intermediate_size": "feed_forward_length"},
+        options={"num_local_experts": 0},
+        parts=GRANITE_SHARED | {part: f"mamba.{name}" for part, name in MAMBA.items()},
+    ),
+    "granitehybrid with experts": Row(
+        "GraniteMoeHybrid",
+        adjacent=True,
+        keys=GRANITE
+        | GRANITE_MAMBA
+        | LOCAL_EXPERTS
+        | {"shared_intermediate_size": "expert_shared_feed_forward_length"},
+        parts=GRANITE_EXPERTS | GRANITE_SHARED | {part: f"mamba.{name}" for part, name in MAMBA.items()},
     ),
     "muse-glimmer": Row(
         "MuseGlimmer",
@@ -234,10 +334,15 @@ ROWS = {
     "qwen3next": Row(
         "Qwen3Next", keys=DELTA_KEYS | EXPERTS | SHARED_EXPERT, options={"norm_topk_prob": True}, **DELTA_NET
     ),
+    "deepseek2": Row("DeepseekV3", **LATENT),
+    "deepseek2 by softmax": Row("DeepseekV2", **LATENT),
+    "mistral4": Row("Mistral4", **LATENT),
     "lfm2": Row("Lfm2", keys={"conv_L_cache": "shortconv.l_cache"}, **SHORT_CONV),
     "lfm2moe": Row(
         "Lfm2Moe",
         keys=EXPERTS | {"conv_L_cache": "shortconv.l_cache", "num_dense_layers": "leading_dense_block_count"},
         **SHORT_CONV,
     ),
+    "nemotron_h": Row("NemotronH", **NEMOTRON),
+    "nemotron_h_moe": Row("NemotronH", **NEMOTRON),
 }

@@ -356,9 +356,15 @@ const LATE: &[(i32, i32)] = &prompt::<12>(1, 148);
 #[test]
 fn how_many_blocks_share_a_row_is_not_in_the_bits() {
     use CacheType::*;
-    for (kind, head_dim, window, splits) in
-        [(F16, 64, 0, 2), (F16, 64, 0, 64), (F16, 80, 100, 3), (Q8_0, 128, 0, 3), (Q8_0, 64, 40, 8), (F16, 256, 0, 5), (F16, 512, 0, 7)]
-    {
+    for (kind, head_dim, window, splits) in [
+        (F16, 64, 0, 2),
+        (F16, 64, 0, 64),
+        (F16, 80, 100, 3),
+        (Q8_0, 128, 0, 3),
+        (Q8_0, 64, 40, 8),
+        (F16, 256, 0, 5),
+        (F16, 512, 0, 7),
+    ] {
         let one = Case { kind, head_dim, window, n_head: 4, rows: ENDS, ..BASE };
         compare([one, Case { splits, ..one }], |a, b| assert!(a == b, "{splits} splits, a window of {window}"));
     }
@@ -366,7 +372,9 @@ fn how_many_blocks_share_a_row_is_not_in_the_bits() {
 
 #[test]
 fn a_row_is_the_same_to_the_bit_alone_and_in_any_company() {
-    for (kind, head_dim) in [(CacheType::F16, 64), (CacheType::Q8_0, 128), (CacheType::F16, 256), (CacheType::Q8_0, 512)] {
+    for (kind, head_dim) in
+        [(CacheType::F16, 64), (CacheType::Q8_0, 128), (CacheType::F16, 256), (CacheType::Q8_0, 512)]
+    {
         for (rows, window, splits) in [(MIXED, 0, 1), (PROMPT, 40, 5), (ENDS, 0, 64), (LATE, 90, 2)] {
             let prompt = Case { kind, head_dim, rows, window, tiling: Tiling::Prompt, n_head: 3, ..BASE };
             compare([prompt, Case { tiling: Tiling::Rows, splits, ..prompt }], |a, b| {

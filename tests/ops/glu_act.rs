@@ -26,7 +26,8 @@ fn check_gate(rows: usize, activation: i32, [numbers, image]: [bool; 2]) {
     let seq = [0, -1, 1];
     let expected: Vec<f64> = (0..columns * rows)
         .map(|i| {
-            let (g, u) = (f64::from(gate[i / rows * stride + i % rows]), f64::from(up[i / rows * up_stride + i % rows]));
+            let (g, u) =
+                (f64::from(gate[i / rows * stride + i % rows]), f64::from(up[i / rows * up_stride + i % rows]));
             let gelu = 0.5 * g * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (g + 0.044_715 * g.powi(3))).tanh());
             if activation == 0 { g / (1.0 + (-g).exp()) * u } else { gelu * u }
         })

@@ -40,7 +40,19 @@ from qrun import _qrun
         (lambda e: e.generate([{"content": "x"}]), ValueError, "role"),
         (lambda e: e.generate(b"text"), TypeError, "found bytes"),
         (lambda e: e.batch("text"), TypeError, "found a text"),
-        (lambda e: e.generate(5), TypeError, "int"),
+        (lambda e: e.batch(None), TypeError, "found NoneType"),
+        (lambda e: e.chat(temprature=0), TypeError, "did you mean 'temperature'"),
+        (lambda e: e.generate(5), TypeError, "found int"),
+        (lambda e: e.generate(None), TypeError, "found NoneType"),
+        (lambda e: e.generate(["One?", "Two?"]), TypeError, "batch answers several"),
+        (lambda e: e.generate([1, 2.5]), TypeError, "prompt: expected whole numbers, found 2.5"),
+        (lambda e: e.generate([1, -2]), ValueError, "prompt: expected tokens from 0 on, found -2"),
+        (lambda e: e.detokenize([2**40]), ValueError, "tokens: expected tokens from 0 on, found 1099511627776"),
+        (lambda e: e.generate(PROMPT, stop=5), TypeError, "stop: expected a list of texts, found 5"),
+        (lambda e: e.generate(PROMPT, logit_bias="x"), TypeError, "logit_bias: expected a dict"),
+        (lambda e: e.generate(PROMPT, json_schema="{"), ValueError, "json_schema: expected JSON"),
+        (lambda e: qrun.Engine(n_threads=10**6), ValueError, "n_threads: expected 0 to 1024, found 1000000"),
+        (lambda e: qrun.Engine(n_seq=10**6), ValueError, "n_seq: expected 1 to 1024"),
         (lambda e: e.generate("\ud800"), ValueError, "surrogates"),
         (lambda e: e.batch([PROMPT] * 3, seed=[1, 2]), TypeError, "3 prompts"),
         (lambda e: e.generate(PROMPT, stop=["x"] * 300), ValueError, "stop"),
@@ -68,7 +80,7 @@ def test_a_panic_of_the_engine_is_an_exception(open_engine: Open, capfd) -> None
     assert capfd.readouterr() == ("", "")
 
 
-def test_pickling(engine: qrun.Engine, tmp_path: Path) -> None:
+def test_pickling(engine: qrun.Engine, open_engine: Open, tiny, tmp_path: Path) -> None:
     done = engine.generate(PROMPT, max_tokens=3, logprobs=2)
     again = pickle.loads(pickle.dumps(done))
     assert again == done and again.logprobs == done.logprobs and again is not done
@@ -76,6 +88,9 @@ def test_pickling(engine: qrun.Engine, tmp_path: Path) -> None:
         done.text = "other"
     with pytest.raises(TypeError, match="demo model"):
         pickle.dumps(engine)
+    model = tiny("tiny-llama")
+    with pytest.raises(TypeError, match=re.escape(str(model))):
+        pickle.dumps(open_engine(model))
     path = tmp_path / "a-model.gguf"
     with pytest.raises(qrun.ModelNotFound) as error:
         qrun.Engine(path)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import qrun
@@ -55,7 +56,35 @@ def test_ctrl_c_ends_the_program_as_the_native_one() -> None:
     assert process.wait(20) == 130
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0, ["--version"]),
+        (0, ["-p", "Hello", "-n", "2", "--device", "cpu"]),
+        (2, ["--no-such-flag"]),
+        (3, ["no-such.gguf", "-p", "x"]),
+        (4, ["-p", "x", "-c", "2000000000", "--device", "cpu"]),
+        (5, ["-p", "x", "--device", "cuda9"]),
+        (6, ["pull", "someone/some-model", "--offline"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_the_programs_exit_codes_are_the_readmes(code: int, words: "list[str]", tmp_path: Path) -> None:
+    done = program(*words, env={**os.environ, "HF_HUB_CACHE": str(tmp_path)})
+    assert done.returncode == code, done.stderr
+    assert "error: " in done.stderr if code else done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_what_cannot_be_written_is_an_exit_code_too() -> None:
+    start = [sys.executable, "-m", "qrun", "-p", "Hello", "-n", "2", "--device", "cpu"]
+    with open("/dev/full", "w") as full:
+        assert subprocess.run(start, stdout=full, stderr=subprocess.DEVNULL, check=False).returncode == 1
+
+
 def test_the_program() -> None:
     assert program("--version").stdout == f"qrun {qrun.__version__}\n"
-    assert program("no-such.gguf", "-p", "x").returncode == 3
-    assert program("--no-such-flag").returncode == 2
+    beside = Path(sys.executable).parent
+    for name in ("qrun", "qrun-llm"):
+        said = subprocess.run([beside / name, "--version"], capture_output=True, text=True, check=False)
+        assert (said.returncode, said.stdout) == (0, f"qrun {qrun.__version__}\n"), said.stderr

@@ -297,7 +297,8 @@ def test_a_state_can_be_saved_and_loaded(llama: qrun.Llama) -> None:
 
 
 def test_the_metadata_is_llama_cpps_text() -> None:
-    opened = qrun.Llama(str(MODEL), verbose=False)
+    opened = qrun.Llama(MODEL, verbose=False)
+    assert opened.model_path == str(MODEL)
     expected = {
         "general.architecture": "gemma3",
         "general.file_type": "15",

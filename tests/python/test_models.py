@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import http.server
+import json
+import pickle
 import threading
 from pathlib import Path
 from typing import Any, Iterator
@@ -40,6 +43,30 @@ class Files(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+class Hub(http.server.BaseHTTPRequestHandler):
+    """A hub with one repository, someone/model, whose files are those of a test."""
+
+    files: "dict[str, bytes]" = {}
+
+    def do_GET(self) -> None:
+        path, found = self.path.split("?")[0], None
+        if path == "/api/models/someone/model/revision/main":
+            rows = [
+                {"rfilename": name, "size": len(data), "lfs": {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}}
+                for name, data in self.files.items()
+            ]
+            found = json.dumps({"id": "someone/model", "sha": "0123456789" * 4, "siblings": rows}).encode()
+        elif path.startswith("/someone/model/resolve/"):
+            found = self.files.get(path.rsplit("/", 1)[1])
+        self.send_response(200 if found is not None else 404)
+        self.send_header("Content-Length", str(len(found or b"")))
+        self.end_headers()
+        self.wfile.write(found or b"")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
 class Gated(http.server.BaseHTTPRequestHandler):
     """A hub that asks for a licence to be accepted."""
 
@@ -70,6 +97,28 @@ def test_a_url_is_fetched_once_and_found_again(serve: Any, tiny: Any) -> None:
         assert len(engine.generate(PROMPT, max_tokens=3, ignore_eos=True).tokens) == 3
     assert qrun.remove(url)["bytes"] >= model.stat().st_size
     assert qrun.find(url) is None
+
+
+def test_a_repository_is_opened_by_its_name(serve: Any, tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"x-Q4_K_M.gguf": tiny("tiny-llama").read_bytes(), "y-Q8_0.gguf": tiny("tiny-qwen3").read_bytes()}
+    monkeypatch.setenv("HF_ENDPOINT", serve(type("Filled", (Hub,), {"files": files})))
+    how: "dict[str, Any]" = {"device": DEVICE, "n_ctx": 256}
+    for opening, architecture in [
+        (lambda: qrun.Engine("someone/model", **how), "llama"),
+        (lambda: qrun.Engine("someone/model:Q8_0", **how), "qwen3"),
+        (lambda: qrun.Engine.from_pretrained("someone/model", **how), "llama"),
+        (lambda: qrun.Engine.from_pretrained("someone/model", "*Q8_0.gguf", **how), "qwen3"),
+        (lambda: qrun.Engine.from_pretrained("someone/model", "y-Q8_0.gguf", **how, offline=True), "qwen3"),
+    ]:
+        with opening() as engine:
+            assert engine.info()["architecture"] == architecture
+    llama = qrun.Llama.from_pretrained("someone/model", "*Q8_0.gguf", n_ctx=128, verbose=False)
+    assert llama.metadata["general.architecture"] == "qwen3" and llama.n_ctx() == 128
+    again = pickle.loads(pickle.dumps(llama))
+    assert again.model_path == llama.model_path == qrun.find("someone/model:Q8_0")
+    with pytest.raises(qrun.ModelNotFound, match="Q5_K_M.*there are: Q4_K_M, Q8_0"):
+        qrun.Engine.from_pretrained("someone/model", "*Q5_K_M.gguf")
+    assert sorted(found["file"] for found in qrun.models()) == sorted(files)
 
 
 def test_what_cannot_be_had(serve: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -165,3 +165,7 @@ def test_bench(tiny) -> None:
     assert [row["n_gen"] for row in rows] == [0, 2, 4]
     with pytest.raises(qrun.UsageError, match="bench"):
         qrun.bench("model.gguf", no_such_flag=1)
+    with pytest.raises(FileNotFoundError, match="no-such.gguf"):
+        qrun.bench("no-such.gguf")
+    with pytest.raises(qrun.DeviceError, match="device"):
+        qrun.bench(tiny("tiny-llama"), device="cuda9")

@@ -38,10 +38,49 @@ pub fn draw(ty: GgmlType, n: usize, s: Spread, rng: &mut Rng) -> Vec<u8> {
                 rng.bytes(16, &mut out);
             }
             GgmlType::Q4_K => q4_k(s, rng, &mut out),
+            GgmlType::NVFP4 => {
+                // A scale is a float of 8 bits, its exponent from bit 3 on; half of it is for the table.
+                let scale = (7.0 + (s.std / 2.93).log2()) * 8.0;
+                out.extend((0..4).map(|_| (scale.round() as u8 + rng.below(9) as u8).saturating_sub(4)));
+                rng.bytes(32, &mut out);
+            }
+            GgmlType::Q1_0 => {
+                out.extend(rng.scale(s.std));
+                rng.bytes(16, &mut out);
+            }
+            GgmlType::Q2_0 => {
+                out.extend(rng.scale(s.std / 0.95));
+                ternary(16, rng, &mut out);
+            }
+            GgmlType::TQ2_0 => {
+                ternary(64, rng, &mut out);
+                out.extend(rng.scale(s.std / 0.95));
+            }
+            // Digits of base 3 of uniform bytes have a standard deviation of 0.82, entries of the grid with their scales 7.2.
+            GgmlType::TQ1_0 => {
+                rng.bytes(52, &mut out);
+                out.extend(rng.scale(s.std / 0.82));
+            }
+            GgmlType::IQ1_S => {
+                out.extend(rng.scale(s.std / 7.2));
+                rng.bytes(48, &mut out);
+            }
+            GgmlType::IQ1_M => {
+                rng.bytes(48, &mut out);
+                let d = u16::from_le_bytes(rng.scale(s.std / 7.2));
+                let words = (0..4).map(|i| rng.next() as u16 & 0x0fff | (d >> (4 * i) & 15) << 12);
+                out.extend(words.flat_map(u16::to_le_bytes));
+            }
             _ => unreachable!("{ty} is not drawn"),
         }
     }
     out
+}
+
+/// Bytes of four codes of two bits: 0, 1 and 2 alike, a few of 3.
+fn ternary(n: usize, rng: &mut Rng, out: &mut Vec<u8>) {
+    let mut code = |shift: usize| ((rng.below(13) / 4) as u8) << shift;
+    out.extend((0..n).map(|_| code(0) | code(2) | code(4) | code(6)));
 }
 
 /// Offsets near 7.5 scales, as real blocks have: their elements lie around zero.

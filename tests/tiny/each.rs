@@ -4,7 +4,7 @@ use super::{TINY, Tiny};
 
 /// One small model per architecture, with what is special about it; windows and original contexts shorter than the tests'
 /// prompts, more experts than some prompts take.
-pub const EACH_ARCH: [Tiny; 29] = [
+pub const EACH_ARCH: [Tiny; 36] = [
     Tiny { rope_freqs: true, fused_qkv: true, ..TINY },
     Tiny { arch: "qwen2", biases: true, n_head: 7, n_head_kv: 1, ..TINY },
     Tiny { arch: "qwen3", tied: true, head_dim: 80, ..TINY },
@@ -47,6 +47,56 @@ pub const EACH_ARCH: [Tiny; 29] = [
         uneven: &[[4, 0, 96], [4, 2, 96], [4, 0, 96]],
         experts: [8, 2, 64, 0],
         leading_dense: 1,
+        ..TINY
+    },
+    Tiny { arch: "granitehybrid", tied: true, n_layer: 3, uneven: &[[4, 0, 96], [4, 2, 96], [4, 0, 96]], ..TINY },
+    Tiny {
+        arch: "granitehybrid",
+        tied: true,
+        n_layer: 3,
+        uneven: &[[4, 0, 96], [4, 0, 96], [4, 2, 96]],
+        experts: [8, 2, 64, 96],
+        ..TINY
+    },
+    // All of one kind behind each other, and in turns.
+    Tiny {
+        arch: "nemotron_h",
+        n_layer: 6,
+        uneven: &[[4, 0, 0], [4, 0, 96], [4, 0, 160], [4, 2, 0], [4, 0, 0], [4, 0, 0]],
+        ..TINY
+    },
+    Tiny {
+        arch: "nemotron_h_moe",
+        n_layer: 5,
+        uneven: &[[4, 0, 0], [4, 0, 64], [4, 2, 0], [4, 0, 64], [4, 0, 0]],
+        experts: [12, 4, 64, 96],
+        groups: [4, 2],
+        latent_experts: 96,
+        ..TINY
+    },
+    Tiny {
+        arch: "deepseek2",
+        n_layer: 3,
+        n_head_kv: 1,
+        head_dim: 80,
+        n_rot: 16,
+        latent: [64, 96, 32, 40],
+        experts: [12, 4, 32, 64],
+        leading_dense: 1,
+        groups: [4, 2],
+        yarn: 8.0,
+        ..TINY
+    },
+    // More query heads than a block of attention has.
+    Tiny { arch: "deepseek2", n_head: 20, n_head_kv: 1, head_dim: 128, n_rot: 32, latent: [96, 0, 32, 24], ..TINY },
+    Tiny {
+        arch: "mistral4",
+        n_head_kv: 1,
+        head_dim: 48,
+        n_rot: 16,
+        latent: [32, 64, 32, 32],
+        experts: [8, 2, 64, 64],
+        yarn: 4.0,
         ..TINY
     },
     Tiny {

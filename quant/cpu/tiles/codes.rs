@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 
 use crate::{
     cpu::layout::Line,
-    formats::{iq2_xxs, iq3_s, iq3_xxs, iq4_nl, mxfp4},
+    formats::{iq1_s, iq2_xxs, iq3_s, iq3_xxs, iq4_nl, mxfp4, q2_0, ternary},
     simd::Lanes,
 };
 
@@ -82,14 +82,18 @@ pub(in crate::cpu) struct Bits4Table<T>(PhantomData<T>);
 pub(in crate::cpu) struct Bits5;
 /// [`Bits4`] and two lines as in [`Bits2`] of the upper two bits.
 pub(in crate::cpu) struct Bits6;
+/// One bit, which is 1 or −1 beside the zero point: a line has bit `j` for quad `j`.
+pub(in crate::cpu) struct Bits1;
 /// Two bits: line `i` holds quads `4i … 4i + 3`.
 pub(in crate::cpu) struct Bits2;
+/// Two bits that select from the first quarter of the table of `T`, stored as [`Bits2`].
+pub(in crate::cpu) struct Bits2Table<T>(PhantomData<T>);
 /// [`Bits2`] and a line of third bits: bit `j` for quad `j`.
 pub(in crate::cpu) struct Bits3;
 /// Three bits that select from the first half of the table of `T`, stored as [`Bits3`].
 pub(in crate::cpu) struct Bits3Table<T>(PhantomData<T>);
 
-/// The signed values that four bits select, or three.
+/// The signed values that four bits select, or fewer.
 pub(in crate::cpu) trait Table {
     const VALUES: [i8; 16];
     /// What a value is to be multiplied with.
@@ -141,6 +145,19 @@ impl Table for iq2_xxs::Block {
     const VALUES: [i8; 16] = iq2_xxs::TABLE;
     const UNIT: f32 = iq2_xxs::UNIT;
     type Width = Bits<8>;
+}
+
+// Nine eighths at most.
+impl Table for iq1_s::Block {
+    const VALUES: [i8; 16] = iq1_s::TABLE;
+    const UNIT: f32 = iq1_s::UNIT;
+    type Width = Bits<5>;
+}
+
+// From −1 to 2: one more than two bits have beside a zero point in their middle.
+impl Table for q2_0::Block {
+    const VALUES: [i8; 16] = ternary::TABLE;
+    type Width = Bits<3>;
 }
 
 #[inline(always)]
@@ -281,6 +298,25 @@ impl Codes for Bits6 {
     }
 }
 
+impl Codes for Bits1 {
+    const LINES: usize = 1;
+    // Of the values: from 1 to 3 around 2.
+    type Width = Bits<2>;
+    #[inline(always)]
+    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
+        pack_bits(quads, 0, row, &mut lines[0]);
+    }
+    #[inline(always)]
+    unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
+        unsafe {
+            let (line, down) = (L::load(p), Self::Width::down::<L>());
+            let one = L::splat(each(1 << (6 - down)) as i32);
+            quads!(J => L::or(moved::<L>(line, J, 7 - down, 1), one))
+        }
+    }
+}
+
 impl Codes for Bits2 {
     const LINES: usize = 2;
     type Width = Bits<2>;
@@ -294,6 +330,26 @@ impl Codes for Bits2 {
         unsafe {
             let lines = [L::load(p), L::load(p.add(64))];
             quads!(J => moved::<L>(lines[J as usize / 4], J % 4 * 2, 6 - Self::Width::down::<L>(), 3))
+        }
+    }
+}
+
+impl<T: Table> Codes for Bits2Table<T> {
+    const LINES: usize = 2;
+    // As of `Bits4Table`.
+    type Width = T::Width;
+    const UNIT: f32 = T::UNIT / T::Width::STEP as f32;
+    #[inline(always)]
+    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
+        pack_pairs(quads, row, lines);
+    }
+    #[inline(always)]
+    unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
+        unsafe {
+            let lines = [L::load(p), L::load(p.add(64))];
+            let table = if L::SHORT_SUMS { &T::RIGHT } else { &T::LEFT };
+            quads!(J => L::lookup(moved::<L>(lines[J as usize / 4], J % 4 * 2, 0, 3), table))
         }
     }
 }

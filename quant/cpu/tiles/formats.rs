@@ -1,14 +1,15 @@
 //! Which codes and scales each file format becomes in a tile: one row per format.
 
 use super::{
-    codes::{Bits2, Bits3, Bits3Table, Bits4, Bits4Table, Bits5, Bits6, Bits8, Codes},
+    codes::{Bits1, Bits2, Bits2Table, Bits3, Bits3Table, Bits4, Bits4Table, Bits5, Bits6, Bits8, Codes},
     scales::{
-        Exponent, NibbleHalves, Parts, PerBlock, PerBlockMin, Scales, SignedHalves, SixBit, SixBitHalves, SixBitMin,
+        Exponent, FloatHalves, NibbleHalves, Parts, PerBlock, PerBlockMin, Scales, SignedHalves, SixBit, SixBitHalves,
+        SixBitMin,
     },
 };
 use crate::formats::{
-    block::blocks, iq2_s, iq2_xs, iq2_xxs, iq3_s, iq3_xxs, iq4_nl, iq4_xs, mxfp4, q2_k, q3_k, q4_0, q4_1, q4_k, q5_0,
-    q5_1, q5_k, q6_k, q8_0, scalar::Half,
+    block::blocks, iq1_m, iq1_s, iq2_s, iq2_xs, iq2_xxs, iq3_s, iq3_xxs, iq4_nl, iq4_xs, mxfp4, nvfp4, q1_0, q2_0,
+    q2_k, q3_k, q4_0, q4_1, q4_k, q5_0, q5_1, q5_k, q6_k, q8_0, scalar::Half, spread, tq1_0, tq2_0,
 };
 
 /// A file block that tiles are made of.
@@ -65,13 +66,19 @@ macro_rules! tile_formats {
 }
 
 tile_formats! { $
-    Q4_0, q4_0(32): Bits4, PerBlock, |b, _| nibbles(&b.qs), scale(b.d);
+    Q1_0, q1_0(128): Bits1, PerBlock<4>, |b, j| b.codes(j), scale(b.d);
+    Q2_0, q2_0(64): Bits2Table<q2_0::Block>, PerBlock<2>, |b, j| b.codes(j), scale(b.d);
+    Q4_0, q4_0(32): Bits4, PerBlock<1>, |b, _| nibbles(&b.qs), scale(b.d);
     Q4_1, q4_1(32): Bits4, PerBlockMin, |b, _| nibbles(&b.qs), scales(b.d, b.m, [0; 16]);
-    Q5_0, q5_0(32): Bits5, PerBlock, |b, _| nibbles_5(&b.qs, b.qh), scale(b.d);
+    Q5_0, q5_0(32): Bits5, PerBlock<1>, |b, _| nibbles_5(&b.qs, b.qh), scale(b.d);
     Q5_1, q5_1(32): Bits5, PerBlockMin, |b, _| nibbles_5(&b.qs, b.qh), scales(b.d, b.m, [0; 16]);
-    Q8_0, q8_0(32): Bits8, PerBlock, |b, _| quads(|i| b.qs[i] as u8).map(|q| q ^ each(0x80)), scale(b.d);
-    IQ4_NL, iq4_nl(32): Bits4Table<iq4_nl::Block>, PerBlock, |b, _| nibbles(&b.qs), scale(b.d);
+    Q8_0, q8_0(32): Bits8, PerBlock<1>, |b, _| quads(|i| b.qs[i] as u8).map(|q| q ^ each(0x80)), scale(b.d);
+    IQ4_NL, iq4_nl(32): Bits4Table<iq4_nl::Block>, PerBlock<1>, |b, _| nibbles(&b.qs), scale(b.d);
     MXFP4, mxfp4(32): Bits4Table<mxfp4::Block>, Exponent, |b, _| nibbles(&b.qs), scales(NO_HALF, NO_HALF, [b.e; 16]);
+    NVFP4, nvfp4(64): Bits4Table<mxfp4::Block>, FloatHalves, |b, j| b.codes(j),
+        scales(NO_HALF, NO_HALF, std::array::from_fn(|i| b.scale(i % 4)));
+    TQ1_0, tq1_0(256): Bits2Table<q2_0::Block>, PerBlock<8>, |b, j| { let codes = b.codes(j); quads(|i| codes[i]) }, scale(b.d);
+    TQ2_0, tq2_0(256): Bits2Table<q2_0::Block>, PerBlock<8>, |b, j| field(chunk(&b.qs, j / 4), j % 4 * 2, 3), scale(b.d);
     Q2_K, q2_k(256): Bits2, NibbleHalves, |b, j| field(chunk(&b.qs, j / 4), j % 4 * 2, 3), scales(b.d, b.dmin, b.scales);
     Q3_K, q3_k(256): Bits3, SixBitHalves,
         |b, j| with(field(chunk(&b.qs, j / 4), j % 4 * 2, 3), field(&b.hmask, j, 1), 2),
@@ -87,6 +94,8 @@ tile_formats! { $
     }, scales(b.d, b.d, b.scales.map(|s| s as u8));
     IQ4_XS, iq4_xs(256): Bits4Table<iq4_nl::Block>, SixBit, |b, j| nibbles(&b.qs.as_chunks().0[j]),
         six_bits(b.d, 8, |i| iq4_xs::scale(b, i));
+    IQ1_S, iq1_s(256): Bits3Table<iq1_s::Block>, SixBit, |b, j| b.codes(j), six_bits(b.d, 8, |i| b.scale(i) as i8);
+    IQ1_M, iq1_m(256): Bits3Table<iq1_s::Block>, SixBitHalves, |b, j| b.codes(j), six_bits(b.d(), 16, |i| b.scale(i) as i8);
     IQ2_XXS, iq2_xxs(256): Bits3Table<iq2_xxs::Block>, SixBit, |b, j| b.codes(j), six_bits(b.d, 8, |i| b.scale(i) as i8);
     IQ2_XS, iq2_xs(256): Bits3Table<iq2_xxs::Block>, SixBitHalves, |b, j| b.codes(j), six_bits(b.d, 16, |i| b.scale(i) as i8);
     IQ2_S, iq2_s(256): Bits3Table<iq2_xxs::Block>, SixBitHalves, |b, j| b.codes(j), six_bits(b.d, 16, |i| b.scale(i) as i8);
@@ -151,11 +160,9 @@ fn nibbles(qs: &[u8; 16]) -> [u32; 8] {
 /// [`nibbles`] with fifth bits: bit `i` belongs to column `i`.
 #[inline(always)]
 fn nibbles_5(qs: &[u8; 16], qh: [u8; 4]) -> [u32; 8] {
-    // Multiplying four bits by 1 + 2⁷ + 2¹⁴ + 2²¹ puts each into a byte of its own.
-    const SPREAD: u32 = 1 | 1 << 7 | 1 << 14 | 1 << 21;
-    let (mut high, qh) = ([0; 8], u32::from_le_bytes(qh));
+    let mut high = [0; 8];
     for (j, q) in high.iter_mut().enumerate() {
-        *q = ((qh >> (4 * j) & 15) * SPREAD) & each(1);
+        *q = spread::bits(qh[j / 2] >> (j % 2 * 4));
     }
     with(nibbles(qs), high, 4)
 }

@@ -3,7 +3,10 @@
 use std::marker::PhantomData;
 
 use super::codes::Width;
-use crate::{formats::scalar::Half, simd::Lanes};
+use crate::{
+    formats::{nvfp4, scalar::Half},
+    simd::Lanes,
+};
 
 /// Scales of one block of 32 columns, per lane: a weight is `d·(code − 128)`, or `d·code + m` where the
 /// shape has minimums. Index: half of the block; where the shape has no halves, both are the same.
@@ -86,10 +89,12 @@ pub(in crate::cpu) trait Scales {
     unsafe fn load<L: Lanes>(p: *const u8, row: usize, j: usize, unit: f32) -> Scale<L::F>;
 }
 
-/// An f16 scale per block.
-pub(in crate::cpu) struct PerBlock;
+/// An f16 scale per file block, which is so many blocks of 32.
+pub(in crate::cpu) struct PerBlock<const BLOCKS: usize>;
 /// MXFP4: the exponent of a power of two per block.
 pub(in crate::cpu) struct Exponent;
+/// NVFP4: 4 floats of 8 bits.
+pub(in crate::cpu) struct FloatHalves;
 /// An f16 scale and minimum per block.
 pub(in crate::cpu) struct PerBlockMin;
 /// Q4_K, Q5_K: 8 six-bit scales, 8 six-bit minimums, f16 scales of both.
@@ -159,10 +164,10 @@ unsafe fn times<L: Lanes>(v: L::V, d: L::F) -> L::F {
     unsafe { L::mul(L::to_f32(v), d) }
 }
 
-impl Scales for PerBlock {
+impl<const BLOCKS: usize> Scales for PerBlock<BLOCKS> {
     type Shape<W: Width> = Whole<W>;
     const BYTES: usize = 32;
-    const GROUP: usize = 1;
+    const GROUP: usize = BLOCKS;
     #[inline(always)]
     fn pack(parts: &Parts, row: usize, plane: &mut [u8]) {
         pack_half(parts.d, row, plane);
@@ -194,6 +199,28 @@ impl Scales for Exponent {
             L::mul(d, L::splat_f32(unit))
         };
         Scale { d: [d; 2], m: [d; 2] }
+    }
+}
+
+impl Scales for FloatHalves {
+    type Shape<W: Width> = Halves<W>;
+    const BYTES: usize = 64;
+    const GROUP: usize = 2;
+    #[inline(always)]
+    fn pack(parts: &Parts, row: usize, plane: &mut [u8]) {
+        for (i, v) in parts.values[..4].iter().enumerate() {
+            plane[16 * i + row] = *v;
+        }
+    }
+    #[inline(always)]
+    unsafe fn load<L: Lanes>(p: *const u8, row: usize, j: usize, unit: f32) -> Scale<L::F> {
+        // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
+        let d = unsafe {
+            let unit = L::splat_f32(nvfp4::HALF_SCALE * unit);
+            let load = |i: usize| L::mul(L::f16_to_f32(L::shl(L::load_u8(p.add(16 * i + row)), 7)), unit);
+            [load(2 * j), load(2 * j + 1)]
+        };
+        Scale { d, m: d }
     }
 }
 

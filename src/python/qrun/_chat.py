@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from qrun._errors import UsageError
+from qrun._sampling import canonical
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Chat:
     """The last answer."""
 
     def __init__(self, engine: Engine, system: str | None = None, **sampling: Any) -> None:
+        canonical(sampling)  # an unknown name is told here, not at the first message
         self._engine = engine
         self._sampling = sampling
         self.messages = [] if system is None else [{"role": "system", "content": system}]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 from qrun import _qrun
 from qrun._errors import DeviceWarning, UsageError
 from qrun._sampling import canonical, constraint, native, per_prompt
@@ -11,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from types import TracebackType
-    from typing import Any, Callable, Sequence, Union
+    from typing import Any, Callable, Iterable, Sequence, Union
 
     import numpy
     import numpy.typing
@@ -21,6 +23,25 @@ if TYPE_CHECKING:
 
     Message = dict[str, Any]
     Prompt = Union[str, Sequence[int], Sequence[Message]]
+
+
+def token_ids(given: Iterable[Any], name: str = "tokens") -> list[int]:
+    """Tokens as Python's whole numbers, those of numpy too.
+
+    >>> token_ids([1, 2.5])
+    Traceback (most recent call last):
+        ...
+    TypeError: tokens: expected whole numbers, found 2.5
+    """
+    items = list(given)
+    try:
+        found = list(map(index, items))
+    except TypeError:
+        odd = next(item for item in items if not hasattr(item, "__index__"))
+        raise TypeError(f"{name}: expected whole numbers, found {odd!r}") from None
+    if found and not 0 <= min(found) <= max(found) < 1 << 32:
+        raise UsageError(f"{name}: expected tokens from 0 on, found {min(found) if min(found) < 0 else max(found)}")
+    return found
 
 
 class Engine:
@@ -150,11 +171,13 @@ class Engine:
             if keywords.get("raw"):
                 return self._native.prompt(prompt)
             prompt = [{"role": "user", "content": prompt}]
-        elif isinstance(prompt, (dict, bytes)):
-            found = "one message" if isinstance(prompt, dict) else "bytes"
+        elif isinstance(prompt, (dict, bytes)) or not hasattr(prompt, "__len__"):
+            found = "one message" if isinstance(prompt, dict) else type(prompt).__name__
             raise TypeError(f"prompt: expected a text, a list of messages or a list of tokens, found {found}")
+        if len(prompt) and isinstance(prompt[0], str):
+            raise TypeError("prompt: expected a text, found a list of texts; batch answers several")
         if not len(prompt) or not isinstance(prompt[0], dict):
-            return prompt if isinstance(prompt, list) else list(prompt)  # type: ignore[arg-type]
+            return token_ids(prompt, "prompt")
         messages = list(prompt)
         if keywords.get("system") is not None:
             messages.insert(0, {"role": "system", "content": keywords["system"]})
@@ -222,7 +245,7 @@ class Engine:
         await end_of(answer)
         return self._end(answer, keywords)
 
-    def batch(self, prompts: Sequence[Prompt], **sampling: Any) -> list[Completion]:
+    def batch(self, prompts: Iterable[Prompt], **sampling: Any) -> list[Completion]:
         """Answers many prompts, `n_seq` of them together in one step; the text of each is what it would be alone.
 
         A keyword's value is for all, or a list with one for each.
@@ -232,10 +255,12 @@ class Engine:
         >>> [len(each.tokens) for each in done]
         [2, 3]
         """
-        if isinstance(prompts, (str, bytes)):
-            raise TypeError("prompts: expected a list of prompts, found a text")
-        rows = [canonical(row) for row in per_prompt(sampling, len(prompts))]
-        answers = [self._begin(prompt, row) for prompt, row in zip(prompts, rows)]
+        if isinstance(prompts, (str, bytes)) or not hasattr(prompts, "__iter__"):
+            found = "a text" if isinstance(prompts, str) else type(prompts).__name__
+            raise TypeError(f"prompts: expected a list of prompts, found {found}")
+        asked = list(prompts)
+        rows = [canonical(row) for row in per_prompt(sampling, len(asked))]
+        answers = [self._begin(prompt, row) for prompt, row in zip(asked, rows)]
         for answer in answers:
             answer.wait()
         return [self._end(answer, row) for answer, row in zip(answers, rows)]
@@ -262,7 +287,7 @@ class Engine:
 
     def detokenize(self, tokens: Sequence[int], *, special: bool = False) -> str:
         """The text of tokens; with `special` control tokens are written out."""
-        return self._native.detokenize(list(tokens), special)
+        return self._native.detokenize(token_ids(tokens), special)
 
     def pieces(self, tokens: Sequence[int]) -> list[bytes]:
         """The bytes of each token; those of control tokens are empty.
@@ -273,7 +298,7 @@ class Engine:
         >>> b"".join(engine.pieces(tokens))
         b'a page table'
         """
-        return self._native.pieces(list(tokens))
+        return self._native.pieces(token_ids(tokens))
 
     def apply_chat_template(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from qrun._errors import UsageError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Iterable, Mapping
@@ -110,7 +112,10 @@ def _schema(value: Any) -> Any:
         return value
     import json
 
-    return json.loads(value)
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise UsageError(f"json_schema: expected JSON, found {value!r}: {error}") from None
 
 
 def native(keywords: Mapping[str, Any], tokenize: Callable[[str], list[int]]) -> dict[str, Any]:
@@ -120,9 +125,11 @@ def native(keywords: Mapping[str, Any], tokenize: Callable[[str], list[int]]) ->
     if isinstance(stop, str):
         found["stop"] = [stop]
     elif stop is not None:
-        found["stop"] = list(stop)
+        found["stop"] = list(stop) if hasattr(stop, "__iter__") else stop
     bias = found.get("logit_bias")
     if bias is not None:
+        if isinstance(bias, str) or not hasattr(bias, "__iter__"):
+            raise TypeError(f"logit_bias: expected a dict from tokens to numbers, found {bias!r}")
         pairs = bias.items() if hasattr(bias, "items") else bias
         found["logit_bias"] = [
             (token, float("-inf") if value is False else value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qrun import _qrun
-from qrun._errors import Error, UsageError
+from qrun._errors import DeviceError, DownloadError, Error, ModelFileError, ModelNotFound, OutOfMemory, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,6 +11,15 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     Path = str | os.PathLike[str]
+
+BY_EXIT_CODE: dict[int, type[Error]] = {
+    2: UsageError,
+    3: ModelFileError,
+    4: OutOfMemory,
+    5: DeviceError,
+    6: DownloadError,
+}
+"""What the program's exit codes mean here."""
 
 
 def quantize(
@@ -81,7 +90,9 @@ def bench(model: Path | None = None, **flags: Any) -> dict[str, Any] | list[dict
     >>> [row["n_gen"] for row in rows]
     [0, 4]
     """
+    import errno
     import json
+    import os
     import subprocess
     import sys
 
@@ -96,7 +107,9 @@ def bench(model: Path | None = None, **flags: Any) -> dict[str, Any] | list[dict
     done = subprocess.run([*start, *words], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = done.stderr.strip() or f"exit code {done.returncode}"
-        raise (UsageError if done.returncode == 2 else Error)(f"qrun bench: {said}")
+        if done.returncode == 3 and not os.path.exists(str(model)):
+            raise ModelNotFound(errno.ENOENT, "no such file", str(model))
+        raise BY_EXIT_CODE.get(done.returncode, Error)(f"qrun bench: {said}")
     found: dict[str, Any] | list[dict[str, Any]] = json.loads(done.stdout)
     return found
 

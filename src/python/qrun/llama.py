@@ -17,7 +17,7 @@ import os
 import random
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
-from . import Completion, Engine, Gguf, Unsupported
+from . import Completion, Engine, Gguf, Unsupported, pull
 from ._arguments import note, refuse
 from ._llama_arguments import (
     CACHE_TYPES,
@@ -95,17 +95,16 @@ class Llama(Steps):
     ) -> None:
         given = {**locals(), **kwargs}
         self._arguments = {name: given[name] for name in given if name not in ("self", "kwargs", "given", "__class__")}
-        self._arguments.pop("_open", None)
         refuse(given, CONSTRUCTOR)
         for name, (default, why) in WITHOUT_EFFECT.items():
             if given[name] != default:
                 note(name, why, verbose)
-        self.model_path = model_path
+        self.model_path = os.fspath(model_path or "demo")
         self.verbose = verbose
         self.last_n_tokens_size = last_n_tokens_size
-        opening = kwargs.pop("_open", None) or (lambda **k: Engine(None if is_demo(model_path) else model_path, **k))
         kwargs.setdefault("device", "cpu" if n_gpu_layers == 0 else "auto")
-        self._engine: Engine = opening(
+        self._engine: Engine = Engine(
+            None if is_demo(model_path) else model_path,
             n_ctx=n_ctx,
             n_threads=n_threads or 0,
             n_ubatch=n_ubatch,
@@ -393,14 +392,11 @@ class Llama(Steps):
             )
         if additional_files:
             note("additional_files", "all parts of a model are found by themselves", kwargs.get("verbose", True))
-        where = {} if cache_dir is None else {"cache_dir": os.fspath(cache_dir)}
+        where: Dict[str, Any] = {} if cache_dir is None else {"cache_dir": os.fspath(cache_dir)}
         hub = {name: kwargs.pop(name) for name in ("revision", "token") if name in kwargs}
-
-        def opening(**options: Any) -> Engine:
-            chosen = {} if filename is None else {"filename": filename}
-            return Engine.from_pretrained(repo_id, **chosen, **hub, **where, **options)
-
-        return cls(model_path=f"{repo_id}:{filename}" if filename else repo_id, _open=opening, **kwargs)
+        both = {name: kwargs.get(name) for name in ("offline", "progress")}
+        path = pull(repo_id, filename, **hub, **where, **both)
+        return cls(model_path=path, **kwargs)
 
     def close(self) -> None:
         """Frees the memory; later calls raise."""

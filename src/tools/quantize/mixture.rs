@@ -25,11 +25,19 @@ pub enum FileType {
     Q5_K_M = 17,
     Q6_K = 18,
     BF16 = 32,
+    TQ1_0 = 36,
+    TQ2_0 = 37,
     MXFP4_MOE = 38,
+    Q1_0 = 40,
+    Q2_0 = 41,
 }
 
 /// Every file type with its name and the format that most of its tensors have.
-const FILE_TYPES: [(FileType, &str, GgmlType); 14] = [
+const FILE_TYPES: [(FileType, &str, GgmlType); 18] = [
+    (FileType::Q1_0, "Q1_0", GgmlType::Q1_0),
+    (FileType::TQ1_0, "TQ1_0", GgmlType::TQ1_0),
+    (FileType::TQ2_0, "TQ2_0", GgmlType::TQ2_0),
+    (FileType::Q2_0, "Q2_0", GgmlType::Q2_0),
     (FileType::MXFP4_MOE, "MXFP4_MOE", GgmlType::MXFP4),
     (FileType::Q4_0, "Q4_0", GgmlType::Q4_0),
     (FileType::Q4_1, "Q4_1", GgmlType::Q4_1),
@@ -154,6 +162,10 @@ impl Mixture {
             let whole = cols.is_multiple_of(default.format().block as u64);
             return if whole && default != Q8_0 { Q6_K } else { Q8_0 };
         }
+        // The rows of ternary models' layers are ternary, not those of their embedding.
+        if name == "token_embd.weight" && matches!(default, TQ1_0 | TQ2_0) {
+            return Q4_K;
+        }
         let Some(layer) = layer(name) else { return default };
         let early = layer < self.n_layer / 8;
         let more = use_more_bits(layer, self.n_layer);
@@ -196,6 +208,7 @@ fn fit(ty: GgmlType, cols: u64) -> GgmlType {
         GgmlType::Q4_K => GgmlType::Q5_0,
         GgmlType::Q5_K => GgmlType::Q5_1,
         GgmlType::Q6_K => GgmlType::Q8_0,
+        GgmlType::TQ1_0 | GgmlType::TQ2_0 | GgmlType::Q1_0 | GgmlType::Q2_0 => GgmlType::Q4_0,
         other => other,
     };
     [ty, smaller_block].into_iter().find(|&ty| fits(ty)).unwrap_or(GgmlType::F16)

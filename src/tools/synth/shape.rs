@@ -1,16 +1,19 @@
 //! A transformer's shape: what its file says about it, and which tensors it has.
 
-use std::f64::consts::PI;
+mod plan;
 
 use qrun_models::{
     ArchSpec, LayerPlan, arch,
-    layer::{self, DeltaPlan, ExpertPlan, FeedForwardPlan, HeadNorm, KvSource, Mixer, SharedExpert},
-    spec::{self, Norm, QkNorm, Values},
+    spec::{Norm, Residual, RopeLayers},
     tensors::{self, Dims, Fused, Role},
 };
 use qrun_quant::gguf::{Array, write::Header};
 
-use super::{SynthError, Vocab, templates};
+use super::{
+    SynthError, Vocab,
+    divisors::{llama3_factors, turning},
+    templates,
+};
 use crate::tools::quantize::mixture::{FileType, Mixture};
 
 /// Everything that distinguishes one model from another. Made by struct update from a row of
@@ -51,6 +54,8 @@ pub struct Shape {
     pub biases: Biases,
     /// Experts in place of one feed-forward.
     pub experts: Option<Experts>,
+    /// One head of keys in the cache for all heads, and no values.
+    pub latent: Option<Latent>,
     /// What some layers have in place of attention.
     pub recurrent: Option<Recurrent>,
     /// q, k and v in one tensor.
@@ -112,6 +117,17 @@ pub struct Experts {
     pub leading_dense: usize,
 }
 
+/// Latent attention of a shape; `head_dim` is what the cache has, `rope.n_rot` of it turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Latent {
+    /// Elements that queries are made of; 0: of the residual stream.
+    pub q_rank: usize,
+    /// Elements of a head's key that do not turn.
+    pub n_nope: usize,
+    /// Elements of a head's value.
+    pub n_value: usize,
+}
+
 /// Layers without attention of a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recurrent {
@@ -129,9 +145,22 @@ pub enum Recurrent {
         /// The layers with attention.
         attention: &'static [usize],
     },
+    /// Mamba-2.
+    Mamba2 {
+        /// A letter for each layer, over and over: `M` Mamba-2, `*` attention, `-` a feed-forward alone.
+        pattern: &'static str,
+        /// Groups of heads.
+        n_group: usize,
+        /// Heads.
+        n_head: usize,
+        /// Elements of what a head takes and gives.
+        head_dim: usize,
+        /// Rows of a head's state.
+        n_state: usize,
+    },
 }
 
-/// Tokens that the convolution of a delta net sees, and a short one.
+/// Tokens that the convolution of a delta net or of Mamba-2 sees, and a short one.
 const TAPS: [usize; 2] = [4, 3];
 
 /// Rotary embedding of a shape.
@@ -197,9 +226,19 @@ impl Shape {
         SynthError::Shape { name: self.name.into(), expected, found }
     }
 
+    /// Elements per head of layers that see everything.
+    fn head_dim_global(&self) -> usize {
+        self.kinds.map_or(self.head_dim, |kinds| kinds.head_dim_global)
+    }
+
+    /// Of these, how many turn.
+    fn n_rot(&self) -> usize {
+        self.rope.n_rot.unwrap_or(self.head_dim_global())
+    }
+
     fn set_hyperparameters(&self, h: &mut Header) {
         let key = |name: &str| format!("{}.{name}", self.arch);
-        let head_dim_global = self.kinds.map_or(self.head_dim, |kinds| kinds.head_dim_global);
+        let head_dim_global = self.head_dim_global();
         let mut count = |name: &str, n: usize| h.set(key(name), n as u32);
         count("block_count", self.n_layer);
         count("context_length", self.n_ctx);
@@ -209,8 +248,16 @@ impl Shape {
         count("attention.head_count_kv", self.n_head_kv);
         count("attention.key_length", head_dim_global);
         count("attention.value_length", head_dim_global);
-        count("rope.dimension_count", self.rope.n_rot.unwrap_or(head_dim_global));
+        count("rope.dimension_count", self.n_rot());
         count("vocab_size", self.vocab.size);
+        if let Some(latent) = self.latent {
+            let n_rot = self.n_rot();
+            count("attention.kv_lora_rank", self.head_dim - n_rot);
+            count("attention.value_length", self.head_dim - n_rot);
+            count("attention.q_lora_rank", latent.q_rank);
+            count("attention.key_length_mla", latent.n_nope + n_rot);
+            count("attention.value_length_mla", latent.n_value);
+        }
         if let Some(e) = self.experts {
             count("expert_count", e.n_expert);
             count("expert_used_count", e.n_used);
@@ -249,6 +296,25 @@ impl Shape {
                 let n_head_kv: Vec<u32> = (0..self.n_layer).map(of_layer).collect();
                 h.set(key("attention.head_count_kv"), Array::of(&n_head_kv));
             }
+            Some(Recurrent::Mamba2 { n_group, n_head, head_dim, n_state, .. }) => {
+                count("ssm.group_count", n_group);
+                count("ssm.time_step_rank", n_head);
+                count("ssm.state_size", n_state);
+                count("ssm.inner_size", n_head * head_dim);
+                count("ssm.conv_kernel", TAPS[0]);
+                let mut by_layer = |name: &str, of: &dyn Fn(LayerPlan) -> usize| {
+                    let values: Vec<u32> = (0..self.n_layer).map(|il| of(self.plan(il)) as u32).collect();
+                    h.set(key(name), Array::of(&values));
+                };
+                by_layer("attention.head_count_kv", &|l| l.n_head_kv);
+                if self.spec().residual == Residual::Single {
+                    let n_ff = |l: LayerPlan| l.experts().map_or(l.n_ff(), |e| e.n_ff);
+                    by_layer("feed_forward_length", &n_ff);
+                }
+            }
+        }
+        if self.spec().rope_layers == RopeLayers::Finetuned {
+            h.set(key("rope.scaling.finetuned"), false);
         }
         let eps = match self.spec().norm {
             Norm::Rms => "attention.layer_norm_rms_epsilon",
@@ -322,24 +388,18 @@ impl Shape {
         let mut out = Vec::new();
         for &(role, dims) in &list {
             let file = role.of_file(self.spec(), dims);
-            let (rows, cols, experts) = match dims {
+            let (rows, cols, apart) = match dims {
                 Dims::Vector(n) => {
-                    let mut planned = vector(name(&file), n);
-                    if role == Role::SsmA {
-                        // States fade: above 0 they would grow with every token.
-                        planned.fill = Fill::Normal { mean: -0.7, std: 0.125 };
-                    }
-                    out.push(planned);
+                    out.push(Planned { name: name(&file), dims: vec![n as u64], fill: fill(role, 1) });
                     continue;
                 }
                 Dims::Matrix(rows, cols) => (rows, cols, None),
-                Dims::Taps(rows, cols) => {
-                    let mut taps = self.matrix("", cols, rows);
-                    taps.name = name(&file);
-                    out.push(taps);
+                Dims::Table(rows, cols) => {
+                    let dims = vec![cols as u64, rows as u64];
+                    out.push(Planned { name: name(&file), dims, fill: fill(role, cols) });
                     continue;
                 }
-                Dims::Experts(n, rows, cols) => (rows, cols, Some(n as u64)),
+                Dims::Experts(n, rows, cols) | Dims::Heads(n, rows, cols) => (rows, cols, Some(n as u64)),
             };
             let wanted = |fused: &&Fused| if fused.name == "attn_qkv" { self.fused_qkv } else { self.fused_gate_up };
             let (part, rows) = match Fused::of(role).filter(wanted) {
@@ -349,88 +409,23 @@ impl Shape {
                 None => (&*file, rows),
             };
             let mut matrix = self.matrix(&name(part), cols, rows);
-            matrix.dims.extend(experts);
+            matrix.dims.extend(apart);
             out.push(matrix);
+            if let (Role::FfnDownExps, Some(n), Some(_)) = (role, apart, self.kinds) {
+                out.push(vector(name(&format!("{part}.scale")), n as usize));
+            }
             let biased = match self.biases {
                 Biases::None => false,
                 Biases::Qkv => matches!(role, Role::AttnQ | Role::AttnK | Role::AttnV),
                 Biases::All => true,
             };
             if biased {
-                let dims = [rows as u64].into_iter().chain(experts).collect();
+                let dims = [rows as u64].into_iter().chain(apart).collect();
                 let fill = Fill::Normal { mean: 0.0, std: 0.125 };
                 out.push(Planned { name: name(&format!("{part}.bias")), dims, fill });
             }
         }
         out
-    }
-
-    /// What each layer does, as far as its tensors depend on it.
-    fn plan(&self, il: usize) -> LayerPlan {
-        let Self { n_head, mut n_head_kv, mut head_dim, mut n_ff, mut window, .. } = *self;
-        let mut kv = KvSource::Projections;
-        if let Some(kinds) = self.kinds {
-            if (il + 1).is_multiple_of(kinds.period) {
-                (head_dim, n_head_kv, window) = (kinds.head_dim_global, kinds.n_head_kv_global, None);
-                kv = if kinds.keys_as_values { KvSource::Keys } else { kv };
-            }
-            if il + kinds.n_shared_kv >= self.n_layer {
-                // Which one its tensors do not show.
-                (kv, n_ff) = (KvSource::Layer(0), kinds.n_ff_shared_kv);
-            }
-        }
-        let feed_forward = match self.experts.filter(|e| il >= e.leading_dense) {
-            None => FeedForwardPlan::Dense { n_ff },
-            Some(e) => FeedForwardPlan::Experts(ExpertPlan {
-                n_expert: e.n_expert,
-                n_used: e.n_used,
-                n_ff: e.n_ff,
-                gating: self.spec().routing.gating,
-                norm: self.spec().routing.norm,
-                scale: 1.0,
-                bias: false,
-                groups: None,
-                shared: (e.n_ff_shared > 0).then_some(SharedExpert { n_ff: e.n_ff_shared, gated: e.shared_gate }),
-                beside: self.kinds.map(|_| n_ff),
-                fused: self.kinds.is_some(),
-                down_scale: self.kinds.is_some(),
-            }),
-        };
-        let mixer = match self.recurrent {
-            Some(Recurrent::DeltaNet { n_head_k, n_head_v, dim }) if !(il + 1).is_multiple_of(4) => {
-                let spec::Recurrent::DeltaNet { heads } = self.spec().recurrent else {
-                    unreachable!("a row with others")
-                };
-                Mixer::DeltaNet(DeltaPlan { n_head_k, n_head_v, dim_k: dim, dim_v: dim, taps: TAPS[0], heads })
-            }
-            Some(Recurrent::ShortConv { attention }) if !attention.contains(&il) => {
-                Mixer::ShortConv { taps: TAPS[1], channels: self.n_embd }
-            }
-            _ => Mixer::Attention,
-        };
-        if mixer != Mixer::Attention {
-            return LayerPlan::recurrent(mixer, feed_forward);
-        }
-        let qk_norm = match self.spec().qk_norm {
-            QkNorm::None | QkNorm::IfPresent => HeadNorm::None,
-            QkNorm::Head => HeadNorm::Head,
-            QkNorm::Whole => HeadNorm::Whole,
-        };
-        LayerPlan {
-            mixer,
-            n_head,
-            n_head_kv,
-            head_dim,
-            attention_scale: 1.0,
-            window,
-            rope: layer::Rope::NONE,
-            qk_norm,
-            kv,
-            v_norm: self.spec().values == Values::Normed,
-            feed_forward,
-            n_embd_per_layer: self.kinds.map_or(0, |kinds| kinds.n_embd_per_layer),
-            output_scale: self.kinds.is_some(),
-        }
     }
 
     /// Outputs keep the size of the inputs: the spread of a weight is one over the root of the columns.
@@ -445,28 +440,13 @@ fn vector(name: String, n: usize) -> Planned {
     Planned { name, dims: vec![n as u64], fill: Fill::Normal { mean: 1.0, std: 0.0625 } }
 }
 
-/// Divisors of RoPE frequencies with which the first `n_rot` elements of a head turn.
-fn turning(n_rot: usize, head_dim: usize) -> Vec<f32> {
-    (0..head_dim / 2).map(|i| if i < n_rot / 2 { 1.0 } else { 1e30 }).collect()
-}
-
-/// Llama 3's divisors of RoPE frequencies: wavelengths beyond the original context are stretched by
-/// `factor`, short ones are left alone, and those between are blended.
-fn llama3_factors(head_dim: usize, base: f32, factor: f32) -> Vec<f32> {
-    const ORIGINAL_CONTEXT: f64 = 8192.0;
-    const LOW: f64 = 1.0;
-    const HIGH: f64 = 4.0;
-    let factor = f64::from(factor);
-    let divisor = |i: usize| {
-        let wavelength = 2.0 * PI * f64::from(base).powf(2.0 * i as f64 / head_dim as f64);
-        if wavelength < ORIGINAL_CONTEXT / HIGH {
-            1.0
-        } else if wavelength > ORIGINAL_CONTEXT / LOW {
-            factor
-        } else {
-            let smooth = (ORIGINAL_CONTEXT / wavelength - LOW) / (HIGH - LOW);
-            1.0 / ((1.0 - smooth) / factor + smooth)
-        }
-    };
-    (0..head_dim / 2).map(|i| divisor(i) as f32).collect()
+/// What vectors and tables of a role are filled with.
+fn fill(role: Role, cols: usize) -> Fill {
+    match role {
+        // States fade: above 0 they would grow with every token.
+        Role::SsmA => Fill::Normal { mean: -0.7, std: 0.125 },
+        Role::SsmConv1dBias => Fill::Normal { mean: 0.0, std: 0.125 },
+        Role::SsmConv1d | Role::ShortconvConv => Fill::Normal { mean: 0.0, std: 1.0 / (cols as f32).sqrt() },
+        _ => Fill::Normal { mean: 1.0, std: 0.0625 },
+    }
 }

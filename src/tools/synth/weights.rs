@@ -70,7 +70,7 @@ impl Generator {
             Fill::Values(values) => return write(&quantize(entry.ty, values)),
             Fill::Normal { mean, std } => (*mean, *std),
         };
-        if self.pooled && entry.shape.len() > 1 {
+        if self.pooled && entry.shape.len() > 1 && mean == 0.0 {
             return self.pooled_tensor(entry, std, write);
         }
         while left > 0 {
