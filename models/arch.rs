@@ -2,6 +2,7 @@
 //!
 //! To add one: `arch/x.rs` with its const, and its row here.
 
+mod bert;
 mod cohere2;
 mod exaone4;
 mod gemma2;
@@ -57,6 +58,9 @@ pub static ARCHITECTURES: &[ArchSpec] = &[
     qwen35::QWEN3NEXT,
     lfm2::LFM2,
     lfm2::LFM2MOE,
+    bert::BERT,
+    bert::NOMIC_BERT,
+    gemma3::GEMMA_EMBEDDING,
 ];
 
 /// The architecture with this `general.architecture`, if qrun runs it.

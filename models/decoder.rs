@@ -38,8 +38,11 @@ use qrun_cuda::{
 };
 
 use crate::{
-    Batch, Cached, Config, Entry, Forward, ForwardError, KvType, LayerPlan, Model, Options, PageCount, Progress, Rows,
-    Salt, SamplingRequest, Tap, layer::KvSource, memory::Plan,
+    Batch, Cached, Config, Entry, Forward, ForwardError, Gives, KvType, LayerPlan, Model, Options, PageCount, Progress,
+    Rows, Salt, SamplingRequest, Tap,
+    layer::KvSource,
+    memory::Plan,
+    spec::{Activation, FeedForward, Mask, Norm, Residual},
 };
 use ahead::Ahead;
 use memory::{LOGIT_ROWS, Memory, STEP_ROWS};
@@ -101,6 +104,9 @@ impl GpuDecoder {
         }
         if let Some(ty) = model.weights.formats().find(|ty| !has_kernels(*ty)) {
             return Err(format!("weights in {ty}, for which there are no kernels yet"));
+        }
+        if o.gives == Gives::Hidden {
+            return Err("embeddings of texts, for which there are no kernels yet".to_owned());
         }
         if let Some(part) = without_kernels(c).or_else(|| experts::without_kernels(model)) {
             return Err(format!("{part}, for which there are no kernels yet"));
@@ -212,6 +218,12 @@ fn without_kernels(c: &Config) -> Option<&'static str> {
         (any(|l| l.kv != KvSource::Projections), "layers without keys or values of their own"),
         (any(|l| l.n_embd_per_layer > 0), "embeddings of a token for each layer"),
         (any(|l| l.output_scale), "layers that scale what they give"),
+        (any(|l| l.mask == Mask::None), "attention without a causal mask"),
+        (c.arch.input.is_typed(), "types of tokens"),
+        (c.arch.norm == Norm::LayerBias, "norms with biases"),
+        (c.arch.residual == Residual::NormedSum, "norms of sums"),
+        (matches!(c.arch.feed_forward, FeedForward::Plain(_)), "feed-forwards without a gate"),
+        (c.arch.feed_forward.activation() == Activation::Gelu, "GELU by the error function"),
     ];
     parts.into_iter().find(|(present, _)| *present).map(|(_, part)| part)
 }

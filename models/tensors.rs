@@ -4,7 +4,7 @@ use std::ops::{Index, Range};
 
 use crate::{
     layer::{FeedForwardPlan, HeadNorm, KvSource, LayerPlan, Mixer},
-    spec::{ArchSpec, AttentionGate, DeltaHeads, Residual},
+    spec::{ArchSpec, AttentionGate, DeltaHeads, FeedForward, Norm, Residual},
 };
 
 /// Names each role once: its variant, its place in [`Role::ALL`] and its name in files.
@@ -73,6 +73,8 @@ roles! {
     ShortconvConv = "shortconv.conv",
     /// From a short convolution to the residual stream.
     ShortconvOutProj = "shortconv.out_proj",
+    /// Norm of the residual stream that attention has joined.
+    AttnOutputNorm = "attn_output_norm",
     /// RMSNorm of the attention output.
     PostAttentionNorm = "post_attention_norm",
     /// Norm before the feed-forward.
@@ -113,6 +115,8 @@ roles! {
     FfnUp = "ffn_up",
     /// Back to the residual stream.
     FfnDown = "ffn_down",
+    /// Norm of the residual stream that the feed-forward has joined.
+    LayerOutputNorm = "layer_output_norm",
     /// RMSNorm of the feed-forward output.
     PostFfwNorm = "post_ffw_norm",
     /// What decides how much of the token's embedding for the layer passes.
@@ -133,7 +137,7 @@ impl Role {
             (Self::FfnNorm, _) => format!("{}.weight", spec.ffn_norm),
             (Self::ExpProbsB | Self::SsmDt, _) => format!("{}.bias", self.name()),
             (Self::SsmA | Self::FfnGateInpScale | Self::FfnDownExpsScale, _) => self.name().to_owned(),
-            (_, Dims::Vector(_) | Dims::Taps(..)) => format!("{}.weight", self.name()),
+            (_, Dims::Vector(_) | Dims::Biased(_) | Dims::Taps(..)) => format!("{}.weight", self.name()),
             _ => self.name().to_owned(),
         }
     }
@@ -144,6 +148,8 @@ impl Role {
 pub enum Dims {
     /// `[n]`.
     Vector(usize),
+    /// `[n]`, and a bias of as many.
+    Biased(usize),
     /// `[rows][cols]`: outputs, inputs. May have a bias `[rows]`.
     Matrix(usize, usize),
     /// `[channels][taps]`.
@@ -156,7 +162,7 @@ impl Dims {
     /// Outputs: those of a matrix (of one expert), the elements of a vector.
     pub fn rows(self) -> usize {
         match self {
-            Self::Vector(n) | Self::Matrix(n, _) | Self::Taps(n, _) | Self::Experts(_, n, _) => n,
+            Self::Vector(n) | Self::Biased(n) | Self::Matrix(n, _) | Self::Taps(n, _) | Self::Experts(_, n, _) => n,
         }
     }
 }
@@ -164,10 +170,16 @@ impl Dims {
 /// The tensors of a layer, in the order of their roles.
 #[rustfmt::skip]
 pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dims)> {
-    use Dims::{Experts, Matrix, Taps, Vector};
+    use Dims::{Biased, Experts, Matrix, Taps, Vector};
     let (d, q, kv) = (n_embd, l.q_dim(), l.kv_dim());
     let (pre_norm, post_norm) = (spec.residual.pre_norm(), spec.residual.post_norm());
-    let mut list = vec![(Role::AttnNorm, Vector(d), pre_norm)];
+    let norm = match spec.norm {
+        Norm::Rms | Norm::Layer => Vector(d),
+        Norm::LayerBias => Biased(d),
+    };
+    let normed_sum = spec.residual == Residual::NormedSum;
+    let gated = matches!(spec.feed_forward, FeedForward::Gated(_));
+    let mut list = vec![(Role::AttnNorm, norm, pre_norm)];
     match l.mixer {
         Mixer::Attention => {
             let (q_norm, k_norm) = match l.qk_norm {
@@ -214,18 +226,19 @@ pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dim
         ]),
     }
     list.extend([
+        (Role::AttnOutputNorm,    norm,      normed_sum),
         (Role::PostAttentionNorm, Vector(d), post_norm),
-        (Role::FfnNorm,           Vector(d), pre_norm && spec.residual != Residual::Parallel),
+        (Role::FfnNorm,           norm,      pre_norm && spec.residual != Residual::Parallel),
     ]);
     match l.feed_forward {
         FeedForwardPlan::Dense { n_ff: f } => list.extend([
-            (Role::FfnGate,         Matrix(f, d),     true),
+            (Role::FfnGate,         Matrix(f, d),     gated),
             (Role::FfnUp,           Matrix(f, d),     true),
             (Role::FfnDown,         Matrix(d, f),     true),
         ]),
         FeedForwardPlan::Experts(p) => {
             let (e, f) = (p.n_expert, p.n_ff);
-            let (s, shared, gated) = p.shared.map_or((0, false, false), |s| (s.n_ff, true, s.gated));
+            let (s, shared, shared_gate) = p.shared.map_or((0, false, false), |s| (s.n_ff, true, s.gated));
             let (b, beside) = (p.beside.unwrap_or(0), p.beside.is_some());
             list.extend([
                 (Role::FfnGateInp,       Matrix(e, d),         true),
@@ -239,7 +252,7 @@ pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dim
                 (Role::FfnDownExpsScale, Vector(e),            p.down_scale),
                 (Role::PostFfwNorm1,     Vector(d),            beside),
                 (Role::PostFfwNorm2,     Vector(d),            beside),
-                (Role::FfnGateInpShexp,  Vector(d),            gated),
+                (Role::FfnGateInpShexp,  Vector(d),            shared_gate),
                 (Role::FfnGateShexp,     Matrix(s, d),         shared),
                 (Role::FfnUpShexp,       Matrix(s, d),         shared),
                 (Role::FfnDownShexp,     Matrix(d, s),         shared),
@@ -251,6 +264,7 @@ pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dim
     }
     let p = l.n_embd_per_layer;
     list.extend([
+        (Role::LayerOutputNorm,  norm,         normed_sum),
         (Role::PostFfwNorm,      Vector(d),    post_norm),
         (Role::InpGate,          Matrix(p, d), p > 0),
         (Role::Proj,             Matrix(d, p), p > 0),

@@ -21,6 +21,7 @@ mod device;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod device_sampling;
 mod download;
+mod embeddings;
 mod experts;
 mod formats;
 mod generate;

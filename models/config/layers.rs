@@ -5,7 +5,7 @@ use qrun_quant::Result;
 use super::{experts, keys::Keys, recurrent, rope};
 use crate::{
     layer::{FeedForwardPlan, HeadNorm, KvSource, LayerPlan, Mixer, Rope},
-    spec::{ArchSpec, AttentionScale, QkNorm, Recurrent, Values, Window},
+    spec::{ArchSpec, AttentionScale, Mask, QkNorm, Recurrent, Values, Window},
 };
 
 /// What global layers have in common, and what sliding ones.
@@ -36,6 +36,7 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
     let experts = experts::Reader::new(keys, spec, n_block)?;
     let n_own = own_kv(keys, n_layer)?;
     let n_embd_per_layer = n_embd_per_layer(keys)?;
+    let mask = mask(keys, spec)?;
     let plan = |il: usize| {
         let feed_forward = match experts.plan(il)? {
             Some(experts) => FeedForwardPlan::Experts(experts),
@@ -88,6 +89,7 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
             n_head_kv,
             head_dim,
             attention_scale,
+            mask,
             window,
             rope,
             qk_norm,
@@ -107,6 +109,15 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
         }
     }
     Ok(plans)
+}
+
+/// Which tokens of a text attention sees.
+pub fn mask(keys: &Keys, spec: &ArchSpec) -> Result<Mask> {
+    Ok(match keys.g.bool(&keys.key("attention.causal"))? {
+        None => spec.mask,
+        Some(true) => Mask::Causal,
+        Some(false) => Mask::None,
+    })
 }
 
 /// How many layers have keys and values of their own; those behind them attend to caches of these.

@@ -10,7 +10,7 @@ use crate::{
     ForwardError,
     experts::{Choice, route},
     layer::{ExpertPlan, FeedForwardPlan},
-    spec::{Activation, FeedForward},
+    spec::Activation,
     tensors::Role::{self, *},
     weights::{Layer, Linear},
 };
@@ -61,12 +61,21 @@ impl Step<'_> {
 
     fn dense(&mut self, il: usize, w: &Layer, n_ff: usize, roles: [Role; 3]) -> Result<(), ForwardError> {
         let (t, activation) = (self.chunk.len(), self.activation());
-        let [gate, up, down] = roles.map(|role| &w.matrices[role]);
+        let [gate, up, down] = roles.map(|role| w.matrices.get(role));
+        let (up, down) = (up.expect("a layer's up projection"), down.expect("a layer's way back"));
         let s = &mut *self.s;
         s.gate.resize(t * n_ff, 0.0);
-        s.up.resize(t * n_ff, 0.0);
-        project(&mut s.prepared, &s.h, [(gate, &mut s.gate), (up, &mut s.up)]);
-        ops::gate(&mut s.gate, &s.up, activation);
+        match gate {
+            Some(gate) => {
+                s.up.resize(t * n_ff, 0.0);
+                project(&mut s.prepared, &s.h, [(gate, &mut s.gate), (up, &mut s.up)]);
+                ops::gate(&mut s.gate, &s.up, activation);
+            }
+            None => {
+                project(&mut s.prepared, &s.h, [(up, &mut s.gate)]);
+                ops::activate(&mut s.gate, activation);
+            }
+        }
         tap(self.tap, Some(il), "ffn_act", &s.gate);
         self.go_on()?;
         let s = &mut *self.s;
@@ -114,7 +123,7 @@ impl Step<'_> {
         let c = &self.model.config;
         let Scratch { x, h, routed: r, prepared, .. } = &mut *self.s;
         if let Some(scale) = w.vectors.get(FfnGateInpScale) {
-            ops::norm(c.arch.norm, x, scale, c.norm_eps, h);
+            ops::norm(c.arch.norm, x, (scale, None), c.norm_eps, h);
             ops::scale(h, 1.0 / (c.n_embd as f32).sqrt());
         }
         r.logits.resize(self.chunk.len() * plan.n_expert, 0.0);
@@ -129,7 +138,7 @@ impl Step<'_> {
             r.choices.iter_mut().for_each(|choice| choice.weight *= scale[choice.expert as usize]);
         }
         if let Some(weight) = w.vectors.get(PreFfwNorm2) {
-            ops::norm(c.arch.norm, x, weight, c.norm_eps, h);
+            ops::norm(c.arch.norm, x, (weight, None), c.norm_eps, h);
         }
         r.order.clear();
         r.order.extend(0..r.choices.len());
@@ -254,8 +263,7 @@ impl Step<'_> {
     }
 
     pub(super) fn activation(&self) -> Activation {
-        let FeedForward::Gated(activation) = self.model.config.arch.feed_forward;
-        activation
+        self.model.config.arch.feed_forward.activation()
     }
 }
 

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     Config,
     layer::{FeedForwardPlan, HeadNorm, Mixer},
-    spec::{Activation, AttentionGate, EmbeddingScale, FeedForward, RopeLayout},
+    spec::{Activation, AttentionGate, EmbeddingScale, RopeLayout},
     tensors::Role::*,
 };
 
@@ -331,11 +331,11 @@ impl Step<'_> {
 
     /// The number that kernels have for the activation.
     pub(super) fn activation(&self) -> i32 {
-        let FeedForward::Gated(activation) = self.c.arch.feed_forward;
-        match activation {
+        match self.c.arch.feed_forward.activation() {
             Activation::Silu => 0,
             Activation::GeluTanh => 1,
             Activation::ClampedSwiglu => 2,
+            Activation::Gelu => unreachable!("refused before"),
         }
     }
 

@@ -5,9 +5,10 @@ use std::process::Command;
 use super::{assert_fails, piped, run, text};
 use crate::skip::skip;
 
-const JOBS: [&str; 11] = [
+const JOBS: [&str; 12] = [
     "info",
     "tokenize",
+    "embed",
     "quantize",
     "perplexity",
     "compare",

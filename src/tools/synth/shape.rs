@@ -252,7 +252,7 @@ impl Shape {
         }
         let eps = match self.spec().norm {
             Norm::Rms => "attention.layer_norm_rms_epsilon",
-            Norm::Layer => "attention.layer_norm_epsilon",
+            Norm::Layer | Norm::LayerBias => "attention.layer_norm_epsilon",
         };
         h.set(key(eps), self.norm_eps);
         h.set(key("rope.freq_base"), self.rope.base);
@@ -330,6 +330,12 @@ impl Shape {
                         planned.fill = Fill::Normal { mean: -0.7, std: 0.125 };
                     }
                     out.push(planned);
+                    continue;
+                }
+                Dims::Biased(n) => {
+                    out.push(vector(name(&file), n));
+                    let fill = Fill::Normal { mean: 0.0, std: 0.125 };
+                    out.push(Planned { name: name(&format!("{}.bias", role.name())), dims: vec![n as u64], fill });
                     continue;
                 }
                 Dims::Matrix(rows, cols) => (rows, cols, None),
@@ -422,6 +428,7 @@ impl Shape {
             n_head_kv,
             head_dim,
             attention_scale: 1.0,
+            mask: self.spec().mask,
             window,
             rope: layer::Rope::NONE,
             qk_norm,
