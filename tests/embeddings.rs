@@ -162,7 +162,7 @@ fn models() -> impl Iterator<Item = Tiny> {
     let of = |arch: &str| *tiny::EACH_ARCH.iter().find(|tiny| tiny.arch == arch).unwrap();
     let decoders = ["qwen3", "gemma3", "qwen3moe", "lfm2"].map(of).map(|tiny| Tiny { pooling: 1, ..tiny });
     let tinies: Vec<Tiny> = ENCODERS.into_iter().chain(decoders).collect();
-    tinies.into_iter().flat_map(|tiny| [Mix::F32, Mix::BF16, Mix::Q8_0, Mix::Q4_K_M].map(|mix| Tiny { mix, ..tiny }))
+    tinies.into_iter().flat_map(|tiny| [Mix::F32, Mix::BF16, Mix::Q4_K_M].map(|mix| Tiny { mix, ..tiny }))
 }
 
 #[test]

@@ -37,9 +37,9 @@ pub struct Embed {
     /// Take \n \t \" … in -p and --embd-separator as they are typed
     #[arg(long)]
     no_escape: bool,
-    /// What stands between two texts
-    #[arg(long, value_name = "TEXT", default_value = "\\n", allow_hyphen_values = true)]
-    embd_separator: String,
+    /// What stands between two texts [a line feed]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    embd_separator: Option<String>,
     /// From the tokens of a text to one vector: mean, cls (the first), last, or none (a vector of each token) [what the
     /// model says]
     #[arg(long, value_name = "HOW", value_parser = pooling)]
@@ -119,7 +119,7 @@ impl Embed {
             }
             _ => input::trim_one_newline(input::bounded("stdin", io::stdin().lock(), input::LONGEST_TEXT)?),
         };
-        match typed(&self.embd_separator) {
+        match self.embd_separator.as_deref().map_or("\n".to_owned(), typed) {
             separator if separator.is_empty() => Ok(vec![all]),
             separator => Ok(all.split(&separator).map(str::to_owned).collect()),
         }

@@ -87,8 +87,9 @@ fn texts_come_from_the_line_a_file_or_stdin() {
     assert_eq!(embed(&separated), wanted);
     assert_eq!(embed(&["-p", TWO, "--no-escape", "--embd-output-format", "raw"]).lines().count(), 1);
     // llama-embedding's other words for what is so anyway.
-    let output = qrun().args(["embed", "-m", bert(), "-p", TWO, "--embd-output-format=raw", "-t", "1", "--embedding"]);
-    let output = output_of(output);
+    let mut command = qrun();
+    command.args(["embed", "-m", bert(), "-p", TWO, "--embd-output-format=raw", "-t", "1", "--embedding"]);
+    let output = output_of(&mut command);
     assert_eq!((text(&output.stdout), text(&output.stderr)), (wanted, String::new()));
 }
 
