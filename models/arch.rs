@@ -2,6 +2,7 @@
 //!
 //! To add one: `arch/x.rs` with its const, and its row here.
 
+mod bert;
 mod cohere2;
 mod deepseek2;
 mod exaone4;
@@ -64,6 +65,9 @@ pub static ARCHITECTURES: &[ArchSpec] = &[
     deepseek2::MISTRAL4,
     nemotron_h::NEMOTRON_H,
     nemotron_h::NEMOTRON_H_MOE,
+    bert::BERT,
+    bert::NOMIC_BERT,
+    gemma3::GEMMA_EMBEDDING,
 ];
 
 /// The architecture with this `general.architecture`, if qrun runs it.

@@ -12,7 +12,7 @@ use qrun_quant::{Gguf, Result};
 use crate::{
     arch,
     layer::LayerPlan,
-    spec::{Activation, ArchSpec, EmbeddingScale, FeedForward, LogitScale, Norm},
+    spec::{Activation, ArchSpec, EmbeddingScale, LogitScale, Mask, Norm, Pooling, Recurrent},
 };
 use keys::{Keys, LIMIT};
 
@@ -47,6 +47,8 @@ pub struct Config {
     pub q_temperature: Option<QTemperature>,
     /// Elements of an embedding that a token has for each layer; 0: it has none.
     pub n_embd_per_layer: usize,
+    /// From hidden states to the embedding of a text; `None`: neither the file nor the architecture says.
+    pub pooling: Option<Pooling>,
     /// One plan per layer that runs.
     pub layers: Vec<LayerPlan>,
     /// Blocks of the file behind the layers that predict further tokens (`nextn_predict_layers`). They do not run, and
@@ -74,6 +76,17 @@ impl Config {
     /// The largest of a size over all layers: what a buffer that they share has to hold.
     pub fn widest(&self, size: impl Fn(&LayerPlan) -> usize) -> usize {
         self.layers.iter().map(size).max().unwrap_or(0)
+    }
+
+    /// Whether texts go through the layers whole, as each token sees all of them: such a model does not write text.
+    pub fn is_bidirectional(&self) -> bool {
+        self.layers.iter().any(|l| l.mask == Mask::None)
+    }
+
+    /// The longest text that the model can take, in tokens; `None`: any, though it was trained for
+    /// [`Config::n_ctx_train`].
+    pub fn longest(&self) -> Option<usize> {
+        self.arch.input.is_placed().then_some(self.n_ctx_train)
     }
 
     /// Reads and checks everything the forward pass needs to know.
@@ -109,7 +122,7 @@ impl Config {
         }
         let eps_key = match spec.norm {
             Norm::Rms => "attention.layer_norm_rms_epsilon",
-            Norm::Layer => "attention.layer_norm_epsilon",
+            Norm::Layer | Norm::LayerBias => "attention.layer_norm_epsilon",
         };
         // Files of Nemotron H may have the one under the name of the other.
         let norm_eps = match keys.f32(eps_key)? {
@@ -143,6 +156,7 @@ impl Config {
             },
             q_temperature: q_temperature(&keys, spec)?,
             n_embd_per_layer: layers::n_embd_per_layer(&keys)?,
+            pooling: pooling(&keys, spec)?,
             layers,
             n_nextn: n_block - n_layer,
         })
@@ -162,6 +176,19 @@ fn q_temperature(keys: &Keys, spec: &ArchSpec) -> Result<Option<QTemperature>> {
     }
 }
 
+/// From hidden states to an embedding.
+fn pooling(keys: &Keys, spec: &ArchSpec) -> Result<Option<Pooling>> {
+    match keys.g.u64(&keys.key("pooling_type"))? {
+        None => Ok(spec.pooling),
+        Some(n) => {
+            let all = [Pooling::None, Pooling::Mean, Pooling::First, Pooling::Last, Pooling::Rank];
+            let known = all.into_iter().find(|&pooling| pooling as u64 == n);
+            let expected = "0 (none), 1 (mean), 2 (first token), 3 (last token) or 4 (rank)";
+            known.map(Some).ok_or_else(|| keys.error("pooling_type", expected, n))
+        }
+    }
+}
+
 /// What would change the result and is not implemented is an error, never an approximation.
 fn refuse_unimplemented(keys: &Keys, spec: &ArchSpec) -> Result<()> {
     let str = |name: &str| keys.g.str(&keys.key(name));
@@ -169,18 +196,19 @@ fn refuse_unimplemented(keys: &Keys, spec: &ArchSpec) -> Result<()> {
     if let Some(kind) = str("rope.scaling.type")?.filter(|kind| !known.contains(kind)) {
         return Err(keys.error("rope.scaling.type", "none, linear, yarn or longrope", format!("{kind:?}")));
     }
-    let activation = match spec.feed_forward {
-        FeedForward::Gated(Activation::Silu | Activation::ClampedSwiglu) => ["silu", "swish"].as_slice(),
-        FeedForward::Gated(Activation::GeluTanh) => &["gelu_pytorch_tanh", "gelu_tanh"],
-        FeedForward::ReluSquared => &["relu2"],
+    let activation = match spec.feed_forward.activation() {
+        Activation::Silu | Activation::ClampedSwiglu => ["silu", "swish"].as_slice(),
+        Activation::GeluTanh => &["gelu_pytorch_tanh", "gelu_tanh"],
+        Activation::Gelu => &["gelu"],
+        Activation::ReluSquared => &["relu2"],
     };
     for name in ["hidden_act", "hidden_activation"] {
         if let Some(found) = str(name)?.filter(|found| !activation.contains(found)) {
             return Err(keys.error(name, activation[0], format!("{found:?}")));
         }
     }
-    if keys.g.bool(&keys.key("attention.causal"))? == Some(false) {
-        return Err(keys.error("attention.causal", "true", "false"));
+    if spec.recurrent != Recurrent::None && layers::mask(keys, spec)? == Mask::None {
+        return Err(keys.error("attention.causal", "true, as recurrent layers look back only", "false"));
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ use qrun_cuda::ops::sample::SampledToken;
 use qrun_quant::cpu::{Activations, Arithmetic, par::Pool};
 
 use crate::{
-    Batch, Cached, Entry, Forward, ForwardError, Model, Options, Output, PageCount, Progress, Rows, Salt, Tap,
+    Batch, Cached, Entry, Forward, ForwardError, Gives, Model, Options, Output, PageCount, Progress, Rows, Salt, Tap,
     kv::KvCache, weights::Weights,
 };
 use step::Step;
@@ -77,8 +77,11 @@ impl CpuDecoder {
     /// The same; `progress` hears of each matrix that is repacked.
     pub fn load(mut model: Model, options: Options, progress: Progress) -> std::io::Result<Self> {
         let pool = Pool::new(options.threads)?;
+        if options.gives == Gives::Hidden {
+            model.weights = Arc::new(model.weights.without_head());
+        }
         if options.repack && options.arithmetic == Arithmetic::Fast {
-            model.weights = pool.install(|| Arc::new(repacked(&model.weights, progress)));
+            model.weights = pool.install(|| Arc::new(repacked(&model.weights, options.gives, progress)));
         }
         let rope = rope::Tables::new(&model, options.n_ctx);
         let kv = KvCache::new(&model.config, &options);
@@ -116,19 +119,29 @@ impl CpuDecoder {
 
     fn check(&self, batch: &[Entry]) -> Result<(), ForwardError> {
         let tables = self.kv.tables();
-        let lens = (0..tables.n_seq()).map(|s| tables.len(s) as u32);
-        crate::forward::check(batch, lens.collect(), self.options.n_ctx, self.n_vocab())
+        let lens: Vec<u32> = (0..tables.n_seq()).map(|s| tables.len(s) as u32).collect();
+        if self.model.config.is_bidirectional() {
+            crate::forward::check_whole(batch, &lens)?;
+        }
+        crate::forward::check(batch, lens, self.n_ctx(), self.n_vocab())
     }
 
-    /// The chunks of a batch, one after the other.
+    /// What sequences may share of these tokens: nothing where keys and values depend on the tokens behind them.
+    fn shared<'t>(&self, tokens: &'t [u32]) -> &'t [u32] {
+        if self.model.config.is_bidirectional() { &[] } else { tokens }
+    }
+
+    /// The chunks of a batch, one after the other; a batch of texts that are seen whole is one.
     fn chunks(&mut self, batch: &Batch) -> Result<(), ForwardError> {
         let Self { model, options, pool, kv, rope, scratch, logits, tap, .. } = self;
+        let n = if model.config.is_bidirectional() { batch.entries.len().max(1) } else { options.n_ubatch };
         pool.install(|| {
-            for chunk in batch.entries.chunks(options.n_ubatch) {
+            for chunk in batch.entries.chunks(n) {
                 kv.reserve(chunk)?;
                 let s = &mut *scratch;
                 let weights = &model.weights;
-                let mut step = Step { model, weights, kv, rope, s, chunk, tap, cancelled: batch.cancelled };
+                let (gives, cancelled) = (options.gives, batch.cancelled);
+                let mut step = Step { model, weights, gives, kv, rope, s, chunk, tap, cancelled };
                 step.run(logits)?;
                 kv.advance(chunk);
             }
@@ -143,7 +156,7 @@ impl Forward for CpuDecoder {
     }
 
     fn n_ctx(&self) -> usize {
-        self.options.n_ctx
+        self.model.config.longest().map_or(self.options.n_ctx, |longest| longest.min(self.options.n_ctx))
     }
 
     fn n_seq(&self) -> usize {
@@ -169,7 +182,12 @@ impl Forward for CpuDecoder {
     }
 
     fn rows(&self) -> Rows<'_> {
-        Rows::new(self.model.config.n_vocab, &self.tokens, &self.logits)
+        let c = &self.model.config;
+        let width = match self.options.gives {
+            Gives::Logits => c.n_vocab,
+            Gives::Hidden => c.n_embd,
+        };
+        Rows::new(width, &self.tokens, &self.logits)
     }
 
     fn len(&self, seq: u32) -> u32 {
@@ -181,7 +199,7 @@ impl Forward for CpuDecoder {
     }
 
     fn attach(&mut self, seq: u32, tokens: &[u32]) -> u32 {
-        self.kv.attach(seq as usize, tokens) as u32
+        self.kv.attach(seq as usize, self.shared(tokens)) as u32
     }
 
     fn set_salt(&mut self, seq: u32, salt: &Salt) {
@@ -189,7 +207,7 @@ impl Forward for CpuDecoder {
     }
 
     fn cached(&self, salt: &Salt, tokens: &[u32]) -> Cached {
-        self.kv.tables().cached(salt, tokens)
+        self.kv.tables().cached(salt, self.shared(tokens))
     }
 
     fn fork(&mut self, from: u32, to: u32, len: u32) -> u32 {
@@ -197,11 +215,11 @@ impl Forward for CpuDecoder {
     }
 
     fn share(&mut self, seq: u32, tokens: &[u32]) {
-        self.kv.share(seq as usize, tokens);
+        self.kv.share(seq as usize, self.shared(tokens));
     }
 
     fn release(&mut self, seq: u32, tokens: &[u32]) {
-        self.kv.release(seq as usize, tokens);
+        self.kv.release(seq as usize, self.shared(tokens));
     }
 
     fn forget(&mut self, keep: &[u32]) {
@@ -240,11 +258,13 @@ impl Forward for CpuDecoder {
 
 /// The weights in the order in which products read them fastest. Matrix by matrix, so that the file's
 /// pages and the tiles never lie in memory together.
-fn repacked(weights: &Weights, progress: Progress) -> Weights {
+fn repacked(weights: &Weights, gives: Gives, progress: Progress) -> Weights {
     let mut weights = weights.clone();
-    let total = weights.repackable_mut().map(|matrix| matrix.bytes() as u64).sum();
+    // Without a head only rows of the embedding are read.
+    let tables = usize::from(gives == Gives::Hidden);
+    let total = weights.repackable_mut().skip(tables).map(|matrix| matrix.bytes() as u64).sum();
     let mut done = 0;
-    for matrix in weights.repackable_mut() {
+    for matrix in weights.repackable_mut().skip(tables) {
         progress(done, total);
         done += matrix.bytes() as u64;
         *matrix = matrix.clone().repack();

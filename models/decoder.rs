@@ -44,10 +44,11 @@ use qrun_cuda::{
 };
 
 use crate::{
-    Batch, Cached, Config, Entry, Forward, ForwardError, KvType, LayerPlan, Model, Options, PageCount, Progress, Rows,
-    Salt, SamplingRequest, Tap,
+    Batch, Cached, Config, Entry, Forward, ForwardError, Gives, KvType, LayerPlan, Model, Options, PageCount, Progress,
+    Rows, Salt, SamplingRequest, Tap,
     layer::{FeedForwardPlan, KvSource, Mixer},
     memory::Plan,
+    spec::{Mask, Norm, Residual},
 };
 use ahead::Ahead;
 use memory::{LOGIT_ROWS, Memory, STEP_ROWS};
@@ -116,6 +117,9 @@ impl GpuDecoder {
         }
         if let Some(ty) = model.weights.formats().find(|ty| !has_kernels(*ty)) {
             return Err(format!("weights in {ty}, for which there are no kernels yet"));
+        }
+        if o.gives == Gives::Hidden {
+            return Err("embeddings of texts, for which there are no kernels yet".to_owned());
         }
         if model.weights.linears().any(|linear| linear.scale.is_some()) {
             return Err("matrices with scales beside them, for which there are no kernels yet".into());
@@ -234,6 +238,10 @@ fn without_kernels(c: &Config) -> Option<&'static str> {
     let parts = [
         (any(|l| matches!(l.kv, KvSource::Latent(_))), "latent attention"),
         (any(|l| l.mixer == Mixer::None || l.feed_forward == FeedForwardPlan::None), "layers of one part"),
+        (any(|l| l.mask == Mask::None), "attention without a causal mask"),
+        (c.arch.input.is_typed(), "types of tokens"),
+        (c.arch.norm == Norm::LayerBias, "norms with biases"),
+        (c.arch.residual == Residual::NormedSum, "norms of sums"),
         (!c.arch.feed_forward.is_gated(), "a feed-forward without a gate"),
     ];
     parts.into_iter().find(|(present, _)| *present).map(|(_, part)| part)

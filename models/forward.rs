@@ -32,7 +32,7 @@ pub enum Output {
     /// Nothing: the token only goes into the cache.
     #[default]
     None,
-    /// The logits after it.
+    /// The logits after it; of a decoder that gives hidden states ([`crate::Gives`]) that of the token.
     Logits,
     /// The token that follows it, where the decoder samples this sequence (see [`Forward::set_sampling`]); else the
     /// logits, from which the caller samples.
@@ -66,7 +66,7 @@ impl<'a> From<&'a [Entry]> for Batch<'a> {
 /// What a step gives for one entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Row<'a> {
-    /// The logits after the token, `[n_vocab]`.
+    /// The logits after the token, `[n_vocab]`; or its hidden state, `[n_embd]`.
     Logits(&'a [f32]),
     /// The token that follows it, sampled by the decoder.
     Token(SampledToken),
@@ -75,16 +75,16 @@ pub enum Row<'a> {
 /// The rows of a step: one per entry that wants an output, in the order of the batch.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
-    n_vocab: usize,
+    width: usize,
     tokens: &'a [Option<SampledToken>],
     logits: &'a [f32],
 }
 
 impl<'a> Rows<'a> {
-    /// `tokens` has an element per row; `logits` are those of the rows without a token, `[rows][n_vocab]`.
-    pub fn new(n_vocab: usize, tokens: &'a [Option<SampledToken>], logits: &'a [f32]) -> Self {
-        debug_assert_eq!(logits.len(), n_vocab * tokens.iter().filter(|t| t.is_none()).count());
-        Self { n_vocab, tokens, logits }
+    /// `tokens` has an element per row; `logits` are those of the rows without a token, `[rows][width]`.
+    pub fn new(width: usize, tokens: &'a [Option<SampledToken>], logits: &'a [f32]) -> Self {
+        debug_assert_eq!(logits.len(), width * tokens.iter().filter(|t| t.is_none()).count());
+        Self { width, tokens, logits }
     }
 
     /// How many rows of logits there are.
@@ -95,13 +95,13 @@ impl<'a> Rows<'a> {
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
-    /// The logits of the rows without a token, `[rows][n_vocab]`.
+    /// The logits of the rows without a token, `[rows][n_vocab]`; or hidden states, `[rows][n_embd]`.
     pub fn logits(&self) -> &'a [f32] {
         self.logits
     }
     /// The rows in the order of the batch.
     pub fn iter(&self) -> impl Iterator<Item = Row<'a>> + use<'a> {
-        let mut logits = self.logits.chunks_exact(self.n_vocab);
+        let mut logits = self.logits.chunks_exact(self.width);
         self.tokens.iter().map(move |token| match token {
             Some(token) => Row::Token(*token),
             None => Row::Logits(logits.next().expect("logits for each row without a token")),
@@ -129,6 +129,14 @@ pub enum ForwardError {
         expected: u32,
         /// The position in the batch.
         found: u32,
+    },
+    /// A text that goes on, of a model whose tokens see those behind them.
+    #[error("sequence {seq} holds {held} tokens: this model takes a text whole; rewind the sequence to 0 first")]
+    Whole {
+        /// Id of the sequence in the batch.
+        seq: u32,
+        /// Tokens that it holds.
+        held: u32,
     },
     /// A token outside the vocabulary.
     #[error("token {token}: expected an id below {n_vocab}")]
@@ -218,7 +226,8 @@ pub trait Forward: Send {
     /// Entries that do not continue their sequences, no pages, a cancelled step: the caches are as before. A failed
     /// device.
     fn step(&mut self, batch: &Batch) -> Result<Rows<'_>, ForwardError>;
-    /// Runs entries that want [`Output::Logits`] or nothing; returns the logits, `[rows][n_vocab]`.
+    /// Runs entries that want [`Output::Logits`] or nothing; returns the logits, `[rows][n_vocab]` (or hidden states,
+    /// `[rows][n_embd]`).
     ///
     /// # Errors
     /// As [`Forward::step`].
@@ -310,6 +319,12 @@ pub(crate) fn ends<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<(usi
         }
     }
     ends
+}
+
+/// Whether the sequences of a batch begin in it (`held`: tokens that each holds), as models ask that see texts whole.
+pub(crate) fn check_whole(batch: &[Entry], held: &[u32]) -> Result<(), ForwardError> {
+    let goes_on = batch.iter().find(|e| held.get(e.seq as usize).is_some_and(|&held| held > 0));
+    goes_on.map_or(Ok(()), |e| Err(ForwardError::Whole { seq: e.seq, held: held[e.seq as usize] }))
 }
 
 /// Whether every entry continues its sequence (`next`: the free position of each), within the context and the

@@ -2,7 +2,9 @@
 //! are there. Whoever needs a size of a layer asks its plan; whoever needs the largest of all layers asks
 //! [`crate::Config::widest`].
 
-use crate::spec::{DeltaHeads, Gating};
+use std::ops::Range;
+
+use crate::spec::{DeltaHeads, Gating, Mask};
 
 /// What one layer does.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,7 +19,10 @@ pub struct LayerPlan {
     pub head_dim: usize,
     /// Factor on the dot products of queries and keys.
     pub attention_scale: f32,
-    /// Sliding window in tokens, the current one included; `None`: sees everything.
+    /// Which tokens of a text attention sees.
+    pub mask: Mask,
+    /// Sliding window in tokens, the current one included; `None`: sees everything. Without a mask a half of it (rounded
+    /// down) reaches back, and as much forward.
     pub window: Option<usize>,
     /// Rotary embedding of q and k.
     pub rope: Rope,
@@ -249,6 +254,7 @@ impl LayerPlan {
             n_head_kv: 0,
             head_dim: 0,
             attention_scale: 1.0,
+            mask: Mask::Causal,
             window: None,
             rope: Rope::NONE,
             qk_norm: HeadNorm::None,
@@ -322,9 +328,24 @@ impl LayerPlan {
             FeedForwardPlan::Experts(experts) => Some(experts),
         }
     }
-    /// How many positions the token at `pos` sees, its own included.
+    /// How many positions up to its own the token at `pos` sees.
     pub fn seen(&self, pos: usize) -> usize {
         self.window.map_or(pos + 1, |window| window.min(pos + 1))
+    }
+    /// The positions that the token at `pos` sees, of a text of `len` tokens so far.
+    pub fn visible(&self, pos: usize, len: usize) -> Range<usize> {
+        match (self.mask, self.window) {
+            (Mask::Causal, _) => pos + 1 - self.seen(pos)..pos + 1,
+            (Mask::None, None) => 0..len,
+            (Mask::None, Some(window)) => pos.saturating_sub(window / 2)..len.min(pos + window / 2 + 1),
+        }
+    }
+    /// The window beyond which nothing is kept: none where a text is seen whole.
+    pub fn kept_window(&self) -> Option<usize> {
+        match self.mask {
+            Mask::Causal => self.window,
+            Mask::None => None,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::{
     Config, LayerPlan, Model, Options,
     kv::{PAGE, Shape, kinds},
     layer::ExpertPlan,
+    options::Gives,
 };
 
 /// Bytes that a decoder takes, by purpose.
@@ -28,8 +29,13 @@ impl Plan {
     pub fn new(model: &Model, o: &Options) -> Self {
         let [global, window, states] = kv_bytes_by_kind(&model.config, o);
         let repacked = o.repack && o.arithmetic == Arithmetic::Fast;
+        let whole = if repacked { model.weights.repacked_bytes() } else { model.weights.bytes() };
+        let spared = match o.gives {
+            Gives::Logits => 0,
+            Gives::Hidden => model.weights.head_bytes()[usize::from(!repacked)],
+        };
         Self {
-            weights: if repacked { model.weights.repacked_bytes() } else { model.weights.bytes() },
+            weights: whole - spared,
             kv: global + window + states,
             kv_window: window,
             kv_states: states,
@@ -88,5 +94,11 @@ fn activation_bytes(c: &Config, o: &Options) -> u64 {
     let per_token = 4 * c.n_embd + 3 * q + 2 * kv + 2 * n_ff.max(per_layer) + 2 * n_rot + routed + mixed + per_layer;
     // The input vectors of a product once more in their prepared form (f32 at most).
     let prepared = n_ff.max(c.n_embd).max(q);
-    4 * (o.n_ubatch.min(o.n_ctx) * (per_token + prepared) + c.n_vocab * o.n_seq) as u64
+    // A text that is seen whole goes through the layers whole.
+    let rows = if c.is_bidirectional() { o.n_ubatch.max(o.n_ctx) } else { o.n_ubatch.min(o.n_ctx) };
+    let given = match o.gives {
+        Gives::Logits => c.n_vocab * o.n_seq,
+        Gives::Hidden => c.n_embd * rows,
+    };
+    4 * (rows * (per_token + prepared) + given) as u64
 }

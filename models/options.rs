@@ -4,6 +4,16 @@ use qrun_quant::cpu::Arithmetic;
 
 use crate::KvType;
 
+/// What a decoder gives for a token that wants an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gives {
+    /// Logits, `[n_vocab]`.
+    #[default]
+    Logits,
+    /// The hidden state that the head would take, `[n_embd]`: what embeddings of texts are made of. No head is loaded.
+    Hidden,
+}
+
 /// How to run a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -27,6 +37,8 @@ pub struct Options {
     pub type_v: KvType,
     /// Keep the pages of sliding layers for good.
     pub swa_full: bool,
+    /// What comes out.
+    pub gives: Gives,
     /// Repack weights at load for faster arithmetic; without it they stay lazily mapped.
     pub repack: bool,
 }
@@ -43,6 +55,7 @@ impl Default for Options {
             type_k: KvType::F16,
             type_v: KvType::F16,
             swa_full: false,
+            gives: Gives::Logits,
             repack: true,
         }
     }

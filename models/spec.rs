@@ -5,6 +5,10 @@
 pub struct ArchSpec {
     /// `general.architecture` and the prefix of its keys.
     pub name: &'static str,
+    /// Which tokens of a text attention sees, unless the file says otherwise.
+    pub mask: Mask,
+    /// What the first layer takes.
+    pub input: Input,
     /// How the pairs of a rotary embedding are laid out.
     pub rope: RopeLayout,
     /// Which layers have a rotary embedding.
@@ -56,10 +60,58 @@ pub struct ArchSpec {
     pub sigmoid_sizes: &'static [[usize; 2]],
     /// What `logit_scale` does to logits.
     pub logit_scale: LogitScale,
+    /// What becomes of a text's hidden states when the file does not say; `None`: only files know.
+    pub pooling: Option<Pooling>,
 }
 
 // Each of these is matched exhaustively where it matters, in both decoders: a new variant does not compile until every
 // such place says what it does with it.
+
+/// Which tokens of a text a token sees (`attention.causal`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mask {
+    /// Those up to itself; a window reaches back only.
+    Causal,
+    /// All of them, so that a text goes through the layers whole; half of a window reaches back, half forward.
+    None,
+}
+
+/// What the first layer takes besides the embedding of the token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// Nothing.
+    Token,
+    /// The first row of `token_types`; the sum is normed (`token_embd_norm`).
+    Typed,
+    /// That and a row of `position_embd`; the sum is normed.
+    TypedAndPlaced,
+}
+
+impl Input {
+    /// Whether `token_types` joins, and a norm follows.
+    pub fn is_typed(self) -> bool {
+        self != Self::Token
+    }
+    /// Whether `position_embd` joins: there are no positions beyond its rows.
+    pub fn is_placed(self) -> bool {
+        self == Self::TypedAndPlaced
+    }
+}
+
+/// From the hidden states of a text, one for each token, to its embedding; the numbers of `pooling_type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pooling {
+    /// An embedding for each token.
+    None = 0,
+    /// Their mean.
+    Mean = 1,
+    /// That of the first token, `[CLS]`.
+    First = 2,
+    /// That of the last token.
+    Last = 3,
+    /// A score from a head for classes.
+    Rank = 4,
+}
 
 /// Normalisation before attention, feed-forward and head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +120,8 @@ pub enum Norm {
     Rms,
     /// `(x − mean) / sqrt(variance + eps) · weight`.
     Layer,
+    /// `(x − mean) / sqrt(variance + eps) · weight + bias`.
+    LayerBias,
 }
 
 /// How the outputs of attention and feed-forward join the residual stream.
@@ -84,16 +138,22 @@ pub enum Residual {
     /// As with [`Residual::PreNorm`], but a layer has only one of them: attention where it has key/value heads, else a
     /// feed-forward where that has a width, else what stands in place of attention.
     Single,
+    /// As they are; each sum is normed (`attn_output_norm`, `layer_output_norm`), and no norm follows the last layer.
+    NormedSum,
 }
 
 impl Residual {
     /// Whether inputs of attention are normed.
     pub fn pre_norm(self) -> bool {
-        self != Self::PostNorm
+        !matches!(self, Self::PostNorm | Self::NormedSum)
     }
     /// Whether outputs are normed.
     pub fn post_norm(self) -> bool {
         matches!(self, Self::PrePostNorm | Self::PostNorm)
+    }
+    /// Whether a norm follows the last layer.
+    pub fn final_norm(self) -> bool {
+        self != Self::NormedSum
     }
 }
 
@@ -211,14 +271,20 @@ pub enum LogitScale {
 pub enum FeedForward {
     /// `down(act(gate(x)) · up(x))`.
     Gated(Activation),
-    /// `down(max(up(x), 0)²)`: there is no gate.
-    ReluSquared,
+    /// `down(act(up(x)))`.
+    Plain(Activation),
 }
 
 impl FeedForward {
     /// Whether there is a gate.
     pub fn is_gated(self) -> bool {
         matches!(self, Self::Gated(_))
+    }
+    /// Its non-linearity.
+    pub fn activation(self) -> Activation {
+        match self {
+            Self::Gated(activation) | Self::Plain(activation) => activation,
+        }
     }
 }
 
@@ -250,14 +316,14 @@ pub enum RopeLayout {
 pub enum RopeLayers {
     /// Every layer.
     All,
+    /// No layer.
+    None,
     /// All but the last of every `n` layers.
     AllButEvery(usize),
     /// Sliding layers; all of them where none slides.
     Sliding,
     /// Every layer, unless the file says with `rope.scaling.finetuned` that there are none.
     Finetuned,
-    /// No layer.
-    None,
 }
 
 impl RopeLayers {
@@ -272,13 +338,17 @@ impl RopeLayers {
     }
 }
 
-/// Non-linearity of a gated feed-forward: `act(gate) * up`.
+/// Non-linearity of a feed-forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activation {
     /// `x · sigmoid(x)`.
     Silu,
     /// Tanh approximation of GELU.
     GeluTanh,
+    /// GELU: `x/2 · (1 + erf(x/√2))`.
+    Gelu,
+    /// `max(x, 0)²`.
+    ReluSquared,
     /// `g · sigmoid(1.702 g) · (u + 1)` of `g = min(gate, 7)` and `u = clamp(up, ±7)`.
     ClampedSwiglu,
 }

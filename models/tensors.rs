@@ -4,7 +4,7 @@ use std::ops::{Index, Range};
 
 use crate::{
     layer::{FeedForwardPlan, HeadNorm, KvSource, LayerPlan, Mixer},
-    spec::{ArchSpec, AttentionGate, DeltaHeads, Residual},
+    spec::{ArchSpec, AttentionGate, DeltaHeads, Norm, Residual},
 };
 
 /// Names each role once: its variant, its place in [`Role::ALL`] and its name in files.
@@ -93,6 +93,8 @@ roles! {
     ShortconvConv = "shortconv.conv",
     /// From a short convolution to the residual stream.
     ShortconvOutProj = "shortconv.out_proj",
+    /// Norm of the residual stream that attention has joined.
+    AttnOutputNorm = "attn_output_norm",
     /// RMSNorm of the attention output.
     PostAttentionNorm = "post_attention_norm",
     /// Norm before the feed-forward.
@@ -135,6 +137,8 @@ roles! {
     FfnUp = "ffn_up",
     /// Back to the residual stream.
     FfnDown = "ffn_down",
+    /// Norm of the residual stream that the feed-forward has joined.
+    LayerOutputNorm = "layer_output_norm",
     /// RMSNorm of the feed-forward output.
     PostFfwNorm = "post_ffw_norm",
     /// What decides how much of the token's embedding for the layer passes.
@@ -155,7 +159,7 @@ impl Role {
             (Self::FfnNorm, _) => format!("{}.weight", spec.ffn_norm),
             (Self::ExpProbsB | Self::SsmDt, _) => format!("{}.bias", self.name()),
             (Self::SsmA | Self::SsmD | Self::SsmConv1dBias | Self::FfnGateInpScale, _) => self.name().to_owned(),
-            (_, Dims::Vector(_) | Dims::Table(..)) => format!("{}.weight", self.name()),
+            (_, Dims::Vector(_) | Dims::Biased(_) | Dims::Table(..)) => format!("{}.weight", self.name()),
             _ => self.name().to_owned(),
         }
     }
@@ -166,6 +170,8 @@ impl Role {
 pub enum Dims {
     /// `[n]`.
     Vector(usize),
+    /// `[n]`, and a bias of as many.
+    Biased(usize),
     /// `[rows][cols]`: outputs, inputs. May have a scale `[1]` and a bias `[rows]`.
     Matrix(usize, usize),
     /// `[rows][cols]` numbers that no product takes: taps of channels, weights of norms by group.
@@ -180,7 +186,7 @@ impl Dims {
     /// Outputs: those of a matrix (of one expert or head), the elements of a vector.
     pub fn rows(self) -> usize {
         match self {
-            Self::Vector(n) | Self::Matrix(n, _) | Self::Table(n, _) => n,
+            Self::Vector(n) | Self::Biased(n) | Self::Matrix(n, _) | Self::Table(n, _) => n,
             Self::Experts(_, n, _) | Self::Heads(_, n, _) => n,
         }
     }
@@ -189,10 +195,15 @@ impl Dims {
 /// The tensors of a layer, in the order of their roles.
 #[rustfmt::skip]
 pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dims)> {
-    use Dims::{Experts, Heads, Matrix, Table, Vector};
+    use Dims::{Biased, Experts, Heads, Matrix, Table, Vector};
     let (d, q, kv) = (n_embd, l.q_dim(), l.kv_dim());
     let (pre_norm, post_norm) = (spec.residual.pre_norm(), spec.residual.post_norm());
-    let mut list = vec![(Role::AttnNorm, Vector(d), pre_norm && l.mixer != Mixer::None)];
+    let norm = match spec.norm {
+        Norm::Rms | Norm::Layer => Vector(d),
+        Norm::LayerBias => Biased(d),
+    };
+    let normed_sum = spec.residual == Residual::NormedSum;
+    let mut list = vec![(Role::AttnNorm, norm, pre_norm && l.mixer != Mixer::None)];
     match l.mixer {
         Mixer::Attention => match l.kv {
             KvSource::Latent(p) => {
@@ -271,8 +282,9 @@ pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dim
     }
     let (gated, follows) = (spec.feed_forward.is_gated(), l.feed_forward != FeedForwardPlan::None);
     list.extend([
+        (Role::AttnOutputNorm,    norm,      normed_sum),
         (Role::PostAttentionNorm, Vector(d), post_norm),
-        (Role::FfnNorm,           Vector(d), pre_norm && follows && spec.residual != Residual::Parallel),
+        (Role::FfnNorm,           norm,      pre_norm && follows && spec.residual != Residual::Parallel),
     ]);
     match l.feed_forward {
         FeedForwardPlan::None => {}
@@ -311,6 +323,7 @@ pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dim
     }
     let p = l.n_embd_per_layer;
     list.extend([
+        (Role::LayerOutputNorm,  norm,         normed_sum),
         (Role::PostFfwNorm,      Vector(d),    post_norm),
         (Role::InpGate,          Matrix(p, d), p > 0),
         (Role::Proj,             Matrix(d, p), p > 0),

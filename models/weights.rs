@@ -13,6 +13,7 @@ use qrun_quant::{
 use crate::{
     config::Config,
     layer::{KvSource, Rope, RopeFactors},
+    spec::Norm,
     tensors::{self, ByRole, Dims, Fused, Role},
 };
 
@@ -23,14 +24,38 @@ pub struct Weights {
     pub token_embd: Matrix,
     /// The layers, first to last.
     pub layers: Vec<Layer>,
-    /// Final RMSNorm `[n_embd]`.
-    pub output_norm: Vec<f32>,
+    /// What joins token embeddings.
+    pub input: InputWeights,
+    /// Norm before the head; `None` where the last layer ends in one.
+    pub output_norm: Option<NormWeights>,
     /// Head `[n_vocab][n_embd]`; `None` where it is tied to the embedding.
     pub output: Option<Linear>,
     /// Divisors of RoPE frequencies.
     pub rope_factors: RopeDivisors,
     /// Embeddings of a token for each layer.
     pub per_layer: Option<PerLayer>,
+    /// What the embedding of a text goes through at last, one after the other (`dense_2`, `dense_3`).
+    pub dense: Vec<Linear>,
+}
+
+/// What joins token embeddings, as far as [`crate::spec::Input`] says.
+#[derive(Clone, Default)]
+pub struct InputWeights {
+    /// The first row of `token_types`, `[n_embd]`.
+    pub token_type: Option<Vec<f32>>,
+    /// `position_embd`, `[n_ctx_train][n_embd]`.
+    pub positions: Option<Matrix>,
+    /// Norm of the sum.
+    pub norm: Option<NormWeights>,
+}
+
+/// A norm outside of the layers.
+#[derive(Clone)]
+pub struct NormWeights {
+    /// `[n_embd]`.
+    pub weight: Vec<f32>,
+    /// `[n_embd]`, where the architecture's norms have one.
+    pub bias: Option<Vec<f32>>,
 }
 
 /// What embeddings of tokens for each layer are made of, [`crate::LayerPlan::n_embd_per_layer`] elements for a layer.
@@ -116,6 +141,8 @@ impl Linear {
 pub struct Layer {
     /// Norm weights, biases, and taps of convolutions, as f32.
     pub vectors: ByRole<Vec<f32>>,
+    /// Biases of norms.
+    pub norm_biases: ByRole<Vec<f32>>,
     /// Projections. What one tensor of the file holds together is apart.
     pub matrices: ByRole<Linear>,
     /// What the weight of an expert is multiplied by where a token takes it, `[experts]`: the scales of `ffn_down_exps`, so
@@ -138,9 +165,16 @@ impl Weights {
         };
         let rope_factors = rope_divisors(&door, c)?;
         let per_layer = per_layer(&door, c)?;
-        let output_norm = door.vector(&format!("{}.weight", c.arch.output_norm), c.n_embd)?;
+        let input = input(&door, c)?;
+        let output_norm = c.arch.residual.final_norm().then(|| door.norm(c, c.arch.output_norm)).transpose()?;
+        let dense = dense(&door, c)?;
         door.refuse_leftovers(c)?;
-        Ok(Self { token_embd, layers, output_norm, output, rope_factors, per_layer })
+        Ok(Self { token_embd, layers, input, output_norm, output, rope_factors, per_layer, dense })
+    }
+
+    /// The same for a decoder that gives hidden states: without a head.
+    pub fn without_head(&self) -> Self {
+        Self { output: None, ..self.clone() }
     }
 
     /// The head: its own matrix, or the embedding.
@@ -177,15 +211,30 @@ impl Weights {
 
     /// The same once they are repacked.
     pub fn repacked_bytes(&self) -> u64 {
-        let mapped = self.per_layer.as_ref().map_or(0, |per_layer| per_layer.token_embd.bytes());
-        self.computed().map(|w| w.repacked_bytes() as u64).sum::<u64>() + mapped as u64
+        self.computed().map(|w| w.repacked_bytes() as u64).sum::<u64>()
+            + self.mapped().map(|w| w.bytes() as u64).sum::<u64>()
+    }
+
+    /// How much less that is of [`Weights::without_head`], whose embedding table is not repacked either; and how much
+    /// less [`Weights::bytes`] is.
+    pub fn head_bytes(&self) -> [u64; 2] {
+        let output = self.output.as_ref().map(|output| &output.w);
+        let table = self.token_embd.repacked_bytes() - self.token_embd.bytes();
+        let repacked = output.map_or(0, Matrix::repacked_bytes) + table;
+        [repacked, output.map_or(0, Matrix::bytes)].map(|bytes| bytes as u64)
     }
 
     fn matrices(&self) -> impl Iterator<Item = &Matrix> {
-        self.computed().chain(self.per_layer.iter().map(|per_layer| &per_layer.token_embd))
+        self.computed().chain(self.mapped())
     }
 
-    /// All but the table of embeddings for each layer.
+    /// Matrices that stay where they are mapped: a text reads a few rows of tables, and the last ones once.
+    fn mapped(&self) -> impl Iterator<Item = &Matrix> {
+        let tables = self.per_layer.iter().map(|per_layer| &per_layer.token_embd).chain(&self.input.positions);
+        tables.chain(self.dense.iter().map(|linear| &linear.w))
+    }
+
+    /// All others.
     fn computed(&self) -> impl Iterator<Item = &Matrix> {
         [&self.token_embd].into_iter().chain(self.linears().map(|linear| &linear.w))
     }
@@ -236,14 +285,50 @@ fn per_layer(door: &TensorLoader, c: &Config) -> Result<Option<PerLayer>> {
     (n > 0).then(read).transpose()
 }
 
+/// What joins token embeddings.
+fn input(door: &TensorLoader, c: &Config) -> Result<InputWeights> {
+    let input = c.arch.input;
+    let token_type = || {
+        // How many types there are nobody needs to know: a text is of the first.
+        let types = door.g.tensor("token_types.weight").map_or(1, Tensor::rows);
+        let mut first = vec![0.0; c.n_embd];
+        door.matrix("token_types.weight", types, c.n_embd)?.row(0, &mut first);
+        Ok(first)
+    };
+    Ok(InputWeights {
+        token_type: input.is_typed().then(token_type).transpose()?,
+        positions: input
+            .is_placed()
+            .then(|| door.matrix("position_embd.weight", c.n_ctx_train, c.n_embd))
+            .transpose()?,
+        norm: input.is_typed().then(|| door.norm(c, "token_embd_norm")).transpose()?,
+    })
+}
+
+/// What the embedding of a text goes through at last, in models that give nothing but embeddings.
+fn dense(door: &TensorLoader, c: &Config) -> Result<Vec<Linear>> {
+    let mut out: Vec<Linear> = Vec::new();
+    let names = ["dense_2", "dense_3"].into_iter().filter(|_| c.is_bidirectional());
+    for (name, tensor) in names.filter_map(|name| Some((name, door.g.tensor(&format!("{name}.weight"))?))) {
+        let cols = out.last().map_or(c.n_embd, |last| last.w.rows());
+        out.push(door.linear(name, tensor.rows(), cols)?);
+    }
+    Ok(out)
+}
+
 fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
     let list = tensors::of_layer(c.arch, c.n_embd, &c.layers[il]);
     let name = |part: &str| format!("blk.{il}.{part}");
-    let (mut vectors, mut matrices, mut choice_scale) = (ByRole::default(), ByRole::default(), None);
+    let (mut vectors, mut norm_biases, mut matrices) = (ByRole::default(), ByRole::default(), ByRole::default());
+    let mut choice_scale = None;
     for &(role, dims) in &list {
         let own = name(&role.of_file(c.arch, dims));
         match dims {
             Dims::Vector(n) => vectors.set(role, door.vector(&own, n)?),
+            Dims::Biased(n) => {
+                vectors.set(role, door.vector(&own, n)?);
+                norm_biases.set(role, door.vector(&name(&format!("{}.bias", role.name())), n)?);
+            }
             Dims::Table(rows, cols) => vectors.set(role, door.values(&own, &[cols, rows])?),
             Dims::Matrix(rows, cols) => {
                 let has = |part: &str| door.has(&name(&format!("{part}.weight")));
@@ -279,7 +364,7 @@ fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
             }
         }
     }
-    Ok(Layer { vectors, matrices, choice_scale })
+    Ok(Layer { vectors, norm_biases, matrices, choice_scale })
 }
 
 /// What makes keys and values.
@@ -352,6 +437,16 @@ impl TensorLoader<'_> {
             true => Ok(None),
             false => self.optional_vector(&format!("{name}.scale"), &[n]),
         }
+    }
+
+    /// A norm outside of the layers.
+    fn norm(&self, c: &Config, name: &str) -> Result<NormWeights> {
+        let part = |part: &str| self.vector(&format!("{name}.{part}"), c.n_embd);
+        let bias = match c.arch.norm {
+            Norm::Rms | Norm::Layer => None,
+            Norm::LayerBias => Some(part("bias")?),
+        };
+        Ok(NormWeights { weight: part("weight")?, bias })
     }
 
     fn vector(&self, name: &str, n: usize) -> Result<Vec<f32>> {

@@ -7,6 +7,7 @@ mod compare;
 mod completions;
 mod devices;
 mod echo;
+mod embed;
 mod exit;
 mod flags;
 mod help;

@@ -5,6 +5,7 @@ use qrun_models::ForwardError;
 #[cfg(feature = "download")]
 use crate::download::DownloadError;
 use crate::{
+    embed::EmbedError,
     engine::{BackendError, LoadError, OpenError},
     generate::{GenerateError, SaveError},
     sampler::SamplerError,
@@ -52,7 +53,7 @@ impl Kinded for OpenError {
             OpenError::Memory(_) => Kind::Memory,
             OpenError::Device(error) => error.kind(),
             // Only the one that was asked for is read here.
-            OpenError::Template(_) => Kind::Usage,
+            OpenError::Template(_) | OpenError::NoText { .. } => Kind::Usage,
         }
     }
 }
@@ -91,6 +92,21 @@ impl Kinded for GenerateError {
             GenerateError::Sampler(error) => error.kind(),
             GenerateError::Forward(ForwardError::Device(_)) => Kind::Device,
             GenerateError::Forward(_) | GenerateError::Mask(_) | GenerateError::Processor(_) => Kind::Failure,
+        }
+    }
+}
+
+impl Kinded for EmbedError {
+    fn kind(&self) -> Kind {
+        match self {
+            EmbedError::NoPooling { .. } | EmbedError::Rank | EmbedError::Empty { .. } | EmbedError::TooLong { .. } => {
+                Kind::Usage
+            }
+            EmbedError::Tokens { error, .. } => error.kind(),
+            EmbedError::NotFinite { .. } => Kind::File,
+            EmbedError::Load(error) => error.kind(),
+            EmbedError::Forward(ForwardError::Device(_)) => Kind::Device,
+            EmbedError::Forward(_) => Kind::Failure,
         }
     }
 }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`engine`] | a file to a decoder: where it runs, the memory it takes there |
 //! | [`generate`] | the one loop: scheduler, sessions, the thread for many callers |
+//! | [`embed`] | texts to vectors |
 //! | [`text`] | tokenizers, chat templates, chats with tools and thoughts, grammars, stop strings |
 //! | [`sampler`] | logits to tokens, with the specification that the GPU follows |
 //! | [`tools`] | quantize, perplexity, models of random weights, two backends side by side |
@@ -41,6 +42,7 @@ pub mod cli;
 mod clock;
 #[cfg(feature = "download")]
 pub mod download;
+pub mod embed;
 pub mod embedded;
 pub mod engine;
 pub mod error;

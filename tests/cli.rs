@@ -5,6 +5,7 @@ mod bad_input;
 mod chat;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod device;
+mod embed;
 mod files;
 mod flags;
 mod jobs;

@@ -22,6 +22,7 @@ mod device;
 mod device_sampling;
 mod download;
 mod each_format;
+mod embeddings;
 mod experts;
 mod formats;
 mod generate;

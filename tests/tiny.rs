@@ -9,7 +9,7 @@ mod rows;
 
 use qrun_models::{
     CpuDecoder, Entry, Forward, Model, Options, Output, arch,
-    spec::{AttentionGate, QkNorm, Residual},
+    spec::{AttentionGate, Mask, QkNorm, Residual},
 };
 use qrun_quant::{
     Bytes, GgmlType, Gguf,
@@ -18,7 +18,7 @@ use qrun_quant::{
 
 pub use draw::{Rng, fnv1a};
 use draw::{Spread, draw};
-pub use each::{EACH_ARCH, UNEVEN};
+pub use each::{EACH_ARCH, ENCODERS, UNEVEN};
 pub use rows::DELTA;
 
 /// Which formats the matrices get.
@@ -91,6 +91,10 @@ pub struct Tiny {
     pub latent: [usize; 4],
     /// Width of what experts take and give; 0: that of the residual stream.
     pub latent_experts: usize,
+    /// How hidden states become an embedding, by `pooling_type`'s numbers.
+    pub pooling: u32,
+    /// Widths of `dense_2` and `dense_3`.
+    pub dense: [usize; 2],
 }
 
 pub const TINY: Tiny = Tiny {
@@ -128,12 +132,15 @@ pub const TINY: Tiny = Tiny {
     groups: [0; 2],
     latent: [0; 4],
     latent_experts: 0,
+    pooling: 0,
+    dense: [0; 2],
 };
 
 #[test]
 fn every_architecture_has_a_tiny_model() {
     for arch in qrun_models::arch::ARCHITECTURES {
-        let found = EACH_ARCH.iter().any(|tiny| tiny.arch == arch.name);
+        let tinies: &[Tiny] = if arch.mask == Mask::None { &ENCODERS } else { &EACH_ARCH };
+        let found = tinies.iter().any(|tiny| tiny.arch == arch.name);
         assert!(found, "{} has no row in EACH_ARCH: the equivalence tests would leave it out", arch.name);
     }
 }
@@ -199,7 +206,7 @@ impl Tiny {
     pub fn slides(&self, il: usize) -> bool {
         let period = match (self.pattern, self.arch) {
             (0, "gemma2" | "gpt-oss") => 2,
-            (0, "gemma3") => 6,
+            (0, "gemma3" | "gemma-embedding") => 6,
             (0, _) => 4,
             (period, _) => period,
         };
@@ -275,6 +282,7 @@ impl Tiny {
         let last_gain = 2.0 / (embedding.std * (self.n_embd as f32).sqrt());
         let head = self.ty("output", 0, self.n_embd);
         add("token_embd.weight", head, [self.n_embd, self.n_vocab], embedding);
+        rows::input(self, add);
         if self.rope_freqs {
             add("rope_freqs.weight", vector, [self.head_dim / 2, 0], Spread { mean: 4.0, std: 1.0 });
         }
@@ -360,7 +368,14 @@ impl Tiny {
                 add(&name("post_ffw_norm.weight"), vector, [self.n_embd, 0], norm(0.5));
             }
         }
-        add(&format!("{}.weight", spec.output_norm), vector, [self.n_embd, 0], norm(last_gain));
+        if spec.residual.final_norm() {
+            add(&format!("{}.weight", spec.output_norm), vector, [self.n_embd, 0], norm(last_gain));
+        }
+        let widths = [self.n_embd, self.dense[0], self.dense[1]];
+        for (i, shape) in widths.windows(2).enumerate().filter(|(_, shape)| shape[1] > 0) {
+            let ty = self.ty("", 0, shape[0]);
+            add(&format!("dense_{}.weight", i + 2), ty, [shape[0], shape[1]], unit(shape[0], 1.0));
+        }
     }
 
     /// The file's dimensions of a tensor; all experts stand in one.

@@ -10,6 +10,7 @@ mod pre;
 mod published;
 mod special;
 mod stream;
+mod wordpiece;
 
 use std::path::{Path, PathBuf};
 

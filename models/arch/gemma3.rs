@@ -1,8 +1,8 @@
 //! Gemma 3: Gemma 2 with q/k norms in place of soft-caps, five sliding layers to each global one, and
-//! a RoPE base of their own for the sliding layers.
+//! a RoPE base of their own for the sliding layers. EmbeddingGemma is the same without a mask.
 
 use super::gemma2::GEMMA2;
-use crate::spec::{ArchSpec, AttentionScale, LocalRope, QkNorm, SoftcapDefaults, Window};
+use crate::spec::{ArchSpec, AttentionScale, LocalRope, Mask, Pooling, QkNorm, SoftcapDefaults, Window};
 
 /// `general.architecture = "gemma3"`.
 pub const GEMMA3: ArchSpec = ArchSpec {
@@ -13,4 +13,13 @@ pub const GEMMA3: ArchSpec = ArchSpec {
     softcap: SoftcapDefaults::NONE,
     attention_scale: AttentionScale::EmbdPerHead { n_layer: 62 },
     ..GEMMA2
+};
+
+/// `general.architecture = "gemma-embedding"`.
+pub const GEMMA_EMBEDDING: ArchSpec = ArchSpec {
+    name: "gemma-embedding",
+    mask: Mask::None,
+    window: Window::Periodic { period: 6, default_size: Some(512) },
+    pooling: Some(Pooling::Mean),
+    ..GEMMA3
 };

@@ -2,13 +2,16 @@
 //! Llama 3.1+ carries its context scaling in the tensor `rope_freqs.weight`; Mixtral has experts.
 
 use crate::spec::{
-    Activation, ArchSpec, AttentionGate, AttentionScale, EmbeddingScale, FeedForward, Gating, GroupScore, LocalRope,
-    LogitScale, Norm, QkNorm, Recurrent, Residual, RopeLayers, RopeLayout, Routing, SoftcapDefaults, Values, Window,
+    Activation, ArchSpec, AttentionGate, AttentionScale, EmbeddingScale, FeedForward, Gating, GroupScore, Input,
+    LocalRope, LogitScale, Mask, Norm, QkNorm, Recurrent, Residual, RopeLayers, RopeLayout, Routing, SoftcapDefaults,
+    Values, Window,
 };
 
 /// `general.architecture = "llama"`.
 pub const LLAMA: ArchSpec = ArchSpec {
     name: "llama",
+    mask: Mask::Causal,
+    input: Input::Token,
     rope: RopeLayout::Interleaved,
     rope_layers: RopeLayers::All,
     norm: Norm::Rms,
@@ -34,4 +37,5 @@ pub const LLAMA: ArchSpec = ArchSpec {
     group_score: GroupScore::TwoBest,
     sigmoid_sizes: &[],
     logit_scale: LogitScale::None,
+    pooling: None,
 };

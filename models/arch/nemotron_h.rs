@@ -2,14 +2,14 @@
 //! a gate, whose experts may see less than the whole residual stream.
 
 use super::llama::LLAMA;
-use crate::spec::{ArchSpec, FeedForward, Gating, Recurrent, Residual, RopeLayers, Routing};
+use crate::spec::{Activation, ArchSpec, FeedForward, Gating, Recurrent, Residual, RopeLayers, Routing};
 
 /// `general.architecture = "nemotron_h"`.
 pub const NEMOTRON_H: ArchSpec = ArchSpec {
     name: "nemotron_h",
     rope_layers: RopeLayers::None,
     residual: Residual::Single,
-    feed_forward: FeedForward::ReluSquared,
+    feed_forward: FeedForward::Plain(Activation::ReluSquared),
     recurrent: Recurrent::Mamba2,
     // The one norm that a layer has.
     ffn_norm: "attn_norm",

@@ -5,7 +5,7 @@ use qrun_quant::Result;
 use super::{keys::Keys, rope};
 use crate::{
     layer::{FeedForwardPlan, HeadNorm, KvSource, LatentPlan, LayerPlan, Mixer, Rope},
-    spec::ArchSpec,
+    spec::{ArchSpec, Mask},
 };
 
 /// What all layers of a model have in common.
@@ -50,6 +50,7 @@ impl Latent {
             n_head_kv: 1,
             head_dim: self.plan.rank + self.rope.n_rot,
             attention_scale: self.attention_scale,
+            mask: Mask::Causal,
             window: None,
             rope: self.rope,
             qk_norm: HeadNorm::None,

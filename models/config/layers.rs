@@ -5,7 +5,7 @@ use qrun_quant::Result;
 use super::{experts, keys::Keys, latent::Latent, recurrent, rope};
 use crate::{
     layer::{FeedForwardPlan, HeadNorm, KvSource, LayerPlan, Mixer, Rope},
-    spec::{ArchSpec, AttentionScale, QkNorm, Recurrent, Residual, RopeLayers, Values, Window},
+    spec::{ArchSpec, AttentionScale, Mask, QkNorm, Recurrent, Residual, RopeLayers, Values, Window},
 };
 
 /// What global layers have in common, and what sliding ones.
@@ -44,6 +44,7 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
     let rope_layers = rope_layers(keys, spec)?;
     let n_own = own_kv(keys, n_layer)?;
     let n_embd_per_layer = n_embd_per_layer(keys)?;
+    let mask = mask(keys, spec)?;
     let plan = |il: usize| {
         let (mixer, feed_forward) = match spec.residual {
             Residual::Single if n_head_kv[il] > 0 => (Mixer::Attention, FeedForwardPlan::None),
@@ -100,6 +101,7 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
             n_head_kv,
             head_dim,
             attention_scale,
+            mask,
             window,
             rope,
             qk_norm,
@@ -128,6 +130,15 @@ fn rope_layers(keys: &Keys, spec: &ArchSpec) -> Result<RopeLayers> {
         RopeLayers::Finetuned if finetuned == Some(false) => Ok(RopeLayers::None),
         others => Ok(others),
     }
+}
+
+/// Which tokens of a text attention sees.
+pub fn mask(keys: &Keys, spec: &ArchSpec) -> Result<Mask> {
+    Ok(match keys.g.bool(&keys.key("attention.causal"))? {
+        None => spec.mask,
+        Some(true) => Mask::Causal,
+        Some(false) => Mask::None,
+    })
 }
 
 /// How many layers have keys and values of their own; those behind them attend to caches of these.

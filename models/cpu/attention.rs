@@ -1,8 +1,8 @@
 //! Attention over the paged cache: online softmax page by page, splits of the context in parallel.
 //!
-//! A query's arithmetic is fixed by its position alone: pages in order inside splits of 512 absolute
-//! positions, splits merged in order. So one token at a time, any chunking and any number of threads
-//! give the same bits.
+//! A query's arithmetic is fixed by its position alone (and by the length of its text, where it sees what comes behind
+//! it): pages in order inside splits of 512 absolute positions, splits merged in order. So one token at a time, any
+//! chunking and any number of threads give the same bits.
 
 use std::ops::Range;
 
@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use super::simd::{self, LANES, Product};
 use crate::{
     Config, Entry, LayerPlan,
+    forward::ends,
     kv::{KvCache, PAGE},
     layer::KvSource,
 };
@@ -29,6 +30,8 @@ pub struct Attend<'a> {
     pub il: usize,
     pub chunk: &'a [Entry],
     pub q: &'a [f32],
+    /// Positions that each token of the chunk sees.
+    pub visible: &'a [Range<usize>],
     /// One more logit for the softmax of each query head, `[n_head]`: its weight is dropped.
     pub sinks: Option<&'a [f32]>,
 }
@@ -47,6 +50,13 @@ struct State {
     max: Vec<f32>,
     sum: Vec<f32>,
     values: Vec<f32>,
+}
+
+/// The positions that each token of a chunk sees in a layer.
+pub fn visible(l: &LayerPlan, chunk: &[Entry]) -> Vec<Range<usize>> {
+    let ends = ends(chunk);
+    let len = |seq: u32| ends.iter().find(|(of, _)| *of == seq as usize).map_or(0, |(_, end)| *end);
+    chunk.iter().map(|e| l.visible(e.pos as usize, len(e.seq))).collect()
 }
 
 /// Computes `out[tokens][n_head][value_dim]`.
@@ -116,8 +126,7 @@ impl<'a> Attend<'a> {
 
     /// Positions that a token sees.
     fn visible(&self, token: usize) -> Range<usize> {
-        let end = self.chunk[token].pos as usize + 1;
-        end - self.plan().seen(end - 1)..end
+        self.visible[token].clone()
     }
 
     /// Splits that any query of a block sees.

@@ -144,7 +144,7 @@ impl Step<'_> {
         let c = &self.model.config;
         let Scratch { x, h, routed: r, prepared, .. } = &mut *self.s;
         if let Some(scale) = w.vectors.get(FfnGateInpScale) {
-            ops::norm(c.arch.norm, x, scale, c.norm_eps, h);
+            ops::norm(c.arch.norm, x, (scale, None), c.norm_eps, h);
             ops::scale(h, 1.0 / (c.n_embd as f32).sqrt());
         }
         r.logits.resize(self.chunk.len() * plan.n_expert, 0.0);
@@ -159,7 +159,7 @@ impl Step<'_> {
             r.choices.iter_mut().for_each(|choice| choice.weight *= scale[choice.expert as usize]);
         }
         if let Some(weight) = w.vectors.get(PreFfwNorm2) {
-            ops::norm(c.arch.norm, x, weight, c.norm_eps, h);
+            ops::norm(c.arch.norm, x, (weight, None), c.norm_eps, h);
         }
         r.order.clear();
         r.order.extend(0..r.choices.len());
@@ -288,7 +288,7 @@ impl Scratch {
     pub(super) fn activate(&mut self, feed_forward: FeedForward) {
         match feed_forward {
             FeedForward::Gated(activation) => ops::gate(&mut self.gate, &self.up, activation),
-            FeedForward::ReluSquared => ops::relu_squared(&mut self.gate),
+            FeedForward::Plain(activation) => ops::activate(&mut self.gate, activation),
         }
     }
 }

@@ -6,7 +6,7 @@ use qrun_quant::cpu::{Activations, Job, matmul};
 
 use super::{Scratch, attention, ops, rope};
 use crate::{
-    Entry, ForwardError, Model, Output, Tap,
+    Entry, ForwardError, Gives, Model, Output, Tap,
     kv::KvCache,
     layer::{FeedForwardPlan, HeadNorm, KvSource, Mixer},
     spec::{AttentionGate, EmbeddingScale, Residual},
@@ -18,6 +18,7 @@ use crate::{
 pub(super) struct Step<'a> {
     pub model: &'a Model,
     pub weights: &'a Weights,
+    pub gives: Gives,
     pub kv: &'a mut KvCache,
     pub rope: &'a mut rope::Tables,
     pub s: &'a mut Scratch,
@@ -58,6 +59,27 @@ impl Step<'_> {
             EmbeddingScale::RmsNorm => ops::rms_norm_in_place(&mut self.s.x, &vec![1.0; c.n_embd], c.norm_eps),
             EmbeddingScale::One | EmbeddingScale::SqrtEmbd | EmbeddingScale::Key => {}
         }
+        self.embed_more();
+    }
+
+    /// What joins the embeddings of tokens.
+    fn embed_more(&mut self) {
+        let (c, s, input) = (&self.model.config, &mut *self.s, &self.weights.input);
+        if let Some(token_type) = &input.token_type {
+            ops::add_rows(&mut s.x, token_type);
+        }
+        if let Some(positions) = &input.positions {
+            s.h.resize(c.n_embd, 0.0);
+            for (e, x) in self.chunk.iter().zip(s.x.chunks_exact_mut(c.n_embd)) {
+                positions.row(e.pos as usize, &mut s.h);
+                ops::add(x, &s.h);
+            }
+        }
+        if let Some(norm) = &input.norm {
+            s.h.clone_from(&s.x);
+            let weights = (norm.weight.as_slice(), norm.bias.as_deref());
+            ops::norm(c.arch.norm, &s.h, weights, c.norm_eps, &mut s.x);
+        }
     }
 
     /// The embeddings of tokens for each layer: half from the token, half from its embedding.
@@ -93,6 +115,7 @@ impl Step<'_> {
             self.join(il, "attn_out", w, PostAttentionNorm);
             self.go_on()?;
         }
+        self.norm_sum(w, AttnOutputNorm);
         if plan.feed_forward != FeedForwardPlan::None {
             if self.model.config.arch.residual != Residual::Parallel {
                 self.norm(w, FfnNorm);
@@ -101,6 +124,7 @@ impl Step<'_> {
             self.feed_forward(il, w)?;
             self.join(il, "ffn_out", w, PostFfwNorm);
         }
+        self.norm_sum(w, LayerOutputNorm);
         self.per_layer(il, w);
         if let Some(scale) = w.vectors.get(LayerOutputScale) {
             ops::scale(&mut self.s.x, scale[0]);
@@ -128,8 +152,17 @@ impl Step<'_> {
     fn norm(&mut self, w: &Layer, role: Role) {
         let (c, s) = (&self.model.config, &mut *self.s);
         match w.vectors.get(role) {
-            Some(weight) => ops::norm(c.arch.norm, &s.x, weight, c.norm_eps, &mut s.h),
+            Some(_) => ops::norm(c.arch.norm, &s.x, norm_weights(w, role), c.norm_eps, &mut s.h),
             None => s.h.clone_from(&s.x),
+        }
+    }
+
+    /// Norms the residual stream in place, where there is such a norm.
+    fn norm_sum(&mut self, w: &Layer, role: Role) {
+        let (c, s) = (&self.model.config, &mut *self.s);
+        if w.vectors.get(role).is_some() {
+            std::mem::swap(&mut s.x, &mut s.h);
+            ops::norm(c.arch.norm, &s.h, norm_weights(w, role), c.norm_eps, &mut s.x);
         }
     }
 
@@ -155,7 +188,8 @@ impl Step<'_> {
         let s = &mut *self.s;
         s.attention.resize(t * l.n_head * l.value_dim(), 0.0);
         let sinks = w.vectors.get(AttnSinks).map(Vec::as_slice);
-        let attend = attention::Attend { c, kv: self.kv, il, chunk: self.chunk, q: &s.q, sinks };
+        let visible = &attention::visible(l, self.chunk);
+        let attend = attention::Attend { c, kv: self.kv, il, chunk: self.chunk, q: &s.q, visible, sinks };
         attention::attend(&attend, &mut s.attention);
         if let KvSource::Latent(plan) = l.kv {
             self.latent_values(l.n_head, w, &plan);
@@ -244,6 +278,7 @@ impl Step<'_> {
         }
     }
 
+    /// The logits of the tokens that want them, or their hidden states.
     fn head(&mut self, logits: &mut Vec<f32>) {
         let c = &self.model.config;
         let s = &mut *self.s;
@@ -257,8 +292,18 @@ impl Step<'_> {
             return;
         }
         s.x.truncate(marked * c.n_embd);
-        ops::norm(c.arch.norm, &s.x, &self.weights.output_norm, c.norm_eps, &mut s.h);
+        match &self.weights.output_norm {
+            Some(norm) => {
+                let weights = (norm.weight.as_slice(), norm.bias.as_deref());
+                ops::norm(c.arch.norm, &s.x, weights, c.norm_eps, &mut s.h);
+            }
+            None => s.h.clone_from(&s.x),
+        }
         tap(self.tap, None, "result_norm", &s.h);
+        if self.gives == Gives::Hidden {
+            logits.extend_from_slice(&s.h);
+            return;
+        }
         let start = logits.len();
         logits.resize(start + marked * c.n_vocab, 0.0);
         let out = &mut logits[start..];
@@ -272,6 +317,11 @@ impl Step<'_> {
         }
         tap(self.tap, None, "result_output", out);
     }
+}
+
+/// Weight and bias of a norm that the layer has.
+fn norm_weights(w: &Layer, role: Role) -> (&[f32], Option<&[f32]>) {
+    (&w.vectors[role], w.norm_biases.get(role).map(Vec::as_slice))
 }
 
 /// Products of the same input with several matrices, with their scales and biases.

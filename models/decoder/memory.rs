@@ -290,7 +290,8 @@ impl Memory {
         let layers: Vec<Layer> = layers.collect();
         // Logits are as large as what their norm gives: there is their scale.
         let scaled = |values: &[f32]| values.iter().map(|x| x * c.logit_scale).collect::<Vec<_>>();
-        let output_norm = loader.vector("weights/output_norm.weight".into(), &scaled(&w.output_norm));
+        let output_norm = w.output_norm.as_ref().expect("what the kernels run ends in a norm");
+        let output_norm = loader.vector("weights/output_norm.weight".into(), &scaled(&output_norm.weight));
         let head = w.output.as_ref().map_or(token_embd, |output| {
             let bias = output.bias.as_deref().map(scaled);
             loader.linear("output", &Linear { bias, ..output.clone() })

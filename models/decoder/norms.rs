@@ -38,7 +38,8 @@ impl Step<'_> {
         match self.c.arch.norm {
             _ if norm.weight.is_null() => NormKind::None,
             Norm::Rms => NormKind::Rms,
-            Norm::Layer => NormKind::Layer,
+            // One with biases is refused before.
+            Norm::Layer | Norm::LayerBias => NormKind::Layer,
         }
     }
 

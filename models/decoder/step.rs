@@ -25,7 +25,7 @@ use super::{
 use crate::{
     Config,
     layer::{FeedForwardPlan, HeadNorm, KvSource, Mixer},
-    spec::{Activation, AttentionGate, EmbeddingScale, FeedForward, RopeLayout},
+    spec::{Activation, AttentionGate, EmbeddingScale, RopeLayout},
     tensors::Role::*,
 };
 
@@ -369,11 +369,13 @@ impl Step<'_> {
 
     /// The number that kernels have for the activation.
     pub(super) fn activation(&self) -> i32 {
-        match self.c.arch.feed_forward {
-            FeedForward::Gated(Activation::Silu) => 0,
-            FeedForward::Gated(Activation::GeluTanh) => 1,
-            FeedForward::Gated(Activation::ClampedSwiglu) => 2,
-            FeedForward::ReluSquared => unreachable!("refused: there are kernels with a gate only"),
+        match self.c.arch.feed_forward.activation() {
+            Activation::Silu => 0,
+            Activation::GeluTanh => 1,
+            Activation::ClampedSwiglu => 2,
+            Activation::Gelu | Activation::ReluSquared => {
+                unreachable!("refused before: there are kernels with a gate only")
+            }
         }
     }
 

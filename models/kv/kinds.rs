@@ -46,7 +46,7 @@ pub fn kinds(c: &Config, o: &Options, chunk: usize) -> (Vec<Kind>, Vec<usize>) {
     let of_layers = c.layers.iter().map(|l| {
         let recurrent = l.state_len() > 0;
         // Where it limits what is kept.
-        let window = if recurrent { Some(2) } else { l.window.filter(|_| !o.swa_full) };
+        let window = if recurrent { Some(2) } else { l.kept_window().filter(|_| !o.swa_full) };
         kinds.iter().position(|kind| (kind.window, kind.recurrent) == (window, recurrent)).unwrap_or_else(|| {
             let (slots, mut pages) = sizes(window, o, chunk);
             if recurrent {

@@ -9,8 +9,8 @@ use clap::Subcommand;
 #[cfg(feature = "download")]
 use super::models;
 use super::{
-    bench, compare, completions, devices, exit::Exit, flags, info, man, named, normalise, perplexity, quantize, serve,
-    stdout::print, synth, tokenize,
+    bench, compare, completions, devices, embed, exit::Exit, flags, info, man, named, normalise, perplexity, quantize,
+    serve, stdout::print, synth, tokenize,
 };
 
 /// What qrun does beside answering.
@@ -24,6 +24,8 @@ pub enum Job {
     Quantize(quantize::Quantize),
     /// How well a model predicts a text, and how far it is from another one
     Perplexity(perplexity::Perplexity),
+    /// Texts to vectors
+    Embed(embed::Embed),
     /// Where two devices part: the first intermediate result that differs
     Compare(compare::Compare),
     // Described where its flags are.
@@ -67,6 +69,7 @@ impl Job {
             Job::Tokenize(job) => job.run(),
             Job::Quantize(job) => job.run(),
             Job::Perplexity(job) => job.run(),
+            Job::Embed(job) => job.run(),
             Job::Compare(job) => job.run(),
             Job::Bench(job) => job.run(),
             Job::Serve { words } => serve::run(&words),
@@ -120,6 +123,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("chat", "qrun MODEL.gguf chats"),
     ("server", "qrun serve MODEL.gguf answers over HTTP"),
     ("list", "qrun models lists the models that were fetched"),
+    ("embedding", "qrun embed MODEL.gguf -p TEXT makes vectors of texts"),
     ("ls", "qrun models lists the models that were fetched"),
     ("show", "qrun info FILE shows what is in a model file"),
 ];

@@ -72,6 +72,11 @@ pub fn threads(asked: Option<usize>) -> usize {
     asked.filter(|&n| n > 0).unwrap_or_else(physical_cores)
 }
 
+/// A number that is not 0.
+pub fn at_least_one(number: &str) -> Result<usize, String> {
+    number.parse().ok().filter(|&n| n > 0).ok_or_else(|| "expected a whole number from 1".to_owned())
+}
+
 /// The samplers to apply, by llama.cpp's names separated by `;`, in its order; those left out are switched off.
 pub fn samplers(text: &str) -> Result<Vec<&'static str>, String> {
     let expected = || format!("expected names of {} in this order", SAMPLERS.join(";"));

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use qrun_cuda::DeviceError;
-use qrun_models::{EventHandler, Forward, Model, Options};
+use qrun_models::{EventHandler, Forward, Gives, Model, Options};
 use qrun_quant::{Error, Gguf, gguf::Value};
 
 use super::{
@@ -43,6 +43,14 @@ pub enum OpenError {
     /// The template that was asked for.
     #[error(transparent)]
     Template(#[from] TemplateError),
+    /// Text is wanted of a model that gives embeddings alone.
+    #[error("{model}: a model for embeddings ({arch}), which writes no text; qrun embed {model} -p TEXT makes vectors")]
+    NoText {
+        /// The file.
+        model: String,
+        /// Its architecture.
+        arch: &'static str,
+    },
 }
 
 /// A model that is ready to be loaded.
@@ -68,6 +76,10 @@ impl Engine {
     pub fn open(gguf: Gguf, wishes: EngineOptions) -> Result<Self, OpenError> {
         let mut timeline = Timeline::start();
         let model = Model::load(&gguf)?;
+        if wishes.options.gives == Gives::Logits && model.config.is_bidirectional() {
+            let (model, arch) = (gguf.path().display().to_string(), model.config.arch.name);
+            return Err(OpenError::NoText { model, arch });
+        }
         timeline.lap("model");
         let tokenizer = Tokenizer::from_gguf(&gguf)?;
         if tokenizer.n_vocab() > model.config.n_vocab {

@@ -1,6 +1,7 @@
 //! Text to tokens and back, from the vocabulary that a GGUF file carries.
 //!
-//! Three kinds of vocabulary: SentencePiece-like ([`spm`]), BPE over bytes ([`bpe`]) and BPE over characters ([`chars`]).
+//! Four kinds of vocabulary: SentencePiece-like ([`spm`]), BPE over bytes ([`bpe`]), BPE over characters ([`chars`]) and
+//! WordPiece ([`wordpiece`]).
 //! Entries stay in the file mapping, so a tokenizer for 262,144 tokens is ready in a few hundredths of a second.
 
 mod bpe;
@@ -17,6 +18,7 @@ mod special;
 mod spm;
 mod stream;
 mod vocab;
+mod wordpiece;
 
 use std::borrow::Cow;
 
@@ -31,6 +33,7 @@ use spm::Spm;
 pub use stream::Utf8Stream;
 pub use vocab::TokenKind;
 use vocab::Vocab;
+use wordpiece::WordPiece;
 
 /// How a text is to be read.
 ///
@@ -92,6 +95,7 @@ enum Engine {
     Spm(Box<Spm>),
     Bpe(Box<Bpe>),
     Chars(Box<CharBpe>),
+    Words(WordPiece),
     #[cfg(feature = "hf-tokenizer")]
     Json(Box<json::Json>),
 }
@@ -100,7 +104,7 @@ impl Engine {
     /// Whether entries spell bytes as printable characters (or else spaces as U+2581).
     fn spells_bytes(&self) -> bool {
         match self {
-            Self::Spm(_) | Self::Chars(_) => false,
+            Self::Spm(_) | Self::Chars(_) | Self::Words(_) => false,
             Self::Bpe(_) => true,
             #[cfg(feature = "hf-tokenizer")]
             Self::Json(json) => json.spells_bytes,
@@ -127,21 +131,25 @@ impl Tokenizer {
     /// Builds the tokenizer that a GGUF file describes (`tokenizer.ggml.*`).
     pub fn from_gguf(g: &Gguf) -> Result<Self, Error> {
         let place = "key tokenizer.ggml.model";
-        let known = "\"llama\" (SentencePiece), \"gpt2\" (BPE over bytes) or \"gemma4\" (BPE over characters)";
+        let known = "\"llama\" (SentencePiece), \"gpt2\" (BPE over bytes), \"gemma4\" (BPE over characters) or \"bert\" (WordPiece)";
         let model = g.str("tokenizer.ggml.model")?.ok_or_else(|| g.error(place, known, "no such key"))?;
         let defaults = match model {
             "llama" => SpecialIds { bos: Some(1), eos: Some(2), unknown: Some(0), add_bos: true, ..Default::default() },
-            "gpt2" | "gemma4" => SpecialIds::default(),
+            "gpt2" | "gemma4" | "bert" => SpecialIds::default(),
             other => return Err(g.error(place, known, format!("{other:?}"))),
         };
         let mut vocab = Vocab::from_gguf(g)?;
         let mut ids = SpecialIds::read(g, vocab.len(), defaults)?;
+        if model == "bert" {
+            ids.around_words(g, &vocab)?;
+        }
         ids.eot = special::end_of_turn(&vocab, ids.eot);
         let last = id(g, "eom", vocab.len())?;
         let eog = special::end_of_generation(&mut vocab, [ids.eos, ids.eot, last].into_iter().flatten());
         let engine = match model {
             "llama" => Engine::Spm(Spm::from_gguf(g, &vocab, ids.unknown)?.into()),
             "gemma4" => Engine::Chars(CharBpe::from_gguf(g, &vocab, ids.unknown)?.into()),
+            "bert" => Engine::Words(WordPiece::of(&vocab, ids.unknown)),
             _ => Engine::Bpe(Bpe::from_gguf(g, &vocab, ids.unknown)?.into()),
         };
         match &engine {
@@ -193,6 +201,7 @@ impl Tokenizer {
                 }
                 (Fragment::Text(text), Engine::Bpe(bpe)) => bpe.encode(entries, &mut run, text)?,
                 (Fragment::Text(text), Engine::Chars(chars)) => chars.encode(entries, &mut run, text)?,
+                (Fragment::Text(text), Engine::Words(words)) => words.encode(entries, &mut run, text)?,
                 #[cfg(feature = "hf-tokenizer")]
                 (Fragment::Text(_), Engine::Json(_)) => unreachable!("encoded above"),
             }
@@ -210,7 +219,11 @@ impl Tokenizer {
             return json.decode(ids);
         }
         let bytes: Vec<u8> = ids.iter().flat_map(|&id| self.piece(id).into_owned()).collect();
-        let adds_space = matches!(&self.engine, Engine::Spm(spm) if spm.add_space_prefix);
+        let adds_space = match &self.engine {
+            Engine::Spm(spm) => spm.add_space_prefix,
+            Engine::Words(_) => true,
+            _ => false,
+        };
         let start = usize::from(adds_space && bytes.first() == Some(&b' '));
         String::from_utf8_lossy(&bytes[start..]).into_owned()
     }
@@ -303,6 +316,20 @@ impl SpecialIds {
             add_eos: g.bool("tokenizer.ggml.add_eos_token")?.unwrap_or(false),
             add_sep: false,
         })
+    }
+}
+
+impl SpecialIds {
+    /// The marks of a vocabulary of words: `[CLS]` before a text and `[SEP]` behind it, by their names where the file does
+    /// not say which they are.
+    fn around_words(&mut self, g: &Gguf, vocab: &Vocab) -> Result<(), Error> {
+        let find = |text: &str| vocab.entries().find(text.as_bytes());
+        self.bos = id(g, "cls", vocab.len())?.or(self.bos).or_else(|| find("[CLS]"));
+        self.separator = self.separator.or_else(|| find("[SEP]"));
+        self.unknown = self.unknown.or_else(|| find("[UNK]"));
+        self.add_bos = g.bool(ADD_BOS)?.unwrap_or(true);
+        self.add_sep = g.bool("tokenizer.ggml.add_sep_token")?.unwrap_or(true);
+        Ok(())
     }
 }
 

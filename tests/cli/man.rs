@@ -5,9 +5,10 @@ use std::process::Command;
 use super::{assert_fails, piped, run, text};
 use crate::skip::skip;
 
-const JOBS: [&str; 14] = [
+const JOBS: [&str; 15] = [
     "info",
     "tokenize",
+    "embed",
     "quantize",
     "perplexity",
     "compare",

@@ -10,7 +10,7 @@ use qrun_quant::{
     },
 };
 
-use crate::tiny::{EACH_ARCH, TINY, Tiny, decoder, entries};
+use crate::tiny::{EACH_ARCH, ENCODERS, TINY, Tiny, decoder, entries};
 
 /// A file taken apart, so that it can be changed.
 pub(super) struct Parts {
@@ -109,7 +109,7 @@ const LLAMA: &[Refused] = &[
     (|p| p.put_tensor("mm.0.weight", GgmlType::F32, &[128]), "tensor mm.0.weight",
         "only tensors that qrun's llama knows", "a tensor without a place in the model"),
     (|p| p.set("llama.hidden_act", "relu"), "key llama.hidden_act", "silu", "\"relu\""),
-    (|p| p.set("llama.attention.causal", false), "key llama.attention.causal", "true", "false"),
+    (|p| p.set("llama.pooling_type", 9u32), "key llama.pooling_type", "0 (none), 1 (mean), 2 (first token), 3 (last token) or 4 (rank)", "9"),
     (|p| p.set("llama.attention.head_count", 0u32), "key llama.attention.head_count", "a number from 1 to 16777216", "0"),
     (|p| p.set("llama.attention.head_count_kv", 0u32), "key llama.attention.head_count_kv", "a number from 1 to 16777216", "0"),
     (|p| p.set("llama.attention.head_count_kv", 3u32), "key llama.attention.head_count_kv", "a divisor of 4 heads", "3"),
@@ -328,7 +328,7 @@ fn odd_values_of_any_key_are_refused_or_run() {
         Array::of(&[1u32, 2]).into(),
         Array::of::<u32>(&[]).into(),
     ];
-    for tiny in EACH_ARCH {
+    for tiny in EACH_ARCH.into_iter().chain(ENCODERS) {
         let whole = Parts::of(Tiny { n_layer: 1, n_embd: 32, n_ff: 32, ..tiny });
         let prefix = format!("{}.", tiny.arch);
         let keys = whole.header.metadata.iter().map(|(k, _)| k.clone()).filter(|k| k.starts_with(&prefix));

@@ -127,6 +127,22 @@ pub const EACH_ARCH: [Tiny; 36] = [
     },
 ];
 
+/// One for each architecture that takes texts whole, and makes embeddings alone.
+pub const ENCODERS: [Tiny; 3] = [
+    Tiny { arch: "bert", tied: true, head_dim: 32, n_head_kv: 4, biases: true, pooling: 2, ..TINY },
+    Tiny { arch: "nomic-bert", tied: true, head_dim: 32, n_head_kv: 4, fused_qkv: true, pooling: 1, ..TINY },
+    Tiny {
+        arch: "gemma-embedding",
+        tied: true,
+        window: 41,
+        pattern: 3,
+        n_layer: 4,
+        n_head_kv: 1,
+        dense: [96, 160],
+        ..TINY
+    },
+];
+
 /// Models whose layers differ: in heads and feed-forward; and in these, window, and elements per head.
 pub const UNEVEN: [Tiny; 2] = [
     Tiny { n_layer: 3, uneven: &[[4, 2, 96], [6, 1, 160], [2, 2, 64]], rope_freqs: true, fused_gate_up: true, ..TINY },

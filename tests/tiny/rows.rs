@@ -2,7 +2,7 @@
 
 use qrun_models::{
     arch,
-    spec::{AttentionGate, DeltaHeads, Recurrent, Residual},
+    spec::{AttentionGate, DeltaHeads, Norm, Recurrent, Residual},
 };
 use qrun_quant::{
     GgmlType,
@@ -63,6 +63,7 @@ pub fn keys(t: &Tiny, h: &mut Header) {
     // Where there are two of them, or one by another name, large enough to be seen in logits.
     let (name, eps) = match t.arch {
         "cohere2" => ("layer_norm_epsilon", 1e-3f32),
+        "bert" | "nomic-bert" => ("layer_norm_epsilon", 1e-3),
         "muse-glimmer" => ("layer_norm_rms_epsilon", 1e-3),
         // Not a LayerNorm's.
         "nemotron_h" => ("layer_norm_epsilon", 1e-3),
@@ -71,6 +72,9 @@ pub fn keys(t: &Tiny, h: &mut Header) {
         _ => ("layer_norm_rms_epsilon", 1e-5),
     };
     h.set(key(&format!("attention.{name}")), eps);
+    if t.pooling > 0 {
+        h.set(key("pooling_type"), t.pooling);
+    }
     if t.yarn > 0.0 {
         h.set(key("rope.scaling.type"), "yarn");
         h.set(key("rope.scaling.factor"), t.yarn);
@@ -222,6 +226,20 @@ pub fn turning(pairs: usize) -> Vec<u8> {
     (0..pairs).flat_map(|i| if i < pairs / 4 { 1.0f32 } else { 1e30 }.to_le_bytes()).collect()
 }
 
+/// What joins the embeddings of tokens.
+pub fn input(t: &Tiny, add: Add) {
+    let input = arch::find(t.arch).unwrap().input;
+    let std = 0.5;
+    if input.is_typed() {
+        add("token_types.weight", GgmlType::F32, [t.n_embd, 2], Spread { mean: 0.0, std });
+        add("token_embd_norm.weight", GgmlType::F32, [t.n_embd, 0], Spread { mean: 1.0, std: 0.2 });
+        add("token_embd_norm.bias", GgmlType::F32, [t.n_embd, 0], Spread { mean: 0.0, std: 0.2 });
+    }
+    if input.is_placed() {
+        add("position_embd.weight", t.ty("", 0, t.n_embd), [t.n_embd, t.n_ctx], Spread { mean: 0.0, std });
+    }
+}
+
 pub fn tensors(t: &Tiny, il: usize, add: Add) {
     let spec = arch::find(t.arch).unwrap();
     let d = t.n_embd;
@@ -273,6 +291,19 @@ pub fn tensors(t: &Tiny, il: usize, add: Add) {
                 tensor(&format!("{part}.weight"), t.ty(part, il, d), [d, rows], 0.0, unit(d));
             }
             tensor("shortconv.conv.weight", GgmlType::F32, [TAPS, d], 0.0, 0.5);
+        }
+    }
+    if spec.residual == Residual::NormedSum {
+        for part in ["attn_output_norm", "layer_output_norm"] {
+            tensor(&format!("{part}.weight"), GgmlType::F32, [d, 0], 1.0, 0.2);
+            if spec.norm == Norm::LayerBias {
+                tensor(&format!("{part}.bias"), GgmlType::F32, [d, 0], 0.0, 0.2);
+            }
+        }
+    }
+    if t.arch == "bert" {
+        for (part, n) in [("attn_output", d), ("ffn_up", t.n_ff), ("ffn_down", d)] {
+            tensor(&format!("{part}.bias"), GgmlType::F32, [n, 0], 0.0, 0.3);
         }
     }
     if spec.latent {

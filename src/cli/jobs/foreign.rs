@@ -65,6 +65,23 @@ const TOKENIZE: &[Flag] = &[
     Flag::noted("--no-escape", Nothing, "the text is taken as it is, its backslashes too"),
 ];
 
+#[rustfmt::skip]
+const EMBED: &[Flag] = &[
+    Flag::used("-ctk, --cache-type-k", TYPE, "type of cached keys", RENAMED),
+    Flag::used("-ctv, --cache-type-v", TYPE, "type of cached values", RENAMED),
+    Flag::used("-ub, --ubatch-size", N, "tokens that go through the layers together", RENAMED),
+    Flag::used("-dev, --device", One("WHERE", Text), "where it runs", RENAMED),
+    Flag::noted("-ngl, --gpu-layers, --n-gpu-layers", N, "embeddings are computed on the CPU"),
+    Flag::noted("-b, --batch-size", N, "steps are as long as -ub says"),
+    Flag::noted("-s, --seed", N, "nothing is drawn at random"),
+    Flag::noted("-n, --predict, --n-predict", N, "nothing is written"),
+    Flag::noted("-np, --parallel", N, "texts share steps as far as -ub says"),
+    Flag::no_op("-e, --escape", Nothing, "\\n \\t \\\" … are expanded"),
+    Flag::no_op("--embedding, --embeddings", Nothing, "vectors are all that comes out"),
+    Flag::unless("--attention", One("TYPE", Text), "auto", "the model says which tokens see which"),
+    Flag::refused("--cls-separator", One("TEXT", Text), "reranking is not implemented"),
+];
+
 /// Here what would change the measurement is refused.
 #[rustfmt::skip]
 const BENCH: &[Flag] = &[
@@ -118,6 +135,7 @@ pub fn rows(job: &str) -> impl Iterator<Item = &'static Flag> + Clone + use<> {
         "quantize" => QUANTIZE,
         "perplexity" => PERPLEXITY,
         "tokenize" => TOKENIZE,
+        "embed" => EMBED,
         "bench" => BENCH,
         _ => &[],
     };

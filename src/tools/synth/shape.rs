@@ -318,7 +318,7 @@ impl Shape {
         }
         let eps = match self.spec().norm {
             Norm::Rms => "attention.layer_norm_rms_epsilon",
-            Norm::Layer => "attention.layer_norm_epsilon",
+            Norm::Layer | Norm::LayerBias => "attention.layer_norm_epsilon",
         };
         h.set(key(eps), self.norm_eps);
         h.set(key("rope.freq_base"), self.rope.base);
@@ -391,6 +391,12 @@ impl Shape {
             let (rows, cols, apart) = match dims {
                 Dims::Vector(n) => {
                     out.push(Planned { name: name(&file), dims: vec![n as u64], fill: fill(role, 1) });
+                    continue;
+                }
+                Dims::Biased(n) => {
+                    out.push(vector(name(&file), n));
+                    let fill = Fill::Normal { mean: 0.0, std: 0.125 };
+                    out.push(Planned { name: name(&format!("{}.bias", role.name())), dims: vec![n as u64], fill });
                     continue;
                 }
                 Dims::Matrix(rows, cols) => (rows, cols, None),

@@ -84,6 +84,7 @@ impl Shape {
             n_head_kv,
             head_dim,
             attention_scale: 1.0,
+            mask: self.spec().mask,
             window,
             rope,
             qk_norm,
