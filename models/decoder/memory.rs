@@ -3,6 +3,8 @@
 //! The first part of a name says what for: `weights/`, `kv/`, `activations/`, `state/`. The plan that users see
 //! is the sum of these parts, so it is what is allocated.
 
+mod experts;
+
 use std::f32::consts::FRAC_1_SQRT_2;
 
 use qrun_cuda::{
@@ -11,7 +13,6 @@ use qrun_cuda::{
         activations::QuantizedActivations,
         attention::{self, Scratch},
         cache::{Cache, CacheType},
-        experts::Choices,
         recurrent::{DeltaNet, States},
         sample::{SampleBuffers, SampleShape},
         upload::{Source, Staging, bytes_on_device},
@@ -22,11 +23,13 @@ use qrun_quant::{Bytes, GgmlType};
 use crate::{
     Config, KvType, LayerPlan, Model, Options,
     kv::{Kind, Shape, kinds},
-    layer::{ExpertPlan, Mixer, Rope},
+    layer::{Mixer, Rope},
     spec::{AttentionGate, EmbeddingScale},
     tensors::{ByRole, Role},
     weights::{self, Linear},
 };
+
+pub use experts::Experts;
 
 /// Rows of logits that go to the host at once; a batch with more marked entries takes turns.
 pub const LOGIT_ROWS: usize = 16;
@@ -140,20 +143,6 @@ pub struct Activations {
     pub out: Ptr<f32>,
     /// `[step_rows][n_vocab]`.
     pub logits: Ptr<f32>,
-}
-
-/// What layers with experts need besides; null where there are none.
-#[derive(Clone, Copy)]
-pub struct Experts {
-    /// Logits of the router, `[rows][n_expert]`.
-    pub logits: Ptr<f32>,
-    /// How much of the shared expert passes, `[rows]`.
-    pub shared_gate: Ptr<f32>,
-    pub choices: Choices,
-    /// What each choice gives, `[rows][n_used][n_embd]`.
-    pub given: Ptr<f32>,
-    /// What the shared expert gives, or the feed-forward beside experts, `[rows][n_embd]`.
-    pub shared: Ptr<f32>,
 }
 
 /// Inputs of recurrent layers, `[rows][width]` each; null where there are no such layers.
@@ -477,7 +466,7 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options) -> Activations
         gate: values(carver, "gate", n_ff),
         up: values(carver, "up", n_ff),
         gated: operand(carver, "gated", n_ff),
-        experts: experts(carver, c, n),
+        experts: Experts::take(carver, c, n),
         per_layer: values(carver, "per_layer", c.n_embd_per_layer * c.layers.len()),
         per_layer_projected: values(carver, "per_layer_projected", c.n_embd_per_layer * c.layers.len()),
         out: values(carver, "out", c.n_embd),
@@ -488,18 +477,4 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options) -> Activations
 /// Elements that a row's gate and up have, those of all its experts.
 fn gated_width(l: &LayerPlan) -> usize {
     l.n_ff().max(l.experts().map_or(0, |e| e.n_used * e.n_ff)).max(l.n_embd_per_layer)
-}
-
-fn experts(carver: &mut ArenaLayout, c: &Config, rows: usize) -> Experts {
-    let widest = |of: fn(&ExpertPlan) -> usize| c.widest(|l| l.experts().map_or(0, of));
-    let (n_expert, n_used) = (widest(|e| e.n_expert), widest(|e| e.n_used));
-    let shared = widest(|e| usize::from(e.shared.is_some() || e.beside.is_some()));
-    let mut values = |name: &str, width: usize| carver.take(format!("activations/experts.{name}"), rows * width);
-    Experts {
-        logits: values("logits", n_expert),
-        shared_gate: values("shared_gate", widest(|e| usize::from(e.shared.is_some()))),
-        given: values("given", n_used * c.n_embd),
-        shared: values("shared", shared * c.n_embd),
-        choices: Choices::take(carver, "activations/experts", [rows, n_expert, n_used]),
-    }
 }
