@@ -41,13 +41,11 @@ DEVICE float2 cos_sin(int position, double frequency) {
     return {(quarter + 1) & 2 ? -cosine : cosine, quarter & 2 ? -sine : sine};
 }
 
-// Cosines and sines of a position's pairs, by the whole block; a barrier has to follow.
+// Cosines and sines of a position's pairs, by the whole block, which has a thread for each; a barrier has to follow.
 DEVICE void angles(const RopeKvParams& p, int position, float2* turn) {
-#pragma unroll 1
-    for (int i = threadIdx.x; i < p.n_rot / 2; i += blockDim.x) {
-        const float2 t = cos_sin(position, p.frequency[i]);
-        turn[i] = {product(t.x, p.magnitude), product(t.y, p.magnitude)};
-    }
+    if ((int)threadIdx.x >= p.n_rot / 2) return;
+    const float2 t = cos_sin(position, p.frequency[threadIdx.x]);
+    turn[threadIdx.x] = {product(t.x, p.magnitude), product(t.y, p.magnitude)};
 }
 
 // A head; lane l gets elements l, l+32, …, and zeros past the last.

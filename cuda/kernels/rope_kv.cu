@@ -40,7 +40,7 @@ DEVICE void rope_kv_of(const RopeKvParams& p) {
 }
 
 #define ROPE_KV(NAME, DIM) \
-    extern "C" __global__ void __launch_bounds__(256) NAME(const RopeKvParams p) { rope_kv_of<DIM>(p); }
+    extern "C" __global__ void __launch_bounds__(256, 2) NAME(const RopeKvParams p) { rope_kv_of<DIM>(p); }
 ROPE_KV(rope_kv, 256)
 ROPE_KV(rope_kv_512, MAX_HEAD)
 #undef ROPE_KV

@@ -13,8 +13,7 @@ qrun runs a GGUF language model on this machine: a file, or a name (gemma-3-1b-i
   qrun info MODEL, tokenize MODEL      what is in a file and the memory it needs; text to tokens
   qrun serve [MODEL]                   answers over HTTP, for OpenAI, Anthropic and Ollama clients
   qrun quantize IN OUT TYPE            to Q4_K_M, Q5_K_M, Q6_K, Q8_0, Q4_0, F16 or BF16
-  qrun embed FILE -f TEXT              a vector for each line of a text
-  qrun perplexity FILE -f TEXT         how well it predicts a text; --kl-base FILE: beside another
+  qrun embed, perplexity FILE -f TEXT  a vector for each line; how well a text is predicted
   qrun bench FILE, qrun synth NAME OUT how fast it is here; a model of random weights, to measure
   qrun devices, qrun completions SHELL what can compute here; completions for bash, zsh, fish …
 ";
