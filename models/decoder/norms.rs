@@ -25,10 +25,9 @@ impl Step<'_> {
             x_out: residual.x_out,
             seq: self.at.seq,
             n: self.c.n_embd as i32,
-            eps: self.c.norm_eps / (residual.x_scale * residual.x_scale),
+            eps: self.c.norm_eps,
             post_eps: self.c.post_norm_eps,
             scale: self.c.residual_scale,
-            x_scale: residual.x_scale,
             ..NormParams::default()
         }
     }
