@@ -222,13 +222,13 @@ fn without_kernels(c: &Config) -> Option<&'static str> {
     }
     let any = |part: fn(&LayerPlan) -> bool| c.layers.iter().any(part);
     let parts = [
+        (any(|l| l.mask == Mask::None), "attention without a causal mask"),
         (any(|l| l.v_norm), "norms of values"),
         (any(|l| l.mixer == Mixer::None || l.feed_forward == FeedForwardPlan::None), "layers of one part"),
         (!c.arch.feed_forward.is_gated(), "a feed-forward without a gate"),
         (any(|l| l.kv != KvSource::Projections), "layers without keys or values of their own"),
         (any(|l| l.n_embd_per_layer > 0), "embeddings of a token for each layer"),
         (any(|l| l.output_scale), "layers that scale what they give"),
-        (any(|l| l.mask == Mask::None), "attention without a causal mask"),
         (c.arch.input.is_typed(), "types of tokens"),
         (c.arch.norm == Norm::LayerBias, "norms with biases"),
         (c.arch.residual == Residual::NormedSum, "norms of sums"),
