@@ -33,9 +33,9 @@ pub enum EmbedError {
         "{model} does not say how a text becomes one vector (no key {arch}.pooling_type); give --pooling mean, cls or last, or none for a vector of each token"
     )]
     NoPooling {
-        /// The file.
+        /// Path of the model file.
         model: String,
-        /// Its architecture.
+        /// `general.architecture` of that file.
         arch: &'static str,
     },
     /// The model scores pairs of texts.
@@ -46,13 +46,13 @@ pub enum EmbedError {
     /// A text without tokens, of a model that puts none around it.
     #[error("text {text} is empty: it has no tokens")]
     Empty {
-        /// Which one.
+        /// Its place among the texts that were given, from 0.
         text: usize,
     },
     /// A text that does not fit.
     #[error("text {text} has {tokens} tokens, more than the context of {n_ctx}; shorten it{}", hint(*.longer))]
     TooLong {
-        /// Which one.
+        /// Its place among the texts that were given, from 0.
         text: usize,
         /// Its length.
         tokens: usize,
@@ -64,7 +64,7 @@ pub enum EmbedError {
     /// A text that the vocabulary cannot say.
     #[error("text {text}: {error}")]
     Tokens {
-        /// Which one.
+        /// Its place among the texts that were given, from 0.
         text: usize,
         /// Why.
         error: TokenizeError,
@@ -72,7 +72,7 @@ pub enum EmbedError {
     /// A vector that is none.
     #[error("text {text}: the model gives numbers that are not finite; its file is damaged")]
     NotFinite {
-        /// Which one.
+        /// Its place among the texts that were given, from 0.
         text: usize,
     },
     /// The model cannot be loaded.

@@ -14,7 +14,7 @@ use super::{
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Block {
-    /// Scale.
+    /// What every code of the block is multiplied by.
     pub(crate) d: Half,
     /// Weight `i` is bit `i mod 8` of byte `i / 8`.
     pub(crate) qs: [u8; 16],

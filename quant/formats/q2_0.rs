@@ -16,7 +16,7 @@ use super::{
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Block {
-    /// Scale.
+    /// What every code of the block is multiplied by.
     pub(crate) d: Half,
     /// Values of two bits: weight `i` in byte `i / 4`.
     pub(crate) qs: [u8; 16],

@@ -21,7 +21,7 @@ pub(crate) struct Block {
     pub(crate) qs: [u8; 48],
     /// Four digits each.
     pub(crate) qh: [u8; 4],
-    /// Scale.
+    /// What every code of the block is multiplied by.
     pub(crate) d: Half,
 }
 const _: () = assert!(size_of::<Block>() == 54);

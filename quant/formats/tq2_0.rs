@@ -17,7 +17,7 @@ use super::{
 pub(crate) struct Block {
     /// 2-bit values, 32 bytes per half.
     pub(crate) qs: [u8; 64],
-    /// Scale.
+    /// What every code of the block is multiplied by.
     pub(crate) d: Half,
 }
 const _: () = assert!(size_of::<Block>() == 66);

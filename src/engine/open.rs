@@ -46,7 +46,7 @@ pub enum OpenError {
     /// Text is wanted of a model that gives embeddings alone.
     #[error("{model}: a model for embeddings ({arch}), which writes no text; qrun embed {model} -p TEXT makes vectors")]
     NoText {
-        /// The file.
+        /// Path of the model file.
         model: String,
         /// Its architecture.
         arch: &'static str,
