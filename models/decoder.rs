@@ -20,6 +20,7 @@ mod experts;
 mod memory;
 mod norms;
 mod pages;
+mod per_layer;
 mod recurrent;
 mod sampling;
 mod snapshot;
@@ -34,7 +35,12 @@ use std::{
 
 use qrun_cuda::{
     Arena, ArenaLayout, DeviceError, Gpu, LazyGraph, Part, Pinned, Result, Stream,
-    ops::{attention::Tiling, formats::has_kernels, sample::SampledToken, upload::upload},
+    ops::{
+        attention::{self, Tiling},
+        formats::has_kernels,
+        sample::SampledToken,
+        upload::upload,
+    },
 };
 
 use crate::{
@@ -47,13 +53,12 @@ use crate::{
 use ahead::Ahead;
 use memory::{LOGIT_ROWS, Memory, STEP_ROWS};
 use pages::Pages;
+use per_layer::LookUp;
 use sampling::DeviceSampler;
 use states::Kept;
 use step::{FEW, Step};
 use tap::Probe;
 
-/// Longest head that attention has kernels for.
-const MAX_HEAD_DIM: usize = 256;
 /// Rows of recorded steps: a batch takes the next larger one, with idle rows.
 const BUCKETS: [usize; 6] = [1, 2, 4, 8, 16, STEP_ROWS];
 
@@ -72,6 +77,7 @@ pub struct GpuDecoder {
     bytes_per_token: u64,
     pages: Pages,
     kept: Kept,
+    per_layer: Option<LookUp>,
     probe: Option<Probe>,
     /// Sequences whose last row gave an output: a single row more is a step of decoding.
     decoding: Vec<bool>,
@@ -89,6 +95,8 @@ struct Staging {
     marked: Pinned<i32>,
     /// `[LOGIT_ROWS][n_vocab]`.
     logits: Pinned<f32>,
+    /// Embeddings of the rows' tokens for each layer, where they have some.
+    per_layer: Pinned<f32>,
 }
 
 impl GpuDecoder {
@@ -98,12 +106,14 @@ impl GpuDecoder {
     /// The part of the model for which there is no kernel.
     pub fn supports(model: &Model, o: &Options) -> std::result::Result<(), String> {
         let c = &model.config;
-        if c.layers.iter().any(|l| matches!(l.kv, KvSource::Latent(_))) {
-            return Err("latent attention, for which there are no kernels yet".to_owned());
+        if let Some(part) = without_kernels(c) {
+            return Err(format!("{part}, for which there are no kernels yet"));
         }
-        let head_dim = c.widest(|l| l.head_dim);
-        if head_dim > MAX_HEAD_DIM {
-            return Err(format!("heads of {head_dim} elements; there are kernels for up to {MAX_HEAD_DIM}"));
+        let attends = c.layers.iter().filter(|l| l.mixer == Mixer::Attention);
+        if let Some(head_dim) = attends.map(|l| l.head_dim).find(|head_dim| !attention::takes(*head_dim)) {
+            return Err(format!(
+                "heads of {head_dim} elements; there are kernels for multiples of 16 up to 256 and of 32 up to 512"
+            ));
         }
         if let Some(ty) = model.weights.formats().find(|ty| !has_kernels(*ty)) {
             return Err(format!("weights in {ty}, for which there are no kernels yet"));
@@ -114,7 +124,8 @@ impl GpuDecoder {
         if model.weights.linears().any(|linear| linear.scale.is_some()) {
             return Err("matrices with scales beside them, for which there are no kernels yet".into());
         }
-        if let Some(part) = without_kernels(c).or_else(|| experts::without_kernels(model)) {
+        let part = experts::without_kernels(model).or_else(|| per_layer::without_kernels(&model.weights));
+        if let Some(part) = part {
             return Err(format!("{part}, for which there are no kernels yet"));
         }
         if o.type_k != o.type_v || o.type_k == KvType::F32 {
@@ -161,7 +172,9 @@ impl GpuDecoder {
             rows: Pinned::new(gpu, 3 * memory::rows(o))?,
             marked: Pinned::new(gpu, 4 * LOGIT_ROWS)?,
             logits: Pinned::new(gpu, LOGIT_ROWS * c.n_vocab)?,
+            per_layer: Pinned::new(gpu, memory::rows(o) * c.n_embd_per_layer * c.layers.len())?,
         };
+        let per_layer = LookUp::new(&stream, model, &memory, o)?;
         Ok(Self {
             steps: Default::default(),
             ahead,
@@ -175,6 +188,7 @@ impl GpuDecoder {
             bytes_per_token: model.weights.bytes_per_token(),
             pages,
             kept: Kept::new(o.n_seq),
+            per_layer,
             probe: None,
             decoding: vec![false; o.n_seq],
             logits: Vec::new(),
@@ -223,15 +237,12 @@ fn without_kernels(c: &Config) -> Option<&'static str> {
     let any = |part: fn(&LayerPlan) -> bool| c.layers.iter().any(part);
     let parts = [
         (any(|l| l.mask == Mask::None), "attention without a causal mask"),
-        (any(|l| l.v_norm), "norms of values"),
+        (any(|l| matches!(l.kv, KvSource::Latent(_))), "latent attention"),
         (any(|l| l.mixer == Mixer::None || l.feed_forward == FeedForwardPlan::None), "layers of one part"),
-        (!c.arch.feed_forward.is_gated(), "a feed-forward without a gate"),
-        (any(|l| l.kv != KvSource::Projections), "layers without keys or values of their own"),
-        (any(|l| l.n_embd_per_layer > 0), "embeddings of a token for each layer"),
-        (any(|l| l.output_scale), "layers that scale what they give"),
         (c.arch.input.is_typed(), "types of tokens"),
         (c.arch.norm == Norm::LayerBias, "norms with biases"),
         (c.arch.residual == Residual::NormedSum, "norms of sums"),
+        (!c.arch.feed_forward.is_gated(), "a feed-forward without a gate"),
     ];
     parts.into_iter().find(|(present, _)| *present).map(|(_, part)| part)
 }

@@ -8,9 +8,18 @@ use qrun_cuda::image::Kind;
 use crate::{log::Resources, make::Module, tools::Tools};
 
 /// Most registers per thread by the kernels' first word: what a family may use before it keeps too few warps on
-/// an SM to hide its loads. 64 K registers hold 16 warps of 128, 12 of 168 and 8 of 255.
-const REGISTERS: [(&str, u32); 6] =
-    [("gemm", 255), ("product_8", 168), ("product_16", 255), ("norm_product", 168), ("attention", 168), ("", 128)];
+/// an SM to hide its loads. 64 K registers hold 16 warps of 128, 12 of 168 and 8 of 255. Attention over heads of 512 has shared
+/// memory for 4 warps.
+const REGISTERS: [(&str, u32); 8] = [
+    ("gemm", 255),
+    ("product_8", 168),
+    ("product_16", 255),
+    ("norm_product", 168),
+    ("attention_f16_512", 255),
+    ("attention_q8_0_512", 255),
+    ("attention", 168),
+    ("", 128),
+];
 
 /// Machine code: the ELF version that 12.x drivers read, no spills, registers below their cap.
 pub fn machine_code(module: &Module) -> Vec<String> {

@@ -31,6 +31,7 @@ template <class V>
 DEVICE void score(const AttentionParams& p, const Run& run, int start, const Shared<V>& s, Role at) {
     float sums[V::KEY_TILES][4] = {};
     int first_key = 8 * V::KEY_TILES * at.share;
+    if (first_key >= V::KEYS) return;
     const unsigned short* high = s.q_high + (16 * at.row_tile + (lane() & 15)) * V::STRIDE + 8 * (lane() >> 4);
     const unsigned short* low = high + (s.q_low - s.q_high);
     const unsigned short* keys = s.k + (first_key + (lane() & 7)) * V::STRIDE + 8 * (lane() >> 3);
@@ -191,8 +192,8 @@ DEVICE void end_parts(const AttentionParams& p, const Shared<V>& s, Role at, int
     }
 }
 
-// All tiles of a share for the rows of a run; the keys of the first are on their way. Copies run ahead of their
-// use: values of a tile while its scores are computed, keys of the next tile while the values are added.
+// All tiles of a share for the rows of a run; the keys of the first are on their way. Where two tiles have room copies run ahead
+// of their use: values of a tile while its scores are computed, keys of the next tile while the values are added.
 template <class V>
 DEVICE void attend(const AttentionParams& p, const Run& run, Share share, Tile tile, const Shared<V>& s, Role at, int apart,
                    Output<V>& all) {
@@ -202,19 +203,28 @@ DEVICE void attend(const AttentionParams& p, const Run& run, Share share, Tile t
     for (int i = share.begin; i < share.end; i++) {
         cp_async_wait<0>();
         block_sync();
-        fetch_values<V>(p, run, tile, s);
+        if constexpr (V::TILES == 2) fetch_values<V>(p, run, tile, s);
         cp_async_commit();
         Tile next = i + 1 < share.end ? locate<V>(p, run, i + 1) : tile;
         score<V>(p, run, tile.start, s, at);
         block_sync();
-        if (i + 1 < share.end) fetch_keys<V>(p, run, next, s);
+        if constexpr (V::TILES == 1) {
+            fetch_values<V>(p, run, tile, s);
+        } else if (i + 1 < share.end) {
+            fetch_keys<V>(p, run, next, s);
+        }
         cp_async_commit();
         float weight[V::KEYS / 16][8], shrink[2];
         weigh<V>(s, at, part, weight, shrink);
-        cp_async_wait<1>();
+        cp_async_wait<V::TILES - 1>();
         block_sync();
         accumulate<V>(p, s, at, part, weight, shrink);
         end_parts<V>(p, s, at, i, i + 1 == share.end, apart, part, all);
+        if (V::TILES == 1 && i + 1 < share.end) {
+            block_sync();
+            fetch_keys<V>(p, run, next, s);
+            cp_async_commit();
+        }
         tile = next;
     }
 }
@@ -245,7 +255,7 @@ DEVICE void hand_over(const AttentionParams& p, const Shared<V>& s, Role at, con
 // Joins the parts of each query that the blocks of a row left in memory, as `end_parts` does; to where `hand_over` puts them.
 template <class V>
 DEVICE void join_parts(const AttentionParams& p, const Shared<V>& s) {
-    for (int m = warp(); m < V::ROWS; m += ATTENTION_WARPS) {
+    for (int m = warp(); m < V::ROWS; m += V::WARPS) {
         if (s.row[m] < 0) continue;
         int parts = parts_of<V>(s.first[m], s.last[m]);
         size_t at = ((size_t)s.row[m] * p.n_head + s.head[m]) * p.parts;
@@ -267,7 +277,7 @@ DEVICE void join_parts(const AttentionParams& p, const Shared<V>& s) {
 
 template <class V>
 DEVICE void write(const AttentionParams& p, const Shared<V>& s) {
-    for (int m = warp(); m < V::ROWS; m += ATTENTION_WARPS) {
+    for (int m = warp(); m < V::ROWS; m += V::WARPS) {
         int row = s.row[m];
         if (row < 0) continue;
         float factor = 1.0f / s.sum[m];
@@ -288,7 +298,7 @@ template <class V>
 DEVICE void turn_own(const AttentionParams& p, const Run& run, Share share, const Shared<V>& s) {
     angles(p.rope, run.last, turn_of(s));
     block_sync();
-    if (share.end == run.last / V::KEYS + 1) {
+    if (p.rope.k && share.end == run.last / V::KEYS + 1) {
         int head_kv = blockIdx.x;
         if (warp() == 0) append_key<V::DIM / 32>(p.rope, run.from, head_kv, turn_of(s), scratch_of(s));
         if (warp() == 1) append_value<V::DIM / 32>(p.rope, run.from, head_kv);
@@ -307,8 +317,8 @@ DEVICE void attention(const AttentionParams& p) {
     s.q_low = s.q_high + V::ROWS * V::STRIDE;
     s.out = (float*)bytes;
     s.k = (unsigned short*)(bytes + V::QUERIES);
-    s.v = s.k + V::KEYS * V::STRIDE;
-    s.scores = (float*)(bytes + V::QUERIES + 2 * V::TILE);
+    s.v = s.k + (V::TILES - 1) * V::KEYS * V::STRIDE;
+    s.scores = (float*)(bytes + V::QUERIES + V::TILES * V::TILE);
     s.k_scale = s.scores + V::ROWS * V::SCORE_STRIDE;
     s.v_scale = s.k_scale + V::SCALES;
     s.row = which[0], s.head = which[1], s.first = which[2], s.last = which[3], s.part = which[4];
@@ -321,8 +331,8 @@ DEVICE void attention(const AttentionParams& p) {
     if (run.to == end && share.begin == share.end) return;
 
     // Scores take dimensions by 32: where only 16 are left, the rest of the keys is zero.
-    if (p.head_dim % 32) {
-        for (int i = threadIdx.x; i < V::KEYS * 16; i += ATTENTION_THREADS) {
+    if (V::TILES == 2 && p.head_dim % 32) {
+        for (int i = threadIdx.x; i < V::KEYS * 16; i += V::THREADS) {
             s.k[i / 16 * V::STRIDE + p.head_dim + i % 16] = 0;
         }
     }
@@ -337,6 +347,12 @@ DEVICE void attention(const AttentionParams& p) {
         if (share.begin < share.end) {
             Tile tile = locate<V>(p, run, share.begin);
             if (V::ROWS == 16 && p.rope.q) turn_own<V>(p, run, share, s);
+            if constexpr (V::TILES == 1) {
+                // Where keys go queries are turned, and are the values of the run before.
+                if (!loaded) load_queries<V>(p, s);
+                loaded = 1;
+                block_sync();
+            }
             fetch_keys<V>(p, run, tile, s);
             cp_async_commit();
             if (!loaded) load_queries<V>(p, s);
@@ -365,15 +381,18 @@ DEVICE void attention(const AttentionParams& p) {
     X(attention_f16_128_16, 128, 1, 0) \
     X(attention_f16_128_32, 128, 2, 0) \
     X(attention_f16_256_16, 256, 1, 0) \
+    X(attention_f16_512_16, 512, 1, 0) \
     X(attention_q8_0_64_16, 64, 1, 1) \
     X(attention_q8_0_64_64, 64, 4, 1) \
     X(attention_q8_0_128_16, 128, 1, 1) \
     X(attention_q8_0_128_32, 128, 2, 1) \
-    X(attention_q8_0_256_16, 256, 1, 1)
+    X(attention_q8_0_256_16, 256, 1, 1) \
+    X(attention_q8_0_512_16, 512, 1, 1)
 
-#define ATTENTION(NAME, ...)                                                                                                   \
-    extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, Variant<__VA_ARGS__>::RESIDENT) NAME(const AttentionParams p) { \
-        attention<Variant<__VA_ARGS__>>(p);                                                                                    \
+#define ATTENTION(NAME, DIM, ...)                                                                                \
+    extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS(DIM), Variant<DIM, __VA_ARGS__>::RESIDENT)     \
+        NAME(const AttentionParams p) {                                                                          \
+        attention<Variant<DIM, __VA_ARGS__>>(p);                                                                 \
     }
 ATTENTIONS(ATTENTION)
 #undef ATTENTION

@@ -1,7 +1,7 @@
 // Attention of a tile of queries over the pages of their sequences, on tensor cores with f32 accuracy.
 //
 // A tile is the query heads of one key/value head for one token (decode) or some consecutive rows of the
-// chunk (prefill): up to 16·ROW_TILES queries. Four warps: a warp has one row tile of 16 queries and, of each
+// chunk (prefill): up to 16·ROW_TILES queries. Four warps, eight for heads beyond 256: a warp has one row tile of 16 queries and, of each
 // tile of KEYS positions, its share of the scores and then its share of the output's dimensions; scores travel
 // through shared memory in between.
 //
@@ -9,7 +9,7 @@
 // f16 numbers; keys and values are f16 already, or int8 (exact in f16) whose scales are applied outside.
 //
 // Grid: key/value heads (times the tiles that their query heads need) × ceil(rows / rows_per_tile) × splits blocks of 128
-// threads. Shared memory: Variant::BYTES, 16 to 54 KB, and 32 bytes per query. Moves the keys and values that a tile sees
+// threads (256). Shared memory: Variant::BYTES, 16 to 54 KB, and 32 bytes per query. Moves the keys and values that a tile sees
 // once per tile: 4·head_dim bytes per position in f16, 2.125·head_dim in q8_0.
 //
 // A query's arithmetic is fixed by its position. What it sees falls into at most MAX_PARTS parts of 64·2^n positions, at
@@ -23,7 +23,10 @@
 #include "image.cuh"
 #include "rope.cuh"
 
-enum { ATTENTION_THREADS = 128, ATTENTION_WARPS = 4, MAX_PARTS = 64 };
+enum { MAX_PARTS = 64 };
+
+// Of a block: as many as registers need for the output of heads of up to DIM elements.
+#define ATTENTION_THREADS(DIM) ((DIM) > 256 ? 256 : 128)
 
 struct AttentionParams {
     const float* q;  // [rows][n_head][head_dim]; not read where there is a rope
@@ -37,7 +40,7 @@ struct AttentionParams {
     unsigned* tickets;  // [rows][gridDim.x], zero between launches
     int rows;
     int n_head, n_head_kv;
-    int head_dim;        // a multiple of 16
+    int head_dim;        // a multiple of 16, of 32 beyond 256
     int heads_per_tile;  // query heads in a tile: those of a kv head, or as many as fit
     int rows_per_tile;   // 1 where splits > 1
     int splits;          // blocks that share the parts of a row
@@ -54,30 +57,33 @@ struct AttentionParams {
                         // all heads of a kv head in one tile
 };
 
-// Sizes and places of one variant. DIM: head_dim rounded up to 64, 128 or 256.
+// Sizes and places of one variant. DIM: head_dim rounded up to 64, 128, 256 or 512. Of heads beyond 256 the 64 KB of an sm_75
+// hold the queries and one tile of 16 positions: keys, then values, lie in the same place.
 template <int DIM_, int ROW_TILES, int Q8_>
 struct Variant {
     static constexpr int DIM = DIM_, Q8 = Q8_;
     static constexpr int ROWS = 16 * ROW_TILES;
-    static constexpr int KEYS = 32;
-    static constexpr int SHARES = ATTENTION_WARPS / ROW_TILES;  // warps that share a row tile
-    static constexpr int KEY_TILES = KEYS / 8 / SHARES;         // of 8 keys, per warp
+    static constexpr int THREADS = ATTENTION_THREADS(DIM), WARPS = THREADS / 32;
+    static constexpr int TILES = DIM > 256 ? 1 : 2;  // that have room at once
+    static constexpr int KEYS = 16 * TILES;
+    static constexpr int SHARES = WARPS / ROW_TILES;            // warps that share a row tile
+    static constexpr int KEY_TILES = KEYS / 8 < SHARES ? 1 : KEYS / 8 / SHARES;  // of 8 keys, per warp that has some
     static constexpr int SLICES = DIM / 16 / SHARES;            // of 16 output dimensions, per warp
     static constexpr int STRIDE = DIM + 8;                      // f16 elements: rows fall into different banks
     static constexpr int SCORE_STRIDE = KEYS + 8;
     static constexpr int BLOCKS = DIM / 32;  // q8_0 blocks of a token
-    static constexpr int RESIDENT = ROWS == 16 && DIM < 256 ? 4 : 3;  // blocks per multiprocessor that registers allow
+    static constexpr int RESIDENT = DIM > 256 ? 1 : ROWS == 16 && DIM < 256 ? 4 : 3;  // blocks per multiprocessor that registers allow
     static constexpr int SCALES = Q8 ? KEYS * BLOCKS : 0;
     // Dynamic shared memory in bytes, in this order.
     static constexpr int QUERIES = 2 * 2 * ROWS * STRIDE, TILE = 2 * KEYS * STRIDE, SCORES = 4 * ROWS * SCORE_STRIDE;
-    static constexpr int BYTES = QUERIES + 2 * TILE + SCORES + 2 * 4 * SCALES;
+    static constexpr int BYTES = QUERIES + TILES * TILE + SCORES + 2 * 4 * SCALES;
 };
 
 template <class V>
 struct Shared {
     unsigned short *q_high, *q_low;  // [ROWS][STRIDE]
     float* out;                      // [ROWS][STRIDE] where the queries were
-    unsigned short *k, *v;           // [KEYS][STRIDE]
+    unsigned short *k, *v;           // [KEYS][STRIDE]; one place where TILES is 1
     float* scores;                   // [ROWS][SCORE_STRIDE]
     float *k_scale, *v_scale;        // [KEYS][BLOCKS], q8_0 only
     // Of each query: its row (-1: no query), head, first and last position, tiles of a part, factor on scores; at the
@@ -156,7 +162,9 @@ template <class V>
 DEVICE void load_queries(const AttentionParams& p, const Shared<V>& s) {
     int group = p.n_head / p.n_head_kv, tiles = (group + p.heads_per_tile - 1) / p.heads_per_tile;
     int head_kv = blockIdx.x / tiles, first_head = blockIdx.x % tiles * p.heads_per_tile;
-    for (int m = warp(); m < V::ROWS; m += ATTENTION_WARPS) {
+    constexpr int WARPS = 4;  // have room to turn their heads
+    if (V::WARPS > WARPS && warp() >= WARPS) return;
+    for (int m = warp(); m < V::ROWS; m += WARPS) {
         int token = m / p.heads_per_tile, in_group = first_head + m % p.heads_per_tile;
         int row = blockIdx.y * p.rows_per_tile + token, head = head_kv * group + in_group;
         int live = token < p.rows_per_tile && in_group < group && row < p.rows;
@@ -229,7 +237,7 @@ DEVICE void place(unsigned short* to, uint4 x) {
 template <class V>
 DEVICE void fetch(const AttentionParams& p, const Run& run, Tile tile, unsigned short* to, const void* plane) {
     constexpr int BYTES = V::Q8 ? 1 : 2, PER_KEY = V::DIM * BYTES / 16;  // threads that share a position
-    constexpr int STEP = ATTENTION_THREADS / PER_KEY, PIECES = V::KEYS / STEP;
+    constexpr int STEP = V::THREADS / PER_KEY, PIECES = V::KEYS / STEP;
     int key = threadIdx.x / PER_KEY, d = threadIdx.x % PER_KEY * (16 / BYTES);
     if (d >= p.head_dim) return;
     const unsigned char* from = (const unsigned char*)plane + BYTES * ((tile.slot + key) * p.head_dim + d);
@@ -253,7 +261,7 @@ DEVICE void fetch(const AttentionParams& p, const Run& run, Tile tile, unsigned 
 template <class V>
 DEVICE void fetch_scales(const AttentionParams& p, const Run& run, Tile tile, float* to, const unsigned short* plane) {
     int blocks = (p.head_dim + CACHE_BLOCK - 1) / CACHE_BLOCK;
-    for (int i = threadIdx.x; i < V::SCALES; i += ATTENTION_THREADS) {
+    for (int i = threadIdx.x; i < V::SCALES; i += V::THREADS) {
         int key = i / V::BLOCKS, block = i % V::BLOCKS, position = tile.start + key;
         int valid = block < blocks && position >= run.first && position <= run.last;
         to[i] = valid ? f16_to_f32(plane[(tile.slot + key) * blocks + block]) : 0.0f;

@@ -1,4 +1,4 @@
-// The gate of a feed-forward layer for many columns: activation(gate)·up of what one gemm with two segments has written.
+// The gate of a feed-forward layer for many columns: activation(gate)·up of what products have written.
 //
 // Grid: ceil(rows / 256) × columns blocks of 256 threads, no shared memory. Moves 8 bytes in and 1.375 (quantized) or 4 (f32)
 // out per result.
@@ -7,14 +7,14 @@
 
 struct GluActParams {
     const float* gate;  // [columns][stride]
-    const float* up;    // likewise
+    const float* up;    // [columns][up_stride]
     int stride;
     int rows;
     int columns;
     int activation;
     float* y;  // [columns][y_stride], or null
     int y_stride;
-    int pad;
+    int up_stride;
     QuantizedActivations out;       // the same as an image of k = rows (a multiple of 32), or null
     const int* seq;  // as in MatmulParams
 };
@@ -25,8 +25,8 @@ constexpr int WARPS = 8;
 extern "C" __global__ void __launch_bounds__(32 * WARPS) glu_act(const GluActParams p) {
     const int block = blockIdx.x * WARPS + warp(), row = 32 * block + lane(), column = blockIdx.y;
     if (32 * block >= p.rows || !live(p.seq, column)) return;
-    const size_t at = (size_t)column * p.stride + row;
-    const float v = row < p.rows ? gated(p.gate[at], p.up[at], p.activation) : 0;
+    const float* up = p.up + (size_t)column * p.up_stride;
+    const float v = row < p.rows ? gated(p.gate[(size_t)column * p.stride + row], up[row], p.activation) : 0;
     if (p.y && row < p.rows) p.y[(size_t)column * p.y_stride + row] = v;
     if (p.out.q) quantize_block(p.out, column, p.rows, block, v);
 }

@@ -26,6 +26,8 @@ struct NormParams {
     float eps;
     float post_eps;  // of the norm on `add`
     float scale;     // factor on what joins
+    float x_scale;   // factor on what goes to x_out
+    int pad;
 };
 
 DEVICE int norm_chunks(int n) { return (n + NORM_CHUNK - 1) / NORM_CHUNK; }
@@ -164,7 +166,11 @@ DEVICE void norm_row(const NormParams& p, int row, float* x_out, float* part, co
     each_chunk<QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
         const int i = NORM_CHUNK * chunk + 4 * lane();
         const Quad v = centred(chunk, e);
-        if (x_out) store_quad<QUADS>(x_out + at, i, p.n, KIND == NORM_LAYER ? joined(e) : v);
+        if (x_out) {
+            Quad stream = KIND == NORM_LAYER ? joined(e) : v;
+            for (int j = 0; j < 4; j++) stream.v[j] = product(stream.v[j], p.x_scale);
+            store_quad<QUADS>(x_out + at, i, p.n, stream);
+        }
         Quad normed;
         for (int j = 0; j < 4; j++) normed.v[j] = product(product(v.v[j], norm_factor), e.weight.v[j]);
         write(i, normed);

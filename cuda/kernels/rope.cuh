@@ -3,13 +3,13 @@
 #pragma once
 #include "cache.cuh"
 
-enum { MAX_HEAD = 256 };
+enum { MAX_HEAD = 512 };
 
 struct RopeKvParams {
     const float* q;           // [rows][n_head][q_step], of which the first head_dim
     float* q_out;             // [rows][n_head][head_dim], turned; may be q
-    const float* k;           // [rows][n_head_kv][head_dim]
-    const float* v;           // the same
+    const float* k;           // [rows][n_head_kv][head_dim]; null: the cache has keys and values already
+    const float* v;           // the same; may be k
     const float* q_norm;      // [head_dim] or null
     const float* k_norm;      // [head_dim] or null
     const double* frequency;  // [n_rot/2] radians per position
@@ -23,6 +23,8 @@ struct RopeKvParams {
     float eps;
     float magnitude;  // factor on cosines and sines
     int q_step;       // elements from head to head of q
+    int v_norm;       // whether heads of v are normed, without a weight
+    int pad;
 };
 
 // Sine and cosine of position·frequency. The angle is reduced to ±π/4 in f64, so the error does not grow
@@ -39,7 +41,7 @@ DEVICE float2 cos_sin(int position, double frequency) {
     return {(quarter + 1) & 2 ? -cosine : cosine, quarter & 2 ? -sine : sine};
 }
 
-// Cosines and sines of a position's pairs, by the whole block; a barrier has to follow.
+// Cosines and sines of a position's pairs, by the whole block, which has a thread for each; a barrier has to follow.
 DEVICE void angles(const RopeKvParams& p, int position, float2* turn) {
     if ((int)threadIdx.x >= p.n_rot / 2) return;
     const float2 t = cos_sin(position, p.frequency[threadIdx.x]);
@@ -55,13 +57,19 @@ DEVICE void load_head(float (&x)[N], const float* head, int head_dim) {
     }
 }
 
+// What a head is multiplied by in its norm.
+template <int N>
+DEVICE float head_factor(const float (&x)[N], const RopeKvParams& p) {
+    float squares = 0.0f;
+    for (int j = 0; j < N; j++) squares = fmaf(x[j], x[j], squares);
+    return 1.0f / sqrtf(warp_sum(squares) / (float)p.head_dim + p.eps);
+}
+
 // Norms and turns a head of q or k. `scratch`: head_dim floats of shared memory that only this warp uses.
 template <int N>
 DEVICE void norm_and_turn(float (&x)[N], const RopeKvParams& p, const float* norm, const float2* turn, float* scratch) {
     if (norm) {
-        float squares = 0.0f;
-        for (int j = 0; j < N; j++) squares = fmaf(x[j], x[j], squares);
-        float factor = 1.0f / sqrtf(warp_sum(squares) / (float)p.head_dim + p.eps);
+        float factor = head_factor(x, p);
         for (int j = 0; j < N; j++) {
             int i = lane() + 32 * j;
             if (i < p.head_dim) x[j] = x[j] * factor * norm[i];
@@ -117,11 +125,15 @@ DEVICE void append_key(const RopeKvParams& p, int row, int head, const float2* t
     append(p.cache.k, p.cache.k_scale, slot, p.cache.type, p.head_dim, x);
 }
 
-// Value of a head, as it is.
+// Value of a head, as it is or normed.
 template <int N>
 DEVICE void append_value(const RopeKvParams& p, int row, int head) {
     float x[N];
     load_head(x, p.v + ((size_t)row * p.n_head_kv + head) * p.head_dim, p.head_dim);
+    if (p.v_norm) {
+        float factor = head_factor(x, p);
+        for (int j = 0; j < N; j++) x[j] *= factor;
+    }
     size_t slot = cache_slot(p.cache, p.seq[row], p.pos[row], head, p.n_head_kv);
     append(p.cache.v, p.cache.v_scale, slot, p.cache.type, p.head_dim, x);
 }

@@ -9,11 +9,8 @@ use crate::{ArenaLayout, Grid, Params, Ptr, Result, Stream};
 
 /// Most parts that what a row sees falls into, each of at least a page.
 pub const MAX_PARTS: usize = 64;
-/// Positions whose keys, then values, a block has in shared memory at once.
-const KEYS: usize = 32;
 /// Queries of a tile where rows go one by one.
 const QUERIES: usize = 16;
-const THREADS: u32 = 128;
 
 /// Attention of one layer.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,7 +42,7 @@ pub struct Attention {
     pub n_head: usize,
     /// Heads of k and v; divides `n_head`.
     pub n_head_kv: usize,
-    /// A multiple of 16, at most 256.
+    /// A multiple of 16, at most 512; beyond 256 of 32.
     pub head_dim: usize,
     /// Positions that a row sees, its own included; 0: all.
     pub window: usize,
@@ -158,7 +155,7 @@ unsafe impl Params for Raw {}
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
 pub fn attention(s: &Stream, a: &Attention) -> Result<()> {
-    assert!(a.head_dim.is_multiple_of(16) && (16..=256).contains(&a.head_dim), "heads of {} elements", a.head_dim);
+    assert!(takes(a.head_dim), "heads of {} elements", a.head_dim);
     assert!(a.n_head.is_multiple_of(a.n_head_kv), "{} heads share {}", a.n_head, a.n_head_kv);
     assert!(a.image.q.is_null() || a.head_dim.is_multiple_of(32), "an image of heads of {} elements", a.head_dim);
     assert!(a.splits <= 1 || a.scratch.parts > 0, "no room for the parts of {} splits", a.splits);
@@ -208,10 +205,16 @@ pub fn attention(s: &Stream, a: &Attention) -> Result<()> {
     unsafe {
         s.launch(
             kernel(kind, dim, queries),
-            Grid { blocks, threads: THREADS, shared: shared(kind, dim, queries) },
+            Grid { blocks, threads: threads(dim), shared: shared(kind, dim, queries) },
             &raw,
         )
     }
+}
+
+/// Whether there are kernels for heads of so many elements.
+pub fn takes(head_dim: usize) -> bool {
+    let step = if head_dim > 256 { 32 } else { 16 };
+    head_dim.is_multiple_of(step) && (16..=512).contains(&head_dim)
 }
 
 /// Queries per tile, and the `head_dim` that the kernel is made for.
@@ -230,20 +233,32 @@ fn kernel(kind: CacheType, dim: usize, queries: usize) -> &'static str {
         (CacheType::F16, 64, _) => "attention_f16_64_64",
         (CacheType::F16, 128, 16) => "attention_f16_128_16",
         (CacheType::F16, 128, _) => "attention_f16_128_32",
-        (CacheType::F16, ..) => "attention_f16_256_16",
+        (CacheType::F16, 256, _) => "attention_f16_256_16",
+        (CacheType::F16, ..) => "attention_f16_512_16",
         (CacheType::Q8_0, 64, 16) => "attention_q8_0_64_16",
         (CacheType::Q8_0, 64, _) => "attention_q8_0_64_64",
         (CacheType::Q8_0, 128, 16) => "attention_q8_0_128_16",
         (CacheType::Q8_0, 128, _) => "attention_q8_0_128_32",
-        (CacheType::Q8_0, ..) => "attention_q8_0_256_16",
+        (CacheType::Q8_0, 256, _) => "attention_q8_0_256_16",
+        (CacheType::Q8_0, ..) => "attention_q8_0_512_16",
     }
 }
 
 /// Dynamic shared memory in bytes: `Variant::BYTES` in kernels/attention.cuh.
 fn shared(kind: CacheType, dim: usize, queries: usize) -> u32 {
-    let stride = dim + 8;
-    let scales = if kind == CacheType::Q8_0 { KEYS * dim / 32 } else { 0 };
-    (2 * 2 * queries * stride + 2 * 2 * KEYS * stride + 4 * queries * (KEYS + 8) + 2 * 4 * scales) as u32
+    let (stride, (tiles, keys)) = (dim + 8, tiles(dim));
+    let scales = if kind == CacheType::Q8_0 { keys * dim / 32 } else { 0 };
+    (2 * 2 * queries * stride + tiles * 2 * keys * stride + 4 * queries * (keys + 8) + 2 * 4 * scales) as u32
+}
+
+/// Threads of a block.
+fn threads(dim: usize) -> u32 {
+    if dim > 256 { 256 } else { 128 }
+}
+
+/// Tiles of keys or values that a block has in shared memory at once, and positions of a tile.
+fn tiles(dim: usize) -> (usize, usize) {
+    if dim > 256 { (1, 16) } else { (2, 32) }
 }
 
 #[cfg(test)]
@@ -263,15 +278,15 @@ mod tests {
             ("CACHE_F16", CacheType::F16 as usize),
             ("CACHE_Q8_0", CacheType::Q8_0 as usize),
             ("attention::MAX_PARTS", MAX_PARTS),
-            ("attention::ATTENTION_THREADS", THREADS as usize),
         ]);
         for kind in [CacheType::F16, CacheType::Q8_0] {
-            for (dim, queries) in [(64, 16), (64, 64), (128, 16), (128, 32), (256, 16)] {
+            for (dim, queries) in [(64, 16), (64, 64), (128, 16), (128, 32), (256, 16), (512, 16)] {
                 let name = kernel(kind, dim, queries);
                 assert!(name.ends_with(&format!("_{dim}_{queries}")), "{name}");
                 twin::constants([
                     (format!("shared {name}").as_str(), shared(kind, dim, queries) as usize),
-                    (format!("keys {name}").as_str(), KEYS),
+                    (format!("keys {name}").as_str(), tiles(dim).1),
+                    (format!("threads {name}").as_str(), threads(dim) as usize),
                 ]);
             }
         }

@@ -52,9 +52,9 @@ pub fn gemm(stream: &Stream, p: &MatmulParams) -> Result<()> {
 pub struct GluActParams {
     /// `[columns][stride]`: the gate before its activation.
     pub gate: Ptr<f32>,
-    /// `[columns][stride]`: what is gated.
+    /// `[columns][up_stride]`: what is gated.
     pub up: Ptr<f32>,
-    /// Elements from column to column of both.
+    /// Elements from column to column of the gate.
     pub stride: i32,
     /// Elements of a column.
     pub rows: i32,
@@ -66,8 +66,8 @@ pub struct GluActParams {
     pub y: Ptr<f32>,
     /// Elements from column to column of `y`.
     pub y_stride: i32,
-    /// Padding that the struct of the kernels has, too; zero.
-    pub pad: i32,
+    /// Elements from column to column of what is gated.
+    pub up_stride: i32,
     /// The same as an image of k = `rows` (a multiple of 32), or null.
     pub out: QuantizedActivations,
     /// `[columns]`: columns with a negative number are left as they are; null: none is.
@@ -76,7 +76,7 @@ pub struct GluActParams {
 // SAFETY: GluActParams in kernels/glu_act.cu; the test below compares size and offsets.
 unsafe impl Params for GluActParams {}
 
-/// `activation(gate) · up` of what one `gemm` with two segments has written.
+/// `activation(gate) · up` of what products have written.
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn the_kernels_have_the_same() {
         twin::fields!(GluActParams as "glu_act::GluActParams" {
-            gate, up, stride, rows, columns, activation, y, y_stride, pad, out, seq,
+            gate, up, stride, rows, columns, activation, y, y_stride, up_stride, out, seq,
         });
         let [few, wide] = [FEW_BLOCK, WIDE_BLOCK].map(|block| block.map(|n| n as usize));
         twin::constants([

@@ -21,7 +21,8 @@ pub enum NormKind {
     None,
 }
 
-/// `x_out = x + scale · add`, then `y = norm(x_out) · weight`; all buffers are f32 `[rows][n]`. What is left null is left out.
+/// `sum = x + scale · add`, `x_out = x_scale · sum`, `y = norm(sum) · weight`; all buffers are f32 `[rows][n]`. What is left null
+/// is left out.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct NormParams {
@@ -52,6 +53,10 @@ pub struct NormParams {
     pub post_eps: f32,
     /// Factor on what joins.
     pub scale: f32,
+    /// Factor on what goes to `x_out`. What is normed does not have it: it is the same with `eps` divided by its square.
+    pub x_scale: f32,
+    /// Padding that the struct of the kernels has, too; zero.
+    pub pad: i32,
 }
 
 impl Default for NormParams {
@@ -70,6 +75,8 @@ impl Default for NormParams {
             eps: 0.0,
             post_eps: 0.0,
             scale: 1.0,
+            x_scale: 1.0,
+            pad: 0,
         }
     }
 }
@@ -85,6 +92,7 @@ pub fn norm(s: &Stream, rows: u32, kind: NormKind, p: &NormParams) -> Result<()>
     assert!(p.n > 0 && p.n % 2 == 0 && p.n as usize <= CHUNK * MOST_CHUNKS, "rows of {} elements", p.n);
     assert!(p.weight.is_null() == (kind == NormKind::None), "weights of a norm, {kind:?}");
     assert!(p.index.is_null() || p.x_out.is_null(), "rows that are picked have no place in the stream");
+    assert!(kind != NormKind::None || p.x_scale == 1.0, "a sum that is scaled and one that is not");
     assert!(p.image.q.is_null() || p.n % 32 == 0, "an image of {} elements", p.n);
     let name = match kind {
         NormKind::Rms => "rms_norm",
@@ -102,7 +110,7 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(NormParams as "NormParams" { x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale });
+        twin::fields!(NormParams as "NormParams" { x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale, x_scale, pad });
         twin::constants([
             ("norm::NORM_THREADS", THREADS as usize),
             ("NORM_CHUNK", CHUNK),

@@ -6,7 +6,9 @@ use crate::{Grid, Params, Ptr, Result, Stream};
 /// Heads per block, one warp each.
 const WARPS: u32 = 8;
 /// Most elements of a head.
-const MAX_HEAD: i32 = 256;
+const MAX_HEAD: i32 = 512;
+/// Most elements of a head that the smaller kernel takes.
+const SMALL_HEAD: i32 = 256;
 
 /// Rows of q, k and v; f32 `[rows][heads][head_dim]`.
 #[repr(C)]
@@ -16,9 +18,9 @@ pub struct RopeKv {
     pub q: Ptr<f32>,
     /// Queries, turned, `[rows][n_head][head_dim]`; may be `q`.
     pub q_out: Ptr<f32>,
-    /// Keys, `[rows][n_head_kv][head_dim]`.
+    /// Keys, `[rows][n_head_kv][head_dim]`; null where the cache has keys and values already.
     pub k: Ptr<f32>,
-    /// Values, shaped as the keys; stored without rotation.
+    /// Values, shaped as the keys; stored without rotation. May be `k`.
     pub v: Ptr<f32>,
     /// `[head_dim]`, weights of an RMSNorm on each head of q, or null.
     pub q_norm: Ptr<f32>,
@@ -36,7 +38,7 @@ pub struct RopeKv {
     pub n_head: i32,
     /// Heads of k and of v.
     pub n_head_kv: i32,
-    /// Elements per head, at most 256.
+    /// Elements per head, at most 512.
     pub head_dim: i32,
     /// Elements of a head that turn, from the front; even.
     pub n_rot: i32,
@@ -48,6 +50,10 @@ pub struct RopeKv {
     pub magnitude: f32,
     /// Elements from head to head of `q`.
     pub q_step: i32,
+    /// 1: heads of values are normed, without a weight.
+    pub v_norm: i32,
+    /// Padding that the struct of the kernels has, too; zero.
+    pub pad: i32,
 }
 
 /// Which elements turn together.
@@ -82,9 +88,10 @@ impl RopeKv {
 /// The driver refuses the launch, or an earlier launch has failed.
 pub fn rope_kv(s: &Stream, rows: u32, p: &RopeKv) -> Result<()> {
     p.check();
-    let heads = (p.n_head + 2 * p.n_head_kv) as u32;
+    let heads = (p.n_head + if p.k.is_null() { 0 } else { 2 * p.n_head_kv }) as u32;
+    let name = if p.head_dim > SMALL_HEAD { "rope_kv_512" } else { "rope_kv" };
     // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
-    unsafe { s.launch("rope_kv", Grid::plane(heads.div_ceil(WARPS), rows, 32 * WARPS), p) }
+    unsafe { s.launch(name, Grid::plane(heads.div_ceil(WARPS), rows, 32 * WARPS), p) }
 }
 
 #[cfg(test)]
@@ -96,7 +103,7 @@ mod tests {
     fn the_kernels_have_the_same() {
         twin::fields!(RopeKv as "RopeKvParams" {
             q, q_out, k, v, q_norm, k_norm, frequency, pos, seq, cache, n_head, n_head_kv, head_dim, n_rot,
-            pairs as "halves", eps, magnitude, q_step,
+            pairs as "halves", eps, magnitude, q_step, v_norm, pad,
         });
         twin::constants([("rope_kv::ROPE_WARPS", WARPS as usize), ("MAX_HEAD", MAX_HEAD as usize)]);
     }

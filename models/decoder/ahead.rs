@@ -79,9 +79,10 @@ impl GpuDecoder {
     }
 
     /// Whether a step after this one may run ahead: a position follows, and what a step nobody asks for writes is of no
-    /// consequence. States change in place.
+    /// consequence. States change in place; the host looks embeddings for each layer up.
     fn has_room(&self, e: &Entry) -> bool {
-        (e.pos as usize) + 1 < self.options.n_ctx && !self.pages.tables.has_states()
+        let alone = !self.pages.tables.has_states() && self.per_layer.is_none();
+        (e.pos as usize) + 1 < self.options.n_ctx && alone
     }
 
     /// Makes the rows of the next step those of the last one that go on, by what was fed to them, and these others, by what

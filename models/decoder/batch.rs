@@ -175,6 +175,7 @@ impl GpuDecoder {
         let count = bucket.map_or(rows.len(), |b| BUCKETS[b]);
         describe(self.staging.rows.as_mut_slice(), rows.iter().map(|row| Some(row.entry)));
         self.stream.copy_in(self.memory.rows.token, &self.staging.rows, self.staging.rows.len())?;
+        self.look_up_per_layer(rows.iter().map(|row| row.entry.token), count)?;
         match bucket {
             Some(bucket) => {
                 let mut step = std::mem::take(&mut self.steps[bucket]);

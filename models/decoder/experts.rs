@@ -1,5 +1,5 @@
 //! Layers with experts on the device: six launches after attention for one row (norm, router, choice, gate and up, down, sum), one more
-//! for several, another one for many; and two of a shared expert.
+//! for several, another one for many; and two of a shared expert, or six of a feed-forward beside them.
 
 use qrun_cuda::{
     Ptr, Result,
@@ -7,6 +7,7 @@ use qrun_cuda::{
         activations::QuantizedActivations,
         experts::{self, Join, MAX_CHOICES, MAX_EXPERTS, Route},
         matmul::{self, MatmulParams, Segment},
+        norm::{self, NormKind, NormParams},
         product,
         upload::bytes_on_device,
     },
@@ -32,7 +33,6 @@ fn refused(e: &ExpertPlan, w: &weights::Layer) -> Option<&'static str> {
     let parts = [
         (formats.into_iter().any(|ty| ty.format().block == 1), "experts with dense weights"),
         (e.groups.is_some(), "experts in groups"),
-        (e.beside.is_some(), "experts beside a feed-forward"),
         (e.latent.is_some(), "experts that take less than the residual stream"),
         (e.n_expert > MAX_EXPERTS || e.n_used > MAX_CHOICES, "so many experts"),
         (!e.n_ff.is_multiple_of(32) || !down.is_multiple_of(16), "experts of these sizes"),
@@ -55,10 +55,17 @@ impl Step<'_> {
         let [router, down] = layer.matrices([FfnGateInp, FfnDownExps]);
         let (gate, up) = self.gate_and_up(layer, plan);
         let shared = plan.shared.map(|s| (s, layer.matrices([FfnGateShexp, FfnUpShexp, FfnDownShexp])));
+        let beside = plan.beside.map(|n_ff| (n_ff, layer.matrices([FfnGate, FfnUp, FfnDown])));
         let mut consumers = vec![router, gate.0, up.0];
         consumers.extend(shared.iter().flat_map(|(_, matrices)| matrices[..2].to_vec()));
+        consumers.extend(beside.iter().flat_map(|(_, matrices)| matrices[..2].to_vec()));
         self.norm(&self.norm_of(residual, layer.vector(FfnNorm)), &consumers)?;
         self.tap(Some(il), "ffn_norm", a.normed.values, c.n_embd)?;
+        let stream = Residual::stream(residual.x_out);
+        if let Some((n_ff, matrices)) = beside {
+            self.dense(il, matrices, n_ff, None, e.shared)?;
+            self.norm(&self.norm_of(stream, layer.vector(FfnGateInpScale)), &[router])?;
+        }
 
         let normed = self.product(&a.normed, c.n_embd);
         let shared_gate = layer.vector(FfnGateInpShexp);
@@ -89,6 +96,9 @@ impl Step<'_> {
             ..Route::default()
         };
         experts::route(self.stream, &route)?;
+        if beside.is_some() {
+            self.norm(&self.norm_of(stream, layer.vector(PreFfwNorm2)), &[gate.0, up.0])?;
+        }
         let (y, image) = self.wanted(&a.gated, &[down]);
         self.chosen(plan, &route, normed, [gate.1, up.1], (y, image))?;
         self.tap(Some(il), "ffn_act", y, plan.n_used * plan.n_ff)?;
@@ -109,7 +119,14 @@ impl Step<'_> {
             join.shared = e.shared;
             join.gate = if shared_gate.is_null() { Ptr::NULL } else { e.shared_gate };
         }
-        experts::join(self.stream, self.rows, &join)
+        experts::join(self.stream, self.rows, &join)?;
+        if beside.is_none() {
+            return Ok(());
+        }
+        self.norm_in_place(e.shared, layer.vector(PostFfwNorm1), c.n_embd)?;
+        let sum = Residual { x: e.shared, add: a.out, post: layer.vector(PostFfwNorm2), x_out: a.out, x_scale: 1.0 };
+        let sum = NormParams { scale: 1.0, post_eps: c.norm_eps, ..self.norm_of(sum, Ptr::NULL) };
+        norm::norm(self.stream, self.rows as u32, NormKind::None, &sum)
     }
 
     /// Gate and up, each with what multiplies it; in one matrix or two.
@@ -141,6 +158,6 @@ impl Step<'_> {
         }
         self.matmul(product, &[gate, up])?;
         let choices = [plan.n_ff, self.rows * plan.n_used];
-        self.gate(choices, a.experts.choices.chosen, (y, out))
+        self.gate(choices, (a.up, plan.n_ff), a.experts.choices.chosen, (y, out))
     }
 }

@@ -3,13 +3,16 @@
 //! The first part of a name says what for: `weights/`, `kv/`, `activations/`, `state/`. The plan that users see
 //! is the sum of these parts, so it is what is allocated.
 
+mod experts;
+
+use std::f32::consts::FRAC_1_SQRT_2;
+
 use qrun_cuda::{
     ArenaLayout, Ptr,
     ops::{
         activations::QuantizedActivations,
         attention::{self, Scratch},
         cache::{Cache, CacheType},
-        experts::Choices,
         recurrent::{DeltaNet, States},
         sample::{SampleBuffers, SampleShape},
         upload::{Source, Staging, bytes_on_device},
@@ -20,11 +23,13 @@ use qrun_quant::{Bytes, GgmlType};
 use crate::{
     Config, KvType, LayerPlan, Model, Options,
     kv::{Kind, Shape, kinds},
-    layer::{ExpertPlan, Mixer, Rope},
+    layer::{Mixer, Rope},
     spec::{AttentionGate, EmbeddingScale},
     tensors::{ByRole, Role},
     weights::{self, Linear},
 };
+
+pub use experts::Experts;
 
 /// Rows of logits that go to the host at once; a batch with more marked entries takes turns.
 pub const LOGIT_ROWS: usize = 16;
@@ -62,6 +67,8 @@ pub struct Layer {
     pub frequencies: Ptr<f64>,
     /// Blocks of attention for each head of k and v: enough to fill the device when one token is decoded.
     pub splits: usize,
+    /// What the layer's output is multiplied by.
+    pub output_scale: f32,
 }
 
 impl Layer {
@@ -127,24 +134,15 @@ pub struct Activations {
     pub gated: Operand,
     /// Of layers with experts.
     pub experts: Experts,
+    /// Embeddings of a token for each layer, `[rows][layers][n_embd_per_layer]`: first the token's own, then joined with what
+    /// its embedding gives; null where there are none.
+    pub per_layer: Ptr<f32>,
+    /// What the embedding gives, the same.
+    pub per_layer_projected: Ptr<f32>,
     /// Outputs of attention and feed-forward before they join the stream.
     pub out: Ptr<f32>,
     /// `[step_rows][n_vocab]`.
     pub logits: Ptr<f32>,
-}
-
-/// What layers with experts need besides; null where there are none.
-#[derive(Clone, Copy)]
-pub struct Experts {
-    /// Logits of the router, `[rows][n_expert]`.
-    pub logits: Ptr<f32>,
-    /// How much of the shared expert passes, `[rows]`.
-    pub shared_gate: Ptr<f32>,
-    pub choices: Choices,
-    /// What each choice gives, `[rows][n_used][n_embd]`.
-    pub given: Ptr<f32>,
-    /// What the shared expert gives, `[rows][n_embd]`.
-    pub shared: Ptr<f32>,
 }
 
 /// Inputs of recurrent layers, `[rows][width]` each; null where there are no such layers.
@@ -172,6 +170,8 @@ pub struct Memory {
     pub embedding_norm: Ptr<f32>,
     pub output_norm: Ptr<f32>,
     pub head: Weight,
+    /// From a token's embedding to that for each layer, and the norm of what it gives; `None` where there are none.
+    pub per_layer: Option<(Weight, Ptr<f32>)>,
     /// Rows that the host waits for: prompts, and steps that do not run ahead.
     pub rows: Rows,
     /// Which of them have an output, `[LOGIT_ROWS]`; [`Memory::sampled`] follows.
@@ -268,12 +268,13 @@ impl Memory {
                 0 => kept = cache(loader.carver, Shape::new(plan, o), &kinds[kind], at),
                 len => (states, before) = states_of(loader.carver, len, &kinds[kind], at, o.n_seq),
             }
-            let (vectors, matrices) = weights_of(&mut loader, il, layer);
+            let (vectors, matrices) = weights_of(&mut loader, il, layer, c.n_embd);
             let choice_scale = loader.optional(format!("weights/blk.{il}.ffn_down_exps.scale"), &layer.choice_scale);
             let visible = plan.window.map_or(o.n_ctx, |window| window.min(o.n_ctx));
             let splits = attention::splits(multiprocessors, plan.n_head_kv.max(1), visible);
+            let output_scale = layer.vectors.get(Role::LayerOutputScale).map_or(1.0, |scale| scale[0]);
             let frequencies = frequencies[il];
-            Layer { vectors, matrices, choice_scale, cache: kept, states, before, frequencies, splits }
+            Layer { vectors, matrices, choice_scale, cache: kept, states, before, frequencies, splits, output_scale }
         });
         let layers: Vec<Layer> = layers.collect();
         // Logits are as large as what their norm gives: there is their scale.
@@ -283,6 +284,12 @@ impl Memory {
         let head = w.output.as_ref().map_or(token_embd, |output| {
             let bias = output.bias.as_deref().map(scaled);
             loader.linear("output", &Linear { bias, ..output.clone() })
+        });
+        let per_layer = w.per_layer.as_ref().map(|per_layer| {
+            let proj = loader.linear("per_layer_model_proj", &per_layer.model_proj);
+            // Both halves of the sum have its factor.
+            let norm: Vec<f32> = per_layer.proj_norm.iter().map(|x| x * FRAC_1_SQRT_2).collect();
+            (proj, loader.vector("weights/per_layer_proj_norm.weight".into(), &norm))
         });
         let n = rows(o);
         let state = |carver: &mut ArenaLayout, name: &str, len| carver.take(format!("state/{name}"), len);
@@ -304,6 +311,7 @@ impl Memory {
             embedding_norm,
             output_norm,
             head,
+            per_layer,
             rows,
             marked,
             sampled,
@@ -327,12 +335,15 @@ pub fn step_rows(o: &Options) -> usize {
 }
 
 /// The weights of a layer, in the order of their roles.
-fn weights_of(t: &mut Loader, il: usize, w: &weights::Layer) -> (ByRole<Ptr<f32>>, ByRole<Weight>) {
+fn weights_of(t: &mut Loader, il: usize, w: &weights::Layer, n_embd: usize) -> (ByRole<Ptr<f32>>, ByRole<Weight>) {
     let (mut vectors, mut matrices) = (ByRole::default(), ByRole::default());
     for role in Role::ALL {
         let name = format!("blk.{il}.{}", role.name());
         if let Some(values) = w.vectors.get(role) {
-            vectors.set(role, t.vector(format!("weights/{name}.weight"), values));
+            // The router's input is divided by the root of its width besides.
+            let factor = if role == Role::FfnGateInpScale { 1.0 / (n_embd as f32).sqrt() } else { 1.0 };
+            let values: Vec<f32> = values.iter().map(|x| x * factor).collect();
+            vectors.set(role, t.vector(format!("weights/{name}.weight"), &values));
         }
         if let Some(linear) = w.matrices.get(role) {
             matrices.set(role, t.linear(&name, linear));
@@ -455,7 +466,9 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options) -> Activations
         gate: values(carver, "gate", n_ff),
         up: values(carver, "up", n_ff),
         gated: operand(carver, "gated", n_ff),
-        experts: experts(carver, c, n),
+        experts: Experts::take(carver, c, n),
+        per_layer: values(carver, "per_layer", c.n_embd_per_layer * c.layers.len()),
+        per_layer_projected: values(carver, "per_layer_projected", c.n_embd_per_layer * c.layers.len()),
         out: values(carver, "out", c.n_embd),
         logits: carver.take("activations/logits", step_rows(o) * c.n_vocab),
     }
@@ -463,19 +476,5 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options) -> Activations
 
 /// Elements that a row's gate and up have, those of all its experts.
 fn gated_width(l: &LayerPlan) -> usize {
-    l.n_ff().max(l.experts().map_or(0, |e| e.n_used * e.n_ff))
-}
-
-fn experts(carver: &mut ArenaLayout, c: &Config, rows: usize) -> Experts {
-    let widest = |of: fn(&ExpertPlan) -> usize| c.widest(|l| l.experts().map_or(0, of));
-    let (n_expert, n_used) = (widest(|e| e.n_expert), widest(|e| e.n_used));
-    let shared = widest(|e| usize::from(e.shared.is_some()));
-    let mut values = |name: &str, width: usize| carver.take(format!("activations/experts.{name}"), rows * width);
-    Experts {
-        logits: values("logits", n_expert),
-        shared_gate: values("shared_gate", shared),
-        given: values("given", n_used * c.n_embd),
-        shared: values("shared", shared * c.n_embd),
-        choices: Choices::take(carver, "activations/experts", [rows, n_expert, n_used]),
-    }
+    l.n_ff().max(l.experts().map_or(0, |e| e.n_used * e.n_ff)).max(l.n_embd_per_layer)
 }

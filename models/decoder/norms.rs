@@ -25,9 +25,10 @@ impl Step<'_> {
             x_out: residual.x_out,
             seq: self.at.seq,
             n: self.c.n_embd as i32,
-            eps: self.c.norm_eps,
+            eps: self.c.norm_eps / (residual.x_scale * residual.x_scale),
             post_eps: self.c.post_norm_eps,
             scale: self.c.residual_scale,
+            x_scale: residual.x_scale,
             ..NormParams::default()
         }
     }

@@ -64,7 +64,8 @@ pub fn planes(layer: &Layer, l: &LayerPlan) -> [Plane; 4] {
         return [(states.pages.cast(), size_of::<f32>() * states.len as usize), none, none, none];
     }
     let (elements, scales) = cache.kind.page_bytes(l.head_dim);
-    let (elements, scales) = (l.n_head_kv * elements, l.n_head_kv * scales);
+    let heads = if l.kv.is_own() { l.n_head_kv } else { 0 };
+    let (elements, scales) = (heads * elements, heads * scales);
     let (k_scale, v_scale) = (cache.k_scale.cast(), cache.v_scale.cast());
     [(cache.k, elements), (cache.v, elements), (k_scale, scales), (v_scale, scales)]
 }

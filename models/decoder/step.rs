@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     Config,
-    layer::{FeedForwardPlan, HeadNorm, Mixer},
+    layer::{FeedForwardPlan, HeadNorm, KvSource, Mixer},
     spec::{Activation, AttentionGate, EmbeddingScale, RopeLayout},
     tensors::Role::*,
 };
@@ -55,13 +55,22 @@ pub struct Step<'a> {
     pub probe: Option<&'a Probe>,
 }
 
-/// The residual stream and what joins it: an output, and the norm before that, null where there is none; and where the sum goes.
+/// The residual stream and what joins it: an output, and the norm before that, null where there is none; where the sum goes, and
+/// a factor on it.
 #[derive(Clone, Copy)]
 pub struct Residual {
     pub x: Ptr<f32>,
     pub add: Ptr<f32>,
     pub post: Ptr<f32>,
     pub x_out: Ptr<f32>,
+    pub x_scale: f32,
+}
+
+impl Residual {
+    /// The stream as it is, which stays where it is.
+    pub fn stream(x: Ptr<f32>) -> Self {
+        Self { x, add: Ptr::NULL, post: Ptr::NULL, x_out: Ptr::NULL, x_scale: 1.0 }
+    }
 }
 
 impl Step<'_> {
@@ -70,28 +79,40 @@ impl Step<'_> {
         let a = &self.m.activations;
         self.embed()?;
         self.tap(None, "inp_embd", a.x, self.c.n_embd)?;
+        self.embed_per_layer()?;
         // Of a product whose blocks all norm the row, some still read the stream when it is written.
         let next = if self.rows == 1 { a.x_next } else { a.x };
-        let mut residual = Residual { x: a.x, add: Ptr::NULL, post: Ptr::NULL, x_out: next };
+        let mut residual = Residual { x_out: next, ..Residual::stream(a.x) };
         for (il, layer) in self.m.layers.iter().enumerate() {
             match self.c.layers[il].mixer {
                 Mixer::Attention => self.attention(il, layer, residual)?,
                 mixer => self.recurrent(il, layer, mixer, residual)?,
             }
             self.tap_out(il, "attn_out", layer.vector(PostAttentionNorm))?;
-            residual = Residual { x: next, add: a.out, post: layer.vector(PostAttentionNorm), x_out: a.x };
+            let given = Residual { add: a.out, ..Residual::stream(next) };
+            residual = Residual { post: layer.vector(PostAttentionNorm), x_out: a.x, ..given };
             self.feed_forward(il, layer, residual)?;
-            self.tap_layer(il, layer)?;
-            residual = Residual { x: a.x, add: a.out, post: layer.vector(PostFfwNorm), x_out: next };
+            self.tap_out(il, "ffn_out", layer.vector(PostFfwNorm))?;
+            residual = Residual { x: a.x, x_out: next, ..self.given_by_layer(layer) };
+            if self.m.per_layer.is_some() {
+                self.per_layer(il, layer)?;
+            }
+            self.tap_layer(il, residual.x_scale)?;
         }
         Ok(())
+    }
+
+    /// What joins the stream after a layer.
+    fn given_by_layer(&self, layer: &Layer) -> Residual {
+        let a = &self.m.activations;
+        let post = layer.vector(if self.m.per_layer.is_some() { PostNorm } else { PostFfwNorm });
+        Residual { add: a.out, post, x_scale: layer.output_scale, ..Residual::stream(a.x) }
     }
 
     /// Logits of `count` rows: those that `index` names, the first ones where it is null.
     pub fn head(&self, index: Ptr<i32>, count: usize) -> Result<()> {
         let (m, a) = (self.m, &self.m.activations);
-        let (add, post) = m.layers.last().map_or((Ptr::NULL, Ptr::NULL), |l| (a.out, l.vector(PostFfwNorm)));
-        let residual = Residual { x: a.x, add, post, x_out: Ptr::NULL };
+        let residual = m.layers.last().map_or(Residual::stream(a.x), |layer| self.given_by_layer(layer));
         let seq = if index.is_null() { self.at.seq } else { Ptr::NULL };
         let (y, image) = self.wanted(&a.normed, &[m.head]);
         let norm = NormParams { index, seq, y, image, ..self.norm_of(residual, m.output_norm) };
@@ -141,7 +162,7 @@ impl Step<'_> {
         let launches = products.chunks(product.segment.len());
         if self.norms_itself(&norm, consumers) {
             // What the first launch has joined is there for the others.
-            let again = NormParams { x: norm.x_out, add: Ptr::NULL, post: Ptr::NULL, x_out: Ptr::NULL, ..norm };
+            let again = self.norm_of(Residual::stream(norm.x_out), norm.weight);
             let norms = std::iter::once(norm).chain(std::iter::repeat(again));
             return launches
                 .zip(norms)
@@ -154,9 +175,18 @@ impl Step<'_> {
 
     fn attention(&self, il: usize, layer: &Layer, residual: Residual) -> Result<()> {
         let (c, l, a, rows) = (self.c, &self.c.layers[il], &self.m.activations, &self.at);
-        let [q, k, v] = layer.matrices([AttnQ, AttnK, AttnV]);
-        let (mut consumers, mut products) =
-            (vec![q, k, v], vec![segment(&q, a.queries), segment(&k, a.k), segment(&v, a.v)]);
+        let (own, k_to, v_to): (&[_], _, _) = match l.kv {
+            KvSource::Projections => (&[(AttnK, a.k), (AttnV, a.v)], a.k, a.v),
+            KvSource::Keys => (&[(AttnK, a.k)], a.k, a.k),
+            // Latent attention is refused before.
+            KvSource::Layer(_) | KvSource::Latent(_) => (&[], Ptr::NULL, Ptr::NULL),
+        };
+        let (mut consumers, mut products) = (Vec::new(), Vec::new());
+        for &(role, to) in [(AttnQ, a.queries)].iter().chain(own) {
+            let [w] = layer.matrices([role]);
+            products.push(segment(&w, to));
+            consumers.push(w);
+        }
         let (mut gate, mut q_step) = (Ptr::NULL, l.head_dim);
         match c.arch.attention_gate {
             AttentionGate::None => {}
@@ -176,20 +206,23 @@ impl Step<'_> {
         let mut norms = [AttnQNorm, AttnKNorm].map(|role| layer.vector(role));
         if l.qk_norm == HeadNorm::Whole {
             self.norm_in_place(a.queries, norms[0], l.q_dim())?;
-            self.norm_in_place(a.k, norms[1], l.kv_dim())?;
+            if l.kv.is_own() {
+                self.norm_in_place(a.k, norms[1], l.kv_dim())?;
+            }
             norms = [Ptr::NULL; 2];
         }
+        let cache = self.m.layers[l.kv.layer(il)].cache;
         let turn = RopeKv {
             q: a.queries,
             q_out: a.q,
-            k: a.k,
-            v: a.v,
+            k: k_to,
+            v: v_to,
             q_norm: norms[0],
             k_norm: norms[1],
             frequency: layer.frequencies,
             pos: rows.pos,
             seq: rows.seq,
-            cache: layer.cache,
+            cache,
             n_head: l.n_head as i32,
             n_head_kv: l.n_head_kv as i32,
             head_dim: l.head_dim as i32,
@@ -201,6 +234,8 @@ impl Step<'_> {
             eps: c.norm_eps,
             magnitude: l.rope.magnitude,
             q_step: q_step as i32,
+            v_norm: i32::from(l.v_norm),
+            pad: 0,
         };
         // Rows of different sequences are turned by attention itself; those of a prompt see each other.
         let alone = self.tiling == Tiling::Rows && self.probe.is_none() && attention::turns(l.n_head, l.n_head_kv);
@@ -214,7 +249,7 @@ impl Step<'_> {
             q: a.q,
             pos: rows.pos,
             seq: rows.seq,
-            cache: layer.cache,
+            cache,
             out,
             image,
             scratch: a.parts,
@@ -300,30 +335,32 @@ impl Step<'_> {
             matmul::glu(self.stream, &gated)?;
         } else {
             self.matmul(product, &[segment(&gate, a.gate), segment(&up, a.up)])?;
-            self.gate([n_ff, self.rows], product.seq, (y, out))?;
+            self.gate([n_ff, self.rows], (a.up, n_ff), product.seq, (y, out))?;
         }
         self.tap(Some(il), "ffn_act", a.gated.values, n_ff)?;
         self.matmul(self.product(&a.gated, n_ff), &[segment(&down, to)])
     }
 
-    /// The gate of what a product of many columns has left; columns with a `seq` below 0 are skipped.
+    /// The gate that a product of many columns has left, of values so far apart from column to column; columns with a `seq` below 0
+    /// are skipped.
     pub(super) fn gate(
         &self,
         [n_ff, columns]: [usize; 2],
+        (up, up_stride): (Ptr<f32>, usize),
         seq: Ptr<i32>,
         (y, out): (Ptr<f32>, QuantizedActivations),
     ) -> Result<()> {
         let (a, width) = (&self.m.activations, n_ff as i32);
         let act = GluActParams {
             gate: a.gate,
-            up: a.up,
+            up,
             stride: width,
             rows: width,
             columns: columns as i32,
             activation: self.activation(),
             y,
             y_stride: width,
-            pad: 0,
+            up_stride: up_stride as i32,
             out,
             seq,
         };
@@ -336,7 +373,9 @@ impl Step<'_> {
             Activation::Silu => 0,
             Activation::GeluTanh => 1,
             Activation::ClampedSwiglu => 2,
-            Activation::Gelu | Activation::ReluSquared => unreachable!("refused before"),
+            Activation::Gelu | Activation::ReluSquared => {
+                unreachable!("refused before: there are kernels with a gate only")
+            }
         }
     }
 
@@ -403,34 +442,33 @@ impl Step<'_> {
             return Ok(());
         }
         let (l, a) = (&self.c.layers[il], &self.m.activations);
+        self.tap(Some(il), "Qcur", turn.q_out, l.q_dim())?;
+        if turn.k.is_null() {
+            return Ok(());
+        }
         let (k, to) = (turn.k, a.attended.values);
         let keys =
             RopeKv { q: k, q_out: to, q_norm: turn.k_norm, n_head: turn.n_head_kv, q_step: turn.head_dim, ..*turn };
         rope_kv::rope_kv(self.stream, self.rows as u32, &keys)?;
-        self.tap(Some(il), "Qcur", turn.q_out, l.q_dim())?;
         self.tap(Some(il), "Kcur", keys.q_out, l.kv_dim())?;
         self.tap(Some(il), "Vcur", turn.v, l.kv_dim())
     }
 
     /// What joins the residual stream: the output of attention or feed-forward after its own norm, which otherwise
     /// happens as a part of the next norm.
-    fn tap_out(&self, il: usize, name: &'static str, post: Ptr<f32>) -> Result<()> {
+    pub(super) fn tap_out(&self, il: usize, name: &'static str, post: Ptr<f32>) -> Result<()> {
         if self.probe.is_none() {
             return Ok(());
         }
         self.tap(Some(il), name, self.joining(post)?, self.c.n_embd)
     }
 
-    /// The residual stream after a layer. The sum itself is a part of the next norm, so it is made on the host.
-    fn tap_layer(&self, il: usize, layer: &Layer) -> Result<()> {
-        let Some(probe) = self.probe else { return Ok(()) };
-        self.tap_out(il, "ffn_out", layer.vector(PostFfwNorm))?;
-        probe.hand_on_sum(
-            il,
-            "l_out",
-            self.stream,
-            (self.m.activations.x, self.rows * self.c.n_embd, self.c.residual_scale),
-        )
+    /// The residual stream after a layer, of what was handed on last and times a factor. The sum itself is a part of the next
+    /// norm, so it is made on the host.
+    fn tap_layer(&self, il: usize, x_scale: f32) -> Result<()> {
+        let (at, len) = (self.m.activations.x, self.rows * self.c.n_embd);
+        let factors = [self.c.residual_scale, x_scale];
+        self.probe.map_or(Ok(()), |probe| probe.hand_on_sum(il, "l_out", self.stream, (at, len, factors)))
     }
 }
 

@@ -36,18 +36,20 @@ impl Probe {
         Ok(())
     }
 
-    /// Hands the sum of values on the device and those that were handed on last on, the latter times a factor.
+    /// Hands the sum of values on the device and those that were handed on last on, the latter times a factor, the sum times
+    /// another one.
     pub fn hand_on_sum(
         &self,
         il: usize,
         name: &'static str,
         stream: &Stream,
-        (at, len, factor): (Ptr<f32>, usize, f32),
+        (at, len, [factor, of_sum]): (Ptr<f32>, usize, [f32; 2]),
     ) -> Result<()> {
         let mut listener = self.0.borrow_mut();
         let last = listener.values[..len].to_vec();
         listener.fetch(stream, at, len)?;
-        let sum: Vec<f32> = listener.values[..len].iter().zip(last).map(|(x, last)| x + factor * last).collect();
+        let values = listener.values[..len].iter().zip(last);
+        let sum: Vec<f32> = values.map(|(x, last)| of_sum * (x + factor * last)).collect();
         (listener.tap)(Some(il), name, &sum);
         Ok(())
     }

@@ -30,7 +30,7 @@ fn listened(d: &mut dyn Forward, tokens: &[u32]) -> Results {
 #[test]
 fn taps_hear_what_they_hear_on_the_cpu() {
     // Those with factors on what taps hear, and with gates of attention.
-    let more = named(&["granite", "muse-glimmer"]).map(in_k_quants);
+    let more = named(&["granite", "muse-glimmer", "gemma4"]).filter(|t| t.n_embd_per_layer == 0).map(in_k_quants);
     for (i, tiny) in models().chain(more).enumerate() {
         // Experts are quantized.
         let other = if tiny.experts[0] > 0 { (Mix::Q8_0, int8_bound(&tiny)) } else { (Mix::F32, 4e-3) };
@@ -42,9 +42,13 @@ fn taps_hear_what_they_hear_on_the_cpu() {
             let untapped = device.logits(&tokens, 0, 0);
             device.rewind(0, 0);
             let found = listened(&mut *device, &tokens);
-            let experts = |il| if tiny.has_experts(il) { 1 + usize::from(tiny.experts[3] > 0) } else { 0 };
-            let of_layer = |il| experts(il) + if tiny.attends(il) { 10 } else { 6 };
-            assert_eq!(found.len(), 2 * (3 + (0..tiny.n_layer).map(of_layer).sum::<usize>()));
+            // Logits of the router, and what a feed-forward beside the experts gates.
+            let two = tiny.experts[3] > 0 || tiny.arch == "gemma4";
+            let experts = |il| if tiny.has_experts(il) { 1 + usize::from(two) } else { 0 };
+            let per_layer = usize::from(tiny.n_embd_per_layer > 0);
+            let without_kv = |il| if il + tiny.n_shared_kv >= tiny.n_layer { 2 } else { 0 };
+            let of_layer = |il| experts(il) + per_layer + if tiny.attends(il) { 10 - without_kv(il) } else { 6 };
+            assert_eq!(found.len(), 2 * (3 + per_layer + (0..tiny.n_layer).map(of_layer).sum::<usize>()));
             for ((il, name, values), (want_il, want_name, want)) in found.iter().zip(&want) {
                 assert_eq!((il, name, values.len()), (want_il, want_name, want.len()), "{}", tiny.arch);
                 // A product of two results has the errors of both.

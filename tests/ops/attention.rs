@@ -277,6 +277,8 @@ fn every_ratio_of_heads_and_every_size_of_them() {
         Case { n_head: 7, head_dim: 128, kind: CacheType::Q8_0, ..BASE },
         Case { n_head: 16, n_head_kv: 2, head_dim: 32, splits: 2, ..BASE },
         Case { n_head: 20, head_dim: 16, rows: &[(0, 70)], ..BASE },
+        Case { n_head: 4, head_dim: 512, image: true, splits: 3, ..BASE },
+        Case { n_head: 3, head_dim: 288, ..BASE },
     ]);
 }
 
@@ -286,6 +288,7 @@ fn q8_0_heads_that_end_within_a_block() {
         Case { kind: CacheType::Q8_0, head_dim: 16, ..BASE },
         Case { kind: CacheType::Q8_0, head_dim: 80, n_head_kv: 2, ..BASE },
         Case { kind: CacheType::Q8_0, head_dim: 256, image: true, splits: 4, ..BASE },
+        Case { kind: CacheType::Q8_0, head_dim: 512, n_head: 8, n_head_kv: 2, splits: 4, ..BASE },
         Case { kind: CacheType::Q8_0, head_dim: 64, tiling: Tiling::Prompt, rows: MIXED, ..BASE },
     ]);
 }
@@ -310,6 +313,8 @@ fn prompts_and_what_is_mixed_with_them() {
         Case { rows: MIXED, n_head: 6, n_head_kv: 2, image: true, ..prompt },
         Case { rows: MIXED, n_head: 5, head_dim: 128, kind: CacheType::Q8_0, ..prompt },
         Case { head_dim: 256, n_head: 4, ..prompt },
+        Case { head_dim: 512, n_head: 4, ..prompt },
+        Case { rows: MIXED, n_head: 3, head_dim: 512, kind: CacheType::Q8_0, ..prompt },
         Case { n_head: 70, head_dim: 16, rows: &[(0, 3), (0, 4)], ..prompt },
     ]);
 }
@@ -351,9 +356,15 @@ const LATE: &[(i32, i32)] = &prompt::<12>(1, 148);
 #[test]
 fn how_many_blocks_share_a_row_is_not_in_the_bits() {
     use CacheType::*;
-    for (kind, head_dim, window, splits) in
-        [(F16, 64, 0, 2), (F16, 64, 0, 64), (F16, 80, 100, 3), (Q8_0, 128, 0, 3), (Q8_0, 64, 40, 8), (F16, 256, 0, 5)]
-    {
+    for (kind, head_dim, window, splits) in [
+        (F16, 64, 0, 2),
+        (F16, 64, 0, 64),
+        (F16, 80, 100, 3),
+        (Q8_0, 128, 0, 3),
+        (Q8_0, 64, 40, 8),
+        (F16, 256, 0, 5),
+        (F16, 512, 0, 7),
+    ] {
         let one = Case { kind, head_dim, window, n_head: 4, rows: ENDS, ..BASE };
         compare([one, Case { splits, ..one }], |a, b| assert!(a == b, "{splits} splits, a window of {window}"));
     }
@@ -361,7 +372,9 @@ fn how_many_blocks_share_a_row_is_not_in_the_bits() {
 
 #[test]
 fn a_row_is_the_same_to_the_bit_alone_and_in_any_company() {
-    for (kind, head_dim) in [(CacheType::F16, 64), (CacheType::Q8_0, 128), (CacheType::F16, 256)] {
+    for (kind, head_dim) in
+        [(CacheType::F16, 64), (CacheType::Q8_0, 128), (CacheType::F16, 256), (CacheType::Q8_0, 512)]
+    {
         for (rows, window, splits) in [(MIXED, 0, 1), (PROMPT, 40, 5), (ENDS, 0, 64), (LATE, 90, 2)] {
             let prompt = Case { kind, head_dim, rows, window, tiling: Tiling::Prompt, n_head: 3, ..BASE };
             compare([prompt, Case { tiling: Tiling::Rows, splits, ..prompt }], |a, b| {

@@ -29,6 +29,10 @@ struct Case {
     /// Elements from head to head of queries, in heads.
     step: usize,
     magnitude: f32,
+    /// Values are keys as they were projected, normed.
+    v_is_k: bool,
+    /// Whether the rows have keys and values.
+    own: bool,
 }
 
 /// (sequence, position): the first token, the ends of a tile, of a page and of a part, and an idle row.
@@ -46,6 +50,8 @@ const BASE: Case = Case {
     splits: 8,
     step: 1,
     magnitude: 1.0,
+    v_is_k: false,
+    own: true,
 };
 const CASES: &[Case] = &[
     BASE,
@@ -56,6 +62,11 @@ const CASES: &[Case] = &[
     Case { head_dim: 256, n_rot: 64, n_head_kv: 1, step: 2, ..BASE },
     Case { head_dim: 128, n_rot: 96, step: 2, magnitude: 1.2, kind: CacheType::Q8_0, norm: false, ..BASE },
     Case { head_dim: 16, n_rot: 16, n_head: 3, n_head_kv: 3, splits: 2, ..BASE },
+    Case { head_dim: 512, n_rot: 512, n_head_kv: 1, v_is_k: true, splits: 5, ..BASE },
+    Case { head_dim: 512, n_rot: 128, n_head: 6, kind: CacheType::Q8_0, v_is_k: true, window: 40, ..BASE },
+    Case { head_dim: 288, n_rot: 288, splits: 1, ..BASE },
+    Case { head_dim: 512, n_rot: 512, splits: 3, own: false, ..BASE },
+    Case { own: false, ..BASE },
 ];
 
 impl Case {
@@ -70,7 +81,8 @@ impl Case {
         for &(seq, pos) in ROWS.iter().filter(|row| row.0 >= 0) {
             let end = pos as usize;
             let first = if self.window > 0 { (end + 1).saturating_sub(self.window) } else { 0 };
-            for p in first..end {
+            // Of rows without keys of their own somebody else has put them there.
+            for p in first..end + usize::from(!self.own) {
                 let random = &mut Random::new((seq as u64) << 32 | p as u64);
                 cache.write(seq as usize, p, [random.normals(width), random.normals(width)]);
             }
@@ -94,11 +106,12 @@ impl Case {
         let cache = self.cache().upload(device);
         let turned = device.buffer(&vec![f32::NAN; ROWS.len() * q_width]);
         let norm = |weights| if self.norm { weights } else { Ptr::NULL };
+        let own = |values| if self.own { values } else { Ptr::NULL };
         let rope = RopeKv {
             q: q.ptr,
             q_out: if self.step > 1 { turned.ptr } else { q.ptr },
-            k: k.ptr,
-            v: v.ptr,
+            k: own(k.ptr),
+            v: own(if self.v_is_k { k.ptr } else { v.ptr }),
             q_norm: norm(q_norm.ptr),
             k_norm: norm(k_norm.ptr),
             frequency: frequency.ptr,
@@ -113,6 +126,8 @@ impl Case {
             eps: 1e-6,
             magnitude: self.magnitude,
             q_step: (self.step * self.head_dim) as i32,
+            v_norm: self.v_is_k.into(),
+            pad: 0,
         };
         if !alone {
             rope_kv(&device.stream, ROWS.len() as u32, &rope).expect("a launch");

@@ -21,11 +21,13 @@ fn check_gate(rows: usize, activation: i32, [numbers, image]: [bool; 2]) {
     // Without an image the columns are packed: what is read past the last row is past the buffer.
     let (columns, stride) = (3, if image { 300 } else { rows });
     let mut random = Random::new(7);
-    let (gate, up) = (random.normals(columns * stride), random.normals(columns * stride));
+    let up_stride = stride + rows / 32 * 17;
+    let (gate, up) = (random.normals(columns * stride), random.normals(columns * up_stride));
     let seq = [0, -1, 1];
     let expected: Vec<f64> = (0..columns * rows)
         .map(|i| {
-            let (g, u) = (f64::from(gate[i / rows * stride + i % rows]), f64::from(up[i / rows * stride + i % rows]));
+            let (g, u) =
+                (f64::from(gate[i / rows * stride + i % rows]), f64::from(up[i / rows * up_stride + i % rows]));
             let gelu = 0.5 * g * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (g + 0.044_715 * g.powi(3))).tanh());
             if activation == 0 { g / (1.0 + (-g).exp()) * u } else { gelu * u }
         })
@@ -46,7 +48,7 @@ fn check_gate(rows: usize, activation: i32, [numbers, image]: [bool; 2]) {
                 activation,
                 y: if numbers { y.ptr } else { Ptr::NULL },
                 y_stride: rows as i32,
-                pad: 0,
+                up_stride: up_stride as i32,
                 out: if image {
                     QuantizedActivations { q: q.ptr, d: d.ptr, s: s.ptr }
                 } else {

@@ -29,6 +29,8 @@ struct Case {
     size: f32,
     /// Factor on what joins.
     scale: f32,
+    /// Factor on the stream with it.
+    x_scale: f32,
 }
 
 const BASE: Case = Case {
@@ -41,6 +43,7 @@ const BASE: Case = Case {
     index: None,
     size: 1.0,
     scale: 1.0,
+    x_scale: 1.0,
 };
 const CASES: &[Case] = &[
     Case { n: 2, ..BASE },
@@ -53,7 +56,10 @@ const CASES: &[Case] = &[
     Case { n: 96, add: true, post: true, image: true, seq: &[0, 1, 2, 3], index: Some(&[3, -1, 0]), ..BASE },
     Case { n: 4098, seq: &[5], ..BASE },
     Case { n: 70, seq: &[0, 0], add: true, scale: 3.0, ..BASE },
+    Case { n: 1152, add: true, post: true, image: true, x_scale: 0.07, ..BASE },
+    Case { n: 62, add: true, x_scale: 30.0, size: 1e-3, ..BASE },
     Case { kind: NormKind::Layer, n: 2, ..BASE },
+    Case { kind: NormKind::Layer, n: 96, add: true, x_scale: 0.5, ..BASE },
     Case { kind: NormKind::Layer, n: 90, add: true, scale: 0.22, ..BASE },
     Case { kind: NormKind::Layer, n: 1152, add: true, post: true, image: true, size: 300.0, ..BASE },
     Case { kind: NormKind::Layer, n: 4098, seq: &[0, 1, -1], add: true, index: Some(&[1, 0]), ..BASE },
@@ -124,6 +130,8 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
         eps: EPS,
         post_eps: POST_EPS,
         scale: case.scale,
+        x_scale: case.x_scale,
+        pad: 0,
     };
     norm(&device.stream, case.sources().len() as u32, case.kind, &p).expect("a launch");
     let mut all = [device.read(&x), device.read(&y)].concat();
@@ -162,7 +170,8 @@ fn judge(case: &Case, found: &[f32], what: &str) {
         let expected: Vec<f64> = centred.iter().enumerate().map(|(i, x)| x * factor * weight(i)).collect();
         assert_close(y, &expected, 3e-7, what);
         if case.index.is_none() {
-            expected_x[source * n..(source + 1) * n].copy_from_slice(&joined);
+            let scaled = joined.iter().map(|x| x * if case.add { f64::from(case.x_scale) } else { 1.0 });
+            expected_x[source * n..(source + 1) * n].iter_mut().zip(scaled).for_each(|(to, x)| *to = x);
         }
         if case.image {
             judge_image(y, [&q[row * n..], &d[row * n / 32..], &s[row * n / 16..]], what);

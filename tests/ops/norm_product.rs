@@ -121,6 +121,7 @@ fn run(device: &Device, case: &Case<'_>) -> Vec<f32> {
         eps: 1e-6,
         post_eps: 1e-5,
         scale: 0.5,
+        x_scale: if case.add { 0.3 } else { 1.0 },
         ..NormParams::default()
     };
     let product =

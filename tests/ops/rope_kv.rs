@@ -10,7 +10,7 @@ use qrun_cuda::{
 
 use crate::{
     cache::HostCache,
-    harness::{Buffer, Device, Random, everywhere},
+    harness::{Buffer, Device, Random, assert_close, everywhere},
 };
 
 const EPS: f32 = 1e-6;
@@ -31,6 +31,10 @@ struct Case {
     magnitude: f32,
     /// Elements from head to head of queries, in heads.
     step: usize,
+    /// Whether values are normed.
+    v_norm: bool,
+    /// Whether there are keys and values.
+    own: bool,
     /// (sequence, position) per row.
     rows: &'static [(i32, i32)],
 }
@@ -48,6 +52,8 @@ const BASE: Case = Case {
     base: 1e4,
     magnitude: 1.0,
     step: 1,
+    v_norm: false,
+    own: true,
     rows: PAGE_EDGES,
 };
 const CASES: &[Case] = &[
@@ -60,6 +66,11 @@ const CASES: &[Case] = &[
     Case { head_dim: 80, n_rot: 80, n_head: 2, n_head_kv: 2, ..BASE },
     Case { head_dim: 96, n_rot: 96, pairs: Pairs::Interleaved, norm: true, ..BASE },
     Case { head_dim: 16, n_rot: 16, kind: CacheType::Q8_0, n_head: 3, n_head_kv: 3, ..BASE },
+    Case { head_dim: 512, n_rot: 512, norm: true, v_norm: true, rows: FAR, n_head: 2, n_head_kv: 2, ..BASE },
+    Case { head_dim: 288, n_rot: 96, v_norm: true, kind: CacheType::Q8_0, n_head: 9, n_head_kv: 9, ..BASE },
+    Case { head_dim: 80, n_rot: 80, norm: true, v_norm: true, ..BASE },
+    Case { head_dim: 512, n_rot: 512, own: false, ..BASE },
+    Case { norm: true, own: false, ..BASE },
 ];
 
 struct Data {
@@ -93,6 +104,13 @@ impl Case {
         }
     }
 
+    /// What the cache gets of a head's value.
+    fn value(&self, v: &[f32]) -> Vec<f64> {
+        let mean = v.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / v.len() as f64;
+        let factor = if self.v_norm { 1.0 / (mean + f64::from(EPS)).sqrt() } else { 1.0 };
+        v.iter().map(|&x| f64::from(x) * factor).collect()
+    }
+
     fn cache(&self) -> HostCache {
         HostCache::new(self.kind, [self.n_head_kv, self.head_dim], [3, PAGES], FILL)
     }
@@ -114,7 +132,7 @@ impl Case {
     }
 }
 
-/// The turned queries, then the four planes of the cache, each byte and each scale as a number.
+/// The turned queries, the values as they are stored, then the four planes of the cache, each byte and each scale as a number.
 fn run(device: &Device, case: &Case) -> Vec<f32> {
     let data = case.data();
     let (seq, pos): (Vec<_>, Vec<_>) = case.rows.iter().copied().unzip();
@@ -132,8 +150,8 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
     let p = RopeKv {
         q: if case.step > 1 { queries.ptr } else { q.ptr },
         q_out: q.ptr,
-        k: k.ptr,
-        v: v.ptr,
+        k: if case.own { k.ptr } else { Ptr::NULL },
+        v: if case.own { v.ptr } else { Ptr::NULL },
         q_norm: norm_ptr,
         k_norm: norm_ptr,
         frequency: frequency.ptr,
@@ -148,9 +166,18 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
         eps: EPS,
         magnitude: case.magnitude,
         q_step: (case.step * case.head_dim) as i32,
+        v_norm: case.v_norm.into(),
+        pad: 0,
     };
     rope_kv(&device.stream, case.rows.len() as u32, &p).expect("a launch");
-    let mut all = device.read(&q);
+    // Normed values are queries that are normed by ones and do not turn.
+    if case.v_norm {
+        let ones = device.buffer(&vec![1f32; case.head_dim]);
+        let step = case.head_dim as i32;
+        let values = RopeKv { q: v.ptr, q_out: v.ptr, q_norm: ones.ptr, k: Ptr::NULL, n_rot: 0, q_step: step, ..p };
+        rope_kv(&device.stream, case.rows.len() as u32, &values).expect("a launch");
+    }
+    let mut all = [device.read(&q), device.read(&v)].concat();
     for (elements, scales) in &cache.planes {
         all.extend(device.read(elements).iter().map(|&x| f32::from(x)));
         all.extend(device.read(scales).iter().map(|&x| f32::from(x)));
@@ -162,6 +189,7 @@ fn judge(case: &Case, found: &mut &[f32], what: &str) {
     let data = case.data();
     let width = case.n_head * case.head_dim;
     let q = found.split_off(..data.qk.len()).expect("queries");
+    let v = found.split_off(..data.v.len()).expect("values");
     let mut expected = case.cache();
     for (row, &(seq, pos)) in case.rows.iter().enumerate() {
         let row_of = row * width..(row + 1) * width;
@@ -176,8 +204,12 @@ fn judge(case: &Case, found: &mut &[f32], what: &str) {
                 let bound = if head == 0 && !case.norm { 3e-7 } else { 1e-6 * expected.abs().max(1.0) };
                 assert!(error <= bound, "{what}, row {row}, head {head}, element {i}: {found} for {expected}");
             }
+            let value = at..at + case.head_dim;
+            assert_close(&v[value.clone()], &case.value(&data.v[value]), 1e-6, what);
         }
-        expected.write(seq as usize, pos as usize, [q[row_of.clone()].to_vec(), data.v[row_of].to_vec()]);
+        if case.own {
+            expected.write(seq as usize, pos as usize, [q[row_of.clone()].to_vec(), v[row_of].to_vec()]);
+        }
     }
     for which in 0..2 {
         let (elements, scales) = expected.plane(which);

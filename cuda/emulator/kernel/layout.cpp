@@ -82,7 +82,7 @@ int main() {
     FIELDS(ExpertTile, expert, first, columns, pad)
     FIELDS(MatmulParams, segment, segments, k, columns, softcap, image, x, seq, tiles, gated, activation, expert_tiles, out,
            experts, x_columns, y_columns)
-    FIELDS(NormParams, x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale)
+    FIELDS(NormParams, x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale, x_scale, pad)
     FIELDS(GluParams, gate, up, k, columns, activation, y_stride, image, x, seq, y, out)
     FIELDS(attention::AttentionParams, q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv,
            head_dim, heads_per_tile, rows_per_tile, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks,
@@ -93,7 +93,7 @@ int main() {
            width_log2)
     FIELDS(experts::JoinParams, x, weights, shared, gate, seq, y, n_used, n)
     FIELDS(fragments::FragmentsParams, op, pad, a, b, c)
-    FIELDS(glu_act::GluActParams, gate, up, stride, rows, columns, activation, y, y_stride, pad, out, seq)
+    FIELDS(glu_act::GluActParams, gate, up, stride, rows, columns, activation, y, y_stride, up_stride, out, seq)
     FIELDS(probe::ProbeParams, from, to, n, pad)
     FIELDS(matrix_product::NormProductParams, product, norm)
     FIELDS(quantize_act::QuantizeActParams, x, seq, image, k, columns)
@@ -103,7 +103,7 @@ int main() {
     FIELDS(recurrent::ShortConvParams, state, input, conv, y, image, channels, taps)
     FIELDS(repack::RepackParams, from, to, rows, k)
     FIELDS(RopeKvParams, q, q_out, k, v, q_norm, k_norm, frequency, pos, seq, cache, n_head, n_head_kv,
-           head_dim, n_rot, halves, eps, magnitude, q_step)
+           head_dim, n_rot, halves, eps, magnitude, q_step, v_norm, pad)
     FIELDS(sample::Sampling, seed, position, temperature, top_k, top_p, ln_min_p, repeat, frequency, presence, window)
     FIELDS(sample::Bias, token, value)
     FIELDS(sample::SampledToken, sequence, token, status, value)
@@ -119,10 +119,10 @@ int main() {
     CONSTANT(SILU)
     CONSTANT(GELU_TANH)
     CONSTANT(attention::MAX_PARTS)
-    CONSTANT(attention::ATTENTION_THREADS)
 #define SHARED_BYTES(name, ...)                                                        \
     printf("shared %s %d\n", #name, attention::Variant<__VA_ARGS__>::BYTES);           \
-    printf("keys %s %d\n", #name, attention::Variant<__VA_ARGS__>::KEYS);
+    printf("keys %s %d\n", #name, attention::Variant<__VA_ARGS__>::KEYS);              \
+    printf("threads %s %d\n", #name, attention::Variant<__VA_ARGS__>::THREADS);
     ATTENTIONS(SHARED_BYTES)
     CONSTANT(gemv::ROWS)
     CONSTANT(32 * gemv::WARPS)

@@ -1,0 +1,36 @@
+//! What layers with experts need between their kernels.
+
+use qrun_cuda::{ArenaLayout, Ptr, ops::experts::Choices};
+
+use crate::{Config, layer::ExpertPlan};
+
+/// What layers with experts need besides; null where there are none.
+#[derive(Clone, Copy)]
+pub struct Experts {
+    /// Logits of the router, `[rows][n_expert]`.
+    pub logits: Ptr<f32>,
+    /// How much of the shared expert passes, `[rows]`.
+    pub shared_gate: Ptr<f32>,
+    pub choices: Choices,
+    /// What each choice gives, `[rows][n_used][n_embd]`.
+    pub given: Ptr<f32>,
+    /// What the shared expert gives, or the feed-forward beside experts, `[rows][n_embd]`.
+    pub shared: Ptr<f32>,
+}
+
+impl Experts {
+    /// With room for as many rows.
+    pub fn take(carver: &mut ArenaLayout, c: &Config, rows: usize) -> Self {
+        let widest = |of: fn(&ExpertPlan) -> usize| c.widest(|l| l.experts().map_or(0, of));
+        let (n_expert, n_used) = (widest(|e| e.n_expert), widest(|e| e.n_used));
+        let shared = widest(|e| usize::from(e.shared.is_some() || e.beside.is_some()));
+        let mut values = |name: &str, width: usize| carver.take(format!("activations/experts.{name}"), rows * width);
+        Self {
+            logits: values("logits", n_expert),
+            shared_gate: values("shared_gate", widest(|e| usize::from(e.shared.is_some()))),
+            given: values("given", n_used * c.n_embd),
+            shared: values("shared", shared * c.n_embd),
+            choices: Choices::take(carver, "activations/experts", [rows, n_expert, n_used]),
+        }
+    }
+}
