@@ -93,6 +93,12 @@ pub fn models() -> impl Iterator<Item = Tiny> {
     EACH_ARCH.into_iter().take(6).chain(others).chain(UNEVEN).map(in_k_quants)
 }
 
+/// Of these one of each kind of what a sequence keeps: pages, also of windows, states, caches that layers share, layers that
+/// differ.
+pub fn caches() -> impl Iterator<Item = Tiny> {
+    models().filter(|tiny| ["llama", "gemma3", "qwen35", "lfm2", "gemma4"].contains(&tiny.arch))
+}
+
 /// Some of the architectures.
 pub fn named(arches: &'static [&str]) -> impl Iterator<Item = Tiny> {
     EACH_ARCH.into_iter().filter(|t| arches.contains(&t.arch))
@@ -152,6 +158,7 @@ pub fn int8_bound(tiny: &Tiny) -> f64 {
         "smollm3" => 2e-2 * (tiny.n_layer as f64 / 2.0).sqrt(),
         "gemma4" if tiny.n_embd_per_layer > 0 => 2e-2 * (tiny.n_layer as f64 / 2.0).sqrt(),
         "qwen35" | "lfm2" => 3e-2 * (tiny.n_layer as f64 / 2.0).sqrt(),
+        "gemma4" if tiny.head_dim == 512 => 3e-2,
         "phi3" | "olmo2" => 2.5e-2,
         // Where two experts are nearly as good, noise takes the other one.
         _ if tiny.experts[0] > 0 => 1e-1,

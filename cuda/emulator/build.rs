@@ -26,6 +26,8 @@ const RUNTIME: &[&str] = &["-O2", "-g1", "-Wall", "-Wextra"];
 const KERNEL: &[&str] =
     &["-w", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fstack-clash-protection", "-g1"];
 const FAST: &[&str] = &["-O2"];
+/// For a processor that has them, instructions in place of calls (`fmaf`) and eight lanes at once: the same numbers sooner.
+const SINCE_HASWELL: &[&str] = &["-march=x86-64-v3"];
 const CHECKED: &[&str] = &[
     "-O1",
     "-fsanitize=thread",
@@ -65,13 +67,14 @@ fn main() {
         Ok("silicon") => SILICON,
         Ok(other) => panic!("QRUN_EMULATOR_ARITHMETIC={other}: expected silicon"),
     };
+    let for_this = [arithmetic, this_processor()].concat();
     // Objects may be kept in a folder that several checkouts share.
     let shared = std::env::var_os("QRUN_EMULATOR_OBJECTS").map(PathBuf::from);
     let kept = shared.clone().unwrap_or_else(|| out.clone());
     fs::create_dir_all(&kept).expect("the folder for objects can be made");
     let mut units = Vec::new();
     for source in files("runtime", "cpp") {
-        units.push(Unit { source, flags: [RUNTIME, arithmetic].concat(), library: "libcuda.so".into() });
+        units.push(Unit { source, flags: [RUNTIME, &for_this].concat(), library: "libcuda.so".into() });
     }
     for (variant, how) in [("fast", FAST), ("checked", CHECKED)] {
         for (arch, define) in ARCHITECTURES {
@@ -80,7 +83,7 @@ fn main() {
             for source in files("../kernels", "cu").into_iter().chain(files("tests/bugs", "cu")) {
                 units.push(Unit {
                     source,
-                    flags: [KERNEL, how, &[define], arithmetic].concat(),
+                    flags: [KERNEL, how, &[define], &for_this].concat(),
                     library: library.clone(),
                 });
             }
@@ -122,6 +125,15 @@ fn main() {
     if shared.is_none() {
         remove_stale(&out, &objects);
     }
+}
+
+/// Flags for what the processor that builds, and runs, has.
+fn this_processor() -> &'static [&'static str] {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("bmi2") {
+        return SINCE_HASWELL;
+    }
+    &[]
 }
 
 /// Maps with as many threads as there are processors.

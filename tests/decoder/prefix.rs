@@ -172,7 +172,7 @@ fn a_cancelled_step_loses_nothing() {
             let mut asked = 0;
             while cancelled(&mut d, &tokens[30..], 30, asked) {
                 assert_eq!((d.len(0), d.kv_bytes(), d.rows().len()), (30, held, 0));
-                asked += 7;
+                asked += 13;
             }
             assert!(asked > 2 * tiny.n_layer, "between the layers and within");
             let what = format_args!("{} {:?} in chunks of {n_ubatch}", tiny.arch, options.arithmetic);

@@ -7,7 +7,7 @@ use qrun_emulator::{Config, Order, Streams};
 use qrun_models::{Batch, Entry, Forward, ForwardError, Model, Options, Output, Row};
 
 use super::{
-    Device, has_states, models, options, request,
+    Device, caches, has_states, options, request,
     sampling::{params, prompt_of, tokens_of},
 };
 use crate::tiny::{Rng, Tiny, entries, prompt};
@@ -153,7 +153,7 @@ impl Bench {
 
 #[test]
 fn each_text_is_what_it_is_alone_whoever_else_runs() {
-    for (i, tiny) in models().enumerate() {
+    for (i, tiny) in caches().enumerate() {
         let streams = if i % 2 == 0 { Streams::Delayed } else { Streams::Immediate };
         let order = if i % 4 == 0 { Order::Reverse } else { Order::Forward };
         let config = Config { sm: [75, 80][i % 2], streams, order, ..Config::default() };

@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use qrun_models::{CpuDecoder, Entry, Forward, ForwardError, Model, Options, Output};
 
-use super::{Device, assert_near, fast_bound, kept, models, options, sm};
+use super::{Device, assert_near, caches, fast_bound, kept, models, options, sm};
 use crate::tiny::{Tiny, entries, prompt};
 
 /// Longer than the windows of 64 and 70, and more than two pages.
@@ -115,8 +115,8 @@ fn sequences_in_a_batch_are_single_runs() {
                 together[e.seq as usize].extend_from_slice(row);
             }
         }
-        for (s, tokens) in sequences.iter().enumerate() {
-            let mut alone = Device::new(&model, &options(), sm(80));
+        for s in [0, n_seq / 2, n_seq - 1] {
+            let (tokens, mut alone) = (&sequences[s], Device::new(&model, &options(), sm(80)));
             let mut want = alone.logits(&tokens[..60], 0, 0);
             tokens[60..].iter().enumerate().for_each(|(i, t)| want.extend(alone.logits(&[*t], 60 + i, 0)));
             assert_alike(&model, &together[s], &want, format_args!("{} sequence {s} of {n_seq}", tiny.arch));
@@ -126,7 +126,7 @@ fn sequences_in_a_batch_are_single_runs() {
 
 #[test]
 fn going_back_and_on_changes_nothing() {
-    for tiny in models() {
+    for tiny in caches() {
         let model = tiny.model();
         let tokens = prompt("back", PROMPT, tiny.n_vocab);
         let mut device = Device::new(&model, &options(), sm(80));
@@ -147,7 +147,7 @@ fn going_back_and_on_changes_nothing() {
 
 #[test]
 fn a_full_context_that_is_rewound_is_as_new() {
-    for (i, tiny) in models().enumerate() {
+    for (i, tiny) in caches().enumerate() {
         let (model, capability) = (tiny.model(), [75, 80][i % 2]);
         let (tokens, others) = (prompt("full", 256, tiny.n_vocab), prompt("others", 256, tiny.n_vocab));
         let mut device = Device::new(&model, &options(), sm(capability));
@@ -185,7 +185,7 @@ fn only_marked_logits_come_back() {
 
 #[test]
 fn a_saved_sequence_goes_on_here_and_on_the_cpu() {
-    for tiny in models() {
+    for tiny in caches() {
         for q8 in [false, true] {
             let kind = if q8 { qrun_models::KvType::Q8_0 } else { qrun_models::KvType::F16 };
             let o = Options { type_k: kind, type_v: kind, ..options() };

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use qrun_models::{Batch, Forward, ForwardError, Options};
 
-use super::{Device, has_states, kept, models, options, sm};
+use super::{Device, caches, has_states, kept, options, sm};
 use crate::tiny::{Tiny, entries, prompt};
 
 #[track_caller]
@@ -14,7 +14,7 @@ fn assert_same(a: &[f32], b: &[f32], what: &str) {
 
 #[test]
 fn where_no_page_is_left_nothing_changes() {
-    for tiny in models() {
+    for tiny in caches() {
         let model = tiny.model();
         let o = Options { n_kv: 256, n_ubatch: 64, ..options() };
         let (mut device, mut other) = (Device::new(&model, &o, sm(80)), Device::new(&model, &o, sm(80)));
@@ -38,7 +38,7 @@ fn where_no_page_is_left_nothing_changes() {
 
 #[test]
 fn a_prompt_that_was_computed_before_gives_the_same_bits() {
-    for (i, tiny) in models().enumerate() {
+    for (i, tiny) in caches().enumerate() {
         let model = tiny.model();
         let (tokens, n) = (prompt("again", 150, tiny.n_vocab), tiny.n_vocab);
         let mut device = Device::new(&model, &options(), sm([75, 80][i % 2]));
@@ -66,7 +66,7 @@ fn a_prompt_that_was_computed_before_gives_the_same_bits() {
 /// A step of several launches that ends in the middle: a prompt that goes on inside of a block, while another sequence decodes.
 #[test]
 fn a_step_that_is_taken_back_leaves_everything_as_it_was() {
-    for (i, tiny) in models().enumerate() {
+    for (i, tiny) in caches().enumerate() {
         let (model, capability) = (tiny.model(), [75, 80][i % 2]);
         let tokens = prompt("back", 180, tiny.n_vocab);
         let o = Options { n_ubatch: 16, ..options() };
@@ -94,7 +94,7 @@ fn a_step_that_is_taken_back_leaves_everything_as_it_was() {
 /// Of blocks that a chunk passes no state is kept; where it ends another sequence goes on.
 #[test]
 fn long_chunks_take_few_pages_and_leave_their_last_states() {
-    for tiny in models().filter(has_states) {
+    for tiny in caches().filter(has_states) {
         let (model, n) = (tiny.model(), tiny.n_vocab);
         let tokens = prompt("long", 460, n);
         let o = Options { n_ctx: 512, n_seq: 2, ..options() };

@@ -9,7 +9,7 @@ out=$(cd "$out" && pwd)
 cd "$(dirname "$0")/../.."
 root=$PWD target=${CARGO_TARGET_DIR:-$PWD/target}
 tests/gpu/build.sh
-library=$(cargo run --quiet --bin gpu-counts -- --library)
+library=$(.ci/program gpu-counts --library)
 
 place=$(mktemp -d "${TMPDIR:-/tmp}/qrun on a GPU XXXXXX")
 trap 'rm -rf "$place"' EXIT

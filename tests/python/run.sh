@@ -34,7 +34,7 @@ bin=$PWD/$room/bin
 
 device=${QRUN_TEST_DEVICE:-cpu}
 if [ "$device" = cuda ] && ! command -v nvidia-smi > /dev/null; then
-    LD_LIBRARY_PATH=$(cargo run --quiet --bin gpu-counts -- --library)
+    LD_LIBRARY_PATH=$(.ci/program gpu-counts --library)
     export LD_LIBRARY_PATH QRUN_EMULATOR=${QRUN_EMULATOR:-sm=75}
 fi
 export MYPY_CACHE_DIR=$PWD/target/python/mypy

@@ -132,7 +132,8 @@ fn rms_norm(trial: &Trial<'_>) -> Result<(), String> {
         .set("n", N as i32)
         .set("eps", 1e-3f32)
         .set("post_eps", 1e-2f32)
-        .set("scale", 0.75f32);
+        .set("scale", 0.75f32)
+        .set("x_scale", 0.5f32);
     trial.run(&memory, &params.bytes, [3, 1, 1], 512, 0)?;
     let (mut sums, mut normed) = (vec![], vec![]);
     for row in 0..3 {
@@ -144,7 +145,7 @@ fn rms_norm(trial: &Trial<'_>) -> Result<(), String> {
         let sum: Vec<f64> = (0..N).map(|i| x[i] + add[i] * of_add * f64::from(post[i])).collect();
         let of_sum = factor(&sum, 1e-3);
         normed.extend((0..N).map(|i| if row == 1 { f64::from(IDLE) } else { sum[i] * of_sum * f64::from(weight[i]) }));
-        sums.extend(if row == 1 { x } else { sum });
+        sums.extend(if row == 1 { x } else { sum.iter().map(|sum| 0.5 * sum).collect() });
     }
     close(&memory.get(at_x), &sums, 1e-6).map_err(|e| format!("x {e}"))?;
     let y = memory.get::<f32>(y);
