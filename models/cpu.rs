@@ -20,7 +20,7 @@ use std::{
 };
 
 use qrun_cuda::ops::sample::SampledToken;
-use qrun_quant::cpu::{Activations, Arithmetic, par::Pool};
+use qrun_quant::cpu::{Activations, Arithmetic, Matrix, PackAllowance, par::Pool};
 
 use crate::{
     Batch, Cached, Entry, Forward, ForwardError, Gives, Model, Options, Output, PageCount, Progress, Rows, Salt, Tap,
@@ -36,6 +36,8 @@ pub struct CpuDecoder {
     kv: KvCache,
     rope: rope::Tables,
     scratch: Scratch,
+    /// Where weights are repacked as needed.
+    repacking: Option<Repacking>,
     logits: Vec<f32>,
     /// One element per row of the last step, all `None`: the caller samples.
     tokens: Vec<Option<SampledToken>>,
@@ -80,8 +82,14 @@ impl CpuDecoder {
         if options.gives == Gives::Hidden {
             model.weights = Arc::new(model.weights.without_head());
         }
+        let mut repacking = None;
         if options.repack && options.arithmetic == Arithmetic::Fast {
-            model.weights = pool.install(|| Arc::new(repacked(&model.weights, options.gives, progress)));
+            let mut weights = Weights::clone(&model.weights);
+            match options.repack_as_needed {
+                true => repacking = Some(Repacking::begin(&mut weights, options.gives)),
+                false => pool.install(|| repack(&mut weights, options.gives, progress)),
+            }
+            model.weights = Arc::new(weights);
         }
         let rope = rope::Tables::new(&model, options.n_ctx);
         let kv = KvCache::new(&model.config, &options);
@@ -101,7 +109,8 @@ impl CpuDecoder {
             by_head: latent::ByHead::new(options.arithmetic),
             prepared: Activations::new(options.arithmetic),
         };
-        Ok(Self { model, options, pool, kv, rope, scratch, logits: Vec::new(), tokens: Vec::new(), tap: None })
+        let (logits, tokens) = (Vec::new(), Vec::new());
+        Ok(Self { model, options, pool, kv, rope, scratch, repacking, logits, tokens, tap: None })
     }
 
     /// The configuration and weights that it computes with.
@@ -133,11 +142,12 @@ impl CpuDecoder {
 
     /// The chunks of a batch, one after the other; a batch of texts that are seen whole is one.
     fn chunks(&mut self, batch: &Batch) -> Result<(), ForwardError> {
-        let Self { model, options, pool, kv, rope, scratch, logits, tap, .. } = self;
+        let Self { model, options, pool, kv, rope, scratch, repacking, logits, tap, .. } = self;
         let n = if model.config.is_bidirectional() { batch.entries.len().max(1) } else { options.n_ubatch };
         pool.install(|| {
             for chunk in batch.entries.chunks(n) {
                 kv.reserve(chunk)?;
+                repacking.iter_mut().for_each(Repacking::next_chunk);
                 let s = &mut *scratch;
                 let weights = &model.weights;
                 let (gives, cancelled) = (options.gives, batch.cancelled);
@@ -256,19 +266,48 @@ impl Forward for CpuDecoder {
     }
 }
 
-/// The weights in the order in which products read them fastest. Matrix by matrix, so that the file's
+/// Puts weights in the order in which products read them fastest. Matrix by matrix, so that the file's
 /// pages and the tiles never lie in memory together.
-fn repacked(weights: &Weights, gives: Gives, progress: Progress) -> Weights {
-    let mut weights = weights.clone();
-    // Without a head only rows of the embedding are read.
-    let tables = usize::from(gives == Gives::Hidden);
-    let total = weights.repackable_mut().skip(tables).map(|matrix| matrix.bytes() as u64).sum();
+fn repack(weights: &mut Weights, gives: Gives, progress: Progress) {
+    let total = repackable(weights, gives).map(|matrix| matrix.bytes() as u64).sum();
     let mut done = 0;
-    for matrix in weights.repackable_mut().skip(tables) {
+    for matrix in repackable(weights, gives) {
         progress(done, total);
         done += matrix.bytes() as u64;
         *matrix = matrix.clone().repack();
     }
     progress(total, total);
-    weights
+}
+
+/// Without a head only rows of the embedding are read.
+fn repackable(weights: &mut Weights, gives: Gives) -> impl Iterator<Item = &mut Matrix> {
+    weights.repackable_mut().skip(usize::from(gives == Gives::Hidden))
+}
+
+/// Chunks by which weights that are repacked as needed are.
+const REPACKED_AFTER: usize = 8;
+
+/// Weights that are repacked chunk after chunk, beside the products.
+struct Repacking {
+    allowance: Arc<PackAllowance>,
+    /// Bytes that a chunk repacks.
+    share: usize,
+    /// The first chunk repacks nothing: someone waits for its token.
+    begun: bool,
+}
+
+impl Repacking {
+    fn begin(weights: &mut Weights, gives: Gives) -> Self {
+        let (allowance, mut total) = (Arc::default(), 0);
+        for matrix in repackable(weights, gives) {
+            total += matrix.repacked_bytes();
+            *matrix = matrix.clone().repack_as_needed(&allowance);
+        }
+        Self { allowance, share: total.div_ceil(REPACKED_AFTER), begun: false }
+    }
+
+    fn next_chunk(&mut self) {
+        self.allowance.set(if self.begun { self.share } else { 0 });
+        self.begun = true;
+    }
 }

@@ -39,8 +39,11 @@ pub struct Options {
     pub swa_full: bool,
     /// What comes out.
     pub gives: Gives,
-    /// Repack weights at load for faster arithmetic; without it they stay lazily mapped.
+    /// Repack weights for faster arithmetic; without it they stay lazily mapped.
     pub repack: bool,
+    /// Not at load, but in the steps that follow the first: its token is there sooner, the next few come later. The results
+    /// are the same.
+    pub repack_as_needed: bool,
 }
 
 impl Default for Options {
@@ -57,6 +60,7 @@ impl Default for Options {
             swa_full: false,
             gives: Gives::Logits,
             repack: true,
+            repack_as_needed: false,
         }
     }
 }

@@ -16,6 +16,7 @@ mod layout;
 pub mod limits;
 mod matmul;
 mod matrix;
+mod packing;
 pub mod par;
 mod prefetch;
 mod tiles;
@@ -24,6 +25,7 @@ pub use activations::{Activations, ComputeType};
 pub use layout::ROWS as TILE_ROWS;
 pub use matmul::{Job, matmul};
 pub use matrix::Matrix;
+pub use packing::PackAllowance;
 pub use par::physical_cores;
 
 pub use crate::simd::Isa;

@@ -1,5 +1,7 @@
 //! CPU products: every format on every path and instruction set, against plain loops in f64.
 
+use std::sync::Arc;
+
 use qrun_quant::{
     Bytes, GgmlType,
     cpu::{Activations, Arithmetic, Isa, Job, Matrix, matmul, par::Pool},
@@ -272,6 +274,49 @@ fn repacked_rows_are_those_of_the_file() {
             }
         }
     }
+}
+
+/// As some tiles are packed, and then all: rows are the file's, products those of tiles packed before.
+#[test]
+fn tiles_that_are_packed_as_needed_change_no_bit() {
+    let mut random = Random(9);
+    for ty in GgmlType::all() {
+        for (rows, cols, tokens) in shapes(ty) {
+            let (w, x) = (matrix(ty, rows, cols, &mut random), random.gaussians(cols * tokens));
+            let want = bits(&product(&w.clone().repack(), &x, Arithmetic::Fast, Isa::best()));
+            let allowance = Arc::default();
+            let lazy = w.clone().repack_as_needed(&allowance);
+            // None, a third, the rest; none are left.
+            for allowed in [0, w.repacked_bytes() / 3, w.repacked_bytes(), 0] {
+                allowance.set(allowed);
+                let what = format!("{ty} {rows}x{cols}, {tokens} tokens, {allowed} bytes");
+                assert_eq!(bits(&product(&lazy, &x, Arithmetic::Fast, Isa::best())), want, "{what}");
+                for r in [0, rows / 2, rows - 1] {
+                    let (mut a, mut b) = (vec![0.0; cols], vec![f32::NAN; cols]);
+                    w.row(r, &mut a);
+                    lazy.row(r, &mut b);
+                    assert_eq!(bits(&a), bits(&b), "{what}, row {r}");
+                }
+            }
+        }
+    }
+}
+
+/// Two models on threads of their own may share a matrix.
+#[test]
+fn a_matrix_that_many_threads_pack_is_packed_once() {
+    let mut random = Random(10);
+    let (w, x) = (matrix(GgmlType::Q4_K, 4096, 512, &mut random), random.gaussians(512 * 20));
+    let want = bits(&product(&w, &x, Arithmetic::Fast, Isa::best()));
+    let allowance = Arc::default();
+    let lazy = w.clone().repack_as_needed(&allowance);
+    allowance.set(usize::MAX);
+    std::thread::scope(|scope| {
+        for tokens in [1, 20, 5, 20] {
+            let (lazy, x, want) = (&lazy, &x[..512 * tokens], &want[..4096 * tokens]);
+            scope.spawn(move || assert_eq!(bits(&product(lazy, x, Arithmetic::Fast, Isa::best())), want));
+        }
+    });
 }
 
 /// What a tile takes of memory by what the file does: codes from a grid are wider than their index, and digits of base 3

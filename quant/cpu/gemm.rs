@@ -7,13 +7,13 @@ use super::{
     Activations, Matrix,
     kernels::micro::{MicroKernel, PackedPanels},
     layout::{Line, ROWS},
+    packing::TileScratch,
 };
 
 /// Memory that a thread works in.
 #[derive(Default)]
 pub(super) struct Scratch {
-    /// A tile in tile layout.
-    pub(super) tile: Vec<Line>,
+    pub(super) tiles: TileScratch,
     /// An f32 row.
     pub(super) row: Vec<f32>,
     packed: Vec<Line>,
@@ -35,6 +35,7 @@ pub(super) fn multiply<M: MicroKernel>(
     let sums = tiles.len().div_ceil(at_once) * panels * of_panel;
     scratch.sums.resize(scratch.sums.len().max(sums), [0.0; ROWS]);
     scratch.packed.resize(scratch.packed.len().max(at_once * per_panel * M::LINES), Line::ZERO);
+    scratch.tiles.begin(tiles.start);
     for first in (0..k_blocks).step_by(per_panel) {
         let range = first..(first + per_panel).min(k_blocks);
         let lines = range.len() * M::LINES;
@@ -42,7 +43,7 @@ pub(super) fn multiply<M: MicroKernel>(
         for (tile, sums) in tiles.clone().step_by(at_once).zip(groups) {
             let n = at_once.min(tiles.end - tile);
             for (i, packed) in scratch.packed.chunks_exact_mut(lines).take(n).enumerate() {
-                M::pack(x.isa, w, tile + i, range.clone(), (packed, &mut scratch.tile));
+                M::pack(x.isa, w, tile + i, range.clone(), (packed, &mut scratch.tiles));
             }
             let weights = PackedPanels { k_blocks: range.clone(), lines: &scratch.packed[..n * lines], tiles: n };
             for (panel, sums) in sums.chunks_exact_mut(of_panel).enumerate() {

@@ -44,6 +44,12 @@ pub(super) fn bytes_mut(lines: &mut [Line]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), size_of_val(lines)) }
 }
 
+/// The same to read.
+pub(super) fn bytes(lines: &[Line]) -> &[u8] {
+    // SAFETY: as above.
+    unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), size_of_val(lines)) }
+}
+
 /// Steps of a row in floats; the last one is filled up with zeros.
 pub(super) fn steps(cols: usize) -> usize {
     cols.div_ceil(LANES)

@@ -189,7 +189,8 @@ impl Part<'_> {
             return self.gemm::<Int8<F>>(x, tiles, scratch);
         }
         for tile in tiles {
-            let weights = self.w.tile(tile, &mut scratch.tile);
+            scratch.tiles.begin(tile);
+            let weights = self.w.tile(tile, &mut scratch.tiles);
             for panel in 0..x.panels() {
                 match x.width {
                     1 => self.gemv::<F, 1>(x, panel, tile, weights),

@@ -1,9 +1,10 @@
 //! A weight matrix `[rows][cols]` in one of the formats of the table.
 
-use memmap2::MmapMut;
+use std::sync::Arc;
 
 use super::{
-    layout::{Line, ROWS, bytes_mut},
+    layout::{Line, ROWS},
+    packing::{PackAllowance, Packing, TileScratch, tiles_in_memory},
     par::{self, Shared},
     tiles,
 };
@@ -17,6 +18,8 @@ pub struct Matrix {
     cols: usize,
     layout: Layout,
     data: Bytes,
+    /// Of rows in file layout: their tiles, as far as they are packed.
+    packing: Option<Arc<Packing>>,
 }
 
 /// How the bytes of a matrix are ordered.
@@ -33,7 +36,7 @@ impl Matrix {
     /// reader has checked that already.
     pub fn new(ty: GgmlType, rows: usize, cols: usize, data: Bytes) -> Self {
         assert_eq!(data.len(), rows * ty.bytes_of(cols), "{rows} x {cols} {ty}");
-        Self { ty, rows, cols, layout: Layout::File, data }
+        Self { ty, rows, cols, layout: Layout::File, data, packing: None }
     }
 
     /// The matrix of a tensor; all dimensions after the first are rows.
@@ -53,7 +56,7 @@ impl Matrix {
                 rows.start / ROWS * tile..rows.end.div_ceil(ROWS) * tile
             }
         };
-        Self { rows: rows.len(), data: self.data.slice(bytes), ..*self }
+        Self { rows: rows.len(), data: self.data.slice(bytes), packing: None, ..*self }
     }
 
     /// The same weights in the order in which products read them fastest, in memory of its own. Formats
@@ -64,9 +67,7 @@ impl Matrix {
     pub fn repack(self) -> Self {
         let (Layout::File, Some(lines)) = (self.layout, tiles::tile_lines(self.ty, self.cols)) else { return self };
         let (tiles, tile) = (self.rows.div_ceil(ROWS), lines * size_of::<Line>());
-        let Ok(mut memory) = MmapMut::map_anon((tiles * tile).max(1)) else { return self };
-        #[cfg(target_os = "linux")]
-        let _ = memory.advise(memmap2::Advice::HugePage);
+        let Ok(mut memory) = tiles_in_memory(tiles * tile) else { return self };
         let out = Shared::new(memory.as_mut_ptr().cast::<Line>());
         par::parallel_for(tiles, (REPACK_CHUNK / tile.max(1)).max(1), |range| {
             for i in range.clone() {
@@ -78,7 +79,16 @@ impl Matrix {
             let rows = range.start * ROWS..(range.end * ROWS).min(self.rows);
             self.data.slice(rows.start * self.row_bytes()..rows.end * self.row_bytes()).release_pages();
         });
-        Self { layout: Layout::Tiles(tile), data: Bytes::new(memory).slice(0..tiles * tile), ..self }
+        let data = Bytes::new(memory).slice(0..tiles * tile);
+        Self { layout: Layout::Tiles(tile), data, packing: None, ..self }
+    }
+
+    /// The same at once and without a wait: the products that need a tile pack it, and keep it as far as the allowance
+    /// says. Until all of them are packed the file's pages stay.
+    pub fn repack_as_needed(self, allowance: &Arc<PackAllowance>) -> Self {
+        let (Layout::File, Some(lines)) = (self.layout, tiles::tile_lines(self.ty, self.cols)) else { return self };
+        let packing = Packing::new(self.rows.div_ceil(ROWS), lines, self.data.clone(), allowance.clone());
+        Self { packing: packing.ok().map(Arc::new), ..self }
     }
 
     /// Format of the weights.
@@ -117,7 +127,10 @@ impl Matrix {
     pub fn row(&self, row: usize, out: &mut [f32]) {
         assert!(row < self.rows && out.len() == self.cols, "row {row} of {}, {} columns", self.rows, out.len());
         match self.layout {
-            Layout::File => (self.ty.format().dequantize)(self.file_row(row), out),
+            Layout::File => match self.packing.as_ref().and_then(|packing| packing.packed(row / ROWS)) {
+                Some(tile) => tiles::row(self.ty, tile, row % ROWS, out),
+                None => (self.ty.format().dequantize)(self.file_row(row), out),
+            },
             Layout::Tiles(tile) => tiles::row(self.ty, &self.data[row / ROWS * tile..][..tile], row % ROWS, out),
         }
     }
@@ -144,14 +157,16 @@ impl Matrix {
     }
 
     /// The bytes of a tile: where it lies, or made in `scratch` from the rows of the file.
-    pub(super) fn tile<'a>(&'a self, tile: usize, scratch: &'a mut Vec<Line>) -> &'a [u8] {
-        match self.layout {
-            Layout::Tiles(bytes) => &self.data[tile * bytes..][..bytes],
-            Layout::File => {
+    pub(super) fn tile<'a>(&'a self, tile: usize, scratch: &'a mut TileScratch) -> &'a [u8] {
+        if let Layout::Tiles(bytes) = self.layout {
+            return &self.data[tile * bytes..][..bytes];
+        }
+        let pack = |lines: &mut [Line]| tiles::pack(self.ty, self.tile_rows(tile), self.cols, lines);
+        match self.packing.as_ref().and_then(|packing| packing.tile(tile, pack)) {
+            Some(tile) => tile,
+            None => {
                 let lines = tiles::tile_lines(self.ty, self.cols).expect("only quantized formats have tiles");
-                scratch.resize(scratch.len().max(lines), Line::ZERO);
-                tiles::pack(self.ty, self.tile_rows(tile), self.cols, &mut scratch[..lines]);
-                bytes_mut(&mut scratch[..lines])
+                scratch.tile(tile, lines, pack)
             }
         }
     }

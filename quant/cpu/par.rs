@@ -84,6 +84,7 @@ fn fork(n: usize, work: &(impl Fn() + Sync)) {
 }
 
 /// A pointer that parallel chunks share to write at disjoint places.
+#[derive(Debug)]
 pub(super) struct Shared<T>(*mut T);
 
 impl<T> Clone for Shared<T> {

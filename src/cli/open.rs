@@ -133,6 +133,8 @@ fn options(args: &Args) -> Result<Options, Exit> {
         type_v: m.type_v.unwrap_or(base.type_v),
         swa_full: m.swa_full,
         repack: m.repack && base.repack,
+        // Someone waits for the first token.
+        repack_as_needed: true,
         ..base
     })
 }

@@ -160,6 +160,8 @@ fn options(args: &Args, terminal: &Terminal) -> Result<ServerOptions, Exit> {
 /// The model on a thread of its own.
 fn load(args: &Args, terminal: &Terminal) -> Result<Loaded, Exit> {
     let (engine, params) = open::engine(args, terminal, |gguf, options| {
+        // Nobody waits yet.
+        options.repack_as_needed = false;
         options.n_seq = args.server.parallel.unwrap_or_else(|| PARALLEL[usize::from(shares_wide_steps(args, gguf))]);
         // The pool: as many tokens as one context, whoever holds them.
         options.n_kv = options.n_ctx.max(1);

@@ -127,7 +127,14 @@ fn repacked_weights_give_the_same_bits() {
         let model = tiny.model();
         let tokens = prompt("repack", 90, tiny.n_vocab);
         let run = |repack| logits(&mut decoder(&model, Options { repack, ..options.clone() }), &tokens, 0, 0);
-        assert_same(&run(true), &run(false), format_args!("{}", tiny.arch));
+        let want = run(false);
+        assert_same(&run(true), &want, format_args!("{}", tiny.arch));
+        // In its first chunks, of a prompt and of single tokens: none, some and all of them.
+        let as_needed = Options { repack_as_needed: true, n_ubatch: 20, ..options.clone() };
+        let mut d = decoder(&model, as_needed);
+        let mut parts = logits(&mut d, &tokens[..70], 0, 0);
+        (70..90).for_each(|pos| parts.extend(logits(&mut d, &tokens[pos..=pos], pos, 0)));
+        assert_same(&parts, &want, format_args!("{} as needed", tiny.arch));
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     cpu::{
         Activations, Matrix,
         layout::{LANES, Line, NARROW, ROWS, WIDE, steps},
+        packing::TileScratch,
         prefetch::prefetch,
     },
     simd::{Isa, LaneKernel, Lanes},
@@ -31,7 +32,7 @@ impl MicroKernel for Float {
         (steps, panel_steps(steps))
     }
 
-    fn pack(isa: Isa, w: &Matrix, tile: usize, steps: Range<usize>, (packed, _): (&mut [Line], &mut Vec<Line>)) {
+    fn pack(isa: Isa, w: &Matrix, tile: usize, steps: Range<usize>, (packed, _): (&mut [Line], &mut TileScratch)) {
         let (rows, cols) = (w.tile_rows(tile), w.cols());
         // SAFETY: the instruction set was checked when the activations were made.
         unsafe {

@@ -15,6 +15,7 @@ use crate::{
     cpu::{
         Activations, Matrix,
         layout::{BLOCK, Line, NARROW, ROUND, ROWS, WIDE},
+        packing::TileScratch,
         prefetch::prefetch,
     },
     simd::{Isa, LaneKernel, Lanes},
@@ -69,7 +70,7 @@ impl<E: Half> MicroKernel for Int16<E> {
         (blocks, blocks.div_ceil(blocks.div_ceil(PANEL)))
     }
 
-    fn pack(isa: Isa, w: &Matrix, tile: usize, blocks: Range<usize>, (packed, _): (&mut [Line], &mut Vec<Line>)) {
+    fn pack(isa: Isa, w: &Matrix, tile: usize, blocks: Range<usize>, (packed, _): (&mut [Line], &mut TileScratch)) {
         let (element, rows, cols) = (PhantomData::<E>, w.tile_rows(tile), w.cols());
         // SAFETY: the instruction set was checked when the activations were made.
         unsafe { isa.run(Fix { element, rows, cols, blocks, packed }) };

@@ -12,6 +12,7 @@ use crate::{
         Activations, Matrix,
         activations::int8::Panel,
         layout::{BLOCK, Line, NARROW, ROWS, WIDE},
+        packing::TileScratch,
         tiles::{Scale, Shape, ShapeOf, TileFormat},
     },
     simd::{Isa, LaneKernel, Lanes},
@@ -37,7 +38,7 @@ impl<F: TileFormat> MicroKernel for Int8<F> {
         w: &Matrix,
         tile: usize,
         blocks: Range<usize>,
-        (packed, unpacked): (&mut [Line], &mut Vec<Line>),
+        (packed, unpacked): (&mut [Line], &mut TileScratch),
     ) {
         let tile = Tile::<F>::new(w.tile(tile, unpacked), w.cols());
         // SAFETY: the instruction set was checked when the activations were made.

@@ -6,6 +6,7 @@ use crate::{
     cpu::{
         Activations, Matrix,
         layout::{Line, ROWS},
+        packing::TileScratch,
     },
     simd::Isa,
 };
@@ -21,8 +22,8 @@ pub(in crate::cpu) trait MicroKernel {
     const TILES: usize;
     /// K-blocks in a row of `cols` columns, and in a packed panel.
     fn k_blocks(cols: usize) -> (usize, usize);
-    /// Packs k-blocks of a tile into the lines of `to`; the vector is memory to unpack a tile of the file in.
-    fn pack(isa: Isa, w: &Matrix, tile: usize, k_blocks: Range<usize>, to: (&mut [Line], &mut Vec<Line>));
+    /// Packs k-blocks of a tile into the lines of `to`; the scratch is for tiles of the file.
+    fn pack(isa: Isa, w: &Matrix, tile: usize, k_blocks: Range<usize>, to: (&mut [Line], &mut TileScratch));
     /// Adds the products of packed panels with the same k-blocks of a panel of tokens to `sums[tile][token]`.
     fn multiply(x: &Activations, panel: usize, weights: &PackedPanels, sums: &mut [[f32; ROWS]]);
 }
