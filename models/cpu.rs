@@ -284,16 +284,12 @@ fn repackable(weights: &mut Weights, gives: Gives) -> impl Iterator<Item = &mut 
     weights.repackable_mut().skip(usize::from(gives == Gives::Hidden))
 }
 
-/// Chunks by which weights that are repacked as needed are.
-const REPACKED_AFTER: usize = 8;
-
-/// Weights that are repacked chunk after chunk, beside the products.
+/// Weights whose tiles are packed by the products that need them: those of layers at once, the head, which is a third of some
+/// small models, after the first chunk, for someone waits for its token.
 struct Repacking {
     allowance: Arc<PackAllowance>,
-    /// Bytes that a chunk repacks.
-    share: usize,
-    /// The first chunk repacks nothing: someone waits for its token.
-    begun: bool,
+    /// Bytes of the layers, until there was a chunk.
+    layers: Option<usize>,
 }
 
 impl Repacking {
@@ -303,11 +299,12 @@ impl Repacking {
             total += matrix.repacked_bytes();
             *matrix = matrix.clone().repack_as_needed(&allowance);
         }
-        Self { allowance, share: total.div_ceil(REPACKED_AFTER), begun: false }
+        let outside = [weights.output.as_ref().map(|output| &output.w), Some(&weights.token_embd)];
+        let outside: usize = outside.into_iter().flatten().map(Matrix::repacked_bytes).sum();
+        Self { allowance, layers: Some(total.saturating_sub(outside)) }
     }
 
     fn next_chunk(&mut self) {
-        self.allowance.set(if self.begun { self.share } else { 0 });
-        self.begun = true;
+        self.allowance.set(self.layers.take().unwrap_or(usize::MAX));
     }
 }

@@ -41,8 +41,7 @@ pub struct Options {
     pub gives: Gives,
     /// Repack weights for faster arithmetic; without it they stay lazily mapped.
     pub repack: bool,
-    /// Not at load, but in the steps that follow the first: its token is there sooner, the next few come later. The results
-    /// are the same.
+    /// Not at load, but by the products that need them: the first token is there sooner. The results are the same.
     pub repack_as_needed: bool,
 }
 

@@ -346,12 +346,20 @@ fn repacking_takes_no_more_bytes_and_slices() {
         assert_eq!(tiles.bytes(), w.repacked_bytes(), "{ty}");
         let x = random.gaussians(1024 * 2);
         let whole = product(&w, &x, Arithmetic::Fast, Isa::best());
-        for w in [&w, &tiles] {
+        let allowance = Arc::default();
+        let lazy = w.clone().repack_as_needed(&allowance);
+        allowance.set(usize::MAX);
+        // The third is packed by this slice, and found so the fourth time.
+        for w in [&w, &tiles, &lazy, &lazy] {
             let part = product(&w.slice_rows(16..48), &x, Arithmetic::Fast, Isa::best());
             for t in 0..2 {
                 assert_eq!(bits(&part[t * 32..][..32]), bits(&whole[t * 64 + 16..][..32]), "{ty}");
             }
         }
+        assert_eq!(bits(&product(&lazy, &x, Arithmetic::Fast, Isa::best())), bits(&whole), "{ty}");
+        // Tiles of its own would be others.
+        let odd = product(&lazy.slice_rows(3..20), &x, Arithmetic::Fast, Isa::best());
+        assert_eq!(bits(&odd[..17]), bits(&whole[3..20]), "{ty}");
     }
 }
 

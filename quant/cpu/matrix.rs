@@ -19,7 +19,14 @@ pub struct Matrix {
     layout: Layout,
     data: Bytes,
     /// Of rows in file layout: their tiles, as far as they are packed.
-    packing: Option<Arc<Packing>>,
+    packing: Option<Tiles>,
+}
+
+/// Tiles from one on.
+#[derive(Debug, Clone)]
+struct Tiles {
+    packing: Arc<Packing>,
+    first: usize,
 }
 
 /// How the bytes of a matrix are ordered.
@@ -51,12 +58,17 @@ impl Matrix {
         let bytes = match self.layout {
             Layout::File => rows.start * self.row_bytes()..rows.end * self.row_bytes(),
             Layout::Tiles(tile) => {
-                let whole = rows.start.is_multiple_of(ROWS) && (rows.end.is_multiple_of(ROWS) || rows.end == self.rows);
-                assert!(whole, "rows {rows:?} of a repacked matrix are not whole tiles");
+                assert!(self.is_whole_tiles(&rows), "rows {rows:?} of a repacked matrix are not whole tiles");
                 rows.start / ROWS * tile..rows.end.div_ceil(ROWS) * tile
             }
         };
-        Self { rows: rows.len(), data: self.data.slice(bytes), packing: None, ..*self }
+        let mut packing = self.packing.clone().filter(|_| self.is_whole_tiles(&rows));
+        packing.iter_mut().for_each(|tiles| tiles.first += rows.start / ROWS);
+        Self { rows: rows.len(), data: self.data.slice(bytes), packing, ..*self }
+    }
+
+    fn is_whole_tiles(&self, rows: &std::ops::Range<usize>) -> bool {
+        rows.start.is_multiple_of(ROWS) && (rows.end.is_multiple_of(ROWS) || rows.end == self.rows)
     }
 
     /// The same weights in the order in which products read them fastest, in memory of its own. Formats
@@ -88,7 +100,7 @@ impl Matrix {
     pub fn repack_as_needed(self, allowance: &Arc<PackAllowance>) -> Self {
         let (Layout::File, Some(lines)) = (self.layout, tiles::tile_lines(self.ty, self.cols)) else { return self };
         let packing = Packing::new(self.rows.div_ceil(ROWS), lines, self.data.clone(), allowance.clone());
-        Self { packing: packing.ok().map(Arc::new), ..self }
+        Self { packing: packing.ok().map(|packing| Tiles { packing: Arc::new(packing), first: 0 }), ..self }
     }
 
     /// Format of the weights.
@@ -127,10 +139,12 @@ impl Matrix {
     pub fn row(&self, row: usize, out: &mut [f32]) {
         assert!(row < self.rows && out.len() == self.cols, "row {row} of {}, {} columns", self.rows, out.len());
         match self.layout {
-            Layout::File => match self.packing.as_ref().and_then(|packing| packing.packed(row / ROWS)) {
-                Some(tile) => tiles::row(self.ty, tile, row % ROWS, out),
-                None => (self.ty.format().dequantize)(self.file_row(row), out),
-            },
+            Layout::File => {
+                match self.packing.as_ref().and_then(|tiles| tiles.packing.packed(tiles.first + row / ROWS)) {
+                    Some(tile) => tiles::row(self.ty, tile, row % ROWS, out),
+                    None => (self.ty.format().dequantize)(self.file_row(row), out),
+                }
+            }
             Layout::Tiles(tile) => tiles::row(self.ty, &self.data[row / ROWS * tile..][..tile], row % ROWS, out),
         }
     }
@@ -162,7 +176,7 @@ impl Matrix {
             return &self.data[tile * bytes..][..bytes];
         }
         let pack = |lines: &mut [Line]| tiles::pack(self.ty, self.tile_rows(tile), self.cols, lines);
-        match self.packing.as_ref().and_then(|packing| packing.tile(tile, pack)) {
+        match self.packing.as_ref().and_then(|tiles| tiles.packing.tile(tiles.first + tile, pack)) {
             Some(tile) => tile,
             None => {
                 let lines = tiles::tile_lines(self.ty, self.cols).expect("only quantized formats have tiles");
