@@ -86,7 +86,7 @@ impl CpuDecoder {
         if options.repack && options.arithmetic == Arithmetic::Fast {
             let mut weights = Weights::clone(&model.weights);
             match options.repack_as_needed {
-                true => repacking = Some(Repacking::begin(&mut weights, options.gives)),
+                true => repacking = Some(Repacking::begin(&mut weights, &options)),
                 false => pool.install(|| repack(&mut weights, options.gives, progress)),
             }
             model.weights = Arc::new(weights);
@@ -284,27 +284,33 @@ fn repackable(weights: &mut Weights, gives: Gives) -> impl Iterator<Item = &mut 
     weights.repackable_mut().skip(usize::from(gives == Gives::Hidden))
 }
 
-/// Weights whose tiles are packed by the products that need them: those of layers at once, the head, which is a third of some
-/// small models, after the first chunk, for someone waits for its token.
+/// Weights whose tiles are packed by the products that need them: at once, and where they are multiplied as they lie in the
+/// file, too, not in the first chunk, for someone waits for its token, and a share in each of those that follow.
 struct Repacking {
     allowance: Arc<PackAllowance>,
-    /// Bytes of the layers, until there was a chunk.
-    layers: Option<usize>,
+    share: usize,
+    is_first: bool,
 }
 
 impl Repacking {
-    fn begin(weights: &mut Weights, gives: Gives) -> Self {
-        let (allowance, mut total) = (Arc::default(), 0);
-        for matrix in repackable(weights, gives) {
-            total += matrix.repacked_bytes();
-            *matrix = matrix.clone().repack_as_needed(&allowance);
+    fn begin(weights: &mut Weights, options: &Options) -> Self {
+        let (at_once, allowance, mut bytes) = (Arc::<PackAllowance>::default(), Arc::default(), 0);
+        at_once.set(usize::MAX);
+        for matrix in repackable(weights, options.gives) {
+            if options.repacks(matrix) {
+                let in_place = matrix.is_multiplied_in_place();
+                bytes += if in_place { matrix.repacked_bytes() } else { 0 };
+                *matrix = matrix.clone().repack_as_needed(if in_place { &allowance } else { &at_once });
+            }
         }
-        let outside = [weights.output.as_ref().map(|output| &output.w), Some(&weights.token_embd)];
-        let outside: usize = outside.into_iter().flatten().map(Matrix::repacked_bytes).sum();
-        Self { allowance, layers: Some(total.saturating_sub(outside)) }
+        Self { allowance, share: bytes / SHARES, is_first: true }
     }
 
     fn next_chunk(&mut self) {
-        self.allowance.set(self.layers.take().unwrap_or(usize::MAX));
+        let is_first = std::mem::take(&mut self.is_first);
+        self.allowance.set(if is_first { 0 } else { self.share });
     }
 }
+
+/// In so many chunks after the first all weights are repacked: each takes a little longer, and none twice as long.
+const SHARES: usize = 24;

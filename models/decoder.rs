@@ -256,7 +256,8 @@ fn plan_of(parts: &[Part], total: u64) -> Plan {
     let of = |purpose: &str| parts.iter().filter(|p| p.name.starts_with(purpose)).map(|p| p.bytes).sum::<u64>();
     let (weights, kv) = (of("weights/"), of("kv/"));
     // Padding between parts counts as activations, so that the sum is what is allocated.
-    Plan { weights, kv, kv_window: of("kv/window"), kv_states: of("kv/states"), activations: total - weights - kv }
+    let (kv_window, kv_states) = (of("kv/window"), of("kv/states"));
+    Plan { weights, mapped: 0, kv, kv_window, kv_states, activations: total - weights - kv }
 }
 
 impl Forward for GpuDecoder {

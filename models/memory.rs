@@ -1,7 +1,5 @@
 //! What a run will take, in exact bytes, before anything is loaded.
 
-use qrun_quant::cpu::Arithmetic;
-
 use crate::{
     Config, LayerPlan, Model, Options,
     kv::{PAGE, Shape, kinds},
@@ -14,6 +12,8 @@ use crate::{
 pub struct Plan {
     /// Weights, mapped or repacked.
     pub weights: u64,
+    /// How much of `weights` stays in the mapped file, which processes share.
+    pub mapped: u64,
     /// KV pages, all in use (see [`Options::n_kv`]).
     pub kv: u64,
     /// How much of `kv` belongs to layers with a sliding window.
@@ -28,14 +28,10 @@ impl Plan {
     /// The need of a model under these options.
     pub fn new(model: &Model, o: &Options) -> Self {
         let [global, window, states] = kv_bytes_by_kind(&model.config, o);
-        let repacked = o.repack && o.arithmetic == Arithmetic::Fast;
-        let whole = if repacked { model.weights.repacked_bytes() } else { model.weights.bytes() };
-        let spared = match o.gives {
-            Gives::Logits => 0,
-            Gives::Hidden => model.weights.head_bytes()[usize::from(!repacked)],
-        };
+        let [private, mapped] = model.weights.private_and_mapped_bytes(o);
         Self {
-            weights: whole - spared,
+            weights: private + mapped,
+            mapped,
             kv: global + window + states,
             kv_window: window,
             kv_states: states,

@@ -1,6 +1,6 @@
 //! How to run a model.
 
-use qrun_quant::cpu::Arithmetic;
+use qrun_quant::cpu::{Arithmetic, Isa, Matrix};
 
 use crate::KvType;
 
@@ -74,5 +74,13 @@ impl Options {
             repack: false,
             ..Self::default()
         }
+    }
+
+    /// Whether a CPU repacks these weights, at load or as needed. Those that are multiplied where they lie in the file are
+    /// not repacked as needed with AVX2 alone: tiles are read no faster there (Zen 3, gemma-3-1b and llama-3.2-1b in Q4_K_M),
+    /// and the file is shared by processes.
+    pub fn repacks(&self, w: &Matrix) -> bool {
+        let stays = self.repack_as_needed && w.is_multiplied_in_place() && Isa::best() == Isa::Avx2;
+        self.repack && self.arithmetic == Arithmetic::Fast && w.has_tiles() && !stays
     }
 }

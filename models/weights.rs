@@ -11,6 +11,7 @@ use qrun_quant::{
 };
 
 use crate::{
+    Gives, Options,
     config::Config,
     layer::{KvSource, Rope, RopeFactors},
     spec::Norm,
@@ -209,19 +210,21 @@ impl Weights {
         self.matrices().map(|w| w.bytes() as u64).sum()
     }
 
-    /// The same once they are repacked.
-    pub fn repacked_bytes(&self) -> u64 {
-        self.computed().map(|w| w.repacked_bytes() as u64).sum::<u64>()
-            + self.mapped().map(|w| w.bytes() as u64).sum::<u64>()
-    }
-
-    /// How much less that is of [`Weights::without_head`], whose embedding table is not repacked either; and how much
-    /// less [`Weights::bytes`] is.
-    pub fn head_bytes(&self) -> [u64; 2] {
-        let output = self.output.as_ref().map(|output| &output.w);
-        let table = self.token_embd.repacked_bytes() - self.token_embd.bytes();
-        let repacked = output.map_or(0, Matrix::repacked_bytes) + table;
-        [repacked, output.map_or(0, Matrix::bytes)].map(|bytes| bytes as u64)
+    /// The same on a CPU: what is repacked, and what stays in the mapped file, which processes share.
+    pub fn private_and_mapped_bytes(&self, o: &Options) -> [u64; 2] {
+        let has_head = o.gives == Gives::Logits;
+        let (mut private, mut mapped) = (0, self.mapped().map(|w| w.bytes() as u64).sum());
+        let mut add = |w: &Matrix, repacks: bool| match repacks {
+            true => private += w.repacked_bytes() as u64,
+            false => mapped += w.bytes() as u64,
+        };
+        // Without a head only rows of the embedding are read.
+        add(&self.token_embd, has_head && o.repacks(&self.token_embd));
+        let output = self.output.iter().filter(|_| has_head);
+        for linear in self.layer_linears().chain(output) {
+            add(&linear.w, o.repacks(&linear.w));
+        }
+        [private, mapped]
     }
 
     fn matrices(&self) -> impl Iterator<Item = &Matrix> {
@@ -241,8 +244,13 @@ impl Weights {
 
     /// All but the tables of embeddings.
     pub fn linears(&self) -> impl Iterator<Item = &Linear> {
+        self.layer_linears().chain(&self.output)
+    }
+
+    /// All of these but the head.
+    fn layer_linears(&self) -> impl Iterator<Item = &Linear> {
         let proj = self.per_layer.iter().map(|per_layer| &per_layer.model_proj);
-        self.layers.iter().flat_map(|l| l.matrices.iter()).chain(&self.output).chain(proj)
+        self.layers.iter().flat_map(|l| l.matrices.iter()).chain(proj)
     }
 }
 

@@ -12,3 +12,4 @@ pub(super) mod int16_gemm;
 pub(super) mod int8;
 pub(super) mod int8_gemm;
 pub(super) mod micro;
+pub(super) mod source;

@@ -10,14 +10,16 @@ use super::{
         exact,
         f32::{Bf16, Dot, Element, F16, F32, Few},
         f32_gemm::Float,
-        int8::{Gemv, Tile},
+        int8::Gemv,
         int8_gemm::Int8,
         int16_gemm::Int16,
         micro::MicroKernel,
+        source::{FileRows, Source, Tile},
     },
     layout::{BLOCK, IN_REGISTERS, NARROW, ROWS, WIDE, steps},
+    matrix::TileBytes,
     par::{self, Shared},
-    tiles::{TileFormat, with_format},
+    tiles::{FileBlocks, TileFormat, with_format},
 };
 use crate::{GgmlType, simd::Isa};
 
@@ -190,26 +192,33 @@ impl Part<'_> {
         }
         for tile in tiles {
             scratch.tiles.begin(tile);
-            let weights = self.w.tile(tile, &mut scratch.tiles);
-            for panel in 0..x.panels() {
-                match x.width {
-                    1 => self.gemv::<F, 1>(x, panel, tile, weights),
-                    NARROW => self.gemv::<F, NARROW>(x, panel, tile, weights),
-                    _ => self.gemv::<F, WIDE>(x, panel, tile, weights),
-                }
+            match self.w.tile(tile, &mut scratch.tiles) {
+                TileBytes::Packed(bytes) => self.panels(x, tile, Tile::<F>::new(bytes, x.cols)),
+                TileBytes::File(rows) if F::File::READ => self.panels(x, tile, FileRows::<F>::new(rows, x.cols)),
+                TileBytes::File(_) => unreachable!("{} is packed first", self.w.ty()),
             }
         }
     }
 
-    /// A tile with a panel of width `T`.
-    fn gemv<F: TileFormat, const T: usize>(&self, x: &Activations, panel: usize, tile: usize, weights: &[u8]) {
-        assert!(x.width == T);
+    /// The rows of a tile with all panels.
+    fn panels(&self, x: &Activations, tile: usize, w: impl Source) {
+        for panel in 0..x.panels() {
+            match x.width {
+                1 => self.gemv::<_, 1>(x, panel, tile, w),
+                NARROW => self.gemv::<_, NARROW>(x, panel, tile, w),
+                _ => self.gemv::<_, WIDE>(x, panel, tile, w),
+            }
+        }
+    }
+
+    /// The rows of a tile with a panel of width `T`.
+    fn gemv<S: Source, const T: usize>(&self, x: &Activations, panel: usize, tile: usize, w: S) {
+        assert!(x.width == T && w.blocks() == x.cols / BLOCK);
         let mut y = [[0.0; ROWS]; T];
         let x_blocks = x.int8.panel(panel, (x.cols / BLOCK, T));
-        let weights = Tile::<F>::new(weights, x.cols);
-        // SAFETY: the instruction set was checked when the activations were made; panel and tile both have `cols`
+        // SAFETY: the instruction set was checked when the activations were made; panel and rows both have `cols`
         // columns.
-        unsafe { x.isa.run(Gemv { tile: weights, x: x_blocks, y: &mut y }) };
+        unsafe { x.isa.run(Gemv { w, x: x_blocks, y: &mut y }) };
         for (y, token) in y.iter().zip(panel * T..x.tokens) {
             self.write_tile(token, tile, y);
         }

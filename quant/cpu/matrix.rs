@@ -29,6 +29,13 @@ struct Tiles {
     first: usize,
 }
 
+/// The bytes of a tile's rows.
+pub(super) enum TileBytes<'a> {
+    Packed(&'a [u8]),
+    /// In file layout: there may be fewer than 16.
+    File(&'a [u8]),
+}
+
 /// How the bytes of a matrix are ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
@@ -103,6 +110,16 @@ impl Matrix {
         Self { packing: packing.ok().map(|packing| Tiles { packing: Arc::new(packing), first: 0 }), ..self }
     }
 
+    /// Whether there are tiles of its format: all but floats.
+    pub fn has_tiles(&self) -> bool {
+        tiles::tile_lines(self.ty, self.cols).is_some()
+    }
+
+    /// Whether products read its rows where they lie in the file, hardly slower than tiles.
+    pub fn is_multiplied_in_place(&self) -> bool {
+        tiles::are_read_from_files(self.ty)
+    }
+
     /// Format of the weights.
     pub fn ty(&self) -> GgmlType {
         self.ty
@@ -170,17 +187,18 @@ impl Matrix {
         self.file_rows(tile * ROWS..((tile + 1) * ROWS).min(self.rows))
     }
 
-    /// The bytes of a tile: where it lies, or made in `scratch` from the rows of the file.
-    pub(super) fn tile<'a>(&'a self, tile: usize, scratch: &'a mut TileScratch) -> &'a [u8] {
+    /// The bytes of a tile: where it lies; the rows of the file, where those are read as well; or made in `scratch`.
+    pub(super) fn tile<'a>(&'a self, tile: usize, scratch: &'a mut TileScratch) -> TileBytes<'a> {
         if let Layout::Tiles(bytes) = self.layout {
-            return &self.data[tile * bytes..][..bytes];
+            return TileBytes::Packed(&self.data[tile * bytes..][..bytes]);
         }
         let pack = |lines: &mut [Line]| tiles::pack(self.ty, self.tile_rows(tile), self.cols, lines);
         match self.packing.as_ref().and_then(|tiles| tiles.packing.tile(tiles.first + tile, pack)) {
-            Some(tile) => tile,
+            Some(tile) => TileBytes::Packed(tile),
+            None if self.is_multiplied_in_place() => TileBytes::File(self.tile_rows(tile)),
             None => {
                 let lines = tiles::tile_lines(self.ty, self.cols).expect("only quantized formats have tiles");
-                scratch.tile(tile, lines, pack)
+                TileBytes::Packed(scratch.tile(tile, lines, pack))
             }
         }
     }

@@ -11,25 +11,31 @@ const NEAR: usize = 2048;
 /// Prefetches what comes some lines after `p`, whatever lies there: tiles and rows follow each other.
 #[inline(always)]
 pub(super) fn stream(p: *const u8, lines: usize) {
-    #[cfg(target_arch = "x86_64")]
     for i in 0..lines {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: every x86-64 processor has the instruction, and it may be given any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.wrapping_add(i * Line::BYTES + FAR).cast()) }
+        prefetch_far(p.wrapping_add(i * Line::BYTES + FAR));
         prefetch(p.wrapping_add(i * Line::BYTES + NEAR));
     }
-    #[cfg(target_arch = "aarch64")]
-    for i in 0..lines {
-        let far = p.wrapping_add(i * Line::BYTES + FAR);
-        // SAFETY: every 64-bit ARM has the instruction, and it may be given any address.
-        unsafe { std::arch::asm!("prfm pldl2keep, [{}]", in(reg) far, options(readonly, nostack, preserves_flags)) }
-        prefetch(p.wrapping_add(i * Line::BYTES + NEAR));
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = (p, lines);
 }
 
-/// Prefetches the line at `p`, whatever lies there.
+/// Prefetches the line at `p` into the second-level cache, whatever lies there.
+#[inline(always)]
+pub(super) fn prefetch_far(p: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: every x86-64 processor has the instruction, and it may be given any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: every 64-bit ARM has the instruction, and it may be given any address.
+    unsafe {
+        std::arch::asm!("prfm pldl2keep, [{}]", in(reg) p, options(readonly, nostack, preserves_flags))
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = p;
+}
+
+/// The same into the first-level cache.
 #[inline(always)]
 pub(super) fn prefetch(p: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -7,10 +7,12 @@
 //! there are the codes of the entry; and of five digits in a byte (TQ1_0) the digits.
 
 pub(super) mod codes;
+pub(super) mod file;
 mod formats;
 pub(super) mod scales;
 
 pub(super) use codes::{Codes, Width};
+pub(super) use file::FileBlocks;
 pub(super) use formats::{TileFormat, with_format};
 pub(super) use scales::{Scale, Scales, Shape};
 
@@ -24,6 +26,15 @@ use crate::{
 
 /// What scales a format has, and the width of its codes.
 pub(super) type ShapeOf<F> = <<F as TileFormat>::Scales as Scales>::Shape<<<F as TileFormat>::Codes as Codes>::Width>;
+
+/// One block of 32 columns of some rows in registers.
+#[derive(Clone, Copy)]
+pub(super) struct Block<L: Lanes> {
+    /// Codes, four columns per lane: left-aligned less [`Width::down`].
+    pub(super) codes: [L::V; 8],
+    /// Scales of its halves.
+    pub(super) scale: Scale<L::F>,
+}
 
 /// Where things lie in a tile of `F` with this many columns.
 pub(super) struct TileLayout {
@@ -48,6 +59,11 @@ impl TileLayout {
 /// Lines of a tile of this type; `None` for types that have no tiles.
 pub(super) fn tile_lines(ty: GgmlType, cols: usize) -> Option<usize> {
     with_format!(ty, F => Some(TileLayout::of::<F>(cols).lines), None)
+}
+
+/// Whether products read rows of this type where they lie in the file.
+pub(super) fn are_read_from_files(ty: GgmlType) -> bool {
+    with_format!(ty, F => <F as TileFormat>::File::READ, false)
 }
 
 /// Makes the tile of up to 16 rows in file layout. Panics where the type has no tiles.

@@ -87,6 +87,31 @@ unsafe fn transpose_8(rows: [*const u8; 8]) -> [__m256i; 8] {
     }
 }
 
+/// 16 bytes of eight rows: vector `i` has their words `i`.
+///
+/// # Safety
+/// The machine has AVX2; there are eight pointers to rows that have 16 bytes at the offset.
+#[inline(always)]
+unsafe fn words(rows: *const *const u8, offset: usize) -> [__m256i; 4] {
+    // SAFETY: that of this function.
+    unsafe {
+        let mut v = [_mm256_setzero_si256(); 4];
+        for r in 0..4 {
+            let (low, high) = ((*rows.add(r)).add(offset), (*rows.add(r + 4)).add(offset));
+            let low = _mm256_castsi128_si256(_mm_loadu_si128(low.cast()));
+            v[r] = _mm256_inserti128_si256::<1>(low, _mm_loadu_si128(high.cast()));
+        }
+        let (ab, ab_high) = (_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1]));
+        let (cd, cd_high) = (_mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[2], v[3]));
+        [
+            _mm256_unpacklo_epi64(ab, cd),
+            _mm256_unpackhi_epi64(ab, cd),
+            _mm256_unpacklo_epi64(ab_high, cd_high),
+            _mm256_unpackhi_epi64(ab_high, cd_high),
+        ]
+    }
+}
+
 /// Writes the trait for a type, given its dot product; each function is one expression of intrinsics.
 macro_rules! eight_lanes {
     ($lanes:ty, $dot:expr, $dot_pairs:expr, centred: $centred:literal, short sums: $short:literal) => {
@@ -117,6 +142,8 @@ macro_rules! eight_lanes {
                 splat(v: i32) -> __m256i = _mm256_set1_epi32(v);
                 and(v: __m256i, mask: u32) -> __m256i = _mm256_and_si256(v, _mm256_set1_epi32(mask as i32));
                 or(a: __m256i, b: __m256i) -> __m256i = _mm256_or_si256(a, b);
+                xor(v: __m256i, mask: u32) -> __m256i = _mm256_xor_si256(v, _mm256_set1_epi32(mask as i32));
+                words(rows: *const *const u8, offset: usize) -> [__m256i; 4] = words(rows, offset);
                 add(v: __m256i, n: i32) -> __m256i = _mm256_add_epi32(v, _mm256_set1_epi32(n));
                 shl(v: __m256i, n: u32) -> __m256i = _mm256_sllv_epi32(v, _mm256_set1_epi32(n as i32));
                 shr(v: __m256i, n: u32) -> __m256i = _mm256_srlv_epi32(v, _mm256_set1_epi32(n as i32));

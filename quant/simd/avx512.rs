@@ -57,6 +57,7 @@ impl Lanes for Avx512 {
         splat(v: i32) -> __m512i = _mm512_set1_epi32(v);
         and(v: __m512i, mask: u32) -> __m512i = _mm512_and_si512(v, _mm512_set1_epi32(mask as i32));
         or(a: __m512i, b: __m512i) -> __m512i = _mm512_or_si512(a, b);
+        xor(v: __m512i, mask: u32) -> __m512i = _mm512_xor_si512(v, _mm512_set1_epi32(mask as i32));
         add(v: __m512i, n: i32) -> __m512i = _mm512_add_epi32(v, _mm512_set1_epi32(n));
         shl(v: __m512i, n: u32) -> __m512i = _mm512_sllv_epi32(v, _mm512_set1_epi32(n as i32));
         shr(v: __m512i, n: u32) -> __m512i = _mm512_srlv_epi32(v, _mm512_set1_epi32(n as i32));
@@ -71,6 +72,32 @@ impl Lanes for Avx512 {
         f32_to_bits(v: __m512) -> __m512i = _mm512_castps_si512(v);
         bits_to_f32(v: __m512i) -> __m512 = _mm512_castsi512_ps(v);
         to_f32(v: __m512i) -> __m512 = _mm512_cvtepi32_ps(v);
+    }
+
+    #[inline(always)]
+    unsafe fn words(rows: *const *const u8, offset: usize) -> [__m512i; 4] {
+        // SAFETY: the trait's contract: 16 pointers to rows that have 16 bytes at the offset.
+        unsafe {
+            let mut v = [_mm512_setzero_si512(); 4];
+            for r in 0..4 {
+                // Rows r, r + 4, r + 8 and r + 12: rows 4q … 4q + 3 end in quarter q.
+                let mut row = [_mm_setzero_si128(); 4];
+                for q in 0..4 {
+                    row[q] = _mm_loadu_si128((*rows.add(4 * q + r)).add(offset).cast());
+                }
+                let low = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(row[0]), row[1]);
+                let high = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(row[2]), row[3]);
+                v[r] = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
+            }
+            let (ab, ab_high) = (_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+            let (cd, cd_high) = (_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+            [
+                _mm512_unpacklo_epi64(ab, cd),
+                _mm512_unpackhi_epi64(ab, cd),
+                _mm512_unpacklo_epi64(ab_high, cd_high),
+                _mm512_unpackhi_epi64(ab_high, cd_high),
+            ]
+        }
     }
 
     #[inline(always)]

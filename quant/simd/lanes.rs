@@ -96,6 +96,8 @@ pub(crate) trait Lanes: FloatLanes {
     unsafe fn and(v: Self::V, mask: u32) -> Self::V;
     /// Bitwise or.
     unsafe fn or(a: Self::V, b: Self::V) -> Self::V;
+    /// Bitwise exclusive or with a constant.
+    unsafe fn xor(v: Self::V, mask: u32) -> Self::V;
     /// Integer addition of a constant.
     unsafe fn add(v: Self::V, n: i32) -> Self::V;
     /// Shift left, n < 32.
@@ -127,6 +129,9 @@ pub(crate) trait Lanes: FloatLanes {
     unsafe fn f32_to_bits(v: Self::F) -> Self::V;
     /// Integers to f32.
     unsafe fn to_f32(v: Self::V) -> Self::F;
+
+    /// 16 bytes of each of `ROWS` rows, `offset` behind the pointers that are there: vector `i` has their words `i`.
+    unsafe fn words(rows: *const *const u8, offset: usize) -> [Self::V; 4];
 
     /// Line `i` of the result holds word `i` of each of 16 rows (of 64 bytes).
     #[inline(always)]

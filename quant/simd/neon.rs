@@ -215,6 +215,13 @@ macro_rules! eight_lanes {
                 splat(v: i32) -> Words = [vdupq_n_s32(v); 2];
                 and(v: Words, mask: u32) -> Words = each(v, |v| vandq_s32(v, vdupq_n_s32(mask as i32)));
                 or(a: Words, b: Words) -> Words = both(a, b, |a, b| vorrq_s32(a, b));
+                xor(v: Words, mask: u32) -> Words = each(v, |v| veorq_s32(v, vdupq_n_s32(mask as i32)));
+                words(rows: *const *const u8, offset: usize) -> [Words; 4] = {
+                    let row = |r: usize| (*rows.add(r)).wrapping_add(offset);
+                    let low = transpose_4([row(0), row(1), row(2), row(3)]);
+                    let high = transpose_4([row(4), row(5), row(6), row(7)]);
+                    [[low[0], high[0]], [low[1], high[1]], [low[2], high[2]], [low[3], high[3]]]
+                };
                 add(v: Words, n: i32) -> Words = each(v, |v| vaddq_s32(v, vdupq_n_s32(n)));
                 shl(v: Words, n: u32) -> Words = each(v, |v| vshlq_s32(v, vdupq_n_s32(n as i32)));
                 // A shift left by a negative number is one to the right.

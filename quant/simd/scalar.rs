@@ -94,6 +94,10 @@ impl Lanes for Scalar {
         a | b
     }
     #[inline(always)]
+    unsafe fn xor(v: i32, mask: u32) -> i32 {
+        v ^ mask as i32
+    }
+    #[inline(always)]
     unsafe fn add(v: i32, n: i32) -> i32 {
         v + n
     }
@@ -125,6 +129,13 @@ impl Lanes for Scalar {
     #[inline(always)]
     unsafe fn max(a: i32, b: i32) -> i32 {
         a.max(b)
+    }
+    #[inline(always)]
+    unsafe fn words(rows: *const *const u8, offset: usize) -> [i32; 4] {
+        // SAFETY: see the impl; the row has 16 bytes there.
+        let bytes = unsafe { bytes::<16>((*rows).add(offset)) };
+        let [a, b, c, d, ..] = *bytes.as_chunks::<4>().0 else { unreachable!("16 bytes") };
+        [a, b, c, d].map(i32::from_le_bytes)
     }
     #[inline(always)]
     unsafe fn f16_to_f32(v: i32) -> f32 {

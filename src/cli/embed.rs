@@ -62,7 +62,7 @@ pub struct Embed {
     /// Exact f32 arithmetic
     #[arg(long)]
     exact: bool,
-    /// Compute from the mapped file: slower, shared by processes
+    /// Compute from the mapped file, which processes share
     #[arg(long)]
     no_repack: bool,
     /// Type of cached keys

@@ -79,7 +79,8 @@ struct Run {
 
 impl Run {
     fn new(model: &Model) -> Self {
-        let options = |n_ctx| Options { n_ctx, ..Options::default() };
+        // As the command line runs it.
+        let options = |n_ctx| Options { n_ctx, repack_as_needed: true, ..Options::default() };
         let needs = |need: &dyn Fn(usize) -> memory::Plan| -> Needs {
             plan::context_sizes(&model.config).into_iter().map(|n| (n, need(n))).collect()
         };
@@ -135,6 +136,12 @@ fn as_tables(gguf: &Gguf, model: Result<&Model, &String>) -> String {
             describe(&model.config).into_iter().for_each(&mut line);
             line(format!("per token   {} of weights are read", human_bytes(model.weights.bytes_per_token())));
             line(format!("runs on     {}", run.as_ref().map_or("", |r| &r.place)));
+            if let Some((_, p)) = run.as_ref().and_then(|run| run.cpu.first()) {
+                let [mapped, private] = [p.mapped, p.weights - p.mapped].map(human_bytes);
+                line(format!(
+                    "on a CPU    {mapped} of weights stay in the mapped file, {private} are repacked into memory"
+                ));
+            }
         }
         Err(reason) => line(format!("runs        no: {reason}")),
     }
@@ -214,7 +221,7 @@ fn as_json(gguf: &Gguf, model: Result<&Model, &String>) -> String {
     let metadata: Map<String, serde_json::Value> = gguf.metadata().iter().map(|(k, v)| (k.clone(), value(v))).collect();
     let share = |s: &Share| json!({ "tensors": s.tensors, "parameters": s.parameters, "bytes": s.bytes });
     let formats: Map<_, _> = shares.iter().map(|(name, s)| ((*name).to_owned(), share(s))).collect();
-    let need = |&(n_ctx, p): &(usize, memory::Plan)| json!({ "n_ctx": n_ctx, "weights": p.weights, "kv": p.kv, "kv_window": p.kv_window, "activations": p.activations, "total": p.total() });
+    let need = |&(n_ctx, p): &(usize, memory::Plan)| json!({ "n_ctx": n_ctx, "weights": p.weights, "mapped": p.mapped, "kv": p.kv, "kv_window": p.kv_window, "activations": p.activations, "total": p.total() });
     let needs = |needs: &Needs| -> serde_json::Value { needs.iter().map(need).collect() };
     let mut object = json!({
         "file": gguf.path().display().to_string(),

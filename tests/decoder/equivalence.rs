@@ -1,6 +1,7 @@
 //! Ways to run the same tokens that must give the same bits.
 
-use qrun_models::{Entry, Forward, ForwardError, Options, Output};
+use qrun_models::{Entry, Forward, ForwardError, Gives, Options, Output, memory::Plan};
+use qrun_quant::cpu::Isa;
 
 use super::{all_models, assert_same, models, options, runs, runs_without_states};
 use crate::tiny::{Mix, TINY, Tiny, decoder, entries, logits, prompt};
@@ -136,6 +137,24 @@ fn repacked_weights_give_the_same_bits() {
         (70..90).for_each(|pos| parts.extend(logits(&mut d, &tokens[pos..=pos], pos, 0)));
         assert_same(&parts, &want, format_args!("{} as needed", tiny.arch));
     }
+}
+
+#[test]
+fn a_plan_tells_what_stays_in_the_mapped_file() {
+    let model = Tiny { mix: Mix::Q8_0, ..TINY }.model();
+    let plan = |repack, repack_as_needed, gives| {
+        let plan = Plan::new(&model, &Options { repack, repack_as_needed, gives, ..Options::default() });
+        [plan.mapped, plan.weights - plan.mapped]
+    };
+    let bytes = model.weights.bytes();
+    assert_eq!(plan(false, true, Gives::Logits), [bytes, 0]);
+    let [mapped, private] = plan(true, false, Gives::Logits);
+    assert!(mapped == 0 && private >= bytes, "{private} of {bytes}");
+    // Q8_0 is multiplied in place, and with AVX2 alone no slower.
+    let stays = Isa::best() == Isa::Avx2;
+    assert_eq!(plan(true, true, Gives::Logits), if stays { [bytes, 0] } else { [mapped, private] });
+    // Of an embedding table without a head a few rows are read.
+    assert_eq!(plan(true, false, Gives::Hidden)[0], model.weights.token_embd.bytes() as u64);
 }
 
 #[test]

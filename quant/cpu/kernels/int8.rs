@@ -1,25 +1,15 @@
-//! Int8 products of one tile with one panel of activations, for quantized formats and few tokens: the tile is
+//! Int8 products of 16 rows with one panel of activations, for quantized formats and few tokens: the rows are
 //! unpacked in registers. [`finish`] is all that rounds, here and with [many tokens](super::int8_gemm).
 
-use std::marker::PhantomData;
-
+use super::source::{Source, each_block};
 use crate::{
     cpu::{
         activations::int8::Panel,
-        layout::{BLOCK, Line, OFFSET, ROWS},
-        prefetch::{prefetch, stream},
-        tiles::{Codes, Scale, Scales, Shape, ShapeOf, TileFormat, TileLayout, Width},
+        layout::{BLOCK, OFFSET, ROWS},
+        tiles::{Block, Scale, Shape, ShapeOf, Width},
     },
     simd::{LaneKernel, Lanes},
 };
-
-/// One block of 32 columns of a tile in registers.
-pub(super) struct Block<L: Lanes> {
-    /// Left-aligned codes, four columns per lane.
-    pub(super) codes: [L::V; 8],
-    /// Scales of its halves.
-    pub(super) scale: Scale<L::F>,
-}
 
 /// Where a sum of products starts: at [`OFFSET`] and what is missing from the sum of the instruction set's
 /// dot products to `Σ (w − 128)·a`, or to `Σ w·a` in formats with minimums.
@@ -89,100 +79,70 @@ pub(super) unsafe fn finish<L: Lanes, S: Shape>(
     }
 }
 
-/// A packed tile of `cols` columns.
-#[derive(Clone, Copy)]
-pub(in crate::cpu) struct Tile<F> {
-    bytes: *const u8,
-    /// Columns of the tile.
-    pub(super) cols: usize,
-    format: PhantomData<F>,
-}
-
-impl<F: TileFormat> Tile<F> {
-    /// The tile in these lines.
-    pub(in crate::cpu) fn new(bytes: &[u8], cols: usize) -> Self {
-        assert!(bytes.len() >= TileLayout::of::<F>(cols).lines * Line::BYTES);
-        Self { bytes: bytes.as_ptr(), cols, format: PhantomData }
-    }
-
-    /// Codes and scales of block `b` for rows `row … row + L::ROWS`.
-    ///
-    /// # Safety
-    /// The machine can run `L`; the tile has the block and the rows.
-    #[inline(always)]
-    pub(super) unsafe fn unpack<L: Lanes>(&self, b: usize, row: usize) -> Block<L> {
-        let group = F::Scales::GROUP;
-        // SAFETY: the machine can run `L`, and the tile has the block and the rows; `new` checked its length.
-        unsafe {
-            let scales = self.scales(b);
-            let codes = self.bytes.add(b * F::Codes::LINES * Line::BYTES + 4 * row);
-            let scale = F::Scales::load::<L>(scales, row, b % group, F::Codes::UNIT);
-            Block { codes: F::Codes::unpack::<L>(codes), scale }
-        }
-    }
-
-    /// Where the scales of block `b` are.
-    #[inline(always)]
-    fn scales(&self, b: usize) -> *const u8 {
-        let codes = self.cols / BLOCK * F::Codes::LINES * Line::BYTES;
-        self.bytes.wrapping_add(codes + b / F::Scales::GROUP * F::Scales::BYTES)
-    }
-
-    /// Prefetches what is read some time after block `b`: the tiles that follow, and the scales of the next one,
-    /// which are used long before the codes that lie in front of them.
-    #[inline(always)]
-    fn prefetch(&self, b: usize) {
-        // What a block takes of its tile, on the average.
-        let bytes = const { F::Codes::LINES * Line::BYTES + F::Scales::BYTES / F::Scales::GROUP };
-        stream(self.bytes.wrapping_add(b * bytes), bytes.div_ceil(Line::BYTES));
-        prefetch(self.scales(b).wrapping_add(self.cols / BLOCK * bytes + b % F::Scales::GROUP * Line::BYTES));
-    }
-}
-
-/// Tile × one panel of `T` tokens: each block is unpacked in registers and used for all of them.
-pub(in crate::cpu) struct Gemv<'a, F, const T: usize> {
-    pub(in crate::cpu) tile: Tile<F>,
+/// Sixteen rows × one panel of `T` tokens: each block is unpacked in registers and used for all of them.
+pub(in crate::cpu) struct Gemv<'a, S, const T: usize> {
+    pub(in crate::cpu) w: S,
     /// A panel of width `T`.
     pub(in crate::cpu) x: Panel,
     /// One sum per token and row.
     pub(in crate::cpu) y: &'a mut [[f32; ROWS]; T],
 }
 
-impl<F: TileFormat, const T: usize> LaneKernel for Gemv<'_, F, T> {
+impl<S: Source, const T: usize> LaneKernel for Gemv<'_, S, T> {
     /// # Safety
-    /// The panel has as many blocks as the tile.
+    /// The panel has as many blocks as the rows.
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         for row in (0..ROWS).step_by(L::ROWS) {
-            // SAFETY: the machine can run `L`; blocks and rows are inside tile and panel.
+            // SAFETY: the machine can run `L`; blocks and rows are inside source and panel.
             unsafe {
                 let mut y = [L::splat_f32(0.0); T];
-                for b in 0..self.tile.cols / BLOCK {
-                    self.tile.prefetch(b);
-                    let (w, x) = (self.tile.unpack::<L>(b, row), self.x.at(b, T));
-                    for part in 0..ShapeOf::<F>::PARTS {
-                        let offset = offset::<L>(w.scale.d[part]);
-                        for t in 0..T {
-                            let mut sum = start::<L, ShapeOf<F>>(x, T, part, t);
-                            for group in 0..ShapeOf::<F>::groups() {
-                                let mut short = L::splat(0);
-                                for j in ShapeOf::<F>::quads(part, group) {
-                                    let (w, a) = (w.codes[j], x.q.add(BLOCK * t + 4 * j));
-                                    if ShapeOf::<F>::is_short::<L>() {
-                                        short = L::dot_short(short, w, a);
-                                    } else {
-                                        sum = L::dot(sum, w, a);
-                                    }
-                                }
-                                sum = add_short::<L, ShapeOf<F>>(sum, short);
-                            }
-                            y[t] = finish::<L, ShapeOf<F>>(sum, (&w.scale, offset), x, (T, part, t), y[t]);
-                        }
+                for group in 0..self.w.blocks() / S::GROUP {
+                    let header = self.w.header::<L>(group, row);
+                    for run in 0..S::GROUP / S::RUN {
+                        let words = self.w.words::<L>(group, run, row);
+                        each_block!(S, B => {
+                            let w = S::block::<L, B>(&header, &words, run);
+                            let b = group * S::GROUP + run * S::RUN + B;
+                            self.w.prefetch(b, row, L::ROWS);
+                            let x = self.x.at(b, T);
+                            multiply_block::<L, ShapeOf<S::Format>, T>(&w, x, &mut y);
+                        });
                     }
                 }
                 for t in 0..T {
                     L::store_f32(y[t], self.y[t].as_mut_ptr().add(row));
                 }
+            }
+        }
+    }
+}
+
+/// Adds the products of a block with a panel.
+///
+/// # Safety
+/// The machine can run `L`; `x` is the panel advanced to the block.
+#[inline(always)]
+unsafe fn multiply_block<L: Lanes, S: Shape, const T: usize>(w: &Block<L>, x: Panel, y: &mut [L::F; T]) {
+    // SAFETY: that of this function.
+    unsafe {
+        for part in 0..S::PARTS {
+            let offset = offset::<L>(w.scale.d[part]);
+            for t in 0..T {
+                let mut sum = start::<L, S>(x, T, part, t);
+                for group in 0..S::groups() {
+                    let mut short = L::splat(0);
+                    for j in S::quads(part, group) {
+                        let (w, a) = (w.codes[j], x.q.add(BLOCK * t + 4 * j));
+                        if S::is_short::<L>() {
+                            short = L::dot_short(short, w, a);
+                        } else {
+                            sum = L::dot(sum, w, a);
+                        }
+                    }
+                    sum = add_short::<L, S>(sum, short);
+                }
+                y[t] = finish::<L, S>(sum, (&w.scale, offset), x, (T, part, t), y[t]);
             }
         }
     }

@@ -4,16 +4,18 @@
 use std::{marker::PhantomData, ops::Range};
 
 use super::{
-    int8::{Tile, add_short, finish, offset, start},
+    int8::{add_short, finish, offset, start},
     micro::{MicroKernel, PackedPanels, TILES},
+    source::{FileRows, Source, Tile, each_block},
 };
 use crate::{
     cpu::{
         Activations, Matrix,
         activations::int8::Panel,
         layout::{BLOCK, Line, NARROW, ROWS, WIDE},
+        matrix::TileBytes,
         packing::TileScratch,
-        tiles::{Scale, Shape, ShapeOf, TileFormat},
+        tiles::{Block, FileBlocks, Scale, Shape, ShapeOf, TileFormat},
     },
     simd::{Isa, LaneKernel, Lanes},
 };
@@ -40,9 +42,11 @@ impl<F: TileFormat> MicroKernel for Int8<F> {
         blocks: Range<usize>,
         (packed, unpacked): (&mut [Line], &mut TileScratch),
     ) {
-        let tile = Tile::<F>::new(w.tile(tile, unpacked), w.cols());
-        // SAFETY: the instruction set was checked when the activations were made.
-        unsafe { isa.run(Expand { tile, blocks, packed }) };
+        match w.tile(tile, unpacked) {
+            TileBytes::Packed(bytes) => expand(isa, Tile::<F>::new(bytes, w.cols()), blocks, packed),
+            TileBytes::File(rows) if F::File::READ => expand(isa, FileRows::<F>::new(rows, w.cols()), blocks, packed),
+            TileBytes::File(_) => unreachable!("{} is packed first", w.ty()),
+        }
     }
 
     fn multiply(x: &Activations, panel: usize, weights: &PackedPanels, sums: &mut [[f32; ROWS]]) {
@@ -71,9 +75,14 @@ fn gemm<F: TileFormat, const R: usize, const T: usize>(
     }
 }
 
-/// Unpacks some blocks of a tile into packed lines.
-struct Expand<'a, F> {
-    tile: Tile<F>,
+fn expand(isa: Isa, w: impl Source, blocks: Range<usize>, packed: &mut [Line]) {
+    // SAFETY: the instruction set was checked when the activations were made.
+    unsafe { isa.run(Expand { w, blocks, packed }) };
+}
+
+/// Unpacks some blocks of 16 rows into packed lines.
+struct Expand<'a, S> {
+    w: S,
     blocks: Range<usize>,
     /// [`packed_lines`] per block.
     packed: &'a mut [Line],
@@ -84,28 +93,55 @@ const fn packed_lines<S: Shape>() -> usize {
     8 + S::PARTS * if S::MIN { 2 } else { 1 }
 }
 
-impl<F: TileFormat> LaneKernel for Expand<'_, F> {
+impl<S: Source> LaneKernel for Expand<'_, S> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let lines = packed_lines::<ShapeOf<F>>();
-        assert!(self.packed.len() >= self.blocks.len() * lines && self.blocks.end <= self.tile.cols / BLOCK);
+        let lines = packed_lines::<ShapeOf<S::Format>>();
+        assert!(self.packed.len() >= self.blocks.len() * lines && self.blocks.end <= self.w.blocks());
         let (packed, first) = (self.packed.as_mut_ptr(), self.blocks.start);
-        for b in self.blocks {
-            for row in (0..ROWS).step_by(L::ROWS) {
-                // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` lanes of the lines of block b.
-                unsafe {
-                    let w = self.tile.unpack::<L>(b, row);
-                    let line = |i: usize| -> *mut u8 { packed.add((b - first) * lines + i).cast::<u8>().add(4 * row) };
-                    for j in 0..8 {
-                        L::store(w.codes[j], line(j));
+        let of_group = S::GROUP / S::RUN;
+        for row in (0..ROWS).step_by(L::ROWS) {
+            // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16`, and the rows have the blocks, whole groups of them.
+            unsafe {
+                let runs = self.blocks.start / S::RUN..self.blocks.end.div_ceil(S::RUN);
+                let mut header = self.w.header::<L>(runs.start / of_group, row);
+                for run in runs.clone() {
+                    let (group, of_it) = (run / of_group, run % of_group);
+                    if of_it == 0 && run > runs.start {
+                        header = self.w.header::<L>(group, row);
                     }
-                    for part in 0..ShapeOf::<F>::PARTS {
-                        L::store_f32(w.scale.d[part], line(8 + part).cast());
-                        if ShapeOf::<F>::MIN {
-                            L::store_f32(w.scale.m[part], line(8 + ShapeOf::<F>::PARTS + part).cast());
+                    let words = self.w.words::<L>(group, of_it, row);
+                    each_block!(S, B => {
+                        let b = run * S::RUN + B;
+                        if self.blocks.contains(&b) {
+                            self.w.prefetch(b, row, L::ROWS);
+                            let w = S::block::<L, B>(&header, &words, of_it);
+                            let to = packed.add((b - first) * lines).cast::<u8>().add(4 * row);
+                            store::<L, ShapeOf<S::Format>>(&w, to);
                         }
-                    }
+                    });
                 }
+            }
+        }
+    }
+}
+
+/// Writes rows of a packed block.
+///
+/// # Safety
+/// The machine can run `L`; the rows are in lines of their own.
+#[inline(always)]
+unsafe fn store<L: Lanes, S: Shape>(w: &Block<L>, to: *mut u8) {
+    let line = |i: usize| to.wrapping_add(i * Line::BYTES);
+    // SAFETY: that of this function.
+    unsafe {
+        for j in 0..8 {
+            L::store(w.codes[j], line(j));
+        }
+        for part in 0..S::PARTS {
+            L::store_f32(w.scale.d[part], line(8 + part).cast());
+            if S::MIN {
+                L::store_f32(w.scale.m[part], line(8 + S::PARTS + part).cast());
             }
         }
     }

@@ -67,8 +67,10 @@ macro_rules! quads {
     };
 }
 
+pub(super) use quads;
+
 /// The same byte in all four columns of a quad.
-const fn each(bits: u8) -> u32 {
+pub(super) const fn each(bits: u8) -> u32 {
     u32::from_ne_bytes([bits; 4])
 }
 
@@ -179,7 +181,7 @@ fn pack_bits(quads: [u32; 8], bit: u32, row: usize, line: &mut Line) {
     line.set(row, (0..8).fold(0, |bits, j| bits | (quads[j] >> bit & each(1)) << j));
 }
 
-/// Four vectors of nibbles as quads; `top` is the bit above the nibble.
+/// [`nibbles`] of four lines.
 ///
 /// # Safety
 /// As [`Codes::unpack`].
@@ -188,12 +190,18 @@ unsafe fn unpack_nibbles<L: Lanes>(p: *const u8, top: u32) -> [L::V; 8] {
     // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are read here.
     unsafe {
         let lines = [L::load(p), L::load(p.add(64)), L::load(p.add(128)), L::load(p.add(192))];
-        let mask = each(0x0f << (top - 4));
-        quads!(J => match J / 4 {
-            0 => L::and(L::shl(lines[J as usize], top - 4), mask),
-            _ => L::and(L::shr(lines[J as usize - 4], 8 - top), mask),
-        })
+        nibbles::<L>(&lines, top)
     }
+}
+
+/// Vectors of nibbles as quads: the low ones, then the high ones; `top` is the bit above the nibble.
+///
+/// # Safety
+/// The machine can run `L`.
+#[inline(always)]
+pub(super) unsafe fn nibbles<L: Lanes>(v: &[L::V; 4], top: u32) -> [L::V; 8] {
+    // SAFETY: the machine can run `L`.
+    unsafe { quads!(J => moved::<L>(v[J as usize % 4], J / 4 * 4, top - 4, 15)) }
 }
 
 /// The bits of `mask` in each byte, from bit `from` of it moved to bit `to`.
@@ -201,7 +209,7 @@ unsafe fn unpack_nibbles<L: Lanes>(p: *const u8, top: u32) -> [L::V; 8] {
 /// # Safety
 /// The machine can run `L`.
 #[inline(always)]
-unsafe fn moved<L: Lanes>(v: L::V, from: u32, to: u32, mask: u8) -> L::V {
+pub(super) unsafe fn moved<L: Lanes>(v: L::V, from: u32, to: u32, mask: u8) -> L::V {
     // SAFETY: the machine can run `L`.
     unsafe {
         let v = if to >= from { L::shl(v, to - from) } else { L::shr(v, from - to) };

@@ -2,6 +2,7 @@
 
 use super::{
     codes::{Bits1, Bits2, Bits2Table, Bits3, Bits3Table, Bits4, Bits4Table, Bits5, Bits6, Bits8, Codes},
+    file::{FileBlocks, Packed},
     scales::{
         Exponent, FloatHalves, NibbleHalves, Parts, PerBlock, PerBlockMin, Scales, SignedHalves, SixBit, SixBitHalves,
         SixBitMin,
@@ -13,11 +14,13 @@ use crate::formats::{
 };
 
 /// A file block that tiles are made of.
-pub(in crate::cpu) trait TileFormat: Sized {
+pub(in crate::cpu) trait TileFormat: Copy {
     /// How its codes are stored in a tile.
     type Codes: Codes;
     /// How its scales are stored in a tile.
     type Scales: Scales;
+    /// How it is read without a tile.
+    type File: FileBlocks;
     /// The blocks in these bytes of a file.
     fn blocks(bytes: &[u8]) -> &[Self];
     /// The quads of sub-block `j` of 32 columns: unsigned codes, right-aligned.
@@ -26,10 +29,10 @@ pub(in crate::cpu) trait TileFormat: Sized {
     fn parts(&self) -> Parts;
 }
 
-/// One row: type, file block, columns per block, codes, scales, and how to read both. `$` is a dollar sign for the macro
+/// One row: type, file block, columns per block, codes, scales, how it is read without a tile, and how a tile is made. `$` is a dollar sign for the macro
 /// that is written here.
 macro_rules! tile_formats {
-    ($d:tt $($ty:ident, $format:ident($n:literal): $codes:ty, $scales:ty, |$b:ident, $j:pat_param| $read:expr, $parts:expr;)*) => {
+    ($d:tt $($ty:ident, $format:ident($n:literal): $codes:ty, $scales:ty, $file:ty, |$b:ident, $j:pat_param| $read:expr, $parts:expr;)*) => {
         /// Runs a body with a name as the [`TileFormat`] of a type, or another one for types that are not quantized.
         macro_rules! with_format {
             ($d ty:expr, $d F:ident => $d body:expr, $d other:expr) => {
@@ -48,6 +51,7 @@ macro_rules! tile_formats {
         impl TileFormat for $format::Block {
             type Codes = $codes;
             type Scales = $scales;
+            type File = $file;
             fn blocks(bytes: &[u8]) -> &[Self] {
                 blocks::<Self, $n>(bytes)
             }
@@ -66,41 +70,41 @@ macro_rules! tile_formats {
 }
 
 tile_formats! { $
-    Q1_0, q1_0(128): Bits1, PerBlock<4>, |b, j| b.codes(j), scale(b.d);
-    Q2_0, q2_0(64): Bits2Table<q2_0::Block>, PerBlock<2>, |b, j| b.codes(j), scale(b.d);
-    Q4_0, q4_0(32): Bits4, PerBlock<1>, |b, _| nibbles(&b.qs), scale(b.d);
-    Q4_1, q4_1(32): Bits4, PerBlockMin, |b, _| nibbles(&b.qs), scales(b.d, b.m, [0; 16]);
-    Q5_0, q5_0(32): Bits5, PerBlock<1>, |b, _| nibbles_5(&b.qs, b.qh), scale(b.d);
-    Q5_1, q5_1(32): Bits5, PerBlockMin, |b, _| nibbles_5(&b.qs, b.qh), scales(b.d, b.m, [0; 16]);
-    Q8_0, q8_0(32): Bits8, PerBlock<1>, |b, _| quads(|i| b.qs[i] as u8).map(|q| q ^ each(0x80)), scale(b.d);
-    IQ4_NL, iq4_nl(32): Bits4Table<iq4_nl::Block>, PerBlock<1>, |b, _| nibbles(&b.qs), scale(b.d);
-    MXFP4, mxfp4(32): Bits4Table<mxfp4::Block>, Exponent, |b, _| nibbles(&b.qs), scales(NO_HALF, NO_HALF, [b.e; 16]);
-    NVFP4, nvfp4(64): Bits4Table<mxfp4::Block>, FloatHalves, |b, j| b.codes(j),
+    Q1_0, q1_0(128): Bits1, PerBlock<4>, Packed, |b, j| b.codes(j), scale(b.d);
+    Q2_0, q2_0(64): Bits2Table<q2_0::Block>, PerBlock<2>, Packed, |b, j| b.codes(j), scale(b.d);
+    Q4_0, q4_0(32): Bits4, PerBlock<1>, Self, |b, _| nibbles(&b.qs), scale(b.d);
+    Q4_1, q4_1(32): Bits4, PerBlockMin, Packed, |b, _| nibbles(&b.qs), scales(b.d, b.m, [0; 16]);
+    Q5_0, q5_0(32): Bits5, PerBlock<1>, Self, |b, _| nibbles_5(&b.qs, b.qh), scale(b.d);
+    Q5_1, q5_1(32): Bits5, PerBlockMin, Packed, |b, _| nibbles_5(&b.qs, b.qh), scales(b.d, b.m, [0; 16]);
+    Q8_0, q8_0(32): Bits8, PerBlock<1>, Self, |b, _| quads(|i| b.qs[i] as u8).map(|q| q ^ each(0x80)), scale(b.d);
+    IQ4_NL, iq4_nl(32): Bits4Table<iq4_nl::Block>, PerBlock<1>, Packed, |b, _| nibbles(&b.qs), scale(b.d);
+    MXFP4, mxfp4(32): Bits4Table<mxfp4::Block>, Exponent, Packed, |b, _| nibbles(&b.qs), scales(NO_HALF, NO_HALF, [b.e; 16]);
+    NVFP4, nvfp4(64): Bits4Table<mxfp4::Block>, FloatHalves, Packed, |b, j| b.codes(j),
         scales(NO_HALF, NO_HALF, std::array::from_fn(|i| b.scale(i % 4)));
-    TQ1_0, tq1_0(256): Bits2Table<q2_0::Block>, PerBlock<8>, |b, j| { let codes = b.codes(j); quads(|i| codes[i]) }, scale(b.d);
-    TQ2_0, tq2_0(256): Bits2Table<q2_0::Block>, PerBlock<8>, |b, j| field(chunk(&b.qs, j / 4), j % 4 * 2, 3), scale(b.d);
-    Q2_K, q2_k(256): Bits2, NibbleHalves, |b, j| field(chunk(&b.qs, j / 4), j % 4 * 2, 3), scales(b.d, b.dmin, b.scales);
-    Q3_K, q3_k(256): Bits3, SixBitHalves,
+    TQ1_0, tq1_0(256): Bits2Table<q2_0::Block>, PerBlock<8>, Packed, |b, j| { let codes = b.codes(j); quads(|i| codes[i]) }, scale(b.d);
+    TQ2_0, tq2_0(256): Bits2Table<q2_0::Block>, PerBlock<8>, Packed, |b, j| field(chunk(&b.qs, j / 4), j % 4 * 2, 3), scale(b.d);
+    Q2_K, q2_k(256): Bits2, NibbleHalves, Packed, |b, j| field(chunk(&b.qs, j / 4), j % 4 * 2, 3), scales(b.d, b.dmin, b.scales);
+    Q3_K, q3_k(256): Bits3, SixBitHalves, Packed,
         |b, j| with(field(chunk(&b.qs, j / 4), j % 4 * 2, 3), field(&b.hmask, j, 1), 2),
         scales(b.d, b.d, q3_k::scales(&b.scales).map(|s| (s + 32) as u8));
-    Q4_K, q4_k(256): Bits4, SixBitMin,
+    Q4_K, q4_k(256): Bits4, SixBitMin, Self,
         |b, j| field(chunk(&b.qs, j / 2), j % 2 * 4, 15), scales(b.d, b.dmin, scales_mins(&b.scales));
-    Q5_K, q5_k(256): Bits5, SixBitMin,
+    Q5_K, q5_k(256): Bits5, SixBitMin, Self,
         |b, j| with(field(chunk(&b.qs, j / 2), j % 2 * 4, 15), field(&b.qh, j, 1), 4),
         scales(b.d, b.dmin, scales_mins(&b.scales));
-    Q6_K, q6_k(256): Bits6, SignedHalves, |b, j| {
+    Q6_K, q6_k(256): Bits6, SignedHalves, Self, |b, j| {
         let low = field(chunk(&b.ql, j / 4 * 2 + j % 2), j % 4 / 2 * 4, 15);
         with(low, field(chunk(&b.qh, j / 4), j % 4 * 2, 3), 4)
     }, scales(b.d, b.d, b.scales.map(|s| s as u8));
-    IQ4_XS, iq4_xs(256): Bits4Table<iq4_nl::Block>, SixBit, |b, j| nibbles(&b.qs.as_chunks().0[j]),
+    IQ4_XS, iq4_xs(256): Bits4Table<iq4_nl::Block>, SixBit, Packed, |b, j| nibbles(&b.qs.as_chunks().0[j]),
         six_bits(b.d, 8, |i| iq4_xs::scale(b, i));
-    IQ1_S, iq1_s(256): Bits3Table<iq1_s::Block>, SixBit, |b, j| b.codes(j), six_bits(b.d, 8, |i| b.scale(i) as i8);
-    IQ1_M, iq1_m(256): Bits3Table<iq1_s::Block>, SixBitHalves, |b, j| b.codes(j), six_bits(b.d(), 16, |i| b.scale(i) as i8);
-    IQ2_XXS, iq2_xxs(256): Bits3Table<iq2_xxs::Block>, SixBit, |b, j| b.codes(j), six_bits(b.d, 8, |i| b.scale(i) as i8);
-    IQ2_XS, iq2_xs(256): Bits3Table<iq2_xxs::Block>, SixBitHalves, |b, j| b.codes(j), six_bits(b.d, 16, |i| b.scale(i) as i8);
-    IQ2_S, iq2_s(256): Bits3Table<iq2_xxs::Block>, SixBitHalves, |b, j| b.codes(j), six_bits(b.d, 16, |i| b.scale(i) as i8);
-    IQ3_XXS, iq3_xxs(256): Bits4Table<iq3_xxs::Block>, SixBit, |b, j| b.codes(j), six_bits(b.d, 8, |i| b.scale(i) as i8);
-    IQ3_S, iq3_s(256): Bits4Table<iq3_s::Block>, SixBit, |b, j| b.codes(j), six_bits(b.d, 8, |i| b.scale(i) as i8);
+    IQ1_S, iq1_s(256): Bits3Table<iq1_s::Block>, SixBit, Packed, |b, j| b.codes(j), six_bits(b.d, 8, |i| b.scale(i) as i8);
+    IQ1_M, iq1_m(256): Bits3Table<iq1_s::Block>, SixBitHalves, Packed, |b, j| b.codes(j), six_bits(b.d(), 16, |i| b.scale(i) as i8);
+    IQ2_XXS, iq2_xxs(256): Bits3Table<iq2_xxs::Block>, SixBit, Packed, |b, j| b.codes(j), six_bits(b.d, 8, |i| b.scale(i) as i8);
+    IQ2_XS, iq2_xs(256): Bits3Table<iq2_xxs::Block>, SixBitHalves, Packed, |b, j| b.codes(j), six_bits(b.d, 16, |i| b.scale(i) as i8);
+    IQ2_S, iq2_s(256): Bits3Table<iq2_xxs::Block>, SixBitHalves, Packed, |b, j| b.codes(j), six_bits(b.d, 16, |i| b.scale(i) as i8);
+    IQ3_XXS, iq3_xxs(256): Bits4Table<iq3_xxs::Block>, SixBit, Packed, |b, j| b.codes(j), six_bits(b.d, 8, |i| b.scale(i) as i8);
+    IQ3_S, iq3_s(256): Bits4Table<iq3_s::Block>, SixBit, Packed, |b, j| b.codes(j), six_bits(b.d, 8, |i| b.scale(i) as i8);
 }
 
 /// Of formats without an f16 scale.

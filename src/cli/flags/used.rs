@@ -67,7 +67,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::used("-ctk, --cache-type-k", One("TYPE", CacheType), "type of the K cache: f16, q8_0 or f32 [f16]", |a, v| a.machine.type_k = v.cache_type()).env("LLAMA_ARG_CACHE_TYPE_K").shown(Machine),
     Flag::used("-ctv, --cache-type-v", One("TYPE", CacheType), "type of the V cache: f16, q8_0 or f32 [f16]", |a, v| a.machine.type_v = v.cache_type()).env("LLAMA_ARG_CACHE_TYPE_V"),
     Flag::used("--swa-full", Nothing, "keep all of a sliding window's past", |a, v| a.machine.swa_full = v.on()).env("LLAMA_ARG_SWA_FULL"),
-    Flag::used("--repack, !-nr, !--no-repack", Nothing, "weights laid out for this CPU, in memory of their own (the default); without: in the mapped file, shared", |a, v| a.machine.repack = v.on()).env("LLAMA_ARG_REPACK"),
+    Flag::used("--repack, !-nr, !--no-repack", Nothing, "weights that gain from it laid out for this CPU, in memory of their own (the default)", |a, v| a.machine.repack = v.on()).env("LLAMA_ARG_REPACK"),
     Flag::used("--list-devices", Nothing, "list the devices and exit, as `qrun devices`", |a, v| a.show = v.on().then_some(Show::Devices)),
 
     Flag::used("--json", Nothing, "events as JSON lines on stdout", |a, v| a.output.json = v.on()).shown(Output),

@@ -1,0 +1,219 @@
+//! Where kernels read weights: blocks of 32 columns of 16 rows, from a tile, or from rows as they lie in a file.
+
+use std::marker::PhantomData;
+
+use crate::{
+    cpu::{
+        layout::{BLOCK, Line, ROWS},
+        prefetch::{prefetch, prefetch_far, stream},
+        tiles::{
+            Block, Codes, Scales, TileFormat, TileLayout,
+            file::{FileBlocks, Place},
+        },
+    },
+    simd::Lanes,
+};
+
+/// Sixteen rows that kernels read block by block: a tile, or rows as they lie in a file.
+///
+/// # Safety
+/// All functions: the machine can run `L`; the rows have the group, and `row + L::ROWS ≤ 16`.
+#[allow(clippy::missing_safety_doc)] // Stated once, here above.
+pub(in crate::cpu) trait Source: Copy {
+    type Format: TileFormat;
+    /// Blocks of a group, which share a header.
+    const GROUP: usize;
+    /// Blocks of a run, which share bytes of codes.
+    const RUN: usize;
+    type Header<L: Lanes>: Copy;
+    type Words<L: Lanes>: Copy;
+    /// Blocks of 32 columns.
+    fn blocks(&self) -> usize;
+    /// Prefetches what is read some time after block `b` of rows `row … row + n`.
+    fn prefetch(&self, b: usize, row: usize, n: usize);
+    /// What the blocks of a group share, of rows `row … row + L::ROWS`.
+    unsafe fn header<L: Lanes>(&self, group: usize, row: usize) -> Self::Header<L>;
+    /// The bytes of a run of a group.
+    unsafe fn words<L: Lanes>(&self, group: usize, run: usize, row: usize) -> Self::Words<L>;
+    /// Block `B` of a run.
+    unsafe fn block<L: Lanes, const B: usize>(header: &Self::Header<L>, words: &Self::Words<L>, run: usize)
+    -> Block<L>;
+}
+
+/// Runs a body for each block of a run, with its number as a constant: shifts by constants are cheaper.
+macro_rules! each_block {
+    ($source:ty, $b:ident => $body:expr) => {
+        each_block!(@ $source, $b, $body, 0 1 2 3)
+    };
+    (@ $source:ty, $b:ident, $body:expr, $($n:literal)*) => {
+        const { assert!(<$source>::RUN <= 4) };
+        $(if $n < <$source>::RUN {
+            const $b: usize = $n;
+            $body
+        })*
+    };
+}
+pub(super) use each_block;
+
+/// A packed tile of `cols` columns.
+#[derive(Clone, Copy)]
+pub(in crate::cpu) struct Tile<F> {
+    bytes: *const u8,
+    blocks: usize,
+    format: PhantomData<F>,
+}
+
+impl<F: TileFormat> Tile<F> {
+    /// The tile in these lines.
+    pub(in crate::cpu) fn new(bytes: &[u8], cols: usize) -> Self {
+        assert!(bytes.len() >= TileLayout::of::<F>(cols).lines * Line::BYTES);
+        Self { bytes: bytes.as_ptr(), blocks: cols / BLOCK, format: PhantomData }
+    }
+
+    /// Where the scales of block `b` are.
+    #[inline(always)]
+    fn scales(&self, b: usize) -> *const u8 {
+        let codes = self.blocks * F::Codes::LINES * Line::BYTES;
+        self.bytes.wrapping_add(codes + b / F::Scales::GROUP * F::Scales::BYTES)
+    }
+}
+
+impl<F: TileFormat> Source for Tile<F> {
+    type Format = F;
+    const GROUP: usize = 1;
+    const RUN: usize = 1;
+    type Header<L: Lanes> = ();
+    type Words<L: Lanes> = Block<L>;
+
+    fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    /// The tiles that follow, and the scales of the next one, which are used long before the codes that lie in front of
+    /// them.
+    #[inline(always)]
+    fn prefetch(&self, b: usize, _: usize, _: usize) {
+        // What a block takes of its tile, on the average.
+        let bytes = const { F::Codes::LINES * Line::BYTES + F::Scales::BYTES / F::Scales::GROUP };
+        stream(self.bytes.wrapping_add(b * bytes), bytes.div_ceil(Line::BYTES));
+        prefetch(self.scales(b).wrapping_add(self.blocks * bytes + b % F::Scales::GROUP * Line::BYTES));
+    }
+
+    #[inline(always)]
+    unsafe fn header<L: Lanes>(&self, _: usize, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn words<L: Lanes>(&self, b: usize, _: usize, row: usize) -> Block<L> {
+        // SAFETY: the trait's contract; `new` checked the length of the tile.
+        unsafe {
+            let codes = self.bytes.add(b * F::Codes::LINES * Line::BYTES + 4 * row);
+            let scale = F::Scales::load::<L>(self.scales(b), row, b % F::Scales::GROUP, F::Codes::UNIT);
+            Block { codes: F::Codes::unpack::<L>(codes), scale }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block<L: Lanes, const B: usize>(_: &(), block: &Block<L>, _: usize) -> Block<L> {
+        *block
+    }
+}
+
+/// Rows of so many bytes and those that follow them are in the first-level cache together.
+const SHORT: usize = 12 << 10;
+/// How much earlier than in step with the rows that are read those that follow them are prefetched: a step is too late for
+/// the first of them. Both measured on Zen 3; without, rows of 1,024 columns are read half as fast as tiles.
+const MARGIN: usize = 2048;
+/// How far ahead of their use bytes of a row are prefetched into the first-level cache.
+const AHEAD: usize = 512;
+
+/// Up to 16 rows as they lie in a file.
+#[derive(Clone, Copy)]
+pub(in crate::cpu) struct FileRows<F> {
+    /// Beyond the end the last row once more.
+    rows: [*const u8; ROWS],
+    row_bytes: usize,
+    blocks: usize,
+    format: PhantomData<F>,
+}
+
+/// Where 16 rows of so many bytes begin; beyond the end the last one once more.
+#[inline(never)]
+fn rows_of(bytes: &[u8], row_bytes: usize) -> [*const u8; ROWS] {
+    let mut rows = bytes.chunks_exact(row_bytes);
+    assert!(rows.len() > 0 && rows.remainder().is_empty(), "{} bytes of rows of {row_bytes}", bytes.len());
+    let mut last = bytes.as_ptr();
+    std::array::from_fn(|_| {
+        last = rows.next().map_or(last, <[u8]>::as_ptr);
+        last
+    })
+}
+
+impl<F: TileFormat> FileRows<F> {
+    /// The rows in these bytes.
+    pub(in crate::cpu) fn new(bytes: &[u8], cols: usize) -> Self {
+        let blocks = cols / BLOCK;
+        let row_bytes = blocks / F::Scales::GROUP * size_of::<F>();
+        Self { rows: rows_of(bytes, row_bytes), row_bytes, blocks, format: PhantomData }
+    }
+
+    /// The file blocks of a group.
+    #[inline(always)]
+    fn place(&self, group: usize, row: usize) -> Place {
+        Place::new(self.rows[row..].as_ptr(), group * size_of::<F>())
+    }
+}
+
+impl<F: TileFormat> Source for FileRows<F> {
+    type Format = F;
+    const GROUP: usize = F::Scales::GROUP;
+    const RUN: usize = F::File::RUN;
+    type Header<L: Lanes> = <F::File as FileBlocks>::Header<L>;
+    type Words<L: Lanes> = <F::File as FileBlocks>::Words<L>;
+
+    fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    /// As many bytes of the rows that follow, which lie behind each other; and where those would push what is read next out
+    /// of the first-level cache, only into the second, and what comes next in the rows into the first.
+    #[inline(always)]
+    fn prefetch(&self, b: usize, row: usize, n: usize) {
+        let group = const { F::Scales::GROUP };
+        let (of_rows, bytes) = (n * self.row_bytes, n * size_of::<F>() / group);
+        let next = self.rows[row].wrapping_add(of_rows + MARGIN + b * bytes);
+        for line in 0..bytes.div_ceil(Line::BYTES) {
+            let p = next.wrapping_add(line * Line::BYTES);
+            if of_rows <= SHORT { prefetch(p) } else { prefetch_far(p) }
+        }
+        if of_rows > SHORT {
+            let some = n.div_ceil(group);
+            for p in &self.rows[row + b * some % n..][..some] {
+                for line in 0..size_of::<F>().div_ceil(Line::BYTES) {
+                    prefetch(p.wrapping_add(b / group * size_of::<F>() + AHEAD + line * Line::BYTES));
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn header<L: Lanes>(&self, group: usize, row: usize) -> Self::Header<L> {
+        // SAFETY: the trait's contract.
+        unsafe { F::File::header(self.place(group, row)) }
+    }
+
+    #[inline(always)]
+    unsafe fn words<L: Lanes>(&self, group: usize, run: usize, row: usize) -> Self::Words<L> {
+        // SAFETY: the trait's contract.
+        unsafe { F::File::words(self.place(group, row), run) }
+    }
+
+    #[inline(always)]
+    unsafe fn block<L: Lanes, const B: usize>(
+        header: &Self::Header<L>,
+        words: &Self::Words<L>,
+        run: usize,
+    ) -> Block<L> {
+        // SAFETY: the trait's contract.
+        unsafe { F::File::block::<L, B>(header, words, run) }
+    }
+}
