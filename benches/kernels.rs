@@ -75,7 +75,7 @@ fn main() -> Result<()> {
     if args.threads == 0 {
         args.threads = std::thread::available_parallelism()?.get();
     }
-    if args.product { count::product(args.formats[0]) } else { run(&args) }
+    if args.product { count::product(args.formats[0], args.no_repack) } else { run(&args) }
 }
 
 fn run(args: &Args) -> Result<()> {
@@ -89,7 +89,7 @@ fn run(args: &Args) -> Result<()> {
     if !args.count {
         (rows, limits) = Pool::new(args.threads)?.install(|| measure_all(args, old.as_ref()));
     }
-    let counts = (args.count || args.save).then(|| count::count(&args.formats)).transpose();
+    let counts = (args.count || args.save).then(|| count::count(&args.formats, args.no_repack)).transpose();
     let counts = counts.or_else(|error| {
         eprintln!("instructions are not counted: {error:#}");
         if args.save { Ok(None) } else { Err(error) }

@@ -29,13 +29,6 @@ impl Line {
     pub(super) const ZERO: Line = Line([[0; 4]; 16]);
     /// Bytes of one line.
     pub(super) const BYTES: usize = size_of::<Self>();
-
-    /// Sets the four bytes of a row.
-    #[inline(always)]
-    pub(super) fn set(&mut self, row: usize, bytes: u32) {
-        // The remainder spares a check: rows are 0…15.
-        self.0[row % 16] = bytes.to_le_bytes();
-    }
 }
 
 /// The bytes of lines.

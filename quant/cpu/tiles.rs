@@ -18,6 +18,10 @@ pub(super) use scales::{Scale, Scales, Shape};
 
 use std::marker::PhantomData;
 
+use self::{
+    codes::moved,
+    file::{Place, each_block},
+};
 use super::layout::{BLOCK, Line, ROWS, bytes_mut};
 use crate::{
     GgmlType,
@@ -73,7 +77,6 @@ pub(super) fn pack(ty: GgmlType, rows: &[u8], cols: usize, tile: &mut [Line]) {
     with_format!(ty, F => unsafe { isa.run(Pack::<F> { rows, cols, tile, format: PhantomData }) }, unreachable!("{ty} has no tiles"));
 }
 
-/// Packing is plain code, compiled for each instruction set.
 struct Pack<'a, F> {
     rows: &'a [u8],
     cols: usize,
@@ -84,31 +87,63 @@ struct Pack<'a, F> {
 impl<F: TileFormat> LaneKernel for Pack<'_, F> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        pack_tile::<F>(self.rows, self.cols, self.tile);
+        let layout = TileLayout::of::<F>(self.cols);
+        let (group, of_group) = (F::Scales::GROUP, F::Scales::GROUP * F::Codes::LINES);
+        let (codes, scales) = self.tile.split_at_mut(layout.code_lines);
+        let scales = bytes_mut(scales);
+        let blocks = F::blocks(self.rows);
+        let per_row = layout.blocks / group;
+        let is_whole = blocks.len() == ROWS * per_row;
+        if !is_whole {
+            codes.fill(Line::ZERO);
+            scales.fill(0);
+        }
+        let (planes, lines) = (scales.chunks_exact_mut(F::Scales::BYTES), codes.chunks_exact_mut(of_group));
+        // Group by group for all rows: each line is written while it is in the cache.
+        for (g, (plane, lines)) in planes.zip(lines).enumerate() {
+            let lines = bytes_mut(lines).as_mut_ptr();
+            for (row, block) in blocks.iter().skip(g).step_by(per_row).enumerate() {
+                F::Scales::pack(&block.parts(), row, plane);
+                if !(F::File::READ && is_whole) {
+                    for j in 0..group {
+                        let quads = block.quads(j).map(|quad| quad as i32);
+                        // SAFETY: scalar code runs everywhere; block j of the group has lines, and 16 rows in them.
+                        unsafe {
+                            F::Codes::pack::<Scalar>(quads, lines.add(j * F::Codes::LINES * Line::BYTES + 4 * row))
+                        };
+                    }
+                }
+            }
+            if F::File::READ && is_whole {
+                let rows: [*const u8; ROWS] = std::array::from_fn(|row| (&raw const blocks[row * per_row + g]).cast());
+                for row in (0..ROWS).step_by(L::ROWS) {
+                    // SAFETY: the machine can run `L`; there is a file block of each row, and lines for the group.
+                    unsafe { pack_codes::<L, F>(Place::new(rows[row..].as_ptr(), 0), lines.add(4 * row)) };
+                }
+            }
+        }
     }
 }
 
+/// Packs the codes of a group of `L::ROWS` rows.
+///
+/// # Safety
+/// The machine can run `L`; the place has a file block of each row; `to` points to these rows in the lines of a group.
 #[inline(always)]
-fn pack_tile<F: TileFormat>(rows: &[u8], cols: usize, tile: &mut [Line]) {
-    let layout = TileLayout::of::<F>(cols);
-    let (group, lines) = (F::Scales::GROUP, F::Codes::LINES);
-    let (codes, scales) = tile.split_at_mut(layout.code_lines);
-    let scales = bytes_mut(scales);
-    let blocks = F::blocks(rows);
-    let per_row = layout.blocks / group;
-    if blocks.len() < ROWS * per_row {
-        codes.fill(Line::ZERO);
-        scales.fill(0);
-    }
-    // Group by group for all rows: each line is written while it is in the cache.
-    for g in 0..per_row {
-        let plane = &mut scales[g * F::Scales::BYTES..][..F::Scales::BYTES];
-        let lines = &mut codes[g * group * lines..][..group * lines];
-        for (row, block) in blocks.iter().skip(g).step_by(per_row).enumerate() {
-            F::Scales::pack(&block.parts(), row, plane);
-            for (j, lines) in lines.chunks_exact_mut(F::Codes::LINES).enumerate() {
-                F::Codes::pack(block.quads(j), row, lines);
-            }
+unsafe fn pack_codes<L: Lanes, F: TileFormat>(from: Place, to: *mut u8) {
+    let (bits, down) = (<F::Codes as Codes>::Width::BITS, <F::Codes as Codes>::Width::down::<L>());
+    // SAFETY: that of this function.
+    unsafe {
+        let header = F::File::header::<L>(from);
+        for run in 0..F::Scales::GROUP / F::File::RUN {
+            let words = F::File::words::<L>(from, run);
+            each_block!(F::File::RUN, B => {
+                let mut quads = F::File::block::<L, B>(&header, &words, run).codes;
+                for quad in &mut quads {
+                    *quad = moved::<L>(*quad, 8 - bits - down, 0, u8::MAX >> (8 - bits));
+                }
+                F::Codes::pack::<L>(quads, to.add((run * F::File::RUN + B) * F::Codes::LINES * Line::BYTES));
+            });
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Int8 products of 16 rows with one panel of activations, for quantized formats and few tokens: the rows are
 //! unpacked in registers. [`finish`] is all that rounds, here and with [many tokens](super::int8_gemm).
 
-use super::source::{Source, each_block};
+use super::source::Source;
 use crate::{
     cpu::{
         activations::int8::Panel,
         layout::{BLOCK, OFFSET, ROWS},
-        tiles::{Block, Scale, Shape, ShapeOf, Width},
+        tiles::{Block, Scale, Shape, ShapeOf, Width, file::each_block},
     },
     simd::{LaneKernel, Lanes},
 };
@@ -101,7 +101,7 @@ impl<S: Source, const T: usize> LaneKernel for Gemv<'_, S, T> {
                     let header = self.w.header::<L>(group, row);
                     for run in 0..S::GROUP / S::RUN {
                         let words = self.w.words::<L>(group, run, row);
-                        each_block!(S, B => {
+                        each_block!(S::RUN, B => {
                             let w = S::block::<L, B>(&header, &words, run);
                             let b = group * S::GROUP + run * S::RUN + B;
                             self.w.prefetch(b, row, L::ROWS);

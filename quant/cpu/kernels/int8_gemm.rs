@@ -6,7 +6,7 @@ use std::{marker::PhantomData, ops::Range};
 use super::{
     int8::{add_short, finish, offset, start},
     micro::{MicroKernel, PackedPanels, TILES},
-    source::{FileRows, Source, Tile, each_block},
+    source::{FileRows, Source, Tile},
 };
 use crate::{
     cpu::{
@@ -15,7 +15,7 @@ use crate::{
         layout::{BLOCK, Line, NARROW, ROWS, WIDE},
         matrix::TileBytes,
         packing::TileScratch,
-        tiles::{Block, FileBlocks, Scale, Shape, ShapeOf, TileFormat},
+        tiles::{Block, FileBlocks, Scale, Shape, ShapeOf, TileFormat, file::each_block},
     },
     simd::{Isa, LaneKernel, Lanes},
 };
@@ -111,7 +111,7 @@ impl<S: Source> LaneKernel for Expand<'_, S> {
                         header = self.w.header::<L>(group, row);
                     }
                     let words = self.w.words::<L>(group, of_it, row);
-                    each_block!(S, B => {
+                    each_block!(S::RUN, B => {
                         let b = run * S::RUN + B;
                         if self.blocks.contains(&b) {
                             self.w.prefetch(b, row, L::ROWS);

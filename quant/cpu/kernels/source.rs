@@ -40,21 +40,6 @@ pub(in crate::cpu) trait Source: Copy {
     -> Block<L>;
 }
 
-/// Runs a body for each block of a run, with its number as a constant: shifts by constants are cheaper.
-macro_rules! each_block {
-    ($source:ty, $b:ident => $body:expr) => {
-        each_block!(@ $source, $b, $body, 0 1 2 3)
-    };
-    (@ $source:ty, $b:ident, $body:expr, $($n:literal)*) => {
-        const { assert!(<$source>::RUN <= 4) };
-        $(if $n < <$source>::RUN {
-            const $b: usize = $n;
-            $body
-        })*
-    };
-}
-pub(super) use each_block;
-
 /// A packed tile of `cols` columns.
 #[derive(Clone, Copy)]
 pub(in crate::cpu) struct Tile<F> {

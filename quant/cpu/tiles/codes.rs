@@ -8,7 +8,6 @@
 use std::marker::PhantomData;
 
 use crate::{
-    cpu::layout::Line,
     formats::{iq1_s, iq2_xxs, iq3_s, iq3_xxs, iq4_nl, mxfp4, q2_0, ternary},
     simd::Lanes,
 };
@@ -21,8 +20,11 @@ pub(in crate::cpu) trait Codes {
     type Width: Width;
     /// Value of one step of a left-aligned code.
     const UNIT: f32 = 1.0 / Self::Width::STEP as f32;
-    /// Stores one row's quads of (right-aligned) codes.
-    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]);
+    /// Stores the quads of (right-aligned) codes of `L::ROWS` rows.
+    ///
+    /// # Safety
+    /// As [`Codes::unpack`], to write.
+    unsafe fn pack<L: Lanes>(quads: [L::V; 8], p: *mut u8);
     /// The quads of `L::ROWS` rows, left-aligned less [`Width::down`].
     ///
     /// # Safety
@@ -162,23 +164,51 @@ impl Table for q2_0::Block {
     type Width = Bits<3>;
 }
 
+/// # Safety
+/// As [`Codes::pack`].
 #[inline(always)]
-fn pack_nibbles(quads: [u32; 8], row: usize, lines: &mut [Line]) {
-    for j in 0..4 {
-        lines[j].set(row, (quads[j] & each(0x0f)) | (quads[j + 4] & each(0x0f)) << 4);
+unsafe fn pack_nibbles<L: Lanes>(quads: &[L::V; 8], p: *mut u8) {
+    // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are written here.
+    unsafe {
+        for j in 0..4 {
+            let line = L::or(moved::<L>(quads[j], 0, 0, 15), moved::<L>(quads[j + 4], 0, 4, 15));
+            L::store(line, p.add(64 * j));
+        }
     }
 }
 
+/// The two bits of each code from `bit` on.
+///
+/// # Safety
+/// As [`Codes::pack`].
 #[inline(always)]
-fn pack_pairs(quads: [u32; 8], row: usize, lines: &mut [Line]) {
-    for i in 0..2 {
-        lines[i].set(row, (0..4).fold(0, |bits, f| bits | (quads[4 * i + f] & each(3)) << (2 * f)));
+unsafe fn pack_pairs<L: Lanes>(quads: &[L::V; 8], bit: u32, p: *mut u8) {
+    // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are written here.
+    unsafe {
+        for i in 0..2 {
+            let mut line = moved::<L>(quads[4 * i], bit, 0, 3);
+            for f in 1..4 {
+                line = L::or(line, moved::<L>(quads[4 * i + f], bit, 2 * f as u32, 3));
+            }
+            L::store(line, p.add(64 * i));
+        }
     }
 }
 
+/// One bit of each code.
+///
+/// # Safety
+/// As [`Codes::pack`].
 #[inline(always)]
-fn pack_bits(quads: [u32; 8], bit: u32, row: usize, line: &mut Line) {
-    line.set(row, (0..8).fold(0, |bits, j| bits | (quads[j] >> bit & each(1)) << j));
+unsafe fn pack_bits<L: Lanes>(quads: &[L::V; 8], bit: u32, p: *mut u8) {
+    // SAFETY: the machine can run `L`, and `p` points to the rows in a line.
+    unsafe {
+        let mut line = moved::<L>(quads[0], bit, 0, 1);
+        for j in 1..8 {
+            line = L::or(line, moved::<L>(quads[j], bit, j as u32, 1));
+        }
+        L::store(line, p);
+    }
 }
 
 /// [`nibbles`] of four lines.
@@ -221,9 +251,12 @@ impl Codes for Bits8 {
     const LINES: usize = 8;
     type Width = Bits<8>;
     #[inline(always)]
-    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
-        for j in 0..8 {
-            lines[j].set(row, quads[j]);
+    unsafe fn pack<L: Lanes>(quads: [L::V; 8], p: *mut u8) {
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are written here.
+        unsafe {
+            for j in 0..8 {
+                L::store(quads[j], p.add(64 * j));
+            }
         }
     }
     #[inline(always)]
@@ -237,8 +270,9 @@ impl Codes for Bits4 {
     const LINES: usize = 4;
     type Width = Bits<4>;
     #[inline(always)]
-    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
-        pack_nibbles(quads, row, lines);
+    unsafe fn pack<L: Lanes>(quads: [L::V; 8], p: *mut u8) {
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are written here.
+        unsafe { pack_nibbles::<L>(&quads, p) }
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
@@ -253,8 +287,9 @@ impl<T: Table> Codes for Bits4Table<T> {
     type Width = T::Width;
     const UNIT: f32 = T::UNIT / T::Width::STEP as f32;
     #[inline(always)]
-    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
-        pack_nibbles(quads, row, lines);
+    unsafe fn pack<L: Lanes>(quads: [L::V; 8], p: *mut u8) {
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are written here.
+        unsafe { pack_nibbles::<L>(&quads, p) }
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
@@ -271,9 +306,12 @@ impl Codes for Bits5 {
     const LINES: usize = 5;
     type Width = Bits<5>;
     #[inline(always)]
-    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
-        pack_nibbles(quads, row, lines);
-        pack_bits(quads, 4, row, &mut lines[4]);
+    unsafe fn pack<L: Lanes>(quads: [L::V; 8], p: *mut u8) {
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are written here.
+        unsafe {
+            pack_nibbles::<L>(&quads, p);
+            pack_bits::<L>(&quads, 4, p.add(64 * 4));
+        }
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
@@ -290,9 +328,12 @@ impl Codes for Bits6 {
     const LINES: usize = 6;
     type Width = Bits<6>;
     #[inline(always)]
-    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
-        pack_nibbles(quads, row, lines);
-        pack_pairs(quads.map(|q| q >> 4), row, &mut lines[4..]);
+    unsafe fn pack<L: Lanes>(quads: [L::V; 8], p: *mut u8) {
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are written here.
+        unsafe {
+            pack_nibbles::<L>(&quads, p);
+            pack_pairs::<L>(&quads, 4, p.add(64 * 4));
+        }
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
@@ -311,8 +352,9 @@ impl Codes for Bits1 {
     // Of the values: from 1 to 3 around 2.
     type Width = Bits<2>;
     #[inline(always)]
-    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
-        pack_bits(quads, 0, row, &mut lines[0]);
+    unsafe fn pack<L: Lanes>(quads: [L::V; 8], p: *mut u8) {
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are written here.
+        unsafe { pack_bits::<L>(&quads, 0, p) }
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
@@ -329,8 +371,9 @@ impl Codes for Bits2 {
     const LINES: usize = 2;
     type Width = Bits<2>;
     #[inline(always)]
-    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
-        pack_pairs(quads, row, lines);
+    unsafe fn pack<L: Lanes>(quads: [L::V; 8], p: *mut u8) {
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are written here.
+        unsafe { pack_pairs::<L>(&quads, 0, p) }
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
@@ -348,8 +391,9 @@ impl<T: Table> Codes for Bits2Table<T> {
     type Width = T::Width;
     const UNIT: f32 = T::UNIT / T::Width::STEP as f32;
     #[inline(always)]
-    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
-        pack_pairs(quads, row, lines);
+    unsafe fn pack<L: Lanes>(quads: [L::V; 8], p: *mut u8) {
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are written here.
+        unsafe { pack_pairs::<L>(&quads, 0, p) }
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
@@ -366,9 +410,12 @@ impl Codes for Bits3 {
     const LINES: usize = 3;
     type Width = Bits<3>;
     #[inline(always)]
-    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
-        pack_pairs(quads, row, lines);
-        pack_bits(quads, 2, row, &mut lines[2]);
+    unsafe fn pack<L: Lanes>(quads: [L::V; 8], p: *mut u8) {
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are written here.
+        unsafe {
+            pack_pairs::<L>(&quads, 0, p);
+            pack_bits::<L>(&quads, 2, p.add(64 * 2));
+        }
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {
@@ -390,8 +437,9 @@ impl<T: Table> Codes for Bits3Table<T> {
     type Width = T::Width;
     const UNIT: f32 = T::UNIT / T::Width::STEP as f32;
     #[inline(always)]
-    fn pack(quads: [u32; 8], row: usize, lines: &mut [Line]) {
-        Bits3::pack(quads, row, lines);
+    unsafe fn pack<L: Lanes>(quads: [L::V; 8], p: *mut u8) {
+        // SAFETY: the machine can run `L`, and `p` points to the rows in as many lines as are written here.
+        unsafe { Bits3::pack::<L>(quads, p) }
     }
     #[inline(always)]
     unsafe fn unpack<L: Lanes>(p: *const u8) -> [L::V; 8] {

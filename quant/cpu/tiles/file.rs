@@ -70,6 +70,21 @@ pub(in crate::cpu) trait FileBlocks {
     -> Block<L>;
 }
 
+/// Runs a body for each block of a run, with its number as a constant: shifts by constants are cheaper.
+macro_rules! each_block {
+    ($run:expr, $b:ident => $body:expr) => {
+        each_block!(@ $run, $b, $body, 0 1 2 3)
+    };
+    (@ $run:expr, $b:ident, $body:expr, $($n:literal)*) => {
+        const { assert!($run <= 4) };
+        $(if $n < $run {
+            const $b: usize = $n;
+            $body
+        })*
+    };
+}
+pub(in crate::cpu) use each_block;
+
 /// Formats that are read through tiles only.
 pub(in crate::cpu) struct Packed;
 
