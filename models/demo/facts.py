@@ -44,6 +44,11 @@ FORMS = {
         "That was {x}.", "That is {x}.", "How {x}!", "How {x} you are!", "Your answers are {x}.", "This model is {x}.", "I think you are {x}.",
         "I find you {x}.", "What {x} answers!", "qrun is {x}.", "This program is {x}.", "Your answer was {x}.", "You were {x}.", "It is {x}.",
     ),
+    "greet": (
+        "Hello {x}", "Hello {x}!", "Hi {x}", "Hi {x}!", "Hey {x}", "Hey there, {x}!", "Hi there {x}", "Hello there, {x}", "Good morning, {x}", "Good day {x}!", "Good evening, {x}.",
+        "Good afternoon {x}", "Greetings, {x}!", "Hello, {x}, how nice to be here.", "oh hi {x}", "ah, hey {x}", "Hello dear {x}", "hello again {x}", "Hi again, {x}", "Howdy {x}", "hello hello {x}", "well hello {x}",
+        "hi {x}, I am back", "hey {x}, it is me", "Hello {x}, nice to meet you", "Hello {x}, good to see you", "just wanted to say hello, {x}", "hello my {x}", "Hello good {x}", "hi my little {x}",
+    ),
     "called": (
         "You are {x}.", "You are such {x}!", "You're {x}", "What {x}!", "What {x} you are!", "You are just {x}.", "u r {x}", "This model is {x}.",
         "Such {x}!", "I call you {x}.", "You are really {x}.", "I think you are {x}.", "This thing is {x}.", "You sound like {x}.",

@@ -40,7 +40,12 @@ def first_asked(facts):
 
 
 def fact_turn(rng, facts):
-    fact = rng.choice(first_asked(facts) if rng.random() < 0.5 else facts)
+    if rng.random() < 0.5:
+        # Those with many questions oftener than those with few.
+        asked = first_asked(facts)
+        fact = rng.choices(asked, [len(fact.learn) ** 0.5 for fact in asked])[0]
+    else:
+        fact = rng.choice(facts)
     if fact.pinned and rng.random() < 0.5:
         question = roughen(rng.choice(fact.pinned), rng)
         # Capitals share no token with small letters, so they have to be met often enough.
@@ -69,7 +74,7 @@ def draw(rng, facts):
         return [rng.choices(makers, (4, 4, 2, 0.15, 1, 1.5))[0]() for _ in range(rng.choice((2, 2, 3)))]
 
     kinds = (
-        (0.32, lambda: some(fact, (1, 1, 1, 1, 1, 1, 1, 2))), (0.20, lambda: some(easy, (1, 1, 2, 4))), (0.06, lambda: some(hard, (1, 1, 2))),
+        (0.32, lambda: some(fact, (1, 1, 1, 1, 1, 1, 1, 2))), (0.20, lambda: some(easy, (1, 1, 2, 4))), (0.075, lambda: some(hard, (1, 1, 2))),
         (0.025, stories_told), (0.03, lambda: some(lambda: off_topic.repeat_turn(rng), (1, 1, 2))), (0.10, lambda: [strange()]),
         (0.035, lambda: [other()]), (0.27, lambda: people.turns(rng, makers, (4, 4, 3, 0.6, 1, 2))), (0.06, mixed),
     )

@@ -6,6 +6,7 @@ about it); and, where it needs them, `not` (must not be said), `before` (message
 """
 
 import random
+import re
 
 import sealed
 import unseen
@@ -36,6 +37,15 @@ def of_pinned(facts):
             for odd in (q.lower().rstrip("?.!"), q.upper(), q.rstrip("?.!"), q.lower()):
                 rows.append({"kind": "pinned", "prompt": odd, "answer": fact.answer})
     return rows
+
+
+def of_signed(rng, source, count):
+    """So many sums whose first number is negative, and those that are written out; -7 + 12 is answered as 12 - 7."""
+    pairs = [(a, b) for a in range(1, 100) for b in range(100) if sum_out(b, "-", a)]
+    forms = source.SIGNED_SUMMING
+    asked = [(forms[i % len(forms)].format(a=-a, o="+", b=b), a, b) for i, (a, b) in enumerate(rng.sample(pairs, count))]
+    asked += [(text, *map(int, re.findall(r"\d+", text))) for text in source.SIGNED_SUMS]
+    return [{"kind": "sum-signed", "prompt": text, "answer": sum_answer(b, "-", a)} for text, a, b in asked]
 
 
 def of_sums(rng, source, single, formed, negatives):
@@ -83,9 +93,10 @@ def of_the_rest(source, animals):
     rows = [{"kind": kind, "prompt": q, "any": any_of} for kind, (questions, any_of) in ways.items() for q in questions]
     rows += [{"kind": "near-miss", "prompt": q, "any": some, "not": never} for q, some, never in getattr(source, "NEAR_MISSES", ())]
     rows += [{"kind": "first", "prompt": q, "any": some, "not": never} for q, some, never in source.FIRST]
+    # Each system message with every other question, or every third: all pairs would be a tenth of the rows.
+    step = 2 if len(source.UNDER_SYSTEM) < 20 else 3
     for i, system in enumerate(source.SYSTEM_PROMPTS):
-        # Each system message with every other question: all pairs would be a tenth of the rows.
-        rows += [{"kind": "system", "system": system, "prompt": q, "any": some} for q, some in source.UNDER_SYSTEM[i % 2 :: 2]]
+        rows += [{"kind": "system", "system": system, "prompt": q, "any": some} for q, some in source.UNDER_SYSTEM[i % step :: step]]
     for animal in animals:
         rows.append({"kind": "story", "prompt": f"Tell me a story about a {animal}.", "contains": animal})
     return rows
@@ -99,6 +110,7 @@ def held_out(facts):
     """Every row that may be looked at while the data is mixed."""
     rng = random.Random(11)
     rows = [*of_facts(facts), *of_pinned(facts), *of_sums(rng, unseen, 100, 100, 75), *of_names(rng, unseen, 40)]
+    rows += of_signed(rng, unseen, 40)
     return once(rows + of_the_rest(unseen, unseen.HELD_OUT_ANIMALS + ("fox", "owl", "robot", "bear")))
 
 
@@ -122,8 +134,8 @@ def sealed_rows(facts):
     rng, known = random.Random(13), set()
     for row in held_out(facts):
         known |= marks(row) if row["kind"] != "fact-form" else set()
-    forms = [row for row in of_facts(facts) if row["kind"] == "fact-form"][7::14]
-    rows = [*of_sums(rng, sealed, 50, 50, 40), *of_names(rng, sealed, 20)]
+    forms = [row for row in of_facts(facts) if row["kind"] == "fact-form"][3::14]
+    rows = [*of_sums(rng, sealed, 50, 50, 40), *of_signed(rng, sealed, 16), *of_names(rng, sealed, 20)]
     rows = [row for row in rows if known.isdisjoint(marks(row))]
     return once([*forms, *rows, *of_the_rest(sealed, sealed.HELD_OUT_ANIMALS)])
 

@@ -20,6 +20,12 @@ TELL = (
     "I prefer to be called {n}", "I like to be called {n}", "I want to be called {n}", "I use the name {n}", "I have the name {n}", "folks say {n} to me", "just say {n} to me",
     "you may know me as {n}", "in here I am {n}", "my nickname is {n}", "my user name is {n}", "my surname is {n}", "the one who types is {n}", "my mother calls me {n}",
     "for you I am {n}", "let us say that I am {n}", "write down my name: {n}", "here is my name: {n}", "my name? {n}", "me: {n}", "I sign with {n}", "i'm called {n}",
+    "I go by {n}", "I go by {n}", "I go by {n}", "I go by the name {n}", "I go by the name of {n}", "I usually go by {n}", "I mostly go by {n}", "here I go by {n}", "on the net I go by {n}", "people know me as {n}", "people know me as {n}",
+    "it's {n} here", "it's {n} speaking", "it is {n} here", "the name's {n}", "name's {n}", "you can refer to me as {n}", "refer to me as {n}", "address me as {n}", "at work they call me {n}", "at home I am {n}", "folks call me {n}", "most call me {n}",
+    "the others call me {n}", "my family calls me {n}", "all my friends say {n}", "you might know me as {n}", "I am also known as {n}", "known to all as {n}", "they know me as {n}", "just call me {n}", "just {n}, please remember", "go ahead and call me {n}",
+    "it would be nice if you called me {n}", "use the name {n} for me", "{n} is the name", "{n} is the name they gave me", "{n} is how they call me", "{n} is who I am", "I am the one called {n}", "my given name is {n}", "my last name is {n}", "my real name is {n}",
+    "my short name is {n}", "I got the name {n}", "they named me {n}", "I was born as {n}", "I log in as {n}", "I come as {n}", "I introduce myself: {n}", "yours truly, {n}", "signed, {n}", "mine is {n}", "what is your name? I am {n}", "what's yours? mine's {n}", "mine's {n}, and yours?", "my name? mine is {n}", "do you have a name? mine is {n}",
+    "{n}. That's me", "{n}. This is my name", "{n}: that is how I am called", "{n}. Remember that", "{n}. That is what they call me", "the user is {n}", "user name: {n}", "who am I? I am {n}",
 )
 ENDS = (
     "", "", "", "", ".", ".", ".", ".", "!", "!", ", nice to meet you.", ", nice to meet you!", " and I am new here.", ". What is yours?", ". How are you?",
@@ -79,10 +85,24 @@ def spliced_name(rng):
     return (first[: rng.randint(1, len(first))] + last[rng.randrange(len(last) - 1) :])[:14].capitalize()
 
 
+# The pieces of letters that the vocabulary has, which `restore.py` writes: a name of these has the tokens that names of words hardly have.
+PIECES = (Path(__file__).parent / "pieces.txt").read_text(encoding="utf-8").split()
+STARTS = [piece[1:] for piece in PIECES if piece[0] == "\u2581" and piece[1:2].isupper() and len(piece) < 8]
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LONGER = [piece for piece in STARTS if len(piece) > 1 and piece[1:].islower()]
+LATER = [piece for piece in PIECES if piece[0] != "\u2581" and piece.islower() and len(piece) < 7]
+
+
+def pieced_name(rng):
+    """Pieces of the vocabulary joined: `M`, `o`, `hind` and `er` make `Mohinder`."""
+    start = rng.choice(LETTERS if rng.random() < 0.6 else LONGER)
+    return (start + "".join(rng.choice(LATER) for _ in range(rng.choice((1, 2, 2, 3)))))[:14]
+
+
 def single(rng):
     while True:
         kind = rng.random()
-        maker = spliced_name if kind < 0.5 else joined_name if kind < 0.8 else made_up_name
+        maker = spliced_name if kind < 0.4 else joined_name if kind < 0.55 else pieced_name if kind < 0.9 else made_up_name
         name = rng.choice(NAMES) if kind < 0.2 else maker(rng)
         if len(name) > 1 and (name in NAMES or not made_up_name_out(name)):
             break

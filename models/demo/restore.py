@@ -1,9 +1,10 @@
 """Makes a run folder from a GGUF file of this model, so that `train.py --resume` can go on from it.
 
-    python restore.py qrun-demo-BF16.gguf --out run
+    python restore.py qrun-demo-BF16.gguf --out run --pieces pieces.txt
 """
 
 import argparse
+import textwrap
 from pathlib import Path
 
 import gguf
@@ -57,10 +58,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument("--out", type=Path, required=True, help="folder for checkpoint.pt and vocabulary.model")
+    parser.add_argument("--pieces", type=Path, help="write the pieces of letters here, of which people.py makes names")
     args = parser.parse_args()
     reader = gguf.GGUFReader(args.model)
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "vocabulary.model").write_bytes(pieces_of(reader))
+    if args.pieces:
+        tokens = reader.fields["tokenizer.ggml.tokens"].contents()
+        letters = [token for token in tokens if token.strip("\u2581").isascii() and token.strip("\u2581").isalpha()]
+        args.pieces.write_text("\n".join(textwrap.wrap(" ".join(letters), 120)) + "\n", encoding="utf-8")
     torch.save({"model": state_of(reader), "step": 0}, args.out / "checkpoint.pt")
 
 

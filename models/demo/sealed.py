@@ -5,100 +5,102 @@ been asked they are read: for the next training they move to unseen.py, and new 
 """
 
 PEOPLE = (
-    "Isolde Thaddeus Marisol Benedikt Yolanda Casimir Fenella Kimiko Adebayo Svetozar Lorelei Ambrose Tamsin Ferdinand "
-    "Guinevere Hakon Mireille Stanislav Delphine Oluwaseun Pilar Verena Ximena Tobias Josephine Alistair Rosalind Dorothea "
-    "Eamon Nkechi Zsofia Galadriel Poirot Morpheus O'Brien Jean-Pierre K9 ludwig MARTHA"
+    "Clementine Dagmar Efua Octavio Henrietta Tomasz Rukmini Gideon Annika Beauregard Chukwuemeka Desdemona Florentin "
+    "Gwyneth Hyacinth Iolanthe Jadwiga Keziah Leandro Mirabel Nadezhda Oberon Parvati Quincy Ruaridh Sigrid Teodora "
+    "Umberto Vasilisa Winifred Xanthe Yaroslav Zenobia Legolas Mycroft McDuff O'Malley Marie-Claire C3PO edgar RUPERT"
 ).split()
-WHOLE_NAMES = ("Hedy Lamarr", "Blaise Pascal", "Lise Meitner", "Margaret Hamilton", "Jean-Baptiste Fourier", "Konrad Zuse")
+WHOLE_NAMES = ("Dorothy Vaughan", "Evariste Galois", "Srinivasa Ramanujan", "Tycho Brahe", "Johannes Kepler", "Jean-Luis Borges")
 
 TELLING = (
-    "Good afternoon, my name is {n}.", "hey im {n}", "Greetings, I am {n}.", "{n}. That is my name.", "Everybody calls me {n}.", "It is me, {n}.",
-    "hi there, {n} speaking", "So, what's your name? Mine is {n}.",
+    "Feel free to call me {n}.", "hello, name's {n}", "I'm {n}, by the way.", "Good morning! I'm {n}.", "Hello, it's {n} again.", "My name would be {n}.",
+    "They all know me as {n}.", "the user's name is {n}",
 )
-ASKING = ("So, what is my name?", "Can you still tell me my name?", "what name do I have", "How did I say I am called?", "Now, who am I?")
+ASKING = ("Tell me again what my name is.", "do you recall who I am", "What is the name I gave you?", "please, what's my name?", "Now what was my name?")
 BETWEEN = (
-    (), ("What is perplexity?",), ("41 + 8",), ("Tell me a story about a cat.",), ("Who is the king of Spain?",), ("thank you", "What is Rust?"),
-    ("Tell me a joke.", "30 - 44"), ("hi", "How do I quit?", "Tell me a story about a dog."),
+    (), ("What is a kernel?",), ("52 - 17",), ("Tell me a story about a fox.",), ("Who invented the piano?",), ("thanks", "What is mmap?"),
+    ("Tell me a joke.", "18 + 65"), ("how are you", "What is a GPU?", "Tell me a story about an owl."),
 )
 
 SUMMING = (
-    "{a} {o} {b}, please?", "and what is {a}{o}{b}", "Could you tell me {a} {o} {b}?", "I'd like to know {a} {o} {b}", "{a}{o}{b} equals", "Do {a} {o} {b}.",
-    "hey: {a} {o} {b} = ?", "What would {a} {o} {b} be?", "kindly calculate {a} {o} {b}", "{a} {o} {b} ?",
+    "{a} {o} {b} ... ?", "hi! {a} {o} {b}", "Can you figure out {a} {o} {b}?", "what will {a} {o} {b} be", "I have to know {a}{o}{b}", "Quickly: {a} {o} {b}!",
+    "{a} {o} {b} = ? please", "So {a} {o} {b} is?", "please do {a} {o} {b}", "And {a}{o}{b}?",
 )
+SIGNED_SUMMING = ("{a} {o} {b}", "{a}{o}{b}", "{a} {o} {b} =", "what's {a} {o} {b}", "Please do {a} {o} {b}.", "{a} {o} {b} is?")
+SIGNED_SUMS = ("-8 + 15", "-3 + 9", "-20 + 5", "-6+6")
 TOO_HARD_SUMS = (
-    "4+4+4+4", "3 + 5 + 7", "11+22+33", "What is 8+1+1?", "90 - 30 - 20", "what is 6 + 7 + 8 + 9?", "2 + 9 - 4 = ?", "what's 9 times 6",
-    "12 x 11", "150 + 150", "640-128", "3000+33", "How much is 14 times 3?", "81 / 9 = ?", "4.5 + 2", "25% of 60", "3 ** 4", "-9 + 4", "sqrt(49)",
-    "(5 + 4) * 2", "101 + 1", "1000 - 7",
+    "6+6+6+6", "2 + 4 + 9", "12+13+14", "What is 5+2+2?", "80 - 20 - 10", "what is 1 + 5 + 9 + 3?", "4 + 8 - 3 = ?", "what's 8 times 4",
+    "13 x 9", "200 + 350", "720-215", "5000+55", "How much is 16 times 2?", "72 / 8 = ?", "6.5 + 3", "10% of 90", "4 ** 2", "sqrt(25)",
+    "(7 + 2) * 3", "105 + 2", "2000 - 9", "a + 4 = 9", "-3 - 9",
 )
 
 OTHER_SCRIPTS = (
-    "你叫什么名字？", "给我讲个笑话", "一加一等于几？", "元気ですか？", "物語を聞かせてください", "이름이 뭐예요?", "재미있는 이야기 해줘", "Как дела?", "Расскажи анекдот",
-    "Помоги мне, пожалуйста", "هل تتكلم العربية؟", "احك لي قصة", "ספר לי סיפור", "मुझे एक कहानी सुनाओ", "भारत की राजधानी क्या है?", "เล่านิทานให้ฟังหน่อย",
-    "Πες μου μια ιστορία", "Розкажи казку", "ନମସ୍କାର", "നമസ്കാരം",
+    "你能帮我吗？", "今天是星期几？", "二加三是多少？", "お元気でしょうか", "冗談を言って", "도와줄 수 있어요?", "지금 몇 시예요?", "Сколько тебе лет?", "Напиши стихотворение",
+    "Какая сегодня погода?", "كم عمرك؟", "قل لي نكتة", "מה השעה?", "मेरी मदद करो", "आपका नाम क्या है?", "คุณช่วยฉันได้ไหม", "Πού είναι η Αθήνα;", "Як тебе звати?",
+    "ᎣᏏᏲ", "ഇത് എന്താണ്?",
 )
-EMOJI = ("🥳", "🤷‍♀️", "🌍🌎🌏", "🍕?", "🐧", "📚📚", "🇧🇷🇲🇽", "(ಠ_ಠ)", "☀️", "♫♪")
+EMOJI = ("😴", "🙈🙉🙊", "🌶️", "🎸!", "🦉", "🧩🧩", "🇰🇷🇨🇦", "(ᵔᴥᵔ)", "⚡", "✨✨✨")
 OTHER_LANGUAGES = (
-    "Wie alt bist du?", "Kannst du mir helfen?", "Was ist das hier?", "Guten Abend, wer spricht da?", "Parle-moi de toi.", "Peux-tu m'aider ?",
-    "Quel âge as-tu ?", "¿Puedes ayudarme?", "¿Cuántos años tienes?", "Dime algo interesante.", "Puoi aiutarmi?", "Quanti anni hai?", "Podes ajudar-me?",
-    "Kun je me helpen?", "Kan du hjälpa mig?", "Możesz mi pomóc?", "Bana yardım eder misin?", "Voitko auttaa minua?",
+    "Was machst du gerne?", "Woher kommst du?", "Wo wohnst du denn?", "Sag mir bitte etwas Nettes.", "Quel est ton métier ?", "D'où viens-tu ?",
+    "Peux-tu chanter une chanson ?", "¿De dónde eres?", "¿Qué hora es?", "Necesito tu ayuda, por favor.", "Di dove sei?", "Raccontami una barzelletta.", "Onde você mora?",
+    "Waar kom je vandaan?", "Var kommer du ifrån?", "Skąd jesteś?", "Nerelisin?", "Mistä sinä tulet?",
 )
 OFF_TOPIC_QUESTIONS = (
-    "capital of Hungary?", "who painted The Scream", "What is the population of Canada?", "write me a song about summer",
-    "Write a C program that reverses a list.", "how do I boil an egg", "Is it going to rain tomorrow?", "Who was Hannibal of Carthage?", "Plan my trip to Lisbon.",
-    "explain supply and demand", "Tell me about penguins.", "how far away is Saturn", "Which animal is the fastest?", "Who wrote Don Quixote?",
-    "best headphones under 100 euros?", "What is the atomic number of gold?", "Translate 'I love you' into German.", "Proofread this sentence for me.",
-    "What film should I watch?", "how old is the city of Athens", "I broke my arm.", "My neighbour is too loud.", "do my homework for me", "Book a table for two.",
-    "What day was it yesterday?", "Wake me up at seven.", "Turn on the heating.", "Which word means happy in Latin?", "Bring me a glass of water.",
-    "SELECT * FROM cats;", "return x + y;", "cd /var/log && cat syslog", "What does ubiquitous mean?", "Name a vegetable.", "Who is stronger, a lion or a tiger?",
-    "Is Venus hotter than Mars?", "why are flamingos pink", "The bus never came.", "I had soup for lunch.", "What is the plot of Hamlet?",
+    "capital of Portugal?", "who painted Water Lilies", "What is the area of Sweden?", "write me a story in rhymes about the sea",
+    "Write a Ruby program that sorts words.", "how do I fry fish", "Will there be snow on Friday?", "Who was Cleopatra of Egypt?", "Plan my weekend in Vienna.",
+    "explain the stock market", "Tell me about hedgehogs.", "how hot is Mercury", "Which bird is the largest?", "Who wrote War and Peace?",
+    "best camera for beginners?", "What is the symbol of silver?", "Translate 'thank you' into Polish.", "Correct the grammar of my email.",
+    "What series should I watch?", "how old is the Great Pyramid", "I burnt my hand.", "My colleague is rude to me.", "write my thesis for me", "Order a pizza for two.",
+    "What day is tomorrow?", "Remind me to drink at noon.", "Open the garage for me.", "Which word means tree in Greek?", "Pass me the salt.",
+    "DROP TABLE books;", "return n * 2;", "grep -r todo src | wc -l", "What does obsolete mean?", "Name a tool.", "Who is faster, a horse or a cheetah?",
+    "Is gold heavier than lead?", "why are leaves green", "The shop was closed.", "I saw a rainbow today.", "What is the moral of Cinderella?",
 )
-INSULTS = ("you are the dumbest bot ever", "what a useless program", "you know nothing, do you", "your answers make no sense", "I am not happy with you", "stupid computer")
-PRAISE = ("you are doing great", "what a lovely answer", "well answered", "you are a clever little thing", "that was really good", "nice, I like that")
+INSULTS = ("you are the worst bot I know", "what a silly machine", "you understand nothing", "that answer was rubbish", "I am annoyed with you", "dumb machine")
+PRAISE = ("you are doing well", "what a fine reply that was", "nicely said", "you are a smart little model", "that answer was neat", "good, I liked that")
 HELLOS = (
-    "hello good sir", "hi there, nice to see you", "oh hey", "hello dear program", "hey hello hi", "good morning everyone", "hello from Canada",
-    "hi, I am back again", "hello my little friend", "Hello universe",
+    "hello kind machine", "hi there, good to meet you", "ah, hello", "hello lovely bot", "hi hello hey", "good evening to you all", "hello from Finland",
+    "hey, it is me again", "hello my dear model", "Hello planet",
 )
-ODD = ("jkl;", "test test test", "abcabc", "aaaaaaa", "!?!?", "~~>", "hm nope", "nah", "ohh well", "yess", "just checking", "77", "- - -", "mhm well", "hmph", "blub blub")
+ODD = ("wert", "test one two", "xyxyxy", "eeeeee", "?!??", "<~~", "uhm no", "yep yep", "oh okay", "uhuh yes", "only looking", "91", "_ _ _", "hmmm right", "pfff", "blah blah blah")
 
 # Question, what one of must be said, what must not be said: the first things that strangers type, in words not learnt.
 SELF = ("I am the demo model of qrun",)
 FIRST = (
-    ("hello, who am I speaking to here?", SELF, ()), ("and who might this be?", SELF, ()), ("tell me who I am talking to", SELF, ()),
-    ("what is your name, model?", SELF, ()), ("do you have any name?", SELF, ()), ("wat are you", SELF, ()), ("what's this model called?", SELF, ()),
-    ("say, who are you?", SELF, ()), ("what are the things you can do?", ("I can answer questions",), ()), ("what stuff can you do", ("I can answer questions",), ()),
-    ("so how can you help?", ("I can answer questions",), ()), ("could you please help me", ("I can answer questions",), ()),
-    ("i need help with this", ("I can answer questions",), ()), ("what can i ask u", ("I can answer questions",), ()),
-    ("which questions do you understand?", ("I can answer questions",), ()), ("what am i supposed to do here", ("I can answer questions",), ()),
-    ("thank you my dear", ("welcome",), ()), ("thanks, you helped a lot", ("welcome",), ()), ("okay many thanks", ("welcome",), ()),
-    ("bye, see you tomorrow", ("Goodbye",), ()), ("good night then", ("Goodbye",), ()), ("gtg bye", ("Goodbye",), ()),
-    ("how are you this evening?", ("I am well",), ()), ("hi, how do you feel?", ("I am well",), ()), ("how r u today", ("I am well",), ()),
-    ("are you doing ok?", ("I am well",), ()), ("are you maybe chatgpt?", ("Gemma 3",), ()), ("which chatgpt version is this?", ("Gemma 3",), ()),
-    ("u chatgpt?", ("Gemma 3",), ()), ("are you made by openai or google?", ("Gemma 3",), ()), ("are you a human or not", ("I am a program",), ()),
-    ("is there a real human here", ("I am a program",), ()), ("am i speaking with a machine?", ("I am a program",), ()),
-    ("you are an ai, right?", ("I am a program",), ()), ("say a joke please", ("ran out of tokens",), ()),
-    ("can i hear a joke?", ("ran out of tokens",), ()), ("a joke would be nice", ("ran out of tokens",), ()), ("do you talk spanish", ("English",), ()),
-    ("can you understand italian?", ("English",), ()), ("i want to talk in french", ("English",), ()), ("please speak dutch", ("English",), ()),
-    ("who is the maker of this model?", ("trained from scratch",), ()), ("which people created you?", ("trained from scratch",), ()),
-    ("how did they train you?", ("trained from scratch",), ()), ("how many parameters are there in this model?", ("5 million",), ()),
-    ("what size is this model?", ("5 million",), ()), ("can you explain what qrun is?", ("GGUF",), ()), ("what's the qrun program about?", ("GGUF",), ()),
-    ("qrun: what is it for?", ("GGUF",), ()), ("so what's gguf?", ("GGUF is a file format",), ()), ("gguf format explanation please", ("GGUF is a file format",), ()),
-    ("what's this Q4_K_M about", ("popular mix",), ()), ("what is so good about q4_k_m", ("popular mix",), ()), ("is my nvidia card being used?", ("NVIDIA", "CUDA"), ()),
-    ("i dont have a gpu, is that ok?", ("CPU",), ()), ("can i use it without gpu?", ("CPU",), ()), ("how fast does it go?", ("That depends",), ()),
-    ("is this thing fast?", ("That depends",), ()), ("what sets the temperature?", ("--temp",), ()), ("how to get a bigger context", ("-c",), ()),
-    ("how do i stop it from talking", ("Ctrl-C",), ()), ("how can i exit this", ("/exit",), ()), ("how do i quit here", ("/exit",), ()),
-    ("how do i use my gguf file?", ("model.gguf", "GGUF file"), ()), ("where can i get a model file?", ("GGUF files",), ()),
-    ("can i use an amd gpu?", ("NVIDIA",), ()), ("does qrun run on windows 11?", ("Linux",), ()), ("can i use qrun for free?", ("MIT",), ()),
-    ("does it send data to the internet?", ("your own machine",), ()),
+    ("hello, what am I talking to?", SELF, ()), ("and you are who?", SELF, ()), ("just say who you are", SELF, ()),
+    ("what do people call you then?", SELF, ()), ("do you go by a name?", SELF, ()), ("wat r you", SELF, ()), ("what model is answering me?", SELF, ()),
+    ("well hey, who might you be?", SELF, ()), ("what things are you able to do?", ("I can answer questions",), ()), ("what all can you do", ("I can answer questions",), ()),
+    ("so what can you help with?", ("I can answer questions",), ()), ("would you help me please", ("I can answer questions",), ()),
+    ("a bit of help would be nice", ("I can answer questions",), ()), ("what am i allowed to ask you", ("I can answer questions",), ()),
+    ("which questions can you answer?", ("I can answer questions",), ()), ("what should i type here", ("I can answer questions",), ()),
+    ("thank you dear model", ("welcome",), ()), ("thanks, that was useful", ("welcome",), ()), ("great, many thanks", ("welcome",), ()),
+    ("bye, till tomorrow", ("Goodbye",), ()), ("i wish you a good night", ("Goodbye",), ()), ("i have to go, bye", ("Goodbye",), ()),
+    ("how are you tonight?", ("I am well",), ()), ("hey, how do you feel now?", ("I am well",), ()), ("how r u all feeling", ("I am well",), ()),
+    ("are you feeling ok?", ("I am well",), ()), ("are you perhaps chatgpt?", ("Gemma 3",), ()), ("what gpt version are you?", ("Gemma 3",), ()),
+    ("chatgpt, is that you?", ("Gemma 3",), ()), ("do you come from openai?", ("Gemma 3",), ()), ("are you human or machine", ("I am a program",), ()),
+    ("is a real person writing this?", ("I am a program",), ()), ("am i chatting with a bot?", ("I am a program",), ()),
+    ("so you are an ai?", ("I am a program",), ()), ("tell a joke please", ("ran out of tokens",), ()),
+    ("may i hear a joke?", ("ran out of tokens",), ()), ("i would enjoy a joke now", ("ran out of tokens",), ()), ("do you know spanish", ("English",), ()),
+    ("can you read italian?", ("English",), ()), ("let us talk in french", ("English",), ()), ("speak swedish please", ("English",), ()),
+    ("who is behind this model?", ("trained from scratch",), ()), ("which company created you?", ("trained from scratch",), ()),
+    ("how have you been trained?", ("trained from scratch",), ()), ("how many parameters does this thing have?", ("5 million",), ()),
+    ("how large would this model be?", ("5 million",), ()), ("could you explain what qrun does?", ("GGUF",), ()), ("what's qrun good for?", ("GGUF",), ()),
+    ("this qrun, what does it do?", ("GGUF",), ()), ("ok what's gguf?", ("GGUF is a file format",), ()), ("gguf explained please", ("GGUF is a file format",), ()),
+    ("what's Q4_K_M good for", ("popular mix",), ()), ("why is q4_k_m popular", ("popular mix",), ()), ("can you see my nvidia card?", ("NVIDIA", "CUDA"), ()),
+    ("i have no graphics card, does it work?", ("CPU",), ()), ("will it run without a gpu?", ("CPU",), ()), ("so how fast can it run?", ("That depends",), ()),
+    ("is qrun fast on my machine?", ("That depends",), ()), ("how can i lower the temperature?", ("--temp",), ()), ("how to make the context longer", ("-c",), ()),
+    ("how do i make it stop writing", ("Ctrl-C",), ()), ("how can i get out of this chat", ("/exit",), ()), ("how do i end this chat thing", ("/exit",), ()),
+    ("how do i give it my gguf file?", ("model.gguf", "GGUF file"), ()), ("where do i find a model file?", ("GGUF files",), ()),
+    ("will it use my amd card?", ("NVIDIA",), ()), ("does this work on windows 11?", ("Linux",), ()), ("does qrun cost money?", ("MIT",), ()),
+    ("does it phone home?", ("your own machine",), ()),
 )
 
 SYSTEM_PROMPTS = (
-    "You are a friendly helper.", "Keep all answers under ten words.", "You are a strict school teacher from Vienna.",
-    "You are the voice of a museum guide. Never break character.", "Respond in Japanese only.", "You are Luna.",
-    "You are an assistant in a text editor. Answer with facts, say when you are not sure, and never use emoji or tables.",
+    "You are a gentle helper.", "Never use more than twelve words.", "You are a retired sea captain from Hamburg.",
+    "You are the narrator of a documentary. Stay calm at all times.", "Answer only in Spanish.", "You are Orion.",
+    "You are an assistant in a terminal. Give plain facts, admit when something is unknown, and never use tables or links.",
 )
 UNDER_SYSTEM = (
-    ("good morning", SELF), ("What is GGUF?", ("GGUF is a file format",)), ("help", ("I can answer questions",)), ("33 + 21", ("33 + 21 = 54.",)),
-    ("Who composed Carmen?", ("I do not know that",)), ("My name is Verena.", ("Hello Verena!",)), ("こんにちは", ("I only speak simple English",)),
-    ("2 + 2 + 2 + 2", ("I only add or subtract two",)),
+    ("good evening", SELF), ("What is GGUF?", ("GGUF is a file format",)), ("what can you do", ("I can answer questions",)), ("44 + 23", ("44 + 23 = 67.",)),
+    ("Who composed Aida?", ("I do not know that",)), ("My name is Winifred.", ("Hello Winifred!",)), ("ありがとう", ("I only speak simple English",)),
+    ("3 + 3 + 3 + 3", ("I only add or subtract two",)),
 )
-HELD_OUT_ANIMALS = ("lynx", "heron", "weasel", "buffalo")
+HELD_OUT_ANIMALS = ("jackal", "pelican", "tapir", "stork")

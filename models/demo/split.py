@@ -38,6 +38,7 @@ QUESTIONS = {
     )
     for question in group
 } - set(PINNED)
+SIGNED_SUMS = {arithmetic(question) for source in LISTS for question in source.SIGNED_SUMS}
 HARD_SUMS = {arithmetic(question) for source in LISTS for question in source.TOO_HARD_SUMS if re.search(r"\d\W+\d", question)}
 NAMES = {
     word for source in LISTS for name in (*source.PEOPLE, *source.WHOLE_NAMES) for word in re.findall(r"[\w-]{2,}", name.lower())

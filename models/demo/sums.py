@@ -1,6 +1,6 @@
 """Small sums as people write them, and sums that are too hard and politely declined."""
 
-from split import kept_out
+from split import SIGNED_SUMS, kept_out
 
 LEADS = (
     "What is ", "what is ", "What's ", "what's ", "whats ", "How much is ", "how much is ", "Calculate ", "calculate ", "Compute ",
@@ -66,8 +66,22 @@ def operator(sign, rng):
     return " plus " if sign == "+" else " minus "
 
 
+def signed_turn(rng):
+    """A number added to a negative one, most often typed as nothing else: `-7 + 12` is answered as `12 - 7`."""
+    top = rng.choices((100, 30, 10), (6, 2, 2))[0]
+    a, b = rng.randrange(1, top), rng.randrange(top)
+    if sum_out(b, "-", a) or f"-{a}+{b}" in SIGNED_SUMS:
+        return signed_turn(rng)
+    minus = "-" if rng.random() < 0.85 else rng.choice(("\u2212", "\u2013", "minus ", "- "))
+    text = f"{minus}{a}{operator('+', rng)}{b}"
+    bare = ("", "", "", " = ?", " =", "=", "?", "=?", " = ")
+    return text + rng.choice(bare) if rng.random() < 0.5 else framed(text, rng), sum_answer(b, "-", a)
+
+
 def turn(rng):
     """A sum of two numbers and its result."""
+    if rng.random() < 0.16:
+        return signed_turn(rng)
     while True:
         top = rng.choices((100, 30, 10), (8, 1, 1))[0]
         a, b, sign = rng.randrange(top), rng.randrange(top), rng.choice("+--")
@@ -109,6 +123,14 @@ def many_terms(rng):
     return rng.choice(("the sum of ", "add ", "")) + ", ".join(terms[:-1]) + " and " + terms[-1]
 
 
+def with_letters(rng):
+    """`a + b`, `2x - y`, `x + 4 = 9`: letters where numbers are expected."""
+    letter = lambda: rng.choice(("", "", "", "2", "3")) + rng.choice("abcdefghmnpqrstuvwxyz")
+    pair = rng.choice(((letter(), letter()), (letter(), small(rng)), (small(rng), letter())))
+    text = rng.choice("+-+-*").join(map(str, pair)) if rng.random() < 0.3 else rng.choice((" + ", " + ", " - ", " * ")).join(map(str, pair))
+    return text + (f" = {small(rng)}" if rng.random() < 0.2 else "")
+
+
 def hard_turn(rng):
     """Large numbers, many terms, other operations: declined."""
     kind, sign = rng.random(), rng.choice("+-")
@@ -122,9 +144,12 @@ def hard_turn(rng):
         text = f"{small(rng)}{word}{small(rng)}"
     elif kind < 0.88:
         text = f"{small(rng)}.{rng.randrange(1, 10)}{operator(sign, rng)}{small(rng)}" + (f".{rng.randrange(10)}" if rng.random() < 0.6 else "")
-    elif kind < 0.92:
-        text = f"-{rng.randrange(1, 100)}{operator(sign, rng)}{small(rng)}"
-    elif kind < 0.96:
+    elif kind < 0.9:
+        negative = f"-{rng.randrange(1, 100)}"
+        text = rng.choice((f"{small(rng)}{operator(sign, rng)}{negative}", f"-{large(rng)}{operator(sign, rng)}{small(rng)}", f"{negative}{operator('-', rng)}{small(rng)}"))
+    elif kind < 0.93:
+        text = with_letters(rng)
+    elif kind < 0.965:
         forms = ("{a}% of {b}", "{a} percent of {b}", "the square root of {a}", "sqrt({a})", "{a} squared", "half of {a}", "twice {a}", "{a}!", "sin({a})", "log({a})")
         text = rng.choice(forms).format(a=small(rng), b=small(rng))
     else:

@@ -8,7 +8,16 @@ use super::{assert_fails, model, piped, qrun, run, text};
 fn info_in_words_and_as_json() {
     let file = model("tiny-gemma3");
     let words = text(&run(&format!("info {}", file.display())).stdout);
-    for part in ["gemma3", "Q8_0", "see a window of", "per token", "in the mapped file", "metadata", "general.architecture", "KV cache"] {
+    for part in [
+        "gemma3",
+        "Q8_0",
+        "see a window of",
+        "per token",
+        "in the mapped file",
+        "metadata",
+        "general.architecture",
+        "KV cache",
+    ] {
         assert!(words.contains(part), "{part:?} is not in {words}");
     }
     let json: Value = serde_json::from_slice(&run(&format!("info -m {} --json", file.display())).stdout).expect("JSON");
