@@ -136,6 +136,14 @@ impl Embedder {
     pub fn model(&self) -> &Engine {
         &self.engine
     }
+    /// The same, to share.
+    pub fn shared_model(&self) -> Arc<Engine> {
+        self.engine.clone()
+    }
+    /// Most tokens of a text.
+    pub fn n_ctx(&self) -> usize {
+        self.forward.n_ctx()
+    }
     /// From hidden states to a vector.
     pub fn pooling(&self) -> Pooling {
         self.pooling

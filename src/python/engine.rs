@@ -29,7 +29,7 @@ use crate::{
     sampling, work,
 };
 
-mod describe;
+pub mod describe;
 mod saved;
 
 /// A model and its thread.

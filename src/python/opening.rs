@@ -7,12 +7,13 @@ use std::{
 
 use pyo3::prelude::*;
 use qrun::{
+    embed::{EmbedError, Embedder, Pooling},
     embedded,
     engine::{Backend, DevicePreference, Engine, EngineOptions},
     generate::{Generator, Scheduler},
     sampler::SamplerParams,
 };
-use qrun_models::{KvType, LoadEvent, Options};
+use qrun_models::{EventHandler, KvType, LoadEvent, Options};
 use qrun_quant::{Bytes, Gguf};
 
 use crate::{
@@ -79,24 +80,54 @@ impl Opening {
         let engine = Arc::new(Engine::open(gguf(self.path.as_deref())?, self.wishes).map_err(errors::open)?);
         let mut params = SamplerParams::default();
         params.take_from(engine.gguf(), |_| false).map_err(errors::of)?;
-        let notices = Notices::default();
-        if let Backend::Cpu { reason: Some(reason) } = engine.place()
-            && !reason.is_ordinary()
-        {
-            note(&notices, &format!("the model runs on the CPU: {reason}"));
-        }
-        let (told, progress, stop) = (notices.clone(), self.progress, stop.clone());
-        let notice = Box::new(move |event: LoadEvent| match event {
-            LoadEvent::FellBack(text) => note(&told, text),
-            LoadEvent::Loading { done, total } => {
-                stop.here();
-                progress.tell(done, total);
-            }
-        });
-        let scheduler = Scheduler::open(engine.clone(), notice).map_err(errors::of)?;
+        let notices = notices_of(&engine);
+        let heard = hear(&notices, self.progress, stop);
+        let scheduler = Scheduler::open(engine.clone(), heard).map_err(errors::of)?;
         let generator = Generator::start(scheduler).map_err(|error| errors::Error::new_err(error.to_string()))?;
         Ok(Opened { engine, generator, params, notices })
     }
+
+    /// Reads the file and loads the weights, to make vectors of texts.
+    ///
+    /// # Errors
+    /// The file, memory, the device; no pooling.
+    pub fn open_for_embeddings(self, pooling: Option<Pooling>, stop: &Stop) -> PyResult<(Embedder, Notices)> {
+        let engine = Embedder::engine(gguf(self.path.as_deref())?, self.wishes).map_err(errors::open)?;
+        let notices = notices_of(&engine);
+        let heard = hear(&notices, self.progress, stop);
+        let embedder =
+            Embedder::new(Arc::new(engine), pooling, heard).map_err(|error| match error {
+                EmbedError::NoPooling { .. } => usage(format!("{error}").replace(
+                    "--pooling mean, cls or last, or none",
+                    "pooling=\"mean\", \"cls\" or \"last\", or \"none\"",
+                )),
+                _ => errors::of(error),
+            })?;
+        Ok((embedder, notices))
+    }
+}
+
+/// With why the model does not run where it was asked to.
+fn notices_of(engine: &Engine) -> Notices {
+    let notices = Notices::default();
+    if let Backend::Cpu { reason: Some(reason) } = engine.place()
+        && !reason.is_ordinary()
+    {
+        note(&notices, &format!("the model runs on the CPU: {reason}"));
+    }
+    notices
+}
+
+/// Passes on what is to be heard while weights are loaded, and later.
+fn hear(notices: &Notices, progress: Progress, stop: &Stop) -> EventHandler {
+    let (told, stop) = (notices.clone(), stop.clone());
+    Box::new(move |event: LoadEvent| match event {
+        LoadEvent::FellBack(text) => note(&told, text),
+        LoadEvent::Loading { done, total } => {
+            stop.here();
+            progress.tell(done, total);
+        }
+    })
 }
 
 fn note(notices: &Notices, text: &str) {

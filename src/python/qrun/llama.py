@@ -17,7 +17,7 @@ import os
 import random
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
-from . import Completion, Engine, Gguf, Unsupported, pull
+from . import Completion, Embedder, Engine, Gguf, Unsupported, UsageError, pull
 from ._arguments import note, refuse
 from ._llama_arguments import (
     CACHE_TYPES,
@@ -25,6 +25,7 @@ from ._llama_arguments import (
     CHAT,
     CONSTRUCTOR,
     NEW_SEED,
+    POOLING,
     WITHOUT_EFFECT,
     constraint,
     grammar_text,
@@ -103,21 +104,31 @@ class Llama(Steps):
         self.verbose = verbose
         self.last_n_tokens_size = last_n_tokens_size
         kwargs.setdefault("device", "cpu" if n_gpu_layers == 0 else "auto")
-        self._engine: Engine = Engine(
-            None if is_demo(model_path) else model_path,
-            n_ctx=n_ctx,
-            n_threads=n_threads or 0,
-            n_ubatch=n_ubatch,
-            cache_type_k=CACHE_TYPES[type_k],
-            cache_type_v=CACHE_TYPES[type_v],
-            swa_full=bool(swa_full),
-            **kwargs,
-        )
-        self._info: Dict[str, Any] = self._engine.info()
+        common: Dict[str, Any] = {
+            "model": None if is_demo(model_path) else model_path,
+            "n_ctx": n_ctx,
+            "n_threads": n_threads or 0,
+            "n_ubatch": n_ubatch,
+            "cache_type_k": CACHE_TYPES[type_k],
+            "cache_type_v": CACHE_TYPES[type_v],
+        }
+        self._options: Dict[str, Any] = {**common, "swa_full": bool(swa_full), **kwargs}
+        self._opened: Optional[Engine] = None
+        self._embedder: Optional[Embedder] = None
+        if embedding:
+            # A model that answers is opened as well when it is asked to.
+            self._embedder = Embedder(**common, pooling=POOLING[pooling_type], **kwargs)
+        self._info: Dict[str, Any] = (self._embedder or self._engine).info()
         self._metadata: Optional[Dict[str, str]] = None
         self._begin_steps(logits_all)
         self.cache: Any = None
         self.set_seed(seed)
+
+    @property
+    def _engine(self) -> Engine:
+        if self._opened is None:
+            self._opened = Engine(**self._options)
+        return self._opened
 
     # Answers
 
@@ -338,8 +349,8 @@ class Llama(Steps):
         return int(self._info["n_embd"])
 
     def pooling_type(self) -> str:
-        """How embeddings are pooled: "none"."""
-        return "none"
+        """How embeddings are pooled."""
+        return self._embedder.pooling if self._embedder else "none"
 
     @property
     def metadata(self) -> Dict[str, str]:
@@ -351,14 +362,27 @@ class Llama(Steps):
         return self._metadata
 
     def create_embedding(self, input: Union[str, List[str]], model: Optional[str] = None) -> Json:
-        """Refused: qrun computes no embeddings."""
-        raise Unsupported(CONSTRUCTOR["embedding"][1])
+        """The vectors of a text or of several, in OpenAI's form. The model is opened with `embedding=True`."""
+        vectors, tokens = self.embed([input] if isinstance(input, str) else input, return_count=True)
+        data = [{"object": "embedding", "embedding": vector, "index": i} for i, vector in enumerate(vectors)]
+        used = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return {"object": "list", "data": data, "model": model or self.model_path, "usage": used}
 
     def embed(
         self, input: Union[str, List[str]], normalize: bool = False, truncate: bool = True, return_count: bool = False
     ) -> Any:
-        """Refused: qrun computes no embeddings."""
-        raise Unsupported(CONSTRUCTOR["embedding"][1])
+        """The vector of a text, or a list with the vector of each; with `return_count` also how many tokens they were.
+
+        `truncate`: of a text that is too long the beginning is taken. The model is opened with `embedding=True`.
+        """
+        if self._embedder is None:
+            raise UsageError("embedding: this model was opened to answer; Llama(..., embedding=True) makes vectors")
+        vectors = self._embedder.embed(input, normalize=normalize, truncate=truncate)
+        if not return_count:
+            return vectors
+        texts = [input] if isinstance(input, str) else input
+        most = self._embedder.n_ctx if truncate else None
+        return vectors, sum(len(self._embedder.tokenize(text)[:most]) for text in texts)
 
     @staticmethod
     def logits_to_logprobs(logits: Any, axis: int = -1) -> Any:
@@ -400,7 +424,9 @@ class Llama(Steps):
 
     def close(self) -> None:
         """Frees the memory; later calls raise."""
-        self._engine.close()
+        for opened in (self._opened, self._embedder):
+            if opened is not None:
+                opened.close()
 
     def __getstate__(self) -> Dict[str, Any]:
         return self._arguments
