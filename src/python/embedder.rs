@@ -1,6 +1,7 @@
 //! A model that makes vectors of texts.
 
 use std::{
+    mem,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -10,7 +11,7 @@ use pyo3::{
     types::{PyByteArray, PyDict},
 };
 use qrun::{
-    embed::{self, EmbedError, Normalize, Pooling},
+    embed::{self, EmbedError, Normalize},
     engine::Engine,
     text::tokenizer::Encode,
 };
@@ -18,9 +19,9 @@ use qrun::{
 use crate::{
     answer,
     engine::describe,
-    errors::{self, Error, usage},
+    errors::{self, Error},
     fields::Fields,
-    opening::{Notices, Opening},
+    opening::{Notices, Opening, PoolingWish},
     work,
 };
 
@@ -29,6 +30,15 @@ use crate::{
 pub struct Embedder {
     /// The process that has the threads.
     process: u32,
+    /// Elements of a vector.
+    #[pyo3(get)]
+    width: usize,
+    /// How the hidden states of a text become one vector.
+    #[pyo3(get)]
+    pooling: &'static str,
+    /// Most tokens of a text.
+    #[pyo3(get)]
+    n_ctx: usize,
     open: Mutex<Option<Arc<Open>>>,
 }
 
@@ -39,8 +49,9 @@ struct Open {
 }
 
 impl Open {
+    /// Only on a thread of ours: it waits for the calls of others, and Python would wait with it.
     fn embedder(&self) -> MutexGuard<'_, embed::Embedder> {
-        // Who left it by a signal did so between two batches.
+        // Whoever was interrupted has left between two steps; the next call forgets what is there of its texts.
         self.embedder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -50,10 +61,13 @@ impl Embedder {
     /// It is closed, or belongs to another process.
     fn open(&self) -> PyResult<Arc<Open>> {
         if self.process != std::process::id() {
-            return Err(answer::forked());
+            return Err(answer::forked("embedder"));
         }
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        open.ok_or_else(|| Error::new_err("this embedder is closed"))
+        self.lock().clone().ok_or_else(|| Error::new_err("this embedder is closed"))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Open>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -63,30 +77,30 @@ impl Embedder {
     #[new]
     fn new(py: Python, path: Option<PathBuf>, options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let fields = Fields(options);
-        let pooling = match fields.text("pooling")? {
-            Some(name) => {
-                Some(Pooling::from_name(&name).filter(|&pooling| pooling != Pooling::Rank).ok_or_else(|| {
-                    usage(format!("pooling: expected \"none\", \"mean\", \"cls\" or \"last\", found {name:?}"))
-                })?)
-            }
-            None => None,
-        };
-        let opening = Opening::of(path, &fields)?;
-        let open = work::run(py, "opening the model", move |stop| {
-            let (embedder, notices) = opening.open_for_embeddings(pooling, stop)?;
-            Ok(Open { engine: embedder.shared_model(), embedder: Mutex::new(embedder), notices })
-        })?;
-        Ok(Self { process: std::process::id(), open: Mutex::new(Some(Arc::new(open))) })
+        let (pooling, opening) = (PoolingWish::of(&fields)?, Opening::of(path, &fields)?);
+        let (embedder, notices) =
+            work::run(py, "opening the model", move |stop| opening.open_for_embeddings(pooling, stop))?;
+        let (width, pooling, n_ctx) = (embedder.width(), embedder.pooling().name(), embedder.n_ctx());
+        let open = Open { engine: embedder.shared_model(), embedder: Mutex::new(embedder), notices };
+        Ok(Self { process: std::process::id(), width, pooling, n_ctx, open: Mutex::new(Some(Arc::new(open))) })
     }
 
-    /// The tokens of each text, with those that the model puts around it.
-    fn tokenize(&self, py: Python, texts: Vec<String>) -> PyResult<Vec<Vec<u32>>> {
+    /// The tokens of each text; `add_special`: with those that the model puts around it, `parse_special`: control tokens
+    /// that are written out are taken as such.
+    fn tokenize(
+        &self,
+        py: Python,
+        texts: Vec<String>,
+        add_special: bool,
+        parse_special: bool,
+    ) -> PyResult<Vec<Vec<u32>>> {
         let open = self.open()?;
+        let how = Encode { add_special, parse_special };
         work::run(py, "the tokenizer", move |stop| {
             let tokens = texts.iter().enumerate().map(|(text, of)| {
                 stop.here();
-                let tokens = open.engine.tokenizer().encode(of, Encode::default());
-                tokens.map_err(|error| errors::of(EmbedError::Tokens { text, error }))
+                let tokens = open.engine.tokenizer().encode(of, how);
+                tokens.map_err(|error| errors::embed(EmbedError::Tokens { text, error }))
             });
             tokens.collect()
         })
@@ -103,55 +117,51 @@ impl Embedder {
         let open = self.open()?;
         let vectors = work::run(py, "embedding", move |stop| {
             let mut embedder = open.embedder();
-            let mut vectors = embedder.embed_tokens(&texts, &mut |_| stop.here()).map_err(errors::of)?;
+            stop.here();
+            let mut vectors = embedder.embed_tokens(&texts, &mut |_| stop.here()).map_err(errors::embed)?;
             let width = embedder.width();
+            drop(embedder);
             if normalize {
                 let each = vectors.iter_mut().flat_map(|vectors| vectors.chunks_exact_mut(width));
                 each.for_each(|vector| Normalize::default().apply(vector));
             }
-            Ok(vectors)
+            let bytes = |vector: Vec<f32>| vector.iter().flat_map(|x| x.to_ne_bytes()).collect();
+            Ok(vectors.into_iter().map(bytes).collect::<Vec<Vec<u8>>>())
         })?;
-        let bytes = |vector: &Vec<f32>| vector.iter().flat_map(|x| x.to_ne_bytes()).collect::<Vec<u8>>();
-        Ok(vectors.iter().map(|vector| PyByteArray::new(py, &bytes(vector))).collect())
-    }
-
-    /// Elements of a vector.
-    #[getter]
-    fn width(&self) -> PyResult<usize> {
-        Ok(self.open()?.embedder().width())
-    }
-
-    /// How the hidden states of a text become one vector.
-    #[getter]
-    fn pooling(&self) -> PyResult<&'static str> {
-        Ok(self.open()?.embedder().pooling().name())
-    }
-
-    /// Most tokens of a text.
-    #[getter]
-    fn n_ctx(&self) -> PyResult<usize> {
-        Ok(self.open()?.embedder().n_ctx())
+        Ok(vectors.iter().map(|bytes| PyByteArray::new(py, bytes)).collect())
     }
 
     /// As [`crate::engine::Model`]'s.
     fn notices(&self) -> PyResult<Vec<String>> {
         let open = self.open()?;
         let mut notices = open.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(std::mem::take(&mut notices))
+        Ok(mem::take(&mut notices))
     }
 
     /// What the model is, as JSON.
     fn info(&self) -> PyResult<String> {
-        Ok(describe::info(&self.open()?.engine).to_string())
+        let mut info = describe::info(&self.open()?.engine);
+        info["n_ctx"] = self.n_ctx.into();
+        Ok(info.to_string())
     }
 
     /// Frees the memory, once the calls that run have ended.
     fn close(&self, py: Python) {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match self.process == std::process::id() {
-            true => py.detach(|| drop(open)),
-            // After a fork there is no thread to wait for.
-            false => std::mem::forget(open),
+        if self.process == std::process::id() {
+            let open = self.lock().take();
+            py.detach(|| drop(open));
+        }
+    }
+}
+
+impl Drop for Embedder {
+    fn drop(&mut self) {
+        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if self.process != std::process::id() {
+            // After a fork there is no thread to wait for, and whatever was locked then stays so.
+            mem::forget(open);
+        } else if open.is_some() {
+            Python::try_attach(|py| py.detach(|| drop(open)));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use pyo3::prelude::*;
 use qrun::{
-    embed::{EmbedError, Embedder, Pooling},
+    embed::{Embedder, Pooling},
     embedded,
     engine::{Backend, DevicePreference, Engine, EngineOptions},
     generate::{Generator, Scheduler},
@@ -80,7 +80,12 @@ impl Opening {
         let engine = Arc::new(Engine::open(gguf(self.path.as_deref())?, self.wishes).map_err(errors::open)?);
         let mut params = SamplerParams::default();
         params.take_from(engine.gguf(), |_| false).map_err(errors::of)?;
-        let notices = notices_of(&engine);
+        let notices = Notices::default();
+        if let Backend::Cpu { reason: Some(reason) } = engine.place()
+            && !reason.is_ordinary()
+        {
+            note(&notices, &format!("the model runs on the CPU: {reason}"));
+        }
         let heard = hear(&notices, self.progress, stop);
         let scheduler = Scheduler::open(engine.clone(), heard).map_err(errors::of)?;
         let generator = Generator::start(scheduler).map_err(|error| errors::Error::new_err(error.to_string()))?;
@@ -91,31 +96,50 @@ impl Opening {
     ///
     /// # Errors
     /// The file, memory, the device; no pooling.
-    pub fn open_for_embeddings(self, pooling: Option<Pooling>, stop: &Stop) -> PyResult<(Embedder, Notices)> {
+    pub fn open_for_embeddings(self, pooling: PoolingWish, stop: &Stop) -> PyResult<(Embedder, Notices)> {
         let engine = Embedder::engine(gguf(self.path.as_deref())?, self.wishes).map_err(errors::open)?;
-        let notices = notices_of(&engine);
+        // That vectors are computed on the CPU is no news.
+        let notices = Notices::default();
         let heard = hear(&notices, self.progress, stop);
-        let embedder =
-            Embedder::new(Arc::new(engine), pooling, heard).map_err(|error| match error {
-                EmbedError::NoPooling { .. } => usage(format!("{error}").replace(
-                    "--pooling mean, cls or last, or none",
-                    "pooling=\"mean\", \"cls\" or \"last\", or \"none\"",
-                )),
-                _ => errors::of(error),
-            })?;
+        let pooling = pooling.of_model(engine.model().config.pooling);
+        let embedder = Embedder::new(Arc::new(engine), pooling, heard).map_err(errors::embed)?;
         Ok((embedder, notices))
     }
 }
 
-/// With why the model does not run where it was asked to.
-fn notices_of(engine: &Engine) -> Notices {
-    let notices = Notices::default();
-    if let Backend::Cpu { reason: Some(reason) } = engine.place()
-        && !reason.is_ordinary()
-    {
-        note(&notices, &format!("the model runs on the CPU: {reason}"));
+/// How hidden states are to become a vector.
+#[derive(Clone, Copy)]
+pub enum PoolingWish {
+    /// As the model says.
+    Models,
+    /// As the model says, and where it does not a vector for each token: llama.cpp's "unspecified".
+    ModelsOrNone,
+    /// This way.
+    Given(Pooling),
+}
+
+impl PoolingWish {
+    /// The keyword `pooling`.
+    ///
+    /// # Errors
+    /// There is no such way.
+    pub fn of(fields: &Fields) -> PyResult<Self> {
+        let Some(name) = fields.text("pooling")? else { return Ok(Self::Models) };
+        match Pooling::from_name(&name) {
+            Some(pooling) if pooling != Pooling::Rank => Ok(Self::Given(pooling)),
+            _ if name == "unspecified" => Ok(Self::ModelsOrNone),
+            _ => Err(usage(format!("pooling: expected \"none\", \"mean\", \"cls\" or \"last\", found {name:?}"))),
+        }
     }
-    notices
+
+    /// Of a model that says this.
+    fn of_model(self, models: Option<Pooling>) -> Option<Pooling> {
+        match self {
+            Self::Models => models,
+            Self::ModelsOrNone => models.or(Some(Pooling::None)),
+            Self::Given(pooling) => Some(pooling),
+        }
+    }
 }
 
 /// Passes on what is to be heard while weights are loaded, and later.

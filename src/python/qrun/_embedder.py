@@ -21,7 +21,7 @@ class Embedder:
 
     * `pooling`: how the hidden states of a text become one vector: "mean", "cls", "last", or "none" for a vector of each
       token; None: as the file says.
-    * `device`: a model whose layers see whole texts (BERT, EmbeddingGemma) runs on the CPU.
+    * `device`: "auto" or "cpu": vectors are computed on the CPU.
     * `n_ctx`: most tokens of a text; 0: as many as the model was trained for and memory holds.
     * `n_threads`, `n_ubatch`, `cache_type_k`, `cache_type_v`, `exact`, `offline`, `progress`: as of `qrun.Engine`.
 
@@ -52,6 +52,7 @@ class Embedder:
         exact: bool = False,
         offline: bool | None = None,
         progress: Callable[[int, int], object] | None = None,
+        **unknown: Any,
     ) -> None:
         options = {
             "pooling": pooling,
@@ -64,6 +65,10 @@ class Embedder:
             "exact": exact,
             "progress": progress,
         }
+        if unknown:
+            from qrun._sampling import check_names
+
+            check_names(unknown, [*options, "offline"])
         self._path = model
         if isinstance(model, str) and _qrun.is_name(model):
             from qrun._models import pull
@@ -100,45 +105,50 @@ class Embedder:
         found: dict[str, Any] = json.loads(self._native.info())
         return found
 
-    def tokenize(self, text: str) -> list[int]:
-        """The tokens of a text, with those that the model puts around it.
+    def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:
+        """The tokens of a text, as `embed` takes them; the arguments are those of `Engine.tokenize`.
 
         >>> import qrun
         >>> len(qrun.Embedder(pooling="last").tokenize("Hello")) > 1
         True
         """
-        return self._tokens([text], truncate=False)[0]
+        return self._native.tokenize([text], add_special, parse_special)[0]
 
     def embed(self, texts: str | Sequence[str], *, normalize: bool = True, truncate: bool = False) -> list[Any]:
         """The vector of a text, or a list with the vector of each; with pooling "none" lists of the vectors of its tokens.
 
-        `normalize`: their Euclidean length is 1. `truncate`: of a text that is too long the beginning is taken; otherwise it
-        is an error.
+        `normalize`: their Euclidean length is 1. `truncate`: of a text that is too long the beginning is taken, and the mark
+        that the model puts at the end; otherwise it is an error.
 
         >>> import qrun
         >>> embedder = qrun.Embedder(pooling="none")
         >>> len(embedder.embed("Hello")) == len(embedder.tokenize("Hello"))
         True
         """
-        if isinstance(texts, str):
-            return self._vectors(self._tokens([texts], truncate), normalize)[0]
-        return self._vectors(self._tokens(texts, truncate), normalize)
+        vectors = self._vectors(self._tokens(texts, truncate), normalize)
+        self._warn()
+        return vectors[0] if isinstance(texts, str) else vectors
 
-    def _tokens(self, texts: Sequence[str], truncate: bool) -> list[list[int]]:
-        listed = list(texts)
+    def _tokens(self, texts: str | Sequence[str], truncate: bool) -> list[list[int]]:
+        if isinstance(texts, (bytes, bytearray, dict)) or not hasattr(texts, "__iter__"):
+            raise TypeError(f"texts: expected a text or a list of texts, found {type(texts).__name__}")
+        listed = [texts] if isinstance(texts, str) else list(texts)
         for text in listed:
             if not isinstance(text, str):
                 raise TypeError(f"texts: expected a text or a list of texts, found {text!r} in it")
-        tokens = self._native.tokenize(listed)
-        most = self._native.n_ctx
-        return [each[:most] for each in tokens] if truncate else tokens
+        tokens = self._native.tokenize(listed, True, True)
+        most = self.n_ctx
+        if truncate and any(len(each) > most for each in tokens):
+            # With pooling "last" the vector is that of the mark at the end.
+            end = self._native.tokenize([""], True, True)[0][-1:]
+            tokens = [_cut(each, most, end) for each in tokens]
+        return tokens
 
     def _vectors(self, tokens: list[list[int]], normalize: bool) -> list[Any]:
         found: list[Any] = [memoryview(each).cast("f").tolist() for each in self._native.embed(tokens, normalize)]
         if self.pooling == "none":
             n = self.width
             found = [[each[at : at + n] for at in range(0, len(each), n)] for each in found]
-        self._warn()
         return found
 
     def close(self) -> None:
@@ -160,3 +170,15 @@ class Embedder:
     def __repr__(self) -> str:
         what = "the demo model" if self._path is None else repr(str(self._path))
         return f"Embedder({what}, pooling={self.pooling!r}, {self.width} elements)"
+
+
+def _cut(tokens: list[int], most: int, end: list[int]) -> list[int]:
+    """The first `most` tokens; `end` stays the last of them where it is the last of all.
+
+    >>> _cut([1, 5, 6, 7, 2], 4, [2]), _cut([1, 5, 6, 7], 3, [1]), _cut([1, 5], 3, [5])
+    ([1, 5, 6, 2], [1, 5, 6], [1, 5])
+    """
+    if len(tokens) <= most:
+        return tokens
+    kept = end if tokens[-1:] == end else []
+    return tokens[: most - len(kept)] + kept

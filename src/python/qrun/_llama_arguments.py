@@ -12,8 +12,11 @@ NEW_SEED = 4294967295
 CACHE_TYPES: Dict[Optional[int], str] = {None: "f16", 0: "f32", 1: "f16", 8: "q8_0"}
 """Types of cached keys and values, by ggml's numbers."""
 
-POOLING: Dict[int, Optional[str]] = {-1: None, 0: "none", 1: "mean", 2: "cls", 3: "last"}
-"""How hidden states become one vector, by llama.cpp's numbers; None: as the file says."""
+POOLING: Dict[int, str] = {-1: "unspecified", 0: "none", 1: "mean", 2: "cls", 3: "last"}
+"""How hidden states become one vector, by llama.cpp's numbers; -1: as the file says, and where it does not as with 0."""
+
+ANSWERS = ("chat_template", "n_seq")
+"""Arguments of `qrun.Engine` that `qrun.Embedder` does not have."""
 
 _LORA = "qrun runs no LoRA adapters: merge the adapter into the model before it becomes a GGUF file"
 _ROPE = "positions are scaled as the file says; a context beyond that is not offered"

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
-from . import Completion, Embedder, Engine, Gguf, Unsupported, UsageError, pull
+from . import Completion, Embedder, Engine, Error, Gguf, Unsupported, UsageError, pull
 from ._arguments import note, refuse
 from ._llama_arguments import (
+    ANSWERS,
     CACHE_TYPES,
     CALL,
     CHAT,
@@ -115,9 +117,12 @@ class Llama(Steps):
         self._options: Dict[str, Any] = {**common, "swa_full": bool(swa_full), **kwargs}
         self._opened: Optional[Engine] = None
         self._embedder: Optional[Embedder] = None
+        self._opening = threading.Lock()
+        self._closed = False
         if embedding:
             # A model that answers is opened as well when it is asked to.
-            self._embedder = Embedder(**common, pooling=POOLING[pooling_type], **kwargs)
+            own = {name: value for name, value in kwargs.items() if name not in ANSWERS}
+            self._embedder = Embedder(**common, pooling=POOLING[pooling_type], **own)
         self._info: Dict[str, Any] = (self._embedder or self._engine).info()
         self._metadata: Optional[Dict[str, str]] = None
         self._begin_steps(logits_all)
@@ -126,9 +131,12 @@ class Llama(Steps):
 
     @property
     def _engine(self) -> Engine:
-        if self._opened is None:
-            self._opened = Engine(**self._options)
-        return self._opened
+        with self._opening:
+            if self._opened is None:
+                if self._closed:
+                    raise Error("this model is closed")
+                self._opened = Engine(**self._options)
+            return self._opened
 
     # Answers
 
@@ -294,7 +302,8 @@ class Llama(Steps):
 
     def tokenize(self, text: bytes, add_bos: bool = True, special: bool = False) -> List[int]:
         """Tokens of a text in UTF-8; `special`: names of control tokens become these tokens."""
-        return self._engine.tokenize(text.decode("utf-8"), add_special=add_bos, parse_special=special)
+        reader = self._embedder or self._engine
+        return reader.tokenize(text.decode("utf-8"), add_special=add_bos, parse_special=special)
 
     def detokenize(self, tokens: List[int], prev_tokens: Optional[List[int]] = None, special: bool = False) -> bytes:
         """The bytes of tokens, which may end within a character."""
@@ -377,12 +386,10 @@ class Llama(Steps):
         """
         if self._embedder is None:
             raise UsageError("embedding: this model was opened to answer; Llama(..., embedding=True) makes vectors")
-        vectors = self._embedder.embed(input, normalize=normalize, truncate=truncate)
-        if not return_count:
-            return vectors
-        texts = [input] if isinstance(input, str) else input
-        most = self._embedder.n_ctx if truncate else None
-        return vectors, sum(len(self._embedder.tokenize(text)[:most]) for text in texts)
+        tokens = self._embedder._tokens(input, truncate)
+        vectors = self._embedder._vectors(tokens, normalize)
+        found = vectors[0] if isinstance(input, str) else vectors
+        return (found, sum(map(len, tokens))) if return_count else found
 
     @staticmethod
     def logits_to_logprobs(logits: Any, axis: int = -1) -> Any:
@@ -424,6 +431,7 @@ class Llama(Steps):
 
     def close(self) -> None:
         """Frees the memory; later calls raise."""
+        self._closed = True
         for opened in (self._opened, self._embedder):
             if opened is not None:
                 opened.close()
