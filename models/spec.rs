@@ -113,6 +113,22 @@ pub enum Pooling {
     Rank = 4,
 }
 
+impl Pooling {
+    /// llama.cpp's names, in the order of the numbers.
+    const NAMES: [(&str, Self); 5] =
+        [("none", Self::None), ("mean", Self::Mean), ("cls", Self::First), ("last", Self::Last), ("rank", Self::Rank)];
+
+    /// The one of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, pooling)| *pooling)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize].0
+    }
+}
+
 /// Normalisation before attention, feed-forward and head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Norm {

@@ -136,6 +136,14 @@ impl Embedder {
     pub fn model(&self) -> &Engine {
         &self.engine
     }
+    /// The same, to share.
+    pub fn shared_model(&self) -> Arc<Engine> {
+        self.engine.clone()
+    }
+    /// Most tokens of a text.
+    pub fn n_ctx(&self) -> usize {
+        self.forward.n_ctx()
+    }
     /// From hidden states to a vector.
     pub fn pooling(&self) -> Pooling {
         self.pooling
@@ -160,7 +168,7 @@ impl Embedder {
         self.embed_tokens(&texts, &mut |_| ())
     }
 
-    /// The same of texts as tokens; `watch` hears how many tokens are done.
+    /// The same of texts as tokens; `watch` hears after each step how many tokens are done.
     ///
     /// # Errors
     /// As [`Embedder::embed`].
@@ -180,18 +188,26 @@ impl Embedder {
             }
         }
         let (mut out, mut done) = (Vec::with_capacity(texts.len()), 0);
+        // A call before this one may have ended in the middle of a batch: a watch may unwind.
+        self.forget();
         for range in self.batches(texts) {
-            let vectors = self.batch(&texts[range.clone()]);
-            for seq in 0..range.len() {
-                self.forward.rewind(seq as u32, 0);
-            }
+            let vectors = self.batch(&texts[range], &mut |n| {
+                done += n;
+                watch(done);
+            });
+            self.forget();
             out.extend(vectors?);
-            done += texts[range].iter().map(Vec::len).sum::<usize>();
-            watch(done);
         }
         match out.iter().position(|vector| !vector.iter().all(|x| x.is_finite())) {
             None => Ok(out),
             Some(text) => Err(EmbedError::NotFinite { text }),
+        }
+    }
+
+    /// Keeps nothing of texts.
+    fn forget(&mut self) {
+        for seq in 0..TEXTS {
+            self.forward.rewind(seq as u32, 0);
         }
     }
 
@@ -224,8 +240,8 @@ impl Embedder {
         self.types.iter().all(|&ty| ComputeType::of(ty, n) == ComputeType::of(ty, usize::MAX))
     }
 
-    /// One batch: each text in a sequence of its own.
-    fn batch(&mut self, texts: &[Vec<u32>]) -> Result<Vec<Vec<f32>>, EmbedError> {
+    /// One batch: each text in a sequence of its own. `watch` hears how many tokens a step had.
+    fn batch(&mut self, texts: &[Vec<u32>], watch: &mut dyn FnMut(usize)) -> Result<Vec<Vec<f32>>, EmbedError> {
         let model = self.engine.model();
         let (n_embd, pooling) = (model.config.n_embd, self.pooling);
         let entries = texts.iter().enumerate().flat_map(|(seq, tokens)| {
@@ -246,6 +262,7 @@ impl Embedder {
             let hidden = self.forward.forward(step)?;
             let wanted = step.iter().filter(|e| e.output != Output::None);
             wanted.zip(hidden.chunks_exact(n_embd)).for_each(|(e, hidden)| pools[e.seq as usize].add(hidden));
+            watch(step.len());
         }
         let arithmetic = self.engine.options().arithmetic;
         let dense =

@@ -4,7 +4,12 @@
 //! The numbers in `tests/data/golden/embeddings` were made by `tests/golden/embeddings.py`, which gets its models from here:
 //! `QRUN_GOLDEN_DIR=DIR cargo test embeddings::writes_the_models_for_embeddings_py -- --ignored` puts them into `DIR`.
 
-use std::{env, fs, path::Path, sync::Arc};
+use std::{
+    env, fs,
+    panic::{self, AssertUnwindSafe},
+    path::Path,
+    sync::Arc,
+};
 
 use qrun::{
     embed::{EmbedError, Embedder, Pooling},
@@ -184,6 +189,27 @@ fn a_vector_is_the_same_alone_and_among_others_on_any_number_of_threads() {
             assert_eq!(threads[i], vector, "{name}: on one thread");
             assert_eq!(reversed[texts.len() - 1 - i], vector, "{name}: in another order");
         }
+    }
+}
+
+/// As a binding leaves it whose caller has gone: between two steps of a text, too.
+#[test]
+fn a_watch_that_unwinds_leaves_nothing_behind() {
+    let tiny = Tiny { arch: "qwen3", pooling: 1, ..TINY };
+    let options = Options { n_ubatch: 32, ..Options::default() };
+    let mut e = embedder(&tiny, &options, None);
+    let texts = [3, 100, 5].map(|n| tiny::prompt("left", n, tiny.n_vocab));
+    let (mut heard, expected) = (Vec::new(), embed(&tiny, &options, None, &texts));
+    e.embed_tokens(&texts, &mut |done| heard.push(done)).unwrap();
+    assert_eq!(heard, [3, 35, 67, 99, 103, 108]);
+    for last in heard {
+        let mut watch = |done| {
+            if done == last {
+                panic::resume_unwind(Box::new("gone"))
+            }
+        };
+        panic::catch_unwind(AssertUnwindSafe(|| e.embed_tokens(&texts, &mut watch))).unwrap_err();
+        assert_eq!(e.embed_tokens(&texts, &mut |_| ()).unwrap(), expected, "left after {last} tokens");
     }
 }
 

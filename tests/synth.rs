@@ -7,10 +7,13 @@ use std::{
 };
 
 use qrun::{
+    embed::Embedder,
+    engine::EngineOptions,
+    text::tokenizer::{Encode, Tokenizer},
     tools::quantize::FileType,
     tools::synth::{self, Family, Shape, Vocab},
 };
-use qrun_models::{Config, Model, Options, memory};
+use qrun_models::{Config, Gives, Model, Options, arch::ARCHITECTURES, memory};
 use qrun_quant::{Bytes, GgmlType, Gguf};
 
 use crate::tiny::{decoder, logits, prompt};
@@ -26,6 +29,20 @@ fn make(shape: &Shape, file_type: FileType) -> Gguf {
 
 /// One file type of each kind: plain, one format, two mixtures.
 const TYPES: [FileType; 4] = [FileType::BF16, FileType::Q8_0, FileType::Q4_K_M, FileType::Q5_K_M];
+
+/// `qrun synth tiny-` and the name of any architecture.
+#[test]
+fn every_architecture_has_a_tiny_model() {
+    for arch in ARCHITECTURES {
+        let found = synth::find(&format!("tiny-{}", arch.name)).map(|shape| shape.arch);
+        assert_eq!(
+            found,
+            Some(arch.name),
+            "{} has no row in MODELS: neither these tests would see it, nor users",
+            arch.name
+        );
+    }
+}
 
 #[test]
 fn tiny_models_load_in_every_type_and_weigh_little() {
@@ -48,10 +65,37 @@ fn tiny_models_keep_their_numbers_in_bounds() {
         let model = Model::load(&make(shape, FileType::Q8_0)).unwrap();
         // Long enough for a state that grows with every token to overflow.
         let tokens = prompt("bounds", 300, shape.vocab.size);
-        let found = logits(&mut decoder(&Arc::new(model), Options { n_ctx: 512, ..Options::default() }), &tokens, 0, 0);
-        let last = &found[299 * shape.vocab.size..];
+        // What takes texts whole has no logits.
+        let gives = if model.config.is_bidirectional() { Gives::Hidden } else { Gives::Logits };
+        let options = Options { n_ctx: 512, gives, ..Options::default() };
+        let found = logits(&mut decoder(&Arc::new(model), options), &tokens, 0, 0);
+        let last = &found[299 * (found.len() / 300)..];
         let spread = (last.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / last.len() as f64).sqrt();
         assert!((0.1..=30.0).contains(&spread), "{}: logits of {spread}", shape.name);
+    }
+}
+
+#[test]
+fn any_text_has_tokens_of_every_tiny_vocabulary() {
+    let text: String = (' '..='~').chain("Where words begin, and go on: 42 == 0x2A, ça va, 你好 🙂".chars()).collect();
+    for shape in tiny() {
+        let tokenizer = Tokenizer::from_gguf(&make(shape, FileType::Q4_0)).unwrap();
+        let tokens = tokenizer.encode(&text, Encode::PLAIN).unwrap_or_else(|e| panic!("{}: {e}", shape.name));
+        let unknown = tokens.iter().filter(|&&id| Some(id) == tokenizer.unk()).count();
+        // WordPiece has no bytes to fall back to: the last three words are unknown.
+        let expected = if shape.vocab.family == Family::Bert { 3 } else { 0 };
+        assert_eq!(unknown, expected, "{}: {tokens:?}", shape.name);
+    }
+}
+
+#[test]
+fn tiny_models_for_embeddings_embed() {
+    for shape in tiny().filter(|shape| shape.pooling.is_some()) {
+        let engine = Embedder::engine(make(shape, FileType::Q4_K_M), EngineOptions::default()).unwrap();
+        let mut embedder = Embedder::new(Arc::new(engine), None, Box::new(|_| ())).unwrap();
+        let vectors = embedder.embed(&["What is a page table?", "Hello", ""]).unwrap();
+        assert!(vectors.iter().all(|vector| vector.len() == shape.n_embd), "{}", shape.name);
+        assert!(vectors[0] != vectors[1] && vectors[1] != vectors[2], "{}", shape.name);
     }
 }
 
@@ -188,7 +232,8 @@ fn caches_and_states_are_those_of_the_published_configurations() {
 
 #[test]
 fn vocabularies_have_their_special_tokens_at_the_real_ids() {
-    let cases: [(&str, &[(usize, &str)]); 3] = [
+    let cases: [(&str, &[(usize, &str)]); 4] = [
+        ("tiny-bert", &[(0, "[PAD]"), (100, "[UNK]"), (101, "[CLS]"), (102, "[SEP]"), (103, "[MASK]")]),
         (
             "gemma-3-1b",
             &[
@@ -273,7 +318,7 @@ fn awkward_shapes_are_made_and_load() {
 fn what_cannot_be_made_says_why() {
     let no = synth::synth("gemma-9", FileType::F32, 0, "x.gguf".as_ref(), &mut |_, _| {}).unwrap_err().to_string();
     assert!(
-        no.starts_with("model \"gemma-9\": expected one of gemma-3-1b, ") && no.ends_with(", tiny-nemotron_h_moe"),
+        no.starts_with("model \"gemma-9\": expected one of gemma-3-1b, ") && no.ends_with(", tiny-gemma-embedding"),
         "{no}"
     );
     let small = Shape { vocab: Vocab { family: Family::Gemma, size: 100 }, ..*synth::find("tiny-gemma3").unwrap() };

@@ -148,15 +148,12 @@ impl From<EmbedError> for Exit {
     }
 }
 
-/// llama.cpp's names.
 fn pooling(name: &str) -> Result<Pooling, String> {
-    match name {
-        "none" => Ok(Pooling::None),
-        "mean" => Ok(Pooling::Mean),
-        "cls" => Ok(Pooling::First),
-        "last" => Ok(Pooling::Last),
-        "rank" => Err("scores of a reranker are not implemented; expected none, mean, cls or last".to_owned()),
-        _ => Err("expected none, mean, cls or last".to_owned()),
+    match Pooling::from_name(name) {
+        Some(Pooling::Rank) => {
+            Err("scores of a reranker are not implemented; expected none, mean, cls or last".to_owned())
+        }
+        pooling => pooling.ok_or_else(|| "expected none, mean, cls or last".to_owned()),
     }
 }
 

@@ -81,7 +81,7 @@ impl Answer {
     }
 
     fn check(&self) -> PyResult<()> {
-        if self.process == std::process::id() { Ok(()) } else { Err(forked()) }
+        if self.process == std::process::id() { Ok(()) } else { Err(forked("engine")) }
     }
 
     /// Takes what is next into account.
@@ -293,8 +293,8 @@ impl Drop for Answer {
 }
 
 /// Threads do not survive a fork.
-pub fn forked() -> PyErr {
-    Error::new_err(
-        "this engine was opened before os.fork(): its threads are not in this process. Use the start method \"spawn\", or open an engine in the child",
-    )
+pub fn forked(what: &str) -> PyErr {
+    Error::new_err(format!(
+        "this {what} was opened before os.fork(): its threads are not in this process. Use the start method \"spawn\", or open an {what} in the child",
+    ))
 }

@@ -29,7 +29,7 @@ use crate::{
     sampling, work,
 };
 
-mod describe;
+pub mod describe;
 mod saved;
 
 /// A model and its thread.
@@ -64,7 +64,7 @@ impl Model {
     /// The engine is closed, or belongs to another process.
     fn open(&self) -> PyResult<Arc<Open>> {
         if self.process != std::process::id() {
-            return Err(answer::forked());
+            return Err(answer::forked("engine"));
         }
         self.lock().clone().ok_or_else(|| Error::new_err("this engine is closed"))
     }

@@ -4,6 +4,7 @@ use std::{io, path::Path};
 
 use pyo3::{PyErr, exceptions::PyTypeError};
 use qrun::{
+    embed::EmbedError,
     engine::OpenError,
     error::{Kind, Kinded},
     generate::GenerateError,
@@ -89,6 +90,24 @@ pub fn generate(error: GenerateError) -> PyErr {
             usage(format!("the prompt is too long: {tokens} tokens, and at most {max} fit; a larger n_ctx holds more"))
         }
         GenerateError::Forward(ForwardError::Token { .. }) => usage(error),
+        _ => of(error),
+    }
+}
+
+/// In the words of qrun.Embedder.
+pub fn embed(error: EmbedError) -> PyErr {
+    match &error {
+        EmbedError::NoPooling { model, arch } => usage(format!(
+            "pooling: {model} does not say how a text becomes one vector (no key {arch}.pooling_type); give pooling=\"mean\", \"cls\" or \"last\", or \"none\" for a vector of each token"
+        )),
+        EmbedError::Rank => usage(
+            "pooling: scores of a reranker (\"rank\", as the file says) are not implemented; pooling=\"mean\", \"cls\", \"last\" or \"none\" gives vectors",
+        ),
+        EmbedError::TooLong { text, tokens, n_ctx, longer } => usage(format!(
+            "texts: text {text} has {tokens} tokens, more than the context of {n_ctx}; truncate=True takes its beginning{}",
+            if *longer { ", a larger n_ctx holds more" } else { "" }
+        )),
+        EmbedError::Empty { .. } => usage(format!("texts: {error}")),
         _ => of(error),
     }
 }

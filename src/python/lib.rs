@@ -6,6 +6,7 @@
 
 mod answer;
 mod constraint;
+mod embedder;
 mod engine;
 mod errors;
 mod fields;
@@ -49,6 +50,7 @@ mod _qrun {
     use super::{
         _panic,
         answer::Answer,
+        embedder::Embedder,
         engine::Model,
         gguf::File,
         main,

@@ -7,12 +7,13 @@ use std::{
 
 use pyo3::prelude::*;
 use qrun::{
+    embed::{Embedder, Pooling},
     embedded,
     engine::{Backend, DevicePreference, Engine, EngineOptions},
     generate::{Generator, Scheduler},
     sampler::SamplerParams,
 };
-use qrun_models::{KvType, LoadEvent, Options};
+use qrun_models::{EventHandler, KvType, LoadEvent, Options};
 use qrun_quant::{Bytes, Gguf};
 
 use crate::{
@@ -85,18 +86,72 @@ impl Opening {
         {
             note(&notices, &format!("the model runs on the CPU: {reason}"));
         }
-        let (told, progress, stop) = (notices.clone(), self.progress, stop.clone());
-        let notice = Box::new(move |event: LoadEvent| match event {
-            LoadEvent::FellBack(text) => note(&told, text),
-            LoadEvent::Loading { done, total } => {
-                stop.here();
-                progress.tell(done, total);
-            }
-        });
-        let scheduler = Scheduler::open(engine.clone(), notice).map_err(errors::of)?;
+        let heard = hear(&notices, self.progress, stop);
+        let scheduler = Scheduler::open(engine.clone(), heard).map_err(errors::of)?;
         let generator = Generator::start(scheduler).map_err(|error| errors::Error::new_err(error.to_string()))?;
         Ok(Opened { engine, generator, params, notices })
     }
+
+    /// Reads the file and loads the weights, to make vectors of texts.
+    ///
+    /// # Errors
+    /// The file, memory, the device; no pooling.
+    pub fn open_for_embeddings(self, pooling: PoolingWish, stop: &Stop) -> PyResult<(Embedder, Notices)> {
+        let engine = Embedder::engine(gguf(self.path.as_deref())?, self.wishes).map_err(errors::open)?;
+        // That vectors are computed on the CPU is no news.
+        let notices = Notices::default();
+        let heard = hear(&notices, self.progress, stop);
+        let pooling = pooling.of_model(engine.model().config.pooling);
+        let embedder = Embedder::new(Arc::new(engine), pooling, heard).map_err(errors::embed)?;
+        Ok((embedder, notices))
+    }
+}
+
+/// How hidden states are to become a vector.
+#[derive(Clone, Copy)]
+pub enum PoolingWish {
+    /// As the model says.
+    Models,
+    /// As the model says, and where it does not a vector for each token: llama.cpp's "unspecified".
+    ModelsOrNone,
+    /// This way.
+    Given(Pooling),
+}
+
+impl PoolingWish {
+    /// The keyword `pooling`.
+    ///
+    /// # Errors
+    /// There is no such way.
+    pub fn of(fields: &Fields) -> PyResult<Self> {
+        let Some(name) = fields.text("pooling")? else { return Ok(Self::Models) };
+        match Pooling::from_name(&name) {
+            Some(pooling) if pooling != Pooling::Rank => Ok(Self::Given(pooling)),
+            _ if name == "unspecified" => Ok(Self::ModelsOrNone),
+            _ => Err(usage(format!("pooling: expected \"none\", \"mean\", \"cls\" or \"last\", found {name:?}"))),
+        }
+    }
+
+    /// Of a model that says this.
+    fn of_model(self, models: Option<Pooling>) -> Option<Pooling> {
+        match self {
+            Self::Models => models,
+            Self::ModelsOrNone => models.or(Some(Pooling::None)),
+            Self::Given(pooling) => Some(pooling),
+        }
+    }
+}
+
+/// Passes on what is to be heard while weights are loaded, and later.
+fn hear(notices: &Notices, progress: Progress, stop: &Stop) -> EventHandler {
+    let (told, stop) = (notices.clone(), stop.clone());
+    Box::new(move |event: LoadEvent| match event {
+        LoadEvent::FellBack(text) => note(&told, text),
+        LoadEvent::Loading { done, total } => {
+            stop.here();
+            progress.tell(done, total);
+        }
+    })
 }
 
 fn note(notices: &Notices, text: &str) {

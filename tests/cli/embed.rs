@@ -116,6 +116,16 @@ fn the_pooling_is_the_files_or_the_flags() {
 }
 
 #[test]
+fn synthetic_models_embed() {
+    for name in ["tiny-bert", "tiny-nomic-bert", "tiny-gemma-embedding"] {
+        let file = models().join(format!("synthetic-{name}.gguf")).display().to_string();
+        assert!(run(&format!("synth {name} {file}")).status.success(), "{name}");
+        let output = run(&format!("embed {file} -p Hello --embd-output-format raw"));
+        assert_eq!(numbers(text(&output.stdout).trim()).len(), 256, "{name}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn mistakes_end_with_their_codes() {
     let long = vec!["w300"; 600].join(" ");
     let words: [(&[&str], i32, &[&str]); 8] = [

@@ -22,6 +22,12 @@ def answers(path: str | None) -> list[str]:
         return texts
 
 
+def vectors(path: str | None) -> list[int]:
+    with qrun.Embedder(path, pooling="mean", n_ctx=512) as embedder:
+        found = embedder.embed(["What is a page table?", "Hello"], normalize=True, truncate=True)
+        return [len(vector) for vector in found] + [embedder.width, embedder.n_ctx, len(embedder.tokenize("Hello"))]
+
+
 async def streamed(engine: qrun.Engine) -> str:
     text = ""
     async for piece in engine.stream("Hello", max_tokens=4):
@@ -30,4 +36,4 @@ async def streamed(engine: qrun.Engine) -> str:
 
 
 if __name__ == "__main__":
-    print(answers(None), asyncio.run(streamed(qrun.Engine())))
+    print(answers(None), vectors(None), asyncio.run(streamed(qrun.Engine())))

@@ -131,8 +131,7 @@ REFUSED: "list[tuple[str, dict[str, Any]]]" = [
     ("yarn_orig_ctx", {"yarn_orig_ctx": 4096}),
     ("tensor_split", {"tensor_split": [0.5, 0.5]}),
     ("split_mode", {"split_mode": 2}),
-    ("embedding", {"embedding": True}),
-    ("pooling_type", {"pooling_type": 1}),
+    ("pooling_type", {"pooling_type": 4}),
     ("attention_type", {"attention_type": 1}),
     ("spm_infill", {"spm_infill": True}),
     ("chat_format", {"chat_format": "chatml"}),
@@ -211,8 +210,10 @@ def test_a_schema_holds(llama: qrun.Llama) -> None:
 
 
 def test_what_is_not_there_says_so(llama: qrun.Llama) -> None:
-    for call in (lambda: llama.embed("a"), lambda: llama.create_embedding("a"), lambda: llama.sample(idx=0)):
-        with pytest.raises(qrun.Unsupported):
+    with pytest.raises(qrun.Unsupported):
+        llama.sample(idx=0)
+    for call in (lambda: llama.embed("a"), lambda: llama.create_embedding("a")):
+        with pytest.raises(qrun.UsageError, match="embedding=True"):
             call()
     with pytest.raises(qrun.Unsupported, match="local_dir"):
         qrun.Llama.from_pretrained("user/repo", "*.gguf", local_dir=".")

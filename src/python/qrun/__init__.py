@@ -11,6 +11,7 @@ from __future__ import annotations
 from qrun import _qrun
 from qrun._chat import Chat
 from qrun._completion import Completion, Logprob
+from qrun._embedder import Embedder
 from qrun._engine import Engine
 from qrun._errors import (
     DeviceError,
@@ -44,6 +45,7 @@ __all__ = [
     "DeviceError",
     "DeviceWarning",
     "DownloadError",
+    "Embedder",
     "Engine",
     "Error",
     "GatedModel",

@@ -12,9 +12,14 @@ NEW_SEED = 4294967295
 CACHE_TYPES: Dict[Optional[int], str] = {None: "f16", 0: "f32", 1: "f16", 8: "q8_0"}
 """Types of cached keys and values, by ggml's numbers."""
 
+POOLING: Dict[int, str] = {-1: "unspecified", 0: "none", 1: "mean", 2: "cls", 3: "last"}
+"""How hidden states become one vector, by llama.cpp's numbers; -1: as the file says, and where it does not as with 0."""
+
+ANSWERS = ("chat_template", "n_seq")
+"""Arguments of `qrun.Engine` that `qrun.Embedder` does not have."""
+
 _LORA = "qrun runs no LoRA adapters: merge the adapter into the model before it becomes a GGUF file"
 _ROPE = "positions are scaled as the file says; a context beyond that is not offered"
-_EMBEDDING = "qrun computes no embeddings"
 _GRAMMAR = "a grammar holds for a whole answer; create_completion takes one"
 _SAMPLER = "this sampler is not implemented; temperature, top_k, top_p, min_p, typical_p and the penalties are"
 
@@ -32,8 +37,7 @@ CONSTRUCTOR: Refusals = {
     "yarn_orig_ctx": ((0,), _ROPE),
     "tensor_split": ((None,), "a model runs on one GPU"),
     "split_mode": ((0, 1), "a model runs on one GPU"),
-    "embedding": ((False,), _EMBEDDING),
-    "pooling_type": ((-1, 0), _EMBEDDING),
+    "pooling_type": ((-1, 0, 1, 2, 3), "scores of a reranker (4) are not implemented"),
     "attention_type": ((-1, 0), "attention is causal"),
     "spm_infill": ((False,), "infilling is not implemented"),
     "chat_format": ((None,), "the file's own chat template is used; chat_template= gives another one"),

@@ -26,7 +26,9 @@ class LlamaState:
 class Steps:
     """Tokens that were put one behind another. They are computed where something is asked for that needs it."""
 
-    _engine: Engine
+    @property
+    def _engine(self) -> Engine:
+        raise NotImplementedError
 
     def _begin_steps(self, logits_all: bool) -> None:
         self._evaluated: List[int] = []

@@ -15,16 +15,19 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
-from . import Completion, Engine, Gguf, Unsupported, pull
+from . import Completion, Embedder, Engine, Error, Gguf, Unsupported, UsageError, pull
 from ._arguments import note, refuse
 from ._llama_arguments import (
+    ANSWERS,
     CACHE_TYPES,
     CALL,
     CHAT,
     CONSTRUCTOR,
     NEW_SEED,
+    POOLING,
     WITHOUT_EFFECT,
     constraint,
     grammar_text,
@@ -103,21 +106,37 @@ class Llama(Steps):
         self.verbose = verbose
         self.last_n_tokens_size = last_n_tokens_size
         kwargs.setdefault("device", "cpu" if n_gpu_layers == 0 else "auto")
-        self._engine: Engine = Engine(
-            None if is_demo(model_path) else model_path,
-            n_ctx=n_ctx,
-            n_threads=n_threads or 0,
-            n_ubatch=n_ubatch,
-            cache_type_k=CACHE_TYPES[type_k],
-            cache_type_v=CACHE_TYPES[type_v],
-            swa_full=bool(swa_full),
-            **kwargs,
-        )
-        self._info: Dict[str, Any] = self._engine.info()
+        common: Dict[str, Any] = {
+            "model": None if is_demo(model_path) else model_path,
+            "n_ctx": n_ctx,
+            "n_threads": n_threads or 0,
+            "n_ubatch": n_ubatch,
+            "cache_type_k": CACHE_TYPES[type_k],
+            "cache_type_v": CACHE_TYPES[type_v],
+        }
+        self._options: Dict[str, Any] = {**common, "swa_full": bool(swa_full), **kwargs}
+        self._opened: Optional[Engine] = None
+        self._embedder: Optional[Embedder] = None
+        self._opening = threading.Lock()
+        self._closed = False
+        if embedding:
+            # A model that answers is opened as well when it is asked to.
+            own = {name: value for name, value in kwargs.items() if name not in ANSWERS}
+            self._embedder = Embedder(**common, pooling=POOLING[pooling_type], **own)
+        self._info: Dict[str, Any] = (self._embedder or self._engine).info()
         self._metadata: Optional[Dict[str, str]] = None
         self._begin_steps(logits_all)
         self.cache: Any = None
         self.set_seed(seed)
+
+    @property
+    def _engine(self) -> Engine:
+        with self._opening:
+            if self._opened is None:
+                if self._closed:
+                    raise Error("this model is closed")
+                self._opened = Engine(**self._options)
+            return self._opened
 
     # Answers
 
@@ -283,7 +302,8 @@ class Llama(Steps):
 
     def tokenize(self, text: bytes, add_bos: bool = True, special: bool = False) -> List[int]:
         """Tokens of a text in UTF-8; `special`: names of control tokens become these tokens."""
-        return self._engine.tokenize(text.decode("utf-8"), add_special=add_bos, parse_special=special)
+        reader = self._embedder or self._engine
+        return reader.tokenize(text.decode("utf-8"), add_special=add_bos, parse_special=special)
 
     def detokenize(self, tokens: List[int], prev_tokens: Optional[List[int]] = None, special: bool = False) -> bytes:
         """The bytes of tokens, which may end within a character."""
@@ -338,8 +358,8 @@ class Llama(Steps):
         return int(self._info["n_embd"])
 
     def pooling_type(self) -> str:
-        """How embeddings are pooled: "none"."""
-        return "none"
+        """How embeddings are pooled."""
+        return self._embedder.pooling if self._embedder else "none"
 
     @property
     def metadata(self) -> Dict[str, str]:
@@ -351,14 +371,25 @@ class Llama(Steps):
         return self._metadata
 
     def create_embedding(self, input: Union[str, List[str]], model: Optional[str] = None) -> Json:
-        """Refused: qrun computes no embeddings."""
-        raise Unsupported(CONSTRUCTOR["embedding"][1])
+        """The vectors of a text or of several, in OpenAI's form. The model is opened with `embedding=True`."""
+        vectors, tokens = self.embed([input] if isinstance(input, str) else input, return_count=True)
+        data = [{"object": "embedding", "embedding": vector, "index": i} for i, vector in enumerate(vectors)]
+        used = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return {"object": "list", "data": data, "model": model or self.model_path, "usage": used}
 
     def embed(
         self, input: Union[str, List[str]], normalize: bool = False, truncate: bool = True, return_count: bool = False
     ) -> Any:
-        """Refused: qrun computes no embeddings."""
-        raise Unsupported(CONSTRUCTOR["embedding"][1])
+        """The vector of a text, or a list with the vector of each; with `return_count` also how many tokens they were.
+
+        `truncate`: of a text that is too long the beginning is taken. The model is opened with `embedding=True`.
+        """
+        if self._embedder is None:
+            raise UsageError("embedding: this model was opened to answer; Llama(..., embedding=True) makes vectors")
+        tokens = self._embedder._tokens(input, truncate)
+        vectors = self._embedder._vectors(tokens, normalize)
+        found = vectors[0] if isinstance(input, str) else vectors
+        return (found, sum(map(len, tokens))) if return_count else found
 
     @staticmethod
     def logits_to_logprobs(logits: Any, axis: int = -1) -> Any:
@@ -400,7 +431,10 @@ class Llama(Steps):
 
     def close(self) -> None:
         """Frees the memory; later calls raise."""
-        self._engine.close()
+        self._closed = True
+        for opened in (self._opened, self._embedder):
+            if opened is not None:
+                opened.close()
 
     def __getstate__(self) -> Dict[str, Any]:
         return self._arguments

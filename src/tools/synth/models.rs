@@ -1,5 +1,6 @@
 //! The table of models: published shapes, and tiny ones for tests.
 
+mod encoders;
 mod latent;
 mod mamba;
 
@@ -43,6 +44,7 @@ const GEMMA_3_1B: Shape = Shape {
     fused_gate_up: false,
     attention_softcap: None,
     logit_softcap: None,
+    pooling: None,
 };
 
 const LLAMA_3_2_1B: Shape = Shape {
@@ -454,4 +456,7 @@ pub static MODELS: &[Shape] = &[
     mamba::NEMOTRON_3_NANO,
     mamba::TINY_NEMOTRON_H,
     mamba::TINY_NEMOTRON_H_MOE,
+    encoders::TINY_BERT,
+    encoders::TINY_NOMIC_BERT,
+    encoders::TINY_GEMMA_EMBEDDING,
 ];

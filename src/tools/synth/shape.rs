@@ -1,10 +1,11 @@
 //! A transformer's shape: what its file says about it, and which tensors it has.
 
+mod input;
 mod plan;
 
 use qrun_models::{
     ArchSpec, LayerPlan, arch,
-    spec::{Norm, Residual, RopeLayers},
+    spec::{Mask, Norm, Pooling, Residual, RopeLayers},
     tensors::{self, Dims, Fused, Role},
 };
 use qrun_quant::gguf::{Array, write::Header};
@@ -66,6 +67,8 @@ pub struct Shape {
     pub attention_softcap: Option<f32>,
     /// Soft-cap of logits.
     pub logit_softcap: Option<f32>,
+    /// How hidden states become the vector of a text.
+    pub pooling: Option<Pooling>,
 }
 
 /// Layers of two kinds: sliding ones, as the rest of the shape says, and global ones.
@@ -213,7 +216,9 @@ impl Shape {
         h.set("general.quantization_version", 2u32);
         self.set_hyperparameters(&mut h);
         self.vocab.set(&mut h).map_err(|(expected, found)| self.error(expected, found))?;
-        h.set("tokenizer.chat_template", templates::of(self.vocab.family));
+        if let Some(template) = templates::of(self.vocab.family) {
+            h.set("tokenizer.chat_template", template);
+        }
         let mixture = Mixture::new(file_type, self.n_layer, self.tied);
         for t in self.tensors() {
             let ty = mixture.choose(&t.name, &t.dims);
@@ -313,6 +318,12 @@ impl Shape {
                 }
             }
         }
+        if let Some(pooling) = self.pooling {
+            h.set(key("pooling_type"), pooling as u32);
+        }
+        if self.spec().mask == Mask::None {
+            h.set(key("attention.causal"), false);
+        }
         if self.spec().rope_layers == RopeLayers::Finetuned {
             h.set(key("rope.scaling.finetuned"), false);
         }
@@ -367,13 +378,14 @@ impl Shape {
         });
         let head = (!self.tied).then(|| self.matrix("output", self.n_embd, self.vocab.size));
         let layers = (0..self.n_layer).flat_map(|il| self.layer(il));
-        let last = vector(format!("{}.weight", self.spec().output_norm), self.n_embd);
+        let last = || vector(format!("{}.weight", self.spec().output_norm), self.n_embd);
         [first]
             .into_iter()
+            .chain(self.input())
             .chain(per_layer.into_iter().flatten())
             .chain(factors)
             .chain(layers)
-            .chain([last])
+            .chain(self.spec().residual.final_norm().then(last))
             .chain(head)
     }
 
@@ -395,8 +407,7 @@ impl Shape {
                 }
                 Dims::Biased(n) => {
                     out.push(vector(name(&file), n));
-                    let fill = Fill::Normal { mean: 0.0, std: 0.125 };
-                    out.push(Planned { name: name(&format!("{}.bias", role.name())), dims: vec![n as u64], fill });
+                    out.push(bias(name(&format!("{}.bias", role.name())), vec![n as u64]));
                     continue;
                 }
                 Dims::Matrix(rows, cols) => (rows, cols, None),
@@ -427,8 +438,7 @@ impl Shape {
             };
             if biased {
                 let dims = [rows as u64].into_iter().chain(apart).collect();
-                let fill = Fill::Normal { mean: 0.0, std: 0.125 };
-                out.push(Planned { name: name(&format!("{part}.bias")), dims, fill });
+                out.push(bias(name(&format!("{part}.bias")), dims));
             }
         }
         out
@@ -444,6 +454,10 @@ impl Shape {
 /// Norms, and what is like them.
 fn vector(name: String, n: usize) -> Planned {
     Planned { name, dims: vec![n as u64], fill: Fill::Normal { mean: 1.0, std: 0.0625 } }
+}
+
+fn bias(name: String, dims: Vec<u64>) -> Planned {
+    Planned { name, dims, fill: Fill::Normal { mean: 0.0, std: 0.125 } }
 }
 
 /// What vectors and tables of a role are filled with.

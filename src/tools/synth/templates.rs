@@ -2,13 +2,14 @@
 
 use super::Family;
 
-/// The template of a vocabulary family.
-pub fn of(family: Family) -> &'static str {
+/// The template of a vocabulary family; `None`: its models do not chat.
+pub fn of(family: Family) -> Option<&'static str> {
     match family {
-        Family::Gemma => GEMMA,
-        Family::Llama2 => LLAMA2,
-        Family::Llama3 => LLAMA3,
-        Family::Qwen => CHATML,
+        Family::Gemma => Some(GEMMA),
+        Family::Llama2 => Some(LLAMA2),
+        Family::Llama3 => Some(LLAMA3),
+        Family::Qwen => Some(CHATML),
+        Family::Bert => None,
     }
 }
 

@@ -32,6 +32,8 @@ pub enum Family {
     Llama3,
     /// Byte-level BPE, 151,936 tokens in the original.
     Qwen,
+    /// WordPiece without capitals, 30,522 tokens in the original.
+    Bert,
 }
 
 /// `tokenizer.ggml.token_type`.
@@ -68,6 +70,7 @@ impl Vocab {
             Family::Gemma => 640,
             Family::Llama2 => 384,
             Family::Llama3 | Family::Qwen => 640,
+            Family::Bert => 256,
         };
         if self.size < least {
             return Err((format!("at least {least} tokens in a vocabulary of its kind"), self.size.to_string()));
@@ -77,9 +80,10 @@ impl Vocab {
             Family::Llama2 => (special::sentencepiece(special::llama2(), Vec::new(), self.size), None),
             Family::Llama3 => byte_level(special::llama3(), self.size),
             Family::Qwen => byte_level(special::qwen(), self.size),
+            Family::Bert => (word_pieces(special::bert(), self.size), None),
         };
         self.set_ids(h, &tokens);
-        if merges.is_none() {
+        if matches!(self.family, Family::Gemma | Family::Llama2) {
             h.set("tokenizer.ggml.scores", Array::of(&tokens.iter().map(|t| t.score).collect::<Vec<_>>()));
         }
         h.set("tokenizer.ggml.token_type", Array::of(&tokens.iter().map(|t| t.kind as i32).collect::<Vec<_>>()));
@@ -95,6 +99,7 @@ impl Vocab {
             Family::Gemma | Family::Llama2 => ("llama", "default"),
             Family::Llama3 => ("gpt2", "llama-bpe"),
             Family::Qwen => ("gpt2", "qwen2"),
+            Family::Bert => ("bert", "bert-bge"),
         };
         h.set("tokenizer.ggml.model", model);
         h.set("tokenizer.ggml.pre", pre);
@@ -109,6 +114,14 @@ impl Vocab {
             Family::Llama2 => &[("bos", "<s>"), ("eos", "</s>"), ("unknown", "<unk>")],
             Family::Llama3 => &[("bos", "<|begin_of_text|>"), ("eos", "<|eot_id|>")],
             Family::Qwen => &[("bos", "<|endoftext|>"), ("eos", "<|im_end|>"), ("padding", "<|endoftext|>")],
+            // The separator is misspelled by the format.
+            Family::Bert => &[
+                ("cls", "[CLS]"),
+                ("seperator", "[SEP]"),
+                ("unknown", "[UNK]"),
+                ("padding", "[PAD]"),
+                ("mask", "[MASK]"),
+            ],
         };
         for (role, text) in ids {
             let id = tokens.iter().position(|t| t.text == *text).expect("the family has its special tokens");
@@ -133,4 +146,17 @@ fn byte_level(special: Vec<Token>, size: usize) -> (Vec<Token>, Option<Vec<Strin
     let rules = rules.collect();
     tokens.extend(special);
     (tokens, Some(rules))
+}
+
+/// Special tokens, then the characters and merged pieces that go on a word, and with U+2581 in front those that begin one.
+/// No text has the runs of punctuation among them: each mark is a word.
+fn word_pieces(special: Vec<Token>, size: usize) -> Vec<Token> {
+    const BEGINS: char = '▁';
+    let lower: Vec<char> = merges::characters(size).into_iter().filter(|c| !c.is_uppercase()).collect();
+    // What marks a beginning is no piece by itself.
+    let mut learnt = Merges::new(&lower, size - special.len() + 1);
+    learnt.learn_beginnings(BEGINS);
+    learnt.learn_words(BEGINS);
+    let pieces = learnt.pieces.into_iter().filter(|piece| !piece.chars().eq([BEGINS]));
+    special.into_iter().chain(pieces.map(|piece| Token::new(piece, Kind::Normal))).collect()
 }

@@ -11,7 +11,7 @@ __all__ = [
     "TextClustering",
 ]  # fmt: skip
 
-REASON = "qrun computes no embeddings: its decoder gives logits, not the last hidden state"
+REASON = "an engine that answers gives logits, not the last hidden state; qrun.Embedder makes vectors of texts"
 """Why."""
 
 

@@ -28,6 +28,12 @@ impl Merges {
         (2..=16).for_each(|n| self.word(&c.to_string().repeat(n)));
     }
 
+    /// Learns every character behind the mark that opens a word.
+    pub fn learn_beginnings(&mut self, mark: char) {
+        let characters: Vec<String> = self.pieces.iter().filter(|p| !p.starts_with(mark)).cloned().collect();
+        characters.iter().for_each(|character| self.word(&format!("{mark}{character}")));
+    }
+
     /// Learns words, with and without the `space` that opens one, until the limit is reached.
     pub fn learn_words(&mut self, space: char) {
         let common = || words::COMMON.iter().flat_map(|line| line.split(' '));

@@ -135,6 +135,14 @@ pub fn qwen() -> Vec<Token> {
     out
 }
 
+/// BERT without capitals: ids 0 to 103. Published vocabularies have more unused ones behind them.
+pub fn bert() -> Vec<Token> {
+    let mut out = vec![Token::new("[PAD]", Kind::Control)];
+    out.extend((0..99).map(|i| Token::new(format!("[unused{i}]"), Kind::Unused)));
+    out.extend(["[UNK]", "[CLS]", "[SEP]", "[MASK]"].map(|t| Token::new(t, Kind::Control)));
+    out
+}
+
 fn byte_tokens() -> impl Iterator<Item = Token> {
     (0..=255u8).map(|b| Token::new(format!("<0x{b:02X}>"), Kind::Byte))
 }

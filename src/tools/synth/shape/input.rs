@@ -1,0 +1,22 @@
+//! What joins the embeddings of tokens.
+
+use super::{Planned, Shape, bias, vector};
+
+/// Of a text alone, and of the second of two.
+const TOKEN_TYPES: usize = 2;
+
+impl Shape {
+    /// The tensors of that.
+    pub(super) fn input(&self) -> impl Iterator<Item = Planned> {
+        let (d, input) = (self.n_embd, self.spec().input);
+        let types = input.is_typed().then(|| {
+            [
+                self.matrix("token_types", d, TOKEN_TYPES),
+                vector("token_embd_norm.weight".into(), d),
+                bias("token_embd_norm.bias".into(), vec![d as u64]),
+            ]
+        });
+        let positions = input.is_placed().then(|| self.matrix("position_embd", d, self.n_ctx));
+        types.into_iter().flatten().chain(positions)
+    }
+}
