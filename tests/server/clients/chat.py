@@ -159,10 +159,12 @@ def openai_chat_cached_tokens():
 
 @case
 def openai_completions():
-    answer = oai.completions.create(model=MODEL, prompt=["2 + 3 =", "Hello"], max_tokens=4, temperature=0, logprobs=2)
+    # However soon the model would end.
+    whole = {"max_tokens": 4, "temperature": 0, "extra_body": {"ignore_eos": True}}
+    answer = oai.completions.create(model=MODEL, prompt=["2 + 3 =", "Hello"], logprobs=2, **whole)
     assert [c.index for c in answer.choices] == [0, 1] and answer.object == "text_completion"
     assert all(len(c.logprobs.tokens) == 4 and len(c.logprobs.top_logprobs[0]) == 2 for c in answer.choices)
-    stream = oai.completions.create(model=MODEL, prompt="2 + 3 =", max_tokens=4, temperature=0, stream=True)
+    stream = oai.completions.create(model=MODEL, prompt="2 + 3 =", stream=True, **whole)
     assert "".join(c.choices[0].text for c in stream) == answer.choices[0].text
 
 
