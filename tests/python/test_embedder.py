@@ -132,6 +132,8 @@ def test_others_run_while_texts_are_embedded(tiny: Tiny) -> None:
 
 INTERRUPT = """
 import os, signal, sys, threading, time
+# Whoever starts the tests in the background has it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 embedder = qrun.Embedder(sys.argv[1], pooling="mean", n_threads=1, n_ubatch=64)
 expected = embedder.embed("Hello")
 # A single text of many steps, and more texts than anyone would wait for.
