@@ -1,6 +1,6 @@
 //! How to run a model.
 
-use qrun_quant::cpu::{Arithmetic, Isa, Matrix};
+use qrun_quant::cpu::{Arithmetic, Matrix};
 
 use crate::KvType;
 
@@ -41,7 +41,7 @@ pub struct Options {
     pub gives: Gives,
     /// Repack weights for faster arithmetic; without it they stay lazily mapped.
     pub repack: bool,
-    /// Not at load, but by the products that need them: the first token is there sooner. The results are the same.
+    /// Not at load, but what gains from it by the products that need it: the first token is there sooner, the same.
     pub repack_as_needed: bool,
 }
 
@@ -76,11 +76,9 @@ impl Options {
         }
     }
 
-    /// Whether a CPU repacks these weights, at load or as needed. Those that are multiplied where they lie in the file are
-    /// not repacked as needed with AVX2 alone: tiles are read no faster there (Zen 3, gemma-3-1b and llama-3.2-1b in Q4_K_M),
-    /// and the file is shared by processes.
+    /// Whether a CPU repacks these weights: at load all that have tiles, as needed what gains from them.
     pub fn repacks(&self, w: &Matrix) -> bool {
-        let stays = self.repack_as_needed && w.is_multiplied_in_place() && Isa::best() == Isa::Avx2;
-        self.repack && self.arithmetic == Arithmetic::Fast && w.has_tiles() && !stays
+        let wanted = if self.repack_as_needed { w.gains_from_tiles() } else { w.has_tiles() };
+        self.repack && self.arithmetic == Arithmetic::Fast && wanted
     }
 }

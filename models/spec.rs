@@ -123,7 +123,7 @@ impl Pooling {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, pooling)| *pooling)
     }
 
-    /// Its name.
+    /// The name that [`Pooling::from_name`] knows.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize].0
     }

@@ -14,8 +14,8 @@ use super::measure::{random_bytes, vectors};
 /// Rows and columns of what is counted.
 const SHAPE: (usize, usize) = (2048, 2048);
 
-/// Instructions over the number of weights for each of the formats, repacked or as they lie in the file: the kernel, preparing the activations, handing out the
-/// work; and the instruction set, the best that the counting machine knows.
+/// Instructions over the number of weights for each of the formats, repacked or as they lie in the file: the kernel,
+/// preparing the activations, handing out the work; and the instruction set, the best that the counting machine knows.
 pub fn count(formats: &[GgmlType], in_place: bool) -> Result<Value> {
     let ((rows, cols), mut chosen, mut counts) = (SHAPE, String::new(), Map::new());
     for &ty in formats {

@@ -64,6 +64,7 @@ pub fn losses(new: &Value, old: &Value) -> Vec<String> {
     let counts = [new, old].map(|record| &record["instructions_per_weight"]);
     // Of another product, or with other instructions, there is nothing to compare.
     let same = ["isa", "rows", "cols"].into_iter().all(|field| counts[0][field] == counts[1][field]);
+    let same = same && new["repacked"] == old["repacked"];
     for (format, new) in counts[0]["formats"].as_object().into_iter().flatten().filter(|_| same) {
         let both = new.as_f64().zip(number(&counts[1]["formats"], format));
         if let Some((new, old)) = both.filter(|(new, old)| *new > old * (1.0 + MORE_INSTRUCTIONS)) {

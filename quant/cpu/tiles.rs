@@ -94,6 +94,7 @@ impl<F: TileFormat> LaneKernel for Pack<'_, F> {
         let blocks = F::blocks(self.rows);
         let per_row = layout.blocks / group;
         let is_whole = blocks.len() == ROWS * per_row;
+        let by_lanes = F::File::READ && is_whole;
         if !is_whole {
             codes.fill(Line::ZERO);
             scales.fill(0);
@@ -104,7 +105,7 @@ impl<F: TileFormat> LaneKernel for Pack<'_, F> {
             let lines = bytes_mut(lines).as_mut_ptr();
             for (row, block) in blocks.iter().skip(g).step_by(per_row).enumerate() {
                 F::Scales::pack(&block.parts(), row, plane);
-                if !(F::File::READ && is_whole) {
+                if !by_lanes {
                     for j in 0..group {
                         let quads = block.quads(j).map(|quad| quad as i32);
                         // SAFETY: scalar code runs everywhere; block j of the group has lines, and 16 rows in them.
@@ -114,7 +115,7 @@ impl<F: TileFormat> LaneKernel for Pack<'_, F> {
                     }
                 }
             }
-            if F::File::READ && is_whole {
+            if by_lanes {
                 let rows: [*const u8; ROWS] = std::array::from_fn(|row| (&raw const blocks[row * per_row + g]).cast());
                 for row in (0..ROWS).step_by(L::ROWS) {
                     // SAFETY: the machine can run `L`; there is a file block of each row, and lines for the group.

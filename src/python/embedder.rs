@@ -17,10 +17,10 @@ use qrun::{
 };
 
 use crate::{
-    answer,
     engine::describe,
-    errors::{self, Error},
+    errors,
     fields::Fields,
+    held::{self, Held},
     opening::{Notices, Opening, PoolingWish},
     work,
 };
@@ -28,8 +28,6 @@ use crate::{
 /// Texts of several threads go through it one call after the other.
 #[pyclass(module = "qrun._qrun", frozen)]
 pub struct Embedder {
-    /// The process that has the threads.
-    process: u32,
     /// Elements of a vector.
     #[pyo3(get)]
     width: usize,
@@ -39,7 +37,7 @@ pub struct Embedder {
     /// Most tokens of a text.
     #[pyo3(get)]
     n_ctx: usize,
-    open: Mutex<Option<Arc<Open>>>,
+    held: Held<Open>,
 }
 
 struct Open {
@@ -56,19 +54,8 @@ impl Open {
     }
 }
 
-impl Embedder {
-    /// # Errors
-    /// It is closed, or belongs to another process.
-    fn open(&self) -> PyResult<Arc<Open>> {
-        if self.process != std::process::id() {
-            return Err(answer::forked("embedder"));
-        }
-        self.lock().clone().ok_or_else(|| Error::new_err("this embedder is closed"))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Open>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+impl held::Open for Open {
+    const NAME: &'static str = "embedder";
 }
 
 #[pymethods]
@@ -82,7 +69,7 @@ impl Embedder {
             work::run(py, "opening the model", move |stop| opening.open_for_embeddings(pooling, stop))?;
         let (width, pooling, n_ctx) = (embedder.width(), embedder.pooling().name(), embedder.n_ctx());
         let open = Open { engine: embedder.shared_model(), embedder: Mutex::new(embedder), notices };
-        Ok(Self { process: std::process::id(), width, pooling, n_ctx, open: Mutex::new(Some(Arc::new(open))) })
+        Ok(Self { width, pooling, n_ctx, held: Held::new(open) })
     }
 
     /// The tokens of each text; `add_special`: with those that the model puts around it, `parse_special`: control tokens
@@ -94,7 +81,7 @@ impl Embedder {
         add_special: bool,
         parse_special: bool,
     ) -> PyResult<Vec<Vec<u32>>> {
-        let open = self.open()?;
+        let open = self.held.get()?;
         let how = Encode { add_special, parse_special };
         work::run(py, "the tokenizer", move |stop| {
             let tokens = texts.iter().enumerate().map(|(text, of)| {
@@ -114,7 +101,7 @@ impl Embedder {
         texts: Vec<Vec<u32>>,
         normalize: bool,
     ) -> PyResult<Vec<Bound<'py, PyByteArray>>> {
-        let open = self.open()?;
+        let open = self.held.get()?;
         let vectors = work::run(py, "embedding", move |stop| {
             let mut embedder = open.embedder();
             stop.here();
@@ -133,35 +120,20 @@ impl Embedder {
 
     /// As [`crate::engine::Model`]'s.
     fn notices(&self) -> PyResult<Vec<String>> {
-        let open = self.open()?;
+        let open = self.held.get()?;
         let mut notices = open.notices.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(mem::take(&mut notices))
     }
 
     /// What the model is, as JSON.
     fn info(&self) -> PyResult<String> {
-        let mut info = describe::info(&self.open()?.engine);
+        let mut info = describe::info(&self.held.get()?.engine);
         info["n_ctx"] = self.n_ctx.into();
         Ok(info.to_string())
     }
 
     /// Frees the memory, once the calls that run have ended.
     fn close(&self, py: Python) {
-        if self.process == std::process::id() {
-            let open = self.lock().take();
-            py.detach(|| drop(open));
-        }
-    }
-}
-
-impl Drop for Embedder {
-    fn drop(&mut self) {
-        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if self.process != std::process::id() {
-            // After a fork there is no thread to wait for, and whatever was locked then stays so.
-            mem::forget(open);
-        } else if open.is_some() {
-            Python::try_attach(|py| py.detach(|| drop(open)));
-        }
+        self.held.close(py);
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     mem,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc::channel},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak, mpsc::channel},
 };
 
 use pyo3::{
@@ -19,10 +19,11 @@ use qrun::{
 };
 
 use crate::{
-    answer::{self, About, Answer, Waker},
+    answer::{About, Answer, Waker},
     constraint,
-    errors::{self, Error, usage},
+    errors::{self, usage},
     fields::Fields,
+    held::{self, Held},
     inbox::Inbox,
     opening::{Notices, Opening},
     prompt::Prepared,
@@ -35,9 +36,7 @@ mod saved;
 /// A model and its thread.
 #[pyclass(module = "qrun._qrun", frozen)]
 pub struct Model {
-    /// The process that has the threads.
-    process: u32,
-    open: Mutex<Option<Arc<Open>>>,
+    held: Held<Open>,
 }
 
 /// What there is until the model is closed.
@@ -63,14 +62,7 @@ impl Model {
     /// # Errors
     /// The engine is closed, or belongs to another process.
     fn open(&self) -> PyResult<Arc<Open>> {
-        if self.process != std::process::id() {
-            return Err(answer::forked("engine"));
-        }
-        self.lock().clone().ok_or_else(|| Error::new_err("this engine is closed"))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Open>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.get()
     }
 
     /// Panics on the thread of the scheduler.
@@ -95,7 +87,7 @@ impl Model {
             waker: OnceLock::new(),
             answers: Mutex::default(),
         };
-        Ok(Self { process: std::process::id(), open: Mutex::new(Some(Arc::new(open))) })
+        Ok(Self { held: Held::new(open) })
     }
 
     /// The tokens of a text.
@@ -233,29 +225,15 @@ impl Model {
 
     /// Ends all answers and frees the memory.
     fn close(&self, py: Python) {
-        if self.process == std::process::id() {
-            let open = self.lock().take();
-            py.detach(|| end(open));
-        }
+        self.held.close(py);
     }
 }
 
-impl Drop for Model {
-    fn drop(&mut self) {
-        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if self.process != std::process::id() {
-            // After a fork there is no thread to wait for, and whatever was locked then stays so.
-            mem::forget(open);
-        } else if open.is_some() {
-            Python::try_attach(|py| py.detach(|| end(open)));
-        }
-    }
-}
+impl held::Open for Open {
+    const NAME: &'static str = "engine";
 
-/// Ends what runs, and waits for the thread.
-fn end(open: Option<Arc<Open>>) {
-    if let Some(open) = open {
-        let answers = mem::take(&mut *open.answers.lock().unwrap_or_else(PoisonError::into_inner));
+    fn end(&self) {
+        let answers = mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner));
         answers.iter().filter_map(Weak::upgrade).for_each(|inbox| inbox.cancel.cancel());
     }
 }

@@ -11,6 +11,7 @@ mod engine;
 mod errors;
 mod fields;
 mod gguf;
+mod held;
 mod inbox;
 mod models;
 mod opening;

@@ -114,7 +114,7 @@ pub enum PoolingWish {
     Models,
     /// As the model says, and where it does not a vector for each token: llama.cpp's "unspecified".
     ModelsOrNone,
-    /// This way.
+    /// Whatever the model says.
     Given(Pooling),
 }
 

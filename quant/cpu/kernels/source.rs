@@ -74,8 +74,7 @@ impl<F: TileFormat> Source for Tile<F> {
         self.blocks
     }
 
-    /// The tiles that follow, and the scales of the next one, which are used long before the codes that lie in front of
-    /// them.
+    /// The tiles that follow, and the scales of the next one: they are used long before the codes in front of them.
     #[inline(always)]
     fn prefetch(&self, b: usize, _: usize, _: usize) {
         // What a block takes of its tile, on the average.

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from qrun import _qrun
 from qrun._errors import DeviceWarning
+from qrun._opened import Opened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from types import TracebackType
     from typing import Any, Callable, Sequence
 
     Vector = list[float]
 
 
-class Embedder:
+class Embedder(Opened):
     """A model that makes vectors of texts; any number of threads may use it, one call after the other.
 
     `model` is the path of a GGUF file, the name of a model, or None for the small demo model inside.
@@ -154,18 +154,6 @@ class Embedder:
     def close(self) -> None:
         """Frees the memory. Without this it is done when the embedder is dropped."""
         self._native.close()
-
-    def __enter__(self) -> Embedder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        what = "the demo model, qrun.Embedder()" if self._path is None else repr(str(self._path))
-        raise TypeError(f"an Embedder cannot be pickled: pickle the path and open it again there: {what}")
 
     def __repr__(self) -> str:
         what = "the demo model" if self._path is None else repr(str(self._path))

@@ -6,13 +6,13 @@ from operator import index
 
 from qrun import _qrun
 from qrun._errors import DeviceWarning, UsageError
+from qrun._opened import Opened
 from qrun._sampling import canonical, constraint, native, per_prompt
 from qrun._stream import Stream, completion, end_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from types import TracebackType
     from typing import Any, Callable, Iterable, Sequence, Union
 
     import numpy
@@ -44,7 +44,7 @@ def token_ids(given: Iterable[Any], name: str = "tokens") -> list[int]:
     return found
 
 
-class Engine:
+class Engine(Opened):
     """A model that is open, with its own thread; any number of threads may use it at once.
 
     `model` is the path of a GGUF file, the name of a model, or None for the small demo model inside.
@@ -428,18 +428,6 @@ class Engine:
     def close(self) -> None:
         """Ends all answers and frees the memory. Without this it is done when the engine is dropped."""
         self._native.close()
-
-    def __enter__(self) -> Engine:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        what = "the demo model, qrun.Engine()" if self._path is None else repr(str(self._path))
-        raise TypeError(f"an Engine cannot be pickled: pickle the path and open it again there: {what}")
 
     def __repr__(self) -> str:
         return f"Engine({'' if self._path is None else repr(str(self._path))})"
