@@ -251,9 +251,10 @@ int Block::barrier(int ballot, Site site, const char* what) {
 
 void Block::release(Warp& w, Thread& last) {
     const Order order = launch->order;
-    const unsigned mask = order == Order::Random ? draw() : order == Order::Reverse ? 31 : 0;
-    // A warp that goes first runs on to its next barrier, one that goes last lets the others catch up.
-    const bool first = order == Order::Random && draw() & 1;
+    // A warp that goes first runs on to its next barrier, which is soonest: what its lanes use stays in the cache. One that
+    // goes last lets the others catch up.
+    const bool first = order == Order::Forward || (order == Order::Random && draw() & 1);
+    const unsigned mask = order == Order::Random ? draw() : 31;
     for (unsigned i = 0; i < 32; i++) {
         const unsigned lane = (i ^ mask) & 31;
         if (!(w.exists >> lane & 1) || w.lanes[lane] == &last) continue;

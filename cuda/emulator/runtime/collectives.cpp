@@ -39,8 +39,15 @@ static void shuffle(Warp& w) {
         if (w.exists >> i & 1) w.lanes[i]->value = v[w.lanes[i]->argument];
 }
 
-// c + Σ x·y as a tensor core has it.
-[[maybe_unused]] static int multiply(int c, const int* x, const int* y, int n) {
+// Eight columns of a row of `c`, or of `b` at one k.
+template <class A> struct Columns {
+    typedef A Type __attribute__((vector_size(8 * sizeof(A))));
+};
+using Ints = Columns<int>::Type;
+using Floats = Columns<float>::Type;
+
+// c + Σ x·y of eight columns as a tensor core has them.
+[[maybe_unused]] static Ints multiply(Ints c, const int* x, const Ints* y, int n) {
     for (int k = 0; k < n; k++) c += x[k] * y[k];
     return c;
 }
@@ -48,11 +55,11 @@ static void shuffle(Warp& w) {
 // Four products at a time and the sum so far are aligned to the largest of them, cut to 24 bits and added; the result is cut to
 // f32. So do the tensor cores of SM 7.x; later ones take more products and keep a bit more (Fasi, Higham, Mikaitis, Pranesh,
 // "Numerical behavior of NVIDIA tensor cores", 2021).
-static float multiply(float c, const float* x, const float* y, int n) {
+static float multiply(float c, const float* x, const Floats* y, int column, int n) {
     for (int first = 0; first < n; first += 4) {
         float terms[5] = {c};
         int largest = -1000;
-        for (int k = 0; k < 4; k++) terms[1 + k] = x[first + k] * y[first + k];
+        for (int k = 0; k < 4; k++) terms[1 + k] = x[first + k] * y[first + k][column];
         for (const float t : terms) {
             if (!std::isfinite(t)) return terms[0] + terms[1] + terms[2] + terms[3] + terms[4];
             if (t != 0) largest = std::max(largest, std::ilogb(t));
@@ -64,9 +71,13 @@ static float multiply(float c, const float* x, const float* y, int n) {
     }
     return c;
 }
+static Floats multiply(Floats c, const float* x, const Floats* y, int n) {
+    for (int column = 0; column < 8; column++) c[column] = multiply(c[column], x, y, column, n);
+    return c;
+}
 #else
-static float multiply(float c, const float* x, const float* y, int n) {
-    float sum = 0;
+static Floats multiply(Floats c, const float* x, const Floats* y, int n) {
+    Floats sum = {};
     for (int k = 0; k < n; k++) sum += x[k] * y[k];
     return c + sum;
 }
@@ -77,26 +88,29 @@ static float multiply(float c, const float* x, const float* y, int n) {
 template <int M, int K, class E, class A, class F> static void mma(Warp& w, F decode) {
     constexpr int PER = 4 / sizeof(E); // elements per register
     constexpr int ROWS = M / 8, STEPS = K / (4 * PER); // registers of `a`: ROWS × STEPS
-    A a[M][K], b[8][K];
+    A a[M][K];
+    typename Columns<A>::Type b[K], c[M];
     for (int l = 0; l < 32; l++) {
         const int g = l / 4, t = l % 4;
         E ea[ROWS * STEPS * PER], eb[STEPS * PER];
+        A ec[2 * ROWS];
         memcpy(ea, fragments(w, l).a, sizeof ea);
         memcpy(eb, fragments(w, l).b, sizeof eb);
+        memcpy(ec, fragments(w, l).c, sizeof ec);
         for (int s = 0; s < STEPS; s++)
             for (int i = 0; i < PER; i++) {
                 const int k = s * 4 * PER + t * PER + i;
                 for (int r = 0; r < ROWS; r++) a[g + 8 * r][k] = decode(ea[(s * ROWS + r) * PER + i]);
-                b[g][k] = decode(eb[s * PER + i]);
+                b[k][g] = decode(eb[s * PER + i]);
             }
-    }
-    for (int l = 0; l < 32; l++) {
-        A* c = static_cast<A*>(fragments(w, l).c);
         for (int r = 0; r < ROWS; r++)
-            for (int i = 0; i < 2; i++) {
-                const A *x = a[l / 4 + 8 * r], *y = b[l % 4 * 2 + i];
-                c[2 * r + i] = multiply(c[2 * r + i], x, y, K);
-            }
+            for (int i = 0; i < 2; i++) c[g + 8 * r][2 * t + i] = ec[2 * r + i];
+    }
+    for (int row = 0; row < M; row++) c[row] = multiply(c[row], a[row], b, K);
+    for (int l = 0; l < 32; l++) {
+        A* out = static_cast<A*>(fragments(w, l).c);
+        for (int r = 0; r < ROWS; r++)
+            for (int i = 0; i < 2; i++) out[2 * r + i] = c[l / 4 + 8 * r][l % 4 * 2 + i];
     }
 }
 
