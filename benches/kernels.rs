@@ -22,7 +22,7 @@ use clap::Parser;
 use qrun::bench::{Column, Limits, fixed, machine, number, percent, record::json as pretty, table, text};
 use qrun_quant::{
     GgmlType,
-    cpu::{Isa, par::Pool},
+    cpu::{Isa, par::Pool, physical_cores},
 };
 use record::{MARGIN, differences, losses, ratios};
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ struct Args {
     /// Names of formats; all by default.
     #[arg(value_parser = format)]
     formats: Vec<GgmlType>,
-    /// Threads; all cores by default.
+    /// Threads; the physical cores by default.
     #[arg(long, default_value_t = 0)]
     threads: usize,
     /// Tokens of the products of many.
@@ -73,7 +73,7 @@ fn main() -> Result<()> {
         args.formats.extend(GgmlType::all());
     }
     if args.threads == 0 {
-        args.threads = std::thread::available_parallelism()?.get();
+        args.threads = physical_cores();
     }
     if args.product { count::product(args.formats[0], args.no_repack) } else { run(&args) }
 }

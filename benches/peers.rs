@@ -31,7 +31,10 @@ use qrun::{
     },
     tools::{quantize::FileType, synth},
 };
-use qrun_quant::{Bytes, cpu::limits};
+use qrun_quant::{
+    Bytes,
+    cpu::{limits, physical_cores},
+};
 use serde_json::{Map, Value, json};
 
 /// Compares qrun with its peers.
@@ -61,7 +64,7 @@ struct Args {
     /// Seconds that a turn may take, loading included; one that is not done then is stopped and has failed.
     #[arg(long, value_name = "SECONDS", default_value_t = 900, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
-    /// Threads of each engine; all cores by default.
+    /// Threads of each engine; the physical cores by default.
     #[arg(long, default_value_t = 0)]
     threads: usize,
     /// Threads that compute something else meanwhile and never pause, as a busy neighbour does.
@@ -93,7 +96,7 @@ struct Args {
 fn main() -> Result<()> {
     let mut args = Args::parse();
     if args.threads == 0 {
-        args.threads = std::thread::available_parallelism()?.get();
+        args.threads = physical_cores();
     }
     if let Some(file) = &args.table {
         print!("{}", recorded(file)?);

@@ -31,6 +31,7 @@ use qrun::{
     },
     tools::{quantize::FileType, synth},
 };
+use qrun_quant::cpu::physical_cores;
 use serde_json::{Map, Value, json};
 
 /// Compares `qrun serve` with llama-server.
@@ -66,7 +67,7 @@ struct Args {
     /// Connections of the load `idle`.
     #[arg(long, default_value_t = 10_000)]
     connections: usize,
-    /// Threads of each server; all cores by default.
+    /// Threads of each server; the physical cores by default.
     #[arg(long, default_value_t = 0)]
     threads: usize,
     /// Seconds that a server may take to start.
@@ -95,7 +96,7 @@ struct Args {
 fn main() -> Result<()> {
     let mut args = Args::parse();
     if args.threads == 0 {
-        args.threads = std::thread::available_parallelism()?.get();
+        args.threads = physical_cores();
     }
     if let Some(file) = &args.table {
         print!("{}", recorded(file)?);

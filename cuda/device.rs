@@ -36,7 +36,7 @@ pub enum NoDevice {
     /// A GPU that our kernels do not run on.
     #[error("{name} has compute capability {}.{}, qrun needs 7.5 (Turing) or newer", .sm / 10, .sm % 10)]
     TooOld {
-        /// Its name.
+        /// As the driver names it, e.g. `Tesla P4`.
         name: String,
         /// Compute capability as `10 * major + minor`.
         sm: i32,

@@ -20,7 +20,7 @@ pub enum DeviceError {
     Memory {
         /// Bytes that the allocation or plan needs.
         wanted: u64,
-        /// Bytes that were free.
+        /// Bytes that the driver called free then.
         free: u64,
     },
     /// The device does not come to an end.

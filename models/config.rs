@@ -12,7 +12,7 @@ use qrun_quant::{Gguf, Result};
 use crate::{
     arch,
     layer::LayerPlan,
-    spec::{Activation, ArchSpec, EmbeddingScale, LogitScale, Mask, Norm, Pooling, Recurrent},
+    spec::{Activation, ArchSpec, EmbeddingScale, LogitScale, Norm, Pooling, Recurrent},
 };
 use keys::{Keys, LIMIT};
 
@@ -80,7 +80,7 @@ impl Config {
 
     /// Whether texts go through the layers whole, as each token sees all of them: such a model does not write text.
     pub fn is_bidirectional(&self) -> bool {
-        self.layers.iter().any(|l| l.mask == Mask::None)
+        self.layers.iter().any(|l| !l.mask.is_causal())
     }
 
     /// The longest text that the model can take, in tokens; `None`: any, though it was trained for
@@ -207,7 +207,11 @@ fn refuse_unimplemented(keys: &Keys, spec: &ArchSpec) -> Result<()> {
             return Err(keys.error(name, activation[0], format!("{found:?}")));
         }
     }
-    if spec.recurrent != Recurrent::None && layers::mask(keys, spec)? == Mask::None {
+    let recurrent = match spec.recurrent {
+        Recurrent::None => false,
+        Recurrent::DeltaNet { .. } | Recurrent::ShortConv | Recurrent::Mamba2 => true,
+    };
+    if recurrent && !layers::mask(keys, spec)?.is_causal() {
         return Err(keys.error("attention.causal", "true, as recurrent layers look back only", "false"));
     }
     Ok(())

@@ -48,7 +48,6 @@ use crate::{
     Rows, Salt, SamplingRequest, Tap,
     layer::{FeedForwardPlan, KvSource, Mixer},
     memory::Plan,
-    spec::{Mask, Norm, Residual},
 };
 use ahead::Ahead;
 use memory::{LOGIT_ROWS, Memory, STEP_ROWS};
@@ -236,12 +235,12 @@ fn without_kernels(c: &Config) -> Option<&'static str> {
     }
     let any = |part: fn(&LayerPlan) -> bool| c.layers.iter().any(part);
     let parts = [
-        (any(|l| l.mask == Mask::None), "attention without a causal mask"),
+        (any(|l| !l.mask.is_causal()), "attention without a causal mask"),
         (any(|l| matches!(l.kv, KvSource::Latent(_))), "latent attention"),
         (any(|l| l.mixer == Mixer::None || l.feed_forward == FeedForwardPlan::None), "layers of one part"),
         (c.arch.input.is_typed(), "types of tokens"),
-        (c.arch.norm == Norm::LayerBias, "norms with biases"),
-        (c.arch.residual == Residual::NormedSum, "norms of sums"),
+        (c.arch.norm.has_bias(), "norms with biases"),
+        (c.arch.residual.norms_sums(), "norms of sums"),
         (!c.arch.feed_forward.is_gated(), "a feed-forward without a gate"),
     ];
     parts.into_iter().find(|(present, _)| *present).map(|(_, part)| part)

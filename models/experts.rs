@@ -34,8 +34,9 @@ pub fn route(plan: &ExpertPlan, logits: &[f32], bias: Option<&[f32]>, out: &mut 
     }
     let chosen = best(&scores, plan.n_used);
     let mut weights: Vec<f32> = chosen.iter().map(|&expert| p[expert]).collect();
-    if plan.gating == Gating::SoftmaxOfChosen {
-        weights = softmax(&weights);
+    match plan.gating {
+        Gating::Softmax | Gating::Sigmoid => {}
+        Gating::SoftmaxOfChosen => weights = softmax(&weights),
     }
     if plan.norm {
         let sum = weights.iter().sum::<f32>().max(SMALLEST_SUM);

@@ -30,14 +30,14 @@ struct Held {
 struct Spare {
     model: Model,
     options: Options,
-    notice: EventHandler,
+    on_event: EventHandler,
 }
 
 impl Fallback {
     /// Runs on `device` while that works, then on the CPU with the same model and options.
-    pub fn new(device: Box<dyn Forward>, model: Model, options: Options, notice: EventHandler) -> Self {
+    pub fn new(device: Box<dyn Forward>, model: Model, options: Options, on_event: EventHandler) -> Self {
         let held = vec![Held::default(); options.n_seq];
-        Self { active: device, spare: Some(Spare { model, options, notice }), held }
+        Self { active: device, spare: Some(Spare { model, options, on_event }), held }
     }
 
     /// Moves to the CPU after a device error and brings its cache to where the device's was. Other errors,
@@ -45,7 +45,7 @@ impl Fallback {
     fn give_up(&mut self, error: ForwardError) -> Result<(), ForwardError> {
         let ForwardError::Device(reason) = &error else { return Err(error) };
         let Some(mut spare) = self.spare.take() else { return Err(error) };
-        (spare.notice)(LoadEvent::FellBack(&format!("GPU: {reason}; the CPU goes on")));
+        (spare.on_event)(LoadEvent::FellBack(&format!("GPU: {reason}; the CPU goes on")));
         let Ok(cpu) = CpuDecoder::new(spare.model, spare.options) else { return Err(error) };
         self.active = Box::new(cpu);
         for (seq, held) in self.held.iter().enumerate() {

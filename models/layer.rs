@@ -128,7 +128,7 @@ impl DeltaPlan {
     pub fn inner(&self) -> usize {
         self.n_head_v * self.dim_v
     }
-    /// The key head of a value head.
+    /// The key head, from 0, that gives a value head its queries and keys.
     pub fn key_head(&self, value_head: usize) -> usize {
         match self.heads {
             DeltaHeads::Tiled => value_head % self.n_head_k,

@@ -64,8 +64,8 @@ pub struct ArchSpec {
     pub pooling: Option<Pooling>,
 }
 
-// Each of these is matched exhaustively where it matters, in both decoders: a new variant does not compile until every
-// such place says what it does with it.
+// Each of these is matched exhaustively, here or where a plan or a decoder depends on it, and not compared: a new variant does not
+// compile until every such place says what it does with it.
 
 /// Which tokens of a text a token sees (`attention.causal`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +74,16 @@ pub enum Mask {
     Causal,
     /// All of them, so that a text goes through the layers whole; half of a window reaches back, half forward.
     None,
+}
+
+impl Mask {
+    /// Whether a token sees those up to itself alone.
+    pub fn is_causal(self) -> bool {
+        match self {
+            Self::Causal => true,
+            Self::None => false,
+        }
+    }
 }
 
 /// What the first layer takes besides the embedding of the token.
@@ -90,11 +100,17 @@ pub enum Input {
 impl Input {
     /// Whether `token_types` joins, and a norm follows.
     pub fn is_typed(self) -> bool {
-        self != Self::Token
+        match self {
+            Self::Token => false,
+            Self::Typed | Self::TypedAndPlaced => true,
+        }
     }
     /// Whether `position_embd` joins: there are no positions beyond its rows.
     pub fn is_placed(self) -> bool {
-        self == Self::TypedAndPlaced
+        match self {
+            Self::Token | Self::Typed => false,
+            Self::TypedAndPlaced => true,
+        }
     }
 }
 
@@ -140,6 +156,16 @@ pub enum Norm {
     LayerBias,
 }
 
+impl Norm {
+    /// Whether something is added at last.
+    pub fn has_bias(self) -> bool {
+        match self {
+            Self::Rms | Self::Layer => false,
+            Self::LayerBias => true,
+        }
+    }
+}
+
 /// How the outputs of attention and feed-forward join the residual stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Residual {
@@ -161,15 +187,42 @@ pub enum Residual {
 impl Residual {
     /// Whether inputs of attention are normed.
     pub fn pre_norm(self) -> bool {
-        !matches!(self, Self::PostNorm | Self::NormedSum)
+        match self {
+            Self::PreNorm | Self::PrePostNorm | Self::Parallel | Self::Single => true,
+            Self::PostNorm | Self::NormedSum => false,
+        }
     }
     /// Whether outputs are normed.
     pub fn post_norm(self) -> bool {
-        matches!(self, Self::PrePostNorm | Self::PostNorm)
+        match self {
+            Self::PrePostNorm | Self::PostNorm => true,
+            Self::PreNorm | Self::Parallel | Self::Single | Self::NormedSum => false,
+        }
+    }
+    /// Whether sums are normed, the last one too.
+    pub fn norms_sums(self) -> bool {
+        match self {
+            Self::NormedSum => true,
+            Self::PreNorm | Self::PrePostNorm | Self::PostNorm | Self::Parallel | Self::Single => false,
+        }
     }
     /// Whether a norm follows the last layer.
     pub fn final_norm(self) -> bool {
-        self != Self::NormedSum
+        !self.norms_sums()
+    }
+    /// Whether feed-forward takes the normed input of attention.
+    pub fn is_parallel(self) -> bool {
+        match self {
+            Self::Parallel => true,
+            Self::PreNorm | Self::PrePostNorm | Self::PostNorm | Self::Single | Self::NormedSum => false,
+        }
+    }
+    /// Whether a layer has attention, a feed-forward, or what stands in place of attention, but no two of them.
+    pub fn is_single(self) -> bool {
+        match self {
+            Self::Single => true,
+            Self::PreNorm | Self::PrePostNorm | Self::PostNorm | Self::Parallel | Self::NormedSum => false,
+        }
     }
 }
 
@@ -229,6 +282,16 @@ pub enum DeltaHeads {
     Tiled,
     /// Consecutive value heads share a key head; `ssm_ba` has both, key head by key head.
     Grouped,
+}
+
+impl DeltaHeads {
+    /// Whether those of a key head lie together.
+    pub fn are_grouped(self) -> bool {
+        match self {
+            Self::Tiled => false,
+            Self::Grouped => true,
+        }
+    }
 }
 
 /// Rotary embedding of sliding layers.
@@ -294,7 +357,10 @@ pub enum FeedForward {
 impl FeedForward {
     /// Whether there is a gate.
     pub fn is_gated(self) -> bool {
-        matches!(self, Self::Gated(_))
+        match self {
+            Self::Gated(_) => true,
+            Self::Plain(_) => false,
+        }
     }
     /// Its non-linearity.
     pub fn activation(self) -> Activation {

@@ -4,7 +4,7 @@ use std::ops::{Index, Range};
 
 use crate::{
     layer::{FeedForwardPlan, HeadNorm, KvSource, LayerPlan, Mixer},
-    spec::{ArchSpec, AttentionGate, DeltaHeads, Norm, Residual},
+    spec::{ArchSpec, AttentionGate, Norm},
 };
 
 /// Names each role once: its variant, its place in [`Role::ALL`] and its name in files.
@@ -202,7 +202,7 @@ pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dim
         Norm::Rms | Norm::Layer => Vector(d),
         Norm::LayerBias => Biased(d),
     };
-    let normed_sum = spec.residual == Residual::NormedSum;
+    let normed_sum = spec.residual.norms_sums();
     let mut list = vec![(Role::AttnNorm, norm, pre_norm && l.mixer != Mixer::None)];
     match l.mixer {
         Mixer::Attention => match l.kv {
@@ -246,7 +246,7 @@ pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dim
         },
         Mixer::DeltaNet(p) => {
             let (channels, inner, heads) = (p.channels(), p.inner(), p.n_head_v);
-            let tiled = p.heads == DeltaHeads::Tiled;
+            let tiled = !p.heads.are_grouped();
             list.extend([
                 (Role::AttnQkv,   Matrix(channels, d),     true),
                 (Role::AttnGate,  Matrix(inner, d),        true),
@@ -284,7 +284,7 @@ pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dim
     list.extend([
         (Role::AttnOutputNorm,    norm,      normed_sum),
         (Role::PostAttentionNorm, Vector(d), post_norm),
-        (Role::FfnNorm,           norm,      pre_norm && follows && spec.residual != Residual::Parallel),
+        (Role::FfnNorm,           norm,      pre_norm && follows && !spec.residual.is_parallel()),
     ]);
     match l.feed_forward {
         FeedForwardPlan::None => {}

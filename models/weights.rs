@@ -1,4 +1,4 @@
-//! The single door between a file's tensors and the decoders: names, shapes, fused and tied tensors.
+//! A file's tensors as the weights of a model: names, shapes, fused and tied tensors.
 
 mod heads;
 
@@ -142,7 +142,7 @@ impl Linear {
 pub struct Layer {
     /// Norm weights, biases, and taps of convolutions, as f32.
     pub vectors: ByRole<Vec<f32>>,
-    /// Biases of norms.
+    /// Biases of norms, by the role of the weights and as long as these.
     pub norm_biases: ByRole<Vec<f32>>,
     /// Projections. What one tensor of the file holds together is apart.
     pub matrices: ByRole<Linear>,
@@ -157,19 +157,19 @@ const IGNORED: &[&str] = &["rotary_emb.inv_freq", "attn_rot_embd.weight", ".inpu
 impl Weights {
     /// Maps the weights; every tensor of the file must have a place in the model.
     pub fn load(g: &Gguf, c: &Config) -> Result<Self> {
-        let door = TensorLoader { g, used: RefCell::default() };
-        let layers = (0..c.layers.len()).map(|il| layer(&door, c, il)).collect::<Result<_>>()?;
-        let token_embd = door.matrix("token_embd.weight", c.n_vocab, c.n_embd)?;
+        let loader = TensorLoader { g, used: RefCell::default() };
+        let layers = (0..c.layers.len()).map(|il| layer(&loader, c, il)).collect::<Result<_>>()?;
+        let token_embd = loader.matrix("token_embd.weight", c.n_vocab, c.n_embd)?;
         let output = match g.tensor("output.weight") {
-            Some(_) => Some(door.linear("output", c.n_vocab, c.n_embd)?),
+            Some(_) => Some(loader.linear("output", c.n_vocab, c.n_embd)?),
             None => None,
         };
-        let rope_factors = rope_divisors(&door, c)?;
-        let per_layer = per_layer(&door, c)?;
-        let input = input(&door, c)?;
-        let output_norm = c.arch.residual.final_norm().then(|| door.norm(c, c.arch.output_norm)).transpose()?;
-        let dense = dense(&door, c)?;
-        door.refuse_leftovers(c)?;
+        let rope_factors = rope_divisors(&loader, c)?;
+        let per_layer = per_layer(&loader, c)?;
+        let input = input(&loader, c)?;
+        let output_norm = c.arch.residual.final_norm().then(|| loader.norm(c, c.arch.output_norm)).transpose()?;
+        let dense = dense(&loader, c)?;
+        loader.refuse_leftovers(c)?;
         Ok(Self { token_embd, layers, input, output_norm, output, rope_factors, per_layer, dense })
     }
 
@@ -255,11 +255,11 @@ impl Weights {
 }
 
 /// The divisors that any layer's rotary embedding asks for.
-fn rope_divisors(door: &TensorLoader, c: &Config) -> Result<RopeDivisors> {
+fn rope_divisors(loader: &TensorLoader, c: &Config) -> Result<RopeDivisors> {
     let read = |name: &str, n_rot: usize| {
-        let values = door.vector(name, n_rot / 2)?;
+        let values = loader.vector(name, n_rot / 2)?;
         match values.iter().find(|f| !(f.is_finite() && **f > 0.0)) {
-            Some(bad) => Err(door.g.error(format!("tensor {name}"), "positive divisors", bad.to_string())),
+            Some(bad) => Err(loader.g.error(format!("tensor {name}"), "positive divisors", bad.to_string())),
             None => Ok(values),
         }
     };
@@ -281,50 +281,50 @@ fn rope_divisors(door: &TensorLoader, c: &Config) -> Result<RopeDivisors> {
 }
 
 /// What embeddings for each layer are made of, where the model has such.
-fn per_layer(door: &TensorLoader, c: &Config) -> Result<Option<PerLayer>> {
+fn per_layer(loader: &TensorLoader, c: &Config) -> Result<Option<PerLayer>> {
     let (n, width) = (c.n_embd_per_layer, c.n_embd_per_layer * c.layers.len());
     let read = || {
         Ok(PerLayer {
-            token_embd: door.matrix("per_layer_token_embd.weight", c.n_vocab, width)?,
-            model_proj: door.linear("per_layer_model_proj", width, c.n_embd)?,
-            proj_norm: door.vector("per_layer_proj_norm.weight", n)?,
+            token_embd: loader.matrix("per_layer_token_embd.weight", c.n_vocab, width)?,
+            model_proj: loader.linear("per_layer_model_proj", width, c.n_embd)?,
+            proj_norm: loader.vector("per_layer_proj_norm.weight", n)?,
         })
     };
     (n > 0).then(read).transpose()
 }
 
 /// What joins token embeddings.
-fn input(door: &TensorLoader, c: &Config) -> Result<InputWeights> {
+fn input(loader: &TensorLoader, c: &Config) -> Result<InputWeights> {
     let input = c.arch.input;
     let token_type = || {
         // How many types there are nobody needs to know: a text is of the first.
-        let types = door.g.tensor("token_types.weight").map_or(1, Tensor::rows);
+        let types = loader.g.tensor("token_types.weight").map_or(1, Tensor::rows);
         let mut first = vec![0.0; c.n_embd];
-        door.matrix("token_types.weight", types, c.n_embd)?.row(0, &mut first);
+        loader.matrix("token_types.weight", types, c.n_embd)?.row(0, &mut first);
         Ok(first)
     };
     Ok(InputWeights {
         token_type: input.is_typed().then(token_type).transpose()?,
         positions: input
             .is_placed()
-            .then(|| door.matrix("position_embd.weight", c.n_ctx_train, c.n_embd))
+            .then(|| loader.matrix("position_embd.weight", c.n_ctx_train, c.n_embd))
             .transpose()?,
-        norm: input.is_typed().then(|| door.norm(c, "token_embd_norm")).transpose()?,
+        norm: input.is_typed().then(|| loader.norm(c, "token_embd_norm")).transpose()?,
     })
 }
 
 /// What the embedding of a text goes through at last, in models that give nothing but embeddings.
-fn dense(door: &TensorLoader, c: &Config) -> Result<Vec<Linear>> {
+fn dense(loader: &TensorLoader, c: &Config) -> Result<Vec<Linear>> {
     let mut out: Vec<Linear> = Vec::new();
     let names = ["dense_2", "dense_3"].into_iter().filter(|_| c.is_bidirectional());
-    for (name, tensor) in names.filter_map(|name| Some((name, door.g.tensor(&format!("{name}.weight"))?))) {
+    for (name, tensor) in names.filter_map(|name| Some((name, loader.g.tensor(&format!("{name}.weight"))?))) {
         let cols = out.last().map_or(c.n_embd, |last| last.w.rows());
-        out.push(door.linear(name, tensor.rows(), cols)?);
+        out.push(loader.linear(name, tensor.rows(), cols)?);
     }
     Ok(out)
 }
 
-fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
+fn layer(loader: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
     let list = tensors::of_layer(c.arch, c.n_embd, &c.layers[il]);
     let name = |part: &str| format!("blk.{il}.{part}");
     let (mut vectors, mut norm_biases, mut matrices) = (ByRole::default(), ByRole::default(), ByRole::default());
@@ -332,27 +332,27 @@ fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
     for &(role, dims) in &list {
         let own = name(&role.of_file(c.arch, dims));
         match dims {
-            Dims::Vector(n) => vectors.set(role, door.vector(&own, n)?),
+            Dims::Vector(n) => vectors.set(role, loader.vector(&own, n)?),
             Dims::Biased(n) => {
-                vectors.set(role, door.vector(&own, n)?);
-                norm_biases.set(role, door.vector(&name(&format!("{}.bias", role.name())), n)?);
+                vectors.set(role, loader.vector(&own, n)?);
+                norm_biases.set(role, loader.vector(&name(&format!("{}.bias", role.name())), n)?);
             }
-            Dims::Table(rows, cols) => vectors.set(role, door.values(&own, &[cols, rows])?),
+            Dims::Table(rows, cols) => vectors.set(role, loader.values(&own, &[cols, rows])?),
             Dims::Matrix(rows, cols) => {
-                let has = |part: &str| door.has(&name(&format!("{part}.weight")));
+                let has = |part: &str| loader.has(&name(&format!("{part}.weight")));
                 let fused = Fused::of(role).filter(|fused| has(fused.name) && !has(fused.parts[0].name()));
                 let linear = match fused {
-                    None => door.linear(&own, rows, cols)?,
+                    None => loader.linear(&own, rows, cols)?,
                     Some(fused) => {
                         let (own, all) = fused.rows(role, &list);
-                        door.linear(&name(fused.name), all, cols)?.rows(own)
+                        loader.linear(&name(fused.name), all, cols)?.rows(own)
                     }
                 };
                 matrices.set(role, linear);
             }
             Dims::Experts(n, rows, cols) => {
                 let used = c.layers[il].experts().map_or(n, |experts| experts.n_used);
-                let mut experts = door.experts(&own, [n, used], [rows, cols])?;
+                let mut experts = loader.experts(&own, [n, used], [rows, cols])?;
                 if role == Role::FfnDownExps && experts.bias.is_none() {
                     choice_scale = experts.scale.take();
                 }
@@ -362,11 +362,11 @@ fn layer(door: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
                 let (own, both) = (format!("{own}.weight"), name("attn_kv_b.weight"));
                 let w = match c.layers[il].kv {
                     // Files from before 2025-04 have both in one.
-                    KvSource::Latent(plan) if !door.has(&own) && door.has(&both) => {
-                        let both = door.matrix(&both, n * (plan.n_nope + plan.n_value), plan.rank)?;
+                    KvSource::Latent(plan) if !loader.has(&own) && loader.has(&both) => {
+                        let both = loader.matrix(&both, n * (plan.n_nope + plan.n_value), plan.rank)?;
                         if role == Role::AttnKB { heads::keys(&both, &plan) } else { heads::values(&both, &plan) }
                     }
-                    _ => Matrix::from_tensor(door.tensor(&own, &[cols, rows, n])?),
+                    _ => Matrix::from_tensor(loader.tensor(&own, &[cols, rows, n])?),
                 };
                 matrices.set(role, Linear { w, scale: None, bias: None, experts: Some([n, n]) });
             }

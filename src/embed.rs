@@ -54,7 +54,7 @@ pub enum EmbedError {
     TooLong {
         /// Its place among the texts that were given, from 0.
         text: usize,
-        /// Its length.
+        /// Its length in tokens.
         tokens: usize,
         /// Context size in tokens.
         n_ctx: usize,
@@ -66,7 +66,7 @@ pub enum EmbedError {
     Tokens {
         /// Its place among the texts that were given, from 0.
         text: usize,
-        /// Why.
+        /// What the tokenizer says.
         error: TokenizeError,
     },
     /// A vector that is none.
@@ -101,20 +101,20 @@ impl Embedder {
     ///
     /// # Errors
     /// As [`Engine::open`].
-    pub fn engine(gguf: Gguf, mut wishes: EngineOptions) -> Result<Engine, OpenError> {
-        let o = &mut wishes.options;
+    pub fn engine(gguf: Gguf, mut options: EngineOptions) -> Result<Engine, OpenError> {
+        let o = &mut options.options;
         (o.gives, o.n_seq) = (Gives::Hidden, TEXTS);
         // Every text may end inside of a page. Sliding layers have no pages of their own, or each text a whole window.
         (o.n_kv, o.swa_full) = (o.n_ubatch.next_multiple_of(PAGE) + TEXTS * PAGE, true);
-        Engine::open(gguf, wishes)
+        Engine::open(gguf, options)
     }
 
     /// Loads the weights of what [`Embedder::engine`] has opened. `pooling` in place of what the file or the architecture
-    /// says; `notice` hears how loading goes.
+    /// says; `on_event` hears how loading goes.
     ///
     /// # Errors
     /// No pooling, or one that is not implemented; no threads.
-    pub fn new(engine: Arc<Engine>, pooling: Option<Pooling>, notice: EventHandler) -> Result<Self, EmbedError> {
+    pub fn new(engine: Arc<Engine>, pooling: Option<Pooling>, on_event: EventHandler) -> Result<Self, EmbedError> {
         let config = &engine.model().config;
         let no_pooling =
             || EmbedError::NoPooling { model: engine.gguf().path().display().to_string(), arch: config.arch.name };
@@ -128,7 +128,7 @@ impl Embedder {
                 types.push(ty)
             }
         });
-        let forward = engine.decoder(notice)?;
+        let forward = engine.decoder(on_event)?;
         Ok(Self { engine, forward, pooling, types })
     }
 

@@ -31,9 +31,9 @@ pub enum Kind {
     Failure,
 }
 
-/// An error that has a [`Kind`].
+/// Of an error: who can do something about it.
 pub trait Kinded: std::error::Error {
-    /// Its kind.
+    /// Decides the exit code of the program and the exception in Python.
     fn kind(&self) -> Kind;
 }
 

@@ -3,8 +3,9 @@
 //! A [`Scheduler`] takes requests, steps all of their sequences together, and gives events; sequences join and leave
 //! between steps. A [`Session`] is one conversation on it, a [`Generator`] puts it on a thread of its own for many callers.
 //! The text of a request is what it would be alone: not changed by what runs beside it, by what the prefix cache held, nor
-//! by being put back for want of pages. (With quantized weights on the CPU to the bit. F16 and BF16 weights round
-//! differently, by 10⁻⁴, in steps of more than 12 rows; a GPU adds in another order in steps of more than 4.)
+//! by being put back for want of pages. (With quantized weights to the bit. With F16 and BF16 weights the CPU rounds
+//! differently, by 10⁻⁴, in steps of more than 12 rows; with weights that are not quantized a GPU adds in another order in steps
+//! of more than 4 sequences, and where an answer is computed again as a part of the prompt.)
 
 mod answer;
 mod pace;
@@ -22,7 +23,7 @@ mod timings;
 
 pub use plan::StepRows;
 pub use request::{Cancel, Event, Finish, GenerateError, Reply, Request, RequestId, TokenProbs};
-pub use saved::{Draft, SaveError, Saved, is_session};
+pub use saved::{Draft, SaveError, Saved, may_be_replaced, may_be_saved_to};
 pub use scheduler::{Clock, Finished, Recover, Scheduler, Watch};
 pub use session::Session;
 pub use snapshot::Loaded;

@@ -51,7 +51,7 @@ mod select;
 mod weight;
 
 pub use mask::{Mask, TokenMask};
-pub use params::{Change, SamplerParams, parse_logit_bias};
+pub use params::{Change, SamplerParams, parse_logit_bias, parse_samplers, sampler_names};
 pub use philox::philox4x32;
 pub use processor::LogitsProcessor;
 pub use weight::weight;

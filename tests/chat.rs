@@ -21,9 +21,9 @@ use serde_json::{Value, json};
 /// The demo model with a template of ours; a template's comments choose the way in which calls are written.
 pub fn engine(template: &str) -> Arc<Engine> {
     let model = Gguf::from_bytes("demo", Bytes::new(embedded::model().expect("a model").to_vec())).expect("a model");
-    let wishes =
+    let options =
         EngineOptions { template: Some(template.into()), device: DevicePreference::Cpu, ..EngineOptions::default() };
-    Arc::new(Engine::open(model, wishes).expect("an engine"))
+    Arc::new(Engine::open(model, options).expect("an engine"))
 }
 
 /// A template that writes roles and contents, tools and calls, with `marks` in a comment.

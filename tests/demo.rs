@@ -196,12 +196,12 @@ impl Asked {
     fn new() -> Asked {
         let bytes = Bytes::new(embedded::model().expect("an embedded model"));
         let gguf = Gguf::from_bytes("the embedded model", bytes).expect("a model");
-        let wishes = EngineOptions {
+        let options = EngineOptions {
             options: Options { n_ctx: 1024, ..Options::default() },
             template: None,
             device: DevicePreference::Cpu,
         };
-        let engine = Arc::new(Engine::open(gguf, wishes).expect("a model that runs"));
+        let engine = Arc::new(Engine::open(gguf, options).expect("a model that runs"));
         let params = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
         let session = Session::new(engine.clone(), engine.decoder(Box::new(|_| ())).expect("threads"), params);
         Asked { engine, session }

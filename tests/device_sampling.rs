@@ -95,15 +95,15 @@ impl Rig {
         let gpu = card::gpu();
         let stream = Stream::new(&gpu)?;
         let shape = SampleShape { sequences: n_rows, vocab: n_vocab, history: 256, biases: 8 };
-        let (arena, (rows, buffers)) = Arena::new(&gpu, |carver| {
+        let (arena, (rows, buffers)) = Arena::new(&gpu, |layout| {
             let rows = SampleRows {
-                logits: carver.take("logits", n_rows * n_vocab),
-                token: carver.take("token", n_rows),
-                pos: carver.take("pos", n_rows),
-                seq: carver.take("seq", n_rows),
+                logits: layout.take("logits", n_rows * n_vocab),
+                token: layout.take("token", n_rows),
+                pos: layout.take("pos", n_rows),
+                seq: layout.take("seq", n_rows),
                 rows: n_rows as u32,
             };
-            (rows, shape.carve(carver))
+            (rows, shape.take(layout))
         })?;
         let state = SampleState::new(&stream, shape, buffers)?;
         let logits = Pinned::new(&gpu, n_rows * n_vocab)?;

@@ -1,8 +1,8 @@
 //! Models by name, from a hub that a test plays: no network. `tests/download/run.sh` asks huggingface_hub's opinion.
 
+mod access;
 mod cuts;
 mod disk;
-mod doors;
 mod faults;
 mod names;
 mod program;

@@ -91,8 +91,8 @@ fn gguf(tiny: &Tiny) -> Gguf {
 }
 
 fn engine(tiny: &Tiny, options: &Options) -> Arc<Engine> {
-    let wishes = EngineOptions { options: Options { n_ctx: 0, ..options.clone() }, ..EngineOptions::default() };
-    Arc::new(Embedder::engine(gguf(tiny), wishes).unwrap())
+    let options = EngineOptions { options: Options { n_ctx: 0, ..options.clone() }, ..EngineOptions::default() };
+    Arc::new(Embedder::engine(gguf(tiny), options).unwrap())
 }
 
 fn embedder(tiny: &Tiny, options: &Options, pooling: Option<Pooling>) -> Embedder {

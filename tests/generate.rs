@@ -20,6 +20,8 @@ use qrun_quant::{Bytes, Gguf};
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use crate::card::{self, Place};
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use qrun_emulator::{Config, Streams};
 
 /// A tiny model whose weights are quantized: there a token's bits depend on nothing but its own sequence.
 fn engine(name: &str, options: Options) -> Arc<Engine> {
@@ -69,11 +71,15 @@ fn requests(n: usize, seed: u64) -> Vec<(Request, SamplerParams)> {
 }
 
 /// Runs one request by itself.
-fn alone(engine: &Arc<Engine>, (request, params): &(Request, SamplerParams)) -> Reply {
-    let mut scheduler = scheduler(engine);
+fn alone(engine: &Arc<Engine>, job: &(Request, SamplerParams)) -> Reply {
+    reply(&mut scheduler(engine), job)
+}
+
+/// Runs one request while no other one does.
+fn reply(scheduler: &mut Scheduler, (request, params): &(Request, SamplerParams)) -> Reply {
     let request = Request { cancel: Default::default(), ..request.clone() };
     scheduler.submit(request, params.clone()).expect("a good request");
-    run(&mut scheduler);
+    run(scheduler);
     scheduler.finished().expect("an end").result.expect("a reply")
 }
 
@@ -81,6 +87,57 @@ fn run(scheduler: &mut Scheduler) {
     while !scheduler.is_idle() {
         scheduler.step(&mut |_, _| ControlFlow::Continue(()));
     }
+}
+
+/// Runs requests that come at random moments, a few of them cancelled, one in `odds` at each of its events: each text is the
+/// expected one, or the beginning of it. Says how many were cancelled.
+fn arrivals(
+    what: &str,
+    scheduler: &mut Scheduler,
+    requests: &[(Request, SamplerParams)],
+    expected: &[Reply],
+    (seed, odds): (u64, usize),
+) -> usize {
+    // Where time stands still a step has all the rows that it may.
+    scheduler.set_clock(Box::new(|| Duration::ZERO));
+    let mut random = Random(seed);
+    let mut ids: Vec<RequestId> = Vec::new();
+    let (mut cancelled, mut ended, mut interrupted) = (Vec::new(), 0, 0);
+    while ended < requests.len() {
+        while ids.len() < requests.len() && (scheduler.is_idle() || random.below(3) == 0) {
+            let (request, params) = requests[ids.len()].clone();
+            let request = Request { cancel: Default::default(), ..request };
+            ids.push(scheduler.submit(request, params).expect("a good request"));
+        }
+        scheduler.step(&mut |id, event| {
+            let breaks = matches!(event, Event::Token { .. } | Event::Prompt { .. }) && random.below(odds) == 0;
+            if breaks {
+                cancelled.push(id);
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+        while let Some(finished) = scheduler.finished() {
+            ended += 1;
+            let at = ids.iter().position(|id| *id == finished.id).expect("its request");
+            let what = format!("{what}, request {at}");
+            let reply = finished.result.unwrap_or_else(|error| panic!("{what}: {error}"));
+            let want = &expected[at];
+            if reply.finish == Finish::Interrupted {
+                interrupted += 1;
+                assert!(cancelled.contains(&finished.id), "{what}");
+                assert!(want.tokens.starts_with(&reply.tokens), "{what}: the beginning of its answer");
+            } else {
+                assert_eq!(
+                    (&reply.tokens, &reply.text, &reply.finish),
+                    (&want.tokens, &want.text, &want.finish),
+                    "{what}"
+                );
+            }
+        }
+    }
+    assert!(scheduler.is_idle());
+    interrupted
 }
 
 #[test]
@@ -93,44 +150,8 @@ fn random_arrivals_and_cancels_change_no_text() {
         for (n_seq, n_kv, seed) in [(1, 0, 1), (4, 0, 2), (4, 1024, 3), (16, 1024, 4), (16, 512, 5)] {
             let many = engine(name, options(n_seq, n_kv));
             let mut scheduler = scheduler(&many);
-            // Where time stands still a step has all the rows that it may.
-            scheduler.set_clock(Box::new(|| Duration::ZERO));
-            let mut random = Random(seed);
-            let mut ids: Vec<RequestId> = Vec::new();
-            let (mut cancelled, mut ended) = (Vec::new(), 0);
-            while ended < requests.len() {
-                while ids.len() < requests.len() && (scheduler.is_idle() || random.below(3) == 0) {
-                    let (request, params) = requests[ids.len()].clone();
-                    let request = Request { cancel: Default::default(), ..request };
-                    ids.push(scheduler.submit(request, params).expect("a good request"));
-                }
-                scheduler.step(&mut |id, event| {
-                    let breaks = matches!(event, Event::Token { .. } | Event::Prompt { .. }) && random.below(150) == 0;
-                    if breaks {
-                        cancelled.push(id);
-                        return ControlFlow::Break(());
-                    }
-                    ControlFlow::Continue(())
-                });
-                while let Some(finished) = scheduler.finished() {
-                    ended += 1;
-                    let at = ids.iter().position(|id| *id == finished.id).expect("its request");
-                    let what = format!("{name}, {n_seq} sequences, {n_kv} tokens of pages, request {at}");
-                    let reply = finished.result.unwrap_or_else(|error| panic!("{what}: {error}"));
-                    let want = &expected[at];
-                    if reply.finish == Finish::Interrupted {
-                        assert!(cancelled.contains(&finished.id), "{what}");
-                        assert!(want.tokens.starts_with(&reply.tokens), "{what}: the beginning of its answer");
-                    } else {
-                        assert_eq!(
-                            (&reply.tokens, &reply.text, &reply.finish),
-                            (&want.tokens, &want.text, &want.finish),
-                            "{what}"
-                        );
-                    }
-                }
-            }
-            assert!(scheduler.is_idle());
+            let what = format!("{name}, {n_seq} sequences, {n_kv} tokens of pages");
+            arrivals(&what, &mut scheduler, &requests, &expected, (seed, 150));
             if n_kv == 512 {
                 assert!(scheduler.stats().preempted > 0, "{name}: eight pages are too few for sixteen sequences");
             }
@@ -225,8 +246,48 @@ fn callers_on_other_threads_get_their_own_text_and_may_leave() {
     assert!(stopped.next().is_none());
 }
 
-/// The same on an emulated GPU, which samples by itself and runs a step ahead. There a text is what it is alone while nothing
-/// that was generated is computed again as a prompt, and weights are quantized or no more than four sequences decode.
+/// The same on an emulated GPU, which samples by itself and runs a step ahead.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[test]
+fn random_arrivals_and_cancels_change_no_text_on_a_gpu() {
+    let tiny = crate::device::models().next().expect("a tiny model");
+    let _place = Place::new(Config { streams: Streams::Delayed, ..crate::device::sm(80) });
+    let (gpu, model) = (card::gpu(), tiny.model());
+    let on_gpu = |n_seq: usize, n_kv: usize| {
+        let options = Options { n_ctx: 192, n_seq, n_kv, n_ubatch: 64, threads: 2, ..Options::default() };
+        Scheduler::of_tokens(Box::new(GpuDecoder::new(&gpu, &model, &options).expect("a decoder")))
+    };
+    let mut random = Random(6);
+    // Each begins in its first page and ends in its second one; some begin alike.
+    let mut job = |i: usize| {
+        let (stem, tail) = (random.below(2), 16 + random.below(7));
+        let mut prompt: Vec<u32> = (0..40).map(|t| ((t * 7 + stem * 31) % tiny.n_vocab) as u32).collect();
+        prompt.extend((0..tail).map(|_| random.below(tiny.n_vocab) as u32));
+        let params = SamplerParams {
+            seed: i as u64,
+            temperature: [0.0, 0.9][i % 2],
+            repeat_penalty: [1.0, 1.0, 1.3][i % 3],
+            ..SamplerParams::default()
+        };
+        (Request { prompt, max_tokens: Some(12 + random.below(8)), ..Request::default() }, params)
+    };
+    let requests: Vec<_> = (0..8).map(&mut job).collect();
+    let mut single = on_gpu(1, 0);
+    let of_one = |(request, params): &(Request, SamplerParams)| {
+        reply(&mut single, &(Request { fresh: true, ..request.clone() }, params.clone()))
+    };
+    let expected: Vec<Reply> = requests.iter().map(of_one).collect();
+    let (mut put_back, mut cancelled) = (0, 0);
+    for seed in [38, 50] {
+        let mut scheduler = on_gpu(4, 320);
+        cancelled += arrivals(&format!("seed {seed}"), &mut scheduler, &requests, &expected, (seed, 60));
+        put_back += scheduler.stats().preempted;
+    }
+    assert!(put_back > 0, "five pages are too few for three sequences of two");
+    assert!(cancelled > 0, "one in 60 of some 200 events");
+}
+
+/// Requests that come at once to one, four and seven sequences of an emulated GPU.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[test]
 fn a_gpu_samples_each_of_its_sequences_as_it_would_alone() {

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 fn engine(n_seq: usize, n_kv: usize) -> Arc<Engine> {
     let model = Gguf::from_bytes("demo", Bytes::new(embedded::model().expect("a model").to_vec())).expect("a model");
     let options = Options { n_ctx: 512, n_seq, n_kv, n_ubatch: 64, threads: 2, ..Options::default() };
-    let wishes = EngineOptions { options, template: None, device: DevicePreference::Cpu };
-    Arc::new(Engine::open(model, wishes).expect("an engine"))
+    let options = EngineOptions { options, template: None, device: DevicePreference::Cpu };
+    Arc::new(Engine::open(model, options).expect("an engine"))
 }
 
 fn scheduler(engine: &Arc<Engine>) -> Scheduler {
@@ -145,8 +145,8 @@ fn a_call_that_is_required_comes() {
     let template = "{# <tool_call> #}{% for m in messages %}{{ m.content }}{% endfor %}";
     let model = Gguf::from_bytes("demo", Bytes::new(embedded::model().expect("a model").to_vec())).expect("a model");
     let options = Options { n_ctx: 512, n_seq: 4, threads: 2, ..Options::default() };
-    let wishes = EngineOptions { options, template: Some(template.into()), device: DevicePreference::Cpu };
-    let engine = Arc::new(Engine::open(model, wishes).expect("an engine"));
+    let options = EngineOptions { options, template: Some(template.into()), device: DevicePreference::Cpu };
+    let engine = Arc::new(Engine::open(model, options).expect("an engine"));
     let parameters = json!({"type": "object", "required": ["city", "days"], "additionalProperties": false,
         "properties": {"city": {"type": "string", "maxLength": 20}, "days": {"type": "integer", "minimum": 1, "maximum": 9}}});
     let chat = ChatRequest {

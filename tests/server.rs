@@ -1,9 +1,9 @@
 //! `qrun serve` as its clients use it: the binary with the demo model, over HTTP.
 
+mod access;
 mod answers;
 mod anthropic;
 mod connections;
-mod door;
 #[cfg(unix)]
 mod fuzz;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

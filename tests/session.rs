@@ -34,19 +34,22 @@ fn loading_says_how_far_it_is() {
     let shape = synth::find("tiny-qwen3").expect("a tiny model");
     let bytes = synth::shape_bytes(shape, FileType::Q8_0, 3).expect("its bytes");
     let gguf = Gguf::from_bytes("tiny", Bytes::new(bytes)).expect("a model");
-    let wishes = EngineOptions { device: DevicePreference::Cpu, ..EngineOptions::default() };
-    let engine = Arc::new(Engine::open(gguf, wishes).expect("an engine"));
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let hear = heard.clone();
-    let notice = Box::new(move |news: LoadEvent| match news {
-        LoadEvent::Loading { done, total } => hear.lock().expect("one thread").push((done, total)),
+    let options = EngineOptions { device: DevicePreference::Cpu, ..EngineOptions::default() };
+    let engine = Arc::new(Engine::open(gguf, options).expect("an engine"));
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let sink = events.clone();
+    let on_event = Box::new(move |event: LoadEvent| match event {
+        LoadEvent::Loading { done, total } => sink.lock().expect("one thread").push((done, total)),
         LoadEvent::FellBack(reason) => panic!("{reason}"),
     });
-    engine.decoder(notice).expect("a decoder");
-    let heard = heard.lock().expect("one thread");
-    assert!(heard.len() > 2 && heard.is_sorted() && heard.iter().all(|&(_, total)| total == heard[0].1), "{heard:?}");
-    assert_eq!(heard[0].0, 0);
-    assert_eq!(heard[heard.len() - 1].0, heard[0].1, "all of it");
+    engine.decoder(on_event).expect("a decoder");
+    let events = events.lock().expect("one thread");
+    assert!(
+        events.len() > 2 && events.is_sorted() && events.iter().all(|&(_, total)| total == events[0].1),
+        "{events:?}"
+    );
+    assert_eq!(events[0].0, 0);
+    assert_eq!(events[events.len() - 1].0, events[0].1, "all of it");
 }
 
 fn request(prompt: &[u32], limit: usize) -> Request {

@@ -82,7 +82,7 @@ impl Nvrtc {
         })
     }
 
-    /// Compiles one file for one target.
+    /// Compiles a `.cu` file, which includes files of its own folder.
     pub fn compile(&self, file: &Path, target: Target) -> Result<Compiled> {
         let name = file.file_name().context("a file name")?.to_string_lossy().into_owned();
         let include = format!("-I{}", file.parent().context("a folder")?.display());

@@ -62,7 +62,7 @@ pub struct Gpu {
 
 // SAFETY: the driver's handles may be used from any thread.
 unsafe impl Send for Gpu {}
-// SAFETY: the driver takes calls for one context from many threads at once; what changes after `open` is behind a mutex.
+// SAFETY: the driver takes calls for one context from many threads at once; what changes after `open` is behind a mutex or atomic.
 unsafe impl Sync for Gpu {}
 
 /// A kernel that has been looked up.

@@ -31,10 +31,14 @@ impl Graph {
     ///
     /// # Errors
     /// The driver refuses the launch, or an earlier launch has failed.
+    ///
+    /// # Panics
+    /// While launches are recorded.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
+        assert!(!stream.recording().get(), "a graph that is recorded into another one");
         self.gpu.bind()?;
-        // SAFETY: an instantiated graph and a live stream. The launches in it have kept the contract of `Stream::launch`, and
-        // copies are not recorded.
+        // SAFETY: an instantiated graph and a live stream that runs what it is given. The launches in the graph keep the
+        // contract of `Stream::launch` whenever they run, and copies are not recorded.
         check(unsafe { sys::cuGraphLaunch(self.exec, stream.raw()) }, || "cuGraphLaunch".into())?;
         // No mark behind it: steps that run ahead are waited for in the tokens that they give.
         stream.swap_launches(self.launches);
@@ -47,10 +51,14 @@ impl Stream {
     ///
     /// # Errors
     /// Those of `work`, and the driver's.
+    ///
+    /// # Panics
+    /// Where `work` records, too.
     pub fn capture(&self, work: impl FnOnce(&Self) -> Result<()>) -> Result<Graph> {
+        assert!(!self.recording().get(), "a recording inside of another one");
         self.gpu().bind()?;
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: a live stream that is not being captured (`work` has only a shared borrow).
+        // SAFETY: a live stream that is not being captured, as `recording` says.
         check(unsafe { sys::cuStreamBeginCapture_v2(self.raw(), mode) }, || "cuStreamBeginCapture".into())?;
         self.recording().set(true);
         let before = self.swap_launches(Launches::default());

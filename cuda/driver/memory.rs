@@ -18,6 +18,10 @@ const GAP: u64 = 16;
 /// An address on the device of some `T`s, inside an [`Arena`] or in [`Pinned`](super::Pinned) memory that kernels share. A number: it is
 /// valid while its arena lives. Only kernels and copies look at what is there, and no Rust value lies in an arena: a wrong
 /// address gives wrong numbers or an error of the driver.
+///
+/// Who makes one of another, by [`Ptr::add`] or [`Ptr::cast`], and who says how much is read and written there, has to stay inside the
+/// arena. Beyond it may lie page-locked memory, which holds Rust values: host and device have one address for it, and the driver
+/// checks allocations at most.
 #[repr(transparent)]
 pub struct Ptr<T>(u64, PhantomData<*const T>);
 

@@ -5,7 +5,7 @@ use std::{cell::Cell, ffi::c_void, ops::Deref, sync::Arc};
 use cudarc::driver::sys;
 
 use super::{Event, Gpu, Ptr, Stream};
-use crate::error::{Result, check};
+use crate::error::{DeviceError, Result, check};
 
 /// Page-locked host memory that copies run from and to while the host goes on, and that kernels can write.
 ///
@@ -13,7 +13,8 @@ use crate::error::{Result, check};
 /// reader. Once kernels have its address there are no slices any more, only [`Pinned::read_volatile`].
 pub struct Pinned<T> {
     gpu: Arc<Gpu>,
-    data: *mut T,
+    /// Other memory once a copy that hangs has kept what there was.
+    data: Cell<*mut T>,
     len: usize,
     in_use: Cell<Use>,
     /// Comes when the last copy has ended.
@@ -54,7 +55,7 @@ impl<T: Copy + Default> Pinned<T> {
             // SAFETY: within the `len` elements just allocated, which nothing else knows of.
             unsafe { data.add(i).write(T::default()) };
         }
-        Ok(Self { gpu: gpu.clone(), data, len, in_use: Cell::new(Use::Nothing), copied })
+        Ok(Self { gpu: gpu.clone(), data: Cell::new(data), len, in_use: Cell::new(Use::Nothing), copied })
     }
 
     /// The elements, to be changed. Waits for a copy from or to here that is under way.
@@ -62,10 +63,11 @@ impl<T: Copy + Default> Pinned<T> {
     /// # Panics
     /// Where kernels have the address ([`Pinned::on_device`]).
     pub fn as_mut_slice(&mut self) -> &mut [T] {
-        self.wait_for(&[Use::Read, Use::Written]);
-        // SAFETY: `len` initialised elements, borrowed mutably with `self`; no copy is under way, and none can begin while
-        // `self` is borrowed.
-        unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
+        // The next call on the stream reports an error.
+        let _ = self.wait_for(&[Use::Read, Use::Written]);
+        // SAFETY: `len` initialised elements, borrowed mutably with `self`; no copy from or to them is under way, and none can
+        // begin while `self` is borrowed.
+        unsafe { std::slice::from_raw_parts_mut(self.data.get(), self.len) }
     }
 
     /// Where kernels see it. From now on they may write it at any moment.
@@ -75,8 +77,8 @@ impl<T: Copy + Default> Pinned<T> {
     pub fn on_device(&mut self) -> Result<Ptr<T>> {
         self.gpu.bind()?;
         let mut address = 0;
-        // SAFETY: allocated with DEVICEMAP; one address is written.
-        check(unsafe { sys::cuMemHostGetDevicePointer_v2(&mut address, self.data.cast(), 0) }, || {
+        // SAFETY: allocated by `new` with DEVICEMAP, as the GPU is not hung (it is bound); one address is written.
+        check(unsafe { sys::cuMemHostGetDevicePointer_v2(&mut address, self.data.get().cast(), 0) }, || {
             "cuMemHostGetDevicePointer".into()
         })?;
         self.in_use.set(Use::Shared);
@@ -88,20 +90,39 @@ impl<T: Copy + Default> Pinned<T> {
         assert!(i < self.len);
         // SAFETY: in bounds and initialised; volatile, as the device writes behind the compiler's back. Callers
         // use types that are written in one piece or check a sequence number.
-        unsafe { self.data.add(i).read_volatile() }
+        unsafe { self.data.get().add(i).read_volatile() }
     }
 
     /// Has `copy` queue a copy from or to the memory's address, and remembers it until it has ended.
     pub(super) fn copy(&self, stream: &Stream, what: Use, copy: impl FnOnce(*mut c_void) -> Result<()>) -> Result<()> {
         // There is one event: the copy before this one has to be over.
-        self.wait_for(&[Use::Read, Use::Written]);
-        copy(self.data.cast())?;
+        self.wait_for(&[Use::Read, Use::Written])?;
+        copy(self.data.get().cast())?;
         self.in_use.set(what);
         self.copied.record(stream).inspect_err(|_| {
-            // A copy that nothing tells the end of: its stream does. Where that fails, too, the context runs nothing.
-            let _ = stream.synchronize();
-            self.in_use.set(Use::Nothing);
+            // The event does not tell the end of this copy; its stream does, or hangs, which the event tells then.
+            if stream.synchronize().is_ok() {
+                self.in_use.set(Use::Nothing);
+            }
         })
+    }
+
+    /// Waits until the device has done with any of these uses.
+    ///
+    /// # Errors
+    /// The driver's: it ends the context, and with it the copy. [`DeviceError::Hung`]: the copy may still come, so it keeps the
+    /// memory for ever, and what is borrowed from now on is other memory. Nothing runs on that GPU any more.
+    fn wait_for(&self, uses: &[Use]) -> Result<()> {
+        assert!(self.in_use.get() != Use::Shared, "memory that kernels write is read by read_volatile alone");
+        if !uses.contains(&self.in_use.get()) {
+            return Ok(());
+        }
+        let waited = self.copied.synchronize();
+        if matches!(waited, Err(DeviceError::Hung { .. })) {
+            self.data.set(Box::leak(vec![T::default(); self.len].into_boxed_slice()).as_mut_ptr());
+        }
+        self.in_use.set(Use::Nothing);
+        waited
     }
 }
 
@@ -115,19 +136,9 @@ impl<T> Pinned<T> {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-
-    /// Waits until the device has done with any of these uses.
-    fn wait_for(&self, uses: &[Use]) {
-        assert!(self.in_use.get() != Use::Shared, "memory that kernels write is read by read_volatile alone");
-        if uses.contains(&self.in_use.get()) {
-            // An error ends the context, and with it the copy. The next call on the stream reports it.
-            let _ = self.copied.synchronize();
-            self.in_use.set(Use::Nothing);
-        }
-    }
 }
 
-impl<T> Deref for Pinned<T> {
+impl<T: Copy + Default> Deref for Pinned<T> {
     type Target = [T];
 
     /// The elements. Waits for a copy to here that is under way.
@@ -135,10 +146,11 @@ impl<T> Deref for Pinned<T> {
     /// # Panics
     /// Where kernels have the address ([`Pinned::on_device`]).
     fn deref(&self) -> &[T] {
-        self.wait_for(&[Use::Written]);
-        // SAFETY: `len` initialised elements; no copy writes them now, and none can begin that does while `self` is
-        // borrowed (`Stream::copy_out` takes `&mut`).
-        unsafe { std::slice::from_raw_parts(self.data, self.len) }
+        // The next call on the stream reports an error.
+        let _ = self.wait_for(&[Use::Written]);
+        // SAFETY: `len` initialised elements, there at least as long as `self`; no copy writes them now, and none can begin that
+        // does while `self` is borrowed (`Stream::copy_out` takes `&mut`).
+        unsafe { std::slice::from_raw_parts(self.data.get(), self.len) }
     }
 }
 
@@ -156,8 +168,7 @@ impl Stream {
         self.gpu().bind()?;
         let bytes = len * size_of::<T>();
         from.copy(self, Use::Read, |from| {
-            // SAFETY: `from` holds `len` elements and stays as it is until the copy has ended; `to` is an address on the
-            // device, whose extent the driver checks.
+            // SAFETY: `from` holds `len` elements and stays as it is until the copy has ended; `to` leads where a `Ptr` may lead.
             let code = unsafe { sys::cuMemcpyHtoDAsync_v2(to.address(), from, bytes, self.raw()) };
             check(code, || format!("cuMemcpyHtoDAsync({bytes} bytes)"))
         })
@@ -175,8 +186,8 @@ impl Stream {
         self.gpu().bind()?;
         let bytes = len * size_of::<T>();
         to.copy(self, Use::Written, |to| {
-            // SAFETY: `to` has room for `len` elements, which nobody looks at until the copy has ended; `from` is an address
-            // on the device, whose extent the driver checks.
+            // SAFETY: `to` has room for `len` elements, which nobody looks at until the copy has ended; `from` leads where a `Ptr`
+            // may lead.
             let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to, from.address(), bytes, self.raw()) };
             check(code, || format!("cuMemcpyDtoHAsync({bytes} bytes)"))
         })
@@ -188,13 +199,16 @@ impl<T> Drop for Pinned<T> {
         if self.gpu.bind().is_err() {
             return;
         }
-        match self.in_use.get() {
-            Use::Nothing => {}
-            Use::Read | Use::Written => drop(self.copied.synchronize()),
+        let waited = match self.in_use.get() {
+            Use::Nothing => Ok(()),
+            Use::Read | Use::Written => self.copied.synchronize(),
             // SAFETY: a context is bound. Kernels that have the address have ended after this.
-            Use::Shared => drop(unsafe { sys::cuCtxSynchronize() }),
+            Use::Shared => check(unsafe { sys::cuCtxSynchronize() }, || "cuCtxSynchronize".into()),
+        };
+        // Where nothing tells whether the device has done with it, it stays.
+        if waited.is_ok() {
+            // SAFETY: allocated by `new`, as the GPU is not hung (it was bound); freed once; the device has done with it.
+            let _ = unsafe { sys::cuMemFreeHost(self.data.get().cast()) };
         }
-        // SAFETY: allocated by `new`, freed once; the device has done with it.
-        let _ = unsafe { sys::cuMemFreeHost(self.data.cast()) };
     }
 }

@@ -94,7 +94,8 @@ impl Stream {
     ///
     /// # Safety
     /// The kernel of this name takes a `P`. What it reads and writes through the addresses in there, for this grid, lies in
-    /// device memory, or in [`Pinned`](super::Pinned) memory that [`Pinned::on_device`](super::Pinned::on_device) has given the address of.
+    /// device memory, or in [`Pinned`](super::Pinned) memory that [`Pinned::on_device`](super::Pinned::on_device) has given the address of,
+    /// whenever it runs: now, or again and again where it is recorded.
     pub unsafe fn launch<P: Params>(&self, name: &'static str, grid: Grid, params: &P) -> Result<()> {
         // SAFETY: the caller keeps the same contract.
         unsafe { self.launch_with(name, grid, params, &mut []) }
@@ -175,7 +176,7 @@ impl Stream {
         assert!(!self.recording.get(), "a copy that is recorded");
         self.gpu.bind()?;
         let bytes = len * size_of::<T>();
-        // SAFETY: addresses on the device, whose extents the driver checks; nothing on the host is touched.
+        // SAFETY: both addresses lead where a `Ptr` may lead; nothing on the host is read.
         let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to.address(), from.address(), bytes, self.raw) };
         check(code, || format!("cuMemcpyDtoDAsync({bytes} bytes)"))
     }
@@ -187,7 +188,7 @@ impl Stream {
     pub fn zero<T>(&self, at: Ptr<T>, len: usize) -> Result<()> {
         self.gpu.bind()?;
         let bytes = len * size_of::<T>();
-        // SAFETY: an address on the device, whose extent the driver checks.
+        // SAFETY: the address leads where a `Ptr` may lead.
         check(unsafe { sys::cuMemsetD8Async(at.address(), 0, bytes, self.raw) }, || {
             format!("cuMemsetD8Async({bytes} bytes)")
         })
@@ -207,7 +208,7 @@ impl Stream {
             return Ok(());
         }
         self.gpu.bind()?;
-        // SAFETY: an address on the device, whose extent the driver checks.
+        // SAFETY: the address leads where a `Ptr` may lead.
         let code = unsafe { sys::cuMemsetD32Async(at.address(), value.cast_unsigned(), len, self.raw) };
         check(code, || format!("cuMemsetD32Async({len} numbers)"))
     }
@@ -335,7 +336,7 @@ impl Event {
     /// An earlier launch has failed: the context answers nothing else any more.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         self.gpu.bind()?;
-        // SAFETY: both live, of one GPU.
+        // SAFETY: both live; the driver refuses an event of another GPU.
         check(unsafe { sys::cuEventRecord(self.raw, stream.raw()) }, || "cuEventRecord".into())
     }
 

@@ -1,5 +1,11 @@
 // What a machine can do, measured before any other number is believed: the cost of a launch, the speed of memory.
 // (kernels.md, appendix D.)
+//
+// Grid, without shared memory:
+//   probe_empty   a block of 32 threads. Moves nothing.
+//   probe_read    as many blocks of 256 threads as the host likes. Moves 16 bytes per element in, and 32 per block out.
+//   probe_copy    the same. Moves 16 bytes per element in and 16 out.
+//   probe_link    a block of 256 threads. Moves 4 KB in and 4 KB out.
 #include "ptx.cuh"
 
 struct ProbeParams {

@@ -6,6 +6,12 @@
 //   sample_draw   weights of the tokens that surely stay, per chunk; the last block settles the bins in question, draws,
 //                 moves the state on and tells the host.
 // Everything that changes from step to step is in device memory, so the launches can be replayed as they are.
+// Before them, where a sequence begins or goes on from somewhere else:
+//   sample_restart   its parameters, and how often the penalties see each token.
+//
+// Grid: ceil(vocab / 4096), at most 64, × rows blocks of 256 threads, a warp per chunk of 512 tokens; sample_restart one block.
+// Shared memory: 28 KB of sample_bins and sample_draw. Moves 4 bytes per logit in each launch (with penalties sample_scan 4 more in, and
+// 4 out per token that they see), and per block up to 12 bytes per bin; sample_restart 4 bytes per token, where there are penalties.
 #include "ptx.cuh"
 #include "sample_search.cuh"
 

@@ -16,12 +16,12 @@ pub struct QuantizedActivations {
 
 impl QuantizedActivations {
     /// Room for an image.
-    pub fn take(carver: &mut ArenaLayout, name: &str, columns: usize, k: usize) -> Self {
+    pub fn take(layout: &mut ArenaLayout, name: &str, columns: usize, k: usize) -> Self {
         assert!(k.is_multiple_of(32));
         Self {
-            q: carver.take(format!("{name}.q"), columns * k),
-            d: carver.take(format!("{name}.d"), columns * k / 32),
-            s: carver.take(format!("{name}.s"), columns * k / 16),
+            q: layout.take(format!("{name}.q"), columns * k),
+            d: layout.take(format!("{name}.d"), columns * k / 32),
+            s: layout.take(format!("{name}.s"), columns * k / 16),
         }
     }
 }
@@ -46,7 +46,7 @@ unsafe impl Params for QuantizeActParams {}
 pub fn quantize(stream: &Stream, x: Ptr<f32>, image: QuantizedActivations, [columns, k]: [usize; 2]) -> Result<()> {
     assert!(k.is_multiple_of(32), "an image of {k} elements");
     let params = QuantizeActParams { x, seq: Ptr::NULL, image, k: k as i32, columns: columns as i32 };
-    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
     unsafe { stream.launch("quantize_act", Grid::plane(k.div_ceil(128) as u32, columns as u32, 128), &params) }
 }
 

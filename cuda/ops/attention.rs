@@ -84,12 +84,12 @@ pub struct Scratch {
 impl Scratch {
     /// Room for `rows` rows of `n_head` heads with `width` elements together at positions below `n_ctx`, zeroed by
     /// [`Scratch::clear`] before the first use.
-    pub fn take(carver: &mut ArenaLayout, [rows, n_head, width]: [usize; 3], n_ctx: usize) -> Self {
+    pub fn take(layout: &mut ArenaLayout, [rows, n_head, width]: [usize; 3], n_ctx: usize) -> Self {
         let parts = n_ctx.div_ceil(PAGE).clamp(1, MAX_PARTS);
         Self {
-            partial: carver.take("activations/attention.partial", rows * parts * width),
-            state: carver.take("activations/attention.state", rows * n_head * parts * 2),
-            tickets: carver.take("activations/attention.tickets", rows * n_head),
+            partial: layout.take("activations/attention.partial", rows * parts * width),
+            state: layout.take("activations/attention.state", rows * n_head * parts * 2),
+            tickets: layout.take("activations/attention.tickets", rows * n_head),
             parts,
         }
     }
@@ -201,7 +201,7 @@ pub fn attention(s: &Stream, a: &Attention) -> Result<()> {
     let tiles = a.n_head_kv * group.div_ceil(heads_per_tile);
     let blocks = [tiles as u32, a.rows.div_ceil(rows_per_tile) as u32, splits as u32];
     let kind = a.cache.kind;
-    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
     unsafe {
         s.launch(
             kernel(kind, dim, queries),

@@ -11,6 +11,12 @@ use crate::{ArenaLayout, Grid, Params, Ptr, Result, Stream};
 pub const MAX_EXPERTS: usize = 512;
 /// Most experts of a row.
 pub const MAX_CHOICES: usize = 32;
+/// Gating: softmax over all experts.
+pub const SOFTMAX: i32 = 1;
+/// The sigmoid of each logit.
+pub const SIGMOID: i32 = 2;
+/// Softmax over the chosen experts; they are chosen by their logits.
+pub const SOFTMAX_OF_CHOSEN: i32 = 3;
 /// Rows of a block of `route`: one per warp.
 const ROUTE_ROWS: u32 = 8;
 const GROUP_THREADS: u32 = 512;
@@ -39,7 +45,7 @@ pub struct Route {
     pub n_expert: i32,
     /// Experts of a row, at most [`MAX_CHOICES`].
     pub n_used: i32,
-    /// 1: softmax over all experts; 2: the sigmoid of each logit; 3: softmax over the chosen ones.
+    /// [`SOFTMAX`], [`SIGMOID`] or [`SOFTMAX_OF_CHOSEN`].
     pub gating: i32,
     /// 1: the weights of a row are divided by their sum.
     pub norm: i32,
@@ -73,15 +79,15 @@ pub struct Choices {
 
 impl Choices {
     /// Takes memory for up to `rows` rows.
-    pub fn take(carver: &mut ArenaLayout, name: &str, [rows, n_expert, n_used]: [usize; 3]) -> Self {
+    pub fn take(layout: &mut ArenaLayout, name: &str, [rows, n_expert, n_used]: [usize; 3]) -> Self {
         let n = rows * n_used;
         Self {
-            chosen: carver.take(format!("{name}.chosen"), n),
-            weights: carver.take(format!("{name}.weights"), n),
-            tiles: carver.take(format!("{name}.tiles"), most_tiles(n, n_expert)),
-            rows_of: carver.take(format!("{name}.rows_of"), n),
-            choices_of: carver.take(format!("{name}.choices_of"), n),
-            ranks: carver.take(format!("{name}.ranks"), n),
+            chosen: layout.take(format!("{name}.chosen"), n),
+            weights: layout.take(format!("{name}.weights"), n),
+            tiles: layout.take(format!("{name}.tiles"), most_tiles(n, n_expert)),
+            rows_of: layout.take(format!("{name}.rows_of"), n),
+            choices_of: layout.take(format!("{name}.choices_of"), n),
+            ranks: layout.take(format!("{name}.ranks"), n),
         }
     }
 }
@@ -143,7 +149,7 @@ pub fn route(stream: &Stream, p: &Route) -> Result<()> {
     let [width, tiles] = p.tiles();
     let p = Route { n_tiles: tiles as i32, width_log2: width.ilog2() as i32, ..*p };
     let blocks = (p.rows as u32).div_ceil(ROUTE_ROWS);
-    // SAFETY: the kernels take these parameters (compared by the test below), whose addresses are on the device.
+    // SAFETY: the kernels take these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
     unsafe {
         stream.launch("route", Grid::linear(blocks, 32 * ROUTE_ROWS), &p)?;
         if p.rows > 1 { stream.launch("group", Grid::linear(1, GROUP_THREADS), &p) } else { Ok(()) }
@@ -180,7 +186,7 @@ unsafe impl Params for Join {}
 /// The driver refuses the launch, or an earlier launch has failed.
 pub fn join(stream: &Stream, rows: usize, p: &Join) -> Result<()> {
     let grid = Grid::plane((p.n as u32).div_ceil(JOIN_THREADS), rows as u32, JOIN_THREADS);
-    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
     unsafe { stream.launch("join_experts", grid, p) }
 }
 
@@ -199,6 +205,9 @@ mod tests {
         twin::constants([
             ("experts::MAX_EXPERTS", MAX_EXPERTS),
             ("experts::MAX_CHOICES", MAX_CHOICES),
+            ("experts::SOFTMAX", SOFTMAX as usize),
+            ("experts::SIGMOID", SIGMOID as usize),
+            ("experts::SOFTMAX_OF_CHOSEN", SOFTMAX_OF_CHOSEN as usize),
             ("experts::ROUTE_WARPS", ROUTE_ROWS as usize),
             ("experts::GROUP_THREADS", GROUP_THREADS as usize),
             ("experts::JOIN_THREADS", JOIN_THREADS as usize),

@@ -16,7 +16,7 @@ pub enum Layout {
     },
 }
 
-/// The kernels of a format.
+/// Names of the kernels for one format of weights.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FormatKernels {
     /// The weight format as GGUF names it.
@@ -55,7 +55,6 @@ macro_rules! formats {
     };
 }
 
-/// Records of `columns` columns and `bytes` bytes.
 const fn records(columns: usize, bytes: usize) -> Layout {
     Layout::Records { columns, bytes }
 }

@@ -42,7 +42,7 @@ pub fn gemm(stream: &Stream, p: &MatmulParams) -> Result<()> {
     let (name, [rows, columns, threads]) =
         if p.columns <= FEW { (kernels.gemm_few, FEW_BLOCK) } else { (kernels.gemm, WIDE_BLOCK) };
     let tiles: u32 = segments.iter().map(|s| (s.rows as u32).div_ceil(rows)).sum();
-    // SAFETY: the kernel takes these parameters (compared by a test of `params`), whose addresses are on the device.
+    // SAFETY: the kernel takes these parameters (compared by a test of `params`); addresses and shapes are the caller's (see `ops`).
     unsafe { stream.launch(name, Grid::plane(tiles, p.column_tiles(columns), threads), p) }
 }
 
@@ -83,7 +83,7 @@ unsafe impl Params for GluActParams {}
 pub fn glu_act(stream: &Stream, p: &GluActParams) -> Result<()> {
     assert!(p.out.q.is_null() || p.rows % 32 == 0, "an image of {} elements", p.rows);
     let blocks = (p.rows as u32).div_ceil(GLU_ACT_THREADS);
-    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
     unsafe { stream.launch("glu_act", Grid::plane(blocks, p.columns as u32, GLU_ACT_THREADS), p) }
 }
 

@@ -70,7 +70,7 @@ pub fn gemv(stream: &Stream, p: &MatmulParams) -> Result<()> {
             let blocks = same.iter().map(|s| (s.rows as u32).div_ceil(GEMV_ROWS)).sum();
             let grid = Grid::plane(blocks, (p.columns as u32).div_ceil(GEMV_COLUMNS), GEMV_THREADS);
             let name = if same.iter().all(|s| kernels(s, p) == of) { of.gemv } else { "gemv_mixed" };
-            // SAFETY: the kernel takes these parameters (compared by a test of `params`), whose addresses are on the device.
+            // SAFETY: the kernel takes these parameters (compared by a test of `params`); addresses and shapes are the caller's (see `ops`).
             unsafe { stream.launch(name, grid, &params)? };
         } else {
             product::product(stream, &params)?;
@@ -103,7 +103,7 @@ pub fn glu(stream: &Stream, p: &GluParams) -> Result<()> {
         return product::product(stream, &gated.with(&[Segment { y: p.y, y_stride: p.y_stride, ..p.gate }, p.up]));
     }
     let blocks = (p.gate.rows as u32).div_ceil(GLU_ROWS);
-    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
     unsafe { stream.launch(if gate == up { gate.glu } else { "glu_mixed" }, Grid::linear(blocks, GLU_THREADS), p) }
 }
 

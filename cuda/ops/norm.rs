@@ -99,7 +99,7 @@ pub fn norm(s: &Stream, rows: u32, kind: NormKind, p: &NormParams) -> Result<()>
         NormKind::Layer => "layer_norm",
         NormKind::None => "residual_add",
     };
-    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
     unsafe { s.launch(name, Grid::linear(rows, THREADS), p) }
 }
 

@@ -3,6 +3,13 @@
 use super::activations::QuantizedActivations;
 use crate::{Params, Ptr};
 
+/// Activation of a gate: `x · sigmoid(x)`.
+pub const SILU: i32 = 0;
+/// GELU, tanh form.
+pub const GELU_TANH: i32 = 1;
+/// gpt-oss's: gate and up kept within 7.
+pub const CLAMPED_SWIGLU: i32 = 2;
+
 /// One matrix of a product.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,7 +35,7 @@ pub struct Segment {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ExpertTile {
-    /// Which expert of the layer.
+    /// Number of the expert in its layer, from 0.
     pub expert: i32,
     /// The first of them in the lists of columns.
     pub first: i32,
@@ -62,7 +69,7 @@ pub struct MatmulParams {
     pub tiles: i32,
     /// 1: segment 0 is a gate, segment 1 what is gated; `y` of segment 0 becomes `activation(gate) · up`, or is null.
     pub gated: i32,
-    /// 0: SiLU; 1: GELU, tanh form; 2: gpt-oss's, gate and up kept within 7.
+    /// [`SILU`], [`GELU_TANH`] or [`CLAMPED_SWIGLU`].
     pub activation: i32,
     /// Tiles of columns that take an expert each.
     pub expert_tiles: i32,
@@ -105,5 +112,7 @@ mod tests {
             segment, segments, k, columns, softcap, image, x, seq, tiles, gated, activation, expert_tiles, out, experts, x_columns,
             y_columns,
         });
+        let activations = [("SILU", SILU), ("GELU_TANH", GELU_TANH), ("CLAMPED_SWIGLU", CLAMPED_SWIGLU)];
+        twin::constants(activations.map(|(name, number)| (name, number as usize)));
     }
 }

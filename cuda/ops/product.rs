@@ -175,7 +175,7 @@ pub fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParams>, pla
         assert!(s.expert_rows > 0 && s.expert_rows % 16 == 0, "experts of {} rows", s.expert_rows);
     }
     let Some(&norm) = norm else {
-        // SAFETY: the kernel takes these parameters (compared by a test of `params`), whose addresses are on the device.
+        // SAFETY: the kernel takes these parameters (compared by a test of `params`); addresses and shapes are the caller's (see `ops`).
         return unsafe { stream.launch(kernels.product[i], grid, &product) };
     };
     assert!(p.columns == 1 && norm.n == p.k && norm_product_takes(p.k as usize), "a norm of {} elements", norm.n);
@@ -184,7 +184,7 @@ pub fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParams>, pla
     // The image in whole chunks: a byte per element, and four bytes per 32 and per 16.
     let grid = Grid { shared: (p.k as u32).next_multiple_of(norm::CHUNK as u32) * 11 / 8, ..grid };
     let name = if same { kernels.norm_product } else { "norm_product_mixed" };
-    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
     unsafe { stream.launch(name, grid, &NormProductParams { product, norm }) }
 }
 

@@ -114,7 +114,7 @@ pub fn delta_net(s: &Stream, p: &DeltaNet) -> Result<()> {
     assert!(p.image.q.is_null() || p.dim_v % 32 == 0, "an image of values of {} elements", p.dim_v);
     assert!(p.state.len as usize >= p.n_head_v as usize * DeltaNet::head_len(sizes), "pages of {} floats", p.state.len);
     let grid = Grid::plane(p.n_head_v as u32, p.state.runs(), DELTA_THREADS / MAX_STATE as u32 * p.dim_v as u32);
-    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
     unsafe { s.launch("delta_net", grid, p) }
 }
 
@@ -150,7 +150,7 @@ pub fn short_conv(s: &Stream, p: &ShortConv) -> Result<()> {
     assert!(p.image.q.is_null() || p.channels % 32 == 0, "an image of {} elements", p.channels);
     assert!(p.state.len >= (p.taps - 1) * p.channels, "pages of {} floats", p.state.len);
     let grid = Grid::plane((p.channels as u32).div_ceil(CONV_THREADS), p.state.runs(), CONV_THREADS);
-    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
     unsafe { s.launch("short_conv", grid, p) }
 }
 

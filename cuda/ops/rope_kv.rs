@@ -90,7 +90,7 @@ pub fn rope_kv(s: &Stream, rows: u32, p: &RopeKv) -> Result<()> {
     p.check();
     let heads = (p.n_head + if p.k.is_null() { 0 } else { 2 * p.n_head_kv }) as u32;
     let name = if p.head_dim > SMALL_HEAD { "rope_kv_512" } else { "rope_kv" };
-    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
     unsafe { s.launch(name, Grid::plane(heads.div_ceil(WARPS), rows, 32 * WARPS), p) }
 }
 

@@ -154,19 +154,19 @@ pub struct SampleBuffers {
 
 impl SampleShape {
     /// Takes the buffers from an arena; what they need is what this takes.
-    pub fn carve(&self, carver: &mut ArenaLayout) -> SampleBuffers {
+    pub fn take(&self, layout: &mut ArenaLayout) -> SampleBuffers {
         assert!((1..=1 << 22).contains(&self.vocab), "a vocabulary of {} tokens", self.vocab);
         let n = self.sequences;
         SampleBuffers {
-            sampling: carver.take("sample.sampling", n),
-            work: carver.take("sample.work", n),
-            counts: carver.take("sample.counts", if self.history == 0 { 0 } else { n * self.vocab }),
-            history: carver.take("sample.history", n * self.history),
-            bias: carver.take("sample.bias", n * self.biases),
-            totals: carver.take("sample.totals", n * self.vocab.div_ceil(CHUNK)),
-            candidates: carver.take("sample.candidates", n * LISTED),
-            bin_mass: carver.take("sample.bin_mass", n * BINS),
-            bin_count: carver.take("sample.bin_count", n * BINS),
+            sampling: layout.take("sample.sampling", n),
+            work: layout.take("sample.work", n),
+            counts: layout.take("sample.counts", if self.history == 0 { 0 } else { n * self.vocab }),
+            history: layout.take("sample.history", n * self.history),
+            bias: layout.take("sample.bias", n * self.biases),
+            totals: layout.take("sample.totals", n * self.vocab.div_ceil(CHUNK)),
+            candidates: layout.take("sample.candidates", n * LISTED),
+            bin_mass: layout.take("sample.bin_mass", n * BINS),
+            bin_count: layout.take("sample.bin_count", n * BINS),
         }
     }
 
@@ -265,7 +265,7 @@ struct RestartParams {
 unsafe impl Params for RestartParams {}
 
 impl SampleState {
-    /// The state of `shape.sequences` greedy sequences at position 0, in buffers that `shape` has carved.
+    /// The state of `shape.sequences` greedy sequences at position 0, in buffers that `shape` has taken.
     ///
     /// # Errors
     /// No page-locked or device memory is left, or an earlier launch has failed.
@@ -334,7 +334,7 @@ impl SampleState {
             biases: start.biases.len() as i32,
             pad: 0,
         };
-        // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+        // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
         unsafe { stream.launch("sample_restart", Grid::linear(1, THREADS), &params) }
     }
 
@@ -374,7 +374,7 @@ impl SampleState {
         };
         let blocks = shape.vocab.div_ceil(CHUNK).div_ceil(WARPS).min(MAX_BLOCKS) as u32;
         let grid = Grid::plane(blocks, rows.rows, THREADS);
-        // SAFETY: the kernels take these parameters (compared by the test below), whose addresses are on the device.
+        // SAFETY: the kernels take these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
         unsafe {
             stream.launch("sample_scan", grid, &params)?;
             if steps == SampleSteps::All {

@@ -35,10 +35,10 @@ pub struct Staging {
 
 impl Staging {
     /// Room for the largest of these matrices, or a piece of it.
-    pub fn take(carver: &mut ArenaLayout, name: &str, matrices: impl Iterator<Item = (GgmlType, [usize; 2])>) -> Self {
+    pub fn take(layout: &mut ArenaLayout, name: &str, matrices: impl Iterator<Item = (GgmlType, [usize; 2])>) -> Self {
         let needed = matrices.map(|(format, [rows, k])| piece(format, k).min(format.bytes_of(rows * k)));
         let bytes = needed.max().unwrap_or(0);
-        Self { at: carver.take(name, bytes), bytes }
+        Self { at: layout.take(name, bytes), bytes }
     }
 
     /// These bytes, from a multiple of 16 on.
@@ -150,7 +150,7 @@ pub fn repack(stream: &Stream, format: GgmlType, [from, to]: [Ptr<u8>; 2], [rows
     assert!(from.address().is_multiple_of(16) && to.address().is_multiple_of(16), "multiples of 16 bytes");
     let params = RepackParams { from, to, rows: rows as i32, k: k as i32 };
     let records = (rows.div_ceil(ROWS) * k.div_ceil(columns)) as u32;
-    // SAFETY: the kernel takes these parameters (compared by the test below), whose addresses are on the device.
+    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
     unsafe { stream.launch(kernels.repack, Grid::linear(records.div_ceil(WARPS), 32 * WARPS), &params) }
 }
 

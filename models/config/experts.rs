@@ -5,7 +5,7 @@ use qrun_quant::Result;
 use super::keys::{Keys, LIMIT};
 use crate::{
     layer::{ExpertPlan, FeedForwardPlan, Groups, SharedExpert},
-    spec::{ArchSpec, Gating, GroupScore, Residual},
+    spec::{ArchSpec, Gating, GroupScore},
 };
 
 /// What all layers with experts have in common, and the widths of the others.
@@ -20,7 +20,7 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub fn new(keys: &'a Keys, spec: &ArchSpec, n_block: usize) -> Result<Self> {
-        let least = if spec.residual == Residual::Single { 0 } else { 1 };
+        let least = if spec.residual.is_single() { 0 } else { 1 };
         let n_ff = keys.sizes_from(least, "feed_forward_length", n_block)?;
         let n_ff_expert = match keys.optional_sizes("expert_feed_forward_length", n_block)? {
             Some(sizes) => Some(sizes),
@@ -101,7 +101,7 @@ fn common(keys: &Keys, spec: &ArchSpec, n_block: usize) -> Result<Option<ExpertP
             }
             let best = match (spec.group_score, gating) {
                 (GroupScore::BestOfSoftmax, Gating::Softmax) => 1,
-                (GroupScore::BestOfSoftmax | GroupScore::TwoBest, _) => 2,
+                (GroupScore::BestOfSoftmax, Gating::Sigmoid | Gating::SoftmaxOfChosen) | (GroupScore::TwoBest, _) => 2,
             };
             Some(Groups { count: n as usize, used, best })
         }

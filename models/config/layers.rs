@@ -52,7 +52,11 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
                 FeedForwardPlan::Dense { n_ff: 0 } => (mixers[il], FeedForwardPlan::None),
                 feed_forward => (Mixer::None, feed_forward),
             },
-            _ => (mixers[il], experts.feed_forward(il)?),
+            Residual::PreNorm
+            | Residual::PrePostNorm
+            | Residual::PostNorm
+            | Residual::Parallel
+            | Residual::NormedSum => (mixers[il], experts.feed_forward(il)?),
         };
         if mixer != Mixer::Attention {
             return Ok(LayerPlan::without_attention(mixer, feed_forward));
@@ -83,7 +87,10 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
             QkNorm::Head => HeadNorm::Head,
             QkNorm::Whole => HeadNorm::Whole,
         };
-        let v_norm = spec.values == Values::Normed;
+        let v_norm = match spec.values {
+            Values::Projected => false,
+            Values::Normed => true,
+        };
         let kv = if il >= n_own {
             let source = (0..n_own).rev().find(|&earlier| slides[earlier] == slides[il]);
             let expected = || format!("a layer of the kind of layer {il} before those that share");

@@ -14,7 +14,6 @@ use crate::{
     forward::ends,
     kv::{KvCache, PAGE},
     layer::KvSource,
-    spec::Mask,
 };
 
 /// Pages of the cache per split: fixed, so that sums do not depend on the number of threads.
@@ -56,7 +55,7 @@ struct State {
 /// The positions that each token of a chunk sees in a layer.
 pub fn visible(l: &LayerPlan, chunk: &[Entry]) -> Vec<Range<usize>> {
     // Of a text that is seen up to a token it does not matter where it ends.
-    let ends = if l.mask == Mask::Causal { Vec::new() } else { ends(chunk) };
+    let ends = if l.mask.is_causal() { Vec::new() } else { ends(chunk) };
     let len = |seq: u32| ends.iter().find(|(of, _)| *of == seq as usize).map_or(0, |(_, end)| *end);
     chunk.iter().map(|e| l.visible(e.pos as usize, len(e.seq))).collect()
 }

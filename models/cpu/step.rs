@@ -9,7 +9,7 @@ use crate::{
     Entry, ForwardError, Gives, Model, Output, Tap,
     kv::KvCache,
     layer::{FeedForwardPlan, HeadNorm, KvSource, Mixer},
-    spec::{AttentionGate, EmbeddingScale, Residual},
+    spec::{AttentionGate, EmbeddingScale},
     tensors::Role::{self, *},
     weights::{Finish, Layer, Linear, Weights},
 };
@@ -117,7 +117,7 @@ impl Step<'_> {
         }
         self.norm_sum(w, AttnOutputNorm);
         if plan.feed_forward != FeedForwardPlan::None {
-            if self.model.config.arch.residual != Residual::Parallel {
+            if !self.model.config.arch.residual.is_parallel() {
                 self.norm(w, FfnNorm);
             }
             tap(self.tap, Some(il), "ffn_norm", &self.s.h);
@@ -195,12 +195,15 @@ impl Step<'_> {
             self.latent_values(l.n_head, w, &plan);
         }
         let s = &mut *self.s;
-        if c.arch.attention_gate == AttentionGate::Own {
-            s.gate.resize(t * l.q_dim(), 0.0);
-            project(&mut s.prepared, &s.h, [(&w.matrices[AttnGate], &mut s.gate)]);
-        }
-        if c.arch.attention_gate != AttentionGate::None {
-            ops::sigmoid_gate(&mut s.attention, &s.gate);
+        match c.arch.attention_gate {
+            AttentionGate::None => {}
+            // It came with the queries.
+            AttentionGate::InQuery => ops::sigmoid_gate(&mut s.attention, &s.gate),
+            AttentionGate::Own => {
+                s.gate.resize(t * l.q_dim(), 0.0);
+                project(&mut s.prepared, &s.h, [(&w.matrices[AttnGate], &mut s.gate)]);
+                ops::sigmoid_gate(&mut s.attention, &s.gate);
+            }
         }
         tap(self.tap, Some(il), "kqv_out", &s.attention);
         s.out.resize(t * c.n_embd, 0.0);
@@ -215,7 +218,10 @@ impl Step<'_> {
         s.q.resize(t * l.q_dim(), 0.0);
         s.k.resize(t * l.kv_dim(), 0.0);
         s.v.resize(t * l.kv_dim(), 0.0);
-        let in_query = c.arch.attention_gate == AttentionGate::InQuery;
+        let in_query = match c.arch.attention_gate {
+            AttentionGate::InQuery => true,
+            AttentionGate::None | AttentionGate::Own => false,
+        };
         let query = if in_query { &mut s.up } else { &mut s.q };
         if in_query {
             query.resize(2 * t * l.q_dim(), 0.0);

@@ -18,7 +18,7 @@ use super::{
     memory::{Layer, Weight},
     step::{Residual, Step, segment},
 };
-use crate::{Model, layer::ExpertPlan, tensors::Role::*, weights};
+use crate::{Model, layer::ExpertPlan, spec::Gating, tensors::Role::*, weights};
 
 /// Why the kernels do not take the experts of a model.
 pub fn without_kernels(model: &Model) -> Option<&'static str> {
@@ -90,7 +90,11 @@ impl Step<'_> {
             rows: self.rows as i32,
             n_expert: plan.n_expert as i32,
             n_used: plan.n_used as i32,
-            gating: plan.gating as i32,
+            gating: match plan.gating {
+                Gating::Softmax => experts::SOFTMAX,
+                Gating::Sigmoid => experts::SIGMOID,
+                Gating::SoftmaxOfChosen => experts::SOFTMAX_OF_CHOSEN,
+            },
             norm: i32::from(plan.norm),
             scale: plan.scale,
             ..Route::default()

@@ -1,4 +1,4 @@
-//! Everything that the decoder keeps on the device, carved from one arena.
+//! Everything that the decoder keeps on the device, as parts of one arena.
 //!
 //! The first part of a name says what for: `weights/`, `kv/`, `activations/`, `state/`. The plan that users see
 //! is the sum of these parts, so it is what is allocated.
@@ -206,13 +206,13 @@ impl Upload {
 
 /// Takes parts and notes what belongs there.
 struct Loader<'a> {
-    carver: &'a mut ArenaLayout,
+    layout: &'a mut ArenaLayout,
     uploads: Vec<Upload>,
 }
 
 impl Loader<'_> {
     fn bytes(&mut self, name: String, bytes: Bytes) -> Ptr<u8> {
-        let at = self.carver.take(name, bytes.len());
+        let at = self.layout.take(name, bytes.len());
         self.uploads.push(Upload { to: at, bytes, matrix: None });
         at
     }
@@ -232,7 +232,7 @@ impl Loader<'_> {
 
     fn matrix(&mut self, name: &str, w: &qrun_quant::cpu::Matrix) -> Weight {
         let (ty, rows, cols) = (w.ty(), w.rows(), w.cols());
-        let at = self.carver.take(format!("weights/{name}.weight"), bytes_on_device(ty, [rows, cols]));
+        let at = self.layout.take(format!("weights/{name}.weight"), bytes_on_device(ty, [rows, cols]));
         self.uploads.push(Upload { to: at, bytes: w.file_bytes().clone(), matrix: Some((ty, [rows, cols])) });
         Weight { at, ty, rows, cols, bias: Ptr::NULL }
     }
@@ -246,9 +246,9 @@ impl Loader<'_> {
 
 impl Memory {
     /// Lays out a model. Takes the same parts every time.
-    pub fn carve(carver: &mut ArenaLayout, model: &Model, o: &Options, multiprocessors: usize) -> Self {
+    pub fn carve(layout: &mut ArenaLayout, model: &Model, o: &Options, multiprocessors: usize) -> Self {
         let (c, w) = (&model.config, &*model.weights);
-        let mut loader = Loader { carver, uploads: Vec::new() };
+        let mut loader = Loader { layout, uploads: Vec::new() };
         let token_embd = loader.matrix("token_embd", &w.token_embd);
         let embedding_norm = match c.arch.embedding_scale {
             EmbeddingScale::RmsNorm => loader.vector("weights/embedding_norm".into(), &vec![1.0; c.n_embd]),
@@ -257,7 +257,7 @@ impl Memory {
         let frequencies = frequencies(&mut loader, model, o.n_ctx);
         let (kinds, kind_of_layer) = kinds(c, o, rows(o));
         let mut table = |(i, kind): (usize, &Kind)| {
-            loader.carver.take(format!("kv/{}.{i}.table", reach(kind)), o.n_seq * kind.slots)
+            loader.layout.take(format!("kv/{}.{i}.table", reach(kind)), o.n_seq * kind.slots)
         };
         let tables: Vec<Ptr<i32>> = kinds.iter().enumerate().map(&mut table).collect();
         let layers = w.layers.iter().enumerate().map(|(il, layer)| {
@@ -265,8 +265,8 @@ impl Memory {
             let (plan, at) = (&c.layers[il], (il, tables[kind]));
             let (mut kept, mut states, mut before) = (Cache::default(), States::default(), Ptr::NULL);
             match state_len(plan) {
-                0 => kept = cache(loader.carver, Shape::new(plan, o), &kinds[kind], at),
-                len => (states, before) = states_of(loader.carver, len, &kinds[kind], at, o.n_seq),
+                0 => kept = cache(loader.layout, Shape::new(plan, o), &kinds[kind], at),
+                len => (states, before) = states_of(loader.layout, len, &kinds[kind], at, o.n_seq),
             }
             let (vectors, matrices) = weights_of(&mut loader, il, layer, c.n_embd);
             let choice_scale = loader.optional(format!("weights/blk.{il}.ffn_down_exps.scale"), &layer.choice_scale);
@@ -292,16 +292,16 @@ impl Memory {
             (proj, loader.vector("weights/per_layer_proj_norm.weight".into(), &norm))
         });
         let n = rows(o);
-        let state = |carver: &mut ArenaLayout, name: &str, len| carver.take(format!("state/{name}"), len);
-        let rows = Rows::at(state(loader.carver, "rows", 3 * n), n);
-        let marked = state(loader.carver, "marked", 4 * LOGIT_ROWS);
+        let state = |layout: &mut ArenaLayout, name: &str, len| layout.take(format!("state/{name}"), len);
+        let rows = Rows::at(state(loader.layout, "rows", 3 * n), n);
+        let marked = state(loader.layout, "marked", 4 * LOGIT_ROWS);
         let sampled = Rows::at(marked.add(LOGIT_ROWS), LOGIT_ROWS);
-        let ahead = Rows::at(state(loader.carver, "ahead", 3 * STEP_ROWS), STEP_ROWS);
-        let activations = activations(loader.carver, c, o);
-        let buffers = sample_shape(c, o).carve(loader.carver);
+        let ahead = Rows::at(state(loader.layout, "ahead", 3 * STEP_ROWS), STEP_ROWS);
+        let activations = activations(loader.layout, c, o);
+        let buffers = sample_shape(c, o).take(loader.layout);
         let uploads = loader.uploads;
         let matrices = uploads.iter().filter_map(|upload| upload.matrix);
-        let staging = Staging::take(carver, "activations/upload", matrices);
+        let staging = Staging::take(layout, "activations/upload", matrices);
         Self {
             token_embd,
             layers,
@@ -389,26 +389,26 @@ pub fn state_len(l: &LayerPlan) -> usize {
 
 /// The pages of a recurrent layer, and what its steps take back.
 fn states_of(
-    carver: &mut ArenaLayout,
+    layout: &mut ArenaLayout,
     len: usize,
     kind: &Kind,
     (il, table): (usize, Ptr<i32>),
     n_seq: usize,
 ) -> (States, Ptr<f32>) {
-    let pages = carver.take(format!("kv/states.blk.{il}"), kind.pages * len);
-    let before = carver.take(format!("kv/states.blk.{il}.before"), n_seq * len);
+    let pages = layout.take(format!("kv/states.blk.{il}"), kind.pages * len);
+    let before = layout.take(format!("kv/states.blk.{il}.before"), n_seq * len);
     (States { pages, table, slots: kind.slots as i32, len: len as i32, ..States::default() }, before)
 }
 
 /// The pages of one layer.
-fn cache(carver: &mut ArenaLayout, shape: Shape, kind: &Kind, (il, table): (usize, Ptr<i32>)) -> Cache {
+fn cache(layout: &mut ArenaLayout, shape: Shape, kind: &Kind, (il, table): (usize, Ptr<i32>)) -> Cache {
     let ty = cache_type(shape.type_k);
     let (elements, scales) = ty.page_bytes(shape.head_dim);
     let heads = kind.pages * shape.n_head_kv;
     let mut planes = |name: &str| {
         let part = format!("kv/{}.blk.{il}.{name}", reach(kind));
-        let elements = carver.take(part.clone(), heads * elements);
-        let scales = if scales > 0 { carver.take(format!("{part}_scale"), heads * scales / 2) } else { Ptr::NULL };
+        let elements = layout.take(part.clone(), heads * elements);
+        let scales = if scales > 0 { layout.take(format!("{part}_scale"), heads * scales / 2) } else { Ptr::NULL };
         (elements, scales)
     };
     let ((k, k_scale), (v, v_scale)) = (planes("k"), planes("v"));
@@ -425,19 +425,23 @@ pub fn cache_type(ty: KvType) -> CacheType {
     if ty == KvType::Q8_0 { CacheType::Q8_0 } else { CacheType::F16 }
 }
 
-fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options) -> Activations {
+fn activations(layout: &mut ArenaLayout, c: &Config, o: &Options) -> Activations {
     let n = rows(o);
     let values =
-        |carver: &mut ArenaLayout, name: &str, width: usize| carver.take(format!("activations/{name}"), n * width);
-    let operand = |carver: &mut ArenaLayout, name: &str, width: usize| Operand {
-        values: values(carver, name, width),
+        |layout: &mut ArenaLayout, name: &str, width: usize| layout.take(format!("activations/{name}"), n * width);
+    let operand = |layout: &mut ArenaLayout, name: &str, width: usize| Operand {
+        values: values(layout, name, width),
         // Blocks of 32: a width that is not a multiple of 32 only has dense consumers.
-        image: QuantizedActivations::take(carver, &format!("activations/{name}.image"), n, width / 32 * 32),
+        image: QuantizedActivations::take(layout, &format!("activations/{name}.image"), n, width / 32 * 32),
     };
     let (q, kv, n_ff) = (c.widest(LayerPlan::q_dim), c.widest(LayerPlan::kv_dim), c.widest(gated_width));
-    let gate = c.arch.attention_gate;
-    let queries = (gate == AttentionGate::InQuery).then(|| values(carver, "queries", 2 * q));
-    let gates = (gate == AttentionGate::Own).then(|| values(carver, "attention_gate", q));
+    let (in_query, own_gate) = match c.arch.attention_gate {
+        AttentionGate::None => (false, false),
+        AttentionGate::InQuery => (true, false),
+        AttentionGate::Own => (false, true),
+    };
+    let queries = in_query.then(|| values(layout, "queries", 2 * q));
+    let gates = own_gate.then(|| values(layout, "attention_gate", q));
     let given = |l: &LayerPlan| match l.mixer {
         Mixer::Attention | Mixer::None => [l.q_dim(), 0, 0],
         Mixer::DeltaNet(d) => [d.inner(), d.channels(), d.n_head_v],
@@ -445,32 +449,32 @@ fn activations(carver: &mut ArenaLayout, c: &Config, o: &Options) -> Activations
         Mixer::Mamba2(m) => [m.inner(), m.projected(), m.n_head],
     };
     let [out, input, heads] = [0, 1, 2].map(|i| c.widest(|l| given(l)[i]));
-    let at = values(carver, "q", q);
+    let at = values(layout, "q", q);
     Activations {
-        x: values(carver, "x", c.n_embd),
-        x_next: carver.take("activations/x_next", c.n_embd),
-        normed: operand(carver, "normed", c.n_embd),
+        x: values(layout, "x", c.n_embd),
+        x_next: layout.take("activations/x_next", c.n_embd),
+        normed: operand(layout, "normed", c.n_embd),
         queries: queries.unwrap_or(at),
         attention_gate: gates.unwrap_or(Ptr::NULL),
         q: at,
-        k: values(carver, "k", kv),
-        v: values(carver, "v", kv),
+        k: values(layout, "k", kv),
+        v: values(layout, "v", kv),
         recurrent: Recurrent {
-            input: values(carver, "recurrent.input", input),
-            z: values(carver, "recurrent.z", if heads > 0 { out } else { 0 }),
-            alpha: values(carver, "recurrent.alpha", 2 * heads),
-            beta: values(carver, "recurrent.beta", heads),
+            input: values(layout, "recurrent.input", input),
+            z: values(layout, "recurrent.z", if heads > 0 { out } else { 0 }),
+            alpha: values(layout, "recurrent.alpha", 2 * heads),
+            beta: values(layout, "recurrent.beta", heads),
         },
-        attended: operand(carver, "attended", out),
-        parts: Scratch::take(carver, [step_rows(o), c.widest(|l| l.n_head), q], o.n_ctx),
-        gate: values(carver, "gate", n_ff),
-        up: values(carver, "up", n_ff),
-        gated: operand(carver, "gated", n_ff),
-        experts: Experts::take(carver, c, n),
-        per_layer: values(carver, "per_layer", c.n_embd_per_layer * c.layers.len()),
-        per_layer_projected: values(carver, "per_layer_projected", c.n_embd_per_layer * c.layers.len()),
-        out: values(carver, "out", c.n_embd),
-        logits: carver.take("activations/logits", step_rows(o) * c.n_vocab),
+        attended: operand(layout, "attended", out),
+        parts: Scratch::take(layout, [step_rows(o), c.widest(|l| l.n_head), q], o.n_ctx),
+        gate: values(layout, "gate", n_ff),
+        up: values(layout, "up", n_ff),
+        gated: operand(layout, "gated", n_ff),
+        experts: Experts::take(layout, c, n),
+        per_layer: values(layout, "per_layer", c.n_embd_per_layer * c.layers.len()),
+        per_layer_projected: values(layout, "per_layer_projected", c.n_embd_per_layer * c.layers.len()),
+        out: values(layout, "out", c.n_embd),
+        logits: layout.take("activations/logits", step_rows(o) * c.n_vocab),
     }
 }
 

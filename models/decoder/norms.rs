@@ -12,7 +12,7 @@ use super::{
     memory::Weight,
     step::{Residual, Step},
 };
-use crate::spec::{self, Norm};
+use crate::spec::Norm;
 
 impl Step<'_> {
     /// A norm of the stream with what joins it; nothing is written but the stream.
@@ -58,7 +58,7 @@ impl Step<'_> {
 
     /// Whether the feed-forward takes the normed input of attention.
     pub(super) fn is_parallel(&self) -> bool {
-        self.c.arch.residual == spec::Residual::Parallel
+        self.c.arch.residual.is_parallel()
     }
 
     /// RMSNorm of rows of `n` elements.

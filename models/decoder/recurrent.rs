@@ -17,7 +17,6 @@ use super::{
 use crate::{
     LayerPlan,
     layer::{DeltaPlan, Mixer},
-    spec::DeltaHeads,
     tensors::Role::*,
 };
 
@@ -51,7 +50,7 @@ impl Step<'_> {
 
     fn delta_net(&self, il: usize, layer: &Layer, d: &DeltaPlan, residual: Residual) -> Result<()> {
         let (c, r, a) = (self.c, &self.m.activations.recurrent, &self.m.activations);
-        let grouped = d.heads == DeltaHeads::Grouped;
+        let grouped = d.heads.are_grouped();
         let [qkv, z, out] = layer.matrices([AttnQkv, AttnGate, SsmOut]);
         let mut products = vec![segment(&qkv, r.input), segment(&z, r.z)];
         let mut consumers = vec![qkv, z];

@@ -13,6 +13,7 @@ use qrun_cuda::{
         gemm::{self, GluActParams},
         matmul::{self, GluParams, MatmulParams, Segment},
         norm::{self, NormKind, NormParams},
+        params::{CLAMPED_SWIGLU, GELU_TANH, SILU},
         product,
         rope_kv::{self, Pairs, RopeKv},
     },
@@ -370,9 +371,9 @@ impl Step<'_> {
     /// The number that kernels have for the activation.
     pub(super) fn activation(&self) -> i32 {
         match self.c.arch.feed_forward.activation() {
-            Activation::Silu => 0,
-            Activation::GeluTanh => 1,
-            Activation::ClampedSwiglu => 2,
+            Activation::Silu => SILU,
+            Activation::GeluTanh => GELU_TANH,
+            Activation::ClampedSwiglu => CLAMPED_SWIGLU,
             Activation::Gelu | Activation::ReluSquared => {
                 unreachable!("refused before: there are kernels with a gate only")
             }

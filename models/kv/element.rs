@@ -1,5 +1,7 @@
 //! Element types of the cache: how a head's page of keys or values is stored and read back.
 
+use std::str::FromStr;
+
 use half::f16;
 
 use super::PAGE;
@@ -19,6 +21,16 @@ pub enum KvType {
     Q8_0,
 }
 
+impl FromStr for KvType {
+    type Err = String;
+
+    /// By name in any case.
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|t| t.name().eq_ignore_ascii_case(name));
+        known.ok_or_else(|| format!("expected one of {}", Self::ALL.map(Self::name).join(", ")))
+    }
+}
+
 impl KvType {
     /// Every type, as `--cache-type-k` and `--cache-type-v` take them.
     pub const ALL: [KvType; 3] = [Self::F32, Self::F16, Self::Q8_0];
@@ -30,11 +42,6 @@ impl KvType {
             Self::F16 => "f16",
             Self::Q8_0 => "q8_0",
         }
-    }
-
-    /// The type of this name, if the cache has it.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|t| t.name() == name)
     }
 
     /// Bytes of one head's page of keys or values.

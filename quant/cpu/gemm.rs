@@ -14,7 +14,6 @@ use super::{
 #[derive(Default)]
 pub(super) struct Scratch {
     pub(super) tiles: TileScratch,
-    /// An f32 row.
     pub(super) row: Vec<f32>,
     packed: Vec<Line>,
     /// `[group of tiles][panel][tile][token]`: the products with the packed panels that there have been.

@@ -27,17 +27,14 @@ pub(super) struct Line(pub(super) [[u8; 4]; 16]);
 
 impl Line {
     pub(super) const ZERO: Line = Line([[0; 4]; 16]);
-    /// Bytes of one line.
     pub(super) const BYTES: usize = size_of::<Self>();
 }
 
-/// The bytes of lines.
 pub(super) fn bytes_mut(lines: &mut [Line]) -> &mut [u8] {
     // SAFETY: a line is 64 bytes without padding; the length is that of the lines.
     unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), size_of_val(lines)) }
 }
 
-/// The same to read.
 pub(super) fn bytes(lines: &[Line]) -> &[u8] {
     // SAFETY: as above.
     unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), size_of_val(lines)) }

@@ -22,7 +22,7 @@ pub struct Matrix {
     packing: Option<Tiles>,
 }
 
-/// Tiles from one on.
+/// The tiles of a packing from `first` on.
 #[derive(Debug, Clone)]
 struct Tiles {
     packing: Arc<Packing>,

@@ -92,11 +92,11 @@ impl Gguf {
     pub fn tensors(&self) -> &[Tensor] {
         &self.tensors
     }
-    /// A tensor by name.
+    /// The tensor of this name; `None` where the file has none.
     pub fn tensor(&self, name: &str) -> Option<&Tensor> {
         self.names.find(&self.tensors, |t| &t.name, name)
     }
-    /// A metadata value by key.
+    /// The metadata value of a key, whatever its type; `None` where the file lacks the key.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.keys.find(&self.metadata, |(key, _)| key, key).map(|(_, value)| value)
     }

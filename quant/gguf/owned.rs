@@ -63,7 +63,7 @@ impl Array {
         Self { ty: T::TYPE, len: values.len(), bytes: Bytes::new(bytes) }
     }
 
-    /// An array of strings.
+    /// An array of strings, each behind its length.
     pub fn of_strings<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> Self {
         let (mut bytes, mut len) = (Vec::new(), 0);
         for v in values {
@@ -73,7 +73,7 @@ impl Array {
         Self { ty: ValueType::Str, len, bytes: Bytes::new(bytes) }
     }
 
-    /// An array of arrays.
+    /// An array of arrays, which may have elements of different types.
     pub fn of_arrays(values: &[Array]) -> Self {
         let mut bytes = Vec::new();
         values.iter().for_each(|v| put_array(&mut bytes, v));

@@ -47,7 +47,7 @@ impl ValueType {
 pub struct Text(pub(super) Bytes);
 
 impl Text {
-    /// The string.
+    /// The string where it is mapped, not copied.
     pub fn as_str(&self) -> &str {
         // Checked at open; the fallback only keeps this function total.
         std::str::from_utf8(&self.0).unwrap_or("")

@@ -25,7 +25,7 @@ pub struct Limits {
 impl Limits {
     /// Measures for some seconds. On a GPU that fails meanwhile nothing is known: 0.
     pub fn measure(engine: &Engine) -> Self {
-        match engine.place() {
+        match engine.backend() {
             Backend::Cpu { .. } => Self::processor(engine.options().threads),
             Backend::Gpu { gpu, .. } => {
                 Self { read_gb_per_s: qrun_cuda::limits::read_bandwidth(gpu).unwrap_or(0.0), ..Self::default() }

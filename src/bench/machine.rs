@@ -13,7 +13,7 @@ use crate::{
 
 /// The machine that this engine runs on.
 pub fn of(engine: &Engine) -> Value {
-    let gpu = match engine.place() {
+    let gpu = match engine.backend() {
         Backend::Cpu { .. } => None,
         Backend::Gpu { gpu, .. } => Some(gpu.properties()),
     };

@@ -29,7 +29,7 @@ pub fn head(suite: &str, engine: &Engine) -> Value {
 
 /// What a product is computed with: the precision beside every number.
 fn arithmetic(engine: &Engine) -> &'static str {
-    match (engine.place(), engine.options().arithmetic) {
+    match (engine.backend(), engine.options().arithmetic) {
         (Backend::Gpu { .. }, _) => "int8 activations for quantized weights, else bf16 or f16 with f32 sums",
         (_, Exact) => "f32",
         (_, Fast) => "int8 activations for quantized weights, else f32 (prompts in F16 and BF16: 16-bit fixed point)",

@@ -172,7 +172,7 @@ impl Plan {
 
 /// Of this process where the model runs on the CPU, else what was planned on the GPU and taken; 2³⁰ bytes.
 fn peak_memory(engine: &Engine) -> Option<f64> {
-    let bytes = match engine.place() {
+    let bytes = match engine.backend() {
         Backend::Cpu { .. } => machine::peak_memory()?,
         Backend::Gpu { .. } => engine.plan().bytes.total(),
     };

@@ -8,8 +8,8 @@ mod recipe;
 
 use std::{
     fs::{File, OpenOptions},
-    io::Write,
-    path::PathBuf,
+    io::{self, Write},
+    path::{Path, PathBuf},
 };
 
 use crate::bench::{plot, record, suite};
@@ -21,8 +21,8 @@ use modes::Task;
 
 use super::{
     devices,
-    exit::{Code, Exit},
-    print,
+    exit::{Code, Exit, system_error},
+    input, print,
     terminal::say,
 };
 
@@ -68,10 +68,15 @@ impl Bench {
 /// Records of files that a flag names.
 fn read_all(flag: &str, files: &[PathBuf]) -> Result<Vec<Value>, Exit> {
     let read = |file: &PathBuf| {
-        let wrong = |reason: String| Exit::usage(format!("{flag} {}: {reason}", file.display()));
-        record::read(&std::fs::read(file).map_err(|e| wrong(e.to_string()))?).map_err(wrong)
+        let json = input::file_text(flag, file, input::LONGEST_PROMPT)?;
+        record::read(json.as_bytes()).map_err(|reason| Exit::usage(format!("{flag} {}: {reason}", file.display())))
     };
     files.iter().map(read).collect()
+}
+
+/// What was measured and could not be written.
+fn failed(flag: &str, file: &Path, error: &io::Error) -> Exit {
+    Exit::new(Code::Failure, format!("{flag} {}: {}", file.display(), system_error(error)))
 }
 
 impl Outputs {
@@ -79,7 +84,7 @@ impl Outputs {
     fn check(&self) -> Result<(), Exit> {
         let Some(folder) = &self.reports else { return Ok(()) };
         let made = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
-        made.map(drop).map_err(|e| Exit::usage(format!("--reports {}: {e}", folder.display())))
+        made.map(drop).map_err(|e| Exit::usage(format!("--reports {}: {}", folder.display(), system_error(&e))))
     }
 
     /// Prints a report and the line for an issue, and keeps the report where that was asked for.
@@ -96,7 +101,7 @@ impl Outputs {
         if let Some(folder) = &self.reports {
             let file = folder.join(record::file_name(report));
             let written = File::create_new(&file).and_then(|mut open| open.write_all(record::json(report).as_bytes()));
-            written.map_err(|e| Exit::new(Code::Failure, format!("--reports {}: {e}", file.display())))?;
+            written.map_err(|e| failed("--reports", &file, &e))?;
             say(&format!("report: {}", file.display()));
         }
         Ok(())
@@ -110,7 +115,7 @@ impl Plot {
             // Written without its content: a file that is there already stays as it is.
             let new = !path.exists();
             let opened = OpenOptions::new().append(true).create(true).open(path);
-            opened.map_err(|e| Exit::usage(format!("--plot {}: {e}", path.display())))?;
+            opened.map_err(|e| Exit::usage(format!("--plot {}: {}", path.display(), system_error(&e))))?;
             if new {
                 std::fs::remove_file(path)?;
             }
@@ -127,7 +132,7 @@ impl Plot {
         let png = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("png"));
         let large = || Exit::new(Code::Failure, "the picture was not drawn: it is too large for memory");
         let bytes = plot::draw(records, png).ok_or_else(large)?;
-        std::fs::write(path, bytes).map_err(|e| Exit::new(Code::Failure, format!("--plot {}: {e}", path.display())))?;
+        std::fs::write(path, bytes).map_err(|e| failed("--plot", path, &e))?;
         say(&format!("picture: {}", path.display()));
         Ok(())
     }

@@ -46,6 +46,17 @@ pub struct Chat {
     edited: bool,
 }
 
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Sent {
+    /// It has an answer, if only the beginning of one.
+    Answered,
+    /// Ctrl-C came before the answer began.
+    Stopped,
+    /// It could not be put to the model.
+    Refused,
+}
+
 impl Chat {
     pub fn new(
         session: Session,
@@ -129,20 +140,28 @@ impl Chat {
 
     /// A message of the user and the answer to it.
     fn turn(&mut self, text: String) -> Result<(), Exit> {
-        let text = std::mem::take(&mut self.pending) + &text;
-        self.messages.push(Message::new("user", text));
-        if !self.answer()? {
+        let read = std::mem::take(&mut self.pending);
+        self.messages.push(Message::new("user", format!("{read}{text}")));
+        let sent = self.answer()?;
+        if sent != Sent::Answered {
             // The message did not reach the model: the history stays what the model has seen.
             self.messages.pop();
+        }
+        if sent == Sent::Stopped {
+            // Not where the message was refused: what made it too long would do so again.
+            self.pending = read;
         }
         Ok(())
     }
 
-    /// Answers the conversation as it stands; false when it could not be put to the model, or nothing came of it.
-    fn answer(&mut self) -> Result<bool, Exit> {
+    /// Answers the conversation as it stands.
+    fn answer(&mut self) -> Result<Sent, Exit> {
         let (text, prompt) = match self.fitting_prompt() {
             Ok(found) => found,
-            Err(why) => return self.refused(&why),
+            Err(why) => {
+                self.say(&format!("error: {why}"));
+                return Ok(Sent::Refused);
+            }
         };
         if self.verbose_prompt {
             verbose_prompt(&self.session, &text, &prompt);
@@ -161,7 +180,7 @@ impl Chat {
             self.messages.push(Message::new("assistant", reply.text.clone()));
         }
         self.last = Some(reply);
-        Ok(begun)
+        Ok(if begun { Sent::Answered } else { Sent::Stopped })
     }
 
     /// The conversation as text and tokens, without its oldest turns where that was asked for and they do not fit.
@@ -210,11 +229,6 @@ impl Chat {
     /// Tokens that the conversation takes.
     fn used(&self) -> usize {
         if self.messages.is_empty() { 0 } else { self.prompt(&self.messages).map_or(0, |(_, tokens)| tokens.len()) }
-    }
-
-    fn refused(&self, why: &str) -> Result<bool, Exit> {
-        self.shown.terminal.print(&format!("error: {why}"));
-        Ok(false)
     }
 
     /// An empty conversation, but for the system prompt.

@@ -20,9 +20,9 @@ use super::{
 pub struct Compare {
     #[command(flatten)]
     file: ModelFile,
-    /// Two of cpu, exact (f32 on the CPU), cuda: what is looked at, and the reference
-    #[arg(long, value_name = "A,B", default_value = "cuda,exact", value_delimiter = ',')]
-    device: Vec<Where>,
+    /// Two of cpu, exact (f32 on the CPU), cuda (or cudaN): what is looked at, and the reference
+    #[arg(long, value_name = "A,B", default_value = "cuda,exact", value_delimiter = ',', value_parser = side)]
+    device: Vec<Side>,
     /// The prompt
     #[arg(short, long, value_name = "TEXT", default_value = "The quick brown fox jumps over the lazy dog.")]
     prompt: String,
@@ -34,12 +34,20 @@ pub struct Compare {
     all: bool,
 }
 
-/// A backend and its arithmetic.
-#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
-enum Where {
-    Cpu,
-    Exact,
-    Cuda,
+/// A device and its arithmetic.
+#[derive(Debug, Clone, Copy)]
+struct Side {
+    device: DevicePreference,
+    exact: bool,
+}
+
+fn side(name: &str) -> Result<Side, String> {
+    match (name, name.parse::<DevicePreference>()) {
+        ("exact", _) => Ok(Side { device: DevicePreference::Cpu, exact: true }),
+        // What `auto` chooses may be the other side.
+        (_, Ok(device)) if device != DevicePreference::Auto => Ok(Side { device, exact: false }),
+        _ => Err("expected cpu, exact, cuda, or cuda0, cuda1 … as `qrun devices` lists them".into()),
+    }
 }
 
 impl Compare {
@@ -61,12 +69,9 @@ impl Compare {
         }
     }
 
-    fn decoder(&self, place: Where) -> Result<(Arc<Engine>, Box<dyn Forward>), Exit> {
-        let options = match place {
-            Where::Exact => Options { n_ctx: 2048, ..Options::exact() },
-            Where::Cpu | Where::Cuda => Options { n_ctx: 2048, ..Options::default() },
-        };
-        let device = if place == Where::Cuda { DevicePreference::Cuda(None) } else { DevicePreference::Cpu };
+    fn decoder(&self, Side { device, exact }: Side) -> Result<(Arc<Engine>, Box<dyn Forward>), Exit> {
+        let base = if exact { Options::exact() } else { Options::default() };
+        let options = Options { n_ctx: 2048, ..base };
         let engine = Arc::new(Engine::open(self.file.open()?, EngineOptions { options, template: None, device })?);
         let decoder = engine.decoder(open::plain_notices())?;
         Ok((engine, decoder))

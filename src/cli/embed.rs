@@ -82,7 +82,7 @@ impl Embed {
         let texts = self.texts()?;
         let wishes = EngineOptions { options: self.options(), template: None, device: self.device };
         let engine = Arc::new(Embedder::engine(gguf, wishes)?);
-        if let Backend::Cpu { reason: Some(reason) } = engine.place()
+        if let Backend::Cpu { reason: Some(reason) } = engine.backend()
             && !reason.is_ordinary()
         {
             say(&format!("device: CPU ({reason})"));

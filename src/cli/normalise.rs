@@ -4,12 +4,18 @@
 //! `--color`) and `_` for `-`; values may begin with a dash (`-n -1`). Every flag is looked up in the
 //! table here and handed on as `--name=value`; what qrun does not support ends here.
 
-use std::ffi::{OsStr, OsString};
+use std::{
+    ffi::{OsStr, OsString},
+    path::Path,
+};
 
 use super::{
     exit::Exit,
     flags::{self, Flag, Status, Takes},
 };
+
+/// Values of a switch.
+const SWITCH: &[&str] = &["on", "off"];
 
 /// A piece of the command line.
 #[derive(Debug, Clone)]
@@ -129,8 +135,17 @@ fn values(
     let mut values = vec![];
     match flag.takes {
         Takes::Nothing => {
-            if let Some(value) = inline {
-                values.push(switch(typed, &value)?);
+            let is_value = |word: &OsStr| word.to_str().is_some_and(|word| flags::one_of(SWITCH, word).is_some());
+            match (inline, rest.peek()) {
+                (Some(value), _) => values.push(switch(typed, &value)?),
+                // A model may have such a name.
+                (None, Some(word)) if is_value(word) && !Path::new(word).exists() => {
+                    let word = word.display();
+                    return Err(Exit::usage(format!(
+                        "{typed} takes no value, found {word}: leave it out, or write {typed}={word}"
+                    )));
+                }
+                _ => {}
             }
         }
         Takes::Maybe(words) => {
@@ -172,8 +187,11 @@ impl ParsedArgs {
                 }
             }
             Status::Used | Status::Serve(_) => {
-                let switched = if on { "on" } else { "off" };
-                self.given.push(Given::Flag(flag, value.map_or(switched.into(), Clone::clone)));
+                // `--no-escape=off` is `--escape`.
+                let off = value.is_some_and(|value| value == "off");
+                let switched = if on != off { "on" } else { "off" };
+                let value = value.filter(|_| on).map_or(switched.into(), Clone::clone);
+                self.given.push(Given::Flag(flag, value));
             }
             Status::NoOp => {}
             Status::Noted => self.warnings.push(format!("{typed} has no effect: {}", flag.help)),
@@ -214,7 +232,7 @@ fn split(word: &OsStr, find: Find) -> Option<(String, Option<OsString>)> {
 
 /// The value of a switch, given behind `=` or in the environment.
 fn switch(name: &str, value: &OsStr) -> Result<OsString, Exit> {
-    let found = value.to_str().and_then(|word| flags::one_of(&["on", "off"], word));
+    let found = value.to_str().and_then(|word| flags::one_of(SWITCH, word));
     found.map(Into::into).ok_or_else(|| {
         Exit::usage(format!("{name} is a switch: expected on or off, found {:?}", value.display().to_string()))
     })
@@ -257,6 +275,7 @@ mod tests {
             ("--repeat-last-n -1 --temp=0", "--repeat-last-n=-1 --temp=0"),
             ("--mirostat 0 --dry-multiplier 0.0 --rope-scale 1", ""),
             ("--json=off", "--json=off"),
+            ("--no-escape=0 --no-repack=1 -no-cnv=off", "--escape=on --repack=off --conversation=on"),
             ("-", "-"),
         ];
         for (typed, wanted) in cases {
@@ -277,6 +296,9 @@ mod tests {
             ("--context-shift", "-c"),
             ("-dr a/b", "-hf USER/REPO"),
             ("--json=maybe", "on or off"),
+            ("--mlock 1", "--mlock takes no value, found 1"),
+            ("m.gguf -cnv off -p x", "write -cnv=off"),
+            ("-m m.gguf --no-repack false", "--no-repack takes no value"),
         ];
         for (typed, part) in cases {
             let error = run(typed).expect_err(typed);

@@ -21,7 +21,7 @@ use super::{
     exit::{Code, Exit},
     input, named, progress,
     terminal::{Terminal, say},
-    values::{self, SAMPLERS},
+    values,
 };
 
 /// A session, and how long it took to get there.
@@ -78,7 +78,7 @@ fn of_file(
 
 /// What most of the time to a decoder goes into.
 fn loading(engine: &Engine) -> &'static str {
-    match engine.place() {
+    match engine.backend() {
         Backend::Gpu { .. } => "upload",
         Backend::Cpu { .. } => "repack",
     }
@@ -158,7 +158,7 @@ fn sampler(flags: &Sampling, engine: &Engine, terminal: &Terminal) -> Result<Sam
     }
     params.seed = flags.seed.unwrap_or_else(random_seed).into();
     if let Some(kept) = &flags.samplers {
-        SAMPLERS.iter().filter(|name| !kept.contains(name)).for_each(|name| switch_off(name, &mut params));
+        params.keep_samplers(kept);
     }
     if flags.ignore_eos {
         params.forbid(&engine.tokenizer().eog().collect::<Vec<_>>());
@@ -167,20 +167,6 @@ fn sampler(flags: &Sampling, engine: &Engine, terminal: &Terminal) -> Result<Sam
     crate::sampler::Sampler::new(params.clone(), engine.model().config.n_vocab)?;
     terminal.debug(&format!("seed: {}", params.seed));
     Ok(params)
-}
-
-/// A sampler that is left out of `--samplers`; those that qrun does not have are off in any case.
-fn switch_off(sampler: &str, params: &mut SamplerParams) {
-    match sampler {
-        "penalties" => params.repeat_last_n = 0,
-        "top_n_sigma" => params.top_n_sigma = 0.0,
-        "top_k" => params.top_k = 0,
-        "typ_p" => params.typical_p = 1.0,
-        "top_p" => params.top_p = 1.0,
-        "min_p" => params.min_p = 0.0,
-        "temperature" => params.temperature = 1.0,
-        _ => {}
-    }
 }
 
 /// Another number each time, from the randomness that the standard library takes from the system.
@@ -207,7 +193,7 @@ fn say_plan(engine: &Engine, args: &Args, terminal: &Terminal) {
         let ty = options.type_k.name();
         terminal.warn(&format!("-ctv has no effect: the model's values are a part of its keys, which are {ty} (-ctk)"));
     }
-    match engine.place() {
+    match engine.backend() {
         // Layers were to go to a GPU.
         Backend::Cpu { reason } if args.machine.asks_for_gpu() => {
             let reason = reason.as_ref().map_or("--device says so".to_owned(), BackendError::to_string);
@@ -232,20 +218,20 @@ pub fn plan_line(engine: &Engine) -> String {
     let plan = engine.plan();
     let available = plan.available.map_or(String::new(), |a| format!(" of {}", human_bytes(a)));
     let bytes = human_bytes(plan.bytes.total());
-    format!("{}, {bytes}{available}, {} tokens", engine.place().name(), plan.n_ctx)
+    format!("{}, {bytes}{available}, {} tokens", engine.backend().name(), plan.n_ctx)
 }
 
 /// The same in exact bytes, by purpose.
 fn plan_in_bytes(engine: &Engine) -> String {
     let (plan, b) = (engine.plan(), engine.plan().bytes);
     let available = plan.available.map_or(String::new(), |a| format!(" of {a} available"));
-    let threads = match engine.place() {
+    let threads = match engine.backend() {
         Backend::Cpu { .. } => format!(", {} threads", engine.options().threads),
         Backend::Gpu { .. } => String::new(),
     };
     format!(
         "plan: {}: weights {} + {} + activations {} = {} bytes{available}; context {} tokens{threads}; {}",
-        engine.place().name(),
+        engine.backend().name(),
         b.weights,
         b.describe_kv(),
         b.activations,

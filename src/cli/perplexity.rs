@@ -176,7 +176,7 @@ fn how(engine: &Engine) -> How {
         Arithmetic::Exact => "exact",
         Arithmetic::Fast => "fast",
     };
-    How { device: engine.place().name(), arithmetic, kv: [options.type_k.name(), options.type_v.name()] }
+    How { device: engine.backend().name(), arithmetic, kv: [options.type_k.name(), options.type_v.name()] }
 }
 
 impl How {

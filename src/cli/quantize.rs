@@ -64,11 +64,12 @@ impl Quantize {
     /// An output that cannot be written is not the model's fault.
     fn exit(&self, error: qrun_quant::Error) -> Exit {
         let code = match error.place.as_str() {
-            "output" => Code::Usage,
-            _ if error.file == self.output => Code::Failure,
-            _ => Code::File,
+            "output" => Some(Code::Usage),
+            _ if error.file == self.output => Some(Code::Failure),
+            _ => None,
         };
-        Exit::new(code, error.to_string())
+        let exit = Exit::from(error);
+        Exit { code: code.unwrap_or(exit.code), ..exit }
     }
 
     fn say(&self, made: &Summary) {

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     bench::machine,
     engine::Timeline,
-    generate::{Event, Finish, Reply, Request, Session},
+    generate::{Event, Finish, Reply, Request, Session, Timings},
     sampler::SamplerParams,
     text::{
         chat::Parser,
@@ -120,7 +120,7 @@ impl AnswerPrinter {
             "type": "start",
             "model": engine.gguf().path().display().to_string(),
             "seed": session.params().seed,
-            "device": engine.place().name(),
+            "device": engine.backend().name(),
             "n_ctx": session.n_ctx(),
             "tokens_prompt": request.prompt.len(),
             "sampling": exact(session.params()),
@@ -152,16 +152,15 @@ impl AnswerPrinter {
             self.terminal.warn(&format!("context full ({n} tokens): the answer is cut off; -c enlarges the context"));
         }
         let t = &reply.timings;
-        if self.speeds {
+        if let Some(speeds) = speeds(t).filter(|_| self.speeds) {
             // The text goes to a pipe that may end on the same screen, later than this line.
             if !self.terminal.stdout && self.terminal.stderr {
                 put("\n");
             }
-            let (prompt, generation) = (t.prompt_per_second(), t.predicted_per_second());
-            self.terminal.print(&format!("[ Prompt: {prompt:.1} t/s | Generation: {generation:.1} t/s ]"));
+            self.terminal.print(&speeds);
         }
         if self.perf {
-            put(&perf_block(reply, self.load_ms, wall_ms));
+            put(&perf_block(t, self.load_ms, wall_ms));
         }
         let tokens = reply.tokens.len();
         self.terminal.debug(&format!("{tokens} tokens, ended by: {}", reply.finish.name()));
@@ -207,37 +206,35 @@ impl Sink {
     }
 }
 
+/// The speeds that there are: an answer that is stopped early may have none, one of a single token has one.
+fn speeds(t: &Timings) -> Option<String> {
+    let speeds = [("Prompt", t.prompt_per_second()), ("Generation", t.predicted_per_second())];
+    let measured = speeds.into_iter().filter(|(_, speed)| *speed > 0.0);
+    let shown = measured.map(|(name, speed)| format!("{name}: {speed:.1} t/s")).collect::<Vec<_>>();
+    (!shown.is_empty()).then(|| format!("[ {} ]", shown.join(" | ")))
+}
+
 /// Times in the layout of llama-completion, for eyes and scripts that know it. *Runs* are decode steps:
 /// one less than tokens, for the first comes out of the prompt. `wall_ms` is the time of the whole answer by the clock.
-fn perf_block(reply: &Reply, load_ms: f64, wall_ms: f64) -> String {
-    let t = &reply.timings;
+fn perf_block(t: &Timings, load_ms: f64, wall_ms: f64) -> String {
     let tokens = t.prompt_n + t.predicted_runs();
     let rest = wall_ms - t.prompt_ms - t.predicted_ms;
+    // Without a token there is no speed.
     let rate = |ms: f64, n: usize| {
-        let (each, per_second) = (ms / n.max(1) as f64, if ms > 0.0 { n as f64 * 1e3 / ms } else { 0.0 });
-        format!("({each:8.2} ms per token, {per_second:8.2} tokens per second)")
+        let (each, per_second) = (ms / n as f64, n as f64 * 1e3 / ms);
+        if n > 0 { format!(" ({each:8.2} ms per token, {per_second:8.2} tokens per second)") } else { String::new() }
     };
-    let name = "common_perf_print:";
-    [
-        format!("{name}    sampling time = {:10.2} ms / {:5} tokens", t.sample_ms, t.predicted_n),
-        format!("{name}        load time = {load_ms:10.2} ms"),
-        format!(
-            "{name} prompt eval time = {:10.2} ms / {:5} tokens {}",
-            t.prompt_ms,
-            t.prompt_n,
-            rate(t.prompt_ms, t.prompt_n)
-        ),
-        format!(
-            "{name}        eval time = {:10.2} ms / {:5} runs   {}",
-            t.predicted_ms,
-            t.predicted_runs(),
-            rate(t.predicted_ms, t.predicted_runs())
-        ),
-        format!("{name}       total time = {wall_ms:10.2} ms / {tokens:5} tokens"),
-        format!("{name} unaccounted time = {rest:10.2} ms / {:5.1} %", 100.0 * rest / wall_ms.max(1e-9)),
-    ]
-    .map(|line| line + "\n")
-    .concat()
+    let (prompt, runs) = (rate(t.prompt_ms, t.prompt_n), rate(t.predicted_ms, t.predicted_runs()));
+    let lines = [
+        // A GPU that chooses the tokens does so within its steps.
+        (t.sample_ms > 0.0).then(|| format!("   sampling time = {:10.2} ms / {:5} tokens", t.sample_ms, t.predicted_n)),
+        Some(format!("       load time = {load_ms:10.2} ms")),
+        Some(format!("prompt eval time = {:10.2} ms / {:5} tokens{prompt}", t.prompt_ms, t.prompt_n)),
+        Some(format!("       eval time = {:10.2} ms / {:5} runs  {runs}", t.predicted_ms, t.predicted_runs())),
+        Some(format!("      total time = {wall_ms:10.2} ms / {tokens:5} tokens")),
+        Some(format!("unaccounted time = {rest:10.2} ms / {:5.1} %", 100.0 * rest / wall_ms.max(1e-9))),
+    ];
+    lines.iter().flatten().map(|line| format!("common_perf_print: {}\n", line.trim_end())).collect()
 }
 
 /// The conversation in the model's own form, opened for the answer.
@@ -258,5 +255,29 @@ pub fn verbose_prompt(session: &Session, text: &str, tokens: &[u32]) {
         let piece = tokenizer.piece(id);
         let written = if piece.is_empty() { tokenizer.text(id).into() } else { String::from_utf8_lossy(&piece) };
         say(&format!("{id:6} -> {written:?}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_measured_is_shown() {
+        let prompt = Timings { prompt_n: 4, prompt_ms: 8.0, predicted_n: 1, ..Timings::default() };
+        let whole = Timings { predicted_n: 3, predicted_ms: 4.0, sample_ms: 1.0, ..prompt };
+        let stopped = Timings { prompt_ms: 2471.42, ..Timings::default() };
+        for (timings, speed, rates, samples) in [
+            (stopped, None, 0, false),
+            (prompt, Some("[ Prompt: 500.0 t/s ]"), 1, false),
+            (whole, Some("[ Prompt: 500.0 t/s | Generation: 500.0 t/s ]"), 2, true),
+        ] {
+            assert_eq!(speeds(&timings).as_deref(), speed);
+            let block = perf_block(&timings, 1.0, 20.0);
+            let found =
+                (block.matches("2.00 ms per token,   500.00 tokens per second").count(), block.contains("sampling"));
+            assert_eq!(found, (rates, samples), "{block}");
+            assert_eq!(block.matches("per token").count(), rates, "{block}");
+        }
     }
 }

@@ -5,7 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{engine::DevicePreference, sampler::parse_logit_bias, tools::quantize::FileType};
+use crate::{
+    engine::DevicePreference,
+    sampler::{parse_logit_bias, parse_samplers},
+    tools::quantize::FileType,
+};
 use clap::{
     Arg, Command,
     builder::{PossibleValue, TypedValueParser},
@@ -15,29 +19,14 @@ use qrun_quant::cpu::physical_cores;
 
 use super::{exit::Exit, named};
 
-/// llama.cpp's samplers in its order.
-pub const SAMPLERS: [&str; 9] =
-    ["penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"];
-
-/// Where a model runs: `auto`, `cpu` (or `none`), `cuda` (the best GPU), or `cudaN`, the N-th as `qrun devices` counts.
+/// A processor or GPU for a model, as [`DevicePreference`] reads it.
 pub fn device(name: &str) -> Result<DevicePreference, String> {
-    let name = name.to_ascii_lowercase();
-    let expected = || "expected auto, cuda, cpu, or cuda0, cuda1 … as `qrun devices` lists them".to_owned();
-    match name.as_str() {
-        "auto" => Ok(DevicePreference::Auto),
-        "cpu" | "none" => Ok(DevicePreference::Cpu),
-        "cuda" => Ok(DevicePreference::Cuda(None)),
-        _ => {
-            let ordinal = name.strip_prefix("cuda").filter(|n| n.bytes().all(|b| b.is_ascii_digit()));
-            ordinal.and_then(|n| n.parse().ok()).map(|n| DevicePreference::Cuda(Some(n))).ok_or_else(expected)
-        }
-    }
+    name.parse()
 }
 
 /// A type of the KV cache.
 pub fn cache_type(name: &str) -> Result<KvType, String> {
-    let names = || KvType::ALL.map(KvType::name).join(", ");
-    KvType::from_name(&name.to_ascii_lowercase()).ok_or_else(|| format!("expected one of {}", names()))
+    name.parse()
 }
 
 /// [`file_type`] for clap, with the names for completions.
@@ -58,8 +47,7 @@ impl TypedValueParser for FileTypes {
 
 /// A file type of `quantize` and `synth`.
 pub fn file_type(name: &str) -> Result<FileType, String> {
-    let names = || FileType::all().map(FileType::name).collect::<Vec<_>>().join(", ");
-    FileType::from_name(name).ok_or_else(|| format!("expected one of {}", names()))
+    name.parse()
 }
 
 /// `ID+BIAS` or `ID-BIAS`.
@@ -79,10 +67,7 @@ pub fn at_least_one(number: &str) -> Result<usize, String> {
 
 /// The samplers to apply, by llama.cpp's names separated by `;`, in its order; those left out are switched off.
 pub fn samplers(text: &str) -> Result<Vec<&'static str>, String> {
-    let expected = || format!("expected names of {} in this order", SAMPLERS.join(";"));
-    let mut rest = SAMPLERS.iter();
-    let names = text.split(';').map(|name| name.trim().replace('-', "_"));
-    names.map(|name| rest.find(|known| **known == name).copied().ok_or_else(expected)).collect()
+    parse_samplers(text.split(';')).map_err(|expected| format!("expected {expected}, with a ; between them"))
 }
 
 /// The name of a file to be written; `-` would be a file of that name.
@@ -127,7 +112,8 @@ mod tests {
     fn devices_are_counted() {
         assert_eq!(device("CUDA1"), Ok(DevicePreference::Cuda(Some(1))));
         assert_eq!(device("cuda"), Ok(DevicePreference::Cuda(None)));
-        for wrong in ["cuda-1", "cudax", "gpu", "", "cuda99999999999"] {
+        assert_eq!(device("cuda:1"), device("cuda1"));
+        for wrong in ["cuda-1", "cuda+1", "cuda:", "cudax", "gpu", "", "cuda99999999999"] {
             assert!(device(wrong).is_err(), "{wrong}");
         }
     }
@@ -135,6 +121,7 @@ mod tests {
     #[test]
     fn samplers_stand_in_order() {
         assert_eq!(samplers("top_k;temperature"), Ok(vec!["top_k", "temperature"]));
+        assert_eq!(samplers(" top-k; typical_p"), Ok(vec!["top_k", "typ_p"]));
         assert!(samplers("temperature;top_k").is_err());
         assert!(samplers("top_k;frobnicate").is_err());
     }

@@ -21,15 +21,15 @@ pub struct Cached {
     pub name: String,
     /// The file in it; of several shards the first.
     pub file: String,
-    /// The commit.
+    /// Hash of the commit that it is from.
     pub commit: String,
     /// Bytes, of all shards.
     pub bytes: u64,
-    /// Where it is.
+    /// Path of the file (of several shards the first) below `snapshots`.
     pub path: PathBuf,
 }
 
-/// What was removed.
+/// How much was removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Files that are gone, unfinished ones among them.
@@ -38,7 +38,7 @@ pub struct Removed {
     pub bytes: u64,
 }
 
-/// The folder of one repository.
+/// A repository's folder in the cache, `models--USER--REPO`.
 #[derive(Debug, Clone)]
 pub struct Folder {
     root: PathBuf,
@@ -89,19 +89,19 @@ impl Folder {
     pub fn root(&self) -> &Path {
         &self.root
     }
-    /// The blob of an id.
+    /// Path of a whole blob.
     pub fn blob(&self, id: &str) -> PathBuf {
         self.root.join("blobs").join(id)
     }
-    /// A blob that is not whole.
+    /// Path of a blob that is not whole.
     pub fn partial(&self, id: &str) -> PathBuf {
         self.root.join("blobs").join(format!("{id}{UNFINISHED}"))
     }
-    /// The lock of a blob.
+    /// Path of the file that is locked while a blob is fetched.
     pub fn lock(&self, id: &str) -> PathBuf {
         self.locks.join(format!("{id}.lock"))
     }
-    /// A file of a commit.
+    /// Path of a file below `snapshots`.
     pub fn pointer(&self, commit: &str, file: &str) -> PathBuf {
         file.split('/').fold(self.root.join("snapshots").join(commit), |path, part| path.join(part))
     }
@@ -200,7 +200,7 @@ impl Folder {
         Ok(removed)
     }
 
-    /// Removes the repository.
+    /// Removes the folder with all its commits and unfinished blobs.
     pub fn remove(&self) -> Result<Removed, DownloadError> {
         let mut removed = Removed::default();
         for blob in names(&self.root.join("blobs")) {

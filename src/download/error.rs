@@ -31,7 +31,7 @@ pub enum DownloadError {
     NoRevision {
         /// The repository: `USER/REPO`.
         name: String,
-        /// What was asked for.
+        /// The branch, tag or commit that was asked for.
         revision: String,
     },
     /// The repository has other files than the one that is meant.
@@ -93,7 +93,7 @@ pub enum DownloadError {
         file: String,
         /// Name of the server, without a path or a token.
         host: String,
-        /// What happened.
+        /// How the last try ended.
         reason: String,
         /// Bytes that are kept for the next time; begins with `; ` or is empty.
         kept: String,
@@ -129,7 +129,7 @@ pub enum DownloadError {
         file: String,
         /// The architectures or formats that qrun runs.
         expected: String,
-        /// What the model is.
+        /// The architecture or format that the model has.
         found: String,
     },
     /// The cache cannot be read or changed.
@@ -155,7 +155,7 @@ pub enum DownloadError {
     Setting {
         /// The name of the environment variable.
         variable: String,
-        /// What it should be.
+        /// The values that it may have.
         expected: String,
     },
     /// The caller ended it; what was fetched is kept.

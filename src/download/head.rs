@@ -17,7 +17,7 @@ pub enum Head {
     Refused {
         /// What qrun runs.
         expected: String,
-        /// What this is.
+        /// What the file has in its place.
         found: String,
     },
 }

@@ -111,7 +111,7 @@ impl Http {
         Err(Fault::Unreachable { host: host(&url), reason: format!("more than {MOST_REDIRECTS} redirects") })
     }
 
-    /// The text at a URL.
+    /// The text at a URL, less than [`LONGEST_TEXT`] bytes.
     pub fn text(&self, url: &str, accept: Option<&str>) -> Result<String, Fault> {
         let answer = self.get(url, None, accept)?;
         let (host, mut text) = (host(&answer.url), String::new());

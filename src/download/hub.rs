@@ -152,7 +152,7 @@ fn is_hex(word: &str, len: usize) -> bool {
     word.len() == len && word.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// A SHA-256.
+/// Whether a word is a SHA-256 in hexadecimal digits.
 pub fn is_sum(word: &str) -> bool {
     is_hex(word, 64)
 }

@@ -5,7 +5,7 @@
 pub struct Listing {
     /// What its folder below `snapshots` is called.
     pub commit: String,
-    /// The files.
+    /// One for each file: a model in several shards has several.
     pub files: Vec<Remote>,
 }
 

@@ -9,7 +9,7 @@ use super::aliases::{self, Alias};
 pub enum Source {
     /// The hub, or what stands for it (`HF_ENDPOINT`).
     Hub,
-    /// ModelScope.
+    /// modelscope.cn, or what [`Settings::modelscope`](super::Settings) says.
     ModelScope,
     /// Ollama's registry, or its store on this machine.
     Ollama,
@@ -26,7 +26,7 @@ pub struct Name {
     pub repo: String,
     /// What the file's name has, as `Q8_0`; Ollama's tag.
     pub tag: Option<String>,
-    /// The file in the repository.
+    /// Path of the file in the repository, where the name says it.
     pub file: Option<String>,
     /// Branch, tag or commit, where the name says it.
     pub revision: Option<String>,

@@ -49,7 +49,7 @@ impl Store {
         Store::new(Settings::read(|name| std::env::var_os(name)))
     }
 
-    /// With these settings.
+    /// With these settings, whatever the environment says.
     pub fn new(settings: Settings) -> Self {
         Store { settings }
     }

@@ -1,6 +1,6 @@
 //! Where a model runs: on the GPU where that works, else on the CPU, and why.
 
-use std::sync::Arc;
+use std::{str::FromStr, sync::Arc};
 
 use qrun_cuda::{
     DeviceError, Gpu,
@@ -20,10 +20,35 @@ pub enum DevicePreference {
     /// On the best GPU ([`device::best`]) if the model runs there, else on the CPU.
     #[default]
     Auto,
-    /// On the CPU.
+    /// On the CPU; GPUs are not looked for.
     Cpu,
     /// On the GPU of this ordinal, or where none is named on the best one; or not at all.
     Cuda(Option<i32>),
+}
+
+impl FromStr for DevicePreference {
+    type Err = String;
+
+    /// `auto`, `cpu` (or `none`), `cuda` (the best GPU), or `cudaN` (or `cuda:N`), the N-th as `qrun devices` counts; in any
+    /// case.
+    fn from_str(name: &str) -> Result<Self, String> {
+        let ordinal = |name: &str| -> Option<i32> {
+            let digits = name.strip_prefix("cuda")?;
+            let digits = digits.strip_prefix(':').unwrap_or(digits);
+            // A number alone may have a sign.
+            digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
+        };
+        let name = name.to_ascii_lowercase();
+        match name.as_str() {
+            "auto" => Ok(Self::Auto),
+            "cpu" | "none" => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda(None)),
+            _ => match ordinal(&name) {
+                Some(n) => Ok(Self::Cuda(Some(n))),
+                None => Err("expected auto, cuda, cpu, or cuda0, cuda1 … as `qrun devices` lists them".into()),
+            },
+        }
+    }
 }
 
 /// Where a model runs.
@@ -33,7 +58,7 @@ pub enum Backend {
         /// Why not on a GPU.
         reason: Option<BackendError>,
     },
-    /// On a GPU.
+    /// On a GPU, with all layers.
     Gpu {
         /// The opened GPU, shared with the decoder.
         gpu: Arc<Gpu>,
@@ -76,8 +101,8 @@ impl Backend {
     ///
     /// # Errors
     /// [`DevicePreference::Cuda`] where it cannot be; a model that the CPU's memory does not hold.
-    pub fn choose(model: &Model, options: &Options, wish: DevicePreference) -> Result<(Self, Plan), ChooseError> {
-        let reason = match wish {
+    pub fn choose(model: &Model, options: &Options, preference: DevicePreference) -> Result<(Self, Plan), ChooseError> {
+        let reason = match preference {
             DevicePreference::Cpu => None,
             DevicePreference::Auto if options.arithmetic == Arithmetic::Exact => Some(BackendError::Exact),
             DevicePreference::Cuda(_) if options.arithmetic == Arithmetic::Exact => {
@@ -104,7 +129,7 @@ impl Backend {
         }
     }
 
-    /// Loads a model here: a decoder with an empty cache. `plan` is what [`Backend::choose`] planned; `notice` hears
+    /// Loads a model here: a decoder with an empty cache. `plan` is what [`Backend::choose`] planned; `on_event` hears
     /// how loading goes, and if the GPU is given up, now or later.
     ///
     /// # Errors
@@ -114,12 +139,12 @@ impl Backend {
         model: &Model,
         options: &Options,
         plan: &Plan,
-        mut notice: EventHandler,
+        mut on_event: EventHandler,
     ) -> Result<Box<dyn Forward>, LoadError> {
-        let BareDecoder { forward, on_gpu } = self.bare_decoder(model, options, plan, &mut notice)?;
+        let BareDecoder { forward, on_gpu } = self.bare_decoder(model, options, plan, &mut on_event)?;
         Ok(match self {
             Self::Gpu { fallback: true, .. } if on_gpu => {
-                Box::new(Fallback::new(forward, model.clone(), options.clone(), notice))
+                Box::new(Fallback::new(forward, model.clone(), options.clone(), on_event))
             }
             _ => forward,
         })
@@ -134,18 +159,18 @@ impl Backend {
         model: &Model,
         options: &Options,
         plan: &Plan,
-        notice: &mut EventHandler,
+        on_event: &mut EventHandler,
     ) -> Result<BareDecoder, LoadError> {
         if let Self::Gpu { gpu, fallback } = self {
-            match load(gpu, model, (options, plan), notice) {
+            match load(gpu, model, (options, plan), on_event) {
                 Ok(decoder) => return Ok(BareDecoder { forward: Box::new(decoder), on_gpu: true }),
                 Err(error) if *fallback => {
-                    notice(LoadEvent::FellBack(&format!("GPU: {error}; the CPU takes over")));
+                    on_event(LoadEvent::FellBack(&format!("GPU: {error}; the CPU takes over")));
                 }
                 Err(error) => return Err(LoadError::Device(error)),
             }
         }
-        let progress = &mut |done, total| notice(LoadEvent::Loading { done, total });
+        let progress = &mut |done, total| on_event(LoadEvent::Loading { done, total });
         let decoder = CpuDecoder::load(model.clone(), options.clone(), progress)?;
         Ok(BareDecoder { forward: Box::new(decoder), on_gpu: false })
     }
@@ -157,12 +182,12 @@ impl Backend {
         model: &Model,
         options: &Options,
         error: &DeviceError,
-        notice: &mut EventHandler,
+        on_event: &mut EventHandler,
     ) -> Option<Box<dyn Forward>> {
         if !matches!(self, Self::Gpu { fallback: true, .. }) {
             return None;
         }
-        notice(LoadEvent::FellBack(&format!("GPU: {error}; the CPU goes on")));
+        on_event(LoadEvent::FellBack(&format!("GPU: {error}; the CPU goes on")));
         Some(Box::new(CpuDecoder::new(model.clone(), options.clone()).ok()?))
     }
 }
@@ -171,9 +196,9 @@ fn load(
     gpu: &Arc<Gpu>,
     model: &Model,
     (options, plan): (&Options, &Plan),
-    notice: &mut EventHandler,
+    on_event: &mut EventHandler,
 ) -> Result<GpuDecoder, DeviceError> {
-    let progress = &mut |done, total| notice(LoadEvent::Loading { done, total });
+    let progress = &mut |done, total| on_event(LoadEvent::Loading { done, total });
     let decoder = GpuDecoder::load(gpu, model, options, progress)?;
     debug_assert_eq!(decoder.taken(), plan.bytes, "what was said before is what is taken");
     Ok(decoder)
@@ -197,7 +222,7 @@ fn on_gpu(ordinal: Option<i32>, model: &Model, options: &Options) -> Result<(Arc
 
 /// A decoder with an empty cache, and where it is.
 pub struct BareDecoder {
-    /// The decoder.
+    /// The decoder, with an empty cache.
     pub forward: Box<dyn Forward>,
     /// Whether it is a GPU's.
     pub on_gpu: bool,

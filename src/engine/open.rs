@@ -48,7 +48,7 @@ pub enum OpenError {
     NoText {
         /// Path of the model file.
         model: String,
-        /// Its architecture.
+        /// `general.architecture` of that file.
         arch: &'static str,
     },
 }
@@ -60,7 +60,7 @@ pub struct Engine {
     tokenizer: Tokenizer,
     template: Result<Option<ChatTemplate>, TemplateError>,
     options: Options,
-    place: Backend,
+    backend: Backend,
     plan: Plan,
     timeline: Timeline,
     /// Made when the first grammar is compiled.
@@ -73,10 +73,11 @@ impl Engine {
     /// # Errors
     /// A damaged or unknown model, too little memory, a template argument that is none. A broken template
     /// *in the file* is an error only when it is used.
-    pub fn open(gguf: Gguf, wishes: EngineOptions) -> Result<Self, OpenError> {
+    pub fn open(gguf: Gguf, options: EngineOptions) -> Result<Self, OpenError> {
+        let EngineOptions { mut options, template: named, device } = options;
         let mut timeline = Timeline::start();
         let model = Model::load(&gguf)?;
-        if wishes.options.gives == Gives::Logits && model.config.is_bidirectional() {
+        if options.gives == Gives::Logits && model.config.is_bidirectional() {
             let (model, arch) = (gguf.path().display().to_string(), model.config.arch.name);
             return Err(OpenError::NoText { model, arch });
         }
@@ -87,18 +88,17 @@ impl Engine {
             Err(gguf.error("key tokenizer.ggml.tokens", expected, tokenizer.n_vocab().to_string()))?;
         }
         timeline.lap("tokenizer");
-        let template = choose_template(&gguf, &tokenizer, wishes.template.as_deref());
-        let template = if wishes.template.is_some() { Ok(template?) } else { template };
+        let template = choose_template(&gguf, &tokenizer, named.as_deref());
+        let template = if named.is_some() { Ok(template?) } else { template };
         timeline.lap("template");
-        let mut options = wishes.options;
-        let (place, plan) = Backend::choose(&model, &options, wishes.device).map_err(|error| match error {
+        let (backend, plan) = Backend::choose(&model, &options, device).map_err(|error| match error {
             ChooseError::Backend(error) => OpenError::Device(error),
             ChooseError::Memory(error) => OpenError::Memory(error),
         })?;
         options.n_ctx = plan.n_ctx;
         timeline.lap("device, plan");
         let grammars = OnceLock::new();
-        Ok(Self { gguf, model, tokenizer, template, options, place, plan, timeline, grammars })
+        Ok(Self { gguf, model, tokenizer, template, options, backend, plan, timeline, grammars })
     }
 
     /// Metadata and tensor directory of the file.
@@ -118,8 +118,8 @@ impl Engine {
         &self.options
     }
     /// The backend that was chosen, and why not a GPU.
-    pub fn place(&self) -> &Backend {
-        &self.place
+    pub fn backend(&self) -> &Backend {
+        &self.backend
     }
     /// The memory it takes there.
     pub fn plan(&self) -> &Plan {
@@ -145,13 +145,13 @@ impl Engine {
         self.grammars.get_or_init(|| Grammars::new(&self.tokenizer)).as_ref().map_err(Clone::clone)
     }
 
-    /// Loads the weights: a decoder with an empty cache. `notice` hears how that goes, and
+    /// Loads the weights: a decoder with an empty cache. `on_event` hears how that goes, and
     /// if a GPU is given up, now or later.
     ///
     /// # Errors
     /// The device fails and nothing else was allowed; the system gives no threads.
-    pub fn decoder(self: &Arc<Self>, notice: EventHandler) -> Result<Box<dyn Forward>, LoadError> {
-        self.place.decoder(&self.model, &self.options, &self.plan, notice)
+    pub fn decoder(self: &Arc<Self>, on_event: EventHandler) -> Result<Box<dyn Forward>, LoadError> {
+        self.backend.decoder(&self.model, &self.options, &self.plan, on_event)
     }
 
     /// The same, but a GPU that fails later is not given up: its errors come to the caller, who may take
@@ -159,14 +159,14 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::decoder`].
-    pub fn bare_decoder(&self, notice: &mut EventHandler) -> Result<BareDecoder, LoadError> {
-        self.place.bare_decoder(&self.model, &self.options, &self.plan, notice)
+    pub fn bare_decoder(&self, on_event: &mut EventHandler) -> Result<BareDecoder, LoadError> {
+        self.backend.bare_decoder(&self.model, &self.options, &self.plan, on_event)
     }
 
     /// The CPU's decoder with an empty cache, after the GPU has failed with `error`; `None` where nothing but the GPU was
-    /// allowed, or where the system gives no threads. `notice` hears of it.
-    pub fn spare(&self, error: &DeviceError, notice: &mut EventHandler) -> Option<Box<dyn Forward>> {
-        self.place.spare(&self.model, &self.options, error, notice)
+    /// allowed, or where the system gives no threads. `on_event` hears of it.
+    pub fn spare(&self, error: &DeviceError, on_event: &mut EventHandler) -> Option<Box<dyn Forward>> {
+        self.backend.spare(&self.model, &self.options, error, on_event)
     }
 
     /// The tokens of a text that begins a context: BOS once where the model wants it, special tokens

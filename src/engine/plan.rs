@@ -65,7 +65,7 @@ pub fn fit(model: &Model, options: &Options, available: Option<u64>) -> Result<P
     match available {
         Some(room) => fit_need(model, options.n_ctx, room, need),
         None => {
-            let n_ctx = wanted(model, options.n_ctx);
+            let n_ctx = context_size(model, options.n_ctx);
             Ok(Plan { n_ctx, bytes: need(n_ctx), available })
         }
     }
@@ -81,7 +81,7 @@ pub fn fit_need(
     room: u64,
     need: impl Fn(usize) -> memory::Plan,
 ) -> Result<Plan, TooLarge> {
-    let wanted = wanted(model, n_ctx);
+    let wanted = context_size(model, n_ctx);
     let plan = |n_ctx| Plan { n_ctx, bytes: need(n_ctx), available: Some(room) };
     if need(wanted).total() <= room {
         return Ok(plan(wanted));
@@ -94,7 +94,7 @@ pub fn fit_need(
 }
 
 /// The context that is asked for: at 0 what the model was trained for.
-fn wanted(model: &Model, n_ctx: usize) -> usize {
+fn context_size(model: &Model, n_ctx: usize) -> usize {
     if n_ctx == 0 { model.config.n_ctx_train.max(1) } else { n_ctx }
 }
 

@@ -7,7 +7,7 @@ const STEPS: usize = 5;
 
 /// Time that a step may take while anybody decodes, in milliseconds, on the CPU.
 pub const CPU_STEP_MS: f64 = 200.0;
-/// And on a GPU.
+/// The same on a GPU.
 pub const GPU_STEP_MS: f64 = 30.0;
 
 /// A line through the last steps: milliseconds without prompts, and for each row of one. Both are medians, so that a step

@@ -34,7 +34,7 @@ pub struct StepRows {
 /// Most rows of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Rows in all.
+    /// Rows of prompts and of decoding together.
     pub rows: usize,
     /// Rows of prompts while anybody decodes.
     pub beside: usize,

@@ -105,7 +105,7 @@ pub enum Event<'a> {
     Flush {
         /// Id of the token that ended it.
         id: u32,
-        /// The end of the text.
+        /// The text that was held back.
         text: &'a str,
     },
 }
@@ -125,9 +125,9 @@ pub struct TokenProbs {
 pub enum Finish {
     /// The model ended its turn.
     Eos,
-    /// The limit of the request.
+    /// [`Request::max_tokens`] were generated.
     Limit,
-    /// One of the stop texts.
+    /// This stop text came; it is not a part of the answer.
     Stop(String),
     /// The context is full.
     Context,

@@ -46,8 +46,39 @@ pub enum SaveError {
     Generate(#[from] GenerateError),
 }
 
+/// Whether a session may be saved under a name: a free one, or that of another session; not that of the model in use.
+/// `otherwise` says what to do where another file is there.
+///
+/// # Errors
+/// What stands in the way, and what to do.
+pub fn may_be_saved_to(file: &Path, model: &Path, otherwise: &str) -> Result<(), String> {
+    may_be_replaced(file, model)?;
+    let mut part = file.as_os_str().to_owned();
+    part.push(".part");
+    for file in [file, Path::new(&part)] {
+        if file.exists() && !is_session(file) {
+            return Err(format!("{} exists and is not a session; {otherwise}", file.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a session may be saved in place of any file: not of a folder, a device, or the model in use.
+///
+/// # Errors
+/// What stands in the way.
+pub fn may_be_replaced(file: &Path, model: &Path) -> Result<(), String> {
+    let Ok(found) = fs::metadata(file) else { return Ok(()) };
+    let same = matches!((file.canonicalize(), model.canonicalize()), (Ok(a), Ok(b)) if a == b);
+    match (found.is_file(), same) {
+        (false, _) => Err(format!("{} is a folder, pipe or device", file.display())),
+        (_, true) => Err(format!("{} is the model in use", file.display())),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a file is a saved session, by its first bytes.
-pub fn is_session(path: &Path) -> bool {
+fn is_session(path: &Path) -> bool {
     let mut magic = [0; MAGIC.len()];
     // Asked before opening: opening a pipe would wait for its writer.
     let is_file = fs::metadata(path).is_ok_and(|m| m.is_file());

@@ -83,16 +83,16 @@ impl Scheduler {
     }
 
     /// Loads the model of an engine. Where a GPU may be given up the CPU goes on after it fails: with the requests that
-    /// run then too, each from its own tokens. `notice` hears how loading goes.
+    /// run then too, each from its own tokens. `on_event` hears how loading goes.
     ///
     /// # Errors
     /// The device's, where nothing else was allowed; no threads.
-    pub fn open(engine: Arc<Engine>, mut notice: EventHandler) -> Result<Self, LoadError> {
-        let decoder = engine.bare_decoder(&mut notice)?;
+    pub fn open(engine: Arc<Engine>, mut on_event: EventHandler) -> Result<Self, LoadError> {
+        let decoder = engine.bare_decoder(&mut on_event)?;
         let mut scheduler = Self::new(engine.clone(), decoder.forward);
         if decoder.on_gpu {
             scheduler.pace = Pace::new(GPU_STEP_MS);
-            scheduler.set_recover(Box::new(move |error| engine.spare(error, &mut notice)));
+            scheduler.set_recover(Box::new(move |error| engine.spare(error, &mut on_event)));
         }
         Ok(scheduler)
     }

@@ -55,7 +55,7 @@ impl Stats {
 /// A request that runs in one of the decoder's sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestState {
-    /// The request.
+    /// The id that [`super::Scheduler::submit`] gave it.
     pub id: RequestId,
     /// Tokens of its prompt.
     pub n_prompt: usize,
@@ -72,7 +72,7 @@ pub struct RequestState {
 pub struct StatsReader(Arc<Mutex<(Stats, Vec<Option<RequestState>>)>>);
 
 impl StatsReader {
-    /// The numbers.
+    /// A copy of the numbers, as they were after the last step.
     pub fn stats(&self) -> Stats {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).0
     }

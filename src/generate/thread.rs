@@ -50,7 +50,7 @@ pub enum Chunk {
     },
     /// Text that was held back, after the last token.
     Text(String),
-    /// The request has ended.
+    /// The last chunk: the whole answer, or why there is none.
     End(Result<Reply, GenerateError>),
 }
 

@@ -24,7 +24,7 @@ impl Timings {
     pub fn predicted_runs(&self) -> usize {
         self.predicted_n.saturating_sub(1)
     }
-    /// Prompt tokens per second.
+    /// Computed prompt tokens per second: `prompt_n / prompt_ms`; 0 where there was none.
     pub fn prompt_per_second(&self) -> f64 {
         rate(self.prompt_n, self.prompt_ms)
     }

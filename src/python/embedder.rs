@@ -21,7 +21,7 @@ use crate::{
     errors,
     fields::Fields,
     held::{self, Held},
-    opening::{Notices, Opening, PoolingWish},
+    opening::{Opening, PoolingChoice, Warnings},
     work,
 };
 
@@ -43,7 +43,7 @@ pub struct Embedder {
 struct Open {
     engine: Arc<Engine>,
     embedder: Mutex<embed::Embedder>,
-    notices: Notices,
+    warnings: Warnings,
 }
 
 impl Open {
@@ -64,11 +64,11 @@ impl Embedder {
     #[new]
     fn new(py: Python, path: Option<PathBuf>, options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let fields = Fields(options);
-        let (pooling, opening) = (PoolingWish::of(&fields)?, Opening::of(path, &fields)?);
-        let (embedder, notices) =
+        let (pooling, opening) = (PoolingChoice::of(&fields)?, Opening::of(path, &fields)?);
+        let (embedder, warnings) =
             work::run(py, "opening the model", move |stop| opening.open_for_embeddings(pooling, stop))?;
         let (width, pooling, n_ctx) = (embedder.width(), embedder.pooling().name(), embedder.n_ctx());
-        let open = Open { engine: embedder.shared_model(), embedder: Mutex::new(embedder), notices };
+        let open = Open { engine: embedder.shared_model(), embedder: Mutex::new(embedder), warnings };
         Ok(Self { width, pooling, n_ctx, held: Held::new(open) })
     }
 
@@ -119,10 +119,10 @@ impl Embedder {
     }
 
     /// As [`crate::engine::Model`]'s.
-    fn notices(&self) -> PyResult<Vec<String>> {
+    fn warnings(&self) -> PyResult<Vec<String>> {
         let open = self.held.get()?;
-        let mut notices = open.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(mem::take(&mut notices))
+        let mut warnings = open.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(mem::take(&mut warnings))
     }
 
     /// What the model is, as JSON.

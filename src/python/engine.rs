@@ -25,7 +25,7 @@ use crate::{
     fields::Fields,
     held::{self, Held},
     inbox::Inbox,
-    opening::{Notices, Opening},
+    opening::{Opening, Warnings},
     prompt::Prepared,
     sampling, work,
 };
@@ -45,7 +45,7 @@ pub struct Open {
     pub generator: Generator,
     /// llama.cpp's, then the file's.
     params: SamplerParams,
-    notices: Notices,
+    warnings: Warnings,
     waker: OnceLock<Waker>,
     /// The answers that may still run.
     answers: Mutex<Vec<Weak<Inbox>>>,
@@ -83,7 +83,7 @@ impl Model {
             engine: opened.engine,
             generator: opened.generator,
             params: opened.params,
-            notices: opened.notices,
+            warnings: opened.warnings,
             waker: OnceLock::new(),
             answers: Mutex::default(),
         };
@@ -207,10 +207,10 @@ impl Model {
     }
 
     /// What the model has to say since it was asked last: why a GPU was given up.
-    fn notices(&self) -> PyResult<Vec<String>> {
+    fn warnings(&self) -> PyResult<Vec<String>> {
         let open = self.open()?;
-        let mut notices = open.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(mem::take(&mut notices))
+        let mut warnings = open.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(mem::take(&mut warnings))
     }
 
     /// What the model is, as JSON.

@@ -1,6 +1,6 @@
 //! Keywords that Python has gathered in a dict, read with their types.
 
-use std::ops::RangeInclusive;
+use std::{ops::RangeInclusive, str::FromStr};
 
 use pyo3::{FromPyObject, prelude::*, types::PyDict};
 
@@ -72,6 +72,14 @@ impl<'py> Fields<'_, 'py> {
     /// A text, where given.
     pub fn text(&self, name: &str) -> PyResult<Option<String>> {
         self.get(name, "a text")
+    }
+    /// What a text stands for, where given.
+    ///
+    /// # Errors
+    /// It stands for none of the values.
+    pub fn parsed<T: FromStr<Err = String>>(&self, name: &str) -> PyResult<Option<T>> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        text.parse::<T>().map(Some).map_err(|expected| usage(format!("{name}: {expected}, found {text:?}")))
     }
 }
 

@@ -9,11 +9,11 @@ use pyo3::prelude::*;
 use qrun::{
     embed::{Embedder, Pooling},
     embedded,
-    engine::{Backend, DevicePreference, Engine, EngineOptions},
+    engine::{Backend, Engine, EngineOptions},
     generate::{Generator, Scheduler},
     sampler::SamplerParams,
 };
-use qrun_models::{EventHandler, KvType, LoadEvent, Options};
+use qrun_models::{EventHandler, LoadEvent, Options};
 use qrun_quant::{Bytes, Gguf};
 
 use crate::{
@@ -25,13 +25,13 @@ use crate::{
 /// What stands for the path of the model inside the module.
 pub const DEMO: &str = "the embedded model";
 
-/// What a model has to say without being asked: that a GPU was given up.
-pub type Notices = Arc<Mutex<Vec<String>>>;
+/// Texts of the warnings that Python code is to get: that a GPU is not used, or was given up.
+pub type Warnings = Arc<Mutex<Vec<String>>>;
 
 /// How a model is opened.
 pub struct Opening {
     pub path: Option<PathBuf>,
-    pub wishes: EngineOptions,
+    pub options: EngineOptions,
     /// Hears bytes done and bytes in all.
     pub progress: Progress,
 }
@@ -41,7 +41,7 @@ pub struct Opened {
     pub engine: Arc<Engine>,
     pub generator: Generator,
     pub params: SamplerParams,
-    pub notices: Notices,
+    pub warnings: Warnings,
 }
 
 impl Opening {
@@ -51,25 +51,19 @@ impl Opening {
         let base = if fields.flag("exact")? { Options::exact() } else { Options::default() };
         let n_seq = fields.count("n_seq", 1..=MANY)?.unwrap_or(1);
         let n_ctx = fields.count("n_ctx", 0..=usize::MAX)?.unwrap_or(0);
-        let cache = |name: &str, exact: KvType| -> PyResult<KvType> {
-            let Some(text) = fields.text(name)? else { return Ok(exact) };
-            KvType::from_name(&text.to_ascii_lowercase()).ok_or_else(|| {
-                usage(format!("{name}: expected one of {}, found {text:?}", KvType::ALL.map(KvType::name).join(", ")))
-            })
-        };
         let options = Options {
             n_ctx,
             n_seq,
             n_ubatch: fields.count("n_ubatch", 1..=65536)?.unwrap_or(base.n_ubatch),
             threads: fields.threads()?.unwrap_or(base.threads),
-            type_k: cache("cache_type_k", base.type_k)?,
-            type_v: cache("cache_type_v", base.type_v)?,
+            type_k: fields.parsed("cache_type_k")?.unwrap_or(base.type_k),
+            type_v: fields.parsed("cache_type_v")?.unwrap_or(base.type_v),
             swa_full: fields.flag("swa_full")?,
             ..base
         };
-        let device = fields.text("device")?.map_or(Ok(DevicePreference::Auto), |name| device(&name))?;
-        let wishes = EngineOptions { options, template: fields.text("chat_template")?, device };
-        Ok(Self { path, wishes, progress: Progress::of(fields)? })
+        let device = fields.parsed("device")?.unwrap_or_default();
+        let options = EngineOptions { options, template: fields.text("chat_template")?, device };
+        Ok(Self { path, options, progress: Progress::of(fields)? })
     }
 
     /// Reads the file, loads the weights, starts the thread.
@@ -77,39 +71,39 @@ impl Opening {
     /// # Errors
     /// The file, its template, memory, the device.
     pub fn open(self, stop: &Stop) -> PyResult<Opened> {
-        let engine = Arc::new(Engine::open(gguf(self.path.as_deref())?, self.wishes).map_err(errors::open)?);
+        let engine = Arc::new(Engine::open(gguf(self.path.as_deref())?, self.options).map_err(errors::open)?);
         let mut params = SamplerParams::default();
         params.take_from(engine.gguf(), |_| false).map_err(errors::of)?;
-        let notices = Notices::default();
-        if let Backend::Cpu { reason: Some(reason) } = engine.place()
+        let warnings = Warnings::default();
+        if let Backend::Cpu { reason: Some(reason) } = engine.backend()
             && !reason.is_ordinary()
         {
-            note(&notices, &format!("the model runs on the CPU: {reason}"));
+            warn(&warnings, &format!("the model runs on the CPU: {reason}"));
         }
-        let heard = hear(&notices, self.progress, stop);
-        let scheduler = Scheduler::open(engine.clone(), heard).map_err(errors::of)?;
+        let on_event = event_handler(&warnings, self.progress, stop);
+        let scheduler = Scheduler::open(engine.clone(), on_event).map_err(errors::of)?;
         let generator = Generator::start(scheduler).map_err(|error| errors::Error::new_err(error.to_string()))?;
-        Ok(Opened { engine, generator, params, notices })
+        Ok(Opened { engine, generator, params, warnings })
     }
 
     /// Reads the file and loads the weights, to make vectors of texts.
     ///
     /// # Errors
     /// The file, memory, the device; no pooling.
-    pub fn open_for_embeddings(self, pooling: PoolingWish, stop: &Stop) -> PyResult<(Embedder, Notices)> {
-        let engine = Embedder::engine(gguf(self.path.as_deref())?, self.wishes).map_err(errors::open)?;
-        // That vectors are computed on the CPU is no news.
-        let notices = Notices::default();
-        let heard = hear(&notices, self.progress, stop);
+    pub fn open_for_embeddings(self, pooling: PoolingChoice, stop: &Stop) -> PyResult<(Embedder, Warnings)> {
+        let engine = Embedder::engine(gguf(self.path.as_deref())?, self.options).map_err(errors::open)?;
+        // Vectors are always computed on the CPU: no warning.
+        let warnings = Warnings::default();
+        let on_event = event_handler(&warnings, self.progress, stop);
         let pooling = pooling.of_model(engine.model().config.pooling);
-        let embedder = Embedder::new(Arc::new(engine), pooling, heard).map_err(errors::embed)?;
-        Ok((embedder, notices))
+        let embedder = Embedder::new(Arc::new(engine), pooling, on_event).map_err(errors::embed)?;
+        Ok((embedder, warnings))
     }
 }
 
 /// How hidden states are to become a vector.
 #[derive(Clone, Copy)]
-pub enum PoolingWish {
+pub enum PoolingChoice {
     /// As the model says.
     Models,
     /// As the model says, and where it does not a vector for each token: llama.cpp's "unspecified".
@@ -118,7 +112,7 @@ pub enum PoolingWish {
     Given(Pooling),
 }
 
-impl PoolingWish {
+impl PoolingChoice {
     /// The keyword `pooling`.
     ///
     /// # Errors
@@ -142,11 +136,11 @@ impl PoolingWish {
     }
 }
 
-/// Passes on what is to be heard while weights are loaded, and later.
-fn hear(notices: &Notices, progress: Progress, stop: &Stop) -> EventHandler {
-    let (told, stop) = (notices.clone(), stop.clone());
+/// Passes on events while weights are loaded, and later.
+fn event_handler(warnings: &Warnings, progress: Progress, stop: &Stop) -> EventHandler {
+    let (warnings, stop) = (warnings.clone(), stop.clone());
     Box::new(move |event: LoadEvent| match event {
-        LoadEvent::FellBack(text) => note(&told, text),
+        LoadEvent::FellBack(text) => warn(&warnings, text),
         LoadEvent::Loading { done, total } => {
             stop.here();
             progress.tell(done, total);
@@ -154,8 +148,8 @@ fn hear(notices: &Notices, progress: Progress, stop: &Stop) -> EventHandler {
     })
 }
 
-fn note(notices: &Notices, text: &str) {
-    notices.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+fn warn(warnings: &Warnings, text: &str) {
+    warnings.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
 }
 
 /// A model file, or the demo where none is named.
@@ -175,20 +169,5 @@ pub fn gguf(path: Option<&Path>) -> PyResult<Gguf> {
         }
         (None, Some(bytes)) => Gguf::from_bytes(DEMO, Bytes::new(bytes)).map_err(errors::of),
         (None, None) => Err(usage("model: this build has no demo model inside; give a path")),
-    }
-}
-
-/// Where a model runs, as the program's `--device` has it.
-fn device(name: &str) -> PyResult<DevicePreference> {
-    let ordinal = |digits: &str| digits.strip_prefix(':').unwrap_or(digits).parse().ok();
-    match name {
-        "auto" => Ok(DevicePreference::Auto),
-        "cpu" => Ok(DevicePreference::Cpu),
-        "cuda" => Ok(DevicePreference::Cuda(None)),
-        _ => name.strip_prefix("cuda").and_then(ordinal).map(|n| DevicePreference::Cuda(Some(n))).ok_or_else(|| {
-            usage(format!(
-                "device: expected \"auto\", \"cuda\", \"cpu\", or \"cuda0\", \"cuda1\" … as qrun.devices() lists them, found {name:?}"
-            ))
-        }),
     }
 }

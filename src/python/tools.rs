@@ -26,11 +26,7 @@ use crate::{
 
 /// The keyword `type`.
 fn file_type(fields: &Fields) -> PyResult<FileType> {
-    let name = fields.text("type")?.unwrap_or_else(|| "Q4_K_M".into());
-    FileType::from_name(&name).ok_or_else(|| {
-        let names: Vec<_> = FileType::all().map(FileType::name).collect();
-        usage(format!("type: expected one of {}, found {name:?}", names.join(", ")))
-    })
+    Ok(fields.parsed("type")?.unwrap_or(FileType::Q4_K_M))
 }
 
 /// Makes a smaller model of a model. Returns JSON: bytes before and after, formats, fallbacks.

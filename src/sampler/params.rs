@@ -77,6 +77,41 @@ pub enum Change {
     },
 }
 
+type SwitchOff = fn(&mut SamplerParams);
+
+/// llama.cpp's samplers in its order, and how each is switched off; those that qrun does not have are off in any case.
+const SAMPLERS: &[(&str, SwitchOff)] = &[
+    ("penalties", |p| p.repeat_last_n = 0),
+    ("dry", |_| {}),
+    ("top_n_sigma", |p| p.top_n_sigma = 0.0),
+    ("top_k", |p| p.top_k = 0),
+    ("typ_p", |p| p.typical_p = 1.0),
+    ("top_p", |p| p.top_p = 1.0),
+    ("min_p", |p| p.min_p = 0.0),
+    ("xtc", |_| {}),
+    ("temperature", |p| p.temperature = 1.0),
+];
+
+/// llama.cpp's names of its samplers, in the order in which they are applied.
+pub fn sampler_names() -> Vec<&'static str> {
+    SAMPLERS.iter().map(|row| row.0).collect()
+}
+
+/// The samplers to apply, by llama.cpp's names (`-` is as good as `_`, `typical_p` as `typ_p`).
+///
+/// # Errors
+/// What was expected: a name that is none of [`sampler_names`], or not in their order.
+pub fn parse_samplers<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<&'static str>, String> {
+    let mut rest = SAMPLERS.iter().map(|row| row.0);
+    let find = |name: &str| {
+        let name = name.trim().replace('-', "_");
+        let name = if name == "typical_p" { "typ_p" } else { name.as_str() };
+        let found = rest.find(|known| *known == name);
+        found.ok_or_else(|| format!("names of {} in this order", sampler_names().join(", ")))
+    };
+    names.into_iter().map(find).collect()
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -96,6 +131,11 @@ impl SamplerParams {
     /// Forbids tokens, for example those that end a text (`--ignore-eos`).
     pub fn forbid(&mut self, tokens: &[u32]) {
         self.logit_bias.extend(tokens.iter().map(|&token| (token, f32::NEG_INFINITY)));
+    }
+
+    /// Switches off the samplers that are not among these, by their [`sampler_names`].
+    pub fn keep_samplers(&mut self, kept: &[&str]) {
+        SAMPLERS.iter().filter(|(name, _)| !kept.contains(name)).for_each(|(_, switch_off)| switch_off(self));
     }
 
     /// Takes over the `general.sampling.*` values of a model file, except those whose key (without that prefix:

@@ -82,7 +82,7 @@ impl ApiError {
         }
     }
 
-    /// The body in a dialect.
+    /// The JSON that clients of a dialect expect of an error.
     pub fn body(&self, dialect: Dialect) -> Value {
         match dialect {
             Dialect::OpenAi => {

@@ -15,7 +15,6 @@ impl<'a> Fields<'a> {
     pub fn get(&self, name: &str) -> Option<&'a Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }
-    /// A string.
     pub fn text(&self, name: &str) -> Result<Option<&'a str>, ApiError> {
         self.typed(name, "a string", Value::as_str)
     }
@@ -46,11 +45,9 @@ impl<'a> Fields<'a> {
         let real = value.as_f64().filter(|x| range.contains(x)).map(|x| x as f32);
         real.map(Some).ok_or_else(|| ApiError::field(name, &expected(), brief(value)))
     }
-    /// A list.
     pub fn list(&self, name: &str) -> Result<Option<&'a [Value]>, ApiError> {
         self.typed(name, "a list", |value| value.as_array().map(Vec::as_slice))
     }
-    /// An object.
     pub fn object(&self, name: &str) -> Result<Option<Fields<'a>>, ApiError> {
         self.typed(name, "an object", |value| value.as_object().map(Fields))
     }

@@ -23,7 +23,7 @@ use super::{
 const OPEN: &[&str] = &["/health", "/v1/health", "/livez", "/openapi.json", "/", "/index.html"];
 /// Bytes of a body that are read of someone who is not let in, and the time for them.
 const STRANGER: (usize, Duration) = (256 << 10, Duration::from_secs(1));
-/// The files of the page.
+/// Below it are the files of the page.
 const PAGE: &str = "/ui/";
 
 /// Lets a request through, or answers it.

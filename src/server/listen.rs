@@ -36,7 +36,7 @@ pub enum ServeError {
     /// An address that others reach, and no key.
     #[error("{host} can be reached from other machines: --api-key KEY asks for a key, --no-api-key lets everybody in")]
     NoKey {
-        /// The address.
+        /// The address, as `--host` named it.
         host: String,
     },
     /// The runtime could not start.
@@ -81,9 +81,10 @@ pub fn serve(
 async fn run(app: Arc<App>, load: impl FnOnce() -> Option<Loaded> + Send + 'static) -> Result<(), ServeError> {
     let (stop, stopped) = watch::channel(false);
     let (ended, mut all_ended) = mpsc::channel::<()>(1);
-    let door = Arc::new(Door { router: routes::router(&app), connections: Arc::new(Semaphore::new(CONNECTIONS)) });
+    let listener =
+        Arc::new(Listener { router: routes::router(&app), connections: Arc::new(Semaphore::new(CONNECTIONS)) });
     for host in app.options.hosts.clone() {
-        door.clone().open(&app, &host, stopped.clone(), ended.clone()).await?;
+        listener.clone().open(&app, &host, stopped.clone(), ended.clone()).await?;
     }
     drop(ended);
     let loads = {
@@ -113,12 +114,12 @@ async fn run(app: Arc<App>, load: impl FnOnce() -> Option<Loaded> + Send + 'stat
 }
 
 /// Takes connections to the routes.
-struct Door {
+struct Listener {
     router: Router,
     connections: Arc<Semaphore>,
 }
 
-impl Door {
+impl Listener {
     /// Listens at one address; `ended` is dropped with its last connection.
     async fn open(
         self: Arc<Self>,

@@ -5,7 +5,7 @@ use axum::{
     response::IntoResponse,
 };
 
-/// The document.
+/// OpenAPI 3.1, as `/openapi.json` gives it.
 pub const DOCUMENT: &str = include_str!("openapi.json");
 
 /// `GET /openapi.json`.

@@ -29,7 +29,7 @@ pub struct ServerOptions {
     pub timeout: Duration,
     /// Silence after which a comment is sent in a stream.
     pub ping_interval: Duration,
-    /// Threads for HTTP.
+    /// Threads for HTTP beside those that compute; 1 unless said.
     pub threads_http: usize,
     /// Largest body, in bytes.
     pub max_body: usize,

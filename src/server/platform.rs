@@ -47,7 +47,7 @@ mod unix {
             Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
         }
 
-        /// The next of them.
+        /// Waits for Ctrl-C or SIGTERM.
         pub async fn next(&mut self) {
             tokio::select! {
                 _ = self.interrupt.recv() => {}
@@ -88,7 +88,7 @@ mod unix {
             Ok(Self)
         }
 
-        /// The next one.
+        /// Waits for Ctrl-C.
         pub async fn next(&mut self) {
             // Where it cannot be heard the system ends the program by itself.
             if tokio::signal::ctrl_c().await.is_err() {

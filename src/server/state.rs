@@ -64,7 +64,7 @@ impl App {
         })
     }
 
-    /// The model is ready.
+    /// Lets requests be answered from now on.
     pub fn ready(&self, loaded: Loaded) {
         // Once only: there is one model.
         let _ = self.model.set(loaded);

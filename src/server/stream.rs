@@ -62,7 +62,7 @@ impl Piece {
 pub enum Framing {
     /// `data: …`, an empty line; comments where nothing happens.
     ServerSentEvents,
-    /// A line each.
+    /// A line of JSON each, as Ollama streams.
     Lines,
 }
 

@@ -80,7 +80,7 @@ impl Default for ChatRequest {
 /// A function that the model may call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
-    /// Its name.
+    /// The name by which the model calls it.
     pub name: String,
     /// What it does, for the model.
     pub description: Option<String>,
@@ -98,7 +98,7 @@ pub enum ToolChoice {
     None,
     /// At least one.
     Required,
-    /// This one.
+    /// The tool of this name, and no other.
     Named(String),
 }
 

@@ -36,7 +36,7 @@ pub enum SynthError {
     /// The shape asks for something that does not exist.
     #[error("shape {name}: expected {expected}, found {found}")]
     Shape {
-        /// Name of the shape.
+        /// Its name in the table of models.
         name: String,
         /// What a shape may have.
         expected: String,

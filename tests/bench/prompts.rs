@@ -129,7 +129,7 @@ fn what_is_no_work_is_refused_by_name() {
     let at = |name: &str, bytes: &[u8]| format!("--prompts {}", file(folder.path(), name, bytes));
     let four = |flags: &str| format!("--prompts benches/prompts/four.txt {flags}");
     let cases: [(String, &[&str]); 13] = [
-        ("--prompts no-such-file.txt".into(), &["--prompts", "no-such-file.txt"]),
+        ("--prompts no-such-file.txt".into(), &["--prompts", "no-such-file.txt: No such file or directory\n"]),
         (at("empty", b"\n \n"), &["--prompts", "empty", "none"]),
         (at("json", b"[1, 2]"), &["--prompts", "JSON array of strings"]),
         (at("bytes", b"\xff\xfe"), &["bytes", "UTF-8"]),

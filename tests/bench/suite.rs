@@ -83,6 +83,15 @@ fn reports_are_kept_and_shown_again_beside_each_other() {
     refused(&format!("--tables {}", file.display()), &["expected a report", "missing field"]);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn endless_files_are_refused() {
+    let prompts = format!("{MODEL} --prompts");
+    for flags in ["--tables", "--plot out.svg --compare", prompts.as_str()] {
+        refused(&format!("{flags} /dev/zero"), &["/dev/zero", "too long"]);
+    }
+}
+
 #[test]
 fn what_cannot_be_measured_or_kept_is_refused_before_it_is_measured() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -95,7 +104,7 @@ fn what_cannot_be_measured_or_kept_is_refused_before_it_is_measured() {
     let cases: [(&str, &[&str]); 10] = [
         (&reports, &["--reports", &path("file")]),
         (&plot, &["--plot", &path("file")]),
-        (&tables, &["gone.json"]),
+        (&tables, &["gone.json: No such file or directory\n"]),
         ("", &["no model named", "--synthetic"]),
         ("--synthetic gpt-5", &["--synthetic", "gemma-3-1b"]),
         ("--synthetic tiny-llama:Q9", &["--synthetic", "Q4_K_M"]),

@@ -172,8 +172,8 @@ fn with_marks() -> Arc<Engine> {
     file.tensors().iter().for_each(|tensor| writer.write(&tensor.data).expect("written"));
     writer.finish().expect("a file");
     let model = Gguf::from_bytes("demo", Bytes::new(bytes)).expect("a model");
-    let wishes = EngineOptions { device: DevicePreference::Cpu, ..EngineOptions::default() };
-    Arc::new(Engine::open(model, wishes).expect("an engine"))
+    let options = EngineOptions { device: DevicePreference::Cpu, ..EngineOptions::default() };
+    Arc::new(Engine::open(model, options).expect("an engine"))
 }
 
 #[test]

@@ -97,6 +97,7 @@ fn quantize_makes_a_smaller_model_that_answers() {
     let json: Value = serde_json::from_slice(&run(&format!("info {small} --json")).stdout).expect("JSON");
     assert_eq!(json["file_type"], "Q4_K_M");
     assert!(run(&format!("{small} -p hi -n 3")).status.success());
+    assert_fails(&run("quantize gone.gguf x.gguf Q8_0"), 3, &["error: gone.gguf: No such file or directory\n"]);
     // An existing file, the input itself, an unknown type, tensors that are quantized already.
     assert_fails(&run(&format!("quantize {full} {small} Q8_0")), 2, &["--force"]);
     assert_fails(&run(&format!("quantize {full} {full} Q8_0")), 2, &["the input"]);

@@ -30,6 +30,19 @@ fn switches_take_llama_cpps_words_for_yes_and_no() {
     }
     let output = run(&format!("-m {} -p hi -ngl 0 -fa 1 -n 1", model("tiny-llama").display()));
     assert!(output.status.success(), "{}", text(&output.stderr));
+    for flag in ["--mlock 1", "--perf 0", "-cnv off", "--jinja true", "--no-repack disabled"] {
+        let name = flag.split(' ').next().unwrap_or_default();
+        assert_fails(&tiny(&format!("-p x {flag}")), 2, &[&format!("error: {name} takes no value, found ")]);
+        let said = run(&format!("missing.gguf -p x {}", flag.replace(' ', "=")));
+        assert_eq!(said.status.code(), Some(3), "{flag}: {}", text(&said.stderr));
+    }
+    // A model may be called so.
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::copy(model("tiny-llama"), folder.path().join("1")).expect("a model");
+    for line in ["1 -p hi -n 1", "-p hi -n 1 --mlock 1"] {
+        let output = qrun().current_dir(&folder).args(line.split(' ')).output().expect("qrun ends");
+        assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+    }
 }
 
 #[test]
@@ -120,6 +133,22 @@ fn the_limit_of_the_address_space_counts_as_memory() {
     let said = text(&output.stderr);
     let available = said.split(" of ").nth(1).and_then(|s| s.split(' ').next()?.parse::<u64>().ok());
     assert!(available.is_some_and(|bytes| bytes < 3_000_000 * 1024), "{said}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_that_ends_anywhere_is_exit_code_4() {
+    // From hardly enough for the program to enough for an answer: wherever it ends, it is said.
+    for limit in (60_000..=300_000).step_by(20_000) {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &format!("ulimit -v {limit}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_qrun")]);
+        command.args("-p x -n 1 -c 128 -t 1 --device cpu".split(' '));
+        let output = piped(command, b"");
+        let (code, said) = (output.status.code(), text(&output.stderr));
+        // 127: the system cannot load the program itself.
+        assert!(matches!(code, Some(0 | 4 | 127)), "{limit}: {code:?}: {said}");
+        assert!(code != Some(4) || said.contains("memory"), "{limit}: {said}");
+    }
 }
 
 #[test]

@@ -84,6 +84,14 @@ fn a_message_that_is_interrupted_before_its_answer_is_taken_back() {
     t.keys("/tokens\r");
     t.expect("0 of ");
     t.expect("0 messages");
+    t.prompt();
+    // What was read stands in front of the next message again.
+    t.keys("and again\r");
+    let shown = t.expect("number of tokens in prompt");
+    assert!(shown.contains("many words to read \\nand again<|eot_id|>"), "{shown}");
+    t.keys("\x03");
+    t.expect("the message was not sent");
+    t.prompt();
     t.keys("/exit\r");
     assert_eq!(t.end().0, Some(0));
 }

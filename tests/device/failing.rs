@@ -45,7 +45,7 @@ fn run(failure: Option<Failure>) -> Run {
         machine.fail(failure);
     }
     let said = Arc::new(Mutex::new(Vec::new()));
-    let hear = said.clone();
+    let sink = said.clone();
     let loaded = Gpu::open(0).and_then(|gpu| {
         gpu.set_launch_limit(Duration::from_millis(50));
         GpuDecoder::new(&gpu, &model, &options())
@@ -56,8 +56,8 @@ fn run(failure: Option<Failure>) -> Run {
     };
     let calls = || machine.counters().driver_calls.values().sum();
     let load_calls = calls();
-    let notice = Box::new(move |news: LoadEvent| hear.lock().unwrap().push(format!("{news:?}")));
-    let mut d = Fallback::new(Box::new(decoder), model, options(), notice);
+    let on_event = Box::new(move |event: LoadEvent| sink.lock().unwrap().push(format!("{event:?}")));
+    let mut d = Fallback::new(Box::new(decoder), model, options(), on_event);
     let tokens = prompt("failing", 30, tiny.n_vocab);
     let result = (|| -> Result<Vec<u32>, ForwardError> {
         d.set_sampling(0, &request(&greedy(), &tokens))?;

@@ -182,7 +182,7 @@ impl Case {
         let shape = [rows, self.n_head, self.n_head * self.head_dim];
         let n_ctx = self.longest();
         let (_arena, scratch) =
-            Arena::new(&device.gpu, |carver| Scratch::take(carver, shape, n_ctx)).expect("device memory");
+            Arena::new(&device.gpu, |layout| Scratch::take(layout, shape, n_ctx)).expect("device memory");
         scratch.clear(&device.stream, rows, self.n_head).expect("a launch");
         let a = Attention {
             q: q.ptr,

@@ -139,7 +139,7 @@ impl Case {
         let is = device.buffer(&zeros[..n / 16]);
         let image = QuantizedActivations { q: iq.ptr, d: id.ptr, s: is.ptr };
         let shape = [ROWS.len(), self.n_head, q_width];
-        let (_arena, scratch) = Arena::new(&device.gpu, |carver| Scratch::take(carver, shape, 256)).expect("memory");
+        let (_arena, scratch) = Arena::new(&device.gpu, |layout| Scratch::take(layout, shape, 256)).expect("memory");
         scratch.clear(&device.stream, ROWS.len(), self.n_head).expect("a launch");
         let a = Attention {
             q: rope.q_out,

@@ -5,7 +5,7 @@ use qrun_cuda::{
     Arena, Ptr,
     ops::{
         activations::QuantizedActivations,
-        experts::{Choices, Join, Route, join, route},
+        experts::{Choices, Join, Route, SIGMOID, SOFTMAX, SOFTMAX_OF_CHOSEN, join, route},
         gemm::gemm,
         matmul::{MatmulParams, Segment},
         params::ExpertTile,
@@ -18,9 +18,6 @@ use crate::{
     operands::{Activations, Weights, formats, matrix},
 };
 
-const SOFTMAX: i32 = 1;
-const SIGMOID: i32 = 2;
-const SOFTMAX_OF_CHOSEN: i32 = 3;
 const UNTOUCHED: f32 = -777.0;
 
 /// Experts of a layer and how rows choose.
@@ -123,7 +120,7 @@ impl Routed {
         let floats = [&router.logits, &router.bias, &router.factor].map(|values| device.buffer(values));
         let seq = device.buffer(&router.seq);
         let (arena, choices) =
-            Arena::new(&device.gpu, |carver| Choices::take(carver, "test", [c.rows, c.n_expert, c.n_used]))
+            Arena::new(&device.gpu, |layout| Choices::take(layout, "test", [c.rows, c.n_expert, c.n_used]))
                 .expect("device memory");
         let or_null = |wanted: bool, at: Ptr<f32>| if wanted { at } else { Ptr::NULL };
         let params = Route {

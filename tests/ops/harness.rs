@@ -91,7 +91,7 @@ impl Device {
 
     /// Room for `len` values; NaN (all bits set) until something is written.
     pub fn empty<T>(&self, len: usize) -> Buffer<T> {
-        let (arena, ptr) = Arena::new(&self.gpu, |carver| carver.take("test", len)).expect("device memory");
+        let (arena, ptr) = Arena::new(&self.gpu, |layout| layout.take("test", len)).expect("device memory");
         if let Some(machine) = self.machine().filter(|_| len > 0) {
             // An arena is larger than its parts: the checker is told where this one ends.
             machine.fence(ptr.address(), (len * size_of::<T>()) as u64, "a test's buffer");

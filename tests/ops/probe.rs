@@ -1,9 +1,12 @@
 //! What measures a machine has to do what it says that it measures.
 
-use std::time::Duration;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
 
 use qrun_cuda::{
-    Stream,
+    Pinned, Stream,
     ops::probe::{self, LINK, SUMS},
 };
 use qrun_emulator::{Config, Failure};
@@ -79,6 +82,38 @@ fn a_launch_that_never_ends_is_named_and_nothing_waits_for_it_again() {
     let error = d.stream.synchronize().expect_err("it does not end");
     assert_eq!(error.to_string(), "probe_empty has not ended after 0 s");
     assert_eq!(Stream::new(&d.gpu).err(), Some(error), "every later call fails the same way");
+}
+
+#[test]
+fn memory_that_a_hanging_copy_may_write_is_left_to_it() {
+    let d = Device::new(Config::default());
+    let Some(machine) = d.machine() else { return crate::skip::skip("no kernel on a card runs for ever") };
+    d.gpu.set_launch_limit(Duration::from_millis(50));
+    let from = d.buffer(&[7u32; 4]);
+    let mut to = Pinned::<u32>::new(&d.gpu, 4).expect("page-locked memory");
+    let before = to.as_ptr();
+    machine.fail(Failure { call: Some("probe_empty"), nth: 1, code: 600 });
+    probe::empty(&d.stream).expect("a launch");
+    d.stream.copy_out(&mut to, from.ptr, 4).expect("a copy is queued");
+    assert_eq!(to[..], [0; 4], "what was there before");
+    assert_ne!(to.as_ptr(), before, "other memory");
+    to.as_mut_slice().fill(1);
+    let error = d.stream.copy_in(from.ptr, &to, 4).expect_err("nothing runs any more");
+    assert_eq!(error.to_string(), "a copy has not ended after 0 s");
+}
+
+#[test]
+fn nothing_is_recorded_inside_of_a_recording() {
+    let d = Device::new(Config::default());
+    probe::empty(&d.stream).expect("a launch");
+    let inner = d.stream.capture(probe::empty).expect("a graph");
+    let outer = d.stream.capture(|s| {
+        catch_unwind(AssertUnwindSafe(|| s.capture(probe::empty).map(drop))).expect_err("a recording is refused");
+        catch_unwind(AssertUnwindSafe(|| inner.launch(s))).expect_err("a graph is refused");
+        probe::empty(s)
+    });
+    outer.expect("a graph").launch(&d.stream).expect("a launch");
+    d.stream.synchronize().expect("it ends");
 }
 
 #[test]

@@ -25,7 +25,7 @@ struct Row {
 impl Row {
     fn new(d: &Device, logits: &[f32], start: &SampleStart) -> Self {
         let shape = SampleShape { sequences: 1, vocab: logits.len(), history: 16, biases: 8 };
-        let (arena, buffers) = Arena::new(&d.gpu, |carver| shape.carve(carver)).expect("device memory");
+        let (arena, buffers) = Arena::new(&d.gpu, |layout| shape.take(layout)).expect("device memory");
         let mut state = SampleState::new(&d.stream, shape, buffers).expect("a state");
         state.restart(&d.stream, 0, start).unwrap_or_else(|e| panic!("{e}"));
         let logits = d.buffer(logits);
@@ -139,7 +139,7 @@ fn a_step_is_three_launches_and_nothing_else() {
         let logits = c.take("logits", shape.vocab);
         let words: Ptr<i32> = c.take("words", 3);
         let rows = SampleRows { logits, token: words, pos: words.add(1), seq: words.add(2), rows: 1 };
-        (rows, shape.carve(c))
+        (rows, shape.take(c))
     })
     .unwrap();
     stream.zero(rows.logits, shape.vocab).unwrap();

@@ -110,6 +110,19 @@ def test_sessions_of_other_models(engine: qrun.Engine, open_engine: Open, tmp_pa
         open_engine(tiny("tiny-llama")).load(tmp_path / "session")
 
 
+def test_sessions_replace_only_sessions(engine: qrun.Engine, open_engine: Open, tmp_path: Path, tiny) -> None:
+    precious, model = tmp_path / "precious", tiny("tiny-llama")
+    precious.write_text("years of work")
+    engine.generate(PROMPT, max_tokens=2)
+    with pytest.raises(qrun.UsageError, match="precious exists and is not a session; remove it"):
+        engine.save(precious)
+    assert precious.read_text() == "years of work"
+    with pytest.raises(qrun.UsageError, match="the model in use"):
+        open_engine(model).save(model)
+    assert model.read_bytes()[:4] == b"GGUF"
+    assert engine.save(tmp_path / "session") == engine.save(tmp_path / "session") > 10
+
+
 def test_gguf(tiny) -> None:
     path = tiny("tiny-llama")
     file = qrun.Gguf(path)

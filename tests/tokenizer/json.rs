@@ -1,4 +1,4 @@
-//! An external `tokenizer.json` behind the same door.
+//! An external `tokenizer.json` behind the same interface.
 
 use qrun::text::tokenizer::{Encode, TokenKind, Tokenizer};
 use qrun_quant::Gguf;

@@ -79,7 +79,7 @@ pub struct At {
 /// What a kernel did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KernelCounts {
-    /// Launches.
+    /// Launches of the kernel that were counted.
     pub launches: u64,
     /// Blocks that ran.
     pub blocks: u64,
@@ -122,7 +122,7 @@ impl KernelCounts {
         sum
     }
 
-    /// Warp instructions.
+    /// Instructions that warps issued, of all classes.
     pub fn warp_instructions(&self) -> u64 {
         self.sum(&[]).executed
     }

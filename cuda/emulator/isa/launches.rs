@@ -32,12 +32,12 @@ pub struct Counts {
     pub launches: Vec<LaunchCounts>,
 }
 
-/// A launch.
+/// A launch, which stands for all that were like it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LaunchCounts {
     /// The kernel's name.
     pub kernel: String,
-    /// Its target.
+    /// What the kernel was compiled for: 75, 80 …
     pub sm: u32,
     /// Blocks of the grid.
     pub grid: [u32; 3],
@@ -161,7 +161,7 @@ impl Counts {
         sum
     }
 
-    /// Warp instructions of all kernels.
+    /// Instructions that warps issued, of all classes and kernels.
     pub fn warp_instructions(&self) -> u64 {
         self.sum(&[]).executed
     }

@@ -31,7 +31,7 @@ pub(super) fn put<T: Copy>(row: &mut [T; 32], value: &[T; 32], mask: u32) {
     }
 }
 
-/// The lanes of a mask.
+/// Lanes whose bit is set, the lowest first.
 pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     let mut rest = mask;
     std::iter::from_fn(move || {

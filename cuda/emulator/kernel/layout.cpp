@@ -118,6 +118,7 @@ int main() {
     CONSTANT(CACHE_Q8_0)
     CONSTANT(SILU)
     CONSTANT(GELU_TANH)
+    CONSTANT(CLAMPED_SWIGLU)
     CONSTANT(attention::MAX_PARTS)
 #define SHARED_BYTES(name, ...)                                                        \
     printf("shared %s %d\n", #name, attention::Variant<__VA_ARGS__>::BYTES);           \
@@ -142,6 +143,9 @@ int main() {
     CONSTANT(matrix_product::MOST_NORM_WARPS)
     CONSTANT(experts::MAX_EXPERTS)
     CONSTANT(experts::MAX_CHOICES)
+    CONSTANT(experts::SOFTMAX)
+    CONSTANT(experts::SIGMOID)
+    CONSTANT(experts::SOFTMAX_OF_CHOSEN)
     CONSTANT(experts::ROUTE_WARPS)
     CONSTANT(experts::GROUP_THREADS)
     CONSTANT(experts::JOIN_THREADS)

@@ -20,17 +20,17 @@ pub struct Experts {
 
 impl Experts {
     /// With room for as many rows.
-    pub fn take(carver: &mut ArenaLayout, c: &Config, rows: usize) -> Self {
+    pub fn take(layout: &mut ArenaLayout, c: &Config, rows: usize) -> Self {
         let widest = |of: fn(&ExpertPlan) -> usize| c.widest(|l| l.experts().map_or(0, of));
         let (n_expert, n_used) = (widest(|e| e.n_expert), widest(|e| e.n_used));
         let shared = widest(|e| usize::from(e.shared.is_some() || e.beside.is_some()));
-        let mut values = |name: &str, width: usize| carver.take(format!("activations/experts.{name}"), rows * width);
+        let mut values = |name: &str, width: usize| layout.take(format!("activations/experts.{name}"), rows * width);
         Self {
             logits: values("logits", n_expert),
             shared_gate: values("shared_gate", widest(|e| usize::from(e.shared.is_some()))),
             given: values("given", n_used * c.n_embd),
             shared: values("shared", shared * c.n_embd),
-            choices: Choices::take(carver, "activations/experts", [rows, n_expert, n_used]),
+            choices: Choices::take(layout, "activations/experts", [rows, n_expert, n_used]),
         }
     }
 }

@@ -126,13 +126,12 @@ fn quads(byte: impl Fn(usize) -> u8) -> [u32; 8] {
     quads
 }
 
-/// Chunk `i` of 32 bytes.
 #[inline(always)]
 fn chunk(bytes: &[u8], i: usize) -> &[u8; 32] {
     &bytes.as_chunks().0[i]
 }
 
-/// A field of each of 32 bytes.
+/// `byte >> shift & mask` of each byte.
 #[inline(always)]
 fn field(bytes: &[u8; 32], shift: usize, mask: u8) -> [u32; 8] {
     let mut quads = quads(|i| bytes[i]);

@@ -142,7 +142,7 @@ impl Source {
     pub fn load(&self, setting: &Setting, n_ctx: usize, n_seq: usize) -> Result<(Session, f64), Exit> {
         let started = Instant::now();
         let engine = self.open(setting, n_ctx, n_seq)?;
-        if let Backend::Cpu { reason: Some(reason) } = engine.place()
+        if let Backend::Cpu { reason: Some(reason) } = engine.backend()
             && !reason.is_ordinary()
         {
             say(&format!("note: device: CPU ({reason})"));

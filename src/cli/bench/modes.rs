@@ -120,9 +120,9 @@ pub fn measure_suite(args: &Suite, shared: &Shared, task: &Task) -> Result<Value
 
 /// Whole answers to the prompts of a file, in batches.
 pub fn prompts(file: &Path, args: &Prompts, limit: usize, task: &Task) -> Result<(), Exit> {
+    let text = input::file_text("--prompts", file, input::LONGEST_PROMPT)?;
     let wrong = |reason: String| Exit::usage(format!("--prompts {}: {reason}", file.display()));
-    let bytes = std::fs::read(file).map_err(|e| wrong(e.to_string()))?;
-    let texts = prompts::parse(&input::text(&file.display().to_string(), bytes)?).map_err(wrong)?;
+    let texts = prompts::parse(&text).map_err(wrong)?;
     let report = measure_prompts(&texts, all(&args.batch, 1), (limit, args.ignore_eos), task)?;
     task.outputs.report(&report, &prompts::markdown(&report), &prompts::line(&report))
 }

@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
-use crate::{engine::plan::human_bytes, generate::Loaded};
+use crate::{
+    engine::plan::human_bytes,
+    generate::{Loaded, may_be_replaced, may_be_saved_to},
+};
 use serde_json::json;
 
 use super::{
-    Chat,
+    Chat, Sent,
     commands::{self, Command},
     files, history, settings,
 };
@@ -32,14 +35,17 @@ impl Chat {
                 Ok(found) => self.read(&found),
                 Err(why) => self.say(&format!("error: {why}")),
             },
-            (Command::Save, file) => match files::may_be_saved_to(&files::home(file), self.model()) {
-                Ok(()) => self.save(&files::home(file)),
-                Err(why) => self.say(&format!("error: {why}")),
-            },
-            (Command::Replace, file) => match files::may_be_replaced(&files::home(file), self.model()) {
-                Ok(()) => self.save(&files::home(file)),
-                Err(why) => self.say(&format!("error: {why}")),
-            },
+            (Command::Save | Command::Replace, file) => {
+                let file = files::home(file);
+                let may = match command {
+                    Command::Replace => may_be_replaced(&file, self.model()),
+                    _ => may_be_saved_to(&file, self.model(), "/save! FILE replaces it"),
+                };
+                match may {
+                    Ok(()) => self.save(&file),
+                    Err(why) => self.say(&format!("error: {why}")),
+                }
+            }
             (Command::Drop, n) => self.drop(n),
             (Command::Load, file) => self.load(&files::home(file)),
             (Command::Set, rest) => self.set(rest),
@@ -60,7 +66,7 @@ impl Chat {
         }
         let params = self.session.params_mut();
         params.seed = (params.seed + 1) & u64::from(u32::MAX);
-        if !self.answer()? {
+        if self.answer()? != Sent::Answered {
             self.messages.extend(dropped);
         }
         Ok(())
@@ -174,10 +180,11 @@ impl Chat {
     fn stats(&self) {
         if let Some(reply) = &self.last {
             let t = &reply.timings;
+            let speed = t.predicted_per_second();
+            let speed = if speed > 0.0 { format!(" ({speed:.1} t/s)") } else { String::new() };
             self.say(&format!(
-                "last answer: {} prompt tokens ({} from the cache) in {:.0} ms, {} tokens in {:.0} ms ({:.1} t/s), ended by {}",
-                t.prompt_n + t.cache_n, t.cache_n, t.prompt_ms, t.predicted_n, t.predicted_ms,
-                t.predicted_per_second(), reply.finish.name()
+                "last answer: {} prompt tokens ({} from the cache) in {:.0} ms, {} tokens in {:.0} ms{speed}, ended by {}",
+                t.prompt_n + t.cache_n, t.cache_n, t.prompt_ms, t.predicted_n, t.predicted_ms, reply.finish.name()
             ));
         }
         let plan = self.session.engine().plan();

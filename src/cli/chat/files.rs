@@ -6,8 +6,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::generate::is_session;
-
 use crate::cli::exit::system_error;
 
 /// Most files that one pattern may bring in.
@@ -53,36 +51,6 @@ pub fn read_text(file: &Path, longest: u64) -> Result<String, String> {
     }
     open.take(longest).read_to_end(&mut bytes).map_err(failed)?;
     String::from_utf8(bytes).map_err(|e| not_text(e.utf8_error().valid_up_to()))
-}
-
-/// Whether a session may be saved under a name: a free one, or that of another session.
-///
-/// # Errors
-/// What stands in the way, and what to do.
-pub fn may_be_saved_to(file: &Path, model: &Path) -> Result<(), String> {
-    may_be_replaced(file, model)?;
-    let mut part = file.as_os_str().to_owned();
-    part.push(".part");
-    for file in [file, Path::new(&part)] {
-        if file.exists() && !is_session(file) {
-            return Err(format!("{} exists and is not a session; /save! FILE replaces it", file.display()));
-        }
-    }
-    Ok(())
-}
-
-/// Whether a session may be saved in place of any file: not of a folder, a device, or the model in use.
-///
-/// # Errors
-/// What stands in the way.
-pub fn may_be_replaced(file: &Path, model: &Path) -> Result<(), String> {
-    let Ok(found) = fs::metadata(file) else { return Ok(()) };
-    let same = matches!((file.canonicalize(), model.canonicalize()), (Ok(a), Ok(b)) if a == b);
-    match (found.is_file(), same) {
-        (false, _) => Err(format!("{} is a folder, pipe or device", file.display())),
-        (_, true) => Err(format!("{} is the model in use", file.display())),
-        _ => Ok(()),
-    }
 }
 
 /// The files that match: `*` and `?` within a name, `**` for any folders. Sorted.

@@ -9,7 +9,7 @@ pub fn available_memory() -> Option<u64> {
     [system(), group_room(Path::new("/sys/fs/cgroup"), &groups), address_space()].into_iter().flatten().min()
 }
 
-/// What the system has.
+/// `MemAvailable` of Linux, in bytes.
 #[cfg(not(any(windows, target_os = "macos")))]
 fn system() -> Option<u64> {
     mem_available(&fs::read_to_string("/proc/meminfo").ok()?)

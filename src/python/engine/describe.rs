@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Name, sizes, device and special tokens.
 pub fn info(engine: &Engine) -> Value {
     let (gguf, config, tokenizer) = (engine.gguf(), &engine.model().config, engine.tokenizer());
-    let (device, reason) = place(engine);
+    let (device, reason) = device_and_reason(engine);
     let template = engine.template().ok().flatten();
     let heads = |n: fn(&qrun_models::LayerPlan) -> usize| config.widest(n);
     json!({
@@ -60,7 +60,7 @@ fn newline(engine: &Engine) -> Option<u32> {
 pub fn plan(engine: &Engine) -> Value {
     let plan = engine.plan();
     json!({
-        "device": place(engine).0,
+        "device": device_and_reason(engine).0,
         "n_ctx": plan.n_ctx,
         "weights": plan.bytes.weights,
         "kv": plan.bytes.kv,
@@ -72,8 +72,8 @@ pub fn plan(engine: &Engine) -> Value {
 }
 
 /// `cpu` or `cudaN`, and why no GPU.
-fn place(engine: &Engine) -> (String, Option<String>) {
-    match engine.place() {
+fn device_and_reason(engine: &Engine) -> (String, Option<String>) {
+    match engine.backend() {
         Backend::Cpu { reason } => ("cpu".into(), reason.as_ref().map(ToString::to_string)),
         Backend::Gpu { gpu, .. } => (format!("cuda{}", gpu.properties().ordinal), None),
     }

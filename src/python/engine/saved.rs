@@ -7,7 +7,7 @@ use std::{
 };
 
 use pyo3::prelude::*;
-use qrun::generate::{Draft, SaveError, Saved, Scheduler};
+use qrun::generate::{Draft, SaveError, Saved, Scheduler, may_be_saved_to};
 
 use super::Open;
 use crate::{
@@ -31,8 +31,10 @@ fn between<T: Send + 'static>(
     })
 }
 
-/// Returns how many tokens the cache still had.
+/// Returns how many tokens the cache still had. Replaces sessions only.
 pub fn save(py: Python, open: Arc<Open>, path: PathBuf, (tokens, notes): (Vec<u32>, String)) -> PyResult<usize> {
+    let model = open.engine.gguf().path();
+    py.detach(|| may_be_saved_to(&path, model, "remove it or name another file")).map_err(usage)?;
     let notes = serde_json::from_str(&notes).map_err(usage)?;
     let fingerprint = open.engine.fingerprint();
     let name = path.clone();

@@ -127,6 +127,8 @@ class Chat:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the conversation into a file, with what was computed of it; the program's `/load` reads it too.
 
+        An existing file is replaced only if it is a session.
+
         >>> import qrun, tempfile, os
         >>> path = os.path.join(tempfile.mkdtemp(), "session")
         >>> chat = qrun.Engine().chat(max_tokens=4)

@@ -78,7 +78,7 @@ class Embedder(Opened):
         self._warn()
 
     def _warn(self) -> None:
-        for text in self._native.notices():
+        for text in self._native.warnings():
             import warnings
 
             warnings.warn(text, DeviceWarning, stacklevel=3)

@@ -146,7 +146,7 @@ class Engine(Opened):
 
     def _warn(self, depth: int = 3) -> None:
         """Warns of a GPU that was given up since the last call; `depth` frames below stands who called qrun."""
-        for text in self._native.notices():
+        for text in self._native.warnings():
             import warnings
 
             warnings.warn(text, DeviceWarning, stacklevel=depth)
@@ -372,7 +372,7 @@ class Engine(Opened):
         """Writes the last finished answer and its prompt into a file, with what was computed of them.
 
         Returns how many tokens these are. `load` reads it, in another process too: a prompt that begins so is not
-        computed again. `Chat.save` keeps the messages as well.
+        computed again. `Chat.save` keeps the messages as well. An existing file is replaced only if it is a session.
 
         >>> import qrun, tempfile, os
         >>> path = os.path.join(tempfile.mkdtemp(), "session")

@@ -13,7 +13,7 @@ use super::{chat, prompt, sampling, sampling::Stop};
 use crate::{
     engine::Engine,
     generate::{Chunk, Finish, Reply, Timings, TokenProbs},
-    sampler::SamplerParams,
+    sampler::{SamplerParams, sampler_names},
     server::{
         body::Body,
         conversation::blocking,
@@ -148,7 +148,7 @@ pub fn sampling_settings(params: &SamplerParams) -> Map<String, Value> {
         "presence_penalty": params.presence_penalty, "frequency_penalty": params.frequency_penalty,
         "dry_multiplier": 0.0, "dry_base": 1.75, "dry_allowed_length": 2, "dry_penalty_last_n": -1,
         "mirostat": 0, "mirostat_tau": 5.0, "mirostat_eta": 0.1, "adaptive_target": -1.0, "adaptive_decay": 0.9,
-        "logit_bias": bias, "samplers": sampling::sampler_names(), "lora": [],
+        "logit_bias": bias, "samplers": sampler_names(), "lora": [],
     });
     settings.as_object().cloned().unwrap_or_default()
 }

@@ -90,7 +90,7 @@ pub async fn props(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError>
 /// Whether the same request gives the same bytes whatever runs beside it: quantized weights on the CPU. F16 and BF16 round
 /// differently in steps of more than 12 rows, a GPU in steps of more than 4.
 fn is_deterministic(model: &Loaded) -> bool {
-    let on_cpu = matches!(model.engine.place(), Backend::Cpu { .. });
+    let on_cpu = matches!(model.engine.backend(), Backend::Cpu { .. });
     let float = |name: &str| matches!(name, "F16" | "BF16");
     let mut matrices = model.engine.gguf().tensors().iter().filter(|tensor| tensor.shape.len() > 1);
     on_cpu && !matrices.any(|tensor| float(&tensor.ty.to_string()))

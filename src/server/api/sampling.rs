@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     generate::{Finish, Request},
-    sampler::SamplerParams,
+    sampler::{SamplerParams, parse_samplers},
     server::{
         body::OWNER,
         error::ApiError,
@@ -162,26 +162,6 @@ pub fn stops(fields: Fields, name: &str) -> Result<Vec<String>, ApiError> {
     Ok(stops)
 }
 
-type SwitchOff = fn(&mut SamplerParams);
-
-/// The names of llama.cpp's samplers in its order, and how each is switched off where `samplers` leaves it out.
-const SAMPLERS: &[(&str, SwitchOff)] = &[
-    ("penalties", |p| p.repeat_last_n = 0),
-    ("dry", |_| {}),
-    ("top_n_sigma", |p| p.top_n_sigma = 0.0),
-    ("top_k", |p| p.top_k = 0),
-    ("typ_p", |p| p.typical_p = 1.0),
-    ("top_p", |p| p.top_p = 1.0),
-    ("min_p", |p| p.min_p = 0.0),
-    ("xtc", |_| {}),
-    ("temperature", |p| p.temperature = 1.0),
-];
-
-/// The names of the samplers in their order.
-pub fn sampler_names() -> Vec<&'static str> {
-    SAMPLERS.iter().map(|row| row.0).collect()
-}
-
 /// Why an answer ended, in llama-server's words.
 pub struct Stop<'a> {
     /// `none`, `eos`, `limit` or `word`.
@@ -204,16 +184,9 @@ impl<'a> Stop<'a> {
 /// `samplers`: a subset of them, in their order.
 fn samplers(fields: Fields, params: &mut SamplerParams) -> Result<(), ApiError> {
     let Some(list) = fields.list("samplers")? else { return Ok(()) };
-    let place = |item: &Value| {
-        let name = item.as_str().map(|name| if name == "typical_p" { "typ_p" } else { name })?;
-        SAMPLERS.iter().position(|row| row.0 == name)
-    };
-    let kept: Option<Vec<usize>> = list.iter().map(place).collect();
-    let kept = kept.filter(|kept| kept.is_sorted()).ok_or_else(|| {
-        let names = sampler_names().join(", ");
-        ApiError::field("samplers", &format!("names in this order: {names}"), Value::from(list.to_vec()))
-    })?;
-    (0..SAMPLERS.len()).filter(|i| !kept.contains(i)).for_each(|i| SAMPLERS[i].1(params));
+    let names = list.iter().map(|item| item.as_str().unwrap_or_default());
+    let wrong = |expected: String| ApiError::field("samplers", &expected, Value::from(list.to_vec()));
+    params.keep_samplers(&parse_samplers(names).map_err(wrong)?);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use super::syntax::Syntax;
 pub struct Reading {
     /// How calls are written; `None`: there are none.
     pub syntax: Option<Syntax>,
-    /// The tools that there are.
+    /// Names of the tools that may be called.
     pub tools: Vec<String>,
     /// How thoughts begin and end.
     pub thoughts: Option<[String; 2]>,

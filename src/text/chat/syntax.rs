@@ -29,7 +29,7 @@ pub enum Syntax {
 /// Where a call begins in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
-    /// Here.
+    /// At this byte.
     At(usize),
     /// Not before here, and here only if more text says so.
     Maybe(usize),

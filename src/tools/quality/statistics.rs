@@ -3,7 +3,7 @@
 /// A mean with its standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The mean.
+    /// Arithmetic mean of the samples.
     pub mean: f64,
     /// Standard error of the mean, as for independent samples; 0 for a single one.
     pub error: f64,

@@ -3,7 +3,9 @@
 //! A file type such as Q4_K_M is not one format but a recipe. Tensors that suffer most from rounding
 //! (the output matrix, values, the way down in the first, last and every third layer) get more bits;
 //! rows that are not a multiple of 256 cannot be K-quants and get the next larger format of block 32.
-//! DeviceProperties from llama.cpp's quantizer (commit 0c1e570); mixture-of-experts and Falcon rules are left out.
+//! The rules are those of llama.cpp's quantizer (commit 0c1e570); mixture-of-experts and Falcon rules are left out.
+
+use std::{fmt, str::FromStr};
 
 use qrun_quant::GgmlType;
 
@@ -89,8 +91,18 @@ impl FileType {
     }
 }
 
-impl std::fmt::Display for FileType {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl FromStr for FileType {
+    type Err = String;
+
+    /// As [`FileType::from_name`].
+    fn from_str(name: &str) -> Result<Self, String> {
+        let names = || Self::all().map(Self::name).collect::<Vec<_>>().join(", ");
+        Self::from_name(name).ok_or_else(|| format!("expected one of {}", names()))
+    }
+}
+
+impl fmt::Display for FileType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
@@ -117,7 +129,7 @@ impl Mixture {
         Self { shared_values: true, ..self }
     }
 
-    /// The file type.
+    /// The recipe that these rules follow, as [`Mixture::new`] got it.
     pub fn file_type(&self) -> FileType {
         self.file_type
     }

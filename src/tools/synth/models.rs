@@ -6,7 +6,7 @@ mod mamba;
 
 use super::{Biases, Experts, Family, Kinds, Recurrent, Rope, Shape, Vocab};
 
-/// The names of the table.
+/// Names of all shapes, in the order of the table.
 pub fn names() -> impl Iterator<Item = &'static str> {
     MODELS.iter().map(|m| m.name)
 }
@@ -133,7 +133,6 @@ const TINY_EXPERTS: Experts =
 const TINY_QWEN3MOE: Shape =
     Shape { name: "tiny-qwen3moe", arch: "qwen3moe", experts: Some(TINY_EXPERTS), ..TINY_QWEN3 };
 
-/// gpt-oss-20b.
 const GPT_OSS_20B: Shape = Shape {
     name: "gpt-oss-20b",
     arch: "gpt-oss",

@@ -31,7 +31,7 @@ pub struct Shape {
     pub n_embd: usize,
     /// Width of the feed-forward.
     pub n_ff: usize,
-    /// Query heads.
+    /// Query heads, as `{arch}.attention.head_count`.
     pub n_head: usize,
     /// Key/value heads.
     pub n_head_kv: usize,
@@ -103,7 +103,7 @@ pub enum Biases {
     All,
 }
 
-/// Experts of a shape.
+/// The feed-forward of layers with experts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Experts {
     /// How many there are.
@@ -148,13 +148,13 @@ pub enum Recurrent {
         /// The layers with attention.
         attention: &'static [usize],
     },
-    /// Mamba-2.
+    /// Mamba-2, feed-forwards alone and attention in a pattern.
     Mamba2 {
         /// A letter for each layer, over and over: `M` Mamba-2, `*` attention, `-` a feed-forward alone.
         pattern: &'static str,
-        /// Groups of heads.
+        /// Groups of heads that share `B` and `C`.
         n_group: usize,
-        /// Heads.
+        /// Heads of a Mamba-2 layer.
         n_head: usize,
         /// Elements of what a head takes and gives.
         head_dim: usize,

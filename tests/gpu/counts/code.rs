@@ -25,7 +25,7 @@ use crate::{models, times::Times};
 
 /// What is counted.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct Selection {
     code: Code,
     model: Option<String>,
     /// Whose machine code, where that was said.
@@ -37,7 +37,7 @@ pub struct Wish {
 /// Blocks of a launch that are traced: what two of them touch, all do.
 const TRACED: usize = 4;
 
-impl Wish {
+impl Selection {
     /// Refuses what would have no effect.
     pub fn new(code: Code, model: Option<String>, sm: Option<u32>, prompt: Option<u32>) -> Result<Self> {
         ensure!(
@@ -57,12 +57,14 @@ impl Wish {
 }
 
 /// Counts of the image that `QRUN_KERNELS` names; else of each PTX that there is, or of one SM's machine code.
-pub fn counts(wish: &Wish) -> Result<Value> {
+pub fn counts(selection: &Selection) -> Result<Value> {
     if env::var_os(image::FORCE).is_some() {
-        return of_target(wish);
+        return of_target(selection);
     }
     // The variable is of a process, so each has one of its own.
-    let wanted = |t: &image::Target| t.kind == wish.kind() && (wish.code == Code::Ptx || t.sm == wish.sm.unwrap_or(75));
+    let wanted = |t: &image::Target| {
+        t.kind == selection.kind() && (selection.code == Code::Ptx || t.sm == selection.sm.unwrap_or(75))
+    };
     let mut all = Map::new();
     for target in image::targets().into_iter().filter(wanted) {
         if target.kind == Kind::Cubin {
@@ -78,12 +80,12 @@ pub fn counts(wish: &Wish) -> Result<Value> {
     Ok(all.into())
 }
 
-fn of_target(wish: &Wish) -> Result<Value> {
+fn of_target(selection: &Selection) -> Result<Value> {
     let target = image::target(0)?;
-    let wanted = target.kind == wish.kind() && wish.sm.is_none_or(|sm| sm == target.sm);
+    let wanted = target.kind == selection.kind() && selection.sm.is_none_or(|sm| sm == target.sm);
     ensure!(wanted, "{}={target}: not what --code and --sm ask for", image::FORCE);
-    let models = crate::MODELS.into_iter().filter(|name| wish.model.as_deref().is_none_or(|model| model == *name));
-    let models = models.map(|name| Ok((name.to_owned(), of_model(name, target.sm, wish)?)));
+    let models = crate::MODELS.into_iter().filter(|name| selection.model.as_deref().is_none_or(|model| model == *name));
+    let models = models.map(|name| Ok((name.to_owned(), of_model(name, target.sm, selection)?)));
     Ok(Value::Object(models.collect::<Result<_>>()?))
 }
 
@@ -154,9 +156,9 @@ pub fn blocks(launch: &LaunchCounts) -> f64 {
 }
 
 /// Counts by kernel, and times by card.
-fn of_model(name: &str, sm: u32, wish: &Wish) -> Result<Value> {
-    let device = Config { sm, code: wish.code, ..Config::default() };
-    execute((name, models::MIX), device, wish.prompt, |executed| {
+fn of_model(name: &str, sm: u32, selection: &Selection) -> Result<Value> {
+    let device = Config { sm, code: selection.code, ..Config::default() };
+    execute((name, models::MIX), device, selection.prompt, |executed| {
         let Executed { counts, steps, .. } = executed;
         let mut times: BTreeMap<&str, Times> = BTreeMap::new();
         let mut step = Times::default();
@@ -180,7 +182,7 @@ fn of_model(name: &str, sm: u32, wish: &Wish) -> Result<Value> {
         let kernels = Map::from_iter(kernels);
         let warp_instructions = counts.warp_instructions() / steps;
         let mut all = json!({ "warp_instructions": warp_instructions });
-        if wish.code == Code::Sass {
+        if selection.code == Code::Sass {
             all["us"] = step.to_json();
         }
         all["kernels"] = kernels.into();

@@ -21,7 +21,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use code::Wish;
+use code::Selection;
 use keys::Counting;
 use qrun_cuda::image;
 use qrun_emulator::Code;
@@ -128,7 +128,7 @@ fn main() -> Result<()> {
     }
     if let Some(code) = args.code {
         let code = if code == "sass" { Code::Sass } else { Code::Ptx };
-        let counts = code::counts(&Wish::new(code, args.model, args.sm, args.prompt)?)?;
+        let counts = code::counts(&Selection::new(code, args.model, args.sm, args.prompt)?)?;
         return Ok(writeln!(out, "{counts:#}")?);
     }
     if args.keys {

@@ -87,7 +87,7 @@ impl Bank {
         Self { block, grid, params }
     }
 
-    /// A word of it.
+    /// The four bytes at `offset` of the bank: parameters, else sizes of block and grid, else 0.
     pub fn word(&self, offset: usize, launch: &Launch<'_>) -> u32 {
         let of = |begin: usize, words: [u32; 3]| words.get(offset.wrapping_sub(begin) / 4).copied();
         let param = launch.params.get(offset.wrapping_sub(self.params)..).and_then(|rest| rest.get(..4));

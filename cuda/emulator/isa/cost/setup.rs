@@ -14,7 +14,7 @@ pub(super) struct Setup<'a> {
     pub end: usize,
     /// Blocks that the SM holds at a time.
     pub resident: u64,
-    /// Blocks that it has.
+    /// Blocks that the SM runs in all.
     pub blocks: u64,
     /// Of the first block, only this warp, which finds in L1 what others use as well.
     pub only: Option<(usize, usize)>,

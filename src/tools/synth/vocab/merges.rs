@@ -23,7 +23,7 @@ impl Merges {
         Self { pieces, rules: Vec::new(), ids, ranks: FxHashMap::default(), limit }
     }
 
-    /// Learns runs of `c`.
+    /// Learns `c` 2 to 16 times over.
     pub fn learn_runs(&mut self, c: char) {
         (2..=16).for_each(|n| self.word(&c.to_string().repeat(n)));
     }
