@@ -16,7 +16,7 @@ mod rounds;
 mod turns;
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -82,9 +82,9 @@ struct Args {
     /// Prints the README's table of a recorded run and ends.
     #[arg(long)]
     table: Option<PathBuf>,
-    /// Puts the table of a recorded run into README.md and ends.
-    #[arg(long)]
-    readme: Option<PathBuf>,
+    /// Puts the table of a recorded run, and beside it those of other machines, into README.md and ends.
+    #[arg(long, num_args = 1..)]
+    readme: Vec<PathBuf>,
     /// One turn of qrun on a file: how this program starts itself.
     #[arg(long, hide = true)]
     turn: Option<PathBuf>,
@@ -99,9 +99,9 @@ fn main() -> Result<()> {
         args.threads = physical_cores();
     }
     if let Some(file) = &args.table {
-        print!("{}", recorded(file)?);
-    } else if let Some(file) = &args.readme {
-        readme::put("peers", &recorded(file)?)?;
+        print!("{}", recorded(std::slice::from_ref(file))?);
+    } else if !args.readme.is_empty() {
+        readme::put("peers", &recorded(&args.readme)?)?;
     } else if let Some(file) = &args.turn {
         println!("{}", engines::own_turn(&args, file)?);
     } else {
@@ -110,11 +110,13 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The table of a recorded run.
-fn recorded(file: &Path) -> Result<String> {
-    let json = std::fs::read(file).with_context(|| file.display().to_string())?;
-    let run = record::read(&json).map_err(anyhow::Error::msg).with_context(|| file.display().to_string())?;
-    Ok(markdown(&run))
+/// The table of recorded runs.
+fn recorded(files: &[PathBuf]) -> Result<String> {
+    let read = |file: &PathBuf| {
+        let json = std::fs::read(file).with_context(|| file.display().to_string())?;
+        record::read(&json).map_err(anyhow::Error::msg).with_context(|| file.display().to_string())
+    };
+    Ok(markdown(&files.iter().map(read).collect::<Result<Vec<_>>>()?))
 }
 
 fn compare_all(args: &Args) -> Result<()> {
@@ -153,7 +155,7 @@ fn compare_all(args: &Args) -> Result<()> {
     let default = PathBuf::from(format!("benches/runs/{}-{kind}.json", machine::now("%F")));
     let file = args.save.clone().unwrap_or(default);
     std::fs::write(&file, record::json(&run))?;
-    print!("{}", markdown(&run));
+    print!("{}", markdown(std::slice::from_ref(&run)));
     eprintln!("written: {}", file.display());
     let failed = rows.iter().filter(|row| row["engines"][QRUN]["failed"].is_string()).count();
     ensure!(failed == 0, "{QRUN} failed on {failed} of {} models: see {}", rows.len(), file.display());

@@ -37,4 +37,4 @@ pub use fields::{check, extended, list, number, quotient, text};
 pub use limits::{CostModel, Limits};
 pub use statistics::{deviation, mean, median, percentile, rate};
 pub use table::{Column, cell, fixed, numbers, percent, plain, table};
-pub use trial::{Job, Repeat, Trial};
+pub use trial::{Job, Repeat, Tick, Trial};

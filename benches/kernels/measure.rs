@@ -10,7 +10,6 @@ use qrun_quant::{
     Bytes, GgmlType,
     cpu::{Activations, Arithmetic, ComputeType, Job, Matrix, matmul},
 };
-
 use serde_json::{Value, json};
 
 use super::Args;
@@ -36,8 +35,8 @@ pub fn row(args: &Args, ty: GgmlType, (rows, cols): (usize, usize)) -> (Value, L
     // Beside each other, as other work on the machine comes and goes.
     let (mut one, mut many, mut beside) = (0f64, 0f64, Limits::processor(args.threads));
     for _ in 0..2 {
-        one = one.max(gigabytes / best_time(4, || products(&copies, 1)));
-        many = many.max(operations / 1e9 / best_time(3, || products(&copies[..1], args.tokens)));
+        one = one.max(gigabytes / best_time(4, &copies, 1));
+        many = many.max(operations / 1e9 / best_time(3, &copies[..1], args.tokens));
         beside = beside.best(Limits::processor(args.threads));
     }
     let repacked = !args.no_repack && ty.format().block > 1;
@@ -51,14 +50,14 @@ pub fn row(args: &Args, ty: GgmlType, (rows, cols): (usize, usize)) -> (Value, L
     (row, beside)
 }
 
-/// The fastest of some runs, in seconds.
-fn best_time(runs: usize, mut f: impl FnMut()) -> f64 {
-    let mut time = || {
+/// The fastest of some runs of [`products`], in seconds.
+fn best_time(runs: usize, weights: &[Matrix], tokens: usize) -> f64 {
+    let time = |_| {
         let start = Instant::now();
-        f();
+        products(weights, tokens);
         start.elapsed().as_secs_f64()
     };
-    (0..runs).map(|_| time()).fold(f64::INFINITY, f64::min)
+    (0..runs).map(time).fold(f64::INFINITY, f64::min)
 }
 
 /// One product with each of the matrices of one shape, activations included.

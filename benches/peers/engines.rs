@@ -72,12 +72,10 @@ pub fn turn_of(name: &str, args: &Args, file: &Path) -> Result<Value> {
 pub fn own_turn(args: &Args, file: &Path) -> Result<Value> {
     let n_ctx = args.prefill + args.decode + 1;
     let options = Options { n_ctx, threads: args.threads, ..Options::default() };
-    let (device, precision) = match args.device.as_str() {
-        "cuda" => (DevicePreference::Cuda(None), "KV f16"),
-        _ => (
-            DevicePreference::Cpu,
-            "activations int8 (prompts 16-bit fixed point, steps f32 where weights are floats), KV f16",
-        ),
+    let device: DevicePreference = args.device.parse().map_err(anyhow::Error::msg)?;
+    let precision = match device {
+        DevicePreference::Cuda(_) => "KV f16",
+        _ => "activations int8 (prompts 16-bit fixed point, steps f32 where weights are floats), KV f16",
     };
     let engine = Arc::new(Engine::open(Gguf::open(file)?, EngineOptions { options, template: None, device })?);
     let decoder = engine.decoder(Box::new(|_| ()))?;

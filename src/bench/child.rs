@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{Read, Result, Seek, SeekFrom},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Command, ExitStatus, Stdio},
     sync::atomic::{AtomicU32, Ordering},
     thread::sleep,
     time::{Duration, Instant},
@@ -41,7 +41,22 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Ended> {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
     let start = Instant::now();
-    let status = wait(command.spawn()?, limit)?;
+    let mut child = command.spawn()?;
+    RUNNING.store(child.id(), Ordering::Relaxed);
+    let status = loop {
+        match child.try_wait()? {
+            None if start.elapsed() < limit => sleep(GLANCE.min(limit)),
+            status => break status,
+        }
+    };
+    // Whatever it leaves behind would take time from the next one.
+    stop(child.id());
+    RUNNING.store(0, Ordering::Relaxed);
+    if status.is_none() {
+        // Where there are no process groups. It fails where the process has ended meanwhile.
+        let _ = child.kill();
+        child.wait()?;
+    }
     let seconds = start.elapsed().as_secs_f64();
     Ok(Ended { status, seconds, stdout: end(&mut stdout)?, stderr: end(&mut stderr)? })
 }
@@ -60,26 +75,6 @@ fn stop(group: u32) {
     }
     #[cfg(not(unix))]
     let _ = group;
-}
-
-fn wait(mut child: Child, limit: Duration) -> Result<Option<ExitStatus>> {
-    let (start, group) = (Instant::now(), child.id());
-    RUNNING.store(group, Ordering::Relaxed);
-    let status = loop {
-        match child.try_wait()? {
-            None if start.elapsed() < limit => sleep(GLANCE.min(limit)),
-            status => break status,
-        }
-    };
-    // Whatever it leaves behind would take time from the next one.
-    stop(group);
-    RUNNING.store(0, Ordering::Relaxed);
-    if status.is_none() {
-        // Where there are no process groups. It fails where the process has ended meanwhile.
-        let _ = child.kill();
-        child.wait()?;
-    }
-    Ok(status)
 }
 
 /// The end of a file, as text.

@@ -30,6 +30,16 @@ pub fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
+/// The first item of each key, in their order.
+pub fn distinct<T, K: PartialEq>(items: impl IntoIterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<T> {
+    items.into_iter().fold(Vec::new(), |mut firsts, item| {
+        if firsts.iter().all(|first| key(first) != key(&item)) {
+            firsts.push(item);
+        }
+        firsts
+    })
+}
+
 /// Refuses a record without some fields: paths as `machine.cpu`, `rows[].cols` of texts and of numbers, with spaces between.
 ///
 /// # Errors

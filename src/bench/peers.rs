@@ -4,20 +4,17 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Column, fixed, list, number, percent, table, text};
+use super::{Column, fields::distinct, fixed, list, number, percent, table, text};
+
+static NOTHING: Value = Value::Null;
 
 /// qrun's own name among the engines.
 pub const QRUN: &str = "qrun";
 
 /// The engines in the order in which they took turns, qrun first.
 pub fn engines(run: &Value) -> Vec<&str> {
-    let mut engines = vec![QRUN];
-    for (name, _) in list(&run["rows"]).iter().flat_map(|row| row["engines"].as_object().into_iter().flatten()) {
-        if !engines.contains(&name.as_str()) {
-            engines.push(name);
-        }
-    }
-    engines
+    let taken = list(&run["rows"]).iter().filter_map(|row| row["engines"].as_object()).flatten();
+    distinct([QRUN].into_iter().chain(taken.map(|(name, _)| name.as_str())), |&name| name)
 }
 
 /// The fastest of an engine's turns, in tokens per second of its `prefill` or `decode`; `None` where it has none.
@@ -27,29 +24,68 @@ pub fn best(engine: &Value, what: &str) -> Option<f64> {
 
 /// What was run, and on what.
 pub fn describe(run: &Value) -> String {
+    format!("{}; {}", machine(run), numbers(run))
+}
+
+fn machine(run: &Value) -> String {
     let machine = &run["machine"];
     let beside = match run["neighbours"].as_u64() {
         None | Some(0) => String::new(),
         Some(n) => format!(" beside {n} busy ones"),
     };
     let (cpu, commit, date) = (text(machine, "cpu"), text(machine, "commit"), text(machine, "date"));
-    let (threads, prefill, decode) = (&machine["threads"], &run["prefill"], &run["decode"]);
+    format!("{cpu}, {} threads{beside}, commit {commit}, {date}", machine["threads"])
+}
+
+fn numbers(run: &Value) -> String {
+    let (prefill, decode) = (&run["prefill"], &run["decode"]);
     format!(
-        "{cpu}, {threads} threads{beside}, commit {commit}, {date}; tokens per second of {prefill} tokens of prompt (pp) and \
-         of {decode} after it (tg), best of the recorded turns; in brackets how many times as fast qrun is"
+        "tokens per second of {prefill} tokens of prompt (pp) and of {decode} after it (tg), best of the recorded turns; in \
+         brackets how many times as fast qrun is"
     )
 }
 
-/// A recorded run in Markdown: speeds of the prompt and of the steps, how many times as fast qrun is, and what each engine
-/// computed with.
-pub fn markdown(run: &Value) -> String {
-    let (engines, prefill, decode) = (engines(run), &run["prefill"], &run["decode"]);
-    let head = |name: &str| if name == QRUN { format!("{QRUN} pp{prefill} / tg{decode}") } else { name.to_owned() };
+/// A recorded run in Markdown, beside it the same work on other machines: speeds of the prompt and of the steps, how many times
+/// as fast qrun is, and what each engine computed with.
+pub fn markdown(runs: &[Value]) -> String {
+    let [first, others @ ..] = runs else { return String::new() };
     let mut columns: Vec<Column<&Value>> = vec![
         Column::left("model", 0, |row: &&Value| text(row, "model").into()),
         Column::left("type", 0, |row: &&Value| text(row, "type").into()),
     ];
-    for &name in &engines {
+    columns.extend(columns_of(first, ""));
+    for (n, run) in others.iter().enumerate() {
+        columns.extend(columns_of(run, &format!(" ({})", n + 2)));
+    }
+    let rows: Vec<&Value> = list(&first["rows"]).iter().collect();
+    let others = others.iter().enumerate();
+    let machines: String = others.map(|(n, run)| format!("; ({}) {}", n + 2, machine(run))).collect();
+    let (mut about, mut names) = (String::new(), BTreeSet::new());
+    for run in runs {
+        for name in engines(run).into_iter().filter(|name| names.insert(name.to_string())) {
+            about += &self::about(name, list(&run["rows"]));
+        }
+    }
+    // What another machine has run was not left out.
+    let skipped = runs.iter().flat_map(|run| run["skipped"].as_object().into_iter().flatten());
+    for (name, why) in skipped.filter(|(name, _)| names.insert(name.to_string())) {
+        about += &format!("* {name}: not run: {}\n", why.as_str().unwrap_or_default());
+    }
+    format!("{}{machines}; {}\n\n{}\n{about}", machine(first), numbers(first), table(&columns, &rows))
+}
+
+/// The columns of one run, whose heads end with `mark`; a row is one of any run.
+fn columns_of<'a>(run: &'a Value, mark: &str) -> Vec<Column<'a, &'a Value>> {
+    let same = move |row: &&Value| {
+        let key = |row: &Value| (row["model"].clone(), row["type"].clone());
+        list(&run["rows"]).iter().find(|own| key(own) == key(row)).unwrap_or(&NOTHING)
+    };
+    let head = |name: &str| match name {
+        QRUN => format!("{QRUN} pp{} / tg{}{mark}", run["prefill"], run["decode"]),
+        _ => format!("{name}{mark}"),
+    };
+    let mut columns = Vec::new();
+    for name in engines(run) {
         let cell = move |row: &Value, what: &str| {
             let (engine, ours) = (&row["engines"][name], best(&row["engines"][QRUN], what));
             match (best(engine, what), ours) {
@@ -59,23 +95,19 @@ pub fn markdown(run: &Value) -> String {
             }
         };
         columns.push(Column::right(head(name), 0, move |row: &&Value| {
-            let [prompt, steps] = ["prefill", "decode"].map(|what| cell(row, what));
+            let [prompt, steps] = ["prefill", "decode"].map(|what| cell(same(row), what));
             if prompt == steps { prompt } else { format!("{prompt} / {steps}") }
         }));
     }
-    columns.push(Column::right("tg of memory bandwidth", 0, |row: &&Value| {
+    columns.push(Column::right(format!("tg of memory bandwidth{mark}"), 0, move |row: &&Value| {
+        let row = same(row);
         let bytes = [number(row, "bytes_per_token"), number(row, "read_gb_per_s")];
         match (best(&row["engines"][QRUN], "decode"), bytes) {
             (Some(steps), [Some(bytes), Some(limit)]) => percent(Some(steps * bytes / 1e9 / limit)),
             _ => String::new(),
         }
     }));
-    let rows: Vec<&Value> = list(&run["rows"]).iter().collect();
-    let about: String = engines.iter().map(|name| about(name, list(&run["rows"]))).collect();
-    let skipped = run["skipped"].as_object().into_iter().flatten();
-    let skipped: String =
-        skipped.map(|(name, why)| format!("* {name}: not run: {}\n", why.as_str().unwrap_or_default())).collect();
-    format!("{}\n\n{}\n{about}{skipped}", describe(run), table(&columns, &rows))
+    columns
 }
 
 /// What an engine computed with: versions, weights, precision, as its turns say; where it failed, and why.

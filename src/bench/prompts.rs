@@ -1,12 +1,12 @@
 //! Whole answers to some prompts, one after the other or several at once: the recipe of a public benchmark of four
 //! engines (four prompts, greedy, at most 2048 tokens, from the start to the end, loading included).
 
-use std::{ops::ControlFlow, time::Instant};
+use std::{collections::BTreeMap, ops::ControlFlow, time::Instant};
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Column, CostModel, Limits, cell, extended, list, numbers, rate, record, table};
+use super::{Column, CostModel, Limits, Tick, cell, extended, list, numbers, rate, record, table};
 use crate::{
     engine::Engine,
     generate::{Event, GenerateError, Reply, Request, Scheduler},
@@ -76,14 +76,14 @@ impl PromptSet {
     ///
     /// # Errors
     /// As [`Scheduler::submit`], and what ends a request.
-    pub fn run(&self, scheduler: &mut Scheduler, tick: &mut dyn FnMut(usize)) -> Result<Batch, GenerateError> {
+    pub fn run(&self, scheduler: &mut Scheduler, tick: Tick) -> Result<Batch, GenerateError> {
         let (max_tokens, ignore_eos) = (Some(self.limit), self.ignore_eos);
         let submit = |prompt: &Vec<u32>| {
             let request = Request { prompt: prompt.clone(), max_tokens, ignore_eos, fresh: true, ..Request::default() };
             scheduler.submit(request, SamplerParams { temperature: 0.0, ..SamplerParams::default() })
         };
-        let ids = self.prompts.iter().map(submit).collect::<Result<Vec<_>, _>>()?;
-        let (mut replies, mut batch) = (vec![None; ids.len()], Batch::default());
+        self.prompts.iter().map(submit).collect::<Result<Vec<_>, _>>()?;
+        let (mut replies, mut batch) = (BTreeMap::new(), Batch::default());
         while !scheduler.is_idle() {
             let started = Instant::now();
             let rows = scheduler.step(&mut |_, event| {
@@ -97,12 +97,10 @@ impl PromptSet {
             while let Some(finished) = scheduler.finished() {
                 let reply = finished.result?;
                 tick(self.limit.saturating_sub(reply.tokens.len()));
-                if let Some(prompt) = ids.iter().position(|id| *id == finished.id) {
-                    replies[prompt] = Some(reply);
-                }
+                replies.insert(finished.id, reply);
             }
         }
-        batch.replies = replies.into_iter().flatten().collect();
+        batch.replies = replies.into_values().collect();
         Ok(batch)
     }
 

@@ -15,8 +15,8 @@ use qrun_models::Options;
 use serde_json::{Value, json};
 
 use super::{
-    Column, CostModel, Job, Limits, Repeat, Trial, deviation, extended, fixed, machine, mean, number, percent, plain,
-    record, text,
+    Column, CostModel, Job, Limits, Repeat, Tick, Trial, deviation, extended, fixed, machine, mean, number, percent,
+    plain, record, text,
 };
 use crate::{
     engine::{DevicePreference, Engine, EngineOptions},
@@ -26,8 +26,6 @@ use crate::{
 
 /// The seed of the random prompts.
 const SEED: u64 = 42;
-/// Tokens of a warm-up at most: the prompt's and two steps'.
-pub const WARMUP_TOKENS: usize = 3;
 /// After so long the machine's limits are measured again.
 const STALE: Duration = Duration::from_secs(10);
 
@@ -163,6 +161,7 @@ impl Setting {
 pub struct Subject<'a> {
     filename: String,
     setting: &'a Setting,
+    repeat: Repeat,
     session: Session,
     head: Value,
     limits: Limits,
@@ -171,9 +170,9 @@ pub struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     /// Measures the machine's limits.
-    pub fn new(filename: String, setting: &'a Setting, session: Session) -> Self {
+    pub fn new(filename: String, setting: &'a Setting, repeat: Repeat, session: Session) -> Self {
         let (head, limits) = (record::head("rows", session.engine()), Limits::measure(session.engine()));
-        Self { filename, setting, session, head, limits, known: Instant::now() }
+        Self { filename, setting, repeat, session, head, limits, known: Instant::now() }
     }
 
     /// Runs a test and makes its row: llama-bench's columns in its order and under its names (null where qrun has nothing
@@ -181,15 +180,10 @@ impl<'a> Subject<'a> {
     ///
     /// # Errors
     /// As [`Trial::run`].
-    pub fn measure(
-        &mut self,
-        test: &Test,
-        (repeat, is_last): (Repeat, bool),
-        tick: &mut dyn FnMut(usize),
-    ) -> Result<Value, GenerateError> {
+    pub fn measure(&mut self, test: &Test, is_last: bool, tick: Tick) -> Result<Value, GenerateError> {
         let engine = self.session.engine().clone();
         let time = machine::now("%Y-%m-%dT%H:%M:%SZ");
-        let trials = repeat.run(&mut self.session, &test.job(&engine), tick)?;
+        let trials = self.repeat.run(&mut self.session, &test.job(&engine), tick)?;
         if is_last || self.known.elapsed() > STALE {
             (self.limits, self.known) = (self.limits.best(Limits::measure(&engine)), Instant::now());
         }

@@ -4,7 +4,7 @@
 //! the parent's clock is the system's work before the child's first line.
 
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader},
     path::Path,
     process::{Command, Stdio},
     time::Instant,
@@ -12,10 +12,13 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Column, fixed, list, machine, median, number, percentile, record, table, text};
+use super::{Column, fixed, list, machine, number, percentile, record, table, text};
 
 /// About 16 tokens in most vocabularies. A text, so that the model's file is not touched before the clock starts.
 const PROMPT: &str = "The quick brown fox jumps over the lazy dog. The quick brown fox jumps";
+
+/// What the row of all steps together is called.
+const TOTAL: &str = "**total to the first token**";
 
 /// Why a start was not measured: the exit code of the program that was started, where it failed, and what is wrong.
 #[derive(Debug, thiserror::Error)]
@@ -55,13 +58,10 @@ pub fn run(program: &Path, model: &Path, flags: &[String]) -> Result<Value, Star
             _ => {}
         }
     }
-    let mut said = String::new();
-    if let Some(mut stderr) = child.stderr.take() {
-        stderr.read_to_string(&mut said)?;
-    }
-    let status = child.wait()?;
-    if !status.success() {
-        return Err(StartupError(status.code(), said.trim().trim_start_matches("error: ").into()));
+    let ended = child.wait_with_output()?;
+    if !ended.status.success() {
+        let said = String::from_utf8_lossy(&ended.stderr);
+        return Err(StartupError(ended.status.code(), said.trim().trim_start_matches("error: ").into()));
     }
     let missing =
         |what: &str| StartupError(None, format!("expected {what} among the events of the program that was started"));
@@ -92,9 +92,6 @@ fn is_gpu(run: &Value) -> bool {
     text(run, "device").starts_with("GPU")
 }
 
-/// A step's name, its time in the first run, and in those after it.
-type Row = (String, f64, Vec<f64>);
-
 /// The time line in Markdown.
 pub fn markdown(report: &Value) -> String {
     let (first, runs) = (&report["first"], list(&report["runs"]));
@@ -111,29 +108,25 @@ pub fn markdown(report: &Value) -> String {
         record::made(m)
     );
     let then = if is_gpu(first) { "then: graph (first recorded step)" } else { "then: first step" };
-    let total = |run: &Value| number(run, "total_ms").unwrap_or(0.0);
     // A step that was not taken took no time.
-    let step = |name: &str, run: &Value| -> f64 {
-        let steps = list(&run["timeline"]).iter().filter(|step| text(step, "step") == name);
-        steps.filter_map(|step| number(step, "ms")).sum()
+    let ms = |run: &Value, name: &str| match name {
+        TOTAL => number(run, "total_ms").unwrap_or(0.0),
+        _ if name == then => number(run, "next_step_ms").unwrap_or(0.0),
+        _ => list(&run["timeline"]).iter().filter(|s| text(s, "step") == name).filter_map(|s| number(s, "ms")).sum(),
     };
-    let row = |name: &str, of: &dyn Fn(&Value) -> f64| (name.to_owned(), of(first), runs.iter().map(of).collect());
-    let steps = list(&first["timeline"]).iter().map(|step| text(step, "step"));
-    let mut rows: Vec<Row> = steps.map(|name| row(name, &|run| step(name, run))).collect();
-    rows.push(row("**total to the first token**", &total));
-    rows.push(row(then, &|run| number(run, "next_step_ms").unwrap_or(0.0)));
-    let all = median(&runs.iter().map(total).collect::<Vec<_>>());
-    let of_runs = |p: f64| move |(.., times): &Row| fixed(Some(percentile(times, p)), 1);
+    let of_runs = |name: &str, p: f64| percentile(&runs.iter().map(|run| ms(run, name)).collect::<Vec<_>>(), p);
+    let shown = |p: f64| move |name: &str| fixed(Some(of_runs(name, p)), 1);
     let columns = [
-        Column::left("Step (ms)", 0, |(name, ..): &Row| name.clone()),
-        Column::right("first run", 0, |(_, first, _): &Row| fixed(Some(*first), 1)),
-        Column::right(format!("median of {}", runs.len()), 0, of_runs(50.0)),
-        Column::right("min", 0, of_runs(0.0)),
-        Column::right("max", 0, of_runs(100.0)),
-        Column::right("share", 0, |(name, _, times): &Row| match name {
-            name if name == then || all <= 0.0 => String::new(),
-            _ => format!("{:.1} %", 100.0 * median(times) / all),
+        Column::left("Step (ms)", 0, |name: &str| name.to_owned()),
+        Column::right("first run", 0, |name: &str| fixed(Some(ms(first, name)), 1)),
+        Column::right(format!("median of {}", runs.len()), 0, shown(50.0)),
+        Column::right("min", 0, shown(0.0)),
+        Column::right("max", 0, shown(100.0)),
+        Column::right("share", 0, |name: &str| match of_runs(TOTAL, 50.0) {
+            all if name == then || all <= 0.0 => String::new(),
+            all => format!("{:.1} %", 100.0 * of_runs(name, 50.0) / all),
         }),
     ];
-    head + &table(&columns, &rows)
+    let steps = list(&first["timeline"]).iter().map(|step| text(step, "step"));
+    head + &table(&columns, steps.chain([TOTAL, then]))
 }

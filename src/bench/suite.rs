@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    Column, CostModel, Job, Limits, Repeat, Trial, cell, extended, fixed, list, machine, mean, median, number, percent,
-    percentile, quotient, record, table, text,
+    Column, CostModel, Job, Limits, Repeat, Trial, cell, extended, fields::distinct, fixed, list, machine, mean,
+    median, number, percent, percentile, quotient, record, table, text,
 };
 use crate::{
     engine::{Backend, Engine},
@@ -20,8 +20,6 @@ pub const SEED: u64 = 42;
 pub const DECODE_TOKENS: usize = 1024;
 /// The text that prompts are cut from, repeated.
 pub const TEXT: &str = "The quick brown fox jumps over the lazy dog. ";
-/// Tokens that a warm-up generates at most.
-pub const WARMUP_TOKENS: usize = 16;
 /// How many of the configurations are run: each tier has those of the ones before it, too.
 pub const TIERS: [&str; 3] = ["quick", "standard", "full"];
 /// Parts of an answer whose latency is kept.
@@ -100,15 +98,10 @@ impl Config {
 
 /// `n` tokens: BOS where the model wants one, then `text` again and again; fewer of a text that cannot be repeated.
 fn prompt(engine: &Engine, text: &str, n: usize) -> Result<Vec<u32>, TokenizeError> {
-    // A token has at most as many bytes as the longest of the vocabulary; doubling reaches `n` in any case.
-    let (mut repeated, mut tokens) = (text.to_owned(), Vec::new());
-    loop {
-        let before = tokens.len();
-        tokens = engine.prompt(&repeated)?;
-        if tokens.len() >= n || (tokens.len() == before && before > 0) || repeated.is_empty() {
-            break;
-        }
+    let (mut repeated, mut tokens, mut before) = (text.to_owned(), engine.prompt(text)?, 0);
+    while (before + 1..n).contains(&tokens.len()) {
         repeated = repeated.repeat(2);
+        (before, tokens) = (tokens.len(), engine.prompt(&repeated)?);
     }
     tokens.truncate(n);
     Ok(tokens)
@@ -138,7 +131,7 @@ impl Plan {
             Ok((config, job))
         };
         let jobs = configs.into_iter().map(job).collect::<Result<_, _>>()?;
-        let repeat = Repeat { warmups: 2, warmup_tokens: WARMUP_TOKENS, times: 3 };
+        let repeat = Repeat { warmups: 2, times: 3 };
         Ok(Self { suite: suite.into(), repeat, load_ms: 0.0, jobs })
     }
 
@@ -291,13 +284,7 @@ pub fn markdown(reports: &[Value]) -> String {
 
 /// The configurations of all reports, each one once, in their order.
 pub fn rows(reports: &[Value]) -> Vec<&Value> {
-    let mut rows: Vec<&Value> = Vec::new();
-    for measured in reports.iter().flat_map(|r| list(&r["configs"])) {
-        if rows.iter().all(|row| config(row) != config(measured)) {
-            rows.push(measured);
-        }
-    }
-    rows
+    distinct(reports.iter().flat_map(|r| list(&r["configs"])), |&row| config(row))
 }
 
 /// The row of a report that ran the same configuration.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{list, number, quotient, text};
+use super::{fields::distinct, list, number, quotient, text};
 
 /// A column of a Markdown table.
 pub struct Column<'a, R: ?Sized> {
@@ -53,16 +53,8 @@ pub fn table<'a, R: ?Sized + 'a>(columns: &[Column<R>], rows: impl IntoIterator<
 
 /// The table of objects, with a column for each key that one of them has.
 pub fn of_objects(rows: &[Value]) -> String {
-    let mut keys: Vec<&String> = Vec::new();
-    for key in rows.iter().filter_map(Value::as_object).flat_map(|row| row.keys()) {
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
-    }
-    let column = |key: &String| {
-        let key = key.clone();
-        Column::left(key.clone(), 0, move |row: &Value| row.get(&key).map(words).unwrap_or_default())
-    };
+    let keys = distinct(rows.iter().filter_map(Value::as_object).flat_map(|row| row.keys()), |&key| key);
+    let column = |key| Column::left(key, 0, move |row: &Value| row.get(key).map(words).unwrap_or_default());
     table(&keys.into_iter().map(column).collect::<Vec<_>>(), rows)
 }
 
@@ -116,19 +108,18 @@ pub const FORMATS: [&str; 5] = ["md", "csv", "json", "jsonl", "none"];
 /// Writes rows in one of the [`FORMATS`]. Texts are to be printed as they come.
 pub struct Writer {
     format: String,
-    rows: usize,
+    begun: bool,
 }
 
 impl Writer {
     /// Nothing written yet.
     pub fn new(format: &str) -> Self {
-        Self { format: format.into(), rows: 0 }
+        Self { format: format.into(), begun: false }
     }
 
     /// A row; before the first one what begins the whole. Markdown has these columns, CSV all fields but lists.
     pub fn row(&mut self, row: &Value, columns: &[Column<Value>]) -> String {
-        let first = self.rows == 0;
-        self.rows += 1;
+        let first = !std::mem::replace(&mut self.begun, true);
         let begin = |text: String| if first { text } else { String::new() };
         match self.format.as_str() {
             "md" => begin(head(columns)) + &line(columns, row),
@@ -150,9 +141,8 @@ impl Writer {
     /// What ends the whole; nothing where nothing has begun. `build` stands below a table.
     pub fn end(&self, build: &str) -> String {
         match self.format.as_str() {
-            _ if self.rows == 0 => String::new(),
-            "json" => "\n]\n".into(),
-            "md" => format!("\nbuild: {build}\n"),
+            "json" if self.begun => "\n]\n".into(),
+            "md" if self.begun => format!("\nbuild: {build}\n"),
             _ => String::new(),
         }
     }

@@ -13,6 +13,11 @@ use crate::{
 
 /// Prompt tokens that take about as long as one step, for an estimate of the time left.
 const PROMPT_PER_STEP: usize = 8;
+/// Tokens that a warm-up generates at most: what is to be warm is warm after so many.
+const WARMUP_TOKENS: usize = 16;
+
+/// Hears how many more steps are done.
+pub type Tick<'a> = &'a mut dyn FnMut(usize);
 
 /// What is generated.
 #[derive(Debug, Clone)]
@@ -30,10 +35,8 @@ pub struct Job {
 /// How often something is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repeat {
-    /// Untimed runs: the whole prompt, and at most `warmup_tokens` tokens.
+    /// Untimed runs: the whole prompt, and at most 16 tokens.
     pub warmups: usize,
-    /// What is to be warm is warm after so many.
-    pub warmup_tokens: usize,
     /// Timed runs after them.
     pub times: usize,
 }
@@ -42,7 +45,7 @@ impl Repeat {
     /// The whole work on a prompt and an answer of these lengths in steps that take about equally long.
     pub fn steps(&self, n_prompt: usize, n_gen: usize) -> usize {
         let run = |n_gen: usize| n_prompt / PROMPT_PER_STEP + n_gen;
-        let warmups = self.warmups.saturating_mul(run(n_gen.min(self.warmup_tokens)));
+        let warmups = self.warmups.saturating_mul(run(n_gen.min(WARMUP_TOKENS)));
         self.times.saturating_mul(run(n_gen)).saturating_add(warmups)
     }
 
@@ -50,13 +53,8 @@ impl Repeat {
     ///
     /// # Errors
     /// As [`Session::generate`].
-    pub fn run(
-        &self,
-        session: &mut Session,
-        job: &Job,
-        tick: &mut dyn FnMut(usize),
-    ) -> Result<Vec<Trial>, GenerateError> {
-        let warmup = Job { n_gen: job.n_gen.min(self.warmup_tokens), ..job.clone() };
+    pub fn run(&self, session: &mut Session, job: &Job, tick: Tick) -> Result<Vec<Trial>, GenerateError> {
+        let warmup = Job { n_gen: job.n_gen.min(WARMUP_TOKENS), ..job.clone() };
         let mut run = |job: &Job| {
             let trial = Trial::run(session, job, &mut || tick(1));
             tick((job.prompt.len() - job.depth) / PROMPT_PER_STEP);

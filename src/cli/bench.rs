@@ -46,20 +46,21 @@ impl Bench {
         if model.is_unnamed() && !compared.is_empty() {
             return plot.draw(&compared);
         }
-        if let Some(recipe) = recipe.recipe.as_deref().and_then(crate::bench::recipe::find) {
+        if let Some(recipe) = recipe.as_deref().and_then(crate::bench::recipe::find) {
             let models = model.wanted(Some(recipe))?;
             return recipe::run(recipe, models, &machine, (&suite, &shared), &outputs);
         }
-        if !(own || prompts.prompts.is_some() || startup.startup) {
+        if !(own || prompts.prompts.is_some() || startup) {
             return modes::rows(&rows, &model.sources()?, &machine, outputs.json);
         }
         let task = Task { source: model.source()?, setting: machine.setting()?, outputs: &outputs };
         if let Some(file) = &prompts.prompts {
             modes::prompts(file, &prompts, shared.max_new_tokens.unwrap_or(2048), &task)
-        } else if startup.startup {
+        } else if startup {
             modes::startup(shared.trials.unwrap_or(3), &task)
         } else {
-            let report = modes::suite(&suite, &shared, &task)?;
+            let report = modes::measure_suite(&suite, &shared, &task)?;
+            outputs.report(&report, &suite::markdown(std::slice::from_ref(&report)), &suite::line(&report))?;
             plot.draw(&[vec![report], compared].concat())
         }
     }

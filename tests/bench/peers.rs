@@ -120,7 +120,7 @@ fn rounds_go_on_without_those_that_failed() {
     assert_eq!(turns, [4, 4, 0, 1].map(Some));
     assert!(row["engines"]["qrun"].get("failed").is_none());
     record::read(run.to_string().as_bytes()).expect("a picture can be made of it");
-    let (table, without) = (markdown(&run), markdown(&record("exit 1")));
+    let (table, without) = (markdown(std::slice::from_ref(&run)), markdown(&[record("exit 1")]));
     for (table, line) in [
         (&table, "| model | type | qrun pp512 / tg32 | well | hangs | crashes | tg of memory bandwidth |"),
         (

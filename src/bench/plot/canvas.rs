@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, sync::OnceLock};
 
-use tiny_skia::{FillRule, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, Transform};
+use tiny_skia::{FillRule, Paint, PathBuilder, Pixmap, Rect, Stroke, Transform};
 use ttf_parser::{Face, OutlineBuilder};
 
 /// Red, green, blue.
@@ -56,8 +56,9 @@ impl Canvas {
     pub fn rect(&mut self, at: (f64, f64), size: (f64, f64), color: Color) {
         let ((x, y), (w, h), fill) = (sane(at), sane((size.0.max(0.0), size.1.max(0.0))), hex(color));
         let _ = writeln!(self.svg, "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" fill=\"{fill}\"/>");
-        let rect = Rect::from_xywh(x as f32, y as f32, w as f32, h as f32);
-        self.fill(rect.map(PathBuilder::from_rect), color, Transform::identity());
+        if let Some(rect) = Rect::from_xywh(x as f32, y as f32, w as f32, h as f32) {
+            self.dots.fill_rect(rect, &paint(color), dots(Transform::identity()), None);
+        }
     }
 
     /// A line through points.
@@ -87,13 +88,16 @@ impl Canvas {
             "<text x=\"{x}\" y=\"{baseline:.1}\" font-size=\"{size}\" fill=\"{}\" text-anchor=\"{anchor}\"{weight}>{escaped}</text>",
             hex(color)
         );
-        let left = x - align * width(&text, letters);
-        self.fill(outline(&text, letters), color, Transform::from_translate(left as f32, baseline as f32));
-    }
-
-    fn fill(&mut self, path: Option<Path>, color: Color, place: Transform) {
-        if let Some(path) = path {
-            self.dots.fill_path(&path, &paint(color), FillRule::Winding, dots(place), None);
+        let ((face, scale), mut left) = (font(letters), (x - align * width(&text, letters)) as f32);
+        for glyph in text.chars().map(|c| face.glyph_index(c).unwrap_or_default()) {
+            let mut letter = Pen(PathBuilder::new());
+            face.outline_glyph(glyph, &mut letter);
+            if let Some(path) = letter.0.finish() {
+                // From font units, upwards, to pixels, downwards.
+                let place = Transform::from_row(scale, 0.0, 0.0, -scale, left, baseline as f32);
+                self.dots.fill_path(&path, &paint(color), FillRule::Winding, dots(place), None);
+            }
+            left += scale * f32::from(face.glyph_hor_advance(glyph).unwrap_or(0));
         }
     }
 
@@ -158,21 +162,7 @@ pub fn width(text: &str, letters: Letters) -> f64 {
     f64::from(scale) * plain(text).chars().map(|c| f64::from(advance(c))).sum::<f64>()
 }
 
-/// The letters of a text that begins at the origin: from font units, upwards, to pixels, downwards.
-fn outline(text: &str, letters: Letters) -> Option<Path> {
-    let ((face, scale), mut pen, mut x) = (font(letters), Pen(PathBuilder::new()), 0.0);
-    let mut all = PathBuilder::new();
-    for glyph in text.chars().map(|c| face.glyph_index(c).unwrap_or_default()) {
-        face.outline_glyph(glyph, &mut pen);
-        let letter = std::mem::take(&mut pen.0).finish();
-        if let Some(letter) = letter.and_then(|letter| letter.transform(Transform::from_translate(x, 0.0))) {
-            all.push_path(&letter);
-        }
-        x += f32::from(face.glyph_hor_advance(glyph).unwrap_or(0));
-    }
-    all.finish()?.transform(Transform::from_scale(scale, -scale))
-}
-
+/// The outline of a letter.
 struct Pen(PathBuilder);
 
 impl OutlineBuilder for Pen {

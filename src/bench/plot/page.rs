@@ -31,19 +31,16 @@ pub fn draw(records: &[Value]) -> Option<Canvas> {
 /// Returns the height.
 fn page(canvas: &mut Canvas, records: &[Value]) -> f64 {
     let (runs, reports): (Vec<_>, Vec<_>) = records.iter().cloned().partition(|record| record.get("rows").is_some());
-    let about = match (reports.first(), runs.first()) {
-        (Some(report), _) => suite::describe(report).trim_start_matches("- ").replace("**", ""),
-        (None, Some(run)) => peers::describe(run),
-        (None, None) => String::new(),
-    };
-    let title = reports.first().map_or("qrun bench".into(), record::name);
-    canvas.text(&title, (MARGIN, 40.0), Letters { size: 24.0, ..BOLD });
+    let first = reports.first();
+    let about = first.map(|report| suite::describe(report).trim_start_matches("- ").replace("**", ""));
+    let about = about.or_else(|| runs.first().map(peers::describe)).unwrap_or_default();
+    canvas.text(&first.map_or("qrun bench".into(), record::name), (MARGIN, 40.0), Letters { size: 24.0, ..BOLD });
     let mut y = 76.0;
     for line in lines(&about, NOTE, INNER) {
         canvas.text(&line, (MARGIN, y), NOTE);
         y += 18.0;
     }
-    if let Some(report) = reports.first().filter(|report| !configs(report).is_empty()) {
+    if let Some(report) = first.filter(|report| !configs(report).is_empty()) {
         y = shares(report).draw(canvas, y);
         y = latency(canvas, y, report);
     }
@@ -124,10 +121,9 @@ fn beside(reports: &[Value]) -> Bars {
     let rows = suite::rows(reports).into_iter().take(MAX_CONFIGS);
     let groups = rows.map(|row| (sizes(row), reports.iter().map(|r| of(suite::same(r, row))).collect())).collect();
     let name = |report: &Value| {
-        let m = &report["machine"];
-        let day = text(m, "timestamp").split('T').next().unwrap_or_default();
-        let (qrun, commit) = (text(m, "qrun"), text(m, "commit"));
-        format!("{} on {}, qrun {qrun} ({commit}), {day}", record::name(report), machine::name(m))
+        let (m, made) = (&report["machine"], record::made(&report["machine"]));
+        let day = made.split('T').next().unwrap_or_default();
+        format!("{} on {}, {day}", record::name(report), machine::name(m))
     };
     speeds("Beside other reports".into(), reports.iter().map(name).collect(), groups)
 }

@@ -3,23 +3,18 @@
 use std::path::PathBuf;
 
 use crate::{
-    bench::{
-        rows::{Setting, Test},
-        table::FORMATS,
-    },
+    bench::rows::{Setting, Test},
+    bench::table::FORMATS,
     engine::DevicePreference,
 };
-use clap::Args;
+use clap::{Args, builder::BoolishValueParser};
 use qrun_models::KvType;
 
 use super::{
     model::Model,
     numbers::{Numbers, all, list, numbers},
 };
-use crate::cli::{
-    exit::Exit,
-    values::{cache_type, device},
-};
+use crate::cli::exit::Exit;
 
 /// The largest number of a flag: more tokens than that no memory holds.
 const LARGEST: i64 = i32::MAX as i64;
@@ -46,12 +41,18 @@ pub struct Bench {
     pub suite: Option<Suite>,
     #[command(flatten)]
     pub shared: Shared,
-    #[command(flatten)]
-    pub recipe: Recipe,
+    /// Repeat a published measurement, its figures beside ours: llcuda (a notebook on a T4), infer (BF16 on an RTX 5080), eole
+    /// (four prompts, batches, on an RTX 5090); with --synthetic on random weights in the shapes of its models
+    #[arg(long, value_name = "NAME", value_parser = crate::bench::recipe::NAMES, hide_possible_values = true)]
+    #[arg(help_heading = "Published measurements", conflicts_with_all = [
+        "rows_mode", "prompts_mode", "startup", "plot_mode", "suite", "prompt_tokens", "prompt", "temperature", "tables",
+    ])]
+    pub recipe: Option<String>,
     #[command(flatten)]
     pub prompts: Prompts,
-    #[command(flatten)]
-    pub startup: Startup,
+    /// The time line of a run, from the start of the process to the first token
+    #[arg(long, help_heading = "The start")]
+    pub startup: bool,
     #[command(flatten)]
     pub plot: Plot,
     #[command(flatten)]
@@ -68,7 +69,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 #[command(next_help_heading = "Model and machine")]
 pub struct Machine {
     /// auto (the GPU if the model runs there), cuda or cpu
-    #[arg(long, value_name = "WHERE", value_delimiter = ',', value_parser = device)]
+    #[arg(long, value_name = "WHERE", value_delimiter = ',')]
     device: Vec<DevicePreference>,
     /// 0: the CPU; any other number of layers: the GPU, as --device says (-ngl)
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = list(-1, LARGEST))]
@@ -83,91 +84,79 @@ pub struct Machine {
     #[arg(long, value_name = "N", value_parser = list(1, LARGEST))]
     ubatch_size: Vec<Numbers>,
     /// Type of cached keys: f32, f16 or q8_0 [f16] (-ctk)
-    #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = cache_type)]
+    #[arg(long, value_name = "TYPE", value_delimiter = ',')]
     cache_type_k: Vec<KvType>,
     /// Type of cached values (-ctv)
-    #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = cache_type)]
+    #[arg(long, value_name = "TYPE", value_delimiter = ',')]
     cache_type_v: Vec<KvType>,
     /// Repack weights at load: 1 (as without the flag) or 0
-    #[arg(long, value_name = "0|1", value_delimiter = ',', value_parser = switch)]
+    #[arg(long, value_name = "0|1", value_delimiter = ',', value_parser = BoolishValueParser::new())]
+    #[arg(hide_possible_values = true)]
     repack: Vec<bool>,
     /// Do not repack weights at load
     #[arg(long, conflicts_with = "repack")]
     no_repack: bool,
 }
 
-fn switch(text: &str) -> Result<bool, String> {
-    match text {
-        "0" | "off" => Ok(false),
-        "1" | "on" => Ok(true),
-        _ => Err("expected 0 or 1".into()),
-    }
-}
-
-/// A flag of several values: the field of a row that shows it, its name, and what each value changes.
-type Axis = (&'static str, &'static str, Vec<Box<dyn Fn(&mut Setting)>>);
+/// What a value of a flag makes of a setting.
+type Change = Box<dyn Fn(&Setting) -> Setting>;
+/// A flag that was given: the field of a row that shows it, its name, and its values.
+type Axis = (&'static str, &'static str, Vec<Change>);
 
 impl Machine {
-    /// All flags in llama-bench's order: what is named first here changes last.
-    fn axes(&self) -> [Axis; 8] {
-        fn axis<T: Copy + 'static>(
-            field: &'static str,
-            flag: &'static str,
-            of: &[T],
-            set: fn(&mut Setting, T),
-        ) -> Axis {
-            let change = |&value: &T| Box::new(move |s: &mut Setting| set(s, value)) as Box<dyn Fn(&mut Setting)>;
-            (field, flag, of.iter().map(change).collect())
-        }
+    /// The flags that were given, in llama-bench's order: what is named first here changes last.
+    fn axes(&self) -> Vec<Axis> {
         let repack = if self.no_repack { vec![false] } else { self.repack.clone() };
-        let [layers, batch, ubatch, threads] =
-            [&self.n_gpu_layers, &self.batch_size, &self.ubatch_size, &self.threads].map(|given| numbers(given));
-        [
-            axis("n_gpu_layers", "--n-gpu-layers", &layers, |s, n| s.n_gpu_layers = n),
-            axis("devices", "--device", &self.device, |s, device| s.wish.device = device),
-            axis("repack", "--repack", &repack, |s, repack| s.wish.options.repack = repack),
-            axis("n_batch", "--batch-size", &batch, |s, n| s.n_batch = n as usize),
-            axis("n_ubatch", "--ubatch-size", &ubatch, |s, n| s.wish.options.n_ubatch = n as usize),
-            axis("type_k", "--cache-type-k", &self.cache_type_k, |s, ty| s.wish.options.type_k = ty),
-            axis("type_v", "--cache-type-v", &self.cache_type_v, |s, ty| s.wish.options.type_v = ty),
-            axis("n_threads", "--threads", &threads, |s, n| s.wish.options.threads = n as usize),
-        ]
+        let mut axes = vec![
+            axis("n_gpu_layers", "--n-gpu-layers", numbers(&self.n_gpu_layers), |s, n| s.n_gpu_layers = n),
+            axis("devices", "--device", self.device.clone(), |s, device| s.wish.device = device),
+            axis("repack", "--repack", repack, |s, repack| s.wish.options.repack = repack),
+            axis("n_batch", "--batch-size", numbers(&self.batch_size), |s, n| s.n_batch = n as usize),
+            axis("n_ubatch", "--ubatch-size", numbers(&self.ubatch_size), |s, n| s.wish.options.n_ubatch = n as usize),
+            axis("type_k", "--cache-type-k", self.cache_type_k.clone(), |s, ty| s.wish.options.type_k = ty),
+            axis("type_v", "--cache-type-v", self.cache_type_v.clone(), |s, ty| s.wish.options.type_v = ty),
+            axis("n_threads", "--threads", numbers(&self.threads), |s, n| s.wish.options.threads = n as usize),
+        ];
+        axes.retain(|(.., changes)| !changes.is_empty());
+        axes
     }
 
-    /// Every combination.
-    pub fn settings(&self) -> Result<Vec<Setting>, Exit> {
+    /// Every combination, and the fields of a row that flags were given for.
+    pub fn settings(&self) -> Result<(Vec<Setting>, Vec<&'static str>), Exit> {
         let axes = self.axes();
-        let combinations = axes.iter().fold(1usize, |n, (.., changes)| n.saturating_mul(changes.len().max(1)));
+        let combinations = axes.iter().fold(1usize, |n, (.., changes)| n.saturating_mul(changes.len()));
         if combinations > MOST {
             return Err(Exit::usage(format!("{combinations} combinations of settings; at most {MOST} are run")));
         }
-        let mut settings = vec![Setting::default()];
-        for (.., changes) in axes.iter().filter(|(.., changes)| !changes.is_empty()) {
-            let mut changed: Vec<_> = settings.iter().flat_map(|s| vec![s.clone(); changes.len()]).collect();
-            changed.iter_mut().zip(changes.iter().cycle()).for_each(|(setting, change)| change(setting));
-            settings = changed;
-        }
-        Ok(settings)
+        let all = axes.iter().fold(vec![Setting::default()], |settings, (.., changes)| {
+            settings.iter().flat_map(|setting| changes.iter().map(move |change| change(setting))).collect()
+        });
+        Ok((all, axes.iter().map(|(field, ..)| *field).collect()))
     }
 
     /// The only combination.
     pub fn setting(&self) -> Result<Setting, Exit> {
-        match self.axes().iter().map(|(_, flag, changes)| (flag, changes.len())).find(|(_, n)| *n > 1) {
-            Some((flag, n)) => {
-                Err(Exit::usage(format!("{flag}: {n} values, but only llama-bench's rows take more than one")))
-            }
-            None => Ok(self.settings()?.remove(0)),
+        if let Some((_, flag, changes)) = self.axes().iter().find(|(.., changes)| changes.len() > 1) {
+            let n = changes.len();
+            return Err(Exit::usage(format!("{flag}: {n} values, but only llama-bench's rows take more than one")));
         }
-    }
-
-    /// Fields of a row that flags were given for.
-    pub fn asked(&self) -> Vec<&'static str> {
-        self.axes().iter().filter(|(.., changes)| !changes.is_empty()).map(|(field, ..)| *field).collect()
+        Ok(self.settings()?.0.remove(0))
     }
 }
 
+fn axis<T: Copy + 'static>(field: &'static str, flag: &'static str, of: Vec<T>, set: fn(&mut Setting, T)) -> Axis {
+    let change = |value: T| -> Change {
+        Box::new(move |setting: &Setting| {
+            let mut setting = setting.clone();
+            set(&mut setting, value);
+            setting
+        })
+    };
+    (field, flag, of.into_iter().map(change).collect())
+}
+
 #[derive(Debug, Args)]
-#[group(id = "rows_mode", conflicts_with_all = ["prompts_mode", "startup_mode"])]
+#[group(id = "rows_mode", conflicts_with_all = ["prompts_mode", "startup"])]
 #[command(next_help_heading = "llama-bench's rows (the default)")]
 pub struct Rows {
     /// Tokens of the prompt; 0 leaves it out [512]
@@ -225,7 +214,7 @@ impl Rows {
 }
 
 #[derive(Debug, Default, Args)]
-#[group(id = "suite_mode", conflicts_with_all = ["rows_mode", "prompts_mode", "startup_mode"])]
+#[group(id = "suite_mode", conflicts_with_all = ["rows_mode", "prompts_mode", "startup"])]
 #[command(next_help_heading = "The generation log's configurations, or one of one's own")]
 pub struct Suite {
     /// Configurations of the log: quick (short, medium), standard (and prefill, decode, sampled) or full (all seven)
@@ -260,28 +249,15 @@ pub struct Suite {
 #[command(next_help_heading = "The generation log's configurations, or one of one's own")]
 pub struct Shared {
     /// One configuration: tokens to generate [256]; --prompts: tokens of an answer at most [2048]
-    #[arg(long, value_name = "N", conflicts_with_all = ["suite", "rows_mode", "startup_mode"], value_parser = at_least_one)]
+    #[arg(long, value_name = "N", conflicts_with_all = ["suite", "rows_mode", "startup"], value_parser = at_least_one)]
     pub max_new_tokens: Option<usize>,
     /// Timed runs of each configuration, or starts behind the first one [3]
     #[arg(long, value_name = "N", conflicts_with_all = ["rows_mode", "prompts_mode"], value_parser = at_least_one)]
     pub trials: Option<usize>,
 }
 
-#[derive(Debug, Args)]
-#[group(id = "recipe_mode", conflicts_with_all = [
-    "rows_mode", "prompts_mode", "startup_mode", "plot_mode",
-    "suite", "prompt_tokens", "prompt", "temperature", "tables",
-])]
-#[command(next_help_heading = "Published measurements")]
-pub struct Recipe {
-    /// Repeat a published measurement, its figures beside ours: llcuda (a notebook on a T4), infer (BF16 on an RTX 5080), eole
-    /// (four prompts, batches, on an RTX 5090); with --synthetic on random weights in the shapes of its models
-    #[arg(long, value_name = "NAME", value_parser = crate::bench::recipe::NAMES, hide_possible_values = true)]
-    pub recipe: Option<String>,
-}
-
-#[derive(Debug, Args)]
-#[group(id = "prompts_mode", conflicts_with = "startup_mode")]
+#[derive(Debug, Default, Args)]
+#[group(id = "prompts_mode", conflicts_with = "startup")]
 #[command(next_help_heading = "Whole answers")]
 pub struct Prompts {
     /// Answer the prompts of this file: a line each, or a JSON array of strings
@@ -296,16 +272,7 @@ pub struct Prompts {
 }
 
 #[derive(Debug, Args)]
-#[group(id = "startup_mode")]
-#[command(next_help_heading = "The start")]
-pub struct Startup {
-    /// The time line of a run, from the start of the process to the first token
-    #[arg(long)]
-    pub startup: bool,
-}
-
-#[derive(Debug, Args)]
-#[group(id = "plot_mode", conflicts_with_all = ["rows_mode", "prompts_mode", "startup_mode"])]
+#[group(id = "plot_mode", conflicts_with_all = ["rows_mode", "prompts_mode", "startup"])]
 #[command(next_help_heading = "Pictures of the generation log's configurations")]
 pub struct Plot {
     /// Draw the report: shares of the limits, latency over position, speeds beside those of --compare

@@ -12,12 +12,8 @@ use qrun_quant::Gguf;
 
 use crate::{
     bench::{recipe::Recipe, rows::Setting},
-    cli::{
-        exit::{Code, Exit},
-        named, open, progress,
-        terminal::say,
-        values::file_type,
-    },
+    cli::exit::{Code, Exit},
+    cli::{named, open, progress, terminal::say},
     embedded,
     engine::{Backend, Engine},
     generate::Session,
@@ -51,7 +47,7 @@ fn synthetic(text: &str) -> Result<(&'static str, FileType), String> {
     let (name, ty) = text.split_once(':').unwrap_or((text, "Q4_K_M"));
     let known = || synth::names().collect::<Vec<_>>().join(", ");
     let shape = synth::find(name).ok_or_else(|| format!("expected one of {}", known()))?;
-    Ok((shape.name, file_type(ty)?))
+    Ok((shape.name, ty.parse()?))
 }
 
 /// A model that was asked for.
@@ -123,7 +119,6 @@ impl Wanted {
             bar.set_length(total);
             bar.set_position(done);
         });
-        bar.finish_and_clear();
         made.map_err(|error| Exit::new(Code::Failure, error.to_string()))?;
         Ok(Source { path, _folder: Some(folder) })
     }

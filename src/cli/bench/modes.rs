@@ -1,19 +1,10 @@
-//! Each mode from its flags to its report. Bars are drawn by a thread of their own, not by the one that is measured, and
-//! only where somebody watches.
+//! Each mode from its flags to its report. Bars are drawn by a thread of their own, not by the one that is measured, only
+//! where somebody watches, and until they are dropped.
 
 use std::{path::Path, thread, time::Duration, time::Instant};
 
 use crate::{
-    bench::{
-        Limits, Repeat, machine,
-        prompts::{self, PromptSet},
-        record,
-        requests::{self, NOTEBOOK},
-        rows::{self, Setting, Subject},
-        startup::{self, StartupError},
-        suite::{self, Config, DECODE_TOKENS, Plan, SEED, TEXT},
-        table::Writer,
-    },
+    bench::{Limits, Repeat, machine, prompts, record, requests, rows, startup, suite, table::Writer},
     engine::Engine,
     text::template::{Message, Render},
 };
@@ -35,33 +26,32 @@ use crate::cli::{
 /// A model, how it runs, and where the report goes.
 pub struct Task<'a> {
     pub source: Source,
-    pub setting: Setting,
+    pub setting: rows::Setting,
     pub outputs: &'a Outputs,
 }
 
 /// llama-bench's rows.
 pub fn rows(args: &Rows, sources: &[Source], machine: &Machine, json: bool) -> Result<(), Exit> {
-    let (tests, settings, asked) = (args.tests()?, machine.settings()?, machine.asked());
+    let (tests, (settings, asked)) = (args.tests()?, machine.settings()?);
     let format = match (args.output.as_deref(), json) {
         (Some(format), true) if format != "json" => return Err(Exit::usage("--json and --output: give one of them")),
         (format, json) => format.unwrap_or(if json { "json" } else { "md" }),
     };
-    let (times, warmups) = (args.repetitions.unwrap_or(5), usize::from(!args.no_warmup));
-    let repeat = Repeat { warmups, warmup_tokens: rows::WARMUP_TOKENS, times };
+    let repeat = Repeat { warmups: usize::from(!args.no_warmup), times: args.repetitions.unwrap_or(5) };
     let steps = tests.iter().map(|test| test.steps(repeat)).fold(0, usize::saturating_add);
     let bar = estimate(steps.saturating_mul(settings.len() * sources.len()) as u64);
     let (mut out, mut err) = (Writer::new(format), Writer::new(args.output_err.as_deref().unwrap_or("none")));
     let (mut columns, mut lines) = (Vec::new(), Vec::new());
     let n_ctx = tests.iter().map(|test| test.n_ctx()).max().unwrap_or(1);
-    let mut measure = |source: &Source, setting: &Setting| -> Result<(), Exit> {
+    let mut measure = |source: &Source, setting: &rows::Setting| -> Result<(), Exit> {
         let (session, _) = bar.suspend(|| source.load(setting, n_ctx, 1))?;
-        let mut subject = Subject::new(source.path.display().to_string(), setting, session);
+        let mut subject = rows::Subject::new(source.path.display().to_string(), setting, repeat, session);
         let mut done: Vec<Value> = Vec::new();
         for (i, test) in tests.iter().enumerate() {
             let pause = args.delay.filter(|_| i > 0).unwrap_or(0);
             thread::sleep(Duration::from_secs(pause.into()));
             bar.set_message(test.to_string());
-            let row = subject.measure(test, (repeat, i + 1 == tests.len()), &mut |steps| bar.inc(steps as u64))?;
+            let row = subject.measure(test, i + 1 == tests.len(), &mut |steps| bar.inc(steps as u64))?;
             if columns.is_empty() {
                 columns = rows::columns(&asked, &row);
             }
@@ -85,37 +75,29 @@ pub fn rows(args: &Rows, sources: &[Source], machine: &Machine, json: bool) -> R
     measured
 }
 
-/// The generation log's configurations, or one of one's own; returns the report.
-pub fn suite(args: &Suite, shared: &Shared, task: &Task) -> Result<Value, Exit> {
-    let report = measure_suite(args, shared, task)?;
-    task.outputs.report(&report, &suite::markdown(std::slice::from_ref(&report)), &suite::line(&report))?;
-    Ok(report)
-}
-
-/// The same, to be shown by the caller.
+/// The generation log's configurations, or one of one's own; to be shown by the caller.
 pub fn measure_suite(args: &Suite, shared: &Shared, task: &Task) -> Result<Value, Exit> {
     let mut configs = match &args.suite {
-        Some(tier) => suite::configs(tier, args.decode_tokens.unwrap_or(DECODE_TOKENS)),
+        Some(tier) => suite::configs(tier, args.decode_tokens.unwrap_or(suite::DECODE_TOKENS)),
         None => {
             let (prompt, n) = (args.prompt_tokens.unwrap_or(256), shared.max_new_tokens.unwrap_or(256));
-            vec![Config { temperature: args.temperature.unwrap_or(0.0), ..Config::greedy("custom", prompt, n) }]
+            let greedy = suite::Config::greedy("custom", prompt, n);
+            vec![suite::Config { temperature: args.temperature.unwrap_or(0.0), ..greedy }]
         }
     };
-    configs.iter_mut().for_each(|config| config.seed = args.seed.unwrap_or(SEED));
-    let n_ctx = configs.iter().map(Config::n_ctx).max().unwrap_or(1);
+    configs.iter_mut().for_each(|config| config.seed = args.seed.unwrap_or(suite::SEED));
+    let n_ctx = configs.iter().map(suite::Config::n_ctx).max().unwrap_or(1);
     let (mut session, load_ms) = task.source.load(&task.setting, n_ctx, 1)?;
-    let (text, name) = (args.prompt.as_deref().unwrap_or(TEXT), args.suite.as_deref().unwrap_or("custom"));
-    let mut plan = Plan::new(session.engine(), name, configs, text)?;
+    let (text, name) = (args.prompt.as_deref().unwrap_or(suite::TEXT), args.suite.as_deref().unwrap_or("custom"));
+    let mut plan = suite::Plan::new(session.engine(), name, configs, text)?;
     plan.load_ms = load_ms;
     plan.repeat.warmups = args.warmup_runs.unwrap_or(plan.repeat.warmups);
     plan.repeat.times = shared.trials.unwrap_or(plan.repeat.times);
     let bar = estimate(plan.steps() as u64);
-    let report = plan.run(&mut session, &mut |config, steps| {
+    Ok(plan.run(&mut session, &mut |config, steps| {
         bar.set_message(config.to_owned());
         bar.inc(steps as u64);
-    });
-    bar.finish_and_clear();
-    Ok(report?)
+    })?)
 }
 
 /// Whole answers to the prompts of a file, in batches.
@@ -123,7 +105,7 @@ pub fn prompts(file: &Path, args: &Prompts, limit: usize, task: &Task) -> Result
     let text = input::file_text("--prompts", file, input::LONGEST_PROMPT)?;
     let wrong = |reason: String| Exit::usage(format!("--prompts {}: {reason}", file.display()));
     let texts = prompts::parse(&text).map_err(wrong)?;
-    let report = measure_prompts(&texts, all(&args.batch, 1), (limit, args.ignore_eos), task)?;
+    let report = measure_prompts(&texts, args, limit, task)?;
     task.outputs.report(&report, &prompts::markdown(&report), &prompts::line(&report))
 }
 
@@ -141,15 +123,11 @@ fn note_raw(engine: &Engine) {
 }
 
 /// Answers of at most `limit` tokens to some prompts, at some batch sizes; to be shown by the caller.
-pub fn measure_prompts(
-    texts: &[String],
-    sizes: Vec<usize>,
-    (limit, ignore_eos): (usize, bool),
-    task: &Task,
-) -> Result<Value, Exit> {
+pub fn measure_prompts(texts: &[String], args: &Prompts, limit: usize, task: &Task) -> Result<Value, Exit> {
+    let sizes = all(&args.batch, 1);
     let set = |engine: &Engine| {
         let prompts = texts.iter().map(|text| tokens(engine, text)).collect::<Result<Vec<_>, Exit>>()?;
-        Ok::<_, Exit>(PromptSet { prompts, limit, ignore_eos })
+        Ok::<_, Exit>(prompts::PromptSet { prompts, limit, ignore_eos: args.ignore_eos })
     };
     // How long the prompts are is known once the vocabulary is; the context depends on it.
     let engine = task.source.open(&task.setting, 64, 1)?;
@@ -171,7 +149,6 @@ pub fn measure_prompts(
         Ok(batch)
     };
     let batches = sizes.into_iter().map(batch).collect::<Result<Vec<_>, Exit>>()?;
-    bar.finish_and_clear();
     Ok(counted.report(&engine, texts, before, &batches))
 }
 
@@ -179,7 +156,7 @@ pub fn measure_prompts(
 pub fn measure_requests(seed: u64, task: &Task) -> Result<Value, Exit> {
     let engine = task.source.open(&task.setting, 64, 1)?;
     note_raw(&engine);
-    let asks = NOTEBOOK.map(|ask| tokens(&engine, ask.prompt).map(|tokens| (ask, tokens)));
+    let asks = requests::NOTEBOOK.map(|ask| tokens(&engine, ask.prompt).map(|tokens| (ask, tokens)));
     let asks = asks.into_iter().collect::<Result<Vec<_>, Exit>>()?;
     let n_ctx = asks.iter().map(|(ask, tokens)| tokens.len() + ask.limit).max().unwrap_or(1);
     let before = Limits::measure(&engine);
@@ -190,7 +167,6 @@ pub fn measure_requests(seed: u64, task: &Task) -> Result<Value, Exit> {
         answered.push(ask.run(&mut session, tokens, seed)?);
         bar.inc(1);
     }
-    bar.finish_and_clear();
     Ok(requests::report(&engine, &answered, before))
 }
 
@@ -220,8 +196,8 @@ pub fn startup(trials: usize, task: &Task) -> Result<(), Exit> {
 }
 
 /// The child's exit code is this one's.
-impl From<StartupError> for Exit {
-    fn from(StartupError(code, said): StartupError) -> Self {
+impl From<startup::StartupError> for Exit {
+    fn from(startup::StartupError(code, said): startup::StartupError) -> Self {
         let known = [Code::Usage, Code::File, Code::Memory, Code::Device];
         let code = known.into_iter().find(|&known| code == Some(known as i32));
         Exit::new(code.unwrap_or(Code::Failure), said)

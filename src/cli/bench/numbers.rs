@@ -1,5 +1,7 @@
 //! Lists and ranges of numbers as llama-bench writes them: `512,1024`, `1-4`, `1-9+2`, `256-4096*2`.
 
+use std::iter::successors;
+
 /// The most numbers that one flag may stand for.
 const MOST: usize = 1000;
 
@@ -20,32 +22,27 @@ pub fn all(given: &[Numbers], otherwise: usize) -> Vec<usize> {
 /// What clap reads such a flag with; no number is below `first` or above `last`.
 pub fn list(first: i64, last: i64) -> impl Fn(&str) -> Result<Numbers, String> + Clone {
     move |text| {
+        let expected = || {
+            format!(
+                "expected numbers from {first} to {last}, separated by commas, or ranges: first-last, first-last+step, \
+                 first-last*factor"
+            )
+        };
         let mut numbers = Vec::new();
         for part in text.split(',').map(str::trim) {
-            let expected = || {
-                format!(
-                    "expected numbers from {first} to {last}, separated by commas, or ranges: first-last, \
-                     first-last+step, first-last*factor"
-                )
-            };
             let allowed = |r: &(i64, i64, char, i64)| first <= r.0.min(r.1) && r.0.max(r.1) <= last;
-            let (mut n, end, sign, step) = range(part).filter(allowed).ok_or_else(expected)?;
-            if end < n {
+            let (from, to, sign, step) = range(part).filter(allowed).ok_or_else(expected)?;
+            let stepped = |n: &i64| if sign == '*' { n.saturating_mul(step) } else { n.saturating_add(step) };
+            let next = |n: &i64| Some(stepped(n)).filter(|next| next > n);
+            if to < from {
                 return Err(format!("{part}: the last number is below the first"));
             }
-            while n <= end {
-                let next = if sign == '*' { n.saturating_mul(step) } else { n.saturating_add(step) };
-                if numbers.len() == MOST {
-                    return Err(format!("more than {MOST} numbers"));
-                }
-                if next <= n && n < end {
-                    return Err(format!("{part}: the step does not lead to {end}"));
-                }
-                numbers.push(n);
-                n = next.max(n + 1);
+            if from < to && next(&from).is_none() {
+                return Err(format!("{part}: the step does not lead to {to}"));
             }
+            numbers.extend(successors(Some(from), next).take_while(|n| *n <= to).take(MOST + 1));
         }
-        Ok(Numbers(numbers))
+        if numbers.len() > MOST { Err(format!("more than {MOST} numbers")) } else { Ok(Numbers(numbers)) }
     }
 }
 

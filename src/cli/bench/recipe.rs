@@ -1,9 +1,10 @@
 //! `--recipe`: a published measurement, repeated.
 
 use super::{
-    args::{Machine, Outputs, Shared, Suite},
+    args::{Machine, Outputs, Prompts, Shared, Suite},
     model::Wanted,
     modes::{self, Task},
+    numbers::Numbers,
 };
 use crate::{
     bench::{prompts, recipe, record, requests, suite},
@@ -28,9 +29,9 @@ pub fn run(
                 (modes::measure_suite(&full, shared, &task)?, suite::line)
             }
             "eole" => {
-                let (limit, sizes) = (shared.max_new_tokens.unwrap_or(2048), vec![1, 4]);
-                let texts = recipe::EOLE.map(str::to_owned);
-                (modes::measure_prompts(&texts, sizes, (limit, false), &task)?, prompts::line)
+                let batches = Prompts { batch: vec![Numbers(vec![1, 4])], ..Prompts::default() };
+                let (limit, texts) = (shared.max_new_tokens.unwrap_or(2048), recipe::EOLE.map(str::to_owned));
+                (modes::measure_prompts(&texts, &batches, limit, &task)?, prompts::line)
             }
             _ => (modes::measure_requests(suite.seed.unwrap_or(suite::SEED), &task)?, requests::line),
         };

@@ -5,23 +5,12 @@ use std::sync::Arc;
 use anyhow::Result;
 use qrun_cuda::{
     Arena, Gpu, Ptr, Stream, limits,
-    ops::{
-        activations::QuantizedActivations,
-        formats::has_kernels,
-        gemm,
-        matmul::{self, MatmulParams, Segment},
-        probe::{self, ELEMENT, SUMS},
-        upload::{Source, Staging, bytes_on_device, upload},
-    },
+    ops::{activations::QuantizedActivations, formats::has_kernels, gemm, matmul, probe, upload},
 };
 use qrun_quant::GgmlType;
 use serde_json::{Value, json};
 
-use crate::{
-    Setup,
-    machine::{best, milliseconds},
-    norms, recurrent,
-};
+use crate::{Setup, machine, norms, recurrent};
 
 /// Rows and weights per row: gate or up, down, head of gemma-3-1b; o, gate or up, down, head of llama-3.2-1b; gate
 /// or up, down of llama-3.1-8b.
@@ -37,7 +26,7 @@ const WIDE: (usize, usize) = (8192, 2048);
 const COLUMNS: [usize; 5] = [2, 4, 8, 16, 512];
 
 /// A kernel and its name.
-type Kernel = (&'static str, fn(&Stream, &MatmulParams) -> qrun_cuda::Result<()>);
+type Kernel = (&'static str, fn(&Stream, &matmul::MatmulParams) -> qrun_cuda::Result<()>);
 const GEMV: Kernel = ("gemv", matmul::gemv);
 const PRODUCT: Kernel = ("product", gemm::gemm);
 const GEMM: Kernel = ("gemm", gemm::gemm);
@@ -89,7 +78,7 @@ impl Bench {
         let gpu = Gpu::open(0)?;
         let stream = Stream::new(&gpu)?;
         let most = |of: &dyn Fn(&(usize, usize)) -> usize| shapes.iter().map(of).max().unwrap_or(0);
-        let (rows, k, largest) = (most(&|s| s.0), most(&|s| s.1), most(&|s| bytes_on_device(ty, [s.0, s.1])));
+        let (rows, k, largest) = (most(&|s| s.0), most(&|s| s.1), most(&|s| upload::bytes_on_device(ty, [s.0, s.1])));
         let seed = seed(ty);
         let bytes = largest.max(caches * gpu.properties().l2 as usize).next_multiple_of(seed.len());
         let blocks = 8 * gpu.properties().multiprocessors as usize;
@@ -98,7 +87,7 @@ impl Bench {
             let weights = c.take::<u8>("weights", bytes);
             // Outputs of one column in every row, of all columns in the wide shape.
             let y = c.take::<f32>("y", rows.max(WIDE.0 * columns));
-            (weights, image, c.take::<f32>("x", columns * k), y, c.take::<u32>("sums", blocks * SUMS))
+            (weights, image, c.take::<f32>("x", columns * k), y, c.take::<u32>("sums", blocks * probe::SUMS))
         })?;
         // The process ends after this part, and the memory with it.
         std::mem::forget(arena);
@@ -113,60 +102,62 @@ impl Bench {
             (image.d.cast(), &scales[..columns * k / 8]),
             (image.s.cast(), &scales),
         ];
-        let staging = Staging::at(Ptr::NULL, 0);
-        upload(&gpu, &stream, staging, &sources.map(|(to, bytes)| Source::Bytes(to, bytes)), &mut |_, _| ())?;
+        let sources = sources.map(|(to, bytes)| upload::Source::Bytes(to, bytes));
+        upload::upload(&gpu, &stream, upload::Staging::at(Ptr::NULL, 0), &sources, &mut |_, _| ())?;
         let mut filled = seed.len();
         while filled < bytes {
             let n = filled.min(bytes - filled);
-            probe::copy(&stream, blocks as u32, weights.cast(), weights.add(filled).cast(), (n / ELEMENT) as u32)?;
+            let (to, elements) = (weights.add(filled).cast(), (n / probe::ELEMENT) as u32);
+            probe::copy(&stream, blocks as u32, weights.cast(), to, elements)?;
             filled += n;
         }
-        let bandwidth = limits::read_bandwidth_over(&stream, weights.cast(), (bytes / ELEMENT) as u32, sums)?;
+        let bandwidth = limits::read_bandwidth_over(&stream, weights.cast(), (bytes / probe::ELEMENT) as u32, sums)?;
         Ok(Self { gpu, stream, ty, weights, bytes, image, x, y, bandwidth })
     }
 
     /// One kernel on matrices of one shape, and so many columns.
     fn measure(&self, (name, kernel): Kernel, (rows, k): (usize, usize), columns: usize) -> Result<Value> {
-        let one = bytes_on_device(self.ty, [rows, k]);
+        let one = upload::bytes_on_device(self.ty, [rows, k]);
         let copies = (self.bytes / one).clamp(1, 200);
         let dense = self.ty.format().block == 1;
         let launch = |copy: usize| {
-            let segment = Segment {
+            let segment = matmul::Segment {
                 w: self.weights.add(copy * one),
                 y: self.y,
                 rows: rows as i32,
                 y_stride: rows as i32,
                 format: self.ty as i32,
-                ..Segment::default()
+                ..matmul::Segment::default()
             };
-            let params = MatmulParams {
+            let params = matmul::MatmulParams {
                 k: k as i32,
                 columns: columns as i32,
                 image: if dense { QuantizedActivations::default() } else { self.image },
                 x: if dense { self.x } else { Ptr::NULL },
-                ..MatmulParams::default()
+                ..matmul::MatmulParams::default()
             };
             kernel(&self.stream, &params.with(&[segment]))
         };
         let graph = self.stream.capture(|_| (0..copies).try_for_each(launch))?;
-        let ms = best(5, || milliseconds(&self.gpu, &self.stream, || graph.launch(&self.stream)))? / copies as f64;
+        let once = || machine::milliseconds(&self.gpu, &self.stream, || graph.launch(&self.stream));
+        let ms = machine::best(5, once)? / copies as f64;
         let gb_per_s = one as f64 / 1e6 / ms;
         Ok(json!({
             "kernel": format!("{name}_{}", self.ty.name().to_lowercase()),
             "rows": rows,
             "k": k,
             "columns": columns,
-            "us": (ms * 1e5).round() / 100.0,
+            "us": machine::rounded(ms * 1e3),
             "GB_per_s": gb_per_s.round(),
             "percent_of_read": (gb_per_s / self.bandwidth * 100.0).round(),
-            "TFLOP_per_s": (2.0 * (rows * k * columns) as f64 / ms / 1e7).round() / 100.0,
+            "TFLOP_per_s": machine::rounded(2.0 * (rows * k * columns) as f64 / ms / 1e9),
         }))
     }
 }
 
 /// Some thousand weights in whole blocks, and whole 16-byte elements; zeros in a format that qrun only reads.
 fn seed(ty: GgmlType) -> Vec<u8> {
-    let values: Vec<f32> = (0..ELEMENT * 1024).map(noise).collect();
+    let values: Vec<f32> = (0..probe::ELEMENT * 1024).map(noise).collect();
     let mut out = vec![0; ty.bytes_of(values.len())];
     if let Some(quantize) = ty.format().quantize {
         quantize(&values, &mut out);

@@ -21,11 +21,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use qrun::bench::{
-    child::{self, last_line},
-    record,
-    table::{of_objects, words},
-};
+use qrun::bench::{child, record, table};
 use serde_json::{Map, Value, json};
 
 /// What the parts are told.
@@ -66,16 +62,6 @@ const PARTS: [Part; 10] = [
     Part { name: "racecheck", seconds: 30, run: |s| programs::sanitized(s, "racecheck") },
 ];
 
-// A machine lends ten minutes to a command: all parts at their limits take less than nine.
-const _: () = {
-    let (mut seconds, mut i) = (0, 0);
-    while i < PARTS.len() {
-        seconds += PARTS[i].seconds;
-        i += 1;
-    }
-    assert!(seconds < 540);
-};
-
 fn run() -> Result<ExitCode> {
     let setup = Setup::parse();
     if let Some(name) = &setup.part {
@@ -115,8 +101,10 @@ fn markdown(parts: &Map<String, Value>, dry: bool) -> String {
     let note = if dry { "\nA dry run with tiny sizes: the numbers mean nothing.\n" } else { "" };
     let part = |(name, part): (&String, &Value)| {
         let result = match &part["result"] {
-            Value::Array(rows) => of_objects(rows),
-            Value::Object(facts) => facts.iter().map(|(key, value)| format!("- {key}: {}\n", words(value))).collect(),
+            Value::Array(rows) => table::of_objects(rows),
+            Value::Object(facts) => {
+                facts.iter().map(|(key, value)| format!("- {key}: {}\n", table::words(value))).collect()
+            }
             other => format!("{other}\n"),
         };
         format!("\n## {name} ({} s)\n\n{result}", part["seconds"])
@@ -132,10 +120,10 @@ fn isolated(part: &Part, setup: &Setup, log: &mut fs::File) -> Result<Value> {
     command.arg("--out").arg(&setup.out).args(["--part", part.name]).args(setup.dry.then_some("--dry"));
     let ended = child::run(programs::ends_with_us(&mut command), limit)?;
     writeln!(log, "== {}\n{}{}", part.name, ended.stdout, ended.stderr)?;
-    let last = last_line(&ended.stderr);
+    let last = child::last_line(&ended.stderr);
     let status = ended.status.with_context(|| format!("stopped after {} s ({last})", limit.as_secs()))?;
     ensure!(status.success(), "{last}");
-    Ok(serde_json::from_str(last_line(&ended.stdout))?)
+    Ok(serde_json::from_str(child::last_line(&ended.stdout))?)
 }
 
 fn main() -> ExitCode {
@@ -143,4 +131,12 @@ fn main() -> ExitCode {
         let _ = writeln!(stderr(), "{error:#}");
         ExitCode::FAILURE
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_machine_lends_ten_minutes_to_a_command() {
+        assert!(super::PARTS.iter().map(|part| part.seconds).sum::<u64>() < 540, "all parts at their limits");
+    }
 }

@@ -9,11 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use qrun::{
-    bench::{
-        list, number, quotient,
-        suite::{self, Config, DECODE, PROMPT, Plan, TEXT},
-        text,
-    },
+    bench::{list, number, quotient, suite, text},
     engine::{DevicePreference, Engine, EngineOptions},
     generate::Session,
     sampler::SamplerParams,
@@ -23,7 +19,7 @@ use qrun_models::Options;
 use qrun_quant::Gguf;
 use serde_json::{Value, json};
 
-use crate::Setup;
+use crate::{Setup, machine::rounded};
 
 /// A model in some mixes of formats.
 type Models = (&'static str, &'static [&'static str]);
@@ -46,7 +42,7 @@ pub fn speed(setup: &Setup) -> Result<Value> {
     let began = Instant::now();
     let dry: &[Models] = &[("tiny-gemma3", &["Q4_K_M"]), ("tiny-qwen3", &["BF16"])];
     let (models, configs) = match setup.dry {
-        true => (dry, vec![Config::greedy("dry", 16, 5)]),
+        true => (dry, vec![suite::Config::greedy("dry", 16, 5)]),
         false => (MODELS, suite::configs("standard", 512)),
     };
     let folder = setup.out.join(FOLDER);
@@ -69,32 +65,31 @@ pub fn speed(setup: &Setup) -> Result<Value> {
     Ok(Value::Array(rows))
 }
 
-fn measure(path: &Path, (name, mix): (&str, &str), configs: &[Config], passed: Duration) -> Result<Value> {
+fn measure(path: &Path, (name, mix): (&str, &str), configs: &[suite::Config], passed: Duration) -> Result<Value> {
     ensure!(passed <= ENOUGH, "not begun after {} s", passed.as_secs());
     let file_type = FileType::from_name(mix).context("a mix of the table")?;
     synth::synth(name, file_type, 0, path, &mut |_, _| {})?;
     let began = Instant::now();
-    let n_ctx = configs.iter().map(Config::n_ctx).max().context("a configuration")?;
+    let n_ctx = configs.iter().map(suite::Config::n_ctx).max().context("a configuration")?;
     let (options, device) = (Options { n_ctx, ..Options::default() }, DevicePreference::Cuda(Some(0)));
     let engine = Arc::new(Engine::open(Gguf::open(path)?, EngineOptions { options, template: None, device })?);
     let decoder = engine.decoder(Box::new(|_| {}))?;
-    let mut plan = Plan::new(&engine, "gpu", configs.to_vec(), TEXT)?;
+    let mut plan = suite::Plan::new(&engine, "gpu", configs.to_vec(), suite::TEXT)?;
     (plan.repeat.warmups, plan.repeat.times, plan.load_ms) = (1, 2, began.elapsed().as_secs_f64() * 1e3);
     Ok(plan.run(&mut Session::new(engine, decoder, SamplerParams::default()), &mut |_, _| {})?)
 }
 
 fn row((name, mix): (&str, &str), report: &Value, m: &Value) -> Value {
-    let rounded = |x: Option<f64>| x.map(|x| (x * 100.0).round() / 100.0);
-    let of = |field: &str| rounded(number(m, field));
+    let of = |field: &str| number(m, field).map(rounded);
     json!({
         "model": name, "mix": mix,
         "config": format!("{} {}/{}", text(m, "config_name"), m["prompt_tokens"], m["generated_tokens"]),
-        "TTFT ms": of("ttft_median_ms"),
-        "prompt tok/s": of(PROMPT[0]), "decode tok/s": of(DECODE[0]), "end to end tok/s": of("e2e_throughput_tps"),
+        "TTFT ms": of("ttft_median_ms"), "prompt tok/s": of(suite::PROMPT[0]),
+        "decode tok/s": of(suite::DECODE[0]), "end to end tok/s": of("e2e_throughput_tps"),
         "step P50 ms": of("per_step_latency_p50_ms"),
         "P95": of("per_step_latency_p95_ms"), "P99": of("per_step_latency_p99_ms"),
         "GB/s": of("decode_gb_per_s"),
-        "of memory limit %": rounded(quotient(m, DECODE).map(|share| 100.0 * share)),
-        "load s": rounded(number(report, "load_ms").map(|ms| ms / 1e3)),
+        "of memory limit %": quotient(m, suite::DECODE).map(|share| rounded(100.0 * share)),
+        "load s": number(report, "load_ms").map(|ms| rounded(ms / 1e3)),
     })
 }

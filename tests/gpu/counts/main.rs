@@ -38,19 +38,15 @@ fn counts(predict: bool) -> Result<Value> {
     let record: Value = serde_json::from_str(include_str!("../../../cuda/sass.json")).context("cuda/sass.json")?;
     let archive: String = Sha256::digest(image::ARCHIVE).iter().map(|b| format!("{b:02x}")).collect();
     ensure!(record["sha256"] == archive, "cuda/sass.json is of another archive: run `kernels build`");
-    let of_each = |count: fn(&str) -> Result<Value>| -> Result<Map<String, Value>> {
-        MODELS.iter().map(|name| Ok(((*name).to_owned(), count(name)?))).collect()
+    let of_each = |names: &[&str], count: fn(&str) -> Result<Value>| -> Result<Map<String, Value>> {
+        names.iter().map(|name| Ok(((*name).to_owned(), count(name)?))).collect()
     };
     // The rest is counted in other processes meanwhile.
     let counting = Counting::start(predict)?;
     let (syncs, allocations) = models::waits_and_allocations()?;
-    let mut launches = of_each(models::launches_per_token)?;
-    for name in LAUNCHES {
-        launches.insert(name.into(), models::launches_per_token(name)?);
-    }
     let mut counts = json!({
-        "launches_per_token": launches,
-        "bytes_read_over_weights_and_kv": of_each(models::bytes_read)?,
+        "launches_per_token": of_each(&[&MODELS[..], &LAUNCHES[..]].concat(), models::launches_per_token)?,
+        "bytes_read_over_weights_and_kv": of_each(&MODELS, models::bytes_read)?,
         "host_syncs_per_token": syncs,
         "allocations_after_load": allocations,
         "spill_bytes": record["spill_bytes"],

@@ -3,12 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail, ensure};
-use qrun::tools::{
-    quantize::FileType,
-    synth::{self, Shape, Vocab},
-};
+use qrun::tools::{quantize::FileType, synth};
 use qrun_cuda::{Gpu, ops::sample::Sampling};
-use qrun_emulator::{Config, Counters, Machine};
+use qrun_emulator::{Config, Machine};
 use qrun_models::{Entry, Forward, GpuDecoder, Model, Options, Output, Row, SamplingRequest};
 use qrun_quant::{Bytes, GgmlType, Gguf};
 use serde_json::{Value, json};
@@ -23,7 +20,7 @@ fn mix(name: &str) -> FileType {
     FileType::from_name(name).expect("a mix of the table")
 }
 
-fn shape(name: &str) -> Result<&'static Shape> {
+fn shape(name: &str) -> Result<&'static synth::Shape> {
     synth::find(name).context("a model of the table")
 }
 
@@ -101,16 +98,12 @@ pub fn launches_per_token(name: &str) -> Result<Value> {
         machine.reset_counters();
         // Nothing is computed, so no token comes: the step is launched, and then missed.
         ensure!(next(decoder, 1, 1).is_err(), "{name}: a token without arithmetic");
-        per_step(&machine.counters()).with_context(|| name.to_owned())
+        // The first step runs as it is and the others as a graph: each begins with an embedding.
+        let by_kernel = machine.counters().launches;
+        let (steps, all) = (by_kernel.get("embed").copied().unwrap_or(0), by_kernel.values().sum::<u64>());
+        ensure!(steps > 0 && all.is_multiple_of(steps), "{name}: {all} launches in {steps} steps");
+        Ok((all / steps).into())
     })
-}
-
-/// The launches of a step, the first of which runs as it is and the others as a graph: each begins with an embedding.
-fn per_step(counters: &Counters) -> Result<Value> {
-    let steps = counters.launches.get("embed").copied().unwrap_or(0);
-    let launches: u64 = counters.launches.values().sum();
-    ensure!(steps > 0 && launches.is_multiple_of(steps), "{launches} launches in {steps} steps");
-    Ok((launches / steps).into())
 }
 
 /// Waits of the host per token, and allocations of device memory, over a prompt and 16 sampled tokens, with arithmetic.
@@ -138,7 +131,8 @@ pub fn waits_and_allocations() -> Result<(f64, u64)> {
 /// of the KV cache that it needs: one layer in the model's own widths, with a small vocabulary, after a prompt of one token.
 pub fn bytes_read(name: &str) -> Result<Value> {
     let shape = shape(name)?;
-    let shape = Shape { n_layer: 1, vocab: Vocab { size: 1024, ..shape.vocab }, ..*shape };
+    let vocab = synth::Vocab { size: 1024, ..shape.vocab };
+    let shape = synth::Shape { n_layer: 1, vocab, ..*shape };
     let model = load(name, synth::shape_bytes(&shape, mix(MIX), 0)?)?;
     on(Config::checked(), &model, |machine, decoder| {
         let base = decoder.arena().0;
