@@ -94,6 +94,9 @@ impl From<std::io::Error> for Exit {
     fn from(error: std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::BrokenPipe => Exit::quiet(Code::Done),
+            std::io::ErrorKind::OutOfMemory => {
+                Exit::new(Code::Memory, format!("not enough memory: {}", system_error(&error)))
+            }
             _ => Exit::new(Code::Failure, system_error(&error)),
         }
     }

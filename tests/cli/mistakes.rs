@@ -138,17 +138,21 @@ fn the_limit_of_the_address_space_counts_as_memory() {
 #[cfg(target_os = "linux")]
 #[test]
 fn memory_that_ends_anywhere_is_exit_code_4() {
-    // From hardly enough for the program to enough for an answer: wherever it ends, it is said.
-    for limit in (60_000..=300_000).step_by(20_000) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let long = folder.path().join("long.txt");
+    std::fs::write(&long, "What is a page table? ".repeat(1 << 20)).expect("a text of 22 MB");
+    // While the text is read, cut into tokens, counted: wherever it ends, it is said.
+    let mut ended = 0;
+    for limit in [80_000, 100_000, 150_000, 200_000, 300_000] {
         let mut command = std::process::Command::new("sh");
-        command.args(["-c", &format!("ulimit -v {limit}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_qrun")]);
-        command.args("-p x -n 1 -c 128 -t 1 --device cpu".split(' '));
+        command.args(["-c", &format!("ulimit -v {limit}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_qrun"), "tokenize"]);
+        command.arg(model("tiny-llama")).arg("-f").arg(&long).args(["--show-count", "--ids"]);
         let output = piped(command, b"");
         let (code, said) = (output.status.code(), text(&output.stderr));
-        // 127: the system cannot load the program itself.
-        assert!(matches!(code, Some(0 | 4 | 127)), "{limit}: {code:?}: {said}");
-        assert!(code != Some(4) || said.contains("memory"), "{limit}: {said}");
+        assert!(code == Some(0) || (code == Some(4) && said.contains("memory")), "{limit}: {code:?}: {said}");
+        ended += usize::from(code == Some(4));
     }
+    assert!(ended > 1, "{ended} of five limits were too low");
 }
 
 #[test]
