@@ -27,6 +27,7 @@ pub fn describe(run: &Value) -> String {
     format!("{}; {}", machine(run), numbers(run))
 }
 
+/// Where, and from what commit.
 fn machine(run: &Value) -> String {
     let machine = &run["machine"];
     let beside = match run["neighbours"].as_u64() {
@@ -37,6 +38,7 @@ fn machine(run: &Value) -> String {
     format!("{cpu}, {} threads{beside}, commit {commit}, {date}", machine["threads"])
 }
 
+/// What the numbers of the table are.
 fn numbers(run: &Value) -> String {
     let (prefill, decode) = (&run["prefill"], &run["decode"]);
     format!(
@@ -77,8 +79,8 @@ pub fn markdown(runs: &[Value]) -> String {
 /// The columns of one run, whose heads end with `mark`; a row is one of any run.
 fn columns_of<'a>(run: &'a Value, mark: &str) -> Vec<Column<'a, &'a Value>> {
     let same = move |row: &&Value| {
-        let key = |row: &Value| (row["model"].clone(), row["type"].clone());
-        list(&run["rows"]).iter().find(|own| key(own) == key(row)).unwrap_or(&NOTHING)
+        let is_same = |own: &&Value| ["model", "type"].iter().all(|key| own[key] == row[key]);
+        list(&run["rows"]).iter().find(is_same).unwrap_or(&NOTHING)
     };
     let head = |name: &str| match name {
         QRUN => format!("{QRUN} pp{} / tg{}{mark}", run["prefill"], run["decode"]),

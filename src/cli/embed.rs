@@ -57,7 +57,7 @@ pub struct Embed {
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = values::at_least_one)]
     ubatch_size: usize,
     /// auto or cpu: embeddings are computed on the CPU
-    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = values::device)]
+    #[arg(long, value_name = "WHERE", default_value = "auto")]
     device: DevicePreference,
     /// Exact f32 arithmetic
     #[arg(long)]
@@ -66,10 +66,10 @@ pub struct Embed {
     #[arg(long)]
     no_repack: bool,
     /// Type of cached keys
-    #[arg(long, value_name = "TYPE", value_parser = values::cache_type)]
+    #[arg(long, value_name = "TYPE")]
     cache_type_k: Option<KvType>,
     /// Type of cached values
-    #[arg(long, value_name = "TYPE", value_parser = values::cache_type)]
+    #[arg(long, value_name = "TYPE")]
     cache_type_v: Option<KvType>,
     /// Threads [physical cores]
     #[arg(short, long, value_name = "N")]

@@ -42,10 +42,10 @@ pub struct Perplexity {
     #[arg(long, value_name = "FILE")]
     kl_base: Option<PathBuf>,
     /// auto (the GPU if the model runs there), cuda, cuda1 … or cpu
-    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = values::device)]
+    #[arg(long, value_name = "WHERE", default_value = "auto")]
     device: DevicePreference,
     /// Where the model of --kl-base runs
-    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = values::device, requires = "kl_base")]
+    #[arg(long, value_name = "WHERE", default_value = "auto", requires = "kl_base")]
     kl_base_device: DevicePreference,
     /// Exact f32 arithmetic, which is the CPU's
     #[arg(long)]
@@ -54,10 +54,10 @@ pub struct Perplexity {
     #[arg(long, requires = "kl_base")]
     kl_base_exact: bool,
     /// Type of cached keys
-    #[arg(long, value_name = "TYPE", value_parser = values::cache_type)]
+    #[arg(long, value_name = "TYPE")]
     cache_type_k: Option<KvType>,
     /// Type of cached values
-    #[arg(long, value_name = "TYPE", value_parser = values::cache_type)]
+    #[arg(long, value_name = "TYPE")]
     cache_type_v: Option<KvType>,
     /// Threads [physical cores]
     #[arg(short, long, value_name = "N")]

@@ -6,7 +6,6 @@ use std::{
 };
 
 use crate::{
-    engine::DevicePreference,
     sampler::{parse_logit_bias, parse_samplers},
     tools::quantize::FileType,
 };
@@ -14,22 +13,11 @@ use clap::{
     Arg, Command,
     builder::{PossibleValue, TypedValueParser},
 };
-use qrun_models::KvType;
 use qrun_quant::cpu::physical_cores;
 
 use super::{exit::Exit, named};
 
-/// A processor or GPU for a model, as [`DevicePreference`] reads it.
-pub fn device(name: &str) -> Result<DevicePreference, String> {
-    name.parse()
-}
-
-/// A type of the KV cache.
-pub fn cache_type(name: &str) -> Result<KvType, String> {
-    name.parse()
-}
-
-/// [`file_type`] for clap, with the names for completions.
+/// Reads file types of `quantize` and `synth`, with the names for completions.
 #[derive(Debug, Clone)]
 pub struct FileTypes;
 
@@ -37,17 +25,12 @@ impl TypedValueParser for FileTypes {
     type Value = FileType;
 
     fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<FileType, clap::Error> {
-        TypedValueParser::parse_ref(&file_type, command, arg, value)
+        TypedValueParser::parse_ref(&str::parse::<FileType>, command, arg, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         Some(Box::new(FileType::all().map(|file_type| PossibleValue::new(file_type.name()))))
     }
-}
-
-/// A file type of `quantize` and `synth`.
-pub fn file_type(name: &str) -> Result<FileType, String> {
-    name.parse()
 }
 
 /// `ID+BIAS` or `ID-BIAS`.
@@ -107,16 +90,6 @@ impl ModelFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn devices_are_counted() {
-        assert_eq!(device("CUDA1"), Ok(DevicePreference::Cuda(Some(1))));
-        assert_eq!(device("cuda"), Ok(DevicePreference::Cuda(None)));
-        assert_eq!(device("cuda:1"), device("cuda1"));
-        for wrong in ["cuda-1", "cuda+1", "cuda:", "cudax", "gpu", "", "cuda99999999999"] {
-            assert!(device(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn samplers_stand_in_order() {

@@ -249,3 +249,19 @@ pub enum LoadError {
     #[error(transparent)]
     Threads(#[from] std::io::Error),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_counted() {
+        let device = |name: &str| name.parse::<DevicePreference>();
+        assert_eq!(device("CUDA1"), Ok(DevicePreference::Cuda(Some(1))));
+        assert_eq!(device("cuda"), Ok(DevicePreference::Cuda(None)));
+        assert_eq!(device("cuda:1"), device("cuda1"));
+        for wrong in ["cuda-1", "cuda+1", "cuda:", "cudax", "gpu", "", "cuda99999999999"] {
+            assert!(device(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -127,8 +127,8 @@ impl Check {
             Check::File => Ok(Value::File(text.into())),
             Check::Whole(min, max) => whole((min, max), text).map(Value::Whole),
             Check::Real(min, max) => real((min, max), text).map(Value::Real),
-            Check::Device => values::device(text).map(Value::Device),
-            Check::CacheType => values::cache_type(text).map(Value::CacheType),
+            Check::Device => text.parse().map(Value::Device),
+            Check::CacheType => text.parse().map(Value::CacheType),
             Check::Bias => values::logit_bias(text).map(Value::Bias),
             Check::Samplers => values::samplers(text).map(Value::Samplers),
             Check::WholeOr(min, max, words) => {

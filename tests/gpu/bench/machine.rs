@@ -40,7 +40,7 @@ pub fn best(runs: u32, mut run: impl FnMut() -> Result<f64>) -> Result<f64> {
     (0..runs).try_fold(f64::INFINITY, |best, _| Ok(best.min(run()?)))
 }
 
-/// To a hundredth.
+/// To two digits behind the point, as reports have times and rates.
 pub fn rounded(x: f64) -> f64 {
     (x * 100.0).round() / 100.0
 }
