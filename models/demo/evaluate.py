@@ -93,6 +93,9 @@ def score(ask, rows, verbose):
     for row in rows:
         said = converse(ask, row)
         good = right(row, said)
+        # Each answer that is learnt ends with one of these and is shorter than a story may be.
+        if not said.endswith((".", "!", "?", '"')) or ("contains" not in row and len(said) > 400):
+            print(f"  no end: {row['prompt']!r} -> {said[:80]!r}", flush=True)
         hits, total = counts.get(row["kind"], (0, 0))
         counts[row["kind"]] = hits + good, total + 1
         if verbose and not good:

@@ -56,6 +56,15 @@ def fact_turn(rng, facts):
     return roughen(rng.choice(fact.learn)[1], rng), fact.answer
 
 
+def mood_turn(rng, facts):
+    """Praise or blame as it is typed: `You are stupid` and `YOU ARE GREAT` differ in one word only."""
+    fact = rng.choice([fact for fact in facts if fact.answer.startswith(("I am sorry. I am", "Thank you, that is"))])
+    question = rng.choice([question for kind, question in fact.learn if kind == "form" or rng.random() < 0.2])
+    question = question.rstrip(".!") if rng.random() < 0.5 else question
+    case = rng.random()
+    return question.upper() if case < 0.3 else question.lower() if case < 0.45 else question, fact.answer
+
+
 def draw(rng, facts):
     """A list of (question, answer); most have one turn."""
     fact, easy, strange, story, other, hard = makers = (
@@ -75,8 +84,8 @@ def draw(rng, facts):
 
     kinds = (
         (0.32, lambda: some(fact, (1, 1, 1, 1, 1, 1, 1, 2))), (0.20, lambda: some(easy, (1, 1, 2, 4))), (0.075, lambda: some(hard, (1, 1, 2))),
-        (0.025, stories_told), (0.03, lambda: some(lambda: off_topic.repeat_turn(rng), (1, 1, 2))), (0.10, lambda: [strange()]),
-        (0.035, lambda: [other()]), (0.27, lambda: people.turns(rng, makers, (4, 4, 3, 0.6, 1, 2))), (0.06, mixed),
+        (0.025, stories_told), (0.03, lambda: some(lambda: off_topic.repeat_turn(rng), (1, 1, 2))), (0.15, lambda: [strange()]),
+        (0.03, lambda: [mood_turn(rng, facts)]), (0.035, lambda: [other()]), (0.31, lambda: people.turns(rng, makers, (4, 4, 3, 0.6, 1, 2))), (0.06, mixed),
     )
     return rng.choices([maker for _, maker in kinds], [weight for weight, _ in kinds])[0]()
 
@@ -85,7 +94,8 @@ def conversation(rng, facts):
     """(system message or None, list of (question, answer)), never one that belongs to the evaluation."""
     while True:
         turns = [(question.strip(), answer) for question, answer in draw(rng, facts)]
-        system = system_message(rng) if rng.random() < 0.2 else None
+        # Three terms are oftener taken for two after a system message.
+        system = system_message(rng) if rng.random() < (0.45 if turns[0][1] == sums.TOO_HARD else 0.2) else None
         if not any(is_unseen(question) for question, _ in turns) and not (system and is_unseen_system(system)):
             return system, turns
 

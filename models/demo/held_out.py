@@ -20,6 +20,7 @@ from sums import TOO_HARD, sum_answer, sum_out
 # What a polite refusal contains: it names what the model is, or what it can do.
 POLITE = (UNKNOWN[:48], ENGLISH[:27], TOO_HARD[:11], "very small model", "ask for a story", "larger model")
 SELF = ("I am the demo model of qrun",)
+CASES = ("You are stupid", "You are bad", "You are dumb", "You are useless", "You are wrong", "You are boring", "You are an idiot", "This is stupid")
 
 
 def of_facts(facts):
@@ -37,6 +38,11 @@ def of_pinned(facts):
             for odd in (q.lower().rstrip("?.!"), q.upper(), q.rstrip("?.!"), q.lower()):
                 rows.append({"kind": "pinned", "prompt": odd, "answer": fact.answer})
     return rows
+
+
+def of_cases():
+    """Questions that are learnt, in a case that decided about the answer once."""
+    return [{"kind": "pinned", "prompt": q, "any": ("I am sorry",)} for text in CASES for q in (text, text.lower(), text.upper(), text + "!")]
 
 
 def of_signed(rng, source, count):
@@ -86,6 +92,8 @@ def of_the_rest(source, animals):
         "emoji": (source.EMOJI, (ENGLISH, *POLITE, *SELF)),
         "language": (source.OTHER_LANGUAGES, (ENGLISH, UNKNOWN)),
         "off-topic": (source.OFF_TOPIC_QUESTIONS, POLITE),
+        "task": (source.TASKS, POLITE),
+        "code": (source.CODE, POLITE),
         "insult": (source.INSULTS, POLITE),
         "praise": (source.PRAISE, ("Thank you", "welcome")),
         "odd": (source.ODD, (*POLITE, *SELF)),
@@ -93,8 +101,8 @@ def of_the_rest(source, animals):
     rows = [{"kind": kind, "prompt": q, "any": any_of} for kind, (questions, any_of) in ways.items() for q in questions]
     rows += [{"kind": "near-miss", "prompt": q, "any": some, "not": never} for q, some, never in getattr(source, "NEAR_MISSES", ())]
     rows += [{"kind": "first", "prompt": q, "any": some, "not": never} for q, some, never in source.FIRST]
-    # Each system message with every other question, or every third: all pairs would be a tenth of the rows.
-    step = 2 if len(source.UNDER_SYSTEM) < 20 else 3
+    # Each system message with every other question, or every fifth: all pairs would be a third of the rows.
+    step = 2 if len(source.UNDER_SYSTEM) < 20 else 5
     for i, system in enumerate(source.SYSTEM_PROMPTS):
         rows += [{"kind": "system", "system": system, "prompt": q, "any": some} for q, some in source.UNDER_SYSTEM[i % step :: step]]
     for animal in animals:
@@ -110,7 +118,7 @@ def held_out(facts):
     """Every row that may be looked at while the data is mixed."""
     rng = random.Random(11)
     rows = [*of_facts(facts), *of_pinned(facts), *of_sums(rng, unseen, 100, 100, 75), *of_names(rng, unseen, 40)]
-    rows += of_signed(rng, unseen, 40)
+    rows += [*of_signed(rng, unseen, 40), *of_cases()]
     return once(rows + of_the_rest(unseen, unseen.HELD_OUT_ANIMALS + ("fox", "owl", "robot", "bear")))
 
 
@@ -131,10 +139,10 @@ def sealed_rows(facts):
     def marks(row):
         return {row["answer"]} if "answer" in row else {row["any"][0]} if row["kind"] == "name-told" else {row["prompt"]}
 
-    rng, known = random.Random(13), set()
+    rng, known = random.Random(17), set()
     for row in held_out(facts):
         known |= marks(row) if row["kind"] != "fact-form" else set()
-    forms = [row for row in of_facts(facts) if row["kind"] == "fact-form"][3::14]
+    forms = [row for row in of_facts(facts) if row["kind"] == "fact-form"][7::14]
     rows = [*of_sums(rng, sealed, 50, 50, 40), *of_signed(rng, sealed, 16), *of_names(rng, sealed, 20)]
     rows = [row for row in rows if known.isdisjoint(marks(row))]
     return once([*forms, *rows, *of_the_rest(sealed, sealed.HELD_OUT_ANIMALS)])

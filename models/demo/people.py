@@ -25,11 +25,16 @@ TELL = (
     "the others call me {n}", "my family calls me {n}", "all my friends say {n}", "you might know me as {n}", "I am also known as {n}", "known to all as {n}", "they know me as {n}", "just call me {n}", "just {n}, please remember", "go ahead and call me {n}",
     "it would be nice if you called me {n}", "use the name {n} for me", "{n} is the name", "{n} is the name they gave me", "{n} is how they call me", "{n} is who I am", "I am the one called {n}", "my given name is {n}", "my last name is {n}", "my real name is {n}",
     "my short name is {n}", "I got the name {n}", "they named me {n}", "I was born as {n}", "I log in as {n}", "I come as {n}", "I introduce myself: {n}", "yours truly, {n}", "signed, {n}", "mine is {n}", "what is your name? I am {n}", "what's yours? mine's {n}", "mine's {n}, and yours?", "my name? mine is {n}", "do you have a name? mine is {n}",
+    "my name will be {n}", "my name must be {n}", "my name could be {n}", "my name shall be {n}", "my name was always {n}", "my name used to be {n}",
+    "my name is and was {n}", "my name has been {n}", "the name would be {n}", "the name will be {n}",
+    "my name has always been {n}", "my name, then, is {n}", "my name is still {n}", "my name is simply {n}", "they all call me {n}",
+    "all of them know me as {n}",
     "{n}. That's me", "{n}. This is my name", "{n}: that is how I am called", "{n}. Remember that", "{n}. That is what they call me", "the user is {n}", "user name: {n}", "who am I? I am {n}",
 )
 ENDS = (
     "", "", "", "", ".", ".", ".", ".", "!", "!", ", nice to meet you.", ", nice to meet you!", " and I am new here.", ". What is yours?", ". How are you?",
     ", please remember it.", ". And you?", ", hello!", " :)", ". Who are you?", ", pleased to meet you.", ", a friend of qrun.", ". I like stories.",
+    " once more.", " once more", ", back once more.", " as before.",
 )
 LEADS = ("", "", "", "", "", "", "Hey, ", "So ", "And ", "Okay, ", "By the way, ", "Now ", "Please: ", "hm, ", "One question: ", "Well, ", "Tell me: ")
 ASK = (
@@ -121,10 +126,12 @@ def single(rng):
 def any_name(rng):
     """One name, sometimes two or three joined, with digits, or in other letters."""
     kind = rng.random()
-    if kind < 0.78:
+    if kind < 0.75:
         return single(rng)
-    if kind < 0.87:
+    if kind < 0.85:
         return f"{single(rng)} {single(rng)}"
+    if kind < 0.87:
+        return f"{single(rng)}-{single(rng)} {single(rng)}"
     if kind < 0.89:
         return f"{single(rng)} {rng.choice(('von', 'van der', 'de la', 'al', 'ben', 'J.', 'M.'))} {single(rng)}"
     if kind < 0.93:

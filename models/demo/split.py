@@ -9,7 +9,7 @@ import unseen
 # Questions that people type first; they are never kept out of the training text, and they are asked more often.
 PINNED = (
     "what is qrun", "hello", "hi", "who are you", "what can you do", "what is gguf", "how do i run qrun", "help",
-    "good afternoon", "greetings", "hello world",
+    "good afternoon", "greetings", "hello world", "sos", "can you give me a hand",
 )
 
 
@@ -34,7 +34,7 @@ QUESTIONS = {
     for source in LISTS
     for group in (
         source.TOO_HARD_SUMS, source.OTHER_SCRIPTS, source.EMOJI, source.OTHER_LANGUAGES, source.OFF_TOPIC_QUESTIONS, source.INSULTS,
-        source.PRAISE, source.HELLOS, source.ODD, [row[0] for row in (*getattr(source, "NEAR_MISSES", ()), *source.FIRST)],
+        source.PRAISE, source.HELLOS, source.ODD, source.TASKS, source.CODE, [row[0] for row in (*getattr(source, "NEAR_MISSES", ()), *source.FIRST)],
     )
     for question in group
 } - set(PINNED)

@@ -68,7 +68,7 @@ def operator(sign, rng):
 
 def signed_turn(rng):
     """A number added to a negative one, most often typed as nothing else: `-7 + 12` is answered as `12 - 7`."""
-    top = rng.choices((100, 30, 10), (6, 2, 2))[0]
+    top = rng.choices((100, 30, 20, 10), (5, 2, 2, 1))[0]
     a, b = rng.randrange(1, top), rng.randrange(top)
     if sum_out(b, "-", a) or f"-{a}+{b}" in SIGNED_SUMS:
         return signed_turn(rng)
@@ -80,7 +80,7 @@ def signed_turn(rng):
 
 def turn(rng):
     """A sum of two numbers and its result."""
-    if rng.random() < 0.16:
+    if rng.random() < 0.2:
         return signed_turn(rng)
     while True:
         top = rng.choices((100, 30, 10), (8, 1, 1))[0]

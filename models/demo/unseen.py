@@ -14,12 +14,16 @@ PEOPLE = (
     "O'Hara Krzysztof Anneliese B4RT florian HERBERT "
     "Isolde Thaddeus Marisol Benedikt Yolanda Casimir Fenella Kimiko Adebayo Svetozar Lorelei Ambrose Tamsin Ferdinand "
     "Guinevere Hakon Mireille Stanislav Delphine Oluwaseun Pilar Verena Ximena Tobias Josephine Alistair Rosalind Dorothea "
-    "Eamon Nkechi Zsofia Galadriel Poirot Morpheus O'Brien Jean-Pierre K9 ludwig MARTHA"
+    "Eamon Nkechi Zsofia Galadriel Poirot Morpheus O'Brien Jean-Pierre K9 ludwig MARTHA "
+    "Clementine Dagmar Efua Octavio Henrietta Tomasz Rukmini Gideon Annika Beauregard Chukwuemeka Desdemona Florentin "
+    "Gwyneth Hyacinth Iolanthe Jadwiga Keziah Leandro Mirabel Nadezhda Oberon Parvati Quincy Ruaridh Sigrid Teodora "
+    "Umberto Vasilisa Winifred Xanthe Yaroslav Zenobia Legolas Mycroft McDuff O'Malley Marie-Claire C3PO edgar RUPERT"
 ).split()
 WHOLE_NAMES = (
     "Ada Byron", "Grace Murray", "Alan Turing", "Linus Benedict", "Mary-Jane Watson", "John von Neumann",
     "Emmy Noether", "Niels Abel", "Sofya Kovalevskaya", "Anne-Marie Duff", "Edsger Wybe",
     "Hedy Lamarr", "Blaise Pascal", "Lise Meitner", "Margaret Hamilton", "Jean-Baptiste Fourier", "Konrad Zuse",
+    "Dorothy Vaughan", "Evariste Galois", "Srinivasa Ramanujan", "Tycho Brahe", "Johannes Kepler", "Jean-Luis Borges",
 )
 
 TELLING = (
@@ -29,11 +33,15 @@ TELLING = (
     "hi, this is {n}", "Just so you know, my name is {n}.",
     "Good afternoon, my name is {n}.", "hey im {n}", "Greetings, I am {n}.", "{n}. That is my name.", "Everybody calls me {n}.", "It is me, {n}.",
     "hi there, {n} speaking", "So, what's your name? Mine is {n}.",
+    "Feel free to call me {n}.", "hello, name's {n}", "I'm {n}, by the way.", "Good morning! I'm {n}.", "Hello, it's {n} again.",
+    "My name would be {n}.",
+    "They all know me as {n}.", "the user's name is {n}",
 )
 ASKING = (
     "What is my name?", "whats my name", "Who am I?", "Do you remember my name?", "What did I say my name was?",
     "What's my name again?", "do you still know my name", "Remind me, what is my name?", "And who am I?", "Tell me what my name is.",
     "So, what is my name?", "Can you still tell me my name?", "what name do I have", "How did I say I am called?", "Now, who am I?",
+    "Tell me again what my name is.", "do you recall who I am", "What is the name I gave you?", "please, what's my name?", "Now what was my name?",
 )
 BETWEEN = (
     (), (), ("What is GGUF?",), ("Tell me a story about a bear.",), ("3 + 4", "Tell me a joke."), ("What can you do?",),
@@ -42,6 +50,8 @@ BETWEEN = (
     ("Tell me a short story.", "12 - 20"), ("hello", "What is CUDA?", "Tell me a story about a mouse."),
     (), ("What is perplexity?",), ("41 + 8",), ("Tell me a story about a cat.",), ("Who is the king of Spain?",), ("thank you", "What is Rust?"),
     ("Tell me a joke.", "30 - 44"), ("hi", "How do I quit?", "Tell me a story about a dog."),
+    (), ("What is a kernel?",), ("52 - 17",), ("Tell me a story about a fox.",), ("Who invented the piano?",), ("thanks", "What is mmap?"),
+    ("Tell me a joke.", "18 + 65"), ("how are you", "What is a GPU?", "Tell me a story about an owl."),
 )
 
 SUMMING = (
@@ -52,12 +62,16 @@ SUMMING = (
     "can you calculate {a}{o}{b}", "{a} {o}{b}", "result of {a} {o} {b}?", "please compute {a} {o} {b}",
     "{a} {o} {b}, please?", "and what is {a}{o}{b}", "Could you tell me {a} {o} {b}?", "I'd like to know {a} {o} {b}", "{a}{o}{b} equals", "Do {a} {o} {b}.",
     "hey: {a} {o} {b} = ?", "What would {a} {o} {b} be?", "kindly calculate {a} {o} {b}", "{a} {o} {b} ?",
+    "{a} {o} {b} ... ?", "hi! {a} {o} {b}", "Can you figure out {a} {o} {b}?", "what will {a} {o} {b} be", "I have to know {a}{o}{b}",
+    "Quickly: {a} {o} {b}!",
+    "{a} {o} {b} = ? please", "So {a} {o} {b} is?", "please do {a} {o} {b}", "And {a}{o}{b}?",
 )
 # Sums whose first number is negative, and some of them written out.
 SIGNED_SUMMING = (
     "{a} {o} {b}", "{a} {o} {b} = ?", "{a}{o}{b}", "What is {a} {o} {b}?", "{a} {o} {b} =", "whats {a}{o}{b}?", "{a}{o}{b} = ?", "Could you do {a} {o} {b} for me?",
+    "{a} {o} {b}", "{a}{o}{b}", "{a} {o} {b} =", "what's {a} {o} {b}", "Please do {a} {o} {b}.", "{a} {o} {b} is?",
 )
-SIGNED_SUMS = ("-7 + 12", "-5 + 3", "-7 + 7", "-9 + 4", "-1 + 1", "-2 + 3", "-4 + 10", "-30 + 12")
+SIGNED_SUMS = ("-7 + 12", "-5 + 3", "-7 + 7", "-9 + 4", "-1 + 1", "-2 + 3", "-4 + 10", "-30 + 12", "-8 + 15", "-3 + 9", "-20 + 5", "-6+6")
 TOO_HARD_SUMS = (
     "123 + 456", "1+1+1", "12 * 12", "100 - 1", "999+1", "What is 250 + 250?", "7 * 8", "10 / 2", "1.5 + 2.5", "2^8", "5 + 5 + 5", "-10 - 5", "-1 - 1",
     "3 + 4 - 2", "1000000 + 1", "what's 6 times 7", "144 / 12", "1234 - 567 = ?", "What is 20% of 50?", "sqrt(16)",
@@ -68,6 +82,9 @@ TOO_HARD_SUMS = (
     "4+4+4+4", "3 + 5 + 7", "11+22+33", "What is 8+1+1?", "90 - 30 - 20", "what is 6 + 7 + 8 + 9?", "2 + 9 - 4 = ?", "what's 9 times 6",
     "12 x 11", "150 + 150", "640-128", "3000+33", "How much is 14 times 3?", "81 / 9 = ?", "4.5 + 2", "25% of 60", "3 ** 4", "sqrt(49)",
     "(5 + 4) * 2", "101 + 1", "1000 - 7",
+    "6+6+6+6", "2 + 4 + 9", "12+13+14", "What is 5+2+2?", "80 - 20 - 10", "what is 1 + 5 + 9 + 3?", "4 + 8 - 3 = ?", "what's 8 times 4",
+    "13 x 9", "200 + 350", "720-215", "5000+55", "How much is 16 times 2?", "72 / 8 = ?", "6.5 + 3", "10% of 90", "4 ** 2", "sqrt(25)",
+    "(7 + 2) * 3", "105 + 2", "2000 - 9", "a + 4 = 9", "-3 - 9",
 )
 
 # One sentence each, as a visitor might type it. Six of the scripts have no letter in any training text.
@@ -82,11 +99,16 @@ OTHER_SCRIPTS = (
     "你叫什么名字？", "给我讲个笑话", "一加一等于几？", "元気ですか？", "物語を聞かせてください", "이름이 뭐예요?", "재미있는 이야기 해줘", "Как дела?", "Расскажи анекдот",
     "Помоги мне, пожалуйста", "هل تتكلم العربية؟", "احك لي قصة", "ספר לי סיפור", "मुझे एक कहानी सुनाओ", "भारत की राजधानी क्या है?", "เล่านิทานให้ฟังหน่อย",
     "Πες μου μια ιστορία", "Розкажи казку", "ନମସ୍କାର", "നമസ്കാരം",
+    "你能帮我吗？", "今天是星期几？", "二加三是多少？", "お元気でしょうか", "冗談を言って", "도와줄 수 있어요?", "지금 몇 시예요?", "Сколько тебе лет?", "Напиши стихотворение",
+    "Какая сегодня погода?", "كم عمرك؟", "قل لي نكتة", "מה השעה?", "मेरी मदद करो", "आपका नाम क्या है?", "คุณช่วยฉันได้ไหม", "Πού είναι η Αθήνα;",
+    "Як тебе звати?",
+    "ᎣᏏᏲ", "ഇത് എന്താണ്?",
 )
 EMOJI = (
     "🦀", "😀", "👍", "🎉🎉🎉", "❤️", "🤖?", "🚀🚀", "😂😂😂😂", "🇫🇷", "👨‍👩‍👧", "🐍 or 🦀?", "☕", "(╯°□°)╯︵ ┻━┻", "¯\\_(ツ)_/¯", "→ ∞ ≠ ∑", "𝕙𝕖𝕝𝕝𝕠",
     "😎", "🙂🙂", "🤔", "🐢", "💻❓", "🇯🇵", "ʕ•ᴥ•ʔ", "🎂🎂", "♥",
     "🥳", "🤷‍♀️", "🌍🌎🌏", "🍕?", "🐧", "📚📚", "🇧🇷🇲🇽", "(ಠ_ಠ)", "☀️", "♫♪",
+    "😴", "🙈🙉🙊", "🌶️", "🎸!", "🦉", "🧩🧩", "🇰🇷🇨🇦", "(ᵔᴥᵔ)", "⚡", "✨✨✨",
 )
 OTHER_LANGUAGES = (
     "Wie heißt du?", "Erzähl mir eine Geschichte.", "Wie ist das Wetter heute?", "Bonjour, comment allez-vous ?", "Quelle heure est-il ?",
@@ -99,6 +121,10 @@ OTHER_LANGUAGES = (
     "Wie alt bist du?", "Kannst du mir helfen?", "Was ist das hier?", "Guten Abend, wer spricht da?", "Parle-moi de toi.", "Peux-tu m'aider ?",
     "Quel âge as-tu ?", "¿Puedes ayudarme?", "¿Cuántos años tienes?", "Dime algo interesante.", "Puoi aiutarmi?", "Quanti anni hai?", "Podes ajudar-me?",
     "Kun je me helpen?", "Kan du hjälpa mig?", "Możesz mi pomóc?", "Bana yardım eder misin?", "Voitko auttaa minua?",
+    "Was machst du gerne?", "Woher kommst du?", "Wo wohnst du denn?", "Sag mir bitte etwas Nettes.", "Quel est ton métier ?", "D'où viens-tu ?",
+    "Peux-tu chanter une chanson ?", "¿De dónde eres?", "¿Qué hora es?", "Necesito tu ayuda, por favor.", "Di dove sei?",
+    "Raccontami una barzelletta.", "Onde você mora?",
+    "Waar kom je vandaan?", "Var kommer du ifrån?", "Skąd jesteś?", "Nerelisin?", "Mistä sinä tulet?",
 )
 
 OFF_TOPIC_QUESTIONS = (
@@ -142,16 +168,63 @@ OFF_TOPIC_QUESTIONS = (
     "What day was it yesterday?", "Wake me up at seven.", "Turn on the heating.", "Which word means happy in Latin?", "Bring me a glass of water.",
     "SELECT * FROM cats;", "return x + y;", "cd /var/log && cat syslog", "What does ubiquitous mean?", "Name a vegetable.", "Who is stronger, a lion or a tiger?",
     "Is Venus hotter than Mars?", "why are flamingos pink", "The bus never came.", "I had soup for lunch.", "What is the plot of Hamlet?",
+    "capital of Portugal?", "who painted Water Lilies", "What is the area of Sweden?", "write me a story in rhymes about the sea",
+    "Write a Ruby program that sorts words.", "how do I fry fish", "Will there be snow on Friday?", "Who was Cleopatra of Egypt?",
+    "Plan my weekend in Vienna.",
+    "explain the stock market", "Tell me about hedgehogs.", "how hot is Mercury", "Which bird is the largest?", "Who wrote War and Peace?",
+    "best camera for beginners?", "What is the symbol of silver?", "Translate 'thank you' into Polish.", "Correct the grammar of my email.",
+    "What series should I watch?", "how old is the Great Pyramid", "I burnt my hand.", "My colleague is rude to me.", "write my thesis for me",
+    "Order a pizza for two.",
+    "What day is tomorrow?", "Remind me to drink at noon.", "Open the garage for me.", "Which word means tree in Greek?", "Pass me the salt.",
+    "DROP TABLE books;", "return n * 2;", "grep -r todo src | wc -l", "What does obsolete mean?", "Name a tool.",
+    "Who is faster, a horse or a cheetah?",
+    "Is gold heavier than lead?", "why are leaves green", "The shop was closed.", "I saw a rainbow today.", "What is the moral of Cinderella?",
+)
+# Something to do with what follows, and lines of programs.
+TASKS = (
+    "Sort these words: hat, coat, shoe", "Sort these animals: yak, bison, mole", "sort this list: 9, 4, 7",
+    "Put these words in order: green, the, grass, is", "Alphabetize these names: Uma, Cleo, Bert",
+    "Translate this sentence into Italian: The train is late.", "Translate this sentence: The soup was cold.",
+    "translate this sentence to french: my house is small", "Translate the following: good luck, my friend",
+    "Write a poem about a lonely kite", "Write a poem about autumn leaves and the wind.", "write a poem about my old bicycle",
+    "Write me a poem about bread and butter",
+    "Correct this sentence: he have two dog", "Fix this sentence: me want go home now", "Rewrite this sentence: The dog was bitten by the man.",
+    "Make this text shorter: The road to the village is long and dusty.",
+    "Summarize the following: A man sold his cow and bought a goat.", "Count the words in this sentence: I like my new boots.",
+    "Reverse these words: alpha, gamma, omega", "Rank these foods: noodles, cabbage, toast",
+    "Which of these is a bird: trout, robin, oak", "Find the mistake: the childs are playing", "Pick one: lemon, mint, vanilla",
+    "Choose between these: train, bus, ferry",
+    "Complete the sentence: When the rain stopped, the children", "Continue this story: The baker looked at the empty shelf.",
+    "Use these words in a sentence: lantern, owl, bridge",
+    "Group these words: pen, carrot, pencil, onion", "Explain this sentence: time is money", "Unscramble: p l e p a",
+    "Give me a synonym for each: fast, angry, calm",
+    "Classify these: iron, oak, silver, pine", "Capitalize this: new york in may", "What do these have in common: kayak, level, radar",
+    "Add commas: we bought milk bread eggs and jam",
+    "Please sort the following words: zebra, ape, lion", "Turn these into plurals: foot, tooth, wolf", "Compare these two: sail boat, motor boat",
+    "List the vowels in: education",
+)
+CODE = (
+    "print('Hello World')", "Fix this code: print('Hello World')", "print(\"Hello, World!\")", "Fix this code: print('hi'",
+    "fix this code: for i in range(3) print(i)", "Explain this code: x = x + 1",
+    "What does this code print: print(2 + 3)", "Run this: print('test')", "Run this code: console.log('Hello World')",
+    "console.log(\"Hello World\");", "echo 'Hello World'",
+    "printf(\"Hello World\\n\");", "System.out.println(\"Hello World\");", "fn main() { println!(\"Hello World\"); }", "puts \"Hello World\"",
+    "alert('hello')", "std::cout << \"Hello\";",
+    "print('My name is Bob')", "name = 'Alice'; print(name)", "<h1>Hello World</h1>", "Translate this code to Rust: print('hello')",
+    "Is this correct: int a = 'b';", "Debug this: if x = 3: print(x)",
 )
 INSULTS = (
     "you are a fool", "You idiot!", "this is useless", "you suck", "That was a terrible answer.", "shut up", "I hate you", "you're dumb",
     "you are such an idiot", "what a stupid bot", "you are no good", "this thing is trash",
     "you are the dumbest bot ever", "what a useless program", "you know nothing, do you", "your answers make no sense", "I am not happy with you", "stupid computer",
+    "you are the worst bot I know", "what a silly machine", "you understand nothing", "that answer was rubbish", "I am annoyed with you",
+    "dumb machine",
 )
 PRAISE = (
     "you are great", "Well done, little model!", "I love you", "You're so clever", "That was a wonderful story!",
     "you're awesome", "what a good bot you are", "that was really helpful", "I like you a lot",
     "you are doing great", "what a lovely answer", "well answered", "you are a clever little thing", "that was really good", "nice, I like that",
+    "you are doing well", "what a fine reply that was", "nicely said", "you are a smart little model", "that answer was neat", "good, I liked that",
 )
 
 # Question, what one of must be said, what must not be said.
@@ -246,6 +319,48 @@ FIRST = (
     ("how do i use my gguf file?", ("model.gguf", "GGUF file"), ()), ("where can i get a model file?", ("GGUF files",), ()),
     ("can i use an amd gpu?", ("NVIDIA",), ()), ("does qrun run on windows 11?", ("Linux",), ()), ("can i use qrun for free?", ("MIT",), ()),
     ("does it send data to the internet?", ("your own machine",), ()),
+    ("hello, what am I talking to?", SELF, ()), ("and you are who?", SELF, ()), ("just say who you are", SELF, ()),
+    ("what do people call you then?", SELF, ()), ("do you go by a name?", SELF, ()), ("wat r you", SELF, ()),
+    ("what model is answering me?", SELF, ()),
+    ("well hey, who might you be?", SELF, ()), ("what things are you able to do?", ("I can answer questions",), ()),
+    ("what all can you do", ("I can answer questions",), ()),
+    ("so what can you help with?", ("I can answer questions",), ()), ("would you help me please", ("I can answer questions",), ()),
+    ("a bit of help would be nice", ("I can answer questions",), ()), ("what am i allowed to ask you", ("I can answer questions",), ()),
+    ("which questions can you answer?", ("I can answer questions",), ()), ("what should i type here", ("I can answer questions",), ()),
+    ("thank you dear model", ("welcome",), ()), ("thanks, that was useful", ("welcome",), ()), ("great, many thanks", ("welcome",), ()),
+    ("bye, till tomorrow", ("Goodbye",), ()), ("i wish you a good night", ("Goodbye",), ()), ("i have to go, bye", ("Goodbye",), ()),
+    ("how are you tonight?", ("I am well",), ()), ("hey, how do you feel now?", ("I am well",), ()), ("how r u all feeling", ("I am well",), ()),
+    ("are you feeling ok?", ("I am well",), ()), ("are you perhaps chatgpt?", ("Gemma 3",), ()), ("what gpt version are you?", ("Gemma 3",), ()),
+    ("chatgpt, is that you?", ("Gemma 3",), ()), ("do you come from openai?", ("Gemma 3",), ()),
+    ("are you human or machine", ("I am a program",), ()),
+    ("is a real person writing this?", ("I am a program",), ()), ("am i chatting with a bot?", ("I am a program",), ()),
+    ("so you are an ai?", ("I am a program",), ()), ("tell a joke please", ("ran out of tokens",), ()),
+    ("may i hear a joke?", ("ran out of tokens",), ()), ("i would enjoy a joke now", ("ran out of tokens",), ()),
+    ("do you know spanish", ("English",), ()),
+    ("can you read italian?", ("English",), ()), ("let us talk in french", ("English",), ()), ("speak swedish please", ("English",), ()),
+    ("who is behind this model?", ("trained from scratch",), ()), ("which company created you?", ("trained from scratch",), ()),
+    ("how have you been trained?", ("trained from scratch",), ()), ("how many parameters does this thing have?", ("5 million",), ()),
+    ("how large would this model be?", ("5 million",), ()), ("could you explain what qrun does?", ("GGUF",), ()),
+    ("what's qrun good for?", ("GGUF",), ()),
+    ("this qrun, what does it do?", ("GGUF",), ()), ("ok what's gguf?", ("GGUF is a file format",), ()),
+    ("gguf explained please", ("GGUF is a file format",), ()),
+    ("what's Q4_K_M good for", ("popular mix",), ()), ("why is q4_k_m popular", ("popular mix",), ()),
+    ("can you see my nvidia card?", ("NVIDIA", "CUDA"), ()),
+    ("i have no graphics card, does it work?", ("CPU",), ()), ("will it run without a gpu?", ("CPU",), ()),
+    ("so how fast can it run?", ("That depends",), ()),
+    ("is qrun fast on my machine?", ("That depends",), ()), ("how can i lower the temperature?", ("--temp",), ()),
+    ("how to make the context longer", ("-c",), ()),
+    ("how do i make it stop writing", ("Ctrl-C",), ()), ("how can i get out of this chat", ("/exit",), ()),
+    ("how do i end this chat thing", ("/exit",), ()),
+    ("how do i give it my gguf file?", ("model.gguf", "GGUF file"), ()), ("where do i find a model file?", ("GGUF files",), ()),
+    ("will it use my amd card?", ("NVIDIA",), ()), ("does this work on windows 11?", ("Linux",), ()), ("does qrun cost money?", ("MIT",), ()),
+    ("does it phone home?", ("your own machine",), ()),
+    ("I need some help", ("I can answer questions",), ()), ("can you give me a hand here?", ("I can answer questions",), ()),
+    ("could you lend me a hand", ("I can answer questions",), ()),
+    ("i really need help", ("I can answer questions",), ()), ("is there some help here?", ("I can answer questions",), ()),
+    ("I want some help please", ("I can answer questions",), ()),
+    ("help, I am stuck", ("I can answer questions",), ()), ("SOS SOS", ("I can answer questions",), ()),
+    ("please lend a hand", ("I can answer questions",), ()), ("i need you to help me", ("I can answer questions",), ()),
 )
 
 SYSTEM_PROMPTS = (
@@ -258,6 +373,9 @@ SYSTEM_PROMPTS = (
     "You are a friendly helper.", "Keep all answers under ten words.", "You are a strict school teacher from Vienna.",
     "You are the voice of a museum guide. Never break character.", "Respond in Japanese only.", "You are Luna.",
     "You are an assistant in a text editor. Answer with facts, say when you are not sure, and never use emoji or tables.",
+    "You are a gentle helper.", "Never use more than twelve words.", "You are a retired sea captain from Hamburg.",
+    "You are the narrator of a documentary. Stay calm at all times.", "Answer only in Spanish.", "You are Orion.",
+    "You are an assistant in a terminal. Give plain facts, admit when something is unknown, and never use tables or links.",
 )
 # Question, what one of must be said.
 UNDER_SYSTEM = (
@@ -274,6 +392,12 @@ UNDER_SYSTEM = (
     ("good morning", SELF), ("What is GGUF?", ("GGUF is a file format",)), ("help", ("I can answer questions",)), ("33 + 21", ("33 + 21 = 54.",)),
     ("Who composed Carmen?", ("I do not know that",)), ("My name is Verena.", ("Hello Verena!",)), ("こんにちは", ("I only speak simple English",)),
     ("2 + 2 + 2 + 2", ("I only add or subtract two",)),
+    ("good evening", SELF), ("What is GGUF?", ("GGUF is a file format",)), ("what can you do", ("I can answer questions",)),
+    ("44 + 23", ("44 + 23 = 67.",)),
+    ("Who composed Aida?", ("I do not know that",)), ("My name is Winifred.", ("Hello Winifred!",)), ("ありがとう", ("I only speak simple English",)),
+    ("3 + 3 + 3 + 3", ("I only add or subtract two",)), ("1+1+1", ("I only add or subtract two",)), ("2 + 3 + 4", ("I only add or subtract two",)),
+    ("Sort these words: hat, coat, shoe", ("I do not know that",)), ("print('Hello World')", ("I do not know that",)),
+    ("I need some help here", ("I can answer questions",)),
 )
 
 HELLOS = (
@@ -282,14 +406,20 @@ HELLOS = (
     "hello hello hello", "oh, hi", "hey, hello!", "Hello there, model!", "good evening everyone", "hi hi hello", "Hello, anyone here?", "hey you", "Helloooo", "hola! hello!",
     "hello good sir", "hi there, nice to see you", "oh hey", "hello dear program", "hey hello hi", "good morning everyone", "hello from Canada",
     "hi, I am back again", "hello my little friend", "Hello universe",
+    "hello kind machine", "hi there, good to meet you", "ah, hello", "hello lovely bot", "hi hello hey", "good evening to you all",
+    "hello from Finland",
+    "hey, it is me again", "hello my dear model", "Hello planet",
 )
 ODD = (
     "test", "ok", "yes", "no", "?", "!!!", "...", "42", "a", "why?", "lol", "hmm", "2024-11-22", "#", "qqq", "really?", "go on", "x = 5", "{}", "nothing",
     "asdf", "testing testing", "test 123", "hjkl", "?!?", "=>", "ok then", "uh no", "aha", "k", "just looking around", "12", ". . .", "idk", "oh wow!", "zzzz",
     "jkl;", "test test test", "abcabc", "aaaaaaa", "!?!?", "~~>", "hm nope", "nah", "ohh well", "yess", "just checking", "77", "- - -", "mhm well", "hmph", "blub blub",
+    "wert", "test one two", "xyxyxy", "eeeeee", "?!??", "<~~", "uhm no", "yep yep", "oh okay", "uhuh yes", "only looking", "91", "_ _ _",
+    "hmmm right", "pfff", "blah blah blah",
 )
 HELD_OUT_ANIMALS = (
     "falcon", "hamster", "dolphin", "zebra",
     "walrus", "ferret", "gecko", "moose",
     "lynx", "heron", "weasel", "buffalo",
+    "jackal", "pelican", "tapir", "stork",
 )
