@@ -121,6 +121,7 @@ const SHAPES: &[(usize, usize, usize)] = &[
     (35, 37, 11),
     (70, 37, 19),
     (20, 3, 40),
+    (33, 2, 53),
 ];
 
 /// Every shape of a type, with columns that a row of floats may have too.

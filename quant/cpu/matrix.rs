@@ -46,9 +46,10 @@ enum Layout {
 }
 
 impl Matrix {
-    /// A matrix over bytes in file layout. Panics when the length does not fit the shape: the GGUF
-    /// reader has checked that already.
+    /// A matrix over bytes in file layout. Panics when the length does not fit the shape, or a row is not whole blocks: the
+    /// GGUF reader has checked that already.
     pub fn new(ty: GgmlType, rows: usize, cols: usize, data: Bytes) -> Self {
+        assert!(cols.is_multiple_of(ty.format().block), "rows of {cols} weights in {ty}");
         assert_eq!(data.len(), rows * ty.bytes_of(cols), "{rows} x {cols} {ty}");
         Self { ty, rows, cols, layout: Layout::File, data, packing: None }
     }

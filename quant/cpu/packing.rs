@@ -53,6 +53,9 @@ pub(super) struct Packing {
 
 impl Packing {
     /// Address space for so many tiles of so many lines; memory comes with what is written.
+    ///
+    /// # Errors
+    /// The system refuses the address space.
     pub(super) fn new(tiles: usize, lines: usize, file: Bytes, allowance: Arc<PackAllowance>) -> std::io::Result<Self> {
         let tile = lines * Line::BYTES;
         let mut memory = tiles_in_memory(tiles * tile)?;
@@ -91,6 +94,9 @@ impl Packing {
 }
 
 /// Zeroed memory for tiles, in large pages where the system has them.
+///
+/// # Errors
+/// The system refuses so many bytes of address space.
 pub(super) fn tiles_in_memory(bytes: usize) -> std::io::Result<MmapMut> {
     let memory = MmapMut::map_anon(bytes.max(1))?;
     #[cfg(target_os = "linux")]

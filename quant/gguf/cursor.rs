@@ -43,6 +43,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// Refuses a count above a limit.
+    ///
+    /// # Errors
+    /// `n` is above `most`; `what` says in the message what is counted.
     pub fn at_most(&self, n: u64, most: u64, what: &str) -> Result<()> {
         if n > most {
             return Err(self.error(format!("at most {most} {what}"), n.to_string()));
@@ -59,6 +62,10 @@ impl<'a> Cursor<'a> {
         self.data.len() - self.at
     }
 
+    /// The next `n` bytes.
+    ///
+    /// # Errors
+    /// Fewer are left in the file.
     pub fn take(&mut self, n: usize) -> Result<&'a [u8]> {
         if n > self.left() {
             let found = format!("{} bytes to the end of the file (is the download complete?)", self.left());
@@ -73,14 +80,25 @@ impl<'a> Cursor<'a> {
         out.copy_from_slice(self.take(N)?);
         Ok(out)
     }
+    /// A little-endian number.
+    ///
+    /// # Errors
+    /// The file ends before its four bytes.
     pub fn u32(&mut self) -> Result<u32> {
         Ok(u32::from_le_bytes(self.array()?))
     }
+    /// A little-endian number.
+    ///
+    /// # Errors
+    /// The file ends before its eight bytes.
     pub fn u64(&mut self) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// Refuses a count whose items, at their smallest, would not fit into the rest of the file.
+    /// `n` items, each of at least `smallest` bytes; `what` they are is for the message.
+    ///
+    /// # Errors
+    /// So many do not fit into the rest of the file.
     pub fn count(&self, n: u64, smallest: usize, what: &str) -> Result<usize> {
         let most = self.left() / smallest;
         if n > most as u64 {
@@ -89,7 +107,10 @@ impl<'a> Cursor<'a> {
         Ok(n as usize)
     }
 
-    /// A string, checked.
+    /// A string: its length in bytes as 64 bits, then the bytes.
+    ///
+    /// # Errors
+    /// The file ends inside of it, or its bytes are not UTF-8.
     pub fn utf8(&mut self) -> Result<&'a str> {
         let n = self.u64()?;
         let n = self.count(n, 1, "bytes of text")?;
@@ -112,6 +133,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// A type and a value of it.
+    ///
+    /// # Errors
+    /// The file ends inside of it, the type is none of 0 to 12, a text is not UTF-8, or arrays are nested more than
+    /// [`MAX_DEPTH`] deep.
     pub fn value(&mut self) -> Result<Value> {
         let ty = self.value_type()?;
         self.value_of(ty)

@@ -5,7 +5,10 @@
 pub struct Index(Vec<u32>);
 
 impl Index {
-    /// Indexes `entries`; else a name that occurs twice.
+    /// Indexes `entries` by their names.
+    ///
+    /// # Errors
+    /// A name that two entries have.
     pub fn new<T>(entries: &[T], name: impl Fn(&T) -> &String) -> Result<Self, &String> {
         let mut order: Vec<u32> = (0..entries.len() as u32).collect();
         order.sort_unstable_by_key(|&i| name(&entries[i as usize]));

@@ -24,6 +24,10 @@ const MAX_NAME: usize = 65_535;
 pub const ALIGNMENTS: &str = "a power of two from 8 to 1048576";
 
 /// Parses one file.
+///
+/// # Errors
+/// The file is cut short, is not GGUF of version 2 or 3, has a key or a tensor twice, or holds what the format does not
+/// allow. The error names the key, the tensor or the part, what was expected there and what was found.
 pub fn single(path: &Path, bytes: Bytes) -> Result<Gguf> {
     let mut c = Cursor::new(path, &bytes);
     if c.take(4)? != b"GGUF" {
@@ -160,7 +164,10 @@ pub fn shown(name: &str) -> String {
     out
 }
 
-/// The alignment in a metadata value; else what was found instead.
+/// The alignment in a metadata value, in bytes.
+///
+/// # Errors
+/// What was found, where that is none of [`ALIGNMENTS`].
 pub fn alignment(value: &Value) -> std::result::Result<u64, String> {
     match value.as_u64() {
         Some(a) if a.is_power_of_two() && (8..=1 << 20).contains(&a) => Ok(a),
@@ -168,7 +175,11 @@ pub fn alignment(value: &Value) -> std::result::Result<u64, String> {
     }
 }
 
-/// Bytes of a tensor's data; else what was expected of its dimensions and what was found.
+/// Bytes of a tensor's data; `shape` is in elements, the length of a row first.
+///
+/// # Errors
+/// What was expected and what was found, for other than 1 to 4 dimensions, one of 0, rows that are not whole blocks of
+/// `ty`, and data of 2^64 bytes or more.
 pub fn data_size(ty: GgmlType, shape: &[u64]) -> std::result::Result<u64, (String, String)> {
     if !(1..=4).contains(&shape.len()) {
         return Err(("1 to 4 dimensions".into(), shape.len().to_string()));

@@ -16,6 +16,10 @@ const NUMBER: &str = "split.no";
 const TENSORS: &str = "split.tensors.count";
 
 /// Opens a model of one or several files.
+///
+/// # Errors
+/// A shard is missing or damaged, or the shards do not belong together: other counts, numbers or architectures, a
+/// tensor in two of them, too few tensors. The error names the file, and what was expected there.
 pub fn open(path: &Path) -> Result<Gguf> {
     let named = mapped(path)?;
     let Some(count) = count(&named)? else { return Ok(named) };
@@ -51,7 +55,10 @@ fn mapped(path: &Path) -> Result<Gguf> {
     Ok(Gguf { mapping, ..parse::single(path, bytes)? })
 }
 
-/// Refuses a shard where only whole models can be read.
+/// Whether a file is a whole model, where shards beside it cannot be looked for.
+///
+/// # Errors
+/// `split.count` is above 1, or no unsigned integer.
 pub fn refuse(gguf: &Gguf) -> Result<()> {
     match count(gguf)? {
         None => Ok(()),
