@@ -82,7 +82,11 @@ fn failed(error: result::DriverError) -> NoDevice {
     }
 }
 
-/// Lists the GPUs of this machine, or says why there are none.
+/// Lists the GPUs of this machine in the driver's order, also those that are too old for our kernels.
+///
+/// # Errors
+/// Why there are none: no driver, one that does not start or is older than [`MIN_DRIVER_VERSION`], no GPU;
+/// [`NoDevice::DriverFailed`] where it does not tell a GPU's properties.
 pub fn list() -> Result<Vec<Device>, NoDevice> {
     let version = driver_version()?;
     if version < MIN_DRIVER_VERSION {

@@ -45,6 +45,9 @@ pub enum DeviceError {
 pub type Result<T> = std::result::Result<T, DeviceError>;
 
 /// Turns the driver's answer to `call` into a result. `call` is only looked at on failure.
+///
+/// # Errors
+/// [`DeviceError::Driver`] for every code but `CUDA_SUCCESS`: the call, the code and the driver's words for it.
 pub(crate) fn check(code: CUresult, call: impl FnOnce() -> String) -> Result<()> {
     if code == CUresult::CUDA_SUCCESS {
         return Ok(());

@@ -23,8 +23,11 @@ pub fn read_bandwidth(gpu: &Arc<Gpu>) -> Result<f64> {
     let (n, words) = ((bytes / ELEMENT).max(1), blocks as usize * SUMS);
     let stream = Stream::new(gpu)?;
     let (_arena, (from, sums)) = Arena::new(gpu, |c| (c.take::<[u32; 4]>("from", n), c.take::<u32>("sums", words)))?;
-    stream.zero(from, n)?;
-    read_bandwidth_over(&stream, from, n as u32, sums)
+    // SAFETY: the arena has both buffers in these sizes and lives until all has run.
+    unsafe {
+        stream.zero(from, n)?;
+        read_bandwidth_over(&stream, from, n as u32, sums)
+    }
 }
 
 /// The same over `n` elements that are there already; `sums` takes [`SUMS`] words for each of 8 blocks per
@@ -32,14 +35,18 @@ pub fn read_bandwidth(gpu: &Arc<Gpu>) -> Result<f64> {
 ///
 /// # Errors
 /// No memory for the buffer; a launch that failed.
-pub fn read_bandwidth_over(stream: &Stream, from: Ptr<[u32; 4]>, n: u32, sums: Ptr<u32>) -> Result<f64> {
+///
+/// # Safety
+/// As for [`probe::read`].
+pub unsafe fn read_bandwidth_over(stream: &Stream, from: Ptr<[u32; 4]>, n: u32, sums: Ptr<u32>) -> Result<f64> {
     let gpu = stream.gpu();
     let blocks = 8 * gpu.properties().multiprocessors as u32;
     let (before, after) = (Event::new(gpu)?, Event::new(gpu)?);
     let mut best = f32::INFINITY;
     for _ in 0..PASSES {
         before.record(stream)?;
-        probe::read(stream, blocks, from, n, sums)?;
+        // SAFETY: the caller keeps the same contract.
+        unsafe { probe::read(stream, blocks, from, n, sums)? };
         after.record(stream)?;
         after.synchronize()?;
         best = best.min(after.since(&before)?);

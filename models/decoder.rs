@@ -13,6 +13,21 @@
 //! `cuda/kernels/chunk.cuh`), attention one that the position alone decides (`cuda/kernels/attention.cuh`). Where weights are dense,
 //! up to four rows go through the matrix-vector kernels and more, and all prompts, through the matrix ones, whose sums have
 //! another order.
+//!
+//! # Safety
+//!
+//! Launches, copies and fills take addresses and shapes as they come (see [`qrun_cuda::ops`]). Here they are right for
+//! these reasons:
+//!
+//! * Each address is null or in the arena, which belongs to one [`GpuDecoder`]. What lies between the kernels has room for
+//!   [`memory::rows`] rows of the widest layer; logits, and what attention of single tokens takes, for
+//!   [`memory::step_rows`]. No launch has more: prompts are cut, and a step of decoding has at most one row per
+//!   sequence, rounded up to one of [`BUCKETS`], as the room is.
+//! * Tokens, positions and sequences of a batch are checked ([`crate::forward::check`]); those that the device goes on to
+//!   by itself stay below the same limits. Page tables name pages that exist, and have those of all rows of a launch.
+//! * Copies and fills are of rows, pages, states and places of page tables that the arena has.
+//! * One stream is given all launches and copies. The arena is dropped behind the sampler, to whose ring kernels write and
+//!   which waits for all of them.
 
 mod ahead;
 mod batch;
@@ -159,10 +174,12 @@ impl GpuDecoder {
         let multiprocessors = multiprocessors(gpu);
         let (arena, mut memory) = Arena::new(gpu, |carver| Memory::carve(carver, model, o, multiprocessors))?;
         let stream = Stream::new(gpu)?;
-        memory.activations.parts.clear(&stream, memory::step_rows(o), model.config.widest(|l| l.n_head))?;
+        // SAFETY: `carve` took them for as many rows and heads, in an arena that outlives the stream.
+        unsafe { memory.activations.parts.clear(&stream, memory::step_rows(o), model.config.widest(|l| l.n_head))? };
         let uploads = std::mem::take(&mut memory.uploads);
         let sources: Vec<_> = uploads.iter().map(|upload| upload.source()).collect();
-        upload(gpu, &stream, memory.staging, &sources, progress)?;
+        // SAFETY: `carve` took a part of this size for each, and a staging part for the largest of them.
+        unsafe { upload(gpu, &stream, memory.staging, &sources, progress)? };
         let c = &model.config;
         let sampler = DeviceSampler::new(&stream, &memory, memory::sample_shape(c, o))?;
         let pages = Pages::new(&memory, o.n_seq);

@@ -105,7 +105,8 @@ impl Rig {
             };
             (rows, shape.take(layout))
         })?;
-        let state = SampleState::new(&stream, shape, buffers)?;
+        // SAFETY: the arena has the buffers of this shape and lives as long as the state.
+        let state = unsafe { SampleState::new(&stream, shape, buffers)? };
         let logits = Pinned::new(&gpu, n_rows * n_vocab)?;
         let words = Pinned::new(&gpu, n_rows)?;
         let mut rig = Self { stream, state, rows, n_vocab, steps: vec![0; n_rows], logits, words, arena };
@@ -117,12 +118,14 @@ impl Rig {
 
     fn put(&mut self, to: Ptr<i32>, values: &[i32]) -> Result<()> {
         self.words.as_mut_slice().copy_from_slice(values);
-        self.stream.copy_in(to, &self.words, values.len())?;
+        // SAFETY: `to` is a part of the rig's arena with a word for each row, and there are as many values.
+        unsafe { self.stream.copy_in(to, &self.words, values.len())? };
         self.stream.synchronize()
     }
 
     fn get(&mut self, from: Ptr<i32>) -> Result<Vec<i32>> {
-        self.stream.copy_out(&mut self.words, from, self.rows.rows as usize)?;
+        // SAFETY: `from` is a part of the rig's arena with a word for each row.
+        unsafe { self.stream.copy_out(&mut self.words, from, self.rows.rows as usize)? };
         self.stream.synchronize()?;
         Ok(self.words.to_vec())
     }
@@ -130,7 +133,8 @@ impl Rig {
     fn start(&mut self, sequence: usize, params: &SamplerParams, history: &[u32]) -> Result<Sampler> {
         let sampling = params.on_device(history.len() as u64).expect("no typical sampling");
         let start = SampleStart { sampling, biases: &params.logit_bias, history };
-        self.state.restart(&self.stream, sequence, &start)?;
+        // SAFETY: what the state points to lies in the rig's arena.
+        unsafe { self.state.restart(&self.stream, sequence, &start)? };
         let mut sampler = Sampler::new(params.clone(), self.n_vocab).expect("good parameters");
         sampler.reset(history);
         Ok(sampler)
@@ -142,7 +146,14 @@ impl Rig {
         for (i, value) in self.logits.as_mut_slice().iter_mut().enumerate() {
             *value = logit(i / n, i % n);
         }
-        self.stream.copy_in(self.rows.logits, &self.logits, self.logits.len())
+        // SAFETY: the rig's arena has as many logits.
+        unsafe { self.stream.copy_in(self.rows.logits, &self.logits, self.logits.len()) }
+    }
+
+    /// Launches a step of all rows.
+    fn sample(&self, steps: SampleSteps) -> Result<()> {
+        // SAFETY: what the state and the rows point to lies in the rig's arena, in these shapes.
+        unsafe { self.state.sample(&self.stream, &self.rows, steps) }
     }
 
     /// The step's answer of a sequence, as its sampler gives it.
@@ -161,7 +172,7 @@ impl Rig {
         for step in 0..steps {
             let position = self.get(self.rows.pos)?[0];
             self.put_logits(|_, i| shape.logit(seed + step, i))?;
-            self.state.sample(&self.stream, &self.rows, SampleSteps::All)?;
+            self.sample(SampleSteps::All)?;
             self.stream.synchronize()?;
             let n = self.n_vocab;
             let expected = sampler.sample(&self.logits[..n]);
@@ -271,7 +282,7 @@ fn rows_of_one_launch_are_sequences_of_their_own() {
             (0..ROWS).map(|s| rig.start(s, &params(50 + s as u64, 700), &[5, 6, 5])).collect::<Result<Vec<_>>>()?;
         for step in 0..6 {
             rig.put_logits(|row, i| SHAPES[row].logit(step, i))?;
-            rig.state.sample(&rig.stream, &rig.rows, SampleSteps::All)?;
+            rig.sample(SampleSteps::All)?;
             rig.stream.synchronize()?;
             for (row, s) in seq.into_iter().enumerate().filter(|(_, s)| *s >= 0) {
                 let s = s as usize;
@@ -300,7 +311,7 @@ fn a_captured_step_is_replayed() {
         ] {
             let mut sampler = rig.start(0, &params, &[1, 2, 3])?;
             assert_eq!(rig.state.is_greedy(0), params.temperature <= 0.0);
-            let graph = rig.stream.capture(|stream| rig.state.sample(stream, &rig.rows, steps))?;
+            let graph = rig.stream.capture(|_| rig.sample(steps))?;
             for step in 0..5 {
                 rig.put_logits(|_, i| Shape::Bell.logit(step, i))?;
                 graph.launch(&rig.stream)?;
@@ -327,8 +338,9 @@ fn weights_are_the_cpus_to_the_last_bit() {
             rig.start(0, &off, &[])?;
             // From the best token down to those that weigh nothing, each chunk with some of all.
             rig.put_logits(|_, i| (i * 7919 % N) as f32 * (-30.0 * temperature / N as f32))?;
-            rig.state.sample(&rig.stream, &rig.rows, SampleSteps::All)?;
-            rig.stream.copy_out(&mut found, totals, N.div_ceil(CHUNK))?;
+            rig.sample(SampleSteps::All)?;
+            // SAFETY: a part of the rig's arena with a total for each chunk of its sequence.
+            unsafe { rig.stream.copy_out(&mut found, totals, N.div_ceil(CHUNK))? };
             rig.stream.synchronize()?;
             let expected: Vec<u64> =
                 rig.logits.chunks(CHUNK).map(|c| c.iter().map(|l| weight(l / temperature)).sum()).collect();
@@ -376,7 +388,7 @@ fn a_running_total_that_equals_the_random_share_is_not_beyond_it() {
         let mut rig = Rig::new(logits.len(), 1)?;
         let mut sampler = rig.start(0, &params, &[])?;
         rig.put_logits(|_, i| logits[i])?;
-        rig.state.sample(&rig.stream, &rig.rows, SampleSteps::All)?;
+        rig.sample(SampleSteps::All)?;
         rig.stream.synchronize()?;
         assert_eq!((sampler.sample(&logits), rig.drawn(0)), (Ok(best), Ok(best)), "{name}");
         Ok(())
@@ -402,14 +414,14 @@ fn bad_logits_are_the_samplers_errors() {
                 // Twice: the first failure leaves nothing behind; and then a good step.
                 for _ in 0..2 {
                     rig.put_logits(|_, i| logit(i))?;
-                    rig.state.sample(&rig.stream, &rig.rows, SampleSteps::All)?;
+                    rig.sample(SampleSteps::All)?;
                     rig.stream.synchronize()?;
                     let expected = sampler.sample(&rig.logits);
                     assert!(expected.is_err());
                     assert_eq!(format!("{:?}", rig.drawn(0)), format!("{expected:?}"), "{name}: {what}");
                 }
                 rig.put_logits(|_, i| Shape::Bell.logit(1, i))?;
-                rig.state.sample(&rig.stream, &rig.rows, SampleSteps::All)?;
+                rig.sample(SampleSteps::All)?;
                 rig.stream.synchronize()?;
                 assert_eq!(rig.drawn(0), sampler.sample(&rig.logits), "{name}: after {what}");
             }

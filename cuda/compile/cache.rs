@@ -18,6 +18,9 @@ pub struct Cache(pub PathBuf);
 
 impl Cache {
     /// What `compile` gives for a source and a target, from the folder if it is there.
+    ///
+    /// # Errors
+    /// The source or a file that it includes cannot be read, `compile` fails, or the folder cannot be written.
     pub fn get(&self, source: &Path, target: Target, compile: impl FnOnce() -> Result<Compiled>) -> Result<Compiled> {
         let key = key(source, target)?;
         let (code, log) = (self.0.join(format!("{key}.code")), self.0.join(format!("{key}.log")));

@@ -46,7 +46,10 @@ fn needs(r: &Resources, target: &str) -> Vec<String> {
     wrong
 }
 
-/// PTX through the assembler of CUDA 12.4, the oldest driver's. It refuses what the claimed ISA version lacks.
+/// PTX through the assembler of CUDA 12.4, the oldest driver's, which refuses what the claimed ISA version lacks.
+///
+/// # Errors
+/// The module is no PTX, ptxas is missing or refuses it, or `scratch` cannot be written.
 pub fn ptx(module: &Module, tools: &Tools, scratch: &Path) -> Result<()> {
     let Module { target, image, .. } = module;
     ensure!(target.kind == Kind::Ptx, "{target} is not PTX");

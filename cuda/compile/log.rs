@@ -18,6 +18,9 @@ pub struct Resources {
 
 impl Resources {
     /// Reads a log of `ptxas -v`. Functions that were not inlined count towards the kernel that follows them.
+    ///
+    /// # Errors
+    /// A line about registers or spills has no number where one belongs.
     pub fn of_log(log: &str) -> Result<Vec<Self>> {
         let mut all: Vec<Self> = Vec::new();
         for line in log.lines() {

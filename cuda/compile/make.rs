@@ -28,6 +28,9 @@ pub struct Module {
 }
 
 /// The sources, in the order of their names.
+///
+/// # Errors
+/// The folder cannot be read, or has no `.cu` file.
 pub fn sources(kernels: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(kernels).with_context(|| kernels.display().to_string())?;
     let mut files: Vec<PathBuf> = entries.map(|e| Ok(e?.path())).collect::<Result<_>>()?;
@@ -38,6 +41,10 @@ pub fn sources(kernels: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Compiles everything on all processors; the result's order does not depend on who was first.
+///
+/// # Errors
+/// The first that failed: a source cannot be read or does not compile, ptxas' log names no kernel of it, or its PTX
+/// does not have one `.version`.
 pub fn compile(nvrtc: &Nvrtc, cache: &Cache, kernels: &Path) -> Result<Vec<Module>> {
     let sources = sources(kernels)?;
     let jobs: Vec<_> = image::targets().into_iter().flat_map(|t| sources.iter().map(move |s| (t, s))).collect();

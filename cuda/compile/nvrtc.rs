@@ -48,6 +48,9 @@ pub struct Compiled {
 
 impl Nvrtc {
     /// Loads `libnvrtc.so.12`; its builtins lie beside it.
+    ///
+    /// # Errors
+    /// The library cannot be loaded, lacks a function, or is of another version than [`VERSION`].
     pub fn open(path: &Path) -> Result<Self> {
         // SAFETY: NVIDIA's library; its initialisers touch nothing of ours.
         let library = unsafe { Library::new(path) }.with_context(|| format!("opening {}", path.display()))?;
@@ -83,6 +86,9 @@ impl Nvrtc {
     }
 
     /// Compiles a `.cu` file, which includes files of its own folder.
+    ///
+    /// # Errors
+    /// The file cannot be read, or does not compile; the message has the compiler's log.
     pub fn compile(&self, file: &Path, target: Target) -> Result<Compiled> {
         let name = file.file_name().context("a file name")?.to_string_lossy().into_owned();
         let include = format!("-I{}", file.parent().context("a folder")?.display());

@@ -26,6 +26,10 @@ pub struct Record {
 
 impl Record {
     /// Looks at everything that was compiled.
+    ///
+    /// # Errors
+    /// `scratch` cannot be written, nvdisasm is missing or fails, or a kernel that is counted has no loop that
+    /// multiplies weights.
     pub fn of(modules: &[Module], archive: &[u8], tools: &Tools, scratch: &Path) -> Result<Self> {
         let sha256 = Sha256::digest(archive).iter().map(|b| format!("{b:02x}")).collect();
         let mut record =
@@ -52,6 +56,9 @@ impl Record {
     }
 
     /// Reads the committed record; empty where the file does not exist yet.
+    ///
+    /// # Errors
+    /// The file is no JSON, or not a record.
     pub fn read(path: &Path) -> Result<Option<Self>> {
         let Ok(text) = fs::read_to_string(path) else { return Ok(None) };
         let value: Value = serde_json::from_str(&text).with_context(|| path.display().to_string())?;

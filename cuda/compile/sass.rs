@@ -15,6 +15,9 @@ use anyhow::{Context, Result};
 use crate::tools;
 
 /// Disassembles machine code, into the instructions of each kernel.
+///
+/// # Errors
+/// nvdisasm does not start or refuses the file; the message has what it printed.
 pub fn disassemble(nvdisasm: &Path, cubin: &Path) -> Result<Vec<Kernel>> {
     let text = tools::run(Command::new(nvdisasm).arg("-c").arg(cubin))?;
     Ok(kernels(&text))
@@ -78,6 +81,9 @@ impl Kernel {
     }
 
     /// Instructions per weight in the hot loop.
+    ///
+    /// # Errors
+    /// No loop of the kernel multiplies weights.
     pub fn per_weight(&self) -> Result<f64> {
         let loops = self.innermost().into_iter().map(|(from, to)| {
             let (body, multiplied) = (&self.instructions[from..=to], self.multiplied(from, to));

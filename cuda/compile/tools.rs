@@ -26,6 +26,9 @@ pub struct Tools {
 
 impl Tools {
     /// Looks below `folder`, else below `$QRUN_NVRTC`, else where [`install`] puts them.
+    ///
+    /// # Errors
+    /// There is no `libnvrtc.so.12` below that folder, eight folders deep.
     pub fn find(folder: Option<PathBuf>, root: &Path) -> Result<Self> {
         let folder = folder.or_else(|| env::var_os("QRUN_NVRTC").map(Into::into)).unwrap_or_else(|| home(root));
         let search = |name: &str| find_below(&folder, name, 8);
@@ -39,11 +42,17 @@ impl Tools {
     }
 
     /// The assembler; checks need it, making the archive does not.
+    ///
+    /// # Errors
+    /// It is not beside NVRTC; the message says how to install it.
     pub fn ptxas(&self) -> Result<&Path> {
         self.ptxas.as_deref().context("no ptxas beside NVRTC: install nvidia-cuda-nvcc-cu12==12.4.131 there")
     }
 
     /// The disassembler.
+    ///
+    /// # Errors
+    /// It is not beside NVRTC; the message says how to install it.
     pub fn nvdisasm(&self) -> Result<&Path> {
         self.nvdisasm.as_deref().context("no nvdisasm beside NVRTC: install nvidia-cuda-nvdisasm==13.2.86 there")
     }
@@ -59,6 +68,9 @@ fn home(root: &Path) -> PathBuf {
 }
 
 /// Makes a Python environment with the pinned wheels, once.
+///
+/// # Errors
+/// `python3` cannot make the environment, or pip cannot fetch the wheels.
 pub fn install(root: &Path) -> Result<()> {
     let home = home(root);
     let pip = home.join("bin/pip");
@@ -73,6 +85,9 @@ pub fn install(root: &Path) -> Result<()> {
 }
 
 /// Runs a program to its end and returns what it printed.
+///
+/// # Errors
+/// It does not start, or ends with another status than 0; the message has what it printed.
 pub fn run(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("starting {:?}", command.get_program()))?;
     ensure!(

@@ -164,8 +164,11 @@ impl Gpu {
         self.launch_limit.store(limit.as_millis() as u64, Relaxed);
     }
 
-    /// Fails where launches have made no step since then and that is too long. No call is made any more: all of them fail like
-    /// this one.
+    /// Whether `launches` may still come to their end: they have made a step at `since`, no longer ago than the launch
+    /// limit.
+    ///
+    /// # Errors
+    /// [`DeviceError::Hung`] where they have not. No call is made any more then: all of them fail like this one.
     pub(super) fn expect_progress(&self, since: Instant, launches: Launches) -> Result<()> {
         let limit = Duration::from_millis(self.launch_limit.load(Relaxed));
         if since.elapsed() <= limit {
@@ -176,6 +179,9 @@ impl Gpu {
     }
 
     /// Makes this GPU the one that the thread's driver calls go to.
+    ///
+    /// # Errors
+    /// [`DeviceError::Hung`] once a launch has not come to its end; else what the driver says.
     pub(super) fn bind(&self) -> Result<()> {
         if let Some(error) = self.hung.get() {
             return Err(error.clone());
@@ -194,6 +200,9 @@ impl Gpu {
     }
 
     /// The kernel of this name, allowed `shared` bytes of dynamic shared memory.
+    ///
+    /// # Errors
+    /// The embedded archive has no such kernel, or the driver allows a block less shared memory.
     pub(super) fn kernel(&self, name: &'static str, shared: u32) -> Result<Kernel> {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kernel) = kernels.get(name)

@@ -27,7 +27,8 @@ impl Graph {
         Ok(made)
     }
 
-    /// Queues the whole graph.
+    /// Queues the whole graph. This is safe, as recording is not: who gave a launch or a [`Stream::zero`] to the stream that
+    /// recorded has answered for each time that the graph may run, on any stream.
     ///
     /// # Errors
     /// The driver refuses the launch, or an earlier launch has failed.
@@ -37,8 +38,8 @@ impl Graph {
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         assert!(!stream.recording().get(), "a graph that is recorded into another one");
         self.gpu.bind()?;
-        // SAFETY: an instantiated graph and a live stream that runs what it is given. The launches in the graph keep the
-        // contract of `Stream::launch` whenever they run, and copies are not recorded.
+        // SAFETY: an instantiated graph and a live stream that runs what it is given. Who recorded launches and zeros has
+        // answered for this run of them, too; copies are not recorded.
         check(unsafe { sys::cuGraphLaunch(self.exec, stream.raw()) }, || "cuGraphLaunch".into())?;
         // No mark behind it: steps that run ahead are waited for in the tokens that they give.
         stream.swap_launches(self.launches);
@@ -47,7 +48,8 @@ impl Graph {
 }
 
 impl Stream {
-    /// Records what `work` launches, without running it.
+    /// Records what `work` launches, without running it. What its unsafe calls promise has to hold each time that the graph
+    /// may run.
     ///
     /// # Errors
     /// Those of `work`, and the driver's.
@@ -87,7 +89,8 @@ pub struct LazyGraph {
 }
 
 impl LazyGraph {
-    /// Queues the work. `work` must launch the same each time.
+    /// Queues the work. `work` must launch the same each time: once it is recorded, it is no longer called. What it promised
+    /// then has to hold each time, as of [`Stream::capture`].
     ///
     /// # Errors
     /// Those of `work`, and the driver's.

@@ -94,6 +94,9 @@ impl<T: Copy + Default> Pinned<T> {
     }
 
     /// Has `copy` queue a copy from or to the memory's address, and remembers it until it has ended.
+    ///
+    /// # Errors
+    /// The copy before this one failed or hangs, `copy` fails, or the driver cannot note where this one ends.
     pub(super) fn copy(&self, stream: &Stream, what: Use, copy: impl FnOnce(*mut c_void) -> Result<()>) -> Result<()> {
         // There is one event: the copy before this one has to be over.
         self.wait_for(&[Use::Read, Use::Written])?;
@@ -163,12 +166,17 @@ impl Stream {
     ///
     /// # Panics
     /// While launches are recorded: a replayed copy would read what `from` no longer guards.
-    pub fn copy_in<T: Copy + Default>(&self, to: Ptr<T>, from: &Pinned<T>, len: usize) -> Result<()> {
+    ///
+    /// # Safety
+    /// As for [`Stream::zero`], at `to`. Of `from` nothing has to be said: its length is checked, and it neither changes nor is
+    /// freed until the copy has ended.
+    pub unsafe fn copy_in<T: Copy + Default>(&self, to: Ptr<T>, from: &Pinned<T>, len: usize) -> Result<()> {
         assert!(len <= from.len() && !self.recording().get(), "a copy of {len} elements, or one that is recorded");
         self.gpu().bind()?;
         let bytes = len * size_of::<T>();
         from.copy(self, Use::Read, |from| {
-            // SAFETY: `from` holds `len` elements and stays as it is until the copy has ended; `to` leads where a `Ptr` may lead.
+            // SAFETY: `from` holds `len` elements and stays as it is until the copy has ended; `to` has room for them, says the
+            // caller.
             let code = unsafe { sys::cuMemcpyHtoDAsync_v2(to.address(), from, bytes, self.raw()) };
             check(code, || format!("cuMemcpyHtoDAsync({bytes} bytes)"))
         })
@@ -181,13 +189,17 @@ impl Stream {
     ///
     /// # Panics
     /// While launches are recorded, as [`Stream::copy_in`].
-    pub fn copy_out<T: Copy + Default>(&self, to: &mut Pinned<T>, from: Ptr<T>, len: usize) -> Result<()> {
+    ///
+    /// # Safety
+    /// As for [`Stream::zero`], at `from`, where the bits of each element are those of some `T`. Of `to` nothing has to be said:
+    /// its length is checked, and it is neither looked at nor freed until the copy has ended.
+    pub unsafe fn copy_out<T: Copy + Default>(&self, to: &mut Pinned<T>, from: Ptr<T>, len: usize) -> Result<()> {
         assert!(len <= to.len() && !self.recording().get(), "a copy of {len} elements, or one that is recorded");
         self.gpu().bind()?;
         let bytes = len * size_of::<T>();
         to.copy(self, Use::Written, |to| {
-            // SAFETY: `to` has room for `len` elements, which nobody looks at until the copy has ended; `from` leads where a `Ptr`
-            // may lead.
+            // SAFETY: `to` has room for `len` elements, which nobody looks at until the copy has ended; `from` has as many, says
+            // the caller.
             let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to, from.address(), bytes, self.raw()) };
             check(code, || format!("cuMemcpyDtoHAsync({bytes} bytes)"))
         })

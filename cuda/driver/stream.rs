@@ -169,14 +169,17 @@ impl Stream {
     ///
     /// # Panics
     /// While launches are recorded, as [`Stream::copy_in`].
-    pub fn copy_within<T>(&self, to: Ptr<T>, from: Ptr<T>, len: usize) -> Result<()> {
+    ///
+    /// # Safety
+    /// As for [`Stream::zero`], at both addresses; the places do not overlap.
+    pub unsafe fn copy_within<T>(&self, to: Ptr<T>, from: Ptr<T>, len: usize) -> Result<()> {
         if len == 0 {
             return Ok(());
         }
         assert!(!self.recording.get(), "a copy that is recorded");
         self.gpu.bind()?;
         let bytes = len * size_of::<T>();
-        // SAFETY: both addresses lead where a `Ptr` may lead; nothing on the host is read.
+        // SAFETY: both addresses have so many bytes, says the caller; nothing on the host is read.
         let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to.address(), from.address(), bytes, self.raw) };
         check(code, || format!("cuMemcpyDtoDAsync({bytes} bytes)"))
     }
@@ -185,10 +188,15 @@ impl Stream {
     ///
     /// # Errors
     /// The driver refuses the copy (an address that is not its own), or an earlier launch has failed.
-    pub fn zero<T>(&self, at: Ptr<T>, len: usize) -> Result<()> {
+    ///
+    /// # Safety
+    /// The contract of [`ops`](crate::ops), for `len` elements at `at`: they lie where a [`Ptr`] of the stream's GPU may lead,
+    /// and stay allocated until the stream has passed this, or for as long as a graph that has recorded it may run. Nothing
+    /// else on the device writes them meanwhile. What this leaves in [`Pinned`](super::Pinned) memory are values of its type.
+    pub unsafe fn zero<T>(&self, at: Ptr<T>, len: usize) -> Result<()> {
         self.gpu.bind()?;
         let bytes = len * size_of::<T>();
-        // SAFETY: the address leads where a `Ptr` may lead.
+        // SAFETY: the address has so many bytes, says the caller.
         check(unsafe { sys::cuMemsetD8Async(at.address(), 0, bytes, self.raw) }, || {
             format!("cuMemsetD8Async({bytes} bytes)")
         })
@@ -202,13 +210,16 @@ impl Stream {
     ///
     /// # Panics
     /// While launches are recorded, as [`Stream::copy_in`].
-    pub fn fill(&self, at: Ptr<i32>, value: i32, len: usize) -> Result<()> {
+    ///
+    /// # Safety
+    /// As for [`Stream::zero`].
+    pub unsafe fn fill(&self, at: Ptr<i32>, value: i32, len: usize) -> Result<()> {
         assert!(!self.recording.get(), "a value that is recorded");
         if len == 0 {
             return Ok(());
         }
         self.gpu.bind()?;
-        // SAFETY: the address leads where a `Ptr` may lead.
+        // SAFETY: the address has so many numbers, says the caller.
         let code = unsafe { sys::cuMemsetD32Async(at.address(), value.cast_unsigned(), len, self.raw) };
         check(code, || format!("cuMemsetD32Async({len} numbers)"))
     }

@@ -113,8 +113,10 @@ pub struct Launch<'a> {
 /// The bytes of a region must be readable and writable until the launch ends, and nobody else may touch them except as
 /// another processor would (a host that polls): the machine reads and writes them by address.
 pub unsafe trait GlobalMemory {
-    /// Exact bounds of the allocation or fence that holds the address, or what is to be said about the address. The
-    /// machine asks once per region and launch.
+    /// Exact bounds of the allocation or fence that holds the address. The machine asks once per region and launch.
+    ///
+    /// # Errors
+    /// What is to be said about an address that no region holds.
     fn region(&self, address: u64) -> Result<Range<u64>, String>;
     /// A volatile store that a polling host may see was made at the address, or (None) a system fence.
     fn published(&self, address: Option<u64>);

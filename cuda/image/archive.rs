@@ -71,6 +71,10 @@ pub struct Part {
 }
 
 /// Reads the index.
+///
+/// # Errors
+/// The archive does not begin with `QRUNKRN2`, ends inside of its index, or has a part of another kind than 0 and 1 or
+/// one that reaches past its end.
 pub fn parts(archive: &[u8]) -> Result<Vec<Part>, ArchiveError> {
     let mut cursor = Cursor(archive);
     if cursor.take(MAGIC.len())? != MAGIC {
@@ -100,7 +104,10 @@ fn row(cursor: &mut Cursor<'_>, archive: usize) -> Result<Part, ArchiveError> {
 }
 
 impl Part {
-    /// Unpacks the modules of this part.
+    /// Unpacks the modules of this part; `archive` is the whole archive that the index was read from.
+    ///
+    /// # Errors
+    /// The frame is damaged, has fewer bytes than the index says, or ends inside of a module.
     pub fn unpack(&self, archive: &[u8]) -> Result<Vec<Image>, ArchiveError> {
         let at = |e: &dyn fmt::Display| ArchiveError(format!("part {}: {e}", self.target));
         let frame = &archive[self.offset..self.offset + self.compressed];

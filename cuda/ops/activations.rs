@@ -43,10 +43,18 @@ unsafe impl Params for QuantizeActParams {}
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn quantize(stream: &Stream, x: Ptr<f32>, image: QuantizedActivations, [columns, k]: [usize; 2]) -> Result<()> {
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): `x` and `image` have room for `columns` columns of `k` elements.
+pub unsafe fn quantize(
+    stream: &Stream,
+    x: Ptr<f32>,
+    image: QuantizedActivations,
+    [columns, k]: [usize; 2],
+) -> Result<()> {
     assert!(k.is_multiple_of(32), "an image of {k} elements");
     let params = QuantizeActParams { x, seq: Ptr::NULL, image, k: k as i32, columns: columns as i32 };
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { stream.launch("quantize_act", Grid::plane(k.div_ceil(128) as u32, columns as u32, 128), &params) }
 }
 

@@ -98,8 +98,12 @@ impl Scratch {
     ///
     /// # Errors
     /// An earlier launch has failed.
-    pub fn clear(&self, s: &Stream, rows: usize, n_head: usize) -> Result<()> {
-        s.zero(self.tickets, rows * n_head)
+    ///
+    /// # Safety
+    /// The contract of [`ops`](crate::ops): the scratch was taken for `rows` rows of `n_head` heads, or more.
+    pub unsafe fn clear(&self, s: &Stream, rows: usize, n_head: usize) -> Result<()> {
+        // SAFETY: the caller keeps the same contract.
+        unsafe { s.zero(self.tickets, rows * n_head) }
     }
 }
 
@@ -154,7 +158,11 @@ unsafe impl Params for Raw {}
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn attention(s: &Stream, a: &Attention) -> Result<()> {
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `a` have the sizes that its fields name. Where rows go one by one,
+/// `scratch` was taken for as many and cleared.
+pub unsafe fn attention(s: &Stream, a: &Attention) -> Result<()> {
     assert!(takes(a.head_dim), "heads of {} elements", a.head_dim);
     assert!(a.n_head.is_multiple_of(a.n_head_kv), "{} heads share {}", a.n_head, a.n_head_kv);
     assert!(a.image.q.is_null() || a.head_dim.is_multiple_of(32), "an image of heads of {} elements", a.head_dim);
@@ -201,7 +209,7 @@ pub fn attention(s: &Stream, a: &Attention) -> Result<()> {
     let tiles = a.n_head_kv * group.div_ceil(heads_per_tile);
     let blocks = [tiles as u32, a.rows.div_ceil(rows_per_tile) as u32, splits as u32];
     let kind = a.cache.kind;
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe {
         s.launch(
             kernel(kind, dim, queries),

@@ -35,11 +35,14 @@ unsafe impl Params for EmbedParams {}
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn embed(stream: &Stream, p: &EmbedParams) -> Result<()> {
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `p` have the sizes that its fields name.
+pub unsafe fn embed(stream: &Stream, p: &EmbedParams) -> Result<()> {
     let format = GgmlType::from_number(p.format as u32).expect("a ggml type with kernels").format();
     assert!((p.k as usize).is_multiple_of(format.block), "rows of {} weights in {}", p.k, format.name);
     assert!(p.w.address().is_multiple_of(16), "weights begin at a multiple of 16 bytes");
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { stream.launch("embed", Grid::plane(p.rows as u32, (p.k as u32).div_ceil(ELEMENTS), 128), p) }
 }
 

@@ -144,12 +144,16 @@ impl Route {
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn route(stream: &Stream, p: &Route) -> Result<()> {
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `p` and its choices have the sizes that their fields name, `tiles`
+/// that of [`Choices::take`].
+pub unsafe fn route(stream: &Stream, p: &Route) -> Result<()> {
     assert!(p.n_expert as usize <= MAX_EXPERTS && p.n_used as usize <= MAX_CHOICES && p.n_used <= p.n_expert);
     let [width, tiles] = p.tiles();
     let p = Route { n_tiles: tiles as i32, width_log2: width.ilog2() as i32, ..*p };
     let blocks = (p.rows as u32).div_ceil(ROUTE_ROWS);
-    // SAFETY: the kernels take these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+    // SAFETY: the kernels take these parameters (compared by the test below); the caller answers for the rest.
     unsafe {
         stream.launch("route", Grid::linear(blocks, 32 * ROUTE_ROWS), &p)?;
         if p.rows > 1 { stream.launch("group", Grid::linear(1, GROUP_THREADS), &p) } else { Ok(()) }
@@ -184,9 +188,12 @@ unsafe impl Params for Join {}
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn join(stream: &Stream, rows: usize, p: &Join) -> Result<()> {
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `p` have the sizes that its fields name, for `rows` rows.
+pub unsafe fn join(stream: &Stream, rows: usize, p: &Join) -> Result<()> {
     let grid = Grid::plane((p.n as u32).div_ceil(JOIN_THREADS), rows as u32, JOIN_THREADS);
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { stream.launch("join_experts", grid, p) }
 }
 

@@ -26,7 +26,10 @@ pub fn takes(k: usize) -> bool {
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn gemm(stream: &Stream, p: &MatmulParams) -> Result<()> {
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `p` and its segments have the sizes that their fields name.
+pub unsafe fn gemm(stream: &Stream, p: &MatmulParams) -> Result<()> {
     let segments = &p.segment[..p.segments as usize];
     let number = segments[0].format;
     let kernels = formats::kernels(number);
@@ -37,12 +40,13 @@ pub fn gemm(stream: &Stream, p: &MatmulParams) -> Result<()> {
     let missing = if format.format().block == 1 { p.x.is_null() } else { p.image.q.is_null() };
     assert!(!missing, "{format} weights have activations to multiply");
     if p.columns <= FEW && kernels.layout != Layout::File {
-        return product::product(stream, p);
+        // SAFETY: the caller keeps the same contract.
+        return unsafe { product::product(stream, p) };
     }
     let (name, [rows, columns, threads]) =
         if p.columns <= FEW { (kernels.gemm_few, FEW_BLOCK) } else { (kernels.gemm, WIDE_BLOCK) };
     let tiles: u32 = segments.iter().map(|s| (s.rows as u32).div_ceil(rows)).sum();
-    // SAFETY: the kernel takes these parameters (compared by a test of `params`); addresses and shapes are the caller's (see `ops`).
+    // SAFETY: the kernel takes these parameters (compared by a test of `params`); the caller answers for the rest.
     unsafe { stream.launch(name, Grid::plane(tiles, p.column_tiles(columns), threads), p) }
 }
 
@@ -80,10 +84,13 @@ unsafe impl Params for GluActParams {}
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn glu_act(stream: &Stream, p: &GluActParams) -> Result<()> {
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `p` have the sizes that its fields name.
+pub unsafe fn glu_act(stream: &Stream, p: &GluActParams) -> Result<()> {
     assert!(p.out.q.is_null() || p.rows % 32 == 0, "an image of {} elements", p.rows);
     let blocks = (p.rows as u32).div_ceil(GLU_ACT_THREADS);
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { stream.launch("glu_act", Grid::plane(blocks, p.columns as u32, GLU_ACT_THREADS), p) }
 }
 

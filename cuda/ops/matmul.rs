@@ -57,7 +57,10 @@ unsafe impl Params for GluParams {}
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn gemv(stream: &Stream, p: &MatmulParams) -> Result<()> {
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `p` and its segments have the sizes that their fields name.
+pub unsafe fn gemv(stream: &Stream, p: &MatmulParams) -> Result<()> {
     let mut rest = p.segment[..p.segments as usize].to_vec();
     while let Some(first) = rest.first() {
         let of = kernels(first, p);
@@ -70,10 +73,11 @@ pub fn gemv(stream: &Stream, p: &MatmulParams) -> Result<()> {
             let blocks = same.iter().map(|s| (s.rows as u32).div_ceil(GEMV_ROWS)).sum();
             let grid = Grid::plane(blocks, (p.columns as u32).div_ceil(GEMV_COLUMNS), GEMV_THREADS);
             let name = if same.iter().all(|s| kernels(s, p) == of) { of.gemv } else { "gemv_mixed" };
-            // SAFETY: the kernel takes these parameters (compared by a test of `params`); addresses and shapes are the caller's (see `ops`).
+            // SAFETY: the kernel takes these parameters (compared by a test of `params`); the caller answers for the rest.
             unsafe { stream.launch(name, grid, &params)? };
         } else {
-            product::product(stream, &params)?;
+            // SAFETY: the caller keeps the same contract.
+            unsafe { product::product(stream, &params)? };
         }
         rest = other;
     }
@@ -91,7 +95,10 @@ pub fn glu_takes(gate: GgmlType, up: GgmlType) -> bool {
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn glu(stream: &Stream, p: &GluParams) -> Result<()> {
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `p` and its two matrices have the sizes that their fields name.
+pub unsafe fn glu(stream: &Stream, p: &GluParams) -> Result<()> {
     assert_eq!(p.gate.rows, p.up.rows, "every gate has its value");
     assert!(p.out.q.is_null() || p.gate.rows % 32 == 0, "an image of {} elements", p.gate.rows);
     let inputs =
@@ -100,10 +107,12 @@ pub fn glu(stream: &Stream, p: &GluParams) -> Result<()> {
     assert!(glu_takes(gate.format, up.format), "a gate in {} of {}", gate.format, up.format);
     if gate.layout != Layout::File {
         let gated = MatmulParams { gated: 1, activation: p.activation, out: p.out, ..inputs };
-        return product::product(stream, &gated.with(&[Segment { y: p.y, y_stride: p.y_stride, ..p.gate }, p.up]));
+        let segments = [Segment { y: p.y, y_stride: p.y_stride, ..p.gate }, p.up];
+        // SAFETY: the caller keeps the same contract.
+        return unsafe { product::product(stream, &gated.with(&segments)) };
     }
     let blocks = (p.gate.rows as u32).div_ceil(GLU_ROWS);
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { stream.launch(if gate == up { gate.glu } else { "glu_mixed" }, Grid::linear(blocks, GLU_THREADS), p) }
 }
 

@@ -88,7 +88,10 @@ unsafe impl Params for NormParams {}
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn norm(s: &Stream, rows: u32, kind: NormKind, p: &NormParams) -> Result<()> {
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `p` have the sizes that its fields name, for `rows` rows.
+pub unsafe fn norm(s: &Stream, rows: u32, kind: NormKind, p: &NormParams) -> Result<()> {
     assert!(p.n > 0 && p.n % 2 == 0 && p.n as usize <= CHUNK * MOST_CHUNKS, "rows of {} elements", p.n);
     assert!(p.weight.is_null() == (kind == NormKind::None), "weights of a norm, {kind:?}");
     assert!(p.index.is_null() || p.x_out.is_null(), "rows that are picked have no place in the stream");
@@ -99,7 +102,7 @@ pub fn norm(s: &Stream, rows: u32, kind: NormKind, p: &NormParams) -> Result<()>
         NormKind::Layer => "layer_norm",
         NormKind::None => "residual_add",
     };
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { s.launch(name, Grid::linear(rows, THREADS), p) }
 }
 

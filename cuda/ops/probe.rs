@@ -27,7 +27,7 @@ unsafe impl Params for Probe {}
 /// The driver refuses the launch, or an earlier launch has failed.
 pub fn empty(s: &Stream) -> Result<()> {
     let p = Probe { from: Ptr::NULL, to: Ptr::NULL, n: 0, pad: 0 };
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+    // SAFETY: the kernel takes these parameters (compared by the test below) and looks at no address.
     unsafe { s.launch("probe_empty", Grid::linear(1, 32), &p) }
 }
 
@@ -35,8 +35,11 @@ pub fn empty(s: &Stream) -> Result<()> {
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn read(s: &Stream, blocks: u32, from: Ptr<[u32; 4]>, n: u32, sums: Ptr<u32>) -> Result<()> {
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): `from` has `n` elements, `sums` room for [`SUMS`] words per block.
+pub unsafe fn read(s: &Stream, blocks: u32, from: Ptr<[u32; 4]>, n: u32, sums: Ptr<u32>) -> Result<()> {
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { s.launch("probe_read", Grid::linear(blocks, 256), &Probe { from, to: sums.cast(), n, pad: 0 }) }
 }
 
@@ -44,8 +47,11 @@ pub fn read(s: &Stream, blocks: u32, from: Ptr<[u32; 4]>, n: u32, sums: Ptr<u32>
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn copy(s: &Stream, blocks: u32, from: Ptr<[u32; 4]>, to: Ptr<[u32; 4]>, n: u32) -> Result<()> {
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): `from` has `n` elements, `to` room for as many.
+pub unsafe fn copy(s: &Stream, blocks: u32, from: Ptr<[u32; 4]>, to: Ptr<[u32; 4]>, n: u32) -> Result<()> {
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { s.launch("probe_copy", Grid::linear(blocks, 256), &Probe { from, to, n, pad: 0 }) }
 }
 
@@ -53,8 +59,11 @@ pub fn copy(s: &Stream, blocks: u32, from: Ptr<[u32; 4]>, to: Ptr<[u32; 4]>, n: 
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn link(s: &Stream, from: Ptr<[u32; 4]>, to: Ptr<[u32; 4]>) -> Result<()> {
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): `from` has [`LINK`] elements, `to` room for as many.
+pub unsafe fn link(s: &Stream, from: Ptr<[u32; 4]>, to: Ptr<[u32; 4]>) -> Result<()> {
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { s.launch("probe_link", Grid::linear(1, 256), &Probe { from, to, n: LINK as u32, pad: 0 }) }
 }
 
@@ -62,8 +71,11 @@ pub fn link(s: &Stream, from: Ptr<[u32; 4]>, to: Ptr<[u32; 4]>) -> Result<()> {
 ///
 /// # Errors
 /// The driver's; GPUs below SM 9.0 cannot.
-pub fn dependent_link(s: &Stream, from: Ptr<[u32; 4]>, to: Ptr<[u32; 4]>) -> Result<()> {
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+///
+/// # Safety
+/// As for [`link`].
+pub unsafe fn dependent_link(s: &Stream, from: Ptr<[u32; 4]>, to: Ptr<[u32; 4]>) -> Result<()> {
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { s.launch_dependent("probe_link", Grid::linear(1, 256), &Probe { from, to, n: LINK as u32, pad: 0 }) }
 }
 

@@ -106,8 +106,12 @@ unsafe impl Params for NormProductParams {}
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn product(stream: &Stream, p: &MatmulParams) -> Result<()> {
-    planned(stream, p, None, planned_for(stream, p, false))
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `p` and its segments have the sizes that their fields name.
+pub unsafe fn product(stream: &Stream, p: &MatmulParams) -> Result<()> {
+    // SAFETY: the caller keeps the same contract.
+    unsafe { planned(stream, p, None, planned_for(stream, p, false)) }
 }
 
 /// Whether [`norm_product`] takes columns of `k` elements.
@@ -121,8 +125,13 @@ pub fn norm_product_takes(k: usize) -> bool {
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn norm_product(stream: &Stream, p: &MatmulParams, norm: &NormParams) -> Result<()> {
-    planned(stream, p, Some(norm), planned_for(stream, p, true))
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `p`, its segments and `norm` have the sizes that their fields
+/// name.
+pub unsafe fn norm_product(stream: &Stream, p: &MatmulParams, norm: &NormParams) -> Result<()> {
+    // SAFETY: the caller keeps the same contract.
+    unsafe { planned(stream, p, Some(norm), planned_for(stream, p, true)) }
 }
 
 /// The plan for this device.
@@ -147,7 +156,10 @@ fn variant(p: &MatmulParams) -> (usize, &'static Variant) {
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParams>, plan: Plan) -> Result<()> {
+///
+/// # Safety
+/// As for [`product`], or [`norm_product`]; the plan is within the limits that [`Plan`] states.
+pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParams>, plan: Plan) -> Result<()> {
     let segments = &p.segment[..p.segments as usize];
     let number = segments[0].format;
     let kernels = formats::kernels(number);
@@ -175,7 +187,7 @@ pub fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParams>, pla
         assert!(s.expert_rows > 0 && s.expert_rows % 16 == 0, "experts of {} rows", s.expert_rows);
     }
     let Some(&norm) = norm else {
-        // SAFETY: the kernel takes these parameters (compared by a test of `params`); addresses and shapes are the caller's (see `ops`).
+        // SAFETY: the kernel takes these parameters (compared by a test of `params`); the caller answers for the rest.
         return unsafe { stream.launch(kernels.product[i], grid, &product) };
     };
     assert!(p.columns == 1 && norm.n == p.k && norm_product_takes(p.k as usize), "a norm of {} elements", norm.n);
@@ -184,7 +196,7 @@ pub fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParams>, pla
     // The image in whole chunks: a byte per element, and four bytes per 32 and per 16.
     let grid = Grid { shared: (p.k as u32).next_multiple_of(norm::CHUNK as u32) * 11 / 8, ..grid };
     let name = if same { kernels.norm_product } else { "norm_product_mixed" };
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { stream.launch(name, grid, &NormProductParams { product, norm }) }
 }
 

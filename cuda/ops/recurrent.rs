@@ -107,14 +107,17 @@ impl DeltaNet {
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn delta_net(s: &Stream, p: &DeltaNet) -> Result<()> {
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `p` and its states have the sizes that their fields name.
+pub unsafe fn delta_net(s: &Stream, p: &DeltaNet) -> Result<()> {
     let sizes = [p.dim_k, p.dim_v, p.taps].map(|n| n as usize);
     assert!(DeltaNet::takes(sizes), "keys, values and taps of {sizes:?}");
     assert!(p.n_head_v % p.n_head_k == 0, "{} heads of values, {} of keys", p.n_head_v, p.n_head_k);
     assert!(p.image.q.is_null() || p.dim_v % 32 == 0, "an image of values of {} elements", p.dim_v);
     assert!(p.state.len as usize >= p.n_head_v as usize * DeltaNet::head_len(sizes), "pages of {} floats", p.state.len);
     let grid = Grid::plane(p.n_head_v as u32, p.state.runs(), DELTA_THREADS / MAX_STATE as u32 * p.dim_v as u32);
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { s.launch("delta_net", grid, p) }
 }
 
@@ -145,12 +148,15 @@ unsafe impl Params for ShortConv {}
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn short_conv(s: &Stream, p: &ShortConv) -> Result<()> {
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `p` and its states have the sizes that their fields name.
+pub unsafe fn short_conv(s: &Stream, p: &ShortConv) -> Result<()> {
     assert!((2..=MAX_TAPS as i32).contains(&p.taps), "a convolution of {} tokens", p.taps);
     assert!(p.image.q.is_null() || p.channels % 32 == 0, "an image of {} elements", p.channels);
     assert!(p.state.len >= (p.taps - 1) * p.channels, "pages of {} floats", p.state.len);
     let grid = Grid::plane((p.channels as u32).div_ceil(CONV_THREADS), p.state.runs(), CONV_THREADS);
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { s.launch("short_conv", grid, p) }
 }
 

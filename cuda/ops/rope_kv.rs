@@ -86,11 +86,14 @@ impl RopeKv {
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn rope_kv(s: &Stream, rows: u32, p: &RopeKv) -> Result<()> {
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `p` have the sizes that its fields name, for `rows` rows.
+pub unsafe fn rope_kv(s: &Stream, rows: u32, p: &RopeKv) -> Result<()> {
     p.check();
     let heads = (p.n_head + if p.k.is_null() { 0 } else { 2 * p.n_head_kv }) as u32;
     let name = if p.head_dim > SMALL_HEAD { "rope_kv_512" } else { "rope_kv" };
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { s.launch(name, Grid::plane(heads.div_ceil(WARPS), rows, 32 * WARPS), p) }
 }
 

@@ -269,13 +269,20 @@ impl SampleState {
     ///
     /// # Errors
     /// No page-locked or device memory is left, or an earlier launch has failed.
-    pub fn new(stream: &Stream, shape: SampleShape, buffers: SampleBuffers) -> Result<Self> {
+    ///
+    /// # Safety
+    /// The contract of [`ops`](crate::ops): `shape` has taken `buffers` from memory of the stream's GPU, and no other state
+    /// uses them.
+    pub unsafe fn new(stream: &Stream, shape: SampleShape, buffers: SampleBuffers) -> Result<Self> {
         let (gpu, n) = (stream.gpu(), shape.sequences);
         let mut ring = Pinned::new(gpu, n * RING)?;
-        stream.zero(buffers.sampling, n)?;
-        stream.zero(buffers.work, n)?;
-        stream.zero(buffers.bin_mass, n * BINS)?;
-        stream.zero(buffers.bin_count, n * BINS)?;
+        // SAFETY: `shape` has taken the buffers for so many sequences, says the caller.
+        unsafe {
+            stream.zero(buffers.sampling, n)?;
+            stream.zero(buffers.work, n)?;
+            stream.zero(buffers.bin_mass, n * BINS)?;
+            stream.zero(buffers.bin_count, n * BINS)?;
+        }
         Ok(Self {
             shape,
             buffers,
@@ -292,7 +299,10 @@ impl SampleState {
     ///
     /// # Errors
     /// The driver refuses the launch, or an earlier launch has failed.
-    pub fn restart(&mut self, stream: &Stream, sequence: usize, start: &SampleStart) -> Result<()> {
+    ///
+    /// # Safety
+    /// The contract of [`ops`](crate::ops) for the buffers that [`SampleState::new`] was given.
+    pub unsafe fn restart(&mut self, stream: &Stream, sequence: usize, start: &SampleStart) -> Result<()> {
         let sampling = start.sampling;
         let window = if sampling.window < 0 { start.history.len() } else { sampling.window as usize };
         let recent = &start.history[start.history.len().saturating_sub(window)..];
@@ -309,7 +319,8 @@ impl SampleState {
                 let place = if sampling.window < 0 { i } else { (position % window as u64) as usize };
                 staged[place] = i32::try_from(token).unwrap_or(-1);
             }
-            stream.copy_in(history, &self.staged_history, window)?;
+            // SAFETY: the shape holds the window of the sequence (checked above), and so do its buffers, says the caller.
+            unsafe { stream.copy_in(history, &self.staged_history, window)? };
         }
         if !start.biases.is_empty() {
             let staged = &mut self.staged_bias.as_mut_slice()[..start.biases.len()];
@@ -320,7 +331,8 @@ impl SampleState {
             // Stable: the pairs of one token stay in their order.
             staged.sort_by_key(|bias| bias.token);
             let to = self.buffers.bias.add(sequence * self.shape.biases);
-            stream.copy_in(to, &self.staged_bias, start.biases.len())?;
+            // SAFETY: as for the window.
+            unsafe { stream.copy_in(to, &self.staged_bias, start.biases.len())? };
         }
         self.greedy[sequence] = sampling.temperature <= 0.0;
         let params = RestartParams {
@@ -334,7 +346,7 @@ impl SampleState {
             biases: start.biases.len() as i32,
             pad: 0,
         };
-        // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+        // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
         unsafe { stream.launch("sample_restart", Grid::linear(1, THREADS), &params) }
     }
 
@@ -348,7 +360,11 @@ impl SampleState {
     ///
     /// # Errors
     /// The driver refuses the launch, or an earlier launch has failed.
-    pub fn sample(&self, stream: &Stream, rows: &SampleRows, steps: SampleSteps) -> Result<()> {
+    ///
+    /// # Safety
+    /// The contract of [`ops`](crate::ops) for the buffers that [`SampleState::new`] was given, and for the addresses in
+    /// `rows`, which have the sizes that its fields name.
+    pub unsafe fn sample(&self, stream: &Stream, rows: &SampleRows, steps: SampleSteps) -> Result<()> {
         let (b, shape) = (&self.buffers, &self.shape);
         let params = SampleParams {
             logits: rows.logits,
@@ -374,7 +390,7 @@ impl SampleState {
         };
         let blocks = shape.vocab.div_ceil(CHUNK).div_ceil(WARPS).min(MAX_BLOCKS) as u32;
         let grid = Grid::plane(blocks, rows.rows, THREADS);
-        // SAFETY: the kernels take these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+        // SAFETY: the kernels take these parameters (compared by the test below); the caller answers for the rest.
         unsafe {
             stream.launch("sample_scan", grid, &params)?;
             if steps == SampleSteps::All {

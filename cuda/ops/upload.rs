@@ -89,7 +89,11 @@ impl<'a> Source<'a> {
 ///
 /// # Errors
 /// The device has no memory for a staging buffer, the driver refuses a copy or a launch, or an earlier launch has failed.
-pub fn upload(
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): `staging` has the bytes that it was made with, each source's address room for its
+/// bytes, or for [`bytes_on_device`] of its matrix.
+pub unsafe fn upload(
     gpu: &Arc<Gpu>,
     stream: &Stream,
     staging: Staging,
@@ -110,14 +114,18 @@ pub fn upload(
             // Waits until the buffer's last piece has arrived.
             stage.as_mut_slice()[..piece.len()].copy_from_slice(piece);
             match records {
-                None => stream.copy_in(to.add(i * size), stage, piece.len())?,
+                // SAFETY: the source's place has room for its bytes, says the caller.
+                None => unsafe { stream.copy_in(to.add(i * size), stage, piece.len())? },
                 Some((format, k)) => {
                     assert!(piece.len() <= staging.bytes, "a piece of {} bytes in {}", piece.len(), staging.bytes);
-                    // The stream's order keeps the piece before in its place until its records are made.
-                    stream.copy_in(staging.at, stage, piece.len())?;
                     let (row, before) = (format.bytes_of(k), i * size / format.bytes_of(k));
                     let to = to.add(bytes_on_device(format, [before, k]));
-                    repack(stream, format, [staging.at, to], [piece.len() / row, k])?;
+                    // SAFETY: staging has room for the piece, and the source's place for its records, says the caller. The
+                    // stream's order keeps the piece before in its place until its records are made.
+                    unsafe {
+                        stream.copy_in(staging.at, stage, piece.len())?;
+                        repack(stream, format, [staging.at, to], [piece.len() / row, k])?;
+                    }
                 }
             }
             done += piece.len() as u64;
@@ -143,14 +151,18 @@ unsafe impl Params for RepackParams {}
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
-pub fn repack(stream: &Stream, format: GgmlType, [from, to]: [Ptr<u8>; 2], [rows, k]: [usize; 2]) -> Result<()> {
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the first address has `rows` rows of `k` weights as in the file, the second room
+/// for [`bytes_on_device`].
+pub unsafe fn repack(stream: &Stream, format: GgmlType, [from, to]: [Ptr<u8>; 2], [rows, k]: [usize; 2]) -> Result<()> {
     let kernels = formats::kernels(format as i32);
     let Layout::Records { columns, .. } = kernels.layout else { panic!("{format} has no records") };
     assert!(k.is_multiple_of(format.format().block), "rows of {k} weights in {format}");
     assert!(from.address().is_multiple_of(16) && to.address().is_multiple_of(16), "multiples of 16 bytes");
     let params = RepackParams { from, to, rows: rows as i32, k: k as i32 };
     let records = (rows.div_ceil(ROWS) * k.div_ceil(columns)) as u32;
-    // SAFETY: the kernel takes these parameters (compared by the test below); addresses and shapes are the caller's (see `ops`).
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { stream.launch(kernels.repack, Grid::linear(records.div_ceil(WARPS), 32 * WARPS), &params) }
 }
 

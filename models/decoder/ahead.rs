@@ -36,8 +36,12 @@ pub struct Ahead {
 
 impl Ahead {
     /// All rows are idle.
+    ///
+    /// # Errors
+    /// The driver refuses to queue the write, or an earlier launch has failed.
     pub fn new(stream: &Stream, memory: &Memory) -> Result<Self> {
-        stream.fill(memory.ahead.seq, IDLE, STEP_ROWS)?;
+        // SAFETY: the part of the arena has so many rows (see `decoder`).
+        unsafe { stream.fill(memory.ahead.seq, IDLE, STEP_ROWS)? };
         Ok(Self { graphs: Default::default(), rows: Vec::new() })
     }
 }
@@ -106,20 +110,27 @@ impl GpuDecoder {
     fn remove(&mut self, row: usize) -> Result<()> {
         let (at, stream, last) = (self.memory.ahead, &self.stream, self.ahead.rows.len() - 1);
         self.ahead.rows.swap_remove(row);
-        if let Some(&seq) = self.ahead.rows.get(row) {
-            stream.copy_within(at.token.add(row), at.token.add(last), 1)?;
-            stream.copy_within(at.pos.add(row), at.pos.add(last), 1)?;
-            stream.fill(at.seq.add(row), seq as i32, 1)?;
+        // SAFETY: there are at most `STEP_ROWS` rows, for which the arena has room (see `decoder`); `row` is not the last one
+        // where another takes its place.
+        unsafe {
+            if let Some(&seq) = self.ahead.rows.get(row) {
+                stream.copy_within(at.token.add(row), at.token.add(last), 1)?;
+                stream.copy_within(at.pos.add(row), at.pos.add(last), 1)?;
+                stream.fill(at.seq.add(row), seq as i32, 1)?;
+            }
+            stream.fill(at.seq.add(last), IDLE, 1)
         }
-        stream.fill(at.seq.add(last), IDLE, 1)
     }
 
     /// Adds a row behind the others.
     fn append(&mut self, e: &Entry) -> Result<()> {
         let (at, stream, row) = (self.memory.ahead, &self.stream, self.ahead.rows.len());
-        stream.fill(at.token.add(row), e.token as i32, 1)?;
-        stream.fill(at.pos.add(row), e.pos as i32, 1)?;
-        stream.fill(at.seq.add(row), e.seq as i32, 1)?;
+        // SAFETY: with this one there are at most `STEP_ROWS` rows (see `arrange`), for which the arena has room.
+        unsafe {
+            stream.fill(at.token.add(row), e.token as i32, 1)?;
+            stream.fill(at.pos.add(row), e.pos as i32, 1)?;
+            stream.fill(at.seq.add(row), e.seq as i32, 1)?;
+        }
         self.ahead.rows.push(e.seq);
         Ok(())
     }

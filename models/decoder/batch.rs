@@ -105,7 +105,10 @@ impl GpuDecoder {
         split
     }
 
-    /// Runs a batch that was checked. Where it fails, the caches are as before.
+    /// Runs a batch that was checked.
+    ///
+    /// # Errors
+    /// [`ForwardError::Cancelled`], [`ForwardError::Pages`], or the device's. The caches are as before.
     pub(super) fn run(&mut self, batch: &Batch) -> std::result::Result<(), ForwardError> {
         if (batch.cancelled)() {
             return Err(ForwardError::Cancelled);
@@ -174,7 +177,8 @@ impl GpuDecoder {
         let bucket = (tiling == Tiling::Rows && self.probe.is_none()).then(|| bucket(rows.len()));
         let count = bucket.map_or(rows.len(), |b| BUCKETS[b]);
         describe(self.staging.rows.as_mut_slice(), rows.iter().map(|row| Some(row.entry)));
-        self.stream.copy_in(self.memory.rows.token, &self.staging.rows, self.staging.rows.len())?;
+        // SAFETY: the part of the arena for the rows has the same length (see `decoder`).
+        unsafe { self.stream.copy_in(self.memory.rows.token, &self.staging.rows, self.staging.rows.len())? };
         self.look_up_per_layer(rows.iter().map(|row| row.entry.token), count)?;
         match bucket {
             Some(bucket) => {
@@ -207,7 +211,8 @@ impl GpuDecoder {
         // Where logits are wanted the row is an idle one to the sampler.
         describe(rows, wanted.iter().map(|(_, row)| row.is_sampled().then_some(row.entry)));
         let memory = &self.memory;
-        self.stream.copy_in(memory.marked, &self.staging.marked, self.staging.marked.len())?;
+        // SAFETY: the part of the arena for marked rows has the same length (see `decoder`).
+        unsafe { self.stream.copy_in(memory.marked, &self.staging.marked, self.staging.marked.len())? };
         Step { narrow, ..self.step_of(count, Tiling::Rows) }.head(memory.marked, count)?;
         let logits = memory.activations.logits;
         let sampled = wanted.iter().filter(|(_, row)| row.is_sampled()).map(|(_, row)| row.entry.seq);
@@ -218,7 +223,8 @@ impl GpuDecoder {
             self.sampler.sample(&self.stream, &rows, self.sampler.steps(sampled))?;
         }
         if n_sampled < count {
-            self.stream.copy_out(&mut self.staging.logits, logits, count * n_vocab)?;
+            // SAFETY: the arena has logits of at least `LOGIT_ROWS` rows, and no more are wanted at once (see `decoder`).
+            unsafe { self.stream.copy_out(&mut self.staging.logits, logits, count * n_vocab)? };
         }
         Ok(())
     }

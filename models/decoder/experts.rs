@@ -7,7 +7,7 @@ use qrun_cuda::{
         activations::QuantizedActivations,
         experts::{self, Join, MAX_CHOICES, MAX_EXPERTS, Route},
         matmul::{self, MatmulParams, Segment},
-        norm::{self, NormKind, NormParams},
+        norm::{NormKind, NormParams},
         product,
         upload::bytes_on_device,
     },
@@ -79,7 +79,9 @@ impl Step<'_> {
         };
         let routes = [segment(&router, e.logits), passes];
         // Of any number of rows: a choice must not depend on it.
-        matmul::gemv(self.stream, &normed.with(&routes[..if shared_gate.is_null() { 1 } else { 2 }]))?;
+        let routes = &routes[..if shared_gate.is_null() { 1 } else { 2 }];
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe { matmul::gemv(self.stream, &normed.with(routes))? };
         self.tap(Some(il), "ffn_moe_logits", e.logits, plan.n_expert)?;
         let route = Route {
             logits: e.logits,
@@ -99,7 +101,8 @@ impl Step<'_> {
             scale: plan.scale,
             ..Route::default()
         };
-        experts::route(self.stream, &route)?;
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe { experts::route(self.stream, &route)? };
         if beside.is_some() {
             self.norm(&self.norm_of(stream, layer.vector(PreFfwNorm2)), &[gate.0, up.0])?;
         }
@@ -123,14 +126,15 @@ impl Step<'_> {
             join.shared = e.shared;
             join.gate = if shared_gate.is_null() { Ptr::NULL } else { e.shared_gate };
         }
-        experts::join(self.stream, self.rows, &join)?;
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe { experts::join(self.stream, self.rows, &join)? };
         if beside.is_none() {
             return Ok(());
         }
         self.norm_in_place(e.shared, layer.vector(PostFfwNorm1), c.n_embd)?;
         let sum = Residual { x: e.shared, add: a.out, post: layer.vector(PostFfwNorm2), x_out: a.out, x_scale: 1.0 };
         let sum = NormParams { scale: 1.0, post_eps: c.norm_eps, ..self.norm_of(sum, Ptr::NULL) };
-        norm::norm(self.stream, self.rows as u32, NormKind::None, &sum)
+        self.launch_norm(self.rows, NormKind::None, &sum)
     }
 
     /// Gate and up, each with what multiplies it; in one matrix or two.
@@ -158,7 +162,8 @@ impl Step<'_> {
         if product.columns as usize <= product::MOST_COLUMNS && gate.format == up.format {
             let gated = MatmulParams { gated: 1, activation: self.activation(), out, ..product };
             let segments = [Segment { y, ..gate }, Segment { y: Ptr::NULL, ..up }];
-            return product::product(self.stream, &gated.with(&segments));
+            // SAFETY: parts of the arena with room for the choices of the step's rows (see `decoder`).
+            return unsafe { product::product(self.stream, &gated.with(&segments)) };
         }
         self.matmul(product, &[gate, up])?;
         let choices = [plan.n_ff, self.rows * plan.n_used];

@@ -46,7 +46,13 @@ impl Step<'_> {
     /// Norms for what `consumers` multiply, in a launch of its own.
     pub(super) fn norm(&self, norm: &NormParams, consumers: &[Weight]) -> Result<()> {
         let (y, image) = self.wanted(&self.m.activations.normed, consumers);
-        norm::norm(self.stream, self.rows as u32, self.norm_kind(norm), &NormParams { y, image, ..*norm })
+        self.launch_norm(self.rows, self.norm_kind(norm), &NormParams { y, image, ..*norm })
+    }
+
+    /// The launch itself, of so many rows.
+    pub(super) fn launch_norm(&self, rows: usize, kind: NormKind, norm: &NormParams) -> Result<()> {
+        // SAFETY: parts of the arena with room for so many rows (see `decoder`).
+        unsafe { norm::norm(self.stream, rows as u32, kind, norm) }
     }
 
     /// Whether the product with `consumers` norms its column itself: one, that nobody else wants to see.
@@ -72,7 +78,7 @@ impl Step<'_> {
             eps: self.c.norm_eps,
             ..NormParams::default()
         };
-        norm::norm(self.stream, self.rows as u32, NormKind::Rms, &norm)
+        self.launch_norm(self.rows, NormKind::Rms, &norm)
     }
 
     /// What joins the stream, `post` included, where somebody listens.
@@ -85,7 +91,7 @@ impl Step<'_> {
         let y = a.normed.values;
         let (n, eps) = (self.c.n_embd as i32, self.c.post_norm_eps);
         let norm = NormParams { x: a.out, weight: post, seq: self.at.seq, y, n, eps, ..NormParams::default() };
-        norm::norm(self.stream, self.rows as u32, NormKind::Rms, &norm)?;
+        self.launch_norm(self.rows, NormKind::Rms, &norm)?;
         Ok(y)
     }
 }

@@ -105,7 +105,8 @@ impl GpuDecoder {
             for ((plan, layer), _) in layers.filter(|(_, kind)| **kind == copy.kind) {
                 for (start, bytes) in planes(layer, plan).into_iter().filter(|(_, bytes)| *bytes > 0) {
                     let at = |id: PageId| start.add(id as usize * bytes);
-                    self.stream.copy_within(at(copy.to), at(copy.from), bytes)?;
+                    // SAFETY: two pages that exist, of a plane of the arena (see `decoder`).
+                    unsafe { self.stream.copy_within(at(copy.to), at(copy.from), bytes)? };
                 }
             }
         }
@@ -121,7 +122,8 @@ impl GpuDecoder {
         let changed: Vec<usize> = ends.iter().filter_map(changed).collect();
         let unknown: Vec<_> = changed.into_iter().flat_map(|seq| self.pages.unknown(seq)).collect();
         for (kind, at, page) in unknown {
-            self.stream.fill(self.memory.tables[kind].add(at), page, 1)?;
+            // SAFETY: the arena's table of this kind has as many places as its mirror (see `decoder`).
+            unsafe { self.stream.fill(self.memory.tables[kind].add(at), page, 1)? };
             self.pages.mirrors[kind][at] = page;
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::f32::consts::FRAC_1_SQRT_2;
 
 use qrun_cuda::{
     Ptr, Result, Stream,
-    ops::norm::{self, NormKind, NormParams},
+    ops::norm::{NormKind, NormParams},
 };
 use qrun_quant::cpu::Matrix;
 
@@ -34,10 +34,14 @@ pub struct LookUp {
 
 impl LookUp {
     /// `None` where the model has no such embeddings. What rows that are idle would read becomes zeros.
+    ///
+    /// # Errors
+    /// The driver refuses to queue the zeros, or an earlier launch has failed.
     pub fn new(stream: &Stream, model: &Model, memory: &Memory, o: &Options) -> Result<Option<Self>> {
         let Some(per_layer) = &model.weights.per_layer else { return Ok(None) };
         let table = per_layer.token_embd.clone();
-        stream.zero(memory.activations.per_layer_projected, memory::rows(o) * table.cols())?;
+        // SAFETY: the part of the arena has so many rows of this width (see `decoder`).
+        unsafe { stream.zero(memory.activations.per_layer_projected, memory::rows(o) * table.cols())? };
         Ok(Some(Self { table, scale: (model.config.n_embd_per_layer as f32).sqrt() * FRAC_1_SQRT_2 }))
     }
 }
@@ -57,7 +61,8 @@ impl GpuDecoder {
                 None => row.fill(0.0),
             }
         }
-        self.stream.copy_in(self.memory.activations.per_layer, &self.staging.per_layer, rows * table.cols())
+        // SAFETY: the part of the arena has room for the rows of any launch (see `decoder`).
+        unsafe { self.stream.copy_in(self.memory.activations.per_layer, &self.staging.per_layer, rows * table.cols()) }
     }
 }
 
@@ -78,7 +83,7 @@ impl Step<'_> {
             post_eps: c.norm_eps * c.n_embd as f32,
             ..NormParams::default()
         };
-        norm::norm(self.stream, (self.rows * c.layers.len()) as u32, NormKind::None, &sum)?;
+        self.launch_norm(self.rows * c.layers.len(), NormKind::None, &sum)?;
         self.tap(None, "inp_per_layer", a.per_layer, proj.rows)
     }
 

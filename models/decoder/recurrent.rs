@@ -90,10 +90,9 @@ impl Step<'_> {
             eps: c.norm_eps,
             pad: 0,
         };
-        recurrent::delta_net(self.stream, &delta)?;
-        if late {
-            activations::quantize(self.stream, y, a.attended.image, [self.rows, d.inner()])?;
-        }
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe { recurrent::delta_net(self.stream, &delta)? };
+        self.late_image(late, d.inner())?;
         self.matmul(self.product(&a.attended, d.inner()), &[segment(&out, a.out)])
     }
 
@@ -111,10 +110,9 @@ impl Step<'_> {
             channels: channels as i32,
             taps: taps as i32,
         };
-        recurrent::short_conv(self.stream, &conv)?;
-        if late {
-            activations::quantize(self.stream, y, a.attended.image, [self.rows, channels])?;
-        }
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe { recurrent::short_conv(self.stream, &conv)? };
+        self.late_image(late, channels)?;
         self.matmul(self.product(&a.attended, channels), &[segment(&out, a.out)])
     }
 
@@ -127,5 +125,15 @@ impl Step<'_> {
             true => (a.attended.values, QuantizedActivations::default(), true),
             false => (y, image, false),
         }
+    }
+
+    /// The image of `k` elements of each row that [`Step::given`] has left to be made afterwards.
+    pub(super) fn late_image(&self, late: bool, k: usize) -> Result<()> {
+        if !late {
+            return Ok(());
+        }
+        let x = &self.m.activations.attended;
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe { activations::quantize(self.stream, x.values, x.image, [self.rows, k]) }
     }
 }

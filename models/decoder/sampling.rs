@@ -43,12 +43,20 @@ enum Next {
 }
 
 impl DeviceSampler {
+    /// The state of `shape.sequences` sequences, all of which the host samples at first.
+    ///
+    /// # Errors
+    /// The driver's, as of [`SampleState::new`].
     pub fn new(stream: &Stream, memory: &Memory, shape: SampleShape) -> Result<Self> {
-        let state = SampleState::new(stream, shape, memory.sampling)?;
+        // SAFETY: parts of the arena that `carve` took for this shape, for this state alone (see `decoder`).
+        let state = unsafe { SampleState::new(stream, shape, memory.sampling)? };
         Ok(Self { state, shape, sequences: vec![Sampled::default(); shape.sequences] })
     }
 
     /// Samples a sequence by these parameters from the next launch on; `false` where the device cannot.
+    ///
+    /// # Errors
+    /// The driver refuses to queue the sequence's parameters, or an earlier launch has failed.
     pub fn set(&mut self, stream: &Stream, seq: u32, request: &SamplingRequest) -> Result<bool> {
         let (shape, sampling) = (self.shape, request.sampling);
         if seq as usize >= shape.sequences {
@@ -64,7 +72,8 @@ impl DeviceSampler {
             return Ok(false);
         }
         let start = SampleStart { sampling, biases: &request.bias, history: &request.history };
-        self.state.restart(stream, seq as usize, &start)?;
+        // SAFETY: the decoder's stream, and its arena with what the state was given (see `decoder`).
+        unsafe { self.state.restart(stream, seq as usize, &start)? };
         self.sequences[seq as usize].next = Next::Prompt;
         Ok(true)
     }
@@ -130,12 +139,19 @@ impl DeviceSampler {
     }
 
     /// Launches the sampler for some rows.
+    ///
+    /// # Errors
+    /// The driver refuses a launch, or an earlier one has failed.
     pub fn sample(&self, stream: &Stream, rows: &SampleRows, steps: SampleSteps) -> Result<()> {
-        self.state.sample(stream, rows, steps)
+        // SAFETY: as for `set`; rows are parts of the arena with room for as many.
+        unsafe { self.state.sample(stream, rows, steps) }
     }
 
     /// Waits for the `number`-th token of a sequence without asking the driver, except now and then whether it still
     /// works.
+    ///
+    /// # Errors
+    /// The driver's; a step that has ended without this token; [`DeviceError::Hung`] where it does not come to its end.
     pub fn wait(&self, stream: &Stream, seq: u32, number: u32) -> Result<SampledToken> {
         let since = Instant::now();
         loop {

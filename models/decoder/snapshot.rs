@@ -89,7 +89,8 @@ impl GpuDecoder {
         for i in 0..2 {
             for ((from, n), to) in [(elements[i], &mut planes.elements[i]), (scales[i], &mut planes.scales[i])] {
                 if n > 0 {
-                    self.stream.copy_out(to, from, n)?;
+                    // SAFETY: a page that the sequence has, in a plane of the arena (see `decoder`).
+                    unsafe { self.stream.copy_out(to, from, n)? };
                 }
             }
         }
@@ -193,7 +194,8 @@ impl GpuDecoder {
         for i in 0..2 {
             for ((to, n), from) in [(elements[i], &planes.elements[i]), (scales[i], &planes.scales[i])] {
                 if n > 0 {
-                    self.stream.copy_in(to, from, n)?;
+                    // SAFETY: a page that the sequence has, in a plane of the arena (see `decoder`).
+                    unsafe { self.stream.copy_in(to, from, n)? };
                 }
             }
         }

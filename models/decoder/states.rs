@@ -30,7 +30,8 @@ impl GpuDecoder {
             if len.is_multiple_of(PAGE) || self.kept.0[seq] == Some(len) {
                 continue;
             }
-            self.each_state(seq, |[page, before], n| self.stream.copy_within(before, page, n))?;
+            // SAFETY: both are places of a state in the arena, in different parts (see `decoder`).
+            self.each_state(seq, |[page, before], n| unsafe { self.stream.copy_within(before, page, n) })?;
             self.kept.0[seq] = Some(len);
         }
         Ok(())
@@ -46,7 +47,8 @@ impl GpuDecoder {
         if self.kept.0[seq].take() != Some(self.pages.tables.len(seq)) {
             return Ok(());
         }
-        self.each_state(seq, |[page, before], n| self.stream.copy_within(page, before, n))
+        // SAFETY: as in `keep_states`.
+        self.each_state(seq, |[page, before], n| unsafe { self.stream.copy_within(page, before, n) })
     }
 
     /// The state of a sequence in each layer, in the page that it is in, and the room to keep it.

@@ -7,12 +7,12 @@
 use qrun_cuda::{
     Ptr, Result, Stream,
     ops::{
-        activations::{self, QuantizedActivations},
+        activations::QuantizedActivations,
         attention::{self, Attention, Tiling},
         embed::{self, EmbedParams},
         gemm::{self, GluActParams},
         matmul::{self, GluParams, MatmulParams, Segment},
-        norm::{self, NormKind, NormParams},
+        norm::{NormKind, NormParams},
         params::{CLAMPED_SWIGLU, GELU_TANH, SILU},
         product,
         rope_kv::{self, Pairs, RopeKv},
@@ -76,6 +76,9 @@ impl Residual {
 
 impl Step<'_> {
     /// Tokens to the output of the last layer, which joins the residual stream in [`Step::head`].
+    ///
+    /// # Errors
+    /// The driver refuses a launch, or an earlier one has failed.
     pub fn layers(&self) -> Result<()> {
         let a = &self.m.activations;
         self.embed()?;
@@ -110,14 +113,17 @@ impl Step<'_> {
         Residual { add: a.out, post, x_scale: layer.output_scale, ..Residual::stream(a.x) }
     }
 
-    /// Logits of `count` rows: those that `index` names, the first ones where it is null.
+    /// Logits, `[count][n_vocab]`, of `count` rows: those that `index` names, the first ones where it is null.
+    ///
+    /// # Errors
+    /// The driver refuses a launch, or an earlier one has failed.
     pub fn head(&self, index: Ptr<i32>, count: usize) -> Result<()> {
         let (m, a) = (self.m, &self.m.activations);
         let residual = m.layers.last().map_or(Residual::stream(a.x), |layer| self.given_by_layer(layer));
         let seq = if index.is_null() { self.at.seq } else { Ptr::NULL };
         let (y, image) = self.wanted(&a.normed, &[m.head]);
         let norm = NormParams { index, seq, y, image, ..self.norm_of(residual, m.output_norm) };
-        norm::norm(self.stream, count as u32, self.norm_kind(&norm), &norm)?;
+        self.launch_norm(count, self.norm_kind(&norm), &norm)?;
         let head = Step { rows: count, ..*self };
         head.tap_times(1.0 / self.c.logit_scale, None, "result_norm", a.normed.values, self.c.n_embd)?;
         let product = MatmulParams {
@@ -141,7 +147,8 @@ impl Step<'_> {
             format: w.ty as i32,
             scale: self.c.embedding_scale,
         };
-        embed::embed(self.stream, &params)?;
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe { embed::embed(self.stream, &params)? };
         match self.c.arch.embedding_scale {
             EmbeddingScale::RmsNorm => self.norm_in_place(params.y, self.m.embedding_norm, w.cols),
             EmbeddingScale::One | EmbeddingScale::SqrtEmbd | EmbeddingScale::Key => Ok(()),
@@ -165,9 +172,10 @@ impl Step<'_> {
             // What the first launch has joined is there for the others.
             let again = self.norm_of(Residual::stream(norm.x_out), norm.weight);
             let norms = std::iter::once(norm).chain(std::iter::repeat(again));
-            return launches
-                .zip(norms)
-                .try_for_each(|(segments, norm)| product::norm_product(self.stream, &product.with(segments), &norm));
+            return launches.zip(norms).try_for_each(|(segments, norm)| {
+                // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+                unsafe { product::norm_product(self.stream, &product.with(segments), &norm) }
+            });
         }
         self.norm(&norm, consumers)?;
         self.tap(Some(il), "attn_norm", a.normed.values, self.c.n_embd)?;
@@ -241,7 +249,8 @@ impl Step<'_> {
         // Rows of different sequences are turned by attention itself; those of a prompt see each other.
         let alone = self.tiling == Tiling::Rows && self.probe.is_none() && attention::turns(l.n_head, l.n_head_kv);
         if !alone {
-            rope_kv::rope_kv(self.stream, self.rows as u32, &turn)?;
+            // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+            unsafe { rope_kv::rope_kv(self.stream, self.rows as u32, &turn)? };
             self.tap_projections(il, &turn)?;
         }
         let [output] = layer.matrices([AttnOutput]);
@@ -270,10 +279,9 @@ impl Step<'_> {
             gate_step: q_step,
             sinks: layer.vector(AttnSinks),
         };
-        attention::attention(self.stream, &attend)?;
-        if late {
-            activations::quantize(self.stream, out, a.attended.image, [self.rows, l.q_dim()])?;
-        }
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe { attention::attention(self.stream, &attend)? };
+        self.late_image(late, l.q_dim())?;
         self.tap(Some(il), "kqv_out", a.attended.values, l.q_dim())?;
         self.matmul(self.product(&a.attended, l.q_dim()), &[segment(&output, a.out)])
     }
@@ -286,7 +294,7 @@ impl Step<'_> {
                 let norm = self.norm_of(residual, layer.vector(FfnNorm));
                 if self.is_parallel() {
                     // What attention gave joins; its normed input is still there.
-                    norm::norm(self.stream, self.rows as u32, NormKind::None, &norm)?;
+                    self.launch_norm(self.rows, NormKind::None, &norm)?;
                     self.tap(Some(il), "ffn_norm", a.normed.values, self.c.n_embd)?;
                 }
                 self.dense(il, matrices, *n_ff, Some(&norm).filter(|_| !self.is_parallel()), a.out)
@@ -318,7 +326,8 @@ impl Step<'_> {
         if let Some(norm) = own_norm {
             let gated = MatmulParams { gated: 1, activation, out, ..product };
             let segments = [segment(&gate, y), segment(&up, Ptr::NULL)];
-            product::norm_product(self.stream, &gated.with(&segments), norm)?;
+            // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+            unsafe { product::norm_product(self.stream, &gated.with(&segments), norm)? };
         } else if at_once {
             let gated = GluParams {
                 gate: segment(&gate, Ptr::NULL),
@@ -333,7 +342,8 @@ impl Step<'_> {
                 y,
                 out,
             };
-            matmul::glu(self.stream, &gated)?;
+            // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+            unsafe { matmul::glu(self.stream, &gated)? };
         } else {
             self.matmul(product, &[segment(&gate, a.gate), segment(&up, a.up)])?;
             self.gate([n_ff, self.rows], (a.up, n_ff), product.seq, (y, out))?;
@@ -365,7 +375,8 @@ impl Step<'_> {
             out,
             seq,
         };
-        gemm::glu_act(self.stream, &act)
+        // SAFETY: parts of the arena with room for so many columns (see `decoder`).
+        unsafe { gemm::glu_act(self.stream, &act) }
     }
 
     /// The number that kernels have for the activation.
@@ -404,11 +415,9 @@ impl Step<'_> {
     pub(super) fn matmul(&self, product: MatmulParams, segments: &[Segment]) -> Result<()> {
         let launch = |of: &[Segment]| {
             let product = product.with(of);
-            if self.narrow || !gemm::takes(product.k as usize) {
-                matmul::gemv(self.stream, &product)
-            } else {
-                gemm::gemm(self.stream, &product)
-            }
+            let multiply = if self.narrow || !gemm::takes(product.k as usize) { matmul::gemv } else { gemm::gemm };
+            // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+            unsafe { multiply(self.stream, &product) }
         };
         if self.narrow {
             return launch(segments);
@@ -450,7 +459,8 @@ impl Step<'_> {
         let (k, to) = (turn.k, a.attended.values);
         let keys =
             RopeKv { q: k, q_out: to, q_norm: turn.k_norm, n_head: turn.n_head_kv, q_step: turn.head_dim, ..*turn };
-        rope_kv::rope_kv(self.stream, self.rows as u32, &keys)?;
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe { rope_kv::rope_kv(self.stream, self.rows as u32, &keys)? };
         self.tap(Some(il), "Kcur", keys.q_out, l.kv_dim())?;
         self.tap(Some(il), "Vcur", turn.v, l.kv_dim())
     }

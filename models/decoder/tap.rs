@@ -16,11 +16,18 @@ struct Listener {
 }
 
 impl Probe {
+    /// Page-locked memory grows with what is handed on.
+    ///
+    /// # Errors
+    /// The driver's, as of [`Pinned::new`].
     pub fn new(gpu: &std::sync::Arc<Gpu>, tap: Tap) -> Result<Self> {
         Ok(Self(RefCell::new(Listener { tap, values: Pinned::new(gpu, 0)? })))
     }
 
     /// Hands `len` values on, which what is queued in the stream so far has left on the device, times a factor.
+    ///
+    /// # Errors
+    /// The driver's: of the copy, of what was queued before it, or of more page-locked memory.
     pub fn hand_on(
         &self,
         il: Option<usize>,
@@ -38,6 +45,9 @@ impl Probe {
 
     /// Hands the sum of values on the device and those that were handed on last on, the latter times a factor, the sum times
     /// another one.
+    ///
+    /// # Errors
+    /// As [`Probe::hand_on`].
     pub fn hand_on_sum(
         &self,
         il: usize,
@@ -60,7 +70,8 @@ impl Listener {
         if self.values.len() < len {
             self.values = Pinned::new(stream.gpu(), len)?;
         }
-        stream.copy_out(&mut self.values, at, len)?;
+        // SAFETY: what a step hands on are parts of the arena with as many values (see `decoder`).
+        unsafe { stream.copy_out(&mut self.values, at, len)? };
         stream.synchronize()
     }
 }

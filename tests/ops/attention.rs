@@ -183,7 +183,8 @@ impl Case {
         let n_ctx = self.longest();
         let (_arena, scratch) =
             Arena::new(&device.gpu, |layout| Scratch::take(layout, shape, n_ctx)).expect("device memory");
-        scratch.clear(&device.stream, rows, self.n_head).expect("a launch");
+        // SAFETY: it was taken for these rows and heads.
+        unsafe { scratch.clear(&device.stream, rows, self.n_head) }.expect("a launch");
         let a = Attention {
             q: q.ptr,
             pos: pos.ptr,
@@ -208,11 +209,14 @@ impl Case {
             gate_step: self.gates * self.head_dim,
             sinks: if self.sinks.is_some() { sinks.ptr } else { Ptr::NULL },
         };
-        if self.image {
-            // Twice: the tickets must be back at zero.
-            attention(&device.stream, &a).expect("a launch");
+        // SAFETY: buffers of these shapes, which live until the results are read.
+        unsafe {
+            if self.image {
+                // Twice: the tickets must be back at zero.
+                attention(&device.stream, &a).expect("a launch");
+            }
+            attention(&device.stream, &Attention { out: out.ptr, ..a }).expect("a launch");
         }
-        attention(&device.stream, &Attention { out: out.ptr, ..a }).expect("a launch");
         let mut all = device.read(&out);
         if self.image {
             all.extend(device.read::<i8>(&iq).iter().map(|&q| f32::from(q)));

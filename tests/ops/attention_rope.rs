@@ -130,7 +130,8 @@ impl Case {
             pad: 0,
         };
         if !alone {
-            rope_kv(&device.stream, ROWS.len() as u32, &rope).expect("a launch");
+            // SAFETY: buffers of these shapes, which live until the results are read.
+            unsafe { rope_kv(&device.stream, ROWS.len() as u32, &rope) }.expect("a launch");
         }
         let n = ROWS.len() * q_width;
         let zeros = vec![0f32; n];
@@ -140,7 +141,8 @@ impl Case {
         let image = QuantizedActivations { q: iq.ptr, d: id.ptr, s: is.ptr };
         let shape = [ROWS.len(), self.n_head, q_width];
         let (_arena, scratch) = Arena::new(&device.gpu, |layout| Scratch::take(layout, shape, 256)).expect("memory");
-        scratch.clear(&device.stream, ROWS.len(), self.n_head).expect("a launch");
+        // SAFETY: it was taken for these rows and heads.
+        unsafe { scratch.clear(&device.stream, ROWS.len(), self.n_head) }.expect("a launch");
         let a = Attention {
             q: rope.q_out,
             pos: pos.ptr,
@@ -161,7 +163,8 @@ impl Case {
             softcap: 0.0,
             ..Attention::default()
         };
-        attention(&device.stream, &a).expect("a launch");
+        // SAFETY: as above; the arena of the scratch lives as long.
+        unsafe { attention(&device.stream, &a) }.expect("a launch");
         let mut all = [device.read(&out), device.read(&id), device.read(&is)].concat();
         all.extend(device.read(&iq).iter().map(|&x| f32::from(x)));
         for (elements, scales) in &cache.planes {

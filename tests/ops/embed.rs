@@ -41,7 +41,8 @@ fn check(ty: GgmlType, k: usize, scale: f32, seq: Option<&[i32]>) {
                 format: ty as i32,
                 scale,
             };
-            embed(&device.stream, &params).expect("a launch");
+            // SAFETY: buffers of these shapes, which live until the results are read.
+            unsafe { embed(&device.stream, &params) }.expect("a launch");
             device.read(&y)
         },
         |found| assert!(found == expected, "{} rows of {k}, times {scale}", format.name),

@@ -137,14 +137,16 @@ impl Routed {
             scale: c.scale,
             ..Route::default()
         };
-        route(&device.stream, &params).expect("a launch");
+        // SAFETY: buffers of these shapes, which live as long as what is returned.
+        unsafe { route(&device.stream, &params) }.expect("a launch");
         Self { _inputs: (floats.into(), seq, arena), route: params }
     }
 }
 
 fn read<T: Copy + Default>(device: &Device, at: Ptr<T>, n: usize) -> Vec<T> {
     let mut pinned = qrun_cuda::Pinned::new(&device.gpu, n).expect("pinned memory");
-    device.stream.copy_out(&mut pinned, at, n).expect("a copy");
+    // SAFETY: `at` is a part of the arena of the choices with so many numbers, which lives until the copy was waited for.
+    unsafe { device.stream.copy_out(&mut pinned, at, n) }.expect("a copy");
     device.stream.synchronize().unwrap_or_else(|e| panic!("{e}"));
     pinned.to_vec()
 }
@@ -293,7 +295,8 @@ fn products(
     let image = QuantizedActivations { q: q.ptr, d: d.ptr, s: s.ptr };
     let params = MatmulParams { k: k as i32, image, ..MatmulParams::default() }.with(&[segment]);
     let params = routed.route.of_rows(params);
-    gemm(&device.stream, &params).expect("a launch");
+    // SAFETY: buffers of these shapes, which live until the results are read.
+    unsafe { gemm(&device.stream, &params) }.expect("a launch");
     device.read(&y)
 }
 
@@ -329,7 +332,8 @@ fn rows_get_the_sum_of_their_experts() {
                 n_used: n_used as i32,
                 n: n as i32,
             };
-            join(&device.stream, rows, &params).expect("a launch");
+            // SAFETY: buffers of these shapes, which live until the results are read.
+            unsafe { join(&device.stream, rows, &params) }.expect("a launch");
             device.read(&y)
         };
         everywhere(run, |y| assert_close(y, &want, 1e-6, &format!("{n} elements of {n_used} experts")));

@@ -45,7 +45,8 @@ fn rows(device: &Device, format: &Format, bytes: &[u8], k: usize) -> Vec<f32> {
         scale: 1.0,
         ..Default::default()
     };
-    embed(&device.stream, &params).expect("a launch");
+    // SAFETY: buffers of these shapes, which live until the results are read.
+    unsafe { embed(&device.stream, &params) }.expect("a launch");
     device.read(&y)
 }
 

@@ -144,7 +144,8 @@ impl OnDevice {
             seq: if case.idle.is_empty() { Ptr::NULL } else { self.seq.ptr.add(first) },
             ..MatmulParams::default()
         };
-        gemm(&device.stream, &params).expect("a launch");
+        // SAFETY: buffers of these shapes, which live until the results are read.
+        unsafe { gemm(&device.stream, &params) }.expect("a launch");
         device.read(&y)
     }
 }

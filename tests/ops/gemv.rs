@@ -121,7 +121,8 @@ impl Operands {
             }
             row += rows;
         }
-        gemv(&device.stream, &params).expect("a launch");
+        // SAFETY: buffers of these shapes, which live until the results are read.
+        unsafe { gemv(&device.stream, &params) }.expect("a launch");
         device.read(&y)
     }
 }

@@ -112,11 +112,13 @@ impl Operands {
                 QuantizedActivations::default()
             },
         };
-        glu(&device.stream, &params).expect("a launch");
+        // SAFETY: buffers of these shapes, which live until the results are read.
+        unsafe { glu(&device.stream, &params) }.expect("a launch");
         let mut all = device.read(&y);
         if whole {
             // The image alone has the same bits.
-            glu(&device.stream, &GluParams { y: Ptr::NULL, ..params }).expect("a launch");
+            // SAFETY: as above.
+            unsafe { glu(&device.stream, &GluParams { y: Ptr::NULL, ..params }) }.expect("a launch");
             all.extend(device.read::<i8>(&out_q).iter().map(|&q| f32::from(q)));
             all.extend(device.read(&out_d));
             all.extend(device.read(&out_s));

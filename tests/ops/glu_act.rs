@@ -56,7 +56,8 @@ fn check_gate(rows: usize, activation: i32, [numbers, image]: [bool; 2]) {
                 },
                 seq: seq.ptr,
             };
-            glu_act(&device.stream, &params).expect("a launch");
+            // SAFETY: buffers of these shapes, which live until the results are read.
+            unsafe { glu_act(&device.stream, &params) }.expect("a launch");
             let mut all = device.read(&y);
             all.extend(device.read(&q).iter().take(32 * blocks).map(|&q| f32::from(q)));
             all.extend(&device.read(&d)[..blocks]);

@@ -84,7 +84,8 @@ impl Device {
         let buffer = self.empty(values.len());
         let mut pinned = Pinned::new(&self.gpu, values.len()).expect("pinned memory");
         pinned.as_mut_slice().copy_from_slice(values);
-        self.stream.copy_in(buffer.ptr, &pinned, values.len()).expect("a copy");
+        // SAFETY: the buffer has as many values and lives until the copy was waited for.
+        unsafe { self.stream.copy_in(buffer.ptr, &pinned, values.len()) }.expect("a copy");
         self.stream.synchronize().expect("a copy");
         buffer
     }
@@ -102,7 +103,8 @@ impl Device {
     /// The values on the device, after all that was launched.
     pub fn read<T: Copy + Default>(&self, buffer: &Buffer<T>) -> Vec<T> {
         let mut pinned = Pinned::new(&self.gpu, buffer.len).expect("pinned memory");
-        self.stream.copy_out(&mut pinned, buffer.ptr, buffer.len).unwrap_or_else(|e| panic!("{e}"));
+        // SAFETY: the buffer has as many values, numbers of any bits, and lives until the copy was waited for.
+        unsafe { self.stream.copy_out(&mut pinned, buffer.ptr, buffer.len) }.unwrap_or_else(|e| panic!("{e}"));
         self.stream.synchronize().unwrap_or_else(|e| panic!("{e}"));
         pinned.to_vec()
     }

@@ -12,7 +12,8 @@ fn image(device: &Device, x: &[f32], [columns, k]: [usize; 2]) -> Vec<f32> {
     let n = columns * k;
     let (x, q, d, s) = (device.buffer(x), device.empty(n), device.empty(n / 32), device.empty(n / 16));
     let image = QuantizedActivations { q: q.ptr, d: d.ptr, s: s.ptr };
-    quantize(&device.stream, x.ptr, image, [columns, k]).expect("a launch");
+    // SAFETY: buffers of these shapes, which live until the results are read.
+    unsafe { quantize(&device.stream, x.ptr, image, [columns, k]) }.expect("a launch");
     let q: Vec<f32> = device.read::<i8>(&q).iter().map(|&q| f32::from(q)).collect();
     [q, device.read(&d), device.read(&s)].concat()
 }

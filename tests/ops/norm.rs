@@ -133,7 +133,8 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
         x_scale: case.x_scale,
         pad: 0,
     };
-    norm(&device.stream, case.sources().len() as u32, case.kind, &p).expect("a launch");
+    // SAFETY: buffers of these shapes, which live until the results are read.
+    unsafe { norm(&device.stream, case.sources().len() as u32, case.kind, &p) }.expect("a launch");
     let mut all = [device.read(&x), device.read(&y)].concat();
     if case.image {
         all.extend(device.read(&q).iter().map(|&q| f32::from(q)));
@@ -227,7 +228,8 @@ fn an_image_alone_is_the_same_image() {
             eps: EPS,
             ..NormParams::default()
         };
-        norm(&device.stream, 2, NormKind::Rms, &p).expect("a launch");
+        // SAFETY: buffers of these shapes, which live until the results are read.
+        unsafe { norm(&device.stream, 2, NormKind::Rms, &p) }.expect("a launch");
         let q = device.read(&q).iter().map(|&q| f32::from(q)).collect();
         [q, device.read(&d), device.read(&s)].concat()
     };
@@ -245,7 +247,8 @@ fn rows_are_normed_in_place() {
         let y = device.buffer(&vec![UNTOUCHED; 2 * n]);
         let to = if apart { &y } else { &x };
         let p = NormParams { x: x.ptr, weight: weight.ptr, y: to.ptr, n: n as i32, eps: EPS, ..NormParams::default() };
-        norm(&device.stream, 2, NormKind::Rms, &p).expect("a launch");
+        // SAFETY: buffers of these shapes, which live until the results are read.
+        unsafe { norm(&device.stream, 2, NormKind::Rms, &p) }.expect("a launch");
         device.read(to)
     };
     const LENGTHS: [usize; 3] = [70, 544, 4098];

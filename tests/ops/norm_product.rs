@@ -129,19 +129,24 @@ fn run(device: &Device, case: &Case<'_>) -> Vec<f32> {
     let results = || [device.read(&y), out.read(device), device.read(&x_out)].concat();
 
     let image = Image::new(device, n);
-    norm_rows(&device.stream, 1, NormKind::Rms, &NormParams { image: image.at, ..norm }).expect("a launch");
-    for segments in segments.chunks(if case.gated { 2 } else { 1 }) {
-        let product = MatmulParams { image: image.at, ..product }.with(segments);
-        let plan = if case.gated { GATED_PLANS[0] } else { PLANS[0] };
-        planned(&device.stream, &product, None, plan).expect("a launch");
-    }
-    let mut all = results();
-    let product = product.with(&segments);
-    for plan in case.plans {
-        planned(&device.stream, &product, Some(&norm), *plan).expect("a launch");
+    let normed = NormParams { image: image.at, ..norm };
+    let mut all = Vec::new();
+    // SAFETY: buffers of these shapes, which live until the results are read.
+    unsafe {
+        norm_rows(&device.stream, 1, NormKind::Rms, &normed).expect("a launch");
+        for segments in segments.chunks(if case.gated { 2 } else { 1 }) {
+            let product = MatmulParams { image: image.at, ..product }.with(segments);
+            let plan = if case.gated { GATED_PLANS[0] } else { PLANS[0] };
+            planned(&device.stream, &product, None, plan).expect("a launch");
+        }
         all.extend(results());
+        let product = product.with(&segments);
+        for plan in case.plans {
+            planned(&device.stream, &product, Some(&norm), *plan).expect("a launch");
+            all.extend(results());
+        }
+        norm_product(&device.stream, &product, &norm).expect("a launch");
     }
-    norm_product(&device.stream, &product, &norm).expect("a launch");
     all.extend(results());
     all.extend(device.read(&vectors[0]));
     all
@@ -230,7 +235,8 @@ fn an_idle_column_is_left_alone() {
                 eps: 1e-6,
                 ..NormParams::default()
             };
-            norm_product(&device.stream, &product.with(&[segment]), &norm).expect("a launch");
+            // SAFETY: buffers of these shapes, which live until the results are read.
+            unsafe { norm_product(&device.stream, &product.with(&[segment]), &norm) }.expect("a launch");
             [device.read(&y), device.read(&x_out)].concat()
         },
         |found| assert!(found.iter().all(|&v| v == UNTOUCHED)),
@@ -247,7 +253,8 @@ fn refused(n: usize, wrong: impl Fn(&mut NormParams, &mut MatmulParams)) {
     let mut norm =
         NormParams { x: x.ptr, weight: x.ptr, x_out: x_out.ptr, n: n as i32, eps: 1e-6, ..NormParams::default() };
     wrong(&mut norm, &mut product);
-    norm_product(&device.stream, &product, &norm).expect("a launch");
+    // SAFETY: buffers of these shapes, and what is wrong with them is refused before the launch.
+    unsafe { norm_product(&device.stream, &product, &norm) }.expect("a launch");
 }
 
 #[test]

@@ -54,7 +54,8 @@ pub fn matrix(device: &Device, format: GgmlType, bytes: &[u8], k: usize) -> Buff
     let (buffer, room) = (device.empty(bytes_on_device(format, shape)), device.empty::<u8>(bytes.len()));
     let staging = Staging::at(room.ptr, bytes.len());
     let source = Source::Matrix(buffer.ptr, bytes, format, shape);
-    upload(&device.gpu, &device.stream, staging, &[source], &mut |_, _| ()).expect("an upload");
+    // SAFETY: buffers for the matrix and for all of its bytes, which live until it is there.
+    unsafe { upload(&device.gpu, &device.stream, staging, &[source], &mut |_, _| ()) }.expect("an upload");
     buffer
 }
 

@@ -32,7 +32,8 @@ fn reads_every_element_once() {
         let values = elements(n);
         let run = |d: &Device| {
             let (from, sums) = (d.buffer(&values), d.empty::<u32>(blocks as usize * SUMS));
-            probe::read(&d.stream, blocks, from.ptr, n as u32, sums.ptr).expect("a launch");
+            // SAFETY: buffers of these shapes, which live until the results are read.
+            unsafe { probe::read(&d.stream, blocks, from.ptr, n as u32, sums.ptr) }.expect("a launch");
             halves(&[d.read(&sums).into_iter().fold(0, u32::wrapping_add)])
         };
         let sum = values.iter().fold(0u32, |sum, v| sum.wrapping_add(v[0] ^ v[1] ^ v[2] ^ v[3]));
@@ -46,7 +47,8 @@ fn copies() {
         let values = elements(n);
         let run = |d: &Device| {
             let (from, to) = (d.buffer(&values), d.empty::<[u32; 4]>(n));
-            probe::copy(&d.stream, blocks, from.ptr, to.ptr, n as u32).expect("a launch");
+            // SAFETY: buffers of these shapes, which live until the results are read.
+            unsafe { probe::copy(&d.stream, blocks, from.ptr, to.ptr, n as u32) }.expect("a launch");
             halves(d.read(&to).as_flattened())
         };
         everywhere(run, |found| assert_eq!(found, halves(values.as_flattened()), "{n} elements, {blocks} blocks"));
@@ -61,12 +63,15 @@ fn links_add_one_each() {
     let buffers = [d.buffer(&values), d.empty::<[u32; 4]>(LINK)];
     let [even, odd] = [buffers[0].ptr, buffers[1].ptr];
     probe::empty(&d.stream).expect("a launch");
-    probe::link(&d.stream, even, odd).expect("a launch");
-    probe::link(&d.stream, odd, even).expect("a launch");
     // Below SM 9.0 the driver refuses these, and kernels that were made for less do not wait for each other.
     let last = if d.gpu.target().sm >= 90 { probe::dependent_link } else { probe::link };
-    last(&d.stream, even, odd).expect("a launch");
-    last(&d.stream, odd, even).expect("a launch");
+    // SAFETY: both buffers have the elements of a link and live until the results are read.
+    unsafe {
+        probe::link(&d.stream, even, odd).expect("a launch");
+        probe::link(&d.stream, odd, even).expect("a launch");
+        last(&d.stream, even, odd).expect("a launch");
+        last(&d.stream, odd, even).expect("a launch");
+    }
     assert_eq!(d.read(&buffers[0]).as_flattened(), expected);
 }
 
@@ -94,11 +99,13 @@ fn memory_that_a_hanging_copy_may_write_is_left_to_it() {
     let before = to.as_ptr();
     machine.fail(Failure { call: Some("probe_empty"), nth: 1, code: 600 });
     probe::empty(&d.stream).expect("a launch");
-    d.stream.copy_out(&mut to, from.ptr, 4).expect("a copy is queued");
+    // SAFETY: `from` has 4 words, and a GPU that hangs keeps its memory.
+    unsafe { d.stream.copy_out(&mut to, from.ptr, 4) }.expect("a copy is queued");
     assert_eq!(to[..], [0; 4], "what was there before");
     assert_ne!(to.as_ptr(), before, "other memory");
     to.as_mut_slice().fill(1);
-    let error = d.stream.copy_in(from.ptr, &to, 4).expect_err("nothing runs any more");
+    // SAFETY: as above.
+    let error = unsafe { d.stream.copy_in(from.ptr, &to, 4) }.expect_err("nothing runs any more");
     assert_eq!(error.to_string(), "a copy has not ended after 0 s");
 }
 
@@ -125,8 +132,11 @@ fn of_many_launches_some_are_named() {
     machine.fail(Failure { call: Some("probe_link"), nth: 30, code: 600 });
     for _ in 0..20 {
         probe::empty(&d.stream).expect("a launch");
-        probe::link(&d.stream, even.ptr, odd.ptr).expect("a launch");
-        probe::link(&d.stream, odd.ptr, even.ptr).expect("a launch");
+        // SAFETY: both buffers have the elements of a link and live as long as the stream is waited for.
+        unsafe {
+            probe::link(&d.stream, even.ptr, odd.ptr).expect("a launch");
+            probe::link(&d.stream, odd.ptr, even.ptr).expect("a launch");
+        }
     }
     let error = d.stream.synchronize().expect_err("it does not end").to_string();
     assert_eq!(error, "one of 16 launches from probe_link to probe_link has not ended after 0 s");
@@ -140,7 +150,8 @@ fn a_graph_that_never_ends_is_named_by_its_launches() {
     let [even, odd] = [(); 2].map(|()| d.buffer(&elements(LINK)));
     let step = |s: &Stream| {
         probe::empty(s)?;
-        probe::link(s, even.ptr, odd.ptr)
+        // SAFETY: both buffers have the elements of a link and outlive the graph.
+        unsafe { probe::link(s, even.ptr, odd.ptr) }
     };
     let graph = d.stream.capture(step).expect("a graph");
     graph.launch(&d.stream).expect("a launch");

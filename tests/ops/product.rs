@@ -35,7 +35,8 @@ fn by_plan(device: &Device, format: GgmlType, [rows, k, columns]: [usize; 3], pl
             image: QuantizedActivations { q: q.ptr, d: d.ptr, s: s.ptr },
             ..MatmulParams::default()
         };
-        planned(&device.stream, &params.with(&[segment]), None, *plan).expect("a launch");
+        // SAFETY: buffers of these shapes, which live until the results are read.
+        unsafe { planned(&device.stream, &params.with(&[segment]), None, *plan) }.expect("a launch");
         device.read(&y)
     };
     plans.iter().flat_map(of_plan).collect()

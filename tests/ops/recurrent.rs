@@ -281,7 +281,8 @@ impl<'a> OnDevice<'a> {
             Layer::Conv { channels, taps } => {
                 let (channels, taps) = (channels as i32, taps as i32);
                 let p = ShortConv { state, input: input.ptr, conv: conv.ptr, y: y.ptr, image, channels, taps };
-                short_conv(&d.stream, &p).expect("a launch");
+                // SAFETY: buffers of these shapes, which live until the results are read.
+                unsafe { short_conv(&d.stream, &p) }.expect("a launch");
             }
             Layer::Delta { heads: [n_k, n_v], dims: [dim_k, dim_v], taps, grouped } => {
                 let group = n_v / n_k;
@@ -314,7 +315,8 @@ impl<'a> OnDevice<'a> {
                     eps: EPS,
                     pad: 0,
                 };
-                delta_net(&d.stream, &p).expect("a launch");
+                // SAFETY: buffers of these shapes, which live until the results are read.
+                unsafe { delta_net(&d.stream, &p) }.expect("a launch");
             }
         }
         let y = d.read(&y);

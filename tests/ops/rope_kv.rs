@@ -169,13 +169,15 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
         v_norm: case.v_norm.into(),
         pad: 0,
     };
-    rope_kv(&device.stream, case.rows.len() as u32, &p).expect("a launch");
+    // SAFETY: buffers of these shapes, which live until the results are read.
+    unsafe { rope_kv(&device.stream, case.rows.len() as u32, &p) }.expect("a launch");
     // Normed values are queries that are normed by ones and do not turn.
     if case.v_norm {
         let ones = device.buffer(&vec![1f32; case.head_dim]);
         let step = case.head_dim as i32;
         let values = RopeKv { q: v.ptr, q_out: v.ptr, q_norm: ones.ptr, k: Ptr::NULL, n_rot: 0, q_step: step, ..p };
-        rope_kv(&device.stream, case.rows.len() as u32, &values).expect("a launch");
+        // SAFETY: as above.
+        unsafe { rope_kv(&device.stream, case.rows.len() as u32, &values) }.expect("a launch");
     }
     let mut all = [device.read(&q), device.read(&v)].concat();
     for (elements, scales) in &cache.planes {

@@ -26,8 +26,10 @@ impl Row {
     fn new(d: &Device, logits: &[f32], start: &SampleStart) -> Self {
         let shape = SampleShape { sequences: 1, vocab: logits.len(), history: 16, biases: 8 };
         let (arena, buffers) = Arena::new(&d.gpu, |layout| shape.take(layout)).expect("device memory");
-        let mut state = SampleState::new(&d.stream, shape, buffers).expect("a state");
-        state.restart(&d.stream, 0, start).unwrap_or_else(|e| panic!("{e}"));
+        // SAFETY: the arena has the buffers of this shape and lives as long as the state.
+        let mut state = unsafe { SampleState::new(&d.stream, shape, buffers) }.expect("a state");
+        // SAFETY: as above.
+        unsafe { state.restart(&d.stream, 0, start) }.unwrap_or_else(|e| panic!("{e}"));
         let logits = d.buffer(logits);
         let words = d.buffer(&[-1, 7, 0]);
         let [token, pos, seq] = [0, 1, 2].map(|i| words.ptr.add(i));
@@ -36,7 +38,8 @@ impl Row {
     }
 
     fn step(&self, d: &Device, steps: SampleSteps) {
-        self.state.sample(&d.stream, &self.rows, steps).unwrap_or_else(|e| panic!("{e}"));
+        // SAFETY: what the state and the row point to lives as long as they do.
+        unsafe { self.state.sample(&d.stream, &self.rows, steps) }.unwrap_or_else(|e| panic!("{e}"));
     }
 }
 
@@ -142,14 +145,19 @@ fn a_step_is_three_launches_and_nothing_else() {
         (rows, shape.take(c))
     })
     .unwrap();
-    stream.zero(rows.logits, shape.vocab).unwrap();
-    stream.zero(rows.token, 3).unwrap();
-    let mut state = SampleState::new(&stream, shape, buffers).unwrap();
+    // SAFETY: the arena has the row and the buffers of this shape, and lives to the end of the test.
+    let mut state = unsafe {
+        stream.zero(rows.logits, shape.vocab).unwrap();
+        stream.zero(rows.token, 3).unwrap();
+        SampleState::new(&stream, shape, buffers).unwrap()
+    };
     let start = SampleStart { sampling: Sampling { temperature: 1.0, ..GREEDY }, biases: &[], history: &[] };
-    state.restart(&stream, 0, &start).unwrap();
+    // SAFETY: as above.
+    unsafe { state.restart(&stream, 0, &start) }.unwrap();
     for (steps, launches) in [(SampleSteps::All, 3), (SampleSteps::Greedy, 1)] {
         machine.reset_counters();
-        state.sample(&stream, &rows, steps).unwrap();
+        // SAFETY: as above; the row lies in the same arena.
+        unsafe { state.sample(&stream, &rows, steps) }.unwrap();
         let counters = machine.counters();
         assert_eq!(counters.launches.values().sum::<u64>(), launches);
         assert_eq!((counters.syncs, counters.allocations, counters.bytes_in, counters.bytes_out), (0, 0, 0, 0));

@@ -1,7 +1,7 @@
 //! Matrices of more than 2 and 4 GiB, whose last rows lie beyond what 32 bits count: their first and last rows.
 
 use qrun_cuda::{
-    Pinned, Ptr,
+    Pinned, Ptr, Result, Stream,
     ops::{
         gemm::gemm,
         matmul::{MatmulParams, QuantizedActivations, Segment, gemv},
@@ -20,6 +20,9 @@ use crate::{
 const ENDS: usize = 64;
 /// On the emulator only the first and the last blocks of a launch run: these hold [`ENDS`] rows or more.
 const BLOCKS: u64 = 8;
+
+/// A product, as it is launched.
+type Launch = unsafe fn(&Stream, &MatmulParams) -> Result<()>;
 
 /// A matrix that is there at its ends.
 struct Large {
@@ -52,14 +55,15 @@ impl Large {
             let mut pinned = Pinned::new(&device.gpu, laid_out.len()).expect("pinned memory");
             pinned.as_mut_slice().copy_from_slice(laid_out);
             let at = bytes.ptr.add(bytes_on_device(format, [first, k]));
-            device.stream.copy_in(at, &pinned, pinned.len()).expect("a copy");
+            // SAFETY: rows at an end of the matrix, whose buffer is dropped after `pinned` has waited for the copy.
+            unsafe { device.stream.copy_in(at, &pinned, pinned.len()) }.expect("a copy");
         }
         let ends = ends.map(|weights| weights.values);
         Some(Self { device, format, rows, k, bytes, ends })
     }
 
     /// Multiplies some columns, and judges the rows at both ends.
-    fn check(&self, columns: usize, launch: impl FnOnce(&MatmulParams)) {
+    fn check(&self, columns: usize, launch: Launch) {
         let Self { device, rows, k, .. } = self;
         let dense = self.format.format().block == 1;
         let x = Activations::new(Random::new(columns as u64).normals(columns * k));
@@ -84,12 +88,15 @@ impl Large {
             x: if dense { values.ptr } else { Ptr::NULL },
             ..MatmulParams::default()
         };
-        launch(&params.with(&[segment]));
+        // SAFETY: buffers of these shapes, which live until the results are read.
+        unsafe { launch(&device.stream, &params.with(&[segment])) }.expect("a launch");
         let x: Vec<f64> = if dense { x.values.iter().map(|&v| f64::from(v)).collect() } else { x.image };
         for (first, weights) in [0, rows - ENDS].into_iter().zip(&self.ends) {
             for (column, x) in x.chunks(*k).enumerate() {
                 let mut found = Pinned::new(&device.gpu, ENDS).expect("pinned memory");
-                device.stream.copy_out(&mut found, y.ptr.add(column * rows + first), ENDS).expect("a copy");
+                let at = y.ptr.add(column * rows + first);
+                // SAFETY: values at an end of a column of `y`, which lives until the copy was waited for.
+                unsafe { device.stream.copy_out(&mut found, at, ENDS) }.expect("a copy");
                 device.stream.synchronize().unwrap_or_else(|e| panic!("{e}"));
                 let dot = |w: &[f32]| w.iter().zip(x).map(|(&w, x)| f64::from(w) * x).sum();
                 let expected: Vec<f64> = weights.chunks(*k).map(dot).collect();
@@ -107,9 +114,9 @@ fn rows_beyond_four_gib_are_found() {
             crate::skip::skip("less memory than the matrix has");
             continue;
         };
-        large.check(1, |p| gemv(&large.device.stream, p).expect("a launch"));
-        large.check(3, |p| gemv(&large.device.stream, p).expect("a launch"));
-        large.check(5, |p| gemm(&large.device.stream, p).expect("a launch"));
-        large.check(33, |p| gemm(&large.device.stream, p).expect("a launch"));
+        large.check(1, gemv);
+        large.check(3, gemv);
+        large.check(5, gemm);
+        large.check(33, gemm);
     }
 }

@@ -64,6 +64,10 @@ fn refuse(launch: &Launch<'_>) -> Option<Fault> {
 }
 
 /// Runs the blocks of a launch on the calling thread, up to the first fault. Counts go on from what they were.
+///
+/// # Errors
+/// The first fault; or why the launch was refused: parameters of another size, no blocks or threads, more threads or
+/// more shared memory than a block may have.
 pub fn run(launch: &Launch<'_>, counts: &mut Counts) -> Result<(), Fault> {
     if let Some(fault) = refuse(launch) {
         return Err(fault);

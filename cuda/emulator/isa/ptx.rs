@@ -19,8 +19,11 @@ fn error<T>(line: usize, what: impl Into<String>) -> Result<T> {
 }
 
 impl Module {
-    /// Reads and decodes all kernels. An instruction that this machine does not know is refused with its line, even
-    /// where no launch would reach it.
+    /// Reads and decodes all kernels.
+    ///
+    /// # Errors
+    /// Text without `.target sm_NN`, a kernel that stands there twice, text that ends inside of a declaration, or an
+    /// instruction that this machine does not know (with its line, even where no launch would reach it).
     pub fn parse(text: &str) -> Result<Self> {
         let mut statements = Statements { rest: text, line: 1 };
         let mut module = Self { sm: 0, kernels: Vec::new() };

@@ -177,7 +177,10 @@ impl Registers {
         self.set_long(d, &value, mask, self.long_lanes(a) & self.long_lanes(b));
     }
 
-    /// The lanes of a mask whose guard holds; Err with the lanes in which it was never written.
+    /// The lanes of a mask whose guard holds.
+    ///
+    /// # Errors
+    /// The lanes of the mask in which its predicate was never written.
     #[inline(always)]
     pub fn guarded(&self, guard: Option<Guard>, mask: u32) -> Result<u32, u32> {
         let Some(Guard { predicate, not }) = guard else { return Ok(mask) };

@@ -35,13 +35,19 @@ pub(super) use warp::Warp;
 
 impl Module {
     /// Reads machine code, which [`nvdisasm`] takes apart.
+    ///
+    /// # Errors
+    /// nvdisasm is not installed or fails; else as [`Module::disassembled`].
     pub fn cubin(image: &[u8]) -> Result<Self, ParseError> {
         let listing = disassemble(image).map_err(|what| ParseError { line: 0, what })?;
         Self::disassembled(image, &listing)
     }
 
-    /// Reads machine code: the cubin, and what `nvdisasm -c -hex` prints of it. An instruction that this machine does
-    /// not know is refused with its line, even where no launch would reach it.
+    /// Reads machine code: the cubin, and what `nvdisasm -c -hex` prints of it.
+    ///
+    /// # Errors
+    /// `image` is not a 64-bit ELF file or lacks the parameters of a kernel; `listing` is not what nvdisasm prints, or
+    /// has an instruction that this machine does not know (with its line, even where no launch would reach it).
     pub fn disassembled(image: &[u8], listing: &str) -> Result<Self, ParseError> {
         let wrong = |what: &str| ParseError { line: 0, what: what.to_owned() };
         let elf = Elf::read(image).ok_or_else(|| wrong("not a cubin: expected a 64-bit ELF file"))?;

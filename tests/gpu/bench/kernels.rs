@@ -26,7 +26,7 @@ const WIDE: (usize, usize) = (8192, 2048);
 const COLUMNS: [usize; 5] = [2, 4, 8, 16, 512];
 
 /// A kernel and its name.
-type Kernel = (&'static str, fn(&Stream, &matmul::MatmulParams) -> qrun_cuda::Result<()>);
+type Kernel = (&'static str, unsafe fn(&Stream, &matmul::MatmulParams) -> qrun_cuda::Result<()>);
 const GEMV: Kernel = ("gemv", matmul::gemv);
 const PRODUCT: Kernel = ("product", gemm::gemm);
 const GEMM: Kernel = ("gemm", gemm::gemm);
@@ -103,15 +103,20 @@ impl Bench {
             (image.s.cast(), &scales),
         ];
         let sources = sources.map(|(to, bytes)| upload::Source::Bytes(to, bytes));
-        upload::upload(&gpu, &stream, upload::Staging::at(Ptr::NULL, 0), &sources, &mut |_, _| ())?;
+        let staging = upload::Staging::at(Ptr::NULL, 0);
+        // SAFETY: parts of the arena, which is never freed, with room for the bytes; none passes through staging.
+        unsafe { upload::upload(&gpu, &stream, staging, &sources, &mut |_, _| ())? };
         let mut filled = seed.len();
         while filled < bytes {
             let n = filled.min(bytes - filled);
             let (to, elements) = (weights.add(filled).cast(), (n / probe::ELEMENT) as u32);
-            probe::copy(&stream, blocks as u32, weights.cast(), to, elements)?;
+            // SAFETY: from the weights that are there to their room behind them.
+            unsafe { probe::copy(&stream, blocks as u32, weights.cast(), to, elements)? };
             filled += n;
         }
-        let bandwidth = limits::read_bandwidth_over(&stream, weights.cast(), (bytes / probe::ELEMENT) as u32, sums)?;
+        let elements = (bytes / probe::ELEMENT) as u32;
+        // SAFETY: the weights have so many elements, and `sums` was taken for these blocks.
+        let bandwidth = unsafe { limits::read_bandwidth_over(&stream, weights.cast(), elements, sums)? };
         Ok(Self { gpu, stream, ty, weights, bytes, image, x, y, bandwidth })
     }
 
@@ -136,7 +141,8 @@ impl Bench {
                 x: if dense { self.x } else { Ptr::NULL },
                 ..matmul::MatmulParams::default()
             };
-            kernel(&self.stream, &params.with(&[segment]))
+            // SAFETY: a copy among the weights, and parts of the arena for the most rows, weights and columns.
+            unsafe { kernel(&self.stream, &params.with(&[segment])) }
         };
         let graph = self.stream.capture(|_| (0..copies).try_for_each(launch))?;
         let once = || machine::milliseconds(&self.gpu, &self.stream, || graph.launch(&self.stream));

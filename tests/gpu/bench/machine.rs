@@ -60,10 +60,13 @@ pub fn bandwidth(setup: &Setup) -> Result<Value> {
         let (_arena, (from, to, sums)) = Arena::new(&gpu, |c| {
             (c.take::<[u32; 4]>("from", n), c.take::<[u32; 4]>("to", n), c.take::<u32>("sums", words))
         })?;
-        stream.zero(from, n)?;
+        // SAFETY: the arena has the buffers in these sizes and lives until each run was waited for.
+        unsafe { stream.zero(from, n)? };
         let n = n as u32;
-        let read = || milliseconds(&gpu, &stream, || probe::read(&stream, blocks, from, n, sums));
-        let copy = || milliseconds(&gpu, &stream, || probe::copy(&stream, blocks, from, to, n));
+        // SAFETY: as above.
+        let read = || milliseconds(&gpu, &stream, || unsafe { probe::read(&stream, blocks, from, n, sums) });
+        // SAFETY: as above.
+        let copy = || milliseconds(&gpu, &stream, || unsafe { probe::copy(&stream, blocks, from, to, n) });
         let gb = bytes as f64 / 1e6;
         let runs = if setup.dry { 1 } else { 10 };
         rows.push(json!({
@@ -79,20 +82,22 @@ pub fn bandwidth(setup: &Setup) -> Result<Value> {
 /// Microseconds per kernel in a chain: of nothing, and of 4 KB that each hands to the next; launched one by one, as a
 /// graph, and as a graph with dependent launch. The chains' results are checked.
 pub fn launches(setup: &Setup) -> Result<Value> {
-    type Link = fn(&Stream, Ptr<[u32; 4]>, Ptr<[u32; 4]>) -> qrun_cuda::Result<()>;
+    type Link = unsafe fn(&Stream, Ptr<[u32; 4]>, Ptr<[u32; 4]>) -> qrun_cuda::Result<()>;
     let gpu = Gpu::open(0)?;
     let stream = Stream::new(&gpu)?;
     let n = if setup.dry { 10 } else { 1000 };
     let (_arena, buffers) = Arena::new(&gpu, |c| [c.take::<[u32; 4]>("even", LINK), c.take::<[u32; 4]>("odd", LINK)])?;
     let mut words = Pinned::<u32>::new(&gpu, 4 * LINK)?;
     let mut time = |work: &dyn Fn() -> qrun_cuda::Result<()>, adds: usize| -> Result<Value> {
-        stream.zero(buffers[0], LINK)?;
+        // SAFETY: the buffer has the elements of a link and lives until all was waited for.
+        unsafe { stream.zero(buffers[0], LINK)? };
         let mut ran = 0;
         let ms = best(if setup.dry { 2 } else { 10 }, || {
             ran += 1;
             milliseconds(&gpu, &stream, work)
         })?;
-        stream.copy_out(&mut words, buffers[0].cast(), 4 * LINK)?;
+        // SAFETY: as above; an element is four words.
+        unsafe { stream.copy_out(&mut words, buffers[0].cast(), 4 * LINK)? };
         stream.synchronize()?;
         let (expected, found) = ((ran * adds) as u32, words[0]);
         ensure!(words.iter().all(|w| *w == expected), "{ran} × {adds} links: expected {expected}, found {found}");
@@ -100,7 +105,10 @@ pub fn launches(setup: &Setup) -> Result<Value> {
     };
     let empties = || (0..n).try_for_each(|_| probe::empty(&stream));
     // Each reads what the one before it has written.
-    let links = |link: Link| (0..n).try_for_each(|i| link(&stream, buffers[i % 2], buffers[(i + 1) % 2]));
+    let links = |link: Link| {
+        // SAFETY: both buffers have the elements of a link and live until each run was waited for.
+        (0..n).try_for_each(|i| unsafe { link(&stream, buffers[i % 2], buffers[(i + 1) % 2]) })
+    };
     let mut result = json!({ "kernels": n });
     result["stream_empty_us"] = time(&empties, 0)?;
     result["stream_4KB_us"] = time(&|| links(probe::link), n)?;

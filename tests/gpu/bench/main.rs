@@ -21,7 +21,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use qrun::bench::{child, record, table};
+use qrun::bench::{Column, child, fields::distinct, record, table};
 use serde_json::{Map, Value, json};
 
 /// What the parts are told.
@@ -101,15 +101,30 @@ fn markdown(parts: &Map<String, Value>, dry: bool) -> String {
     let note = if dry { "\nA dry run with tiny sizes: the numbers mean nothing.\n" } else { "" };
     let part = |(name, part): (&String, &Value)| {
         let result = match &part["result"] {
-            Value::Array(rows) => table::of_objects(rows),
-            Value::Object(facts) => {
-                facts.iter().map(|(key, value)| format!("- {key}: {}\n", table::words(value))).collect()
-            }
+            Value::Array(rows) => of_objects(rows),
+            Value::Object(facts) => facts.iter().map(|(key, value)| format!("- {key}: {}\n", words(value))).collect(),
             other => format!("{other}\n"),
         };
         format!("\n## {name} ({} s)\n\n{result}", part["seconds"])
     };
     format!("# qrun on a GPU\n{note}{}", parts.iter().map(part).collect::<String>())
+}
+
+/// The table of objects, with a column for each key that one of them has.
+fn of_objects(rows: &[Value]) -> String {
+    let keys = distinct(rows.iter().filter_map(Value::as_object).flat_map(|row| row.keys()), |&key| key);
+    let column = |key| Column::left(key, 0, move |row: &Value| row.get(key).map(words).unwrap_or_default());
+    table(&keys.into_iter().map(column).collect::<Vec<_>>(), rows)
+}
+
+/// A value in words, with what lies inside of it.
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(all) => all.iter().map(words).collect::<Vec<_>>().join(", "),
+        Value::Object(all) => all.iter().map(|(k, v)| format!("{k} {}", words(v))).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
 }
 
 /// Runs a part in a process of its own, at most for as long as it may take. What it says goes into the log.
@@ -135,6 +150,15 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    #[test]
+    fn every_key_is_a_column_and_what_would_break_a_line_is_not_in_it() {
+        let rows = [json!({ "a": 1, "b": "x|y" }), json!({ "b": null, "c": [2, "no\nmore"] })];
+        let expected = "| a | b | c |\n|---|---|---|\n| 1 | x\\|y |  |\n|  | null | 2, no more |\n";
+        assert_eq!(super::of_objects(&rows), expected);
+    }
+
     #[test]
     fn a_machine_lends_ten_minutes_to_a_command() {
         assert!(super::PARTS.iter().map(|part| part.seconds).sum::<u64>() < 540, "all parts at their limits");

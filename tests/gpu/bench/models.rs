@@ -73,10 +73,10 @@ fn measure(path: &Path, (name, mix): (&str, &str), configs: &[suite::Config], pa
     let n_ctx = configs.iter().map(suite::Config::n_ctx).max().context("a configuration")?;
     let (options, device) = (Options { n_ctx, ..Options::default() }, DevicePreference::Cuda(Some(0)));
     let engine = Arc::new(Engine::open(Gguf::open(path)?, EngineOptions { options, template: None, device })?);
-    let decoder = engine.decoder(Box::new(|_| {}))?;
+    let mut session = Session::open(engine.clone(), SamplerParams::default(), Box::new(|_| {}))?;
     let mut plan = suite::Plan::new(&engine, "gpu", configs.to_vec(), suite::TEXT)?;
     (plan.repeat.warmups, plan.repeat.times, plan.load_ms) = (1, 2, began.elapsed().as_secs_f64() * 1e3);
-    Ok(plan.run(&mut Session::new(engine, decoder, SamplerParams::default()), &mut |_, _| {})?)
+    Ok(plan.run(&mut session, &mut |_, _| {})?)
 }
 
 fn row((name, mix): (&str, &str), report: &Value, m: &Value) -> Value {

@@ -44,9 +44,15 @@ fn measure(n: usize, prompt: usize, all: usize) -> Result<Vec<Value>> {
         let [x, add] = ["x", "add"].map(|name| c.take::<f32>(name, all * n));
         (x, add, c.take::<f32>("weight", n), image, c.take::<u32>("sums", blocks * SUMS))
     })?;
-    // Zeros: what is normed does not matter here.
-    [(x, all * n), (add, all * n), (weight, n)].into_iter().try_for_each(|(at, len)| stream.zero(at, len))?;
-    let bandwidth = limits::read_bandwidth_over(&stream, x.cast(), (4 * all * n / ELEMENT) as u32, sums)?;
+    let elements = (4 * all * n / ELEMENT) as u32;
+    // SAFETY: the rows and the weights have so many elements, and `sums` was taken for these blocks.
+    let bandwidth = unsafe {
+        // Zeros: what is normed does not matter here.
+        stream.zero(x, all * n)?;
+        stream.zero(add, all * n)?;
+        stream.zero(weight, n)?;
+        limits::read_bandwidth_over(&stream, x.cast(), elements, sums)?
+    };
     let mut rows = Vec::new();
     for (name, kind) in KINDS {
         let weight = if kind == NormKind::None { Ptr::NULL } else { weight };
@@ -55,7 +61,8 @@ fn measure(n: usize, prompt: usize, all: usize) -> Result<Vec<Value>> {
             let launch = |turn: usize| {
                 let [x, add] = [x, add].map(|at| at.add(turn * columns * n));
                 let p = NormParams { x, add, weight, x_out: x, image, n: n as i32, eps: 1e-6, ..NormParams::default() };
-                norm(&stream, columns as u32, kind, &p)
+                // SAFETY: rows of the arena, and an image of a prompt, which live until each run was waited for.
+                unsafe { norm(&stream, columns as u32, kind, &p) }
             };
             let graph = stream.capture(|_| (0..turns).try_for_each(launch))?;
             let ms = best(5, || milliseconds(&gpu, &stream, || graph.launch(&stream)))? / turns as f64;

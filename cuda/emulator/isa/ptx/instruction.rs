@@ -10,6 +10,9 @@ use super::names::Width;
 use super::warp;
 
 /// Decodes `@%p1 name a, b` as its scope sees it.
+///
+/// # Errors
+/// An instruction, an operand or a guard that this machine does not know, with the line and the text.
 pub(super) fn decode(
     decoder: &mut Decoder,
     line: usize,

@@ -76,6 +76,9 @@ impl Names {
     }
 
     /// `.reg .b32 %r<168>`, `.reg .pred %p1, %p2`.
+    ///
+    /// # Errors
+    /// A type or a number of registers that this machine does not know, or a name that this scope has already.
     pub fn declare(&mut self, line: usize, text: &str) -> Result<()> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let unknown = || ParseError { line, what: format!("`{text}`: not registers that this machine knows") };

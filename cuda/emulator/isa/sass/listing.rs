@@ -82,6 +82,10 @@ fn operands(text: &str) -> Vec<String> {
 }
 
 /// All kernels of a listing.
+///
+/// # Errors
+/// There is no `.text` section, or an instruction has no encoding or is not at its address: not what `nvdisasm -c -hex`
+/// prints.
 pub(super) fn sections(text: &str) -> Result<Vec<Section<'_>>, ParseError> {
     let mut all: Vec<Section<'_>> = Vec::new();
     let mut waiting: Vec<&str> = Vec::new();

@@ -35,7 +35,10 @@ fn below(folder: &Path, name: &OsStr, depth: u32) -> Option<PathBuf> {
     folders.into_iter().find_map(|path| below(path, name, depth - 1))
 }
 
-/// The listing of a cubin, with encodings; Err with what is missing.
+/// The listing of a cubin, with encodings.
+///
+/// # Errors
+/// What is missing (the program, room for a temporary file), or what nvdisasm says.
 pub fn disassemble(image: &[u8]) -> Result<String, String> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let program = nvdisasm().ok_or_else(|| {
