@@ -83,6 +83,12 @@ impl Config {
         self.layers.iter().any(|l| !l.mask.is_causal())
     }
 
+    /// Whether layers let go of what is behind a window, or hold states alone: a sequence goes on only where these were
+    /// kept.
+    pub fn forgets(&self) -> bool {
+        self.layers.iter().any(|l| l.state_len() > 0 || l.kept_window().is_some())
+    }
+
     /// The longest text that the model can take, in tokens; `None`: any, though it was trained for
     /// [`Config::n_ctx_train`].
     pub fn longest(&self) -> Option<usize> {

@@ -72,11 +72,17 @@ struct Scratch {
 
 impl CpuDecoder {
     /// Makes a decoder: a thread pool, an empty cache, and repacked weights if the options ask for it.
+    ///
+    /// # Errors
+    /// The system gives no more threads.
     pub fn new(model: Model, options: Options) -> std::io::Result<Self> {
         Self::load(model, options, &mut |_, _| ())
     }
 
     /// The same; `progress` hears of each matrix that is repacked.
+    ///
+    /// # Errors
+    /// As [`CpuDecoder::new`].
     pub fn load(mut model: Model, options: Options, progress: Progress) -> std::io::Result<Self> {
         let pool = Pool::new(options.threads)?;
         if options.gives == Gives::Hidden {

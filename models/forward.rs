@@ -301,10 +301,16 @@ pub trait Forward: Send {
     fn bytes_per_token(&self) -> u64;
     /// Bytes of KV cache in use.
     fn kv_bytes(&self) -> u64;
-    /// Writes the cache of a sequence.
+    /// Writes the cache of a sequence: the pages that its next position sees.
+    ///
+    /// # Errors
+    /// `out` cannot be written, or the device fails.
     fn save(&self, seq: u32, out: &mut dyn Write) -> std::io::Result<()>;
-    /// Reads what `save` wrote, for a model of the same shape and cache types. On an error the
-    /// sequence is empty.
+    /// Reads what `save` wrote, for a model of the same shape and cache types.
+    ///
+    /// # Errors
+    /// `InvalidData` where it was saved with another model or other cache types, has more tokens than the context has
+    /// room for, or is damaged; `input` ends early, no pages are free, or the device fails. The sequence is empty then.
     fn load(&mut self, seq: u32, input: &mut dyn Read) -> std::io::Result<()>;
 }
 
@@ -322,6 +328,9 @@ pub(crate) fn ends<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<(usi
 }
 
 /// Whether the sequences of a batch begin in it (`held`: tokens that each holds), as models ask that see texts whole.
+///
+/// # Errors
+/// [`ForwardError::Whole`] with the first sequence that holds tokens already.
 pub(crate) fn check_whole(batch: &[Entry], held: &[u32]) -> Result<(), ForwardError> {
     let goes_on = batch.iter().find(|e| held.get(e.seq as usize).is_some_and(|&held| held > 0));
     goes_on.map_or(Ok(()), |e| Err(ForwardError::Whole { seq: e.seq, held: held[e.seq as usize] }))
@@ -329,6 +338,10 @@ pub(crate) fn check_whole(batch: &[Entry], held: &[u32]) -> Result<(), ForwardEr
 
 /// Whether every entry continues its sequence (`next`: the free position of each), within the context and the
 /// vocabulary.
+///
+/// # Errors
+/// What is wrong with the first entry that does not fit: its sequence does not exist, its position is not the next one
+/// or past the context, or its token is not in the vocabulary.
 pub(crate) fn check(batch: &[Entry], mut next: Vec<u32>, n_ctx: usize, n_vocab: usize) -> Result<(), ForwardError> {
     for e in batch {
         let n_seq = next.len();

@@ -10,7 +10,6 @@ pub mod decoder;
 pub mod demo;
 pub mod events;
 pub mod experts;
-pub mod fallback;
 pub mod forward;
 pub mod kv;
 pub mod layer;
@@ -30,7 +29,6 @@ pub use config::Config;
 pub use cpu::CpuDecoder;
 pub use decoder::GpuDecoder;
 pub use events::{EventHandler, LoadEvent, Progress};
-pub use fallback::Fallback;
 pub use forward::{Batch, Cached, Entry, Forward, ForwardError, Output, PageCount, Row, Rows, Salt, SamplingRequest};
 pub use kv::KvType;
 pub use layer::LayerPlan;
@@ -50,6 +48,10 @@ pub struct Model {
 
 impl Model {
     /// Reads a model: picks the architecture, checks every key and tensor it needs, maps the weights.
+    ///
+    /// # Errors
+    /// A key or tensor is missing, damaged or asks for what is not implemented, or the architecture is not one of
+    /// [`arch::ARCHITECTURES`]; the error names it, what was expected and what was found.
     pub fn load(gguf: &Gguf) -> Result<Self> {
         let config = Config::read(gguf)?;
         let weights = Arc::new(Weights::load(gguf, &config)?);

@@ -156,6 +156,10 @@ const IGNORED: &[&str] = &["rotary_emb.inv_freq", "attn_rot_embd.weight", ".inpu
 
 impl Weights {
     /// Maps the weights; every tensor of the file must have a place in the model.
+    ///
+    /// # Errors
+    /// A tensor is missing, has another shape or format than the model needs, or has no place in the model; the error
+    /// names it, what was expected and what was found.
     pub fn load(g: &Gguf, c: &Config) -> Result<Self> {
         let loader = TensorLoader { g, used: RefCell::default() };
         let layers = (0..c.layers.len()).map(|il| layer(&loader, c, il)).collect::<Result<_>>()?;

@@ -14,7 +14,7 @@ use qrun_models::{
 use qrun_quant::{GgmlType, Gguf, cpu::ComputeType};
 
 use crate::{
-    engine::{Engine, EngineOptions, LoadError, OpenError},
+    engine::{Engine, EngineOptions, LoadError},
     text::tokenizer::{Encode, TokenizeError},
 };
 pub use qrun_models::spec::Pooling;
@@ -101,7 +101,7 @@ impl Embedder {
     ///
     /// # Errors
     /// As [`Engine::open`].
-    pub fn engine(gguf: Gguf, mut options: EngineOptions) -> Result<Engine, OpenError> {
+    pub fn engine(gguf: Gguf, mut options: EngineOptions) -> Result<Engine, LoadError> {
         let o = &mut options.options;
         (o.gives, o.n_seq) = (Gives::Hidden, TEXTS);
         // Every text may end inside of a page. Sliding layers have no pages of their own, or each text a whole window.
@@ -114,7 +114,7 @@ impl Embedder {
     ///
     /// # Errors
     /// No pooling, or one that is not implemented; no threads.
-    pub fn new(engine: Arc<Engine>, pooling: Option<Pooling>, on_event: EventHandler) -> Result<Self, EmbedError> {
+    pub fn new(engine: Arc<Engine>, pooling: Option<Pooling>, mut on_event: EventHandler) -> Result<Self, EmbedError> {
         let config = &engine.model().config;
         let no_pooling =
             || EmbedError::NoPooling { model: engine.gguf().path().display().to_string(), arch: config.arch.name };
@@ -128,7 +128,7 @@ impl Embedder {
                 types.push(ty)
             }
         });
-        let forward = engine.decoder(on_event)?;
+        let forward = engine.decoder(&mut on_event)?.forward;
         Ok(Self { engine, forward, pooling, types })
     }
 

@@ -1,10 +1,12 @@
 //! From a model file to a decoder: what is in the file, where it will run, and the memory it takes there.
 
 mod backend;
+mod error;
 mod open;
 pub mod plan;
 mod timeline;
 
-pub use backend::{Backend, BackendError, BareDecoder, DevicePreference, LoadError};
-pub use open::{Engine, EngineOptions, OpenError};
+pub use backend::{Backend, BackendError, DevicePreference, LoadedDecoder};
+pub use error::{LoadCause, LoadError, Stage};
+pub use open::{Engine, EngineOptions};
 pub use timeline::{Step, Timeline};

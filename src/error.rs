@@ -6,7 +6,7 @@ use qrun_models::ForwardError;
 use crate::download::DownloadError;
 use crate::{
     embed::EmbedError,
-    engine::{BackendError, LoadError, OpenError},
+    engine::{BackendError, LoadCause, LoadError},
     generate::{GenerateError, SaveError},
     sampler::SamplerError,
     text::{template::TemplateError, tokenizer::TokenizeError},
@@ -46,14 +46,16 @@ impl Kinded for qrun_quant::Error {
     }
 }
 
-impl Kinded for OpenError {
+impl Kinded for LoadError {
     fn kind(&self) -> Kind {
-        match self {
-            OpenError::File(error) => error.kind(),
-            OpenError::Memory(_) => Kind::Memory,
-            OpenError::Device(error) => error.kind(),
+        match &*self.source {
+            LoadCause::File(error) => error.kind(),
+            LoadCause::Memory(_) => Kind::Memory,
+            LoadCause::Backend(error) => error.kind(),
+            LoadCause::Device(_) => Kind::Device,
             // Only the one that was asked for is read here.
-            OpenError::Template(_) | OpenError::NoText { .. } => Kind::Usage,
+            LoadCause::Template(_) | LoadCause::NoText { .. } => Kind::Usage,
+            LoadCause::Threads(_) => Kind::Failure,
         }
     }
 }
@@ -63,15 +65,6 @@ impl Kinded for BackendError {
         match self {
             BackendError::Memory(_) => Kind::Memory,
             _ => Kind::Device,
-        }
-    }
-}
-
-impl Kinded for LoadError {
-    fn kind(&self) -> Kind {
-        match self {
-            LoadError::Device(_) => Kind::Device,
-            LoadError::Threads(_) => Kind::Failure,
         }
     }
 }
@@ -91,7 +84,10 @@ impl Kinded for GenerateError {
             GenerateError::EmptyPrompt | GenerateError::PromptTooLong { .. } => Kind::Usage,
             GenerateError::Sampler(error) => error.kind(),
             GenerateError::Forward(ForwardError::Device(_)) => Kind::Device,
-            GenerateError::Forward(_) | GenerateError::Mask(_) | GenerateError::Processor(_) => Kind::Failure,
+            GenerateError::Forward(_)
+            | GenerateError::Mask(_)
+            | GenerateError::Processor(_)
+            | GenerateError::Panicked => Kind::Failure,
         }
     }
 }

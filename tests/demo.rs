@@ -103,9 +103,8 @@ fn compared(model: (FileType, Options), base: (FileType, Options)) -> Comparison
         model.tokenizer().encode(&text, Encode { add_special: true, parse_special: true }).expect("tokens");
     tokens.truncate(SIZE * COUNT);
     let chunks = Chunks::new(tokens, SIZE, model.tokenizer().bos()).expect("a text that is long enough");
-    let (model, base) =
-        (model.decoder(Box::new(|_| ())).expect("threads"), base.decoder(Box::new(|_| ())).expect("threads"));
-    compare(&mut Scheduler::of_tokens(model), &mut Scheduler::of_tokens(base), &chunks, &mut |_, _| ())
+    let open = |engine| Scheduler::open(engine, Box::new(|_| ())).expect("threads");
+    compare(&mut open(model), &mut open(base), &chunks, &mut |_, _| ())
         .expect("a comparison")
 }
 
@@ -203,7 +202,7 @@ impl Asked {
         };
         let engine = Arc::new(Engine::open(gguf, options).expect("a model that runs"));
         let params = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
-        let session = Session::new(engine.clone(), engine.decoder(Box::new(|_| ())).expect("threads"), params);
+        let session = Session::open(engine.clone(), params, Box::new(|_| ())).expect("threads");
         Asked { engine, session }
     }
 

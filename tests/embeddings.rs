@@ -13,7 +13,7 @@ use std::{
 
 use qrun::{
     embed::{EmbedError, Embedder, Pooling},
-    engine::{Engine, EngineOptions, OpenError},
+    engine::{Engine, EngineOptions, LoadCause, Stage},
 };
 use qrun_models::{Entry, Forward, ForwardError, Gives, GpuDecoder, Options, Output, memory::Plan, spec::Mask};
 use qrun_quant::{Bytes, Gguf};
@@ -252,7 +252,7 @@ fn what_cannot_be_embedded_says_why() {
     let error = Embedder::new(rank, None, Box::new(|_| ())).err().unwrap().to_string();
     assert!(error.contains("pooling \"rank\"") && error.contains("not implemented"), "{error}");
     let error = Engine::open(gguf(&bert), EngineOptions::default()).err().unwrap();
-    assert!(matches!(error, OpenError::NoText { arch: "bert", .. }), "{error}");
+    assert!(matches!(*error.source, LoadCause::NoText { arch: "bert", .. }) && error.stage == Stage::Model, "{error}");
     assert!(error.to_string().contains("qrun embed tiny"), "{error}");
 }
 

@@ -23,7 +23,7 @@ fn engine(n_seq: usize, n_kv: usize) -> Arc<Engine> {
 }
 
 fn scheduler(engine: &Arc<Engine>) -> Scheduler {
-    Scheduler::new(engine.clone(), engine.decoder(Box::new(|_| ())).expect("a decoder"))
+    Scheduler::open(engine.clone(), Box::new(|_| ())).expect("a decoder")
 }
 
 fn specs() -> Vec<GrammarSpec> {

@@ -12,7 +12,7 @@ use qrun::{
     tools::quantize::FileType,
     tools::synth,
 };
-use qrun_models::{LoadEvent, Options};
+use qrun_models::{EventHandler, LoadEvent, Options};
 use qrun_quant::{Bytes, Gguf};
 
 /// A session with a tiny model and exact arithmetic.
@@ -25,8 +25,8 @@ fn session(name: &str, n_ctx: usize, n_ubatch: usize) -> Session {
         Engine::open(gguf, EngineOptions { options, template: None, device: DevicePreference::Cpu })
             .expect("an engine"),
     );
-    let decoder = engine.decoder(Box::new(|_| ())).expect("a decoder");
-    Session::new(engine, decoder, SamplerParams { seed: 11, ..SamplerParams::default() })
+    let params = SamplerParams { seed: 11, ..SamplerParams::default() };
+    Session::open(engine, params, Box::new(|_| ())).expect("a decoder")
 }
 
 #[test]
@@ -38,11 +38,11 @@ fn loading_says_how_far_it_is() {
     let engine = Arc::new(Engine::open(gguf, options).expect("an engine"));
     let events = Arc::new(Mutex::new(Vec::new()));
     let sink = events.clone();
-    let on_event = Box::new(move |event: LoadEvent| match event {
+    let mut on_event: EventHandler = Box::new(move |event: LoadEvent| match event {
         LoadEvent::Loading { done, total } => sink.lock().expect("one thread").push((done, total)),
         LoadEvent::FellBack(reason) => panic!("{reason}"),
     });
-    engine.decoder(on_event).expect("a decoder");
+    engine.decoder(&mut on_event).expect("a decoder");
     let events = events.lock().expect("one thread");
     assert!(
         events.len() > 2 && events.is_sorted() && events.iter().all(|&(_, total)| total == events[0].1),

@@ -19,6 +19,11 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// Reads the keys of `n_block` blocks.
+    ///
+    /// # Errors
+    /// A key has a wrong type or is out of range: more experts used than there are, groups that do not divide them, a
+    /// gating that is none of 1 to 3.
     pub fn new(keys: &'a Keys, spec: &ArchSpec, n_block: usize) -> Result<Self> {
         let least = if spec.residual.is_single() { 0 } else { 1 };
         let n_ff = keys.sizes_from(least, "feed_forward_length", n_block)?;
@@ -30,6 +35,9 @@ impl<'a> Reader<'a> {
     }
 
     /// What follows attention in block `il`.
+    ///
+    /// # Errors
+    /// The file does not say how wide the feed-forward, or one expert, of the block is.
     pub fn feed_forward(&self, il: usize) -> Result<FeedForwardPlan> {
         match self.plan(il)? {
             Some(experts) => Ok(FeedForwardPlan::Experts(experts)),
@@ -58,6 +66,9 @@ impl<'a> Reader<'a> {
     }
 
     /// The width of block `il`, which has none of them.
+    ///
+    /// # Errors
+    /// There is no key `feed_forward_length`.
     pub fn dense(&self, il: usize) -> Result<usize> {
         Ok(self.n_ff.as_ref().ok_or_else(|| self.keys.absent("feed_forward_length"))?[il])
     }

@@ -16,6 +16,11 @@ pub struct Latent {
 }
 
 impl Latent {
+    /// Reads the keys that all layers share.
+    ///
+    /// # Errors
+    /// A key is missing, has a wrong type or is out of range: a rank that is no multiple of 16, more than 1024 elements
+    /// of the cache, keys of a head that are no longer than what turns of them.
     pub fn read(keys: &Keys, spec: &ArchSpec) -> Result<Self> {
         let n_rot = keys.size("rope.dimension_count")?;
         let rope = rope::global(keys, spec, n_rot)?;

@@ -17,6 +17,10 @@ pub struct Reach {
 }
 
 /// The plans of the first `n_layer` of `n_block` blocks: what comes behind them in the file does not run.
+///
+/// # Errors
+/// A key is missing, has a wrong type or is out of range, or two layers that share a cache differ; the error names the
+/// key.
 pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3]) -> Result<Vec<LayerPlan>> {
     let sizes = |name: &str| keys.optional_sizes(name, n_block);
     let n_head = sizes("attention.head_count")?.ok_or_else(|| keys.absent("attention.head_count"))?;
@@ -140,6 +144,9 @@ fn rope_layers(keys: &Keys, spec: &ArchSpec) -> Result<RopeLayers> {
 }
 
 /// Which tokens of a text attention sees.
+///
+/// # Errors
+/// `attention.causal` is there and no bool.
 pub fn mask(keys: &Keys, spec: &ArchSpec) -> Result<Mask> {
     Ok(match keys.g.bool(&keys.key("attention.causal"))? {
         None => spec.mask,
@@ -158,6 +165,9 @@ fn own_kv(keys: &Keys, n_layer: usize) -> Result<usize> {
 }
 
 /// Elements of an embedding that a token has for each layer; 0: it has none.
+///
+/// # Errors
+/// The key is there and no unsigned integer, or too large.
 pub fn n_embd_per_layer(keys: &Keys) -> Result<usize> {
     let key = "embedding_length_per_layer_input";
     if keys.g.u64(&keys.key(key))? == Some(0) { Ok(0) } else { Ok(keys.optional_size(key)?.unwrap_or(0)) }

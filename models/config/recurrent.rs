@@ -9,6 +9,10 @@ use crate::{
 };
 
 /// What each block looks back with if it does; `n_head_kv` has an element for each of them.
+///
+/// # Errors
+/// A size of the recurrent layers is missing or out of range, heads do not divide it, or `attention.recurrent_layers`
+/// is not as long as there are blocks.
 pub fn mixers(keys: &Keys, spec: &ArchSpec, n_embd: usize, n_head_kv: &[usize]) -> Result<Vec<Mixer>> {
     let n_block = n_head_kv.len();
     match spec.recurrent {

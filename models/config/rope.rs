@@ -9,6 +9,10 @@ use crate::{
 };
 
 /// That of layers that see everything.
+///
+/// # Errors
+/// A key of the scaling has a wrong type, is negative or is missing, or the number of elements that turn is odd or
+/// above `head_dim`.
 pub fn global(keys: &Keys, spec: &ArchSpec, head_dim: usize) -> Result<Rope> {
     let factor = match keys.positive("rope.scaling.factor")? {
         Some(f) => f,
@@ -39,6 +43,9 @@ pub fn global(keys: &Keys, spec: &ArchSpec, head_dim: usize) -> Result<Rope> {
 }
 
 /// That of layers that see a window: as the global one but for what has keys of its own.
+///
+/// # Errors
+/// The base is no positive number, or the number of elements that turn is odd or above `head_dim`.
 pub fn sliding(keys: &Keys, spec: &ArchSpec, head_dim: usize, global: &Rope) -> Result<Rope> {
     let default_rot = keys.optional_size("rope.dimension_count")?.unwrap_or(head_dim);
     let n_rot = n_rot(keys, "_swa", head_dim, default_rot)?;
@@ -78,6 +85,9 @@ fn magnitude(keys: &Keys, spec: &ArchSpec, scaling: RopeScaling) -> Result<f32> 
 }
 
 /// What queries and keys of latent attention are multiplied by, also those of their elements that do not turn.
+///
+/// # Errors
+/// `rope.scaling.yarn_log_multiplier` is there and no number, or negative.
 pub fn sharper(keys: &Keys, rope: &Rope) -> Result<f32> {
     let multiplier = keys.positive("rope.scaling.yarn_log_multiplier")?;
     match (rope.scaling, multiplier) {

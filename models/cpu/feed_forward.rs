@@ -37,7 +37,10 @@ pub struct Routed {
 }
 
 impl Step<'_> {
-    /// From `h` to `out`.
+    /// From `h` to `out`, both `[tokens][n_embd]`.
+    ///
+    /// # Errors
+    /// [`ForwardError::Cancelled`], between two of its products.
     pub(super) fn feed_forward(&mut self, il: usize, w: &Layer) -> Result<(), ForwardError> {
         match self.model.config.layers[il].feed_forward {
             FeedForwardPlan::None => Ok(()),

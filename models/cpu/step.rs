@@ -28,6 +28,11 @@ pub(super) struct Step<'a> {
 }
 
 impl Step<'_> {
+    /// Takes the chunk through all layers. Rows that are wanted join `logits`, `[rows][n_vocab]`, or as hidden states
+    /// `[rows][n_embd]`.
+    ///
+    /// # Errors
+    /// [`ForwardError::Cancelled`]: the caller wants the step no more.
     pub fn run(&mut self, logits: &mut Vec<f32>) -> Result<(), ForwardError> {
         self.embed();
         tap(self.tap, None, "inp_embd", &self.s.x);
@@ -44,6 +49,9 @@ impl Step<'_> {
     }
 
     /// Asked several times in a layer: one layer of a chunk can take a second.
+    ///
+    /// # Errors
+    /// [`ForwardError::Cancelled`] where the caller wants the step no more.
     pub(super) fn go_on(&self) -> Result<(), ForwardError> {
         if (self.cancelled)() { Err(ForwardError::Cancelled) } else { Ok(()) }
     }

@@ -308,6 +308,9 @@ impl KvCache {
     }
 
     /// Reads what [`KvCache::page_content`] gave.
+    ///
+    /// # Errors
+    /// `input` ends early or cannot be read.
     pub(super) fn read_page(&mut self, il: usize, id: PageId, input: &mut dyn Read) -> io::Result<()> {
         let place = self.layers[il];
         match &mut self.pages[place.kind][id as usize] {

@@ -25,12 +25,19 @@ impl Header {
     }
 
     /// Begins the file of a sequence of `len` tokens.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
     pub fn write(&self, len: usize, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(MAGIC)?;
         self.0.iter().copied().chain([len as u32]).try_for_each(|n| out.write_all(&n.to_le_bytes()))
     }
 
     /// Reads the beginning of a file; returns the number of tokens, at most `n_ctx`.
+    ///
+    /// # Errors
+    /// `InvalidData`: no saved cache of this version, one of another model or of other cache types, or more than
+    /// `n_ctx` tokens. `input` ends early or cannot be read.
     pub fn read(&self, n_ctx: usize, input: &mut dyn Read) -> io::Result<usize> {
         let mut magic = [0; 8];
         input.read_exact(&mut magic)?;
@@ -51,6 +58,10 @@ impl Header {
 
     /// Reads the page table of a layer: exactly the pages up to the end, from one that the window still reaches.
     /// Returns the first.
+    ///
+    /// # Errors
+    /// `InvalidData`: the table does not reach the end, or begins behind what the window still reaches. `input` ends
+    /// early or cannot be read.
     pub fn pages(window: Option<usize>, len: usize, input: &mut dyn Read) -> io::Result<usize> {
         let (first, n) = (read_u32(input)? as usize, read_u32(input)? as usize);
         let oldest = window.map_or(0, |w| (len + 1).saturating_sub(w));
@@ -67,6 +78,9 @@ impl KvCache {
     }
 
     /// Writes the pages of a sequence one by one, little endian: those that its next position sees.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
     pub fn save(&self, seq: usize, out: &mut dyn Write) -> io::Result<()> {
         let len = self.tables.len(seq);
         self.header().write(len, out)?;
@@ -82,7 +96,10 @@ impl KvCache {
         Ok(())
     }
 
-    /// Reads what `save` wrote into a sequence of at most `n_ctx` tokens; empty after an error.
+    /// Reads what `save` wrote into a sequence of at most `n_ctx` tokens.
+    ///
+    /// # Errors
+    /// As of [`Header::read`] and [`Header::pages`], or no pages are free. The sequence is empty then.
     pub fn load(&mut self, seq: usize, n_ctx: usize, input: &mut dyn Read) -> io::Result<()> {
         self.tables.rewind(seq, 0);
         let result = self.read(seq, n_ctx, input);

@@ -51,6 +51,11 @@ fn side(name: &str) -> Result<Side, String> {
 }
 
 impl Compare {
+    /// Prints how far each intermediate result of one device is from that of the other.
+    ///
+    /// # Errors
+    /// Exit code 1: a result is farther apart than the bound, or a step fails. 2: not two devices. 3 to 6: the model
+    /// file, memory, the device, or a model that was not fetched.
     pub fn run(self) -> Result<(), Exit> {
         let [a, b] = self.device[..] else {
             return Err(Exit::usage(
@@ -73,8 +78,8 @@ impl Compare {
         let base = if exact { Options::exact() } else { Options::default() };
         let options = Options { n_ctx: 2048, ..base };
         let engine = Arc::new(Engine::open(self.file.open()?, EngineOptions { options, template: None, device })?);
-        let decoder = engine.decoder(open::plain_notices())?;
-        Ok((engine, decoder))
+        let decoder = engine.decoder(&mut open::say_if_fell_back())?;
+        Ok((engine, decoder.forward))
     }
 
     fn table(&self, distances: &[Distance], tokens: usize) -> String {

@@ -77,11 +77,16 @@ pub struct Embed {
 }
 
 impl Embed {
+    /// Prints the vectors of the texts.
+    ///
+    /// # Errors
+    /// Exit code 2: the texts or the flags. 3 to 6: the model file, memory, the device, or a model that was not
+    /// fetched; 3 also for vectors that are not finite. 1: stdout fails.
     pub fn run(self) -> Result<(), Exit> {
         let gguf = self.file.open()?;
         let texts = self.texts()?;
-        let wishes = EngineOptions { options: self.options(), template: None, device: self.device };
-        let engine = Arc::new(Embedder::engine(gguf, wishes)?);
+        let options = EngineOptions { options: self.options(), template: None, device: self.device };
+        let engine = Arc::new(Embedder::engine(gguf, options)?);
         if let Backend::Cpu { reason: Some(reason) } = engine.backend()
             && !reason.is_ordinary()
         {
@@ -95,7 +100,7 @@ impl Embed {
             tokenizer.encode(of, Encode::default()).map_err(|error| EmbedError::Tokens { text, error })
         });
         let tokens = tokens.collect::<Result<Vec<_>, _>>()?;
-        let mut embedder = Embedder::new(engine.clone(), self.pooling, open::plain_notices())?;
+        let mut embedder = Embedder::new(engine.clone(), self.pooling, open::say_if_fell_back())?;
         let bar = progress::tokens("embedding");
         bar.set_length(tokens.iter().map(|tokens| tokens.len() as u64).sum());
         let vectors = embedder.embed_tokens(&tokens, &mut |done| bar.set_position(done as u64));

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 use crate::{
     embedded,
     engine::plan::human_bytes,
-    engine::{Backend, BackendError, Engine, EngineOptions, LoadError, OpenError, Timeline},
+    engine::{Backend, BackendError, Engine, EngineOptions, LoadCause, LoadError, Timeline},
     error::{Kind, Kinded},
     generate::{GenerateError, SaveError, Session},
     sampler::{SamplerError, SamplerParams},
@@ -44,10 +44,9 @@ pub fn open(args: &Args, terminal: &Terminal, mut timeline: Timeline) -> Result<
     timeline.append(engine.timeline());
     timeline.lap("sampler");
     let bar = progress::loading(terminal);
-    let decoder = engine.decoder(notices(&bar, terminal))?;
+    let session = Session::open(engine, params, on_event(&bar, terminal))?;
     bar.finish_and_clear();
-    timeline.lap(loading(&engine));
-    let session = Session::new(engine, decoder, params);
+    timeline.lap(loading(session.engine()));
     Ok(Opened { session, load_ms: started.elapsed().as_secs_f64() * 1e3, timeline })
 }
 
@@ -69,8 +68,8 @@ fn of_file(
 ) -> Result<(Arc<Engine>, SamplerParams), Exit> {
     let mut options = options(args)?;
     change(&gguf, &mut options);
-    let wishes = EngineOptions { options, template: template(args)?, device: args.machine.preference() };
-    let engine = Arc::new(Engine::open(gguf, wishes)?);
+    let engine = EngineOptions { options, template: template(args)?, device: args.machine.preference() };
+    let engine = Arc::new(Engine::open(gguf, engine)?);
     let params = sampler(&args.sampling, &engine, terminal)?;
     say_plan(&engine, args, terminal);
     Ok((engine, params))
@@ -85,9 +84,9 @@ fn loading(engine: &Engine) -> &'static str {
 }
 
 /// Shows how loading goes, and says that a GPU is given up: above the bar while loading, later on a line of its own.
-fn notices(bar: &ProgressBar, terminal: &Terminal) -> EventHandler {
+fn on_event(bar: &ProgressBar, terminal: &Terminal) -> EventHandler {
     let (bar, terminal) = (bar.clone(), *terminal);
-    Box::new(move |news| match news {
+    Box::new(move |event| match event {
         LoadEvent::Loading { done, total } => {
             bar.set_length(total);
             bar.set_position(done);
@@ -98,9 +97,9 @@ fn notices(bar: &ProgressBar, terminal: &Terminal) -> EventHandler {
 }
 
 /// Says on stderr that a GPU is given up, for jobs that show nothing else meanwhile.
-pub fn plain_notices() -> EventHandler {
-    Box::new(|news| {
-        if let LoadEvent::FellBack(text) = news {
+pub fn say_if_fell_back() -> EventHandler {
+    Box::new(|event| {
+        if let LoadEvent::FellBack(text) = event {
             say(text);
         }
     })
@@ -248,13 +247,11 @@ fn no_device(kind: Kind, error: &impl std::error::Error) -> Exit {
 
 impl From<LoadError> for Exit {
     fn from(error: LoadError) -> Self {
-        if let LoadError::Device(device) = &error { no_device(error.kind(), device) } else { Exit::of(&error) }
-    }
-}
-
-impl From<OpenError> for Exit {
-    fn from(error: OpenError) -> Self {
-        if let OpenError::Device(device) = &error { no_device(error.kind(), device) } else { Exit::of(&error) }
+        match &*error.source {
+            LoadCause::Backend(reason) => no_device(error.kind(), reason),
+            LoadCause::Device(reason) => no_device(error.kind(), reason),
+            _ => Exit::of(&error),
+        }
     }
 }
 

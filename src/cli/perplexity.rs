@@ -77,6 +77,11 @@ enum Measured {
 }
 
 impl Perplexity {
+    /// Measures, and prints the result.
+    ///
+    /// # Errors
+    /// Exit code 2: the text, the flags, or two models that split the text differently. 3 to 6: the model file, memory,
+    /// the device, or a model that was not fetched; 3 also for logits that are not finite. 1: a step or stdout fails.
     pub fn run(self) -> Result<(), Exit> {
         let text = self.text()?;
         let mut options = self.options(self.exact);
@@ -189,7 +194,7 @@ impl How {
 }
 
 fn decoder(engine: &Arc<Engine>) -> Result<Scheduler, Exit> {
-    Ok(Scheduler::new(engine.clone(), engine.decoder(open::plain_notices())?))
+    Ok(Scheduler::open(engine.clone(), open::say_if_fell_back())?)
 }
 
 /// Logits that are not numbers are the file's fault, everything else is what was asked for.

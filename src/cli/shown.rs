@@ -77,8 +77,8 @@ mod tests {
     fn thoughts_are_shown_where_they_are_asked_for() {
         let model = Gguf::from_bytes("demo", Bytes::new(embedded::model().unwrap().to_vec())).unwrap();
         let template = builtin("harmony").map(String::from);
-        let wishes = EngineOptions { template, device: DevicePreference::Cpu, ..EngineOptions::default() };
-        let (parser, _) = channels(&Engine::open(model, wishes).unwrap()).unwrap();
+        let options = EngineOptions { template, device: DevicePreference::Cpu, ..EngineOptions::default() };
+        let (parser, _) = channels(&Engine::open(model, options).unwrap()).unwrap();
         let answer = "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant<|channel|>final<|message|>Yes <|";
         for (parser, thoughts, expected, content) in [
             (Some(parser.clone()), false, "Yes <|", Some("Yes <|")),

@@ -6,10 +6,13 @@ use qrun_cuda::{
     DeviceError, Gpu,
     device::{self, NoDevice},
 };
-use qrun_models::{CpuDecoder, EventHandler, Fallback, Forward, GpuDecoder, LoadEvent, Model, Options};
+use qrun_models::{CpuDecoder, EventHandler, Forward, GpuDecoder, LoadEvent, Model, Options};
 use qrun_quant::cpu::Arithmetic;
 
-use crate::engine::plan::{self, Plan, TooLarge};
+use super::{
+    LoadCause,
+    plan::{self, Plan, TooLarge},
+};
 
 /// The shortest context that is chosen on a GPU without being asked for, in tokens.
 const LEAST_CONTEXT: usize = 2048;
@@ -101,23 +104,23 @@ impl Backend {
     ///
     /// # Errors
     /// [`DevicePreference::Cuda`] where it cannot be; a model that the CPU's memory does not hold.
-    pub fn choose(model: &Model, options: &Options, preference: DevicePreference) -> Result<(Self, Plan), ChooseError> {
+    pub fn choose(model: &Model, options: &Options, preference: DevicePreference) -> Result<(Self, Plan), LoadCause> {
         let reason = match preference {
             DevicePreference::Cpu => None,
             DevicePreference::Auto if options.arithmetic == Arithmetic::Exact => Some(BackendError::Exact),
             DevicePreference::Cuda(_) if options.arithmetic == Arithmetic::Exact => {
-                return Err(ChooseError::Backend(BackendError::Exact));
+                return Err(BackendError::Exact.into());
             }
             DevicePreference::Auto => match on_gpu(None, model, options) {
                 Ok((gpu, plan)) => return Ok((Self::Gpu { gpu, fallback: true }, plan)),
                 Err(error) => Some(error),
             },
             DevicePreference::Cuda(ordinal) => {
-                let (gpu, plan) = on_gpu(ordinal, model, options).map_err(ChooseError::Backend)?;
+                let (gpu, plan) = on_gpu(ordinal, model, options)?;
                 return Ok((Self::Gpu { gpu, fallback: false }, plan));
             }
         };
-        let plan = plan::fit(model, options, plan::available_memory()).map_err(ChooseError::Memory)?;
+        let plan = plan::fit(model, options, plan::available_memory())?;
         Ok((Self::Cpu { reason }, plan))
     }
 
@@ -130,7 +133,8 @@ impl Backend {
     }
 
     /// Loads a model here: a decoder with an empty cache. `plan` is what [`Backend::choose`] planned; `on_event` hears
-    /// how loading goes, and if the GPU is given up, now or later.
+    /// how loading goes, and if the GPU is given up for the CPU. A GPU that fails later is not given up: the caller gets
+    /// its errors, and [`Backend::spare`].
     ///
     /// # Errors
     /// The device's, where nothing else was allowed; no threads.
@@ -139,40 +143,20 @@ impl Backend {
         model: &Model,
         options: &Options,
         plan: &Plan,
-        mut on_event: EventHandler,
-    ) -> Result<Box<dyn Forward>, LoadError> {
-        let BareDecoder { forward, on_gpu } = self.bare_decoder(model, options, plan, &mut on_event)?;
-        Ok(match self {
-            Self::Gpu { fallback: true, .. } if on_gpu => {
-                Box::new(Fallback::new(forward, model.clone(), options.clone(), on_event))
-            }
-            _ => forward,
-        })
-    }
-
-    /// The same, but a GPU that fails later is not given up: the caller gets its errors, and [`Backend::spare`].
-    ///
-    /// # Errors
-    /// As [`Backend::decoder`].
-    pub fn bare_decoder(
-        &self,
-        model: &Model,
-        options: &Options,
-        plan: &Plan,
         on_event: &mut EventHandler,
-    ) -> Result<BareDecoder, LoadError> {
+    ) -> Result<LoadedDecoder, LoadCause> {
         if let Self::Gpu { gpu, fallback } = self {
             match load(gpu, model, (options, plan), on_event) {
-                Ok(decoder) => return Ok(BareDecoder { forward: Box::new(decoder), on_gpu: true }),
+                Ok(decoder) => return Ok(LoadedDecoder { forward: Box::new(decoder), on_gpu: true }),
                 Err(error) if *fallback => {
                     on_event(LoadEvent::FellBack(&format!("GPU: {error}; the CPU takes over")));
                 }
-                Err(error) => return Err(LoadError::Device(error)),
+                Err(error) => return Err(error.into()),
             }
         }
         let progress = &mut |done, total| on_event(LoadEvent::Loading { done, total });
         let decoder = CpuDecoder::load(model.clone(), options.clone(), progress)?;
-        Ok(BareDecoder { forward: Box::new(decoder), on_gpu: false })
+        Ok(LoadedDecoder { forward: Box::new(decoder), on_gpu: false })
     }
 
     /// The CPU's decoder, after a GPU that may be given up has failed with `error`. `None` where it may not, or where the
@@ -221,33 +205,11 @@ fn on_gpu(ordinal: Option<i32>, model: &Model, options: &Options) -> Result<(Arc
 }
 
 /// A decoder with an empty cache, and where it is.
-pub struct BareDecoder {
+pub struct LoadedDecoder {
     /// The decoder, with an empty cache.
     pub forward: Box<dyn Forward>,
     /// Whether it is a GPU's.
     pub on_gpu: bool,
-}
-
-/// Why a model cannot run on a backend.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum ChooseError {
-    /// The GPU that was asked for.
-    #[error(transparent)]
-    Backend(BackendError),
-    /// The model and its context do not fit into this machine's memory.
-    #[error(transparent)]
-    Memory(TooLarge),
-}
-
-/// Why a model was not loaded.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The GPU failed while weights were uploaded or kernels loaded.
-    #[error("GPU: {0}")]
-    Device(DeviceError),
-    /// The system gives no threads.
-    #[error(transparent)]
-    Threads(#[from] std::io::Error),
 }
 
 #[cfg(test)]

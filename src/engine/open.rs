@@ -1,17 +1,17 @@
 //! A model file, opened once: tokenizer, template, weights, and the plan of its memory.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use qrun_cuda::DeviceError;
 use qrun_models::{EventHandler, Forward, Gives, Model, Options};
-use qrun_quant::{Error, Gguf, gguf::Value};
+use qrun_quant::{Gguf, gguf::Value};
 
 use super::{
-    Timeline,
-    backend::{Backend, BackendError, BareDecoder, ChooseError, DevicePreference, LoadError},
+    LoadCause, LoadError, Stage, Timeline,
+    backend::{Backend, DevicePreference, LoadedDecoder},
+    plan::Plan,
 };
 use crate::{
-    engine::plan::{Plan, TooLarge},
     text::grammar::{GrammarError, Grammars},
     text::template::{self, ChatTemplate, Message, Render, Specials, TemplateError},
     text::tokenizer::{Encode, TokenizeError, Tokenizer},
@@ -26,31 +26,6 @@ pub struct EngineOptions {
     pub template: Option<String>,
     /// Which processor it is to run on.
     pub device: DevicePreference,
-}
-
-/// Why a model cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The file is damaged, or no model that qrun knows.
-    #[error(transparent)]
-    File(#[from] Error),
-    /// It does not fit into memory.
-    #[error(transparent)]
-    Memory(#[from] TooLarge),
-    /// The GPU that it was to run on.
-    #[error(transparent)]
-    Device(#[from] BackendError),
-    /// The template that was asked for.
-    #[error(transparent)]
-    Template(#[from] TemplateError),
-    /// Text is wanted of a model that gives embeddings alone.
-    #[error("{model}: a model for embeddings ({arch}), which writes no text; qrun embed {model} -p TEXT makes vectors")]
-    NoText {
-        /// Path of the model file.
-        model: String,
-        /// `general.architecture` of that file.
-        arch: &'static str,
-    },
 }
 
 /// A model that is ready to be loaded.
@@ -73,28 +48,35 @@ impl Engine {
     /// # Errors
     /// A damaged or unknown model, too little memory, a template argument that is none. A broken template
     /// *in the file* is an error only when it is used.
-    pub fn open(gguf: Gguf, options: EngineOptions) -> Result<Self, OpenError> {
+    pub fn open(gguf: Gguf, options: EngineOptions) -> Result<Self, LoadError> {
+        let path = gguf.path().to_owned();
+        let mut stage = Stage::Model;
+        Self::open_noting(gguf, options, &mut stage).map_err(|source| LoadError { path, stage, source: Box::new(source) })
+    }
+
+    /// `stage` is what is being done.
+    fn open_noting(gguf: Gguf, options: EngineOptions, stage: &mut Stage) -> Result<Self, LoadCause> {
         let EngineOptions { mut options, template: named, device } = options;
         let mut timeline = Timeline::start();
         let model = Model::load(&gguf)?;
         if options.gives == Gives::Logits && model.config.is_bidirectional() {
             let (model, arch) = (gguf.path().display().to_string(), model.config.arch.name);
-            return Err(OpenError::NoText { model, arch });
+            return Err(LoadCause::NoText { model, arch });
         }
         timeline.lap("model");
+        *stage = Stage::Tokenizer;
         let tokenizer = Tokenizer::from_gguf(&gguf)?;
         if tokenizer.n_vocab() > model.config.n_vocab {
             let expected = format!("at most {} tokens, the rows of token_embd.weight", model.config.n_vocab);
             Err(gguf.error("key tokenizer.ggml.tokens", expected, tokenizer.n_vocab().to_string()))?;
         }
         timeline.lap("tokenizer");
+        *stage = Stage::Template;
         let template = choose_template(&gguf, &tokenizer, named.as_deref());
         let template = if named.is_some() { Ok(template?) } else { template };
         timeline.lap("template");
-        let (backend, plan) = Backend::choose(&model, &options, device).map_err(|error| match error {
-            ChooseError::Backend(error) => OpenError::Device(error),
-            ChooseError::Memory(error) => OpenError::Memory(error),
-        })?;
+        *stage = Stage::Device;
+        let (backend, plan) = Backend::choose(&model, &options, device)?;
         options.n_ctx = plan.n_ctx;
         timeline.lap("device, plan");
         let grammars = OnceLock::new();
@@ -145,22 +127,16 @@ impl Engine {
         self.grammars.get_or_init(|| Grammars::new(&self.tokenizer)).as_ref().map_err(Clone::clone)
     }
 
-    /// Loads the weights: a decoder with an empty cache. `on_event` hears how that goes, and
-    /// if a GPU is given up, now or later.
+    /// Loads the weights: a decoder with an empty cache. A GPU that fails meanwhile is given up for the CPU where that is
+    /// allowed; one that fails later is not: its errors come to the caller, who may take [`Engine::spare`] then, as
+    /// [`Scheduler::open`](crate::generate::Scheduler::open) does. `on_event` hears how loading goes.
     ///
     /// # Errors
     /// The device fails and nothing else was allowed; the system gives no threads.
-    pub fn decoder(self: &Arc<Self>, on_event: EventHandler) -> Result<Box<dyn Forward>, LoadError> {
-        self.backend.decoder(&self.model, &self.options, &self.plan, on_event)
-    }
-
-    /// The same, but a GPU that fails later is not given up: its errors come to the caller, who may take
-    /// [`Engine::spare`] then.
-    ///
-    /// # Errors
-    /// As [`Engine::decoder`].
-    pub fn bare_decoder(&self, on_event: &mut EventHandler) -> Result<BareDecoder, LoadError> {
-        self.backend.bare_decoder(&self.model, &self.options, &self.plan, on_event)
+    pub fn decoder(&self, on_event: &mut EventHandler) -> Result<LoadedDecoder, LoadError> {
+        let path = self.gguf.path().to_owned();
+        let failed = |source| LoadError { path, stage: Stage::Weights, source: Box::new(source) };
+        self.backend.decoder(&self.model, &self.options, &self.plan, on_event).map_err(failed)
     }
 
     /// The CPU's decoder with an empty cache, after the GPU has failed with `error`; `None` where nothing but the GPU was

@@ -52,9 +52,8 @@ fn main() -> anyhow::Result<()> {
     let prompt = engine
         .tokenizer()
         .encode(&text.context("a chat template")??, Encode { add_special: false, parse_special: true })?;
-    let decoder = engine.decoder(Box::new(|_| {}))?;
     let params = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
-    let mut session = Session::new(engine, decoder, params);
+    let mut session = Session::open(engine, params, Box::new(|_| {}))?;
     let request = Request { prompt, max_tokens: Some(8), ..Request::default() };
     let reply = session.generate(&request, &mut |_| ControlFlow::Continue(()))?;
     ensure!(reply.tokens.len() == 8, "8 tokens expected, {} generated", reply.tokens.len());
