@@ -66,6 +66,9 @@ impl Model {
     }
 
     /// Panics on the thread of the scheduler.
+    ///
+    /// # Errors
+    /// The engine is closed, or belongs to another process.
     pub fn panic(&self) -> PyResult<()> {
         self.open()?.generator.between(0, Box::new(|_| panic!("as the tests ask for")));
         Ok(())

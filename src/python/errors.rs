@@ -5,7 +5,7 @@ use std::{io, path::Path};
 use pyo3::{PyErr, exceptions::PyTypeError};
 use qrun::{
     embed::EmbedError,
-    engine::OpenError,
+    engine::{LoadCause, LoadError},
     error::{Kind, Kinded},
     generate::GenerateError,
     text::chat::ChatError,
@@ -64,12 +64,12 @@ pub fn of(error: impl Kinded) -> PyErr {
     }
 }
 
-pub fn open(error: OpenError) -> PyErr {
-    match &error {
-        OpenError::Device(inner) if inner.kind() == Kind::Device => {
+pub fn open(error: LoadError) -> PyErr {
+    match &*error.source {
+        LoadCause::Backend(inner) if inner.kind() == Kind::Device => {
             DeviceError::new_err(format!("{error}; device=\"cpu\" computes on the CPU"))
         }
-        OpenError::Template(inner) => TemplateFailed::new_err(inner.to_string()),
+        LoadCause::Template(inner) => TemplateFailed::new_err(inner.to_string()),
         _ => of(error),
     }
 }

@@ -17,6 +17,9 @@ pub struct Fields<'a, 'py>(pub &'a Bound<'py, PyDict>);
 
 impl<'py> Fields<'_, 'py> {
     /// The value itself.
+    ///
+    /// # Errors
+    /// What Python raises as it looks the key up.
     pub fn raw(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
     }
@@ -37,6 +40,9 @@ impl<'py> Fields<'_, 'py> {
     }
 
     /// A whole number, where given.
+    ///
+    /// # Errors
+    /// `TypeError`: something else, or a number beyond 64 bits.
     pub fn whole(&self, name: &str) -> PyResult<Option<i64>> {
         self.get(name, "a whole number")
     }
@@ -62,14 +68,23 @@ impl<'py> Fields<'_, 'py> {
         Ok(self.count("n_threads", 0..=MANY)?.filter(|&n| n > 0))
     }
     /// A number, where given.
+    ///
+    /// # Errors
+    /// `TypeError`: something else.
     pub fn real(&self, name: &str) -> PyResult<Option<f32>> {
         self.get(name, "a number")
     }
     /// A flag, off where it is not given.
+    ///
+    /// # Errors
+    /// `TypeError`: neither True nor False.
     pub fn flag(&self, name: &str) -> PyResult<bool> {
         Ok(self.get::<bool>(name, "True or False")?.unwrap_or(false))
     }
     /// A text, where given.
+    ///
+    /// # Errors
+    /// `TypeError`: something else.
     pub fn text(&self, name: &str) -> PyResult<Option<String>> {
         self.get(name, "a text")
     }

@@ -44,6 +44,9 @@ pub fn is_name(word: &str) -> bool {
 }
 
 /// Fetches a model where the cache does not have it; returns its path.
+///
+/// # Errors
+/// A keyword of a wrong type, a word that is no name, why the model was not fetched; what a signal's handler raises.
 #[pyfunction]
 pub fn pull(py: Python, name: String, options: &Bound<'_, PyDict>) -> PyResult<String> {
     let fields = Fields(options);
@@ -61,6 +64,9 @@ pub fn pull(py: Python, name: String, options: &Bound<'_, PyDict>) -> PyResult<S
 }
 
 /// The path of a model in the cache, where it is there. Uses no network.
+///
+/// # Errors
+/// A keyword of a wrong type, a word that is no name, or no folder for a cache.
 #[pyfunction]
 pub fn find(py: Python, name: String, options: &Bound<'_, PyDict>) -> PyResult<Option<String>> {
     let wanted = wanted(name, &Fields(options))?;
@@ -72,6 +78,9 @@ pub fn find(py: Python, name: String, options: &Bound<'_, PyDict>) -> PyResult<O
 type Cached = (String, String, String, u64, String);
 
 /// The models in the cache.
+///
+/// # Errors
+/// The folder cannot be read, or there is none for a cache.
 #[pyfunction]
 pub fn cached(py: Python, cache: Option<PathBuf>) -> PyResult<Vec<Cached>> {
     let found = py.detach(|| download::cached(cache.as_deref())).map_err(failed)?;
@@ -79,6 +88,9 @@ pub fn cached(py: Python, cache: Option<PathBuf>) -> PyResult<Vec<Cached>> {
 }
 
 /// Removes a model from the cache; returns files and bytes that are gone.
+///
+/// # Errors
+/// The cache has nothing of this name, or cannot be changed.
 #[pyfunction]
 pub fn remove(py: Python, name: &str, cache: Option<PathBuf>) -> PyResult<(usize, u64)> {
     let gone = py.detach(|| download::remove(name, cache.as_deref())).map_err(failed)?;

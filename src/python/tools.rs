@@ -30,6 +30,10 @@ fn file_type(fields: &Fields) -> PyResult<FileType> {
 }
 
 /// Makes a smaller model of a model. Returns JSON: bytes before and after, formats, fallbacks.
+///
+/// # Errors
+/// A keyword of a wrong type or value, an input that is missing, damaged or quantized already, an output that may not
+/// be replaced or cannot be written; what a signal's handler raises.
 #[pyfunction]
 pub fn quantize(py: Python, input: PathBuf, output: PathBuf, options: &Bound<'_, PyDict>) -> PyResult<String> {
     let fields = Fields(options);
@@ -74,6 +78,10 @@ pub fn quantize(py: Python, input: PathBuf, output: PathBuf, options: &Bound<'_,
 }
 
 /// Makes a model of random weights in the shapes of a real one.
+///
+/// # Errors
+/// A keyword of a wrong type or value, an unknown name, an output that may not be replaced or cannot be written; what a
+/// signal's handler raises.
 #[pyfunction]
 pub fn synth(py: Python, name: String, output: PathBuf, options: &Bound<'_, PyDict>) -> PyResult<()> {
     let fields = Fields(options);
@@ -94,6 +102,9 @@ pub fn synth(py: Python, name: String, output: PathBuf, options: &Bound<'_, PyDi
 }
 
 /// What this machine can compute with, as JSON.
+///
+/// # Errors
+/// What a signal's handler raises meanwhile.
 #[pyfunction]
 pub fn machine_facts(py: Python) -> PyResult<String> {
     let facts = work::run(py, "looking at the machine", |_| Ok(facts()))?;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -88,3 +89,16 @@ def test_the_program() -> None:
     for name in ("qrun", "qrun-llm"):
         said = subprocess.run([beside / name, "--version"], capture_output=True, text=True, check=False)
         assert (said.returncode, said.stdout) == (0, f"qrun {qrun.__version__}\n"), said.stderr
+
+
+def test_the_readmes_links_hold_on_the_package_index() -> None:
+    """It is the page of the package there, beside no other file."""
+    root = Path(__file__).parents[2]
+    readme = (root / "src/python/README.md").read_text()
+    host = re.search(r'^repository = "(.*)"$', (root / "Cargo.toml").read_text(), re.MULTILINE)
+    assert host is not None
+    links = re.findall(r"\]\(([^)]*)\)", readme)
+    assert len(links) >= 3
+    for link in links:
+        assert link.startswith(f"{host[1]}/blob/main/"), link
+        assert (root / link[len(f"{host[1]}/blob/main/") :]).is_file(), link

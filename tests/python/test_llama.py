@@ -12,6 +12,7 @@ from typing import Any, Iterator
 import pytest
 
 import qrun
+from conftest import DEVICE
 from qrun import _arguments
 
 HERE = Path(__file__).parent
@@ -28,7 +29,8 @@ GREEDY = {"temperature": 0.0, "max_tokens": 12}
 
 @pytest.fixture(scope="module")
 def llama() -> Iterator[qrun.Llama]:
-    opened = qrun.Llama("demo", verbose=False, logits_all=True)
+    opened = qrun.Llama("demo", verbose=False, logits_all=True, device=DEVICE)
+    assert opened._engine.info()["device"].startswith(DEVICE)
     yield opened
     opened.close()
 
@@ -54,7 +56,7 @@ def test_a_method_has_llama_cpp_pythons_parameters(method: str) -> None:
 
 
 def test_greedy_text_is_the_engines(llama: qrun.Llama) -> None:
-    engine = qrun.Engine()
+    engine = qrun.Engine(device=DEVICE)
     expected = engine.generate("What is qrun?", **GREEDY)
     whole = llama(PROMPT.replace("<bos>", ""), **GREEDY)
     assert whole["choices"][0]["text"] == expected.text
@@ -315,7 +317,7 @@ def test_the_metadata_is_llama_cpps_text() -> None:
 
 
 def test_it_can_be_pickled_by_its_arguments_and_closed() -> None:
-    opened = qrun.Llama("demo", n_ctx=128, verbose=False)
+    opened = qrun.Llama("demo", n_ctx=128, verbose=False, device=DEVICE)
     again = pickle.loads(pickle.dumps(opened))
     assert again.n_ctx() == 128 and again(PROMPT, **GREEDY)["choices"] == opened(PROMPT, **GREEDY)["choices"]
     opened.close()

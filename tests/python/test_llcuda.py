@@ -15,6 +15,7 @@ import pytest
 
 import qrun
 import qrun.llcuda as llcuda
+from conftest import DEVICE
 from qrun.llcuda import chat, gguf_parser, jupyter, models, quantization, utils
 from qrun.llcuda import _engine
 
@@ -25,7 +26,8 @@ GREEDY = {"temperature": 0.0, "max_tokens": 12}
 @pytest.fixture(scope="module")
 def engine() -> Iterator[llcuda.InferenceEngine]:
     with llcuda.InferenceEngine() as opened:
-        assert opened.load_model("demo", verbose=False) is True
+        assert opened.load_model("demo", verbose=False, device=DEVICE) is True
+        assert opened.engine.info()["device"].startswith(DEVICE)
         yield opened
 
 
@@ -46,6 +48,8 @@ OFFERED: "dict[str, str]" = {
     "gguf_parser": "GGUFReader GGUFTensorInfo GGMLType GGUFValueType inspect_gguf",
     "quantization": """GGUFConverter convert_to_gguf save_gguf load_gguf_metadata DynamicQuantizer AutoQuantConfig
         quantize_dynamic GGUFQuantType""",
+    "embeddings": """EmbeddingEngine cosine_similarity euclidean_distance dot_product_similarity SemanticSearch
+        TextClustering""",
 }
 
 METHODS: "dict[Any, str]" = {
@@ -65,7 +69,6 @@ METHODS: "dict[Any, str]" = {
 }
 
 REFUSED: "dict[str, tuple[str, str]]" = {
-    "embeddings": ("EmbeddingEngine SemanticSearch TextClustering cosine_similarity", "hidden state"),
     "unsloth": ("load_unsloth_model UnslothExporter export_to_gguf merge_lora_adapters", "torch"),
     "cuda": ("CUDAGraph TritonKernel enable_tensor_cores matmul_tensor_core", "PyTorch"),
     "inference": ("FlashAttentionConfig KVCache PagedKVCache ContinuousBatching", "PyTorch"),
@@ -170,7 +173,7 @@ def test_the_notebooks_cells_run(engine: llcuda.InferenceEngine, capsys: Any) ->
     )
     with llcuda.InferenceEngine(server_url="http://127.0.0.1:8093") as other:
         assert not other.is_loaded and not other.check_server()
-        other.load_model(str(DEMO), silent=True, auto_start=True)
+        other.load_model(str(DEMO), silent=True, auto_start=True, device=DEVICE)
         assert other.is_loaded and other.check_server()
         assert other.infer("Hello", max_tokens=3).success
     assert not other.is_loaded and capsys.readouterr().out == ""
@@ -182,18 +185,20 @@ def test_the_notebooks_cells_run(engine: llcuda.InferenceEngine, capsys: Any) ->
 
 
 def test_prompts_go_through_the_chat_template_or_raw(engine: llcuda.InferenceEngine) -> None:
-    alone = qrun.Engine()
+    alone = qrun.Engine(device=DEVICE)
     templated, raw = (alone.generate("What is qrun?", raw=raw, **GREEDY).text for raw in (False, True))
     assert engine.infer("What is qrun?", **GREEDY).text == templated != raw
     assert engine.infer("What is qrun?", raw=True, **GREEDY).text == raw
     # There the stop text of the notebook gave an empty answer.
     assert engine.infer("What is qrun?", stop_sequences=["\n\n"], **GREEDY).text == templated
+    for stops in (templated[5:8], [templated[5:8]]):
+        assert engine.infer("What is qrun?", stop_sequences=stops, **GREEDY).text == templated.split(templated[5:8])[0]
 
 
 def test_a_model_without_a_template_goes_on_with_the_text(tmp_path: Path) -> None:
     qrun.synth("tiny-llama", tmp_path / "raw.gguf")
     with llcuda.InferenceEngine() as opened:
-        opened.load_model(str(tmp_path / "raw.gguf"), silent=True)
+        opened.load_model(str(tmp_path / "raw.gguf"), silent=True, device=DEVICE)
         if opened.engine.info()["chat_template"] is None:
             assert opened.infer("Hello", max_tokens=3).success
 
@@ -239,8 +244,8 @@ def test_errors_are_results(engine: llcuda.InferenceEngine) -> None:
     wrong = engine.infer("Hello", temperatur=1.0)
     assert not wrong.success and "temperature" in wrong.error_message and repr(wrong).startswith("InferResult(Error: ")
     assert llcuda.InferResult().text == "" and not llcuda.InferResult().success
-    seeds = {engine.infer("Hello", max_tokens=1).seed for _ in range(4)}
-    assert len(seeds) == 4 and engine.infer("Hello", max_tokens=1, seed=5).seed == 5
+    seeds = {engine.infer("Hello", max_tokens=1, seed=seed).seed for seed in (0, 0, None, None)}
+    assert "seed" in engine.infer("Hello", seed="x").error_message and len(seeds) == 4 and engine.infer("Hello", max_tokens=1, seed=5).seed == 5
 
 
 NETWORK = """

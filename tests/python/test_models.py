@@ -109,6 +109,11 @@ def test_a_repository_is_opened_by_its_name(serve: Any, tiny: Any, monkeypatch: 
         (lambda: qrun.Engine.from_pretrained("someone/model", **how), "llama"),
         (lambda: qrun.Engine.from_pretrained("someone/model", "*Q8_0.gguf", **how), "qwen3"),
         (lambda: qrun.Engine.from_pretrained("someone/model", "y-Q8_0.gguf", **how, offline=True), "qwen3"),
+        (lambda: qrun.Engine.from_pretrained("someone/model:Q8_0", **how), "qwen3"),
+        # Patterns as llama-cpp-python takes them.
+        (lambda: qrun.Engine.from_pretrained("someone/model", "*.gguf", **how), "llama"),
+        (lambda: qrun.Engine.from_pretrained("someone/model", "X*Q4_K_M.gguf", **how), "llama"),
+        (lambda: qrun.Engine.from_pretrained("someone/model", "*y*q8_0*", **how), "qwen3"),
     ]:
         with opening() as engine:
             assert engine.info()["architecture"] == architecture
@@ -118,6 +123,11 @@ def test_a_repository_is_opened_by_its_name(serve: Any, tiny: Any, monkeypatch: 
     assert again.model_path == llama.model_path == qrun.find("someone/model:Q8_0")
     with pytest.raises(qrun.ModelNotFound, match="Q5_K_M.*there are: Q4_K_M, Q8_0"):
         qrun.Engine.from_pretrained("someone/model", "*Q5_K_M.gguf")
+    with pytest.raises(qrun.UsageError, match=r"'z\*Q8_0.gguf' was read as someone/model:Q8_0, which is y-Q8_0.gguf"):
+        qrun.pull("someone/model", "z*Q8_0.gguf")
+    assert qrun.find("someone/model", "z*Q8_0.gguf") is None
+    assert qrun.find("someone/model", "y*.gguf", revision="main") is None  # Q4_K_M comes first, and that is x
+    assert qrun.find("someone/model", "y*Q8_0.gguf") == qrun.find("someone/model:Q8_0")
     assert sorted(found["file"] for found in qrun.models()) == sorted(files)
 
 
@@ -127,7 +137,9 @@ def test_what_cannot_be_had(serve: Any, monkeypatch: pytest.MonkeyPatch, tmp_pat
         (lambda: qrun.pull("someone/model", offline=True), qrun.DownloadError),
         (lambda: qrun.pull(f"{url}/none.gguf"), qrun.Error),
         (lambda: qrun.pull("no name at all"), ValueError),
-        (lambda: qrun.pull("someone/model", "*a*b.gguf"), ValueError),
+        (lambda: qrun.pull("someone/model", "*[48].gguf"), ValueError),
+        (lambda: qrun.pull("someone/model", "*a/b.gguf"), ValueError),
+        (lambda: qrun.pull("someone/model:Q8_0", "*Q4_K_M.gguf"), ValueError),
         (lambda: qrun.pull("someone/model", progress=5), TypeError),
         (lambda: qrun.remove("someone/model"), qrun.Error),
     ]:

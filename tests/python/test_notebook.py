@@ -1,10 +1,11 @@
 """The notebook: committed without outputs, and it runs from top to bottom on the model inside, without network or GPU.
 
-Needs nbclient, nbformat and ipykernel; matplotlib's pictures are drawn where it is there.
+Needs nbclient, nbformat and ipykernel; matplotlib's pictures are drawn where it is there, as in the wheel's extra `notebook`.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import resource
 from pathlib import Path
@@ -64,7 +65,8 @@ def test_it_runs_from_top_to_bottom_in_a_minute(tmp_path: Path, monkeypatch: Any
     pytest.importorskip("ipykernel")
     monkeypatch.setenv("QRUN_NOTEBOOK_MODEL", "demo")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("MPLBACKEND", "Agg")
+    # The kernel's own: pictures are outputs.
+    monkeypatch.delenv("MPLBACKEND", raising=False)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     # A text that is the name of a file is shown as text all the same.
     (tmp_path / "qrun").mkdir()
@@ -78,3 +80,6 @@ def test_it_runs_from_top_to_bottom_in_a_minute(tmp_path: Path, monkeypatch: Any
         assert word in printed, word
     shown = [output.data for output in outputs if output.output_type in ("display_data", "update_display_data")]
     assert any("text/markdown" in data and data["text/markdown"] for data in shown)
+    # The latencies, and the shares of the limit.
+    pictures = 2 if importlib.util.find_spec("matplotlib") else 0
+    assert [len(data["image/png"]) > 4000 for data in shown if "image/png" in data] == [True] * pictures

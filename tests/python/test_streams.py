@@ -6,6 +6,7 @@ import asyncio
 import gc
 import time
 
+import pytest
 import qrun
 from conftest import DEVICE, PROMPT, Open
 
@@ -87,7 +88,17 @@ def test_chat_streams(engine: qrun.Engine) -> None:
     assert chat.messages[-1] == {"role": "assistant", "content": text}
     assert chat.regenerate().text == text
     half = chat.stream("Go on.", max_tokens=200, ignore_eos=True)
-    next(half)
+    read = next(half)
     half.close()
-    assert chat.last is not None and chat.last.finish_reason == "cancelled"
-    assert len(chat.messages) == 4
+    assert chat.messages[2:] == [{"role": "user", "content": "Go on."}, {"role": "assistant", "content": read}]
+    assert chat.last is not None and chat.last.finish_reason == "cancelled" and chat.last.text.startswith(read)
+    assert chat.send("And then?").cached_tokens > chat.last.prompt_tokens // 2 and len(chat.messages) == 6
+    # Nothing was read of this one, and an error is not an answer.
+    chat.stream("What?").close()  # type: ignore[attr-defined]
+    with pytest.raises(KeyError, match="mine"):
+        list(chat.stream("What?", logits_processor=fails))
+    assert len(chat.messages) == 6
+
+
+def fails(ids: object, scores: object) -> None:
+    raise KeyError("mine")

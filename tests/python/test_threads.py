@@ -62,6 +62,7 @@ import os, signal, sys, threading, time
 engine = qrun.Engine(device=DEVICE, n_ctx=8192, n_threads=1)
 prompt = engine.tokenize("a page table is a table of pages " * 2000)[: int(sys.argv[1])]
 expected = engine.generate([5, 6, 7], max_tokens=4, temperature=0).text
+chat, text = engine.chat(), engine.detokenize(prompt)
 late = []
 for _ in range(3):
     def interrupt():
@@ -73,6 +74,8 @@ for _ in range(3):
         thread.start()
         if sys.argv[3] == "stream":
             for piece in engine.stream(prompt, ignore_eos=True): pass
+        elif sys.argv[3] == "chat":
+            for piece in chat.stream(text, ignore_eos=True): pass
         else:
             engine.generate(prompt, ignore_eos=True)
         print("the answer has ended")
@@ -84,7 +87,7 @@ print(min(late))
 """
 
 
-@pytest.mark.parametrize("how", ["generate", "stream"])
+@pytest.mark.parametrize("how", ["generate", "stream", "chat"])
 @pytest.mark.parametrize(("tokens", "after"), [(8, 0.2), (4000, 0.1)], ids=["answer", "prompt"])
 def test_sigint_raises_at_once_and_the_engine_answers_again(tokens: int, after: float, how: str) -> None:
     done = script(INTERRUPT, str(tokens), str(after), how)

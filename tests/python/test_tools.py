@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -182,3 +183,11 @@ def test_bench(tiny) -> None:
         qrun.bench("no-such.gguf")
     with pytest.raises(qrun.DeviceError, match="device"):
         qrun.bench(tiny("tiny-llama"), device="cuda9")
+
+
+def test_a_benchmark_without_a_file_misses_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = subprocess.CompletedProcess([], 3, "", "error: synthetic.gguf: damaged")
+    monkeypatch.setattr(subprocess, "run", lambda *given, **how: done)
+    with pytest.raises(qrun.ModelFileError, match="qrun bench: error: synthetic.gguf: damaged") as error:
+        qrun.bench(None, synthetic="tiny-llama")
+    assert not isinstance(error.value, qrun.ModelNotFound)

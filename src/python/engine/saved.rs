@@ -31,7 +31,11 @@ fn between<T: Send + 'static>(
     })
 }
 
-/// Returns how many tokens the cache still had. Replaces sessions only.
+/// Writes tokens, notes and the cache of the tokens; returns how many of them the cache still had. Replaces sessions
+/// only.
+///
+/// # Errors
+/// `UsageError`: the file is none that may be replaced, or the notes are no JSON. `OSError`: it cannot be written.
 pub fn save(py: Python, open: Arc<Open>, path: PathBuf, (tokens, notes): (Vec<u32>, String)) -> PyResult<usize> {
     let model = open.engine.gguf().path();
     py.detach(|| may_be_saved_to(&path, model, "remove it or name another file")).map_err(usage)?;
@@ -50,6 +54,9 @@ pub fn save(py: Python, open: Arc<Open>, path: PathBuf, (tokens, notes): (Vec<u3
 }
 
 /// Returns the tokens of the file, its notes, and why its cache could not be used.
+///
+/// # Errors
+/// `OSError`: the file cannot be read. `UsageError`: it is no session.
 pub fn load(py: Python, open: Arc<Open>, path: PathBuf) -> PyResult<(Vec<u32>, String, Option<String>)> {
     let read = |error: SaveError| match error {
         SaveError::Io { source, file } => errors::io_error(file.as_ref(), &source),

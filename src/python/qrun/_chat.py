@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qrun._completion import Completion
 from qrun._errors import UsageError
 from qrun._sampling import canonical
 
@@ -10,7 +11,6 @@ if TYPE_CHECKING:
     import os
     from typing import Any, Iterator, Protocol
 
-    from qrun._completion import Completion
     from qrun._qrun import Model
     from qrun._stream import Stream
 
@@ -43,15 +43,20 @@ class Chat:
 
     messages: list[dict[str, Any]]
     """What was said so far, as OpenAI's API has it. It may be changed between turns."""
-    last: Completion | None
-    """The last answer."""
 
     def __init__(self, engine: Engine, system: str | None = None, **sampling: Any) -> None:
         canonical(sampling)  # an unknown name is told here, not at the first message
         self._engine = engine
         self._sampling = sampling
         self.messages = [] if system is None else [{"role": "system", "content": system}]
-        self.last = None
+        self._last: Completion | Stream | None = None
+
+    @property
+    def last(self) -> Completion | None:
+        """The last answer. Of one that was left early its end may have to be waited for: that of the running step."""
+        if self._last is not None and not isinstance(self._last, Completion):
+            self._last = self._last.completion
+        return self._last
 
     def send(self, text: str, **sampling: Any) -> Completion:
         """Says something and waits for the answer. Keywords hold for this turn."""
@@ -64,13 +69,13 @@ class Chat:
         return done
 
     def _take(self, asked: list[dict[str, Any]], done: Completion) -> None:
-        self.last = done
+        self._last = done
         # A message that the model never saw is not part of the conversation.
         if done.tokens or done.finish_reason != "cancelled":
             self.messages = [*asked, done.message or {"role": "assistant", "content": done.text}]
 
     def stream(self, text: str, **sampling: Any) -> Iterator[str]:
-        """Says something and gives the answer piece by piece; one that is not read to its end counts as far as it came.
+        """Says something and gives the answer piece by piece; one that is not read to its end counts as far as it was read.
 
         >>> import qrun
         >>> chat = qrun.Engine().chat(max_tokens=4, temperature=0)
@@ -82,11 +87,19 @@ class Chat:
         return self._pieces(asked, stream)
 
     def _pieces(self, asked: list[dict[str, Any]], stream: Stream) -> Iterator[str]:
+        text = ""
         try:
-            yield from stream
-        finally:
+            for piece in stream:
+                text += piece
+                yield piece
+        except BaseException as error:
             stream.cancel()
-            self._take(asked, stream.completion)
+            # Left early, by Ctrl-C too: what was read is kept without a wait for the step that runs.
+            if not isinstance(error, Exception) and stream.tokens:
+                self.messages = [*asked, {"role": "assistant", "content": text}]
+                self._last = stream
+            raise
+        self._take(asked, stream.completion)
 
     def regenerate(self, **sampling: Any) -> Completion:
         """Answers the last message once more, in place of the last answer.
@@ -153,7 +166,7 @@ class Chat:
         if not isinstance(found, list):
             raise UsageError(f"{path}: there is no conversation in this session; Engine.load reads its tokens")
         self.messages = found
-        self.last = None
+        self._last = None
 
     def __repr__(self) -> str:
         return f"Chat({len(self.messages)} messages)"

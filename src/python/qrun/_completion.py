@@ -78,7 +78,8 @@ class Completion:
     )
 
     text: str
-    """The answer, without special tokens and stop texts."""
+    """The answer, without special tokens and stop texts; of a model that writes in channels, and with tools, what is for
+    the reader. Thoughts and calls are in `message`, and `special=True` gives the text as it was written."""
     tokens: list[int]
     """Its tokens, the one that ended the turn included."""
     finish_reason: str
@@ -94,7 +95,8 @@ class Completion:
     logprobs: list[Logprob] | None
     """How probable each token was, where `logprobs` asked for it."""
     message: dict[str, Any] | None
-    """The answer to a conversation as a message of OpenAI's API, with `tool_calls` where it has some."""
+    """The answer to a conversation as a message of OpenAI's API, with `tool_calls` where it has some, and with
+    `reasoning_content` where thoughts were told apart from `content`."""
     timings: dict[str, float]
     """Counts and milliseconds under llama-server's names, `ttft_ms` and `latency_ms` as the caller saw them."""
 

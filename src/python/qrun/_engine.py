@@ -110,13 +110,15 @@ class Engine(Opened):
         self._native = _qrun.Model(model, options)
         # The tokens of the last finished answer and of its prompt.
         self._held: list[int] = []
+        # The source of its chat template, when it was asked for.
+        self._template: str | None = None
         self._warn()
 
     @classmethod
     def from_pretrained(
         cls,
         repo: str,
-        filename: str | None = "*Q4_K_M.gguf",
+        filename: str | None = None,
         *,
         revision: str | None = None,
         token: str | None = None,
@@ -125,11 +127,13 @@ class Engine(Opened):
     ) -> Engine:
         """Fetches a model, where the cache does not have it, and opens it; `options` are those of the class.
 
+        `repo` and `filename` are those of `qrun.pull`: without a tag or a file Q4_K_M is taken where there is one.
+
         >>> import qrun, tempfile
-        >>> qrun.Engine.from_pretrained("someone/some-model", cache_dir=tempfile.mkdtemp(), offline=True)
+        >>> qrun.Engine.from_pretrained("someone/some-model:Q8_0", cache_dir=tempfile.mkdtemp(), offline=True)
         Traceback (most recent call last):
             ...
-        qrun.DownloadError: someone/some-model:Q4_K_M: not in the cache ...
+        qrun.DownloadError: someone/some-model:Q8_0: not in the cache ...
         """
         from qrun._models import pull
 
@@ -153,18 +157,30 @@ class Engine(Opened):
 
     def _begin(self, prompt: Prompt, keywords: dict[str, Any]) -> _qrun.Answer:
         self._warn(4)
-        tokens = self._prompt(prompt, keywords)
+        return self._submit(self._prompt(prompt, keywords), keywords)
+
+    def _submit(self, prompt: list[int] | _qrun.Prepared, keywords: dict[str, Any]) -> _qrun.Answer:
         sampling = native(keywords, lambda text: self.tokenize(text, add_special=False))
         held_to = constraint(keywords)
         if held_to is not None:
             import json
 
             sampling["constraint"] = json.dumps(held_to, ensure_ascii=False)
-        return self._native.submit(tokens, sampling)
+        return self._native.submit(prompt, sampling)
 
     def _end(self, answer: _qrun.Answer, keywords: dict[str, Any]) -> Completion:
         self._held = answer.held
-        return completion(self._native, answer, "logprobs" in keywords)
+        return completion(self._native, answer, keywords)
+
+    def _shown(self, prompt: list[int] | _qrun.Prepared, keywords: dict[str, Any]) -> Callable[[str], str] | None:
+        """What a stream shows of each piece of the answer; None: all of it."""
+        if isinstance(prompt, list) or keywords.get("special"):
+            return None
+        if self._template is None:
+            self._template = self.info()["chat_template_source"] or ""
+        from qrun._shown import of
+
+        return of(self._template, prompt.text, bool(keywords.get("tools")))
 
     def _prompt(self, prompt: Prompt, keywords: dict[str, Any]) -> list[int] | _qrun.Prepared:
         if isinstance(prompt, str):
@@ -228,7 +244,10 @@ class Engine(Opened):
         ...
         """
         keywords = canonical(sampling)
-        return Stream(self._native, self._begin(prompt, keywords), keywords, self._end)
+        self._warn()
+        found = self._prompt(prompt, keywords)
+        answer = self._submit(found, keywords)
+        return Stream(self._native, answer, keywords, self._end, self._shown(found, keywords))
 
     async def agenerate(self, prompt: Prompt, **sampling: Any) -> Completion:
         """`generate` for an event loop, which runs on meanwhile. Cancelling the task ends the answer.

@@ -26,7 +26,7 @@ def pull(
     """Fetches a model where the cache does not have it, and returns its path; of several shards the first.
 
     `name`: `USER/REPO[:TAG]`, `hf.co/…`, `ms:…`, `ollama://…`, a URL or an alias such as `gemma-3-1b-it`. `filename` is a
-    file of the repository, or a pattern `*TAG.gguf`. What a cut connection or Ctrl-C leaves is gone on with the next time,
+    file of the repository, or a pattern: `*TAG.gguf`, `Name*TAG.gguf`, `*.gguf`. What a cut connection or Ctrl-C leaves is gone on with the next time,
     and each file is checked by its SHA-256. `progress(done, total)` hears bytes; `total` is 0 where nobody knows.
 
     >>> import qrun, tempfile
@@ -36,7 +36,11 @@ def pull(
     qrun.DownloadError: someone/some-model: not in the cache ...
     """
     name, options = _wanted(name, filename, revision, cache_dir)
-    return _qrun.pull(name, {**options, "token": token, "offline": offline, "progress": progress})
+    path = _qrun.pull(name, {**options, "token": token, "offline": offline, "progress": progress})
+    if not _fits(path, filename):
+        found = path.rpartition("/")[2]
+        raise UsageError(f"filename: {filename!r} was read as {name}, which is {found}; give the file's own name")
+    return path
 
 
 def find(
@@ -52,7 +56,8 @@ def find(
     >>> qrun.find("someone/some-model", cache_dir=tempfile.mkdtemp()) is None
     True
     """
-    return _qrun.find(*_wanted(name, filename, revision, cache_dir))
+    path = _qrun.find(*_wanted(name, filename, revision, cache_dir))
+    return path if path is None or _fits(path, filename) else None
 
 
 def models(cache_dir: Path | None = None) -> list[dict[str, Any]]:
@@ -76,11 +81,44 @@ def _wanted(
     name: str, filename: str | None, revision: str | None, cache_dir: Path | None
 ) -> tuple[str, dict[str, Any]]:
     options: dict[str, Any] = {"revision": revision, "cache_dir": cache_dir}
-    if filename is not None and any(c in filename for c in "*?["):
-        # A pattern names a tag: *Q4_K_M.gguf is REPO:Q4_K_M.
-        tag = filename[:-5] if filename.lower().endswith(".gguf") else filename
-        tag = tag.strip("*").strip("-.")
-        if not tag or any(c in tag for c in "*?[/"):
-            raise UsageError(f"filename: expected a file of the repository, or a pattern *TAG.gguf; found {filename!r}")
-        return f"{name}:{tag}", options
-    return name, {**options, "filename": filename}
+    if filename is None or not any(c in filename for c in "*?["):
+        return name, {**options, "filename": filename}
+    words = _words(filename)
+    # What stands behind the last * names a tag: *Q4_K_M.gguf is REPO:Q4_K_M.
+    tag = next((word for word in reversed(words[1:]) if word), "")
+    if any(c in filename for c in "?[") or not all(c.isalnum() or c in "._-" for c in tag):
+        raise UsageError(f"filename: expected a file of the repository, or a pattern *TAG.gguf; found {filename!r}")
+    if tag and ":" in name.rpartition("/")[2].replace("hf:", ""):
+        raise UsageError(f"filename: {name!r} says already which file is meant; found {filename!r} as well")
+    return f"{name}:{tag}" if tag else name, options
+
+
+def _words(pattern: str) -> list[str]:
+    """What stands around each * of a pattern.
+
+    >>> _words("Qwen*-Q4_K_M*.gguf"), _words("*.gguf")
+    (['Qwen', 'Q4_K_M', ''], ['', ''])
+    """
+    stem = pattern[:-5] if pattern.lower().endswith(".gguf") else pattern
+    return [word.strip("-./") for word in stem.split("*")]
+
+
+def _fits(path: str, pattern: str | None) -> bool:
+    """Whether a file is what a pattern means that says more than a tag; case and numbers of shards do not count.
+
+    >>> _fits("x/snapshots/0/Qwen3-Q8_0-00001-of-00002.gguf", "qwen*Q8_0.gguf"), _fits("Llama-Q8_0.gguf", "Qwen*Q8_0.gguf")
+    (True, False)
+    """
+    if pattern is None or "*" not in pattern:
+        return True
+    words = _words(pattern)
+    # What is only a tag may be a folder's name as well.
+    if not words[0] and len([word for word in words if word]) <= 1:
+        return True
+    import fnmatch
+    import re
+
+    inside = re.sub(r".*/snapshots/[^/]*/", "", path.lower())
+    whole = re.sub(r"-\d{5}-of-\d{5}(?=\.gguf$)", "", inside)
+    names = [inside, whole, whole.rpartition(".")[0], whole.rpartition("/")[2]]
+    return any(fnmatch.fnmatchcase(name, pattern.lower()) for name in names)

@@ -51,11 +51,13 @@ def _top(entry: Json) -> Optional[Dict[str, float]]:
 
 
 def chat(completion: Json, message: Optional[Json]) -> Json:
-    """A whole completion as a chat's answer; `message` holds the calls where the model called tools."""
+    """A whole completion as a chat's answer; `message` holds what is for the reader, and calls where there are any."""
     choice = completion["choices"][0]
     said: Json = {"role": "assistant", "content": choice["text"]}
-    if message is not None and message.get("tool_calls"):
-        said.update(content=message["content"] or None, tool_calls=message["tool_calls"])
+    if message is not None:
+        said["content"] = message["content"]
+        if message.get("tool_calls"):
+            said.update(content=message["content"] or None, tool_calls=message["tool_calls"])
     return {
         "id": "chat" + completion["id"],
         "object": "chat.completion",
@@ -73,8 +75,11 @@ def chat(completion: Json, message: Optional[Json]) -> Json:
     }
 
 
-def chat_chunks(chunks: Iterable[Json]) -> Iterator[Json]:
-    """Chunks of a completion as those of a chat: the role comes first, in a chunk of its own."""
+def chat_chunks(chunks: Iterable[Json], calls: Sequence[Json] = ()) -> Iterator[Json]:
+    """Chunks of a completion as those of a chat: the role comes first, in a chunk of its own.
+
+    `calls`, which are there when the last chunk is, come before it, one in each chunk.
+    """
     first = True
     for chunk in chunks:
         choice = chunk["choices"][0]
@@ -82,6 +87,9 @@ def chat_chunks(chunks: Iterable[Json]) -> Iterator[Json]:
             yield _chat_chunk(chunk, {"role": "assistant"}, None, None)
             first = False
         finish = choice["finish_reason"]
+        if finish is not None:
+            for index, call in enumerate(calls):
+                yield _chat_chunk(chunk, {"tool_calls": [{"index": index, **call}]}, None, None)
         yield _chat_chunk(chunk, {"content": choice["text"]} if finish is None else {}, choice["logprobs"], finish)
 
 

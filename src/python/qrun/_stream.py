@@ -13,17 +13,19 @@ if TYPE_CHECKING:
     from qrun._qrun import Answer, Model
 
 
-def completion(model: Model, answer: Answer, wants_logprobs: bool) -> Completion:
+def completion(model: Model, answer: Answer, keywords: dict[str, Any]) -> Completion:
     """What a finished answer has to say."""
     fields = answer.reply()
     logprobs = fields["logprobs"]
-    fields["logprobs"] = _logprobs(model, fields["tokens"], logprobs) if wants_logprobs else None
+    fields["logprobs"] = _logprobs(model, fields["tokens"], logprobs) if "logprobs" in keywords else None
     if fields["message"] is not None:
         import json
 
         fields["message"] = json.loads(fields["message"])
         if fields["message"].get("tool_calls") and fields["finish_reason"] == "stop":
             fields["finish_reason"] = "tool_calls"
+        if not keywords.get("special"):
+            fields["text"] = fields["message"]["content"]
     return Completion(**fields)
 
 
@@ -79,7 +81,12 @@ class Stream:
     __module__ = "qrun"
 
     def __init__(
-        self, model: Model, answer: Answer, keywords: dict[str, Any], ended: Callable[[Answer, dict[str, Any]], Completion]
+        self,
+        model: Model,
+        answer: Answer,
+        keywords: dict[str, Any],
+        ended: Callable[[Answer, dict[str, Any]], Completion],
+        shown: Callable[[str], str] | None = None,
     ) -> None:
         self._model = model
         self._answer = answer
@@ -87,25 +94,38 @@ class Stream:
         # The engine's own method: it lives as long as its streams.
         self._ended = ended
         self._completion: Completion | None = None
+        # What is for the reader of each piece, and how many characters that was; None: all of it.
+        self._shown = shown
+        self._given = 0
 
     def __iter__(self) -> Stream:
         return self
 
     def __next__(self) -> str:
-        piece = None if self._completion else self._answer.next()
-        if piece is None:
-            self._end()
-            raise StopIteration
-        return piece
+        while self._completion is None:
+            text = self._text(self._answer.next())
+            if text:
+                return text
+        raise StopIteration
 
     def __aiter__(self) -> Stream:
         return self
 
     async def __anext__(self) -> str:
-        piece = None if self._completion else await _next(self._answer, False)
+        while self._completion is None:
+            text = self._text(await _next(self._answer, False))
+            if text:
+                return text
+        raise StopAsyncIteration
+
+    def _text(self, piece: str | None) -> str:
+        """What of a piece is for the reader; at the end, None, what was held back."""
         if piece is None:
-            self._end()
-            raise StopAsyncIteration
+            text = self._end().text
+            return "" if self._shown is None else text[self._given :]
+        if self._shown is not None:
+            piece = self._shown(piece)
+            self._given += len(piece)
         return piece
 
     def __enter__(self) -> Stream:

@@ -107,7 +107,7 @@ def bench(model: Path | None = None, **flags: Any) -> dict[str, Any] | list[dict
     done = subprocess.run([*start, *words], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = done.stderr.strip() or f"exit code {done.returncode}"
-        if done.returncode == 3 and not os.path.exists(str(model)):
+        if done.returncode == 3 and model is not None and not os.path.exists(model):
             raise ModelNotFound(errno.ENOENT, "no such file", str(model))
         raise BY_EXIT_CODE.get(done.returncode, Error)(f"qrun bench: {said}")
     found: dict[str, Any] | list[dict[str, Any]] = json.loads(done.stdout)

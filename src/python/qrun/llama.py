@@ -224,7 +224,8 @@ class Llama(Steps):
                 sampling["tool_choice"] = tool_choice
         frame = Frame(model or self.model_path)
         if stream:
-            return chat_chunks(self._chunks(frame, messages, sampling, 0))
+            calls: List[Json] = []
+            return chat_chunks(self._chunks(frame, messages, sampling, 0, calls), calls)
         answer, done = self._whole(frame, messages, sampling, "", False)
         return chat(answer, done.message)
 
@@ -285,8 +286,10 @@ class Llama(Steps):
         answer = frame.completion(text + done.text if echo else done.text, found, _finish(done))
         return {**answer, "usage": usage(done.prompt_tokens, n)}, done
 
-    def _chunks(self, frame: Frame, prompt: Any, sampling: Dict[str, Any], offset: int) -> Iterator[Json]:
-        """Chunks as they are generated; closing the iterator ends the generation."""
+    def _chunks(
+        self, frame: Frame, prompt: Any, sampling: Dict[str, Any], offset: int, calls: Optional[List[Json]] = None
+    ) -> Iterator[Json]:
+        """Chunks as they are generated; closing the iterator ends the generation. `calls` gets those of tools at the end."""
         with self._engine.stream(prompt, **sampling) as stream:
             given = 0
             for piece in stream:
@@ -296,7 +299,10 @@ class Llama(Steps):
                     found, given = openai_logprobs(listed, offset), given + len(listed)
                 offset += len(piece)
                 yield frame.completion(piece, found, None)
-            yield frame.completion("", None, _finish(stream.completion))
+            done = stream.completion
+            if calls is not None and done.message is not None:
+                calls += done.message.get("tool_calls", ())
+            yield frame.completion("", None, _finish(done))
 
     # Tokens
 

@@ -96,15 +96,15 @@ class InferenceEngine:
         temperature: float = 0.7,
         top_p: float = 0.9,
         top_k: int = 40,
-        seed: int = 0,
-        stop_sequences: Optional[Sequence[str]] = None,
+        seed: Optional[int] = 0,
+        stop_sequences: Union[str, Sequence[str], None] = None,
         *,
         raw: bool = False,
         **sampling: Any,
     ) -> InferResult:
         """Answers a prompt through the model's chat template; `raw=True` goes on with the text as it stands, as there.
 
-        Seed 0 is a new one each time, and the result says which. What goes wrong is in `error_message`. Further arguments
+        Seed 0 or None is a new one each time, and the result says which. What goes wrong is in `error_message`. Further arguments
         are those of `qrun.Engine.generate`.
         """
         given = self._sampling(max_tokens, temperature, top_p, top_k, seed, stop_sequences, raw, sampling)
@@ -154,13 +154,14 @@ class InferenceEngine:
         return self._sampling(max_tokens, temperature, top_p, top_k, seed, stops, raw, rest)
 
     def _sampling(
-        self, max_tokens: int, temperature: float, top_p: float, top_k: int, seed: int, stops: Any, raw: bool, rest: Any
+        self, max_tokens: int, temperature: float, top_p: float, top_k: int, seed: Any, stops: Any, raw: bool, rest: Any
     ) -> Dict[str, Any]:
         given = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k, **rest}
-        if seed > 0:
+        # What is no number is for the engine to judge: its errors are results.
+        if seed is not None and not (isinstance(seed, int) and seed <= 0):
             given["seed"] = seed
         if stops:
-            given["stop"] = list(stops)
+            given["stop"] = stops
         # A model without a template can only go on with a text.
         return {**given, "raw": raw or self._raw}
 
