@@ -47,6 +47,10 @@ impl Origin {
 
     /// Asks for the bytes of a range; `to` of `None` is the end of the file. A server that has other ideas is taken as it
     /// is where `whole` allows to read past what comes before the range.
+    ///
+    /// # Errors
+    /// [`Fault::NoRanges`] where the server gives none and `whole` is not set; [`Fault::Changed`] where the file has
+    /// another size than was listed; else as of [`Http::get`].
     pub fn open(&self, http: &Http, from: u64, to: Option<u64>, whole: bool) -> Result<Body, Fault> {
         if self.gives_ranges() {
             let end = to.map_or(String::new(), |to| (to - 1).to_string());
@@ -149,6 +153,9 @@ impl Body {
     }
 
     /// Some bytes; none at the end.
+    ///
+    /// # Errors
+    /// [`Fault::Cut`]: the connection has ended before the body, or was silent for too long.
     pub fn read(&mut self, http: &Http, block: &mut [u8]) -> Result<usize, Fault> {
         loop {
             match self.reader.read(block) {

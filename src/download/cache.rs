@@ -107,6 +107,9 @@ impl Folder {
     }
 
     /// Makes the folders that a download needs.
+    ///
+    /// # Errors
+    /// [`DownloadError::Cache`]: one of them cannot be made.
     pub fn make(&self) -> Result<(), DownloadError> {
         [self.root.join("blobs"), self.locks.clone()].iter().try_for_each(|folder| make(folder))
     }
@@ -125,6 +128,9 @@ impl Folder {
     }
 
     /// Remembers what commit a revision is.
+    ///
+    /// # Errors
+    /// [`DownloadError::Cache`]: its file below `refs` cannot be written.
     pub fn set_commit(&self, revision: &str, commit: &str) -> Result<(), DownloadError> {
         let Some(path) = self.reference(revision).filter(|_| revision != commit) else { return Ok(()) };
         if fs::read_to_string(&path).is_ok_and(|known| known == commit) {
@@ -147,6 +153,9 @@ impl Folder {
     }
 
     /// Makes `path` of a commit lead to a blob that is there: a relative link, or where there are no links the file itself.
+    ///
+    /// # Errors
+    /// [`DownloadError::Cache`]: the link cannot be made, or what is in its place cannot be removed.
     pub fn link(&self, commit: &str, file: &str, id: &str) -> Result<(), DownloadError> {
         let (pointer, blob) = (self.pointer(commit, file), self.blob(id));
         let size = |path: &Path| path.metadata().map(|meta| meta.len()).ok();
@@ -170,6 +179,9 @@ impl Folder {
     }
 
     /// Removes files of all commits: their links, and then those of their blobs that nothing leads to any more.
+    ///
+    /// # Errors
+    /// [`DownloadError::Cache`]: one of them cannot be removed; those before it are gone.
     pub fn remove_files(&self, files: &[String]) -> Result<Removed, DownloadError> {
         let mut removed = Removed::default();
         let mut blobs = BTreeSet::new();
@@ -201,6 +213,9 @@ impl Folder {
     }
 
     /// Removes the folder with all its commits and unfinished blobs.
+    ///
+    /// # Errors
+    /// [`DownloadError::Cache`]: something in it cannot be removed.
     pub fn remove(&self) -> Result<Removed, DownloadError> {
         let mut removed = Removed::default();
         for blob in names(&self.root.join("blobs")) {
@@ -220,6 +235,9 @@ fn blob_of(pointer: &Path) -> Option<String> {
 }
 
 /// Model files of all repositories of a cache, by name; a folder that does not exist has none.
+///
+/// # Errors
+/// [`DownloadError::Cache`]: the folder is there and cannot be read.
 pub fn all(cache: &Path) -> Result<Vec<Cached>, DownloadError> {
     let entries = match fs::read_dir(cache) {
         Ok(entries) => entries,

@@ -16,13 +16,15 @@ pub enum DownloadError {
         /// The nearest alias; begins with `; ` or is empty.
         hint: String,
     },
-    /// The hub knows no such repository, or shows it to members only.
-    #[error("{name}: {place} has no such repository{hint}")]
+    /// The server knows no such repository or file, or shows it to members only.
+    #[error("{name}: {place} has no such {what}{hint}")]
     NotFound {
-        /// The repository: `USER/REPO`.
+        /// The repository: `USER/REPO`; the model or URL of another server.
         name: String,
-        /// Host of the hub that was asked.
+        /// Host of the server that was asked, or the cache.
         place: String,
+        /// What it does not have: `repository`, `model` or `file`.
+        what: &'static str,
         /// What to do; begins with `; ` or is empty.
         hint: String,
     },
@@ -57,13 +59,13 @@ pub enum DownloadError {
         found: String,
     },
     /// The hub does not accept the token.
-    #[error("{name}: {place} does not accept the token (HF_TOKEN, -hft or the token file): {reason}")]
+    #[error("{name}: {place} does not accept the token (HF_TOKEN, -hft or the token file){reason}")]
     Token {
         /// The repository: `USER/REPO`.
         name: String,
         /// Host of the hub that was asked.
         place: String,
-        /// What it says.
+        /// What it says; begins with `: ` or is empty.
         reason: String,
     },
     /// The network was forbidden, and the cache does not have the file.
@@ -107,7 +109,7 @@ pub enum DownloadError {
         host: String,
         /// The HTTP status that it answered.
         status: u16,
-        /// What it says; begins with `: ` or is empty.
+        /// What it says, and what to do; begins with `: ` or `; ` or is empty.
         reason: String,
     },
     /// The bytes are not those that the hub lists, twice.

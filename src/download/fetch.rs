@@ -7,10 +7,12 @@ use super::{
     cache::Folder,
     error::DownloadError,
     head::{self, Head},
-    http::{Fault, Http},
+    http::Http,
     listing::Remote,
     lock,
+    name::Name,
     partial::Partial,
+    refusal::{Asked, of_fault},
     room,
     settings::Settings,
     transfer::{Stop, Transfer},
@@ -29,10 +31,15 @@ pub struct Fetch<'a> {
     pub remote: &'a Remote,
     /// Repository and file, for messages.
     pub shown: String,
+    pub name: &'a Name,
 }
 
 impl Fetch<'_> {
     /// Makes the blob be there. `tick` hears how many of its bytes are.
+    ///
+    /// # Errors
+    /// The cache cannot be written or has no room, the server fails, the model is none that qrun runs, its bytes are
+    /// twice not those that are listed, or `tick` breaks.
     pub fn blob(&self, tick: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<(), DownloadError> {
         let (id, size) = (&self.remote.id, self.remote.size);
         let (blob, path) = (self.folder.blob(id), self.folder.partial(id));
@@ -148,7 +155,14 @@ impl Fetch<'_> {
             }
             Stop::Disk(error) => DownloadError::cache(self.folder.root(), &error),
             Stop::Fault(fault) => {
-                let mut error = of_fault(fault, &self.shown, self.http.has_token());
+                let asked = Asked {
+                    source: self.name.source,
+                    shown: &self.shown,
+                    repo: &self.name.repo,
+                    hub: &self.settings.endpoint,
+                    listed: true,
+                };
+                let mut error = of_fault(fault, &asked);
                 if let DownloadError::Network { kept, .. } = &mut error {
                     *kept = format!("; {} bytes are kept, and the next run goes on behind them", partial.have());
                 }
@@ -160,49 +174,4 @@ impl Fetch<'_> {
 
 fn is_whole(blob: &Path, size: Option<u64>) -> bool {
     blob.metadata().is_ok_and(|meta| meta.is_file() && size.is_none_or(|size| size == meta.len()))
-}
-
-/// What a fault of a server means to who asked for a file or a repository (`shown`).
-pub fn of_fault(fault: Fault, shown: &str, token: bool) -> DownloadError {
-    let (file, kept) = (shown.to_owned(), String::new());
-    match fault {
-        Fault::Unreachable { host, reason } | Fault::Cut { host, reason } => {
-            DownloadError::Network { file, host, reason, kept }
-        }
-        Fault::NoRanges { host } => {
-            DownloadError::Network { file, host, reason: "it gives no ranges".to_owned(), kept }
-        }
-        Fault::Changed { host, expected, found } => DownloadError::BadAnswer { host, expected, found },
-        Fault::Status(refusal) => {
-            let said = if refusal.said.is_empty() { String::new() } else { format!(": {}", refusal.said) };
-            let (host, status) = (refusal.host, refusal.status);
-            match (status, refusal.code.as_str()) {
-                (401 | 403, "GatedRepo") => gated(file, &host, token),
-                (_, "RepoNotFound") | (404, "") | (401, "") if !(token && status == 401) => {
-                    let hint = match (status, token) {
-                        (401, _) => {
-                            "; where it is private or gated: set HF_TOKEN (or -hft) to a token that may read it"
-                        }
-                        _ => "; is the name right (USER/REPO, case counts)?",
-                    };
-                    DownloadError::NotFound { name: file, place: host, hint: hint.to_owned() }
-                }
-                (403, _) if refusal.said.to_ascii_lowercase().contains("gated") => gated(file, &host, token),
-                (401 | 403, _) if token => DownloadError::Token { name: file, place: host, reason: refusal.said },
-                (403, _) => gated(file, &host, token),
-                (429 | 503, _) if refusal.retry_after.is_some() => {
-                    let after = refusal.retry_after.unwrap_or_default().as_secs();
-                    DownloadError::Status { file, host, status, reason: format!("{said} (try again in {after} s)") }
-                }
-                _ => DownloadError::Status { file, host, status, reason: said },
-            }
-        }
-    }
-}
-
-fn gated(file: String, host: &str, token: bool) -> DownloadError {
-    let repo: Vec<&str> = file.split([':', ' ']).next().unwrap_or_default().splitn(3, '/').take(2).collect();
-    let page = format!("https://{host}/{}", repo.join("/"));
-    let found = if token { " (the token that was sent may not read it)" } else { " (no token was sent)" };
-    DownloadError::Gated { name: file, page, found: found.to_owned() }
 }

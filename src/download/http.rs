@@ -55,6 +55,10 @@ pub enum Fault {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub host: String,
+    /// The host that was asked first: another one where it has led here.
+    pub asked: String,
+    /// Whether the token went to `host`.
+    pub token: bool,
     pub status: u16,
     pub retry_after: Option<Duration>,
     /// The hub's `X-Error-Code`: GatedRepo, RepoNotFound, RevisionNotFound, EntryNotFound.
@@ -95,7 +99,12 @@ impl Http {
     }
 
     /// Gets a URL, wherever it leads. `range`: the value of the header.
+    ///
+    /// # Errors
+    /// [`Fault::Unreachable`], also after more than [`MOST_REDIRECTS`] redirects; [`Fault::Cut`]; [`Fault::Status`]
+    /// where the answer is neither a success nor leads on.
     pub fn get(&self, url: &str, range: Option<&str>, accept: Option<&str>) -> Result<Answer, Fault> {
+        let asked = host(url);
         let mut url = url.to_owned();
         for _ in 0..=MOST_REDIRECTS {
             let answer = self.once(&url, range, accept)?;
@@ -105,13 +114,16 @@ impl Http {
             }
             match answer.header("location").and_then(|to| join(&url, to)) {
                 Some(to) if status.is_redirection() => url = to,
-                _ => return Err(Fault::Status(self.refusal(answer))),
+                _ => return Err(Fault::Status(self.refusal(asked, answer))),
             }
         }
         Err(Fault::Unreachable { host: host(&url), reason: format!("more than {MOST_REDIRECTS} redirects") })
     }
 
     /// The text at a URL, less than [`LONGEST_TEXT`] bytes.
+    ///
+    /// # Errors
+    /// As of [`Http::get`]; a text that is longer, breaks off, or is not UTF-8.
     pub fn text(&self, url: &str, accept: Option<&str>) -> Result<String, Fault> {
         let answer = self.get(url, None, accept)?;
         let (host, mut text) = (host(&answer.url), String::new());
@@ -133,8 +145,7 @@ impl Http {
             if let Some(accept) = accept {
                 request = request.header("accept", accept);
             }
-            let at_home = self.home.is_some() && origin(url) == self.home;
-            if let Some(header) = self.token.as_ref().filter(|_| at_home).and_then(Token::header) {
+            if let Some(header) = self.authorization(url) {
                 request = request.header(header::AUTHORIZATION, header);
             }
             match request.call() {
@@ -155,6 +166,12 @@ impl Http {
                 Err(error) => return Err(self.fault(url, &error)),
             }
         }
+    }
+
+    /// The token, for its own host.
+    fn authorization(&self, url: &str) -> Option<String> {
+        let at_home = self.home.is_some() && origin(url) == self.home;
+        self.token.as_ref().filter(|_| at_home).and_then(Token::header)
     }
 
     fn agent(&self, bundled: bool) -> &Agent {
@@ -197,11 +214,11 @@ impl Http {
         }
     }
 
-    fn refusal(&self, answer: Answer) -> Refusal {
+    fn refusal(&self, asked: String, answer: Answer) -> Refusal {
         let seconds = answer.header("retry-after").and_then(|after| after.trim().parse().ok());
         let code = answer.header("x-error-code").unwrap_or_default().to_owned();
         let message = answer.header("x-error-message").map(str::to_owned);
-        let (host, status) = (host(&answer.url), answer.status);
+        let (host, status, token) = (host(&answer.url), answer.status, self.authorization(&answer.url).is_some());
         let said = message.unwrap_or_else(|| {
             let mut text = Vec::new();
             let _ = answer.body.take(4096).read_to_end(&mut text);
@@ -209,7 +226,8 @@ impl Http {
         });
         let said: String = said.chars().filter(|c| !c.is_control()).take(LONGEST_SAID).collect();
         let said = self.without_token(&said);
-        Refusal { host, status, retry_after: seconds.map(Duration::from_secs), code, said }
+        let retry_after = seconds.map(Duration::from_secs);
+        Refusal { host, asked, token, status, retry_after, code, said }
     }
 
     /// What a failed read means.
@@ -224,11 +242,6 @@ impl Http {
         Fault::Cut { host: host.to_owned(), reason }
     }
 
-    /// Whether requests carry a token.
-    pub fn has_token(&self) -> bool {
-        self.token.is_some()
-    }
-
     fn without_token(&self, text: &str) -> String {
         self.token.as_ref().map_or_else(|| text.to_owned(), |token| token.hidden(text))
     }
@@ -238,10 +251,11 @@ fn seconds(time: Duration) -> String {
     if time.as_millis() < 1000 { format!("{} ms", time.as_millis()) } else { format!("{} s", time.as_secs()) }
 }
 
-/// The hub says `{"error": "…"}`; others a page, of which nothing is shown.
+/// The words of the hub, of ModelScope, of a registry; others send a page, of which nothing is shown.
 fn error_of(text: &str) -> String {
-    let json: Option<serde_json::Value> = serde_json::from_str(text).ok();
-    json.and_then(|json| Some(json.get("error")?.as_str()?.to_owned())).unwrap_or_default()
+    let json: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let places = ["/error", "/Message", "/errors/0/message"];
+    places.into_iter().find_map(|place| json.pointer(place)?.as_str()).unwrap_or_default().to_owned()
 }
 
 /// `scheme://host:port` of a URL, the port written out.

@@ -30,7 +30,10 @@ pub fn odd(url: &str, expected: &str, found: impl ToString) -> Refused {
     Refused::Answer(DownloadError::BadAnswer { host: host(url), expected: expected.to_owned(), found })
 }
 
-/// A JSON answer.
+/// A JSON answer, and its text. `accept`: the type that is asked for.
+///
+/// # Errors
+/// The server is not reached or refuses, or the answer is not what is `expected`.
 pub fn json<T: for<'a> Deserialize<'a>>(
     http: &Http,
     url: &str,
@@ -67,6 +70,9 @@ struct HubLfs {
 }
 
 /// The hub's listing of a revision.
+///
+/// # Errors
+/// As of [`json`]; a commit that is no hexadecimal number of 40 or 64 digits.
 pub fn hub(http: &Http, endpoint: &str, name: &Name, revision: &str) -> Result<Listing, Refused> {
     let url =
         format!("{endpoint}/api/models/{}/revision/{}?blobs=true", name.repo, escaped(revision).replace('/', "%2F"));
@@ -110,6 +116,9 @@ struct ScopeFile {
 }
 
 /// ModelScope's listing of a revision. It names no commit: a sum over the listing stands for it.
+///
+/// # Errors
+/// As of [`json`]; an answer without files.
 pub fn modelscope(http: &Http, endpoint: &str, name: &Name, revision: &str) -> Result<Listing, Refused> {
     let api = format!("{endpoint}/api/v1/models/{}/repo", name.repo);
     let query = escaped(revision).replace('/', "%2F");
@@ -128,6 +137,9 @@ pub fn modelscope(http: &Http, endpoint: &str, name: &Name, revision: &str) -> R
 }
 
 /// A file at a URL: what the server says about it stands for its sum, which nobody knows.
+///
+/// # Errors
+/// The server is not reached, or refuses.
 pub fn url(http: &Http, name: &Name) -> Result<Listing, Refused> {
     let url = &name.repo;
     // Its first byte: an answer with a length, and a connection that can be left.

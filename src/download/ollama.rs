@@ -49,6 +49,9 @@ pub fn file(name: &Name) -> String {
 }
 
 /// The registry's listing: one file.
+///
+/// # Errors
+/// As of [`json`]; a manifest without a GGUF model.
 pub fn registry(http: &Http, endpoint: &str, name: &Name) -> Result<Listing, Refused> {
     let url = format!("{endpoint}/v2/{}/manifests/{}", name.repo, tag(name));
     let (manifest, text): (Manifest, _) = json(http, &url, MANIFEST, "the manifest of a model")?;

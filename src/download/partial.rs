@@ -53,7 +53,10 @@ impl Partial {
         self.have
     }
 
-    /// Adds bytes at the end. Where not all fit on the disk, those that do are kept.
+    /// Adds bytes at the end.
+    ///
+    /// # Errors
+    /// The file cannot be written. Where not all fit on the disk, those that do are kept.
     pub fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let n = match self.file.write(bytes) {
@@ -70,6 +73,9 @@ impl Partial {
     }
 
     /// The first bytes, at most so many.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     pub fn head(&mut self, most: u64) -> io::Result<Vec<u8>> {
         let mut head = Vec::new();
         self.file.seek(SeekFrom::Start(0))?;
@@ -84,11 +90,17 @@ impl Partial {
     }
 
     /// Removes it.
+    ///
+    /// # Errors
+    /// The system does not remove it.
     pub fn discard(self) -> io::Result<()> {
         std::fs::remove_file(&self.path)
     }
 
     /// Puts it on the disk for good and gives it its name.
+    ///
+    /// # Errors
+    /// It cannot be written out, or not be renamed to `name`.
     pub fn finish(self, name: &Path) -> io::Result<()> {
         self.file.sync_all()?;
         drop(self.file);

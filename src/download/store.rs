@@ -12,12 +12,13 @@ use super::{
     cache::{self, Cached, Folder, Removed},
     choose::{Asked, choose},
     error::DownloadError,
-    fetch::{Fetch, of_fault},
+    fetch::Fetch,
     http::{Fault, Http, Refusal},
     hub::{self, Refused},
     listing::{Listing, Remote},
     name::{Name, Source},
     ollama,
+    refusal::{Asked as Whom, of_fault},
     settings::Settings,
     token::Token,
     transfer,
@@ -122,6 +123,11 @@ impl Store {
         let nothing = || DownloadError::NotFound {
             name: job.shown(),
             place: format!("the cache {}", job.cache.display()),
+            what: match job.name.source {
+                Source::Hub | Source::ModelScope => "repository",
+                Source::Ollama => "model",
+                Source::Url => "file",
+            },
             hint: "; qrun models lists what is there".to_owned(),
         };
         if !job.folder.root().is_dir() {
@@ -246,7 +252,8 @@ impl Job {
             }
             let shown = format!("{}: {}", self.name.shown(), remote.path);
             let shown = if self.name.source == Source::Url { self.name.shown() } else { shown };
-            let one = Fetch { http: &http, settings: &self.settings, folder: &self.folder, remote, shown };
+            let (name, settings, folder) = (&self.name, &self.settings, &self.folder);
+            let one = Fetch { http: &http, settings, folder, remote, shown, name };
             let mut tick = |done| progress(Progress { file: remote.path.clone(), done, total: remote.size });
             one.blob(&mut tick)?;
             self.folder.link(&listing.commit, &remote.path, &remote.id)?;
@@ -318,7 +325,12 @@ impl Job {
             Fault::Status(Refusal { code, .. }) if code == "RevisionNotFound" => {
                 DownloadError::NoRevision { name, revision: self.revision.clone() }
             }
-            fault => of_fault(fault, &name, self.settings.token.is_some()),
+            fault => {
+                // The registry is asked for a tag, the others for all that they have.
+                let shown = if self.name.source == Source::Ollama { self.shown() } else { name };
+                let (source, repo, hub) = (self.name.source, &self.name.repo, &self.settings.endpoint);
+                of_fault(fault, &Whom { source, shown: &shown, repo, hub, listed: false })
+            }
         }
     }
 }

@@ -51,6 +51,10 @@ pub struct Transfer {
 impl Transfer {
     /// Appends to `partial` until it has `to` bytes, or where that is `None` until the server has no more. `parallel`: over
     /// several connections, as long as the server gives ranges. `tick` hears how many bytes are there.
+    ///
+    /// # Errors
+    /// [`Stop::Fault`]: the server refuses, or fails as often as [`Patience`] allows. [`Stop::Disk`]: `partial` cannot
+    /// be written. [`Stop::Interrupted`]: `tick` breaks. What has come by then is kept.
     pub fn run(
         &self,
         partial: &mut Partial,
@@ -296,6 +300,8 @@ mod tests {
             let retry_after = after.map(Duration::from_secs);
             Fault::Status(Refusal {
                 host: String::new(),
+                asked: String::new(),
+                token: false,
                 status,
                 retry_after,
                 code: String::new(),

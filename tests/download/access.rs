@@ -41,6 +41,7 @@ fn gated_private_and_unknown_repositories() {
         let mut home = Home::new(&hub);
         let found = home.fetch("u/r").expect_err("locked").to_string();
         assert!(found.contains(one) && found.contains(other) && found.contains("u/r"), "{status} {code}: {found}");
+        assert!(!one.contains("licence") || found.contains(&format!("on {}/u/r, then", hub.url())), "{found}");
         assert_eq!(hub.seen().len(), 1, "{status} {code}: nothing is tried again");
         // The wrong token: other words, and never the token.
         home.settings.token =
@@ -52,6 +53,44 @@ fn gated_private_and_unknown_repositories() {
         let wanted = Wanted { token: Some(TOKEN.into()), ..Wanted::named("u/r") };
         assert_bytes(&home.fetch_as(&wanted).expect("opened"), DEMO);
     }
+}
+
+/// Each kind of server: what it was asked, what it answered, what to do. None of these got the token, and none has a
+/// page where a licence is accepted.
+#[test]
+fn a_no_is_told_as_its_server_means_it() {
+    let cases: [(u16, &str, &[&str]); 8] = [
+        (401, "/m/x.gguf", &["/m/x.gguf: ", "found 401", "sends no token there", "name its path"]),
+        (403, "/m/x.gguf", &["/m/x.gguf: ", "found 403", "sends no token there", "name its path"]),
+        (404, "/m/x.gguf", &["/m/x.gguf: ", "has no such file", "is the address right?"]),
+        (410, "/m/x.gguf", &["/m/x.gguf: ", "has no such file", "is the address right?"]),
+        (403, "ms:u/r", &["ms:u/r: ", "found 403: no entry", "sends no token there", "public"]),
+        (404, "ms:u/r", &["ms:u/r: ", "has no such repository", "ms:USER/REPO"]),
+        (401, "ollama://llama3.2:1b", &["ollama://llama3.2:1b: ", "found 401: no entry", "public"]),
+        (404, "ollama://llama3.2:1b", &["ollama://llama3.2:1b: ", "has no such model", "ollama://NAME:TAG"]),
+    ];
+    let hub = demo().start();
+    for (status, name, parts) in cases {
+        let said = if name.starts_with("ms:") {
+            r#"{"Code":1,"Message":"no entry"}"#
+        } else {
+            r#"{"errors":[{"code":"X","message":"no entry"}]}"#
+        };
+        let elsewhere = demo().answers(move |_| Some((status, vec![], said.to_owned()))).start();
+        let mut home = Home::with(&hub, &[("HF_TOKEN", TOKEN)]);
+        (home.settings.modelscope, home.settings.ollama) = (elsewhere.url(), elsewhere.url());
+        let url = format!("{}{name}", elsewhere.url());
+        let found = home.fetch(if name.starts_with('/') { &url } else { name }).expect_err("a no").to_string();
+        for part in parts {
+            assert!(found.contains(part), "{status} {name}: {part:?} is not in {found}");
+        }
+        assert!(found.contains(&format!("127.0.0.1:{}", elsewhere.port)), "{found}");
+        for part in ["licence", "that was sent", "(USER/REPO", "does not accept"] {
+            assert!(!found.contains(part), "{status} {name}: {part:?} is in {found}");
+        }
+        assert!(elsewhere.seen().iter().all(|seen| seen.authorization.is_none()), "{name}");
+    }
+    assert_eq!(hub.seen().len(), 0);
 }
 
 /// A server that answers with the token itself does not get it into a message.
@@ -136,6 +175,25 @@ fn an_address_that_expires_is_asked_for_again() {
         .start();
     assert_bytes(&Home::new(&hub).fetch("u/r").expect("fetched"), DEMO);
     assert_eq!(*asked.lock().expect("a counter"), 2);
+}
+
+/// One that has always expired: it is no page of the hub, and the token was not sent there.
+#[test]
+fn an_address_that_never_works_is_told_with_who_gave_it() {
+    let elsewhere = demo().answers(|_| Some((403, vec![], "expired".to_owned()))).start();
+    let to = elsewhere.url();
+    let hub = demo()
+        .answers(move |seen| {
+            let away = seen.path.contains("/resolve/").then(|| format!("{to}{}?signed=1", seen.path));
+            away.map(|to| (302, vec![("Location", to)], String::new()))
+        })
+        .start();
+    let home = Home::with(&hub, &[("HF_TOKEN", TOKEN)]);
+    let found = home.fetch("u/r").expect_err("expired").to_string();
+    let place = format!("u/r: x-Q4_K_M.gguf: 127.0.0.1:{}: ", elsewhere.port);
+    assert!(found.starts_with(&place) && found.contains("found 403"), "{found}");
+    assert!(found.contains(&format!("127.0.0.1:{} has led there: try again", hub.port)), "{found}");
+    assert!(!found.contains("licence") && !found.contains("token"), "{found}");
 }
 
 #[test]

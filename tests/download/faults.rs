@@ -47,7 +47,7 @@ fn servers_that_never_get_better() {
         ("cut before the first byte", Fault::Cut(0), "the connection was cut"),
         ("500", status(500, vec![]), "found 500"),
         ("429 for an hour", status(429, vec![("Retry-After", "3600".into())]), "try again in 3600 s"),
-        ("404", status(404, vec![]), "has no such repository"),
+        ("404", status(404, vec![]), "has no such file; its listing has it"),
         ("a teapot", status(418, vec![]), "found 418"),
         (
             "in circles",
