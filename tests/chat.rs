@@ -1,6 +1,7 @@
 //! Chats: what the model reads, what it may answer, and what becomes of the answer.
 
 mod harmony;
+mod marked;
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use qrun::{
     engine::{DevicePreference, Engine, EngineOptions},
     sampler::TokenMask,
     text::chat::{
-        ChatError, ChatRequest, Delta, Parser, Prepared, ReasoningFormat, Tool, ToolChoice, message, prepare,
+        ChatError, ChatRequest, Delta, Parser, Prepared, ReasoningFormat, Tool, ToolChoice, mark, message, prepare,
     },
     text::grammar::GrammarSpec,
     text::template::Message,
@@ -199,7 +200,8 @@ fn thoughts_go_where_they_are_wanted() {
 /// Whether a mask lets a text through, token by token, and then the end of the turn.
 pub fn admits(mask: &TokenMask, tokenizer: &Tokenizer, text: &str) -> Result<(), String> {
     let mut mask = mask.clone();
-    let mut tokens = tokenizer.encode(text, Encode::PLAIN).expect("tokens");
+    let written = Encode { parse_special: true, ..Encode::PLAIN };
+    let mut tokens = tokenizer.encode(text, written).expect("tokens");
     tokens.push(tokenizer.eog().next().expect("a token that ends a turn"));
     for (i, &token) in tokens.iter().enumerate() {
         let allowed = mask.allowed()?.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 == 1);
@@ -368,6 +370,31 @@ fn templates_with_habits_of_their_own_are_served() {
     let kwargs = json!({"thinking": true, "x": 7}).as_object().cloned().expect("an object");
     let request = ChatRequest { thinking: Some(false), kwargs, ..chat(json!([{"role": "user", "content": "!"}])) };
     assert_eq!(prepare(&engine(thinks), &request).expect("a chat").prompt, "False True 7!");
+}
+
+#[test]
+fn chats_with_one_system_message_begin_with_the_same_tokens() {
+    for marks in [HERMES, GENERIC] {
+        let engine = engine(&template(marks));
+        let of = |user: &str| {
+            let system = json!({"role": "system", "content": "Be brief, and be kind to all."});
+            let said = json!({"role": "assistant", "content": "Yes."});
+            let [user, other] = [user, "And now?"].map(|text| json!({"role": "user", "content": text}));
+            let request = ChatRequest { tools: tools(), ..chat(json!([system, user, said, other])) };
+            let prompt = prepare(&engine, &request).expect("a chat").prompt;
+            let tokens = engine.prompt(&prompt).expect("tokens");
+            let at = prompt.find(user["content"].as_str().expect("a text")).expect("it is there");
+            let before = engine.prompt(&prompt[..at]).expect("tokens").len();
+            let mark = mark(&engine, request, &prompt, &tokens);
+            // The last ones may take in the text's first letters.
+            assert!((before - 2..=before).contains(&mark), "{marks:?}: {mark} of {before}");
+            tokens[..mark].to_vec()
+        };
+        let [one, two] = ["a tale of the sea", "Why is it so?"].map(of);
+        let n = one.len().min(two.len());
+        assert_eq!(one[..n], two[..n], "{marks:?}");
+        assert_eq!(mark(&engine, ChatRequest::default(), "", &[]), 0, "nobody asks");
+    }
 }
 
 #[test]

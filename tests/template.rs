@@ -235,18 +235,18 @@ fn a_hostile_template_ends_in_an_error_within_bounds() {
 }
 
 #[test]
-fn a_stopped_template_renders_other_conversations_until_it_was_stopped_three_times() {
+fn a_stopped_template_renders_other_conversations_until_it_was_stopped_eight_times() {
     let source = "{% set ns = namespace(s='xx') %}{% for i in range(messages | length * 60) %}\
                   {% set ns.s = ns.s ~ ns.s %}{% endfor %}short";
     let template = ChatTemplate::new("doubling", source, specials()).expect("it compiles");
     let (long, short) = ([Message::new("user", "hi")], []);
-    for _ in 0..3 {
+    for _ in 0..8 {
         assert_eq!(template.render(&short, &Render::default()).as_deref(), Ok("short"));
         let error = template.render(&long, &Render::default()).expect_err("2^60 bytes").to_string();
         assert!(error.contains("too much memory"), "{error}");
     }
-    let error = template.render(&short, &Render::default()).expect_err("refused").to_string();
-    assert!(error.contains("doubling") && error.contains("3 times"), "{error}");
+    let error = template.render(&short, &Render::default()).expect_err("refused");
+    assert_eq!(error, TemplateError::GivenUp { name: "doubling".into() });
     // What grows by writing ends by itself, as often as it likes.
     let written = "{% for m in messages %}{% for i in range(9999) %}{{ 'x' * 99999 }}{% endfor %}{% endfor %}short";
     let template = ChatTemplate::new("written", written, specials()).expect("it compiles");

@@ -6,6 +6,7 @@
 mod calls;
 mod harmony;
 mod head;
+mod marked;
 mod marks;
 mod messages;
 mod parser;
@@ -197,12 +198,13 @@ pub fn prepare(engine: &Engine, request: &ChatRequest) -> Result<Prepared, ChatE
     let mask = spec.map(|spec| engine.grammars()?.compile(&spec)).transpose()?;
     let own = thoughts.iter().flat_map(|thoughts| [&*thoughts.open, &*thoughts.close]);
     let marked = !tools.is_empty() || syntax == Syntax::Harmony;
-    let called = if marked { syntax.marks() } else { &[] };
+    let called = if marked { syntax.marks() } else { Vec::new() };
     let tokenizer = engine.tokenizer();
     let marks = own.chain(called.iter().copied()).flat_map(|mark| marks::tokens(tokenizer, mark)).collect();
     let reading = Reading {
         syntax: marked.then_some(syntax),
         tools: tools.iter().map(|tool| tool.name.clone()).collect(),
+        schemas: tools.iter().map(|tool| tool.parameters.clone()).collect(),
         thinking: thoughts.as_ref().is_some_and(|thoughts| thoughts.opened),
         continued: request.continue_final_message,
         apart: request.reasoning_format != ReasoningFormat::None,
@@ -210,6 +212,28 @@ pub fn prepare(engine: &Engine, request: &ChatRequest) -> Result<Prepared, ChatE
         thoughts: thoughts.map(|Thoughts { open, close, .. }| [open, close]),
     };
     Ok(Prepared { mask, stops: Vec::new(), marks, parser: Parser::new(reading), prompt })
+}
+
+/// For [`Request::mark`](crate::generate::Request::mark): how many `tokens` of a prepared prompt come before the text of
+/// the first user. Other conversations with the same system message and tools begin with them, too.
+pub fn mark(engine: &Engine, mut request: ChatRequest, prompt: &str, tokens: &[u32]) -> usize {
+    let (Ok(Some(template)), Some(first)) =
+        (engine.template(), request.messages.iter().position(|message| message.role == "user"))
+    else {
+        return 0;
+    };
+    request.messages.truncate(first + 1);
+    request.continue_final_message = false;
+    // Another text from its first letter on.
+    let text = &mut request.messages[first].content;
+    *text = if text.trim_start().starts_with('a') { "b" } else { "a" }.into();
+    let source = template.source();
+    let has_tools = tools(&request).is_ok_and(|tools| !tools.is_empty());
+    let Ok(other) = prompt::render(engine, source, &request, has_tools.then(|| Syntax::of(source))) else { return 0 };
+    let same = prompt.chars().zip(other.chars()).take_while(|(a, b)| a == b);
+    let same = &prompt[..same.map(|(c, _)| c.len_utf8()).sum::<usize>()];
+    // The last one may be another where more text follows.
+    engine.prompt(same).unwrap_or_default().iter().zip(tokens).take_while(|(a, b)| a == b).count()
 }
 
 /// What takes apart the answers of a model that writes them in channels, where neither tools nor a format are asked for,
@@ -230,8 +254,7 @@ fn tools(request: &ChatRequest) -> Result<Vec<&Tool>, ChatError> {
         return wrong("tools", format!("{} tools; at most {MAX_TOOLS} are accepted", request.tools.len()));
     }
     for tool in &request.tools {
-        let good = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
-        if tool.name.is_empty() || tool.name.len() > 128 || !tool.name.chars().all(good) {
+        if tool.name.is_empty() || tool.name.len() > 128 || !tool.name.chars().all(marked::in_name) {
             return wrong("tools", format!("{:?} is no name of a tool: 1 to 128 of a-z A-Z 0-9 _ - . : /", tool.name));
         }
     }

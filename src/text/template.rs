@@ -35,7 +35,7 @@ const MEMORY_PER_BYTE: usize = 64;
 const STACK: usize = 64 << 20;
 const TIME: Duration = Duration::from_secs(10);
 /// Renderings of one template that may be parked, each holding at most its budget, before it is refused.
-const MAX_PARKED: usize = 3;
+const MAX_PARKED: usize = 8;
 
 /// One turn of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -129,6 +129,12 @@ pub enum TemplateError {
         /// Which limit was reached.
         reason: String,
     },
+    /// The program had to be stopped by force too often: each time a thread and its memory are lost.
+    #[error("chat template {name} had to be stopped {MAX_PARKED} times and is used no more")]
+    GivenUp {
+        /// Where the template came from: a file's key, a path, a built-in name.
+        name: String,
+    },
     /// `--chat-template` names nothing.
     #[error(
         "--chat-template {argument}: neither a built-in name ({}), nor a file, nor Jinja text", builtin_names().join(", ")
@@ -187,8 +193,8 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// [`TemplateError::Refused`] when the template calls `raise_exception`, [`TemplateError::Failed`] when it
-    /// fails, [`TemplateError::Stopped`] when it reaches a limit. Other conversations may still be rendered: only a
-    /// template that had to be stopped by force three times is refused from then on.
+    /// fails, [`TemplateError::Stopped`] when it reaches a limit. Other conversations may still be rendered: only of a
+    /// template that had to be stopped by force eight times all are [`TemplateError::GivenUp`] from then on.
     pub fn render(&self, messages: &[Message], options: &Render) -> Result<String, TemplateError> {
         let program = self.program(options.now);
         let context = self.context(messages, options);
@@ -220,9 +226,8 @@ impl ChatTemplate {
         job: impl FnOnce() -> Result<T, TemplateError> + Send + 'static,
     ) -> Result<T, TemplateError> {
         let bytes = BASE_MEMORY.saturating_add(input.saturating_mul(MEMORY_PER_BYTE));
-        let stopped = |reason: String| Err(TemplateError::Stopped { name: self.name.to_string(), reason });
         if self.parked.load(Ordering::Relaxed) >= MAX_PARKED {
-            return stopped(format!("it had to be stopped {MAX_PARKED} times before"));
+            return Err(TemplateError::GivenUp { name: self.name.to_string() });
         }
         let limit = match sandbox::run(Limits { bytes, stack: STACK, time: TIME }, job) {
             Ok(answer) => return answer,
@@ -231,7 +236,7 @@ impl ChatTemplate {
         if matches!(limit, LimitExceeded::Memory | LimitExceeded::Stack | LimitExceeded::Time) {
             self.parked.fetch_add(1, Ordering::Relaxed);
         }
-        stopped(limit.to_string())
+        Err(TemplateError::Stopped { name: self.name.to_string(), reason: limit.to_string() })
     }
 }
 

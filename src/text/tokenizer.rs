@@ -129,6 +129,10 @@ struct SpecialIds {
 
 impl Tokenizer {
     /// Builds the tokenizer that a GGUF file describes (`tokenizer.ggml.*`).
+    ///
+    /// # Errors
+    /// A key `tokenizer.ggml.*` is missing, has a wrong type or length, or names a model or a pre-tokenizer that qrun
+    /// does not know; the error names the key, what was expected and what was found.
     pub fn from_gguf(g: &Gguf) -> Result<Self, Error> {
         let place = "key tokenizer.ggml.model";
         let known = "\"llama\" (SentencePiece), \"gpt2\" (BPE over bytes), \"gemma4\" (BPE over characters) or \"bert\" (WordPiece)";
@@ -171,6 +175,10 @@ impl Tokenizer {
     }
 
     /// The tokens of a text.
+    ///
+    /// # Errors
+    /// [`TokenizeError::TooLong`] of more than [`MAX_TEXT`] bytes; [`TokenizeError::NoToken`] where the vocabulary has
+    /// no token for a byte, and none for what is unknown; [`TokenizeError::External`] from a `tokenizer.json`.
     pub fn encode(&self, text: &str, how: Encode) -> Result<Vec<u32>, TokenizeError> {
         if text.len() > MAX_TEXT {
             return Err(TokenizeError::TooLong { bytes: text.len() });

@@ -150,16 +150,16 @@ fn calls_and_formats_obey_their_grammar() {
     }
 }
 
-/// The demo model with harmony's marks in place of its last tokens, and no template of its own.
-fn with_marks() -> Arc<Engine> {
+/// The demo model with marks as control tokens in place of its last tokens, and no template of its own.
+pub fn with_marks(marks: &[&str], template: Option<&str>) -> Arc<Engine> {
     let file = Gguf::from_bytes("demo", Bytes::new(embedded::model().expect("a model").to_vec())).expect("a model");
     let array = |key: &str| file.array(&format!("tokenizer.ggml.{key}")).expect("an array").expect("a key");
     let mut tokens: Vec<String> = array("tokens").strings().map(str::to_owned).collect();
     let mut types: Vec<i32> = array("token_type").numbers().map(|n| n as i32).collect();
-    let from = tokens.len() - MARKS.len();
+    let from = tokens.len() - marks.len();
     // Or it would be known as another family.
     tokens.iter_mut().filter(|token| *token == "<start_of_turn>").for_each(|token| *token = "<gone>".into());
-    for (i, mark) in MARKS.iter().enumerate() {
+    for (i, mark) in marks.iter().enumerate() {
         (tokens[from + i], types[from + i]) = ((*mark).to_owned(), 3);
     }
     let mut header = Header { metadata: file.metadata().to_vec(), ..Header::new() };
@@ -172,13 +172,14 @@ fn with_marks() -> Arc<Engine> {
     file.tensors().iter().for_each(|tensor| writer.write(&tensor.data).expect("written"));
     writer.finish().expect("a file");
     let model = Gguf::from_bytes("demo", Bytes::new(bytes)).expect("a model");
-    let options = EngineOptions { device: DevicePreference::Cpu, ..EngineOptions::default() };
+    let template = template.map(String::from);
+    let options = EngineOptions { template, device: DevicePreference::Cpu, ..EngineOptions::default() };
     Arc::new(Engine::open(model, options).expect("an engine"))
 }
 
 #[test]
 fn a_model_with_the_marks_calls_a_tool() {
-    let engine = with_marks();
+    let engine = with_marks(&MARKS, None);
     assert_eq!(engine.template().expect("a template").expect("one by the vocabulary").name(), "harmony");
     let tokenizer = engine.tokenizer();
     let ids = MARKS.map(|mark| tokenizer.find(mark).expect("a token"));
@@ -196,8 +197,7 @@ fn a_model_with_the_marks_calls_a_tool() {
     assert!(prompt.contains(&end));
     for seed in 0..4 {
         let params = SamplerParams { seed, temperature: 1.0, ..SamplerParams::default() };
-        let decoder = engine.decoder(Box::new(|_| ())).expect("threads");
-        let mut session = Session::new(engine.clone(), decoder, params);
+        let mut session = Session::open(engine.clone(), params, Box::new(|_| ())).expect("threads");
         let (mask, marks) = (prepared.mask.clone(), prepared.marks.clone());
         let request = Request { prompt: prompt.clone(), mask, marks, max_tokens: Some(300), ..Request::default() };
         let reply = session.generate(&request, &mut |_| std::ops::ControlFlow::Continue(())).expect("a reply");

@@ -24,7 +24,11 @@ pub fn render(
     request: &ChatRequest,
     syntax: Option<Syntax>,
 ) -> Result<String, ChatError> {
-    let native = syntax.is_some_and(Syntax::is_native);
+    // DeepSeek's own templates write calls, but do not show the tools.
+    let native = syntax.is_some_and(|syntax| match syntax {
+        Syntax::Marked(_) => source.contains("tools"),
+        _ => syntax.is_native(),
+    });
     // Calls of earlier turns are written as the template has them, or as ours where it knows none.
     let knows_calls = source.contains("tool_calls");
     let as_text = source.contains("arguments is string") || source.contains("arguments is not string");
@@ -38,6 +42,11 @@ pub fn render(
         } else if !as_text {
             parse_arguments(message);
         }
+        // DeepSeek's first one writes calls only where there is no content, not even an empty one.
+        let called = message.content.is_empty() && message.extra.contains_key("tool_calls");
+        if called && source.contains("['content'] is none") {
+            message.extra.insert("content".into(), Value::Null);
+        }
     }
     // Templates that know no tools want the roles in turns.
     messages.dedup_by(|next, first| {
@@ -47,8 +56,8 @@ pub fn render(
         }
         both
     });
-    if syntax == Some(Syntax::Generic) {
-        describe(&mut messages, &request.tools);
+    if let (Some(syntax), false) = (syntax, native) {
+        describe(&mut messages, &request.tools, &syntax.example());
     }
     let goes_on = request.continue_final_message;
     if goes_on {
@@ -201,12 +210,12 @@ fn plain(message: &mut Message) {
 }
 
 /// Puts the tools into the system message.
-fn describe(messages: &mut Vec<Message>, tools: &[Tool]) {
+fn describe(messages: &mut Vec<Message>, tools: &[Tool], example: &str) {
     let lines: Vec<String> = tools.iter().map(|tool| described(tool)["function"].to_string()).collect();
     let text = format!(
         "You can call these tools; each line is one, with the JSON schema of its arguments:\n{}\n\nTo call a tool, answer \
-         with nothing but {{\"tool_call\": {{\"name\": NAME, \"arguments\": ARGUMENTS}}}}. The results come in the next \
-         message. If no tool is needed, answer in plain text.",
+         with nothing but {example}. The results come in the next message. If no tool is needed, answer in plain \
+         text.",
         lines.join("\n")
     );
     match messages.first_mut() {

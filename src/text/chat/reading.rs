@@ -1,5 +1,7 @@
 //! What a parser of answers has to know.
 
+use serde_json::Value;
+
 use super::syntax::Syntax;
 
 /// How an answer is to be read.
@@ -9,6 +11,8 @@ pub struct Reading {
     pub syntax: Option<Syntax>,
     /// Names of the tools that may be called.
     pub tools: Vec<String>,
+    /// The schema of each tool's arguments.
+    pub schemas: Vec<Value>,
     /// How thoughts begin and end.
     pub thoughts: Option<[String; 2]>,
     /// The answer begins inside of a thought.

@@ -1,4 +1,4 @@
-//! Where a JSON text ends, and whether a text ends with the beginning of a mark.
+//! Where a JSON text ends, where white space does, and whether a text ends with the beginning of a mark.
 
 /// How far a JSON text has come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,4 +42,9 @@ impl Scan {
 pub fn beginning(text: &str, mark: &str) -> usize {
     let starts = text.char_indices().map(|(at, _)| at).filter(|at| text.len() - at < mark.len());
     starts.map(|at| &text[at..]).find(|end| mark.starts_with(*end)).map_or(0, str::len)
+}
+
+/// Where white space ends that begins at `at`, if there is any.
+pub fn skip(text: &str, at: usize) -> usize {
+    text.len() - text[at..].trim_start().len()
 }

@@ -2,8 +2,9 @@
 
 use super::{
     head::{Head, members},
+    marked::Form,
     marks,
-    scan::beginning,
+    scan::{beginning, skip},
 };
 
 /// A way to write calls.
@@ -22,6 +23,8 @@ pub enum Syntax {
     },
     /// Messages in channels, calls among them: gpt-oss.
     Harmony,
+    /// A name and arguments between marks: Qwen3-Coder, GLM, MiniMax, DeepSeek, Kimi.
+    Marked(&'static Form),
     /// `{"tool_call": {"name": …, "arguments": …}}`: asked of models whose template knows no tools, in the system message.
     Generic,
 }
@@ -39,6 +42,9 @@ impl Syntax {
     /// The way of a template.
     pub fn of(source: &str) -> Self {
         let has = |mark: &str| source.contains(mark);
+        if let Some(form) = Form::of(source) {
+            return Self::Marked(form);
+        }
         // Others have such marks too, with XML in them.
         let xml = ["<function=", "<arg_key>", "<parameter=", "<invoke"].into_iter().any(has);
         match () {
@@ -59,15 +65,17 @@ impl Syntax {
     }
 
     /// The texts that only calls have; control tokens where the vocabulary has them as such.
-    pub fn marks(self) -> &'static [&'static str] {
-        match self {
+    pub fn marks(self) -> Vec<&'static str> {
+        let marks: &[&str] = match self {
+            Self::Marked(form) => return form.marks(),
             Self::Hermes => &["<tool_call>", "</tool_call>"],
             Self::Llama3 => &["<|python_tag|>"],
             Self::MistralList => &["[TOOL_CALLS]"],
             Self::MistralArgs { .. } => &["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"],
             Self::Harmony => marks::HARMONY,
             Self::Generic => &[],
-        }
+        };
+        marks.to_vec()
     }
 
     /// The mark that begins a call.
@@ -81,12 +89,21 @@ impl Syntax {
     }
 
     /// What may stand behind a call.
-    pub fn closes(self) -> &'static [&'static str] {
+    pub fn closes(self) -> Vec<&'static str> {
         match self {
-            Self::Hermes => &["</tool_call>"],
-            Self::MistralList => &[",", "]"],
-            Self::Llama3 => &[";"],
-            Self::MistralArgs { .. } | Self::Harmony | Self::Generic => &[],
+            Self::Hermes => vec!["</tool_call>"],
+            Self::MistralList => vec![",", "]"],
+            Self::Llama3 => vec![";"],
+            Self::Marked(form) => form.closes(),
+            Self::MistralArgs { .. } | Self::Harmony | Self::Generic => Vec::new(),
+        }
+    }
+
+    /// A call, to be shown to models whose template does not say how one is written.
+    pub fn example(self) -> String {
+        match self {
+            Self::Marked(form) => form.example(),
+            _ => r#"{"tool_call": {"name": NAME, "arguments": ARGUMENTS}}"#.into(),
         }
     }
 
@@ -98,7 +115,7 @@ impl Syntax {
     /// Objects that are open around the arguments.
     pub fn depth(self) -> u32 {
         match self {
-            Self::MistralArgs { .. } | Self::Harmony => 0,
+            Self::MistralArgs { .. } | Self::Harmony | Self::Marked(_) => 0,
             Self::Generic => 2,
             Self::Hermes | Self::Llama3 | Self::MistralList => 1,
         }
@@ -110,15 +127,21 @@ impl Syntax {
         if fresh && self.is_bare() && text[blank..].starts_with('{') {
             return Begin::At(blank);
         }
-        let mark = self.mark();
-        match text.find(mark) {
-            Some(at) if !mark.is_empty() => Begin::At(at),
-            _ => Begin::Maybe(text.len() - beginning(text, mark)),
+        let marks = match self {
+            Self::Marked(form) => form.starts(),
+            _ => [self.mark(), ""],
+        };
+        match marks.into_iter().filter(|mark| !mark.is_empty()).filter_map(|mark| text.find(mark)).min() {
+            Some(at) => Begin::At(at),
+            None => Begin::Maybe(text.len() - marks.map(|mark| beginning(text, mark)).into_iter().max().unwrap_or(0)),
         }
     }
 
     /// The beginning of a call up to its arguments, in a text that [`Syntax::begins`] found one in.
     pub fn head(self, text: &str) -> Head {
+        if let Self::Marked(form) = self {
+            return form.head(text);
+        }
         let after = text.strip_prefix(self.mark()).unwrap_or(text);
         let start = text.len() - after.len();
         if let Self::MistralArgs { .. } = self {
@@ -147,14 +170,9 @@ impl Syntax {
                 let digit = |place: u32| char::from(digits[(number / 36u64.pow(place) % 36) as usize]);
                 (0..9).map(digit).collect()
             }
-            Self::Hermes | Self::Llama3 | Self::Harmony | Self::Generic => format!("call_{index}_{number:016x}"),
+            _ => format!("call_{index}_{number:016x}"),
         }
     }
-}
-
-/// Where white space ends.
-fn skip(text: &str, at: usize) -> usize {
-    text.len() - text[at..].trim_start().len()
 }
 
 /// `{"tool_call":` with white space: where it ends; `None`: something else; `Some(None)`: there may be more of it.

@@ -3,10 +3,12 @@
 use super::{
     Delta,
     head::Head,
+    marked,
     reading::Reading,
     scan::{Scan, beginning},
     syntax::{Begin, Syntax},
 };
+use crate::text::grammar::quoted;
 
 /// The longest beginning of a call that is waited for, in bytes; what is longer is no call.
 const MAX_HEAD: usize = 64 << 10;
@@ -38,6 +40,11 @@ enum State {
     /// Content. Calls that are marked may begin anywhere.
     Text,
     Arguments(Scan),
+    /// Arguments that are no JSON text, each given when it has ended.
+    Parameters {
+        tool: usize,
+        first: bool,
+    },
     /// After the arguments: what is left of the call's object.
     Rest(Scan),
     /// After a call: what ends it, or goes on to the next.
@@ -71,6 +78,7 @@ impl Tagged {
             State::Thinking { begun } => self.think(begun, last),
             State::Gap | State::Text => self.text(last),
             State::Arguments(scan) => self.arguments(scan),
+            State::Parameters { tool, first } => self.parameters(tool, first, last),
             State::Rest(scan) => self.rest(scan),
             State::Closing => self.close(last),
         }
@@ -158,19 +166,18 @@ impl Tagged {
                 self.content(shown);
                 let from = at - shown;
                 let id = syntax.id(self.reading.salt, self.calls);
+                let tool = self.reading.tools.iter().position(|tool| *tool == name).unwrap_or_default();
                 self.deltas.push(Delta::ToolCall { index: self.calls, id, name });
                 self.calls += 1;
                 self.fresh = true;
-                match arguments {
-                    Some(text) => {
-                        self.deltas.push(Delta::Arguments { index: self.calls - 1, text });
-                        self.held.drain(..from + end);
-                        self.state = State::Rest(Scan::inside(syntax.depth()));
-                    }
-                    None => {
-                        self.held.drain(..from + end);
-                        self.state = State::Arguments(Scan::default());
-                    }
+                self.held.drain(..from + end);
+                self.state = match (&arguments, syntax) {
+                    (None, _) => State::Arguments(Scan::default()),
+                    (Some(_), Syntax::Marked(_)) => State::Parameters { tool, first: true },
+                    (Some(_), _) => State::Rest(Scan::inside(syntax.depth())),
+                };
+                if let Some(text) = arguments {
+                    self.deltas.push(Delta::Arguments { index: self.calls - 1, text });
                 }
                 true
             }
@@ -202,6 +209,30 @@ impl Tagged {
         end.is_some()
     }
 
+    /// The next parameter of a call; what is none ends the call.
+    fn parameters(&mut self, tool: usize, first: bool, last: bool) -> bool {
+        let Some(Syntax::Marked(form)) = self.reading.syntax else { return false };
+        let root = &self.reading.schemas[tool];
+        let found = form.parameter(&self.held).map(|(key, value, end)| {
+            let value = marked::json(value, &root["properties"][key], root);
+            (format!("{}{}: {value}", if first { "" } else { ", " }, quoted(key)), end)
+        });
+        let (text, end) = match found {
+            Ok(found) => found,
+            Err(Head::More) if !last => return false,
+            // Cut off inside of a value: no part of it is given.
+            Err(Head::More) if !self.held.trim().is_empty() => {
+                self.held.clear();
+                return false;
+            }
+            Err(_) => ("}".to_owned(), 0),
+        };
+        self.held.drain(..end);
+        self.state = if end > 0 { State::Parameters { tool, first: false } } else { State::Closing };
+        self.deltas.push(Delta::Arguments { index: self.calls - 1, text });
+        true
+    }
+
     fn rest(&mut self, mut scan: Scan) -> bool {
         let end = self.held.bytes().position(|byte| scan.take(byte)).map(|at| at + 1);
         self.held.drain(..end.unwrap_or(self.held.len()));
@@ -215,8 +246,8 @@ impl Tagged {
         let blank = self.held.len() - text.len();
         for close in syntax.closes() {
             if text.starts_with(close) {
+                // There may be more of them.
                 self.held.drain(..blank + close.len());
-                self.state = State::Gap;
                 return true;
             }
             if close.starts_with(text) && !last {

@@ -33,12 +33,19 @@ pub struct Program {
 struct Raised(String);
 
 /// Compiles the program and throws the result away.
+///
+/// # Errors
+/// [`TemplateError::Syntax`] with the line.
 pub fn check(program: &Program) -> Result<(), TemplateError> {
     let environment = environment(program);
     environment.template_from_str(&program.source).map(drop).map_err(|error| program.explain(&error))
 }
 
 /// Runs the program on a tree of variables.
+///
+/// # Errors
+/// [`TemplateError::Syntax`]; [`TemplateError::Refused`] where it calls `raise_exception`, [`TemplateError::Stopped`]
+/// where it reaches a limit, [`TemplateError::Failed`] where it fails otherwise.
 pub fn render(program: &Program, context: &serde_json::Value) -> Result<String, TemplateError> {
     let environment = environment(program);
     let template = environment.template_from_str(&program.source).map_err(|error| program.explain(&error))?;

@@ -23,6 +23,10 @@ pub struct Bpe {
 }
 
 impl Bpe {
+    /// Reads the pre-tokenizer and the merges; `unknown` stands for bytes without a token.
+    ///
+    /// # Errors
+    /// `tokenizer.ggml.pre` names no pre-tokenizer that qrun knows; else as [`Pairs::from_gguf`].
     pub fn from_gguf(g: &Gguf, vocab: &Vocab, unknown: Option<u32>) -> Result<Self, Error> {
         let name = g.str("tokenizer.ggml.pre")?.unwrap_or("default");
         let pre = PreTokenizer::named(name).ok_or_else(|| {
@@ -38,6 +42,9 @@ impl Bpe {
     }
 
     /// Tokens of one fragment.
+    ///
+    /// # Errors
+    /// [`TokenizeError::NoToken`]: the vocabulary has no token for a byte, and none for what is unknown.
     pub fn encode<'t>(&self, entries: Entries<'_>, run: &mut Run<'t>, text: &'t str) -> Result<(), TokenizeError> {
         let mut result = Ok(());
         self.pre.split(text, &mut |word| {

@@ -20,12 +20,19 @@ pub struct CharBpe {
 }
 
 impl CharBpe {
+    /// Reads the merges; `unknown` stands for bytes without a token.
+    ///
+    /// # Errors
+    /// As [`Pairs::from_gguf`].
     pub fn from_gguf(g: &Gguf, vocab: &Vocab, unknown: Option<u32>) -> Result<Self, Error> {
         let (words, bytes) = (Words::of(vocab), ByteTokens::of(vocab, unknown));
         Ok(Self { pairs: Pairs::from_gguf(g, vocab)?, words, bytes })
     }
 
     /// Tokens of one fragment.
+    ///
+    /// # Errors
+    /// [`TokenizeError::NoToken`]: the vocabulary has no token for a byte, and none for what is unknown.
     pub fn encode<'t>(&self, entries: Entries<'_>, run: &mut Run<'t>, text: &'t str) -> Result<(), TokenizeError> {
         for line in text.as_bytes().chunk_by(|a, b| (*a == b'\n') == (*b == b'\n')) {
             // Line feeds that are a token are taken whole: not all such tokens come out of merges.

@@ -16,6 +16,9 @@ pub struct Json {
 
 impl Tokenizer {
     /// Reads a `tokenizer.json`. BOS and EOS are what its template puts around a text.
+    ///
+    /// # Errors
+    /// The `tokenizers` crate does not read the file; it has no tokens, ids from 2^22 on, or 4 GiB of text.
     pub fn from_json(path: &Path) -> Result<Self, Error> {
         let expected = "a tokenizer.json that the tokenizers crate reads";
         let external = |e: tokenizers::Error| Error::new(path, "file", expected, e.to_string());
@@ -62,6 +65,10 @@ impl Tokenizer {
 const MOST_TOKENS: usize = 1 << 22;
 
 impl Json {
+    /// The tokens of a text. One that begins with `bos` gets no second one.
+    ///
+    /// # Errors
+    /// [`TokenizeError::External`] with what the crate says.
     pub fn encode(&self, text: &str, how: Encode, bos: Option<u32>) -> Result<Vec<u32>, TokenizeError> {
         let external = if how.parse_special { &self.parsing } else { &self.literal };
         let encoding =

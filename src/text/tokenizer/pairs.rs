@@ -17,6 +17,10 @@ pub struct Pairs {
 
 impl Pairs {
     /// Reads the merges; the first of the list is made first.
+    ///
+    /// # Errors
+    /// The key is missing or no array of strings, or one of them is not two tokens that make a token together; the
+    /// error has its number.
     pub fn from_gguf(g: &Gguf, vocab: &Vocab) -> Result<Self, Error> {
         let place = || format!("key {MERGES}");
         let merges = g.array(MERGES)?.ok_or_else(|| g.error(place(), "an array of strings", "no such key"))?;

@@ -30,6 +30,9 @@ pub struct Work {
 
 impl<'t> Run<'t> {
     /// Appends the tokens of `word`, which `encode` finds where the word is new.
+    ///
+    /// # Errors
+    /// Those of `encode`.
     pub fn word(
         &mut self,
         word: &'t [u8],

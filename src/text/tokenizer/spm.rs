@@ -27,6 +27,10 @@ pub struct Spm {
 }
 
 impl Spm {
+    /// Reads the scores; `unknown` stands for bytes without a token.
+    ///
+    /// # Errors
+    /// There are no scores, other than one F32 per token, or `add_space_prefix` is no bool.
     pub fn from_gguf(g: &Gguf, vocab: &Vocab, unknown: Option<u32>) -> Result<Self, Error> {
         let place = || format!("key {SCORES}");
         let expected = || format!("{} values of type F32, one per token", vocab.len());
@@ -43,6 +47,9 @@ impl Spm {
     }
 
     /// Tokens of one fragment. `prefix` is put before it.
+    ///
+    /// # Errors
+    /// [`TokenizeError::NoToken`]: the vocabulary has no token for a byte, and none for what is unknown.
     pub fn encode<'t>(
         &self,
         entries: Entries<'_>,

@@ -78,6 +78,9 @@ pub struct Entries<'v> {
 
 impl Vocab {
     /// Reads tokens and token types.
+    ///
+    /// # Errors
+    /// The tokens are missing, no strings, none, or 4 GiB of text; the types are not as many, or one is none of 0 to 6.
     pub fn from_gguf(g: &Gguf) -> Result<Self, Error> {
         let place = || format!("key {TOKENS}");
         let tokens = g.array(TOKENS)?.ok_or_else(|| g.error(place(), "an array of strings", "no such key"))?;

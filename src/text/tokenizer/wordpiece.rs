@@ -30,6 +30,9 @@ impl WordPiece {
     }
 
     /// Tokens of one fragment.
+    ///
+    /// # Errors
+    /// [`TokenizeError::NoToken`]: a word has no pieces, and the vocabulary has no token for what is unknown.
     pub fn encode(&self, entries: Entries<'_>, run: &mut Run<'_>, text: &str) -> Result<(), TokenizeError> {
         let Run { out, work, .. } = run;
         self.normalizer.words(text, |word| {
