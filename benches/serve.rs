@@ -48,7 +48,7 @@ struct Args {
     model: String,
     /// Type of its weights.
     #[arg(long = "type", default_value = "Q4_K_M")]
-    ty: String,
+    ty: FileType,
     /// Which loads.
     #[arg(long, value_delimiter = ',', default_value = "decode,gap,prefix,overload,idle,bytes")]
     loads: Vec<String>,
@@ -68,7 +68,7 @@ struct Args {
     #[arg(long, default_value_t = 10_000)]
     connections: usize,
     /// Threads of each server; the physical cores by default.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = physical_cores())]
     threads: usize,
     /// Seconds that a server may take to start.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
@@ -94,10 +94,7 @@ struct Args {
 }
 
 fn main() -> Result<()> {
-    let mut args = Args::parse();
-    if args.threads == 0 {
-        args.threads = physical_cores();
-    }
+    let args = Args::parse();
     if let Some(file) = &args.table {
         print!("{}", recorded(file)?);
     } else if let Some(file) = &args.readme {
@@ -121,8 +118,7 @@ fn measure(args: &Args) -> Result<()> {
     let file = args.dir.join(format!("{}-{}.gguf", args.model, args.ty));
     if !file.exists() {
         eprintln!("making {}", file.display());
-        let ty = FileType::from_name(&args.ty).with_context(|| format!("unknown type {}", args.ty))?;
-        synth::synth(&args.model, ty, 42, &file, &mut |_, _| ())?;
+        synth::synth(&args.model, args.ty, 42, &file, &mut |_, _| ())?;
     }
     let mut loads = Map::new();
     for load in &args.loads {
@@ -155,7 +151,7 @@ fn measure(args: &Args) -> Result<()> {
             "cpu": machine::cpu(), "threads": args.threads, "os": std::env::consts::OS, "date": machine::now("%F"),
             "commit": machine::commit(), "qrun": env!("CARGO_PKG_VERSION"),
         },
-        "model": args.model, "type": args.ty, "tokens": args.tokens, "loads": loads,
+        "model": args.model, "type": args.ty.name(), "tokens": args.tokens, "loads": loads,
     });
     let default = PathBuf::from(format!("benches/runs/{}-serve.json", machine::now("%F")));
     let file = args.save.clone().unwrap_or(default);
@@ -173,14 +169,6 @@ fn take_turns(args: &Args, load: &str, names: &[&str], turn: impl Fn(&str) -> Re
     let names: Vec<&str> = names.iter().filter(here).copied().collect();
     // A server that is measured from inside of this process stays.
     let rounds = if load == "bytes" { 1 } else { args.rounds };
-    let (taken, order) = rounds::rounds(&names, rounds, |round, name| {
-        let taken = turn(name);
-        match &taken {
-            Ok(turn) => eprintln!("{load} round {round}: {name} {turn}"),
-            Err(error) => eprintln!("{load} round {round}: {name} failed: {error:#}"),
-        }
-        taken
-    });
-    let taken: Map<_, _> = taken.into_iter().map(|(name, taken)| (name.to_owned(), json!(taken))).collect();
-    json!({ "order": order, "servers": taken })
+    let (servers, order) = rounds::rounds(load, &names, rounds, |_, name| turn(name));
+    json!({ "order": order, "servers": servers })
 }

@@ -4,6 +4,8 @@ mod gap;
 mod histories;
 mod logits;
 mod paper;
+mod restart;
+mod rows;
 mod shared;
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
@@ -33,7 +35,7 @@ fn engine(name: &str, options: Options) -> Arc<Engine> {
 }
 
 fn scheduler(engine: &Arc<Engine>) -> Scheduler {
-    Scheduler::new(engine.clone(), engine.decoder(Box::new(|_| ())).expect("a decoder"))
+    Scheduler::open(engine.clone(), Box::new(|_| ())).expect("a decoder")
 }
 
 fn options(n_seq: usize, n_kv: usize) -> Options {

@@ -109,8 +109,18 @@ pub fn bytes(args: &Args, file: &Path) -> Result<Value> {
     let log: server::Log = Arc::new(move |line| {
         let _ = sender.lock().map(|sender| sender.send(line.to_owned()));
     });
-    let options = ServerOptions { port: 0, parallel: 4, ..ServerOptions::default() };
-    std::thread::spawn(move || server::serve(options, move || Some(loaded), log));
+    let options = ServerOptions { port: 0, ..ServerOptions::default() };
+    let serve = move || {
+        server::serve(
+            options,
+            move |opened| {
+                opened();
+                Some(loaded)
+            },
+            log,
+        )
+    };
+    std::thread::spawn(serve);
     let mut url = None;
     for line in lines {
         url = url.or_else(|| line.split_once("http://").map(|(_, address)| format!("http://{address}")));
@@ -134,7 +144,7 @@ pub fn bytes(args: &Args, file: &Path) -> Result<Value> {
 fn stamped(args: &Args, file: &Path, steps: &Steps) -> Result<(Arc<Engine>, Generator)> {
     let engine = open(args, file, Room { requests: 4, tokens: 1024 })?;
     let mut quiet: EventHandler = Box::new(|_| ());
-    let forward = Stamped { forward: engine.bare_decoder(&mut quiet)?.forward, steps: steps.clone() };
+    let forward = Stamped { forward: engine.decoder(&mut quiet)?.forward, steps: steps.clone() };
     let generator = Generator::start(Scheduler::new(engine.clone(), Box::new(forward)))?;
     Ok((engine, generator))
 }

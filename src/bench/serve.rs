@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Column, fixed, list, median, peers::QRUN, percent, table, text};
+use super::{
+    Column, fixed, list, median,
+    peers::{QRUN, machine},
+    percent, table, text,
+};
 
 /// The engine of qrun without its server, among the servers.
 pub const INSIDE: &str = "in process";
@@ -101,12 +105,10 @@ fn megabytes(bytes: f64) -> String {
 
 /// What was run, and on what.
 fn describe(run: &Value) -> String {
-    let machine = &run["machine"];
-    let [cpu, commit, date] = ["cpu", "commit", "date"].map(|field| text(machine, field));
     let [model, ty] = ["model", "type"].map(|field| text(run, field));
     format!(
-        "Many requests at once (`cargo bench --bench serve -- --llama-server FILE`): {cpu}, {} threads, commit {commit}, {date}; \
-         {model} {ty}, random weights; medians of the recorded turns",
-        machine["threads"]
+        "Many requests at once (`cargo bench --bench serve -- --llama-server FILE`): {}; {model} {ty}, random weights; \
+         medians of the recorded turns",
+        machine(run)
     )
 }

@@ -30,6 +30,10 @@ use super::{
 const PARALLEL: [usize; 2] = [16, 32];
 
 /// Runs the server; `words` stand behind `serve`.
+///
+/// # Errors
+/// Exit code 2: a flag, or an address that others reach without a key. 1: an address cannot be listened at. Else why
+/// the model was not loaded.
 pub fn run(words: &[OsString]) -> Result<(), Exit> {
     let parsed = parse::parse(words, true, |name| std::env::var_os(name), |_, _| Ok(()))?;
     match parsed.args.show {
@@ -43,19 +47,13 @@ pub fn run(words: &[OsString]) -> Result<(), Exit> {
     parsed.details.iter().for_each(|detail| terminal.debug(detail));
     let options = options(&args, &terminal)?;
     let failed = Arc::new(Mutex::new(None));
-    let load = {
+    let keep = {
         let failed = failed.clone();
-        move || match load(&args, &terminal) {
-            Ok(loaded) => Some(loaded),
-            Err(exit) => {
-                *failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(exit);
-                None
-            }
-        }
+        move |exit| *failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(exit)
     };
     keep_heap_small();
     let (write, lines) = log(terminal);
-    let served = server::serve(options, load, write);
+    let served = server::serve(options, move |opened| load(&args, &terminal, opened).map_err(keep).ok(), write);
     lines.end();
     served.map_err(|error| match error {
         ServeError::Model => {
@@ -138,7 +136,6 @@ impl Lines {
 fn options(args: &Args, terminal: &Terminal) -> Result<ServerOptions, Exit> {
     let mut options = args.server.options.clone();
     options.verbose = terminal.verbose();
-    options.parallel = args.server.parallel.unwrap_or(PARALLEL[0]);
     if let Some(file) = &args.server.api_key_file {
         let text = input::file_text("--api-key-file", file, 1 << 20)?;
         let keys = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -157,8 +154,8 @@ fn options(args: &Args, terminal: &Terminal) -> Result<ServerOptions, Exit> {
     Ok(options)
 }
 
-/// The model on a thread of its own.
-fn load(args: &Args, terminal: &Terminal) -> Result<Loaded, Exit> {
+/// The model on a thread of its own; `opened` is called once all but its weights is read, and they will fit.
+fn load(args: &Args, terminal: &Terminal, opened: &dyn Fn()) -> Result<Loaded, Exit> {
     let (engine, params) = open::engine(args, terminal, |gguf, options| {
         // Nobody waits yet.
         options.repack_as_needed = false;
@@ -169,9 +166,12 @@ fn load(args: &Args, terminal: &Terminal) -> Result<Loaded, Exit> {
             options.n_ctx = options.n_ctx.div_ceil(parallel);
         }
     })?;
-    let generator = Generator::start(Scheduler::open(engine.clone(), open::plain_notices())?)?;
-    let max_tokens = usize::try_from(args.sampling.n_predict).ok();
     let template_kwargs = run::template_variables(args)?;
+    opened();
+    let of = engine.clone();
+    let scheduler = move || Scheduler::open(of.clone(), open::say_if_fell_back());
+    let generator = Generator::start_with(scheduler()?, Some(Box::new(move || scheduler().ok())))?;
+    let max_tokens = usize::try_from(args.sampling.n_predict).ok();
     Ok(Loaded { engine, generator, params, seed_said: args.sampling.seed.is_some(), max_tokens, template_kwargs })
 }
 

@@ -1,6 +1,6 @@
 //! How many rows of prompts a step may have: learned from how long the last steps took.
 
-use super::plan::{ROWS, StepRows};
+use super::plan::{FEW, ROWS, StepRows};
 
 /// Steps that are remembered of each sort: two that took much longer than the others change nothing.
 const STEPS: usize = 5;
@@ -53,20 +53,21 @@ impl Pace {
     pub fn note(&mut self, rows: StepRows, ms: f64) {
         if rows.prompt == 0 {
             self.decode.push(ms);
-        } else if rows.prompt >= ROWS {
-            // Fewer rows say little about one.
+        } else if rows.prompt >= ROWS.min(self.rows()) {
+            // Fewer rows than were allowed say little about one.
             let decode = if rows.decode > 0 { self.decode.median().unwrap_or(0.0) } else { 0.0 };
             self.row.push((ms - decode).max(0.0) / rows.prompt as f64);
         }
     }
 
-    /// Rows of prompts beside decoding, a multiple of 16: as many as fit the time, 16 at least, 16 where nothing is known.
+    /// Rows of prompts beside decoding: as many as fit the time, a multiple of 16; 8 where 16 do not fit, and 16 where
+    /// nothing is known.
     pub fn rows(&self) -> usize {
         let Some(row) = self.row.median() else { return ROWS };
         let left = self.step_ms - self.decode.median().unwrap_or(0.0);
         // Saturates where a row takes no time at all.
         let rows = (left / row.max(1e-9)) as usize;
-        (rows / ROWS * ROWS).clamp(ROWS, 1 << 20)
+        if rows < ROWS { FEW } else { (rows / ROWS * ROWS).min(1 << 20) }
     }
 }
 
@@ -88,9 +89,10 @@ mod tests {
                 (0..8).for_each(|_| pace.note(StepRows { prompt: 0, decode }, ms(StepRows { prompt: 0, decode })));
                 for _ in 0..8 {
                     let rows = StepRows { prompt: pace.rows(), decode };
-                    assert!(ms(rows) <= step_ms || rows.prompt == ROWS, "{step_ms}: {rows:?}");
+                    assert!(ms(rows) <= step_ms || rows.prompt <= ROWS, "{step_ms}: {rows:?}");
                     pace.note(rows, ms(rows));
                 }
+                assert!(pace.rows() == FEW || ms(StepRows { prompt: pace.rows(), decode }) <= step_ms);
                 let more = StepRows { prompt: pace.rows() + 2 * ROWS, decode };
                 assert!(ms(more) > step_ms, "{step_ms}: {more:?} would do");
             }
@@ -113,7 +115,7 @@ mod tests {
         }
         // A machine that has become slower is believed after three.
         pace.note(prompt, 5000.0);
-        assert_eq!(pace.rows(), ROWS);
+        assert_eq!(pace.rows(), FEW);
         // The end of a prompt and a clock that stands still say nothing.
         let mut pace = Pace::new(200.0);
         pace.note(StepRows { prompt: 3, decode: 0 }, 100.0);

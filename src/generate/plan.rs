@@ -4,8 +4,10 @@
 const PROMPTS: usize = 2;
 /// How often a request may be passed by younger ones.
 const PASSES: u32 = 4;
-/// Rows of prompts come in multiples of this, where a prompt does not end; so many are always allowed.
+/// Rows of prompts come in multiples of this, where a prompt does not end.
 pub const ROWS: usize = 16;
+/// So many are always allowed, where those of a multiple take too long.
+pub const FEW: usize = 8;
 
 /// A running sequence, as far as planning looks at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +53,7 @@ impl Budget {
     /// Rows of prompts in a step beside so many that decode.
     pub fn of_prompts(&self, decodes: usize) -> usize {
         let most = self.rows.saturating_sub(decodes);
-        if decodes == 0 { most.max(1) } else { self.beside.min(most).max(ROWS.min(self.rows)).max(1) }
+        if decodes == 0 { most.max(1) } else { self.beside.min(most.max(ROWS.min(self.rows))).max(1) }
     }
 }
 
@@ -83,6 +85,8 @@ pub fn plan(pending: &[Pending], budget: Budget) -> Plan {
 pub struct Candidate {
     /// Tokens that have to be computed before its first one is chosen.
     pub rest: usize,
+    /// Whether another request runs in the sequence that it asks for: it lets others pass until that is free.
+    pub busy: bool,
     /// Whether another request is computing what it begins with.
     pub held_back: bool,
     /// Whether there are pages for it.
@@ -96,7 +100,7 @@ pub struct Candidate {
 /// such as do fit.
 pub fn admit(waiting: impl Iterator<Item = Candidate>, chunk: usize) -> Option<usize> {
     let mut short_only = false;
-    for (i, c) in waiting.enumerate() {
+    for (i, c) in waiting.enumerate().filter(|(_, c)| !c.busy) {
         if !c.held_back && c.fits && (!short_only || c.rest <= chunk) {
             return Some(i);
         }
@@ -121,7 +125,7 @@ mod tests {
             (vec![prompt(100, 0)], 16, vec![64], vec![]),
             (vec![prompt(10, 0)], 16, vec![10], vec![]),
             (vec![decode(0), prompt(100, 1)], 48, vec![1, 48], vec![]),
-            (vec![decode(0), prompt(100, 1)], 0, vec![1, 16], vec![]),
+            (vec![decode(0), prompt(100, 1)], 8, vec![1, 8], vec![]),
             // A batch has a size too.
             (vec![decode(0), prompt(100, 1)], 512, vec![1, 63], vec![]),
             (vec![prompt(100, 5), decode(2), prompt(40, 3)], 48, vec![8, 1, 40], vec![]),
@@ -145,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_oldest_is_next_unless_it_cannot_start() {
-        let ready = |rest| Candidate { rest, held_back: false, fits: true, passed: 0 };
+        let ready = |rest| Candidate { rest, busy: false, held_back: false, fits: true, passed: 0 };
         let large = |rest, passed| Candidate { fits: false, passed, ..ready(rest) };
         let held = |passed| Candidate { held_back: true, passed, ..ready(300) };
         for (waiting, expected) in [
@@ -160,6 +164,9 @@ mod tests {
             (vec![held(0), ready(500)], Some(1)),
             (vec![held(4), ready(500)], None),
             (vec![held(0), large(500, 0), ready(500), ready(64)], Some(3)),
+            // Whose sequence is busy is in nobody's way, however often it was passed.
+            (vec![Candidate { busy: true, ..held(4) }, Candidate { busy: true, ..ready(5) }, ready(500)], Some(2)),
+            (vec![Candidate { busy: true, ..ready(5) }], None),
         ] {
             assert_eq!(admit(waiting.iter().copied(), 64), expected, "{waiting:?}");
         }

@@ -44,7 +44,11 @@ pub struct Request {
     pub fresh: bool,
     /// Only requests with the same one share what was computed.
     pub salt: Salt,
-    /// The sequence to run in where it is free just then; else, and without this, any.
+    /// Others are likely to begin with so many tokens of the prompt, as with a system message: where layers have windows
+    /// or states, these are kept at the end of the last whole page of them. 0: nowhere.
+    pub mark: usize,
+    /// The sequence to run in, which is waited for while another request runs there. Without this, and where there is
+    /// no such sequence: any.
     pub slot: Option<usize>,
     /// Ends the request from another thread, in the middle of a step of its prompt too.
     pub cancel: Cancel,
@@ -189,4 +193,7 @@ pub enum GenerateError {
     /// The caller's processor has failed.
     #[error("logits processor: {0}")]
     Processor(String),
+    /// The scheduler has panicked, and another one goes on without this request.
+    #[error("the engine has failed and was started again; try once more")]
+    Panicked,
 }

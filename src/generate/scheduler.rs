@@ -88,7 +88,7 @@ impl Scheduler {
     /// # Errors
     /// The device's, where nothing else was allowed; no threads.
     pub fn open(engine: Arc<Engine>, mut on_event: EventHandler) -> Result<Self, LoadError> {
-        let decoder = engine.bare_decoder(&mut on_event)?;
+        let decoder = engine.decoder(&mut on_event)?;
         let mut scheduler = Self::new(engine.clone(), decoder.forward);
         if decoder.on_gpu {
             scheduler.pace = Pace::new(GPU_STEP_MS);
@@ -121,8 +121,9 @@ impl Scheduler {
         scheduler
     }
 
-    /// Most milliseconds that a step is to take while anybody decodes: prompts get as many rows as keep to it, 16 at
-    /// least. Without this 200, or 30 for a GPU that [`Scheduler::open`] has loaded.
+    /// Most milliseconds that a step is to take while anybody decodes: prompts get as many rows as keep to it, 8 at
+    /// least, or 16 where several have some to compute. Without this 200, or 30 for a GPU that [`Scheduler::open`] has
+    /// loaded.
     pub fn set_step_ms(&mut self, step_ms: f64) {
         self.step_ms = Some(step_ms);
         self.pace = Pace::new(step_ms);
@@ -280,7 +281,10 @@ impl Scheduler {
     }
 
     fn budget(&self) -> Budget {
-        Budget { rows: self.n_ubatch, beside: self.pace.rows() }
+        let prompts = self.running.iter().flatten().filter(|s| !s.decodes()).count() + self.waiting.len();
+        // Few rows keep streams going beside one prompt; of many prompts the last one would wait too long for a token.
+        let least = if prompts > 1 { plan::ROWS } else { plan::FEW };
+        Budget { rows: self.n_ubatch, beside: self.pace.rows().max(least) }
     }
 
     fn entries(&self, rows: &[usize]) -> Vec<Entry> {

@@ -170,6 +170,10 @@ impl Sequence {
     }
 
     /// The token that a row gives.
+    ///
+    /// # Errors
+    /// [`GenerateError::Sampler`]: no token is left, or a logit is NaN or +infinity. [`GenerateError::Mask`]: the
+    /// constraint cannot tell what may come next. [`GenerateError::Processor`]: the caller's processor fails.
     pub fn choose(&mut self, row: Row) -> Result<u32, GenerateError> {
         match row {
             Row::Token(sampled) => Ok(Sampler::outcome(&sampled)?),

@@ -4,10 +4,13 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use qrun_models::Forward;
+use qrun_models::EventHandler;
 
 use super::{Event, Finished, GenerateError, Reply, Request, RequestId, Scheduler};
-use crate::{engine::Engine, sampler::SamplerParams};
+use crate::{
+    engine::{Engine, LoadError},
+    sampler::SamplerParams,
+};
 
 /// A scheduler with one request at a time, and how its tokens are chosen.
 pub struct Session {
@@ -19,9 +22,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session on a decoder with an empty cache.
-    pub fn new(engine: Arc<Engine>, forward: Box<dyn Forward>, params: SamplerParams) -> Self {
-        Self { scheduler: Scheduler::new(engine.clone(), forward), engine, cached: Vec::new(), params }
+    /// Loads the model of an engine ([`Scheduler::open`]); nothing is cached yet.
+    ///
+    /// # Errors
+    /// The device fails and nothing else was allowed; the system gives no threads.
+    pub fn open(engine: Arc<Engine>, params: SamplerParams, on_event: EventHandler) -> Result<Self, LoadError> {
+        let scheduler = Scheduler::open(engine.clone(), on_event)?;
+        Ok(Self { scheduler, engine, cached: Vec::new(), params })
     }
 
     /// The model, tokenizer and template.

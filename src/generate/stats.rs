@@ -20,7 +20,7 @@ pub struct Stats {
     pub pages: PageCount,
     /// How often a sequence was put back for want of pages.
     pub preempted: u64,
-    /// How often a decoder was replaced after its device had failed.
+    /// How often a decoder was replaced, after its device had failed or the scheduler had panicked.
     pub recovered: u64,
     /// Prompt tokens that the prefix cache was asked for, and how many of them it had.
     pub prefix_queries: u64,

@@ -2,6 +2,7 @@
 
 use std::{
     ops::ControlFlow,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, PoisonError,
         mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel},
@@ -60,6 +61,9 @@ pub type Sink = Box<dyn FnMut(Chunk) -> ControlFlow<()> + Send>;
 /// What is done between two steps, on the thread of the scheduler.
 pub type Between = Box<dyn FnOnce(&mut Scheduler) + Send>;
 
+/// Makes another scheduler after one has panicked; `None` where that cannot be.
+pub type Reopen = Box<dyn FnMut() -> Option<Scheduler> + Send>;
+
 /// What is on its way to the thread.
 enum Submission {
     Request(Box<(Request, SamplerParams)>, Sink),
@@ -86,16 +90,25 @@ pub struct Stream {
 }
 
 impl Generator {
-    /// Starts the thread.
+    /// Starts the thread. A panic in it ends it, and its requests without a [`Chunk::End`].
     ///
     /// # Errors
     /// The system gives no thread.
     pub fn start(scheduler: Scheduler) -> std::io::Result<Self> {
+        Self::start_with(scheduler, None)
+    }
+
+    /// The same, but after a panic all requests end with [`GenerateError::Panicked`], and the thread goes on with what
+    /// `reopen` gives.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start_with(scheduler: Scheduler, reopen: Option<Reopen>) -> std::io::Result<Self> {
         let (submissions, receiver) = channel();
         let (stats, step) = (scheduler.reader(), StepStart::default());
         let watched = step.clone();
         let thread = std::thread::Builder::new().name("qrun-generate".into());
-        let thread = thread.spawn(move || run(scheduler, receiver, &watched))?;
+        let thread = thread.spawn(move || run(scheduler, &receiver, &watched, reopen))?;
         Ok(Self { submissions: Some(submissions), thread: Some(thread), stats, step })
     }
 
@@ -213,14 +226,31 @@ impl Caller {
     }
 }
 
-/// The thread: waits where there is nothing to do, else steps.
-fn run(mut scheduler: Scheduler, submissions: Receiver<Submission>, step: &StepStart) {
+/// The thread: one scheduler after the other, each until it panics.
+fn run(mut scheduler: Scheduler, submissions: &Receiver<Submission>, step: &StepStart, mut reopen: Option<Reopen>) {
+    let mut callers = Vec::new();
+    while catch_unwind(AssertUnwindSafe(|| serve(&mut scheduler, submissions, step, &mut callers))).is_err() {
+        let Some(reopen) = &mut reopen else { return };
+        for mut caller in callers.drain(..) {
+            let _ = (caller.sink)(Chunk::End(Err(GenerateError::Panicked)));
+        }
+        let (stats, reader) = (scheduler.stats(), scheduler.reader());
+        // Gives its memory back before another one takes as much.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(scheduler)));
+        let Some(next) = reopen() else { return };
+        scheduler = next;
+        scheduler.replace(stats, reader);
+    }
+}
+
+/// Waits where there is nothing to do, else steps.
+fn serve(scheduler: &mut Scheduler, submissions: &Receiver<Submission>, step: &StepStart, callers: &mut Vec<Caller>) {
     let note = |began| *step.lock().unwrap_or_else(PoisonError::into_inner) = began;
-    let mut callers: Vec<Caller> = Vec::new();
     let mut between: Vec<(usize, Between)> = Vec::new();
+    note(None);
     loop {
         for (slot, work) in std::mem::take(&mut between) {
-            if scheduler.is_free(slot) { work(&mut scheduler) } else { between.push((slot, work)) }
+            if scheduler.is_free(slot) { work(scheduler) } else { between.push((slot, work)) }
         }
         let next = if scheduler.is_idle() {
             submissions.recv().map_err(|_| TryRecvError::Disconnected)

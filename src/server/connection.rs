@@ -31,8 +31,8 @@ use tokio::{
 };
 use tower::ServiceExt;
 
-/// How long a new connection may take for its first request.
-const FIRST_REQUEST: Duration = Duration::from_secs(10);
+/// How long the head of a request may take, from its first byte or from the beginning of the connection on.
+const HEAD: Duration = Duration::from_secs(10);
 /// How long a connection may be idle between requests.
 const IDLE: Duration = Duration::from_secs(120);
 
@@ -66,7 +66,7 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let seen = socket.seen.clone();
-    seen.lock().answered = false;
+    *seen.lock() = State::default();
     let service = {
         let seen = seen.clone();
         service_fn(move |request: Request<Incoming>| {
@@ -86,7 +86,7 @@ where
         .header_read_timeout(IDLE)
         .serve_connection(TokioIo::new(socket), service);
     let late = async {
-        sleep(FIRST_REQUEST).await;
+        sleep(HEAD).await;
         if seen.lock().begun {
             std::future::pending::<()>().await;
         }

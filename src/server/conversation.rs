@@ -1,34 +1,86 @@
 //! Conversations, for every dialect that has them: from messages to tokens, from an answer's text to what was said.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
 
-use super::{error::ApiError, job::Ask, state::App};
+use serde_json::{Map, Value, json};
+
+use super::{error::ApiError, fields::Fields, job::Ask, state::App};
 use crate::{
+    clock::strftime,
     generate::{Chunk, Reply, TokenProbs},
     text::{
         chat::{self, ChatError, ChatRequest, Delta, Parser},
         grammar::GrammarError,
+        template::TemplateError,
     },
 };
 
 /// Renders a conversation into the prompt of `ask`, with its mask, its stop texts and its marks; what the answer is read by
-/// comes with it. On a thread that may take its time.
+/// comes with it. On a thread that may take its time, once there is room for the answers.
 ///
 /// # Errors
-/// What is wrong with the conversation, its tools or its format.
+/// What is wrong with the conversation, its tools or its format; 503 where there is no room.
 pub async fn prepare(app: &Arc<App>, chat: ChatRequest, mut ask: Ask) -> Result<(Ask, Parser), ApiError> {
+    ask.room = Some(app.admit(ask.n)?);
     let app = app.clone();
     let work = move || {
         let model = app.model()?;
-        let prepared = chat::prepare(&model.engine, &chat)?;
+        let prepared = chat::prepare(&model.engine, &chat).inspect_err(|error| {
+            if matches!(error, ChatError::Template(TemplateError::GivenUp { .. })) {
+                app.metrics.shed("template given up");
+            }
+        })?;
         let prompt = model.engine.prompt(&prepared.prompt);
         ask.prompts = vec![prompt.map_err(|error| ApiError::bad(format!("messages: {error}")))?];
         ask.request.mask = prepared.mask.or(ask.request.mask);
         ask.request.stops.extend(prepared.stops);
         ask.request.marks = prepared.marks;
+        if model.engine.model().config.forgets() {
+            ask.request.mark = chat::mark(&model.engine, chat, &prepared.prompt, &ask.prompts[0]);
+        }
         Ok((ask, prepared.parser))
     };
     blocking(work).await
+}
+
+/// Adds to a template's variables what all conversations have where nobody says otherwise: models think if they can,
+/// and know the day, as with llama-server. Gives whether to think, where anybody says.
+pub fn with_defaults(kwargs: &mut Map<String, Value>, thinking: Option<bool>) -> Option<bool> {
+    let thinking = thinking.or_else(|| kwargs.get("enable_thinking").and_then(Value::as_bool));
+    kwargs.entry("enable_thinking").or_insert_with(|| thinking.unwrap_or(true).into());
+    for (name, format) in [("date_string", "%d %b %Y"), ("datetime", "%b %d %Y")] {
+        let today = || strftime(SystemTime::now(), format).unwrap_or_default();
+        kwargs.entry(name).or_insert_with(|| today().into());
+    }
+    thinking
+}
+
+/// How far a prompt is, for streams that tell.
+pub struct Progress {
+    /// What the prefix cache had of it.
+    cached: Option<usize>,
+    started: Instant,
+}
+
+impl Progress {
+    /// `return_progress`: `None` where nobody wants to know.
+    ///
+    /// # Errors
+    /// 400: it is no flag.
+    pub fn of(fields: Fields) -> Result<Option<Self>, ApiError> {
+        let wanted = fields.flag("return_progress")?.unwrap_or(false);
+        Ok(wanted.then(|| Self { cached: None, started: Instant::now() }))
+    }
+
+    /// `prompt_progress`, where `done` of `total` tokens are in the cache.
+    pub fn json(&mut self, done: usize, total: usize) -> Value {
+        let cached = *self.cached.get_or_insert(done);
+        let ms = self.started.elapsed().as_secs_f64() * 1e3;
+        json!({ "total": total, "cache": cached, "processed": done, "time_ms": ms })
+    }
 }
 
 /// Runs what takes long beside the thread for HTTP.
@@ -53,6 +105,7 @@ impl From<ChatError> for ApiError {
         let message = error.to_string();
         match error {
             ChatError::Field { field, .. } => Self::bad(message).about(field),
+            ChatError::Template(TemplateError::GivenUp { .. }) => Self::unavailable(message, 60),
             _ => Self::bad(message),
         }
     }

@@ -19,6 +19,8 @@ use super::{
     state::App,
 };
 
+/// Paths that say whether requests are taken, and whether the process answers: they do to the end.
+const STATE: &[&str] = &["/health", "/v1/health", "/livez"];
 /// Paths that are answered without a key: they tell nothing, or are the page that asks for it.
 const OPEN: &[&str] = &["/health", "/v1/health", "/livez", "/openapi.json", "/", "/index.html"];
 /// Bytes of a body that are read of someone who is not let in, and the time for them.
@@ -35,7 +37,8 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
     let (parts, body) = request.into_parts();
     let checked = check(&app, &parts);
     // A body that nobody has read closes the connection under the answer: it is read here, of strangers a little of it.
-    let (most, time) = if checked.is_ok() { (app.options.max_body, app.options.timeout) } else { STRANGER };
+    let known = checked.as_ref().err().is_none_or(|error| error.retry_after.is_some());
+    let (most, time) = if known { (app.options.max_body, app.options.timeout) } else { STRANGER };
     let mut response = match (checked, read(body, most, time).await) {
         (Err(error), _) | (Ok(()), Err(error)) => error.into_response(),
         (Ok(()), Ok(_)) if method == Method::OPTIONS => StatusCode::OK.into_response(),
@@ -85,7 +88,7 @@ fn check(app: &App, request: &Parts) -> Result<(), ApiError> {
         let message = "Invalid API Key: send one of the server's as Authorization: Bearer KEY, or x-api-key: KEY";
         return Err(ApiError::new(StatusCode::UNAUTHORIZED, message));
     }
-    Ok(())
+    if STATE.contains(&path) { Ok(()) } else { app.takes_requests() }
 }
 
 /// Whether one of the keys is shown. Takes as long for each of them as for the right one.
@@ -99,7 +102,8 @@ fn shows_key(keys: &[String], headers: &HeaderMap) -> bool {
 fn is_allowed_host(app: &App, host: &str) -> bool {
     let name = without_port(host);
     let local = app.options.hosts.iter().all(|host| is_loopback(host));
-    !local || is_own_name(name) || name.is_empty() || app.options.allowed_hosts.iter().any(|a| a == "*" || a == name)
+    let allowed = |a: &String| a == "*" || a.eq_ignore_ascii_case(name);
+    !local || is_own_name(name) || name.is_empty() || app.options.allowed_hosts.iter().any(allowed)
 }
 
 fn is_allowed_origin(app: &App, origin: &HeaderValue) -> bool {
@@ -111,7 +115,13 @@ fn is_allowed_origin(app: &App, origin: &HeaderValue) -> bool {
 
 /// Whether an address is this machine's alone.
 pub fn is_loopback(host: &str) -> bool {
-    host.ends_with(".sock") || host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    let name = bare(host);
+    host.ends_with(".sock") || name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// `[::1]` → `::1`.
+pub fn bare(host: &str) -> &str {
+    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 fn is_own_name(name: &str) -> bool {
@@ -138,4 +148,19 @@ fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
         headers.insert(name, HeaderValue::from_static(value));
     }
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_loopback;
+
+    #[test]
+    fn loopback_addresses_are_known_in_brackets_too() {
+        for host in ["127.0.0.1", "127.1.2.3", "::1", "[::1]", "localhost", "/run/qrun.sock"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["0.0.0.0", "::", "[::]", "10.0.0.7", "[fe80::1]", "example.org"] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
 }

@@ -18,12 +18,12 @@ use super::{
     state::{App, Ticket},
 };
 use crate::{
-    generate::{Cancel, Chunk, Reply, Request, TokenProbs},
+    generate::{Cancel, Chunk, GenerateError, Reply, Request, TokenProbs},
     sampler::SamplerParams,
 };
 
 /// What to generate: one for all dialects.
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 pub struct Ask {
     /// Tokens of each prompt; every one is answered `n` times.
     pub prompts: Vec<Vec<u32>>,
@@ -37,6 +37,8 @@ pub struct Ask {
     pub scores: bool,
     /// Most time for an answer after its first token.
     pub time: Option<Duration>,
+    /// Room for the answers, taken before anything is made ready for them.
+    pub room: Option<Ticket>,
 }
 
 /// The running answers of an [`Ask`]. Dropping it ends them.
@@ -89,11 +91,19 @@ impl Jobs {
     /// Hands the request in and waits until the first of its answers begins.
     ///
     /// # Errors
-    /// What is wrong with the prompt; 503 where the queue is full or does not move.
+    /// What is wrong with a prompt; 503 where the queue is full or does not move.
     pub async fn begin(app: &Arc<App>, ask: Ask) -> Result<Self, ApiError> {
         let model = app.model()?;
         let n = ask.n.max(1);
-        let room = app.admit(n * ask.prompts.len())?;
+        let max = model.engine.options().n_ctx.saturating_sub(usize::from(ask.request.max_tokens != Some(0)));
+        // Told at once: the engine would after its step.
+        if let Some(tokens) = ask.prompts.iter().map(Vec::len).find(|&tokens| tokens > max) {
+            return Err(GenerateError::PromptTooLong { tokens, max }.into());
+        }
+        let room = match ask.room {
+            Some(room) => room,
+            None => app.admit(n * ask.prompts.len())?,
+        };
         let (sender, chunks) = unbounded_channel();
         let mut cancels = Vec::new();
         for (i, prompt) in ask.prompts.iter().enumerate() {
@@ -101,6 +111,8 @@ impl Jobs {
                 let cancel = Cancel::default();
                 cancels.push(cancel.clone());
                 let mut request = Request { prompt: prompt.clone(), cancel, ..ask.request.clone() };
+                // One answer runs in the slot that was asked for, the others where there is room.
+                request.slot = request.slot.filter(|_| cancels.len() == 1);
                 if ask.scores {
                     // All of it has to go through the layers.
                     (request.logits, request.fresh) = (Some(0..prompt.len().saturating_sub(1)), true);
@@ -112,6 +124,8 @@ impl Jobs {
                 model.generator.submit_to(request, params, Box::new(sink));
             }
         }
+        // With the others' gone, too, nothing is waited for.
+        drop(sender);
         let left = cancels.len();
         let started = Instant::now();
         let last = vec![None; left];
@@ -131,7 +145,10 @@ impl Jobs {
         };
         let waits = started + app.options.queue_timeout;
         match timeout_at(waits, jobs.chunks.recv()).await {
-            Ok(Some((_, Chunk::End(Err(error))))) => Err(error.into()),
+            Ok(Some((_, Chunk::End(Err(error))))) => {
+                jobs.left -= 1;
+                Err(error.into())
+            }
             Ok(Some(chunk)) => {
                 jobs.first = Some(chunk);
                 Ok(jobs)
@@ -228,10 +245,11 @@ impl Jobs {
 impl Drop for Jobs {
     fn drop(&mut self) {
         self.cancels.iter().for_each(Cancel::cancel);
+        self.room.metrics().cancelled(self.left);
     }
 }
 
-/// The generator's thread has ended.
+/// The generator has dropped what was asked of it: it has panicked.
 pub fn engine_gone() -> ApiError {
-    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the engine has stopped; start the server again")
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the engine has failed; try again, then start the server again")
 }

@@ -12,7 +12,7 @@ use tokio::{
 
 use super::{
     connection,
-    guard::is_loopback,
+    guard::{bare, is_loopback},
     options::ServerOptions,
     platform::{Signals, open_files, socket},
     routes,
@@ -48,13 +48,14 @@ pub enum ServeError {
 }
 
 /// Listens at once, loads the model meanwhile (`/health` says so), and answers until a signal ends the server: running
-/// answers end whole, within the time that the options give.
+/// answers end whole, within the time that the options give. `load` calls what it is given once it knows of nothing that
+/// is wrong with the model: only then the log says where the server listens.
 ///
 /// # Errors
 /// An address that cannot be had; `load` gives `None` when it fails.
 pub fn serve(
     options: ServerOptions,
-    load: impl FnOnce() -> Option<Loaded> + Send + 'static,
+    load: impl FnOnce(&dyn Fn()) -> Option<Loaded> + Send + 'static,
     log: Log,
 ) -> Result<(), ServeError> {
     for host in options.hosts.iter().filter(|host| !is_loopback(host)) {
@@ -78,18 +79,22 @@ pub fn serve(
     result
 }
 
-async fn run(app: Arc<App>, load: impl FnOnce() -> Option<Loaded> + Send + 'static) -> Result<(), ServeError> {
+async fn run(app: Arc<App>, load: impl FnOnce(&dyn Fn()) -> Option<Loaded> + Send + 'static) -> Result<(), ServeError> {
     let (stop, stopped) = watch::channel(false);
     let (ended, mut all_ended) = mpsc::channel::<()>(1);
     let listener =
         Arc::new(Listener { router: routes::router(&app), connections: Arc::new(Semaphore::new(CONNECTIONS)) });
-    for host in app.options.hosts.clone() {
-        listener.clone().open(&app, &host, stopped.clone(), ended.clone()).await?;
+    let mut addresses = Vec::new();
+    for host in &app.options.hosts {
+        addresses.push(listener.clone().open(&app, host, stopped.clone(), ended.clone()).await?);
     }
     drop(ended);
     let loads = {
         let app = app.clone();
-        tokio::task::spawn_blocking(move || load().map(|loaded| app.ready(loaded)).is_some())
+        tokio::task::spawn_blocking(move || {
+            let say = || addresses.iter().for_each(|address| (app.log)(&format!("listening at {address}")));
+            load(&say).map(|loaded| app.ready(loaded)).is_some()
+        })
     };
     let mut signals = Signals::new().map_err(ServeError::Threads)?;
     tokio::select! {
@@ -104,9 +109,14 @@ async fn run(app: Arc<App>, load: impl FnOnce() -> Option<Loaded> + Send + 'stat
     }
     app.drain();
     (app.log)("ending: running answers are finished, a second signal ends at once");
-    let _ = stop.send(true);
+    let finished = async {
+        // Until then whoever asks is told so: a connection that is refused could as well be a fault of the network.
+        app.idle().await;
+        let _ = stop.send(true);
+        let _ = all_ended.recv().await;
+    };
     tokio::select! {
-        _ = all_ended.recv() => {}
+        () = finished => {}
         () = sleep(app.options.shutdown_timeout) => {}
         () = signals.next() => {}
     }
@@ -120,30 +130,27 @@ struct Listener {
 }
 
 impl Listener {
-    /// Listens at one address; `ended` is dropped with its last connection.
+    /// Listens at one address, and tells it as clients write it; `ended` is dropped with its last connection.
     async fn open(
         self: Arc<Self>,
         app: &Arc<App>,
         host: &str,
         stopped: watch::Receiver<bool>,
         ended: mpsc::Sender<()>,
-    ) -> Result<(), ServeError> {
+    ) -> Result<String, ServeError> {
         let refused = |address: &str| {
             let address = address.to_owned();
             move |reason| ServeError::Address { address, reason }
         };
         if host.ends_with(".sock") {
             let listener = socket(host).map_err(refused(host))?;
-            (app.log)(&format!("listening at {host}"));
             let accept = async move || listener.accept().await.map(|(stream, _)| stream);
             tokio::spawn(self.accept(accept, stopped, ended));
-            return Ok(());
+            return Ok(host.to_owned());
         }
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
         let port = app.options.port;
-        let listener = TcpListener::bind((bare, port)).await.map_err(refused(&format!("{host}:{port}")))?;
+        let listener = TcpListener::bind((bare(host), port)).await.map_err(refused(&format!("{host}:{port}")))?;
         let address = listener.local_addr().map_err(refused(host))?;
-        (app.log)(&format!("listening at http://{address}"));
         let accept = async move || {
             let (stream, _) = listener.accept().await?;
             // A token is a packet: waiting for more to send costs 40 ms each.
@@ -151,7 +158,7 @@ impl Listener {
             Ok(stream)
         };
         tokio::spawn(self.accept(accept, stopped, ended));
-        Ok(())
+        Ok(format!("http://{address}"))
     }
 
     async fn accept<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(

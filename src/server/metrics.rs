@@ -3,7 +3,10 @@
 
 use std::{
     fmt::Write,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -27,6 +30,8 @@ pub struct Metrics {
     ended: IntCounterVec,
     /// Requests that were refused, by why.
     shed: IntCounterVec,
+    /// Answers that nobody waited for to their end.
+    cancelled: AtomicUsize,
     sums: Mutex<Sums>,
 }
 
@@ -58,6 +63,7 @@ impl Metrics {
             end_to_end: histogram("vllm:e2e_request_latency_seconds", "From a request to its end.")?,
             ended: counter("vllm:request_success_total", "Answers by why they ended.", "finished_reason")?,
             shed: counter("qrun:shed_total", "Requests that were refused, by why.", "reason")?,
+            cancelled: AtomicUsize::new(0),
             sums: Mutex::default(),
             registry,
         })
@@ -93,6 +99,11 @@ impl Metrics {
         self.shed.with_label_values(&[reason]).inc();
     }
 
+    /// `n` answers were given up before their end.
+    pub fn cancelled(&self, n: usize) {
+        self.cancelled.fetch_add(n, Relaxed);
+    }
+
     /// The text of `/metrics`.
     pub fn text(&self, stats: &Stats) -> String {
         let (timings, longest) = {
@@ -125,7 +136,8 @@ impl Metrics {
             ("vllm:prefix_cache_queries_total", "counter", "Prompt tokens that the prefix cache was asked for.", stats.prefix_queries as f64),
             ("vllm:prefix_cache_hits_total", "counter", "Those that it had.", stats.prefix_hits as f64),
             ("vllm:num_preemptions_total", "counter", "Requests put back for want of pages.", stats.preempted as f64),
-            ("qrun:engine_restarts_total", "counter", "Decoders replaced after their device had failed.", stats.recovered as f64),
+            ("qrun:engine_restarts_total", "counter", "Decoders replaced after their device or the engine had failed.", stats.recovered as f64),
+            ("qrun:cancelled_total", "counter", "Answers given up before their end.", self.cancelled.load(Relaxed) as f64),
             ("qrun:step_seconds_total", "counter", "Time in steps.", stats.step_time.as_secs_f64()),
             ("qrun:step_rows_total", "counter", "Tokens that went through the layers.", (stats.prompt_rows + stats.decode_rows) as f64),
         ];

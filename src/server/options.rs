@@ -17,9 +17,8 @@ pub struct ServerOptions {
     pub allowed_hosts: Vec<String>,
     /// Origins whose pages may call, besides this machine's; `*`: all.
     pub cors_origins: Vec<String>,
-    /// Requests that are expected to run at once; how many do is the decoder's number of sequences. The others wait.
-    pub parallel: usize,
-    /// Requests that may wait besides; more are refused. `None`: four times `parallel`.
+    /// Requests that may wait besides those that run, one in each of the decoder's sequences; more are refused. `None`: four
+    /// times as many.
     pub queue: Option<usize>,
     /// How long a request may wait before it begins.
     pub queue_timeout: Duration,
@@ -64,7 +63,6 @@ impl Default for ServerOptions {
             no_api_key: false,
             allowed_hosts: Vec::new(),
             cors_origins: Vec::new(),
-            parallel: 16,
             queue: None,
             queue_timeout: Duration::from_secs(60),
             shutdown_timeout: Duration::from_secs(30),
@@ -83,12 +81,5 @@ impl Default for ServerOptions {
             prefill_assistant: true,
             verbose: false,
         }
-    }
-}
-
-impl ServerOptions {
-    /// Requests that may run and wait together.
-    pub fn most_in_flight(&self) -> usize {
-        self.parallel + self.queue.unwrap_or(4 * self.parallel)
     }
 }

@@ -40,6 +40,9 @@ pub async fn root(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
 }
 
 /// `GET /ui/{name}`: a file of the page.
+///
+/// # Errors
+/// 404: it has no such file, or the server was started without it.
 pub async fn file(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Response, ApiError> {
     let file = FILES.iter().find(|file| file.0 == name).filter(|_| app.options.ui);
     file.map(answer).ok_or_else(|| ApiError::new(StatusCode::NOT_FOUND, format!("/ui/{name}: there is no such path")))

@@ -24,6 +24,9 @@ mod unix {
     }
 
     /// A socket that only its owner may use; one that an earlier server left behind is replaced.
+    ///
+    /// # Errors
+    /// `AddrInUse` where a server listens there; else the path cannot be bound, or its rights cannot be set.
     pub fn socket(path: &str) -> io::Result<UnixListener> {
         if std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
             if std::os::unix::net::UnixStream::connect(path).is_ok() {
@@ -43,6 +46,10 @@ mod unix {
     }
 
     impl Signals {
+        /// Listens for both from now on.
+        ///
+        /// # Errors
+        /// The system refuses a handler.
         pub fn new() -> io::Result<Self> {
             Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
         }
@@ -70,12 +77,19 @@ mod unix {
     pub enum Listener {}
 
     impl Listener {
+        /// Waits for a connection.
+        ///
+        /// # Errors
+        /// None: there is no listener to ask.
         pub async fn accept(&self) -> io::Result<(TcpStream, ())> {
             match *self {}
         }
     }
 
     /// There are none that tokio knows.
+    ///
+    /// # Errors
+    /// `Unsupported`, always.
     pub fn socket(_: &str) -> io::Result<Listener> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "no Unix sockets on this system; --host 127.0.0.1 --port N"))
     }
@@ -84,6 +98,10 @@ mod unix {
     pub struct Signals;
 
     impl Signals {
+        /// Ctrl-C is listened for as it is waited for.
+        ///
+        /// # Errors
+        /// None.
         pub fn new() -> io::Result<Self> {
             Ok(Self)
         }

@@ -5,8 +5,10 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
+
+use tokio::time::sleep;
 
 use super::{error::ApiError, metrics::Metrics, options::ServerOptions};
 use crate::{engine::Engine, generate::Generator, sampler::SamplerParams};
@@ -113,16 +115,31 @@ impl App {
         hasher.finish() as u32
     }
 
-    /// Room for `n` sequences, given back when it is dropped.
-    ///
     /// # Errors
-    /// 503 when the queue is full, or the server is about to end.
-    pub fn admit(self: &Arc<Self>, n: usize) -> Result<Ticket, ApiError> {
+    /// 503 when the server is about to end.
+    pub fn takes_requests(&self) -> Result<(), ApiError> {
         if self.is_draining() {
             self.metrics.shed("draining");
             return Err(ApiError::unavailable("the server is about to end", 5));
         }
-        let most = self.options.most_in_flight();
+        Ok(())
+    }
+
+    /// Waits until no request has room any more.
+    pub async fn idle(&self) {
+        while self.in_flight.load(SeqCst) > 0 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Room for `n` sequences, given back when it is dropped.
+    ///
+    /// # Errors
+    /// 503 when the queue is full, the model loads, or the server is about to end.
+    pub fn admit(self: &Arc<Self>, n: usize) -> Result<Ticket, ApiError> {
+        self.takes_requests()?;
+        let n_seq = self.model()?.engine.options().n_seq;
+        let most = n_seq + self.options.queue.unwrap_or(4 * n_seq);
         let taken = self.in_flight.fetch_update(SeqCst, SeqCst, |now| (now + n <= most).then_some(now + n));
         match taken {
             Ok(_) => Ok(Ticket { app: self.clone(), n }),

@@ -30,6 +30,9 @@ pub trait Writer: Send + 'static {
         Vec::new()
     }
     /// What a chunk of answer `index` becomes.
+    ///
+    /// # Errors
+    /// How the answer failed; it ends the stream.
     fn chunk(&mut self, index: usize, chunk: Chunk) -> Result<Vec<Piece>, ApiError>;
     /// What stands after the last one.
     fn end(&mut self) -> Vec<Piece> {
@@ -116,11 +119,10 @@ struct Pace {
 
 /// Writes until the answers end or the reader is gone; dropping the jobs ends them.
 async fn write(mut jobs: Jobs, mut writer: impl Writer, framing: Framing, sender: Sender<Bytes>, pace: Pace) {
-    let send = async |pieces: Vec<Piece>| {
-        let text = framing.write(&pieces);
+    let send = async |text: String| {
         text.is_empty() || matches!(timeout(pace.reader, sender.send(text.into())).await, Ok(Ok(())))
     };
-    if !send(writer.begin()).await {
+    if !send(framing.write(&writer.begin())).await {
         return;
     }
     loop {
@@ -133,29 +135,24 @@ async fn write(mut jobs: Jobs, mut writer: impl Writer, framing: Framing, sender
             } => next,
             () = sender.closed() => return,
         };
-        let pieces = match next {
-            Err(_) => {
-                if sender.send(Bytes::from_static(b":\n\n")).await.is_err() {
-                    return;
-                }
-                continue;
-            }
+        let text = match next {
+            Err(_) => Ok(":\n\n".to_owned()),
             Ok(None) => break,
-            Ok(Some((index, chunk))) => writer.chunk(index, chunk),
+            Ok(Some((index, chunk))) => writer.chunk(index, chunk).map(|pieces| framing.write(&pieces)),
         };
-        match pieces {
-            Ok(pieces) => {
-                if !send(pieces).await {
+        match text {
+            Ok(text) => {
+                if !send(text).await {
                     return;
                 }
             }
             Err(error) => {
-                send(vec![writer.error(&error)]).await;
+                send(framing.write(&[writer.error(&error)])).await;
                 return;
             }
         }
     }
-    send(writer.end()).await;
+    send(framing.write(&writer.end())).await;
 }
 
 /// A body of what comes through a channel.

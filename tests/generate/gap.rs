@@ -22,7 +22,7 @@ fn submit(scheduler: &mut Scheduler, n: u32, seed: u32, max_tokens: usize) -> Re
 /// Milliseconds until the first token of a long prompt beside `streams` others, and the longest time between two tokens of
 /// one of these meanwhile.
 fn measure(engine: &Arc<Engine>, streams: u32, step_ms: f64) -> (f64, f64) {
-    let mut scheduler = Scheduler::new(engine.clone(), engine.decoder(Box::new(|_| ())).expect("a decoder"));
+    let mut scheduler = Scheduler::open(engine.clone(), Box::new(|_| ())).expect("a decoder");
     scheduler.set_step_ms(step_ms);
     let ids: Vec<RequestId> = (0..streams).map(|i| submit(&mut scheduler, 100, i + 1, 3000)).collect();
     for _ in 0..20 * streams {
@@ -52,8 +52,8 @@ fn measure(engine: &Arc<Engine>, streams: u32, step_ms: f64) -> (f64, f64) {
 fn streams_beside_a_long_prompt() {
     let path = std::env::var("QRUN_GAP_MODEL").expect("QRUN_GAP_MODEL names a model file");
     let options = Options { n_ctx: 4096, n_seq: 4, ..Options::default() };
-    let wishes = EngineOptions { options, template: None, device: DevicePreference::Cpu };
-    let engine = Arc::new(Engine::open(Gguf::open(path.as_ref()).expect("a model"), wishes).expect("an engine"));
+    let options = EngineOptions { options, template: None, device: DevicePreference::Cpu };
+    let engine = Arc::new(Engine::open(Gguf::open(path.as_ref()).expect("a model"), options).expect("an engine"));
     let (alone, _) = measure(&engine, 0, 200.0);
     println!("{PROMPT} tokens alone: {alone:.0} ms");
     for step_ms in [50.0, 100.0, 200.0, 1e9] {

@@ -114,7 +114,7 @@ impl History {
             let fresh = self.random.below(12) == 0;
             let salt = (self.random.below(6) == 0).then(|| "another's".into());
             let (prompt, max_tokens) = (prompt.clone(), Some(max_tokens));
-            let request = Request { prompt, max_tokens, fresh, salt, ..Request::default() };
+            let request = Request { prompt, max_tokens, fresh, salt, mark: parts.min(n), ..Request::default() };
             let params = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
             let id = self.scheduler.submit(request.clone(), params).expect("a good request");
             let asked = Asked { request, want, got: Vec::new(), gone: false, passed: Some(0), prompt_done: false };

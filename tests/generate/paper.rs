@@ -81,6 +81,8 @@ pub fn answer(windows: &[Option<usize>], prompt: &[u32], n: usize) -> Vec<u32> {
 pub struct Wires {
     /// Its next step fails.
     pub fails: bool,
+    /// Its next step panics.
+    pub panics: bool,
     /// Somebody cancels in the middle of its next step.
     pub cancels: Option<Cancel>,
     /// Time that has passed, in microseconds.
@@ -175,6 +177,10 @@ impl Forward for Paper {
     fn step(&mut self, batch: &Batch) -> Result<Rows<'_>, ForwardError> {
         let wires = self.wires.clone();
         let mut wires = wires.lock().expect("one thread");
+        if std::mem::take(&mut wires.panics) {
+            drop(wires);
+            panic!("as a test asks for");
+        }
         (wires.counted, wires.rows) = (self.count(), None);
         wires.lens = (0..self.size.n_seq).map(|seq| self.tables.len(seq)).collect();
         let mut rows = vec![0; self.size.n_seq];

@@ -68,6 +68,23 @@ fn a_miss_teaches_where_windows_are_to_be_kept() {
 }
 
 #[test]
+fn behind_a_system_message_the_second_goes_on() {
+    // Whole pages are kept; layers that see everything have the rest, too.
+    for (name, computed) in [("tiny-llama", 100), ("tiny-gemma3", 140), ("tiny-lfm2", 140)] {
+        let engine = engine(name, Options { n_ctx: 1536, n_ubatch: 100, ..options(2, 8192) });
+        let mut scheduler = scheduler(&engine);
+        for (own, expected) in (0..).zip([1100, computed, computed]) {
+            let request = Request { mark: 1000, ..request(1000, own) };
+            scheduler.submit(request.clone(), greedy()).expect("a good request");
+            let (computed, replies) = finish(&mut scheduler);
+            assert_eq!(computed, expected, "{name}, request {own}");
+            let alone = alone(&engine, &(Request { mark: 0, ..request }, greedy()));
+            assert_eq!(replies[0].tokens, alone.tokens, "{name}");
+        }
+    }
+}
+
+#[test]
 fn several_answers_to_one_prompt_compute_it_once() {
     for name in MODELS {
         for n_prompt in [2, 40, 64, 150] {
@@ -96,7 +113,7 @@ fn several_answers_to_one_prompt_compute_it_once() {
 fn a_short_prompt_passes_a_long_one_beside_those_who_decode() {
     let engine = engine("tiny-llama", Options { n_ctx: 2048, n_ubatch: 512, ..options(4, 0) });
     let mut scheduler = scheduler(&engine);
-    // Steps of decoding take all the time there is: what is left to prompts is the least, 16 rows.
+    // Steps of decoding take all the time there is: what is left to prompts is the least, 16 rows of two and 8 of one.
     let mut now = Duration::ZERO;
     scheduler.set_clock(Box::new(move || {
         now += Duration::from_millis(64);
@@ -109,7 +126,7 @@ fn a_short_prompt_passes_a_long_one_beside_those_who_decode() {
         (request, greedy())
     };
     let submit = |scheduler: &mut Scheduler, (request, params)| scheduler.submit(request, params).expect("good");
-    let stream = submit(&mut scheduler, request(30, 9, 200));
+    let stream = submit(&mut scheduler, request(30, 9, 300));
     let (mut ids, mut tokens, mut steps) = (vec![stream], vec![0; 3], Vec::new());
     while tokens[1] == 0 {
         let before = tokens.clone();
@@ -126,9 +143,9 @@ fn a_short_prompt_passes_a_long_one_beside_those_who_decode() {
             ids.extend([request(1600, 1, 1), request(10, 2, 3)].map(|job| submit(&mut scheduler, job)));
         }
     }
-    assert_eq!(steps.len(), 100, "1610 rows, 16 at a time: the last one gives the token");
-    assert!(steps.iter().all(|(rows, _)| *rows == 16), "{steps:?}");
-    assert_eq!(steps[0].1, 1, "the short one has its first token after a step");
+    assert_eq!(steps.len(), 200, "1594 rows behind the first step, 8 at a time: the last one gives the token");
+    assert_eq!(steps[0], (16, 1), "the short one has its first token after a step");
+    assert!(steps[1..].iter().all(|(rows, _)| *rows == 8), "{steps:?}");
 }
 
 #[test]

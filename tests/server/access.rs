@@ -20,6 +20,7 @@ fn strangers_hosts_and_origins_are_refused() {
         ("[::1]:80", 200),
         ("10.0.0.7:80", 200),
         ("chat.example", 200),
+        ("Chat.EXAMPLE:80", 200),
         ("evil.example", 403),
         ("localhost.evil.example", 403),
         ("chat.example.evil", 403),
@@ -121,6 +122,23 @@ fn a_server_that_must_not_start_does_not() {
     }
 }
 
+/// A model that cannot be had is told before anybody is told where to ask.
+#[test]
+fn a_broken_model_is_not_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("broken.gguf");
+    std::fs::write(&file, "no model").expect("a file");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_qrun"))
+        .args(["serve", "--port", "0"])
+        .arg(&file)
+        .stdin(std::process::Stdio::null())
+        .output()
+        .expect("qrun starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.contains("broken.gguf")), (Some(3), true), "{said}");
+    assert!(!said.contains("listening"), "{said}");
+}
+
 /// A connection serves many requests, also where a body was of no use.
 #[test]
 fn a_connection_outlives_bodies_that_nobody_needs() {
@@ -177,7 +195,7 @@ fn bodies_have_a_limit() {
 /// Whoever goes away frees the sequence: in a stream, before a whole answer, in a prompt.
 #[test]
 fn who_goes_away_cancels() {
-    let server = Server::start(&["-np", "2", "-c", "8192"]);
+    let server = Server::start(&["-np", "2", "-c", "8192", "--metrics"]);
     let busy = || {
         server
             .get("/slots")
@@ -201,6 +219,8 @@ fn who_goes_away_cancels() {
         drop(connection);
         until("the sequence is free", || busy() == 0);
     }
+    let counted = || server.get("/metrics").text.lines().any(|line| line == "qrun:cancelled_total 3");
+    until("all are counted", counted);
 }
 
 /// The queue has an end: what is beyond is told at once to come again.
@@ -223,6 +243,13 @@ fn a_full_queue_is_told() {
     let refused = server.post("/completion", &small);
     assert_eq!((refused.status, refused.headers.contains_key("retry-after")), (503, true), "{}", refused.text);
     assert_eq!(server.get("/health").status, 200);
+    // Nothing is made ready that could not be answered: neither the template nor this schema was looked at.
+    let mut chat = json!({ "messages": [{ "role": "user", "content": "a" }], "json_schema": { "type": "hiccup" } });
+    let status = |path: &str, body: &serde_json::Value| server.post(path, body).status;
+    assert_eq!(status("/v1/chat/completions", &chat), 503);
+    assert_eq!(status("/v1/chat/completions/input_tokens", &chat), 400);
+    chat["json_schema"] = json!(null);
+    assert_eq!(status("/v1/chat/completions/input_tokens", &chat), 200);
     drop(connections);
     until("there is room again", || server.post("/completion", &small).status == 200);
 }
@@ -240,33 +267,71 @@ fn half_open_connections_do_no_harm() {
             connection
         })
         .collect();
+    // What holds of a connection's first request holds of its others.
+    let mut served = server.connect();
+    served.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sent");
+    let mut text = String::new();
+    while !text.ends_with('}') {
+        let mut some = [0; 1024];
+        let n = served.read(&mut some).expect("an answer");
+        assert!(n > 0, "closed: {text}");
+        text.push_str(&String::from_utf8_lossy(&some[..n]));
+    }
+    served.write_all(b"GET /livez HTTP/1.1\r\nHost: local").expect("sent");
     for _ in 0..5 {
         assert_eq!(server.get("/health").status, 200);
     }
     let started = Instant::now();
-    let mut first = &connections[0];
-    // Closed by the server: the read ends.
-    let _ = first.read(&mut [0; 64]);
-    assert!(started.elapsed() < Duration::from_secs(25), "still open");
+    for mut connection in [&connections[0], &served] {
+        // Closed by the server: the read ends.
+        let _ = connection.read(&mut [0; 64]);
+        assert!(started.elapsed() < Duration::from_secs(25), "still open");
+    }
 }
 
-/// SIGTERM: no more requests, running answers end whole, exit code 0, nothing on stdout.
+/// A connection with an answer that has begun.
 #[cfg(unix)]
-#[test]
-fn a_signal_lets_running_answers_end() {
-    use nix::sys::signal::Signal::SIGTERM;
-    let server = Server::start(&["-c", "8192"]);
-    let body = json!({ "prompt": "a", "ignore_eos": true, "max_tokens": 600, "stream": true }).to_string();
+fn running(server: &Server, tokens: usize) -> std::net::TcpStream {
+    let body = json!({ "prompt": "a", "ignore_eos": true, "max_tokens": tokens, "stream": true }).to_string();
     let mut connection = server.connect();
     let head = format!("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
     connection.write_all((head + &body).as_bytes()).expect("sent");
     let mut some = [0; 100];
-    let begun = connection.read(&mut some).expect("an answer");
-    assert!(begun > 0);
-    server.signal(SIGTERM);
+    assert!(connection.read(&mut some).expect("an answer") > 0);
+    connection
+}
+
+/// SIGTERM: no more requests, and whoever asks is told so; running answers end whole, exit code 0, nothing on stdout.
+#[cfg(unix)]
+#[test]
+fn a_signal_lets_running_answers_end() {
+    let server = Server::start(&["-c", "8192", "--shutdown-timeout", "120"]);
+    let mut connection = running(&server, 2000);
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    until("the end is told", || server.get("/health").status == 503);
+    let refused = server.post("/completion", &json!({ "prompt": "a", "n_predict": 1 }));
+    assert_eq!((refused.status, refused.headers.contains_key("retry-after")), (503, true), "{}", refused.text);
+    assert_eq!((server.get("/v1/models").status, server.get("/livez").status), (503, 200));
     let mut rest = String::new();
     connection.read_to_string(&mut rest).expect("the whole answer");
     assert!(rest.contains("data: [DONE]"), "cut: {}", &rest[rest.len().saturating_sub(300)..]);
+    let (code, out, log) = server.wait();
+    assert_eq!((code, out.as_str()), (Some(0), ""), "{log}");
+}
+
+/// A second one ends them where they are.
+#[cfg(unix)]
+#[test]
+fn a_second_signal_ends_at_once() {
+    use nix::sys::signal::Signal::SIGTERM;
+    let server = Server::start(&["-c", "8192", "--shutdown-timeout", "120"]);
+    let mut connection = running(&server, 8000);
+    server.signal(SIGTERM);
+    until("the end is told", || server.get("/health").status == 503);
+    server.signal(SIGTERM);
+    let mut rest = Vec::new();
+    let _ = connection.read_to_end(&mut rest);
+    assert!(!String::from_utf8_lossy(&rest).contains("[DONE]"), "whole");
     let (code, out, log) = server.wait();
     assert_eq!((code, out.as_str()), (Some(0), ""), "{log}");
 }

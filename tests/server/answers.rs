@@ -124,13 +124,63 @@ fn what_is_wrong_with_a_request_is_named() {
     }
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     assert_eq!(server.post_with("/v1/completions", &format!("{{\"prompt\": {deep}}}"), &[]).status, 400);
-    let long = server.post(
-        "/v1/chat/completions",
-        &chat(json!({ "messages": [{ "role": "user", "content": "word ".repeat(9000) }] })),
-    );
-    let error = &long.json()["error"];
-    assert_eq!((long.status, &error["type"]), (400, &json!("exceed_context_size_error")), "{}", long.text);
-    assert_eq!((&error["n_ctx"], error["n_prompt_tokens"].as_u64() > Some(4096)), (&json!(4096), true), "{error}");
+    let words = "word ".repeat(9000);
+    for (path, body) in [
+        ("/v1/chat/completions", chat(json!({ "messages": [{ "role": "user", "content": words }] }))),
+        ("/v1/completions", completion(json!({ "prompt": ["a", words] }))),
+        ("/completion", completion(json!({ "prompt": words }))),
+    ] {
+        let long = server.post(path, &body);
+        let error = &long.json()["error"];
+        assert_eq!((long.status, &error["type"]), (400, &json!("exceed_context_size_error")), "{path}: {}", long.text);
+        assert_eq!((&error["n_ctx"], error["n_prompt_tokens"].as_u64() > Some(4096)), (&json!(4096), true), "{error}");
+    }
+}
+
+/// What the cache had counts once for each prompt, and not what the choices of one request find of each other.
+#[test]
+fn choices_count_the_cache_once() {
+    let server = Server::start(&["-c", "8192"]);
+    let (sea, sky) = ("The sea is wide and deep. ".repeat(20), "A bird is high in the sky. ".repeat(20));
+    for (path, body) in [
+        (
+            "/v1/chat/completions",
+            chat(json!({ "messages": [{ "role": "user", "content": sea }], "n": 4, "max_tokens": 2 })),
+        ),
+        ("/v1/completions", completion(json!({ "prompt": sky, "n": 3, "max_tokens": 2 }))),
+    ] {
+        for warm in [false, true] {
+            let usage = server.post(path, &body).json()["usage"].clone();
+            let (cached, prompt) = (&usage["prompt_tokens_details"]["cached_tokens"], &usage["prompt_tokens"]);
+            assert_eq!(cached.as_u64() > Some(0), warm, "{path}: {usage}");
+            assert!(cached.as_u64() < prompt.as_u64(), "{path}: {usage}");
+        }
+    }
+}
+
+/// One conversation is one prompt in all dialects: their templates know the same.
+#[test]
+fn dialects_have_one_prompt() {
+    let template =
+        "{{ enable_thinking }} {{ date_string }} {{ datetime }} {% for m in messages %}{{ m.content }}{% endfor %}";
+    let server = Server::start(&["--chat-template", template]);
+    let messages = json!([{ "role": "user", "content": "Hello!" }]);
+    let asked = json!({ "messages": messages, "input": messages, "stream": false, "options": { "num_predict": 1 } });
+    let prompt = server.post("/apply-template", &asked).json()["prompt"].clone();
+    let prompt = prompt.as_str().expect("a text");
+    assert!(!prompt.starts_with(' ') && prompt.ends_with(" Hello!") && prompt.len() > 30, "{prompt}");
+    let count = |path: &str, name: &str| {
+        let answer = server.post(path, &asked);
+        answer.json()[name].as_u64().unwrap_or_else(|| panic!("{path}: {}", answer.text))
+    };
+    let expected = count("/v1/chat/completions/input_tokens", "input_tokens");
+    for (path, name) in [
+        ("/v1/responses/input_tokens", "input_tokens"),
+        ("/v1/messages/count_tokens", "input_tokens"),
+        ("/api/chat", "prompt_eval_count"),
+    ] {
+        assert_eq!(count(path, name), expected, "{path}");
+    }
 }
 
 /// The same text whole and in pieces; usage, ends and ids as OpenAI has them.
@@ -271,6 +321,13 @@ fn llama_servers_own_endpoints() {
     assert_eq!(json!(text), answer["content"]);
     assert_eq!(events.last().expect("events")["stop"], true);
     assert!(events[0]["prompt_progress"]["total"].as_u64() > Some(0), "{}", events[0]);
+    // The settings are the request's.
+    let asked = json!({ "ignore_eos": true, "grammar": "root ::= \"b\"+", "samplers": ["top_k", "temperature"] });
+    let settings = server.post("/completion", &completion(asked.clone())).json()["generation_settings"].clone();
+    for name in ["ignore_eos", "grammar", "samplers"] {
+        assert_eq!(settings[name], asked[name], "{settings}");
+        assert_ne!(answer["generation_settings"][name], asked[name], "{name}");
+    }
     let text = "Grüße, 世界 🙂";
     let tokens = server.post("/tokenize", &json!({ "content": text })).json()["tokens"].clone();
     assert_eq!(server.post("/detokenize", &json!({ "tokens": tokens })).json()["content"], text);

@@ -50,6 +50,12 @@ fn a_gpu_takes_more_at_once_than_the_cpu() {
     assert_eq!(slots(&llama, &["--device", "auto"], "devices=0"), Some(16));
     assert_eq!(slots(&llama, &["--device", "cpu"], gpu), Some(16));
     assert_eq!(slots(&llama, &["--device", "cuda", "-np", "3"], gpu), Some(3));
+    // The last of them can be dealt with.
+    let path = folder.path().to_str().expect("a path");
+    let server = Server::start_on(Some(gpu), &[llama.as_str(), "--device", "cuda", "--slot-save-path", path]);
+    let erase = |slot: usize| server.post(&format!("/slots/{slot}?action=erase"), &json!({})).status;
+    assert_eq!((erase(31), erase(32)), (200, 400));
+    drop(server);
     // Sliding windows take pages per sequence.
     assert_eq!(slots(&gemma, &["--device", "cuda"], gpu), Some(16));
 }

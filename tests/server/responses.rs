@@ -51,6 +51,10 @@ fn events_are_numbered_and_end_with_the_whole() {
     let events = server.post("/v1/responses", &body(json!({ "stream": true }))).events();
     let numbers: Vec<u64> = events.iter().map(|event| event["sequence_number"].as_u64().expect("a number")).collect();
     assert_eq!(numbers, (0..events.len() as u64).collect::<Vec<_>>());
+    let told = server.post("/v1/responses", &body(json!({ "stream": true, "return_progress": true }))).events();
+    let progress = told.iter().find_map(|event| event["prompt_progress"]["total"].as_u64());
+    assert_eq!(progress, whole["usage"]["input_tokens"].as_u64(), "{told:?}");
+    assert!(events.iter().all(|event| event["prompt_progress"].is_null()));
     let text: String = events.iter().filter_map(|event| event["delta"].as_str()).collect();
     assert_eq!(whole["output"][0]["content"][0]["text"], text);
     let last = events.last().expect("an event");

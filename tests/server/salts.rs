@@ -76,7 +76,32 @@ fn running_requests_share_by_salt() {
     }
 }
 
-/// A slot that another's request has left is empty.
+/// Through Ollama's dialect too, and its `options` name nobody's key.
+#[test]
+fn keys_share_nothing_through_ollama() {
+    let words = ["--api-key", "one,two", "--cache-per-key", "--metrics", "-c", "8192", "-np", "2"];
+    let server = Server::start(&words);
+    let prompt = "The sea is wide and the night is long. ".repeat(8);
+    let cached = || {
+        let text = server.get_with("/metrics", &[("x-api-key", "one")]).text;
+        let line = text.lines().find_map(|line| line.strip_prefix("llamacpp:prompt_tokens_cached_total "));
+        line.and_then(|n| n.parse::<f64>().ok()).unwrap_or_else(|| panic!("no such number: {text}"))
+    };
+    for (i, (key, salt, expected)) in
+        [("one", "", false), ("two", "", false), ("one", "", true), ("two", "", true), ("two", "a", false)]
+            .into_iter()
+            .enumerate()
+    {
+        let before = cached();
+        let options = json!({ "num_predict": 4, "temperature": 0, "cache_owner": "one" });
+        let body = json!({ "prompt": prompt, "raw": true, "stream": false, "options": options, "cache_salt": salt });
+        let answer = server.post_with("/api/generate", &body.to_string(), &[("x-api-key", key)]);
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        assert_eq!(cached() > before, expected, "{i}: {key} {salt:?}");
+    }
+}
+
+/// A slot that another's request has left is empty, and so is the folder of another's files.
 #[test]
 fn slots_are_their_salts_own() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -96,10 +121,14 @@ fn slots_are_their_salts_own() {
     assert_eq!(post("two", "/slots/0?action=erase", json!({}))["n_erased"], 0);
     let saved = post("one", "/slots/0?action=save", json!({ "filename": "one" }))["n_saved"].clone();
     assert!(saved.as_u64() > Some(64), "{saved}");
-    // Who restores has it for himself.
-    assert_eq!(post("two", "/slots/0?action=restore", json!({ "filename": "one" }))["n_restored"], saved);
-    assert!(cached("two") > Some(64));
-    assert!(post("two", "/slots/0?action=erase", json!({}))["n_erased"].as_u64() > Some(64));
-    assert!(cached("one") > Some(64), "another's erasing changes nothing");
+    let other = json!({ "filename": "one" }).to_string();
+    let refused = server.post_with("/slots/0?action=restore", &other, &[("x-api-key", "two")]);
+    assert!(refused.status == 400 && refused.text.contains("a saved slot"), "{}", refused.text);
+    // Under one name each has a file of its own, and restores it for himself.
+    assert_eq!(post("two", "/slots/0?action=save", json!({ "filename": "one" }))["n_saved"], 0);
     assert_eq!(cached("two"), Some(0));
+    assert!(post("two", "/slots/0?action=erase", json!({}))["n_erased"].as_u64() > Some(64));
+    assert_eq!(post("one", "/slots/0?action=restore", json!({ "filename": "one" }))["n_restored"], saved);
+    assert!(post("one", "/slots/0?action=erase", json!({}))["n_erased"].as_u64() > Some(64));
+    assert_eq!((cached("one"), cached("two")), (Some(0), Some(0)));
 }

@@ -122,6 +122,8 @@ fn what_is_no_slot_is_refused() {
         ("0?action=restore", json!({ "filename": "/etc/passwd" }), "a name of"),
         ("0?action=restore", json!({ "filename": "nobody.bin" }), "a saved slot"),
         ("0?action=restore", json!({ "filename": "folder" }), "a qrun session"),
+        ("0?action=save", json!({ "filename": "text.bin" }), "that of a saved slot"),
+        ("0?action=save", json!({ "filename": "folder" }), "that of a saved slot"),
         ("0?action=burn", json!({}), "save, restore or erase"),
         ("0", json!({}), "save, restore or erase"),
         ("2?action=erase", json!({}), "a number from 0 to 1"),
@@ -131,9 +133,11 @@ fn what_is_no_slot_is_refused() {
         let answer = server.post(&format!("/slots/{query}"), &body);
         assert_eq!(answer.status, 400, "{query} {body}: {}", answer.text);
         let message = answer.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
-        assert!(message.contains(part), "{query} {body}: {message}");
+        assert!(message.contains(part) && !message.contains(path), "{query} {body}: {message}");
     }
-    // What was refused has changed nothing.
+    // What was refused has changed nothing; what is a slot is replaced.
+    assert!(std::fs::read(saved("text.bin")).expect("a file").starts_with(b"a text of another kind"));
+    act(&server, 0, "save", "good.bin");
     assert_eq!(ask(&server, "What is qrun?", 0).0, 1);
     let plain = Server::start(&[]);
     let refused = plain.post("/slots/0?action=erase", &json!({}));

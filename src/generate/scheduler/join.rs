@@ -95,6 +95,7 @@ impl Scheduler {
         let needed = s.tokens.len() / PAGE - shared / PAGE + 1 + others;
         Candidate {
             rest: s.tokens.len() - cached,
+            busy: s.request.slot.and_then(|slot| self.running.get(slot)).is_some_and(Option::is_some),
             held_back: self.running.iter().flatten().any(|r| self.parting(r, s).is_some()),
             fits: others == 0 || needed <= pages.free.saturating_add(pages.evictable),
             passed: s.passed,
@@ -117,13 +118,15 @@ impl Scheduler {
             .then_some(at)
     }
 
-    /// Ends the chunks of prompts where others wait for what is computed there, and where the prefix cache has missed a
-    /// window.
+    /// Ends the chunks of prompts where others wait for what is computed there, where the prefix cache has missed a
+    /// window, and where others are likely to go on.
     pub(super) fn cut(&mut self) {
         for seq in 0..self.running.len() {
             let Some(s) = self.running[seq].as_ref() else { continue };
             let partings = self.waiting.iter().filter_map(|waiting| self.parting(s, waiting));
-            let cut = partings.chain((s.branch > s.held).then_some(s.branch)).min().unwrap_or(0);
+            // Whole pages are kept, and of who leaves nothing none.
+            let mark = if s.request.fresh { 0 } else { s.request.mark / PAGE * PAGE };
+            let cut = partings.chain([s.branch, mark].into_iter().filter(|&at| at > s.held)).min().unwrap_or(0);
             self.running[seq].iter_mut().for_each(|s| s.cut = cut);
         }
     }

@@ -1,10 +1,11 @@
-//! Sequences that lose their places and are computed again: for want of pages, or because the device has failed.
+//! Sequences that lose their places and are computed again: for want of pages, or because the device has failed. And
+//! what is left of a scheduler that has panicked.
 
 use qrun_models::ForwardError;
 
 use super::{Scheduler, Watch};
 use crate::generate::{
-    Finish,
+    Finish, Stats, StatsReader,
     pace::{CPU_STEP_MS, Pace},
     sequence::Sequence,
 };
@@ -49,6 +50,12 @@ impl Scheduler {
         self.pace = Pace::new(self.step_ms.unwrap_or(CPU_STEP_MS));
         self.stats.recovered += 1;
         true
+    }
+
+    /// Takes the place of a scheduler that has panicked, with an empty cache: its numbers go on.
+    pub(in crate::generate) fn replace(&mut self, stats: Stats, reader: StatsReader) {
+        (self.stats, self.reader) = (Stats { recovered: stats.recovered + 1, ..stats }, reader);
+        self.publish();
     }
 
     /// Puts a sequence among those that wait, in the order of their arrival. Its answer and its sampler are kept.

@@ -29,6 +29,10 @@ use crate::{
 };
 
 /// `POST /v1/messages`.
+///
+/// # Errors
+/// 400: a field is wrong, or the template refuses the conversation. 503: the model loads. Else those of [`Jobs::begin`]
+/// and [`Jobs::collect`].
 pub async fn messages(State(app): State<Arc<App>>, Body(body): Body) -> Result<Response, ApiError> {
     let model = app.model()?;
     let fields = Fields(&body);
@@ -59,6 +63,9 @@ pub async fn messages(State(app): State<Arc<App>>, Body(body): Body) -> Result<R
 }
 
 /// `POST /v1/messages/count_tokens`: the tokens of a conversation's prompt.
+///
+/// # Errors
+/// 400: a field is wrong, or the template refuses the conversation. 503: the model loads.
 pub async fn count_tokens(State(app): State<Arc<App>>, Body(body): Body) -> Result<Json<Value>, ApiError> {
     let request = request::conversation(app.model()?, Fields(&body))?;
     let (ask, _) = prepare(&app, request, Ask::default()).await?;

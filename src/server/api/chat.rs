@@ -1,9 +1,6 @@
 //! `/v1/chat/completions`: OpenAI's endpoint for conversations.
 
-use std::{
-    sync::Arc,
-    time::{Instant, SystemTime},
-};
+use std::sync::Arc;
 
 use axum::{
     Json,
@@ -17,11 +14,10 @@ use super::{
     prompt, sampling,
 };
 use crate::{
-    clock,
     generate::{Chunk, Finish, Timings, TokenProbs},
     server::{
         body::Body,
-        conversation::{Said, prepare},
+        conversation::{Progress, Said, prepare, with_defaults},
         error::{ApiError, Dialect},
         fields::{Fields, brief},
         job::{Jobs, Outcome},
@@ -39,6 +35,10 @@ use crate::{
 pub const MESSAGES: usize = 10_000;
 
 /// `POST /v1/chat/completions`.
+///
+/// # Errors
+/// 400: a field is wrong, or the template refuses the conversation. 503: the model loads. Else those of [`Jobs::begin`]
+/// and [`Jobs::collect`].
 pub async fn chat(State(app): State<Arc<App>>, Body(body): Body) -> Result<Response, ApiError> {
     let model = app.model()?;
     let fields = Fields(&body);
@@ -48,7 +48,7 @@ pub async fn chat(State(app): State<Arc<App>>, Body(body): Body) -> Result<Respo
     ask.request.n_probs = n_probs(fields)?;
     let (ask, parser) = prepare(&app, request, ask).await?;
     let verbose = fields.flag("verbose")?.unwrap_or(app.options.verbose);
-    let told = verbose.then(|| prompt::written(model.engine.tokenizer(), &ask.prompts[0]));
+    let told = verbose.then(|| ask.prompts[0].clone());
     let (prompt, n) = (ask.prompts[0].len(), ask.n);
     let jobs = Jobs::begin(&app, ask).await?;
     if fields.flag("stream")?.unwrap_or(false) {
@@ -60,8 +60,7 @@ pub async fn chat(State(app): State<Arc<App>>, Body(body): Body) -> Result<Respo
             usage: Usage::of_prompts(&[prompt]),
             wants_usage: wants_usage(fields)?,
             timings: None,
-            progress: fields.flag("return_progress")?.unwrap_or(false).then_some(None),
-            started: Instant::now(),
+            progress: Progress::of(fields)?,
         };
         return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, Some(app.options.ping_interval)));
     }
@@ -69,7 +68,7 @@ pub async fn chat(State(app): State<Arc<App>>, Body(body): Body) -> Result<Respo
     let mut usage = Usage::of_prompts(&[prompt]);
     let tokenizer = model.engine.tokenizer();
     let choices = outcomes.iter().enumerate().map(|(index, outcome)| {
-        usage.add(&outcome.reply.timings);
+        usage.add(&outcome.reply.timings, index == 0);
         let said = Said::of(parser.clone(), &outcome.reply.text);
         json!({
             "index": index, "message": message(&said), "logprobs": logprobs(tokenizer, outcome),
@@ -82,7 +81,8 @@ pub async fn chat(State(app): State<Arc<App>>, Body(body): Body) -> Result<Respo
     if let Some(outcome) = outcomes.first() {
         answer.insert("timings".into(), json!(outcome.reply.timings));
     }
-    if let Some(prompt) = told {
+    if let Some(tokens) = told {
+        let prompt = prompt::written(tokenizer, &tokens);
         answer.insert("__verbose".into(), json!({ "prompt": prompt }));
     }
     Ok(Json(Value::Object(answer)).into_response())
@@ -114,13 +114,7 @@ pub fn conversation(app: &App, model: &Loaded, fields: Fields) -> Result<ChatReq
     if let Some(effort) = fields.text("reasoning_effort")? {
         kwargs.entry("reasoning_effort").or_insert_with(|| effort.into());
     }
-    let thinking = kwargs.get("enable_thinking").and_then(Value::as_bool);
-    // Templates that can leave thoughts out have them where nobody says otherwise, and know the day, as with llama-server.
-    kwargs.entry("enable_thinking").or_insert(true.into());
-    for (name, format) in [("date_string", "%d %b %Y"), ("datetime", "%b %d %Y")] {
-        let today = || clock::strftime(SystemTime::now(), format).unwrap_or_default();
-        kwargs.entry(name).or_insert_with(|| today().into());
-    }
+    let thinking = with_defaults(&mut kwargs, None);
     Ok(ChatRequest {
         messages,
         tools: tools(fields)?,
@@ -274,9 +268,7 @@ struct Stream {
     wants_usage: bool,
     /// Of the last answer that has ended.
     timings: Option<Timings>,
-    /// What the prefix cache had, where the progress of prompts is wanted.
-    progress: Option<Option<usize>>,
-    started: Instant,
+    progress: Option<Progress>,
 }
 
 impl Stream {
@@ -325,11 +317,9 @@ impl Writer for Stream {
         Ok(match chunk {
             Chunk::Score { .. } | Chunk::Logits { .. } => Vec::new(),
             Chunk::Prompt { done, total, .. } => {
-                let Some(cache) = &mut self.progress else { return Ok(Vec::new()) };
-                let cache = *cache.get_or_insert(done);
-                let ms = self.started.elapsed().as_secs_f64() * 1e3;
+                let Some(progress) = &mut self.progress else { return Ok(Vec::new()) };
+                let progress = progress.json(done, total);
                 let mut chunk = self.part(index, json!({}), None, None);
-                let progress = json!({ "total": total, "cache": cache, "processed": done, "time_ms": ms });
                 chunk.insert("prompt_progress".into(), progress);
                 vec![Piece::json(&Value::Object(chunk))]
             }
@@ -350,7 +340,7 @@ impl Writer for Stream {
             }
             Chunk::End(reply) => {
                 let reply = reply?;
-                self.usage.add(&reply.timings);
+                self.usage.add(&reply.timings, index == 0);
                 let rest = self.parsers[index].finish();
                 let mut pieces = self.deltas(index, rest, None);
                 let reason = reason(&reply.finish, self.called[index]);

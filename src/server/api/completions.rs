@@ -27,8 +27,13 @@ use crate::{
 };
 
 /// `POST /v1/completions`.
-pub async fn completions(State(app): State<Arc<App>>, Body(body): Body) -> Result<Response, ApiError> {
+///
+/// # Errors
+/// 400: a field or the prompt is wrong, or asks for what qrun does not have. 503: the model loads. Else those of
+/// [`Jobs::begin`] and [`Jobs::collect`].
+pub async fn completions(State(app): State<Arc<App>>, Body(mut body): Body) -> Result<Response, ApiError> {
     let model = app.model()?;
+    let prompts = prompt::take(&mut body)?;
     let fields = Fields(&body);
     for name in ["suffix", "best_of"] {
         if fields.get(name).is_some_and(|value| *value != 1 && *value != "") {
@@ -36,11 +41,11 @@ pub async fn completions(State(app): State<Arc<App>>, Body(body): Body) -> Resul
         }
     }
     let mut ask = sampling::ask(&app, model, fields, &["max_tokens", "max_completion_tokens", "n_predict"])?;
-    ask.prompts = prompt::prompts(&model.engine, fields)?;
     ask.n = fields.whole("n", 1..=16)?.unwrap_or(1) as usize;
     ask.request.n_probs = fields.whole("logprobs", 0..=20)?.map(|n| n as usize);
     let echo = fields.flag("echo")?.unwrap_or(false);
     ask.scores = echo && ask.request.n_probs.is_some();
+    let ask = prompt::prepare(&app, prompts, None, ask).await?;
     let head = Head::of(&app, fields, "cmpl-", "text_completion");
     let lengths: Vec<usize> = ask.prompts.iter().map(Vec::len).collect();
     let echoed = if echo { ask.prompts.clone() } else { Vec::new() };
@@ -57,7 +62,7 @@ pub async fn completions(State(app): State<Arc<App>>, Body(body): Body) -> Resul
     let mut usage = Usage::of_prompts(&lengths);
     let tokenizer = model.engine.tokenizer();
     let choices = outcomes.iter().enumerate().map(|(index, outcome)| {
-        usage.add(&outcome.reply.timings);
+        usage.add(&outcome.reply.timings, index.is_multiple_of(echo.n));
         let prompt = echo.prompt(index);
         let mut tokens = scored(prompt, &outcome.scores);
         tokens.extend(outcome.tokens.iter().filter_map(|token| Some((token.id, Some(token.probs.as_ref()?)))));
@@ -200,7 +205,7 @@ impl Writer for Stream {
             Chunk::Text(text) => pieces.push(self.piece(index, &text, None, None)),
             Chunk::End(reply) => {
                 let reply = reply?;
-                self.usage.add(&reply.timings);
+                self.usage.add(&reply.timings, index.is_multiple_of(self.echo.n));
                 pieces.push(self.piece(index, "", None, Some(&reply.finish)));
             }
         }

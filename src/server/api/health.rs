@@ -10,7 +10,10 @@ use crate::server::{error::ApiError, state::App};
 /// A step that takes longer does not end.
 const HUNG: Duration = Duration::from_secs(120);
 
-/// 200 when requests are taken; 503 while the model loads, when the server is about to end, and when the engine hangs.
+/// 200 when requests are taken.
+///
+/// # Errors
+/// 503: the model loads, the server is about to end, the engine has stopped, or a step has not ended for two minutes.
 pub async fn health(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     match app.model()?.generator.step_age() {
         None => return Err(ApiError::unavailable("the engine has stopped; start the server again", 60)),

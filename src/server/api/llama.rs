@@ -16,7 +16,6 @@ use crate::{
     sampler::{SamplerParams, sampler_names},
     server::{
         body::Body,
-        conversation::blocking,
         error::{ApiError, Dialect},
         fields::{Fields, brief},
         job::{Ask, Jobs, TokenText},
@@ -30,31 +29,33 @@ use crate::{
 pub const MOST: &[&str] = &["n_predict", "max_tokens", "max_completion_tokens"];
 
 /// `POST /completion`.
-pub async fn completion(State(app): State<Arc<App>>, Body(body): Body) -> Result<Response, ApiError> {
+///
+/// # Errors
+/// 400: a field, the prompt or the grammar is wrong. 503: the model loads. Else those of [`Jobs::begin`] and
+/// [`Jobs::collect`].
+pub async fn completion(State(app): State<Arc<App>>, Body(mut body): Body) -> Result<Response, ApiError> {
     let model = app.model()?;
+    let prompts = prompt::take(&mut body)?;
     let fields = Fields(&body);
     let mut ask = sampling::ask(&app, model, fields, MOST)?;
-    ask.prompts = prompt::prompts(&model.engine, fields)?;
     ask.n = fields.whole("n_cmpl", 1..=16)?.or(fields.whole("n", 1..=16)?).unwrap_or(1) as usize;
     let n_probs = fields.whole("n_probs", 0..=1 << 20)?.unwrap_or(0);
     ask.request.n_probs = (n_probs > 0).then_some(n_probs as usize);
     ask.request.post_sampling = fields.flag("post_sampling_probs")?.unwrap_or(false);
-    if let Some(spec) = chat::format(fields)? {
-        let app = app.clone();
-        ask.request.mask =
-            Some(blocking(move || app.model()?.engine.grammars()?.compile(&spec).map_err(ApiError::from)).await?);
-    }
-    let answers = Answers {
-        app: app.clone(),
-        post_sampling: ask.request.post_sampling,
-        settings: settings(&ask),
-        prompts: ask.prompts.iter().map(|tokens| prompt::written(model.engine.tokenizer(), tokens)).collect(),
-        n: ask.n,
-        return_tokens: fields.flag("return_tokens")?.unwrap_or(false),
-    };
+    let settings = settings(&ask, fields)?;
+    let return_tokens = fields.flag("return_tokens")?.unwrap_or(false);
     let shown = response_fields(fields)?;
     let progress = fields.flag("return_progress")?.unwrap_or(false);
     let streamed = fields.flag("stream")?.unwrap_or(false);
+    let ask = prompt::prepare(&app, prompts, chat::format(fields)?, ask).await?;
+    let answers = Answers {
+        app: app.clone(),
+        post_sampling: ask.request.post_sampling,
+        settings,
+        prompts: ask.prompts.clone(),
+        n: ask.n,
+        return_tokens,
+    };
     let jobs = Jobs::begin(&app, ask).await?;
     if streamed {
         let states = (0..jobs.count()).map(|_| Running::default()).collect();
@@ -75,7 +76,7 @@ pub async fn completion(State(app): State<Arc<App>>, Body(body): Body) -> Result
 struct Answers {
     app: Arc<App>,
     settings: Value,
-    prompts: Vec<String>,
+    prompts: Vec<Vec<u32>>,
     n: usize,
     return_tokens: bool,
     post_sampling: bool,
@@ -86,13 +87,14 @@ impl Answers {
     fn last(&self, index: usize, reply: &Reply, tokens: &[TokenText], content: &str) -> Value {
         let Ok(model) = self.app.model() else { return Value::Null };
         let evaluated = reply.timings.cache_n + reply.timings.prompt_n;
+        let prompt = self.prompts.get(index / self.n).map(|tokens| prompt::written(model.engine.tokenizer(), tokens));
         let stop = Stop::of(&reply.finish);
         let mut object = json!({
             "index": index, "content": content,
             "tokens": if self.return_tokens { reply.tokens.clone() } else { Vec::new() },
             "id_slot": reply.slot, "stop": true, "model": self.app.model_name(),
             "tokens_predicted": reply.timings.predicted_n, "tokens_evaluated": evaluated,
-            "generation_settings": self.settings, "prompt": self.prompts.get(index / self.n),
+            "generation_settings": self.settings, "prompt": prompt,
             "has_new_line": reply.text.contains('\n'), "truncated": matches!(reply.finish, Finish::Context),
             "stop_type": stop.kind, "stopping_word": stop.word, "tokens_cached": evaluated + reply.timings.predicted_n,
             "timings": reply.timings,
@@ -121,19 +123,21 @@ impl Answers {
 }
 
 /// How an answer is generated, in llama-server's names.
-fn settings(ask: &Ask) -> Value {
+fn settings(ask: &Ask, fields: Fields) -> Result<Value, ApiError> {
     let request = &ask.request;
     let mut settings = sampling_settings(&ask.params);
     let most = request.max_tokens.map_or(-1, |n| n as i64);
     settings.insert("n_predict".into(), most.into());
     settings.insert("max_tokens".into(), most.into());
     settings.insert("stop".into(), json!(request.stops));
-    settings.insert("ignore_eos".into(), request.ignore_eos.into());
+    // To the sampler it is a bias like any other.
+    settings.insert("ignore_eos".into(), fields.flag("ignore_eos")?.unwrap_or(false).into());
+    settings.extend(fields.get("samplers").map(|names| ("samplers".to_owned(), names.clone())));
     settings.insert("n_probs".into(), request.n_probs.unwrap_or(0).into());
-    settings.insert("grammar".into(), "".into());
+    settings.insert("grammar".into(), fields.text("grammar")?.unwrap_or_default().into());
     settings.insert("timings_per_token".into(), false.into());
     settings.insert("post_sampling_probs".into(), request.post_sampling.into());
-    Value::Object(settings)
+    Ok(Value::Object(settings))
 }
 
 /// The parameters of the sampler in llama-server's names; those that qrun does not have at their neutral values.

@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 use crate::server::{error::ApiError, state::App};
 
 /// `GET /metrics`.
+///
+/// # Errors
+/// 501: the server was started without `--metrics`. 503: the model loads.
 pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
     if !app.options.metrics {
         return Err(ApiError::not_implemented("start the server with --metrics for this endpoint"));
@@ -35,6 +38,9 @@ pub struct Wanted {
 }
 
 /// `GET /slots`: the sequences, and who runs there. Of prompts it tells lengths only.
+///
+/// # Errors
+/// 501: the server was started with `--no-slots`. 503: the model loads, or `fail_on_no_slot` is set and all are busy.
 pub async fn slots(State(app): State<Arc<App>>, Query(wanted): Query<Wanted>) -> Result<Json<Value>, ApiError> {
     if !app.options.slots {
         return Err(ApiError::not_implemented("this server was started with --no-slots"));

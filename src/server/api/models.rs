@@ -19,6 +19,9 @@ use crate::{
 };
 
 /// `GET /v1/models`: OpenAI's list, and beside it the one that llama-server adds.
+///
+/// # Errors
+/// 503: the model loads.
 pub async fn models(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     let model = app.model()?;
     let name = app.model_name();
@@ -31,6 +34,9 @@ pub async fn models(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError
 }
 
 /// `GET /v1/models/{id}`: the same for the model by one of its names.
+///
+/// # Errors
+/// 404: the model has no such name. 503: it loads.
 pub async fn model(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
     let model = app.model()?;
     if id != app.model_name() && !app.options.aliases.contains(&id) {
@@ -61,6 +67,9 @@ fn entry(app: &App, model: &Loaded) -> Value {
 }
 
 /// `GET /props`.
+///
+/// # Errors
+/// 503: the model loads.
 pub async fn props(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     let model = app.model()?;
     let (engine, tokenizer) = (&model.engine, model.engine.tokenizer());

@@ -33,6 +33,10 @@ use crate::{
 };
 
 /// `POST /api/chat`.
+///
+/// # Errors
+/// 400: a field is wrong, or the template refuses the conversation. 503: the model loads. Else those of [`Jobs::begin`]
+/// and [`Jobs::collect`].
 pub async fn chat(State(app): State<Arc<App>>, Body(body): Body) -> Result<Response, ApiError> {
     let fields = Fields(&body);
     let head = Head::of(&app, fields, Shape::Chat)?;
@@ -44,6 +48,10 @@ pub async fn chat(State(app): State<Arc<App>>, Body(body): Body) -> Result<Respo
 }
 
 /// `POST /api/generate`.
+///
+/// # Errors
+/// 400: a field is wrong, or the template refuses the prompt. 503: the model loads. Else those of [`Jobs::begin`] and
+/// [`Jobs::collect`].
 pub async fn generate(State(app): State<Arc<App>>, Body(body): Body) -> Result<Response, ApiError> {
     let fields = Fields(&body);
     let head = Head::of(&app, fields, Shape::Generate)?;

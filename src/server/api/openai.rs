@@ -67,10 +67,11 @@ impl Usage {
     pub fn of_prompts(prompts: &[usize]) -> Self {
         Self { prompt: prompts.iter().sum(), cached: 0, completion: 0 }
     }
-    /// One more answer.
-    pub fn add(&mut self, timings: &Timings) {
+    /// One more answer. What the cache had of its prompt counts where it is the `first` one to that: the others find there
+    /// what was computed for this request itself.
+    pub fn add(&mut self, timings: &Timings, first: bool) {
         self.completion += timings.predicted_n;
-        self.cached += timings.cache_n;
+        self.cached += if first { timings.cache_n } else { 0 };
     }
     pub fn json(&self) -> Value {
         json!({
@@ -82,6 +83,9 @@ impl Usage {
 }
 
 /// Whether a stream ends with its usage.
+///
+/// # Errors
+/// 400: `stream_options` is no object, or its `include_usage` no flag.
 pub fn wants_usage(fields: Fields) -> Result<bool, ApiError> {
     match fields.object("stream_options")? {
         Some(options) => Ok(options.flag("include_usage")?.unwrap_or(false)),

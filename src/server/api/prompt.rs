@@ -1,36 +1,65 @@
 //! `prompt`: a text, tokens, both mixed, or a list of such.
 
-use serde_json::Value;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
 
 use crate::{
     engine::Engine,
     server::{
+        conversation::blocking,
         error::ApiError,
         fields::{Fields, brief},
+        job::Ask,
+        state::App,
     },
-    text::tokenizer::{Encode, Tokenizer},
+    text::{
+        grammar::GrammarSpec,
+        tokenizer::{Encode, Tokenizer},
+    },
 };
 
 /// Most prompts of one request.
 const PROMPTS: usize = 1024;
 
-/// The tokens of every prompt.
+/// Takes the prompts out of a body.
 ///
 /// # Errors
-/// No prompt, one of another type, a token outside of the vocabulary.
-pub fn prompts(engine: &Engine, fields: Fields) -> Result<Vec<Vec<u32>>, ApiError> {
-    let value = fields.get("prompt").ok_or_else(|| ApiError::missing("prompt"))?;
-    let single = |value: &Value| Ok(vec![tokens(engine, value)?]);
+/// No prompt, or too many.
+pub fn take(body: &mut Map<String, Value>) -> Result<Vec<Value>, ApiError> {
+    let value = body.remove("prompt").filter(|value| !value.is_null()).ok_or_else(|| ApiError::missing("prompt"))?;
     match value {
         // Several prompts where one of the items is no piece of one.
-        Value::Array(items) if items.iter().any(|item| item.is_array() || item.is_object()) || all_texts(items) => {
+        Value::Array(items) if items.iter().any(|item| item.is_array() || item.is_object()) || all_texts(&items) => {
             if items.len() > PROMPTS {
                 return Err(ApiError::field("prompt", &format!("at most {PROMPTS} prompts"), items.len()));
             }
-            items.iter().map(|item| tokens(engine, item)).collect()
+            Ok(items)
         }
-        value => single(value),
+        value => Ok(vec![value]),
     }
+}
+
+/// Puts the tokens of prompts into `ask`, and what the answers have to be. On a thread that may take its time, once
+/// there is room for the answers.
+///
+/// # Errors
+/// A prompt of another type, a token outside of the vocabulary, a wrong format; 503 where there is no room.
+pub async fn prepare(
+    app: &Arc<App>,
+    prompts: Vec<Value>,
+    format: Option<GrammarSpec>,
+    mut ask: Ask,
+) -> Result<Ask, ApiError> {
+    ask.room = Some(app.admit(ask.n * prompts.len())?);
+    let app = app.clone();
+    let work = move || {
+        let engine = &app.model()?.engine;
+        ask.prompts = prompts.iter().map(|value| tokens(engine, value)).collect::<Result<_, _>>()?;
+        ask.request.mask = format.map(|spec| engine.grammars()?.compile(&spec)).transpose()?;
+        Ok(ask)
+    };
+    blocking(work).await
 }
 
 fn all_texts(items: &[Value]) -> bool {
@@ -41,7 +70,7 @@ fn all_texts(items: &[Value]) -> bool {
 ///
 /// # Errors
 /// Anything else; a token outside of the vocabulary.
-pub fn tokens(engine: &Engine, value: &Value) -> Result<Vec<u32>, ApiError> {
+fn tokens(engine: &Engine, value: &Value) -> Result<Vec<u32>, ApiError> {
     let wrong = |found: &Value| ApiError::field("prompt", "a text, a list of token ids, or both mixed", brief(found));
     match value {
         Value::String(text) => engine.prompt(text).map_err(|error| ApiError::bad(format!("prompt: {error}"))),

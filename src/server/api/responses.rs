@@ -22,7 +22,7 @@ use crate::{
     generate::{Chunk, Reply},
     server::{
         body::Body,
-        conversation::{deltas, prepare, read},
+        conversation::{Progress, deltas, prepare, read},
         error::ApiError,
         fields::Fields,
         job::{Ask, Jobs},
@@ -33,6 +33,10 @@ use crate::{
 };
 
 /// `POST /v1/responses`.
+///
+/// # Errors
+/// 400: a field is wrong, or the template refuses the conversation. 503: the model loads. Else those of [`Jobs::begin`]
+/// and [`Jobs::collect`].
 pub async fn responses(State(app): State<Arc<App>>, Body(body): Body) -> Result<Response, ApiError> {
     let model = app.model()?;
     let fields = Fields(&body);
@@ -50,10 +54,11 @@ pub async fn responses(State(app): State<Arc<App>>, Body(body): Body) -> Result<
         app: app.clone(),
     };
     let streams = fields.flag("stream")?.unwrap_or(false);
+    let progress = Progress::of(fields)?;
     let output = Output::new(app.id(""));
     let jobs = Jobs::begin(&app, ask).await?;
     if streams {
-        let writer = Stream { head, parser, output, events: 0 };
+        let writer = Stream { head, parser, output, progress, events: 0 };
         return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, Some(app.options.ping_interval)));
     }
     let outcomes = jobs.collect().await?;
@@ -69,6 +74,9 @@ pub async fn responses(State(app): State<Arc<App>>, Body(body): Body) -> Result<
 }
 
 /// `POST /v1/responses/input_tokens`: the tokens of a conversation's prompt.
+///
+/// # Errors
+/// 400: a field is wrong, or the template refuses the conversation. 503: the model loads.
 pub async fn input_tokens(State(app): State<Arc<App>>, Body(body): Body) -> Result<Json<Value>, ApiError> {
     let request = request::conversation(app.model()?, Fields(&body))?;
     let (ask, _) = prepare(&app, request, Ask::default()).await?;
@@ -148,6 +156,7 @@ struct Stream {
     head: Head,
     parser: Parser,
     output: Output,
+    progress: Option<Progress>,
     /// Events so far: each has its number.
     events: usize,
 }
@@ -170,6 +179,12 @@ impl Writer for Stream {
     }
 
     fn chunk(&mut self, _: usize, chunk: Chunk) -> Result<Vec<Piece>, ApiError> {
+        if let (Some(progress), Chunk::Prompt { done, total, .. }) = (&mut self.progress, &chunk) {
+            let progress = progress.json(*done, *total);
+            let response = self.head.object("in_progress", &[]);
+            let event = json!({ "type": "response.in_progress", "response": response, "prompt_progress": progress });
+            return Ok(vec![self.number(event)]);
+        }
         let read = read(Some(&mut self.parser), chunk)?;
         if let Some((id, probs)) = read.token {
             let tokenizer = self.head.app.model()?.engine.tokenizer();

@@ -143,6 +143,9 @@ fn max_tokens(fields: Fields, names: &[&str]) -> Result<Option<Option<usize>>, A
 }
 
 /// The texts that end an answer: one, or a list.
+///
+/// # Errors
+/// 400: something else, more than 64 texts, or one of more than 1024 bytes.
 pub fn stops(fields: Fields, name: &str) -> Result<Vec<String>, ApiError> {
     let wrong = |found: &Value| ApiError::field(name, "a text or a list of texts", brief(found));
     let stops = match fields.get(name) {

@@ -18,9 +18,10 @@ use tokio::{sync::oneshot, time::timeout};
 
 use super::sampling::salt;
 use crate::{
-    generate::{Draft, SaveError, Saved, Scheduler},
+    checksum::fnv1a,
+    generate::{Draft, SaveError, Saved, Scheduler, may_be_saved_to},
     server::{
-        body::object,
+        body::{OWNER, object},
         conversation::blocking,
         error::ApiError,
         fields::{Fields, brief},
@@ -40,6 +41,10 @@ pub struct Wanted {
 }
 
 /// `POST /slots/ID?action=save|restore|erase`.
+///
+/// # Errors
+/// 501: the server was started without a folder for slots. 400: no such slot, action or file, or one of another model.
+/// 503: the model loads, the queue is full, or the slot stays busy. 500: the file cannot be written.
 pub async fn act(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -47,12 +52,12 @@ pub async fn act(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
-    let Some(folder) = app.options.slot_save_path.clone() else {
+    let Some(mut folder) = app.options.slot_save_path.clone() else {
         return Err(ApiError::not_implemented(
             "slots are neither saved nor erased: start the server with --slot-save-path DIR",
         ));
     };
-    let most = app.options.parallel;
+    let most = app.model()?.engine.options().n_seq;
     let known = id.parse().ok().filter(|&slot: &usize| slot < most);
     let slot = known.ok_or_else(|| ApiError::field("slot", &format!("a number from 0 to {}", most - 1), &id))?;
     // Counted as a request: whoever asks for a busy slot waits, and not too many do.
@@ -60,6 +65,11 @@ pub async fn act(
     let started = Instant::now();
     let body = object(&app, &headers, if body.is_empty() { b"{}" } else { &body })?;
     let salt = salt(&app, Fields(&body))?;
+    if app.options.cache_per_key {
+        // Nobody restores what another key has saved.
+        let owner = body.get(OWNER).and_then(Value::as_str).unwrap_or_default();
+        folder.push(format!("{:016x}", fnv1a([owner.as_bytes()])));
+    }
     let mut answer = match action.as_str() {
         "save" => save(&app, (slot, salt), file_name(&body)?, folder).await?,
         "restore" => restore(&app, (slot, salt), file_name(&body)?, folder).await?,
@@ -76,12 +86,19 @@ pub async fn act(
 async fn save(app: &Arc<App>, (slot, salt): (usize, Salt), name: String, folder: PathBuf) -> Result<Value, ApiError> {
     // Nobody can ask for a name with a point before it.
     let (path, unfinished) = (folder.join(&name), folder.join(app.id(&format!(".{name}."))));
+    let (to, model) = (path.clone(), app.model()?.engine.gguf().path().to_owned());
+    let taken = |_| ApiError::field("filename", "a free name, or that of a saved slot", "that of another file");
+    let failed = |error: std::io::Error| ApiError::internal(format!("the slot was not saved: {error}"));
+    blocking(move || {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        may_be_saved_to(&to, &model, "").map_err(taken)
+    })
+    .await?;
     let fingerprint = fingerprint(app).await?;
     let fill = move |scheduler: &mut Scheduler| {
         let mut draft = Draft::new(&path, unfinished)?;
         Ok((scheduler.save_slot(slot, &salt, (&mut draft, fingerprint))?, draft))
     };
-    let failed = |error: std::io::Error| ApiError::internal(format!("the slot was not saved: {error}"));
     let ((saved, written), draft) = on_slot(app, slot, fill).await?.map_err(failed)?;
     blocking(move || draft.finish().map_err(failed)).await?;
     Ok(json!({ "filename": name, "n_saved": saved, "n_written": written }))

@@ -18,6 +18,9 @@ use crate::{
 };
 
 /// `POST /tokenize`: `{"tokens": [ids]}`, or with `with_pieces` `[{id, piece}]`.
+///
+/// # Errors
+/// 400: a field is wrong, or the vocabulary cannot say the text. 503: the model loads.
 pub async fn tokenize(State(app): State<Arc<App>>, Body(body): Body) -> Result<Json<Value>, ApiError> {
     blocking(move || {
         let tokenizer = app.model()?.engine.tokenizer();
@@ -43,19 +46,29 @@ pub async fn tokenize(State(app): State<Arc<App>>, Body(body): Body) -> Result<J
 }
 
 /// `POST /detokenize`: `{"content": text}`.
+///
+/// # Errors
+/// 400: `tokens` is no list of ids of the vocabulary. 503: the model loads.
 pub async fn detokenize(State(app): State<Arc<App>>, Body(body): Body) -> Result<Json<Value>, ApiError> {
-    let tokenizer = app.model()?.engine.tokenizer();
-    let list = Fields(&body).list("tokens")?.unwrap_or_default();
-    let id = |item: &Value| {
-        let id = item.as_u64().and_then(|id| u32::try_from(id).ok()).filter(|&id| (id as usize) < tokenizer.n_vocab());
-        let expected = format!("ids from 0 to {}", tokenizer.n_vocab().saturating_sub(1));
-        id.ok_or_else(|| ApiError::field("tokens", &expected, brief(item)))
-    };
-    let ids = list.iter().map(id).collect::<Result<Vec<_>, _>>()?;
-    Ok(Json(json!({ "content": written(tokenizer, &ids) })))
+    blocking(move || {
+        let tokenizer = app.model()?.engine.tokenizer();
+        let most = tokenizer.n_vocab();
+        let list = Fields(&body).list("tokens")?.unwrap_or_default();
+        let id = |item: &Value| {
+            let id = item.as_u64().and_then(|id| u32::try_from(id).ok()).filter(|&id| (id as usize) < most);
+            let expected = || format!("ids from 0 to {}", most.saturating_sub(1));
+            id.ok_or_else(|| ApiError::field("tokens", &expected(), brief(item)))
+        };
+        let ids = list.iter().map(id).collect::<Result<Vec<_>, _>>()?;
+        Ok(Json(json!({ "content": written(tokenizer, &ids) })))
+    })
+    .await
 }
 
 /// `POST /apply-template`: the prompt that a chat would get.
+///
+/// # Errors
+/// 400: a field is wrong, or the template refuses the conversation. 503: the model loads.
 pub async fn apply_template(State(app): State<Arc<App>>, Body(body): Body) -> Result<Json<Value>, ApiError> {
     blocking(move || {
         let model = app.model()?;
@@ -67,6 +80,9 @@ pub async fn apply_template(State(app): State<Arc<App>>, Body(body): Body) -> Re
 }
 
 /// `POST /v1/chat/completions/input_tokens`: how long that prompt is.
+///
+/// # Errors
+/// 400: a field is wrong, or the template refuses the conversation. 503: the model loads.
 pub async fn input_tokens(State(app): State<Arc<App>>, Body(body): Body) -> Result<Json<Value>, ApiError> {
     blocking(move || {
         let model = app.model()?;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     server::{
         api::chat::MESSAGES,
+        conversation::with_defaults,
         error::ApiError,
         fields::{Fields, brief},
         state::Loaded,
@@ -44,6 +45,7 @@ pub fn conversation(model: &Loaded, fields: Fields) -> Result<ChatRequest, ApiEr
     if let Some(effort) = config.map(|config| config.text("effort")).transpose()?.flatten() {
         kwargs.entry("reasoning_effort").or_insert_with(|| effort.into());
     }
+    let thinking = with_defaults(&mut kwargs, thinking(fields)?);
     Ok(ChatRequest {
         continue_final_message: messages.last().is_some_and(|last| last.role == "assistant"),
         messages,
@@ -51,7 +53,7 @@ pub fn conversation(model: &Loaded, fields: Fields) -> Result<ChatRequest, ApiEr
         tool_choice,
         parallel_tool_calls,
         format: config.map(format).transpose()?.flatten(),
-        thinking: thinking(fields)?,
+        thinking,
         kwargs,
         ..ChatRequest::default()
     })

@@ -10,7 +10,8 @@ use crate::{
             chat::{MESSAGES, n_probs, tools},
             prompt, sampling,
         },
-        conversation::{blocking, prepare},
+        body::OWNER,
+        conversation::{prepare, with_defaults},
         error::ApiError,
         fields::{Fields, brief},
         job::Ask,
@@ -57,24 +58,14 @@ pub async fn generate(app: &Arc<App>, fields: Fields<'_>) -> Result<(Ask, Option
     }
     no_images(fields)?;
     let text = fields.text("prompt")?.unwrap_or_default();
-    let mut ask = ask(app, model, fields)?;
+    let ask = ask(app, model, fields)?;
     if !fields.flag("raw")?.unwrap_or(false) {
         let system = fields.text("system")?.filter(|text| !text.is_empty()).map(|text| Message::new("system", text));
         let messages = system.into_iter().chain([Message::new("user", text)]).collect();
         let (ask, parser) = prepare(app, conversation(model, messages, fields)?, ask).await?;
         return Ok((ask, Some(parser)));
     }
-    let (format, text, app) = (format(fields)?, Value::from(text), app.clone());
-    let work = move || {
-        let engine = &app.model()?.engine;
-        ask.prompts = vec![prompt::tokens(engine, &text)?];
-        if let Some(format) = format {
-            let mask = engine.grammars().and_then(|grammars| grammars.compile(&format));
-            ask.request.mask = Some(mask.map_err(|error| ApiError::bad(format!("format: {error}")).about("format"))?);
-        }
-        Ok((ask, None))
-    };
-    blocking(work).await
+    Ok((prompt::prepare(app, vec![text.into()], format(fields)?, ask).await?, None))
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -90,9 +81,12 @@ fn no_images(fields: Fields) -> Result<(), ApiError> {
 
 /// `options`, and probabilities.
 fn ask(app: &App, model: &Loaded, fields: Fields) -> Result<Ask, ApiError> {
-    let none = Map::new();
-    let options = fields.object("options")?.unwrap_or(Fields(&none));
-    let mut ask = sampling::ask(app, model, options, &["num_predict"])?;
+    let mut options = fields.object("options")?.map_or_else(Map::new, |options| options.0.clone());
+    // With whom a request shares its cache stands beside them: whose key it has is not theirs to say.
+    for name in [OWNER, "cache_salt"] {
+        options.extend(fields.get(name).map(|value| (name.to_owned(), value.clone())));
+    }
+    let mut ask = sampling::ask(app, model, Fields(&options), &["num_predict"])?;
     ask.request.n_probs = n_probs(fields)?;
     Ok(ask)
 }
@@ -108,6 +102,7 @@ fn conversation(model: &Loaded, messages: Vec<Message>, fields: Fields) -> Resul
         Some(other) => return Err(ApiError::field("think", "true, false, low, medium or high", brief(other))),
         None => None,
     };
+    let thinking = with_defaults(&mut kwargs, thinking);
     Ok(ChatRequest {
         continue_final_message: messages.last().is_some_and(|last| last.role == "assistant"),
         messages,

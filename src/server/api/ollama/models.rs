@@ -26,12 +26,18 @@ pub async fn version() -> Json<Value> {
 }
 
 /// `GET /api/tags`: the models that there are.
+///
+/// # Errors
+/// 503: the model loads.
 pub async fn tags(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     let model = app.model()?;
     Ok(Json(json!({ "models": [entry(&app, model)] })))
 }
 
 /// `GET /api/ps`: the models in memory.
+///
+/// # Errors
+/// 503: the model loads.
 pub async fn ps(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     let model = app.model()?;
     let mut entry = entry(&app, model);
@@ -43,6 +49,9 @@ pub async fn ps(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
 }
 
 /// `POST /api/show`: all about the model. Whatever name is asked for, this one is meant.
+///
+/// # Errors
+/// 503: the model loads.
 pub async fn show(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     let model = app.model()?;
     let gguf = model.engine.gguf();

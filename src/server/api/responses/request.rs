@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     server::{
         api::chat::MESSAGES,
+        conversation::with_defaults,
         error::ApiError,
         fields::{Fields, brief},
         state::Loaded,
@@ -50,6 +51,8 @@ pub fn conversation(model: &Loaded, fields: Fields) -> Result<ChatRequest, ApiEr
     if let Some(effort) = effort {
         kwargs.entry("reasoning_effort").or_insert_with(|| effort.into());
     }
+    // The least effort is none.
+    let thinking = with_defaults(&mut kwargs, effort.map(|effort| effort != "none"));
     Ok(ChatRequest {
         continue_final_message: messages.last().is_some_and(|last| last.role == "assistant"),
         messages,
@@ -57,8 +60,7 @@ pub fn conversation(model: &Loaded, fields: Fields) -> Result<ChatRequest, ApiEr
         tool_choice: tool_choice(fields)?,
         parallel_tool_calls: fields.flag("parallel_tool_calls")?.unwrap_or(true),
         format: format(fields)?,
-        // The least effort is none.
-        thinking: effort.map(|effort| effort != "none"),
+        thinking,
         kwargs,
         ..ChatRequest::default()
     })
