@@ -34,10 +34,10 @@ const SHAPES: &[(usize, usize)] = &[(6912, 1152), (1152, 6912), (8192, 2048), (2
 #[derive(Parser)]
 struct Args {
     /// Names of formats; all by default.
-    #[arg(value_parser = format)]
+    #[arg(value_parser = format, default_values_t = GgmlType::all(), hide_default_value = true)]
     formats: Vec<GgmlType>,
     /// Threads; the physical cores by default.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = physical_cores())]
     threads: usize,
     /// Tokens of the products of many.
     #[arg(long, default_value_t = 512)]
@@ -68,26 +68,15 @@ fn format(name: &str) -> Result<GgmlType, String> {
 }
 
 fn main() -> Result<()> {
-    let mut args = Args::parse();
-    if args.formats.is_empty() {
-        args.formats.extend(GgmlType::all());
+    let args = Args::parse();
+    if args.product {
+        return count::product(args.formats[0], args.no_repack);
     }
-    if args.threads == 0 {
-        args.threads = physical_cores();
-    }
-    if args.product { count::product(args.formats[0], args.no_repack) } else { run(&args) }
-}
-
-fn run(args: &Args) -> Result<()> {
-    let read = |file: &PathBuf| {
-        let json = std::fs::read(file).map_err(anyhow::Error::new);
-        let record = json.and_then(|json| record::read(&json).map_err(anyhow::Error::msg));
-        record.with_context(|| file.display().to_string())
-    };
-    let old = args.against.as_ref().map(read).transpose()?;
+    let read = |file: &PathBuf| record::read(&std::fs::read(file)?).map_err(anyhow::Error::msg);
+    let old = args.against.as_ref().map(|file| read(file).with_context(|| file.display().to_string())).transpose()?;
     let (mut rows, mut limits) = (Vec::new(), Limits::default());
     if !args.count {
-        (rows, limits) = Pool::new(args.threads)?.install(|| measure_all(args, old.as_ref()));
+        (rows, limits) = Pool::new(args.threads)?.install(|| measure_all(&args, old.as_ref()));
     }
     let counts = (args.count || args.save).then(|| count::count(&args.formats, args.no_repack)).transpose();
     let counts = counts.or_else(|error| {

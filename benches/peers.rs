@@ -41,8 +41,9 @@ use serde_json::{Map, Value, json};
 #[derive(Parser)]
 struct Args {
     /// Peers, by name; all by default.
-    #[arg(long, value_delimiter = ',')]
-    peers: Option<Vec<String>>,
+    #[arg(long, value_delimiter = ',', value_parser = PEERS.map(|peer| peer.0))]
+    #[arg(default_values = PEERS.map(|peer| peer.0))]
+    peers: Vec<String>,
     /// Short for --peers llama-cpp.
     #[arg(long, conflicts_with = "peers")]
     llama_cpp: bool,
@@ -51,7 +52,7 @@ struct Args {
     models: Vec<String>,
     /// Types of weights.
     #[arg(long, value_delimiter = ',', default_value = "Q4_K_M,Q8_0,BF16")]
-    types: Vec<String>,
+    types: Vec<FileType>,
     /// Tokens of the prompt.
     #[arg(long, default_value_t = 512)]
     prefill: usize,
@@ -65,7 +66,7 @@ struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 900, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
     /// Threads of each engine; the physical cores by default.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = physical_cores())]
     threads: usize,
     /// Threads that compute something else meanwhile and never pause, as a busy neighbour does.
     #[arg(long, default_value_t = 0)]
@@ -94,10 +95,7 @@ struct Args {
 }
 
 fn main() -> Result<()> {
-    let mut args = Args::parse();
-    if args.threads == 0 {
-        args.threads = physical_cores();
-    }
+    let args = Args::parse();
     if let Some(file) = &args.table {
         print!("{}", recorded(std::slice::from_ref(file))?);
     } else if !args.readme.is_empty() {
@@ -112,11 +110,9 @@ fn main() -> Result<()> {
 
 /// The table of recorded runs.
 fn recorded(files: &[PathBuf]) -> Result<String> {
-    let read = |file: &PathBuf| {
-        let json = std::fs::read(file).with_context(|| file.display().to_string())?;
-        record::read(&json).map_err(anyhow::Error::msg).with_context(|| file.display().to_string())
-    };
-    Ok(markdown(&files.iter().map(read).collect::<Result<Vec<_>>>()?))
+    let read = |file: &PathBuf| record::read(&std::fs::read(file)?).map_err(anyhow::Error::msg);
+    let runs = files.iter().map(|file| read(file).with_context(|| file.display().to_string()));
+    Ok(markdown(&runs.collect::<Result<Vec<_>>>()?))
 }
 
 fn compare_all(args: &Args) -> Result<()> {
@@ -125,8 +121,7 @@ fn compare_all(args: &Args) -> Result<()> {
         child::stop_running();
         std::process::exit(130);
     })?;
-    let all = || PEERS.map(|(name, ..)| name.to_owned()).to_vec();
-    let names = if args.llama_cpp { vec!["llama-cpp".to_owned()] } else { args.peers.clone().unwrap_or_else(all) };
+    let names = if args.llama_cpp { vec!["llama-cpp".to_owned()] } else { args.peers.clone() };
     let mut skipped = Map::new();
     for name in &names {
         if let Some(why) = engines::skipped(name, args)? {
@@ -137,8 +132,8 @@ fn compare_all(args: &Args) -> Result<()> {
     std::fs::create_dir_all(&args.dir)?;
     let mut rows = Vec::new();
     for model in &args.models {
-        for ty in &args.types {
-            let peers = names.iter().filter(|name| !skipped.contains_key(*name) && engines::takes(name, ty));
+        for &ty in &args.types {
+            let peers = names.iter().filter(|name| !skipped.contains_key(*name) && engines::takes(name, ty.name()));
             let names: Vec<&str> = [QRUN].into_iter().chain(peers.map(String::as_str)).collect();
             rows.push(compare(args, (model, ty), &names)?);
         }
@@ -163,29 +158,20 @@ fn compare_all(args: &Args) -> Result<()> {
 }
 
 /// One model: the engines take turns on its file.
-fn compare(args: &Args, (model, ty): (&str, &str), names: &[&str]) -> Result<Value> {
+fn compare(args: &Args, (model, ty): (&str, FileType), names: &[&str]) -> Result<Value> {
     let file = args.dir.join(format!("{model}-{ty}.gguf"));
     if !file.exists() {
         eprintln!("making {}", file.display());
-        let file_type = FileType::from_name(ty).with_context(|| format!("unknown type {ty}"))?;
-        synth::synth(model, file_type, 42, &file, &mut |_, _| ())?;
+        synth::synth(model, ty, 42, &file, &mut |_, _| ())?;
     }
     // What a GPU reads at most is not measured here.
     let on_cpu = args.device == "cpu";
     let bandwidth = on_cpu.then(|| limits::read_bandwidth(args.threads));
     let of_file = on_cpu.then(|| Bytes::map(&file).map(|bytes| limits::read_bandwidth_of(&bytes, args.threads)));
-    let turn = |round, name: &str| {
-        let turn = engines::turn_of(name, args, &file);
-        match &turn {
-            Ok(turn) => eprintln!("{model} {ty} round {round}: {name} {turn}"),
-            Err(error) => eprintln!("{model} {ty} round {round}: {name} failed: {error:#}"),
-        }
-        turn
-    };
-    let (engines, order) = beside(args.neighbours, || rounds::rounds(names, args.rounds, turn));
-    let engines: Map<_, _> = engines.into_iter().map(|(name, taken)| (name.to_owned(), json!(taken))).collect();
+    let (what, turn) = (format!("{model} {ty}"), |_, name: &str| engines::turn_of(name, args, &file));
+    let (engines, order) = beside(args.neighbours, || rounds::rounds(&what, names, args.rounds, turn));
     Ok(json!({
-        "model": model, "type": ty, "bytes_per_token": engines[QRUN]["turns"][0]["bytes_per_token"],
+        "model": model, "type": ty.name(), "bytes_per_token": engines[QRUN]["turns"][0]["bytes_per_token"],
         "read_gb_per_s": bandwidth, "file_read_bandwidth_gb_s": of_file.transpose()?,
         "order": order, "engines": engines,
     }))

@@ -16,12 +16,9 @@ pub fn read(json: &[u8]) -> Result<Value, String> {
     let texts = "machine.cpu machine.commit machine.timestamp isa rows[].format";
     let numbers = "machine.threads limits.read_gb_per_s tokens rows[].rows rows[].cols rows[].one_token_gb_per_s \
          rows[].read_share rows[].many_tokens_gop_per_s";
-    check(&record, what, texts, numbers)?;
-    for (format, count) in record["instructions_per_weight"]["formats"].as_object().into_iter().flatten() {
-        if !count.is_number() {
-            return Err(format!("expected {what}: instructions_per_weight.formats.{format}: a number, found {count}"));
-        }
-    }
+    let formats = record["instructions_per_weight"]["formats"].as_object().into_iter().flatten();
+    let counts = formats.map(|(format, _)| format!(" instructions_per_weight.formats.{format}"));
+    check(&record, what, texts, &(numbers.to_owned() + &counts.collect::<String>()))?;
     Ok(record)
 }
 

@@ -31,7 +31,7 @@ pub fn takes(name: &str, ty: &str) -> bool {
     PEERS.iter().any(|(peer, _, types)| *peer == name && (types.is_empty() || types.contains(&ty)))
 }
 
-/// Why a peer cannot be run here, if so; one that does not exist is an error.
+/// Why a peer cannot be run here, if so.
 pub fn skipped(name: &str, args: &Args) -> Result<Option<String>> {
     let mut check = script(name, args)?;
     let answer = turns::run(check.arg("--check"), Duration::from_secs(args.limit));
@@ -39,9 +39,7 @@ pub fn skipped(name: &str, args: &Args) -> Result<Option<String>> {
 }
 
 fn script(name: &str, args: &Args) -> Result<Command> {
-    let names = || PEERS.map(|(name, ..)| name).join(", ");
-    let peer = PEERS.iter().find(|(peer, ..)| *peer == name);
-    let (_, words, _) = peer.with_context(|| format!("peer {name}: expected one of {}", names()))?;
+    let (_, words, _) = PEERS.iter().find(|(peer, ..)| *peer == name).with_context(|| format!("peer {name}"))?;
     let mut command = Command::new(std::env::var_os("QRUN_PEER_PYTHON").unwrap_or_else(|| "python3".into()));
     command.arg(Path::new("benches/peers").join(words[0])).args(&words[1..]).args(["--device", &args.device]);
     Ok(command)
@@ -78,17 +76,16 @@ pub fn own_turn(args: &Args, file: &Path) -> Result<Value> {
         _ => "activations int8 (prompts 16-bit fixed point, steps f32 where weights are floats), KV f16",
     };
     let engine = Arc::new(Engine::open(Gguf::open(file)?, EngineOptions { options, template: None, device })?);
-    let decoder = engine.decoder(Box::new(|_| ()))?;
     let params = SamplerParams { temperature: 0.0, ..SamplerParams::default() };
-    let mut session = Session::new(engine, decoder, params.clone());
+    let mut session = Session::open(engine, params.clone(), Box::new(|_| ()))?;
     // Everything touched once before the clock starts, as the peers do.
     let first = Job { prompt: vec![0], depth: 0, n_gen: 1, params };
-    Trial::run(&mut session, &first, &mut || ())?;
+    Trial::run(&mut session, &first, &mut |_| ())?;
     // The same tokens as turn.py has. The first one that is generated comes out of the prompt.
     let prompt = (0..args.prefill).map(|pos| 100 + (pos * 7919 % 900) as u32).collect();
-    let trial = Trial::run(&mut session, &Job { prompt, n_gen: args.decode + 1, ..first }, &mut || ())?;
+    let trial = Trial::run(&mut session, &Job { prompt, n_gen: args.decode + 1, ..first }, &mut |_| ())?;
     Ok(json!({
-        "prefill": trial.prompt_per_second(args.prefill), "decode": trial.decode_per_second(),
+        "prefill": trial.prompt_per_second(), "decode": trial.decode_per_second(),
         "prefill_tokens": args.prefill, "decode_tokens": trial.step_ms.len(),
         "weights": "the same file", "precision": format!("weights as in the file, {precision}"),
         "peak_mib": machine::peak_memory().map(|bytes| bytes >> 20), "bytes_per_token": session.bytes_per_token(),

@@ -45,33 +45,32 @@ pub fn distinct<T, K: PartialEq>(items: impl IntoIterator<Item = T>, key: impl F
 /// # Errors
 /// What was expected, and what was found where.
 pub fn check(record: &Value, what: &str, texts: &str, numbers: &str) -> Result<(), String> {
-    let kinds: [(&str, &str, Fits); 2] = [(texts, "a text", Value::is_string), (numbers, "a number", Value::is_number)];
-    for (paths, kind, fits) in kinds {
-        for path in paths.split_whitespace() {
-            let found = |(place, value): (String, &Value)| match value {
+    let is_text: fn(&Value) -> bool = Value::is_string;
+    for (paths, kind, fits) in [(texts, "a text", is_text), (numbers, "a number", Value::is_number)] {
+        if let Some((place, value)) = paths.split_whitespace().find_map(|path| misfit(record, "", path, fits)) {
+            let found: String = value.to_string().chars().take(60).collect();
+            return Err(match value {
                 Value::Null => format!("expected {what}: missing field `{place}` ({kind})"),
-                value => {
-                    let found: String = value.to_string().chars().take(60).collect();
-                    format!("expected {what}: field {place}: expected {kind}, found {found}")
-                }
-            };
-            field(record, "", path, fits).map_err(found)?;
+                _ => format!("expected {what}: field {place}: expected {kind}, found {found}"),
+            });
         }
     }
     Ok(())
 }
 
-/// Whether a value is of the kind that is expected.
-type Fits = fn(&Value) -> bool;
-
-/// Looks along a path; where and what the value is that does not fit.
-fn field<'a>(value: &'a Value, place: &str, path: &str, fits: Fits) -> Result<(), (String, &'a Value)> {
-    let Some(step) = path.split('.').next().filter(|step| !step.is_empty()) else {
-        return if fits(value) { Ok(()) } else { Err((place.into(), value)) };
+/// The first value along a path that does not fit, or is no list where one is expected, and its place.
+fn misfit<'a>(value: &'a Value, place: &str, path: &str, fits: fn(&Value) -> bool) -> Option<(String, &'a Value)> {
+    let (step, rest) = path.split_once('.').unwrap_or((path, ""));
+    let name = step.trim_end_matches("[]");
+    let (place, value) = (format!("{place}{name}"), &value[name]);
+    let inside = |value, place: String| match rest {
+        "" if fits(value) => None,
+        "" => Some((place, value)),
+        _ => misfit(value, &format!("{place}."), rest, fits),
     };
-    let rest = path[step.len()..].trim_start_matches('.');
-    let named = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
-    let Some(name) = step.strip_suffix("[]") else { return field(&value[step], &named(step), rest, fits) };
-    let Value::Array(items) = &value[name] else { return Err((named(name), &value[name])) };
-    items.iter().enumerate().try_for_each(|(i, item)| field(item, &format!("{}[{i}]", named(name)), rest, fits))
+    match value {
+        _ if name == step => inside(value, place),
+        Value::Array(items) => items.iter().enumerate().find_map(|(i, item)| inside(item, format!("{place}[{i}]"))),
+        _ => Some((place, value)),
+    }
 }

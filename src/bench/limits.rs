@@ -2,21 +2,21 @@
 
 use std::ops::Range;
 
-use qrun_models::{Config, LayerPlan, memory};
+use qrun_models::{LayerPlan, memory};
 use qrun_quant::cpu::{Arithmetic, ComputeType, Matrix, limits};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::engine::{Backend, Engine};
 
 /// Measured limits of the device that a model runs on; the peaks of arithmetic are those of a CPU, and not known of a GPU.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Limits {
     /// Reading memory, GB/s.
     pub read_gb_per_s: f64,
     /// int8 dot products, 10⁹ operations per second.
     pub dot_gop_per_s: Option<f64>,
     /// Dot products of 16-bit integers, 10⁹ operations per second (older reports lack it).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pair_gop_per_s: Option<f64>,
     /// f32 multiply-additions, 10⁹ operations per second.
     pub fma_gop_per_s: Option<f64>,
@@ -97,7 +97,10 @@ impl CostModel<'_> {
             let products = if fast { ComputeType::of(w.ty(), tokens) } else { ComputeType::Float };
             seconds(products, 2.0 * share * (w.rows() * w.cols() * tokens) as f64)
         };
-        let mut sum = seconds(ComputeType::Float, attention_operations(&model.config, positions))?;
+        // Scores and weighted sums.
+        let width = |l: &LayerPlan| l.n_head * (l.head_dim + l.value_dim());
+        let attention = |pos: usize| model.config.layers.iter().map(|l| width(l) * l.seen(pos)).sum::<usize>();
+        let mut sum = seconds(ComputeType::Float, 2.0 * positions.map(attention).sum::<usize>() as f64)?;
         for linear in model.weights.layers.iter().flat_map(|l| l.matrices.iter()) {
             let share = linear.experts.map_or(1.0, |[of, used]| used as f64 / of as f64);
             sum += matrix(&linear.w, share, n)?;
@@ -112,11 +115,4 @@ impl CostModel<'_> {
         let reading = n.div_ceil(chunk) as f64 * self.weight_bytes() as f64 / (limits.read_gb_per_s * 1e9);
         Some(n as f64 / self.prompt_arithmetic(positions, limits)?.max(reading))
     }
-}
-
-/// Scores and weighted sums of the attention.
-fn attention_operations(c: &Config, positions: Range<usize>) -> f64 {
-    let width = |l: &LayerPlan| l.n_head * (l.head_dim + l.value_dim());
-    let products = |pos: usize| -> usize { c.layers.iter().map(|l| width(l) * l.seen(pos)).sum() };
-    2.0 * positions.map(products).sum::<usize>() as f64
 }

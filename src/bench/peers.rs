@@ -6,8 +6,6 @@ use serde_json::Value;
 
 use super::{Column, fields::distinct, fixed, list, number, percent, table, text};
 
-static NOTHING: Value = Value::Null;
-
 /// qrun's own name among the engines.
 pub const QRUN: &str = "qrun";
 
@@ -28,7 +26,7 @@ pub fn describe(run: &Value) -> String {
 }
 
 /// Where, and from what commit.
-fn machine(run: &Value) -> String {
+pub fn machine(run: &Value) -> String {
     let machine = &run["machine"];
     let beside = match run["neighbours"].as_u64() {
         None | Some(0) => String::new(),
@@ -51,17 +49,16 @@ fn numbers(run: &Value) -> String {
 /// as fast qrun is, and what each engine computed with.
 pub fn markdown(runs: &[Value]) -> String {
     let [first, others @ ..] = runs else { return String::new() };
-    let mut columns: Vec<Column<&Value>> = vec![
-        Column::left("model", 0, |row: &&Value| text(row, "model").into()),
-        Column::left("type", 0, |row: &&Value| text(row, "type").into()),
+    let mut columns = vec![
+        Column::left("model", 0, |row: &Value| text(row, "model").into()),
+        Column::left("type", 0, |row: &Value| text(row, "type").into()),
     ];
     columns.extend(columns_of(first, ""));
+    let mut machines = machine(first);
     for (n, run) in others.iter().enumerate() {
         columns.extend(columns_of(run, &format!(" ({})", n + 2)));
+        machines += &format!("; ({}) {}", n + 2, machine(run));
     }
-    let rows: Vec<&Value> = list(&first["rows"]).iter().collect();
-    let others = others.iter().enumerate();
-    let machines: String = others.map(|(n, run)| format!("; ({}) {}", n + 2, machine(run))).collect();
     let (mut about, mut names) = (String::new(), BTreeSet::new());
     for run in runs {
         for name in engines(run).into_iter().filter(|name| names.insert(name.to_string())) {
@@ -73,14 +70,14 @@ pub fn markdown(runs: &[Value]) -> String {
     for (name, why) in skipped.filter(|(name, _)| names.insert(name.to_string())) {
         about += &format!("* {name}: not run: {}\n", why.as_str().unwrap_or_default());
     }
-    format!("{}{machines}; {}\n\n{}\n{about}", machine(first), numbers(first), table(&columns, &rows))
+    format!("{machines}; {}\n\n{}\n{about}", numbers(first), table(&columns, list(&first["rows"])))
 }
 
 /// The columns of one run, whose heads end with `mark`; a row is one of any run.
-fn columns_of<'a>(run: &'a Value, mark: &str) -> Vec<Column<'a, &'a Value>> {
-    let same = move |row: &&Value| {
+fn columns_of<'a>(run: &'a Value, mark: &str) -> Vec<Column<'a, Value>> {
+    let same = move |row: &Value| {
         let is_same = |own: &&Value| ["model", "type"].iter().all(|key| own[key] == row[key]);
-        list(&run["rows"]).iter().find(is_same).unwrap_or(&NOTHING)
+        list(&run["rows"]).iter().find(is_same).unwrap_or(&Value::Null)
     };
     let head = |name: &str| match name {
         QRUN => format!("{QRUN} pp{} / tg{}{mark}", run["prefill"], run["decode"]),
@@ -96,12 +93,12 @@ fn columns_of<'a>(run: &'a Value, mark: &str) -> Vec<Column<'a, &'a Value>> {
                 (speed, _) => fixed(speed, 1),
             }
         };
-        columns.push(Column::right(head(name), 0, move |row: &&Value| {
+        columns.push(Column::right(head(name), 0, move |row: &Value| {
             let [prompt, steps] = ["prefill", "decode"].map(|what| cell(same(row), what));
             if prompt == steps { prompt } else { format!("{prompt} / {steps}") }
         }));
     }
-    columns.push(Column::right(format!("tg of memory bandwidth{mark}"), 0, move |row: &&Value| {
+    columns.push(Column::right(format!("tg of memory bandwidth{mark}"), 0, move |row: &Value| {
         let row = same(row);
         let bytes = [number(row, "bytes_per_token"), number(row, "read_gb_per_s")];
         match (best(&row["engines"][QRUN], "decode"), bytes) {

@@ -13,9 +13,6 @@ use crate::{
     sampler::SamplerParams,
 };
 
-/// A speed and its limit in a row.
-pub const DECODE: [&str; 2] = ["decode_tps", "decode_limit_tps"];
-
 /// What is answered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PromptSet {
@@ -27,26 +24,22 @@ pub struct PromptSet {
     pub ignore_eos: bool,
 }
 
-/// The answers at one batch size, and where the time went, in seconds.
-#[derive(Debug, Clone, Default, Serialize)]
+/// The answers at one batch size, and where the time went, in seconds: loading, the prompts with the choice of each first
+/// token, all other tokens, all answers, everything.
+#[derive(Debug, Default, Serialize)]
 pub struct Batch {
     /// Answers at once.
-    pub batch: usize,
-    /// Loading.
-    pub load_s: f64,
-    /// The prompts, the choice of each first token included.
-    pub prefill_s: f64,
-    /// All other tokens.
-    pub decode_s: f64,
-    /// All answers.
-    pub generate_s: f64,
-    /// Everything.
-    pub wall_s: f64,
+    pub(crate) batch: usize,
+    pub(crate) load_s: f64,
+    prefill_s: f64,
+    decode_s: f64,
+    pub(crate) generate_s: f64,
+    pub(crate) wall_s: f64,
     /// Steps of decoding: each reads the weights once, for as many tokens as are in the batch.
-    pub steps: usize,
+    steps: usize,
     /// In the order of the prompts.
     #[serde(skip)]
-    pub replies: Vec<Reply>,
+    replies: Vec<Reply>,
 }
 
 /// The prompts of a file: its lines that are not empty, or the strings of a JSON array.
@@ -109,7 +102,6 @@ impl PromptSet {
     pub fn report(&self, engine: &Engine, texts: &[String], before: Limits, batches: &[Batch]) -> Value {
         let limits = before.best(Limits::measure(engine));
         let more = json!({
-            "limits": limits,
             "template": engine.template().ok().flatten().map(|template| template.name()),
             "prompts": texts,
             "prompt_tokens": self.prompts.iter().map(Vec::len).collect::<Vec<_>>(),
@@ -117,7 +109,7 @@ impl PromptSet {
             "ignore_eos": self.ignore_eos,
             "batches": batches.iter().map(|batch| self.row(batch, &batches[0], engine, &limits)).collect::<Vec<_>>(),
         });
-        extended(record::head("prompts", engine), more)
+        extended(record::head("prompts", engine, &limits), more)
     }
 
     /// The row of a batch size.
@@ -176,29 +168,12 @@ pub fn markdown(report: &Value) -> String {
     record::describe(report, &how) + "\n" + &table(&columns, list(&report["batches"]))
 }
 
-/// One line that can be pasted into an issue.
-pub fn line(report: &Value) -> String {
+/// The speeds in one line.
+pub fn speeds(report: &Value) -> String {
     let each = list(&report["batches"]).iter().map(|row| {
         let fields = ["generate_tps", "decode_tps/decode_limit_tps", "wall_tps"];
         let [generating, share, wall] = fields.map(|field| cell(row, field, 1));
         format!("batch {} {generating} ({share} of the limit, {wall} with loading)", row["batch"])
     });
-    let (each, n) = (each.collect::<Vec<_>>().join(", "), list(&report["prompts"]).len());
-    format!("{}: {n} answers, tok/s {each}", record::line(report))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse;
-
-    #[test]
-    fn prompts_are_lines_or_json() {
-        for text in ["a b\nc", "\n a b \r\n\n\tc\n", "[\"a b\", \"c\"]", " [\n\"a b\",\"c\"\n]\n"] {
-            assert_eq!(parse(text), Ok(vec!["a b".to_owned(), "c".to_owned()]), "{text:?}");
-        }
-        for text in ["", " \n\n", "[]"] {
-            assert!(parse(text).is_err_and(|error| error.contains("none")), "{text:?}");
-        }
-        assert!(["[1]", "[a]"].map(parse).iter().all(|e| e.as_ref().is_err_and(|e| e.contains("JSON array"))));
-    }
+    format!("{} answers, tok/s {}", list(&report["prompts"]).len(), each.collect::<Vec<_>>().join(", "))
 }

@@ -3,8 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Column, fixed, list, number, percent, prompts, quotient, requests, suite, table, text};
+use super::{Column, fixed, list, number, percent, quotient, suite, table, text};
 use crate::tools::quantize::FileType;
+
+/// A speed and its limit, in a row of a batch and in a report on requests.
+const DECODE: [&str; 2] = ["decode_tps", "decode_limit_tps"];
 
 /// A published measurement.
 #[derive(Debug)]
@@ -136,14 +139,14 @@ impl Figure {
         let named =
             |rows: &'static str, is: &dyn Fn(&Value) -> bool| list(&report[rows]).iter().find(|row| is(row)).cloned();
         if self.row == "requests" {
-            let (all, share) = (&report["metrics"]["throughput"], quotient(report, requests::DECODE));
+            let (all, share) = (&report["metrics"]["throughput"], quotient(report, DECODE));
             return Some((number(all, "tokens_per_sec")?, share));
         }
         if let Some(row) = named("configs", &|row| text(row, "config_name") == self.row) {
             return Some((number(&row, suite::DECODE[0])?, quotient(&row, suite::DECODE)));
         }
         let row = named("batches", &|row| format!("batch {}", row["batch"]) == self.row)?;
-        Some((number(&row, "generate_tps")?, quotient(&row, prompts::DECODE)))
+        Some((number(&row, "generate_tps")?, quotient(&row, DECODE)))
     }
 }
 
@@ -189,7 +192,7 @@ pub fn markdown(report: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::synth;
+    use crate::{bench::prompts, tools::synth};
 
     #[test]
     fn a_recipe_names_what_can_be_run() {

@@ -6,21 +6,21 @@
 use qrun_quant::cpu::Arithmetic::{Exact, Fast};
 use serde_json::{Value, json};
 
-use super::{CostModel, Limits, check, list, machine, number, text};
+use super::{CostModel, Limits, check, list, machine, number, prompts, requests, suite, text};
 use crate::{
     engine::{Backend, Engine},
     tools::quantize::FileType,
 };
 
 /// The head of a run on this model, whose rows are still to come. `suite` says what is run.
-pub fn head(suite: &str, engine: &Engine) -> Value {
+pub fn head(suite: &str, engine: &Engine, limits: &Limits) -> Value {
     let (tensors, options) = (engine.gguf().tensors(), engine.options());
     let number = engine.gguf().get("general.file_type").and_then(|v| v.as_u64()?.try_into().ok());
     json!({
         "suite": suite, "model": engine.model().config.name,
         "dtype": number.and_then(FileType::from_number).map_or("unknown", FileType::name),
         "arithmetic": arithmetic(engine), "kv_types": [options.type_k.name(), options.type_v.name()],
-        "machine": machine::of(engine), "limits": Limits::default(),
+        "machine": machine::of(engine), "limits": limits,
         "n_params": tensors.iter().map(|t| t.shape.iter().product::<u64>()).sum::<u64>(),
         "model_size": tensors.iter().map(|t| t.data.len() as u64).sum::<u64>(),
         "weight_bytes_per_token": CostModel(engine).weight_bytes(),
@@ -45,6 +45,25 @@ pub fn name(record: &Value) -> String {
 pub fn line(record: &Value) -> String {
     let m = &record["machine"];
     format!("qrun {} ({}): {} on {}", text(m, "qrun"), text(m, "commit"), name(record), machine::name(m))
+}
+
+/// One line that can be pasted into an issue.
+pub fn summary(report: &Value) -> String {
+    let speeds = match text(report, "suite") {
+        "prompts" => prompts::speeds(report),
+        "requests" => requests::speeds(report),
+        _ => suite::speeds(report),
+    };
+    format!("{}: {speeds}", line(report))
+}
+
+/// The tables of reports of one mode in Markdown.
+pub fn tables(reports: &[Value]) -> String {
+    match reports.first().map(|report| text(report, "suite")) {
+        Some("prompts") => reports.iter().map(prompts::markdown).collect(),
+        Some("requests") => reports.iter().map(requests::markdown).collect(),
+        _ => suite::markdown(reports),
+    }
 }
 
 /// Types of cached keys and values.

@@ -171,7 +171,8 @@ pub struct Subject<'a> {
 impl<'a> Subject<'a> {
     /// Measures the machine's limits.
     pub fn new(filename: String, setting: &'a Setting, repeat: Repeat, session: Session) -> Self {
-        let (head, limits) = (record::head("rows", session.engine()), Limits::measure(session.engine()));
+        let limits = Limits::measure(session.engine());
+        let head = record::head("rows", session.engine(), &limits);
         Self { filename, setting, repeat, session, head, limits, known: Instant::now() }
     }
 
@@ -278,14 +279,6 @@ pub fn columns(asked: &[&str], first: &Value) -> Vec<Column<'static, Value>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_combination_in_llama_benchs_order() {
-        let names = |tests: Vec<Test>| tests.iter().map(Test::to_string).collect::<Vec<_>>().join(", ");
-        let all = "pp8, pp16, tg4, pp8+tg2, pp8 @ d32, pp16 @ d32, tg4 @ d32, pp8+tg2 @ d32";
-        assert_eq!(names(Test::all(&[8, 16], &[4], &[(8, 2)], &[0, 32])), all);
-        assert_eq!(names(Test::all(&[0], &[128], &[(0, 0), (0, 3)], &[0])), "tg128, tg3");
-    }
 
     #[test]
     fn positions_are_those_that_are_fed() {

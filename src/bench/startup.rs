@@ -36,17 +36,12 @@ impl From<std::io::Error> for StartupError {
 /// repeat), what the child held at its end, where it ran, and the tokens of its prompt.
 ///
 /// # Errors
-/// It cannot be started, fails, or does not say what it should.
+/// It cannot be started, fails, or makes no token.
 pub fn run(program: &Path, model: &Path, flags: &[String]) -> Result<Value, StartupError> {
+    let mut command = Command::new(program);
+    command.arg(model).args(["-no-cnv", "-p", PROMPT, "-n", "2", "--temp", "0", "--ignore-eos", "--json"]).args(flags);
     let started = Instant::now();
-    let mut child = Command::new(program)
-        .arg(model)
-        .args(["-no-cnv", "-p", PROMPT, "-n", "2", "--temp", "0", "--ignore-eos", "--json"])
-        .args(flags)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (mut start, mut end, mut total_ms) = (Value::Null, Value::Null, None);
     for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
         let elapsed = started.elapsed().as_secs_f64() * 1e3;
@@ -63,22 +58,16 @@ pub fn run(program: &Path, model: &Path, flags: &[String]) -> Result<Value, Star
         let said = String::from_utf8_lossy(&ended.stderr);
         return Err(StartupError(ended.status.code(), said.trim().trim_start_matches("error: ").into()));
     }
-    let missing =
-        |what: &str| StartupError(None, format!("expected {what} among the events of the program that was started"));
-    let total_ms = total_ms.ok_or_else(|| missing("a token"))?;
+    let missing = || StartupError(None, "expected a token among the events of the program that was started".into());
+    let total_ms = total_ms.ok_or_else(missing)?;
     let mut timeline = list(&end["timeline"]).to_vec();
     // The child's last step ends after its line is written: by then the parent may have read it.
     let before = total_ms - timeline.iter().filter_map(|step| number(step, "ms")).sum::<f64>();
     timeline.insert(0, json!({ "step": "exec", "ms": before.max(0.0) }));
-    let run = json!({
+    Ok(json!({
         "timeline": timeline, "total_ms": total_ms, "next_step_ms": end["timings"]["predicted_ms"],
         "memory": end["memory"], "device": start["device"], "n_prompt": start["tokens_prompt"],
-    });
-    match ["next_step_ms", "memory", "device", "n_prompt"].into_iter().find(|field| run[*field].is_null()) {
-        Some(field) => Err(missing(field)),
-        None if timeline.len() == 1 => Err(missing("a timeline")),
-        None => Ok(run),
-    }
+    }))
 }
 
 /// A first start, whatever lay in the page cache, and those after it.

@@ -156,10 +156,10 @@ impl Plan {
         let limits = before.best(Limits::measure(&engine));
         let rows = measured.iter().map(|(config, trials, peak)| row(config, trials, *peak, (&engine, &limits)));
         let run = json!({
-            "limits": limits, "use_kv_cache": true, "trials": self.repeat.times, "warmup_runs": self.repeat.warmups,
+            "use_kv_cache": true, "trials": self.repeat.times, "warmup_runs": self.repeat.warmups,
             "load_ms": self.load_ms, "configs": rows.collect::<Vec<_>>(),
         });
-        Ok(extended(record::head(&self.suite, &engine), run))
+        Ok(extended(record::head(&self.suite, &engine, &limits), run))
     }
 }
 
@@ -178,14 +178,15 @@ fn row(config: &Config, trials: &[Trial], peak_memory: Option<f64>, (engine, lim
     let over = |f: &dyn Fn(&Trial) -> f64| median(&trials.iter().map(f).collect::<Vec<_>>());
     let steps: Vec<f64> = trials.iter().flat_map(|t| t.step_ms.iter().copied()).collect();
     let [min, p50, p90, p95, p99, max] = [0.0, 50.0, 90.0, 95.0, 99.0, 100.0].map(|p| percentile(&steps, p));
-    let [generated, ends] = trials.first().map_or([0; 2], |t| [t.n_tokens, t.n_eos]);
+    let answer: &[u32] = trials.first().map_or(&[], |t| t.reply.tokens.as_slice());
     let (cost, prompt, decode) = (CostModel(engine), config.prompt_tokens, over(&Trial::decode_per_second));
-    let positions = prompt..prompt + generated.saturating_sub(1);
+    let positions = prompt..prompt + answer.len().saturating_sub(1);
     let step_bytes = cost.step_bytes(positions.clone());
     let measured = json!({
-        "generated_tokens": generated, "eos_count": ends,
+        "generated_tokens": answer.len(),
+        "eos_count": answer.iter().filter(|&&token| engine.tokenizer().is_eog(token)).count(),
         "ttft_median_ms": over(&|t| t.ttft_ms),
-        "prompt_throughput_median_tps": over(&|t| t.prompt_per_second(prompt)),
+        "prompt_throughput_median_tps": over(&Trial::prompt_per_second),
         "decode_throughput_median_tps": decode,
         "e2e_throughput_tps": over(&Trial::end_to_end_per_second),
         "per_step_latency_mean_ms": mean(&steps), "per_step_latency_p50_ms": p50, "per_step_latency_p90_ms": p90,
@@ -213,14 +214,13 @@ fn by_position(trials: &[Trial]) -> Vec<f64> {
     (0..parts).map(part).collect()
 }
 
-/// One line that can be pasted into an issue.
-pub fn line(report: &Value) -> String {
+/// The speeds in one line.
+pub fn speeds(report: &Value) -> String {
     let each = list(&report["configs"]).iter().map(|m| {
         let (speed, share) = (fixed(number(m, DECODE[0]), 1), percent(quotient(m, DECODE)));
         format!("{} {speed} ({share})", text(m, "config_name"))
     });
-    let each = each.collect::<Vec<_>>().join(", ");
-    format!("{}: decode tok/s (of the memory limit) {each}", record::line(report))
+    format!("decode tok/s (of the memory limit) {}", each.collect::<Vec<_>>().join(", "))
 }
 
 /// What was measured, and on what, in one line of Markdown.
@@ -295,21 +295,4 @@ pub fn same<'a>(report: &'a Value, row: &Value) -> Option<&'a Value> {
 /// What a configuration is told by.
 fn config(row: &Value) -> [&Value; 7] {
     ["config_name", "prompt_tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed"].map(|field| &row[field])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tiers_are_the_logs() {
-        let all = |tier, n| {
-            let shown = |c: Config| format!("{} {}", c.config_name, c.max_new_tokens);
-            configs(tier, n).into_iter().map(shown).collect::<Vec<_>>().join(", ")
-        };
-        assert_eq!(all("quick", 512), "short 64, medium 256");
-        assert_eq!(all("standard", 1024), "short 64, medium 256, prefill 64, decode 1024, sampled 256");
-        let full = "short 64, medium 256, prefill 64, decode 512, long 512, sampled 256, full-pipe 256";
-        assert_eq!(all("full", 512), full);
-    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{fields::distinct, list, number, quotient, text};
+use super::{number, quotient, text};
 
 /// A column of a Markdown table.
 pub struct Column<'a, R: ?Sized> {
@@ -49,23 +49,6 @@ pub fn line<R: ?Sized>(columns: &[Column<R>], row: &R) -> String {
 /// The whole table.
 pub fn table<'a, R: ?Sized + 'a>(columns: &[Column<R>], rows: impl IntoIterator<Item = &'a R>) -> String {
     rows.into_iter().fold(head(columns), |out, row| out + &line(columns, row))
-}
-
-/// The table of objects, with a column for each key that one of them has.
-pub fn of_objects(rows: &[Value]) -> String {
-    let keys = distinct(rows.iter().filter_map(Value::as_object).flat_map(|row| row.keys()), |&key| key);
-    let column = |key| Column::left(key, 0, move |row: &Value| row.get(key).map(words).unwrap_or_default());
-    table(&keys.into_iter().map(column).collect::<Vec<_>>(), rows)
-}
-
-/// A value in words, with what lies inside of it.
-pub fn words(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(_) => list(value).iter().map(words).collect::<Vec<_>>().join(", "),
-        Value::Object(all) => all.iter().map(|(k, v)| format!("{k} {}", words(v))).collect::<Vec<_>>().join(", "),
-        other => other.to_string(),
-    }
 }
 
 /// A column of numbers of a record's rows with so many decimals; of a `field/limit` the share.
@@ -145,19 +128,5 @@ impl Writer {
             "md" if self.begun => format!("\nbuild: {build}\n"),
             _ => String::new(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn every_key_is_a_column_and_what_would_break_a_line_is_not_in_it() {
-        let rows = [json!({ "a": 1, "b": "x|y" }), json!({ "b": null, "c": [2, "no\nmore"] })];
-        let expected = "| a | b | c |\n|---|---|---|\n| 1 | x\\|y |  |\n|  | null | 2, no more |\n";
-        assert_eq!(of_objects(&rows), expected);
     }
 }

@@ -7,7 +7,7 @@ use std::{ops::ControlFlow, time::Instant};
 
 use super::rate;
 use crate::{
-    generate::{Event, GenerateError, Request, Session},
+    generate::{Event, GenerateError, Reply, Request, Session},
     sampler::SamplerParams,
 };
 
@@ -56,7 +56,7 @@ impl Repeat {
     pub fn run(&self, session: &mut Session, job: &Job, tick: Tick) -> Result<Vec<Trial>, GenerateError> {
         let warmup = Job { n_gen: job.n_gen.min(WARMUP_TOKENS), ..job.clone() };
         let mut run = |job: &Job| {
-            let trial = Trial::run(session, job, &mut || tick(1));
+            let trial = Trial::run(session, job, tick);
             tick((job.prompt.len() - job.depth) / PROMPT_PER_STEP);
             trial
         };
@@ -66,52 +66,59 @@ impl Repeat {
 }
 
 /// One generation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Trial {
+    /// Tokens of the prompt.
+    pub n_prompt: usize,
     /// From the start to the first token's text, in milliseconds.
     pub ttft_ms: f64,
     /// From each token's text to the next one's, in milliseconds.
     pub step_ms: Vec<f64>,
     /// From the start to the end, in milliseconds.
     pub wall_ms: f64,
-    /// Generated tokens.
-    pub n_tokens: usize,
-    /// How many of them end a turn.
-    pub n_eos: usize,
     /// Bytes of KV cache in use at the end.
     pub kv_bytes: u64,
+    /// The answer.
+    pub reply: Reply,
 }
 
 impl Trial {
-    /// Generates; `tick` hears of each token.
+    /// Generates what a job asks for; `tick` hears of each token.
     ///
     /// # Errors
     /// As [`Session::generate`].
-    pub fn run(session: &mut Session, job: &Job, tick: &mut dyn FnMut()) -> Result<Self, GenerateError> {
+    pub fn run(session: &mut Session, job: &Job, tick: Tick) -> Result<Self, GenerateError> {
         // Of what the last trial left, only the same prefix stays.
         session.prepare(&job.prompt[..job.depth])?;
         *session.params_mut() = job.params.clone();
-        let request =
-            Request { prompt: job.prompt.clone(), max_tokens: Some(job.n_gen), ignore_eos: true, ..Request::default() };
-        let mut at = Vec::with_capacity(job.n_gen);
+        let (prompt, max_tokens) = (job.prompt.clone(), Some(job.n_gen));
+        let trial = Self::of(session, &Request { prompt, max_tokens, ignore_eos: true, ..Request::default() }, tick)?;
+        debug_assert_eq!(trial.reply.timings.cache_n, job.depth, "the cache held what it was to hold");
+        Ok(trial)
+    }
+
+    /// Answers a request, whatever the cache holds of its prompt; `tick` hears of each token.
+    ///
+    /// # Errors
+    /// As [`Session::generate`].
+    pub fn of(session: &mut Session, request: &Request, tick: Tick) -> Result<Self, GenerateError> {
+        let mut at = Vec::with_capacity(request.max_tokens.unwrap_or(0));
         let started = Instant::now();
-        let reply = session.generate(&request, &mut |event| {
+        let reply = session.generate(request, &mut |event| {
             if let Event::Token { .. } = event {
                 at.push(started.elapsed().as_secs_f64() * 1e3);
-                tick();
+                tick(1);
             }
             ControlFlow::Continue(())
         })?;
         let wall_ms = started.elapsed().as_secs_f64() * 1e3;
-        debug_assert_eq!(reply.timings.cache_n, job.depth, "the cache held what it was to hold");
-        let tokenizer = session.engine().tokenizer();
         Ok(Self {
+            n_prompt: request.prompt.len(),
             ttft_ms: at.first().copied().unwrap_or(wall_ms),
             step_ms: at.windows(2).map(|pair| pair[1] - pair[0]).collect(),
             wall_ms,
-            n_tokens: reply.tokens.len(),
-            n_eos: reply.tokens.iter().filter(|&&token| tokenizer.is_eog(token)).count(),
             kv_bytes: session.kv_bytes(),
+            reply,
         })
     }
 
@@ -120,11 +127,11 @@ impl Trial {
         rate(self.step_ms.len(), self.step_ms.iter().sum::<f64>() / 1e3)
     }
     /// Prompt tokens per second, the choice of the first token included.
-    pub fn prompt_per_second(&self, n_prompt: usize) -> f64 {
-        rate(n_prompt, self.ttft_ms / 1e3)
+    pub fn prompt_per_second(&self) -> f64 {
+        rate(self.n_prompt, self.ttft_ms / 1e3)
     }
     /// Generated tokens per second of the wall clock, the prompt included.
     pub fn end_to_end_per_second(&self) -> f64 {
-        rate(self.n_tokens, self.wall_ms / 1e3)
+        rate(self.reply.tokens.len(), self.wall_ms / 1e3)
     }
 }

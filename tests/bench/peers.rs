@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Result;
 use qrun::bench::{peers::markdown, record};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 #[path = "../../benches/peers/rounds.rs"]
 mod rounds;
@@ -80,11 +80,11 @@ fn nothing_that_a_turn_started_outlives_it() {
 fn everyone_begins_in_turn() {
     let names = ["a", "b", "c", "d"];
     for n in 0..=names.len() {
-        let (engines, order) = rounds::rounds(&names[..n], 9, |_, name| Ok(json!({ "by": name })));
+        let (engines, order) = rounds::rounds("a test", &names[..n], 9, |_, name| Ok(json!({ "by": name })));
         let expected = |round| (round..round + n).map(|at| names[at % n]).collect::<Vec<_>>();
         assert_eq!(order, (0..9).map(expected).collect::<Vec<_>>(), "{n} engines");
-        let all = |(name, taken): &(&str, rounds::Taken)| taken.turns == vec![json!({ "by": name }); 9];
-        assert!(engines.iter().all(all) && engines.iter().all(|(_, taken)| taken.failed.is_none()));
+        let all = |(name, taken): (&String, &Value)| *taken == json!({ "turns": vec![json!({ "by": name }); 9] });
+        assert!(engines.iter().all(all));
     }
 }
 
@@ -92,13 +92,12 @@ fn everyone_begins_in_turn() {
 fn record(of_qrun: &str) -> Value {
     let well = r#"echo '{"prefill": 20.0, "decode": 2.0, "bytes_per_token": 1000000000}'"#;
     let names = ["qrun", "well", "hangs", "crashes"];
-    let (engines, order) = rounds::rounds(&names, 4, |round, name| match (name, round) {
+    let (engines, order) = rounds::rounds("a test", &names, 4, |round, name| match (name, round) {
         ("qrun", _) => play(of_qrun, LONG),
         ("hangs", _) => play("sleep 60", SHORT),
         ("crashes", 1) => play("kill -KILL $$", LONG),
         _ => play(well, LONG),
     });
-    let engines: Map<_, _> = engines.into_iter().map(|(name, taken)| (name.to_owned(), json!(taken))).collect();
     json!({
         "machine": { "cpu": "A processor", "threads": 2, "date": "2026-11-21", "commit": "0123456789ab" },
         "prefill": 512, "decode": 32, "skipped": {},

@@ -11,7 +11,7 @@ const COLORS: [(&str, [&str; 2]); 2] = [("#0072B2", suite::DECODE), ("#E69F00", 
 
 /// A recorded report of all seven configurations, of a model whose name XML has to escape.
 fn report() -> Value {
-    let json = include_bytes!("../../benches/runs/2026-11-21-log-BF16-gemma-3-1b.json");
+    let json = include_bytes!("../../benches/runs/2026-11-22-log-BF16-gemma-3-1b.json");
     let mut report = record::read(json).expect("a recorded report");
     report["model"] = "A <model> & \"more\"".into();
     report
@@ -65,6 +65,25 @@ fn a_picture_says_what_was_measured_where_and_bars_are_as_long_as_shares() {
     let letters = picture.descendants().filter(|n| n.has_tag_name("text")).map(|n| number(n, "font-size"));
     assert!(letters.fold(f64::INFINITY, f64::min) >= 11.0, "letters smaller than 11 pixels");
     assert!(svg.contains("prefers-color-scheme: dark"));
+}
+
+#[test]
+fn axes_have_round_values_of_which_no_two_are_the_same() {
+    for (highest, of_time) in [(0.26, "0.00 0.05 0.10 0.15 0.20 0.25"), (118.0, "0 20 40 60 80 100")] {
+        let mut report = report();
+        for m in report["configs"].as_array_mut().expect("configurations") {
+            // A fifth of the height stays free.
+            m["step_ms_by_position"] = vec![highest / 1.2; 16].into();
+        }
+        let svg = svg(&[report]);
+        let picture = Document::parse(&svg).expect("well-formed XML");
+        let axis = |anchor: &str| {
+            let texts = picture.descendants().filter(|n| n.attribute("text-anchor") == Some(anchor));
+            texts.filter_map(|n| n.text()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(axis("end"), of_time);
+        assert_eq!(axis("middle"), "500 1000 1500 2000 position in the context, tokens");
+    }
 }
 
 #[test]

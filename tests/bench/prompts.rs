@@ -80,7 +80,7 @@ fn a_batch_gives_the_answers_that_single_prompts_get() {
 #[test]
 fn answers_are_as_long_as_they_are_asked_for() {
     let folder = tempfile::tempdir().expect("a folder");
-    let prompts = file(folder.path(), "p.json", r#"["one", "two and a little more", "three"]"#);
+    let prompts = file(folder.path(), "p.json", " [\n\"one\", \"two and a little more\",\n\"three\"]\n");
     let line = |flags: &str| format!("{MODEL} --prompts {prompts} --json {flags}");
     let report = json(&bench(&line("--batch 2,9 --max-new-tokens 90 --ignore-eos")));
     for (batch, steps) in batches(&report).iter().zip([2 * 89, 89]) {
@@ -97,7 +97,7 @@ fn answers_are_as_long_as_they_are_asked_for() {
 fn a_model_without_a_template_continues_raw_text() {
     let folder = tempfile::tempdir().expect("a folder");
     let model = file(folder.path(), "raw.gguf", tiny::TINY.bytes());
-    let prompts = file(folder.path(), "p.txt", "w300 w301\n\nw302\n");
+    let prompts = file(folder.path(), "p.txt", "\n w300 w301 \r\n\n\tw302\n");
     let output = bench(&format!("{model} --prompts {prompts} --batch 1,2 --max-new-tokens 8 --json"));
     let report = json(&output);
     assert!(String::from_utf8_lossy(&output.stderr).contains("no chat template") && report["template"].is_null());
@@ -128,10 +128,12 @@ fn what_is_no_work_is_refused_by_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str, bytes: &[u8]| format!("--prompts {}", file(folder.path(), name, bytes));
     let four = |flags: &str| format!("--prompts benches/prompts/four.txt {flags}");
-    let cases: [(String, &[&str]); 13] = [
+    let cases: [(String, &[&str]); 15] = [
         ("--prompts no-such-file.txt".into(), &["--prompts", "no-such-file.txt: No such file or directory\n"]),
         (at("empty", b"\n \n"), &["--prompts", "empty", "none"]),
+        (at("no", b"[]"), &["--prompts", "none"]),
         (at("json", b"[1, 2]"), &["--prompts", "JSON array of strings"]),
+        (at("letters", b"[a]"), &["--prompts", "JSON array of strings"]),
         (at("bytes", b"\xff\xfe"), &["bytes", "UTF-8"]),
         (four("--batch 0"), &["--batch"]),
         (four("--batch many"), &["--batch"]),

@@ -41,11 +41,15 @@ fn name(row: &Value) -> String {
 
 #[test]
 fn every_combination_is_run_in_llama_benchs_order() {
-    let line = format!("{MODEL} -p 8,16 -n 0 -n 2-3 -pg 8,4 -d 0,32 -ub 8-16+8 -r 2 --no-warmup -o jsonl -t 1");
-    let rows = lines(&printed(&bench(&line)));
-    let tests = ["pp8+tg0", "pp16+tg0", "pp0+tg2", "pp0+tg3", "pp8+tg4"];
+    let line = format!("{MODEL} -p 8-20*2 -n 0,2 -n 3-4 -pg 8,4 -d 0,32 -ub 8-20+8 -r 2 --no-warmup -o jsonl -t 1");
+    let output = bench(&line);
+    let (rows, said) = (lines(&printed(&output)), String::from_utf8_lossy(&output.stderr));
+    let tests = ["pp8+tg0", "pp16+tg0", "pp0+tg2", "pp0+tg3", "pp0+tg4", "pp8+tg4"];
     let at = |ub| ["", " @ d32"].map(|depth| tests.map(|test| format!("{test}{depth} ub{ub}"))).concat();
     assert_eq!(rows.iter().map(name).collect::<Vec<_>>(), [at(8), at(16)].concat());
+    for name in ["pp16", "tg3", "pp8+tg4", "pp8 @ d32", "tg2 @ d32", "pp8+tg4 @ d32"] {
+        assert!(said.contains(&format!(" {name} ")), "{name}: {said}");
+    }
     let columns = [THEIRS, SAMPLES, OURS].join(" ");
     for row in &rows {
         is_consistent(row, 2);
@@ -152,7 +156,18 @@ fn what_cannot_be_measured_is_refused_by_name() {
     for (flags, words) in [
         ("-p x", &["--n-prompt", "first-last"][..]),
         ("-p 8-4", &["--n-prompt", "below the first"]),
-        ("-n 1-9+0", &["--n-gen"]),
+        ("-p 1,", &["--n-prompt", "expected numbers from 0 to 2147483647"]),
+        ("-p 1-", &["--n-prompt", "expected numbers"]),
+        ("-p 1-x+1", &["--n-prompt", "expected numbers"]),
+        ("-p 1-4+", &["--n-prompt", "expected numbers"]),
+        ("-p 1-4/2", &["--n-prompt", "expected numbers"]),
+        ("-p +5", &["--n-prompt", "expected numbers"]),
+        ("-p é-2", &["--n-prompt", "expected numbers"]),
+        ("-p 99999999999999999999", &["--n-prompt", "expected numbers"]),
+        ("-n 1-9+0", &["--n-gen", "does not lead to 9"]),
+        ("-n 0-4*2", &["--n-gen", "does not lead to 4"]),
+        ("-n 2-4*1", &["--n-gen", "does not lead to 4"]),
+        ("-ngl -2-1", &["--n-gpu-layers", "expected numbers from -1"]),
         ("-n -3", &["-3"]),
         ("-d 1-99999999", &["--n-depth", "more than 1000"]),
         ("-pg 512", &["--pg", "512,128"]),
@@ -169,6 +184,8 @@ fn what_cannot_be_measured_is_refused_by_name() {
         ("-p 0 -n 0", &["nothing to measure"]),
         ("-hf a/b", &["-hf", "in place of the file"]),
         ("-t 1-1000 -ub 1-1000", &["1000000 combinations"]),
+        // As many numbers as a list and a range beside it, and one that begins below 0, stand for.
+        ("-t 1-1000 -ub 8,1-2,64-100*10 -ngl -1-1", &["12000 combinations"]),
         ("--json -o csv", &["--json", "--output"]),
         // Flags of two modes, and lists where only one value makes sense.
         ("--suite quick -p 8", &["--suite", "--n-prompt"]),

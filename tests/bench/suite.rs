@@ -58,6 +58,18 @@ fn a_suite_has_the_logs_configurations_and_fields() {
 }
 
 #[test]
+fn the_tiers_are_the_logs() {
+    let all = |tier, n| {
+        let shown = |c: suite::Config| format!("{} {}", c.config_name, c.max_new_tokens);
+        suite::configs(tier, n).into_iter().map(shown).collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(all("quick", 512), "short 64, medium 256");
+    assert_eq!(all("standard", 1024), "short 64, medium 256, prefill 64, decode 1024, sampled 256");
+    let full = "short 64, medium 256, prefill 64, decode 512, long 512, sampled 256, full-pipe 256";
+    assert_eq!(all("full", 512), full);
+}
+
+#[test]
 fn one_configuration_of_ones_own() {
     let line = format!("-m {MODEL} --prompt-tokens 40 --max-new-tokens 30 --temperature 0.8 --seed 7 --trials 1");
     let m = &json(&bench(&format!("{line} --json")))["configs"][0];

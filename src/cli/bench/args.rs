@@ -98,10 +98,8 @@ pub struct Machine {
     no_repack: bool,
 }
 
-/// What a value of a flag makes of a setting.
-type Change = Box<dyn Fn(&Setting) -> Setting>;
-/// A flag that was given: the field of a row that shows it, its name, and its values.
-type Axis = (&'static str, &'static str, Vec<Change>);
+/// A flag that was given: the field of a row that shows it, its name, how many values it has, and what sets one of them.
+type Axis = (&'static str, &'static str, usize, Box<dyn Fn(&mut Setting, usize)>);
 
 impl Machine {
     /// The flags that were given, in llama-bench's order: what is named first here changes last.
@@ -117,27 +115,28 @@ impl Machine {
             axis("type_v", "--cache-type-v", self.cache_type_v.clone(), |s, ty| s.wish.options.type_v = ty),
             axis("n_threads", "--threads", numbers(&self.threads), |s, n| s.wish.options.threads = n as usize),
         ];
-        axes.retain(|(.., changes)| !changes.is_empty());
+        axes.retain(|(_, _, n, _)| *n > 0);
         axes
     }
 
     /// Every combination, and the fields of a row that flags were given for.
     pub fn settings(&self) -> Result<(Vec<Setting>, Vec<&'static str>), Exit> {
         let axes = self.axes();
-        let combinations = axes.iter().fold(1usize, |n, (.., changes)| n.saturating_mul(changes.len()));
+        let combinations = axes.iter().fold(1usize, |all, (_, _, n, _)| all.saturating_mul(*n));
         if combinations > MOST {
             return Err(Exit::usage(format!("{combinations} combinations of settings; at most {MOST} are run")));
         }
-        let all = axes.iter().fold(vec![Setting::default()], |settings, (.., changes)| {
-            settings.iter().flat_map(|setting| changes.iter().map(move |change| change(setting))).collect()
-        });
-        Ok((all, axes.iter().map(|(field, ..)| *field).collect()))
+        let mut settings = vec![Setting::default()];
+        for (_, _, n, set) in &axes {
+            settings = settings.iter().flat_map(|setting| vec![setting.clone(); *n]).collect();
+            settings.iter_mut().enumerate().for_each(|(i, setting)| set(setting, i % n));
+        }
+        Ok((settings, axes.iter().map(|(field, ..)| *field).collect()))
     }
 
     /// The only combination.
     pub fn setting(&self) -> Result<Setting, Exit> {
-        if let Some((_, flag, changes)) = self.axes().iter().find(|(.., changes)| changes.len() > 1) {
-            let n = changes.len();
+        if let Some((_, flag, n, _)) = self.axes().iter().find(|(_, _, n, _)| *n > 1) {
             return Err(Exit::usage(format!("{flag}: {n} values, but only llama-bench's rows take more than one")));
         }
         Ok(self.settings()?.0.remove(0))
@@ -145,14 +144,7 @@ impl Machine {
 }
 
 fn axis<T: Copy + 'static>(field: &'static str, flag: &'static str, of: Vec<T>, set: fn(&mut Setting, T)) -> Axis {
-    let change = |value: T| -> Change {
-        Box::new(move |setting: &Setting| {
-            let mut setting = setting.clone();
-            set(&mut setting, value);
-            setting
-        })
-    };
-    (field, flag, of.into_iter().map(change).collect())
+    (field, flag, of.len(), Box::new(move |setting: &mut Setting, i: usize| set(setting, of[i])))
 }
 
 #[derive(Debug, Args)]
@@ -287,8 +279,7 @@ fn picture(name: &str) -> Result<PathBuf, String> {
     if !cfg!(feature = "plot") {
         return Err("this qrun was built without the feature plot".into());
     }
-    let end = name.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
-    let known = end.is_some_and(|end| ["svg", "png"].contains(&end.as_str()));
+    let known = [".svg", ".png"].iter().any(|end| name.to_ascii_lowercase().ends_with(end));
     if known { Ok(name.into()) } else { Err("expected a name that ends in .svg or .png".into()) }
 }
 
@@ -297,7 +288,7 @@ fn picture(name: &str) -> Result<PathBuf, String> {
 #[command(next_help_heading = "Output")]
 pub struct Outputs {
     /// JSON on stdout, in place of tables
-    #[arg(long)]
+    #[arg(long, conflicts_with = "output")]
     pub json: bool,
     /// Keep the report in this folder too; its name says the model, the device and the time
     #[arg(long, value_name = "DIR")]

@@ -70,11 +70,9 @@ impl Model {
 
     /// The only model.
     pub fn source(&self) -> Result<Source, Exit> {
-        let mut sources = self.sources()?;
-        match sources.len() {
-            1 => Ok(sources.remove(0)),
-            n => Err(Exit::usage(format!("{n} models, but only llama-bench's rows take more than one"))),
-        }
+        let several = |n: usize| Exit::usage(format!("{n} models, but only llama-bench's rows take more than one"));
+        let [source] = <[Source; 1]>::try_from(self.sources()?).map_err(|sources| several(sources.len()))?;
+        Ok(source)
     }
 
     /// All models.
@@ -145,9 +143,8 @@ impl Source {
         if stderr().is_terminal() {
             say(&open::plan_line(&engine));
         }
-        let decoder = engine.decoder(open::plain_notices())?;
-        let load_ms = started.elapsed().as_secs_f64() * 1e3;
-        Ok((Session::new(engine, decoder, SamplerParams::default()), load_ms))
+        let session = Session::open(engine, SamplerParams::default(), open::say_if_fell_back())?;
+        Ok((session, started.elapsed().as_secs_f64() * 1e3))
     }
 
     /// Everything but the weights.

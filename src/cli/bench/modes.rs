@@ -1,10 +1,10 @@
 //! Each mode from its flags to its report. Bars are drawn by a thread of their own, not by the one that is measured, only
 //! where somebody watches, and until they are dropped.
 
-use std::{path::Path, thread, time::Duration, time::Instant};
+use std::{path::Path, sync::Arc, thread, time::Duration, time::Instant};
 
 use crate::{
-    bench::{Limits, Repeat, machine, prompts, record, requests, rows, startup, suite, table::Writer},
+    bench::{Limits, Repeat, machine, prompts, requests, rows, startup, suite, table::Writer},
     engine::Engine,
     text::template::{Message, Render},
 };
@@ -12,7 +12,7 @@ use qrun_quant::Gguf;
 use serde_json::Value;
 
 use super::{
-    args::{Machine, Outputs, Prompts, Rows, Shared, Suite},
+    args::{Machine, Prompts, Rows, Shared, Suite},
     model::Source,
     numbers::all,
 };
@@ -23,20 +23,16 @@ use crate::cli::{
     terminal::{put, say},
 };
 
-/// A model, how it runs, and where the report goes.
-pub struct Task<'a> {
+/// A model, and how it runs.
+pub struct Task {
     pub source: Source,
     pub setting: rows::Setting,
-    pub outputs: &'a Outputs,
 }
 
 /// llama-bench's rows.
 pub fn rows(args: &Rows, sources: &[Source], machine: &Machine, json: bool) -> Result<(), Exit> {
     let (tests, (settings, asked)) = (args.tests()?, machine.settings()?);
-    let format = match (args.output.as_deref(), json) {
-        (Some(format), true) if format != "json" => return Err(Exit::usage("--json and --output: give one of them")),
-        (format, json) => format.unwrap_or(if json { "json" } else { "md" }),
-    };
+    let format = args.output.as_deref().unwrap_or(if json { "json" } else { "md" });
     let repeat = Repeat { warmups: usize::from(!args.no_warmup), times: args.repetitions.unwrap_or(5) };
     let steps = tests.iter().map(|test| test.steps(repeat)).fold(0, usize::saturating_add);
     let bar = estimate(steps.saturating_mul(settings.len() * sources.len()) as u64);
@@ -75,7 +71,7 @@ pub fn rows(args: &Rows, sources: &[Source], machine: &Machine, json: bool) -> R
     measured
 }
 
-/// The generation log's configurations, or one of one's own; to be shown by the caller.
+/// The generation log's configurations, or one of one's own.
 pub fn measure_suite(args: &Suite, shared: &Shared, task: &Task) -> Result<Value, Exit> {
     let mut configs = match &args.suite {
         Some(tier) => suite::configs(tier, args.decode_tokens.unwrap_or(suite::DECODE_TOKENS)),
@@ -100,13 +96,10 @@ pub fn measure_suite(args: &Suite, shared: &Shared, task: &Task) -> Result<Value
     })?)
 }
 
-/// Whole answers to the prompts of a file, in batches.
-pub fn prompts(file: &Path, args: &Prompts, limit: usize, task: &Task) -> Result<(), Exit> {
+/// The prompts of a file.
+pub fn texts(file: &Path) -> Result<Vec<String>, Exit> {
     let text = input::file_text("--prompts", file, input::LONGEST_PROMPT)?;
-    let wrong = |reason: String| Exit::usage(format!("--prompts {}: {reason}", file.display()));
-    let texts = prompts::parse(&text).map_err(wrong)?;
-    let report = measure_prompts(&texts, args, limit, task)?;
-    task.outputs.report(&report, &prompts::markdown(&report), &prompts::line(&report))
+    prompts::parse(&text).map_err(|reason| Exit::usage(format!("--prompts {}: {reason}", file.display())))
 }
 
 /// What a user says, in the model's own form.
@@ -115,23 +108,23 @@ fn tokens(engine: &Engine, text: &str) -> Result<Vec<u32>, Exit> {
     Ok(engine.prompt(&rendered.transpose()?.unwrap_or_else(|| text.to_owned()))?)
 }
 
-/// Says that the model has no template, where that is so.
-fn note_raw(engine: &Engine) {
+/// The model without its weights: how long prompts are is known once the vocabulary is, and the context depends on it.
+fn vocabulary(task: &Task) -> Result<Arc<Engine>, Exit> {
+    let engine = task.source.open(&task.setting, 64, 1)?;
     if let Ok(None) = engine.template() {
         say("note: the model has no chat template: the prompts are continued as raw text");
     }
+    Ok(engine)
 }
 
-/// Answers of at most `limit` tokens to some prompts, at some batch sizes; to be shown by the caller.
-pub fn measure_prompts(texts: &[String], args: &Prompts, limit: usize, task: &Task) -> Result<Value, Exit> {
-    let sizes = all(&args.batch, 1);
+/// Whole answers to some prompts, at some batch sizes.
+pub fn measure_prompts(texts: &[String], args: &Prompts, shared: &Shared, task: &Task) -> Result<Value, Exit> {
+    let (sizes, limit) = (all(&args.batch, 1), shared.max_new_tokens.unwrap_or(2048));
     let set = |engine: &Engine| {
         let prompts = texts.iter().map(|text| tokens(engine, text)).collect::<Result<Vec<_>, Exit>>()?;
         Ok::<_, Exit>(prompts::PromptSet { prompts, limit, ignore_eos: args.ignore_eos })
     };
-    // How long the prompts are is known once the vocabulary is; the context depends on it.
-    let engine = task.source.open(&task.setting, 64, 1)?;
-    note_raw(&engine);
+    let engine = vocabulary(task)?;
     let (counted, before) = (set(&engine)?, Limits::measure(&engine));
     let bar = estimate((sizes.len() * texts.len()).saturating_mul(limit) as u64);
     let batch = |size: usize| {
@@ -152,10 +145,9 @@ pub fn measure_prompts(texts: &[String], args: &Prompts, limit: usize, task: &Ta
     Ok(counted.report(&engine, texts, before, &batches))
 }
 
-/// The requests of a notebook, one after another; to be shown by the caller.
+/// The requests of a notebook, one after another.
 pub fn measure_requests(seed: u64, task: &Task) -> Result<Value, Exit> {
-    let engine = task.source.open(&task.setting, 64, 1)?;
-    note_raw(&engine);
+    let engine = vocabulary(task)?;
     let asks = requests::NOTEBOOK.map(|ask| tokens(&engine, ask.prompt).map(|tokens| (ask, tokens)));
     let asks = asks.into_iter().collect::<Result<Vec<_>, Exit>>()?;
     let n_ctx = asks.iter().map(|(ask, tokens)| tokens.len() + ask.limit).max().unwrap_or(1);
@@ -171,7 +163,7 @@ pub fn measure_requests(seed: u64, task: &Task) -> Result<Value, Exit> {
 }
 
 /// The time line of a run: one start that finds the page cache as it is, then `trials` more.
-pub fn startup(trials: usize, task: &Task) -> Result<(), Exit> {
+pub fn measure_startup(trials: usize, task: &Task) -> Result<Value, Exit> {
     let (program, path, setting) = (std::env::current_exe()?, &task.source.path, &task.setting);
     let options = &setting.wish.options;
     let mut flags = vec![
@@ -189,10 +181,8 @@ pub fn startup(trials: usize, task: &Task) -> Result<(), Exit> {
         run
     };
     let mut runs = (0..=trials).map(start).collect::<Result<Vec<_>, _>>()?;
-    bar.finish_and_clear();
     let first = runs.remove(0);
-    let report = startup::report(path, Gguf::open(path)?.file_bytes(), options.threads, first, runs);
-    print(&if task.outputs.json { record::json(&report) } else { startup::markdown(&report) })
+    Ok(startup::report(path, Gguf::open(path)?.file_bytes(), options.threads, first, runs))
 }
 
 /// The child's exit code is this one's.
