@@ -25,6 +25,7 @@
 //! | `lock` | one process at a time for a file |
 //! | `room` | free bytes on a disk |
 //! | `fetch` | one file, from the lock to its name |
+//! | `refusal` | what a server's no means, and what to do |
 //! | `store` | all of it, with the settings of the environment |
 
 mod aliases;
@@ -41,6 +42,7 @@ mod lock;
 mod name;
 mod ollama;
 mod partial;
+mod refusal;
 mod room;
 mod settings;
 mod store;

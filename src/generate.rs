@@ -28,5 +28,5 @@ pub use scheduler::{Clock, Finished, Recover, Scheduler, Watch};
 pub use session::Session;
 pub use snapshot::Loaded;
 pub use stats::{RequestState, Stats, StatsReader};
-pub use thread::{Between, Chunk, Generator, Sink, Stream};
+pub use thread::{Between, Chunk, Generator, Reopen, Sink, Stream};
 pub use timings::Timings;

@@ -8,6 +8,7 @@ mod connections;
 mod fuzz;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod gpu;
+mod hostile;
 mod ollama;
 mod responses;
 mod salts;

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::bench::{plot, record, suite};
+use crate::bench::{plot, record, startup, suite};
 use serde_json::Value;
 
 pub use args::Bench;
@@ -31,6 +31,11 @@ const MOST_COMPARED: usize = 6;
 
 impl Bench {
     /// Runs the mode that the flags belong to; clap has refused flags of two of them.
+    ///
+    /// # Errors
+    /// Exit code 2: a flag, or a file that it names; that is found before anything is measured. 3 to 6: the model file,
+    /// memory, the device, or a model that was not fetched. 1: a measurement fails, or a report or a picture cannot be
+    /// written.
     pub fn run(self) -> Result<(), Exit> {
         let Self { model, machine, rows, suite, shared, recipe, prompts, startup, plot, outputs } = self;
         let own = suite.is_some() || shared.max_new_tokens.is_some() || shared.trials.is_some() || plot.plot.is_some();
@@ -53,16 +58,18 @@ impl Bench {
         if !(own || prompts.prompts.is_some() || startup) {
             return modes::rows(&rows, &model.sources()?, &machine, outputs.json);
         }
-        let task = Task { source: model.source()?, setting: machine.setting()?, outputs: &outputs };
-        if let Some(file) = &prompts.prompts {
-            modes::prompts(file, &prompts, shared.max_new_tokens.unwrap_or(2048), &task)
-        } else if startup {
-            modes::startup(shared.trials.unwrap_or(3), &task)
-        } else {
-            let report = modes::measure_suite(&suite, &shared, &task)?;
-            outputs.report(&report, &suite::markdown(std::slice::from_ref(&report)), &suite::line(&report))?;
-            plot.draw(&[vec![report], compared].concat())
+        let task = Task { source: model.source()?, setting: machine.setting()? };
+        if startup {
+            let report = modes::measure_startup(shared.trials.unwrap_or(3), &task)?;
+            return outputs.show(&report, &startup::markdown(&report));
         }
+        let report = match &prompts.prompts {
+            Some(file) => modes::measure_prompts(&modes::texts(file)?, &prompts, &shared, &task)?,
+            None => modes::measure_suite(&suite, &shared, &task)?,
+        };
+        outputs.show(&report, &record::tables(std::slice::from_ref(&report)))?;
+        outputs.keep(&report)?;
+        plot.draw(&[vec![report], compared].concat())
     }
 }
 
@@ -88,16 +95,12 @@ impl Outputs {
         made.map(drop).map_err(|e| Exit::usage(format!("--reports {}: {}", folder.display(), system_error(&e))))
     }
 
-    /// Prints a report and the line for an issue, and keeps the report where that was asked for.
-    fn report(&self, report: &Value, tables: &str, line: &str) -> Result<(), Exit> {
-        let json = record::json(report);
-        print(if self.json { &json } else { tables })?;
-        self.keep(report)?;
-        say(line);
-        Ok(())
+    /// Prints a report: its JSON, or the tables.
+    fn show(&self, report: &Value, tables: &str) -> Result<(), Exit> {
+        if self.json { print(&record::json(report)) } else { print(tables) }
     }
 
-    /// Keeps a report where that was asked for.
+    /// Keeps a report where that was asked for, and says the line for an issue.
     fn keep(&self, report: &Value) -> Result<(), Exit> {
         if let Some(folder) = &self.reports {
             let file = folder.join(record::file_name(report));
@@ -105,6 +108,7 @@ impl Outputs {
             written.map_err(|e| failed("--reports", &file, &e))?;
             say(&format!("report: {}", file.display()));
         }
+        say(&record::summary(report));
         Ok(())
     }
 }

@@ -36,7 +36,7 @@ pub struct Chat {
     variables: Map<String, Value>,
     system: Option<String>,
     messages: Vec<Message>,
-    /// Text of `/read` that goes in front of the next message.
+    /// Text of `/read` that goes in front of the next message, and waits where that one does not reach the model.
     pending: String,
     last: Option<Reply>,
     verbose_prompt: bool,
@@ -83,6 +83,10 @@ impl Chat {
     }
 
     /// Talks until the input ends or the user leaves.
+    ///
+    /// # Errors
+    /// Exit code 1: stdin, stdout or a step fails. 3: the model's logits are not finite. 5: the device fails. 130:
+    /// Ctrl-C before the first line.
     pub fn run(mut self, args: &Args, first: Option<String>) -> Result<(), Exit> {
         self.verbose_prompt = args.output.verbose_prompt;
         self.drop_oldest = args.chat.drop_oldest;
@@ -146,9 +150,9 @@ impl Chat {
         if sent != Sent::Answered {
             // The message did not reach the model: the history stays what the model has seen.
             self.messages.pop();
-        }
-        if sent == Sent::Stopped {
-            // Not where the message was refused: what made it too long would do so again.
+            if sent == Sent::Refused && !read.is_empty() {
+                self.say("What /read has loaded waits for the next message; /read - forgets it");
+            }
             self.pending = read;
         }
         Ok(())

@@ -32,6 +32,10 @@ struct Share {
 }
 
 impl Info {
+    /// Prints what is in the file. Why it would not run here is part of that.
+    ///
+    /// # Errors
+    /// Exit code 3: the file is missing or damaged. 6: it was not fetched. 1: stdout fails.
     pub fn run(self) -> Result<(), Exit> {
         let gguf = self.file.open()?;
         let model = match gguf.tensors() {

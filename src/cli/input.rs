@@ -28,6 +28,10 @@ pub struct Prompt {
 impl Prompt {
     /// Gathers the prompt. A pipe is read to its end where `pipe` allows (a chat reads lines itself):
     /// alone it is the prompt, beside `-p` or `-f` it follows after an empty line, as with Ollama.
+    ///
+    /// # Errors
+    /// Exit code 2: two prompts, two system prompts, or a file or a pipe that is too long, is not UTF-8 or cannot be
+    /// opened. 1: it cannot be read.
     pub fn gather(input: &Input, terminal: &Terminal, pipe: Pipe) -> Result<Self, Exit> {
         let named = [input.prompt.is_some(), input.file.is_some(), input.binary_file.is_some()];
         if named.iter().filter(|&&n| n).count() > 1 {
@@ -145,8 +149,11 @@ pub fn too_long(source: &str, longest: u64) -> Exit {
     Exit::usage(format!("{source}: the text is too long: more than {} MB", longest >> 20))
 }
 
-/// Bytes as text. Bytes that are not UTF-8 have no tokens of their own in most vocabularies, so they are
-/// refused with their place instead of being replaced.
+/// Bytes as text; `source` is what the message calls them.
+///
+/// # Errors
+/// Exit code 2: bytes that are not UTF-8, with their place. Most vocabularies have no tokens of their own for them, so
+/// they are refused instead of being replaced.
 pub fn text(source: &str, bytes: Vec<u8>) -> Result<String, Exit> {
     String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();

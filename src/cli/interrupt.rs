@@ -32,6 +32,9 @@ static STATE: AtomicU8 = AtomicU8::new(IDLE);
 static ANSWER: Mutex<Option<Cancel>> = Mutex::new(None);
 
 /// Watches for Ctrl-C from now on.
+///
+/// # Errors
+/// Exit code 1: the system refuses, or it is watched for already.
 pub fn watch() -> Result<(), Exit> {
     ctrlc::set_handler(handle).map_err(|e| Exit::new(Code::Failure, format!("Ctrl-C cannot be watched: {e}")))
 }

@@ -63,6 +63,10 @@ pub enum Job {
 }
 
 impl Job {
+    /// Does the job to its end.
+    ///
+    /// # Errors
+    /// The exit code of the job, and what to say.
     pub fn run(self) -> Result<(), Exit> {
         match self {
             Job::Info(job) => job.run(),

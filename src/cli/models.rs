@@ -63,6 +63,11 @@ pub struct Rm {
 }
 
 impl Pull {
+    /// Fetches the model and prints its path; without a name asks the hub for every alias.
+    ///
+    /// # Errors
+    /// Exit code 6: it was not fetched; without a name: an alias stands for nothing that the hub has. 3: it is none
+    /// that qrun runs. 2: the word is no name.
     pub fn run(self) -> Result<(), Exit> {
         let Some(name) = &self.name else { return check() };
         let wanted = Wanted {
@@ -77,6 +82,10 @@ impl Pull {
 }
 
 impl Models {
+    /// Prints the models in the cache, or the short names.
+    ///
+    /// # Errors
+    /// As of [`listing`]; 1: stdout fails.
     pub fn run(self) -> Result<(), Exit> {
         match (self.aliases, self.json) {
             (true, true) => {
@@ -98,6 +107,10 @@ impl Models {
 }
 
 impl Rm {
+    /// Removes it, and says how much that was.
+    ///
+    /// # Errors
+    /// Exit code 6: the cache has nothing of this name, or cannot be changed. 2: the word is no name.
     pub fn run(self) -> Result<(), Exit> {
         let removed = download::remove(&self.name, None).map_err(exit)?;
         progress::done(&format!("{}: {} files, {}", self.name, removed.files, human_bytes(removed.bytes)));
@@ -106,6 +119,9 @@ impl Rm {
 }
 
 /// The models in the cache, one a line.
+///
+/// # Errors
+/// Exit code 6: the cache cannot be read. 2: there is no folder for one.
 pub fn listing() -> Result<String, Exit> {
     let models = download::cached(None).map_err(exit)?;
     let mut text = String::new();

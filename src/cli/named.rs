@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use super::{args::Args, exit::Exit, terminal::Terminal};
 
 /// The model that the flags name, as a file; `None` where they name none.
+///
+/// # Errors
+/// Exit code 2: two models are named. Else as of [`fetching::get`], for a name.
 pub fn model(args: &Args, terminal: &Terminal) -> Result<Option<PathBuf>, Exit> {
     let hub = &args.hub;
     let named = [hub.repo.as_deref(), hub.url.as_deref()].into_iter().flatten().collect::<Vec<_>>();
@@ -26,6 +29,9 @@ pub fn model(args: &Args, terminal: &Terminal) -> Result<Option<PathBuf>, Exit> 
 }
 
 /// The same of a job's word.
+///
+/// # Errors
+/// As of [`fetching::get`], for a name.
 pub fn file(word: &Path, offline: bool) -> Result<PathBuf, Exit> {
     match word.to_str().filter(|word| is_name(word)) {
         Some(name) => fetching::get(&fetching::offline(name, offline), true),
@@ -75,6 +81,9 @@ pub mod fetching {
     }
 
     /// The file: of the cache where that has it, else fetched.
+    ///
+    /// # Errors
+    /// Exit code 2: the word is no name, or there is no folder for a cache. Else as of [`fetch`].
     pub fn get(wanted: &Wanted, shows: bool) -> Result<PathBuf, Exit> {
         match download::find(wanted).map_err(exit)? {
             Some(path) => Ok(path),
@@ -84,6 +93,10 @@ pub mod fetching {
 
     /// The newest version, fetched where the cache does not have it; a bar or lines show how that goes. Ctrl-C ends the
     /// program, and what was fetched is kept.
+    ///
+    /// # Errors
+    /// Exit code 6: it was not fetched. 3: it is none that qrun runs. 2: a name or a setting of the environment is
+    /// wrong.
     pub fn fetch(wanted: &Wanted, shows: bool) -> Result<PathBuf, Exit> {
         // A chat watches already.
         let _ = interrupt::watch();
@@ -135,6 +148,10 @@ pub mod fetching {
     pub fn offline(name: &str, _: bool) -> String {
         name.to_owned()
     }
+    /// Fetches nothing.
+    ///
+    /// # Errors
+    /// Exit code 2, always.
     pub fn get(name: &str, _: bool) -> Result<PathBuf, Exit> {
         Err(Exit::usage(format!("{name}: this qrun was built without the feature download; name a GGUF file")))
     }

@@ -193,6 +193,10 @@ impl ParsedArgs {
                 let value = value.filter(|_| on).map_or(switched.into(), Clone::clone);
                 self.given.push(Given::Flag(flag, value));
             }
+            // It goes on however it is switched off.
+            Status::NoOp if shown == "off" => {
+                self.warnings.push(format!("{typed}={shown} has no effect: {}", flag.help));
+            }
             Status::NoOp => {}
             Status::Noted => self.warnings.push(format!("{typed} has no effect: {}", flag.help)),
             Status::RefusedUnless(same) if equal(&shown, same) => {}

@@ -40,6 +40,11 @@ pub struct Quantize {
 }
 
 impl Quantize {
+    /// Makes the file, and says what is in it.
+    ///
+    /// # Errors
+    /// Exit code 2: the output is `-`, the input, or there already without `--force`. 3: the input. 6: it was not
+    /// fetched. 1: the output cannot be written.
     pub fn run(mut self) -> Result<(), Exit> {
         values::output_name(&self.output)?;
         self.input = named::file(&self.input, false)?;

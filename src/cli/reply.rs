@@ -48,6 +48,10 @@ pub struct AnswerPrinter {
 impl AnswerPrinter {
     /// Generates and shows an answer. Its text ends with a newline on stdout, added where it has none. The reply's text is
     /// what is for the reader, without thoughts that were told apart.
+    ///
+    /// # Errors
+    /// Exit code 2: the prompt is empty or does not fit. 3: the model's logits are not finite. 5: the device fails. 1:
+    /// a step or stdout fails. 0: the reader of stdout has gone.
     pub fn answer(&self, session: &mut Session, request: &Request) -> Result<Reply, Exit> {
         let mut timeline = self.timeline.take();
         let mut lap = |step| timeline.iter_mut().for_each(|timeline| timeline.lap(step));
@@ -238,6 +242,9 @@ fn perf_block(t: &Timings, load_ms: f64, wall_ms: f64) -> String {
 }
 
 /// The conversation in the model's own form, opened for the answer.
+///
+/// # Errors
+/// Exit code 2: the model has no chat template. 3: the template fails, or refuses the conversation.
 pub fn render(session: &Session, messages: &[Message], kwargs: &Map<String, Value>) -> Result<String, Exit> {
     let options = Render { kwargs: kwargs.clone(), ..Render::default() };
     match session.engine().render(messages, &options) {

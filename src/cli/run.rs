@@ -31,6 +31,10 @@ enum Mode {
 }
 
 /// Answers, once or turn after turn.
+///
+/// # Errors
+/// Exit code 2: no prompt, or a flag. 3 to 6: the model file, memory, the device, or a model that was not fetched. 130:
+/// Ctrl-C. 1: stdin, stdout or a step fails.
 pub fn run(args: &Args, terminal: Terminal, timeline: Timeline) -> Result<(), Exit> {
     interrupt::watch()?;
     let at_terminal = terminal.stdin && terminal.stdout && !args.output.json;
@@ -109,6 +113,9 @@ fn messages(system: Option<String>, user: String) -> Vec<Message> {
 }
 
 /// `--chat-template-kwargs` and `-rea`.
+///
+/// # Errors
+/// Exit code 2: the former is no JSON object.
 pub fn template_variables(args: &Args) -> Result<Map<String, Value>, Exit> {
     let mut variables = match &args.chat.template_kwargs {
         None => Map::new(),

@@ -35,6 +35,10 @@ pub struct Synth {
 }
 
 impl Synth {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// Exit code 2: the output is `-`, a folder, or there already without `--force`. 1: it cannot be written.
     pub fn run(self) -> Result<(), Exit> {
         values::output_name(&self.out)?;
         quantize::check_free(&self.out, self.force).map_err(|e| Exit::usage(e.to_string()))?;

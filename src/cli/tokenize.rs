@@ -35,6 +35,11 @@ pub struct Tokenize {
 }
 
 impl Tokenize {
+    /// Prints the tokens of the text.
+    ///
+    /// # Errors
+    /// Exit code 3: the file is damaged or has no vocabulary. 6: it was not fetched. 2: the text cannot be read, or not
+    /// be said in tokens. 1: stdout fails.
     pub fn run(self) -> Result<(), Exit> {
         let tokenizer = Tokenizer::from_gguf(&self.file.open()?)?;
         let text = self.text()?;

@@ -34,6 +34,9 @@ impl TypedValueParser for FileTypes {
 }
 
 /// `ID+BIAS` or `ID-BIAS`.
+///
+/// # Errors
+/// What was expected, for anything else and for a bias of NaN or +infinity.
 pub fn logit_bias(text: &str) -> Result<(u32, f32), String> {
     parse_logit_bias(text).map_err(|_| "expected ID+BIAS or ID-BIAS, as 15043+1 or 15043-inf".into())
 }
@@ -44,16 +47,25 @@ pub fn threads(asked: Option<usize>) -> usize {
 }
 
 /// A number that is not 0.
+///
+/// # Errors
+/// What was expected, for 0 and what is no whole number.
 pub fn at_least_one(number: &str) -> Result<usize, String> {
     number.parse().ok().filter(|&n| n > 0).ok_or_else(|| "expected a whole number from 1".to_owned())
 }
 
 /// The samplers to apply, by llama.cpp's names separated by `;`, in its order; those left out are switched off.
+///
+/// # Errors
+/// What was expected: a name is none of them, or not in their order.
 pub fn samplers(text: &str) -> Result<Vec<&'static str>, String> {
     parse_samplers(text.split(';')).map_err(|expected| format!("expected {expected}, with a ; between them"))
 }
 
-/// The name of a file to be written; `-` would be a file of that name.
+/// Whether a file of this name may be written.
+///
+/// # Errors
+/// Exit code 2: it is `-`, which would be a file of that name.
 pub fn output_name(path: &Path) -> Result<(), Exit> {
     match path.as_os_str() == "-" {
         true => Err(Exit::usage("the output is -: name a file (./- for one of that name, /dev/stdout for a pipe)")),

@@ -176,7 +176,11 @@ impl SamplerParams {
         Ok(changes)
     }
 
-    /// Refuses the first parameter outside its range, and biases of unknown tokens.
+    /// Checks all parameters for a vocabulary of `n_vocab` tokens.
+    ///
+    /// # Errors
+    /// [`SamplerError::Parameter`]: the first one outside of its range, a bias of a token that is not in the
+    /// vocabulary, or a vocabulary of no tokens or of more than 2^22.
     pub(super) fn check(&self, n_vocab: usize) -> Result<(), SamplerError> {
         // 2^22 tokens of weight 2^40 still have a total that 64 bits hold.
         if n_vocab == 0 || n_vocab > 1 << 22 {

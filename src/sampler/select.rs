@@ -43,6 +43,9 @@ fn scan(logits: &[f32]) -> (f32, bool) {
 }
 
 /// The first of all tokens by rank.
+///
+/// # Errors
+/// [`SamplerError::NotFinite`]: a logit is NaN or +infinity. [`SamplerError::NoToken`]: all are -infinity.
 pub fn argmax(logits: &[f32]) -> Result<Candidate, SamplerError> {
     let (max, well) = scan(logits);
     if !well && let Some(error) = not_finite(logits) {
@@ -58,6 +61,9 @@ pub fn best(set: &[Candidate]) -> Candidate {
 }
 
 /// Steps 3 and 4: the first `top_k` tokens by rank, all if 0. From here on the set is ordered by id.
+///
+/// # Errors
+/// [`SamplerError::NotFinite`]: a logit is NaN or +infinity. [`SamplerError::NoToken`]: all are -infinity.
 pub fn fill(set: &mut Vec<Candidate>, logits: &[f32], top_k: usize) -> Result<(), SamplerError> {
     set.clear();
     let all = top_k == 0 || top_k >= logits.len();

@@ -64,6 +64,10 @@ pub struct Summary {
 ///
 /// Metadata passes through, except for the file type and what describes shards: the result is one
 /// file. Nothing appears under the name `output` unless all went well.
+///
+/// # Errors
+/// `input` is damaged, or lacks the number of its layers; `output` is a folder, the input, or there already without
+/// `force`; a tensor is quantized already without `allow_requantize`; a write fails.
 pub fn quantize(input: &Path, output: &Path, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Summary> {
     let model = Gguf::open(input)?;
     check_output(input, output, options)?;

@@ -49,6 +49,10 @@ pub enum SynthError {
 }
 
 /// Makes the model `name` of the table at `path`; `progress(done, total)` counts bytes of tensors.
+///
+/// # Errors
+/// [`SynthError::UnknownName`]; [`SynthError::Shape`] where qrun does not write a format of `file_type`;
+/// [`SynthError::File`] where `path` cannot be written.
 pub fn synth(
     name: &str,
     file_type: FileType,
@@ -62,12 +66,20 @@ pub fn synth(
 }
 
 /// Makes a model of any shape at `path`.
+///
+/// # Errors
+/// [`SynthError::Shape`]: the vocabulary is too small for its kind, or qrun does not write a format of `file_type`.
+/// [`SynthError::File`]: no reader would take the tensors, or `path` cannot be written.
 pub fn write_shape(shape: &Shape, file_type: FileType, seed: u64, path: &Path) -> Result<(), SynthError> {
     let header = shape.header(file_type)?;
     fill(shape, seed, &header, header.create(path)?, &mut |_, _| {})
 }
 
 /// Makes a model of any shape in memory.
+///
+/// # Errors
+/// [`SynthError::Shape`]: the vocabulary is too small for its kind, or qrun does not write a format of `file_type`.
+/// [`SynthError::File`]: no reader would take the tensors.
 pub fn shape_bytes(shape: &Shape, file_type: FileType, seed: u64) -> Result<Vec<u8>, SynthError> {
     let header = shape.header(file_type)?;
     let mut out = Vec::new();

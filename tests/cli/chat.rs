@@ -242,6 +242,23 @@ fn a_message_that_does_not_fit_is_given_back() {
     assert_eq!(answers, wanted, "the message that was refused is not part of the history");
 }
 
+/// What `/read` has put before a message that is too long waits for the next one, until it is taken back.
+#[test]
+fn text_of_read_outlives_a_message_that_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.txt");
+    std::fs::write(&file, "alphabet").expect("a file");
+    let (read, long) = (format!("/read {}", file.display()), "word ".repeat(1000));
+    let talk = format!("{read}\n{long}\nwhat is it\n{read}\n{long}\n/read -\nhello\n");
+    let (_, said) = lines("-n 1 -s 1 -c 512 --verbose-prompt", &talk);
+    assert_eq!(said.matches("prompt is too long").count(), 2, "{said}");
+    assert_eq!(said.matches("/read - forgets it").count(), 2, "{said}");
+    let prompts: Vec<&str> = said.lines().filter(|l| l.starts_with("prompt: ")).collect();
+    assert_eq!(prompts.len(), 2, "{said}");
+    assert!(prompts[0].contains("alphabet\\nwhat is it"), "{prompts:?}");
+    assert_eq!(prompts[1].matches("alphabet").count(), 1, "that of the first message: {prompts:?}");
+}
+
 #[test]
 fn a_full_context_has_ways_out() {
     let talk = "hello there friend\n".repeat(12);

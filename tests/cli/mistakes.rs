@@ -36,6 +36,17 @@ fn switches_take_llama_cpps_words_for_yes_and_no() {
         let said = run(&format!("missing.gguf -p x {}", flag.replace(' ', "=")));
         assert_eq!(said.status.code(), Some(3), "{flag}: {}", text(&said.stderr));
     }
+    // What qrun does in any case cannot be switched off, and that is said.
+    for flag in ["--jinja=0", "--jinja=false", "--jinja=OFF", "--jinja=no", "--mmap=disabled", "-fa off", "-kvo=off"] {
+        let note = format!("note: {}=off has no effect: ", flag.split(['=', ' ']).next().unwrap_or_default());
+        let said = run(&format!("missing.gguf -p x {flag}"));
+        assert_eq!(said.status.code(), Some(3), "{flag}: {}", text(&said.stderr));
+        assert!(text(&said.stderr).contains(&note), "{flag}: {}", text(&said.stderr));
+    }
+    for flag in ["--jinja", "--jinja=1", "-fa on", "-fa"] {
+        let said = text(&run(&format!("missing.gguf -p x {flag}")).stderr);
+        assert!(!said.contains("has no effect"), "{flag}: {said}");
+    }
     // A model may be called so.
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::copy(model("tiny-llama"), folder.path().join("1")).expect("a model");

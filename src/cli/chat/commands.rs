@@ -28,7 +28,7 @@ const COMMANDS: &[(&str, &str, Command, &str)] = &[
     ("/regen", "", Command::Regen, "answer the last message again"),
     ("/clear", "", Command::Clear, "forget the conversation"),
     ("/drop", "[N]", Command::Drop, "forget the oldest turn, or the N oldest"),
-    ("/read", "FILE", Command::Read, "put a text file in front of the next message"),
+    ("/read", "FILE", Command::Read, "put a text file in front of the next message; - forgets it"),
     ("/glob", "PATTERN", Command::Glob, "the same for all files of a pattern (* ? **)"),
     ("/save", "FILE", Command::Save, "save the conversation with its cache; /save! replaces any file"),
     ("/save!", "FILE", Command::Replace, ""),
@@ -42,8 +42,10 @@ const COMMANDS: &[(&str, &str, Command, &str)] = &[
 const ENOUGH: usize = 3;
 
 impl Command {
-    /// The command of a line and what follows it; what is wrong with the word when there is no such command. Letters
-    /// may be capital, and the end of a word may be missing.
+    /// The command of a line and what follows it. Letters may be capital, and the end of a word may be missing.
+    ///
+    /// # Errors
+    /// There is no such command: what was typed, and the nearest one.
     pub fn parse(line: &str) -> Result<(Command, &str), String> {
         let (typed, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let word = typed.to_ascii_lowercase();

@@ -17,6 +17,10 @@ use crate::cli::{exit::Exit, input::LONGEST_PROMPT};
 
 impl Chat {
     /// Does what a command asks for; what goes wrong is said and changes nothing.
+    ///
+    /// # Errors
+    /// `/regen` alone has some: those of an answer, as
+    /// [`AnswerPrinter::answer`](crate::cli::reply::AnswerPrinter::answer).
     pub fn execute(&mut self, command: Command, rest: &str) -> Result<(), Exit> {
         match (command, rest) {
             (Command::Help, _) => self.say(&commands::summary()),
@@ -29,6 +33,10 @@ impl Chat {
             (Command::Glob, "") => self.say("/glob needs a pattern"),
             (Command::Save | Command::Replace, "") => self.say("/save needs a file"),
             (Command::Load, "") => self.say("/load needs a file"),
+            (Command::Read, "-") => {
+                self.pending.clear();
+                self.say("No text waits for the next message.");
+            }
             (Command::Read, file) => self.read(&[files::home(file)]),
             (Command::Glob, pattern) => match files::glob(pattern) {
                 Ok(found) if found.is_empty() => self.say(&format!("no file matches {pattern}")),

@@ -54,6 +54,9 @@ pub fn read_text(file: &Path, longest: u64) -> Result<String, String> {
 }
 
 /// The files that match: `*` and `?` within a name, `**` for any folders. Sorted.
+///
+/// # Errors
+/// More than [`MOST`] files match.
 pub fn glob(pattern: &str) -> Result<Vec<PathBuf>, String> {
     let pattern = home(pattern);
     let parts: Vec<String> = pattern.iter().map(|p| p.to_string_lossy().into_owned()).collect();

@@ -61,6 +61,10 @@ struct Edited {
 }
 
 impl Lines {
+    /// A line editor where someone types at a terminal, plain lines elsewhere.
+    ///
+    /// # Errors
+    /// Exit code 130: Ctrl-C was pressed meanwhile. 1: the editor does not start.
     pub fn new(terminal: &Terminal, args: &Args) -> Result<Self, Exit> {
         let edited = terminal.stdin && !args.output.simple_io;
         if edited && interrupt::pressed_at_prompt() {
@@ -76,6 +80,9 @@ impl Lines {
     }
 
     /// The next input, lines joined.
+    ///
+    /// # Errors
+    /// Exit code 2: a line that is too long or not UTF-8. 1: stdin cannot be read.
     pub fn next(&mut self) -> Result<Line, Exit> {
         let mut text = String::new();
         let mut prompt = "> ";

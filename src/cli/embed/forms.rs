@@ -43,6 +43,9 @@ impl Form {
     }
 
     /// Writes all vectors.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
     pub fn write(self, shown: &Shown, pooling: Pooling, out: &mut dyn Write) -> io::Result<()> {
         match self {
             Self::Plain => shown.plain(pooling, out),

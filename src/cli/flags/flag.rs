@@ -37,7 +37,7 @@ pub enum Status {
     Used,
     /// The same behind `qrun serve`; elsewhere refused, unless its value is this one.
     Serve(&'static str),
-    /// What qrun does in any case: accepted in silence.
+    /// What qrun does in any case: accepted in silence, but for the value `off`, which is noted.
     NoOp,
     /// Accepted without effect: one line on stderr gives the reason in `help`.
     Noted,

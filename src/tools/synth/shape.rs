@@ -206,6 +206,9 @@ impl Shape {
     }
 
     /// Metadata and tensor directory of this shape as a file of type `file_type`.
+    ///
+    /// # Errors
+    /// [`SynthError::Shape`]: the vocabulary is too small for its kind.
     pub fn header(&self, file_type: FileType) -> Result<Header, SynthError> {
         let mut h = Header::new();
         h.set("general.architecture", self.arch);

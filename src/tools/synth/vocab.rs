@@ -64,7 +64,10 @@ impl Token {
 }
 
 impl Vocab {
-    /// Sets the tokenizer's keys; else what sizes are possible and which one was asked for.
+    /// Sets the tokenizer's keys.
+    ///
+    /// # Errors
+    /// What sizes are possible and which one was asked for, where that is too small for its kind.
     pub(super) fn set(self, h: &mut Header) -> Result<(), (String, String)> {
         let least = match self.family {
             Family::Gemma => 640,

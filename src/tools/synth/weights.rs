@@ -63,6 +63,9 @@ impl Generator {
     }
 
     /// Gives the bytes of `entry` to `write`, a chunk at a time.
+    ///
+    /// # Errors
+    /// Those of `write`.
     pub fn tensor(&mut self, entry: &Entry, fill: &Fill, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut left = entry.shape.iter().product::<u64>() as usize;
         let mut stream = Stream::new(self.seed, &entry.name);
