@@ -23,6 +23,7 @@ pub mod plot;
 pub mod prompts;
 pub mod recipe;
 pub mod record;
+pub mod report;
 pub mod requests;
 pub mod rows;
 pub mod serve;

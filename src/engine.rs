@@ -6,7 +6,7 @@ mod open;
 pub mod plan;
 mod timeline;
 
-pub use backend::{Backend, BackendError, DevicePreference, LoadedDecoder};
-pub use error::{LoadCause, LoadError, Stage};
+pub use backend::{Backend, DevicePreference, LoadedDecoder};
+pub use error::{BackendError, LoadCause, LoadError, Stage};
 pub use open::{Engine, EngineOptions};
 pub use timeline::{Step, Timeline};

@@ -121,7 +121,6 @@ const SHAPES: &[(usize, usize, usize)] = &[
     (35, 37, 11),
     (70, 37, 19),
     (20, 3, 40),
-    (33, 2, 53),
 ];
 
 /// Every shape of a type, with columns that a row of floats may have too.
@@ -214,7 +213,8 @@ fn exact_products_are_those_of_f64() {
 fn every_path_gives_the_same_bits() {
     let mut random = Random(4);
     for ty in GgmlType::all() {
-        for (rows, cols, tokens) in shapes(ty) {
+        // Of so many tokens weights are unpacked into memory.
+        for (rows, cols, tokens) in shapes(ty).chain([(33, 512, 60)]) {
             let (w, x) = (matrix(ty, rows, cols, &mut random), random.gaussians(cols * tokens));
             let tiles = w.clone().repack();
             for arithmetic in [Arithmetic::Fast, Arithmetic::Exact] {

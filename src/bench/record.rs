@@ -6,7 +6,7 @@
 use qrun_quant::cpu::Arithmetic::{Exact, Fast};
 use serde_json::{Value, json};
 
-use super::{CostModel, Limits, check, list, machine, number, prompts, requests, suite, text};
+use super::{CostModel, Limits, check, list, machine, number, text};
 use crate::{
     engine::{Backend, Engine},
     tools::quantize::FileType,
@@ -45,25 +45,6 @@ pub fn name(record: &Value) -> String {
 pub fn line(record: &Value) -> String {
     let m = &record["machine"];
     format!("qrun {} ({}): {} on {}", text(m, "qrun"), text(m, "commit"), name(record), machine::name(m))
-}
-
-/// One line that can be pasted into an issue.
-pub fn summary(report: &Value) -> String {
-    let speeds = match text(report, "suite") {
-        "prompts" => prompts::speeds(report),
-        "requests" => requests::speeds(report),
-        _ => suite::speeds(report),
-    };
-    format!("{}: {speeds}", line(report))
-}
-
-/// The tables of reports of one mode in Markdown.
-pub fn tables(reports: &[Value]) -> String {
-    match reports.first().map(|report| text(report, "suite")) {
-        Some("prompts") => reports.iter().map(prompts::markdown).collect(),
-        Some("requests") => reports.iter().map(requests::markdown).collect(),
-        _ => suite::markdown(reports),
-    }
 }
 
 /// Types of cached keys and values.

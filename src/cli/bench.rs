@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::bench::{plot, record, startup, suite};
+use crate::bench::{plot, record, report, startup, suite};
 use serde_json::Value;
 
 pub use args::Bench;
@@ -67,7 +67,7 @@ impl Bench {
             Some(file) => modes::measure_prompts(&modes::texts(file)?, &prompts, &shared, &task)?,
             None => modes::measure_suite(&suite, &shared, &task)?,
         };
-        outputs.show(&report, &record::tables(std::slice::from_ref(&report)))?;
+        outputs.show(&report, &report::tables(std::slice::from_ref(&report)))?;
         outputs.keep(&report)?;
         plot.draw(&[vec![report], compared].concat())
     }
@@ -108,7 +108,7 @@ impl Outputs {
             written.map_err(|e| failed("--reports", &file, &e))?;
             say(&format!("report: {}", file.display()));
         }
-        say(&record::summary(report));
+        say(&report::summary(report));
         Ok(())
     }
 }

@@ -2,15 +2,12 @@
 
 use std::{str::FromStr, sync::Arc};
 
-use qrun_cuda::{
-    DeviceError, Gpu,
-    device::{self, NoDevice},
-};
+use qrun_cuda::{DeviceError, Gpu, device};
 use qrun_models::{CpuDecoder, EventHandler, Forward, GpuDecoder, LoadEvent, Model, Options};
 use qrun_quant::cpu::Arithmetic;
 
 use super::{
-    LoadCause,
+    BackendError, LoadCause,
     plan::{self, Plan, TooLarge},
 };
 
@@ -68,35 +65,6 @@ pub enum Backend {
         /// Whether the CPU takes over when it fails.
         fallback: bool,
     },
-}
-
-/// Why a model does not run where it was asked to.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum BackendError {
-    /// No GPU, no driver, kernels that do not fit it, or a failed call.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// The model and its context do not fit into the GPU's memory.
-    #[error("GPU: {0}")]
-    Memory(TooLarge),
-    /// The device has no kernel for something this model does.
-    #[error("GPU: {0}")]
-    Unsupported(String),
-    /// Exact arithmetic, which only the CPU has.
-    #[error("exact arithmetic is the CPU's")]
-    Exact,
-}
-
-impl BackendError {
-    /// Whether nothing is wrong: there is no GPU, or what was asked for needs the CPU.
-    pub fn is_ordinary(&self) -> bool {
-        let absent = |e: &DeviceError| matches!(e, DeviceError::NoDevice(NoDevice::DriverMissing | NoDevice::NoGpu));
-        match self {
-            Self::Device(error) => absent(error),
-            Self::Exact => true,
-            Self::Memory(_) | Self::Unsupported(_) => false,
-        }
-    }
 }
 
 impl Backend {

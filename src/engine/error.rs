@@ -2,10 +2,10 @@
 
 use std::{error::Error as StdError, fmt, path::PathBuf};
 
-use qrun_cuda::DeviceError;
+use qrun_cuda::{DeviceError, device::NoDevice};
 use qrun_quant::Error;
 
-use super::{backend::BackendError, plan::TooLarge};
+use super::plan::TooLarge;
 use crate::text::template::TemplateError;
 
 /// Why a model cannot be used: which file, what was being done, and what was wrong.
@@ -77,5 +77,34 @@ impl StdError for LoadError {
     // The cause is what is shown, so the chain goes on behind it.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.source.source()
+    }
+}
+
+/// Why a model does not run where it was asked to.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum BackendError {
+    /// No GPU, no driver, kernels that do not fit it, or a failed call.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The model and its context do not fit into the GPU's memory.
+    #[error("GPU: {0}")]
+    Memory(TooLarge),
+    /// The device has no kernel for something this model does.
+    #[error("GPU: {0}")]
+    Unsupported(String),
+    /// Exact arithmetic, which only the CPU has.
+    #[error("exact arithmetic is the CPU's")]
+    Exact,
+}
+
+impl BackendError {
+    /// Whether nothing is wrong: there is no GPU, or what was asked for needs the CPU.
+    pub fn is_ordinary(&self) -> bool {
+        let absent = |e: &DeviceError| matches!(e, DeviceError::NoDevice(NoDevice::DriverMissing | NoDevice::NoGpu));
+        match self {
+            Self::Device(error) => absent(error),
+            Self::Exact => true,
+            Self::Memory(_) | Self::Unsupported(_) => false,
+        }
     }
 }

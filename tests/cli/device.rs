@@ -295,7 +295,7 @@ fn a_gpu_predicts_a_text_as_the_cpu_does() {
     assert!(place("runs_on").starts_with("GPU 0 (") && place("base_runs_on") == "CPU", "{found}");
     let (kl, same) = (found["kl"]["mean"].as_f64(), found["same_top"]["mean"].as_f64());
     println!("KL {kl:?}, same best token {same:?} of {}", found["scored"]);
-    assert!(kl.is_some_and(|kl| kl <= KL) && same.is_some_and(|same| same >= 0.98), "{found}");
+    assert!(kl.is_some_and(|kl| kl <= KL) && same.is_some_and(|same| same >= 0.97), "{found}");
     // Said in words as well; exact arithmetic stays on the CPU, and is refused on a GPU.
     let output = on("sm=80", &line(&format!("--exact --kl-base {demo} --kl-base-device cuda")));
     let said = text(&output.stdout);

@@ -152,7 +152,8 @@ fn choices_count_the_cache_once() {
         for warm in [false, true] {
             let usage = server.post(path, &body).json()["usage"].clone();
             let (cached, prompt) = (&usage["prompt_tokens_details"]["cached_tokens"], &usage["prompt_tokens"]);
-            assert_eq!(cached.as_u64() > Some(0), warm, "{path}: {usage}");
+            // The token that begins every text is there from the start.
+            assert_eq!(cached.as_u64() > Some(1), warm, "{path}: {usage}");
             assert!(cached.as_u64() < prompt.as_u64(), "{path}: {usage}");
         }
     }

@@ -7,7 +7,7 @@ use super::{
     numbers::Numbers,
 };
 use crate::{
-    bench::{recipe, record, suite},
+    bench::{recipe, report, suite},
     cli::exit::Exit,
 };
 
@@ -36,6 +36,6 @@ pub fn run(
         });
     }
     let compared = recipe.report(&reports);
-    outputs.show(&compared, &(record::tables(&reports) + &recipe::markdown(&compared)))?;
+    outputs.show(&compared, &(report::tables(&reports) + &recipe::markdown(&compared)))?;
     reports.iter().try_for_each(|report| outputs.keep(report))
 }
