@@ -104,8 +104,7 @@ fn compared(model: (FileType, Options), base: (FileType, Options)) -> Comparison
     tokens.truncate(SIZE * COUNT);
     let chunks = Chunks::new(tokens, SIZE, model.tokenizer().bos()).expect("a text that is long enough");
     let open = |engine| Scheduler::open(engine, Box::new(|_| ())).expect("threads");
-    compare(&mut open(model), &mut open(base), &chunks, &mut |_, _| ())
-        .expect("a comparison")
+    compare(&mut open(model), &mut open(base), &chunks, &mut |_, _| ()).expect("a comparison")
 }
 
 /// File types under these options keep their bounds against the BF16 file (whose fast arithmetic is as good as

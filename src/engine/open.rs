@@ -51,7 +51,11 @@ impl Engine {
     pub fn open(gguf: Gguf, options: EngineOptions) -> Result<Self, LoadError> {
         let path = gguf.path().to_owned();
         let mut stage = Stage::Model;
-        Self::open_noting(gguf, options, &mut stage).map_err(|source| LoadError { path, stage, source: Box::new(source) })
+        Self::open_noting(gguf, options, &mut stage).map_err(|source| LoadError {
+            path,
+            stage,
+            source: Box::new(source),
+        })
     }
 
     /// `stage` is what is being done.
