@@ -151,11 +151,11 @@ impl GpuDecoder {
         Ok(())
     }
 
-    /// The device memory that a decoder takes: the sum of the parts that it will carve.
+    /// The device memory that a decoder takes: the sum of the parts that it will take.
     pub fn plan(gpu: &Gpu, model: &Model, o: &Options) -> Plan {
-        let mut carver = ArenaLayout::default();
-        Memory::carve(&mut carver, model, o, multiprocessors(gpu));
-        plan_of(carver.parts(), carver.used())
+        let mut layout = ArenaLayout::default();
+        Memory::lay_out(&mut layout, model, o, multiprocessors(gpu));
+        plan_of(layout.parts(), layout.used())
     }
 
     /// Loads a model: takes the memory and copies the weights.
@@ -172,13 +172,13 @@ impl GpuDecoder {
     /// As [`GpuDecoder::new`].
     pub fn load(gpu: &Arc<Gpu>, model: &Model, o: &Options, progress: Progress) -> Result<Self> {
         let multiprocessors = multiprocessors(gpu);
-        let (arena, mut memory) = Arena::new(gpu, |carver| Memory::carve(carver, model, o, multiprocessors))?;
+        let (arena, mut memory) = Arena::new(gpu, |layout| Memory::lay_out(layout, model, o, multiprocessors))?;
         let stream = Stream::new(gpu)?;
-        // SAFETY: `carve` took them for as many rows and heads, in an arena that outlives the stream.
+        // SAFETY: `Memory::lay_out` took them for as many rows and heads, in an arena that outlives the stream.
         unsafe { memory.activations.parts.clear(&stream, memory::step_rows(o), model.config.widest(|l| l.n_head))? };
         let uploads = std::mem::take(&mut memory.uploads);
         let sources: Vec<_> = uploads.iter().map(|upload| upload.source()).collect();
-        // SAFETY: `carve` took a part of this size for each, and a staging part for the largest of them.
+        // SAFETY: `Memory::lay_out` took a part of this size for each, and a staging part for the largest of them.
         unsafe { upload(gpu, &stream, memory.staging, &sources, progress)? };
         let c = &model.config;
         let sampler = DeviceSampler::new(&stream, &memory, memory::sample_shape(c, o))?;
@@ -223,7 +223,7 @@ impl GpuDecoder {
     }
 
     /// Bytes of device memory by purpose, as they were taken.
-    pub fn taken(&self) -> Plan {
+    pub fn memory_plan(&self) -> Plan {
         plan_of(self.arena.parts(), self.arena.bytes())
     }
 

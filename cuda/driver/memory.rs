@@ -120,13 +120,13 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Allocates what `carve` takes, and returns what it makes of it. `carve` runs twice and must take the same parts.
+    /// Allocates what `lay_out` takes, and returns what it makes of it. `lay_out` runs twice and must take the same parts.
     ///
     /// # Errors
     /// [`DeviceError::Memory`] where it does not fit.
-    pub fn new<R>(gpu: &Arc<Gpu>, carve: impl Fn(&mut ArenaLayout) -> R) -> Result<(Self, R)> {
+    pub fn new<R>(gpu: &Arc<Gpu>, lay_out: impl Fn(&mut ArenaLayout) -> R) -> Result<(Self, R)> {
         let mut plan = ArenaLayout::default();
-        carve(&mut plan);
+        lay_out(&mut plan);
         let wanted = plan.used();
         let free = gpu.free_memory()?;
         let mut base = 0;
@@ -137,10 +137,10 @@ impl Arena {
         }
         check(code, || format!("cuMemAlloc({wanted} bytes)"))?;
         let mut arena = Self { gpu: gpu.clone(), base, bytes: wanted, parts: Vec::new() };
-        let mut carver = ArenaLayout { base, ..ArenaLayout::default() };
-        let made = carve(&mut carver);
-        assert_eq!(carver.parts, plan.parts, "the plan is what is taken");
-        arena.parts = carver.parts;
+        let mut layout = ArenaLayout { base, ..ArenaLayout::default() };
+        let made = lay_out(&mut layout);
+        assert_eq!(layout.parts, plan.parts, "the plan is what is taken");
+        arena.parts = layout.parts;
         Ok((arena, made))
     }
 
@@ -152,7 +152,7 @@ impl Arena {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Name, offset and size of each part, in the order in which they were carved.
+    /// Name, offset and size of each part, in the order in which they were taken.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }

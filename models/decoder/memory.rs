@@ -246,7 +246,7 @@ impl Loader<'_> {
 
 impl Memory {
     /// Lays out a model. Takes the same parts every time.
-    pub fn carve(layout: &mut ArenaLayout, model: &Model, o: &Options, multiprocessors: usize) -> Self {
+    pub fn lay_out(layout: &mut ArenaLayout, model: &Model, o: &Options, multiprocessors: usize) -> Self {
         let (c, w) = (&model.config, &*model.weights);
         let mut loader = Loader { layout, uploads: Vec::new() };
         let token_embd = loader.matrix("token_embd", &w.token_embd);

@@ -48,7 +48,7 @@ impl DeviceSampler {
     /// # Errors
     /// The driver's, as of [`SampleState::new`].
     pub fn new(stream: &Stream, memory: &Memory, shape: SampleShape) -> Result<Self> {
-        // SAFETY: parts of the arena that `carve` took for this shape, for this state alone (see `decoder`).
+        // SAFETY: parts of the arena that `Memory::lay_out` took for this shape, for this state alone (see `decoder`).
         let state = unsafe { SampleState::new(stream, shape, memory.sampling)? };
         Ok(Self { state, shape, sequences: vec![Sampled::default(); shape.sequences] })
     }

@@ -126,7 +126,7 @@ impl Test {
 #[derive(Debug, Clone)]
 pub struct Setting {
     /// What the engine is to do; how long the context is the tests say.
-    pub wish: EngineOptions,
+    pub engine_options: EngineOptions,
     /// 0: the CPU; what else is asked for, a device runs the whole model.
     pub n_gpu_layers: i64,
     /// Tokens that are handed over together; more than `n_ubatch` have no effect.
@@ -135,21 +135,21 @@ pub struct Setting {
 
 impl Default for Setting {
     fn default() -> Self {
-        Self { wish: EngineOptions::default(), n_gpu_layers: -1, n_batch: 2048 }
+        Self { engine_options: EngineOptions::default(), n_gpu_layers: -1, n_batch: 2048 }
     }
 }
 
 impl Setting {
     /// The same for the engine, with `n_seq` sequences of `n_ctx` tokens.
     pub fn engine(&self, n_ctx: usize, n_seq: usize) -> EngineOptions {
-        let EngineOptions { options, template, device } = self.wish.clone();
+        let EngineOptions { options, template, device } = self.engine_options.clone();
         let options = Options { n_ctx, n_seq, n_ubatch: options.n_ubatch.min(self.n_batch), ..options };
         EngineOptions { options, template, device: if self.n_gpu_layers == 0 { DevicePreference::Cpu } else { device } }
     }
 
     /// The device as llama-bench writes it.
     pub fn devices(&self) -> String {
-        match self.wish.device {
+        match self.engine_options.device {
             DevicePreference::Auto => "auto".into(),
             DevicePreference::Cpu => "none".into(),
             DevicePreference::Cuda(ordinal) => ordinal.map_or("CUDA".into(), |n| format!("CUDA{n}")),
@@ -189,7 +189,7 @@ impl<'a> Subject<'a> {
             (self.limits, self.known) = (self.limits.best(Limits::measure(&engine)), Instant::now());
         }
         let (head, machine) = (&self.head, &self.head["machine"]);
-        let (setting, options) = (self.setting, &self.setting.wish.options);
+        let (setting, options) = (self.setting, &self.setting.engine_options.options);
         let ns: Vec<f64> = trials.iter().map(|trial| test.nanoseconds(trial)).collect();
         let ts: Vec<f64> = ns.iter().map(|ns| (test.n_prompt + test.n_gen) as f64 * 1e9 / ns.max(1.0)).collect();
         let limit = test.limit(&engine, &self.limits);

@@ -152,7 +152,7 @@ fn load(
 ) -> Result<GpuDecoder, DeviceError> {
     let progress = &mut |done, total| on_event(LoadEvent::Loading { done, total });
     let decoder = GpuDecoder::load(gpu, model, options, progress)?;
-    debug_assert_eq!(decoder.taken(), plan.bytes, "what was said before is what is taken");
+    debug_assert_eq!(decoder.memory_plan(), plan.bytes, "what was said before is what is taken");
     Ok(decoder)
 }
 

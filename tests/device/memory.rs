@@ -27,7 +27,7 @@ fn the_plan_is_what_is_taken() {
             drop(GpuDecoder::new(&gpu, &model, &o).unwrap());
             let before = gpu.free_memory().unwrap();
             let decoder = GpuDecoder::new(&gpu, &model, &o).unwrap();
-            assert_eq!(decoder.taken(), plan);
+            assert_eq!(decoder.memory_plan(), plan);
             assert_eq!(decoder.arena().1, plan.total());
             let taken = before - gpu.free_memory().unwrap();
             assert!((plan.total()..plan.total() + (2 << 20)).contains(&taken), "{taken} bytes taken of the device");
@@ -43,7 +43,7 @@ fn loading_says_how_far_it_is() {
     let (_place, mut heard) = (Place::new(Config::default()), Vec::new());
     let model = tiny.model();
     let decoder = GpuDecoder::load(&card::gpu(), &model, &options(), &mut |done, total| heard.push((done, total)));
-    let planned = decoder.unwrap().taken();
+    let planned = decoder.unwrap().memory_plan();
     assert!(!heard.is_empty() && heard.is_sorted() && heard.iter().all(|&(_, total)| total == heard[0].1), "{heard:?}");
     let (done, total) = heard[heard.len() - 1];
     // Norms and small tables are uploaded too; on the device matrices are padded.

@@ -107,13 +107,17 @@ impl Machine {
         let repack = if self.no_repack { vec![false] } else { self.repack.clone() };
         let mut axes = vec![
             axis("n_gpu_layers", "--n-gpu-layers", numbers(&self.n_gpu_layers), |s, n| s.n_gpu_layers = n),
-            axis("devices", "--device", self.device.clone(), |s, device| s.wish.device = device),
-            axis("repack", "--repack", repack, |s, repack| s.wish.options.repack = repack),
+            axis("devices", "--device", self.device.clone(), |s, device| s.engine_options.device = device),
+            axis("repack", "--repack", repack, |s, repack| s.engine_options.options.repack = repack),
             axis("n_batch", "--batch-size", numbers(&self.batch_size), |s, n| s.n_batch = n as usize),
-            axis("n_ubatch", "--ubatch-size", numbers(&self.ubatch_size), |s, n| s.wish.options.n_ubatch = n as usize),
-            axis("type_k", "--cache-type-k", self.cache_type_k.clone(), |s, ty| s.wish.options.type_k = ty),
-            axis("type_v", "--cache-type-v", self.cache_type_v.clone(), |s, ty| s.wish.options.type_v = ty),
-            axis("n_threads", "--threads", numbers(&self.threads), |s, n| s.wish.options.threads = n as usize),
+            axis("n_ubatch", "--ubatch-size", numbers(&self.ubatch_size), |s, n| {
+                s.engine_options.options.n_ubatch = n as usize
+            }),
+            axis("type_k", "--cache-type-k", self.cache_type_k.clone(), |s, ty| s.engine_options.options.type_k = ty),
+            axis("type_v", "--cache-type-v", self.cache_type_v.clone(), |s, ty| s.engine_options.options.type_v = ty),
+            axis("n_threads", "--threads", numbers(&self.threads), |s, n| {
+                s.engine_options.options.threads = n as usize
+            }),
         ];
         axes.retain(|(_, _, n, _)| *n > 0);
         axes

@@ -165,7 +165,7 @@ pub fn measure_requests(seed: u64, task: &Task) -> Result<Value, Exit> {
 /// The time line of a run: one start that finds the page cache as it is, then `trials` more.
 pub fn measure_startup(trials: usize, task: &Task) -> Result<Value, Exit> {
     let (program, path, setting) = (std::env::current_exe()?, &task.source.path, &task.setting);
-    let options = &setting.wish.options;
+    let options = &setting.engine_options.options;
     let mut flags = vec![
         format!("--device={}", if setting.n_gpu_layers == 0 { "cpu".into() } else { setting.devices() }),
         format!("--ubatch-size={}", options.n_ubatch.min(setting.n_batch)),
