@@ -17,6 +17,14 @@ fn demo() -> Plan {
 
 type Answer = Option<(u16, Vec<(&'static str, String)>, String)>;
 
+/// Sends whoever wants a file to another host, as the hub does.
+fn leads_to(host: String) -> impl Fn(&Seen) -> Answer + Send + Sync {
+    move |seen| {
+        let away = seen.path.contains("/resolve/").then(|| format!("{host}{}?signed=1", seen.path));
+        away.map(|to| (302, vec![("Location", to)], String::new()))
+    }
+}
+
 /// Refuses whatever it is asked without this token.
 fn locked(status: u16, code: &'static str, said: &'static str) -> impl Fn(&Seen) -> Answer + Send + Sync {
     move |seen| {
@@ -133,13 +141,7 @@ fn a_renamed_repository_is_followed() {
 #[test]
 fn the_token_goes_to_no_other_host() {
     let elsewhere = Arc::new(demo().start());
-    let to = elsewhere.url();
-    let hub = demo()
-        .answers(move |seen| {
-            let away = seen.path.contains("/resolve/").then(|| format!("{to}{}?signed=1", seen.path));
-            away.map(|to| (302, vec![("Location", to)], String::new()))
-        })
-        .start();
+    let hub = demo().answers(leads_to(elsewhere.url())).start();
     let home = Home::with(&hub, &[("HF_TOKEN", TOKEN)]);
     assert_bytes(&home.fetch("u/r").expect("fetched"), DEMO);
     assert!(hub.seen().iter().all(|seen| seen.authorization.is_some()));
@@ -181,13 +183,7 @@ fn an_address_that_expires_is_asked_for_again() {
 #[test]
 fn an_address_that_never_works_is_told_with_who_gave_it() {
     let elsewhere = demo().answers(|_| Some((403, vec![], "expired".to_owned()))).start();
-    let to = elsewhere.url();
-    let hub = demo()
-        .answers(move |seen| {
-            let away = seen.path.contains("/resolve/").then(|| format!("{to}{}?signed=1", seen.path));
-            away.map(|to| (302, vec![("Location", to)], String::new()))
-        })
-        .start();
+    let hub = demo().answers(leads_to(elsewhere.url())).start();
     let home = Home::with(&hub, &[("HF_TOKEN", TOKEN)]);
     let found = home.fetch("u/r").expect_err("expired").to_string();
     let place = format!("u/r: x-Q4_K_M.gguf: 127.0.0.1:{}: ", elsewhere.port);
