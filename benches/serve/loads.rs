@@ -84,21 +84,23 @@ pub fn gap(name: &str, args: &Args, file: &Path) -> Result<Value> {
     }))
 }
 
-/// Four at once that begin with the same 1,000 tokens, which a request before them has brought: times to the first token,
-/// and how many tokens of their prompts were computed. The same once more with a beginning that is new.
+/// Four at once that begin with the same 1,000 tokens, which a request before them has brought, and go on with 4 of their
+/// own: times to the first token, and how many tokens of their prompts were computed. The same with 16 of their own, and
+/// with a beginning that is new.
 pub fn prefix(name: &str, args: &Args, file: &Path) -> Result<Value> {
     const PREFIX: usize = 1000;
     let server = Server::start(name, args, file, Room { requests: 4, tokens: 2048 })?;
-    let four = |prefix: usize| -> Result<Value> {
-        let ask = |i| [prompt(prefix, PREFIX), prompt(i, 16)].concat();
+    let four = |prefix: usize, own: usize| -> Result<Value> {
+        // No two lengths go on alike.
+        let ask = |i| [prompt(prefix, PREFIX), prompt(i + 4 * own, own)].concat();
         let answers = server.client.streams(&[ask(1), ask(2), ask(3), ask(4)], 4)?;
         let first: Vec<f64> = answers.iter().map(|answer| answer.first().map(ms)).collect::<Result<_>>()?;
         let computed: u64 = answers.iter().filter_map(|answer| answer.timings["prompt_n"].as_u64()).sum();
         Ok(json!({ "median_ms": median(&first), "last_ms": percentile(&first, 100.0), "computed": computed }))
     };
     server.client.streams(&[[prompt(1 << 10, PREFIX), prompt(0, 16)].concat()], 1)?;
-    let cached = four(1 << 10)?;
-    Ok(json!({ "cached": cached, "new": four(1 << 12)? }))
+    let (cached, cached_16) = (four(1 << 10, 4)?, four(1 << 10, 16)?);
+    Ok(json!({ "cached": cached, "cached_16": cached_16, "new": four(1 << 12, 16)? }))
 }
 
 /// Sixteen clients find out what the server can carry; then requests come at four times that rate, whatever becomes of

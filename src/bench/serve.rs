@@ -65,9 +65,10 @@ pub fn markdown(run: &Value) -> String {
         lines.push(both(row, what, ["/longest_ms", "/of_alone"], say));
     }
     for row in rows("prefix") {
-        let what = "4 at once that begin with 1,000 cached tokens: first token, last of them; prompt tokens computed (1,000 new)";
-        let places = ["/cached/last_ms", "/cached/computed", "/new/computed"];
-        lines.push(both(row, what, places, |[last, cached, new]| format!("{last:.0} ms; {cached:.0} ({new:.0})")));
+        let what = "4 at once, 1,000 cached tokens and 4 (16) of their own: the last one's first token; prompt tokens computed";
+        let places = ["/cached/last_ms", "/cached_16/last_ms", "/cached/computed", "/cached_16/computed"];
+        let text = |[last, last_16, n, n_16]: [f64; 4]| format!("{last:.0} ({last_16:.0}) ms; {n:.0} ({n_16:.0})");
+        lines.push(both(row, what, places, text));
     }
     for row in rows("overload") {
         let what = "4 times the load it can carry: refusals, p99; tokens take; memory";

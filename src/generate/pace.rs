@@ -1,12 +1,12 @@
 //! How many rows of prompts a step may have: learned from how long the last steps took.
 
-use super::plan::{FEW, ROWS, StepRows};
+use super::plan::{ROWS, START, StepRows};
 
 /// Steps that are remembered of each sort: two that took much longer than the others change nothing.
 const STEPS: usize = 5;
 
 /// Time that a step may take while anybody decodes, in milliseconds, on the CPU.
-pub const CPU_STEP_MS: f64 = 200.0;
+pub const CPU_STEP_MS: f64 = 225.0;
 /// The same on a GPU.
 pub const GPU_STEP_MS: f64 = 30.0;
 
@@ -53,21 +53,20 @@ impl Pace {
     pub fn note(&mut self, rows: StepRows, ms: f64) {
         if rows.prompt == 0 {
             self.decode.push(ms);
-        } else if rows.prompt >= ROWS.min(self.rows()) {
+        } else if rows.prompt >= START.min(self.rows()) {
             // Fewer rows than were allowed say little about one.
             let decode = if rows.decode > 0 { self.decode.median().unwrap_or(0.0) } else { 0.0 };
             self.row.push((ms - decode).max(0.0) / rows.prompt as f64);
         }
     }
 
-    /// Rows of prompts beside decoding: as many as fit the time, a multiple of 16; 8 where 16 do not fit, and 16 where
-    /// nothing is known.
+    /// Rows of prompts beside decoding: as many as fit the time, a multiple of 8, and 8 at least; 16 where nothing is known.
     pub fn rows(&self) -> usize {
-        let Some(row) = self.row.median() else { return ROWS };
+        let Some(row) = self.row.median() else { return START };
         let left = self.step_ms - self.decode.median().unwrap_or(0.0);
         // Saturates where a row takes no time at all.
         let rows = (left / row.max(1e-9)) as usize;
-        if rows < ROWS { FEW } else { (rows / ROWS * ROWS).min(1 << 20) }
+        (rows / ROWS * ROWS).clamp(ROWS, 1 << 20)
     }
 }
 
@@ -84,15 +83,15 @@ mod tests {
     fn a_step_takes_the_time_that_it_may() {
         for step_ms in [1.0, 30.0, 90.0, 200.0, 1000.0] {
             let mut pace = Pace::new(step_ms);
-            assert_eq!(pace.rows(), ROWS);
+            assert_eq!(pace.rows(), START);
             for decode in [0, 1, 3, 16] {
                 (0..8).for_each(|_| pace.note(StepRows { prompt: 0, decode }, ms(StepRows { prompt: 0, decode })));
                 for _ in 0..8 {
                     let rows = StepRows { prompt: pace.rows(), decode };
-                    assert!(ms(rows) <= step_ms || rows.prompt <= ROWS, "{step_ms}: {rows:?}");
+                    assert!(ms(rows) <= step_ms || rows.prompt <= START, "{step_ms}: {rows:?}");
                     pace.note(rows, ms(rows));
                 }
-                assert!(pace.rows() == FEW || ms(StepRows { prompt: pace.rows(), decode }) <= step_ms);
+                assert!(pace.rows() == ROWS || ms(StepRows { prompt: pace.rows(), decode }) <= step_ms);
                 let more = StepRows { prompt: pace.rows() + 2 * ROWS, decode };
                 assert!(ms(more) > step_ms, "{step_ms}: {more:?} would do");
             }
@@ -115,11 +114,11 @@ mod tests {
         }
         // A machine that has become slower is believed after three.
         pace.note(prompt, 5000.0);
-        assert_eq!(pace.rows(), FEW);
+        assert_eq!(pace.rows(), ROWS);
         // The end of a prompt and a clock that stands still say nothing.
         let mut pace = Pace::new(200.0);
         pace.note(StepRows { prompt: 3, decode: 0 }, 100.0);
-        assert_eq!(pace.rows(), ROWS);
+        assert_eq!(pace.rows(), START);
         pace.note(prompt, 0.0);
         assert!(pace.rows() >= 1 << 20);
     }

@@ -4,10 +4,10 @@
 const PROMPTS: usize = 2;
 /// How often a request may be passed by younger ones.
 const PASSES: u32 = 4;
-/// Rows of prompts come in multiples of this, where a prompt does not end.
-pub const ROWS: usize = 16;
-/// So many are always allowed, where those of a multiple take too long.
-pub const FEW: usize = 8;
+/// Rows of prompts come in multiples of this, where a prompt does not end; so many are always allowed.
+pub const ROWS: usize = 8;
+/// Rows where nothing is known of how long they take.
+pub const START: usize = 16;
 
 /// A running sequence, as far as planning looks at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

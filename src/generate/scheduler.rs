@@ -283,7 +283,7 @@ impl Scheduler {
     fn budget(&self) -> Budget {
         let prompts = self.running.iter().flatten().filter(|s| !s.decodes()).count() + self.waiting.len();
         // Few rows keep streams going beside one prompt; of many prompts the last one would wait too long for a token.
-        let least = if prompts > 1 { plan::ROWS } else { plan::FEW };
+        let least = if prompts > 1 { plan::START } else { plan::ROWS };
         Budget { rows: self.n_ubatch, beside: self.pace.rows().max(least) }
     }
 

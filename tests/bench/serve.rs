@@ -19,7 +19,7 @@ fn the_table_has_medians_and_how_many_times_as_fast_qrun_is() {
     let mut sixteen = turns(&json!([{ "tps": 99.96, "peak": 912_300_000 }]), &failed);
     sixteen["requests"] = 16.into();
     let prefix =
-        json!([{ "cached": { "median_ms": 12.4, "last_ms": 15.6, "computed": 64 }, "new": { "computed": 1064 } }]);
+        json!([{ "cached": { "last_ms": 15.6, "computed": 16 }, "cached_16": { "last_ms": 24.2, "computed": 64 } }]);
     let over = json!([{
         "refusal_p99_ms": 3.21, "gap_over_mean_ms": 11.0, "gap_full_mean_ms": 10.0,
         "rss_before": 900_000_000, "rss_after": 905_000_000,
@@ -44,7 +44,7 @@ fn the_table_has_medians_and_how_many_times_as_fast_qrun_is() {
         "| of the same in process | 80 % / – | – |",
         "| memory of 16 at once, at most | 912 MB | – |",
         "speed alone | 210 ms; 88 % | 9500 ms; 100 % |",
-        "(1,000 new) | 16 ms; 64 (1064) | – |",
+        "prompt tokens computed | 16 (24) ms; 16 (64) | – |",
         "memory | 3.2 ms; ×1.10; +5 MB | – |",
         "| 10000 idle connections; `/health` beside them, p99 | 41 MB; 1.26 ms | – |",
         "1 stream, 4 | 0.12, 0.20 ms | – |",
