@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Other people's code against servers of this checkout: the official Python clients of OpenAI, Anthropic and Ollama, the
-# chat page's modules where node is, schemathesis over openapi.json, proxies before two servers where they are.
-# tests/server/run.sh [QRUN]; QRUN: target/release/qrun by default.
+# Other people's code against servers of this checkout: the official clients of OpenAI (Python, JavaScript), Anthropic and
+# Ollama, the chat page's modules and the page in Chromium, schemathesis over openapi.json, proxies before two servers,
+# llama-server's own suite. What needs a program that is not here (node, npm, chromium, haproxy, nginx) is not run; with CI
+# set, node, npm and chromium are installed.
+# tests/server/run.sh [QRUN]; QRUN: target/release/qrun by default. Without CI, SKIP="peer browser" leaves suites out:
+# clients, page, browser, javascript, requests, proxies, peer.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 qrun=${1:-target/release/qrun}
@@ -27,18 +30,68 @@ start() {
     url=$(sed -n 's/.*listening at \(http:[^ ]*\).*/\1/p' "$log" | head -1)
 }
 
+# Whether a suite of this name runs; says since when.
+suite() {
+    if [ -z "${CI-}" ] && [[ " ${SKIP-} " = *" $1 "* ]]; then
+        echo "$1: left out"
+        return 1
+    fi
+    echo "$1 ($SECONDS s)"
+}
+# Whether all of these programs are here; says which one is not.
+have() {
+    for program; do
+        command -v "$program" > /dev/null || { echo "no $program: not run"; return 1; }
+    done
+}
+
+if [ -n "${CI-}" ]; then
+    missing=()
+    have node npm > /dev/null || missing+=(nodejs npm)
+    have chromium > /dev/null || missing+=(chromium)
+    if [ ${#missing[@]} -gt 0 ]; then
+        as_root=()
+        [ "$(id -u)" = 0 ] || as_root=(sudo)
+        "${as_root[@]}" apt-get update -q > /dev/null
+        "${as_root[@]}" apt-get install -qy --no-install-recommends "${missing[@]}" > /dev/null
+        have node npm chromium
+    fi
+fi
+npm=target/clients/npm
+if have npm; then
+    npm install --prefix "$npm" --ignore-scripts --prefer-offline --no-audit --no-fund --loglevel error \
+        openai@7.57.0 playwright-core@1.65.1 > /dev/null
+fi
+here=$PWD/tests/server
+
 start -c 8192
-"$bin/python" tests/server/clients.py "$url" || { tail -40 "$log"; exit 1; }
-if command -v node > /dev/null; then
+if suite clients; then
+    "$bin/python" tests/server/clients.py "$url" || { tail -40 "$log"; exit 1; }
+fi
+if suite page && have node; then
     node --test tests/server/page.mjs
-else
-    echo "no node: the page's modules were not run"
+fi
+if suite browser && have node npm chromium; then
+    (cd "$npm" && node "$here/browser.mjs" "$url" "$(command -v chromium)") || { tail -40 "$log"; exit 1; }
+fi
+
+if suite javascript && have node npm; then
+    start -c 8192 -np 4 --api-key secret
+    (cd "$npm" && node "$here/clients.mjs" "$url" secret) || { tail -40 "$log"; exit 1; }
 fi
 
 # Requests made from openapi.json: no answer is a 5xx, each has a status, a type and a shape that the document names.
-start -c 4096 -n 2 --slot-save-path "$slots"
-"$bin/schemathesis" run "$url/openapi.json" --exclude-tag absent --phases examples,coverage,fuzzing \
-    --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
-    --max-examples 20 --max-time 45 --seed 1 --warnings off || { tail -40 "$log"; exit 1; }
+if suite requests; then
+    start -c 4096 -n 2 --slot-save-path "$slots"
+    "$bin/schemathesis" run "$url/openapi.json" --exclude-tag absent --phases examples,coverage,fuzzing \
+        --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
+        --max-examples 20 --max-time 45 --seed 1 --warnings off || { tail -40 "$log"; exit 1; }
+fi
 
-PATH="$PWD/$bin:$PATH" tests/server/replicas/run.sh "$qrun"
+if suite proxies; then
+    PATH="$PWD/$bin:$PATH" tests/server/replicas/run.sh "$qrun"
+fi
+
+if suite peer; then
+    tests/server/peer.sh "$qrun"
+fi
