@@ -14,6 +14,7 @@ mod error;
 mod fields;
 mod guard;
 mod job;
+mod key_folders;
 mod listen;
 mod log;
 mod metrics;
@@ -24,8 +25,9 @@ mod platform;
 mod routes;
 mod state;
 mod stream;
+mod timings;
 
 pub use listen::{ServeError, serve};
 pub use options::ServerOptions;
 pub use platform::open_files;
-pub use state::{Loaded, Log};
+pub use state::{Loaded, Log, rounds_by_rows};

@@ -9,7 +9,10 @@ mod fuzz;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod gpu;
 mod hostile;
+#[cfg(unix)]
+mod killed;
 mod ollama;
+mod options;
 mod responses;
 mod salts;
 mod same;

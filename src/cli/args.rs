@@ -135,6 +135,12 @@ pub struct Server {
     pub api_key_file: Option<PathBuf>,
     /// Requests at once, as typed; `None`: as many as the device takes well.
     pub parallel: Option<usize>,
+    /// Most milliseconds of a step while anybody decodes; `None`: what suits the device.
+    pub step_ms: Option<f64>,
+    /// An answer does not depend on what runs beside it, whatever the weights.
+    pub deterministic: bool,
+    /// Make the vocabulary ready for grammars before anybody asks for one.
+    pub grammar_warm: bool,
 }
 
 /// Where and how the model runs.

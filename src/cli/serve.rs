@@ -11,12 +11,12 @@ use std::{
 };
 
 use crate::{
-    engine::DevicePreference,
+    engine::{DevicePreference, LoadError},
     generate::{Generator, Scheduler},
     server::{self, Loaded, ServeError, ServerOptions},
 };
 use qrun_cuda::device;
-use qrun_quant::Gguf;
+use qrun_quant::{Gguf, cpu::Arithmetic};
 
 use super::{
     args::{Args, Show},
@@ -41,10 +41,11 @@ pub fn run(words: &[OsString]) -> Result<(), Exit> {
         Some(show) => return print(&shown(show)?),
         None => {}
     }
-    let args = parsed.args;
+    let mut args = parsed.args;
     let terminal = Terminal::new(&args.output);
     parsed.warnings.iter().for_each(|warning| terminal.warn(warning));
     parsed.details.iter().for_each(|detail| terminal.debug(detail));
+    choose_device(&mut args)?;
     let options = options(&args, &terminal)?;
     let failed = Arc::new(Mutex::new(None));
     let keep = {
@@ -132,6 +133,20 @@ impl Lines {
     }
 }
 
+/// Leaves `--deterministic` to the CPU: on a GPU few sequences and many are added up in different orders.
+fn choose_device(args: &mut Args) -> Result<(), Exit> {
+    match args.machine.preference() {
+        _ if !args.server.deterministic => {}
+        DevicePreference::Cuda(_) => {
+            let why =
+                "--deterministic: on a GPU the last bits of an answer depend on what runs beside it; --device cpu";
+            return Err(Exit::usage(why));
+        }
+        DevicePreference::Auto | DevicePreference::Cpu => args.machine.device = DevicePreference::Cpu,
+    }
+    Ok(())
+}
+
 /// The flags, with the keys of a file.
 fn options(args: &Args, terminal: &Terminal) -> Result<ServerOptions, Exit> {
     let mut options = args.server.options.clone();
@@ -165,11 +180,27 @@ fn load(args: &Args, terminal: &Terminal, opened: &dyn Fn()) -> Result<Loaded, E
         if let Some(parallel) = args.server.parallel {
             options.n_ctx = options.n_ctx.div_ceil(parallel);
         }
+        if args.server.deterministic && server::rounds_by_rows(gguf) {
+            options.arithmetic = Arithmetic::Exact;
+        }
     })?;
     let template_kwargs = run::template_variables(args)?;
     opened();
-    let of = engine.clone();
-    let scheduler = move || Scheduler::open(of.clone(), open::say_if_fell_back());
+    if args.server.grammar_warm {
+        let (engine, terminal) = (engine.clone(), *terminal);
+        std::thread::spawn(move || match engine.grammars() {
+            Ok(_) => terminal.debug("--grammar-warm: the vocabulary is ready for grammars"),
+            Err(error) => terminal.warn(&format!("--grammar-warm: {error}")),
+        });
+    }
+    let (of, step_ms) = (engine.clone(), args.server.step_ms);
+    let scheduler = move || {
+        let mut scheduler = Scheduler::open(of.clone(), open::say_if_fell_back())?;
+        if let Some(step_ms) = step_ms {
+            scheduler.set_step_ms(step_ms);
+        }
+        Ok::<_, LoadError>(scheduler)
+    };
     let generator = Generator::start_with(scheduler()?, Some(Box::new(move || scheduler().ok())))?;
     let max_tokens = usize::try_from(args.sampling.n_predict).ok();
     Ok(Loaded { engine, generator, params, seed_said: args.sampling.seed.is_some(), max_tokens, template_kwargs })

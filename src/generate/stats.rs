@@ -9,6 +9,11 @@ use qrun_models::PageCount;
 
 use super::{RequestId, StepRows};
 
+/// Upper ends of the buckets of [`Stats::step_seconds`].
+const SECONDS: [f64; 14] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0];
+/// Upper ends of the buckets of [`Stats::step_rows`].
+const ROWS: [f64; 10] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
+
 /// Numbers of a scheduler since it was made. Of tokens, rows and steps they only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -36,6 +41,11 @@ pub struct Stats {
     pub step_time: Duration,
     /// Time that the last of them took.
     pub last_step: Duration,
+    /// How many of them took how long: each counts in the first bucket of [`Stats::STEP_SECONDS`] whose end it does not
+    /// exceed, longer ones in the last.
+    pub step_seconds: [u64; SECONDS.len() + 1],
+    /// The same of their rows, of prompts and of decoding together, in the buckets of [`Stats::STEP_ROWS`].
+    pub step_rows: [u64; ROWS.len() + 1],
     /// Tokens of the prompts of all requests that were begun.
     pub tokens_in: u64,
     /// Tokens that were chosen.
@@ -43,13 +53,25 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Upper ends of the buckets of [`Stats::step_seconds`], in seconds; the last bucket has none.
+    pub const STEP_SECONDS: [f64; SECONDS.len()] = SECONDS;
+    /// Upper ends of the buckets of [`Stats::step_rows`], in rows; the last bucket has none.
+    pub const STEP_ROWS: [f64; ROWS.len()] = ROWS;
+
     pub(super) fn note(&mut self, rows: StepRows, took: Duration) {
         self.steps += 1;
         self.prompt_rows += rows.prompt as u64;
         self.decode_rows += rows.decode as u64;
         self.step_time += took;
         self.last_step = took;
+        self.step_seconds[bucket(&SECONDS, took.as_secs_f64())] += 1;
+        self.step_rows[bucket(&ROWS, (rows.prompt + rows.decode) as f64)] += 1;
     }
+}
+
+/// The first bucket whose end a number does not exceed, or the one after the last end.
+fn bucket(ends: &[f64], number: f64) -> usize {
+    ends.partition_point(|end| *end < number)
 }
 
 /// A request that runs in one of the decoder's sequences.
@@ -87,5 +109,30 @@ impl StatsReader {
         shared.0 = stats;
         shared.1.clear();
         shared.1.extend(sequences);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_count_in_the_bucket_of_their_time_and_rows() {
+        for (prompt, decode, ms, seconds, rows) in [
+            (0, 1, 0, 0, 0),
+            (0, 1, 1, 0, 0),
+            (1, 1, 2, 1, 1),
+            (0, 3, 3, 2, 2),
+            (16, 0, 200, 8, 4),
+            (16, 1, 201, 9, 5),
+            (512, 0, 5000, 13, 9),
+            (512, 1, 5001, 14, 10),
+        ] {
+            let mut stats = Stats::default();
+            stats.note(StepRows { prompt, decode }, Duration::from_millis(ms));
+            let found = (stats.step_seconds.iter().position(|n| *n == 1), stats.step_rows.iter().position(|n| *n == 1));
+            assert_eq!(found, (Some(seconds), Some(rows)), "{prompt} + {decode} rows in {ms} ms");
+            assert_eq!([stats.step_seconds.iter().sum::<u64>(), stats.step_rows.iter().sum()], [1, 1]);
+        }
     }
 }

@@ -157,7 +157,8 @@ impl Jobs {
             Err(_) => {
                 let seconds = app.options.queue_timeout.as_secs();
                 app.metrics.shed("queue timeout");
-                Err(ApiError::unavailable(format!("the request waited {seconds} s and could not begin"), seconds))
+                let message = format!("the request waited {seconds} s and could not begin");
+                Err(ApiError::unavailable(message, jobs.room.retry_after()))
             }
         }
     }

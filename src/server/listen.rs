@@ -13,6 +13,7 @@ use tokio::{
 use super::{
     connection,
     guard::{bare, is_loopback},
+    key_folders::KeyFolders,
     options::ServerOptions,
     platform::{Signals, open_files, socket},
     routes,
@@ -39,6 +40,9 @@ pub enum ServeError {
         /// The address, as `--host` named it.
         host: String,
     },
+    /// The folder for saved slots.
+    #[error("--slot-save-path: {0}")]
+    Slots(io::Error),
     /// The runtime could not start.
     #[error("threads for HTTP: {0}")]
     Threads(io::Error),
@@ -52,7 +56,7 @@ pub enum ServeError {
 /// is wrong with the model: only then the log says where the server listens.
 ///
 /// # Errors
-/// An address that cannot be had; `load` gives `None` when it fails.
+/// An address that cannot be had; a folder for slots that cannot be used; `load` gives `None` when it fails.
 pub fn serve(
     options: ServerOptions,
     load: impl FnOnce(&dyn Fn()) -> Option<Loaded> + Send + 'static,
@@ -63,6 +67,10 @@ pub fn serve(
             return Err(ServeError::NoKey { host: host.clone() });
         }
     }
+    let key_folders = match &options.slot_save_path {
+        Some(folder) if options.cache_per_key => Some(KeyFolders::open(folder).map_err(ServeError::Slots)?),
+        _ => None,
+    };
     open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(options.threads_http.max(1))
@@ -71,7 +79,8 @@ pub fn serve(
         .enable_all()
         .build()
         .map_err(ServeError::Threads)?;
-    let app = App::new(options, log).map_err(|error| ServeError::Threads(io::Error::other(error)))?;
+    let mut app = App::new(options, log).map_err(|error| ServeError::Threads(io::Error::other(error)))?;
+    app.key_folders = key_folders;
     let app = Arc::new(app);
     let result = runtime.block_on(run(app, load));
     // Renderings and compilations that do not end are left behind.

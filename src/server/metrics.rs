@@ -2,6 +2,7 @@
 //! vLLM's dashboards know.
 
 use std::{
+    collections::VecDeque,
     fmt::Write,
     sync::{
         Mutex, PoisonError,
@@ -16,6 +17,9 @@ use crate::generate::{Finish, Stats, Timings};
 
 /// Upper ends of the buckets of times, in seconds.
 const TIMES: [f64; 14] = [0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
+
+/// Answers whose time says how long the next ones will take.
+const LAST: usize = 32;
 
 /// What requests have been, since the start.
 pub struct Metrics {
@@ -40,6 +44,8 @@ pub struct Metrics {
 struct Sums {
     timings: Timings,
     longest: usize,
+    /// Milliseconds that the last ones took once they had begun.
+    last: VecDeque<f64>,
 }
 
 impl Metrics {
@@ -92,6 +98,17 @@ impl Metrics {
         all.predicted_n += timings.predicted_n;
         all.predicted_ms += timings.predicted_ms;
         sums.longest = sums.longest.max(timings.cache_n + timings.prompt_n + timings.predicted_n);
+        if sums.last.len() == LAST {
+            sums.last.pop_front();
+        }
+        sums.last.push_back(timings.prompt_ms + timings.predicted_ms);
+    }
+
+    /// Seconds after which a request may be tried again, where `waiting` others are before it and `at_once` run together.
+    pub fn retry_after(&self, waiting: usize, at_once: usize) -> u64 {
+        let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let mean = sums.last.iter().sum::<f64>() / sums.last.len().max(1) as f64;
+        retry_after(waiting, at_once, mean / 1e3)
     }
 
     /// A request was refused.
@@ -138,8 +155,6 @@ impl Metrics {
             ("vllm:num_preemptions_total", "counter", "Requests put back for want of pages.", stats.preempted as f64),
             ("qrun:engine_restarts_total", "counter", "Decoders replaced after their device or the engine had failed.", stats.recovered as f64),
             ("qrun:cancelled_total", "counter", "Answers given up before their end.", self.cancelled.load(Relaxed) as f64),
-            ("qrun:step_seconds_total", "counter", "Time in steps.", stats.step_time.as_secs_f64()),
-            ("qrun:step_rows_total", "counter", "Tokens that went through the layers.", (stats.prompt_rows + stats.decode_rows) as f64),
         ];
         let mut text = String::new();
         for (name, kind, help, value) in rows {
@@ -149,8 +164,92 @@ impl Metrics {
         let _ = writeln!(text, "# HELP {config} Tokens of a page and number of pages.\n# TYPE {config} gauge");
         let _ =
             writeln!(text, "{config}{{block_size=\"{}\",num_gpu_blocks=\"{}\"}} 1", qrun_models::kv::PAGE, pages.total);
+        let (times, rows) = (&Stats::STEP_SECONDS[..], &Stats::STEP_ROWS[..]);
+        let (seconds, tokens) = (stats.step_time.as_secs_f64(), stats.prompt_rows + stats.decode_rows);
+        histogram(&mut text, ["qrun:step_seconds", "Time of a step."], (times, &stats.step_seconds), seconds);
+        let help = "Tokens that go through the layers in a step.";
+        histogram(&mut text, ["qrun:step_rows", help], (rows, &stats.step_rows), tokens as f64);
         // Fails only where a name is not fit, which `new` has seen.
         let _ = TextEncoder::new().encode_utf8(&self.registry.gather(), &mut text);
         text
+    }
+}
+
+/// A histogram: how many numbers are in buckets that end at `ends`, and behind them in a last one; and their sum.
+fn histogram(text: &mut String, [name, help]: [&str; 2], (ends, counts): (&[f64], &[u64]), sum: f64) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} histogram");
+    let mut below = 0;
+    for (end, count) in ends.iter().zip(counts) {
+        below += count;
+        let _ = writeln!(text, "{name}_bucket{{le=\"{end}\"}} {below}");
+    }
+    let all: u64 = counts.iter().sum();
+    let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {all}\n{name}_sum {sum}\n{name}_count {all}");
+}
+
+/// Whole seconds, from 1 to 120, after which those that wait now and one more will have begun, where `at_once` run together
+/// and take `mean` seconds each.
+fn retry_after(waiting: usize, at_once: usize, mean: f64) -> u64 {
+    let seconds = (waiting + 1) as f64 * mean / at_once.max(1) as f64;
+    // NaN becomes 0.
+    (seconds.ceil() as u64).clamp(1, 120)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_may_be_tried_again_when_those_before_have_begun() {
+        for (waiting, at_once, mean, expected) in [
+            // Nothing has been measured.
+            (0, 1, 0.0, 1),
+            (64, 16, 0.0, 1),
+            (0, 1, 0.2, 1),
+            (0, 1, 2.0, 2),
+            (0, 1, 2.1, 3),
+            (3, 1, 2.0, 8),
+            (3, 4, 2.0, 2),
+            (64, 16, 5.0, 21),
+            (64, 16, 60.0, 120),
+            (usize::MAX - 1, 1, 1.0, 120),
+            (0, 0, 2.0, 2),
+            (0, 1, f64::NAN, 1),
+            (0, 1, f64::INFINITY, 120),
+        ] {
+            assert_eq!(retry_after(waiting, at_once, mean), expected, "{waiting} before, {at_once} at once, {mean} s");
+        }
+    }
+
+    /// Only the last answers count, by the time that they ran.
+    #[test]
+    fn the_last_answers_say_how_long_one_takes() {
+        let metrics = Metrics::new().expect("metrics");
+        assert_eq!(metrics.retry_after(9, 1), 1);
+        let end = |ms: f64| {
+            let timings = Timings { prompt_ms: ms / 4.0, predicted_ms: ms * 0.75, ..Timings::default() };
+            metrics.end(&Finish::Eos, &timings, Duration::from_secs(1000));
+        };
+        (0..LAST).for_each(|_| end(40_000.0));
+        assert_eq!(metrics.retry_after(1, 2), 40);
+        (0..LAST).for_each(|_| end(3_000.0));
+        assert_eq!(metrics.retry_after(1, 2), 3);
+    }
+
+    #[test]
+    fn buckets_of_a_histogram_add_up() {
+        let mut text = String::new();
+        histogram(&mut text, ["qrun:x", "Help."], (&[0.001, 0.5, 8.0], &[2, 0, 3, 1]), 40.5);
+        let expected = "\
+# HELP qrun:x Help.
+# TYPE qrun:x histogram
+qrun:x_bucket{le=\"0.001\"} 2
+qrun:x_bucket{le=\"0.5\"} 2
+qrun:x_bucket{le=\"8\"} 5
+qrun:x_bucket{le=\"+Inf\"} 6
+qrun:x_sum 40.5
+qrun:x_count 6
+";
+        assert_eq!(text, expected);
     }
 }

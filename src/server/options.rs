@@ -26,8 +26,8 @@ pub struct ServerOptions {
     pub shutdown_timeout: Duration,
     /// How long a reader may take for what was sent, and a writer for a body.
     pub timeout: Duration,
-    /// Silence after which a comment is sent in a stream.
-    pub ping_interval: Duration,
+    /// Silence after which a comment is sent in a stream; `None`: none is sent.
+    pub ping_interval: Option<Duration>,
     /// Threads for HTTP beside those that compute; 1 unless said.
     pub threads_http: usize,
     /// Largest body, in bytes.
@@ -67,7 +67,7 @@ impl Default for ServerOptions {
             queue_timeout: Duration::from_secs(60),
             shutdown_timeout: Duration::from_secs(30),
             timeout: Duration::from_secs(60),
-            ping_interval: Duration::from_secs(15),
+            ping_interval: Some(Duration::from_secs(15)),
             threads_http: 1,
             max_body: 8 << 20,
             metrics: false,

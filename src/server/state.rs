@@ -8,9 +8,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use qrun_quant::{GgmlType, Gguf};
 use tokio::time::sleep;
 
-use super::{error::ApiError, metrics::Metrics, options::ServerOptions};
+use super::{error::ApiError, key_folders::KeyFolders, metrics::Metrics, options::ServerOptions};
 use crate::{engine::Engine, generate::Generator, sampler::SamplerParams};
 
 /// Gets lines for the log.
@@ -32,11 +33,20 @@ pub struct Loaded {
     pub template_kwargs: serde_json::Map<String, serde_json::Value>,
 }
 
+/// Whether the weights of a file let a token's bits depend on how many others are computed with it: the CPU's fast
+/// arithmetic multiplies F16 and BF16 as 16-bit integers in steps of more than 12 rows.
+pub fn rounds_by_rows(gguf: &Gguf) -> bool {
+    let mut matrices = gguf.tensors().iter().filter(|tensor| tensor.shape.len() > 1);
+    matrices.any(|tensor| matches!(tensor.ty, GgmlType::F16 | GgmlType::BF16))
+}
+
 /// What all requests share.
 pub struct App {
     pub options: ServerOptions,
     pub log: Log,
     pub metrics: Metrics,
+    /// Where slots are saved and the cache is each key's own.
+    pub key_folders: Option<KeyFolders>,
     model: OnceLock<Loaded>,
     draining: AtomicBool,
     in_flight: AtomicUsize,
@@ -48,6 +58,8 @@ pub struct App {
 }
 
 impl App {
+    /// Without folders for saved slots of keys.
+    ///
     /// # Errors
     /// Metrics that cannot be named so.
     pub fn new(options: ServerOptions, log: Log) -> Result<Self, prometheus::Error> {
@@ -56,6 +68,7 @@ impl App {
             metrics: Metrics::new()?,
             options,
             log,
+            key_folders: None,
             model: OnceLock::new(),
             draining: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
@@ -132,6 +145,14 @@ impl App {
         }
     }
 
+    /// Seconds after which a request may be tried again, by how long the last answers took; `own` of the sequences that are
+    /// counted now are its own.
+    pub fn retry_after(&self, own: usize) -> u64 {
+        let at_once = self.model.get().map_or(1, |model| model.engine.options().n_seq);
+        let others = self.in_flight.load(SeqCst).saturating_sub(own);
+        self.metrics.retry_after(others.saturating_sub(at_once), at_once)
+    }
+
     /// Room for `n` sequences, given back when it is dropped.
     ///
     /// # Errors
@@ -146,7 +167,8 @@ impl App {
             Err(_) if n > most => Err(ApiError::bad(format!("{n} choices: this server takes {most} at once"))),
             Err(now) => {
                 self.metrics.shed("queue full");
-                Err(ApiError::unavailable(format!("{now} requests run and wait, no more than {most} may"), 1))
+                let message = format!("{now} requests run and wait, no more than {most} may");
+                Err(ApiError::unavailable(message, self.retry_after(0)))
             }
         }
     }
@@ -161,6 +183,10 @@ pub struct Ticket {
 impl Ticket {
     pub fn metrics(&self) -> &Metrics {
         &self.app.metrics
+    }
+    /// Seconds after which its request may be tried again.
+    pub fn retry_after(&self) -> u64 {
+        self.app.retry_after(self.n)
     }
 }
 

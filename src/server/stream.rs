@@ -20,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{error::ApiError, job::Jobs, state::App};
+use super::{error::ApiError, fields::Fields, job::Jobs, state::App};
 use crate::generate::Chunk;
 
 /// What a dialect makes of the chunks of its answers, as they come.
@@ -88,6 +88,17 @@ impl Framing {
         }
         text
     }
+}
+
+/// The silence after which a comment is sent: `sse_ping_interval`, in seconds, none where that is not above 0; else the
+/// server's own.
+///
+/// # Errors
+/// 400: it is no whole number from −1 on.
+pub fn ping(app: &App, fields: Fields) -> Result<Option<Duration>, ApiError> {
+    let asked = fields.whole("sse_ping_interval", -1..=i64::from(i32::MAX))?;
+    let seconds = |n: i64| u64::try_from(n).ok().filter(|&n| n > 0).map(Duration::from_secs);
+    Ok(asked.map_or(app.options.ping_interval, seconds))
 }
 
 /// Pieces that a reader may be behind.

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::json;
 
-use super::{Server, until};
+use super::{Answer, Server, until};
 
 /// A DNS name that leads here, a page from elsewhere: refused. (Requests have no other protection without a key.)
 #[test]
@@ -110,6 +110,8 @@ fn a_server_that_must_not_start_does_not() {
     for (words, part) in [
         (&["--host", "0.0.0.0"], "--api-key"),
         (&["--slot-save-path", "/nowhere/to/be/found"], "expected a folder that exists"),
+        (&["--step-ms", "0"], "expected a whole number from 1"),
+        (&["--deterministic", "--device=cuda"], "--deterministic"),
     ] {
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_qrun"))
             .args([&["serve", "--port", "0"], &words[..]].concat())
@@ -223,6 +225,11 @@ fn who_goes_away_cancels() {
     until("all are counted", counted);
 }
 
+/// Seconds after which a request may be tried again, where they are between one and two minutes.
+fn retry_after(answer: &Answer) -> Option<u64> {
+    answer.headers.get("retry-after")?.to_str().ok()?.parse().ok().filter(|seconds| (1..=120).contains(seconds))
+}
+
 /// The queue has an end: what is beyond is told at once to come again.
 #[test]
 fn a_full_queue_is_told() {
@@ -241,7 +248,7 @@ fn a_full_queue_is_told() {
     until("one runs and one waits", waiting);
     let small = json!({ "prompt": "a", "n_predict": 1 });
     let refused = server.post("/completion", &small);
-    assert_eq!((refused.status, refused.headers.contains_key("retry-after")), (503, true), "{}", refused.text);
+    assert_eq!((refused.status, retry_after(&refused).is_some()), (503, true), "{}", refused.text);
     assert_eq!(server.get("/health").status, 200);
     // Nothing is made ready that could not be answered: neither the template nor this schema was looked at.
     let mut chat = json!({ "messages": [{ "role": "user", "content": "a" }], "json_schema": { "type": "hiccup" } });
@@ -299,6 +306,20 @@ fn running(server: &Server, tokens: usize) -> std::net::TcpStream {
     let mut some = [0; 100];
     assert!(connection.read(&mut some).expect("an answer") > 0);
     connection
+}
+
+/// Who waits in vain is told when to come again, too.
+#[cfg(unix)]
+#[test]
+fn a_queue_that_does_not_move_is_told() {
+    let server = Server::start(&["-np", "1", "--queue-timeout", "1", "-c", "8192"]);
+    let endless = running(&server, 8000);
+    let small = json!({ "prompt": "a", "n_predict": 1 });
+    let late = server.post("/completion", &small);
+    assert_eq!((late.status, late.text.contains("waited 1 s")), (503, true), "{}", late.text);
+    assert!(retry_after(&late).is_some(), "{:?}", late.headers);
+    drop(endless);
+    until("there is room again", || server.post("/completion", &small).status == 200);
 }
 
 /// SIGTERM: no more requests, and whoever asks is told so; running answers end whole, exit code 0, nothing on stdout.

@@ -73,6 +73,8 @@ fn what_is_wrong_with_a_request_is_named() {
         (json!({ "cache_salt": 5 }), "cache_salt: expected a string"),
         (json!({ "cache_salt": "x".repeat(257) }), "cache_salt: expected at most 256 bytes, found 257"),
         (json!({ "stream": "yes" }), "stream: expected true or false"),
+        (json!({ "timings_per_token": "yes" }), "timings_per_token: expected true or false"),
+        (json!({ "sse_ping_interval": 0.5 }), "sse_ping_interval: expected a whole number"),
         (json!({ "top_logprobs": 3 }), "logprobs"),
         (json!({ "top_logprobs": 21, "logprobs": true }), "top_logprobs"),
         (json!({ "response_format": { "type": "sound" } }), "json_object or json_schema"),
@@ -234,6 +236,30 @@ fn a_stream_says_what_the_whole_answer_says() {
     }
 }
 
+/// With each token its timings, where they are asked for; the last event has the engine's own in any case.
+#[test]
+fn timings_come_with_tokens() {
+    let server = Server::start(&[]);
+    for (path, mut body) in [
+        ("/completion", completion(json!({ "ignore_eos": true }))),
+        ("/v1/completions", completion(json!({ "ignore_eos": true }))),
+        ("/v1/chat/completions", chat(json!({ "ignore_eos": true }))),
+    ] {
+        body["stream"] = true.into();
+        for wanted in [false, true] {
+            body["timings_per_token"] = wanted.into();
+            let events = server.post(path, &body).events();
+            let (_, before) = events.split_last().unwrap_or_else(|| panic!("{path}: no events"));
+            let timings: Vec<&Value> =
+                before.iter().map(|event| &event["timings"]).filter(|timings| timings.is_object()).collect();
+            assert_eq!(timings.len() > 3, wanted, "{path}: {events:?}");
+            let numbers: Vec<_> = timings.iter().map(|timings| timings["predicted_n"].as_u64()).collect();
+            assert!(numbers.is_sorted() && numbers.iter().all(|n| *n > Some(0)), "{path}: {numbers:?}");
+            assert!(timings.iter().all(|timings| timings["prompt_ms"].as_f64() >= Some(0.0)), "{path}: {timings:?}");
+        }
+    }
+}
+
 /// What fields do to an answer.
 #[test]
 fn fields_have_their_effect() {
@@ -243,6 +269,8 @@ fn fields_have_their_effect() {
     let plain = text(&chat(json!({})));
     let plain = plain.as_str().expect("a text");
     assert!(plain.contains("qrun"), "{plain}");
+    let whole = server.post("/v1/chat/completions", &chat(json!({}))).json();
+    assert_eq!(whole.pointer("/choices/0/message/refusal"), Some(&Value::Null), "{whole}");
     // Stop texts are not part of the answer.
     let (before, _) = plain.split_once("program").expect("the demo model says what it is");
     let stopped = server.post("/v1/chat/completions", &chat(json!({ "stop": ["never", "program"] }))).json();
@@ -360,6 +388,15 @@ fn metrics_count() {
     assert_eq!(names.map(value), expected);
     assert!(expected[1] > 0.0, "the second request finds the first one's prompt");
     assert_eq!(value("vllm:time_to_first_token_seconds_count"), 3.0);
+    // Each step is in one bucket of its time, and in one of its rows.
+    let steps = value("llamacpp:n_decode_total");
+    for name in ["qrun:step_seconds", "qrun:step_rows"] {
+        for row in ["count", "bucket{le=\"+Inf\"}"] {
+            assert_eq!(value(&format!("{name}_{row}")), steps, "{name}_{row}");
+        }
+    }
+    assert!(value("qrun:step_rows_sum") >= steps && value("qrun:step_seconds_sum") > 0.0);
+    assert!(value("qrun:step_rows_bucket{le=\"1\"}") > 0.0, "one answer at a time: steps of one row");
     assert_eq!(value("llamacpp:requests_processing"), 0.0);
     let off = Server::start(&["--no-slots"]);
     assert_eq!((off.get("/metrics").status, off.get("/slots").status), (501, 501));

@@ -106,7 +106,8 @@ fn keys_share_nothing_through_ollama() {
 fn slots_are_their_salts_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("a path");
-    let server = Server::start(&["--slot-save-path", path, "--api-key", "one,two", "--cache-per-key", "-np", "1"]);
+    let words = ["--slot-save-path", path, "--api-key", "one,two", "--cache-per-key", "-np", "1"];
+    let server = Server::start(&words);
     let prompt = "The sea is wide and the night is long. ".repeat(8);
     let post = |key: &str, path: &str, body: Value| {
         let answer = server.post_with(path, &body.to_string(), &[("x-api-key", key)]);
@@ -131,4 +132,16 @@ fn slots_are_their_salts_own() {
     assert_eq!(post("one", "/slots/0?action=restore", json!({ "filename": "one" }))["n_restored"], saved);
     assert!(post("one", "/slots/0?action=erase", json!({}))["n_erased"].as_u64() > Some(64));
     assert_eq!((cached("one"), cached("two")), (Some(0), Some(0)));
+    // Folders are named so that nobody sees whose they are; a server that is started again finds them.
+    drop(server);
+    let server = Server::start(&words);
+    let again = json!({ "filename": "one" }).to_string();
+    let restored = server.post_with("/slots/0?action=restore", &again, &[("x-api-key", "one")]).json();
+    assert_eq!(restored["n_restored"], saved, "{restored}");
+    let entries = std::fs::read_dir(folder.path()).expect("a folder");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
+    names.sort();
+    let sum = |name: &String| name.len() == 32 && name.bytes().all(|c| c.is_ascii_hexdigit());
+    assert!(names.len() == 3 && names[0] == ".salt" && names[1..].iter().all(sum), "{names:?}");
 }

@@ -34,6 +34,29 @@ pub fn text(answer: &Value) -> String {
     said.and_then(Value::as_str).unwrap_or_else(|| panic!("no text: {answer}")).to_owned()
 }
 
+/// With `--deterministic` it holds for weights in BF16 too, and the server says so.
+#[test]
+fn same_request_same_bytes_in_bf16() {
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/demo/qrun-demo-BF16.gguf");
+    let start = |words: &[&str]| Server::start(&[&[model], words].concat());
+    let says = |server: &Server| server.get("/props").json()["deterministic"].clone();
+    assert_eq!(says(&start(&[])), false);
+    let requests = &requests()[..16];
+    let alone: Vec<String> = {
+        let server = start(&["--deterministic", "-np", "1", "--no-cache-prompt"]);
+        assert_eq!(says(&server), true);
+        requests.iter().map(|(path, body)| text(&server.post(path, body).json())).collect()
+    };
+    let server = start(&["--deterministic", "-np", "16", "-c", "20480"]);
+    std::thread::scope(|scope| {
+        let ask = |(path, body): &(&'static str, Value)| text(&server.post(path, body).json());
+        let threads: Vec<_> = requests.iter().map(|request| scope.spawn(move || ask(request))).collect();
+        for ((thread, expected), (_, body)) in threads.into_iter().zip(&alone).zip(requests) {
+            assert_eq!(&thread.join().expect("an answer"), expected, "{body}");
+        }
+    });
+}
+
 #[test]
 fn same_request_same_bytes() {
     let requests = requests();

@@ -45,7 +45,7 @@ pub async fn messages(State(app): State<Arc<App>>, Body(body): Body) -> Result<R
     let jobs = Jobs::begin(&app, ask).await?;
     if streams {
         let writer = Stream { head, parser, blocks: Blocks::default() };
-        return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, Some(app.options.ping_interval)));
+        return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, app.options.ping_interval));
     }
     let outcomes = jobs.collect().await?;
     let reply = &outcomes[0].reply;

@@ -23,6 +23,7 @@ use crate::{
         job::{Jobs, Outcome},
         state::{App, Loaded},
         stream::{self, Framing, Piece, Writer},
+        timings::TimingsSoFar,
     },
     text::{
         chat::{self, ChatRequest, Delta, Parser, ReasoningFormat, Tool, ToolChoice},
@@ -46,6 +47,7 @@ pub async fn chat(State(app): State<Arc<App>>, Body(body): Body) -> Result<Respo
     let mut ask = sampling::ask(&app, model, fields, &["max_completion_tokens", "max_tokens", "n_predict"])?;
     ask.n = fields.whole("n", 1..=16)?.unwrap_or(1) as usize;
     ask.request.n_probs = n_probs(fields)?;
+    let (ping, so_far) = (stream::ping(&app, fields)?, TimingsSoFar::wanted(fields, ask.n)?);
     let (ask, parser) = prepare(&app, request, ask).await?;
     let verbose = fields.flag("verbose")?.unwrap_or(app.options.verbose);
     let told = verbose.then(|| ask.prompts[0].clone());
@@ -60,9 +62,10 @@ pub async fn chat(State(app): State<Arc<App>>, Body(body): Body) -> Result<Respo
             usage: Usage::of_prompts(&[prompt]),
             wants_usage: wants_usage(fields)?,
             timings: None,
+            so_far,
             progress: Progress::of(fields)?,
         };
-        return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, Some(app.options.ping_interval)));
+        return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, ping));
     }
     let outcomes = jobs.collect().await?;
     let mut usage = Usage::of_prompts(&[prompt]);
@@ -230,6 +233,7 @@ fn message(said: &Said) -> Value {
     message.insert("role".into(), "assistant".into());
     let silent = said.content.is_empty() && !said.calls.is_empty();
     message.insert("content".into(), if silent { Value::Null } else { said.content.clone().into() });
+    message.insert("refusal".into(), Value::Null);
     if !said.reasoning.is_empty() {
         message.insert("reasoning_content".into(), said.reasoning.clone().into());
     }
@@ -268,6 +272,8 @@ struct Stream {
     wants_usage: bool,
     /// Of the last answer that has ended.
     timings: Option<Timings>,
+    /// Of each answer, where they are told with its tokens.
+    so_far: Vec<TimingsSoFar>,
     progress: Option<Progress>,
 }
 
@@ -276,6 +282,8 @@ impl Stream {
         let mut chunk = self.head.object();
         let choice = json!({ "index": index, "delta": delta, "logprobs": probs, "finish_reason": finish });
         chunk.insert("choices".into(), json!([choice]));
+        let timings = self.so_far.get(index).and_then(TimingsSoFar::timings);
+        chunk.extend(timings.map(|timings| ("timings".to_owned(), json!(timings))));
         chunk
     }
 
@@ -314,6 +322,7 @@ impl Writer for Stream {
     }
 
     fn chunk(&mut self, index: usize, chunk: Chunk) -> Result<Vec<Piece>, ApiError> {
+        self.so_far.get_mut(index).into_iter().for_each(|so_far| so_far.note(&chunk));
         Ok(match chunk {
             Chunk::Score { .. } | Chunk::Logits { .. } => Vec::new(),
             Chunk::Prompt { done, total, .. } => {

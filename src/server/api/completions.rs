@@ -22,6 +22,7 @@ use crate::{
         job::{Jobs, Scores, note_score},
         state::App,
         stream::{self, Framing, Piece, Writer},
+        timings::TimingsSoFar,
     },
     text::tokenizer::Tokenizer,
 };
@@ -44,6 +45,7 @@ pub async fn completions(State(app): State<Arc<App>>, Body(mut body): Body) -> R
     ask.n = fields.whole("n", 1..=16)?.unwrap_or(1) as usize;
     ask.request.n_probs = fields.whole("logprobs", 0..=20)?.map(|n| n as usize);
     let echo = fields.flag("echo")?.unwrap_or(false);
+    let ping = stream::ping(&app, fields)?;
     ask.scores = echo && ask.request.n_probs.is_some();
     let ask = prompt::prepare(&app, prompts, None, ask).await?;
     let head = Head::of(&app, fields, "cmpl-", "text_completion");
@@ -55,8 +57,9 @@ pub async fn completions(State(app): State<Arc<App>>, Body(mut body): Body) -> R
         let wants_usage = wants_usage(fields)?;
         let usage = Usage::of_prompts(&lengths);
         let states = (0..jobs.count()).map(|_| Running::default()).collect();
-        let writer = Stream { app: app.clone(), head, usage, wants_usage, echo, states };
-        return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, Some(app.options.ping_interval)));
+        let so_far = TimingsSoFar::wanted(fields, jobs.count())?;
+        let writer = Stream { app: app.clone(), head, usage, wants_usage, echo, states, so_far };
+        return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, ping));
     }
     let outcomes = jobs.collect().await?;
     let mut usage = Usage::of_prompts(&lengths);
@@ -152,6 +155,8 @@ struct Stream {
     wants_usage: bool,
     echo: Echo,
     states: Vec<Running>,
+    /// Of each answer, where they are told with its tokens.
+    so_far: Vec<TimingsSoFar>,
 }
 
 impl Stream {
@@ -161,6 +166,8 @@ impl Stream {
             "text": text, "index": index, "logprobs": logprobs, "finish_reason": finish.map(finish_reason),
         });
         chunk.insert("choices".into(), json!([choice]));
+        let timings = self.so_far.get(index).and_then(TimingsSoFar::timings);
+        chunk.extend(timings.map(|timings| ("timings".to_owned(), json!(timings))));
         Piece::json(&Value::Object(chunk))
     }
 
@@ -182,6 +189,7 @@ impl Stream {
 
 impl Writer for Stream {
     fn chunk(&mut self, index: usize, chunk: Chunk) -> Result<Vec<Piece>, ApiError> {
+        self.so_far.get_mut(index).into_iter().for_each(|so_far| so_far.note(&chunk));
         match chunk {
             Chunk::Prompt { .. } => return Ok(Vec::new()),
             Chunk::Score { pos, probs } => {

@@ -21,6 +21,7 @@ use crate::{
         job::{Ask, Jobs, TokenText},
         state::App,
         stream::{self, Framing, Piece, Writer},
+        timings::TimingsSoFar,
     },
     text::tokenizer::Tokenizer,
 };
@@ -47,6 +48,7 @@ pub async fn completion(State(app): State<Arc<App>>, Body(mut body): Body) -> Re
     let shown = response_fields(fields)?;
     let progress = fields.flag("return_progress")?.unwrap_or(false);
     let streamed = fields.flag("stream")?.unwrap_or(false);
+    let ping = stream::ping(&app, fields)?;
     let ask = prompt::prepare(&app, prompts, chat::format(fields)?, ask).await?;
     let answers = Answers {
         app: app.clone(),
@@ -59,8 +61,9 @@ pub async fn completion(State(app): State<Arc<App>>, Body(mut body): Body) -> Re
     let jobs = Jobs::begin(&app, ask).await?;
     if streamed {
         let states = (0..jobs.count()).map(|_| Running::default()).collect();
-        let writer = Stream { answers, states, progress, started: Instant::now() };
-        return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, Some(app.options.ping_interval)));
+        let so_far = TimingsSoFar::wanted(fields, jobs.count())?;
+        let writer = Stream { answers, states, so_far, progress, started: Instant::now() };
+        return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, ping));
     }
     let outcomes = jobs.collect().await?;
     let many = outcomes.len() > 1;
@@ -135,7 +138,8 @@ fn settings(ask: &Ask, fields: Fields) -> Result<Value, ApiError> {
     settings.extend(fields.get("samplers").map(|names| ("samplers".to_owned(), names.clone())));
     settings.insert("n_probs".into(), request.n_probs.unwrap_or(0).into());
     settings.insert("grammar".into(), fields.text("grammar")?.unwrap_or_default().into());
-    settings.insert("timings_per_token".into(), false.into());
+    let each = fields.flag("timings_per_token")?.unwrap_or(false);
+    settings.insert("timings_per_token".into(), each.into());
     settings.insert("post_sampling_probs".into(), request.post_sampling.into());
     Ok(Value::Object(settings))
 }
@@ -187,6 +191,8 @@ struct Running {
 struct Stream {
     answers: Answers,
     states: Vec<Running>,
+    /// Of each answer, where they are told with its tokens.
+    so_far: Vec<TimingsSoFar>,
     progress: bool,
     started: Instant,
 }
@@ -201,12 +207,16 @@ impl Stream {
         if let (Some((engine, probs)), Some(&id)) = (probs, tokens.first()) {
             object["completion_probabilities"] = json!([self.answers.probs(engine.tokenizer(), id, probs)]);
         }
+        if let Some(timings) = self.so_far.get(index).and_then(TimingsSoFar::timings) {
+            object["timings"] = json!(timings);
+        }
         object
     }
 }
 
 impl Writer for Stream {
     fn chunk(&mut self, index: usize, chunk: Chunk) -> Result<Vec<Piece>, ApiError> {
+        self.so_far.get_mut(index).into_iter().for_each(|so_far| so_far.note(&chunk));
         Ok(match chunk {
             Chunk::Prompt { done, total, slot } => {
                 let state = &mut self.states[index];

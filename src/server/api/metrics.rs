@@ -49,7 +49,7 @@ pub async fn slots(State(app): State<Arc<App>>, Query(wanted): Query<Wanted>) ->
     let sequences = model.generator.stats().sequences();
     let fails = wanted.fail_on_no_slot.is_some_and(|value| value != "0");
     if fails && !sequences.is_empty() && sequences.iter().all(Option::is_some) {
-        return Err(ApiError::unavailable("no slot available", 1));
+        return Err(ApiError::unavailable("no slot available", app.retry_after(0)));
     }
     let (n_ctx, n_seq) = (model.engine.options().n_ctx, model.engine.options().n_seq);
     let slot = |id: usize| {

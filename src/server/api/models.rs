@@ -7,6 +7,7 @@ use axum::{
     extract::{Path, State},
     http::StatusCode,
 };
+use qrun_quant::cpu::Arithmetic;
 use serde_json::{Value, json};
 
 use super::llama;
@@ -14,7 +15,7 @@ use crate::{
     engine::Backend,
     server::{
         error::ApiError,
-        state::{App, Loaded},
+        state::{App, Loaded, rounds_by_rows},
     },
 };
 
@@ -96,11 +97,10 @@ pub async fn props(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError>
     })))
 }
 
-/// Whether the same request gives the same bytes whatever runs beside it: quantized weights on the CPU. F16 and BF16 round
-/// differently in steps of more than 12 rows, a GPU in steps of more than 4.
+/// Whether the same request gives the same bytes whatever runs beside it: on the CPU, with quantized weights or in exact
+/// arithmetic. Else F16 and BF16 round differently in steps of more than 12 rows, and a GPU in steps of more than 4.
 fn is_deterministic(model: &Loaded) -> bool {
     let on_cpu = matches!(model.engine.backend(), Backend::Cpu { .. });
-    let float = |name: &str| matches!(name, "F16" | "BF16");
-    let mut matrices = model.engine.gguf().tensors().iter().filter(|tensor| tensor.shape.len() > 1);
-    on_cpu && !matrices.any(|tensor| float(&tensor.ty.to_string()))
+    let exact = model.engine.options().arithmetic == Arithmetic::Exact;
+    on_cpu && (exact || !rounds_by_rows(model.engine.gguf()))
 }

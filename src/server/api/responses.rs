@@ -59,7 +59,7 @@ pub async fn responses(State(app): State<Arc<App>>, Body(body): Body) -> Result<
     let jobs = Jobs::begin(&app, ask).await?;
     if streams {
         let writer = Stream { head, parser, output, progress, events: 0 };
-        return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, Some(app.options.ping_interval)));
+        return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, app.options.ping_interval));
     }
     let outcomes = jobs.collect().await?;
     let outcome = &outcomes[0];

@@ -18,7 +18,6 @@ use tokio::{sync::oneshot, time::timeout};
 
 use super::sampling::salt;
 use crate::{
-    checksum::fnv1a,
     generate::{Draft, SaveError, Saved, Scheduler, may_be_saved_to},
     server::{
         body::{OWNER, object},
@@ -65,10 +64,9 @@ pub async fn act(
     let started = Instant::now();
     let body = object(&app, &headers, if body.is_empty() { b"{}" } else { &body })?;
     let salt = salt(&app, Fields(&body))?;
-    if app.options.cache_per_key {
+    if let Some(folders) = &app.key_folders {
         // Nobody restores what another key has saved.
-        let owner = body.get(OWNER).and_then(Value::as_str).unwrap_or_default();
-        folder.push(format!("{:016x}", fnv1a([owner.as_bytes()])));
+        folder.push(folders.name(body.get(OWNER).and_then(Value::as_str).unwrap_or_default()));
     }
     let mut answer = match action.as_str() {
         "save" => save(&app, (slot, salt), file_name(&body)?, folder).await?,
@@ -127,15 +125,15 @@ async fn restore(
     }
     let Saved { tokens, mut cache, .. } = saved;
     let put = move |scheduler: &mut Scheduler| scheduler.restore_slot(slot, salt, (tokens, &mut cache));
-    on_slot(app, slot, put).await?.map_err(not_restored)?;
+    on_slot(app, slot, put).await?.map_err(|error| not_restored(app, error))?;
     Ok(json!({ "filename": name, "n_restored": restored, "n_read": read }))
 }
 
 /// 503 where running requests hold the pages that it needs.
-fn not_restored(error: std::io::Error) -> ApiError {
+fn not_restored(app: &App, error: std::io::Error) -> ApiError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<qrun_models::ForwardError>());
     match inner {
-        Some(error) => ApiError::unavailable(format!("the slot was not restored: {error}"), 1),
+        Some(error) => ApiError::unavailable(format!("the slot was not restored: {error}"), app.retry_after(1)),
         None => ApiError::field("filename", "keys and values of this model and its cache types", error),
     }
 }
@@ -157,7 +155,11 @@ async fn on_slot<T: Send + 'static>(
     let time = app.options.queue_timeout;
     match timeout(time, receiver).await {
         Ok(done) => done.map_err(|_| engine_gone()),
-        Err(_) => Err(ApiError::unavailable(format!("slot {slot} was busy for {} s", time.as_secs()), time.as_secs())),
+        // One answer runs there.
+        Err(_) => {
+            let message = format!("slot {slot} was busy for {} s", time.as_secs());
+            Err(ApiError::unavailable(message, app.metrics.retry_after(0, 1)))
+        }
     }
 }
 
