@@ -162,7 +162,8 @@ fn row_of<F: TileFormat>(tile: &[u8], row: usize, out: &mut [f32]) {
         let scales = &scales[b / F::Scales::GROUP * F::Scales::BYTES..];
         // SAFETY: scalar code runs everywhere; the planes hold block b for all 16 rows.
         let (quads, scale) = unsafe {
-            let scale = F::Scales::load::<Scalar>(scales.as_ptr(), row, b % F::Scales::GROUP, F::Codes::UNIT);
+            let header = F::Scales::header::<Scalar>(scales.as_ptr(), row, F::Codes::UNIT);
+            let scale = F::Scales::of::<Scalar>(&header, b % F::Scales::GROUP);
             (F::Codes::unpack::<Scalar>(codes.as_ptr()), scale)
         };
         for (i, o) in out.iter_mut().enumerate() {

@@ -65,10 +65,10 @@ impl<F: TileFormat> Tile<F> {
 
 impl<F: TileFormat> Source for Tile<F> {
     type Format = F;
-    const GROUP: usize = 1;
+    const GROUP: usize = F::Scales::GROUP;
     const RUN: usize = 1;
-    type Header<L: Lanes> = ();
-    type Words<L: Lanes> = Block<L>;
+    type Header<L: Lanes> = <F::Scales as Scales>::Header<L>;
+    type Words<L: Lanes> = [L::V; 8];
 
     fn blocks(&self) -> usize {
         self.blocks
@@ -84,21 +84,26 @@ impl<F: TileFormat> Source for Tile<F> {
     }
 
     #[inline(always)]
-    unsafe fn header<L: Lanes>(&self, _: usize, _: usize) {}
-
-    #[inline(always)]
-    unsafe fn words<L: Lanes>(&self, b: usize, _: usize, row: usize) -> Block<L> {
+    unsafe fn header<L: Lanes>(&self, group: usize, row: usize) -> Self::Header<L> {
         // SAFETY: the trait's contract; `new` checked the length of the tile.
-        unsafe {
-            let codes = self.bytes.add(b * F::Codes::LINES * Line::BYTES + 4 * row);
-            let scale = F::Scales::load::<L>(self.scales(b), row, b % F::Scales::GROUP, F::Codes::UNIT);
-            Block { codes: F::Codes::unpack::<L>(codes), scale }
-        }
+        unsafe { F::Scales::header::<L>(self.scales(group * F::Scales::GROUP), row, F::Codes::UNIT) }
     }
 
     #[inline(always)]
-    unsafe fn block<L: Lanes, const B: usize>(_: &(), block: &Block<L>, _: usize) -> Block<L> {
-        *block
+    unsafe fn words<L: Lanes>(&self, group: usize, run: usize, row: usize) -> [L::V; 8] {
+        let b = group * F::Scales::GROUP + run;
+        // SAFETY: the trait's contract; `new` checked the length of the tile.
+        unsafe { F::Codes::unpack::<L>(self.bytes.add(b * F::Codes::LINES * Line::BYTES + 4 * row)) }
+    }
+
+    #[inline(always)]
+    unsafe fn block<L: Lanes, const B: usize>(
+        header: &Self::Header<L>,
+        codes: &[L::V; 8],
+        run: usize,
+    ) -> Block<L> {
+        // SAFETY: the trait's contract.
+        unsafe { Block { codes: *codes, scale: F::Scales::of::<L>(header, run) } }
     }
 }
 

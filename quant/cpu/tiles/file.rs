@@ -4,6 +4,7 @@
 use super::{
     Block, Codes, Scale, Width,
     codes::{Bits4, Bits5, Bits6, Bits8, each, moved, nibbles, quads},
+    scales::SixBits,
 };
 use crate::{
     formats::{q4_0, q4_k, q5_0, q5_k, q6_k, q8_0},
@@ -113,12 +114,6 @@ unsafe fn scale<L: Lanes, C: Codes>(halves: L::V) -> L::F {
     unsafe { L::mul(L::f16_to_f32(halves), L::splat_f32(C::UNIT)) }
 }
 
-/// One scale for the whole block.
-#[inline(always)]
-fn whole<F: Copy>(d: F) -> Scale<F> {
-    Scale { d: [d; 2], m: [d; 2] }
-}
-
 /// How far left-aligned codes are shifted down (see [`Width::down`]).
 #[inline(always)]
 fn down<L: Lanes, C: Codes>() -> u32 {
@@ -141,7 +136,7 @@ impl FileBlocks for q4_0::Block {
     #[inline(always)]
     unsafe fn block<L: Lanes, const B: usize>(d: &L::F, words: &[L::V; 4], _: usize) -> Block<L> {
         // SAFETY: the trait's contract.
-        unsafe { Block { codes: nibbles::<L>(words, 8 - down::<L, Bits4>()), scale: whole(*d) } }
+        unsafe { Block { codes: nibbles::<L>(words, 8 - down::<L, Bits4>()), scale: Scale::whole(*d) } }
     }
 }
 
@@ -176,7 +171,7 @@ impl FileBlocks for q5_0::Block {
                 let from = (J & 1) << 2 | J >> 2 << 1 | J >> 1 & 1;
                 L::or(low[J as usize], moved::<L>(*bits, from, to, 1))
             });
-            Block { codes, scale: whole(*d) }
+            Block { codes, scale: Scale::whole(*d) }
         }
     }
 }
@@ -210,53 +205,28 @@ impl FileBlocks for q8_0::Block {
     #[inline(always)]
     unsafe fn block<L: Lanes, const B: usize>(d: &L::F, words: &[L::V; 8], _: usize) -> Block<L> {
         // SAFETY: the trait's contract.
-        unsafe { Block { codes: quads!(J => L::xor(words[J as usize], each(0x80))), scale: whole(*d) } }
+        unsafe { Block { codes: quads!(J => L::xor(words[J as usize], each(0x80))), scale: Scale::whole(*d) } }
     }
 }
 
-/// Scales of Q4_K and Q5_K.
-#[derive(Clone, Copy)]
-pub(in crate::cpu) struct SixBits<L: Lanes> {
-    /// Scale of the scales, and of the minimums.
-    d: [L::F; 2],
-    /// Scales 0…3 as bytes, 4…7, minimums 0…3, 4…7.
-    values: [L::V; 4],
-}
-
-impl<L: Lanes> SixBits<L> {
-    /// # Safety
-    /// That of [`FileBlocks`].
-    #[inline(always)]
-    unsafe fn new<C: Codes>(p: Place) -> Self {
-        // SAFETY: the trait's contract.
-        unsafe {
-            let [d, low, min, high] = p.words::<L>(0);
-            let upper = |v| L::and(L::shr(v, 2), each(0x30));
-            let values = [
-                L::and(low, each(63)),
-                L::or(L::and(high, each(15)), upper(low)),
-                L::and(min, each(63)),
-                L::or(L::and(L::shr(high, 4), each(15)), upper(min)),
-            ];
-            let m = L::mul(L::f16_to_f32(L::shr(d, 16)), L::splat_f32(-1.0));
-            Self { d: [scale::<L, C>(d), m], values }
-        }
-    }
-
-    /// Scale and minimum of block `j`.
-    ///
-    /// # Safety
-    /// The machine can run `L`.
-    #[inline(always)]
-    unsafe fn of(&self, j: usize) -> Scale<L::F> {
-        // SAFETY: that of this function.
-        unsafe {
-            let (half, shift) = (j / 4, 8 * (j % 4) as u32);
-            let d = L::to_f32(L::and(L::shr(self.values[half], shift), 255));
-            let m = L::to_f32(L::and(L::shr(self.values[2 + half], shift), 255));
-            let (d, m) = (L::mul(d, self.d[0]), L::mul(m, self.d[1]));
-            Scale { d: [d; 2], m: [m; 2] }
-        }
+/// Scales and minimums of Q4_K and Q5_K.
+///
+/// # Safety
+/// That of [`FileBlocks`].
+#[inline(always)]
+unsafe fn six_bits<L: Lanes, C: Codes>(p: Place) -> SixBits<L> {
+    // SAFETY: the trait's contract.
+    unsafe {
+        let [d, low, min, high] = p.words::<L>(0);
+        let upper = |v| L::and(L::shr(v, 2), each(0x30));
+        let values = [
+            L::and(low, each(63)),
+            L::or(L::and(high, each(15)), upper(low)),
+            L::and(min, each(63)),
+            L::or(L::and(L::shr(high, 4), each(15)), upper(min)),
+        ];
+        let m = L::mul(L::f16_to_f32(L::shr(d, 16)), L::splat_f32(-1.0));
+        SixBits { d: [scale::<L, C>(d), m], values }
     }
 }
 
@@ -267,7 +237,7 @@ impl FileBlocks for q4_k::Block {
     #[inline(always)]
     unsafe fn header<L: Lanes>(p: Place) -> SixBits<L> {
         // SAFETY: the trait's contract.
-        unsafe { SixBits::new::<Bits4>(p) }
+        unsafe { six_bits::<L, Bits4>(p) }
     }
     #[inline(always)]
     unsafe fn words<L: Lanes>(p: Place, run: usize) -> [L::V; 8] {
@@ -280,7 +250,7 @@ impl FileBlocks for q4_k::Block {
         unsafe {
             let (from, to) = (4 * B as u32, 4 - down::<L, Bits4>());
             let codes = quads!(J => moved::<L>(words[J as usize], from, to, 15));
-            Block { codes, scale: scales.of(2 * run + B) }
+            Block { codes, scale: scales.with_min(2 * run + B) }
         }
     }
 }
@@ -293,7 +263,7 @@ impl FileBlocks for q5_k::Block {
     #[inline(always)]
     unsafe fn header<L: Lanes>(p: Place) -> (SixBits<L>, [L::V; 8]) {
         // SAFETY: the trait's contract.
-        unsafe { (SixBits::new::<Bits5>(p), p.eight_words::<L>(16)) }
+        unsafe { (six_bits::<L, Bits5>(p), p.eight_words::<L>(16)) }
     }
     #[inline(always)]
     unsafe fn words<L: Lanes>(p: Place, run: usize) -> [L::V; 8] {
@@ -315,7 +285,7 @@ impl FileBlocks for q5_k::Block {
                 let of_run = L::shr(bits[J as usize], 2 * run as u32);
                 L::or(low, moved::<L>(of_run, B as u32, 7 - down, 1))
             });
-            Block { codes, scale: scales.of(2 * run + B) }
+            Block { codes, scale: scales.with_min(2 * run + B) }
         }
     }
 }

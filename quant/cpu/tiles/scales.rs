@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::codes::Width;
+use super::codes::{Width, each};
 use crate::{
     formats::{nvfp4, scalar::Half},
     simd::Lanes,
@@ -80,13 +80,28 @@ pub(in crate::cpu) trait Scales {
     const BYTES: usize;
     /// Blocks of 32 columns per group.
     const GROUP: usize;
+    /// What the blocks of a group share, of `L::ROWS` rows.
+    type Header<L: Lanes>: Copy;
     /// Stores one row of a group.
     fn pack(parts: &Parts, row: usize, plane: &mut [u8]);
-    /// Scales of block `j` of a group for rows `row … row + L::ROWS`, times `unit`.
+    /// The scales of a group for rows `row … row + L::ROWS`, times `unit`.
     ///
     /// # Safety
-    /// The machine can run `L`; `p` points to `BYTES` bytes; `row + L::ROWS ≤ 16`, `j < GROUP`.
-    unsafe fn load<L: Lanes>(p: *const u8, row: usize, j: usize, unit: f32) -> Scale<L::F>;
+    /// The machine can run `L`; `p` points to `BYTES` bytes; `row + L::ROWS ≤ 16`.
+    unsafe fn header<L: Lanes>(p: *const u8, row: usize, unit: f32) -> Self::Header<L>;
+    /// Those of block `j` of the group.
+    ///
+    /// # Safety
+    /// As [`Scales::header`], whose bytes are still there; `j < GROUP`.
+    unsafe fn of<L: Lanes>(header: &Self::Header<L>, j: usize) -> Scale<L::F>;
+}
+
+impl<F: Copy> Scale<F> {
+    /// One for the whole block.
+    #[inline(always)]
+    pub(in crate::cpu) fn whole(d: F) -> Self {
+        Self { d: [d; 2], m: [d; 2] }
+    }
 }
 
 /// An f16 scale per file block, which is so many blocks of 32.
@@ -114,32 +129,105 @@ fn pack_half(h: Half, row: usize, plane: &mut [u8]) {
     plane[2 * row..2 * row + 2].copy_from_slice(&h.0);
 }
 
-/// Stores `n` six-bit values of a row: planes of low nibbles (value `i` and `i + n/2` share a byte), then
-/// planes of upper pairs (values `i + k·n/4` share a byte).
+/// Stores eight six-bit values of a row: planes of low nibbles (values `i` and `i + 4` share a byte), then planes of upper
+/// pairs (values `i`, `i + 2` … share a byte).
 #[inline(always)]
-fn pack_six(values: &[u8], row: usize, plane: &mut [u8]) {
-    let n = values.len();
-    for i in 0..n / 2 {
-        plane[16 * i + row] = values[i] & 15 | values[i + n / 2] << 4;
+fn pack_eight(values: &[u8], row: usize, plane: &mut [u8]) {
+    for i in 0..4 {
+        plane[16 * i + row] = values[i] & 15 | values[i + 4] << 4;
     }
-    for i in 0..n / 4 {
-        plane[16 * (n / 2 + i) + row] = (0..4).fold(0, |byte, k| byte | values[i + k * n / 4] >> 4 << (2 * k));
+    for i in 0..2 {
+        plane[16 * (4 + i) + row] = (0..4).fold(0, |byte, k| byte | values[i + 2 * k] >> 4 << (2 * k));
     }
 }
 
-/// Value `i` of `n` stored by [`pack_six`].
+/// Value `i` stored by [`pack_eight`].
 ///
 /// # Safety
-/// As [`Scales::load`], with `p` advanced to the row.
+/// As [`Scales::header`], with `p` advanced to the row.
 #[inline(always)]
-unsafe fn six<L: Lanes>(p: *const u8, n: usize, i: usize) -> L::V {
+unsafe fn of_eight<L: Lanes>(p: *const u8, i: usize) -> L::V {
     // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
     unsafe {
-        let low = L::load_u8(p.add(16 * (i % (n / 2))));
-        let high = L::load_u8(p.add(16 * (n / 2 + i % (n / 4))));
-        let low = L::and(L::shr(low, 4 * (i / (n / 2)) as u32), 15);
-        let high = L::and(L::shr(L::shl(high, 4), 2 * (i / (n / 4)) as u32), 0x30);
+        let (low, high) = (L::load_u8(p.add(16 * (i % 4))), L::load_u8(p.add(16 * (4 + i % 2))));
+        let low = L::and(L::shr(low, 4 * (i / 4) as u32), 15);
+        let high = L::and(L::shr(L::shl(high, 4), 2 * (i / 2) as u32), 0x30);
         L::or(low, high)
+    }
+}
+
+/// Stores sixteen six-bit values of a row: two lines of low nibbles, whose bytes hold values 0…7 and in their upper halves
+/// 8…15, and a line of upper pairs, whose byte `i` is that of values `i`, `i + 4`, `i + 8` and `i + 12`.
+#[inline(always)]
+fn pack_sixteen(values: &[u8; 16], row: usize, lines: &mut [u8]) {
+    for i in 0..4 {
+        lines[4 * row + i] = values[i] & 15 | values[i + 8] << 4;
+        lines[64 + 4 * row + i] = values[i + 4] & 15 | values[i + 12] << 4;
+        lines[128 + 4 * row + i] = (0..4).fold(0, |byte, k| byte | values[i + 4 * k] >> 4 << (2 * k));
+    }
+}
+
+/// Sixteen six-bit integers in each lane, and what they are to be multiplied with.
+#[derive(Clone, Copy)]
+pub(in crate::cpu) struct SixBits<L: Lanes> {
+    /// Of the scales, and of the minimums.
+    pub(in crate::cpu) d: [L::F; 2],
+    /// Four bytes each: values 0…3, 4…7, 8…11, 12…15.
+    pub(in crate::cpu) values: [L::V; 4],
+}
+
+impl<L: Lanes> SixBits<L> {
+    /// Those stored by [`pack_sixteen`].
+    ///
+    /// # Safety
+    /// As [`Scales::header`], with `p` advanced to the row.
+    #[inline(always)]
+    unsafe fn load(p: *const u8, d: [L::F; 2]) -> Self {
+        // SAFETY: the machine can run `L`; there are three lines at `p`.
+        unsafe {
+            let (a, b, high) = (L::load(p), L::load(p.add(64)), L::load(p.add(128)));
+            let (low, pairs) = (each(15), each(0x30));
+            let values = [
+                L::or(L::and(a, low), L::and(L::shl(high, 4), pairs)),
+                L::or(L::and(b, low), L::and(L::shl(high, 2), pairs)),
+                L::or(L::and(L::shr(a, 4), low), L::and(high, pairs)),
+                L::or(L::and(L::shr(b, 4), low), L::and(L::shr(high, 2), pairs)),
+            ];
+            Self { d, values }
+        }
+    }
+
+    /// # Safety
+    /// The machine can run `L`.
+    #[inline(always)]
+    unsafe fn value(&self, i: usize) -> L::V {
+        // SAFETY: that of this function.
+        unsafe { L::and(L::shr(self.values[i / 4], 8 * (i % 4) as u32), 255) }
+    }
+
+    /// Scale and minimum of block `j`: values `j` and `j + 8`.
+    ///
+    /// # Safety
+    /// The machine can run `L`.
+    #[inline(always)]
+    pub(in crate::cpu) unsafe fn with_min(&self, j: usize) -> Scale<L::F> {
+        // SAFETY: that of this function.
+        let (d, m) = unsafe { (times::<L>(self.value(j), self.d[0]), times::<L>(self.value(j + 8), self.d[1])) };
+        Scale { d: [d; 2], m: [m; 2] }
+    }
+
+    /// The scales of the halves of block `j`, 32 less than values `2j` and `2j + 1`.
+    ///
+    /// # Safety
+    /// The machine can run `L`.
+    #[inline(always)]
+    unsafe fn halves(&self, j: usize) -> Scale<L::F> {
+        // SAFETY: that of this function.
+        unsafe {
+            let low = times::<L>(L::add(self.value(2 * j), -32), self.d[0]);
+            let high = times::<L>(L::add(self.value(2 * j + 1), -32), self.d[0]);
+            Scale { d: [low, high], m: [low, high] }
+        }
     }
 }
 
@@ -147,7 +235,7 @@ unsafe fn six<L: Lanes>(p: *const u8, n: usize, i: usize) -> L::V {
 /// no more than 24 bits.
 ///
 /// # Safety
-/// As [`Scales::load`].
+/// As [`Scales::header`].
 #[inline(always)]
 unsafe fn half<L: Lanes>(p: *const u8, row: usize, unit: f32) -> L::F {
     // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
@@ -164,19 +252,31 @@ unsafe fn times<L: Lanes>(v: L::V, d: L::F) -> L::F {
     unsafe { L::mul(L::to_f32(v), d) }
 }
 
+/// A row of a group's planes, and what their integers are to be multiplied with: for integers that are widened as they are
+/// loaded.
+#[derive(Clone, Copy)]
+pub(in crate::cpu) struct Planes<F> {
+    p: *const u8,
+    d: F,
+}
+
 impl<const BLOCKS: usize> Scales for PerBlock<BLOCKS> {
     type Shape<W: Width> = Whole<W>;
     const BYTES: usize = 32;
     const GROUP: usize = BLOCKS;
+    type Header<L: Lanes> = L::F;
     #[inline(always)]
     fn pack(parts: &Parts, row: usize, plane: &mut [u8]) {
         pack_half(parts.d, row, plane);
     }
     #[inline(always)]
-    unsafe fn load<L: Lanes>(p: *const u8, row: usize, _: usize, unit: f32) -> Scale<L::F> {
-        // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
-        let d = unsafe { half::<L>(p, row, unit) };
-        Scale { d: [d; 2], m: [d; 2] }
+    unsafe fn header<L: Lanes>(p: *const u8, row: usize, unit: f32) -> L::F {
+        // SAFETY: the trait's contract.
+        unsafe { half::<L>(p, row, unit) }
+    }
+    #[inline(always)]
+    unsafe fn of<L: Lanes>(d: &L::F, _: usize) -> Scale<L::F> {
+        Scale::whole(*d)
     }
 }
 
@@ -184,21 +284,25 @@ impl Scales for Exponent {
     type Shape<W: Width> = Whole<W>;
     const BYTES: usize = 16;
     const GROUP: usize = 1;
+    type Header<L: Lanes> = L::F;
     #[inline(always)]
     fn pack(parts: &Parts, row: usize, plane: &mut [u8]) {
         plane[row] = parts.values[0];
     }
     #[inline(always)]
-    unsafe fn load<L: Lanes>(p: *const u8, row: usize, _: usize, unit: f32) -> Scale<L::F> {
-        // SAFETY: the machine can run `L`; the plane at `p` holds `BYTES` bytes: a byte of each row.
-        let d = unsafe {
+    unsafe fn header<L: Lanes>(p: *const u8, row: usize, unit: f32) -> L::F {
+        // SAFETY: the trait's contract: a byte of each row.
+        unsafe {
             let e = L::load_u8(p.add(row));
             // 2^(e − 128) may be subnormal: the product of 2^(⌊e/2⌋ − 64) and 2^(⌈e/2⌉ − 64), which are not.
             let power = |half: L::V| L::bits_to_f32(L::shl(L::add(half, 127 - 64), 23));
             let d = L::mul(power(L::shr(e, 1)), power(L::shr(L::add(e, 1), 1)));
             L::mul(d, L::splat_f32(unit))
-        };
-        Scale { d: [d; 2], m: [d; 2] }
+        }
+    }
+    #[inline(always)]
+    unsafe fn of<L: Lanes>(d: &L::F, _: usize) -> Scale<L::F> {
+        Scale::whole(*d)
     }
 }
 
@@ -206,6 +310,7 @@ impl Scales for FloatHalves {
     type Shape<W: Width> = Halves<W>;
     const BYTES: usize = 64;
     const GROUP: usize = 2;
+    type Header<L: Lanes> = Planes<L::F>;
     #[inline(always)]
     fn pack(parts: &Parts, row: usize, plane: &mut [u8]) {
         for (i, v) in parts.values[..4].iter().enumerate() {
@@ -213,11 +318,15 @@ impl Scales for FloatHalves {
         }
     }
     #[inline(always)]
-    unsafe fn load<L: Lanes>(p: *const u8, row: usize, j: usize, unit: f32) -> Scale<L::F> {
-        // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
+    unsafe fn header<L: Lanes>(p: *const u8, row: usize, unit: f32) -> Planes<L::F> {
+        // SAFETY: the trait's contract.
+        unsafe { Planes { p: p.add(row), d: L::splat_f32(nvfp4::HALF_SCALE * unit) } }
+    }
+    #[inline(always)]
+    unsafe fn of<L: Lanes>(planes: &Planes<L::F>, j: usize) -> Scale<L::F> {
+        // SAFETY: the trait's contract: 16 rows of each value.
         let d = unsafe {
-            let unit = L::splat_f32(nvfp4::HALF_SCALE * unit);
-            let load = |i: usize| L::mul(L::f16_to_f32(L::shl(L::load_u8(p.add(16 * i + row)), 7)), unit);
+            let load = |i: usize| L::mul(L::f16_to_f32(L::shl(L::load_u8(planes.p.add(16 * i)), 7)), planes.d);
             [load(2 * j), load(2 * j + 1)]
         };
         Scale { d, m: d }
@@ -228,16 +337,20 @@ impl Scales for PerBlockMin {
     type Shape<W: Width> = WholeMin<W>;
     const BYTES: usize = 64;
     const GROUP: usize = 1;
+    type Header<L: Lanes> = [L::F; 2];
     #[inline(always)]
     fn pack(parts: &Parts, row: usize, plane: &mut [u8]) {
         pack_half(parts.d, row, plane);
         pack_half(parts.m, row, &mut plane[32..]);
     }
     #[inline(always)]
-    unsafe fn load<L: Lanes>(p: *const u8, row: usize, _: usize, unit: f32) -> Scale<L::F> {
-        // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
-        let (d, m) = unsafe { (half::<L>(p, row, unit), L::load_f16(p.add(32 + 2 * row))) };
-        Scale { d: [d; 2], m: [m; 2] }
+    unsafe fn header<L: Lanes>(p: *const u8, row: usize, unit: f32) -> [L::F; 2] {
+        // SAFETY: the trait's contract.
+        unsafe { [half::<L>(p, row, unit), L::load_f16(p.add(32 + 2 * row))] }
+    }
+    #[inline(always)]
+    unsafe fn of<L: Lanes>([d, m]: &[L::F; 2], _: usize) -> Scale<L::F> {
+        Scale { d: [*d; 2], m: [*m; 2] }
     }
 }
 
@@ -245,20 +358,25 @@ impl Scales for SixBitMin {
     type Shape<W: Width> = WholeMin<W>;
     const BYTES: usize = 192 + 64;
     const GROUP: usize = 8;
+    type Header<L: Lanes> = SixBits<L>;
     #[inline(always)]
     fn pack(parts: &Parts, row: usize, plane: &mut [u8]) {
-        pack_six(&parts.values, row, plane);
+        pack_sixteen(&parts.values, row, plane);
         pack_half(parts.d, row, &mut plane[192..]);
         pack_half(parts.m, row, &mut plane[224..]);
     }
     #[inline(always)]
-    unsafe fn load<L: Lanes>(p: *const u8, row: usize, j: usize, unit: f32) -> Scale<L::F> {
-        // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
+    unsafe fn header<L: Lanes>(p: *const u8, row: usize, unit: f32) -> SixBits<L> {
+        // SAFETY: the trait's contract.
         unsafe {
-            let d = times::<L>(six::<L>(p.add(row), 16, j), half::<L>(p.add(192), row, unit));
-            let m = times::<L>(six::<L>(p.add(row), 16, j + 8), half::<L>(p.add(224), row, -1.0));
-            Scale { d: [d; 2], m: [m; 2] }
+            let d = [half::<L>(p.add(192), row, unit), half::<L>(p.add(224), row, -1.0)];
+            SixBits::load(p.add(4 * row), d)
         }
+    }
+    #[inline(always)]
+    unsafe fn of<L: Lanes>(values: &SixBits<L>, j: usize) -> Scale<L::F> {
+        // SAFETY: the trait's contract.
+        unsafe { values.with_min(j) }
     }
 }
 
@@ -266,20 +384,21 @@ impl Scales for SixBitHalves {
     type Shape<W: Width> = Halves<W>;
     const BYTES: usize = 192 + 32;
     const GROUP: usize = 8;
+    type Header<L: Lanes> = SixBits<L>;
     #[inline(always)]
     fn pack(parts: &Parts, row: usize, plane: &mut [u8]) {
-        pack_six(&parts.values, row, plane);
+        pack_sixteen(&parts.values, row, plane);
         pack_half(parts.d, row, &mut plane[192..]);
     }
     #[inline(always)]
-    unsafe fn load<L: Lanes>(p: *const u8, row: usize, j: usize, unit: f32) -> Scale<L::F> {
-        // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
-        unsafe {
-            let d = half::<L>(p.add(192), row, unit);
-            let low = times::<L>(L::add(six::<L>(p.add(row), 16, 2 * j), -32), d);
-            let high = times::<L>(L::add(six::<L>(p.add(row), 16, 2 * j + 1), -32), d);
-            Scale { d: [low, high], m: [low, high] }
-        }
+    unsafe fn header<L: Lanes>(p: *const u8, row: usize, unit: f32) -> SixBits<L> {
+        // SAFETY: the trait's contract.
+        unsafe { SixBits::load(p.add(4 * row), [half::<L>(p.add(192), row, unit); 2]) }
+    }
+    #[inline(always)]
+    unsafe fn of<L: Lanes>(values: &SixBits<L>, j: usize) -> Scale<L::F> {
+        // SAFETY: the trait's contract.
+        unsafe { values.halves(j) }
     }
 }
 
@@ -287,19 +406,21 @@ impl Scales for SixBit {
     type Shape<W: Width> = Whole<W>;
     const BYTES: usize = 96 + 32;
     const GROUP: usize = 8;
+    type Header<L: Lanes> = Planes<L::F>;
     #[inline(always)]
     fn pack(parts: &Parts, row: usize, plane: &mut [u8]) {
-        pack_six(&parts.values[..8], row, plane);
+        pack_eight(&parts.values, row, plane);
         pack_half(parts.d, row, &mut plane[96..]);
     }
     #[inline(always)]
-    unsafe fn load<L: Lanes>(p: *const u8, row: usize, j: usize, unit: f32) -> Scale<L::F> {
-        // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
-        unsafe {
-            let d = half::<L>(p.add(96), row, unit);
-            let d = times::<L>(L::add(six::<L>(p.add(row), 8, j), -32), d);
-            Scale { d: [d; 2], m: [d; 2] }
-        }
+    unsafe fn header<L: Lanes>(p: *const u8, row: usize, unit: f32) -> Planes<L::F> {
+        // SAFETY: the trait's contract.
+        unsafe { Planes { p: p.add(row), d: half::<L>(p.add(96), row, unit) } }
+    }
+    #[inline(always)]
+    unsafe fn of<L: Lanes>(planes: &Planes<L::F>, j: usize) -> Scale<L::F> {
+        // SAFETY: the trait's contract.
+        unsafe { Scale::whole(times::<L>(L::add(of_eight::<L>(planes.p, j), -32), planes.d)) }
     }
 }
 
@@ -307,6 +428,7 @@ impl Scales for SignedHalves {
     type Shape<W: Width> = Halves<W>;
     const BYTES: usize = 256 + 32;
     const GROUP: usize = 8;
+    type Header<L: Lanes> = Planes<L::F>;
     #[inline(always)]
     fn pack(parts: &Parts, row: usize, plane: &mut [u8]) {
         for (i, v) in parts.values.iter().enumerate() {
@@ -315,12 +437,16 @@ impl Scales for SignedHalves {
         pack_half(parts.d, row, &mut plane[256..]);
     }
     #[inline(always)]
-    unsafe fn load<L: Lanes>(p: *const u8, row: usize, j: usize, unit: f32) -> Scale<L::F> {
-        // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
+    unsafe fn header<L: Lanes>(p: *const u8, row: usize, unit: f32) -> Planes<L::F> {
+        // SAFETY: the trait's contract.
+        unsafe { Planes { p: p.add(row), d: half::<L>(p.add(256), row, unit) } }
+    }
+    #[inline(always)]
+    unsafe fn of<L: Lanes>(planes: &Planes<L::F>, j: usize) -> Scale<L::F> {
+        // SAFETY: the trait's contract: 16 rows of each value.
         unsafe {
-            let d = half::<L>(p.add(256), row, unit);
-            let low = times::<L>(L::load_i8(p.add(32 * j + row)), d);
-            let high = times::<L>(L::load_i8(p.add(32 * j + 16 + row)), d);
+            let low = times::<L>(L::load_i8(planes.p.add(32 * j)), planes.d);
+            let high = times::<L>(L::load_i8(planes.p.add(32 * j + 16)), planes.d);
             Scale { d: [low, high], m: [low, high] }
         }
     }
@@ -330,6 +456,8 @@ impl Scales for NibbleHalves {
     type Shape<W: Width> = HalvesMin<W>;
     const BYTES: usize = 256 + 64;
     const GROUP: usize = 8;
+    /// Of the scales, and of the minimums.
+    type Header<L: Lanes> = [Planes<L::F>; 2];
     #[inline(always)]
     fn pack(parts: &Parts, row: usize, plane: &mut [u8]) {
         for (i, v) in parts.values.iter().enumerate() {
@@ -339,11 +467,19 @@ impl Scales for NibbleHalves {
         pack_half(parts.m, row, &mut plane[288..]);
     }
     #[inline(always)]
-    unsafe fn load<L: Lanes>(p: *const u8, row: usize, j: usize, unit: f32) -> Scale<L::F> {
-        // SAFETY: the machine can run `L`; the planes at `p` hold `BYTES` bytes: 16 rows of each value.
+    unsafe fn header<L: Lanes>(p: *const u8, row: usize, unit: f32) -> [Planes<L::F>; 2] {
+        // SAFETY: the trait's contract.
         unsafe {
             let (d, m) = (half::<L>(p.add(256), row, unit), half::<L>(p.add(288), row, -1.0));
-            let (low, high) = (L::load_u8(p.add(32 * j + row)), L::load_u8(p.add(32 * j + 16 + row)));
+            [Planes { p: p.add(row), d }, Planes { p: p.add(row), d: m }]
+        }
+    }
+    #[inline(always)]
+    unsafe fn of<L: Lanes>([scales, minimums]: &[Planes<L::F>; 2], j: usize) -> Scale<L::F> {
+        // SAFETY: the trait's contract: 16 rows of each value.
+        unsafe {
+            let (d, m) = (scales.d, minimums.d);
+            let (low, high) = (L::load_u8(scales.p.add(32 * j)), L::load_u8(scales.p.add(32 * j + 16)));
             Scale {
                 d: [times::<L>(L::and(low, 15), d), times::<L>(L::and(high, 15), d)],
                 m: [times::<L>(L::shr(low, 4), m), times::<L>(L::shr(high, 4), m)],
