@@ -3,7 +3,7 @@
 //! All memory is one arena that is taken at load. A step of one token per sequence, for up to 32 of them, is recorded once
 //! as a graph and replayed for every position; tokens and positions lie in device memory. Where the device samples, the
 //! graph also chooses the next tokens and writes them where the next step reads them (see `ahead.rs`). Sequences that the
-//! host samples, because of a mask for one, have steps of their own beside these (see `batch.rs`).
+//! host samples, and those with masks, have steps of their own beside these (see `batch.rs`).
 //!
 //! Keys and values lie in pages of 64 tokens that sequences take as they grow, share, and leave to a prefix cache. So do states
 //! of recurrent layers (see `states.rs`).
@@ -32,6 +32,7 @@
 mod ahead;
 mod batch;
 mod experts;
+mod masks;
 mod memory;
 mod norms;
 mod pages;
@@ -65,7 +66,7 @@ use crate::{
     memory::Plan,
 };
 use ahead::Ahead;
-use memory::{LOGIT_ROWS, Memory, STEP_ROWS};
+use memory::{LOGIT_ROWS, MARKS, Memory, STEP_ROWS};
 use pages::Pages;
 use per_layer::LookUp;
 use sampling::DeviceSampler;
@@ -105,7 +106,7 @@ pub struct GpuDecoder {
 struct Staging {
     /// Tokens, positions, sequences: `[3][rows]`.
     rows: Pinned<i32>,
-    /// Rows with an output, and what the sampler looks at: `[4][LOGIT_ROWS]`.
+    /// Rows with an output, what the sampler looks at, and rows with a mask: `[MARKS][LOGIT_ROWS]`.
     marked: Pinned<i32>,
     /// `[LOGIT_ROWS][n_vocab]`.
     logits: Pinned<f32>,
@@ -186,7 +187,7 @@ impl GpuDecoder {
         let ahead = Ahead::new(&stream, &memory)?;
         let staging = Staging {
             rows: Pinned::new(gpu, 3 * memory::rows(o))?,
-            marked: Pinned::new(gpu, 4 * LOGIT_ROWS)?,
+            marked: Pinned::new(gpu, MARKS * LOGIT_ROWS)?,
             logits: Pinned::new(gpu, LOGIT_ROWS * c.n_vocab)?,
             per_layer: Pinned::new(gpu, memory::rows(o) * c.n_embd_per_layer * c.layers.len())?,
         };
@@ -306,6 +307,14 @@ impl Forward for GpuDecoder {
     fn set_sampling(&mut self, seq: u32, request: &SamplingRequest) -> std::result::Result<bool, ForwardError> {
         // What runs ahead is recorded, and nobody could listen.
         Ok(self.probe.is_none() && self.sampler.set(&self.stream, seq, request)?)
+    }
+
+    fn wants_mask(&self, seq: u32) -> bool {
+        self.sampler.is_masked(seq)
+    }
+
+    fn set_mask(&mut self, seq: u32, allowed: &[u32]) {
+        self.sampler.give_mask(seq, allowed);
     }
 
     fn set_tap(&mut self, tap: Option<Tap>) -> bool {

@@ -179,6 +179,8 @@ pub struct SamplingRequest {
     pub bias: Vec<(u32, f32)>,
     /// Tokens accepted so far: those before the position of the next token.
     pub history: Vec<u32>,
+    /// Whether not every token may come: each has a mask of its own (see [`Forward::set_mask`]).
+    pub masked: bool,
 }
 
 /// Pages of a KV cache, 64 tokens each.
@@ -288,6 +290,15 @@ pub trait Forward: Send {
     fn set_sampling(&mut self, _seq: u32, _sampling: &SamplingRequest) -> Result<bool, ForwardError> {
         Ok(false)
     }
+    /// Whether the next token of a sequence is sampled here from a mask ([`SamplingRequest::masked`]), for which
+    /// [`Forward::set_mask`] has to be called before the step.
+    fn wants_mask(&self, _seq: u32) -> bool {
+        false
+    }
+    /// The tokens that may be sampled after the next [`Output::Token`] row of a sequence: bit `i % 32` of word `i / 32` is token
+    /// `i`; those beyond the last word may not. For that row alone: one whose mask was not given gives logits, and
+    /// the sequence's rows do so from then on.
+    fn set_mask(&mut self, _seq: u32, _allowed: &[u32]) {}
     /// Sends intermediate results to `tap` from the next step on, or no more; `false` where this decoder has none to
     /// give. Meanwhile it samples nothing.
     fn set_tap(&mut self, _tap: Option<Tap>) -> bool {

@@ -7,6 +7,7 @@ mod demo;
 mod failing;
 mod invariants;
 mod joining;
+mod masks;
 mod memory;
 mod pages;
 mod recovering;
@@ -127,7 +128,7 @@ pub fn kept(tiny: &Tiny, len: usize, pos: usize) -> Vec<usize> {
 /// What the device is told to sample by these parameters after these tokens.
 pub fn request(params: &SamplerParams, history: &[u32]) -> SamplingRequest {
     let sampling = params.on_device(history.len() as u64).expect("no typical sampling");
-    SamplingRequest { sampling, bias: params.logit_bias.clone(), history: history.to_vec() }
+    SamplingRequest { sampling, bias: params.logit_bias.clone(), history: history.to_vec(), masked: false }
 }
 
 /// Parameters of the likeliest token.

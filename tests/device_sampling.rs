@@ -9,6 +9,8 @@ use qrun_emulator::{Config, Order};
 
 use crate::{card, sampler::mix};
 
+mod masks;
+
 /// What a row's logits look like.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Shape {
@@ -103,6 +105,7 @@ impl Rig {
                 seq: layout.take("seq", n_rows),
                 rows: n_rows as u32,
             };
+            let _rows_with_masks: Ptr<i32> = layout.take("masked", n_rows);
             (rows, shape.take(layout))
         })?;
         // SAFETY: the arena has the buffers of this shape and lives as long as the state.

@@ -251,33 +251,5 @@ fn a_forbidden_token_is_out_before_bias_and_penalties() {
     assert!(matches!(sampler.sample(&[1.0, f32::NAN, 0.0, 0.0]), Err(SamplerError::NotFinite { token: 1, .. })));
 }
 
-/// On a GPU the host samples a masked sequence, beside sequences that the device samples.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-#[test]
-fn a_gpu_leaves_masked_sequences_to_the_host() {
-    use crate::card::{self, Place};
-    let tiny = crate::device::models().next().expect("a tiny model");
-    let words: Vec<u32> = (0..tiny.n_vocab.div_ceil(32)).map(|_| 0x5555_5555).collect();
-    let request = |masked: bool| {
-        let broken = Broken { left: 99, error: None, words: words.clone() };
-        let mask = masked.then(|| TokenMask(Box::new(broken)));
-        let request = Request { prompt: vec![3, 4, 5], mask, max_tokens: Some(6), fresh: true, ..Request::default() };
-        (request, SamplerParams { temperature: 0.0, ..SamplerParams::default() })
-    };
-    let on_gpu = |jobs: &[(Request, SamplerParams)]| -> Vec<Vec<u32>> {
-        let _place = Place::new(crate::device::sm(80));
-        let options = Options { n_ctx: 192, n_seq: 2, n_ubatch: 64, threads: 2, ..Options::default() };
-        let decoder = qrun_models::GpuDecoder::new(&card::gpu(), &tiny.model(), &options).expect("a decoder");
-        let mut scheduler = Scheduler::of_tokens(Box::new(decoder));
-        run(&mut scheduler, jobs).into_iter().map(|reply| reply.expect("a reply").tokens).collect()
-    };
-    let free = on_gpu(&[request(false)]).remove(0);
-    let masked = on_gpu(&[request(true)]).remove(0);
-    assert!(masked.iter().all(|token| token % 2 == 0), "{masked:?}");
-    assert_ne!(free, masked);
-    // Behind a free one on the same sequence the mask holds too.
-    assert_eq!(
-        on_gpu(&[request(false), request(true), request(true), request(false)]),
-        [&free, &masked, &masked, &free].map(Vec::clone)
-    );
-}
+mod on_gpu;

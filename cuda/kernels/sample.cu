@@ -6,7 +6,7 @@
 //   sample_draw   weights of the tokens that surely stay, per chunk; the last block settles the bins in question, draws,
 //                 moves the state on and tells the host.
 // Everything that changes from step to step is in device memory, so the launches can be replayed as they are.
-// Before them, where a sequence begins or goes on from somewhere else:
+// Step 0, masks, is in sample_mask.cu. Before them, where a sequence begins or goes on from somewhere else:
 //   sample_restart   its parameters, and how often the penalties see each token.
 //
 // Grid: ceil(vocab / 4096), at most 64, × rows blocks of 256 threads, a warp per chunk of 512 tokens; sample_restart one block.

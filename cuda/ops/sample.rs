@@ -2,7 +2,10 @@
 //!
 //! The state of a sequence (parameters, position, what the penalties see) lives on the device and moves on by
 //! itself, so a captured step samples by being replayed. The host reads the tokens from a pinned ring, when it likes.
-//! Everything but top-n-sigma and typical sampling is done here; see [`SampleShape::holds`] for what the buffers must be large enough for.
+//! Everything but top-n-sigma and typical sampling is done here, masks by [`SampleState::mask`]; see [`SampleShape::holds`] for what the
+//! buffers must be large enough for.
+
+mod mask;
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -150,6 +153,12 @@ pub struct SampleBuffers {
     candidates: Ptr<u64>,
     bin_mass: Ptr<u64>,
     bin_count: Ptr<u32>,
+    masks: Ptr<u32>,
+}
+
+/// Words of a mask, a bit per token.
+fn mask_words(vocab: usize) -> usize {
+    vocab.div_ceil(u32::BITS as usize)
 }
 
 impl SampleShape {
@@ -167,6 +176,7 @@ impl SampleShape {
             candidates: layout.take("sample.candidates", n * LISTED),
             bin_mass: layout.take("sample.bin_mass", n * BINS),
             bin_count: layout.take("sample.bin_count", n * BINS),
+            masks: layout.take("sample.masks", n * mask_words(self.vocab)),
         }
     }
 
@@ -226,6 +236,7 @@ pub struct SampleState {
     ring_on_device: Ptr<SampledToken>,
     staged_history: Pinned<i32>,
     staged_bias: Pinned<Bias>,
+    staged_masks: Pinned<u32>,
     greedy: Vec<bool>,
 }
 
@@ -290,6 +301,7 @@ impl SampleState {
             ring,
             staged_history: Pinned::new(gpu, shape.history)?,
             staged_bias: Pinned::new(gpu, shape.biases)?,
+            staged_masks: Pinned::new(gpu, n * mask_words(shape.vocab))?,
             greedy: vec![true; n],
         })
     }

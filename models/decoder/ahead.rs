@@ -3,7 +3,7 @@
 //! A step of decoding with the sampler at its end is recorded once per number of rows. It leaves each row's token and
 //! position where the next step reads them, so steps follow each other without the host, which reads the tokens from
 //! page-locked memory one step behind. A batch whose rows ran ahead only takes their tokens; of a row that nobody asks
-//! for nothing is kept.
+//! for nothing is kept. Sequences with masks are not among them (see `masks.rs`).
 //!
 //! Where a sequence leaves, the last row takes its place on the device; where one joins, its token, position and number
 //! are written behind the others: single numbers that travel with the calls, in the order of the stream. So the next step
@@ -52,7 +52,7 @@ const IDLE: i32 = -1;
 impl GpuDecoder {
     /// Launches the step that follows the rows that give a token, and takes the tokens of those that ran ahead.
     pub(super) fn advance(&mut self, split: &Split) -> Result<()> {
-        if split.sampled().next().is_none() {
+        if split.sampled().all(|e| self.sampler.is_masked(e.seq)) {
             return Ok(());
         }
         let taken = |row: &Row| (*row, self.sampler.take_ahead(row.entry.seq));
@@ -82,11 +82,12 @@ impl GpuDecoder {
         Ok(())
     }
 
-    /// Whether a step after this one may run ahead: a position follows, and what a step nobody asks for writes is of no
-    /// consequence. States change in place; the host looks embeddings for each layer up.
+    /// Whether a step after this one may run ahead: a position follows, what may come there does not depend on the token, and
+    /// what a step nobody asks for writes is of no consequence. States change in place; the host looks embeddings for each
+    /// layer up.
     fn has_room(&self, e: &Entry) -> bool {
         let alone = !self.pages.tables.has_states() && self.per_layer.is_none();
-        (e.pos as usize) + 1 < self.options.n_ctx && alone
+        (e.pos as usize) + 1 < self.options.n_ctx && alone && !self.sampler.is_masked(e.seq)
     }
 
     /// Makes the rows of the next step those of the last one that go on, by what was fed to them, and these others, by what

@@ -4,8 +4,9 @@
 //! one. All other rows belong to prompts. The two are launched apart and through different kernels, so that where weights are
 //! dense, too, the bits of a prompt do not depend on how it is cut, nor those of decoding on the prompts beside it.
 //!
-//! Where the host samples some of the sequences that decode, their logits are on their way while the device begins the
-//! next step of the others (see `ahead.rs`): only then the host waits for them.
+//! Where some of the sequences that decode do not run ahead, because the host samples them or for their masks, their logits or
+//! tokens are on their way while the device begins the next step of the others (see `ahead.rs`): only then the host
+//! waits for them.
 
 use qrun_cuda::{
     Result,
@@ -79,7 +80,7 @@ impl GpuDecoder {
             let seq = e.seq as usize;
             self.sampler.follow(e, single);
             left[seq] -= 1;
-            let sampled = e.output == Output::Token && left[seq] == 0 && self.sampler.samples(e.seq);
+            let sampled = e.output == Output::Token && left[seq] == 0 && self.sampler.takes(e.seq);
             let slot = match e.output {
                 Output::None => Slot::None,
                 _ if sampled => Slot::Token(outputs),
@@ -162,7 +163,7 @@ impl GpuDecoder {
             wanted = self.launch(group, Tiling::Rows)?;
         }
         // Rows that run ahead from here on have to be fed their tokens.
-        if wanted.iter().any(|(_, row)| row.is_sampled()) {
+        if wanted.iter().any(|(_, row)| row.is_sampled() && !self.sampler.is_masked(row.entry.seq)) {
             self.collect(&wanted)?;
             wanted.clear();
         }
@@ -189,8 +190,10 @@ impl GpuDecoder {
             }
             None => self.step_of(count, tiling).layers()?,
         }
-        let marked: Vec<(usize, Row)> =
+        let mut marked: Vec<(usize, Row)> =
             rows.iter().copied().enumerate().filter(|(_, row)| row.slot != Slot::None).collect();
+        // First those whose logits are copied.
+        marked.sort_by_key(|(_, row)| row.is_sampled());
         let mut wanted = Vec::new();
         for turn in marked.chunks(LOGIT_ROWS) {
             self.collect(&wanted)?;
@@ -203,28 +206,34 @@ impl GpuDecoder {
         Ok(wanted)
     }
 
-    /// Queues the head and the sampler for some rows, each with its place in the launch.
+    /// Queues the head and the sampler for some rows, each with its place in the launch; those that the device samples come last.
     fn outputs(&mut self, wanted: &[(usize, Row)], narrow: bool) -> Result<()> {
         let (count, n_vocab) = (wanted.len(), self.config.n_vocab);
         let (index, rows) = self.staging.marked.as_mut_slice().split_at_mut(LOGIT_ROWS);
+        let (rows, masked) = rows.split_at_mut(3 * LOGIT_ROWS);
         index.iter_mut().zip(wanted).for_each(|(index, (i, _))| *index = *i as i32);
         // Where logits are wanted the row is an idle one to the sampler.
         describe(rows, wanted.iter().map(|(_, row)| row.is_sampled().then_some(row.entry)));
+        let sampled = wanted.iter().enumerate().filter(|(_, (_, row))| row.is_sampled());
+        let masks = self.sampler.stage_masks(sampled.map(|(i, (_, row))| (i, row.entry.seq)), masked);
         let memory = &self.memory;
         // SAFETY: the part of the arena for marked rows has the same length (see `decoder`).
         unsafe { self.stream.copy_in(memory.marked, &self.staging.marked, self.staging.marked.len())? };
         Step { narrow, ..self.step_of(count, Tiling::Rows) }.head(memory.marked, count)?;
         let logits = memory.activations.logits;
+        self.sampler.mask(&self.stream, logits, memory.masked, masks)?;
         let sampled = wanted.iter().filter(|(_, row)| row.is_sampled()).map(|(_, row)| row.entry.seq);
         let n_sampled = sampled.clone().count();
         if n_sampled > 0 {
             let at = memory.sampled;
             let rows = SampleRows { logits, token: at.token, pos: at.pos, seq: at.seq, rows: count as u32 };
-            self.sampler.sample(&self.stream, &rows, self.sampler.steps(sampled))?;
+            self.sampler.sample(&self.stream, &rows, self.sampler.steps(sampled.clone()))?;
+            sampled.for_each(|seq| self.sampler.launch(seq));
         }
         if n_sampled < count {
+            let len = (count - n_sampled) * n_vocab;
             // SAFETY: the arena has logits of at least `LOGIT_ROWS` rows, and no more are wanted at once (see `decoder`).
-            unsafe { self.stream.copy_out(&mut self.staging.logits, logits, count * n_vocab)? };
+            unsafe { self.stream.copy_out(&mut self.staging.logits, logits, len)? };
         }
         Ok(())
     }
@@ -241,7 +250,7 @@ impl GpuDecoder {
                     self.logits[to * n_vocab..(to + 1) * n_vocab].copy_from_slice(from);
                 }
                 Slot::Token(to) => {
-                    let number = self.sampler.launch(row.entry.seq);
+                    let number = self.sampler.launched(row.entry.seq);
                     self.give(row.entry.seq, to, number)?;
                 }
             }

@@ -37,6 +37,9 @@ pub const LOGIT_ROWS: usize = 16;
 /// Most rows of a recorded step. Their logits stay on the device, where the next tokens are sampled from them.
 pub const STEP_ROWS: usize = 32;
 
+/// Numbers for each row with an output: its place; what the sampler looks at; one that has a mask.
+pub const MARKS: usize = 5;
+
 /// Biased tokens of a sequence that the device keeps; more than these are left to the host.
 const BIASES: usize = 4096;
 
@@ -174,10 +177,12 @@ pub struct Memory {
     pub per_layer: Option<(Weight, Ptr<f32>)>,
     /// Rows that the host waits for: prompts, and steps that do not run ahead.
     pub rows: Rows,
-    /// Which of them have an output, `[LOGIT_ROWS]`; [`Memory::sampled`] follows.
+    /// Which of them have an output, `[LOGIT_ROWS]`; the next two follow.
     pub marked: Ptr<i32>,
     /// Those of them that the sampler looks at, `[LOGIT_ROWS]`.
     pub sampled: Rows,
+    /// Places among them of those that have a mask, `[LOGIT_ROWS]`.
+    pub masked: Ptr<i32>,
     /// Rows of steps that run ahead, `[STEP_ROWS]`.
     pub ahead: Rows,
     pub activations: Activations,
@@ -294,8 +299,9 @@ impl Memory {
         let n = rows(o);
         let state = |layout: &mut ArenaLayout, name: &str, len| layout.take(format!("state/{name}"), len);
         let rows = Rows::at(state(loader.layout, "rows", 3 * n), n);
-        let marked = state(loader.layout, "marked", 4 * LOGIT_ROWS);
+        let marked = state(loader.layout, "marked", MARKS * LOGIT_ROWS);
         let sampled = Rows::at(marked.add(LOGIT_ROWS), LOGIT_ROWS);
+        let masked = marked.add((MARKS - 1) * LOGIT_ROWS);
         let ahead = Rows::at(state(loader.layout, "ahead", 3 * STEP_ROWS), STEP_ROWS);
         let activations = activations(loader.layout, c, o);
         let buffers = sample_shape(c, o).take(loader.layout);
@@ -315,6 +321,7 @@ impl Memory {
             rows,
             marked,
             sampled,
+            masked,
             ahead,
             activations,
             sampling: buffers,

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use qrun_cuda::{
-    DeviceError, Result, Stream,
+    DeviceError, Ptr, Result, Stream,
     ops::sample::{SampleRows, SampleShape, SampleStart, SampleState, SampleSteps, SampledToken, Status},
 };
 
-use super::memory::Memory;
+use super::{masks::Masks, memory::Memory};
 use crate::{Entry, Output, SamplingRequest};
 
 /// Looks at the ring between two questions to the driver, whether it still works.
@@ -18,6 +18,7 @@ pub struct DeviceSampler {
     state: SampleState,
     shape: SampleShape,
     sequences: Vec<Sampled>,
+    masks: Masks,
 }
 
 /// A sequence, as far as its tokens are sampled on the device.
@@ -50,7 +51,8 @@ impl DeviceSampler {
     pub fn new(stream: &Stream, memory: &Memory, shape: SampleShape) -> Result<Self> {
         // SAFETY: parts of the arena that `Memory::lay_out` took for this shape, for this state alone (see `decoder`).
         let state = unsafe { SampleState::new(stream, shape, memory.sampling)? };
-        Ok(Self { state, shape, sequences: vec![Sampled::default(); shape.sequences] })
+        let n = shape.sequences;
+        Ok(Self { state, shape, sequences: vec![Sampled::default(); n], masks: Masks::new(n) })
     }
 
     /// Samples a sequence by these parameters from the next launch on; `false` where the device cannot.
@@ -75,6 +77,7 @@ impl DeviceSampler {
         // SAFETY: the decoder's stream, and its arena with what the state was given (see `decoder`).
         unsafe { self.state.restart(stream, seq as usize, &start)? };
         self.sequences[seq as usize].next = Next::Prompt;
+        self.masks.begin(seq, request.masked);
         Ok(true)
     }
 
@@ -82,6 +85,7 @@ impl DeviceSampler {
     pub fn stop(&mut self, seq: u32) {
         let sampled = &mut self.sequences[seq as usize];
         (sampled.next, sampled.ahead) = (Next::Host, false);
+        self.masks.begin(seq, false);
     }
 
     /// Leaves a sequence to the host where a batch feeds it something else than the device has sampled: the device
@@ -99,6 +103,25 @@ impl DeviceSampler {
         !matches!(self.sequences[seq as usize].next, Next::Host)
     }
 
+    /// Whether the device samples the next row of this sequence. Where the mask for it has not come the host does, from here
+    /// on.
+    pub fn takes(&mut self, seq: u32) -> bool {
+        if self.masks.misses(seq) {
+            self.stop(seq);
+        }
+        self.samples(seq)
+    }
+
+    /// Whether the device samples this sequence from masks: what follows a token has to wait for one.
+    pub fn is_masked(&self, seq: u32) -> bool {
+        self.masks.wants(seq)
+    }
+
+    /// Takes the mask for the next token of a sequence.
+    pub fn give_mask(&mut self, seq: u32, allowed: &[u32]) {
+        self.masks.give(seq, allowed);
+    }
+
     /// Whether the next row of this sequence ran ahead.
     pub fn is_ahead(&self, seq: u32) -> bool {
         self.sequences[seq as usize].ahead
@@ -112,11 +135,14 @@ impl DeviceSampler {
         }
     }
 
-    /// Notes that a launch samples this sequence; returns the number of its token.
-    pub fn launch(&mut self, seq: u32) -> u32 {
-        let sampled = &mut self.sequences[seq as usize];
-        sampled.launched += 1;
-        sampled.launched
+    /// Notes that a launch samples this sequence.
+    pub fn launch(&mut self, seq: u32) {
+        self.sequences[seq as usize].launched += 1;
+    }
+
+    /// The number of the token of the last launch.
+    pub fn launched(&self, seq: u32) -> u32 {
+        self.sequences[seq as usize].launched
     }
 
     /// The same for a row that nobody has asked for.
@@ -136,6 +162,29 @@ impl DeviceSampler {
     pub fn steps(&self, mut sequences: impl Iterator<Item = u32>) -> SampleSteps {
         let greedy = sequences.all(|seq| self.state.is_greedy(seq as usize));
         if greedy { SampleSteps::Greedy } else { SampleSteps::All }
+    }
+
+    /// Gets the masks of some rows ready, each with its sequence; writes down in `masked` which of them have one, and returns how
+    /// many these are.
+    pub fn stage_masks(&mut self, rows: impl Iterator<Item = (usize, u32)>, masked: &mut [i32]) -> usize {
+        let mut masks = 0;
+        for (row, seq) in rows {
+            if let Some(allowed) = self.masks.take(seq) {
+                self.state.stage_mask(masks, allowed);
+                masked[masks] = row as i32;
+                masks += 1;
+            }
+        }
+        masks
+    }
+
+    /// Queues the masks that were staged last, for the rows of `logits` that `masked` names: before the sampler.
+    ///
+    /// # Errors
+    /// The driver refuses the copy or the launch, or an earlier one has failed.
+    pub fn mask(&self, stream: &Stream, logits: Ptr<f32>, masked: Ptr<i32>, masks: usize) -> Result<()> {
+        // SAFETY: as for `set`; both are parts of the arena, and the rows are different ones that have logits.
+        unsafe { self.state.mask(stream, logits, masked, masks) }
     }
 
     /// Launches the sampler for some rows.

@@ -26,7 +26,7 @@ pub struct Request {
     pub special: bool,
     /// Control tokens that are written out all the same: the marks by which a chat's answer is taken apart.
     pub marks: Vec<u32>,
-    /// What the answer may be; it begins with the first token after the prompt. With one the host samples.
+    /// What the answer may be; it begins with the first token after the prompt.
     pub mask: Option<TokenMask>,
     /// Changes the logits before each token is chosen. With one the host samples.
     pub processor: Option<LogitsProcessor>,

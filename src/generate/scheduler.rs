@@ -122,7 +122,7 @@ impl Scheduler {
     }
 
     /// Most milliseconds that a step is to take while anybody decodes: prompts get as many rows as keep to it, 8 at
-    /// least, or 16 where several have some to compute. Without this 200, or 30 for a GPU that [`Scheduler::open`] has
+    /// least, or 16 where several have some to compute. Without this 225, or 30 for a GPU that [`Scheduler::open`] has
     /// loaded.
     pub fn set_step_ms(&mut self, step_ms: f64) {
         self.step_ms = Some(step_ms);
@@ -214,6 +214,7 @@ impl Scheduler {
                 return StepRows::default();
             }
             let started = (self.clock)();
+            self.restrict(&entries);
             // A step is given up for a request whose prompt is in it; decode steps are short enough to wait for.
             let prompts: Vec<Cancel> = self.prompts(&plan.rows).map(|s| s.request.cancel.clone()).collect();
             let cancelled = || prompts.iter().any(Cancel::is_cancelled);
@@ -290,6 +291,18 @@ impl Scheduler {
     fn entries(&self, rows: &[usize]) -> Vec<Entry> {
         let sequences = self.running.iter().enumerate().filter_map(|(seq, s)| Some((seq, s.as_ref()?)));
         sequences.flat_map(|(seq, s)| s.entries(seq as u32, rows[seq])).collect()
+    }
+
+    /// Tells a decoder that samples which tokens may come next, where that depends on the tokens so far.
+    fn restrict(&mut self, entries: &[Entry]) {
+        for entry in entries.iter().filter(|e| e.output == Output::Token) {
+            if self.forward.wants_mask(entry.seq)
+                && let Some(sequence) = &mut self.running[entry.seq as usize]
+                && let Some(allowed) = sequence.allowed()
+            {
+                self.forward.set_mask(entry.seq, allowed);
+            }
+        }
     }
 
     /// The sequences that have rows of a prompt in a step.

@@ -160,13 +160,20 @@ impl Sequence {
 
     /// How the decoder may sample the next token; `None` where only the host can, or has to see the logits.
     pub fn sampling(&self) -> Option<SamplingRequest> {
-        if self.mask.is_some() || self.request.processor.is_some() {
-            return None;
-        }
         let params = self.sampler.params();
-        let on_device = self.generates() && self.request.n_probs.is_none();
+        let on_device = self.generates() && self.request.n_probs.is_none() && self.request.processor.is_none();
         let sampling = params.on_device(self.sampler.position()).filter(|_| on_device)?;
-        Some(SamplingRequest { sampling, bias: params.logit_bias.clone(), history: self.tokens.clone() })
+        let (bias, history) = (params.logit_bias.clone(), self.tokens.clone());
+        Some(SamplingRequest { sampling, bias, history, masked: self.mask.is_some() })
+    }
+
+    /// Which tokens may come next, for a decoder that samples. `None` without a mask, and where the mask cannot tell: the
+    /// decoder leaves the token to [`Sequence::choose`] then, which asks once more and says why.
+    pub fn allowed(&mut self) -> Option<&[u32]> {
+        let started = Instant::now();
+        let allowed = self.mask.as_mut()?.allowed().ok();
+        self.timings.sample_ms += milliseconds(started);
+        allowed
     }
 
     /// The token that a row gives.
@@ -176,7 +183,11 @@ impl Sequence {
     /// constraint cannot tell what may come next. [`GenerateError::Processor`]: the caller's processor fails.
     pub fn choose(&mut self, row: Row) -> Result<u32, GenerateError> {
         match row {
-            Row::Token(sampled) => Ok(Sampler::outcome(&sampled)?),
+            Row::Token(sampled) => {
+                let token = Sampler::outcome(&sampled)?;
+                self.mask.as_mut().map_or(Ok(()), |mask| mask.accept(token)).map_err(GenerateError::Mask)?;
+                Ok(token)
+            }
             Row::Logits(logits) => {
                 let started = Instant::now();
                 let token = self.sample(logits);

@@ -8,7 +8,7 @@ use super::{Device, has_states, models, options, request, sampling::params, samp
 use crate::tiny::{Tiny, prompt};
 
 /// A sequence: the step in which it joins, tokens of its prompt and of its answer, and whether the host samples it, as it
-/// does where there is a mask.
+/// does where scores are wanted.
 type Guest = (usize, usize, usize, bool);
 
 const DEVICE: bool = false;

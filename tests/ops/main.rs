@@ -28,6 +28,7 @@ mod product;
 mod recurrent;
 mod rope_kv;
 mod sample;
+mod sample_mask;
 mod scale;
 #[path = "../skip.rs"]
 mod skip;

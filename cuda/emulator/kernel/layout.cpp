@@ -59,6 +59,9 @@ namespace rope_kv {
 namespace sample {
 #include "sample.cu"
 }
+namespace sample_mask {
+#include "sample_mask.cu"
+}
 
 // FIELDS(S, a, b, …) prints the size of S, then the offset of a, the offset of b, …: each scan of the preprocessor takes one.
 #define SCAN_64(...) SCAN_16(SCAN_16(SCAN_16(SCAN_16(__VA_ARGS__))))
@@ -111,6 +114,7 @@ int main() {
            bin_mass, bin_count, ring, vocab, history_len, bias_len, ring_len)
     FIELDS(sample::RestartParams, sampling, to, work, counts, history, vocab, recent, biases, pad)
     CONSTANT(sizeof(sample::Work))
+    FIELDS(sample_mask::MaskParams, logits, mask, row, vocab, masks)
 
     CONSTANT(PAGE)
     CONSTANT(CACHE_BLOCK)
@@ -167,5 +171,7 @@ int main() {
     CONSTANT(sample::DRAWN)
     CONSTANT(sample::NOT_FINITE)
     CONSTANT(sample::NO_TOKEN)
+    CONSTANT(32 * sample_mask::MASK_WARPS)
+    CONSTANT(sample_mask::MASK_WARPS * sample_mask::MASK_WORDS)
     CONSTANT(fragments::CP_ASYNC)
 }

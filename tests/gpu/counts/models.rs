@@ -25,7 +25,7 @@ fn shape(name: &str) -> Result<&'static synth::Shape> {
 }
 
 pub fn greedy(history: Vec<u32>) -> SamplingRequest {
-    SamplingRequest { sampling: Sampling::default(), bias: Vec::new(), history }
+    SamplingRequest { sampling: Sampling::default(), bias: Vec::new(), history, masked: false }
 }
 
 /// A token without an output.

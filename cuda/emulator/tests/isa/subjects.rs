@@ -36,6 +36,7 @@ pub static SUBJECTS: &[Subject] = &[
     Subject { module: "gemm", kernel: "gemm_q8_0", attempt: |t| matmul(t, Q8_0, ([70, 37, 160], 0, [2, 1, 128])) },
     Subject { module: "attention", kernel: "attention_f16_64_16", attempt: attention },
     Subject { module: "sample", kernel: "sample_scan", attempt: sample_scan },
+    Subject { module: "sample_mask", kernel: "sample_mask", attempt: sample_mask },
 ];
 
 /// The subject of this name.
@@ -255,4 +256,37 @@ fn sample_scan(trial: &Trial<'_>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Two of three rows under a mask, with what stays whatever a mask says.
+fn sample_mask(trial: &Trial<'_>) -> Result<(), String> {
+    const VOCAB: usize = 1300;
+    const ROWS: [i32; 2] = [2, 0];
+    let mut random = Random(11);
+    let mut logits = floats(3 * VOCAB, &mut random);
+    (0..3)
+        .for_each(|row| logits[row * VOCAB + 40..][..3].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]));
+    let masks: Vec<u32> = (0..2 * VOCAB.div_ceil(32)).map(|_| random.next() as u32).collect();
+    let mut expected = logits.clone();
+    for (mask, row) in masks.chunks(VOCAB.div_ceil(32)).zip(ROWS) {
+        for (i, logit) in expected[row as usize * VOCAB..][..VOCAB].iter_mut().enumerate() {
+            if mask[i / 32] >> (i % 32) & 1 == 0 && *logit < f32::INFINITY {
+                *logit = f32::NEG_INFINITY;
+            }
+        }
+    }
+    let mut memory = Memory::default();
+    let at = memory.put(&logits);
+    let params = Params::new("sample_mask::MaskParams")
+        .set("logits", at)
+        .set("mask", memory.put(&masks))
+        .set("row", memory.put(&ROWS))
+        .set("vocab", VOCAB as i32)
+        .set("masks", 2);
+    trial.run(&memory, &params.bytes, [2, 2, 1], 256, 0)?;
+    let found: Vec<f32> = memory.get(at);
+    match found.iter().zip(&expected).position(|(found, expected)| found.to_bits() != expected.to_bits()) {
+        None => Ok(()),
+        Some(i) => Err(format!("wrong: logit {i} is {}, expected {}", found[i], expected[i])),
+    }
 }
