@@ -31,7 +31,8 @@ pub fn serving() -> impl Iterator<Item = &'static Flag> {
 
 /// Rows of llama.cpp's programs that qrun answers without having them.
 pub fn foreign() -> impl Iterator<Item = &'static Flag> + Clone {
-    foreign::FLAGS.iter()
+    let noted = serve::FLAGS.iter().filter(|flag| matches!(flag.status, Status::ServeOrNoted(_)));
+    foreign::FLAGS.iter().chain(noted)
 }
 
 /// The row of a word as typed, and whether this spelling switches it on. `_` counts as `-` in long flags.
@@ -92,7 +93,7 @@ mod tests {
         for flag in supported().chain(serving()) {
             let candidates: &[&str] = match flag.takes {
                 Takes::Nothing | Takes::Maybe(_) => &["on", "off"],
-                Takes::One(..) | Takes::Two(_) => &["3", "2", "0.5", "cpu", "q8_0", "7+1", "top_k"],
+                Takes::One(..) | Takes::Two(_) => &["3", "2", "0.5", "cpu", "q8_0", "7+1", "top_k", "none"],
             };
             let changes = |given: &&&str| {
                 let mut args = Args::default();

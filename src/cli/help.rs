@@ -66,7 +66,7 @@ const SECTIONS: [&str; 5] = [
 fn section(flag: &Flag) -> Option<&'static str> {
     match flag.status {
         Status::Used => flag.group.is_none().then_some(SECTIONS[0]),
-        Status::Serve(_) => Some(SECTIONS[1]),
+        Status::Serve(_) | Status::ServeOrNoted(_) => Some(SECTIONS[1]),
         Status::NoOp => Some(SECTIONS[2]),
         Status::Noted => Some(SECTIONS[3]),
         Status::Refused | Status::RefusedUnless(_) => Some(SECTIONS[4]),
@@ -83,7 +83,8 @@ pub fn everything() -> String {
         let mut answered: Vec<&str> = Vec::new();
         for flag in &flags {
             let sharing: Vec<&&Flag> = flags.iter().filter(|f| f.help == flag.help).collect();
-            if matches!(flag.status, Status::Used | Status::Serve(_)) || sharing.len() < MANY {
+            let used = matches!(flag.status, Status::Used | Status::Serve(_) | Status::ServeOrNoted(_));
+            if used || sharing.len() < MANY {
                 let _ = writeln!(text, "{}", row(flag, &answer(flag)));
             } else if !answered.contains(&flag.help) {
                 answered.push(flag.help);

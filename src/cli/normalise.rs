@@ -186,7 +186,10 @@ impl ParsedArgs {
                     return Err(Exit::usage(format!("{typed} belongs to qrun serve: {}", flag.help)));
                 }
             }
-            Status::Used | Status::Serve(_) => {
+            Status::ServeOrNoted(why) if !self.serving => {
+                self.warnings.push(format!("{typed} has no effect: {why}"));
+            }
+            Status::Used | Status::Serve(_) | Status::ServeOrNoted(_) => {
                 // `--no-escape=off` is `--escape`.
                 let off = value.is_some_and(|value| value == "off");
                 let switched = if on != off { "on" } else { "off" };

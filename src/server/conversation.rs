@@ -10,36 +10,95 @@ use serde_json::{Map, Value, json};
 use super::{error::ApiError, fields::Fields, job::Ask, state::App};
 use crate::{
     clock::strftime,
+    engine::Engine,
     generate::{Chunk, Reply, TokenProbs},
     text::{
-        chat::{self, ChatError, ChatRequest, Delta, Parser},
-        grammar::GrammarError,
+        chat::{self, ChatError, ChatRequest, Delta, Parser, Prepared, Tool},
+        grammar::{GrammarError, GrammarSpec, Strictness, schema},
         template::TemplateError,
     },
 };
+
+/// What an answer has to be, and the field that says so.
+pub type Format = (&'static str, GrammarSpec);
+
+/// A conversation as it is asked for.
+pub struct Conversation {
+    pub chat: ChatRequest,
+    /// The field that says what the answer has to be; "" where none does.
+    pub format: &'static str,
+}
+
+impl Conversation {
+    /// Renders it, and says how its answer is constrained and read. It may take its time.
+    ///
+    /// # Errors
+    /// What is wrong with the conversation, its tools or its format.
+    pub fn prepare(&self, app: &App) -> Result<Prepared, ApiError> {
+        let engine = &app.model()?.engine;
+        chat::prepare(engine, &self.chat).map_err(|error| match error {
+            ChatError::Grammar(error) => self.wrong_schema(engine, error),
+            error => {
+                if matches!(error, ChatError::Template(TemplateError::GivenUp { .. })) {
+                    app.metrics.shed("template given up");
+                }
+                error.into()
+            }
+        })
+    }
+
+    /// Format and tools are compiled as one: which of them is wrong each says by itself.
+    fn wrong_schema(&self, engine: &Engine, error: GrammarError) -> ApiError {
+        let compiled = |spec: &GrammarSpec| engine.grammars().and_then(|grammars| grammars.compile(spec));
+        if let Some(Err(error)) = self.chat.format.as_ref().map(compiled) {
+            return wrong_format(self.format, &error);
+        }
+        let message = self.chat.tools.iter().find_map(|tool| wrong_tool(engine, tool));
+        let field = if self.chat.tools.is_empty() { self.format } else { "tools" };
+        ApiError::bad(message.unwrap_or_else(|| format!("{field}: {error}"))).about(field)
+    }
+}
+
+/// What is wrong with the schema of a tool, if anything is.
+fn wrong_tool(engine: &Engine, tool: &Tool) -> Option<String> {
+    // As the grammar of calls has it: what no mask can express is passed over.
+    let schema = schema(&tool.parameters, Strictness::Shape).ok()?;
+    let grammar = GrammarSpec::Lark(format!("start: %json {schema}"));
+    let error = engine.grammars().ok()?.compile(&grammar).err()?.to_string();
+    // Without the place and the lines of that grammar.
+    let said = error.split_once("JSON schema: ").map_or(&*error, |(_, said)| said);
+    let said = said.split("\n   1 | ").next().unwrap_or(said);
+    Some(format!("tools: {:?}: {}", tool.name, said.trim_end()))
+}
+
+/// 400: what a field says that an answer has to be cannot be compiled.
+pub fn wrong_format(field: &str, error: &GrammarError) -> ApiError {
+    let message = match error {
+        // It names the field and the line.
+        GrammarError::Gbnf { .. } => error.to_string(),
+        _ => format!("{field}: {error}"),
+    };
+    ApiError::bad(message).about(field)
+}
 
 /// Renders a conversation into the prompt of `ask`, with its mask, its stop texts and its marks; what the answer is read by
 /// comes with it. On a thread that may take its time, once there is room for the answers.
 ///
 /// # Errors
 /// What is wrong with the conversation, its tools or its format; 503 where there is no room.
-pub async fn prepare(app: &Arc<App>, chat: ChatRequest, mut ask: Ask) -> Result<(Ask, Parser), ApiError> {
+pub async fn prepare(app: &Arc<App>, asked: Conversation, mut ask: Ask) -> Result<(Ask, Parser), ApiError> {
     ask.room = Some(app.admit(ask.n)?);
     let app = app.clone();
     let work = move || {
         let model = app.model()?;
-        let prepared = chat::prepare(&model.engine, &chat).inspect_err(|error| {
-            if matches!(error, ChatError::Template(TemplateError::GivenUp { .. })) {
-                app.metrics.shed("template given up");
-            }
-        })?;
+        let prepared = asked.prepare(&app)?;
         let prompt = model.engine.prompt(&prepared.prompt);
         ask.prompts = vec![prompt.map_err(|error| ApiError::bad(format!("messages: {error}")))?];
         ask.request.mask = prepared.mask.or(ask.request.mask);
         ask.request.stops.extend(prepared.stops);
         ask.request.marks = prepared.marks;
         if model.engine.model().config.forgets() {
-            ask.request.mark = chat::mark(&model.engine, chat, &prepared.prompt, &ask.prompts[0]);
+            ask.request.mark = chat::mark(&model.engine, asked.chat, &prepared.prompt, &ask.prompts[0]);
         }
         Ok((ask, prepared.parser))
     };
@@ -91,12 +150,6 @@ pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(ApiError::internal(error.to_string())))
-}
-
-impl From<GrammarError> for ApiError {
-    fn from(error: GrammarError) -> Self {
-        Self::bad(error.to_string())
-    }
 }
 
 impl From<ChatError> for ApiError {

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use crate::text::chat::ReasoningFormat;
+
 /// How the server is to behave; the defaults are those of `qrun serve`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerOptions {
@@ -50,8 +52,18 @@ pub struct ServerOptions {
     pub cache_per_key: bool,
     /// Whether `/v1/chat/completions` continues a last message of the assistant.
     pub prefill_assistant: bool,
+    /// Whether thoughts are told apart from the text where a request does not say.
+    pub reasoning_format: ReasoningFormat,
     /// Whether answers of chats tell the prompt that the template made.
     pub verbose: bool,
+}
+
+impl ServerOptions {
+    /// Whether thoughts are told apart where a request says only whether to think: who asks for them wants to know which
+    /// they are.
+    pub fn thoughts(&self, asked: Option<bool>) -> ReasoningFormat {
+        if asked == Some(true) { ReasoningFormat::Auto } else { self.reasoning_format }
+    }
 }
 
 impl Default for ServerOptions {
@@ -79,7 +91,18 @@ impl Default for ServerOptions {
             cache_prompt: true,
             cache_per_key: false,
             prefill_assistant: true,
+            reasoning_format: ReasoningFormat::Auto,
             verbose: false,
         }
+    }
+}
+
+/// What `--reasoning-format` and the field `reasoning_format` call it: `none`, `deepseek` or `auto`.
+pub fn reasoning_format(name: &str) -> Option<ReasoningFormat> {
+    match name {
+        "none" => Some(ReasoningFormat::None),
+        "deepseek" => Some(ReasoningFormat::Deepseek),
+        "auto" => Some(ReasoningFormat::Auto),
+        _ => None,
     }
 }

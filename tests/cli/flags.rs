@@ -74,6 +74,13 @@ fn the_environment_of_llama_cpp_is_heard_and_the_command_line_wins() {
     let mut command = super::qrun();
     command.args(["missing.gguf", "-p", "x"]).env("LLAMA_ARG_TOP_K", "many");
     super::assert_fails(&command.output().expect("qrun starts"), 2, &["top-k", "whole number"]);
+    // That of a flag of the server is the server's alone.
+    for (job, code) in [(&["serve"][..], 2), (&[], 3)] {
+        let mut command = super::qrun();
+        command.args(job).args(["missing.gguf", "-p", "x"]).env("LLAMA_ARG_THINK", "loud");
+        let part = if code == 2 { "reasoning-format" } else { "missing.gguf" };
+        super::assert_fails(&command.output().expect("qrun starts"), code, &[part]);
+    }
 }
 
 #[test]

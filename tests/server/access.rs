@@ -111,6 +111,7 @@ fn a_server_that_must_not_start_does_not() {
         (&["--host", "0.0.0.0"], "--api-key"),
         (&["--slot-save-path", "/nowhere/to/be/found"], "expected a folder that exists"),
         (&["--step-ms", "0"], "expected a whole number from 1"),
+        (&["--reasoning-format", "legacy"], "expected auto, deepseek, none"),
         (&["--deterministic", "--device=cuda"], "--deterministic"),
     ] {
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_qrun"))

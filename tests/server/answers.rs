@@ -85,6 +85,7 @@ fn what_is_wrong_with_a_request_is_named() {
         (json!({ "grammar": "root ::= \"a\"", "json_schema": {} }), "one of"),
         (json!({ "tools": [5] }), "tools"),
         (json!({ "tool_choice": "always" }), "tool_choice"),
+        (json!({ "functions": [{ "name": "f" }] }), "functions"),
         (json!({ "add_generation_prompt": true, "continue_final_message": true }), "continue_final_message"),
     ];
     for (more, part) in chats {
@@ -244,6 +245,7 @@ fn timings_come_with_tokens() {
         ("/completion", completion(json!({ "ignore_eos": true }))),
         ("/v1/completions", completion(json!({ "ignore_eos": true }))),
         ("/v1/chat/completions", chat(json!({ "ignore_eos": true }))),
+        ("/v1/responses", json!({ "input": "2 + 3 =", "temperature": 0, "max_output_tokens": 8, "ignore_eos": true })),
     ] {
         body["stream"] = true.into();
         for wanted in [false, true] {
@@ -271,6 +273,19 @@ fn fields_have_their_effect() {
     assert!(plain.contains("qrun"), "{plain}");
     let whole = server.post("/v1/chat/completions", &chat(json!({}))).json();
     assert_eq!(whole.pointer("/choices/0/message/refusal"), Some(&Value::Null), "{whole}");
+    // The program is named as llama-server names its builds.
+    let named = whole["system_fingerprint"].as_str().and_then(|name| name.strip_prefix('b')?.split_once('-'));
+    assert!(named.is_some_and(|(build, commit)| build.parse::<u32>().is_ok() && !commit.is_empty()), "{whole}");
+    // What an assistant has refused is text like any other.
+    let parts = |kind: &str| {
+        let mut part = json!({ "type": kind });
+        part[kind] = "No.".into();
+        let turn = |role: &str, content: Value| json!({ "role": role, "content": content });
+        json!([turn("user", "Hi".into()), turn("assistant", json!([part])), turn("user", "Hi".into())])
+    };
+    let prompt =
+        |kind: &str| server.post("/apply-template", &json!({ "messages": parts(kind) })).json()["prompt"].clone();
+    assert!(prompt("refusal").as_str().is_some_and(|text| text.contains("No.")) && prompt("refusal") == prompt("text"));
     // Stop texts are not part of the answer.
     let (before, _) = plain.split_once("program").expect("the demo model says what it is");
     let stopped = server.post("/v1/chat/completions", &chat(json!({ "stop": ["never", "program"] }))).json();
@@ -278,9 +293,10 @@ fn fields_have_their_effect() {
     assert_eq!(stopped["choices"][0]["finish_reason"], "stop");
     // A seed says which text, at any temperature.
     let sampled =
-        |seed: u32| text(&chat(json!({ "temperature": 1.5, "top_k": 0, "top_p": 1, "min_p": 0, "seed": seed })));
+        |seed: u64| text(&chat(json!({ "temperature": 1.5, "top_k": 0, "top_p": 1, "min_p": 0, "seed": seed })));
     assert_eq!(sampled(1), sampled(1));
     assert!((2..8).any(|seed| sampled(seed) != sampled(1)));
+    assert!((1..8).any(|seed| sampled(seed | 1 << 62) != sampled(seed)));
     let limited = server.post("/v1/chat/completions", &chat(json!({ "max_completion_tokens": 3 }))).json();
     assert_eq!(
         (&limited["usage"]["completion_tokens"], &limited["choices"][0]["finish_reason"]),
@@ -297,10 +313,14 @@ fn fields_have_their_effect() {
         json!({ "json_schema": schema }),
         json!({ "grammar": "root ::= \"{\\\"n\\\":\" [12] \"}\"" }),
     ] {
-        let said = text(&chat(more.clone()));
-        let value: Value =
-            serde_json::from_str(said.as_str().expect("a text")).unwrap_or_else(|_| panic!("{more}: {said}"));
-        assert!([json!({ "n": 1 }), json!({ "n": 2 })].contains(&value), "{more}: {said}");
+        let mut plain = completion(more.clone());
+        plain["max_tokens"] = 24.into();
+        let plain = server.post("/v1/completions", &plain).json()["choices"][0]["text"].clone();
+        for said in [text(&chat(more.clone())), plain] {
+            let value: Value =
+                serde_json::from_str(said.as_str().expect("a text")).unwrap_or_else(|_| panic!("{more}: {said}"));
+            assert!([json!({ "n": 1 }), json!({ "n": 2 })].contains(&value), "{more}: {said}");
+        }
     }
 }
 

@@ -37,3 +37,48 @@ fn grammars_are_ready_from_the_start() {
     }
     assert!(texts[0].as_str().is_some_and(|text| !text.is_empty()) && texts[0] == texts[1], "{texts:?}");
 }
+
+/// Thoughts stand in the text or apart from it, as the request says, else the flag, else apart. Who asks for thoughts in
+/// Anthropic's or Ollama's words gets them apart in any case.
+#[test]
+fn thoughts_stand_where_the_flag_says() {
+    // Every answer begins in a thought, and the demo model does not end it.
+    let template = "{% for m in messages %}{{ m.content }}{% endfor %}<think>{# </think> #}";
+    let messages = json!([{ "role": "user", "content": "What is qrun?" }]);
+    let body = |more: Value| {
+        let mut body = json!({ "messages": messages, "input": messages, "temperature": 0, "ignore_eos": true });
+        for name in ["max_tokens", "max_output_tokens"] {
+            body[name] = 8.into();
+        }
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        body["stream"] = false.into();
+        body["options"] = json!({ "num_predict": 8, "temperature": 0, "ignore_eos": true });
+        body
+    };
+    for (words, apart) in [
+        (&[][..], true),
+        (&["--reasoning-format", "none"], false),
+        (&["--reasoning-format=deepseek"], true),
+        (&["--reasoning-format", "auto"], true),
+    ] {
+        let server = Server::start(&[&["--chat-template", template], words].concat());
+        let has_thoughts = |path: &str, more: Value| {
+            let answer = server.post(path, &body(more));
+            let found = ["reasoning_content\":\"", "type\":\"thinking", "type\":\"reasoning\"", "thinking\":\""];
+            assert_eq!(answer.status, 200, "{}", answer.text);
+            found.iter().any(|mark| answer.text.contains(mark))
+        };
+        for (path, more, expected) in [
+            ("/v1/chat/completions", json!({}), apart),
+            ("/v1/chat/completions", json!({ "reasoning_format": "none" }), false),
+            ("/v1/chat/completions", json!({ "reasoning_format": "deepseek" }), true),
+            ("/v1/responses", json!({}), apart),
+            ("/v1/messages", json!({}), apart),
+            ("/v1/messages", json!({ "thinking": { "type": "enabled", "budget_tokens": 1024 } }), true),
+            ("/api/chat", json!({}), apart),
+            ("/api/chat", json!({ "think": true }), true),
+        ] {
+            assert_eq!(has_thoughts(path, more.clone()), expected, "{words:?} {path} {more}");
+        }
+    }
+}

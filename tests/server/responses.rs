@@ -60,6 +60,7 @@ fn events_are_numbered_and_end_with_the_whole() {
     let last = events.last().expect("an event");
     let name = format!("response.{}", whole["status"].as_str().expect("a status"));
     assert_eq!((&last["type"], &last["response"]["status"]), (&json!(name), &whole["status"]));
+    assert_eq!(last["timings"]["predicted_n"], whole["usage"]["output_tokens"], "{last}");
     assert_eq!(last["response"]["output"][0]["content"], whole["output"][0]["content"]);
 }
 

@@ -143,3 +143,34 @@ fn what_is_no_slot_is_refused() {
     let refused = plain.post("/slots/0?action=erase", &json!({}));
     assert_eq!((refused.status, &refused.json()["error"]["type"]), (501, &json!("not_supported_error")));
 }
+
+/// What a save has left that was killed is gone with the next one of its name, unless somebody may still write to it.
+#[test]
+fn what_a_killed_save_has_left_is_removed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server =
+        Server::start(&["--slot-save-path", folder.path().to_str().expect("a path"), "-np", "2", "-c", "1024"]);
+    let hours_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 3600);
+    let id = "0123456789abcdef00000001";
+    let files = [
+        (format!(".a.bin.{id}"), true, true),
+        (format!(".a.bin.{id}f"), true, true),
+        (format!(".a.bin.f{}", &id[1..]), false, false),
+        (format!(".b.bin.{id}"), true, false),
+        (format!(".a.bin.x.{id}"), true, false),
+        (format!(".a.bin.{}", &id[1..]), true, false),
+        (format!("a.bin.{id}"), true, false),
+        (".a.bin.notes".into(), true, false),
+    ];
+    for (name, old, _) in &files {
+        let file = std::fs::File::create(folder.path().join(name)).expect("a file");
+        if *old {
+            file.set_modified(hours_ago).expect("a time");
+        }
+    }
+    act(&server, 0, "save", "a.bin");
+    for (name, _, gone) in &files {
+        assert_eq!(!folder.path().join(name).exists(), *gone, "{name}");
+    }
+    act(&server, 0, "restore", "a.bin");
+}

@@ -97,11 +97,7 @@ impl<F: TileFormat> Source for Tile<F> {
     }
 
     #[inline(always)]
-    unsafe fn block<L: Lanes, const B: usize>(
-        header: &Self::Header<L>,
-        codes: &[L::V; 8],
-        run: usize,
-    ) -> Block<L> {
+    unsafe fn block<L: Lanes, const B: usize>(header: &Self::Header<L>, codes: &[L::V; 8], run: usize) -> Block<L> {
         // SAFETY: the trait's contract.
         unsafe { Block { codes: *codes, scale: F::Scales::of::<L>(header, run) } }
     }

@@ -37,6 +37,8 @@ pub enum Status {
     Used,
     /// The same behind `qrun serve`; elsewhere refused, unless its value is this one.
     Serve(&'static str),
+    /// The same behind `qrun serve`; elsewhere accepted without effect: one line on stderr gives this reason.
+    ServeOrNoted(&'static str),
     /// What qrun does in any case: accepted in silence, but for the value `off`, which is noted.
     NoOp,
     /// Accepted without effect: one line on stderr gives the reason in `help`.
@@ -85,6 +87,11 @@ impl Flag {
     /// A value of a flag of `qrun serve` that says elsewhere what qrun does anyway.
     pub const fn elsewhere(mut self, same: &'static str) -> Self {
         self.status = Status::Serve(same);
+        self
+    }
+    /// A flag of `qrun serve` that has no effect elsewhere, and why.
+    pub const fn noted_elsewhere(mut self, why: &'static str) -> Self {
+        self.status = Status::ServeOrNoted(why);
         self
     }
     /// What qrun does in any case.

@@ -127,7 +127,6 @@ pub const FLAGS: &[Flag] = &[
     Flag::noted("-gaw, --grp-attn-w", N, "no effect without --grp-attn-n"),
     Flag::no_op("--jinja", Nothing, "templates are always Jinja"),
     Flag::noted("--no-jinja", Nothing, "templates are always Jinja"),
-    Flag::noted("--reasoning-format", One("FORMAT", Text), "thoughts stay in the text"),
     Flag::unless("--reasoning-effort", One("LEVEL", Text), "default", "pass it to the template: --chat-template-kwargs '{\"reasoning_effort\":\"low\"}'"),
     Flag::unless("--reasoning-budget", N, "-1", "a thinking budget is not implemented; -rea off switches thinking off"),
     Flag::refused("--reasoning-budget-message", TEXT, "a thinking budget is not implemented"),

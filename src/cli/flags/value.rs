@@ -39,6 +39,8 @@ pub enum Check {
     Bias,
     /// Names of samplers in their order.
     Samplers,
+    /// One of these words.
+    Word(&'static [&'static str]),
     /// A number, or one of these words.
     WholeOr(i64, i64, &'static [&'static str]),
 }
@@ -131,6 +133,7 @@ impl Check {
             Check::CacheType => text.parse().map(Value::CacheType),
             Check::Bias => values::logit_bias(text).map(Value::Bias),
             Check::Samplers => values::samplers(text).map(Value::Samplers),
+            Check::Word(words) => word(words, text),
             Check::WholeOr(min, max, words) => {
                 let number = whole((min, max), text).map(|n| Value::Text(n.to_string()));
                 number.or_else(|n| word(words, text).map_err(|_| format!("{n}, or {}", words.join(", "))))

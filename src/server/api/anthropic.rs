@@ -36,7 +36,7 @@ use crate::{
 pub async fn messages(State(app): State<Arc<App>>, Body(body): Body) -> Result<Response, ApiError> {
     let model = app.model()?;
     let fields = Fields(&body);
-    let request = request::conversation(model, fields)?;
+    let request = request::conversation(&app, fields)?;
     let ask = ask(&app, model, fields)?;
     let stops = ask.request.stops.clone();
     let (ask, parser) = prepare(&app, request, ask).await?;
@@ -67,7 +67,7 @@ pub async fn messages(State(app): State<Arc<App>>, Body(body): Body) -> Result<R
 /// # Errors
 /// 400: a field is wrong, or the template refuses the conversation. 503: the model loads.
 pub async fn count_tokens(State(app): State<Arc<App>>, Body(body): Body) -> Result<Json<Value>, ApiError> {
-    let request = request::conversation(app.model()?, Fields(&body))?;
+    let request = request::conversation(&app, Fields(&body))?;
     let (ask, _) = prepare(&app, request, Ask::default()).await?;
     Ok(Json(json!({ "input_tokens": ask.prompts[0].len() })))
 }

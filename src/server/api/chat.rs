@@ -17,10 +17,11 @@ use crate::{
     generate::{Chunk, Finish, Timings, TokenProbs},
     server::{
         body::Body,
-        conversation::{Progress, Said, prepare, with_defaults},
+        conversation::{Conversation, Format, Progress, Said, prepare, with_defaults},
         error::{ApiError, Dialect},
         fields::{Fields, brief},
         job::{Jobs, Outcome},
+        options::reasoning_format,
         state::{App, Loaded},
         stream::{self, Framing, Piece, Writer},
         timings::TimingsSoFar,
@@ -28,6 +29,7 @@ use crate::{
     text::{
         chat::{self, ChatRequest, Delta, Parser, ReasoningFormat, Tool, ToolChoice},
         grammar::GrammarSpec,
+        template::Message,
         tokenizer::Tokenizer,
     },
 };
@@ -95,12 +97,15 @@ pub async fn chat(State(app): State<Arc<App>>, Body(body): Body) -> Result<Respo
 ///
 /// # Errors
 /// No messages, a message or tool that is none, a format of another kind.
-pub fn conversation(app: &App, model: &Loaded, fields: Fields) -> Result<ChatRequest, ApiError> {
+pub fn conversation(app: &App, model: &Loaded, fields: Fields) -> Result<Conversation, ApiError> {
+    if fields.list("functions")?.is_some_and(|list| !list.is_empty()) {
+        return Err(ApiError::unsupported("functions", "they are not read any more; give them as tools"));
+    }
     let messages = fields.list("messages")?.ok_or_else(|| ApiError::missing("messages"))?;
     if messages.is_empty() || messages.len() > MESSAGES {
         return Err(ApiError::field("messages", &format!("1 to {MESSAGES} messages"), messages.len()));
     }
-    let messages = messages.iter().map(chat::message).collect::<Result<Vec<_>, _>>()?;
+    let messages = messages.iter().map(turn).collect::<Result<Vec<_>, _>>()?;
     let prefilled = messages.last().is_some_and(|last| last.role == "assistant") && app.options.prefill_assistant;
     let continued = fields.flag("continue_final_message")?;
     if continued == Some(true) && fields.flag("add_generation_prompt")? == Some(true) {
@@ -118,18 +123,33 @@ pub fn conversation(app: &App, model: &Loaded, fields: Fields) -> Result<ChatReq
         kwargs.entry("reasoning_effort").or_insert_with(|| effort.into());
     }
     let thinking = with_defaults(&mut kwargs, None);
-    Ok(ChatRequest {
+    let (named, format) = format(fields)?.unzip();
+    let chat = ChatRequest {
         messages,
         tools: tools(fields)?,
         tool_choice: tool_choice(fields)?,
         parallel_tool_calls: fields.flag("parallel_tool_calls")?.unwrap_or(true),
-        format: format(fields)?,
-        reasoning_format: reasoning_format(fields)?,
+        format,
+        reasoning_format: thoughts(fields)?.unwrap_or(app.options.reasoning_format),
         thinking,
         kwargs,
         add_generation_prompt: fields.flag("add_generation_prompt")?.unwrap_or(true),
         continue_final_message: continued.unwrap_or(prefilled),
-    })
+    };
+    Ok(Conversation { chat, format: named.unwrap_or_default() })
+}
+
+/// A message; what an assistant has refused to say is text like any other.
+fn turn(value: &Value) -> Result<Message, ApiError> {
+    let is_refusal = |part: &Value| part["type"] == "refusal" && part["refusal"].is_string();
+    if !value["content"].as_array().is_some_and(|parts| parts.iter().any(is_refusal)) {
+        return Ok(chat::message(value)?);
+    }
+    let mut value = value.clone();
+    for part in value["content"].as_array_mut().into_iter().flatten().filter(|part| is_refusal(part)) {
+        *part = json!({ "type": "text", "text": part["refusal"] });
+    }
+    Ok(chat::message(&value)?)
 }
 
 /// The tools, in the shape that OpenAI and Ollama share.
@@ -173,7 +193,7 @@ fn tool_choice(fields: Fields) -> Result<ToolChoice, ApiError> {
 ///
 /// # Errors
 /// Two of them; a kind of format that is none.
-pub fn format(fields: Fields) -> Result<Option<GrammarSpec>, ApiError> {
+pub fn format(fields: Fields) -> Result<Option<Format>, ApiError> {
     let schema = |value: &Value| GrammarSpec::JsonSchema(value.clone());
     let of_format = match fields.object("response_format")? {
         None => None,
@@ -192,20 +212,19 @@ pub fn format(fields: Fields) -> Result<Option<GrammarSpec>, ApiError> {
     };
     let of_schema = fields.get("json_schema").map(schema);
     let of_grammar = fields.text("grammar")?.filter(|text| !text.is_empty()).map(|text| GrammarSpec::Gbnf(text.into()));
-    let given: Vec<GrammarSpec> = [of_format, of_schema, of_grammar].into_iter().flatten().collect();
+    let all = [("response_format", of_format), ("json_schema", of_schema), ("grammar", of_grammar)];
+    let mut given: Vec<Format> = all.into_iter().filter_map(|(field, spec)| Some((field, spec?))).collect();
     if given.len() > 1 {
-        return Err(ApiError::bad("give one of response_format, json_schema and grammar, not several"));
+        let (field, _) = given[1];
+        return Err(ApiError::bad("give one of response_format, json_schema and grammar, not several").about(field));
     }
-    Ok(given.into_iter().next())
+    Ok(given.pop())
 }
 
-fn reasoning_format(fields: Fields) -> Result<ReasoningFormat, ApiError> {
-    Ok(match fields.text("reasoning_format")? {
-        None | Some("auto") => ReasoningFormat::Auto,
-        Some("none") => ReasoningFormat::None,
-        Some("deepseek") => ReasoningFormat::Deepseek,
-        Some(other) => return Err(ApiError::field("reasoning_format", "none, deepseek or auto", other)),
-    })
+fn thoughts(fields: Fields) -> Result<Option<ReasoningFormat>, ApiError> {
+    let Some(name) = fields.text("reasoning_format")? else { return Ok(None) };
+    let wrong = || ApiError::field("reasoning_format", "none, deepseek or auto", name);
+    reasoning_format(name).map(Some).ok_or_else(wrong)
 }
 
 /// `logprobs` and `top_logprobs`.

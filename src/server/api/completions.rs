@@ -10,6 +10,7 @@ use axum::{
 use serde_json::{Map, Value, json};
 
 use super::{
+    chat,
     openai::{self, Head, Usage, finish_reason, wants_usage},
     prompt, sampling,
 };
@@ -47,7 +48,7 @@ pub async fn completions(State(app): State<Arc<App>>, Body(mut body): Body) -> R
     let echo = fields.flag("echo")?.unwrap_or(false);
     let ping = stream::ping(&app, fields)?;
     ask.scores = echo && ask.request.n_probs.is_some();
-    let ask = prompt::prepare(&app, prompts, None, ask).await?;
+    let ask = prompt::prepare(&app, prompts, chat::format(fields)?, ask).await?;
     let head = Head::of(&app, fields, "cmpl-", "text_completion");
     let lengths: Vec<usize> = ask.prompts.iter().map(Vec::len).collect();
     let echoed = if echo { ask.prompts.clone() } else { Vec::new() };

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use serde_json::{Map, Value, json};
 
 use crate::{
+    bench::machine::{build_number, commit},
     generate::{Finish, Timings},
     server::{error::ApiError, fields::Fields, state::App, stream::Piece},
 };
@@ -26,13 +27,19 @@ impl Head {
 
     /// The fields, for the rest to be added to.
     pub fn object(&self) -> Map<String, Value> {
-        let fingerprint = concat!("b0-", env!("CARGO_PKG_VERSION"));
         let head = json!({
             "id": self.id, "object": self.object, "created": self.created, "model": self.model,
-            "system_fingerprint": fingerprint,
+            "system_fingerprint": fingerprint(),
         });
         head.as_object().cloned().unwrap_or_default()
     }
+}
+
+/// The program that answers, as llama-server tells it: `b`, the number of its build, `-` and the commit; of a program that
+/// was built without a repository the version.
+fn fingerprint() -> String {
+    let commit = Some(commit()).filter(|commit| *commit != "unknown");
+    format!("b{}-{}", build_number(), commit.unwrap_or(env!("CARGO_PKG_VERSION")))
 }
 
 /// The name of the model in an answer: the one that was asked for.

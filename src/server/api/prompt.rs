@@ -7,16 +7,13 @@ use serde_json::{Map, Value};
 use crate::{
     engine::Engine,
     server::{
-        conversation::blocking,
+        conversation::{Format, blocking, wrong_format},
         error::ApiError,
         fields::{Fields, brief},
         job::Ask,
         state::App,
     },
-    text::{
-        grammar::GrammarSpec,
-        tokenizer::{Encode, Tokenizer},
-    },
+    text::tokenizer::{Encode, Tokenizer},
 };
 
 /// Most prompts of one request.
@@ -48,7 +45,7 @@ pub fn take(body: &mut Map<String, Value>) -> Result<Vec<Value>, ApiError> {
 pub async fn prepare(
     app: &Arc<App>,
     prompts: Vec<Value>,
-    format: Option<GrammarSpec>,
+    format: Option<Format>,
     mut ask: Ask,
 ) -> Result<Ask, ApiError> {
     ask.room = Some(app.admit(ask.n * prompts.len())?);
@@ -56,7 +53,12 @@ pub async fn prepare(
     let work = move || {
         let engine = &app.model()?.engine;
         ask.prompts = prompts.iter().map(|value| tokens(engine, value)).collect::<Result<_, _>>()?;
-        ask.request.mask = format.map(|spec| engine.grammars()?.compile(&spec)).transpose()?;
+        ask.request.mask = format
+            .map(|(field, spec)| {
+                let compiled = engine.grammars().and_then(|grammars| grammars.compile(&spec));
+                compiled.map_err(|error| wrong_format(field, &error))
+            })
+            .transpose()?;
         Ok(ask)
     };
     blocking(work).await

@@ -28,6 +28,7 @@ use crate::{
         job::{Ask, Jobs},
         state::App,
         stream::{self, Framing, Piece, Writer},
+        timings::TimingsSoFar,
     },
     text::chat::Parser,
 };
@@ -40,10 +41,11 @@ use crate::{
 pub async fn responses(State(app): State<Arc<App>>, Body(body): Body) -> Result<Response, ApiError> {
     let model = app.model()?;
     let fields = Fields(&body);
-    let request = request::conversation(model, fields)?;
+    let request = request::conversation(&app, fields)?;
     let mut ask = sampling::ask(&app, model, fields, &["max_output_tokens"])?;
     ask.n = 1;
     ask.request.n_probs = request::n_probs(fields)?;
+    let (ping, so_far) = (stream::ping(&app, fields)?, TimingsSoFar::wanted(fields, 1)?.pop());
     let shown = json!({ "temperature": ask.params.temperature, "top_p": ask.params.top_p });
     let (ask, parser) = prepare(&app, request, ask).await?;
     let head = Head {
@@ -58,8 +60,8 @@ pub async fn responses(State(app): State<Arc<App>>, Body(body): Body) -> Result<
     let output = Output::new(app.id(""));
     let jobs = Jobs::begin(&app, ask).await?;
     if streams {
-        let writer = Stream { head, parser, output, progress, events: 0 };
-        return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, app.options.ping_interval));
+        let writer = Stream { head, parser, output, progress, so_far, events: 0 };
+        return Ok(stream::respond(&app, jobs, writer, Framing::ServerSentEvents, ping));
     }
     let outcomes = jobs.collect().await?;
     let outcome = &outcomes[0];
@@ -78,7 +80,7 @@ pub async fn responses(State(app): State<Arc<App>>, Body(body): Body) -> Result<
 /// # Errors
 /// 400: a field is wrong, or the template refuses the conversation. 503: the model loads.
 pub async fn input_tokens(State(app): State<Arc<App>>, Body(body): Body) -> Result<Json<Value>, ApiError> {
-    let request = request::conversation(app.model()?, Fields(&body))?;
+    let request = request::conversation(&app, Fields(&body))?;
     let (ask, _) = prepare(&app, request, Ask::default()).await?;
     Ok(Json(json!({ "object": "response.input_tokens", "input_tokens": ask.prompts[0].len() })))
 }
@@ -157,6 +159,8 @@ struct Stream {
     parser: Parser,
     output: Output,
     progress: Option<Progress>,
+    /// Where they are told with its deltas.
+    so_far: Option<TimingsSoFar>,
     /// Events so far: each has its number.
     events: usize,
 }
@@ -185,6 +189,7 @@ impl Writer for Stream {
             let event = json!({ "type": "response.in_progress", "response": response, "prompt_progress": progress });
             return Ok(vec![self.number(event)]);
         }
+        self.so_far.iter_mut().for_each(|so_far| so_far.note(&chunk));
         let read = read(Some(&mut self.parser), chunk)?;
         if let Some((id, probs)) = read.token {
             let tokenizer = self.head.app.model()?.engine.tokenizer();
@@ -194,11 +199,15 @@ impl Writer for Stream {
         for delta in read.deltas {
             events.extend(self.output.take(delta));
         }
+        if let Some(timings) = self.so_far.as_ref().and_then(TimingsSoFar::timings) {
+            let is_delta = |event: &&mut Value| event["type"].as_str().is_some_and(|name| name.ends_with(".delta"));
+            events.iter_mut().filter(is_delta).for_each(|event| event["timings"] = json!(timings));
+        }
         if let Some(reply) = read.reply {
             let (last, response) = self.head.ended(std::mem::take(&mut self.output), &reply);
             events.extend(last);
             let name = format!("response.{}", response["status"].as_str().unwrap_or("completed"));
-            events.push(json!({ "type": name, "response": response }));
+            events.push(json!({ "type": name, "response": response, "timings": reply.timings }));
         }
         Ok(events.into_iter().map(|event| self.number(event)).collect())
     }

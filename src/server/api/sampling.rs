@@ -91,7 +91,7 @@ pub fn ask(app: &App, model: &Loaded, fields: Fields, most: &[&str]) -> Result<A
     }
     samplers(fields, &mut params)?;
     params.logit_bias.extend(logit_bias(model, fields)?);
-    params.seed = match fields.whole("seed", -1..=i64::from(u32::MAX))? {
+    params.seed = match fields.whole("seed", -1..=i64::MAX)? {
         Some(seed) if seed >= 0 => seed as u64,
         None if model.seed_said => params.seed,
         _ => app.seed().into(),

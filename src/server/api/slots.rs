@@ -3,7 +3,11 @@
 //! A slot is one of the decoder's sequences. It is dealt with between two steps, when no request runs there; files are
 //! checked before and made safe after that, beside the thread that steps.
 
-use std::{path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    path::{Path as FilePath, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
     Json,
@@ -31,6 +35,8 @@ use crate::{
 
 /// Longest name of a file, in bytes.
 const NAME: usize = 128;
+/// A file that is not whole and was not written to for so long is nobody's: a save takes seconds.
+const LEFT: Duration = Duration::from_secs(3600);
 
 /// The query of `/slots/ID`.
 #[derive(Debug, Deserialize)]
@@ -84,11 +90,12 @@ pub async fn act(
 async fn save(app: &Arc<App>, (slot, salt): (usize, Salt), name: String, folder: PathBuf) -> Result<Value, ApiError> {
     // Nobody can ask for a name with a point before it.
     let (path, unfinished) = (folder.join(&name), folder.join(app.id(&format!(".{name}."))));
-    let (to, model) = (path.clone(), app.model()?.engine.gguf().path().to_owned());
+    let (to, saved_as, model) = (path.clone(), name.clone(), app.model()?.engine.gguf().path().to_owned());
     let taken = |_| ApiError::field("filename", "a free name, or that of a saved slot", "that of another file");
     let failed = |error: std::io::Error| ApiError::internal(format!("the slot was not saved: {error}"));
     blocking(move || {
-        std::fs::create_dir_all(folder).map_err(failed)?;
+        std::fs::create_dir_all(&folder).map_err(failed)?;
+        clear(&folder, &saved_as);
         may_be_saved_to(&to, &model, "").map_err(taken)
     })
     .await?;
@@ -100,6 +107,22 @@ async fn save(app: &Arc<App>, (slot, salt): (usize, Salt), name: String, folder:
     let ((saved, written), draft) = on_slot(app, slot, fill).await?.map_err(failed)?;
     blocking(move || draft.finish().map_err(failed)).await?;
     Ok(json!({ "filename": name, "n_saved": saved, "n_written": written }))
+}
+
+/// Removes what saves of this name have left in the folder when their server was killed.
+fn clear(folder: &FilePath, name: &str) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        let id = file.to_str().and_then(|file| file.strip_prefix('.')?.strip_prefix(name)?.strip_prefix('.'));
+        // As `App::id` makes them.
+        let is_draft = id.is_some_and(|id| id.len() >= 24 && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let written =
+            entry.metadata().ok().filter(|meta| is_draft && meta.is_file()).and_then(|meta| meta.modified().ok());
+        if written.and_then(|written| written.elapsed().ok()).is_some_and(|age| age > LEFT) {
+            // The save goes on without it.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 async fn restore(

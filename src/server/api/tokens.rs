@@ -14,7 +14,7 @@ use crate::{
         fields::{Fields, brief},
         state::App,
     },
-    text::{chat::prepare, tokenizer::Encode},
+    text::tokenizer::Encode,
 };
 
 /// `POST /tokenize`: `{"tokens": [ids]}`, or with `with_pieces` `[{id, piece}]`.
@@ -72,8 +72,7 @@ pub async fn detokenize(State(app): State<Arc<App>>, Body(body): Body) -> Result
 pub async fn apply_template(State(app): State<Arc<App>>, Body(body): Body) -> Result<Json<Value>, ApiError> {
     blocking(move || {
         let model = app.model()?;
-        let request = chat::conversation(&app, model, Fields(&body))?;
-        let prepared = prepare(&model.engine, &request)?;
+        let prepared = chat::conversation(&app, model, Fields(&body))?.prepare(&app)?;
         Ok(Json(json!({ "prompt": prepared.prompt })))
     })
     .await
@@ -86,8 +85,7 @@ pub async fn apply_template(State(app): State<Arc<App>>, Body(body): Body) -> Re
 pub async fn input_tokens(State(app): State<Arc<App>>, Body(body): Body) -> Result<Json<Value>, ApiError> {
     blocking(move || {
         let model = app.model()?;
-        let request = chat::conversation(&app, model, Fields(&body))?;
-        let prepared = prepare(&model.engine, &request)?;
+        let prepared = chat::conversation(&app, model, Fields(&body))?.prepare(&app)?;
         let tokens = model.engine.prompt(&prepared.prompt);
         let tokens = tokens.map_err(|error| ApiError::bad(format!("messages: {error}")))?;
         Ok(Json(json!({ "object": "response.input_tokens", "input_tokens": tokens.len() })))

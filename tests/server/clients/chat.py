@@ -51,6 +51,8 @@ def openai_chat_n():
 def openai_chat_seed():
     texts = [chat(seed=seed, **WILD, extra_body=WIDE).choices[0].message.content for seed in (5, 5, 6, 7)]
     assert texts[0] == texts[1] and len(set(texts)) > 1, texts
+    # OpenAI's are 64 bits wide.
+    assert chat(seed=2**63 - 1).choices[0].message.content
 
 
 @case
@@ -150,6 +152,14 @@ def openai_chat_with_results():
 
 
 @case
+def openai_chat_with_a_refusal():
+    said = lambda part: HELLO + [{"role": "assistant", "content": [part]}] + HELLO
+    parts = {"type": "refusal", "refusal": "No."}, {"type": "text", "text": "No."}
+    refused, plain = (chat(messages=said(part)).usage.prompt_tokens for part in parts)
+    assert refused == plain > chat().usage.prompt_tokens
+
+
+@case
 def openai_chat_cached_tokens():
     turns = [{"role": "system", "content": "Be brief. " * 40}] + HELLO
     chat(messages=turns)
@@ -169,6 +179,14 @@ def openai_completions():
 
 
 @case
+def openai_completions_format():
+    form = {"type": "json_schema", "json_schema": {"name": "trip", "schema": SCHEMA}}
+    for more in ({"response_format": form}, {"json_schema": SCHEMA}):
+        answer = oai.completions.create(model=MODEL, prompt="A trip:", max_tokens=200, temperature=0, extra_body=more)
+        assert fits(json.loads(answer.choices[0].text)), more
+
+
+@case
 def openai_models():
     models = oai.models.list().data
     assert len(models) == 1 and oai.models.retrieve(models[0].id).id == models[0].id
@@ -183,6 +201,8 @@ def openai_errors():
         ({"n": 0}, "n:"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]}, "image_url"),
         ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "hiccup"}}}}, "hiccup"),
+        ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "hiccup"}}}]}, "tools"),
+        ({"functions": [WEATHER]}, "functions"),
         ({"tools": [], "tool_choice": "required"}, "tool_choice"),
         ({"extra_body": {"mirostat": 2}}, "mirostat"),
     ]:

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use crate::{
     server::{
         api::chat::MESSAGES,
-        conversation::with_defaults,
+        conversation::{Conversation, with_defaults},
         error::ApiError,
         fields::{Fields, brief},
-        state::Loaded,
+        state::App,
     },
     text::{
         chat::{ChatRequest, Tool, ToolChoice},
@@ -21,7 +21,7 @@ use crate::{
 ///
 /// # Errors
 /// No messages; a block, a tool or a choice of a kind that there is not.
-pub fn conversation(model: &Loaded, fields: Fields) -> Result<ChatRequest, ApiError> {
+pub fn conversation(app: &App, fields: Fields) -> Result<Conversation, ApiError> {
     let list = fields.required("messages", fields.list("messages"))?;
     if list.is_empty() || list.len() > MESSAGES {
         return Err(ApiError::field("messages", &format!("1 to {MESSAGES} messages"), list.len()));
@@ -40,23 +40,26 @@ pub fn conversation(model: &Loaded, fields: Fields) -> Result<ChatRequest, ApiEr
         }
     }
     let (tool_choice, parallel_tool_calls) = tool_choice(fields)?;
-    let mut kwargs = model.template_kwargs.clone();
+    let mut kwargs = app.model()?.template_kwargs.clone();
     let config = fields.object("output_config")?;
     if let Some(effort) = config.map(|config| config.text("effort")).transpose()?.flatten() {
         kwargs.entry("reasoning_effort").or_insert_with(|| effort.into());
     }
-    let thinking = with_defaults(&mut kwargs, thinking(fields)?);
-    Ok(ChatRequest {
+    let asked = thinking(fields)?;
+    let thinking = with_defaults(&mut kwargs, asked);
+    let chat = ChatRequest {
         continue_final_message: messages.last().is_some_and(|last| last.role == "assistant"),
         messages,
         tools: tools(fields)?,
         tool_choice,
         parallel_tool_calls,
         format: config.map(format).transpose()?.flatten(),
+        reasoning_format: app.options.thoughts(asked),
         thinking,
         kwargs,
         ..ChatRequest::default()
-    })
+    };
+    Ok(Conversation { chat, format: "output_config.format" })
 }
 
 fn wrong_message(found: &Value) -> ApiError {

@@ -11,7 +11,7 @@ use crate::{
             prompt, sampling,
         },
         body::OWNER,
-        conversation::{prepare, with_defaults},
+        conversation::{Conversation, prepare, with_defaults},
         error::ApiError,
         fields::{Fields, brief},
         job::Ask,
@@ -42,7 +42,7 @@ pub async fn chat(app: &Arc<App>, fields: Fields<'_>) -> Result<(Ask, Parser), A
         return Err(ApiError::field("messages", &format!("at most {MESSAGES} messages"), list.len()));
     }
     let messages = list.iter().map(message).collect::<Result<Vec<_>, _>>()?;
-    prepare(app, conversation(model, messages, fields)?, ask(app, model, fields)?).await
+    prepare(app, conversation(app, messages, fields)?, ask(app, model, fields)?).await
 }
 
 /// One prompt, in the model's template or (`raw`) as it is; then there is nothing to read in the answer.
@@ -62,10 +62,10 @@ pub async fn generate(app: &Arc<App>, fields: Fields<'_>) -> Result<(Ask, Option
     if !fields.flag("raw")?.unwrap_or(false) {
         let system = fields.text("system")?.filter(|text| !text.is_empty()).map(|text| Message::new("system", text));
         let messages = system.into_iter().chain([Message::new("user", text)]).collect();
-        let (ask, parser) = prepare(app, conversation(model, messages, fields)?, ask).await?;
+        let (ask, parser) = prepare(app, conversation(app, messages, fields)?, ask).await?;
         return Ok((ask, Some(parser)));
     }
-    Ok((prompt::prepare(app, vec![text.into()], format(fields)?, ask).await?, None))
+    Ok((prompt::prepare(app, vec![text.into()], format(fields)?.map(|spec| ("format", spec)), ask).await?, None))
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -91,9 +91,9 @@ fn ask(app: &App, model: &Loaded, fields: Fields) -> Result<Ask, ApiError> {
     Ok(ask)
 }
 
-fn conversation(model: &Loaded, messages: Vec<Message>, fields: Fields) -> Result<ChatRequest, ApiError> {
-    let mut kwargs = model.template_kwargs.clone();
-    let thinking = match fields.get("think") {
+fn conversation(app: &App, messages: Vec<Message>, fields: Fields) -> Result<Conversation, ApiError> {
+    let mut kwargs = app.model()?.template_kwargs.clone();
+    let asked = match fields.get("think") {
         Some(Value::String(effort)) if ["low", "medium", "high"].contains(&effort.as_str()) => {
             kwargs.insert("reasoning_effort".into(), effort.clone().into());
             Some(true)
@@ -102,16 +102,18 @@ fn conversation(model: &Loaded, messages: Vec<Message>, fields: Fields) -> Resul
         Some(other) => return Err(ApiError::field("think", "true, false, low, medium or high", brief(other))),
         None => None,
     };
-    let thinking = with_defaults(&mut kwargs, thinking);
-    Ok(ChatRequest {
+    let thinking = with_defaults(&mut kwargs, asked);
+    let chat = ChatRequest {
         continue_final_message: messages.last().is_some_and(|last| last.role == "assistant"),
         messages,
         tools: tools(fields)?,
         format: format(fields)?,
+        reasoning_format: app.options.thoughts(asked),
         thinking,
         kwargs,
         ..ChatRequest::default()
-    })
+    };
+    Ok(Conversation { chat, format: "format" })
 }
 
 /// `format`: `json`, or a schema.

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use crate::{
     server::{
         api::chat::MESSAGES,
-        conversation::with_defaults,
+        conversation::{Conversation, with_defaults},
         error::ApiError,
         fields::{Fields, brief},
-        state::Loaded,
+        state::App,
     },
     text::{
         chat::{ChatRequest, Tool, ToolChoice},
@@ -29,7 +29,7 @@ const REFUSED: &[(&str, &str)] = &[
 ///
 /// # Errors
 /// No input; an item, part, tool or format of a kind that there is not.
-pub fn conversation(model: &Loaded, fields: Fields) -> Result<ChatRequest, ApiError> {
+pub fn conversation(app: &App, fields: Fields) -> Result<Conversation, ApiError> {
     for (name, why) in REFUSED {
         if fields.get(name).is_some_and(|value| *value != Value::Bool(false)) {
             return Err(ApiError::unsupported(name, why));
@@ -46,24 +46,26 @@ pub fn conversation(model: &Loaded, fields: Fields) -> Result<ChatRequest, ApiEr
         }
         other => return Err(ApiError::field("input", &format!("a text or 1 to {MESSAGES} items"), brief(other))),
     }
-    let mut kwargs = model.template_kwargs.clone();
+    let mut kwargs = app.model()?.template_kwargs.clone();
     let effort = fields.object("reasoning")?.map(|reasoning| reasoning.text("effort")).transpose()?.flatten();
     if let Some(effort) = effort {
         kwargs.entry("reasoning_effort").or_insert_with(|| effort.into());
     }
     // The least effort is none.
     let thinking = with_defaults(&mut kwargs, effort.map(|effort| effort != "none"));
-    Ok(ChatRequest {
+    let chat = ChatRequest {
         continue_final_message: messages.last().is_some_and(|last| last.role == "assistant"),
         messages,
         tools: fields.list("tools")?.unwrap_or_default().iter().map(tool).collect::<Result<_, _>>()?,
         tool_choice: tool_choice(fields)?,
         parallel_tool_calls: fields.flag("parallel_tool_calls")?.unwrap_or(true),
         format: format(fields)?,
+        reasoning_format: app.options.reasoning_format,
         thinking,
         kwargs,
         ..ChatRequest::default()
-    })
+    };
+    Ok(Conversation { chat, format: "text.format" })
 }
 
 /// Of how many of the likeliest tokens the probability is wanted.
