@@ -20,7 +20,7 @@ use std::{
 };
 
 use qrun_cuda::ops::sample::SampledToken;
-use qrun_quant::cpu::{Activations, Arithmetic, Matrix, PackAllowance, par::Pool};
+use qrun_quant::cpu::{Activations, Arithmetic, Matrix, PackAllowance, par::Pool, tokens_per_panel};
 
 use crate::{
     Batch, Cached, Entry, Forward, ForwardError, Gives, Model, Options, Output, PageCount, Progress, Rows, Salt, Tap,
@@ -181,6 +181,10 @@ impl Forward for CpuDecoder {
 
     fn pool(&self) -> Option<&Pool> {
         Some(&self.pool)
+    }
+
+    fn row_multiple(&self) -> usize {
+        tokens_per_panel()
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Rows<'_>, ForwardError> {

@@ -308,6 +308,10 @@ pub trait Forward: Send {
     fn pool(&self) -> Option<&Pool> {
         None
     }
+    /// Steps of so many rows, or a multiple of that, leave nothing of what they compute unused.
+    fn row_multiple(&self) -> usize {
+        16
+    }
     /// Bytes of weights that one token reads.
     fn bytes_per_token(&self) -> u64;
     /// Bytes of KV cache in use.

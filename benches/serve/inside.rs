@@ -214,6 +214,9 @@ impl Forward for Stamped {
     fn pool(&self) -> Option<&Pool> {
         self.forward.pool()
     }
+    fn row_multiple(&self) -> usize {
+        self.forward.row_multiple()
+    }
     fn bytes_per_token(&self) -> u64 {
         self.forward.bytes_per_token()
     }

@@ -116,6 +116,11 @@ impl Activations {
     }
 }
 
+/// Tokens of a panel of many: products take as long for fewer.
+pub fn tokens_per_panel() -> usize {
+    if Isa::best() == Isa::Avx512Vnni { WIDE } else { NARROW }
+}
+
 /// Tokens per panel: what the registers of the instruction set can hold, and of few tokens what takes less time: a narrow
 /// panel has 0.7 of a wide one's, whether its last places are empty or not.
 fn width(isa: Isa, tokens: usize) -> usize {

@@ -1,6 +1,6 @@
 //! How many rows of prompts a step may have: learned from how long the last steps took.
 
-use super::plan::{ROWS, START, StepRows};
+use super::plan::{LEAST, START, StepRows};
 
 /// Steps that are remembered of each sort: two that took much longer than the others change nothing.
 const STEPS: usize = 5;
@@ -60,13 +60,12 @@ impl Pace {
         }
     }
 
-    /// Rows of prompts beside decoding: as many as fit the time, a multiple of 8, and 8 at least; 16 where nothing is known.
+    /// Rows of prompts beside decoding: as many as fit the time, and 8 at least; 16 where nothing is known.
     pub fn rows(&self) -> usize {
         let Some(row) = self.row.median() else { return START };
         let left = self.step_ms - self.decode.median().unwrap_or(0.0);
         // Saturates where a row takes no time at all.
-        let rows = (left / row.max(1e-9)) as usize;
-        (rows / ROWS * ROWS).clamp(ROWS, 1 << 20)
+        ((left / row.max(1e-9)) as usize).clamp(LEAST, 1 << 20)
     }
 }
 
@@ -91,8 +90,8 @@ mod tests {
                     assert!(ms(rows) <= step_ms || rows.prompt <= START, "{step_ms}: {rows:?}");
                     pace.note(rows, ms(rows));
                 }
-                assert!(pace.rows() == ROWS || ms(StepRows { prompt: pace.rows(), decode }) <= step_ms);
-                let more = StepRows { prompt: pace.rows() + 2 * ROWS, decode };
+                assert!(pace.rows() == LEAST || ms(StepRows { prompt: pace.rows(), decode }) <= step_ms);
+                let more = StepRows { prompt: pace.rows() + 2, decode };
                 assert!(ms(more) > step_ms, "{step_ms}: {more:?} would do");
             }
         }
@@ -114,7 +113,7 @@ mod tests {
         }
         // A machine that has become slower is believed after three.
         pace.note(prompt, 5000.0);
-        assert_eq!(pace.rows(), ROWS);
+        assert_eq!(pace.rows(), LEAST);
         // The end of a prompt and a clock that stands still say nothing.
         let mut pace = Pace::new(200.0);
         pace.note(StepRows { prompt: 3, decode: 0 }, 100.0);

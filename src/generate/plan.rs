@@ -4,9 +4,9 @@
 const PROMPTS: usize = 2;
 /// How often a request may be passed by younger ones.
 const PASSES: u32 = 4;
-/// Rows of prompts come in multiples of this, where a prompt does not end; so many are always allowed.
-pub const ROWS: usize = 8;
-/// Rows where nothing is known of how long they take.
+/// Rows of prompts that are always allowed.
+pub const LEAST: usize = 8;
+/// Rows of prompts where nothing is known of how long they take.
 pub const START: usize = 16;
 
 /// A running sequence, as far as planning looks at it.
@@ -53,8 +53,13 @@ impl Budget {
     /// Rows of prompts in a step beside so many that decode.
     pub fn of_prompts(&self, decodes: usize) -> usize {
         let most = self.rows.saturating_sub(decodes);
-        if decodes == 0 { most.max(1) } else { self.beside.min(most.max(ROWS.min(self.rows))).max(1) }
+        if decodes == 0 { most.max(1) } else { self.beside.min(most.max(START.min(self.rows))).max(1) }
     }
+}
+
+/// Of so many rows of prompts, those that with a row of each sequence that decodes make a step of a multiple of `multiple`.
+pub fn whole(rows: usize, decodes: usize, multiple: usize) -> usize {
+    (rows.saturating_add(decodes) / multiple * multiple).saturating_sub(decodes)
 }
 
 /// Every decoding sequence has its row. The rows that the budget leaves go to prompts, to two at most beside decoding: first to one that they
@@ -145,6 +150,22 @@ mod tests {
         }
         let all = vec![decode(0); 70];
         assert_eq!(plan(&all, Budget { rows: 64, beside: 16 }).rows, [1; 70], "all of them, always");
+    }
+
+    #[test]
+    fn steps_are_multiples() {
+        for (rows, decodes, multiple, expected) in [
+            (38, 3, 6, 33),
+            (39, 3, 6, 39),
+            (8, 100, 6, 8),
+            (8, 101, 6, 7),
+            (3, 1, 6, 0),
+            (40, 0, 16, 32),
+            (7, 5, 1, 7),
+        ] {
+            assert_eq!(whole(rows, decodes, multiple), expected, "{rows} beside {decodes}, multiples of {multiple}");
+        }
+        assert!(whole(usize::MAX, 3, 16) > 1 << 40);
     }
 
     #[test]

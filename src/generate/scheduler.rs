@@ -282,10 +282,11 @@ impl Scheduler {
     }
 
     fn budget(&self) -> Budget {
-        let prompts = self.running.iter().flatten().filter(|s| !s.decodes()).count() + self.waiting.len();
+        let (decode, prompts): (Vec<_>, Vec<_>) = self.running.iter().flatten().partition(|s| s.decodes());
         // Few rows keep streams going beside one prompt; of many prompts the last one would wait too long for a token.
-        let least = if prompts > 1 { plan::START } else { plan::ROWS };
-        Budget { rows: self.n_ubatch, beside: self.pace.rows().max(least) }
+        let least = if prompts.len() + self.waiting.len() > 1 { plan::START } else { plan::LEAST };
+        let fit = plan::whole(self.pace.rows(), decode.len(), self.forward.row_multiple());
+        Budget { rows: self.n_ubatch, beside: fit.max(least) }
     }
 
     fn entries(&self, rows: &[usize]) -> Vec<Entry> {
