@@ -9,6 +9,7 @@ mod gbnf;
 mod lazy;
 mod matcher;
 mod refs;
+mod shape;
 
 use std::sync::Arc;
 
@@ -248,7 +249,8 @@ pub fn quoted(text: &str) -> String {
 pub enum Strictness {
     /// They are errors.
     Exact,
-    /// They are passed over: the text has the schema's shape, and may break a rule such as `uniqueItems`.
+    /// They are passed over: the text has the schema's shape, and may break a rule such as `uniqueItems` or a pattern that looks
+    /// around.
     Shape,
 }
 
@@ -264,6 +266,9 @@ pub fn schema(value: &Value, strictness: Strictness) -> Result<Value, GrammarErr
         other => return Err(GrammarError::Compile(format!("a JSON schema is an object, not {other}"))),
     };
     let lenient = strictness == Strictness::Shape;
+    if lenient {
+        shape::relax(&mut value);
+    }
     let whitespace_pattern = Some(WHITESPACE.into());
     let options = JsonCompileOptions {
         whitespace_pattern,

@@ -45,16 +45,19 @@ have() {
     done
 }
 
+# A browser by its names on several systems; Ubuntu's `chromium` is none.
+browser() { command -v google-chrome chromium chromium-browser | head -1; }
+
 if [ -n "${CI-}" ]; then
     missing=()
     have node npm > /dev/null || missing+=(nodejs npm)
-    have chromium > /dev/null || missing+=(chromium)
+    [ -n "$(browser)" ] || missing+=(chromium)
     if [ ${#missing[@]} -gt 0 ]; then
         as_root=()
         [ "$(id -u)" = 0 ] || as_root=(sudo)
         "${as_root[@]}" apt-get update -q > /dev/null
         "${as_root[@]}" apt-get install -qy --no-install-recommends "${missing[@]}" > /dev/null
-        have node npm chromium
+        have node npm
     fi
 fi
 npm=target/clients/npm
@@ -71,8 +74,8 @@ fi
 if suite page && have node; then
     node --test tests/server/page.mjs
 fi
-if suite browser && have node npm chromium; then
-    (cd "$npm" && node "$here/browser.mjs" "$url" "$(command -v chromium)") || { tail -40 "$log"; exit 1; }
+if suite browser && have node npm "$(browser || echo chromium)"; then
+    (cd "$npm" && node "$here/browser.mjs" "$url" "$(browser)") || { tail -40 "$log"; exit 1; }
 fi
 
 if suite javascript && have node npm; then
