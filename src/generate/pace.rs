@@ -17,8 +17,10 @@ pub struct Pace {
     step_ms: f64,
     /// Milliseconds of steps of decoding alone.
     decode: Last,
-    /// Milliseconds per row of a prompt, of steps that had some.
-    row: Last,
+    /// Milliseconds per row of a prompt, of steps that had some beside decoding.
+    beside: Last,
+    /// The same of steps of prompts alone, which has no rows with logits in it.
+    alone: Last,
 }
 
 /// The last few of some numbers.
@@ -46,7 +48,7 @@ impl Last {
 impl Pace {
     /// Knows nothing yet; steps are to take `step_ms` milliseconds at most.
     pub fn new(step_ms: f64) -> Self {
-        Self { step_ms, decode: Last::default(), row: Last::default() }
+        Self { step_ms, decode: Last::default(), beside: Last::default(), alone: Last::default() }
     }
 
     /// Learns from a step of so many milliseconds.
@@ -55,14 +57,18 @@ impl Pace {
             self.decode.push(ms);
         } else if rows.prompt >= START.min(self.rows()) {
             // Fewer rows than were allowed say little about one.
-            let decode = if rows.decode > 0 { self.decode.median().unwrap_or(0.0) } else { 0.0 };
-            self.row.push((ms - decode).max(0.0) / rows.prompt as f64);
+            if rows.decode > 0 {
+                let decode = self.decode.median().unwrap_or(0.0);
+                self.beside.push((ms - decode).max(0.0) / rows.prompt as f64);
+            } else {
+                self.alone.push(ms / rows.prompt as f64);
+            }
         }
     }
 
     /// Rows of prompts beside decoding: as many as fit the time, and 8 at least; 16 where nothing is known.
     pub fn rows(&self) -> usize {
-        let Some(row) = self.row.median() else { return START };
+        let Some(row) = self.beside.median().or_else(|| self.alone.median()) else { return START };
         let left = self.step_ms - self.decode.median().unwrap_or(0.0);
         // Saturates where a row takes no time at all.
         ((left / row.max(1e-9)) as usize).clamp(LEAST, 1 << 20)
@@ -92,7 +98,8 @@ mod tests {
                 }
                 assert!(pace.rows() == LEAST || ms(StepRows { prompt: pace.rows(), decode }) <= step_ms);
                 let more = StepRows { prompt: pace.rows() + 2, decode };
-                assert!(ms(more) > step_ms, "{step_ms}: {more:?} would do");
+                // Where nobody decodes the time does not count.
+                assert!(decode == 0 || ms(more) > step_ms, "{step_ms}: {more:?} would do");
             }
         }
     }
@@ -114,6 +121,10 @@ mod tests {
         // A machine that has become slower is believed after three.
         pace.note(prompt, 5000.0);
         assert_eq!(pace.rows(), LEAST);
+        // Prompts alone, whose rows take less, say nothing any more.
+        let rows = pace.rows();
+        (0..5).for_each(|_| pace.note(StepRows { prompt: 512, decode: 0 }, 1.0));
+        assert_eq!(pace.rows(), rows);
         // The end of a prompt and a clock that stands still say nothing.
         let mut pace = Pace::new(200.0);
         pace.note(StepRows { prompt: 3, decode: 0 }, 100.0);
