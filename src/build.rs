@@ -1,4 +1,4 @@
-//! The commit that a program was built from, and its number, for the reports of `qrun bench`.
+//! The commit that a program was built from, and its number, for the reports of `qrun bench` and for clients of `qrun serve`.
 
 #![allow(clippy::print_stdout)] // This is how cargo is spoken to.
 

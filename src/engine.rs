@@ -8,5 +8,5 @@ mod timeline;
 
 pub use backend::{Backend, DevicePreference, LoadedDecoder};
 pub use error::{BackendError, LoadCause, LoadError, Stage};
-pub use open::{Engine, EngineOptions};
+pub use open::{Engine, EngineOptions, rounds_by_rows};
 pub use timeline::{Step, Timeline};

@@ -28,6 +28,6 @@ mod stream;
 mod timings;
 
 pub use listen::{ServeError, serve};
-pub use options::{ServerOptions, reasoning_format};
+pub use options::ServerOptions;
 pub use platform::open_files;
-pub use state::{Loaded, Log, rounds_by_rows};
+pub use state::{Loaded, Log};

@@ -18,6 +18,11 @@ use crate::{GgmlType, simd::Isa};
 /// instruction sets, as it decides what a product rounds.
 pub(super) const FEW: usize = 12;
 
+/// Whether fast arithmetic rounds products with a type differently beside more than a few tokens.
+pub fn rounds_by_rows(ty: GgmlType) -> bool {
+    matches!(ty, GgmlType::F16 | GgmlType::BF16)
+}
+
 /// What fast arithmetic multiplies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComputeType {

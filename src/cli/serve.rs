@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    engine::{DevicePreference, LoadError},
+    engine::{DevicePreference, LoadError, rounds_by_rows},
     generate::{Generator, Scheduler},
     server::{self, Loaded, ServeError, ServerOptions},
 };
@@ -180,7 +180,7 @@ fn load(args: &Args, terminal: &Terminal, opened: &dyn Fn()) -> Result<Loaded, E
         if let Some(parallel) = args.server.parallel {
             options.n_ctx = options.n_ctx.div_ceil(parallel);
         }
-        if args.server.deterministic && server::rounds_by_rows(gguf) {
+        if args.server.deterministic && rounds_by_rows(gguf) {
             options.arithmetic = Arithmetic::Exact;
         }
     })?;

@@ -4,7 +4,11 @@ use std::sync::OnceLock;
 
 use qrun_cuda::DeviceError;
 use qrun_models::{EventHandler, Forward, Gives, Model, Options};
-use qrun_quant::{Gguf, gguf::Value};
+use qrun_quant::{
+    Gguf,
+    cpu::{self, Arithmetic},
+    gguf::Value,
+};
 
 use super::{
     LoadCause, LoadError, Stage, Timeline,
@@ -107,6 +111,12 @@ impl Engine {
     pub fn backend(&self) -> &Backend {
         &self.backend
     }
+    /// Whether a token has the same bits whatever is computed beside it: on the CPU, with quantized weights or in exact
+    /// arithmetic. Elsewhere they may differ.
+    pub fn is_deterministic(&self) -> bool {
+        let on_cpu = matches!(self.backend, Backend::Cpu { .. });
+        on_cpu && (self.options.arithmetic == Arithmetic::Exact || !rounds_by_rows(&self.gguf))
+    }
     /// The memory it takes there.
     pub fn plan(&self) -> &Plan {
         &self.plan
@@ -206,4 +216,9 @@ fn choose_template(
     let written = |id: Option<u32>| id.map(|id| tokenizer.text(id).to_owned()).unwrap_or_default();
     let specials = Specials { bos: written(tokenizer.bos()), eos: written(tokenizer.eos()) };
     ChatTemplate::new(&chosen.name, &chosen.source, specials).map(Some)
+}
+
+/// Whether a file has matrices of which the CPU's fast arithmetic rounds a token's products differently beside others.
+pub fn rounds_by_rows(gguf: &Gguf) -> bool {
+    gguf.tensors().iter().any(|tensor| tensor.shape.len() > 1 && cpu::rounds_by_rows(tensor.ty))
 }

@@ -282,10 +282,11 @@ impl Scheduler {
     }
 
     fn budget(&self) -> Budget {
-        let (decode, prompts): (Vec<_>, Vec<_>) = self.running.iter().flatten().partition(|s| s.decodes());
+        let (mut decodes, mut prompts) = (0, self.waiting.len());
+        self.running.iter().flatten().for_each(|s| *(if s.decodes() { &mut decodes } else { &mut prompts }) += 1);
         // Few rows keep streams going beside one prompt; of many prompts the last one would wait too long for a token.
-        let least = if prompts.len() + self.waiting.len() > 1 { plan::START } else { plan::LEAST };
-        let fit = plan::whole(self.pace.rows(), decode.len(), self.forward.row_multiple());
+        let least = if prompts > 1 { plan::START } else { plan::LEAST };
+        let fit = plan::whole(self.pace.rows(), decodes, self.forward.row_multiple());
         Budget { rows: self.n_ubatch, beside: fit.max(least) }
     }
 

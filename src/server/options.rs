@@ -96,13 +96,3 @@ impl Default for ServerOptions {
         }
     }
 }
-
-/// What `--reasoning-format` and the field `reasoning_format` call it: `none`, `deepseek` or `auto`.
-pub fn reasoning_format(name: &str) -> Option<ReasoningFormat> {
-    match name {
-        "none" => Some(ReasoningFormat::None),
-        "deepseek" => Some(ReasoningFormat::Deepseek),
-        "auto" => Some(ReasoningFormat::Auto),
-        _ => None,
-    }
-}

@@ -8,7 +8,6 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use qrun_quant::{GgmlType, Gguf};
 use tokio::time::sleep;
 
 use super::{error::ApiError, key_folders::KeyFolders, metrics::Metrics, options::ServerOptions};
@@ -31,13 +30,6 @@ pub struct Loaded {
     pub max_tokens: Option<usize>,
     /// Variables for the chat template.
     pub template_kwargs: serde_json::Map<String, serde_json::Value>,
-}
-
-/// Whether the weights of a file let a token's bits depend on how many others are computed with it: the CPU's fast
-/// arithmetic multiplies F16 and BF16 as 16-bit integers in steps of more than 12 rows.
-pub fn rounds_by_rows(gguf: &Gguf) -> bool {
-    let mut matrices = gguf.tensors().iter().filter(|tensor| tensor.shape.len() > 1);
-    matrices.any(|tensor| matches!(tensor.ty, GgmlType::F16 | GgmlType::BF16))
 }
 
 /// What all requests share.

@@ -16,6 +16,8 @@ mod scan;
 mod syntax;
 mod tagged;
 
+use std::str::FromStr;
+
 use serde_json::{Map, Value};
 
 pub use messages::message;
@@ -113,6 +115,20 @@ pub enum ReasoningFormat {
     /// They are told apart.
     #[default]
     Auto,
+}
+
+impl FromStr for ReasoningFormat {
+    type Err = String;
+
+    /// `none`, `deepseek` or `auto`.
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "none" => Ok(Self::None),
+            "deepseek" => Ok(Self::Deepseek),
+            "auto" => Ok(Self::Auto),
+            _ => Err(format!("expected none, deepseek or auto, found {name}")),
+        }
+    }
 }
 
 /// What a chat needs to be generated and read.

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::server::reasoning_format;
-
 use super::{
     flag::{Flag, Group::Server},
     value::{
@@ -50,6 +48,6 @@ pub const FLAGS: &[Flag] = &[
     Flag::serve("--ui, --webui, !--no-ui, !--no-webui", Nothing, "a chat page at / (the default)", |a, v| a.server.options.ui = v.on()).env("LLAMA_ARG_UI"),
     Flag::serve("--cache-prompt, !--no-cache-prompt", Nothing, "use what was computed before (the default)", |a, v| a.server.options.cache_prompt = v.on()).env("LLAMA_ARG_CACHE_PROMPT"),
     Flag::serve("--cache-per-key", Nothing, "share what was computed only among requests with the same key", |a, v| a.server.options.cache_per_key = v.on()).shown(Server),
-    Flag::serve("--reasoning-format", One("FORMAT", Word(&["auto", "deepseek", "none"])), "thoughts: auto and deepseek tell them apart, none leaves them in the text", |a, v| a.server.options.reasoning_format = reasoning_format(&v.text()).unwrap_or_default()).env("LLAMA_ARG_THINK").noted_elsewhere("thoughts stay in the text"),
+    Flag::serve("--reasoning-format", One("FORMAT", Word(&["auto", "deepseek", "none"])), "thoughts: auto and deepseek tell them apart, none leaves them in the text", |a, v| a.server.options.reasoning_format = v.text().parse().unwrap_or_default()).env("LLAMA_ARG_THINK").noted_elsewhere("thoughts stay in the text"),
     Flag::serve("--prefill-assistant, !--no-prefill-assistant", Nothing, "continue a last message of the assistant (the default)", |a, v| a.server.options.prefill_assistant = v.on()).env("LLAMA_ARG_PREFILL_ASSISTANT"),
 ];

@@ -21,7 +21,6 @@ use crate::{
         error::{ApiError, Dialect},
         fields::{Fields, brief},
         job::{Jobs, Outcome},
-        options::reasoning_format,
         state::{App, Loaded},
         stream::{self, Framing, Piece, Writer},
         timings::TimingsSoFar,
@@ -223,8 +222,7 @@ pub fn format(fields: Fields) -> Result<Option<Format>, ApiError> {
 
 fn thoughts(fields: Fields) -> Result<Option<ReasoningFormat>, ApiError> {
     let Some(name) = fields.text("reasoning_format")? else { return Ok(None) };
-    let wrong = || ApiError::field("reasoning_format", "none, deepseek or auto", name);
-    reasoning_format(name).map(Some).ok_or_else(wrong)
+    name.parse().map(Some).map_err(|_| ApiError::field("reasoning_format", "none, deepseek or auto", name))
 }
 
 /// `logprobs` and `top_logprobs`.

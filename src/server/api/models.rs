@@ -7,16 +7,12 @@ use axum::{
     extract::{Path, State},
     http::StatusCode,
 };
-use qrun_quant::cpu::Arithmetic;
 use serde_json::{Value, json};
 
 use super::llama;
-use crate::{
-    engine::Backend,
-    server::{
-        error::ApiError,
-        state::{App, Loaded, rounds_by_rows},
-    },
+use crate::server::{
+    error::ApiError,
+    state::{App, Loaded},
 };
 
 /// `GET /v1/models`: OpenAI's list, and beside it the one that llama-server adds.
@@ -93,14 +89,6 @@ pub async fn props(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError>
         },
         "bos_token": text(tokenizer.bos()), "eos_token": text(tokenizer.eos()),
         "build_info": concat!("qrun ", env!("CARGO_PKG_VERSION")),
-        "deterministic": is_deterministic(model), "is_sleeping": false,
+        "deterministic": model.engine.is_deterministic(), "is_sleeping": false,
     })))
-}
-
-/// Whether the same request gives the same bytes whatever runs beside it: on the CPU, with quantized weights or in exact
-/// arithmetic. Else F16 and BF16 round differently in steps of more than 12 rows, and a GPU in steps of more than 4.
-fn is_deterministic(model: &Loaded) -> bool {
-    let on_cpu = matches!(model.engine.backend(), Backend::Cpu { .. });
-    let exact = model.engine.options().arithmetic == Arithmetic::Exact;
-    on_cpu && (exact || !rounds_by_rows(model.engine.gguf()))
 }
