@@ -54,6 +54,7 @@ use qrun_cuda::{
     ops::{
         attention::{self, Tiling},
         formats::has_kernels,
+        rope_kv::{self, Pairs},
         sample::SampledToken,
         upload::upload,
     },
@@ -64,6 +65,7 @@ use crate::{
     Rows, Salt, SamplingRequest, Tap,
     layer::{FeedForwardPlan, KvSource, Mixer},
     memory::Plan,
+    spec::RopeLayout,
 };
 use ahead::Ahead;
 use memory::{LOGIT_ROWS, MARKS, Memory, STEP_ROWS};
@@ -125,6 +127,10 @@ impl GpuDecoder {
             return Err(format!("{part}, for which there are no kernels yet"));
         }
         let attends = c.layers.iter().filter(|l| l.mixer == Mixer::Attention);
+        let pairs = pairs(c.arch.rope);
+        if let Some(n_rot) = attends.clone().map(|l| l.rope.n_rot).find(|n_rot| !rope_kv::takes(*n_rot, pairs)) {
+            return Err(format!("{n_rot} elements of a head that turn; there are kernels for multiples of 8"));
+        }
         if let Some(head_dim) = attends.map(|l| l.head_dim).find(|head_dim| !attention::takes(*head_dim)) {
             return Err(format!(
                 "heads of {head_dim} elements; there are kernels for multiples of 16 up to 256 and of 32 up to 512"
@@ -403,4 +409,12 @@ impl Forward for GpuDecoder {
 /// A device error as the system's.
 fn other(error: DeviceError) -> io::Error {
     io::Error::other(error)
+}
+
+/// Pairs that turn, as the kernels have them.
+fn pairs(layout: RopeLayout) -> Pairs {
+    match layout {
+        RopeLayout::Interleaved => Pairs::Interleaved,
+        RopeLayout::Halves => Pairs::Halves,
+    }
 }

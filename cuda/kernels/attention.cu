@@ -35,7 +35,7 @@ DEVICE void score(const AttentionParams& p, const Run& run, int start, const Sha
     const unsigned short* high = s.q_high + (16 * at.row_tile + (lane() & 15)) * V::STRIDE + 8 * (lane() >> 4);
     const unsigned short* low = high + (s.q_low - s.q_high);
     const unsigned short* keys = s.k + (first_key + (lane() & 7)) * V::STRIDE + 8 * (lane() >> 3);
-#pragma unroll 1
+#pragma unroll(V::ROWS == 16 && !V::Q8 ? 2 : 1)
     for (int d = 0; d < p.head_dim; d += 32) {
         unsigned h[2][4], l[2][4];
         for (int i = 0; i < 2; i++) {
@@ -45,15 +45,16 @@ DEVICE void score(const AttentionParams& p, const Run& run, int start, const Sha
         for (int n = 0; n < V::KEY_TILES; n++) {
             unsigned b[4];
             ldmatrix_x4(b, keys + 8 * n * V::STRIDE + d);
-            float part[4] = {};
-            float* sum = V::Q8 ? part : sums[n];
+            // Neither waits for the other, nor for what came before.
+            float of_high[4] = {}, of_low[4] = {};
             for (int i = 0; i < 2; i++) {
-                mma_f16_k16(sum, l[i], b + 2 * i);
-                mma_f16_k16(sum, h[i], b + 2 * i);
+                mma_f16_k16(of_low, l[i], b + 2 * i);
+                mma_f16_k16(of_high, h[i], b + 2 * i);
             }
-            if constexpr (V::Q8) {
-                const float* scale = s.k_scale + (first_key + 8 * n + 2 * at.pair) * V::BLOCKS + d / 32;
-                for (int i = 0; i < 4; i++) sums[n][i] += part[i] * scale[(i & 1) * V::BLOCKS];
+            const float* scale = s.k_scale + (first_key + 8 * n + 2 * at.pair) * V::BLOCKS + d / 32;
+            for (int i = 0; i < 4; i++) {
+                const float part = sum(of_high[i], of_low[i]);
+                sums[n][i] = V::Q8 ? fmaf(part, scale[(i & 1) * V::BLOCKS], sums[n][i]) : sum(sums[n][i], part);
             }
         }
     }
@@ -93,7 +94,8 @@ DEVICE void weigh(const Shared<V>& s, Role at, Output<V>& o, float (*weight)[8],
         max[r] = fmaxf(max[r], shuffle_xor(max[r], 1));
         max[r] = fmaxf(max[r], shuffle_xor(max[r], 2));
         base[r] = max[r] == -INFINITY ? 0.0f : max[r];
-        shrink[r] = fast_exp2(o.max[r] - base[r]);
+        // Nothing is left as it is.
+        shrink[r] = o.max[r] == -INFINITY ? 1.0f : fast_exp2(o.max[r] - base[r]);
         o.max[r] = max[r];
         o.total[r] *= shrink[r];
     }
@@ -111,8 +113,10 @@ DEVICE void weigh(const Shared<V>& s, Role at, Output<V>& o, float (*weight)[8],
 template <class V>
 DEVICE void accumulate(const AttentionParams& p, const Shared<V>& s, Role at, Output<V>& o,
                        const float (*weight)[8], const float* shrink) {
-    for (int slice = 0; slice < V::SLICES; slice++) {
-        for (int i = 0; i < 8; i++) o.sum[slice][i >> 2][i & 3] *= shrink[i >> 1 & 1];
+    if (shrink[0] != 1.0f || shrink[1] != 1.0f) {
+        for (int slice = 0; slice < V::SLICES; slice++) {
+            for (int i = 0; i < 8; i++) o.sum[slice][i >> 2][i & 3] *= shrink[i >> 1 & 1];
+        }
     }
 #pragma unroll  // `weight` stays in registers
     for (int k = 0; k < V::KEYS / 16; k++) {
@@ -145,7 +149,7 @@ template <class V>
 DEVICE void store_part(const AttentionParams& p, const Shared<V>& s, Role at, int tile, int r, const Output<V>& part, float total) {
     int m = 16 * at.row_tile + at.group + 8 * r, row = s.row[m];
     if (row < 0) return;
-    int number = tile / s.part[m] - s.first[m] / V::KEYS / s.part[m];
+    int number = (tile >> s.part[m]) - (s.first[m] / V::KEYS >> s.part[m]);
     size_t to = ((size_t)row * p.n_head + s.head[m]) * p.parts + number;
     for (int slice = 0; slice < V::SLICES; slice++) {
         int d = 16 * (slice * V::SHARES + at.share) + 2 * at.pair;
@@ -164,7 +168,7 @@ DEVICE void end_parts(const AttentionParams& p, const Shared<V>& s, Role at, int
                       Output<V>& all) {
     int ends[2];
     for (int r = 0; r < 2; r++) {
-        ends[r] = last || ((tile + 1) & (s.part[16 * at.row_tile + at.group + 8 * r] - 1)) == 0;
+        ends[r] = last || ((tile + 1) & ((1 << s.part[16 * at.row_tile + at.group + 8 * r]) - 1)) == 0;
     }
     if (!ballot(ends[0] | ends[1])) return;
     for (int r = 0; r < 2; r++) {
@@ -255,21 +259,24 @@ DEVICE void hand_over(const AttentionParams& p, const Shared<V>& s, Role at, con
 // Joins the parts of each query that the blocks of a row left in memory, as `end_parts` does; to where `hand_over` puts them.
 template <class V>
 DEVICE void join_parts(const AttentionParams& p, const Shared<V>& s) {
+    constexpr int QUADS = QUADS_OF<V::DIM>;
     for (int m = warp(); m < V::ROWS; m += V::WARPS) {
         if (s.row[m] < 0) continue;
         int parts = parts_of<V>(s.first[m], s.last[m]);
         size_t at = ((size_t)s.row[m] * p.n_head + s.head[m]) * p.parts;
-        float sum[V::DIM / 32] = {}, max = -INFINITY, total = 0.0f;
+        Quad sum[QUADS] = {};
+        float max = -INFINITY, total = 0.0f;
 #pragma unroll 4
         for (int i = 0; i < parts; i++) {
             float2 state = *(const float2*)(p.state + 2 * (at + i)), factor = join(&max, state.x);
             total = joined(total, state.y, factor);
-            for (int j = 0; j < V::DIM / 32; j++) {
-                int d = lane() + 32 * j;
-                if (d < p.head_dim) sum[j] = joined(sum[j], p.partial[(at + i) * p.head_dim + d], factor);
+            Quad part[QUADS];
+            load_quads(part, p.partial + (at + i) * p.head_dim, p.head_dim);
+            for (int n = 0; n < QUADS; n++) {
+                for (int j = 0; j < 4; j++) sum[n].v[j] = joined(sum[n].v[j], part[n].v[j], factor);
             }
         }
-        for (int j = 0; j < V::DIM / 32; j++) s.out[m * V::STRIDE + lane() + 32 * j] = sum[j];
+        store_quads(s.out + m * V::STRIDE, sum, V::DIM);
         if (lane() == 0) s.sum[m] = with_sink(p, s.head[m], max, total);
     }
     warp_sync();  // a warp keeps to its own queries
@@ -278,32 +285,24 @@ DEVICE void join_parts(const AttentionParams& p, const Shared<V>& s) {
 template <class V>
 DEVICE void write(const AttentionParams& p, const Shared<V>& s) {
     for (int m = warp(); m < V::ROWS; m += V::WARPS) {
-        int row = s.row[m];
-        if (row < 0) continue;
-        float factor = 1.0f / s.sum[m];
-        for (int block = 0; 32 * block < p.head_dim; block++) {
-            int d = 32 * block + lane();
-            float x = d < p.head_dim ? s.out[m * V::STRIDE + d] * factor : 0.0f;
-            size_t head = (size_t)row * p.n_head + s.head[m];
-            if (p.gate && d < p.head_dim) x = x / (1.0f + expf(-p.gate[head * p.gate_step + d]));
-            if (p.out && d < p.head_dim) p.out[head * p.head_dim + d] = x;
-            int width = p.n_head * p.head_dim;
-            if (p.image.q) quantize_block(p.image, row, width, s.head[m] * p.head_dim / 32 + block, x);
+        if (s.row[m] < 0) continue;
+        const float factor = 1.0f / s.sum[m];
+        const size_t head = (size_t)s.row[m] * p.n_head + s.head[m];
+        for (int n = 0; n < QUADS_OF<V::DIM>; n++) {
+            const int d = 128 * n + 4 * lane(), inside = d < p.head_dim;
+            Quad x = {{0.0f, 0.0f, 0.0f, 0.0f}};
+            if (inside) {
+                x = load_quad(s.out + m * V::STRIDE + d);
+                for (int j = 0; j < 4; j++) x.v[j] *= factor;
+                if (p.gate) {
+                    const Quad gate = load_quad(p.gate + head * p.gate_step + d);
+                    for (int j = 0; j < 4; j++) x.v[j] = x.v[j] / (1.0f + expf(-gate.v[j]));
+                }
+                if (p.out) store_quad(p.out + head * p.head_dim + d, x);
+            }
+            if (p.image.q) quantize_quads(p.image, head * p.head_dim + d, x.v, inside);
         }
     }
-}
-
-// Of a row for itself: its cosines and sines, and into the cache, where this block reads them, key and value of its own position.
-template <class V>
-DEVICE void turn_own(const AttentionParams& p, const Run& run, Share share, const Shared<V>& s) {
-    angles(p.rope, run.last, turn_of(s));
-    block_sync();
-    if (p.rope.k && share.end == run.last / V::KEYS + 1) {
-        int head_kv = blockIdx.x;
-        if (warp() == 0) append_key<V::DIM / 32>(p.rope, run.from, head_kv, turn_of(s), scratch_of(s));
-        if (warp() == 1) append_value<V::DIM / 32>(p.rope, run.from, head_kv);
-    }
-    block_sync();
 }
 
 template <class V>
@@ -346,17 +345,21 @@ DEVICE void attention(const AttentionParams& p) {
     for (;;) {
         if (share.begin < share.end) {
             Tile tile = locate<V>(p, run, share.begin);
-            if (V::ROWS == 16 && p.rope.q) turn_own<V>(p, run, share, s);
-            if constexpr (V::TILES == 1) {
-                // Where keys go queries are turned, and are the values of the run before.
-                if (!loaded) load_queries<V>(p, s);
-                loaded = 1;
-                block_sync();
+            const int turns = V::ROWS == 16 && p.rope.q;
+            if (!loaded) {
+                if (turns) {
+                    turn_heads<V>(p, run, s, p.rope.k && share.end == run.last / V::KEYS + 1);
+                } else {
+                    place_queries<V>(p, s);
+                    block_sync();
+                    load_queries<V>(p, s);
+                }
             }
+            // Some key may be this block's own, and keys may lie where heads were turned, or values of the run before.
+            if (turns || V::TILES == 1) block_sync();
+            loaded = 1;
             fetch_keys<V>(p, run, tile, s);
             cp_async_commit();
-            if (!loaded) load_queries<V>(p, s);
-            loaded = 1;
             attend<V>(p, run, share, tile, s, at, apart, o);
         }
         if (run.to == end) break;

@@ -26,7 +26,7 @@
 enum { MAX_PARTS = 64 };
 
 // Of a block: as many as registers need for the output of heads of up to DIM elements.
-#define ATTENTION_THREADS(DIM) ((DIM) > 256 ? 256 : 128)
+#define ATTENTION_THREADS(DIM) ((DIM) > 128 ? 256 : 128)
 
 struct AttentionParams {
     const float* q;  // [rows][n_head][head_dim]; not read where there is a rope
@@ -40,9 +40,12 @@ struct AttentionParams {
     unsigned* tickets;  // [rows][gridDim.x], zero between launches
     int rows;
     int n_head, n_head_kv;
+    int group;           // query heads of a kv head
     int head_dim;        // a multiple of 16, of 32 beyond 256
     int heads_per_tile;  // query heads in a tile: those of a kv head, or as many as fit
     int rows_per_tile;   // 1 where splits > 1
+    int tiles_of_kv;     // tiles of the query heads of a kv head
+    int place_factor;    // ⌈2^16 / heads_per_tile⌉: what a query's number is multiplied by instead of being divided
     int splits;          // blocks that share the parts of a row
     int parts;           // that there is room for: those of every row, where splits > 1
     int window;          // positions that a row sees, its own included; 0: all
@@ -66,13 +69,14 @@ struct Variant {
     static constexpr int THREADS = ATTENTION_THREADS(DIM), WARPS = THREADS / 32;
     static constexpr int TILES = DIM > 256 ? 1 : 2;  // that have room at once
     static constexpr int KEYS = 16 * TILES;
+    static constexpr int PAGE_SHIFT = TILES == 1 ? 2 : 1;  // log2 of the tiles of a page
     static constexpr int SHARES = WARPS / ROW_TILES;            // warps that share a row tile
     static constexpr int KEY_TILES = KEYS / 8 < SHARES ? 1 : KEYS / 8 / SHARES;  // of 8 keys, per warp that has some
     static constexpr int SLICES = DIM / 16 / SHARES;            // of 16 output dimensions, per warp
     static constexpr int STRIDE = DIM + 8;                      // f16 elements: rows fall into different banks
     static constexpr int SCORE_STRIDE = KEYS + 8;
     static constexpr int BLOCKS = DIM / 32;  // q8_0 blocks of a token
-    static constexpr int RESIDENT = DIM > 256 ? 1 : ROWS == 16 && DIM < 256 ? 4 : 3;  // blocks per multiprocessor that registers allow
+    static constexpr int RESIDENT = DIM > 128 ? 1 : ROWS == 16 ? 4 : 2;  // blocks per multiprocessor that registers allow
     static constexpr int SCALES = Q8 ? KEYS * BLOCKS : 0;
     // Dynamic shared memory in bytes, in this order.
     static constexpr int QUERIES = 2 * 2 * ROWS * STRIDE, TILE = 2 * KEYS * STRIDE, SCORES = 4 * ROWS * SCORE_STRIDE;
@@ -86,7 +90,7 @@ struct Shared {
     unsigned short *k, *v;           // [KEYS][STRIDE]; one place where TILES is 1
     float* scores;                   // [ROWS][SCORE_STRIDE]
     float *k_scale, *v_scale;        // [KEYS][BLOCKS], q8_0 only
-    // Of each query: its row (-1: no query), head, first and last position, tiles of a part, factor on scores; at the
+    // Of each query: its row (-1: no query), head, first and last position, log2 of the tiles of a part, factor on scores; at the
     // end the sum.
     int *row, *head, *first, *last, *part;
     float *factor, *sum;
@@ -110,27 +114,28 @@ DEVICE int first_seen(const AttentionParams& p, int last) {
 
 // The rows from `from` on that are of one sequence.
 DEVICE Run find_run(const AttentionParams& p, int from, int end) {
-    Run run = {p.seq[from], from, from, 0x7fffffff, -1};
-    for (; run.to < end && p.seq[run.to] == run.seq; run.to++) {
-        int last = p.pos[run.to], first = first_seen(p, last);
-        if (first < run.first) run.first = first;
-        if (last > run.last) run.last = last;
+    const int seq = p.seq[from], at = p.pos[from];
+    Run run = {seq, from, from + 1, first_seen(p, at), at};
+    for (; run.to < end && p.seq[run.to] == seq; run.to++) {
+        const int last = p.pos[run.to];
+        run.first = min(run.first, first_seen(p, last));
+        run.last = max(run.last, last);
     }
     return run;
 }
 
-// Tiles of a part of what a row sees, a power of two.
+// Tiles of a part of what a row sees, as a power of two.
 template <class V>
-DEVICE int part_tiles(int first, int last) {
-    int tiles = PAGE / V::KEYS;
-    while (last / V::KEYS / tiles - first / V::KEYS / tiles >= MAX_PARTS) tiles *= 2;
-    return tiles;
+DEVICE int part_shift(int first, int last) {
+    int shift = V::PAGE_SHIFT;
+    while ((last / V::KEYS >> shift) - (first / V::KEYS >> shift) >= MAX_PARTS) shift++;
+    return shift;
 }
 
 template <class V>
 DEVICE int parts_of(int first, int last) {
-    int tiles = part_tiles<V>(first, last);
-    return last / V::KEYS / tiles - first / V::KEYS / tiles + 1;
+    const int shift = part_shift<V>(first, last);
+    return (last / V::KEYS >> shift) - (first / V::KEYS >> shift) + 1;
 }
 
 // How many blocks share the parts of a run.
@@ -142,12 +147,12 @@ DEVICE int blocks_of(const AttentionParams& p, const Run& run) {
 // What this block does of a run: some parts, or nothing where it is idle or there are not so many.
 template <class V>
 DEVICE Share share_of(const AttentionParams& p, const Run& run) {
-    int blocks = blocks_of<V>(p, run), block = blockIdx.z;
+    const int blocks = blocks_of<V>(p, run), block = blockIdx.z;
     if (run.seq < 0 || block >= blocks) return {0, 0};
-    int first = run.first / V::KEYS, end = run.last / V::KEYS + 1;
+    const int first = run.first / V::KEYS, end = run.last / V::KEYS + 1;
     if (blocks == 1) return {first, end};
-    int tiles = part_tiles<V>(run.first, run.last), from = first / tiles, parts = (end - 1) / tiles + 1 - from;
-    return {max(first, (from + parts * block / blocks) * tiles), min(end, (from + parts * (block + 1) / blocks) * tiles)};
+    const int shift = part_shift<V>(run.first, run.last), from = first >> shift, parts = (end - 1 >> shift) + 1 - from;
+    return {max(first, from + parts * block / blocks << shift), min(end, from + parts * (block + 1) / blocks << shift)};
 }
 
 // Where rows are turned: cosines and sines, and room for a head of each warp, where values will be.
@@ -156,50 +161,135 @@ DEVICE float2* turn_of(const Shared<V>& s) { return (float2*)s.v; }
 template <class V>
 DEVICE float* scratch_of(const Shared<V>& s) { return (float*)(turn_of(s) + V::DIM / 2) + warp() * V::DIM; }
 
-// Places a query tile, finds each query, and stores it as two f16 numbers, scaled by a power of two so that
-// neither loses digits.
+// Two numbers as the sums of two f16 each: the first has the bits of a number that f16 has, too.
+DEVICE void split(float a, float b, unsigned* high, unsigned* low) {
+    const float a_high = __uint_as_float(__float_as_uint(a) & 0xffffe000u), b_high = __uint_as_float(__float_as_uint(b) & 0xffffe000u);
+    *high = pack_f16(a_high, b_high);
+    *low = pack_f16(a - a_high, b - b_high);
+}
+
+// The kv head of this block, and which tile of its query heads.
+DEVICE int2 head_tile(const AttentionParams& p) {
+    const int i = blockIdx.x;
+    if (p.tiles_of_kv == 1) return {i, 0};
+    return {i / p.tiles_of_kv, i % p.tiles_of_kv};
+}
+
+template <class V>
+DEVICE void place_query(const AttentionParams& p, const Shared<V>& s, int m, int row, int head, int last) {
+    s.row[m] = row;
+    s.head[m] = head;
+    s.last[m] = last;
+    s.first[m] = first_seen(p, last);
+    s.part[m] = part_shift<V>(s.first[m], last);
+    s.factor[m] = 0.0f;
+}
+
+// Finds each query of the tile.
+template <class V>
+DEVICE void place_queries(const AttentionParams& p, const Shared<V>& s) {
+    const int m = threadIdx.x;
+    if (m >= V::ROWS) return;
+    const int2 tile = head_tile(p);
+    const int token = m * p.place_factor >> 16, row = blockIdx.y * p.rows_per_tile + token;
+    const int in_group = tile.y * p.heads_per_tile + m - token * p.heads_per_tile;
+    const int live = token < p.rows_per_tile && in_group < p.group && row < p.rows && p.seq[row] >= 0;
+    place_query(p, s, m, live ? row : -1, tile.x * p.group + in_group, live ? p.pos[row] : -1);
+}
+
+// A query as two f16 numbers, scaled by a power of two so that neither loses digits.
+template <class V>
+DEVICE void store_query(const AttentionParams& p, const Shared<V>& s, int m, const Quad (&x)[QUADS_OF<V::DIM>]) {
+    float largest = 0.0f;
+    for (const Quad& q : x) {
+        for (int j = 0; j < 4; j++) largest = fmaxf(largest, fabsf(q.v[j]));
+    }
+    unsigned exponent = __float_as_uint(warp_max(largest)) >> 23;
+    if (exponent < 1 || exponent > 253) exponent = 127;
+    const float shrink = __uint_as_float((254 - exponent) << 23);
+    for (int n = 0; n < QUADS_OF<V::DIM>; n++) {
+        const int i = 128 * n + 4 * lane();
+        if (i >= V::DIM) continue;
+        const float* v = x[n].v;
+        uint2 high, low;
+        split(product(v[0], shrink), product(v[1], shrink), &high.x, &low.x);
+        split(product(v[2], shrink), product(v[3], shrink), &high.y, &low.y);
+        *(uint2*)(s.q_high + m * V::STRIDE + i) = high;
+        *(uint2*)(s.q_low + m * V::STRIDE + i) = low;
+    }
+    if (lane() == 0) {
+        float scale = p.scale;
+        if (p.growth != 0.0f) scale *= fmaf(p.growth, logf((float)(1 + s.last[m] / p.grows_every)), 1.0f);
+        s.factor[m] = product(__uint_as_float(exponent << 23), scale);
+    }
+}
+
+// A head that a warp takes from its projection.
+template <class V>
+struct Head {
+    Quad x[QUADS_OF<V::DIM>], norm[QUADS_OF<V::DIM>];
+    int m;  // the query, or KEY or VALUE of this block's row
+};
+enum { VALUE = -1, KEY = -2, HEADS_BEFORE = 2 };
+
+// Asks for head i of the block.
+template <class V>
+DEVICE Head<V> ask_head(const AttentionParams& p, int i) {
+    const RopeKvParams& r = p.rope;
+    Head<V> h;
+    h.m = i - HEADS_BEFORE;
+    const int kv = blockIdx.x;
+    const size_t row = blockIdx.y, of_kv = (row * p.n_head_kv + kv) * p.head_dim;
+    const float *from = r.q + (row * p.n_head + kv * p.group + h.m) * r.q_step, *norm = r.q_norm;
+    if (h.m == KEY) from = r.k + of_kv, norm = r.k_norm;
+    if (h.m == VALUE) from = r.v + of_kv, norm = nullptr;
+    load_quads(h.x, from, p.head_dim);
+    load_quads(h.norm, norm, norm ? p.head_dim : 0);
+    return h;
+}
+
+// Where rows go for themselves: all heads of the block's row are normed and turned; key and value go into the cache, if `own`.
+template <class V>
+DEVICE void turn_heads(const AttentionParams& p, const Run& run, const Shared<V>& s, int own) {
+    constexpr int WARPS = V::WARPS > 6 ? 6 : V::WARPS;  // have room to turn their heads
+    const RopeKvParams& r = p.rope;
+    const int heads = HEADS_BEFORE + p.group;
+    int i = (own ? 0 : HEADS_BEFORE) + warp();
+    const int m = threadIdx.x, turning = m < r.n_rot / 2;
+    Head<V> h;
+    if (warp() < WARPS && i < heads) h = ask_head<V>(p, i);
+    const unsigned long long frequency = turning ? r.frequency[m] : 0;
+    if (m < V::ROWS) place_query(p, s, m, m < p.group ? run.from : -1, blockIdx.x * p.group + m, run.last);
+    // The rows of the tile that have no query.
+    for (int at = p.group * V::STRIDE + 8 * threadIdx.x; at < V::ROWS * V::STRIDE; at += 8 * V::THREADS) {
+        *(uint4*)(s.q_high + at) = *(uint4*)(s.q_low + at) = {0, 0, 0, 0};
+    }
+    if (turning) turn_of(s)[m] = cos_sin(run.last, frequency, r.magnitude);
+    block_sync();
+    if (warp() >= WARPS) return;
+#pragma unroll 1
+    for (; i < heads; i += WARPS) {
+        if (h.m != i - HEADS_BEFORE) h = ask_head<V>(p, i);
+        const float* norm = h.m == KEY ? r.k_norm : r.q_norm;
+        if (h.m == VALUE ? r.v_norm : norm != nullptr) norm_head(h.x, r, h.norm, h.m != VALUE);
+        if (h.m != VALUE) turn(h.x, r, turn_of(s), scratch_of(s));
+        if (h.m >= 0) {
+            store_query(p, s, h.m, h.x);
+        } else {
+            const size_t slot = cache_slot(p.cache, run.seq, run.last, blockIdx.x, p.n_head_kv);
+            append(h.m == KEY ? p.cache.k : p.cache.v, h.m == KEY ? p.cache.k_scale : p.cache.v_scale, slot, p.cache.type, p.head_dim, h.x);
+        }
+    }
+}
+
+// Queries that are turned already.
 template <class V>
 DEVICE void load_queries(const AttentionParams& p, const Shared<V>& s) {
-    int group = p.n_head / p.n_head_kv, tiles = (group + p.heads_per_tile - 1) / p.heads_per_tile;
-    int head_kv = blockIdx.x / tiles, first_head = blockIdx.x % tiles * p.heads_per_tile;
-    constexpr int WARPS = 4;  // have room to turn their heads
-    if (V::WARPS > WARPS && warp() >= WARPS) return;
-    for (int m = warp(); m < V::ROWS; m += WARPS) {
-        int token = m / p.heads_per_tile, in_group = first_head + m % p.heads_per_tile;
-        int row = blockIdx.y * p.rows_per_tile + token, head = head_kv * group + in_group;
-        int live = token < p.rows_per_tile && in_group < group && row < p.rows;
-        if (live) live = p.seq[row] >= 0;
-        float x[V::DIM / 32] = {}, largest = 0.0f;
-        if (live) {
-            size_t at = (size_t)row * p.n_head + head;
-            if (V::ROWS == 16 && p.rope.q) {
-                load_head(x, p.rope.q + at * p.rope.q_step, p.head_dim);
-                norm_and_turn(x, p.rope, p.rope.q_norm, turn_of(s), scratch_of(s));
-            } else {
-                load_head(x, p.q + at * p.head_dim, p.head_dim);
-            }
-        }
-        for (int j = 0; j < V::DIM / 32; j++) largest = fmaxf(largest, fabsf(x[j]));
-        unsigned exponent = __float_as_uint(warp_max(largest)) >> 23;
-        if (exponent < 1 || exponent > 253) exponent = 127;
-        float shrink = __uint_as_float((254 - exponent) << 23);
-        for (int j = 0; j < V::DIM / 32; j++) {
-            int at = m * V::STRIDE + lane() + 32 * j;
-            float scaled = x[j] * shrink;
-            s.q_high[at] = f32_to_f16(scaled);
-            s.q_low[at] = f32_to_f16(scaled - f16_to_f32(s.q_high[at]));
-        }
-        if (lane() == 0) {
-            int last = live ? p.pos[row] : -1;
-            s.row[m] = live ? row : -1;
-            s.head[m] = head;
-            s.last[m] = last;
-            s.first[m] = first_seen(p, last);
-            s.part[m] = part_tiles<V>(s.first[m], last);
-            float scale = p.scale;
-            if (p.growth != 0.0f && live) scale *= fmaf(p.growth, logf((float)(1 + last / p.grows_every)), 1.0f);
-            s.factor[m] = __uint_as_float(exponent << 23) * scale;
-        }
+    for (int m = warp(); m < V::ROWS; m += V::WARPS) {
+        Quad x[QUADS_OF<V::DIM>];
+        const int row = max(s.row[m], 0);
+        load_quads(x, p.q + ((size_t)row * p.n_head + s.head[m]) * p.head_dim, s.row[m] < 0 ? 0 : p.head_dim);
+        store_query(p, s, m, x);
     }
 }
 
@@ -211,8 +301,8 @@ struct Tile {
 
 template <class V>
 DEVICE Tile locate(const AttentionParams& p, const Run& run, int tile) {
-    int head_kv = blockIdx.x / (gridDim.x / p.n_head_kv), start = tile * V::KEYS;
-    return {start, cache_slot(p.cache, run.seq, start, head_kv, p.n_head_kv)};
+    const int start = tile * V::KEYS;
+    return {start, cache_slot(p.cache, run.seq, start, head_tile(p).x, p.n_head_kv)};
 }
 
 // Sixteen bytes of a tile to shared memory; int8 become f16.
@@ -278,10 +368,4 @@ template <class V>
 DEVICE void fetch_values(const AttentionParams& p, const Run& run, Tile tile, const Shared<V>& s) {
     if constexpr (V::Q8) fetch_scales<V>(p, run, tile, s.v_scale, p.cache.v_scale);
     fetch<V>(p, run, tile, s.v, p.cache.v);
-}
-
-// Two numbers as the sums of two f16 each.
-DEVICE void split(float a, float b, unsigned* high, unsigned* low) {
-    *high = pack_f16(a, b);
-    *low = pack_f16(a - f16_to_f32((unsigned short)*high), b - f16_to_f32((unsigned short)(*high >> 16)));
 }

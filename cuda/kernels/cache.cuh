@@ -16,6 +16,8 @@ struct Cache {
 
 // Number of the slot of a position, counted in tokens of a head from the start of the pool.
 DEVICE size_t cache_slot(const Cache& c, int seq, int position, int head, int heads) {
-    int page = c.table[(size_t)seq * c.pages + position / PAGE % c.pages];
+    int n = position / PAGE;
+    if (n >= c.pages) n %= c.pages;  // where pages are used again, else divisions are what a short context waits for
+    int page = c.table[(size_t)seq * c.pages + n];
     return ((size_t)page * heads + head) * PAGE + position % PAGE;
 }

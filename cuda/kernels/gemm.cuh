@@ -93,7 +93,7 @@ DEVICE void gemm_wide(const MatmulParams& p) {
     SHARED(Tile, tile, [2]);
     SHARED(WidePlaces, places, [1]);
 
-    const SegmentTile here = segment_tile(p, 16 * WIDE_WARPS);
+    const SegmentTile here = segment_tile(p, 6);
     const Segment& segment = p.segment[here.segment];
     places->find(p, {(int)blockIdx.y * WIDE_COLUMNS, p.columns, 0, 0, nullptr, nullptr});
     const int first_row = 16 * (here.block * WIDE_WARPS + warp()), first_column = blockIdx.y * WIDE_COLUMNS;
@@ -134,7 +134,7 @@ DEVICE void gemm_wide(const MatmulParams& p) {
 // TILES × 8 columns. Each round the warps sum one chunk each; then the sums are added in the order of the chunks.
 template <class Family, int TILES>
 DEVICE void gemm_few(const MatmulParams& p, float (*sums)[FEW_WARPS][FEW_COLUMNS * 16]) {
-    const SegmentTile here = segment_tile(p, 16);
+    const SegmentTile here = segment_tile(p, 4);
     const Segment& segment = p.segment[here.segment];
     const int first_row = 16 * here.block, first_column = blockIdx.y * FEW_COLUMNS;
     const LaneRows<typename Family::Format> mine(segment, first_row, p.k);

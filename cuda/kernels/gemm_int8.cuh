@@ -46,7 +46,7 @@ DEVICE void gemm_wide_int8(const MatmulParams& p) {
     SHARED(Tile, tile, [2]);
     SHARED(WidePlaces, places, [1]);
 
-    const SegmentTile here = segment_tile(p, 16 * WIDE_WARPS);
+    const SegmentTile here = segment_tile(p, 6);
     const Segment& segment = p.segment[here.segment];
     const ColumnTile columns = column_tile(p, WIDE_COLUMNS);
     if (columns.first >= columns.end) return;

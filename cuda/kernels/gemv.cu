@@ -44,7 +44,7 @@ DEVICE void gemv(const MatmulParams& p, const Segment& s, int block) {
 // All segments in one format.
 template <class F>
 DEVICE void gemv(const MatmulParams& p) {
-    SegmentTile at = segment_tile(p, ROWS);
+    SegmentTile at = segment_tile(p, 3);
     gemv<F>(p, p.segment[at.segment], at.block);
 }
 
@@ -55,7 +55,7 @@ DENSE_FORMATS(GEMV)
 
 // Segments in different formats: the switch is uniform in a block.
 extern "C" __global__ void __launch_bounds__(128, 4) gemv_mixed(const MatmulParams p) {
-    SegmentTile at = segment_tile(p, ROWS);
+    SegmentTile at = segment_tile(p, 3);
     const Segment& s = p.segment[at.segment];
     switch (s.format) {
 #define CASE(number, name, F) \

@@ -69,7 +69,7 @@ DEVICE void quantize_quads(const QuantizedActivations& image, size_t at, const f
     for (int mask = 1; mask < 4; mask *= 2) sum += shuffle_xor(sum, mask);
     if (!store) return;
     const int e = 4 * (lane() & 7);
-    *(unsigned*)(image.q + (at - e) + image_place(e)) = scale.some ? bytes : 0;
+    *(unsigned*)(image.q + (at & ~(size_t)31) + image_place(e)) = scale.some ? bytes : 0;
     if (e == 0) image.d[at >> 5] = scale.d;
     if ((e & 15) == 0) image.s[at >> 4] = scale.scaled(sum);
 }

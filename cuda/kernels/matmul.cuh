@@ -30,10 +30,14 @@ struct MatmulParams {
     const float* x;  // [columns][k]: what dense weights multiply
     const int* seq;  // [columns]: columns with seq < 0 are not written; null: all are
     // Of the products of quantized weights with few columns:
-    int tiles;       // row tiles of a block
+    int tile_shift;  // log2 of the row tiles of a block
     int gated;       // segment 0 is a gate, 1 what is gated: y of segment 0 becomes activation(gate)·up, or is null
     int activation;
     int expert_tiles;  // how many there are
+    // ⌈2^16 / n⌉ for the warps of a block, and for the records of 128 and of 256 columns in a row: what small numbers are multiplied
+    // by instead of being divided.
+    int warp_factor, row_factor[2];
+    int pad;
     QuantizedActivations out;  // gated: the same as an image of k = rows (a multiple of 32), or null
     const ExpertTile* experts;  // [gridDim.y]: columns of each tile take an expert; null: all columns take one matrix
     const int* x_columns;  // where a column of such a list lies in `image`
@@ -60,11 +64,11 @@ struct SegmentTile {
     int segment, block;
 };
 
-// Segment i has ceil(rows/rows_per_block) blocks, one segment after the other.
-DEVICE SegmentTile segment_tile(const MatmulParams& p, int rows_per_block) {
+// Segment i has ceil(rows / 2^shift) blocks, one segment after the other.
+DEVICE SegmentTile segment_tile(const MatmulParams& p, int shift) {
     int block = blockIdx.x, i = 0;
     for (; i + 1 < p.segments; i++) {
-        int blocks = (p.segment[i].rows + rows_per_block - 1) / rows_per_block;
+        int blocks = (p.segment[i].rows + (1 << shift) - 1) >> shift;
         if (block < blocks) break;
         block -= blocks;
     }

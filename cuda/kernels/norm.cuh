@@ -5,6 +5,7 @@
 // lane, then over the warp, then the chunks' sums, 32 apart, and those over the warp.
 #pragma once
 #include "image.cuh"
+#include "quads.cuh"
 
 constexpr int NORM_CHUNK = 128;
 
@@ -32,16 +33,11 @@ struct NormParams {
 
 DEVICE int norm_chunks(int n) { return (n + NORM_CHUNK - 1) / NORM_CHUNK; }
 
-struct Quad {
-    float v[4];
-};
-
 // Elements i to i + 3 of a row of n, i < n; zeros past its end. QUADS: n is a multiple of 4.
 template <int QUADS>
 DEVICE Quad quad_at(const float* row, int i, int n) {
     if constexpr (QUADS) {
-        const float4 v = *(const float4*)(row + i);
-        return {{v.x, v.y, v.z, v.w}};
+        return load_quad(row + i);
     } else {
         Quad q = {{0.0f, 0.0f, 0.0f, 0.0f}};
         for (int j = 0; j < 4; j++) {
@@ -54,7 +50,7 @@ DEVICE Quad quad_at(const float* row, int i, int n) {
 template <int QUADS>
 DEVICE void store_quad(float* row, int i, int n, const Quad& q) {
     if constexpr (QUADS) {
-        if (i < n) *(float4*)(row + i) = {q.v[0], q.v[1], q.v[2], q.v[3]};
+        if (i < n) store_quad(row + i, q);
     } else {
         for (int j = 0; j < 4; j++) {
             if (i + j < n) row[i + j] = q.v[j];
@@ -91,15 +87,29 @@ DEVICE Elements elements(const NormParams& p, size_t row, int chunk) {
     return e;
 }
 
-// use(chunk, elements) for the chunks of a warp, the first of which is there already.
-template <int QUADS, int KIND, class Use>
-DEVICE void each_chunk(const NormParams& p, size_t row, const Elements& first, const Use& use) {
-    Elements e = first;
-#pragma unroll 1
-    for (int chunk = warp(); chunk < norm_chunks(p.n); chunk += blockDim.x / 32) {
-        if (chunk != warp()) e = elements<QUADS, KIND>(p, row, chunk);
-        use(chunk, e);
+// The first chunks of a warp, which are asked for at once and kept; the next ones, if any, are found in the caches.
+template <int KEPT>
+struct First {
+    Elements chunk[KEPT];
+};
+template <int KEPT, int QUADS, int KIND>
+DEVICE First<KEPT> first_elements(const NormParams& p, size_t row) {
+    First<KEPT> first;
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) first.chunk[i] = elements<QUADS, KIND>(p, row, warp() + i * (int)(blockDim.x / 32));
+    return first;
+}
+
+// use(chunk, elements) for the chunks of a warp.
+template <int KEPT, int QUADS, int KIND, class Use>
+DEVICE void each_chunk(const NormParams& p, size_t row, const First<KEPT>& first, const Use& use) {
+    const int chunks = norm_chunks(p.n), warps = blockDim.x / 32;
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) {
+        if (warp() + i * warps < chunks) use(warp() + i * warps, first.chunk[i]);
     }
+#pragma unroll 1
+    for (int chunk = warp() + KEPT * warps; chunk < chunks; chunk += warps) use(chunk, elements<QUADS, KIND>(p, row, chunk));
 }
 
 // Norms row `row` of x and add; whole warps call write(i, normed) with the elements i to i + 3 of each lane, also past the end of
@@ -107,12 +117,10 @@ DEVICE void each_chunk(const NormParams& p, size_t row, const Elements& first, c
 template <int KIND>
 constexpr int NORM_SUMS = KIND == NORM_LAYER ? 3 : 2;
 
-template <int QUADS, int KIND, class Write>
-DEVICE void norm_row(const NormParams& p, int row, float* x_out, float* part, const Write& write) {
+template <int QUADS, int KIND, int KEPT, class Write>
+DEVICE void norm_row(const NormParams& p, int row, const First<KEPT>& first, float* x_out, float* part, const Write& write) {
     const int chunks = norm_chunks(p.n);
     const size_t at = (size_t)row * p.n;
-    // A warp's first chunk is asked for at once and kept; the next ones, if any, are found in the caches.
-    const Elements first = elements<QUADS, KIND>(p, at, warp());
     const float share = 1.0f / (float)p.n;
     auto over_row = [&](const float* part) {
         block_sync();
@@ -124,7 +132,7 @@ DEVICE void norm_row(const NormParams& p, int row, float* x_out, float* part, co
     auto factor = [&](const float* part, float eps) { return 1.0f / sqrtf(fmaf(over_row(part), share, eps)); };
     float add_factor = p.scale;
     if (p.add && p.post) {
-        each_chunk<QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
+        each_chunk<KEPT, QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
             const float v = squares(e.add);
             if (lane() == 0) part[chunk] = v;
         });
@@ -139,7 +147,7 @@ DEVICE void norm_row(const NormParams& p, int row, float* x_out, float* part, co
     part += chunks;
     float mean = 0.0f;
     if constexpr (KIND == NORM_LAYER) {
-        each_chunk<QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
+        each_chunk<KEPT, QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
             const float v = sum_of(joined(e));
             if (lane() == 0) part[chunk] = v;
         });
@@ -156,14 +164,14 @@ DEVICE void norm_row(const NormParams& p, int row, float* x_out, float* part, co
     };
     float norm_factor = 1.0f;
     if constexpr (KIND != NORM_NONE) {
-        each_chunk<QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
+        each_chunk<KEPT, QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
             const float v = squares(centred(chunk, e));
             if (lane() == 0) part[chunk] = v;
         });
         norm_factor = factor(part, p.eps);
     }
     // A lane reads only what it alone writes: x_out and y may be x.
-    each_chunk<QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
+    each_chunk<KEPT, QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
         const int i = NORM_CHUNK * chunk + 4 * lane();
         const Quad v = centred(chunk, e);
         if (x_out) {

@@ -18,7 +18,7 @@
 
 constexpr int MOST_TILES = 8;   // of a block with one column; with more 4
 constexpr int MOST_WARPS = 16;
-constexpr int MOST_NORM_WARPS = 12;  // leave a thread the registers that the norm takes
+constexpr int MOST_NORM_WARPS = 8;   // of a block that norms its column: two of them fit on a multiprocessor
 
 // C: most columns of a block.
 template <int C>
@@ -110,18 +110,32 @@ struct Shared {
     float* totals;
 };
 
-// `make` makes the image that is multiplied, after the first records are asked for; false: there is nothing to do.
-template <class F, int C, int WHOLE, class Make>
-DEVICE void run(const MatmulParams& p, const Tiles& tiles, const ColumnTile& columns, const Shared<C>& shared, const Make& make) {
+// Asks L2 for bytes that a block is about to load.
+DEVICE void prefetch(const unsigned char* from, int bytes) {
+    constexpr int SECTOR = 32;
+    for (int i = SECTOR * threadIdx.x; i < bytes; i += SECTOR * blockDim.x) prefetch_l2(from + i);
+}
+
+// `image_of` makes the image that is multiplied; false: there is nothing to do. Where that takes its time, L2 is asked for the first
+// `ahead` bytes of each stream meanwhile: what waits for registers from memory would wait for all of them.
+template <class F, int C, int WHOLE, class ImageOf>
+DEVICE void run(const MatmulParams& p, const Tiles& tiles, const ColumnTile& columns, const Shared<C>& shared, const ImageOf& image_of, int ahead = 0) {
     using S = Shape<C>;
     constexpr int CHUNKS = F::COLUMNS / CHUNK;  // of a record
     const Segment& segment = p.segment[tiles.segment];
     const int warps = blockDim.x / 32, l = lane(), t = l % 4, g = l / 4;
-    const int in_row = records<F>(p.k), units = tiles.count * in_row, round = S::CHUNKS / CHUNKS / warps * warps;
+    const int in_row = records<F>(p.k), units = tiles.count * in_row;
+    const int round = (S::CHUNKS / CHUNKS * p.warp_factor >> 16) * warps, row_factor = p.row_factor[CHUNKS - 1];
+    const auto in_its_row = [&](int unit) { return unit - (unit * row_factor >> 16) * in_row; };
 
     // The records of consecutive row tiles are one stream: unit u is record u of it. Gated, the second half is a stream of its own.
-    int unit = warp(), r = unit % in_row, half = p.gated ? units / 2 : units;
+    int unit = warp(), r = in_its_row(unit), half = p.gated ? units / 2 : units;
     const size_t first_record = (size_t)(tiles.first + columns.row(segment) / 16) * in_row * F::RECORD, step = (size_t)warps * F::RECORD;
+    if (ahead) {
+        ahead = min(half * F::RECORD, ahead);
+        prefetch(segment.w + first_record, ahead);
+        if (p.gated) prefetch(p.segment[1].w + first_record, ahead);
+    }
     const unsigned char* at = segment.w + first_record + (size_t)min(unit, units - 1) * F::RECORD + 16 * l;
     const size_t jump = p.gated ? p.segment[1].w + first_record - (segment.w + first_record + (size_t)half * F::RECORD) : 0;
     auto enter_half = [&] {
@@ -130,10 +144,10 @@ DEVICE void run(const MatmulParams& p, const Tiles& tiles, const ColumnTile& col
         half = units;
     };
     if (p.gated) enter_half();
-    typename F::Held w = F::load(at, l);
-    const int on = warps % in_row;  // from a warp's record to its next one, along the row
+    const int on = in_its_row(warps);  // from a warp's record to its next one, along the row
     QuantizedActivations image;
-    if (!make(image)) return;
+    if (!image_of(image)) return;
+    typename F::Held w = F::load(at, l);
     const Columns<F, C, WHOLE> x(image, p.k, columns);
     const int place = C == 1 ? g + 8 * (t & 1) : 2 * t * S::STRIDE + g;  // of this lane's first sum
 #pragma unroll 1
@@ -204,8 +218,8 @@ DEVICE void run(const MatmulParams& p, const Tiles& tiles, const ColumnTile& col
 }
 
 DEVICE Tiles tiles_of(const MatmulParams& p) {
-    const SegmentTile at = segment_tile(p, 16 * p.tiles);
-    const int wanted = p.gated ? p.tiles / 2 : p.tiles, segment = p.gated ? 0 : at.segment;
+    const SegmentTile at = segment_tile(p, 4 + p.tile_shift);
+    const int wanted = 1 << p.tile_shift - (p.gated ? 1 : 0), segment = p.gated ? 0 : at.segment;
     const int first = (p.gated ? (int)blockIdx.x : at.block) * wanted;
     const int count = min((p.segment[segment].rows + 15) / 16 - first, wanted);
     return {segment, first, p.gated ? 2 * count : count};
@@ -230,24 +244,33 @@ DEVICE void run(const MatmulParams& p, const Shared<C>& shared) {
 struct NormProductParams {
     MatmulParams product;  // of one column; its image is not used
     NormParams norm;       // of that column: x and x_out apart; seq, index, y and image are not used
+    int ahead;             // most bytes of a matrix that a block prefetches while it norms
+    int pad;
 };
 
 // A column that is yet to be normed. `memory`: room for its image in whole chunks, what is past k zeros.
 template <class F>
 DEVICE void run(const NormProductParams& p, const Tiles& tiles, const Shared<1>& shared, signed char* memory) {
     const ColumnTile one = {0, 1, 0, 0, nullptr, nullptr};
+    // Asked for before the weights: the caches have it, and it is needed first.
+    const int seq = p.product.seq ? *p.product.seq : 0;
+    const First<2> first = first_elements<2, 1, NORM_RMS>(p.norm, 0);
     run<F, 1, 1>(p.product, tiles, one, shared, [&](QuantizedActivations& to) {
-        if (!live(p.product.seq, 0)) return 0;
+        if (seq < 0) return 0;
         const int padded = norm_chunks(p.norm.n) * NORM_CHUNK;
         to.q = memory;
         to.d = (float*)(to.q + padded);
         to.s = to.d + padded / 32;
         float* const x_out = blockIdx.x ? nullptr : p.norm.x_out;
-        norm_row<1, NORM_RMS>(p.norm, 0, x_out, shared.sums[0], [&](int i, const Quad& normed) { quantize_quads(to, i, normed.v, 1); });
+        norm_row<1, NORM_RMS>(p.norm, 0, first, x_out, shared.sums[0], [&](int i, const Quad& normed) { quantize_quads(to, i, normed.v, 1); });
         block_sync();
         return 1;
-    });
+    }, p.ahead);
 }
+
+// Blocks on a multiprocessor that registers leave room for.
+template <class F>
+constexpr int NORM_BLOCKS = F::SCALES == 2 && F::MIN ? 1 : 2;
 
 #define SHARED_SUMS(C)                                        \
     SHARED(float, sums, [2][Shape<C>::CHUNKS * Shape<C>::SUMS]); \
@@ -267,7 +290,7 @@ DEVICE void run(const NormProductParams& p, const Tiles& tiles, const Shared<1>&
         SHARED_SUMS(16);                                                                                               \
         run<F, 16>(p, {sums, totals});                                                                                 \
     }                                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(32 * MOST_NORM_WARPS, 1) norm_product_##name(const NormProductParams p) { \
+    extern "C" __global__ void __launch_bounds__(32 * MOST_NORM_WARPS, NORM_BLOCKS<F>) norm_product_##name(const NormProductParams p) { \
         SHARED_SUMS(1);                                                                                                \
         DYN_SHARED(signed char, image);                                                                                \
         run<F>(p, tiles_of(p.product), {sums, totals}, image);                                                         \
@@ -276,7 +299,7 @@ QUANTIZED_FORMATS(PRODUCT)
 #undef PRODUCT
 
 // Segments in different formats: the switch is uniform in a block.
-extern "C" __global__ void __launch_bounds__(32 * MOST_NORM_WARPS, 1) norm_product_mixed(const NormProductParams p) {
+extern "C" __global__ void __launch_bounds__(32 * MOST_NORM_WARPS, 2) norm_product_mixed(const NormProductParams p) {
     SHARED_SUMS(1);
     DYN_SHARED(signed char, image);
     const Tiles tiles = tiles_of(p.product);

@@ -1,7 +1,10 @@
 // What happens to q, k and v of a head between their projections and attention, by a warp: RMSNorm (where the model has it), rotary
 // embedding, and k and v into the cache. The same bits in every kernel.
+//
+// A warp has a head as quads: lane l elements 4l to 4l + 3 of every 128.
 #pragma once
 #include "cache.cuh"
+#include "quads.cuh"
 
 enum { MAX_HEAD = 512 };
 
@@ -12,13 +15,13 @@ struct RopeKvParams {
     const float* v;           // the same; may be k
     const float* q_norm;      // [head_dim] or null
     const float* k_norm;      // [head_dim] or null
-    const double* frequency;  // [n_rot/2] radians per position
+    const unsigned long long* frequency;  // [n_rot/2] 2^64ths of a turn per position
     const int* pos;           // [rows]
     const int* seq;           // [rows]: rows with seq < 0 are skipped
     Cache cache;
     int n_head, n_head_kv;
-    int head_dim;  // at most MAX_HEAD
-    int n_rot;     // elements of a head that turn, from the front; even
+    int head_dim;  // a multiple of 4, at most MAX_HEAD
+    int n_rot;     // elements of a head that turn, from the front; a multiple of 4, of 8 where halves pair
     int halves;    // pairs: 0 (2i, 2i+1), 1 (i, i + n_rot/2)
     float eps;
     float magnitude;  // factor on cosines and sines
@@ -27,113 +30,90 @@ struct RopeKvParams {
     int pad;
 };
 
-// Sine and cosine of position·frequency. The angle is reduced to ±π/4 in f64, so the error does not grow
-// with the position: below 2e-7.
-DEVICE float2 cos_sin(int position, double frequency) {
-    double angle = (double)position * frequency;
-    double turns = rint(angle * 0.63661977236758134308);  // quarters
-    float x = (float)(angle - turns * 1.57079632679489661923);
-    float y = x * x;
-    float s = x + x * y * (-1.6666667e-1f + y * (8.3333333e-3f + y * (-1.9841270e-4f + y * 2.7557319e-6f)));
-    float c = 1.0f + y * (-0.5f + y * (4.1666667e-2f + y * (-1.3888889e-3f + y * 2.4801587e-5f)));
-    int quarter = (int)turns & 3;
-    float cosine = quarter & 1 ? s : c, sine = quarter & 1 ? c : s;
-    return {(quarter + 1) & 2 ? -cosine : cosine, quarter & 2 ? -sine : sine};
+// Cosine and sine of position·frequency, times a factor. Whole turns drop out of the product, which is exact, so the error does not grow with the
+// position: below 2e-7.
+DEVICE float2 cos_sin(int position, unsigned long long frequency, float magnitude) {
+    const unsigned turn = (unsigned)(frequency * (unsigned)position >> 32);
+    const unsigned quarter = (turn + 0x20000000u) >> 30;
+    const float x = product((float)(int)(turn - (quarter << 30)), 1.46291808e-9f);  // 2π / 2^32, within ±π/4
+    const float y = product(x, x);
+    const float s = fmaf(product(x, y), fmaf(y, fmaf(y, fmaf(y, 2.7557319e-6f, -1.9841270e-4f), 8.3333333e-3f), -1.6666667e-1f), x);
+    const float c = fmaf(y, fmaf(y, fmaf(y, fmaf(y, 2.4801587e-5f, -1.3888889e-3f), 4.1666667e-2f), -0.5f), 1.0f);
+    const float cosine = quarter & 1 ? s : c, sine = quarter & 1 ? c : s;
+    return {product((quarter + 1) & 2 ? -cosine : cosine, magnitude), product(quarter & 2 ? -sine : sine, magnitude)};
 }
 
-// Cosines and sines of a position's pairs, by the whole block, which has a thread for each; a barrier has to follow.
-DEVICE void angles(const RopeKvParams& p, int position, float2* turn) {
-    if ((int)threadIdx.x >= p.n_rot / 2) return;
-    const float2 t = cos_sin(position, p.frequency[threadIdx.x]);
-    turn[threadIdx.x] = {product(t.x, p.magnitude), product(t.y, p.magnitude)};
-}
-
-// A head; lane l gets elements l, l+32, …, and zeros past the last.
+// Norms a head, with weights where there are some.
 template <int N>
-DEVICE void load_head(float (&x)[N], const float* head, int head_dim) {
-    for (int j = 0; j < N; j++) {
-        int i = lane() + 32 * j;
-        x[j] = i < head_dim ? head[i] : 0.0f;
+DEVICE void norm_head(Quad (&x)[N], const RopeKvParams& p, const Quad (&weight)[N], int weighted) {
+    float squares = 0.0f;
+    for (int n = 0; n < N; n++) {
+        for (int j = 0; j < 4; j++) squares = fmaf(x[n].v[j], x[n].v[j], squares);
+    }
+    const float factor = 1.0f / sqrtf(warp_sum(squares) / (float)p.head_dim + p.eps);
+    for (int n = 0; n < N; n++) {
+        for (int j = 0; j < 4; j++) x[n].v[j] = product(product(x[n].v[j], factor), weighted ? weight[n].v[j] : 1.0f);
     }
 }
 
-// What a head is multiplied by in its norm.
+// Turns a head of q or k. `scratch`: head_dim floats of shared memory that only this warp uses.
 template <int N>
-DEVICE float head_factor(const float (&x)[N], const RopeKvParams& p) {
-    float squares = 0.0f;
-    for (int j = 0; j < N; j++) squares = fmaf(x[j], x[j], squares);
-    return 1.0f / sqrtf(warp_sum(squares) / (float)p.head_dim + p.eps);
-}
-
-// Norms and turns a head of q or k. `scratch`: head_dim floats of shared memory that only this warp uses.
-template <int N>
-DEVICE void norm_and_turn(float (&x)[N], const RopeKvParams& p, const float* norm, const float2* turn, float* scratch) {
-    if (norm) {
-        float factor = head_factor(x, p);
-        for (int j = 0; j < N; j++) {
-            int i = lane() + 32 * j;
-            if (i < p.head_dim) x[j] = x[j] * factor * norm[i];
+DEVICE void turn(Quad (&x)[N], const RopeKvParams& p, const float2* turns, float* scratch) {
+    const int half = p.n_rot / 2;
+    if (p.halves) {
+        store_quads(scratch, x, p.head_dim);
+        warp_sync();
+    }
+    for (int n = 0; n < N; n++) {
+        const int i = 128 * n + 4 * lane();
+        if (i >= p.n_rot) continue;
+        if (p.halves) {
+            const unsigned second = i >= half, pair = second ? i - half : i, partner = second ? pair : pair + half;
+            const Quad other = load_quad(scratch + partner);
+            const float2* at = turns + pair;
+            for (int j = 0; j < 4; j += 2) {
+                const float4 two = *(const float4*)(at + j);
+                const float2 t[2] = {{two.x, two.y}, {two.z, two.w}};
+                for (int k = 0; k < 2; k++) {
+                    const float own = x[n].v[j + k], b = other.v[j + k];
+                    x[n].v[j + k] = second ? fmaf(b, t[k].y, product(own, t[k].x)) : fmaf(own, t[k].x, -product(b, t[k].y));
+                }
+            }
+        } else {
+            const float4 two = *(const float4*)(turns + i / 2);
+            const float2 t[2] = {{two.x, two.y}, {two.z, two.w}};
+            for (int k = 0; k < 2; k++) {
+                const float a = x[n].v[2 * k], b = x[n].v[2 * k + 1];
+                x[n].v[2 * k] = fmaf(a, t[k].x, -product(b, t[k].y));
+                x[n].v[2 * k + 1] = fmaf(a, t[k].y, product(b, t[k].x));
+            }
         }
     }
-    int half = p.n_rot / 2;
-    for (int j = 0; j < N; j++) {
-        int i = lane() + 32 * j;
-        if (i < p.head_dim) scratch[i] = x[j];
-    }
-    warp_sync();
-    for (int pair = lane(); pair < half; pair += 32) {
-        int i = p.halves ? pair : 2 * pair, j = p.halves ? pair + half : 2 * pair + 1;
-        float a = scratch[i], b = scratch[j], c = turn[pair].x, s = turn[pair].y;
-        scratch[i] = fmaf(a, c, -product(b, s));
-        scratch[j] = fmaf(a, s, product(b, c));
-    }
-    warp_sync();
-    for (int j = 0; j < N; j++) {
-        int i = lane() + 32 * j;
-        if (i < p.head_dim) x[j] = scratch[i];
-    }
-    warp_sync();  // the next head may go there
+    if (p.halves) warp_sync();  // the next head may go there
 }
 
-// One token of one head into its slot, laid out over the lanes as by load_head.
+// One token of one head into its slot.
 template <int N>
-DEVICE void append(void* plane, unsigned short* scales, size_t slot, int type, int head_dim, const float (&x)[N]) {
-    size_t at = slot * head_dim;
-    for (int j = 0; j < N; j++) {
-        int i = lane() + 32 * j;
-        if (32 * j >= head_dim) break;
+DEVICE void append(void* plane, unsigned short* scales, size_t slot, int type, int head_dim, const Quad (&x)[N]) {
+    for (int n = 0; n < N; n++) {
+        const int i = 128 * n + 4 * lane(), inside = i < head_dim;
+        const float* v = x[n].v;
+        const size_t at = slot * head_dim + i;
         if (type == CACHE_F16) {
-            if (i < head_dim) ((unsigned short*)plane)[at + i] = f32_to_f16(x[j]);
+            if (inside) *(uint2*)((unsigned short*)plane + at) = {pack_f16(v[0], v[1]), pack_f16(v[2], v[3])};
             continue;
         }
-        float largest = warp_max(i < head_dim ? fabsf(x[j]) : 0.0f);
-        unsigned short scale = f32_to_f16(largest / 127.0f);
-        float d = f16_to_f32(scale);
-        float q = roundf(d > 0.0f ? x[j] * (1.0f / d) : 0.0f);
-        if (i < head_dim) ((signed char*)plane)[at + i] = (signed char)fminf(fmaxf(q, -128.0f), 127.0f);
-        if (lane() == 0) scales[slot * ((head_dim + CACHE_BLOCK - 1) / CACHE_BLOCK) + j] = scale;
+        // Eight lanes have a block; past the end of the head are zeros.
+        float largest = fmaxf(fmaxf(fabsf(v[0]), fabsf(v[1])), fmaxf(fabsf(v[2]), fabsf(v[3])));
+        for (int mask = 1; mask < 8; mask *= 2) largest = fmaxf(largest, shuffle_xor(largest, mask));
+        const unsigned short scale = f32_to_f16(largest / 127.0f);
+        const float d = f16_to_f32(scale), inverse = d > 0.0f ? 1.0f / d : 0.0f;
+        unsigned bytes = 0;
+        for (int j = 0; j < 4; j++) {
+            const float q = fminf(fmaxf(roundf(product(v[j], inverse)), -128.0f), 127.0f);
+            bytes |= ((unsigned)(int)q & 0xffu) << 8 * j;
+        }
+        if (inside) *(unsigned*)((signed char*)plane + at) = bytes;
+        if (inside && lane() % 8 == 0) scales[slot * ((head_dim + CACHE_BLOCK - 1) / CACHE_BLOCK) + i / CACHE_BLOCK] = scale;
     }
-}
-
-// Key of a head, normed and turned, into its row's slot.
-template <int N>
-DEVICE void append_key(const RopeKvParams& p, int row, int head, const float2* turn, float* scratch) {
-    float x[N];
-    load_head(x, p.k + ((size_t)row * p.n_head_kv + head) * p.head_dim, p.head_dim);
-    norm_and_turn(x, p, p.k_norm, turn, scratch);
-    size_t slot = cache_slot(p.cache, p.seq[row], p.pos[row], head, p.n_head_kv);
-    append(p.cache.k, p.cache.k_scale, slot, p.cache.type, p.head_dim, x);
-}
-
-// Value of a head, as it is or normed.
-template <int N>
-DEVICE void append_value(const RopeKvParams& p, int row, int head) {
-    float x[N];
-    load_head(x, p.v + ((size_t)row * p.n_head_kv + head) * p.head_dim, p.head_dim);
-    if (p.v_norm) {
-        float factor = head_factor(x, p);
-        for (int j = 0; j < N; j++) x[j] *= factor;
-    }
-    size_t slot = cache_slot(p.cache, p.seq[row], p.pos[row], head, p.n_head_kv);
-    append(p.cache.v, p.cache.v_scale, slot, p.cache.type, p.head_dim, x);
 }

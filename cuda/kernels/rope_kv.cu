@@ -12,31 +12,30 @@ enum { ROPE_WARPS = 8 };
 // Heads of at most DIM elements.
 template <int DIM>
 DEVICE void rope_kv_of(const RopeKvParams& p) {
-    constexpr int PER_LANE = DIM / 32;
-    SHARED(float2, turn, [DIM / 2]);
+    constexpr int QUADS = QUADS_OF<DIM>;
+    SHARED(float2, turns, [DIM / 2]);
     SHARED(float, scratch, [ROPE_WARPS][DIM]);
     int row = blockIdx.y;
     if (p.seq[row] < 0) return;
-    angles(p, p.pos[row], turn);
+    if ((int)threadIdx.x < p.n_rot / 2) turns[threadIdx.x] = cos_sin(p.pos[row], p.frequency[threadIdx.x], p.magnitude);
     block_sync();
 
-    int head = blockIdx.x * ROPE_WARPS + warp();
-    if (head < p.n_head) {
-        size_t at = ((size_t)row * p.n_head + head) * p.head_dim;
-        float x[PER_LANE];
-        load_head(x, p.q + ((size_t)row * p.n_head + head) * p.q_step, p.head_dim);
-        norm_and_turn(x, p, p.q_norm, turn, scratch[warp()]);
-        for (int j = 0; j < PER_LANE; j++) {
-            int i = lane() + 32 * j;
-            if (i < p.head_dim) p.q_out[at + i] = x[j];
-        }
-    } else if (!p.k) {
+    const int i = blockIdx.x * ROPE_WARPS + warp(), is_key = i >= p.n_head, is_value = i >= p.n_head + p.n_head_kv;
+    const int head = i - (is_key ? p.n_head : 0) - (is_value ? p.n_head_kv : 0);
+    if (i >= p.n_head + 2 * p.n_head_kv || is_key && !p.k) return;
+    const size_t of_q = (size_t)row * p.n_head + head, of_kv = (size_t)row * p.n_head_kv + head;
+    const float *norm = is_value ? nullptr : is_key ? p.k_norm : p.q_norm;
+    Quad x[QUADS], weight[QUADS];
+    load_quads(x, is_value ? p.v + of_kv * p.head_dim : is_key ? p.k + of_kv * p.head_dim : p.q + of_q * p.q_step, p.head_dim);
+    load_quads(weight, norm, norm ? p.head_dim : 0);
+    if (is_value ? p.v_norm : norm != nullptr) norm_head(x, p, weight, !is_value);
+    if (!is_value) turn(x, p, turns, scratch[warp()]);
+    if (!is_key) {
+        store_quads(p.q_out + of_q * p.head_dim, x, p.head_dim);
         return;
-    } else if (head < p.n_head + p.n_head_kv) {
-        append_key<PER_LANE>(p, row, head - p.n_head, turn, scratch[warp()]);
-    } else if (head < p.n_head + 2 * p.n_head_kv) {
-        append_value<PER_LANE>(p, row, head - p.n_head - p.n_head_kv);
     }
+    const size_t slot = cache_slot(p.cache, p.seq[row], p.pos[row], head, p.n_head_kv);
+    append(is_value ? p.cache.v : p.cache.k, is_value ? p.cache.v_scale : p.cache.k_scale, slot, p.cache.type, p.head_dim, x);
 }
 
 #define ROPE_KV(NAME, DIM) \

@@ -135,9 +135,12 @@ struct Raw {
     rows: i32,
     n_head: i32,
     n_head_kv: i32,
+    group: i32,
     head_dim: i32,
     heads_per_tile: i32,
     rows_per_tile: i32,
+    tiles_of_kv: i32,
+    place_factor: i32,
     splits: i32,
     parts: i32,
     window: i32,
@@ -191,9 +194,12 @@ pub unsafe fn attention(s: &Stream, a: &Attention) -> Result<()> {
         rows: a.rows as i32,
         n_head: a.n_head as i32,
         n_head_kv: a.n_head_kv as i32,
+        group: group as i32,
         head_dim: a.head_dim as i32,
         heads_per_tile: heads_per_tile as i32,
         rows_per_tile: rows_per_tile as i32,
+        tiles_of_kv: group.div_ceil(heads_per_tile) as i32,
+        place_factor: 65_536usize.div_ceil(heads_per_tile) as i32,
         splits: splits as i32,
         parts: a.scratch.parts as i32,
         window: a.window as i32,
@@ -261,7 +267,7 @@ fn shared(kind: CacheType, dim: usize, queries: usize) -> u32 {
 
 /// Threads of a block.
 fn threads(dim: usize) -> u32 {
-    if dim > 256 { 256 } else { 128 }
+    if dim > 128 { 256 } else { 128 }
 }
 
 /// Tiles of keys or values that a block has in shared memory at once, and positions of a tile.
@@ -278,8 +284,8 @@ mod tests {
     fn the_kernels_have_the_same() {
         twin::fields!(Cache as "Cache" { k, v, k_scale, v_scale, table, pages, kind as "type" });
         twin::fields!(Raw as "attention::AttentionParams" {
-            q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, head_dim, heads_per_tile,
-            rows_per_tile, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks, rope,
+            q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, group, head_dim,
+            heads_per_tile, rows_per_tile, tiles_of_kv, place_factor, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks, rope,
         });
         twin::constants([
             ("PAGE", PAGE),

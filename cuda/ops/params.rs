@@ -65,14 +65,20 @@ pub struct MatmulParams {
     pub x: Ptr<f32>,
     /// `[columns]`: columns with a negative number are not written; null: all are.
     pub seq: Ptr<i32>,
-    /// Row tiles of a block: [`super::product`] sets it.
-    pub tiles: i32,
+    /// Log2 of the row tiles of a block: [`super::product`] sets it, and the factors.
+    pub tile_shift: i32,
     /// 1: segment 0 is a gate, segment 1 what is gated; `y` of segment 0 becomes `activation(gate) · up`, or is null.
     pub gated: i32,
     /// [`SILU`], [`GELU_TANH`] or [`CLAMPED_SWIGLU`].
     pub activation: i32,
     /// Tiles of columns that take an expert each.
     pub expert_tiles: i32,
+    /// `⌈2¹⁶ / n⌉` for the warps of a block.
+    pub warp_factor: i32,
+    /// The same for the records of 128 and of 256 columns in a row.
+    pub row_factor: [i32; 2],
+    /// Padding that the struct of the kernels has, too; zero.
+    pub pad: i32,
     /// Gated: the same as an image of k = rows (a multiple of 32), or none.
     pub out: QuantizedActivations,
     /// `[expert_tiles]`: columns of each tile take an expert; null: all columns take one matrix. Quantized weights only.
@@ -109,7 +115,8 @@ mod tests {
         twin::fields!(Segment as "Segment" { w, bias, y, rows, y_stride, format, expert_rows });
         twin::fields!(ExpertTile as "ExpertTile" { expert, first, columns, pad });
         twin::fields!(MatmulParams as "MatmulParams" {
-            segment, segments, k, columns, softcap, image, x, seq, tiles, gated, activation, expert_tiles, out, experts, x_columns,
+            segment, segments, k, columns, softcap, image, x, seq, tile_shift, gated, activation, expert_tiles, warp_factor,
+            row_factor, pad, out, experts, x_columns,
             y_columns,
         });
         let activations = [("SILU", SILU), ("GELU_TANH", GELU_TANH), ("CLAMPED_SWIGLU", CLAMPED_SWIGLU)];

@@ -30,8 +30,8 @@ const VARIANTS: [Variant; 3] = [
     Variant { columns: 8, tiles: 4, warps: 12 },
     Variant { columns: MOST_COLUMNS as u32, tiles: 4, warps: 8 },
 ];
-/// The kernel that norms its column leaves a thread more registers.
-const NORMED: Variant = Variant { columns: 1, tiles: 8, warps: 12 };
+/// The kernel that norms its column. Registers leave room for two blocks of most warps on a multiprocessor.
+const NORMED: Variant = Variant { columns: 1, tiles: 8, warps: 8 };
 /// Warps per multiprocessor that keep the memory busy.
 const WARPS_PER_MULTIPROCESSOR: u32 = 16;
 
@@ -40,7 +40,7 @@ const WARPS_PER_MULTIPROCESSOR: u32 = 16;
 pub struct Plan {
     /// Row tiles of a block: 1, 2, 4, or with one column 8. A gated block has four, or with one column eight.
     pub tiles: u32,
-    /// Warps of a block: up to 16 with one column, 12 with up to 8, else 8.
+    /// Warps of a block: up to 16 with one column (8 that norm it), 12 with up to 8, else 8.
     pub warps: u32,
 }
 
@@ -52,8 +52,8 @@ struct Shape<'a> {
     /// Records in a row tile.
     in_row: u32,
     gated: bool,
-    /// Whether every block norms the column first.
-    normed: bool,
+    /// Chunks of the column that every block norms first; 0: it is there.
+    normed: u32,
     /// Tiles of columns, each with an expert; 1 where there are none.
     experts: u32,
 }
@@ -71,10 +71,11 @@ impl Shape<'_> {
 /// Row tiles and warps of a block. Many row tiles per block where there are blocks enough, and warps so that the block's records
 /// divide among them.
 fn plan(variant: &Variant, shape: &Shape<'_>, multiprocessors: u32) -> Plan {
+    if shape.normed > 0 {
+        return plan_normed(variant, shape, multiprocessors);
+    }
     let blocks = |tiles| shape.blocks(tiles) * shape.experts;
     let tiles = match shape.gated {
-        // What blocks do before their products is shared by twice as many.
-        true if shape.normed && blocks(GATED_TILES) > 2 * multiprocessors => 2 * GATED_TILES,
         true => GATED_TILES,
         false => {
             (0..4).rev().map(|i| 1 << i).find(|&t| t <= variant.tiles && blocks(t) >= 4 * multiprocessors).unwrap_or(1)
@@ -91,12 +92,29 @@ fn plan(variant: &Variant, shape: &Shape<'_>, multiprocessors: u32) -> Plan {
     Plan { tiles, warps: good.find(|warps| blocks(tiles) * warps >= enough).unwrap_or(last) }
 }
 
+/// The same where every block norms the column first, which takes about as long as some records of a warp do: blocks that are
+/// there at once, as few turns as that allows, and as few blocks as take no longer.
+fn plan_normed(variant: &Variant, shape: &Shape<'_>, multiprocessors: u32) -> Plan {
+    let tiles = if shape.gated { &[2 * GATED_TILES, GATED_TILES][..] } else { &[8, 4, 2, 1] };
+    // In turns: a chunk that a warp norms takes about as long as a record, and some barriers as long as three.
+    let turns = |plan: &Plan| {
+        let at_once = multiprocessors * (2 * variant.warps / plan.warps);
+        let records = (plan.tiles * shape.in_row).div_ceil(plan.warps);
+        shape.blocks(plan.tiles).div_ceil(at_once) * (3 + shape.normed.div_ceil(plan.warps) + records)
+    };
+    let plans = tiles.iter().flat_map(|&tiles| (4..=variant.warps).rev().map(move |warps| Plan { tiles, warps }));
+    plans.min_by_key(turns).expect("there are plans")
+}
+
 /// The twin of NormProductParams in kernels/product.cu.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct NormProductParams {
     product: MatmulParams,
     norm: NormParams,
+    /// Most bytes of a matrix that a block prefetches while it norms.
+    ahead: i32,
+    pad: i32,
 }
 // SAFETY: NormProductParams in kernels/product.cu; the test below compares size and offsets.
 unsafe impl Params for NormProductParams {}
@@ -142,7 +160,8 @@ fn planned_for(stream: &Stream, p: &MatmulParams, normed: bool) -> Plan {
     let rows: Vec<u32> = segments.iter().map(|s| s.rows as u32).collect();
     let in_row = (p.k as usize).div_ceil(columns) as u32;
     let experts = if p.experts.is_null() { 1 } else { p.expert_tiles as u32 };
-    let shape = Shape { rows: &rows, in_row, gated: p.gated != 0, normed, experts };
+    let chunks = if normed { (p.k as u32).div_ceil(norm::CHUNK as u32) } else { 0 };
+    let shape = Shape { rows: &rows, in_row, gated: p.gated != 0, normed: chunks, experts };
     plan(if normed { &NORMED } else { variant(p).1 }, &shape, stream.gpu().properties().multiprocessors as u32)
 }
 
@@ -175,9 +194,14 @@ pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParam
     let rows: Vec<u32> = segments.iter().map(|s| s.rows as u32).collect();
     assert!(p.gated == 0 || rows.len() == 2 && rows[0] == rows[1], "every gate has its value");
     assert!(p.out.q.is_null() || rows[0].is_multiple_of(32), "an image of {} elements", rows[0]);
-    let blocks =
-        Shape { rows: &rows, in_row: 0, gated: p.gated != 0, normed: norm.is_some(), experts: 1 }.blocks(plan.tiles);
-    let product = MatmulParams { tiles: plan.tiles as i32, ..*p };
+    let blocks = Shape { rows: &rows, in_row: 0, gated: p.gated != 0, normed: 0, experts: 1 }.blocks(plan.tiles);
+    let factor = |n: u32| 65_536u32.div_ceil(n) as i32;
+    let product = MatmulParams {
+        tile_shift: plan.tiles.ilog2() as i32,
+        warp_factor: factor(plan.warps),
+        row_factor: [128, 256].map(|columns| factor((p.k as u32).div_ceil(columns))),
+        ..*p
+    };
     let grid = Grid::plane(blocks, p.column_tiles(variant.columns), 32 * plan.warps);
     for s in segments.iter().filter(|_| !p.experts.is_null()) {
         assert!(
@@ -195,9 +219,13 @@ pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParam
     assert!(norm.x_out.is_null() || norm.x_out.address() != norm.x.address(), "other blocks still read the stream");
     // The image in whole chunks: a byte per element, and four bytes per 32 and per 16.
     let grid = Grid { shared: (p.k as u32).next_multiple_of(norm::CHUNK as u32) * 11 / 8, ..grid };
+    // A quarter of L2 is for what blocks that run at once have asked for.
+    let device = stream.gpu().properties();
+    let at_once = blocks.min(device.multiprocessors as u32 * (2 * NORMED.warps / plan.warps).max(1));
+    let ahead = device.l2 / 4 / at_once as i32 / if p.gated == 0 { 1 } else { 2 };
     let name = if same { kernels.norm_product } else { "norm_product_mixed" };
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
-    unsafe { stream.launch(name, grid, &NormProductParams { product, norm }) }
+    unsafe { stream.launch(name, grid, &NormProductParams { product, norm, ahead, pad: 0 }) }
 }
 
 #[cfg(test)]
@@ -207,7 +235,7 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(NormProductParams as "matrix_product::NormProductParams" { product, norm });
+        twin::fields!(NormProductParams as "matrix_product::NormProductParams" { product, norm, ahead, pad });
         twin::constants([
             ("matrix_product::MOST_TILES", VARIANTS[0].tiles as usize),
             ("matrix_product::MOST_WARPS", VARIANTS[0].warps as usize),
@@ -218,20 +246,25 @@ mod tests {
     /// Shapes of gemma-3-1b on 40, 84 and 132 multiprocessors.
     #[test]
     fn records_divide_among_warps() {
-        let plans = |rows, in_row, [gated, normed]: [bool; 2]| {
+        let plans = |rows, in_row, gated, normed| {
             let shape = Shape { rows, in_row, gated, normed, experts: 1 };
-            let variant = if normed { &NORMED } else { &VARIANTS[0] };
+            let variant = if normed > 0 { &NORMED } else { &VARIANTS[0] };
             [40, 84, 132].map(|sm| plan(variant, &shape, sm)).map(|p| (p.tiles, p.warps))
         };
-        assert_eq!(plans(&[262_144], 9, [false, false]), [(8, 4), (8, 4), (8, 4)], "head");
-        assert_eq!(plans(&[6912, 6912], 9, [true, false]), [(4, 4), (4, 9), (4, 12)], "gate and up");
-        assert_eq!(plans(&[6912, 6912], 9, [true, true]), [(8, 6), (8, 12), (4, 12)], "gate and up of what is normed");
-        assert_eq!(plans(&[1152], 54, [false, false]), [(1, 9), (1, 14), (1, 14)], "down");
-        assert_eq!(plans(&[1024, 256, 256], 9, [false, true]), [(1, 9), (1, 9), (1, 9)], "q, k, v");
+        assert_eq!(plans(&[262_144], 9, false, 0), [(8, 4), (8, 4), (8, 4)], "head");
+        assert_eq!(plans(&[6912, 6912], 9, true, 0), [(4, 4), (4, 9), (4, 12)], "gate and up");
+        assert_eq!(plans(&[6912, 6912], 9, true, 9), [(8, 5), (4, 5), (4, 8)], "gate and up of what is normed");
+        assert_eq!(plans(&[1152], 54, false, 0), [(1, 9), (1, 14), (1, 14)], "down");
+        assert_eq!(plans(&[1024, 256, 256], 9, false, 9), [(1, 5), (1, 8), (1, 8)], "q, k, v");
         for variant in VARIANTS.iter().chain([&NORMED]) {
             for in_row in 1..100 {
-                let shape =
-                    Shape { rows: &[160], in_row, gated: in_row % 2 == 0, normed: *variant == NORMED, experts: 1 };
+                let shape = Shape {
+                    rows: &[160],
+                    in_row,
+                    gated: in_row % 2 == 0,
+                    normed: u32::from(*variant == NORMED) * in_row,
+                    experts: 1,
+                };
                 let cut = plan(variant, &shape, 84);
                 assert!(cut.warps >= 1 && cut.warps <= variant.warps && cut.tiles <= variant.tiles);
             }

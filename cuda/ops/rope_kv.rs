@@ -26,8 +26,8 @@ pub struct RopeKv {
     pub q_norm: Ptr<f32>,
     /// The same for k.
     pub k_norm: Ptr<f32>,
-    /// `[n_rot / 2]` radians per position, with base, scale and factors.
-    pub frequency: Ptr<f64>,
+    /// `[n_rot / 2]` turns per position, as [`turns`] gives them.
+    pub frequency: Ptr<u64>,
     /// `[rows]`: position of each row in its sequence.
     pub pos: Ptr<i32>,
     /// `[rows]`, rows below 0 are skipped.
@@ -38,9 +38,9 @@ pub struct RopeKv {
     pub n_head: i32,
     /// Heads of k and of v.
     pub n_head_kv: i32,
-    /// Elements per head, at most 512.
+    /// Elements per head, a multiple of 4, at most 512.
     pub head_dim: i32,
-    /// Elements of a head that turn, from the front; even.
+    /// Elements of a head that turn, from the front: a multiple of 4, of 8 where [`Pairs::Halves`] turn.
     pub n_rot: i32,
     /// How they pair up.
     pub pairs: Pairs,
@@ -73,13 +73,26 @@ unsafe impl Params for RopeKv {}
 impl RopeKv {
     pub(super) fn check(&self) {
         let Self { head_dim, n_rot, q_step, .. } = *self;
-        assert!((1..=MAX_HEAD).contains(&head_dim), "heads of {head_dim} elements");
+        assert!(head_dim % 4 == 0 && (4..=MAX_HEAD).contains(&head_dim), "heads of {head_dim} elements");
         assert!(
             q_step == head_dim || q_step > head_dim && self.q.address() != self.q_out.address(),
             "heads {q_step} elements apart"
         );
-        assert!(n_rot % 2 == 0 && (0..=head_dim).contains(&n_rot), "{n_rot} of {head_dim} elements turn");
+        assert!(takes(n_rot as usize, self.pairs) && n_rot <= head_dim, "{n_rot} of {head_dim} elements turn");
     }
+}
+
+/// Whether the kernels turn so many elements of a head.
+pub fn takes(n_rot: usize, pairs: Pairs) -> bool {
+    n_rot.is_multiple_of(if pairs == Pairs::Halves { 8 } else { 4 })
+}
+
+/// Radians per position as 2^64ths of a turn. Whole turns have no effect, so they are left out; the rest is exact to a bit of an
+/// f64, and so is its product with a position.
+pub fn turns(radians: f64) -> u64 {
+    let turns = radians / std::f64::consts::TAU;
+    // Below 1, so the product is below 2^64.
+    ((turns - turns.floor()) * 2f64.powi(64)) as u64
 }
 
 /// Launches it for `rows` rows.

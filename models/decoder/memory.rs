@@ -14,6 +14,7 @@ use qrun_cuda::{
         attention::{self, Scratch},
         cache::{Cache, CacheType},
         recurrent::{DeltaNet, States},
+        rope_kv,
         sample::{SampleBuffers, SampleShape},
         upload::{Source, Staging, bytes_on_device},
     },
@@ -67,7 +68,7 @@ pub struct Layer {
     /// A state for each sequence: what a step that is taken back brings back, `[n_seq][len]`.
     pub before: Ptr<f32>,
     /// Angle per position of each pair of this layer's RoPE, `[n_rot / 2]`.
-    pub frequencies: Ptr<f64>,
+    pub frequencies: Ptr<u64>,
     /// Blocks of attention for each head of k and v: enough to fill the device when one token is decoded.
     pub splits: usize,
     /// What the layer's output is multiplied by.
@@ -359,17 +360,17 @@ fn weights_of(t: &mut Loader, il: usize, w: &weights::Layer, n_embd: usize) -> (
     (vectors, matrices)
 }
 
-/// One table per kind of RoPE; returns the table of each layer. In f64: the angle's is the only error that
-/// grows with the position.
-fn frequencies(t: &mut Loader, model: &Model, n_ctx: usize) -> Vec<Ptr<f64>> {
+/// One table per kind of RoPE; returns the table of each layer.
+fn frequencies(t: &mut Loader, model: &Model, n_ctx: usize) -> Vec<Ptr<u64>> {
     let c = &model.config;
-    let mut kinds: Vec<(Rope, Ptr<f64>)> = Vec::new();
+    let mut kinds: Vec<(Rope, Ptr<u64>)> = Vec::new();
     let of_layer = c.layers.iter().map(|l| {
         if let Some((_, table)) = kinds.iter().find(|(rope, _)| *rope == l.rope) {
             return *table;
         }
-        let values = l.rope.frequencies(model.weights.rope_factors.of(&l.rope, n_ctx));
-        let table = t.values(format!("weights/rope.{}", kinds.len()), &values, f64::to_le_bytes);
+        let radians = l.rope.frequencies(model.weights.rope_factors.of(&l.rope, n_ctx));
+        let values: Vec<u64> = radians.into_iter().map(rope_kv::turns).collect();
+        let table = t.values(format!("weights/rope.{}", kinds.len()), &values, u64::to_le_bytes);
         kinds.push((l.rope, table));
         table
     });

@@ -15,7 +15,7 @@ use qrun_cuda::{
         norm::{NormKind, NormParams},
         params::{CLAMPED_SWIGLU, GELU_TANH, SILU},
         product,
-        rope_kv::{self, Pairs, RopeKv},
+        rope_kv::{self, RopeKv},
     },
 };
 
@@ -26,7 +26,7 @@ use super::{
 use crate::{
     Config,
     layer::{FeedForwardPlan, HeadNorm, KvSource, Mixer},
-    spec::{Activation, AttentionGate, EmbeddingScale, RopeLayout},
+    spec::{Activation, AttentionGate, EmbeddingScale},
     tensors::Role::*,
 };
 
@@ -236,10 +236,7 @@ impl Step<'_> {
             n_head_kv: l.n_head_kv as i32,
             head_dim: l.head_dim as i32,
             n_rot: l.rope.n_rot as i32,
-            pairs: match c.arch.rope {
-                RopeLayout::Interleaved => Pairs::Interleaved,
-                RopeLayout::Halves => Pairs::Halves,
-            },
+            pairs: super::pairs(c.arch.rope),
             eps: c.norm_eps,
             magnitude: l.rope.magnitude,
             q_step: q_step as i32,

@@ -6,7 +6,7 @@ use qrun_cuda::{
         activations::QuantizedActivations,
         attention::{Attention, Scratch, Tiling, attention},
         cache::{CacheType, PAGE},
-        rope_kv::{Pairs, RopeKv, rope_kv},
+        rope_kv::{Pairs, RopeKv, rope_kv, turns},
     },
 };
 
@@ -100,7 +100,7 @@ impl Case {
         let (q_norm, k_norm) = (values(self.head_dim), values(self.head_dim));
         let half = self.n_rot / 2;
         let frequency: Vec<f64> = (0..half).map(|i| 1e4f64.powf(-(i as f64) / half as f64)).collect();
-        let frequency = device.buffer(&frequency);
+        let frequency = device.buffer(&frequency.into_iter().map(turns).collect::<Vec<u64>>());
         let (seq, pos): (Vec<_>, Vec<_>) = ROWS.iter().copied().unzip();
         let (seq, pos) = (device.buffer(&seq), device.buffer(&pos));
         let cache = self.cache().upload(device);

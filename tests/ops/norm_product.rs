@@ -33,15 +33,15 @@ struct Case<'a> {
 
 const PLANS: &[Plan] = &[
     Plan { tiles: 1, warps: 4 },
-    Plan { tiles: 2, warps: 9 },
+    Plan { tiles: 2, warps: 7 },
     Plan { tiles: 4, warps: 5 },
-    Plan { tiles: 8, warps: 12 },
+    Plan { tiles: 8, warps: 8 },
 ];
 const GATED_PLANS: &[Plan] = &[
     Plan { tiles: 4, warps: 4 },
-    Plan { tiles: 4, warps: 12 },
+    Plan { tiles: 4, warps: 8 },
     Plan { tiles: 8, warps: 6 },
-    Plan { tiles: 8, warps: 12 },
+    Plan { tiles: 8, warps: 8 },
 ];
 
 impl Case<'_> {

@@ -4,7 +4,7 @@ use qrun_cuda::{
     Ptr,
     ops::{
         cache::CacheType,
-        rope_kv::{Pairs, RopeKv, rope_kv},
+        rope_kv::{Pairs, RopeKv, rope_kv, turns},
     },
 };
 
@@ -137,7 +137,8 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
     let data = case.data();
     let (seq, pos): (Vec<_>, Vec<_>) = case.rows.iter().copied().unzip();
     let (q, v, norm) = (device.buffer(&data.qk), device.buffer(&data.v), device.buffer(&data.norm));
-    let (k, frequency) = (device.buffer(&data.qk), device.buffer(&data.frequency));
+    let k = device.buffer(&data.qk);
+    let frequency = device.buffer(&data.frequency.iter().map(|f| turns(*f)).collect::<Vec<u64>>());
     let (pos, seq): (Buffer<i32>, Buffer<i32>) = (device.buffer(&pos), device.buffer(&seq));
     let cache = case.cache().upload(device);
     // Between the heads of queries lies what is nobody's.

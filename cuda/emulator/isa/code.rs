@@ -172,6 +172,8 @@ pub(super) enum Op {
     },
     CopyCommit,
     CopyWait(u32),
+    /// `prefetch.global.L2`.
+    Prefetch(Address),
     Shuffle {
         how: Shuffle,
         d: R,

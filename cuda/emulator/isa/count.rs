@@ -39,6 +39,8 @@ pub enum Class {
     StoreShared,
     /// `cp.async` and its commits and waits.
     Copy,
+    /// `prefetch.global.L2`: its sectors are no load's.
+    Prefetch,
     /// `atom`.
     Atomic,
     /// `shfl`, `vote`.

@@ -76,6 +76,7 @@ pub(super) fn execute(
             let whole = access::sixteen(bytes, w, mask)?;
             return access::copy(to, from, whole, w, mask, (context, pc, warp));
         }
+        Op::Prefetch(address) => return access::prefetch(address, w, mask, context, pc),
         Op::CopyCommit => access::commit(mask, context, warp),
         Op::CopyWait(groups) => access::wait(groups, mask, context, warp),
         Op::Shuffle { how, d, valid, value, lane, clamp, .. } => {

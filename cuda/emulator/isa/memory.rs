@@ -18,6 +18,8 @@ pub(super) enum Use {
     Write,
     /// Atomics.
     Update,
+    /// Into L2.
+    Prefetch,
 }
 
 impl Use {
@@ -27,6 +29,7 @@ impl Use {
             Self::ReadOnly => "reads (.nc)",
             Self::Write => "writes",
             Self::Update => "updates",
+            Self::Prefetch => "prefetches",
         }
     }
 }
@@ -150,6 +153,27 @@ impl<'a> Global<'a> {
         Ok(valid)
     }
 
+    /// Counts the sector at each lane's address, which has to be in memory.
+    pub fn prefetch(&mut self, addresses: &[u64; 32], mask: u32, at: &mut At) -> Checked<()> {
+        let mut sectors: Vec<u64> = Vec::with_capacity(32);
+        for lane in lanes(mask) {
+            if let Err(why) = self.region(addresses[lane], addresses[lane].saturating_add(1)) {
+                return self.outside(addresses, mask, (lane, 1), Use::Prefetch, &why);
+            }
+            sectors.push(addresses[lane] / 32);
+        }
+        sectors.sort_unstable();
+        sectors.dedup();
+        if let Some(trace) = &mut self.trace {
+            sectors.iter().for_each(|sector| trace.touch(32 * sector, 1));
+        }
+        (at.sectors, at.ideal_sectors) = (at.sectors + sectors.len() as u64, at.ideal_sectors + sectors.len() as u64);
+        at.bytes += 32 * sectors.len() as u64;
+        sectors.dedup_by_key(|sector| *sector / 4);
+        at.lines += sectors.len() as u64;
+        Ok(())
+    }
+
     fn scattered(&mut self, addresses: &[u64; 32], mask: u32, bytes: u64, how: Use, at: &mut At) -> Checked<()> {
         if mask == 0 {
             return Ok(());
@@ -266,7 +290,7 @@ impl Region {
             add(&mut self.read, *read | *read_only, bits);
         }
         match how {
-            Use::Read => *read |= bits,
+            Use::Read | Use::Prefetch => *read |= bits,
             Use::ReadOnly => {
                 *read_only |= bits;
                 return *written & bits == 0;

@@ -158,7 +158,7 @@ template <class T> DEVICE void system_store(T* p, T v) {
     emu_publish(p);
 }
 DEVICE void system_fence() { emu_publish(nullptr); }
-DEVICE void prefetch_l2(const void*) {}
+UNCHECKED void prefetch_l2(const void* p) { emu_prefetch(p, __builtin_return_address(0)); }
 DEVICE void depend_wait() {}
 DEVICE void depend_launch() {}
 

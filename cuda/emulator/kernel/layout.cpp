@@ -83,12 +83,12 @@ int main() {
     FIELDS(Cache, k, v, k_scale, v_scale, table, pages, type)
     FIELDS(Segment, w, bias, y, rows, y_stride, format, expert_rows)
     FIELDS(ExpertTile, expert, first, columns, pad)
-    FIELDS(MatmulParams, segment, segments, k, columns, softcap, image, x, seq, tiles, gated, activation, expert_tiles, out,
-           experts, x_columns, y_columns)
+    FIELDS(MatmulParams, segment, segments, k, columns, softcap, image, x, seq, tile_shift, gated, activation, expert_tiles,
+           warp_factor, row_factor, pad, out, experts, x_columns, y_columns)
     FIELDS(NormParams, x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale, x_scale, pad)
     FIELDS(GluParams, gate, up, k, columns, activation, y_stride, image, x, seq, y, out)
-    FIELDS(attention::AttentionParams, q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv,
-           head_dim, heads_per_tile, rows_per_tile, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks,
+    FIELDS(attention::AttentionParams, q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, group,
+           head_dim, heads_per_tile, rows_per_tile, tiles_of_kv, place_factor, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks,
            rope)
     FIELDS(embed::EmbedParams, w, token, seq, y, rows, k, format, scale)
     FIELDS(experts::Choices, chosen, weights, tiles, rows_of, choices_of, ranks)
@@ -98,7 +98,7 @@ int main() {
     FIELDS(fragments::FragmentsParams, op, pad, a, b, c)
     FIELDS(glu_act::GluActParams, gate, up, stride, rows, columns, activation, y, y_stride, up_stride, out, seq)
     FIELDS(probe::ProbeParams, from, to, n, pad)
-    FIELDS(matrix_product::NormProductParams, product, norm)
+    FIELDS(matrix_product::NormProductParams, product, norm, ahead, pad)
     FIELDS(quantize_act::QuantizeActParams, x, seq, image, k, columns)
     FIELDS(recurrent::StateParams, pages, table, pos, seq, slots, len, rows, sequences)
     FIELDS(recurrent::DeltaNetParams, state, input, z, alpha, beta, conv, dt, a, norm, y, image, n_head_k, n_head_v, dim_k,

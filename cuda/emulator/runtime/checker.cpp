@@ -193,6 +193,7 @@ void Checker::access(Thread& t, uintptr_t address, size_t bytes, Access how, con
         if (how == Access::Read && address - code < code_end - code) return;
         outside(t, address, bytes, how, pc);
     }
+    if (how == Access::Prefetch) return;
     now.region = r;
     cells(shadow_of(*r), r->parent ? r->parent->begin : r->begin, address, bytes, each);
 }
@@ -229,7 +230,7 @@ void Checker::race(const Touch& t, const Record& other, uint32_t other_pc, const
 }
 
 void Checker::outside(Thread& t, uintptr_t address, size_t bytes, Access how, const void* pc) {
-    const char* verb = how == Access::Read || how == Access::Matrix ? " reads " : " writes ";
+    const char* verb = how == Access::Prefetch ? " prefetches " : how == Access::Read || how == Access::Matrix ? " reads " : " writes ";
     block->fail(ILLEGAL_ADDRESS, who(t) + verb + std::to_string(bytes) + " bytes at " + machine.describe(address) + " in " + source_line(pc));
 }
 

@@ -20,7 +20,7 @@ struct Cell {
     uint32_t wrote_at, read_at; // low bits of the program counter
 };
 
-enum class Access { Read, Write, Atomic, Copy, Matrix };
+enum class Access { Read, Write, Atomic, Copy, Matrix, Prefetch };
 
 class Checker {
   public:

@@ -31,6 +31,8 @@ HOOK void emu_publish(const void* p) {
     if (block && block->launch->checker) block->launch->checker->publish(p);
 }
 
+HOOK void emu_prefetch(const void* p, const void* pc) { check(const_cast<void*>(p), 1, Access::Prefetch, pc); }
+
 // The first words of what GCC passes to each handler.
 struct Location {
     const char* file;

@@ -23,6 +23,8 @@ pub(super) struct Memory {
     pub dram: Bandwidth,
     /// By sector: when it arrived (infinite: never), and which insertion into L1 that was.
     arrived: Vec<(f64, u64)>,
+    /// By sector: when it is in L2 since it was prefetched (infinite: it was not).
+    prefetched: Vec<f64>,
     inserted: u64,
     capacity: u64,
     l1: f64,
@@ -52,6 +54,7 @@ impl Memory {
             l2: Bandwidth::default(),
             dram: Bandwidth::default(),
             arrived: vec![(f64::INFINITY, 0); sectors.shared as usize + own * copies],
+            prefetched: vec![f64::INFINITY; sectors.shared as usize + own * copies],
             inserted: 0,
             capacity: u64::from(card.l1_bytes.saturating_sub(shared).max(8 << 10) / 32),
             l1: card.l1_clocks,
@@ -70,7 +73,7 @@ impl Memory {
                 continue;
             }
             let own = *number >= of.shared;
-            let at = n + if own { copy as usize * (of.count - of.shared) as usize } else { 0 };
+            let at = place(of, *number, copy);
             let (arrived, inserted) = self.arrived[at];
             let never = arrived == f64::INFINITY;
             if !past && !never && self.inserted - inserted <= self.capacity {
@@ -78,7 +81,9 @@ impl Memory {
                 continue;
             }
             let mut arrives = self.l2.serve(self.load, 32.0) + self.l2_clocks;
-            if never && !of.hot[n] {
+            if never && self.prefetched[at] < f64::INFINITY {
+                arrives = arrives.max(self.prefetched[at] + self.l2_clocks);
+            } else if never && !of.hot[n] {
                 arrives = self.dram.serve(self.load, self.charge[usize::from(own)]).max(arrives - self.l2_clocks)
                     + self.l2_clocks
                     + self.dram_clocks;
@@ -90,10 +95,28 @@ impl Memory {
         last
     }
 
+    /// Sectors that L2 does not have are on their way there.
+    pub fn prefetch(&mut self, sectors: &[u32], (of, copy): (&Sectors, u32)) {
+        for number in sectors {
+            let at = place(of, *number, copy);
+            if self.arrived[at].0 < f64::INFINITY || self.prefetched[at] < f64::INFINITY || of.hot[*number as usize] {
+                continue;
+            }
+            let charge = self.charge[usize::from(*number >= of.shared)];
+            self.prefetched[at] = self.dram.serve(self.load, charge) + self.dram_clocks;
+        }
+    }
+
     /// Stores go through to L2.
     pub fn write(&mut self, sectors: usize) {
         self.l2.serve(self.load, 32.0 * sectors as f64);
     }
+}
+
+/// Where what is known of a sector stands: of those of one block, by the copy of its trace.
+fn place(of: &Sectors, number: u32, copy: u32) -> usize {
+    let own = number >= of.shared;
+    number as usize + if own { copy as usize * (of.count - of.shared) as usize } else { 0 }
 }
 
 impl Bandwidth {

@@ -52,6 +52,8 @@ pub enum Kind {
     Atomic,
     /// `LDGSTS`.
     Copy,
+    /// `CCTL.PF2`: into L2.
+    Prefetch,
     /// `LDGDEPBAR`: a group of copies ends.
     CopyCommit,
     /// `DEPBAR.LE`: until at most so many groups are under way.
@@ -126,7 +128,7 @@ const ROWS: &[Row] = &[
     ("SHFL", Pipe::Load, [2.0, 1.0, 1.0, 1.0, 1.0], None, 23.0),
     ("LDS STS LDSM ATOMS", Pipe::Load, [2.0, 1.0, 1.0, 1.0, 1.0], None, 22.0),
     // The path takes as long as its lines and sectors.
-    ("LDG STG RED REDG ATOMG LDGSTS", Pipe::Load, [0.0; 5], None, 0.0),
+    ("LDG STG RED REDG ATOMG LDGSTS CCTL.E.PF2", Pipe::Load, [0.0; 5], None, 0.0),
     // M[TU], the second G.
     ("LDC S2R B2R", Pipe::Load, [1.0; 5], Some([2.0; 5]), 26.0),
     ("LDCU S2UR R2UR VOTEU", Pipe::Uniform, [1.0; 5], Some([2.0; 5]), 13.0),
@@ -178,6 +180,7 @@ fn kind(name: &str, operands: &str) -> Kind {
         "STG" | "RED" | "REDG" => Kind::Store,
         "ATOMG" => Kind::Atomic,
         "LDGSTS" => Kind::Copy,
+        "CCTL" if name.contains("PF2") => Kind::Prefetch,
         "LDGDEPBAR" => Kind::CopyCommit,
         "DEPBAR" => {
             let groups = operands.rsplit(',').next().unwrap_or_default().trim();

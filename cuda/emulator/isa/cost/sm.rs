@@ -260,6 +260,7 @@ impl<'a> Sm<'a> {
                     result = memory.load;
                 }
             }
+            Kind::Prefetch => memory.prefetch(sectors, (self.setup.sectors, warp.copy)),
             Kind::Store => memory.write(sectors.len()),
             Kind::CopyCommit => {
                 result = warp.open.max(result);

@@ -166,6 +166,17 @@ fn constant(
     Ok(())
 }
 
+pub(super) fn prefetch(
+    address: Address,
+    w: &Registers,
+    mask: u32,
+    context: &mut Context<'_>,
+    pc: usize,
+) -> Checked<()> {
+    let at = addresses(w, address, mask)?;
+    context.global.prefetch(&at, mask, &mut context.at[pc])
+}
+
 #[inline(always)]
 pub(super) fn store(
     space: Space,

@@ -35,6 +35,10 @@ pub(super) fn op(d: &mut Decoding<'_>, parts: &[&str]) -> Wrong<(Op, Class)> {
             let groups = groups.parse().ok().filter(|n| *n < u32::MAX);
             Ok((Op::CopyWait(groups.ok_or("expected a number of groups")?), Class::Copy))
         }
+        ["prefetch", "global", "L2"] => {
+            let [at] = d.exactly()?;
+            Ok((Op::Prefetch(address(d, Space::Global, at)?), Class::Prefetch))
+        }
         ["shfl", "sync", how, "b32"] => shuffle(d, how),
         ["vote", "sync", "ballot", "b32"] => {
             let [to, predicate, members] = d.exactly()?;

@@ -59,6 +59,11 @@ pub(super) fn decode(d: &mut Decoding<'_>) -> Wrong<Option<(Op, Class)>> {
             let (to, from) = (d.address(0, false)?, d.address(1, true)?);
             (Op::Sass(Sass::Copy { to, from, whole: d.condition(2)? }), Class::Copy)
         }
+        "CCTL" if d.has("PF2") => {
+            d.only(&["E", "PF2"])?;
+            d.count(1)?;
+            (Op::Prefetch(d.address(0, true)?), Class::Prefetch)
+        }
         "LDGDEPBAR" => {
             d.only(&[])?;
             (Op::CopyCommit, Class::Copy)

@@ -11,8 +11,9 @@ use super::super::trouble::{Checked, FAILED, trouble};
 
 /// No barrier is raised.
 const NONE: u8 = 7;
-/// The pipe of matrix products.
+/// The pipe of matrix products, and that of conversions and special functions.
 const MATRIX: u8 = 2;
+const CONVERSIONS: u8 = 4;
 
 /// Of one warp.
 pub(in super::super) struct Scoreboard {
@@ -53,8 +54,9 @@ fn meet(a: &Rows, b: &Rows) -> bool {
 pub(super) fn pipe(class: Class) -> u8 {
     match class {
         Class::LoadGlobal | Class::StoreGlobal | Class::LoadShared | Class::StoreShared => 1,
-        Class::LoadMatrix | Class::Atomic | Class::Copy => 1,
+        Class::LoadMatrix | Class::Atomic | Class::Copy | Class::Prefetch => 1,
         Class::Matrix => MATRIX,
+        Class::Convert | Class::Special => CONVERSIONS,
         _ => 0,
     }
 }
