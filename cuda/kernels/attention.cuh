@@ -157,9 +157,9 @@ DEVICE Share share_of(const AttentionParams& p, const Run& run) {
 
 // Where rows are turned: cosines and sines, and room for a head of each warp, where values will be.
 template <class V>
-DEVICE float2* turn_of(const Shared<V>& s) { return (float2*)s.v; }
+DEVICE float* turns_of(const Shared<V>& s) { return (float*)s.v; }
 template <class V>
-DEVICE float* scratch_of(const Shared<V>& s) { return (float*)(turn_of(s) + V::DIM / 2) + warp() * V::DIM; }
+DEVICE float* scratch_of(const Shared<V>& s) { return turns_of(s) + V::DIM + warp() * V::DIM; }
 
 // Two numbers as the sums of two f16 each: the first has the bits of a number that f16 has, too.
 DEVICE void split(float a, float b, unsigned* high, unsigned* low) {
@@ -264,7 +264,7 @@ DEVICE void turn_heads(const AttentionParams& p, const Run& run, const Shared<V>
     for (int at = p.group * V::STRIDE + 8 * threadIdx.x; at < V::ROWS * V::STRIDE; at += 8 * V::THREADS) {
         *(uint4*)(s.q_high + at) = *(uint4*)(s.q_low + at) = {0, 0, 0, 0};
     }
-    if (turning) turn_of(s)[m] = cos_sin(run.last, frequency, r.magnitude);
+    if (turning) store_turn(r, turns_of(s), m, run.last, frequency);
     block_sync();
     if (warp() >= WARPS) return;
 #pragma unroll 1
@@ -272,7 +272,7 @@ DEVICE void turn_heads(const AttentionParams& p, const Run& run, const Shared<V>
         if (h.m != i - HEADS_BEFORE) h = ask_head<V>(p, i);
         const float* norm = h.m == KEY ? r.k_norm : r.q_norm;
         if (h.m == VALUE ? r.v_norm : norm != nullptr) norm_head(h.x, r, h.norm, h.m != VALUE);
-        if (h.m != VALUE) turn(h.x, r, turn_of(s), scratch_of(s));
+        if (h.m != VALUE) turn(h.x, r, turns_of(s), scratch_of(s));
         if (h.m >= 0) {
             store_query(p, s, h.m, h.x);
         } else {
@@ -330,7 +330,7 @@ DEVICE void fetch(const AttentionParams& p, const Run& run, Tile tile, unsigned 
     constexpr int STEP = V::THREADS / PER_KEY, PIECES = V::KEYS / STEP;
     int key = threadIdx.x / PER_KEY, d = threadIdx.x % PER_KEY * (16 / BYTES);
     if (d >= p.head_dim) return;
-    const unsigned char* from = (const unsigned char*)plane + BYTES * ((tile.slot + key) * p.head_dim + d);
+    const unsigned char* from = (const unsigned char*)plane + BYTES * ((tile.slot + key) * (unsigned)p.head_dim + d);
     to += key * V::STRIDE + d;
     uint4 piece[PIECES];
     for (int i = 0; i < PIECES; i++) {

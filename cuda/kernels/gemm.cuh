@@ -48,7 +48,7 @@ DEVICE float biased(const Segment& segment, int row, float value) {
     return segment.bias ? value + segment.bias[row] : value;
 }
 
-// Where the columns of a wide block lie; below 0: there is none, or it is not stored.
+// Where the columns of a wide block lie: the first block of 32 of x, and the column of y, below 0 where it is not stored.
 struct WidePlaces {
     int x[WIDE_COLUMNS], y[WIDE_COLUMNS];
     // The block meets before they are read.
@@ -56,7 +56,7 @@ struct WidePlaces {
         const int i = threadIdx.x;
         if (i >= WIDE_COLUMNS) return;
         const int inside = columns.first + i < columns.end;
-        x[i] = inside ? columns.x_column(columns.first + i) : -1;
+        x[i] = columns.x_column(inside ? columns.first + i : columns.first) * (p.k / 32);
         y[i] = inside ? columns.y_column(columns.first + i) : -1;
         if (inside && !live(p.seq, y[i])) y[i] = -1;
     }

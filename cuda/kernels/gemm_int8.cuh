@@ -7,26 +7,27 @@
 template <class F>
 struct Int8Tile {
     static constexpr int BLOCKS = 4;
-    unsigned q[WIDE_COLUMNS][8 * BLOCKS + 8];  // padded: 4 columns × 4 octets lie in 32 different banks
+    // Block j of column c lies where block j ^ c % 4 would: what a warp loads at once lies in different banks.
+    unsigned q[WIDE_COLUMNS][8 * BLOCKS];
     float d[BLOCKS][WIDE_COLUMNS + 8];
-    float s[F::SCALES][BLOCKS][WIDE_COLUMNS + 8];
+    float s[F::MIN ? F::SCALES : 1][F::MIN ? BLOCKS : 1][WIDE_COLUMNS + 8];
 
-    // Past the last column, and past k, everything is zero.
+    // Blocks past the last of k are the last one again: their weights have no scales.
     DEVICE void fill(Int8Tile& tile, const MatmulParams& p, const WidePlaces& places, int first_block) {
-        const int blocks = p.k / 32;
-        for (int i = threadIdx.x; i < WIDE_COLUMNS * 2 * BLOCKS; i += 32 * WIDE_WARPS) {
-            const int c = i / (2 * BLOCKS), part = i % (2 * BLOCKS);  // 16 bytes each
-            const int column = places.x[c], valid = column >= 0 && first_block + part / 2 < blocks;
-            const signed char* q = p.image.q + (size_t)column * p.k + first_block * 32 + part * 16;
-            cp_async16(&tile.q[c][4 * part], valid ? q : p.image.q, valid);
+        constexpr int THREADS = 32 * WIDE_WARPS, PARTS = 2 * BLOCKS;  // of 16 bytes
+        const int i = threadIdx.x, last = p.k / 32 - 1;
+        const int part = i % PARTS, half = min(first_block + part / 2, last) * 2 + part % 2;
+        for (int n = 0; n < WIDE_COLUMNS * PARTS / THREADS; n++) {
+            const int c = i / PARTS + n * THREADS / PARTS;
+            cp_async16(&tile.q[c][4 * (part ^ 2 * (c % 4))], p.image.q + (size_t)(unsigned)(2 * places.x[c] + half) * 16, 1);
         }
-        for (int i = threadIdx.x; i < WIDE_COLUMNS * BLOCKS; i += 32 * WIDE_WARPS) {
-            const int c = i / BLOCKS, b = i % BLOCKS;
-            const int column = places.x[c], valid = column >= 0 && first_block + b < blocks;
-            const size_t at = (size_t)column * blocks + first_block + b;
-            tile.d[b][c] = valid ? p.image.d[at] : 0;
-            if (F::MIN) {
-                const float2 halves = valid ? ((const float2*)p.image.s)[at] : float2{0, 0};
+        const int b = i % BLOCKS, block = min(first_block + b, last);
+        for (int n = 0; n < WIDE_COLUMNS * BLOCKS / THREADS; n++) {
+            const int c = i / BLOCKS + n * THREADS / BLOCKS;
+            const unsigned at = places.x[c] + block;
+            tile.d[b][c] = p.image.d[at];
+            if constexpr (F::MIN) {
+                const float2 halves = ((const float2*)p.image.s)[at];
                 tile.s[0][b][c] = F::SCALES == 1 ? sum(halves.x, halves.y) : halves.x;
                 if (F::SCALES == 2) tile.s[F::SCALES - 1][b][c] = halves.y;
             }
@@ -34,7 +35,10 @@ struct Int8Tile {
     }
 
     // As chunk() reads them.
-    __device__ __forceinline__ uint2 octet(int n, int j) const { return *(const uint2*)&q[8 * n + lane() / 4][8 * j + 2 * (lane() % 4)]; }
+    __device__ __forceinline__ uint2 octet(int n, int j) const {
+        const int g = lane() / 4;
+        return *(const uint2*)&q[8 * n + g][8 * (j ^ g % 4) + 2 * (lane() % 4)];
+    }
     __device__ __forceinline__ float2 scales(int n, int j) const { return *(const float2*)&d[j][8 * n + 2 * (lane() % 4)]; }
     __device__ __forceinline__ float2 sums(int n, int j, int half) const { return *(const float2*)&s[half][j][8 * n + 2 * (lane() % 4)]; }
 };

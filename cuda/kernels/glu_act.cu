@@ -1,9 +1,10 @@
 // The gate of a feed-forward layer for many columns: activation(gate)·up of what products have written.
 //
-// Grid: ceil(rows / 256) × columns blocks of 256 threads, no shared memory. Moves 8 bytes in and 1.375 (quantized) or 4 (f32)
+// Grid: ceil(rows / 1024) × columns blocks of 256 threads, no shared memory. Moves 8 bytes in and 1.375 (quantized) or 4 (f32)
 // out per result.
 #include "ptx.cuh"
 #include "activation.cuh"
+#include "norm.cuh"
 
 struct GluActParams {
     const float* gate;  // [columns][stride]
@@ -19,14 +20,28 @@ struct GluActParams {
     const int* seq;  // as in MatmulParams
 };
 
-constexpr int WARPS = 8;
+constexpr int WARPS = 8, ROWS = 128;  // of a warp
 
-// A warp makes 32 results of one column: one block of the image.
+DEVICE Quad quad(const float* row, int i, int n, int whole) { return whole ? quad_at<1>(row, i, n) : quad_at<0>(row, i, n); }
+
+// A warp makes 128 results of one column: four blocks of the image.
 extern "C" __global__ void __launch_bounds__(32 * WARPS) glu_act(const GluActParams p) {
-    const int block = blockIdx.x * WARPS + warp(), row = 32 * block + lane(), column = blockIdx.y;
-    if (32 * block >= p.rows || !live(p.seq, column)) return;
-    const float* up = p.up + (size_t)column * p.up_stride;
-    const float v = row < p.rows ? gated(p.gate[(size_t)column * p.stride + row], up[row], p.activation) : 0;
-    if (p.y && row < p.rows) p.y[(size_t)column * p.y_stride + row] = v;
-    if (p.out.q) quantize_block(p.out, column, p.rows, block, v);
+    const int first = ROWS * (blockIdx.x * WARPS + warp()), i = first + 4 * lane(), column = blockIdx.y;
+    if (first >= p.rows || !live(p.seq, column)) return;
+    const int whole = (p.rows | p.stride | p.up_stride | p.y_stride) % 4 == 0;
+    Quad v = {{0.0f, 0.0f, 0.0f, 0.0f}};
+    if (i < p.rows) {
+        const Quad gate = quad(p.gate + (size_t)column * p.stride, i, p.rows, whole);
+        const Quad up = quad(p.up + (size_t)column * p.up_stride, i, p.rows, whole);
+        for (int j = 0; j < 4; j++) v.v[j] = i + j < p.rows ? gated(gate.v[j], up.v[j], p.activation) : 0.0f;
+    }
+    if (p.y) {
+        float* y = p.y + (size_t)column * p.y_stride;
+        if (whole) {
+            store_quad<1>(y, i, p.rows, v);
+        } else {
+            store_quad<0>(y, i, p.rows, v);
+        }
+    }
+    if (p.out.q) quantize_quads(p.out, (size_t)column * p.rows + i, v.v, i < p.rows);
 }

@@ -30,9 +30,9 @@ struct RopeKvParams {
     int pad;
 };
 
-// Cosine and sine of position·frequency, times a factor. Whole turns drop out of the product, which is exact, so the error does not grow with the
+// Cosine and sine of position·frequency. Whole turns drop out of the product, which is exact, so the error does not grow with the
 // position: below 2e-7.
-DEVICE float2 cos_sin(int position, unsigned long long frequency, float magnitude) {
+DEVICE float2 cos_sin(int position, unsigned long long frequency) {
     const unsigned turn = (unsigned)(frequency * (unsigned)position >> 32);
     const unsigned quarter = (turn + 0x20000000u) >> 30;
     const float x = product((float)(int)(turn - (quarter << 30)), 1.46291808e-9f);  // 2π / 2^32, within ±π/4
@@ -40,7 +40,7 @@ DEVICE float2 cos_sin(int position, unsigned long long frequency, float magnitud
     const float s = fmaf(product(x, y), fmaf(y, fmaf(y, fmaf(y, 2.7557319e-6f, -1.9841270e-4f), 8.3333333e-3f), -1.6666667e-1f), x);
     const float c = fmaf(y, fmaf(y, fmaf(y, fmaf(y, 2.4801587e-5f, -1.3888889e-3f), 4.1666667e-2f), -0.5f), 1.0f);
     const float cosine = quarter & 1 ? s : c, sine = quarter & 1 ? c : s;
-    return {product((quarter + 1) & 2 ? -cosine : cosine, magnitude), product(quarter & 2 ? -sine : sine, magnitude)};
+    return {(quarter + 1) & 2 ? -cosine : cosine, quarter & 2 ? -sine : sine};
 }
 
 // Norms a head, with weights where there are some.
@@ -56,9 +56,16 @@ DEVICE void norm_head(Quad (&x)[N], const RopeKvParams& p, const Quad (&weight)[
     }
 }
 
+// Cosines of a position's pairs, and behind them the sines: of pair i.
+DEVICE void store_turn(const RopeKvParams& p, float* turns, int i, int position, unsigned long long frequency) {
+    const float2 t = cos_sin(position, frequency);
+    turns[i] = product(t.x, p.magnitude);
+    turns[p.n_rot / 2 + i] = product(t.y, p.magnitude);
+}
+
 // Turns a head of q or k. `scratch`: head_dim floats of shared memory that only this warp uses.
 template <int N>
-DEVICE void turn(Quad (&x)[N], const RopeKvParams& p, const float2* turns, float* scratch) {
+DEVICE void turn(Quad (&x)[N], const RopeKvParams& p, const float* turns, float* scratch) {
     const int half = p.n_rot / 2;
     if (p.halves) {
         store_quads(scratch, x, p.head_dim);
@@ -70,22 +77,18 @@ DEVICE void turn(Quad (&x)[N], const RopeKvParams& p, const float2* turns, float
         if (p.halves) {
             const unsigned second = i >= half, pair = second ? i - half : i, partner = second ? pair : pair + half;
             const Quad other = load_quad(scratch + partner);
-            const float2* at = turns + pair;
-            for (int j = 0; j < 4; j += 2) {
-                const float4 two = *(const float4*)(at + j);
-                const float2 t[2] = {{two.x, two.y}, {two.z, two.w}};
-                for (int k = 0; k < 2; k++) {
-                    const float own = x[n].v[j + k], b = other.v[j + k];
-                    x[n].v[j + k] = second ? fmaf(b, t[k].y, product(own, t[k].x)) : fmaf(own, t[k].x, -product(b, t[k].y));
-                }
+            const Quad c = load_quad(turns + pair), s = load_quad(turns + half + pair);
+            for (int j = 0; j < 4; j++) {
+                const float own = x[n].v[j], b = other.v[j];
+                x[n].v[j] = second ? fmaf(b, s.v[j], product(own, c.v[j])) : fmaf(own, c.v[j], -product(b, s.v[j]));
             }
         } else {
-            const float4 two = *(const float4*)(turns + i / 2);
-            const float2 t[2] = {{two.x, two.y}, {two.z, two.w}};
+            const float2 cosines = *(const float2*)(turns + i / 2), sines = *(const float2*)(turns + half + i / 2);
+            const float c[2] = {cosines.x, cosines.y}, s[2] = {sines.x, sines.y};
             for (int k = 0; k < 2; k++) {
                 const float a = x[n].v[2 * k], b = x[n].v[2 * k + 1];
-                x[n].v[2 * k] = fmaf(a, t[k].x, -product(b, t[k].y));
-                x[n].v[2 * k + 1] = fmaf(a, t[k].y, product(b, t[k].x));
+                x[n].v[2 * k] = fmaf(a, c[k], -product(b, s[k]));
+                x[n].v[2 * k + 1] = fmaf(a, s[k], product(b, c[k]));
             }
         }
     }

@@ -13,11 +13,11 @@ enum { ROPE_WARPS = 8 };
 template <int DIM>
 DEVICE void rope_kv_of(const RopeKvParams& p) {
     constexpr int QUADS = QUADS_OF<DIM>;
-    SHARED(float2, turns, [DIM / 2]);
+    SHARED(float, turns, [DIM]);
     SHARED(float, scratch, [ROPE_WARPS][DIM]);
     int row = blockIdx.y;
     if (p.seq[row] < 0) return;
-    if ((int)threadIdx.x < p.n_rot / 2) turns[threadIdx.x] = cos_sin(p.pos[row], p.frequency[threadIdx.x], p.magnitude);
+    if ((int)threadIdx.x < p.n_rot / 2) store_turn(p, turns, threadIdx.x, p.pos[row], p.frequency[threadIdx.x]);
     block_sync();
 
     const int i = blockIdx.x * ROPE_WARPS + warp(), is_key = i >= p.n_head, is_value = i >= p.n_head + p.n_head_kv;

@@ -13,8 +13,9 @@ const FEW: i32 = 32;
 /// Rows, columns and threads of a block of `gemm_few`, and of `gemm`.
 const FEW_BLOCK: [u32; 3] = [16, 16, 256];
 const WIDE_BLOCK: [u32; 3] = [64, 64, 128];
-/// Threads of a block of `glu_act`, one per row.
+/// Threads of a block of `glu_act`, and rows that each of them takes.
 const GLU_ACT_THREADS: u32 = 256;
+const GLU_ACT_ROWS: u32 = 4;
 
 /// Whether `gemm` multiplies rows of `k` weights: it works in blocks of 32. Other dense matrices take gemv.
 pub fn takes(k: usize) -> bool {
@@ -89,7 +90,7 @@ unsafe impl Params for GluActParams {}
 /// The contract of [`ops`](crate::ops): the addresses in `p` have the sizes that its fields name.
 pub unsafe fn glu_act(stream: &Stream, p: &GluActParams) -> Result<()> {
     assert!(p.out.q.is_null() || p.rows % 32 == 0, "an image of {} elements", p.rows);
-    let blocks = (p.rows as u32).div_ceil(GLU_ACT_THREADS);
+    let blocks = (p.rows as u32).div_ceil(GLU_ACT_THREADS * GLU_ACT_ROWS);
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { stream.launch("glu_act", Grid::plane(blocks, p.columns as u32, GLU_ACT_THREADS), p) }
 }

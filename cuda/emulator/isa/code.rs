@@ -279,6 +279,8 @@ pub(super) enum UnaryLong {
     Negate,
     NegateF,
     RoundF,
+    /// The lower half as a signed number.
+    ExtendLow,
     FromS64,
     FromU64,
     ToS64,

@@ -5,7 +5,7 @@ mod instruction;
 mod names;
 mod warp;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::ParseError;
 use super::code::sass::Bank;
@@ -227,8 +227,13 @@ fn kernel(
     shared.pop();
     shared.extend(dynamic.into_iter().map(|(name, ..)| (name, shared_bytes, 0)));
     let (mut instructions, mut lines, mut classes) = (Vec::new(), Vec::new(), Vec::new());
+    let undefined = undefined(&texts);
     for (line, text, scope) in texts {
-        let (instruction, class) = instruction::decode(&mut decoder, line, &text, scope, &shared)?;
+        let read = match high_half(&text).filter(|high| undefined.contains(*high)) {
+            Some(high) => text.replace(high, UNDEFINED),
+            None => text.clone(),
+        };
+        let (instruction, class) = instruction::decode(&mut decoder, line, &read, scope, &shared)?;
         instructions.push(instruction);
         classes.push(class);
         lines.push((u32::try_from(line).unwrap_or(u32::MAX), text.into()));
@@ -298,6 +303,27 @@ fn body(
     }
 }
 
+/// Half of a register that the compiler left open: any use of it shows.
+const UNDEFINED: &str = "0x5bad5bad";
+
+/// The register that becomes the upper half of `mov.b64 %rd1, {%r1, %r2}`.
+fn high_half(text: &str) -> Option<&str> {
+    let high = text.strip_prefix("mov.b64 ")?.split_once('{')?.1.split_once(',')?.1.trim().strip_suffix('}')?;
+    high.starts_with('%').then_some(high)
+}
+
+/// Upper halves that nothing writes: a register that stands nowhere else. The compiler widens numbers so before it masks them.
+fn undefined(texts: &Texts) -> HashSet<String> {
+    let mut found: HashMap<&str, usize> = texts.iter().filter_map(|t| high_half(&t.1)).map(|high| (high, 0)).collect();
+    if !found.is_empty() {
+        let part = |c: char| !(c.is_ascii_alphanumeric() || "_$%".contains(c));
+        for word in texts.iter().flat_map(|t| t.1.split(part)) {
+            found.entry(word).and_modify(|n| *n += 1);
+        }
+    }
+    found.into_iter().filter(|(_, n)| *n == 1).map(|(high, _)| high.to_owned()).collect()
+}
+
 /// Labels to indices.
 fn resolve(
     instructions: &mut [Instruction],
@@ -349,6 +375,19 @@ mod tests {
         let texts: Vec<&str> = kernel.listing().map(|(_, text)| text).collect();
         assert_eq!(texts, ["mov.u32 %r1, %tid.x", "mov.u64 %r1, tile", "@%p1 bra $L_1", "ret"]);
         assert_eq!(kernel.listing().next().expect("an instruction").0, 16);
+    }
+
+    #[test]
+    fn a_half_that_nothing_writes_is_a_number_that_shows() {
+        let code = [
+            ".reg .b32 %r<4>; .reg .b64 %rd<3>;",
+            "mov.u32 %r1, %tid.x;",
+            "mov.b64 %rd1, {%r1, %r2};",
+            "mov.b64 %rd2, {%r1, %r1};",
+        ];
+        let texts: super::Texts = code[1..].iter().map(|t| (0, t.trim_end_matches(';').to_owned(), 0)).collect();
+        assert_eq!(super::undefined(&texts), ["%r2".to_owned()].into());
+        parse(&code.join("\n")).expect("PTX");
     }
 
     #[test]

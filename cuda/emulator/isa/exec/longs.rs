@@ -16,6 +16,7 @@ pub(super) fn unary(f: UnaryLong, w: &mut Registers, mask: u32, d: R, a: R) {
         UnaryLong::Negate => w.map_long(mask, d, a, u64::wrapping_neg),
         UnaryLong::NegateF => w.map_long(mask, d, a, |a| a ^ 1 << 63),
         UnaryLong::RoundF => w.map_long(mask, d, a, |a| real(a).round_ties_even().to_bits()),
+        UnaryLong::ExtendLow => w.map_long(mask, d, a, |a| a as i32 as i64 as u64),
         UnaryLong::FromS64 => w.map_long(mask, d, a, |a| (a as i64 as f64).to_bits()),
         UnaryLong::FromU64 => w.map_long(mask, d, a, |a| (a as f64).to_bits()),
         UnaryLong::ToS64 => w.map_long(mask, d, a, |a| float::double_to_s64(real(a)) as u64),

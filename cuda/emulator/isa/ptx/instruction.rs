@@ -43,10 +43,17 @@ pub(super) fn decode(
 
 fn op(d: &mut Decoding<'_>, name: &str) -> Wrong<(Op, Class)> {
     let braces = d.operands.iter().any(|o| o.starts_with('{'));
+    let parts = d.parts.clone();
+    // A source may be wider than the instruction takes.
+    if let ["cvt", "s64", "s32"] = *parts.as_slice()
+        && let [to, from] = d.exactly()?
+        && let Ok((Width::Long, row)) = d.any_register(from)
+    {
+        return Ok((Op::UnaryLong(UnaryLong::ExtendLow, d.register(to, Width::Long)?, row), Class::Convert));
+    }
     if let Some((_, operands, form, class)) = table::find(name).filter(|_| !braces) {
         return Ok((d.form(operands, *form)?, *class));
     }
-    let parts = d.parts.clone();
     match *parts.as_slice() {
         ["mov", "b32" | "b64"] => Ok((d.packed()?, Class::Move)),
         ["setp", test, kind] => Ok((d.compare(test, kind)?, Class::Predicate)),

@@ -55,9 +55,10 @@ pub(super) fn decode(d: &mut Decoding<'_>) -> Wrong<Option<(Op, Class)>> {
         "ATOMS" => (shared_atomic(d)?, Class::Atomic),
         "LDGSTS" => {
             d.only(&["E", "BYPASS", "128"])?;
-            d.count(3)?;
+            let always = d.count(2).is_ok();
             let (to, from) = (d.address(0, false)?, d.address(1, true)?);
-            (Op::Sass(Sass::Copy { to, from, whole: d.condition(2)? }), Class::Copy)
+            let whole = if always { d.condition_of("PT")? } else { d.count(3).and_then(|()| d.condition(2))? };
+            (Op::Sass(Sass::Copy { to, from, whole }), Class::Copy)
         }
         "CCTL" if d.has("PF2") => {
             d.only(&["E", "PF2"])?;
