@@ -312,16 +312,27 @@ fn high_half(text: &str) -> Option<&str> {
     high.starts_with('%').then_some(high)
 }
 
-/// Upper halves that nothing writes: a register that stands nowhere else. The compiler widens numbers so before it masks them.
+/// Upper halves that nothing writes, a register that stands nowhere else, and nothing reads: the compiler widens numbers so before
+/// it masks them.
 fn undefined(texts: &Texts) -> HashSet<String> {
-    let mut found: HashMap<&str, usize> = texts.iter().filter_map(|t| high_half(&t.1)).map(|high| (high, 0)).collect();
-    if !found.is_empty() {
+    let whole = |text: &'_ str| text.strip_prefix("mov.b64 ").and_then(|t| t.split(',').next()).map(str::to_owned);
+    let halves = texts.iter().filter_map(|t| Some((high_half(&t.1)?, whole(&t.1)?)));
+    let halves: HashMap<&str, String> = halves.collect();
+    // How often each register stands somewhere that matters.
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    if !halves.is_empty() {
         let part = |c: char| !(c.is_ascii_alphanumeric() || "_$%".contains(c));
-        for word in texts.iter().flat_map(|t| t.1.split(part)) {
-            found.entry(word).and_modify(|n| *n += 1);
+        for (_, text, _) in texts {
+            let masks =
+                text.starts_with("cvt.s64.s32 ") || text.starts_with("and.b64 ") && text.ends_with(", 4294967295");
+            for word in text.split(part).filter(|word| word.starts_with('%')) {
+                *places.entry(word).or_default() += usize::from(!masks);
+            }
         }
     }
-    found.into_iter().filter(|(_, n)| *n == 1).map(|(high, _)| high.to_owned()).collect()
+    // Each stands in the widening itself.
+    let once = |register: &str| places.get(register) == Some(&1);
+    halves.iter().filter(|(high, whole)| once(high) && once(whole)).map(|(high, _)| (*high).to_owned()).collect()
 }
 
 /// Labels to indices.
@@ -380,10 +391,13 @@ mod tests {
     #[test]
     fn a_half_that_nothing_writes_is_a_number_that_shows() {
         let code = [
-            ".reg .b32 %r<4>; .reg .b64 %rd<3>;",
+            ".reg .b32 %r<4>; .reg .b64 %rd<5>;",
             "mov.u32 %r1, %tid.x;",
             "mov.b64 %rd1, {%r1, %r2};",
-            "mov.b64 %rd2, {%r1, %r1};",
+            "cvt.s64.s32 %rd2, %rd1;",
+            "mov.b64 %rd3, {%r1, %r1};",
+            "mov.b64 %rd4, {%r1, %r3};",
+            "add.s64 %rd4, %rd4, %rd3;",
         ];
         let texts: super::Texts = code[1..].iter().map(|t| (0, t.trim_end_matches(';').to_owned(), 0)).collect();
         assert_eq!(super::undefined(&texts), ["%r2".to_owned()].into());

@@ -5,6 +5,7 @@ use crate::isa::harness::{Job, Memory, ORDERS, Random, UNTOUCHED, module, outcom
 
 /// Opcodes that are tested here rather than by a table, in the shapes of coverage.rs.
 pub static SHAPES: &[&str] = &[
+    "prefetch.global.L2 [l]",
     "shfl.sync.bfly.b32 r|p,r,r,r,r",
     "shfl.sync.idx.b32 r|p,r,r,r,r",
     "vote.sync.ballot.b32 r,p,r",

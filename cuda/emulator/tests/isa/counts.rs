@@ -70,6 +70,7 @@ static ACCESSES: &[Access] = &[
         "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r9,%r10,%r11,%r12}, [%r8]; "),
     row("a copy of 16 bytes per lane", Class::Copy, [32, 16, 16, 4, 512, 4, 4], 16,
         "cp.async.cg.shared.global [%r8], [%rd9], 16, %r7; "),
+    row("a sector per lane on its way to L2", Class::Prefetch, [32, 32, 32, 8, 1024, 0, 0], 32, "prefetch.global.L2 [%rd9]; "),
     row("a copy of nothing for half of the lanes", Class::Copy, [32, 8, 8, 2, 256, 4, 4], 16,
         "cp.async.cg.shared.global [%r8], [%rd9], 16, %r6; "),
 ];

@@ -129,13 +129,13 @@ static PLANTED: &[Planted] = &[
     // Parameters at another place.
     row(75, "fragments", Edit::Replace("_param_0+16]", "_param_0+8]")),
     row(75, "fragments", Edit::Replace("_param_0+24]", "_param_0+28]")),
-    row(80, "attention_f16_64_16", Edit::Replace("param_0+148]", "param_0+152]")),
+    row(80, "attention_f16_64_16", Edit::Replace("param_0+128]", "param_0+136]")),
     row(80, "product_8_q8_0", Edit::Replace("+-24]", "+-16]")),
     row(75, "repack_q8_0", Edit::Replace("param_0+16]", "param_0+20]")),
     row(80, "rms_norm", Edit::Replace("param_0+88]", "param_0+92]")),
     row(80, "rms_norm", Edit::Replace("param_0+80]", "param_0+72]")),
     row(75, "rms_norm", Edit::Replace("param_0[112]", "param_0[104]")),
-    row(75, "product_1_q8_0", Edit::Replace("param_0[240]", "param_0[248]")),
+    row(75, "product_1_q8_0", Edit::Replace("param_0[256]", "param_0[264]")),
     // Tensor cores under a lane condition.
     row(80, "fragments", Edit::Guard("mma.sync.aligned.m16n8k16.row.col.f32.f16", 0)),
     row(75, "fragments", Edit::Guard("ldmatrix", 0)),
@@ -306,7 +306,8 @@ fn every_word_of_inline_ptx_matters() {
         let lines: Vec<&str> = text.lines().collect();
         for pair in lines.windows(2).filter(|pair| pair[0].trim() == "// begin inline asm") {
             let (op, _) = instruction(pair[1]).expect("an instruction");
-            assert!(tried.contains(op), "{op} of {module}: no subject has it");
+            // That asks L2 for weights has no result; `misuse` has one that points outside of memory.
+            assert!(tried.contains(op) || op == "prefetch.global.L2", "{op} of {module}: no subject has it");
         }
     }
 }

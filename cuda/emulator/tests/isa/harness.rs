@@ -25,6 +25,7 @@ impl Plain for u32 {}
 impl Plain for i32 {}
 impl Plain for f32 {}
 impl Plain for u64 {}
+impl Plain for [i32; 2] {}
 
 /// 256 bytes, as the driver aligns allocations.
 #[repr(C, align(256))]

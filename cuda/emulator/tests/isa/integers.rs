@@ -114,7 +114,7 @@ pub static MOVES: &[Row] = &[
     row("cvt.u32.u16", "r,h", "", |x| Some(x[0])),
     row("cvt.u32.u64", "r,l", "", |x| Some(x[0] & 0xFFFF_FFFF)),
     row("cvt.u64.u32", "l,r", "", |x| Some(x[0])),
-    row("cvt.s64.s32", "l,r", "", |x| wide(s32(x[0]))),
+    row("cvt.s64.s32", "l,r", "l,l", |x| wide(s32(x[0] & 0xFFFF_FFFF))),
 ];
 
 pub static PREDICATES: &[Row] = &[

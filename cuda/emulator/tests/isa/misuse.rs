@@ -105,6 +105,8 @@ const WRONG: &[Wrong] = &[
     row("a pair with a half that nothing wrote", 32,
         "mov.u16 %rs1, 3; mov.b32 %r5, {%rs1, %rs30}; mul.wide.u32 %rd2, %r0, 8; add.s64 %rd2, %rd1, %rd2; \
          st.global.u32 [%rd2], %r5; ", FAILED, &[]),
+    row("a prefetch outside of memory", 32,
+        "mov.u64 %rd5, 1099511627776; add.s64 %rd5, %rd0, %rd5; prefetch.global.L2 [%rd5]; ", ILLEGAL, &["prefetch"]),
     row("64 bits with a half that nothing wrote", 32,
         "mov.b64 %rd5, {%r0, %r41}; mul.wide.u32 %rd2, %r0, 8; add.s64 %rd2, %rd1, %rd2; \
          st.global.u64 [%rd2], %rd5; ", FAILED, &[]),

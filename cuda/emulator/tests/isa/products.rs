@@ -127,7 +127,7 @@ pub fn matmul(trial: &Trial<'_>, format: Format, ([rows, columns, k], tiles, gri
         .set("k", k as i32)
         .set("columns", columns as i32)
         .set("seq", if several { memory.put(&seq) } else { 0 })
-        .set("tiles", tiles);
+        .cut(tiles, grid[2] / 32, k);
     let params = x.put(params, format.dense(), &mut memory);
     let [x, y, threads] = grid;
     trial.run(&memory, &params.bytes, [x, y, 1], threads, 0)?;
@@ -167,7 +167,7 @@ fn gated(trial: &Trial<'_>, format: Format, most: usize) -> Result<(), String> {
         .set("k", k as i32)
         .set("columns", columns as i32)
         .set("seq", memory.put(&seq))
-        .set("tiles", 4)
+        .cut(4, WARPS, k)
         .set("gated", 1)
         .set("activation", 0)
         .set("out.QuantizedActivations.q", q)

@@ -203,9 +203,12 @@ fn attention(trial: &Trial<'_>) -> Result<(), String> {
         .set("rows", ROWS.len() as i32)
         .set("n_head", 2)
         .set("n_head_kv", 1)
+        .set("group", 2)
         .set("head_dim", DIM as i32)
         .set("heads_per_tile", 2)
         .set("rows_per_tile", 1)
+        .set("tiles_of_kv", 1)
+        .set("place_factor", 1 << 15)
         .set("splits", 2)
         .set("parts", 2)
         .set("scale", 0.125f32);

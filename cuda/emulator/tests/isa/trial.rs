@@ -62,6 +62,14 @@ impl Params {
         Self { of, bytes: vec![0; number(of)] }
     }
 
+    /// Of a product of few columns: row tiles and warps of a block, and what is multiplied by instead of dividing by small numbers.
+    pub fn cut(self, tiles: i32, warps: u32, k: usize) -> Self {
+        let factor = |n: usize| 65_536_usize.div_ceil(n) as i32;
+        self.set("tile_shift", tiles.max(1).ilog2() as i32)
+            .set("warp_factor", factor(warps as usize))
+            .set("row_factor", [128, 256].map(|columns| factor(k.div_ceil(columns))))
+    }
+
     /// A field, or `field.Struct.field` for one of a struct in it.
     pub fn set<T: Plain>(mut self, path: &str, value: T) -> Self {
         let at = match path.split_once('.') {

@@ -107,7 +107,7 @@ static PLANTED: &[Planted] = &[
     row(120, "attention_f16_64_16", Edit::RemoveAll("BSYNC")),
     row(75, "sample_scan", Edit::Remove("BSYNC", 17)),
     row(120, "sample_scan", Edit::Remove("BSYNC", 13)),
-    row(120, "gemm_q8_0", Edit::Remove("BSYNC", 2)),
+    row(120, "gemm_q8_0", Edit::Remove("BSYNC", 1)),
     row(120, "gemm_q8_0", Edit::RemoveAll("BSYNC")),
     row(100, "gemv_f32", Edit::RemoveAll("BSYNC")),
     // A barrier that no BSSY began.

@@ -30,7 +30,7 @@ fn launched(module: &Module) -> Counts {
         .set("segments", 1)
         .set("k", 2048)
         .set("columns", 1)
-        .set("tiles", 1)
+        .cut(1, 4, 2048)
         .set("image.QuantizedActivations.q", put(2048))
         .set("image.QuantizedActivations.d", put(4 * 64))
         .set("image.QuantizedActivations.s", put(4 * 128));
