@@ -8,16 +8,19 @@ use qrun_cuda::image::Kind;
 use crate::{log::Resources, make::Module, tools::Tools};
 
 /// Most registers per thread by the kernels' first word: what a family may use before it keeps too few warps on
-/// an SM to hide its loads. 64 K registers hold 16 warps of 128, 12 of 168 and 8 of 255. Attention over heads of 512 has shared
-/// memory for 4 warps.
-const REGISTERS: [(&str, u32); 8] = [
+/// an SM to hide its loads. 64 K registers hold 16 warps of 128, 12 of 168 and 8 of 255. Attention of several rows, or over heads
+/// beyond 128, has shared memory for 8 warps on most SMs.
+const REGISTERS: [(&str, u32); 11] = [
     ("gemm", 255),
     ("product_8", 168),
     ("product_16", 255),
-    ("norm_product", 168),
-    ("attention_f16_512", 255),
-    ("attention_q8_0_512", 255),
-    ("attention", 168),
+    ("norm_product_q2_k", 168),
+    ("norm_product", 128),
+    ("attention_f16_64_16", 128),
+    ("attention_f16_128_16", 128),
+    ("attention_q8_0_64_16", 128),
+    ("attention_q8_0_128_16", 128),
+    ("attention", 255),
     ("", 128),
 ];
 
