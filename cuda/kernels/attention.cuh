@@ -1,7 +1,7 @@
 // Attention of a tile of queries over the pages of their sequences, on tensor cores with f32 accuracy.
 //
 // A tile is the query heads of one key/value head for one token (decode) or some consecutive rows of the
-// chunk (prefill): up to 16·ROW_TILES queries. Four warps, eight for heads beyond 256: a warp has one row tile of 16 queries and, of each
+// chunk (prefill): up to 16·ROW_TILES queries. Four warps, eight for heads beyond 128: a warp has one row tile of 16 queries and, of each
 // tile of KEYS positions, its share of the scores and then its share of the output's dimensions; scores travel
 // through shared memory in between.
 //
