@@ -72,7 +72,7 @@ impl Shape<'_> {
 /// divide among them.
 fn plan(variant: &Variant, shape: &Shape<'_>, multiprocessors: u32) -> Plan {
     if shape.normed > 0 {
-        return plan_normed(variant, shape, multiprocessors);
+        return plan_normed(shape, multiprocessors);
     }
     let blocks = |tiles| shape.blocks(tiles) * shape.experts;
     let tiles = match shape.gated {
@@ -92,17 +92,22 @@ fn plan(variant: &Variant, shape: &Shape<'_>, multiprocessors: u32) -> Plan {
     Plan { tiles, warps: good.find(|warps| blocks(tiles) * warps >= enough).unwrap_or(last) }
 }
 
+/// Blocks that norm their column and run at once.
+fn normed_at_once(plan: &Plan, multiprocessors: u32) -> u32 {
+    multiprocessors * (2 * NORMED.warps / plan.warps)
+}
+
 /// The same where every block norms the column first, which takes about as long as some records of a warp do: blocks that are
 /// there at once, as few turns as that allows, and as few blocks as take no longer.
-fn plan_normed(variant: &Variant, shape: &Shape<'_>, multiprocessors: u32) -> Plan {
+fn plan_normed(shape: &Shape<'_>, multiprocessors: u32) -> Plan {
     let tiles = if shape.gated { &[2 * GATED_TILES, GATED_TILES][..] } else { &[8, 4, 2, 1] };
     // In turns: a chunk that a warp norms takes about as long as a record, and some barriers as long as three.
     let turns = |plan: &Plan| {
-        let at_once = multiprocessors * (2 * variant.warps / plan.warps);
+        let at_once = normed_at_once(plan, multiprocessors);
         let records = (plan.tiles * shape.in_row).div_ceil(plan.warps);
         shape.blocks(plan.tiles).div_ceil(at_once) * (3 + shape.normed.div_ceil(plan.warps) + records)
     };
-    let plans = tiles.iter().flat_map(|&tiles| (4..=variant.warps).rev().map(move |warps| Plan { tiles, warps }));
+    let plans = tiles.iter().flat_map(|&tiles| (4..=NORMED.warps).rev().map(move |warps| Plan { tiles, warps }));
     plans.min_by_key(turns).expect("there are plans")
 }
 
@@ -221,7 +226,7 @@ pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParam
     let grid = Grid { shared: (p.k as u32).next_multiple_of(norm::CHUNK as u32) * 11 / 8, ..grid };
     // A quarter of L2 is for what blocks that run at once have asked for.
     let device = stream.gpu().properties();
-    let at_once = blocks.min(device.multiprocessors as u32 * (2 * NORMED.warps / plan.warps).max(1));
+    let at_once = blocks.min(normed_at_once(&plan, device.multiprocessors as u32));
     let ahead = device.l2 / 4 / at_once as i32 / if p.gated == 0 { 1 } else { 2 };
     let name = if same { kernels.norm_product } else { "norm_product_mixed" };
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.

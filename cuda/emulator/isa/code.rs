@@ -172,7 +172,7 @@ pub(super) enum Op {
     },
     CopyCommit,
     CopyWait(u32),
-    /// `prefetch.global.L2`.
+    /// Asks L2 for the sector at an address; nothing waits for it.
     Prefetch(Address),
     Shuffle {
         how: Shuffle,

@@ -18,7 +18,7 @@ pub(super) enum Use {
     Write,
     /// Atomics.
     Update,
-    /// Into L2.
+    /// L2 is asked for them; nothing is read yet.
     Prefetch,
 }
 

@@ -5,7 +5,10 @@ mod instruction;
 mod names;
 mod warp;
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use super::ParseError;
 use super::code::sass::Bank;
@@ -230,8 +233,8 @@ fn kernel(
     let undefined = undefined(&texts);
     for (line, text, scope) in texts {
         let read = match high_half(&text).filter(|high| undefined.contains(*high)) {
-            Some(high) => text.replace(high, UNDEFINED),
-            None => text.clone(),
+            Some(high) => Cow::Owned(text.replace(high, UNDEFINED)),
+            None => Cow::Borrowed(&*text),
         };
         let (instruction, class) = instruction::decode(&mut decoder, line, &read, scope, &shared)?;
         instructions.push(instruction);
@@ -312,8 +315,8 @@ fn high_half(text: &str) -> Option<&str> {
     high.starts_with('%').then_some(high)
 }
 
-/// Upper halves that nothing writes, a register that stands nowhere else, and nothing reads: the compiler widens numbers so before
-/// it masks them.
+/// Upper halves that nothing writes, registers that stand nowhere else, and nothing reads: so the compiler widens a number that it is
+/// going to mask.
 fn undefined(texts: &Texts) -> HashSet<String> {
     let whole = |text: &'_ str| text.strip_prefix("mov.b64 ").and_then(|t| t.split(',').next()).map(str::to_owned);
     let halves = texts.iter().filter_map(|t| Some((high_half(&t.1)?, whole(&t.1)?)));

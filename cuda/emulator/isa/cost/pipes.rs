@@ -52,7 +52,7 @@ pub enum Kind {
     Atomic,
     /// `LDGSTS`.
     Copy,
-    /// `CCTL.PF2`: into L2.
+    /// `CCTL.PF2`: L2 is asked for sectors, and nothing waits for them.
     Prefetch,
     /// `LDGDEPBAR`: a group of copies ends.
     CopyCommit,
