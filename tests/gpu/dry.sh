@@ -14,7 +14,7 @@ library=$(.ci/program gpu-counts --library)
 place=$(mktemp -d "${TMPDIR:-/tmp}/qrun on a GPU XXXXXX")
 trap 'rm -rf "$place"' EXIT
 mkdir "$place/driver" "$place/bin" "$place/results"
-cp tests/gpu/run.sh tests/gpu/prebuilt.tar.gz "$place"
+cp tests/gpu/run.sh tests/gpu/prebuilt.tar.xz "$place"
 cp "$library"/kernels-*.so "$place/driver"
 cp "$library/libcuda.so" "$place/driver/libcuda.so.1"
 # NVIDIA's checker, as far as how it is called.

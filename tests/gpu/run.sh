@@ -5,10 +5,10 @@
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # The later --out counts.
-if [[ $here/prebuilt.tar.gz -nt $here/prebuilt/gpu-bench ]]; then
-    mkdir -p "$here/prebuilt" && tar -xzmf "$here/prebuilt.tar.gz" -C "$here/prebuilt" || exit
+if [[ $here/prebuilt.tar.xz -nt $here/prebuilt/gpu-bench ]]; then
+    mkdir -p "$here/prebuilt" && tar -xJmf "$here/prebuilt.tar.xz" -C "$here/prebuilt" || exit
 elif [[ ! -x $here/prebuilt/gpu-bench ]]; then
-    echo "no $here/prebuilt.tar.gz: run tests/gpu/build.sh where there is a Rust toolchain, and bring the file here" >&2
+    echo "no $here/prebuilt.tar.xz: run tests/gpu/build.sh where there is a Rust toolchain, and bring the file here" >&2
     exit 2
 fi
 exec "$here/prebuilt/gpu-bench" --out "$here/results" "$@"
