@@ -7,6 +7,7 @@ use std::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -87,12 +88,22 @@ impl Gpu {
             return Err(device::NoDevice::TooOld { name: found.name, sm: found.sm }.into());
         }
         let target = image::target(found.sm as u32)?;
-        let images = image::modules(target).map_err(ImageError::from)?;
         let (mut device, mut context) = (0, std::ptr::null_mut());
         // SAFETY: the library is there and initialised (`list` did it); both calls write one value.
         check(unsafe { sys::cuDeviceGet(&mut device, ordinal) }, || "cuDeviceGet".into())?;
-        // SAFETY: a device of the driver; one handle is written, released in `drop`.
-        check(unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) }, || "cuDevicePrimaryCtxRetain".into())?;
+        // The driver takes 0.1 s to make a context, and unpacking the kernels a third of that.
+        let images = thread::scope(|scope| {
+            let unpack = || image::modules(target).map_err(ImageError::from);
+            let unpacking = thread::Builder::new().spawn_scoped(scope, unpack);
+            // SAFETY: a device of the driver; one handle is written, released in `drop`.
+            check(unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) }, || {
+                "cuDevicePrimaryCtxRetain".into()
+            })?;
+            Ok::<_, DeviceError>(match unpacking.map(thread::ScopedJoinHandle::join) {
+                Ok(images) => images.expect("unpacking does not panic"),
+                Err(_no_thread) => unpack(),
+            })
+        })?;
         let mut gpu = Self {
             properties: DeviceProperties {
                 ordinal,
@@ -115,7 +126,7 @@ impl Gpu {
         gpu.properties.shared_per_block =
             gpu.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         gpu.properties.l2 = gpu.attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
-        for image in images {
+        for image in images? {
             let mut module = std::ptr::null_mut();
             let bytes = image.bytes.as_ptr().cast::<c_void>();
             // SAFETY: a complete cubin, or PTX that ends in a zero; the driver copies it.

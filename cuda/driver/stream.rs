@@ -56,6 +56,9 @@ struct Backlog {
     open: Launches,
 }
 
+/// The first SM whose kernels can wait for their predecessor by themselves.
+const DEPENDENT_FROM_SM: u32 = 90;
+
 /// A queue of work on one GPU.
 pub struct Stream {
     gpu: Arc<Gpu>,
@@ -101,8 +104,9 @@ impl Stream {
         unsafe { self.launch_with(name, grid, params, &mut []) }
     }
 
-    /// As [`Stream::launch`], for a kernel that waits for its predecessor by itself (`depend_wait`): it may start while
-    /// the kernel before it in the stream still runs. SM 9.0 and newer.
+    /// As [`Stream::launch`], for a kernel all of whose threads wait for its predecessor by themselves (`depend_wait`): where
+    /// kernels are made for SM 9.0 and newer, it may start while those before it run, back to the last that was launched by
+    /// [`Stream::launch`]. Before it waits it touches nothing that these write.
     ///
     /// # Errors
     /// The driver refuses the launch, or an earlier launch has failed.
@@ -110,6 +114,10 @@ impl Stream {
     /// # Safety
     /// As for [`Stream::launch`].
     pub unsafe fn launch_dependent<P: Params>(&self, name: &'static str, grid: Grid, params: &P) -> Result<()> {
+        if self.gpu.target().sm < DEPENDENT_FROM_SM {
+            // SAFETY: the caller keeps the same contract.
+            return unsafe { self.launch(name, grid, params) };
+        }
         let mut attribute = sys::CUlaunchAttribute {
             id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: [0; 4],

@@ -101,6 +101,8 @@ pub struct Launch<'a> {
     pub seed: u64,
     /// Only the first and the last so many blocks run; 0: all.
     pub ends: u64,
+    /// It may start before the kernels before it have ended: each thread waits for them by itself.
+    pub dependent: bool,
     /// What the approximate instructions return.
     pub approximation: Approximation,
     /// What the driver knows of addresses.

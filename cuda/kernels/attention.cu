@@ -323,11 +323,15 @@ DEVICE void attention(const AttentionParams& p) {
     s.row = which[0], s.head = which[1], s.first = which[2], s.last = which[3], s.part = which[4];
     s.factor = numbers[0], s.sum = numbers[1];
 
+    // Positions and sequences are those of the step: no kernel of it has written them.
     int end = blockIdx.y * p.rows_per_tile + p.rows_per_tile;
     if (end > p.rows) end = p.rows;
     Run run = find_run(p, blockIdx.y * p.rows_per_tile, end);
     Share share = share_of<V>(p, run);
-    if (run.to == end && share.begin == share.end) return;
+    if (run.to == end && share.begin == share.end) {
+        depend_wait();
+        return;
+    }
 
     // Scores take dimensions by 32: where only 16 are left, the rest of the keys is zero.
     if (V::TILES == 2 && p.head_dim % 32) {
@@ -348,9 +352,12 @@ DEVICE void attention(const AttentionParams& p) {
             const int turns = V::ROWS == 16 && p.rope.q;
             if (!loaded) {
                 if (turns) {
+                    if (HAS_DEPENDENT_LAUNCH) prefetch_tile<V>(p, tile);
                     turn_heads<V>(p, run, s, p.rope.k && share.end == run.last / V::KEYS + 1);
                 } else {
                     place_queries<V>(p, s);
+                    depend_wait();
+                    depend_launch();
                     block_sync();
                     load_queries<V>(p, s);
                 }
@@ -366,7 +373,10 @@ DEVICE void attention(const AttentionParams& p) {
         run = find_run(p, run.to, end);
         share = share_of<V>(p, run);
     }
-    if (!loaded) return;
+    if (!loaded) {
+        depend_wait();
+        return;
+    }
     if (apart) {
         if (!last_block(p.tickets + blockIdx.y * gridDim.x + blockIdx.x, blocks_of<V>(p, run))) return;
         join_parts<V>(p, s);

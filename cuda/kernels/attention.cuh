@@ -257,7 +257,7 @@ DEVICE void turn_heads(const AttentionParams& p, const Run& run, const Shared<V>
     int i = (own ? 0 : HEADS_BEFORE) + warp();
     const int m = threadIdx.x, turning = m < r.n_rot / 2;
     Head<V> h;
-    if (warp() < WARPS && i < heads) h = ask_head<V>(p, i);
+    if (!HAS_DEPENDENT_LAUNCH && warp() < WARPS && i < heads) h = ask_head<V>(p, i);
     const unsigned long long frequency = turning ? r.frequency[m] : 0;
     if (m < V::ROWS) place_query(p, s, m, m < p.group ? run.from : -1, blockIdx.x * p.group + m, run.last);
     // The rows of the tile that have no query.
@@ -265,6 +265,13 @@ DEVICE void turn_heads(const AttentionParams& p, const Run& run, const Shared<V>
         *(uint4*)(s.q_high + at) = *(uint4*)(s.q_low + at) = {0, 0, 0, 0};
     }
     if (turning) store_turn(r, turns_of(s), m, run.last, frequency);
+    if (HAS_DEPENDENT_LAUNCH) {
+        if (r.q_norm) prefetch(r.q_norm, 4 * p.head_dim);
+        if (r.k_norm) prefetch(r.k_norm, 4 * p.head_dim);
+        depend_wait();
+        depend_launch();
+        if (warp() < WARPS && i < heads) h = ask_head<V>(p, i);
+    }
     block_sync();
     if (warp() >= WARPS) return;
 #pragma unroll 1
@@ -303,6 +310,14 @@ template <class V>
 DEVICE Tile locate(const AttentionParams& p, const Run& run, int tile) {
     const int start = tile * V::KEYS;
     return {start, cache_slot(p.cache, run.seq, start, head_tile(p).x, p.n_head_kv)};
+}
+
+// Asks L2 for the keys and values of a tile.
+template <class V>
+DEVICE void prefetch_tile(const AttentionParams& p, Tile tile) {
+    const int bytes = p.head_dim * (V::Q8 ? 1 : 2);
+    prefetch((const char*)p.cache.k + tile.slot * bytes, V::KEYS * bytes);
+    prefetch((const char*)p.cache.v + tile.slot * bytes, V::KEYS * bytes);
 }
 
 // Sixteen bytes of a tile to shared memory; int8 become f16.

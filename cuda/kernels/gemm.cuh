@@ -12,11 +12,12 @@
 // Both add up in the same order: within a chunk of 256 weights from zero, block by block; then chunk by chunk. So a
 // column's result has the same bits whatever stands beside it and however a prompt is cut into pieces.
 //
-// What a format brings (Float of gemm_float.cuh):
+// What a format brings (Float of gemm_float.cuh; for gemm_few Half of gemm_half.cuh):
 //   Rows      what a lane holds of 16 rows × 32 weights;     load(row pointers, block, t)
-//   Columns   what it holds of 8 columns × 32 activations;   global(p, first column, block)
+//   Columns   what it holds of 8 columns × 32 activations;   global(p, first column, block, scale)
 //   Tile      64 columns × BLOCKS blocks in shared memory;   fill(tile, p, first column, first block), get(tile, n, block)
 //   multiply(acc, rows, columns): adds one block's product to the 16 × 8 accumulators.
+//   Scale     of 8 columns in a chunk, for gemm_few;         scale(p, first column, first block, end), scaled(sum, scale, j)
 #pragma once
 #include "matmul.cuh"
 
@@ -144,15 +145,19 @@ DEVICE void gemm_few(const MatmulParams& p, float (*sums)[FEW_WARPS][FEW_COLUMNS
     for (int chunk = 0, round = 0; chunk < chunks; chunk += FEW_WARPS, round ^= 1) {
         float acc[TILES][4] = {};
         const int begin = (chunk + warp()) * CHUNK_BLOCKS, end = min(begin + CHUNK_BLOCKS, blocks);
+        typename Family::Scale scale[TILES];
+        for (int n = 0; n < TILES; n++) {
+            scale[n] = Family::scale(p, first_column + 8 * n, begin, end);
+        }
         for (int b = begin; b < end; b++) {
             const typename Family::Rows w = Family::load(mine.w, b, t);
             for (int n = 0; n < TILES; n++) {
-                Family::multiply(acc[n], w, Family::global(p, first_column + 8 * n, b));
+                Family::multiply(acc[n], w, Family::global(p, first_column + 8 * n, b, scale[n]));
             }
         }
         for (int n = 0; n < TILES; n++) {
             for (int i = 0; i < 4; i++) {
-                sums[round][warp()][(4 * n + i) * 32 + lane()] = acc[n][i];
+                sums[round][warp()][(4 * n + i) * 32 + lane()] = Family::scaled(acc[n][i], scale[n], i % 2);
             }
         }
         block_sync();  // one per round: the next round writes the other half of `sums`

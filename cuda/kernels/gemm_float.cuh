@@ -1,4 +1,4 @@
-// Dense weights (f32, f16, bf16): each number is split into terms that tensor cores take, and the terms' products are
+// Dense weights (f32; below SM 8.0 f16 and bf16, too): each number is split into terms that tensor cores take, and the terms' products are
 // summed in f32, so that nothing of the f32 activations is lost that matters (1e-5 of the result).
 //
 //   SM 8.0+   bf16 terms: x = hi + lo (16 bits together); a bf16 weight is its own hi, the others are hi + lo.
@@ -109,7 +109,11 @@ struct Float {
         return r;
     }
 
-    DEVICE Columns global(const MatmulParams& p, int first_column, int block) {
+    struct Scale {};  // each block has its own
+    DEVICE Scale scale(const MatmulParams&, int, int, int) { return {}; }
+    DEVICE float scaled(float acc, Scale, int) { return acc; }
+
+    DEVICE Columns global(const MatmulParams& p, int first_column, int block, Scale) {
         const Terms x = column(p, first_column + lane() / 4, block);
         Columns r;
         for (int i = 0; i < 4; i++) {

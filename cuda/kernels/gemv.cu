@@ -28,6 +28,12 @@ DEVICE void tile(const MatmulParams& p, const Segment& s, int row0, int first) {
 
 template <class F>
 DEVICE void gemv(const MatmulParams& p, const Segment& s, int block) {
+    // A block's rows lie one after the other.
+    if (HAS_DEPENDENT_LAUNCH && p.ahead) {
+        const int bytes = (int)(min(ROWS, s.rows - block * ROWS) * row_bytes<F>(p.k));
+        prefetch(s.w + block * ROWS * row_bytes<F>(p.k), min(bytes, p.ahead));
+    }
+    depend_wait();
     int row0 = block * ROWS + warp() * PER_WARP;
     if (row0 >= s.rows) return;
     if (p.columns == 1) {
@@ -49,12 +55,16 @@ DEVICE void gemv(const MatmulParams& p) {
 }
 
 #define GEMV(number, name, F) \
-    extern "C" __global__ void __launch_bounds__(128, 4) gemv_##name(const MatmulParams p) { gemv<F>(p); }
+    extern "C" __global__ void __launch_bounds__(128, 4) gemv_##name(const MatmulParams p) { \
+        depend_launch();                                                                       \
+        gemv<F>(p);                                                                            \
+    }
 DENSE_FORMATS(GEMV)
 #undef GEMV
 
 // Segments in different formats: the switch is uniform in a block.
 extern "C" __global__ void __launch_bounds__(128, 4) gemv_mixed(const MatmulParams p) {
+    depend_launch();
     SegmentTile at = segment_tile(p, 3);
     const Segment& s = p.segment[at.segment];
     switch (s.format) {

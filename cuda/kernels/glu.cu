@@ -78,6 +78,8 @@ DEVICE void columns(const GluParams& p, int first, Products& product) {
 template <class Rows>
 DEVICE void glu(const GluParams& p) {
     SHARED(float, product, [2][4][OUTPUTS]);
+    depend_launch();
+    depend_wait();
     if (Rows::COLUMNS > 1 && p.columns == 1) {
         columns<Rows, 1>(p, 0, product);
         return;

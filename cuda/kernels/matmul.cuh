@@ -20,6 +20,12 @@ struct ExpertTile {
     int expert, first, columns, pad;
 };
 
+// Activations in two terms of 16 bits, as dense weights of 16 bits are multiplied with them on SM 8.0+ (gemm_half.cuh).
+struct ActivationTerms {
+    uint4* blocks;  // [column / 16][k / 32][128]: TermBlocks
+    float* down;    // f16: [column][⌈k / 256⌉], what the terms of a chunk are multiplied with
+};
+
 struct MatmulParams {
     Segment segment[3];
     int segments;
@@ -37,11 +43,12 @@ struct MatmulParams {
     // ⌈2^16 / n⌉ for the warps of a block, and for the records of 128 and of 256 columns in a row: what small numbers are multiplied
     // by instead of being divided.
     int warp_factor, row_factor[2];
-    int pad;
+    int ahead;  // most bytes of a matrix that a block prefetches while it waits for its columns
     QuantizedActivations out;  // gated: the same as an image of k = rows (a multiple of 32), or null
     const ExpertTile* experts;  // [gridDim.y]: columns of each tile take an expert; null: all columns take one matrix
     const int* x_columns;  // where a column of such a list lies in `image`
     const int* y_columns;  // and in `y` and `out`
+    ActivationTerms terms;  // room for those of x, where there are many columns
 };
 
 enum Activation { SILU = 0, GELU_TANH = 1, CLAMPED_SWIGLU = 2 };

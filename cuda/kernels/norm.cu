@@ -21,6 +21,8 @@ DEVICE void norm(const NormParams& p, int from, float* part) {
 #define NORM(NAME, KIND)                                                                                      \
     extern "C" __global__ void __launch_bounds__(512) NAME(const NormParams p) {                             \
         SHARED(float, part, [NORM_SUMS<KIND> * NORM_MOST_CHUNKS]);                                            \
+        depend_launch();                                                                                      \
+        depend_wait();                                                                                        \
         const int row = blockIdx.x, from = p.index ? p.index[row] : p.seq && p.seq[row] < 0 ? -1 : row;       \
         if (from < 0) return;                                                                                 \
         if (p.n % 4 == 0) {                                                                                   \

@@ -110,61 +110,69 @@ struct Shared {
     float* totals;
 };
 
-// Asks L2 for bytes that a block is about to load.
-DEVICE void prefetch(const unsigned char* from, int bytes) {
-    constexpr int SECTOR = 32;
-    for (int i = SECTOR * threadIdx.x; i < bytes; i += SECTOR * blockDim.x) prefetch_l2(from + i);
+// The records of a block's row tiles, which lie one after the other: unit u is record u of this stream. Gated, the second half is a
+// stream of its own.
+template <class F>
+struct Records {
+    const unsigned char* at;  // of this lane
+    int step;                 // to the next record of the warp
+    int unit, half, units;    // the warp's record, the first of the second half, all
+    int r, on, in_row;        // the place of the warp's record in its row of records, how far it moves, how long that is
+    __device__ __forceinline__ Records(const MatmulParams& p, const Tiles& tiles, const ColumnTile& columns) {
+        const Segment& segment = p.segment[tiles.segment];
+        const int warps = blockDim.x / 32, row_factor = p.row_factor[F::COLUMNS / CHUNK - 1];
+        in_row = records<F>(p.k), units = tiles.count * in_row, unit = warp(), half = p.gated ? units / 2 : units;
+        const size_t first = (size_t)(tiles.first + columns.row(segment) / 16) * in_row * F::RECORD;
+        step = warps * F::RECORD;
+        at = segment.w + first + (size_t)min(unit, units - 1) * F::RECORD + 16 * lane();
+        if (p.gated) enter_half(p);
+        r = unit - (unit * row_factor >> 16) * in_row, on = warps - (warps * row_factor >> 16) * in_row;
+    }
+    __device__ __forceinline__ void enter_half(const MatmulParams& p) {
+        if (unit < half) return;
+        at += p.segment[1].w - p.segment[0].w - (long long)half * F::RECORD;
+        half = units;
+    }
+    __device__ __forceinline__ void next(const MatmulParams& p) {
+        unit += blockDim.x / 32;
+        at += step;
+        if (p.gated) enter_half(p);
+        r += on;
+        r -= r >= in_row ? in_row : 0;
+    }
+    __device__ __forceinline__ typename F::Held load() const { return F::load(at, lane()); }
+};
+
+// Asks L2 for the first bytes of the streams of a block, at most `ahead` of each: what waits for registers from memory would wait
+// for all of them.
+DEVICE void prefetch_records(const MatmulParams& p, const Tiles& tiles, const ColumnTile& columns, int record, int in_row) {
+    const Segment& segment = p.segment[tiles.segment];
+    const size_t first = (size_t)(tiles.first + columns.row(segment) / 16) * in_row * record;
+    const int bytes = min((p.gated ? tiles.count / 2 : tiles.count) * in_row * record, p.ahead);
+    prefetch(segment.w + first, bytes);
+    if (p.gated) prefetch(p.segment[1].w + first, bytes);
 }
 
-// `image_of` makes the image that is multiplied; false: there is nothing to do. Where that takes its time, L2 is asked for the first
-// `ahead` bytes of each stream meanwhile: what waits for registers from memory would wait for all of them.
-template <class F, int C, int WHOLE, class ImageOf>
-DEVICE void run(const MatmulParams& p, const Tiles& tiles, const ColumnTile& columns, const Shared<C>& shared, const ImageOf& image_of, int ahead = 0) {
+template <class F, int C, int WHOLE>
+DEVICE void multiply(const MatmulParams& p, const Tiles& tiles, const ColumnTile& columns, const Shared<C>& shared, const QuantizedActivations& image, Records<F> at, typename F::Held w) {
     using S = Shape<C>;
     constexpr int CHUNKS = F::COLUMNS / CHUNK;  // of a record
     const Segment& segment = p.segment[tiles.segment];
-    const int warps = blockDim.x / 32, l = lane(), t = l % 4, g = l / 4;
-    const int in_row = records<F>(p.k), units = tiles.count * in_row;
-    const int round = (S::CHUNKS / CHUNKS * p.warp_factor >> 16) * warps, row_factor = p.row_factor[CHUNKS - 1];
-    const auto in_its_row = [&](int unit) { return unit - (unit * row_factor >> 16) * in_row; };
-
-    // The records of consecutive row tiles are one stream: unit u is record u of it. Gated, the second half is a stream of its own.
-    int unit = warp(), r = in_its_row(unit), half = p.gated ? units / 2 : units;
-    const size_t first_record = (size_t)(tiles.first + columns.row(segment) / 16) * in_row * F::RECORD, step = (size_t)warps * F::RECORD;
-    if (ahead) {
-        ahead = min(half * F::RECORD, ahead);
-        prefetch(segment.w + first_record, ahead);
-        if (p.gated) prefetch(p.segment[1].w + first_record, ahead);
-    }
-    const unsigned char* at = segment.w + first_record + (size_t)min(unit, units - 1) * F::RECORD + 16 * l;
-    const size_t jump = p.gated ? p.segment[1].w + first_record - (segment.w + first_record + (size_t)half * F::RECORD) : 0;
-    auto enter_half = [&] {
-        if (unit < half) return;
-        at += jump;
-        half = units;
-    };
-    if (p.gated) enter_half();
-    const int on = in_its_row(warps);  // from a warp's record to its next one, along the row
-    QuantizedActivations image;
-    if (!image_of(image)) return;
-    typename F::Held w = F::load(at, l);
+    const int warps = blockDim.x / 32, t = lane() % 4, g = lane() / 4;
+    const int in_row = at.in_row, units = at.units, round = (S::CHUNKS / CHUNKS * p.warp_factor >> 16) * warps;
     const Columns<F, C, WHOLE> x(image, p.k, columns);
     const int place = C == 1 ? g + 8 * (t & 1) : 2 * t * S::STRIDE + g;  // of this lane's first sum
 #pragma unroll 1
     for (int begin = 0, turn = 0; begin < units; begin += round, turn ^= 1) {
         const int end = min(begin + round, units);
-        float* to = shared.sums[turn] + (unit - begin) * CHUNKS * S::SUMS + place;
+        float* to = shared.sums[turn] + (at.unit - begin) * CHUNKS * S::SUMS + place;
 #pragma unroll 1
-        for (; unit < end; to += warps * CHUNKS * S::SUMS) {
+        for (; at.unit < end; to += warps * CHUNKS * S::SUMS) {
             float acc[CHUNKS][S::TILES][4];
 #pragma unroll
-            for (int c = 0; c < CHUNKS; c++) chunk<F, S::TILES, C == 1>(acc[c], w, c, x.at(r * (F::COLUMNS / 32) + 4 * c));
-            unit += warps;
-            at += step;
-            enter_half();
-            if (unit < units) w = F::load(at, l);
-            r += on;
-            r -= r >= in_row ? in_row : 0;
+            for (int c = 0; c < CHUNKS; c++) chunk<F, S::TILES, C == 1>(acc[c], w, c, x.at(at.r * (F::COLUMNS / 32) + 4 * c));
+            at.next(p);
+            if (at.unit < units) w = at.load();
             for (int c = 0; c < CHUNKS; c++) {
                 if (C == 1) {
                     if (t < 2) to[c * S::SUMS] = t ? acc[c][0][2] : acc[c][0][0];
@@ -225,47 +233,66 @@ DEVICE Tiles tiles_of(const MatmulParams& p) {
     return {segment, first, p.gated ? 2 * count : count};
 }
 
-// Columns whose image is there.
+// Columns whose image is there. The first records are asked for before the kernel that makes it has ended.
 template <class F, int C>
 DEVICE void run(const MatmulParams& p, const Shared<C>& shared) {
+    depend_launch();
+    if (p.experts) depend_wait();
     const ColumnTile columns = column_tile(p, C);
-    if (columns.first >= columns.end) return;
-    auto image = [&](QuantizedActivations& to) {
-        to = p.image;
-        return 1;
-    };
+    if (columns.first >= columns.end) {
+        depend_wait();
+        return;
+    }
+    const Tiles tiles = tiles_of(p);
+    const Records<F> at(p, tiles, columns);
+    const typename F::Held w = at.load();
+    if (HAS_DEPENDENT_LAUNCH) prefetch_records(p, tiles, columns, F::RECORD, at.in_row);
+    depend_wait();
     if (F::BLOCK >= CHUNK || p.k % CHUNK == 0) {
-        run<F, C, 1>(p, tiles_of(p), columns, shared, image);
+        multiply<F, C, 1>(p, tiles, columns, shared, p.image, at, w);
     } else {
-        run<F, C, 0>(p, tiles_of(p), columns, shared, image);
+        multiply<F, C, 0>(p, tiles, columns, shared, p.image, at, w);
     }
 }
 
 struct NormProductParams {
     MatmulParams product;  // of one column; its image is not used
     NormParams norm;       // of that column: x and x_out apart; seq, index, y and image are not used
-    int ahead;             // most bytes of a matrix that a block prefetches while it norms
-    int pad;
 };
 
-// A column that is yet to be normed. `memory`: room for its image in whole chunks, what is past k zeros.
-template <class F>
-DEVICE void run(const NormProductParams& p, const Tiles& tiles, const Shared<1>& shared, signed char* memory) {
-    const ColumnTile one = {0, 1, 0, 0, nullptr, nullptr};
-    // Asked for before the weights: the caches have it, and it is needed first.
+// Norms the column, whose image goes to `memory`: in whole chunks, what is past k zeros. False: there is nothing to do. `ask` has L2
+// asked for the block's records, before the kernel whose results are normed has ended, or while they are on their way.
+template <class Ask>
+DEVICE int norm_column(const NormProductParams& p, const Shared<1>& shared, signed char* memory, QuantizedActivations& image, const Ask& ask) {
+    if (HAS_DEPENDENT_LAUNCH) {
+        prefetch(p.norm.weight, 4 * p.norm.n);
+        if (p.norm.post) prefetch(p.norm.post, 4 * p.norm.n);
+        ask();
+        depend_launch();
+        depend_wait();
+    }
     const int seq = p.product.seq ? *p.product.seq : 0;
     const First<2> first = first_elements<2, 1, NORM_RMS>(p.norm, 0);
-    run<F, 1, 1>(p.product, tiles, one, shared, [&](QuantizedActivations& to) {
-        if (seq < 0) return 0;
-        const int padded = norm_chunks(p.norm.n) * NORM_CHUNK;
-        to.q = memory;
-        to.d = (float*)(to.q + padded);
-        to.s = to.d + padded / 32;
-        float* const x_out = blockIdx.x ? nullptr : p.norm.x_out;
-        norm_row<1, NORM_RMS>(p.norm, 0, first, x_out, shared.sums[0], [&](int i, const Quad& normed) { quantize_quads(to, i, normed.v, 1); });
-        block_sync();
-        return 1;
-    }, p.ahead);
+    if (!HAS_DEPENDENT_LAUNCH) ask();
+    if (seq < 0) return 0;
+    const int padded = norm_chunks(p.norm.n) * NORM_CHUNK;
+    image.q = memory;
+    image.d = (float*)(image.q + padded);
+    image.s = image.d + padded / 32;
+    float* const x_out = blockIdx.x ? nullptr : p.norm.x_out;
+    norm_row<1, NORM_RMS>(p.norm, 0, first, x_out, shared.sums[0], [&](int i, const Quad& normed) { quantize_quads(image, i, normed.v, 1); });
+    block_sync();
+    return 1;
+}
+
+DEVICE ColumnTile one_column() { return {0, 1, 0, 0, nullptr, nullptr}; }
+
+template <class F>
+DEVICE void run(const NormProductParams& p, const Tiles& tiles, const Shared<1>& shared, signed char* memory) {
+    const Records<F> at(p.product, tiles, one_column());
+    QuantizedActivations image;
+    const auto ask = [&] { prefetch_records(p.product, tiles, one_column(), F::RECORD, at.in_row); };
+    if (norm_column(p, shared, memory, image, ask)) multiply<F, 1, 1>(p.product, tiles, one_column(), shared, image, at, at.load());
 }
 
 // Blocks on a multiprocessor that registers leave room for.
@@ -298,14 +325,32 @@ constexpr int NORM_BLOCKS = F::SCALES == 2 && F::MIN ? 1 : 2;
 QUANTIZED_FORMATS(PRODUCT)
 #undef PRODUCT
 
-// Segments in different formats: the switch is uniform in a block.
+// Segments in different formats: the switches are uniform in a block, and what they have in common is there once.
 extern "C" __global__ void __launch_bounds__(32 * MOST_NORM_WARPS, 2) norm_product_mixed(const NormProductParams p) {
     SHARED_SUMS(1);
-    DYN_SHARED(signed char, image);
+    DYN_SHARED(signed char, memory);
+    const Shared<1> shared = {sums, totals};
     const Tiles tiles = tiles_of(p.product);
-    switch (p.product.segment[tiles.segment].format) {
+    const int format = p.product.segment[tiles.segment].format;
+    QuantizedActivations image;
+    const auto ask = [&] {
+        int record = 0, in_row = 0;
+        switch (format) {
 #define CASE(number, name, F) \
-    case number: run<F>(p, tiles, {sums, totals}, image); break;
+    case number: record = F::RECORD, in_row = records<F>(p.product.k); break;
+            QUANTIZED_FORMATS(CASE)
+#undef CASE
+        }
+        prefetch_records(p.product, tiles, one_column(), record, in_row);
+    };
+    if (!norm_column(p, shared, memory, image, ask)) return;
+    switch (format) {
+#define CASE(number, name, F)                                                                                   \
+    case number: {                                                                                              \
+        const Records<F> at(p.product, tiles, one_column());                                                      \
+        multiply<F, 1, 1>(p.product, tiles, one_column(), shared, image, at, at.load());                          \
+        break;                                                                                                  \
+    }
         QUANTIZED_FORMATS(CASE)
 #undef CASE
     }

@@ -14,6 +14,13 @@
 #define HAS_CP_ASYNC 0
 #endif
 
+// Kernels that start before their predecessor has ended: what SM 9.0 brought. The emulator compiles both sides.
+#if __CUDA_ARCH__ >= 900 || !defined(__CUDACC__) && __CUDA_ARCH__ >= 800
+#define HAS_DEPENDENT_LAUNCH 1
+#else
+#define HAS_DEPENDENT_LAUNCH 0
+#endif
+
 // From SM 8.6 on integers become floats at half the rate of additions; before, at an eighth.
 #if __CUDA_ARCH__ >= 860
 #define FAST_INT_TO_FLOAT 1
@@ -199,15 +206,15 @@ DEVICE void system_fence() { __threadfence_system(); }
 
 DEVICE void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
 
-// Dependent launch: `depend_wait` before the first use of what the previous kernel wrote, `depend_launch` when the next
-// kernel may start. No-ops below SM 9.0 and in launches without the attribute.
+// Dependent launch: every thread calls `depend_wait` before it touches what a kernel since the last full boundary wrote, and
+// before it ends; `depend_launch` when the next kernel may start. No-ops below SM 9.0 and in launches without the attribute.
 DEVICE void depend_wait() {
-#if __CUDA_ARCH__ >= 900
+#if HAS_DEPENDENT_LAUNCH
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 DEVICE void depend_launch() {
-#if __CUDA_ARCH__ >= 900
+#if HAS_DEPENDENT_LAUNCH
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
@@ -247,6 +254,12 @@ DEVICE double product(double a, double b) { return __dmul_rn(a, b); }
 DEVICE double sum(double a, double b) { return __dadd_rn(a, b); }
 
 #endif // __CUDACC__
+
+// Asks L2 for bytes that a block is about to load.
+DEVICE void prefetch(const void* from, int bytes) {
+    constexpr int SECTOR = 32;
+    for (int i = SECTOR * threadIdx.x; i < bytes; i += SECTOR * blockDim.x) prefetch_l2((const char*)from + i);
+}
 
 // Blocks are one-dimensional.
 DEVICE int lane() { return threadIdx.x & 31; }

@@ -205,6 +205,7 @@ static __device__ inline void conclude_scan(const SampleParams& p, const Row& ro
 }
 
 extern "C" __global__ void __launch_bounds__(256, 4) sample_scan(const SampleParams p) {
+    depend_launch();
     depend_wait();
     Row row;
     if (!open_row(p, row)) return;
@@ -213,16 +214,23 @@ extern "C" __global__ void __launch_bounds__(256, 4) sample_scan(const SamplePar
     const int penalties = s.window != 0;
     u64 best = 0;
     for (int chunk = first_chunk(); chunk < chunks_of(p.vocab); chunk += chunk_step()) {
-        each_of_chunk(chunk, p.vocab, [&](int token) {
-            float logit = row.logits[token];
-            const unsigned count = penalties ? row.counts[token] : 0;
+        // All loads before the first use: they are under way together.
+        float logits[CHUNK / 32];
+        for (int i = 0; i < CHUNK / 32; i++) {
+            const int token = chunk * CHUNK + 32 * i + lane();
+            logits[i] = token < p.vocab ? row.logits[token] : -INFINITY;
+        }
+        for (int i = 0; i < CHUNK / 32; i++) {
+            const int token = chunk * CHUNK + 32 * i + lane();
+            float logit = logits[i];
+            const unsigned count = penalties && token < p.vocab ? row.counts[token] : 0;
             if (count) row.logits[token] = logit = penalised(s, logit, count);
             if (!(logit < INFINITY)) {
                 atomic_max(&row.work->bad, ~(u64)token);
             } else if (logit > -INFINITY) {
                 best = max(best, ~code_of(logit, token));
             }
-        });
+        }
     }
     best = warp_max(best);
     if (lane() == 0 && best) atomic_max(&row.work->best, best);
@@ -264,6 +272,7 @@ static __device__ Cut find_ends(Shared& shared, const Sampling& s, float best) {
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2) sample_bins(const SampleParams p) {
+    depend_launch();
     depend_wait();
     Row row;
     if (!open_row(p, row)) return;
@@ -375,6 +384,7 @@ static __device__ int draw(Shared& shared, const SampleParams& p, const Row& row
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2) sample_draw(const SampleParams p) {
+    depend_launch();
     depend_wait();
     Row row;
     if (!open_row(p, row)) return;
@@ -428,6 +438,7 @@ struct RestartParams {
 
 // A sequence begins, or goes on with other parameters or another past. One block.
 extern "C" __global__ void __launch_bounds__(256) sample_restart(const RestartParams p) {
+    depend_launch();
     depend_wait();
     if (threadIdx.x == 0) {
         *p.to = p.sampling;

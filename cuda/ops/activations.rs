@@ -1,4 +1,4 @@
-//! The int8 image of activations, as kernels/image.cuh has it.
+//! The int8 image of activations, as kernels/image.cuh has it, and their terms, as kernels/gemm_half.cuh.
 
 use crate::{ArenaLayout, Grid, Params, Ptr, Result, Stream};
 
@@ -22,6 +22,28 @@ impl QuantizedActivations {
             q: layout.take(format!("{name}.q"), columns * k),
             d: layout.take(format!("{name}.d"), columns * k / 32),
             s: layout.take(format!("{name}.s"), columns * k / 16),
+        }
+    }
+}
+
+/// Room for columns of activations in two terms of 16 bits, which products of many columns with dense weights of 16 bits make
+/// and multiply on SM 8.0+. The default is none.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ActivationTerms {
+    /// Two terms, `[columns, a multiple of 16][k]`, 16 columns × 32 elements at a time.
+    pub blocks: Ptr<u32>,
+    /// What those of 256 elements are multiplied with, `[columns, a multiple of 16][⌈k / 256⌉]`.
+    pub down: Ptr<f32>,
+}
+
+impl ActivationTerms {
+    /// Room for so many columns of up to `k` elements.
+    pub fn take(layout: &mut ArenaLayout, name: &str, columns: usize, k: usize) -> Self {
+        let columns = columns.next_multiple_of(16);
+        Self {
+            blocks: layout.take(format!("{name}.blocks"), columns * k),
+            down: layout.take(format!("{name}.down"), columns * k.div_ceil(256)),
         }
     }
 }
@@ -66,6 +88,7 @@ mod tests {
     #[test]
     fn the_kernels_have_the_same() {
         twin::fields!(QuantizedActivations as "QuantizedActivations" { q, d, s });
+        twin::fields!(ActivationTerms as "ActivationTerms" { blocks, down });
         twin::fields!(QuantizeActParams as "quantize_act::QuantizeActParams" { x, seq, image, k, columns });
     }
 }

@@ -217,7 +217,7 @@ pub unsafe fn attention(s: &Stream, a: &Attention) -> Result<()> {
     let kind = a.cache.kind;
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe {
-        s.launch(
+        s.launch_dependent(
             kernel(kind, dim, queries),
             Grid { blocks, threads: threads(dim), shared: shared(kind, dim, queries) },
             &raw,

@@ -35,6 +35,10 @@ pub struct FormatKernels {
     pub glu: &'static str,
     /// Matrix times many columns ([`super::gemm::gemm`]).
     pub gemm: &'static str,
+    /// The same of f16 and bf16 on SM 8.0+: what makes the terms of activations.
+    pub gemm_split: &'static str,
+    /// And products of them, in large, medium and small tiles.
+    pub gemm_tiles: [&'static str; 3],
     /// Dense matrix times up to 32 columns, on tensor cores too.
     pub gemm_few: &'static str,
 }
@@ -50,6 +54,8 @@ macro_rules! formats {
             gemv: concat!("gemv_", $name),
             glu: concat!("glu_", $name),
             gemm: concat!("gemm_", $name),
+            gemm_split: concat!("gemm_split_", $name),
+            gemm_tiles: [concat!("gemm_large_", $name), concat!("gemm_medium_", $name), concat!("gemm_small_", $name)],
             gemm_few: concat!("gemm_few_", $name),
         }),*]
     };

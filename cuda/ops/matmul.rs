@@ -19,6 +19,8 @@ const GEMV_COLUMNS: u32 = 32;
 /// Outputs of a block of `glu`: one block of the image that it may write.
 const GLU_ROWS: u32 = 32;
 const GEMV_THREADS: u32 = 128;
+/// Blocks that a multiprocessor has at once, about.
+const GEMV_RESIDENT: u32 = 8;
 const GLU_THREADS: u32 = 256;
 
 /// The gated half of a feed-forward layer: `activation(gate · x) · (up · x)`.
@@ -70,11 +72,16 @@ pub unsafe fn gemv(stream: &Stream, p: &MatmulParams) -> Result<()> {
         });
         let params = p.with(&same);
         if of.layout == Layout::File {
-            let blocks = same.iter().map(|s| (s.rows as u32).div_ceil(GEMV_ROWS)).sum();
+            let blocks: u32 = same.iter().map(|s| (s.rows as u32).div_ceil(GEMV_ROWS)).sum();
+            let device = stream.gpu().properties();
+            // A quarter of L2 is for what blocks that run at once have asked for; of blocks that come later nobody waits.
+            let at_once = GEMV_RESIDENT * device.multiprocessors as u32;
+            let ahead = if blocks <= at_once { device.l2 / 4 / blocks.max(1) as i32 } else { 0 };
+            let params = MatmulParams { ahead, ..params };
             let grid = Grid::plane(blocks, (p.columns as u32).div_ceil(GEMV_COLUMNS), GEMV_THREADS);
             let name = if same.iter().all(|s| kernels(s, p) == of) { of.gemv } else { "gemv_mixed" };
             // SAFETY: the kernel takes these parameters (compared by a test of `params`); the caller answers for the rest.
-            unsafe { stream.launch(name, grid, &params)? };
+            unsafe { stream.launch_dependent(name, grid, &params)? };
         } else {
             // SAFETY: the caller keeps the same contract.
             unsafe { product::product(stream, &params)? };
@@ -113,7 +120,9 @@ pub unsafe fn glu(stream: &Stream, p: &GluParams) -> Result<()> {
     }
     let blocks = (p.gate.rows as u32).div_ceil(GLU_ROWS);
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
-    unsafe { stream.launch(if gate == up { gate.glu } else { "glu_mixed" }, Grid::linear(blocks, GLU_THREADS), p) }
+    unsafe {
+        stream.launch_dependent(if gate == up { gate.glu } else { "glu_mixed" }, Grid::linear(blocks, GLU_THREADS), p)
+    }
 }
 
 /// The kernels of a segment's format. Panics where they cannot work with these inputs.

@@ -103,7 +103,7 @@ pub unsafe fn norm(s: &Stream, rows: u32, kind: NormKind, p: &NormParams) -> Res
         NormKind::None => "residual_add",
     };
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
-    unsafe { s.launch(name, Grid::linear(rows, THREADS), p) }
+    unsafe { s.launch_dependent(name, Grid::linear(rows, THREADS), p) }
 }
 
 #[cfg(test)]

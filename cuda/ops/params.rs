@@ -1,6 +1,6 @@
 //! What the kernels of products take.
 
-use super::activations::QuantizedActivations;
+use super::activations::{ActivationTerms, QuantizedActivations};
 use crate::{Params, Ptr};
 
 /// Activation of a gate: `x · sigmoid(x)`.
@@ -77,8 +77,8 @@ pub struct MatmulParams {
     pub warp_factor: i32,
     /// The same for the records of 128 and of 256 columns in a row.
     pub row_factor: [i32; 2],
-    /// Padding that the struct of the kernels has, too; zero.
-    pub pad: i32,
+    /// Most bytes of a matrix that a block prefetches while it waits for its columns.
+    pub ahead: i32,
     /// Gated: the same as an image of k = rows (a multiple of 32), or none.
     pub out: QuantizedActivations,
     /// `[expert_tiles]`: columns of each tile take an expert; null: all columns take one matrix. Quantized weights only.
@@ -87,6 +87,8 @@ pub struct MatmulParams {
     pub x_columns: Ptr<i32>,
     /// And in `y` and `out`.
     pub y_columns: Ptr<i32>,
+    /// Room for the terms of `x`, where [`super::gemm::gemm`] takes more than a few columns and weights are f16 or bf16.
+    pub terms: ActivationTerms,
 }
 // SAFETY: MatmulParams in kernels/matmul.cuh; the test below compares size and offsets.
 unsafe impl Params for MatmulParams {}
@@ -116,8 +118,8 @@ mod tests {
         twin::fields!(ExpertTile as "ExpertTile" { expert, first, columns, pad });
         twin::fields!(MatmulParams as "MatmulParams" {
             segment, segments, k, columns, softcap, image, x, seq, tile_shift, gated, activation, expert_tiles, warp_factor,
-            row_factor, pad, out, experts, x_columns,
-            y_columns,
+            row_factor, ahead, out, experts, x_columns,
+            y_columns, terms,
         });
         let activations = [("SILU", SILU), ("GELU_TANH", GELU_TANH), ("CLAMPED_SWIGLU", CLAMPED_SWIGLU)];
         twin::constants(activations.map(|(name, number)| (name, number as usize)));

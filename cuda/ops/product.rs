@@ -23,17 +23,42 @@ struct Variant {
     columns: u32,
     tiles: u32,
     warps: u32,
+    /// Warps that a multiprocessor's registers have room for.
+    resident: u32,
+    /// Bytes of shared memory of a block.
+    shared: u32,
 }
+
+impl Variant {
+    /// Blocks of so many warps that run at once.
+    fn at_once(&self, warps: u32, device: &Multiprocessors) -> u32 {
+        device.count * (self.resident / warps).min(device.shared / self.shared).max(1)
+    }
+}
+
 /// The kernels of a format in the order of [`super::formats::FormatKernels::product`].
 const VARIANTS: [Variant; 3] = [
-    Variant { columns: 1, tiles: 8, warps: 16 },
-    Variant { columns: 8, tiles: 4, warps: 12 },
-    Variant { columns: MOST_COLUMNS as u32, tiles: 4, warps: 8 },
+    Variant { columns: 1, tiles: 8, warps: 16, resident: 16, shared: 18 << 10 },
+    Variant { columns: 8, tiles: 4, warps: 12, resident: 12, shared: 34 << 10 },
+    Variant { columns: MOST_COLUMNS as u32, tiles: 4, warps: 8, resident: 8, shared: 46 << 10 },
 ];
-/// The kernel that norms its column. Registers leave room for two blocks of most warps on a multiprocessor.
-const NORMED: Variant = Variant { columns: 1, tiles: 8, warps: 8 };
-/// Warps per multiprocessor that keep the memory busy.
-const WARPS_PER_MULTIPROCESSOR: u32 = 16;
+/// The kernel that norms its column.
+const NORMED: Variant = Variant { columns: 1, tiles: 8, warps: 8, resident: 16, shared: 20 << 10 };
+
+/// What a plan depends on of a device.
+#[derive(Debug, Clone, Copy)]
+struct Multiprocessors {
+    count: u32,
+    /// Bytes of shared memory that each has for blocks.
+    shared: u32,
+}
+
+impl Multiprocessors {
+    fn of(stream: &Stream) -> Self {
+        let device = stream.gpu().properties();
+        Self { count: device.multiprocessors as u32, shared: device.shared_per_block as u32 }
+    }
+}
 
 /// How a launch is cut. Nothing of it is in a result's bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,42 +93,38 @@ impl Shape<'_> {
     }
 }
 
-/// Row tiles and warps of a block. Many row tiles per block where there are blocks enough, and warps so that the block's records
-/// divide among them.
-fn plan(variant: &Variant, shape: &Shape<'_>, multiprocessors: u32) -> Plan {
-    if shape.normed > 0 {
-        return plan_normed(shape, multiprocessors);
-    }
-    let blocks = |tiles| shape.blocks(tiles) * shape.experts;
-    let tiles = match shape.gated {
-        true => GATED_TILES,
-        false => {
-            (0..4).rev().map(|i| 1 << i).find(|&t| t <= variant.tiles && blocks(t) >= 4 * multiprocessors).unwrap_or(1)
-        }
-    };
-    let units = tiles * shape.in_row;
-    // Parts in a thousand of the warps' turns that have a record.
-    let busy = |warps: u32| 1000 * units / (units.div_ceil(warps) * warps);
-    let most = variant.warps.min(units.max(4));
-    let best = (4..=most).map(busy).max().unwrap_or(0);
-    let mut good = (4..=most).filter(|&warps| busy(warps) >= best * 19 / 20);
-    let enough = WARPS_PER_MULTIPROCESSOR * multiprocessors;
-    let last = good.clone().next_back().unwrap_or(4);
-    Plan { tiles, warps: good.find(|warps| blocks(tiles) * warps >= enough).unwrap_or(last) }
-}
+/// Turns of records that a block's beginning and end take, with their barriers.
+const AROUND: u32 = 3;
 
-/// Blocks that norm their column and run at once.
-fn normed_at_once(plan: &Plan, multiprocessors: u32) -> u32 {
-    multiprocessors * (2 * NORMED.warps / plan.warps)
+/// Row tiles and warps of a block, so that the multiprocessors take the fewest turns: those of a block's records, of what is around
+/// them, and of blocks that have to wait for others.
+fn plan(variant: &Variant, shape: &Shape<'_>, device: &Multiprocessors) -> Plan {
+    if shape.normed > 0 {
+        return plan_normed(shape, device);
+    }
+    let tiles = if shape.gated { &[GATED_TILES][..] } else { &[1, 2, 4, 8] };
+    // In thousandths of a turn.
+    let cost = |plan: &Plan| {
+        let of_block = AROUND + (plan.tiles * shape.in_row).div_ceil(plan.warps);
+        let blocks = shape.blocks(plan.tiles) * shape.experts;
+        let rounds = 1000 * u64::from(blocks) / u64::from(variant.at_once(plan.warps, device));
+        // Of many blocks some are always ending; of few the last ones run alone.
+        let rounds = if rounds > 4000 { rounds } else { rounds.div_ceil(1000) * 1000 };
+        rounds.max(1000) * u64::from(of_block)
+    };
+    let most = |tiles: u32| variant.warps.min((tiles * shape.in_row).max(4));
+    let plans = tiles.iter().filter(|&&tiles| tiles <= variant.tiles);
+    let plans = plans.flat_map(|&tiles| (4..=most(tiles)).map(move |warps| Plan { tiles, warps }));
+    plans.min_by_key(cost).expect("there are plans")
 }
 
 /// The same where every block norms the column first, which takes about as long as some records of a warp do: blocks that are
 /// there at once, as few turns as that allows, and as few blocks as take no longer.
-fn plan_normed(shape: &Shape<'_>, multiprocessors: u32) -> Plan {
+fn plan_normed(shape: &Shape<'_>, device: &Multiprocessors) -> Plan {
     let tiles = if shape.gated { &[2 * GATED_TILES, GATED_TILES][..] } else { &[8, 4, 2, 1] };
     // In turns: a chunk that a warp norms takes about as long as a record, and some barriers as long as three.
     let turns = |plan: &Plan| {
-        let at_once = normed_at_once(plan, multiprocessors);
+        let at_once = NORMED.at_once(plan.warps, device);
         let records = (plan.tiles * shape.in_row).div_ceil(plan.warps);
         shape.blocks(plan.tiles).div_ceil(at_once) * (3 + shape.normed.div_ceil(plan.warps) + records)
     };
@@ -117,9 +138,6 @@ fn plan_normed(shape: &Shape<'_>, multiprocessors: u32) -> Plan {
 struct NormProductParams {
     product: MatmulParams,
     norm: NormParams,
-    /// Most bytes of a matrix that a block prefetches while it norms.
-    ahead: i32,
-    pad: i32,
 }
 // SAFETY: NormProductParams in kernels/product.cu; the test below compares size and offsets.
 unsafe impl Params for NormProductParams {}
@@ -167,7 +185,7 @@ fn planned_for(stream: &Stream, p: &MatmulParams, normed: bool) -> Plan {
     let experts = if p.experts.is_null() { 1 } else { p.expert_tiles as u32 };
     let chunks = if normed { (p.k as u32).div_ceil(norm::CHUNK as u32) } else { 0 };
     let shape = Shape { rows: &rows, in_row, gated: p.gated != 0, normed: chunks, experts };
-    plan(if normed { &NORMED } else { variant(p).1 }, &shape, stream.gpu().properties().multiprocessors as u32)
+    plan(if normed { &NORMED } else { variant(p).1 }, &shape, &Multiprocessors::of(stream))
 }
 
 /// The kernel for this number of columns: which one, and what it allows.
@@ -201,13 +219,21 @@ pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParam
     assert!(p.out.q.is_null() || rows[0].is_multiple_of(32), "an image of {} elements", rows[0]);
     let blocks = Shape { rows: &rows, in_row: 0, gated: p.gated != 0, normed: 0, experts: 1 }.blocks(plan.tiles);
     let factor = |n: u32| 65_536u32.div_ceil(n) as i32;
+    // A quarter of L2 is for what blocks that run at once have asked for; of blocks that come later nobody waits.
+    let columns = p.column_tiles(variant.columns);
+    let of = if norm.is_some() { &NORMED } else { variant };
+    let at_once = of.at_once(plan.warps, &Multiprocessors::of(stream));
+    let streams = (blocks * columns).min(at_once) as i32 * if p.gated == 0 { 1 } else { 2 };
+    let ahead =
+        if norm.is_some() || blocks * columns <= at_once { stream.gpu().properties().l2 / 4 / streams } else { 0 };
     let product = MatmulParams {
         tile_shift: plan.tiles.ilog2() as i32,
         warp_factor: factor(plan.warps),
         row_factor: [128, 256].map(|columns| factor((p.k as u32).div_ceil(columns))),
+        ahead,
         ..*p
     };
-    let grid = Grid::plane(blocks, p.column_tiles(variant.columns), 32 * plan.warps);
+    let grid = Grid::plane(blocks, columns, 32 * plan.warps);
     for s in segments.iter().filter(|_| !p.experts.is_null()) {
         assert!(
             norm.is_none() && p.seq.is_null() && p.columns as u32 <= variant.columns,
@@ -217,20 +243,16 @@ pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParam
     }
     let Some(&norm) = norm else {
         // SAFETY: the kernel takes these parameters (compared by a test of `params`); the caller answers for the rest.
-        return unsafe { stream.launch(kernels.product[i], grid, &product) };
+        return unsafe { stream.launch_dependent(kernels.product[i], grid, &product) };
     };
     assert!(p.columns == 1 && norm.n == p.k && norm_product_takes(p.k as usize), "a norm of {} elements", norm.n);
     assert!(norm.index.is_null() && norm.y.is_null() && norm.image.q.is_null(), "a norm of the product's own column");
     assert!(norm.x_out.is_null() || norm.x_out.address() != norm.x.address(), "other blocks still read the stream");
     // The image in whole chunks: a byte per element, and four bytes per 32 and per 16.
     let grid = Grid { shared: (p.k as u32).next_multiple_of(norm::CHUNK as u32) * 11 / 8, ..grid };
-    // A quarter of L2 is for what blocks that run at once have asked for.
-    let device = stream.gpu().properties();
-    let at_once = blocks.min(normed_at_once(&plan, device.multiprocessors as u32));
-    let ahead = device.l2 / 4 / at_once as i32 / if p.gated == 0 { 1 } else { 2 };
     let name = if same { kernels.norm_product } else { "norm_product_mixed" };
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
-    unsafe { stream.launch(name, grid, &NormProductParams { product, norm, ahead, pad: 0 }) }
+    unsafe { stream.launch_dependent(name, grid, &NormProductParams { product, norm }) }
 }
 
 #[cfg(test)]
@@ -240,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(NormProductParams as "matrix_product::NormProductParams" { product, norm, ahead, pad });
+        twin::fields!(NormProductParams as "matrix_product::NormProductParams" { product, norm });
         twin::constants([
             ("matrix_product::MOST_TILES", VARIANTS[0].tiles as usize),
             ("matrix_product::MOST_WARPS", VARIANTS[0].warps as usize),
@@ -254,12 +276,14 @@ mod tests {
         let plans = |rows, in_row, gated, normed| {
             let shape = Shape { rows, in_row, gated, normed, experts: 1 };
             let variant = if normed > 0 { &NORMED } else { &VARIANTS[0] };
-            [40, 84, 132].map(|sm| plan(variant, &shape, sm)).map(|p| (p.tiles, p.warps))
+            [(40, 64), (84, 99), (132, 227)]
+                .map(|(count, kb)| plan(variant, &shape, &Multiprocessors { count, shared: kb << 10 }))
+                .map(|p| (p.tiles, p.warps))
         };
-        assert_eq!(plans(&[262_144], 9, false, 0), [(8, 4), (8, 4), (8, 4)], "head");
-        assert_eq!(plans(&[6912, 6912], 9, true, 0), [(4, 4), (4, 9), (4, 12)], "gate and up");
+        assert_eq!(plans(&[262_144], 9, false, 0), [(8, 5), (8, 4), (8, 4)], "head");
+        assert_eq!(plans(&[6912, 6912], 9, true, 0), [(4, 5), (4, 5), (4, 8)], "gate and up");
         assert_eq!(plans(&[6912, 6912], 9, true, 9), [(8, 5), (4, 5), (4, 8)], "gate and up of what is normed");
-        assert_eq!(plans(&[1152], 54, false, 0), [(1, 9), (1, 14), (1, 14)], "down");
+        assert_eq!(plans(&[1152], 54, false, 0), [(1, 8), (1, 14), (1, 14)], "down");
         assert_eq!(plans(&[1024, 256, 256], 9, false, 9), [(1, 5), (1, 8), (1, 8)], "q, k, v");
         for variant in VARIANTS.iter().chain([&NORMED]) {
             for in_row in 1..100 {
@@ -270,7 +294,7 @@ mod tests {
                     normed: u32::from(*variant == NORMED) * in_row,
                     experts: 1,
                 };
-                let cut = plan(variant, &shape, 84);
+                let cut = plan(variant, &shape, &Multiprocessors { count: 84, shared: 99 << 10 });
                 assert!(cut.warps >= 1 && cut.warps <= variant.warps && cut.tiles <= variant.tiles);
             }
         }

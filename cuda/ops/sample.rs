@@ -404,10 +404,10 @@ impl SampleState {
         let grid = Grid::plane(blocks, rows.rows, THREADS);
         // SAFETY: the kernels take these parameters (compared by the test below); the caller answers for the rest.
         unsafe {
-            stream.launch("sample_scan", grid, &params)?;
+            stream.launch_dependent("sample_scan", grid, &params)?;
             if steps == SampleSteps::All {
-                stream.launch("sample_bins", grid, &params)?;
-                stream.launch("sample_draw", grid, &params)?;
+                stream.launch_dependent("sample_bins", grid, &params)?;
+                stream.launch_dependent("sample_draw", grid, &params)?;
             }
         }
         Ok(())

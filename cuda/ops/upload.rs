@@ -4,12 +4,15 @@
 use std::sync::Arc;
 
 use qrun_quant::GgmlType;
+use rayon::prelude::*;
 
 use super::formats::{self, Layout};
 use crate::{ArenaLayout, Gpu, Grid, Params, Pinned, Ptr, Result, Stream};
 
 /// Bytes of one staging buffer.
 const STAGE: usize = 8 << 20;
+/// Bytes that a thread of the host copies at once.
+const SHARE: usize = 512 << 10;
 /// Staging buffers on the host: one is filled while the others are on their way.
 const STAGES: usize = 3;
 /// Warps of a block of `repack`, a record each.
@@ -111,8 +114,9 @@ pub unsafe fn upload(
         for (i, piece) in source.bytes().chunks(size).enumerate() {
             let stage = &mut stages[next % STAGES];
             next += 1;
-            // Waits until the buffer's last piece has arrived.
-            stage.as_mut_slice()[..piece.len()].copy_from_slice(piece);
+            // Waits until the buffer's last piece has arrived. One thread would wait for the pages of a mapped file, one by one.
+            let shares = stage.as_mut_slice()[..piece.len()].par_chunks_mut(SHARE).zip(piece.par_chunks(SHARE));
+            shares.for_each(|(to, from)| to.copy_from_slice(from));
             match records {
                 // SAFETY: the source's place has room for its bytes, says the caller.
                 None => unsafe { stream.copy_in(to.add(i * size), stage, piece.len())? },

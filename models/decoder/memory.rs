@@ -10,9 +10,10 @@ use std::f32::consts::FRAC_1_SQRT_2;
 use qrun_cuda::{
     ArenaLayout, Ptr,
     ops::{
-        activations::QuantizedActivations,
+        activations::{ActivationTerms, QuantizedActivations},
         attention::{self, Scratch},
         cache::{Cache, CacheType},
+        gemm,
         recurrent::{DeltaNet, States},
         rope_kv,
         sample::{SampleBuffers, SampleShape},
@@ -136,6 +137,8 @@ pub struct Activations {
     pub up: Ptr<f32>,
     /// `act(gate) · up`: input of the down projection.
     pub gated: Operand,
+    /// Room for the terms of an operand, `[rows][widest]`; none where no dense matrix has 16 bits.
+    pub terms: ActivationTerms,
     /// Of layers with experts.
     pub experts: Experts,
     /// Embeddings of a token for each layer, `[rows][layers][n_embd_per_layer]`: first the token's own, then joined with what
@@ -304,7 +307,9 @@ impl Memory {
         let sampled = Rows::at(marked.add(LOGIT_ROWS), LOGIT_ROWS);
         let masked = marked.add((MARKS - 1) * LOGIT_ROWS);
         let ahead = Rows::at(state(loader.layout, "ahead", 3 * STEP_ROWS), STEP_ROWS);
-        let activations = activations(loader.layout, c, o);
+        let matrices = loader.uploads.iter().filter_map(|upload| upload.matrix);
+        let widest = matrices.filter(|(ty, _)| gemm::wants_terms(*ty)).map(|(_, [_, cols])| cols).max();
+        let activations = activations(loader.layout, c, o, widest.unwrap_or(0));
         let buffers = sample_shape(c, o).take(loader.layout);
         let uploads = loader.uploads;
         let matrices = uploads.iter().filter_map(|upload| upload.matrix);
@@ -433,7 +438,7 @@ pub fn cache_type(ty: KvType) -> CacheType {
     if ty == KvType::Q8_0 { CacheType::Q8_0 } else { CacheType::F16 }
 }
 
-fn activations(layout: &mut ArenaLayout, c: &Config, o: &Options) -> Activations {
+fn activations(layout: &mut ArenaLayout, c: &Config, o: &Options, widest_terms: usize) -> Activations {
     let n = rows(o);
     let values =
         |layout: &mut ArenaLayout, name: &str, width: usize| layout.take(format!("activations/{name}"), n * width);
@@ -478,6 +483,7 @@ fn activations(layout: &mut ArenaLayout, c: &Config, o: &Options) -> Activations
         gate: values(layout, "gate", n_ff),
         up: values(layout, "up", n_ff),
         gated: operand(layout, "gated", n_ff),
+        terms: ActivationTerms::take(layout, "activations/terms", n, widest_terms),
         experts: Experts::take(layout, c, n),
         per_layer: values(layout, "per_layer", c.n_embd_per_layer * c.layers.len()),
         per_layer_projected: values(layout, "per_layer_projected", c.n_embd_per_layer * c.layers.len()),

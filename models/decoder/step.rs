@@ -404,6 +404,7 @@ impl Step<'_> {
             image: x.image,
             x: x.values,
             seq: self.at.seq,
+            terms: self.m.activations.terms,
             ..MatmulParams::default()
         }
     }

@@ -4,8 +4,8 @@
 use qrun_cuda::{
     Ptr,
     ops::{
-        activations::QuantizedActivations,
-        gemm::gemm,
+        activations::{ActivationTerms, QuantizedActivations},
+        gemm::{self, gemm},
         matmul::{MatmulParams, Segment},
     },
 };
@@ -92,23 +92,32 @@ struct OnDevice {
     image: [Buffer<f32>; 2],
     q: Buffer<i8>,
     x: Buffer<f32>,
+    /// Room for its terms.
+    terms: (Buffer<u32>, Buffer<f32>),
     seq: Buffer<i32>,
 }
 
 impl OnDevice {
     fn new(device: &Device, case: &Case, operands: &Operands) -> Self {
+        let columns = case.columns.next_multiple_of(16);
         Self {
             weights: operands.weights.iter().map(|w| matrix(device, case.format, &w.bytes, case.k)).collect(),
             bias: operands.bias.iter().map(|b| device.buffer(b)).collect(),
             image: [device.buffer(&operands.x.d), device.buffer(&operands.x.s)],
             q: device.buffer(&operands.x.q),
             x: device.buffer(&operands.x.values),
+            terms: (device.empty(columns * case.k), device.empty(columns * case.k.div_ceil(256))),
             seq: device.buffer(&operands.seq),
         }
     }
 
     /// `columns` columns from `first` on.
     fn launch(&self, device: &Device, case: &Case, first: usize, columns: usize) -> Vec<f32> {
+        self.launch_in(None, device, case, first, columns)
+    }
+
+    /// The same in tiles of a kind.
+    fn launch_in(&self, kind: Option<usize>, device: &Device, case: &Case, first: usize, columns: usize) -> Vec<f32> {
         let stride = case.rows.iter().sum::<usize>() + GAP;
         let y = device.buffer(&vec![UNTOUCHED; columns * stride]);
         let mut at = 0;
@@ -142,10 +151,17 @@ impl OnDevice {
             image,
             x,
             seq: if case.idle.is_empty() { Ptr::NULL } else { self.seq.ptr.add(first) },
+            terms: ActivationTerms { blocks: self.terms.0.ptr, down: self.terms.1.ptr },
             ..MatmulParams::default()
         };
         // SAFETY: buffers of these shapes, which live until the results are read.
-        unsafe { gemm(&device.stream, &params) }.expect("a launch");
+        let launched = unsafe {
+            match kind {
+                None => gemm(&device.stream, &params),
+                Some(kind) => gemm::gemm_in_tiles(&device.stream, &params, kind),
+            }
+        };
+        launched.expect("a launch");
         device.read(&y)
     }
 }
@@ -259,6 +275,36 @@ fn a_column_has_the_same_bits_in_every_batch() {
                 }
             },
         );
+    }
+}
+
+#[test]
+fn tiles_of_each_kind_give_the_same_bits() {
+    for format in formats().filter(|f| gemm::wants_terms(*f)) {
+        for (columns, k) in [(33, 32), (150, 352)] {
+            let case = Case { rows: vec![150, 9], idle: vec![3, 32], bias: true, ..Case::new(format, 0, columns, k) };
+            let operands = Operands::new(&case);
+            let values: Vec<f64> = operands.x.values.iter().map(|&v| f64::from(v)).collect();
+            let expected = operands.expected(&case, &values);
+            everywhere(
+                |device| {
+                    let kinds = if device.gpu.target().sm < 80 { 0 } else { gemm::TILE_KINDS };
+                    let on_device = OnDevice::new(device, &case, &operands);
+                    let kinds = std::iter::once(None).chain((0..kinds).map(Some));
+                    kinds.flat_map(|kind| on_device.launch_in(kind, device, &case, 0, columns)).collect()
+                },
+                |y| {
+                    let mut each = y.chunks_exact(expected.len());
+                    let one = each.next().expect("one");
+                    assert_close(one, &expected, 1e-5, &format!("{format} over {columns} columns"));
+                    let bits = |y: &[f32]| y.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+                    assert!(
+                        each.all(|other| bits(other) == bits(one)),
+                        "{format} over {columns} columns: tiles of some kind"
+                    );
+                },
+            );
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::random::Random;
 use super::registers::Registers;
 use super::sass;
 use super::shared::Shared;
-use super::trouble::{Checked, INVALID, NEVER_WRITTEN, OUT_OF_RESOURCES, Trouble};
+use super::trouble::{Checked, FAILED, INVALID, NEVER_WRITTEN, OUT_OF_RESOURCES, Trouble};
 use super::warp::{Flow, Pause, Warp, ranges};
 use super::{Fault, Launch, Order};
 
@@ -57,6 +57,11 @@ fn refuse(launch: &Launch<'_>) -> Option<Fault> {
         (INVALID, format!("{threads} threads per block, its .maxntid is {}", kernel.max_threads))
     } else if shared > u64::from(launch.shared_limit) {
         (OUT_OF_RESOURCES, format!("{shared} bytes of shared memory, a block may have {}", launch.shared_limit))
+    } else if launch.dependent && !kernel.waits() {
+        (
+            FAILED,
+            "it may start before the kernels before it have ended, and nowhere waits for them (depend_wait)".to_owned(),
+        )
     } else {
         return None;
     };

@@ -71,6 +71,11 @@ impl Kernel {
         !self.controls.is_empty()
     }
 
+    /// Whether it waits for the kernels before it somewhere (`griddepcontrol.wait`).
+    pub(super) fn waits(&self) -> bool {
+        self.lines.iter().any(|(_, text)| text.starts_with("ACQBULK") || text.contains("griddepcontrol.wait"))
+    }
+
     /// Bytes of its own shared arrays, without those that the driver keeps.
     pub(super) fn own_shared_bytes(&self) -> usize {
         self.shared_bytes - if self.is_machine_code() { sass::reserved_shared(self.sm) } else { 0 }

@@ -28,6 +28,7 @@ pub(crate) struct Interpretation {
     shared_limit: u32,
     order: u32,
     approximation: u32,
+    dependent: u64,
     order_seed: u64,
     seed: u64,
     ends: u64,
@@ -182,6 +183,7 @@ impl Interpretation {
             },
             seed: self.seed,
             ends: self.ends,
+            dependent: self.dependent != 0,
             approximation: match self.approximation {
                 0 => Approximation::Exact,
                 1 => Approximation::Low,

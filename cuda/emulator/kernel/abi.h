@@ -61,6 +61,7 @@ void emu_copy_wait(int pending);
 // A store to host memory has happened, or (null) a fence between such stores.
 void emu_publish(const void* p);
 void emu_prefetch(const void* p, const void* pc);
+void emu_depend_wait();
 void emu_atomic_access(void* p, size_t bytes, const void* pc);
 const emu::Kernel* emu_kernels(size_t* count);
 }

@@ -159,7 +159,7 @@ template <class T> DEVICE void system_store(T* p, T v) {
 }
 DEVICE void system_fence() { emu_publish(nullptr); }
 UNCHECKED void prefetch_l2(const void* p) { emu_prefetch(p, __builtin_return_address(0)); }
-DEVICE void depend_wait() {}
+DEVICE void depend_wait() { emu_depend_wait(); }
 DEVICE void depend_launch() {}
 
 DEVICE float f16_to_f32(unsigned short h) { return emu::half_to_float(h); }

@@ -80,11 +80,12 @@ namespace sample_mask {
 
 int main() {
     FIELDS(QuantizedActivations, q, d, s)
+    FIELDS(ActivationTerms, blocks, down)
     FIELDS(Cache, k, v, k_scale, v_scale, table, pages, type)
     FIELDS(Segment, w, bias, y, rows, y_stride, format, expert_rows)
     FIELDS(ExpertTile, expert, first, columns, pad)
     FIELDS(MatmulParams, segment, segments, k, columns, softcap, image, x, seq, tile_shift, gated, activation, expert_tiles,
-           warp_factor, row_factor, pad, out, experts, x_columns, y_columns)
+           warp_factor, row_factor, ahead, out, experts, x_columns, y_columns, terms)
     FIELDS(NormParams, x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale, x_scale, pad)
     FIELDS(GluParams, gate, up, k, columns, activation, y_stride, image, x, seq, y, out)
     FIELDS(attention::AttentionParams, q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, group,
@@ -98,7 +99,7 @@ int main() {
     FIELDS(fragments::FragmentsParams, op, pad, a, b, c)
     FIELDS(glu_act::GluActParams, gate, up, stride, rows, columns, activation, y, y_stride, up_stride, out, seq)
     FIELDS(probe::ProbeParams, from, to, n, pad)
-    FIELDS(matrix_product::NormProductParams, product, norm, ahead, pad)
+    FIELDS(matrix_product::NormProductParams, product, norm)
     FIELDS(quantize_act::QuantizeActParams, x, seq, image, k, columns)
     FIELDS(recurrent::StateParams, pages, table, pos, seq, slots, len, rows, sequences)
     FIELDS(recurrent::DeltaNetParams, state, input, z, alpha, beta, conv, dt, a, norm, y, image, n_head_k, n_head_v, dim_k,
@@ -138,6 +139,15 @@ int main() {
     CONSTANT(32 * gemm::WIDE_WARPS)
     CONSTANT(gemm::FEW_COLUMNS)
     CONSTANT(32 * gemm::FEW_WARPS)
+    CONSTANT(gemm::CHUNK_BLOCKS)
+#define TILE(name)                       \
+    CONSTANT(gemm::name::ROWS)           \
+    CONSTANT(gemm::name::COLUMNS)        \
+    CONSTANT(gemm::name::THREADS)        \
+    CONSTANT(gemm::name::SHARED_BYTES)
+    TILE(LargeTile)
+    TILE(MediumTile)
+    TILE(SmallTile)
     CONSTANT(32 * glu_act::WARPS)
     CONSTANT(NORM_CHUNK)
     CONSTANT(norm::NORM_THREADS)

@@ -133,7 +133,7 @@ void Block::start(Dim index) {
                                     launch->grid.x, launch->grid.y, launch->grid.z};
         memcpy(static_cast<Lane*>(&t), place, sizeof place);
         t.of = this, t.warp = &w, t.lane = i % 32, t.index = i;
-        t.done = false, t.waits = nullptr, t.group = 0;
+        t.done = false, t.depends = launch->dependent, t.waits = nullptr, t.group = 0;
         t.copies.clear();
         // Stacks that begin at the same place of a page would fight for the same lines of the L1 cache.
         void** top = reinterpret_cast<void**>(stacks + (i + 1) * STACK_BYTES - 64 - (i & 63) * 192);
@@ -169,6 +169,8 @@ void Block::enter() {
 
 void Block::exit(Thread& t) {
     t.done = true;
+    if (t.depends)
+        fail(LAUNCH_FAILED, who(t) + " returned without depend_wait: the kernels after this one take it that those before it have ended");
     if (t.warp->arrived)
         fail(LAUNCH_FAILED, who(t) + " returned from the kernel while lanes of its warp wait in " + where(t.warp->site));
     if (at_barrier) fail(LAUNCH_FAILED, who(t) + " returned from the kernel while others wait at the barrier in " + where(barrier_site));

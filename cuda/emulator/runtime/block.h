@@ -27,6 +27,7 @@ struct Launch {
     uint64_t seed;
     Checker* checker;
     uint64_t ends; // blocks at both ends of the grid that run; 0: all
+    bool dependent; // it may start before its predecessors have ended: each thread waits for them by itself
 };
 
 // Why a kernel failed: a driver error code and the report for people.
@@ -57,6 +58,7 @@ struct Thread : Lane {
     Warp* warp;
     unsigned lane, index;
     bool done;
+    bool depends; // on kernels that it has not waited for yet
     const char* waits; // what it waits for, and where
     Site site;
     uint64_t value; // what it posted to the warp, then what it gets

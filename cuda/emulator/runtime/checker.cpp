@@ -57,6 +57,7 @@ static int find_code(dl_phdr_info* info, size_t, void* data) {
 void Checker::begin(Block& b) {
     block = &b;
     launch_clock = ++clock;
+    if (!b.launch->dependent) boundary_clock = launch_clock;
     blocks.clear();
     tickets.clear();
     const auto run = reinterpret_cast<uintptr_t>(b.launch->kernel->run);
@@ -90,7 +91,8 @@ bool Checker::acquired_at(uint64_t at) const {
 
 // Whether what `r` tells of happened before what `thread` does now.
 bool Checker::ordered(const Record& r, const Touch& t) const {
-    if (r.clock < (t.region ? launch_clock : block_clock)) return true;
+    if (r.clock < (!t.region ? block_clock : t.thread.depends ? boundary_clock : launch_clock)) return true;
+    if (t.region && t.thread.depends && r.clock < launch_clock) return false;
     if (r.pending) return false;
     if (r.spread == 3) return acquired.size() + 1 >= blocks.size() && r.clock < barrier_clock;
     if (r.clock < block_clock) return acquired_at(r.clock);
@@ -222,6 +224,10 @@ std::string Checker::name(const Touch& t) const {
 
 void Checker::race(const Touch& t, const Record& other, uint32_t other_pc, const char* did) {
     auto in = std::upper_bound(blocks.begin(), blocks.end(), std::pair<uint64_t, uint64_t>(other.clock, ~0ull));
+    if (t.thread.depends && other.clock < launch_clock)
+        block->fail(LAUNCH_FAILED, "race: " + who(t.thread) + (t.how == Access::Read || t.how == Access::Matrix ? " reads " : " writes ") + name(t) + " in " +
+                                       source_line(full(t.pc)) + " before depend_wait, and a kernel that may still run " + did + " in " +
+                                       source_line(full(other_pc)));
     const uint64_t serial = in == blocks.begin() ? 0 : (--in)->second;
     const char* verb = t.how == Access::Read || t.how == Access::Matrix ? " reads " : t.how == Access::Atomic ? " updates " : " writes ";
     block->fail(LAUNCH_FAILED, "race: " + who(t.thread) + verb + name(t) + " in " + source_line(full(t.pc)) + ", block " +

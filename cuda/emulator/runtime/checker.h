@@ -73,6 +73,7 @@ class Checker {
     Machine& machine;
     Block* block = nullptr;
     uint64_t clock = 1, launch_clock = 1, block_clock = 1, barrier_clock = 1;
+    uint64_t boundary_clock = 1; // what was done before has ended, also for threads that have yet to wait for their predecessors
     std::vector<std::pair<uint64_t, uint64_t>> blocks; // clock and index of those that began in this launch
     std::unordered_map<const void*, std::vector<Interval>> tickets;
     std::vector<Interval> acquired;

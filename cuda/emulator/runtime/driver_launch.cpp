@@ -1,6 +1,8 @@
 // Modules, functions, occupancy, launches.
 #include <stdlib.h>
 
+#include <algorithm>
+
 #include "checker.h"
 #include "driver.h"
 #include "interpreter.h"
@@ -86,6 +88,7 @@ int load(const char* name, void** module, const void* image) {
 struct Plan {
     Dim grid, block;
     unsigned shared;
+    bool dependent = false;
 };
 
 // What the driver refuses, with the reason.
@@ -102,6 +105,7 @@ int check(Machine& m, const Function& f, const Plan& p) {
     if (!threads || threads > 1024 || b.x > 1024 || b.y > 1024 || b.z > 64) return refuse(m, f, p, "no such block", INVALID_VALUE);
     if (threads > f.kernel.threads)
         return refuse(m, f, p, "its launch bound is " + std::to_string(f.kernel.threads) + " threads", INVALID_VALUE);
+    if (p.dependent && m.settings.sm < 90) return refuse(m, f, p, "kernels wait for others from SM 9.0 on", NOT_SUPPORTED);
     if (p.shared > static_cast<unsigned>(f.max_dynamic))
         return refuse(m, f, p, "the function's attribute allows " + std::to_string(f.max_dynamic) + " bytes", INVALID_VALUE);
     return SUCCESS;
@@ -127,7 +131,7 @@ void traffic(void* machine, uint64_t begin, uint64_t read, uint64_t written) {
 Fault interpret(Machine& m, const Function& f, const Plan& p, const std::vector<uint64_t>& params) {
     const Dim &g = p.grid, &b = p.block;
     const Interpretation launch = {f.code, params.data(), f.kernel.params, {g.x, g.y, g.z}, {b.x, b.y, b.z}, p.shared, limit(m),
-                                   static_cast<uint32_t>(m.settings.order), m.settings.approximation, m.settings.seed, m.launches, m.settings.blocks,
+                                   static_cast<uint32_t>(m.settings.order), m.settings.approximation, p.dependent, m.settings.seed, m.launches, m.settings.blocks,
                                    m.counts, &m, region, published, traffic};
     char* report = nullptr;
     const int code = interpreter()->run(&launch, &report);
@@ -141,7 +145,7 @@ int execute(Machine& m, const Function& f, const Plan& p, const std::vector<uint
     if (m.settings.checked && !m.checker && !f.code) m.checker = std::make_unique<Checker>(m);
     const uint64_t seed = m.settings.seed + m.launches;
     const Fault fault = f.code ? interpret(m, f, p, params)
-                               : run({&f.kernel, params.data(), p.grid, p.block, p.shared, limit(m), m.settings.order, seed, m.checker.get(), m.settings.blocks});
+                               : run({&f.kernel, params.data(), p.grid, p.block, p.shared, limit(m), m.settings.order, seed, m.checker.get(), m.settings.blocks, p.dependent});
     if (!fault.code) return SUCCESS;
     m.report = fault.report;
     m.report_code = fault.code;
@@ -278,13 +282,21 @@ API cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
 API cuLaunchCooperativeKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**) {
     return NOT_SUPPORTED; // blocks run one after another here
 }
-// As in cuda.h. Attributes (dependent launch, clusters of one …) do not change what a kernel computes.
+// As in cuda.h. Of the attributes only dependent launch matters here: others (clusters of one …) do not change what a kernel computes.
+struct LaunchAttribute {
+    int id, pad;
+    int value[16];
+};
 struct LaunchConfig {
     unsigned grid[3], block[3], shared;
     void* stream;
-    void* attributes;
+    const LaunchAttribute* attributes;
     unsigned attribute_count;
 };
+constexpr int PROGRAMMATIC_STREAM_SERIALIZATION = 6;
+
 API cuLaunchKernelEx(const LaunchConfig* c, void* function, void** params, void** extra) {
-    return launch("cuLaunchKernelEx", function, {{c->grid[0], c->grid[1], c->grid[2]}, {c->block[0], c->block[1], c->block[2]}, c->shared}, c->stream, params, extra);
+    const bool dependent = std::any_of(c->attributes, c->attributes + c->attribute_count,
+                                       [](const LaunchAttribute& a) { return a.id == PROGRAMMATIC_STREAM_SERIALIZATION && a.value[0]; });
+    return launch("cuLaunchKernelEx", function, {{c->grid[0], c->grid[1], c->grid[2]}, {c->block[0], c->block[1], c->block[2]}, c->shared, dependent}, c->stream, params, extra);
 }

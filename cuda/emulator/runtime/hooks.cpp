@@ -33,6 +33,8 @@ HOOK void emu_publish(const void* p) {
 
 HOOK void emu_prefetch(const void* p, const void* pc) { check(const_cast<void*>(p), 1, Access::Prefetch, pc); }
 
+HOOK void emu_depend_wait() { static_cast<Thread*>(emu_self)->depends = false; }
+
 // The first words of what GCC passes to each handler.
 struct Location {
     const char* file;

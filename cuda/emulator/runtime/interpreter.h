@@ -14,6 +14,7 @@ struct Interpretation {
     uint32_t grid[3], block[3];
     uint32_t shared, shared_limit;
     uint32_t order, approximation; // 0 forward, 1 reverse, 2 random; 0 exact, 1 low, 2 high
+    uint64_t dependent;            // whether its threads wait for the kernels before it by themselves
     uint64_t order_seed, seed;     // of the order; of the launch, another one each time
     uint64_t ends;                 // blocks at both ends of the grid that run; 0: all
     void *counts, *machine;

@@ -109,3 +109,55 @@ fn every_planted_bug_is_found() {
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Link(u64, u64, u64, i32);
+
+/// As in bugs/depend.cu.
+const RIGHT: i32 = 0;
+const READS_EARLY: i32 = 1;
+
+/// Runs links of a chain (whether it depends on its predecessors, from buffer, to buffer, what it does); the report, if there is one.
+fn chain(sm: u32, links: &[(bool, usize, usize, i32)]) -> Option<String> {
+    let machine = Machine::new(Config { sm, checked: true, ..Config::source() });
+    let _entered = machine.enter();
+    let device = Device::open(PTX_80).expect("the emulator has a device");
+    let buffers = [0, 1, 2, 3].map(|_| Buffer::new(&[1f32; 64]));
+    for &(depends, from, to, does) in links {
+        let link = Link(buffers[from].address, buffers[to].address, buffers[3].address, does);
+        let launched = match depends {
+            true => device.launch_dependent("depend_link", 64, link),
+            false => device.launch("depend_link", 1, 64, 0, link),
+        };
+        if launched.is_err() {
+            return Some(machine.report().expect("a report"));
+        }
+    }
+    None
+}
+
+#[test]
+fn kernels_wait_for_those_that_may_still_run() {
+    let early = "reads byte 0 of 256 of allocation 1 in depend.cu:10 before depend_wait, and a kernel that may still run wrote it";
+    #[rustfmt::skip]
+    let cases: [(&[(bool, usize, usize, i32)], &str); 9] = [
+        (&[(false, 0, 1, RIGHT), (true, 1, 2, RIGHT), (true, 2, 0, RIGHT)], ""),
+        (&[(false, 0, 1, RIGHT), (true, 1, 2, READS_EARLY)], early),
+        // Nor has what came before a predecessor ended, that waits by itself.
+        (&[(false, 0, 1, RIGHT), (true, 0, 2, RIGHT), (true, 1, 0, READS_EARLY)], early),
+        // All that came before a kernel that depends on nothing has.
+        (&[(false, 0, 1, RIGHT), (false, 0, 2, RIGHT), (true, 1, 0, READS_EARLY)], ""),
+        (&[(false, 0, 1, RIGHT), (true, 1, 0, 2)], "writes byte 0 of 256 of allocation 0 in depend.cu:11 before depend_wait, and a kernel that may still run read it"),
+        (&[(false, 0, 1, RIGHT), (true, 1, 2, 3)], "returned without depend_wait"),
+        (&[(false, 0, 1, RIGHT), (true, 1, 2, 4)], "before depend_wait"),
+        (&[(false, 0, 1, RIGHT), (true, 1, 2, 5)], ""),
+        (&[(false, 0, 1, RIGHT), (true, 1, 2, 6)], ""),
+    ];
+    for (links, expected) in cases {
+        let report = chain(90, links).unwrap_or_default();
+        assert!(report.contains(expected) && report.is_empty() == expected.is_empty(), "{links:?}: {report:?}");
+    }
+    let report = chain(89, &[(true, 0, 1, RIGHT)]).expect("a report");
+    assert!(report.contains("from SM 9.0 on"), "{report}");
+}

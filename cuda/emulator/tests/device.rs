@@ -44,6 +44,32 @@ impl Device {
     pub fn launch<P: Copy>(&self, name: &str, grid: u32, threads: u32, shared: u32, params: P) -> Result<()> {
         launch(self.kernel(name)?, [grid, threads, shared], std::ptr::null_mut(), &params)
     }
+
+    /// The same of a kernel that waits for its predecessors by itself, in one block.
+    pub fn launch_dependent<P: Copy>(&self, name: &str, threads: u32, mut params: P) -> Result<()> {
+        let mut attribute = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { pad: [0; 64] },
+        };
+        attribute.value.programmaticStreamSerializationAllowed = 1;
+        let config = sys::CUlaunchConfig {
+            gridDimX: 1,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: 0,
+            hStream: std::ptr::null_mut(),
+            attrs: &raw mut attribute,
+            numAttrs: 1,
+        };
+        let mut pointers = [(&raw mut params).cast::<c_void>()];
+        let kernel = self.kernel(name)?;
+        // SAFETY: the configuration, the attribute and the parameters are alive; the driver copies them.
+        unsafe { sys::cuLaunchKernelEx(&config, kernel, pointers.as_mut_ptr(), std::ptr::null_mut()) }.result()
+    }
 }
 
 impl Drop for Device {

@@ -115,6 +115,7 @@ impl<'a> Job<'a> {
             order: self.order,
             seed: 1,
             ends: self.ends,
+            dependent: false,
             approximation: self.approximation,
             memory,
         };

@@ -44,6 +44,7 @@ fn launched(module: &Module) -> Counts {
         order: Order::Forward,
         seed: 0,
         ends: 0,
+        dependent: false,
         approximation: Approximation::Exact,
         memory: &memory,
     };
