@@ -28,11 +28,11 @@ fi
     cat <<'TEXT'
 # Predicted times of the shipped machine code
 
-These times are predicted, not measured: no card has run this. A simulated SM (`isa/cost` of the emulator) is given what
-the shipped machine code executes, and public numbers of each card. A cell is floor – low – high: no schedule of this code
-is faster than the floor; low and high take the better and the worse end of all that is not known exactly of the card. Two
-designs are told apart only where their ranges do not touch. Counts (instructions, sectors) are exact, and the same in
-every run.
+These times are predicted, not measured. An H100 alone has run the kernels: what it measured stands beside the prediction
+in [gpu.md](gpu.md). A simulated SM (`isa/cost` of the emulator) is given what the shipped machine code executes, and
+public numbers of each card. A cell is floor – low – high: no schedule of this code is faster than the floor; low and high
+take the better and the worse end of all that is not known exactly of the card. Two designs are told apart only where their
+ranges do not touch. Counts (instructions, sectors) are exact, and the same in every run.
 
 Q4_K_M in the exact shapes of three models, with weights of zeros. A token of decoding is the second one, with next to
 nothing in the KV cache. Times have what a node of a graph costs, and nothing of the host's. Loads count as they are asked

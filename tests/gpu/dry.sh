@@ -20,7 +20,9 @@ cp "$library/libcuda.so" "$place/driver/libcuda.so.1"
 # NVIDIA's checker, as far as how it is called.
 cat >"$place/bin/compute-sanitizer" <<'END'
 #!/bin/sh
-[ "$1 $3 $4" = "--tool --error-exitcode 9" ] && shift 4 && exec "$@"
+[ "$1 $3 $4" = "--tool --error-exitcode 9" ] || exit 1
+if [ "$2" = memcheck ]; then [ "$5 $6" = "--report-api-errors no" ] && shift 2 || exit 1; fi
+shift 4 && exec "$@"
 END
 chmod +x "$place/bin/compute-sanitizer"
 

@@ -5,7 +5,11 @@ use std::sync::Arc;
 use anyhow::Result;
 use qrun_cuda::{
     Arena, Gpu, Ptr, Stream, limits,
-    ops::{activations::QuantizedActivations, formats::has_kernels, gemm, matmul, probe, upload},
+    ops::{
+        activations::{ActivationTerms, QuantizedActivations},
+        formats::has_kernels,
+        gemm, matmul, probe, upload,
+    },
 };
 use qrun_quant::GgmlType;
 use serde_json::{Value, json};
@@ -41,6 +45,7 @@ struct Bench {
     bytes: usize,
     image: QuantizedActivations,
     x: Ptr<f32>,
+    terms: ActivationTerms,
     y: Ptr<f32>,
     /// GB/s of reading `weights`.
     bandwidth: f64,
@@ -82,12 +87,13 @@ impl Bench {
         let seed = seed(ty);
         let bytes = largest.max(caches * gpu.properties().l2 as usize).next_multiple_of(seed.len());
         let blocks = 8 * gpu.properties().multiprocessors as usize;
-        let (arena, (weights, image, x, y, sums)) = Arena::new(&gpu, |c| {
+        let (arena, (weights, image, x, terms, y, sums)) = Arena::new(&gpu, |c| {
             let image = QuantizedActivations::take(c, "image", columns, k);
             let weights = c.take::<u8>("weights", bytes);
             // Outputs of one column in every row, of all columns in the wide shape.
             let y = c.take::<f32>("y", rows.max(WIDE.0 * columns));
-            (weights, image, c.take::<f32>("x", columns * k), y, c.take::<u32>("sums", blocks * probe::SUMS))
+            let (x, terms) = (c.take::<f32>("x", columns * k), ActivationTerms::take(c, "terms", columns, k));
+            (weights, image, x, terms, y, c.take::<u32>("sums", blocks * probe::SUMS))
         })?;
         // The process ends after this part, and the memory with it.
         std::mem::forget(arena);
@@ -117,7 +123,7 @@ impl Bench {
         let elements = (bytes / probe::ELEMENT) as u32;
         // SAFETY: the weights have so many elements, and `sums` was taken for these blocks.
         let bandwidth = unsafe { limits::read_bandwidth_over(&stream, weights.cast(), elements, sums)? };
-        Ok(Self { gpu, stream, ty, weights, bytes, image, x, y, bandwidth })
+        Ok(Self { gpu, stream, ty, weights, bytes, image, x, terms, y, bandwidth })
     }
 
     /// One kernel on matrices of one shape, and so many columns.
@@ -139,6 +145,7 @@ impl Bench {
                 columns: columns as i32,
                 image: if dense { QuantizedActivations::default() } else { self.image },
                 x: if dense { self.x } else { Ptr::NULL },
+                terms: self.terms,
                 ..matmul::MatmulParams::default()
             };
             // SAFETY: a copy among the weights, and parts of the arena for the most rows, weights and columns.

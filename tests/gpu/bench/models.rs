@@ -31,7 +31,7 @@ const MODELS: &[Models] = &[
     ("llama-3.1-8b", &["Q4_K_M"]),
 ];
 /// No model is begun after this.
-const ENOUGH: Duration = Duration::from_secs(130);
+const ENOUGH: Duration = Duration::from_secs(80);
 
 /// Where the files lie while they are needed.
 pub const FOLDER: &str = "models";
