@@ -118,8 +118,11 @@ struct Link(u64, u64, u64, i32);
 const RIGHT: i32 = 0;
 const READS_EARLY: i32 = 1;
 
-/// Runs links of a chain (whether it depends on its predecessors, from buffer, to buffer, what it does); the report, if there is one.
-fn chain(sm: u32, links: &[(bool, usize, usize, i32)]) -> Option<String> {
+/// A link of a chain: whether it depends on its predecessors, from which buffer, to which, and what it does.
+type Launched = (bool, usize, usize, i32);
+
+/// Runs a chain; the report, if there is one.
+fn chain(sm: u32, links: &[Launched]) -> Option<String> {
     let machine = Machine::new(Config { sm, checked: true, ..Config::source() });
     let _entered = machine.enter();
     let device = Device::open(PTX_80).expect("the emulator has a device");
@@ -141,7 +144,7 @@ fn chain(sm: u32, links: &[(bool, usize, usize, i32)]) -> Option<String> {
 fn kernels_wait_for_those_that_may_still_run() {
     let early = "reads byte 0 of 256 of allocation 1 in depend.cu:10 before depend_wait, and a kernel that may still run wrote it";
     #[rustfmt::skip]
-    let cases: [(&[(bool, usize, usize, i32)], &str); 9] = [
+    let cases: [(&[Launched], &str); 9] = [
         (&[(false, 0, 1, RIGHT), (true, 1, 2, RIGHT), (true, 2, 0, RIGHT)], ""),
         (&[(false, 0, 1, RIGHT), (true, 1, 2, READS_EARLY)], early),
         // Nor has what came before a predecessor ended, that waits by itself.
@@ -149,7 +152,7 @@ fn kernels_wait_for_those_that_may_still_run() {
         // All that came before a kernel that depends on nothing has.
         (&[(false, 0, 1, RIGHT), (false, 0, 2, RIGHT), (true, 1, 0, READS_EARLY)], ""),
         (&[(false, 0, 1, RIGHT), (true, 1, 0, 2)], "writes byte 0 of 256 of allocation 0 in depend.cu:11 before depend_wait, and a kernel that may still run read it"),
-        (&[(false, 0, 1, RIGHT), (true, 1, 2, 3)], "returned without depend_wait"),
+        (&[(false, 0, 1, RIGHT), (true, 3, 2, 3)], "returned without depend_wait"),
         (&[(false, 0, 1, RIGHT), (true, 1, 2, 4)], "before depend_wait"),
         (&[(false, 0, 1, RIGHT), (true, 1, 2, 5)], ""),
         (&[(false, 0, 1, RIGHT), (true, 1, 2, 6)], ""),
