@@ -170,6 +170,11 @@ def kernels(rows):
     return table(["<format", *head], cells)
 
 
+def note(record):
+    """What somebody has to say about a record."""
+    return f"\n\n{record['note']}" if "note" in record else ""
+
+
 def tests(parts):
     rows, count = [], 0
     for name in (name for name in parts if name.startswith(("tests", "memcheck", "racecheck"))):
@@ -212,7 +217,7 @@ Measured by `tests/gpu/run.sh` at commit {results['commit']}, {results['date']},
 {of_peers(peers)}.
 
 A clock of qrun has the choice of each token and its text inside, llama-bench's has neither: it feeds random tokens.
-`tests/gpu/peers.sh` repeats it.
+`tests/gpu/peers.sh` repeats it.{note(peers)}
 
 {beside_llama(peers, peers["rows"])}
 ## Measured beside predicted
@@ -245,7 +250,7 @@ or up and the head of gemma-3-1b, gate or up of llama-3.1-8b. K formats have blo
 What was run with kernels of `compute_75` and `compute_80` is PTX, compiled by the driver; memcheck and racecheck are
 compute-sanitizer's.
 
-{of_tests}"""
+{of_tests}{note(results)}"""
     if isinstance(startup, list):
         head = ["<milliseconds, gemma-3-1b Q4_K_M", "first start", "median of three after it"]
         rows = [[row["step"], row["first_ms"], row["ms"]] for row in startup]

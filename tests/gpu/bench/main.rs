@@ -56,9 +56,9 @@ const PARTS: [Part; 11] = [
     Part { name: "models", seconds: 105, run: models::speed },
     Part { name: "startup", seconds: 20, run: programs::startup },
     Part { name: "kernels", seconds: 20, run: kernels::speed },
-    Part { name: "tests", seconds: 80, run: programs::tests },
-    Part { name: "tests-compute_75", seconds: 125, run: |s| programs::compiled(s, "compute_75") },
-    Part { name: "tests-compute_80", seconds: 125, run: |s| programs::compiled(s, "compute_80") },
+    Part { name: "tests", seconds: 130, run: programs::tests },
+    Part { name: "tests-compute_75", seconds: 100, run: |s| programs::compiled(s, "compute_75") },
+    Part { name: "tests-compute_80", seconds: 100, run: |s| programs::compiled(s, "compute_80") },
     // The driver is asked in which module a kernel is, and most say that they have none: no error.
     Part { name: "memcheck", seconds: 15, run: |s| programs::sanitized(s, "memcheck", &["--report-api-errors", "no"]) },
     Part { name: "racecheck", seconds: 15, run: |s| programs::sanitized(s, "racecheck", &[]) },
