@@ -35,7 +35,8 @@ take the better and the worse end of all that is not known exactly of the card. 
 ranges do not touch. Counts (instructions, sectors) are exact, and the same in every run.
 
 Q4_K_M in the exact shapes of three models, with weights of zeros. A token of decoding is the second one, with next to
-nothing in the KV cache. Times have what a node of a graph costs, and nothing of the host's. Loads count as they are asked
+nothing in the KV cache. Times have what a node of a graph costs, and nothing of the host's; kernels begin when those before
+them have ended, so what dependent launch hides from SM 9.0 on is not in them. Loads count as they are asked
 for, the activations, which every row reads anew, among them: much of that L1 has already. A card that stands here twice
 has two clocks: under load a T4 rarely keeps the higher one. The table of cards has none of sm_100: counts alone. Made by
 `benches/predictions.sh` from the records `runs/*-gpu-code-sm_*.json`.
