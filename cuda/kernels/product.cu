@@ -110,11 +110,16 @@ struct Shared {
     float* totals;
 };
 
+// Formats whose weights leave few registers for anything else.
+template <class F>
+constexpr int FEW_REGISTERS = F::SCALES == 2 && F::MIN;
+
 // The records of a block's row tiles, which lie one after the other: unit u is record u of this stream. Gated, the second half is a
 // stream of its own.
 template <class F>
 struct Records {
     const unsigned char* at;  // of this lane
+    size_t jump;              // to the second half
     int step;                 // to the next record of the warp
     int unit, half, units;    // the warp's record, the first of the second half, all
     int r, on, in_row;        // the place of the warp's record in its row of records, how far it moves, how long that is
@@ -125,18 +130,22 @@ struct Records {
         const size_t first = (size_t)(tiles.first + columns.row(segment) / 16) * in_row * F::RECORD;
         step = warps * F::RECORD;
         at = segment.w + first + (size_t)min(unit, units - 1) * F::RECORD + 16 * lane();
+        jump = p.gated ? from_half(p) : 0;
         if (p.gated) enter_half(p);
         r = unit - (unit * row_factor >> 16) * in_row, on = warps - (warps * row_factor >> 16) * in_row;
     }
+    __device__ __forceinline__ size_t from_half(const MatmulParams& p) const {
+        return p.segment[1].w - p.segment[0].w - (long long)half * F::RECORD;
+    }
     __device__ __forceinline__ void enter_half(const MatmulParams& p) {
         if (unit < half) return;
-        at += p.segment[1].w - p.segment[0].w - (long long)half * F::RECORD;
+        at += FEW_REGISTERS<F> ? from_half(p) : jump;
         half = units;
     }
     __device__ __forceinline__ void next(const MatmulParams& p) {
         unit += blockDim.x / 32;
         at += step;
-        if (p.gated) enter_half(p);
+        if (!FEW_REGISTERS<F> || p.gated) enter_half(p);
         r += on;
         r -= r >= in_row ? in_row : 0;
     }
@@ -297,7 +306,7 @@ DEVICE void run(const NormProductParams& p, const Tiles& tiles, const Shared<1>&
 
 // Blocks on a multiprocessor that registers leave room for.
 template <class F>
-constexpr int NORM_BLOCKS = F::SCALES == 2 && F::MIN ? 1 : 2;
+constexpr int NORM_BLOCKS = FEW_REGISTERS<F> ? 1 : 2;
 
 #define SHARED_SUMS(C)                                        \
     SHARED(float, sums, [2][Shape<C>::CHUNKS * Shape<C>::SUMS]); \
