@@ -73,10 +73,8 @@ pub unsafe fn gemv(stream: &Stream, p: &MatmulParams) -> Result<()> {
         let params = p.with(&same);
         if of.layout == Layout::File {
             let blocks: u32 = same.iter().map(|s| (s.rows as u32).div_ceil(GEMV_ROWS)).sum();
-            let device = stream.gpu().properties();
-            // A quarter of L2 is for what blocks that run at once have asked for; of blocks that come later nobody waits.
-            let at_once = GEMV_RESIDENT * device.multiprocessors as u32;
-            let ahead = if blocks <= at_once { device.l2 / 4 / blocks.max(1) as i32 } else { 0 };
+            let at_once = GEMV_RESIDENT * stream.gpu().properties().multiprocessors as u32;
+            let ahead = if blocks <= at_once { product::ahead(stream, blocks) } else { 0 };
             let params = MatmulParams { ahead, ..params };
             let grid = Grid::plane(blocks, (p.columns as u32).div_ceil(GEMV_COLUMNS), GEMV_THREADS);
             let name = if same.iter().all(|s| kernels(s, p) == of) { of.gemv } else { "gemv_mixed" };

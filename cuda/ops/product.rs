@@ -188,6 +188,12 @@ fn planned_for(stream: &Stream, p: &MatmulParams, normed: bool) -> Plan {
     plan(if normed { &NORMED } else { variant(p).1 }, &shape, &Multiprocessors::of(stream))
 }
 
+/// Bytes that each of so many matrices may be prefetched while their blocks wait: a quarter of L2 is for what blocks that run
+/// at once have asked for. Of blocks that come later nobody waits.
+pub(super) fn ahead(stream: &Stream, streams: u32) -> i32 {
+    stream.gpu().properties().l2 / 4 / streams.max(1) as i32
+}
+
 /// The kernel for this number of columns: which one, and what it allows.
 fn variant(p: &MatmulParams) -> (usize, &'static Variant) {
     let i = VARIANTS.iter().position(|v| p.columns as u32 <= v.columns).unwrap_or(VARIANTS.len() - 1);
@@ -219,13 +225,14 @@ pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParam
     assert!(p.out.q.is_null() || rows[0].is_multiple_of(32), "an image of {} elements", rows[0]);
     let blocks = Shape { rows: &rows, in_row: 0, gated: p.gated != 0, normed: 0, experts: 1 }.blocks(plan.tiles);
     let factor = |n: u32| 65_536u32.div_ceil(n) as i32;
-    // A quarter of L2 is for what blocks that run at once have asked for; of blocks that come later nobody waits.
     let columns = p.column_tiles(variant.columns);
     let of = if norm.is_some() { &NORMED } else { variant };
     let at_once = of.at_once(plan.warps, &Multiprocessors::of(stream));
-    let streams = (blocks * columns).min(at_once) as i32 * if p.gated == 0 { 1 } else { 2 };
-    let ahead =
-        if norm.is_some() || blocks * columns <= at_once { stream.gpu().properties().l2 / 4 / streams } else { 0 };
+    let ahead = if norm.is_some() || blocks * columns <= at_once {
+        ahead(stream, (blocks * columns).min(at_once) * if p.gated == 0 { 1 } else { 2 })
+    } else {
+        0
+    };
     let product = MatmulParams {
         tile_shift: plan.tiles.ilog2() as i32,
         warp_factor: factor(plan.warps),

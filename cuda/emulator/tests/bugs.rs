@@ -114,9 +114,14 @@ fn every_planted_bug_is_found() {
 #[repr(C)]
 struct Link(u64, u64, u64, i32);
 
-/// As in bugs/depend.cu.
+/// What a link does: the same numbers as in bugs/depend.cu.
 const RIGHT: i32 = 0;
 const READS_EARLY: i32 = 1;
+const WRITES_EARLY: i32 = 2;
+const NEVER_WAITS: i32 = 3;
+const ONE_LANE_WAITS: i32 = 4;
+const READS_A_CONSTANT_EARLY: i32 = 5;
+const PREFETCHES_EARLY: i32 = 6;
 
 /// A link of a chain: whether it depends on its predecessors, from which buffer, to which, and what it does.
 type Launched = (bool, usize, usize, i32);
@@ -151,11 +156,11 @@ fn kernels_wait_for_those_that_may_still_run() {
         (&[(false, 0, 1, RIGHT), (true, 0, 2, RIGHT), (true, 1, 0, READS_EARLY)], early),
         // All that came before a kernel that depends on nothing has.
         (&[(false, 0, 1, RIGHT), (false, 0, 2, RIGHT), (true, 1, 0, READS_EARLY)], ""),
-        (&[(false, 0, 1, RIGHT), (true, 1, 0, 2)], "writes byte 0 of 256 of allocation 0 in depend.cu:11 before depend_wait, and a kernel that may still run read it"),
-        (&[(false, 0, 1, RIGHT), (true, 3, 2, 3)], "returned without depend_wait"),
-        (&[(false, 0, 1, RIGHT), (true, 1, 2, 4)], "before depend_wait"),
-        (&[(false, 0, 1, RIGHT), (true, 1, 2, 5)], ""),
-        (&[(false, 0, 1, RIGHT), (true, 1, 2, 6)], ""),
+        (&[(false, 0, 1, RIGHT), (true, 1, 0, WRITES_EARLY)], "writes byte 0 of 256 of allocation 0 in depend.cu:11 before depend_wait, and a kernel that may still run read it"),
+        (&[(false, 0, 1, RIGHT), (true, 3, 2, NEVER_WAITS)], "returned without depend_wait"),
+        (&[(false, 0, 1, RIGHT), (true, 1, 2, ONE_LANE_WAITS)], "before depend_wait"),
+        (&[(false, 0, 1, RIGHT), (true, 1, 2, READS_A_CONSTANT_EARLY)], ""),
+        (&[(false, 0, 1, RIGHT), (true, 1, 2, PREFETCHES_EARLY)], ""),
     ];
     for (links, expected) in cases {
         let report = chain(90, links).unwrap_or_default();
