@@ -91,17 +91,18 @@ unsafe fn dot(acc: int32x4_t, w: int32x4_t, a: int8x16_t) -> int32x4_t {
     }
 }
 
-/// The same by one instruction, which has no stable intrinsic.
+/// The same by one instruction, which has no stable intrinsic. The assembler is told of it: without optimization the code
+/// around is compiled for less.
 ///
 /// # Safety
-/// The machine has the dot product of Armv8.4, and the code around is compiled for it.
+/// The machine has the dot product of Armv8.4.
 #[inline(always)]
 unsafe fn sdot(mut acc: int32x4_t, w: int32x4_t, a: int8x16_t) -> int32x4_t {
     // SAFETY: that of this function; registers only.
     unsafe {
         let w = centred(w);
-        asm!("sdot {acc:v}.4s, {w:v}.16b, {a:v}.16b", acc = inout(vreg) acc, w = in(vreg) w, a = in(vreg) a,
-            options(pure, nomem, nostack, preserves_flags));
+        asm!(".arch_extension dotprod", "sdot {acc:v}.4s, {w:v}.16b, {a:v}.16b", acc = inout(vreg) acc,
+            w = in(vreg) w, a = in(vreg) a, options(pure, nomem, nostack, preserves_flags));
     }
     acc
 }
@@ -109,13 +110,13 @@ unsafe fn sdot(mut acc: int32x4_t, w: int32x4_t, a: int8x16_t) -> int32x4_t {
 /// `acc + Σ w·a` of unsigned and signed bytes by one instruction, which has no stable intrinsic.
 ///
 /// # Safety
-/// The machine has the int8 matrix extension, and the code around is compiled for it.
+/// The machine has the int8 matrix extension.
 #[inline(always)]
 unsafe fn usdot(mut acc: int32x4_t, w: int32x4_t, a: int8x16_t) -> int32x4_t {
     // SAFETY: that of this function; registers only.
     unsafe {
-        asm!("usdot {acc:v}.4s, {w:v}.16b, {a:v}.16b", acc = inout(vreg) acc, w = in(vreg) w, a = in(vreg) a,
-            options(pure, nomem, nostack, preserves_flags));
+        asm!(".arch_extension i8mm", "usdot {acc:v}.4s, {w:v}.16b, {a:v}.16b", acc = inout(vreg) acc,
+            w = in(vreg) w, a = in(vreg) a, options(pure, nomem, nostack, preserves_flags));
     }
     acc
 }

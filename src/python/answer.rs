@@ -17,7 +17,8 @@ use qrun::{
 use crate::{
     errors::{self, Error},
     inbox::{Inbox, Next, Wake},
-    prompt, work,
+    prompt::{self, Content},
+    work,
 };
 
 /// Calls Python from a thread of its own, so that the scheduler never waits for the interpreter.
@@ -183,6 +184,11 @@ impl Answer {
                 }
             }
         }
+    }
+
+    /// What tells which of its text is for the reader; None: all of it is.
+    fn content(&self) -> Option<Content> {
+        self.about.parser.clone().map(Content)
     }
 
     /// Ends the answer; what it has so far can still be read.

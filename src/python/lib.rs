@@ -56,7 +56,7 @@ mod _qrun {
         gguf::File,
         main,
         models::{cached, find, is_name, pull, remove},
-        prompt::Prepared,
+        prompt::{Content, Prepared},
         tools::{machine_facts, quantize, synth},
     };
     use pyo3::prelude::*;

@@ -104,6 +104,31 @@ fn tool_choice(value: &Value) -> PyResult<ToolChoice> {
     })
 }
 
+/// What of an answer's text is for the reader, as it comes: the pieces together are the `content` of its message.
+#[pyclass(module = "qrun._qrun")]
+pub struct Content(pub Parser);
+
+#[pymethods]
+impl Content {
+    /// Takes the next piece of text.
+    fn push(&mut self, text: &str) -> String {
+        content(self.0.push(text))
+    }
+
+    /// The answer has ended: what was held back.
+    fn finish(&mut self) -> String {
+        content(self.0.finish())
+    }
+}
+
+fn content(deltas: Vec<Delta>) -> String {
+    let text = |delta| match delta {
+        Delta::Content(text) => Some(text),
+        Delta::Reasoning(_) | Delta::ToolCall { .. } | Delta::Arguments { .. } => None,
+    };
+    deltas.into_iter().filter_map(text).collect()
+}
+
 /// What an answer says, as a message of OpenAI's API: `content`, and where there are any `reasoning_content`, `tool_calls`.
 pub fn message(parser: Option<Parser>, text: &str) -> Value {
     let deltas = match parser {

@@ -13,8 +13,8 @@ tools=target/python/tools
 "$tools/bin/python" -m pip install --quiet --disable-pip-version-check "maturin>=1.9,<2" abi3audit
 if [ -z "$wheel" ]; then
     rm -rf target/python/wheels
-    # The profile of the tests, whose crates are built already; .ci/release makes the wheel that people get.
-    "$tools/bin/maturin" build --quiet --profile dev --manifest-path src/python/Cargo.toml --out target/python/wheels
+    # The profile of the program, whose crates are built already; .ci/release makes the wheel that people get.
+    "$tools/bin/maturin" build --quiet --profile release --manifest-path src/python/Cargo.toml --out target/python/wheels
     wheel=$(ls target/python/wheels/*.whl)
 fi
 

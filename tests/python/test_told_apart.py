@@ -11,7 +11,6 @@ import pytest
 import qrun
 import qrun.llcuda as llcuda
 from conftest import DEVICE, PROMPT, Open
-from qrun import _shown
 from qrun.llcuda import chat
 
 pytest.importorskip("numpy")
@@ -94,21 +93,6 @@ def test_a_stream_is_what_the_answer_is(
     whole = engine.generate(PROMPT, logits_processor=says(engine, written), special=True, **how)
     assert whole.text.startswith(written)
     assert "".join(engine.stream(PROMPT, logits_processor=says(engine, written), special=True, **how)) == whole.text
-
-
-@pytest.mark.parametrize("template, tools, written, content, calls", ANSWERS)
-def test_however_an_answer_is_cut(template: str, tools: bool, written: str, content: str, calls: int) -> None:
-    source = "<|channel|><|message|><|start|>" if template == "harmony" else template
-    cuts = [[written[:at], written[at:]] for at in range(len(written))] + [list(written)]
-    for pieces in cuts:
-        show = _shown.of(source, source.replace("\n", ""), tools)
-        if show is None:
-            assert content == written
-            continue
-        shown = "".join(map(show, pieces))
-        # What is held back is settled by the finished answer.
-        assert content.startswith(shown), pieces
-        assert shown or not content.strip() or content[0] == "{", pieces
 
 
 def test_what_is_said_comes_as_it_is_generated(open_engine: Open) -> None:

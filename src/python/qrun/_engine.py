@@ -110,8 +110,6 @@ class Engine(Opened):
         self._native = _qrun.Model(model, options)
         # The tokens of the last finished answer and of its prompt.
         self._held: list[int] = []
-        # The source of its chat template, when it was asked for.
-        self._template: str | None = None
         self._warn()
 
     @classmethod
@@ -171,16 +169,6 @@ class Engine(Opened):
     def _end(self, answer: _qrun.Answer, keywords: dict[str, Any]) -> Completion:
         self._held = answer.held
         return completion(self._native, answer, keywords)
-
-    def _shown(self, prompt: list[int] | _qrun.Prepared, keywords: dict[str, Any]) -> Callable[[str], str] | None:
-        """What a stream shows of each piece of the answer; None: all of it."""
-        if isinstance(prompt, list) or keywords.get("special"):
-            return None
-        if self._template is None:
-            self._template = self.info()["chat_template_source"] or ""
-        from qrun._shown import of
-
-        return of(self._template, prompt.text, bool(keywords.get("tools")))
 
     def _prompt(self, prompt: Prompt, keywords: dict[str, Any]) -> list[int] | _qrun.Prepared:
         if isinstance(prompt, str):
@@ -245,9 +233,8 @@ class Engine(Opened):
         """
         keywords = canonical(sampling)
         self._warn()
-        found = self._prompt(prompt, keywords)
-        answer = self._submit(found, keywords)
-        return Stream(self._native, answer, keywords, self._end, self._shown(found, keywords))
+        answer = self._submit(self._prompt(prompt, keywords), keywords)
+        return Stream(self._native, answer, keywords, self._end)
 
     async def agenerate(self, prompt: Prompt, **sampling: Any) -> Completion:
         """`generate` for an event loop, which runs on meanwhile. Cancelling the task ends the answer.

@@ -86,7 +86,6 @@ class Stream:
         answer: Answer,
         keywords: dict[str, Any],
         ended: Callable[[Answer, dict[str, Any]], Completion],
-        shown: Callable[[str], str] | None = None,
     ) -> None:
         self._model = model
         self._answer = answer
@@ -94,9 +93,8 @@ class Stream:
         # The engine's own method: it lives as long as its streams.
         self._ended = ended
         self._completion: Completion | None = None
-        # What is for the reader of each piece, and how many characters that was; None: all of it.
-        self._shown = shown
-        self._given = 0
+        # Tells what of each piece is for the reader; None: all of it.
+        self._content = None if keywords.get("special") else answer.content()
 
     def __iter__(self) -> Stream:
         return self
@@ -121,12 +119,9 @@ class Stream:
     def _text(self, piece: str | None) -> str:
         """What of a piece is for the reader; at the end, None, what was held back."""
         if piece is None:
-            text = self._end().text
-            return "" if self._shown is None else text[self._given :]
-        if self._shown is not None:
-            piece = self._shown(piece)
-            self._given += len(piece)
-        return piece
+            self._end()
+            return "" if self._content is None else self._content.finish()
+        return piece if self._content is None else self._content.push(piece)
 
     def __enter__(self) -> Stream:
         return self
