@@ -57,6 +57,9 @@ const CASES: &[Case] = &[
     Case { n_expert: 70, n_used: 6, gating: SIGMOID, bias: true, scale: 1.5, rows: 16, idle: 5, ..CASE },
     Case { n_expert: 33, n_used: 32, gating: SIGMOID, norm: false, factor: true, rows: 8, ..CASE },
     Case { n_expert: 4, n_used: 4, factor: true, rows: 1, ..CASE },
+    // Experts with more than one tile, of 16 and of 64 columns.
+    Case { rows: 60, ..CASE },
+    Case { n_expert: 4, n_used: 2, rows: 150, ..CASE },
 ];
 
 /// What goes into a choice.
@@ -137,6 +140,12 @@ impl Routed {
             scale: c.scale,
             ..Route::default()
         };
+        let n = c.rows * c.n_used;
+        for part in [choices.chosen, choices.rows_of, choices.choices_of, choices.ranks] {
+            device.fence(part, n, "choices");
+        }
+        device.fence(choices.weights, n, "weights of choices");
+        device.fence(choices.tiles, params.of_rows(MatmulParams::default()).expert_tiles as usize, "tiles of choices");
         // SAFETY: buffers of these shapes, which live as long as what is returned.
         unsafe { route(&device.stream, &params) }.expect("a launch");
         Self { _inputs: (floats.into(), seq, arena), route: params }

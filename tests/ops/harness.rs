@@ -93,11 +93,15 @@ impl Device {
     /// Room for `len` values; NaN (all bits set) until something is written.
     pub fn empty<T>(&self, len: usize) -> Buffer<T> {
         let (arena, ptr) = Arena::new(&self.gpu, |layout| layout.take("test", len)).expect("device memory");
-        if let Some(machine) = self.machine().filter(|_| len > 0) {
-            // An arena is larger than its parts: the checker is told where this one ends.
-            machine.fence(ptr.address(), (len * size_of::<T>()) as u64, "a test's buffer");
-        }
+        self.fence(ptr, len, "a test's buffer");
         Buffer { ptr, len, _arena: arena }
+    }
+
+    /// An arena is larger than its parts: the checker is told where one of them ends.
+    pub fn fence<T>(&self, part: Ptr<T>, len: usize, name: &str) {
+        if let Some(machine) = self.machine().filter(|_| len > 0) {
+            machine.fence(part.address(), (len * size_of::<T>()) as u64, name);
+        }
     }
 
     /// The values on the device, after all that was launched.

@@ -12,12 +12,9 @@ use crate::{
     harness::{Buffer, Device, Random},
 };
 
-/// All formats that have kernels, or those that `QRUN_FORMATS` names (`Q8_0,BF16`): mutate.py compiles the kernels of a few
-/// only.
+/// All formats that have kernels.
 pub fn formats() -> impl Iterator<Item = GgmlType> {
-    let named = std::env::var("QRUN_FORMATS").ok();
-    let wanted = move |f: &GgmlType| named.as_deref().is_none_or(|names| names.split(',').any(|n| n == f.name()));
-    kernels::FORMATS.iter().map(|f| f.format).filter(wanted)
+    kernels::FORMATS.iter().map(|f| f.format)
 }
 
 /// Blocks of a format.
