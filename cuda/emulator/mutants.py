@@ -161,7 +161,7 @@ def mutations(code):
 
 
 def edited(line, edits):
-    """A line with text inserted and replaced; of what begins at one place the longest comes first."""
+    """A line with text inserted and replaced: (start, end, text) in their order."""
     out, at = "", 0
     for start, end, text in edits:
         out, at = out + line[at:start] + text, end
@@ -186,6 +186,8 @@ def with_mutants(line, mutants):
 
 
 class Mutant:
+    """One change of one line of one file."""
+
     def __init__(self, file, number, line, change):
         self.file, self.number, self.line, self.change = file, number, line, change
         self.id, self.turn = None, 1

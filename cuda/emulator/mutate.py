@@ -164,7 +164,7 @@ class Library:
                 sys.exit(errors)
 
     def run(self, arguments, limit, **variables):
-        """Exit status of the test binary; None: it was stopped after so many seconds."""
+        """Exit status and output of the test binary; None: it was stopped after `limit` seconds."""
         own = {"LD_PRELOAD": str(self.libraries / "libcuda.so"), "RUST_BACKTRACE": "0"}
         environment = {**os.environ, **own, **variables}
         run = subprocess.Popen([str(self.tests), *arguments], cwd=ROOT, env=environment, stdout=subprocess.PIPE,
