@@ -26,7 +26,7 @@ use engines::PEERS;
 use qrun::{
     bench::{
         child, machine,
-        peers::{QRUN, markdown},
+        peers::{QRUN, markdown, verdicts},
         record,
     },
     tools::{quantize::FileType, synth},
@@ -151,6 +151,7 @@ fn compare_all(args: &Args) -> Result<()> {
     let file = args.save.clone().unwrap_or(default);
     std::fs::write(&file, record::json(&run))?;
     print!("{}", markdown(std::slice::from_ref(&run)));
+    verdicts(&run).iter().for_each(|line| println!("{line}"));
     eprintln!("written: {}", file.display());
     let failed = rows.iter().filter(|row| row["engines"][QRUN]["failed"].is_string()).count();
     ensure!(failed == 0, "{QRUN} failed on {failed} of {} models: see {}", rows.len(), file.display());

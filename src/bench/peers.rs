@@ -99,14 +99,40 @@ fn columns_of<'a>(run: &'a Value, mark: &str) -> Vec<Column<'a, Value>> {
         }));
     }
     columns.push(Column::right(format!("tg of memory bandwidth{mark}"), 0, move |row: &Value| {
-        let row = same(row);
-        let bytes = [number(row, "bytes_per_token"), number(row, "read_gb_per_s")];
-        match (best(&row["engines"][QRUN], "decode"), bytes) {
-            (Some(steps), [Some(bytes), Some(limit)]) => percent(Some(steps * bytes / 1e9 / limit)),
-            _ => String::new(),
-        }
+        share_of_bandwidth(same(row)).map_or(String::new(), |share| percent(Some(share)))
     }));
     columns
+}
+
+/// Of the bandwidth of a row's machine, what qrun's steps read.
+fn share_of_bandwidth(row: &Value) -> Option<f64> {
+    let steps = best(&row["engines"][QRUN], "decode")?;
+    Some(steps * number(row, "bytes_per_token")? / 1e9 / number(row, "read_gb_per_s")?)
+}
+
+/// The engine that qrun is to be faster than, and how many times.
+const RIVAL: &str = "llama-cpp";
+const GOALS: [(&str, f64); 2] = [("prefill", 2.0), ("decode", 1.25)];
+/// Where steps read so much of the bandwidth, nothing could be that many times as fast.
+const BANDWIDTH_GOAL: f64 = 0.85;
+
+/// A line for each row in which qrun and llama.cpp ran: whether prompts and steps are as much faster as they are to be.
+pub fn verdicts(run: &Value) -> Vec<String> {
+    let of_row = |row: &Value| {
+        let share = share_of_bandwidth(row);
+        let parts = GOALS.map(|(what, goal)| {
+            let times = best(&row["engines"][QRUN], what)? / best(&row["engines"][RIVAL], what)?;
+            let share = share.filter(|_| what == "decode");
+            let near = share.map_or(String::new(), |share| format!(", {} of bandwidth", percent(Some(share))));
+            Some(match times >= goal || share.is_some_and(|share| share >= BANDWIDTH_GOAL) {
+                true => format!("{what} ×{times:.2}{near}: reached"),
+                false => format!("{what} ×{times:.2}{near}: missed (×{goal})"),
+            })
+        });
+        let [Some(prefill), Some(decode)] = parts else { return None };
+        Some(format!("{} {}: {prefill}; {decode}", text(row, "model"), text(row, "type")))
+    };
+    list(&run["rows"]).iter().filter_map(of_row).collect()
 }
 
 /// What an engine computed with: versions, weights, precision, as its turns say; where it failed, and why.

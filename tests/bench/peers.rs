@@ -7,7 +7,10 @@ use std::{
 };
 
 use anyhow::Result;
-use qrun::bench::{peers::markdown, record};
+use qrun::bench::{
+    peers::{markdown, verdicts},
+    record,
+};
 use serde_json::{Value, json};
 
 #[path = "../../benches/peers/rounds.rs"]
@@ -134,4 +137,30 @@ fn rounds_go_on_without_those_that_failed() {
     ] {
         assert!(table.contains(line), "{line:?} is not in\n{table}");
     }
+}
+
+#[test]
+fn a_verdict_is_about_times_as_fast_or_about_bandwidth() {
+    let row = |model: &str, [prefill, decode]: [f64; 2], bytes: u64| {
+        let turns = |prefill: f64, decode: f64| json!({ "turns": [{ "prefill": prefill, "decode": decode }] });
+        json!({
+            "model": model, "type": "Q8_0", "bytes_per_token": bytes, "read_gb_per_s": 10.0,
+            "engines": { "qrun": turns(prefill, decode), "llama-cpp": turns(100.0, 4.0) },
+        })
+    };
+    let mut run = json!({ "rows": [
+        row("fast", [200.0, 5.0], 1_000_000_000),
+        row("near", [199.0, 4.5], 1_900_000_000),
+        row("slow", [100.0, 4.0], 1_000_000_000),
+    ]});
+    let expected = [
+        "fast Q8_0: prefill ×2.00: reached; decode ×1.25, 50 % of bandwidth: reached",
+        "near Q8_0: prefill ×1.99: missed (×2); decode ×1.12, 86 % of bandwidth: reached",
+        "slow Q8_0: prefill ×1.00: missed (×2); decode ×1.00, 40 % of bandwidth: missed (×1.25)",
+    ];
+    assert_eq!(verdicts(&run), expected);
+    // Without the other engine there is none; without bandwidth (on a GPU) times alone count.
+    run["rows"][0]["engines"]["llama-cpp"] = json!({ "failed": "exit status: 1" });
+    run["rows"][1]["read_gb_per_s"] = Value::Null;
+    assert_eq!(verdicts(&run)[0], "near Q8_0: prefill ×1.99: missed (×2); decode ×1.12: missed (×1.25)");
 }
