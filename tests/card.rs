@@ -27,9 +27,10 @@ fn forced() -> Option<Target> {
     Some(image::target(0).unwrap_or_else(|e| panic!("{e}")))
 }
 
-/// GPUs that have all builds of the kernels: without and with what Ampere brought, or only what is forced.
+/// GPUs that have all builds of the kernels: without and with what Ampere brought (and kernels that start before those
+/// before them have ended), or only what is forced.
 pub fn builds() -> Vec<u32> {
-    forced().map_or(vec![75, 80], |target| vec![target.sm])
+    forced().map_or(vec![75, 90], |target| vec![target.sm])
 }
 
 /// An emulated machine: as new as the PTX that is forced needs it, or the one that forced machine code is for.

@@ -116,7 +116,7 @@ def mutations(code):
     if DECLARES_ARRAY.match(code):
         return
     for kind, name in [("barrier", "block_sync"), ("warp_sync", "warp_sync"), ("wait", "cp_async_wait"),
-                       ("commit", "cp_async_commit")]:
+                       ("commit", "cp_async_commit"), ("depend", "depend_wait")]:
         for start, end, _ in calls(code, name):
             yield Mutation(kind, start, end, "(MUTANT(#) ? (void)0 : ", ")")
             if name == "cp_async_wait" and "<0>" in code[start:end]:
@@ -155,8 +155,8 @@ def mutations(code):
         yield Mutation("index", m.start() + 1, end, "(", ") + MUTANT(#)")
         break
     for m in re.finditer(r"\bblockIdx\.[xyz]|\bwarp\(\)|\blane\(\)", code):
-        # 5 = 4 + 1: another lane / 4 and another lane % 4.
-        yield Mutation("index", m.start(), m.end(), "(", f" ^ (MUTANT(#) ? {5 if 'lane' in m.group() else 1} : 0))")
+        # Of lanes all bits, so that every part of a number is another one.
+        yield Mutation("index", m.start(), m.end(), "(", f" ^ (MUTANT(#) ? {31 if 'lane' in m.group() else 1} : 0))")
         break
 
 
@@ -202,7 +202,7 @@ class Mutant:
         elif kind == "guard":
             text = "true"
         elif kind == "index" and self.change.before == "(" and "^" in self.change.behind:
-            text = f"({old} ^ {5 if 'lane' in old else 1})"
+            text = f"({old} ^ {31 if 'lane' in old else 1})"
         elif kind == "index":
             text = f"({old}) + 1"
         else:

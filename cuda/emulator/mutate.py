@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""A test of the tests: breaks the kernels in one place at a time and sees whether the tests of operations notice.
+"""A test of the tests: breaks the kernels in one place at a time and sees whether the tests of operations and of the
+sampler notice.
 
-    cuda/emulator/mutate.py [FILE ...] [--list] [--kinds KIND,KIND] [--again] [--report]
+    cuda/emulator/mutate.py [FILE ...] [--list] [--kinds KIND,KIND] [--again | --survivors] [--report]
 
 FILE is a file of cuda/kernels (`gemm.cuh`, `formats/q4_k.cuh`); all of them by default. Barriers, waits, warp_sync and
 commits are dropped; bounds are moved by one, or removed; clamps are removed; indices are moved. A mutant is caught when
@@ -11,9 +12,9 @@ All mutants are compiled once, each behind a switch that is read when the librar
 so (in constant expressions) are compiled one by one. First every test runs by itself and notes which mutants it
 reaches; then each mutant meets those tests, the quickest and most successful first. Results are kept in
 target/mutants/results.json, by the text of the line: a stopped run goes on where it was, `--again` forgets them,
-`--report` only prints them.
+`--survivors` those of what no test caught, `--report` only prints them.
 
-Before: `cargo test --test ops --no-run`. Nothing of the checkout changes. Python's standard library only.
+Before: `cargo test --workspace --no-run`. Nothing of the checkout changes. Python's standard library only.
 """
 import argparse
 import collections
@@ -40,6 +41,8 @@ FLAGS = ["-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-
          "-fsanitize=thread", "-fsanitize=bounds-strict,alignment,shift-exponent",
          "--param=tsan-instrument-func-entry-exit=0"]
 ARCHITECTURES = ("75", "80")
+# The test binaries, and what their tests' names begin with.
+SUITES = {"ops": "", "tests": "device_sampling::"}
 
 # What the switch is read from, and what was reached is written to.
 SWITCH = """#include <cstdio>
@@ -97,16 +100,20 @@ class Library:
         self.objects.mkdir()
         self.libraries.mkdir()
         (self.sources / "mutants.h").write_text(HEADER)
-        binary = max((p for p in (ROOT / "target/debug/deps").glob("ops-*") if os.access(p, os.X_OK) and not p.suffix),
-                     key=lambda p: p.stat().st_mtime, default=None)
+        built = {self.copy(suite) for suite in SUITES}
+        if len(built) != 1:
+            sys.exit("the test binaries were built with different emulators; first: cargo test --workspace --no-run")
+        # The same file as the binaries' own: loaded first, it is the one that is found, and looks beside itself.
+        os.link(ROOT / "target/debug/build" / built.pop() / "libcuda.so", self.libraries / "libcuda.so")
+
+    def copy(self, suite):
+        """Copies a test binary; the folder of the emulator that it was built with."""
+        found = (p for p in (ROOT / "target/debug/deps").glob(f"{suite}-*") if os.access(p, os.X_OK) and not p.suffix)
+        binary = max(found, key=lambda p: p.stat().st_mtime, default=None)
         if binary is None:
-            sys.exit("first: cargo test --test ops --no-run")
-        # The folder of the emulator that this binary was built with.
-        built = re.search(rb"qrun-emulator-[0-9a-f]+/out", binary.read_bytes()).group().decode()
-        for library in (ROOT / "target/debug/build" / built).glob("*.so"):
-            # The same file as the binary's own: loaded first, it is the one that is found, and looks beside itself.
-            os.link(library, self.libraries / library.name)
-        self.tests = shutil.copy2(binary, folder / "ops")
+            sys.exit("first: cargo test --workspace --no-run")
+        shutil.copy2(binary, self.folder / suite)
+        return re.search(rb"qrun-emulator-[0-9a-f]+/out", binary.read_bytes()).group().decode()
 
     def write(self, only=None):
         """Puts the mutants into the sources; returns those that found no place."""
@@ -162,12 +169,21 @@ class Library:
             code, errors = self.call("-fno-sanitize=all", *flags, *objects, str(self.libraries / "libcuda.so"), "-lm")
             if code is None:
                 sys.exit(errors)
+            # What is compiled for checks runs without them, too.
+            fast = self.libraries / f"kernels-fast-{arch}.so"
+            fast.unlink(missing_ok=True)
+            os.link(library, fast)
 
-    def run(self, arguments, limit, **variables):
-        """Exit status and output of the test binary; None: it was stopped after `limit` seconds."""
+    def run(self, test, limit, **variables):
+        """Exit status of one test; None: it was stopped after `limit` seconds."""
+        suite, name = test.split()
+        return self.start(suite, ["--exact", name], limit, **variables)[0]
+
+    def start(self, suite, arguments, limit, **variables):
+        """Exit status and output of a test binary; None: it was stopped after `limit` seconds."""
         own = {"LD_PRELOAD": str(self.libraries / "libcuda.so"), "RUST_BACKTRACE": "0"}
         environment = {**os.environ, **own, **variables}
-        run = subprocess.Popen([str(self.tests), *arguments], cwd=ROOT, env=environment, stdout=subprocess.PIPE,
+        run = subprocess.Popen([str(self.folder / suite), *arguments], cwd=ROOT, env=environment, stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL, text=True, start_new_session=True)
         try:
             out = run.communicate(timeout=limit)[0]
@@ -212,16 +228,19 @@ class Tests:
 
     def __init__(self, library):
         self.library, self.reached, self.seconds, self.caught = library, {}, {}, collections.Counter()
-        status, out = library.run(["--list", "--format=terse"], 60)
-        names = [line[: -len(": test")] for line in out.split("\n") if line.endswith(": test")]
+        names = []
+        for suite, beginning in SUITES.items():
+            _, out = library.start(suite, ["--list", "--format=terse"], 60)
+            listed = [line[: -len(": test")] for line in out.split("\n") if line.endswith(": test")]
+            names += [f"{suite} {name}" for name in listed if name.startswith(beginning)]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(self.measure, names))
 
     def measure(self, name):
-        folder = self.library.folder / "reached" / name.replace("::", "-")
+        folder = self.library.folder / "reached" / name.replace("::", "-").replace(" ", "-")
         folder.mkdir(parents=True)
         begun = time.monotonic()
-        status, out = self.library.run(["--exact", name], 600, QRUN_MUTANTS_REACHED=str(folder))
+        status = self.library.run(name, 600, QRUN_MUTANTS_REACHED=str(folder))
         if status != 0:
             sys.exit(f"{name} fails with the kernels as they are (exit status {status})")
         self.seconds[name] = time.monotonic() - begun
@@ -238,7 +257,7 @@ def judge(mutant, tests, library, numbers):
     """The test that catches a mutant, of those that reach one of `numbers`, or None; and how many do."""
     names = tests.of(numbers)
     for name in names:
-        status, _ = library.run(["--exact", name], 20 + 10 * tests.seconds[name], QRUN_MUTANT=str(mutant.id))
+        status = library.run(name, 20 + 10 * tests.seconds[name], QRUN_MUTANT=str(mutant.id))
         if status != 0:
             tests.caught[name] += 1
             return (name if status is not None else f"{name}, which hangs"), len(names)
@@ -263,7 +282,7 @@ def judge_alone(mutant, tests, all_of_them, mutants):
 
 
 def report(results):
-    """Markdown: how many of each file were caught, and what survives."""
+    """Markdown: how many of each file were caught, and what survives without an explanation in mutants.md."""
     of = {key: found for key, found in results.items() if found["by"] != "the compiler"}
     caught = sum(found["by"] is not None for found in of.values())
     share = 100 * caught / max(1, len(of))
@@ -272,17 +291,22 @@ def report(results):
     for key, found in of.items():
         by_file[key.split()[0]].append(found["by"] is not None)
     lines += [f"| {file} | {sum(each)} | {len(each)} |" for file, each in sorted(by_file.items())]
-    survivors = sorted((key, found["reached"]) for key, found in of.items() if found["by"] is None)
-    lines += ["", "Survivors:", ""]
-    return "\n".join(lines + [f"* {key}{'' if reached else ' (no test reaches it)'}" for key, reached in survivors])
+    survivors = {f"* {key}": found["reached"] for key, found in of.items() if found["by"] is None}
+    explained = {line for line in (EMULATOR / "mutants.md").read_text().split("\n") if line.startswith("* ") and " → " in line}
+    lines += ["", "Survivors that mutants.md does not explain:", ""]
+    lines += [f"{line}{'' if survivors[line] else ' (no test reaches it)'}" for line in sorted(survivors.keys() - explained)]
+    lines += ["", "Explained there, and no survivors:", "", *sorted(explained - survivors.keys())]
+    return "\n".join(lines)
 
 
 def main():
-    parser = argparse.ArgumentParser(description="breaks the kernels and sees whether the tests of operations notice")
+    parser = argparse.ArgumentParser(description="breaks the kernels and sees whether their tests notice")
     parser.add_argument("file", nargs="*")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--kinds")
-    parser.add_argument("--again", action="store_true")
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument("--again", action="store_true")
+    again.add_argument("--survivors", action="store_true")
     parser.add_argument("--report", action="store_true")
     args = parser.parse_args()
 
@@ -309,6 +333,8 @@ def main():
     say(f"{len(every) - len(alone)} mutants behind switches, {len(alone)} by themselves")
     tests = Tests(library)
     say(f"{len(tests.seconds)} tests pass, {sum(tests.seconds.values()):.0f} s together")
+    if args.survivors:
+        results = {key: found for key, found in results.items() if found["by"] or key not in {m.key for m in asked}}
     todo = [m for m in asked if m.key not in results]
     # What a stopped run has seen is a sample of all.
     random.Random(1).shuffle(todo)

@@ -96,7 +96,7 @@ struct Shared {
     float *factor, *sum;
 };
 
-// Rows of one sequence within a tile, and the positions that any of them sees.
+// Rows of one sequence within a tile, in the order of their positions, and the positions that any of them sees.
 struct Run {
     int seq, from, to;  // rows from..to
     int first, last;    // positions, both included
@@ -116,11 +116,7 @@ DEVICE int first_seen(const AttentionParams& p, int last) {
 DEVICE Run find_run(const AttentionParams& p, int from, int end) {
     const int seq = p.seq[from], at = p.pos[from];
     Run run = {seq, from, from + 1, first_seen(p, at), at};
-    for (; run.to < end && p.seq[run.to] == seq; run.to++) {
-        const int last = p.pos[run.to];
-        run.first = min(run.first, first_seen(p, last));
-        run.last = max(run.last, last);
-    }
+    for (; run.to < end && p.seq[run.to] == seq; run.to++) run.last = p.pos[run.to];
     return run;
 }
 
@@ -204,8 +200,7 @@ DEVICE void store_query(const AttentionParams& p, const Shared<V>& s, int m, con
     for (const Quad& q : x) {
         for (int j = 0; j < 4; j++) largest = fmaxf(largest, fabsf(q.v[j]));
     }
-    unsigned exponent = __float_as_uint(warp_max(largest)) >> 23;
-    if (exponent < 1 || exponent > 253) exponent = 127;
+    const unsigned exponent = min(__float_as_uint(warp_max(largest)) >> 23, 253u);  // so that `shrink` is normal
     const float shrink = __uint_as_float((254 - exponent) << 23);
     for (int n = 0; n < QUADS_OF<V::DIM>; n++) {
         const int i = 128 * n + 4 * lane();
@@ -257,7 +252,7 @@ DEVICE void turn_heads(const AttentionParams& p, const Run& run, const Shared<V>
     int i = (own ? 0 : HEADS_BEFORE) + warp();
     const int m = threadIdx.x, turning = m < r.n_rot / 2;
     Head<V> h;
-    if (!HAS_DEPENDENT_LAUNCH && warp() < WARPS && i < heads) h = ask_head<V>(p, i);
+    if (!HAS_DEPENDENT_LAUNCH && i < heads) h = ask_head<V>(p, i);
     const unsigned long long frequency = turning ? r.frequency[m] : 0;
     if (m < V::ROWS) place_query(p, s, m, m < p.group ? run.from : -1, blockIdx.x * p.group + m, run.last);
     // The rows of the tile that have no query.
@@ -270,7 +265,7 @@ DEVICE void turn_heads(const AttentionParams& p, const Run& run, const Shared<V>
         if (r.k_norm) prefetch(r.k_norm, 4 * p.head_dim);
         depend_wait();
         depend_launch();
-        if (warp() < WARPS && i < heads) h = ask_head<V>(p, i);
+        if (i < heads) h = ask_head<V>(p, i);
     }
     block_sync();
     if (warp() >= WARPS) return;

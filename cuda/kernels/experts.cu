@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(32 * ROUTE_WARPS) route(const Route
         float total = 0;
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
-            x[i] = 32 * i + l < p.n_expert ? expf(x[i] - most) : 0;
+            x[i] = expf(x[i] - most);  // 0 where there is no expert
             total += x[i];
         }
         total = warp_sum(total);
@@ -132,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS) group(const RoutePar
     SHARED(int, count, [MAX_EXPERTS]);
     SHARED(int, column, [MAX_EXPERTS]);  // the first of each expert
     const int n = p.rows * p.n_used, width = 1 << p.width_log2;
-    for (int e = threadIdx.x; e < MAX_EXPERTS; e += GROUP_THREADS) count[e] = 0;
+    count[threadIdx.x] = 0;
     block_sync();
     for (int i = threadIdx.x; i < n; i += GROUP_THREADS) {
         const int expert = p.choices.chosen[i];
@@ -146,11 +146,11 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS) group(const RoutePar
         tile += e < (int)threadIdx.x ? tiles : 0;
         total += tiles;
     }
-    if ((int)threadIdx.x < p.n_expert) {
-        const int own = count[threadIdx.x];
-        column[threadIdx.x] = first;
-        for (int i = 0; i < own; i += width, tile++) p.choices.tiles[tile] = {(int)threadIdx.x, first + i, min(width, own - i), 0};
-    }
+    // A thread per expert; nobody has chosen those past the last.
+    static_assert(GROUP_THREADS == MAX_EXPERTS, "");
+    const int own = count[threadIdx.x];
+    column[threadIdx.x] = first;
+    for (int i = 0; i < own; i += width, tile++) p.choices.tiles[tile] = {(int)threadIdx.x, first + i, min(width, own - i), 0};
     for (int i = total + threadIdx.x; i < p.n_tiles; i += GROUP_THREADS) p.choices.tiles[i] = {0, 0, 0, 0};
     block_sync();
     for (int row = threadIdx.x; row < p.rows; row += GROUP_THREADS) {

@@ -103,15 +103,12 @@ DEVICE void gemm_wide(const MatmulParams& p) {
 
     float total[TILES][4] = {}, acc[TILES][4] = {};
     Family::fill(tile[0], p, first_column, 0);
-    cp_async_commit();
     Rows w = Family::load(mine.w, 0, t);
     for (int stage = 0; stage < stages; stage++) {
-        cp_async_wait<0>();
         block_sync();  // this stage's tile is complete, and nobody reads the other one any more
         if (stage + 1 < stages) {
             Family::fill(tile[(stage + 1) % 2], p, first_column, (stage + 1) * Tile::BLOCKS);
         }
-        cp_async_commit();
         const int begin = stage * Tile::BLOCKS, count = min(Tile::BLOCKS, blocks - begin);
         for (int b = 0; b < count; b++) {
             const Rows next = Family::load(mine.w, min(begin + b + 1, blocks - 1), t);  // arrives during the products below
@@ -170,7 +167,7 @@ DEVICE void gemm_few(const MatmulParams& p, float (*sums)[FEW_WARPS][FEW_COLUMNS
     // This thread's element is accumulator i % 4 of column tile i / 4 of the lane with its number.
     const int i = threadIdx.x / 32, row = first_row + lane() / 4 + i % 4 / 2 * 8;
     float* y = target(p, segment, row, first_column + i / 4 * 8 + 2 * t + i % 2);
-    if (i < 4 * TILES && y) {
+    if (y) {  // with one tile of columns the upper warps have none
         const float value = biased(segment, row, total);
         *y = p.softcap > 0 ? p.softcap * tanhf(value / p.softcap) : value;
     }

@@ -29,7 +29,7 @@ DEVICE void tile(const MatmulParams& p, const Segment& s, int row0, int first) {
 template <class F>
 DEVICE void gemv(const MatmulParams& p, const Segment& s, int block) {
     // A block's rows lie one after the other.
-    if (HAS_DEPENDENT_LAUNCH && p.ahead) {
+    if (HAS_DEPENDENT_LAUNCH) {
         const int bytes = (int)(min(ROWS, s.rows - block * ROWS) * row_bytes<F>(p.k));
         prefetch(s.w + block * ROWS * row_bytes<F>(p.k), min(bytes, p.ahead));
     }
@@ -41,7 +41,7 @@ DEVICE void gemv(const MatmulParams& p, const Segment& s, int block) {
         return;
     }
 #pragma unroll 1
-    for (int row = row0; row < min(row0 + PER_WARP, s.rows); row++) {
+    for (int row = row0; row < row0 + PER_WARP; row++) {
 #pragma unroll 1
         for (int first = 4 * blockIdx.y; first < p.columns; first += 4 * gridDim.y) tile<F, 1, 4>(p, s, row, first);
     }

@@ -28,11 +28,11 @@ struct BlockScale {
     float d;
     float up;  // a power of two that takes tiny numbers to where their quotients are exact
     float d_up, inverse;
-    int some;  // 0: all q are 0
+    int some;  // 0: all q are 0, where all numbers are, and where d is NaN
     // `most`: the largest magnitude of the block.
     __device__ __forceinline__ explicit BlockScale(unsigned most) {
         d = quotient(__uint_as_float(most), 127.0f, 1.0f / 127.0f);
-        some = d > 0.0f && d < INFINITY;
+        some = d > 0.0f;
         up = d < 0x1p-100f ? 0x1p100f : 1.0f;
         d_up = product(d, up);
         inverse = 1.0f / d_up;

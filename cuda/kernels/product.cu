@@ -248,10 +248,7 @@ DEVICE void run(const MatmulParams& p, const Shared<C>& shared) {
     depend_launch();
     if (p.experts) depend_wait();
     const ColumnTile columns = column_tile(p, C);
-    if (columns.first >= columns.end) {
-        depend_wait();
-        return;
-    }
+    if (columns.first >= columns.end) return;  // only of experts, which have waited
     const Tiles tiles = tiles_of(p);
     const Records<F> at(p, tiles, columns);
     const typename F::Held w = at.load();

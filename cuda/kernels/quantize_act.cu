@@ -7,7 +7,6 @@
 
 struct QuantizeActParams {
     const float* x;  // [columns][k]
-    const int* seq;  // [columns]: columns with seq < 0 are left alone; null: none is
     QuantizedActivations image;
     int k;  // a multiple of 32
     int columns;
@@ -15,6 +14,6 @@ struct QuantizeActParams {
 
 extern "C" __global__ void __launch_bounds__(128) quantize_act(const QuantizeActParams p) {
     int block = blockIdx.x * 4 + warp(), column = blockIdx.y;
-    if (32 * block >= p.k || (p.seq && p.seq[column] < 0)) return;
+    if (32 * block >= p.k) return;
     quantize_block(p.image, column, p.k, block, p.x[(size_t)column * p.k + 32 * block + lane()]);
 }

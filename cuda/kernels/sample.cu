@@ -329,10 +329,11 @@ struct Ending {
     }
 };
 
-// Those of them in some bins and up to a code.
+// Those of them from a bin on and up to a code. Of bins behind the last one that is meant none is in question, or all of their
+// tokens come after the one that is looked for.
 struct Part {
     const Ending& ending;
-    int first, last;
+    int first;
     u64 limit;
     int weights; // 0: f is told that they weigh nothing
 
@@ -340,7 +341,7 @@ struct Part {
     template <class F> __device__ void each(F f) const {
         const float best = ending.cut.best;
         ending.each([&](u64 code, int bin, float logit) {
-            if (first <= bin && bin <= last && code <= limit) f(code, weights ? weight(logit - best) : 0);
+            if (first <= bin && code <= limit) f(code, weights ? weight(logit - best) : 0);
         });
     }
 };
@@ -350,16 +351,16 @@ static __device__ u64 last_of_set(Shared& shared, const Sampling& s, const Endin
     const Cut& cut = ending.cut;
     u64 last = EVERY_CODE;
     if (cut.k_bin >= 0) {
-        const Part part = {ending, cut.k_bin, cut.k_bin, EVERY_CODE, 0};
+        const Part part = {ending, cut.k_bin, EVERY_CODE, 0};
         last = last_of_prefix(shared, Sum{0, 0}, Enough{(u64)cut.k_left, -1.0}, part);
     }
     if (cut.p_first > cut.p_last) return last;
     Sum own = {0, 0}, total;
-    const Part all = {ending, cut.total_first, cut.total_last, last, 1};
+    const Part all = {ending, cut.total_first, last, 1};
     all.each([&](u64, u64 mass) { own.mass += mass; });
     prefix_of(shared, own, total);
     const double share = product((double)s.top_p, (double)(total.mass + cut.total_base));
-    const Part part = {ending, cut.p_first, cut.p_last, last, 1};
+    const Part part = {ending, cut.p_first, last, 1};
     return last_of_prefix(shared, Sum{0, cut.p_base}, Enough{0, share}, part);
 }
 
@@ -376,7 +377,7 @@ static __device__ int draw(Shared& shared, const SampleParams& p, const Row& row
         shared, min(CHUNK, p.vocab - start), chunk.before,
         [&](int i) {
             const float logit = row.logits[start + i];
-            const int in = logit > -INFINITY && logit >= least && code_of(logit, start + i) <= last;
+            const int in = logit >= least && code_of(logit, start + i) <= last;
             return Sum{0, in ? weight((logit - best) / s.temperature) : 0};
         },
         [&](Sum sum, Sum) { return sum.mass > target; });
@@ -436,10 +437,9 @@ struct RestartParams {
     int vocab, recent, biases, pad;
 };
 
-// A sequence begins, or goes on with other parameters or another past. One block.
+// A sequence begins, or goes on with other parameters or another past. One block. Starts when all before it has ended.
 extern "C" __global__ void __launch_bounds__(256) sample_restart(const RestartParams p) {
     depend_launch();
-    depend_wait();
     if (threadIdx.x == 0) {
         *p.to = p.sampling;
         p.work->biases = p.biases;

@@ -1,6 +1,6 @@
 // Step 0 of sampling (src/sampler.rs): tokens that may not come next have a logit of -inf.
 //
-// Launched before sample_scan, for the rows that have a mask; others are not touched. NaN and +inf stay, as on the CPU: they say
+// Launched before sample_scan, when all before it has ended, for the rows that have a mask; others are not touched. NaN and +inf stay, as on the CPU: they say
 // that the model's arithmetic has failed, whatever may come next. A mask that allows nothing leaves -inf alone, of which the scan
 // says NO_TOKEN.
 //
@@ -18,7 +18,6 @@ struct MaskParams {
 };
 
 extern "C" __global__ void __launch_bounds__(256) sample_mask(const MaskParams p) {
-    depend_wait();
     const int words = (p.vocab + 31) / 32, first = (blockIdx.x * MASK_WARPS + warp()) * MASK_WORDS;
     float* logits = p.logits + (long long)p.row[blockIdx.y] * p.vocab;
     const unsigned* mask = p.mask + (long long)blockIdx.y * words;

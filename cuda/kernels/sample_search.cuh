@@ -135,7 +135,7 @@ static __device__ u64 last_of_prefix(Shared& shared, Sum base, Enough enough, co
         prefix = prefix << width | (u64)digit.index;
         base = digit.before;
     }
-    const unsigned found = min(shared.found, (unsigned)FEW);
+    const unsigned found = shared.found;
     if (threadIdx.x < found) {
         const u64 code = shared.codes[threadIdx.x];
         Sum before = base;

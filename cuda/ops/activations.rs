@@ -53,7 +53,6 @@ impl ActivationTerms {
 #[derive(Debug, Clone, Copy)]
 struct QuantizeActParams {
     x: Ptr<f32>,
-    seq: Ptr<i32>,
     image: QuantizedActivations,
     k: i32,
     columns: i32,
@@ -75,7 +74,7 @@ pub unsafe fn quantize(
     [columns, k]: [usize; 2],
 ) -> Result<()> {
     assert!(k.is_multiple_of(32), "an image of {k} elements");
-    let params = QuantizeActParams { x, seq: Ptr::NULL, image, k: k as i32, columns: columns as i32 };
+    let params = QuantizeActParams { x, image, k: k as i32, columns: columns as i32 };
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { stream.launch("quantize_act", Grid::plane(k.div_ceil(128) as u32, columns as u32, 128), &params) }
 }
@@ -89,6 +88,6 @@ mod tests {
     fn the_kernels_have_the_same() {
         twin::fields!(QuantizedActivations as "QuantizedActivations" { q, d, s });
         twin::fields!(ActivationTerms as "ActivationTerms" { blocks, down });
-        twin::fields!(QuantizeActParams as "quantize_act::QuantizeActParams" { x, seq, image, k, columns });
+        twin::fields!(QuantizeActParams as "quantize_act::QuantizeActParams" { x, image, k, columns });
     }
 }

@@ -86,9 +86,9 @@ impl Rig {
 
 #[test]
 fn what_is_drawn_under_a_mask_is_what_the_cpu_draws() {
-    on(checked(), |name| {
+    on(checked(), |name, machine| {
         for (n, cases) in [(1, 6), (2, 10), (31, 40), (33, 40), (257, 60), (1000, 60)] {
-            let mut rig = Rig::new(n, 1)?;
+            let mut rig = Rig::new(machine, n, 1)?;
             for c in 0..cases {
                 let kinds = [pick(&KINDS, c, 20), pick(&KINDS, c, 21)];
                 rig.compare_masked(name, &params(c + 300 * n as u64, n), pick(&SHAPES, c, 22), &kinds)?;
@@ -100,9 +100,9 @@ fn what_is_drawn_under_a_mask_is_what_the_cpu_draws() {
 
 #[test]
 fn masks_of_large_vocabularies() {
-    on([Config::default()], |name| {
+    on([Config::default()], |name, machine| {
         for (n, cases) in [(4097, 60), (32_001, 40), (262_208, 8)] {
-            let mut rig = Rig::new(n, 1)?;
+            let mut rig = Rig::new(machine, n, 1)?;
             for c in 0..cases {
                 let kinds = [pick(&KINDS, c, 20), pick(&KINDS, c, 21)];
                 rig.compare_masked(name, &params(c + 3 * n as u64, n), pick(&SHAPES, c, 22), &kinds)?;
@@ -114,8 +114,8 @@ fn masks_of_large_vocabularies() {
 
 #[test]
 fn a_mask_that_allows_everything_is_none() {
-    on(checked().take(2), |name| {
-        let mut rig = Rig::new(700, 1)?;
+    on(checked().take(2), |name, machine| {
+        let mut rig = Rig::new(machine, 700, 1)?;
         for c in 0..20 {
             let (params, shape) = (params(c + 9000, 700), pick(&SHAPES, c, 23));
             let mut draws = Vec::new();
@@ -137,8 +137,8 @@ fn a_mask_that_allows_everything_is_none() {
 
 #[test]
 fn a_mask_that_allows_nothing_leaves_no_token() {
-    on(checked().take(2), |name| {
-        let mut rig = Rig::new(600, 1)?;
+    on(checked().take(2), |name, machine| {
+        let mut rig = Rig::new(machine, 600, 1)?;
         for temperature in [0.0, 1.0] {
             let params = SamplerParams { temperature, ..SamplerParams::default() };
             // And then a good one: the failure leaves nothing behind.
@@ -158,8 +158,8 @@ fn a_mask_that_allows_nothing_leaves_no_token() {
 
 #[test]
 fn an_excluded_logit_still_has_to_be_a_number() {
-    on(checked().take(2), |name| {
-        let mut rig = Rig::new(600, 1)?;
+    on(checked().take(2), |name, machine| {
+        let mut rig = Rig::new(machine, 600, 1)?;
         for bad in [f32::NAN, f32::INFINITY] {
             let params = SamplerParams { temperature: 1.0, ..SamplerParams::default() };
             let mut sampler = rig.start(0, &params, &[])?;
@@ -181,8 +181,8 @@ fn an_excluded_logit_still_has_to_be_a_number() {
 fn rows_with_masks_beside_rows_without() {
     const ROWS: usize = 5;
     const N: usize = 701;
-    on(checked().take(3), |name| {
-        let mut rig = Rig::new(N, ROWS)?;
+    on(checked().take(3), |name, machine| {
+        let mut rig = Rig::new(machine, N, ROWS)?;
         let seq = [2, -1, 0, 3, 4];
         rig.put(rig.rows.seq, &seq)?;
         let mut samplers =

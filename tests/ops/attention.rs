@@ -31,6 +31,8 @@ struct Case {
     splits: usize,
     window: usize,
     softcap: f32,
+    /// Size of the queries, which the scale takes back; 2 makes the softmax pointed.
+    queries: f32,
     /// Of queries with the position: growth, and from where on.
     growth: (f32, usize),
     /// Elements from head to head of gates, in heads; 0: there are none.
@@ -51,6 +53,7 @@ const BASE: Case = Case {
     splits: 1,
     window: 0,
     softcap: 0.0,
+    queries: 2.0,
     growth: (0.0, 0),
     gates: 0,
     sinks: None,
@@ -86,7 +89,7 @@ struct Data {
 
 impl Case {
     fn scale(&self) -> f32 {
-        1.0 / (self.head_dim as f32).sqrt()
+        2.0 / self.queries / (self.head_dim as f32).sqrt()
     }
 
     /// Tokens of the longest context.
@@ -117,8 +120,7 @@ impl Case {
                 }
             }
         }
-        // Queries larger than usual make the softmax pointed.
-        let q = r.normals(self.rows.len() * self.n_head * self.head_dim).iter().map(|x| 2.0 * x).collect();
+        let q = r.normals(self.rows.len() * self.n_head * self.head_dim).iter().map(|x| self.queries * x).collect();
         Data { q, cache }
     }
 
@@ -291,6 +293,8 @@ fn q8_0_heads_that_end_within_a_block() {
     check(&[
         Case { kind: CacheType::Q8_0, head_dim: 16, ..BASE },
         Case { kind: CacheType::Q8_0, head_dim: 80, n_head_kv: 2, ..BASE },
+        // Where the first page of sequence 1 is the last of the pool.
+        Case { kind: CacheType::Q8_0, head_dim: 80, n_head_kv: 2, rows: &[(1, 127)], ..BASE },
         Case { kind: CacheType::Q8_0, head_dim: 256, image: true, splits: 4, ..BASE },
         Case { kind: CacheType::Q8_0, head_dim: 512, n_head: 8, n_head_kv: 2, splits: 4, ..BASE },
         Case { kind: CacheType::Q8_0, head_dim: 64, tiling: Tiling::Prompt, rows: MIXED, ..BASE },
@@ -320,13 +324,17 @@ fn prompts_and_what_is_mixed_with_them() {
         Case { head_dim: 512, n_head: 4, ..prompt },
         Case { rows: MIXED, n_head: 3, head_dim: 512, kind: CacheType::Q8_0, ..prompt },
         Case { n_head: 70, head_dim: 16, rows: &[(0, 3), (0, 4)], ..prompt },
+        // Blocks that have nothing to do.
+        Case { rows: &[(-1, 3), (-2, 4)], ..prompt },
     ]);
 }
 
 #[test]
-fn soft_caps_gates_and_queries_that_grow() {
+fn soft_caps_gates_and_queries_of_any_size() {
     check(&[
         Case { softcap: 2.0, ..BASE },
+        Case { queries: 8e37, ..BASE },
+        Case { queries: 1e-30, tiling: Tiling::Prompt, rows: MIXED, ..BASE },
         Case { growth: (0.5, 30), gates: 2, image: true, ..BASE },
         Case { growth: (0.1, 1), gates: 1, tiling: Tiling::Prompt, rows: MIXED, head_dim: 80, n_head: 4, ..BASE },
         Case { gates: 2, splits: 3, kind: CacheType::Q8_0, head_dim: 256, ..BASE },
@@ -372,6 +380,9 @@ fn how_many_blocks_share_a_row_is_not_in_the_bits() {
         let one = Case { kind, head_dim, window, n_head: 4, rows: ENDS, ..BASE };
         compare([one, Case { splits, ..one }], |a, b| assert!(a == b, "{splits} splits, a window of {window}"));
     }
+    // As many tickets as there are heads and rows.
+    let one = Case { n_head: 3, n_head_kv: 3, rows: ENDS, ..BASE };
+    compare([one, Case { splits: 3, ..one }], |a, b| assert!(a == b, "3 splits, a head of k and v for each of q"));
 }
 
 #[test]

@@ -8,15 +8,12 @@ use qrun_quant::GgmlType;
 
 use crate::{
     formats::random_blocks,
-    harness::{Random, everywhere},
+    harness::{Random, UNTOUCHED, everywhere},
     operands::{formats, matrix},
 };
 
 /// Tokens in the matrix.
 const VOCABULARY: usize = 9;
-/// What rows hold that nobody may write.
-const UNTOUCHED: f32 = -777.0;
-
 fn check(ty: GgmlType, k: usize, scale: f32, seq: Option<&[i32]>) {
     let format = ty.format();
     let bytes = random_blocks(&mut Random::new(k as u64), format, VOCABULARY * k);

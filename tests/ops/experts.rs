@@ -14,11 +14,9 @@ use qrun_cuda::{
 use qrun_quant::GgmlType;
 
 use crate::{
-    harness::{Buffer, Device, Random, assert_close, everywhere},
+    harness::{Buffer, Device, Random, UNTOUCHED, assert_close, everywhere},
     operands::{Activations, Weights, formats, matrix},
 };
-
-const UNTOUCHED: f32 = -777.0;
 
 /// Experts of a layer and how rows choose.
 #[derive(Clone, Copy, Debug)]
@@ -287,7 +285,6 @@ fn products(
         factor: e.router.factor.clone(),
         seq: e.router.seq[columns.clone()].to_vec(),
     };
-    let routed = Routed::new(device, c, &router);
     let (w, bias) = (matrix(device, format, &e.weights.bytes, k), device.buffer(&e.bias));
     let q = device.buffer(&e.x.q[columns.start * k..columns.end * k]);
     let (d, s) = (device.buffer(&part(&e.x.d, k / 32)), device.buffer(&part(&e.x.s, k / 16)));
@@ -303,6 +300,8 @@ fn products(
     };
     let image = QuantizedActivations { q: q.ptr, d: d.ptr, s: s.ptr };
     let params = MatmulParams { k: k as i32, image, ..MatmulParams::default() }.with(&[segment]);
+    // Last, so that it may still run when the product starts.
+    let routed = Routed::new(device, c, &router);
     let params = routed.route.of_rows(params);
     // SAFETY: buffers of these shapes, which live until the results are read.
     unsafe { gemm(&device.stream, &params) }.expect("a launch");

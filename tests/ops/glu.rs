@@ -3,16 +3,14 @@
 use qrun_cuda::{
     Ptr,
     ops::matmul::{GluParams, QuantizedActivations, Segment, glu, glu_takes},
+    ops::params::{CLAMPED_SWIGLU, GELU_TANH, SILU},
 };
 use qrun_quant::GgmlType;
 
 use crate::{
-    harness::{Device, Random, assert_close, everywhere},
+    harness::{Device, Random, UNTOUCHED, assert_close, everywhere},
     operands::{Activations, Weights, formats, matrix},
 };
-
-/// What results hold where nothing is to be written.
-const UNTOUCHED: f32 = -777.0;
 
 #[derive(Clone, Copy)]
 struct Case {
@@ -20,7 +18,6 @@ struct Case {
     rows: usize,
     k: usize,
     columns: usize,
-    /// 0: SiLU; 1: GELU.
     activation: i32,
     bias: bool,
     /// The last column is idle.
@@ -33,6 +30,22 @@ impl Case {
     }
     fn stride(&self) -> usize {
         self.rows + 3
+    }
+}
+
+/// `activation(gate) · up` in f64.
+pub fn gated(gate: f64, up: f64, activation: i32) -> f64 {
+    match activation {
+        SILU => gate / (1.0 + (-gate).exp()) * up,
+        GELU_TANH => {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (gate + 0.044_715 * gate.powi(3));
+            0.5 * gate * (1.0 + inner.tanh()) * up
+        }
+        CLAMPED_SWIGLU => {
+            let gate = gate.min(7.0);
+            gate / (1.0 + (-1.702 * gate).exp()) * (up.clamp(-7.0, 7.0) + 1.0)
+        }
+        other => panic!("activation {other}"),
     }
 }
 
@@ -71,8 +84,7 @@ impl Operands {
             .map(|i| {
                 let (c, r) = (i / case.rows, i % case.rows);
                 let (g, u) = (product(0, c, r), product(1, c, r));
-                let gelu = 0.5 * g * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (g + 0.044_715 * g.powi(3))).tanh());
-                if case.activation == 0 { g / (1.0 + (-g).exp()) * u } else { gelu * u }
+                gated(g, u, case.activation)
             })
             .collect()
     }
@@ -158,10 +170,10 @@ fn check(case: &Case) {
 }
 
 #[test]
-fn every_format_and_both_activations() {
+fn every_format_and_every_activation() {
     for format in formats().map(GgmlType::format) {
         let step = format.block.max(32);
-        for activation in [0, 1] {
+        for activation in [SILU, GELU_TANH, CLAMPED_SWIGLU] {
             check(&Case { activation, ..Case::new(format.ty, 32, step) });
             check(&Case { activation, bias: true, ..Case::new(format.ty, 96, 3 * step) });
         }

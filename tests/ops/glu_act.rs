@@ -5,16 +5,15 @@ use qrun_cuda::{
     ops::{
         activations::QuantizedActivations,
         gemm::{GluActParams, glu_act},
+        params::{CLAMPED_SWIGLU, GELU_TANH, SILU},
     },
 };
 
 use crate::{
-    harness::{Random, assert_close, everywhere},
+    glu::gated,
+    harness::{Random, UNTOUCHED, assert_close, everywhere},
     operands::Activations,
 };
-
-/// What `y` holds where nothing is to be written.
-const UNTOUCHED: f32 = -777.0;
 
 /// `glu_act` over three columns, the second idle, into numbers, an image, or both.
 fn check_gate(rows: usize, activation: i32, [numbers, image]: [bool; 2]) {
@@ -22,14 +21,15 @@ fn check_gate(rows: usize, activation: i32, [numbers, image]: [bool; 2]) {
     let (columns, stride) = (3, if image { 300 } else { rows });
     let mut random = Random::new(7);
     let up_stride = stride + rows / 32 * 17;
-    let (gate, up) = (random.normals(columns * stride), random.normals(columns * up_stride));
+    // Some beyond where they are clamped.
+    let mut normals = |n| random.normals(n).iter().map(|x| 4.0 * x).collect::<Vec<f32>>();
+    let (gate, up) = (normals(columns * stride), normals(columns * up_stride));
     let seq = [0, -1, 1];
     let expected: Vec<f64> = (0..columns * rows)
         .map(|i| {
             let (g, u) =
                 (f64::from(gate[i / rows * stride + i % rows]), f64::from(up[i / rows * up_stride + i % rows]));
-            let gelu = 0.5 * g * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (g + 0.044_715 * g.powi(3))).tanh());
-            if activation == 0 { g / (1.0 + (-g).exp()) * u } else { gelu * u }
+            gated(g, u, activation)
         })
         .collect();
     let blocks = if image { columns * rows / 32 } else { 0 };
@@ -96,9 +96,10 @@ fn check_gate(rows: usize, activation: i32, [numbers, image]: [bool; 2]) {
 
 #[test]
 fn the_gate_of_many_columns() {
-    for activation in [0, 1] {
+    for activation in [SILU, GELU_TANH, CLAMPED_SWIGLU] {
         check_gate(288, activation, [true, true]);
         check_gate(45, activation, [true, false]);
+        check_gate(28, activation, [true, false]);
         check_gate(64, activation, [false, true]);
     }
 }

@@ -7,6 +7,9 @@ use qrun_emulator::{Config, Machine, Order};
 
 use crate::card::{self, Place};
 
+/// What results hold where nothing is to be written.
+pub const UNTOUCHED: f32 = -777.0;
+
 /// Schedules of threads and blocks; results must not depend on them.
 const ORDERS: [Order; 3] = [Order::Forward, Order::Reverse, Order::Random(42)];
 
@@ -134,13 +137,17 @@ pub fn everywhere(run: impl Fn(&Device) -> Vec<f32>, judge: impl Fn(&[f32])) {
     });
 }
 
-/// `|found − expected| / |expected|` in the L2 norm; infinite where anything is not finite or a length differs.
+/// `|found − expected| / |expected|` in the L2 norm, of what is not expected to be [`UNTOUCHED`]; infinite where anything else
+/// is or that was written, where anything is not finite, or where lengths differ.
 pub fn relative_l2(found: &[f32], expected: &[f64]) -> f64 {
-    if found.len() != expected.len() || found.iter().any(|x| !x.is_finite()) {
+    let untouched = |x: f64| x == f64::from(UNTOUCHED);
+    let mut pairs = found.iter().map(|&f| f64::from(f)).zip(expected.iter().copied());
+    if found.len() != expected.len() || pairs.any(|(f, e)| !f.is_finite() || untouched(f) != untouched(e)) {
         return f64::INFINITY;
     }
-    let error: f64 = found.iter().zip(expected).map(|(&f, &e)| (f64::from(f) - e).powi(2)).sum();
-    let size: f64 = expected.iter().map(|e| e * e).sum();
+    let of_numbers = || found.iter().zip(expected).filter(|(_, e)| !untouched(**e));
+    let error: f64 = of_numbers().map(|(&f, &e)| (f64::from(f) - e).powi(2)).sum();
+    let size: f64 = of_numbers().map(|(_, e)| e * e).sum();
     if error == 0.0 { 0.0 } else { (error / size).sqrt() }
 }
 

@@ -53,6 +53,8 @@ pub fn matrix(device: &Device, format: GgmlType, bytes: &[u8], k: usize) -> Buff
     let source = Source::Matrix(buffer.ptr, bytes, format, shape);
     // SAFETY: buffers for the matrix and for all of its bytes, which live until it is there.
     unsafe { upload(&device.gpu, &device.stream, staging, &[source], &mut |_, _| ()) }.expect("an upload");
+    // Products ask for weights before the kernels before them have ended.
+    device.stream.synchronize().expect("an upload");
     buffer
 }
 

@@ -251,6 +251,17 @@ impl<'a> OnDevice<'a> {
 
     /// Rows `(sequence, position)`; a sequence below 0 is idle. The results, their images and scales.
     fn launch(&self, rows: &[(i32, usize)], sequences: i32) -> Vec<f32> {
+        let (y, image) = self.launch_to(true, rows, sequences);
+        if self.case.image {
+            let live: Vec<f32> = y.iter().map(|&y| if y == UNTOUCHED { 0.0 } else { y }).collect();
+            let x = Activations::new(live);
+            assert_eq!(image, (x.q, x.d, x.s), "the image");
+        }
+        y
+    }
+
+    /// Results, in numbers if `numbers`, and their image.
+    fn launch_to(&self, numbers: bool, rows: &[(i32, usize)], sequences: i32) -> (Vec<f32>, Image) {
         let (d, layer) = (self.device, self.case.layer);
         let tokens: Vec<Token> = rows.iter().map(|&(seq, pos)| layer.token(seq.max(0) as usize, pos)).collect();
         let buffer = |of: &dyn Fn(&Token) -> Vec<f32>| d.buffer(&tokens.iter().flat_map(of).collect::<Vec<f32>>());
@@ -264,6 +275,7 @@ impl<'a> OnDevice<'a> {
             true => QuantizedActivations { q: iq.ptr, d: id.ptr, s: is.ptr },
             false => QuantizedActivations::default(),
         };
+        let to = if numbers { y.ptr } else { Ptr::NULL };
         let state = States {
             pages: self.pages.ptr,
             table: self.table.ptr,
@@ -280,7 +292,7 @@ impl<'a> OnDevice<'a> {
         match layer {
             Layer::Conv { channels, taps } => {
                 let (channels, taps) = (channels as i32, taps as i32);
-                let p = ShortConv { state, input: input.ptr, conv: conv.ptr, y: y.ptr, image, channels, taps };
+                let p = ShortConv { state, input: input.ptr, conv: conv.ptr, y: to, image, channels, taps };
                 // SAFETY: buffers of these shapes, which live until the results are read.
                 unsafe { short_conv(&d.stream, &p) }.expect("a launch");
             }
@@ -304,7 +316,7 @@ impl<'a> OnDevice<'a> {
                     dt: dt.ptr,
                     a: a.ptr,
                     norm: norm.ptr,
-                    y: y.ptr,
+                    y: to,
                     image,
                     n_head_k: n_k as i32,
                     n_head_v: n_v as i32,
@@ -319,15 +331,12 @@ impl<'a> OnDevice<'a> {
                 unsafe { delta_net(&d.stream, &p) }.expect("a launch");
             }
         }
-        let y = d.read(&y);
-        if self.case.image {
-            let live: Vec<f32> = y.iter().map(|&y| if y == UNTOUCHED { 0.0 } else { y }).collect();
-            let x = Activations::new(live);
-            assert_eq!((d.read(&iq), d.read(&id), d.read(&is)), (x.q, x.d, x.s), "the image");
-        }
-        y
+        (d.read(&y), (d.read(&iq), d.read(&id), d.read(&is)))
     }
 }
+
+/// Integers, scales and sums of half blocks.
+type Image = (Vec<i8>, Vec<f32>, Vec<f32>);
 
 /// The states before each run, as pages.
 fn before(case: &Case) -> Vec<(usize, usize, Vec<f32>)> {
@@ -347,6 +356,12 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
     let width = case.layer.width();
     let whole = OnDevice::new(device, *case, &states);
     let mut all = whole.launch(&rows, 5);
+    if case.image {
+        let (y, image) = OnDevice::new(device, *case, &states).launch_to(false, &rows, 5);
+        assert!(y.iter().all(|&y| y == UNTOUCHED), "numbers that nobody asked for");
+        let x = Activations::new(all.clone());
+        assert_eq!(image, (x.q, x.d, x.s), "the image alone");
+    }
     all.extend(device.read(&whole.pages));
     let in_parts = OnDevice::new(device, *case, &states);
     for &(seq, start, n) in case.runs {

@@ -100,7 +100,7 @@ int main() {
     FIELDS(glu_act::GluActParams, gate, up, stride, rows, columns, activation, y, y_stride, up_stride, out, seq)
     FIELDS(probe::ProbeParams, from, to, n, pad)
     FIELDS(matrix_product::NormProductParams, product, norm)
-    FIELDS(quantize_act::QuantizeActParams, x, seq, image, k, columns)
+    FIELDS(quantize_act::QuantizeActParams, x, image, k, columns)
     FIELDS(recurrent::StateParams, pages, table, pos, seq, slots, len, rows, sequences)
     FIELDS(recurrent::DeltaNetParams, state, input, z, alpha, beta, conv, dt, a, norm, y, image, n_head_k, n_head_v, dim_k,
            dim_v, taps, grouped, eps, pad)

@@ -29,6 +29,8 @@ class Checker {
     Checker(const Checker&) = delete;
 
     void begin(Block& block);
+    // The host has waited: all that was launched has ended.
+    void synchronized() { boundary_clock = ++clock; }
     void begin_block();
     void barrier() { barrier_clock = ++clock; }
     void warp_sync(Warp& warp) { warp.clock = ++clock; }

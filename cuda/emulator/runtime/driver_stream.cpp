@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "checker.h"
 #include "driver.h"
 
 namespace emu {
@@ -116,7 +117,9 @@ API cuCtxSynchronize() {
         if (!current()) return int(INVALID_CONTEXT);
         if (const int status = outside_capture(m)) return status;
         m.counters.syncs++;
-        return finish(m);
+        const int status = finish(m);
+        if (m.checker) m.checker->synchronized();
+        return status;
     });
 }
 API cuStreamCreate(void** stream, unsigned flags) { return create("cuStreamCreate", stream, flags); }
@@ -136,7 +139,10 @@ API cuStreamSynchronize(void* stream) {
     return call("cuStreamSynchronize", *s->machine, [&](Machine& m) {
         if (s->capture) return s->invalidated = true, int(STREAM_CAPTURE_UNSUPPORTED);
         m.counters.syncs++;
-        return finish(*s);
+        const int status = finish(*s);
+        // Other streams are not told apart.
+        if (m.checker) m.checker->synchronized();
+        return status;
     });
 }
 // Asking is what makes progress where the machine delays: a host that polls gets there.

@@ -1,6 +1,7 @@
 //! Every planted bug is found in the checked build, whatever the order, on both architectures where it exists there.
 
 use crate::device::{Buffer, Device, PTX_75, PTX_80};
+use cudarc::driver::result;
 use qrun_emulator::{Config, Machine, Order};
 
 /// Kernel, blocks, bytes of dynamic shared memory, `n`, and words of the report (alternatives separated by `|`).
@@ -122,6 +123,8 @@ const NEVER_WAITS: i32 = 3;
 const ONE_LANE_WAITS: i32 = 4;
 const READS_A_CONSTANT_EARLY: i32 = 5;
 const PREFETCHES_EARLY: i32 = 6;
+/// In place of a link: the host waits for all before it.
+const SYNCHRONIZED: i32 = -1;
 
 /// A link of a chain: whether it depends on its predecessors, from which buffer, to which, and what it does.
 type Launched = (bool, usize, usize, i32);
@@ -133,6 +136,10 @@ fn chain(sm: u32, links: &[Launched]) -> Option<String> {
     let device = Device::open(PTX_80).expect("the emulator has a device");
     let buffers = [0, 1, 2, 3].map(|_| Buffer::new(&[1f32; 64]));
     for &(depends, from, to, does) in links {
+        if does == SYNCHRONIZED {
+            result::ctx::synchronize().expect("nothing has failed");
+            continue;
+        }
         let link = Link(buffers[from].address, buffers[to].address, buffers[3].address, does);
         let launched = match depends {
             true => device.launch_dependent("depend_link", 64, link),
@@ -149,13 +156,14 @@ fn chain(sm: u32, links: &[Launched]) -> Option<String> {
 fn kernels_wait_for_those_that_may_still_run() {
     let early = "reads byte 0 of 256 of allocation 1 in depend.cu:10 before depend_wait, and a kernel that may still run wrote it";
     #[rustfmt::skip]
-    let cases: [(&[Launched], &str); 9] = [
+    let cases: [(&[Launched], &str); 10] = [
         (&[(false, 0, 1, RIGHT), (true, 1, 2, RIGHT), (true, 2, 0, RIGHT)], ""),
         (&[(false, 0, 1, RIGHT), (true, 1, 2, READS_EARLY)], early),
         // Nor has what came before a predecessor ended, that waits by itself.
         (&[(false, 0, 1, RIGHT), (true, 0, 2, RIGHT), (true, 1, 0, READS_EARLY)], early),
         // All that came before a kernel that depends on nothing has.
         (&[(false, 0, 1, RIGHT), (false, 0, 2, RIGHT), (true, 1, 0, READS_EARLY)], ""),
+        (&[(false, 0, 1, RIGHT), (false, 0, 0, SYNCHRONIZED), (true, 1, 0, READS_EARLY)], ""),
         (&[(false, 0, 1, RIGHT), (true, 1, 0, WRITES_EARLY)], "writes byte 0 of 256 of allocation 0 in depend.cu:11 before depend_wait, and a kernel that may still run read it"),
         (&[(false, 0, 1, RIGHT), (true, 3, 2, NEVER_WAITS)], "returned without depend_wait"),
         (&[(false, 0, 1, RIGHT), (true, 1, 2, ONE_LANE_WAITS)], "before depend_wait"),
