@@ -6,7 +6,8 @@
 //! cargo run --release -p qrun-kernels -- install  # pinned wheels of NVIDIA's compiler into target/nvrtc, once
 //! ```
 //! `build` and `check` take `--install`, which does that first, or `--nvrtc DIR`.
-//! `build` refuses code that needs more instructions per weight than the recorded one, unless told `--accept-worse`.
+//! `build` refuses code that needs more instructions per weight than the recorded one, or spills more registers, unless told
+//! `--accept-worse`.
 
 mod cache;
 mod check;

@@ -99,6 +99,9 @@ impl Record {
     /// Which counts of `self` are worse than in `before`, or missing.
     pub fn worse_than(&self, before: &Self) -> Vec<String> {
         let mut worse = Vec::new();
+        if self.spill_bytes > before.spill_bytes {
+            worse.push(format!("{} bytes of spills, was {}", self.spill_bytes, before.spill_bytes));
+        }
         for (format, row) in &before.instructions_per_weight {
             for (sm, was) in row {
                 match self.instructions_per_weight.get(format).and_then(|r| r.get(sm)) {
@@ -145,11 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn more_instructions_are_worse() {
+    fn more_instructions_and_spills_are_worse() {
         assert_eq!(record(2.375).worse_than(&record(2.375)), Vec::<String>::new());
         assert_eq!(record(2.0).worse_than(&record(2.375)), Vec::<String>::new());
         assert_eq!(record(2.5).worse_than(&record(2.375)).len(), 1);
         let gone = Record { instructions_per_weight: Table::new(), ..record(1.0) };
         assert_eq!(gone.worse_than(&record(2.0)).len(), 2);
+        let spilled = Record { spill_bytes: 4, ..record(1.0) };
+        assert_eq!(spilled.worse_than(&record(2.0)), ["4 bytes of spills, was 0"]);
     }
 }

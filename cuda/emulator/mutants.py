@@ -36,8 +36,12 @@ MUTANTS_COMPARE(GreaterEqual, >=, >)
 } // namespace mutants
 """
 COMPARISONS = {"<": "LESS", "<=": "LESS_EQUAL", ">": "GREATER", ">=": "GREATER_EQUAL"}
-DECLARES_ARRAY = re.compile(r"\s*(?:const )?(?:unsigned|float\w?|int\w?|double|short|signed char|DEVICE \w+)\s+"
+DECLARES_ARRAY = re.compile(r"\s*(?:const )?(?:unsigned|float\w?|int\w?|double|short|signed char|Quad|DEVICE \w+)\s+"
                             r"\*?\w+\[[^=]*\]\s*(?:=\s*\{|[;,])")
+# What no result can tell: registers that the compiler is given, and what L2 is asked for ahead.
+NO_RESULT = re.compile(r"\b(?:RESIDENT|WIDE_BLOCKS) =|p\.ahead\)")
+# What another architecture does as well.
+ARCHITECTURE = re.compile(r"!?HAS_\w+")
 # What is before the bracket of an array's size.
 DECLARED = re.compile(r"\s*(const |static |constexpr |unsigned |DEVICE )*(?!return)[\w:<>]+\s+\*?[\w\[\] +*/,:&]*$")
 OPPOSITE = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
@@ -113,7 +117,7 @@ def mutations(code):
     if code.lstrip().startswith(("#", "extern")) or "static_assert" in code:
         return
     # Declarations of arrays: larger ones do no harm.
-    if DECLARES_ARRAY.match(code):
+    if DECLARES_ARRAY.match(code) or NO_RESULT.search(code):
         return
     for kind, name in [("barrier", "block_sync"), ("warp_sync", "warp_sync"), ("wait", "cp_async_wait"),
                        ("commit", "cp_async_commit"), ("depend", "depend_wait")]:
@@ -134,7 +138,7 @@ def mutations(code):
         yield Mutation("bound", m.start(), m.end(), f"{COMPARISONS[m.group()]}(#)")
     for m in re.finditer(r"\bif \(", code):
         end = closing(code, m.end() - 1)
-        if end > 0 and "constexpr" not in code:
+        if end > 0 and "constexpr" not in code and not ARCHITECTURE.fullmatch(code[m.end():end]):
             yield Mutation("guard", m.end(), end, "MUTANT(#) || (", ")")
     operands = set()
     for m in re.finditer(r" && ", code):
@@ -143,18 +147,19 @@ def mutations(code):
         for start, end in ((left, m.start()), (m.end(), right)):
             end = start + len(code[start:end].rstrip())
             # In a && b && c, b is met twice.
-            if start < end and (start, end) not in operands:
+            if start < end and (start, end) not in operands and not ARCHITECTURE.fullmatch(code[start:end]):
                 operands.add((start, end))
                 yield Mutation("guard", start, end, "(MUTANT(#) || ", ")")
     for m in re.finditer(r"(?<=[\w\])])\[", code):
         end = closing(code, m.start())
         inside = code[m.start() + 1:end]
-        declared = DECLARED.match(code[:m.start()]) or re.search(r"\(&\w+\)(\[[^]]*\])*$", code[:m.start()])
+        declared = DECLARED.match(code[:m.start()]) or re.search(r"\([&*]\w+\)(\[[^]]*\])*$", code[:m.start()])
         if end < 0 or declared or not inside or re.fullmatch(r"\s*\d+\s*", inside) or "SHARED(" in code:
             continue
         yield Mutation("index", m.start() + 1, end, "(", ") + MUTANT(#)")
         break
-    for m in re.finditer(r"\bblockIdx\.[xyz]|\bwarp\(\)|\blane\(\)", code):
+    # Not where it is compared: a guard without it is the sharper test of who does something.
+    for m in re.finditer(r"\bblockIdx\.[xyz]|\b(?:warp|lane)\(\)(?! (?:== |% 4\) return|< \d+\)))", code):
         # Of lanes all bits, so that every part of a number is another one.
         yield Mutation("index", m.start(), m.end(), "(", f" ^ (MUTANT(#) ? {31 if 'lane' in m.group() else 1} : 0))")
         break

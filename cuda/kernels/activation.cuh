@@ -2,6 +2,9 @@
 #pragma once
 #include "matmul.cuh"
 
+// NaN stays.
+DEVICE float at_most(float x, float most) { return x > most ? most : x; }
+
 // activation(gate) · up.
 DEVICE float gated(float gate, float up, int activation) {
     if (activation == GELU_TANH) {
@@ -9,9 +12,9 @@ DEVICE float gated(float gate, float up, int activation) {
     }
     float steepness = 1.0f;
     if (activation == CLAMPED_SWIGLU) {
-        // gpt-oss: both are kept within 7; comparisons leave a NaN one.
-        gate = gate > 7.0f ? 7.0f : gate;
-        up = (up > 7.0f ? 7.0f : up < -7.0f ? -7.0f : up) + 1.0f;
+        // As gpt-oss has it.
+        gate = at_most(gate, 7.0f);
+        up = -at_most(-at_most(up, 7.0f), 7.0f) + 1.0f;
         steepness = 1.702f;
     }
     return gate / (1.0f + expf(-product(steepness, gate))) * up;

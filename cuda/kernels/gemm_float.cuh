@@ -138,7 +138,7 @@ struct Float {
             const unsigned lo[4] = {w[0].lo[h], w[1].lo[h], w[0].lo[h + 1], w[1].lo[h + 1]};
             mma(c, hi, &columns.hi[h]);
             mma(c, hi, &columns.lo[h]);
-            if (!ONE_TERM) {
+            if constexpr (!ONE_TERM) {
                 mma(c, lo, &columns.hi[h]);
             }
         }

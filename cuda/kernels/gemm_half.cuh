@@ -74,7 +74,7 @@ DEVICE EightTerms split_eight(const Eight& x, float up) {
     EightTerms r;
     for (int i = 0; i < 4; i++) {
         float a = x.v[2 * i], b = x.v[2 * i + 1];
-        if (SixteenBits<F>::SCALED) a *= up, b *= up;
+        if constexpr (SixteenBits<F>::SCALED) a *= up, b *= up;
         r.hi[i] = SixteenBits<F>::pack(a, b);
         const float2 hi = SixteenBits<F>::unpack(r.hi[i]);
         r.lo[i] = SixteenBits<F>::pack(a - hi.x, b - hi.y);
@@ -152,7 +152,7 @@ DEVICE void split(const MatmulParams& p) {
         if (block < blocks && column < p.columns) x[i] = load_eight(p.x + (size_t)column * p.k + 32 * block + 8 * t);
     }
     float up[2] = {1, 1};
-    if (SixteenBits<F>::SCALED) {
+    if constexpr (SixteenBits<F>::SCALED) {
         for (int i = 0; i < 2; i++) {
             float most = x[i].largest();
             most = fmaxf(most, shuffle_xor(most, 1));
@@ -286,7 +286,7 @@ DEVICE void gemm_tiles(const MatmulParams& p) {
 #pragma unroll 1
     for (int chunk = 0; chunk < chunks; chunk++) {
         float down[2 * T::M];
-        if (SixteenBits<F>::SCALED) {
+        if constexpr (SixteenBits<F>::SCALED) {
             for (int i = 0; i < 2 * T::M; i++) down[i] = p.terms.down[min(column(i), p.columns - 1) * chunks + chunk];
         }
         float acc[T::M][T::N][4] = {};

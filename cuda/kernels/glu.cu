@@ -80,13 +80,15 @@ DEVICE void glu(const GluParams& p) {
     SHARED(float, product, [2][4][OUTPUTS]);
     depend_launch();
     depend_wait();
-    if (Rows::COLUMNS > 1 && p.columns == 1) {
-        columns<Rows, 1>(p, 0, product);
-        return;
+    if constexpr (Rows::COLUMNS > 1) {
+        if (p.columns == 1) {
+            columns<Rows, 1>(p, 0, product);
+            return;
+        }
     }
 #pragma unroll 1
     for (int first = 0; first < p.columns; first += Rows::COLUMNS) {
-        if (first) block_sync();
+        block_sync();  // products of the columns before are read
         columns<Rows, Rows::COLUMNS>(p, first, product);
     }
 }
