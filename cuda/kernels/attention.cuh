@@ -253,7 +253,7 @@ DEVICE void turn_heads(const AttentionParams& p, const Run& run, const Shared<V>
     int i = (own ? 0 : HEADS_BEFORE) + warp();
     const int m = threadIdx.x, turning = m < r.n_rot / 2;
     Head<V> h;
-    if (!HAS_DEPENDENT_LAUNCH && warp() < WARPS && i < heads) h = ask_head<V>(p, i);
+    if (!HAS_DEPENDENT_LAUNCH && i < heads) h = ask_head<V>(p, i);
     const unsigned long long frequency = turning ? r.frequency[m] : 0;
     if (m < V::ROWS) place_query(p, s, m, m < p.group ? run.from : -1, blockIdx.x * p.group + m, run.last);
     // The rows of the tile that have no query.
@@ -266,7 +266,7 @@ DEVICE void turn_heads(const AttentionParams& p, const Run& run, const Shared<V>
         if (r.k_norm) prefetch(r.k_norm, 4 * p.head_dim);
         depend_wait();
         depend_launch();
-        if (warp() < WARPS && i < heads) h = ask_head<V>(p, i);
+        if (i < heads) h = ask_head<V>(p, i);
     }
     block_sync();
     if (warp() >= WARPS) return;
