@@ -80,7 +80,7 @@ DEVICE void glu(const GluParams& p) {
     SHARED(float, product, [2][4][OUTPUTS]);
     depend_launch();
     depend_wait();
-    if constexpr (Rows::COLUMNS > 1) {
+    if constexpr (Rows::COLUMNS != 1) {
         if (p.columns == 1) {
             columns<Rows, 1>(p, 0, product);
             return;

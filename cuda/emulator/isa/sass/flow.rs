@@ -8,20 +8,23 @@ use super::listing::Section;
 use super::operands::{Decoding, Wrong, integer};
 use super::target;
 
+/// What ptxas may say of a convergence barrier, on all of its instructions. Here each is as good as the other.
+const BARRIERS: [&str; 2] = ["RECONVERGENT", "RELIABLE"];
+
 /// None where the name is not one of these.
 pub(super) fn decode(d: &mut Decoding<'_>, section: &Section<'_>) -> Wrong<Option<(Op, Class)>> {
     let branch = |branch: Branch| Ok(Some((Op::Sass(Sass::Branch(branch)), Class::Control)));
     let op = match d.parts[0] {
         "BSSY" => {
-            d.only(&["RECONVERGENT"])?;
+            d.only(&BARRIERS)?;
             return branch(Branch::Begin(barrier(d, 0)?));
         }
         "BSYNC" => {
-            d.only(&["RECONVERGENT"])?;
+            d.only(&BARRIERS)?;
             return branch(Branch::Wait(barrier(d, 0)?));
         }
         "BREAK" => {
-            d.only(&[])?;
+            d.only(&BARRIERS)?;
             return branch(Branch::Leave(barrier(d, 0)?));
         }
         "BMOV" => {
