@@ -161,7 +161,7 @@ pub fn int8_bound(tiny: &Tiny) -> f64 {
         "qwen35" | "lfm2" => 3e-2 * (tiny.n_layer as f64 / 2.0).sqrt(),
         "gemma4" if tiny.head_dim == 512 => 3e-2,
         "phi3" => 2.5e-2,
-        "olmo2" => 3.0e-2,
+        "olmo2" => 2.7e-2,
         // Where two experts are nearly as good, noise takes the other one.
         _ if tiny.experts[0] > 0 => 1e-1,
         _ => 2e-2,

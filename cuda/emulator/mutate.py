@@ -292,9 +292,11 @@ def report(results):
         by_file[key.split()[0]].append(found["by"] is not None)
     lines += [f"| {file} | {sum(each)} | {len(each)} |" for file, each in sorted(by_file.items())]
     survivors = {f"* {key}": found["reached"] for key, found in of.items() if found["by"] is None}
-    explained = {line for line in (EMULATOR / "mutants.md").read_text().split("\n") if line.startswith("* ") and " → " in line}
+    listed = (EMULATOR / "mutants.md").read_text().split("\n")
+    explained = {line for line in listed if line.startswith("* ") and " → " in line}
     lines += ["", "Survivors that mutants.md does not explain:", ""]
-    lines += [f"{line}{'' if survivors[line] else ' (no test reaches it)'}" for line in sorted(survivors.keys() - explained)]
+    unexplained = sorted(survivors.keys() - explained)
+    lines += [f"{line}{'' if survivors[line] else ' (no test reaches it)'}" for line in unexplained]
     lines += ["", "Explained there, and no survivors:", "", *sorted(explained - survivors.keys())]
     return "\n".join(lines)
 

@@ -1,8 +1,8 @@
 // Step 0 of sampling (src/sampler.rs): tokens that may not come next have a logit of -inf.
 //
-// Launched before sample_scan, when all before it has ended, for the rows that have a mask; others are not touched. NaN and +inf stay, as on the CPU: they say
-// that the model's arithmetic has failed, whatever may come next. A mask that allows nothing leaves -inf alone, of which the scan
-// says NO_TOKEN.
+// Launched before sample_scan, when all before it has ended, for the rows that have a mask; others are not touched. NaN and
+// +inf stay, as on the CPU: they say that the model's arithmetic has failed, whatever may come next. A mask that allows nothing
+// leaves -inf alone, of which the scan says NO_TOKEN.
 //
 // Grid: ceil(vocab / 1024) × masks blocks of 256 threads; four words of the mask per warp, whose lanes have a token each of every
 // word. Moves 4 bytes in per logit, 4 out per token that may not come, and a bit per token.

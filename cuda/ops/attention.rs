@@ -17,7 +17,7 @@ const QUERIES: usize = 16;
 pub struct Attention {
     /// Queries, f32 `[rows][n_head][head_dim]`; not read where there is a `rope`.
     pub q: Ptr<f32>,
-    /// `[rows]`: position of each row in its sequence.
+    /// `[rows]`: position of each row in its sequence. Rows of a sequence that stand together ascend.
     pub pos: Ptr<i32>,
     /// `[rows]`, rows below 0 are skipped.
     pub seq: Ptr<i32>,

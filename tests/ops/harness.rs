@@ -137,24 +137,38 @@ pub fn everywhere(run: impl Fn(&Device) -> Vec<f32>, judge: impl Fn(&[f32])) {
     });
 }
 
-/// `|found − expected| / |expected|` in the L2 norm, of what is not expected to be [`UNTOUCHED`]; infinite where anything else
-/// is or that was written, where anything is not finite, or where lengths differ.
-pub fn relative_l2(found: &[f32], expected: &[f64]) -> f64 {
+/// `|found − expected|` in the L2 norm, of what is not expected to be [`UNTOUCHED`]; infinite where anything else is or that was
+/// written, where anything is not finite, or where lengths differ.
+fn l2_error(found: &[f32], expected: &[f64]) -> f64 {
     let untouched = |x: f64| x == f64::from(UNTOUCHED);
-    let mut pairs = found.iter().map(|&f| f64::from(f)).zip(expected.iter().copied());
-    if found.len() != expected.len() || pairs.any(|(f, e)| !f.is_finite() || untouched(f) != untouched(e)) {
+    let pairs = || found.iter().map(|&f| f64::from(f)).zip(expected.iter().copied());
+    if found.len() != expected.len() || pairs().any(|(f, e)| !f.is_finite() || untouched(f) != untouched(e)) {
         return f64::INFINITY;
     }
-    let of_numbers = || found.iter().zip(expected).filter(|(_, e)| !untouched(**e));
-    let error: f64 = of_numbers().map(|(&f, &e)| (f64::from(f) - e).powi(2)).sum();
-    let size: f64 = of_numbers().map(|(_, e)| e * e).sum();
-    if error == 0.0 { 0.0 } else { (error / size).sqrt() }
+    pairs().filter(|&(_, e)| !untouched(e)).map(|(f, e)| (f - e).powi(2)).sum::<f64>().sqrt()
+}
+
+/// The same error relative to `|expected|`, of the same elements.
+pub fn relative_l2(found: &[f32], expected: &[f64]) -> f64 {
+    let written = expected.iter().filter(|&&e| e != f64::from(UNTOUCHED));
+    relative_to(written.map(|e| e * e).sum::<f64>().sqrt(), found, expected)
+}
+
+fn relative_to(size: f64, found: &[f32], expected: &[f64]) -> f64 {
+    let error = l2_error(found, expected);
+    if error == 0.0 { 0.0 } else { error / size }
 }
 
 /// Asserts a bound on [`relative_l2`]; what is not a number fails.
 pub fn assert_close(found: &[f32], expected: &[f64], bound: f64, what: &str) {
     let error = relative_l2(found, expected);
     assert!(error <= bound, "{what}: relative L2 error {error:.2e}, at most {bound:.0e} allowed");
+}
+
+/// The same relative to a size that is not theirs: that of terms which may cancel in a few results.
+pub fn assert_close_for(size: f64, found: &[f32], expected: &[f64], bound: f64, what: &str) {
+    let error = relative_to(size, found, expected);
+    assert!(error <= bound, "{what}: L2 error of {error:.2e} of its terms, at most {bound:.0e} allowed");
 }
 
 /// Random numbers for test data: the same on every machine.
