@@ -10,7 +10,7 @@ use std::ops::Range;
 use self::{f32::FloatPanels, int8::Int8Panels, int16::Int16Panels};
 use super::{
     Arithmetic,
-    layout::{IN_REGISTERS, Line, NARROW, WIDE},
+    layout::{Line, NARROW, WIDE, in_registers},
 };
 use crate::{GgmlType, simd::Isa};
 
@@ -131,7 +131,7 @@ pub fn tokens_per_panel() -> usize {
 fn width(isa: Isa, tokens: usize) -> usize {
     match (isa, tokens) {
         (_, 0..=1) => 1,
-        (Isa::Avx512Vnni, IN_REGISTERS..) => WIDE,
+        (Isa::Avx512Vnni, n) if n >= in_registers(isa) => WIDE,
         (Isa::Avx512Vnni, _) if 10 * tokens.div_ceil(WIDE) < 7 * tokens.div_ceil(NARROW) => WIDE,
         _ => NARROW,
     }

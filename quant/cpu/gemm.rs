@@ -29,7 +29,7 @@ pub(super) fn multiply<M: MicroKernel>(
     write: impl Fn(usize, usize, &[f32; ROWS]),
 ) {
     let (k_blocks, per_panel) = M::k_blocks(x.cols);
-    let (at_once, panels) = (M::TILES, x.panels());
+    let (at_once, panels) = (M::tiles(x.isa), x.panels());
     let of_panel = at_once * x.width;
     let sums = tiles.len().div_ceil(at_once) * panels * of_panel;
     scratch.sums.resize(scratch.sums.len().max(sums), [0.0; ROWS]);

@@ -16,7 +16,7 @@ use super::{
         micro::MicroKernel,
         source::{FileRows, Source, Tile},
     },
-    layout::{BLOCK, IN_REGISTERS, NARROW, ROWS, WIDE, steps},
+    layout::{BLOCK, NARROW, ROWS, WIDE, in_registers, steps},
     matrix::TileBytes,
     par::{self, Shared},
     tiles::{FileBlocks, TileFormat, with_format},
@@ -76,16 +76,15 @@ pub fn matmul(activations: &mut Activations, x: &[f32], jobs: &mut [Job]) {
                 }
             }
         };
-        match x.tokens {
-            ..=IN_REGISTERS => par::parallel_for_guided(tiles, CHUNK * tiles / bytes.max(1), run),
-            _ => {
-                let chunk = match tiles / (8 * par::threads()) {
-                    16.. => 16,
-                    4.. => 4,
-                    _ => 2,
-                };
-                par::parallel_for(tiles, chunk, run);
-            }
+        if x.tokens <= in_registers(x.isa) {
+            par::parallel_for_guided(tiles, CHUNK * tiles / bytes.max(1), run);
+        } else {
+            let chunk = match tiles / (8 * par::threads()) {
+                16.. => 16,
+                4.. => 4,
+                _ => 2,
+            };
+            par::parallel_for(tiles, chunk, run);
         }
     }
 }
@@ -187,7 +186,7 @@ impl Part<'_> {
     }
 
     fn quantized<F: TileFormat>(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch) {
-        if x.tokens > IN_REGISTERS {
+        if x.tokens > in_registers(x.isa) {
             return self.gemm::<Int8<F>>(x, tiles, scratch);
         }
         for tile in tiles {

@@ -1,6 +1,6 @@
 //! Eight rows per register, with the integer dot product of AVX-VNNI or made of AVX2 instructions.
 
-use std::arch::x86_64::*;
+use std::arch::{asm, x86_64::*};
 
 use super::lanes::{FloatKernel, FloatLanes, LaneKernel, Lanes, SimdKernel, lanes};
 
@@ -55,8 +55,44 @@ unsafe fn centred_dot(acc: __m256i, w: __m256i, a: *const i8) -> __m256i {
         let w = _mm256_xor_si256(w, _mm256_set1_epi8(i8::MIN));
         let a = _mm256_sign_epi8(_mm256_set1_epi32(a.cast::<i32>().read_unaligned()), w);
         let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), a);
-        _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
+        dot_pairs(acc, pairs, _mm256_set1_epi16(1))
     }
+}
+
+/// Writes instructions and their operands. They stay in the order in which they are written: with intrinsics the compiler
+/// sums in another order, and no longer has registers for what it keeps meanwhile.
+macro_rules! in_order {
+    ($($instruction:literal),+; $($operand:tt)+) => {
+        // SAFETY: registers only; the function around is compiled for AVX2.
+        unsafe { asm!($($instruction),+, $($operand)+, options(nomem, nostack, preserves_flags)) }
+    };
+}
+
+/// `acc + Σ_p w_p · a_p` of two signed 16-bit integers per lane.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn dot_pairs(mut acc: __m256i, w: __m256i, a: __m256i) -> __m256i {
+    in_order!("vpmaddwd {sum}, {w}, {a}", "vpaddd {acc}, {acc}, {sum}";
+        acc = inout(ymm_reg) acc, w = in(ymm_reg) w, a = in(ymm_reg) a, sum = out(ymm_reg) _);
+    acc
+}
+
+/// Two sums of 16 bits per lane: each of two products of unsigned bytes of `w` with signed ones of `a`.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn short_sums(w: __m256i, a: __m256i) -> __m256i {
+    let sums;
+    in_order!("vpmaddubsw {sums}, {w}, {a}"; w = in(ymm_reg) w, a = in(ymm_reg) a, sums = out(ymm_reg) sums);
+    sums
+}
+
+/// [`short_sums`] added to `acc`.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn dot_short(mut acc: __m256i, w: __m256i, a: __m256i) -> __m256i {
+    in_order!("vpmaddubsw {sum}, {w}, {a}", "vpaddw {acc}, {acc}, {sum}";
+        acc = inout(ymm_reg) acc, w = in(ymm_reg) w, a = in(ymm_reg) a, sum = out(ymm_reg) _);
+    acc
 }
 
 /// Line `i` of the result holds word `i` of eight rows (of 32 bytes).
@@ -150,10 +186,10 @@ macro_rules! eight_lanes {
                 lookup(v: __m256i, table: &[u8; 16]) -> __m256i =
                     _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())), v);
                 dot(acc: __m256i, w: __m256i, a: *const i8) -> __m256i = $dot(acc, w, a);
-                dot_short(acc: __m256i, w: __m256i, a: *const i8) -> __m256i = _mm256_add_epi16(
-                    acc,
-                    _mm256_maddubs_epi16(w, _mm256_set1_epi32(a.cast::<i32>().read_unaligned()))
-                );
+                short_sums(w: __m256i, a: *const i8) -> __m256i =
+                    short_sums(w, _mm256_set1_epi32(a.cast::<i32>().read_unaligned()));
+                dot_short(acc: __m256i, w: __m256i, a: *const i8) -> __m256i =
+                    dot_short(acc, w, _mm256_set1_epi32(a.cast::<i32>().read_unaligned()));
                 dot_pairs(acc: __m256i, w: __m256i, a: *const i16) -> __m256i =
                     $dot_pairs(acc, w, _mm256_set1_epi32(a.cast::<i32>().read_unaligned()));
                 max(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi32(a, b);
@@ -189,7 +225,7 @@ macro_rules! eight_lanes {
 eight_lanes!(
     Avx2,
     centred_dot,
-    |acc, w, a| _mm256_add_epi32(acc, _mm256_madd_epi16(w, a)),
+    dot_pairs,
     centred: true,
     short sums: true
 );

@@ -109,8 +109,13 @@ pub(crate) trait Lanes: FloatLanes {
     /// `acc + Σ_b w_b · a_b`: four unsigned bytes per lane by the same four signed bytes (exact), or
     /// `acc + Σ_b (w_b − 128) · a_b` where `CENTRED`.
     unsafe fn dot(acc: Self::V, w: Self::V, a: *const i8) -> Self::V;
-    /// Two sums of 16 bits per lane: each of `acc` plus two products of unsigned bytes of `w` with signed bytes of `a`. All
-    /// of that must fit. Only where `SHORT_SUMS` says so.
+    /// Two sums of 16 bits per lane: each of two products of unsigned bytes of `w` with signed bytes of `a`. That must fit. Only
+    /// where `SHORT_SUMS` says so.
+    #[inline(always)]
+    unsafe fn short_sums(_w: Self::V, _a: *const i8) -> Self::V {
+        unreachable!("only with SHORT_SUMS")
+    }
+    /// [`Lanes::short_sums`] added to `acc`; that must fit, too.
     #[inline(always)]
     unsafe fn dot_short(_acc: Self::V, _w: Self::V, _a: *const i8) -> Self::V {
         unreachable!("only with SHORT_SUMS")

@@ -121,7 +121,21 @@ unsafe fn usdot(mut acc: int32x4_t, w: int32x4_t, a: int8x16_t) -> int32x4_t {
     acc
 }
 
-/// Two sums of 16 bits per lane: each of `acc` plus two products of a byte of `w` below 128 with one of `a`.
+/// Two sums of 16 bits per lane: each of two products of a byte of `w` below 128 with one of `a`.
+///
+/// # Safety
+/// The machine has NEON.
+#[inline(always)]
+unsafe fn short_sums(w: int32x4_t, a: int8x16_t) -> int32x4_t {
+    // SAFETY: that of this function.
+    unsafe {
+        let w = vreinterpretq_s8_s32(w);
+        let (low, high) = (vmull_s8(vget_low_s8(w), vget_low_s8(a)), vmull_high_s8(w, a));
+        vreinterpretq_s32_s16(vpaddq_s16(low, high))
+    }
+}
+
+/// [`short_sums`] added to `acc`.
 ///
 /// # Safety
 /// The machine has NEON.
@@ -129,9 +143,8 @@ unsafe fn usdot(mut acc: int32x4_t, w: int32x4_t, a: int8x16_t) -> int32x4_t {
 unsafe fn dot_short(acc: int32x4_t, w: int32x4_t, a: int8x16_t) -> int32x4_t {
     // SAFETY: that of this function.
     unsafe {
-        let w = vreinterpretq_s8_s32(w);
-        let (low, high) = (vmull_s8(vget_low_s8(w), vget_low_s8(a)), vmull_high_s8(w, a));
-        vreinterpretq_s32_s16(vaddq_s16(vreinterpretq_s16_s32(acc), vpaddq_s16(low, high)))
+        let sums = vreinterpretq_s16_s32(short_sums(w, a));
+        vreinterpretq_s32_s16(vaddq_s16(vreinterpretq_s16_s32(acc), sums))
     }
 }
 
@@ -236,6 +249,10 @@ macro_rules! eight_lanes {
                 dot(acc: Words, w: Words, a: *const i8) -> Words = {
                     let a = vreinterpretq_s8_s32(vdupq_n_s32(a.cast::<i32>().read_unaligned()));
                     both(acc, w, |acc, w| $dot(acc, w, a))
+                };
+                short_sums(w: Words, a: *const i8) -> Words = {
+                    let a = vreinterpretq_s8_s32(vdupq_n_s32(a.cast::<i32>().read_unaligned()));
+                    each(w, |w| short_sums(w, a))
                 };
                 dot_short(acc: Words, w: Words, a: *const i8) -> Words = {
                     let a = vreinterpretq_s8_s32(vdupq_n_s32(a.cast::<i32>().read_unaligned()));

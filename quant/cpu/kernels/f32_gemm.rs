@@ -25,7 +25,10 @@ const FLOAT_TILES: usize = 8;
 
 impl MicroKernel for Float {
     const LINES: usize = ROWS;
-    const TILES: usize = FLOAT_TILES;
+
+    fn tiles(_: Isa) -> usize {
+        FLOAT_TILES
+    }
 
     fn k_blocks(cols: usize) -> (usize, usize) {
         let steps = steps(cols);

@@ -63,7 +63,10 @@ const PANEL: usize = 12;
 impl<E: Half> MicroKernel for Int16<E> {
     /// A line of pairs for each two columns, and one of scales.
     const LINES: usize = PAIRS + 1;
-    const TILES: usize = TILES;
+
+    fn tiles(_: Isa) -> usize {
+        TILES
+    }
 
     fn k_blocks(cols: usize) -> (usize, usize) {
         let blocks = cols.div_ceil(BLOCK);

@@ -29,6 +29,28 @@ pub(super) unsafe fn start<L: Lanes, S: Shape>(x: Panel, width: usize, part: usi
     }
 }
 
+/// Adds the products of four codes per lane and the activations at `a`: to the short sums of their group of quads, whose first
+/// ones they may be, or where there are none to `sum`.
+///
+/// # Safety
+/// The machine can run `L`; `a` is valid for four bytes.
+#[inline(always)]
+pub(super) unsafe fn add_quad<L: Lanes, S: Shape>(
+    sum: &mut L::V,
+    short: &mut L::V,
+    is_first: bool,
+    (codes, a): (L::V, *const i8),
+) {
+    // SAFETY: that of this function.
+    unsafe {
+        match (S::is_short::<L>(), is_first) {
+            (false, _) => *sum = L::dot(*sum, codes, a),
+            (true, true) => *short = L::short_sums(codes, a),
+            (true, false) => *short = L::dot_short(*short, codes, a),
+        }
+    }
+}
+
 /// Adds the short sums of a group of quads, which are of right-aligned codes, to a sum of products; where there are no
 /// short sums it is the sum.
 ///
@@ -126,24 +148,45 @@ impl<S: Source, const T: usize> LaneKernel for Gemv<'_, S, T> {
 unsafe fn multiply_block<L: Lanes, S: Shape, const T: usize>(w: &Block<L>, x: Panel, y: &mut [L::F; T]) {
     // SAFETY: that of this function.
     unsafe {
-        for part in 0..S::PARTS {
-            let offset = offset::<L>(w.scale.d[part]);
-            for t in 0..T {
-                let mut sum = start::<L, S>(x, T, part, t);
-                for group in 0..S::groups() {
-                    let mut short = L::splat(0);
-                    for j in S::quads(part, group) {
-                        let (w, a) = (w.codes[j], x.q.add(BLOCK * t + 4 * j));
-                        if S::is_short::<L>() {
-                            short = L::dot_short(short, w, a);
-                        } else {
-                            sum = L::dot(sum, w, a);
-                        }
-                    }
-                    sum = add_short::<L, S>(sum, short);
+        multiply_part::<L, S, 0, T>(w, x, y);
+        if S::PARTS == 2 {
+            multiply_part::<L, S, 1, T>(w, x, y);
+        }
+    }
+}
+
+/// The part of [`multiply_block`] that has a scale of its own.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn multiply_part<L: Lanes, S: Shape, const PART: usize, const T: usize>(
+    w: &Block<L>,
+    x: Panel,
+    y: &mut [L::F; T],
+) {
+    // SAFETY: that of this function.
+    unsafe {
+        let mut sums = [L::splat(0); T];
+        for t in 0..T {
+            sums[t] = start::<L, S>(x, T, PART, t);
+        }
+        for group in 0..S::groups() {
+            let mut short = [L::splat(0); T];
+            // Quad by quad: where codes are in registers there is one for all tokens.
+            for j in S::quads(PART, group) {
+                for t in 0..T {
+                    let (is_first, a) = (j == S::quads(PART, group).start, x.q.add(BLOCK * t + 4 * j));
+                    add_quad::<L, S>(&mut sums[t], &mut short[t], is_first, (w.codes[j], a));
                 }
-                y[t] = finish::<L, S>(sum, (&w.scale, offset), x, (T, part, t), y[t]);
             }
+            for t in 0..T {
+                sums[t] = add_short::<L, S>(sums[t], short[t]);
+            }
+        }
+        let offset = offset::<L>(w.scale.d[PART]);
+        for t in 0..T {
+            y[t] = finish::<L, S>(sums[t], (&w.scale, offset), x, (T, PART, t), y[t]);
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::{marker::PhantomData, ops::Range};
 
 use super::{
-    int8::{add_short, finish, offset, start},
+    int8::{add_quad, add_short, finish, offset, start},
     micro::{MicroKernel, PackedPanels, TILES},
     source::{FileRows, Source, Tile},
 };
@@ -28,7 +28,14 @@ const PANEL: usize = 32;
 
 impl<F: TileFormat> MicroKernel for Int8<F> {
     const LINES: usize = packed_lines::<ShapeOf<F>>();
-    const TILES: usize = TILES;
+
+    fn tiles(isa: Isa) -> usize {
+        match isa {
+            // A product is several instructions, with registers between them.
+            Isa::Avx2 => 1,
+            _ => TILES,
+        }
+    }
 
     fn k_blocks(cols: usize) -> (usize, usize) {
         let blocks = cols / BLOCK;
@@ -203,48 +210,60 @@ unsafe fn multiply_block<L: Lanes, S: Shape, const R: usize, const T: usize>(
     x: Panel,
     y: &mut [[L::F; R]; T],
 ) {
+    // SAFETY: that of this function.
+    unsafe {
+        multiply_part::<L, S, 0, R, T>(weights, b, row, x, y);
+        if S::PARTS == 2 {
+            multiply_part::<L, S, 1, R, T>(weights, b, row, x, y);
+        }
+    }
+}
+
+/// The part of [`multiply_block`] that has scales of its own.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn multiply_part<L: Lanes, S: Shape, const PART: usize, const R: usize, const T: usize>(
+    weights: &[&[Line]; R],
+    b: usize,
+    row: usize,
+    x: Panel,
+    y: &mut [[L::F; R]; T],
+) {
     // SAFETY: the machine can run `L`; the panels have the block, and `x` is the panel of tokens at it.
     unsafe {
-        for part in 0..S::PARTS {
-            let mut sums = [[start::<L, S>(x, T, part, 0); R]; T];
-            for t in 1..T {
-                sums[t] = [start::<L, S>(x, T, part, t); R];
-            }
-            for group in 0..S::groups() {
-                let mut short = [[L::splat(0); R]; T];
-                for j in S::quads(part, group) {
-                    let mut codes = [L::load(packed_line::<S>(weights[0], b, j, row)); R];
-                    for r in 1..R {
-                        codes[r] = L::load(packed_line::<S>(weights[r], b, j, row));
-                    }
-                    for t in 0..T {
-                        for r in 0..R {
-                            let a = x.q.add(BLOCK * t + 4 * j);
-                            if S::is_short::<L>() {
-                                short[t][r] = L::dot_short(short[t][r], codes[r], a);
-                            } else {
-                                sums[t][r] = L::dot(sums[t][r], codes[r], a);
-                            }
-                        }
-                    }
+        let mut sums = [[L::splat(0); R]; T];
+        for t in 0..T {
+            sums[t] = [start::<L, S>(x, T, PART, t); R];
+        }
+        for group in 0..S::groups() {
+            let mut short = [[L::splat(0); R]; T];
+            for j in S::quads(PART, group) {
+                let mut codes = [L::splat(0); R];
+                for r in 0..R {
+                    codes[r] = L::load(packed_line::<S>(weights[r], b, j, row));
                 }
                 for t in 0..T {
                     for r in 0..R {
-                        sums[t][r] = add_short::<L, S>(sums[t][r], short[t][r]);
+                        let (is_first, a) = (j == S::quads(PART, group).start, x.q.add(BLOCK * t + 4 * j));
+                        add_quad::<L, S>(&mut sums[t][r], &mut short[t][r], is_first, (codes[r], a));
                     }
                 }
             }
-            for r in 0..R {
-                let d = L::load_f32(packed_line::<S>(weights[r], b, 8 + part, row).cast());
-                let m = if S::MIN {
-                    L::load_f32(packed_line::<S>(weights[r], b, 8 + S::PARTS + part, row).cast())
-                } else {
-                    d
-                };
-                let (scale, offset) = (Scale { d: [d; 2], m: [m; 2] }, offset::<L>(d));
-                for t in 0..T {
-                    y[t][r] = finish::<L, S>(sums[t][r], (&scale, offset), x, (T, part, t), y[t][r]);
+            for t in 0..T {
+                for r in 0..R {
+                    sums[t][r] = add_short::<L, S>(sums[t][r], short[t][r]);
                 }
+            }
+        }
+        for r in 0..R {
+            let d = L::load_f32(packed_line::<S>(weights[r], b, 8 + PART, row).cast());
+            let m =
+                if S::MIN { L::load_f32(packed_line::<S>(weights[r], b, 8 + S::PARTS + PART, row).cast()) } else { d };
+            let (scale, offset) = (Scale { d: [d; 2], m: [m; 2] }, offset::<L>(d));
+            for t in 0..T {
+                y[t][r] = finish::<L, S>(sums[t][r], (&scale, offset), x, (T, PART, t), y[t][r]);
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::{
     simd::Isa,
 };
 
-/// Tiles that integer kernels multiply at once: each activation is loaded once for all of them.
+/// Most tiles that integer kernels multiply at once: each activation is loaded once for all of them.
 pub(super) const TILES: usize = 2;
 
 /// How weights are packed and multiplied with many tokens. A k-block is the smallest run of columns that is packed.
@@ -19,7 +19,7 @@ pub(in crate::cpu) trait MicroKernel {
     /// Lines of one k-block of a tile in a packed panel.
     const LINES: usize;
     /// Most tiles whose packed panels lie side by side.
-    const TILES: usize;
+    fn tiles(isa: Isa) -> usize;
     /// K-blocks in a row of `cols` columns, and in a packed panel.
     fn k_blocks(cols: usize) -> (usize, usize);
     /// Packs k-blocks of a tile into the lines of `to`; the scratch is for tiles of the file.
