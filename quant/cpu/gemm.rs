@@ -28,7 +28,7 @@ pub(super) fn multiply<M: MicroKernel>(
     scratch: &mut Scratch,
     write: impl Fn(usize, usize, &[f32; ROWS]),
 ) {
-    let (k_blocks, per_panel) = M::k_blocks(x.cols);
+    let (k_blocks, per_panel) = M::k_blocks(x.isa, x.cols);
     let (at_once, panels) = (M::tiles(x.isa), x.panels());
     let of_panel = at_once * x.width;
     let sums = tiles.len().div_ceil(at_once) * panels * of_panel;

@@ -187,7 +187,8 @@ impl<E: Element, const R: usize, const T: usize> LaneKernel for Few<'_, E, R, T>
         let (steps, bytes) = (self.x.len() / T, self.w[0].len());
         let whole = bytes / (LANES * E::SIZE);
         assert!(self.w.iter().all(|w| w.len() == bytes) && bytes.div_ceil(LANES * E::SIZE) == steps);
-        let (rest, panel) = (self.w.map(rest::<E>), panel_steps(steps));
+        let rest = if whole < steps { Some(self.w.map(rest::<E>)) } else { None };
+        let panel = panel_steps(steps);
         for first in (0..steps).step_by(panel) {
             let end = (first + panel).min(steps);
             let mut sums = [[[0f32; LANES]; R]; T];
@@ -195,26 +196,20 @@ impl<E: Element, const R: usize, const T: usize> LaneKernel for Few<'_, E, R, T>
                 // SAFETY: the machine can run `L`. Whole steps end inside the rows; the rest and lines of x
                 // have 16 elements.
                 unsafe {
+                    let x = |step: usize| self.x.as_ptr().add(step * T).cast::<f32>().add(lane);
                     let mut acc = [[L::splat_f32(0.0); R]; T];
-                    for step in first..end {
-                        let x = self.x.as_ptr().add(step * T).cast::<f32>().add(lane);
-                        let mut rows = [L::splat_f32(0.0); R];
+                    for step in first..end.min(whole) {
+                        let mut w = [std::ptr::null(); R];
                         for r in 0..R {
-                            if step < whole {
-                                let w = self.w[r].as_ptr().add((step * LANES + lane) * E::SIZE);
-                                // These columns of the rows that come next.
-                                prefetch(w.wrapping_add(R * bytes));
-                                rows[r] = E::load::<L>(w);
-                            } else {
-                                rows[r] = E::load::<L>(rest[r].as_ptr().add(lane * E::SIZE));
-                            }
+                            w[r] = self.w[r].as_ptr().add((step * LANES + lane) * E::SIZE);
+                            // These columns of the rows that come next.
+                            prefetch(w[r].wrapping_add(R * bytes));
                         }
-                        for t in 0..T {
-                            let x = L::load_f32(x.add(t * LANES));
-                            for r in 0..R {
-                                acc[t][r] = L::fma(rows[r], x, acc[t][r]);
-                            }
-                        }
+                        add_few::<E, L, R, T>(w, x(step), &mut acc);
+                    }
+                    if let Some(rest) = rest.as_ref().filter(|_| end > whole) {
+                        let w = rest.each_ref().map(|row| row.as_ptr().add(lane * E::SIZE));
+                        add_few::<E, L, R, T>(w, x(whole), &mut acc);
                     }
                     for t in 0..T {
                         for r in 0..R {
@@ -227,6 +222,31 @@ impl<E: Element, const R: usize, const T: usize> LaneKernel for Few<'_, E, R, T>
                 for r in 0..R {
                     self.y[t][r] += sum_lanes(sums[t][r]);
                 }
+            }
+        }
+    }
+}
+
+/// Adds the products of `R` rows with `T` lines of activations, of one register each.
+///
+/// # Safety
+/// The machine can run `L`; `w` are valid for `L::ROWS` elements, `x` for as many of each line.
+#[inline(always)]
+unsafe fn add_few<E: Element, L: Lanes, const R: usize, const T: usize>(
+    w: [*const u8; R],
+    x: *const f32,
+    acc: &mut [[L::F; R]; T],
+) {
+    // SAFETY: that of this function.
+    unsafe {
+        let mut rows = [L::splat_f32(0.0); R];
+        for r in 0..R {
+            rows[r] = E::load::<L>(w[r]);
+        }
+        for t in 0..T {
+            let x = L::load_f32(x.add(t * LANES));
+            for r in 0..R {
+                acc[t][r] = L::fma(rows[r], x, acc[t][r]);
             }
         }
     }

@@ -30,7 +30,7 @@ impl MicroKernel for Float {
         FLOAT_TILES
     }
 
-    fn k_blocks(cols: usize) -> (usize, usize) {
+    fn k_blocks(_: Isa, cols: usize) -> (usize, usize) {
         let steps = steps(cols);
         (steps, panel_steps(steps))
     }

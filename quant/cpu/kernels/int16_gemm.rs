@@ -64,11 +64,15 @@ impl<E: Half> MicroKernel for Int16<E> {
     /// A line of pairs for each two columns, and one of scales.
     const LINES: usize = PAIRS + 1;
 
-    fn tiles(_: Isa) -> usize {
-        TILES
+    fn tiles(isa: Isa) -> usize {
+        match isa {
+            // Its two registers of rows are enough, and a smaller panel stays in the first-level cache.
+            Isa::Avx2 => 1,
+            _ => TILES,
+        }
     }
 
-    fn k_blocks(cols: usize) -> (usize, usize) {
+    fn k_blocks(_: Isa, cols: usize) -> (usize, usize) {
         let blocks = cols.div_ceil(BLOCK);
         (blocks, blocks.div_ceil(blocks.div_ceil(PANEL)))
     }
@@ -199,44 +203,63 @@ impl<const R: usize, const T: usize> LaneKernel for Gemm<'_, R, T> {
         let blocks = self.q.len();
         let weights = self.weights.map(|panel| panel.as_chunks::<{ PAIRS + 1 }>().0);
         assert!(weights.iter().all(|s| s.len() == blocks) && self.d.len() == blocks && self.y.len() >= R * T);
-        for row in (0..ROWS).step_by(L::ROWS) {
-            // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` words of each line, blocks below their number.
+        // Rows of a register: of as many tiles, or of halves of one tile, whose lines are then read once.
+        let of_tile = ROWS / L::ROWS;
+        let at = |i: usize| (weights[i / of_tile], i / of_tile * T, i % of_tile * L::ROWS);
+        for i in (0..R * of_tile).step_by(2) {
+            // SAFETY: the machine can run `L`; rows are inside their tile.
             unsafe {
-                let at = |r: usize, b: usize, line: usize| -> *const u8 {
-                    (&raw const weights[r].get_unchecked(b)[line]).cast::<u8>().add(4 * row)
-                };
-                let mut y = [[L::splat_f32(0.0); R]; T];
+                match R * of_tile - i {
+                    1 => multiply::<L, 1, T>([at(i)], (self.q, self.d), self.y),
+                    _ => multiply::<L, 2, T>([at(i), at(i + 1)], (self.q, self.d), self.y),
+                }
+            }
+        }
+    }
+}
+
+/// The products of `N` times `L::ROWS` rows: of each its packed blocks, where the sums of its tile begin, and the first row.
+///
+/// # Safety
+/// The machine can run `L`; there are as many blocks as activations, sums of `T` tokens, and 16 rows or more from each `row` on.
+#[inline(always)]
+unsafe fn multiply<L: Lanes, const N: usize, const T: usize>(
+    rows: [(&[[Line; PAIRS + 1]], usize, usize); N],
+    (q, d): (&[[[i16; BLOCK]; T]], &[[f32; T]]),
+    sums: &mut [[f32; ROWS]],
+) {
+    assert!(rows.iter().all(|&(_, tile, _)| tile + T <= sums.len()));
+    // SAFETY: that of this function.
+    unsafe {
+        let mut y = [[L::splat_f32(0.0); N]; T];
+        for t in 0..T {
+            for (i, &(_, tile, row)) in rows.iter().enumerate() {
+                y[t][i] = L::load_f32(sums[tile + t].as_ptr().add(row));
+            }
+        }
+        for (b, (q, d)) in q.iter().zip(d).enumerate() {
+            let mut products = [[L::splat(0); N]; T];
+            for pair in 0..PAIRS {
+                let mut w = [L::splat(0); N];
+                for (i, &(blocks, _, row)) in rows.iter().enumerate() {
+                    w[i] = L::load((&raw const blocks.get_unchecked(b)[pair]).cast::<u8>().add(4 * row));
+                }
                 for t in 0..T {
-                    for r in 0..R {
-                        y[t][r] = L::load_f32(self.y[r * T + t].as_ptr().add(row));
+                    for i in 0..N {
+                        products[t][i] = L::dot_pairs(products[t][i], w[i], q[t].as_ptr().add(2 * pair));
                     }
                 }
-                for b in 0..blocks {
-                    let (q, d) = (self.q.get_unchecked(b), self.d.get_unchecked(b));
-                    let mut sums = [[L::splat(0); R]; T];
-                    for pair in 0..PAIRS {
-                        let mut w = [L::splat(0); R];
-                        for r in 0..R {
-                            w[r] = L::load(at(r, b, pair));
-                        }
-                        for t in 0..T {
-                            for r in 0..R {
-                                sums[t][r] = L::dot_pairs(sums[t][r], w[r], q[t].as_ptr().add(2 * pair));
-                            }
-                        }
-                    }
-                    for r in 0..R {
-                        let scale = L::load_f32(at(r, b, PAIRS).cast());
-                        for t in 0..T {
-                            y[t][r] = L::fma(L::mul(L::to_f32(sums[t][r]), scale), L::splat_f32(d[t]), y[t][r]);
-                        }
-                    }
-                }
+            }
+            for (i, &(blocks, _, row)) in rows.iter().enumerate() {
+                let scale = L::load_f32((&raw const blocks.get_unchecked(b)[PAIRS]).cast::<f32>().add(row));
                 for t in 0..T {
-                    for r in 0..R {
-                        L::store_f32(y[t][r], self.y[r * T + t].as_mut_ptr().add(row));
-                    }
+                    y[t][i] = L::fma(L::mul(L::to_f32(products[t][i]), scale), L::splat_f32(d[t]), y[t][i]);
                 }
+            }
+        }
+        for t in 0..T {
+            for (i, &(_, tile, row)) in rows.iter().enumerate() {
+                L::store_f32(y[t][i], sums[tile + t].as_mut_ptr().add(row));
             }
         }
     }

@@ -23,8 +23,14 @@ use crate::{
 /// Formats with tiles: blocks of 32 columns, integer products.
 pub(in crate::cpu) struct Int8<F>(PhantomData<F>);
 
-/// Most blocks of a packed panel: two of them and the same columns of a panel fit the first-level cache.
-const PANEL: usize = 32;
+/// Most blocks of a packed panel: as many panels as are multiplied at once and the same columns of a panel of activations fit
+/// the first-level cache; on processors with AVX2 alone it is small, or half of it where two threads share a core.
+const fn most_blocks(isa: Isa) -> usize {
+    match isa {
+        Isa::Avx2 => 16,
+        _ => 32,
+    }
+}
 
 impl<F: TileFormat> MicroKernel for Int8<F> {
     const LINES: usize = packed_lines::<ShapeOf<F>>();
@@ -37,9 +43,9 @@ impl<F: TileFormat> MicroKernel for Int8<F> {
         }
     }
 
-    fn k_blocks(cols: usize) -> (usize, usize) {
+    fn k_blocks(isa: Isa, cols: usize) -> (usize, usize) {
         let blocks = cols / BLOCK;
-        (blocks, blocks.div_ceil(blocks.div_ceil(PANEL)))
+        (blocks, blocks.div_ceil(blocks.div_ceil(most_blocks(isa))))
     }
 
     fn pack(

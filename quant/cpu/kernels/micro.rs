@@ -21,7 +21,7 @@ pub(in crate::cpu) trait MicroKernel {
     /// Most tiles whose packed panels lie side by side.
     fn tiles(isa: Isa) -> usize;
     /// K-blocks in a row of `cols` columns, and in a packed panel.
-    fn k_blocks(cols: usize) -> (usize, usize);
+    fn k_blocks(isa: Isa, cols: usize) -> (usize, usize);
     /// Packs k-blocks of a tile into the lines of `to`; the scratch is for tiles of the file.
     fn pack(isa: Isa, w: &Matrix, tile: usize, k_blocks: Range<usize>, to: (&mut [Line], &mut TileScratch));
     /// Adds the products of packed panels with the same k-blocks of a panel of tokens to `sums[tile][token]`.
