@@ -106,7 +106,7 @@ pub(in crate::cpu) struct Gemv<'a, S, const T: usize> {
     pub(in crate::cpu) w: S,
     /// A panel of width `T`.
     pub(in crate::cpu) x: Panel,
-    /// One sum per token and row.
+    /// One sum per token and row, to which the products are added.
     pub(in crate::cpu) y: &'a mut [[f32; ROWS]; T],
 }
 
@@ -115,25 +115,34 @@ impl<S: Source, const T: usize> LaneKernel for Gemv<'_, S, T> {
     /// The panel has as many blocks as the rows.
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        for row in (0..ROWS).step_by(L::ROWS) {
-            // SAFETY: the machine can run `L`; blocks and rows are inside source and panel.
-            unsafe {
-                let mut y = [L::splat_f32(0.0); T];
-                for group in 0..self.w.blocks() / S::GROUP {
-                    let header = self.w.header::<L>(group, row);
-                    for run in 0..S::GROUP / S::RUN {
-                        let words = self.w.words::<L>(group, run, row);
-                        each_block!(S::RUN, B => {
-                            let w = S::block::<L, B>(&header, &words, run);
-                            let b = group * S::GROUP + run * S::RUN + B;
-                            self.w.prefetch(b, row, L::ROWS);
-                            let x = self.x.at(b, T);
-                            multiply_block::<L, ShapeOf<S::Format>, T>(&w, x, &mut y);
-                        });
+        let groups = self.w.blocks() / S::GROUP;
+        // Lines that hold more rows than a register are read from memory once, and evenly: some blocks of some rows, then the
+        // same blocks of the others.
+        let step = if S::LINES && L::ROWS < ROWS { const { usize::div_ceil(8, S::GROUP) } } else { groups.max(1) };
+        for first in (0..groups).step_by(step) {
+            for row in (0..ROWS).step_by(L::ROWS) {
+                // SAFETY: the machine can run `L`; blocks and rows are inside source and panel.
+                unsafe {
+                    let mut y = [L::splat_f32(0.0); T];
+                    for t in 0..T {
+                        y[t] = L::load_f32(self.y[t].as_ptr().add(row));
                     }
-                }
-                for t in 0..T {
-                    L::store_f32(y[t], self.y[t].as_mut_ptr().add(row));
+                    for group in first..groups.min(first + step) {
+                        let header = self.w.header::<L>(group, row);
+                        for run in 0..S::GROUP / S::RUN {
+                            let words = self.w.words::<L>(group, run, row);
+                            each_block!(S::RUN, B => {
+                                let w = S::block::<L, B>(&header, &words, run);
+                                let b = group * S::GROUP + run * S::RUN + B;
+                                self.w.prefetch(b, row, L::ROWS);
+                                let x = self.x.at(b, T);
+                                multiply_block::<L, ShapeOf<S::Format>, T>(&w, x, &mut y);
+                            });
+                        }
+                    }
+                    for t in 0..T {
+                        L::store_f32(y[t], self.y[t].as_mut_ptr().add(row));
+                    }
                 }
             }
         }

@@ -21,6 +21,8 @@ use crate::{
 #[allow(clippy::missing_safety_doc)] // Stated once, here above.
 pub(in crate::cpu) trait Source: Copy {
     type Format: TileFormat;
+    /// Whether a line of the cache holds bytes of all rows.
+    const LINES: bool;
     /// Blocks of a group, which share a header.
     const GROUP: usize;
     /// Blocks of a run, which share bytes of codes.
@@ -65,6 +67,7 @@ impl<F: TileFormat> Tile<F> {
 
 impl<F: TileFormat> Source for Tile<F> {
     type Format = F;
+    const LINES: bool = true;
     const GROUP: usize = F::Scales::GROUP;
     const RUN: usize = 1;
     type Header<L: Lanes> = <F::Scales as Scales>::Header<L>;
@@ -76,7 +79,10 @@ impl<F: TileFormat> Source for Tile<F> {
 
     /// The tiles that follow, and the scales of the next one: they are used long before the codes in front of them.
     #[inline(always)]
-    fn prefetch(&self, b: usize, _: usize, _: usize) {
+    fn prefetch(&self, b: usize, row: usize, _: usize) {
+        if row > 0 {
+            return; // The lines were asked for with the first rows.
+        }
         // What a block takes of its tile, on the average.
         let bytes = const { F::Codes::LINES * Line::BYTES + F::Scales::BYTES / F::Scales::GROUP };
         stream(self.bytes.wrapping_add(b * bytes), bytes.div_ceil(Line::BYTES));
@@ -150,6 +156,7 @@ impl<F: TileFormat> FileRows<F> {
 
 impl<F: TileFormat> Source for FileRows<F> {
     type Format = F;
+    const LINES: bool = false;
     const GROUP: usize = F::Scales::GROUP;
     const RUN: usize = F::File::RUN;
     type Header<L: Lanes> = <F::File as FileBlocks>::Header<L>;
