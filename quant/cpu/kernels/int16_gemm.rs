@@ -9,7 +9,7 @@ use std::{marker::PhantomData, ops::Range};
 
 use super::{
     f32::{Bf16, Element, F16},
-    micro::{MicroKernel, PackedPanels, TILES},
+    micro::{MicroKernel, PackedPanels, TILES, tiles_at_once},
 };
 use crate::{
     cpu::{
@@ -65,11 +65,7 @@ impl<E: Half> MicroKernel for Int16<E> {
     const LINES: usize = PAIRS + 1;
 
     fn tiles(isa: Isa) -> usize {
-        match isa {
-            // Its two registers of rows are enough, and a smaller panel stays in the first-level cache.
-            Isa::Avx2 => 1,
-            _ => TILES,
-        }
+        tiles_at_once(isa)
     }
 
     fn k_blocks(_: Isa, cols: usize) -> (usize, usize) {

@@ -167,7 +167,7 @@ unsafe fn multiply_block<L: Lanes, S: Shape, const T: usize>(w: &Block<L>, x: Pa
 /// The part of [`multiply_block`] that has a scale of its own.
 ///
 /// # Safety
-/// As there.
+/// The machine can run `L`; `x` is the panel advanced to the block.
 #[inline(always)]
 unsafe fn multiply_part<L: Lanes, S: Shape, const PART: usize, const T: usize>(
     w: &Block<L>,

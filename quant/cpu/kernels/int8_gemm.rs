@@ -5,7 +5,7 @@ use std::{marker::PhantomData, ops::Range};
 
 use super::{
     int8::{add_quad, add_short, finish, offset, start},
-    micro::{MicroKernel, PackedPanels, TILES},
+    micro::{MicroKernel, PackedPanels, TILES, tiles_at_once},
     source::{FileRows, Source, Tile},
 };
 use crate::{
@@ -36,11 +36,7 @@ impl<F: TileFormat> MicroKernel for Int8<F> {
     const LINES: usize = packed_lines::<ShapeOf<F>>();
 
     fn tiles(isa: Isa) -> usize {
-        match isa {
-            // A product is several instructions, with registers between them.
-            Isa::Avx2 => 1,
-            _ => TILES,
-        }
+        tiles_at_once(isa)
     }
 
     fn k_blocks(isa: Isa, cols: usize) -> (usize, usize) {
@@ -228,7 +224,7 @@ unsafe fn multiply_block<L: Lanes, S: Shape, const R: usize, const T: usize>(
 /// The part of [`multiply_block`] that has scales of its own.
 ///
 /// # Safety
-/// As there.
+/// The machine can run `L`; the weights have the block; `x` is the panel advanced to it.
 #[inline(always)]
 unsafe fn multiply_part<L: Lanes, S: Shape, const PART: usize, const R: usize, const T: usize>(
     weights: &[&[Line]; R],

@@ -14,6 +14,15 @@ use crate::{
 /// Most tiles that integer kernels multiply at once: each activation is loaded once for all of them.
 pub(super) const TILES: usize = 2;
 
+/// How many that are: on AVX2 a product is several instructions with registers between them, and what is packed is to stay in
+/// a small first-level cache.
+pub(super) fn tiles_at_once(isa: Isa) -> usize {
+    match isa {
+        Isa::Avx2 => 1,
+        _ => TILES,
+    }
+}
+
 /// How weights are packed and multiplied with many tokens. A k-block is the smallest run of columns that is packed.
 pub(in crate::cpu) trait MicroKernel {
     /// Lines of one k-block of a tile in a packed panel.
