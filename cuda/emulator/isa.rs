@@ -37,6 +37,7 @@ mod sass;
 mod shared;
 mod table;
 mod trouble;
+mod visible;
 mod warp;
 
 pub use block::run;

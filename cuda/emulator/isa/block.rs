@@ -11,6 +11,7 @@ use super::registers::Registers;
 use super::sass;
 use super::shared::Shared;
 use super::trouble::{Checked, FAILED, INVALID, NEVER_WRITTEN, OUT_OF_RESOURCES, Trouble};
+use super::visible::Visible;
 use super::warp::{Flow, Pause, Warp, ranges};
 use super::{Fault, Launch, Order};
 
@@ -91,7 +92,7 @@ fn run_with<W: Flow>(launch: &Launch<'_>, counts: &mut Counts) -> Result<(), Fau
     let kernel = launch.kernel;
     let warps = count(launch.block).div_ceil(32) as usize;
     let shared = kernel.shared_bytes + launch.dynamic_shared as usize;
-    let mut global = Global::new(launch.memory);
+    let mut global = Global::new(launch.memory, Visible::new(count(launch.grid), kernel));
     if counts.keep.traced > 0 && kernel.is_machine_code() {
         global.trace = Some(Trace::new(counts.keep.traced));
     }
@@ -161,6 +162,7 @@ impl<W: Flow> Machine<'_, W> {
         let launch = self.launch;
         let threads = count(launch.block);
         self.context.shared.begin();
+        self.context.global.visible.begin();
         if let Some(trace) = &mut self.context.global.trace {
             trace.begin(self.warps.len());
         }
@@ -198,6 +200,7 @@ impl<W: Flow> Machine<'_, W> {
             }
             let Some(first) = waiting.first().copied() else { return Ok(()) };
             self.meet(first, &waiting, &returned).map_err(|trouble| (first, trouble))?;
+            self.context.global.visible.barrier();
             for n in waiting {
                 self.warps[n].release(launch.kernel, any);
             }
@@ -205,6 +208,7 @@ impl<W: Flow> Machine<'_, W> {
     }
 
     fn warp(&mut self, n: usize) -> Checked<Pause> {
+        self.context.global.visible.runs(n);
         let random = &mut self.random;
         let switches = || random.next() & 1 == 0;
         let mut switches = matches!(self.launch.order, Order::Random(_)).then_some(switches);

@@ -96,8 +96,11 @@ pub(super) fn execute(
             return access::copy(to, from, whole, w, mask, (context, pc, warp));
         }
         Op::Sass(Sass::Compute(f)) => sass::compute(f, w, mask, context.approximation),
-        Op::Fence(true) => (0..mask.count_ones()).for_each(|_| context.memory.published(None)),
-        Op::Fence(false) | Op::WarpBarrier(_) | Op::Barrier | Op::BarrierOr(..) | Op::Branch(_) | Op::Return => (),
+        Op::Fence(host) => {
+            context.global.visible.fence(mask);
+            (0..if host { mask.count_ones() } else { 0 }).for_each(|_| context.memory.published(None));
+        }
+        Op::WarpBarrier(_) | Op::Barrier | Op::BarrierOr(..) | Op::Branch(_) | Op::Return => (),
         Op::Sass(Sass::Branch(_) | Sass::Result(_)) => (),
     }
     Ok(())

@@ -8,6 +8,7 @@ use super::cost::Trace;
 use super::count::At;
 use super::registers::{ALL, lanes, those};
 use super::trouble::{Checked, FAILED, ILLEGAL_ADDRESS, MISALIGNED, trouble};
+use super::visible::Visible;
 
 /// How an instruction uses the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +40,7 @@ pub(super) struct Global<'a> {
     source: &'a dyn GlobalMemory,
     regions: Vec<Region>,
     last: usize,
+    pub visible: Visible,
     /// What the launch is to tell of its sectors to.
     pub trace: Option<Trace>,
 }
@@ -59,7 +61,10 @@ struct Region {
 type Marks = [u64; 3];
 
 /// How many of them are made at a time: for 256 KiB of memory.
-const PIECE: usize = 4096;
+pub(super) const PIECE: usize = 4096;
+
+/// Bytes of 64, a bit for each, that may not be used so, and why.
+pub(super) type Forbidden = (u64, &'static str);
 
 /// Counts the bytes and sectors of `bits` that `before` does not have.
 #[inline(always)]
@@ -81,8 +86,8 @@ pub(super) struct Valid<'a> {
 }
 
 impl<'a> Global<'a> {
-    pub fn new(source: &'a dyn GlobalMemory) -> Self {
-        Self { source, regions: Vec::new(), last: 0, trace: None }
+    pub fn new(source: &'a dyn GlobalMemory, visible: Visible) -> Self {
+        Self { source, regions: Vec::new(), last: 0, visible, trace: None }
     }
 
     /// The region that holds the bytes from `begin` to `end`.
@@ -136,21 +141,29 @@ impl<'a> Global<'a> {
             at.sectors += last / 32 - first / 32 + 1;
             at.ideal_sectors += bytes;
             at.lines += last / 128 - first / 128 + 1;
-            let (begin, region) = (first - self.regions[region].base, &mut self.regions[region]);
+            let begin = first - self.regions[region].base;
             let end = begin + 32 * bytes;
             let mut from = begin;
             while from < end {
                 let to = (from / 64 * 64 + 64).min(end);
                 let bits = (u64::MAX >> (64 - (to - from))) << (from % 64);
-                if !region.mark((from / 64) as usize, bits, how) {
-                    return region.refuse(addresses, mask, bytes, how);
-                }
+                self.uses(region, from / 64, bits, how, &valid)?;
                 from = to;
             }
             return Ok(valid);
         }
-        self.scattered(addresses, mask, bytes, how, at)?;
+        self.scattered(&valid, how, at)?;
         Ok(valid)
+    }
+
+    /// Marks bytes of 64 of a region, which others may forbid.
+    #[inline(always)]
+    fn uses(&mut self, region: usize, word: u64, bits: u64, how: Use, valid: &Valid<'_>) -> Checked<()> {
+        let marked = self.regions[region].mark(word as usize, bits, how);
+        match marked.and_then(|()| self.visible.uses(region, word as usize, bits, how, valid.mask)) {
+            Ok(()) => Ok(()),
+            Err(forbidden) => self.regions[region].refuse(valid, how, word, forbidden),
+        }
     }
 
     /// Counts the sector at each lane's address, which has to be in memory.
@@ -174,7 +187,8 @@ impl<'a> Global<'a> {
         Ok(())
     }
 
-    fn scattered(&mut self, addresses: &[u64; 32], mask: u32, bytes: u64, how: Use, at: &mut At) -> Checked<()> {
+    fn scattered(&mut self, valid: &Valid<'_>, how: Use, at: &mut At) -> Checked<()> {
+        let Valid { addresses, mask, bytes } = *valid;
         if mask == 0 {
             return Ok(());
         }
@@ -206,34 +220,29 @@ impl<'a> Global<'a> {
         at.lines += lines;
         let bits = u64::MAX >> (64 - bytes);
         if let Ok(region) = self.region(sorted[0], sorted[31].saturating_add(bytes)) {
-            let region = &mut self.regions[region];
+            let base = self.regions[region].base;
             // Neighbours in the same 64 bytes are marked together.
             let (mut word, mut marks) = (u64::MAX, 0);
             for address in sorted {
-                let offset = address - region.base;
+                let offset = address - base;
                 if offset / 64 != word {
-                    if marks != 0 && !region.mark(word as usize, marks, how) {
-                        return region.refuse(addresses, mask, bytes, how);
+                    if marks != 0 {
+                        self.uses(region, word, marks, how, valid)?;
                     }
                     (word, marks) = (offset / 64, 0);
                 }
                 marks |= bits << (offset % 64);
             }
-            if !region.mark(word as usize, marks, how) {
-                return region.refuse(addresses, mask, bytes, how);
-            }
-            return Ok(());
+            return self.uses(region, word, marks, how, valid);
         }
         for lane in lanes(mask) {
             let address = addresses[lane];
             let region = match self.region(address, address.saturating_add(bytes)) {
-                Ok(region) => &mut self.regions[region],
+                Ok(region) => region,
                 Err(why) => return self.outside(addresses, mask, (lane, bytes), how, &why),
             };
-            let offset = address - region.base;
-            if !region.mark((offset / 64) as usize, bits << (offset % 64), how) {
-                return region.refuse(addresses, mask, bytes, how);
-            }
+            let offset = address - self.regions[region].base;
+            self.uses(region, offset / 64, bits << (offset % 64), how, valid)?;
         }
         Ok(())
     }
@@ -277,9 +286,9 @@ impl<'a> Global<'a> {
 }
 
 impl Region {
-    /// Marks bytes; false where a store meets a read-only load.
+    /// Marks bytes; Err where a store meets a read-only load.
     #[inline(always)]
-    fn mark(&mut self, word: usize, bits: u64, how: Use) -> bool {
+    fn mark(&mut self, word: usize, bits: u64, how: Use) -> Result<(), Forbidden> {
         let (piece, word) = (word / PIECE, word % PIECE);
         if piece >= self.pieces.len() {
             self.pieces.resize_with(piece + 1, || None);
@@ -289,42 +298,38 @@ impl Region {
         if how != Use::Write {
             add(&mut self.read, *read | *read_only, bits);
         }
-        match how {
-            Use::Read | Use::Prefetch => *read |= bits,
+        let (met, why) = match how {
+            Use::Read | Use::Prefetch => {
+                *read |= bits;
+                return Ok(());
+            }
             Use::ReadOnly => {
                 *read_only |= bits;
-                return *written & bits == 0;
+                (*written & bits, "which this launch has stored: .nc is for what no launch writes while it runs")
             }
             Use::Write | Use::Update => {
                 add(&mut self.written, *written, bits);
                 *written |= bits;
                 *read |= if how == Use::Update { bits } else { 0 };
-                return *read_only & bits == 0;
+                (
+                    *read_only & bits,
+                    "which this launch has loaded by .nc: that is for what no launch writes while it runs",
+                )
             }
-        }
-        true
+        };
+        if met == 0 { Ok(()) } else { Err((met, why)) }
     }
 
-    fn marks(&self, word: usize) -> Marks {
-        let piece = self.pieces.get(word / PIECE).and_then(|p| p.as_ref());
-        piece.map_or([0; 3], |piece| piece[word % PIECE])
-    }
-
+    /// Names the lanes whose bytes of 64 are forbidden.
     #[cold]
-    fn refuse<T>(&self, addresses: &[u64; 32], mask: u32, bytes: u64, how: Use) -> Checked<T> {
-        let other = if how == Use::ReadOnly { 2 } else { 1 };
-        let met = |lane: usize| {
+    fn refuse(&self, valid: &Valid<'_>, how: Use, word: u64, (forbidden, why): Forbidden) -> Checked<()> {
+        let Valid { addresses, mask, bytes } = *valid;
+        let wrong = those(mask, |lane| {
             let offset = addresses[lane].wrapping_sub(self.base);
-            self.marks((offset / 64) as usize)[other] & (u64::MAX >> (64 - bytes)) << (offset % 64) != 0
-        };
-        let wrong = those(mask, met);
+            offset / 64 == word && forbidden & (u64::MAX >> (64 - bytes)) << (offset % 64) != 0
+        });
         let address = addresses[wrong.trailing_zeros() as usize % 32];
-        let other = if how == Use::ReadOnly {
-            "which this launch has stored: .nc is for what no launch writes while it runs"
-        } else {
-            "which this launch has loaded by .nc: that is for what no launch writes while it runs"
-        };
-        trouble(FAILED, wrong, format!("{} {bytes} bytes at {address:#x}, {other}", how.verb()))
+        trouble(FAILED, wrong, format!("{} {bytes} bytes at {address:#x}, {why}", how.verb()))
     }
 }
 

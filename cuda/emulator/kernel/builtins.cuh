@@ -5,7 +5,9 @@
 
 // Kernels are plain functions; the build script finds them in the preprocessed text, where these two words stay.
 #ifndef LIST_KERNELS
+#ifndef __global__
 #define __global__
+#endif
 #define __launch_bounds__(...)
 #endif
 #define __device__

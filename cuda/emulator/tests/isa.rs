@@ -21,4 +21,5 @@ mod rows;
 mod sass;
 mod subjects;
 mod trial;
+mod visible;
 mod weights;

@@ -294,6 +294,7 @@ pub(super) fn atomic(
             Some(update(f, width == 8, found, operand[lane]))
         })?;
     } else {
+        context.global.visible.atomic();
         let valid = context.global.check(&at, mask, width as u64, Use::Update, &mut context.at[pc])?;
         for lane in lanes(mask) {
             old[lane] = valid.read_lane(lane, 0, width as u64);

@@ -185,19 +185,19 @@ fn products_that_mma_sums_up_are_counted() {
 
 #[test]
 fn sectors_of_a_launch_are_counted_once() {
-    // Three warps of two blocks read the same 128 bytes; each warp writes 64 bytes that another one's neighbour
-    // touches too.
+    // Three warps of two blocks read the same 128 bytes; each warp writes 64 bytes that begin and end in its neighbours'
+    // sectors.
     let body = "and.b32 %r1, %r0, 31; mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd0, %rd2; ld.global.u32 %r9, [%rd3]; \
-                ld.global.nc.u32 %r9, [%rd3]; mul.wide.u32 %rd4, %r0, 2; add.s64 %rd5, %rd1, %rd4; mov.u16 %rs1, 3; \
-                st.global.u16 [%rd5+16], %rs1; ";
+                ld.global.nc.u32 %r9, [%rd3]; mov.u32 %r2, %ctaid.x; mad.lo.s32 %r3, %r2, 96, %r0; mul.wide.u32 %rd4, %r3, 2; \
+                add.s64 %rd5, %rd1, %rd4; mov.u16 %rs1, 3; st.global.u16 [%rd5+16], %rs1; ";
     let text = module(96, 2, "", body);
     let counts = counted(&text, 2, 96);
     let kernel = counts.kernel("k");
     assert_eq!(kernel.sum(&[Class::LoadGlobal]).sectors, 2 * 6 * 4);
     assert_eq!(kernel.sectors_read, 4);
-    // 192 bytes from 16 on: 7 sectors; each warp's 64 bytes lie in 3.
+    // 384 bytes from 16 on: 13 sectors; each warp's 64 bytes lie in 3.
     assert_eq!(kernel.sum(&[Class::StoreGlobal]).sectors, 6 * 3);
-    assert_eq!(kernel.sectors_written, 7);
+    assert_eq!(kernel.sectors_written, 13);
 }
 
 #[test]

@@ -112,6 +112,10 @@ static PLANTED: &[Planted] = &[
     row(100, "gemv_f32", Edit::RemoveAll("BSYNC")),
     // A barrier that no BSSY began.
     row(89, "product_1_q8_0", Edit::RemoveAll("BSSY")),
+    // Fences around the ticket by which blocks meet: none; not that before it.
+    row(75, "attention_f16_64_16", Edit::RemoveAll("MEMBAR")),
+    row(120, "attention_f16_64_16", Edit::Remove("MEMBAR", 0)),
+    row(90, "sample_scan", Edit::Remove("MEMBAR", 0)),
     // Registers that are used before they are there.
     row(75, "product_1_q5_0", Edit::NoWait("IMMA", 0)),
     row(80, "gemm_q8_0", Edit::NoWait("IMMA", 0)),
