@@ -8,7 +8,7 @@ use super::cost::Trace;
 use super::count::At;
 use super::registers::{ALL, lanes, those};
 use super::trouble::{Checked, FAILED, ILLEGAL_ADDRESS, MISALIGNED, trouble};
-use super::visible::Visible;
+use super::visible::{Forbidden, Visible};
 
 /// How an instruction uses the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,10 +61,7 @@ struct Region {
 type Marks = [u64; 3];
 
 /// How many of them are made at a time: for 256 KiB of memory.
-pub(super) const PIECE: usize = 4096;
-
-/// Bytes of 64, a bit for each, that may not be used so, and why.
-pub(super) type Forbidden = (u64, &'static str);
+const PIECE: usize = 4096;
 
 /// Counts the bytes and sectors of `bits` that `before` does not have.
 #[inline(always)]
@@ -159,8 +156,14 @@ impl<'a> Global<'a> {
     /// Marks bytes of 64 of a region, which others may forbid.
     #[inline(always)]
     fn uses(&mut self, region: usize, word: u64, bits: u64, how: Use, valid: &Valid<'_>) -> Checked<()> {
-        let marked = self.regions[region].mark(word as usize, bits, how);
-        match marked.and_then(|()| self.visible.uses(region, word as usize, bits, how, valid.mask)) {
+        let (visible, at) = (&mut self.visible, word as usize);
+        let seen = self.regions[region].mark(at, bits, how).and_then(|()| match how {
+            // The one reads nothing; what the other reads nobody stores.
+            Use::Prefetch | Use::ReadOnly => Ok(()),
+            Use::Read => visible.read(region, at, bits),
+            Use::Write | Use::Update => visible.store(region, at, bits, how == Use::Update, valid.mask),
+        });
+        match seen {
             Ok(()) => Ok(()),
             Err(forbidden) => self.regions[region].refuse(valid, how, word, forbidden),
         }

@@ -4,7 +4,12 @@
 //! would change nothing.
 
 use super::code::{Kernel, Op, Space};
-use super::memory::{Forbidden, PIECE, Use};
+
+/// How many pieces of 64 bytes are looked after together: 256 KiB of memory.
+const PIECE: usize = 4096;
+
+/// Bytes of 64, a bit for each, that may not be used so, and why.
+pub(super) type Forbidden = (u64, &'static str);
 
 /// Bits for 64 bytes. `own`: stored by the block that runs, `shown`: those of them that it has shown; `theirs`: stored and
 /// shown by blocks that have ended, `hidden`: stored by them and never shown; `updated`: by atomics, which any block may do
@@ -72,20 +77,12 @@ impl Visible {
         self.warp = warp;
     }
 
-    /// Lanes of the warp that runs use the bytes of `bits` at `word`, in units of 64 bytes of a region; Err with those of
-    /// another block's that it may not use, and why.
+    /// The running warp reads the bytes of `bits` at `word`, in units of 64 bytes of a region; Err with those that another
+    /// block has not shown it, and why.
     #[inline(always)]
-    pub fn uses(&mut self, region: usize, word: usize, bits: u64, how: Use, lanes: u32) -> Result<(), Forbidden> {
-        let place = (region, word / PIECE, word % PIECE);
-        match how {
-            _ if !self.blocks => return Ok(()),
-            // The one reads nothing; what the other reads nobody stores.
-            Use::Prefetch | Use::ReadOnly => return Ok(()),
-            Use::Write | Use::Update => return self.store(place, bits, how == Use::Update, lanes),
-            Use::Read => (),
-        }
-        match self.pieces.get(region).and_then(|pieces| pieces.get(place.1)?.as_ref()) {
-            Some(stored) => self.foreign(stored[place.2], bits),
+    pub fn read(&self, region: usize, word: usize, bits: u64) -> Result<(), Forbidden> {
+        match self.pieces.get(region).and_then(|pieces| pieces.get(word / PIECE)?.as_ref()) {
+            Some(stored) => self.foreign(stored[word % PIECE], bits),
             None => Ok(()),
         }
     }
@@ -107,9 +104,12 @@ impl Visible {
         Ok(())
     }
 
-    #[cold]
-    fn store(&mut self, place: Place, bits: u64, atomic: bool, lanes: u32) -> Result<(), Forbidden> {
-        let (region, piece, word) = place;
+    /// Lanes of the running warp store the bytes of `bits`; Err as of `read`.
+    pub fn store(&mut self, region: usize, word: usize, bits: u64, atomic: bool, lanes: u32) -> Result<(), Forbidden> {
+        if !self.blocks {
+            return Ok(());
+        }
+        let place @ (_, piece, word) = (region, word / PIECE, word % PIECE);
         if region >= self.pieces.len() {
             self.pieces.resize_with(region + 1, Vec::new);
         }

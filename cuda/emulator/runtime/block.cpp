@@ -43,8 +43,6 @@ namespace emu {
 
 static inline Thread& self() { return *static_cast<Thread*>(emu_self); }
 
-Block* running() { return emu_self ? self().of : nullptr; }
-
 static std::mutex pool_lock;
 static std::vector<std::unique_ptr<Block>> pool;
 
@@ -71,7 +69,7 @@ static unsigned char* reserve(size_t bytes) {
 
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-Block::Block() : threads(MAX_THREADS), warps(MAX_THREADS / 32), ring(MAX_THREADS), shuffled(MAX_THREADS) {
+Block::Block() : threads(MAX_THREADS), warps(MAX_THREADS / 32), ring(MAX_THREADS, threads.data()), shuffled(MAX_THREADS) {
     stacks = reserve(STACK_BYTES * MAX_THREADS);
     arena = reserve(ARENA_BYTES + PAGE);
     for (size_t i = 0; i < MAX_THREADS; i++) mprotect(stacks + i * STACK_BYTES, PAGE, PROT_NONE);
@@ -124,16 +122,15 @@ void Block::start(Dim index) {
     for (unsigned i = 0; i < n; i++) {
         Thread& t = threads[i];
         Warp& w = warps[i / 32];
-        if (i % 32 == 0) w.exists = w.arrived = w.exited = 0, w.clock = 0;
+        if (i % 32 == 0) w.of = this, w.lanes = &t, w.exists = w.arrived = w.exited = 0, w.clock = 0;
         w.exists |= 1u << i % 32;
-        w.lanes[i % 32] = &t;
         const Dim b = launch->block;
         const unsigned row = b.x == n ? 0 : i / b.x; // most blocks are one row
         const unsigned place[12] = {i - row * b.x, row % b.y, row / b.y, index.x, index.y, index.z, b.x, b.y, b.z,
                                     launch->grid.x, launch->grid.y, launch->grid.z};
         memcpy(static_cast<Lane*>(&t), place, sizeof place);
-        t.of = this, t.warp = &w, t.lane = i % 32, t.index = i;
-        t.done = false, t.depends = launch->dependent, t.waits = nullptr, t.group = 0;
+        t.of = this, t.warp = &w, t.index = i;
+        t.done = false, t.depends = launch->dependent, t.group = 0;
         t.copies.clear();
         // Stacks that begin at the same place of a page would fight for the same lines of the L1 cache.
         void** top = reinterpret_cast<void**>(stacks + (i + 1) * STACK_BYTES - 64 - (i & 63) * 192);
@@ -156,7 +153,13 @@ void Block::next(void** save) {
         emu_switch(save, main_stack);
         return;
     }
-    Thread* to = ring[head++ & (MAX_THREADS - 1)];
+    // Stacks and threads of a block are more than the cache next to the processor holds.
+    Thread* const* const at = ring.data();
+    __builtin_prefetch(at[(head + 2) & (MAX_THREADS - 1)]);
+    const char* stack = static_cast<const char*>(at[(head + 1) & (MAX_THREADS - 1)]->stack_pointer);
+    __builtin_prefetch(stack);
+    __builtin_prefetch(stack + 64);
+    Thread* to = at[head++ & (MAX_THREADS - 1)];
     emu_self = to;
     emu_switch(save, to->stack_pointer);
 }
@@ -174,17 +177,10 @@ void Block::exit(Thread& t) {
     if (t.warp->arrived)
         fail(LAUNCH_FAILED, who(t) + " returned from the kernel while lanes of its warp wait in " + where(t.warp->site));
     if (at_barrier) fail(LAUNCH_FAILED, who(t) + " returned from the kernel while others wait at the barrier in " + where(barrier_site));
-    t.warp->exited |= 1u << t.lane;
+    t.warp->exited |= 1u << t.lane();
     alive--;
     void* never;
     next(&never);
-}
-
-void Block::wait(Thread& t, const char* what, Site site) {
-    t.waits = what;
-    t.site = site;
-    next(&t.stack_pointer);
-    t.waits = nullptr;
 }
 
 void Block::fail(int code, const std::string& report) {
@@ -217,25 +213,40 @@ void Block::deadlock() {
     Site site{nullptr, 0};
     for (unsigned i = 0; i < launch->block.count(); i++) {
         const Thread& t = threads[i];
-        if (t.done || (t.waits == what && t.site.file == site.file && t.site.line == site.line)) continue;
-        what = t.waits, site = t.site;
+        const Warp& w = *t.warp;
+        const bool in_warp = w.arrived >> t.lane() & 1;
+        const char* waits = in_warp ? "a warp operation" : barrier_name;
+        const Site at = in_warp ? w.site : barrier_site;
+        if (t.done || (waits == what && at.file == site.file && at.line == site.line)) continue;
+        what = waits, site = at;
         list += "\n  " + who(t) + " waits at " + what + " in " + where(site);
     }
     fail(LAUNCH_FAILED, "no thread can go on:" + list);
 }
 
+void Block::diverged(const Thread& t, Site site) {
+    if (!t.warp->arrived) fail(LAUNCH_FAILED, who(t) + " calls " + where(site) + ", but other lanes of its warp have returned");
+    fail(LAUNCH_FAILED, "divergent warp: " + who(t) + " is in " + where(site) + ", others wait in " + where(t.warp->site));
+}
+
+void Block::misplaced(const Thread& t, Site site) {
+    if (alive < launch->block.count())
+        fail(LAUNCH_FAILED, who(t) + " reaches the barrier in " + where(site) + ", but other threads of its block have returned");
+    if (t.warp->arrived)
+        fail(LAUNCH_FAILED, who(t) + " reaches the barrier in " + where(site) + ", but lanes of its warp wait in " + where(t.warp->site));
+    fail(LAUNCH_FAILED, "divergent barrier: " + who(t) + " is at " + where(site) + ", others wait in " + where(barrier_site));
+}
+
+static bool same(Site a, Site b) { return a.line == b.line && (a.file == b.file || !strcmp(a.file, b.file)); }
+
 int Block::barrier(int ballot, Site site, const char* what) {
     Thread& t = self();
     const unsigned n = static_cast<unsigned>(launch->block.count());
-    if (alive < n) fail(LAUNCH_FAILED, who(t) + " reaches the barrier in " + where(site) + ", but other threads of its block have returned");
-    if (t.warp->arrived)
-        fail(LAUNCH_FAILED, who(t) + " reaches the barrier in " + where(site) + ", but lanes of its warp wait in " + where(t.warp->site));
-    if (!at_barrier) barrier_site = site;
-    if (barrier_site.line != site.line || (barrier_site.file != site.file && strcmp(barrier_site.file, site.file)))
-        fail(LAUNCH_FAILED, "divergent barrier: " + who(t) + " is at " + where(site) + ", others wait in " + where(barrier_site));
+    if (!at_barrier) barrier_site = site, barrier_name = what;
+    if (alive < n || t.warp->arrived || !same(barrier_site, site)) misplaced(t, site);
     vote |= ballot;
     if (++at_barrier < n) {
-        wait(t, what, site);
+        wait(t);
         return voted;
     }
     voted = vote;
@@ -259,9 +270,9 @@ void Block::release(Warp& w, Thread& last) {
     const unsigned mask = order == Order::Random ? draw() : 31;
     for (unsigned i = 0; i < 32; i++) {
         const unsigned lane = (i ^ mask) & 31;
-        if (!(w.exists >> lane & 1) || w.lanes[lane] == &last) continue;
-        if (first) push_front(w.lanes[lane]);
-        else push(w.lanes[lane]);
+        if (!(w.exists >> lane & 1) || w.lanes + lane == &last) continue;
+        if (first) push_front(w.lanes + lane);
+        else push(w.lanes + lane);
     }
 }
 
@@ -274,28 +285,28 @@ extern "C" {
 uint64_t emu_warp(Op op, uint64_t value, int argument, Site site) {
     Thread& t = self();
     Warp& w = *t.warp;
-    Block& b = *t.of;
-    t.value = value;
-    t.argument = argument;
+    const unsigned lane = t.lane();
+    w.values[lane] = value;
+    w.arguments[lane] = argument;
+    w.pcs[lane] = __builtin_return_address(0);
     if (!w.arrived) {
-        if (w.exited) b.fail(LAUNCH_FAILED, who(t) + " calls " + where(site) + ", but other lanes of its warp have returned");
+        if (w.exited) w.of->diverged(t, site);
         w.op = op;
         w.site = site;
     } else if (w.op != op || w.site.line != site.line || w.site.file != site.file) {
-        b.fail(LAUNCH_FAILED, "divergent warp: " + who(t) + " is in " + where(site) + ", others wait in " + where(w.site));
+        w.of->diverged(t, site);
     }
-    t.pc = __builtin_return_address(0);
-    w.arrived |= 1u << t.lane;
+    w.arrived |= 1u << lane;
     if (w.arrived != w.exists) {
-        b.wait(t, "a warp operation", site);
-        return t.value;
+        w.of->wait(t);
+        return w.values[lane];
     }
     w.arrived = 0;
     // Only __syncwarp orders memory; the other operations do not say that they do.
     if (op != Op::Sync) collective(op, w);
-    else if (b.launch->checker) b.launch->checker->warp_sync(w);
-    b.release(w, t);
-    return t.value;
+    else if (w.of->launch->checker) w.of->launch->checker->warp_sync(w);
+    w.of->release(w, t);
+    return w.values[lane];
 }
 
 void emu_block_sync(Site site) { self().of->barrier(0, site, "the barrier"); }

@@ -52,29 +52,34 @@ struct AsyncCopy {
     unsigned group;
 };
 
-struct Thread : Lane {
+// What changing to a thread touches is its first cache line: `Lane`, and two words.
+struct alignas(64) Thread : Lane {
     void* stack_pointer;
-    Block* of;
     Warp* warp;
-    unsigned lane, index;
+    Block* of;
+    unsigned index;
+    unsigned group; // of its asynchronous copies
     bool done;
     bool depends; // on kernels that it has not waited for yet
-    const char* waits; // what it waits for, and where
-    Site site;
-    uint64_t value; // what it posted to the warp, then what it gets
-    int argument;
-    const void* pc; // of the warp operation that it posted to
-    unsigned group; // of its asynchronous copies
     std::vector<AsyncCopy> copies;
+
+    unsigned lane() const;
 };
 
+// What its lanes post for a collective, side by side.
 struct Warp {
-    Thread* lanes[32];
+    Block* of;
     unsigned exists, arrived, exited;
     Op op;
     Site site;
     uint64_t clock; // of its last collective: what its lanes did before is ordered
+    uint64_t values[32]; // what each posted, then what it gets
+    int arguments[32];
+    const void* pcs[32]; // of the operation
+    Thread* lanes; // one after another
 };
+
+inline unsigned Thread::lane() const { return static_cast<unsigned>(this - warp->lanes); }
 
 struct SharedArray {
     const void* key;
@@ -95,6 +100,7 @@ struct Block {
     size_t static_bytes, static_end;
     unsigned alive, at_barrier;
     int vote, voted;
+    const char* barrier_name;
     Site barrier_site;
     uint64_t serial, random;
     std::vector<Thread*> ring, shuffled;
@@ -112,14 +118,17 @@ struct Block {
     // The same from a signal handler, whose stack is too small for a report.
     [[noreturn]] void trapped(uintptr_t address, const void* pc);
     int barrier(int vote, Site site, const char* what);
-    void wait(Thread& thread, const char* what, Site site);
+    void wait(Thread& thread) { next(&thread.stack_pointer); }
     void release(Warp& warp, Thread& last);
+    // Why a thread may not be where it is: in a collective, at the barrier.
+    [[noreturn, gnu::cold]] void diverged(const Thread& thread, Site site);
+    [[noreturn, gnu::cold]] void misplaced(const Thread& thread, Site site);
 
   private:
+    void next(void** save);
     void start(Dim index);
     void push(Thread* thread) { ring[tail++ & (MAX_THREADS - 1)] = thread; }
     void push_front(Thread* thread) { ring[--head & (MAX_THREADS - 1)] = thread; }
-    void next(void** save);
     void exit(Thread& thread);
     [[noreturn]] void deadlock();
     [[noreturn]] void leave();
@@ -128,7 +137,7 @@ struct Block {
 };
 
 // The block that this OS thread runs, or null: what tells a fault in a kernel from any other.
-Block* running();
+inline Block* running() { return emu_self ? static_cast<Thread*>(emu_self)->warp->of : nullptr; }
 // Computes a collective for all lanes of a warp that posted.
 void collective(Op op, Warp& warp);
 std::string where(Site site);

@@ -6,7 +6,6 @@
 
 #include "block.h"
 #include "checker.h"
-#include "half.h"
 
 namespace emu {
 
@@ -16,39 +15,53 @@ template <class T> static T take(uint64_t v) {
     return t;
 }
 
-static const Fragments& fragments(const Warp& w, int lane) { return *reinterpret_cast<const Fragments*>(w.lanes[lane]->value); }
+static const Fragments& fragments(const Warp& w, int lane) { return *reinterpret_cast<const Fragments*>(w.values[lane]); }
 
 // The butterfly of kernels/ptx.cuh: the pairs at distance 16 first, then 8, 4, 2, 1. Its sums commute, so all lanes agree.
 template <class T, class F> static void reduce(Warp& w, F join) {
     T v[32];
-    for (int i = 0; i < 32; i++) v[i] = take<T>(w.lanes[i]->value);
+    for (int i = 0; i < 32; i++) v[i] = take<T>(w.values[i]);
     for (int half = 16; half; half /= 2)
         for (int i = 0; i < half; i++) v[i] = join(v[i], v[i + half]);
     uint64_t all = 0;
     memcpy(&all, v, sizeof(T));
-    for (int i = 0; i < 32; i++) w.lanes[i]->value = all;
+    std::fill_n(w.values, 32, all);
 }
 template <class T> static void sum(Warp& w) { reduce<T>(w, [](T a, T b) { return a + b; }); }
 template <class T> static void max(Warp& w) { reduce<T>(w, [](T a, T b) { return std::max(a, b); }); }
 
 static void shuffle(Warp& w) {
     uint64_t v[32];
+    memcpy(v, w.values, sizeof v);
     for (int i = 0; i < 32; i++)
-        if (w.exists >> i & 1) v[i] = w.lanes[i]->value;
-    for (int i = 0; i < 32; i++)
-        if (w.exists >> i & 1) w.lanes[i]->value = v[w.lanes[i]->argument];
+        if (w.exists >> i & 1) w.values[i] = v[w.arguments[i]];
 }
 
-// Eight columns of a row of `c`, or of `b` at one k.
+// Eight columns of a row of `c`, or of `b` at one k (for registers: at those k that one of them holds).
 template <class A> struct Columns {
     typedef A Type __attribute__((vector_size(8 * sizeof(A))));
 };
 using Ints = Columns<int>::Type;
 using Floats = Columns<float>::Type;
+using Words = Columns<unsigned>::Type;
+using Shorts = short __attribute__((vector_size(32)));
 
-// c + Σ x·y of eight columns as a tensor core has them.
-[[maybe_unused]] static Ints multiply(Ints c, const int* x, const Ints* y, int n) {
-    for (int k = 0; k < n; k++) c += x[k] * y[k];
+// c + Σ x·y of eight columns, over the four bytes of each of n registers.
+static Ints multiply(Ints c, const unsigned* x, const Words* y, int n) {
+    for (int k = 0; k < n; k++) {
+        const auto even = [](Words v) { return (Shorts)v << 8 >> 8; }; // bytes 0 and 2, the others are 1 and 3
+        const auto odd = [](Words v) { return (Shorts)v >> 8; };
+        const auto add = [&](Shorts a, Shorts b) {
+#ifdef __AVX2__
+            c += (Ints)__builtin_ia32_pmaddwd256(a, b);
+#else
+            for (int i = 0; i < 8; i++) c[i] += a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
+#endif
+        };
+        const Words all = x[k] - Words{};
+        add(even(all), even(y[k]));
+        add(odd(all), odd(y[k]));
+    }
     return c;
 }
 #ifdef SILICON
@@ -83,35 +96,71 @@ static Floats multiply(Floats c, const float* x, const Floats* y, int n) {
 }
 #endif
 
-// Tensor cores: unpack the fragments into rows, multiply, pack. Lane 4g+t holds rows g and g+8 of `a` and `c`, column g of
-// `b` (PTX manual, "Matrix Fragments for mma"). Products of 16-bit floats are exact in f32 and summed there in the order of k.
-template <int M, int K, class E, class A, class F> static void mma(Warp& w, F decode) {
-    constexpr int PER = 4 / sizeof(E); // elements per register
-    constexpr int ROWS = M / 8, STEPS = K / (4 * PER); // registers of `a`: ROWS × STEPS
-    A a[M][K];
-    typename Columns<A>::Type b[K], c[M];
+// The 16-bit floats in the low halves of words, as f32. Products of them are exact there, and summed in the order of k.
+struct Bf16 {
+    static Floats of(Words v) { return (Floats)(v << 16); }
+};
+struct F16 {
+    static Floats of(Words v) {
+        // The exponent's bias differs by 112; the largest exponent stands for what is not finite.
+        const Words magnitude = (Words)((Floats)((v & 0x7fff) << 13) * 0x1p112f);
+        const Words infinite = -(((v & 0x7c00) + 0x400) >> 15 & 1) & 0x7f800000;
+        return (Floats)((v & 0x8000) << 16 | magnitude | infinite);
+    }
+};
+
+// n words of two floats each, in their order.
+template <class E> static void decode(const unsigned* words, float* out, int n) {
+    for (int i = 0; i < n; i += 8) {
+        Words v;
+        memcpy(&v, words + i, sizeof v);
+        const Floats low = E::of(v), high = E::of(v >> 16);
+        for (int j = 0; j < 8; j++) out[2 * (i + j)] = low[j], out[2 * (i + j) + 1] = high[j];
+    }
+}
+
+// Tensor cores: gather the fragments into rows, multiply, scatter. Lane 4g+t holds rows g and g+8 of `a` and `c`, column g of
+// `b` (PTX manual, "Matrix Fragments for mma"). PER: elements per register.
+template <int M, int K, int PER, class A, class F> static void mma(Warp& w, F multiply_rows) {
+    constexpr int ROWS = M / 8, REGISTERS = K / PER, STEPS = REGISTERS / 4;
+    using Row = typename Columns<A>::Type;
+    unsigned a[M][REGISTERS];
+    Words b[REGISTERS];
+    Row c[M];
     for (int l = 0; l < 32; l++) {
         const int g = l / 4, t = l % 4;
-        E ea[ROWS * STEPS * PER], eb[STEPS * PER];
-        A ec[2 * ROWS];
-        memcpy(ea, fragments(w, l).a, sizeof ea);
-        memcpy(eb, fragments(w, l).b, sizeof eb);
-        memcpy(ec, fragments(w, l).c, sizeof ec);
-        for (int s = 0; s < STEPS; s++)
-            for (int i = 0; i < PER; i++) {
-                const int k = s * 4 * PER + t * PER + i;
-                for (int r = 0; r < ROWS; r++) a[g + 8 * r][k] = decode(ea[(s * ROWS + r) * PER + i]);
-                b[k][g] = decode(eb[s * PER + i]);
-            }
+        const Fragments& f = fragments(w, l);
+        unsigned of_a[ROWS * STEPS], of_b[STEPS];
+        memcpy(of_a, f.a, sizeof of_a);
+        memcpy(of_b, f.b, sizeof of_b);
+        for (int s = 0; s < STEPS; s++) {
+            for (int r = 0; r < ROWS; r++) a[g + 8 * r][s * 4 + t] = of_a[s * ROWS + r];
+            b[s * 4 + t][g] = of_b[s];
+        }
         for (int r = 0; r < ROWS; r++)
-            for (int i = 0; i < 2; i++) c[g + 8 * r][2 * t + i] = ec[2 * r + i];
+            memcpy(reinterpret_cast<A*>(&c[g + 8 * r]) + 2 * t, static_cast<const A*>(f.c) + 2 * r, 2 * sizeof(A));
     }
-    for (int row = 0; row < M; row++) c[row] = multiply(c[row], a[row], b, K);
+    multiply_rows(a, b, c);
     for (int l = 0; l < 32; l++) {
-        A* out = static_cast<A*>(fragments(w, l).c);
-        for (int r = 0; r < ROWS; r++)
-            for (int i = 0; i < 2; i++) out[2 * r + i] = c[l / 4 + 8 * r][l % 4 * 2 + i];
+        A* const out = static_cast<A*>(fragments(w, l).c);
+        for (int r = 0; r < ROWS; r++) memcpy(out + 2 * r, reinterpret_cast<A*>(&c[l / 4 + 8 * r]) + l % 4 * 2, 2 * sizeof(A));
     }
+}
+
+template <int M, int K> static void mma_int8(Warp& w) {
+    mma<M, K, 4, int>(w, [](const auto& a, const Words* b, Ints* c) {
+        for (int row = 0; row < M; row++) c[row] = multiply(c[row], a[row], b, K / 4);
+    });
+}
+
+template <int M, int K, class E> static void mma_float(Warp& w) {
+    mma<M, K, 2, float>(w, [](const auto& a, const Words* b, Floats* c) {
+        float x[M][K];
+        Floats y[K];
+        decode<E>(a[0], x[0], M * K / 2);
+        for (int k = 0; k < K / 2; k++) y[2 * k] = E::of(b[k]), y[2 * k + 1] = E::of(b[k] >> 16);
+        for (int row = 0; row < M; row++) c[row] = multiply(c[row], x[row], y, K);
+    });
 }
 
 // Lane i holds elements 2(i%4), 2(i%4)+1 of row i/4 of each matrix; transposed, of its column.
@@ -120,10 +169,10 @@ static void ldmatrix(Warp& w, bool transposed) {
     unsigned char rows[32][16];
     for (int i = 0; i < 8 * count; i++) {
         const void* row = fragments(w, i).a;
-        Block& b = *w.lanes[i]->of;
+        Block& b = *w.of;
         if (reinterpret_cast<uintptr_t>(row) % 16)
-            b.fail(MISALIGNED, who(*w.lanes[i]) + " gives ldmatrix a row that is not aligned to 16 bytes in " + where(w.site));
-        if (Checker* c = b.launch->checker) c->access(*w.lanes[i], reinterpret_cast<uintptr_t>(row), 16, Access::Matrix, w.lanes[i]->pc);
+            b.fail(MISALIGNED, who(w.lanes[i]) + " gives ldmatrix a row that is not aligned to 16 bytes in " + where(w.site));
+        if (Checker* c = b.launch->checker) c->access(w.lanes[i], reinterpret_cast<uintptr_t>(row), 16, Access::Matrix, w.pcs[i]);
         memcpy(rows[i], row, 16);
     }
     for (int l = 0; l < 32; l++)
@@ -139,20 +188,9 @@ static void ldmatrix(Warp& w, bool transposed) {
         }
 }
 
-static const float* half_table() {
-    static float* table = [] {
-        float* t = new float[65536];
-        for (int i = 0; i < 65536; i++) t[i] = half_to_float(static_cast<uint16_t>(i));
-        return t;
-    }();
-    return table;
-}
-
 void collective(Op op, Warp& w) {
-    const auto byte = [](signed char v) { return static_cast<int>(v); };
-    const auto half = [t = half_table()](uint16_t v) { return t[v]; };
     if (w.exists != ~0u && op != Op::Shuffle && op != Op::Ballot) {
-        w.lanes[0]->of->fail(LAUNCH_FAILED, "a warp of less than 32 threads calls " + where(w.site));
+        w.of->fail(LAUNCH_FAILED, "a warp of less than 32 threads calls " + where(w.site));
     }
     switch (op) {
     case Op::Sync: break;
@@ -160,9 +198,8 @@ void collective(Op op, Warp& w) {
     case Op::Ballot: {
         uint64_t mask = 0;
         for (int i = 0; i < 32; i++)
-            if (w.exists >> i & 1) mask |= w.lanes[i]->value << i;
-        for (int i = 0; i < 32; i++)
-            if (w.exists >> i & 1) w.lanes[i]->value = mask;
+            if (w.exists >> i & 1) mask |= w.values[i] << i;
+        std::fill_n(w.values, 32, mask);
         break;
     }
     case Op::SumF32: sum<float>(w); break;
@@ -172,12 +209,12 @@ void collective(Op op, Warp& w) {
     case Op::MaxI32: max<int>(w); break;
     case Op::MaxU32: max<unsigned>(w); break;
     case Op::MaxU64: max<uint64_t>(w); break;
-    case Op::MmaS8M8N8K16: mma<8, 16, signed char, int>(w, byte); break;
-    case Op::MmaS8M16N8K16: mma<16, 16, signed char, int>(w, byte); break;
-    case Op::MmaS8M16N8K32: mma<16, 32, signed char, int>(w, byte); break;
-    case Op::MmaF16M16N8K8: mma<16, 8, uint16_t, float>(w, half); break;
-    case Op::MmaF16M16N8K16: mma<16, 16, uint16_t, float>(w, half); break;
-    case Op::MmaBf16M16N8K16: mma<16, 16, uint16_t, float>(w, bf16_to_float); break;
+    case Op::MmaS8M8N8K16: mma_int8<8, 16>(w); break;
+    case Op::MmaS8M16N8K16: mma_int8<16, 16>(w); break;
+    case Op::MmaS8M16N8K32: mma_int8<16, 32>(w); break;
+    case Op::MmaF16M16N8K8: mma_float<16, 8, F16>(w); break;
+    case Op::MmaF16M16N8K16: mma_float<16, 16, F16>(w); break;
+    case Op::MmaBf16M16N8K16: mma_float<16, 16, Bf16>(w); break;
     case Op::Ldmatrix: ldmatrix(w, false); break;
     case Op::LdmatrixTransposed: ldmatrix(w, true); break;
     }
