@@ -21,6 +21,9 @@ use std::path::Path;
 /// compiler has them (kernel/layout.cpp).
 pub const LAYOUT: &str = include_str!(concat!(env!("OUT_DIR"), "/layout.txt"));
 
+/// Whether rounding is a GPU's where PTX leaves it open: built with `QRUN_EMULATOR_ARITHMETIC=silicon`.
+pub const SILICON: bool = matches!(option_env!("QRUN_EMULATOR_ARITHMETIC"), Some(of) if !of.is_empty());
+
 /// The folder with the emulated `libcuda.so`, for the `LD_LIBRARY_PATH` of a child process.
 pub fn library() -> &'static Path {
     Path::new(env!("OUT_DIR"))

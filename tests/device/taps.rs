@@ -31,10 +31,13 @@ fn listened(d: &mut dyn Forward, tokens: &[u32]) -> Results {
 fn taps_hear_what_they_hear_on_the_cpu() {
     // Those with factors on what taps hear, and with gates of attention.
     let more = named(&["granite", "muse-glimmer", "gemma4"]).filter(|t| t.n_embd_per_layer == 0).map(in_k_quants);
+    // The CPU's int8 noise is the device's where both round alike, and another one where they do not.
+    let apart = if qrun_emulator::SILICON { SQRT_2 } else { 1.0 };
     for (i, tiny) in models().chain(more).enumerate() {
+        let quantized = int8_bound(&tiny) * apart;
         // Experts are quantized.
-        let other = if tiny.experts[0] > 0 { (Mix::Q8_0, int8_bound(&tiny)) } else { (Mix::F32, 4e-3) };
-        for (mix, bound) in [(Mix::Q4_K_M, int8_bound(&tiny)), other] {
+        let other = if tiny.experts[0] > 0 { (Mix::Q8_0, quantized) } else { (Mix::F32, 4e-3) };
+        for (mix, bound) in [(Mix::Q4_K_M, quantized), other] {
             let tiny = Tiny { mix, ..tiny };
             let (model, tokens) = (tiny.model(), prompt("taps", 80, tiny.n_vocab));
             let want = listened(&mut decoder(&model, options()), &tokens);
