@@ -6,7 +6,7 @@ use crate::isa::{
     coverage::shipped,
     harness::{Job, Memory, module, words},
     products::product_of_1152_rows,
-    sass::shipped::cubin,
+    sass::shipped::cubins,
 };
 
 /// One access by a warp: lane i at %rd9, i · stride bytes behind an address that is a multiple of 256, or at %rd8
@@ -243,7 +243,7 @@ fn speed() {
         (90, "product", "product_1_q8_0"),
         (120, "product", "product_1_q5_0"),
     ] {
-        let module = Module::cubin(&cubin(sm, of)).unwrap_or_else(|e| panic!("{e}"));
+        let module = cubins(sm)[of].parsed();
         told(&module, kernel, &format!("sm_{sm}"));
     }
 }

@@ -1,11 +1,13 @@
 //! Every instruction of the machine code that is shipped can be read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
-use qrun_cuda::image::{self, Kind, Target};
-use qrun_emulator::isa::{Module, disassemble};
+use qrun_emulator::isa::Module;
 
-use crate::isa::sass::shipped::SMS;
+use crate::isa::sass::shipped::{Cubin, SMS, cubins};
 
 /// The instruction of a line, without its guard: what stands between address and encoding.
 fn code(line: &str) -> Option<&str> {
@@ -32,11 +34,11 @@ fn shape(code: &str) -> String {
 }
 
 /// What is not read of a cubin: by shape, why. How many instructions it has.
-fn refused(cubin: &[u8]) -> (BTreeMap<String, String>, usize) {
-    let mut listing = disassemble(cubin).expect("a listing");
+fn refused(cubin: &Cubin) -> (BTreeMap<String, String>, usize) {
+    let mut listing = Cow::Borrowed(cubin.listing());
     let mut refused = BTreeMap::new();
     loop {
-        let error = match Module::disassembled(cubin, &listing) {
+        let error = match Module::disassembled(&cubin.image, &listing) {
             Ok(module) => return (refused, module.kernels().map(|kernel| kernel.listing().count()).sum()),
             Err(error) => error,
         };
@@ -56,19 +58,26 @@ fn refused(cubin: &[u8]) -> (BTreeMap<String, String>, usize) {
 #[test]
 #[ignore = "reads machine code with nvdisasm: `cargo run -p qrun-kernels -- check --install` puts it into target/nvrtc"]
 fn every_shipped_instruction_is_read() {
-    let mut all: BTreeMap<String, (BTreeSet<u32>, String)> = BTreeMap::new();
-    for sm in SMS {
-        let modules = image::modules(Target { kind: Kind::Cubin, sm }).expect("an archive with this part");
-        let mut count = 0;
-        for module in modules {
-            let (refused, instructions) = refused(&module.bytes);
+    let of = |sm| {
+        let (mut all, mut count) = (Vec::new(), 0);
+        for (name, cubin) in cubins(sm) {
+            let (refused, instructions) = refused(cubin);
             count += instructions;
-            for (shape, why) in refused {
-                let entry = all.entry(shape).or_insert_with(|| (BTreeSet::new(), format!("{}: {why}", module.name)));
-                entry.0.insert(sm);
-            }
+            all.extend(refused.into_iter().map(|(shape, why)| (shape, format!("{name}: {why}"))));
         }
         assert!(count > 100_000, "sm_{sm}: only {count} instructions were found");
+        all
+    };
+    // nvdisasm takes most of the time, on one processor.
+    let found = std::thread::scope(|scope| {
+        let threads = SMS.map(|sm| scope.spawn(move || of(sm)));
+        threads.map(|thread| thread.join().expect("told above"))
+    });
+    let mut all: BTreeMap<String, (BTreeSet<u32>, String)> = BTreeMap::new();
+    for (sm, refused) in SMS.into_iter().zip(found) {
+        for (shape, why) in refused {
+            all.entry(shape).or_insert_with(|| (BTreeSet::new(), why)).0.insert(sm);
+        }
     }
     let list: Vec<String> = all.iter().map(|(shape, (sms, why))| format!("{shape}   {sms:?} {why}")).collect();
     assert!(list.is_empty(), "{} shapes are refused\n{}", list.len(), list.join("\n"));

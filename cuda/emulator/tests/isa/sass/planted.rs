@@ -1,10 +1,10 @@
 //! Faults planted in the machine code that is shipped: each shows, as a report of the machine or as a wrong result. (The
 //! code as it is passes: see `shipped`.)
 
-use qrun_emulator::isa::{Module, disassemble};
+use qrun_emulator::isa::Module;
 
 use crate::isa::{
-    sass::shipped::{cubin, judge},
+    sass::shipped::{Cubin, cubins, judge},
     subjects::subject,
 };
 
@@ -156,11 +156,10 @@ static PLANTED: &[Planted] = &[
 ];
 
 /// The listing of one kernel.
-fn listing(image: &[u8], kernel: &str) -> String {
-    let all = disassemble(image).unwrap_or_else(|why| panic!("{why}"));
+fn listing(cubin: &Cubin, kernel: &str) -> String {
     let head = format!(".text.{kernel}:");
     let mut inside = false;
-    let kept = all.lines().filter(|line| {
+    let kept = cubin.listing().lines().filter(|line| {
         if line.starts_with(".text.") {
             inside = *line == head;
         }
@@ -175,13 +174,13 @@ fn planted_faults_show() {
     let mut hidden = Vec::new();
     for Planted { sm, kernel, edit } in PLANTED {
         let subject = subject(kernel);
-        let image = cubin(*sm, subject.module);
-        let text = listing(&image, kernel);
+        let cubin = &cubins(*sm)[subject.module];
+        let text = listing(cubin, kernel);
         let Some(text) = edit.of(&text) else {
             hidden.push(format!("sm_{sm} {kernel}: nothing to edit for {edit:?}"));
             continue;
         };
-        let module = Module::disassembled(&image, &text).map_err(|error| error.to_string());
+        let module = Module::disassembled(&cubin.image, &text).map_err(|error| error.to_string());
         if module.and_then(|module| judge(subject, &module)).is_ok() {
             hidden.push(format!("sm_{sm} {kernel}: {edit:?} does not show"));
         }

@@ -10,7 +10,7 @@ use qrun_emulator::{
 
 use crate::isa::{
     harness::Memory,
-    sass::shipped::{SMS, cubin},
+    sass::shipped::{SMS, cubins},
     trial::Params,
 };
 
@@ -59,7 +59,7 @@ fn launched(module: &Module) -> Counts {
 #[ignore = "reads machine code with nvdisasm: `cargo run -p qrun-kernels -- check --install` puts it into target/nvrtc"]
 fn traces_have_what_was_counted() {
     for sm in SMS {
-        let module = Module::cubin(&cubin(sm, "product")).unwrap_or_else(|e| panic!("sm_{sm}: {e}"));
+        let module = cubins(sm)["product"].parsed();
         let counts = launched(&module);
         let [launch] = counts.launches.as_slice() else { panic!("sm_{sm}: two launches of one shape") };
         assert_eq!((launch.times, launch.grid, launch.threads, launch.shared), (2, [8, 1, 1], 128, SHARED), "sm_{sm}");
