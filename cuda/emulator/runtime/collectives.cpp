@@ -68,19 +68,32 @@ static Ints multiply(Ints c, const unsigned* x, const Words* y, int n) {
 // Four products at a time and the sum so far are aligned to the largest of them, cut to 24 bits and added; the result is cut to
 // f32. So do the tensor cores of SM 7.x; later ones take more products and keep a bit more (Fasi, Higham, Mikaitis, Pranesh,
 // "Numerical behavior of NVIDIA tensor cores", 2021).
+static double power_of_two(int n) {
+    const uint64_t bits = static_cast<uint64_t>(n + 1023) << 52;
+    double d;
+    memcpy(&d, &bits, sizeof d);
+    return d;
+}
 static float multiply(float c, const float* x, const Floats* y, int column, int n) {
     for (int first = 0; first < n; first += 4) {
-        float terms[5] = {c};
+        double terms[5] = {c}; // f32 in a double: no exponent is too small
         int largest = -1000;
         for (int k = 0; k < 4; k++) terms[1 + k] = x[first + k] * y[first + k][column];
-        for (const float t : terms) {
-            if (!std::isfinite(t)) return terms[0] + terms[1] + terms[2] + terms[3] + terms[4];
-            if (t != 0) largest = std::max(largest, std::ilogb(t));
+        for (const double t : terms) {
+            if (!std::isfinite(t)) return static_cast<float>(terms[0] + terms[1] + terms[2] + terms[3] + terms[4]);
+            uint64_t bits;
+            memcpy(&bits, &t, sizeof bits);
+            if (t != 0) largest = std::max(largest, static_cast<int>(bits >> 52 & 0x7ff) - 1023);
         }
+        if (largest == -1000) {
+            c = 0;
+            continue;
+        }
+        const double scale = power_of_two(23 - largest);
         int64_t sum = 0;
-        for (const float t : terms) sum += static_cast<int64_t>(std::ldexp(static_cast<double>(t), 23 - largest));
+        for (const double t : terms) sum += static_cast<int64_t>(t * scale);
         while (sum >= 1 << 24 || sum <= -(1 << 24)) sum /= 2, largest++;
-        c = static_cast<float>(std::ldexp(static_cast<double>(sum), largest - 23));
+        c = static_cast<float>(static_cast<double>(sum) * power_of_two(largest - 23));
     }
     return c;
 }
