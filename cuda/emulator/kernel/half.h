@@ -41,11 +41,4 @@ inline uint16_t float_to_half(float f) {
     return sign | ((size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13);
 }
 
-inline float bf16_to_float(uint16_t h) {
-    const uint32_t bits = static_cast<uint32_t>(h) << 16;
-    float f;
-    memcpy(&f, &bits, 4);
-    return f;
-}
-
 } // namespace emu

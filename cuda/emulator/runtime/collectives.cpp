@@ -58,7 +58,7 @@ static Ints multiply(Ints c, const unsigned* x, const Words* y, int n) {
             for (int i = 0; i < 8; i++) c[i] += a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
 #endif
         };
-        const Words all = x[k] - Words{};
+        const Words all = Words{} + x[k];
         add(even(all), even(y[k]));
         add(odd(all), odd(y[k]));
     }
