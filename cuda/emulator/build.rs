@@ -98,7 +98,7 @@ fn main() {
     let mut missing: Vec<_> = units.iter().zip(&objects).filter(|(_, o)| !o.path.exists()).collect();
     missing.sort_by(|(_, a), (_, b)| a.path.cmp(&b.path));
     missing.dedup_by(|(_, a), (_, b)| a.path == b.path);
-    // The longest first.
+    // The longest first: those with the most kernels.
     missing.sort_by_key(|(u, o)| (std::cmp::Reverse(o.kernels.len()), u.library != "layout"));
     in_parallel(&missing, |(unit, object)| compile(unit, object, &out));
     let mut libraries: Vec<&str> = units.iter().map(|u| u.library.as_str()).collect();

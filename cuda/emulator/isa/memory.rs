@@ -8,7 +8,7 @@ use super::cost::Trace;
 use super::count::At;
 use super::registers::{ALL, lanes, those};
 use super::trouble::{Checked, FAILED, ILLEGAL_ADDRESS, MISALIGNED, trouble};
-use super::visible::{Forbidden, Visible};
+use super::visible::{Forbidden, PIECE, Visible};
 
 /// How an instruction uses the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,9 +59,6 @@ struct Region {
 
 /// What became of 64 bytes: read, read by `.nc`, written.
 type Marks = [u64; 3];
-
-/// How many of them are made at a time: for 256 KiB of memory.
-const PIECE: usize = 4096;
 
 /// Counts the bytes and sectors of `bits` that `before` does not have.
 #[inline(always)]

@@ -5,21 +5,24 @@
 
 use super::code::{Kernel, Op, Space};
 
-/// How many pieces of 64 bytes are looked after together: 256 KiB of memory.
-const PIECE: usize = 4096;
+/// How many times 64 bytes are looked after together: 256 KiB of memory.
+pub(super) const PIECE: usize = 4096;
 
 /// Bytes of 64, a bit for each, that may not be used so, and why.
 pub(super) type Forbidden = (u64, &'static str);
 
-/// Bits for 64 bytes. `own`: stored by the block that runs, `shown`: those of them that it has shown; `theirs`: stored and
-/// shown by blocks that have ended, `hidden`: stored by them and never shown; `updated`: by atomics, which any block may do
-/// at any time.
+/// What became of 64 bytes, a bit for each.
 #[derive(Clone, Copy, Default)]
 struct Stored {
+    /// Stored by the block that runs.
     own: u64,
+    /// Those of them that it has shown.
     shown: u64,
+    /// Stored and shown by blocks that have ended.
     theirs: u64,
+    /// Stored by them and never shown.
     hidden: u64,
+    /// Stored by atomics, which need no order among each other.
     updated: u64,
 }
 
@@ -36,6 +39,7 @@ struct Open {
 }
 
 /// What a launch's blocks have stored.
+#[derive(Default)]
 pub(super) struct Visible {
     /// A launch of one block has nobody to hide from.
     blocks: bool,
@@ -56,8 +60,7 @@ pub(super) struct Visible {
 impl Visible {
     pub fn new(blocks: u64, kernel: &Kernel) -> Self {
         let atomics = kernel.code.iter().any(|i| matches!(i.op, Op::Atomic(Space::Global, ..)));
-        let (pieces, open, fenced, touched) = Default::default();
-        Self { blocks: blocks > 1, atomics, pieces, open, fenced, touched, met: false, acquired: false, warp: 0 }
+        Self { blocks: blocks > 1, atomics, ..Self::default() }
     }
 
     /// The next block begins: nobody has yet read what the last one did not show, and nobody will.

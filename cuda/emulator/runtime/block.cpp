@@ -129,7 +129,7 @@ void Block::start(Dim index) {
         const unsigned place[12] = {i - row * b.x, row % b.y, row / b.y, index.x, index.y, index.z, b.x, b.y, b.z,
                                     launch->grid.x, launch->grid.y, launch->grid.z};
         memcpy(static_cast<Lane*>(&t), place, sizeof place);
-        t.of = this, t.warp = &w, t.index = i;
+        t.warp = &w, t.index = i;
         t.done = false, t.depends = launch->dependent, t.group = 0;
         t.copies.clear();
         // Stacks that begin at the same place of a page would fight for the same lines of the L1 cache.
@@ -166,8 +166,8 @@ void Block::next(void** save) {
 
 void Block::enter() {
     Thread& t = self();
-    t.of->launch->kernel->run(t.of->launch->params);
-    t.of->exit(t);
+    t.block_running().launch->kernel->run(t.block_running().launch->params);
+    t.block_running().exit(t);
 }
 
 void Block::exit(Thread& t) {
@@ -309,12 +309,12 @@ uint64_t emu_warp(Op op, uint64_t value, int argument, Site site) {
     return w.values[lane];
 }
 
-void emu_block_sync(Site site) { self().of->barrier(0, site, "the barrier"); }
+void emu_block_sync(Site site) { self().block_running().barrier(0, site, "the barrier"); }
 
-void* emu_dynamic_shared() { return self().of->dynamic; }
+void* emu_dynamic_shared() { return self().block_running().dynamic; }
 
 void* emu_shared(const void* key, size_t bytes, const char* name) {
-    Block& b = *self().of;
+    Block& b = self().block_running();
     for (const SharedArray& a : b.shared)
         if (a.key == key) return a.begin;
     const size_t begin = round_up(b.static_end, 16);
@@ -331,7 +331,7 @@ void* emu_shared(const void* key, size_t bytes, const char* name) {
 
 int emu_last_block(unsigned* ticket, unsigned blocks, Site site) {
     Thread& t = self();
-    Block& b = *t.of;
+    Block& b = t.block_running();
     b.barrier(0, site, "last_block");
     int last = 0;
     if (t.index == 0) {
@@ -345,7 +345,7 @@ int emu_last_block(unsigned* ticket, unsigned blocks, Site site) {
 
 void emu_copy_async(void* shared, const void* global, int valid) {
     Thread& t = self();
-    Block& b = *t.of;
+    Block& b = t.block_running();
     if (reinterpret_cast<uintptr_t>(shared) % 16 || reinterpret_cast<uintptr_t>(global) % 16)
         b.fail(MISALIGNED, who(t) + " copies 16 bytes between addresses that are not multiples of 16 in " +
                                source_line(__builtin_return_address(0)));
@@ -369,7 +369,7 @@ void emu_copy_wait(int pending) {
         }
         if (c.valid) memcpy(c.shared, c.global, 16);
         else memset(c.shared, 0, 16);
-        if (t.of->launch->checker) t.of->launch->checker->copy_ends(c.shared, __builtin_return_address(0));
+        if (t.block_running().launch->checker) t.block_running().launch->checker->copy_ends(c.shared, __builtin_return_address(0));
     }
     t.copies.resize(kept);
 }
@@ -377,7 +377,7 @@ void emu_copy_wait(int pending) {
 void emu_atomic_access(void* p, size_t bytes, const void* pc) {
     Thread& t = self();
     if (reinterpret_cast<uintptr_t>(p) % bytes)
-        t.of->fail(MISALIGNED, who(t) + " uses an atomic at a misaligned address in " + source_line(pc));
-    if (Checker* c = t.of->launch->checker) c->access(reinterpret_cast<uintptr_t>(p), bytes, Access::Atomic, pc);
+        t.block_running().fail(MISALIGNED, who(t) + " uses an atomic at a misaligned address in " + source_line(pc));
+    if (Checker* c = t.block_running().launch->checker) c->access(reinterpret_cast<uintptr_t>(p), bytes, Access::Atomic, pc);
 }
 }

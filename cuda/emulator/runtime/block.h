@@ -56,7 +56,6 @@ struct AsyncCopy {
 struct alignas(64) Thread : Lane {
     void* stack_pointer;
     Warp* warp;
-    Block* of;
     unsigned index;
     unsigned group; // of its asynchronous copies
     bool done;
@@ -64,6 +63,7 @@ struct alignas(64) Thread : Lane {
     std::vector<AsyncCopy> copies;
 
     unsigned lane() const;
+    Block& block_running() const;
 };
 
 // What its lanes post for a collective, side by side.
@@ -80,6 +80,7 @@ struct Warp {
 };
 
 inline unsigned Thread::lane() const { return static_cast<unsigned>(this - warp->lanes); }
+inline Block& Thread::block_running() const { return *warp->of; }
 
 struct SharedArray {
     const void* key;
@@ -137,7 +138,7 @@ struct Block {
 };
 
 // The block that this OS thread runs, or null: what tells a fault in a kernel from any other.
-inline Block* running() { return emu_self ? static_cast<Thread*>(emu_self)->warp->of : nullptr; }
+inline Block* running() { return emu_self ? &static_cast<Thread*>(emu_self)->block_running() : nullptr; }
 // Computes a collective for all lanes of a warp that posted.
 void collective(Op op, Warp& warp);
 std::string where(Site site);

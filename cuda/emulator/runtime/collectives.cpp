@@ -65,15 +65,15 @@ static Ints multiply(Ints c, const unsigned* x, const Words* y, int n) {
     return c;
 }
 #ifdef SILICON
-// Four products at a time and the sum so far are aligned to the largest of them, cut to 24 bits and added; the result is cut to
-// f32. So do the tensor cores of SM 7.x; later ones take more products and keep a bit more (Fasi, Higham, Mikaitis, Pranesh,
-// "Numerical behavior of NVIDIA tensor cores", 2021).
 static double power_of_two(int n) {
     const uint64_t bits = static_cast<uint64_t>(n + 1023) << 52;
     double d;
     memcpy(&d, &bits, sizeof d);
     return d;
 }
+// Four products at a time and the sum so far are aligned to the largest of them, cut to 24 bits and added; the result is cut to
+// f32. So do the tensor cores of SM 7.x; later ones take more products and keep a bit more (Fasi, Higham, Mikaitis, Pranesh,
+// "Numerical behavior of NVIDIA tensor cores", 2021).
 static float multiply(float c, const float* x, const Floats* y, int column, int n) {
     for (int first = 0; first < n; first += 4) {
         double terms[5] = {c}; // f32 in a double: no exponent is too small
