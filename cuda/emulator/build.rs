@@ -68,6 +68,11 @@ fn main() {
         Ok(other) => panic!("QRUN_EMULATOR_ARITHMETIC={other}: expected silicon"),
     };
     let for_this = [arithmetic, this_processor()].concat();
+    // The machine of isa/ is compiled for such a processor too.
+    println!("cargo:rustc-check-cfg=cfg(avx2)");
+    if this_processor() == SINCE_HASWELL && std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64") {
+        println!("cargo:rustc-cfg=avx2");
+    }
     // Objects may be kept in a folder that several checkouts share.
     let shared = std::env::var_os("QRUN_EMULATOR_OBJECTS").map(PathBuf::from);
     let kept = shared.clone().unwrap_or_else(|| out.clone());
@@ -131,7 +136,11 @@ fn main() {
 /// Flags for what the processor that builds, and runs, has.
 fn this_processor() -> &'static [&'static str] {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("bmi2") {
+    if is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("popcnt")
+    {
         return SINCE_HASWELL;
     }
     &[]

@@ -75,6 +75,14 @@ fn refuse(launch: &Launch<'_>) -> Option<Fault> {
 /// The first fault; or why the launch was refused: parameters of another size, no blocks or threads, more threads or
 /// more shared memory than a block may have.
 pub fn run(launch: &Launch<'_>, counts: &mut Counts) -> Result<(), Fault> {
+    #[cfg(avx2)]
+    assert!(
+        is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("popcnt"),
+        "the emulator was built on a processor with AVX2, FMA and BMI2, which this one lacks: build it here"
+    );
     if let Some(fault) = refuse(launch) {
         return Err(fault);
     }

@@ -83,30 +83,6 @@ pub(super) fn fused_down(a: f32, b: f32, c: f32) -> u32 {
     down(sum).to_bits()
 }
 
-/// `fma.rn.f32` of 32 lanes.
-pub(super) fn fused(a: &[u32; 32], b: &[u32; 32], c: &[u32; 32]) -> [u32; 32] {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-        #[target_feature(enable = "avx2,fma")]
-        fn wide(a: &[u32; 32], b: &[u32; 32], c: &[u32; 32]) -> [u32; 32] {
-            fused_each(a, b, c)
-        }
-        // SAFETY: the CPU has what the function asks for.
-        return unsafe { wide(a, b, c) };
-    }
-    fused_each(a, b, c)
-}
-
-/// Where the CPU has no such instruction, each lane is a call.
-#[inline(always)]
-fn fused_each(a: &[u32; 32], b: &[u32; 32], c: &[u32; 32]) -> [u32; 32] {
-    let mut result = [0; 32];
-    for i in 0..32 {
-        result[i] = bits(f32::from_bits(a[i]).mul_add(f32::from_bits(b[i]), f32::from_bits(c[i])));
-    }
-    result
-}
-
 /// `fma.rp.f32`: a·b + c rounded once, towards plus infinity.
 pub(super) fn fused_up(a: f32, b: f32, c: f32) -> u32 {
     bits(-f32::from_bits(fused_down(-a, b, -c)))

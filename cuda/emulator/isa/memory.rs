@@ -187,6 +187,7 @@ impl<'a> Global<'a> {
         Ok(())
     }
 
+    #[inline(always)]
     fn scattered(&mut self, valid: &Valid<'_>, how: Use, at: &mut At) -> Checked<()> {
         let Valid { addresses, mask, bytes } = *valid;
         if mask == 0 {
@@ -334,35 +335,23 @@ impl Region {
 }
 
 impl Valid<'_> {
-    /// An element of 1, 2, 4 or 8 bytes of each lane, `offset` bytes behind its address; 0 in other lanes.
+    /// An element of 1, 2, 4 or 8 bytes, `offset` bytes behind the address of the lane that it is asked for.
     #[inline(always)]
-    pub fn read(&self, offset: u64, width: u64) -> [u64; 32] {
-        let mut values = [0; 32];
-        if self.mask == ALL {
-            for lane in 0..32 {
-                values[lane] = self.read_lane(lane, offset, width);
-            }
-        } else {
-            for lane in lanes(self.mask) {
-                values[lane] = self.read_lane(lane, offset, width);
-            }
-        }
-        values
-    }
-
-    #[inline(always)]
-    pub fn read_lane(&self, lane: usize, offset: u64, width: u64) -> u64 {
-        assert!(self.mask >> lane & 1 != 0 && offset & (width - 1) == 0 && offset + width <= self.bytes);
-        let address = self.addresses[lane] + offset;
-        // SAFETY: `check` found `bytes` bytes at this lane's address inside of a region, whose bytes are readable by
-        // the contract of `GlobalMemory`, and the address aligned to `bytes`, so to the element too. Whoever else uses
-        // them does so as another processor, hence atomics.
-        unsafe {
-            match width {
-                1 => u64::from(AtomicU8::from_ptr(address as *mut u8).load(Ordering::Relaxed)),
-                2 => u64::from(AtomicU16::from_ptr(address as *mut u16).load(Ordering::Relaxed)),
-                4 => u64::from(AtomicU32::from_ptr(address as *mut u32).load(Ordering::Relaxed)),
-                _ => AtomicU64::from_ptr(address as *mut u64).load(Ordering::Relaxed),
+    pub fn element(&self, offset: u64, width: u64) -> impl Fn(usize) -> u64 {
+        assert!(offset & (width - 1) == 0 && offset + width <= self.bytes);
+        move |lane| {
+            assert!(self.mask >> lane & 1 != 0);
+            let address = self.addresses[lane].wrapping_add(offset);
+            // SAFETY: `check` found `bytes` bytes at this lane's address inside of a region, whose bytes are readable by
+            // the contract of `GlobalMemory`, and the address aligned to `bytes`, so to the element too. Whoever else
+            // uses them does so as another processor, hence atomics.
+            unsafe {
+                match width {
+                    1 => u64::from(AtomicU8::from_ptr(address as *mut u8).load(Ordering::Relaxed)),
+                    2 => u64::from(AtomicU16::from_ptr(address as *mut u16).load(Ordering::Relaxed)),
+                    4 => u64::from(AtomicU32::from_ptr(address as *mut u32).load(Ordering::Relaxed)),
+                    _ => AtomicU64::from_ptr(address as *mut u64).load(Ordering::Relaxed),
+                }
             }
         }
     }
@@ -371,8 +360,8 @@ impl Valid<'_> {
     #[inline(always)]
     pub fn write_lane(&self, lane: usize, offset: u64, width: u64, value: u64, order: Ordering) {
         assert!(self.mask >> lane & 1 != 0 && offset & (width - 1) == 0 && offset + width <= self.bytes);
-        let address = self.addresses[lane] + offset;
-        // SAFETY: as in `read_lane`; the bytes are writable by the same contract.
+        let address = self.addresses[lane].wrapping_add(offset);
+        // SAFETY: as in `element`; the bytes are writable by the same contract.
         unsafe {
             match width {
                 1 => AtomicU8::from_ptr(address as *mut u8).store(value as u8, order),

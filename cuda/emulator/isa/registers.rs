@@ -31,19 +31,50 @@ pub(super) fn put<T: Copy>(row: &mut [T; 32], value: &[T; 32], mask: u32) {
     }
 }
 
+/// What `f` gives for each lane. Compiled into its caller, and so for the instructions that the caller may use.
+#[inline(always)]
+pub(super) fn each<T: Copy + Default>(mut f: impl FnMut(usize) -> T) -> [T; 32] {
+    let mut row = [T::default(); 32];
+    for lane in 0..32 {
+        row[lane] = f(lane);
+    }
+    row
+}
+
+/// The same of what a row holds.
+#[inline(always)]
+pub(super) fn over<T: Copy, U: Copy + Default>(row: &[T; 32], f: impl Fn(T) -> U) -> [U; 32] {
+    each(|lane| f(row[lane]))
+}
+
 /// Lanes whose bit is set, the lowest first.
-pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
-    let mut rest = mask;
-    std::iter::from_fn(move || {
-        let lane = (rest != 0).then(|| rest.trailing_zeros() as usize);
-        rest &= rest.wrapping_sub(1);
-        lane
-    })
+#[inline(always)]
+pub(super) fn lanes(mask: u32) -> Lanes {
+    Lanes(mask)
+}
+
+/// See [`lanes`].
+pub(super) struct Lanes(u32);
+
+impl Iterator for Lanes {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let lane = self.0.trailing_zeros() as usize;
+        self.0 &= self.0.wrapping_sub(1);
+        (lane < 32).then_some(lane)
+    }
 }
 
 /// The lanes of a mask for which something holds.
+#[inline(always)]
 pub(super) fn those(mask: u32, holds: impl Fn(usize) -> bool) -> u32 {
-    lanes(mask).filter(|lane| holds(*lane)).fold(0, |mask, lane| mask | 1 << lane)
+    let mut those = 0;
+    for lane in lanes(mask) {
+        those |= u32::from(holds(lane)) << lane;
+    }
+    those
 }
 
 #[inline(always)]
@@ -141,7 +172,7 @@ impl Registers {
     #[inline(always)]
     pub fn map(&mut self, mask: u32, d: R, a: R, f: impl Fn(u32) -> u32) {
         let x = self.word(a);
-        let value = std::array::from_fn(|i| f(x[i]));
+        let value = each(|i| f(x[i]));
         self.set_word(d, &value, mask, self.word_lanes(a));
     }
 
@@ -149,7 +180,7 @@ impl Registers {
     #[inline(always)]
     pub fn map2(&mut self, mask: u32, d: R, [a, b]: [R; 2], f: impl Fn(u32, u32) -> u32) {
         let (x, y) = (self.word(a), self.word(b));
-        let value = std::array::from_fn(|i| f(x[i], y[i]));
+        let value = each(|i| f(x[i], y[i]));
         self.set_word(d, &value, mask, self.word_lanes(a) & self.word_lanes(b));
     }
 
@@ -157,7 +188,7 @@ impl Registers {
     #[inline(always)]
     pub fn map3(&mut self, mask: u32, d: R, [a, b, c]: [R; 3], f: impl Fn(u32, u32, u32) -> u32) {
         let (x, y, z) = (self.word(a), self.word(b), self.word(c));
-        let value = std::array::from_fn(|i| f(x[i], y[i], z[i]));
+        let value = each(|i| f(x[i], y[i], z[i]));
         self.set_word(d, &value, mask, self.word_lanes(a) & self.word_lanes(b) & self.word_lanes(c));
     }
 
@@ -165,7 +196,7 @@ impl Registers {
     #[inline(always)]
     pub fn map_long(&mut self, mask: u32, d: R, a: R, f: impl Fn(u64) -> u64) {
         let x = self.long(a);
-        let value = std::array::from_fn(|i| f(x[i]));
+        let value = each(|i| f(x[i]));
         self.set_long(d, &value, mask, self.long_lanes(a));
     }
 
@@ -173,7 +204,7 @@ impl Registers {
     #[inline(always)]
     pub fn map2_long(&mut self, mask: u32, d: R, [a, b]: [R; 2], f: impl Fn(u64, u64) -> u64) {
         let (x, y) = (self.long(a), self.long(b));
-        let value = std::array::from_fn(|i| f(x[i], y[i]));
+        let value = each(|i| f(x[i], y[i]));
         self.set_long(d, &value, mask, self.long_lanes(a) & self.long_lanes(b));
     }
 

@@ -120,7 +120,7 @@ impl Shared {
     /// An element of 1, 2, 4 or 8 bytes.
     #[inline(always)]
     pub fn read(&self, address: usize, width: usize) -> u64 {
-        let bytes = &self.bytes[address..address + width];
+        let bytes = &self.bytes[address..][..width];
         match *bytes {
             [a] => u64::from(a),
             [a, b] => u64::from(u16::from_le_bytes([a, b])),

@@ -94,6 +94,28 @@ impl Flow for Warp {
     }
 
     fn run(&mut self, context: &mut Context<'_>, switches: &mut Option<impl FnMut() -> bool>) -> Checked<Pause> {
+        // SAFETY: `block::run` found that the processor has what build.rs found when it set `avx2`.
+        #[cfg_attr(not(avx2), expect(unused_unsafe, reason = "the function asks for nothing there"))]
+        unsafe {
+            self.steps(context, switches)
+        }
+    }
+
+    fn release(&mut self, kernel: &Kernel, any: bool) {
+        if let Op::BarrierOr(d, _) = kernel.code[self.pc()].op {
+            self.registers.set_predicate(d, if any { ALL } else { 0 }, self.active, ALL);
+        }
+        self.pc += 1;
+    }
+
+    fn trouble(&self, what: String) -> Box<Trouble> {
+        Box::new(Trouble { code: FAILED, lanes: self.active, what })
+    }
+}
+
+impl Warp {
+    #[cfg_attr(avx2, target_feature(enable = "avx2,fma,bmi2,popcnt"))]
+    fn steps(&mut self, context: &mut Context<'_>, switches: &mut Option<impl FnMut() -> bool>) -> Checked<Pause> {
         let kernel = context.kernel;
         loop {
             if self.pc >= self.limit {
@@ -156,7 +178,7 @@ impl Flow for Warp {
                 let at = &mut context.at[pc];
                 at.executed += 1;
                 at.lanes += u64::from(mask.count_ones());
-                execute(op, &mut self.registers, mask, context, (pc, self.index))?;
+                execute(&instruction.op, &mut self.registers, mask, context, (pc, self.index))?;
             }
             self.pc += 1;
             if matches!(op, Op::WarpBarrier(_) | Op::Atomic(..) | Op::Fence(_))
@@ -167,19 +189,6 @@ impl Flow for Warp {
         }
     }
 
-    fn release(&mut self, kernel: &Kernel, any: bool) {
-        if let Op::BarrierOr(d, _) = kernel.code[self.pc()].op {
-            self.registers.set_predicate(d, if any { ALL } else { 0 }, self.active, ALL);
-        }
-        self.pc += 1;
-    }
-
-    fn trouble(&self, what: String) -> Box<Trouble> {
-        Box::new(Trouble { code: FAILED, lanes: self.active, what })
-    }
-}
-
-impl Warp {
     /// Whether a lane's predicate holds at `bar.red.or`.
     fn arrive(&self, op: Op) -> Checked<bool> {
         let Op::BarrierOr(_, predicate) = op else { return Ok(false) };

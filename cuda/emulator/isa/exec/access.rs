@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::super::code::{Access, Address, Atomic, File, R, Space};
 use super::super::count::At;
 use super::super::memory::Use;
-use super::super::registers::{ALL, Registers, lanes, those};
+use super::super::registers::{ALL, Registers, each, lanes, over, those};
 use super::super::shared::passes;
 use super::super::trouble::{Checked, FAILED, ILLEGAL_ADDRESS, MISALIGNED, trouble, written};
 use super::Context;
@@ -13,33 +13,76 @@ use super::Context;
 /// The address of each lane.
 #[inline(always)]
 pub(super) fn addresses(w: &Registers, address: Address, mask: u32) -> Checked<[u64; 32]> {
-    let offset = i64::from(address.offset);
-    if address.pair {
-        return machine_addresses(w, address, mask);
-    }
-    if address.long {
-        written(mask, w.long_lanes(address.base), "its address")?;
-        Ok(w.long(address.base).map(|base| base.wrapping_add_signed(offset)))
+    let mut at = [0; 32];
+    let known = if address.pair {
+        machine_addresses(w, address, &mut at)
+    } else if address.long {
+        at = over(w.long(address.base), |base| base.wrapping_add_signed(i64::from(address.offset)));
+        w.long_lanes(address.base)
     } else {
-        written(mask, w.word_lanes(address.base), "its address")?;
-        Ok(w.word(address.base).map(|base| u64::from(base).wrapping_add_signed(offset)))
-    }
+        at = over(w.word(address.base), |base| u64::from(base).wrapping_add_signed(i64::from(address.offset)));
+        w.word_lanes(address.base)
+    };
+    written(mask, known, "its address")?;
+    Ok(at)
 }
 
-/// The same of machine code.
-fn machine_addresses(w: &Registers, address: Address, mask: u32) -> Checked<[u64; 32]> {
-    let read = |row: R, long: bool| {
-        written(mask, w.word_lanes(row) & if long { w.word_lanes(row + 1) } else { ALL }, "its address")?;
-        let (low, high) = (w.word(row), w.word(row + if long { 1 } else { 0 }));
-        let wide = |i: usize| u64::from(low[i]) | if long { u64::from(high[i]) << 32 } else { 0 };
-        Checked::Ok(std::array::from_fn::<u64, 32, _>(wide))
+/// The same of machine code; the lanes that have one.
+#[inline(always)]
+fn machine_addresses(w: &Registers, address: Address, at: &mut [u64; 32]) -> u32 {
+    let offset = i64::from(address.offset);
+    let low = w.word(address.base);
+    let mut known = w.word_lanes(address.base);
+    if address.long {
+        let high = w.word(address.base + 1);
+        known &= w.word_lanes(address.base + 1);
+        *at = each(|i| (u64::from(high[i]) << 32 | u64::from(low[i])).wrapping_add_signed(offset));
+    } else {
+        *at = over(low, |low| (u64::from(low) << address.scale).wrapping_add_signed(offset));
+    }
+    if let Some((row, long)) = address.plus {
+        let low = w.word(row);
+        known &= w.word_lanes(row);
+        *at = each(|i| at[i].wrapping_add(u64::from(low[i])));
+        if long {
+            let high = w.word(row + 1);
+            known &= w.word_lanes(row + 1);
+            *at = each(|i| at[i].wrapping_add(u64::from(high[i]) << 32));
+        }
+    }
+    if !address.long && !address.plus.is_some_and(|(_, long)| long) {
+        // Addresses of shared memory have 32 bits.
+        *at = over(at, |at| at & 0xffff_ffff);
+    }
+    known
+}
+
+/// Writes an element, which `read` gives for a lane of the mask and a width, to its register.
+#[inline(always)]
+fn fetch(
+    access: &Access,
+    element: usize,
+    w: &mut Registers,
+    [mask, defined]: [u32; 2],
+    read: impl Fn(usize, usize) -> u64,
+) {
+    // Most loads, with the width known.
+    if access.width == 4 && access.file == File::Word {
+        let value = if mask == ALL {
+            each(|lane| read(lane, 4) as u32)
+        } else {
+            each(|lane| if mask >> lane & 1 != 0 { read(lane, 4) as u32 } else { 0 })
+        };
+        return w.set_word(access.rows[element], &value, mask, defined);
+    }
+    let read = |width| each(|lane| if mask >> lane & 1 != 0 { read(lane, width) } else { 0 });
+    let values = match access.width {
+        1 => read(1),
+        2 => read(2),
+        4 => read(4),
+        _ => read(8),
     };
-    let base = read(address.base, address.long)?.map(|base| base << address.scale);
-    let plus = address.plus.map_or(Ok([0; 32]), |(row, long)| read(row, long))?;
-    let sum = |i: usize| base[i].wrapping_add(plus[i]).wrapping_add_signed(i64::from(address.offset));
-    let global = address.long || address.plus.is_some_and(|(_, long)| long);
-    // Addresses of shared memory have 32 bits.
-    Ok(std::array::from_fn(|i| if global { sum(i) } else { sum(i) & 0xffff_ffff }))
+    set(access, element, &values, w, [mask, defined]);
 }
 
 /// Writes an element to its register as the width of memory and register say.
@@ -49,9 +92,9 @@ fn set(access: &Access, element: usize, values: &[u64; 32], w: &mut Registers, [
     let unused = 64 - 8 * u32::from(access.width);
     let extend = |value: u64| if access.signed { ((value << unused) as i64 >> unused) as u64 } else { value };
     match access.file {
-        File::Long => w.set_long(row, &values.map(extend), mask, defined),
-        File::Word => w.set_word(row, &values.map(|v| extend(v) as u32), mask, defined),
-        File::Half => w.set_word(row, &values.map(|v| extend(v) as u32 & 0xffff), mask, defined),
+        File::Long => w.set_long(row, &over(values, extend), mask, defined),
+        File::Word => w.set_word(row, &over(values, |v| extend(v) as u32), mask, defined),
+        File::Half => w.set_word(row, &over(values, |v| extend(v) as u32 & 0xffff), mask, defined),
     }
 }
 
@@ -62,7 +105,7 @@ fn get(access: &Access, element: usize, w: &Registers, mask: u32) -> Checked<[u6
     let what = "the value that it stores";
     match access.file {
         File::Long => written(mask, w.long_lanes(row), what).map(|()| *w.long(row)),
-        _ => written(mask, w.word_lanes(row), what).map(|()| w.word(row).map(u64::from)),
+        _ => written(mask, w.word_lanes(row), what).map(|()| over(w.word(row), u64::from)),
     }
 }
 
@@ -95,16 +138,15 @@ pub(super) fn load(
             counts.bytes += bytes as u64 * u64::from(mask.count_ones());
             passes(&at, mask, bytes, counts);
             for element in 0..count {
-                let mut values = [0; 32];
-                for lane in 0..32 {
-                    if mask >> lane & 1 != 0 {
-                        values[lane] = shared.read(at[lane] as usize + element * width, width);
-                    }
-                }
                 let offset = (element * width) as u64;
-                let missing =
-                    if missing == 0 { 0 } else { shared.missing(&at.map(|at| at.wrapping_add(offset)), mask, width) };
-                set(access, element, &values, w, [mask, !missing]);
+                let missing = if missing == 0 {
+                    0
+                } else {
+                    shared.missing(&over(&at, |at| at.wrapping_add(offset)), mask, width)
+                };
+                fetch(access, element, w, [mask, !missing], |lane, width| {
+                    shared.read(at[lane].wrapping_add(offset) as usize, width)
+                });
             }
             return Ok(());
         }
@@ -114,18 +156,13 @@ pub(super) fn load(
     let valid = context.global.check(&at, mask, bytes as u64, how, &mut context.at[pc])?;
     for element in 0..count {
         let offset = (element * width) as u64;
-        let values = match width {
-            1 => valid.read(offset, 1),
-            2 => valid.read(offset, 2),
-            4 => valid.read(offset, 4),
-            _ => valid.read(offset, 8),
-        };
-        set(access, element, &values, w, [mask, ALL]);
+        fetch(access, element, w, [mask, ALL], |lane, width| valid.element(offset, width as u64)(lane));
     }
     Ok(())
 }
 
 /// A load of the parameters, or of constant bank 2.
+#[inline(always)]
 fn constant(
     access: &Access,
     at: &[u64; 32],
@@ -159,7 +196,7 @@ fn constant(
         let values = if uniform {
             [read(first, element); 32]
         } else {
-            std::array::from_fn(|lane| if mask >> lane & 1 != 0 { read(at[lane], element) } else { 0 })
+            each(|lane| if mask >> lane & 1 != 0 { read(at[lane], element) } else { 0 })
         };
         set(access, element, &values, w, [mask, ALL]);
     }
@@ -234,6 +271,7 @@ fn update(f: Atomic, wide: bool, old: u64, value: u64) -> u64 {
 }
 
 /// A value of one or two rows of words, or of one row of longs, as the access has them.
+#[inline(always)]
 fn operand(access: &Access, first: R, w: &Registers, mask: u32) -> Checked<[u64; 32]> {
     let of = Access { rows: [first, first + 1, 0, 0], ..*access };
     let low = get(&of, 0, w, mask)?;
@@ -241,14 +279,15 @@ fn operand(access: &Access, first: R, w: &Registers, mask: u32) -> Checked<[u64;
         return Ok(low);
     }
     let high = get(&of, 1, w, mask)?;
-    Ok(std::array::from_fn(|lane| low[lane] | high[lane] << 32))
+    Ok(each(|lane| low[lane] | high[lane] << 32))
 }
 
 /// The same for a result.
+#[inline(always)]
 fn set_all(access: &Access, values: &[u64; 32], w: &mut Registers, mask: u32) {
     set(access, 0, values, w, [mask, ALL]);
     if access.count > 1 {
-        set(access, 1, &values.map(|value| value >> 32), w, [mask, ALL]);
+        set(access, 1, &over(values, |value| value >> 32), w, [mask, ALL]);
     }
 }
 
@@ -297,7 +336,7 @@ pub(super) fn atomic(
         context.global.visible.atomic();
         let valid = context.global.check(&at, mask, width as u64, Use::Update, &mut context.at[pc])?;
         for lane in lanes(mask) {
-            old[lane] = valid.read_lane(lane, 0, width as u64);
+            old[lane] = valid.element(0, width as u64)(lane);
             let new = update(f, width == 8, old[lane], operand[lane]);
             valid.write_lane(lane, 0, width as u64, new, Ordering::SeqCst);
         }
@@ -329,6 +368,7 @@ pub(super) fn compare_swap(
 }
 
 /// The lanes of a `cp.async` that copy all of their 16 bytes; the others fill with zeros.
+#[inline(always)]
 pub(super) fn sixteen(bytes: R, w: &Registers, mask: u32) -> Checked<u32> {
     written(mask, w.word_lanes(bytes), "how many bytes it copies")?;
     let bytes = w.word(bytes);
@@ -341,6 +381,7 @@ pub(super) fn sixteen(bytes: R, w: &Registers, mask: u32) -> Checked<u32> {
 }
 
 /// `cp.async` of 16 bytes: they are read now, in the lanes of `whole`, and arrive when the thread waits.
+#[inline(always)]
 pub(super) fn copy(
     to: Address,
     from: Address,
@@ -356,8 +397,8 @@ pub(super) fn copy(
     for lane in lanes(mask) {
         let mut data = [0; 16];
         if whole >> lane & 1 != 0 {
-            data[..8].copy_from_slice(&valid.read_lane(lane, 0, 8).to_le_bytes());
-            data[8..].copy_from_slice(&valid.read_lane(lane, 8, 8).to_le_bytes());
+            data[..8].copy_from_slice(&valid.element(0, 8)(lane).to_le_bytes());
+            data[8..].copy_from_slice(&valid.element(8, 8)(lane).to_le_bytes());
         }
         context.shared.copy((warp, lane), context.groups[warp][lane], to[lane] as usize, data);
     }

@@ -9,6 +9,7 @@ use super::Context;
 use super::access::addresses;
 
 /// A lane that is read but does not take part gives a value that counts as never written.
+#[inline(always)]
 pub(super) fn shuffle(
     how: Shuffle,
     d: R,
@@ -46,6 +47,7 @@ pub(super) fn shuffle(
     Ok(())
 }
 
+#[inline(always)]
 pub(super) fn ballot(d: R, predicate: R, w: &mut Registers, mask: u32) -> Checked<()> {
     written(mask, w.predicate_lanes(predicate), "the predicate that it votes on")?;
     let votes = w.predicate(predicate) & mask;
@@ -54,11 +56,13 @@ pub(super) fn ballot(d: R, predicate: R, w: &mut Registers, mask: u32) -> Checke
 }
 
 /// The lanes of a mask in which the condition holds.
+#[inline(always)]
 pub(super) fn holding(condition: Guard, w: &Registers, mask: u32, what: &str) -> Checked<u32> {
     w.guarded(Some(condition), mask).or_else(|lanes| written(lanes, 0, what).map(|()| 0))
 }
 
 /// The lanes whose condition holds and whether there are any, or all, to the lanes of `to`.
+#[inline(always)]
 pub(super) fn vote(
     [ballot, holds]: [R; 2],
     (condition, all): (Guard, bool),
@@ -74,6 +78,7 @@ pub(super) fn vote(
 }
 
 /// Operands stand in the kernel's lists: d, a, b, c.
+#[inline(always)]
 pub(super) fn multiply(mma: Mma, list: usize, w: &mut Registers, context: &mut Context<'_>, pc: usize) -> Checked<()> {
     context.at[pc].macs += fragments::macs(mma);
     let [nd, na, nb] = fragments::registers(mma);
@@ -97,6 +102,7 @@ pub(super) fn multiply(mma: Mma, list: usize, w: &mut Registers, context: &mut C
 }
 
 /// 8×8 matrices of halves: lane 8·j + r holds the address of row r of matrix j.
+#[inline(always)]
 pub(super) fn load_matrix(
     d: &[R],
     transposed: bool,

@@ -3,7 +3,7 @@
 use super::super::Approximation;
 use super::super::code::{Binary, R, Ternary, Unary};
 use super::super::float;
-use super::super::registers::Registers;
+use super::super::registers::{Registers, each, over};
 
 /// An instruction on f32 whose NaN results are all the same one.
 #[inline(always)]
@@ -28,6 +28,7 @@ fn signed16(a: u32) -> i32 {
     i32::from(a as i16)
 }
 
+#[inline(always)]
 pub(super) fn unary(f: Unary, w: &mut Registers, mask: u32, d: R, a: R, how: Approximation) {
     match f {
         Unary::Move => w.map(mask, d, a, |a| a),
@@ -57,6 +58,7 @@ pub(super) fn unary(f: Unary, w: &mut Registers, mask: u32, d: R, a: R, how: App
     }
 }
 
+#[inline(always)]
 pub(super) fn binary(f: Binary, w: &mut Registers, mask: u32, d: R, ab: [R; 2]) {
     match f {
         Binary::Add => w.map2(mask, d, ab, u32::wrapping_add),
@@ -98,6 +100,7 @@ pub(super) fn binary(f: Binary, w: &mut Registers, mask: u32, d: R, ab: [R; 2]) 
     }
 }
 
+#[inline(always)]
 pub(super) fn ternary(f: Ternary, w: &mut Registers, mask: u32, d: R, abc: [R; 3]) {
     match f {
         Ternary::Mad => w.map3(mask, d, abc, |a, b, c| a.wrapping_mul(b).wrapping_add(c)),
@@ -138,9 +141,10 @@ pub(in super::super) fn permute(a: u32, b: u32, c: u32) -> u32 {
 }
 
 /// `bfi.b32`: `length` low bits of a into b at `position`.
+#[inline(always)]
 pub(super) fn insert(w: &mut Registers, mask: u32, d: R, [a, b, position, length]: [R; 4]) {
     let (x, y, p, n) = (w.word(a), w.word(b), w.word(position), w.word(length));
-    let value = std::array::from_fn(|i| {
+    let value = each(|i| {
         let (p, n) = (p[i] & 0xff, n[i] & 0xff);
         let field = if n >= 32 { u32::MAX } else { (1 << n) - 1 };
         let place = field.checked_shl(p).unwrap_or(0);
@@ -151,8 +155,9 @@ pub(super) fn insert(w: &mut Registers, mask: u32, d: R, [a, b, position, length
 }
 
 /// `mov.b32 {low, high}, a`.
+#[inline(always)]
 pub(super) fn halves(w: &mut Registers, mask: u32, [low, high]: [R; 2], a: R) {
     let (x, defined) = (*w.word(a), w.word_lanes(a));
-    w.set_word(low, &x.map(|x| x & 0xffff), mask, defined);
-    w.set_word(high, &x.map(|x| x >> 16), mask, defined);
+    w.set_word(low, &over(&x, |x| x & 0xffff), mask, defined);
+    w.set_word(high, &over(&x, |x| x >> 16), mask, defined);
 }

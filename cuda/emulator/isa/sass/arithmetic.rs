@@ -10,7 +10,7 @@ use super::super::Approximation;
 use super::super::code::R;
 use super::super::code::compute::Compute;
 use super::super::code::rows::{BIN_PREDICATE, Condition, FIRST_FREE, How, Source, UNIFORM, UNIFORM_PREDICATE};
-use super::super::registers::{ALL, Registers, lanes};
+use super::super::registers::{ALL, Registers, each, lanes, over};
 
 /// What a row holds.
 type Row = [u32; 32];
@@ -48,6 +48,7 @@ pub(in super::super) fn compute(f: Compute, w: &mut Registers, mask: u32, how: A
 }
 
 /// Copies so many rows.
+#[inline(always)]
 pub(in super::super) fn copy(w: &mut Registers, mask: u32, d: R, a: R, rows: u8) {
     for i in 0..R::from(rows) {
         w.map(scope(d, mask), d + i, a + i, |a| a);
@@ -77,7 +78,7 @@ fn condition(w: &Registers, condition: Condition) -> (u32, u32) {
 /// A bit of each lane as 0 or 1.
 #[inline(always)]
 fn spread(lanes: u32) -> Row {
-    std::array::from_fn(|i| u32::from(lanes & 1 << i != 0))
+    each(|i| u32::from(lanes & 1 << i != 0))
 }
 
 /// What a source holds, with its modifier; the row itself where there is none.
@@ -94,14 +95,14 @@ fn view<'a>(w: &'a Registers, a: Source, space: &'a mut Row) -> &'a Row {
 fn value(w: &Registers, a: Source) -> Row {
     use super::super::float::from_half;
     let x = w.word(a.row);
-    let of = |f: &dyn Fn(u32) -> u32| std::array::from_fn(|i| f(x[i]));
+    let of = |f: &dyn Fn(u32) -> u32| each(|i| f(x[i]));
     match a.how {
         How::Plain => *x,
-        How::Negate => std::array::from_fn(|i| x[i].wrapping_neg()),
-        How::Not => std::array::from_fn(|i| !x[i]),
-        How::NegateF => std::array::from_fn(|i| x[i] ^ SIGN),
-        How::AbsoluteF => std::array::from_fn(|i| x[i] & !SIGN),
-        How::NegateAbsoluteF => std::array::from_fn(|i| x[i] | SIGN),
+        How::Negate => each(|i| x[i].wrapping_neg()),
+        How::Not => each(|i| !x[i]),
+        How::NegateF => each(|i| x[i] ^ SIGN),
+        How::AbsoluteF => each(|i| x[i] & !SIGN),
+        How::NegateAbsoluteF => each(|i| x[i] | SIGN),
         How::Half(n) => of(&|x| from_half(x >> (16 * n) & 0xffff).to_bits()),
         How::NegateHalf(n) => of(&|x| from_half(x >> (16 * n) & 0xffff).to_bits() ^ SIGN),
         How::Byte(n) => of(&|x| x >> (8 * n) & 0xff),
@@ -115,14 +116,14 @@ const SIGN: u32 = 1 << 31;
 #[inline(always)]
 fn pair(w: &Registers, a: Source) -> [u64; 32] {
     let (low, high) = (w.word(a.row), w.word(a.row + 1));
-    let both: [u64; 32] = std::array::from_fn(|i| u64::from(low[i]) | u64::from(high[i]) << 32);
+    let both: [u64; 32] = each(|i| u64::from(low[i]) | u64::from(high[i]) << 32);
     let sign = u64::from(SIGN) << 32;
     match a.how {
-        How::Negate => both.map(u64::wrapping_neg),
-        How::Not => both.map(|x| !x),
-        How::NegateF => both.map(|x| x ^ sign),
-        How::AbsoluteF => both.map(|x| x & !sign),
-        How::NegateAbsoluteF => both.map(|x| x | sign),
+        How::Negate => over(&both, u64::wrapping_neg),
+        How::Not => over(&both, |x| !x),
+        How::NegateF => over(&both, |x| x ^ sign),
+        How::AbsoluteF => over(&both, |x| x & !sign),
+        How::NegateAbsoluteF => over(&both, |x| x | sign),
         // Nothing else is decoded for 64 bits.
         _ => both,
     }
@@ -137,42 +138,36 @@ fn pair_lanes(w: &Registers, a: Source) -> u32 {
 #[inline(always)]
 fn set_pair(w: &mut Registers, mask: u32, d: R, value: &[u64; 32], defined: u32) {
     let mask = scope(d, mask);
-    w.set_word(d, &std::array::from_fn(|i| value[i] as u32), mask, defined);
-    w.set_word(d + 1, &std::array::from_fn(|i| (value[i] >> 32) as u32), mask, defined);
+    w.set_word(d, &each(|i| value[i] as u32), mask, defined);
+    w.set_word(d + 1, &each(|i| (value[i] >> 32) as u32), mask, defined);
 }
 
 /// d = f(a) in the lanes of the mask; a lane without a value in a has none in d.
 #[inline(always)]
 fn map(w: &mut Registers, mask: u32, d: R, a: Source, f: impl Fn(u32) -> u32) {
-    let mask = scope(d, mask);
-    if a.how == How::Plain {
-        return w.map(mask, d, a.row, f);
-    }
-    let x = value(w, a);
-    let result = std::array::from_fn(|i| f(x[i]));
-    w.set_word(d, &result, mask, w.word_lanes(a.row));
+    let mut space = [0; 32];
+    let x = view(w, a, &mut space);
+    let result = each(|i| f(x[i]));
+    w.set_word(d, &result, scope(d, mask), w.word_lanes(a.row));
 }
 
 /// d = f(a, b).
 #[inline(always)]
 fn map2(w: &mut Registers, mask: u32, d: R, [a, b]: [Source; 2], f: impl Fn(u32, u32) -> u32) {
-    let mask = scope(d, mask);
-    if [a.how, b.how] == [How::Plain; 2] {
-        return w.map2(mask, d, [a.row, b.row], f);
-    }
-    let (x, y) = (value(w, a), value(w, b));
-    let result = std::array::from_fn(|i| f(x[i], y[i]));
-    w.set_word(d, &result, mask, w.word_lanes(a.row) & w.word_lanes(b.row));
+    let mut space = [[0; 32]; 2];
+    let [first, second] = &mut space;
+    let (x, y) = (view(w, a, first), view(w, b, second));
+    let result = each(|i| f(x[i], y[i]));
+    w.set_word(d, &result, scope(d, mask), w.word_lanes(a.row) & w.word_lanes(b.row));
 }
 
 /// d = f(a, b, c).
 #[inline(always)]
 fn map3(w: &mut Registers, mask: u32, d: R, [a, b, c]: [Source; 3], f: impl Fn(u32, u32, u32) -> u32) {
-    let mask = scope(d, mask);
-    if [a.how, b.how, c.how] == [How::Plain; 3] {
-        return w.map3(mask, d, [a.row, b.row, c.row], f);
-    }
-    let (x, y, z) = (value(w, a), value(w, b), value(w, c));
-    let result = std::array::from_fn(|i| f(x[i], y[i], z[i]));
-    w.set_word(d, &result, mask, w.word_lanes(a.row) & w.word_lanes(b.row) & w.word_lanes(c.row));
+    let mut space = [[0; 32]; 3];
+    let [first, second, third] = &mut space;
+    let (x, y, z) = (view(w, a, first), view(w, b, second), view(w, c, third));
+    let result = each(|i| f(x[i], y[i], z[i]));
+    let known = w.word_lanes(a.row) & w.word_lanes(b.row) & w.word_lanes(c.row);
+    w.set_word(d, &result, scope(d, mask), known);
 }

@@ -16,18 +16,26 @@ const MATRIX: u8 = 2;
 const CONVERSIONS: u8 = 4;
 
 /// Of one warp.
+#[derive(Default)]
 pub(in super::super) struct Scoreboard {
-    /// What each barrier guards.
-    guarded: [Vec<Guarded>; 6],
+    barriers: [Barrier; 6],
     /// Barriers that guard something.
     raised: u8,
     /// Rows that are to be written, and to be read: where an instruction has none of them there is nothing to check.
-    written: Rows,
-    read: Rows,
+    pending: [Rows; 2],
+}
+
+#[derive(Default)]
+struct Barrier {
+    guarded: Vec<Guarded>,
+    /// The rows of `guarded` that are to be written, and those to be read.
+    pending: [Rows; 2],
+    /// Bits of the barriers that `guarded` names in `with`.
+    with: u8,
 }
 
 /// A row that an instruction is to write or to read.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Guarded {
     row: u16,
     /// Written; else read.
@@ -61,31 +69,71 @@ pub(super) fn pipe(class: Class) -> u8 {
     }
 }
 
-impl Scoreboard {
-    pub fn new() -> Self {
-        let guarded = [const { Vec::new() }; 6];
-        Self { guarded, raised: 0, written: Rows::default(), read: Rows::default() }
+impl Barrier {
+    fn raise(&mut self, new: Guarded) {
+        let same = |g: &&mut Guarded| Guarded { lanes: new.lanes, ..**g } == new;
+        match if new.is_in(&self.pending) { self.guarded.iter_mut().find(same) } else { None } {
+            Some(old) => old.lanes |= new.lanes,
+            None => self.guarded.push(new),
+        }
+        self.mark(new);
     }
 
+    fn mark(&mut self, g: Guarded) {
+        g.mark(&mut self.pending);
+        self.with |= if g.with == NONE { 0 } else { 1 << g.with };
+    }
+
+    /// What some barriers guarded has been delivered, so the sources of its instructions have been read.
+    fn delivered(&mut self, barriers: u8) {
+        let mut guarded = std::mem::take(&mut self.guarded);
+        guarded.retain(|g| g.with == NONE || barriers >> g.with & 1 == 0);
+        *self = Self::default();
+        guarded.iter().for_each(|g| self.mark(*g));
+        self.guarded = guarded;
+    }
+}
+
+impl Guarded {
+    /// Its word and bit among the rows of its kind.
+    fn place(self) -> (usize, usize, u64) {
+        (usize::from(!self.result), usize::from(self.row / 64), 1 << (self.row % 64))
+    }
+
+    fn is_in(self, pending: &[Rows; 2]) -> bool {
+        let (kind, word, bit) = self.place();
+        pending[kind][word] & bit != 0
+    }
+
+    fn mark(self, pending: &mut [Rows; 2]) {
+        let (kind, word, bit) = self.place();
+        pending[kind][word] |= bit;
+    }
+}
+
+impl Scoreboard {
     /// As a block finds it.
     pub fn begin(&mut self) {
         self.lower(0x3f);
     }
 
     fn lower(&mut self, barriers: u8) {
-        for (n, guarded) in self.guarded.iter_mut().enumerate() {
+        let raised = self.raised & !barriers;
+        self.pending = <[Rows; 2]>::default();
+        for (n, barrier) in self.barriers.iter_mut().enumerate() {
             if barriers >> n & 1 != 0 {
-                guarded.clear();
-            } else if self.raised >> n & 1 != 0 {
-                guarded.retain(|g| g.with == NONE || barriers >> g.with & 1 == 0);
+                barrier.guarded.clear();
+                (barrier.pending, barrier.with) = (<[Rows; 2]>::default(), 0);
+            } else if raised >> n & 1 != 0 {
+                if barrier.with & barriers != 0 {
+                    barrier.delivered(barriers);
+                }
+                for (all, rows) in self.pending.iter_mut().zip(&barrier.pending) {
+                    all.iter_mut().zip(rows).for_each(|(all, row)| *all |= row);
+                }
             }
         }
-        self.raised &= !barriers;
-        (self.written, self.read) = (Rows::default(), Rows::default());
-        for g in self.guarded.iter().flatten() {
-            let rows = if g.result { &mut self.written } else { &mut self.read };
-            rows[usize::from(g.row / 64)] |= 1 << (g.row % 64);
-        }
+        self.raised = raised;
     }
 
     /// Checks that what the instruction reads has arrived, and that what it writes is not needed any more; then raises
@@ -96,7 +144,8 @@ impl Scoreboard {
             self.lower(control.wait & self.raised);
         }
         let [reads, writes] = &uses.rows;
-        if self.raised != 0 && (meet(reads, &self.written) || meet(writes, &self.written) || meet(writes, &self.read)) {
+        let [written, read] = &self.pending;
+        if self.raised != 0 && (meet(reads, written) || meet(writes, written) || meet(writes, read)) {
             self.check(uses, active, lanes)?;
         }
         if control.write != NONE {
@@ -109,18 +158,12 @@ impl Scoreboard {
     }
 
     fn raise(&mut self, barrier: u8, uses: &Uses, lanes: u32, result: bool, with: u8) {
-        let (rows, pending) = if result { (&uses.writes, &mut self.written) } else { (&uses.reads, &mut self.read) };
-        let guarded = &mut self.guarded[usize::from(barrier)];
+        let rows = if result { &uses.writes } else { &uses.reads };
         // Predicates and uniform registers are read when the instruction is issued.
         for &row in rows.iter().filter(|row| result || **row < ZERO) {
             let new = Guarded { row, result, pipe: uses.pipe, with, lanes };
-            let same = |g: &&mut Guarded| (g.row, g.result, g.pipe, g.with) == (row, result, uses.pipe, with);
-            let word = &mut pending[usize::from(row / 64)];
-            match if *word >> (row % 64) & 1 != 0 { guarded.iter_mut().find(same) } else { None } {
-                Some(old) => old.lanes |= lanes,
-                None => guarded.push(new),
-            }
-            *word |= 1 << (row % 64);
+            self.barriers[usize::from(barrier)].raise(new);
+            new.mark(&mut self.pending);
         }
         self.raised |= 1 << barrier;
     }
@@ -134,7 +177,8 @@ impl Scoreboard {
                     && rows.contains(&g.row)
                     && (in_order == 0 || g.pipe != in_order)
             };
-            let found = self.guarded.iter().enumerate().find_map(|(n, all)| Some((n, all.iter().find(|g| meets(g))?)));
+            let barriers = self.barriers.iter().enumerate();
+            let found = barriers.into_iter().find_map(|(n, b)| Some((n, b.guarded.iter().find(|g| meets(g))?)));
             found.map(|(barrier, guarded)| (guarded.row, barrier))
         };
         let (undelivered, unread) =

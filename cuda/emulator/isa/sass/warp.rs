@@ -76,7 +76,7 @@ impl Flow for Warp {
             exists: 0,
             splits: Vec::new(),
             barriers: [[0; 32]; 16],
-            scoreboard: Scoreboard::new(),
+            scoreboard: Scoreboard::default(),
             order,
             random: Random(seed ^ (index as u64) << 40),
             turns: 0,
@@ -105,6 +105,29 @@ impl Flow for Warp {
     }
 
     fn run(&mut self, context: &mut Context<'_>, switches: &mut Option<impl FnMut() -> bool>) -> Checked<Pause> {
+        // SAFETY: `block::run` found that the processor has what build.rs found when it set `avx2`.
+        #[cfg_attr(not(avx2), expect(unused_unsafe, reason = "the function asks for nothing there"))]
+        unsafe {
+            self.steps(context, switches)
+        }
+    }
+
+    fn release(&mut self, _: &Kernel, any: bool) {
+        self.any = any;
+        for split in &mut self.splits {
+            (split.waits, split.pc) = (Waits::No, split.pc + 1);
+        }
+    }
+
+    fn trouble(&self, what: String) -> Box<Trouble> {
+        let lanes = self.splits.last().map_or(0, |split| split.lanes);
+        Box::new(Trouble { code: FAILED, lanes, what })
+    }
+}
+
+impl Warp {
+    #[cfg_attr(avx2, target_feature(enable = "avx2,fma,bmi2,popcnt"))]
+    fn steps(&mut self, context: &mut Context<'_>, switches: &mut Option<impl FnMut() -> bool>) -> Checked<Pause> {
         let kernel = context.kernel;
         loop {
             let Some(split) = self.splits.last() else { return Ok(Pause::Returned) };
@@ -158,7 +181,7 @@ impl Flow for Warp {
                 }
                 _ if mask == 0 => Next::Step,
                 _ => {
-                    execute(op, &mut self.registers, mask, context, (pc, self.index))?;
+                    execute(&instruction.op, &mut self.registers, mask, context, (pc, self.index))?;
                     Next::Step
                 }
             };
@@ -183,20 +206,6 @@ impl Flow for Warp {
         }
     }
 
-    fn release(&mut self, _: &Kernel, any: bool) {
-        self.any = any;
-        for split in &mut self.splits {
-            (split.waits, split.pc) = (Waits::No, split.pc + 1);
-        }
-    }
-
-    fn trouble(&self, what: String) -> Box<Trouble> {
-        let lanes = self.splits.last().map_or(0, |split| split.lanes);
-        Box::new(Trouble { code: FAILED, lanes, what })
-    }
-}
-
-impl Warp {
     /// The split that runs.
     fn last(&mut self) -> &mut Split {
         self.splits.last_mut().expect("a split runs")

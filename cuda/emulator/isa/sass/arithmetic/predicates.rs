@@ -4,7 +4,7 @@ use super::super::super::code::rows::{BIN_PREDICATE, Condition, Source, TRUE};
 use super::super::super::code::{Kind, Logic, R, Test};
 use super::super::super::exec::{ballot, real, whole};
 use super::super::super::float;
-use super::super::super::registers::{Registers, put};
+use super::super::super::registers::{Registers, over, put};
 use super::{Row, condition, pair, pair_lanes, scope, set, spread, value};
 
 /// The result of a test, and where it is defined.
@@ -13,25 +13,26 @@ fn tested(w: &Registers, (test, kind, flush): (Test, Kind, bool), [a, b]: [Sourc
     if matches!(kind, Kind::S64 | Kind::U64 | Kind::F64) {
         let (x, y) = (pair(w, a), pair(w, b));
         let holds = match kind {
-            Kind::S64 => whole(test, x.map(|x| x as i64), y.map(|y| y as i64)),
-            Kind::F64 => real(test, x.map(f64::from_bits), y.map(f64::from_bits)),
+            Kind::S64 => whole(test, over(&x, |x| x as i64), over(&y, |y| y as i64)),
+            Kind::F64 => real(test, over(&x, f64::from_bits), over(&y, f64::from_bits)),
             _ => whole(test, x, y),
         };
         return (holds, pair_lanes(w, a) & pair_lanes(w, b));
     }
     let (x, y) = (value(w, a), value(w, b));
     let holds = match kind {
-        Kind::S32 => whole(test, x.map(|x| x as i32), y.map(|y| y as i32)),
+        Kind::S32 => whole(test, over(&x, |x| x as i32), over(&y, |y| y as i32)),
         Kind::F32 if flush => {
             let flushed = |x: u32| float::flush(f32::from_bits(x));
-            real(test, x.map(flushed), y.map(flushed))
+            real(test, over(&x, flushed), over(&y, flushed))
         }
-        Kind::F32 => real(test, x.map(f32::from_bits), y.map(f32::from_bits)),
+        Kind::F32 => real(test, over(&x, f32::from_bits), over(&y, f32::from_bits)),
         _ => whole(test, x, y),
     };
     (holds, w.word_lanes(a.row) & w.word_lanes(b.row))
 }
 
+#[inline(always)]
 pub(super) fn compare(
     w: &mut Registers,
     mask: u32,
@@ -82,12 +83,14 @@ pub(super) fn combined(w: &Registers, logic: Logic, (x, dx): (u32, u32), by: Con
     }
 }
 
+#[inline(always)]
 pub(super) fn check(w: &mut Registers, mask: u32, d: R, [a, b]: [Source; 2]) {
     let known = w.word_lanes(a.row) & w.word_lanes(b.row);
     let slow = ballot(value(w, a), value(w, b), float::unsafe_division);
     set(w, mask, d, slow, known);
 }
 
+#[inline(always)]
 pub(super) fn select(w: &mut Registers, mask: u32, d: R, [a, b]: [Source; 2], by: Condition, rows: u8) {
     let (p, defined) = condition(w, by);
     let to = scope(d, mask);
@@ -100,6 +103,7 @@ pub(super) fn select(w: &mut Registers, mask: u32, d: R, [a, b]: [Source; 2], by
     }
 }
 
+#[inline(always)]
 pub(super) fn tables(w: &mut Registers, mask: u32, d: [R; 2], of: [Condition; 3], tables: [u8; 2]) {
     let of = of.map(|by| condition(w, by));
     for (d, table) in d.into_iter().zip(tables).filter(|(d, _)| *d != BIN_PREDICATE) {
@@ -116,6 +120,7 @@ pub(super) fn tables(w: &mut Registers, mask: u32, d: [R; 2], of: [Condition; 3]
     }
 }
 
+#[inline(always)]
 pub(super) fn to_row(w: &mut Registers, mask: u32, d: R, a: Source, chosen: u8) {
     let (mut result, mut known) = (value(w, a), w.word_lanes(a.row));
     result.iter_mut().for_each(|x| *x &= !u32::from(chosen));
@@ -129,6 +134,7 @@ pub(super) fn to_row(w: &mut Registers, mask: u32, d: R, a: Source, chosen: u8) 
     w.set_word(d, &result, scope(d, mask), known);
 }
 
+#[inline(always)]
 pub(super) fn from_row(w: &mut Registers, mask: u32, a: Source, chosen: u8) {
     let (x, known) = (value(w, a), w.word_lanes(a.row));
     for row in (0..TRUE).filter(|row| chosen >> row & 1 != 0) {

@@ -4,9 +4,10 @@ use super::super::super::code::R;
 use super::super::super::code::compute::{Scale, Wide};
 use super::super::super::code::rows::{BIN_PREDICATE, Condition, NEVER, NOTHING, Source};
 use super::super::super::exec::ballot;
-use super::super::super::registers::{ALL, Registers};
+use super::super::super::registers::{ALL, Registers, each};
 use super::{Row, condition, pair_lanes, scope, set, view};
 
+#[inline(always)]
 pub(super) fn sum(
     w: &mut Registers,
     mask: u32,
@@ -41,11 +42,11 @@ pub(super) fn sum(
 #[inline(always)]
 fn total(x: &Row, y: &Row, z: Option<&Row>, added: impl Fn(usize) -> u32, carried: bool) -> (Row, Row) {
     let z = |i: usize| z.map_or(0, |z| z[i]);
-    let result = std::array::from_fn(|i| x[i].wrapping_add(y[i]).wrapping_add(z(i)).wrapping_add(added(i)));
+    let result = each(|i| x[i].wrapping_add(y[i]).wrapping_add(z(i)).wrapping_add(added(i)));
     if !carried {
         return (result, [0; 32]);
     }
-    let over = std::array::from_fn(|i| {
+    let over = each(|i| {
         let (two, first) = x[i].overflowing_add(y[i]);
         let (three, second) = two.overflowing_add(z(i));
         let (_, third) = three.overflowing_add(added(i));
@@ -54,6 +55,7 @@ fn total(x: &Row, y: &Row, z: Option<&Row>, added: impl Fn(usize) -> u32, carrie
     (result, over)
 }
 
+#[inline(always)]
 pub(super) fn scale(
     w: &mut Registers,
     mask: u32,
@@ -69,13 +71,13 @@ pub(super) fn scale(
     let (x, y, z) = (view(w, a, &mut x), view(w, b, &mut y), view(w, upper, &mut z));
     let n = u32::from(shift) & 31;
     let scaled: Row = match form {
-        Scale::Low => std::array::from_fn(|i| x[i] << n),
-        Scale::HighSigned => std::array::from_fn(|i| (x[i] as i32 >> 1 >> (31 - n)) as u32),
-        Scale::High => std::array::from_fn(|i| z[i] << n | x[i] >> 1 >> (31 - n)),
+        Scale::Low => each(|i| x[i] << n),
+        Scale::HighSigned => each(|i| (x[i] as i32 >> 1 >> (31 - n)) as u32),
+        Scale::High => each(|i| z[i] << n | x[i] >> 1 >> (31 - n)),
     };
     let bit = |i: usize| u32::from(p & 1 << i != 0);
-    let sum: Row = std::array::from_fn(|i| scaled[i].wrapping_add(y[i]));
-    let result: Row = std::array::from_fn(|i| sum[i].wrapping_add(bit(i)));
+    let sum: Row = each(|i| scaled[i].wrapping_add(y[i]));
+    let result: Row = each(|i| sum[i].wrapping_add(bit(i)));
     w.set_word(d, &result, scope(d, mask), known);
     if carry != BIN_PREDICATE {
         let over = ballot(sum, scaled, |sum, x| sum < x) | ballot(result, sum, |result, sum| result < sum);
@@ -83,6 +85,7 @@ pub(super) fn scale(
     }
 }
 
+#[inline(always)]
 pub(super) fn wide(
     form: Wide,
     w: &mut Registers,

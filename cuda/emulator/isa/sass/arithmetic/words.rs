@@ -6,7 +6,7 @@ use super::super::super::code::rows::{BIN_PREDICATE, Condition, How, Source, UNI
 use super::super::super::code::{Logic, R, Shift};
 use super::super::super::exec::{ballot, dot4, permute, real2, signed};
 use super::super::super::float;
-use super::super::super::registers::{ALL, Registers};
+use super::super::super::registers::{ALL, Registers, each};
 use super::predicates::combined;
 use super::{Row, map, map2, map3, scope, set, view};
 
@@ -21,6 +21,7 @@ fn flushed(f: impl Fn(f32, f32) -> f32) -> impl Fn(f32, f32) -> f32 {
     move |a, b| float::flush(f(float::flush(a), float::flush(b)))
 }
 
+#[inline(always)]
 pub(super) fn unary(f: Unary, w: &mut Registers, mask: u32, d: R, a: Source, how: Approximation) {
     let real = f32::from_bits;
     match f {
@@ -55,6 +56,7 @@ pub(super) fn unary(f: Unary, w: &mut Registers, mask: u32, d: R, a: Source, how
     }
 }
 
+#[inline(always)]
 pub(super) fn binary(f: Binary, w: &mut Registers, mask: u32, d: R, ab: [Source; 2]) {
     match f {
         Binary::Add => map2(w, mask, d, ab, u32::wrapping_add),
@@ -91,6 +93,7 @@ fn both(low: u32, high: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
+#[inline(always)]
 pub(super) fn ternary(f: Ternary, w: &mut Registers, mask: u32, d: R, abc: [Source; 3]) {
     let [a, b, c] = abc;
     match f {
@@ -115,12 +118,7 @@ pub(super) fn ternary(f: Ternary, w: &mut Registers, mask: u32, d: R, abc: [Sour
         Ternary::MinS => map3(w, mask, d, abc, |a, b, c| signed(i32::min)(signed(i32::min)(a, b), c)),
         Ternary::MaxS => map3(w, mask, d, abc, |a, b, c| signed(i32::max)(signed(i32::max)(a, b), c)),
         Ternary::MaxU => map3(w, mask, d, abc, |a, b, c| a.max(b).max(c)),
-        Ternary::FusedF => {
-            let [mut x, mut y, mut z] = [[0; 32]; 3];
-            let result = float::fused(view(w, a, &mut x), view(w, b, &mut y), view(w, c, &mut z));
-            let known = w.word_lanes(a.row) & w.word_lanes(b.row) & w.word_lanes(c.row);
-            w.set_word(d, &result, scope(d, mask), known);
-        }
+        Ternary::FusedF => map3(w, mask, d, abc, real3(|a, b, c| float::bits(a.mul_add(b, c)))),
         Ternary::FusedSaturateF => {
             map3(w, mask, d, abc, real3(|a, b, c| float::saturate(a.mul_add(b, c).to_bits())));
         }
@@ -133,10 +131,11 @@ pub(super) fn ternary(f: Ternary, w: &mut Registers, mask: u32, d: R, abc: [Sour
 }
 
 /// `PRMT`: byte by byte for all lanes where the selector is one number.
+#[inline(always)]
 fn permuted(x: &Row, selector: &Row, z: &Row) -> Row {
     let all = selector[0];
     if selector.iter().fold(0, |other, one| other | one ^ all) != 0 {
-        return std::array::from_fn(|i| permute(x[i], z[i], selector[i]));
+        return each(|i| permute(x[i], z[i], selector[i]));
     }
     let mut result = [0; 32];
     for byte in 0..4 {
@@ -152,6 +151,7 @@ fn permuted(x: &Row, selector: &Row, z: &Row) -> Row {
 }
 
 /// By less than 32 bits.
+#[inline(always)]
 pub(super) fn shift(f: Shift, w: &mut Registers, mask: u32, d: R, a: Source, n: u32) {
     let n = n & 31;
     match f {
@@ -162,13 +162,14 @@ pub(super) fn shift(f: Shift, w: &mut Registers, mask: u32, d: R, a: Source, n: 
 }
 
 /// `LOP3`: the tables that the compiler writes most, and all others.
+#[inline(always)]
 pub(super) fn logic(w: &mut Registers, mask: u32, table: u8, d: R, of: [Source; 3], (any, or): (R, Condition)) {
     // What is written to `URZ` is asked in all lanes where it is the predicate that is uniform.
     let mask = if (UNIFORM_PREDICATE..BIN_PREDICATE).contains(&any) { ALL } else { mask };
     match table {
         // Predicates that the compiler keeps as bits of a register begin so, bit by bit: nobody wrote the register before.
         0xc0 if of[0] == (Source { row: d, how: How::Plain }) && w.word(of[1].row)[0].count_zeros() == 1 => {
-            let row: Row = std::array::from_fn(|i| w.word(d)[i] & w.word(of[1].row)[i]);
+            let row: Row = each(|i| w.word(d)[i] & w.word(of[1].row)[i]);
             w.set_word(d, &row, scope(d, mask), ALL);
         }
         0xc0 => map2(w, mask, d, [of[0], of[1]], |a, b| a & b),
