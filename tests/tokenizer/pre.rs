@@ -26,6 +26,10 @@ const DEEPSEEK: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\
 const HAN_AND_KANA: &str = r"[一-龥\u{3040}-ゟ゠-ヿ]+";
 const CJK: &str = r"[一-龥ࠀ-一가-\u{d7ff}]+";
 
+const KIMI: &str = r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const YOUTU: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const EAST_ASIAN: &str = r"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-\u{303f}︰-﹏]+|[ㄅ-ㄯ]+|[一-龥\u{3040}-ゟ゠-ヿ]+";
+
 /// What is put around a text or taken as it is, beside the cuts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -40,13 +44,15 @@ enum Way {
 use Way::{Plain, Sep, Whole, WholeBos};
 
 /// Values of `tokenizer.ggml.pre`, how they differ, and the expressions one after the other.
-const ROWS: [(&[&str], Way, &[&str]); 14] = [
+const ROWS: [(&[&str], Way, &[&str]); 16] = [
     (&["llama-bpe", "lfm2"], WholeBos, &[LLAMA3]),
     (&["glm4", "glm5"], Whole, &[LLAMA3]),
     (&["smaug-bpe", "dbrx", "chatglm-bpe"], Plain, &[LLAMA3]),
     (&["qwen2", "kormo", "f2llmv2", "solar-open"], Plain, &[QWEN2]),
     (&["qwen35"], Plain, &[QWEN35]),
     (&["gpt-4o", "llama4", "kanana2"], Plain, &[GPT4O]),
+    (&["kimi-k2"], Plain, &[KIMI]),
+    (&["youtu"], Whole, &[EAST_ASIAN, YOUTU]),
     (&["tekken"], WholeBos, &[TEKKEN]),
     (&["deepseek-v3", "hunyuan-dense"], Plain, &[r"\p{N}{1,3}", HAN_AND_KANA, DEEPSEEK]),
     (&["deepseek-coder"], Plain, &[r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", CJK, r"\p{N}"]),
@@ -66,7 +72,7 @@ const PIECES: &[&str] = &[
     // Numbers.
     "1", "12", "123", "1234", "12345", "3.14159", "1,000,000", "½", "Ⅷ", "٣٤٥٦", "a1b22c333d4444", "0x1F", "1e-9", "２０２６年", "x²",
     // Scripts.
-    "你好世界", "中文abc", "こんにちは世界", "カタカナー", "々龥龦", "안녕하세요", "مرحبا", "ไทย", "ελληνικά", "Привет", "߷ࠀ", "ǅungla", "ʰª",
+    "你好世界", "中文abc", "こんにちは世界", "カタカナー", "々龥龦", "〇九", "ㄱㄴㅏ", "ㄅㄆㄇ", "安hello安", "Aあa", "안녕하세요", "مرحبا", "ไทย", "ελληνικά", "Привет", "߷ࠀ", "ǅungla", "ʰª",
     // Combining marks.
     "e\u{301}", "n\u{303}o", "\u{301}x", "\u{903}", "नमस्ते", "क्षत्रिय", "แล้ว", "مُحَمَّد", "A\u{300}B\u{300}c", "1\u{20dd}",
     // Emoji and what has no class of its own.

@@ -1,9 +1,9 @@
 //! Pre-tokenizers: how BPE vocabularies cut text into words before they merge. Rows of a table; each
 //! row is a list of rules, and each rule cuts what the rules before it have left.
 
-mod cased;
 mod rules;
 mod scan;
+mod scripts;
 #[cfg(test)]
 mod tests;
 
@@ -30,7 +30,7 @@ const PLAIN: PreTokenizer =
 const WHOLE_WORDS: PreTokenizer = PreTokenizer { ignore_merges: true, ..PLAIN };
 const WHOLE_WORDS_AND_BOS: PreTokenizer = PreTokenizer { add_bos: true, ..WHOLE_WORDS };
 
-static TABLE: [PreTokenizer; 18] = [
+static TABLE: [PreTokenizer; 20] = [
     PreTokenizer {
         names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"],
         rules: &[rules::llama3],
@@ -79,6 +79,8 @@ static TABLE: [PreTokenizer; 18] = [
     PreTokenizer { names: &["roberta-bpe", "jina-v2-code"], rules: &[rules::gpt2], add_sep: true, ..PLAIN },
     PreTokenizer { names: &["tekken"], rules: &[rules::tekken], ..WHOLE_WORDS_AND_BOS },
     PreTokenizer { names: &["gpt-4o", "llama4", "kanana2", "minimax-m2"], rules: &[rules::gpt4o], ..PLAIN },
+    PreTokenizer { names: &["kimi-k2"], rules: &[rules::kimi_k2], ..PLAIN },
+    PreTokenizer { names: &["youtu"], rules: &[rules::east_asian_scripts, rules::youtu], ..WHOLE_WORDS },
     PreTokenizer {
         names: &["smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"],
         rules: &[rules::digit, rules::gpt2],

@@ -6,11 +6,11 @@ use std::ops::Range;
 
 use super::{
     super::classes::Class,
-    cased::CASED,
     scan::{
         Case, class_at, contraction, first, first_numbers, first_run, first_run_after_space, is_line_end, lines,
         numbers, run, signs, spaces,
     },
+    scripts::{CASED, HAN},
 };
 
 /// `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
@@ -81,67 +81,88 @@ fn no_word(class: Class) -> bool {
 
 /// `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 pub fn tekken(text: &str) -> Option<Range<usize>> {
-    if let Some(end) = cased_word(text) {
+    if let Some(end) = cased_word(text, |_| true) {
         return Some(0..end);
     }
-    numbers_signs_spaces(text, 1)
+    numbers_signs_spaces(text, 1, slash)
 }
 
 /// As [`tekken`], with `(?i:'s|'t|'re|'ve|'m|'ll|'d)?` at the end of words and numbers of three digits: `\p{N}{1,3}`.
 pub fn gpt4o(text: &str) -> Option<Range<usize>> {
-    if let Some(end) = cased_word(text) {
-        return Some(0..end + contraction(text, end, Case::Any).unwrap_or(0));
-    }
-    numbers_signs_spaces(text, 3)
+    word_with_contraction(text, |_| true).or_else(|| numbers_signs_spaces(text, 3, slash))
 }
 
-/// What [`tekken`] and [`gpt4o`] do where no word begins.
-fn numbers_signs_spaces(text: &str, digits: usize) -> Option<Range<usize>> {
+/// As [`gpt4o`], but each digit alone: `\p{N}`.
+pub fn youtu(text: &str) -> Option<Range<usize>> {
+    word_with_contraction(text, |_| true).or_else(|| numbers_signs_spaces(text, 1, slash))
+}
+
+/// `\p{Han}+` before all else; then as [`gpt4o`] without such letters in its words, and without `/` behind signs:
+/// `[…&&[^\p{Han}]]`, `[\r\n]*`.
+pub fn kimi_k2(text: &str) -> Option<Range<usize>> {
+    let han = run(text, 0, |c, _| is_han(c));
+    if han > 0 {
+        return Some(0..han);
+    }
+    word_with_contraction(text, |c| !is_han(c)).or_else(|| numbers_signs_spaces(text, 3, is_line_end))
+}
+
+/// Behind signs: `[\r\n/]`.
+fn slash(c: char) -> bool {
+    is_line_end(c) || c == '/'
+}
+
+fn word_with_contraction(text: &str, letter: fn(char) -> bool) -> Option<Range<usize>> {
+    let end = cased_word(text, letter)?;
+    Some(0..end + contraction(text, end, Case::Any).unwrap_or(0))
+}
+
+/// What [`tekken`] and those like it do where no word begins.
+fn numbers_signs_spaces(text: &str, digits: usize, tail: fn(char) -> bool) -> Option<Range<usize>> {
     let end = match first(text)?.1 {
         Class::Number => numbers(text, digits),
-        _ => {
-            signs(text, no_word, |c| is_line_end(c) || c == '/').or_else(|| lines(text)).unwrap_or_else(|| spaces(text))
-        }
+        _ => signs(text, no_word, tail).or_else(|| lines(text)).unwrap_or_else(|| spaces(text)),
     };
     Some(0..end)
 }
 
-/// End of a word of capital letters and then small ones, with another character before it perhaps.
-fn cased_word(text: &str) -> Option<usize> {
+/// End of a word of capital letters and then small ones, with another character before it perhaps; of letters and marks that
+/// `letter` accepts.
+fn cased_word(text: &str, letter: fn(char) -> bool) -> Option<usize> {
     let (c, class) = first(text)?;
     let can_lead = !is_line_end(c) && !class.is_letter() && class != Class::Number;
     let after = c.len_utf8();
     can_lead
-        .then(|| ends_in_lower(text, after))
+        .then(|| ends_in_lower(text, after, letter))
         .flatten()
-        .or_else(|| ends_in_lower(text, 0))
-        .or_else(|| can_lead.then(|| upper(text, after)).flatten())
-        .or_else(|| upper(text, 0))
+        .or_else(|| ends_in_lower(text, 0, letter))
+        .or_else(|| can_lead.then(|| upper(text, after, letter)).flatten())
+        .or_else(|| upper(text, 0, letter))
 }
 
-fn may_be_upper(_: char, class: Class) -> bool {
+fn may_be_upper(class: Class) -> bool {
     matches!(class, Class::Upper | Class::Letter | Class::Mark)
 }
 
-fn may_be_lower(_: char, class: Class) -> bool {
+fn may_be_lower(class: Class) -> bool {
     matches!(class, Class::Lower | Class::Letter | Class::Mark)
 }
 
 /// End of `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+` from `start` on. The first part
 /// takes what it can and gives back up to the last character that the second can begin with.
-fn ends_in_lower(text: &str, start: usize) -> Option<usize> {
-    let upper_end = run(text, start, may_be_upper);
-    let end = run(text, upper_end, may_be_lower);
+fn ends_in_lower(text: &str, start: usize, letter: fn(char) -> bool) -> Option<usize> {
+    let upper_end = run(text, start, |c, class| may_be_upper(class) && letter(c));
+    let end = run(text, upper_end, |c, class| may_be_lower(class) && letter(c));
     if end > upper_end {
         return Some(end);
     }
-    let last = |(at, c): (usize, char)| may_be_lower(c, Class::of(c)).then_some(start + at + c.len_utf8());
+    let last = |(at, c): (usize, char)| may_be_lower(Class::of(c)).then_some(start + at + c.len_utf8());
     text[start..upper_end].char_indices().rev().find_map(last)
 }
 
 /// End of `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+` from `start` on. What may follow has been tried.
-fn upper(text: &str, start: usize) -> Option<usize> {
-    Some(run(text, start, may_be_upper)).filter(|&end| end > start)
+fn upper(text: &str, start: usize, letter: fn(char) -> bool) -> Option<usize> {
+    Some(run(text, start, |c, class| may_be_upper(class) && letter(c))).filter(|&end| end > start)
 }
 
 /// ``[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+``
@@ -238,6 +259,21 @@ pub fn han_and_kana(text: &str) -> Option<Range<usize>> {
     first_run(text, |c, _| matches!(c, '\u{4e00}'..='\u{9fa5}' | '\u{3040}'..='\u{30ff}'))
 }
 
+/// `[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+`
+pub fn east_asian_scripts(text: &str) -> Option<Range<usize>> {
+    let script = |c: char| match c {
+        '가'..='힣' | 'ㄱ'..='ㆎ' => Some(0),
+        '！' | '…' | '“' | '”' | '‘' | '’' | '—' | '：' | '；' | '，' | '、'..='\u{303f}' | '︰'..='﹏' => {
+            Some(1)
+        }
+        'ㄅ'..='ㄯ' => Some(2),
+        '\u{4e00}'..='\u{9fa5}' | '\u{3040}'..='\u{30ff}' => Some(3),
+        _ => None,
+    };
+    let (start, of) = text.char_indices().find_map(|(at, c)| Some((at, script(c)?)))?;
+    Some(start..run(text, start, |c, _| script(c) == Some(of)))
+}
+
 /// `\s?[!-/:-~！-／：-～‘-‟　-。]+`
 pub fn wide_punctuation(text: &str) -> Option<Range<usize>> {
     first_run_after_space(
@@ -252,9 +288,15 @@ pub fn cased_letters(text: &str) -> Option<Range<usize>> {
 }
 
 fn is_cased(c: char) -> bool {
-    if c.is_ascii() {
-        return c.is_ascii_alphabetic();
-    }
-    let after = CASED.partition_point(|&(start, _)| start <= c);
-    after > 0 && c <= CASED[after - 1].1
+    if c.is_ascii() { c.is_ascii_alphabetic() } else { is_in(&CASED, c) }
+}
+
+/// `\p{Han}`
+pub fn is_han(c: char) -> bool {
+    !c.is_ascii() && is_in(&HAN, c)
+}
+
+fn is_in(ranges: &[(char, char)], c: char) -> bool {
+    let after = ranges.partition_point(|&(start, _)| start <= c);
+    after > 0 && c <= ranges[after - 1].1
 }

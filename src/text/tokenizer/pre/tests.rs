@@ -10,7 +10,7 @@ const QWEN2: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// The published expressions of each row, applied one after the other.
-const PUBLISHED: [(&str, &[&str]); 18] = [
+const PUBLISHED: [(&str, &[&str]); 20] = [
     ("llama-bpe", &[LLAMA3]),
     ("smaug-bpe", &[LLAMA3]),
     ("glm4", &[LLAMA3]),
@@ -49,6 +49,19 @@ const PUBLISHED: [(&str, &[&str]); 18] = [
             r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
         ],
     ),
+    (
+        "kimi-k2",
+        &[
+            r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        ],
+    ),
+    (
+        "youtu",
+        &[
+            r"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-\u{303f}︰-﹏]+|[ㄅ-ㄯ]+|[一-龥\u{3040}-ゟ゠-ヿ]+",
+            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        ],
+    ),
     ("smollm", &[r"\p{N}", GPT2]),
     (
         "deepseek-llm",
@@ -78,7 +91,7 @@ fn compile(pattern: &str) -> Regex {
     if !pattern.is_empty() {
         return Regex::new(pattern).unwrap();
     }
-    let ranges: String = super::cased::CASED.iter().map(|(a, b)| format!("{a}-{b}")).collect();
+    let ranges: String = super::scripts::CASED.iter().map(|(a, b)| format!("{a}-{b}")).collect();
     Regex::new(&format!(r"\s?[A-Za-z{ranges}]+")).unwrap()
 }
 
@@ -100,11 +113,11 @@ fn split<'t>(rules: &[Regex], text: &'t str, out: &mut Vec<&'t str>) {
 }
 
 /// Characters of every class, and those that rules single out.
-const CHARACTERS: [&str; 60] = [
+const CHARACTERS: [&str; 64] = [
     "a", "b", "s", "t", "r", "e", "l", "A", "B", "S", "T", "LL", "ſ", "é", "ß", "Ж", "ж", "ǅ", "ʰ", "ª", "中", "文",
-    "あ", "ア", "가", "ا", "\u{301}", "\u{903}", "'", "'", "\"", ".", "/", "/", "$", "+", "`", "€", "。", "！", "‘",
-    "1", "2", "3", "½", "Ⅷ", "٣", " ", " ", " ", "\t", "\n", "\r", "\r\n", "\u{a0}", "\u{85}", "\u{3000}", "😀",
-    "\u{200d}", "\u{7f}",
+    "あ", "ア", "ー", "々", "〇", "ㄱ", "가", "ا", "\u{301}", "\u{903}", "'", "'", "\"", ".", "/", "/", "$", "+", "`",
+    "€", "。", "！", "‘", "1", "2", "3", "½", "Ⅷ", "٣", " ", " ", " ", "\t", "\n", "\r", "\r\n", "\u{a0}", "\u{85}",
+    "\u{3000}", "😀", "\u{200d}", "\u{7f}",
 ];
 
 /// The same numbers in every run (xorshift64*).
@@ -114,6 +127,14 @@ fn generator(mut state: u64) -> impl FnMut(usize) -> usize {
         state ^= state << 25;
         state ^= state >> 27;
         (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % below
+    }
+}
+
+#[test]
+fn characters_of_the_script_han() {
+    let han = Regex::new(r"\p{Han}").unwrap();
+    for c in '\0'..=char::MAX {
+        assert_eq!(super::rules::is_han(c), han.is_match(c.encode_utf8(&mut [0; 4])).unwrap(), "{:x}", c as u32);
     }
 }
 
