@@ -10,9 +10,9 @@ mod rope;
 use qrun_quant::{Gguf, Result};
 
 use crate::{
-    arch,
-    layer::LayerPlan,
-    spec::{Activation, ArchSpec, EmbeddingScale, LogitScale, Norm, Pooling, Recurrent},
+    Options, arch,
+    layer::{FeedForwardPlan, LayerPlan, Mixer},
+    spec::{Activation, ArchSpec, DraftHead, EmbeddingScale, LogitScale, Norm, Pooling, Recurrent},
 };
 use keys::{Keys, LIMIT};
 
@@ -51,9 +51,11 @@ pub struct Config {
     pub pooling: Option<Pooling>,
     /// One plan per layer that runs.
     pub layers: Vec<LayerPlan>,
-    /// Blocks of the file behind the layers that predict further tokens (`nextn_predict_layers`). They do not run, and
-    /// their tensors are not looked at.
+    /// Blocks of the file behind the layers that predict further tokens (`nextn_predict_layers`). Without
+    /// [`Config::draft_head`] they do not run, and their tensors are not looked at.
     pub n_nextn: usize,
+    /// The block that guesses further tokens, of a model that was loaded with it.
+    pub draft_head: Option<LayerPlan>,
 }
 
 /// Queries at position `pos` are multiplied by `1 + scale · ln(⌊pos / original⌋ + 1)`.
@@ -95,6 +97,43 @@ impl Config {
         self.arch.input.is_placed().then_some(self.n_ctx_train)
     }
 
+    /// The same as a decoder has it on a CPU. Where that drafts with a head two layers follow that are cached and are none of
+    /// the model's: the hidden state before each token, kept as a convolution over two tokens keeps what it looks back at, and
+    /// the head's block.
+    pub(crate) fn as_cached(&self, o: &Options) -> Self {
+        let draft_head = self.draft_head.filter(|_| o.draft_head);
+        let hidden = Mixer::ShortConv { taps: 2, channels: self.n_embd };
+        let hidden = LayerPlan::without_attention(hidden, FeedForwardPlan::None);
+        let of_head = draft_head.into_iter().flat_map(|block| [hidden, block]);
+        Self { layers: self.layers.iter().copied().chain(of_head).collect(), draft_head, ..self.clone() }
+    }
+
+    /// Reads the plan of the draft head too.
+    ///
+    /// # Errors
+    /// The architecture has none that runs, the file has not just one, or as [`Config::read`] of its block.
+    pub fn read_draft_head(&mut self, g: &Gguf) -> Result<()> {
+        let spec = self.arch;
+        match spec.draft_head {
+            DraftHead::HiddenState => {}
+            DraftHead::None => {
+                let all = arch::ARCHITECTURES.iter().filter(|a| a.draft_head != DraftHead::None).map(|a| a.name);
+                let expected =
+                    format!("an architecture whose draft head runs ({})", all.collect::<Vec<_>>().join(", "));
+                return Err(g.error("key general.architecture", expected, format!("{:?}", spec.name)));
+            }
+        }
+        let keys = Keys { g, arch: spec.name };
+        let n_layer = self.layers.len();
+        if self.n_nextn != 1 {
+            let found = if self.n_nextn == 0 { "no such block".to_owned() } else { self.n_nextn.to_string() };
+            return Err(keys.error("nextn_predict_layers", "1 block that guesses further tokens (MTP)", found));
+        }
+        let blocks = layers::plans(&keys, spec, [self.n_embd, n_layer + 1, n_layer], n_layer..n_layer + 1)?;
+        self.draft_head = blocks.into_iter().next();
+        Ok(())
+    }
+
     /// Reads and checks everything the forward pass needs to know.
     ///
     /// # Errors
@@ -119,7 +158,7 @@ impl Config {
         let Some(n_layer) = n_block.checked_sub(n_nextn as usize).filter(|&n| n > 0) else {
             return Err(keys.error("nextn_predict_layers", &format!("fewer than the {n_block} blocks"), n_nextn));
         };
-        let layers = layers::plans(&keys, spec, [n_embd, n_block, n_layer])?;
+        let layers = layers::plans(&keys, spec, [n_embd, n_block, n_layer], 0..n_layer)?;
         let embd = g.tensor("token_embd.weight");
         let embd = embd.ok_or_else(|| g.error("tensor token_embd.weight", "the token embedding", "no such tensor"))?;
         let n_vocab = embd.rows();
@@ -165,6 +204,7 @@ impl Config {
             pooling: pooling(&keys, spec)?,
             layers,
             n_nextn: n_block - n_layer,
+            draft_head: None,
         })
     }
 }

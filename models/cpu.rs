@@ -6,6 +6,7 @@
 //! batches of more than 12 tokens).
 
 mod attention;
+mod draft;
 mod feed_forward;
 mod latent;
 mod ops;
@@ -23,8 +24,10 @@ use qrun_cuda::ops::sample::SampledToken;
 use qrun_quant::cpu::{Activations, Arithmetic, Matrix, PackAllowance, par::Pool, tokens_per_panel};
 
 use crate::{
-    Batch, Cached, Entry, Forward, ForwardError, Gives, Model, Options, Output, PageCount, Progress, Rows, Salt, Tap,
-    kv::KvCache, weights::Weights,
+    Batch, Cached, DraftRequest, Entry, Forward, ForwardError, Gives, Model, Options, Output, PageCount, Progress,
+    Rows, Salt, Tap,
+    kv::{KvCache, MOST_DRAFTED},
+    weights::Weights,
 };
 use step::Step;
 
@@ -65,6 +68,9 @@ struct Scratch {
     routed: feed_forward::Routed,
     /// Of layers without attention.
     recurrent: recurrent::Recurrent,
+    /// Where there is a draft head, hidden states of tokens, and those before tokens.
+    hidden: Vec<f32>,
+    before: Vec<f32>,
     /// Of latent attention.
     by_head: latent::ByHead,
     prepared: Activations,
@@ -83,8 +89,13 @@ impl CpuDecoder {
     ///
     /// # Errors
     /// As [`CpuDecoder::new`].
-    pub fn load(mut model: Model, options: Options, progress: Progress) -> std::io::Result<Self> {
+    pub fn load(mut model: Model, mut options: Options, progress: Progress) -> std::io::Result<Self> {
         let pool = Pool::new(options.threads)?;
+        options.n_draft = options.n_draft.min(MOST_DRAFTED);
+        model.config = model.config.as_cached(&options);
+        if model.config.draft_head.is_none() && model.weights.draft_head.is_some() {
+            model.weights = Arc::new(Weights { draft_head: None, ..Weights::clone(&model.weights) });
+        }
         if options.gives == Gives::Hidden {
             model.weights = Arc::new(model.weights.without_head());
         }
@@ -112,6 +123,8 @@ impl CpuDecoder {
             per_layer: Vec::new(),
             routed: Default::default(),
             recurrent: Default::default(),
+            hidden: Vec::new(),
+            before: Vec::new(),
             by_head: latent::ByHead::new(options.arithmetic),
             prepared: Activations::new(options.arithmetic),
         };
@@ -191,6 +204,7 @@ impl Forward for CpuDecoder {
         self.check(batch.entries)?;
         self.tokens.clear();
         self.logits.clear();
+        self.kv.note_drafted(batch.entries);
         if let Err(error) = self.chunks(batch) {
             self.kv.abandon(batch.entries);
             self.logits.clear();
@@ -199,6 +213,18 @@ impl Forward for CpuDecoder {
         self.kv.commit(batch.entries);
         self.tokens.resize(batch.entries.iter().filter(|e| e.output != Output::None).count(), None);
         Ok(self.rows())
+    }
+
+    fn n_draft(&self) -> usize {
+        self.options.n_draft
+    }
+
+    fn draft(&mut self, wanted: &[DraftRequest], least: f32) -> Vec<Vec<u32>> {
+        self.guess_further(wanted, least)
+    }
+
+    fn accept(&mut self, seq: u32, n: usize) {
+        self.kv.accept(seq as usize, n);
     }
 
     fn rows(&self) -> Rows<'_> {

@@ -24,6 +24,9 @@ pub struct Entry {
     pub seq: u32,
     /// What is wanted after this token.
     pub output: Output,
+    /// Whether the token is a guess: it does not join the sequence before [`Forward::accept`]. Behind a guess its sequence has
+    /// nothing but guesses in the batch, none of them is its first token, and the decoder takes as many ([`Forward::n_draft`]).
+    pub drafted: bool,
 }
 
 /// What a step gives for a token of the batch.
@@ -44,6 +47,17 @@ impl Output {
     pub fn logits_if(wanted: bool) -> Self {
         if wanted { Self::Logits } else { Self::None }
     }
+}
+
+/// A sequence that a draft is wanted of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DraftRequest {
+    /// Id of the sequence.
+    pub seq: u32,
+    /// Its next token, which it does not hold yet.
+    pub token: u32,
+    /// Most tokens to guess behind that one.
+    pub most: usize,
 }
 
 /// Tokens that go through the layers together: any mix of prompt chunks and decode steps of many sequences. The
@@ -236,6 +250,19 @@ pub trait Forward: Send {
     fn forward(&mut self, entries: &[Entry]) -> Result<&[f32], ForwardError> {
         Ok(self.step(&entries.into())?.logits())
     }
+    /// Most tokens of a sequence that a step takes as guesses ([`Entry::drafted`]); 0: it takes none.
+    fn n_draft(&self) -> usize {
+        0
+    }
+    /// Guesses with the model's draft head how sequences go on: for each request at most as many tokens as it asks for, none
+    /// where there is no such head or where pages are missing. A token whose probability among the ten likeliest is below
+    /// `least` ends its draft. What sequences hold does not change.
+    fn draft(&mut self, wanted: &[DraftRequest], _least: f32) -> Vec<Vec<u32>> {
+        vec![Vec::new(); wanted.len()]
+    }
+    /// The first `n` guesses of a sequence in the last step join it, as if they had been fed one by one; the others are
+    /// gone. So are all where something else happens to the sequence first.
+    fn accept(&mut self, _seq: u32, _n: usize) {}
     /// What the last [`Forward::step`] returned.
     fn rows(&self) -> Rows<'_>;
     /// Tokens held for a sequence: the next free position.
@@ -340,6 +367,11 @@ pub(crate) fn ends<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<(usi
         }
     }
     ends
+}
+
+/// The same of those that are no guesses.
+pub(crate) fn certain_ends(entries: &[Entry]) -> Vec<(usize, usize)> {
+    ends(entries.iter().filter(|e| !e.drafted))
 }
 
 /// Whether the sequences of a batch begin in it (`held`: tokens that each holds), as models ask that see texts whole.

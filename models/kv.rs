@@ -10,6 +10,7 @@
 //! (`[head][token][dim]`), so that the weighted sum is the same product. A page of latent attention has keys alone.
 
 mod cpu;
+mod drafted;
 mod element;
 #[cfg(test)]
 mod histories;
@@ -22,6 +23,7 @@ pub mod tables;
 pub mod tree;
 
 pub use cpu::KvCache;
+pub use drafted::MOST_DRAFTED;
 pub use element::KvType;
 pub use kinds::{Kind, kinds};
 pub use pool::{PageId, PagePool};

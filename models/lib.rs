@@ -29,7 +29,9 @@ pub use config::Config;
 pub use cpu::CpuDecoder;
 pub use decoder::GpuDecoder;
 pub use events::{EventHandler, LoadEvent, Progress};
-pub use forward::{Batch, Cached, Entry, Forward, ForwardError, Output, PageCount, Row, Rows, Salt, SamplingRequest};
+pub use forward::{
+    Batch, Cached, DraftRequest, Entry, Forward, ForwardError, Output, PageCount, Row, Rows, Salt, SamplingRequest,
+};
 pub use kv::KvType;
 pub use layer::LayerPlan;
 pub use options::{Gives, Options};
@@ -53,7 +55,20 @@ impl Model {
     /// A key or tensor is missing, damaged or asks for what is not implemented, or the architecture is not one of
     /// [`arch::ARCHITECTURES`]; the error names it, what was expected and what was found.
     pub fn load(gguf: &Gguf) -> Result<Self> {
-        let config = Config::read(gguf)?;
+        Self::of(gguf, Config::read(gguf)?)
+    }
+
+    /// The same with the block behind the layers that guesses further tokens (MTP), for [`Forward::draft`].
+    ///
+    /// # Errors
+    /// The model has no such block, or the architecture's is not implemented; else as [`Model::load`], of this block too.
+    pub fn load_with_draft_head(gguf: &Gguf) -> Result<Self> {
+        let mut config = Config::read(gguf)?;
+        config.read_draft_head(gguf)?;
+        Self::of(gguf, config)
+    }
+
+    fn of(gguf: &Gguf, config: Config) -> Result<Self> {
         let weights = Arc::new(Weights::load(gguf, &config)?);
         Ok(Self { config, weights })
     }

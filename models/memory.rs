@@ -27,7 +27,8 @@ pub struct Plan {
 impl Plan {
     /// The need of a model under these options.
     pub fn new(model: &Model, o: &Options) -> Self {
-        let [global, window, states] = kv_bytes_by_kind(&model.config, o);
+        let c = &model.config.as_cached(o);
+        let [global, window, states] = kv_bytes_by_kind(c, o);
         let [private, mapped] = model.weights.private_and_mapped_bytes(o);
         Self {
             weights: private + mapped,
@@ -35,7 +36,7 @@ impl Plan {
             kv: global + window + states,
             kv_window: window,
             kv_states: states,
-            activations: activation_bytes(&model.config, o),
+            activations: activation_bytes(c, o),
         }
     }
     /// The KV cache in words: by kind of layer where there are two.
@@ -58,14 +59,16 @@ pub fn kv_bytes(c: &Config, o: &Options) -> u64 {
     kv_bytes_by_kind(c, o).iter().sum()
 }
 
-/// The same of layers that see everything, of layers with a sliding window, and of recurrent ones.
+/// The same of layers that see everything, of layers with a sliding window, and of recurrent ones, whose states behind
+/// guesses are among these.
 fn kv_bytes_by_kind(c: &Config, o: &Options) -> [u64; 3] {
     let (kinds, of_layers) = kinds(c, o, o.n_ubatch);
     let mut bytes = [0; 3];
     for (layer, kind) in c.layers.iter().zip(of_layers) {
         let kind = kinds[kind];
         let purpose = if kind.recurrent { 2 } else { usize::from(kind.window.is_some()) };
-        bytes[purpose] += (kind.pages * Shape::new(layer, o).page_bytes()) as u64;
+        let drafted = if kind.recurrent { o.n_seq * o.n_draft } else { 0 };
+        bytes[purpose] += ((kind.pages + drafted) * Shape::new(layer, o).page_bytes()) as u64;
     }
     bytes
 }
@@ -88,13 +91,14 @@ fn activation_bytes(c: &Config, o: &Options) -> u64 {
     let mixed = c.widest(|l| l.recurrent_width().max(l.latent_width()));
     let per_layer = c.n_embd_per_layer * c.layers.len();
     let per_token = 4 * c.n_embd + 3 * q + 2 * kv + 2 * n_ff.max(per_layer) + 2 * n_rot + routed + mixed + per_layer;
+    let of_draft_head = if c.draft_head.is_some() { 4 * c.n_embd } else { 0 };
     // The input vectors of a product once more in their prepared form (f32 at most).
-    let prepared = n_ff.max(c.n_embd).max(q);
+    let prepared = n_ff.max(c.n_embd).max(q).max(of_draft_head / 2);
     // A text that is seen whole goes through the layers whole.
     let rows = if c.is_bidirectional() { o.n_ubatch.max(o.n_ctx) } else { o.n_ubatch.min(o.n_ctx) };
     let given = match o.gives {
-        Gives::Logits => c.n_vocab * o.n_seq,
+        Gives::Logits => c.n_vocab * o.n_seq * (1 + o.n_draft),
         Gives::Hidden => c.n_embd * rows,
     };
-    4 * (rows * (per_token + prepared) + given) as u64
+    4 * (rows * (per_token + prepared + of_draft_head) + given) as u64
 }

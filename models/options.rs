@@ -35,6 +35,11 @@ pub struct Options {
     pub type_k: KvType,
     /// Type of cached values.
     pub type_v: KvType,
+    /// Most tokens of a sequence that a step takes as guesses; states of recurrent layers are kept behind each of them. At
+    /// most 63; a GPU takes none.
+    pub n_draft: usize,
+    /// Whether a model that was loaded with its draft head (MTP) guesses with it.
+    pub draft_head: bool,
     /// Keep the pages of sliding layers for good.
     pub swa_full: bool,
     /// What comes out.
@@ -56,6 +61,8 @@ impl Default for Options {
             arithmetic: Arithmetic::Fast,
             type_k: KvType::F16,
             type_v: KvType::F16,
+            n_draft: 0,
+            draft_head: false,
             swa_full: false,
             gives: Gives::Logits,
             repack: true,

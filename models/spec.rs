@@ -45,6 +45,8 @@ pub struct ArchSpec {
     pub latent: bool,
     /// What some layers have in place of attention.
     pub recurrent: Recurrent,
+    /// What the blocks behind the layers are for, where a file has some (`nextn_predict_layers`).
+    pub draft_head: DraftHead,
     /// Name of the norm before the feed-forward.
     pub ffn_norm: &'static str,
     /// Name of the norm before the head.
@@ -273,6 +275,16 @@ pub enum Recurrent {
     ShortConv,
     /// Mamba-2 in layers without key/value heads.
     Mamba2,
+}
+
+/// What guesses further tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DraftHead {
+    /// Nothing: such blocks are left where they are.
+    None,
+    /// A block with attention. It takes `nextn.eh_proj · [norm(embedding of a token), norm(hidden state before it)]`, the latter
+    /// as the model's head took it, or for further guesses as the draft head did.
+    HiddenState,
 }
 
 /// Which key head a value head of a delta net takes.

@@ -1,8 +1,10 @@
 //! A file's tensors as the weights of a model: names, shapes, fused and tied tensors.
 
+mod draft_head;
 mod heads;
+mod loader;
 
-use std::{cell::RefCell, collections::HashSet, ops::Range};
+use std::ops::Range;
 
 use qrun_quant::{
     GgmlType, Gguf, Result,
@@ -13,10 +15,11 @@ use qrun_quant::{
 use crate::{
     Gives, Options,
     config::Config,
-    layer::{KvSource, Rope, RopeFactors},
-    spec::Norm,
+    layer::{KvSource, LayerPlan, Rope, RopeFactors},
     tensors::{self, ByRole, Dims, Fused, Role},
 };
+pub use draft_head::DraftHead;
+use loader::TensorLoader;
 
 /// All weights of a model. A clone shares the mapped bytes.
 #[derive(Clone)]
@@ -37,6 +40,8 @@ pub struct Weights {
     pub per_layer: Option<PerLayer>,
     /// What the embedding of a text goes through at last, one after the other (`dense_2`, `dense_3`).
     pub dense: Vec<Linear>,
+    /// What guesses further tokens, where it was asked for; only a CPU runs it.
+    pub draft_head: Option<DraftHead>,
 }
 
 /// What joins token embeddings, as far as [`crate::spec::Input`] says.
@@ -151,9 +156,6 @@ pub struct Layer {
     pub choice_scale: Option<Vec<f32>>,
 }
 
-/// Tensors that files carry and no forward pass needs; `input_scale` is for activations in four bits.
-const IGNORED: &[&str] = &["rotary_emb.inv_freq", "attn_rot_embd.weight", ".input_scale"];
-
 impl Weights {
     /// Maps the weights; every tensor of the file must have a place in the model.
     ///
@@ -161,8 +163,9 @@ impl Weights {
     /// A tensor is missing, has another shape or format than the model needs, or has no place in the model; the error
     /// names it, what was expected and what was found.
     pub fn load(g: &Gguf, c: &Config) -> Result<Self> {
-        let loader = TensorLoader { g, used: RefCell::default() };
-        let layers = (0..c.layers.len()).map(|il| layer(&loader, c, il)).collect::<Result<_>>()?;
+        let loader = TensorLoader::new(g);
+        let layers =
+            c.layers.iter().enumerate().map(|(il, plan)| layer(&loader, c, il, plan)).collect::<Result<_>>()?;
         let token_embd = loader.matrix("token_embd.weight", c.n_vocab, c.n_embd)?;
         let output = match g.tensor("output.weight") {
             Some(_) => Some(loader.linear("output", c.n_vocab, c.n_embd)?),
@@ -173,8 +176,9 @@ impl Weights {
         let input = input(&loader, c)?;
         let output_norm = c.arch.residual.final_norm().then(|| loader.norm(c, c.arch.output_norm)).transpose()?;
         let dense = dense(&loader, c)?;
+        let draft_head = c.draft_head.map(|block| DraftHead::load(&loader, c, &block)).transpose()?;
         loader.refuse_leftovers(c)?;
-        Ok(Self { token_embd, layers, input, output_norm, output, rope_factors, per_layer, dense })
+        Ok(Self { token_embd, layers, input, output_norm, output, rope_factors, per_layer, dense, draft_head })
     }
 
     /// The same for a decoder that gives hidden states: without a head.
@@ -191,7 +195,9 @@ impl Weights {
     /// not begin with a tile, and the table of embeddings for each layer.
     pub fn repackable_mut(&mut self) -> impl Iterator<Item = &mut Matrix> {
         let proj = self.per_layer.as_mut().map(|per_layer| &mut per_layer.model_proj);
-        let layers = self.layers.iter_mut().flat_map(|l| l.matrices.iter_mut()).chain(&mut self.output).chain(proj);
+        let head = self.draft_head.iter_mut().flat_map(DraftHead::linears_mut);
+        let layers = self.layers.iter_mut().flat_map(|l| l.matrices.iter_mut());
+        let layers = layers.chain(&mut self.output).chain(proj).chain(head);
         let whole = |l: &&mut Linear| l.experts.is_none_or(|[n, _]| (l.w.rows() / n).is_multiple_of(TILE_ROWS));
         [&mut self.token_embd].into_iter().chain(layers.filter(whole).map(|l| &mut l.w))
     }
@@ -209,15 +215,17 @@ impl Weights {
         self.computed().map(Matrix::ty)
     }
 
-    /// Bytes of all matrices, the embedding table among them.
+    /// Bytes of all matrices, the embedding table among them, but not those of a draft head.
     pub fn bytes(&self) -> u64 {
         self.matrices().map(|w| w.bytes() as u64).sum()
     }
 
-    /// The same on a CPU: what is repacked, and what stays in the mapped file, which processes share.
+    /// The same on a CPU, with the draft head where it is used: what is repacked, and what stays in the mapped file, which processes share.
     pub fn private_and_mapped_bytes(&self, o: &Options) -> [u64; 2] {
         let has_head = o.gives == Gives::Logits;
-        let (mut private, mut mapped) = (0, self.mapped().map(|w| w.bytes() as u64).sum());
+        let draft_head = self.draft_head.iter().filter(|_| o.draft_head);
+        let tables = self.mapped().chain(draft_head.clone().filter_map(|head| head.token_embd.as_ref()));
+        let (mut private, mut mapped) = (0, tables.map(|w| w.bytes() as u64).sum());
         let mut add = |w: &Matrix, repacks: bool| match repacks {
             true => private += w.repacked_bytes() as u64,
             false => mapped += w.bytes() as u64,
@@ -225,7 +233,7 @@ impl Weights {
         // Without a head only rows of the embedding are read.
         add(&self.token_embd, has_head && o.repacks(&self.token_embd));
         let output = self.output.iter().filter(|_| has_head);
-        for linear in self.layer_linears().chain(output) {
+        for linear in self.layer_linears().chain(output).chain(draft_head.flat_map(DraftHead::linears)) {
             add(&linear.w, o.repacks(&linear.w));
         }
         [private, mapped]
@@ -328,8 +336,8 @@ fn dense(loader: &TensorLoader, c: &Config) -> Result<Vec<Linear>> {
     Ok(out)
 }
 
-fn layer(loader: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
-    let list = tensors::of_layer(c.arch, c.n_embd, &c.layers[il]);
+fn layer(loader: &TensorLoader, c: &Config, il: usize, plan: &LayerPlan) -> Result<Layer> {
+    let list = tensors::of_layer(c.arch, c.n_embd, plan);
     let name = |part: &str| format!("blk.{il}.{part}");
     let (mut vectors, mut norm_biases, mut matrices) = (ByRole::default(), ByRole::default(), ByRole::default());
     let mut choice_scale = None;
@@ -355,7 +363,7 @@ fn layer(loader: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
                 matrices.set(role, linear);
             }
             Dims::Experts(n, rows, cols) => {
-                let used = c.layers[il].experts().map_or(n, |experts| experts.n_used);
+                let used = plan.experts().map_or(n, |experts| experts.n_used);
                 let mut experts = loader.experts(&own, [n, used], [rows, cols])?;
                 if role == Role::FfnDownExps && experts.bias.is_none() {
                     choice_scale = experts.scale.take();
@@ -364,11 +372,11 @@ fn layer(loader: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
             }
             Dims::Heads(n, rows, cols) => {
                 let (own, both) = (format!("{own}.weight"), name("attn_kv_b.weight"));
-                let w = match c.layers[il].kv {
+                let w = match plan.kv {
                     // Files from before 2025-04 have both in one.
-                    KvSource::Latent(plan) if !loader.has(&own) && loader.has(&both) => {
-                        let both = loader.matrix(&both, n * (plan.n_nope + plan.n_value), plan.rank)?;
-                        if role == Role::AttnKB { heads::keys(&both, &plan) } else { heads::values(&both, &plan) }
+                    KvSource::Latent(latent) if !loader.has(&own) && loader.has(&both) => {
+                        let both = loader.matrix(&both, n * (latent.n_nope + latent.n_value), latent.rank)?;
+                        if role == Role::AttnKB { heads::keys(&both, &latent) } else { heads::values(&both, &latent) }
                     }
                     _ => Matrix::from_tensor(loader.tensor(&own, &[cols, rows, n])?),
                 };
@@ -379,117 +387,9 @@ fn layer(loader: &TensorLoader, c: &Config, il: usize) -> Result<Layer> {
     Ok(Layer { vectors, norm_biases, matrices, choice_scale })
 }
 
-/// What makes keys and values.
-const OF_KEYS: [&str; 5] = ["attn_k.weight", "attn_k.scale", "attn_k_norm.weight", "attn_v.weight", "attn_v.scale"];
-
-/// Whether a tensor is left where it is: that of a block behind the layers, which predicts further tokens, and keys and
-/// values of a layer that attends to the cache of another one.
-fn is_spare(c: &Config, name: &str) -> bool {
-    let block = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
-    let Some((Ok(block), part)) = block.map(|(block, part)| (block.parse::<usize>(), part)) else { return false };
-    match c.layers.get(block) {
-        None => block < c.layers.len() + c.n_nextn,
-        Some(layer) => !layer.kv.is_own() && OF_KEYS.contains(&part),
-    }
-}
-
 impl Linear {
     fn rows(&self, rows: Range<usize>) -> Self {
         let bias = self.bias.as_ref().map(|b| b[rows.clone()].to_vec());
         Self { w: self.w.slice_rows(rows), scale: self.scale.clone(), bias, experts: None }
-    }
-}
-
-/// Looks tensors up, checks their shapes and remembers which ones found a place.
-struct TensorLoader<'a> {
-    g: &'a Gguf,
-    used: RefCell<HashSet<String>>,
-}
-
-impl TensorLoader<'_> {
-    fn has(&self, name: &str) -> bool {
-        self.g.tensor(name).is_some()
-    }
-
-    fn tensor(&self, name: &str, shape: &[usize]) -> Result<&Tensor> {
-        let place = || format!("tensor {name}");
-        let t = self.g.tensor(name);
-        let t = t.ok_or_else(|| self.g.error(place(), format!("shape {shape:?}"), "no such tensor"))?;
-        // Trailing dimensions of 1 mean nothing: some writers leave them out.
-        let size = |dims: &[u64], i: usize| dims.get(i).copied().unwrap_or(1);
-        let wanted: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
-        if (0..t.shape.len().max(wanted.len())).any(|i| size(&t.shape, i) != size(&wanted, i)) {
-            return Err(self.g.error(place(), format!("shape {shape:?}"), format!("{:?}", t.shape)));
-        }
-        self.used.borrow_mut().insert(name.to_owned());
-        Ok(t)
-    }
-
-    fn matrix(&self, name: &str, rows: usize, cols: usize) -> Result<Matrix> {
-        Ok(Matrix::from_tensor(self.tensor(name, &[cols, rows])?))
-    }
-
-    fn linear(&self, name: &str, rows: usize, cols: usize) -> Result<Linear> {
-        let w = self.matrix(&format!("{name}.weight"), rows, cols)?;
-        let scale = self.scale(name, 1)?;
-        Ok(Linear { w, scale, bias: self.optional_vector(&format!("{name}.bias"), &[rows])?, experts: None })
-    }
-
-    /// The matrices of `n` experts, of which a token takes `used`.
-    fn experts(&self, name: &str, [n, used]: [usize; 2], [rows, cols]: [usize; 2]) -> Result<Linear> {
-        let w = Matrix::from_tensor(self.tensor(&format!("{name}.weight"), &[cols, rows, n])?);
-        let bias = self.optional_vector(&format!("{name}.bias"), &[rows, n])?;
-        Ok(Linear { w, scale: self.scale(name, n)?, bias, experts: Some([n, used]) })
-    }
-
-    /// What the products of a matrix are multiplied by, or those of each of `n` experts.
-    fn scale(&self, name: &str, n: usize) -> Result<Option<Vec<f32>>> {
-        // What is beside a router multiplies its input, and has a role of its own.
-        match name.ends_with(Role::FfnGateInp.name()) {
-            true => Ok(None),
-            false => self.optional_vector(&format!("{name}.scale"), &[n]),
-        }
-    }
-
-    /// A norm outside of the layers.
-    fn norm(&self, c: &Config, name: &str) -> Result<NormWeights> {
-        let part = |part: &str| self.vector(&format!("{name}.{part}"), c.n_embd);
-        let bias = match c.arch.norm {
-            Norm::Rms | Norm::Layer => None,
-            Norm::LayerBias => Some(part("bias")?),
-        };
-        Ok(NormWeights { weight: part("weight")?, bias })
-    }
-
-    fn vector(&self, name: &str, n: usize) -> Result<Vec<f32>> {
-        self.values(name, &[n])
-    }
-
-    fn values(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
-        let t = self.tensor(name, shape)?;
-        if !matches!(t.ty, GgmlType::F32 | GgmlType::F16 | GgmlType::BF16) {
-            return Err(self.g.error(format!("tensor {name}"), "F32, F16 or BF16", t.ty.name()));
-        }
-        let mut out = vec![0.0; shape.iter().product()];
-        (t.ty.format().dequantize)(&t.data, &mut out);
-        Ok(out)
-    }
-
-    fn optional_vector(&self, name: &str, shape: &[usize]) -> Result<Option<Vec<f32>>> {
-        self.has(name).then(|| self.values(name, shape)).transpose()
-    }
-
-    /// A tensor without a place would change the result if it were heard: refuse the file.
-    fn refuse_leftovers(&self, c: &Config) -> Result<()> {
-        let used = self.used.borrow();
-        let known = |t: &&Tensor| used.contains(&t.name) || IGNORED.iter().any(|i| t.name.ends_with(i));
-        let leftover = self.g.tensors().iter().find(|t| !known(t) && !is_spare(c, &t.name));
-        match leftover {
-            None => Ok(()),
-            Some(t) => {
-                let expected = format!("only tensors that qrun's {} knows", c.arch.name);
-                Err(self.g.error(format!("tensor {}", t.name), expected, "a tensor without a place in the model"))
-            }
-        }
     }
 }

@@ -251,6 +251,7 @@ impl Embedder {
                 pos: pos as u32,
                 seq: seq as u32,
                 output: wants(pos),
+                drafted: false,
             };
             tokens.iter().enumerate().map(entry)
         });

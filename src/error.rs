@@ -54,7 +54,7 @@ impl Kinded for LoadError {
             LoadCause::Backend(error) => error.kind(),
             LoadCause::Device(_) => Kind::Device,
             // Only the one that was asked for is read here.
-            LoadCause::Template(_) | LoadCause::NoText { .. } => Kind::Usage,
+            LoadCause::Template(_) | LoadCause::NoText { .. } | LoadCause::DraftHead(_) => Kind::Usage,
             LoadCause::Threads(_) => Kind::Failure,
         }
     }

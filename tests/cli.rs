@@ -12,6 +12,7 @@ mod jobs;
 mod man;
 mod mistakes;
 mod one_turn;
+mod speculative;
 #[cfg(unix)]
 mod terminal;
 #[cfg(unix)]

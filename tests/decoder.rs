@@ -1,6 +1,7 @@
 //! The forward pass against itself: what must not change a bit does not, what must be refused is.
 
 mod cache;
+mod drafts;
 mod equivalence;
 mod latent;
 mod layers;

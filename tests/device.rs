@@ -59,7 +59,7 @@ impl Device {
 
     /// Feeds one token of sequence 0; the token that the device samples after it.
     pub fn next(&mut self, token: u32, pos: u32) -> Result<SampledToken, ForwardError> {
-        let entry = Entry { token, pos, seq: 0, output: Output::Token };
+        let entry = Entry { token, pos, seq: 0, output: Output::Token, drafted: false };
         match self.decoder.step(&[entry][..].into())?.iter().next() {
             Some(Row::Token(sampled)) => Ok(sampled),
             other => panic!("a sampled token, not {other:?}"),

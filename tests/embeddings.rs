@@ -289,7 +289,7 @@ fn a_text_that_is_seen_whole_goes_in_one_step() {
         let tokens = tiny::prompt("whole", 70, tiny.n_vocab);
         let whole = d.forward(&tiny::entries(&tokens, 0, 0)).unwrap().to_vec();
         assert_eq!(whole.len(), 70 * tiny.n_embd);
-        let more = Entry { token: 5, pos: 70, seq: 0, output: Output::Logits };
+        let more = Entry { token: 5, pos: 70, seq: 0, output: Output::Logits, drafted: false };
         assert_eq!(d.forward(&[more]).unwrap_err(), ForwardError::Whole { seq: 0, held: 70 });
         d.release(0, &tokens);
         assert_eq!((d.len(0), d.attach(0, &tokens), d.kv_bytes()), (0, 0, 0), "{}: nothing is kept", tiny.arch);

@@ -1,5 +1,6 @@
 //! The scheduler: each request gets the text it would get alone, whatever runs beside it.
 
+mod drafts;
 mod gap;
 mod histories;
 mod logits;

@@ -5,7 +5,7 @@ use std::{ops::ControlFlow, sync::Arc};
 use qrun::{
     embedded,
     engine::{DevicePreference, Engine, EngineOptions},
-    generate::{Event, Finish, GenerateError, Reply, Request, RequestId, Scheduler},
+    generate::{Event, Finish, GenerateError, NGramDrafter, Reply, Request, RequestId, Scheduler},
     sampler::{Mask, SamplerParams, TokenMask},
     text::chat::{ChatRequest, Delta, Tool, ToolChoice, prepare},
     text::grammar::{GrammarSpec, Trigger},
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 fn engine(n_seq: usize, n_kv: usize) -> Arc<Engine> {
     let model = Gguf::from_bytes("demo", Bytes::new(embedded::model().expect("a model").to_vec())).expect("a model");
-    let options = Options { n_ctx: 512, n_seq, n_kv, n_ubatch: 64, threads: 2, ..Options::default() };
+    let options = Options { n_ctx: 512, n_seq, n_kv, n_ubatch: 64, n_draft: 4, threads: 2, ..Options::default() };
     let options = EngineOptions { options, template: None, device: DevicePreference::Cpu };
     Arc::new(Engine::open(model, options).expect("an engine"))
 }
@@ -120,9 +120,12 @@ fn masked_texts_obey_and_are_the_same_in_any_company() {
             reply.text
         );
     }
-    for (n_seq, n_kv) in [(4, 0), (16, 0), (8, 640)] {
+    for (n_seq, n_kv, guesses) in [(4, 0, false), (16, 0, false), (8, 640, false), (3, 0, true)] {
         let many = engine(n_seq, n_kv);
         let mut scheduler = scheduler(&many);
+        if guesses {
+            scheduler.set_drafter(Box::new(NGramDrafter { size_n: 1, size_m: 4 }));
+        }
         // Twice: the second time their prompts are in the cache.
         for round in 0..2 {
             for (at, (reply, want)) in run(&mut scheduler, &jobs).into_iter().zip(&alone).enumerate() {
@@ -136,6 +139,7 @@ fn masked_texts_obey_and_are_the_same_in_any_company() {
             }
         }
         assert_eq!(scheduler.stats().preempted > 0, n_kv > 0, "{n_seq} sequences, {n_kv} tokens of pages");
+        assert_eq!(scheduler.stats().accepted > 0, guesses);
     }
 }
 

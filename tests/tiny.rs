@@ -93,6 +93,8 @@ pub struct Tiny {
     pub latent_experts: usize,
     /// How hidden states become an embedding, by `pooling_type`'s numbers.
     pub pooling: u32,
+    /// A block behind the layers guesses further tokens.
+    pub draft_head: bool,
     /// Widths of `dense_2` and `dense_3`.
     pub dense: [usize; 2],
 }
@@ -133,6 +135,7 @@ pub const TINY: Tiny = Tiny {
     latent: [0; 4],
     latent_experts: 0,
     pooling: 0,
+    draft_head: false,
     dense: [0; 2],
 };
 
@@ -232,7 +235,8 @@ impl Tiny {
         let sizes = [
             ("context_length", self.n_ctx),
             ("embedding_length", self.n_embd),
-            ("block_count", self.n_layer),
+            ("block_count", self.n_layer + usize::from(self.draft_head)),
+            ("nextn_predict_layers", usize::from(self.draft_head)),
             ("feed_forward_length", self.n_ff),
             ("attention.head_count", self.n_head),
             ("attention.head_count_kv", self.n_head_kv),
@@ -304,7 +308,7 @@ impl Tiny {
                 add(&format!("rope_factors_{name}.weight"), vector, [self.head(0)[1] / 2, 0], spread);
             }
         }
-        for il in 0..self.n_layer {
+        for il in 0..self.n_layer + usize::from(self.draft_head) {
             let name = |part: &str| format!("blk.{il}.{part}");
             let ([n_head, n_head_kv, n_ff], [head_dim, _]) = (self.layer(il), self.head(il));
             let (q, kv) = (n_head * head_dim, n_head_kv * head_dim);
@@ -475,7 +479,7 @@ pub fn prompt(name: &str, n: usize, n_vocab: usize) -> Vec<u32> {
 
 /// Consecutive tokens of a sequence from position `start`, logits of all of them wanted.
 pub fn entries(tokens: &[u32], start: usize, seq: u32) -> Vec<Entry> {
-    let entry = |(i, &token)| Entry { token, pos: (start + i) as u32, seq, output: Output::Logits };
+    let entry = |(i, &token)| Entry { token, pos: (start + i) as u32, seq, output: Output::Logits, drafted: false };
     tokens.iter().enumerate().map(entry).collect()
 }
 

@@ -2,9 +2,9 @@
 //! Llama 3.1+ carries its context scaling in the tensor `rope_freqs.weight`; Mixtral has experts.
 
 use crate::spec::{
-    Activation, ArchSpec, AttentionGate, AttentionScale, EmbeddingScale, FeedForward, Gating, GroupScore, Input,
-    LocalRope, LogitScale, Mask, Norm, QkNorm, Recurrent, Residual, RopeLayers, RopeLayout, Routing, SoftcapDefaults,
-    Values, Window,
+    Activation, ArchSpec, AttentionGate, AttentionScale, DraftHead, EmbeddingScale, FeedForward, Gating, GroupScore,
+    Input, LocalRope, LogitScale, Mask, Norm, QkNorm, Recurrent, Residual, RopeLayers, RopeLayout, Routing,
+    SoftcapDefaults, Values, Window,
 };
 
 /// `general.architecture = "llama"`.
@@ -30,6 +30,7 @@ pub const LLAMA: ArchSpec = ArchSpec {
     attention_gate: AttentionGate::None,
     latent: false,
     recurrent: Recurrent::None,
+    draft_head: DraftHead::None,
     ffn_norm: "ffn_norm",
     output_norm: "output_norm",
     post_norm_eps: None,

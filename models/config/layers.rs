@@ -1,5 +1,7 @@
 //! The plan of each layer, from the architecture's row, the keys and the tensors that are there.
 
+use std::ops::Range;
+
 use qrun_quant::Result;
 
 use super::{experts, keys::Keys, latent::Latent, recurrent, rope};
@@ -16,18 +18,23 @@ pub struct Reach {
     pub rope: Rope,
 }
 
-/// The plans of the first `n_layer` of `n_block` blocks: what comes behind them in the file does not run.
+/// The plans of some of `n_block` blocks, of which the first `n_layer` are layers; those behind them attend.
 ///
 /// # Errors
 /// A key is missing, has a wrong type or is out of range, or two layers that share a cache differ; the error names the
 /// key.
-pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3]) -> Result<Vec<LayerPlan>> {
+pub fn plans(
+    keys: &Keys,
+    spec: &ArchSpec,
+    [n_embd, n_block, n_layer]: [usize; 3],
+    blocks: Range<usize>,
+) -> Result<Vec<LayerPlan>> {
     let sizes = |name: &str| keys.optional_sizes(name, n_block);
     let n_head = sizes("attention.head_count")?.ok_or_else(|| keys.absent("attention.head_count"))?;
     let experts = experts::Reader::new(keys, spec, n_block)?;
     if spec.latent {
         let latent = Latent::read(keys, spec)?;
-        return (0..n_layer).map(|il| Ok(latent.layer(n_head[il], experts.feed_forward(il)?))).collect();
+        return blocks.map(|il| Ok(latent.layer(n_head[il], experts.feed_forward(il)?))).collect();
     }
     // Layers without attention may have 0 of them.
     let least = match spec.recurrent {
@@ -35,7 +42,8 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
         Recurrent::ShortConv | Recurrent::Mamba2 => 0,
     };
     let n_head_kv = keys.sizes_from(least, "attention.head_count_kv", n_block)?.unwrap_or_else(|| n_head.clone());
-    let mixers = recurrent::mixers(keys, spec, n_embd, &n_head_kv)?;
+    let mut mixers = recurrent::mixers(keys, spec, n_embd, &n_head_kv)?;
+    mixers[n_layer..].fill(Mixer::Attention);
     let scale = keys.f32("attention.scale")?.filter(|&s| s != 0.0);
     let global = global(keys, spec, n_embd, &n_head)?;
     let (sliding, slides) = match spec.window {
@@ -95,7 +103,7 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
             Values::Projected => false,
             Values::Normed => true,
         };
-        let kv = if il >= n_own {
+        let kv = if (n_own..n_layer).contains(&il) {
             let source = (0..n_own).rev().find(|&earlier| slides[earlier] == slides[il]);
             let expected = || format!("a layer of the kind of layer {il} before those that share");
             KvSource::Layer(
@@ -123,9 +131,9 @@ pub fn plans(keys: &Keys, spec: &ArchSpec, [n_embd, n_block, n_layer]: [usize; 3
             output_scale: has("layer_output_scale"),
         })
     };
-    let plans = (0..n_layer).map(plan).collect::<Result<Vec<_>>>()?;
-    for (il, plan) in plans.iter().enumerate() {
-        let source = &plans[plan.kv.layer(il)];
+    let plans = blocks.clone().map(plan).collect::<Result<Vec<_>>>()?;
+    for (il, plan) in blocks.clone().zip(&plans) {
+        let source = &plans[plan.kv.layer(il) - blocks.start];
         if source.n_head_kv != plan.n_head_kv {
             let expected = format!("the {} heads of layer {} in layer {il}", source.n_head_kv, plan.kv.layer(il));
             return Err(keys.error("attention.head_count_kv", &expected, plan.n_head_kv));

@@ -36,11 +36,11 @@ pub struct Recurrent {
     beta: Vec<f32>,
 }
 
-/// Tokens of one sequence that lie in one block of the cache: between them the state has to be nowhere.
-struct Run {
-    tokens: Range<usize>,
-    seq: usize,
-    pos: usize,
+/// Tokens of one sequence that lie in one block of the cache, or one guess: between them the state has to be nowhere.
+pub(super) struct Run {
+    pub tokens: Range<usize>,
+    pub seq: usize,
+    pub pos: usize,
 }
 
 impl Step<'_> {
@@ -54,12 +54,12 @@ impl Step<'_> {
         }
     }
 
-    fn runs(&self) -> Vec<Run> {
+    pub(super) fn runs(&self) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         for (i, e) in self.chunk.iter().enumerate() {
             let (seq, pos) = (e.seq as usize, e.pos as usize);
             match runs.last_mut() {
-                Some(run) if run.seq == seq && !pos.is_multiple_of(PAGE) => run.tokens.end = i + 1,
+                Some(run) if run.seq == seq && !pos.is_multiple_of(PAGE) && !e.drafted => run.tokens.end = i + 1,
                 _ => runs.push(Run { tokens: i..i + 1, seq, pos }),
             }
         }

@@ -44,7 +44,9 @@ impl Step<'_> {
             tap(self.tap, Some(il), "l_out", &self.s.x);
         }
         self.go_on()?;
+        self.keep_hidden();
         self.head(logits);
+        self.feed_draft_head();
         Ok(())
     }
 
@@ -110,7 +112,7 @@ impl Step<'_> {
         tap(self.tap, None, "inp_per_layer", &s.per_layer);
     }
 
-    fn layer(&mut self, il: usize, w: &Layer) -> Result<(), ForwardError> {
+    pub(super) fn layer(&mut self, il: usize, w: &Layer) -> Result<(), ForwardError> {
         let plan = &self.model.config.layers[il];
         self.go_on()?;
         if plan.mixer != Mixer::None {
@@ -148,7 +150,7 @@ impl Step<'_> {
         s.gate.resize(t * n, 0.0);
         project(&mut s.prepared, &s.x, [(gate, &mut s.gate)]);
         s.up.clear();
-        let rows = s.per_layer.chunks_exact(n * c.layers.len());
+        let rows = s.per_layer.chunks_exact(n * self.weights.layers.len());
         rows.for_each(|row| s.up.extend_from_slice(&row[il * n..(il + 1) * n]));
         s.activate(c.arch.feed_forward);
         s.out.resize(t * c.n_embd, 0.0);
@@ -157,7 +159,7 @@ impl Step<'_> {
     }
 
     /// The residual stream as attention or feed-forward takes it: normed where there is such a norm.
-    fn norm(&mut self, w: &Layer, role: Role) {
+    pub(super) fn norm(&mut self, w: &Layer, role: Role) {
         let (c, s) = (&self.model.config, &mut *self.s);
         match w.vectors.get(role) {
             Some(_) => ops::norm(c.arch.norm, &s.x, norm_weights(w, role), c.norm_eps, &mut s.h),
@@ -274,7 +276,7 @@ impl Step<'_> {
     }
 
     /// Projected keys and values go into the cache.
-    fn keys_and_values(&mut self, il: usize, w: &Layer) {
+    pub(super) fn keys_and_values(&mut self, il: usize, w: &Layer) {
         let c = &self.model.config;
         let (l, s) = (&c.layers[il], &mut *self.s);
         if l.qk_norm != HeadNorm::None {
@@ -306,30 +308,42 @@ impl Step<'_> {
             return;
         }
         s.x.truncate(marked * c.n_embd);
-        match &self.weights.output_norm {
-            Some(norm) => {
-                let weights = (norm.weight.as_slice(), norm.bias.as_deref());
-                ops::norm(c.arch.norm, &s.x, weights, c.norm_eps, &mut s.h);
-            }
-            None => s.h.clone_from(&s.x),
-        }
-        tap(self.tap, None, "result_norm", &s.h);
+        self.norm_output(None);
+        tap(self.tap, None, "result_norm", &self.s.h);
         if self.gives == Gives::Hidden {
-            logits.extend_from_slice(&s.h);
+            logits.extend_from_slice(&self.s.h);
             return;
         }
         let start = logits.len();
-        logits.resize(start + marked * c.n_vocab, 0.0);
+        self.unembed(self.weights.output.as_ref(), logits);
+        tap(self.tap, None, "result_output", &logits[start..]);
+    }
+
+    /// The residual stream as a head takes it: normed with these weights, or with those before the model's head.
+    pub(super) fn norm_output(&mut self, own: Option<&[f32]>) {
+        let (c, s) = (&self.model.config, &mut *self.s);
+        let weights = self.weights.output_norm.as_ref();
+        match own.map(|own| (own, None)).or(weights.map(|norm| (norm.weight.as_slice(), norm.bias.as_deref()))) {
+            Some(weights) => ops::norm(c.arch.norm, &s.x, weights, c.norm_eps, &mut s.h),
+            None => s.h.clone_from(&s.x),
+        }
+    }
+
+    /// The logits of what was normed, which join others; `output` is the head where it is not the embedding.
+    pub(super) fn unembed(&mut self, output: Option<&Linear>, logits: &mut Vec<f32>) {
+        let (c, s) = (&self.model.config, &mut *self.s);
+        let start = logits.len();
+        logits.resize(start + s.h.len() / c.n_embd * c.n_vocab, 0.0);
         let out = &mut logits[start..];
-        matmul(&mut s.prepared, &s.h, &mut [Job { w: self.weights.head(), y: out }]);
-        if let Some(output) = &self.weights.output {
+        let w = output.map_or(&self.weights.token_embd, |output| &output.w);
+        matmul(&mut s.prepared, &s.h, &mut [Job { w, y: out }]);
+        if let Some(output) = output {
             finish(out, output.finish());
         }
         ops::scale(out, c.logit_scale);
         if let Some(cap) = c.logit_softcap {
             ops::softcap(out, cap);
         }
-        tap(self.tap, None, "result_output", out);
     }
 }
 

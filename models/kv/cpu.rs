@@ -6,8 +6,11 @@ use std::{
     ops::Range,
 };
 
-use super::{PAGE, PageCopy, PageId, PageTables, Shape, kinds};
-use crate::{Config, Entry, ForwardError, LayerPlan, Options, Salt, forward::ends};
+use super::{PAGE, PageCopy, PageId, PageTables, Shape, drafted::Drafted, kinds};
+use crate::{
+    Config, Entry, ForwardError, LayerPlan, Options, Salt,
+    forward::{certain_ends, ends},
+};
 
 /// Keys and values of all sequences and layers, and the book-keeping over them.
 pub struct KvCache {
@@ -19,6 +22,8 @@ pub struct KvCache {
     pages: Vec<Vec<Page>>,
     /// What the step under way may have to take back of recurrent layers, by sequence.
     before: Vec<Before>,
+    /// What steps have guessed, by sequence.
+    drafted: Vec<Drafted>,
 }
 
 /// A page of a kind of layer.
@@ -77,7 +82,9 @@ impl KvCache {
         let layers = c.layers.iter().zip(of_layers).map(place).collect();
         let tables = PageTables::new(&kinds, o.n_seq);
         let pages = kinds.iter().map(|_| Vec::new()).collect();
-        Self { layers, tables, page_bytes, pages, before: (0..o.n_seq).map(|_| Before::default()).collect() }
+        let before = (0..o.n_seq).map(|_| Before::default()).collect();
+        let drafted = (0..o.n_seq).map(|_| Drafted::default()).collect();
+        Self { layers, tables, page_bytes, pages, before, drafted }
     }
 
     /// Which page holds what.
@@ -109,21 +116,49 @@ impl KvCache {
         }
         Ok(())
     }
+    /// Makes room behind the end of a sequence for what does not join it; `false` where no pages are left.
+    pub fn reserve_beyond(&mut self, seq: usize, n: usize) -> bool {
+        self.drafted[seq].note(0..0);
+        let copies = self.tables.reserve(&[(seq, self.tables.len(seq) + n)]);
+        copies.map(|copies| self.copy(&copies)).is_ok()
+    }
+    /// Notes which entries of a step are guesses.
+    pub fn note_drafted(&mut self, batch: &[Entry]) {
+        for (seq, end) in ends(batch) {
+            let first = batch.iter().find(|e| e.drafted && e.seq as usize == seq);
+            self.drafted[seq].note(first.map_or(end, |e| e.pos as usize)..end);
+        }
+    }
     /// Notes that a chunk is stored, in all layers.
     pub fn advance(&mut self, chunk: &[Entry]) {
-        ends(chunk).into_iter().for_each(|(seq, end)| self.tables.advance(seq, end));
+        certain_ends(chunk).into_iter().for_each(|(seq, end)| self.tables.advance(seq, end));
     }
     /// Ends a step whose chunks are all stored.
     pub fn commit(&mut self, batch: &[Entry]) {
-        for (seq, end) in ends(batch) {
+        for (seq, end) in certain_ends(batch) {
             self.tables.commit(seq, end);
             self.before[seq].in_step = false;
         }
+    }
+    /// See [`crate::Forward::accept`].
+    pub fn accept(&mut self, seq: usize, n: usize) {
+        let accepted = self.drafted[seq].accept(n);
+        if accepted.start != self.tables.len(seq) {
+            return;
+        }
+        for (pos, kind, states) in self.drafted[seq].states(accepted.clone()) {
+            let id = self.tables.page(kind, seq, pos / PAGE) as usize;
+            if let Page::States(held) = &mut self.pages[kind][id] {
+                std::mem::swap(held, states);
+            }
+        }
+        self.tables.accept(seq, accepted.end);
     }
     /// Takes a step back.
     pub fn abandon(&mut self, batch: &[Entry]) {
         for (seq, _) in ends(batch) {
             self.tables.abandon(seq);
+            self.drafted[seq].note(0..0);
             self.bring_states_back(seq);
         }
     }
@@ -250,11 +285,16 @@ impl KvCache {
     }
 
     /// The state of a recurrent layer before a reserved position, to be changed into the one after it and after those
-    /// that follow in its block.
+    /// that follow in its block; where it is a guess into the one after it alone.
     pub fn state(&mut self, seq: usize, il: usize, pos: usize) -> &mut [f32] {
         let Place { kind, shape, start } = self.layers[il];
         let (block, start) = (pos / PAGE, start / size_of::<f32>());
         let range = start..start + shape.state_len;
+        if self.drafted[seq].contains(pos) {
+            let page = self.tables.page(kind, seq, self.drafted[seq].last_certain() / PAGE) as usize;
+            let Page::States(held) = &self.pages[kind][page] else { unreachable!("a layer without a state") };
+            return self.drafted[seq].state(pos, [kind, self.pages.len()], held, range);
+        }
         let to = self.tables.page(kind, seq, block) as usize;
         if pos.is_multiple_of(PAGE) {
             let from = pos.checked_sub(1).map(|last| self.tables.page(kind, seq, last / PAGE) as usize);

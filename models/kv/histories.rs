@@ -101,16 +101,9 @@ impl History {
                     let page = self.tables.page(k, seq, (start - 1) / PAGE);
                     assert_eq!(self.slots[&(k, page)][0], digests[start - 1], "the state before position {start}");
                 }
-                for pos in start..end {
-                    let page = self.tables.page(k, seq, pos / PAGE);
-                    // States of blocks that are passed at once share a page among themselves.
-                    let own =
-                        self.tables.blocks(k, seq).filter(|&block| self.tables.page(k, seq, block) == page).count();
-                    assert!(own == 1 || kind.recurrent, "a page per block");
-                    assert_eq!(self.tables.pool(k).holders(page), own as u32, "a shared page is never written");
-                    let slots = self.slots.entry((k, page)).or_insert([0; PAGE]);
-                    if kind.recurrent { slots.fill(digests[pos]) } else { slots[pos % PAGE] = digests[pos] }
-                }
+            }
+            for k in 0..self.tables.kinds().len() {
+                (start..end).for_each(|pos| self.write(k, seq, pos, digests[pos]));
             }
             self.check(seq, start);
             self.tables.advance(seq, end);
@@ -125,6 +118,40 @@ impl History {
                 self.slots.insert((kind, page), slots);
             }
         }
+    }
+
+    /// What a token leaves in a kind of layer.
+    fn write(&mut self, k: usize, seq: usize, pos: usize, digest: u64) {
+        let recurrent = self.tables.kinds()[k].recurrent;
+        let page = self.tables.page(k, seq, pos / PAGE);
+        // States of blocks that are passed at once share a page among themselves.
+        let own = self.tables.blocks(k, seq).filter(|&block| self.tables.page(k, seq, block) == page).count();
+        assert!(own == 1 || recurrent, "a page per block");
+        assert_eq!(self.tables.pool(k).holders(page), own as u32, "a shared page is never written");
+        let slots = self.slots.entry((k, page)).or_insert([0; PAGE]);
+        if recurrent { slots.fill(digest) } else { slots[pos % PAGE] = digest }
+    }
+
+    /// A step of one token and guesses behind it, of which some are accepted; states behind guesses are elsewhere until then.
+    fn guess(&mut self, seq: usize, tokens: &[u32], right: usize) {
+        let start = self.tokens[seq].len();
+        let Ok(copies) = self.tables.reserve(&[(seq, start + tokens.len())]) else { return };
+        self.copy(&copies);
+        self.tokens[seq].extend(tokens);
+        let digests = digests(&self.tables.sequences[seq].salt, &self.tokens[seq]);
+        let recurrent: Vec<bool> = self.tables.kinds().iter().map(|kind| kind.recurrent).collect();
+        for (k, &recurrent) in recurrent.iter().enumerate() {
+            let written = if recurrent { start..start + 1 } else { start..start + tokens.len() };
+            written.for_each(|pos| self.write(k, seq, pos, digests[pos]));
+        }
+        self.tables.commit(seq, start + 1);
+        let end = start + 1 + right;
+        for k in (0..recurrent.len()).filter(|&k| recurrent[k]) {
+            (start + 1..end).for_each(|pos| self.write(k, seq, pos, digests[pos]));
+        }
+        self.tables.accept(seq, end);
+        self.tokens[seq].truncate(end);
+        self.check(seq, end);
     }
 
     /// The states in the block that a step of a sequence of `len` tokens goes on in.
@@ -191,7 +218,13 @@ impl History {
                 let more = 1 + self.random.below(if len.is_multiple_of(2) { 4 } else { 150 });
                 let more: Vec<u32> = (len..LONGEST.min(len + more)).map(|i| (i % 5) as u32).collect();
                 let ends = 1 + self.random.below(3);
-                self.step(seq, &more, ends);
+                match more.len().min(PAGE) {
+                    n @ 1.. if len > 0 && ends == 1 => {
+                        let right = self.random.below(n);
+                        self.guess(seq, &more[..n], right);
+                    }
+                    _ => self.step(seq, &more, ends),
+                }
             }
             5 => {
                 let pos = self.random.below(LONGEST);

@@ -46,7 +46,7 @@ impl Header {
         }
         for &expected in &self.0 {
             if read_u32(input)? != expected {
-                return Err(wrong("saved with another model or other cache types"));
+                return Err(wrong("saved with another model, other cache types, or with or without its draft head"));
             }
         }
         let len = read_u32(input)? as usize;

@@ -5,7 +5,8 @@
 //! 1. [`PageTables::reserve`] makes the positions of a chunk writable; the storage copies the pages it names.
 //! 2. The chunk runs through the layers. Position `pos` of a sequence lies in slot `pos % 64` of [`PageTables::page`].
 //! 3. [`PageTables::advance`] notes what is written; the next chunk of the same step may follow.
-//! 4. [`PageTables::commit`] makes the step valid, or [`PageTables::abandon`] takes it back: an abandoned step has lost
+//! 4. [`PageTables::commit`] makes the step valid, up to where it is certain ([`PageTables::accept`] says later how much of the
+//!    rest is), or [`PageTables::abandon`] takes it back: an abandoned step has lost
 //!    nothing of what was there before, as pages behind a sliding window are returned by `commit` alone.
 
 use std::ops::Range;
@@ -208,6 +209,12 @@ impl PageTables {
     pub fn commit(&mut self, seq: usize, len: usize) {
         self.advance(seq, len);
         self.sequences[seq].commit(&mut self.pools);
+    }
+
+    /// Positions up to `len`, which a step wrote as guesses, are valid; pages behind them are not the sequence's any more.
+    pub fn accept(&mut self, seq: usize, len: usize) {
+        self.commit(seq, len);
+        self.sequences[seq].truncate(len, &mut self.pools);
     }
 
     /// Takes a step back: the sequence holds what it held at the last [`PageTables::commit`].

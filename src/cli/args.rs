@@ -2,8 +2,13 @@
 
 use std::path::PathBuf;
 
-use crate::{engine::DevicePreference, sampler::SamplerParams, server::ServerOptions};
-use qrun_models::KvType;
+use crate::{
+    engine::DevicePreference,
+    generate::{Drafter, HeadDrafter, NGramDrafter},
+    sampler::SamplerParams,
+    server::ServerOptions,
+};
+use qrun_models::{KvType, kv::MOST_DRAFTED};
 
 use super::output::Output;
 
@@ -19,6 +24,7 @@ pub struct Args {
     pub chat: Chat,
     pub sampling: Sampling,
     pub machine: Machine,
+    pub speculation: Speculation,
     pub output: Output,
     pub server: Server,
 }
@@ -174,6 +180,61 @@ impl Default for Machine {
             type_v: None,
             swa_full: false,
             repack: true,
+        }
+    }
+}
+
+/// `--spec-type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpecType {
+    None,
+    /// The draft head of the model.
+    DraftMtp,
+    /// What followed the same tokens before.
+    NgramSimple,
+}
+
+impl SpecType {
+    /// llama.cpp's names.
+    pub const NAMES: [&str; 3] = ["none", "draft-mtp", "ngram-simple"];
+
+    /// The one of these names.
+    pub fn named(name: &str) -> Self {
+        let all = [Self::None, Self::DraftMtp, Self::NgramSimple];
+        Self::NAMES.iter().position(|known| *known == name).map_or(Self::None, |at| all[at])
+    }
+}
+
+/// What guesses tokens ahead.
+#[derive(Debug, Clone)]
+pub struct Speculation {
+    /// What guesses.
+    pub kind: SpecType,
+    /// Most tokens of a draft of the model's head.
+    pub n_max: usize,
+    /// Its shorter drafts, and tokens that it finds less probable, are not used.
+    pub head: HeadDrafter,
+    pub n_grams: NGramDrafter,
+}
+
+impl Default for Speculation {
+    fn default() -> Self {
+        let (head, n_grams) = (HeadDrafter::default(), NGramDrafter { size_n: 12, size_m: 48 });
+        Self { kind: SpecType::None, n_max: 3, head, n_grams }
+    }
+}
+
+impl Speculation {
+    /// Whether the model's draft head guesses.
+    pub fn draft_head(&self) -> bool {
+        self.kind == SpecType::DraftMtp
+    }
+    /// What guesses, and how many tokens at once; `None`: nothing.
+    pub fn drafter(&self) -> Option<(Box<dyn Drafter>, usize)> {
+        match self.kind {
+            SpecType::None => None,
+            SpecType::DraftMtp => Some((Box::new(self.head), self.n_max)),
+            SpecType::NgramSimple => Some((Box::new(self.n_grams), self.n_grams.size_m.min(MOST_DRAFTED))),
         }
     }
 }

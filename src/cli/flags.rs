@@ -16,12 +16,13 @@ pub use value::{Check, Takes};
 
 /// All rows: those that qrun supports first.
 pub fn all() -> impl Iterator<Item = &'static Flag> + Clone {
-    [used::FLAGS, serve::FLAGS, foreign::FLAGS, speculative::FLAGS, server::FLAGS].into_iter().flatten()
+    let others = [serve::FLAGS, foreign::FLAGS, speculative::FLAGS, server::FLAGS].into_iter().flatten();
+    supported().chain(others)
 }
 
 /// The rows that the parser knows.
-pub fn supported() -> impl Iterator<Item = &'static Flag> {
-    used::FLAGS.iter()
+pub fn supported() -> impl Iterator<Item = &'static Flag> + Clone {
+    used::FLAGS.iter().chain(speculative::USED)
 }
 
 /// The rows that `qrun serve` has besides.
@@ -93,7 +94,9 @@ mod tests {
         for flag in supported().chain(serving()) {
             let candidates: &[&str] = match flag.takes {
                 Takes::Nothing | Takes::Maybe(_) => &["on", "off"],
-                Takes::One(..) | Takes::Two(_) => &["3", "2", "0.5", "cpu", "q8_0", "7+1", "top_k", "none"],
+                Takes::One(..) | Takes::Two(_) => {
+                    &["3", "2", "0.5", "cpu", "q8_0", "7+1", "top_k", "none", "draft-mtp"]
+                }
             };
             let changes = |given: &&&str| {
                 let mut args = Args::default();

@@ -11,7 +11,7 @@ use qrun_models::{Config, GpuDecoder, LayerPlan, Model, Options, memory};
 use qrun_quant::{Gguf, gguf::Value};
 use serde_json::{Map, json};
 
-use super::{exit::Exit, stdout::print, values::ModelFile};
+use super::{args::Speculation, exit::Exit, stdout::print, values::ModelFile};
 
 /// What is in a file: metadata, tensor types by bytes, memory need per context size.
 #[derive(Debug, clap::Args)]
@@ -83,8 +83,6 @@ struct Run {
 
 impl Run {
     fn new(model: &Model) -> Self {
-        // As the command line runs it.
-        let options = |n_ctx| Options { n_ctx, repack_as_needed: true, ..Options::default() };
         let needs = |need: &dyn Fn(usize) -> memory::Plan| -> Needs {
             plan::context_sizes(&model.config).into_iter().map(|n| (n, need(n))).collect()
         };
@@ -110,6 +108,25 @@ impl Run {
         run.place += &format!(", with a context of {} tokens: {bytes}{available}", plan.n_ctx);
         run
     }
+}
+
+/// What guessing with the model's draft head takes besides on a CPU, `[n_ctx, weights, KV cache, activations]`; `None`: it has
+/// none that runs.
+fn draft_head(gguf: &Gguf, model: &Model) -> Option<[u64; 4]> {
+    let with = Model::load_with_draft_head(gguf).ok()?;
+    let n_ctx = *plan::context_sizes(&model.config).first()?;
+    let without = options(n_ctx);
+    let n_draft = Speculation::default().n_max;
+    let more = memory::Plan::new(&with, &Options { n_draft, draft_head: true, ..without.clone() });
+    let plan = memory::Plan::new(model, &without);
+    let parts = |p: memory::Plan| [p.weights, p.kv, p.activations];
+    let [weights, kv, work]: [u64; 3] = std::array::from_fn(|i| parts(more)[i] - parts(plan)[i]);
+    Some([n_ctx as u64, weights, kv, work])
+}
+
+/// As the command line runs it.
+fn options(n_ctx: usize) -> Options {
+    Options { n_ctx, repack_as_needed: true, ..Options::default() }
 }
 
 fn file_type(gguf: &Gguf) -> Option<&'static str> {
@@ -138,6 +155,12 @@ fn as_tables(gguf: &Gguf, model: Result<&Model, &String>) -> String {
     match model {
         Ok(model) => {
             describe(&model.config).into_iter().for_each(&mut line);
+            if let Some([n_ctx, bytes @ ..]) = draft_head(gguf, model) {
+                let [weights, kv, work] = bytes.map(human_bytes);
+                line(format!(
+                    "draft head  --spec-type draft-mtp guesses with it: {weights} of weights more, {kv} of KV cache and {work} of activations for {n_ctx} tokens"
+                ));
+            }
             line(format!("per token   {} of weights are read", human_bytes(model.weights.bytes_per_token())));
             line(format!("runs on     {}", run.as_ref().map_or("", |r| &r.place)));
             if let Some((_, p)) = run.as_ref().and_then(|run| run.cpu.first()) {
@@ -182,7 +205,7 @@ fn describe(c: &Config) -> Vec<String> {
     };
     let further = match c.n_nextn {
         0 => String::new(),
-        n => format!("; {n} more that would predict further tokens are not run"),
+        n => format!("; {n} more that predict further tokens"),
     };
     let mut lines = vec![
         format!("model       {} ({}), trained for {} tokens", c.name, c.arch.name, c.n_ctx_train),
@@ -241,6 +264,10 @@ fn as_json(gguf: &Gguf, model: Result<&Model, &String>) -> String {
     match model {
         Ok(model) => {
             object["arch"] = model.config.arch.name.into();
+            if let Some([n_ctx, weights, kv, activations]) = draft_head(gguf, model) {
+                object["draft_head"] =
+                    json!({ "n_ctx": n_ctx, "weights": weights, "kv": kv, "activations": activations });
+            }
             object["bytes_per_token"] = model.weights.bytes_per_token().into();
             let run = Run::new(model);
             object["memory"] = needs(&run.cpu);

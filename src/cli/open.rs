@@ -44,7 +44,10 @@ pub fn open(args: &Args, terminal: &Terminal, mut timeline: Timeline) -> Result<
     timeline.append(engine.timeline());
     timeline.lap("sampler");
     let bar = progress::loading(terminal);
-    let session = Session::open(engine, params, on_event(&bar, terminal))?;
+    let mut session = Session::open(engine, params, on_event(&bar, terminal))?;
+    if let Some((drafter, _)) = args.speculation.drafter() {
+        session.scheduler().set_drafter(drafter);
+    }
     bar.finish_and_clear();
     timeline.lap(loading(session.engine()));
     Ok(Opened { session, load_ms: started.elapsed().as_secs_f64() * 1e3, timeline })
@@ -130,6 +133,8 @@ fn options(args: &Args) -> Result<Options, Exit> {
         arithmetic: if m.exact { Arithmetic::Exact } else { Arithmetic::Fast },
         type_k: m.type_k.unwrap_or(base.type_k),
         type_v: m.type_v.unwrap_or(base.type_v),
+        n_draft: args.speculation.drafter().map_or(0, |(_, most)| most),
+        draft_head: args.speculation.draft_head(),
         swa_full: m.swa_full,
         repack: m.repack && base.repack,
         // Someone waits for the first token.
@@ -191,6 +196,9 @@ fn say_plan(engine: &Engine, args: &Args, terminal: &Terminal) {
     if config.layers.iter().all(latent) && args.machine.type_v.is_some_and(|ty| ty != options.type_k) {
         let ty = options.type_k.name();
         terminal.warn(&format!("-ctv has no effect: the model's values are a part of its keys, which are {ty} (-ctk)"));
+    }
+    if options.n_draft > 0 && matches!(engine.backend(), Backend::Gpu { .. }) {
+        terminal.warn("--spec-type has no effect: tokens are guessed ahead on the CPU only");
     }
     match engine.backend() {
         // Layers were to go to a GPU.

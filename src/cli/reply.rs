@@ -214,11 +214,12 @@ impl Sink {
 fn speeds(t: &Timings) -> Option<String> {
     let speeds = [("Prompt", t.prompt_per_second()), ("Generation", t.predicted_per_second())];
     let measured = speeds.into_iter().filter(|(_, speed)| *speed > 0.0);
-    let shown = measured.map(|(name, speed)| format!("{name}: {speed:.1} t/s")).collect::<Vec<_>>();
-    (!shown.is_empty()).then(|| format!("[ {} ]", shown.join(" | ")))
+    let shown: Vec<String> = measured.map(|(name, speed)| format!("{name}: {speed:.1} t/s")).collect();
+    let drafts = (t.draft_n > 0).then(|| format!("Drafts: {} of {} accepted", t.draft_n_accepted, t.draft_n));
+    (!shown.is_empty()).then(|| format!("[ {} ]", shown.into_iter().chain(drafts).collect::<Vec<_>>().join(" | ")))
 }
 
-/// Times in the layout of llama-completion, for eyes and scripts that know it. *Runs* are decode steps:
+/// Times in the layout of llama-completion, for eyes and scripts that know it. *Runs* are decode steps where nothing is guessed:
 /// one less than tokens, for the first comes out of the prompt. `wall_ms` is the time of the whole answer by the clock.
 fn perf_block(t: &Timings, load_ms: f64, wall_ms: f64) -> String {
     let tokens = t.prompt_n + t.predicted_runs();
@@ -235,6 +236,11 @@ fn perf_block(t: &Timings, load_ms: f64, wall_ms: f64) -> String {
         Some(format!("       load time = {load_ms:10.2} ms")),
         Some(format!("prompt eval time = {:10.2} ms / {:5} tokens{prompt}", t.prompt_ms, t.prompt_n)),
         Some(format!("       eval time = {:10.2} ms / {:5} runs  {runs}", t.predicted_ms, t.predicted_runs())),
+        (t.draft_n > 0).then(|| {
+            let (accepted, drafted) = (t.draft_n_accepted, t.draft_n);
+            let rate = accepted as f64 / drafted as f64;
+            format!("draft acceptance = {rate:10.5} ({accepted:5} accepted / {drafted:5} generated)")
+        }),
         Some(format!("      total time = {wall_ms:10.2} ms / {tokens:5} tokens")),
         Some(format!("unaccounted time = {rest:10.2} ms / {:5.1} %", 100.0 * rest / wall_ms.max(1e-9))),
     ];
@@ -285,6 +291,11 @@ mod tests {
                 (block.matches("2.00 ms per token,   500.00 tokens per second").count(), block.contains("sampling"));
             assert_eq!(found, (rates, samples), "{block}");
             assert_eq!(block.matches("per token").count(), rates, "{block}");
+            assert!(!block.contains("draft"), "{block}");
         }
+        let drafts = Timings { draft_n: 12, draft_n_accepted: 9, ..whole };
+        assert!(speeds(&drafts).is_some_and(|line| line.ends_with("t/s | Drafts: 9 of 12 accepted ]")));
+        let block = perf_block(&drafts, 1.0, 20.0);
+        assert!(block.contains("draft acceptance =    0.75000 (    9 accepted /    12 generated)"), "{block}");
     }
 }

@@ -193,11 +193,14 @@ fn load(args: &Args, terminal: &Terminal, opened: &dyn Fn()) -> Result<Loaded, E
             Err(error) => terminal.warn(&format!("--grammar-warm: {error}")),
         });
     }
-    let (of, step_ms) = (engine.clone(), args.server.step_ms);
+    let (of, step_ms, speculation) = (engine.clone(), args.server.step_ms, args.speculation.clone());
     let scheduler = move || {
         let mut scheduler = Scheduler::open(of.clone(), open::say_if_fell_back())?;
         if let Some(step_ms) = step_ms {
             scheduler.set_step_ms(step_ms);
+        }
+        if let Some((drafter, _)) = speculation.drafter() {
+            scheduler.set_drafter(drafter);
         }
         Ok::<_, LoadError>(scheduler)
     };

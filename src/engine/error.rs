@@ -42,6 +42,9 @@ pub enum LoadCause {
     /// The file is damaged, or no model that qrun knows.
     #[error(transparent)]
     File(#[from] Error),
+    /// The model that was to guess with its draft head has none that runs.
+    #[error("{0}; without --spec-type draft-mtp the model runs, and ngram-simple guesses without such a block")]
+    DraftHead(Error),
     /// It does not fit into memory.
     #[error(transparent)]
     Memory(#[from] TooLarge),

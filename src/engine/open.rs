@@ -66,7 +66,13 @@ impl Engine {
     fn open_noting(gguf: Gguf, options: EngineOptions, stage: &mut Stage) -> Result<Self, LoadCause> {
         let EngineOptions { mut options, template: named, device } = options;
         let mut timeline = Timeline::start();
-        let model = Model::load(&gguf)?;
+        let model = match options.draft_head {
+            false => Model::load(&gguf)?,
+            true => Model::load_with_draft_head(&gguf).or_else(|error| {
+                // What else may be wrong comes first.
+                Model::load(&gguf).map_err(LoadCause::from).and(Err(LoadCause::DraftHead(error)))
+            })?,
+        };
         if options.gives == Gives::Logits && model.config.is_bidirectional() {
             let (model, arch) = (gguf.path().display().to_string(), model.config.arch.name);
             return Err(LoadCause::NoText { model, arch });

@@ -18,6 +18,8 @@ pub struct Pending {
     pub most: usize,
     /// Whether it is a decode step: its one token was sampled.
     pub decodes: bool,
+    /// Tokens that are guessed behind that one.
+    pub drafted: usize,
     /// Its place in the order of arrival.
     pub order: u64,
     /// How often younger ones went before it.
@@ -29,7 +31,7 @@ pub struct Pending {
 pub struct StepRows {
     /// Of prompts, those that were computed again among them.
     pub prompt: usize,
-    /// Tokens that were sampled before, one of each sequence that goes on.
+    /// Tokens that were sampled before, one of each sequence that goes on, and those that were guessed behind them.
     pub decode: usize,
 }
 
@@ -62,10 +64,11 @@ pub fn whole(rows: usize, decodes: usize, multiple: usize) -> usize {
     (rows.saturating_add(decodes) / multiple * multiple).saturating_sub(decodes)
 }
 
-/// Every decoding sequence has its row. The rows that the budget leaves go to prompts, to two at most beside decoding: first to one that they
+/// Every decoding sequence has its row, and those of its draft. The rows that the budget leaves go to prompts, to two at most beside decoding: first to one that they
 /// bring to its end, even where longer ones are older (each of these is passed four times at most), then to the oldest.
 pub fn plan(pending: &[Pending], budget: Budget) -> Plan {
-    let mut rows: Vec<usize> = pending.iter().map(|p| usize::from(p.decodes)).collect();
+    let of_decoding = |p: &Pending| if p.decodes { 1 + p.drafted } else { 0 };
+    let mut rows: Vec<usize> = pending.iter().map(of_decoding).collect();
     let decodes = rows.iter().sum();
     let mut left = budget.of_prompts(decodes);
     let most = if decodes == 0 { usize::MAX } else { PROMPTS };
@@ -123,8 +126,8 @@ mod tests {
 
     #[test]
     fn decoding_comes_first_and_then_two_prompts() {
-        let decode = |order| Pending { tokens: 1, most: 1, decodes: true, order, passed: 0 };
-        let prompt = |tokens, order| Pending { tokens, most: usize::MAX, decodes: false, order, passed: 0 };
+        let decode = |order| Pending { tokens: 1, most: 1, decodes: true, drafted: 0, order, passed: 0 };
+        let prompt = |tokens, order| Pending { tokens, most: usize::MAX, decodes: false, drafted: 0, order, passed: 0 };
         let passed = |tokens, order, passed| Pending { passed, ..prompt(tokens, order) };
         for (pending, beside, rows, were_passed) in [
             (vec![prompt(100, 0)], 16, vec![64], vec![]),

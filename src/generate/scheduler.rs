@@ -6,6 +6,7 @@
 //! device fails and another decoder goes on. Holds no thread: callers step it. What time it is decides how many rows a
 //! step has, never what is chosen.
 
+mod drafts;
 mod join;
 mod put_back;
 mod slots;
@@ -21,7 +22,7 @@ use qrun_cuda::DeviceError;
 use qrun_models::{Batch, Entry, EventHandler, Forward, ForwardError, Output, Row, Salt};
 
 use super::{
-    Cancel, Event, Finish, GenerateError, Reply, Request, RequestId, Stats, StatsReader, StepRows,
+    Cancel, Drafter, Event, Finish, GenerateError, Reply, Request, RequestId, Stats, StatsReader, StepRows,
     pace::{CPU_STEP_MS, GPU_STEP_MS, Pace},
     plan::{self, Budget},
     sequence::Sequence,
@@ -71,6 +72,8 @@ pub struct Scheduler {
     pace: Pace,
     clock: Clock,
     recover: Option<Recover>,
+    /// What guesses tokens ahead.
+    drafter: Option<Box<dyn Drafter>>,
     stats: Stats,
     reader: StatsReader,
 }
@@ -114,6 +117,7 @@ impl Scheduler {
             pace: Pace::new(CPU_STEP_MS),
             clock: Box::new(move || started.elapsed()),
             recover: None,
+            drafter: None,
             stats: Stats::default(),
             reader: StatsReader::default(),
         };
@@ -139,6 +143,11 @@ impl Scheduler {
     /// Where to go on when the device has failed; without this all running requests end with the error.
     pub fn set_recover(&mut self, recover: Recover) {
         self.recover = Some(recover);
+    }
+    /// What guesses tokens ahead, as many as the decoder takes ([`Forward::n_draft`]); without this nothing does. No text
+    /// depends on it.
+    pub fn set_drafter(&mut self, drafter: Box<dyn Drafter>) {
+        self.drafter = Some(drafter);
     }
     /// Reads the numbers below from another thread.
     pub fn reader(&self) -> StatsReader {
@@ -207,6 +216,7 @@ impl Scheduler {
 
     /// One step, with those who can have one.
     fn run(&mut self, watch: Watch) -> StepRows {
+        self.draft();
         loop {
             let plan = self.plan();
             let entries = self.entries(&plan.rows);
@@ -318,11 +328,12 @@ impl Scheduler {
         let mut ended = Vec::new();
         let n_ctx = self.forward.n_ctx();
         let tokenizer = self.engine.as_ref().map(|engine| engine.tokenizer());
+        let before: Vec<usize> = self.running.iter().map(|s| s.as_ref().map_or(0, |s| s.held)).collect();
         for (slot, (sequence, &n)) in self.running.iter_mut().zip(rows).enumerate() {
             let Some(sequence) = sequence.as_mut().filter(|_| n > 0) else { continue };
             let decodes = sequence.decodes();
             *(if decodes { &mut done.decode } else { &mut done.prompt }) += n;
-            sequence.held += n;
+            sequence.held += n - sequence.draft.len();
             let (id, total) = (sequence.id, sequence.request.prompt.len());
             // Asked for its next chunk, not for its end: an answer to that comes with the first token.
             if sequence.in_prompt()
@@ -332,7 +343,7 @@ impl Scheduler {
                 sequence.stopped = true;
             }
         }
-        let mut due: Vec<Option<Row>> = self.running.iter().map(|_| None).collect();
+        let mut due: Vec<Vec<Row>> = self.running.iter().map(|_| Vec::new()).collect();
         let wanted = entries.iter().filter(|e| e.output != Output::None);
         for (entry, row) in wanted.zip(self.forward.rows().iter()) {
             let seq = entry.seq as usize;
@@ -346,39 +357,53 @@ impl Scheduler {
                     continue;
                 }
             }
-            due[seq] = Some(row);
+            due[seq].push(row);
         }
-        let sequences = self.running.iter_mut().zip(due).enumerate();
-        let mut chosen: Vec<_> =
-            sequences.filter_map(|(seq, (sequence, row))| Some((seq, sequence.as_mut()?, row?, None))).collect();
-        // Each by itself, with a sampler and a mask of its own.
-        let choose = |(_, sequence, row, token): &mut (usize, &mut Sequence, Row, Option<_>)| {
-            *token = Some(sequence.choose(*row));
-        };
-        match self.forward.pool() {
-            Some(pool) => pool.each(&mut chosen, choose),
-            None => chosen.iter_mut().for_each(choose),
-        }
-        for (seq, sequence, _, token) in chosen {
-            let Some(token) = token else { continue };
-            let id = sequence.id;
-            self.stats.tokens_out += u64::from(token.is_ok());
-            sequence.end_prompt();
-            let mut broken = false;
-            let finish = token.map(|token| {
-                sequence.take(token, tokenizer, n_ctx, &mut |event| broken |= watch(id, event).is_break())
-            });
-            match finish {
-                Ok(None) if broken => ended.push((seq, Ok(Finish::Interrupted))),
-                Ok(None) => {}
-                Ok(Some(finish)) => ended.push((seq, Ok(finish))),
-                Err(error) => ended.push((seq, Err(error))),
+        // Behind the row of a sequence, one by one those of its guesses that are what it has chosen.
+        for guess in 0.. {
+            let sequences = self.running.iter_mut().zip(&mut due).enumerate();
+            let mut chosen: Vec<_> = sequences
+                .filter_map(|(seq, (sequence, rows))| Some((seq, sequence.as_mut()?, *rows.get(guess)?, rows, None)))
+                .collect();
+            if chosen.is_empty() {
+                break;
+            }
+            // Each by itself, with a sampler and a mask of its own.
+            let choose = |(_, sequence, row, _, token): &mut (usize, &mut Sequence, Row, _, Option<_>)| {
+                *token = Some(sequence.choose(*row));
+            };
+            match self.forward.pool() {
+                Some(pool) => pool.each(&mut chosen, choose),
+                None => chosen.iter_mut().for_each(choose),
+            }
+            for (seq, sequence, _, rows, token) in chosen {
+                let Some(token) = token else { continue };
+                let id = sequence.id;
+                self.stats.tokens_out += u64::from(token.is_ok());
+                sequence.end_prompt();
+                let mut broken = false;
+                let goes_on = token.as_ref().is_ok_and(|token| sequence.draft.get(guess) == Some(token));
+                let finish = token.map(|token| {
+                    sequence.take(token, tokenizer, n_ctx, &mut |event| broken |= watch(id, event).is_break())
+                });
+                match finish {
+                    Ok(None) if broken => ended.push((seq, Ok(Finish::Interrupted))),
+                    Ok(None) if goes_on => {
+                        sequence.held += 1;
+                        continue;
+                    }
+                    Ok(None) => {}
+                    Ok(Some(finish)) => ended.push((seq, Ok(finish))),
+                    Err(error) => ended.push((seq, Err(error))),
+                }
+                rows.clear();
             }
         }
+        self.accept(&before);
         for seq in 0..self.running.len() {
             let Some(sequence) = self.running[seq].as_mut().filter(|_| rows[seq] > 0) else { continue };
             let prompt = sequence.request.prompt.len();
-            let crossed = sequence.held >= prompt && sequence.held - rows[seq] < prompt;
+            let crossed = sequence.held >= prompt && before[seq] < prompt;
             if crossed && sequence.request.max_tokens == Some(0) {
                 ended.push((seq, Ok(Finish::Limit)));
             } else if (crossed || sequence.held == sequence.cut) && !sequence.request.fresh {

@@ -28,6 +28,8 @@ pub struct Sequence {
     pub tokens: Vec<u32>,
     /// How many of them the cache holds.
     pub held: usize,
+    /// Guesses of what follows them, for the next step.
+    pub draft: Vec<u32>,
     /// The decoder's sequence that it runs in, or ran in last.
     pub slot: Option<usize>,
     pub timings: Timings,
@@ -74,6 +76,7 @@ impl Sequence {
             request,
             sampler,
             held: 0,
+            draft: Vec::new(),
             slot: None,
             timings: Timings::default(),
             stopped: false,
@@ -124,7 +127,8 @@ impl Sequence {
             None => usize::MAX,
         };
         let most = if self.cut > self.held { most.min(self.cut - self.held) } else { most };
-        Pending { tokens, most, decodes: self.decodes(), order: self.id.0, passed: self.passed }
+        let drafted = self.draft.len();
+        Pending { tokens, most, decodes: self.decodes(), drafted, order: self.id.0, passed: self.passed }
     }
 
     /// Whether one token is to be computed, which was chosen in the step before.
@@ -144,17 +148,26 @@ impl Sequence {
         }
     }
 
-    /// The next `rows` tokens as entries of a batch.
+    /// Most guesses that may be of use: where its limit and the context leave room for them and for the token behind them.
+    pub fn room_for_drafts(&self, n_ctx: usize) -> usize {
+        let left = self.request.max_tokens.map_or(usize::MAX, |most| most.saturating_sub(self.answer.tokens.len()));
+        if self.decodes() { left.min(n_ctx - self.held).saturating_sub(1) } else { 0 }
+    }
+
+    /// The next `rows` tokens, and behind them guesses, as entries of a batch.
     pub fn entries(&self, seq: u32, rows: usize) -> impl Iterator<Item = Entry> {
-        (self.held..self.held + rows).map(move |pos| {
+        let known = self.tokens[self.held..].iter().map(|&token| (token, false));
+        let tokens = known.chain(self.draft.iter().map(|&token| (token, true)));
+        tokens.take(rows).enumerate().map(move |(i, (token, drafted))| {
+            let pos = self.held + i;
             let scored = self.request.logits.as_ref().is_some_and(|wanted| wanted.contains(&pos));
-            let last = pos + 1 == self.tokens.len() && self.generates();
+            let last = pos + 1 >= self.tokens.len() && self.generates();
             let output = match (scored, last) {
                 (true, _) => Output::Logits,
                 (false, true) => Output::Token,
                 (false, false) => Output::None,
             };
-            Entry { token: self.tokens[pos], pos: pos as u32, seq, output }
+            Entry { token, pos: pos as u32, seq, output, drafted }
         })
     }
 

@@ -17,10 +17,15 @@ pub struct Timings {
     pub predicted_ms: f64,
     /// Time for choosing tokens from logits; a part of the two above.
     pub sample_ms: f64,
+    /// Tokens that were guessed ahead.
+    pub draft_n: usize,
+    /// How many of them were what was chosen then.
+    pub draft_n_accepted: usize,
 }
 
 impl Timings {
-    /// Decode steps in `predicted_ms`: the first token comes out of the prompt's last step.
+    /// Tokens that were chosen in `predicted_ms`, as many as steps where nothing is guessed: the first one comes out of the
+    /// prompt's last step.
     pub fn predicted_runs(&self) -> usize {
         self.predicted_n.saturating_sub(1)
     }
@@ -28,7 +33,7 @@ impl Timings {
     pub fn prompt_per_second(&self) -> f64 {
         rate(self.prompt_n, self.prompt_ms)
     }
-    /// Decode steps per second: `predicted_runs / predicted_ms`.
+    /// The same per second: `predicted_runs / predicted_ms`.
     pub fn predicted_per_second(&self) -> f64 {
         rate(self.predicted_runs(), self.predicted_ms)
     }
@@ -46,7 +51,9 @@ fn each(n: usize, ms: f64) -> f64 {
 impl Serialize for Timings {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct;
-        let mut s = serializer.serialize_struct("Timings", 9)?;
+        let drafts = [("draft_n", self.draft_n), ("draft_n_accepted", self.draft_n_accepted)];
+        let drafts = drafts.into_iter().filter(|_| self.draft_n > 0);
+        let mut s = serializer.serialize_struct("Timings", 9 + drafts.clone().count())?;
         s.serialize_field("cache_n", &self.cache_n)?;
         s.serialize_field("prompt_n", &self.prompt_n)?;
         s.serialize_field("prompt_ms", &self.prompt_ms)?;
@@ -56,6 +63,7 @@ impl Serialize for Timings {
         s.serialize_field("predicted_ms", &self.predicted_ms)?;
         s.serialize_field("predicted_per_token_ms", &each(self.predicted_runs(), self.predicted_ms))?;
         s.serialize_field("predicted_per_second", &self.predicted_per_second())?;
+        drafts.into_iter().try_for_each(|(name, n)| s.serialize_field(name, &n))?;
         s.end()
     }
 }

@@ -85,8 +85,13 @@ fn tap(decoder: &mut dyn Forward, tokens: &[u32], which: &'static str) -> Result
     }
     decoder.rewind(0, 0);
     let last = tokens.len().saturating_sub(1);
-    let entry =
-        |(pos, &token): (usize, &u32)| Entry { token, pos: pos as u32, seq: 0, output: Output::logits_if(pos == last) };
+    let entry = |(pos, &token): (usize, &u32)| Entry {
+        token,
+        pos: pos as u32,
+        seq: 0,
+        output: Output::logits_if(pos == last),
+        drafted: false,
+    };
     let batch: Vec<Entry> = tokens.iter().enumerate().map(entry).collect();
     let done = decoder.forward(&batch).map(drop);
     decoder.set_tap(None);

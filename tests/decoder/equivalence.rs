@@ -86,6 +86,7 @@ fn four_sequences_in_a_batch_are_four_single_runs() {
                 pos: pos as u32,
                 seq: s as u32,
                 output: Output::Logits,
+                drafted: false,
             }));
         }
         for step in batch.chunks(37) {
@@ -208,7 +209,7 @@ fn a_refused_batch_changes_nothing() {
         logits(&mut d, &tokens[..70], 0, 0);
         let held = d.kv_bytes();
         let n_vocab = tiny.n_vocab;
-        let entry = |token, pos, seq| Entry { token, pos, seq, output: Output::Logits };
+        let entry = |token, pos, seq| Entry { token, pos, seq, output: Output::Logits, drafted: false };
         // Each ends a batch that starts well.
         let refused = [
             (entry(5, 70, 0), ForwardError::Position { seq: 0, expected: 71, found: 70 }),

@@ -27,11 +27,15 @@ impl Parts {
     }
 
     pub(super) fn load(&self) -> Result<Model> {
+        Model::load(&self.file()?)
+    }
+
+    pub(super) fn file(&self) -> Result<Gguf> {
         let mut file = Vec::new();
         let mut writer = self.header.write_to("model.gguf".as_ref(), &mut file)?;
         self.data.iter().try_for_each(|d| writer.write(d))?;
         writer.finish()?;
-        Model::load(&Gguf::from_bytes("model.gguf", Bytes::new(file))?)
+        Gguf::from_bytes("model.gguf", Bytes::new(file))
     }
 
     pub(super) fn set(&mut self, key: &str, value: impl Into<Value>) {

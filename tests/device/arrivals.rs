@@ -35,7 +35,7 @@ impl Asked {
         for pos in prompt.len()..prompt.len() + 2 + rng.below(12) {
             answer.extend(tokens_of(&mut device, &batch, &mut samplers, false));
             let token = answer[answer.len() - 1];
-            batch = vec![Entry { token, pos: pos as u32, seq: 0, output: Output::Logits }];
+            batch = vec![Entry { token, pos: pos as u32, seq: 0, output: Output::Logits, drafted: false }];
         }
         Self { prompt, params, answer }
     }

@@ -105,7 +105,13 @@ fn sequences_in_a_batch_are_single_runs() {
         for pos in 60.. {
             let turn = sequences.iter().enumerate().filter_map(|(s, t)| Some((s, *t.get(pos)?)));
             let batch: Vec<_> = turn
-                .map(|(s, token)| Entry { token, pos: pos as u32, seq: s as u32, output: Output::Logits })
+                .map(|(s, token)| Entry {
+                    token,
+                    pos: pos as u32,
+                    seq: s as u32,
+                    output: Output::Logits,
+                    drafted: false,
+                })
                 .collect();
             if batch.is_empty() {
                 break;

@@ -85,7 +85,13 @@ fn run(
         for seq in 0..o.n_seq {
             if let Some(running) = &places[seq] {
                 let token = running.text[running.text.len() - 1];
-                batch.push(Entry { token, pos: device.len(seq as u32), seq: seq as u32, output: Output::Token });
+                batch.push(Entry {
+                    token,
+                    pos: device.len(seq as u32),
+                    seq: seq as u32,
+                    output: Output::Token,
+                    drafted: false,
+                });
                 hosts += usize::from(on_host || guests[running.guest].1.3);
                 continue;
             }

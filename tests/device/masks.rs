@@ -107,7 +107,7 @@ fn run(
         for (seq, token) in chosen {
             samplers[seq].accept(token);
             texts[seq].push(token);
-            batch.push(Entry { token, pos: device.len(seq as u32), seq: seq as u32, output });
+            batch.push(Entry { token, pos: device.len(seq as u32), seq: seq as u32, output, drafted: false });
         }
     }
     (texts, counted)
@@ -175,7 +175,7 @@ fn a_sequence_whose_mask_does_not_come_is_the_hosts() {
                 }
                 other => panic!("step {step} of {missing}: {other:?}"),
             };
-            batch = vec![Entry { token, pos: device.len(0), seq: 0, output: Output::Token }];
+            batch = vec![Entry { token, pos: device.len(0), seq: 0, output: Output::Token, drafted: false }];
         }
         // Another request takes masks again, or none.
         device.rewind(0, 0);
@@ -201,7 +201,7 @@ fn a_mask_that_allows_nothing_is_an_error_and_the_sequence_the_hosts() {
     let Some(Row::Token(sampled)) = first else { panic!("{first:?}") };
     assert_eq!(Sampler::outcome(&sampled), Err(qrun::sampler::SamplerError::NoToken));
     assert!(!device.wants_mask(0));
-    let next = Entry { token: 5, pos: device.len(0), seq: 0, output: Output::Token };
+    let next = Entry { token: 5, pos: device.len(0), seq: 0, output: Output::Token, drafted: false };
     let row = device.step(&[next][..].into()).unwrap_or_else(|e| panic!("{e}")).iter().next();
     assert!(matches!(row, Some(Row::Logits(_))), "{row:?}");
 }

@@ -67,8 +67,13 @@ fn rows_of_many_sequences_are_sampled_as_the_host_does() {
             let mut out = Vec::new();
             for _ in 0..25 {
                 let tokens = tokens_of(&mut device, &batch, &mut samplers, on_device);
-                let next =
-                    |(s, &token): (usize, &u32)| Entry { token, pos: device.len(s as u32), seq: s as u32, output };
+                let next = |(s, &token): (usize, &u32)| Entry {
+                    token,
+                    pos: device.len(s as u32),
+                    seq: s as u32,
+                    output,
+                    drafted: false,
+                };
                 batch = tokens.iter().enumerate().map(next).collect();
                 out.extend(tokens);
             }
@@ -106,7 +111,7 @@ fn a_sequence_that_is_fed_something_else_is_the_hosts_again() {
     };
     let token = begin(&mut device);
     let other = (token + 1) % tiny.n_vocab as u32;
-    let one = |token, pos, output| [Entry { token, pos, seq: 0, output }];
+    let one = |token, pos, output| [Entry { token, pos, seq: 0, output, drafted: false }];
     // Another token, logits instead of a token, nothing at all, more than one.
     let cases: [Vec<Entry>; 4] = [
         one(other, 21, Output::Token).to_vec(),

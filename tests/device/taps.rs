@@ -22,7 +22,8 @@ fn listened(d: &mut dyn Forward, tokens: &[u32]) -> Results {
     let mut batch = entries(&tokens[..last], 0, 0);
     batch.iter_mut().for_each(|e| e.output = Output::logits_if(e.pos as usize + 3 >= last));
     d.forward(&batch).unwrap();
-    d.forward(&[Entry { token: tokens[last], pos: last as u32, seq: 0, output: Output::Logits }]).unwrap();
+    d.forward(&[Entry { token: tokens[last], pos: last as u32, seq: 0, output: Output::Logits, drafted: false }])
+        .unwrap();
     assert!(d.set_tap(None));
     Arc::into_inner(results).expect("nobody listens any more").into_inner().unwrap()
 }

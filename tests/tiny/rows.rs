@@ -24,7 +24,7 @@ impl Tiny {
 impl Tiny {
     /// Whether a layer has keys of its own.
     pub fn has_keys(&self, il: usize) -> bool {
-        il + self.n_shared_kv < self.n_layer
+        il + self.n_shared_kv < self.n_layer || il >= self.n_layer
     }
     /// Whether a layer has values of its own.
     pub fn has_values(&self, il: usize) -> bool {
@@ -44,7 +44,7 @@ impl Tiny {
     pub fn attends(&self, il: usize) -> bool {
         match arch::find(self.arch).unwrap().recurrent {
             Recurrent::None => true,
-            Recurrent::DeltaNet { .. } => (il + 1).is_multiple_of(4),
+            Recurrent::DeltaNet { .. } => (il + 1).is_multiple_of(4) || il >= self.n_layer,
             Recurrent::ShortConv | Recurrent::Mamba2 => self.layer(il)[1] > 0,
         }
     }
@@ -325,6 +325,12 @@ pub fn tensors(t: &Tiny, il: usize, add: Add) {
             tensor(&format!("{part}.weight"), t.ty(part, il, cols), [cols, rows], 0.0, unit(cols));
         }
         tensor("post_norm.weight", GgmlType::F32, [d, 0], 0.5, 0.1);
+    }
+    if il >= t.n_layer {
+        tensor("nextn.eh_proj.weight", t.ty("nextn.eh_proj", il, 2 * d), [2 * d, d], 0.0, unit(2 * d));
+        for part in ["enorm", "hnorm", "shared_head_norm"] {
+            tensor(&format!("nextn.{part}.weight"), GgmlType::F32, [d, 0], 1.0, 0.2);
+        }
     }
     if !t.has_experts(il) {
         return;

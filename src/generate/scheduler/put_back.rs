@@ -11,8 +11,12 @@ use crate::generate::{
 };
 
 impl Scheduler {
-    /// After a step for which there were no pages: puts the youngest sequence back. One that is alone ends.
+    /// After a step for which there were no pages: leaves guesses out, or puts the youngest sequence back. One that is alone
+    /// ends.
     pub(super) fn make_room(&mut self, error: ForwardError, watch: Watch) {
+        if self.forget_drafts() {
+            return;
+        }
         let running = self.running.iter().enumerate().filter_map(|(seq, s)| Some((s.as_ref()?.id, seq)));
         let (alone, youngest) = (running.clone().count() == 1, running.max());
         let Some((_, seq)) = youngest else { return };
@@ -61,6 +65,7 @@ impl Scheduler {
     /// Puts a sequence among those that wait, in the order of their arrival. Its answer and its sampler are kept.
     fn wait_again(&mut self, mut sequence: Sequence) {
         sequence.held = 0;
+        sequence.draft.clear();
         let at = self.waiting.partition_point(|other| other.id < sequence.id);
         self.waiting.insert(at, sequence);
     }

@@ -40,6 +40,7 @@ const GEMMA_3_1B: Shape = Shape {
     experts: None,
     latent: None,
     recurrent: None,
+    draft_head: false,
     fused_qkv: false,
     fused_gate_up: false,
     attention_softcap: None,
@@ -384,6 +385,7 @@ pub static MODELS: &[Shape] = &[
     Shape { experts: Some(TINY_EXPERTS), ..tiny("tiny-granitemoe", "granitemoe") },
     Shape { window: Some(32), ..tiny("tiny-muse-glimmer", "muse-glimmer") },
     QWEN3_5_9B,
+    Shape { name: "qwen3.5-9b-mtp", draft_head: true, ..QWEN3_5_9B },
     Shape {
         name: "qwen3.6-35b-a3b",
         arch: "qwen35moe",
@@ -403,10 +405,18 @@ pub static MODELS: &[Shape] = &[
         ..QWEN3_5_9B
     },
     TINY_QWEN35,
+    Shape { name: "tiny-qwen35-mtp", draft_head: true, ..TINY_QWEN35 },
     Shape {
         name: "tiny-qwen35moe",
         arch: "qwen35moe",
         experts: Some(Experts { n_ff_shared: 256, shared_gate: true, ..TINY_EXPERTS }),
+        ..TINY_QWEN35
+    },
+    Shape {
+        name: "tiny-qwen35moe-mtp",
+        arch: "qwen35moe",
+        experts: Some(Experts { n_ff_shared: 256, shared_gate: true, ..TINY_EXPERTS }),
+        draft_head: true,
         ..TINY_QWEN35
     },
     Shape {

@@ -1,5 +1,6 @@
 //! A transformer's shape: what its file says about it, and which tensors it has.
 
+mod draft_head;
 mod input;
 mod plan;
 
@@ -59,6 +60,8 @@ pub struct Shape {
     pub latent: Option<Latent>,
     /// What some layers have in place of attention.
     pub recurrent: Option<Recurrent>,
+    /// A block behind the layers guesses further tokens.
+    pub draft_head: bool,
     /// q, k and v in one tensor.
     pub fused_qkv: bool,
     /// Gate and up in one tensor, gate first.
@@ -248,7 +251,7 @@ impl Shape {
         let key = |name: &str| format!("{}.{name}", self.arch);
         let head_dim_global = self.head_dim_global();
         let mut count = |name: &str, n: usize| h.set(key(name), n as u32);
-        count("block_count", self.n_layer);
+        count("block_count", self.n_layer + usize::from(self.draft_head));
         count("context_length", self.n_ctx);
         count("embedding_length", self.n_embd);
         count("feed_forward_length", self.n_ff);
@@ -258,6 +261,9 @@ impl Shape {
         count("attention.value_length", head_dim_global);
         count("rope.dimension_count", self.n_rot());
         count("vocab_size", self.vocab.size);
+        if self.draft_head {
+            count("nextn_predict_layers", 1);
+        }
         if let Some(latent) = self.latent {
             let n_rot = self.n_rot();
             count("attention.kv_lora_rank", self.head_dim - n_rot);
@@ -388,6 +394,7 @@ impl Shape {
             .chain(per_layer.into_iter().flatten())
             .chain(factors)
             .chain(layers)
+            .chain(self.draft_head())
             .chain(self.spec().residual.final_norm().then(last))
             .chain(head)
     }

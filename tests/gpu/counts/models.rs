@@ -30,7 +30,7 @@ pub fn greedy(history: Vec<u32>) -> SamplingRequest {
 
 /// A token without an output.
 pub fn entry(token: u32, pos: u32) -> Entry {
-    Entry { token, pos, seq: 0, output: Output::None }
+    Entry { token, pos, seq: 0, output: Output::None, drafted: false }
 }
 
 /// A model in its exact shape: vectors of ones, and matrices of zeros that nobody touches, which take no memory.

@@ -49,6 +49,8 @@ impl Shape {
             }),
         };
         let mixer = match self.recurrent {
+            // What lies behind the layers attends.
+            _ if il >= self.n_layer => Mixer::Attention,
             Some(Recurrent::DeltaNet { n_head_k, n_head_v, dim }) if !(il + 1).is_multiple_of(4) => {
                 let spec::Recurrent::DeltaNet { heads } = self.spec().recurrent else {
                     unreachable!("a row with others")
