@@ -21,7 +21,7 @@ pub mod par;
 mod prefetch;
 mod tiles;
 
-pub use activations::{Activations, ComputeType, rounds_by_rows, tokens_per_panel};
+pub use activations::{Activations, ComputeType, FEW as FEW_TOKENS, rounds_by_rows, tokens_per_panel};
 pub use layout::ROWS as TILE_ROWS;
 pub use matmul::{Job, matmul};
 pub use matrix::Matrix;

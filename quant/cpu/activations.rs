@@ -16,9 +16,9 @@ use crate::{GgmlType, simd::Isa};
 
 /// Most tokens that are few: rows in floats are multiplied where they lie, those of 16 bits in f32. The same for all
 /// instruction sets, as it decides what a product rounds.
-pub(super) const FEW: usize = 12;
+pub const FEW: usize = 12;
 
-/// Whether fast arithmetic rounds products with a type differently beside more than a few tokens.
+/// Whether fast arithmetic rounds products with a type differently with more than [`FEW`] tokens.
 pub fn rounds_by_rows(ty: GgmlType) -> bool {
     matches!(ty, GgmlType::F16 | GgmlType::BF16)
 }

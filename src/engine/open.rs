@@ -73,6 +73,10 @@ impl Engine {
                 Model::load(&gguf).map_err(LoadCause::from).and(Err(LoadCause::DraftHead(error)))
             })?,
         };
+        if options.arithmetic == Arithmetic::Fast && rounds_by_rows(&gguf) {
+            // With more rows a token's logits round differently, and a guess might change a text.
+            options.n_draft = options.n_draft.min(cpu::FEW_TOKENS - 1);
+        }
         if options.gives == Gives::Logits && model.config.is_bidirectional() {
             let (model, arch) = (gguf.path().display().to_string(), model.config.arch.name);
             return Err(LoadCause::NoText { model, arch });

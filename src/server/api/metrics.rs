@@ -11,7 +11,10 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::server::{error::ApiError, state::App};
+use crate::{
+    engine::Backend,
+    server::{error::ApiError, state::App},
+};
 
 /// `GET /metrics`.
 ///
@@ -52,6 +55,7 @@ pub async fn slots(State(app): State<Arc<App>>, Query(wanted): Query<Wanted>) ->
         return Err(ApiError::unavailable("no slot available", app.retry_after(0)));
     }
     let (n_ctx, n_seq) = (model.engine.options().n_ctx, model.engine.options().n_seq);
+    let speculative = model.engine.options().n_draft > 0 && matches!(model.engine.backend(), Backend::Cpu { .. });
     let slot = |id: usize| {
         let running = sequences.get(id).copied().flatten();
         let next = match running {
@@ -62,7 +66,7 @@ pub async fn slots(State(app): State<Arc<App>>, Query(wanted): Query<Wanted>) ->
             None => json!({ "has_next_token": false, "has_new_line": false, "n_remain": -1, "n_decoded": 0 }),
         };
         json!({
-            "id": id, "n_ctx": n_ctx, "speculative": false, "is_processing": running.is_some(),
+            "id": id, "n_ctx": n_ctx, "speculative": speculative, "is_processing": running.is_some(),
             "id_task": running.map_or(-1, |state| state.id.0 as i64),
             "n_prompt_tokens": running.map_or(0, |state| state.n_prompt),
             "n_prompt_tokens_cache": running.map_or(0, |state| state.n_prompt_cached),
