@@ -97,9 +97,9 @@ impl Config {
         self.arch.input.is_placed().then_some(self.n_ctx_train)
     }
 
-    /// The same as a decoder has it on a CPU. Where that drafts with a head two layers follow that are cached and are none of
-    /// the model's: the hidden state before each token, kept as a convolution over two tokens keeps what it looks back at, and
-    /// the head's block.
+    /// The same as a decoder has it on a CPU. Where that drafts with a head, two cached layers follow that are none of the
+    /// model's: the hidden state before each token, which is kept as a convolution over two tokens keeps what it looks
+    /// back at, and the block of the draft head.
     pub(crate) fn as_cached(&self, o: &Options) -> Self {
         let draft_head = self.draft_head.filter(|_| o.draft_head);
         let hidden = Mixer::ShortConv { taps: 2, channels: self.n_embd };

@@ -57,8 +57,8 @@ impl Drafted {
         start..end.min(start + n)
     }
 
-    /// What pages are to hold behind the guesses at `accepted`: positions, kinds and states. Those at the ends of blocks, and
-    /// the last one.
+    /// What pages are to hold behind the guesses at `accepted`, the last one and those at the ends of blocks: positions,
+    /// kinds and states.
     pub fn states(&mut self, accepted: Range<usize>) -> impl Iterator<Item = (usize, usize, &mut Box<[f32]>)> {
         let (start, end) = (accepted.start, accepted.end);
         let stays = move |pos: usize| pos + 1 == end || (pos + 1).is_multiple_of(PAGE);

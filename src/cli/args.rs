@@ -229,12 +229,20 @@ impl Speculation {
     pub fn draft_head(&self) -> bool {
         self.kind == SpecType::DraftMtp
     }
-    /// What guesses, and how many tokens at once; `None`: nothing.
-    pub fn drafter(&self) -> Option<(Box<dyn Drafter>, usize)> {
+    /// Most tokens that are guessed at once.
+    pub fn n_draft(&self) -> usize {
+        match self.kind {
+            SpecType::None => 0,
+            SpecType::DraftMtp => self.n_max,
+            SpecType::NgramSimple => self.n_grams.size_m.min(MOST_DRAFTED),
+        }
+    }
+    /// What guesses; `None`: nothing.
+    pub fn drafter(&self) -> Option<Box<dyn Drafter>> {
         match self.kind {
             SpecType::None => None,
-            SpecType::DraftMtp => Some((Box::new(self.head), self.n_max)),
-            SpecType::NgramSimple => Some((Box::new(self.n_grams), self.n_grams.size_m.min(MOST_DRAFTED))),
+            SpecType::DraftMtp => Some(Box::new(self.head)),
+            SpecType::NgramSimple => Some(Box::new(self.n_grams)),
         }
     }
 }

@@ -45,7 +45,7 @@ pub fn open(args: &Args, terminal: &Terminal, mut timeline: Timeline) -> Result<
     timeline.lap("sampler");
     let bar = progress::loading(terminal);
     let mut session = Session::open(engine, params, on_event(&bar, terminal))?;
-    if let Some((drafter, _)) = args.speculation.drafter() {
+    if let Some(drafter) = args.speculation.drafter() {
         session.scheduler().set_drafter(drafter);
     }
     bar.finish_and_clear();
@@ -133,7 +133,7 @@ fn options(args: &Args) -> Result<Options, Exit> {
         arithmetic: if m.exact { Arithmetic::Exact } else { Arithmetic::Fast },
         type_k: m.type_k.unwrap_or(base.type_k),
         type_v: m.type_v.unwrap_or(base.type_v),
-        n_draft: args.speculation.drafter().map_or(0, |(_, most)| most),
+        n_draft: args.speculation.n_draft(),
         draft_head: args.speculation.draft_head(),
         swa_full: m.swa_full,
         repack: m.repack && base.repack,

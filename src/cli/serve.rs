@@ -199,7 +199,7 @@ fn load(args: &Args, terminal: &Terminal, opened: &dyn Fn()) -> Result<Loaded, E
         if let Some(step_ms) = step_ms {
             scheduler.set_step_ms(step_ms);
         }
-        if let Some((drafter, _)) = speculation.drafter() {
+        if let Some(drafter) = speculation.drafter() {
             scheduler.set_drafter(drafter);
         }
         Ok::<_, LoadError>(scheduler)

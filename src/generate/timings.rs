@@ -24,8 +24,8 @@ pub struct Timings {
 }
 
 impl Timings {
-    /// Tokens that were chosen in `predicted_ms`, as many as steps where nothing is guessed: the first one comes out of the
-    /// prompt's last step.
+    /// Tokens that were chosen in `predicted_ms`: all but the first, which comes out of the prompt. As many as decode steps
+    /// where nothing is guessed.
     pub fn predicted_runs(&self) -> usize {
         self.predicted_n.saturating_sub(1)
     }

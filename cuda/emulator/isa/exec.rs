@@ -36,8 +36,7 @@ pub(super) struct Context<'a> {
 }
 
 /// Executes the instruction at `pc` in the lanes of a mask that is not empty. What lanes do together was found to be
-/// together. Everything that it calls for each lane is compiled into it, for eight lanes at once where the processor has
-/// such instructions.
+/// together. Everything that it calls for each lane is compiled into it: with AVX2 for eight lanes at once.
 #[cfg_attr(avx2, target_feature(enable = "avx2,fma,bmi2,popcnt"))]
 pub(super) fn execute(
     op: &Op,

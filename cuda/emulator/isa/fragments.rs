@@ -107,8 +107,7 @@ fn bytes(mma: Mma, w: &Registers, [a, b, c]: [&[R]; 3], d: &mut [Row; 4]) {
     }
 }
 
-/// Multiplies fragments of `WIDE` elements to a register, each made a `T`. Loops go over eight columns or 32 lanes at
-/// once.
+/// Multiplies fragments of `WIDE` elements to a register, each made a `T`, in loops over eight columns or 32 lanes.
 #[inline(always)]
 fn product<T: Copy + Default, const WIDE: usize>(
     mma: Mma,
