@@ -101,8 +101,8 @@ pub struct Executed<'a> {
 }
 
 /// One step that feeds a token at position 1 and samples the likeliest one, or a prompt of so many tokens, of a model in
-/// some mix. Weights are zero: what is executed does not depend on them. Where blocks are left out, nothing is
-/// computed.
+/// some mix. Weights are zero, and so is memory that nothing was written to: what is executed does not depend on them, and
+/// what makes records of weights is skipped. Where blocks are left out, nothing is computed.
 pub fn execute<T>(
     (name, mix): (&str, &str),
     device: Config,
@@ -110,7 +110,8 @@ pub fn execute<T>(
     work: impl FnOnce(&Executed) -> Result<T>,
 ) -> Result<T> {
     let (code, all_blocks) = (device.code, device.blocks == 0);
-    models::in_batches(device, prompt.max(64) as usize, &models::hollow(name, mix)?, |machine, decoder| {
+    let (loading, n_ubatch) = (Keep { skip: true, ..Keep::default() }, prompt.max(64) as usize);
+    models::on_loaded(device, n_ubatch, loading, &models::hollow(name, mix)?, |machine, decoder| {
         let keep = Keep { launches: true, traced: if code == Code::Sass { TRACED } else { 0 }, skip: false };
         machine.keep(keep);
         if prompt > 0 {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail, ensure};
 use qrun::tools::{quantize::FileType, synth};
 use qrun_cuda::{Gpu, ops::sample::Sampling};
-use qrun_emulator::{Config, Machine};
+use qrun_emulator::{Config, Machine, isa::Keep};
 use qrun_models::{Entry, Forward, GpuDecoder, Model, Options, Output, Row, SamplingRequest};
 use qrun_quant::{Bytes, GgmlType, Gguf};
 use serde_json::{Value, json};
@@ -63,18 +63,20 @@ pub fn matrices(name: &str, of: &str) -> Result<BTreeMap<String, (GgmlType, u64)
 
 /// Does something with a decoder on an emulated device.
 pub fn on<T>(device: Config, model: &Model, work: impl FnOnce(&Machine, &mut GpuDecoder) -> Result<T>) -> Result<T> {
-    in_batches(device, 64, model, work)
+    on_loaded(device, 64, Keep::default(), model, work)
 }
 
-/// The same with so many tokens of a prompt per step.
-pub fn in_batches<T>(
+/// The same with so many tokens of a prompt per step, and with what is kept of the launches that load the weights.
+pub fn on_loaded<T>(
     device: Config,
     n_ubatch: usize,
+    keep: Keep,
     model: &Model,
     work: impl FnOnce(&Machine, &mut GpuDecoder) -> Result<T>,
 ) -> Result<T> {
     let machine = Machine::new(device);
     let _here = machine.enter();
+    machine.keep(keep);
     let options = Options { n_ctx: 1024, n_ubatch, ..Options::default() };
     work(&machine, &mut GpuDecoder::new(&Gpu::open(0)?, model, &options)?)
 }
