@@ -6,6 +6,11 @@
 
 mod archive;
 
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
 pub use archive::{ArchiveError, Frame, Kind, Part, Target, parts, write};
 
 /// The archive, as committed.
@@ -100,13 +105,21 @@ pub fn target(sm: u32) -> Result<Target, ImageError> {
     }
 }
 
-/// The modules of one part of the archive; a kernel is in exactly one of them.
+/// The modules of one part of the archive; a kernel is in exactly one of them. They are unpacked once for all that hold
+/// them at one time, and gone after the last: 5 MB of machine code, or 10 of PTX.
 ///
 /// # Errors
 /// A damaged archive, or one without this part.
-pub fn modules(target: Target) -> Result<Vec<Image>, ArchiveError> {
+pub fn modules(target: Target) -> Result<Arc<[Image]>, ArchiveError> {
+    static UNPACKED: Mutex<BTreeMap<Target, Weak<[Image]>>> = Mutex::new(BTreeMap::new());
+    let mut unpacked = UNPACKED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(images) = unpacked.get(&target).and_then(Weak::upgrade) {
+        return Ok(images);
+    }
     let part = parts(ARCHIVE)?.into_iter().find(|p| p.target == target);
-    part.ok_or_else(|| ArchiveError(format!("no part {target}")))?.unpack(ARCHIVE)
+    let images = part.ok_or_else(|| ArchiveError(format!("no part {target}")))?.unpack(ARCHIVE)?.into();
+    unpacked.insert(target, Arc::downgrade(&images));
+    Ok(images)
 }
 
 fn forced(name: &str) -> Result<Target, ImageError> {
@@ -162,12 +175,12 @@ mod tests {
     fn the_embedded_archive_has_the_same_modules_for_every_target() {
         let found: Vec<Target> = parts(ARCHIVE).expect("an index").iter().map(|p| p.target).collect();
         assert_eq!(found, targets());
-        let names = |t| modules(t).expect("a part").into_iter().map(|m| m.name).collect::<Vec<_>>();
+        let names = |t| modules(t).expect("a part").iter().map(|m| m.name.clone()).collect::<Vec<_>>();
         let first = names(found[0]);
         assert!(!first.is_empty(), "at least one module");
         for target in found {
             assert_eq!(names(target), first, "{target}");
-            for image in modules(target).expect("a part") {
+            for image in modules(target).expect("a part").iter() {
                 match image.kind {
                     Kind::Cubin => assert!(image.bytes.starts_with(b"\x7fELF"), "{target} {}", image.name),
                     Kind::Ptx => {

@@ -1,10 +1,13 @@
 //! The GPU that a test runs on: an emulated one of its own, or with `QRUN_GPU` set the card of this machine.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock, Mutex},
+};
 
 use qrun_cuda::{
     Gpu,
-    image::{self, Kind, Target},
+    image::{self, Image, Kind, Target},
 };
 use qrun_emulator::{Config, Entered, Machine};
 
@@ -20,6 +23,9 @@ pub fn is_real() -> bool {
 pub fn gpu() -> Arc<Gpu> {
     if is_real() { CARD.clone() } else { Gpu::open(0).expect("a GPU") }
 }
+
+/// The kernels of the machines of this process: all GPUs that are opened share them, where each would unpack its own.
+static KERNELS: Mutex<BTreeMap<Target, Arc<[Image]>>> = Mutex::new(BTreeMap::new());
 
 /// The kernels that `QRUN_KERNELS` forces, if it does.
 fn forced() -> Option<Target> {
@@ -40,6 +46,10 @@ pub fn machine(config: Config) -> Machine {
         Some(Target { kind: Kind::Ptx, sm }) => config.sm.max(sm),
         Some(Target { kind: Kind::Cubin, sm }) => sm,
     };
+    if let Ok(target) = image::target(sm) {
+        let unpack = || image::modules(target).expect("a part of the archive");
+        KERNELS.lock().expect("no test fails here").entry(target).or_insert_with(unpack);
+    }
     Machine::new(Config { sm, ..config })
 }
 

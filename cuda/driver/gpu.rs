@@ -126,7 +126,7 @@ impl Gpu {
         gpu.properties.shared_per_block =
             gpu.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         gpu.properties.l2 = gpu.attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
-        for image in images? {
+        for image in images?.iter() {
             let mut module = std::ptr::null_mut();
             let bytes = image.bytes.as_ptr().cast::<c_void>();
             // SAFETY: a complete cubin, or PTX that ends in a zero; the driver copies it.

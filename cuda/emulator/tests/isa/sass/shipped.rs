@@ -36,7 +36,7 @@ pub fn cubins(sm: u32) -> &'static BTreeMap<String, Cubin> {
     let i = SMS.iter().position(|&other| other == sm).expect("an SM with machine code");
     ALL[i].get_or_init(|| {
         let modules = image::modules(Target { kind: Kind::Cubin, sm }).expect("an archive with this part");
-        modules.into_iter().map(|m| (m.name, Cubin { image: m.bytes, listing: OnceLock::new() })).collect()
+        modules.iter().map(|m| (m.name.clone(), Cubin { image: m.bytes.clone(), listing: OnceLock::new() })).collect()
     })
 }
 
