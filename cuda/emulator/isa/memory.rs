@@ -64,11 +64,33 @@ type Marks = [u64; 3];
 #[inline(always)]
 fn add((bytes, sectors): &mut (u64, u64), before: u64, bits: u64) {
     let new = bits & !before;
-    if new != 0 {
+    if new == u64::MAX {
+        (*bytes, *sectors) = (*bytes + 64, *sectors + 2);
+    } else if new != 0 {
         *bytes += u64::from(new.count_ones());
         for half in [0xffff_ffff, 0xffff_ffff_0000_0000] {
             *sectors += u64::from(before & half == 0 && bits & half != 0);
         }
+    }
+}
+
+/// Sorts addresses that are multiples of `bytes`, a power of two; of equal ones all but one move to the end.
+#[inline(always)]
+fn sort(addresses: &mut [u64; 32], bytes: u64) {
+    let (mut least, mut most) = (addresses[0], addresses[0]);
+    for address in addresses.iter() {
+        (least, most) = (least.min(*address), most.max(*address));
+    }
+    let shift = bytes.trailing_zeros();
+    if most - least >> shift >= 64 {
+        return addresses.sort_unstable();
+    }
+    // A bit for each place that one may be at.
+    let mut places = addresses.iter().fold(0u64, |places, address| places | 1 << (address - least >> shift));
+    for address in addresses {
+        *address = least + (u64::from(places.trailing_zeros()) << shift);
+        let others = places & (places - 1);
+        places = if others == 0 { places } else { others };
     }
 }
 
@@ -208,7 +230,7 @@ impl<'a> Global<'a> {
             return self.misaligned(addresses, mask, bytes, how);
         }
         if !ordered {
-            sorted.sort_unstable();
+            sort(&mut sorted, bytes);
         }
         let (mut sectors, mut lines, mut distinct) = (1, 1, 1);
         for i in 1..32 {

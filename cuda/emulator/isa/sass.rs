@@ -72,7 +72,7 @@ fn kernel(elf: &Elf<'_>, section: &Section<'_>) -> Result<Kernel, ParseError> {
         let guard = line.guard.map(|guard| decoding.condition_of(guard)).transpose().map_err(wrong)?;
         let (op, class) = decode(&mut decoding, section).map_err(wrong)?;
         let Uses { reads, writes, .. } = decoding.uses;
-        let rows = [scoreboard::rows(&reads), scoreboard::rows(&writes)];
+        let rows = [scoreboard::rows(&[&reads[..], &writes].concat()), scoreboard::rows(&writes)];
         uses.push(Uses { reads, writes, rows, pipe: scoreboard::pipe(class) });
         code.push(Instruction { op, guard: guard.filter(|g| *g != ALWAYS) });
         classes.push(class);

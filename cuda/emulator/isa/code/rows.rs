@@ -29,7 +29,7 @@ pub(in super::super) const PREDICATES: usize = 17;
 pub(in super::super) struct Uses {
     pub reads: Vec<R>,
     pub writes: Vec<R>,
-    /// The same as bits: read, written.
+    /// The same as bits: read or written, and written.
     pub rows: [Rows; 2],
     /// Of the instruction, as `sass/scoreboard.rs` has it.
     pub pipe: u8,

@@ -154,6 +154,15 @@ pub(super) fn load(
         Space::Global | Space::Volatile => Use::Read,
     };
     let valid = context.global.check(&at, mask, bytes as u64, how, &mut context.at[pc])?;
+    if mask == ALL && width == 4 && access.file == File::Word && count.is_multiple_of(2) {
+        // Weights: two words at once.
+        for element in (0..count).step_by(2) {
+            let words = each(valid.element((4 * element) as u64, 8));
+            w.set_word(access.rows[element], &over(&words, |both| both as u32), ALL, ALL);
+            w.set_word(access.rows[element + 1], &over(&words, |both| (both >> 32) as u32), ALL, ALL);
+        }
+        return Ok(());
+    }
     for element in 0..count {
         let offset = (element * width) as u64;
         fetch(access, element, w, [mask, ALL], |lane, width| valid.element(offset, width as u64)(lane));

@@ -54,8 +54,11 @@ pub(super) fn rows(of: &[u16]) -> Rows {
     bits
 }
 
-fn meet(a: &Rows, b: &Rows) -> bool {
-    a.iter().zip(b).fold(0, |any, (a, b)| any | a & b) != 0
+/// Whether an instruction reads or writes what is to be written, or writes what is to be read.
+#[inline(always)]
+fn meet(uses: &[Rows; 2], pending: &[Rows; 2]) -> bool {
+    let pairs = uses.as_flattened().iter().zip(pending.as_flattened());
+    pairs.fold(0, |any, (uses, pending)| any | uses & pending) != 0
 }
 
 /// The pipe of an instruction of unknown latency, as a bit; 0: it says nothing about others.
@@ -143,9 +146,7 @@ impl Scoreboard {
         if control.wait & self.raised != 0 {
             self.lower(control.wait & self.raised);
         }
-        let [reads, writes] = &uses.rows;
-        let [written, read] = &self.pending;
-        if self.raised != 0 && (meet(reads, written) || meet(writes, written) || meet(writes, read)) {
+        if self.raised != 0 && meet(&uses.rows, &self.pending) {
             self.check(uses, active, lanes)?;
         }
         if control.write != NONE {

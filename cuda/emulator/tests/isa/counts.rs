@@ -218,13 +218,14 @@ fn only_the_first_and_last_blocks_may_run() {
     }
 }
 
-/// Prints warp instructions per second. The goal is 10 M per core, of a kernel without tensor cores.
+/// Prints warp instructions per second, the most of five launches. The goal is 10 M per core, of a kernel without tensor cores.
 #[test]
 #[ignore = "measures: to be run alone, with --nocapture"]
 #[expect(clippy::print_stdout, reason = "this is what it is for")]
 fn speed() {
     let told = |module: &Module, kernel: &str, what: &str| {
-        let (counts, time) = product_of_1152_rows(module, kernel);
+        let launches = (0..5).map(|_| product_of_1152_rows(module, kernel));
+        let (counts, time) = launches.min_by_key(|(_, time)| *time).expect("five");
         let (n, seconds) = (counts.warp_instructions(), time.as_secs_f64());
         println!("{kernel} of {what}: {n} warp instructions in {time:.2?}: {:.1} M/s", n as f64 / seconds / 1e6);
     };
