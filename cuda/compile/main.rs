@@ -13,6 +13,7 @@ mod cache;
 mod check;
 mod log;
 mod make;
+mod nvdisasm;
 mod nvrtc;
 mod record;
 mod sass;
@@ -77,8 +78,7 @@ fn run() -> Result<()> {
     let modules = make::compile(&Nvrtc::open(&tools.nvrtc)?, &cache, &root.join("cuda/kernels"))?;
     let seconds = started.elapsed().as_secs_f64();
     let archive = make::archive(&modules);
-    let scratch = Scratch::new()?;
-    let record = Record::of(&modules, &archive, &tools, &scratch.0)?;
+    let record = Record::of(&modules, &archive, &tools, &tools::target_folder(&root).join("listings"))?;
     let mut out = stdout().lock();
     writeln!(
         out,
@@ -93,7 +93,7 @@ fn run() -> Result<()> {
     let recorded = Record::read(&paths.1)?;
     let worse = recorded.as_ref().map(|r| made.record.worse_than(r)).unwrap_or_default();
     if args.command == "check" {
-        return check(&made, &paths.0, recorded.as_ref(), &tools, &scratch.0);
+        return check(&made, &paths.0, recorded.as_ref(), &tools, &Scratch::new()?.0);
     }
     if !worse.is_empty() && !args.accept_worse {
         bail!("worse than recorded (--accept-worse records it all the same):\n  {}", worse.join("\n  "));

@@ -48,22 +48,29 @@ pub fn sources(kernels: &Path) -> Result<Vec<PathBuf>> {
 pub fn compile(nvrtc: &Nvrtc, cache: &Cache, kernels: &Path) -> Result<Vec<Module>> {
     let sources = sources(kernels)?;
     let jobs: Vec<_> = image::targets().into_iter().flat_map(|t| sources.iter().map(move |s| (t, s))).collect();
+    let mut modules = on_all_processors(&jobs, |(target, source)| one(nvrtc, cache, source, *target))?;
+    modules.sort_by(|a, b| (a.target, &a.image.name).cmp(&(b.target, &b.image.name)));
+    Ok(modules)
+}
+
+/// What `work` makes of each job, in no order.
+///
+/// # Errors
+/// The first one, after all jobs.
+pub fn on_all_processors<J: Sync, T: Send>(jobs: &[J], work: impl Fn(&J) -> Result<T> + Sync) -> Result<Vec<T>> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = || {
-        while let Some((target, source)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let module = one(nvrtc, cache, source, *target);
-            done.lock().expect("no panic in a compiler thread").push(module);
+    let thread = || {
+        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let result = work(job);
+            done.lock().expect("no panic in a thread").push(result);
         }
     };
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(work);
+            scope.spawn(thread);
         }
     });
-    let mut modules: Vec<Module> =
-        done.into_inner().expect("no panic in a compiler thread").into_iter().collect::<Result<_>>()?;
-    modules.sort_by(|a, b| (a.target, &a.image.name).cmp(&(b.target, &b.image.name)));
-    Ok(modules)
+    done.into_inner().expect("no panic in a thread").into_iter().collect()
 }
 
 fn one(nvrtc: &Nvrtc, cache: &Cache, source: &Path, target: Target) -> Result<Module> {

@@ -2,12 +2,17 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use qrun_cuda::image::Kind;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::{make::Module, sass, tools::Tools};
+use crate::{
+    make::{Module, on_all_processors},
+    nvdisasm::listing,
+    sass,
+    tools::Tools,
+};
 
 /// `table[name][sm]`.
 type Table<V> = BTreeMap<String, BTreeMap<u32, V>>;
@@ -28,25 +33,27 @@ impl Record {
     /// Looks at everything that was compiled.
     ///
     /// # Errors
-    /// `scratch` cannot be written, nvdisasm is missing or fails, or a kernel that is counted has no loop that
+    /// nvdisasm, whose listings `folder` keeps, is missing or fails, or a kernel that is counted has no loop that
     /// multiplies weights.
-    pub fn of(modules: &[Module], archive: &[u8], tools: &Tools, scratch: &Path) -> Result<Self> {
+    pub fn of(modules: &[Module], archive: &[u8], tools: &Tools, folder: &Path) -> Result<Self> {
         let sha256 = Sha256::digest(archive).iter().map(|b| format!("{b:02x}")).collect();
         let mut record =
             Self { sha256, spill_bytes: 0, instructions_per_weight: Table::new(), registers: Table::new() };
-        fs::create_dir_all(scratch)?;
-        for module in modules.iter().filter(|m| m.target.kind == Kind::Cubin) {
-            let sm = module.target.sm;
+        let machine_code = || modules.iter().filter(|m| m.target.kind == Kind::Cubin);
+        for module in machine_code() {
             for r in &module.resources {
                 record.spill_bytes += u64::from(r.spills);
-                record.registers.entry(r.kernel.clone()).or_default().insert(sm, r.registers);
+                record.registers.entry(r.kernel.clone()).or_default().insert(module.target.sm, r.registers);
             }
-            if !module.resources.iter().any(|r| format_of(&r.kernel).is_some()) {
-                continue;
-            }
-            let cubin = scratch.join(format!("{}.{}.cubin", module.image.name, module.target));
-            fs::write(&cubin, &module.image.bytes)?;
-            for kernel in sass::disassemble(tools.nvdisasm()?, &cubin)? {
+        }
+        let counts = |m: &&Module| m.resources.iter().any(|r| format_of(&r.kernel).is_some());
+        let counted: Vec<&Module> = machine_code().filter(counts).collect();
+        let listings = on_all_processors(&counted, |module| {
+            let listing = listing(tools.nvdisasm()?, &module.image.bytes, folder).map_err(Error::msg)?;
+            Ok((module.target.sm, listing))
+        })?;
+        for (sm, listing) in listings {
+            for kernel in sass::kernels(&listing) {
                 let Some(format) = format_of(&kernel.name) else { continue };
                 let per_weight = (kernel.per_weight()? * 1000.0).round() / 1000.0;
                 record.instructions_per_weight.entry(format.into()).or_default().insert(sm, per_weight);

@@ -8,20 +8,9 @@
 //! of the most are left out. Of the rest, which are one loop for several cases, it is the one with the fewest instructions per
 //! weight. The fixed costs of a row, the reduction and the epilogue stay outside; predicated instructions count whole.
 
-use std::{collections::HashMap, path::Path, process::Command};
+use std::collections::HashMap;
 
 use anyhow::{Context, Result};
-
-use crate::tools;
-
-/// Disassembles machine code, into the instructions of each kernel.
-///
-/// # Errors
-/// nvdisasm does not start or refuses the file; the message has what it printed.
-pub fn disassemble(nvdisasm: &Path, cubin: &Path) -> Result<Vec<Kernel>> {
-    let text = tools::run(Command::new(nvdisasm).arg("-c").arg(cubin))?;
-    Ok(kernels(&text))
-}
 
 /// A kernel's instructions, and where its labels point.
 #[derive(Debug, Default)]
@@ -32,7 +21,8 @@ pub struct Kernel {
     labels: HashMap<String, usize>,
 }
 
-fn kernels(text: &str) -> Vec<Kernel> {
+/// The kernels of a listing.
+pub fn kernels(text: &str) -> Vec<Kernel> {
     let mut all: Vec<Kernel> = Vec::new();
     for line in text.lines() {
         if let Some(name) = line.strip_prefix(".text.").and_then(|l| l.strip_suffix(':')) {

@@ -15,6 +15,8 @@ mod compute;
 mod elf;
 mod flow;
 mod listing;
+#[path = "../../compile/nvdisasm.rs"]
+mod listings;
 mod nvdisasm;
 mod operands;
 mod scoreboard;
