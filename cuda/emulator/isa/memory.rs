@@ -82,11 +82,11 @@ fn sort(addresses: &mut [u64; 32], bytes: u64) {
         (least, most) = (least.min(*address), most.max(*address));
     }
     let shift = bytes.trailing_zeros();
-    if most - least >> shift >= 64 {
+    if (most - least) >> shift >= 64 {
         return addresses.sort_unstable();
     }
     // A bit for each place that one may be at.
-    let mut places = addresses.iter().fold(0u64, |places, address| places | 1 << (address - least >> shift));
+    let mut places = addresses.iter().fold(0u64, |places, address| places | 1 << ((address - least) >> shift));
     for address in addresses {
         *address = least + (u64::from(places.trailing_zeros()) << shift);
         let others = places & (places - 1);
