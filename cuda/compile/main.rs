@@ -11,9 +11,9 @@
 
 mod cache;
 mod check;
+mod listings;
 mod log;
 mod make;
-mod nvdisasm;
 mod nvrtc;
 mod record;
 mod sass;

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::{
+    listings::listing,
     make::{Module, on_all_processors},
-    nvdisasm::listing,
     sass,
     tools::Tools,
 };

@@ -74,7 +74,7 @@ fn add((bytes, sectors): &mut (u64, u64), before: u64, bits: u64) {
     }
 }
 
-/// Sorts addresses that are multiples of `bytes`, a power of two; of equal ones all but one move to the end.
+/// Sorts addresses that are multiples of `bytes`, a power of two. The same ones remain; how often each comes may change.
 #[inline(always)]
 fn sort(addresses: &mut [u64; 32], bytes: u64) {
     let (mut least, mut most) = (addresses[0], addresses[0]);

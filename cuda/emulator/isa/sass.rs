@@ -15,7 +15,7 @@ mod compute;
 mod elf;
 mod flow;
 mod listing;
-#[path = "../../compile/nvdisasm.rs"]
+#[path = "../../compile/listings.rs"]
 mod listings;
 mod nvdisasm;
 mod operands;

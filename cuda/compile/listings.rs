@@ -33,10 +33,11 @@ fn keep(file: &Path, listing: &str) -> std::io::Result<()> {
     const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
     let folder = file.parent().expect("it has a folder");
     fs::create_dir_all(folder)?;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.metadata()?.modified()?.elapsed().is_ok_and(|age| age > WEEK) {
-            fs::remove_file(entry.path())?;
+    for entry in fs::read_dir(folder)?.flatten() {
+        // Others write here, too: one may be gone by now.
+        let written = entry.metadata().and_then(|found| found.modified());
+        if written.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > WEEK)) {
+            let _ = fs::remove_file(entry.path());
         }
     }
     let part = file.with_extension(format!("{}-{:?}", std::process::id(), std::thread::current().id()));
