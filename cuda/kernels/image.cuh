@@ -35,7 +35,7 @@ struct BlockScale {
         some = d > 0.0f;
         up = d < 0x1p-100f ? 0x1p100f : 1.0f;
         d_up = product(d, up);
-        inverse = 1.0f / d_up;
+        inverse = ::inverse(d_up);
     }
     // x / d rounded to an integer, to even, plus ZERO: its low byte is q. Anything where all q are 0.
     __device__ __forceinline__ unsigned integer(float x) const {

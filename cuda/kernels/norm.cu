@@ -11,7 +11,9 @@ enum { NORM_THREADS = 512, NORM_MOST_CHUNKS = 512 };
 template <int QUADS, int KIND>
 DEVICE void norm(const NormParams& p, int from, float* part) {
     const size_t row = (size_t)blockIdx.x * p.n;
-    const First<1> first = first_elements<1, QUADS, KIND>(p, (size_t)from * p.n);
+    First<1> first = {uniform_warp()};
+    ask_weights<QUADS, KIND>(first, p);
+    ask_row<QUADS>(first, p, (size_t)from * p.n);
     norm_row<QUADS, KIND>(p, from, first, p.x_out, part, [&](int i, const Quad& normed) {
         if (p.y) store_quad<QUADS>(p.y + row, i, p.n, normed);
         if (QUADS && p.image.q) quantize_quads(p.image, row + i, normed.v, i < p.n);

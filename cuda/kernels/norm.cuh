@@ -28,7 +28,7 @@ struct NormParams {
     float post_eps;  // of the norm on `add`
     float scale;     // factor on what joins
     float x_scale;   // factor on what goes to x_out
-    int pad;
+    float share;  // 1 / n
 };
 
 DEVICE int norm_chunks(int n) { return (n + NORM_CHUNK - 1) / NORM_CHUNK; }
@@ -73,43 +73,60 @@ struct Elements {
     Quad x, add, post, weight;
 };
 
+// The part of it that no kernel of a step writes.
 template <int QUADS, int KIND>
-DEVICE Elements elements(const NormParams& p, size_t row, int chunk) {
+DEVICE void ask_weights(Elements& e, const NormParams& p, int chunk) {
     const int i = NORM_CHUNK * chunk + 4 * lane();
-    const Quad zeros = {{0.0f, 0.0f, 0.0f, 0.0f}};
-    const Quad ones = {{1.0f, 1.0f, 1.0f, 1.0f}};
-    Elements e = {zeros, zeros, ones, ones};
-    if (i >= p.n) return e;
-    e.x = quad_at<QUADS>(p.x + row, i, p.n);
-    if (p.add) e.add = quad_at<QUADS>(p.add + row, i, p.n);
+    e.post = e.weight = {{1.0f, 1.0f, 1.0f, 1.0f}};
+    if (i >= p.n) return;
     if (p.post) e.post = quad_at<QUADS>(p.post, i, p.n);
     if constexpr (KIND != NORM_NONE) e.weight = quad_at<QUADS>(p.weight, i, p.n);
-    return e;
+}
+
+// And the other one, of the row that begins with element `row`.
+template <int QUADS>
+DEVICE void ask_row(Elements& e, const NormParams& p, size_t row, int chunk) {
+    const int i = NORM_CHUNK * chunk + 4 * lane();
+    e.x = e.add = {{0.0f, 0.0f, 0.0f, 0.0f}};
+    if (i >= p.n) return;
+    e.x = quad_at<QUADS>(p.x + row, i, p.n);
+    if (p.add) e.add = quad_at<QUADS>(p.add + row, i, p.n);
 }
 
 // The first chunks of a warp, which are asked for at once and kept; the next ones, if any, are found in the caches.
 template <int KEPT>
 struct First {
+    int warp;
     Elements chunk[KEPT];
+    // The chunk that element i is of.
+    __device__ __forceinline__ int number(int i) const { return warp + i * (int)(blockDim.x / 32); }
 };
-template <int KEPT, int QUADS, int KIND>
-DEVICE First<KEPT> first_elements(const NormParams& p, size_t row) {
-    First<KEPT> first;
+template <int QUADS, int KIND, int KEPT>
+DEVICE void ask_weights(First<KEPT>& first, const NormParams& p) {
 #pragma unroll
-    for (int i = 0; i < KEPT; i++) first.chunk[i] = elements<QUADS, KIND>(p, row, warp() + i * (int)(blockDim.x / 32));
-    return first;
+    for (int i = 0; i < KEPT; i++) ask_weights<QUADS, KIND>(first.chunk[i], p, first.number(i));
+}
+template <int QUADS, int KEPT>
+DEVICE void ask_row(First<KEPT>& first, const NormParams& p, size_t row) {
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) ask_row<QUADS>(first.chunk[i], p, row, first.number(i));
 }
 
-// use(chunk, elements) for the chunks of a warp.
-template <int KEPT, int QUADS, int KIND, class Use>
+// use(chunk, elements) for the chunks of a warp; also for one past the end, of zeros, where another warp has one.
+template <int QUADS, int KIND, int KEPT, class Use>
 DEVICE void each_chunk(const NormParams& p, size_t row, const First<KEPT>& first, const Use& use) {
     const int chunks = norm_chunks(p.n), warps = blockDim.x / 32;
 #pragma unroll
     for (int i = 0; i < KEPT; i++) {
-        if (warp() + i * warps < chunks) use(warp() + i * warps, first.chunk[i]);
+        if (i == 0 || i * warps < chunks) use(first.number(i), first.chunk[i]);
     }
 #pragma unroll 1
-    for (int chunk = warp() + KEPT * warps; chunk < chunks; chunk += warps) use(chunk, elements<QUADS, KIND>(p, row, chunk));
+    for (int chunk = first.number(KEPT); chunk < chunks; chunk += warps) {
+        Elements e;
+        ask_weights<QUADS, KIND>(e, p, chunk);
+        ask_row<QUADS>(e, p, row, chunk);
+        use(chunk, e);
+    }
 }
 
 // Norms row `row` of x and add; whole warps call write(i, normed) with the elements i to i + 3 of each lane, also past the end of
@@ -121,20 +138,19 @@ template <int QUADS, int KIND, int KEPT, class Write>
 DEVICE void norm_row(const NormParams& p, int row, const First<KEPT>& first, float* x_out, float* part, const Write& write) {
     const int chunks = norm_chunks(p.n);
     const size_t at = (size_t)row * p.n;
-    const float share = 1.0f / (float)p.n;
     auto over_row = [&](const float* part) {
         block_sync();
-        float total = 0.0f;
+        float total = lane() < chunks ? part[lane()] : 0.0f;
 #pragma unroll 1
-        for (int chunk = lane(); chunk < chunks; chunk += 32) total = sum(total, part[chunk]);
+        for (int chunk = 32 + lane(); chunk < chunks; chunk += 32) total = sum(total, part[chunk]);
         return warp_sum(total);
     };
-    auto factor = [&](const float* part, float eps) { return 1.0f / sqrtf(fmaf(over_row(part), share, eps)); };
+    auto factor = [&](const float* part, float eps) { return inverse_root(fmaf(over_row(part), p.share, eps)); };
     float add_factor = p.scale;
     if (p.add && p.post) {
-        each_chunk<KEPT, QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
+        each_chunk<QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
             const float v = squares(e.add);
-            if (lane() == 0) part[chunk] = v;
+            if (lane() == 0 && chunk < chunks) part[chunk] = v;
         });
         add_factor = product(factor(part, p.post_eps), p.scale);
     }
@@ -147,11 +163,11 @@ DEVICE void norm_row(const NormParams& p, int row, const First<KEPT>& first, flo
     part += chunks;
     float mean = 0.0f;
     if constexpr (KIND == NORM_LAYER) {
-        each_chunk<KEPT, QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
+        each_chunk<QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
             const float v = sum_of(joined(e));
-            if (lane() == 0) part[chunk] = v;
+            if (lane() == 0 && chunk < chunks) part[chunk] = v;
         });
-        mean = product(over_row(part), share);
+        mean = product(over_row(part), p.share);
         part += chunks;
     }
     auto centred = [&](int chunk, const Elements& e) {
@@ -164,14 +180,14 @@ DEVICE void norm_row(const NormParams& p, int row, const First<KEPT>& first, flo
     };
     float norm_factor = 1.0f;
     if constexpr (KIND != NORM_NONE) {
-        each_chunk<KEPT, QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
+        each_chunk<QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
             const float v = squares(centred(chunk, e));
-            if (lane() == 0) part[chunk] = v;
+            if (lane() == 0 && chunk < chunks) part[chunk] = v;
         });
         norm_factor = factor(part, p.eps);
     }
     // A lane reads only what it alone writes: x_out and y may be x.
-    each_chunk<KEPT, QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
+    each_chunk<QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
         const int i = NORM_CHUNK * chunk + 4 * lane();
         const Quad v = centred(chunk, e);
         if (x_out) {

@@ -113,6 +113,19 @@ struct Shared {
 // Formats whose weights leave few registers for anything else.
 template <class F>
 constexpr int FEW_REGISTERS = F::SCALES == 2 && F::MIN;
+// And those whose weights leave many.
+template <class F>
+constexpr int LIGHT = !F::INTEGER && !F::MIN;
+
+// Formats with a table: where the compiler knows that warps do not diverge it brings the table's words again in every turn.
+template <class F>
+constexpr int TABLE = 0;
+template <>
+constexpr int TABLE<IQ4_NL> = 1;
+template <>
+constexpr int TABLE<IQ4_XS> = 1;
+template <>
+constexpr int TABLE<MXFP4> = 1;
 
 // The records of a block's row tiles, which lie one after the other: unit u is record u of this stream. Gated, the second half is a
 // stream of its own.
@@ -126,7 +139,7 @@ struct Records {
     __device__ __forceinline__ Records(const MatmulParams& p, const Tiles& tiles, const ColumnTile& columns) {
         const Segment& segment = p.segment[tiles.segment];
         const int warps = blockDim.x / 32, row_factor = p.row_factor[F::COLUMNS / CHUNK - 1];
-        in_row = records<F>(p.k), units = tiles.count * in_row, unit = warp(), half = p.gated ? units / 2 : units;
+        in_row = records<F>(p.k), units = tiles.count * in_row, unit = TABLE<F> ? warp() : uniform_warp(), half = p.gated ? units / 2 : units;
         const size_t first = (size_t)(tiles.first + columns.row(segment) / 16) * in_row * F::RECORD;
         step = warps * F::RECORD;
         at = segment.w + first + (size_t)min(unit, units - 1) * F::RECORD + 16 * lane();
@@ -162,12 +175,60 @@ DEVICE void prefetch_records(const MatmulParams& p, const Tiles& tiles, const Co
     if (p.gated) prefetch(p.segment[1].w + first, bytes);
 }
 
+// The records begin..end of a block's `units`, whose chunks have their sums in shared memory.
+template <class F, int C>
+struct Round {
+    const float* sums;
+    float* totals;
+    int begin, end, units, in_row;
+    // Row `row` of N tiles, some column: these chunks joined, in order, to what there was before.
+    template <int N>
+    __device__ __forceinline__ void total(float (&v)[N], const int (&of)[N], int row, int column) const {
+        constexpr int CHUNKS = F::COLUMNS / CHUNK, AT_ONCE = N == 1 ? 8 : 4;  // for more of two, ptxas 12.9 dies on sm_120
+        int left[N], most = 0;
+        const float* next[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const int from = max(begin, of[i] * in_row), to = min(end, (of[i] + 1) * in_row);
+            v[i] = begin ? totals[(of[i] * C + column) * 16 + row] : 0.0f;
+            left[i] = (to - from) * CHUNKS;
+            most = max(most, left[i]);
+            next[i] = sums + (from - begin) * CHUNKS * Shape<C>::SUMS + column * Shape<C>::STRIDE + row;
+        }
+#pragma unroll 1
+        for (int done = 0; done < most; done += AT_ONCE) {
+            float x[N][AT_ONCE];
+#pragma unroll
+            for (int j = 0; j < AT_ONCE; j++) {
+                for (int i = 0; i < N; i++) x[i][j] = done + j < left[i] ? next[i][(done + j) * Shape<C>::SUMS] : 0.0f;
+            }
+#pragma unroll
+            for (int j = 0; j < AT_ONCE; j++) {
+                for (int i = 0; i < N; i++) v[i] += x[i][j];  // v is never -0: zeros change nothing
+            }
+        }
+        for (int i = 0; i < N; i++) {
+            if (end < units) totals[(of[i] * C + column) * 16 + row] = v[i];
+            v[i] = scaled<F>(v[i]);
+        }
+    }
+};
+
+// Where the results of a block's column go; -1: nowhere. One column is known to be wanted.
+template <int C>
+DEVICE int y_column_of(const MatmulParams& p, const ColumnTile& columns, int column) {
+    if (C == 1) return columns.first;
+    if (columns.first + column >= columns.end) return -1;
+    const int y_column = columns.y_column(columns.first + column);
+    return live(p.seq, y_column) ? y_column : -1;
+}
+
 template <class F, int C, int WHOLE>
 DEVICE void multiply(const MatmulParams& p, const Tiles& tiles, const ColumnTile& columns, const Shared<C>& shared, const QuantizedActivations& image, Records<F> at, typename F::Held w) {
     using S = Shape<C>;
     constexpr int CHUNKS = F::COLUMNS / CHUNK;  // of a record
     const Segment& segment = p.segment[tiles.segment];
-    const int warps = blockDim.x / 32, t = lane() % 4, g = lane() / 4;
+    const int warp = at.unit, warps = blockDim.x / 32, t = lane() % 4, g = lane() / 4;
     const int in_row = at.in_row, units = at.units, round = (S::CHUNKS / CHUNKS * p.warp_factor >> 16) * warps;
     const Columns<F, C, WHOLE> x(image, p.k, columns);
     const int place = C == 1 ? g + 8 * (t & 1) : 2 * t * S::STRIDE + g;  // of this lane's first sum
@@ -193,41 +254,36 @@ DEVICE void multiply(const MatmulParams& p, const Tiles& tiles, const ColumnTile
             }
         }
         block_sync();  // the next round writes the other half of `sums`
-        // The chunks of this round joined to what there was before: row `row` of tile `of`, some column.
-        auto total = [&](int of, int row, int column) {
-            float* sum = &shared.totals[(of * C + column) * 16 + row];
-            float v = begin ? *sum : 0.0f;
-            const int from = max(begin, of * in_row), to = min(end, (of + 1) * in_row);
-            const float* next = shared.sums[turn] + (from - begin) * CHUNKS * S::SUMS + column * S::STRIDE + row;
-            for (int i = (to - from) * CHUNKS; i > 0; i--, next += S::SUMS) v += *next;
-            if (end < units) *sum = v;
-            return scaled<F>(v);
-        };
+        const Round<F, C> done = {shared.sums[turn], shared.totals, begin, end, units, in_row};
         if (p.gated) {
             // Two row tiles of both: a block of the next image.
-            for (int i = warp(); i < C * ((tiles.count + 3) / 4); i += warps) {
+            for (int i = warp; i < C * ((tiles.count + 3) / 4); i += warps) {
                 const int column = i % C, of = 2 * (i / C) + lane() / 16, row = 16 * (tiles.first + of) + lane() % 16;
                 float v = 0.0f;
                 if (row < segment.rows) {
-                    float gate = total(of, lane() % 16, column), up = total(tiles.count / 2 + of, lane() % 16, column);
-                    if (segment.bias) gate += segment.bias[columns.row(segment) + row];
-                    if (p.segment[1].bias) up += p.segment[1].bias[columns.row(p.segment[1]) + row];
-                    v = gated(gate, up, p.activation);
+                    const int both[] = {of, tiles.count / 2 + of};
+                    float x[2];
+                    done.total(x, both, lane() % 16, column);
+                    if (segment.bias) x[0] += segment.bias[columns.row(segment) + row];
+                    if (p.segment[1].bias) x[1] += p.segment[1].bias[columns.row(p.segment[1]) + row];
+                    v = gated(x[0], x[1], p.activation);
                 }
-                if (end < units || columns.first + column >= columns.end) continue;
-                const int y_column = columns.y_column(columns.first + column);
-                if (!live(p.seq, y_column)) continue;
+                if (end < units) continue;
+                const int y_column = y_column_of<C>(p, columns, column);
+                if (y_column < 0) continue;
                 if (row < segment.rows && segment.y) segment.y[(size_t)y_column * segment.y_stride + row] = v;
                 if (p.out.q) quantize_block(p.out, y_column, segment.rows, tiles.first / 2 + i / C, v);
             }
         } else {
             for (int i = threadIdx.x; i < 16 * C * tiles.count; i += blockDim.x) {
                 const int of = i / (16 * C), column = i / 16 % C, row = 16 * (tiles.first + of) + i % 16;
-                const float v = total(of, i % 16, column);
-                if (end < units || row >= segment.rows || columns.first + column >= columns.end) continue;
-                const int y_column = columns.y_column(columns.first + column);
-                if (!live(p.seq, y_column)) continue;
-                const float biased = segment.bias ? v + segment.bias[columns.row(segment) + row] : v;
+                const int one[] = {of};
+                float v[1];
+                done.total(v, one, i % 16, column);
+                if (end < units || row >= segment.rows) continue;
+                const int y_column = y_column_of<C>(p, columns, column);
+                if (y_column < 0) continue;
+                const float biased = segment.bias ? v[0] + segment.bias[columns.row(segment) + row] : v[0];
                 segment.y[(size_t)y_column * segment.y_stride + row] = soft_cap(biased, p.softcap);
             }
         }
@@ -249,11 +305,13 @@ DEVICE void run(const MatmulParams& p, const Shared<C>& shared) {
     if (p.experts) depend_wait();
     const ColumnTile columns = column_tile(p, C);
     if (columns.first >= columns.end) return;  // only of experts, which have waited
+    const int seq = C == 1 && p.seq ? p.seq[columns.first] : 0;
     const Tiles tiles = tiles_of(p);
     const Records<F> at(p, tiles, columns);
     const typename F::Held w = at.load();
     if (HAS_DEPENDENT_LAUNCH) prefetch_records(p, tiles, columns, F::RECORD, at.in_row);
     depend_wait();
+    if (seq < 0) return;
     if (F::BLOCK >= CHUNK || p.k % CHUNK == 0) {
         multiply<F, C, 1>(p, tiles, columns, shared, p.image, at, w);
     } else {
@@ -261,47 +319,50 @@ DEVICE void run(const MatmulParams& p, const Shared<C>& shared) {
     }
 }
 
+// The image of one column in shared memory, in whole chunks.
+DEVICE QuantizedActivations image_in(signed char* memory, int k) {
+    const int padded = (k + CHUNK - 1) / CHUNK * CHUNK;
+    float* const d = (float*)(memory + padded);
+    return {memory, d, d + padded / 32};
+}
+
 struct NormProductParams {
     MatmulParams product;  // of one column; its image is not used
     NormParams norm;       // of that column: x and x_out apart; seq, index, y and image are not used
 };
 
-// Norms the column, whose image goes to `memory`: in whole chunks, what is past k zeros. False: there is nothing to do. `ask` has L2
-// asked for the block's records, before the kernel whose results are normed has ended, or while they are on their way.
-template <class Ask>
-DEVICE int norm_column(const NormProductParams& p, const Shared<1>& shared, signed char* memory, QuantizedActivations& image, const Ask& ask) {
-    if (HAS_DEPENDENT_LAUNCH) {
-        prefetch(p.norm.weight, 4 * p.norm.n);
-        if (p.norm.post) prefetch(p.norm.post, 4 * p.norm.n);
-        ask();
-        depend_launch();
-        depend_wait();
-    }
-    const int seq = p.product.seq ? *p.product.seq : 0;
-    const First<2> first = first_elements<2, 1, NORM_RMS>(p.norm, 0);
-    if (!HAS_DEPENDENT_LAUNCH) ask();
-    if (seq < 0) return 0;
-    const int padded = norm_chunks(p.norm.n) * NORM_CHUNK;
-    image.q = memory;
-    image.d = (float*)(image.q + padded);
-    image.s = image.d + padded / 32;
-    float* const x_out = blockIdx.x ? nullptr : p.norm.x_out;
-    norm_row<1, NORM_RMS>(p.norm, 0, first, x_out, shared.sums[0], [&](int i, const Quad& normed) { quantize_quads(image, i, normed.v, 1); });
-    block_sync();
-    return 1;
-}
-
 DEVICE ColumnTile one_column() { return {0, 1, 0, 0, nullptr, nullptr}; }
 
-template <class F>
-DEVICE void run(const NormProductParams& p, const Tiles& tiles, const Shared<1>& shared, signed char* memory) {
-    const Records<F> at(p.product, tiles, one_column());
-    QuantizedActivations image;
-    const auto ask = [&] { prefetch_records(p.product, tiles, one_column(), F::RECORD, at.in_row); };
-    if (norm_column(p, shared, memory, image, ask)) multiply<F, 1, 1>(p.product, tiles, one_column(), shared, image, at, at.load());
+// Norms the column, whose weights are on their way: its image goes to `memory`, in whole chunks, zeros past k.
+DEVICE QuantizedActivations norm_column(const NormParams& p, First<2>& first, const Shared<1>& shared, signed char* memory) {
+    ask_row<1>(first, p, 0);
+    const QuantizedActivations image = image_in(memory, p.n);
+    float* const x_out = blockIdx.x ? nullptr : p.x_out;
+    norm_row<1, NORM_RMS>(p, 0, first, x_out, shared.sums[0], [&](int i, const Quad& normed) { quantize_quads(image, i, normed.v, i < norm_chunks(p.n) * NORM_CHUNK); });
+    block_sync();
+    return image;
 }
 
-// Blocks on a multiprocessor that registers leave room for.
+// What is read of weights is asked for before the kernel whose results are normed has ended, or while they are on their way.
+template <class F>
+DEVICE void run(const NormProductParams& p, const Tiles& tiles, const Shared<1>& shared, signed char* memory) {
+    depend_launch();
+    const int seq = p.product.seq ? *p.product.seq : 0;
+    const Records<F> at(p.product, tiles, one_column());
+    First<2> first = {TABLE<F> ? uniform_warp() : at.unit};
+    ask_weights<1, NORM_RMS>(first, p.norm);
+    const typename F::Held w = at.load();
+    prefetch_records(p.product, tiles, one_column(), F::RECORD, at.in_row);
+    depend_wait();
+    if (seq < 0) return;
+    const QuantizedActivations image = norm_column(p.norm, first, shared, memory);
+    multiply<F, 1, 1>(p.product, tiles, one_column(), shared, image, at, w);
+}
+
+// Of a kernel that norms its column: most warps of a block, nine where weights need few registers (of Gemma's nine chunks every warp
+// norms one), and blocks on a multiprocessor that registers leave room for.
+template <class F>
+constexpr int NORM_WARPS = LIGHT<F> ? MOST_NORM_WARPS + 1 : MOST_NORM_WARPS;
 template <class F>
 constexpr int NORM_BLOCKS = FEW_REGISTERS<F> ? 1 : 2;
 
@@ -323,7 +384,7 @@ constexpr int NORM_BLOCKS = FEW_REGISTERS<F> ? 1 : 2;
         SHARED_SUMS(16);                                                                                               \
         run<F, 16>(p, {sums, totals});                                                                                 \
     }                                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(32 * MOST_NORM_WARPS, NORM_BLOCKS<F>) norm_product_##name(const NormProductParams p) { \
+    extern "C" __global__ void __launch_bounds__(32 * NORM_WARPS<F>, NORM_BLOCKS<F>) norm_product_##name(const NormProductParams p) { \
         SHARED_SUMS(1);                                                                                                \
         DYN_SHARED(signed char, image);                                                                                \
         run<F>(p, tiles_of(p.product), {sums, totals}, image);                                                         \
@@ -338,18 +399,21 @@ extern "C" __global__ void __launch_bounds__(32 * MOST_NORM_WARPS, 2) norm_produ
     const Shared<1> shared = {sums, totals};
     const Tiles tiles = tiles_of(p.product);
     const int format = p.product.segment[tiles.segment].format;
-    QuantizedActivations image;
-    const auto ask = [&] {
-        int record = 0, in_row = 0;
-        switch (format) {
+    depend_launch();
+    const int seq = p.product.seq ? *p.product.seq : 0;
+    First<2> first = {uniform_warp()};
+    ask_weights<1, NORM_RMS>(first, p.norm);
+    int record = 0, in_row = 0;
+    switch (format) {
 #define CASE(number, name, F) \
     case number: record = F::RECORD, in_row = records<F>(p.product.k); break;
-            QUANTIZED_FORMATS(CASE)
+        QUANTIZED_FORMATS(CASE)
 #undef CASE
-        }
-        prefetch_records(p.product, tiles, one_column(), record, in_row);
-    };
-    if (!norm_column(p, shared, memory, image, ask)) return;
+    }
+    prefetch_records(p.product, tiles, one_column(), record, in_row);
+    depend_wait();
+    if (seq < 0) return;
+    const QuantizedActivations image = norm_column(p.norm, first, shared, memory);
     switch (format) {
 #define CASE(number, name, F)                                                                                   \
     case number: {                                                                                              \

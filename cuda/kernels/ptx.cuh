@@ -52,6 +52,8 @@ template <class T> DEVICE T shuffle(T v, int lane) { return __shfl_sync(ALL_LANE
 template <class T> DEVICE T shuffle_xor(T v, int mask) { return __shfl_xor_sync(ALL_LANES, v, mask); }
 template <class T> DEVICE T shuffle_down(T v, int delta) { return __shfl_down_sync(ALL_LANES, v, delta); }
 DEVICE unsigned ballot(int predicate) { return __ballot_sync(ALL_LANES, predicate); }
+// A value that is the same in all lanes, and that the compiler knows to be.
+DEVICE int uniform(int v) { return __shfl_sync(ALL_LANES, v, 0); }
 
 // Sums and maxima over a warp in one fixed order (butterfly: 16, 8, 4, 2, 1); every lane gets the result.
 template <class T> DEVICE T warp_sum(T v) {
@@ -184,17 +186,16 @@ template <class T> DEVICE T atomic_min(T* p, T v) { return atomicMin(p, v); }
 // Counts the blocks that arrive at `ticket` (0 before the launch): nonzero in every thread of the block that arrives last
 // of `blocks`, which then sees what the others wrote before they arrived. The ticket is 0 again afterwards.
 DEVICE int last_block(unsigned* ticket, unsigned blocks) {
-    __threadfence();
     __syncthreads();
     int last = 0;
     if (threadIdx.x == 0) {
+        // What the block's other threads wrote came before the barrier, and so before this fence.
+        __threadfence();
         last = atomicAdd(ticket, 1u) == blocks - 1;
         if (last) *ticket = 0;
         __threadfence();
     }
-    last = __syncthreads_or(last);
-    __threadfence();
-    return last;
+    return __syncthreads_or(last);
 }
 
 // Stores to pinned host memory, for a host that polls: one that sees a store behind a fence sees those before it.
@@ -236,9 +237,9 @@ DEVICE float fast_exp2(float x) { // 2 ULP; denormal results are 0
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-DEVICE float fast_rsqrt(float x) { // 2 ULP
+DEVICE float fast_rsqrt(float x) { // 2 ULP; infinite for denormal x
     float y;
-    asm("rsqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 DEVICE float fast_reciprocal(float x) { // 1 ULP; 0 for huge x
@@ -264,6 +265,8 @@ DEVICE void prefetch(const void* from, int bytes) {
 // Blocks are one-dimensional.
 DEVICE int lane() { return threadIdx.x & 31; }
 DEVICE int warp() { return threadIdx.x >> 5; }
+// The same where all lanes ask: what depends on it is no divergence, and shuffles behind it need no check. Asked for once, and kept.
+DEVICE int uniform_warp() { return uniform(threadIdx.x >> 5); }
 
 // c[16×8] = start + a[16×32] · b[32×8], 8-bit. a: rows g, g+8 for k = 4t.., then the same for k = 16+4t..; b: k = 4t.., 16+4t.. of
 // column g. The start is not a register per element that would have to be set before.
@@ -301,6 +304,17 @@ DEVICE void mma_f16_k8(float c[4], const unsigned a[2], unsigned b) { mma_f16_m1
 // As mma_f16_k16, in bf16.
 DEVICE void mma_bf16_k16(float c[4], const unsigned a[4], const unsigned b[2]) { mma_bf16_m16n8k16(c, a, b); }
 #endif
+
+// 1 / x as the exact quotient is rounded (but for one in a million), x normal; 0 for huge x. Without the branches of that one.
+DEVICE float inverse(float x) {
+    const float y = fast_reciprocal(x);
+    return y == 0.0f ? 0.0f : fmaf(y, fmaf(-x, y, 1.0f), y);
+}
+// 1 / √x as an exact root and an exact quotient are rounded (but for one in a million), x normal.
+DEVICE float inverse_root(float x) {
+    const float y = fast_rsqrt(x), near = product(x, y);
+    return inverse(fmaf(fmaf(-near, near, x), product(0.5f, y), near));
+}
 
 // Four bytes at an address that is a multiple of two (weight blocks of 18, 22, 34 … bytes).
 DEVICE unsigned read_u32_at_2(const void* p) {

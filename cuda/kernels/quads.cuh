@@ -16,6 +16,7 @@ DEVICE void store_quad(float* p, const Quad& q) { *(float4*)p = {q.v[0], q.v[1],
 // Elements 4·lane to 4·lane + 3 of every 128 of `len`, a multiple of 4; zeros past the end.
 template <int N>
 DEVICE void load_quads(Quad (&x)[N], const float* from, int len) {
+#pragma unroll
     for (int n = 0; n < N; n++) {
         const int i = 128 * n + 4 * lane();
         x[n] = i < len ? load_quad(from + i) : Quad{{0.0f, 0.0f, 0.0f, 0.0f}};
@@ -23,6 +24,7 @@ DEVICE void load_quads(Quad (&x)[N], const float* from, int len) {
 }
 template <int N>
 DEVICE void store_quads(float* to, const Quad (&x)[N], int len) {
+#pragma unroll
     for (int n = 0; n < N; n++) {
         const int i = 128 * n + 4 * lane();
         if (i < len) store_quad(to + i, x[n]);

@@ -27,7 +27,7 @@ struct RopeKvParams {
     float magnitude;  // factor on cosines and sines
     int q_step;       // elements from head to head of q
     int v_norm;       // whether heads of v are normed, without a weight
-    int pad;
+    float share;      // 1 / head_dim
 };
 
 // Cosine and sine of position·frequency. Whole turns drop out of the product, which is exact, so the error does not grow with the
@@ -47,10 +47,11 @@ DEVICE float2 cos_sin(int position, unsigned long long frequency) {
 template <int N>
 DEVICE void norm_head(Quad (&x)[N], const RopeKvParams& p, const Quad (&weight)[N], int weighted) {
     float squares = 0.0f;
+#pragma unroll
     for (int n = 0; n < N; n++) {
         for (int j = 0; j < 4; j++) squares = fmaf(x[n].v[j], x[n].v[j], squares);
     }
-    const float factor = 1.0f / sqrtf(warp_sum(squares) / (float)p.head_dim + p.eps);
+    const float factor = inverse_root(fmaf(warp_sum(squares), p.share, p.eps));
     for (int n = 0; n < N; n++) {
         for (int j = 0; j < 4; j++) x[n].v[j] = product(product(x[n].v[j], factor), weighted ? weight[n].v[j] : 1.0f);
     }
@@ -63,47 +64,86 @@ DEVICE void store_turn(const RopeKvParams& p, float* turns, int i, int position,
     turns[p.n_rot / 2 + i] = product(t.y, p.magnitude);
 }
 
-// Turns a head of q or k. `scratch`: head_dim floats of shared memory that only this warp uses.
+// Of each element i below 2·half that of i + half or i - half: another quad of this lane, or one of another lane.
 template <int N>
-DEVICE void turn(Quad (&x)[N], const RopeKvParams& p, const float* turns, float* scratch) {
-    const int half = p.n_rot / 2;
-    if (p.halves) {
-        store_quads(scratch, x, p.head_dim);
-        warp_sync();
+DEVICE void partners(const Quad (&x)[N], Quad (&other)[N], int half) {
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+        const int i = 128 * n + 4 * lane(), partner = i >= half ? i - half : i + half;
+        const int from = partner >> 7 & N - 1, of_lane = partner >> 2 & 31;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            for (int j = 0; j < 4; j++) {
+                const float v = half % 128 == 0 ? x[k].v[j] : shuffle(x[k].v[j], of_lane);
+                other[n].v[j] = k == 0 || from == k ? v : other[n].v[j];
+            }
+        }
     }
+}
+
+// Cosines and sines of the pairs that a lane has elements of.
+template <int N>
+struct Turn {
+    Quad c[N], s[N];
+};
+template <int N>
+DEVICE void load_turn(Turn<N>& to, const RopeKvParams& p, const float* turns) {
+    const int half = p.n_rot / 2;
+#pragma unroll
     for (int n = 0; n < N; n++) {
         const int i = 128 * n + 4 * lane();
         if (i >= p.n_rot) continue;
         if (p.halves) {
-            const unsigned second = i >= half, pair = second ? i - half : i, partner = second ? pair : pair + half;
-            const Quad other = load_quad(scratch + partner);
-            const Quad c = load_quad(turns + pair), s = load_quad(turns + half + pair);
-            for (int j = 0; j < 4; j++) {
-                const float own = x[n].v[j], b = other.v[j];
-                x[n].v[j] = second ? fmaf(b, s.v[j], product(own, c.v[j])) : fmaf(own, c.v[j], -product(b, s.v[j]));
-            }
+            const int pair = i >= half ? i - half : i;
+            to.c[n] = load_quad(turns + pair), to.s[n] = load_quad(turns + half + pair);
         } else {
-            const float2 cosines = *(const float2*)(turns + i / 2), sines = *(const float2*)(turns + half + i / 2);
-            const float c[2] = {cosines.x, cosines.y}, s[2] = {sines.x, sines.y};
-            for (int k = 0; k < 2; k++) {
-                const float a = x[n].v[2 * k], b = x[n].v[2 * k + 1];
-                x[n].v[2 * k] = fmaf(a, c[k], -product(b, s[k]));
-                x[n].v[2 * k + 1] = fmaf(a, s[k], product(b, c[k]));
-            }
+            const float2 c = *(const float2*)(turns + i / 2), s = *(const float2*)(turns + half + i / 2);
+            to.c[n] = {{c.x, c.x, c.y, c.y}}, to.s[n] = {{s.x, s.x, s.y, s.y}};
         }
     }
-    if (p.halves) warp_sync();  // the next head may go there
 }
 
-// One token of one head into its slot.
+// Turns a head of q or k.
 template <int N>
-DEVICE void append(void* plane, unsigned short* scales, size_t slot, int type, int head_dim, const Quad (&x)[N]) {
+DEVICE void turn(Quad (&x)[N], const RopeKvParams& p, const Turn<N>& by) {
+    const int half = p.n_rot / 2;
+    Quad other[N];  // the other element of each pair
+    if (p.halves) {
+        partners(x, other, half);
+    } else {
+        for (int n = 0; n < N; n++) other[n] = {{x[n].v[1], x[n].v[0], x[n].v[3], x[n].v[2]}};
+    }
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+        const int i = 128 * n + 4 * lane();
+        if (i >= p.n_rot) continue;
+        for (int j = 0; j < 4; j++) {
+            const int second = p.halves ? i >= half : j % 2;
+            const float own = product(x[n].v[j], by.c[n].v[j]), turned = product(other[n].v[j], by.s[n].v[j]);
+            x[n].v[j] = second ? fmaf(other[n].v[j], by.s[n].v[j], own) : fmaf(x[n].v[j], by.c[n].v[j], -turned);
+        }
+    }
+}
+
+// Where a key or value goes beside the cache: nowhere.
+struct NoCopy {
+    __device__ __forceinline__ void put(int, uint2) const {}
+    __device__ __forceinline__ void put_scale(int, float) const {}
+};
+
+// One token of one head into its slot, if `store`; and to `copy`: put(i, elements i to i + 3 in f16, of q8_0 the integers) and
+// put_scale(block, scale).
+template <int N, class Copy = NoCopy>
+DEVICE void append(void* plane, unsigned short* scales, size_t slot, int type, int head_dim, const Quad (&x)[N], int store = 1, const Copy& copy = {}) {
+#pragma unroll
     for (int n = 0; n < N; n++) {
         const int i = 128 * n + 4 * lane(), inside = i < head_dim;
         const float* v = x[n].v;
         const size_t at = slot * head_dim + i;
         if (type == CACHE_F16) {
-            if (inside) *(uint2*)((unsigned short*)plane + at) = {pack_f16(v[0], v[1]), pack_f16(v[2], v[3])};
+            const uint2 four = {pack_f16(v[0], v[1]), pack_f16(v[2], v[3])};
+            if (inside && store) *(uint2*)((unsigned short*)plane + at) = four;
+            if (inside) copy.put(i, four);
             continue;
         }
         // Eight lanes have a block; past the end of the head are zeros.
@@ -112,11 +152,16 @@ DEVICE void append(void* plane, unsigned short* scales, size_t slot, int type, i
         const unsigned short scale = f32_to_f16(largest / 127.0f);
         const float d = f16_to_f32(scale), inverse = d > 0.0f ? 1.0f / d : 0.0f;
         unsigned bytes = 0;
+        float q[4];
         for (int j = 0; j < 4; j++) {
-            const float q = fminf(fmaxf(roundf(product(v[j], inverse)), -128.0f), 127.0f);
-            bytes |= ((unsigned)(int)q & 0xffu) << 8 * j;
+            q[j] = fminf(fmaxf(roundf(product(v[j], inverse)), -128.0f), 127.0f);
+            bytes |= ((unsigned)(int)q[j] & 0xffu) << 8 * j;
         }
-        if (inside) *(unsigned*)((signed char*)plane + at) = bytes;
-        if (inside && lane() % 8 == 0) scales[slot * ((head_dim + CACHE_BLOCK - 1) / CACHE_BLOCK) + i / CACHE_BLOCK] = scale;
+        if (!inside) continue;
+        if (store) *(unsigned*)((signed char*)plane + at) = bytes;
+        copy.put(i, {pack_f16(q[0], q[1]), pack_f16(q[2], q[3])});
+        if (lane() % 8) continue;
+        if (store) scales[slot * ((head_dim + CACHE_BLOCK - 1) / CACHE_BLOCK) + i / CACHE_BLOCK] = scale;
+        copy.put_scale(i / CACHE_BLOCK, d);
     }
 }

@@ -1,7 +1,7 @@
 // What happens to q, k and v between their projections and attention, where attention does not do it itself: see rope.cuh.
 //
 // Grid: ceil((n_head + 2·n_head_kv) / 8) × rows blocks of 256 threads, a warp per head (of queries alone where the cache has keys
-// and values already); 9 KB of shared memory, 18 for heads beyond 256. Moves q in and out and k and v in at 4 bytes per element,
+// and values already); 1 KB of shared memory, 2 for heads beyond 256. Moves q in and out and k and v in at 4 bytes per element,
 // k and v out at 2 (f16) or 1.06 (q8_0).
 #include "ptx.cuh"
 
@@ -14,7 +14,6 @@ template <int DIM>
 DEVICE void rope_kv_of(const RopeKvParams& p) {
     constexpr int QUADS = QUADS_OF<DIM>;
     SHARED(float, turns, [DIM]);
-    SHARED(float, scratch, [ROPE_WARPS][DIM]);
     int row = blockIdx.y;
     if (p.seq[row] < 0) return;
     if ((int)threadIdx.x < p.n_rot / 2) store_turn(p, turns, threadIdx.x, p.pos[row], p.frequency[threadIdx.x]);
@@ -29,7 +28,11 @@ DEVICE void rope_kv_of(const RopeKvParams& p) {
     load_quads(x, is_value ? p.v + of_kv * p.head_dim : is_key ? p.k + of_kv * p.head_dim : p.q + of_q * p.q_step, p.head_dim);
     load_quads(weight, norm, norm ? p.head_dim : 0);
     if (is_value ? p.v_norm : norm != nullptr) norm_head(x, p, weight, !is_value);
-    if (!is_value) turn(x, p, turns, scratch[warp()]);
+    if (!is_value) {
+        Turn<QUADS> by;
+        load_turn(by, p, turns);
+        turn(x, p, by);
+    }
     if (!is_key) {
         store_quads(p.q_out + of_q * p.head_dim, x, p.head_dim);
         return;

@@ -10,7 +10,7 @@ use crate::{ArenaLayout, Grid, Params, Ptr, Result, Stream};
 /// Most parts that what a row sees falls into, each of at least a page.
 pub const MAX_PARTS: usize = 64;
 /// Queries of a tile where rows go one by one.
-const QUERIES: usize = 16;
+const QUERIES: usize = 8;
 
 /// Attention of one layer.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,8 +31,7 @@ pub struct Attention {
     pub scratch: Scratch,
     /// Most blocks that share the parts of a row where rows go one by one. Not in the bits of the result.
     pub splits: usize,
-    /// What is still to be done with the projections of the rows, where no row sees another one. Only where rows go one by one,
-    /// and [`turns`] says so.
+    /// What is still to be done with the projections of the rows, where no row sees another one. Only where rows go one by one.
     pub rope: Option<RopeKv>,
     /// How rows are gathered.
     pub tiling: Tiling,
@@ -114,11 +113,6 @@ pub fn splits(multiprocessors: usize, n_head_kv: usize, visible: usize) -> usize
     (2 * multiprocessors).div_ceil(n_head_kv).min(visible.div_ceil(PAGE) + 1).clamp(1, MAX_PARTS)
 }
 
-/// Whether the blocks of rows that go one by one can norm and turn their queries: all that share a head of k and v are together.
-pub fn turns(n_head: usize, n_head_kv: usize) -> bool {
-    n_head / n_head_kv <= QUERIES
-}
-
 /// The twin of AttentionParams in kernels/attention.cuh.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -170,16 +164,13 @@ pub unsafe fn attention(s: &Stream, a: &Attention) -> Result<()> {
     assert!(a.n_head.is_multiple_of(a.n_head_kv), "{} heads share {}", a.n_head, a.n_head_kv);
     assert!(a.image.q.is_null() || a.head_dim.is_multiple_of(32), "an image of heads of {} elements", a.head_dim);
     assert!(a.splits <= 1 || a.scratch.parts > 0, "no room for the parts of {} splits", a.splits);
-    if let Some(rope) = &a.rope {
-        assert!(a.tiling == Tiling::Rows && turns(a.n_head, a.n_head_kv), "{} heads share {}", a.n_head, a.n_head_kv);
-        rope.check();
-    }
+    assert!(a.rope.is_none() || a.tiling == Tiling::Rows, "rows of a prompt are turned before");
     let group = a.n_head / a.n_head_kv;
-    let (queries, dim) = variant(a.tiling, a.head_dim);
-    let heads_per_tile = group.min(queries);
+    let variant = Variant::of(a, s.gpu().properties().sm);
+    let heads_per_tile = group.min(variant.queries);
     let (rows_per_tile, splits) = match a.tiling {
         Tiling::Rows => (1, a.splits.max(1)),
-        Tiling::Prompt => (queries / heads_per_tile, 1),
+        Tiling::Prompt => (variant.queries / heads_per_tile, 1),
     };
     let raw = Raw {
         q: a.q,
@@ -210,19 +201,13 @@ pub unsafe fn attention(s: &Stream, a: &Attention) -> Result<()> {
         gate_step: a.gate_step as i32,
         gate: a.gate,
         sinks: a.sinks,
-        rope: a.rope.unwrap_or_default(),
+        rope: a.rope.map_or_else(RopeKv::default, |rope| rope.checked()),
     };
     let tiles = a.n_head_kv * group.div_ceil(heads_per_tile);
     let blocks = [tiles as u32, a.rows.div_ceil(rows_per_tile) as u32, splits as u32];
-    let kind = a.cache.kind;
+    let grid = Grid { blocks, threads: variant.threads(), shared: variant.shared() };
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
-    unsafe {
-        s.launch_dependent(
-            kernel(kind, dim, queries),
-            Grid { blocks, threads: threads(dim), shared: shared(kind, dim, queries) },
-            &raw,
-        )
-    }
+    unsafe { s.launch_dependent(variant.kernel(), grid, &raw) }
 }
 
 /// Whether there are kernels for heads of so many elements.
@@ -231,48 +216,71 @@ pub fn takes(head_dim: usize) -> bool {
     head_dim.is_multiple_of(step) && (16..=512).contains(&head_dim)
 }
 
-/// Queries per tile, and the `head_dim` that the kernel is made for.
-fn variant(tiling: Tiling, head_dim: usize) -> (usize, usize) {
-    let dim = head_dim.next_power_of_two().max(64);
-    match (tiling, dim) {
-        (Tiling::Prompt, 64) => (64, dim),
-        (Tiling::Prompt, 128) => (32, dim),
-        _ => (QUERIES, dim),
+/// A kernel, and what it needs.
+#[derive(Debug, Clone, Copy)]
+struct Variant {
+    tiling: Tiling,
+    kind: CacheType,
+    /// The `head_dim` that it is made for: 64, 128, 256 or 512.
+    dim: usize,
+    /// Queries per tile.
+    queries: usize,
+    /// Positions of which the block has keys at once, and values at once.
+    step: usize,
+}
+
+impl Variant {
+    fn of(a: &Attention, sm: i32) -> Self {
+        let dim = a.head_dim.next_power_of_two().max(64);
+        let keys = if dim > 256 { 16 } else { 32 };
+        let (queries, step) = match (a.tiling, dim) {
+            (Tiling::Rows, _) => (QUERIES, if dim > 128 && sm < 80 { keys } else { 2 * keys }),
+            (Tiling::Prompt, 64) => (64, keys),
+            (Tiling::Prompt, 128) => (32, keys),
+            (Tiling::Prompt, _) => (16, keys),
+        };
+        Self { tiling: a.tiling, kind: a.cache.kind, dim, queries, step }
     }
-}
 
-fn kernel(kind: CacheType, dim: usize, queries: usize) -> &'static str {
-    match (kind, dim, queries) {
-        (CacheType::F16, 64, 16) => "attention_f16_64_16",
-        (CacheType::F16, 64, _) => "attention_f16_64_64",
-        (CacheType::F16, 128, 16) => "attention_f16_128_16",
-        (CacheType::F16, 128, _) => "attention_f16_128_32",
-        (CacheType::F16, 256, _) => "attention_f16_256_16",
-        (CacheType::F16, ..) => "attention_f16_512_16",
-        (CacheType::Q8_0, 64, 16) => "attention_q8_0_64_16",
-        (CacheType::Q8_0, 64, _) => "attention_q8_0_64_64",
-        (CacheType::Q8_0, 128, 16) => "attention_q8_0_128_16",
-        (CacheType::Q8_0, 128, _) => "attention_q8_0_128_32",
-        (CacheType::Q8_0, 256, _) => "attention_q8_0_256_16",
-        (CacheType::Q8_0, ..) => "attention_q8_0_512_16",
+    fn kernel(&self) -> &'static str {
+        match (self.tiling, self.kind, self.dim) {
+            (Tiling::Rows, CacheType::F16, 64) => "attention_rows_f16_64",
+            (Tiling::Rows, CacheType::F16, 128) => "attention_rows_f16_128",
+            (Tiling::Rows, CacheType::F16, 256) => "attention_rows_f16_256",
+            (Tiling::Rows, CacheType::F16, _) => "attention_rows_f16_512",
+            (Tiling::Rows, CacheType::Q8_0, 64) => "attention_rows_q8_0_64",
+            (Tiling::Rows, CacheType::Q8_0, 128) => "attention_rows_q8_0_128",
+            (Tiling::Rows, CacheType::Q8_0, 256) => "attention_rows_q8_0_256",
+            (Tiling::Rows, CacheType::Q8_0, _) => "attention_rows_q8_0_512",
+            (Tiling::Prompt, CacheType::F16, 64) => "attention_f16_64_64",
+            (Tiling::Prompt, CacheType::F16, 128) => "attention_f16_128_32",
+            (Tiling::Prompt, CacheType::F16, 256) => "attention_f16_256_16",
+            (Tiling::Prompt, CacheType::F16, _) => "attention_f16_512_16",
+            (Tiling::Prompt, CacheType::Q8_0, 64) => "attention_q8_0_64_64",
+            (Tiling::Prompt, CacheType::Q8_0, 128) => "attention_q8_0_128_32",
+            (Tiling::Prompt, CacheType::Q8_0, 256) => "attention_q8_0_256_16",
+            (Tiling::Prompt, CacheType::Q8_0, _) => "attention_q8_0_512_16",
+        }
     }
-}
 
-/// Dynamic shared memory in bytes: `Variant::BYTES` in kernels/attention.cuh.
-fn shared(kind: CacheType, dim: usize, queries: usize) -> u32 {
-    let (stride, (tiles, keys)) = (dim + 8, tiles(dim));
-    let scales = if kind == CacheType::Q8_0 { keys * dim / 32 } else { 0 };
-    (2 * 2 * queries * stride + tiles * 2 * keys * stride + 4 * queries * (keys + 8) + 2 * 4 * scales) as u32
-}
+    /// Dynamic shared memory in bytes: BYTES of kernels/attention.cu and kernels/attention_rows.cu.
+    fn shared(&self) -> u32 {
+        let stride = self.dim + 8;
+        let (tiles, turns) = match self.tiling {
+            Tiling::Rows => (2, 4 * self.dim),
+            Tiling::Prompt if self.dim > 256 => (1, 0),
+            Tiling::Prompt => (2, 0),
+        };
+        let scales = if self.kind == CacheType::Q8_0 { self.step * self.dim / 32 } else { 0 };
+        let tile = 2 * self.step * stride;
+        (2 * 2 * self.queries * stride + tiles * tile + 4 * self.queries * (self.step + 8) + turns + 2 * 4 * scales)
+            as u32
+    }
 
-/// Threads of a block.
-fn threads(dim: usize) -> u32 {
-    if dim > 128 { 256 } else { 128 }
-}
-
-/// Tiles of keys or values that a block has in shared memory at once, and positions of a tile.
-fn tiles(dim: usize) -> (usize, usize) {
-    if dim > 256 { (1, 16) } else { (2, 32) }
+    /// Threads of a block.
+    fn threads(&self) -> u32 {
+        if self.tiling == Tiling::Rows || self.dim > 128 { 256 } else { 128 }
+    }
 }
 
 #[cfg(test)]
@@ -283,7 +291,7 @@ mod tests {
     #[test]
     fn the_kernels_have_the_same() {
         twin::fields!(Cache as "Cache" { k, v, k_scale, v_scale, table, pages, kind as "type" });
-        twin::fields!(Raw as "attention::AttentionParams" {
+        twin::fields!(Raw as "AttentionParams" {
             q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, group, head_dim,
             heads_per_tile, rows_per_tile, tiles_of_kv, place_factor, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks, rope,
         });
@@ -291,16 +299,27 @@ mod tests {
             ("PAGE", PAGE),
             ("CACHE_F16", CacheType::F16 as usize),
             ("CACHE_Q8_0", CacheType::Q8_0 as usize),
-            ("attention::MAX_PARTS", MAX_PARTS),
+            ("MAX_PARTS", MAX_PARTS),
         ]);
         for kind in [CacheType::F16, CacheType::Q8_0] {
-            for (dim, queries) in [(64, 16), (64, 64), (128, 16), (128, 32), (256, 16), (512, 16)] {
-                let name = kernel(kind, dim, queries);
-                assert!(name.ends_with(&format!("_{dim}_{queries}")), "{name}");
+            for (tiling, dim, sm) in [Tiling::Rows, Tiling::Prompt]
+                .into_iter()
+                .flat_map(|tiling| [64, 128, 256, 512].map(|dim| (tiling, dim)))
+                .flat_map(|(tiling, dim)| [75, 80].map(|sm| (tiling, dim, sm)))
+            {
+                let a = Attention {
+                    tiling,
+                    head_dim: dim,
+                    cache: Cache { kind, ..Cache::default() },
+                    ..Attention::default()
+                };
+                let variant = Variant::of(&a, sm);
+                let name = format!("{} sm_{sm}", variant.kernel());
                 twin::constants([
-                    (format!("shared {name}").as_str(), shared(kind, dim, queries) as usize),
-                    (format!("keys {name}").as_str(), tiles(dim).1),
-                    (format!("threads {name}").as_str(), threads(dim) as usize),
+                    (format!("shared {name}").as_str(), variant.shared() as usize),
+                    (format!("queries {name}").as_str(), variant.queries),
+                    (format!("step {name}").as_str(), variant.step),
+                    (format!("threads {name}").as_str(), variant.threads() as usize),
                 ]);
             }
         }

@@ -55,8 +55,8 @@ pub struct NormParams {
     pub scale: f32,
     /// Factor on what goes to `x_out`. What is normed does not have it: it is the same with `eps` divided by its square.
     pub x_scale: f32,
-    /// Padding that the struct of the kernels has, too; zero.
-    pub pad: i32,
+    /// 1 / `n`; a launch sets it.
+    pub share: f32,
 }
 
 impl Default for NormParams {
@@ -76,8 +76,15 @@ impl Default for NormParams {
             post_eps: 0.0,
             scale: 1.0,
             x_scale: 1.0,
-            pad: 0,
+            share: 0.0,
         }
+    }
+}
+
+impl NormParams {
+    /// As the kernels take it.
+    pub(super) fn with_share(&self) -> Self {
+        Self { share: 1.0 / self.n as f32, ..*self }
     }
 }
 
@@ -103,7 +110,7 @@ pub unsafe fn norm(s: &Stream, rows: u32, kind: NormKind, p: &NormParams) -> Res
         NormKind::None => "residual_add",
     };
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
-    unsafe { s.launch_dependent(name, Grid::linear(rows, THREADS), p) }
+    unsafe { s.launch_dependent(name, Grid::linear(rows, THREADS), &p.with_share()) }
 }
 
 #[cfg(test)]
@@ -113,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(NormParams as "NormParams" { x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale, x_scale, pad });
+        twin::fields!(NormParams as "NormParams" { x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale, x_scale, share });
         twin::constants([
             ("norm::NORM_THREADS", THREADS as usize),
             ("NORM_CHUNK", CHUNK),

@@ -1,9 +1,11 @@
 //! Quantized matrices times few columns, and the gated half of a feed-forward layer.
 
+use qrun_quant::GgmlType;
+
 use super::{
     formats::{self, Layout},
     norm::{self, NormParams},
-    params::MatmulParams,
+    params::{MatmulParams, Segment},
 };
 use crate::{Grid, Params, Result, Stream};
 
@@ -42,8 +44,12 @@ const VARIANTS: [Variant; 3] = [
     Variant { columns: 8, tiles: 4, warps: 12, resident: 12, shared: 34 << 10 },
     Variant { columns: MOST_COLUMNS as u32, tiles: 4, warps: 8, resident: 8, shared: 46 << 10 },
 ];
-/// The kernel that norms its column.
+/// The kernels that norm their column.
 const NORMED: Variant = Variant { columns: 1, tiles: 8, warps: 8, resident: 16, shared: 20 << 10 };
+/// The same where weights need few registers, from SM 9.0 on: where kernels begin early, nine warps are waited for less than eight.
+const LIGHT_NORMED: Variant = Variant { warps: 9, resident: 18, ..NORMED };
+/// And where they need many.
+const HEAVY_NORMED: Variant = Variant { resident: 8, ..NORMED };
 
 /// What a plan depends on of a device.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +71,7 @@ impl Multiprocessors {
 pub struct Plan {
     /// Row tiles of a block: 1, 2, 4, or with one column 8. A gated block has four, or with one column eight.
     pub tiles: u32,
-    /// Warps of a block: up to 16 with one column (8 that norm it), 12 with up to 8, else 8.
+    /// Warps of a block: up to 16 with one column (8 or 9 that norm it), 12 with up to 8, else 8.
     pub warps: u32,
 }
 
@@ -100,7 +106,7 @@ const AROUND: u32 = 3;
 /// them, and of blocks that have to wait for others.
 fn plan(variant: &Variant, shape: &Shape<'_>, device: &Multiprocessors) -> Plan {
     if shape.normed > 0 {
-        return plan_normed(shape, device);
+        return plan_normed(variant, shape, device);
     }
     let tiles = if shape.gated { &[GATED_TILES][..] } else { &[1, 2, 4, 8] };
     // In thousandths of a turn.
@@ -120,15 +126,15 @@ fn plan(variant: &Variant, shape: &Shape<'_>, device: &Multiprocessors) -> Plan 
 
 /// The same where every block norms the column first, which takes about as long as some records of a warp do: blocks that are
 /// there at once, as few turns as that allows, and as few blocks as take no longer.
-fn plan_normed(shape: &Shape<'_>, device: &Multiprocessors) -> Plan {
+fn plan_normed(variant: &Variant, shape: &Shape<'_>, device: &Multiprocessors) -> Plan {
     let tiles = if shape.gated { &[2 * GATED_TILES, GATED_TILES][..] } else { &[8, 4, 2, 1] };
     // In turns: a chunk that a warp norms takes about as long as a record, and some barriers as long as three.
     let turns = |plan: &Plan| {
-        let at_once = NORMED.at_once(plan.warps, device);
+        let at_once = variant.at_once(plan.warps, device);
         let records = (plan.tiles * shape.in_row).div_ceil(plan.warps);
         shape.blocks(plan.tiles).div_ceil(at_once) * (3 + shape.normed.div_ceil(plan.warps) + records)
     };
-    let plans = tiles.iter().flat_map(|&tiles| (4..=NORMED.warps).rev().map(move |warps| Plan { tiles, warps }));
+    let plans = tiles.iter().flat_map(|&tiles| (4..=variant.warps).rev().map(move |warps| Plan { tiles, warps }));
     plans.min_by_key(turns).expect("there are plans")
 }
 
@@ -185,7 +191,11 @@ fn planned_for(stream: &Stream, p: &MatmulParams, normed: bool) -> Plan {
     let experts = if p.experts.is_null() { 1 } else { p.expert_tiles as u32 };
     let chunks = if normed { (p.k as u32).div_ceil(norm::CHUNK as u32) } else { 0 };
     let shape = Shape { rows: &rows, in_row, gated: p.gated != 0, normed: chunks, experts };
-    plan(if normed { &NORMED } else { variant(p).1 }, &shape, &Multiprocessors::of(stream))
+    plan(
+        if normed { normed_variant(stream.gpu().properties().sm, segments) } else { variant(p).1 },
+        &shape,
+        &Multiprocessors::of(stream),
+    )
 }
 
 /// Bytes that each of so many matrices may be prefetched while their blocks wait: a quarter of L2 is for what blocks that run
@@ -198,6 +208,18 @@ pub(super) fn ahead(stream: &Stream, streams: u32) -> i32 {
 fn variant(p: &MatmulParams) -> (usize, &'static Variant) {
     let i = VARIANTS.iter().position(|v| p.columns as u32 <= v.columns).unwrap_or(VARIANTS.len() - 1);
     (i, &VARIANTS[i])
+}
+
+/// What the kernel allows that norms its column and multiplies it with these.
+fn normed_variant(sm: i32, segments: &[Segment]) -> &'static Variant {
+    use GgmlType::{IQ4_NL, MXFP4, Q2_K, Q4_0, Q5_0, Q8_0};
+    let format = formats::kernels(segments[0].format).format;
+    let same = segments.iter().all(|s| s.format == segments[0].format);
+    match format {
+        Q4_0 | Q5_0 | Q8_0 | IQ4_NL | MXFP4 if same && sm >= 90 => &LIGHT_NORMED,
+        Q2_K if same => &HEAVY_NORMED,
+        _ => &NORMED,
+    }
 }
 
 /// [`product`], or [`norm_product`], cut as the plan says.
@@ -226,7 +248,8 @@ pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParam
     let blocks = Shape { rows: &rows, in_row: 0, gated: p.gated != 0, normed: 0, experts: 1 }.blocks(plan.tiles);
     let factor = |n: u32| 65_536u32.div_ceil(n) as i32;
     let columns = p.column_tiles(variant.columns);
-    let of = if norm.is_some() { &NORMED } else { variant };
+    let sm = stream.gpu().properties().sm;
+    let of = if norm.is_some() { normed_variant(sm, segments) } else { variant };
     let at_once = of.at_once(plan.warps, &Multiprocessors::of(stream));
     let ahead = if norm.is_some() || blocks * columns <= at_once {
         ahead(stream, (blocks * columns).min(at_once) * if p.gated == 0 { 1 } else { 2 })
@@ -248,7 +271,7 @@ pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParam
         );
         assert!(s.expert_rows > 0 && s.expert_rows % 16 == 0, "experts of {} rows", s.expert_rows);
     }
-    let Some(&norm) = norm else {
+    let Some(norm) = norm.map(NormParams::with_share) else {
         // SAFETY: the kernel takes these parameters (compared by a test of `params`); the caller answers for the rest.
         return unsafe { stream.launch_dependent(kernels.product[i], grid, &product) };
     };
@@ -273,8 +296,16 @@ mod tests {
         twin::constants([
             ("matrix_product::MOST_TILES", VARIANTS[0].tiles as usize),
             ("matrix_product::MOST_WARPS", VARIANTS[0].warps as usize),
-            ("matrix_product::MOST_NORM_WARPS", NORMED.warps as usize),
         ]);
+        for kernels in formats::FORMATS.iter().filter(|k| matches!(k.layout, Layout::Records { .. })) {
+            let segment = Segment { format: kernels.format as i32, ..Segment::default() };
+            let variant = normed_variant(90, &[segment]);
+            let name = kernels.norm_product.trim_start_matches("norm_product_");
+            twin::constants([
+                (format!("norm warps {name}").as_str(), variant.warps as usize),
+                (format!("norm blocks {name}").as_str(), (variant.resident / variant.warps) as usize),
+            ]);
+        }
     }
 
     /// Shapes of gemma-3-1b on 40, 84 and 132 multiprocessors.
@@ -292,13 +323,13 @@ mod tests {
         assert_eq!(plans(&[6912, 6912], 9, true, 9), [(8, 5), (4, 5), (4, 8)], "gate and up of what is normed");
         assert_eq!(plans(&[1152], 54, false, 0), [(1, 8), (1, 14), (1, 14)], "down");
         assert_eq!(plans(&[1024, 256, 256], 9, false, 9), [(1, 5), (1, 8), (1, 8)], "q, k, v");
-        for variant in VARIANTS.iter().chain([&NORMED]) {
+        for variant in VARIANTS.iter().chain([&NORMED, &LIGHT_NORMED, &HEAVY_NORMED]) {
             for in_row in 1..100 {
                 let shape = Shape {
                     rows: &[160],
                     in_row,
                     gated: in_row % 2 == 0,
-                    normed: u32::from(*variant == NORMED) * in_row,
+                    normed: u32::from(variant.shared == NORMED.shared) * in_row,
                     experts: 1,
                 };
                 let cut = plan(variant, &shape, &Multiprocessors { count: 84, shared: 99 << 10 });

@@ -52,8 +52,8 @@ pub struct RopeKv {
     pub q_step: i32,
     /// 1: heads of values are normed, without a weight.
     pub v_norm: i32,
-    /// Padding that the struct of the kernels has, too; zero.
-    pub pad: i32,
+    /// 1 / `head_dim`: the operations set it.
+    pub share: f32,
 }
 
 /// Which elements turn together.
@@ -71,7 +71,8 @@ pub enum Pairs {
 unsafe impl Params for RopeKv {}
 
 impl RopeKv {
-    pub(super) fn check(&self) {
+    /// As the kernels take it.
+    pub(super) fn checked(&self) -> Self {
         let Self { head_dim, n_rot, q_step, .. } = *self;
         assert!(head_dim % 4 == 0 && (4..=MAX_HEAD).contains(&head_dim), "heads of {head_dim} elements");
         assert!(
@@ -79,6 +80,7 @@ impl RopeKv {
             "heads {q_step} elements apart"
         );
         assert!(takes(n_rot as usize, self.pairs) && n_rot <= head_dim, "{n_rot} of {head_dim} elements turn");
+        Self { share: 1.0 / head_dim as f32, ..*self }
     }
 }
 
@@ -103,7 +105,7 @@ pub fn turns(radians: f64) -> u64 {
 /// # Safety
 /// The contract of [`ops`](crate::ops): the addresses in `p` have the sizes that its fields name, for `rows` rows.
 pub unsafe fn rope_kv(s: &Stream, rows: u32, p: &RopeKv) -> Result<()> {
-    p.check();
+    let p = &p.checked();
     let heads = (p.n_head + if p.k.is_null() { 0 } else { 2 * p.n_head_kv }) as u32;
     let name = if p.head_dim > SMALL_HEAD { "rope_kv_512" } else { "rope_kv" };
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
@@ -119,7 +121,7 @@ mod tests {
     fn the_kernels_have_the_same() {
         twin::fields!(RopeKv as "RopeKvParams" {
             q, q_out, k, v, q_norm, k_norm, frequency, pos, seq, cache, n_head, n_head_kv, head_dim, n_rot,
-            pairs as "halves", eps, magnitude, q_step, v_norm, pad,
+            pairs as "halves", eps, magnitude, q_step, v_norm, share,
         });
         twin::constants([("rope_kv::ROPE_WARPS", WARPS as usize), ("MAX_HEAD", MAX_HEAD as usize)]);
     }

@@ -8,7 +8,7 @@ pub fn number(name: &str) -> usize {
     line.parse().unwrap_or_else(|e| panic!("{name} {line}: {e}"))
 }
 
-/// `constants([("attention::MAX_PARTS", 64)])`: each constant has the host's value in the kernels.
+/// `constants([("MAX_PARTS", 64)])`: each constant has the host's value in the kernels.
 #[track_caller]
 pub fn constants<const N: usize>(ours: [(&str, usize); N]) {
     for (name, value) in ours {

@@ -241,10 +241,10 @@ impl Step<'_> {
             magnitude: l.rope.magnitude,
             q_step: q_step as i32,
             v_norm: i32::from(l.v_norm),
-            pad: 0,
+            share: 0.0,
         };
         // Rows of different sequences are turned by attention itself; those of a prompt see each other.
-        let alone = self.tiling == Tiling::Rows && self.probe.is_none() && attention::turns(l.n_head, l.n_head_kv);
+        let alone = self.tiling == Tiling::Rows && self.probe.is_none();
         if !alone {
             // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
             unsafe { rope_kv::rope_kv(self.stream, self.rows as u32, &turn)? };

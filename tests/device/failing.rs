@@ -113,7 +113,7 @@ fn a_launch_that_never_ends_is_an_error_like_any_other() {
     }
     let want = run(None).tokens.expect("nothing fails");
     // In the prompt, in a step that runs as it is, in recorded ones; first, in the middle and last of a step.
-    for kernel in ["rms_norm", "attention_f16_64_16", "sample_scan"] {
+    for kernel in ["rms_norm", "attention_rows_f16_64", "sample_scan"] {
         for nth in [1, 2, 3, 5, 8] {
             let run = run(Some(Failure { call: Some(kernel), nth, code: 600 }));
             assert_eq!(run.tokens.as_ref(), Ok(&want), "{kernel} {nth}");

@@ -127,7 +127,7 @@ impl Case {
             magnitude: self.magnitude,
             q_step: (self.step * self.head_dim) as i32,
             v_norm: self.v_is_k.into(),
-            pad: 0,
+            share: 0.0,
         };
         if !alone {
             // SAFETY: buffers of these shapes, which live until the results are read.

@@ -131,7 +131,7 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
         post_eps: POST_EPS,
         scale: case.scale,
         x_scale: case.x_scale,
-        pad: 0,
+        share: 0.0,
     };
     // SAFETY: buffers of these shapes, which live until the results are read.
     unsafe { norm(&device.stream, case.sources().len() as u32, case.kind, &p) }.expect("a launch");

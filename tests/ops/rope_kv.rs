@@ -168,7 +168,7 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
         magnitude: case.magnitude,
         q_step: (case.step * case.head_dim) as i32,
         v_norm: case.v_norm.into(),
-        pad: 0,
+        share: 0.0,
     };
     // SAFETY: buffers of these shapes, which live until the results are read.
     unsafe { rope_kv(&device.stream, case.rows.len() as u32, &p) }.expect("a launch");

@@ -101,7 +101,7 @@ const TABLE: &[Row] = &[
     ("rcp.rn.f32", "ww", Form::Unary(Unary::ReciprocalExact), Special),
     ("ex2.approx.ftz.f32", "ww", Form::Unary(Unary::Exp2), Special),
     ("rcp.approx.ftz.f32", "ww", Form::Unary(Unary::Reciprocal), Special),
-    ("rsqrt.approx.f32", "ww", Form::Unary(Unary::ReciprocalSqrt), Special),
+    ("rsqrt.approx.ftz.f32", "ww", Form::Unary(Unary::ReciprocalSqrt), Special),
     // f64.
     ("add.f64 add.rn.f64", "lll", Form::BinaryLong(BinaryLong::AddF), Double),
     ("mul.f64 mul.rn.f64", "lll", Form::BinaryLong(BinaryLong::MultiplyF), Double),

@@ -40,6 +40,7 @@ inline void warp(Op op, void* c, const void* a, const void* b, int count, Site s
 DEVICE void block_sync(SITE) { emu_block_sync(site); }
 DEVICE void warp_sync(SITE) { emu_warp(emu::Op::Sync, 0, 0, site); }
 
+DEVICE int uniform(int v) { return v; }
 template <class T> DEVICE T shuffle(T v, int lane, SITE) { return emu::warp(emu::Op::Shuffle, v, lane & 31, site); }
 template <class T> DEVICE T shuffle_xor(T v, int mask, SITE) {
     return emu::warp(emu::Op::Shuffle, v, ((threadIdx.x & 31) ^ mask) & 31, site);

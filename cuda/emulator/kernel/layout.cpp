@@ -7,6 +7,7 @@
 
 // Headers that several kernels include come first, for they are read once.
 #include "activation.cuh"
+#include "attention.cuh"
 #include "cache.cuh"
 #include "chunk.cuh"
 #include "dot.cuh"
@@ -16,6 +17,9 @@
 
 namespace attention {
 #include "attention.cu"
+}
+namespace attention_rows {
+#include "attention_rows.cu"
 }
 namespace embed {
 #include "embed.cu"
@@ -89,9 +93,9 @@ int main() {
     FIELDS(ExpertTile, expert, first, columns, pad)
     FIELDS(MatmulParams, segment, segments, k, columns, softcap, image, x, seq, tile_shift, gated, activation, expert_tiles,
            warp_factor, row_factor, ahead, out, experts, x_columns, y_columns, terms)
-    FIELDS(NormParams, x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale, x_scale, pad)
+    FIELDS(NormParams, x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale, x_scale, share)
     FIELDS(GluParams, gate, up, k, columns, activation, y_stride, image, x, seq, y, out)
-    FIELDS(attention::AttentionParams, q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, group,
+    FIELDS(AttentionParams, q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, group,
            head_dim, heads_per_tile, rows_per_tile, tiles_of_kv, place_factor, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks,
            rope)
     FIELDS(embed::EmbedParams, w, token, seq, y, rows, k, format, scale)
@@ -110,7 +114,7 @@ int main() {
     FIELDS(recurrent::ShortConvParams, state, input, conv, y, image, channels, taps)
     FIELDS(repack::RepackParams, from, to, rows, k)
     FIELDS(RopeKvParams, q, q_out, k, v, q_norm, k_norm, frequency, pos, seq, cache, n_head, n_head_kv,
-           head_dim, n_rot, halves, eps, magnitude, q_step, v_norm, pad)
+           head_dim, n_rot, halves, eps, magnitude, q_step, v_norm, share)
     FIELDS(sample::Sampling, seed, position, temperature, top_k, top_p, ln_min_p, repeat, frequency, presence, window)
     FIELDS(sample::Bias, token, value)
     FIELDS(sample::SampledToken, sequence, token, status, value)
@@ -127,12 +131,25 @@ int main() {
     CONSTANT(SILU)
     CONSTANT(GELU_TANH)
     CONSTANT(CLAMPED_SWIGLU)
-    CONSTANT(attention::MAX_PARTS)
-#define SHARED_BYTES(name, ...)                                                        \
-    printf("shared %s %d\n", #name, attention::Variant<__VA_ARGS__>::BYTES);           \
-    printf("keys %s %d\n", #name, attention::Variant<__VA_ARGS__>::KEYS);              \
-    printf("threads %s %d\n", #name, attention::Variant<__VA_ARGS__>::THREADS);
-    ATTENTIONS(SHARED_BYTES)
+    CONSTANT(MAX_PARTS)
+#define VARIANT(name, sm, V)                                \
+    printf("shared %s %s %d\n", #name, sm, V::BYTES);       \
+    printf("queries %s %s %d\n", #name, sm, V::ROWS);       \
+    printf("step %s %s %d\n", #name, sm, V::STEP);          \
+    printf("threads %s %s %d\n", #name, sm, V::THREADS);
+#define OF_PROMPTS(name, ...)                                       \
+    {                                                               \
+        using V = attention::Variant<__VA_ARGS__>;                  \
+        VARIANT(name, "sm_75", V) VARIANT(name, "sm_80", V)         \
+    }
+#define OF_ROWS(name, DIM, Q8)                                                   \
+    {                                                                            \
+        using V75 = attention_rows::Rows<DIM, Q8, (DIM > 128 ? 1 : 2)>;          \
+        using V80 = attention_rows::Rows<DIM, Q8>;                               \
+        VARIANT(name, "sm_75", V75) VARIANT(name, "sm_80", V80)                  \
+    }
+    ATTENTIONS(OF_PROMPTS)
+    ATTENTION_ROWS(OF_ROWS)
     CONSTANT(gemv::ROWS)
     CONSTANT(32 * gemv::WARPS)
     CONSTANT(glu::OUTPUTS)
@@ -157,7 +174,10 @@ int main() {
     CONSTANT(norm::NORM_MOST_CHUNKS)
     CONSTANT(matrix_product::MOST_TILES)
     CONSTANT(matrix_product::MOST_WARPS)
-    CONSTANT(matrix_product::MOST_NORM_WARPS)
+#define NORMED(number, name, F)                                                       \
+    printf("norm warps %s %d\n", #name, matrix_product::NORM_WARPS<F>);                \
+    printf("norm blocks %s %d\n", #name, matrix_product::NORM_BLOCKS<F>);
+    QUANTIZED_FORMATS(NORMED)
     CONSTANT(experts::MAX_EXPERTS)
     CONSTANT(experts::MAX_CHOICES)
     CONSTANT(experts::SOFTMAX)

@@ -117,19 +117,19 @@ static PLANTED: &[Planted] = &[
     row(80, "fragments", Edit::RemoveAll("cp.async.commit_group")),
     row(80, "gemm_q8_0", Edit::RemoveAll("cp.async.wait_group")),
     row(80, "gemm_q8_0", Edit::RemoveAll("cp.async.commit_group")),
-    row(80, "attention_f16_64_16", Edit::Remove("cp.async.wait_group", 0)),
-    row(80, "attention_f16_64_16", Edit::Remove("cp.async.wait_group", 1)),
-    row(80, "attention_f16_64_16", Edit::RemoveAll("cp.async.commit_group")),
+    row(80, "attention_rows_f16_64", Edit::Remove("cp.async.wait_group", 0)),
+    row(80, "attention_rows_f16_64", Edit::Replace("cp.async.wait_group 0", "cp.async.wait_group 1")),
+    row(80, "attention_rows_f16_64", Edit::RemoveAll("cp.async.commit_group")),
     // Rows of ldmatrix: the next one, and half of one.
     row(80, "fragments", Edit::Before("ldmatrix", "xor.b32 @, @, 16;")),
-    row(75, "attention_f16_64_16", Edit::Before("x4.shared", "add.s32 @, @, 144;")),
-    row(80, "attention_f16_64_16", Edit::Before("x4.trans", "add.s32 @, @, 16;")),
-    row(80, "attention_f16_64_16", Edit::Before("ldmatrix", "add.s32 @, @, 8;")),
-    row(75, "attention_f16_64_16", Edit::Replace("x4.trans.shared", "x4.shared")),
+    row(75, "attention_rows_f16_64", Edit::Before("x4.shared", "add.s32 @, @, 144;")),
+    row(80, "attention_rows_f16_64", Edit::Before("x4.trans", "add.s32 @, @, 16;")),
+    row(80, "attention_rows_f16_64", Edit::Before("ldmatrix", "add.s32 @, @, 8;")),
+    row(75, "attention_rows_f16_64", Edit::Replace("x4.trans.shared", "x4.shared")),
     // Parameters at another place.
     row(75, "fragments", Edit::Replace("_param_0+16]", "_param_0+8]")),
     row(75, "fragments", Edit::Replace("_param_0+24]", "_param_0+28]")),
-    row(80, "attention_f16_64_16", Edit::Replace("param_0+128]", "param_0+136]")),
+    row(80, "attention_rows_f16_64", Edit::Replace("param_0+16]", "param_0+8]")),
     row(80, "product_8_q8_0", Edit::Replace("+-24]", "+-16]")),
     row(75, "repack_q8_0", Edit::Replace("param_0+16]", "param_0+20]")),
     row(80, "rms_norm", Edit::Replace("param_0+88]", "param_0+92]")),
@@ -141,8 +141,8 @@ static PLANTED: &[Planted] = &[
     row(75, "fragments", Edit::Guard("ldmatrix", 0)),
     row(80, "product_8_q8_0", Edit::Guard("mma.sync", 0)),
     row(75, "product_1_q5_0", Edit::Guard("mma.sync", 0)),
-    row(80, "attention_f16_64_16", Edit::Guard("mma.sync", 2)),
-    row(75, "attention_f16_64_16", Edit::Guard("ldmatrix", 3)),
+    row(80, "attention_rows_f16_64", Edit::Guard("mma.sync", 2)),
+    row(75, "attention_rows_f16_64", Edit::Guard("ldmatrix", 3)),
     row(80, "gemv_f32", Edit::Guard("shfl.sync", 0)),
     // Barriers that are not there.
     // The first two are those of rows that are no whole quads.
@@ -152,11 +152,11 @@ static PLANTED: &[Planted] = &[
     row(75, "product_8_q8_0", Edit::Remove("bar.sync", 0)),
     row(80, "product_1_mxfp4", Edit::RemoveAll("bar.sync")),
     row(80, "gemm_q8_0", Edit::RemoveAll("bar.sync")),
-    row(80, "attention_f16_64_16", Edit::RemoveAll("bar.sync")),
+    row(80, "attention_rows_f16_64", Edit::RemoveAll("bar.sync")),
     // Fences around the ticket by which blocks meet: none; not that before it.
-    row(80, "attention_f16_64_16", Edit::RemoveAll("membar.gl")),
-    row(80, "attention_f16_64_16", Edit::Remove("membar.gl", 0)),
-    row(75, "attention_f16_64_16", Edit::Remove("membar.gl", 0)),
+    row(80, "attention_rows_f16_64", Edit::RemoveAll("membar.gl")),
+    row(80, "attention_rows_f16_64", Edit::Remove("membar.gl", 0)),
+    row(75, "attention_rows_f16_64", Edit::Remove("membar.gl", 0)),
     row(80, "sample_scan", Edit::Remove("membar.gl", 0)),
     row(80, "sample_scan", Edit::RemoveAll("membar.gl")),
     row(75, "sample_scan", Edit::RemoveAll("membar.sys")),
@@ -170,7 +170,7 @@ static PLANTED: &[Planted] = &[
     row(80, "rms_norm", Edit::Remove("@%p", 0)),
     row(80, "sample_scan", Edit::Remove("@%p", 0)),
     row(80, "repack_q4_k", Edit::Remove("@%p", 0)),
-    row(80, "attention_f16_64_16", Edit::Replace("bar.red.or.pred", "bar.red.and.pred")),
+    row(80, "attention_rows_f16_64", Edit::Replace("bar.red.or.pred", "bar.red.and.pred")),
     // Numbers.
     // The start of a sum of integers that a subtraction makes a float.
     row(75, "product_1_q8_0", Edit::Replace("1262485504", "1262485505")),
@@ -179,7 +179,7 @@ static PLANTED: &[Planted] = &[
     row(75, "repack_q8_0", Edit::Replace("ld.global.nc.u16", "ld.global.nc.u32")),
     row(75, "repack_q5_0", Edit::Before("ld.global.nc.u16", "add.s64 @, @, 2;")),
     row(80, "product_1_q5_0", Edit::Before("v2.u32", "add.s64 @, @, 8;")),
-    row(75, "attention_f16_64_16", Edit::Replace("cvt.rn.f16.f32", "cvt.rz.f16.f32")),
+    row(75, "attention_rows_f16_64", Edit::Replace("cvt.rn.f16.f32", "cvt.rz.f16.f32")),
 ];
 
 #[test]

@@ -97,6 +97,8 @@ pub static APPROXIMATIONS: &[Row] = &[
         .judged(Judge::Ulps(2)),
     row("rcp.approx.ftz.f32", "f,f", "", |x| float(flushed((1.0 / f64::from(flushed(f(x[0])))) as f32)))
         .judged(Judge::Ulps(1)),
+    row("rsqrt.approx.ftz.f32", "f,f", "", |x| float((1.0 / f64::from(flushed(f(x[0]))).sqrt()) as f32))
+        .judged(Judge::Ulps(2)),
 ];
 
 #[test]

@@ -34,7 +34,7 @@ pub static SUBJECTS: &[Subject] = &[
     Subject { module: "gemv", kernel: "gemv_f16", attempt: |t| gemv(t, F16) },
     Subject { module: "gemm", kernel: "gemm_few_bf16", attempt: |t| few(t, BF16) },
     Subject { module: "gemm", kernel: "gemm_q8_0", attempt: |t| matmul(t, Q8_0, ([70, 37, 160], 0, [2, 1, 128])) },
-    Subject { module: "attention", kernel: "attention_f16_64_16", attempt: attention },
+    Subject { module: "attention_rows", kernel: "attention_rows_f16_64", attempt: attention },
     Subject { module: "sample", kernel: "sample_scan", attempt: sample_scan },
     Subject { module: "sample_mask", kernel: "sample_mask", attempt: sample_mask },
 ];
@@ -134,7 +134,8 @@ fn rms_norm(trial: &Trial<'_>) -> Result<(), String> {
         .set("eps", 1e-3f32)
         .set("post_eps", 1e-2f32)
         .set("scale", 0.75f32)
-        .set("x_scale", 0.5f32);
+        .set("x_scale", 0.5f32)
+        .set("share", 1.0 / N as f32);
     trial.run(&memory, &params.bytes, [3, 1, 1], 512, 0)?;
     let (mut sums, mut normed) = (vec![], vec![]);
     for row in 0..3 {
@@ -188,7 +189,7 @@ fn attention(trial: &Trial<'_>) -> Result<(), String> {
     let mut memory = Memory::default();
     let out = memory.put(&vec![IDLE; q.len()]);
     let (seq, pos): (Vec<i32>, Vec<i32>) = ROWS.iter().copied().unzip();
-    let params = Params::new("attention::AttentionParams")
+    let params = Params::new("AttentionParams")
         .set("q", memory.put(&q))
         .set("pos", memory.put(&pos))
         .set("seq", memory.put(&seq))
@@ -212,8 +213,8 @@ fn attention(trial: &Trial<'_>) -> Result<(), String> {
         .set("splits", 2)
         .set("parts", 2)
         .set("scale", 0.125f32);
-    let dynamic = number("shared attention_f16_64_16") as u32;
-    trial.run(&memory, &params.bytes, [1, ROWS.len() as u32, 2], 128, dynamic)?;
+    let dynamic = number("shared attention_rows_f16_64 sm_80") as u32;
+    trial.run(&memory, &params.bytes, [1, ROWS.len() as u32, 2], 256, dynamic)?;
     close(&memory.get(out), &expected, 5e-6)
 }
 

@@ -36,7 +36,7 @@ pub(super) fn unary(f: Unary, w: &mut Registers, mask: u32, d: R, a: Source, how
             let how = if a & 0x7f_ffff == 0x7f_ffff { Approximation::Exact } else { how };
             float::reciprocal(real(a), how)
         }),
-        Unary::ReciprocalSqrt => map(w, mask, d, a, |a| float::reciprocal_sqrt(float::flush(real(a)), how)),
+        Unary::ReciprocalSqrt => map(w, mask, d, a, |a| float::reciprocal_sqrt(real(a), how)),
         Unary::FromS32 => map(w, mask, d, a, |a| (a as i32 as f32).to_bits()),
         Unary::FromU32 => map(w, mask, d, a, |a| (a as f32).to_bits()),
         Unary::FromS32Up => map(w, mask, d, a, |a| float::up(i128::from(a as i32)).to_bits()),

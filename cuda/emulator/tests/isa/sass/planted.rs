@@ -103,8 +103,8 @@ static PLANTED: &[Planted] = &[
     row(75, "gemv_f32", Edit::Remove("BSYNC", 3)),
     row(90, "gemv_f32", Edit::RemoveAll("BSYNC")),
     row(120, "gemv_f32", Edit::RemoveAll("BSYNC")),
-    row(75, "attention_f16_64_16", Edit::RemoveAll("BSYNC")),
-    row(120, "attention_f16_64_16", Edit::RemoveAll("BSYNC")),
+    row(75, "attention_rows_f16_64", Edit::RemoveAll("BSYNC")),
+    row(120, "attention_rows_f16_64", Edit::RemoveAll("BSYNC")),
     row(75, "sample_scan", Edit::RemoveAll("BSYNC")),
     row(120, "sample_scan", Edit::RemoveAll("BSYNC")),
     row(120, "gemm_q8_0", Edit::Remove("BSYNC", 1)),
@@ -113,8 +113,8 @@ static PLANTED: &[Planted] = &[
     // A barrier that no BSSY began.
     row(89, "product_1_q8_0", Edit::RemoveAll("BSSY")),
     // Fences around the ticket by which blocks meet: none; not that before it.
-    row(75, "attention_f16_64_16", Edit::RemoveAll("MEMBAR")),
-    row(120, "attention_f16_64_16", Edit::Remove("MEMBAR", 0)),
+    row(75, "attention_rows_f16_64", Edit::RemoveAll("MEMBAR")),
+    row(120, "attention_rows_f16_64", Edit::Remove("MEMBAR", 0)),
     row(90, "sample_scan", Edit::Remove("MEMBAR", 0)),
     // Registers that are used before they are there.
     row(75, "product_1_q5_0", Edit::NoWait("IMMA", 0)),
@@ -131,15 +131,15 @@ static PLANTED: &[Planted] = &[
     row(90, "gemm_q8_0", Edit::RemoveAll("LDGDEPBAR")),
     row(120, "gemm_q8_0", Edit::RemoveAll("BAR.SYNC")),
     row(120, "product_8_q8_0", Edit::Remove("BAR.SYNC", 0)),
-    row(86, "attention_f16_64_16", Edit::Remove("DEPBAR.LE", 0)),
+    row(86, "attention_rows_f16_64", Edit::Remove("DEPBAR.LE", 0)),
     row(80, "fragments", Edit::RemoveAll("DEPBAR.LE")),
     // Tensor cores: operands that change places, another matrix, some of the lanes.
     row(75, "product_8_q8_0", Edit::Swap("IMMA", 1, 2)),
     row(86, "product_8_q8_0", Edit::Swap("IMMA", 0, 3)),
     row(80, "gemm_few_bf16", Edit::Swap("F2FP", 1, 2)),
     row(120, "gemm_few_bf16", Edit::Swap("F2FP", 1, 2)),
-    row(75, "attention_f16_64_16", Edit::Replace("LDSM.16.MT88", "LDSM.16.M88")),
-    row(120, "attention_f16_64_16", Edit::Replace("LDSM.16.M88.4 ", "LDSM.16.MT88.4 ")),
+    row(75, "attention_rows_f16_64", Edit::Replace("LDSM.16.MT88", "LDSM.16.M88")),
+    row(120, "attention_rows_f16_64", Edit::Replace("LDSM.16.M88.4 ", "LDSM.16.MT88.4 ")),
     row(75, "product_8_q8_0", Edit::Guard("IMMA", 0, "P0")),
     // Parameters at another place.
     row(75, "product_1_q8_0", Edit::Replace("+0x160]", "+0x168]")),
