@@ -223,7 +223,7 @@ struct Variant {
     kind: CacheType,
     /// The `head_dim` that it is made for: 64, 128, 256 or 512.
     dim: usize,
-    /// Queries per tile.
+    /// Rows of a tile: a query head of one row each, in a prompt of several rows.
     queries: usize,
     /// Positions of which the block has keys at once, and values at once.
     step: usize,

@@ -195,7 +195,7 @@ pub(super) fn reciprocal(x: f32, how: Approximation) -> u32 {
     bits(flush(approximate(1.0 / f64::from(flush(x)), 1, how)))
 }
 
-/// `rsqrt.approx.ftz.f32`, 2 ULP.
+/// `rsqrt.approx.ftz.f32`, 2 ULP; of a denormal that of zero, which is infinite.
 pub(super) fn reciprocal_sqrt(x: f32, how: Approximation) -> u32 {
     let root = f64::from(flush(x)).sqrt();
     bits(approximate(1.0 / root, 2, how))
