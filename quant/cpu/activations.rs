@@ -11,6 +11,7 @@ use self::{f32::FloatPanels, int8::Int8Panels, int16::Int16Panels};
 use super::{
     Arithmetic,
     layout::{Line, NARROW, WIDE, in_registers},
+    tiles::multiplies_pairs,
 };
 use crate::{GgmlType, simd::Isa};
 
@@ -88,11 +89,14 @@ impl Activations {
             self.exact.extend_from_slice(x);
             return;
         }
-        let (mut f32, mut int16, mut int8) = (false, false, false);
+        let (mut f32, mut int16, mut int8, mut pairs) = (false, false, false, false);
         types.for_each(|ty| match ComputeType::of(ty, self.tokens) {
             ComputeType::Float => f32 = true,
             ComputeType::Int16 => int16 = true,
-            ComputeType::Int8 => int8 = true,
+            ComputeType::Int8 => {
+                int8 = true;
+                pairs |= self.tokens > in_registers(self.isa) && multiplies_pairs(self.isa, ty);
+            }
         });
         let shape = (cols, self.width);
         if f32 {
@@ -102,7 +106,7 @@ impl Activations {
             self.int16.set(self.isa, x, shape);
         }
         if int8 {
-            self.int8.set(self.isa, x, shape);
+            self.int8.set(self.isa, x, shape, pairs);
         }
     }
 

@@ -30,14 +30,14 @@ pub(super) fn multiply<M: MicroKernel>(
 ) {
     let (k_blocks, per_panel) = M::k_blocks(x.isa, x.cols);
     let (at_once, panels) = (M::tiles(x.isa), x.panels());
-    let of_panel = at_once * x.width;
+    let (of_panel, lines_of_block) = (at_once * x.width, M::lines(x.isa));
     let sums = tiles.len().div_ceil(at_once) * panels * of_panel;
     scratch.sums.resize(scratch.sums.len().max(sums), [0.0; ROWS]);
-    scratch.packed.resize(scratch.packed.len().max(at_once * per_panel * M::LINES), Line::ZERO);
+    scratch.packed.resize(scratch.packed.len().max(at_once * per_panel * lines_of_block), Line::ZERO);
     scratch.tiles.begin(tiles.start);
     for first in (0..k_blocks).step_by(per_panel) {
         let range = first..(first + per_panel).min(k_blocks);
-        let lines = range.len() * M::LINES;
+        let lines = range.len() * lines_of_block;
         let groups = scratch.sums.chunks_exact_mut(panels * of_panel);
         for (tile, sums) in tiles.clone().step_by(at_once).zip(groups) {
             let n = at_once.min(tiles.end - tile);
@@ -45,12 +45,10 @@ pub(super) fn multiply<M: MicroKernel>(
                 M::pack(x.isa, w, tile + i, range.clone(), (packed, &mut scratch.tiles));
             }
             let weights = PackedPanels { k_blocks: range.clone(), lines: &scratch.packed[..n * lines], tiles: n };
-            for (panel, sums) in sums.chunks_exact_mut(of_panel).enumerate() {
-                if first == 0 {
-                    sums.fill([0.0; ROWS]);
-                }
-                M::multiply(x, panel, &weights, sums);
+            if first == 0 {
+                sums.fill([0.0; ROWS]);
             }
+            M::multiply(x, &weights, sums);
         }
     }
     // All tiles of one token after the other: long runs, as the outputs of tokens are far apart.

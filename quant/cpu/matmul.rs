@@ -19,6 +19,7 @@ use super::{
     layout::{BLOCK, NARROW, ROWS, WIDE, in_registers, steps},
     matrix::TileBytes,
     par::{self, Shared},
+    prefetch::prefetch,
     tiles::{FileBlocks, TileFormat, with_format},
 };
 use crate::{GgmlType, simd::Isa};
@@ -45,6 +46,8 @@ const GROUP: usize = 4;
 /// Bytes of weights that one chunk of a parallel region reads: some 10 µs, so that the threads end
 /// together, and much more than it costs to hand out a chunk.
 const CHUNK: usize = 96 << 10;
+/// Tokens between what is written and what is prefetched.
+const TOKENS_AHEAD: usize = 2;
 
 /// Runs several products of the same vectors `x[tokens][cols]` in one parallel region. Panics where the
 /// matrices do not have `cols` columns, or the outputs not `tokens` times their rows.
@@ -224,6 +227,10 @@ impl Part<'_> {
     }
 
     fn gemm<M: MicroKernel>(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch) {
-        gemm::multiply::<M>(x, self.w, tiles, scratch, |token, tile, sums| self.write_tile(token, tile, sums));
+        gemm::multiply::<M>(x, self.w, tiles, scratch, |token, tile, sums| {
+            // Outputs of tokens are far apart: no processor sees which come next.
+            prefetch(self.outputs(token, tile * ROWS, ROWS).0.wrapping_add(TOKENS_AHEAD * self.w.rows()).cast());
+            self.write_tile(token, tile, sums);
+        });
     }
 }

@@ -70,6 +70,26 @@ pub(super) fn are_read_from_files(ty: GgmlType) -> bool {
     with_format!(ty, F => <F as TileFormat>::File::READ, false)
 }
 
+/// Whether products of many tokens with weights of this type are made of pairs of 16-bit integers.
+pub(super) fn multiplies_pairs(isa: Isa, ty: GgmlType) -> bool {
+    with_format!(ty, F => is_wide::<ShapeOf<F>>(isa), false)
+}
+
+/// [`Shape::is_wide`] for an instruction set. Panics where the machine lacks it.
+pub(super) fn is_wide<S: Shape>(isa: Isa) -> bool {
+    struct IsWide<'a, S>(&'a mut bool, PhantomData<S>);
+    impl<S: Shape> LaneKernel for IsWide<'_, S> {
+        #[inline(always)]
+        unsafe fn run<L: Lanes>(self) {
+            *self.0 = S::is_wide::<L>();
+        }
+    }
+    let mut is_wide = false;
+    // SAFETY: the machine has the instruction set.
+    unsafe { isa.checked().run(IsWide::<S>(&mut is_wide, PhantomData)) };
+    is_wide
+}
+
 /// Makes the tile of up to 16 rows in file layout. Panics where the type has no tiles.
 pub(super) fn pack(ty: GgmlType, rows: &[u8], cols: usize, tile: &mut [Line]) {
     let isa = Isa::best();

@@ -150,7 +150,7 @@ unsafe fn words(rows: *const *const u8, offset: usize) -> [__m256i; 4] {
 
 /// Writes the trait for a type, given its dot product; each function is one expression of intrinsics.
 macro_rules! eight_lanes {
-    ($lanes:ty, $dot:expr, $dot_pairs:expr, centred: $centred:literal, short sums: $short:literal) => {
+    ($lanes:ty, $dot:expr, $dot_pairs:expr, centred: $centred:literal, short sums: $short:literal, pairs: $pairs:literal) => {
         impl FloatLanes for $lanes {
             const ROWS: usize = 8;
             type F = __m256;
@@ -169,6 +169,7 @@ macro_rules! eight_lanes {
         impl Lanes for $lanes {
             const CENTRED: bool = $centred;
             const SHORT_SUMS: bool = $short;
+            const PAIRS: bool = $pairs;
             type V = __m256i;
             lanes! {
                 load(p: *const u8) -> __m256i = _mm256_loadu_si256(p.cast());
@@ -227,12 +228,14 @@ eight_lanes!(
     centred_dot,
     dot_pairs,
     centred: true,
-    short sums: true
+    short sums: true,
+    pairs: true
 );
 eight_lanes!(
     AvxVnni,
     |acc, w, a: *const i8| _mm256_dpbusd_avx_epi32(acc, w, _mm256_set1_epi32(a.cast::<i32>().read_unaligned())),
     _mm256_dpwssd_avx_epi32,
     centred: false,
-    short sums: false
+    short sums: false,
+    pairs: false
 );

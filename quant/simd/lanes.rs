@@ -78,6 +78,8 @@ pub(crate) trait Lanes: FloatLanes {
     const CENTRED: bool;
     /// Whether [`Lanes::dot_short`] is fewer instructions than `dot`.
     const SHORT_SUMS: bool = false;
+    /// Whether two of [`Lanes::dot_pairs`] are fewer instructions than `dot`.
+    const PAIRS: bool = false;
     /// 32-bit integers, or four bytes per lane.
     type V: Copy;
 

@@ -15,6 +15,9 @@ use crate::{
 pub(in crate::cpu) struct Int8Panels {
     /// `[panel][block][width][32]`.
     q: Vec<i8>,
+    /// `[panel][block][width][32]`: the same in 16 bits, of four columns the first and the third before the others; where products
+    /// are made of pairs.
+    pairs: Vec<i16>,
     /// `[panel][block][width]`: the scale.
     d: Vec<f32>,
     /// `[panel][block][width]`: [`OFFSET`]` − 128·Σ`, where the sum of products with offset codes starts.
@@ -31,6 +34,7 @@ pub(in crate::cpu) struct Int8Panels {
 #[derive(Clone, Copy)]
 pub(in crate::cpu) struct Panel {
     pub(in crate::cpu) q: *const i8,
+    pub(in crate::cpu) pairs: *const i16,
     pub(in crate::cpu) d: *const f32,
     pub(in crate::cpu) bias: *const i32,
     pub(in crate::cpu) sum: *const f32,
@@ -55,6 +59,8 @@ impl Panel {
         unsafe {
             Self {
                 q: self.q.add(BLOCK * i),
+                // There may be none.
+                pairs: self.pairs.wrapping_add(BLOCK * i),
                 d: self.d.add(i),
                 bias: self.bias.add(i),
                 sum: self.sum.add(i),
@@ -66,11 +72,12 @@ impl Panel {
 }
 
 impl Int8Panels {
-    /// Quantizes vectors `x[tokens][cols]` into panels of `width` tokens.
-    pub(in crate::cpu) fn set(&mut self, isa: Isa, x: &[f32], (cols, width): (usize, usize)) {
+    /// Quantizes vectors `x[tokens][cols]` into panels of `width` tokens, for products of pairs too.
+    pub(in crate::cpu) fn set(&mut self, isa: Isa, x: &[f32], (cols, width): (usize, usize), pairs: bool) {
         let (panels, blocks) = ((x.len() / cols).div_ceil(width), cols / BLOCK);
         let n = panels * blocks * width;
         self.q.resize(n * BLOCK, 0);
+        self.pairs.resize(if pairs { n * BLOCK } else { 0 }, 0);
         self.d.resize(n, 0.0);
         self.bias.resize(n, 0);
         self.sum.resize(n, 0.0);
@@ -78,6 +85,7 @@ impl Int8Panels {
         self.half_sum.resize(2 * n, 0.0);
         let out = Panel {
             q: self.q.as_mut_ptr(),
+            pairs: self.pairs.as_mut_ptr(),
             d: self.d.as_mut_ptr(),
             bias: self.bias.as_mut_ptr(),
             sum: self.sum.as_mut_ptr(),
@@ -90,7 +98,7 @@ impl Int8Panels {
                 // were sized above and that nobody else touches while `self` is borrowed.
                 unsafe {
                     let out = out.at(panel * blocks, width);
-                    isa.run(Quantize { x, cols, width, panel, out });
+                    isa.run(Quantize { x, cols, width, panel, out, pairs });
                 }
             }
         });
@@ -101,6 +109,7 @@ impl Int8Panels {
         let i = panel * blocks * width;
         Panel {
             q: self.q[i * BLOCK..].as_ptr(),
+            pairs: self.pairs.as_ptr().wrapping_add(i * BLOCK),
             d: self.d[i..].as_ptr(),
             bias: self.bias[i..].as_ptr(),
             sum: self.sum[i..].as_ptr(),
@@ -117,14 +126,16 @@ struct Quantize<'a> {
     width: usize,
     panel: usize,
     out: Panel,
+    /// Whether there are `pairs`.
+    pairs: bool,
 }
 
 impl LaneKernel for Quantize<'_> {
     /// # Safety
-    /// `out` may be written: `cols / 32` blocks of `width` tokens.
+    /// `out` may be written: `cols / 32` blocks of `width` tokens, with `pairs` those too.
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Self { x, cols, width, panel, out } = self;
+        let Self { x, cols, width, panel, out, pairs } = self;
         for t in 0..width {
             let token = panel * width + t;
             let x = x.get(token * cols..(token + 1) * cols);
@@ -140,6 +151,11 @@ impl LaneKernel for Quantize<'_> {
                 // SAFETY: b < blocks and t < width.
                 unsafe {
                     out.q.cast_mut().cast::<[i8; BLOCK]>().add(i).write(q);
+                    if pairs {
+                        let q: [[i8; 4]; BLOCK / 4] = std::array::from_fn(|j| std::array::from_fn(|i| q[4 * j + i]));
+                        let q = q.map(|[a, b, c, d]| [a, c, b, d].map(i16::from));
+                        out.pairs.cast_mut().cast::<[[i16; 4]; BLOCK / 4]>().add(i).write(q);
+                    }
                     out.d.cast_mut().add(i).write(d);
                     out.bias.cast_mut().add(i).write(OFFSET - 128 * whole);
                     out.sum.cast_mut().add(i).write(d * whole as f32);

@@ -24,7 +24,9 @@ pub(in crate::cpu) struct Float;
 const FLOAT_TILES: usize = 8;
 
 impl MicroKernel for Float {
-    const LINES: usize = ROWS;
+    fn lines(_: Isa) -> usize {
+        ROWS
+    }
 
     fn tiles(_: Isa) -> usize {
         FLOAT_TILES
@@ -46,10 +48,13 @@ impl MicroKernel for Float {
         }
     }
 
-    fn multiply(x: &Activations, panel: usize, weights: &PackedPanels, sums: &mut [[f32; ROWS]]) {
-        let columns = x.floats(panel, weights.k_blocks.clone());
-        for (tile, y) in sums.chunks_exact_mut(x.width).take(weights.tiles).enumerate() {
-            let w = weights.of(tile);
+    fn multiply(x: &Activations, weights: &PackedPanels, sums: &mut [[f32; ROWS]]) {
+        for (i, y) in sums.chunks_exact_mut(x.width).enumerate() {
+            let (panel, tile) = (i / FLOAT_TILES, i % FLOAT_TILES);
+            if tile >= weights.tiles {
+                continue;
+            }
+            let (w, columns) = (weights.of(tile), x.floats(panel, weights.k_blocks.clone()));
             // SAFETY: the instruction set was checked when the activations were made.
             unsafe {
                 match (x.isa, x.width) {

@@ -9,12 +9,12 @@ use std::{marker::PhantomData, ops::Range};
 
 use super::{
     f32::{Bf16, Element, F16},
-    micro::{MicroKernel, PackedPanels, TILES, tiles_at_once},
+    micro::{self, At, IntegerBlock, MicroKernel, PackedPanels, WIDE_BLOCKS, tiles_at_once},
 };
 use crate::{
     cpu::{
         Activations, Matrix,
-        layout::{BLOCK, Line, NARROW, ROUND, ROWS, WIDE},
+        layout::{BLOCK, Line, ROUND, ROWS},
         packing::TileScratch,
         prefetch::prefetch,
     },
@@ -57,12 +57,13 @@ const fn power(n: i32) -> u32 {
 /// How weights in 16-bit floats are multiplied with many tokens.
 pub(in crate::cpu) struct Int16<E>(PhantomData<E>);
 
-/// Most blocks of a packed panel: two of them and the same columns of a panel fit the first-level cache.
-const PANEL: usize = 12;
+/// Lines of a packed block: of pairs for each two columns, and one of scales.
+const LINES: usize = PAIRS + 1;
 
 impl<E: Half> MicroKernel for Int16<E> {
-    /// A line of pairs for each two columns, and one of scales.
-    const LINES: usize = PAIRS + 1;
+    fn lines(_: Isa) -> usize {
+        LINES
+    }
 
     fn tiles(isa: Isa) -> usize {
         tiles_at_once(isa)
@@ -70,7 +71,7 @@ impl<E: Half> MicroKernel for Int16<E> {
 
     fn k_blocks(_: Isa, cols: usize) -> (usize, usize) {
         let blocks = cols.div_ceil(BLOCK);
-        (blocks, blocks.div_ceil(blocks.div_ceil(PANEL)))
+        (blocks, blocks.div_ceil(blocks.div_ceil(WIDE_BLOCKS)))
     }
 
     fn pack(isa: Isa, w: &Matrix, tile: usize, blocks: Range<usize>, (packed, _): (&mut [Line], &mut TileScratch)) {
@@ -79,25 +80,19 @@ impl<E: Half> MicroKernel for Int16<E> {
         unsafe { isa.run(Fix { element, rows, cols, blocks, packed }) };
     }
 
-    fn multiply(x: &Activations, panel: usize, weights: &PackedPanels, sums: &mut [[f32; ROWS]]) {
-        match (x.width, weights.tiles) {
-            (WIDE, TILES) => gemm::<TILES, WIDE>(x, panel, weights, sums),
-            (WIDE, _) => gemm::<1, WIDE>(x, panel, weights, sums),
-            (_, TILES) => gemm::<TILES, NARROW>(x, panel, weights, sums),
-            (_, _) => gemm::<1, NARROW>(x, panel, weights, sums),
+    fn multiply(x: &Activations, weights: &PackedPanels, sums: &mut [[f32; ROWS]]) {
+        let in_row = x.cols.div_ceil(BLOCK);
+        assert!(x.int16.d.len() >= x.panels() * in_row * x.width);
+        // SAFETY: the panels have, as the rows, `cols` columns, filled up to whole blocks.
+        unsafe {
+            let first = Panel { q: x.int16.q.as_ptr(), d: x.int16.d.as_ptr() }.at(weights.k_blocks.start, x.width);
+            micro::multiply::<Products>(x, weights, (first, in_row), sums);
         }
     }
 }
 
-fn gemm<const R: usize, const T: usize>(x: &Activations, panel: usize, weights: &PackedPanels, y: &mut [[f32; ROWS]]) {
-    assert!(x.width == T && weights.tiles == R);
-    let first = panel * x.cols.div_ceil(BLOCK);
-    let blocks = (first + weights.k_blocks.start) * T..(first + weights.k_blocks.end) * T;
-    let (q, d) = (x.int16.q[blocks.clone()].as_chunks().0, x.int16.d[blocks].as_chunks().0);
-    let weights = std::array::from_fn(|r| weights.of(r));
-    // SAFETY: the instruction set was checked when the activations were made.
-    unsafe { x.isa.run(Gemm::<R, T> { weights, q, d, y }) };
-}
+/// Rows between what is packed and what is prefetched.
+const ROWS_AHEAD: usize = 2 * ROWS;
 
 /// Packs some blocks of a tile.
 struct Fix<'a, E> {
@@ -113,7 +108,7 @@ impl<E: Half> LaneKernel for Fix<'_, E> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let bytes = self.cols * E::SIZE;
-        for (b, lines) in self.blocks.zip(self.packed.as_chunks_mut::<{ PAIRS + 1 }>().0) {
+        for (b, lines) in self.blocks.zip(self.packed.as_chunks_mut::<LINES>().0) {
             // What is not there, of rows or of columns, is zero.
             let mut padded = [Line::ZERO; ROWS];
             let mut rows = padded.each_ref().map(|line| (&raw const *line).cast::<u8>());
@@ -126,7 +121,7 @@ impl<E: Half> LaneKernel for Fix<'_, E> {
                     rows[r] = block.as_ptr();
                     // A packed panel is a short piece of each row, where the processor's own prefetcher stops: those of the
                     // tiles that come next.
-                    prefetch(block.as_ptr().wrapping_add(TILES * ROWS * bytes));
+                    prefetch(block.as_ptr().wrapping_add(ROWS_AHEAD * bytes));
                 }
             }
             // SAFETY: the machine can run `L`; each row points to a whole line.
@@ -153,7 +148,7 @@ unsafe fn halves<L: Lanes, E: Half>(words: &[u32; ROWS], row: usize) -> (L::F, L
 /// # Safety
 /// The machine can run `L`.
 #[inline(always)]
-unsafe fn fix<L: Lanes, E: Half>(words: &[[u32; ROWS]; PAIRS], lines: &mut [Line; PAIRS + 1]) {
+unsafe fn fix<L: Lanes, E: Half>(words: &[[u32; ROWS]; PAIRS], lines: &mut [Line; LINES]) {
     const MAGNITUDE: u32 = u32::MAX >> 1;
     for row in (0..ROWS).step_by(L::ROWS) {
         // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` words of each line.
@@ -184,78 +179,54 @@ unsafe fn fix<L: Lanes, E: Half>(words: &[[u32; ROWS]; PAIRS], lines: &mut [Line
     }
 }
 
-/// Packed panels of `R` tiles × as many blocks of one panel of `T` tokens, added to what is there.
-struct Gemm<'a, const R: usize, const T: usize> {
-    weights: [&'a [Line]; R],
-    q: &'a [[[i16; BLOCK]; T]],
-    d: &'a [[f32; T]],
-    /// Sums by tile and token: `[R · T]` times a tile's rows.
-    y: &'a mut [[f32; ROWS]],
+/// Where the parts of a panel start: `[block][width]` of each.
+#[derive(Clone, Copy)]
+struct Panel {
+    q: *const [i16; BLOCK],
+    d: *const f32,
 }
 
-impl<const R: usize, const T: usize> LaneKernel for Gemm<'_, R, T> {
+impl At for Panel {
     #[inline(always)]
-    unsafe fn run<L: Lanes>(self) {
-        let blocks = self.q.len();
-        let weights = self.weights.map(|panel| panel.as_chunks::<{ PAIRS + 1 }>().0);
-        assert!(weights.iter().all(|s| s.len() == blocks) && self.d.len() == blocks && self.y.len() >= R * T);
-        // Rows of a register: of as many tiles, or of halves of one tile, whose lines are then read once.
-        let of_tile = ROWS / L::ROWS;
-        let at = |i: usize| (weights[i / of_tile], i / of_tile * T, i % of_tile * L::ROWS);
-        for i in (0..R * of_tile).step_by(2) {
-            // SAFETY: the machine can run `L`; rows are inside their tile.
-            unsafe {
-                match R * of_tile - i {
-                    1 => multiply::<L, 1, T>([at(i)], (self.q, self.d), self.y),
-                    _ => multiply::<L, 2, T>([at(i), at(i + 1)], (self.q, self.d), self.y),
-                }
-            }
-        }
+    unsafe fn at(self, b: usize, width: usize) -> Self {
+        // SAFETY: that of this function.
+        unsafe { Self { q: self.q.add(b * width), d: self.d.add(b * width) } }
     }
 }
 
-/// The products of `N` times `L::ROWS` rows: of each its packed blocks, where the sums of its tile begin, and the first row.
-///
-/// # Safety
-/// The machine can run `L`; there are as many blocks as activations, sums of `T` tokens, and 16 rows or more from each `row` on.
-#[inline(always)]
-unsafe fn multiply<L: Lanes, const N: usize, const T: usize>(
-    rows: [(&[[Line; PAIRS + 1]], usize, usize); N],
-    (q, d): (&[[[i16; BLOCK]; T]], &[[f32; T]]),
-    sums: &mut [[f32; ROWS]],
-) {
-    assert!(rows.iter().all(|&(_, tile, _)| tile + T <= sums.len()));
-    // SAFETY: that of this function.
-    unsafe {
-        let mut y = [[L::splat_f32(0.0); N]; T];
-        for t in 0..T {
-            for (i, &(_, tile, row)) in rows.iter().enumerate() {
-                y[t][i] = L::load_f32(sums[tile + t].as_ptr().add(row));
-            }
-        }
-        for (b, (q, d)) in q.iter().zip(d).enumerate() {
+struct Products;
+
+impl IntegerBlock for Products {
+    type Activations = Panel;
+
+    #[inline(always)]
+    fn lines<L: Lanes>() -> usize {
+        LINES
+    }
+
+    #[inline(always)]
+    unsafe fn multiply<L: Lanes, const N: usize, const T: usize>(w: &[*const u8; N], x: Panel, y: &mut [[L::F; N]; T]) {
+        // SAFETY: that of this function.
+        unsafe {
+            let line = |i: usize, line: usize| w[i].add(line * Line::BYTES);
             let mut products = [[L::splat(0); N]; T];
             for pair in 0..PAIRS {
-                let mut w = [L::splat(0); N];
-                for (i, &(blocks, _, row)) in rows.iter().enumerate() {
-                    w[i] = L::load((&raw const blocks.get_unchecked(b)[pair]).cast::<u8>().add(4 * row));
+                let mut codes = [L::splat(0); N];
+                for i in 0..N {
+                    codes[i] = L::load(line(i, pair));
                 }
                 for t in 0..T {
                     for i in 0..N {
-                        products[t][i] = L::dot_pairs(products[t][i], w[i], q[t].as_ptr().add(2 * pair));
+                        products[t][i] = L::dot_pairs(products[t][i], codes[i], x.q.add(t).cast::<i16>().add(2 * pair));
                     }
                 }
             }
-            for (i, &(blocks, _, row)) in rows.iter().enumerate() {
-                let scale = L::load_f32((&raw const blocks.get_unchecked(b)[PAIRS]).cast::<f32>().add(row));
+            for i in 0..N {
+                let scale = L::load_f32(line(i, PAIRS).cast());
                 for t in 0..T {
-                    y[t][i] = L::fma(L::mul(L::to_f32(products[t][i]), scale), L::splat_f32(d[t]), y[t][i]);
+                    let product = L::mul(L::to_f32(products[t][i]), scale);
+                    y[t][i] = L::fma(product, L::splat_f32(*x.d.add(t)), y[t][i]);
                 }
-            }
-        }
-        for t in 0..T {
-            for (i, &(_, tile, row)) in rows.iter().enumerate() {
-                L::store_f32(y[t][i], sums[tile + t].as_mut_ptr().add(row));
             }
         }
     }

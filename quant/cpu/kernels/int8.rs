@@ -12,16 +12,16 @@ use crate::{
 };
 
 /// Where a sum of products starts: at [`OFFSET`] and what is missing from the sum of the instruction set's
-/// dot products to `Σ (w − 128)·a`, or to `Σ w·a` in formats with minimums.
+/// dot products, or of pairs, to `Σ (w − 128)·a`, or to `Σ w·a` in formats with minimums.
 ///
 /// # Safety
 /// The machine can run `L`; `x` is the panel of `width` tokens advanced to the block, `t < width`.
 #[inline(always)]
-pub(super) unsafe fn start<L: Lanes, S: Shape>(x: Panel, width: usize, part: usize, t: usize) -> L::V {
+pub(super) unsafe fn start<L: Lanes, S: Shape>(x: Panel, width: usize, part: usize, t: usize, pairs: bool) -> L::V {
     // SAFETY: the machine can run `L`; `x` is the panel at the block, and `part` and `t` are inside it.
     unsafe {
         let bias = if S::PARTS == 1 { x.bias.add(t) } else { x.half_bias.add(part * width + t) };
-        match (S::MIN, L::CENTRED && !S::is_short::<L>()) {
+        match (S::MIN, L::CENTRED && !S::is_short::<L>() && !pairs) {
             (false, false) => L::splat(*bias),
             (true, true) => L::splat(OFFSET - (*bias - OFFSET)),
             _ => L::splat(OFFSET),
@@ -178,7 +178,7 @@ unsafe fn multiply_part<L: Lanes, S: Shape, const PART: usize, const T: usize>(
     unsafe {
         let mut sums = [L::splat(0); T];
         for t in 0..T {
-            sums[t] = start::<L, S>(x, T, PART, t);
+            sums[t] = start::<L, S>(x, T, PART, t, false);
         }
         for group in 0..S::groups() {
             let mut short = [L::splat(0); T];

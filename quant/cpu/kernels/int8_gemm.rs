@@ -1,21 +1,21 @@
-//! Int8 products of many tokens, for quantized formats: tiles are unpacked once into packed panels of bytes and f32
-//! scales, which are multiplied with all panels of tokens.
+//! Int8 products of many tokens, for quantized formats: tiles are unpacked once into packed panels of codes and f32
+//! scales, which are multiplied with all panels of tokens. Codes are bytes, or integers of 16 bits where that is faster.
 
 use std::{marker::PhantomData, ops::Range};
 
 use super::{
     int8::{add_quad, add_short, finish, offset, start},
-    micro::{MicroKernel, PackedPanels, TILES, tiles_at_once},
+    micro::{self, At, IntegerBlock, MicroKernel, PackedPanels, WIDE_BLOCKS, tiles_at_once},
     source::{FileRows, Source, Tile},
 };
 use crate::{
     cpu::{
         Activations, Matrix,
         activations::int8::Panel,
-        layout::{BLOCK, Line, NARROW, ROWS, WIDE},
+        layout::{BLOCK, Line, ROWS},
         matrix::TileBytes,
         packing::TileScratch,
-        tiles::{Block, FileBlocks, Scale, Shape, ShapeOf, TileFormat, file::each_block},
+        tiles::{Block, FileBlocks, Scale, Shape, ShapeOf, TileFormat, file::each_block, is_wide},
     },
     simd::{Isa, LaneKernel, Lanes},
 };
@@ -25,15 +25,18 @@ pub(in crate::cpu) struct Int8<F>(PhantomData<F>);
 
 /// Most blocks of a packed panel: as many panels as are multiplied at once and the same columns of a panel of activations fit
 /// the first-level cache; on processors with AVX2 alone it is small, or half of it where two threads share a core.
-const fn most_blocks(isa: Isa) -> usize {
-    match isa {
-        Isa::Avx2 => 16,
+fn most_blocks(isa: Isa, is_wide: bool) -> usize {
+    match (isa, is_wide) {
+        (_, true) => WIDE_BLOCKS,
+        (Isa::Avx2, _) => 16,
         _ => 32,
     }
 }
 
 impl<F: TileFormat> MicroKernel for Int8<F> {
-    const LINES: usize = packed_lines::<ShapeOf<F>>();
+    fn lines(isa: Isa) -> usize {
+        packed_lines::<ShapeOf<F>>(is_wide::<ShapeOf<F>>(isa))
+    }
 
     fn tiles(isa: Isa) -> usize {
         tiles_at_once(isa)
@@ -41,7 +44,7 @@ impl<F: TileFormat> MicroKernel for Int8<F> {
 
     fn k_blocks(isa: Isa, cols: usize) -> (usize, usize) {
         let blocks = cols / BLOCK;
-        (blocks, blocks.div_ceil(blocks.div_ceil(most_blocks(isa))))
+        (blocks, blocks.div_ceil(blocks.div_ceil(most_blocks(isa, is_wide::<ShapeOf<F>>(isa)))))
     }
 
     fn pack(
@@ -58,29 +61,13 @@ impl<F: TileFormat> MicroKernel for Int8<F> {
         }
     }
 
-    fn multiply(x: &Activations, panel: usize, weights: &PackedPanels, sums: &mut [[f32; ROWS]]) {
-        match (x.width, weights.tiles) {
-            (WIDE, TILES) => gemm::<F, TILES, WIDE>(x, panel, weights, sums),
-            (WIDE, _) => gemm::<F, 1, WIDE>(x, panel, weights, sums),
-            (_, TILES) => gemm::<F, TILES, NARROW>(x, panel, weights, sums),
-            (_, _) => gemm::<F, 1, NARROW>(x, panel, weights, sums),
+    fn multiply(x: &Activations, weights: &PackedPanels, sums: &mut [[f32; ROWS]]) {
+        let in_row = x.cols / BLOCK;
+        // SAFETY: the panels have, as the rows, `cols` columns: the blocks of the weights are blocks of them.
+        unsafe {
+            let first = x.int8.panel(0, (in_row, x.width)).at(weights.k_blocks.start, x.width);
+            micro::multiply::<Products<ShapeOf<F>>>(x, weights, (first, in_row), sums);
         }
-    }
-}
-
-fn gemm<F: TileFormat, const R: usize, const T: usize>(
-    x: &Activations,
-    panel: usize,
-    weights: &PackedPanels,
-    sums: &mut [[f32; ROWS]],
-) {
-    assert!(x.width == T && weights.tiles == R);
-    // SAFETY: the instruction set was checked when the activations were made; the panel has width `T` and,
-    // as the tiles, `cols` columns: the blocks of the weights are blocks of it.
-    unsafe {
-        let x_blocks = x.int8.panel(panel, (x.cols / BLOCK, T)).at(weights.k_blocks.start, T);
-        let weights = std::array::from_fn(|r| weights.of(r));
-        x.isa.run(Gemm::<ShapeOf<F>, R, T> { shape: PhantomData, weights, x: x_blocks, y: sums });
     }
 }
 
@@ -97,15 +84,23 @@ struct Expand<'a, S> {
     packed: &'a mut [Line],
 }
 
-/// Lines of one packed block: 8 of codes, then f32 scales, then minimums.
-const fn packed_lines<S: Shape>() -> usize {
-    8 + S::PARTS * if S::MIN { 2 } else { 1 }
+/// Lines of one packed block: codes, then f32 scales, then minimums.
+fn packed_lines<S: Shape>(is_wide: bool) -> usize {
+    code_lines(is_wide) + S::PARTS * if S::MIN { 2 } else { 1 }
 }
+
+/// Of four columns or, where codes are wide, of two.
+fn code_lines(is_wide: bool) -> usize {
+    if is_wide { 16 } else { 8 }
+}
+
+/// The even columns of a quad, in the lower halves of words.
+const EVEN: u32 = 0x00ff_00ff;
 
 impl<S: Source> LaneKernel for Expand<'_, S> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let lines = packed_lines::<ShapeOf<S::Format>>();
+        let lines = packed_lines::<ShapeOf<S::Format>>(ShapeOf::<S::Format>::is_wide::<L>());
         assert!(self.packed.len() >= self.blocks.len() * lines && self.blocks.end <= self.w.blocks());
         let (packed, first) = (self.packed.as_mut_ptr(), self.blocks.start);
         let of_group = S::GROUP / S::RUN;
@@ -145,138 +140,113 @@ unsafe fn store<L: Lanes, S: Shape>(w: &Block<L>, to: *mut u8) {
     // SAFETY: that of this function.
     unsafe {
         for j in 0..8 {
-            L::store(w.codes[j], line(j));
+            if S::is_wide::<L>() {
+                L::store(L::and(w.codes[j], EVEN), line(2 * j));
+                L::store(L::and(L::shr(w.codes[j], 8), EVEN), line(2 * j + 1));
+            } else {
+                L::store(w.codes[j], line(j));
+            }
         }
+        let scales = code_lines(S::is_wide::<L>());
         for part in 0..S::PARTS {
-            L::store_f32(w.scale.d[part], line(8 + part).cast());
+            L::store_f32(w.scale.d[part], line(scales + part).cast());
             if S::MIN {
-                L::store_f32(w.scale.m[part], line(8 + S::PARTS + part).cast());
+                L::store_f32(w.scale.m[part], line(scales + S::PARTS + part).cast());
             }
         }
     }
 }
 
-/// Packed panels of `R` tiles × as many blocks of one panel of `T` tokens, added to what is there.
-struct Gemm<'a, S, const R: usize, const T: usize> {
-    /// What scales the packed blocks have.
-    shape: PhantomData<S>,
-    /// The weights, packed panels of one length.
-    weights: [&'a [Line]; R],
-    /// A panel of width `T`, advanced to the first block of the weights.
-    x: Panel,
-    /// Sums by tile and token: `[R · T]` times a tile's rows.
-    y: &'a mut [[f32; ROWS]],
-}
-
-impl<S: Shape, const R: usize, const T: usize> LaneKernel for Gemm<'_, S, R, T> {
-    /// # Safety
-    /// The panel has as many blocks as each packed panel.
+impl At for Panel {
     #[inline(always)]
-    unsafe fn run<L: Lanes>(self) {
-        let lines = packed_lines::<S>();
-        let blocks = self.weights[0].len() / lines;
-        assert!(self.weights.iter().all(|s| s.len() == blocks * lines) && self.y.len() >= R * T);
-        for row in (0..ROWS).step_by(L::ROWS) {
-            // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` lanes of each line, and the panel has
-            // as many blocks as the weights.
-            unsafe {
-                let mut y = [[L::splat_f32(0.0); R]; T];
-                for t in 0..T {
-                    for r in 0..R {
-                        y[t][r] = L::load_f32(self.y[r * T + t].as_ptr().add(row));
-                    }
-                }
-                for b in 0..blocks {
-                    multiply_block::<L, S, R, T>(&self.weights, b, row, self.x.at(b, T), &mut y);
-                }
-                for t in 0..T {
-                    for r in 0..R {
-                        L::store_f32(y[t][r], self.y[r * T + t].as_mut_ptr().add(row));
-                    }
-                }
+    unsafe fn at(self, b: usize, width: usize) -> Self {
+        // SAFETY: that of this function.
+        unsafe { Panel::at(self, b, width) }
+    }
+}
+
+/// Products of packed blocks with such scales.
+struct Products<S>(PhantomData<S>);
+
+impl<S: Shape> IntegerBlock for Products<S> {
+    type Activations = Panel;
+
+    #[inline(always)]
+    fn lines<L: Lanes>() -> usize {
+        packed_lines::<S>(S::is_wide::<L>())
+    }
+
+    #[inline(always)]
+    unsafe fn multiply<L: Lanes, const N: usize, const T: usize>(w: &[*const u8; N], x: Panel, y: &mut [[L::F; N]; T]) {
+        // SAFETY: that of this function.
+        unsafe {
+            multiply_part::<L, S, 0, N, T>(w, x, y);
+            if S::PARTS == 2 {
+                multiply_part::<L, S, 1, N, T>(w, x, y);
             }
         }
     }
 }
 
-/// Adds the products of block `b` of some packed panels with a panel: `R · T` sums in registers, each of the
-/// loaded activations used for `R` tiles and each of the codes for `T` tokens.
+/// The part of a block that has scales of its own.
 ///
 /// # Safety
-/// The machine can run `L`; the weights have the block; `x` is the panel advanced to it.
+/// As [`IntegerBlock::multiply`].
 #[inline(always)]
-unsafe fn multiply_block<L: Lanes, S: Shape, const R: usize, const T: usize>(
-    weights: &[&[Line]; R],
-    b: usize,
-    row: usize,
+unsafe fn multiply_part<L: Lanes, S: Shape, const PART: usize, const N: usize, const T: usize>(
+    w: &[*const u8; N],
     x: Panel,
-    y: &mut [[L::F; R]; T],
+    y: &mut [[L::F; N]; T],
 ) {
-    // SAFETY: that of this function.
+    let is_wide = S::is_wide::<L>();
+    // SAFETY: the machine can run `L`; the block has these lines, and `x` is the panel of tokens at it.
     unsafe {
-        multiply_part::<L, S, 0, R, T>(weights, b, row, x, y);
-        if S::PARTS == 2 {
-            multiply_part::<L, S, 1, R, T>(weights, b, row, x, y);
-        }
-    }
-}
-
-/// The part of [`multiply_block`] that has scales of its own.
-///
-/// # Safety
-/// The machine can run `L`; the weights have the block; `x` is the panel advanced to it.
-#[inline(always)]
-unsafe fn multiply_part<L: Lanes, S: Shape, const PART: usize, const R: usize, const T: usize>(
-    weights: &[&[Line]; R],
-    b: usize,
-    row: usize,
-    x: Panel,
-    y: &mut [[L::F; R]; T],
-) {
-    // SAFETY: the machine can run `L`; the panels have the block, and `x` is the panel of tokens at it.
-    unsafe {
-        let mut sums = [[L::splat(0); R]; T];
-        for t in 0..T {
-            sums[t] = [start::<L, S>(x, T, PART, t); R];
+        let line = |i: usize, line: usize| w[i].add(line * Line::BYTES);
+        let mut sums = [[L::splat(0); N]; T];
+        if !S::is_short::<L>() {
+            for t in 0..T {
+                sums[t] = [start::<L, S>(x, T, PART, t, is_wide); N];
+            }
         }
         for group in 0..S::groups() {
-            let mut short = [[L::splat(0); R]; T];
+            let mut short = [[L::splat(0); N]; T];
             for j in S::quads(PART, group) {
-                let mut codes = [L::splat(0); R];
-                for r in 0..R {
-                    codes[r] = L::load(packed_line::<S>(weights[r], b, j, row));
-                }
-                for t in 0..T {
-                    for r in 0..R {
-                        let (is_first, a) = (j == S::quads(PART, group).start, x.q.add(BLOCK * t + 4 * j));
-                        add_quad::<L, S>(&mut sums[t][r], &mut short[t][r], is_first, (codes[r], a));
+                for half in 0..if is_wide { 2 } else { 1 } {
+                    let mut codes = [L::splat(0); N];
+                    for i in 0..N {
+                        codes[i] = L::load(line(i, if is_wide { 2 * j + half } else { j }));
+                    }
+                    for t in 0..T {
+                        for i in 0..N {
+                            if is_wide {
+                                let a = x.pairs.add(BLOCK * t + 4 * j + 2 * half);
+                                sums[t][i] = L::dot_pairs(sums[t][i], codes[i], a);
+                            } else {
+                                let (is_first, a) = (j == S::quads(PART, group).start, x.q.add(BLOCK * t + 4 * j));
+                                add_quad::<L, S>(&mut sums[t][i], &mut short[t][i], is_first, (codes[i], a));
+                            }
+                        }
                     }
                 }
             }
             for t in 0..T {
-                for r in 0..R {
-                    sums[t][r] = add_short::<L, S>(sums[t][r], short[t][r]);
+                // Not before they are needed: registers are few.
+                if S::is_short::<L>() && group == 0 {
+                    sums[t] = [start::<L, S>(x, T, PART, t, is_wide); N];
+                }
+                for i in 0..N {
+                    sums[t][i] = add_short::<L, S>(sums[t][i], short[t][i]);
                 }
             }
         }
-        for r in 0..R {
-            let d = L::load_f32(packed_line::<S>(weights[r], b, 8 + PART, row).cast());
-            let m =
-                if S::MIN { L::load_f32(packed_line::<S>(weights[r], b, 8 + S::PARTS + PART, row).cast()) } else { d };
+        let scales = code_lines(is_wide);
+        for i in 0..N {
+            let d = L::load_f32(line(i, scales + PART).cast());
+            let m = if S::MIN { L::load_f32(line(i, scales + S::PARTS + PART).cast()) } else { d };
             let (scale, offset) = (Scale { d: [d; 2], m: [m; 2] }, offset::<L>(d));
             for t in 0..T {
-                y[t][r] = finish::<L, S>(sums[t][r], (&scale, offset), x, (T, PART, t), y[t][r]);
+                y[t][i] = finish::<L, S>(sums[t][i], (&scale, offset), x, (T, PART, t), y[t][i]);
             }
         }
     }
-}
-
-/// A row of a line of a packed panel.
-///
-/// # Safety
-/// The panel has the block.
-#[inline(always)]
-unsafe fn packed_line<S: Shape>(packed: &[Line], b: usize, line: usize, row: usize) -> *const u8 {
-    // SAFETY: block, line and row are inside the panel.
-    unsafe { packed.as_ptr().add(b * packed_lines::<S>() + line).cast::<u8>().add(4 * row) }
 }

@@ -1,18 +1,18 @@
-//! What a product of many tokens needs of its kernel.
+//! What a product of many tokens needs of its kernel, and how packed blocks of integers are multiplied.
 
 use std::ops::Range;
 
 use crate::{
     cpu::{
         Activations, Matrix,
-        layout::{Line, ROWS},
+        layout::{Line, NARROW, ROWS, WIDE},
         packing::TileScratch,
     },
-    simd::Isa,
+    simd::{Isa, LaneKernel, Lanes},
 };
 
 /// Most tiles that integer kernels multiply at once: each activation is loaded once for all of them.
-pub(super) const TILES: usize = 2;
+const TILES: usize = 2;
 
 /// How many that are: on AVX2 a product is several instructions with registers between them, and what is packed is to stay in
 /// a small first-level cache.
@@ -23,18 +23,23 @@ pub(super) fn tiles_at_once(isa: Isa) -> usize {
     }
 }
 
+/// Most blocks of a packed panel of 16-bit codes: [`TILES`] of them and the same columns of a panel of activations fit the
+/// first-level cache.
+pub(super) const WIDE_BLOCKS: usize = 12;
+
 /// How weights are packed and multiplied with many tokens. A k-block is the smallest run of columns that is packed.
 pub(in crate::cpu) trait MicroKernel {
     /// Lines of one k-block of a tile in a packed panel.
-    const LINES: usize;
+    fn lines(isa: Isa) -> usize;
     /// Most tiles whose packed panels lie side by side.
     fn tiles(isa: Isa) -> usize;
     /// K-blocks in a row of `cols` columns, and in a packed panel.
     fn k_blocks(isa: Isa, cols: usize) -> (usize, usize);
     /// Packs k-blocks of a tile into the lines of `to`; the scratch is for tiles of the file.
     fn pack(isa: Isa, w: &Matrix, tile: usize, k_blocks: Range<usize>, to: (&mut [Line], &mut TileScratch));
-    /// Adds the products of packed panels with the same k-blocks of a panel of tokens to `sums[tile][token]`.
-    fn multiply(x: &Activations, panel: usize, weights: &PackedPanels, sums: &mut [[f32; ROWS]]);
+    /// Adds the products of packed panels with the same k-blocks of all panels of tokens to `sums[panel][tile][token]`, with
+    /// room for the most tiles.
+    fn multiply(x: &Activations, weights: &PackedPanels, sums: &mut [[f32; ROWS]]);
 }
 
 /// Packed k-blocks of some tiles.
@@ -51,5 +56,142 @@ impl PackedPanels<'_> {
     pub(in crate::cpu) fn of(&self, tile: usize) -> &[Line] {
         let n = self.lines.len() / self.tiles;
         &self.lines[tile * n..][..n]
+    }
+}
+
+/// Activations at a block of a panel.
+pub(super) trait At: Copy {
+    /// Those of a panel of `width` tokens, `b` blocks further on.
+    ///
+    /// # Safety
+    /// There are so many blocks.
+    unsafe fn at(self, b: usize, width: usize) -> Self;
+}
+
+/// Packed blocks of 32 columns of integers, and their products.
+pub(super) trait IntegerBlock {
+    type Activations: At;
+    /// Lines of a packed block.
+    fn lines<L: Lanes>() -> usize;
+    /// Adds the products of a block of `N` times `L::ROWS` rows with a panel of `T` tokens: each of the activations is loaded
+    /// for `N` products, each of the codes for `T`.
+    ///
+    /// # Safety
+    /// The machine can run `L`; `w` points to these rows in the lines of the block, `x` is the panel advanced to it.
+    unsafe fn multiply<L: Lanes, const N: usize, const T: usize>(
+        w: &[*const u8; N],
+        x: Self::Activations,
+        y: &mut [[L::F; N]; T],
+    );
+}
+
+/// Packed blocks × the same blocks of all panels of tokens, added to what is there: `first` is the first panel, advanced to the
+/// first of the packed blocks, and a row has `in_row` blocks.
+///
+/// # Safety
+/// There are so many blocks of each panel of `x`, the packed ones among them.
+pub(super) unsafe fn multiply<B: IntegerBlock>(
+    x: &Activations,
+    weights: &PackedPanels,
+    (first, in_row): (B::Activations, usize),
+    sums: &mut [[f32; ROWS]],
+) {
+    let (isa, width) = (x.isa, x.width);
+    let of_panel = tiles_at_once(isa) * width;
+    assert!(sums.len() == x.panels() * of_panel && weights.k_blocks.end <= in_row);
+    for (panel, sums) in sums.chunks_exact_mut(of_panel).enumerate() {
+        // SAFETY: the instruction set was checked when the activations were made; there is such a panel, and it has as many
+        // blocks as the packed panels.
+        unsafe {
+            let x = first.at(panel * in_row, width);
+            match (width, weights.tiles) {
+                (WIDE, TILES) => isa.run(Gemm::<B, TILES, WIDE>::new(weights, x, sums)),
+                (WIDE, _) => isa.run(Gemm::<B, 1, WIDE>::new(weights, x, sums)),
+                (_, TILES) => isa.run(Gemm::<B, TILES, NARROW>::new(weights, x, sums)),
+                (_, _) => isa.run(Gemm::<B, 1, NARROW>::new(weights, x, sums)),
+            }
+        }
+    }
+}
+
+/// Packed panels of `R` tiles × as many blocks of a panel of `T` tokens.
+struct Gemm<'a, B: IntegerBlock, const R: usize, const T: usize> {
+    /// The weights, packed panels of one length.
+    weights: [&'a [Line]; R],
+    /// A panel of width `T`, advanced to the first block of the weights.
+    x: B::Activations,
+    /// Sums by tile and token: `[R · T]` times a tile's rows.
+    sums: &'a mut [[f32; ROWS]],
+}
+
+impl<'a, B: IntegerBlock, const R: usize, const T: usize> Gemm<'a, B, R, T> {
+    fn new(weights: &'a PackedPanels, x: B::Activations, sums: &'a mut [[f32; ROWS]]) -> Self {
+        assert!(weights.tiles == R);
+        Self { weights: std::array::from_fn(|r| weights.of(r)), x, sums }
+    }
+}
+
+impl<B: IntegerBlock, const R: usize, const T: usize> LaneKernel for Gemm<'_, B, R, T> {
+    /// # Safety
+    /// The panel has as many blocks as each packed panel.
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let lines = B::lines::<L>();
+        let blocks = self.weights[0].len() / lines;
+        assert!(self.weights.iter().all(|w| w.len() == blocks * lines) && self.sums.len() >= R * T);
+        // Rows of a register: of as many tiles, or of halves of one tile, whose lines are then read once.
+        let of_tile = ROWS / L::ROWS;
+        let at =
+            |i: usize| Rows { lines: self.weights[i / of_tile], sums: i / of_tile * T, row: i % of_tile * L::ROWS };
+        for i in (0..R * of_tile).step_by(2) {
+            // SAFETY: the machine can run `L`; the rows are in their tile.
+            unsafe {
+                match R * of_tile - i {
+                    1 => multiply_rows::<L, B, 1, T>([at(i)], blocks, self.x, self.sums),
+                    _ => multiply_rows::<L, B, 2, T>([at(i), at(i + 1)], blocks, self.x, self.sums),
+                }
+            }
+        }
+    }
+}
+
+/// Rows of a register.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    /// The packed panel of their tile.
+    lines: &'a [Line],
+    /// Where the sums of the tile begin.
+    sums: usize,
+    /// The first one.
+    row: usize,
+}
+
+/// # Safety
+/// The machine can run `L`; there are so many blocks of weights and activations, and `L::ROWS` rows from each `row` on.
+#[inline(always)]
+unsafe fn multiply_rows<L: Lanes, B: IntegerBlock, const N: usize, const T: usize>(
+    rows: [Rows; N],
+    blocks: usize,
+    x: B::Activations,
+    sums: &mut [[f32; ROWS]],
+) {
+    assert!(rows.iter().all(|rows| rows.sums + T <= sums.len()));
+    // SAFETY: that of this function; a tile has sums of `T` tokens.
+    unsafe {
+        let mut y = [[L::splat_f32(0.0); N]; T];
+        for t in 0..T {
+            for i in 0..N {
+                y[t][i] = L::load_f32(sums[rows[i].sums + t].as_ptr().add(rows[i].row));
+            }
+        }
+        for b in 0..blocks {
+            let w = rows.map(|rows| rows.lines.as_ptr().add(b * B::lines::<L>()).cast::<u8>().add(4 * rows.row));
+            B::multiply::<L, N, T>(&w, x.at(b, T), &mut y);
+        }
+        for t in 0..T {
+            for i in 0..N {
+                L::store_f32(y[t][i], sums[rows[i].sums + t].as_mut_ptr().add(rows[i].row));
+            }
+        }
     }
 }

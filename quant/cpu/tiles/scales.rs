@@ -31,6 +31,11 @@ pub(in crate::cpu) trait Shape {
     fn is_short<L: Lanes>() -> bool {
         Self::Width::down::<L>() > 0
     }
+    /// Whether codes of many tokens are widened to 16 bits on this instruction set.
+    #[inline(always)]
+    fn is_wide<L: Lanes>() -> bool {
+        L::PAIRS && !Self::is_short::<L>()
+    }
     /// Groups of quads that each part has: their sums of products fit 16 bits.
     #[inline(always)]
     fn groups() -> usize {
