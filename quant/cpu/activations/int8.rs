@@ -59,7 +59,7 @@ impl Panel {
         unsafe {
             Self {
                 q: self.q.add(BLOCK * i),
-                // There may be none.
+                // Nobody reads them where no product is of pairs, and there are none.
                 pairs: self.pairs.wrapping_add(BLOCK * i),
                 d: self.d.add(i),
                 bias: self.bias.add(i),

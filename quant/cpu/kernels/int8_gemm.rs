@@ -63,7 +63,8 @@ impl<F: TileFormat> MicroKernel for Int8<F> {
 
     fn multiply(x: &Activations, weights: &PackedPanels, sums: &mut [[f32; ROWS]]) {
         let in_row = x.cols / BLOCK;
-        // SAFETY: the panels have, as the rows, `cols` columns: the blocks of the weights are blocks of them.
+        // SAFETY: the panels have, as the rows, `cols` columns: the blocks of the weights are blocks of them. For weights of a type
+        // that multiplies pairs `Activations::set` has made these.
         unsafe {
             let first = x.int8.panel(0, (in_row, x.width)).at(weights.k_blocks.start, x.width);
             micro::multiply::<Products<ShapeOf<F>>>(x, weights, (first, in_row), sums);
@@ -191,7 +192,7 @@ impl<S: Shape> IntegerBlock for Products<S> {
 /// The part of a block that has scales of its own.
 ///
 /// # Safety
-/// As [`IntegerBlock::multiply`].
+/// As [`IntegerBlock::multiply`]; where codes are wide the panel has `pairs`.
 #[inline(always)]
 unsafe fn multiply_part<L: Lanes, S: Shape, const PART: usize, const N: usize, const T: usize>(
     w: &[*const u8; N],

@@ -23,8 +23,7 @@ pub(super) fn tiles_at_once(isa: Isa) -> usize {
     }
 }
 
-/// Most blocks of a packed panel of 16-bit codes: [`TILES`] of them and the same columns of a panel of activations fit the
-/// first-level cache.
+/// Most blocks of a packed panel of 16-bit codes: [`TILES`] such panels and the same columns of the activations fit 32 KB.
 pub(super) const WIDE_BLOCKS: usize = 12;
 
 /// How weights are packed and multiplied with many tokens. A k-block is the smallest run of columns that is packed.
@@ -162,7 +161,7 @@ struct Rows<'a> {
     lines: &'a [Line],
     /// Where the sums of the tile begin.
     sums: usize,
-    /// The first one.
+    /// The first row, counted in the tile.
     row: usize,
 }
 
