@@ -32,6 +32,7 @@
 mod ahead;
 mod batch;
 mod experts;
+mod feed_forward;
 mod masks;
 mod memory;
 mod norms;
@@ -61,9 +62,9 @@ use qrun_cuda::{
 };
 
 use crate::{
-    Batch, Cached, Config, Entry, Forward, ForwardError, Gives, KvType, LayerPlan, Model, Options, PageCount, Progress,
-    Rows, Salt, SamplingRequest, Tap,
-    layer::{FeedForwardPlan, KvSource, Mixer},
+    Batch, Cached, Config, Entry, Forward, ForwardError, KvType, LayerPlan, Model, Options, PageCount, Progress, Rows,
+    Salt, SamplingRequest, Tap,
+    layer::{KvSource, Mixer},
     memory::Plan,
     spec::RopeLayout,
 };
@@ -98,7 +99,7 @@ pub struct GpuDecoder {
     probe: Option<Probe>,
     /// Sequences whose last row gave an output: a single row more is a step of decoding.
     decoding: Vec<bool>,
-    /// `[rows without a token][n_vocab]` of the last step.
+    /// What rows without a token gave in the last step ([`memory::given`]).
     logits: Vec<f32>,
     /// One element per row of the last step.
     tokens: Vec<Option<SampledToken>>,
@@ -110,7 +111,7 @@ struct Staging {
     rows: Pinned<i32>,
     /// Rows with an output, what the sampler looks at, and rows with a mask: `[MARKS][LOGIT_ROWS]`.
     marked: Pinned<i32>,
-    /// `[LOGIT_ROWS][n_vocab]`.
+    /// `[LOGIT_ROWS]` of what rows give ([`memory::given`]).
     logits: Pinned<f32>,
     /// Embeddings of the rows' tokens for each layer, where they have some.
     per_layer: Pinned<f32>,
@@ -138,9 +139,6 @@ impl GpuDecoder {
         }
         if let Some(ty) = model.weights.formats().find(|ty| !has_kernels(*ty)) {
             return Err(format!("weights in {ty}, for which there are no kernels yet"));
-        }
-        if o.gives == Gives::Hidden {
-            return Err("embeddings of texts, for which there are no kernels yet".to_owned());
         }
         if model.weights.linears().any(|linear| linear.scale.is_some()) {
             return Err("matrices with scales beside them, for which there are no kernels yet".into());
@@ -194,7 +192,7 @@ impl GpuDecoder {
         let staging = Staging {
             rows: Pinned::new(gpu, 3 * memory::rows(o))?,
             marked: Pinned::new(gpu, MARKS * LOGIT_ROWS)?,
-            logits: Pinned::new(gpu, LOGIT_ROWS * c.n_vocab)?,
+            logits: Pinned::new(gpu, LOGIT_ROWS * memory::given(c, o))?,
             per_layer: Pinned::new(gpu, memory::rows(o) * c.n_embd_per_layer * c.layers.len())?,
         };
         let per_layer = LookUp::new(&stream, model, &memory, o)?;
@@ -236,8 +234,8 @@ impl GpuDecoder {
 
     fn step_of(&self, rows: usize, tiling: Tiling) -> Step<'_> {
         let (m, narrow) = (&self.memory, tiling == Tiling::Rows && rows <= FEW);
-        let (sequences, probe) = (self.options.n_seq, self.probe.as_ref());
-        Step { stream: &self.stream, c: &self.config, m, at: m.rows, rows, tiling, sequences, narrow, probe }
+        let (sequences, gives, probe) = (self.options.n_seq, self.options.gives, self.probe.as_ref());
+        Step { stream: &self.stream, c: &self.config, m, at: m.rows, rows, tiling, sequences, narrow, gives, probe }
     }
 
     /// A sequence goes on from somewhere else: what ran ahead of it is dropped, and the host samples it.
@@ -261,11 +259,9 @@ fn without_kernels(c: &Config) -> Option<&'static str> {
     let parts = [
         (any(|l| !l.mask.is_causal()), "attention without a causal mask"),
         (any(|l| matches!(l.kv, KvSource::Latent(_))), "latent attention"),
-        (any(|l| l.mixer == Mixer::None || l.feed_forward == FeedForwardPlan::None), "layers of one part"),
         (c.arch.input.is_typed(), "types of tokens"),
         (c.arch.norm.has_bias(), "norms with biases"),
         (c.arch.residual.norms_sums(), "norms of sums"),
-        (!c.arch.feed_forward.is_gated(), "a feed-forward without a gate"),
     ];
     parts.into_iter().find(|(present, _)| *present).map(|(_, part)| part)
 }
@@ -307,7 +303,7 @@ impl Forward for GpuDecoder {
     }
 
     fn rows(&self) -> Rows<'_> {
-        Rows::new(self.config.n_vocab, &self.tokens, &self.logits)
+        Rows::new(memory::given(&self.config, &self.options), &self.tokens, &self.logits)
     }
 
     fn set_sampling(&mut self, seq: u32, request: &SamplingRequest) -> std::result::Result<bool, ForwardError> {

@@ -4,6 +4,7 @@
 mod arrivals;
 mod checked;
 mod demo;
+mod embeddings;
 mod failing;
 mod invariants;
 mod joining;
@@ -88,7 +89,7 @@ pub fn options() -> Options {
 /// Architectures that differ in what the device does, and layers that differ.
 pub fn models() -> impl Iterator<Item = Tiny> {
     // Of those behind the first ones all but these are the same launches with other names of tensors: `right` has them.
-    let others = named(&["qwen35", "lfm2", "qwen3moe", "qwen35moe", "olmo2", "cohere2", "gemma4"]);
+    let others = named(&["qwen35", "lfm2", "nemotron_h", "qwen3moe", "qwen35moe", "olmo2", "cohere2", "gemma4"]);
     // The Gemma 4 with experts differs from it in these alone: `right` and `taps` have it.
     let others = others.filter(|tiny| tiny.arch != "gemma4" || tiny.experts[0] == 0);
     EACH_ARCH.into_iter().take(6).chain(others).chain(UNEVEN).map(in_k_quants)
@@ -97,7 +98,7 @@ pub fn models() -> impl Iterator<Item = Tiny> {
 /// Of these one of each kind of what a sequence keeps: pages, also of windows, states, caches that layers share, layers that
 /// differ.
 pub fn caches() -> impl Iterator<Item = Tiny> {
-    models().filter(|tiny| ["llama", "gemma3", "qwen35", "lfm2", "gemma4"].contains(&tiny.arch))
+    models().filter(|tiny| ["llama", "gemma3", "qwen35", "lfm2", "nemotron_h", "gemma4"].contains(&tiny.arch))
 }
 
 /// Some of the architectures.
@@ -158,11 +159,14 @@ pub fn int8_bound(tiny: &Tiny) -> f64 {
     match tiny.arch {
         "smollm3" => 2e-2 * (tiny.n_layer as f64 / 2.0).sqrt(),
         "gemma4" if tiny.n_embd_per_layer > 0 => 2e-2 * (tiny.n_layer as f64 / 2.0).sqrt(),
-        "qwen35" | "lfm2" => 3e-2 * (tiny.n_layer as f64 / 2.0).sqrt(),
+        "qwen35" | "lfm2" | "granitehybrid" | "nemotron_h" if tiny.experts[0] == 0 => {
+            3e-2 * (tiny.n_layer as f64 / 2.0).sqrt()
+        }
         "gemma4" if tiny.head_dim == 512 => 3e-2,
         "phi3" => 2.5e-2,
         "olmo2" => 2.7e-2,
-        // Where two experts are nearly as good, noise takes the other one.
+        // Where two experts are nearly as good, noise takes the other one; where they are in groups, a whole other group.
+        "nemotron_h_moe" => 1.3e-1,
         _ if tiny.experts[0] > 0 => 1e-1,
         _ => 2e-2,
     }

@@ -37,6 +37,10 @@ struct RouteParams {
     float scale;          // factor on all weights
     int n_tiles;
     int width_log2;       // of the most columns of a tile
+    int groups;           // of consecutive experts, at most 32; 0: none
+    int groups_used;      // experts are chosen from those whose best scores have the largest sum
+    int best_of_group;    // so many scores
+    int pad;
 };
 
 // Larger floats have larger keys; NaN has that of -infinity. 0 is below all.
@@ -45,9 +49,56 @@ DEVICE unsigned key_of(float x) {
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
+// The float that has a key.
+DEVICE float value_of(unsigned key) { return __uint_as_float(key & 0x80000000u ? key ^ 0x80000000u : ~key); }
+
 // Lane l has experts l, l + 32, …
+constexpr int EACH = MAX_EXPERTS / 32;
+
+// The lowest of the experts with the largest key, and this key. `best`, `at`: of the lane's.
+DEVICE int best_of_warp(unsigned& best, int at) {
+    const unsigned own = best;
+    best = warp_max(own);
+    return (int)~warp_max(own == best ? ~(unsigned)at : 0u);
+}
+
+// Experts of all groups but the best ones get the key of -infinity.
+DEVICE void keep_best_groups(const RouteParams& p, unsigned (&key)[EACH]) {
+    const int size = p.n_expert / p.groups, l = lane();
+    unsigned own = 0, taken = 0;  // the key of the sum of group l; a bit for each of the lane's experts
+#pragma unroll 1
+    for (int g = 0; g < p.groups; g++) {
+        float total = 0.0f;
+#pragma unroll 1
+        for (int s = 0; s < p.best_of_group; s++) {
+            unsigned best = 0;
+            int at = 0;
+#pragma unroll
+            for (int i = 0; i < EACH; i++) {
+                const int expert = 32 * i + l, here = expert - g * size;
+                if ((here >= 0) & (here < size) & !(taken >> i & 1) & (key[i] > best)) best = key[i], at = expert;
+            }
+            const int expert = best_of_warp(best, at);
+            total = sum(total, value_of(best));
+            taken |= expert % 32 == l ? 1u << expert / 32 : 0u;
+        }
+        if (l == g) own = key_of(total);
+    }
+    int better = 0;
+    for (int g = 0; g < p.groups; g++) {
+        const unsigned other = shuffle(own, g);
+        better += (other > own) | ((other == own) & (g < l));
+    }
+    unsigned kept = 0;
+    for (int g = 0; g < p.groups; g++) kept |= (unsigned)shuffle((int)(better < p.groups_used), g) << g;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const int expert = 32 * i + l;
+        if (expert < p.n_expert && !(kept >> expert / size & 1)) key[i] = key_of(-INFINITY);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(32 * ROUTE_WARPS) route(const RouteParams p) {
-    constexpr int EACH = MAX_EXPERTS / 32;
     const int row = blockIdx.x * ROUTE_WARPS + warp(), l = lane();
     if (row >= p.rows) return;
     const int first = row * p.n_used;
@@ -85,6 +136,7 @@ extern "C" __global__ void __launch_bounds__(32 * ROUTE_WARPS) route(const Route
         const float bias = p.bias && expert < p.n_expert ? p.bias[expert] : 0.0f;
         key[i] = expert < p.n_expert ? key_of(p.bias ? sum(x[i], bias) : x[i]) : 0;
     }
+    if (p.groups) keep_best_groups(p, key);
     // Lane s keeps choice s.
     int chosen = -1;
     float weight = 0;
@@ -97,8 +149,7 @@ extern "C" __global__ void __launch_bounds__(32 * ROUTE_WARPS) route(const Route
         for (int i = 0; i < EACH; i++) {
             if (key[i] > best) best = key[i], at = 32 * i + l, value = x[i];
         }
-        const unsigned of_all = warp_max(best);
-        const int expert = (int)~warp_max(best == of_all ? ~(unsigned)at : 0u);
+        const int expert = best_of_warp(best, at);
         value = shuffle(value, expert % 32);
         if (l == s) chosen = expert, weight = value;
 #pragma unroll

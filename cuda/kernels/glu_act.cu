@@ -1,4 +1,5 @@
-// The gate of a feed-forward layer for many columns: activation(gate)·up of what products have written.
+// The gate of a feed-forward layer for many columns: activation(gate)·up of what products have written; or without a gate the
+// activation alone.
 //
 // Grid: ceil(rows / 1024) × columns blocks of 256 threads, no shared memory. Moves 8 bytes in and 1.375 (quantized) or 4 (f32)
 // out per result.
@@ -8,7 +9,7 @@
 
 struct GluActParams {
     const float* gate;  // [columns][stride]
-    const float* up;    // [columns][up_stride]
+    const float* up;    // [columns][up_stride], or null: RELU_SQUARED of `gate`
     int stride;
     int rows;
     int columns;
@@ -22,6 +23,9 @@ struct GluActParams {
 
 constexpr int WARPS = 8, ROWS = 128;  // of a warp
 
+// NaN stays.
+DEVICE float relu_squared(float x) { return x < 0.0f ? 0.0f : product(x, x); }
+
 DEVICE Quad quad(const float* row, int i, int n, int whole) { return whole ? quad_at<1>(row, i, n) : quad_at<0>(row, i, n); }
 
 // A warp makes 128 results of one column: four blocks of the image.
@@ -32,8 +36,12 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) glu_act(const GluActPar
     Quad v = {{0.0f, 0.0f, 0.0f, 0.0f}};
     if (i < p.rows) {
         const Quad gate = quad(p.gate + (size_t)column * p.stride, i, p.rows, whole);
-        const Quad up = quad(p.up + (size_t)column * p.up_stride, i, p.rows, whole);
-        for (int j = 0; j < 4; j++) v.v[j] = i + j < p.rows ? gated(gate.v[j], up.v[j], p.activation) : 0.0f;
+        if (p.up) {
+            const Quad up = quad(p.up + (size_t)column * p.up_stride, i, p.rows, whole);
+            for (int j = 0; j < 4; j++) v.v[j] = i + j < p.rows ? gated(gate.v[j], up.v[j], p.activation) : 0.0f;
+        } else {
+            for (int j = 0; j < 4; j++) v.v[j] = relu_squared(gate.v[j]);
+        }
     }
     if (p.y) {
         float* y = p.y + (size_t)column * p.y_stride;

@@ -51,7 +51,7 @@ struct MatmulParams {
     ActivationTerms terms;  // room for those of x, where there are many columns
 };
 
-enum Activation { SILU = 0, GELU_TANH = 1, CLAMPED_SWIGLU = 2 };
+enum Activation { SILU = 0, GELU_TANH = 1, CLAMPED_SWIGLU = 2, RELU_SQUARED = 3 };
 
 struct GluParams {
     Segment gate, up;  // the same number of rows; their y is not used

@@ -11,6 +11,8 @@ use crate::{ArenaLayout, Grid, Params, Ptr, Result, Stream};
 pub const MAX_EXPERTS: usize = 512;
 /// Most experts of a row.
 pub const MAX_CHOICES: usize = 32;
+/// Most groups of experts.
+pub const MAX_GROUPS: usize = 32;
 /// Gating: softmax over all experts.
 pub const SOFTMAX: i32 = 1;
 /// The sigmoid of each logit.
@@ -55,6 +57,14 @@ pub struct Route {
     pub n_tiles: i32,
     /// Logarithm of the most columns of a tile: [`Route::tiles`] sets it.
     pub width_log2: i32,
+    /// Groups of consecutive experts, at most [`MAX_GROUPS`]; 0: none.
+    pub groups: i32,
+    /// Groups that experts are chosen from: those whose best scores have the largest sum.
+    pub groups_used: i32,
+    /// How many scores of a group that are.
+    pub best_of_group: i32,
+    /// Padding that the struct of the kernels has, too; zero.
+    pub pad: i32,
 }
 // SAFETY: RouteParams in kernels/experts.cu; the test below compares size and offsets.
 unsafe impl Params for Route {}
@@ -150,6 +160,8 @@ impl Route {
 /// that of [`Choices::take`].
 pub unsafe fn route(stream: &Stream, p: &Route) -> Result<()> {
     assert!(p.n_expert as usize <= MAX_EXPERTS && p.n_used as usize <= MAX_CHOICES && p.n_used <= p.n_expert);
+    let [groups, size] = [p.groups, p.n_expert / p.groups.max(1)];
+    assert!(groups == 0 || groups as usize <= MAX_GROUPS && groups * size == p.n_expert && p.best_of_group <= size);
     let [width, tiles] = p.tiles();
     let p = Route { n_tiles: tiles as i32, width_log2: width.ilog2() as i32, ..*p };
     let blocks = (p.rows as u32).div_ceil(ROUTE_ROWS);
@@ -206,6 +218,7 @@ mod tests {
     fn the_kernels_have_the_same() {
         twin::fields!(Route as "experts::RouteParams" {
             logits, bias, factor, seq, choices, rows, n_expert, n_used, gating, norm, scale, n_tiles, width_log2,
+            groups, groups_used, best_of_group, pad,
         });
         twin::fields!(Choices as "experts::Choices" { chosen, weights, tiles, rows_of, choices_of, ranks });
         twin::fields!(Join as "experts::JoinParams" { x, weights, shared, gate, seq, y, n_used, n });

@@ -5,7 +5,7 @@ use qrun_quant::GgmlType;
 use super::{
     activations::QuantizedActivations,
     formats::{self, Layout},
-    params::{MatmulParams, Segment},
+    params::{MatmulParams, RELU_SQUARED, Segment},
     product,
 };
 use crate::{Grid, Params, Ptr, Result, Stream};
@@ -132,7 +132,7 @@ fn best(segments: &[Segment], columns: i32, multiprocessors: u32) -> usize {
 pub struct GluActParams {
     /// `[columns][stride]`: the gate before its activation.
     pub gate: Ptr<f32>,
-    /// `[columns][up_stride]`: what is gated.
+    /// `[columns][up_stride]`: what is gated; null: [`RELU_SQUARED`](super::params::RELU_SQUARED) of `gate`.
     pub up: Ptr<f32>,
     /// Elements from column to column of the gate.
     pub stride: i32,
@@ -156,7 +156,7 @@ pub struct GluActParams {
 // SAFETY: GluActParams in kernels/glu_act.cu; the test below compares size and offsets.
 unsafe impl Params for GluActParams {}
 
-/// `activation(gate) · up` of what products have written.
+/// `activation(gate) · up` of what products have written, or an activation without a gate.
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
@@ -165,6 +165,7 @@ unsafe impl Params for GluActParams {}
 /// The contract of [`ops`](crate::ops): the addresses in `p` have the sizes that its fields name.
 pub unsafe fn glu_act(stream: &Stream, p: &GluActParams) -> Result<()> {
     assert!(p.out.q.is_null() || p.rows % 32 == 0, "an image of {} elements", p.rows);
+    assert_eq!(p.up.is_null(), p.activation == RELU_SQUARED, "activation {}", p.activation);
     let blocks = (p.rows as u32).div_ceil(GLU_ACT_THREADS * GLU_ACT_ROWS);
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { stream.launch("glu_act", Grid::plane(blocks, p.columns as u32, GLU_ACT_THREADS), p) }

@@ -9,6 +9,8 @@ pub const SILU: i32 = 0;
 pub const GELU_TANH: i32 = 1;
 /// gpt-oss's: gate and up kept within 7.
 pub const CLAMPED_SWIGLU: i32 = 2;
+/// `max(x, 0)²`, of what has no gate: [`glu_act`](super::gemm::glu_act) alone takes it.
+pub const RELU_SQUARED: i32 = 3;
 
 /// One matrix of a product.
 #[repr(C)]
@@ -121,7 +123,8 @@ mod tests {
             row_factor, ahead, out, experts, x_columns,
             y_columns, terms,
         });
-        let activations = [("SILU", SILU), ("GELU_TANH", GELU_TANH), ("CLAMPED_SWIGLU", CLAMPED_SWIGLU)];
+        let gates = [("SILU", SILU), ("GELU_TANH", GELU_TANH), ("CLAMPED_SWIGLU", CLAMPED_SWIGLU)];
+        let activations = [gates[0], gates[1], gates[2], ("RELU_SQUARED", RELU_SQUARED)];
         twin::constants(activations.map(|(name, number)| (name, number as usize)));
     }
 }

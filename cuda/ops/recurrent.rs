@@ -1,14 +1,15 @@
-//! Layers that keep a state in place of keys and values: gated delta nets and short convolutions.
+//! Layers that keep a state in place of keys and values: gated delta nets and short convolutions, and what `mamba.rs` shares with
+//! them.
 
 use super::activations::QuantizedActivations;
 use crate::{Grid, Params, Ptr, Result, Stream};
 
 /// Most tokens that a convolution sees.
 pub const MAX_TAPS: usize = 8;
-/// Most elements of a key or a value of a delta net.
+/// Most elements of a key or a value of a head.
 pub const MAX_STATE: usize = 128;
-/// Threads of a block of `delta_net` for the longest value: four per element.
-const DELTA_THREADS: u32 = 512;
+/// Threads of a block of a head for the longest value: four per element.
+const HEAD_THREADS: u32 = 512;
 /// Threads of a block of `short_conv`, one per channel.
 const CONV_THREADS: u32 = 128;
 
@@ -42,12 +43,31 @@ impl States {
     }
 }
 
+/// Floats that a page has for a head with a matrix: `[dim_v][dim_k]`, then the inputs `[taps − 1][2·dim_k + dim_v]` of its
+/// query, key and value that the convolution still needs.
+pub const fn head_len([dim_k, dim_v, taps]: [usize; 3]) -> usize {
+    dim_k * dim_v + (taps - 1) * (2 * dim_k + dim_v)
+}
+
+/// Whether the kernels take heads of these sizes.
+pub fn takes([dim_k, dim_v, taps]: [usize; 3]) -> bool {
+    let sizes = dim_k.is_multiple_of(4) && dim_v.is_multiple_of(8);
+    sizes && dim_k.max(dim_v) <= MAX_STATE && (2..=MAX_TAPS).contains(&taps)
+}
+
+/// Blocks and threads for so many heads, whose sizes have to be those of `state`.
+pub(super) fn head_grid(state: &States, heads: i32, sizes: [i32; 3]) -> Grid {
+    let sizes = sizes.map(|n| n as usize);
+    assert!(takes(sizes), "keys, values and taps of {sizes:?}");
+    assert!(state.len as usize >= heads as usize * head_len(sizes), "pages of {} floats", state.len);
+    Grid::plane(heads as u32, state.runs(), HEAD_THREADS / MAX_STATE as u32 * sizes[1] as u32)
+}
+
 /// A gated delta net after its projections.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DeltaNet {
-    /// A page has for each value head a matrix `[dim_v][dim_k]`, then the inputs `[taps − 1][2·dim_k + dim_v]` of its query,
-    /// key and value that the convolution still needs: [`DeltaNet::head_len`] floats.
+    /// A page has [`head_len`] floats for each value head.
     pub state: States,
     /// `[rows][channels]`: queries and keys of all key heads, then values, before the convolution.
     pub input: Ptr<f32>,
@@ -90,19 +110,6 @@ pub struct DeltaNet {
 // SAFETY: DeltaNetParams in kernels/recurrent.cu; the test below compares size and offsets.
 unsafe impl Params for DeltaNet {}
 
-impl DeltaNet {
-    /// Floats that a page has for a value head.
-    pub const fn head_len([dim_k, dim_v, taps]: [usize; 3]) -> usize {
-        dim_k * dim_v + (taps - 1) * (2 * dim_k + dim_v)
-    }
-
-    /// Whether the kernel takes heads of these sizes.
-    pub fn takes([dim_k, dim_v, taps]: [usize; 3]) -> bool {
-        let sizes = dim_k.is_multiple_of(4) && dim_v.is_multiple_of(8);
-        sizes && dim_k.max(dim_v) <= MAX_STATE && (2..=MAX_TAPS).contains(&taps)
-    }
-}
-
 /// Convolves the projections of all rows, moves the states, and gives what the heads find there, normed and gated.
 ///
 /// # Errors
@@ -111,12 +118,9 @@ impl DeltaNet {
 /// # Safety
 /// The contract of [`ops`](crate::ops): the addresses in `p` and its states have the sizes that their fields name.
 pub unsafe fn delta_net(s: &Stream, p: &DeltaNet) -> Result<()> {
-    let sizes = [p.dim_k, p.dim_v, p.taps].map(|n| n as usize);
-    assert!(DeltaNet::takes(sizes), "keys, values and taps of {sizes:?}");
     assert!(p.n_head_v % p.n_head_k == 0, "{} heads of values, {} of keys", p.n_head_v, p.n_head_k);
     assert!(p.image.q.is_null() || p.dim_v % 32 == 0, "an image of values of {} elements", p.dim_v);
-    assert!(p.state.len as usize >= p.n_head_v as usize * DeltaNet::head_len(sizes), "pages of {} floats", p.state.len);
-    let grid = Grid::plane(p.n_head_v as u32, p.state.runs(), DELTA_THREADS / MAX_STATE as u32 * p.dim_v as u32);
+    let grid = head_grid(&p.state, p.n_head_v, [p.dim_k, p.dim_v, p.taps]);
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { s.launch("delta_net", grid, p) }
 }
@@ -167,16 +171,16 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(States as "recurrent::StateParams" { pages, table, pos, seq, slots, len, rows, sequences });
+        twin::fields!(States as "StateParams" { pages, table, pos, seq, slots, len, rows, sequences });
         twin::fields!(DeltaNet as "recurrent::DeltaNetParams" {
             state, input, z, alpha, beta, conv, dt, a, norm, y, image, n_head_k, n_head_v, dim_k, dim_v, taps, grouped,
             eps, pad,
         });
         twin::fields!(ShortConv as "recurrent::ShortConvParams" { state, input, conv, y, image, channels, taps });
         twin::constants([
-            ("recurrent::MAX_TAPS", MAX_TAPS),
-            ("recurrent::MAX_STATE", MAX_STATE),
-            ("recurrent::DELTA_THREADS", DELTA_THREADS as usize),
+            ("MAX_TAPS", MAX_TAPS),
+            ("MAX_STATE", MAX_STATE),
+            ("HEAD_THREADS", HEAD_THREADS as usize),
             ("recurrent::CONV_THREADS", CONV_THREADS as usize),
         ]);
     }

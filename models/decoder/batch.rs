@@ -18,7 +18,7 @@ use super::{
     memory::{self, LOGIT_ROWS, STEP_ROWS},
     step::Step,
 };
-use crate::{Batch, Entry, ForwardError, Output, forward::ends};
+use crate::{Batch, Entry, ForwardError, Gives, Output, forward::ends};
 
 /// A row of a batch, and where its output goes.
 #[derive(Clone, Copy)]
@@ -102,7 +102,7 @@ impl GpuDecoder {
         self.tokens.clear();
         self.tokens.resize(outputs, None);
         self.logits.clear();
-        self.logits.resize(logits * self.config.n_vocab, 0.0);
+        self.logits.resize(logits * self.width(), 0.0);
         split
     }
 
@@ -134,7 +134,8 @@ impl GpuDecoder {
             self.pages.tables.commit(seq, end);
         }
         for e in batch.entries {
-            self.decoding[e.seq as usize] = e.output != Output::None;
+            // Texts of which hidden states are wanted are prompts, however they are cut.
+            self.decoding[e.seq as usize] = e.output != Output::None && self.options.gives == Gives::Logits;
         }
         Ok(())
     }
@@ -208,7 +209,7 @@ impl GpuDecoder {
 
     /// Queues the head and the sampler for some rows, each with its place in the launch; those that the device samples come last.
     fn outputs(&mut self, wanted: &[(usize, Row)], narrow: bool) -> Result<()> {
-        let (count, n_vocab) = (wanted.len(), self.config.n_vocab);
+        let count = wanted.len();
         let (index, rows) = self.staging.marked.as_mut_slice().split_at_mut(LOGIT_ROWS);
         let (rows, masked) = rows.split_at_mut(3 * LOGIT_ROWS);
         index.iter_mut().zip(wanted).for_each(|(index, (i, _))| *index = *i as i32);
@@ -231,7 +232,7 @@ impl GpuDecoder {
             sampled.for_each(|seq| self.sampler.launch(seq));
         }
         if n_sampled < count {
-            let len = (count - n_sampled) * n_vocab;
+            let len = (count - n_sampled) * self.width();
             // SAFETY: the arena has logits of at least `LOGIT_ROWS` rows, and no more are wanted at once (see `decoder`).
             unsafe { self.stream.copy_out(&mut self.staging.logits, logits, len)? };
         }
@@ -240,14 +241,14 @@ impl GpuDecoder {
 
     /// Waits for the logits and tokens of rows that were queued last.
     fn collect(&mut self, wanted: &[(usize, Row)]) -> Result<()> {
-        let n_vocab = self.config.n_vocab;
+        let width = self.width();
         for (i, (_, row)) in wanted.iter().enumerate() {
             match row.slot {
                 Slot::None => {}
                 Slot::Logits(to) => {
                     // Waits for the copy, not for what runs ahead behind it.
-                    let from = &self.staging.logits[i * n_vocab..(i + 1) * n_vocab];
-                    self.logits[to * n_vocab..(to + 1) * n_vocab].copy_from_slice(from);
+                    let from = &self.staging.logits[i * width..(i + 1) * width];
+                    self.logits[to * width..(to + 1) * width].copy_from_slice(from);
                 }
                 Slot::Token(to) => {
                     let number = self.sampler.launched(row.entry.seq);
@@ -260,6 +261,11 @@ impl GpuDecoder {
             self.stream.is_idle()?;
         }
         Ok(())
+    }
+
+    /// Elements of what a row gives.
+    fn width(&self) -> usize {
+        memory::given(&self.config, &self.options)
     }
 
     /// Puts a token that the device samples where the row's output belongs, once it is there.

@@ -1,11 +1,12 @@
 //! Layers with experts on the device: six launches after attention for one row (norm, router, choice, gate and up, down, sum), one more
-//! for several, another one for many; and two of a shared expert, or six of a feed-forward beside them.
+//! for several, another one for many or without a gate; and two of a shared expert, or six of a feed-forward beside them; and five
+//! where they see less than the stream.
 
 use qrun_cuda::{
     Ptr, Result,
     ops::{
-        activations::QuantizedActivations,
-        experts::{self, Join, MAX_CHOICES, MAX_EXPERTS, Route},
+        activations::{self, QuantizedActivations},
+        experts::{self, Join, MAX_CHOICES, MAX_EXPERTS, MAX_GROUPS, Route},
         matmul::{self, MatmulParams, Segment},
         norm::{NormKind, NormParams},
         product,
@@ -32,8 +33,11 @@ fn refused(e: &ExpertPlan, w: &weights::Layer) -> Option<&'static str> {
     let down = w.matrices.get(FfnDownExps).map_or(0, |down| down.w.rows() / e.n_expert);
     let parts = [
         (formats.into_iter().any(|ty| ty.format().block == 1), "experts with dense weights"),
-        (e.groups.is_some(), "experts in groups"),
-        (e.latent.is_some(), "experts that take less than the residual stream"),
+        (e.groups.is_some_and(|groups| groups.count > MAX_GROUPS), "so many groups of experts"),
+        (
+            e.latent.is_some() && e.shared.is_some_and(|shared| shared.gated),
+            "a gated expert beside those that take less",
+        ),
         (e.n_expert > MAX_EXPERTS || e.n_used > MAX_CHOICES, "so many experts"),
         (!e.n_ff.is_multiple_of(32) || !down.is_multiple_of(16), "experts of these sizes"),
     ];
@@ -53,12 +57,17 @@ impl Step<'_> {
     pub(super) fn experts(&self, il: usize, layer: &Layer, plan: &ExpertPlan, residual: Residual) -> Result<()> {
         let (c, a, e) = (self.c, &self.m.activations, &self.m.activations.experts);
         let [router, down] = layer.matrices([FfnGateInp, FfnDownExps]);
-        let (gate, up) = self.gate_and_up(layer, plan);
-        let shared = plan.shared.map(|s| (s, layer.matrices([FfnGateShexp, FfnUpShexp, FfnDownShexp])));
-        let beside = plan.beside.map(|n_ff| (n_ff, layer.matrices([FfnGate, FfnUp, FfnDown])));
-        let mut consumers = vec![router, gate.0, up.0];
-        consumers.extend(shared.iter().flat_map(|(_, matrices)| matrices[..2].to_vec()));
-        consumers.extend(beside.iter().flat_map(|(_, matrices)| matrices[..2].to_vec()));
+        let (inputs, segments) = self.inputs_of_experts(layer, plan);
+        let shared = plan.shared.map(|s| (s, layer.feed_forward([FfnGateShexp, FfnUpShexp, FfnDownShexp])));
+        let beside = plan.beside.map(|n_ff| (n_ff, layer.feed_forward([FfnGate, FfnUp, FfnDown])));
+        let mut consumers = vec![router];
+        match plan.latent {
+            Some(_) => consumers.extend(layer.matrices([FfnLatentDown])),
+            None => consumers.extend(&inputs),
+        }
+        for (gate, [up, _]) in shared.iter().map(|s| s.1).chain(beside.iter().map(|b| b.1)) {
+            consumers.extend(gate.into_iter().chain([up]));
+        }
         self.norm(&self.norm_of(residual, layer.vector(FfnNorm)), &consumers)?;
         self.tap(Some(il), "ffn_norm", a.normed.values, c.n_embd)?;
         let stream = Residual::stream(residual.x_out);
@@ -99,74 +108,118 @@ impl Step<'_> {
             },
             norm: i32::from(plan.norm),
             scale: plan.scale,
+            groups: plan.groups.map_or(0, |groups| groups.count as i32),
+            groups_used: plan.groups.map_or(0, |groups| groups.used as i32),
+            best_of_group: plan.groups.map_or(0, |groups| groups.best as i32),
             ..Route::default()
         };
         // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
         unsafe { experts::route(self.stream, &route)? };
         if beside.is_some() {
-            self.norm(&self.norm_of(stream, layer.vector(PreFfwNorm2)), &[gate.0, up.0])?;
+            self.norm(&self.norm_of(stream, layer.vector(PreFfwNorm2)), &inputs)?;
         }
         let (y, image) = self.wanted(&a.gated, &[down]);
-        self.chosen(plan, &route, normed, [gate.1, up.1], (y, image))?;
+        let given = match plan.latent {
+            Some(width) => self.narrow_to_latent(layer, width)?,
+            None => normed,
+        };
+        self.chosen(plan, &route, given, &segments, (y, image))?;
         self.tap(Some(il), "ffn_act", y, plan.n_used * plan.n_ff)?;
         let of_choices = MatmulParams { k: plan.n_ff as i32, image, ..MatmulParams::default() };
-        self.matmul(route.of_choices(of_choices), &[part(&down, plan, [0, c.n_embd], e.given)])?;
+        let width = plan.latent.unwrap_or(c.n_embd);
+        self.matmul(route.of_choices(of_choices), &[part(&down, plan, [0, width], e.given)])?;
 
         let mut join = Join {
             x: e.given,
             weights: e.choices.weights,
             seq: self.at.seq,
-            y: a.out,
+            y: if plan.latent.is_some() { e.latent.values } else { a.out },
             n_used: plan.n_used as i32,
-            n: c.n_embd as i32,
+            n: width as i32,
             ..Join::default()
         };
         if let Some((shared, matrices)) = shared {
             self.dense(il, matrices, shared.n_ff, None, e.shared)?;
-            join.shared = e.shared;
-            join.gate = if shared_gate.is_null() { Ptr::NULL } else { e.shared_gate };
+            if plan.latent.is_none() {
+                join.shared = e.shared;
+                join.gate = if shared_gate.is_null() { Ptr::NULL } else { e.shared_gate };
+            }
         }
         // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
         unsafe { experts::join(self.stream, self.rows, &join)? };
-        if beside.is_none() {
+        if plan.latent.is_some() {
+            self.widen_latent(layer, width)?;
+        }
+        if beside.is_some() {
+            self.norm_in_place(e.shared, layer.vector(PostFfwNorm1), c.n_embd)?;
+        }
+        if beside.is_none() && (plan.latent.is_none() || plan.shared.is_none()) {
             return Ok(());
         }
-        self.norm_in_place(e.shared, layer.vector(PostFfwNorm1), c.n_embd)?;
-        let sum = Residual { x: e.shared, add: a.out, post: layer.vector(PostFfwNorm2), x_out: a.out, x_scale: 1.0 };
+        // What the experts gave joins what stands beside them.
+        let post = layer.vector(PostFfwNorm2);
+        let sum = Residual { x: e.shared, add: a.out, post, x_out: a.out, x_scale: 1.0 };
         let sum = NormParams { scale: 1.0, post_eps: c.norm_eps, ..self.norm_of(sum, Ptr::NULL) };
         self.launch_norm(self.rows, NormKind::None, &sum)
     }
 
-    /// Gate and up, each with what multiplies it; in one matrix or two.
-    fn gate_and_up(&self, layer: &Layer, plan: &ExpertPlan) -> ((Weight, Segment), (Weight, Segment)) {
-        let (a, n_ff) = (&self.m.activations, plan.n_ff);
-        let [gate, up] = if plan.fused {
-            layer.matrices([FfnGateUpExps, FfnGateUpExps])
-        } else {
-            layer.matrices([FfnGateExps, FfnUpExps])
-        };
-        let behind = if plan.fused { n_ff } else { 0 };
-        ((gate, part(&gate, plan, [0, n_ff], a.gate)), (up, part(&up, plan, [behind, n_ff], a.up)))
+    /// What experts take that see less than the normed stream.
+    fn narrow_to_latent(&self, layer: &Layer, width: usize) -> Result<MatmulParams> {
+        let (a, latent) = (&self.m.activations, &self.m.activations.experts.latent);
+        let [down] = layer.matrices([FfnLatentDown]);
+        self.matmul(self.product(&a.normed, self.c.n_embd), &[segment(&down, latent.values)])?;
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe { activations::quantize(self.stream, latent.values, latent.image, [self.rows, width])? };
+        Ok(self.product(latent, width))
     }
 
-    /// Gate and up of the experts that rows have chosen, by choice, and the gate.
+    /// From what they gave together to the width of the stream.
+    fn widen_latent(&self, layer: &Layer, width: usize) -> Result<()> {
+        let (a, latent) = (&self.m.activations, &self.m.activations.experts.latent);
+        let [up] = layer.matrices([FfnLatentUp]);
+        if up.ty.format().block > 1 {
+            // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+            unsafe { activations::quantize(self.stream, latent.values, latent.image, [self.rows, width])? };
+        }
+        self.matmul(self.product(latent, width), &[segment(&up, a.out)])
+    }
+
+    /// Gate and up in one matrix or two, or up alone; and what multiplies each.
+    fn inputs_of_experts(&self, layer: &Layer, plan: &ExpertPlan) -> (Vec<Weight>, Vec<Segment>) {
+        let (a, n_ff) = (&self.m.activations, plan.n_ff);
+        if !self.c.arch.feed_forward.is_gated() {
+            let [up] = layer.matrices([FfnUpExps]);
+            return (vec![up], vec![part(&up, plan, [0, n_ff], a.gate)]);
+        }
+        let roles = if plan.fused { [FfnGateUpExps; 2] } else { [FfnGateExps, FfnUpExps] };
+        let [gate, up] = layer.matrices(roles);
+        let behind = if plan.fused { n_ff } else { 0 };
+        let segments = [part(&gate, plan, [0, n_ff], a.gate), part(&up, plan, [behind, n_ff], a.up)];
+        (vec![gate, up], segments.to_vec())
+    }
+
+    /// Gate and up of the experts that rows have chosen, or up alone, by choice; and the gate or the activation.
     fn chosen(
         &self,
         plan: &ExpertPlan,
         route: &Route,
         normed: MatmulParams,
-        [gate, up]: [Segment; 2],
+        segments: &[Segment],
         (y, out): (Ptr<f32>, QuantizedActivations),
     ) -> Result<()> {
         let (a, product) = (&self.m.activations, route.of_rows(normed));
-        if product.columns as usize <= product::MOST_COLUMNS && gate.format == up.format {
-            let gated = MatmulParams { gated: 1, activation: self.activation(), out, ..product };
-            let segments = [Segment { y, ..gate }, Segment { y: Ptr::NULL, ..up }];
-            // SAFETY: parts of the arena with room for the choices of the step's rows (see `decoder`).
-            return unsafe { product::product(self.stream, &gated.with(&segments)) };
+        let mut up_of_gate = Ptr::NULL;
+        if let &[gate, up] = segments {
+            if product.columns as usize <= product::MOST_COLUMNS && gate.format == up.format {
+                let gated = MatmulParams { gated: 1, activation: self.activation(), out, ..product };
+                let segments = [Segment { y, ..gate }, Segment { y: Ptr::NULL, ..up }];
+                // SAFETY: parts of the arena with room for the choices of the step's rows (see `decoder`).
+                return unsafe { product::product(self.stream, &gated.with(&segments)) };
+            }
+            up_of_gate = a.up;
         }
-        self.matmul(product, &[gate, up])?;
+        self.matmul(product, segments)?;
         let choices = [plan.n_ff, self.rows * plan.n_used];
-        self.gate(choices, (a.up, plan.n_ff), a.experts.choices.chosen, (y, out))
+        self.gate(choices, (up_of_gate, plan.n_ff), a.experts.choices.chosen, (y, out))
     }
 }

@@ -3,18 +3,19 @@
 //! The first part of a name says what for: `weights/`, `kv/`, `activations/`, `state/`. The plan that users see
 //! is the sum of these parts, so it is what is allocated.
 
+mod activations;
 mod experts;
+mod operand;
 
 use std::f32::consts::FRAC_1_SQRT_2;
 
 use qrun_cuda::{
     ArenaLayout, Ptr,
     ops::{
-        activations::{ActivationTerms, QuantizedActivations},
-        attention::{self, Scratch},
+        attention,
         cache::{Cache, CacheType},
         gemm,
-        recurrent::{DeltaNet, States},
+        recurrent::{States, head_len},
         rope_kv,
         sample::{SampleBuffers, SampleShape},
         upload::{Source, Staging, bytes_on_device},
@@ -23,15 +24,16 @@ use qrun_cuda::{
 use qrun_quant::{Bytes, GgmlType};
 
 use crate::{
-    Config, KvType, LayerPlan, Model, Options,
+    Config, Gives, KvType, LayerPlan, Model, Options,
     kv::{Kind, Shape, kinds},
     layer::{Mixer, Rope},
-    spec::{AttentionGate, EmbeddingScale},
+    spec::EmbeddingScale,
     tensors::{ByRole, Role},
     weights::{self, Linear},
 };
 
-pub use experts::Experts;
+pub use activations::Activations;
+pub use operand::Operand;
 
 /// Rows of logits that go to the host at once; a batch with more marked entries takes turns.
 pub const LOGIT_ROWS: usize = 16;
@@ -84,6 +86,10 @@ impl Layer {
     pub fn matrices<const N: usize>(&self, roles: [Role; N]) -> [Weight; N] {
         roles.map(|role| self.matrices[role])
     }
+    /// Gate, where there is one, up and down.
+    pub fn feed_forward(&self, [gate, up, down]: [Role; 3]) -> (Option<Weight>, [Weight; 2]) {
+        (self.matrices.get(gate).copied(), self.matrices([up, down]))
+    }
 }
 
 /// What the rows of a launch are, `[rows]` each.
@@ -100,68 +106,6 @@ impl Rows {
     fn at(token: Ptr<i32>, rows: usize) -> Self {
         Self { token, pos: token.add(rows), seq: token.add(2 * rows) }
     }
-}
-
-/// What a projection multiplies with, `[rows][width]`: as numbers for dense weights, as an int8 image for quantized
-/// ones. Each is written where a consumer wants it.
-#[derive(Clone, Copy)]
-pub struct Operand {
-    pub values: Ptr<f32>,
-    pub image: QuantizedActivations,
-}
-
-/// Buffers between the kernels, `[rows][width]`, with room for the widest layer. Rows lie one behind the other in the
-/// width of the layer at hand.
-pub struct Activations {
-    /// The residual stream, `[rows][n_embd]`.
-    pub x: Ptr<f32>,
-    /// Where the stream of one row is between attention and feed-forward, `[n_embd]`.
-    pub x_next: Ptr<f32>,
-    /// The normed stream: input of q, k, v, gate, up and head.
-    pub normed: Operand,
-    /// What the query projection gives: `q`, or apart from it where each head is followed by its gate.
-    pub queries: Ptr<f32>,
-    /// Gates of what heads give, `[rows][q_dim]`, where they have a matrix of their own.
-    pub attention_gate: Ptr<f32>,
-    pub q: Ptr<f32>,
-    pub k: Ptr<f32>,
-    pub v: Ptr<f32>,
-    /// What projections give recurrent layers.
-    pub recurrent: Recurrent,
-    /// Output of the heads, or of a recurrent layer before its last projection.
-    pub attended: Operand,
-    /// Where attention joins the parts of what a row sees.
-    pub parts: Scratch,
-    /// Gate and up where they are not multiplied at once (many rows), `[rows][n_ff]`.
-    pub gate: Ptr<f32>,
-    pub up: Ptr<f32>,
-    /// `act(gate) · up`: input of the down projection.
-    pub gated: Operand,
-    /// Room for the terms of an operand, `[rows][widest]`; none where no dense matrix has 16 bits.
-    pub terms: ActivationTerms,
-    /// Of layers with experts.
-    pub experts: Experts,
-    /// Embeddings of a token for each layer, `[rows][layers][n_embd_per_layer]`: first the token's own, then joined with what
-    /// its embedding gives; null where there are none.
-    pub per_layer: Ptr<f32>,
-    /// What the embedding gives, the same.
-    pub per_layer_projected: Ptr<f32>,
-    /// Outputs of attention and feed-forward before they join the stream.
-    pub out: Ptr<f32>,
-    /// `[step_rows][n_vocab]`.
-    pub logits: Ptr<f32>,
-}
-
-/// Inputs of recurrent layers, `[rows][width]` each; null where there are no such layers.
-#[derive(Clone, Copy)]
-pub struct Recurrent {
-    /// What a convolution takes.
-    pub input: Ptr<f32>,
-    /// Gate of what a delta net gives.
-    pub z: Ptr<f32>,
-    /// Of the factor on the state; with `beta` behind it where one matrix gives both.
-    pub alpha: Ptr<f32>,
-    pub beta: Ptr<f32>,
 }
 
 /// Every address that a step's kernels take: weights, caches, activations, sampler.
@@ -287,10 +231,12 @@ impl Memory {
         });
         let layers: Vec<Layer> = layers.collect();
         // Logits are as large as what their norm gives: there is their scale.
-        let scaled = |values: &[f32]| values.iter().map(|x| x * c.logit_scale).collect::<Vec<_>>();
+        let scale = if o.gives == Gives::Logits { c.logit_scale } else { 1.0 };
+        let scaled = |values: &[f32]| values.iter().map(|x| x * scale).collect::<Vec<_>>();
         let output_norm = w.output_norm.as_ref().expect("what the kernels run ends in a norm");
         let output_norm = loader.vector("weights/output_norm.weight".into(), &scaled(&output_norm.weight));
-        let head = w.output.as_ref().map_or(token_embd, |output| {
+        let output = w.output.as_ref().filter(|_| o.gives == Gives::Logits);
+        let head = output.map_or(token_embd, |output| {
             let bias = output.bias.as_deref().map(scaled);
             loader.linear("output", &Linear { bias, ..output.clone() })
         });
@@ -309,7 +255,7 @@ impl Memory {
         let ahead = Rows::at(state(loader.layout, "ahead", 3 * STEP_ROWS), STEP_ROWS);
         let matrices = loader.uploads.iter().filter_map(|upload| upload.matrix);
         let widest = matrices.filter(|(ty, _)| gemm::wants_terms(*ty)).map(|(_, [_, cols])| cols).max();
-        let activations = activations(loader.layout, c, o, widest.unwrap_or(0));
+        let activations = activations::activations(loader.layout, c, o, widest.unwrap_or(0));
         let buffers = sample_shape(c, o).take(loader.layout);
         let uploads = loader.uploads;
         let matrices = uploads.iter().filter_map(|upload| upload.matrix);
@@ -345,6 +291,14 @@ pub fn rows(o: &Options) -> usize {
 /// Rows that have logits at once: those of the largest step that so many sequences take, or of a turn for the host.
 pub fn step_rows(o: &Options) -> usize {
     if o.n_seq > LOGIT_ROWS { STEP_ROWS } else { LOGIT_ROWS }
+}
+
+/// Elements of what a row gives.
+pub fn given(c: &Config, o: &Options) -> usize {
+    match o.gives {
+        Gives::Logits => c.n_vocab,
+        Gives::Hidden => c.n_embd,
+    }
 }
 
 /// The weights of a layer, in the order of their roles.
@@ -391,12 +345,13 @@ fn reach(kind: &Kind) -> &'static str {
     }
 }
 
-/// Floats of the state of a layer as the kernels have it; 0 of attention. Each value head of a delta net has what it needs
-/// for itself: inputs of keys that heads share lie there several times.
+/// Floats of the state of a layer as the kernels have it; 0 of attention. Each head with a matrix has what it needs for itself:
+/// inputs of keys that heads share lie there several times.
 pub fn state_len(l: &LayerPlan) -> usize {
     match l.mixer {
-        Mixer::DeltaNet(d) => d.n_head_v * DeltaNet::head_len([d.dim_k, d.dim_v, d.taps]),
-        Mixer::Attention | Mixer::ShortConv { .. } | Mixer::Mamba2(_) | Mixer::None => l.state_len(),
+        Mixer::DeltaNet(d) => d.n_head_v * head_len([d.dim_k, d.dim_v, d.taps]),
+        Mixer::Mamba2(m) => m.n_head * head_len([m.n_state, m.head_dim, m.taps]),
+        Mixer::Attention | Mixer::ShortConv { .. } | Mixer::None => l.state_len(),
     }
 }
 
@@ -430,69 +385,10 @@ fn cache(layout: &mut ArenaLayout, shape: Shape, kind: &Kind, (il, table): (usiz
 
 /// What the device needs to sample: room for a state per sequence.
 pub fn sample_shape(c: &Config, o: &Options) -> SampleShape {
-    SampleShape { sequences: o.n_seq, vocab: c.n_vocab, history: o.n_ctx, biases: BIASES }
+    SampleShape { sequences: o.n_seq, vocab: given(c, o), history: o.n_ctx, biases: BIASES }
 }
 
 /// The kernels' name of a type that [`super::GpuDecoder::supports`].
 pub fn cache_type(ty: KvType) -> CacheType {
     if ty == KvType::Q8_0 { CacheType::Q8_0 } else { CacheType::F16 }
-}
-
-fn activations(layout: &mut ArenaLayout, c: &Config, o: &Options, widest_terms: usize) -> Activations {
-    let n = rows(o);
-    let values =
-        |layout: &mut ArenaLayout, name: &str, width: usize| layout.take(format!("activations/{name}"), n * width);
-    let operand = |layout: &mut ArenaLayout, name: &str, width: usize| Operand {
-        values: values(layout, name, width),
-        // Blocks of 32: a width that is not a multiple of 32 only has dense consumers.
-        image: QuantizedActivations::take(layout, &format!("activations/{name}.image"), n, width / 32 * 32),
-    };
-    let (q, kv, n_ff) = (c.widest(LayerPlan::q_dim), c.widest(LayerPlan::kv_dim), c.widest(gated_width));
-    let (in_query, own_gate) = match c.arch.attention_gate {
-        AttentionGate::None => (false, false),
-        AttentionGate::InQuery => (true, false),
-        AttentionGate::Own => (false, true),
-    };
-    let queries = in_query.then(|| values(layout, "queries", 2 * q));
-    let gates = own_gate.then(|| values(layout, "attention_gate", q));
-    let given = |l: &LayerPlan| match l.mixer {
-        Mixer::Attention | Mixer::None => [l.q_dim(), 0, 0],
-        Mixer::DeltaNet(d) => [d.inner(), d.channels(), d.n_head_v],
-        Mixer::ShortConv { channels, .. } => [channels, 3 * channels, 0],
-        Mixer::Mamba2(m) => [m.inner(), m.projected(), m.n_head],
-    };
-    let [out, input, heads] = [0, 1, 2].map(|i| c.widest(|l| given(l)[i]));
-    let at = values(layout, "q", q);
-    Activations {
-        x: values(layout, "x", c.n_embd),
-        x_next: layout.take("activations/x_next", c.n_embd),
-        normed: operand(layout, "normed", c.n_embd),
-        queries: queries.unwrap_or(at),
-        attention_gate: gates.unwrap_or(Ptr::NULL),
-        q: at,
-        k: values(layout, "k", kv),
-        v: values(layout, "v", kv),
-        recurrent: Recurrent {
-            input: values(layout, "recurrent.input", input),
-            z: values(layout, "recurrent.z", if heads > 0 { out } else { 0 }),
-            alpha: values(layout, "recurrent.alpha", 2 * heads),
-            beta: values(layout, "recurrent.beta", heads),
-        },
-        attended: operand(layout, "attended", out),
-        parts: Scratch::take(layout, [step_rows(o), c.widest(|l| l.n_head), q], o.n_ctx),
-        gate: values(layout, "gate", n_ff),
-        up: values(layout, "up", n_ff),
-        gated: operand(layout, "gated", n_ff),
-        terms: ActivationTerms::take(layout, "activations/terms", n, widest_terms),
-        experts: Experts::take(layout, c, n),
-        per_layer: values(layout, "per_layer", c.n_embd_per_layer * c.layers.len()),
-        per_layer_projected: values(layout, "per_layer_projected", c.n_embd_per_layer * c.layers.len()),
-        out: values(layout, "out", c.n_embd),
-        logits: layout.take("activations/logits", step_rows(o) * c.n_vocab),
-    }
-}
-
-/// Elements that a row's gate and up have, those of all its experts.
-fn gated_width(l: &LayerPlan) -> usize {
-    l.n_ff().max(l.experts().map_or(0, |e| e.n_used * e.n_ff)).max(l.n_embd_per_layer)
 }

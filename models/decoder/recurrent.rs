@@ -1,11 +1,12 @@
 //! Recurrent layers on the device, in place of attention: from their projections to their output. One launch more than attention
-//! has where one row has a delta net.
+//! has where one row has a delta net or Mamba-2.
 
 use qrun_cuda::{
     Ptr, Result,
     ops::{
         activations::{self, QuantizedActivations},
         attention::Tiling,
+        mamba::{self, GroupNorm, Mamba},
         recurrent::{self, DeltaNet, ShortConv, States},
     },
 };
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::{
     LayerPlan,
-    layer::{DeltaPlan, Mixer},
+    layer::{DeltaPlan, MambaPlan, Mixer},
     tensors::Role::*,
 };
 
@@ -24,9 +25,9 @@ use crate::{
 pub fn refused(l: &LayerPlan) -> Option<&'static str> {
     let taken = match l.mixer {
         Mixer::Attention | Mixer::None => true,
-        Mixer::DeltaNet(d) => DeltaNet::takes([d.dim_k, d.dim_v, d.taps]),
+        Mixer::DeltaNet(d) => recurrent::takes([d.dim_k, d.dim_v, d.taps]),
         Mixer::ShortConv { taps, .. } => taps <= recurrent::MAX_TAPS,
-        Mixer::Mamba2(_) => return Some("Mamba-2 layers"),
+        Mixer::Mamba2(m) => recurrent::takes([m.n_state, m.head_dim, m.taps]) && m.n_head.is_multiple_of(4),
     };
     (!taken).then_some("recurrent layers of these sizes")
 }
@@ -35,9 +36,9 @@ impl Step<'_> {
     /// From the stream to what joins it.
     pub(super) fn recurrent(&self, il: usize, layer: &Layer, mixer: Mixer, residual: Residual) -> Result<()> {
         match mixer {
-            // Mamba-2 is refused before.
-            Mixer::Attention | Mixer::Mamba2(_) | Mixer::None => Ok(()),
+            Mixer::Attention | Mixer::None => Ok(()),
             Mixer::DeltaNet(plan) => self.delta_net(il, layer, &plan, residual),
+            Mixer::Mamba2(plan) => self.mamba(il, layer, &plan, residual),
             Mixer::ShortConv { taps, channels } => self.short_conv(il, layer, [taps, channels], residual),
         }
     }
@@ -94,6 +95,39 @@ impl Step<'_> {
         unsafe { recurrent::delta_net(self.stream, &delta)? };
         self.late_image(late, d.inner())?;
         self.matmul(self.product(&a.attended, d.inner()), &[segment(&out, a.out)])
+    }
+
+    fn mamba(&self, il: usize, layer: &Layer, m: &MambaPlan, residual: Residual) -> Result<()> {
+        let (r, a, rows) = (&self.m.activations.recurrent, &self.m.activations, &self.at);
+        let [input, out] = layer.matrices([SsmIn, SsmOut]);
+        self.project(il, layer, &[input], &[segment(&input, r.input)], residual)?;
+        let heads = Mamba {
+            state: self.states(layer),
+            input: r.input,
+            conv: layer.vector(SsmConv1d),
+            bias: layer.vector(SsmConv1dBias),
+            dt: layer.vector(SsmDt),
+            a: layer.vector(SsmA),
+            d: layer.vector(SsmD),
+            y: r.z,
+            n_group: m.n_group as i32,
+            n_head: m.n_head as i32,
+            dim_k: m.n_state as i32,
+            dim_v: m.head_dim as i32,
+            taps: m.taps as i32,
+            stride: m.projected() as i32,
+        };
+        let n = m.inner() / m.n_group;
+        let (y, image, late) = self.given(&out, n);
+        let (weight, eps) = (layer.vector(SsmNorm), self.c.norm_eps);
+        let norm = GroupNorm { x: r.z, weight, seq: rows.seq, y, image, n: n as i32, eps };
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe {
+            mamba::mamba(self.stream, &heads)?;
+            mamba::group_norm(self.stream, [self.rows, m.n_group], &norm)?;
+        }
+        self.late_image(late, m.inner())?;
+        self.matmul(self.product(&a.attended, m.inner()), &[segment(&out, a.out)])
     }
 
     fn short_conv(&self, il: usize, layer: &Layer, [taps, channels]: [usize; 2], residual: Residual) -> Result<()> {

@@ -4,14 +4,10 @@
 //! place. A step of one launch fails before it or not at all; where there are several, the states that all but the last one
 //! write to are kept.
 
-use qrun_cuda::{Ptr, Result};
+use qrun_cuda::{Ptr, Result, ops::recurrent::head_len};
 
 use super::GpuDecoder;
-use crate::{
-    LayerPlan,
-    kv::PAGE,
-    layer::{DeltaPlan, Mixer},
-};
+use crate::{LayerPlan, kv::PAGE, layer::Mixer};
 
 /// By sequence: after how many tokens the state is that was kept in this step.
 pub struct Kept(Vec<Option<usize>>);
@@ -69,26 +65,47 @@ impl GpuDecoder {
 pub fn each_element(l: &LayerPlan, mut each: impl FnMut(usize, usize)) {
     match l.mixer {
         Mixer::Attention | Mixer::None => {}
-        Mixer::ShortConv { .. } | Mixer::Mamba2(_) => (0..l.state_len()).for_each(|i| each(i, i)),
-        Mixer::DeltaNet(d) => (0..d.n_head_v).for_each(|head| each_of_head(&d, head, &mut each)),
+        Mixer::ShortConv { .. } => (0..l.state_len()).for_each(|i| each(i, i)),
+        Mixer::DeltaNet(d) => {
+            let keys = d.n_head_k * d.dim_k;
+            let sizes = Sizes { dim_k: d.dim_k, dim_v: d.dim_v, taps: d.taps, channels: d.channels() };
+            for head in 0..d.n_head_v {
+                let key = d.key_head(head) * d.dim_k;
+                sizes.each_of_head(head, [key, keys + key, 2 * keys + head * d.dim_v], &mut each);
+            }
+        }
+        Mixer::Mamba2(m) => {
+            let sizes = Sizes { dim_k: m.n_state, dim_v: m.head_dim, taps: m.taps, channels: m.channels() };
+            for head in 0..m.n_head {
+                let b = m.inner() + head / (m.n_head / m.n_group) * m.n_state;
+                sizes.each_of_head(head, [b + m.n_group * m.n_state, b, head * m.head_dim], &mut each);
+            }
+        }
     }
 }
 
-/// The device has of each head its matrix `[dim_v][dim_k]`, then its inputs; a file the inputs of all, then the matrices
-/// `[dim_k][dim_v]`.
-fn each_of_head(d: &DeltaPlan, head: usize, each: &mut impl FnMut(usize, usize)) {
-    let (matrix, width, inputs) = (d.dim_k * d.dim_v, 2 * d.dim_k + d.dim_v, (d.taps - 1) * d.channels());
-    let start = head * (matrix + (d.taps - 1) * width);
-    for i in 0..matrix {
-        each(inputs + head * matrix + i % d.dim_k * d.dim_v + i / d.dim_k, start + i);
-    }
-    let (keys, key) = (d.n_head_k * d.dim_k, d.key_head(head) * d.dim_k);
-    for i in 0..(d.taps - 1) * width {
-        let channel = match i % width {
-            q if q < d.dim_k => key + q,
-            k if k < 2 * d.dim_k => keys + key + k - d.dim_k,
-            v => 2 * keys + head * d.dim_v + v - 2 * d.dim_k,
-        };
-        each(i / width * d.channels() + channel, start + matrix + i);
+/// Heads with a matrix.
+struct Sizes {
+    dim_k: usize,
+    dim_v: usize,
+    taps: usize,
+    /// Of the convolution.
+    channels: usize,
+}
+
+impl Sizes {
+    /// The device has of each head its matrix `[dim_v][dim_k]`, then its inputs; a file the inputs of all, then the matrices
+    /// `[dim_k][dim_v]`. `first`: the first channels of its query, key and value.
+    fn each_of_head(&self, head: usize, first: [usize; 3], each: &mut impl FnMut(usize, usize)) {
+        let (matrix, width) = (self.dim_k * self.dim_v, 2 * self.dim_k + self.dim_v);
+        let (start, inputs) = (head * head_len([self.dim_k, self.dim_v, self.taps]), (self.taps - 1) * self.channels);
+        for i in 0..matrix {
+            each(inputs + head * matrix + i % self.dim_k * self.dim_v + i / self.dim_k, start + i);
+        }
+        for i in 0..(self.taps - 1) * width {
+            let which = (i % width / self.dim_k).min(2);
+            let channel = first[which] + i % width - which * self.dim_k;
+            each(i / width * self.channels + channel, start + matrix + i);
+        }
     }
 }

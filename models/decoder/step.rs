@@ -10,10 +10,9 @@ use qrun_cuda::{
         activations::QuantizedActivations,
         attention::{self, Attention, Tiling},
         embed::{self, EmbedParams},
-        gemm::{self, GluActParams},
-        matmul::{self, GluParams, MatmulParams, Segment},
-        norm::{NormKind, NormParams},
-        params::{CLAMPED_SWIGLU, GELU_TANH, SILU},
+        gemm,
+        matmul::{self, MatmulParams, Segment},
+        norm::NormParams,
         product,
         rope_kv::{self, RopeKv},
     },
@@ -24,18 +23,15 @@ use super::{
     tap::Probe,
 };
 use crate::{
-    Config,
+    Config, Gives, LayerPlan,
     layer::{FeedForwardPlan, HeadNorm, KvSource, Mixer},
-    spec::{Activation, AttentionGate, EmbeddingScale},
+    spec::{AttentionGate, EmbeddingScale},
     tensors::Role::*,
 };
 
 /// Sequences up to which the products of dense weights of a decoding step go through the matrix-vector kernels. A prompt never
 /// does: its bits do not depend on how it is cut. Quantized weights have one arithmetic for any number of rows.
 pub const FEW: usize = 4;
-
-/// Rows up to which gate and up of quantized weights are multiplied at once: the same bits as one after the other.
-const GATED: usize = 16;
 
 /// Some rows on their way.
 pub struct Step<'a> {
@@ -52,6 +48,8 @@ pub struct Step<'a> {
     pub sequences: usize,
     /// Whether products go through the matrix-vector kernels; those of the head, too, of however many rows it is.
     pub narrow: bool,
+    /// What the head gives.
+    pub gives: Gives,
     /// Who wants to see what is in between.
     pub probe: Option<&'a Probe>,
 }
@@ -81,29 +79,48 @@ impl Step<'_> {
     /// The driver refuses a launch, or an earlier one has failed.
     pub fn layers(&self) -> Result<()> {
         let a = &self.m.activations;
-        self.embed()?;
-        self.tap(None, "inp_embd", a.x, self.c.n_embd)?;
+        let [mut x, mut x_out] = self.places_of_stream();
+        self.embed(x)?;
+        self.tap(None, "inp_embd", x, self.c.n_embd)?;
         self.embed_per_layer()?;
-        // Of a product whose blocks all norm the row, some still read the stream when it is written.
-        let next = if self.rows == 1 { a.x_next } else { a.x };
-        let mut residual = Residual { x_out: next, ..Residual::stream(a.x) };
+        let mut residual = Residual { x_out, ..Residual::stream(x) };
         for (il, layer) in self.m.layers.iter().enumerate() {
-            match self.c.layers[il].mixer {
-                Mixer::Attention => self.attention(il, layer, residual)?,
-                mixer => self.recurrent(il, layer, mixer, residual)?,
+            let plan = &self.c.layers[il];
+            if plan.mixer != Mixer::None {
+                match plan.mixer {
+                    Mixer::Attention => self.attention(il, layer, residual)?,
+                    mixer => self.recurrent(il, layer, mixer, residual)?,
+                }
+                self.tap_out(il, "attn_out", layer.vector(PostAttentionNorm))?;
+                (x, x_out) = (x_out, x);
+                let given = Residual { add: a.out, ..Residual::stream(x) };
+                residual = Residual { post: layer.vector(PostAttentionNorm), x_out, ..given };
             }
-            self.tap_out(il, "attn_out", layer.vector(PostAttentionNorm))?;
-            let given = Residual { add: a.out, ..Residual::stream(next) };
-            residual = Residual { post: layer.vector(PostAttentionNorm), x_out: a.x, ..given };
-            self.feed_forward(il, layer, residual)?;
-            self.tap_out(il, "ffn_out", layer.vector(PostFfwNorm))?;
-            residual = Residual { x: a.x, x_out: next, ..self.given_by_layer(layer) };
+            if plan.feed_forward != FeedForwardPlan::None {
+                self.feed_forward(il, layer, residual)?;
+                self.tap_out(il, "ffn_out", layer.vector(PostFfwNorm))?;
+                (x, x_out) = (x_out, x);
+                residual = Residual { x, x_out, ..self.given_by_layer(layer) };
+            }
             if self.m.per_layer.is_some() {
                 self.per_layer(il, layer)?;
             }
-            self.tap_layer(il, residual.x_scale)?;
+            self.tap_layer(il, residual)?;
         }
         Ok(())
+    }
+
+    /// Where the residual stream begins, and where its first part leaves it: the last one leaves it in `x`. Of a product whose
+    /// blocks all norm the only row, some still read the stream when it is written.
+    fn places_of_stream(&self) -> [Ptr<f32>; 2] {
+        let a = &self.m.activations;
+        if self.rows > 1 {
+            return [a.x; 2];
+        }
+        let parts =
+            |l: &LayerPlan| usize::from(l.mixer != Mixer::None) + usize::from(l.feed_forward != FeedForwardPlan::None);
+        let even = self.c.layers.iter().map(parts).sum::<usize>().is_multiple_of(2);
+        if even { [a.x, a.x_next] } else { [a.x_next, a.x] }
     }
 
     /// What joins the stream after a layer.
@@ -113,7 +130,8 @@ impl Step<'_> {
         Residual { add: a.out, post, x_scale: layer.output_scale, ..Residual::stream(a.x) }
     }
 
-    /// Logits, `[count][n_vocab]`, of `count` rows: those that `index` names, the first ones where it is null.
+    /// Logits, `[count][n_vocab]`, or hidden states, `[count][n_embd]`, of `count` rows: those that `index` names, the first ones
+    /// where it is null.
     ///
     /// # Errors
     /// The driver refuses a launch, or an earlier one has failed.
@@ -121,11 +139,17 @@ impl Step<'_> {
         let (m, a) = (self.m, &self.m.activations);
         let residual = m.layers.last().map_or(Residual::stream(a.x), |layer| self.given_by_layer(layer));
         let seq = if index.is_null() { self.at.seq } else { Ptr::NULL };
-        let (y, image) = self.wanted(&a.normed, &[m.head]);
+        let (y, image) = match self.gives {
+            Gives::Logits => self.wanted(&a.normed, &[m.head]),
+            Gives::Hidden => (a.logits, QuantizedActivations::default()),
+        };
         let norm = NormParams { index, seq, y, image, ..self.norm_of(residual, m.output_norm) };
         self.launch_norm(count, self.norm_kind(&norm), &norm)?;
         let head = Step { rows: count, ..*self };
-        head.tap_times(1.0 / self.c.logit_scale, None, "result_norm", a.normed.values, self.c.n_embd)?;
+        if self.gives == Gives::Hidden {
+            return head.tap(None, "result_norm", y, self.c.n_embd);
+        }
+        head.tap_times(1.0 / self.c.logit_scale, None, "result_norm", y, self.c.n_embd)?;
         let product = MatmulParams {
             seq,
             softcap: self.c.logit_softcap.unwrap_or(0.0),
@@ -135,13 +159,13 @@ impl Step<'_> {
         head.tap(None, "result_output", a.logits, self.c.n_vocab)
     }
 
-    fn embed(&self) -> Result<()> {
+    fn embed(&self, y: Ptr<f32>) -> Result<()> {
         let (w, rows) = (&self.m.token_embd, &self.at);
         let params = EmbedParams {
             w: w.at,
             token: rows.token,
             seq: rows.seq,
-            y: self.m.activations.x,
+            y,
             rows: self.rows as i32,
             k: w.cols as i32,
             format: w.ty as i32,
@@ -150,7 +174,7 @@ impl Step<'_> {
         // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
         unsafe { embed::embed(self.stream, &params)? };
         match self.c.arch.embedding_scale {
-            EmbeddingScale::RmsNorm => self.norm_in_place(params.y, self.m.embedding_norm, w.cols),
+            EmbeddingScale::RmsNorm => self.norm_in_place(y, self.m.embedding_norm, w.cols),
             EmbeddingScale::One | EmbeddingScale::SqrtEmbd | EmbeddingScale::Key => Ok(()),
         }
     }
@@ -209,7 +233,8 @@ impl Step<'_> {
             }
         }
         if self.is_parallel() {
-            consumers.extend(layer.matrices([FfnGate, FfnUp]));
+            let (gate, [up, _]) = layer.feed_forward([FfnGate, FfnUp, FfnDown]);
+            consumers.extend(gate.into_iter().chain([up]));
         }
         self.project(il, layer, &consumers, &products, residual)?;
         let mut norms = [AttnQNorm, AttnKNorm].map(|role| layer.vector(role));
@@ -281,111 +306,6 @@ impl Step<'_> {
         self.late_image(late, l.q_dim())?;
         self.tap(Some(il), "kqv_out", a.attended.values, l.q_dim())?;
         self.matmul(self.product(&a.attended, l.q_dim()), &[segment(&output, a.out)])
-    }
-
-    fn feed_forward(&self, il: usize, layer: &Layer, residual: Residual) -> Result<()> {
-        match &self.c.layers[il].feed_forward {
-            FeedForwardPlan::None => Ok(()),
-            FeedForwardPlan::Dense { n_ff } => {
-                let (a, matrices) = (&self.m.activations, layer.matrices([FfnGate, FfnUp, FfnDown]));
-                let norm = self.norm_of(residual, layer.vector(FfnNorm));
-                if self.is_parallel() {
-                    // What attention gave joins; its normed input is still there.
-                    self.launch_norm(self.rows, NormKind::None, &norm)?;
-                    self.tap(Some(il), "ffn_norm", a.normed.values, self.c.n_embd)?;
-                }
-                self.dense(il, matrices, *n_ff, Some(&norm).filter(|_| !self.is_parallel()), a.out)
-            }
-            FeedForwardPlan::Experts(plan) => self.experts(il, layer, plan, residual),
-        }
-    }
-
-    /// Gate, up and down of all rows; of the stream after `norm`, or of what is normed already.
-    pub(super) fn dense(
-        &self,
-        il: usize,
-        [gate, up, down]: [Weight; 3],
-        n_ff: usize,
-        norm: Option<&NormParams>,
-        to: Ptr<f32>,
-    ) -> Result<()> {
-        let (c, a, activation) = (self.c, &self.m.activations, self.activation());
-        let (y, out) = self.wanted(&a.gated, &[down]);
-        let product = self.product(&a.normed, c.n_embd);
-        // The kernels of few columns make whole blocks of gated outputs; those of many leave gate and up.
-        let few = self.narrow || gate.ty.format().block > 1 && self.rows <= GATED;
-        let at_once = few && matmul::glu_takes(gate.ty, up.ty);
-        let own_norm = norm.filter(|norm| at_once && self.norms_itself(norm, &[gate, up]));
-        if let Some(norm) = norm.filter(|_| own_norm.is_none()) {
-            self.norm(norm, &[gate, up])?;
-            self.tap(Some(il), "ffn_norm", a.normed.values, c.n_embd)?;
-        }
-        if let Some(norm) = own_norm {
-            let gated = MatmulParams { gated: 1, activation, out, ..product };
-            let segments = [segment(&gate, y), segment(&up, Ptr::NULL)];
-            // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
-            unsafe { product::norm_product(self.stream, &gated.with(&segments), norm)? };
-        } else if at_once {
-            let gated = GluParams {
-                gate: segment(&gate, Ptr::NULL),
-                up: segment(&up, Ptr::NULL),
-                k: product.k,
-                columns: product.columns,
-                activation,
-                y_stride: n_ff as i32,
-                image: product.image,
-                x: product.x,
-                seq: product.seq,
-                y,
-                out,
-            };
-            // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
-            unsafe { matmul::glu(self.stream, &gated)? };
-        } else {
-            self.matmul(product, &[segment(&gate, a.gate), segment(&up, a.up)])?;
-            self.gate([n_ff, self.rows], (a.up, n_ff), product.seq, (y, out))?;
-        }
-        self.tap(Some(il), "ffn_act", a.gated.values, n_ff)?;
-        self.matmul(self.product(&a.gated, n_ff), &[segment(&down, to)])
-    }
-
-    /// The gate that a product of many columns has left, of values so far apart from column to column; columns with a `seq` below 0
-    /// are skipped.
-    pub(super) fn gate(
-        &self,
-        [n_ff, columns]: [usize; 2],
-        (up, up_stride): (Ptr<f32>, usize),
-        seq: Ptr<i32>,
-        (y, out): (Ptr<f32>, QuantizedActivations),
-    ) -> Result<()> {
-        let (a, width) = (&self.m.activations, n_ff as i32);
-        let act = GluActParams {
-            gate: a.gate,
-            up,
-            stride: width,
-            rows: width,
-            columns: columns as i32,
-            activation: self.activation(),
-            y,
-            y_stride: width,
-            up_stride: up_stride as i32,
-            out,
-            seq,
-        };
-        // SAFETY: parts of the arena with room for so many columns (see `decoder`).
-        unsafe { gemm::glu_act(self.stream, &act) }
-    }
-
-    /// The number that kernels have for the activation.
-    pub(super) fn activation(&self) -> i32 {
-        match self.c.arch.feed_forward.activation() {
-            Activation::Silu => SILU,
-            Activation::GeluTanh => GELU_TANH,
-            Activation::ClampedSwiglu => CLAMPED_SWIGLU,
-            Activation::Gelu | Activation::ReluSquared => {
-                unreachable!("refused before: there are kernels with a gate only")
-            }
-        }
     }
 
     /// The forms of an operand that its consumers multiply, and the numbers where somebody listens; the other is null.
@@ -474,10 +394,10 @@ impl Step<'_> {
 
     /// The residual stream after a layer, of what was handed on last and times a factor. The sum itself is a part of the next
     /// norm, so it is made on the host.
-    fn tap_layer(&self, il: usize, x_scale: f32) -> Result<()> {
-        let (at, len) = (self.m.activations.x, self.rows * self.c.n_embd);
-        let factors = [self.c.residual_scale, x_scale];
-        self.probe.map_or(Ok(()), |probe| probe.hand_on_sum(il, "l_out", self.stream, (at, len, factors)))
+    fn tap_layer(&self, il: usize, residual: Residual) -> Result<()> {
+        let len = self.rows * self.c.n_embd;
+        let factors = [self.c.residual_scale, residual.x_scale];
+        self.probe.map_or(Ok(()), |probe| probe.hand_on_sum(il, "l_out", self.stream, (residual.x, len, factors)))
     }
 }
 

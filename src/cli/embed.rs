@@ -56,7 +56,7 @@ pub struct Embed {
     /// Tokens of short texts that go through the layers together
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = values::at_least_one)]
     ubatch_size: usize,
-    /// auto or cpu: embeddings are computed on the CPU
+    /// auto (the GPU if the model runs there), cuda, cuda1 …, cpu
     #[arg(long, value_name = "WHERE", default_value = "auto")]
     device: DevicePreference,
     /// Exact f32 arithmetic

@@ -98,17 +98,30 @@ fn a_step_neither_allocates_nor_waits_and_launches_little() {
         };
         // One more where heads that are no whole blocks of 32 make rows that are: these are quantized afterwards.
         let of_layer = |il| {
-            // In place of two for gate and up, and down: norm, router, choice, gate and up, down, sum; and two of a shared expert.
-            let experts = if tiny.has_experts(il) { 4 + 2 * u64::from(tiny.experts[3] > 0) } else { 0 };
+            // Gate and up, and down; of experts norm, router, choice, gate and up, down, sum, and two of a shared one. Where there
+            // is no gate the activation besides.
+            let feed_forward = match tiny.feeds_forward(il) {
+                false => 0,
+                true if tiny.has_experts(il) => 6 + 2 * u64::from(tiny.experts[3] > 0),
+                true => 2 + u64::from(tiny.arch == "nemotron_h"),
+            };
+            if !tiny.looks_back(il) {
+                return feed_forward;
+            }
             if !tiny.attends(il) {
-                // A delta net has a second launch for its four matrices, and its heads are no whole blocks of 32 here.
-                let delta = tiny.arch.starts_with("qwen35");
-                return experts + if delta { 6 + u64::from(!DELTA[3].is_multiple_of(32)) } else { 5 };
+                return feed_forward
+                    + match tiny.arch {
+                        // A second launch for four matrices, and heads that are no whole blocks of 32 here.
+                        "qwen35" | "qwen35moe" => 4 + u64::from(!DELTA[3].is_multiple_of(32)),
+                        // A norm over heads.
+                        "nemotron_h" => 4,
+                        _ => 3,
+                    };
             }
             let ([n_head, ..], [head_dim, _]) = (tiny.layer(il), tiny.head(il));
             let per_layer = if tiny.n_embd_per_layer > 0 { 4 } else { 0 };
             let late = u64::from(!head_dim.is_multiple_of(32) && (n_head * head_dim).is_multiple_of(32));
-            experts + norms(il) + 5 + per_layer + late
+            feed_forward + norms(il) + 3 + per_layer + late
         };
         let layers: u64 = (0..tiny.n_layer).map(of_layer).sum();
         // Embedding, norm, head, sampler; and embeddings for each layer.

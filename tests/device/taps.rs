@@ -30,8 +30,10 @@ fn listened(d: &mut dyn Forward, tokens: &[u32]) -> Results {
 
 #[test]
 fn taps_hear_what_they_hear_on_the_cpu() {
-    // Those with factors on what taps hear, and with gates of attention.
-    let more = named(&["granite", "muse-glimmer", "gemma4"]).filter(|t| t.n_embd_per_layer == 0).map(in_k_quants);
+    // Those with factors on what taps hear, with gates of attention, and experts that see less than the stream.
+    let more = named(&["granite", "muse-glimmer", "gemma4", "nemotron_h_moe"])
+        .filter(|t| t.n_embd_per_layer == 0)
+        .map(in_k_quants);
     // The CPU's int8 noise is the device's where both round alike, and another one where they do not.
     let apart = if qrun_emulator::SILICON { SQRT_2 } else { 1.0 };
     for (i, tiny) in models().chain(more).enumerate() {
@@ -51,7 +53,10 @@ fn taps_hear_what_they_hear_on_the_cpu() {
             let experts = |il| if tiny.has_experts(il) { 1 + usize::from(two) } else { 0 };
             let per_layer = usize::from(tiny.n_embd_per_layer > 0);
             let without_kv = |il| if il + tiny.n_shared_kv >= tiny.n_layer { 2 } else { 0 };
-            let of_layer = |il| experts(il) + per_layer + if tiny.attends(il) { 10 - without_kv(il) } else { 6 };
+            let back = |il| if tiny.attends(il) { 6 - without_kv(il) } else { 2 };
+            let of_parts =
+                |il| 1 + if tiny.looks_back(il) { back(il) } else { 0 } + if tiny.feeds_forward(il) { 3 } else { 0 };
+            let of_layer = |il| experts(il) + per_layer + of_parts(il);
             assert_eq!(found.len(), 2 * (3 + per_layer + (0..tiny.n_layer).map(of_layer).sum::<usize>()));
             for ((il, name, values), (want_il, want_name, want)) in found.iter().zip(&want) {
                 assert_eq!((il, name, values.len()), (want_il, want_name, want.len()), "{}", tiny.arch);

@@ -31,6 +31,8 @@ struct Case {
     rows: usize,
     /// Every so many rows one is idle; 0: none.
     idle: usize,
+    /// Groups, how many of them are used, and how many scores say how good one is; 0: none.
+    groups: [usize; 3],
 }
 
 const CASE: Case = Case {
@@ -43,6 +45,7 @@ const CASE: Case = Case {
     scale: 1.0,
     rows: 1,
     idle: 0,
+    groups: [0; 3],
 };
 
 const CASES: &[Case] = &[
@@ -55,6 +58,11 @@ const CASES: &[Case] = &[
     Case { n_expert: 70, n_used: 6, gating: SIGMOID, bias: true, scale: 1.5, rows: 16, idle: 5, ..CASE },
     Case { n_expert: 33, n_used: 32, gating: SIGMOID, norm: false, factor: true, rows: 8, ..CASE },
     Case { n_expert: 4, n_used: 4, factor: true, rows: 1, ..CASE },
+    Case { groups: [4, 2, 2], rows: 7, ..CASE },
+    Case { n_expert: 256, n_used: 8, gating: SIGMOID, bias: true, groups: [8, 4, 2], rows: 33, idle: 4, ..CASE },
+    // A group of one, and more choices than the groups that are used have experts.
+    Case { n_expert: 32, n_used: 6, groups: [32, 3, 1], rows: 9, ..CASE },
+    Case { n_expert: 70, n_used: 3, groups: [2, 1, 35], rows: 2, ..CASE },
     // Experts with more than one tile, of 16 and of 64 columns.
     Case { rows: 60, ..CASE },
     Case { n_expert: 4, n_used: 2, rows: 150, ..CASE },
@@ -98,8 +106,21 @@ impl Router {
             let score = p(e) + if c.bias { f64::from(self.bias[e]) } else { 0.0 };
             if score.is_nan() { f64::NEG_INFINITY } else { score }
         };
-        let mut best: Vec<usize> = (0..c.n_expert).collect();
-        best.sort_by(|&a, &b| score(b).total_cmp(&score(a)).then(a.cmp(&b)));
+        let sorted = |mut of: Vec<usize>, score: &dyn Fn(usize) -> f64| {
+            of.sort_by(|&a, &b| score(b).total_cmp(&score(a)).then(a.cmp(&b)));
+            of
+        };
+        let [groups, used, best_of_group] = c.groups;
+        let size = c.n_expert / groups.max(1);
+        let sum_of_best = |group: usize| {
+            sorted((group * size..(group + 1) * size).collect(), &score)[..best_of_group]
+                .iter()
+                .map(|&e| score(e))
+                .sum()
+        };
+        let kept = &sorted((0..groups).collect(), &sum_of_best)[..used];
+        let in_groups = |e: usize| if groups == 0 || kept.contains(&(e / size)) { score(e) } else { f64::NEG_INFINITY };
+        let mut best = sorted((0..c.n_expert).collect(), &in_groups);
         best.truncate(c.n_used);
         let chosen: f64 = best.iter().map(|&e| exp(x[e])).sum();
         let weight = |e: usize| if c.gating == SOFTMAX_OF_CHOSEN { exp(x[e]) / chosen } else { p(e) };
@@ -136,6 +157,9 @@ impl Routed {
             gating: c.gating,
             norm: i32::from(c.norm),
             scale: c.scale,
+            groups: c.groups[0] as i32,
+            groups_used: c.groups[1] as i32,
+            best_of_group: c.groups[2] as i32,
             ..Route::default()
         };
         let n = c.rows * c.n_used;

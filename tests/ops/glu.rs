@@ -3,7 +3,7 @@
 use qrun_cuda::{
     Ptr,
     ops::matmul::{GluParams, QuantizedActivations, Segment, glu, glu_takes},
-    ops::params::{CLAMPED_SWIGLU, GELU_TANH, SILU},
+    ops::params::{CLAMPED_SWIGLU, GELU_TANH, RELU_SQUARED, SILU},
 };
 use qrun_quant::GgmlType;
 
@@ -45,6 +45,8 @@ pub fn gated(gate: f64, up: f64, activation: i32) -> f64 {
             let gate = gate.min(7.0);
             gate / (1.0 + (-1.702 * gate).exp()) * (up.clamp(-7.0, 7.0) + 1.0)
         }
+        // Nothing is gated.
+        RELU_SQUARED => gate.max(0.0).powi(2),
         other => panic!("activation {other}"),
     }
 }

@@ -1,11 +1,11 @@
-//! The gate of a feed-forward layer over many columns: against f64, into numbers and into an image.
+//! The gate of a feed-forward layer over many columns, or an activation without one: against f64, into numbers and into an image.
 
 use qrun_cuda::{
     Ptr,
     ops::{
         activations::QuantizedActivations,
         gemm::{GluActParams, glu_act},
-        params::{CLAMPED_SWIGLU, GELU_TANH, SILU},
+        params::{CLAMPED_SWIGLU, GELU_TANH, RELU_SQUARED, SILU},
     },
 };
 
@@ -41,7 +41,7 @@ fn check_gate(rows: usize, activation: i32, [numbers, image]: [bool; 2]) {
             let (d, s) = (device.buffer(&vec![0_f32; blocks.max(1)]), device.buffer(&vec![0_f32; 2 * blocks.max(1)]));
             let params = GluActParams {
                 gate: gate.ptr,
-                up: up.ptr,
+                up: if activation == RELU_SQUARED { Ptr::NULL } else { up.ptr },
                 stride: stride as i32,
                 rows: rows as i32,
                 columns: columns as i32,
@@ -96,7 +96,7 @@ fn check_gate(rows: usize, activation: i32, [numbers, image]: [bool; 2]) {
 
 #[test]
 fn the_gate_of_many_columns() {
-    for activation in [SILU, GELU_TANH, CLAMPED_SWIGLU] {
+    for activation in [SILU, GELU_TANH, CLAMPED_SWIGLU, RELU_SQUARED] {
         check_gate(288, activation, [true, true]);
         check_gate(45, activation, [true, false]);
         check_gate(28, activation, [true, false]);

@@ -17,6 +17,7 @@ mod gemm;
 mod gemv;
 mod glu;
 mod glu_act;
+mod group_norm;
 mod harness;
 mod image;
 mod mma;

@@ -1,41 +1,28 @@
-//! Delta nets and short convolutions: against f64 token by token, with the states they leave, and against themselves: tokens of a
+//! Delta nets, Mamba-2 and short convolutions: against f64 token by token, with the states they leave, and against themselves: tokens of a
 //! sequence one at a time, all at once, or cut anywhere.
+
+mod reference;
 
 use qrun_cuda::{
     Ptr,
     ops::{
         activations::QuantizedActivations,
         cache::PAGE,
+        mamba::{Mamba, mamba},
         recurrent::{DeltaNet, ShortConv, States, delta_net, short_conv},
     },
 };
 
 use crate::{
-    harness::{Buffer, Device, Random, assert_close, everywhere},
+    harness::{Buffer, Device, assert_close, everywhere},
     operands::Activations,
 };
+use reference::{EPS, Layer, Reference, Token};
 
-const EPS: f32 = 1e-6;
 /// What is not written stays so.
 const UNTOUCHED: f32 = -777.0;
 /// Pages of a sequence: positions 0 to 255.
 const SLOTS: usize = 4;
-
-/// What kind of layer, and its sizes.
-#[derive(Clone, Copy)]
-enum Layer {
-    /// Heads of keys and of values, elements of a key and of a value, taps, and whether value heads of a key head follow each other.
-    Delta {
-        heads: [usize; 2],
-        dims: [usize; 2],
-        taps: usize,
-        grouped: bool,
-    },
-    Conv {
-        channels: usize,
-        taps: usize,
-    },
-}
 
 /// Tokens of some sequences: `(sequence, first position, tokens)`.
 type Run = (usize, usize, usize);
@@ -56,173 +43,13 @@ const CASES: &[Case] = &[
     Case { layer: Layer::Delta { heads: [1, 1], dims: [128, 128], taps: 4, grouped: false }, runs: SHORT, image: true },
     Case { layer: Layer::Delta { heads: [2, 6], dims: [16, 8], taps: 8, grouped: true }, runs: RUNS, image: false },
     Case { layer: Layer::Delta { heads: [2, 4], dims: [100, 40], taps: 2, grouped: false }, runs: SHORT, image: false },
+    Case { layer: Layer::Mamba { heads: [2, 4], dims: [24, 48], taps: 4, bias: true }, runs: RUNS, image: false },
+    Case { layer: Layer::Mamba { heads: [1, 4], dims: [128, 64], taps: 4, bias: false }, runs: SHORT, image: false },
+    Case { layer: Layer::Mamba { heads: [4, 4], dims: [100, 8], taps: 2, bias: true }, runs: SHORT, image: false },
+    Case { layer: Layer::Mamba { heads: [1, 8], dims: [4, 128], taps: 8, bias: true }, runs: SHORT, image: false },
     Case { layer: Layer::Conv { channels: 160, taps: 3 }, runs: RUNS, image: true },
     Case { layer: Layer::Conv { channels: 45, taps: 8 }, runs: RUNS, image: false },
 ];
-
-/// Values of a layer: drawn, the same for a token wherever it is computed.
-struct Data {
-    conv: Vec<f32>,
-    dt: Vec<f32>,
-    a: Vec<f32>,
-    norm: Vec<f32>,
-}
-
-/// What goes into a layer for a token.
-struct Token {
-    input: Vec<f32>,
-    z: Vec<f32>,
-    alpha: Vec<f32>,
-    beta: Vec<f32>,
-}
-
-impl Layer {
-    fn taps(self) -> usize {
-        match self {
-            Self::Delta { taps, .. } | Self::Conv { taps, .. } => taps,
-        }
-    }
-    /// Channels of the convolution.
-    fn channels(self) -> usize {
-        match self {
-            Self::Delta { heads: [k, v], dims: [dim_k, dim_v], .. } => 2 * k * dim_k + v * dim_v,
-            Self::Conv { channels, .. } => channels,
-        }
-    }
-    /// Elements of a result.
-    fn width(self) -> usize {
-        match self {
-            Self::Delta { heads: [_, v], dims: [_, dim_v], .. } => v * dim_v,
-            Self::Conv { channels, .. } => channels,
-        }
-    }
-    /// Floats of a page.
-    fn page(self) -> usize {
-        match self {
-            Self::Delta { heads: [_, v], dims: [dim_k, dim_v], taps, .. } => {
-                v * DeltaNet::head_len([dim_k, dim_v, taps])
-            }
-            Self::Conv { channels, taps } => (taps - 1) * channels,
-        }
-    }
-    fn data(self) -> Data {
-        let mut r = Random::new(3);
-        let (heads, dim_v) = match self {
-            Self::Delta { heads: [_, v], dims: [_, dim_v], .. } => (v, dim_v),
-            Self::Conv { .. } => (1, 1),
-        };
-        let mut normals = |n: usize, mean: f32, std: f32| r.normals(n).iter().map(|x| mean + std * x).collect();
-        Data {
-            conv: normals(self.channels() * self.taps(), 0.2, 0.4),
-            dt: normals(heads, 0.0, 0.5),
-            a: normals(heads, -0.3, 0.1),
-            norm: normals(dim_v, 1.0, 0.2),
-        }
-    }
-    fn token(self, seq: usize, pos: usize) -> Token {
-        let mut r = Random::new((seq as u64) << 32 | pos as u64);
-        let (factor, heads) = match self {
-            Self::Delta { heads: [_, v], .. } => (1, v),
-            Self::Conv { .. } => (3, 0),
-        };
-        Token {
-            input: r.normals(factor * self.channels()),
-            z: r.normals(self.width()),
-            alpha: r.normals(heads),
-            beta: r.normals(heads),
-        }
-    }
-}
-
-/// A sequence in f64.
-struct Reference {
-    layer: Layer,
-    data: Data,
-    /// The last inputs of the convolution, oldest first.
-    past: Vec<Vec<f64>>,
-    /// `[head][dim_k][dim_v]`.
-    matrices: Vec<Vec<Vec<f64>>>,
-}
-
-fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
-}
-
-impl Reference {
-    fn new(layer: Layer) -> Self {
-        let matrices = match layer {
-            Layer::Delta { heads: [_, v], dims: [dim_k, dim_v], .. } => vec![vec![vec![0.0; dim_v]; dim_k]; v],
-            Layer::Conv { .. } => Vec::new(),
-        };
-        Self { layer, data: layer.data(), past: vec![vec![0.0; layer.channels()]; layer.taps() - 1], matrices }
-    }
-
-    fn convolve(&mut self, input: Vec<f64>) -> Vec<f64> {
-        let taps = self.layer.taps();
-        self.past.push(input);
-        let sum = |c: usize| (0..taps).map(|j| f64::from(self.data.conv[c * taps + j]) * self.past[j][c]).sum::<f64>();
-        let out = (0..self.layer.channels()).map(sum).collect();
-        self.past.remove(0);
-        out
-    }
-
-    /// The next token.
-    fn next(&mut self, token: &Token) -> Vec<f64> {
-        let input: Vec<f64> = token.input.iter().map(|&x| f64::from(x)).collect();
-        let Layer::Delta { heads: [n_k, n_v], dims: [dim_k, dim_v], grouped, .. } = self.layer else {
-            let n = self.layer.channels();
-            let gated = (0..n).map(|c| input[c] * input[2 * n + c]).collect();
-            return self.convolve(gated).iter().zip(&input[n..]).map(|(x, c)| x * c).collect();
-        };
-        let mixed: Vec<f64> = self.convolve(input).into_iter().map(|x| x * sigmoid(x)).collect();
-        let unit = |x: &[f64]| {
-            let length = (x.iter().map(|x| x * x).sum::<f64>() + f64::from(EPS)).sqrt();
-            x.iter().map(|x| x / length).collect::<Vec<f64>>()
-        };
-        let mut out = Vec::new();
-        for head in 0..n_v {
-            let key_head = if grouped { head / (n_v / n_k) } else { head % n_k };
-            let q = unit(&mixed[key_head * dim_k..][..dim_k]);
-            let k = unit(&mixed[(n_k + key_head) * dim_k..][..dim_k]);
-            let v = &mixed[2 * n_k * dim_k + head * dim_v..][..dim_v];
-            let x = f64::from(token.alpha[head]) + f64::from(self.data.dt[head]);
-            let decay = (x.exp().ln_1p() * f64::from(self.data.a[head])).exp();
-            let beta = sigmoid(f64::from(token.beta[head]));
-            let s = &mut self.matrices[head];
-            s.iter_mut().flatten().for_each(|x| *x *= decay);
-            let found: Vec<f64> = (0..dim_v).map(|j| (0..dim_k).map(|i| s[i][j] * k[i]).sum()).collect();
-            for i in 0..dim_k {
-                (0..dim_v).for_each(|j| s[i][j] += k[i] * beta * (v[j] - found[j]));
-            }
-            let root = (dim_k as f64).sqrt();
-            let given: Vec<f64> = (0..dim_v).map(|j| (0..dim_k).map(|i| s[i][j] * q[i]).sum::<f64>() / root).collect();
-            let rms = (given.iter().map(|x| x * x).sum::<f64>() / dim_v as f64 + f64::from(EPS)).sqrt();
-            for (j, x) in given.iter().enumerate() {
-                let z = f64::from(token.z[head * dim_v + j]);
-                out.push(x / rms * f64::from(self.data.norm[j]) * z * sigmoid(z));
-            }
-        }
-        out
-    }
-
-    /// The state as a page has it.
-    fn page(&self) -> Vec<f64> {
-        let Layer::Delta { heads: [n_k, n_v], dims: [dim_k, dim_v], grouped, .. } = self.layer else {
-            return self.past.concat();
-        };
-        let mut page = Vec::new();
-        for (head, s) in self.matrices.iter().enumerate() {
-            let key_head = if grouped { head / (n_v / n_k) } else { head % n_k };
-            (0..dim_v).for_each(|j| page.extend(s.iter().map(|row| row[j])));
-            for past in &self.past {
-                page.extend_from_slice(&past[key_head * dim_k..][..dim_k]);
-                page.extend_from_slice(&past[(n_k + key_head) * dim_k..][..dim_k]);
-                page.extend_from_slice(&past[2 * n_k * dim_k + head * dim_v..][..dim_v]);
-            }
-        }
-        page
-    }
-}
 
 /// A layer on a device, and the pages of all sequences.
 struct OnDevice<'a> {
@@ -295,6 +122,27 @@ impl<'a> OnDevice<'a> {
                 let p = ShortConv { state, input: input.ptr, conv: conv.ptr, y: to, image, channels, taps };
                 // SAFETY: buffers of these shapes, which live until the results are read.
                 unsafe { short_conv(&d.stream, &p) }.expect("a launch");
+            }
+            Layer::Mamba { heads: [n_group, n_head], dims: [dim_k, dim_v], taps, bias: has_bias } => {
+                let (bias, factors) = (d.buffer(&data.bias), d.buffer(&data.d));
+                let p = Mamba {
+                    state,
+                    input: input.ptr,
+                    conv: conv.ptr,
+                    bias: if has_bias { bias.ptr } else { Ptr::NULL },
+                    dt: dt.ptr,
+                    a: a.ptr,
+                    d: factors.ptr,
+                    y: to,
+                    n_group: n_group as i32,
+                    n_head: n_head as i32,
+                    dim_k: dim_k as i32,
+                    dim_v: dim_v as i32,
+                    taps: taps as i32,
+                    stride: (layer.width() + layer.channels() + n_head) as i32,
+                };
+                // SAFETY: buffers of these shapes, which live until the results are read.
+                unsafe { mamba(&d.stream, &p) }.expect("a launch");
             }
             Layer::Delta { heads: [n_k, n_v], dims: [dim_k, dim_v], taps, grouped } => {
                 let group = n_v / n_k;

@@ -50,7 +50,19 @@ impl Tiny {
     }
     /// Whether a layer is a feed-forward alone.
     fn is_alone(&self, il: usize) -> bool {
-        arch::find(self.arch).unwrap().residual == Residual::Single && !self.attends(il) && self.layer(il)[2] > 0
+        self.has_single_parts() && !self.attends(il) && self.layer(il)[2] > 0
+    }
+    /// Whether a layer has attention or a feed-forward, not both.
+    fn has_single_parts(&self) -> bool {
+        arch::find(self.arch).unwrap().residual == Residual::Single
+    }
+    /// Whether a layer looks back, with attention or a state.
+    pub fn looks_back(&self, il: usize) -> bool {
+        !self.is_alone(il)
+    }
+    /// Whether a layer has a feed-forward.
+    pub fn feeds_forward(&self, il: usize) -> bool {
+        !self.has_single_parts() || self.is_alone(il)
     }
     /// Groups of heads of Mamba-2.
     fn mamba_groups(&self) -> usize {

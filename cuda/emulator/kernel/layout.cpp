@@ -13,6 +13,7 @@
 #include "dot.cuh"
 #include "image.cuh"
 #include "norm.cuh"
+#include "recurrent.cuh"
 #include "rope.cuh"
 
 namespace attention {
@@ -41,6 +42,9 @@ namespace glu {
 }
 namespace glu_act {
 #include "glu_act.cu"
+}
+namespace mamba {
+#include "mamba.cu"
 }
 namespace norm {
 #include "norm.cu"
@@ -101,14 +105,16 @@ int main() {
     FIELDS(embed::EmbedParams, w, token, seq, y, rows, k, format, scale)
     FIELDS(experts::Choices, chosen, weights, tiles, rows_of, choices_of, ranks)
     FIELDS(experts::RouteParams, logits, bias, factor, seq, choices, rows, n_expert, n_used, gating, norm, scale, n_tiles,
-           width_log2)
+           width_log2, groups, groups_used, best_of_group, pad)
     FIELDS(experts::JoinParams, x, weights, shared, gate, seq, y, n_used, n)
     FIELDS(fragments::FragmentsParams, op, pad, a, b, c)
     FIELDS(glu_act::GluActParams, gate, up, stride, rows, columns, activation, y, y_stride, up_stride, out, seq)
+    FIELDS(mamba::MambaParams, state, input, conv, bias, dt, a, d, y, n_group, n_head, dim_k, dim_v, taps, stride)
+    FIELDS(mamba::GroupNormParams, x, weight, seq, y, image, n, eps)
     FIELDS(probe::ProbeParams, from, to, n, pad)
     FIELDS(matrix_product::NormProductParams, product, norm)
     FIELDS(quantize_act::QuantizeActParams, x, image, k, columns)
-    FIELDS(recurrent::StateParams, pages, table, pos, seq, slots, len, rows, sequences)
+    FIELDS(StateParams, pages, table, pos, seq, slots, len, rows, sequences)
     FIELDS(recurrent::DeltaNetParams, state, input, z, alpha, beta, conv, dt, a, norm, y, image, n_head_k, n_head_v, dim_k,
            dim_v, taps, grouped, eps, pad)
     FIELDS(recurrent::ShortConvParams, state, input, conv, y, image, channels, taps)
@@ -131,6 +137,7 @@ int main() {
     CONSTANT(SILU)
     CONSTANT(GELU_TANH)
     CONSTANT(CLAMPED_SWIGLU)
+    CONSTANT(RELU_SQUARED)
     CONSTANT(MAX_PARTS)
 #define VARIANT(name, sm, V)                                \
     printf("shared %s %s %d\n", #name, sm, V::BYTES);       \
@@ -169,6 +176,7 @@ int main() {
     TILE(MediumTile)
     TILE(SmallTile)
     CONSTANT(32 * glu_act::WARPS)
+    CONSTANT(mamba::NORM_THREADS)
     CONSTANT(NORM_CHUNK)
     CONSTANT(norm::NORM_THREADS)
     CONSTANT(norm::NORM_MOST_CHUNKS)
@@ -186,9 +194,9 @@ int main() {
     CONSTANT(experts::ROUTE_WARPS)
     CONSTANT(experts::GROUP_THREADS)
     CONSTANT(experts::JOIN_THREADS)
-    CONSTANT(recurrent::MAX_TAPS)
-    CONSTANT(recurrent::MAX_STATE)
-    CONSTANT(recurrent::DELTA_THREADS)
+    CONSTANT(MAX_TAPS)
+    CONSTANT(MAX_STATE)
+    CONSTANT(HEAD_THREADS)
     CONSTANT(recurrent::CONV_THREADS)
     CONSTANT(repack::WARPS)
 #define RECORDS(number, name, F) \

@@ -2,6 +2,7 @@
 
 use qrun_cuda::{ArenaLayout, Ptr, ops::experts::Choices};
 
+use super::operand::Operand;
 use crate::{Config, layer::ExpertPlan};
 
 /// What layers with experts need besides; null where there are none.
@@ -14,6 +15,8 @@ pub struct Experts {
     pub choices: Choices,
     /// What each choice gives, `[rows][n_used][n_embd]`.
     pub given: Ptr<f32>,
+    /// What experts take and give together that see less than the stream.
+    pub latent: Operand,
     /// What the shared expert gives, or the feed-forward beside experts, `[rows][n_embd]`.
     pub shared: Ptr<f32>,
 }
@@ -24,11 +27,14 @@ impl Experts {
         let widest = |of: fn(&ExpertPlan) -> usize| c.widest(|l| l.experts().map_or(0, of));
         let (n_expert, n_used) = (widest(|e| e.n_expert), widest(|e| e.n_used));
         let shared = widest(|e| usize::from(e.shared.is_some() || e.beside.is_some()));
+        let latent = widest(|e| e.latent.unwrap_or(0));
+        let latent_operand = Operand::take(layout, "experts.latent", [rows, latent]);
         let mut values = |name: &str, width: usize| layout.take(format!("activations/experts.{name}"), rows * width);
         Self {
+            latent: latent_operand,
             logits: values("logits", n_expert),
             shared_gate: values("shared_gate", widest(|e| usize::from(e.shared.is_some()))),
-            given: values("given", n_used * c.n_embd),
+            given: values("given", n_used * c.n_embd.max(latent)),
             shared: values("shared", shared * c.n_embd),
             choices: Choices::take(layout, "activations/experts", [rows, n_expert, n_used]),
         }
