@@ -148,22 +148,22 @@ impl Step<'_> {
         // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
         unsafe { experts::join(self.stream, self.rows, &join)? };
         if plan.latent.is_some() {
-            self.widen_latent(layer, width)?;
+            self.widen_from_latent(layer, width)?;
         }
+        let joins_shared = plan.latent.is_some() && plan.shared.is_some();
         if beside.is_some() {
             self.norm_in_place(e.shared, layer.vector(PostFfwNorm1), c.n_embd)?;
-        }
-        if beside.is_none() && (plan.latent.is_none() || plan.shared.is_none()) {
+        } else if !joins_shared {
             return Ok(());
         }
-        // What the experts gave joins what stands beside them.
+        // What the experts gave, in the width of the stream, joins what stands beside them.
         let post = layer.vector(PostFfwNorm2);
         let sum = Residual { x: e.shared, add: a.out, post, x_out: a.out, x_scale: 1.0 };
         let sum = NormParams { scale: 1.0, post_eps: c.norm_eps, ..self.norm_of(sum, Ptr::NULL) };
         self.launch_norm(self.rows, NormKind::None, &sum)
     }
 
-    /// What experts take that see less than the normed stream.
+    /// The normed stream as experts take it that see less.
     fn narrow_to_latent(&self, layer: &Layer, width: usize) -> Result<MatmulParams> {
         let (a, latent) = (&self.m.activations, &self.m.activations.experts.latent);
         let [down] = layer.matrices([FfnLatentDown]);
@@ -173,8 +173,8 @@ impl Step<'_> {
         Ok(self.product(latent, width))
     }
 
-    /// From what they gave together to the width of the stream.
-    fn widen_latent(&self, layer: &Layer, width: usize) -> Result<()> {
+    /// From what these gave together to the width of the stream.
+    fn widen_from_latent(&self, layer: &Layer, width: usize) -> Result<()> {
         let (a, latent) = (&self.m.activations, &self.m.activations.experts.latent);
         let [up] = layer.matrices([FfnLatentUp]);
         if up.ty.format().block > 1 {

@@ -13,7 +13,7 @@ use crate::{Config, LayerPlan, Options, layer::Mixer, spec::AttentionGate};
 pub struct Activations {
     /// The residual stream, `[rows][n_embd]`.
     pub x: Ptr<f32>,
-    /// Where the stream of one row is between attention and feed-forward, `[n_embd]`.
+    /// Where the stream of one row is after every other part of a layer, `[n_embd]`: of these some blocks still read `x`.
     pub x_next: Ptr<f32>,
     /// The normed stream: input of q, k, v, gate, up and head.
     pub normed: Operand,

@@ -122,6 +122,7 @@ pub static PREDICATES: &[Row] = &[
     row("or.pred", "p,p,p", "", |x| Some(x[0] | x[1])),
     row("xor.pred", "p,p,p", "", |x| Some(x[0] ^ x[1])),
     row("not.pred", "p,p", "", |x| Some(1 - x[0])),
+    row("setp.gt.s16", "p,h,h", "p,h,#", |x| yes(x[0] as i16 > x[1] as i16)),
     row("setp.eq.b32", "p,r,r", "p,r,#", |x| yes(x[0] == x[1])),
     row("setp.eq.s32", "p,r,r", "p,r,#", |x| yes(x[0] == x[1])),
     row("setp.ne.s32", "p,r,r", "p,r,#", |x| yes(x[0] != x[1])),
