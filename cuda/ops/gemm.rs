@@ -132,7 +132,7 @@ fn best(segments: &[Segment], columns: i32, multiprocessors: u32) -> usize {
 pub struct GluActParams {
     /// `[columns][stride]`: the gate before its activation.
     pub gate: Ptr<f32>,
-    /// `[columns][up_stride]`: what is gated; null: [`RELU_SQUARED`](super::params::RELU_SQUARED) of `gate`.
+    /// `[columns][up_stride]`: what is gated; null: [`RELU_SQUARED`] of `gate`.
     pub up: Ptr<f32>,
     /// Elements from column to column of the gate.
     pub stride: i32,
