@@ -61,8 +61,8 @@ DEVICE float softplus(float x) { return sum(fmaxf(x, 0.0f), log1pf(expf(-fabsf(x
 // which need nothing of the other columns. Moves S once in and once out per run (4 bytes per element), and once more out per 64
 // positions; convolves queries and keys again for each head of values.
 //
-// A page has of each head S as [dim_v][dim_k], then the inputs [taps − 1][2·dim_k + dim_v] of its query, key and value that the
-// convolution still needs.
+// A page has of each head S as [dim_v][dim_k], then the inputs [taps − 1][2·dim_k + dim_v] of its query, key
+// and value that the convolution still needs.
 constexpr int TOKENS = 8;  // that are convolved together
 
 struct HeadShared {

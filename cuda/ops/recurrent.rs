@@ -1,5 +1,5 @@
-//! Layers that keep a state in place of keys and values: gated delta nets and short convolutions, and what `mamba.rs` shares with
-//! them.
+//! Layers that keep a state in place of keys and values: gated delta nets, short convolutions, and what Mamba-2
+//! (`mamba.rs`) shares with delta nets.
 
 use super::activations::QuantizedActivations;
 use crate::{Grid, Params, Ptr, Result, Stream};
