@@ -20,7 +20,7 @@ pub struct Mamba {
     pub input: Ptr<f32>,
     /// Weights of the convolution, `[channels][taps]`.
     pub conv: Ptr<f32>,
-    /// What it adds, `[channels]`, or null.
+    /// Added to what the convolution gives, before its SiLU, `[channels]`; or null.
     pub bias: Ptr<f32>,
     /// `[n_head]`: joins the time step.
     pub dt: Ptr<f32>,
@@ -67,9 +67,9 @@ pub unsafe fn mamba(s: &Stream, p: &Mamba) -> Result<()> {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GroupNorm {
-    /// `[rows][groups][n]`.
+    /// What is normed, `[rows][groups][n]`.
     pub x: Ptr<f32>,
-    /// `[groups][n]`.
+    /// A factor on each element after the norm, `[groups][n]`, the same in all rows.
     pub weight: Ptr<f32>,
     /// `[rows]`, rows below 0 are skipped.
     pub seq: Ptr<i32>,

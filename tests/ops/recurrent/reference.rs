@@ -6,7 +6,7 @@ use qrun_cuda::ops::recurrent::head_len;
 
 use crate::harness::Random;
 
-/// Of the norms.
+/// Joins the squares of queries and keys, and their mean in the norm of a result.
 pub const EPS: f32 = 1e-6;
 
 /// What kind of layer, and its sizes.
@@ -35,8 +35,9 @@ pub enum Layer {
 /// Values of a layer: drawn, the same for a token wherever it is computed.
 pub struct Data {
     pub conv: Vec<f32>,
-    /// Of the convolution.
+    /// Added to what the convolution gives; zeros where there is none.
     pub bias: Vec<f32>,
+    /// How much of its value a head of Mamba-2 gives as it is.
     pub d: Vec<f32>,
     pub dt: Vec<f32>,
     pub a: Vec<f32>,
@@ -116,7 +117,7 @@ pub struct Reference {
     data: Data,
     /// The last inputs of the convolution, oldest first.
     past: Vec<Vec<f64>>,
-    /// `[head][dim_k][dim_v]`.
+    /// The state of each head, a row for each element of a key: `[head][dim_k][dim_v]`.
     matrices: Vec<Vec<Vec<f64>>>,
 }
 
