@@ -33,6 +33,7 @@ mod ahead;
 mod batch;
 mod experts;
 mod feed_forward;
+mod latent;
 mod masks;
 mod memory;
 mod norms;
@@ -132,7 +133,9 @@ impl GpuDecoder {
         if let Some(n_rot) = attends.clone().map(|l| l.rope.n_rot).find(|n_rot| !rope_kv::takes(*n_rot, pairs)) {
             return Err(format!("{n_rot} elements of a head that turn; there are kernels for multiples of 8"));
         }
-        if let Some(head_dim) = attends.map(|l| l.head_dim).find(|head_dim| !attention::takes(*head_dim)) {
+        let with_values = attends.filter(|l| !matches!(l.kv, KvSource::Latent(_)));
+        let has_values = with_values.clone().next().is_some();
+        if let Some(head_dim) = with_values.map(|l| l.head_dim).find(|head_dim| !attention::takes(*head_dim)) {
             return Err(format!(
                 "heads of {head_dim} elements; there are kernels for multiples of 16 up to 256 and of 32 up to 512"
             ));
@@ -143,11 +146,12 @@ impl GpuDecoder {
         if model.weights.linears().any(|linear| linear.scale.is_some()) {
             return Err("matrices with scales beside them, for which there are no kernels yet".into());
         }
-        let part = experts::without_kernels(model).or_else(|| per_layer::without_kernels(&model.weights));
+        let part = experts::without_kernels(model).or_else(|| latent::without_kernels(model));
+        let part = part.or_else(|| per_layer::without_kernels(&model.weights));
         if let Some(part) = part {
             return Err(format!("{part}, for which there are no kernels yet"));
         }
-        if o.type_k != o.type_v || o.type_k == KvType::F32 {
+        if has_values && o.type_k != o.type_v || o.type_k == KvType::F32 {
             let (k, v) = (o.type_k.name(), o.type_v.name());
             return Err(format!(
                 "a KV cache of {k} keys and {v} values; there are kernels for f16 or q8_0, both alike"
@@ -258,7 +262,6 @@ fn without_kernels(c: &Config) -> Option<&'static str> {
     let any = |part: fn(&LayerPlan) -> bool| c.layers.iter().any(part);
     let parts = [
         (any(|l| !l.mask.is_causal()), "attention without a causal mask"),
-        (any(|l| matches!(l.kv, KvSource::Latent(_))), "latent attention"),
         (c.arch.input.is_typed(), "types of tokens"),
         (c.arch.norm.has_bias(), "norms with biases"),
         (c.arch.residual.norms_sums(), "norms of sums"),

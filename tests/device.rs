@@ -89,16 +89,18 @@ pub fn options() -> Options {
 /// Architectures that differ in what the device does, and layers that differ.
 pub fn models() -> impl Iterator<Item = Tiny> {
     // Of those behind the first ones all but these are the same launches with other names of tensors: `right` has them.
-    let others = named(&["qwen35", "lfm2", "nemotron_h", "qwen3moe", "qwen35moe", "olmo2", "cohere2", "gemma4"]);
-    // The Gemma 4 with experts differs from it in these alone: `right` and `taps` have it.
-    let others = others.filter(|tiny| tiny.arch != "gemma4" || tiny.experts[0] == 0);
+    let others =
+        named(&["qwen35", "lfm2", "nemotron_h", "qwen3moe", "qwen35moe", "olmo2", "cohere2", "deepseek2", "gemma4"]);
+    // A Gemma 4 and a DeepSeek with experts differ from those without in these alone: `right` and `taps` have them.
+    let others = others.filter(|tiny| !["gemma4", "deepseek2"].contains(&tiny.arch) || tiny.experts[0] == 0);
     EACH_ARCH.into_iter().take(6).chain(others).chain(UNEVEN).map(in_k_quants)
 }
 
-/// Of these one of each kind of what a sequence keeps: pages, also of windows, states, caches that layers share, layers that
-/// differ.
+/// Of these one of each kind of what a sequence keeps: pages, also of windows, states, keys that are values too, caches that layers
+/// share, layers that differ.
 pub fn caches() -> impl Iterator<Item = Tiny> {
-    models().filter(|tiny| ["llama", "gemma3", "qwen35", "lfm2", "nemotron_h", "gemma4"].contains(&tiny.arch))
+    models()
+        .filter(|tiny| ["llama", "gemma3", "qwen35", "lfm2", "nemotron_h", "deepseek2", "gemma4"].contains(&tiny.arch))
 }
 
 /// Some of the architectures.

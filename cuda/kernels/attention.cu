@@ -5,8 +5,8 @@
 // scores and then its share of the output's dimensions; scores travel through shared memory in between.
 //
 // Grid: key/value heads (times the tiles that their query heads need) × ceil(rows / rows_per_tile) blocks of 128 threads (256). Shared
-// memory: Variant::BYTES, 16 to 54 KB, and 32 bytes per query. Moves the keys and values that a tile sees once per tile:
-// 4·head_dim bytes per position in f16, 2.125·head_dim in q8_0.
+// memory: Variant::BYTES, 16 to 78 KB, and 32 bytes per query. Moves the keys and values that a tile sees once per tile:
+// 4·head_dim bytes per position in f16, 2.125·head_dim in q8_0; of latent attention half of that.
 #include "ptx.cuh"
 
 #include "attention.cuh"
@@ -14,18 +14,18 @@
 // Of a block: as many as registers need for the output of heads of up to DIM elements.
 #define ATTENTION_THREADS(DIM) ((DIM) > 128 ? 256 : 128)
 
-// Sizes and places of one variant. Of heads beyond 256 the 64 KB of an sm_75 hold the queries and one tile of positions: keys, then
-// values, lie in the same place.
-template <int DIM, int ROW_TILES, int Q8>
+// Sizes and places of one variant. TILES: that have room at once. Of heads beyond 256 the 64 KB of an sm_75 hold the queries and one
+// tile of positions: keys, then values, lie in the same place.
+template <int DIM, int ROW_TILES, int Q8, int TILES_ = (DIM <= 256 || DIM > 512 && HAS_CP_ASYNC ? 2 : 1)>
 struct Variant : Heads<DIM, Q8> {
     using H = Heads<DIM, Q8>;
     static constexpr int ROWS = 16 * ROW_TILES, HALVES = 2;
     static constexpr int THREADS = ATTENTION_THREADS(DIM), WARPS = THREADS / 32;
     static constexpr int STEP = H::KEYS;
-    static constexpr int TILES = DIM > 256 ? 1 : 2;  // that have room at once
+    static constexpr int TILES = TILES_;
     static constexpr int SHARES = WARPS / ROW_TILES;  // warps that share a row tile
     static constexpr int KEY_TILES = STEP / 8 < SHARES ? 1 : STEP / 8 / SHARES;  // of 8 keys, per warp that has some
-    static constexpr int SLICES = DIM / 16 / SHARES;  // of 16 output dimensions, per warp
+    static constexpr int SLICES = H::VALUE_DIM / 16 / SHARES;  // of 16 output dimensions, per warp
     static constexpr int SCORE_STRIDE = STEP + 8;
     static constexpr int UNROLL = ROWS == 16 && !Q8 ? 2 : 1;
     static constexpr int RESIDENT = DIM > 128 ? 1 : 2;  // blocks per multiprocessor that registers allow
@@ -96,7 +96,7 @@ DEVICE void end_parts(const Placed& query, Role at, int tile, int last, Output<V
 // All tiles of a run; the keys of the first are on their way. Where two tiles have room copies run ahead
 // of their use: values of a tile while its scores are computed, keys of the next tile while the values are added.
 template <class V>
-DEVICE void attend(const AttentionParams& p, const Run& run, Tile tile, const Shared& s, const Placed& query, Role at, Output<V>& all) {
+DEVICE void attend(const AttentionParams& p, const Run& run, Tile tile, Shared& s, const Placed& query, Role at, Output<V>& all) {
     Output<V> part = nothing<V>();
     const int end = run.last / V::STEP + 1;
 #pragma unroll 1
@@ -108,6 +108,7 @@ DEVICE void attend(const AttentionParams& p, const Run& run, Tile tile, const Sh
         Tile next = i + 1 < end ? locate<V>(p, run, i + 1) : tile;
         score<V>(p, run, tile.start, s, at, query);
         block_sync();
+        if constexpr (V::LATENT && V::TILES == 2) s.take_turns();
         if constexpr (V::TILES == 1) {
             fetch_values<V>(p, run, tile, s);
         } else if (i + 1 < end) {
@@ -144,10 +145,10 @@ DEVICE void attention(const AttentionParams& p) {
     s.v = s.k + (V::TILES - 1) * V::STEP * V::STRIDE;
     s.scores = (float*)(bytes + V::QUERIES + V::TILES * V::TILE);
     s.k_scale = s.scores + V::ROWS * V::SCORE_STRIDE;
-    s.v_scale = s.k_scale + V::SCALES;
+    s.v_scale = s.k_scale + (V::LATENT ? V::TILES - 1 : 1) * V::SCALES;
     s.factor = numbers[0], s.sum = numbers[1];
 
-    if constexpr (V::TILES == 2) clear_rest<V>(p, s);
+    if constexpr (V::TILES == 2 || V::LATENT) clear_rest<V>(p, s);
     const Role at = {warp() / V::SHARES, warp() % V::SHARES, lane() >> 2, lane() & 3};
     Output<V> o = nothing<V>();
 
@@ -187,10 +188,12 @@ DEVICE void attention(const AttentionParams& p) {
     X(attention_f16_128_32, 128, 2, 0) \
     X(attention_f16_256_16, 256, 1, 0) \
     X(attention_f16_512_16, 512, 1, 0) \
+    X(attention_f16_576_16, 576, 1, 0) \
     X(attention_q8_0_64_64, 64, 4, 1) \
     X(attention_q8_0_128_32, 128, 2, 1) \
     X(attention_q8_0_256_16, 256, 1, 1) \
-    X(attention_q8_0_512_16, 512, 1, 1)
+    X(attention_q8_0_512_16, 512, 1, 1) \
+    X(attention_q8_0_576_16, 576, 1, 1)
 
 #define KERNEL(NAME, DIM, ...)                                                                                \
     extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS(DIM), Variant<DIM, __VA_ARGS__>::RESIDENT)     \

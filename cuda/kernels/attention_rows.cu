@@ -9,7 +9,8 @@
 // for the cache and for itself.
 //
 // Grid: key/value heads × tiles of eight of their query heads, × rows × splits blocks of 256 threads. Shared memory: Rows::BYTES, 22 to
-// 84 KB. Moves the keys and values that a row sees once per tile: 4·head_dim bytes per position in f16, 2.125·head_dim in q8_0.
+// 97 KB. Moves the keys and values that a row sees once per tile: 4·head_dim bytes per position in f16, 2.125·head_dim in q8_0; of
+// latent attention half of that.
 #include "ptx.cuh"
 
 #include "attention.cuh"
@@ -22,14 +23,14 @@ struct Rows : Heads<DIM, Q8> {
     static constexpr int ROWS = 8, HALVES = 1;
     static constexpr int THREADS = 256, WARPS = THREADS / 32, SHARES = WARPS;
     static constexpr int KEY_TILES = 1;                           // of 8 keys, per warp that has some
-    static constexpr int SLICES = DIM < 128 ? 1 : DIM / 16 / SHARES;  // of 16 output dimensions, per warp that has some
+    static constexpr int SLICES = DIM < 128 ? 1 : H::VALUE_DIM / 16 / SHARES;  // of 16 output dimensions, per warp that has some
     static constexpr int SCORE_STRIDE = STEP + 8;
     static constexpr int UNROLL = DIM > 128 ? 4 : 2;
     static constexpr int SCALES = Q8 ? STEP * H::BLOCKS : 0;
     static constexpr int RESIDENT = DIM > 128 ? 1 : 2;  // blocks per multiprocessor that registers allow
     // Dynamic shared memory in bytes, in this order.
     static constexpr int QUERIES = 2 * 2 * ROWS * H::STRIDE, TILE = 2 * STEP * H::STRIDE, SCORES = 4 * ROWS * SCORE_STRIDE;
-    static constexpr int TURNS = 4 * DIM;
+    static constexpr int TURNS = H::LATENT ? 0 : 4 * DIM;  // of latent attention queries are turned before
     static constexpr int BYTES = QUERIES + 2 * TILE + SCORES + TURNS + 2 * 4 * SCALES;
 };
 
@@ -127,7 +128,7 @@ DEVICE void turn_heads(const AttentionParams& p, const Run& run, const RowQuerie
         } else {
             const int key = h.m == KEY;
             const ToShared copy = {(key ? s.k : s.v) + at * V::STRIDE, (key ? s.k_scale : s.v_scale) + at * V::BLOCKS, at >= 0};
-            append(key ? p.cache.k : p.cache.v, key ? p.cache.k_scale : p.cache.v_scale, slot, p.cache.type, p.head_dim, h.x, head_tile(p).y == 0, copy);
+            append(key ? p.cache.k : p.cache.v, key ? p.cache.k_scale : p.cache.v_scale, slot, p.cache.type, {p.head_dim, 0, p.head_dim}, h.x, head_tile(p).y == 0, copy);
         }
     }
 }
@@ -156,9 +157,9 @@ DEVICE void store_part(const AttentionParams& p, Role at, const Query& q, int nu
 #pragma unroll
     for (int slice = 0; slice < V::SLICES; slice++) {
         const int d = 16 * (slice * V::SHARES + at.share) + 2 * at.pair;
-        if (d >= p.head_dim) break;
+        if (d >= p.value_dim) break;
         for (int n = 0; n < 2; n++) {
-            *(float2*)(p.partial + to * p.head_dim + d + 8 * n) = {part.sum[slice][n][0], part.sum[slice][n][1]};
+            *(float2*)(p.partial + to * p.value_dim + d + 8 * n) = {part.sum[slice][n][0], part.sum[slice][n][1]};
         }
     }
     if (at.share == 0 && at.pair == 0) *(float2*)(p.state + 2 * to) = {part.max[0], total};
@@ -168,14 +169,14 @@ DEVICE void store_part(const AttentionParams& p, Role at, const Query& q, int nu
 // takes 128 elements at a time, and asks for some parts at once.
 template <class V>
 DEVICE void join_parts(const AttentionParams& p, const Shared& s, const RowQueries& query, int parts) {
-    constexpr int QUADS = QUADS_OF<V::DIM>, AT_ONCE = 4;
+    constexpr int QUADS = QUADS_OF<V::VALUE_DIM>, AT_ONCE = 4;
 #pragma unroll 1
     for (int i = warp(); i < V::ROWS * QUADS; i += V::WARPS) {
         const int m = i / QUADS, d = i % QUADS * 128 + 4 * lane();
         const Query q = query(m);
         if (q.row < 0) continue;
         const size_t first = part_of(p, q, 0);
-        const int inside = d < p.head_dim;
+        const int inside = d < p.value_dim;
         Quad sum = {{0.0f, 0.0f, 0.0f, 0.0f}};
         float max = -INFINITY, total = 0.0f;
 #pragma unroll 1
@@ -186,7 +187,7 @@ DEVICE void join_parts(const AttentionParams& p, const Shared& s, const RowQueri
             for (int j = 0; j < AT_ONCE; j++) {
                 const size_t at = first + min(begin + j, parts - 1);
                 state[j] = *(const float2*)(p.state + 2 * at);
-                part[j] = inside ? load_quad(p.partial + at * p.head_dim + d) : Quad{{0.0f, 0.0f, 0.0f, 0.0f}};
+                part[j] = inside ? load_quad(p.partial + at * p.value_dim + d) : Quad{{0.0f, 0.0f, 0.0f, 0.0f}};
             }
 #pragma unroll
             for (int j = 0; j < AT_ONCE; j++) {
@@ -196,7 +197,7 @@ DEVICE void join_parts(const AttentionParams& p, const Shared& s, const RowQueri
                 for (int e = 0; e < 4; e++) sum.v[e] = joined(sum.v[e], part[j].v[e], factor);
             }
         }
-        if (d < V::DIM) store_quad(s.out + m * V::STRIDE + d, sum);
+        if (d < V::VALUE_DIM) store_quad(s.out + m * V::STRIDE + d, sum);
         if (d == 0) s.sum[m] = with_sink(p, q.head, max, total);
     }
 }
@@ -204,7 +205,7 @@ DEVICE void join_parts(const AttentionParams& p, const Shared& s, const RowQueri
 // All steps of a share; the first one's keys and values are on their way. Those of the next one come as soon as no warp reads the last
 // one's. A tile at a time: of code that one block runs once, every line is waited for.
 template <class V>
-DEVICE void attend(const AttentionParams& p, const Run& run, const Share& share, const Shared& s, const RowQueries& query, Role at, Output<V>& all) {
+DEVICE void attend(const AttentionParams& p, const Run& run, const Share& share, Shared& s, const RowQueries& query, Role at, Output<V>& all) {
     Output<V> part = nothing<V>();
 #pragma unroll 1
     for (int i = share.begin; i < share.end; i++) {
@@ -212,6 +213,7 @@ DEVICE void attend(const AttentionParams& p, const Run& run, const Share& share,
         block_sync();
         score<V>(p, run, i * V::STEP, s, at, query);
         block_sync();
+        if constexpr (V::LATENT) s.take_turns();
         const int more = i + 1 < share.end;
         const Tile next = more ? locate<V>(p, run, i + 1) : Tile{0, 0};
         if (more) fetch_keys<V>(p, run, next, s);
@@ -231,7 +233,7 @@ DEVICE void attend(const AttentionParams& p, const Run& run, const Share& share,
             }
             begin_part(part, 0);
         }
-        if (more) {
+        if (!V::LATENT && more) {
             block_sync();  // the last step's values are still read
             fetch_values<V>(p, run, next, s);
             cp_async_commit();
@@ -252,7 +254,7 @@ DEVICE void attention_rows(const AttentionParams& p) {
     s.v = s.k + V::STEP * V::STRIDE;
     s.scores = (float*)(bytes + V::QUERIES + 2 * V::TILE);
     float* const turns = s.scores + V::ROWS * V::SCORE_STRIDE;
-    s.k_scale = turns + V::DIM;
+    s.k_scale = turns + V::TURNS / 4;
     s.v_scale = s.k_scale + V::SCALES;
     s.factor = numbers[0], s.sum = numbers[1];
 
@@ -267,7 +269,7 @@ DEVICE void attention_rows(const AttentionParams& p) {
     const int2 tile = head_tile(p);
     const int head = tile.y * V::ROWS;
     const RowQueries query = {row, tile.x * p.group + head, min(p.group - head, V::ROWS), run.first, last};
-    const int turns_here = p.rope.q != nullptr, makes = turns_here && p.rope.k != nullptr;
+    const int turns_here = !V::LATENT && p.rope.q != nullptr, makes = turns_here && p.rope.k != nullptr;
     // Its own position is in a block's last step: where that is the first one, too, nobody else brings it.
     const int own = makes && share.end == last / V::STEP + 1, alone = own && share.end == share.begin + 1;
     const Tile first = locate<V>(p, run, share.begin);
@@ -283,7 +285,7 @@ DEVICE void attention_rows(const AttentionParams& p) {
     // last step.
     if (makes) fetch_first();
     if (turns_here) {
-        turn_heads<V>(p, run, query, s, turns, own, slot, alone ? last % V::STEP : -1);
+        if constexpr (!V::LATENT) turn_heads<V>(p, run, query, s, turns, own, slot, alone ? last % V::STEP : -1);
     } else {
         depend_wait();
         depend_launch();
@@ -310,10 +312,12 @@ DEVICE void attention_rows(const AttentionParams& p) {
     X(attention_rows_f16_128, 128, 0)   \
     X(attention_rows_f16_256, 256, 0)   \
     X(attention_rows_f16_512, 512, 0)   \
+    X(attention_rows_f16_576, 576, 0)   \
     X(attention_rows_q8_0_64, 64, 1)    \
     X(attention_rows_q8_0_128, 128, 1)  \
     X(attention_rows_q8_0_256, 256, 1)  \
-    X(attention_rows_q8_0_512, 512, 1)
+    X(attention_rows_q8_0_512, 512, 1)  \
+    X(attention_rows_q8_0_576, 576, 1)
 
 #define KERNEL(NAME, ...)                                                                                           \
     extern "C" __global__ void __launch_bounds__(256, Rows<__VA_ARGS__>::RESIDENT) NAME(const AttentionParams p) {  \

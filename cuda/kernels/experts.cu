@@ -2,6 +2,7 @@
 //
 //   route            a warp per row: ceil(rows / 8) blocks of 256 threads, no shared memory. Moves 4 bytes per logit.
 //   group            one block of 512 threads, 6 KB of shared memory. Moves 28 bytes per choice.
+//   all_heads        one block of 512 threads, no shared memory. Moves 4 bytes per choice.
 //   join_experts     ceil(n / 256) × rows blocks of 256 threads, no shared memory. Moves 4 bytes per element of each choice.
 //
 // A column's bits do not depend on its place among those of an expert, so these places may differ from run to run.
@@ -212,6 +213,27 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS) group(const RoutePar
             p.choices.rows_of[at] = row;
             p.choices.choices_of[at] = i;
         }
+    }
+}
+
+// Matrices of heads, of which each row takes all: head h that of expert h. A choice is a head of a row.
+struct AllHeadsParams {
+    ExpertTile* tiles;  // [n_head][ceil(rows / width)]
+    int* choices_of;    // [n_head][rows]
+    int rows;
+    int n_head;
+    int width_log2;     // of the most columns of a tile
+    int pad;
+};
+
+extern "C" __global__ void __launch_bounds__(GROUP_THREADS) all_heads(const AllHeadsParams p) {
+    const int width = 1 << p.width_log2, of_head = (p.rows + width - 1) >> p.width_log2;
+    for (int i = threadIdx.x; i < p.n_head * of_head; i += GROUP_THREADS) {
+        const int head = i / of_head, from = (i % of_head) << p.width_log2;
+        p.tiles[i] = {head, head * p.rows + from, min(width, p.rows - from), 0};
+    }
+    for (int i = threadIdx.x; i < p.n_head * p.rows; i += GROUP_THREADS) {
+        p.choices_of[i] = i % p.rows * p.n_head + i / p.rows;
     }
 }
 

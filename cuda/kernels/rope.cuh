@@ -131,22 +131,27 @@ struct NoCopy {
     __device__ __forceinline__ void put_scale(int, float) const {}
 };
 
-// One token of one head into its slot, if `store`; and to `copy`: put(i, elements i to i + 3 in f16, of q8_0 the integers) and
-// put_scale(block, scale).
+// The elements of a token of a head that a warp has: `count` of `head_dim`, from `first` on, a multiple of 32.
+struct Part {
+    int head_dim, first, count;
+};
+
+// A part of one token of one head into its slot, if `store`; and to `copy`: put(i, elements i to i + 3 of the part in f16, of q8_0 the
+// integers) and put_scale(block, scale).
 template <int N, class Copy = NoCopy>
-DEVICE void append(void* plane, unsigned short* scales, size_t slot, int type, int head_dim, const Quad (&x)[N], int store = 1, const Copy& copy = {}) {
+DEVICE void append(void* plane, unsigned short* scales, size_t slot, int type, Part part, const Quad (&x)[N], int store = 1, const Copy& copy = {}) {
 #pragma unroll
     for (int n = 0; n < N; n++) {
-        const int i = 128 * n + 4 * lane(), inside = i < head_dim;
+        const int i = 128 * n + 4 * lane(), inside = i < part.count;
         const float* v = x[n].v;
-        const size_t at = slot * head_dim + i;
+        const size_t at = slot * part.head_dim + part.first + i;
         if (type == CACHE_F16) {
             const uint2 four = {pack_f16(v[0], v[1]), pack_f16(v[2], v[3])};
             if (inside && store) *(uint2*)((unsigned short*)plane + at) = four;
             if (inside) copy.put(i, four);
             continue;
         }
-        // Eight lanes have a block; past the end of the head are zeros.
+        // Eight lanes have a block; past the end are zeros.
         float largest = fmaxf(fmaxf(fabsf(v[0]), fabsf(v[1])), fmaxf(fabsf(v[2]), fabsf(v[3])));
         for (int mask = 1; mask < 8; mask *= 2) largest = fmaxf(largest, shuffle_xor(largest, mask));
         const unsigned short scale = f32_to_f16(largest / 127.0f);
@@ -161,7 +166,7 @@ DEVICE void append(void* plane, unsigned short* scales, size_t slot, int type, i
         if (store) *(unsigned*)((signed char*)plane + at) = bytes;
         copy.put(i, {pack_f16(q[0], q[1]), pack_f16(q[2], q[3])});
         if (lane() % 8) continue;
-        if (store) scales[slot * ((head_dim + CACHE_BLOCK - 1) / CACHE_BLOCK) + i / CACHE_BLOCK] = scale;
+        if (store) scales[slot * ((part.head_dim + CACHE_BLOCK - 1) / CACHE_BLOCK) + (part.first + i) / CACHE_BLOCK] = scale;
         copy.put_scale(i / CACHE_BLOCK, d);
     }
 }

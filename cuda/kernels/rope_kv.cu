@@ -1,8 +1,10 @@
 // What happens to q, k and v between their projections and attention, where attention does not do it itself: see rope.cuh.
 //
-// Grid: ceil((n_head + 2·n_head_kv) / 8) × rows blocks of 256 threads, a warp per head (of queries alone where the cache has keys
-// and values already); 1 KB of shared memory, 2 for heads beyond 256. Moves q in and out and k and v in at 4 bytes per element,
-// k and v out at 2 (f16) or 1.06 (q8_0).
+//   rope_kv      ceil((n_head + 2·n_head_kv) / 8) × rows blocks of 256 threads, a warp per head (of queries alone where the cache has keys
+//                and values already); 1 KB of shared memory, 2 for heads beyond 256. Moves q in and out and k and v in at 4 bytes per
+//                element, k and v out at 2 (f16) or 1.06 (q8_0).
+//   latent_kv    ceil((n_head + 1) / 8) × rows blocks of 256 threads, a warp per head and one for the token's vector; 512 bytes of shared
+//                memory. Moves the same, of one key and no value.
 #include "ptx.cuh"
 
 #include "rope.cuh"
@@ -38,7 +40,7 @@ DEVICE void rope_kv_of(const RopeKvParams& p) {
         return;
     }
     const size_t slot = cache_slot(p.cache, p.seq[row], p.pos[row], head, p.n_head_kv);
-    append(is_value ? p.cache.v : p.cache.k, is_value ? p.cache.v_scale : p.cache.k_scale, slot, p.cache.type, p.head_dim, x);
+    append(is_value ? p.cache.v : p.cache.k, is_value ? p.cache.v_scale : p.cache.k_scale, slot, p.cache.type, {p.head_dim, 0, p.head_dim}, x);
 }
 
 #define ROPE_KV(NAME, DIM) \
@@ -46,3 +48,44 @@ DEVICE void rope_kv_of(const RopeKvParams& p) {
 ROPE_KV(rope_kv, 256)
 ROPE_KV(rope_kv_512, MAX_HEAD)
 #undef ROPE_KV
+
+// Latent attention: a query is what its head's matrix has made of the elements that do not turn, then those that turn. The key of all
+// heads is one vector of each token, whose front is normed and whose end turns.
+struct LatentKvParams {
+    RopeKvParams rope;    // of q and k the elements that turn: q_step apart, and behind the `rank` of k, which k_norm has; v is not read
+    const float* absorbed;  // [rows][n_head][rank]: the front of queries
+    float* k_out;           // [rows][head_dim]: the keys, too; or null
+    int rank;               // a multiple of 32, at most MAX_RANK; rope.share is 1 / rank
+    int pad;
+};
+enum { MAX_RANK = 512, MAX_TURNING = 128 };
+
+extern "C" __global__ void __launch_bounds__(256, 2) latent_kv(const LatentKvParams p) {
+    const RopeKvParams& r = p.rope;
+    SHARED(float, turns, [MAX_TURNING]);
+    const int row = blockIdx.y, i = blockIdx.x * ROPE_WARPS + warp(), is_key = i == r.n_head;
+    if (r.seq[row] < 0) return;
+    if ((int)threadIdx.x < r.n_rot / 2) store_turn(r, turns, threadIdx.x, r.pos[row], r.frequency[threadIdx.x]);
+    block_sync();
+    if (i > r.n_head) return;
+
+    const size_t of_q = (size_t)row * r.n_head + i, of_k = (size_t)row * r.head_dim;
+    Quad front[QUADS_OF<MAX_RANK>], turning[1];
+    load_quads(front, is_key ? r.k + of_k : p.absorbed + of_q * p.rank, p.rank);
+    load_quads(turning, is_key ? r.k + of_k + p.rank : r.q + of_q * r.q_step, r.n_rot);
+    Turn<1> by;
+    load_turn(by, r, turns);
+    turn(turning, r, by);
+    if (is_key) {
+        Quad weight[QUADS_OF<MAX_RANK>];
+        load_quads(weight, r.k_norm, p.rank);
+        norm_head(front, r, weight, 1);
+        const size_t slot = cache_slot(r.cache, r.seq[row], r.pos[row], 0, 1);
+        append(r.cache.k, r.cache.k_scale, slot, r.cache.type, {r.head_dim, 0, p.rank}, front);
+        append(r.cache.k, r.cache.k_scale, slot, r.cache.type, {r.head_dim, p.rank, r.n_rot}, turning);
+    }
+    float* const to = is_key ? p.k_out : r.q_out;
+    if (!to) return;
+    store_quads(to + (is_key ? of_k : of_q * r.head_dim), front, p.rank);
+    store_quads(to + (is_key ? of_k : of_q * r.head_dim) + p.rank, turning, r.n_rot);
+}

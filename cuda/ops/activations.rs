@@ -56,6 +56,8 @@ struct QuantizeActParams {
     image: QuantizedActivations,
     k: i32,
     columns: i32,
+    step: i32,
+    pad: i32,
 }
 // SAFETY: QuantizeActParams in kernels/quantize_act.cu; the test below compares size and offsets.
 unsafe impl Params for QuantizeActParams {}
@@ -73,10 +75,29 @@ pub unsafe fn quantize(
     image: QuantizedActivations,
     [columns, k]: [usize; 2],
 ) -> Result<()> {
-    assert!(k.is_multiple_of(32), "an image of {k} elements");
-    let params = QuantizeActParams { x, image, k: k as i32, columns: columns as i32 };
+    // SAFETY: the caller keeps the same contract.
+    unsafe { quantize_front(stream, x, image, [columns, k, k]) }
+}
+
+/// The same of `x[columns][step]`, of which the first `k` of each column.
+///
+/// # Errors
+/// As [`quantize`].
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): `x` has `columns` columns of `step` elements, `image` room for as many of `k`.
+pub unsafe fn quantize_front(
+    stream: &Stream,
+    x: Ptr<f32>,
+    image: QuantizedActivations,
+    [columns, k, step]: [usize; 3],
+) -> Result<()> {
+    assert!(k.is_multiple_of(32) && k <= step, "an image of {k} of {step} elements");
+    let params = QuantizeActParams { x, image, k: k as i32, columns: columns as i32, step: step as i32, pad: 0 };
+    // Columns by heads are more than a grid has rows.
+    let grid = Grid::plane(columns as u32, k.div_ceil(128) as u32, 128);
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
-    unsafe { stream.launch("quantize_act", Grid::plane(k.div_ceil(128) as u32, columns as u32, 128), &params) }
+    unsafe { stream.launch("quantize_act", grid, &params) }
 }
 
 #[cfg(test)]
@@ -88,6 +109,6 @@ mod tests {
     fn the_kernels_have_the_same() {
         twin::fields!(QuantizedActivations as "QuantizedActivations" { q, d, s });
         twin::fields!(ActivationTerms as "ActivationTerms" { blocks, down });
-        twin::fields!(QuantizeActParams as "quantize_act::QuantizeActParams" { x, image, k, columns });
+        twin::fields!(QuantizeActParams as "quantize_act::QuantizeActParams" { x, image, k, columns, step, pad });
     }
 }

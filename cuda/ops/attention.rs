@@ -11,6 +11,8 @@ use crate::{ArenaLayout, Grid, Params, Ptr, Result, Stream};
 pub const MAX_PARTS: usize = 64;
 /// Queries of a tile where rows go one by one.
 const QUERIES: usize = 8;
+/// Most elements of the keys of latent attention.
+const LATENT: usize = 576;
 
 /// Attention of one layer.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,11 +23,11 @@ pub struct Attention {
     pub pos: Ptr<i32>,
     /// `[rows]`, rows below 0 are skipped.
     pub seq: Ptr<i32>,
-    /// Keys and values, those of the rows themselves among them.
+    /// Keys and values, those of the rows themselves among them. Of latent attention values are not looked for.
     pub cache: Cache,
-    /// The result, shaped as `q`, or null.
+    /// The result, `[rows][n_head]` of the elements of a value, or null.
     pub out: Ptr<f32>,
-    /// The result as an image, or none. Needs a `head_dim` that is a multiple of 32.
+    /// The result as an image, or none. Needs values of a multiple of 32 elements.
     pub image: QuantizedActivations,
     /// Partial results and tickets of rows that several blocks share.
     pub scratch: Scratch,
@@ -43,6 +45,8 @@ pub struct Attention {
     pub n_head_kv: usize,
     /// A multiple of 16, at most 512; beyond 256 of 32.
     pub head_dim: usize,
+    /// Latent attention: values are the first so many elements of keys, see [`takes_latent`]. `None`: they have as many as keys.
+    pub latent: Option<usize>,
     /// Positions that a row sees, its own included; 0: all.
     pub window: usize,
     /// Factor on the dot products of queries and keys, before the soft-cap.
@@ -113,7 +117,7 @@ pub fn splits(multiprocessors: usize, n_head_kv: usize, visible: usize) -> usize
     (2 * multiprocessors).div_ceil(n_head_kv).min(visible.div_ceil(PAGE) + 1).clamp(1, MAX_PARTS)
 }
 
-/// The twin of AttentionParams in kernels/attention.cuh.
+/// The twin of AttentionParams in kernels/attention_tiles.cuh.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Raw {
@@ -131,6 +135,7 @@ struct Raw {
     n_head_kv: i32,
     group: i32,
     head_dim: i32,
+    value_dim: i32,
     heads_per_tile: i32,
     rows_per_tile: i32,
     tiles_of_kv: i32,
@@ -148,7 +153,7 @@ struct Raw {
     rope: RopeKv,
 }
 
-// SAFETY: AttentionParams in kernels/attention.cuh; the test below compares size and offsets.
+// SAFETY: AttentionParams in kernels/attention_tiles.cuh; the test below compares size and offsets.
 unsafe impl Params for Raw {}
 
 /// Launches it.
@@ -160,11 +165,14 @@ unsafe impl Params for Raw {}
 /// The contract of [`ops`](crate::ops): the addresses in `a` have the sizes that its fields name. Where rows go one by one,
 /// `scratch` was taken for as many and cleared.
 pub unsafe fn attention(s: &Stream, a: &Attention) -> Result<()> {
-    assert!(takes(a.head_dim), "heads of {} elements", a.head_dim);
+    let value_dim = a.latent.unwrap_or(a.head_dim);
+    let takes = a.latent.map_or(takes(a.head_dim), |n| takes_latent(a.head_dim, n));
+    assert!(takes, "keys of {} elements, values of {value_dim}", a.head_dim);
     assert!(a.n_head.is_multiple_of(a.n_head_kv), "{} heads share {}", a.n_head, a.n_head_kv);
-    assert!(a.image.q.is_null() || a.head_dim.is_multiple_of(32), "an image of heads of {} elements", a.head_dim);
+    assert!(a.image.q.is_null() || value_dim.is_multiple_of(32), "an image of heads of {value_dim} elements");
     assert!(a.splits <= 1 || a.scratch.parts > 0, "no room for the parts of {} splits", a.splits);
-    assert!(a.rope.is_none() || a.tiling == Tiling::Rows, "rows of a prompt are turned before");
+    let turned = a.tiling == Tiling::Prompt || a.latent.is_some();
+    assert!(a.rope.is_none() || !turned, "rows of a prompt, and of latent attention, are turned before");
     let group = a.n_head / a.n_head_kv;
     let variant = Variant::of(a, s.gpu().properties().sm);
     let heads_per_tile = group.min(variant.queries);
@@ -187,6 +195,7 @@ pub unsafe fn attention(s: &Stream, a: &Attention) -> Result<()> {
         n_head_kv: a.n_head_kv as i32,
         group: group as i32,
         head_dim: a.head_dim as i32,
+        value_dim: value_dim as i32,
         heads_per_tile: heads_per_tile as i32,
         rows_per_tile: rows_per_tile as i32,
         tiles_of_kv: group.div_ceil(heads_per_tile) as i32,
@@ -216,22 +225,31 @@ pub fn takes(head_dim: usize) -> bool {
     head_dim.is_multiple_of(step) && (16..=512).contains(&head_dim)
 }
 
+/// The same of latent attention: keys of up to 576 elements, a multiple of 16, of which the first are values, up to 512, a multiple
+/// of 32.
+pub fn takes_latent(head_dim: usize, value_dim: usize) -> bool {
+    let multiples = head_dim.is_multiple_of(16) && value_dim.is_multiple_of(32);
+    multiples && value_dim <= head_dim && head_dim <= LATENT && (32..=512).contains(&value_dim)
+}
+
 /// A kernel, and what it needs.
 #[derive(Debug, Clone, Copy)]
 struct Variant {
     tiling: Tiling,
     kind: CacheType,
-    /// The `head_dim` that it is made for: 64, 128, 256 or 512.
+    /// The `head_dim` that it is made for: 64, 128, 256 or 512; 576 of latent attention.
     dim: usize,
     /// Rows of a tile: a query head of one row each, in a prompt of several rows.
     queries: usize,
     /// Positions of which the block has keys at once, and values at once.
     step: usize,
+    /// Steps that have room at once: of keys, of values.
+    tiles: usize,
 }
 
 impl Variant {
     fn of(a: &Attention, sm: i32) -> Self {
-        let dim = a.head_dim.next_power_of_two().max(64);
+        let dim = if a.latent.is_some() { LATENT } else { a.head_dim.next_power_of_two().max(64) };
         let keys = if dim > 256 { 16 } else { 32 };
         let (queries, step) = match (a.tiling, dim) {
             (Tiling::Rows, _) => (QUERIES, if dim > 128 && sm < 80 { keys } else { 2 * keys }),
@@ -239,7 +257,12 @@ impl Variant {
             (Tiling::Prompt, 128) => (32, keys),
             (Tiling::Prompt, _) => (16, keys),
         };
-        Self { tiling: a.tiling, kind: a.cache.kind, dim, queries, step }
+        let tiles = match (a.tiling, dim) {
+            (Tiling::Prompt, 512) => 1,
+            (Tiling::Prompt, LATENT) if sm < 80 => 1,
+            _ => 2,
+        };
+        Self { tiling: a.tiling, kind: a.cache.kind, dim, queries, step, tiles }
     }
 
     fn kernel(&self) -> &'static str {
@@ -247,34 +270,37 @@ impl Variant {
             (Tiling::Rows, CacheType::F16, 64) => "attention_rows_f16_64",
             (Tiling::Rows, CacheType::F16, 128) => "attention_rows_f16_128",
             (Tiling::Rows, CacheType::F16, 256) => "attention_rows_f16_256",
-            (Tiling::Rows, CacheType::F16, _) => "attention_rows_f16_512",
+            (Tiling::Rows, CacheType::F16, 512) => "attention_rows_f16_512",
+            (Tiling::Rows, CacheType::F16, _) => "attention_rows_f16_576",
             (Tiling::Rows, CacheType::Q8_0, 64) => "attention_rows_q8_0_64",
             (Tiling::Rows, CacheType::Q8_0, 128) => "attention_rows_q8_0_128",
             (Tiling::Rows, CacheType::Q8_0, 256) => "attention_rows_q8_0_256",
-            (Tiling::Rows, CacheType::Q8_0, _) => "attention_rows_q8_0_512",
+            (Tiling::Rows, CacheType::Q8_0, 512) => "attention_rows_q8_0_512",
+            (Tiling::Rows, CacheType::Q8_0, _) => "attention_rows_q8_0_576",
             (Tiling::Prompt, CacheType::F16, 64) => "attention_f16_64_64",
             (Tiling::Prompt, CacheType::F16, 128) => "attention_f16_128_32",
             (Tiling::Prompt, CacheType::F16, 256) => "attention_f16_256_16",
-            (Tiling::Prompt, CacheType::F16, _) => "attention_f16_512_16",
+            (Tiling::Prompt, CacheType::F16, 512) => "attention_f16_512_16",
+            (Tiling::Prompt, CacheType::F16, _) => "attention_f16_576_16",
             (Tiling::Prompt, CacheType::Q8_0, 64) => "attention_q8_0_64_64",
             (Tiling::Prompt, CacheType::Q8_0, 128) => "attention_q8_0_128_32",
             (Tiling::Prompt, CacheType::Q8_0, 256) => "attention_q8_0_256_16",
-            (Tiling::Prompt, CacheType::Q8_0, _) => "attention_q8_0_512_16",
+            (Tiling::Prompt, CacheType::Q8_0, 512) => "attention_q8_0_512_16",
+            (Tiling::Prompt, CacheType::Q8_0, _) => "attention_q8_0_576_16",
         }
     }
 
     /// Dynamic shared memory in bytes: BYTES of kernels/attention.cu and kernels/attention_rows.cu.
     fn shared(&self) -> u32 {
         let stride = self.dim + 8;
-        let (tiles, turns) = match self.tiling {
-            Tiling::Rows => (2, 4 * self.dim),
-            Tiling::Prompt if self.dim > 256 => (1, 0),
-            Tiling::Prompt => (2, 0),
-        };
+        let turns = if self.tiling == Tiling::Rows && self.dim < LATENT { 4 * self.dim } else { 0 };
         let scales = if self.kind == CacheType::Q8_0 { self.step * self.dim / 32 } else { 0 };
         let tile = 2 * self.step * stride;
-        (2 * 2 * self.queries * stride + tiles * tile + 4 * self.queries * (self.step + 8) + turns + 2 * 4 * scales)
-            as u32
+        (2 * 2 * self.queries * stride
+            + self.tiles * tile
+            + 4 * self.queries * (self.step + 8)
+            + turns
+            + 2 * 4 * scales) as u32
     }
 
     /// Threads of a block.
@@ -293,7 +319,7 @@ mod tests {
         twin::fields!(Cache as "Cache" { k, v, k_scale, v_scale, table, pages, kind as "type" });
         twin::fields!(Raw as "AttentionParams" {
             q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, group, head_dim,
-            heads_per_tile, rows_per_tile, tiles_of_kv, place_factor, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks, rope,
+            value_dim, heads_per_tile, rows_per_tile, tiles_of_kv, place_factor, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks, rope,
         });
         twin::constants([
             ("PAGE", PAGE),
@@ -304,12 +330,13 @@ mod tests {
         for kind in [CacheType::F16, CacheType::Q8_0] {
             for (tiling, dim, sm) in [Tiling::Rows, Tiling::Prompt]
                 .into_iter()
-                .flat_map(|tiling| [64, 128, 256, 512].map(|dim| (tiling, dim)))
+                .flat_map(|tiling| [64, 128, 256, 512, LATENT].map(|dim| (tiling, dim)))
                 .flat_map(|(tiling, dim)| [75, 80].map(|sm| (tiling, dim, sm)))
             {
                 let a = Attention {
                     tiling,
                     head_dim: dim,
+                    latent: (dim == LATENT).then_some(512),
                     cache: Cache { kind, ..Cache::default() },
                     ..Attention::default()
                 };

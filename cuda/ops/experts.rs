@@ -172,6 +172,63 @@ pub unsafe fn route(stream: &Stream, p: &Route) -> Result<()> {
     }
 }
 
+/// Matrices of heads as those of experts of which each row takes all: head `h` takes expert `h`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AllHeads {
+    tiles: Ptr<ExpertTile>,
+    choices_of: Ptr<i32>,
+    rows: i32,
+    n_head: i32,
+    width_log2: i32,
+    pad: i32,
+}
+// SAFETY: AllHeadsParams in kernels/experts.cu; the test below compares size and offsets.
+unsafe impl Params for AllHeads {}
+
+impl AllHeads {
+    /// Takes memory for up to `rows` rows.
+    pub fn take(layout: &mut ArenaLayout, name: &str, [rows, n_head]: [usize; 2]) -> Self {
+        Self {
+            tiles: layout.take(format!("{name}.tiles"), most_tiles(rows * n_head, n_head)),
+            choices_of: layout.take(format!("{name}.choices_of"), rows * n_head),
+            ..Self::default()
+        }
+    }
+
+    /// For this many rows of `n_head` heads.
+    pub fn of(&self, rows: usize, n_head: usize) -> Self {
+        let width = width(rows, n_head, n_head);
+        Self { rows: rows as i32, n_head: n_head as i32, width_log2: width.ilog2() as i32, ..*self }
+    }
+
+    /// A product of each head's matrix with what it has: `x` is `[rows][n_head][k]`, `y` `[rows][n_head][…]`. No segments yet.
+    pub fn product(&self, product: MatmulParams) -> MatmulParams {
+        let width = 1 << self.width_log2;
+        MatmulParams {
+            columns: width,
+            expert_tiles: self.n_head * (self.rows as u32).div_ceil(width as u32) as i32,
+            experts: self.tiles,
+            x_columns: self.choices_of,
+            y_columns: self.choices_of,
+            seq: Ptr::NULL,
+            ..product
+        }
+    }
+}
+
+/// Lists what these products take.
+///
+/// # Errors
+/// The driver refuses the launch, or an earlier launch has failed.
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): `p` was taken for as many rows and heads, or more.
+pub unsafe fn all_heads(stream: &Stream, p: &AllHeads) -> Result<()> {
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
+    unsafe { stream.launch("all_heads", Grid::linear(1, GROUP_THREADS), p) }
+}
+
 /// What each row gets from its experts.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -221,6 +278,7 @@ mod tests {
             groups, groups_used, best_of_group, pad,
         });
         twin::fields!(Choices as "experts::Choices" { chosen, weights, tiles, rows_of, choices_of, ranks });
+        twin::fields!(AllHeads as "experts::AllHeadsParams" { tiles, choices_of, rows, n_head, width_log2, pad });
         twin::fields!(Join as "experts::JoinParams" { x, weights, shared, gate, seq, y, n_used, n });
         twin::constants([
             ("experts::MAX_EXPERTS", MAX_EXPERTS),

@@ -9,6 +9,9 @@ const WARPS: u32 = 8;
 const MAX_HEAD: i32 = 512;
 /// Most elements of a head that the smaller kernel takes.
 const SMALL_HEAD: i32 = 256;
+/// Most elements of the front of a latent vector, and of its end, which turns.
+const MAX_RANK: usize = 512;
+const MAX_TURNING: usize = 128;
 
 /// Rows of q, k and v; f32 `[rows][heads][head_dim]`.
 #[repr(C)]
@@ -112,6 +115,56 @@ pub unsafe fn rope_kv(s: &Stream, rows: u32, p: &RopeKv) -> Result<()> {
     unsafe { s.launch(name, Grid::plane(heads.div_ceil(WARPS), rows, 32 * WARPS), p) }
 }
 
+/// Latent attention: a query is what its head's matrix has made of the elements that do not turn, then those that turn; the key of
+/// all heads is one vector of each token, whose front is normed and whose end turns. Keys alone go into the cache.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LatentKv {
+    /// Of queries and keys `n_rot` elements turn, all of `q` (from head to head `q_step`) and the last ones of `k`, whose
+    /// first have the norm `k_norm`. One `n_head_kv`; `v`, `q_norm` and `v_norm` mean nothing.
+    pub rope: RopeKv,
+    /// `[rows][n_head][head_dim - n_rot]`: the front of queries.
+    pub absorbed: Ptr<f32>,
+    /// `[rows][head_dim]`: where keys go besides, or null.
+    pub k_out: Ptr<f32>,
+}
+
+/// The twin of LatentKvParams in kernels/rope_kv.cu.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawLatent {
+    rope: RopeKv,
+    absorbed: Ptr<f32>,
+    k_out: Ptr<f32>,
+    rank: i32,
+    pad: i32,
+}
+// SAFETY: LatentKvParams in kernels/rope_kv.cu; the test below compares size and offsets.
+unsafe impl Params for RawLatent {}
+
+/// Whether there is a kernel for the vectors of latent attention: of `head_dim` elements the last `n_rot` turn.
+pub fn takes_latent(head_dim: usize, n_rot: usize) -> bool {
+    let rank = head_dim.saturating_sub(n_rot);
+    (32..=MAX_RANK).contains(&rank) && rank.is_multiple_of(32) && n_rot.is_multiple_of(8) && n_rot <= MAX_TURNING
+}
+
+/// Launches it for `rows` rows.
+///
+/// # Errors
+/// The driver refuses the launch, or an earlier launch has failed.
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `p` have the sizes that its fields name, for `rows` rows.
+pub unsafe fn latent_kv(s: &Stream, rows: u32, p: &LatentKv) -> Result<()> {
+    let RopeKv { head_dim, n_rot, n_head, .. } = p.rope;
+    assert!(takes_latent(head_dim as usize, n_rot as usize), "{n_rot} of {head_dim} elements turn");
+    let rank = head_dim - n_rot;
+    let rope = RopeKv { share: 1.0 / rank as f32, ..p.rope };
+    let raw = RawLatent { rope, absorbed: p.absorbed, k_out: p.k_out, rank, pad: 0 };
+    let grid = Grid::plane((n_head as u32 + 1).div_ceil(WARPS), rows, 32 * WARPS);
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
+    unsafe { s.launch("latent_kv", grid, &raw) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +176,12 @@ mod tests {
             q, q_out, k, v, q_norm, k_norm, frequency, pos, seq, cache, n_head, n_head_kv, head_dim, n_rot,
             pairs as "halves", eps, magnitude, q_step, v_norm, share,
         });
-        twin::constants([("rope_kv::ROPE_WARPS", WARPS as usize), ("MAX_HEAD", MAX_HEAD as usize)]);
+        twin::fields!(RawLatent as "rope_kv::LatentKvParams" { rope, absorbed, k_out, rank, pad });
+        twin::constants([
+            ("rope_kv::ROPE_WARPS", WARPS as usize),
+            ("MAX_HEAD", MAX_HEAD as usize),
+            ("rope_kv::MAX_RANK", MAX_RANK),
+            ("rope_kv::MAX_TURNING", MAX_TURNING),
+        ]);
     }
 }

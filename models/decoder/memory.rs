@@ -5,6 +5,7 @@
 
 mod activations;
 mod experts;
+mod latent;
 mod operand;
 
 use std::f32::consts::FRAC_1_SQRT_2;
@@ -379,7 +380,9 @@ fn cache(layout: &mut ArenaLayout, shape: Shape, kind: &Kind, (il, table): (usiz
         let scales = if scales > 0 { layout.take(format!("{part}_scale"), heads * scales / 2) } else { Ptr::NULL };
         (elements, scales)
     };
-    let ((k, k_scale), (v, v_scale)) = (planes("k"), planes("v"));
+    let (k, k_scale) = planes("k");
+    // Of latent attention values are the front of keys.
+    let (v, v_scale) = if shape.type_v.is_some() { planes("v") } else { (k, k_scale) };
     Cache { k, v, k_scale, v_scale, table, pages: kind.slots as i32, kind: ty }
 }
 

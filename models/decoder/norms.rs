@@ -58,7 +58,7 @@ impl Step<'_> {
     /// Whether the product with `consumers` norms its column itself: one, that nobody else wants to see.
     pub(super) fn norms_itself(&self, norm: &NormParams, consumers: &[Weight]) -> bool {
         let quantized = consumers.iter().all(|w| w.ty.format().block > 1);
-        let takes = self.norm_kind(norm) == NormKind::Rms && product::norm_product_takes(self.c.n_embd);
+        let takes = self.norm_kind(norm) == NormKind::Rms && product::norm_product_takes(norm.n as usize);
         self.rows == 1 && quantized && takes && self.probe.is_none() && !self.is_parallel()
     }
 

@@ -15,6 +15,7 @@ use crate::{
     Entry, ForwardError, LayerPlan,
     forward::ends,
     kv::{OutOfPages, PAGE, PageCopy, PageId, PageTables},
+    layer::KvSource,
 };
 
 // One size of page for the book-keeping and for the kernels, whose headers have it too.
@@ -67,7 +68,8 @@ pub fn planes(layer: &Layer, l: &LayerPlan) -> [Plane; 4] {
     let heads = if l.kv.is_own() { l.n_head_kv } else { 0 };
     let (elements, scales) = (heads * elements, heads * scales);
     let (k_scale, v_scale) = (cache.k_scale.cast(), cache.v_scale.cast());
-    [(cache.k, elements), (cache.v, elements), (k_scale, scales), (v_scale, scales)]
+    let of_values = usize::from(!matches!(l.kv, KvSource::Latent(_)));
+    [(cache.k, elements), (cache.v, of_values * elements), (k_scale, scales), (v_scale, of_values * scales)]
 }
 
 impl GpuDecoder {

@@ -100,7 +100,7 @@ impl GpuDecoder {
     /// The bytes of a page of a layer in the file's order, one run after the other, and where each run lies in the planes:
     /// `(plane, offset)`, planes 0 and 1 the elements of keys and values, 2 and 3 their scales.
     fn runs(&self, il: usize) -> impl Iterator<Item = (usize, usize, usize)> + use<> {
-        let Shape { n_head_kv: heads, head_dim: d, type_k, .. } = self.shape(il);
+        let Shape { n_head_kv: heads, head_dim: d, type_k, type_v, .. } = self.shape(il);
         let (elements, scales) = cache_type(type_k).page_bytes(d);
         // Bytes of an element, and blocks of a token.
         let (size, blocks) = ((elements / PAGE).checked_div(d).unwrap_or(0), scales / PAGE / 2);
@@ -110,8 +110,9 @@ impl GpuDecoder {
             let scale = move |i: usize| (2, ((h * PAGE + i % PAGE) * blocks + i / PAGE) * 2, 2);
             (0..d * PAGE).map(element).chain((0..blocks * PAGE).map(scale))
         });
-        // Values of a head as they lie on the device, then their scales.
-        let values = (0..heads).flat_map(move |h| [(1, h * elements, elements), (3, h * scales, scales)]);
+        // Values of a head as they lie on the device, then their scales; none where they are the front of keys.
+        let heads_of_values = if type_v.is_some() { heads } else { 0 };
+        let values = (0..heads_of_values).flat_map(move |h| [(1, h * elements, elements), (3, h * scales, scales)]);
         keys.chain(values)
     }
 

@@ -207,12 +207,12 @@ impl Step<'_> {
     }
 
     fn attention(&self, il: usize, layer: &Layer, residual: Residual) -> Result<()> {
-        let (c, l, a, rows) = (self.c, &self.c.layers[il], &self.m.activations, &self.at);
+        let (c, l, a) = (self.c, &self.c.layers[il], &self.m.activations);
         let (own, k_to, v_to): (&[_], _, _) = match l.kv {
+            KvSource::Latent(plan) => return self.latent(il, layer, &plan, residual),
             KvSource::Projections => (&[(AttnK, a.k), (AttnV, a.v)], a.k, a.v),
             KvSource::Keys => (&[(AttnK, a.k)], a.k, a.k),
-            // Latent attention is refused before.
-            KvSource::Layer(_) | KvSource::Latent(_) => (&[], Ptr::NULL, Ptr::NULL),
+            KvSource::Layer(_) => (&[], Ptr::NULL, Ptr::NULL),
         };
         let (mut consumers, mut products) = (Vec::new(), Vec::new());
         for &(role, to) in [(AttnQ, a.queries)].iter().chain(own) {
@@ -245,28 +245,15 @@ impl Step<'_> {
             }
             norms = [Ptr::NULL; 2];
         }
-        let cache = self.m.layers[l.kv.layer(il)].cache;
         let turn = RopeKv {
             q: a.queries,
-            q_out: a.q,
             k: k_to,
             v: v_to,
             q_norm: norms[0],
             k_norm: norms[1],
-            frequency: layer.frequencies,
-            pos: rows.pos,
-            seq: rows.seq,
-            cache,
-            n_head: l.n_head as i32,
-            n_head_kv: l.n_head_kv as i32,
-            head_dim: l.head_dim as i32,
-            n_rot: l.rope.n_rot as i32,
-            pairs: super::pairs(c.arch.rope),
-            eps: c.norm_eps,
-            magnitude: l.rope.magnitude,
             q_step: q_step as i32,
             v_norm: i32::from(l.v_norm),
-            share: 0.0,
+            ..self.turn(il, layer)
         };
         // Rows of different sequences are turned by attention itself; those of a prompt see each other.
         let alone = self.tiling == Tiling::Rows && self.probe.is_none();
@@ -277,16 +264,45 @@ impl Step<'_> {
         }
         let [output] = layer.matrices([AttnOutput]);
         let (out, image, late) = self.given(&output, l.head_dim);
-        let attend = Attention {
+        let rope = alone.then_some(turn);
+        let attend = Attention { out, image, rope, gate, gate_step: q_step, ..self.attend(il, layer) };
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe { attention::attention(self.stream, &attend)? };
+        self.late_image(late, l.q_dim())?;
+        self.tap(Some(il), "kqv_out", a.attended.values, l.q_dim())?;
+        self.matmul(self.product(&a.attended, l.q_dim()), &[segment(&output, a.out)])
+    }
+
+    /// What turns queries and keys of a layer, and where keys and values go.
+    pub(super) fn turn(&self, il: usize, layer: &Layer) -> RopeKv {
+        let (c, l, rows) = (self.c, &self.c.layers[il], &self.at);
+        RopeKv {
+            q_out: self.m.activations.q,
+            frequency: layer.frequencies,
+            pos: rows.pos,
+            seq: rows.seq,
+            cache: self.m.layers[l.kv.layer(il)].cache,
+            n_head: l.n_head as i32,
+            n_head_kv: l.n_head_kv as i32,
+            head_dim: l.head_dim as i32,
+            n_rot: l.rope.n_rot as i32,
+            pairs: super::pairs(c.arch.rope),
+            eps: c.norm_eps,
+            magnitude: l.rope.magnitude,
+            ..RopeKv::default()
+        }
+    }
+
+    /// Attention of queries that are turned.
+    pub(super) fn attend(&self, il: usize, layer: &Layer) -> Attention {
+        let (c, l, a, rows) = (self.c, &self.c.layers[il], &self.m.activations, &self.at);
+        Attention {
             q: a.q,
             pos: rows.pos,
             seq: rows.seq,
-            cache,
-            out,
-            image,
+            cache: self.m.layers[l.kv.layer(il)].cache,
             scratch: a.parts,
             splits: layer.splits,
-            rope: alone.then_some(turn),
             tiling: self.tiling,
             rows: self.rows,
             n_head: l.n_head,
@@ -297,15 +313,9 @@ impl Step<'_> {
             softcap: c.attention_softcap.unwrap_or(0.0),
             growth: c.q_temperature.map_or(0.0, |t| t.scale),
             grows_every: c.q_temperature.map_or(1, |t| t.original),
-            gate,
-            gate_step: q_step,
             sinks: layer.vector(AttnSinks),
-        };
-        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
-        unsafe { attention::attention(self.stream, &attend)? };
-        self.late_image(late, l.q_dim())?;
-        self.tap(Some(il), "kqv_out", a.attended.values, l.q_dim())?;
-        self.matmul(self.product(&a.attended, l.q_dim()), &[segment(&output, a.out)])
+            ..Attention::default()
+        }
     }
 
     /// The forms of an operand that its consumers multiply, and the numbers where somebody listens; the other is null.

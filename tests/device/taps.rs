@@ -30,16 +30,16 @@ fn listened(d: &mut dyn Forward, tokens: &[u32]) -> Results {
 
 #[test]
 fn taps_hear_what_they_hear_on_the_cpu() {
-    // Those with factors on what taps hear, with gates of attention, and experts that see less than the stream.
-    let more = named(&["granite", "muse-glimmer", "gemma4", "nemotron_h_moe"])
-        .filter(|t| t.n_embd_per_layer == 0)
+    // Those with factors on what taps hear, with gates of attention, experts that see less than the stream, and queries of a rank.
+    let more = named(&["granite", "muse-glimmer", "gemma4", "nemotron_h_moe", "deepseek2"])
+        .filter(|t| t.n_embd_per_layer == 0 && (t.arch != "deepseek2" || t.experts[0] > 0))
         .map(in_k_quants);
     // The CPU's int8 noise is the device's where both round alike, and another one where they do not.
     let apart = if qrun_emulator::SILICON { SQRT_2 } else { 1.0 };
     for (i, tiny) in models().chain(more).enumerate() {
         let quantized = int8_bound(&tiny) * apart;
-        // Experts are quantized.
-        let other = if tiny.experts[0] > 0 { (Mix::Q8_0, quantized) } else { (Mix::F32, 4e-3) };
+        // Experts and matrices of heads are quantized.
+        let other = if tiny.experts[0] > 0 || tiny.latent[0] > 0 { (Mix::Q8_0, quantized) } else { (Mix::F32, 4e-3) };
         for (mix, bound) in [(Mix::Q4_K_M, quantized), other] {
             let tiny = Tiny { mix, ..tiny };
             let (model, tokens) = (tiny.model(), prompt("taps", 80, tiny.n_vocab));
@@ -52,7 +52,9 @@ fn taps_hear_what_they_hear_on_the_cpu() {
             let two = tiny.experts[3] > 0 || tiny.arch == "gemma4";
             let experts = |il| if tiny.has_experts(il) { 1 + usize::from(two) } else { 0 };
             let per_layer = usize::from(tiny.n_embd_per_layer > 0);
-            let without_kv = |il| if il + tiny.n_shared_kv >= tiny.n_layer { 2 } else { 0 };
+            // Keys are values, too, or there are none of the layer's own.
+            let one = usize::from(tiny.latent[0] > 0);
+            let without_kv = |il| if il + tiny.n_shared_kv >= tiny.n_layer { 2 } else { one };
             let back = |il| if tiny.attends(il) { 6 - without_kv(il) } else { 2 };
             let of_parts =
                 |il| 1 + if tiny.looks_back(il) { back(il) } else { 0 } + if tiny.feeds_forward(il) { 3 } else { 0 };

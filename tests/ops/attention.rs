@@ -5,7 +5,7 @@ use qrun_cuda::{
     ops::{
         activations::QuantizedActivations,
         attention::{Attention, Scratch, Tiling, attention},
-        cache::{CacheType, PAGE},
+        cache::{Cache, CacheType, PAGE},
     },
 };
 use qrun_emulator::Config;
@@ -40,6 +40,8 @@ struct Case {
     /// Of the first head's sink, and what each further head has more; `None`: there are none.
     sinks: Option<(f32, f32)>,
     image: bool,
+    /// Elements of keys, from the front, that are values; 0: values are apart.
+    latent: usize,
     /// (sequence, position) per row; negative sequence: idle.
     rows: &'static [(i32, i32)],
 }
@@ -58,6 +60,7 @@ const BASE: Case = Case {
     gates: 0,
     sinks: None,
     image: false,
+    latent: 0,
     rows: PAGE_EDGES,
 };
 
@@ -90,6 +93,11 @@ struct Data {
 impl Case {
     fn scale(&self) -> f32 {
         2.0 / self.queries / (self.head_dim as f32).sqrt()
+    }
+
+    /// Elements of a head's value.
+    fn value_dim(&self) -> usize {
+        if self.latent > 0 { self.latent } else { self.head_dim }
     }
 
     /// Tokens of the longest context.
@@ -143,9 +151,11 @@ impl Case {
             let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let sink = self.sinks.map_or(0.0, |_| (f64::from(self.sink_values()[head]) - max).exp());
             let total: f64 = scores.iter().map(|s| (s - max).exp()).sum::<f64>() + sink;
-            let mut out = vec![0.0; n];
+            let mut out = vec![0.0; self.value_dim()];
             for (p, s) in self.visible(pos).zip(scores) {
-                out.iter_mut().zip(element(p, 1)).for_each(|(o, v)| *o += (s - max).exp() / total * v);
+                out.iter_mut()
+                    .zip(element(p, usize::from(self.latent == 0)))
+                    .for_each(|(o, v)| *o += (s - max).exp() / total * v);
             }
             if self.gates > 0 {
                 let gate = &self.gate_values()[(row * self.n_head + head) * self.gates * n..][..n];
@@ -172,7 +182,8 @@ impl Case {
         let (gate, sinks) = (device.buffer(&self.gate_values()), device.buffer(&self.sink_values()));
         let (seq, pos): (Vec<_>, Vec<_>) = self.rows.iter().copied().unzip();
         let (seq, pos, q) = (device.buffer(&seq), device.buffer(&pos), device.buffer(&data.q));
-        let (rows, n) = (self.rows.len(), data.q.len());
+        let rows = self.rows.len();
+        let n = rows * self.n_head * self.value_dim();
         let out = device.buffer(&vec![UNTOUCHED; n]);
         let (iq, id, is) = (device.empty(n), device.empty(n / 32), device.empty(n / 16));
         let image = if self.image {
@@ -181,7 +192,8 @@ impl Case {
             QuantizedActivations::default()
         };
         let cache = data.cache.upload(device);
-        let shape = [rows, self.n_head, self.n_head * self.head_dim];
+        let of_values = |at| if self.latent > 0 { Cache { v: Ptr::NULL, v_scale: Ptr::NULL, ..at } } else { at };
+        let shape = [rows, self.n_head, self.n_head * self.value_dim()];
         let n_ctx = self.longest();
         let (_arena, scratch) =
             Arena::new(&device.gpu, |layout| Scratch::take(layout, shape, n_ctx)).expect("device memory");
@@ -191,7 +203,7 @@ impl Case {
             q: q.ptr,
             pos: pos.ptr,
             seq: seq.ptr,
-            cache: cache.cache,
+            cache: of_values(cache.cache),
             out: if self.image { Ptr::NULL } else { out.ptr },
             image,
             scratch,
@@ -202,6 +214,7 @@ impl Case {
             n_head: self.n_head,
             n_head_kv: self.n_head_kv,
             head_dim: self.head_dim,
+            latent: (self.latent > 0).then_some(self.latent),
             window: self.window,
             scale: self.scale(),
             softcap: self.softcap,
@@ -229,7 +242,8 @@ impl Case {
 
     fn judge(&self, found: &[f32], what: &str) {
         let data = self.data();
-        let (n, width) = (data.q.len(), self.n_head * self.head_dim);
+        let width = self.n_head * self.value_dim();
+        let n = self.rows.len() * width;
         for (row, &(seq, pos)) in self.rows.iter().enumerate() {
             let (at, what) = (row * width, format!("{what}, position {pos}"));
             let x = &found[at..at + width];
@@ -327,6 +341,30 @@ fn prompts_and_what_is_mixed_with_them() {
         // Blocks that have nothing to do.
         Case { rows: &[(-1, 3), (-2, 4)], ..prompt },
     ]);
+}
+
+/// Those of DeepSeek V3 and of Mistral Small 4, and smaller ones: keys that end within 32 elements.
+#[test]
+fn latent_attention_has_values_in_its_keys() {
+    let deepseek = Case { head_dim: 576, latent: 512, n_head: 20, image: true, ..BASE };
+    let small = Case { head_dim: 80, latent: 64, n_head: 3, ..BASE };
+    let prompt = Case { tiling: Tiling::Prompt, rows: MIXED, ..small };
+    check(&[
+        Case { splits: 3, rows: &[(0, 130), (-1, 3), (1, 40)], ..deepseek },
+        Case { kind: CacheType::Q8_0, rows: &[(0, 70)], ..deepseek },
+        Case { head_dim: 320, latent: 256, n_head: 9, growth: (0.5, 30), ..deepseek },
+        small,
+        Case { kind: CacheType::Q8_0, splits: 2, head_dim: 48, latent: 32, ..small },
+        Case { rows: &[(0, 62), (0, 63), (0, 64)], tiling: Tiling::Prompt, n_head: 18, ..deepseek },
+        Case { kind: CacheType::Q8_0, head_dim: 320, latent: 256, image: true, ..prompt },
+        Case { n_head: 5, ..prompt },
+    ]);
+    for (kind, head_dim, latent, rows) in
+        [(CacheType::F16, 576, 512, ENDS), (CacheType::Q8_0, 80, 64, MIXED), (CacheType::F16, 320, 256, PROMPT)]
+    {
+        let prompt = Case { kind, head_dim, latent, rows, tiling: Tiling::Prompt, ..small };
+        compare([prompt, Case { tiling: Tiling::Rows, splits: 5, ..prompt }], |a, b| assert!(a == b, "{head_dim}"));
+    }
 }
 
 #[test]

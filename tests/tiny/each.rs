@@ -80,7 +80,7 @@ pub const EACH_ARCH: [Tiny; 36] = [
         n_head_kv: 1,
         head_dim: 80,
         n_rot: 16,
-        latent: [64, 96, 32, 40],
+        latent: [64, 96, 32, 48],
         experts: [12, 4, 32, 64],
         leading_dense: 1,
         groups: [4, 2],
@@ -88,7 +88,7 @@ pub const EACH_ARCH: [Tiny; 36] = [
         ..TINY
     },
     // More query heads than a block of attention has.
-    Tiny { arch: "deepseek2", n_head: 20, n_head_kv: 1, head_dim: 128, n_rot: 32, latent: [96, 0, 32, 24], ..TINY },
+    Tiny { arch: "deepseek2", n_head: 20, n_head_kv: 1, head_dim: 128, n_rot: 32, latent: [96, 0, 32, 16], ..TINY },
     Tiny {
         arch: "mistral4",
         n_head_kv: 1,

@@ -100,12 +100,13 @@ int main() {
     FIELDS(NormParams, x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale, x_scale, share)
     FIELDS(GluParams, gate, up, k, columns, activation, y_stride, image, x, seq, y, out)
     FIELDS(AttentionParams, q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, group,
-           head_dim, heads_per_tile, rows_per_tile, tiles_of_kv, place_factor, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks,
+           head_dim, value_dim, heads_per_tile, rows_per_tile, tiles_of_kv, place_factor, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks,
            rope)
     FIELDS(embed::EmbedParams, w, token, seq, y, rows, k, format, scale)
     FIELDS(experts::Choices, chosen, weights, tiles, rows_of, choices_of, ranks)
     FIELDS(experts::RouteParams, logits, bias, factor, seq, choices, rows, n_expert, n_used, gating, norm, scale, n_tiles,
            width_log2, groups, groups_used, best_of_group, pad)
+    FIELDS(experts::AllHeadsParams, tiles, choices_of, rows, n_head, width_log2, pad)
     FIELDS(experts::JoinParams, x, weights, shared, gate, seq, y, n_used, n)
     FIELDS(fragments::FragmentsParams, op, pad, a, b, c)
     FIELDS(glu_act::GluActParams, gate, up, stride, rows, columns, activation, y, y_stride, up_stride, out, seq)
@@ -113,7 +114,7 @@ int main() {
     FIELDS(mamba::GroupNormParams, x, weight, seq, y, image, n, eps)
     FIELDS(probe::ProbeParams, from, to, n, pad)
     FIELDS(matrix_product::NormProductParams, product, norm)
-    FIELDS(quantize_act::QuantizeActParams, x, image, k, columns)
+    FIELDS(quantize_act::QuantizeActParams, x, image, k, columns, step, pad)
     FIELDS(StateParams, pages, table, pos, seq, slots, len, rows, sequences)
     FIELDS(recurrent::DeltaNetParams, state, input, z, alpha, beta, conv, dt, a, norm, y, image, n_head_k, n_head_v, dim_k,
            dim_v, taps, grouped, eps, pad)
@@ -121,6 +122,7 @@ int main() {
     FIELDS(repack::RepackParams, from, to, rows, k)
     FIELDS(RopeKvParams, q, q_out, k, v, q_norm, k_norm, frequency, pos, seq, cache, n_head, n_head_kv,
            head_dim, n_rot, halves, eps, magnitude, q_step, v_norm, share)
+    FIELDS(rope_kv::LatentKvParams, rope, absorbed, k_out, rank, pad)
     FIELDS(sample::Sampling, seed, position, temperature, top_k, top_p, ln_min_p, repeat, frequency, presence, window)
     FIELDS(sample::Bias, token, value)
     FIELDS(sample::SampledToken, sequence, token, status, value)
@@ -144,10 +146,11 @@ int main() {
     printf("queries %s %s %d\n", #name, sm, V::ROWS);       \
     printf("step %s %s %d\n", #name, sm, V::STEP);          \
     printf("threads %s %s %d\n", #name, sm, V::THREADS);
-#define OF_PROMPTS(name, ...)                                       \
-    {                                                               \
-        using V = attention::Variant<__VA_ARGS__>;                  \
-        VARIANT(name, "sm_75", V) VARIANT(name, "sm_80", V)         \
+#define OF_PROMPTS(name, DIM, ...)                                               \
+    {                                                                            \
+        using V75 = attention::Variant<DIM, __VA_ARGS__, (DIM > 256 ? 1 : 2)>;   \
+        using V80 = attention::Variant<DIM, __VA_ARGS__>;                        \
+        VARIANT(name, "sm_75", V75) VARIANT(name, "sm_80", V80)                  \
     }
 #define OF_ROWS(name, DIM, Q8)                                                   \
     {                                                                            \
@@ -205,6 +208,8 @@ int main() {
     QUANTIZED_FORMATS(RECORDS)
     CONSTANT(rope_kv::ROPE_WARPS)
     CONSTANT(MAX_HEAD)
+    CONSTANT(rope_kv::MAX_RANK)
+    CONSTANT(rope_kv::MAX_TURNING)
     CONSTANT(sample::CHUNK)
     CONSTANT(sample::SAMPLE_THREADS)
     CONSTANT(sample::BINS)

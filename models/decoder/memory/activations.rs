@@ -5,7 +5,7 @@ use qrun_cuda::{
     ops::{activations::ActivationTerms, attention::Scratch},
 };
 
-use super::{experts::Experts, given, operand::Operand, rows, step_rows};
+use super::{experts::Experts, given, latent::Latent, operand::Operand, rows, step_rows};
 use crate::{Config, LayerPlan, Options, layer::Mixer, spec::AttentionGate};
 
 /// Buffers between the kernels, `[rows][width]`, with room for the widest layer. Rows lie one behind the other in the
@@ -39,6 +39,8 @@ pub struct Activations {
     pub terms: ActivationTerms,
     /// Of layers with experts.
     pub experts: Experts,
+    /// Of layers with latent attention.
+    pub latent: Latent,
     /// Embeddings of a token for each layer, `[rows][layers][n_embd_per_layer]`: first the token's own, then joined with what
     /// its embedding gives; null where there are none.
     pub per_layer: Ptr<f32>,
@@ -107,6 +109,7 @@ pub fn activations(layout: &mut ArenaLayout, c: &Config, o: &Options, widest_ter
         gated: operand(layout, "gated", n_ff),
         terms: ActivationTerms::take(layout, "activations/terms", n, widest_terms),
         experts: Experts::take(layout, c, n),
+        latent: Latent::take(layout, c, n),
         per_layer: values(layout, "per_layer", c.n_embd_per_layer * c.layers.len()),
         per_layer_projected: values(layout, "per_layer_projected", c.n_embd_per_layer * c.layers.len()),
         out: values(layout, "out", c.n_embd),

@@ -1,4 +1,5 @@
-//! The matrix kernels in every format and the shapes of real layers, beside the bandwidth of the same memory; a delta net and norms.
+//! The matrix kernels in every format and the shapes of real layers, beside the bandwidth of the same memory; a delta net, latent attention and
+//! norms.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use qrun_cuda::{
 use qrun_quant::GgmlType;
 use serde_json::{Value, json};
 
-use crate::{Setup, machine, norms, recurrent};
+use crate::{Setup, latent, machine, norms, recurrent};
 
 /// Rows and weights per row: gate or up, down, head of gemma-3-1b; o, gate or up, down, head of llama-3.2-1b; gate
 /// or up, down of llama-3.1-8b.
@@ -73,6 +74,7 @@ pub fn speed(setup: &Setup) -> Result<Value> {
         }
     }
     rows.extend(recurrent::speed(setup)?);
+    rows.extend(latent::speed(setup)?);
     rows.extend(norms::speed(setup)?);
     Ok(Value::Array(rows))
 }

@@ -5,6 +5,7 @@
 //! files back. `--dry` takes tiny sizes and few tests: the numbers mean nothing then, but every part has run.
 
 mod kernels;
+mod latent;
 mod machine;
 mod models;
 mod norms;

@@ -30,8 +30,9 @@ use sha2::{Digest, Sha256};
 
 /// The models that are counted.
 const MODELS: [&str; 3] = ["gemma-3-1b", "llama-3.2-1b", "qwen3-1.7b"];
-/// Those of recurrent layers and of experts, whose launches are.
-const LAUNCHES: [&str; 4] = ["qwen3.5-9b", "qwen3-30b-a3b", "granite-4.0-h-micro", "nemotron-3-nano-30b-a3b"];
+/// Those of recurrent layers, of experts and of latent attention, whose launches are.
+const LAUNCHES: [&str; 5] =
+    ["qwen3.5-9b", "qwen3-30b-a3b", "granite-4.0-h-micro", "nemotron-3-nano-30b-a3b", "glm-4.7-flash"];
 
 fn counts(predict: bool) -> Result<Value> {
     // `kernels check` holds it to the archive; here only that it is this archive's.
