@@ -23,6 +23,7 @@ const SEED: &str =
 const MINICPM5: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const DEEPSEEK: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
+const BLOOM: &str = r" ?[^(\s|.,!?…。，、।۔،)]+";
 const HAN_AND_KANA: &str = r"[一-龥\u{3040}-ゟ゠-ヿ]+";
 const CJK: &str = r"[一-龥ࠀ-一가-\u{d7ff}]+";
 
@@ -44,13 +45,14 @@ enum Way {
 use Way::{Plain, Sep, Whole, WholeBos};
 
 /// Values of `tokenizer.ggml.pre`, how they differ, and the expressions one after the other.
-const ROWS: [(&[&str], Way, &[&str]); 16] = [
+const ROWS: [(&[&str], Way, &[&str]); 20] = [
     (&["llama-bpe", "lfm2"], WholeBos, &[LLAMA3]),
     (&["glm4", "glm5"], Whole, &[LLAMA3]),
     (&["smaug-bpe", "dbrx", "chatglm-bpe"], Plain, &[LLAMA3]),
     (&["qwen2", "kormo", "f2llmv2", "solar-open"], Plain, &[QWEN2]),
     (&["qwen35"], Plain, &[QWEN35]),
     (&["gpt-4o", "llama4", "kanana2"], Plain, &[GPT4O]),
+    (&["tiny_aya", "cohere2moe"], Plain, &[r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O]),
     (&["kimi-k2"], Plain, &[KIMI]),
     (&["youtu"], Whole, &[EAST_ASIAN, YOUTU]),
     (&["tekken"], WholeBos, &[TEKKEN]),
@@ -60,6 +62,9 @@ const ROWS: [(&[&str], Way, &[&str]); 16] = [
     (&["seed-coder"], Plain, &[SEED]),
     (&["laguna"], Plain, &[r"[^\n]+|[\n]+", QWEN2]),
     (&["gpt-2", "exaone4", "modern-bert", "granite-docling"], Plain, &[GPT2]),
+    (&["bloom", "poro-chat", "gpt3-finnish"], Plain, &[BLOOM]),
+    (&["viking"], Plain, &[BLOOM, r"\p{N}"]),
+    (&["superbpe"], Plain, &[r"\p{N}+", r"(?=(\d{3})+(?!\d))"]),
     (&["roberta-bpe", "jina-v2-code"], Sep, &[GPT2]),
 ];
 /// starcoder's rules, which cut gpt2's way after the digits.
@@ -70,7 +75,7 @@ const PIECES: &[&str] = &[
     // Contractions.
     "don't", "I'LL", "we'Ve", "it'S", "they're", "'tis", "'s", "O'Neil's", "x'd", "ſ'ſ", "rock'n'roll", "''", "Ça'm", "日'd", "IT'S",
     // Numbers.
-    "1", "12", "123", "1234", "12345", "3.14159", "1,000,000", "½", "Ⅷ", "٣٤٥٦", "a1b22c333d4444", "0x1F", "1e-9", "２０２６年", "x²",
+    "1", "12", "123", "1234", "12345", "1234567_", "٣٤٥٦٧", "3.14159", "1,000,000", "½", "Ⅷ", "٣٤٥٦", "a1b22c333d4444", "0x1F", "1e-9", "２０２６年", "x²",
     // Scripts.
     "你好世界", "中文abc", "こんにちは世界", "カタカナー", "々龥龦", "〇九", "ㄱㄴㅏ", "ㄅㄆㄇ", "安hello安", "Aあa", "안녕하세요", "مرحبا", "ไทย", "ελληνικά", "Привет", "߷ࠀ", "ǅungla", "ʰª",
     // Combining marks.

@@ -30,7 +30,7 @@ const PLAIN: PreTokenizer =
 const WHOLE_WORDS: PreTokenizer = PreTokenizer { ignore_merges: true, ..PLAIN };
 const WHOLE_WORDS_AND_BOS: PreTokenizer = PreTokenizer { add_bos: true, ..WHOLE_WORDS };
 
-static TABLE: [PreTokenizer; 20] = [
+static TABLE: [PreTokenizer; 24] = [
     PreTokenizer {
         names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"],
         rules: &[rules::llama3],
@@ -79,6 +79,7 @@ static TABLE: [PreTokenizer; 20] = [
     PreTokenizer { names: &["roberta-bpe", "jina-v2-code"], rules: &[rules::gpt2], add_sep: true, ..PLAIN },
     PreTokenizer { names: &["tekken"], rules: &[rules::tekken], ..WHOLE_WORDS_AND_BOS },
     PreTokenizer { names: &["gpt-4o", "llama4", "kanana2", "minimax-m2"], rules: &[rules::gpt4o], ..PLAIN },
+    PreTokenizer { names: &["tiny_aya", "cohere2moe"], rules: &[rules::digits_by_three, rules::gpt4o], ..PLAIN },
     PreTokenizer { names: &["kimi-k2"], rules: &[rules::kimi_k2], ..PLAIN },
     PreTokenizer { names: &["youtu"], rules: &[rules::east_asian_scripts, rules::youtu], ..WHOLE_WORDS },
     PreTokenizer {
@@ -108,6 +109,9 @@ static TABLE: [PreTokenizer; 20] = [
         rules: &[rules::up_to_three_digits, rules::han_and_kana, rules::deepseek_v3],
         ..PLAIN
     },
+    PreTokenizer { names: &["bloom", "poro-chat", "gpt3-finnish"], rules: &[rules::bloom], ..PLAIN },
+    PreTokenizer { names: &["viking"], rules: &[rules::bloom, rules::digit], ..PLAIN },
+    PreTokenizer { names: &["superbpe"], rules: &[rules::digits, rules::before_three_digits], ..PLAIN },
     PreTokenizer { names: &["falcon"], rules: &[rules::falcon_punctuation, rules::gpt2, rules::three_digits], ..PLAIN },
     PreTokenizer {
         names: &["default"],

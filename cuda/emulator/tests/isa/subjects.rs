@@ -206,6 +206,7 @@ fn attention(trial: &Trial<'_>) -> Result<(), String> {
         .set("n_head_kv", 1)
         .set("group", 2)
         .set("head_dim", DIM as i32)
+        .set("value_dim", DIM as i32)
         .set("heads_per_tile", 2)
         .set("rows_per_tile", 1)
         .set("tiles_of_kv", 1)

@@ -10,7 +10,7 @@ use super::{
         Case, class_at, contraction, first, first_numbers, first_run, first_run_after_space, is_line_end, lines,
         numbers, run, signs, spaces,
     },
-    scripts::{CASED, HAN},
+    scripts::{CASED, HAN, ZEROS},
 };
 
 /// `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
@@ -214,6 +214,56 @@ pub fn digits(text: &str) -> Option<Range<usize>> {
 pub fn three_digits(text: &str) -> Option<Range<usize>> {
     let start = text.as_bytes().windows(3).position(|w| w.iter().all(u8::is_ascii_digit))?;
     Some(start..start + 3)
+}
+
+/// `\d{1,3}(?=(?:\d{3})*\b)`
+pub fn digits_by_three(text: &str) -> Option<Range<usize>> {
+    let ends_word = |end: &usize| !text[*end..].chars().next().is_some_and(is_word);
+    let (run, n) = digit_runs(text).find(|(run, _)| ends_word(&run.end))?;
+    let first = text[run.start..].chars().take((n - 1) % 3 + 1).map(char::len_utf8).sum::<usize>();
+    Some(run.start..run.start + first)
+}
+
+/// `(?=(\d{3})+(?!\d))`, which cuts and takes nothing: from one cut to the next.
+pub fn before_three_digits(text: &str) -> Option<Range<usize>> {
+    let mut cuts = digit_runs(text).flat_map(|(run, n)| {
+        let chars = text[run.clone()].char_indices().enumerate();
+        chars.filter(move |(i, _)| (n - i) % 3 == 0).map(move |(_, (at, _))| run.start + at)
+    });
+    let first = cuts.next()?;
+    Some(first..cuts.next().unwrap_or(text.len()))
+}
+
+/// `\d+`: where each run is, and how many digits it has.
+fn digit_runs(text: &str) -> impl Iterator<Item = (Range<usize>, usize)> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let start = from + text[from..].find(is_digit)?;
+        from = run(text, start, |c, _| is_digit(c));
+        Some((start..from, text[start..from].chars().count()))
+    })
+}
+
+/// `\d`
+pub fn is_digit(c: char) -> bool {
+    let zero = ZEROS[..ZEROS.partition_point(|&zero| zero <= c)].last();
+    c.is_ascii_digit() || zero.is_some_and(|&zero| c as u32 - (zero as u32) < 10)
+}
+
+/// `\w`
+pub fn is_word(c: char) -> bool {
+    let joins = matches!(
+        c,
+        '_' | '\u{203f}' | '\u{2040}' | '\u{2054}' | '\u{fe33}' | '\u{fe34}' | '\u{fe4d}'..='\u{fe4f}' | '\u{ff3f}'
+    );
+    joins || c.is_alphabetic() || is_digit(c) || Class::of(c) == Class::Mark || matches!(c, '\u{200c}' | '\u{200d}')
+}
+
+/// ` ?[^(\s|.,!?…。，、।۔،)]+`
+pub fn bloom(text: &str) -> Option<Range<usize>> {
+    let word = |c: char, class| class != Class::Space && !"(|.,!?…。，、।۔،)".contains(c);
+    let found = first_run(text, word)?;
+    Some(found.start - usize::from(text[..found.start].ends_with(' '))..found.end)
 }
 
 /// `[\p{P}\$\+<=>\^~\|]+`

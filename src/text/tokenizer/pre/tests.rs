@@ -2,15 +2,18 @@
 
 use fancy_regex::Regex;
 
-use super::PreTokenizer;
+use super::{super::classes::Class, PreTokenizer};
 
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const QWEN2: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
+const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const BLOOM: &str = r" ?[^(\s|.,!?…。，、।۔،)]+";
+
 /// The published expressions of each row, applied one after the other.
-const PUBLISHED: [(&str, &[&str]); 20] = [
+const PUBLISHED: [(&str, &[&str]); 24] = [
     ("llama-bpe", &[LLAMA3]),
     ("smaug-bpe", &[LLAMA3]),
     ("glm4", &[LLAMA3]),
@@ -43,12 +46,8 @@ const PUBLISHED: [(&str, &[&str]); 20] = [
             r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
         ],
     ),
-    (
-        "gpt-4o",
-        &[
-            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        ],
-    ),
+    ("gpt-4o", &[GPT4O]),
+    ("tiny_aya", &[r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O]),
     (
         "kimi-k2",
         &[
@@ -83,6 +82,9 @@ const PUBLISHED: [(&str, &[&str]); 20] = [
             r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##,
         ],
     ),
+    ("bloom", &[BLOOM]),
+    ("viking", &[BLOOM, r"\p{N}"]),
+    ("superbpe", &[r"\p{N}+", r"(?=(\d{3})+(?!\d))"]),
     ("falcon", &[r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"]),
     ("default", &[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"]),
 ];
@@ -104,7 +106,10 @@ fn split<'t>(rules: &[Regex], text: &'t str, out: &mut Vec<&'t str>) {
         if end < found.start() {
             split(later, &text[end..found.start()], out);
         }
-        split(later, found.as_str(), out);
+        // Some match nothing, and cut.
+        if !found.as_str().is_empty() {
+            split(later, found.as_str(), out);
+        }
         end = found.end();
     }
     if end < text.len() {
@@ -135,6 +140,19 @@ fn characters_of_the_script_han() {
     let han = Regex::new(r"\p{Han}").unwrap();
     for c in '\0'..=char::MAX {
         assert_eq!(super::rules::is_han(c), han.is_match(c.encode_utf8(&mut [0; 4])).unwrap(), "{:x}", c as u32);
+    }
+}
+
+#[test]
+fn digits_and_characters_of_words() {
+    let [digit, word] = [r"\d", r"\w"].map(|class| Regex::new(class).unwrap());
+    for c in '\0'..=char::MAX {
+        let is = |class: &Regex| class.is_match(c.encode_utf8(&mut [0; 4])).unwrap();
+        assert_eq!(super::rules::is_digit(c), is(&digit), "{:x}", c as u32);
+        // What a newer Unicode has assigned besides belongs to no class here.
+        if Class::of(c) != Class::Other {
+            assert_eq!(super::rules::is_word(c), is(&word), "{:x}", c as u32);
+        }
     }
 }
 
