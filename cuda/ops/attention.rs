@@ -225,8 +225,8 @@ pub fn takes(head_dim: usize) -> bool {
     head_dim.is_multiple_of(step) && (16..=512).contains(&head_dim)
 }
 
-/// The same of latent attention: keys of up to 576 elements, a multiple of 16, of which the first are values, up to 512, a multiple
-/// of 32.
+/// The same of latent attention: keys of up to 576 elements, a multiple of 16; the first of them, up to 512 and a multiple of 32,
+/// are their values.
 pub fn takes_latent(head_dim: usize, value_dim: usize) -> bool {
     let multiples = head_dim.is_multiple_of(16) && value_dim.is_multiple_of(32);
     multiples && value_dim <= head_dim && head_dim <= LATENT && (32..=512).contains(&value_dim)

@@ -1,5 +1,5 @@
-//! The matrix kernels in every format and the shapes of real layers, beside the bandwidth of the same memory; a delta net, latent attention and
-//! norms.
+//! The matrix kernels in every format and the shapes of real layers, beside the bandwidth of the same memory; a delta net,
+//! latent attention and norms.
 
 use std::sync::Arc;
 

@@ -216,7 +216,7 @@ pub fn three_digits(text: &str) -> Option<Range<usize>> {
     Some(start..start + 3)
 }
 
-/// `\d{1,3}(?=(?:\d{3})*\b)`
+/// `\d{1,3}(?=(?:\d{3})*\b)`: digits by three, counted from their end, where a word ends there.
 pub fn digits_by_three(text: &str) -> Option<Range<usize>> {
     let ends_word = |end: &usize| !text[*end..].chars().next().is_some_and(is_word);
     let (run, n) = digit_runs(text).find(|(run, _)| ends_word(&run.end))?;
@@ -244,13 +244,13 @@ fn digit_runs(text: &str) -> impl Iterator<Item = (Range<usize>, usize)> {
     })
 }
 
-/// `\d`
+/// `\d`: a decimal digit of any script.
 pub fn is_digit(c: char) -> bool {
     let zero = ZEROS[..ZEROS.partition_point(|&zero| zero <= c)].last();
     c.is_ascii_digit() || zero.is_some_and(|&zero| c as u32 - (zero as u32) < 10)
 }
 
-/// `\w`
+/// `\w`: what `\b` takes for a part of a word.
 pub fn is_word(c: char) -> bool {
     let joins = matches!(
         c,
