@@ -7,12 +7,14 @@ mod gpu;
 mod graph;
 mod memory;
 mod pinned;
+mod ptr;
 mod stream;
 mod wait;
 
 pub use gpu::{DeviceProperties, Gpu};
 pub use graph::{Graph, LazyGraph};
-pub use memory::{Arena, ArenaLayout, Part, Ptr};
+pub use memory::{Arena, ArenaLayout, Part};
 pub use pinned::Pinned;
+pub use ptr::Ptr;
 pub use stream::{Event, Grid, Params, Stream};
 pub use wait::LAUNCH_LIMIT;

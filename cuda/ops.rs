@@ -22,6 +22,7 @@ pub mod embed;
 pub mod experts;
 pub mod formats;
 pub mod gemm;
+mod grids;
 pub mod mamba;
 pub mod matmul;
 pub mod norm;

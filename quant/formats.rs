@@ -48,6 +48,7 @@ pub(crate) mod tq2_0;
 
 pub use codec::Quantizer;
 pub use convert::convert;
+pub use grid::grid_quads;
 
 use codec::Codec;
 

@@ -30,6 +30,8 @@ pub enum Mix {
     Q8_0,
     /// Q4_K and Q6_K; Q5_0 and Q8_0 where rows are not a multiple of 256; F16 where not of 32.
     Q4_K_M,
+    /// The same with IQ2 and IQ3 in most matrices, as in files of two to three bits.
+    IQ2_M,
     /// One format; F16 where rows are not whole blocks of it. Beside NVFP4 there are scales.
     Only(GgmlType),
 }
@@ -409,7 +411,10 @@ impl Tiny {
             Mix::Only(_) => GgmlType::F16,
             Mix::Q8_0 => GgmlType::Q8_0,
             Mix::Q4_K_M if self.arch == "gpt-oss" && part.ends_with("_exps") => GgmlType::MXFP4,
-            Mix::Q4_K_M => match part {
+            Mix::IQ2_M if k_quants && part.starts_with("ffn_down") => [GgmlType::IQ3_S, GgmlType::IQ3_XXS][il % 2],
+            Mix::IQ2_M if k_quants && part.starts_with("ffn") => [GgmlType::IQ2_XS, GgmlType::IQ2_S][il % 2],
+            Mix::IQ2_M if k_quants && ["attn_q", "attn_k"].contains(&part) => GgmlType::IQ2_XXS,
+            Mix::Q4_K_M | Mix::IQ2_M => match part {
                 "output" if k_quants => GgmlType::Q6_K,
                 "output" => GgmlType::Q8_0,
                 "attn_v" | "ffn_down" if il.is_multiple_of(2) && k_quants => GgmlType::Q6_K,

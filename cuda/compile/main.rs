@@ -1,7 +1,7 @@
 //! Compiles the CUDA kernels into the archive that the engine embeds, and checks what came out.
 //!
 //! ```text
-//! cargo run --release -p qrun-kernels -- build    # cuda/kernels/*.cu -> cuda/kernels.zst, cuda/sass.json
+//! cargo run --release -p qrun-kernels -- build    # cuda/kernels/*.cu -> cuda/kernels.lzma, cuda/sass.json
 //! cargo run --release -p qrun-kernels -- check    # the same bytes again; spills, registers, PTX, SASS
 //! cargo run --release -p qrun-kernels -- install  # pinned wheels of NVIDIA's compiler into target/nvrtc, once
 //! ```
@@ -89,7 +89,7 @@ fn run() -> Result<()> {
         record.sha256
     )?;
     let made = Made { modules, archive, record };
-    let paths = (root.join("cuda/kernels.zst"), root.join("cuda/sass.json"));
+    let paths = (root.join("cuda/kernels.lzma"), root.join("cuda/sass.json"));
     let recorded = Record::read(&paths.1)?;
     let worse = recorded.as_ref().map(|r| made.record.worse_than(r)).unwrap_or_default();
     if args.command == "check" {
@@ -106,7 +106,7 @@ fn run() -> Result<()> {
 fn check(made: &Made, archive: &Path, recorded: Option<&Record>, tools: &Tools, scratch: &Path) -> Result<()> {
     let mut wrong = Vec::new();
     if fs::read(archive)? != made.archive {
-        wrong.push("cuda/kernels.zst is not what the sources give: run `kernels build` and commit it".into());
+        wrong.push("cuda/kernels.lzma is not what the sources give: run `kernels build` and commit it".into());
     }
     match recorded {
         Some(r) if *r == made.record => {}

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
     sync::{
         Mutex,
@@ -11,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use lzma_rust2::{LzmaOptions, LzmaWriter};
 use qrun_cuda::image::{self, Image, Kind, Target};
 
 use crate::{cache::Cache, log::Resources, nvrtc::Nvrtc};
@@ -118,11 +120,17 @@ pub fn archive(modules: &[Module]) -> Vec<u8> {
     image::write(&frames.collect::<Vec<image::Frame>>(), &compress)
 }
 
-/// One frame, whose window reaches from a part of it into the one before.
-fn compress(raw: &[u8]) -> Vec<u8> {
-    let mut compressor = zstd::bulk::Compressor::new(19).expect("a level of zstd's");
-    compressor.set_parameter(zstd::zstd_safe::CParameter::WindowLog(25)).expect("a window of 32 MiB");
-    compressor.compress(raw).expect("zstd packs any bytes")
+/// One frame, whose window reaches from a part of it into the one before. What is likely next depends on the place in an
+/// instruction of 16 bytes; in text on nothing.
+fn compress(kind: Kind, raw: &[u8]) -> Vec<u8> {
+    let pb = if kind == Kind::Cubin { 4 } else { 0 };
+    let nice_len = LzmaOptions::NICE_LEN_MAX;
+    let options = LzmaOptions { dict_size: 32 << 20, pb, nice_len, depth_limit: 1000, ..LzmaOptions::with_preset(9) };
+    let packed = LzmaWriter::new_use_header(Vec::new(), &options, Some(raw.len() as u64)).and_then(|mut writer| {
+        writer.write_all(raw)?;
+        writer.finish()
+    });
+    packed.expect("memory takes what is written")
 }
 
 #[cfg(test)]

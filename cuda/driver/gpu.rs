@@ -13,7 +13,10 @@ use std::{
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction_attribute as FunctionAttribute};
 
-use super::wait::{LAUNCH_LIMIT, Launches};
+use super::{
+    Ptr,
+    wait::{LAUNCH_LIMIT, Launches},
+};
 use crate::{
     device,
     error::{DeviceError, Result, check},
@@ -55,6 +58,8 @@ pub struct Gpu {
     context: sys::CUcontext,
     modules: Vec<sys::CUmodule>,
     kernels: Mutex<HashMap<&'static str, Kernel>>,
+    /// Address of the tables of [`Gpu::keep_tables`].
+    tables: OnceLock<u64>,
     /// Why no call is made any more.
     hung: OnceLock<DeviceError>,
     /// Milliseconds without progress after which a launch counts as hung.
@@ -119,6 +124,7 @@ impl Gpu {
             context,
             modules: Vec::new(),
             kernels: Mutex::default(),
+            tables: OnceLock::new(),
             hung: OnceLock::new(),
             launch_limit: AtomicU64::new(LAUNCH_LIMIT.as_millis() as u64),
         };
@@ -168,6 +174,34 @@ impl Gpu {
     pub fn free_for_models(&self) -> Result<u64> {
         let reserve = RESERVE.max(self.properties.memory / 100 * RESERVE_PER_CENT);
         Ok(self.free_memory()?.saturating_sub(reserve))
+    }
+
+    /// Copies numbers that kernels look up to the device, where they stay as long as the kernels do; the first call does.
+    ///
+    /// # Errors
+    /// The device has no memory for them, or an earlier launch has failed.
+    pub(crate) fn keep_tables(&self, tables: impl FnOnce() -> Vec<u16>) -> Result<()> {
+        if self.tables.get().is_some() {
+            return Ok(());
+        }
+        self.bind()?;
+        let tables = tables();
+        let (mut address, bytes) = (0, size_of_val(&*tables));
+        // SAFETY: a context is bound; one address is written.
+        check(unsafe { sys::cuMemAlloc_v2(&mut address, bytes) }, || format!("cuMemAlloc({bytes} bytes)"))?;
+        // SAFETY: as many bytes as were allocated, from a vector that has them.
+        let copied = unsafe { sys::cuMemcpyHtoD_v2(address, tables.as_ptr().cast(), bytes) };
+        let copied = check(copied, || format!("cuMemcpyHtoD({bytes} bytes)"));
+        if copied.is_err() || self.tables.set(address).is_err() {
+            // SAFETY: allocated above, and nobody else has heard of it: another thread was first.
+            let _ = unsafe { sys::cuMemFree_v2(address) };
+        }
+        copied
+    }
+
+    /// Where [`Gpu::keep_tables`] has put them; null before.
+    pub(crate) fn tables(&self) -> Ptr<u16> {
+        self.tables.get().map_or(Ptr::NULL, |&address| Ptr::new(address))
     }
 
     /// How long a launch may take: [`LAUNCH_LIMIT`], unless a test is in a hurry.
@@ -259,6 +293,10 @@ impl Drop for Gpu {
             return;
         }
         if self.bind().is_ok() {
+            if let Some(&address) = self.tables.get() {
+                // SAFETY: allocated by `keep_tables`, freed once; no launch outlives the `Arc`.
+                let _ = unsafe { sys::cuMemFree_v2(address) };
+            }
             for &module in &self.modules {
                 // SAFETY: loaded by `open`, unloaded once; nothing that uses it outlives the `Arc`.
                 let _ = unsafe { sys::cuModuleUnload(module) };

@@ -23,6 +23,28 @@ constexpr int EXACT = 0x4b400000;
 DEVICE float to_float(int sum) { return __int_as_float(sum) - 12582912.0f; }
 #endif
 
+// Tells a lane of a format with a grid where it lies: entries are shared by as many lanes as they have words.
+template <class F>
+DEVICE void lend_grid(typename F::Held& w, int l, const unsigned short* grid) {
+    if constexpr (F::GRID) w.grid = grid + l % F::QUADS;
+}
+
+// Shared memory for the grid of a format, or null.
+template <class F>
+DEVICE unsigned short* grid_memory() {
+    if constexpr (F::GRID) {
+        SHARED(unsigned short, grid, [F::GRID]);
+        return grid;
+    }
+    return nullptr;
+}
+
+// The grid from device memory, by all threads of a block, which meets before it is read.
+template <class F>
+DEVICE void bring_grid(unsigned short* to, const unsigned short* from) {
+    for (int i = threadIdx.x; i < F::GRID / 8; i += blockDim.x) ((uint4*)to)[i] = load_weights16((const uint4*)from + i);
+}
+
 // One block of 32 of a lane's rows: what mma takes.
 template <class F>
 DEVICE void quads(unsigned a[4], const typename F::Held& w, int c, int j) {

@@ -13,6 +13,7 @@ struct EmbedParams {
     int k;
     int format;   // ggml type number
     float scale;  // y = scale·weight
+    const unsigned short* weight_grid;  // as in MatmulParams
 };
 
 // An octet of a record: row g + 8i, chunk c, block j of it. scale·q is exact in f32, so this is the dequantized weight to the last
@@ -44,7 +45,8 @@ DEVICE void eight(const EmbedParams& p, const unsigned char* w, float* y, int at
     } else {
         const int t = at % 4, block = at / 4 % (F::COLUMNS / 32), l = 4 * (token % 8) + t;
         const unsigned char* from = record<F>(w, records<F>(p.k), token / 16, at / 4 / (F::COLUMNS / 32));
-        const typename F::Held held = F::load(from + 16 * l, l);
+        typename F::Held held = F::load(from + 16 * l, l);
+        lend_grid<F>(held, l, p.weight_grid);
         float* out = y + 8 * (at - t) + 4 * t;
         switch (block / 4 * 2 + token % 16 / 8) {
             case 0: octet<F, 0, 0>(out, held, block % 4, p.scale); break;

@@ -1,7 +1,7 @@
 // THE table of weight formats on the device: one struct per ggml type, one file per struct.
 //
-// To add a format: write formats/x.cuh, include it here, add its row to QUANTIZED_FORMATS, and the same row in ops/formats.rs
-// (a test there compares). The rows make the kernels of the matmuls and of the repacking, and the cases of the
+// To add a format: write formats/x.cuh, include it here, add its row to QUANTIZED_FORMATS, or to GRID_FORMATS, and the same row in
+// ops/formats.rs (a test there compares). The rows make the kernels of the matmuls and of the repacking, and the cases of the
 // embedding; these read weights through the structs alone, so the layout of a weight in device memory is known to
 // its own file only.
 //
@@ -19,6 +19,7 @@
 //                      else weight = scale·q + minimum
 //     SMALL            of integers: 1 where Σ q·a times its scale stays within ± 2^22 for every block
 //     POWER            q is kept as q·2^POWER, within a signed byte
+//     GRID, QUADS      words of the grid whose entries weights are (formats/grid.cuh), and of an entry; or GRID = 0
 //     Held, load(record + 16·lane, lane)   what a lane holds of a record
 //     quad(held, c, i, j, half)    four q of chunk c of 128, row g + 8i, block j, the half of 16
 //     scale, minimum               (held, i, j), of integers (held, c, i, j, half); d, dmin(held, i)
@@ -37,6 +38,11 @@
 #pragma once
 #include "formats/bits.cuh"
 #include "formats/dense.cuh"
+#include "formats/iq2_s.cuh"
+#include "formats/iq2_xs.cuh"
+#include "formats/iq2_xxs.cuh"
+#include "formats/iq3_s.cuh"
+#include "formats/iq3_xxs.cuh"
 #include "formats/iq4_nl.cuh"
 #include "formats/iq4_xs.cuh"
 #include "formats/mxfp4.cuh"
@@ -70,6 +76,13 @@
     X(20, iq4_nl, IQ4_NL) \
     X(23, iq4_xs, IQ4_XS) \
     X(39, mxfp4, MXFP4)
+#define GRID_FORMATS(X) \
+    X(16, iq2_xxs, IQ2_XXS) \
+    X(17, iq2_xs, IQ2_XS) \
+    X(22, iq2_s, IQ2_S) \
+    X(18, iq3_xxs, IQ3_XXS) \
+    X(21, iq3_s, IQ3_S)
 #define FORMATS(X) \
     DENSE_FORMATS(X) \
-    QUANTIZED_FORMATS(X)
+    QUANTIZED_FORMATS(X) \
+    GRID_FORMATS(X)

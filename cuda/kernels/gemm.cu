@@ -2,7 +2,7 @@
 // 16 bits have `gemm_split` and tiles in place of `gemm` (see gemm_half.cuh).
 //
 //   gemm         grid Σ ceil(rows / 64) × ceil(columns / 64), 128 threads; shared memory: 25 KB, 27 KB with two scales per
-//                block of 32, 41 KB for dense weights
+//                block of 32, 41 KB for dense weights; those of formats with a grid are in grids.cu
 //   gemm_few     grid Σ ceil(rows / 16) × ceil(columns / 16), 256 threads; 16 KB of shared memory
 //   gemm_split   grid ceil(k / 256) × ceil(columns / 16), 256 threads; moves 4 bytes in and 4 out per element
 //   gemm_large   grid Σ ceil(rows / 128) × ceil(columns / 128), 256 threads; 96 KB of dynamic shared memory
@@ -16,14 +16,7 @@
 #include "gemm_half.cuh"
 #include "gemm_int8.cuh"
 
-// Blocks on an SM: what is held of some records leaves registers for two.
-template <class F>
-constexpr int WIDE_BLOCKS = F::INTEGER && (F::SCALES == 2 || !F::MIN) ? 2 : 3;
-
-#define GEMM_INT8(number, name, F) \
-    extern "C" __global__ void __launch_bounds__(128, WIDE_BLOCKS<F>) gemm_##name(const MatmulParams p) { gemm_wide_int8<F>(p); }
 QUANTIZED_FORMATS(GEMM_INT8)
-#undef GEMM_INT8
 
 #define GEMM(name, F)                                                                                                                  \
     extern "C" __global__ void __launch_bounds__(128, 3) gemm_##name(const MatmulParams p) { gemm_wide<Float<F, F::SIGNIFICAND>>(p); } \

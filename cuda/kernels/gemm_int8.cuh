@@ -64,6 +64,7 @@ DEVICE void gemm_wide_int8(const MatmulParams& p) {
     Tile::fill(tile[0], p, *places, 0);
     cp_async_commit();
     typename F::Held w = F::load(next, lane());
+    if constexpr (F::GRID) bring_grid<F>(grid_memory<F>(), p.weight_grid);  // there when the first stage is complete
     // Chunk c of the record that is held: a constant, for what is held lies in registers.
     auto multiply = [&](int stage, int c) {
         cp_async_wait<0>();
@@ -71,6 +72,7 @@ DEVICE void gemm_wide_int8(const MatmulParams& p) {
         if (stage + 1 < stages) Tile::fill(tile[(stage + 1) % 2], p, *places, (stage + 1) * Tile::BLOCKS);
         cp_async_commit();
         float acc[TILES][4];
+        lend_grid<F>(w, lane(), grid_memory<F>());
         chunk<F, TILES, 0>(acc, w, c, tile[stage % 2]);
         for (int n = 0; n < TILES; n++) {
             for (int i = 0; i < 4; i++) total[n][i] += acc[n][i];
@@ -87,3 +89,10 @@ DEVICE void gemm_wide_int8(const MatmulParams& p) {
     }
     store_wide(p, segment, segment.bias ? segment.bias + expert_row : nullptr, 16 * row_tile, *places, total);
 }
+
+// Blocks on an SM: what is held of some records leaves registers for two.
+template <class F>
+constexpr int WIDE_BLOCKS = F::INTEGER && (F::SCALES == 2 || !F::MIN) ? 2 : 3;
+
+#define GEMM_INT8(number, name, F) \
+    extern "C" __global__ void __launch_bounds__(128, WIDE_BLOCKS<F>) gemm_##name(const MatmulParams p) { gemm_wide_int8<F>(p); }

@@ -49,6 +49,7 @@ struct MatmulParams {
     const int* x_columns;  // where a column of such a list lies in `image`
     const int* y_columns;  // and in `y` and `out`
     ActivationTerms terms;  // room for those of x, where there are many columns
+    const unsigned short* weight_grid;  // of formats that have one: formats/grid.cuh
 };
 
 enum Activation { SILU = 0, GELU_TANH = 1, CLAMPED_SWIGLU = 2, RELU_SQUARED = 3 };

@@ -2,6 +2,7 @@
 
 use qrun_quant::GgmlType;
 
+use super::grids;
 use crate::{Grid, Params, Ptr, Result, Stream};
 
 /// Elements of a block.
@@ -27,6 +28,8 @@ pub struct EmbedParams {
     pub format: i32,
     /// What each weight is multiplied with.
     pub scale: f32,
+    /// Of formats whose weights are entries of a grid: [`embed`] sets it.
+    pub weight_grid: Ptr<u16>,
 }
 // SAFETY: EmbedParams in kernels/embed.cu; the test below compares size and offsets.
 unsafe impl Params for EmbedParams {}
@@ -42,8 +45,9 @@ pub unsafe fn embed(stream: &Stream, p: &EmbedParams) -> Result<()> {
     let format = GgmlType::from_number(p.format as u32).expect("a ggml type with kernels").format();
     assert!((p.k as usize).is_multiple_of(format.block), "rows of {} weights in {}", p.k, format.name);
     assert!(p.w.address().is_multiple_of(16), "weights begin at a multiple of 16 bytes");
+    let params = EmbedParams { weight_grid: grids::of(stream.gpu(), format.ty)?, ..*p };
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
-    unsafe { stream.launch("embed", Grid::plane(p.rows as u32, (p.k as u32).div_ceil(ELEMENTS), 128), p) }
+    unsafe { stream.launch("embed", Grid::plane(p.rows as u32, (p.k as u32).div_ceil(ELEMENTS), 128), &params) }
 }
 
 #[cfg(test)]
@@ -53,6 +57,6 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(EmbedParams as "embed::EmbedParams" { w, token, seq, y, rows, k, format, scale });
+        twin::fields!(EmbedParams as "embed::EmbedParams" { w, token, seq, y, rows, k, format, scale, weight_grid });
     }
 }

@@ -83,6 +83,11 @@ pub static FORMATS: &[FormatKernels] = formats![
     IQ4_NL "iq4_nl" records(128, 1152),
     IQ4_XS "iq4_xs" records(256, 2208),
     MXFP4 "mxfp4" records(128, 1088),
+    IQ2_XXS "iq2_xxs" records(256, 1120),
+    IQ2_XS "iq2_xs" records(256, 1248),
+    IQ2_S "iq2_s" records(256, 1312),
+    IQ3_XXS "iq3_xxs" records(256, 1632),
+    IQ3_S "iq3_s" records(256, 1760),
 ];
 
 /// Whether there are kernels for a format that `quant` reads.
@@ -121,7 +126,7 @@ mod tests {
 
     #[test]
     fn every_format_has_kernels_but_those_that_only_the_cpu_has() {
-        const OF_THE_CPU: [&str; 8] = ["IQ1", "IQ2", "IQ3", "TQ1", "TQ2", "Q1_0", "Q2_0", "NVFP4"];
+        const OF_THE_CPU: [&str; 6] = ["IQ1", "TQ1", "TQ2", "Q1_0", "Q2_0", "NVFP4"];
         for format in GgmlType::all() {
             let of_the_cpu = OF_THE_CPU.iter().any(|begin| format.name().starts_with(begin));
             assert_eq!(has_kernels(format), !of_the_cpu, "{format}");

@@ -5,6 +5,7 @@ use qrun_quant::GgmlType;
 use super::{
     activations::QuantizedActivations,
     formats::{self, Layout},
+    grids,
     params::{MatmulParams, RELU_SQUARED, Segment},
     product,
 };
@@ -91,8 +92,9 @@ pub unsafe fn gemm(stream: &Stream, p: &MatmulParams) -> Result<()> {
     let (name, [rows, columns, threads]) =
         if p.columns <= FEW { (kernels.gemm_few, FEW_BLOCK) } else { (kernels.gemm, WIDE_BLOCK) };
     let tiles: u32 = segments.iter().map(|s| (s.rows as u32).div_ceil(rows)).sum();
+    let params = MatmulParams { weight_grid: grids::of(stream.gpu(), format)?, ..*p };
     // SAFETY: the kernel takes these parameters (compared by a test of `params`); the caller answers for the rest.
-    unsafe { stream.launch(name, Grid::plane(tiles, p.column_tiles(columns), threads), p) }
+    unsafe { stream.launch(name, Grid::plane(tiles, p.column_tiles(columns), threads), &params) }
 }
 
 /// As [`gemm`] of many columns with weights of 16 bits on SM 8.0+, in tiles of one kind, below [`TILE_KINDS`]: the terms of `x`, and

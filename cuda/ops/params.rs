@@ -91,6 +91,8 @@ pub struct MatmulParams {
     pub y_columns: Ptr<i32>,
     /// Room for the terms of `x`, where [`super::gemm::gemm`] takes more than a few columns and weights are f16 or bf16.
     pub terms: ActivationTerms,
+    /// Of formats whose weights are entries of a grid: [`super::grids`] sets it.
+    pub weight_grid: Ptr<u16>,
 }
 // SAFETY: MatmulParams in kernels/matmul.cuh; the test below compares size and offsets.
 unsafe impl Params for MatmulParams {}
@@ -121,7 +123,7 @@ mod tests {
         twin::fields!(MatmulParams as "MatmulParams" {
             segment, segments, k, columns, softcap, image, x, seq, tile_shift, gated, activation, expert_tiles, warp_factor,
             row_factor, ahead, out, experts, x_columns,
-            y_columns, terms,
+            y_columns, terms, weight_grid,
         });
         let gates = [("SILU", SILU), ("GELU_TANH", GELU_TANH), ("CLAMPED_SWIGLU", CLAMPED_SWIGLU)];
         let activations = [gates[0], gates[1], gates[2], ("RELU_SQUARED", RELU_SQUARED)];

@@ -4,6 +4,7 @@ use qrun_quant::GgmlType;
 
 use super::{
     formats::{self, Layout},
+    grids,
     norm::{self, NormParams},
     params::{MatmulParams, Segment},
 };
@@ -138,14 +139,14 @@ fn plan_normed(variant: &Variant, shape: &Shape<'_>, device: &Multiprocessors) -
     plans.min_by_key(turns).expect("there are plans")
 }
 
-/// The twin of NormProductParams in kernels/product.cu.
+/// The twin of NormProductParams in kernels/product.cuh.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct NormProductParams {
     product: MatmulParams,
     norm: NormParams,
 }
-// SAFETY: NormProductParams in kernels/product.cu; the test below compares size and offsets.
+// SAFETY: NormProductParams in kernels/product.cuh; the test below compares size and offsets.
 unsafe impl Params for NormProductParams {}
 
 /// `y[column][row] = Σ_k w[row][k] · x[column][k] (+ bias[row])` for each segment; all segments in the same quantized format. Or
@@ -161,13 +162,17 @@ pub unsafe fn product(stream: &Stream, p: &MatmulParams) -> Result<()> {
     unsafe { planned(stream, p, None, planned_for(stream, p, false)) }
 }
 
-/// Whether [`norm_product`] takes columns of `k` elements.
-pub fn norm_product_takes(k: usize) -> bool {
-    k.is_multiple_of(32) && k <= MOST_NORMED
+/// Whether [`norm_product`] takes columns of `k` elements and matrices in these formats: quantized ones, and one with a grid
+/// only beside its like.
+pub fn norm_product_takes(k: usize, formats: &[GgmlType]) -> bool {
+    let quantized = formats.iter().all(|format| format.format().block > 1);
+    let same = formats.windows(2).all(|pair| pair[0] == pair[1]);
+    let one_kernel = same || !formats.iter().any(|&format| grids::has_grid(format));
+    quantized && one_kernel && k.is_multiple_of(32) && k <= MOST_NORMED
 }
 
-/// [`norm::norm`] of one row, an RMSNorm, and the product with it, in one launch: the same bits. Segments in any quantized formats; gated, in
-/// the same one. Of `norm`, `x_out` is apart from `x`, and nothing is picked by `index`, nor written to `y` and `image`; `seq` is
+/// [`norm::norm`] of one row, an RMSNorm, and the product with it, in one launch: the same bits. Segments in formats that
+/// [`norm_product_takes`]; gated, in the same one. Of `norm`, `x_out` is apart from `x`, and nothing is picked by `index`, nor written to `y` and `image`; `seq` is
 /// that of the product, whose image is not used.
 ///
 /// # Errors
@@ -261,6 +266,7 @@ pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParam
         warp_factor: factor(plan.warps),
         row_factor: [128, 256].map(|columns| factor((p.k as u32).div_ceil(columns))),
         ahead,
+        weight_grid: grids::of(stream.gpu(), kernels.format)?,
         ..*p
     };
     let grid = Grid::plane(blocks, columns, 32 * plan.warps);
@@ -275,7 +281,9 @@ pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParam
         // SAFETY: the kernel takes these parameters (compared by a test of `params`); the caller answers for the rest.
         return unsafe { stream.launch_dependent(kernels.product[i], grid, &product) };
     };
-    assert!(p.columns == 1 && norm.n == p.k && norm_product_takes(p.k as usize), "a norm of {} elements", norm.n);
+    let all: Vec<GgmlType> = segments.iter().map(|s| formats::kernels(s.format).format).collect();
+    let takes = norm_product_takes(p.k as usize, &all);
+    assert!(p.columns == 1 && norm.n == p.k && takes, "a norm of {} elements, then {all:?}", norm.n);
     assert!(norm.index.is_null() && norm.y.is_null() && norm.image.q.is_null(), "a norm of the product's own column");
     assert!(norm.x_out.is_null() || norm.x_out.address() != norm.x.address(), "other blocks still read the stream");
     // The image in whole chunks: a byte per element, and four bytes per 32 and per 16.

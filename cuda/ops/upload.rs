@@ -6,7 +6,10 @@ use std::sync::Arc;
 use qrun_quant::GgmlType;
 use rayon::prelude::*;
 
-use super::formats::{self, Layout};
+use super::{
+    formats::{self, Layout},
+    grids,
+};
 use crate::{ArenaLayout, Gpu, Grid, Params, Pinned, Ptr, Result, Stream};
 
 /// Bytes of one staging buffer.
@@ -103,6 +106,10 @@ pub unsafe fn upload(
     sources: &[Source<'_>],
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
+    let mut formats = sources.iter().filter_map(Source::records);
+    if formats.any(|(format, _)| grids::has_grid(format)) {
+        grids::keep(gpu)?;
+    }
     // Page-locked memory is dear: no more than the largest piece.
     let host = sources.iter().map(|source| source.piece().min(source.bytes().len())).max().unwrap_or(0);
     let mut stages = (0..STAGES).map(|_| Pinned::new(gpu, host)).collect::<Result<Vec<_>>>()?;

@@ -7,6 +7,7 @@ use qrun_cuda::{
         product,
     },
 };
+use qrun_quant::GgmlType;
 
 use super::{
     memory::Weight,
@@ -57,9 +58,9 @@ impl Step<'_> {
 
     /// Whether the product with `consumers` norms its column itself: one, that nobody else wants to see.
     pub(super) fn norms_itself(&self, norm: &NormParams, consumers: &[Weight]) -> bool {
-        let quantized = consumers.iter().all(|w| w.ty.format().block > 1);
-        let takes = self.norm_kind(norm) == NormKind::Rms && product::norm_product_takes(norm.n as usize);
-        self.rows == 1 && quantized && takes && self.probe.is_none() && !self.is_parallel()
+        let formats: Vec<GgmlType> = consumers.iter().map(|w| w.ty).collect();
+        let takes = self.norm_kind(norm) == NormKind::Rms && product::norm_product_takes(norm.n as usize, &formats);
+        self.rows == 1 && takes && self.probe.is_none() && !self.is_parallel()
     }
 
     /// Whether the feed-forward takes the normed input of attention.

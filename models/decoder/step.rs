@@ -170,6 +170,7 @@ impl Step<'_> {
             k: w.cols as i32,
             format: w.ty as i32,
             scale: self.c.embedding_scale,
+            ..EmbedParams::default()
         };
         // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
         unsafe { embed::embed(self.stream, &params)? };

@@ -4,7 +4,7 @@
 //! A code is the index of a magnitude in the format's table, with the sign as its highest bit: the second half of a table
 //! holds the negatives of the first. Entries of IQ1 have signs of their own; there the bit says which way weights are moved.
 
-use super::spread;
+use super::{GgmlType, grids, spread};
 
 /// Eight signs of which seven are stored (from bit 0 on): the number of minus signs is even.
 #[inline(always)]
@@ -57,6 +57,21 @@ pub(crate) fn dequantize(out: &mut [f32; 256], table: &[i8; 16], block: impl Fn(
             let code = quads[i / 4].to_le_bytes()[i % 4];
             *out = d[i / 16] * f32::from(table[usize::from(code & 15)]);
         }
+    }
+}
+
+/// The grid of an IQ2 or IQ3 format as words of four nibbles, the indices of four magnitudes: entry by entry, two words
+/// each in IQ2. Of other formats nothing.
+pub fn grid_quads(format: GgmlType) -> Vec<u16> {
+    let pairs =
+        |entry: &u16| entry.to_le_bytes().map(|four| (0..4).map(|i| u16::from(four >> (2 * i) & 3) << (4 * i)).sum());
+    match format {
+        GgmlType::IQ2_XXS => grids::IQ2_XXS.iter().flat_map(pairs).collect(),
+        GgmlType::IQ2_XS => grids::IQ2_XS.iter().flat_map(pairs).collect(),
+        GgmlType::IQ2_S => grids::IQ2_S.iter().flat_map(pairs).collect(),
+        GgmlType::IQ3_XXS => grids::IQ3_XXS.to_vec(),
+        GgmlType::IQ3_S => grids::IQ3_S.to_vec(),
+        _ => Vec::new(),
     }
 }
 

@@ -41,11 +41,12 @@ fn shapes() -> impl Iterator<Item = Tiny> {
         let first = if t.experts[0] > 0 || t.latent[0] > 0 { Mix::Q8_0 } else { Mix::F32 };
         [first, Mix::Q4_K_M].map(|mix| Tiny { mix, ..t })
     });
-    each.flat_map(move |t| mixes.map(|mix| Tiny { mix, ..t })).chain(alike)
+    let grids = [[0; 4], [8, 2, 256, 0]].map(|experts| Tiny { mix: Mix::IQ2_M, experts, ..wide(EACH_ARCH[0]) });
+    each.flat_map(move |t| mixes.map(|mix| Tiny { mix, ..t })).chain(alike).chain(grids)
 }
 
 fn is_quantized(tiny: &Tiny) -> bool {
-    matches!(tiny.mix, Mix::Q8_0 | Mix::Q4_K_M)
+    matches!(tiny.mix, Mix::Q8_0 | Mix::Q4_K_M | Mix::IQ2_M)
 }
 
 /// How far the logits are from those of the exact CPU.

@@ -37,6 +37,7 @@ fn check(ty: GgmlType, k: usize, scale: f32, seq: Option<&[i32]>) {
                 k: k as i32,
                 format: ty as i32,
                 scale,
+                ..EmbedParams::default()
             };
             // SAFETY: buffers of these shapes, which live until the results are read.
             unsafe { embed(&device.stream, &params) }.expect("a launch");

@@ -245,7 +245,7 @@ struct Experts {
 #[test]
 fn each_row_has_the_products_of_its_experts() {
     use GgmlType::*;
-    for (i, format) in [Q8_0, Q4_K, MXFP4, Q5_0, Q6_K].into_iter().enumerate() {
+    for (i, format) in [Q8_0, Q4_K, MXFP4, Q5_0, Q6_K, IQ2_S, IQ3_XXS].into_iter().enumerate() {
         if !formats().any(|f| f == format) {
             continue;
         }

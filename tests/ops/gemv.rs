@@ -205,6 +205,7 @@ fn three_segments_of_any_formats() {
         vec![(F16, 3), (F32, 12), (Q2_K, 16)],
         vec![(Q4_0, 9), (Q4_1, 2), (Q5_1, 30)],
         vec![(Q5_K, 11), (IQ4_NL, 24), (Q5_K, 8)],
+        vec![(IQ3_S, 18), (IQ2_XXS, 5), (Q4_K, 9)],
         vec![(Q4_K, 24), (Q4_K, 7), (Q4_K, 8)],
     ] {
         let one = Case { segments, bias: true, softcap: 30.0, ..Case::new(F32, 0, 512) };

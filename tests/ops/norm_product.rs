@@ -206,10 +206,13 @@ fn gates_in_blocks_of_one_and_of_two_groups() {
 fn columns_of_any_length_up_to_the_most() {
     let case = Case { segments: &[(Q4_0, 16)], n: 0, add: true, post: true, gated: false, plans: &PLANS[..2] };
     for n in [32, 96, 4096, 16_384] {
-        assert!(norm_product_takes(n), "{n}");
+        assert!(norm_product_takes(n, &[Q4_0]), "{n}");
         check(&Case { n, ..case });
     }
-    assert!(!norm_product_takes(16_416) && !norm_product_takes(1000));
+    assert!(!norm_product_takes(16_416, &[Q4_0]) && !norm_product_takes(1000, &[Q4_0]));
+    let takes = |formats: &[GgmlType]| norm_product_takes(1024, formats);
+    assert!(takes(&[IQ3_S, IQ3_S]) && !takes(&[IQ3_S, IQ2_S]) && !takes(&[Q4_0, IQ3_S]), "a grid beside its like only");
+    assert!(takes(&[Q4_0, Q6_K]) && !takes(&[Q4_0, F16]), "quantized ones");
 }
 
 /// A launch for one idle row.

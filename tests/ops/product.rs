@@ -55,6 +55,7 @@ fn tiles_and_warps_are_not_in_the_bits() {
         (Q5_1, [70, 480, 8]),
         (Q2_K, [40, 3584, 5]),
         (Q4_K, [33, 1280, 16]),
+        (IQ2_S, [40, 1280, 16]),
     ] {
         if !formats().any(|f| f == format) {
             continue;

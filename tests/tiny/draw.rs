@@ -61,6 +61,15 @@ pub fn draw(ty: GgmlType, n: usize, s: Spread, rng: &mut Rng) -> Vec<u8> {
                 rng.bytes(52, &mut out);
                 out.extend(rng.scale(s.std / 0.82));
             }
+            // Entries of grids with odd scales up to 31: 55 in IQ2, 141 in IQ3.
+            GgmlType::IQ2_XXS | GgmlType::IQ2_XS | GgmlType::IQ2_S => {
+                out.extend(rng.scale(s.std / 55.0));
+                rng.bytes(ty.format().bytes - 2, &mut out);
+            }
+            GgmlType::IQ3_XXS | GgmlType::IQ3_S => {
+                out.extend(rng.scale(s.std / 141.0));
+                rng.bytes(ty.format().bytes - 2, &mut out);
+            }
             GgmlType::IQ1_S => {
                 out.extend(rng.scale(s.std / 7.2));
                 rng.bytes(48, &mut out);

@@ -96,13 +96,14 @@ int main() {
     FIELDS(Segment, w, bias, y, rows, y_stride, format, expert_rows)
     FIELDS(ExpertTile, expert, first, columns, pad)
     FIELDS(MatmulParams, segment, segments, k, columns, softcap, image, x, seq, tile_shift, gated, activation, expert_tiles,
-           warp_factor, row_factor, ahead, out, experts, x_columns, y_columns, terms)
+           warp_factor, row_factor, ahead, out, experts, x_columns, y_columns, terms,
+           weight_grid)
     FIELDS(NormParams, x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale, x_scale, share)
     FIELDS(GluParams, gate, up, k, columns, activation, y_stride, image, x, seq, y, out)
     FIELDS(AttentionParams, q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, group,
            head_dim, value_dim, heads_per_tile, rows_per_tile, tiles_of_kv, place_factor, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks,
            rope)
-    FIELDS(embed::EmbedParams, w, token, seq, y, rows, k, format, scale)
+    FIELDS(embed::EmbedParams, w, token, seq, y, rows, k, format, scale, weight_grid)
     FIELDS(experts::Choices, chosen, weights, tiles, rows_of, choices_of, ranks)
     FIELDS(experts::RouteParams, logits, bias, factor, seq, choices, rows, n_expert, n_used, gating, norm, scale, n_tiles,
            width_log2, groups, groups_used, best_of_group, pad)
@@ -189,6 +190,7 @@ int main() {
     printf("norm warps %s %d\n", #name, matrix_product::NORM_WARPS<F>);                \
     printf("norm blocks %s %d\n", #name, matrix_product::NORM_BLOCKS<F>);
     QUANTIZED_FORMATS(NORMED)
+    GRID_FORMATS(NORMED)
     CONSTANT(experts::MAX_EXPERTS)
     CONSTANT(experts::MAX_CHOICES)
     CONSTANT(experts::SOFTMAX)
@@ -206,6 +208,9 @@ int main() {
     CONSTANT(F::COLUMNS)         \
     CONSTANT(F::RECORD)
     QUANTIZED_FORMATS(RECORDS)
+    GRID_FORMATS(RECORDS)
+#define GRID(number, name, F) CONSTANT(F::GRID)
+    GRID_FORMATS(GRID)
     CONSTANT(rope_kv::ROPE_WARPS)
     CONSTANT(MAX_HEAD)
     CONSTANT(rope_kv::MAX_RANK)

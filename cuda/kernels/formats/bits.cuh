@@ -5,6 +5,7 @@
 // Base of the formats made of blocks.
 struct Quantized {
     static constexpr int DENSE = 0;
+    static constexpr int GRID = 0;
 };
 
 // `count` may be any number; only its low five bits count.

@@ -43,14 +43,21 @@ const TABLE: &[Row] = &[
     ("iq4_xs", 23, [16 * 256, 2208], [255060, 243396, 3402, 33534]),
     ("bf16", 30, [1, 2], [257328, 257328, 15552, 124416]),
     ("mxfp4", 39, [16 * 128, 1088], [328662, 316998, 2916, 33048]),
+    ("iq2_xxs", 16, [16 * 256, 1120], [326754, 315090, 2466, 17586]),
+    ("iq2_xs", 17, [16 * 256, 1248], [406008, 398232, 2988, 20106]),
+    ("iq2_s", 22, [16 * 256, 1312], [453870, 446094, 3546, 22230]),
+    ("iq3_xxs", 18, [16 * 256, 1632], [309564, 297900, 2448, 25074]),
+    ("iq3_s", 21, [16 * 256, 1760], [369342, 357678, 2952, 27306]),
 ];
 
 /// Warp instructions, loads of weights, their sectors. Weights are zero: what is executed does not depend on them.
 fn counted(texts: &BTreeMap<&str, Module>, (name, format, [weights, bytes], _): &Row) -> [u64; 3] {
     let dense = *weights == 1;
+    // Words of the largest grid.
+    let grid = (name.starts_with("iq2") || name.starts_with("iq3")).then_some([0u16; 2048]);
     let (module, kernel, blocks, threads) = match dense {
         true => ("gemv", format!("gemv_{name}"), ROWS / 8, 128),
-        false => ("product", format!("product_1_{name}"), ROWS / 16, 32 * WARPS),
+        false => (if grid.is_some() { "grids" } else { "product" }, format!("product_1_{name}"), ROWS / 16, 32 * WARPS),
     };
     let module = &texts[module];
     let trial = Trial::new(module, &kernel, Order::Forward);
@@ -67,6 +74,10 @@ fn counted(texts: &BTreeMap<&str, Module>, (name, format, [weights, bytes], _): 
         .set("k", K as i32)
         .set("columns", 1)
         .cut(1, WARPS, K);
+    let params = match grid {
+        Some(grid) => params.set("weight_grid", memory.put(&grid)),
+        None => params,
+    };
     let params = if dense {
         params.set("x", memory.put(&[1f32; K]))
     } else {
@@ -88,7 +99,9 @@ fn counted(texts: &BTreeMap<&str, Module>, (name, format, [weights, bytes], _): 
 fn what_a_weight_costs() {
     let texts = [75, 80].map(|sm| {
         let of = shipped(sm);
-        BTreeMap::from(["gemv", "product"].map(|name| (name, Module::parse(&of[name]).expect("it is shipped"))))
+        BTreeMap::from(
+            ["gemv", "grids", "product"].map(|name| (name, Module::parse(&of[name]).expect("it is shipped"))),
+        )
     });
     let (mut table, mut wrong) = (String::new(), Vec::new());
     for row in TABLE {
