@@ -38,7 +38,7 @@ struct GridFormat : Quantized {
         unsigned high[2];
         uint4 signs, n;
         RowHalves d;
-        const unsigned short* grid;  // of this lane: hold() sets it
+        const unsigned short* grid;  // of this lane: lend_grid() sets it
     };
     DEVICE Held load(const unsigned char* p, int l) {
         const unsigned char* shared = p - 16 * l + 16 * (l / Q);
