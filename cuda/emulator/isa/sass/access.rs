@@ -21,7 +21,7 @@ pub(super) fn decode(d: &mut Decoding<'_>) -> Wrong<Option<(Op, Class)>> {
             (Op::Load(space, load(d, true)?), Class::LoadGlobal)
         }
         "LDS" => {
-            d.only(&["U", "64", "128"])?;
+            d.only(&["U", "U16", "64", "128"])?;
             (Op::Load(Space::Shared, load(d, false)?), Class::LoadShared)
         }
         "STG" => {

@@ -208,6 +208,10 @@ fn halves_of_words_in_shared_memory() {
     let given = [(12, lanes(|lane| 0xABCD_0000 | lane as u32)), (13, [0x1111_1111; 32])];
     let text = "STS [R250], R13\nSTS.U16 [R250+0x2], R12\nLDS R20, [R250]";
     assert_eq!(Code::new(text, &given).leaves([20]), [lanes(|lane| (lane as u32) << 16 | 0x1111)]);
+    for load in ["LDS.U16", "LDS.U.U16"] {
+        let text = format!("STS [R250], R12\n{load} R20, [R250+0x2]\n{load} R21, [R250]");
+        assert_eq!(Code::new(&text, &given).leaves([20, 21]), [[0xABCD; 32], lanes(|lane| lane as u32)], "{load}");
+    }
 }
 
 #[test]
