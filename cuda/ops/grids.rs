@@ -18,8 +18,8 @@ pub(super) fn has_grid(format: GgmlType) -> bool {
     FORMATS.iter().any(|&(ty, _)| ty == format)
 }
 
-/// Brings all grids to the device, once. An upload of a matrix whose format has one does it: while launches are recorded nothing
-/// can be brought.
+/// Brings all grids to the device, once. An upload of a matrix whose format has one does it, for while launches are
+/// recorded nothing can be allocated.
 pub(super) fn keep(gpu: &Gpu) -> Result<()> {
     gpu.keep_tables(|| FORMATS.map(|(ty, _)| grid_quads(ty)).concat())
 }
