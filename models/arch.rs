@@ -15,6 +15,7 @@ mod granite;
 mod lfm2;
 mod llama;
 mod mistral3;
+mod modern_bert;
 mod muse_glimmer;
 mod nemotron_h;
 mod olmo2;
@@ -68,6 +69,7 @@ pub static ARCHITECTURES: &[ArchSpec] = &[
     bert::BERT,
     bert::NOMIC_BERT,
     gemma3::GEMMA_EMBEDDING,
+    modern_bert::MODERN_BERT,
 ];
 
 /// The architecture with this `general.architecture`, if qrun runs it.

@@ -62,8 +62,10 @@ use qrun_cuda::{
     },
 };
 
+use qrun_quant::cpu::Matrix;
+
 use crate::{
-    Batch, Cached, Config, Entry, Forward, ForwardError, KvType, LayerPlan, Model, Options, PageCount, Progress, Rows,
+    Batch, Cached, Config, Entry, Forward, ForwardError, Gives, KvType, Model, Options, PageCount, Progress, Rows,
     Salt, SamplingRequest, Tap,
     layer::{KvSource, Mixer},
     memory::Plan,
@@ -116,6 +118,8 @@ struct Staging {
     logits: Pinned<f32>,
     /// Embeddings of the rows' tokens for each layer, where they have some.
     per_layer: Pinned<f32>,
+    /// The length of each row's text, where tokens see those behind them.
+    ends: Pinned<i32>,
 }
 
 impl GpuDecoder {
@@ -125,7 +129,7 @@ impl GpuDecoder {
     /// The part of the model for which there is no kernel.
     pub fn supports(model: &Model, o: &Options) -> std::result::Result<(), String> {
         let c = &model.config;
-        if let Some(part) = without_kernels(c) {
+        if let Some(part) = without_kernels(c, o) {
             return Err(format!("{part}, for which there are no kernels yet"));
         }
         let attends = c.layers.iter().filter(|l| l.mixer == Mixer::Attention);
@@ -140,7 +144,8 @@ impl GpuDecoder {
                 "heads of {head_dim} elements; there are kernels for multiples of 16 up to 256 and of 32 up to 512"
             ));
         }
-        if let Some(ty) = model.weights.formats().find(|ty| !has_kernels(*ty)) {
+        let positions = model.weights.input.positions.iter().map(Matrix::ty);
+        if let Some(ty) = model.weights.formats().chain(positions).find(|ty| !has_kernels(*ty)) {
             return Err(format!("weights in {ty}, for which there are no kernels yet"));
         }
         if model.weights.linears().any(|linear| linear.scale.is_some()) {
@@ -163,7 +168,7 @@ impl GpuDecoder {
     /// The device memory that a decoder takes: the sum of the parts that it will take.
     pub fn plan(gpu: &Gpu, model: &Model, o: &Options) -> Plan {
         let mut layout = ArenaLayout::default();
-        Memory::lay_out(&mut layout, model, o, multiprocessors(gpu));
+        Memory::lay_out(&mut layout, model, &with_whole_texts(model, o), multiprocessors(gpu));
         plan_of(layout.parts(), layout.used())
     }
 
@@ -180,7 +185,7 @@ impl GpuDecoder {
     /// # Errors
     /// As [`GpuDecoder::new`].
     pub fn load(gpu: &Arc<Gpu>, model: &Model, o: &Options, progress: Progress) -> Result<Self> {
-        let multiprocessors = multiprocessors(gpu);
+        let (multiprocessors, o) = (multiprocessors(gpu), &with_whole_texts(model, o));
         let (arena, mut memory) = Arena::new(gpu, |layout| Memory::lay_out(layout, model, o, multiprocessors))?;
         let stream = Stream::new(gpu)?;
         // SAFETY: `Memory::lay_out` took them for as many rows and heads, in an arena that outlives the stream.
@@ -198,6 +203,7 @@ impl GpuDecoder {
             marked: Pinned::new(gpu, MARKS * LOGIT_ROWS)?,
             logits: Pinned::new(gpu, LOGIT_ROWS * memory::given(c, o))?,
             per_layer: Pinned::new(gpu, memory::rows(o) * c.n_embd_per_layer * c.layers.len())?,
+            ends: Pinned::new(gpu, if c.is_bidirectional() { memory::rows(o) } else { 0 })?,
         };
         let per_layer = LookUp::new(&stream, model, &memory, o)?;
         Ok(Self {
@@ -249,24 +255,30 @@ impl GpuDecoder {
     }
 
     fn check(&self, batch: &[Entry]) -> std::result::Result<(), ForwardError> {
-        let lens = (0..self.options.n_seq).map(|s| self.pages.tables.len(s) as u32);
-        crate::forward::check(batch, lens.collect(), self.options.n_ctx, self.config.n_vocab)
+        let lens: Vec<u32> = (0..self.options.n_seq).map(|s| self.pages.tables.len(s) as u32).collect();
+        if self.config.is_bidirectional() {
+            crate::forward::check_whole(batch, &lens)?;
+        }
+        crate::forward::check(batch, lens, self.options.n_ctx, self.config.n_vocab)
     }
 }
 
 /// A part of a model that only the CPU runs.
-fn without_kernels(c: &Config) -> Option<&'static str> {
-    if let Some(part) = c.layers.iter().find_map(recurrent::refused) {
-        return Some(part);
-    }
-    let any = |part: fn(&LayerPlan) -> bool| c.layers.iter().any(part);
+fn without_kernels(c: &Config, o: &Options) -> Option<&'static str> {
     let parts = [
-        (any(|l| !l.mask.is_causal()), "attention without a causal mask"),
-        (c.arch.input.is_typed(), "types of tokens"),
-        (c.arch.norm.has_bias(), "norms with biases"),
-        (c.arch.residual.norms_sums(), "norms of sums"),
+        // There a query is scaled by the last position that it sees.
+        (c.is_bidirectional() && c.q_temperature.is_some(), "queries with a temperature in a text that is seen whole"),
+        // The head norms rows where they are.
+        (c.arch.residual.norms_sums() && o.gives == Gives::Logits, "logits after a norm of sums"),
     ];
-    parts.into_iter().find(|(present, _)| *present).map(|(_, part)| part)
+    let part = parts.into_iter().find(|(present, _)| *present).map(|(_, part)| part);
+    part.or_else(|| c.layers.iter().find_map(recurrent::refused))
+}
+
+/// Options with which a text fits into one step, where it has to.
+fn with_whole_texts(model: &Model, o: &Options) -> Options {
+    let n_ubatch = if model.config.is_bidirectional() { o.n_ubatch.max(o.n_ctx) } else { o.n_ubatch };
+    Options { n_ubatch, ..o.clone() }
 }
 
 fn multiprocessors(gpu: &Gpu) -> usize {

@@ -11,6 +11,8 @@ use crate::spec::{DeltaHeads, Gating, Mask};
 pub struct LayerPlan {
     /// What looks back at earlier tokens. The fields on heads are those of attention; without it there are none.
     pub mixer: Mixer,
+    /// Whether the first layer's input is normed already, so that no norm stands before its attention.
+    pub is_normed: bool,
     /// Query heads.
     pub n_head: usize,
     /// Key/value heads, each for [`LayerPlan::group`] query heads; divides `n_head`.
@@ -250,6 +252,7 @@ impl LayerPlan {
     pub fn without_attention(mixer: Mixer, feed_forward: FeedForwardPlan) -> Self {
         Self {
             mixer,
+            is_normed: false,
             n_head: 0,
             n_head_kv: 0,
             head_dim: 0,

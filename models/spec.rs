@@ -66,6 +66,13 @@ pub struct ArchSpec {
     pub pooling: Option<Pooling>,
 }
 
+impl ArchSpec {
+    /// Whether what layer `il` takes is normed already.
+    pub fn is_normed(&self, il: usize) -> bool {
+        il == 0 && self.input.is_normed() && self.residual.pre_norm()
+    }
+}
+
 // Each of these is matched exhaustively, here or where a plan or a decoder depends on it, and not compared: a new variant does not
 // compile until every such place says what it does with it.
 
@@ -93,6 +100,8 @@ impl Mask {
 pub enum Input {
     /// Nothing.
     Token,
+    /// Nothing, but it is normed (`token_embd_norm`), and the first layer does not norm it once more.
+    Normed,
     /// The first row of `token_types`; the sum is normed (`token_embd_norm`).
     Typed,
     /// That and a row of `position_embd`; the sum is normed.
@@ -100,17 +109,24 @@ pub enum Input {
 }
 
 impl Input {
-    /// Whether `token_types` joins, and a norm follows.
+    /// Whether `token_types` joins.
     pub fn is_typed(self) -> bool {
         match self {
-            Self::Token => false,
+            Self::Token | Self::Normed => false,
             Self::Typed | Self::TypedAndPlaced => true,
+        }
+    }
+    /// Whether a norm follows.
+    pub fn is_normed(self) -> bool {
+        match self {
+            Self::Token => false,
+            Self::Normed | Self::Typed | Self::TypedAndPlaced => true,
         }
     }
     /// Whether `position_embd` joins: there are no positions beyond its rows.
     pub fn is_placed(self) -> bool {
         match self {
-            Self::Token | Self::Typed => false,
+            Self::Token | Self::Normed | Self::Typed => false,
             Self::TypedAndPlaced => true,
         }
     }
@@ -465,13 +481,34 @@ pub enum EmbeddingScale {
 pub enum Window {
     /// All layers see everything.
     None,
-    /// Layer `il` slides iff `il % period < period - 1`; the size is a key of the file.
+    /// All layers but one of each period; the size is a key of the file.
     Periodic {
         /// Length of the pattern, unless the file says otherwise.
         period: usize,
+        /// The one that sees everything.
+        global: PlaceInPeriod,
         /// Size in tokens when the key is absent; `None`: no layer slides then.
         default_size: Option<usize>,
     },
+}
+
+/// A layer of each `period` layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlaceInPeriod {
+    /// `il % period == 0`.
+    First,
+    /// `il % period == period - 1`.
+    Last,
+}
+
+impl PlaceInPeriod {
+    /// Whether layer `il` is it.
+    pub fn contains(self, il: usize, period: usize) -> bool {
+        match self {
+            Self::First => il.is_multiple_of(period),
+            Self::Last => (il + 1).is_multiple_of(period),
+        }
+    }
 }
 
 /// Default soft-caps: `cap · tanh(x / cap)`.

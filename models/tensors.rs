@@ -203,7 +203,7 @@ pub fn of_layer(spec: &ArchSpec, n_embd: usize, l: &LayerPlan) -> Vec<(Role, Dim
         Norm::LayerBias => Biased(d),
     };
     let normed_sum = spec.residual.norms_sums();
-    let mut list = vec![(Role::AttnNorm, norm, pre_norm && l.mixer != Mixer::None)];
+    let mut list = vec![(Role::AttnNorm, norm, pre_norm && l.mixer != Mixer::None && !l.is_normed)];
     match l.mixer {
         Mixer::Attention => match l.kv {
             KvSource::Latent(p) => {

@@ -321,7 +321,7 @@ fn input(loader: &TensorLoader, c: &Config) -> Result<InputWeights> {
             .is_placed()
             .then(|| loader.matrix("position_embd.weight", c.n_ctx_train, c.n_embd))
             .transpose()?,
-        norm: input.is_typed().then(|| loader.norm(c, "token_embd_norm")).transpose()?,
+        norm: input.is_normed().then(|| loader.norm(c, "token_embd_norm")).transpose()?,
     })
 }
 

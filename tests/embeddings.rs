@@ -15,7 +15,7 @@ use qrun::{
     embed::{EmbedError, Embedder, Pooling},
     engine::{Engine, EngineOptions, LoadCause, Stage},
 };
-use qrun_models::{Entry, Forward, ForwardError, Gives, GpuDecoder, Options, Output, memory::Plan, spec::Mask};
+use qrun_models::{Entry, Forward, ForwardError, Gives, Options, Output, memory::Plan, spec::Mask};
 use qrun_quant::{Bytes, Gguf};
 
 use crate::{
@@ -55,6 +55,10 @@ const CASES: &[Case] = &[
         n_head_kv: 1, window: 41, pattern: 3, n_layer: 4, rope_base: 1e6, dense: [224, 96], ..TINY } },
     Case { name: "gemma-embedding-Q8_0", prompt: 330, tiny: Tiny { arch: "gemma-embedding", mix: Mix::Q8_0, tied: true, n_head: 2,
         n_head_kv: 1, head_dim: 128, window: 260, n_layer: 7, rope_base: 1e6, ..TINY } },
+    Case { name: "modern-bert-F32", prompt: 150, tiny: Tiny { arch: "modern-bert", tied: true, n_embd: 160, n_head: 5, n_head_kv: 5,
+        head_dim: 32, window: 40, n_layer: 5, fused_qkv: true, fused_gate_up: true, rope_base: 160_000.0, ..TINY } },
+    Case { name: "modern-bert-Q4_K_M", prompt: 330, tiny: Tiny { arch: "modern-bert", mix: Mix::Q4_K_M, tied: true, n_embd: 256,
+        n_head_kv: 4, window: 128, n_layer: 4, fused_qkv: true, fused_gate_up: true, rope_base: 160_000.0, ..TINY } },
 ];
 
 impl Case {
@@ -254,17 +258,6 @@ fn what_cannot_be_embedded_says_why() {
     let error = Engine::open(gguf(&bert), EngineOptions::default()).err().unwrap();
     assert!(matches!(*error.source, LoadCause::NoText { arch: "bert", .. }) && error.stage == Stage::Model, "{error}");
     assert!(error.to_string().contains("qrun embed tiny"), "{error}");
-}
-
-#[test]
-fn a_gpu_refuses_by_name() {
-    let options = Options { gives: Gives::Hidden, ..Options::default() };
-    let supports = |tiny: Tiny| GpuDecoder::supports(&Tiny { mix: Mix::Q8_0, ..tiny }.model(), &options);
-    for tiny in ENCODERS {
-        let error = supports(tiny).unwrap_err();
-        assert!(error.starts_with("attention without a causal mask"), "{}: {error}", tiny.arch);
-    }
-    assert_eq!(supports(TINY), Ok(()), "a model with a mask");
 }
 
 #[test]

@@ -318,7 +318,7 @@ fn awkward_shapes_are_made_and_load() {
 fn what_cannot_be_made_says_why() {
     let no = synth::synth("gemma-9", FileType::F32, 0, "x.gguf".as_ref(), &mut |_, _| {}).unwrap_err().to_string();
     assert!(
-        no.starts_with("model \"gemma-9\": expected one of gemma-3-1b, ") && no.ends_with(", tiny-gemma-embedding"),
+        no.starts_with("model \"gemma-9\": expected one of gemma-3-1b, ") && no.ends_with(", tiny-modern-bert"),
         "{no}"
     );
     let small = Shape { vocab: Vocab { family: Family::Gemma, size: 100 }, ..*synth::find("tiny-gemma3").unwrap() };

@@ -207,17 +207,6 @@ impl Tiny {
         self.uneven.get(il).copied().unwrap_or([self.n_head, self.n_head_kv, self.n_ff])
     }
 
-    /// Whether a layer sees a window only.
-    pub fn slides(&self, il: usize) -> bool {
-        let period = match (self.pattern, self.arch) {
-            (0, "gemma2" | "gpt-oss") => 2,
-            (0, "gemma3" | "gemma-embedding") => 6,
-            (0, _) => 4,
-            (period, _) => period,
-        };
-        self.window > 0 && il % period < period - 1
-    }
-
     /// Elements per head of a layer, and how many of them turn.
     pub fn head(&self, il: usize) -> [usize; 2] {
         let own = self.head_dim_swa > 0 && self.slides(il);
@@ -345,7 +334,9 @@ impl Tiny {
                 }
             }
             if spec.residual.pre_norm() {
-                add(&name("attn_norm.weight"), vector, [self.n_embd, 0], norm(1.0));
+                if !spec.is_normed(il) {
+                    add(&name("attn_norm.weight"), vector, [self.n_embd, 0], norm(1.0));
+                }
                 if !matches!(spec.residual, Residual::Parallel | Residual::Single) {
                     add(&name(&format!("{}.weight", spec.ffn_norm)), vector, [self.n_embd, 0], norm(1.0));
                 }

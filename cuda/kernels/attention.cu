@@ -41,11 +41,20 @@ struct Placed {
     __device__ __forceinline__ Query operator()(int m) const { return {row[m], head[m], first[m], last[m]}; }
 };
 
+// The first and the last position that a row sees.
+DEVICE int2 seen(const AttentionParams& p, int row) {
+    const int at = p.pos[row];
+    if (!p.end) return {first_seen(p, at), at};
+    const int last = p.end[row] - 1, half = p.window > 0 ? p.window / 2 : last;
+    return {max(at - half, 0), min(at + half, last)};
+}
+
 // The rows from `from` on that are of one sequence.
 DEVICE Run find_run(const AttentionParams& p, int from, int end) {
-    const int seq = p.seq[from], at = p.pos[from];
-    Run run = {seq, from, from + 1, first_seen(p, at), at};
-    for (; run.to < end && p.seq[run.to] == seq; run.to++) run.last = p.pos[run.to];
+    const int seq = p.seq[from];
+    const int2 first = seen(p, from);
+    Run run = {seq, from, from + 1, first.x, first.y};
+    for (; run.to < end && p.seq[run.to] == seq; run.to++) run.last = seen(p, run.to).y;
     return run;
 }
 
@@ -58,12 +67,12 @@ DEVICE void place_queries(const AttentionParams& p, const Shared& s, const Place
     const int token = m * p.place_factor >> 16, row = blockIdx.y * p.rows_per_tile + token;
     const int in_group = tile.y * p.heads_per_tile + m - token * p.heads_per_tile;
     const int live = token < p.rows_per_tile && in_group < p.group && row < p.rows && p.seq[row] >= 0;
-    const int last = live ? p.pos[row] : -1, first = first_seen(p, last);
+    const int2 positions = live ? seen(p, row) : int2{0, -1};
     to.row[m] = live ? row : -1;
     to.head[m] = tile.x * p.group + in_group;
-    to.last[m] = last;
-    to.first[m] = first;
-    to.part[m] = part_shift<V>(first, last);
+    to.first[m] = positions.x;
+    to.last[m] = positions.y;
+    to.part[m] = part_shift<V>(positions.x, positions.y);
     s.factor[m] = 0.0f;
 }
 

@@ -13,6 +13,7 @@ struct AttentionParams {
     const float* q;  // [rows][n_head][head_dim]; not read where there is a rope
     const int* pos;  // [rows]
     const int* seq;  // [rows]: rows with seq < 0 are skipped
+    const int* end;  // [rows]: the length of a row's text, of which it sees what lies behind it too; null: it does not. Of prompts
     Cache cache;
     float* out;         // [rows][n_head][value_dim], or null
     QuantizedActivations image;        // the same for quantized matmuls (value_dim a multiple of 32), or null
@@ -30,7 +31,7 @@ struct AttentionParams {
     int place_factor;    // ⌈2^16 / heads_per_tile⌉: what a query's number is multiplied by instead of being divided
     int splits;          // blocks that share the parts of a row
     int parts;           // that there is room for: those of every row, where splits > 1
-    int window;          // positions that a row sees, its own included; 0: all
+    int window;          // positions that a row sees, its own included; 0: all. Where it sees what lies behind it half of them on either side
     float scale;
     float softcap;  // 0: none
     float growth;   // queries are multiplied by 1 + growth·ln(1 + ⌊position / grows_every⌋); 0: they are not

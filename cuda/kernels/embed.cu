@@ -12,8 +12,9 @@ struct EmbedParams {
     int rows;
     int k;
     int format;   // ggml type number
-    float scale;  // y = scale·weight
+    float scale;  // y = scale·weight + add
     const unsigned short* weight_grid;  // as in MatmulParams
+    const float* add;  // [k] joins each row, or null
 };
 
 // An octet of a record: row g + 8i, chunk c, block j of it. scale·q is exact in f32, so this is the dequantized weight to the last
@@ -41,18 +42,27 @@ DEVICE void eight(const EmbedParams& p, const unsigned char* w, float* y, int at
     const int token = p.token[blockIdx.x];
     if constexpr (F::DENSE) {
         const unsigned char* row = w + (size_t)p.k * F::BYTES * token;
-        for (int i = 8 * at; i < min(8 * at + 8, p.k); i++) y[i] = F::one(row, i) * p.scale;
+        for (int i = 8 * at; i < min(8 * at + 8, p.k); i++) {
+            const float x = product(F::one(row, i), p.scale);
+            y[i] = p.add ? sum(x, p.add[i]) : x;
+        }
     } else {
         const int t = at % 4, block = at / 4 % (F::COLUMNS / 32), l = 4 * (token % 8) + t;
         const unsigned char* from = record<F>(w, records<F>(p.k), token / 16, at / 4 / (F::COLUMNS / 32));
         typename F::Held held = F::load(from + 16 * l, l);
         lend_grid<F>(held, l, p.weight_grid);
-        float* out = y + 8 * (at - t) + 4 * t;
+        const int first = 8 * (at - t) + 4 * t;
+        float* out = y + first;
         switch (block / 4 * 2 + token % 16 / 8) {
             case 0: octet<F, 0, 0>(out, held, block % 4, p.scale); break;
             case 1: octet<F, 0, 1>(out, held, block % 4, p.scale); break;
             case 2: octet<F, F::COLUMNS / CHUNK - 1, 0>(out, held, block % 4, p.scale); break;
             case 3: octet<F, F::COLUMNS / CHUNK - 1, 1>(out, held, block % 4, p.scale); break;
+        }
+        if (!p.add) return;
+        for (int i = 0; i < 8; i++) {
+            const int e = i / 4 * 16 + i % 4;
+            out[e] = sum(out[e], p.add[first + e]);
         }
     }
 }

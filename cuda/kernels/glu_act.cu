@@ -9,7 +9,7 @@
 
 struct GluActParams {
     const float* gate;  // [columns][stride]
-    const float* up;    // [columns][up_stride], or null: RELU_SQUARED of `gate`
+    const float* up;    // [columns][up_stride], or null: the activation alone
     int stride;
     int rows;
     int columns;
@@ -23,8 +23,11 @@ struct GluActParams {
 
 constexpr int WARPS = 8, ROWS = 128;  // of a warp
 
-// NaN stays.
-DEVICE float relu_squared(float x) { return x < 0.0f ? 0.0f : product(x, x); }
+// What no product of few columns has. NaN stays.
+DEVICE float activated(float x, int activation) {
+    if (activation == GELU) return product(product(0.5f, x), sum(1.0f, erff(product(x, 0.70710678f))));
+    return x < 0.0f ? 0.0f : product(x, x);
+}
 
 DEVICE Quad quad(const float* row, int i, int n, int whole) { return whole ? quad_at<1>(row, i, n) : quad_at<0>(row, i, n); }
 
@@ -38,9 +41,12 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) glu_act(const GluActPar
         const Quad gate = quad(p.gate + (size_t)column * p.stride, i, p.rows, whole);
         if (p.up) {
             const Quad up = quad(p.up + (size_t)column * p.up_stride, i, p.rows, whole);
-            for (int j = 0; j < 4; j++) v.v[j] = i + j < p.rows ? gated(gate.v[j], up.v[j], p.activation) : 0.0f;
+            for (int j = 0; j < 4; j++) {
+                if (i + j >= p.rows) continue;
+                v.v[j] = p.activation == GELU ? product(activated(gate.v[j], GELU), up.v[j]) : gated(gate.v[j], up.v[j], p.activation);
+            }
         } else {
-            for (int j = 0; j < 4; j++) v.v[j] = relu_squared(gate.v[j]);
+            for (int j = 0; j < 4; j++) v.v[j] = activated(gate.v[j], p.activation);
         }
     }
     if (p.y) {

@@ -52,7 +52,7 @@ struct MatmulParams {
     const unsigned short* weight_grid;  // of formats that have one: formats/grid.cuh
 };
 
-enum Activation { SILU = 0, GELU_TANH = 1, CLAMPED_SWIGLU = 2, RELU_SQUARED = 3 };
+enum Activation { SILU = 0, GELU_TANH = 1, CLAMPED_SWIGLU = 2, RELU_SQUARED = 3, GELU = 4 };
 
 struct GluParams {
     Segment gate, up;  // the same number of rows; their y is not used

@@ -29,6 +29,7 @@ struct NormParams {
     float scale;     // factor on what joins
     float x_scale;   // factor on what goes to x_out
     float share;  // 1 / n
+    const float* bias;  // [n] of NORM_LAYER, joins at last; or null
 };
 
 DEVICE int norm_chunks(int n) { return (n + NORM_CHUNK - 1) / NORM_CHUNK; }
@@ -70,7 +71,7 @@ DEVICE float squares(const Quad& q) {
 
 // What a lane reads of a chunk.
 struct Elements {
-    Quad x, add, post, weight;
+    Quad x, add, post, weight, bias;  // the last one of NORM_LAYER alone
 };
 
 // The part of it that no kernel of a step writes.
@@ -81,6 +82,7 @@ DEVICE void ask_weights(Elements& e, const NormParams& p, int chunk) {
     if (i >= p.n) return;
     if (p.post) e.post = quad_at<QUADS>(p.post, i, p.n);
     if constexpr (KIND != NORM_NONE) e.weight = quad_at<QUADS>(p.weight, i, p.n);
+    if (KIND == NORM_LAYER && p.bias) e.bias = quad_at<QUADS>(p.bias, i, p.n);
 }
 
 // And the other one, of the row that begins with element `row`.
@@ -197,6 +199,9 @@ DEVICE void norm_row(const NormParams& p, int row, const First<KEPT>& first, flo
         }
         Quad normed;
         for (int j = 0; j < 4; j++) normed.v[j] = product(product(v.v[j], norm_factor), e.weight.v[j]);
+        if (KIND == NORM_LAYER && p.bias) {
+            for (int j = 0; j < 4; j++) normed.v[j] = i < p.n ? sum(normed.v[j], e.bias.v[j]) : 0.0f;
+        }
         write(i, normed);
     });
 }

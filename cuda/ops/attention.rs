@@ -23,6 +23,9 @@ pub struct Attention {
     pub pos: Ptr<i32>,
     /// `[rows]`, rows below 0 are skipped.
     pub seq: Ptr<i32>,
+    /// `[rows]`: the length of each row's text, whose keys are all there: a row of a prompt sees what lies behind it too, and of a
+    /// window half before it, half behind it. Null: it sees nothing behind it.
+    pub end: Ptr<i32>,
     /// Keys and values, those of the rows themselves among them. Of latent attention values are not looked for.
     pub cache: Cache,
     /// The result, `[rows][n_head]` of the elements of a value, or null.
@@ -124,6 +127,7 @@ struct Raw {
     q: Ptr<f32>,
     pos: Ptr<i32>,
     seq: Ptr<i32>,
+    end: Ptr<i32>,
     cache: Cache,
     out: Ptr<f32>,
     image: QuantizedActivations,
@@ -173,6 +177,8 @@ pub unsafe fn attention(s: &Stream, a: &Attention) -> Result<()> {
     assert!(a.splits <= 1 || a.scratch.parts > 0, "no room for the parts of {} splits", a.splits);
     let turned = a.tiling == Tiling::Prompt || a.latent.is_some();
     assert!(a.rope.is_none() || !turned, "rows of a prompt, and of latent attention, are turned before");
+    let whole = a.tiling == Tiling::Prompt && a.growth == 0.0;
+    assert!(a.end.is_null() || whole, "rows that go one by one, and queries that grow, see nothing behind them");
     let group = a.n_head / a.n_head_kv;
     let variant = Variant::of(a, s.gpu().properties().sm);
     let heads_per_tile = group.min(variant.queries);
@@ -184,6 +190,7 @@ pub unsafe fn attention(s: &Stream, a: &Attention) -> Result<()> {
         q: a.q,
         pos: a.pos,
         seq: a.seq,
+        end: a.end,
         cache: a.cache,
         out: a.out,
         image: a.image,
@@ -318,7 +325,7 @@ mod tests {
     fn the_kernels_have_the_same() {
         twin::fields!(Cache as "Cache" { k, v, k_scale, v_scale, table, pages, kind as "type" });
         twin::fields!(Raw as "AttentionParams" {
-            q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, group, head_dim,
+            q, pos, seq, end, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, group, head_dim,
             value_dim, heads_per_tile, rows_per_tile, tiles_of_kv, place_factor, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks, rope,
         });
         twin::constants([

@@ -30,11 +30,13 @@ pub struct EmbedParams {
     pub scale: f32,
     /// Of formats whose weights are entries of a grid: [`embed`] sets it.
     pub weight_grid: Ptr<u16>,
+    /// `[k]`: joins each row; or null.
+    pub add: Ptr<f32>,
 }
 // SAFETY: EmbedParams in kernels/embed.cu; the test below compares size and offsets.
 unsafe impl Params for EmbedParams {}
 
-/// `y[row] = scale · w[token[row]]`, to the last bit what `quant` dequantizes, times the scale.
+/// `y[row] = scale · w[token[row]] + add`, to the last bit what `quant` dequantizes, times the scale.
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
@@ -57,6 +59,6 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(EmbedParams as "embed::EmbedParams" { w, token, seq, y, rows, k, format, scale, weight_grid });
+        twin::fields!(EmbedParams as "embed::EmbedParams" { w, token, seq, y, rows, k, format, scale, weight_grid, add });
     }
 }

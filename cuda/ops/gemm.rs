@@ -6,7 +6,7 @@ use super::{
     activations::QuantizedActivations,
     formats::{self, Layout},
     grids,
-    params::{MatmulParams, RELU_SQUARED, Segment},
+    params::{GELU, MatmulParams, RELU_SQUARED, Segment},
     product,
 };
 use crate::{Grid, Params, Ptr, Result, Stream};
@@ -134,7 +134,7 @@ fn best(segments: &[Segment], columns: i32, multiprocessors: u32) -> usize {
 pub struct GluActParams {
     /// `[columns][stride]`: the gate before its activation.
     pub gate: Ptr<f32>,
-    /// `[columns][up_stride]`: what is gated; null: [`RELU_SQUARED`] of `gate`.
+    /// `[columns][up_stride]`: what is gated; null: the activation of `gate` alone, [`RELU_SQUARED`] or [`GELU`].
     pub up: Ptr<f32>,
     /// Elements from column to column of the gate.
     pub stride: i32,
@@ -167,7 +167,7 @@ unsafe impl Params for GluActParams {}
 /// The contract of [`ops`](crate::ops): the addresses in `p` have the sizes that its fields name.
 pub unsafe fn glu_act(stream: &Stream, p: &GluActParams) -> Result<()> {
     assert!(p.out.q.is_null() || p.rows % 32 == 0, "an image of {} elements", p.rows);
-    assert_eq!(p.up.is_null(), p.activation == RELU_SQUARED, "activation {}", p.activation);
+    assert!(p.activation == GELU || p.up.is_null() == (p.activation == RELU_SQUARED), "activation {}", p.activation);
     let blocks = (p.rows as u32).div_ceil(GLU_ACT_THREADS * GLU_ACT_ROWS);
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { stream.launch("glu_act", Grid::plane(blocks, p.columns as u32, GLU_ACT_THREADS), p) }

@@ -21,7 +21,7 @@ pub enum NormKind {
     None,
 }
 
-/// `sum = x + scale · add`, `x_out = x_scale · sum`, `y = norm(sum) · weight`; all buffers are f32 `[rows][n]`. What is left null
+/// `sum = x + scale · add`, `x_out = x_scale · sum`, `y = norm(sum) · weight + bias`; all buffers are f32 `[rows][n]`. What is left null
 /// is left out.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +57,8 @@ pub struct NormParams {
     pub x_scale: f32,
     /// 1 / `n`; a launch sets it.
     pub share: f32,
+    /// `[n]`, of [`NormKind::Layer`]: joins the result at last; or null.
+    pub bias: Ptr<f32>,
 }
 
 impl Default for NormParams {
@@ -77,6 +79,7 @@ impl Default for NormParams {
             scale: 1.0,
             x_scale: 1.0,
             share: 0.0,
+            bias: Ptr::NULL,
         }
     }
 }
@@ -101,6 +104,7 @@ unsafe impl Params for NormParams {}
 pub unsafe fn norm(s: &Stream, rows: u32, kind: NormKind, p: &NormParams) -> Result<()> {
     assert!(p.n > 0 && p.n % 2 == 0 && p.n as usize <= CHUNK * MOST_CHUNKS, "rows of {} elements", p.n);
     assert!(p.weight.is_null() == (kind == NormKind::None), "weights of a norm, {kind:?}");
+    assert!(p.bias.is_null() || kind == NormKind::Layer, "a bias of a norm, {kind:?}");
     assert!(p.index.is_null() || p.x_out.is_null(), "rows that are picked have no place in the stream");
     assert!(kind != NormKind::None || p.x_scale == 1.0, "a sum that is scaled and one that is not");
     assert!(p.image.q.is_null() || p.n % 32 == 0, "an image of {} elements", p.n);
@@ -120,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(NormParams as "NormParams" { x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale, x_scale, share });
+        twin::fields!(NormParams as "NormParams" { x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale, x_scale, share, bias });
         twin::constants([
             ("norm::NORM_THREADS", THREADS as usize),
             ("NORM_CHUNK", CHUNK),

@@ -11,6 +11,8 @@ pub const GELU_TANH: i32 = 1;
 pub const CLAMPED_SWIGLU: i32 = 2;
 /// `max(x, 0)²`, of what has no gate: [`glu_act`](super::gemm::glu_act) alone takes it.
 pub const RELU_SQUARED: i32 = 3;
+/// GELU itself, with the error function: [`glu_act`](super::gemm::glu_act) alone takes it, with a gate and without.
+pub const GELU: i32 = 4;
 
 /// One matrix of a product.
 #[repr(C)]
@@ -126,7 +128,7 @@ mod tests {
             y_columns, terms, weight_grid,
         });
         let gates = [("SILU", SILU), ("GELU_TANH", GELU_TANH), ("CLAMPED_SWIGLU", CLAMPED_SWIGLU)];
-        let activations = [gates[0], gates[1], gates[2], ("RELU_SQUARED", RELU_SQUARED)];
+        let activations = [gates[0], gates[1], gates[2], ("RELU_SQUARED", RELU_SQUARED), ("GELU", GELU)];
         twin::constants(activations.map(|(name, number)| (name, number as usize)));
     }
 }

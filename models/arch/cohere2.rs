@@ -2,7 +2,7 @@
 //! no positions.
 
 use super::llama::LLAMA;
-use crate::spec::{ArchSpec, LogitScale, Norm, Residual, RopeLayers, Window};
+use crate::spec::{ArchSpec, LogitScale, Norm, PlaceInPeriod, Residual, RopeLayers, Window};
 
 /// `general.architecture = "cohere2"`.
 pub const COHERE2: ArchSpec = ArchSpec {
@@ -10,7 +10,7 @@ pub const COHERE2: ArchSpec = ArchSpec {
     norm: Norm::Layer,
     residual: Residual::Parallel,
     rope_layers: RopeLayers::Sliding,
-    window: Window::Periodic { period: 4, default_size: Some(4096) },
+    window: Window::Periodic { period: 4, global: PlaceInPeriod::Last, default_size: Some(4096) },
     logit_scale: LogitScale::Multiply,
     ..LLAMA
 };

@@ -2,7 +2,8 @@
 
 use super::llama::LLAMA;
 use crate::spec::{
-    Activation, ArchSpec, AttentionScale, EmbeddingScale, FeedForward, Residual, RopeLayout, SoftcapDefaults, Window,
+    Activation, ArchSpec, AttentionScale, EmbeddingScale, FeedForward, PlaceInPeriod, Residual, RopeLayout,
+    SoftcapDefaults, Window,
 };
 
 /// `general.architecture = "gemma2"`.
@@ -12,7 +13,7 @@ pub const GEMMA2: ArchSpec = ArchSpec {
     residual: Residual::PrePostNorm,
     feed_forward: FeedForward::Gated(Activation::GeluTanh),
     embedding_scale: EmbeddingScale::SqrtEmbd,
-    window: Window::Periodic { period: 2, default_size: Some(4096) },
+    window: Window::Periodic { period: 2, global: PlaceInPeriod::Last, default_size: Some(4096) },
     softcap: SoftcapDefaults { attention: Some(50.0), logits: Some(30.0) },
     attention_scale: AttentionScale::EmbdPerHead { n_layer: 46 },
     ..LLAMA

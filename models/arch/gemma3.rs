@@ -2,13 +2,13 @@
 //! a RoPE base of their own for the sliding layers. EmbeddingGemma is the same without a mask.
 
 use super::gemma2::GEMMA2;
-use crate::spec::{ArchSpec, AttentionScale, LocalRope, Mask, Pooling, QkNorm, SoftcapDefaults, Window};
+use crate::spec::{ArchSpec, AttentionScale, LocalRope, Mask, PlaceInPeriod, Pooling, QkNorm, SoftcapDefaults, Window};
 
 /// `general.architecture = "gemma3"`.
 pub const GEMMA3: ArchSpec = ArchSpec {
     name: "gemma3",
     qk_norm: QkNorm::Head,
-    window: Window::Periodic { period: 6, default_size: Some(1024) },
+    window: Window::Periodic { period: 6, global: PlaceInPeriod::Last, default_size: Some(1024) },
     rope_local: LocalRope::Base(10_000.0),
     softcap: SoftcapDefaults::NONE,
     attention_scale: AttentionScale::EmbdPerHead { n_layer: 62 },
@@ -19,7 +19,7 @@ pub const GEMMA3: ArchSpec = ArchSpec {
 pub const GEMMA_EMBEDDING: ArchSpec = ArchSpec {
     name: "gemma-embedding",
     mask: Mask::None,
-    window: Window::Periodic { period: 6, default_size: Some(512) },
+    window: Window::Periodic { period: 6, global: PlaceInPeriod::Last, default_size: Some(512) },
     pooling: Some(Pooling::Mean),
     ..GEMMA3
 };

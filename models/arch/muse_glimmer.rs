@@ -2,7 +2,9 @@
 //! global one, which sees no positions.
 
 use super::llama::LLAMA;
-use crate::spec::{ArchSpec, AttentionGate, EmbeddingScale, LogitScale, QkNorm, Residual, RopeLayers, Window};
+use crate::spec::{
+    ArchSpec, AttentionGate, EmbeddingScale, LogitScale, PlaceInPeriod, QkNorm, Residual, RopeLayers, Window,
+};
 
 /// `general.architecture = "muse-glimmer"`.
 pub const MUSE_GLIMMER: ArchSpec = ArchSpec {
@@ -11,7 +13,7 @@ pub const MUSE_GLIMMER: ArchSpec = ArchSpec {
     post_norm_eps: Some(1e-8),
     rope_layers: RopeLayers::Sliding,
     qk_norm: QkNorm::Head,
-    window: Window::Periodic { period: 4, default_size: None },
+    window: Window::Periodic { period: 4, global: PlaceInPeriod::Last, default_size: None },
     attention_gate: AttentionGate::Own,
     embedding_scale: EmbeddingScale::RmsNorm,
     logit_scale: LogitScale::Multiply,

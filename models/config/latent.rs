@@ -51,6 +51,7 @@ impl Latent {
     pub fn layer(&self, n_head: usize, feed_forward: FeedForwardPlan) -> LayerPlan {
         LayerPlan {
             mixer: Mixer::Attention,
+            is_normed: false,
             n_head,
             n_head_kv: 1,
             head_dim: self.plan.rank + self.rope.n_rot,

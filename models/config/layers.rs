@@ -7,7 +7,7 @@ use qrun_quant::Result;
 use super::{experts, keys::Keys, latent::Latent, recurrent, rope};
 use crate::{
     layer::{FeedForwardPlan, HeadNorm, KvSource, LayerPlan, Mixer, Rope},
-    spec::{ArchSpec, AttentionScale, Mask, QkNorm, Recurrent, Residual, RopeLayers, Values, Window},
+    spec::{ArchSpec, AttentionScale, Mask, PlaceInPeriod, QkNorm, Recurrent, Residual, RopeLayers, Values, Window},
 };
 
 /// What global layers have in common, and what sliding ones.
@@ -47,8 +47,8 @@ pub fn plans(
     let scale = keys.f32("attention.scale")?.filter(|&s| s != 0.0);
     let global = global(keys, spec, n_embd, &n_head)?;
     let (sliding, slides) = match spec.window {
-        Window::Periodic { period, default_size } => match window(keys, default_size)? {
-            Some(size) => (sliding(keys, spec, size, &global)?, slides(keys, period, n_block)?),
+        Window::Periodic { period, global: place, default_size } => match window(keys, default_size)? {
+            Some(size) => (sliding(keys, spec, size, &global)?, slides(keys, (period, place), n_block)?),
             None => (global, vec![false; n_block]),
         },
         Window::None => (global, vec![false; n_block]),
@@ -116,6 +116,7 @@ pub fn plans(
         };
         Ok(LayerPlan {
             mixer,
+            is_normed: spec.is_normed(il),
             n_head,
             n_head_kv,
             head_dim,
@@ -213,7 +214,7 @@ fn sliding(keys: &Keys, spec: &ArchSpec, size: usize, global: &Reach) -> Result<
 }
 
 /// Which of `n_block` blocks slide: the pattern of the file, block by block or as a period, else `period`.
-fn slides(keys: &Keys, mut period: usize, n_block: usize) -> Result<Vec<bool>> {
+fn slides(keys: &Keys, (mut period, global): (usize, PlaceInPeriod), n_block: usize) -> Result<Vec<bool>> {
     let key = "attention.sliding_window_pattern";
     if let Some(pattern) = keys.numbers(key, n_block)? {
         return Ok(pattern.into_iter().map(|v| v != 0.0).collect());
@@ -221,7 +222,7 @@ fn slides(keys: &Keys, mut period: usize, n_block: usize) -> Result<Vec<bool>> {
     if let Some(n) = keys.optional_size(key)? {
         period = n;
     }
-    Ok((0..n_block).map(|il| il % period < period - 1).collect())
+    Ok((0..n_block).map(|il| !global.contains(il, period)).collect())
 }
 
 /// Elements of a head in layers whose keys end in `suffix`: of keys, and of values as many.

@@ -148,7 +148,7 @@ impl GpuDecoder {
             let rows = split.prompts.iter().chain(&split.decode[..last]);
             self.keep_states(rows.map(|row| row.entry.seq))?;
         }
-        for chunk in split.prompts.chunks(chunk) {
+        for chunk in self.chunks(&split.prompts, chunk) {
             // From the first sampled token on the step goes to its end.
             if self.tokens.iter().all(Option::is_none) && (batch.cancelled)() {
                 return Err(ForwardError::Cancelled);
@@ -172,6 +172,27 @@ impl GpuDecoder {
         Ok(self.collect(&wanted)?)
     }
 
+    /// Rows of prompts as they go through the layers together, at most so many; a text that is seen whole stays whole.
+    fn chunks<'a>(&self, prompts: &'a [Row], most: usize) -> Vec<&'a [Row]> {
+        if !self.config.is_bidirectional() {
+            return prompts.chunks(most).collect();
+        }
+        let (mut chunks, mut rest) = (Vec::new(), prompts);
+        while !rest.is_empty() {
+            let mut texts = rest.chunk_by(|a, b| a.entry.seq == b.entry.seq).map(<[Row]>::len);
+            let first = texts.next().unwrap_or(0);
+            let fits = |sum: &mut usize, n| {
+                *sum += n;
+                (*sum <= most).then_some(*sum)
+            };
+            let n = texts.scan(first, fits).last().unwrap_or(first);
+            let (chunk, behind) = rest.split_at(n);
+            chunks.push(chunk);
+            rest = behind;
+        }
+        chunks
+    }
+
     /// Queues some rows; returns those whose outputs are to be collected still, each with its place in the launch.
     fn launch(&mut self, rows: &[Row], tiling: Tiling) -> std::result::Result<Vec<(usize, Row)>, ForwardError> {
         self.reserve(rows.iter().map(|row| &row.entry))?;
@@ -181,6 +202,7 @@ impl GpuDecoder {
         describe(self.staging.rows.as_mut_slice(), rows.iter().map(|row| Some(row.entry)));
         // SAFETY: the part of the arena for the rows has the same length (see `decoder`).
         unsafe { self.stream.copy_in(self.memory.rows.token, &self.staging.rows, self.staging.rows.len())? };
+        self.describe_ends(rows)?;
         self.look_up_per_layer(rows.iter().map(|row| row.entry.token), count)?;
         match bucket {
             Some(bucket) => {
@@ -205,6 +227,18 @@ impl GpuDecoder {
             self.pages.tables.advance(seq, end);
         }
         Ok(wanted)
+    }
+
+    /// The lengths of the texts that rows are of, where tokens see those behind them.
+    fn describe_ends(&mut self, rows: &[Row]) -> Result<()> {
+        if !self.config.is_bidirectional() {
+            return Ok(());
+        }
+        let ends = rows.chunk_by(|a, b| a.entry.seq == b.entry.seq);
+        let ends = ends.flat_map(|text| std::iter::repeat_n(text.len() as i32, text.len()));
+        self.staging.ends.as_mut_slice().iter_mut().zip(ends).for_each(|(end, len)| *end = len);
+        // SAFETY: the part of the arena for them has the same length (see `decoder`).
+        unsafe { self.stream.copy_in(self.memory.rows.end, &self.staging.ends, self.staging.ends.len()) }
     }
 
     /// Queues the head and the sampler for some rows, each with its place in the launch; those that the device samples come last.

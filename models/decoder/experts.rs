@@ -16,7 +16,7 @@ use qrun_cuda::{
 use qrun_quant::GgmlType;
 
 use super::{
-    memory::{Layer, Weight},
+    memory::{Layer, NormWeight, Weight},
     step::{Residual, Step, segment},
 };
 use crate::{Model, layer::ExpertPlan, spec::Gating, tensors::Role::*, weights};
@@ -68,12 +68,12 @@ impl Step<'_> {
         for (gate, [up, _]) in shared.iter().map(|s| s.1).chain(beside.iter().map(|b| b.1)) {
             consumers.extend(gate.into_iter().chain([up]));
         }
-        self.norm(&self.norm_of(residual, layer.vector(FfnNorm)), &consumers)?;
+        self.norm(&self.norm_of(residual, layer.norm(FfnNorm)), &consumers)?;
         self.tap(Some(il), "ffn_norm", a.normed.values, c.n_embd)?;
         let stream = Residual::stream(residual.x_out);
         if let Some((n_ff, matrices)) = beside {
             self.dense(il, matrices, n_ff, None, e.shared)?;
-            self.norm(&self.norm_of(stream, layer.vector(FfnGateInpScale)), &[router])?;
+            self.norm(&self.norm_of(stream, layer.norm(FfnGateInpScale)), &[router])?;
         }
 
         let normed = self.product(&a.normed, c.n_embd);
@@ -116,7 +116,7 @@ impl Step<'_> {
         // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
         unsafe { experts::route(self.stream, &route)? };
         if beside.is_some() {
-            self.norm(&self.norm_of(stream, layer.vector(PreFfwNorm2)), &inputs)?;
+            self.norm(&self.norm_of(stream, layer.norm(PreFfwNorm2)), &inputs)?;
         }
         let (y, image) = self.wanted(&a.gated, &[down]);
         let given = match plan.latent {
@@ -158,8 +158,8 @@ impl Step<'_> {
         }
         // What the experts gave, in the width of the stream, joins what stands beside them.
         let post = layer.vector(PostFfwNorm2);
-        let sum = Residual { x: e.shared, add: a.out, post, x_out: a.out, x_scale: 1.0 };
-        let sum = NormParams { scale: 1.0, post_eps: c.norm_eps, ..self.norm_of(sum, Ptr::NULL) };
+        let sum = Residual { add: a.out, post, x_out: a.out, ..Residual::stream(e.shared) };
+        let sum = NormParams { scale: 1.0, post_eps: c.norm_eps, ..self.norm_of(sum, NormWeight::NONE) };
         self.launch_norm(self.rows, NormKind::None, &sum)
     }
 

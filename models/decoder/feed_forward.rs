@@ -7,7 +7,7 @@ use qrun_cuda::{
         gemm::{self, GluActParams},
         matmul::{self, GluParams, MatmulParams},
         norm::{NormKind, NormParams},
-        params::{CLAMPED_SWIGLU, GELU_TANH, RELU_SQUARED, SILU},
+        params::{CLAMPED_SWIGLU, GELU, GELU_TANH, RELU_SQUARED, SILU},
         product,
     },
 };
@@ -28,7 +28,7 @@ impl Step<'_> {
             FeedForwardPlan::None => Ok(()),
             FeedForwardPlan::Dense { n_ff } => {
                 let (a, matrices) = (&self.m.activations, layer.feed_forward([FfnGate, FfnUp, FfnDown]));
-                let norm = self.norm_of(residual, layer.vector(FfnNorm));
+                let norm = self.norm_of(residual, layer.norm(FfnNorm));
                 if self.is_parallel() {
                     // What attention gave joins; its normed input is still there.
                     self.launch_norm(self.rows, NormKind::None, &norm)?;
@@ -71,7 +71,7 @@ impl Step<'_> {
         let product = self.product(&a.normed, c.n_embd);
         // The kernels of few columns make whole blocks of gated outputs; those of many leave gate and up.
         let few = self.narrow || gate.ty.format().block > 1 && self.rows <= GATED;
-        let at_once = few && matmul::glu_takes(gate.ty, up.ty);
+        let at_once = few && activation != GELU && matmul::glu_takes(gate.ty, up.ty);
         let own_norm = norm.filter(|norm| at_once && self.norms_itself(norm, &[gate, up]));
         if let Some(norm) = norm.filter(|_| own_norm.is_none()) {
             self.norm(norm, &[gate, up])?;
@@ -165,7 +165,7 @@ impl Step<'_> {
             Activation::GeluTanh => GELU_TANH,
             Activation::ClampedSwiglu => CLAMPED_SWIGLU,
             Activation::ReluSquared => RELU_SQUARED,
-            Activation::Gelu => unreachable!("refused before: models without a causal mask have it"),
+            Activation::Gelu => GELU,
         }
     }
 }

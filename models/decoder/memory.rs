@@ -30,7 +30,7 @@ use crate::{
     layer::{Mixer, Rope},
     spec::EmbeddingScale,
     tensors::{ByRole, Role},
-    weights::{self, Linear},
+    weights::{self, Linear, NormWeights},
 };
 
 pub use activations::Activations;
@@ -59,9 +59,21 @@ pub struct Weight {
     pub bias: Ptr<f32>,
 }
 
+/// Weights of a norm, null where there is none; and its bias, null where it has none.
+#[derive(Clone, Copy)]
+pub struct NormWeight {
+    pub weight: Ptr<f32>,
+    pub bias: Ptr<f32>,
+}
+
+impl NormWeight {
+    pub const NONE: Self = Self { weight: Ptr::NULL, bias: Ptr::NULL };
+}
+
 /// Device addresses of one layer's weights.
 pub struct Layer {
     vectors: ByRole<Ptr<f32>>,
+    norm_biases: ByRole<Ptr<f32>>,
     matrices: ByRole<Weight>,
     /// What the weights of chosen experts are multiplied by, `[experts]`, or null.
     pub choice_scale: Ptr<f32>,
@@ -84,6 +96,11 @@ impl Layer {
     pub fn vector(&self, role: Role) -> Ptr<f32> {
         self.vectors.get(role).copied().unwrap_or(Ptr::NULL)
     }
+    /// A norm of the residual stream.
+    pub fn norm(&self, role: Role) -> NormWeight {
+        let bias = self.norm_biases.get(role).copied().unwrap_or(Ptr::NULL);
+        NormWeight { weight: self.vector(role), bias }
+    }
     pub fn matrices<const N: usize>(&self, roles: [Role; N]) -> [Weight; N] {
         roles.map(|role| self.matrices[role])
     }
@@ -91,6 +108,16 @@ impl Layer {
     pub fn feed_forward(&self, [gate, up, down]: [Role; 3]) -> (Option<Weight>, [Weight; 2]) {
         (self.matrices.get(gate).copied(), self.matrices([up, down]))
     }
+}
+
+/// What joins embeddings of tokens, as far as the architecture has it.
+pub struct Input {
+    /// `[n_embd]`, or null.
+    pub token_type: Ptr<f32>,
+    /// A row for each position.
+    pub positions: Option<Weight>,
+    /// Norm of the sum.
+    pub norm: NormWeight,
 }
 
 /// What the rows of a launch are, `[rows]` each.
@@ -101,11 +128,13 @@ pub struct Rows {
     pub pos: Ptr<i32>,
     /// Below 0: an idle row.
     pub seq: Ptr<i32>,
+    /// Tokens of each row's text, where tokens see those behind them; else null.
+    pub end: Ptr<i32>,
 }
 
 impl Rows {
     fn at(token: Ptr<i32>, rows: usize) -> Self {
-        Self { token, pos: token.add(rows), seq: token.add(2 * rows) }
+        Self { token, pos: token.add(rows), seq: token.add(2 * rows), end: Ptr::NULL }
     }
 }
 
@@ -120,7 +149,8 @@ pub struct Memory {
     pub tables: Vec<Ptr<i32>>,
     /// Weights of the norm of embeddings, all 1; null where there is none.
     pub embedding_norm: Ptr<f32>,
-    pub output_norm: Ptr<f32>,
+    pub input: Input,
+    pub output_norm: NormWeight,
     pub head: Weight,
     /// From a token's embedding to that for each layer, and the norm of what it gives; `None` where there are none.
     pub per_layer: Option<(Weight, Ptr<f32>)>,
@@ -191,6 +221,11 @@ impl Loader<'_> {
         Weight { at, ty, rows, cols, bias: Ptr::NULL }
     }
 
+    fn norm(&mut self, name: &str, norm: &NormWeights) -> NormWeight {
+        let weight = self.vector(format!("weights/{name}.weight"), &norm.weight);
+        NormWeight { weight, bias: self.optional(format!("weights/{name}.bias"), &norm.bias) }
+    }
+
     fn linear(&mut self, name: &str, linear: &Linear) -> Weight {
         let weight = self.matrix(name, &linear.w);
         let bias = self.optional(format!("weights/{name}.bias"), &linear.bias);
@@ -208,6 +243,11 @@ impl Memory {
             EmbeddingScale::RmsNorm => loader.vector("weights/embedding_norm".into(), &vec![1.0; c.n_embd]),
             EmbeddingScale::One | EmbeddingScale::SqrtEmbd | EmbeddingScale::Key => Ptr::NULL,
         };
+        let input = Input {
+            token_type: loader.optional("weights/token_types.weight".into(), &w.input.token_type),
+            positions: w.input.positions.as_ref().map(|positions| loader.matrix("position_embd", positions)),
+            norm: w.input.norm.as_ref().map_or(NormWeight::NONE, |norm| loader.norm("token_embd_norm", norm)),
+        };
         let frequencies = frequencies(&mut loader, model, o.n_ctx);
         let (kinds, kind_of_layer) = kinds(c, o, rows(o));
         let mut table = |(i, kind): (usize, &Kind)| {
@@ -222,20 +262,33 @@ impl Memory {
                 0 => kept = cache(loader.layout, Shape::new(plan, o), &kinds[kind], at),
                 len => (states, before) = states_of(loader.layout, len, &kinds[kind], at, o.n_seq),
             }
-            let (vectors, matrices) = weights_of(&mut loader, il, layer, c.n_embd);
+            let (vectors, norm_biases, matrices) = weights_of(&mut loader, il, layer, c.n_embd);
             let choice_scale = loader.optional(format!("weights/blk.{il}.ffn_down_exps.scale"), &layer.choice_scale);
             let visible = plan.window.map_or(o.n_ctx, |window| window.min(o.n_ctx));
             let splits = attention::splits(multiprocessors, plan.n_head_kv.max(1), visible);
             let output_scale = layer.vectors.get(Role::LayerOutputScale).map_or(1.0, |scale| scale[0]);
             let frequencies = frequencies[il];
-            Layer { vectors, matrices, choice_scale, cache: kept, states, before, frequencies, splits, output_scale }
+            Layer {
+                vectors,
+                norm_biases,
+                matrices,
+                choice_scale,
+                cache: kept,
+                states,
+                before,
+                frequencies,
+                splits,
+                output_scale,
+            }
         });
         let layers: Vec<Layer> = layers.collect();
         // Logits are as large as what their norm gives: there is their scale.
         let scale = if o.gives == Gives::Logits { c.logit_scale } else { 1.0 };
         let scaled = |values: &[f32]| values.iter().map(|x| x * scale).collect::<Vec<_>>();
-        let output_norm = w.output_norm.as_ref().expect("what the kernels run ends in a norm");
-        let output_norm = loader.vector("weights/output_norm.weight".into(), &scaled(&output_norm.weight));
+        let output_norm = w.output_norm.as_ref().map_or(NormWeight::NONE, |norm| {
+            let bias = norm.bias.as_deref().map(scaled);
+            loader.norm("output_norm", &NormWeights { weight: scaled(&norm.weight), bias })
+        });
         let output = w.output.as_ref().filter(|_| o.gives == Gives::Logits);
         let head = output.map_or(token_embd, |output| {
             let bias = output.bias.as_deref().map(scaled);
@@ -249,7 +302,8 @@ impl Memory {
         });
         let n = rows(o);
         let state = |layout: &mut ArenaLayout, name: &str, len| layout.take(format!("state/{name}"), len);
-        let rows = Rows::at(state(loader.layout, "rows", 3 * n), n);
+        let end = if c.is_bidirectional() { state(loader.layout, "ends", n) } else { Ptr::NULL };
+        let rows = Rows { end, ..Rows::at(state(loader.layout, "rows", 3 * n), n) };
         let marked = state(loader.layout, "marked", MARKS * LOGIT_ROWS);
         let sampled = Rows::at(marked.add(LOGIT_ROWS), LOGIT_ROWS);
         let masked = marked.add((MARKS - 1) * LOGIT_ROWS);
@@ -268,6 +322,7 @@ impl Memory {
             kind_of_layer,
             tables,
             embedding_norm,
+            input,
             output_norm,
             head,
             per_layer,
@@ -303,8 +358,13 @@ pub fn given(c: &Config, o: &Options) -> usize {
 }
 
 /// The weights of a layer, in the order of their roles.
-fn weights_of(t: &mut Loader, il: usize, w: &weights::Layer, n_embd: usize) -> (ByRole<Ptr<f32>>, ByRole<Weight>) {
-    let (mut vectors, mut matrices) = (ByRole::default(), ByRole::default());
+fn weights_of(
+    t: &mut Loader,
+    il: usize,
+    w: &weights::Layer,
+    n_embd: usize,
+) -> (ByRole<Ptr<f32>>, ByRole<Ptr<f32>>, ByRole<Weight>) {
+    let (mut vectors, mut norm_biases, mut matrices) = (ByRole::default(), ByRole::default(), ByRole::default());
     for role in Role::ALL {
         let name = format!("blk.{il}.{}", role.name());
         if let Some(values) = w.vectors.get(role) {
@@ -313,11 +373,14 @@ fn weights_of(t: &mut Loader, il: usize, w: &weights::Layer, n_embd: usize) -> (
             let values: Vec<f32> = values.iter().map(|x| x * factor).collect();
             vectors.set(role, t.vector(format!("weights/{name}.weight"), &values));
         }
+        if let Some(bias) = w.norm_biases.get(role) {
+            norm_biases.set(role, t.vector(format!("weights/{name}.bias"), bias));
+        }
         if let Some(linear) = w.matrices.get(role) {
             matrices.set(role, t.linear(&name, linear));
         }
     }
-    (vectors, matrices)
+    (vectors, norm_biases, matrices)
 }
 
 /// One table per kind of RoPE; returns the table of each layer.

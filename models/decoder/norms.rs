@@ -10,20 +10,28 @@ use qrun_cuda::{
 use qrun_quant::GgmlType;
 
 use super::{
-    memory::Weight,
+    memory::{NormWeight, Weight},
     step::{Residual, Step},
 };
 use crate::spec::Norm;
 
 impl Step<'_> {
-    /// A norm of the stream with what joins it; nothing is written but the stream.
-    pub(super) fn norm_of(&self, residual: Residual, weight: Ptr<f32>) -> NormParams {
+    /// The norm of a sum where the stream is such, else `of_sum` of the stream with what joins it; nothing is written but the stream.
+    pub(super) fn norm_of(&self, residual: Residual, of_sum: NormWeight) -> NormParams {
+        // Where the sum is normed already, that is the stream.
+        let norms_sum = !residual.norm.weight.is_null();
+        let (norm, x_out, y) = match norms_sum {
+            true => (residual.norm, Ptr::NULL, residual.x),
+            false => (of_sum, residual.x_out, Ptr::NULL),
+        };
         NormParams {
             x: residual.x,
             add: residual.add,
             post: residual.post,
-            weight,
-            x_out: residual.x_out,
+            weight: norm.weight,
+            bias: norm.bias,
+            x_out,
+            y,
             seq: self.at.seq,
             n: self.c.n_embd as i32,
             eps: self.c.norm_eps / (residual.x_scale * residual.x_scale),
@@ -39,7 +47,6 @@ impl Step<'_> {
         match self.c.arch.norm {
             _ if norm.weight.is_null() => NormKind::None,
             Norm::Rms => NormKind::Rms,
-            // One with biases is refused before.
             Norm::Layer | Norm::LayerBias => NormKind::Layer,
         }
     }
@@ -47,6 +54,7 @@ impl Step<'_> {
     /// Norms for what `consumers` multiply, in a launch of its own.
     pub(super) fn norm(&self, norm: &NormParams, consumers: &[Weight]) -> Result<()> {
         let (y, image) = self.wanted(&self.m.activations.normed, consumers);
+        let y = if norm.y.is_null() { y } else { norm.y };
         self.launch_norm(self.rows, self.norm_kind(norm), &NormParams { y, image, ..*norm })
     }
 

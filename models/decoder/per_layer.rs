@@ -4,14 +4,14 @@
 use std::f32::consts::FRAC_1_SQRT_2;
 
 use qrun_cuda::{
-    Ptr, Result, Stream,
+    Result, Stream,
     ops::norm::{NormKind, NormParams},
 };
 use qrun_quant::cpu::Matrix;
 
 use super::{
     GpuDecoder,
-    memory::{self, Layer, Memory},
+    memory::{self, Layer, Memory, NormWeight},
     step::{Residual, Step, segment},
 };
 use crate::{Model, Options, tensors::Role::*, weights::Weights};
@@ -71,7 +71,7 @@ impl Step<'_> {
     pub(super) fn embed_per_layer(&self) -> Result<()> {
         let Some((proj, proj_norm)) = &self.m.per_layer else { return Ok(()) };
         let (c, a) = (self.c, &self.m.activations);
-        self.norm(&self.norm_of(Residual::stream(a.x), Ptr::NULL), &[*proj])?;
+        self.norm(&self.norm_of(Residual::stream(a.x), NormWeight::NONE), &[*proj])?;
         self.matmul(self.product(&a.normed, c.n_embd), &[segment(proj, a.per_layer_projected)])?;
         let sum = NormParams {
             x: a.per_layer,
@@ -93,7 +93,7 @@ impl Step<'_> {
         let (c, a, n) = (self.c, &self.m.activations, self.c.n_embd_per_layer);
         let [gate, proj] = layer.matrices([InpGate, Proj]);
         let given = Residual { add: a.out, post: layer.vector(PostFfwNorm), x_out: a.x, ..Residual::stream(a.x) };
-        self.norm(&self.norm_of(given, Ptr::NULL), &[gate])?;
+        self.norm(&self.norm_of(given, NormWeight::NONE), &[gate])?;
         self.matmul(self.product(&a.normed, c.n_embd), &[segment(&gate, a.gate)])?;
         let up = (a.per_layer.add(il * n), n * c.layers.len());
         self.gate([n, self.rows], up, self.at.seq, self.wanted(&a.gated, &[proj]))?;

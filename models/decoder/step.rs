@@ -19,7 +19,7 @@ use qrun_cuda::{
 };
 
 use super::{
-    memory::{Layer, Memory, Operand, Rows, Weight},
+    memory::{Layer, Memory, NormWeight, Operand, Rows, Weight},
     tap::Probe,
 };
 use crate::{
@@ -55,7 +55,7 @@ pub struct Step<'a> {
 }
 
 /// The residual stream and what joins it: an output, and the norm before that, null where there is none; where the sum goes, and
-/// a factor on it.
+/// a factor on it; or a norm of the sum, which then is the stream.
 #[derive(Clone, Copy)]
 pub struct Residual {
     pub x: Ptr<f32>,
@@ -63,12 +63,13 @@ pub struct Residual {
     pub post: Ptr<f32>,
     pub x_out: Ptr<f32>,
     pub x_scale: f32,
+    pub norm: NormWeight,
 }
 
 impl Residual {
     /// The stream as it is, which stays where it is.
     pub fn stream(x: Ptr<f32>) -> Self {
-        Self { x, add: Ptr::NULL, post: Ptr::NULL, x_out: Ptr::NULL, x_scale: 1.0 }
+        Self { x, add: Ptr::NULL, post: Ptr::NULL, x_out: Ptr::NULL, x_scale: 1.0, norm: NormWeight::NONE }
     }
 }
 
@@ -94,7 +95,8 @@ impl Step<'_> {
                 self.tap_out(il, "attn_out", layer.vector(PostAttentionNorm))?;
                 (x, x_out) = (x_out, x);
                 let given = Residual { add: a.out, ..Residual::stream(x) };
-                residual = Residual { post: layer.vector(PostAttentionNorm), x_out, ..given };
+                let (post, norm) = (layer.vector(PostAttentionNorm), layer.norm(AttnOutputNorm));
+                residual = Residual { post, norm, x_out, ..given };
             }
             if plan.feed_forward != FeedForwardPlan::None {
                 self.feed_forward(il, layer, residual)?;
@@ -114,20 +116,28 @@ impl Step<'_> {
     /// blocks all norm the only row, some still read the stream when it is written.
     fn places_of_stream(&self) -> [Ptr<f32>; 2] {
         let a = &self.m.activations;
-        if self.rows > 1 {
-            return [a.x; 2];
+        let x = self.stream_of_rows();
+        if self.rows > 1 || self.c.arch.residual.norms_sums() {
+            return [x; 2];
         }
         let parts =
             |l: &LayerPlan| usize::from(l.mixer != Mixer::None) + usize::from(l.feed_forward != FeedForwardPlan::None);
         let even = self.c.layers.iter().map(parts).sum::<usize>().is_multiple_of(2);
-        if even { [a.x, a.x_next] } else { [a.x_next, a.x] }
+        if even { [x, a.x_next] } else { [a.x_next, x] }
+    }
+
+    /// Where the layers leave the residual stream: what is normed is the stream itself where sums are.
+    fn stream_of_rows(&self) -> Ptr<f32> {
+        let a = &self.m.activations;
+        if self.c.arch.residual.norms_sums() { a.normed.values } else { a.x }
     }
 
     /// What joins the stream after a layer.
     fn given_by_layer(&self, layer: &Layer) -> Residual {
         let a = &self.m.activations;
         let post = layer.vector(if self.m.per_layer.is_some() { PostNorm } else { PostFfwNorm });
-        Residual { add: a.out, post, x_scale: layer.output_scale, ..Residual::stream(a.x) }
+        let norm = layer.norm(LayerOutputNorm);
+        Residual { add: a.out, post, x_scale: layer.output_scale, norm, ..Residual::stream(self.stream_of_rows()) }
     }
 
     /// Logits, `[count][n_vocab]`, or hidden states, `[count][n_embd]`, of `count` rows: those that `index` names, the first ones
@@ -137,7 +147,8 @@ impl Step<'_> {
     /// The driver refuses a launch, or an earlier one has failed.
     pub fn head(&self, index: Ptr<i32>, count: usize) -> Result<()> {
         let (m, a) = (self.m, &self.m.activations);
-        let residual = m.layers.last().map_or(Residual::stream(a.x), |layer| self.given_by_layer(layer));
+        let residual =
+            m.layers.last().map_or(Residual::stream(self.stream_of_rows()), |layer| self.given_by_layer(layer));
         let seq = if index.is_null() { self.at.seq } else { Ptr::NULL };
         let (y, image) = match self.gives {
             Gives::Logits => self.wanted(&a.normed, &[m.head]),
@@ -170,14 +181,35 @@ impl Step<'_> {
             k: w.cols as i32,
             format: w.ty as i32,
             scale: self.c.embedding_scale,
+            add: self.m.input.token_type,
             ..EmbedParams::default()
         };
         // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
         unsafe { embed::embed(self.stream, &params)? };
         match self.c.arch.embedding_scale {
-            EmbeddingScale::RmsNorm => self.norm_in_place(y, self.m.embedding_norm, w.cols),
-            EmbeddingScale::One | EmbeddingScale::SqrtEmbd | EmbeddingScale::Key => Ok(()),
+            EmbeddingScale::RmsNorm => self.norm_in_place(y, self.m.embedding_norm, w.cols)?,
+            EmbeddingScale::One | EmbeddingScale::SqrtEmbd | EmbeddingScale::Key => {}
         }
+        self.embed_more(&params)
+    }
+
+    /// What joins the embeddings of tokens that `params` has made, and the norm of the sum.
+    fn embed_more(&self, params: &EmbedParams) -> Result<()> {
+        let (input, rows) = (&self.m.input, &self.at);
+        let mut add = Ptr::NULL;
+        if let Some(w) = &input.positions {
+            add = self.m.activations.out;
+            let (at, format) = (w.at, w.ty as i32);
+            let places = EmbedParams { w: at, format, token: rows.pos, y: add, scale: 1.0, add: Ptr::NULL, ..*params };
+            // SAFETY: as above; there is a row for each position of a context.
+            unsafe { embed::embed(self.stream, &places)? };
+        }
+        if input.norm.weight.is_null() {
+            return Ok(());
+        }
+        let sum = Residual { add, norm: input.norm, ..Residual::stream(params.y) };
+        let norm = NormParams { scale: 1.0, ..self.norm_of(sum, NormWeight::NONE) };
+        self.launch_norm(self.rows, self.norm_kind(&norm), &norm)
     }
 
     /// The normed stream times matrices; `products` are those of `consumers`.
@@ -190,12 +222,12 @@ impl Step<'_> {
         residual: Residual,
     ) -> Result<()> {
         let a = &self.m.activations;
-        let norm = self.norm_of(residual, layer.vector(AttnNorm));
+        let norm = self.norm_of(residual, layer.norm(AttnNorm));
         let product = self.product(&a.normed, self.c.n_embd);
         let launches = products.chunks(product.segment.len());
         if self.norms_itself(&norm, consumers) {
             // What the first launch has joined is there for the others.
-            let again = self.norm_of(Residual::stream(norm.x_out), norm.weight);
+            let again = self.norm_of(Residual::stream(norm.x_out), layer.norm(AttnNorm));
             let norms = std::iter::once(norm).chain(std::iter::repeat(again));
             return launches.zip(norms).try_for_each(|(segments, norm)| {
                 // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
@@ -301,6 +333,7 @@ impl Step<'_> {
             q: a.q,
             pos: rows.pos,
             seq: rows.seq,
+            end: if l.mask.is_causal() { Ptr::NULL } else { rows.end },
             cache: self.m.layers[l.kv.layer(il)].cache,
             scratch: a.parts,
             splits: layer.splits,
@@ -406,6 +439,13 @@ impl Step<'_> {
     /// The residual stream after a layer, of what was handed on last and times a factor. The sum itself is a part of the next
     /// norm, so it is made on the host.
     fn tap_layer(&self, il: usize, residual: Residual) -> Result<()> {
+        if self.probe.is_some() && !residual.norm.weight.is_null() {
+            // The stream has yet to become that, and lies elsewhere.
+            let y = self.m.activations.x;
+            let norm = NormParams { y, ..self.norm_of(residual, NormWeight::NONE) };
+            self.launch_norm(self.rows, self.norm_kind(&norm), &norm)?;
+            return self.tap(Some(il), "l_out", y, self.c.n_embd);
+        }
         let len = self.rows * self.c.n_embd;
         let factors = [self.c.residual_scale, residual.x_scale];
         self.probe.map_or(Ok(()), |probe| probe.hand_on_sum(il, "l_out", self.stream, (residual.x, len, factors)))

@@ -3,7 +3,7 @@
 
 use std::process::Output;
 
-use super::{model, qrun, text};
+use super::{model, models, qrun, run, text};
 
 /// A computer with this emulated GPU.
 fn on(machine: &str, line: &str) -> Output {
@@ -63,6 +63,30 @@ fn a_gpu_answers_as_the_cpu_does() {
     // GPU number; weights + KV cache + activations = sum of available.
     assert_eq!(numbers[1] + numbers[2] + numbers[3], numbers[4], "{plan}");
     assert!(numbers[4] < numbers[5], "{plan}");
+}
+
+/// `qrun embed`: more texts than go through the layers together, of models that see them whole and of one that does not.
+#[test]
+fn a_gpu_makes_the_vectors_that_the_cpu_makes() {
+    let texts = (1..=40).map(|n| "word ".repeat(n * 5 % 61)).collect::<Vec<_>>().join("\n");
+    let file = models().join("texts-for-a-gpu.txt");
+    std::fs::write(&file, texts).expect("a file");
+    for name in ["tiny-bert", "tiny-nomic-bert", "tiny-gemma-embedding", "tiny-modern-bert", "tiny-qwen3"] {
+        let model = models().join(format!("on-a-gpu-{name}.gguf")).display().to_string();
+        assert!(run(&format!("synth {name} {model}")).status.success(), "{name}");
+        let [expected, found] = [("", "cpu"), ("sm=80", "cuda")].map(|(machine, device)| {
+            let line = format!("embed {model} -f {} --pooling mean --embd-output-format raw", file.display());
+            let output = on(machine, &format!("{line} --device {device}"));
+            assert_eq!((output.status.code(), lines(&output)), (Some(0), vec![]), "{name} on {device}");
+            text(&output.stdout)
+        });
+        let vector = |line: &str| line.split(' ').map(|x| x.parse().expect("a number")).collect::<Vec<f64>>();
+        assert_eq!((found.lines().count(), expected.lines().count()), (40, 40), "{name}");
+        for (found, expected) in found.lines().map(vector).zip(expected.lines().map(vector)) {
+            let cosine: f64 = found.iter().zip(&expected).map(|(a, b)| a * b).sum();
+            assert!(cosine > 0.999, "{name}: cosine {cosine}");
+        }
+    }
 }
 
 #[test]

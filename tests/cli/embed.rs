@@ -117,7 +117,7 @@ fn the_pooling_is_the_files_or_the_flags() {
 
 #[test]
 fn synthetic_models_embed() {
-    for name in ["tiny-bert", "tiny-nomic-bert", "tiny-gemma-embedding"] {
+    for name in ["tiny-bert", "tiny-nomic-bert", "tiny-gemma-embedding", "tiny-modern-bert"] {
         let file = models().join(format!("synthetic-{name}.gguf")).display().to_string();
         assert!(run(&format!("synth {name} {file}")).status.success(), "{name}");
         let output = run(&format!("embed {file} -p Hello --embd-output-format raw"));

@@ -1,13 +1,18 @@
 //! Hidden states of texts, as embeddings are made of: those of the CPU, and the same alone and among others.
 
-use qrun_models::{Forward, Gives, Options};
+use qrun_models::{Forward, ForwardError, Gives, GpuDecoder, Options};
 
 use super::{Device, assert_near, distance, in_k_quants, named, options, sm};
-use crate::tiny::{Mix, Tiny, decoder, entries, logits, prompt};
+use crate::tiny::{ENCODERS, Mix, Tiny, decoder, entries, logits, prompt};
 
 /// With attention, windows, factors on logits, experts and states.
 fn models() -> impl Iterator<Item = Tiny> {
     named(&["qwen3", "gemma3", "granite", "qwen3moe", "nemotron_h"]).map(in_k_quants)
+}
+
+/// Those that see texts whole.
+fn encoders() -> impl Iterator<Item = Tiny> {
+    ENCODERS.into_iter().map(in_k_quants)
 }
 
 /// Of one token, of a few, and of more than go through the layers together.
@@ -21,7 +26,7 @@ fn hidden() -> Options {
 
 #[test]
 fn hidden_states_are_those_of_the_exact_cpu() {
-    for (i, tiny) in models().enumerate() {
+    for (i, tiny) in models().chain(encoders()).enumerate() {
         // Experts are quantized.
         for mix in if tiny.experts[0] > 0 { vec![Mix::Q4_K_M] } else { vec![Mix::Q4_K_M, Mix::F32] } {
             let tiny = Tiny { mix, ..tiny };
@@ -46,7 +51,7 @@ fn hidden_states_are_those_of_the_exact_cpu() {
 
 #[test]
 fn hidden_states_are_the_same_alone_and_among_others() {
-    for (i, tiny) in models().enumerate() {
+    for (i, tiny) in models().chain(encoders()).enumerate() {
         let mixes = if tiny.experts[0] > 0 { vec![Mix::Q4_K_M] } else { vec![Mix::Q4_K_M, Mix::BF16] };
         for mix in mixes {
             let tiny = Tiny { mix, ..tiny };
@@ -63,6 +68,9 @@ fn hidden_states_are_the_same_alone_and_among_others() {
                 assert_eq!(own, alone, "{} {mix:?}, {} tokens", tiny.arch, text.len());
                 // Cut where steps of decoding would follow.
                 device.rewind(seq, 0);
+                if model.config.is_bidirectional() {
+                    continue;
+                }
                 let (front, last) = text.split_at(text.len() - 1);
                 let mut cut = if front.is_empty() { vec![] } else { device.logits(front, 0, seq) };
                 cut.extend(device.logits(last, front.len(), seq));
@@ -70,4 +78,32 @@ fn hidden_states_are_the_same_alone_and_among_others() {
             }
         }
     }
+}
+
+#[test]
+fn a_text_that_is_seen_whole_is_never_cut() {
+    for tiny in encoders() {
+        let (model, texts) = (tiny.model(), [150, 256, 100, 1].map(|n| prompt(&format!("{n}"), n, tiny.n_vocab)));
+        let mut device = Device::new(&model, &hidden(), sm(80));
+        let launches = |device: &Device| device.machine().map(|machine| machine.counters().launches["embed"]);
+        let alone: Vec<_> = texts.iter().map(|text| (device.logits(text, 0, 0), device.rewind(0, 0)).0).collect();
+        let before = launches(&device);
+        let all: Vec<_> = texts.iter().zip(0..).flat_map(|(text, seq)| entries(text, 0, seq)).collect();
+        assert_eq!(device.forward(&all).unwrap(), alone.concat(), "{}", tiny.arch);
+        // The first of them, the second, and both of the others: 256 rows have room.
+        let per_step = 1 + u64::from(model.config.arch.input.is_placed());
+        assert_eq!(launches(&device), before.map(|n| n + 3 * per_step), "{}", tiny.arch);
+        let more = device.forward(&entries(&texts[3], 1, 3)).map(<[f32]>::len);
+        assert_eq!(more, Err(ForwardError::Whole { seq: 3, held: 1 }));
+    }
+}
+
+#[test]
+fn what_sees_texts_whole_is_refused_by_name_where_it_has_no_kernels() {
+    let refused = |tiny: Tiny, gives| GpuDecoder::supports(&tiny.model(), &Options { gives, ..options() });
+    for tiny in encoders() {
+        assert_eq!(refused(tiny, Gives::Hidden), Ok(()), "{}", tiny.arch);
+    }
+    let reason = refused(ENCODERS[0], Gives::Logits).expect_err("logits of a BERT");
+    assert!(reason.contains("logits after a norm of sums"), "{reason}");
 }

@@ -5,27 +5,58 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use qrun_models::{Entry, Forward, Output};
+use qrun_models::{Entry, Forward, Gives, Options, Output};
 
 use super::{Device, assert_near, distance, in_k_quants, int8_bound, models, named, options, sm};
-use crate::tiny::{Mix, Tiny, decoder, entries, prompt};
+use crate::tiny::{ENCODERS, Mix, Tiny, decoder, entries, prompt};
 
 type Results = Vec<(Option<usize>, &'static str, Vec<f32>)>;
 
-/// All results of a prompt in whose last three rows an output is wanted, and of a token after it.
-fn listened(d: &mut dyn Forward, tokens: &[u32]) -> Results {
+/// What `run` has a decoder hand on.
+fn heard(d: &mut dyn Forward, run: impl FnOnce(&mut dyn Forward)) -> Results {
     let results = Arc::new(Mutex::new(Results::new()));
     let hear = results.clone();
     let tap = move |il, name, values: &[f32]| hear.lock().unwrap().push((il, name, values.to_vec()));
     assert!(d.set_tap(Some(Box::new(tap))));
+    run(d);
+    assert!(d.set_tap(None));
+    Arc::into_inner(results).expect("nobody listens any more").into_inner().unwrap()
+}
+
+/// All results of a prompt in whose last three rows an output is wanted, and of a token after it.
+fn listened(d: &mut dyn Forward, tokens: &[u32]) -> Results {
     let last = tokens.len() - 1;
     let mut batch = entries(&tokens[..last], 0, 0);
     batch.iter_mut().for_each(|e| e.output = Output::logits_if(e.pos as usize + 3 >= last));
-    d.forward(&batch).unwrap();
-    d.forward(&[Entry { token: tokens[last], pos: last as u32, seq: 0, output: Output::Logits, drafted: false }])
-        .unwrap();
-    assert!(d.set_tap(None));
-    Arc::into_inner(results).expect("nobody listens any more").into_inner().unwrap()
+    let next = Entry { token: tokens[last], pos: last as u32, seq: 0, output: Output::Logits, drafted: false };
+    heard(d, |d| {
+        d.forward(&batch).unwrap();
+        d.forward(&[next]).unwrap();
+    })
+}
+
+/// With a text and the front of it, both seen whole.
+#[test]
+fn taps_hear_texts_that_are_seen_whole() {
+    for (i, tiny) in ENCODERS.into_iter().map(in_k_quants).enumerate() {
+        for (mix, bound) in [(Mix::Q4_K_M, int8_bound(&tiny)), (Mix::F32, 4e-3)] {
+            let tiny = Tiny { mix, ..tiny };
+            let (model, tokens) = (tiny.model(), prompt("taps", 80, tiny.n_vocab));
+            let options = Options { gives: Gives::Hidden, ..options() };
+            let mut batch = [entries(&tokens, 0, 0), entries(&tokens[..9], 0, 1)].concat();
+            // Few hidden states, of which a tap hears at once.
+            batch.iter_mut().for_each(|e| e.output = Output::logits_if(e.pos == 8));
+            let listened = |d: &mut dyn Forward| heard(d, |d| assert_eq!(d.forward(&batch).unwrap().len(), 2 * 256));
+            let want = listened(&mut decoder(&model, options.clone()));
+            let found = listened(&mut *Device::new(&model, &options, sm([75, 80][i % 2])));
+            let names = |results: &Results| results.iter().map(|(il, name, _)| (*il, *name)).collect::<Vec<_>>();
+            assert_eq!(names(&found), names(&want), "{}", tiny.arch);
+            for ((il, name, values), (_, _, want)) in found.iter().zip(&want) {
+                let bound = if matches!(*name, "ffn_act" | "ffn_out") { bound * SQRT_2 } else { bound };
+                assert_near(values, want, bound, format_args!("{} {mix:?} {name} of layer {il:?}", tiny.arch));
+            }
+        }
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ DATA = ROOT / "tests/data/golden/embeddings"
 
 ROWS["gemma-embedding"] = ROWS["gemma3"]
 ROWS["bert"] = ROWS["nomic-bert"] = Row("Bert")
+ROWS["modern-bert"] = Row("ModernBert")
 
 OUTSIDE = {
     "token_embd.weight": "embeddings.word_embeddings.weight",
@@ -86,6 +87,46 @@ def encoder(model):
     return net, state
 
 
+MODERN = {
+    "token_embd.weight": "embeddings.tok_embeddings.weight",
+    "token_embd_norm.weight": "embeddings.norm.weight",
+    "output_norm.weight": "final_norm.weight",
+    "attn_norm": "attn_norm",
+    "attn_qkv": "attn.Wqkv",
+    "attn_output": "attn.Wo",
+    "ffn_norm": "mlp_norm",
+    "ffn_up": "mlp.Wi",
+    "ffn_down": "mlp.Wo",
+}
+
+
+def modern(model):
+    """ModernBERT, whose tensors are fused there as they are in files."""
+    k = model.keys
+    bases = {"full_attention": k["rope.freq_base"], "sliding_attention": 10_000.0}
+    config = transformers.ModernBertConfig(
+        vocab_size=len(model.tensors["token_embd.weight"]),
+        hidden_size=k["embedding_length"],
+        num_hidden_layers=k["block_count"],
+        num_attention_heads=k["attention.head_count"],
+        intermediate_size=k["feed_forward_length"],
+        max_position_embeddings=k["context_length"],
+        local_attention=k["attention.sliding_window"],
+        rope_parameters={kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()},
+        norm_eps=k["attention.layer_norm_epsilon"],
+        pad_token_id=0,
+        attn_implementation="eager",
+    )
+    state = {}
+    for name, t in model.tensors.items():
+        if name in MODERN:
+            state[MODERN[name]] = t
+        else:
+            _, il, part, suffix = name.split(".")
+            state[f"layers.{il}.{MODERN[part]}.{suffix}"] = t
+    return transformers.ModernBertModel(config), state
+
+
 def decoder(model):
     """A model with a mask, or EmbeddingGemma: the part of it before the head."""
     config = model.config()
@@ -104,7 +145,8 @@ def decoder(model):
 
 @torch.no_grad()
 def hidden(model, tokens):
-    net, state = encoder(model) if model.arch in ("bert", "nomic-bert") else decoder(model)
+    of_arch = {"bert": encoder, "nomic-bert": encoder, "modern-bert": modern}
+    net, state = of_arch.get(model.arch, decoder)(model)
     net = net.float().eval()
     missing, unexpected = net.load_state_dict(state, strict=False)
     left_out = [m for m in missing if "rotary" not in m and "position_ids" not in m and "token_type_ids" not in m]

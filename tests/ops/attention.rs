@@ -42,6 +42,8 @@ struct Case {
     image: bool,
     /// Elements of keys, from the front, that are values; 0: values are apart.
     latent: usize,
+    /// Tokens of each text behind its last row here, which all of its rows see; `None`: they see none behind them.
+    behind: Option<usize>,
     /// (sequence, position) per row; negative sequence: idle.
     rows: &'static [(i32, i32)],
 }
@@ -61,6 +63,7 @@ const BASE: Case = Case {
     sinks: None,
     image: false,
     latent: 0,
+    behind: None,
     rows: PAGE_EDGES,
 };
 
@@ -73,6 +76,22 @@ const PROMPT: &[(i32, i32)] = &prompt::<24>(0, 55);
 /// The ends of two prompts, an idle row, and a third.
 const MIXED: &[(i32, i32)] =
     &[(0, 61), (0, 62), (0, 63), (0, 64), (2, 0), (2, 1), (2, 2), (-1, 0), (1, 9), (1, 10), (1, 11), (1, 12), (1, 13)];
+
+/// A whole text beyond a page, an idle row, one of a token, and one of several.
+const TEXTS: &[(i32, i32)] = &{
+    let mut rows = [(0, 0); 75];
+    let mut i = 0;
+    while i < 75 {
+        rows[i] = match i {
+            0..67 => (0, i as i32),
+            67 => (-1, 5),
+            68 => (2, 0),
+            _ => (1, i as i32 - 69),
+        };
+        i += 1;
+    }
+    rows
+};
 
 const fn prompt<const N: usize>(seq: i32, first: i32) -> [(i32, i32); N] {
     let mut rows = [(seq, first); N];
@@ -102,13 +121,24 @@ impl Case {
 
     /// Tokens of the longest context.
     fn longest(&self) -> usize {
-        self.rows.iter().map(|r| r.1 as usize + 1).max().expect("rows")
+        self.rows.iter().map(|r| r.1 as usize + 1).max().expect("rows") + self.behind.unwrap_or(0)
+    }
+
+    /// Tokens of a sequence's text.
+    fn len(&self, seq: i32) -> usize {
+        let last = self.rows.iter().filter(|row| row.0 == seq).map(|row| row.1).max().expect("a row of it");
+        last as usize + 1 + self.behind.unwrap_or(0)
     }
 
     /// Positions that a row sees.
-    fn visible(&self, pos: i32) -> std::ops::Range<usize> {
-        let end = pos as usize + 1;
-        if self.window > 0 { end.saturating_sub(self.window)..end } else { 0..end }
+    fn visible(&self, (seq, pos): (i32, i32)) -> std::ops::Range<usize> {
+        let (pos, half) = (pos as usize, self.window / 2);
+        match self.behind {
+            None if self.window > 0 => (pos + 1).saturating_sub(self.window)..pos + 1,
+            None => 0..pos + 1,
+            Some(_) if self.window > 0 => pos.saturating_sub(half)..self.len(seq).min(pos + half + 1),
+            Some(_) => 0..self.len(seq),
+        }
     }
 
     /// Queries, and a cache that holds what some row sees and NaNs elsewhere.
@@ -116,12 +146,12 @@ impl Case {
         let mut r = Random::new((self.head_dim + self.n_head) as u64);
         let pages = match self.window {
             0 => self.longest().div_ceil(PAGE) + 1,
-            w => (w + self.rows.len() - 1).div_ceil(PAGE) + 1,
+            w => (w + self.rows.len() + self.behind.unwrap_or(0) - 1).div_ceil(PAGE) + 1,
         };
         let mut cache = HostCache::new(self.kind, [self.n_head_kv, self.head_dim], [8, pages], 0xFF);
         let width = self.n_head_kv * self.head_dim;
         for &(seq, pos) in self.rows.iter().filter(|row| row.0 >= 0) {
-            for p in self.visible(pos) {
+            for p in self.visible((seq, pos)) {
                 let of_token = &mut Random::new((seq as u64) << 32 | p as u64);
                 if !cache.tokens.contains_key(&(seq as usize, p)) {
                     cache.write(seq as usize, p, [of_token.normals(width), of_token.normals(width)]);
@@ -147,12 +177,12 @@ impl Case {
                 let (dot, cap) = (dot * f64::from(self.scale()) * grown, f64::from(self.softcap));
                 if cap > 0.0 { cap * (dot / cap).tanh() } else { dot }
             };
-            let scores: Vec<f64> = self.visible(pos).map(score).collect();
+            let scores: Vec<f64> = self.visible((seq, pos)).map(score).collect();
             let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let sink = self.sinks.map_or(0.0, |_| (f64::from(self.sink_values()[head]) - max).exp());
             let total: f64 = scores.iter().map(|s| (s - max).exp()).sum::<f64>() + sink;
             let mut out = vec![0.0; self.value_dim()];
-            for (p, s) in self.visible(pos).zip(scores) {
+            for (p, s) in self.visible((seq, pos)).zip(scores) {
                 out.iter_mut()
                     .zip(element(p, usize::from(self.latent == 0)))
                     .for_each(|(o, v)| *o += (s - max).exp() / total * v);
@@ -181,6 +211,8 @@ impl Case {
         let data = self.data();
         let (gate, sinks) = (device.buffer(&self.gate_values()), device.buffer(&self.sink_values()));
         let (seq, pos): (Vec<_>, Vec<_>) = self.rows.iter().copied().unzip();
+        let ends: Vec<i32> = seq.iter().map(|&seq| self.len(seq) as i32).collect();
+        let end = device.buffer(&ends);
         let (seq, pos, q) = (device.buffer(&seq), device.buffer(&pos), device.buffer(&data.q));
         let rows = self.rows.len();
         let n = rows * self.n_head * self.value_dim();
@@ -203,6 +235,7 @@ impl Case {
             q: q.ptr,
             pos: pos.ptr,
             seq: seq.ptr,
+            end: if self.behind.is_some() { end.ptr } else { Ptr::NULL },
             cache: of_values(cache.cache),
             out: if self.image { Ptr::NULL } else { out.ptr },
             image,
@@ -341,6 +374,26 @@ fn prompts_and_what_is_mixed_with_them() {
         // Blocks that have nothing to do.
         Case { rows: &[(-1, 3), (-2, 4)], ..prompt },
     ]);
+}
+
+/// Whole texts, and the front of some; windows wider and narrower than a tile, odd and even.
+#[test]
+fn rows_see_what_lies_behind_them() {
+    let whole = Case { tiling: Tiling::Prompt, behind: Some(0), rows: TEXTS, ..BASE };
+    check(&[
+        whole,
+        Case { behind: Some(70), n_head: 6, n_head_kv: 2, image: true, ..whole },
+        Case { window: 40, head_dim: 128, ..whole },
+        Case { window: 5, behind: Some(3), n_head: 3, n_head_kv: 3, head_dim: 32, ..whole },
+        Case { window: 7, kind: CacheType::Q8_0, head_dim: 256, n_head: 4, ..whole },
+        Case { behind: Some(9), kind: CacheType::Q8_0, head_dim: 80, ..whole },
+        Case { head_dim: 512, n_head: 4, ..whole },
+        Case { head_dim: 80, latent: 64, n_head: 3, behind: Some(1), ..whole },
+        Case { rows: &[(0, 0)], ..whole },
+    ]);
+    // The last row sees what one does that sees up to itself.
+    let last = Case { rows: &[(0, 69)], ..whole };
+    compare([last, Case { behind: None, ..last }], |a, b| assert!(a == b, "the last row"));
 }
 
 /// Those of DeepSeek V3 and of Mistral Small 4, and smaller ones: keys that end within 32 elements.

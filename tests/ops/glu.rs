@@ -3,7 +3,7 @@
 use qrun_cuda::{
     Ptr,
     ops::matmul::{GluParams, QuantizedActivations, Segment, glu, glu_takes},
-    ops::params::{CLAMPED_SWIGLU, GELU_TANH, RELU_SQUARED, SILU},
+    ops::params::{CLAMPED_SWIGLU, GELU, GELU_TANH, RELU_SQUARED, SILU},
 };
 use qrun_quant::GgmlType;
 
@@ -33,6 +33,17 @@ impl Case {
     }
 }
 
+/// The error function in f64: `2/√π · e^(−x²) · Σ 2ⁿ x^(2n+1) / (2n+1)!!`, whose terms have one sign.
+fn erf(x: f64) -> f64 {
+    let (mut term, mut sum, mut n) = (x, 0.0, 1.0);
+    while f64::abs(term) > 1e-17 * f64::abs(sum) && n < 2000.0 {
+        sum += term;
+        n += 2.0;
+        term *= 2.0 * x * x / n;
+    }
+    2.0 / std::f64::consts::PI.sqrt() * (-x * x).exp() * sum
+}
+
 /// `activation(gate) · up` in f64.
 pub fn gated(gate: f64, up: f64, activation: i32) -> f64 {
     match activation {
@@ -45,6 +56,7 @@ pub fn gated(gate: f64, up: f64, activation: i32) -> f64 {
             let gate = gate.min(7.0);
             gate / (1.0 + (-1.702 * gate).exp()) * (up.clamp(-7.0, 7.0) + 1.0)
         }
+        GELU => 0.5 * gate * (1.0 + erf(gate / std::f64::consts::SQRT_2)) * up,
         // Nothing is gated.
         RELU_SQUARED => gate.max(0.0).powi(2),
         other => panic!("activation {other}"),

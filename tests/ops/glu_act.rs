@@ -5,7 +5,7 @@ use qrun_cuda::{
     ops::{
         activations::QuantizedActivations,
         gemm::{GluActParams, glu_act},
-        params::{CLAMPED_SWIGLU, GELU_TANH, RELU_SQUARED, SILU},
+        params::{CLAMPED_SWIGLU, GELU, GELU_TANH, RELU_SQUARED, SILU},
     },
 };
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// `glu_act` over three columns, the second idle, into numbers, an image, or both.
-fn check_gate(rows: usize, activation: i32, [numbers, image]: [bool; 2]) {
+fn check_gate(rows: usize, (activation, gates): (i32, bool), [numbers, image]: [bool; 2]) {
     // Without an image the columns are packed: what is read past the last row is past the buffer.
     let (columns, stride) = (3, if image { 300 } else { rows });
     let mut random = Random::new(7);
@@ -29,7 +29,7 @@ fn check_gate(rows: usize, activation: i32, [numbers, image]: [bool; 2]) {
         .map(|i| {
             let (g, u) =
                 (f64::from(gate[i / rows * stride + i % rows]), f64::from(up[i / rows * up_stride + i % rows]));
-            gated(g, u, activation)
+            gated(g, if gates { u } else { 1.0 }, activation)
         })
         .collect();
     let blocks = if image { columns * rows / 32 } else { 0 };
@@ -41,7 +41,7 @@ fn check_gate(rows: usize, activation: i32, [numbers, image]: [bool; 2]) {
             let (d, s) = (device.buffer(&vec![0_f32; blocks.max(1)]), device.buffer(&vec![0_f32; 2 * blocks.max(1)]));
             let params = GluActParams {
                 gate: gate.ptr,
-                up: if activation == RELU_SQUARED { Ptr::NULL } else { up.ptr },
+                up: if gates { up.ptr } else { Ptr::NULL },
                 stride: stride as i32,
                 rows: rows as i32,
                 columns: columns as i32,
@@ -96,7 +96,8 @@ fn check_gate(rows: usize, activation: i32, [numbers, image]: [bool; 2]) {
 
 #[test]
 fn the_gate_of_many_columns() {
-    for activation in [SILU, GELU_TANH, CLAMPED_SWIGLU, RELU_SQUARED] {
+    let gates = [SILU, GELU_TANH, CLAMPED_SWIGLU, GELU].map(|activation| (activation, true));
+    for activation in gates.into_iter().chain([(RELU_SQUARED, false), (GELU, false)]) {
         check_gate(288, activation, [true, true]);
         check_gate(45, activation, [true, false]);
         check_gate(28, activation, [true, false]);

@@ -31,6 +31,8 @@ struct Case {
     scale: f32,
     /// Factor on the stream with it.
     x_scale: f32,
+    /// Whether something is added at last.
+    bias: bool,
 }
 
 const BASE: Case = Case {
@@ -44,6 +46,7 @@ const BASE: Case = Case {
     size: 1.0,
     scale: 1.0,
     x_scale: 1.0,
+    bias: false,
 };
 const CASES: &[Case] = &[
     Case { n: 2, ..BASE },
@@ -63,6 +66,10 @@ const CASES: &[Case] = &[
     Case { kind: NormKind::Layer, n: 90, add: true, scale: 0.22, ..BASE },
     Case { kind: NormKind::Layer, n: 1152, add: true, post: true, image: true, size: 300.0, ..BASE },
     Case { kind: NormKind::Layer, n: 4098, seq: &[0, 1, -1], add: true, index: Some(&[1, 0]), ..BASE },
+    Case { kind: NormKind::Layer, n: 2, bias: true, ..BASE },
+    Case { kind: NormKind::Layer, n: 90, bias: true, add: true, x_scale: 0.5, ..BASE },
+    Case { kind: NormKind::Layer, n: 384, bias: true, add: true, image: true, seq: &[0, 0, -1, 2], ..BASE },
+    Case { kind: NormKind::Layer, n: 4128, bias: true, image: true, add: true, index: Some(&[2, -1, 0]), ..BASE },
     Case { kind: NormKind::None, n: 62, add: true, post: true, ..BASE },
     Case { kind: NormKind::None, n: 2080, add: true, image: true, scale: 0.22, size: 1e-3, ..BASE },
     Case { kind: NormKind::None, n: 96, image: true, index: Some(&[2, -1]), ..BASE },
@@ -73,6 +80,7 @@ struct Data {
     add: Vec<f32>,
     post: Vec<f32>,
     weight: Vec<f32>,
+    bias: Vec<f32>,
 }
 
 impl Case {
@@ -81,7 +89,7 @@ impl Case {
         let rows = self.seq.len();
         let mut many = |n, scale: f32| r.normals(n).iter().map(|x| x * scale).collect::<Vec<_>>();
         let (x, add) = (many(rows * self.n, self.size), many(rows * self.n, 2.0 * self.size));
-        Data { x, add, post: many(self.n, 1.0), weight: many(self.n, 1.0) }
+        Data { x, add, post: many(self.n, 1.0), weight: many(self.n, 1.0), bias: many(self.n, 1.0) }
     }
 
     /// Row of x for each row of y; none: idle.
@@ -107,6 +115,7 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
     let ptr = |b: &Option<Buffer<f32>>| b.as_ref().map_or(Ptr::NULL, |b| b.ptr);
     let (x, weight, seq) = (device.buffer(&data.x), device.buffer(&data.weight), device.buffer(case.seq));
     let (add, post) = (optional(case.add, &data.add), optional(case.post, &data.post));
+    let bias = optional(case.bias, &data.bias);
     let index = case.index.map(|i| device.buffer(i));
     let y = device.buffer(&vec![UNTOUCHED; lengths[1]]);
     let q = device.buffer(&vec![UNTOUCHED as i8; lengths[2]]);
@@ -132,6 +141,7 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
         scale: case.scale,
         x_scale: case.x_scale,
         share: 0.0,
+        bias: ptr(&bias),
     };
     // SAFETY: buffers of these shapes, which live until the results are read.
     unsafe { norm(&device.stream, case.sources().len() as u32, case.kind, &p) }.expect("a launch");
@@ -168,7 +178,9 @@ fn judge(case: &Case, found: &[f32], what: &str) {
         let centred: Vec<f64> = joined.iter().map(|x| x - off).collect();
         let factor = if case.kind == NormKind::None { 1.0 } else { 1.0 / rms(&centred, EPS) };
         let weight = |i: usize| if case.kind == NormKind::None { 1.0 } else { f64::from(data.weight[i]) };
-        let expected: Vec<f64> = centred.iter().enumerate().map(|(i, x)| x * factor * weight(i)).collect();
+        let bias = |i: usize| if case.bias { f64::from(data.bias[i]) } else { 0.0 };
+        let normed = centred.iter().enumerate().map(|(i, x)| x * factor * weight(i) + bias(i));
+        let expected: Vec<f64> = normed.collect();
         assert_close(y, &expected, 3e-7, what);
         if case.index.is_none() {
             let scaled = joined.iter().map(|x| x * if case.add { f64::from(case.x_scale) } else { 1.0 });
@@ -239,25 +251,35 @@ fn an_image_alone_is_the_same_image() {
     );
 }
 
+/// Also those of a LayerNorm with a bias, which are the stream that the next sum goes to.
 #[test]
 fn rows_are_normed_in_place() {
-    let rows = |device: &Device, n: usize, apart: bool| {
+    let rows = |device: &Device, (kind, n): (NormKind, usize), apart: bool| {
         let mut random = Random::new(n as u64);
-        let (x, weight) = (device.buffer(&random.normals(2 * n)), device.buffer(&random.normals(n)));
+        let [x, add] = [2, 2].map(|rows| device.buffer(&random.normals(rows * n)));
+        let [weight, bias] = [1, 1].map(|rows| device.buffer(&random.normals(rows * n)));
         let y = device.buffer(&vec![UNTOUCHED; 2 * n]);
         let to = if apart { &y } else { &x };
-        let p = NormParams { x: x.ptr, weight: weight.ptr, y: to.ptr, n: n as i32, eps: EPS, ..NormParams::default() };
+        let (add, bias) = if kind == NormKind::Layer { (add.ptr, bias.ptr) } else { (Ptr::NULL, Ptr::NULL) };
+        let weight = weight.ptr;
+        let p = NormParams { x: x.ptr, add, weight, bias, y: to.ptr, n: n as i32, eps: EPS, ..NormParams::default() };
         // SAFETY: buffers of these shapes, which live until the results are read.
-        unsafe { norm(&device.stream, 2, NormKind::Rms, &p) }.expect("a launch");
+        unsafe { norm(&device.stream, 2, kind, &p) }.expect("a launch");
         device.read(to)
     };
-    const LENGTHS: [usize; 3] = [70, 544, 4098];
+    const ROWS: [(NormKind, usize); 5] = [
+        (NormKind::Rms, 70),
+        (NormKind::Rms, 544),
+        (NormKind::Rms, 4098),
+        (NormKind::Layer, 70),
+        (NormKind::Layer, 4098),
+    ];
     everywhere(
-        |device| LENGTHS.iter().flat_map(|&n| [rows(device, n, true), rows(device, n, false)].concat()).collect(),
+        |device| ROWS.iter().flat_map(|&of| [rows(device, of, true), rows(device, of, false)].concat()).collect(),
         |mut found| {
-            for n in LENGTHS {
+            for (kind, n) in ROWS {
                 let both = found.split_off(..4 * n).expect("both");
-                assert!(both[..2 * n] == both[2 * n..], "rows of {n}");
+                assert!(both[..2 * n] == both[2 * n..], "{kind:?}, rows of {n}");
             }
         },
     );

@@ -35,6 +35,7 @@ def the_programs(model: Path, texts: list[str], *flags: str) -> list[list[float]
         ("tiny-bert", "cls", ()),
         ("tiny-nomic-bert", "mean", ()),
         ("tiny-gemma-embedding", "mean", ()),
+        ("tiny-modern-bert", "mean", ()),
         ("tiny-gemma3", "mean", ("--pooling", "mean")),
         ("tiny-qwen3", "last", ("--pooling", "last")),
     ],

@@ -128,7 +128,7 @@ pub const EACH_ARCH: [Tiny; 36] = [
 ];
 
 /// One for each architecture that takes texts whole, and makes embeddings alone.
-pub const ENCODERS: [Tiny; 3] = [
+pub const ENCODERS: [Tiny; 4] = [
     Tiny { arch: "bert", tied: true, head_dim: 32, n_head_kv: 4, biases: true, pooling: 2, ..TINY },
     Tiny { arch: "nomic-bert", tied: true, head_dim: 32, n_head_kv: 4, fused_qkv: true, pooling: 1, ..TINY },
     Tiny {
@@ -139,6 +139,18 @@ pub const ENCODERS: [Tiny; 3] = [
         n_layer: 4,
         n_head_kv: 1,
         dense: [96, 160],
+        ..TINY
+    },
+    Tiny {
+        arch: "modern-bert",
+        tied: true,
+        window: 40,
+        n_layer: 4,
+        n_head_kv: 4,
+        head_dim: 32,
+        fused_qkv: true,
+        fused_gate_up: true,
+        rope_base: 160_000.0,
         ..TINY
     },
 ];

@@ -15,6 +15,18 @@ use super::{Add, Mix, Spread, Tiny};
 const ORIGINAL: u32 = 32;
 
 impl Tiny {
+    /// Whether a layer sees a window only.
+    pub fn slides(&self, il: usize) -> bool {
+        let period = match (self.pattern, self.arch) {
+            (0, "gemma2" | "gpt-oss") => 2,
+            (0, "gemma3" | "gemma-embedding") => 6,
+            (0, "modern-bert") => 3,
+            (0, _) => 4,
+            (period, _) => period,
+        };
+        let global = if self.arch == "modern-bert" { 0 } else { period - 1 };
+        self.window > 0 && il % period != global
+    }
     /// Whether a layer has experts.
     pub fn has_experts(&self, il: usize) -> bool {
         self.experts[0] > 0 && il >= self.leading_dense && self.layer(il)[2] > 0
@@ -75,7 +87,7 @@ pub fn keys(t: &Tiny, h: &mut Header) {
     // Where there are two of them, or one by another name, large enough to be seen in logits.
     let (name, eps) = match t.arch {
         "cohere2" => ("layer_norm_epsilon", 1e-3f32),
-        "bert" | "nomic-bert" => ("layer_norm_epsilon", 1e-3),
+        "bert" | "nomic-bert" | "modern-bert" => ("layer_norm_epsilon", 1e-3),
         "muse-glimmer" => ("layer_norm_rms_epsilon", 1e-3),
         // Not a LayerNorm's.
         "nemotron_h" => ("layer_norm_epsilon", 1e-3),
@@ -244,8 +256,12 @@ pub fn input(t: &Tiny, add: Add) {
     let std = 0.5;
     if input.is_typed() {
         add("token_types.weight", GgmlType::F32, [t.n_embd, 2], Spread { mean: 0.0, std });
+    }
+    if input.is_normed() {
         add("token_embd_norm.weight", GgmlType::F32, [t.n_embd, 0], Spread { mean: 1.0, std: 0.2 });
-        add("token_embd_norm.bias", GgmlType::F32, [t.n_embd, 0], Spread { mean: 0.0, std: 0.2 });
+        if arch::find(t.arch).unwrap().norm.has_bias() {
+            add("token_embd_norm.bias", GgmlType::F32, [t.n_embd, 0], Spread { mean: 0.0, std: 0.2 });
+        }
     }
     if input.is_placed() {
         add("position_embd.weight", t.ty("", 0, t.n_embd), [t.n_embd, t.n_ctx], Spread { mean: 0.0, std });

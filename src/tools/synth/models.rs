@@ -468,4 +468,6 @@ pub static MODELS: &[Shape] = &[
     encoders::TINY_BERT,
     encoders::TINY_NOMIC_BERT,
     encoders::TINY_GEMMA_EMBEDDING,
+    encoders::MODERNBERT_BASE,
+    encoders::TINY_MODERN_BERT,
 ];

@@ -9,7 +9,7 @@ pub fn of(family: Family) -> Option<&'static str> {
         Family::Llama2 => Some(LLAMA2),
         Family::Llama3 => Some(LLAMA3),
         Family::Qwen => Some(CHATML),
-        Family::Bert => None,
+        Family::Bert | Family::ModernBert => None,
     }
 }
 

@@ -34,6 +34,8 @@ pub enum Family {
     Qwen,
     /// WordPiece without capitals, 30,522 tokens in the original.
     Bert,
+    /// Byte-level BPE with BERT's special tokens, 50,368 tokens in the original.
+    ModernBert,
 }
 
 /// `tokenizer.ggml.token_type`.
@@ -72,7 +74,7 @@ impl Vocab {
         let least = match self.family {
             Family::Gemma => 640,
             Family::Llama2 => 384,
-            Family::Llama3 | Family::Qwen => 640,
+            Family::Llama3 | Family::Qwen | Family::ModernBert => 640,
             Family::Bert => 256,
         };
         if self.size < least {
@@ -84,6 +86,7 @@ impl Vocab {
             Family::Llama3 => byte_level(special::llama3(), self.size),
             Family::Qwen => byte_level(special::qwen(), self.size),
             Family::Bert => (word_pieces(special::bert(), self.size), None),
+            Family::ModernBert => byte_level(special::modern_bert(), self.size),
         };
         self.set_ids(h, &tokens);
         if matches!(self.family, Family::Gemma | Family::Llama2) {
@@ -103,6 +106,7 @@ impl Vocab {
             Family::Llama3 => ("gpt2", "llama-bpe"),
             Family::Qwen => ("gpt2", "qwen2"),
             Family::Bert => ("bert", "bert-bge"),
+            Family::ModernBert => ("gpt2", "modern-bert"),
         };
         h.set("tokenizer.ggml.model", model);
         h.set("tokenizer.ggml.pre", pre);
@@ -125,13 +129,16 @@ impl Vocab {
                 ("padding", "[PAD]"),
                 ("mask", "[MASK]"),
             ],
+            Family::ModernBert => {
+                &[("bos", "[CLS]"), ("eos", "[SEP]"), ("unknown", "[UNK]"), ("padding", "[PAD]"), ("mask", "[MASK]")]
+            }
         };
         for (role, text) in ids {
             let id = tokens.iter().position(|t| t.text == *text).expect("the family has its special tokens");
             h.set(format!("tokenizer.ggml.{role}_token_id"), id as u32);
         }
         h.set("tokenizer.ggml.add_bos_token", self.family != Family::Qwen);
-        h.set("tokenizer.ggml.add_eos_token", false);
+        h.set("tokenizer.ggml.add_eos_token", self.family == Family::ModernBert);
         if self.family == Family::Gemma {
             h.set("tokenizer.ggml.add_space_prefix", false);
         }

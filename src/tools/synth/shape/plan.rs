@@ -82,6 +82,7 @@ impl Shape {
         };
         LayerPlan {
             mixer,
+            is_normed: self.spec().is_normed(il),
             n_head,
             n_head_kv,
             head_dim,

@@ -143,6 +143,14 @@ pub fn bert() -> Vec<Token> {
     out
 }
 
+/// ModernBERT: ids 50,280 to 50,367, the last ones unused.
+pub fn modern_bert() -> Vec<Token> {
+    let mut out: Vec<Token> =
+        ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"].map(|t| Token::new(t, Kind::Control)).into();
+    out.extend((0..83).map(|i| Token::new(format!("[unused{i}]"), Kind::Unused)));
+    out
+}
+
 fn byte_tokens() -> impl Iterator<Item = Token> {
     (0..=255u8).map(|b| Token::new(format!("<0x{b:02X}>"), Kind::Byte))
 }
