@@ -96,7 +96,15 @@ def test_embeddings_are_those_of_transformers(tmp_path: Path) -> None:
     write_minilm(minilm(), file)
     vectors = np.array([row["vector"] for row in EXPECTED["minilm"]])
     for exact, bound in ((True, 2e-6), (False, 5e-4)):
-        with qrun.Embedder(file, exact=exact) as embedder:
+        with qrun.Embedder(file, exact=exact, device="cpu") as embedder:
             assert [embedder.tokenize(s) for s in SENTENCES] == [row["tokens"] for row in EXPECTED["minilm"]]
             found = np.array(embedder.embed(SENTENCES))
             np.testing.assert_allclose(found, vectors, rtol=0, atol=bound)
+
+
+def test_fast_embeddings_are_near(tmp_path: Path) -> None:
+    file = tmp_path / "all-MiniLM-L6-v2.gguf"
+    write_minilm(minilm(), file)
+    vectors = np.array([row["vector"] for row in EXPECTED["minilm"]])
+    with qrun.Embedder(file, device=DEVICE) as embedder:
+        np.testing.assert_allclose(np.array(embedder.embed(SENTENCES)), vectors, rtol=0, atol=5e-4)

@@ -21,7 +21,7 @@ class Embedder(Opened):
 
     * `pooling`: how the hidden states of a text become one vector: "mean", "cls", "last", or "none" for a vector of each
       token; None: as the file says.
-    * `device`: "auto" or "cpu": vectors are computed on the CPU.
+    * `device`: as of `qrun.Engine`.
     * `n_ctx`: most tokens of a text; 0: as many as the model was trained for and memory holds.
     * `n_threads`, `n_ubatch`, `cache_type_k`, `cache_type_v`, `exact`, `offline`, `progress`: as of `qrun.Engine`.
 

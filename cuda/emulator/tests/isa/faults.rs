@@ -134,7 +134,7 @@ static PLANTED: &[Planted] = &[
     row(75, "repack_q8_0", Edit::Replace("param_0+16]", "param_0+20]")),
     row(80, "rms_norm", Edit::Replace("param_0+88]", "param_0+92]")),
     row(80, "rms_norm", Edit::Replace("param_0+80]", "param_0+72]")),
-    row(75, "rms_norm", Edit::Replace("param_0[112]", "param_0[104]")),
+    row(75, "rms_norm", Edit::Replace("param_0[120]", "param_0[112]")),
     row(75, "product_1_q8_0", Edit::Replace("param_0[280]", "param_0[288]")),
     // Tensor cores under a lane condition.
     row(80, "fragments", Edit::Guard("mma.sync.aligned.m16n8k16.row.col.f32.f16", 0)),

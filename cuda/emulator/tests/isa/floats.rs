@@ -78,7 +78,7 @@ pub static COMPARISONS: &[Row] = &[
     row("setp.gt.f32", "p,f,f", "p,f,#", |x| yes(f(x[0]) > f(x[1]))),
     row("setp.ge.f32", "p,f,f", "p,f,#", |x| yes(f(x[0]) >= f(x[1]))),
     row("setp.neu.f32", "p,f,f", "p,f,#", |x| yes(unordered(x) || f(x[0]) != f(x[1]))),
-    row("setp.ltu.f32", "p,f,f", "", |x| yes(unordered(x) || f(x[0]) < f(x[1]))),
+    row("setp.ltu.f32", "p,f,f", "p,f,#", |x| yes(unordered(x) || f(x[0]) < f(x[1]))),
     row("setp.leu.f32", "p,f,f", "p,f,#", |x| yes(unordered(x) || f(x[0]) <= f(x[1]))),
     row("setp.gtu.f32", "p,f,f", "p,f,#", |x| yes(unordered(x) || f(x[0]) > f(x[1]))),
     row("setp.geu.f32", "p,f,f", "p,f,#", |x| yes(unordered(x) || f(x[0]) >= f(x[1]))),
