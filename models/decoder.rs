@@ -21,7 +21,7 @@
 //!
 //! * Each address is null or in the arena, which belongs to one [`GpuDecoder`]. What lies between the kernels has room for
 //!   [`memory::rows`] rows of the widest layer; logits, and what attention of single tokens takes, for
-//!   [`memory::step_rows`]. No launch has more: prompts are cut, and a step of decoding has at most one row per
+//!   [`memory::step_rows`], hidden states for [`memory::output_rows`]. No launch has more: prompts are cut, and a step of decoding has at most one row per
 //!   sequence, rounded up to one of [`BUCKETS`], as the room is.
 //! * Tokens, positions and sequences of a batch are checked ([`crate::forward::check`]); those that the device goes on to
 //!   by itself stay below the same limits. Page tables name pages that exist, and have those of all rows of a launch.
@@ -72,7 +72,7 @@ use crate::{
     spec::RopeLayout,
 };
 use ahead::Ahead;
-use memory::{LOGIT_ROWS, MARKS, Memory, STEP_ROWS};
+use memory::{MARKS, Memory, STEP_ROWS};
 use pages::Pages;
 use per_layer::LookUp;
 use sampling::DeviceSampler;
@@ -112,9 +112,9 @@ pub struct GpuDecoder {
 struct Staging {
     /// Tokens, positions, sequences: `[3][rows]`.
     rows: Pinned<i32>,
-    /// Rows with an output, what the sampler looks at, and rows with a mask: `[MARKS][LOGIT_ROWS]`.
+    /// Rows with an output, what the sampler looks at, and rows with a mask: `[MARKS][memory::output_rows]`.
     marked: Pinned<i32>,
-    /// `[LOGIT_ROWS]` of what rows give ([`memory::given`]).
+    /// `[memory::output_rows]` of what rows give ([`memory::given`]).
     logits: Pinned<f32>,
     /// Embeddings of the rows' tokens for each layer, where they have some.
     per_layer: Pinned<f32>,
@@ -200,8 +200,8 @@ impl GpuDecoder {
         let ahead = Ahead::new(&stream, &memory)?;
         let staging = Staging {
             rows: Pinned::new(gpu, 3 * memory::rows(o))?,
-            marked: Pinned::new(gpu, MARKS * LOGIT_ROWS)?,
-            logits: Pinned::new(gpu, LOGIT_ROWS * memory::given(c, o))?,
+            marked: Pinned::new(gpu, MARKS * memory::output_rows(o))?,
+            logits: Pinned::new(gpu, memory::output_rows(o) * memory::given(c, o))?,
             per_layer: Pinned::new(gpu, memory::rows(o) * c.n_embd_per_layer * c.layers.len())?,
             ends: Pinned::new(gpu, if c.is_bidirectional() { memory::rows(o) } else { 0 })?,
         };

@@ -15,7 +15,7 @@ use qrun_cuda::{
 
 use super::{
     BUCKETS, GpuDecoder,
-    memory::{self, LOGIT_ROWS, STEP_ROWS},
+    memory::{self, STEP_ROWS},
     step::Step,
 };
 use crate::{Batch, Entry, ForwardError, Gives, Output, forward::ends};
@@ -218,7 +218,7 @@ impl GpuDecoder {
         // First those whose logits are copied.
         marked.sort_by_key(|(_, row)| row.is_sampled());
         let mut wanted = Vec::new();
-        for turn in marked.chunks(LOGIT_ROWS) {
+        for turn in marked.chunks(memory::output_rows(&self.options)) {
             self.collect(&wanted)?;
             self.outputs(turn, self.step_of(count, tiling).narrow)?;
             wanted = turn.to_vec();
@@ -244,8 +244,9 @@ impl GpuDecoder {
     /// Queues the head and the sampler for some rows, each with its place in the launch; those that the device samples come last.
     fn outputs(&mut self, wanted: &[(usize, Row)], narrow: bool) -> Result<()> {
         let count = wanted.len();
-        let (index, rows) = self.staging.marked.as_mut_slice().split_at_mut(LOGIT_ROWS);
-        let (rows, masked) = rows.split_at_mut(3 * LOGIT_ROWS);
+        let n = memory::output_rows(&self.options);
+        let (index, rows) = self.staging.marked.as_mut_slice().split_at_mut(n);
+        let (rows, masked) = rows.split_at_mut(3 * n);
         index.iter_mut().zip(wanted).for_each(|(index, (i, _))| *index = *i as i32);
         // Where logits are wanted the row is an idle one to the sampler.
         describe(rows, wanted.iter().map(|(_, row)| row.is_sampled().then_some(row.entry)));
@@ -267,7 +268,7 @@ impl GpuDecoder {
         }
         if n_sampled < count {
             let len = (count - n_sampled) * self.width();
-            // SAFETY: the arena has logits of at least `LOGIT_ROWS` rows, and no more are wanted at once (see `decoder`).
+            // SAFETY: the arena has outputs of at least `memory::output_rows`, and no more are wanted at once (see `decoder`).
             unsafe { self.stream.copy_out(&mut self.staging.logits, logits, len)? };
         }
         Ok(())

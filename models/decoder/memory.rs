@@ -36,7 +36,7 @@ use crate::{
 pub use activations::Activations;
 pub use operand::Operand;
 
-/// Rows of logits that go to the host at once; a batch with more marked entries takes turns.
+/// Rows of logits that go to the host at once.
 pub const LOGIT_ROWS: usize = 16;
 
 /// Most rows of a recorded step. Their logits stay on the device, where the next tokens are sampled from them.
@@ -156,11 +156,11 @@ pub struct Memory {
     pub per_layer: Option<(Weight, Ptr<f32>)>,
     /// Rows that the host waits for: prompts, and steps that do not run ahead.
     pub rows: Rows,
-    /// Which of them have an output, `[LOGIT_ROWS]`; the next two follow.
+    /// Which of them have an output, `[output_rows]`; the next two follow.
     pub marked: Ptr<i32>,
-    /// Those of them that the sampler looks at, `[LOGIT_ROWS]`.
+    /// Those of them that the sampler looks at, `[output_rows]`.
     pub sampled: Rows,
-    /// Places among them of those that have a mask, `[LOGIT_ROWS]`.
+    /// Places among them of those that have a mask, `[output_rows]`.
     pub masked: Ptr<i32>,
     /// Rows of steps that run ahead, `[STEP_ROWS]`.
     pub ahead: Rows,
@@ -304,9 +304,10 @@ impl Memory {
         let state = |layout: &mut ArenaLayout, name: &str, len| layout.take(format!("state/{name}"), len);
         let end = if c.is_bidirectional() { state(loader.layout, "ends", n) } else { Ptr::NULL };
         let rows = Rows { end, ..Rows::at(state(loader.layout, "rows", 3 * n), n) };
-        let marked = state(loader.layout, "marked", MARKS * LOGIT_ROWS);
-        let sampled = Rows::at(marked.add(LOGIT_ROWS), LOGIT_ROWS);
-        let masked = marked.add((MARKS - 1) * LOGIT_ROWS);
+        let n = output_rows(o);
+        let marked = state(loader.layout, "marked", MARKS * n);
+        let sampled = Rows::at(marked.add(n), n);
+        let masked = marked.add((MARKS - 1) * n);
         let ahead = Rows::at(state(loader.layout, "ahead", 3 * STEP_ROWS), STEP_ROWS);
         let matrices = loader.uploads.iter().filter_map(|upload| upload.matrix);
         let widest = matrices.filter(|(ty, _)| gemm::wants_terms(*ty)).map(|(_, [_, cols])| cols).max();
@@ -347,6 +348,15 @@ pub fn rows(o: &Options) -> usize {
 /// Rows that have logits at once: those of the largest step that so many sequences take, or of a turn for the host.
 pub fn step_rows(o: &Options) -> usize {
     if o.n_seq > LOGIT_ROWS { STEP_ROWS } else { LOGIT_ROWS }
+}
+
+/// Rows whose outputs go to the host at once; a batch with more of them takes turns.
+pub fn output_rows(o: &Options) -> usize {
+    match o.gives {
+        Gives::Logits => LOGIT_ROWS,
+        // Those of a text are wanted all, and are as small as what goes through the layers.
+        Gives::Hidden => rows(o),
+    }
 }
 
 /// Elements of what a row gives.

@@ -107,6 +107,9 @@ fn the_end_of_a_generation_is_found_by_text() {
 #[rustfmt::skip]
 const ENDS: &[(&[&str], &[&str], &str)] = &[
     (&["<|im_end|>", "<|endoftext|>", "<|im_start|>"], &["<|im_end|>", "<|endoftext|>"], "<|im_end|>"),
+    // Of a coder that fills a gap.
+    (&["<|im_end|>", "<|fim_prefix|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<fim_pad>", "<reponame>"],
+        &["<|im_end|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<fim_pad>", "<reponame>"], "<|im_end|>"),
     (&["<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|python_tag|>"], &["<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"], "<|eot_id|>"),
     (&["<turn|>", "<|turn>", "<|tool_response>", "<eos>", "<|tool_call>"], &["<turn|>", "<|tool_response>", "<eos>"], "<turn|>"),
     (&["<end_of_turn>", "<start_of_turn>"], &["<end_of_turn>"], "<end_of_turn>"),

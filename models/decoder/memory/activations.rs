@@ -5,7 +5,7 @@ use qrun_cuda::{
     ops::{activations::ActivationTerms, attention::Scratch},
 };
 
-use super::{experts::Experts, given, latent::Latent, operand::Operand, rows, step_rows};
+use super::{experts::Experts, given, latent::Latent, operand::Operand, output_rows, rows, step_rows};
 use crate::{Config, LayerPlan, Options, layer::Mixer, spec::AttentionGate};
 
 /// Buffers between the kernels, `[rows][width]`, with room for the widest layer. Rows lie one behind the other in the
@@ -48,7 +48,7 @@ pub struct Activations {
     pub per_layer_projected: Ptr<f32>,
     /// Outputs of attention and feed-forward before they join the stream.
     pub out: Ptr<f32>,
-    /// `[step_rows]` of what rows give ([`given`]).
+    /// `[step_rows]` of what rows give ([`given`]), or `[output_rows]`.
     pub logits: Ptr<f32>,
 }
 
@@ -113,7 +113,7 @@ pub fn activations(layout: &mut ArenaLayout, c: &Config, o: &Options, widest_ter
         per_layer: values(layout, "per_layer", c.n_embd_per_layer * c.layers.len()),
         per_layer_projected: values(layout, "per_layer_projected", c.n_embd_per_layer * c.layers.len()),
         out: values(layout, "out", c.n_embd),
-        logits: layout.take("activations/logits", step_rows(o) * given(c, o)),
+        logits: layout.take("activations/logits", step_rows(o).max(output_rows(o)) * given(c, o)),
     }
 }
 

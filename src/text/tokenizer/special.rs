@@ -148,6 +148,18 @@ const END_OF_TURN: [&str; 12] = [
 const END_OF_GENERATION: [&str; 8] =
     ["<|eom_id|>", RETURN, CALL, "<|calls|>", "<|flush|>", "<|tool_response>", "<eos>", "[e~["];
 
+/// Entries behind which code that fills a gap in a file ends: padding, another repository, another file.
+const END_OF_INFILL: [&str; 8] = [
+    "<|fim_pad|>",
+    "<fim_pad>",
+    "<fim-pad>",
+    "<|fim_repo|>",
+    "<|repo_name|>",
+    "<fim-repo>",
+    "<reponame>",
+    "<|file_sep|>",
+];
+
 /// Entries that end a generation only where the file marks them as control tokens: in other
 /// vocabularies they are ordinary text, such as the end tag of struck-through HTML.
 const IF_CONTROL: [&str; 2] = ["</s>", "[EOS]"];
@@ -176,7 +188,8 @@ pub fn end_of_turn(vocab: &Vocab, named: Option<u32>) -> Option<u32> {
 /// the file says.
 pub fn end_of_generation(vocab: &mut Vocab, named: impl IntoIterator<Item = u32>) -> Vec<u32> {
     let find = |text: &&str| vocab.entries().find(text.as_bytes());
-    let mut found: Vec<u32> = END_OF_TURN.iter().chain(&END_OF_GENERATION).filter_map(find).collect();
+    let all = END_OF_TURN.iter().chain(&END_OF_GENERATION).chain(&END_OF_INFILL);
+    let mut found: Vec<u32> = all.filter_map(find).collect();
     let by_text = found.len();
     found.extend(IF_CONTROL.iter().filter_map(find).filter(|&id| vocab.kinds[id as usize] == TokenKind::Control));
     found.extend(named);

@@ -178,6 +178,25 @@ const QWEN3_5_9B: Shape = Shape {
     ..QWEN3_0_6B
 };
 
+const QWEN3_6_35B_A3B: Shape = Shape {
+    name: "qwen3.6-35b-a3b",
+    arch: "qwen35moe",
+    n_layer: 40,
+    n_embd: 2048,
+    n_ff: 512,
+    n_head: 16,
+    n_head_kv: 2,
+    experts: Some(Experts {
+        n_expert: 256,
+        n_used: 8,
+        n_ff: 512,
+        n_ff_shared: 512,
+        shared_gate: true,
+        leading_dense: 0,
+    }),
+    ..QWEN3_5_9B
+};
+
 const TINY_QWEN35: Shape = Shape {
     name: "tiny-qwen35",
     arch: "qwen35",
@@ -346,9 +365,11 @@ pub static MODELS: &[Shape] = &[
         ..QWEN3_0_6B
     },
     GPT_OSS_20B,
+    Shape { name: "gpt-oss-20b-8-layers", n_layer: 8, ..GPT_OSS_20B },
     Shape {
         name: "tiny-qwen2moe",
         arch: "qwen2moe",
+        tied: false,
         biases: Biases::Qkv,
         experts: Some(Experts { n_ff_shared: 512, shared_gate: true, ..TINY_EXPERTS }),
         ..TINY_QWEN3
@@ -378,32 +399,16 @@ pub static MODELS: &[Shape] = &[
         ..tiny("tiny-glm4moe", "glm4moe")
     },
     Shape { biases: Biases::Qkv, ..tiny("tiny-seed_oss", "seed_oss") },
-    Shape { window: Some(32), ..tiny("tiny-olmo2", "olmo2") },
+    Shape { window: Some(32), tied: false, ..tiny("tiny-olmo2", "olmo2") },
     Shape { window: Some(32), ..tiny("tiny-exaone4", "exaone4") },
     Shape { window: Some(32), ..tiny("tiny-cohere2", "cohere2") },
     tiny("tiny-granite", "granite"),
-    Shape { experts: Some(TINY_EXPERTS), ..tiny("tiny-granitemoe", "granitemoe") },
-    Shape { window: Some(32), ..tiny("tiny-muse-glimmer", "muse-glimmer") },
+    Shape { experts: Some(TINY_EXPERTS), n_ff: 256, ..tiny("tiny-granitemoe", "granitemoe") },
+    Shape { window: Some(32), tied: false, ..tiny("tiny-muse-glimmer", "muse-glimmer") },
     QWEN3_5_9B,
     Shape { name: "qwen3.5-9b-mtp", draft_head: true, ..QWEN3_5_9B },
-    Shape {
-        name: "qwen3.6-35b-a3b",
-        arch: "qwen35moe",
-        n_layer: 40,
-        n_embd: 2048,
-        n_ff: 512,
-        n_head: 16,
-        n_head_kv: 2,
-        experts: Some(Experts {
-            n_expert: 256,
-            n_used: 8,
-            n_ff: 512,
-            n_ff_shared: 512,
-            shared_gate: true,
-            leading_dense: 0,
-        }),
-        ..QWEN3_5_9B
-    },
+    QWEN3_6_35B_A3B,
+    Shape { name: "qwen3.6-35b-a3b-8-layers", n_layer: 8, ..QWEN3_6_35B_A3B },
     TINY_QWEN35,
     Shape { name: "tiny-qwen35-mtp", draft_head: true, ..TINY_QWEN35 },
     Shape {

@@ -2,6 +2,7 @@
 
 mod draft_head;
 mod input;
+mod others;
 mod plan;
 
 use qrun_models::{
@@ -362,6 +363,7 @@ impl Shape {
         if let Some(n) = self.window {
             h.set(key("attention.sliding_window"), n as u32);
         }
+        self.set_others(h);
     }
 
     /// The tensors in file order.

@@ -44,7 +44,7 @@ pub const GRANITE_4_H_TINY: Shape = Shape {
 };
 
 pub const TINY_GRANITEHYBRID: Shape = Shape {
-    recurrent: Some(Recurrent::Mamba2 { pattern: "MM*M", n_group: 1, n_head: 8, head_dim: 32, n_state: 64 }),
+    recurrent: Some(Recurrent::Mamba2 { pattern: "MM*M", n_group: 1, n_head: 8, head_dim: 64, n_state: 64 }),
     ..tiny("tiny-granitehybrid", "granitehybrid")
 };
 

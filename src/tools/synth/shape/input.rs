@@ -1,9 +1,6 @@
 //! What joins the embeddings of tokens.
 
-use super::{Planned, Shape, bias, vector};
-
-/// Of a text alone, and of the second of two.
-const TOKEN_TYPES: usize = 2;
+use super::{Planned, Shape, bias, others::TOKEN_TYPES, vector};
 
 impl Shape {
     /// The tensors of that.

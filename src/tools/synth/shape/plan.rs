@@ -5,7 +5,7 @@ use qrun_models::{
     layer::{
         self, DeltaPlan, ExpertPlan, FeedForwardPlan, HeadNorm, KvSource, LatentPlan, MambaPlan, Mixer, SharedExpert,
     },
-    spec::{self, QkNorm, Residual, Values},
+    spec::{self, Gating, QkNorm, Residual, Values},
 };
 
 use super::{Latent, Recurrent, Shape, TAPS};
@@ -40,7 +40,7 @@ impl Shape {
                 gating: self.spec().routing.gating,
                 norm: self.spec().routing.norm,
                 scale: 1.0,
-                bias: false,
+                bias: self.spec().routing.gating == Gating::Sigmoid,
                 groups: None,
                 shared: (e.n_ff_shared > 0).then_some(SharedExpert { n_ff: e.n_ff_shared, gated: e.shared_gate }),
                 beside: self.kinds.map(|_| n_ff),
