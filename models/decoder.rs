@@ -21,8 +21,9 @@
 //!
 //! * Each address is null or in the arena, which belongs to one [`GpuDecoder`]. What lies between the kernels has room for
 //!   [`memory::rows`] rows of the widest layer; logits, and what attention of single tokens takes, for
-//!   [`memory::step_rows`], hidden states for [`memory::output_rows`]. No launch has more: prompts are cut, and a step of decoding has at most one row per
-//!   sequence, rounded up to one of [`BUCKETS`], as the room is.
+//!   [`memory::step_rows`], hidden states for [`memory::output_rows`]. No launch has more: prompts are cut, or where texts are
+//!   seen whole no longer than the room is, and a step of decoding has at most one row per sequence, rounded up to one of
+//!   [`BUCKETS`], as the room is.
 //! * Tokens, positions and sequences of a batch are checked ([`crate::forward::check`]); those that the device goes on to
 //!   by itself stay below the same limits. Page tables name pages that exist, and have those of all rows of a launch.
 //! * Copies and fills are of rows, pages, states and places of page tables that the arena has.
@@ -61,7 +62,6 @@ use qrun_cuda::{
         upload::upload,
     },
 };
-
 use qrun_quant::cpu::Matrix;
 
 use crate::{
@@ -259,7 +259,7 @@ impl GpuDecoder {
         if self.config.is_bidirectional() {
             crate::forward::check_whole(batch, &lens)?;
         }
-        crate::forward::check(batch, lens, self.options.n_ctx, self.config.n_vocab)
+        crate::forward::check(batch, lens, self.n_ctx(), self.config.n_vocab)
     }
 }
 
@@ -300,7 +300,8 @@ impl Forward for GpuDecoder {
     }
 
     fn n_ctx(&self) -> usize {
-        self.options.n_ctx
+        // Where each position has a row of weights there are no others.
+        self.config.longest().map_or(self.options.n_ctx, |longest| longest.min(self.options.n_ctx))
     }
 
     fn n_seq(&self) -> usize {

@@ -60,7 +60,7 @@ pub fn ptx(module: &Module, tools: &Tools, scratch: &Path) -> Result<()> {
     let text = scratch.join(format!("{}.{target}.ptx", image.name));
     fs::write(&text, image.bytes.strip_suffix(b"\0").unwrap_or(&image.bytes))?;
     let arch = format!("-arch=sm_{}", target.sm);
-    crate::tools::run(Command::new(tools.ptxas()?).arg(arch).arg(&text).arg("-o").arg(scratch.join("assembled")))?;
+    crate::tools::run(Command::new(tools.ptxas()?).arg(arch).arg(&text).arg("-o").arg(text.with_extension("cubin")))?;
     Ok(())
 }
 

@@ -116,12 +116,11 @@ fn check(made: &Made, archive: &Path, recorded: Option<&Record>, tools: &Tools, 
         }
         None => wrong.push("cuda/sass.json is missing: run `kernels build` and commit it".into()),
     }
-    for module in &made.modules {
-        match module.target.kind {
-            Kind::Cubin => wrong.extend(check::machine_code(module)),
-            Kind::Ptx => wrong.extend(check::ptx(module, tools, scratch).err().map(|e| format!("{e:#}"))),
-        }
-    }
+    let found = make::on_all_processors(&made.modules, |module| match module.target.kind {
+        Kind::Cubin => Ok(check::machine_code(module)),
+        Kind::Ptx => Ok(check::ptx(module, tools, scratch).err().map(|e| format!("{e:#}")).into_iter().collect()),
+    })?;
+    wrong.extend(found.into_iter().flatten());
     ensure!(wrong.is_empty(), "the kernels:\n  {}", wrong.join("\n  "));
     writeln!(stdout(), "same bytes, no spills, registers within their caps, PTX assembles with CUDA 12.4")?;
     Ok(())

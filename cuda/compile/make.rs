@@ -117,7 +117,13 @@ pub fn archive(modules: &[Module]) -> Vec<u8> {
     let part = |t| (t, modules.iter().filter(|m| m.target == t).map(|m| m.image.clone()).collect());
     let targets = image::targets();
     let frames = targets.chunk_by(|a, b| image::alike(*a, *b)).map(|frame| frame.iter().copied().map(part).collect());
-    image::write(&frames.collect::<Vec<image::Frame>>(), &compress)
+    image::write(&frames.collect::<Vec<image::Frame>>(), &|frames| {
+        let numbered: Vec<_> = frames.iter().enumerate().collect();
+        let packed = on_all_processors(&numbered, |(i, (kind, raw))| Ok((*i, compress(*kind, raw))));
+        let mut packed = packed.expect("memory takes what is written");
+        packed.sort_by_key(|(i, _)| *i);
+        packed.into_iter().map(|(_, bytes)| bytes).collect()
+    })
 }
 
 /// One frame, whose window reaches from a part of it into the one before. What is likely next depends on the place in an

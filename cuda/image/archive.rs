@@ -136,12 +136,12 @@ impl Part {
 /// What a frame holds: targets and their modules.
 pub type Frame = Vec<(Target, Vec<Image>)>;
 
-/// Writes an archive of frames, packed by `compress`, which hears what a frame holds.
-pub fn write(frames: &[Frame], compress: &dyn Fn(Kind, &[u8]) -> Vec<u8>) -> Vec<u8> {
+/// Writes an archive of frames, packed by `compress`, which takes all of them in their order and hears what each one holds.
+pub fn write(frames: &[Frame], compress: &dyn Fn(&[(Kind, Vec<u8>)]) -> Vec<Vec<u8>>) -> Vec<u8> {
     let parts = frames.iter().map(Vec::len).sum();
     let mut index = MAGIC.to_vec();
     put(&mut index, parts);
-    let mut packed = Vec::new();
+    let (mut unpacked, mut rows_of) = (Vec::new(), Vec::new());
     for frame in frames {
         let (mut raw, mut rows) = (Vec::new(), Vec::new());
         for (target, images) in frame {
@@ -152,7 +152,11 @@ pub fn write(frames: &[Frame], compress: &dyn Fn(Kind, &[u8]) -> Vec<u8>) -> Vec
             }
             rows.push((target, before, raw.len() - before));
         }
-        let bytes = compress(frame[0].0.kind, &raw);
+        unpacked.push((frame[0].0.kind, raw));
+        rows_of.push(rows);
+    }
+    let mut packed = Vec::new();
+    for (bytes, rows) in compress(&unpacked).into_iter().zip(rows_of) {
         let offset = MAGIC.len() + 4 + parts * ROW + packed.len();
         for (target, before, unpacked) in rows {
             let kind = usize::from(target.kind == Kind::Ptx);
@@ -201,7 +205,11 @@ mod tests {
 
     use super::*;
 
-    fn packed(_: Kind, raw: &[u8]) -> Vec<u8> {
+    fn packed(frames: &[(Kind, Vec<u8>)]) -> Vec<Vec<u8>> {
+        frames.iter().map(|(_, raw)| pack(raw)).collect()
+    }
+
+    fn pack(raw: &[u8]) -> Vec<u8> {
         let options = LzmaOptions { dict_size: 4096, ..LzmaOptions::default() };
         let mut writer = LzmaWriter::new_use_header(Vec::new(), &options, Some(raw.len() as u64)).expect("a header");
         writer.write_all(raw).expect("memory");

@@ -107,3 +107,16 @@ fn what_sees_texts_whole_is_refused_by_name_where_it_has_no_kernels() {
     let reason = refused(ENCODERS[0], Gives::Logits).expect_err("logits of a BERT");
     assert!(reason.contains("logits after a norm of sums"), "{reason}");
 }
+
+/// A BERT has a row of weights for each position.
+#[test]
+fn positions_beyond_those_of_the_file_are_refused() {
+    let tiny = in_k_quants(Tiny { n_ctx: 40, ..ENCODERS[0] });
+    let (model, text) = (tiny.model(), prompt("long", 41, tiny.n_vocab));
+    let mut device = Device::new(&model, &hidden(), sm(80));
+    assert_eq!(device.n_ctx(), 40);
+    assert_eq!(device.forward(&entries(&text[..40], 0, 0)).map(<[f32]>::len), Ok(40 * tiny.n_embd));
+    device.rewind(0, 0);
+    let refused = device.forward(&entries(&text, 0, 0)).map(<[f32]>::len);
+    assert_eq!(refused, Err(ForwardError::ContextFull { pos: 40, n_ctx: 40 }));
+}

@@ -98,12 +98,12 @@ int main() {
     FIELDS(MatmulParams, segment, segments, k, columns, softcap, image, x, seq, tile_shift, gated, activation, expert_tiles,
            warp_factor, row_factor, ahead, out, experts, x_columns, y_columns, terms,
            weight_grid)
-    FIELDS(NormParams, x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale, x_scale, share)
+    FIELDS(NormParams, x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale, x_scale, share, bias)
     FIELDS(GluParams, gate, up, k, columns, activation, y_stride, image, x, seq, y, out)
-    FIELDS(AttentionParams, q, pos, seq, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, group,
+    FIELDS(AttentionParams, q, pos, seq, end, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, group,
            head_dim, value_dim, heads_per_tile, rows_per_tile, tiles_of_kv, place_factor, splits, parts, window, scale, softcap, growth, grows_every, gate_step, gate, sinks,
            rope)
-    FIELDS(embed::EmbedParams, w, token, seq, y, rows, k, format, scale, weight_grid)
+    FIELDS(embed::EmbedParams, w, token, seq, y, rows, k, format, scale, weight_grid, add)
     FIELDS(experts::Choices, chosen, weights, tiles, rows_of, choices_of, ranks)
     FIELDS(experts::RouteParams, logits, bias, factor, seq, choices, rows, n_expert, n_used, gating, norm, scale, n_tiles,
            width_log2, groups, groups_used, best_of_group, pad)
@@ -141,6 +141,7 @@ int main() {
     CONSTANT(GELU_TANH)
     CONSTANT(CLAMPED_SWIGLU)
     CONSTANT(RELU_SQUARED)
+    CONSTANT(GELU)
     CONSTANT(MAX_PARTS)
 #define VARIANT(name, sm, V)                                \
     printf("shared %s %s %d\n", #name, sm, V::BYTES);       \
