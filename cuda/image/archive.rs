@@ -136,8 +136,11 @@ impl Part {
 /// What a frame holds: targets and their modules.
 pub type Frame = Vec<(Target, Vec<Image>)>;
 
-/// Writes an archive of frames, packed by `compress`, which takes all of them in their order and hears what each one holds.
-pub fn write(frames: &[Frame], compress: &dyn Fn(&[(Kind, Vec<u8>)]) -> Vec<Vec<u8>>) -> Vec<u8> {
+/// What a frame holds, and its bytes before they are packed.
+pub type Unpacked = (Kind, Vec<u8>);
+
+/// Writes an archive of frames, packed by `compress`, which takes all of them in their order.
+pub fn write(frames: &[Frame], compress: &dyn Fn(&[Unpacked]) -> Vec<Vec<u8>>) -> Vec<u8> {
     let parts = frames.iter().map(Vec::len).sum();
     let mut index = MAGIC.to_vec();
     put(&mut index, parts);
@@ -205,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    fn packed(frames: &[(Kind, Vec<u8>)]) -> Vec<Vec<u8>> {
+    fn packed(frames: &[Unpacked]) -> Vec<Vec<u8>> {
         frames.iter().map(|(_, raw)| pack(raw)).collect()
     }
 
