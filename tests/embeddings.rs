@@ -13,7 +13,7 @@ use std::{
 
 use qrun::{
     embed::{EmbedError, Embedder, Pooling},
-    engine::{Engine, EngineOptions, LoadCause, Stage},
+    engine::{DevicePreference, Engine, EngineOptions, LoadCause, Stage},
 };
 use qrun_models::{Entry, Forward, ForwardError, Gives, Options, Output, memory::Plan, spec::Mask};
 use qrun_quant::{Bytes, Gguf};
@@ -95,7 +95,9 @@ fn gguf(tiny: &Tiny) -> Gguf {
 }
 
 fn engine(tiny: &Tiny, options: &Options) -> Arc<Engine> {
-    let options = EngineOptions { options: Options { n_ctx: 0, ..options.clone() }, ..EngineOptions::default() };
+    let options = Options { n_ctx: 0, ..options.clone() };
+    // Other tests of this process bring an emulated GPU.
+    let options = EngineOptions { options, template: None, device: DevicePreference::Cpu };
     Arc::new(Embedder::engine(gguf(tiny), options).unwrap())
 }
 
