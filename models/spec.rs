@@ -96,7 +96,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// Whether `token_types` joins.
+    /// Whether the first row of `token_types` joins each embedding.
     pub fn is_typed(self) -> bool {
         match self {
             Self::Token | Self::Normed => false,

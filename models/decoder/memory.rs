@@ -112,7 +112,7 @@ impl Layer {
 
 /// What joins embeddings of tokens, as far as the architecture has it.
 pub struct Input {
-    /// `[n_embd]`, or null.
+    /// First row of `token_types`, `[n_embd]`, or null.
     pub token_type: Ptr<f32>,
     /// A row for each position.
     pub positions: Option<Weight>,

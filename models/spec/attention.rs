@@ -32,7 +32,7 @@ pub enum QkNorm {
     IfPresent,
 }
 
-/// Values of attention.
+/// What attention sums up, weighted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
     /// As `attn_v` projects them.

@@ -54,20 +54,27 @@ NOMIC = {
 }
 
 
-def encoder(model):
-    """BERT, and Nomic's."""
+def sizes(model):
+    """Options that all of these have."""
     k = model.keys
-    options = dict(
+    return dict(
         vocab_size=len(model.tensors["token_embd.weight"]),
         hidden_size=k["embedding_length"],
         num_hidden_layers=k["block_count"],
         num_attention_heads=k["attention.head_count"],
         intermediate_size=k["feed_forward_length"],
         max_position_embeddings=k["context_length"],
-        type_vocab_size=len(model.tensors["token_types.weight"]),
-        layer_norm_eps=k["attention.layer_norm_epsilon"],
         pad_token_id=0,
         attn_implementation="eager",
+    )
+
+
+def encoder(model):
+    """BERT, and Nomic's."""
+    k = model.keys
+    options = sizes(model) | dict(
+        type_vocab_size=len(model.tensors["token_types.weight"]),
+        layer_norm_eps=k["attention.layer_norm_epsilon"],
     )
     if model.arch == "bert":
         config, kind, parts, prefix = transformers.BertConfig(**options), transformers.BertModel, BERT, "encoder.layer"
@@ -105,17 +112,10 @@ def modern(model):
     k = model.keys
     bases = {"full_attention": k["rope.freq_base"], "sliding_attention": 10_000.0}
     config = transformers.ModernBertConfig(
-        vocab_size=len(model.tensors["token_embd.weight"]),
-        hidden_size=k["embedding_length"],
-        num_hidden_layers=k["block_count"],
-        num_attention_heads=k["attention.head_count"],
-        intermediate_size=k["feed_forward_length"],
-        max_position_embeddings=k["context_length"],
+        **sizes(model),
         local_attention=k["attention.sliding_window"],
         rope_parameters={kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()},
         norm_eps=k["attention.layer_norm_epsilon"],
-        pad_token_id=0,
-        attn_implementation="eager",
     )
     state = {}
     for name, t in model.tensors.items():
