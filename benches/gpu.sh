@@ -247,7 +247,7 @@ or up and the head of gemma-3-1b, gate or up of llama-3.1-8b. K formats have blo
 {kernels(parts['kernels'])}
 ## Tests
 
-What was run with kernels of `compute_75` and `compute_80` is PTX, compiled by the driver; memcheck and racecheck are
+What was run with kernels of a `compute_` target is PTX, compiled by the driver; memcheck and racecheck are
 compute-sanitizer's.
 
 {of_tests}{note(results)}"""

@@ -18,8 +18,8 @@ pub static ARCHIVE: &[u8] = include_bytes!("kernels.lzma");
 
 /// SMs that have machine code in the archive. Other minors of these majors run the nearest lower one.
 pub const CUBINS: [u32; 7] = [75, 80, 86, 89, 90, 100, 120];
-/// Architectures that have PTX in the archive, for GPUs of no listed major: the driver compiles it.
-pub const PTX: [u32; 2] = [75, 80];
+/// The architecture that has PTX in the archive, for newer GPUs of no listed major: the driver compiles it.
+pub const PTX: u32 = 80;
 
 /// Which code a GPU runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +28,8 @@ pub enum Choice {
     Exact(u32),
     /// Machine code of a lower minor of the same major, which the GPU executes as it is.
     SameMajor(u32),
-    /// PTX for this architecture, compiled by the driver when it is loaded.
-    Ptx(u32),
+    /// PTX for [`PTX`], compiled by the driver when it is loaded.
+    Ptx,
     /// The GPU is older than every kernel.
     TooOld,
 }
@@ -37,12 +37,11 @@ pub enum Choice {
 /// Chooses code for a GPU of compute capability `sm` (`10 * major + minor`).
 pub fn pick(sm: u32) -> Choice {
     let same_major = CUBINS.into_iter().filter(|c| c / 10 == sm / 10 && *c <= sm).max();
-    let ptx = PTX.into_iter().filter(|p| *p <= sm).max();
-    match (same_major, ptx) {
-        (Some(cubin), _) if cubin == sm => Choice::Exact(cubin),
-        (Some(cubin), _) => Choice::SameMajor(cubin),
-        (None, Some(ptx)) => Choice::Ptx(ptx),
-        (None, None) => Choice::TooOld,
+    match same_major {
+        Some(cubin) if cubin == sm => Choice::Exact(cubin),
+        Some(cubin) => Choice::SameMajor(cubin),
+        None if sm >= PTX => Choice::Ptx,
+        None => Choice::TooOld,
     }
 }
 
@@ -51,7 +50,7 @@ impl Choice {
     pub fn target(self) -> Option<Target> {
         match self {
             Choice::Exact(sm) | Choice::SameMajor(sm) => Some(Target { kind: Kind::Cubin, sm }),
-            Choice::Ptx(sm) => Some(Target { kind: Kind::Ptx, sm }),
+            Choice::Ptx => Some(Target { kind: Kind::Ptx, sm: PTX }),
             Choice::TooOld => None,
         }
     }
@@ -90,8 +89,8 @@ pub enum ImageError {
     Archive(#[from] ArchiveError),
 }
 
-/// Environment variable that forces one part of the archive (`sm_80`, `compute_75`, …) on every GPU, so that a
-/// new card can check the code that older ones run.
+/// Environment variable that forces one part of the archive (`sm_80`, `compute_80`, …) on every GPU, so that a
+/// card that has machine code can check the PTX that others run.
 pub const FORCE: &str = "QRUN_KERNELS";
 
 /// The part of the archive that a GPU of compute capability `sm` gets.
@@ -133,13 +132,13 @@ fn forced(name: &str) -> Result<Target, ImageError> {
 /// Every part that the archive has, in its order.
 pub fn targets() -> Vec<Target> {
     let cubins = CUBINS.into_iter().map(|sm| Target { kind: Kind::Cubin, sm });
-    cubins.chain(PTX.into_iter().map(|sm| Target { kind: Kind::Ptx, sm })).collect()
+    cubins.chain([Target { kind: Kind::Ptx, sm: PTX }]).collect()
 }
 
 /// Whether the archive has two targets in one frame, where the second costs little: sm_89's machine code packed after
-/// sm_86's takes next to nothing (2 kB; alone 789 kB), compute_80's PTX after compute_75's half.
+/// sm_86's takes next to nothing (2 kB; alone 789 kB).
 pub fn alike(a: Target, b: Target) -> bool {
-    a.kind == b.kind && (a.kind == Kind::Ptx || [a.sm, b.sm] == [86, 89])
+    [a, b] == [86, 89].map(|sm| Target { kind: Kind::Cubin, sm })
 }
 
 #[cfg(test)]
@@ -162,10 +161,10 @@ mod tests {
             (100, Choice::Exact(100)),
             (101, Choice::SameMajor(100)),
             (103, Choice::SameMajor(100)),
-            (110, Choice::Ptx(80)),
+            (110, Choice::Ptx),
             (120, Choice::Exact(120)),
             (121, Choice::SameMajor(120)),
-            (130, Choice::Ptx(80)),
+            (130, Choice::Ptx),
         ] {
             assert_eq!(pick(sm), expected, "SM {sm}");
         }
@@ -195,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_wrong_force_says_what_it_may_be() {
-        assert_eq!(forced("compute_75").expect("a part"), Target { kind: Kind::Ptx, sm: 75 });
+        assert_eq!(forced("compute_80").expect("a part"), Target { kind: Kind::Ptx, sm: 80 });
         let error = forced("sm_70").expect_err("not there").to_string();
         assert!(error.starts_with("QRUN_KERNELS=sm_70: expected one of sm_75, ") && error.contains("compute_80"));
         let old = ImageError::TooOld { sm: 61 }.to_string();

@@ -56,13 +56,12 @@ use qrun_cuda::{
     Arena, ArenaLayout, DeviceError, Gpu, LazyGraph, Part, Pinned, Result, Stream,
     ops::{
         attention::{self, Tiling},
-        formats::has_kernels,
+        formats::takes_scale,
         rope_kv::{self, Pairs},
         sample::SampledToken,
         upload::upload,
     },
 };
-use qrun_quant::cpu::Matrix;
 
 use crate::{
     Batch, Cached, Config, Entry, Forward, ForwardError, Gives, KvType, Model, Options, PageCount, Progress, Rows,
@@ -144,12 +143,9 @@ impl GpuDecoder {
                 "heads of {head_dim} elements; there are kernels for multiples of 16 up to 256 and of 32 up to 512"
             ));
         }
-        let positions = model.weights.input.positions.iter().map(Matrix::ty);
-        if let Some(ty) = model.weights.formats().chain(positions).find(|ty| !has_kernels(*ty)) {
-            return Err(format!("weights in {ty}, for which there are no kernels yet"));
-        }
-        if model.weights.linears().any(|linear| linear.scale.is_some()) {
-            return Err("matrices with scales beside them, for which there are no kernels yet".into());
+        let mut scaled = model.weights.linears().filter(|linear| linear.scale.is_some());
+        if let Some(ty) = scaled.find_map(|linear| Some(linear.w.ty()).filter(|ty| !takes_scale(*ty))) {
+            return Err(format!("matrices in {ty} with scales beside them, for which there are no kernels yet"));
         }
         let part = experts::without_kernels(model).or_else(|| latent::without_kernels(model));
         let part = part.or_else(|| per_layer::without_kernels(&model.weights));

@@ -170,6 +170,8 @@ pub fn int8_bound(tiny: &Tiny) -> f64 {
         // Where two experts are nearly as good, noise takes the other one; where they are in groups, a whole other group.
         "nemotron_h_moe" => 1.3e-1,
         _ if tiny.experts[0] > 0 => 1e-1,
+        // One coarse format in every matrix.
+        _ if matches!(tiny.mix, Mix::Only(_)) => 2.5e-2,
         _ => 2e-2,
     }
 }

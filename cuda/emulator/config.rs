@@ -9,7 +9,7 @@ pub enum Code {
     /// The kernel's source, compiled by g++ with this package.
     Source,
     /// The PTX that `cuModuleLoadData` was given, by the machine of [`isa`](crate::isa). Machine code is refused
-    /// (`QRUN_KERNELS=compute_75` makes qrun load PTX). Bounds, alignment and undefined values are always looked at, races are
+    /// (`QRUN_KERNELS=compute_80` makes qrun load PTX). Bounds, alignment and undefined values are always looked at, races are
     /// not.
     Ptx,
     /// The machine code that it was given, by the same machine (`QRUN_KERNELS=sm_86` makes qrun load that of another SM than

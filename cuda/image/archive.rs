@@ -41,7 +41,7 @@ pub enum Kind {
     Ptx,
 }
 
-/// What a part of the archive was compiled for. Prints as NVIDIA's tools name it: `sm_86`, `compute_75`.
+/// What a part of the archive was compiled for. Prints as NVIDIA's tools name it: `sm_86`, `compute_80`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Target {
     /// Machine code or text.
@@ -221,12 +221,14 @@ mod tests {
 
     fn sample() -> Vec<Frame> {
         let image = |name: &str, bytes: &[u8], kind| Image { name: name.into(), bytes: bytes.into(), kind };
-        let cubin = Target { kind: Kind::Cubin, sm: 75 };
-        let ptx = |sm| Target { kind: Kind::Ptx, sm };
-        let text = |text: &[u8]| vec![image("gemv", text, Kind::Ptx)];
+        let cubin = |sm| Target { kind: Kind::Cubin, sm };
+        let ptx = Target { kind: Kind::Ptx, sm: 80 };
         vec![
-            vec![(cubin, vec![image("gemv", b"\x7fELF1", Kind::Cubin), image("norm", b"", Kind::Cubin)])],
-            vec![(ptx(80), text(b".version 8.0\0")), (ptx(75), text(b".version 8.1\0"))],
+            vec![
+                (cubin(86), vec![image("gemv", b"\x7fELF1", Kind::Cubin), image("norm", b"", Kind::Cubin)]),
+                (cubin(89), vec![image("gemv", b"\x7fELF2", Kind::Cubin)]),
+            ],
+            vec![(ptx, vec![image("gemv", b".version 8.0\0", Kind::Ptx)])],
         ]
     }
 

@@ -3,6 +3,7 @@
 // A chunk of 128 starts from zero and takes its four blocks of 32 in order:
 //
 //   one scale per block    acc = fma(Σ q·a · d_a, d_w, acc), then acc = fma(m_w, s_a, acc) where there is a minimum
+//   one of each half       acc = fma(fma(Σ q·a, d_w, Σ' q·a · d'_w), d_a, acc) with ' for the upper half
 //   scales are integers    acc = fma(float(Σ q·a · sc), d_a, acc); low = fma(float(m), s_a, low); at the end
 //                          acc·d_w − low·dmin_w
 //
@@ -23,10 +24,10 @@ constexpr int EXACT = 0x4b400000;
 DEVICE float to_float(int sum) { return __int_as_float(sum) - 12582912.0f; }
 #endif
 
-// Tells a lane of a format with a grid where it lies: entries are shared by as many lanes as they have words.
+// Tells a lane of a format with a grid where it lies.
 template <class F>
 DEVICE void lend_grid(typename F::Held& w, int l, const unsigned short* grid) {
-    if constexpr (F::GRID) w.grid = grid + l % F::QUADS;
+    if constexpr (F::GRID) F::lend(w, l, grid);
 }
 
 // Shared memory for the grid of a format, or null.
@@ -66,7 +67,20 @@ DEVICE void chunk(float (&acc)[N][4], const typename F::Held& w, int c, const X&
     for (int j = 0; j < 4; j++) {
         unsigned a[4];
         quads<F>(a, w, c, j);
-        if constexpr (!F::INTEGER) {
+        if constexpr (!F::INTEGER && F::SCALES == 2) {
+            const float d[4] = {F::scale(w, 0, j, 0), F::scale(w, 1, j, 0), F::scale(w, 0, j, 1), F::scale(w, 1, j, 1)};
+            for (int n = 0; n < N; n++) {
+                const uint2 q = x.octet(n, j);
+                const float2 scales = x.scales(n, j);
+                int low[4], high[4];
+                mma_s8_k16(EXACT, low, a, q.x);
+                mma_s8_k16(EXACT, high, a + 2, q.y);
+                for (int i = 0; i < 4; i += STEP) {
+                    const float both = fmaf(to_float(low[i]), d[i / 2], product(to_float(high[i]), d[2 + i / 2]));
+                    acc[n][i] = fmaf(both, i % 2 ? scales.y : scales.x, acc[n][i]);
+                }
+            }
+        } else if constexpr (!F::INTEGER) {
             const float d[2] = {F::scale(w, 0, j), F::scale(w, 1, j)};
             float m[2] = {0, 0};
             if constexpr (F::MIN) m[0] = F::minimum(w, 0, j), m[1] = F::minimum(w, 1, j);
@@ -135,7 +149,25 @@ DEVICE void chunk(float (&acc)[N][4], const typename F::Held& w, int c, const X&
 
 // Codes stand for multiples of 2^POWER, which is taken out at the end: exact.
 template <class F>
-DEVICE float scaled(float total) { return total * (1.0f / (1 << F::POWER)); }
+DEVICE float scaled(float total) {
+    if constexpr (F::POWER < 0) {
+        return total * (1 << -F::POWER);
+    } else {
+        return total * (1.0f / (1 << F::POWER));
+    }
+}
+
+// What weights are multiplied by beside their own scales.
+template <class F>
+DEVICE float scale_beside(const Segment& segment, const ColumnTile& columns) {
+    if constexpr (F::SCALED) return segment.scale ? segment.scale[columns.expert] : 1.0f;
+    return 1.0f;
+}
+template <class F>
+DEVICE float with_scale(float total, float scale) {
+    if constexpr (F::SCALED) return product(total, scale);
+    return total;
+}
 
 // Record r of row tile `tile` of a matrix with `records` in a row.
 template <class F>

@@ -27,6 +27,8 @@ DEVICE void octet(float* out, const typename F::Held& w, int j, float factor) {
         if constexpr (F::INTEGER) {
             scale = F::d(w, i) * (float)F::scale(w, c, i, j, half);
             if constexpr (F::MIN) minimum = -(F::dmin(w, i) * F::minimum(w, c, i, j, half));
+        } else if constexpr (F::SCALES == 2) {
+            scale = F::scale(w, i, j, half);
         } else {
             scale = F::scale(w, i, j);
             if constexpr (F::MIN) minimum = F::minimum(w, i, j);

@@ -1,9 +1,8 @@
 // THE table of weight formats on the device: one struct per ggml type, one file per struct.
 //
-// To add a format: write formats/x.cuh, include it here, add its row to QUANTIZED_FORMATS, or to GRID_FORMATS, and the same row in
-// ops/formats.rs (a test there compares). The rows make the kernels of the matmuls and of the repacking, and the cases of the
-// embedding; these read weights through the structs alone, so the layout of a weight in device memory is known to
-// its own file only.
+// To add a format: write formats/x.cuh, include it here, add its row to a list below, and the same row in ops/formats.rs (a test there
+// compares). The rows make the kernels of the matmuls and of the repacking, and the cases of the embedding; these read weights
+// through the structs alone, so the layout of a weight in device memory is known to its own file only.
 //
 // A quantized format reads blocks of 32 weights from a row of the file, and has a layout of its own on the device: tile records
 // of 16 rows × COLUMNS weights with all that belongs to them. The records of a row tile follow each other along k, row tiles
@@ -18,11 +17,13 @@
 //     INTEGER          1 where scales and minimums are integers times a float of the row: weight = (d·scale)·q − dmin·minimum;
 //                      else weight = scale·q + minimum
 //     SMALL            of integers: 1 where Σ q·a times its scale stays within ± 2^22 for every block
-//     POWER            q is kept as q·2^POWER, within a signed byte
-//     GRID, QUADS      words of the grid whose entries weights are (formats/grid.cuh), and of an entry; or GRID = 0
+//     POWER            q is kept as q·2^POWER, within a signed byte; below 0 the scale is, times 2^POWER
+//     SCALED           1 where files may have a scale for a whole matrix beside it
+//     GRID             words of the grid whose entries weights are (formats/grid.cuh, formats/iq1.cuh), or 0
+//     lend(held, lane, grid)       of a format with a grid: where it lies
 //     Held, load(record + 16·lane, lane)   what a lane holds of a record
 //     quad(held, c, i, j, half)    four q of chunk c of 128, row g + 8i, block j, the half of 16
-//     scale, minimum               (held, i, j), of integers (held, c, i, j, half); d, dmin(held, i)
+//     scale, minimum               (held, i, j), of two scales (held, i, j, half), of integers (held, c, i, j, half); d, dmin(held, i)
 //     codes(row, block32, t)       an octet as the file has it
 //     pack(record, rows)           a warp makes a record of rows of the file
 //   };
@@ -38,6 +39,8 @@
 #pragma once
 #include "formats/bits.cuh"
 #include "formats/dense.cuh"
+#include "formats/iq1_m.cuh"
+#include "formats/iq1_s.cuh"
 #include "formats/iq2_s.cuh"
 #include "formats/iq2_xs.cuh"
 #include "formats/iq2_xxs.cuh"
@@ -46,6 +49,9 @@
 #include "formats/iq4_nl.cuh"
 #include "formats/iq4_xs.cuh"
 #include "formats/mxfp4.cuh"
+#include "formats/nvfp4.cuh"
+#include "formats/q1_0.cuh"
+#include "formats/q2_0.cuh"
 #include "formats/q2_k.cuh"
 #include "formats/q3_k.cuh"
 #include "formats/q4_0.cuh"
@@ -56,6 +62,8 @@
 #include "formats/q5_k.cuh"
 #include "formats/q6_k.cuh"
 #include "formats/q8_0.cuh"
+#include "formats/tq1_0.cuh"
+#include "formats/tq2_0.cuh"
 
 // X(ggml type number, name in kernels, struct)
 #define DENSE_FORMATS(X) \
@@ -76,13 +84,23 @@
     X(20, iq4_nl, IQ4_NL) \
     X(23, iq4_xs, IQ4_XS) \
     X(39, mxfp4, MXFP4)
-#define GRID_FORMATS(X) \
+// Of few files: segments of one product are in one of them, and kernels have a module of their own.
+#define RARE_FORMATS(X) \
     X(16, iq2_xxs, IQ2_XXS) \
     X(17, iq2_xs, IQ2_XS) \
     X(22, iq2_s, IQ2_S) \
     X(18, iq3_xxs, IQ3_XXS) \
-    X(21, iq3_s, IQ3_S)
+    X(21, iq3_s, IQ3_S) \
+    X(29, iq1_m, IQ1_M) \
+    X(40, nvfp4, NVFP4) \
+    X(41, q1_0, Q1_0) \
+    X(42, q2_0, Q2_0)
+// Whose records are those of another one: IQ1_M, Q2_0.
+#define PACKED_FORMATS(X) \
+    X(19, iq1_s, IQ1_S) \
+    X(34, tq1_0, TQ1_0) \
+    X(35, tq2_0, TQ2_0)
 #define FORMATS(X) \
     DENSE_FORMATS(X) \
     QUANTIZED_FORMATS(X) \
-    GRID_FORMATS(X)
+    RARE_FORMATS(X)

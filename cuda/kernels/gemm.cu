@@ -2,7 +2,7 @@
 // 16 bits have `gemm_split` and tiles in place of `gemm` (see gemm_half.cuh).
 //
 //   gemm         grid Σ ceil(rows / 64) × ceil(columns / 64), 128 threads; shared memory: 25 KB, 27 KB with two scales per
-//                block of 32, 41 KB for dense weights; those of formats with a grid are in grids.cu
+//                block of 32, 41 KB for dense weights; those of formats that few files have are in rare.cu
 //   gemm_few     grid Σ ceil(rows / 16) × ceil(columns / 16), 256 threads; 16 KB of shared memory
 //   gemm_split   grid ceil(k / 256) × ceil(columns / 16), 256 threads; moves 4 bytes in and 4 out per element
 //   gemm_large   grid Σ ceil(rows / 128) × ceil(columns / 128), 256 threads; 96 KB of dynamic shared memory

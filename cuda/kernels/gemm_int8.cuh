@@ -84,8 +84,9 @@ DEVICE void gemm_wide_int8(const MatmulParams& p) {
         if constexpr (CHUNKS == 2) multiply(stage + 1, 1);
         if (stage + CHUNKS < stages) w = F::load(next += F::RECORD, lane());
     }
+    const float scale = scale_beside<F>(segment, columns);
     for (int n = 0; n < TILES; n++) {
-        for (int i = 0; i < 4; i++) total[n][i] = scaled<F>(total[n][i]);
+        for (int i = 0; i < 4; i++) total[n][i] = with_scale<F>(scaled<F>(total[n][i]), scale);
     }
     store_wide(p, segment, segment.bias ? segment.bias + expert_row : nullptr, 16 * row_tile, *places, total);
 }

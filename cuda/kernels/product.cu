@@ -1,4 +1,4 @@
-// The products of product.cuh for each quantized format without a grid, and the one of segments in different formats.
+// The products of product.cuh for each quantized format that many files have, and the one of segments in different formats.
 #include "ptx.cuh"
 #include "product.cuh"
 

@@ -126,6 +126,8 @@ template <>
 constexpr int TABLE<IQ4_XS> = 1;
 template <>
 constexpr int TABLE<MXFP4> = 1;
+template <>
+constexpr int TABLE<NVFP4> = 1;
 
 // The records of a block's row tiles, which lie one after the other: unit u is record u of this stream. Gated, the second half is a
 // stream of its own.
@@ -231,6 +233,7 @@ DEVICE void multiply(const MatmulParams& p, const Tiles& tiles, const ColumnTile
     const int warp = at.unit, warps = blockDim.x / 32, t = lane() % 4, g = lane() / 4;
     const int in_row = at.in_row, units = at.units, round = (S::CHUNKS / CHUNKS * p.warp_factor >> 16) * warps;
     const Columns<F, C, WHOLE> x(image, p.k, columns);
+    const float scale[] = {scale_beside<F>(segment, columns), scale_beside<F>(p.segment[1], columns)};
     const int place = C == 1 ? g + 8 * (t & 1) : 2 * t * S::STRIDE + g;  // of this lane's first sum
 #pragma unroll 1
     for (int begin = 0, turn = 0; begin < units; begin += round, turn ^= 1) {
@@ -265,6 +268,7 @@ DEVICE void multiply(const MatmulParams& p, const Tiles& tiles, const ColumnTile
                     const int both[] = {of, tiles.count / 2 + of};
                     float x[2];
                     done.total(x, both, lane() % 16, column);
+                    for (int s = 0; s < 2; s++) x[s] = with_scale<F>(x[s], scale[s]);
                     if (segment.bias) x[0] += segment.bias[columns.row(segment) + row];
                     if (p.segment[1].bias) x[1] += p.segment[1].bias[columns.row(p.segment[1]) + row];
                     v = gated(x[0], x[1], p.activation);
@@ -281,6 +285,7 @@ DEVICE void multiply(const MatmulParams& p, const Tiles& tiles, const ColumnTile
                 const int one[] = {of};
                 float v[1];
                 done.total(v, one, i % 16, column);
+                v[0] = with_scale<F>(v[0], scale[0]);
                 if (end < units || row >= segment.rows) continue;
                 const int y_column = y_column_of<C>(p, columns, column);
                 if (y_column < 0) continue;

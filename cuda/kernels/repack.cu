@@ -29,5 +29,6 @@ DEVICE void repack(const RepackParams& p) {
 #define REPACK(number, name, F) \
     extern "C" __global__ void __launch_bounds__(32 * WARPS) repack_##name(const RepackParams p) { repack<F>(p); }
 QUANTIZED_FORMATS(REPACK)
-GRID_FORMATS(REPACK)
+RARE_FORMATS(REPACK)
+PACKED_FORMATS(REPACK)
 #undef REPACK

@@ -2,7 +2,7 @@
 
 use qrun_quant::GgmlType;
 
-use super::grids;
+use super::{formats, grids};
 use crate::{Grid, Params, Ptr, Result, Stream};
 
 /// Elements of a block.
@@ -47,7 +47,8 @@ pub unsafe fn embed(stream: &Stream, p: &EmbedParams) -> Result<()> {
     let format = GgmlType::from_number(p.format as u32).expect("a ggml type with kernels").format();
     assert!((p.k as usize).is_multiple_of(format.block), "rows of {} weights in {}", p.k, format.name);
     assert!(p.w.address().is_multiple_of(16), "weights begin at a multiple of 16 bytes");
-    let params = EmbedParams { weight_grid: grids::of(stream.gpu(), format.ty)?, ..*p };
+    let records = formats::kernels(p.format).records;
+    let params = EmbedParams { format: records as i32, weight_grid: grids::of(stream.gpu(), records)?, ..*p };
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { stream.launch("embed", Grid::plane(p.rows as u32, (p.k as u32).div_ceil(ELEMENTS), 128), &params) }
 }

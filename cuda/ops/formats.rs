@@ -13,6 +13,8 @@ pub enum Layout {
         columns: usize,
         /// A multiple of 32.
         bytes: usize,
+        /// Whether one product may have segments in this format and in others of which this is true.
+        mixes: bool,
     },
 }
 
@@ -21,6 +23,8 @@ pub enum Layout {
 pub struct FormatKernels {
     /// The weight format as GGUF names it.
     pub format: GgmlType,
+    /// The format whose records its weights lie in, and whose products take them: mostly this one.
+    pub records: GgmlType,
     /// Where its weights lie.
     pub layout: Layout,
     /// Quantized matrix times 1, up to 8, or up to 16 columns ([`super::product`]).
@@ -44,16 +48,17 @@ pub struct FormatKernels {
 }
 
 macro_rules! formats {
-    ($($format:ident $name:literal $layout:expr,)*) => {
+    ($($format:ident $name:literal $(as $records:ident $of:literal)? $layout:expr,)*) => {
         &[$(FormatKernels {
             format: GgmlType::$format,
+            records: records_of!($format $($records)?),
             layout: $layout,
-            product: [concat!("product_1_", $name), concat!("product_8_", $name), concat!("product_16_", $name)],
-            norm_product: concat!("norm_product_", $name),
+            product: [named!("product_1_" $name $($of)?), named!("product_8_" $name $($of)?), named!("product_16_" $name $($of)?)],
+            norm_product: named!("norm_product_" $name $($of)?),
             repack: concat!("repack_", $name),
             gemv: concat!("gemv_", $name),
             glu: concat!("glu_", $name),
-            gemm: concat!("gemm_", $name),
+            gemm: named!("gemm_" $name $($of)?),
             gemm_split: concat!("gemm_split_", $name),
             gemm_tiles: [concat!("gemm_large_", $name), concat!("gemm_medium_", $name), concat!("gemm_small_", $name)],
             gemm_few: concat!("gemm_few_", $name),
@@ -61,8 +66,32 @@ macro_rules! formats {
     };
 }
 
+/// A kernel's name with that of the records which it takes.
+macro_rules! named {
+    ($kernel:literal $name:literal) => {
+        concat!($kernel, $name)
+    };
+    ($kernel:literal $name:literal $of:literal) => {
+        concat!($kernel, $of)
+    };
+}
+
+macro_rules! records_of {
+    ($format:ident) => {
+        GgmlType::$format
+    };
+    ($format:ident $records:ident) => {
+        GgmlType::$records
+    };
+}
+
 const fn records(columns: usize, bytes: usize) -> Layout {
-    Layout::Records { columns, bytes }
+    Layout::Records { columns, bytes, mixes: true }
+}
+
+/// Of a format that few files have: its kernels are in a module of their own.
+const fn rare(columns: usize, bytes: usize) -> Layout {
+    Layout::Records { columns, bytes, mixes: false }
 }
 
 /// The rows of `FORMATS` in kernels/formats.cuh.
@@ -83,21 +112,28 @@ pub static FORMATS: &[FormatKernels] = formats![
     IQ4_NL "iq4_nl" records(128, 1152),
     IQ4_XS "iq4_xs" records(256, 2208),
     MXFP4 "mxfp4" records(128, 1088),
-    IQ2_XXS "iq2_xxs" records(256, 1120),
-    IQ2_XS "iq2_xs" records(256, 1248),
-    IQ2_S "iq2_s" records(256, 1312),
-    IQ3_XXS "iq3_xxs" records(256, 1632),
-    IQ3_S "iq3_s" records(256, 1760),
+    IQ2_XXS "iq2_xxs" rare(256, 1120),
+    IQ2_XS "iq2_xs" rare(256, 1248),
+    IQ2_S "iq2_s" rare(256, 1312),
+    IQ3_XXS "iq3_xxs" rare(256, 1632),
+    IQ3_S "iq3_s" rare(256, 1760),
+    IQ1_M "iq1_m" rare(256, 928),
+    NVFP4 "nvfp4" rare(128, 1152),
+    Q1_0 "q1_0" rare(128, 288),
+    Q2_0 "q2_0" rare(128, 576),
+    IQ1_S "iq1_s" as IQ1_M "iq1_m" rare(256, 928),
+    TQ1_0 "tq1_0" as Q2_0 "q2_0" rare(128, 576),
+    TQ2_0 "tq2_0" as Q2_0 "q2_0" rare(128, 576),
 ];
 
-/// Whether there are kernels for a format that `quant` reads.
-pub fn has_kernels(format: GgmlType) -> bool {
-    FORMATS.iter().any(|f| f.format == format)
+/// The kernels of the format with this ggml type number.
+pub fn kernels(number: i32) -> &'static FormatKernels {
+    FORMATS.iter().find(|f| f.format as i32 == number).expect("every ggml type that `quant` reads has kernels")
 }
 
-/// The kernels of the format with this ggml type number. Panics where there are none: see [`has_kernels`].
-pub fn kernels(number: i32) -> &'static FormatKernels {
-    FORMATS.iter().find(|f| f.format as i32 == number).expect("a ggml type with kernels")
+/// Whether products take a scale for a whole matrix beside those of its blocks ([`Segment::scale`](super::params::Segment)).
+pub fn takes_scale(format: GgmlType) -> bool {
+    matches!(kernels(format as i32).records, GgmlType::NVFP4 | GgmlType::Q2_0)
 }
 
 #[cfg(test)]
@@ -117,7 +153,7 @@ mod tests {
             .collect();
         assert_eq!(rows, ours, "cuda/kernels/formats.cuh and cuda/ops/formats.rs: number, name in kernels, struct");
         for kernels in FORMATS {
-            if let Layout::Records { columns, bytes } = kernels.layout {
+            if let Layout::Records { columns, bytes, .. } = kernels.layout {
                 let name = kernels.format.name();
                 twin::constants([(&format!("{name}::COLUMNS"), columns), (&format!("{name}::RECORD"), bytes)]);
             }
@@ -125,11 +161,11 @@ mod tests {
     }
 
     #[test]
-    fn every_format_has_kernels_but_those_that_only_the_cpu_has() {
-        const OF_THE_CPU: [&str; 6] = ["IQ1", "TQ1", "TQ2", "Q1_0", "Q2_0", "NVFP4"];
+    fn every_format_has_kernels_and_records_that_products_take() {
         for format in GgmlType::all() {
-            let of_the_cpu = OF_THE_CPU.iter().any(|begin| format.name().starts_with(begin));
-            assert_eq!(has_kernels(format), !of_the_cpu, "{format}");
+            let (of, records) = (kernels(format as i32), kernels(kernels(format as i32).records as i32));
+            assert_eq!([of.layout, records.layout], [of.layout; 2], "{format}");
+            assert_eq!((of.product, records.records), (records.product, of.records), "{format}");
         }
     }
 }

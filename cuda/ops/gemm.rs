@@ -92,7 +92,7 @@ pub unsafe fn gemm(stream: &Stream, p: &MatmulParams) -> Result<()> {
     let (name, [rows, columns, threads]) =
         if p.columns <= FEW { (kernels.gemm_few, FEW_BLOCK) } else { (kernels.gemm, WIDE_BLOCK) };
     let tiles: u32 = segments.iter().map(|s| (s.rows as u32).div_ceil(rows)).sum();
-    let params = MatmulParams { weight_grid: grids::of(stream.gpu(), format)?, ..*p };
+    let params = MatmulParams { weight_grid: grids::of(stream.gpu(), kernels.records)?, ..*p };
     // SAFETY: the kernel takes these parameters (compared by a test of `params`); the caller answers for the rest.
     unsafe { stream.launch(name, Grid::plane(tiles, p.column_tiles(columns), threads), &params) }
 }

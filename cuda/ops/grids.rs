@@ -1,11 +1,13 @@
-//! The grids of IQ2 and IQ3 on the device: the magnitudes of four weights are a word there (kernels/formats/grid.cuh).
+//! The grids of IQ1, IQ2 and IQ3 on the device: the magnitudes of four weights are a word there (kernels/formats/grid.cuh), of IQ1 the
+//! values of eight (kernels/formats/iq1.cuh).
 
 use qrun_quant::{GgmlType, formats::grid_quads};
 
 use crate::{Gpu, Ptr, Result};
 
-/// The formats that have a grid, and its words, in the order in which they lie.
-const FORMATS: [(GgmlType, usize); 5] = [
+/// The formats of records that have a grid, and its words, in the order in which they lie.
+const FORMATS: [(GgmlType, usize); 6] = [
+    (GgmlType::IQ1_M, 2048),
     (GgmlType::IQ2_XXS, 512),
     (GgmlType::IQ2_XS, 1024),
     (GgmlType::IQ2_S, 2048),
@@ -13,7 +15,7 @@ const FORMATS: [(GgmlType, usize); 5] = [
     (GgmlType::IQ3_S, 512),
 ];
 
-/// Whether weights of a format are entries of a grid.
+/// Whether weights in records of a format are entries of a grid.
 pub(super) fn has_grid(format: GgmlType) -> bool {
     FORMATS.iter().any(|&(ty, _)| ty == format)
 }

@@ -33,6 +33,9 @@ pub struct Segment {
     pub format: i32,
     /// Of experts: rows from one's weights, and bias, to the next one's, a multiple of 16; else 0.
     pub expert_rows: i32,
+    /// `[experts]`, or one: what the product is multiplied by before the bias joins it; or null. Of formats that
+    /// [`takes_scale`](super::formats::takes_scale) names.
+    pub scale: Ptr<f32>,
 }
 
 /// Columns of a product that take the same expert.
@@ -55,6 +58,8 @@ pub struct ExpertTile {
 pub struct MatmulParams {
     /// The matrices that share the input: one launch for all, `segments` of them are read.
     pub segment: [Segment; 3],
+    /// Of formats whose weights are entries of a grid: [`super::grids`] sets it.
+    pub weight_grid: Ptr<u16>,
     /// How many there are.
     pub segments: i32,
     /// Elements of a column.
@@ -93,8 +98,6 @@ pub struct MatmulParams {
     pub y_columns: Ptr<i32>,
     /// Room for the terms of `x`, where [`super::gemm::gemm`] takes more than a few columns and weights are f16 or bf16.
     pub terms: ActivationTerms,
-    /// Of formats whose weights are entries of a grid: [`super::grids`] sets it.
-    pub weight_grid: Ptr<u16>,
 }
 // SAFETY: MatmulParams in kernels/matmul.cuh; the test below compares size and offsets.
 unsafe impl Params for MatmulParams {}
@@ -120,12 +123,12 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(Segment as "Segment" { w, bias, y, rows, y_stride, format, expert_rows });
+        twin::fields!(Segment as "Segment" { w, bias, y, rows, y_stride, format, expert_rows, scale });
         twin::fields!(ExpertTile as "ExpertTile" { expert, first, columns, pad });
         twin::fields!(MatmulParams as "MatmulParams" {
-            segment, segments, k, columns, softcap, image, x, seq, tile_shift, gated, activation, expert_tiles, warp_factor,
+            segment, weight_grid, segments, k, columns, softcap, image, x, seq, tile_shift, gated, activation, expert_tiles, warp_factor,
             row_factor, ahead, out, experts, x_columns,
-            y_columns, terms, weight_grid,
+            y_columns, terms,
         });
         let gates = [("SILU", SILU), ("GELU_TANH", GELU_TANH), ("CLAMPED_SWIGLU", CLAMPED_SWIGLU)];
         let activations = [gates[0], gates[1], gates[2], ("RELU_SQUARED", RELU_SQUARED), ("GELU", GELU)];

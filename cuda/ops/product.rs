@@ -162,12 +162,14 @@ pub unsafe fn product(stream: &Stream, p: &MatmulParams) -> Result<()> {
     unsafe { planned(stream, p, None, planned_for(stream, p, false)) }
 }
 
-/// Whether [`norm_product`] takes columns of `k` elements and matrices in these formats: quantized ones, and one with a grid
-/// only beside its like.
+/// Whether [`norm_product`] takes columns of `k` elements and matrices in these formats: quantized ones, and rare ones only beside
+/// their like.
 pub fn norm_product_takes(k: usize, formats: &[GgmlType]) -> bool {
     let quantized = formats.iter().all(|format| format.format().block > 1);
     let same = formats.windows(2).all(|pair| pair[0] == pair[1]);
-    let one_kernel = same || !formats.iter().any(|&format| grids::has_grid(format));
+    let mixes =
+        |&format: &GgmlType| matches!(formats::kernels(format as i32).layout, Layout::Records { mixes: true, .. });
+    let one_kernel = same || formats.iter().all(mixes);
     quantized && one_kernel && k.is_multiple_of(32) && k <= MOST_NORMED
 }
 
@@ -217,11 +219,10 @@ fn variant(p: &MatmulParams) -> (usize, &'static Variant) {
 
 /// What the kernel allows that norms its column and multiplies it with these.
 fn normed_variant(sm: i32, segments: &[Segment]) -> &'static Variant {
-    use GgmlType::{IQ4_NL, MXFP4, Q2_K, Q4_0, Q5_0, Q8_0};
-    let format = formats::kernels(segments[0].format).format;
+    use GgmlType::{IQ4_NL, MXFP4, NVFP4, Q1_0, Q2_0, Q2_K, Q4_0, Q5_0, Q8_0};
     let same = segments.iter().all(|s| s.format == segments[0].format);
-    match format {
-        Q4_0 | Q5_0 | Q8_0 | IQ4_NL | MXFP4 if same && sm >= 90 => &LIGHT_NORMED,
+    match formats::kernels(segments[0].format).records {
+        Q4_0 | Q5_0 | Q8_0 | IQ4_NL | MXFP4 | NVFP4 | Q1_0 | Q2_0 if same && sm >= 90 => &LIGHT_NORMED,
         Q2_K if same => &HEAVY_NORMED,
         _ => &NORMED,
     }
@@ -266,7 +267,7 @@ pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParam
         warp_factor: factor(plan.warps),
         row_factor: [128, 256].map(|columns| factor((p.k as u32).div_ceil(columns))),
         ahead,
-        weight_grid: grids::of(stream.gpu(), kernels.format)?,
+        weight_grid: grids::of(stream.gpu(), kernels.records)?,
         ..*p
     };
     let grid = Grid::plane(blocks, columns, 32 * plan.warps);

@@ -28,7 +28,7 @@ const ROWS: usize = 16;
 pub fn bytes_on_device(format: GgmlType, [rows, k]: [usize; 2]) -> usize {
     match formats::kernels(format as i32).layout {
         Layout::File => format.bytes_of(rows * k),
-        Layout::Records { columns, bytes } => rows.div_ceil(ROWS) * k.div_ceil(columns) * bytes,
+        Layout::Records { columns, bytes, .. } => rows.div_ceil(ROWS) * k.div_ceil(columns) * bytes,
     }
 }
 
@@ -106,8 +106,8 @@ pub unsafe fn upload(
     sources: &[Source<'_>],
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
-    let mut formats = sources.iter().filter_map(Source::records);
-    if formats.any(|(format, _)| grids::has_grid(format)) {
+    let mut matrices = sources.iter().filter_map(Source::records);
+    if matrices.any(|(format, _)| grids::has_grid(formats::kernels(format as i32).records)) {
         grids::keep(gpu)?;
     }
     // Page-locked memory is dear: no more than the largest piece.

@@ -49,7 +49,7 @@ fn part(w: &Weight, e: &ExpertPlan, [first, rows]: [usize; 2], y: Ptr<f32>) -> S
     let (each, bytes) = (w.rows / e.n_expert, bytes_on_device(w.ty, [first, w.cols]));
     let bias = if w.bias.is_null() { w.bias } else { w.bias.add(first) };
     let rows = rows as i32;
-    Segment { w: w.at.add(bytes), bias, y, rows, y_stride: rows, format: w.ty as i32, expert_rows: each as i32 }
+    Segment { w: w.at.add(bytes), bias, rows, y_stride: rows, expert_rows: each as i32, ..segment(w, y) }
 }
 
 impl Step<'_> {

@@ -57,6 +57,8 @@ pub struct Weight {
     pub cols: usize,
     /// `[rows]`, or null.
     pub bias: Ptr<f32>,
+    /// `[1]`, of experts `[experts]`, or null.
+    pub scale: Ptr<f32>,
 }
 
 /// Weights of a norm, null where there is none; and its bias, null where it has none.
@@ -218,7 +220,7 @@ impl Loader<'_> {
         let (ty, rows, cols) = (w.ty(), w.rows(), w.cols());
         let at = self.layout.take(format!("weights/{name}.weight"), bytes_on_device(ty, [rows, cols]));
         self.uploads.push(Upload { to: at, bytes: w.file_bytes().clone(), matrix: Some((ty, [rows, cols])) });
-        Weight { at, ty, rows, cols, bias: Ptr::NULL }
+        Weight { at, ty, rows, cols, bias: Ptr::NULL, scale: Ptr::NULL }
     }
 
     fn norm(&mut self, name: &str, norm: &NormWeights) -> NormWeight {
@@ -229,7 +231,8 @@ impl Loader<'_> {
     fn linear(&mut self, name: &str, linear: &Linear) -> Weight {
         let weight = self.matrix(name, &linear.w);
         let bias = self.optional(format!("weights/{name}.bias"), &linear.bias);
-        Weight { bias, ..weight }
+        let scale = self.optional(format!("weights/{name}.scale"), &linear.scale);
+        Weight { bias, scale, ..weight }
     }
 }
 

@@ -462,5 +462,6 @@ pub(super) fn segment(w: &Weight, y: Ptr<f32>) -> Segment {
         y_stride: w.rows as i32,
         format: w.ty as i32,
         expert_rows: 0,
+        scale: w.scale,
     }
 }

@@ -61,11 +61,14 @@ pub(crate) fn dequantize(out: &mut [f32; 256], table: &[i8; 16], block: impl Fn(
 }
 
 /// The grid of an IQ2 or IQ3 format as words of four nibbles, the indices of four magnitudes: entry by entry, two words
-/// each in IQ2. Of other formats nothing.
+/// each in IQ2. Of IQ1_M, whose grid IQ1_S has, too, a word per entry: its nibbles have an index of two bits of the first four
+/// weights, and above it one of the last four. Of other formats nothing.
 pub fn grid_quads(format: GgmlType) -> Vec<u16> {
     let pairs =
         |entry: &u16| entry.to_le_bytes().map(|four| (0..4).map(|i| u16::from(four >> (2 * i) & 3) << (4 * i)).sum());
+    let nibble = |entry: u16, i: u32| (entry >> (2 * i) & 3 | entry >> (8 + 2 * i) << 2 & 12) << (4 * i);
     match format {
+        GgmlType::IQ1_M => grids::IQ1_S.iter().map(|&entry| (0..4).map(|i| nibble(entry, i)).sum()).collect(),
         GgmlType::IQ2_XXS => grids::IQ2_XXS.iter().flat_map(pairs).collect(),
         GgmlType::IQ2_XS => grids::IQ2_XS.iter().flat_map(pairs).collect(),
         GgmlType::IQ2_S => grids::IQ2_S.iter().flat_map(pairs).collect(),

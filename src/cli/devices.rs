@@ -50,7 +50,7 @@ fn code(sm: i32) -> String {
     match image::pick(sm as u32) {
         Choice::Exact(_) => "kernels made for it".into(),
         Choice::SameMajor(other) => format!("kernels made for SM {}", dotted(other)),
-        Choice::Ptx(from) => format!("kernels that the driver compiles from PTX {}", dotted(from)),
+        Choice::Ptx => format!("kernels that the driver compiles from PTX {}", dotted(image::PTX)),
         Choice::TooOld => format!("too old: qrun needs SM {}", dotted(device::MIN_SM as u32)),
     }
 }

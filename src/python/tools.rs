@@ -150,7 +150,7 @@ fn kernels(sm: i32) -> String {
     match image::pick(sm as u32) {
         Choice::Exact(_) => "made for it".into(),
         Choice::SameMajor(other) => format!("made for SM {}", dotted(other)),
-        Choice::Ptx(from) => format!("compiled by the driver from PTX {}", dotted(from)),
+        Choice::Ptx => format!("compiled by the driver from PTX {}", dotted(image::PTX)),
         Choice::TooOld => format!("none: qrun needs SM {}", dotted(MIN_SM as u32)),
     }
 }

@@ -6,6 +6,7 @@ use qrun_cuda::{
     ops::{
         activations::QuantizedActivations,
         experts::{Choices, Join, Route, SIGMOID, SOFTMAX, SOFTMAX_OF_CHOSEN, join, route},
+        formats::takes_scale,
         gemm::gemm,
         matmul::{MatmulParams, Segment},
         params::ExpertTile,
@@ -237,6 +238,8 @@ const SHAPES: &[[usize; 5]] = &[[48, 256, 4, 2, 1], [32, 512, 6, 3, 5], [80, 256
 /// Weights of all experts, one below the other, each with as many rows again in front of those that are multiplied.
 struct Experts {
     weights: Weights,
+    /// One for each, where their format has room for it.
+    scales: Vec<f32>,
     bias: Vec<f32>,
     x: Activations,
     router: Router,
@@ -245,7 +248,9 @@ struct Experts {
 #[test]
 fn each_row_has_the_products_of_its_experts() {
     use GgmlType::*;
-    for (i, format) in [Q8_0, Q4_K, MXFP4, Q5_0, Q6_K, IQ2_S, IQ3_XXS].into_iter().enumerate() {
+    for (i, format) in
+        [Q8_0, Q4_K, MXFP4, Q5_0, Q6_K, IQ2_S, IQ3_XXS, IQ1_S, NVFP4, Q1_0, TQ1_0].into_iter().enumerate()
+    {
         if !formats().any(|f| f == format) {
             continue;
         }
@@ -256,6 +261,7 @@ fn each_row_has_the_products_of_its_experts() {
             let each = 2 * rows;
             let e = Experts {
                 weights: Weights::random(&mut random, format, n_expert * each * k, 1.0),
+                scales: (0..n_expert).map(|e| if takes_scale(format) { 0.5 + 0.1 * e as f32 } else { 1.0 }).collect(),
                 bias: random.normals(n_expert * each),
                 x: Activations::new(random.normals(columns * k)),
                 router: Router::new(&c),
@@ -267,7 +273,7 @@ fn each_row_has_the_products_of_its_experts() {
                     for r in expert * each + rows..(expert + 1) * each {
                         let dot =
                             |k: usize, at: usize| f64::from(e.weights.values[r * k + at]) * e.x.image[row * k + at];
-                        let dot: f64 = (0..k).map(|at| dot(k, at)).sum();
+                        let dot: f64 = (0..k).map(|at| dot(k, at)).sum::<f64>() * f64::from(e.scales[expert]);
                         want.push(if idle(row) { f64::from(UNTOUCHED) } else { dot + f64::from(e.bias[r]) });
                     }
                 }
@@ -310,6 +316,7 @@ fn products(
         seq: e.router.seq[columns.clone()].to_vec(),
     };
     let (w, bias) = (matrix(device, format, &e.weights.bytes, k), device.buffer(&e.bias));
+    let scales = device.buffer(&e.scales);
     let q = device.buffer(&e.x.q[columns.start * k..columns.end * k]);
     let (d, s) = (device.buffer(&part(&e.x.d, k / 32)), device.buffer(&part(&e.x.s, k / 16)));
     let y = device.buffer(&vec![UNTOUCHED; columns.len() * c.n_used * rows]);
@@ -321,6 +328,7 @@ fn products(
         y_stride: rows as i32,
         format: format as i32,
         expert_rows: 2 * rows as i32,
+        scale: if takes_scale(format) { scales.ptr } else { Ptr::NULL },
     };
     let image = QuantizedActivations { q: q.ptr, d: d.ptr, s: s.ptr };
     let params = MatmulParams { k: k as i32, image, ..MatmulParams::default() }.with(&[segment]);

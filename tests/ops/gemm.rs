@@ -128,7 +128,7 @@ impl OnDevice {
                 rows: rows as i32,
                 y_stride: stride as i32,
                 format: case.format as i32,
-                expert_rows: 0,
+                ..Segment::default()
             };
             at += rows;
         }
@@ -175,7 +175,9 @@ fn check(case: &Case) {
         |device| OnDevice::new(device, case, &operands).launch(device, case, 0, case.columns),
         |y| {
             assert_close(y, &exact, if case.dense() { 1e-5 } else { 1e-6 }, &what);
-            assert_close(y, &meant, 1e-2, &format!("{what}, against f32 activations"));
+            // What int8 costs a single result is not the mean of many.
+            let bound = if case.rows == [1] { 2e-2 } else { 1e-2 };
+            assert_close(y, &meant, bound, &format!("{what}, against f32 activations"));
         },
     );
 }
@@ -187,7 +189,7 @@ fn dense() -> impl Iterator<Item = GgmlType> {
     formats().filter(|f| f.format().block == 1)
 }
 
-/// Rows, columns, k in blocks of the format (K-quants) or of 32: one of each thing that can be ragged.
+/// Rows, columns, k in blocks of the format (of 256) or of 32, in whole blocks: one of each thing that can be ragged.
 const K_SHAPES: &[[usize; 3]] = &[[1, 2, 1], [16, 8, 9], [40, 5, 5], [23, 17, 2], [40, 40, 1], [129, 70, 2]];
 const SHAPES: &[[usize; 3]] = &[[1, 2, 1], [16, 8, 73], [40, 5, 36], [23, 17, 44], [40, 40, 3], [129, 70, 9]];
 
@@ -196,7 +198,8 @@ fn quantized_weights_in_all_shapes() {
     for format in quantized() {
         let block = format.format().block;
         for &[rows, columns, blocks] in if block == 256 { K_SHAPES } else { SHAPES } {
-            check(&Case::new(format, rows, columns, blocks * block));
+            let k = if block == 256 { blocks * block } else { (32 * blocks).next_multiple_of(block) };
+            check(&Case::new(format, rows, columns, k));
         }
     }
 }

@@ -1,7 +1,10 @@
 //! Matrix times one vector, or few, in every format: against f64 on the operands that the kernel has, and against f64 on
 //! what they stand for.
 
-use qrun_cuda::ops::matmul::{MatmulParams, QuantizedActivations, Segment, gemv};
+use qrun_cuda::ops::{
+    formats::takes_scale,
+    matmul::{MatmulParams, QuantizedActivations, Segment, gemv},
+};
 use qrun_quant::GgmlType;
 
 use crate::{
@@ -40,6 +43,8 @@ impl Case {
 /// The operands of a case.
 struct Operands {
     weights: Vec<Weights>,
+    /// Beside each matrix whose format has room for it.
+    scales: Vec<f32>,
     bias: Vec<f32>,
     x: Activations,
     seq: Vec<i32>,
@@ -50,13 +55,15 @@ impl Operands {
         let mut random = Random::new((case.k * 1000 + case.rows()) as u64);
         let weights =
             case.segments.iter().map(|&(f, rows)| Weights::random(&mut random, f, rows * case.k, 1.0)).collect();
+        let scales = case.segments.iter().enumerate();
+        let scales = scales.map(|(i, s)| if takes_scale(s.0) { 0.75 + 0.5 * i as f32 } else { 1.0 }).collect();
         let bias = if case.bias { random.normals(case.rows()) } else { vec![0.0; case.rows()] };
         let mut x = random.normals(case.columns * case.k);
         if case.outliers {
             x.iter_mut().step_by(97).for_each(|x| *x *= 50.0);
         }
         let seq = (0..case.columns).map(|c| if case.idle.contains(&c) { -1 } else { c as i32 }).collect();
-        Self { weights, bias, x: Activations::new(x), seq }
+        Self { weights, scales, bias, x: Activations::new(x), seq }
     }
 
     /// `[column][row of all segments, gap]` in f64. `as_held`: quantized weights multiply the image, else what it stands for.
@@ -65,12 +72,12 @@ impl Operands {
         let values: Vec<f64> = self.x.values.iter().map(|&v| f64::from(v)).collect();
         let mut y = Vec::new();
         for c in 0..case.columns {
-            for (w, &(format, rows)) in self.weights.iter().zip(&case.segments) {
+            for ((w, &scale), &(format, rows)) in self.weights.iter().zip(&self.scales).zip(&case.segments) {
                 let x = if as_held && format.format().block > 1 { &self.x.image } else { &values };
                 for r in 0..rows {
                     let dot: f64 =
                         w.values[r * k..][..k].iter().zip(&x[c * k..]).map(|(&w, &x)| f64::from(w) * x).sum();
-                    let biased = dot + f64::from(self.bias[y.len() % (case.rows() + GAP)]);
+                    let biased = f64::from(scale) * dot + f64::from(self.bias[y.len() % (case.rows() + GAP)]);
                     let capped = if cap > 0.0 { cap * (biased / cap).tanh() } else { biased };
                     y.push(if case.idle.contains(&c) { f64::from(UNTOUCHED) } else { capped });
                 }
@@ -97,6 +104,7 @@ impl Operands {
         let weights: Vec<Buffer<u8>> = self.weights.iter().zip(&case.segments).map(of).collect();
         let (bias, x, seq) = (device.buffer(&self.bias), device.buffer(&self.x.values), device.buffer(&self.seq));
         let (q, d, s) = (device.buffer(&self.x.q), device.buffer(&self.x.d), device.buffer(&self.x.s));
+        let scales = device.buffer(&self.scales);
         let (k, stride) = (case.k, case.rows() + GAP);
         let y = device.buffer(&vec![UNTOUCHED; columns * stride]);
         let mut params = MatmulParams {
@@ -128,6 +136,9 @@ impl Operands {
             if case.bias {
                 params.segment[i].bias = bias.ptr.add(row);
             }
+            if takes_scale(format) {
+                params.segment[i].scale = scales.ptr.add(i);
+            }
             row += rows;
         }
         // SAFETY: buffers of these shapes, which live until the results are read.
@@ -156,6 +167,8 @@ fn check(case: &Case) {
 fn shapes(block: usize) -> &'static [(usize, usize)] {
     match block {
         256 => &[(1, 256), (7, 512), (33, 1280), (100, 768)],
+        128 => &[(1, 128), (7, 256), (33, 1152), (100, 1408)],
+        64 => &[(1, 64), (7, 320), (33, 1152), (100, 960)],
         _ => &[(1, 32), (7, 256), (33, 1152), (100, 1408)],
     }
 }
@@ -207,6 +220,7 @@ fn three_segments_of_any_formats() {
         vec![(Q5_K, 11), (IQ4_NL, 24), (Q5_K, 8)],
         vec![(IQ3_S, 18), (IQ2_XXS, 5), (Q4_K, 9)],
         vec![(Q4_K, 24), (Q4_K, 7), (Q4_K, 8)],
+        vec![(NVFP4, 17), (NVFP4, 16), (TQ2_0, 9)],
     ] {
         let one = Case { segments, bias: true, softcap: 30.0, ..Case::new(F32, 0, 512) };
         check(&Case { columns: 6, idle: vec![0, 4], ..one.clone() });

@@ -2,6 +2,7 @@
 
 use qrun_cuda::{
     Ptr,
+    ops::formats::takes_scale,
     ops::matmul::{GluParams, QuantizedActivations, Segment, glu, glu_takes},
     ops::params::{CLAMPED_SWIGLU, GELU, GELU_TANH, RELU_SQUARED, SILU},
 };
@@ -92,7 +93,7 @@ impl Operands {
             let x = if case.formats[m].format().block > 1 { &self.x.image } else { &values };
             let w = &self.weights[m].values[r * case.k..][..case.k];
             let dot: f64 = w.iter().zip(&x[c * case.k..]).map(|(&w, &x)| f64::from(w) * x).sum();
-            dot + if case.bias { f64::from(self.bias[m][r]) } else { 0.0 }
+            f64::from(scale(case.formats[m], m)) * dot + if case.bias { f64::from(self.bias[m][r]) } else { 0.0 }
         };
         (0..case.columns * case.rows)
             .map(|i| {
@@ -107,6 +108,7 @@ impl Operands {
     fn launch(&self, device: &Device, case: &Case) -> Vec<f32> {
         let weights = [0, 1].map(|m| matrix(device, case.formats[m], &self.weights[m].bytes, case.k));
         let bias = [0, 1].map(|m| device.buffer(&self.bias[m]));
+        let scales = device.buffer(&[0, 1].map(|m| scale(case.formats[m], m)));
         let (x, seq) = (device.buffer(&self.x.values), device.buffer(&self.seq));
         let (q, d, s) = (device.buffer(&self.x.q), device.buffer(&self.x.d), device.buffer(&self.x.s));
         let n = case.columns * case.rows;
@@ -119,6 +121,7 @@ impl Operands {
             bias: if case.bias { bias[m].ptr } else { Ptr::NULL },
             rows: case.rows as i32,
             format: case.formats[m] as i32,
+            scale: if takes_scale(case.formats[m]) { scales.ptr.add(m) } else { Ptr::NULL },
             ..Segment::default()
         };
         let params = GluParams {
@@ -151,6 +154,11 @@ impl Operands {
         }
         all
     }
+}
+
+/// Beside the gate, or what is gated, where their format has room for it.
+fn scale(format: GgmlType, m: usize) -> f32 {
+    if takes_scale(format) { [0.75, 1.25][m] } else { 1.0 }
 }
 
 fn check(case: &Case) {

@@ -4,6 +4,7 @@ use qrun_cuda::{
     Ptr,
     ops::{
         activations::QuantizedActivations,
+        formats::takes_scale,
         matmul::{MatmulParams, Segment},
         norm::{NormKind, NormParams, norm as norm_rows},
         product::{Plan, norm_product, norm_product_takes, planned},
@@ -96,6 +97,7 @@ fn run(device: &Device, case: &Case<'_>) -> Vec<f32> {
     let segments = case.segments.iter().map(|&(format, rows)| {
         let w = Weights::random(&mut random, format, rows * n, 1.0);
         let (w, bias) = (matrix(device, format, &w.bytes, n), device.buffer(&random.normals(rows)));
+        let scale = device.buffer(&[1.25]);
         let segment = Segment {
             w: w.ptr,
             bias: bias.ptr,
@@ -104,8 +106,9 @@ fn run(device: &Device, case: &Case<'_>) -> Vec<f32> {
             y_stride: rows as i32,
             format: format as i32,
             expert_rows: 0,
+            scale: if takes_scale(format) { scale.ptr } else { Ptr::NULL },
         };
-        held.push((w, bias));
+        held.push((w, bias, scale));
         // What is gated has no results of its own.
         first += if case.gated { 0 } else { rows };
         segment

@@ -56,6 +56,10 @@ fn tiles_and_warps_are_not_in_the_bits() {
         (Q2_K, [40, 3584, 5]),
         (Q4_K, [33, 1280, 16]),
         (IQ2_S, [40, 1280, 16]),
+        (NVFP4, [33, 960, 1]),
+        (IQ1_M, [40, 1280, 8]),
+        (Q1_0, [70, 1152, 16]),
+        (Q2_0, [33, 192, 5]),
     ] {
         if !formats().any(|f| f == format) {
             continue;

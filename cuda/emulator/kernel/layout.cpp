@@ -93,7 +93,7 @@ int main() {
     FIELDS(QuantizedActivations, q, d, s)
     FIELDS(ActivationTerms, blocks, down)
     FIELDS(Cache, k, v, k_scale, v_scale, table, pages, type)
-    FIELDS(Segment, w, bias, y, rows, y_stride, format, expert_rows)
+    FIELDS(Segment, w, bias, y, rows, y_stride, format, expert_rows, scale)
     FIELDS(ExpertTile, expert, first, columns, pad)
     FIELDS(MatmulParams, segment, segments, k, columns, softcap, image, x, seq, tile_shift, gated, activation, expert_tiles,
            warp_factor, row_factor, ahead, out, experts, x_columns, y_columns, terms,
@@ -191,7 +191,7 @@ int main() {
     printf("norm warps %s %d\n", #name, matrix_product::NORM_WARPS<F>);                \
     printf("norm blocks %s %d\n", #name, matrix_product::NORM_BLOCKS<F>);
     QUANTIZED_FORMATS(NORMED)
-    GRID_FORMATS(NORMED)
+    RARE_FORMATS(NORMED)
     CONSTANT(experts::MAX_EXPERTS)
     CONSTANT(experts::MAX_CHOICES)
     CONSTANT(experts::SOFTMAX)
@@ -209,9 +209,10 @@ int main() {
     CONSTANT(F::COLUMNS)         \
     CONSTANT(F::RECORD)
     QUANTIZED_FORMATS(RECORDS)
-    GRID_FORMATS(RECORDS)
+    RARE_FORMATS(RECORDS)
+    PACKED_FORMATS(RECORDS)
 #define GRID(number, name, F) CONSTANT(F::GRID)
-    GRID_FORMATS(GRID)
+    RARE_FORMATS(GRID)
     CONSTANT(rope_kv::ROPE_WARPS)
     CONSTANT(MAX_HEAD)
     CONSTANT(rope_kv::MAX_RANK)

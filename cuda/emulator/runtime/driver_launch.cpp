@@ -64,7 +64,7 @@ int interpretable(Machine& m, const char* image, int sm, const void*& code) {
                                                "package qrun-emulator: without it, code=source");
     if (elf && !sass)
         return refuse(NO_BINARY_FOR_GPU, setting + "the module is machine code for sm_" + std::to_string(sm) +
-                                             ", and only PTX is executed: QRUN_KERNELS=compute_75 (or another compute_) has qrun load PTX");
+                                             ", and only PTX is executed: QRUN_KERNELS=compute_80 has qrun load it");
     if (!elf && sass)
         return refuse(NO_BINARY_FOR_GPU, setting + "the module is PTX, and only machine code is executed: QRUN_KERNELS=sm_" +
                                              std::to_string(m.settings.sm) + " has qrun load it");

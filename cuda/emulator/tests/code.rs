@@ -108,7 +108,7 @@ fn what_is_no_ptx_is_refused_with_the_way_out() {
     cubin[48..52].copy_from_slice(&(80u32 | 80 << 16).to_le_bytes());
     let (status, text) = refused(ptx(), &cubin);
     assert_eq!(status, CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU);
-    assert!(text.contains("machine code for sm_80") && text.contains("QRUN_KERNELS=compute_75"), "{text}");
+    assert!(text.contains("machine code for sm_80") && text.contains("QRUN_KERNELS=compute_80"), "{text}");
     let unknown = PLUS_TWO.replace("add.f32", "sub.add.f32");
     let (status, text) = refused(ptx(), &image(&unknown));
     assert_eq!(status, CUresult::CUDA_ERROR_INVALID_PTX);

@@ -6,6 +6,7 @@
 struct Quantized {
     static constexpr int DENSE = 0;
     static constexpr int GRID = 0;
+    static constexpr int SCALED = 0;
 };
 
 // `count` may be any number; only its low five bits count.

@@ -38,7 +38,7 @@ struct GridFormat : Quantized {
         unsigned high[2];
         uint4 signs, n;
         RowHalves d;
-        const unsigned short* grid;  // of this lane: lend_grid() sets it
+        const unsigned short* grid;  // of this lane: lend() sets it
     };
     DEVICE Held load(const unsigned char* p, int l) {
         const unsigned char* shared = p - 16 * l + 16 * (l / Q);
@@ -55,6 +55,8 @@ struct GridFormat : Quantized {
         h.d = RowHalves::load(p + D, l);
         return h;
     }
+    // Entries are shared by as many lanes as they have words.
+    DEVICE void lend(Held& h, int l, const unsigned short* grid) { h.grid = grid + l % Q; }
     // The magnitudes of a quad as nibbles.
     DEVICE unsigned magnitudes(const Held& h, int c, int i, int j, int half) {
         unsigned entry = (unsigned)unsigned_byte(word(h.low[c], 2 * i + j / 2), 2 * (j % 2) + half);

@@ -8,7 +8,7 @@ use qrun_cuda::{
     Arena, Gpu, Ptr, Stream, limits,
     ops::{
         activations::{ActivationTerms, QuantizedActivations},
-        formats::has_kernels,
+        formats::FORMATS,
         gemm, matmul, probe, upload,
     },
 };
@@ -56,7 +56,8 @@ struct Bench {
 pub fn speed(setup: &Setup) -> Result<Value> {
     let (shapes, columns): (&[_], &[_]) = if setup.dry { (&[(64, 512)], &[2]) } else { (&SHAPES, &COLUMNS) };
     let mut rows = Vec::new();
-    for ty in GgmlType::all().filter(|ty| has_kernels(*ty)) {
+    // Those that have kernels of their own.
+    for ty in FORMATS.iter().filter(|f| f.records == f.format).map(|f| f.format) {
         let shapes: Vec<_> = shapes.iter().copied().filter(|s| s.1.is_multiple_of(ty.format().block)).collect();
         let bench = Bench::new(ty, &shapes, columns[columns.len() - 1], if setup.dry { 0 } else { 4 })?;
         let few = if ty.format().block == 1 { GEMV } else { PRODUCT };

@@ -50,7 +50,7 @@ struct Part {
 }
 
 /// In the order of their worth, should the machine be taken away in the middle.
-const PARTS: [Part; 11] = [
+const PARTS: [Part; 10] = [
     Part { name: "device", seconds: 10, run: machine::device },
     Part { name: "bandwidth", seconds: 10, run: machine::bandwidth },
     Part { name: "launches", seconds: 10, run: machine::launches },
@@ -58,8 +58,7 @@ const PARTS: [Part; 11] = [
     Part { name: "startup", seconds: 20, run: programs::startup },
     Part { name: "kernels", seconds: 20, run: kernels::speed },
     Part { name: "tests", seconds: 130, run: programs::tests },
-    Part { name: "tests-compute_75", seconds: 100, run: |s| programs::compiled(s, "compute_75") },
-    Part { name: "tests-compute_80", seconds: 100, run: |s| programs::compiled(s, "compute_80") },
+    Part { name: "tests-compute_80", seconds: 100, run: programs::compiled },
     // The driver is asked in which module a kernel is, and most say that they have none: no error.
     Part { name: "memcheck", seconds: 15, run: |s| programs::sanitized(s, "memcheck", &["--report-api-errors", "no"]) },
     Part { name: "racecheck", seconds: 15, run: |s| programs::sanitized(s, "racecheck", &[]) },

@@ -8,7 +8,7 @@ use qrun::{
     bench::{list, median, number, startup, text},
     tools::{quantize::FileType, synth},
 };
-use qrun_cuda::image;
+use qrun_cuda::image::{self, Kind, Target};
 use serde_json::{Value, json};
 
 use crate::{Setup, machine::rounded, models};
@@ -75,8 +75,9 @@ pub fn tests(setup: &Setup) -> Result<Value> {
     suites(if setup.dry { DRY } else { ALL }, Command::new, None)
 }
 
-/// Some of them with kernels for an older SM, which the driver compiles from PTX for whatever this GPU is.
-pub fn compiled(setup: &Setup, kernels: &str) -> Result<Value> {
+/// Some of them with the shipped PTX, which the driver compiles for whatever this GPU is.
+pub fn compiled(setup: &Setup) -> Result<Value> {
+    let kernels = Target { kind: Kind::Ptx, sm: image::PTX };
     suites(if setup.dry { DRY } else { PTX }, Command::new, Some(kernels))
 }
 
@@ -116,7 +117,7 @@ pub fn startup(setup: &Setup) -> Result<Value> {
 }
 
 /// Runs each test program and reads its summary; all of them, also after a failure, whose words go into the part's log.
-fn suites(suites: &[Suite], start: impl Fn(PathBuf) -> Command, kernels: Option<&str>) -> Result<Value> {
+fn suites(suites: &[Suite], start: impl Fn(PathBuf) -> Command, kernels: Option<Target>) -> Result<Value> {
     let (mut results, mut wrong) = (Vec::new(), Vec::new());
     for (name, filters) in suites {
         let program = std::env::current_exe()?.with_file_name(name);
@@ -124,7 +125,7 @@ fn suites(suites: &[Suite], start: impl Fn(PathBuf) -> Command, kernels: Option<
         // One test at a time: they share the device, and a failure then names its cause. What only an emulated device can
         // show is skipped here, which a CI does not allow.
         command.args(*filters).arg("--test-threads=1").env("QRUN_GPU", "1").env_remove("CI");
-        command.envs(kernels.map(|kernels| (image::FORCE, kernels)));
+        command.envs(kernels.map(|kernels| (image::FORCE, kernels.to_string())));
         let output = ends_with_us(&mut command).output().with_context(|| program.display().to_string())?;
         let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         let summary = said.lines().rev().find(|l| l.starts_with("test result:")).unwrap_or("no summary");

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Error, Result, ensure};
-use qrun_cuda::image::{self, Kind};
+use qrun_cuda::image::{self, Kind, Target};
 use qrun_emulator::{
     Code, Config,
     isa::{
@@ -40,10 +40,7 @@ const TRACED: usize = 4;
 impl Selection {
     /// Refuses what would have no effect.
     pub fn new(code: Code, model: Option<String>, sm: Option<u32>, prompt: Option<u32>) -> Result<Self> {
-        ensure!(
-            code == Code::Sass || sm.is_none(),
-            "--sm is for --code sass: PTX is counted for each target that there is"
-        );
+        ensure!(code == Code::Sass || sm.is_none(), "--sm is for --code sass: PTX is of one target");
         if let Some(sm) = sm {
             let known = image::CUBINS.map(|sm| sm.to_string()).join(", ");
             ensure!(image::CUBINS.contains(&sm), "--sm {sm}: expected one of {known}");
@@ -54,30 +51,30 @@ impl Selection {
     fn kind(&self) -> Kind {
         if self.code == Code::Ptx { Kind::Ptx } else { Kind::Cubin }
     }
+
+    /// What is counted where `QRUN_KERNELS` names nothing.
+    fn target(&self) -> Target {
+        let kind = self.kind();
+        Target { kind, sm: if kind == Kind::Ptx { image::PTX } else { self.sm.unwrap_or(75) } }
+    }
 }
 
-/// Counts of the image that `QRUN_KERNELS` names; else of each PTX that there is, or of one SM's machine code.
+/// Counts of the image that `QRUN_KERNELS` names; else of the PTX, or of one SM's machine code.
 pub fn counts(selection: &Selection) -> Result<Value> {
     if env::var_os(image::FORCE).is_some() {
         return of_target(selection);
     }
-    // The variable is of a process, so each has one of its own.
-    let wanted = |t: &image::Target| {
-        t.kind == selection.kind() && (selection.code == Code::Ptx || t.sm == selection.sm.unwrap_or(75))
-    };
-    let mut all = Map::new();
-    for target in image::targets().into_iter().filter(wanted) {
-        if target.kind == Kind::Cubin {
-            let images = image::modules(target)?;
-            // Whether nvdisasm works is said before anything else is tried.
-            isa::disassemble(&images[0].bytes).map_err(Error::msg)?;
-        }
-        let mut child = Command::new(env::current_exe()?);
-        let done = child.args(env::args_os().skip(1)).env(image::FORCE, target.to_string()).output()?;
-        ensure!(done.status.success(), "{target}: {}", String::from_utf8_lossy(&done.stderr).trim());
-        all.insert(target.to_string(), serde_json::from_slice(&done.stdout)?);
+    // The variable is of a process, so the counts have one of their own.
+    let target = selection.target();
+    if target.kind == Kind::Cubin {
+        let images = image::modules(target)?;
+        // Whether nvdisasm works is said before anything else is tried.
+        isa::disassemble(&images[0].bytes).map_err(Error::msg)?;
     }
-    Ok(all.into())
+    let mut child = Command::new(env::current_exe()?);
+    let done = child.args(env::args_os().skip(1)).env(image::FORCE, target.to_string()).output()?;
+    ensure!(done.status.success(), "{target}: {}", String::from_utf8_lossy(&done.stderr).trim());
+    Ok(json!({ target.to_string(): serde_json::from_slice::<Value>(&done.stdout)? }))
 }
 
 fn of_target(selection: &Selection) -> Result<Value> {

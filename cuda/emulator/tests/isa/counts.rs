@@ -229,13 +229,9 @@ fn speed() {
         let (n, seconds) = (counts.warp_instructions(), time.as_secs_f64());
         println!("{kernel} of {what}: {n} warp instructions in {time:.2?}: {:.1} M/s", n as f64 / seconds / 1e6);
     };
-    for (sm, of, kernel) in [
-        (75, "gemv", "gemv_f16"),
-        (75, "product", "product_1_q5_0"),
-        (75, "product", "product_1_q8_0"),
-        (80, "product", "product_1_q8_0"),
-    ] {
-        told(&Module::parse(&shipped(sm)[of]).expect("it is shipped"), kernel, &format!("compute_{sm}"));
+    let texts = shipped();
+    for (of, kernel) in [("gemv", "gemv_f16"), ("product", "product_1_q5_0"), ("product", "product_1_q8_0")] {
+        told(&Module::parse(&texts[of]).expect("it is shipped"), kernel, "the PTX");
     }
     for (sm, of, kernel) in [
         (75, "gemv", "gemv_f16"),

@@ -6,9 +6,9 @@ use qrun_cuda::image::{self, Kind, Target};
 
 use crate::isa::{collectives, floats, fragments, integers, memory, params, rows::Row};
 
-/// The PTX texts that are shipped for an architecture, by name of their module.
-pub fn shipped(sm: u32) -> BTreeMap<String, String> {
-    let modules = image::modules(Target { kind: Kind::Ptx, sm }).expect("an archive with this part");
+/// The PTX texts that are shipped, by name of their module.
+pub fn shipped() -> BTreeMap<String, String> {
+    let modules = image::modules(Target { kind: Kind::Ptx, sm: image::PTX }).expect("an archive with this part");
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text").trim_end_matches('\0').to_owned();
     modules.iter().map(|module| (module.name.clone(), text(&module.bytes))).collect()
 }
@@ -79,16 +79,12 @@ fn every_instruction_that_is_shipped_is_tested() {
         .collect();
     let mut missing: BTreeMap<String, String> = BTreeMap::new();
     let mut opcodes = BTreeSet::new();
-    for sm in image::PTX {
-        for (module, text) in shipped(sm) {
-            let lines = text.lines().enumerate();
-            for (i, line, shape) in lines.filter_map(|(i, line)| Some((i, line, shape(line)?))) {
-                opcodes.insert(shape.split(' ').next().expect("an opcode").to_owned());
-                if !tested.contains(&shape) {
-                    missing
-                        .entry(shape)
-                        .or_insert_with(|| format!("{module} of compute_{sm}, line {}: {}", i + 1, line.trim()));
-                }
+    for (module, text) in shipped() {
+        let lines = text.lines().enumerate();
+        for (i, line, shape) in lines.filter_map(|(i, line)| Some((i, line, shape(line)?))) {
+            opcodes.insert(shape.split(' ').next().expect("an opcode").to_owned());
+            if !tested.contains(&shape) {
+                missing.entry(shape).or_insert_with(|| format!("{module}, line {}: {}", i + 1, line.trim()));
             }
         }
     }

@@ -67,6 +67,7 @@ pub static ARITHMETIC: &[Row] = &[
 pub static BITS: &[Row] = &[
     row("and.b16", "h,h,h", "h,h,#", |x| Some(x[0] & x[1])),
     row("or.b16", "h,h,h", "", |x| Some(x[0] | x[1])),
+    row("xor.b16", "h,h,h", "h,h,#", |x| Some(x[0] ^ x[1])),
     row("and.b32", "r,r,r", "r,r,#", |x| Some(x[0] & x[1])),
     row("or.b32", "r,r,r", "r,r,#", |x| Some(x[0] | x[1])),
     row("xor.b32", "r,r,r", "r,r,#", |x| Some(x[0] ^ x[1])),
