@@ -33,8 +33,8 @@ pub struct Segment {
     pub format: i32,
     /// Of experts: rows from one's weights, and bias, to the next one's, a multiple of 16; else 0.
     pub expert_rows: i32,
-    /// `[experts]`, or one: what the product is multiplied by before the bias joins it; or null. Of formats that
-    /// [`takes_scale`](super::formats::takes_scale) names.
+    /// `[experts]`, or one: what the product is multiplied by before the bias joins it; or null. Only of formats for which
+    /// [`takes_scale`](super::formats::takes_scale) is true: the others' kernels do not read it.
     pub scale: Ptr<f32>,
 }
 

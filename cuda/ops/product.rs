@@ -162,8 +162,8 @@ pub unsafe fn product(stream: &Stream, p: &MatmulParams) -> Result<()> {
     unsafe { planned(stream, p, None, planned_for(stream, p, false)) }
 }
 
-/// Whether [`norm_product`] takes columns of `k` elements and matrices in these formats: quantized ones, and rare ones only beside
-/// their like.
+/// Whether [`norm_product`] takes columns of `k` elements and matrices in these formats: quantized ones that have a kernel
+/// together, which a rare one has only with itself.
 pub fn norm_product_takes(k: usize, formats: &[GgmlType]) -> bool {
     let quantized = formats.iter().all(|format| format.format().block > 1);
     let same = formats.windows(2).all(|pair| pair[0] == pair[1]);

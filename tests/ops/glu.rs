@@ -216,7 +216,7 @@ fn gate_and_up_in_different_dense_formats() {
 
 #[test]
 fn quantized_layers_of_any_width_and_number_of_columns() {
-    for ty in [GgmlType::Q5_0, GgmlType::Q4_K, GgmlType::Q8_0].into_iter().filter(|ty| formats().any(|f| f == *ty)) {
+    for ty in [GgmlType::Q5_0, GgmlType::Q4_K, GgmlType::Q8_0] {
         for (rows, columns) in [(1, 1), (45, 9), (96, 16), (64, 17), (160, 8)] {
             check(&Case { columns, bias: true, ..Case::new(ty, rows, 768) });
         }

@@ -19,8 +19,8 @@ const K: usize = 6912;
 /// Warps of a block of `product_1`, which the records of a row divide among.
 const WARPS: u32 = 9;
 
-/// Format, its number in ggml, weights and bytes of a block, of quantized ones of a tile record; warp instructions, loads of
-/// weights, their sectors.
+/// Format, its number in ggml, weights and bytes of a block, of quantized ones of a tile record; then what `counted` finds:
+/// warp instructions, loads of weights, sectors of these loads.
 type Row = (&'static str, i32, [usize; 2], [u64; 3]);
 
 const TABLE: &[Row] = &[
