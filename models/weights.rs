@@ -119,6 +119,11 @@ pub struct Finish<'a> {
 }
 
 impl Linear {
+    /// Whether nothing is done to its products.
+    pub fn is_bare(&self) -> bool {
+        self.scale.is_none() && self.bias.is_none()
+    }
+
     /// What is done to its products; of a matrix for every token.
     pub fn finish(&self) -> Finish<'_> {
         Finish { scale: self.scale.as_ref().map(|scale| scale[0]), bias: self.bias.as_deref() }

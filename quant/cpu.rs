@@ -6,7 +6,7 @@
 //! to 12 vectors and in 16-bit fixed point, 10⁻⁴ apart, with more. Both give the same result on any
 //! number of threads: each output element is computed by one thread in one order.
 //!
-//! Four floors, each using those below: `layout`, `prefetch`, `par` (and [`crate::simd`]) · `tiles` of weights and
+//! Four floors, each using those below: `layout`, `tuning`, `prefetch`, `par` (and [`crate::simd`]) · `tiles` of weights and
 //! `activations` · `kernels`, the arithmetic · `gemm` and `matmul`, which choose kernels and call them.
 
 mod activations;
@@ -20,13 +20,15 @@ mod packing;
 pub mod par;
 mod prefetch;
 mod tiles;
+mod tuning;
 
 pub use activations::{Activations, ComputeType, FEW as FEW_TOKENS, rounds_by_rows, tokens_per_panel};
 pub use layout::ROWS as TILE_ROWS;
-pub use matmul::{Job, matmul};
+pub use matmul::{Gated, Job, matmul, matmul_gated, multiplies_gated};
 pub use matrix::Matrix;
 pub use packing::PackAllowance;
 pub use par::physical_cores;
+pub use tuning::Tuning;
 
 pub use crate::simd::Isa;
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use qrun_quant::{
     Bytes, GgmlType,
-    cpu::{Activations, Arithmetic, Isa, Job, Matrix, matmul, par::Pool},
+    cpu::{
+        Activations, Arithmetic, Gated, Isa, Job, Matrix, Tuning, matmul, matmul_gated, multiplies_gated, par::Pool,
+    },
 };
 
 use crate::blocks;
@@ -231,6 +233,52 @@ fn every_path_gives_the_same_bits() {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Panels of other sizes, as for other processors.
+#[test]
+fn no_tuning_changes_a_bit() {
+    let mut random = Random(11);
+    for ty in GgmlType::all() {
+        // Several panels of 12 blocks, one of 64.
+        let (w, x) = (matrix(ty, 35, 1024, &mut random), random.gaussians(1024 * 50));
+        let expected = bits(&product(&w, &x, Arithmetic::Fast, Isa::Scalar));
+        for isa in Isa::available().into_iter().filter(|isa| *isa != Isa::Scalar) {
+            for tuning in Tuning::ALL {
+                let mut y = vec![f32::NAN; 50 * 35];
+                let mut activations = Activations::with_tuning(Arithmetic::Fast, isa, tuning);
+                matmul(&mut activations, &x, &mut [Job { w: &w, y: &mut y }]);
+                assert_eq!(bits(&y), expected, "{ty}, {isa:?}, {}", tuning.name);
+            }
+        }
+    }
+}
+
+/// Two products that are joined while they are in the cache: those of each, and what joins them.
+#[test]
+fn gated_products_are_the_products_of_both() {
+    let (mut random, activate) = (Random(12), |gate: &mut [f32], up: &[f32]| {
+        gate.iter_mut().zip(up).for_each(|(gate, up)| *gate = gate.max(0.0) * up);
+    });
+    for (types, (rows, cols, tokens)) in [
+        ([GgmlType::Q4_K, GgmlType::Q4_K], (128, 512, 64)),
+        // Of other formats the sums lie in another order.
+        ([GgmlType::F32, GgmlType::Q6_K], (300, 512, 49)),
+        ([GgmlType::Q8_0, GgmlType::BF16], (33, 96, 61)),
+        ([GgmlType::F16, GgmlType::F16], (5, 70, 100)),
+    ] {
+        let [gate, up] = types.map(|ty| matrix(ty, rows, cols, &mut random));
+        let x = random.gaussians(cols * tokens);
+        for isa in Isa::available() {
+            let mut expected = product(&gate, &x, Arithmetic::Fast, isa);
+            activate(&mut expected, &product(&up, &x, Arithmetic::Fast, isa));
+            let (mut activations, mut y) = (Activations::with_isa(Arithmetic::Fast, isa), vec![f32::NAN; tokens * rows]);
+            assert!(multiplies_gated(&activations, tokens) && !multiplies_gated(&activations, 8));
+            let gated = Gated { gate: &gate, up: &up, y: &mut y, activate: &activate };
+            Pool::new(3).expect("threads").install(|| matmul_gated(&mut activations, &x, gated));
+            assert_eq!(bits(&y), bits(&expected), "{types:?} {rows}x{cols}, {tokens} tokens, {isa:?}");
         }
     }
 }

@@ -187,11 +187,12 @@ impl<'a> Attend<'a> {
     /// Queries of a block times the attention scale, `[tokens · heads][head_dim]`.
     fn scaled_queries(&self, block: &Block) -> Vec<f32> {
         let l = self.plan();
-        let rows = block.tokens.clone().flat_map(|t| {
+        let mut scaled = Vec::with_capacity(block.tokens.len() * block.heads.len() * l.head_dim);
+        for t in block.tokens.clone() {
             let at = |head: usize| t * l.q_dim() + head * l.head_dim;
-            self.q[at(block.heads.start)..at(block.heads.end)].iter().map(|q| q * l.attention_scale)
-        });
-        rows.collect()
+            scaled.extend(self.q[at(block.heads.start)..at(block.heads.end)].iter().map(|q| q * l.attention_scale));
+        }
+        scaled
     }
 }
 

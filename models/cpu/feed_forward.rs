@@ -1,6 +1,6 @@
 //! The part of a layer after attention: one feed-forward for every token, or experts.
 
-use qrun_quant::cpu::{Activations, Job, matmul};
+use qrun_quant::cpu::{Activations, Gated, Job, matmul, matmul_gated, multiplies_gated};
 
 use super::{
     Scratch, ops,
@@ -70,14 +70,23 @@ impl Step<'_> {
         let (gate, [up, down]) = (w.matrices.get(roles[0]), [roles[1], roles[2]].map(|role| &w.matrices[role]));
         let s = &mut *self.s;
         s.gate.resize(t * n_ff, 0.0);
-        match gate {
-            None => project(&mut s.prepared, &s.h, [(up, &mut s.gate)]),
-            Some(gate) => {
+        match (gate, c.arch.feed_forward) {
+            (Some(gate), FeedForward::Gated(activation))
+                if multiplies_gated(&s.prepared, t) && gate.is_bare() && up.is_bare() =>
+            {
+                let activate = &|gate: &mut [f32], up: &[f32]| ops::gate_part(gate, up, activation);
+                matmul_gated(&mut s.prepared, &s.h, Gated { gate: &gate.w, up: &up.w, y: &mut s.gate, activate });
+            }
+            (Some(gate), feed_forward) => {
                 s.up.resize(t * n_ff, 0.0);
                 project(&mut s.prepared, &s.h, [(gate, &mut s.gate), (up, &mut s.up)]);
+                s.activate(feed_forward);
+            }
+            (None, feed_forward) => {
+                project(&mut s.prepared, &s.h, [(up, &mut s.gate)]);
+                s.activate(feed_forward);
             }
         }
-        s.activate(c.arch.feed_forward);
         tap(self.tap, Some(il), "ffn_act", &s.gate);
         self.go_on()?;
         let s = &mut *self.s;

@@ -51,13 +51,26 @@ pub fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
 pub fn rms_norm_groups(x: &mut [f32], weight: &[f32], n_group: usize, eps: f32) {
     let width = weight.len() / n_group;
     for_rows(x, weight.len(), |_, row| {
-        for (part, weight) in row.chunks_exact_mut(width).zip(weight.chunks_exact(width)) {
-            let factor = 1.0 / (simd::sum_of_squares(part) / part.len() as f64 + f64::from(eps)).sqrt();
-            for (x, w) in part.iter_mut().zip(weight) {
-                *x = *x * factor as f32 * w;
-            }
+        for (x, weight) in row.chunks_exact_mut(width).zip(weight.chunks_exact(width)) {
+            simd::dispatch(RmsNorm { x, weight, eps });
         }
     });
+}
+
+struct RmsNorm<'a> {
+    x: &'a mut [f32],
+    weight: &'a [f32],
+    eps: f32,
+}
+
+impl simd::SimdKernel for RmsNorm<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let factor = 1.0 / (simd::sum_of_squares(self.x) / self.x.len() as f64 + f64::from(self.eps)).sqrt();
+        for (x, w) in self.x.iter_mut().zip(self.weight) {
+            *x = *x * factor as f32 * w;
+        }
+    }
 }
 
 /// `x *= factor`; nothing where that is 1.
@@ -78,8 +91,11 @@ pub fn sigmoid_gate(x: &mut [f32], gate: &[f32]) {
 
 /// `x += y`.
 pub fn add(x: &mut [f32], y: &[f32]) {
-    for (x, y) in x.iter_mut().zip(y) {
-        *x += y;
+    const PART: usize = 4096;
+    let part = |x: &mut [f32], y: &[f32]| x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
+    match x.len() {
+        ..PARALLEL => part(x, y),
+        _ => x.par_chunks_mut(PART).zip(y.par_chunks(PART)).for_each(|(x, y)| part(x, y)),
     }
 }
 
@@ -99,12 +115,17 @@ pub fn activate(x: &mut [f32], activation: Activation) {
 /// `gate = activation(gate) · up`.
 pub fn gate(gate: &mut [f32], up: &[f32], activation: Activation) {
     const ROW: usize = 4096;
-    let row = |(gate, up)| simd::dispatch(Gate { gate, up, activation });
     if gate.len() < PARALLEL {
-        row((gate, up));
+        gate_part(gate, up, activation);
     } else {
-        gate.par_chunks_mut(ROW).zip(up.par_chunks(ROW)).for_each(row);
+        let parts = gate.par_chunks_mut(ROW).zip(up.par_chunks(ROW));
+        parts.for_each(|(gate, up)| gate_part(gate, up, activation));
     }
+}
+
+/// The same on one thread.
+pub fn gate_part(gate: &mut [f32], up: &[f32], activation: Activation) {
+    simd::dispatch(Gate { gate, up, activation });
 }
 
 struct Gate<'a> {
@@ -117,137 +138,185 @@ impl simd::SimdKernel for Gate<'_> {
     #[inline(always)]
     fn run(self) {
         match self.activation {
-            Activation::Silu => self.with(silu_line),
-            Activation::GeluTanh => self.with(gelu_tanh),
-            Activation::Gelu => self.with(gelu),
-            Activation::ReluSquared => self.with(relu_squared),
-            Activation::ClampedSwiglu => {
-                self.gate.iter_mut().for_each(|g| *g = g.min(LIMIT));
-                self.up_with(clamped_silu, |u| u.clamp(-LIMIT, LIMIT) + 1.0);
-            }
+            Activation::Silu => self.with::<Silu>(),
+            Activation::GeluTanh => self.with::<GeluTanh>(),
+            Activation::Gelu => self.with::<Gelu>(),
+            Activation::ReluSquared => self.with::<ReluSquared>(),
+            Activation::ClampedSwiglu => self.with::<ClampedSwiglu>(),
         }
     }
 }
 
-/// `max(x, 0)²`; what is not a number stays what it is.
-#[inline(always)]
-fn relu_squared(x: &mut [f32; simd::LANES]) {
-    x.iter_mut().for_each(|x| *x = if *x < 0.0 { 0.0 } else { *x * *x });
+impl Gate<'_> {
+    #[inline(always)]
+    fn with<A: Elementwise>(self) {
+        let (gate, rest) = self.gate.as_chunks_mut();
+        let (up, up_rest) = self.up.as_chunks::<{ simd::LANES }>();
+        for (g, u) in gate.iter_mut().zip(up) {
+            // In registers: behind a pointer the compiler multiplies one after the other.
+            let (mut line, mut factors) = (*g, *u);
+            A::line(&mut line);
+            for i in 0..simd::LANES {
+                factors[i] = A::up(factors[i]);
+                line[i] *= factors[i];
+            }
+            *g = line;
+        }
+        line_of::<A>(rest);
+        for (g, u) in rest.iter_mut().zip(up_rest) {
+            *g *= A::up(*u);
+        }
+    }
 }
 
 /// `x = x · sigmoid(x)`.
 pub fn silu(x: &mut [f32]) {
-    simd::dispatch(Silu(x));
+    simd::dispatch(SiluKernel(x));
 }
 
-struct Silu<'a>(&'a mut [f32]);
+struct SiluKernel<'a>(&'a mut [f32]);
 
-impl simd::SimdKernel for Silu<'_> {
+impl simd::SimdKernel for SiluKernel<'_> {
     #[inline(always)]
     fn run(self) {
         let (lines, rest) = self.0.as_chunks_mut();
-        lines.iter_mut().for_each(silu_line);
-        let mut lanes = [0.0; simd::LANES];
-        lanes[..rest.len()].copy_from_slice(rest);
-        silu_line(&mut lanes);
-        rest.copy_from_slice(&lanes[..rest.len()]);
+        for line in lines {
+            Silu::line(line);
+        }
+        line_of::<Silu>(rest);
     }
 }
 
-/// What gate and up of [`Activation::ClampedSwiglu`] stay below.
-const LIMIT: f32 = 7.0;
-
-impl Gate<'_> {
+/// An activation function. A type, not a function: what is handed over as a function is called, and then it lacks the
+/// instructions of the loop around it.
+trait Elementwise {
+    /// `x = activation(x)`; implementations are `#[inline(always)]`.
+    fn line(x: &mut [f32; simd::LANES]);
+    /// What the activation is multiplied with, of an element of `up`.
     #[inline(always)]
-    fn with(self, activation: impl Fn(&mut [f32; simd::LANES])) {
-        self.up_with(activation, |u| u);
+    fn up(u: f32) -> f32 {
+        u
     }
+}
 
+/// The activations of less than a line.
+#[inline(always)]
+fn line_of<A: Elementwise>(rest: &mut [f32]) {
+    let mut line = [0.0; simd::LANES];
+    line[..rest.len()].copy_from_slice(rest);
+    A::line(&mut line);
+    rest.copy_from_slice(&line[..rest.len()]);
+}
+
+/// `max(x, 0)²`; what is not a number stays what it is.
+struct ReluSquared;
+
+impl Elementwise for ReluSquared {
     #[inline(always)]
-    fn up_with(self, activation: impl Fn(&mut [f32; simd::LANES]), up_of: impl Fn(f32) -> f32) {
-        let (gate, rest) = self.gate.as_chunks_mut();
-        let (up, up_rest) = self.up.as_chunks::<{ simd::LANES }>();
-        for (g, u) in gate.iter_mut().zip(up) {
-            activation(g);
-            for i in 0..simd::LANES {
-                g[i] *= up_of(u[i]);
-            }
-        }
-        let mut lanes = [0.0; simd::LANES];
-        lanes[..rest.len()].copy_from_slice(rest);
-        activation(&mut lanes);
-        for ((g, l), u) in rest.iter_mut().zip(lanes).zip(up_rest) {
-            *g = l * up_of(*u);
+    fn line(x: &mut [f32; simd::LANES]) {
+        for x in x {
+            *x = if *x < 0.0 { 0.0 } else { *x * *x };
         }
     }
 }
 
 /// `x · sigmoid(x)`.
-#[inline(always)]
-fn silu_line(x: &mut [f32; simd::LANES]) {
-    let mut e = *x;
-    for e in &mut e {
-        *e = -*e;
-    }
-    simd::exp(&mut e);
-    for (x, e) in x.iter_mut().zip(e) {
-        *x /= 1.0 + e;
+struct Silu;
+
+impl Elementwise for Silu {
+    #[inline(always)]
+    fn line(x: &mut [f32; simd::LANES]) {
+        let mut e = *x;
+        for e in &mut e {
+            *e = -*e;
+        }
+        over_one_plus_exp(x, e);
     }
 }
 
-/// `x · sigmoid(1.702 x)`.
-#[inline(always)]
-fn clamped_silu(x: &mut [f32; simd::LANES]) {
-    let mut e = *x;
-    for e in &mut e {
-        *e *= -1.702;
+/// `x · sigmoid(1.702 x)` of `min(x, 7)`, times one more than `up` between −7 and 7.
+struct ClampedSwiglu;
+
+/// What gate and up of [`ClampedSwiglu`] stay below.
+const LIMIT: f32 = 7.0;
+
+impl Elementwise for ClampedSwiglu {
+    #[inline(always)]
+    fn line(x: &mut [f32; simd::LANES]) {
+        for x in x.iter_mut() {
+            *x = x.min(LIMIT);
+        }
+        let mut e = *x;
+        for e in &mut e {
+            *e *= -1.702;
+        }
+        over_one_plus_exp(x, e);
     }
-    simd::exp(&mut e);
-    for (x, e) in x.iter_mut().zip(e) {
-        *x /= 1.0 + e;
+
+    #[inline(always)]
+    fn up(u: f32) -> f32 {
+        u.clamp(-LIMIT, LIMIT) + 1.0
     }
 }
 
 /// `x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`, which is `x · sigmoid(2·…)`.
-#[inline(always)]
-fn gelu_tanh(x: &mut [f32; simd::LANES]) {
-    const SQRT_2_OVER_PI: f32 = 0.797_884_6;
-    let mut e = *x;
-    for e in &mut e {
-        *e = -2.0 * SQRT_2_OVER_PI * *e * (1.0 + 0.044_715 * *e * *e);
+struct GeluTanh;
+
+impl Elementwise for GeluTanh {
+    #[inline(always)]
+    fn line(x: &mut [f32; simd::LANES]) {
+        const SQRT_2_OVER_PI: f32 = 0.797_884_6;
+        let mut e = *x;
+        for e in &mut e {
+            *e = -2.0 * SQRT_2_OVER_PI * *e * (1.0 + 0.044_715 * *e * *e);
+        }
+        over_one_plus_exp(x, e);
     }
+}
+
+/// `x / (1 + exp(e))`.
+#[inline(always)]
+fn over_one_plus_exp(x: &mut [f32; simd::LANES], mut e: [f32; simd::LANES]) {
     simd::exp(&mut e);
-    for (x, e) in x.iter_mut().zip(e) {
-        *x /= 1.0 + e;
+    for i in 0..simd::LANES {
+        x[i] /= 1.0 + e[i];
     }
 }
 
 /// `x · Φ(x)`, Φ from the complementary error function: `t · e^p(t) · e^-z²` of `t = 1 / (1 + z/2)`, relative error below
 /// 1.2e-7 (Press et al., Numerical Recipes, erfcc).
-#[inline(always)]
-fn gelu(x: &mut [f32; simd::LANES]) {
-    const P: [f32; 10] = [
-        0.170_872_77,
-        -0.822_152_23,
-        1.488_515_9,
-        -1.135_204,
-        0.278_868_07,
-        -0.186_288_06,
-        0.096_784_18,
-        0.374_091_96,
-        1.000_023_7,
-        -1.265_512_2,
-    ];
-    let (mut t, mut e) = (*x, *x);
-    for (t, e) in t.iter_mut().zip(&mut e) {
-        let z = t.abs() * std::f32::consts::FRAC_1_SQRT_2;
-        *t = 1.0 / (1.0 + 0.5 * z);
-        *e = P.iter().fold(0.0, |sum, p| sum * *t + p) - z * z;
-    }
-    simd::exp(&mut e);
-    for (x, (t, e)) in x.iter_mut().zip(t.iter().zip(e)) {
-        let below = 0.5 * t * e;
-        *x *= if *x < 0.0 { below } else { 1.0 - below };
+struct Gelu;
+
+impl Elementwise for Gelu {
+    #[inline(always)]
+    fn line(x: &mut [f32; simd::LANES]) {
+        const P: [f32; 10] = [
+            0.170_872_77,
+            -0.822_152_23,
+            1.488_515_9,
+            -1.135_204,
+            0.278_868_07,
+            -0.186_288_06,
+            0.096_784_18,
+            0.374_091_96,
+            1.000_023_7,
+            -1.265_512_2,
+        ];
+        let (mut t, mut e) = (*x, *x);
+        for i in 0..simd::LANES {
+            let z = x[i].abs() * std::f32::consts::FRAC_1_SQRT_2;
+            t[i] = 1.0 / (1.0 + 0.5 * z);
+            let mut sum = 0.0;
+            for p in P {
+                sum = sum * t[i] + p;
+            }
+            e[i] = sum - z * z;
+        }
+        simd::exp(&mut e);
+        for i in 0..simd::LANES {
+            let below = 0.5 * t[i] * e[i];
+            x[i] *= if x[i] < 0.0 { below } else { 1.0 - below };
+        }
     }
 }
 

@@ -43,6 +43,7 @@ pub fn exp(x: &mut [f32; LANES]) {
 }
 
 /// Sum of squares in f64, eight lanes wide.
+#[inline(always)]
 pub fn sum_of_squares(x: &[f32]) -> f64 {
     let mut lanes = [0f64; 8];
     let chunks = x.chunks_exact(8);

@@ -10,8 +10,9 @@ use std::ops::Range;
 use self::{f32::FloatPanels, int8::Int8Panels, int16::Int16Panels};
 use super::{
     Arithmetic,
-    layout::{Line, NARROW, WIDE, in_registers},
+    layout::{Line, NARROW, WIDE},
     tiles::multiplies_pairs,
+    tuning::Tuning,
 };
 use crate::{GgmlType, simd::Isa};
 
@@ -51,6 +52,7 @@ impl ComputeType {
 pub struct Activations {
     pub(super) arithmetic: Arithmetic,
     pub(super) isa: Isa,
+    pub(super) tuning: &'static Tuning,
     pub(super) tokens: usize,
     pub(super) cols: usize,
     /// Tokens per panel; the last panel is filled up with zeros.
@@ -74,16 +76,21 @@ impl Activations {
     /// As [`Activations::new`], for products that use this instruction set. Panics when the machine
     /// lacks it.
     pub fn with_isa(arithmetic: Arithmetic, isa: Isa) -> Self {
+        Self::with_tuning(arithmetic, isa, Tuning::of(isa))
+    }
+
+    /// The same cut into other pieces.
+    pub fn with_tuning(arithmetic: Arithmetic, isa: Isa, tuning: &'static Tuning) -> Self {
         let isa = isa.checked();
         let (f32, int16, int8) = (FloatPanels::default(), Int16Panels::default(), Int8Panels::default());
-        Self { arithmetic, isa, tokens: 0, cols: 0, width: 0, exact: Vec::new(), f32, int16, int8 }
+        Self { arithmetic, isa, tuning, tokens: 0, cols: 0, width: 0, exact: Vec::new(), f32, int16, int8 }
     }
 
     /// Takes vectors `x[tokens][cols]` for products with weights of these types.
     pub(super) fn set(&mut self, x: &[f32], cols: usize, types: impl Iterator<Item = GgmlType>) {
         assert!(cols > 0 && x.len().is_multiple_of(cols), "{} elements in vectors of {cols}", x.len());
         (self.tokens, self.cols) = (x.len() / cols, cols);
-        self.width = width(self.isa, self.tokens);
+        self.width = self.width_of(self.tokens);
         if self.arithmetic == Arithmetic::Exact {
             self.exact.clear();
             self.exact.extend_from_slice(x);
@@ -95,7 +102,7 @@ impl Activations {
             ComputeType::Int16 => int16 = true,
             ComputeType::Int8 => {
                 int8 = true;
-                pairs |= self.tokens > in_registers(self.isa) && multiplies_pairs(self.isa, ty);
+                pairs |= self.tokens > self.tuning.in_registers && multiplies_pairs(self.isa, ty);
             }
         });
         let shape = (cols, self.width);
@@ -123,20 +130,20 @@ impl Activations {
     pub(super) fn panels(&self) -> usize {
         self.tokens.div_ceil(self.width)
     }
+
+    /// Tokens per panel: what the registers of the instruction set can hold, and of few tokens what takes less time: a narrow
+    /// panel has 0.7 of a wide one's, whether its last places are empty or not.
+    fn width_of(&self, tokens: usize) -> usize {
+        match (self.isa, tokens) {
+            (_, 0..=1) => 1,
+            (Isa::Avx512Vnni, n) if n >= self.tuning.in_registers => WIDE,
+            (Isa::Avx512Vnni, _) if 10 * tokens.div_ceil(WIDE) < 7 * tokens.div_ceil(NARROW) => WIDE,
+            _ => NARROW,
+        }
+    }
 }
 
 /// Tokens of a panel of many: products take as long for fewer.
 pub fn tokens_per_panel() -> usize {
     if Isa::best() == Isa::Avx512Vnni { WIDE } else { NARROW }
-}
-
-/// Tokens per panel: what the registers of the instruction set can hold, and of few tokens what takes less time: a narrow
-/// panel has 0.7 of a wide one's, whether its last places are empty or not.
-fn width(isa: Isa, tokens: usize) -> usize {
-    match (isa, tokens) {
-        (_, 0..=1) => 1,
-        (Isa::Avx512Vnni, n) if n >= in_registers(isa) => WIDE,
-        (Isa::Avx512Vnni, _) if 10 * tokens.div_ceil(WIDE) < 7 * tokens.div_ceil(NARROW) => WIDE,
-        _ => NARROW,
-    }
 }

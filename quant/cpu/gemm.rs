@@ -14,31 +14,54 @@ use super::{
 #[derive(Default)]
 pub(super) struct Scratch {
     pub(super) tiles: TileScratch,
-    pub(super) row: Vec<f32>,
+    /// A row in floats, or outputs of some tokens.
+    pub(super) rows: [Vec<f32>; 2],
     packed: Vec<Line>,
-    /// `[group of tiles][panel][tile][token]`: the products with the packed panels that there have been.
-    sums: Vec<[f32; ROWS]>,
+    /// The products of tiles with all tokens, as [`Sums`] says.
+    pub(super) sums: Vec<[f32; ROWS]>,
 }
 
-/// Multiplies tiles with all tokens; `write(token, tile, sums)` takes the outputs.
+/// Where the products of some tiles with all tokens lie among the sums of a thread: `[group of tiles][panel][tile][token]`.
+#[derive(Clone, Copy)]
+pub(super) struct Sums {
+    start: usize,
+    pub(super) end: usize,
+    /// Tiles of a group.
+    at_once: usize,
+    panels: usize,
+    /// Tokens of a panel.
+    width: usize,
+}
+
+impl Sums {
+    /// The place of those of the `i`-th tile with a token.
+    pub(super) fn at(&self, token: usize, i: usize) -> usize {
+        let group = i / self.at_once * self.panels + token / self.width;
+        self.start + (group * self.at_once + i % self.at_once) * self.width + token % self.width
+    }
+}
+
+/// Multiplies tiles with all tokens; the products are among the scratch's sums, from place `start` on.
 pub(super) fn multiply<M: MicroKernel>(
     x: &Activations,
     w: &Matrix,
     tiles: Range<usize>,
     scratch: &mut Scratch,
-    write: impl Fn(usize, usize, &[f32; ROWS]),
-) {
-    let (k_blocks, per_panel) = M::k_blocks(x.isa, x.cols);
-    let (at_once, panels) = (M::tiles(x.isa), x.panels());
+    start: usize,
+) -> Sums {
+    let (k_blocks, most) = M::k_blocks(x);
+    // As even as may be.
+    let per_panel = k_blocks.div_ceil(k_blocks.div_ceil(most));
+    let (at_once, panels) = (M::tiles(x.tuning), x.panels());
     let (of_panel, lines_of_block) = (at_once * x.width, M::lines(x.isa));
-    let sums = tiles.len().div_ceil(at_once) * panels * of_panel;
-    scratch.sums.resize(scratch.sums.len().max(sums), [0.0; ROWS]);
+    let end = start + tiles.len().div_ceil(at_once) * panels * of_panel;
+    scratch.sums.resize(scratch.sums.len().max(end), [0.0; ROWS]);
     scratch.packed.resize(scratch.packed.len().max(at_once * per_panel * lines_of_block), Line::ZERO);
     scratch.tiles.begin(tiles.start);
     for first in (0..k_blocks).step_by(per_panel) {
         let range = first..(first + per_panel).min(k_blocks);
         let lines = range.len() * lines_of_block;
-        let groups = scratch.sums.chunks_exact_mut(panels * of_panel);
+        let groups = scratch.sums[start..end].chunks_exact_mut(panels * of_panel);
         for (tile, sums) in tiles.clone().step_by(at_once).zip(groups) {
             let n = at_once.min(tiles.end - tile);
             for (i, packed) in scratch.packed.chunks_exact_mut(lines).take(n).enumerate() {
@@ -51,12 +74,5 @@ pub(super) fn multiply<M: MicroKernel>(
             M::multiply(x, &weights, sums);
         }
     }
-    // All tiles of one token after the other: long runs, as the outputs of tokens are far apart.
-    for token in 0..x.tokens {
-        let (panel, t) = (token / x.width, token % x.width);
-        for (i, tile) in tiles.clone().enumerate() {
-            let group = (i / at_once * panels + panel) * of_panel;
-            write(token, tile, &scratch.sums[group + i % at_once * x.width + t]);
-        }
-    }
+    Sums { start, end, at_once, panels, width: x.width }
 }

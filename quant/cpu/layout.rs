@@ -1,7 +1,5 @@
 //! Sizes that tiles of weights, panels of activations and kernels agree on.
 
-use crate::simd::Isa;
-
 /// Columns that share one scale.
 pub(super) const BLOCK: usize = 32;
 /// Rows per tile of weights.
@@ -12,16 +10,6 @@ pub(super) const LANES: usize = 16;
 pub(super) const NARROW: usize = 4;
 /// Tokens per panel for 32 registers.
 pub(super) const WIDE: usize = 6;
-/// Most tokens whose products with a quantized tile are made while it is unpacked in registers, panel after panel with
-/// the tile in the cache; for more it is unpacked once, into memory. Measured with 32 tokens on Zen 4: AVX-512 is 10 to 20 %
-/// faster so than from memory, from 100 on (Q8_0) slower; and on Zen 3: AVX2 is 0 to 10 % faster with 8, 0 to 30 % slower
-/// with 12 (but for Q8_0), 0 to 40 % with 32.
-pub(super) fn in_registers(isa: Isa) -> usize {
-    match isa {
-        Isa::Avx2 => 8,
-        _ => 48,
-    }
-}
 
 /// What int8 sums of products start at: as bits of an f32, this plus an integer below 2²² is the float 1.5·2²³
 /// plus that integer, so that sums need no conversion. It is in the `bias` of activations already.

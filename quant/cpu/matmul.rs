@@ -5,7 +5,7 @@ use std::{cell::RefCell, marker::PhantomData, ops::Range};
 use super::{
     Activations, Arithmetic, Matrix,
     activations::FEW,
-    gemm::{self, Scratch},
+    gemm::{self, Scratch, Sums},
     kernels::{
         exact,
         f32::{Bf16, Dot, Element, F16, F32, Few},
@@ -13,10 +13,9 @@ use super::{
         int8::Gemv,
         int8_gemm::Int8,
         int16_gemm::Int16,
-        micro::MicroKernel,
         source::{FileRows, Source, Tile},
     },
-    layout::{BLOCK, NARROW, ROWS, WIDE, in_registers, steps},
+    layout::{BLOCK, NARROW, ROWS, WIDE, steps},
     matrix::TileBytes,
     par::{self, Shared},
     prefetch::prefetch,
@@ -79,18 +78,65 @@ pub fn matmul(activations: &mut Activations, x: &[f32], jobs: &mut [Job]) {
                 }
             }
         };
-        if x.tokens <= in_registers(x.isa) {
+        if x.tokens <= x.tuning.in_registers {
             par::parallel_for_guided(tiles, CHUNK * tiles / bytes.max(1), run);
         } else {
-            let chunk = match tiles / (8 * par::threads()) {
-                16.. => 16,
-                4.. => 4,
-                _ => 2,
-            };
-            par::parallel_for(tiles, chunk, run);
+            par::parallel_for(tiles, tiles_of_chunk(tiles), run);
         }
     }
 }
+
+/// Tiles that a thread multiplies with many tokens at a time.
+fn tiles_of_chunk(tiles: usize) -> usize {
+    match tiles / (8 * par::threads()) {
+        16.. => 16,
+        4.. => 4,
+        _ => 2,
+    }
+}
+
+/// Two products of the same many vectors, of which `activate(gate, up)` leaves one in `gate`, elementwise.
+pub struct Gated<'a> {
+    /// The weights, `[rows][cols]` both.
+    pub gate: &'a Matrix,
+    /// See `gate`.
+    pub up: &'a Matrix,
+    /// The outputs, `[tokens][rows]`.
+    pub y: &'a mut [f32],
+    /// Makes the outputs from as many elements of both products.
+    pub activate: &'a (dyn Fn(&mut [f32], &[f32]) + Sync),
+}
+
+/// Whether [`matmul_gated`] multiplies so many vectors.
+pub fn multiplies_gated(activations: &Activations, tokens: usize) -> bool {
+    activations.arithmetic == Arithmetic::Fast && tokens > activations.tuning.in_registers.max(FEW)
+}
+
+/// Runs two products and what joins them while a part of both is in the cache: the same outputs as of [`matmul`] and `activate`
+/// after it, but a third of the memory is written, and none of it read. Panics as [`matmul`] does, and where
+/// [`multiplies_gated`] does not hold.
+pub fn matmul_gated(activations: &mut Activations, x: &[f32], job: Gated) {
+    let [gate, up] = [job.gate, job.up];
+    activations.set(x, gate.cols(), [gate.ty(), up.ty()].into_iter());
+    let x = &*activations;
+    assert!(multiplies_gated(x, x.tokens), "{} tokens are few", x.tokens);
+    assert_eq!([up.rows(), up.cols()], [gate.rows(), gate.cols()], "rows and columns of the weights");
+    assert_eq!(job.y.len(), x.tokens * gate.rows(), "outputs: tokens x rows");
+    let y = Shared::new(job.y.as_mut_ptr());
+    let [gate, up] = [gate, up].map(|w| Part { w, y, start: 0 });
+    let tiles = gate.w.rows().div_ceil(ROWS);
+    // Half as many: of both there are sums.
+    par::parallel_for(tiles, tiles_of_chunk(tiles) / 2, |tiles| {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let gates = gate.multiply(x, tiles.clone(), scratch, 0);
+            let ups = up.multiply(x, tiles.clone(), scratch, gates.end);
+            gate.write_gated(x, tiles, [gates, ups], scratch, job.activate);
+        });
+    });
+}
+
+/// Tokens whose outputs are activated at a time.
+const TOGETHER: usize = 16;
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
@@ -101,15 +147,74 @@ impl Part<'_> {
     fn run(&self, x: &Activations, tiles: Range<usize>) {
         let few = x.tokens <= FEW;
         SCRATCH.with_borrow_mut(|scratch| match (x.arithmetic, self.w.ty()) {
-            (Arithmetic::Exact, _) => self.exact(x, tiles, &mut scratch.row),
+            (Arithmetic::Exact, _) => self.exact(x, tiles, &mut scratch.rows[0]),
             (_, GgmlType::F32) if few => self.floats::<F32>(x, tiles),
-            (_, GgmlType::F32) => self.gemm::<Float>(x, tiles, scratch),
             (_, GgmlType::F16) if few => self.floats::<F16>(x, tiles),
-            (_, GgmlType::F16) => self.gemm::<Int16<F16>>(x, tiles, scratch),
             (_, GgmlType::BF16) if few => self.floats::<Bf16>(x, tiles),
-            (_, GgmlType::BF16) => self.gemm::<Int16<Bf16>>(x, tiles, scratch),
-            (_, ty) => with_format!(ty, F => self.quantized::<F>(x, tiles, scratch), unreachable!()),
+            (_, ty) if ty.format().block > 1 && x.tokens <= x.tuning.in_registers => {
+                with_format!(ty, F => self.quantized::<F>(x, tiles, scratch), unreachable!());
+            }
+            _ => {
+                let sums = self.multiply(x, tiles.clone(), scratch, 0);
+                self.write_sums(x, tiles, sums, &scratch.sums);
+            }
         });
+    }
+
+    /// The products of these tiles with many tokens, among the scratch's sums from `start` on.
+    fn multiply(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch, start: usize) -> Sums {
+        match self.w.ty() {
+            GgmlType::F32 => gemm::multiply::<Float>(x, self.w, tiles, scratch, start),
+            GgmlType::F16 => gemm::multiply::<Int16<F16>>(x, self.w, tiles, scratch, start),
+            GgmlType::BF16 => gemm::multiply::<Int16<Bf16>>(x, self.w, tiles, scratch, start),
+            ty => with_format!(ty, F => gemm::multiply::<Int8<F>>(x, self.w, tiles, scratch, start), unreachable!()),
+        }
+    }
+
+    /// Writes products with all tokens: all tiles of one token after the other, long runs, as the outputs of tokens are far apart.
+    fn write_sums(&self, x: &Activations, tiles: Range<usize>, at: Sums, sums: &[[f32; ROWS]]) {
+        for token in 0..x.tokens {
+            for (i, tile) in tiles.clone().enumerate() {
+                self.prefetch_outputs(token, tile * ROWS, 1);
+                self.write_tile(token, tile, &sums[at.at(token, i)]);
+            }
+        }
+    }
+
+    /// Writes what is made of two products with all tokens.
+    fn write_gated(
+        &self,
+        x: &Activations,
+        tiles: Range<usize>,
+        at: [Sums; 2],
+        scratch: &mut Scratch,
+        activate: &dyn Fn(&mut [f32], &[f32]),
+    ) {
+        let width = tiles.len() * ROWS;
+        for token in (0..x.tokens).step_by(TOGETHER) {
+            let tokens = token..(token + TOGETHER).min(x.tokens);
+            for (rows, at) in scratch.rows.iter_mut().zip(at) {
+                rows.clear();
+                for token in tokens.clone() {
+                    (0..tiles.len()).for_each(|i| rows.extend_from_slice(&scratch.sums[at.at(token, i)]));
+                }
+            }
+            let [gate, up] = &mut scratch.rows;
+            activate(gate, up);
+            for (token, row) in tokens.zip(gate.chunks_exact(width)) {
+                self.prefetch_outputs(token, tiles.start * ROWS, tiles.len());
+                self.write(token, tiles.start * ROWS, row);
+            }
+        }
+    }
+
+    /// Prefetches outputs of a token that comes soon: they are far apart, and no processor sees which come next.
+    #[inline(always)]
+    fn prefetch_outputs(&self, token: usize, row: usize, tiles: usize) {
+        let first = self.outputs(token, row, ROWS).0.wrapping_add(TOKENS_AHEAD * self.w.rows());
+        for tile in 0..tiles {
+            prefetch(first.wrapping_add(tile * ROWS).cast());
+        }
     }
 
     /// Where outputs of one token from row `row` on are, and how many of `n` there are.
@@ -189,9 +294,6 @@ impl Part<'_> {
     }
 
     fn quantized<F: TileFormat>(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch) {
-        if x.tokens > in_registers(x.isa) {
-            return self.gemm::<Int8<F>>(x, tiles, scratch);
-        }
         for tile in tiles {
             scratch.tiles.begin(tile);
             match self.w.tile(tile, &mut scratch.tiles) {
@@ -224,13 +326,5 @@ impl Part<'_> {
         for (y, token) in y.iter().zip(panel * T..x.tokens) {
             self.write_tile(token, tile, y);
         }
-    }
-
-    fn gemm<M: MicroKernel>(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch) {
-        gemm::multiply::<M>(x, self.w, tiles, scratch, |token, tile, sums| {
-            // Outputs of tokens are far apart: no processor sees which come next.
-            prefetch(self.outputs(token, tile * ROWS, ROWS).0.wrapping_add(TOKENS_AHEAD * self.w.rows()).cast());
-            self.write_tile(token, tile, sums);
-        });
     }
 }

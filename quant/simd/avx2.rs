@@ -194,6 +194,26 @@ macro_rules! eight_lanes {
                 dot_pairs(acc: __m256i, w: __m256i, a: *const i16) -> __m256i =
                     $dot_pairs(acc, w, _mm256_set1_epi32(a.cast::<i32>().read_unaligned()));
                 max(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi32(a, b);
+                largest(v: __m256i) -> i32 = {
+                    let v = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256::<1>(v));
+                    let v = _mm_max_epi32(v, _mm_unpackhi_epi64(v, v));
+                    _mm_cvtsi128_si32(_mm_max_epi32(v, _mm_shuffle_epi32::<1>(v)))
+                };
+                total(v: __m256i) -> i32 = {
+                    let v = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256::<1>(v));
+                    let v = _mm_add_epi32(v, _mm_unpackhi_epi64(v, v));
+                    _mm_cvtsi128_si32(_mm_add_epi32(v, _mm_shuffle_epi32::<1>(v)))
+                };
+                store_8(v: __m256i, p: *mut i8) -> () = {
+                    let v = _mm256_shuffle_epi8(v, _mm256_set1_epi32(0x0c08_0400));
+                    let v = _mm_unpacklo_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256::<1>(v));
+                    _mm_storel_epi64(p.cast(), v)
+                };
+                store_16(v: __m256i, p: *mut i16) -> () = {
+                    let v = _mm256_shuffle_epi8(v, _mm256_set1_epi64x(0x0d0c_0908_0504_0100));
+                    let v = _mm_unpacklo_epi64(_mm256_castsi256_si128(v), _mm256_extracti128_si256::<1>(v));
+                    _mm_storeu_si128(p.cast(), v)
+                };
                 f16_to_f32(v: __m256i) -> __m256 = {
                     let low = _mm256_and_si256(v, _mm256_set1_epi32(0xffff));
                     _mm256_cvtph_ps(_mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256::<1>(low)))

@@ -68,6 +68,10 @@ impl Lanes for Avx512 {
         dot_pairs(acc: __m512i, w: __m512i, a: *const i16) -> __m512i =
             _mm512_dpwssd_epi32(acc, w, _mm512_set1_epi32(a.cast::<i32>().read_unaligned()));
         max(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi32(a, b);
+        largest(v: __m512i) -> i32 = _mm512_reduce_max_epi32(v);
+        total(v: __m512i) -> i32 = _mm512_reduce_add_epi32(v);
+        store_8(v: __m512i, p: *mut i8) -> () = _mm_storeu_si128(p.cast(), _mm512_cvtepi32_epi8(v));
+        store_16(v: __m512i, p: *mut i16) -> () = _mm256_storeu_si256(p.cast(), _mm512_cvtepi32_epi16(v));
         f16_to_f32(v: __m512i) -> __m512 = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
         f32_to_bits(v: __m512) -> __m512i = _mm512_castps_si512(v);
         bits_to_f32(v: __m512i) -> __m512 = _mm512_castsi512_ps(v);

@@ -100,7 +100,7 @@ pub(crate) trait Lanes: FloatLanes {
     unsafe fn or(a: Self::V, b: Self::V) -> Self::V;
     /// Bitwise exclusive or with a constant.
     unsafe fn xor(v: Self::V, mask: u32) -> Self::V;
-    /// Integer addition of a constant.
+    /// Integer addition of a constant, modulo 2³².
     unsafe fn add(v: Self::V, n: i32) -> Self::V;
     /// Shift left, n < 32.
     unsafe fn shl(v: Self::V, n: u32) -> Self::V;
@@ -127,6 +127,38 @@ pub(crate) trait Lanes: FloatLanes {
 
     /// The larger of two signed integers.
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
+    /// The integer of each lane; behind those of `ROWS` there are zeros.
+    #[inline(always)]
+    unsafe fn each(v: Self::V) -> [i32; 16] {
+        let mut lanes = [0; 16];
+        // SAFETY: the trait's contract; there are 16 of four bytes each.
+        unsafe { Self::store(v, lanes.as_mut_ptr().cast()) };
+        lanes
+    }
+    /// The largest of all lanes' integers, none of which is negative.
+    #[inline(always)]
+    unsafe fn largest(v: Self::V) -> i32 {
+        // SAFETY: the trait's contract.
+        unsafe { Self::each(v) }.into_iter().fold(0, i32::max)
+    }
+    /// The sum of all lanes' integers, modulo 2³².
+    #[inline(always)]
+    unsafe fn total(v: Self::V) -> i32 {
+        // SAFETY: the trait's contract.
+        unsafe { Self::each(v) }.into_iter().fold(0, i32::wrapping_add)
+    }
+    /// Writes the lowest byte of each lane.
+    #[inline(always)]
+    unsafe fn store_8(v: Self::V, p: *mut i8) {
+        // SAFETY: the trait's contract.
+        unsafe { (0..Self::ROWS).for_each(|i| p.add(i).write(Self::each(v)[i] as i8)) }
+    }
+    /// Writes the lowest 16 bits of each lane.
+    #[inline(always)]
+    unsafe fn store_16(v: Self::V, p: *mut i16) {
+        // SAFETY: the trait's contract.
+        unsafe { (0..Self::ROWS).for_each(|i| p.add(i).write_unaligned(Self::each(v)[i] as i16)) }
+    }
 
     /// The f32 with these bits.
     unsafe fn bits_to_f32(v: Self::V) -> Self::F;

@@ -99,7 +99,7 @@ impl Lanes for Scalar {
     }
     #[inline(always)]
     unsafe fn add(v: i32, n: i32) -> i32 {
-        v + n
+        v.wrapping_add(n)
     }
     #[inline(always)]
     unsafe fn shl(v: i32, n: u32) -> i32 {

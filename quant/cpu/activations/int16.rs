@@ -63,10 +63,19 @@ impl LaneKernel for Quantize<'_> {
             for (q, d) in q.iter_mut().zip(d.iter_mut()).skip(t).step_by(width) {
                 let (block, rest) = columns.split_at(columns.len().min(BLOCK));
                 columns = rest;
-                let mut x = [0.0; BLOCK];
-                x[..block.len()].copy_from_slice(block);
-                let (scale, codes) = quantize(&x, LEVELS);
-                (*q, *d) = (codes.map(|bits| bits as i16), scale);
+                let mut padded = [0.0; BLOCK];
+                let x = block.as_array().unwrap_or_else(|| {
+                    padded[..block.len()].copy_from_slice(block);
+                    &padded
+                });
+                // SAFETY: the machine can run `L`; `i + L::ROWS ≤ 32` codes.
+                unsafe {
+                    let mut codes = [L::splat(0); BLOCK];
+                    *d = quantize::<L>(x, LEVELS, &mut codes);
+                    for i in (0..BLOCK).step_by(L::ROWS) {
+                        L::store_16(codes[i / L::ROWS], q.as_mut_ptr().add(i));
+                    }
+                }
             }
         }
     }

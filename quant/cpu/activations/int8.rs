@@ -138,23 +138,34 @@ impl LaneKernel for Quantize<'_> {
         let Self { x, cols, width, panel, out, pairs } = self;
         for t in 0..width {
             let token = panel * width + t;
-            let x = x.get(token * cols..(token + 1) * cols);
+            let x = x.get(token * cols..(token + 1) * cols).map(|x| x.as_chunks::<BLOCK>().0);
             for b in 0..cols / BLOCK {
-                let (d, q) = match x {
-                    Some(x) => quantize(x[b * BLOCK..][..BLOCK].try_into().expect("32 elements"), 127.0),
-                    None => (0.0, [0; BLOCK]),
-                };
-                let q = q.map(|bits| bits as i8);
-                let sum = |q: &[i8]| q.iter().map(|&q| i32::from(q)).sum::<i32>();
-                let halves = [sum(&q[..16]), sum(&q[16..])];
-                let (i, whole) = (b * width + t, halves[0] + halves[1]);
-                // SAFETY: b < blocks and t < width.
+                let i = b * width + t;
+                // SAFETY: b < blocks and t < width; the machine can run `L`, and `j + L::ROWS ≤ 32` codes.
                 unsafe {
-                    out.q.cast_mut().cast::<[i8; BLOCK]>().add(i).write(q);
+                    let (mut codes, mut halves) = ([L::splat(0); BLOCK], [0i32; 2]);
+                    let d = match x {
+                        Some(x) => quantize::<L>(&x[b], 127.0, &mut codes),
+                        None => 0.0,
+                    };
+                    let q = out.q.cast_mut().cast::<[i8; BLOCK]>().add(i);
+                    for j in (0..BLOCK).step_by(L::ROWS) {
+                        L::store_8(codes[j / L::ROWS], q.cast::<i8>().add(j));
+                        let half = &mut halves[j / (BLOCK / 2)];
+                        *half = half.wrapping_add(L::total(codes[j / L::ROWS]));
+                    }
+                    // Of codes that are beside those of `ROUND`; where a scale is no number they are anything.
+                    let is_known = x.is_some() && d.is_finite();
+                    let halves = halves
+                        .map(|sum| if is_known { sum.wrapping_sub(OFFSET.wrapping_mul(BLOCK as i32 / 2)) } else { 0 });
+                    let whole = halves[0] + halves[1];
                     if pairs {
-                        let q: [[i8; 4]; BLOCK / 4] = std::array::from_fn(|j| std::array::from_fn(|i| q[4 * j + i]));
-                        let q = q.map(|[a, b, c, d]| [a, c, b, d].map(i16::from));
-                        out.pairs.cast_mut().cast::<[[i16; 4]; BLOCK / 4]>().add(i).write(q);
+                        let (q, mut pairs) = (q.read().map(i16::from), [0; BLOCK]);
+                        for j in (0..BLOCK).step_by(4) {
+                            (pairs[j], pairs[j + 1]) = (q[j], q[j + 2]);
+                            (pairs[j + 2], pairs[j + 3]) = (q[j + 1], q[j + 3]);
+                        }
+                        out.pairs.cast_mut().cast::<[i16; BLOCK]>().add(i).write(pairs);
                     }
                     out.d.cast_mut().add(i).write(d);
                     out.bias.cast_mut().add(i).write(OFFSET - 128 * whole);

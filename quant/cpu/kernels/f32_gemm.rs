@@ -13,6 +13,7 @@ use crate::{
         layout::{LANES, Line, NARROW, ROWS, WIDE, steps},
         packing::TileScratch,
         prefetch::prefetch,
+        tuning::Tuning,
     },
     simd::{Isa, LaneKernel, Lanes},
 };
@@ -28,12 +29,12 @@ impl MicroKernel for Float {
         ROWS
     }
 
-    fn tiles(_: Isa) -> usize {
+    fn tiles(_: &Tuning) -> usize {
         FLOAT_TILES
     }
 
-    fn k_blocks(_: Isa, cols: usize) -> (usize, usize) {
-        let steps = steps(cols);
+    fn k_blocks(x: &Activations) -> (usize, usize) {
+        let steps = steps(x.cols);
         (steps, panel_steps(steps))
     }
 

@@ -9,7 +9,7 @@ use std::{marker::PhantomData, ops::Range};
 
 use super::{
     f32::{Bf16, Element, F16},
-    micro::{self, At, IntegerBlock, MicroKernel, PackedPanels, WIDE_BLOCKS, tiles_at_once},
+    micro::{self, At, IntegerBlock, MicroKernel, PackedPanels},
 };
 use crate::{
     cpu::{
@@ -17,6 +17,7 @@ use crate::{
         layout::{BLOCK, Line, ROUND, ROWS},
         packing::TileScratch,
         prefetch::prefetch,
+        tuning::Tuning,
     },
     simd::{Isa, LaneKernel, Lanes},
 };
@@ -65,13 +66,12 @@ impl<E: Half> MicroKernel for Int16<E> {
         LINES
     }
 
-    fn tiles(isa: Isa) -> usize {
-        tiles_at_once(isa)
+    fn tiles(tuning: &Tuning) -> usize {
+        tuning.tiles
     }
 
-    fn k_blocks(_: Isa, cols: usize) -> (usize, usize) {
-        let blocks = cols.div_ceil(BLOCK);
-        (blocks, blocks.div_ceil(blocks.div_ceil(WIDE_BLOCKS)))
+    fn k_blocks(x: &Activations) -> (usize, usize) {
+        (x.cols.div_ceil(BLOCK), x.tuning.pair_blocks)
     }
 
     fn pack(isa: Isa, w: &Matrix, tile: usize, blocks: Range<usize>, (packed, _): (&mut [Line], &mut TileScratch)) {
@@ -143,6 +143,16 @@ unsafe fn halves<L: Lanes, E: Half>(words: &[u32; ROWS], row: usize) -> (L::F, L
     }
 }
 
+/// `−v`.
+///
+/// # Safety
+/// The machine can run `L`.
+#[inline(always)]
+unsafe fn negative<L: Lanes>(v: L::V) -> L::V {
+    // SAFETY: that of this function.
+    unsafe { L::add(L::xor(v, u32::MAX), 1) }
+}
+
 /// The pairs of codes of 16 rows, `[pair][row]`, and their scales.
 ///
 /// # Safety
@@ -159,22 +169,20 @@ unsafe fn fix<L: Lanes, E: Half>(words: &[[u32; ROWS]; PAIRS], lines: &mut [Line
                 largest = L::max(largest, L::and(L::f32_to_bits(low), MAGNITUDE));
                 largest = L::max(largest, L::and(L::f32_to_bits(high), MAGNITUDE));
             }
-            let (mut bits, mut scale, mut inverse) = ([0u32; ROWS], [0f32; ROWS], [0f32; ROWS]);
-            L::store(largest, bits.as_mut_ptr().cast());
-            for r in 0..L::ROWS {
-                // 2ⁿ ≤ largest < 2ⁿ⁺¹ becomes 2¹² … 2¹³. Blocks below 2⁻¹⁰⁰ need not be told from zero.
-                let exponent = (bits[r] & power(128)).max(power(-100));
-                let known = if bits[r] < power(128) { exponent - (12 << 23) } else { f32::NAN.to_bits() };
-                (scale[r], inverse[r]) = (f32::from_bits(known), f32::from_bits(power(0) + power(12) - exponent));
-            }
-            let (inverse, round) = (L::load_f32(inverse.as_ptr()), L::splat_f32(ROUND));
+            // 2ⁿ ≤ largest < 2ⁿ⁺¹ becomes 2¹² … 2¹³. Blocks below 2⁻¹⁰⁰ need not be told from zero.
+            let exponent = L::max(L::and(largest, power(128)), L::splat(power(-100) as i32));
+            let inverse = L::bits_to_f32(L::add(negative::<L>(exponent), (power(0) + power(12)) as i32));
+            // The exponent of infinities and NaN, one more, is the sign: all bits are set.
+            let unknown = negative::<L>(L::shr(L::add(exponent, 1 << 23), 31));
+            let scale = L::or(L::add(exponent, -(12 << 23)), unknown);
+            let round = L::splat_f32(ROUND);
             for pair in 0..PAIRS {
                 let (low, high) = halves::<L, E>(&words[pair], row);
                 let low = L::and(L::f32_to_bits(L::fma(low, inverse, round)), 0xffff);
                 let high = L::shl(L::f32_to_bits(L::fma(high, inverse, round)), 16);
                 L::store(L::or(low, high), (&raw mut lines[pair]).cast::<u8>().add(4 * row));
             }
-            L::store_f32(L::load_f32(scale.as_ptr()), (&raw mut lines[PAIRS]).cast::<f32>().add(row));
+            L::store(scale, (&raw mut lines[PAIRS]).cast::<u8>().add(4 * row));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{marker::PhantomData, ops::Range};
 
 use super::{
     int8::{add_quad, add_short, finish, offset, start},
-    micro::{self, At, IntegerBlock, MicroKernel, PackedPanels, WIDE_BLOCKS, tiles_at_once},
+    micro::{self, At, IntegerBlock, MicroKernel, PackedPanels},
     source::{FileRows, Source, Tile},
 };
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
         matrix::TileBytes,
         packing::TileScratch,
         tiles::{Block, FileBlocks, Scale, Shape, ShapeOf, TileFormat, file::each_block, is_wide},
+        tuning::Tuning,
     },
     simd::{Isa, LaneKernel, Lanes},
 };
@@ -23,28 +24,18 @@ use crate::{
 /// Formats with tiles: blocks of 32 columns, integer products.
 pub(in crate::cpu) struct Int8<F>(PhantomData<F>);
 
-/// Most blocks of a packed panel: as many panels as are multiplied at once and the same columns of a panel of activations fit
-/// the first-level cache; on processors with AVX2 alone it is small, or half of it where two threads share a core.
-fn most_blocks(isa: Isa, is_wide: bool) -> usize {
-    match (isa, is_wide) {
-        (_, true) => WIDE_BLOCKS,
-        (Isa::Avx2, _) => 16,
-        _ => 32,
-    }
-}
-
 impl<F: TileFormat> MicroKernel for Int8<F> {
     fn lines(isa: Isa) -> usize {
         packed_lines::<ShapeOf<F>>(is_wide::<ShapeOf<F>>(isa))
     }
 
-    fn tiles(isa: Isa) -> usize {
-        tiles_at_once(isa)
+    fn tiles(tuning: &Tuning) -> usize {
+        tuning.tiles
     }
 
-    fn k_blocks(isa: Isa, cols: usize) -> (usize, usize) {
-        let blocks = cols / BLOCK;
-        (blocks, blocks.div_ceil(blocks.div_ceil(most_blocks(isa, is_wide::<ShapeOf<F>>(isa)))))
+    fn k_blocks(x: &Activations) -> (usize, usize) {
+        let pairs = is_wide::<ShapeOf<F>>(x.isa);
+        (x.cols / BLOCK, if pairs { x.tuning.pair_blocks } else { x.tuning.byte_blocks })
     }
 
     fn pack(

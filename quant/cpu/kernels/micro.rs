@@ -7,33 +7,21 @@ use crate::{
         Activations, Matrix,
         layout::{Line, NARROW, ROWS, WIDE},
         packing::TileScratch,
+        tuning::Tuning,
     },
     simd::{Isa, LaneKernel, Lanes},
 };
 
-/// Most tiles that integer kernels multiply at once: each activation is loaded once for all of them.
-const TILES: usize = 2;
-
-/// How many that are: on AVX2 a product is several instructions with registers between them, and what is packed is to stay in
-/// a small first-level cache.
-pub(super) fn tiles_at_once(isa: Isa) -> usize {
-    match isa {
-        Isa::Avx2 => 1,
-        _ => TILES,
-    }
-}
-
-/// Most blocks of a packed panel of 16-bit codes: [`TILES`] such panels and the same columns of the activations fit 32 KB.
-pub(super) const WIDE_BLOCKS: usize = 12;
+const TILES: usize = Tuning::TILES;
 
 /// How weights are packed and multiplied with many tokens. A k-block is the smallest run of columns that is packed.
 pub(in crate::cpu) trait MicroKernel {
     /// Lines of one k-block of a tile in a packed panel.
     fn lines(isa: Isa) -> usize;
     /// Most tiles whose packed panels lie side by side.
-    fn tiles(isa: Isa) -> usize;
-    /// K-blocks in a row of `cols` columns, and in a packed panel.
-    fn k_blocks(isa: Isa, cols: usize) -> (usize, usize);
+    fn tiles(tuning: &Tuning) -> usize;
+    /// K-blocks in a row of the activations, and the most of a packed panel.
+    fn k_blocks(x: &Activations) -> (usize, usize);
     /// Packs k-blocks of a tile into the lines of `to`; the scratch is for tiles of the file.
     fn pack(isa: Isa, w: &Matrix, tile: usize, k_blocks: Range<usize>, to: (&mut [Line], &mut TileScratch));
     /// Adds the products of packed panels with the same k-blocks of all panels of tokens to `sums[panel][tile][token]`, with
@@ -96,7 +84,7 @@ pub(super) unsafe fn multiply<B: IntegerBlock>(
     sums: &mut [[f32; ROWS]],
 ) {
     let (isa, width) = (x.isa, x.width);
-    let of_panel = tiles_at_once(isa) * width;
+    let of_panel = x.tuning.tiles * width;
     assert!(sums.len() == x.panels() * of_panel && weights.k_blocks.end <= in_row);
     for (panel, sums) in sums.chunks_exact_mut(of_panel).enumerate() {
         // SAFETY: the instruction set was checked when the activations were made; there is such a panel, and it has as many
