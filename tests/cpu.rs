@@ -250,7 +250,7 @@ fn no_tuning_changes_a_bit() {
                 let mut y = vec![f32::NAN; 50 * 35];
                 let mut activations = Activations::with_tuning(Arithmetic::Fast, isa, tuning);
                 matmul(&mut activations, &x, &mut [Job { w: &w, y: &mut y }]);
-                assert_eq!(bits(&y), expected, "{ty}, {isa:?}, {}", tuning.name);
+                assert_eq!(bits(&y), expected, "{ty}, {isa:?}, {tuning:?}");
             }
         }
     }
@@ -274,7 +274,8 @@ fn gated_products_are_the_products_of_both() {
         for isa in Isa::available() {
             let mut expected = product(&gate, &x, Arithmetic::Fast, isa);
             activate(&mut expected, &product(&up, &x, Arithmetic::Fast, isa));
-            let (mut activations, mut y) = (Activations::with_isa(Arithmetic::Fast, isa), vec![f32::NAN; tokens * rows]);
+            let (mut activations, mut y) =
+                (Activations::with_isa(Arithmetic::Fast, isa), vec![f32::NAN; tokens * rows]);
             assert!(multiplies_gated(&activations, tokens) && !multiplies_gated(&activations, 8));
             let gated = Gated { gate: &gate, up: &up, y: &mut y, activate: &activate };
             Pool::new(3).expect("threads").install(|| matmul_gated(&mut activations, &x, gated));

@@ -5,8 +5,8 @@ use crate::simd::Isa;
 /// Sizes that suit some processors.
 #[derive(Debug)]
 pub struct Tuning {
-    /// Which processors.
-    pub name: &'static str,
+    /// The family of processors that it was measured on, where it is for that one alone.
+    pub family: Option<&'static str>,
     /// Most tokens whose products with a quantized tile are made while it is unpacked in registers, panel after panel with
     /// the tile in the cache; for more it is unpacked once, into memory.
     pub(super) in_registers: usize,
@@ -26,16 +26,16 @@ impl Tuning {
 
     /// 36 KB of bytes, 26 KB of 16-bit codes: the first-level cache. In registers, 32 tokens on Zen 4: AVX-512 is 10 to 20 % faster
     /// so than from memory, from 100 on (Q8_0) slower; Zen 5 gains and loses as much, from 40 on.
-    const ANY: Self = Self { name: "any processor", in_registers: 48, tiles: 2, byte_blocks: 32, pair_blocks: 12 };
+    const ANY: Self = Self { family: None, in_registers: 48, tiles: 2, byte_blocks: 32, pair_blocks: 12 };
 
     /// A product is several instructions with registers between them, and the first-level cache is small, or half of it where two
     /// threads share a core. In registers, on Zen 3: 8 tokens are 0 to 10 % faster, 12 are 0 to 30 % slower (but for Q8_0), 32 are
     /// 0 to 40 %.
-    const AVX2: Self = Self { name: "AVX2 alone", in_registers: 8, tiles: 1, byte_blocks: 16, pair_blocks: 12 };
+    const AVX2: Self = Self { family: None, in_registers: 8, tiles: 1, byte_blocks: 16, pair_blocks: 12 };
 
     /// The second-level cache gives a line per cycle, three times what kernels of 512 bits take of it: prompts of BF16 are 5 % faster
     /// with 64 blocks than with 12, of Q4_K 1 % than with 32.
-    const ZEN5: Self = Self { name: "Zen 5", in_registers: 48, tiles: 2, byte_blocks: 64, pair_blocks: 64 };
+    const ZEN5: Self = Self { family: Some("Zen 5"), in_registers: 48, tiles: 2, byte_blocks: 64, pair_blocks: 64 };
 
     /// All rows.
     pub const ALL: [&Self; 3] = [&Self::ANY, &Self::AVX2, &Self::ZEN5];

@@ -3,6 +3,7 @@
 use std::{fs, process::Command, time::SystemTime};
 
 use qrun_cuda::DeviceProperties;
+use qrun_quant::cpu::{Isa, Tuning};
 use serde_json::{Value, json};
 
 use super::text;
@@ -75,7 +76,9 @@ pub fn cpu() -> String {
     let widest = ["avx512_vnni", "avx_vnni", "avx2", "i8mm", "asimddp", "asimd"];
     let widest = widest.into_iter().find(|f| flags.split(' ').any(|g| g == *f));
     let name = field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.into());
-    widest.map_or(name.clone(), |widest| format!("{name}, {widest}"))
+    // Whose sizes products use, where they have any of their own.
+    let family = Tuning::of(Isa::best()).family;
+    [Some(name.as_str()), widest, family].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// A field of one of the system's lists; `None` where it does not say.

@@ -7,7 +7,7 @@ use qrun_cuda::{
     device,
     image::{self, Choice},
 };
-use qrun_quant::cpu::{Isa, physical_cores};
+use qrun_quant::cpu::{Isa, Tuning, physical_cores};
 
 /// The GPUs, or why there are none, the CPU, and which of them `--device auto` takes.
 pub fn listing() -> String {
@@ -29,7 +29,9 @@ pub fn listing() -> String {
         let _ = writeln!(text, "  cuda: none ({reason})");
     }
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let _ = writeln!(text, "  cpu: {}, {threads} threads, {} of them used", Isa::best(), physical_cores());
+    let isa = Isa::best();
+    let family = Tuning::of(isa).family.map_or(String::new(), |family| format!(" of {family}"));
+    let _ = writeln!(text, "  cpu: {isa}{family}, {threads} threads, {} of them used", physical_cores());
     let devices = found.as_deref().unwrap_or_default();
     let taken = match (device::best(devices), devices) {
         (Some(best), _) => format!("cuda{} where the model fits, else the CPU", best.ordinal),
