@@ -162,7 +162,7 @@ impl Gate<'_> {
             }
             *g = line;
         }
-        line_of::<A>(rest);
+        activate_rest::<A>(rest);
         for (g, u) in rest.iter_mut().zip(up_rest) {
             *g *= A::up(*u);
         }
@@ -183,7 +183,7 @@ impl simd::SimdKernel for SiluKernel<'_> {
         for line in lines {
             Silu::line(line);
         }
-        line_of::<Silu>(rest);
+        activate_rest::<Silu>(rest);
     }
 }
 
@@ -201,7 +201,7 @@ trait Elementwise {
 
 /// The activations of less than a line.
 #[inline(always)]
-fn line_of<A: Elementwise>(rest: &mut [f32]) {
+fn activate_rest<A: Elementwise>(rest: &mut [f32]) {
     let mut line = [0.0; simd::LANES];
     line[..rest.len()].copy_from_slice(rest);
     A::line(&mut line);

@@ -97,9 +97,9 @@ fn tiles_of_chunk(tiles: usize) -> usize {
 
 /// Two products of the same many vectors, of which `activate(gate, up)` leaves one in `gate`, elementwise.
 pub struct Gated<'a> {
-    /// The weights, `[rows][cols]` both.
+    /// Weights of the product that is activated, `[rows][cols]`.
     pub gate: &'a Matrix,
-    /// See `gate`.
+    /// Weights of the product that it is multiplied with, of the same shape.
     pub up: &'a Matrix,
     /// The outputs, `[tokens][rows]`.
     pub y: &'a mut [f32],

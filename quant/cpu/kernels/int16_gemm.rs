@@ -4,6 +4,10 @@
 //! Codes have 13 bits and a sign, so that 32 products fit 32 bits: their sums are exact, and all that rounds is
 //! the step to codes. Weights are kept exactly as long as a block's magnitudes are within a factor of 32 (BF16) or
 //! 4 (F16); otherwise a weight changes by at most 2⁻¹³ of the block's largest magnitude.
+//!
+//! Where a processor multiplies pairs of bf16 (`vdpbf16ps`) that is not faster by much: a core of Zen 5 does 2.29·10¹¹ such products
+//! per second with as many sums in registers as there are here (2.62·10¹¹ with twice as many, its limit), and 2.25·10¹¹ of
+//! these, scales included; and vectors rounded to bf16 are off by ten times as much.
 
 use std::{marker::PhantomData, ops::Range};
 
