@@ -272,12 +272,14 @@ impl Step<'_> {
         }
         out.clear();
         out.resize(self.chunk.len() * d, 0.0);
-        for (i, (choice, row)) in r.choices.iter().zip(row_of).enumerate() {
-            let out = &mut out[i / plan.n_used * d..][..d];
-            for (out, y) in out.iter_mut().zip(&r.y[row * d..][..d]) {
-                *out += choice.weight * y;
+        let (choices, y, n) = (&r.choices, &r.y, plan.n_used);
+        ops::for_rows(out, d, |token, out| {
+            for (choice, row) in choices[token * n..][..n].iter().zip(&row_of[token * n..]) {
+                for (out, y) in out.iter_mut().zip(&y[row * d..][..d]) {
+                    *out += choice.weight * y;
+                }
             }
-        }
+        });
     }
 
     /// Adds the expert that every token takes.

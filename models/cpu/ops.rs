@@ -32,14 +32,24 @@ pub fn norm(kind: Norm, x: &[f32], (weight, bias): (&[f32], Option<&[f32]>), eps
 
 /// `x = (x − mean) / sqrt(variance + eps) · weight` for each row of `weight.len()` elements.
 fn layer_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
-    for_rows(x, weight.len(), |_, row| {
-        let mean = row.iter().map(|&x| f64::from(x)).sum::<f64>() / row.len() as f64;
-        row.iter_mut().for_each(|x| *x = (f64::from(*x) - mean) as f32);
-        let factor = 1.0 / (simd::sum_of_squares(row) / row.len() as f64 + f64::from(eps)).sqrt();
-        for (x, w) in row.iter_mut().zip(weight) {
-            *x = *x * factor as f32 * w;
+    for_rows(x, weight.len(), |_, x| simd::dispatch(LayerNorm { x, weight, eps }));
+}
+
+struct LayerNorm<'a> {
+    x: &'a mut [f32],
+    weight: &'a [f32],
+    eps: f32,
+}
+
+impl simd::SimdKernel for LayerNorm<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let mean = simd::sum(self.x) / self.x.len() as f64;
+        for x in self.x.iter_mut() {
+            *x = (f64::from(*x) - mean) as f32;
         }
-    });
+        RmsNorm { x: self.x, weight: self.weight, eps: self.eps }.run();
+    }
 }
 
 /// `x = x / sqrt(mean(x²) + eps) · weight` for each row of `weight.len()` elements.
@@ -171,7 +181,11 @@ impl Gate<'_> {
 
 /// `x = x · sigmoid(x)`.
 pub fn silu(x: &mut [f32]) {
-    simd::dispatch(SiluKernel(x));
+    const PART: usize = 4096;
+    match x.len() {
+        ..PARALLEL => simd::dispatch(SiluKernel(x)),
+        _ => x.par_chunks_mut(PART).for_each(|x| simd::dispatch(SiluKernel(x))),
+    }
 }
 
 struct SiluKernel<'a>(&'a mut [f32]);

@@ -4,14 +4,17 @@
 //! parallel. The state of a head (64 KB) stays in the cache of its thread for all tokens of a block.
 
 mod mamba;
+mod strip;
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
+use qrun_quant::simd::{FloatKernel, FloatLanes, VectorWidth};
+
+use self::strip::REGISTERS;
 use super::{
-    Scratch, ops,
-    simd::{self, LANES},
+    Scratch, ops, simd,
     step::{Step, project},
 };
 use crate::{
@@ -158,14 +161,19 @@ fn convolve(x: &[f32], past: &mut [f32], (taps, bias): (&[f32], Option<&[f32]>),
         Some(token) => &x[token * channels..][..channels],
         None => &past[at * channels..][..channels],
     };
+    // `[n][channels]`: those of one tap side by side, as the inputs are.
+    let mut by_tap = vec![0.0; taps.len()];
+    for (channel, taps) in taps.chunks_exact(n).enumerate() {
+        taps.iter().enumerate().for_each(|(j, tap)| by_tap[j * channels + channel] = *tap);
+    }
     ops::for_rows(out, channels, |t, out| {
         match bias {
             None => out.fill(0.0),
             Some(bias) => out.copy_from_slice(bias),
         }
-        for j in 0..n {
-            for ((out, x), taps) in out.iter_mut().zip(input(t + j)).zip(taps.chunks_exact(n)) {
-                *out += taps[j] * x;
+        for (j, taps) in by_tap.chunks_exact(channels).enumerate() {
+            for ((out, x), tap) in out.iter_mut().zip(input(t + j)).zip(taps) {
+                *out += tap * x;
             }
         }
     });
@@ -215,72 +223,139 @@ impl Tokens<'_> {
     /// All tokens of one head, `[tokens][dim_v]`; changes its matrix `[dim_k][dim_v]`.
     fn head(&self, head: usize, matrix: &mut [f32]) -> Vec<f32> {
         let p = self.plan;
-        let (keys, key_head) = (p.n_head_k * p.dim_k, p.key_head(head));
         let mut out = vec![0.0; self.mixed.len() / p.channels() * p.dim_v];
-        for (t, (token, out)) in self.mixed.chunks_exact(p.channels()).zip(out.chunks_exact_mut(p.dim_v)).enumerate() {
-            simd::dispatch(Delta {
-                matrix,
-                q: &token[key_head * p.dim_k..][..p.dim_k],
-                k: &token[keys + key_head * p.dim_k..][..p.dim_k],
-                v: &token[2 * keys + head * p.dim_v..][..p.dim_v],
-                decay: self.decay[t * p.n_head_v + head],
-                beta: self.beta[t * p.n_head_v + head],
-                out,
-            });
+        let kernel = Delta { tokens: self, head, matrix, out: &mut out };
+        match VectorWidth::best() {
+            VectorWidth::Scalar => kernel.scalar(),
+            // SAFETY: the kernel asks for nothing.
+            width => unsafe { width.run(kernel) },
         }
         out
     }
 }
 
-/// One token of one head: `S = S · decay; δ = (v − Sᵀk) · β; S += k δᵀ; out = Sᵀq`.
+/// The tokens of one head, each of which does `S = S · decay; δ = (v − Sᵀk) · β; S += k δᵀ; out = Sᵀq`.
 struct Delta<'a> {
+    tokens: &'a Tokens<'a>,
+    head: usize,
     /// `[dim_k][dim_v]`.
     matrix: &'a mut [f32],
-    q: &'a [f32],
-    k: &'a [f32],
-    v: &'a [f32],
-    decay: f32,
-    beta: f32,
-    /// `[dim_v]`.
+    /// `[tokens][dim_v]`.
     out: &'a mut [f32],
 }
 
-/// Columns of a state that are read together: as many sums stay in registers.
-const WIDTH: usize = 2 * LANES;
-
-impl simd::SimdKernel for Delta<'_> {
+impl<'a> Delta<'a> {
+    /// Query, key and value of a token.
     #[inline(always)]
-    fn run(mut self) {
-        let n = self.v.len();
-        let whole = n / WIDTH * WIDTH;
-        (0..whole).step_by(WIDTH).for_each(|start| self.columns::<WIDTH>(start));
-        (whole..n).for_each(|start| self.columns::<1>(start));
+    fn vectors(&self, t: usize) -> [&'a [f32]; 3] {
+        let p = self.tokens.plan;
+        let (keys, key_head) = (p.n_head_k * p.dim_k, p.key_head(self.head));
+        let token = &self.tokens.mixed[t * p.channels()..][..p.channels()];
+        let (q, k) = (&token[key_head * p.dim_k..][..p.dim_k], &token[keys + key_head * p.dim_k..][..p.dim_k]);
+        [q, k, &token[2 * keys + self.head * p.dim_v..][..p.dim_v]]
+    }
+
+    /// Decay and β of a token.
+    #[inline(always)]
+    fn factors(&self, t: usize) -> [f32; 2] {
+        let at = t * self.tokens.plan.n_head_v + self.head;
+        [self.tokens.decay[at], self.tokens.beta[at]]
+    }
+
+    /// Without FMA instructions: a fused multiply-add would be a call for each element.
+    fn scalar(self) {
+        let n = self.tokens.plan.dim_v;
+        for t in 0..self.out.len() / n {
+            let ([q, k, v], [decay, beta]) = (self.vectors(t), self.factors(t));
+            let out = &mut self.out[t * n..][..n];
+            let mut found = vec![0.0; n];
+            for (row, k) in self.matrix.chunks_exact(n).zip(k) {
+                found.iter_mut().zip(row).for_each(|(found, s)| *found += s * k);
+            }
+            let delta: Vec<f32> = v.iter().zip(found).map(|(v, found)| (v - decay * found) * beta).collect();
+            for ((row, k), q) in self.matrix.chunks_exact_mut(n).zip(k).zip(q) {
+                for ((s, delta), out) in row.iter_mut().zip(&delta).zip(&mut *out) {
+                    *s = k * delta + *s * decay;
+                    *out += *s * q;
+                }
+            }
+        }
     }
 }
 
-impl Delta<'_> {
-    /// `W` columns from `start` on; they do not look at the others.
+impl FloatKernel for Delta<'_> {
     #[inline(always)]
-    fn columns<const W: usize>(&mut self, start: usize) {
-        let n = self.v.len();
-        let mut found = [0.0; W];
-        for (row, k) in self.matrix.chunks_exact_mut(n).zip(self.k) {
-            for (x, found) in row[start..start + W].iter_mut().zip(&mut found) {
-                *x *= self.decay;
-                *found += *x * k;
+    unsafe fn run<L: FloatLanes>(self) {
+        let (n, rows, width) = (self.tokens.plan.dim_v, self.tokens.plan.dim_k, REGISTERS * L::ROWS);
+        let (tokens, mut strip) = (self.out.len() / n, vec![0.0; rows * width]);
+        for start in (0..n).step_by(width) {
+            let columns = start..(start + width).min(n);
+            strip::take(self.matrix, n, &columns, (&mut strip, width));
+            // SAFETY: the machine can run `L`.
+            unsafe {
+                let mut found = strip::product::<L>(&strip, self.vectors(0)[1]);
+                for t in 0..tokens {
+                    let ([q, k, v], [decay, beta]) = (self.vectors(t), self.factors(t));
+                    let (mut delta, v) = (strip::zeros::<L>(), strip::load::<L>(&v[columns.clone()]));
+                    for c in 0..REGISTERS {
+                        let left = L::fma(found[c], L::splat_f32(-decay), v[c]);
+                        delta[c] = L::mul(left, L::splat_f32(beta));
+                    }
+                    let read;
+                    [read, found] = if t + 1 < tokens {
+                        strip::update::<L, true>(&mut strip, decay, (k, &delta), q, self.vectors(t + 1)[1])
+                    } else {
+                        strip::update::<L, false>(&mut strip, decay, (k, &delta), q, &[])
+                    };
+                    strip::store::<L>(&read, &mut self.out[t * n..][columns.clone()]);
+                }
+            }
+            strip::put(self.matrix, n, &columns, (&strip, width));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delta_net_is_its_equations() {
+        // Columns that are not whole registers, and several strips of them.
+        for (dim_k, dim_v, tokens) in [(24, 40, 5), (128, 128, 3), (16, 70, 1), (3, 1, 2)] {
+            let plan = DeltaPlan { n_head_k: 2, n_head_v: 4, dim_k, dim_v, taps: 4, heads: DeltaHeads::Tiled };
+            let mut state = 1u64;
+            let mut random = |n: usize| -> Vec<f32> {
+                let next = |_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    (state >> 40) as f32 / (1 << 24) as f32 - 0.5
+                };
+                (0..n).map(next).collect()
+            };
+            let (mixed, decay, beta) = (random(tokens * plan.channels()), random(tokens * 4), random(tokens * 4));
+            let first = random(dim_k * dim_v);
+            let all = Tokens { plan: &plan, mixed: &mixed, decay: &decay, beta: &beta };
+            for head in 0..4 {
+                let (mut matrix, mut expected) = (first.clone(), vec![0.0; tokens * dim_v]);
+                let out = all.head(head, &mut matrix);
+                let mut plain = first.clone();
+                Delta { tokens: &all, head, matrix: &mut plain, out: &mut expected }.scalar();
+                for (what, got, want) in [("out", &out, &expected), ("state", &matrix, &plain)] {
+                    for (got, want) in got.iter().zip(want) {
+                        let close = (got - want).abs() <= 1e-5 * want.abs().max(1.0);
+                        assert!(close, "{what}, head {head} of {dim_k}x{dim_v}: {got}, not {want}");
+                    }
+                }
+                // Token after token gives the same bits.
+                let (mut matrix, mut one_by_one) = (first.clone(), Vec::new());
+                for t in 0..tokens {
+                    let of = |x: &'_ [f32], width: usize| x[t * width..][..width].to_vec();
+                    let (mixed, decay, beta) = (of(&mixed, plan.channels()), of(&decay, 4), of(&beta, 4));
+                    let one = Tokens { plan: &plan, mixed: &mixed, decay: &decay, beta: &beta };
+                    one_by_one.extend(one.head(head, &mut matrix));
+                }
+                assert_eq!(one_by_one, out, "head {head} of {dim_k}x{dim_v}, token after token");
             }
         }
-        let mut delta = [0.0; W];
-        for ((delta, v), found) in delta.iter_mut().zip(&self.v[start..]).zip(found) {
-            *delta = (v - found) * self.beta;
-        }
-        let mut sums = [0.0; W];
-        for ((row, k), q) in self.matrix.chunks_exact_mut(n).zip(self.k).zip(self.q) {
-            for ((x, delta), sum) in row[start..start + W].iter_mut().zip(delta).zip(&mut sums) {
-                *x += k * delta;
-                *sum += *x * q;
-            }
-        }
-        self.out[start..start + W].copy_from_slice(&sums);
     }
 }

@@ -45,15 +45,34 @@ pub fn exp(x: &mut [f32; LANES]) {
 /// Sum of squares in f64, eight lanes wide.
 #[inline(always)]
 pub fn sum_of_squares(x: &[f32]) -> f64 {
-    let mut lanes = [0f64; 8];
-    let chunks = x.chunks_exact(8);
-    let rest = chunks.remainder().iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>();
+    sum_by_lanes::<true>(x)
+}
+
+/// Sum in f64, eight lanes wide.
+#[inline(always)]
+pub fn sum(x: &[f32]) -> f64 {
+    sum_by_lanes::<false>(x)
+}
+
+#[inline(always)]
+fn sum_by_lanes<const SQUARES: bool>(x: &[f32]) -> f64 {
+    let (chunks, rest) = x.as_chunks::<8>();
+    let (mut lanes, mut last) = ([0f64; 8], 0.0);
     for chunk in chunks {
-        for (lane, &x) in lanes.iter_mut().zip(chunk) {
-            *lane += f64::from(x) * f64::from(x);
+        for i in 0..8 {
+            let x = f64::from(chunk[i]);
+            lanes[i] += if SQUARES { x * x } else { x };
         }
     }
-    lanes.iter().sum::<f64>() + rest
+    for &x in rest {
+        let x = f64::from(x);
+        last += if SQUARES { x * x } else { x };
+    }
+    let mut total = 0.0;
+    for lane in lanes {
+        total += lane;
+    }
+    total + last
 }
 
 /// Little-endian f16 bytes to f32. Panics unless there are two bytes for each element of `out`.

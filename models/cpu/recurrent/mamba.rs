@@ -1,9 +1,14 @@
 //! Mamba-2: a matrix for each head that fades as each token says, and to which each token adds.
 
-use super::{LANES, convolve, each_head, softplus};
+use qrun_quant::simd::{FloatKernel, FloatLanes, VectorWidth};
+
+use super::{
+    convolve, each_head, softplus,
+    strip::{self, REGISTERS},
+};
 use crate::{
     cpu::{
-        Scratch, ops, simd,
+        Scratch, ops,
         step::{Step, project},
     },
     layer::MambaPlan,
@@ -81,12 +86,17 @@ impl Tokens<'_> {
     fn head(&self, head: usize, matrix: &mut [f32]) -> Vec<f32> {
         let p = self.plan;
         let mut out = vec![0.0; self.mixed.len() / p.channels() * p.head_dim];
-        simd::dispatch(Scan { tokens: self, head, matrix, out: &mut out });
+        let kernel = Scan { tokens: self, head, matrix, out: &mut out };
+        match VectorWidth::best() {
+            VectorWidth::Scalar => kernel.scalar(),
+            // SAFETY: the kernel asks for nothing.
+            width => unsafe { width.run(kernel) },
+        }
         out
     }
 }
 
-/// The tokens of one head.
+/// The tokens of one head, each of which does `S = S · decay + B (dt·x)ᵀ; out = Sᵀ C + D·x`.
 struct Scan<'a> {
     tokens: &'a Tokens<'a>,
     head: usize,
@@ -96,43 +106,93 @@ struct Scan<'a> {
     out: &'a mut [f32],
 }
 
-/// Columns of a state that are read together: as many sums stay in registers.
-const WIDTH: usize = 2 * LANES;
-
-impl simd::SimdKernel for Scan<'_> {
+impl<'a> Scan<'a> {
+    /// `x`, `B` and `C` of a token.
     #[inline(always)]
-    fn run(mut self) {
-        let n = self.tokens.plan.head_dim;
-        let whole = n / WIDTH * WIDTH;
-        (0..whole).step_by(WIDTH).for_each(|start| self.columns::<WIDTH>(start));
-        (whole..n).for_each(|start| self.columns::<1>(start));
+    fn vectors(&self, t: usize) -> [&'a [f32]; 3] {
+        let (p, group) = (self.tokens.plan, self.head / (self.tokens.plan.n_head / self.tokens.plan.n_group));
+        let token = &self.tokens.mixed[t * p.channels()..][..p.channels()];
+        let (b, c) = (p.inner() + group * p.n_state, p.inner() + (p.n_group + group) * p.n_state);
+        [&token[self.head * p.head_dim..][..p.head_dim], &token[b..][..p.n_state], &token[c..][..p.n_state]]
+    }
+
+    /// `dt` and decay of a token.
+    #[inline(always)]
+    fn factors(&self, t: usize) -> [f32; 2] {
+        let at = t * self.tokens.plan.n_head + self.head;
+        [self.tokens.steps[at], self.tokens.decay[at]]
+    }
+
+    /// Without FMA instructions: a fused multiply-add would be a call for each element.
+    fn scalar(self) {
+        let (n, share) = (self.tokens.plan.head_dim, self.tokens.share[self.head]);
+        for t in 0..self.out.len() / n {
+            let ([x, b, c], [step, decay]) = (self.vectors(t), self.factors(t));
+            let out = &mut self.out[t * n..][..n];
+            for ((row, b), c) in self.matrix.chunks_exact_mut(n).zip(b).zip(c) {
+                for ((s, x), out) in row.iter_mut().zip(x).zip(&mut *out) {
+                    *s = b * (step * x) + *s * decay;
+                    *out += *s * c;
+                }
+            }
+            out.iter_mut().zip(x).for_each(|(out, x)| *out += share * x);
+        }
     }
 }
 
-impl Scan<'_> {
-    /// `W` columns from `start` on through all tokens: they do not look at the others, and stay in the nearest cache. Each
-    /// token reads and writes them once: `S = S · decay + B (dt·x)ᵀ; out = Sᵀ C + D·x`.
+impl FloatKernel for Scan<'_> {
     #[inline(always)]
-    fn columns<const W: usize>(&mut self, start: usize) {
-        let Tokens { plan: p, mixed, steps, decay, share } = *self.tokens;
-        let (n, head, group) = (p.head_dim, self.head, self.head / (p.n_head / p.n_group));
-        let (b_at, c_at) = (p.inner() + group * p.n_state, p.inner() + (p.n_group + group) * p.n_state);
-        let tokens = mixed.chunks_exact(p.channels()).zip(self.out.chunks_exact_mut(n));
-        for (t, (token, out)) in tokens.enumerate() {
-            let (step, decay) = (steps[t * p.n_head + head], decay[t * p.n_head + head]);
-            let (b, c) = (&token[b_at..][..p.n_state], &token[c_at..][..p.n_state]);
-            let x = &token[head * n + start..][..W];
-            let mut added = [0.0; W];
-            added.iter_mut().zip(x).for_each(|(added, x)| *added = step * x);
-            let mut sums = [0.0; W];
-            for ((row, b), c) in self.matrix.chunks_exact_mut(n).zip(b).zip(c) {
-                for ((s, added), sum) in row[start..start + W].iter_mut().zip(&added).zip(&mut sums) {
-                    *s = *s * decay + added * b;
-                    *sum += *s * c;
+    unsafe fn run<L: FloatLanes>(self) {
+        let (n, rows, width) = (self.tokens.plan.head_dim, self.tokens.plan.n_state, REGISTERS * L::ROWS);
+        let mut strip = vec![0.0; rows * width];
+        for start in (0..n).step_by(width) {
+            let columns = start..(start + width).min(n);
+            strip::take(self.matrix, n, &columns, (&mut strip, width));
+            for t in 0..self.out.len() / n {
+                let ([x, b, c], [step, decay]) = (self.vectors(t), self.factors(t));
+                // SAFETY: the machine can run `L`.
+                unsafe {
+                    let (x, mut added) = (strip::load::<L>(&x[columns.clone()]), strip::zeros::<L>());
+                    for i in 0..REGISTERS {
+                        added[i] = L::mul(x[i], L::splat_f32(step));
+                    }
+                    let [mut read, _] = strip::update::<L, false>(&mut strip, decay, (b, &added), c, &[]);
+                    for i in 0..REGISTERS {
+                        read[i] = L::fma(x[i], L::splat_f32(self.tokens.share[self.head]), read[i]);
+                    }
+                    strip::store::<L>(&read, &mut self.out[t * n..][columns.clone()]);
                 }
             }
-            for ((out, sum), x) in out[start..start + W].iter_mut().zip(sums).zip(x) {
-                *out = sum + share[head] * x;
+            strip::put(self.matrix, n, &columns, (&strip, width));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_is_its_equations() {
+        for (n_state, head_dim, tokens) in [(128, 64, 3), (20, 70, 4), (16, 1, 2)] {
+            let plan = MambaPlan { n_head: 4, head_dim, n_state, n_group: 2, taps: 4, bias: false };
+            let random = |n: usize, seed: usize| -> Vec<f32> {
+                (0..n).map(|i| ((i * 7919 + seed * 104_729) % 1009) as f32 / 1009.0 - 0.5).collect()
+            };
+            let (mixed, steps) = (random(tokens * plan.channels(), 1), random(tokens * 4, 2));
+            let (decay, share, first) = (random(tokens * 4, 3), random(4, 4), random(n_state * head_dim, 5));
+            let all = Tokens { plan: &plan, mixed: &mixed, steps: &steps, decay: &decay, share: &share };
+            for head in 0..4 {
+                let (mut matrix, mut plain, mut expected) =
+                    (first.clone(), first.clone(), vec![0.0; tokens * head_dim]);
+                let out = all.head(head, &mut matrix);
+                Scan { tokens: &all, head, matrix: &mut plain, out: &mut expected }.scalar();
+                for (what, got, want) in [("out", &out, &expected), ("state", &matrix, &plain)] {
+                    for (got, want) in got.iter().zip(want) {
+                        let close = (got - want).abs() <= 1e-5 * want.abs().max(1.0);
+                        assert!(close, "{what}, head {head} of {n_state}x{head_dim}: {got}, not {want}");
+                    }
+                }
             }
         }
     }

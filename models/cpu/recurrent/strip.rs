@@ -1,0 +1,121 @@
+//! States `[rows][columns]` that tokens change one after the other: no column looks at the others, so some go through all
+//! tokens together and stay in the nearest cache, side by side.
+
+use std::ops::Range;
+
+use qrun_quant::simd::FloatLanes;
+
+/// Registers of columns in a strip: as many sums of each kind hide how long an addition takes.
+pub const REGISTERS: usize = 4;
+/// Most columns of a strip.
+pub const WIDEST: usize = REGISTERS * 16;
+
+/// Copies columns of a matrix `[rows][n]` to a strip `[rows][width]`; what it has beyond them stays.
+pub fn take(matrix: &[f32], n: usize, columns: &Range<usize>, (strip, width): (&mut [f32], usize)) {
+    for (strip, row) in strip.chunks_exact_mut(width).zip(matrix.chunks_exact(n)) {
+        strip[..columns.len()].copy_from_slice(&row[columns.clone()]);
+    }
+}
+
+/// Copies them back.
+pub fn put(matrix: &mut [f32], n: usize, columns: &Range<usize>, (strip, width): (&[f32], usize)) {
+    for (strip, row) in strip.chunks_exact(width).zip(matrix.chunks_exact_mut(n)) {
+        row[columns.clone()].copy_from_slice(&strip[..columns.len()]);
+    }
+}
+
+/// Sums of each column.
+pub type Sums<L> = [<L as FloatLanes>::F; REGISTERS];
+
+/// # Safety
+/// The machine can run `L`.
+#[inline(always)]
+pub unsafe fn zeros<L: FloatLanes>() -> Sums<L> {
+    // SAFETY: that of this function.
+    unsafe { [L::splat_f32(0.0); REGISTERS] }
+}
+
+/// `x` by register; zeros beyond its end.
+///
+/// # Safety
+/// The machine can run `L`.
+#[inline(always)]
+pub unsafe fn load<L: FloatLanes>(x: &[f32]) -> Sums<L> {
+    let mut padded = [0.0; WIDEST];
+    padded[..x.len()].copy_from_slice(x);
+    // SAFETY: that of this function; `(c + 1) · L::ROWS ≤ WIDEST`.
+    unsafe {
+        let mut sums = zeros::<L>();
+        for c in 0..REGISTERS {
+            sums[c] = L::load_f32(padded.as_ptr().add(c * L::ROWS));
+        }
+        sums
+    }
+}
+
+/// Writes as many sums as `x` has elements.
+///
+/// # Safety
+/// The machine can run `L`.
+#[inline(always)]
+pub unsafe fn store<L: FloatLanes>(sums: &Sums<L>, x: &mut [f32]) {
+    let mut padded = [0.0; WIDEST];
+    for c in 0..REGISTERS {
+        // SAFETY: that of this function; `(c + 1) · L::ROWS ≤ WIDEST`.
+        unsafe { L::store_f32(sums[c], padded.as_mut_ptr().add(c * L::ROWS)) };
+    }
+    x.copy_from_slice(&padded[..x.len()]);
+}
+
+/// `Sᵀk`.
+///
+/// # Safety
+/// The machine can run `L`.
+#[inline(always)]
+pub unsafe fn product<L: FloatLanes>(strip: &[f32], k: &[f32]) -> Sums<L> {
+    assert!(strip.len() >= k.len() * REGISTERS * L::ROWS);
+    // SAFETY: that of this function; the strip has as many rows as `k` elements.
+    unsafe {
+        let mut sums = zeros::<L>();
+        for row in 0..k.len() {
+            let k = L::splat_f32(*k.get_unchecked(row));
+            for c in 0..REGISTERS {
+                let s = L::load_f32(strip.as_ptr().add((row * REGISTERS + c) * L::ROWS));
+                sums[c] = L::fma(s, k, sums[c]);
+            }
+        }
+        sums
+    }
+}
+
+/// One token: `S = S · decay + k δᵀ`. Gives `Sᵀq` and, with the keys of the next token, what [`product`] gives of them.
+///
+/// # Safety
+/// The machine can run `L`.
+#[inline(always)]
+pub unsafe fn update<L: FloatLanes, const MORE: bool>(
+    strip: &mut [f32],
+    decay: f32,
+    (k, delta): (&[f32], &Sums<L>),
+    q: &[f32],
+    next: &[f32],
+) -> [Sums<L>; 2] {
+    assert!(strip.len() >= k.len() * REGISTERS * L::ROWS && q.len() == k.len() && (next.len() == k.len() || !MORE));
+    // SAFETY: that of this function; the strip has as many rows as `k` and `q` elements, and `next` where it is read.
+    unsafe {
+        let (decay, mut read, mut found) = (L::splat_f32(decay), zeros::<L>(), zeros::<L>());
+        for row in 0..k.len() {
+            let (k, q) = (L::splat_f32(*k.get_unchecked(row)), L::splat_f32(*q.get_unchecked(row)));
+            for c in 0..REGISTERS {
+                let at = strip.as_mut_ptr().add((row * REGISTERS + c) * L::ROWS);
+                let s = L::fma(k, delta[c], L::mul(L::load_f32(at), decay));
+                L::store_f32(s, at);
+                read[c] = L::fma(s, q, read[c]);
+                if MORE {
+                    found[c] = L::fma(s, L::splat_f32(*next.get_unchecked(row)), found[c]);
+                }
+            }
+        }
+        [read, found]
+    }
+}
