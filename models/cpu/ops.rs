@@ -7,6 +7,8 @@ use crate::spec::{Activation, Norm};
 
 /// Elements below which a parallel region costs more than it saves.
 const PARALLEL: usize = 1 << 15;
+/// Elements that a thread takes at a time.
+const PART: usize = 4096;
 
 /// Runs `f(row index, row)` on rows of `width`, in parallel where that pays.
 pub fn for_rows(x: &mut [f32], width: usize, f: impl Fn(usize, &mut [f32]) + Sync + Send) {
@@ -32,23 +34,22 @@ pub fn norm(kind: Norm, x: &[f32], (weight, bias): (&[f32], Option<&[f32]>), eps
 
 /// `x = (x − mean) / sqrt(variance + eps) · weight` for each row of `weight.len()` elements.
 fn layer_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
-    for_rows(x, weight.len(), |_, x| simd::dispatch(LayerNorm { x, weight, eps }));
+    for_rows(x, weight.len(), |_, x| {
+        simd::dispatch(Centre(x));
+        simd::dispatch(RmsNorm { x, weight, eps });
+    });
 }
 
-struct LayerNorm<'a> {
-    x: &'a mut [f32],
-    weight: &'a [f32],
-    eps: f32,
-}
+/// Takes the mean off each element.
+struct Centre<'a>(&'a mut [f32]);
 
-impl simd::SimdKernel for LayerNorm<'_> {
+impl simd::SimdKernel for Centre<'_> {
     #[inline(always)]
     fn run(self) {
-        let mean = simd::sum(self.x) / self.x.len() as f64;
-        for x in self.x.iter_mut() {
+        let mean = simd::sum(self.0) / self.0.len() as f64;
+        for x in self.0 {
             *x = (f64::from(*x) - mean) as f32;
         }
-        RmsNorm { x: self.x, weight: self.weight, eps: self.eps }.run();
     }
 }
 
@@ -101,7 +102,6 @@ pub fn sigmoid_gate(x: &mut [f32], gate: &[f32]) {
 
 /// `x += y`.
 pub fn add(x: &mut [f32], y: &[f32]) {
-    const PART: usize = 4096;
     let part = |x: &mut [f32], y: &[f32]| x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
     match x.len() {
         ..PARALLEL => part(x, y),
@@ -116,19 +116,17 @@ pub fn add_rows(x: &mut [f32], y: &[f32]) {
 
 /// `x = activation(x)`.
 pub fn activate(x: &mut [f32], activation: Activation) {
-    const ROW: usize = 4096;
-    let ones = [1.0; ROW];
+    let ones = [1.0; PART];
     let row = |x: &mut [f32]| simd::dispatch(Gate { up: &ones[..x.len()], gate: x, activation });
-    if x.len() < PARALLEL { x.chunks_mut(ROW).for_each(row) } else { x.par_chunks_mut(ROW).for_each(row) }
+    if x.len() < PARALLEL { x.chunks_mut(PART).for_each(row) } else { x.par_chunks_mut(PART).for_each(row) }
 }
 
 /// `gate = activation(gate) · up`.
 pub fn gate(gate: &mut [f32], up: &[f32], activation: Activation) {
-    const ROW: usize = 4096;
     if gate.len() < PARALLEL {
         gate_part(gate, up, activation);
     } else {
-        let parts = gate.par_chunks_mut(ROW).zip(up.par_chunks(ROW));
+        let parts = gate.par_chunks_mut(PART).zip(up.par_chunks(PART));
         parts.for_each(|(gate, up)| gate_part(gate, up, activation));
     }
 }
@@ -181,7 +179,6 @@ impl Gate<'_> {
 
 /// `x = x · sigmoid(x)`.
 pub fn silu(x: &mut [f32]) {
-    const PART: usize = 4096;
     match x.len() {
         ..PARALLEL => simd::dispatch(SiluKernel(x)),
         _ => x.par_chunks_mut(PART).for_each(|x| simd::dispatch(SiluKernel(x))),
@@ -336,7 +333,7 @@ impl Elementwise for Gelu {
 
 /// `cap · tanh(x / cap)`.
 pub fn softcap(x: &mut [f32], cap: f32) {
-    x.par_chunks_mut(4096).for_each(|x| x.iter_mut().for_each(|x| *x = cap * (*x / cap).tanh()));
+    x.par_chunks_mut(PART).for_each(|x| x.iter_mut().for_each(|x| *x = cap * (*x / cap).tanh()));
 }
 
 #[cfg(test)]

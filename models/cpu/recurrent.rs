@@ -238,9 +238,9 @@ impl Tokens<'_> {
 struct Delta<'a> {
     tokens: &'a Tokens<'a>,
     head: usize,
-    /// `[dim_k][dim_v]`.
+    /// The head's state, `[dim_k][dim_v]`.
     matrix: &'a mut [f32],
-    /// `[tokens][dim_v]`.
+    /// Zeros that become what the head gives, `[tokens][dim_v]`.
     out: &'a mut [f32],
 }
 
@@ -340,12 +340,9 @@ mod tests {
                 let out = all.head(head, &mut matrix);
                 let mut plain = first.clone();
                 Delta { tokens: &all, head, matrix: &mut plain, out: &mut expected }.scalar();
-                for (what, got, want) in [("out", &out, &expected), ("state", &matrix, &plain)] {
-                    for (got, want) in got.iter().zip(want) {
-                        let close = (got - want).abs() <= 1e-5 * want.abs().max(1.0);
-                        assert!(close, "{what}, head {head} of {dim_k}x{dim_v}: {got}, not {want}");
-                    }
-                }
+                let of = format!("head {head} of {dim_k}x{dim_v}");
+                strip::assert_close(&of, &out, &expected);
+                strip::assert_close(&of, &matrix, &plain);
                 // Token after token gives the same bits.
                 let (mut matrix, mut one_by_one) = (first.clone(), Vec::new());
                 for t in 0..tokens {

@@ -101,7 +101,7 @@ pub struct Gated<'a> {
     pub gate: &'a Matrix,
     /// Weights of the product that it is multiplied with, of the same shape.
     pub up: &'a Matrix,
-    /// The outputs, `[tokens][rows]`.
+    /// Where what `activate` leaves goes, `[tokens][rows]`.
     pub y: &'a mut [f32],
     /// Makes the outputs from as many elements of both products.
     pub activate: &'a (dyn Fn(&mut [f32], &[f32]) + Sync),

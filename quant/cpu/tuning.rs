@@ -10,8 +10,7 @@ pub struct Tuning {
     /// Most tokens whose products with a quantized tile are made while it is unpacked in registers, panel after panel with
     /// the tile in the cache; for more it is unpacked once, into memory.
     pub(super) in_registers: usize,
-    /// Most tiles that integer kernels multiply at once, [`Tuning::TILES`] or one: each activation is loaded once for all of
-    /// them.
+    /// Most tiles that integer kernels multiply at once, [`Tuning::TILES`] or one: an activation is loaded once for all.
     pub(super) tiles: usize,
     /// Most blocks of 32 columns of a packed panel of bytes, and of 16-bit codes. So many of the tiles that are multiplied
     /// at once and the same columns of a panel of activations are to fit a cache; the fewer panels a row has, the fewer times sums
@@ -50,14 +49,16 @@ impl Tuning {
     }
 }
 
-/// Whether the processor is an AMD of family 1Ah.
+/// Whether the processor is an AMD of family 1Ah. Asked once: in a virtual machine each question leaves it.
 #[cfg(target_arch = "x86_64")]
 fn is_zen5() -> bool {
-    use std::arch::x86_64::__cpuid;
-    let vendor = __cpuid(0);
-    let version = __cpuid(1).eax;
-    let family = (version >> 8 & 15) + (version >> 20 & 255);
-    [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD" && family == 0x1a
+    use std::{arch::x86_64::__cpuid, sync::OnceLock};
+    static IS_ZEN5: OnceLock<bool> = OnceLock::new();
+    *IS_ZEN5.get_or_init(|| {
+        let (vendor, version) = (__cpuid(0), __cpuid(1).eax);
+        let family = (version >> 8 & 15) + (version >> 20 & 255);
+        [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD" && family == 0x1a
+    })
 }
 
 #[cfg(not(target_arch = "x86_64"))]

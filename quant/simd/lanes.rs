@@ -151,13 +151,23 @@ pub(crate) trait Lanes: FloatLanes {
     #[inline(always)]
     unsafe fn store_8(v: Self::V, p: *mut i8) {
         // SAFETY: the trait's contract.
-        unsafe { (0..Self::ROWS).for_each(|i| p.add(i).write(Self::each(v)[i] as i8)) }
+        unsafe {
+            let lanes = Self::each(v);
+            for i in 0..Self::ROWS {
+                p.add(i).write(lanes[i] as i8);
+            }
+        }
     }
     /// Writes the lowest 16 bits of each lane.
     #[inline(always)]
     unsafe fn store_16(v: Self::V, p: *mut i16) {
         // SAFETY: the trait's contract.
-        unsafe { (0..Self::ROWS).for_each(|i| p.add(i).write_unaligned(Self::each(v)[i] as i16)) }
+        unsafe {
+            let lanes = Self::each(v);
+            for i in 0..Self::ROWS {
+                p.add(i).write_unaligned(lanes[i] as i16);
+            }
+        }
     }
 
     /// The f32 with these bits.

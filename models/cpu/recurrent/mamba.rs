@@ -100,9 +100,9 @@ impl Tokens<'_> {
 struct Scan<'a> {
     tokens: &'a Tokens<'a>,
     head: usize,
-    /// `[n_state][head_dim]`.
+    /// The head's state, `[n_state][head_dim]`.
     matrix: &'a mut [f32],
-    /// `[tokens][head_dim]`.
+    /// Zeros that become what the head gives, `[tokens][head_dim]`.
     out: &'a mut [f32],
 }
 
@@ -187,12 +187,9 @@ mod tests {
                     (first.clone(), first.clone(), vec![0.0; tokens * head_dim]);
                 let out = all.head(head, &mut matrix);
                 Scan { tokens: &all, head, matrix: &mut plain, out: &mut expected }.scalar();
-                for (what, got, want) in [("out", &out, &expected), ("state", &matrix, &plain)] {
-                    for (got, want) in got.iter().zip(want) {
-                        let close = (got - want).abs() <= 1e-5 * want.abs().max(1.0);
-                        assert!(close, "{what}, head {head} of {n_state}x{head_dim}: {got}, not {want}");
-                    }
-                }
+                let of = format!("head {head} of {n_state}x{head_dim}");
+                strip::assert_close(&of, &out, &expected);
+                strip::assert_close(&of, &matrix, &plain);
             }
         }
     }

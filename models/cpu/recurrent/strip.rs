@@ -67,7 +67,7 @@ pub unsafe fn store<L: FloatLanes>(sums: &Sums<L>, x: &mut [f32]) {
     x.copy_from_slice(&padded[..x.len()]);
 }
 
-/// `Sᵀk`.
+/// What a strip holds for these keys: `Sᵀk`, a sum for each column.
 ///
 /// # Safety
 /// The machine can run `L`.
@@ -117,5 +117,14 @@ pub unsafe fn update<L: FloatLanes, const MORE: bool>(
             }
         }
         [read, found]
+    }
+}
+
+/// Panics where what a kernel gave is further from the plain loops than FMA explains.
+#[cfg(test)]
+pub fn assert_close(what: &str, got: &[f32], want: &[f32]) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    for (got, want) in got.iter().zip(want) {
+        assert!((got - want).abs() <= 1e-5 * want.abs().max(1.0), "{what}: {got}, not {want}");
     }
 }

@@ -147,7 +147,7 @@ unsafe fn halves<L: Lanes, E: Half>(words: &[u32; ROWS], row: usize) -> (L::F, L
     }
 }
 
-/// `−v`.
+/// `−v`, modulo 2³², of each lane.
 ///
 /// # Safety
 /// The machine can run `L`.
