@@ -151,6 +151,7 @@ impl CpuDecoder {
         if self.model.config.is_bidirectional() {
             crate::forward::check_whole(batch, &lens)?;
         }
+        crate::forward::check_drafted(batch, self.options.n_draft)?;
         crate::forward::check(batch, lens, self.n_ctx(), self.n_vocab())
     }
 

@@ -32,6 +32,8 @@
 
 mod ahead;
 mod batch;
+mod draft_head;
+mod drafted;
 mod experts;
 mod feed_forward;
 mod latent;
@@ -64,19 +66,22 @@ use qrun_cuda::{
 };
 
 use crate::{
-    Batch, Cached, Config, Entry, Forward, ForwardError, Gives, KvType, Model, Options, PageCount, Progress, Rows,
-    Salt, SamplingRequest, Tap,
+    Batch, Cached, Config, DraftRequest, Entry, Forward, ForwardError, Gives, KvType, LayerPlan, Model, Options,
+    PageCount, Progress, Rows, Salt, SamplingRequest, Tap,
     layer::{KvSource, Mixer},
     memory::Plan,
     spec::RopeLayout,
+    weights,
 };
 use ahead::Ahead;
+use draft_head::Drafts;
+use drafted::Drafted;
 use memory::{MARKS, Memory, STEP_ROWS};
 use pages::Pages;
 use per_layer::LookUp;
 use sampling::DeviceSampler;
 use states::Kept;
-use step::{FEW, Step};
+use step::{FEW, Guesses, Step};
 use tap::Probe;
 
 /// Rows of recorded steps: a batch takes the next larger one, with idle rows.
@@ -85,7 +90,10 @@ const BUCKETS: [usize; 6] = [1, 2, 4, 8, 16, STEP_ROWS];
 /// A model on a GPU with its KV cache.
 pub struct GpuDecoder {
     // In the order in which they are dropped: what is recorded goes before what it uses.
-    steps: [LazyGraph; BUCKETS.len()],
+    /// By number of rows, and by whether there are guesses and of how many sequences (see `batch.rs`).
+    steps: [[LazyGraph; 3]; BUCKETS.len()],
+    drafted: Drafted,
+    drafts: Option<Drafts>,
     ahead: Ahead,
     sampler: DeviceSampler,
     stream: Stream,
@@ -127,7 +135,8 @@ impl GpuDecoder {
     /// # Errors
     /// The part of the model for which there is no kernel.
     pub fn supports(model: &Model, o: &Options) -> std::result::Result<(), String> {
-        let c = &model.config;
+        let o = &as_run(model, o);
+        let c = &model.config.as_cached(o);
         if let Some(part) = without_kernels(c, o) {
             return Err(format!("{part}, for which there are no kernels yet"));
         }
@@ -143,7 +152,8 @@ impl GpuDecoder {
                 "heads of {head_dim} elements; there are kernels for multiples of 16 up to 256 and of 32 up to 512"
             ));
         }
-        let mut scaled = model.weights.linears().filter(|linear| linear.scale.is_some());
+        let of_head = model.weights.draft_head.iter().flat_map(|head| head.linears());
+        let mut scaled = model.weights.linears().chain(of_head).filter(|linear| linear.scale.is_some());
         if let Some(ty) = scaled.find_map(|linear| Some(linear.w.ty()).filter(|ty| !takes_scale(*ty))) {
             return Err(format!("matrices in {ty} with scales beside them, for which there are no kernels yet"));
         }
@@ -164,7 +174,7 @@ impl GpuDecoder {
     /// The device memory that a decoder takes: the sum of the parts that it will take.
     pub fn plan(gpu: &Gpu, model: &Model, o: &Options) -> Plan {
         let mut layout = ArenaLayout::default();
-        Memory::lay_out(&mut layout, model, &with_whole_texts(model, o), multiprocessors(gpu));
+        Memory::lay_out(&mut layout, model, &as_run(model, o), multiprocessors(gpu));
         plan_of(layout.parts(), layout.used())
     }
 
@@ -181,7 +191,7 @@ impl GpuDecoder {
     /// # Errors
     /// As [`GpuDecoder::new`].
     pub fn load(gpu: &Arc<Gpu>, model: &Model, o: &Options, progress: Progress) -> Result<Self> {
-        let (multiprocessors, o) = (multiprocessors(gpu), &with_whole_texts(model, o));
+        let (multiprocessors, o) = (multiprocessors(gpu), &as_run(model, o));
         let (arena, mut memory) = Arena::new(gpu, |layout| Memory::lay_out(layout, model, o, multiprocessors))?;
         let stream = Stream::new(gpu)?;
         // SAFETY: `Memory::lay_out` took them for as many rows and heads, in an arena that outlives the stream.
@@ -190,10 +200,11 @@ impl GpuDecoder {
         let sources: Vec<_> = uploads.iter().map(|upload| upload.source()).collect();
         // SAFETY: `Memory::lay_out` took a part of this size for each, and a staging part for the largest of them.
         unsafe { upload(gpu, &stream, memory.staging, &sources, progress)? };
-        let c = &model.config;
+        let c = &model.config.as_cached(o);
         let sampler = DeviceSampler::new(&stream, &memory, memory::sample_shape(c, o))?;
         let pages = Pages::new(&memory, o.n_seq);
         let ahead = Ahead::new(&stream, &memory)?;
+        let (drafted, drafts) = (Drafted::new(gpu, o)?, Drafts::new(&stream, &memory, c, o)?);
         let staging = Staging {
             rows: Pinned::new(gpu, 3 * memory::rows(o))?,
             marked: Pinned::new(gpu, MARKS * memory::output_rows(o))?,
@@ -204,6 +215,8 @@ impl GpuDecoder {
         let per_layer = LookUp::new(&stream, model, &memory, o)?;
         Ok(Self {
             steps: Default::default(),
+            drafted,
+            drafts,
             ahead,
             sampler,
             stream,
@@ -241,12 +254,14 @@ impl GpuDecoder {
     fn step_of(&self, rows: usize, tiling: Tiling) -> Step<'_> {
         let (m, narrow) = (&self.memory, tiling == Tiling::Rows && rows <= FEW);
         let (sequences, gives, probe) = (self.options.n_seq, self.options.gives, self.probe.as_ref());
-        Step { stream: &self.stream, c: &self.config, m, at: m.rows, rows, tiling, sequences, narrow, gives, probe }
+        let (stream, c, at, guesses) = (&self.stream, &self.config, m.rows, Guesses::None);
+        Step { stream, c, m, at, rows, tiling, guesses, sequences, narrow, gives, probe }
     }
 
     /// A sequence goes on from somewhere else: what ran ahead of it is dropped, and the host samples it.
     fn forget_steps(&mut self, seq: u32) {
         self.sampler.stop(seq);
+        self.drafted.forget(seq);
         self.decoding[seq as usize] = false;
     }
 
@@ -255,6 +270,7 @@ impl GpuDecoder {
         if self.config.is_bidirectional() {
             crate::forward::check_whole(batch, &lens)?;
         }
+        crate::forward::check_drafted(batch, self.n_draft())?;
         crate::forward::check(batch, lens, self.n_ctx(), self.config.n_vocab)
     }
 }
@@ -266,15 +282,23 @@ fn without_kernels(c: &Config, o: &Options) -> Option<&'static str> {
         (c.is_bidirectional() && c.q_temperature.is_some(), "queries with a temperature in a text that is seen whole"),
         // The head norms rows where they are.
         (c.arch.residual.norms_sums() && o.gives == Gives::Logits, "logits after a norm of sums"),
+        // Hidden states come out of the norm that has the logits' scale.
+        (c.draft_head.is_some() && c.logit_scale != 1.0, "a draft head of scaled logits"),
     ];
     let part = parts.into_iter().find(|(present, _)| *present).map(|(_, part)| part);
     part.or_else(|| c.layers.iter().find_map(recurrent::refused))
 }
 
-/// Options with which a text fits into one step, where it has to.
-fn with_whole_texts(model: &Model, o: &Options) -> Options {
+/// Options with which a text fits into one step, where it has to, and without a draft head where nothing is guessed.
+fn as_run(model: &Model, o: &Options) -> Options {
     let n_ubatch = if model.config.is_bidirectional() { o.n_ubatch.max(o.n_ctx) } else { o.n_ubatch };
-    Options { n_ubatch, ..o.clone() }
+    Options { n_ubatch, draft_head: o.draft_head && memory::n_draft(o) > 0, ..o.clone() }
+}
+
+/// What layers of a model do, and their weights; the block of a draft head is among them.
+fn blocks(model: &Model) -> impl Iterator<Item = (&LayerPlan, &weights::Layer)> {
+    let head = model.weights.draft_head.iter().map(|head| &head.block);
+    model.config.layers.iter().zip(&model.weights.layers).chain(model.config.draft_head.iter().zip(head))
 }
 
 fn multiprocessors(gpu: &Gpu) -> usize {
@@ -312,6 +336,19 @@ impl Forward for GpuDecoder {
             return Err(error);
         }
         Ok(self.rows())
+    }
+
+    fn n_draft(&self) -> usize {
+        memory::n_draft(&self.options)
+    }
+
+    fn draft(&mut self, wanted: &[DraftRequest], least: f32) -> Vec<Vec<u32>> {
+        // A device that fails here fails the next step too.
+        self.guess_further(wanted, least).unwrap_or_else(|_| vec![Vec::new(); wanted.len()])
+    }
+
+    fn accept(&mut self, seq: u32, n: usize) {
+        self.accept_drafted(seq, n);
     }
 
     fn rows(&self) -> Rows<'_> {

@@ -60,6 +60,9 @@ pub struct DraftRequest {
     pub most: usize,
 }
 
+/// Tokens among which the probability of the likeliest one counts.
+const LIKELIEST: usize = 10;
+
 /// Tokens that go through the layers together: any mix of prompt chunks and decode steps of many sequences. The
 /// tokens of one sequence follow each other in the order of their positions.
 #[derive(Clone, Copy)]
@@ -171,6 +174,16 @@ pub enum ForwardError {
     /// The caller wanted the step no more.
     #[error("the step was cancelled")]
     Cancelled,
+    /// More guesses than the decoder takes.
+    #[error("{found} guesses for sequence {seq}: expected at most {most}")]
+    Drafted {
+        /// Id of the sequence in the batch.
+        seq: u32,
+        /// Guesses of it in the batch.
+        found: usize,
+        /// Most that the decoder takes, [`Forward::n_draft`].
+        most: usize,
+    },
     /// No page is left for this batch; fewer sequences or shorter ones would fit.
     #[error("the KV cache is full: {needed} more pages of 64 tokens are needed, {free} are free")]
     Pages {
@@ -308,8 +321,9 @@ pub trait Forward: Send {
     /// number of tokens accepted when the first of them is sampled. `false`: this decoder leaves that to the caller, or
     /// does not take these parameters, and such rows give logits.
     ///
-    /// Only the last row of a sequence in a batch is sampled. After it the sequence has to be fed the token that was
-    /// sampled, alone and with [`Output::Token`]; where it is fed something else, rewound, attached, released or
+    /// Only the last row of a sequence in a batch is sampled, and guesses behind it as far as they are what is sampled: the others
+    /// give [`Status::NotReached`](qrun_cuda::ops::sample::Status::NotReached). After that the sequence has to be fed the token
+    /// that was sampled last, with nothing but guesses behind it and with [`Output::Token`]; where it is fed something else, rewound, attached, released or
     /// loaded, its rows give logits again until this is called anew.
     ///
     /// # Errors
@@ -383,6 +397,17 @@ pub(crate) fn check_whole(batch: &[Entry], held: &[u32]) -> Result<(), ForwardEr
     goes_on.map_or(Ok(()), |e| Err(ForwardError::Whole { seq: e.seq, held: held[e.seq as usize] }))
 }
 
+/// Whether no sequence of a batch has more guesses than `most`.
+///
+/// # Errors
+/// [`ForwardError::Drafted`] with the first sequence that has.
+pub(crate) fn check_drafted(batch: &[Entry], most: usize) -> Result<(), ForwardError> {
+    let guesses = |seq| batch.iter().filter(|e| e.drafted && e.seq == seq).count();
+    let drafted = batch.iter().filter(|e| e.drafted).map(|e| (e.seq, guesses(e.seq)));
+    let too_many = drafted.into_iter().find(|(_, found)| *found > most);
+    too_many.map_or(Ok(()), |(seq, found)| Err(ForwardError::Drafted { seq, found, most }))
+}
+
 /// Whether every entry continues its sequence (`next`: the free position of each), within the context and the
 /// vocabulary.
 ///
@@ -405,4 +430,22 @@ pub(crate) fn check(batch: &[Entry], mut next: Vec<u32>, n_ctx: usize, n_vocab: 
         *expected += 1;
     }
     Ok(())
+}
+
+/// The likeliest token; `None` where its probability among the likeliest is below `least`.
+pub(crate) fn likeliest(logits: &[f32], least: f32) -> Option<u32> {
+    // A NaN is no guess worth making.
+    let key = |&i: &u32| if logits[i as usize].is_nan() { f32::NEG_INFINITY } else { logits[i as usize] };
+    let order = |a: &u32, b: &u32| key(b).total_cmp(&key(a)).then(a.cmp(b));
+    let best = (0..logits.len() as u32).min_by(order)?;
+    if least <= 0.0 {
+        return Some(best);
+    }
+    let mut ids: Vec<u32> = (0..logits.len() as u32).collect();
+    if ids.len() > LIKELIEST {
+        ids.select_nth_unstable_by(LIKELIEST - 1, order);
+        ids.truncate(LIKELIEST);
+    }
+    let sum: f32 = ids.iter().map(|id| (key(id) - key(&best)).exp()).sum();
+    (1.0 / sum >= least).then_some(best)
 }

@@ -4,8 +4,10 @@
 mod arrivals;
 mod checked;
 mod demo;
+mod draft_head;
 mod embeddings;
 mod failing;
+mod guesses;
 mod invariants;
 mod joining;
 mod masks;

@@ -9,6 +9,7 @@ use qrun_emulator::{Config, Machine, Order};
 
 use crate::{card, sampler::mix};
 
+mod guesses;
 mod masks;
 mod sequences;
 
@@ -105,6 +106,7 @@ impl Rig {
                 token: layout.take("token", n_rows),
                 pos: layout.take("pos", n_rows),
                 seq: layout.take("seq", n_rows),
+                drawn: Ptr::NULL,
                 rows: n_rows as u32,
             };
             let _rows_with_masks: Ptr<i32> = layout.take("masked", n_rows);

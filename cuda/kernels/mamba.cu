@@ -88,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(HEAD_THREADS) mamba(const MambaPara
     block_sync();
 #pragma unroll 1
     for (int first = 0; first < run.to - run.from;) {
-        const int n = tokens_of(run, first);
+        const int n = tokens_of(p.state, run, first);
         stage(p, run, h, s, first, n);
         block_sync();
 #pragma unroll 1
@@ -96,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(HEAD_THREADS) mamba(const MambaPara
         block_sync();
         give(p, run, h, s, first, n);
         first += n;
-        if (keeps_state(run, first)) store_state(p, run, h, s, at, first, state);
+        if (keeps_state(p.state, run, first)) store_state(p, run, h, s, at, first, state);
     }
 }
 

@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(HEAD_THREADS) delta_net(const Delta
     block_sync();
 #pragma unroll 1
     for (int first = 0; first < run.to - run.from;) {
-        const int n = tokens_of(run, first);
+        const int n = tokens_of(p.state, run, first);
         stage(p, run, h, s, first, n);
         block_sync();
 #pragma unroll 1
@@ -113,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(HEAD_THREADS) delta_net(const Delta
         block_sync();
         give(p, run, h, s, first, n);
         first += n;
-        if (keeps_state(run, first)) store_state(p, run, h, s, at, first, state);
+        if (keeps_state(p.state, run, first)) store_state(p, run, h, s, at, first, state);
     }
 }
 
@@ -165,8 +165,40 @@ extern "C" __global__ void __launch_bounds__(CONV_THREADS) short_conv(const Shor
             for (int j = 0; j < MAX_TAPS; j++) y = fmaf(weights[j], inputs[j], y);
             y = product(y, in[p.channels]);
             if (p.y) p.y[(size_t)row * p.channels + channel] = y;
-            if (row + 1 == run.to || position % PAGE == PAGE - 1) store_inputs(p, run.seq, position, channel, inputs);
+            if (keeps_state(p.state, run, row - run.from + 1)) store_inputs(p, run.seq, position, channel, inputs);
         }
         if (p.image.q) quantize_block(p.image, row, p.channels, block, y);
+    }
+}
+
+// What a draft head takes: of each row the embedding of its token, and the hidden state before it, which the sequence keeps as a
+// recurrent layer keeps its state.
+//
+// Grid: ceil(n / 128) × (rows or sequences) blocks of 128 threads, one per element; no shared memory but 8 bytes. Moves 8 bytes per
+// element and row in, 8 out, and 8 per element and run.
+struct JoinHiddenParams {
+    StateParams state;       // a page is [n]: the hidden state of the last token
+    const float* embedding;  // [rows][n]
+    const float* hidden;     // [rows][n]: of the rows' tokens; or null: rows are guesses of which no state stays
+    const float* before;     // [rows][n]: the hidden states before the rows, where they are not those that sequences keep; or null
+    float* y;                // [rows][2][n]: the embedding, the hidden state before
+    int n;
+    int pad;
+};
+
+extern "C" __global__ void __launch_bounds__(CONV_THREADS) join_hidden(const JoinHiddenParams p) {
+    SHARED(int, range, [2]);
+    const StateRun run = find_run(p.state, range);
+    const int i = blockIdx.x * CONV_THREADS + threadIdx.x;
+    if (run.from == run.to || i >= p.n) return;
+    float last = p.before ? p.before[(size_t)run.from * p.n + i] : run.pos ? page_of(p.state, run.seq, run.pos - 1)[i] : 0.0f;
+    for (int row = run.from; row < run.to; row++) {
+        float* y = p.y + (size_t)row * 2 * p.n + i;
+        y[0] = p.embedding[(size_t)row * p.n + i];
+        y[p.n] = last;
+        if (!p.hidden) continue;
+        last = p.hidden[(size_t)row * p.n + i];
+        const int tokens = row - run.from + 1;
+        if (keeps_state(p.state, run, tokens)) page_of(p.state, run.seq, run.pos + tokens - 1)[i] = last;
     }
 }

@@ -22,6 +22,8 @@ struct StateParams {
     int rows;
     int sequences;  // 0: a row for each blockIdx.y. Else blockIdx.y has all rows of the sequence of that number: they follow each
                     // other, with positions that do
+    int keeps;      // rows of a sequence after which its state stays; those behind them are guesses. 0: all
+    int pad;
 };
 
 // The rows from..to of one sequence, the first at position `pos`.
@@ -196,12 +198,20 @@ DEVICE void store_state(const P& p, const StateRun& run, const HeadIndex& h, con
     }
 }
 
-// Tokens that are taken next of a run: up to the end of a block of positions.
-DEVICE int tokens_of(const StateRun& run, int first) {
-    return min(min(TOKENS, run.to - run.from - first), PAGE - (run.pos + first) % PAGE);
+// Tokens of a run that are not guesses.
+DEVICE int kept_of(const StateParams& p, const StateRun& run) {
+    const int all = run.to - run.from;
+    return p.keeps ? min(p.keeps, all) : all;
+}
+
+// Tokens that are taken next of a run: up to the end of a block of positions, or to the guesses.
+DEVICE int tokens_of(const StateParams& p, const StateRun& run, int first) {
+    const int kept = kept_of(p, run), end = first < kept ? kept : run.to - run.from;
+    return min(min(TOKENS, end - first), PAGE - (run.pos + first) % PAGE);
 }
 
 // Whether the state after a run's first tokens is kept.
-DEVICE int keeps_state(const StateRun& run, int tokens) {
-    return (tokens == run.to - run.from) | ((run.pos + tokens) % PAGE == 0);
+DEVICE int keeps_state(const StateParams& p, const StateRun& run, int tokens) {
+    const int kept = kept_of(p, run);
+    return (tokens == kept) | ((tokens < kept) & ((run.pos + tokens) % PAGE == 0));
 }

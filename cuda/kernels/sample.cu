@@ -40,7 +40,7 @@ struct SampledToken {
     float value;       // its logit
 };
 
-enum { DRAWN = 0, NOT_FINITE = 1, NO_TOKEN = 2 };
+enum { DRAWN = 0, NOT_FINITE = 1, NO_TOKEN = 2, NOT_REACHED = 3 };
 
 // What each launch of a step leaves for the next.
 struct Cut {
@@ -72,6 +72,8 @@ struct SampleParams {
     int* token;           // [rows]: the tokens drawn
     int* pos;             // [rows]: one more
     const int* seq;       // [rows]: the sequence, below 0: an idle row
+    const int* drawn;     // null; or [rows]: what was drawn behind the token before the row's. Where that is another one than the row's
+                          // `token`, which was a guess, nothing is drawn
     Sampling* sampling;   // [sequences], as all below
     Work* work;
     unsigned* counts;     // [vocab]: occurrences that the penalties see
@@ -123,6 +125,11 @@ static __device__ inline int open_row(const SampleParams& p, Row& row) {
     row.bin_count = p.bin_count + at * BINS;
     row.ring = p.ring + at * p.ring_len;
     return 1;
+}
+
+// Whether a row's token is what was drawn for its place, as it is where it was no guess.
+static __device__ inline int is_reached(const SampleParams& p, const Row& row) {
+    return !p.drawn || (row.work->cut.status == DRAWN && p.drawn[blockIdx.y] == p.token[blockIdx.y]);
 }
 
 // The warps of a row's blocks share its chunks; f(token) for the tokens of one chunk.
@@ -209,6 +216,11 @@ extern "C" __global__ void __launch_bounds__(256, 4) sample_scan(const SamplePar
     depend_wait();
     Row row;
     if (!open_row(p, row)) return;
+    if (!is_reached(p, row)) {
+        // The launches behind this one, and guesses behind this one, look there.
+        if (last_block(&row.work->ticket[0], gridDim.x) && threadIdx.x == 0) row.work->cut.status = NOT_REACHED;
+        return;
+    }
     const Sampling s = *row.sampling;
     if (row.work->biases) add_biases(p, row);
     const int penalties = s.window != 0;

@@ -34,6 +34,10 @@ pub struct States {
     /// 0: no two rows are of one sequence. Else rows may be of the sequences below this number, and those of one follow each
     /// other with the positions that do.
     pub sequences: i32,
+    /// Rows of a sequence after which its state stays; those behind them are guesses, whose states are nowhere afterwards. 0: all.
+    pub keeps: i32,
+    /// Padding that the struct of the kernels has, too; zero.
+    pub pad: i32,
 }
 
 impl States {
@@ -164,6 +168,43 @@ pub unsafe fn short_conv(s: &Stream, p: &ShortConv) -> Result<()> {
     unsafe { s.launch("short_conv", grid, p) }
 }
 
+/// What a draft head takes: of each row the embedding of its token, and the hidden state before it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct JoinHidden {
+    /// A page is `[n]`: the hidden state of the last token.
+    pub state: States,
+    /// `[rows][n]`.
+    pub embedding: Ptr<f32>,
+    /// `[rows][n]`: hidden states of the rows; or null: they are guesses, of which no state stays.
+    pub hidden: Ptr<f32>,
+    /// `[rows][n]`: hidden states before the rows, no two of one sequence, where they are not those that sequences keep; or null.
+    pub before: Ptr<f32>,
+    /// `[rows][2][n]`: the embedding, then the hidden state before.
+    pub y: Ptr<f32>,
+    /// Elements of either.
+    pub n: i32,
+    /// Padding that the struct of the kernels has, too; zero.
+    pub pad: i32,
+}
+
+// SAFETY: JoinHiddenParams in kernels/recurrent.cu; the test below compares size and offsets.
+unsafe impl Params for JoinHidden {}
+
+/// Puts embeddings and the hidden states before them side by side, and moves the states.
+///
+/// # Errors
+/// The driver refuses the launch, or an earlier launch has failed.
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `p` and its states have the sizes that their fields name.
+pub unsafe fn join_hidden(s: &Stream, p: &JoinHidden) -> Result<()> {
+    assert!(p.state.len >= p.n, "pages of {} floats", p.state.len);
+    let grid = Grid::plane((p.n as u32).div_ceil(CONV_THREADS), p.state.runs(), CONV_THREADS);
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
+    unsafe { s.launch("join_hidden", grid, p) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,12 +212,13 @@ mod tests {
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(States as "StateParams" { pages, table, pos, seq, slots, len, rows, sequences });
+        twin::fields!(States as "StateParams" { pages, table, pos, seq, slots, len, rows, sequences, keeps, pad });
         twin::fields!(DeltaNet as "recurrent::DeltaNetParams" {
             state, input, z, alpha, beta, conv, dt, a, norm, y, image, n_head_k, n_head_v, dim_k, dim_v, taps, grouped,
             eps, pad,
         });
         twin::fields!(ShortConv as "recurrent::ShortConvParams" { state, input, conv, y, image, channels, taps });
+        twin::fields!(JoinHidden as "recurrent::JoinHiddenParams" { state, embedding, hidden, before, y, n, pad });
         twin::constants([
             ("MAX_TAPS", MAX_TAPS),
             ("MAX_STATE", MAX_STATE),

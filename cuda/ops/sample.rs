@@ -90,6 +90,8 @@ pub enum Status {
     NotFinite = 1,
     /// All logits were -inf.
     NoToken = 2,
+    /// The row's token was a guess, and wrong, or behind such a one: nothing was drawn.
+    NotReached = 3,
 }
 
 /// One step of a sequence, as the device tells it.
@@ -103,6 +105,9 @@ pub struct SampledToken {
 }
 
 impl SampledToken {
+    /// What comes of a row that was not reached.
+    pub const NOT_REACHED: Self = Self { number: 0, token: -1, status: Status::NotReached as i32, value: 0.0 };
+
     /// The token drawn; the first bad one if not finite.
     pub fn token(&self) -> u32 {
         self.token as u32
@@ -116,7 +121,8 @@ impl SampledToken {
         match self.status {
             0 => Status::Sampled,
             1 => Status::NotFinite,
-            _ => Status::NoToken,
+            2 => Status::NoToken,
+            _ => Status::NotReached,
         }
     }
 }
@@ -203,6 +209,9 @@ pub struct SampleRows {
     pub pos: Ptr<i32>,
     /// `[rows]`: the sequence of each, different ones; below 0: idle.
     pub seq: Ptr<i32>,
+    /// Null; or `[rows]`: what the launch before has drawn for the same sequences. A row whose `token` is another one was a wrong
+    /// guess: nothing is drawn for it, nor for guesses behind it.
+    pub drawn: Ptr<i32>,
     /// Rows to sample, one token each.
     pub rows: u32,
 }
@@ -247,6 +256,7 @@ struct SampleParams {
     token: Ptr<i32>,
     pos: Ptr<i32>,
     seq: Ptr<i32>,
+    drawn: Ptr<i32>,
     buffers: [u64; 9],
     ring: Ptr<SampledToken>,
     vocab: i32,
@@ -383,6 +393,7 @@ impl SampleState {
             token: rows.token,
             pos: rows.pos,
             seq: rows.seq,
+            drawn: rows.drawn,
             buffers: [
                 b.sampling.address(),
                 b.work.address(),
@@ -439,7 +450,7 @@ mod tests {
         twin::fields!(Bias as "sample::Bias" { token, value });
         twin::fields!(SampledToken as "sample::SampledToken" { number as "sequence", token, status, value });
         twin::fields!(SampleParams as "sample::SampleParams" {
-            logits, token, pos, seq, buffers as "sampling", ring, vocab, history_len, bias_len, ring_len,
+            logits, token, pos, seq, drawn, buffers as "sampling", ring, vocab, history_len, bias_len, ring_len,
         });
         twin::fields!(RestartParams as "sample::RestartParams" {
             sampling, to, work, counts, history, vocab, recent, biases, pad,
@@ -453,6 +464,7 @@ mod tests {
             ("sample::DRAWN", Status::Sampled as usize),
             ("sample::NOT_FINITE", Status::NotFinite as usize),
             ("sample::NO_TOKEN", Status::NoToken as usize),
+            ("sample::NOT_REACHED", Status::NotReached as usize),
         ]);
     }
 }

@@ -11,12 +11,10 @@ use super::{
 };
 use crate::{
     DraftRequest, Entry, Output,
+    forward::likeliest,
     tensors::Role::{AttnK, AttnNorm, AttnV},
     weights::DraftHead,
 };
-
-/// Tokens among which the probability of the likeliest one counts.
-const LIKELIEST: usize = 10;
 
 impl Step<'_> {
     /// Keeps the hidden states of all tokens of the chunk, as the model's head takes them, where there is a draft head.
@@ -129,22 +127,4 @@ impl CpuDecoder {
         }
         drafts
     }
-}
-
-/// The likeliest token; `None` where its probability among the likeliest is below `least`.
-fn likeliest(logits: &[f32], least: f32) -> Option<u32> {
-    // A NaN is no guess worth making.
-    let key = |&i: &u32| if logits[i as usize].is_nan() { f32::NEG_INFINITY } else { logits[i as usize] };
-    let order = |a: &u32, b: &u32| key(b).total_cmp(&key(a)).then(a.cmp(b));
-    let best = (0..logits.len() as u32).min_by(order)?;
-    if least <= 0.0 {
-        return Some(best);
-    }
-    let mut ids: Vec<u32> = (0..logits.len() as u32).collect();
-    if ids.len() > LIKELIEST {
-        ids.select_nth_unstable_by(LIKELIEST - 1, order);
-        ids.truncate(LIKELIEST);
-    }
-    let sum: f32 = ids.iter().map(|id| (key(id) - key(&best)).exp()).sum();
-    (1.0 / sum >= least).then_some(best)
 }

@@ -21,7 +21,7 @@ use qrun_cuda::{
 use super::{
     BUCKETS, GpuDecoder,
     batch::{Row, Slot, Split, bucket},
-    memory::{Memory, STEP_ROWS},
+    memory::{self, Memory, STEP_ROWS},
     step::Step,
 };
 use crate::{Entry, forward::ends};
@@ -84,9 +84,10 @@ impl GpuDecoder {
 
     /// Whether a step after this one may run ahead: a position follows, what may come there does not depend on the token, and
     /// what a step nobody asks for writes is of no consequence. States change in place; the host looks embeddings for each
-    /// layer up.
+    /// layer up, and guesses what follows.
     fn has_room(&self, e: &Entry) -> bool {
-        let alone = !self.pages.tables.has_states() && self.per_layer.is_none();
+        let guesses = memory::n_draft(&self.options) > 0;
+        let alone = !self.pages.tables.has_states() && self.per_layer.is_none() && !guesses;
         (e.pos as usize) + 1 < self.options.n_ctx && alone && !self.sampler.is_masked(e.seq)
     }
 
@@ -154,7 +155,8 @@ impl GpuDecoder {
         let step = Step { at, ..self.step_of(count, Tiling::Rows) };
         step.layers()?;
         step.head(Ptr::NULL, count)?;
-        let rows = SampleRows { logits, token: at.token, pos: at.pos, seq: at.seq, rows: count as u32 };
+        let (drawn, rows) = (Ptr::NULL, count as u32);
+        let rows = SampleRows { logits, token: at.token, pos: at.pos, seq: at.seq, drawn, rows };
         self.sampler.sample(&self.stream, &rows, steps)
     }
 }

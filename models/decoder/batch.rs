@@ -4,27 +4,43 @@
 //! one. All other rows belong to prompts. The two are launched apart and through different kernels, so that where weights are
 //! dense, too, the bits of a prompt do not depend on how it is cut, nor those of decoding on the prompts beside it.
 //!
+//! Guesses go along behind the last certain row of their sequence, in a step that is recorded for that. The device samples the
+//! certain row of each sequence, then the guesses that are what it has sampled, and so on: a turn for each place behind the certain
+//! rows.
+//!
 //! Where some of the sequences that decode do not run ahead, because the host samples them or for their masks, their logits or
 //! tokens are on their way while the device begins the next step of the others (see `ahead.rs`): only then the host
 //! waits for them.
 
+use std::cmp::Reverse;
+
 use qrun_cuda::{
-    Result,
-    ops::{attention::Tiling, sample::SampleRows},
+    Ptr, Result,
+    ops::{
+        attention::Tiling,
+        sample::{SampleRows, SampledToken},
+    },
 };
 
 use super::{
     BUCKETS, GpuDecoder,
     memory::{self, STEP_ROWS},
-    step::Step,
+    step::{FEW, Guesses, Step},
 };
-use crate::{Batch, Entry, ForwardError, Gives, Output, forward::ends};
+use crate::{
+    Batch, Entry, ForwardError, Gives, Output,
+    forward::{certain_ends, ends},
+};
 
 /// A row of a batch, and where its output goes.
 #[derive(Clone, Copy)]
 pub struct Row {
     pub entry: Entry,
     pub slot: Slot,
+    /// 0: certain. Else its number among the guesses of its sequence.
+    guess: usize,
+    /// How many guesses of the sequence there are.
+    guesses: usize,
 }
 
 /// Where an output goes.
@@ -43,7 +59,7 @@ pub enum Slot {
 pub struct Split {
     /// Launched already: only their tokens are to be taken.
     pub ahead: Vec<Row>,
-    /// One token each of the sequences that go on.
+    /// One token each of the sequences that go on, and guesses behind it.
     pub decode: Vec<Row>,
     pub prompts: Vec<Row>,
 }
@@ -63,6 +79,16 @@ impl Split {
     }
 }
 
+/// Which of the steps of as many rows is that with these guesses: dense products depend on how many sequences there are, not on
+/// how many rows.
+fn recorded(guesses: Guesses, sequences: usize) -> usize {
+    match guesses {
+        Guesses::New if sequences <= FEW => 2,
+        Guesses::New => 1,
+        Guesses::None | Guesses::Accepted => 0,
+    }
+}
+
 /// The smallest recorded step that so many rows fit in.
 pub fn bucket(rows: usize) -> usize {
     BUCKETS.iter().position(|&bucket| rows <= bucket).expect("rows are taken STEP_ROWS at a time")
@@ -71,16 +97,25 @@ pub fn bucket(rows: usize) -> usize {
 impl GpuDecoder {
     /// Sorts the rows of a batch and makes room for what they give.
     fn split(&mut self, batch: &[Entry]) -> Split {
-        let mut left = vec![0usize; self.options.n_seq];
-        batch.iter().for_each(|e| left[e.seq as usize] += 1);
-        let single: Vec<bool> = batch.iter().map(|e| left[e.seq as usize] == 1).collect();
+        // By sequence: rows that are certain, and guesses. In all, and so far.
+        let mut counts = vec![[0usize; 2]; self.options.n_seq];
+        let mut seen = counts.clone();
+        batch.iter().for_each(|e| counts[e.seq as usize][usize::from(e.drafted)] += 1);
         let mut split = Split::default();
         let (mut outputs, mut logits) = (0, 0);
-        for (e, single) in batch.iter().zip(single) {
+        for e in batch {
             let seq = e.seq as usize;
-            self.sampler.follow(e, single);
-            left[seq] -= 1;
-            let sampled = e.output == Output::Token && left[seq] == 0 && self.sampler.takes(e.seq);
+            let [certain, guesses] = counts[seq];
+            if !e.drafted {
+                self.sampler.follow(e, certain == 1);
+            }
+            if guesses > 0 && self.sampler.is_masked(e.seq) {
+                // What may come behind a guess nobody has said.
+                self.sampler.stop(e.seq);
+            }
+            seen[seq][usize::from(e.drafted)] += 1;
+            let [rows, guess] = seen[seq];
+            let sampled = e.output == Output::Token && rows == certain && self.sampler.takes(e.seq);
             let slot = match e.output {
                 Output::None => Slot::None,
                 _ if sampled => Slot::Token(outputs),
@@ -88,17 +123,19 @@ impl GpuDecoder {
             };
             outputs += usize::from(slot != Slot::None);
             logits += usize::from(matches!(slot, Slot::Logits(_)));
+            let decodes = certain == 1 && self.decoding[seq] && e.output != Output::None;
             let part = if sampled && self.sampler.is_ahead(e.seq) {
                 &mut split.ahead
-            } else if single && self.decoding[seq] && e.output != Output::None {
+            } else if decodes || guesses > 0 && rows == certain {
                 &mut split.decode
             } else {
                 &mut split.prompts
             };
-            part.push(Row { entry: *e, slot });
+            part.push(Row { entry: *e, slot, guess, guesses });
         }
         // Rows of a sequence follow each other: recurrent layers take them in turn.
         split.prompts.sort_by_key(|row| row.entry.seq);
+        split.decode.sort_by_key(|row| row.entry.seq);
         self.tokens.clear();
         self.tokens.resize(outputs, None);
         self.logits.clear();
@@ -114,6 +151,7 @@ impl GpuDecoder {
         if (batch.cancelled)() {
             return Err(ForwardError::Cancelled);
         }
+        batch.entries.iter().for_each(|e| self.drafted.forget(e.seq));
         let split = self.split(batch.entries);
         self.forget_states();
         if let Err(error) = self.launches(batch, &split) {
@@ -130,9 +168,10 @@ impl GpuDecoder {
             }
             return Err(error);
         }
-        for (seq, end) in ends(batch.entries.iter()) {
+        for (seq, end) in certain_ends(batch.entries) {
             self.pages.tables.commit(seq, end);
         }
+        self.drafted.note(&split.decode);
         for e in batch.entries {
             // Texts of which hidden states are wanted are prompts, however they are cut.
             self.decoding[e.seq as usize] = e.output != Output::None && self.options.gives == Gives::Logits;
@@ -199,6 +238,8 @@ impl GpuDecoder {
         // What is recorded cannot be listened to.
         let bucket = (tiling == Tiling::Rows && self.probe.is_none()).then(|| bucket(rows.len()));
         let count = bucket.map_or(rows.len(), |b| BUCKETS[b]);
+        let sequences = rows.iter().filter(|row| row.guess == 0).count();
+        let guesses = if sequences < rows.len() { Guesses::New } else { Guesses::None };
         describe(self.staging.rows.as_mut_slice(), rows.iter().map(|row| Some(row.entry)));
         // SAFETY: the part of the arena for the rows has the same length (see `decoder`).
         unsafe { self.stream.copy_in(self.memory.rows.token, &self.staging.rows, self.staging.rows.len())? };
@@ -206,27 +247,36 @@ impl GpuDecoder {
         self.look_up_per_layer(rows.iter().map(|row| row.entry.token), count)?;
         match bucket {
             Some(bucket) => {
-                let mut step = std::mem::take(&mut self.steps[bucket]);
-                let launched = step.launch(&self.stream, |_| self.step_of(count, tiling).layers());
-                self.steps[bucket] = step;
+                let kind = recorded(guesses, sequences);
+                let mut step = std::mem::take(&mut self.steps[bucket][kind]);
+                let launched =
+                    step.launch(&self.stream, |_| self.guessing_step(count, tiling, guesses, sequences).layers());
+                self.steps[bucket][kind] = step;
                 launched?;
             }
-            None => self.step_of(count, tiling).layers()?,
+            None => self.guessing_step(count, tiling, guesses, sequences).layers()?,
         }
         let mut marked: Vec<(usize, Row)> =
             rows.iter().copied().enumerate().filter(|(_, row)| row.slot != Slot::None).collect();
-        // First those whose logits are copied.
-        marked.sort_by_key(|(_, row)| row.is_sampled());
+        // First those whose logits are copied. The others by turns of the sampler; who has the most guesses comes first in each, so
+        // that all who are in a turn have the same place in the one before.
+        marked.sort_by_key(|(_, row)| (row.is_sampled(), row.guess, Reverse(row.guesses)));
         let mut wanted = Vec::new();
         for turn in marked.chunks(memory::output_rows(&self.options)) {
             self.collect(&wanted)?;
-            self.outputs(turn, self.step_of(count, tiling).narrow)?;
+            self.outputs(turn, self.guessing_step(count, tiling, guesses, sequences).narrow)?;
             wanted = turn.to_vec();
         }
-        for (seq, end) in ends(rows.iter().map(|row| &row.entry)) {
+        for (seq, end) in ends(rows.iter().map(|row| &row.entry).filter(|e| !e.drafted)) {
             self.pages.tables.advance(seq, end);
         }
         Ok(wanted)
+    }
+
+    /// A step of rows that have guesses among them, or none. As many sequences take the same kernels with guesses as without.
+    fn guessing_step(&self, count: usize, tiling: Tiling, guesses: Guesses, sequences: usize) -> Step<'_> {
+        let step = self.step_of(count, tiling);
+        Step { guesses, narrow: if guesses == Guesses::None { step.narrow } else { sequences <= FEW }, ..step }
     }
 
     /// The lengths of the texts that rows are of, where tokens see those behind them.
@@ -258,13 +308,18 @@ impl GpuDecoder {
         Step { narrow, ..self.step_of(count, Tiling::Rows) }.head(memory.marked, count)?;
         let logits = memory.activations.logits;
         self.sampler.mask(&self.stream, logits, memory.masked, masks)?;
-        let sampled = wanted.iter().filter(|(_, row)| row.is_sampled()).map(|(_, row)| row.entry.seq);
-        let n_sampled = sampled.clone().count();
-        if n_sampled > 0 {
-            let at = memory.sampled;
-            let rows = SampleRows { logits, token: at.token, pos: at.pos, seq: at.seq, rows: count as u32 };
-            self.sampler.sample(&self.stream, &rows, self.sampler.steps(sampled.clone()))?;
-            sampled.for_each(|seq| self.sampler.launch(seq));
+        let sampled = &wanted[wanted.partition_point(|(_, row)| !row.is_sampled())..];
+        let (n_sampled, mut from) = (sampled.len(), count - sampled.len());
+        let steps = self.sampler.steps(sampled.iter().map(|(_, row)| row.entry.seq));
+        let mut drawn = Ptr::NULL;
+        for turn in sampled.chunk_by(|(_, a), (_, b)| a.guess == b.guess) {
+            let [token, pos, seq] =
+                [memory.sampled.token, memory.sampled.pos, memory.sampled.seq].map(|at| at.add(from));
+            let (logits, n) = (logits.add(from * self.width()), turn.len());
+            let rows = SampleRows { logits, token, pos, seq, drawn, rows: n as u32 };
+            self.sampler.sample(&self.stream, &rows, steps)?;
+            turn.iter().filter(|(_, row)| row.guess == 0).for_each(|(_, row)| self.sampler.launch(row.entry.seq));
+            (drawn, from) = (token, from + n);
         }
         if n_sampled < count {
             let len = (count - n_sampled) * self.width();
@@ -276,18 +331,28 @@ impl GpuDecoder {
 
     /// Waits for the logits and tokens of rows that were queued last.
     fn collect(&mut self, wanted: &[(usize, Row)]) -> Result<()> {
-        let width = self.width();
+        let (width, mut missed) = (self.width(), Vec::new());
         for (i, (_, row)) in wanted.iter().enumerate() {
+            let seq = row.entry.seq;
             match row.slot {
                 Slot::None => {}
+                Slot::Token(to) if row.guess > 0 => {
+                    if missed.contains(&seq) || self.sampler.next(seq) != Some(row.entry.token) {
+                        missed.push(seq);
+                        self.tokens[to] = Some(SampledToken::NOT_REACHED);
+                        continue;
+                    }
+                    self.drafted.reach(seq);
+                    self.sampler.launch(seq);
+                    self.give(seq, to, self.sampler.launched(seq))?;
+                }
                 Slot::Logits(to) => {
                     // Waits for the copy, not for what runs ahead behind it.
                     let from = &self.staging.logits[i * width..(i + 1) * width];
                     self.logits[to * width..(to + 1) * width].copy_from_slice(from);
                 }
                 Slot::Token(to) => {
-                    let number = self.sampler.launched(row.entry.seq);
-                    self.give(row.entry.seq, to, number)?;
+                    self.give(seq, to, self.sampler.launched(seq))?;
                 }
             }
         }

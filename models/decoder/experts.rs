@@ -16,6 +16,7 @@ use qrun_cuda::{
 use qrun_quant::GgmlType;
 
 use super::{
+    blocks,
     memory::{Layer, NormWeight, Weight},
     step::{Residual, Step, segment},
 };
@@ -23,8 +24,7 @@ use crate::{Model, layer::ExpertPlan, spec::Gating, tensors::Role::*, weights};
 
 /// Why the kernels do not take the experts of a model.
 pub fn without_kernels(model: &Model) -> Option<&'static str> {
-    let mut layers = model.config.layers.iter().zip(&model.weights.layers);
-    layers.find_map(|(plan, w)| refused(plan.experts()?, w))
+    blocks(model).find_map(|(plan, w)| refused(plan.experts()?, w))
 }
 
 fn refused(e: &ExpertPlan, w: &weights::Layer) -> Option<&'static str> {

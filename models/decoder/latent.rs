@@ -17,6 +17,7 @@ use qrun_cuda::{
 };
 
 use super::{
+    blocks,
     memory::{Layer, Weight},
     step::{Residual, Step, segment},
 };
@@ -29,8 +30,7 @@ use crate::{
 
 /// Why the kernels do not take the latent attention of a model.
 pub fn without_kernels(model: &Model) -> Option<&'static str> {
-    let mut layers = model.config.layers.iter().zip(&model.weights.layers);
-    layers.find_map(|(plan, w)| match &plan.kv {
+    blocks(model).find_map(|(plan, w)| match &plan.kv {
         KvSource::Latent(latent) => refused(plan, latent, w),
         KvSource::Projections | KvSource::Keys | KvSource::Layer(_) => None,
     })

@@ -4,6 +4,7 @@
 //! is the sum of these parts, so it is what is allocated.
 
 mod activations;
+mod draft_head;
 mod experts;
 mod latent;
 mod operand;
@@ -30,10 +31,11 @@ use crate::{
     layer::{Mixer, Rope},
     spec::EmbeddingScale,
     tensors::{ByRole, Role},
-    weights::{self, Linear, NormWeights},
+    weights::{self, Linear, NormWeights, Weights},
 };
 
-pub use activations::Activations;
+pub use activations::{Activations, Recurrent};
+pub use draft_head::{DraftHead, draft_shape};
 pub use operand::Operand;
 
 /// Rows of logits that go to the host at once.
@@ -85,6 +87,9 @@ pub struct Layer {
     pub states: States,
     /// A state for each sequence: what a step that is taken back brings back, `[n_seq][len]`.
     pub before: Ptr<f32>,
+    /// What projections give a recurrent layer in a step with guesses, `[step_rows]`: it is needed once more for those that turn
+    /// out right.
+    pub guessed: Recurrent,
     /// Angle per position of each pair of this layer's RoPE, `[n_rot / 2]`.
     pub frequencies: Ptr<u64>,
     /// Blocks of attention for each head of k and v: enough to fill the device when one token is decoded.
@@ -154,6 +159,8 @@ pub struct Memory {
     pub input: Input,
     pub output_norm: NormWeight,
     pub head: Weight,
+    /// Where it guesses; the last two of the layers are its.
+    pub draft_head: Option<DraftHead>,
     /// From a token's embedding to that for each layer, and the norm of what it gives; `None` where there are none.
     pub per_layer: Option<(Weight, Ptr<f32>)>,
     /// Rows that the host waits for: prompts, and steps that do not run ahead.
@@ -166,6 +173,8 @@ pub struct Memory {
     pub masked: Ptr<i32>,
     /// Rows of steps that run ahead, `[STEP_ROWS]`.
     pub ahead: Rows,
+    /// Guesses that have turned out right, in their places in the step that took them, `[step_rows]`.
+    pub accepted: Rows,
     pub activations: Activations,
     pub sampling: SampleBuffers,
     /// What has to be copied where before the first step, and where it passes through.
@@ -237,9 +246,15 @@ impl Loader<'_> {
 }
 
 impl Memory {
+    /// The layers of the model itself.
+    pub fn own_layers(&self) -> &[Layer] {
+        let of_draft_head = if self.draft_head.is_some() { 2 } else { 0 };
+        &self.layers[..self.layers.len() - of_draft_head]
+    }
+
     /// Lays out a model. Takes the same parts every time.
     pub fn lay_out(layout: &mut ArenaLayout, model: &Model, o: &Options, multiprocessors: usize) -> Self {
-        let (c, w) = (&model.config, &*model.weights);
+        let (c, w) = (&model.config.as_cached(o), &*model.weights);
         let mut loader = Loader { layout, uploads: Vec::new() };
         let token_embd = loader.matrix("token_embd", &w.token_embd);
         let embedding_norm = match c.arch.embedding_scale {
@@ -251,13 +266,16 @@ impl Memory {
             positions: w.input.positions.as_ref().map(|positions| loader.matrix("position_embd", positions)),
             norm: w.input.norm.as_ref().map_or(NormWeight::NONE, |norm| loader.norm("token_embd_norm", norm)),
         };
-        let frequencies = frequencies(&mut loader, model, o.n_ctx);
+        let frequencies = frequencies(&mut loader, c, w, o.n_ctx);
         let (kinds, kind_of_layer) = kinds(c, o, rows(o));
         let mut table = |(i, kind): (usize, &Kind)| {
             loader.layout.take(format!("kv/{}.{i}.table", reach(kind)), o.n_seq * kind.slots)
         };
         let tables: Vec<Ptr<i32>> = kinds.iter().enumerate().map(&mut table).collect();
-        let layers = w.layers.iter().enumerate().map(|(il, layer)| {
+        let of_head = w.draft_head.as_ref().filter(|_| c.draft_head.is_some());
+        // Behind the layers the hidden states that a draft head keeps, which have no weights, and its block.
+        let of_draft_head = of_head.iter().flat_map(|head| [None, Some(&head.block)]);
+        let layers = w.layers.iter().map(Some).chain(of_draft_head).enumerate().map(|(il, layer)| {
             let kind = kind_of_layer[il];
             let (plan, at) = (&c.layers[il], (il, tables[kind]));
             let (mut kept, mut states, mut before) = (Cache::default(), States::default(), Ptr::NULL);
@@ -265,11 +283,16 @@ impl Memory {
                 0 => kept = cache(loader.layout, Shape::new(plan, o), &kinds[kind], at),
                 len => (states, before) = states_of(loader.layout, len, &kinds[kind], at, o.n_seq),
             }
-            let (vectors, norm_biases, matrices) = weights_of(&mut loader, il, layer, c.n_embd);
-            let choice_scale = loader.optional(format!("weights/blk.{il}.ffn_down_exps.scale"), &layer.choice_scale);
+            let (mut vectors, mut norm_biases, mut matrices) = Default::default();
+            let (mut guessed, mut choice_scale, mut output_scale) = (Recurrent::NONE, Ptr::NULL, 1.0);
+            if let Some(layer) = layer {
+                guessed = Recurrent::guessed(loader.layout, (il, plan), o);
+                (vectors, norm_biases, matrices) = weights_of(&mut loader, il, layer, c.n_embd);
+                choice_scale = loader.optional(format!("weights/blk.{il}.ffn_down_exps.scale"), &layer.choice_scale);
+                output_scale = layer.vectors.get(Role::LayerOutputScale).map_or(1.0, |scale| scale[0]);
+            }
             let visible = plan.window.map_or(o.n_ctx, |window| window.min(o.n_ctx));
             let splits = attention::splits(multiprocessors, plan.n_head_kv.max(1), visible);
-            let output_scale = layer.vectors.get(Role::LayerOutputScale).map_or(1.0, |scale| scale[0]);
             let frequencies = frequencies[il];
             Layer {
                 vectors,
@@ -279,6 +302,7 @@ impl Memory {
                 cache: kept,
                 states,
                 before,
+                guessed,
                 frequencies,
                 splits,
                 output_scale,
@@ -293,7 +317,7 @@ impl Memory {
             loader.norm("output_norm", &NormWeights { weight: scaled(&norm.weight), bias })
         });
         let output = w.output.as_ref().filter(|_| o.gives == Gives::Logits);
-        let head = output.map_or(token_embd, |output| {
+        let head_weight = output.map_or(token_embd, |output| {
             let bias = output.bias.as_deref().map(scaled);
             loader.linear("output", &Linear { bias, ..output.clone() })
         });
@@ -303,6 +327,8 @@ impl Memory {
             let norm: Vec<f32> = per_layer.proj_norm.iter().map(|x| x * FRAC_1_SQRT_2).collect();
             (proj, loader.vector("weights/per_layer_proj_norm.weight".into(), &norm))
         });
+        let draft_head =
+            of_head.map(|head| DraftHead::take(&mut loader, (c, o), head, (token_embd, output_norm, head_weight)));
         let n = rows(o);
         let state = |layout: &mut ArenaLayout, name: &str, len| layout.take(format!("state/{name}"), len);
         let end = if c.is_bidirectional() { state(loader.layout, "ends", n) } else { Ptr::NULL };
@@ -312,6 +338,8 @@ impl Memory {
         let sampled = Rows::at(marked.add(n), n);
         let masked = marked.add((MARKS - 1) * n);
         let ahead = Rows::at(state(loader.layout, "ahead", 3 * STEP_ROWS), STEP_ROWS);
+        let n = if n_draft(o) > 0 { step_rows(o) } else { 0 };
+        let accepted = Rows::at(state(loader.layout, "accepted", 3 * n), n);
         let matrices = loader.uploads.iter().filter_map(|upload| upload.matrix);
         let widest = matrices.filter(|(ty, _)| gemm::wants_terms(*ty)).map(|(_, [_, cols])| cols).max();
         let activations = activations::activations(loader.layout, c, o, widest.unwrap_or(0));
@@ -328,13 +356,15 @@ impl Memory {
             embedding_norm,
             input,
             output_norm,
-            head,
+            head: head_weight,
+            draft_head,
             per_layer,
             rows,
             marked,
             sampled,
             masked,
             ahead,
+            accepted,
             activations,
             sampling: buffers,
             uploads,
@@ -348,14 +378,23 @@ pub fn rows(o: &Options) -> usize {
     o.n_ubatch.min(o.n_ctx).max(step_rows(o))
 }
 
+/// Most guesses of a sequence in a step: those of all sequences go through the layers in one launch, and give logits in one turn.
+pub fn n_draft(o: &Options) -> usize {
+    match o.gives {
+        Gives::Logits => o.n_draft.min(LOGIT_ROWS - 1).min((STEP_ROWS / o.n_seq).saturating_sub(1)),
+        Gives::Hidden => 0,
+    }
+}
+
 /// Rows that have logits at once: those of the largest step that so many sequences take, or of a turn for the host.
 pub fn step_rows(o: &Options) -> usize {
-    if o.n_seq > LOGIT_ROWS { STEP_ROWS } else { LOGIT_ROWS }
+    if o.n_seq * (1 + n_draft(o)) > LOGIT_ROWS { STEP_ROWS } else { LOGIT_ROWS }
 }
 
 /// Rows whose outputs go to the host at once; a batch with more of them takes turns.
 pub fn output_rows(o: &Options) -> usize {
     match o.gives {
+        Gives::Logits if n_draft(o) > 0 => step_rows(o),
         Gives::Logits => LOGIT_ROWS,
         // Those of a text are wanted all, and are as small as what goes through the layers.
         Gives::Hidden => rows(o),
@@ -397,14 +436,13 @@ fn weights_of(
 }
 
 /// One table per kind of RoPE; returns the table of each layer.
-fn frequencies(t: &mut Loader, model: &Model, n_ctx: usize) -> Vec<Ptr<u64>> {
-    let c = &model.config;
+fn frequencies(t: &mut Loader, c: &Config, w: &Weights, n_ctx: usize) -> Vec<Ptr<u64>> {
     let mut kinds: Vec<(Rope, Ptr<u64>)> = Vec::new();
     let of_layer = c.layers.iter().map(|l| {
         if let Some((_, table)) = kinds.iter().find(|(rope, _)| *rope == l.rope) {
             return *table;
         }
-        let radians = l.rope.frequencies(model.weights.rope_factors.of(&l.rope, n_ctx));
+        let radians = l.rope.frequencies(w.rope_factors.of(&l.rope, n_ctx));
         let values: Vec<u64> = radians.into_iter().map(rope_kv::turns).collect();
         let table = t.values(format!("weights/rope.{}", kinds.len()), &values, u64::to_le_bytes);
         kinds.push((l.rope, table));

@@ -12,8 +12,8 @@ use qrun_cuda::{
 };
 
 use super::{
-    memory::{Layer, Weight},
-    step::{Residual, Step, segment},
+    memory::{Layer, Recurrent, Weight},
+    step::{Guesses, Residual, Step, segment},
 };
 use crate::{
     LayerPlan,
@@ -44,14 +44,41 @@ impl Step<'_> {
     }
 
     /// The states of a layer, and the rows of this step: a prompt's in turn, those of a step of decoding each for itself.
-    fn states(&self, layer: &Layer) -> States {
-        let sequences = if self.tiling == Tiling::Prompt { self.sequences as i32 } else { 0 };
-        States { pos: self.at.pos, seq: self.at.seq, rows: self.rows as i32, sequences, ..layer.states }
+    pub(super) fn states(&self, layer: &Layer) -> States {
+        let alone = self.tiling == Tiling::Rows && self.guesses == Guesses::None;
+        let (sequences, keeps) =
+            (if alone { 0 } else { self.sequences as i32 }, i32::from(self.guesses == Guesses::New));
+        States { pos: self.at.pos, seq: self.at.seq, rows: self.rows as i32, sequences, keeps, ..layer.states }
+    }
+
+    /// Where projections go. Those of a step with guesses stay in a place of the layer's own.
+    fn projected(&self, layer: &Layer) -> Recurrent {
+        let shared = self.m.activations.recurrent;
+        match self.guesses {
+            Guesses::None => shared,
+            Guesses::New | Guesses::Accepted => Recurrent { z: shared.z, ..layer.guessed },
+        }
+    }
+
+    /// Takes guesses that were right into the states, of what their projections have left. What heads give for them is given once
+    /// more, and nobody looks.
+    ///
+    /// # Errors
+    /// The driver refuses a launch, or an earlier one has failed.
+    pub fn accept_guesses(&self) -> Result<()> {
+        for (plan, layer) in self.c.layers.iter().zip(self.m.own_layers()) {
+            match plan.mixer {
+                Mixer::Attention | Mixer::None => {}
+                Mixer::DeltaNet(d) => drop(self.delta_heads(layer, &d)?),
+                Mixer::Mamba2(m) => self.mamba_heads(layer, &m)?,
+                Mixer::ShortConv { taps, channels } => drop(self.convolve(layer, [taps, channels])?),
+            }
+        }
+        self.accept_hidden()
     }
 
     fn delta_net(&self, il: usize, layer: &Layer, d: &DeltaPlan, residual: Residual) -> Result<()> {
-        let (c, r, a) = (self.c, &self.m.activations.recurrent, &self.m.activations);
-        let grouped = d.heads.are_grouped();
+        let (r, a) = (self.projected(layer), &self.m.activations);
         let [qkv, z, out] = layer.matrices([AttnQkv, AttnGate, SsmOut]);
         let mut products = vec![segment(&qkv, r.input), segment(&z, r.z)];
         let mut consumers = vec![qkv, z];
@@ -59,16 +86,23 @@ impl Step<'_> {
             products.push(segment(&w, y));
             consumers.push(w);
         };
-        let (alpha, beta) = if grouped {
+        if d.heads.are_grouped() {
             add(layer.matrices([SsmBa])[0], r.alpha);
-            (r.alpha.add(d.n_head_v / d.n_head_k), r.alpha)
         } else {
             let [alpha, beta] = layer.matrices([SsmAlpha, SsmBeta]);
             add(alpha, r.alpha);
             add(beta, r.beta);
-            (r.alpha, r.beta)
-        };
+        }
         self.project(il, layer, &consumers, &products, residual)?;
+        let late = self.delta_heads(layer, d)?;
+        self.late_image(late, d.inner())?;
+        self.matmul(self.product(&a.attended, d.inner()), &[segment(&out, a.out)])
+    }
+
+    /// From projections to what heads give; whether its image has to be made afterwards.
+    fn delta_heads(&self, layer: &Layer, d: &DeltaPlan) -> Result<bool> {
+        let (r, grouped, [out]) = (self.projected(layer), d.heads.are_grouped(), layer.matrices([SsmOut]));
+        let (alpha, beta) = if grouped { (r.alpha.add(d.n_head_v / d.n_head_k), r.alpha) } else { (r.alpha, r.beta) };
         let (y, image, late) = self.given(&out, d.dim_v);
         let delta = DeltaNet {
             state: self.states(layer),
@@ -88,19 +122,32 @@ impl Step<'_> {
             dim_v: d.dim_v as i32,
             taps: d.taps as i32,
             grouped: i32::from(grouped),
-            eps: c.norm_eps,
+            eps: self.c.norm_eps,
             pad: 0,
         };
         // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
         unsafe { recurrent::delta_net(self.stream, &delta)? };
-        self.late_image(late, d.inner())?;
-        self.matmul(self.product(&a.attended, d.inner()), &[segment(&out, a.out)])
+        Ok(late)
     }
 
     fn mamba(&self, il: usize, layer: &Layer, m: &MambaPlan, residual: Residual) -> Result<()> {
-        let (r, a, rows) = (&self.m.activations.recurrent, &self.m.activations, &self.at);
+        let (r, a, rows) = (self.projected(layer), &self.m.activations, &self.at);
         let [input, out] = layer.matrices([SsmIn, SsmOut]);
         self.project(il, layer, &[input], &[segment(&input, r.input)], residual)?;
+        self.mamba_heads(layer, m)?;
+        let n = m.inner() / m.n_group;
+        let (y, image, late) = self.given(&out, n);
+        let (weight, eps) = (layer.vector(SsmNorm), self.c.norm_eps);
+        let norm = GroupNorm { x: r.z, weight, seq: rows.seq, y, image, n: n as i32, eps };
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe { mamba::group_norm(self.stream, [self.rows, m.n_group], &norm)? };
+        self.late_image(late, m.inner())?;
+        self.matmul(self.product(&a.attended, m.inner()), &[segment(&out, a.out)])
+    }
+
+    /// From projections to what heads give before its norm.
+    fn mamba_heads(&self, layer: &Layer, m: &MambaPlan) -> Result<()> {
+        let r = self.projected(layer);
         let heads = Mamba {
             state: self.states(layer),
             input: r.input,
@@ -117,27 +164,26 @@ impl Step<'_> {
             taps: m.taps as i32,
             stride: m.projected() as i32,
         };
-        let n = m.inner() / m.n_group;
-        let (y, image, late) = self.given(&out, n);
-        let (weight, eps) = (layer.vector(SsmNorm), self.c.norm_eps);
-        let norm = GroupNorm { x: r.z, weight, seq: rows.seq, y, image, n: n as i32, eps };
         // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
-        unsafe {
-            mamba::mamba(self.stream, &heads)?;
-            mamba::group_norm(self.stream, [self.rows, m.n_group], &norm)?;
-        }
-        self.late_image(late, m.inner())?;
-        self.matmul(self.product(&a.attended, m.inner()), &[segment(&out, a.out)])
+        unsafe { mamba::mamba(self.stream, &heads) }
     }
 
     fn short_conv(&self, il: usize, layer: &Layer, [taps, channels]: [usize; 2], residual: Residual) -> Result<()> {
-        let (r, a) = (&self.m.activations.recurrent, &self.m.activations);
+        let (r, a) = (self.projected(layer), &self.m.activations);
         let [input, out] = layer.matrices([ShortconvInProj, ShortconvOutProj]);
         self.project(il, layer, &[input], &[segment(&input, r.input)], residual)?;
+        let late = self.convolve(layer, [taps, channels])?;
+        self.late_image(late, channels)?;
+        self.matmul(self.product(&a.attended, channels), &[segment(&out, a.out)])
+    }
+
+    /// From the projection to what its convolution gives; whether its image has to be made afterwards.
+    fn convolve(&self, layer: &Layer, [taps, channels]: [usize; 2]) -> Result<bool> {
+        let [out] = layer.matrices([ShortconvOutProj]);
         let (y, image, late) = self.given(&out, channels);
         let conv = ShortConv {
             state: self.states(layer),
-            input: r.input,
+            input: self.projected(layer).input,
             conv: layer.vector(ShortconvConv),
             y,
             image,
@@ -146,8 +192,7 @@ impl Step<'_> {
         };
         // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
         unsafe { recurrent::short_conv(self.stream, &conv)? };
-        self.late_image(late, channels)?;
-        self.matmul(self.product(&a.attended, channels), &[segment(&out, a.out)])
+        Ok(late)
     }
 
     /// Where heads of so many elements go for their last projection: numbers, an image, and whether that has to be made

@@ -196,31 +196,12 @@ impl DeviceSampler {
         unsafe { self.state.sample(stream, rows, steps) }
     }
 
-    /// Waits for the `number`-th token of a sequence without asking the driver, except now and then whether it still
-    /// works.
+    /// The `number`-th token of a sequence.
     ///
     /// # Errors
-    /// The driver's; a step that has ended without this token; [`DeviceError::Hung`] where it does not come to its end.
+    /// As of [`wait`].
     pub fn wait(&self, stream: &Stream, seq: u32, number: u32) -> Result<SampledToken> {
-        let since = Instant::now();
-        loop {
-            for _ in 0..POLLS_PER_QUERY {
-                if let Some(sampled) = self.state.drawn(seq as usize, number) {
-                    return Ok(sampled);
-                }
-                std::hint::spin_loop();
-            }
-            // Asked before the last look: what was finished by then is in the ring.
-            let idle = stream.is_idle()?;
-            if let Some(sampled) = self.state.drawn(seq as usize, number) {
-                return Ok(sampled);
-            }
-            if idle {
-                let text = format!("step {number} of sequence {seq} has ended without a token");
-                return Err(DeviceError::Driver { call: "sampling".into(), text });
-            }
-            stream.expect_progress(since)?;
-        }
+        wait(&self.state, stream, seq, number)
     }
 
     /// Takes notice of what the device has sampled for a row that was asked for.
@@ -228,7 +209,34 @@ impl DeviceSampler {
         match sampled.status() {
             Status::Sampled => self.sequences[seq as usize].next = Next::Token(sampled.token()),
             // The device's state stays where it was: the caller has to choose.
-            Status::NotFinite | Status::NoToken => self.stop(seq),
+            Status::NotFinite | Status::NoToken | Status::NotReached => self.stop(seq),
         }
+    }
+}
+
+/// Waits for the `number`-th token of a sequence without asking the driver, except now and then whether it still
+/// works.
+///
+/// # Errors
+/// The driver's; a step that has ended without this token; [`DeviceError::Hung`] where it does not come to its end.
+pub fn wait(state: &SampleState, stream: &Stream, seq: u32, number: u32) -> Result<SampledToken> {
+    let since = Instant::now();
+    loop {
+        for _ in 0..POLLS_PER_QUERY {
+            if let Some(sampled) = state.drawn(seq as usize, number) {
+                return Ok(sampled);
+            }
+            std::hint::spin_loop();
+        }
+        // Asked before the last look: what was finished by then is in the ring.
+        let idle = stream.is_idle()?;
+        if let Some(sampled) = state.drawn(seq as usize, number) {
+            return Ok(sampled);
+        }
+        if idle {
+            let text = format!("step {number} of sequence {seq} has ended without a token");
+            return Err(DeviceError::Driver { call: "sampling".into(), text });
+        }
+        stream.expect_progress(since)?;
     }
 }

@@ -33,6 +33,17 @@ use crate::{
 /// does: its bits do not depend on how it is cut. Quantized weights have one arithmetic for any number of rows.
 pub const FEW: usize = 4;
 
+/// Rows that follow one which is certain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guesses {
+    /// There are none: each row is of another sequence.
+    None,
+    /// Nobody knows yet which are right: states stay before them.
+    New,
+    /// These were right, and change the states now.
+    Accepted,
+}
+
 /// Some rows on their way.
 pub struct Step<'a> {
     pub stream: &'a Stream,
@@ -44,6 +55,8 @@ pub struct Step<'a> {
     pub rows: usize,
     /// Whether rows are of different sequences, or consecutive ones of a prompt.
     pub tiling: Tiling,
+    /// What the rows behind the first one of a sequence are, where that is not a prompt.
+    pub guesses: Guesses,
     /// Numbers of sequences are below this one.
     pub sequences: usize,
     /// Whether products go through the matrix-vector kernels; those of the head, too, of however many rows it is.
@@ -79,42 +92,49 @@ impl Step<'_> {
     /// # Errors
     /// The driver refuses a launch, or an earlier one has failed.
     pub fn layers(&self) -> Result<()> {
-        let a = &self.m.activations;
-        let [mut x, mut x_out] = self.places_of_stream();
+        let layers = self.m.own_layers();
+        let [x, x_out] = self.places_of_stream(&self.c.layers[..layers.len()]);
         self.embed(x)?;
         self.tap(None, "inp_embd", x, self.c.n_embd)?;
         self.embed_per_layer()?;
         let mut residual = Residual { x_out, ..Residual::stream(x) };
-        for (il, layer) in self.m.layers.iter().enumerate() {
-            let plan = &self.c.layers[il];
-            if plan.mixer != Mixer::None {
-                match plan.mixer {
-                    Mixer::Attention => self.attention(il, layer, residual)?,
-                    mixer => self.recurrent(il, layer, mixer, residual)?,
-                }
-                self.tap_out(il, "attn_out", layer.vector(PostAttentionNorm))?;
-                (x, x_out) = (x_out, x);
-                let given = Residual { add: a.out, ..Residual::stream(x) };
-                let (post, norm) = (layer.vector(PostAttentionNorm), layer.norm(AttnOutputNorm));
-                residual = Residual { post, norm, x_out, ..given };
-            }
-            if plan.feed_forward != FeedForwardPlan::None {
-                self.feed_forward(il, layer, residual)?;
-                self.tap_out(il, "ffn_out", layer.vector(PostFfwNorm))?;
-                (x, x_out) = (x_out, x);
-                residual = Residual { x, x_out, ..self.given_by_layer(layer) };
-            }
-            if self.m.per_layer.is_some() {
-                self.per_layer(il, layer)?;
-            }
+        for (il, layer) in layers.iter().enumerate() {
+            residual = self.layer(il, layer, residual)?;
             self.tap_layer(il, residual)?;
         }
-        Ok(())
+        self.feed_draft_head(residual)
+    }
+
+    /// From the stream and what joins it to the same behind a layer.
+    pub(super) fn layer(&self, il: usize, layer: &Layer, mut residual: Residual) -> Result<Residual> {
+        let (plan, a) = (&self.c.layers[il], &self.m.activations);
+        let Residual { mut x, mut x_out, .. } = residual;
+        if plan.mixer != Mixer::None {
+            match plan.mixer {
+                Mixer::Attention => self.attention(il, layer, residual)?,
+                mixer => self.recurrent(il, layer, mixer, residual)?,
+            }
+            self.tap_out(il, "attn_out", layer.vector(PostAttentionNorm))?;
+            (x, x_out) = (x_out, x);
+            let given = Residual { add: a.out, ..Residual::stream(x) };
+            let (post, norm) = (layer.vector(PostAttentionNorm), layer.norm(AttnOutputNorm));
+            residual = Residual { post, norm, x_out, ..given };
+        }
+        if plan.feed_forward != FeedForwardPlan::None {
+            self.feed_forward(il, layer, residual)?;
+            self.tap_out(il, "ffn_out", layer.vector(PostFfwNorm))?;
+            (x, x_out) = (x_out, x);
+            residual = Residual { x, x_out, ..self.given_by_layer(layer) };
+        }
+        if self.m.per_layer.is_some() {
+            self.per_layer(il, layer)?;
+        }
+        Ok(residual)
     }
 
     /// Where the residual stream begins, and where its first part leaves it: the last one leaves it in `x`. Of a product whose
     /// blocks all norm the only row, some still read the stream when it is written.
-    fn places_of_stream(&self) -> [Ptr<f32>; 2] {
+    pub(super) fn places_of_stream(&self, layers: &[LayerPlan]) -> [Ptr<f32>; 2] {
         let a = &self.m.activations;
         let x = self.stream_of_rows();
         if self.rows > 1 || self.c.arch.residual.norms_sums() {
@@ -122,7 +142,7 @@ impl Step<'_> {
         }
         let parts =
             |l: &LayerPlan| usize::from(l.mixer != Mixer::None) + usize::from(l.feed_forward != FeedForwardPlan::None);
-        let even = self.c.layers.iter().map(parts).sum::<usize>().is_multiple_of(2);
+        let even = layers.iter().map(parts).sum::<usize>().is_multiple_of(2);
         if even { [x, a.x_next] } else { [a.x_next, x] }
     }
 
@@ -148,7 +168,7 @@ impl Step<'_> {
     pub fn head(&self, index: Ptr<i32>, count: usize) -> Result<()> {
         let (m, a) = (self.m, &self.m.activations);
         let residual =
-            m.layers.last().map_or(Residual::stream(self.stream_of_rows()), |layer| self.given_by_layer(layer));
+            m.own_layers().last().map_or(Residual::stream(self.stream_of_rows()), |layer| self.given_by_layer(layer));
         let seq = if index.is_null() { self.at.seq } else { Ptr::NULL };
         let (y, image) = match self.gives {
             Gives::Logits => self.wanted(&a.normed, &[m.head]),
@@ -288,8 +308,8 @@ impl Step<'_> {
             v_norm: i32::from(l.v_norm),
             ..self.turn(il, layer)
         };
-        // Rows of different sequences are turned by attention itself; those of a prompt see each other.
-        let alone = self.tiling == Tiling::Rows && self.probe.is_none();
+        // Rows of different sequences are turned by attention itself; those of one sequence see each other.
+        let alone = self.tiling == Tiling::Rows && self.guesses == Guesses::None && self.probe.is_none();
         if !alone {
             // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
             unsafe { rope_kv::rope_kv(self.stream, self.rows as u32, &turn)? };

@@ -32,7 +32,8 @@ impl Sampler {
         match drawn.status() {
             Status::Sampled => Ok(drawn.token()),
             Status::NotFinite => Err(SamplerError::NotFinite { token: drawn.token(), value: drawn.logit() }),
-            Status::NoToken => Err(SamplerError::NoToken),
+            // Who looks at a row that was not reached finds no token there either.
+            Status::NoToken | Status::NotReached => Err(SamplerError::NoToken),
         }
     }
 }

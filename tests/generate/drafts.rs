@@ -9,6 +9,13 @@ use qrun::{
 use qrun_models::{Forward, Options};
 
 use super::{Random, alone, arrivals, engine, reply, run, scheduler};
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use crate::{
+    card::{self, Place},
+    tiny::Tiny,
+};
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use qrun_models::GpuDecoder;
 
 /// Guesses from the right texts, with a mistake now and then.
 #[derive(Clone)]
@@ -108,6 +115,55 @@ fn guesses_change_no_text() {
                 assert_eq!(scheduler.forward().pages().free, pages.total, "{what}: no page is lost");
             }
         }
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[test]
+fn guesses_change_no_text_on_a_gpu() {
+    for (tiny, i) in crate::device::caches().zip(0..) {
+        // As many tokens as one that is wrong by a bit is still one.
+        let tiny = Tiny { n_vocab: 62, ..tiny };
+        let _place = Place::new(crate::device::sm([75, 80][i % 2]));
+        let (gpu, model) = (card::gpu(), tiny.model());
+        let on_gpu = |n_seq: usize, n_kv: usize, n_draft: usize| {
+            let options = Options { n_ctx: 144, ..options(n_seq, n_kv, n_draft) };
+            Scheduler::of_tokens(Box::new(GpuDecoder::new(&gpu, &model, &options).expect("a decoder")))
+        };
+        let mut random = Random(i as u64);
+        let mut job = |i: usize| {
+            let prompt = (0..[1, 50, 63, 64, 100][i % 5]).map(|_| random.below(tiny.n_vocab) as u32).collect();
+            let params = SamplerParams {
+                seed: i as u64,
+                temperature: [0.0, 0.9][i % 2],
+                repeat_penalty: [1.0, 1.0, 1.3][i % 3],
+                ..SamplerParams::default()
+            };
+            let max_tokens = [Some(14), Some(9), Some(16), Some(11), None][i % 5];
+            (Request { prompt, max_tokens, ..Request::default() }, params)
+        };
+        let jobs: Vec<_> = (0..6).map(&mut job).collect();
+        let mut single = on_gpu(1, 0, 0);
+        let expected: Vec<Reply> = jobs.iter().map(|job| reply(&mut single, job)).collect();
+        drop(single);
+        let mut wrong = 0;
+        for (n_draft, n_seq, n_kv, odds) in [(3, 1, 0, 4), (7, 4, 192, 9)] {
+            let n_grams = NGramDrafter { size_n: 1, size_m: n_draft };
+            let drafters: [Box<dyn Drafter>; 2] = [Box::new(Replay::of(&jobs, &expected, odds)), Box::new(n_grams)];
+            for drafter in drafters {
+                let mut scheduler = on_gpu(n_seq, n_kv, n_draft);
+                scheduler.set_drafter(drafter);
+                let what = format!("{}, {n_draft} guesses, {n_seq} sequences", tiny.arch);
+                arrivals(&what, &mut scheduler, &jobs, &expected, (n_draft as u64, 200));
+                let stats = scheduler.stats();
+                wrong += stats.drafted - stats.accepted;
+                assert!(stats.drafted > 0, "{what}: {stats:?}");
+                let pages = scheduler.forward().pages();
+                scheduler.forget(&[]);
+                assert_eq!(scheduler.forward().pages().free, pages.total, "{what}: no page is lost");
+            }
+        }
+        assert!(wrong > 0, "{}: all guesses were right", tiny.arch);
     }
 }
 

@@ -20,6 +20,7 @@ mod glu_act;
 mod group_norm;
 mod harness;
 mod image;
+mod join_hidden;
 mod latent;
 mod mma;
 mod norm;

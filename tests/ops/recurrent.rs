@@ -78,7 +78,12 @@ impl<'a> OnDevice<'a> {
 
     /// Rows `(sequence, position)`; a sequence below 0 is idle. The results, their images and scales.
     fn launch(&self, rows: &[(i32, usize)], sequences: i32) -> Vec<f32> {
-        let (y, image) = self.launch_to(true, rows, sequences);
+        self.launch_guesses(rows, sequences, 0)
+    }
+
+    /// The same; a state stays behind the first `keeps` rows of a sequence.
+    fn launch_guesses(&self, rows: &[(i32, usize)], sequences: i32, keeps: i32) -> Vec<f32> {
+        let (y, image) = self.launch_to(true, rows, sequences, keeps);
         if self.case.image {
             let live: Vec<f32> = y.iter().map(|&y| if y == UNTOUCHED { 0.0 } else { y }).collect();
             let x = Activations::new(live);
@@ -88,7 +93,7 @@ impl<'a> OnDevice<'a> {
     }
 
     /// Results, in numbers if `numbers`, and their image.
-    fn launch_to(&self, numbers: bool, rows: &[(i32, usize)], sequences: i32) -> (Vec<f32>, Image) {
+    fn launch_to(&self, numbers: bool, rows: &[(i32, usize)], sequences: i32, keeps: i32) -> (Vec<f32>, Image) {
         let (d, layer) = (self.device, self.case.layer);
         let tokens: Vec<Token> = rows.iter().map(|&(seq, pos)| layer.token(seq.max(0) as usize, pos)).collect();
         let buffer = |of: &dyn Fn(&Token) -> Vec<f32>| d.buffer(&tokens.iter().flat_map(of).collect::<Vec<f32>>());
@@ -112,6 +117,8 @@ impl<'a> OnDevice<'a> {
             len: layer.page() as i32,
             rows: rows.len() as i32,
             sequences,
+            keeps,
+            pad: 0,
         };
         let data = layer.data();
         let (conv, norm) = (d.buffer(&data.conv), d.buffer(&data.norm));
@@ -196,7 +203,8 @@ fn before(case: &Case) -> Vec<(usize, usize, Vec<f32>)> {
     states.collect()
 }
 
-/// Results and pages of: all runs in one launch; each run cut in two; tokens of all sequences one at a time, beside an idle row.
+/// Results and pages of: all runs in one launch; each run cut in two; tokens of all sequences one at a time, beside an idle row; all
+/// but the first tokens of a run as guesses, which are taken into the state afterwards.
 fn run(device: &Device, case: &Case) -> Vec<f32> {
     let states = before(case);
     let rows: Vec<(i32, usize)> =
@@ -205,7 +213,7 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
     let whole = OnDevice::new(device, *case, &states);
     let mut all = whole.launch(&rows, 5);
     if case.image {
-        let (y, image) = OnDevice::new(device, *case, &states).launch_to(false, &rows, 5);
+        let (y, image) = OnDevice::new(device, *case, &states).launch_to(false, &rows, 5, 0);
         assert!(y.iter().all(|&y| y == UNTOUCHED), "numbers that nobody asked for");
         let x = Activations::new(all.clone());
         assert_eq!(image, (x.q, x.d, x.s), "the image alone");
@@ -234,6 +242,18 @@ fn run(device: &Device, case: &Case) -> Vec<f32> {
     }
     all.extend(given.concat());
     all.extend(device.read(&single.pages));
+    let guessed = OnDevice::new(device, *case, &states);
+    all.extend(guessed.launch_guesses(&rows, 5, 1));
+    let is_first = |&(seq, pos): &(i32, usize)| case.runs.iter().any(|run| (run.0 as i32, run.1) == (seq, pos));
+    // Each in the row that it had; the last sequence's are all wrong.
+    let right = |row: &(i32, usize)| !is_first(row) && row.0 != case.runs[case.runs.len() - 1].0 as i32;
+    let accepted: Vec<_> = rows.iter().map(|row| if right(row) { *row } else { (-1, 0) }).collect();
+    guessed.launch(&accepted, 5);
+    let (seq, start, n) = case.runs[case.runs.len() - 1];
+    // They are fed after all, behind the first one.
+    let rest: Vec<_> = (start + 1..start + n).map(|pos| (seq as i32, pos)).collect();
+    guessed.launch(&rest, 5);
+    all.extend(device.read(&guessed.pages));
     all
 }
 
@@ -241,7 +261,7 @@ fn judge(case: &Case, found: &[f32], what: &str) {
     let (width, len) = (case.layer.width(), case.layer.page());
     let tokens: usize = case.runs.iter().map(|run| run.2).sum();
     let (whole, others) = found.split_at(tokens * width + 20 * len);
-    for (other, how) in others.chunks_exact(whole.len()).zip(["cut in two", "one at a time"]) {
+    for (other, how) in others.chunks_exact(whole.len()).zip(["cut in two", "one at a time", "as guesses"]) {
         let differ = whole.iter().zip(other).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
         assert_eq!(differ, 0, "{what}, {how}: of {} values", whole.len());
     }

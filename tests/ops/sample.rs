@@ -33,7 +33,7 @@ impl Row {
         let logits = d.buffer(logits);
         let words = d.buffer(&[-1, 7, 0]);
         let [token, pos, seq] = [0, 1, 2].map(|i| words.ptr.add(i));
-        let rows = SampleRows { logits: logits.ptr, token, pos, seq, rows: 1 };
+        let rows = SampleRows { logits: logits.ptr, token, pos, seq, drawn: Ptr::NULL, rows: 1 };
         Self { state, rows, logits, _rest: (words, arena) }
     }
 
@@ -141,7 +141,7 @@ fn a_step_is_three_launches_and_nothing_else() {
     let (arena, (rows, buffers)) = Arena::new(&gpu, |c| {
         let logits = c.take("logits", shape.vocab);
         let words: Ptr<i32> = c.take("words", 3);
-        let rows = SampleRows { logits, token: words, pos: words.add(1), seq: words.add(2), rows: 1 };
+        let rows = SampleRows { logits, token: words, pos: words.add(1), seq: words.add(2), drawn: Ptr::NULL, rows: 1 };
         (rows, shape.take(c))
     })
     .unwrap();

@@ -116,10 +116,11 @@ int main() {
     FIELDS(probe::ProbeParams, from, to, n, pad)
     FIELDS(matrix_product::NormProductParams, product, norm)
     FIELDS(quantize_act::QuantizeActParams, x, image, k, columns, step, pad)
-    FIELDS(StateParams, pages, table, pos, seq, slots, len, rows, sequences)
+    FIELDS(StateParams, pages, table, pos, seq, slots, len, rows, sequences, keeps, pad)
     FIELDS(recurrent::DeltaNetParams, state, input, z, alpha, beta, conv, dt, a, norm, y, image, n_head_k, n_head_v, dim_k,
            dim_v, taps, grouped, eps, pad)
     FIELDS(recurrent::ShortConvParams, state, input, conv, y, image, channels, taps)
+    FIELDS(recurrent::JoinHiddenParams, state, embedding, hidden, before, y, n, pad)
     FIELDS(repack::RepackParams, from, to, rows, k)
     FIELDS(RopeKvParams, q, q_out, k, v, q_norm, k_norm, frequency, pos, seq, cache, n_head, n_head_kv,
            head_dim, n_rot, halves, eps, magnitude, q_step, v_norm, share)
@@ -127,7 +128,7 @@ int main() {
     FIELDS(sample::Sampling, seed, position, temperature, top_k, top_p, ln_min_p, repeat, frequency, presence, window)
     FIELDS(sample::Bias, token, value)
     FIELDS(sample::SampledToken, sequence, token, status, value)
-    FIELDS(sample::SampleParams, logits, token, pos, seq, sampling, work, counts, history, bias, totals, candidates,
+    FIELDS(sample::SampleParams, logits, token, pos, seq, drawn, sampling, work, counts, history, bias, totals, candidates,
            bin_mass, bin_count, ring, vocab, history_len, bias_len, ring_len)
     FIELDS(sample::RestartParams, sampling, to, work, counts, history, vocab, recent, biases, pad)
     CONSTANT(sizeof(sample::Work))
@@ -224,6 +225,7 @@ int main() {
     CONSTANT(sample::DRAWN)
     CONSTANT(sample::NOT_FINITE)
     CONSTANT(sample::NO_TOKEN)
+    CONSTANT(sample::NOT_REACHED)
     CONSTANT(32 * sample_mask::MASK_WARPS)
     CONSTANT(sample_mask::MASK_WARPS * sample_mask::MASK_WORDS)
     CONSTANT(fragments::CP_ASYNC)

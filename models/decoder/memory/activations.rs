@@ -5,7 +5,7 @@ use qrun_cuda::{
     ops::{activations::ActivationTerms, attention::Scratch},
 };
 
-use super::{experts::Experts, given, latent::Latent, operand::Operand, output_rows, rows, step_rows};
+use super::{experts::Experts, given, latent::Latent, n_draft, operand::Operand, output_rows, rows, step_rows};
 use crate::{Config, LayerPlan, Options, layer::Mixer, spec::AttentionGate};
 
 /// Buffers between the kernels, `[rows][width]`, with room for the widest layer. Rows lie one behind the other in the
@@ -64,6 +64,34 @@ pub struct Recurrent {
     pub beta: Ptr<f32>,
 }
 
+impl Recurrent {
+    pub const NONE: Self = Self { input: Ptr::NULL, z: Ptr::NULL, alpha: Ptr::NULL, beta: Ptr::NULL };
+
+    /// Those of one layer for a step with guesses; none where nothing guesses, or the layer keeps no state.
+    pub fn guessed(layout: &mut ArenaLayout, (il, l): (usize, &LayerPlan), o: &Options) -> Self {
+        let n = if n_draft(o) > 0 && l.state_len() > 0 { step_rows(o) } else { 0 };
+        let mut values =
+            |name: &str, width: usize| layout.take(format!("activations/guessed.blk.{il}.{name}"), n * width);
+        let [_, input, heads] = widths(l);
+        Self {
+            input: values("input", input),
+            z: Ptr::NULL,
+            alpha: values("alpha", 2 * heads),
+            beta: values("beta", heads),
+        }
+    }
+}
+
+/// Elements of a row that its mixer gives, takes in, and heads that have factors of their own.
+fn widths(l: &LayerPlan) -> [usize; 3] {
+    match l.mixer {
+        Mixer::Attention | Mixer::None => [l.q_dim(), 0, 0],
+        Mixer::DeltaNet(d) => [d.inner(), d.channels(), d.n_head_v],
+        Mixer::ShortConv { channels, .. } => [channels, 3 * channels, 0],
+        Mixer::Mamba2(m) => [m.inner(), m.projected(), 0],
+    }
+}
+
 /// Takes them, with room for the widest layer; `widest_terms`: columns of the widest matrix that takes terms.
 pub fn activations(layout: &mut ArenaLayout, c: &Config, o: &Options, widest_terms: usize) -> Activations {
     let n = rows(o);
@@ -78,14 +106,8 @@ pub fn activations(layout: &mut ArenaLayout, c: &Config, o: &Options, widest_ter
     };
     let queries = in_query.then(|| values(layout, "queries", 2 * q));
     let gates = own_gate.then(|| values(layout, "attention_gate", q));
-    let of_mixer = |l: &LayerPlan| match l.mixer {
-        Mixer::Attention | Mixer::None => [l.q_dim(), 0, 0],
-        Mixer::DeltaNet(d) => [d.inner(), d.channels(), d.n_head_v],
-        Mixer::ShortConv { channels, .. } => [channels, 3 * channels, 0],
-        Mixer::Mamba2(m) => [m.inner(), m.projected(), 0],
-    };
     let has_heads = c.layers.iter().any(|l| matches!(l.mixer, Mixer::DeltaNet(_) | Mixer::Mamba2(_)));
-    let [out, input, heads] = [0, 1, 2].map(|i| c.widest(|l| of_mixer(l)[i]));
+    let [out, input, heads] = [0, 1, 2].map(|i| c.widest(|l| widths(l)[i]));
     let at = values(layout, "q", q);
     Activations {
         x: values(layout, "x", c.n_embd),

@@ -10,8 +10,11 @@ impl Scheduler {
         let Some(drafter) = self.drafter.as_mut().filter(|_| n_draft > 0) else { return };
         let sequences = self.running.iter().enumerate().filter_map(|(seq, s)| Some((seq, s.as_ref()?)));
         let wanted = sequences.map(|(seq, s)| {
-            let most = s.room_for_drafts(n_ctx).min(n_draft);
-            Wanted { seq: seq as u32, tokens: &s.tokens, most }
+            let seq = seq as u32;
+            // Where the decoder samples from masks it has one of the next token, and none of those behind guesses.
+            let masked = self.forward.wants_mask(seq);
+            let most = if masked { 0 } else { s.room_for_drafts(n_ctx).min(n_draft) };
+            Wanted { seq, tokens: &s.tokens, most }
         });
         let wanted: Vec<Wanted> = wanted.filter(|wanted| wanted.most > 0).collect();
         let most: Vec<(usize, usize)> = wanted.iter().map(|wanted| (wanted.seq as usize, wanted.most)).collect();

@@ -99,6 +99,7 @@ fn measure(shape: Shape, prompt: usize, sequences: usize) -> Result<[Value; 2]> 
             len: page as i32,
             rows: rows as i32,
             sequences: i32::from(rows > 1),
+            ..States::default()
         };
         if kernel == "mamba" {
             let params = Mamba {
