@@ -171,6 +171,11 @@ impl GpuDecoder {
         Ok(())
     }
 
+    /// Most guesses of a sequence in a step with these options ([`Forward::n_draft`]): a step has at most 32 rows.
+    pub fn most_drafted(o: &Options) -> usize {
+        memory::n_draft(o)
+    }
+
     /// The device memory that a decoder takes: the sum of the parts that it will take.
     pub fn plan(gpu: &Gpu, model: &Model, o: &Options) -> Plan {
         let mut layout = ArenaLayout::default();

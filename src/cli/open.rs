@@ -197,8 +197,9 @@ fn say_plan(engine: &Engine, args: &Args, terminal: &Terminal) {
         let ty = options.type_k.name();
         terminal.warn(&format!("-ctv has no effect: the model's values are a part of its keys, which are {ty} (-ctk)"));
     }
-    if options.n_draft > 0 && matches!(engine.backend(), Backend::Gpu { .. }) {
-        terminal.warn("--spec-type has no effect: tokens are guessed ahead on the CPU only");
+    if options.n_draft > 0 && engine.n_draft() == 0 {
+        let n_seq = options.n_seq;
+        terminal.warn(&format!("--spec-type has no effect: a step on a GPU has 32 rows, with no room for guesses of {n_seq} sequences (-np)"));
     }
     match engine.backend() {
         // Layers were to go to a GPU.

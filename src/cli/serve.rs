@@ -29,6 +29,9 @@ use super::{
 /// Requests at once where nothing is said: as many as share a step well on the CPU, and on a GPU.
 const PARALLEL: [usize; 2] = [16, 32];
 
+/// The same on a GPU where tokens are guessed ahead: with three guesses each they are the 32 rows of a step.
+const PARALLEL_GUESSING: usize = 8;
+
 /// Runs the server; `words` stand behind `serve`.
 ///
 /// # Errors
@@ -174,7 +177,10 @@ fn load(args: &Args, terminal: &Terminal, opened: &dyn Fn()) -> Result<Loaded, E
     let (engine, params) = open::engine(args, terminal, |gguf, options| {
         // Nobody waits yet.
         options.repack_as_needed = false;
-        options.n_seq = args.server.parallel.unwrap_or_else(|| PARALLEL[usize::from(shares_wide_steps(args, gguf))]);
+        options.n_seq = args.server.parallel.unwrap_or_else(|| match on_gpu(args) {
+            true if options.n_draft > 0 => PARALLEL_GUESSING,
+            on_gpu => PARALLEL[usize::from(on_gpu && shares_wide_steps(gguf))],
+        });
         // The pool: as many tokens as one context, whoever holds them.
         options.n_kv = options.n_ctx.max(1);
         if let Some(parallel) = args.server.parallel {
@@ -209,13 +215,17 @@ fn load(args: &Args, terminal: &Terminal, opened: &dyn Fn()) -> Result<Loaded, E
     Ok(Loaded { engine, generator, params, seed_said: args.sampling.seed.is_some(), max_tokens, template_kwargs })
 }
 
-/// Whether a step of many sequences is likely to run on a GPU. Not where layers have a sliding window: each sequence has
-/// pages of its own in these, which are better left to the context.
-fn shares_wide_steps(args: &Args, gguf: &Gguf) -> bool {
-    let on_gpu = match args.machine.preference() {
+/// Whether the model is likely to run on a GPU.
+fn on_gpu(args: &Args) -> bool {
+    match args.machine.preference() {
         DevicePreference::Cpu => false,
         DevicePreference::Auto => !args.machine.exact && device::best_ordinal().is_ok(),
         DevicePreference::Cuda(_) => true,
-    };
-    on_gpu && !gguf.metadata().iter().any(|(key, _)| key.ends_with(".attention.sliding_window"))
+    }
+}
+
+/// Whether a step on a GPU is shared by as many sequences as it has rows. Not where layers have a sliding window: each sequence has
+/// pages of its own in these, which are better left to the context.
+fn shares_wide_steps(gguf: &Gguf) -> bool {
+    !gguf.metadata().iter().any(|(key, _)| key.ends_with(".attention.sliding_window"))
 }

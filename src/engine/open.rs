@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use qrun_cuda::DeviceError;
-use qrun_models::{EventHandler, Forward, Gives, Model, Options};
+use qrun_models::{EventHandler, Forward, Gives, GpuDecoder, Model, Options};
 use qrun_quant::{
     Gguf,
     cpu::{self, Arithmetic},
@@ -116,6 +116,13 @@ impl Engine {
     /// Context size (chosen where none was asked for), sequences, threads, cache types.
     pub fn options(&self) -> &Options {
         &self.options
+    }
+    /// Most tokens of a sequence that are guessed ahead in a step: as many as were asked for, and as its backend takes.
+    pub fn n_draft(&self) -> usize {
+        match self.backend {
+            Backend::Gpu { .. } => GpuDecoder::most_drafted(&self.options),
+            Backend::Cpu { .. } => self.options.n_draft,
+        }
     }
     /// The backend that was chosen, and why not a GPU.
     pub fn backend(&self) -> &Backend {

@@ -50,6 +50,8 @@ pub struct Stats {
     pub tokens_in: u64,
     /// Tokens that were chosen.
     pub tokens_out: u64,
+    /// Steps of sequences that had guesses.
+    pub drafts: u64,
     /// Tokens that were guessed ahead.
     pub drafted: u64,
     /// How many of them were what was chosen then.

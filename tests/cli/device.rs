@@ -3,6 +3,8 @@
 
 use std::process::Output;
 
+use qrun::{tools::quantize::FileType, tools::synth};
+
 use super::{model, models, qrun, run, text};
 
 /// A computer with this emulated GPU.
@@ -63,6 +65,29 @@ fn a_gpu_answers_as_the_cpu_does() {
     // GPU number; weights + KV cache + activations = sum of available.
     assert_eq!(numbers[1] + numbers[2] + numbers[3], numbers[4], "{plan}");
     assert!(numbers[4] < numbers[5], "{plan}");
+}
+
+/// Guesses of the model's own head and of the text so far, which a GPU follows by itself.
+#[test]
+fn guesses_on_a_gpu_change_no_text_and_are_counted() {
+    let file = models().join("guesses-on-a-gpu.gguf");
+    synth::synth("tiny-qwen35-mtp", FileType::Q8_0, 7, &file, &mut |_, _| {}).expect("a tiny model");
+    let line = format!("{} -no-cnv -p Hello -n 30 -c 128 --ignore-eos --device cuda", file.display());
+    for sampling in ["--temp 0", "--temp 1 --seed 5 --repeat-penalty 1.2"] {
+        let plain = on("sm=80", &format!("{line} {sampling}"));
+        assert!(plain.status.success() && !plain.stdout.is_empty(), "{}", text(&plain.stderr));
+        for spec in [
+            "draft-mtp",
+            "draft-mtp --spec-draft-p-min 0.3 --spec-draft-n-max 15",
+            "ngram-simple --spec-ngram-simple-size-n 1 --spec-ngram-simple-size-m 4",
+        ] {
+            let found = on("sm=80", &format!("{line} {sampling} --perf --spec-type {spec}"));
+            assert_eq!(text(&plain.stdout), text(&found.stdout), "{spec}: {}", text(&found.stderr));
+            let counted = text(&found.stderr).contains("draft acceptance =");
+            assert!(counted || spec != "draft-mtp", "{spec}: {}", text(&found.stderr));
+            assert!(!text(&found.stderr).contains("no effect"), "{}", text(&found.stderr));
+        }
+    }
 }
 
 /// `qrun embed`: more texts than go through the layers together, of models that see them whole and of one that does not.

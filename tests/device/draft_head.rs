@@ -7,7 +7,10 @@ use qrun_models::{DraftRequest, Entry, Forward, GpuDecoder, Model, Options};
 use qrun_quant::{Bytes, Gguf};
 
 use super::{Device, assert_near, distance, fast_bound, in_k_quants, options, sm};
-use crate::tiny::{Mix, TINY, Tiny, decoder, entries, prompt};
+use crate::{
+    card,
+    tiny::{Mix, TINY, Tiny, decoder, entries, prompt},
+};
 
 const QWEN35: Tiny = Tiny { arch: "qwen35", n_rot: 16, n_layer: 4, draft_head: true, ..TINY };
 const QWEN35MOE: Tiny = Tiny { arch: "qwen35moe", experts: [12, 3, 64, 96], ..QWEN35 };
@@ -218,6 +221,40 @@ fn a_draft_does_not_depend_on_how_the_text_came() {
             }
         }
     }
+}
+
+#[test]
+fn a_draft_costs_what_the_plan_says_and_waits_for_nothing_in_between() {
+    let tiny = in_k_quants(QWEN35);
+    let (model, text) = (with_head(&tiny), prompt("cost", 80, tiny.n_vocab));
+    let mut device = Device::new(&model, &drafting(), sm(80));
+    assert_eq!(device.memory_plan(), GpuDecoder::plan(&card::gpu(), &model, &drafting()));
+    assert_eq!(device.arena().1, device.memory_plan().total());
+    feed(&mut *device, &text[..70], 0, 200);
+    let request = [DraftRequest { seq: 0, token: text[70], most: 4 }];
+    (0..3).for_each(|_| drop(device.draft(&request, 0.0)));
+    let step = |device: &mut Device, at: usize| {
+        device.forward(&guesses(&text[at..at + 4], at, 0)).unwrap_or_else(|e| panic!("{e}"));
+        device.accept(0, 1);
+    };
+    (0..3).for_each(|i| step(&mut device, 70 + 2 * i));
+    let launches = |device: &Device| -> u64 {
+        let counters = device.machine().expect("looked at").counters();
+        assert_eq!((counters.syncs, counters.allocations), (0, 0));
+        counters.launches.values().sum()
+    };
+    let Some(machine) = device.machine() else { return crate::skip("only the emulator counts calls") };
+    machine.reset_counters();
+    device.draft(&request, 0.0);
+    // Embedding, hidden state before it, norms of both, projection; the block; norm, head, sampler.
+    assert_eq!(launches(&device), 4 * (4 + 5 + 3));
+    device.machine().expect("looked at").reset_counters();
+    step(&mut device, 76);
+    let launched = device.machine().expect("looked at").counters().launches.clone();
+    let of = |name: &str| launched.get(name).copied().unwrap_or(0);
+    // Three recurrent layers, and once more for the guess that was right; queries, keys and values of the fourth layer, and keys and
+    // values of the head.
+    assert_eq!([of("delta_net"), of("join_hidden"), of("rope_kv")], [6, 2, 2], "{launched:?}");
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn guesses_are_gone_where_something_else_comes_first() {
         let model = tiny.model();
         let text = &texts(&tiny)[0];
         let mut device = Device::new(&model, &drafting(), sm(80));
-        let want = one_by_one(&mut device, &[text.clone()], &[60], 12);
+        let want = one_by_one(&mut device, std::slice::from_ref(text), &[60], 12);
         let width = tiny.n_vocab;
         for case in 0..4 {
             device.rewind(0, 0);

@@ -17,8 +17,10 @@ fn the_plan_is_what_is_taken() {
     }
     for tiny in models() {
         let model = tiny.model();
-        for (n_ctx, n_seq, n_ubatch) in [(200, 1, 512), (256, 4, 16), (64, 16, 64), (64, 17, 16), (1, 1, 1)] {
-            let o = Options { n_ctx, n_seq, n_ubatch, ..options() };
+        for (n_ctx, n_seq, n_ubatch, n_draft) in
+            [(200, 1, 512, 0), (256, 4, 16, 0), (64, 16, 64, 3), (64, 17, 16, 0), (1, 1, 1, 0), (200, 2, 64, 15)]
+        {
+            let o = Options { n_ctx, n_seq, n_ubatch, n_draft, ..options() };
             let machine = card::machine(Config::default());
             let _entered = machine.enter();
             let gpu = Gpu::open(0).unwrap();

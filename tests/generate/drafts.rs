@@ -177,6 +177,7 @@ fn right_guesses_save_steps_and_are_counted() {
         let found = reply(&mut scheduler, job);
         assert_eq!((&found.tokens, &found.text, &found.finish), (&want.tokens, &want.text, &want.finish));
         let stats = scheduler.stats();
+        assert_eq!(stats.drafts > before.drafts, stats.drafted > before.drafted);
         let (drafted, accepted) = (stats.drafted - before.drafted, stats.accepted - before.accepted);
         assert_eq!([drafted, accepted], [found.timings.draft_n as u64, found.timings.draft_n_accepted as u64]);
         // The first token comes out of the prompt; each step gives four more, but for those beyond the end.

@@ -24,7 +24,7 @@ fn list(text: &str) -> Vec<String> {
 pub const FLAGS: &[Flag] = &[
     Flag::serve("--host", One("HOSTS", Text), "addresses to listen at, or X.sock for a Unix socket [127.0.0.1]", |a, v| a.server.options.hosts = list(&v.text())).env("LLAMA_ARG_HOST").shown(Server),
     Flag::serve("--port", One("PORT", Whole(0, 65535)), "port [8080]; 0: a free one", |a, v| a.server.options.port = v.count() as u16).env("LLAMA_ARG_PORT").shown(Server),
-    Flag::serve("-np, --parallel", One("N", Whole(-1, 1024)), "requests at once [16; on a GPU 32], each up to -c / N tokens", |a, v| a.server.parallel = usize::try_from(v.whole()).ok().filter(|&n| n > 0)).env("LLAMA_ARG_N_PARALLEL").elsewhere("1").shown(Server),
+    Flag::serve("-np, --parallel", One("N", Whole(-1, 1024)), "requests at once [16; on a GPU 32, with --spec-type 8], each up to -c / N tokens", |a, v| a.server.parallel = usize::try_from(v.whole()).ok().filter(|&n| n > 0)).env("LLAMA_ARG_N_PARALLEL").elsewhere("1").shown(Server),
     Flag::serve("--queue", One("N", Whole(0, MAX)), "requests that may wait [4 times those at once]; more get 503", |a, v| a.server.options.queue = Some(v.count())).shown(Server),
     Flag::serve("--queue-timeout", One("S", Whole(1, MAX)), "seconds a request may wait [60]", |a, v| a.server.options.queue_timeout = seconds(v.whole())).shown(Server),
     Flag::serve("--step-ms", One("N", Whole(1, MAX)), "most ms of a step while anybody decodes [225; on a GPU 30]", |a, v| a.server.step_ms = Some(v.whole() as f64)).shown(Server),

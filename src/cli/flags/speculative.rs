@@ -25,7 +25,7 @@ pub const USED: &[Flag] = &[
     Flag::used("--spec-draft-n-min", One("N", Whole(0, MOST_DRAFTED as i64)), "its shorter drafts are not used [0]", |a, v| a.speculation.head.n_min = v.count()).env("LLAMA_ARG_SPEC_DRAFT_N_MIN"),
     Flag::used("--spec-draft-p-min, --draft-p-min", One("P", Real(0.0, 1.0)), "a token less probable to the head ends a draft [0]", |a, v| a.speculation.head.p_min = v.real()).env("LLAMA_ARG_SPEC_DRAFT_P_MIN"),
     Flag::used("--spec-ngram-simple-size-n", One("N", Whole(1, 1024)), "ngram-simple: so many last tokens have to have come before [12]", |a, v| a.speculation.n_grams.size_n = v.count()),
-    Flag::used("--spec-ngram-simple-size-m", One("N", Whole(1, 1024)), "ngram-simple: most tokens of what followed then [48]; 63 at most are used", |a, v| a.speculation.n_grams.size_m = v.count()),
+    Flag::used("--spec-ngram-simple-size-m", One("N", Whole(1, 1024)), "ngram-simple: most tokens of what followed then [48]; 63 at most are used, on a GPU 15", |a, v| a.speculation.n_grams.size_m = v.count()),
 ];
 
 #[rustfmt::skip]

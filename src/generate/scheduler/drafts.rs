@@ -40,6 +40,7 @@ impl Scheduler {
             s.draft.clear();
             s.timings.draft_n += drafted;
             s.timings.draft_n_accepted += accepted;
+            self.stats.drafts += 1;
             self.stats.drafted += drafted as u64;
             self.stats.accepted += accepted as u64;
         }

@@ -11,10 +11,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{
-    engine::Backend,
-    server::{error::ApiError, state::App},
-};
+use crate::server::{error::ApiError, state::App};
 
 /// `GET /metrics`.
 ///
@@ -55,7 +52,7 @@ pub async fn slots(State(app): State<Arc<App>>, Query(wanted): Query<Wanted>) ->
         return Err(ApiError::unavailable("no slot available", app.retry_after(0)));
     }
     let (n_ctx, n_seq) = (model.engine.options().n_ctx, model.engine.options().n_seq);
-    let speculative = model.engine.options().n_draft > 0 && matches!(model.engine.backend(), Backend::Cpu { .. });
+    let speculative = model.engine.n_draft() > 0;
     let slot = |id: usize| {
         let running = sequences.get(id).copied().flatten();
         let next = match running {
