@@ -113,13 +113,11 @@ fn accepted_guesses_are_tokens_that_came_one_by_one() {
         let model = tiny.model();
         let texts = texts(&tiny);
         let mut device = Device::new(&model, &drafting(), sm([75, 80][i % 2]));
-        let want = one_by_one(&mut device, &texts, &PROMPTS, 14);
-        let all_or_none = [("all", [N_DRAFT; 3]), ("none", [0; 3])][i % 2];
-        for (how, right) in [all_or_none, ("some", [1, 3, 2])] {
-            (0..N_SEQ).for_each(|s| assert_eq!(device.rewind(s as u32, 0), 0));
-            let found = in_guesses(&mut device, &texts, &PROMPTS, 14, |step, s| right[(step + s) % 3]);
-            assert_same(&found, &want, &format!("{}, {how} right", tiny.arch));
-        }
+        let want = one_by_one(&mut device, &texts, &PROMPTS, 12);
+        let (how, right) = [("some", [1, 3, 2]), ("all", [N_DRAFT; 3]), ("none", [0; 3])][i % 3];
+        (0..N_SEQ).for_each(|s| assert_eq!(device.rewind(s as u32, 0), 0));
+        let found = in_guesses(&mut device, &texts, &PROMPTS, 12, |step, s| right[(step + s) % 3]);
+        assert_same(&found, &want, &format!("{}, {how} right", tiny.arch));
     }
 }
 
@@ -133,10 +131,10 @@ fn a_checked_device_finds_nothing_in_guesses() {
         let texts = texts(&tiny);
         let (sm_of, order) = ([75, 90][i % 2], [Order::Forward, Order::Reverse, Order::Random(3)][i % 3]);
         let mut device = Device::new(&model, &drafting(), Config { sm: sm_of, order, ..Config::checked() });
-        let found = in_guesses(&mut device, &texts, &PROMPTS, 9, |step, s| [2, 0, 4][(step + s) % 3]);
+        let found = in_guesses(&mut device, &texts, &PROMPTS, 7, |step, s| [2, 0, 4][(step + s) % 3]);
         drop(device);
         let mut plain = Device::new(&model, &Options { n_draft: 0, ..drafting() }, sm(sm_of));
-        assert_same(&found, &one_by_one(&mut plain, &texts, &PROMPTS, 9), tiny.arch);
+        assert_same(&found, &one_by_one(&mut plain, &texts, &PROMPTS, 7), tiny.arch);
     }
 }
 
