@@ -22,8 +22,8 @@
 //! * Each address is null or in the arena, which belongs to one [`GpuDecoder`]. What lies between the kernels has room for
 //!   [`memory::rows`] rows of the widest layer; logits, and what attention of single tokens takes, for
 //!   [`memory::step_rows`], hidden states for [`memory::output_rows`]. No launch has more: prompts are cut, or where texts are
-//!   seen whole no longer than the room is, and a step of decoding has at most one row per sequence, rounded up to one of
-//!   [`BUCKETS`], as the room is.
+//!   seen whole no longer than the room is, and a step of decoding has at most one row per sequence and [`memory::n_draft`] guesses
+//!   ([`crate::forward::check_drafted`]), rounded up to one of [`BUCKETS`], as the room is.
 //! * Tokens, positions and sequences of a batch are checked ([`crate::forward::check`]); those that the device goes on to
 //!   by itself stay below the same limits. Page tables name pages that exist, and have those of all rows of a launch.
 //! * Copies and fills are of rows, pages, states and places of page tables that the arena has.
@@ -409,6 +409,8 @@ impl Forward for GpuDecoder {
 
     fn fork(&mut self, from: u32, to: u32, len: u32) -> u32 {
         self.forget_steps(to);
+        // What they are taken into may be the other one's too.
+        self.drafted.forget(from);
         self.pages.tables.fork(from as usize, to as usize, len as usize) as u32
     }
 

@@ -220,15 +220,16 @@ impl GpuDecoder {
         Ok(())
     }
 
-    /// Writes a row for each request whose guesses fit, and makes room for what the head keeps of them.
+    /// Writes a row for each request whose guesses fit, one of each sequence, and makes room for what the head keeps of them.
     fn begin_drafts(&mut self, drafts: &Drafts, wanted: &[DraftRequest]) -> Result<Vec<Drafting>> {
         let mut rows: Vec<Drafting> = Vec::new();
         for (request, &DraftRequest { seq, token, most }) in wanted.iter().enumerate() {
             let pos = self.pages.tables.len(seq as usize);
             let fits = (1..=self.n_draft()).contains(&most) && pos > 0 && pos + most <= self.n_ctx();
+            let known = (token as usize) < self.n_vocab() && rows.iter().all(|row| row.seq != seq);
             // What was guessed before is written over.
             self.drafted.forget(seq);
-            if fits && self.reserve_ahead(&[(seq as usize, pos + most)])? {
+            if fits && known && self.reserve_ahead(&[(seq as usize, pos + most)])? {
                 self.fill_draft_row(rows.len(), [token as i32, pos as i32, seq as i32])?;
                 let number = drafts.launched[seq as usize];
                 rows.push(Drafting { request, seq, number, left: most, taken: 0 });

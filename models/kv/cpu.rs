@@ -202,6 +202,8 @@ impl KvCache {
     }
     /// See [`PageTables::fork`].
     pub fn fork(&mut self, from: usize, to: usize, len: usize) -> usize {
+        // What they are taken into may be the other one's too.
+        self.drafted[from].note(0..0);
         self.tables.fork(from, to, len)
     }
     /// See [`PageTables::rewind`].

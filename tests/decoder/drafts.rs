@@ -228,6 +228,25 @@ fn guesses_that_are_accepted_are_there_and_others_never_were() {
 }
 
 #[test]
+fn guesses_are_gone_where_another_sequence_goes_on_from_there() {
+    for tiny in [Tiny { mix: Mix::Q8_0, ..TINY }, Tiny { mix: Mix::Q8_0, draft_head: false, ..QWEN35 }] {
+        let (model, [_, o]) = (tiny.model(), options());
+        let tokens = prompt("fork", 80, tiny.n_vocab);
+        let mut d = decoder(&model, Options { draft_head: false, ..drafting(o) });
+        let want = logits(&mut d, &tokens, 0, 2);
+        logits(&mut d, &tokens[..60], 0, 0);
+        d.forward(&guesses(&tokens[60..64], (60, 0), 3)).unwrap();
+        assert_eq!(d.fork(0, 1, 61), 61);
+        d.accept(0, 3);
+        assert_eq!(d.len(0), 61);
+        for seq in [0, 1] {
+            let found = logits(&mut d, &tokens[61..], 61, seq);
+            assert_same(&want[61 * tiny.n_vocab..], &found, format_args!("{} sequence {seq}", tiny.arch));
+        }
+    }
+}
+
+#[test]
 fn a_draft_changes_nothing_and_does_not_depend_on_how_the_text_came() {
     let model = with_head(Tiny { mix: Mix::Q8_0, ..QWEN35 });
     let [_, o] = options();

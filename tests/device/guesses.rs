@@ -147,7 +147,7 @@ fn guesses_are_gone_where_something_else_comes_first() {
         let mut device = Device::new(&model, &drafting(), sm(80));
         let want = one_by_one(&mut device, std::slice::from_ref(text), &[60], 12);
         let width = tiny.n_vocab;
-        for case in 0..4 {
+        for case in 0..5 {
             device.rewind(0, 0);
             device.logits(&text[..60], 0, 0);
             let first = guessed(&text[60..64], 60, 0, Output::Logits);
@@ -158,6 +158,10 @@ fn guesses_are_gone_where_something_else_comes_first() {
                 1 => {}
                 2 => {
                     device.accept(0, 1);
+                    device.accept(0, 3);
+                }
+                3 => {
+                    assert!([0, 61].contains(&device.fork(0, 1, 61)));
                     device.accept(0, 3);
                 }
                 _ => {

@@ -16,7 +16,7 @@ pub fn rows(o: &Options) -> usize {
 /// Most guesses of a sequence in a step: those of all sequences go through the layers in one launch, and give logits in one turn.
 pub fn n_draft(o: &Options) -> usize {
     match o.gives {
-        Gives::Logits => o.n_draft.min(LOGIT_ROWS - 1).min((STEP_ROWS / o.n_seq).saturating_sub(1)),
+        Gives::Logits => o.n_draft.min(LOGIT_ROWS - 1).min((STEP_ROWS / o.n_seq.max(1)).saturating_sub(1)),
         Gives::Hidden => 0,
     }
 }
