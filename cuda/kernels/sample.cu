@@ -211,16 +211,8 @@ static __device__ inline void conclude_scan(const SampleParams& p, const Row& ro
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 4) sample_scan(const SampleParams p) {
-    depend_launch();
-    depend_wait();
-    Row row;
-    if (!open_row(p, row)) return;
-    if (!is_reached(p, row)) {
-        // The launches behind this one, and guesses behind this one, look there.
-        if (last_block(&row.work->ticket[0], gridDim.x) && threadIdx.x == 0) row.work->cut.status = NOT_REACHED;
-        return;
-    }
+// Bias and penalties, the best logit, and whether all are finite.
+static __device__ inline void scan(const SampleParams& p, const Row& row) {
     const Sampling s = *row.sampling;
     if (row.work->biases) add_biases(p, row);
     const int penalties = s.window != 0;
@@ -246,7 +238,22 @@ extern "C" __global__ void __launch_bounds__(256, 4) sample_scan(const SamplePar
     }
     best = warp_max(best);
     if (lane() == 0 && best) atomic_max(&row.work->best, best);
-    if (last_block(&row.work->ticket[0], gridDim.x) && threadIdx.x == 0) conclude_scan(p, row);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 4) sample_scan(const SampleParams p) {
+    depend_launch();
+    depend_wait();
+    Row row;
+    if (!open_row(p, row)) return;
+    const int reached = is_reached(p, row);
+    if (reached) scan(p, row);
+    if (!last_block(&row.work->ticket[0], gridDim.x) || threadIdx.x != 0) return;
+    if (reached) {
+        conclude_scan(p, row);
+    } else {
+        // The launches behind this one, and guesses behind this one, look there.
+        row.work->cut.status = NOT_REACHED;
+    }
 }
 
 // Whether the histogram needs weights: to end top-p, unless all of top-k are candidates.

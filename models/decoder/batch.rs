@@ -100,7 +100,14 @@ impl GpuDecoder {
         // By sequence: rows that are certain, and guesses. In all, and so far.
         let mut counts = vec![[0usize; 2]; self.options.n_seq];
         let mut seen = counts.clone();
-        batch.iter().for_each(|e| counts[e.seq as usize][usize::from(e.drafted)] += 1);
+        let mut follows = vec![false; self.options.n_seq];
+        for e in batch {
+            counts[e.seq as usize][usize::from(e.drafted)] += 1;
+            if e.drafted && (e.output != Output::Token || self.sampler.is_masked(e.seq)) {
+                // The device goes on from one guess to the next, and what may come behind one nobody has said.
+                self.sampler.stop(e.seq);
+            }
+        }
         let mut split = Split::default();
         let (mut outputs, mut logits) = (0, 0);
         for e in batch {
@@ -109,13 +116,11 @@ impl GpuDecoder {
             if !e.drafted {
                 self.sampler.follow(e, certain == 1);
             }
-            if guesses > 0 && self.sampler.is_masked(e.seq) {
-                // What may come behind a guess nobody has said.
-                self.sampler.stop(e.seq);
-            }
             seen[seq][usize::from(e.drafted)] += 1;
             let [rows, guess] = seen[seq];
-            let sampled = e.output == Output::Token && rows == certain && self.sampler.takes(e.seq);
+            let may = if e.drafted { follows[seq] } else { rows == certain };
+            let sampled = e.output == Output::Token && may && self.sampler.takes(e.seq);
+            follows[seq] = sampled;
             let slot = match e.output {
                 Output::None => Slot::None,
                 _ if sampled => Slot::Token(outputs),

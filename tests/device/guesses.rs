@@ -257,3 +257,31 @@ fn the_device_samples_behind_right_guesses() {
         assert_eq!(next.token(), text[at + 1], "{}", tiny.arch);
     }
 }
+
+/// The host samples where the device cannot go on from one guess to the next.
+#[test]
+fn guesses_that_want_something_else_give_logits() {
+    let tiny = models().next().expect("a model");
+    let mut device = Device::new(&tiny.model(), &drafting(), sm(80));
+    let text = &texts(&tiny)[0];
+    let none = [false; 4];
+    let cases = [
+        ([Output::Token; 4], [true; 4]),
+        ([Output::Token, Output::Token, Output::Logits, Output::Token], none),
+        ([Output::Logits, Output::Token, Output::Token, Output::Token], none),
+        ([Output::None, Output::Token, Output::Token, Output::Token], none),
+    ];
+    for (outputs, sampled) in cases {
+        device.rewind(0, 0);
+        assert!(device.set_sampling(0, &request(&greedy(), &text[..9])).expect("a device"));
+        let mut batch = entries(&text[..12], 0, 0);
+        batch.iter_mut().for_each(|e| (e.output, e.drafted) = (Output::None, e.pos > 8));
+        batch[8..].iter_mut().zip(outputs).for_each(|(e, output)| e.output = output);
+        let rows = device.step(&batch[..].into()).unwrap_or_else(|e| panic!("{e}"));
+        let found: Vec<bool> = rows.iter().map(|row| matches!(row, Row::Token(_))).collect();
+        let wanted = outputs.iter().filter(|output| **output != Output::None).count();
+        assert_eq!(found, sampled[..wanted], "{outputs:?}");
+        device.accept(0, 3);
+        assert_eq!(device.len(0), 12);
+    }
+}
