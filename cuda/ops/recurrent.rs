@@ -174,7 +174,7 @@ pub unsafe fn short_conv(s: &Stream, p: &ShortConv) -> Result<()> {
 pub struct JoinHidden {
     /// A page is `[n]`: the hidden state of the last token.
     pub state: States,
-    /// `[rows][n]`.
+    /// Embeddings of the rows' tokens, `[rows][n]`.
     pub embedding: Ptr<f32>,
     /// `[rows][n]`: hidden states of the rows; or null: they are guesses, of which no state stays.
     pub hidden: Ptr<f32>,

@@ -21,7 +21,7 @@ use qrun_cuda::{
 use super::{
     BUCKETS, GpuDecoder,
     batch::{Row, Slot, Split, bucket},
-    memory::{self, Memory, STEP_ROWS},
+    memory::{self, Memory, Rows, STEP_ROWS},
     step::Step,
 };
 use crate::{Entry, forward::ends};
@@ -47,7 +47,7 @@ impl Ahead {
 }
 
 /// The sequence of an idle row.
-const IDLE: i32 = -1;
+pub const IDLE: i32 = -1;
 
 impl GpuDecoder {
     /// Launches the step that follows the rows that give a token, and takes the tokens of those that ran ahead.
@@ -126,15 +126,24 @@ impl GpuDecoder {
 
     /// Adds a row behind the others.
     fn append(&mut self, e: &Entry) -> Result<()> {
-        let (at, stream, row) = (self.memory.ahead, &self.stream, self.ahead.rows.len());
+        let row = [e.token as i32, e.pos as i32, e.seq as i32];
         // SAFETY: with this one there are at most `STEP_ROWS` rows (see `arrange`), for which the arena has room.
-        unsafe {
-            stream.fill(at.token.add(row), e.token as i32, 1)?;
-            stream.fill(at.pos.add(row), e.pos as i32, 1)?;
-            stream.fill(at.seq.add(row), e.seq as i32, 1)?;
-        }
+        unsafe { self.fill_row(self.memory.ahead, self.ahead.rows.len(), row)? };
         self.ahead.rows.push(e.seq);
         Ok(())
+    }
+
+    /// Writes what a row of steps that follow each other is: token, position, sequence.
+    ///
+    /// # Safety
+    /// The arena has the row.
+    pub(super) unsafe fn fill_row(&self, at: Rows, row: usize, [token, pos, seq]: [i32; 3]) -> Result<()> {
+        // SAFETY: the arena has all three of it, says the caller.
+        unsafe {
+            self.stream.fill(at.token.add(row), token, 1)?;
+            self.stream.fill(at.pos.add(row), pos, 1)?;
+            self.stream.fill(at.seq.add(row), seq, 1)
+        }
     }
 
     /// Queues the next step of the rows on the device.

@@ -79,8 +79,7 @@ impl Split {
     }
 }
 
-/// Which of the steps of as many rows is that with these guesses: dense products depend on how many sequences there are, not on
-/// how many rows.
+/// Which of the steps of as many rows is that with these guesses: dense products depend on the number of sequences.
 fn recorded(guesses: Guesses, sequences: usize) -> usize {
     match guesses {
         Guesses::New if sequences <= FEW => 2,

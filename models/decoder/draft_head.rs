@@ -7,9 +7,8 @@
 use qrun_cuda::{
     LazyGraph, Ptr, Result, Stream,
     ops::{
-        activations::QuantizedActivations,
         attention::Tiling,
-        embed::{self, EmbedParams},
+        embed,
         mamba::{self, GroupNorm},
         norm::NormParams,
         recurrent::{self, JoinHidden},
@@ -20,6 +19,7 @@ use qrun_cuda::{
 
 use super::{
     BUCKETS, GpuDecoder,
+    ahead::IDLE,
     batch::bucket,
     memory::{DraftHead, Layer, Memory, Operand, draft_shape},
     sampling::wait,
@@ -31,9 +31,6 @@ use crate::{
     layer::HeadNorm,
     tensors::Role::{AttnK, AttnKNorm, AttnNorm, AttnV},
 };
-
-/// The sequence of an idle row.
-const IDLE: i32 = -1;
 
 /// The steps of a draft head, and what chooses its guesses.
 pub struct Drafts {
@@ -130,20 +127,9 @@ impl Step<'_> {
 
     /// From tokens and hidden states to what the block takes, in `y`.
     fn join(&self, head: &DraftHead, hidden: Ptr<f32>, before: Ptr<f32>, y: Ptr<f32>) -> Result<()> {
-        let (w, n) = (&head.token_embd, self.c.n_embd);
-        let params = EmbedParams {
-            w: w.at,
-            token: self.at.token,
-            seq: self.at.seq,
-            y: head.x,
-            rows: self.rows as i32,
-            k: w.cols as i32,
-            format: w.ty as i32,
-            scale: self.c.embedding_scale,
-            ..EmbedParams::default()
-        };
+        let n = self.c.n_embd;
         // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
-        unsafe { embed::embed(self.stream, &params)? };
+        unsafe { embed::embed(self.stream, &self.embeddings(&head.token_embd, head.x))? };
         self.side_by_side(head, hidden, before)?;
         let (values, image) = self.wanted(&head.joined, &[head.eh_proj]);
         let (x, weight, seq, eps) = (head.joined.values, head.norms, self.at.seq, self.c.norm_eps);
@@ -160,8 +146,7 @@ impl Step<'_> {
         self.join(head, Ptr::NULL, if first { Ptr::NULL } else { head.own_hidden }, x)?;
         let residual = self.layer(il, block, Residual { x_out, ..Residual::stream(x) })?;
         let of_head = Operand { values: head.own_hidden, image: self.m.activations.normed.image };
-        let is_dense = head.output.ty.format().block == 1;
-        let image = if is_dense { QuantizedActivations::default() } else { of_head.image };
+        let (_, image) = self.wanted(&of_head, &[head.output]);
         let norm = NormParams { y: of_head.values, image, ..self.norm_of(residual, head.norm) };
         self.launch_norm(self.rows, self.norm_kind(&norm), &norm)?;
         let logits = self.m.activations.logits;
@@ -174,7 +159,7 @@ impl GpuDecoder {
     /// See [`crate::Forward::draft`]. A token less likely than `least` ends a draft, for which the host has to see the logits.
     ///
     /// # Errors
-    /// The device's.
+    /// The driver refuses a launch, or an earlier one has failed.
     pub(super) fn guess_further(&mut self, wanted: &[DraftRequest], least: f32) -> Result<Vec<Vec<u32>>> {
         let mut guesses = vec![Vec::new(); wanted.len()];
         let Some(mut drafts) = self.drafts.take() else { return Ok(guesses) };
@@ -239,14 +224,10 @@ impl GpuDecoder {
     }
 
     /// Says what a row of the next step of a draft is: token, position, sequence.
-    fn fill_draft_row(&self, row: usize, [token, pos, seq]: [i32; 3]) -> Result<()> {
-        let Some(DraftHead { rows, .. }) = &self.memory.draft_head else { return Ok(()) };
+    fn fill_draft_row(&self, row: usize, fields: [i32; 3]) -> Result<()> {
+        let Some(head) = &self.memory.draft_head else { return Ok(()) };
         // SAFETY: there is at most a row per sequence, for which the arena has room (see `decoder`).
-        unsafe {
-            self.stream.fill(rows.token.add(row), token, 1)?;
-            self.stream.fill(rows.pos.add(row), pos, 1)?;
-            self.stream.fill(rows.seq.add(row), seq, 1)
-        }
+        unsafe { self.fill_row(head.rows, row, fields) }
     }
 
     fn launch_draft(&self, drafts: &mut Drafts, bucket: usize, first: bool) -> Result<()> {

@@ -83,8 +83,7 @@ pub struct Layer {
     pub states: States,
     /// A state for each sequence: what a step that is taken back brings back, `[n_seq][len]`.
     pub before: Ptr<f32>,
-    /// What projections give a recurrent layer in a step with guesses, `[step_rows]`: it is needed once more for those that turn
-    /// out right.
+    /// What projections give a recurrent layer in a step with guesses, `[step_rows]`; those that were right need it once more.
     pub guessed: Recurrent,
     /// Angle per position of each pair of this layer's RoPE, `[n_rot / 2]`.
     pub frequencies: Ptr<u64>,

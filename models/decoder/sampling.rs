@@ -214,8 +214,7 @@ impl DeviceSampler {
     }
 }
 
-/// Waits for the `number`-th token of a sequence without asking the driver, except now and then whether it still
-/// works.
+/// Waits for the `number`-th token of a sequence; now and then the driver is asked whether it still works.
 ///
 /// # Errors
 /// The driver's; a step that has ended without this token; [`DeviceError::Hung`] where it does not come to its end.

@@ -190,20 +190,24 @@ impl Step<'_> {
         head.tap(None, "result_output", a.logits, self.c.n_vocab)
     }
 
-    fn embed(&self, y: Ptr<f32>) -> Result<()> {
-        let (w, rows) = (&self.m.token_embd, &self.at);
-        let params = EmbedParams {
+    /// The rows of a table that the tokens name, times the model's scale.
+    pub(super) fn embeddings(&self, w: &Weight, y: Ptr<f32>) -> EmbedParams {
+        EmbedParams {
             w: w.at,
-            token: rows.token,
-            seq: rows.seq,
+            token: self.at.token,
+            seq: self.at.seq,
             y,
             rows: self.rows as i32,
             k: w.cols as i32,
             format: w.ty as i32,
             scale: self.c.embedding_scale,
-            add: self.m.input.token_type,
             ..EmbedParams::default()
-        };
+        }
+    }
+
+    fn embed(&self, y: Ptr<f32>) -> Result<()> {
+        let w = &self.m.token_embd;
+        let params = EmbedParams { add: self.m.input.token_type, ..self.embeddings(w, y) };
         // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
         unsafe { embed::embed(self.stream, &params)? };
         match self.c.arch.embedding_scale {
