@@ -5,11 +5,11 @@
 // is room, every one of eight warps scores eight of them, and what memory has is asked for before the kernel whose results are needed
 // has ended.
 //
-// Where a row goes for itself the blocks also norm and turn its queries, and the block with its own position makes its key and value,
-// for the cache and for itself.
+// Where a row goes for itself the blocks also norm and turn its queries, and those with its own position make its key and value, for
+// themselves and one of them for the cache.
 //
 // Grid: key/value heads × tiles of eight of their query heads, × rows × splits blocks of 256 threads. Shared memory: Rows::BYTES, 22 to
-// 97 KB. Moves the keys and values that a row sees once per tile: 4·head_dim bytes per position in f16, 2.125·head_dim in q8_0; of
+// 99 KB. Moves the keys and values that a row sees once per tile: 4·head_dim bytes per position in f16, 2.125·head_dim in q8_0; of
 // latent attention half of that.
 #include "ptx.cuh"
 
@@ -30,8 +30,9 @@ struct Rows : Heads<DIM, Q8> {
     static constexpr int RESIDENT = DIM > 128 ? 1 : 2;  // blocks per multiprocessor that registers allow
     // Dynamic shared memory in bytes, in this order.
     static constexpr int QUERIES = 2 * 2 * ROWS * H::STRIDE, TILE = 2 * STEP * H::STRIDE, SCORES = 4 * ROWS * SCORE_STRIDE;
-    static constexpr int TURNS = H::LATENT ? 0 : 4 * DIM;  // of latent attention queries are turned before
-    static constexpr int BYTES = QUERIES + 2 * TILE + SCORES + TURNS + 2 * 4 * SCALES;
+    static constexpr int TURNS = 4 * (H::LATENT ? MAX_TURNING : DIM);
+    static constexpr int OWN = (H::LATENT ? 1 : 2) * (2 * H::STRIDE + (Q8 ? 4 * H::BLOCKS : 0));
+    static constexpr int BYTES = QUERIES + 2 * TILE + SCORES + TURNS + 2 * 4 * SCALES + OWN;
 };
 
 // The queries of a block.
@@ -56,16 +57,36 @@ DEVICE Share share_of(const AttentionParams& p, const Run& run) {
     return {max(first, from + parts * block / blocks << shift), min(end, from + parts * (block + 1) / blocks << shift), shift, parts, blocks};
 }
 
-// A key or a value goes to a row of shared memory as well, if `wanted`.
+// A key or a value goes to a row of shared memory as well.
 struct ToShared {
     unsigned short* values;
     float* scales;
-    int wanted;
-    __device__ __forceinline__ void put(int i, uint2 four) const {
-        if (wanted) *(uint2*)(values + i) = four;
+    __device__ __forceinline__ void put(int i, uint2 four) const { *(uint2*)(values + i) = four; }
+    __device__ __forceinline__ void put_scale(int block, float d) const { scales[block] = d; }
+};
+
+// The key and the value of a block's row. No block has them from the cache, where another one may still write them: they wait beside
+// the tiles where their step is not the first. Places are bytes of shared memory.
+template <class V>
+struct Own {
+    unsigned char* bytes;
+    int key, value, key_scale, value_scale;
+    int position;  // NO_POSITION: they are in their place, or another block's
+    __device__ __forceinline__ ToShared to(int is_key) const {
+        return {(unsigned short*)(bytes + (is_key ? key : value)), (float*)(bytes + (is_key ? key_scale : value_scale))};
     }
-    __device__ __forceinline__ void put_scale(int block, float d) const {
-        if (wanted) scales[block] = d;
+    // From where they wait to their place in the last step.
+    __device__ __forceinline__ void place(const AttentionParams& p, const Shared& s) const {
+        const int at = position % V::STEP, i = threadIdx.x;
+        const ToShared k = to(1), v = to(0);
+        if (i < p.head_dim / 8) {
+            *(uint4*)(s.k + at * V::STRIDE + 8 * i) = *(const uint4*)(k.values + 8 * i);
+            if (!V::LATENT) *(uint4*)(s.v + at * V::STRIDE + 8 * i) = *(const uint4*)(v.values + 8 * i);
+        }
+        if (V::Q8 && i < (p.head_dim + CACHE_BLOCK - 1) / CACHE_BLOCK) {
+            s.k_scale[at * V::BLOCKS + i] = k.scales[i];
+            if (!V::LATENT) s.v_scale[at * V::BLOCKS + i] = v.scales[i];
+        }
     }
 };
 
@@ -73,7 +94,8 @@ struct ToShared {
 template <class V>
 struct Head {
     Quad x[QUADS_OF<V::DIM>], norm[QUADS_OF<V::DIM>];
-    int m;  // the query, or KEY or VALUE of this block's row
+    Quad end[1];  // of latent attention what turns, behind the front that is in x
+    int m;        // the query, or KEY or VALUE of this block's row
 };
 enum { VALUE = -1, KEY = -2, HEADS_BEFORE = 2 };
 
@@ -83,6 +105,15 @@ DEVICE Head<V> ask_head(const AttentionParams& p, const RowQueries& query, int i
     const RopeKvParams& r = p.rope;
     Head<V> h;
     h.m = i - HEADS_BEFORE;
+    if constexpr (V::LATENT) {
+        if (h.m == VALUE) return h;
+        const size_t of_q = (size_t)query.row * p.n_head + query.head + h.m;
+        const float* key = r.k + (size_t)query.row * p.head_dim;
+        load_quads(h.x, h.m == KEY ? key : p.q + of_q * p.head_dim, p.value_dim);
+        load_quads(h.end, h.m == KEY ? key + p.value_dim : r.q + of_q * r.q_step, r.n_rot);
+        load_quads(h.norm, r.k_norm, h.m == KEY ? p.value_dim : 0);
+        return h;
+    }
     const size_t of_kv = ((size_t)query.row * p.n_head_kv + head_tile(p).x) * p.head_dim;
     const float *from = r.q + ((size_t)query.row * p.n_head + query.head + h.m) * r.q_step, *norm = r.q_norm;
     if (h.m == KEY) from = r.k + of_kv, norm = r.k_norm;
@@ -92,13 +123,25 @@ DEVICE Head<V> ask_head(const AttentionParams& p, const RowQueries& query, int i
     return h;
 }
 
-// Norms and turns the block's heads. `own`: key and value of its row are made, too, for `slot` of the cache; `at`: the row of shared
-// memory where they are wanted, or below 0.
+// The end of a latent query or key joins its front.
 template <class V>
-DEVICE void turn_heads(const AttentionParams& p, const Run& run, const RowQueries& query, const Shared& s, float* turns, int own, size_t slot, int at) {
+DEVICE void join_end(const AttentionParams& p, Quad (&x)[QUADS_OF<V::DIM>], const Quad& end) {
+#pragma unroll
+    for (int n = 0; n < QUADS_OF<V::DIM>; n++) {
+        const int i = 128 * n + 4 * lane(), inside = i >= p.value_dim && i < p.head_dim;
+        for (int j = 0; j < 4; j++) {
+            const float v = shuffle(end.v[j], i - p.value_dim >> 2 & 31);
+            x[n].v[j] = inside ? v : x[n].v[j];
+        }
+    }
+}
+
+// Norms and turns the block's heads. `makes_own`: key and value of its row are made, too, for `slot` of the cache and for itself.
+template <class V>
+DEVICE void turn_heads(const AttentionParams& p, const Run& run, const RowQueries& query, const Shared& s, float* turns, int makes_own, size_t slot, const Own<V>& own) {
     const RopeKvParams& r = p.rope;
     const int heads = HEADS_BEFORE + query.count;
-    int i = (own ? 0 : HEADS_BEFORE) + warp();
+    int i = (makes_own ? 0 : HEADS_BEFORE) + warp();
     Head<V> h;
     if (!HAS_DEPENDENT_LAUNCH && i < heads) h = ask_head<V>(p, query, i);
     // The rows of the tile that have no query.
@@ -108,27 +151,32 @@ DEVICE void turn_heads(const AttentionParams& p, const Run& run, const RowQuerie
     if (threadIdx.x < V::ROWS) s.factor[threadIdx.x] = 0.0f;
     if ((int)threadIdx.x < r.n_rot / 2) store_turn(r, turns, threadIdx.x, run.last, r.frequency[threadIdx.x]);
     block_sync();
-    Turn<QUADS_OF<V::DIM>> turned;
+    Turn<V::LATENT ? 1 : QUADS_OF<V::DIM>> turned;
     load_turn(turned, r, turns);
     if (HAS_DEPENDENT_LAUNCH) {
         if (r.q_norm) prefetch(r.q_norm, 4 * p.head_dim);
-        if (r.k_norm) prefetch(r.k_norm, 4 * p.head_dim);
+        if (r.k_norm) prefetch(r.k_norm, 4 * p.value_dim);  // of latent keys the front is normed
         depend_wait();
         depend_launch();
         if (i < heads) h = ask_head<V>(p, query, i);
     }
 #pragma unroll 1
     for (; i < heads; i += V::WARPS) {
+        if (V::LATENT && i - HEADS_BEFORE == VALUE) continue;
         if (h.m != i - HEADS_BEFORE) h = ask_head<V>(p, query, i);
         const float* norm = h.m == KEY ? r.k_norm : r.q_norm;
         if (h.m == VALUE ? r.v_norm : norm != nullptr) norm_head(h.x, r, h.norm, h.m != VALUE);
-        if (h.m != VALUE) turn(h.x, r, turned);
+        if constexpr (V::LATENT) {
+            turn(h.end, r, turned);
+            join_end<V>(p, h.x, h.end[0]);
+        } else if (h.m != VALUE) {
+            turn(h.x, r, turned);
+        }
         if (h.m >= 0) {
             store_query<V>(p, s, h.m, run.last, h.x);
         } else {
             const int key = h.m == KEY;
-            const ToShared copy = {(key ? s.k : s.v) + at * V::STRIDE, (key ? s.k_scale : s.v_scale) + at * V::BLOCKS, at >= 0};
-            append(key ? p.cache.k : p.cache.v, key ? p.cache.k_scale : p.cache.v_scale, slot, p.cache.type, {p.head_dim, 0, p.head_dim}, h.x, head_tile(p).y == 0, copy);
+            append(key ? p.cache.k : p.cache.v, key ? p.cache.k_scale : p.cache.v_scale, slot, p.cache.type, {p.head_dim, 0, p.head_dim}, h.x, head_tile(p).y == 0, own.to(key));
         }
     }
 }
@@ -205,7 +253,7 @@ DEVICE void join_parts(const AttentionParams& p, const Shared& s, const RowQueri
 // All steps of a share; the first one's keys and values are on their way. Those of the next one come as soon as no warp reads the last
 // one's. A tile at a time: of code that one block runs once, every line is waited for.
 template <class V>
-DEVICE void attend(const AttentionParams& p, const Run& run, const Share& share, Shared& s, const RowQueries& query, Role at, Output<V>& all) {
+DEVICE void attend(const AttentionParams& p, const Run& run, const Share& share, Shared& s, const RowQueries& query, Role at, const Own<V>& own, Output<V>& all) {
     Output<V> part = nothing<V>();
 #pragma unroll 1
     for (int i = share.begin; i < share.end; i++) {
@@ -216,7 +264,8 @@ DEVICE void attend(const AttentionParams& p, const Run& run, const Share& share,
         if constexpr (V::LATENT) s.take_turns();
         const int more = i + 1 < share.end;
         const Tile next = more ? locate<V>(p, run, i + 1) : Tile{0, 0};
-        if (more) fetch_keys<V>(p, run, next, s);
+        const int missing = i + 2 == share.end ? own.position : NO_POSITION;
+        if (more) fetch_keys<V>(p, run, next, s, missing);
         cp_async_commit();
 #pragma unroll 1
         for (int from = 0; from < V::STEP; from += V::KEYS) {
@@ -235,9 +284,10 @@ DEVICE void attend(const AttentionParams& p, const Run& run, const Share& share,
         }
         if (!V::LATENT && more) {
             block_sync();  // the last step's values are still read
-            fetch_values<V>(p, run, next, s);
+            fetch_values<V>(p, run, next, s, missing);
             cp_async_commit();
         }
+        if (missing != NO_POSITION) own.place(p, s);
     }
 }
 
@@ -269,12 +319,22 @@ DEVICE void attention_rows(const AttentionParams& p) {
     const int2 tile = head_tile(p);
     const int head = tile.y * V::ROWS;
     const RowQueries query = {row, tile.x * p.group + head, min(p.group - head, V::ROWS), run.first, last};
-    const int turns_here = !V::LATENT && p.rope.q != nullptr, makes = turns_here && p.rope.k != nullptr;
-    // Its own position is in a block's last step: where that is the first one, too, nobody else brings it.
-    const int own = makes && share.end == last / V::STEP + 1, alone = own && share.end == share.begin + 1;
+    const int turns_here = p.rope.q != nullptr, makes = turns_here && p.rope.k != nullptr;
+    // Its own position is in a block's last step, which may be the first one, too.
+    const int makes_own = makes && share.end == last / V::STEP + 1, alone = makes_own && share.end == share.begin + 1;
     const Tile first = locate<V>(p, run, share.begin);
-    const size_t slot = alone ? first.slot + last % V::STEP : own ? cache_slot(p.cache, run.seq, last, tile.x, p.n_head_kv) : 0;
-    const int missing = alone ? last : NO_POSITION;
+    const size_t slot = alone ? first.slot + last % V::STEP : makes_own ? cache_slot(p.cache, run.seq, last, tile.x, p.n_head_kv) : 0;
+    const int missing = alone ? last : NO_POSITION, in_step = last % V::STEP;
+    const int tile_row = V::QUERIES + 2 * in_step * V::STRIDE, tile_scale = V::QUERIES + 2 * V::TILE + V::SCORES + V::TURNS + 4 * in_step * V::BLOCKS;
+    constexpr int ASIDE = V::BYTES - V::OWN, ASIDE_SCALE = ASIDE + (V::LATENT ? 1 : 2) * 2 * V::STRIDE;
+    const Own<V> own = {
+        bytes,
+        alone ? tile_row : ASIDE,
+        alone ? tile_row + V::TILE : ASIDE + 2 * V::STRIDE,
+        alone ? tile_scale : ASIDE_SCALE,
+        alone ? tile_scale + 4 * V::SCALES : ASIDE_SCALE + 4 * V::BLOCKS,
+        makes_own && !alone ? last : NO_POSITION,
+    };
     const auto fetch_first = [&] {
         fetch_keys<V>(p, run, first, s, missing);
         fetch_values<V>(p, run, first, s, missing);
@@ -285,7 +345,7 @@ DEVICE void attention_rows(const AttentionParams& p) {
     // last step.
     if (makes) fetch_first();
     if (turns_here) {
-        if constexpr (!V::LATENT) turn_heads<V>(p, run, query, s, turns, own, slot, alone ? last % V::STEP : -1);
+        turn_heads<V>(p, run, query, s, turns, makes_own, slot, own);
     } else {
         depend_wait();
         depend_launch();
@@ -295,7 +355,7 @@ DEVICE void attention_rows(const AttentionParams& p) {
 
     const Role at = {0, warp(), lane() >> 2, lane() & 3};
     Output<V> o = nothing<V>();
-    attend<V>(p, run, share, s, query, at, o);
+    attend<V>(p, run, share, s, query, at, own, o);
     if (share.blocks > 1) {
         if (!last_block(p.tickets + blockIdx.y * gridDim.x + blockIdx.x, share.blocks)) return;
         join_parts<V>(p, s, query, share.parts);

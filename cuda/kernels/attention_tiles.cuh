@@ -10,7 +10,7 @@
 enum { MAX_PARTS = 64 };
 
 struct AttentionParams {
-    const float* q;  // [rows][n_head][head_dim]; not read where there is a rope
+    const float* q;  // [rows][n_head][head_dim]; not read where there is a rope, but for the front of latent queries
     const int* pos;  // [rows]
     const int* seq;  // [rows]: rows with seq < 0 are skipped
     const int* end;  // [rows]: the length of a row's text, of which it sees what lies behind it too; null: it does not. Of prompts
@@ -39,7 +39,9 @@ struct AttentionParams {
     int gate_step;  // elements from head to head of gate
     const float* gate;  // [rows][n_head][gate_step], of which the first head_dim: the output is multiplied by their sigmoids; or null
     const float* sinks;  // [n_head]: a score of each head that weighs and has no value; or null
-    RopeKvParams rope;  // what is to be done with q, k and v before; rope.q null: nothing, it is done. Needs rows_per_tile 1
+    // What is to be done with q, k and v before; rope.q null: nothing, it is done. Needs rows_per_tile 1. Of latent attention as
+    // LatentKvParams has it.
+    RopeKvParams rope;
 };
 
 // What kernels have in common for heads of up to DIM elements (64, 128, 256 or 512), with keys and values in f16 or q8_0. LATENT: of

@@ -1,13 +1,16 @@
 // Which experts each token takes, the tokens of each expert, and what a token gets from its experts.
 //
-//   route            a warp per row: ceil(rows / 8) blocks of 256 threads, no shared memory. Moves 4 bytes per logit.
+//   route            a warp per row: ceil(rows / 8) blocks of 256 threads, 768 bytes of shared memory. Moves 4 bytes per logit. Or one row
+//                    with its norm and logits: ceil(logits / 8) blocks, 4 bytes of shared memory more per element. Moves their weights
+//                    once, 16 bytes per element of the row through the caches and 8 per logit.
 //   group            one block of 512 threads, 6 KB of shared memory. Moves 28 bytes per choice.
 //   all_heads        one block of 512 threads, no shared memory. Moves 4 bytes per choice.
 //   join_experts     ceil(n / 256) × rows blocks of 256 threads, no shared memory. Moves 4 bytes per element of each choice.
 //
 // A column's bits do not depend on its place among those of an expert, so these places may differ from run to run.
 #include "ptx.cuh"
-#include "matmul.cuh"
+#include "dot.cuh"
+#include "norm.cuh"
 
 constexpr int MAX_EXPERTS = 512, MAX_CHOICES = 32;
 constexpr int ROUTE_WARPS = 8, GROUP_THREADS = 512, JOIN_THREADS = 256;
@@ -99,15 +102,15 @@ DEVICE void keep_best_groups(const RouteParams& p, unsigned (&key)[EACH]) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32 * ROUTE_WARPS) route(const RouteParams p) {
-    const int row = blockIdx.x * ROUTE_WARPS + warp(), l = lane();
-    if (row >= p.rows) return;
-    const int first = row * p.n_used;
-    if (!live(p.seq, row)) {
-        if (l < p.n_used) p.choices.chosen[first + l] = -1;
-        if (p.rows == 1 && l < p.n_tiles) p.choices.tiles[l] = {0, 0, 0, 0};
-        return;
-    }
+// What an idle row chooses: nothing.
+DEVICE void choose_nothing(const RouteParams& p, int row) {
+    if (lane() < p.n_used) p.choices.chosen[row * p.n_used + lane()] = -1;
+    if (p.rows == 1 && lane() < p.n_tiles) p.choices.tiles[lane()] = {0, 0, 0, 0};
+}
+
+// A warp chooses the experts of a row.
+DEVICE void choose(const RouteParams& p, int row) {
+    const int l = lane(), first = row * p.n_used;
     float x[EACH], most = -INFINITY;
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
@@ -176,6 +179,86 @@ extern "C" __global__ void __launch_bounds__(32 * ROUTE_WARPS) route(const Route
         p.choices.tiles[l] = {chosen, l, 1, 0};
         p.choices.rows_of[l] = 0;
         p.choices.choices_of[l] = l;
+    }
+}
+
+constexpr int ROUTE_MOST_CHUNKS = 96;  // of a row that is normed
+
+struct NormRouteParams {
+    NormParams norm;     // of the only row: x and x_out apart; seq and index are not used
+    Segment segment[2];  // dense: the router, whose y are the logits, and what shares its input
+    RouteParams route;
+    unsigned* ticket;    // zero between launches
+    int segments;        // 0: logits of any number of rows are there
+    int ahead;           // most bytes of weights that a block prefetches while it waits for its row
+};
+
+// Element `row` of a product, in every lane.
+DEVICE float dot_of(const Segment& s, int row, const float* x, int k) {
+    float y[1];
+    switch (s.format) {
+#define CASE(number, name, F)                                            \
+    case number: {                                                       \
+        const unsigned char* const rows[] = {s.w + row * row_bytes<F>(k)}; \
+        dot<F, 1, 1>(rows, {x, k, 1}, 0, y);                             \
+        break;                                                           \
+    }
+        DENSE_FORMATS(CASE)
+#undef CASE
+    }
+    return s.bias ? y[0] + s.bias[row] : y[0];
+}
+
+// Where a block's weights of the router lie.
+DEVICE void prefetch_router(const Segment& s, int first, int k, int ahead) {
+    const int bytes = s.format == 0 ? 4 * k : 2 * k, rows = min(ROUTE_WARPS, s.rows - first);
+    if (rows > 0) prefetch(s.w + (size_t)first * bytes, min(rows * bytes, ahead));
+}
+
+// The logits of the only row. Every block norms it for itself, the first one for all that comes behind. Nonzero in the block that is the
+// last to have its logits.
+DEVICE int norm_logits(const NormRouteParams& p, float* x, float* sums) {
+    const Segment &router = p.segment[0], &beside = p.segment[1];
+    First<1> asked = {uniform_warp()};
+    ask_weights<1, NORM_RMS>(asked, p.norm);
+    if (HAS_DEPENDENT_LAUNCH) prefetch_router(router, blockIdx.x * ROUTE_WARPS, p.norm.n, p.ahead);
+    depend_wait();
+    if (!live(p.route.seq, 0)) return blockIdx.x == 0;
+    ask_row<1>(asked, p.norm, 0);
+    const int first = blockIdx.x == 0;
+    norm_row<1, NORM_RMS>(p.norm, 0, asked, first ? p.norm.x_out : nullptr, sums, [&](int i, const Quad& normed) {
+        if (i < p.norm.n) store_quad(x + i, normed);
+        if (!first) return;
+        if (p.norm.y && i < p.norm.n) store_quad(p.norm.y + i, normed);
+        if (p.norm.image.q) quantize_quads(p.norm.image, i, normed.v, i < p.norm.n);
+    });
+    block_sync();
+    const int row = blockIdx.x * ROUTE_WARPS + warp(), of = row < router.rows ? 0 : 1;
+    if (row < router.rows + (p.segments > 1 ? beside.rows : 0)) {
+        const Segment& s = of ? beside : router;
+        const int at = of ? row - router.rows : row;
+        const float y = dot_of(s, at, x, p.norm.n);
+        if (lane() == 0) s.y[at] = y;
+    }
+    return last_block(p.ticket, gridDim.x);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * ROUTE_WARPS, 2) route(const NormRouteParams p) {
+    SHARED(float, sums, [NORM_SUMS<NORM_RMS> * ROUTE_MOST_CHUNKS]);
+    DYN_SHARED(float, x);
+    depend_launch();
+    int row = blockIdx.x * ROUTE_WARPS + warp();
+    if (p.segments) {
+        if (!norm_logits(p, x, sums)) return;
+        row = warp();
+    } else {
+        depend_wait();
+    }
+    if (row >= p.route.rows) return;
+    if (live(p.route.seq, row)) {
+        choose(p.route, row);
+    } else {
+        choose_nothing(p.route, row);
     }
 }
 

@@ -4,7 +4,7 @@
 
 QUANTIZED_FORMATS(PRODUCT)
 
-// Segments in different formats: the switches are uniform in a block, and what they have in common is there once.
+// Segments in different formats, or experts: the switches are uniform in a block, and what they have in common is there once.
 extern "C" __global__ void __launch_bounds__(32 * MOST_NORM_WARPS, 2) norm_product_mixed(const NormProductParams p) {
     SHARED_SUMS(1);
     DYN_SHARED(signed char, memory);
@@ -12,6 +12,14 @@ extern "C" __global__ void __launch_bounds__(32 * MOST_NORM_WARPS, 2) norm_produ
     const Tiles tiles = tiles_of(p.product);
     const int format = p.product.segment[tiles.segment].format;
     depend_launch();
+    ColumnTile columns = one_column();
+    NormParams norm = p.norm;
+    if (p.product.experts) {
+        depend_wait();
+        const int column = blockIdx.y;
+        columns = {column, column + 1, p.product.experts[column].expert, 0, nullptr, nullptr};
+        norm.x += (size_t)column * p.x_step;
+    }
     const int seq = p.product.seq ? *p.product.seq : 0;
     First<2> first = {uniform_warp()};
     ask_weights<1, NORM_RMS>(first, p.norm);
@@ -22,15 +30,15 @@ extern "C" __global__ void __launch_bounds__(32 * MOST_NORM_WARPS, 2) norm_produ
         QUANTIZED_FORMATS(CASE)
 #undef CASE
     }
-    prefetch_records(p.product, tiles, one_column(), record, in_row);
+    prefetch_records(p.product, tiles, columns, record, in_row);
     depend_wait();
     if (seq < 0) return;
-    const QuantizedActivations image = norm_column(p.norm, first, shared, memory);
+    const QuantizedActivations image = norm_column(norm, first, shared, memory);
     switch (format) {
 #define CASE(number, name, F)                                                                                   \
     case number: {                                                                                              \
-        const Records<F> at(p.product, tiles, one_column());                                                      \
-        multiply<F, 1, 1>(p.product, tiles, one_column(), shared, image, at, at.load());                          \
+        const Records<F> at(p.product, tiles, columns);                                                      \
+        multiply<F, 1, 1>(p.product, tiles, columns, shared, image, at, at.load());                          \
         break;                                                                                                  \
     }
         QUANTIZED_FORMATS(CASE)

@@ -337,6 +337,8 @@ DEVICE QuantizedActivations image_in(signed char* memory, int k) {
 struct NormProductParams {
     MatmulParams product;  // of one column; its image is not used
     NormParams norm;       // of that column: x and x_out apart; seq, index, y and image are not used
+    int x_step;            // of experts, which norm_product_mixed takes: elements from column to column of x, which all have the same norm
+    int pad;
 };
 
 DEVICE ColumnTile one_column() { return {0, 1, 0, 0, nullptr, nullptr}; }

@@ -7,6 +7,8 @@
 #include "quads.cuh"
 
 enum { MAX_HEAD = 512 };
+// Of latent attention: elements of a key's front, which is its value too, and of its end, which turns.
+enum { MAX_RANK = 512, MAX_TURNING = 128 };
 
 struct RopeKvParams {
     const float* q;           // [rows][n_head][q_step], of which the first head_dim

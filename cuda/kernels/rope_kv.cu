@@ -4,7 +4,7 @@
 //                and values already); 1 KB of shared memory, 2 for heads beyond 256. Moves q in and out and k and v in at 4 bytes per
 //                element, k and v out at 2 (f16) or 1.06 (q8_0).
 //   latent_kv    ceil((n_head + 1) / 8) × rows blocks of 256 threads, a warp per head and one for the token's vector; 512 bytes of shared
-//                memory. Moves the same, of one key and no value.
+//                memory. Moves 8 bytes per element of q that turns, and the same of one key and no value.
 #include "ptx.cuh"
 
 #include "rope.cuh"
@@ -52,13 +52,12 @@ ROPE_KV(rope_kv_512, MAX_HEAD)
 // Latent attention: a query is what its head's matrix has made of the elements that do not turn, then those that turn. The key of all
 // heads is one vector of each token, whose front is normed and whose end turns.
 struct LatentKvParams {
-    RopeKvParams rope;    // of q and k the elements that turn: q_step apart, and behind the `rank` of k, which k_norm has; v is not read
-    const float* absorbed;  // [rows][n_head][rank]: the front of queries
-    float* k_out;           // [rows][head_dim]: the keys, too; or null
-    int rank;               // a multiple of 32, at most MAX_RANK; rope.share is 1 / rank
+    RopeKvParams rope;    // of q and k the elements that turn: q_step apart, to behind the `rank` of q_out, and behind those of k, whose
+                          // norm is k_norm; v is not read
+    float* k_out;         // [rows][head_dim]: the keys, too; or null
+    int rank;             // a multiple of 32, at most MAX_RANK; rope.share is 1 / rank
     int pad;
 };
-enum { MAX_RANK = 512, MAX_TURNING = 128 };
 
 extern "C" __global__ void __launch_bounds__(256, 2) latent_kv(const LatentKvParams p) {
     const RopeKvParams& r = p.rope;
@@ -70,22 +69,23 @@ extern "C" __global__ void __launch_bounds__(256, 2) latent_kv(const LatentKvPar
     if (i > r.n_head) return;
 
     const size_t of_q = (size_t)row * r.n_head + i, of_k = (size_t)row * r.head_dim;
-    Quad front[QUADS_OF<MAX_RANK>], turning[1];
-    load_quads(front, is_key ? r.k + of_k : p.absorbed + of_q * p.rank, p.rank);
-    load_quads(turning, is_key ? r.k + of_k + p.rank : r.q + of_q * r.q_step, r.n_rot);
+    Quad end[1];
+    load_quads(end, is_key ? r.k + of_k + p.rank : r.q + of_q * r.q_step, r.n_rot);
     Turn<1> by;
     load_turn(by, r, turns);
-    turn(turning, r, by);
-    if (is_key) {
-        Quad weight[QUADS_OF<MAX_RANK>];
-        load_quads(weight, r.k_norm, p.rank);
-        norm_head(front, r, weight, 1);
-        const size_t slot = cache_slot(r.cache, r.seq[row], r.pos[row], 0, 1);
-        append(r.cache.k, r.cache.k_scale, slot, r.cache.type, {r.head_dim, 0, p.rank}, front);
-        append(r.cache.k, r.cache.k_scale, slot, r.cache.type, {r.head_dim, p.rank, r.n_rot}, turning);
+    turn(end, r, by);
+    if (!is_key) {
+        store_quads(r.q_out + of_q * r.head_dim + p.rank, end, r.n_rot);
+        return;
     }
-    float* const to = is_key ? p.k_out : r.q_out;
-    if (!to) return;
-    store_quads(to + (is_key ? of_k : of_q * r.head_dim), front, p.rank);
-    store_quads(to + (is_key ? of_k : of_q * r.head_dim) + p.rank, turning, r.n_rot);
+    Quad front[QUADS_OF<MAX_RANK>], weight[QUADS_OF<MAX_RANK>];
+    load_quads(front, r.k + of_k, p.rank);
+    load_quads(weight, r.k_norm, p.rank);
+    norm_head(front, r, weight, 1);
+    const size_t slot = cache_slot(r.cache, r.seq[row], r.pos[row], 0, 1);
+    append(r.cache.k, r.cache.k_scale, slot, r.cache.type, {r.head_dim, 0, p.rank}, front);
+    append(r.cache.k, r.cache.k_scale, slot, r.cache.type, {r.head_dim, p.rank, r.n_rot}, end);
+    if (!p.k_out) return;
+    store_quads(p.k_out + of_k, front, p.rank);
+    store_quads(p.k_out + of_k + p.rank, end, r.n_rot);
 }

@@ -3,7 +3,7 @@
 use super::{
     activations::QuantizedActivations,
     cache::{Cache, CacheType, PAGE},
-    rope_kv::RopeKv,
+    rope_kv::{MAX_TURNING, RopeKv},
 };
 use crate::{ArenaLayout, Grid, Params, Ptr, Result, Stream};
 
@@ -17,7 +17,7 @@ const LATENT: usize = 576;
 /// Attention of one layer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Attention {
-    /// Queries, f32 `[rows][n_head][head_dim]`; not read where there is a `rope`.
+    /// Queries, f32 `[rows][n_head][head_dim]`; not read where there is a `rope`, but for the front of queries of latent attention.
     pub q: Ptr<f32>,
     /// `[rows]`: position of each row in its sequence. Rows of a sequence that stand together ascend.
     pub pos: Ptr<i32>,
@@ -36,7 +36,8 @@ pub struct Attention {
     pub scratch: Scratch,
     /// Most blocks that share the parts of a row where rows go one by one. Not in the bits of the result.
     pub splits: usize,
-    /// What is still to be done with the projections of the rows, where no row sees another one. Only where rows go one by one.
+    /// What is still to be done with the projections of the rows, where no row sees another one; of latent attention as
+    /// [`LatentKv`](super::rope_kv::LatentKv) has it. Only where rows go one by one.
     pub rope: Option<RopeKv>,
     /// How rows are gathered.
     pub tiling: Tiling,
@@ -175,8 +176,7 @@ pub unsafe fn attention(s: &Stream, a: &Attention) -> Result<()> {
     assert!(a.n_head.is_multiple_of(a.n_head_kv), "{} heads share {}", a.n_head, a.n_head_kv);
     assert!(a.image.q.is_null() || value_dim.is_multiple_of(32), "an image of heads of {value_dim} elements");
     assert!(a.splits <= 1 || a.scratch.parts > 0, "no room for the parts of {} splits", a.splits);
-    let turned = a.tiling == Tiling::Prompt || a.latent.is_some();
-    assert!(a.rope.is_none() || !turned, "rows of a prompt, and of latent attention, are turned before");
+    assert!(a.rope.is_none() || a.tiling == Tiling::Rows, "rows of a prompt are turned before");
     let whole = a.tiling == Tiling::Prompt && a.growth == 0.0;
     assert!(a.end.is_null() || whole, "rows that go one by one, and queries that grow, see nothing behind them");
     let group = a.n_head / a.n_head_kv;
@@ -217,7 +217,10 @@ pub unsafe fn attention(s: &Stream, a: &Attention) -> Result<()> {
         gate_step: a.gate_step as i32,
         gate: a.gate,
         sinks: a.sinks,
-        rope: a.rope.map_or_else(RopeKv::default, |rope| rope.checked()),
+        rope: a.rope.map_or_else(RopeKv::default, |rope| match a.latent {
+            None => rope.checked(),
+            Some(_) => rope.checked_latent(),
+        }),
     };
     let tiles = a.n_head_kv * group.div_ceil(heads_per_tile);
     let blocks = [tiles as u32, a.rows.div_ceil(rows_per_tile) as u32, splits as u32];
@@ -300,14 +303,14 @@ impl Variant {
     /// Dynamic shared memory in bytes: BYTES of kernels/attention.cu and kernels/attention_rows.cu.
     fn shared(&self) -> u32 {
         let stride = self.dim + 8;
-        let turns = if self.tiling == Tiling::Rows && self.dim < LATENT { 4 * self.dim } else { 0 };
+        let (turning, kept) = if self.dim < LATENT { (self.dim, 2) } else { (MAX_TURNING, 1) };
+        let scale_bytes = if self.kind == CacheType::Q8_0 { 4 * self.dim / 32 } else { 0 };
+        // Of rows that go one by one: cosines and sines, and the own key and value.
+        let own = if self.tiling == Tiling::Rows { 4 * turning + kept * (2 * stride + scale_bytes) } else { 0 };
         let scales = if self.kind == CacheType::Q8_0 { self.step * self.dim / 32 } else { 0 };
         let tile = 2 * self.step * stride;
-        (2 * 2 * self.queries * stride
-            + self.tiles * tile
-            + 4 * self.queries * (self.step + 8)
-            + turns
-            + 2 * 4 * scales) as u32
+        (2 * 2 * self.queries * stride + self.tiles * tile + 4 * self.queries * (self.step + 8) + own + 2 * 4 * scales)
+            as u32
     }
 
     /// Threads of a block.

@@ -1,8 +1,12 @@
 //! Experts: which of them each row takes, the rows of each, and what a row gets from them. Their products are those of
 //! [`super::product`] and [`super::gemm`], of columns in lists.
 
+use qrun_quant::GgmlType;
+
 use super::{
-    params::{ExpertTile, MatmulParams},
+    formats::{self, Layout},
+    norm::{self, NormParams},
+    params::{ExpertTile, MatmulParams, Segment},
     product,
 };
 use crate::{ArenaLayout, Grid, Params, Ptr, Result, Stream};
@@ -19,8 +23,10 @@ pub const SOFTMAX: i32 = 1;
 pub const SIGMOID: i32 = 2;
 /// Softmax over the chosen experts; they are chosen by their logits.
 pub const SOFTMAX_OF_CHOSEN: i32 = 3;
-/// Rows of a block of `route`: one per warp.
+/// Rows of a block of `route`, or logits of the only row: one per warp.
 const ROUTE_ROWS: u32 = 8;
+/// Most chunks of a row whose norm it makes.
+const ROUTE_MOST_CHUNKS: usize = 96;
 const GROUP_THREADS: u32 = 512;
 const JOIN_THREADS: u32 = 256;
 
@@ -126,6 +132,18 @@ impl Route {
         [width, n.min(n_expert + if rows > width { n / width } else { 0 })]
     }
 
+    /// As the kernels take it.
+    fn checked(&self) -> Self {
+        let Self { n_expert, n_used, groups, .. } = *self;
+        assert!(n_expert as usize <= MAX_EXPERTS && n_used as usize <= MAX_CHOICES && n_used <= n_expert);
+        let size = n_expert / groups.max(1);
+        assert!(
+            groups == 0 || groups as usize <= MAX_GROUPS && groups * size == n_expert && self.best_of_group <= size
+        );
+        let [width, tiles] = self.tiles();
+        Self { n_tiles: tiles as i32, width_log2: width.ilog2() as i32, ..*self }
+    }
+
     /// A product of the chosen experts with the rows: `y` is `[choice][…]`. No segments yet.
     pub fn of_rows(&self, product: MatmulParams) -> MatmulParams {
         self.product(product, self.choices.rows_of)
@@ -159,17 +177,76 @@ impl Route {
 /// The contract of [`ops`](crate::ops): the addresses in `p` and its choices have the sizes that their fields name, `tiles`
 /// that of [`Choices::take`].
 pub unsafe fn route(stream: &Stream, p: &Route) -> Result<()> {
-    assert!(p.n_expert as usize <= MAX_EXPERTS && p.n_used as usize <= MAX_CHOICES && p.n_used <= p.n_expert);
-    let [groups, size] = [p.groups, p.n_expert / p.groups.max(1)];
-    assert!(groups == 0 || groups as usize <= MAX_GROUPS && groups * size == p.n_expert && p.best_of_group <= size);
-    let [width, tiles] = p.tiles();
-    let p = Route { n_tiles: tiles as i32, width_log2: width.ilog2() as i32, ..*p };
+    let p = p.checked();
     let blocks = (p.rows as u32).div_ceil(ROUTE_ROWS);
     // SAFETY: the kernels take these parameters (compared by the test below); the caller answers for the rest.
     unsafe {
-        stream.launch("route", Grid::linear(blocks, 32 * ROUTE_ROWS), &p)?;
+        stream.launch(
+            "route",
+            Grid::linear(blocks, 32 * ROUTE_ROWS),
+            &NormRoute { route: p, ..NormRoute::default() },
+        )?;
         if p.rows > 1 { stream.launch("group", Grid::linear(1, GROUP_THREADS), &p) } else { Ok(()) }
     }
+}
+
+/// The twin of NormRouteParams in kernels/experts.cu.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct NormRoute {
+    norm: NormParams,
+    segment: [Segment; 2],
+    route: Route,
+    ticket: Ptr<u32>,
+    segments: i32,
+    ahead: i32,
+}
+// SAFETY: NormRouteParams in kernels/experts.cu; the test below compares size and offsets.
+unsafe impl Params for NormRoute {}
+
+/// Whether [`norm_route`] takes rows of `n` elements and a router in this format.
+pub fn norm_route_takes(n: usize, router: GgmlType) -> bool {
+    let dense = formats::kernels(router as i32).layout == Layout::File;
+    dense && n.is_multiple_of(4) && n <= ROUTE_MOST_CHUNKS * norm::CHUNK
+}
+
+/// [`norm::norm`] of one row, an RMSNorm, the products of `segments` with it and the [`route`] of the logits that the first of them
+/// gives, in one launch: the same bits. All are dense; one or two, the first a router that [`norm_route_takes`]. Of `norm`, `x_out`
+/// is apart from `x`, and nothing is picked by `index`. Whether the row is idle says `route`. `ticket` is 0, and is so again afterwards.
+///
+/// # Errors
+/// The driver refuses the launch, or an earlier launch has failed.
+///
+/// # Safety
+/// As for [`norm::norm`], [`matmul::gemv`](super::matmul::gemv) and [`route`].
+pub unsafe fn norm_route(
+    stream: &Stream,
+    norm: &NormParams,
+    segments: &[Segment],
+    route: &Route,
+    ticket: Ptr<u32>,
+) -> Result<()> {
+    let (route, n) = (route.checked(), norm.n as usize);
+    assert!((1..=2).contains(&segments.len()) && route.rows == 1, "{} products, {} rows", segments.len(), route.rows);
+    assert!(segments.iter().all(|s| norm_route_takes(n, formats::kernels(s.format).format)), "rows of {n} elements");
+    assert!(segments[0].rows == route.n_expert && segments[0].y.address() == route.logits.address(), "logits");
+    assert!(norm.index.is_null() && !norm.weight.is_null() && norm.bias.is_null(), "an RMSNorm of the only row");
+    assert!(norm.x_out.is_null() || norm.x_out.address() != norm.x.address(), "other blocks still read the stream");
+    assert!(norm.image.q.is_null() || n.is_multiple_of(32), "an image of {n} elements");
+    let blocks = (segments.iter().map(|s| s.rows).sum::<i32>() as u32).div_ceil(ROUTE_ROWS);
+    let mut both = [Segment::default(); 2];
+    both[..segments.len()].copy_from_slice(segments);
+    let p = NormRoute {
+        norm: norm.with_share(),
+        segment: both,
+        route,
+        ticket,
+        segments: segments.len() as i32,
+        ahead: product::ahead(stream, blocks),
+    };
+    let grid = Grid { shared: 4 * n as u32, ..Grid::linear(blocks, 32 * ROUTE_ROWS) };
+    // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
+    unsafe { stream.launch_dependent("route", grid, &p) }
 }
 
 /// Matrices of heads as those of experts of which each row takes all: head `h` takes expert `h`.
@@ -277,6 +354,7 @@ mod tests {
             logits, bias, factor, seq, choices, rows, n_expert, n_used, gating, norm, scale, n_tiles, width_log2,
             groups, groups_used, best_of_group, pad,
         });
+        twin::fields!(NormRoute as "experts::NormRouteParams" { norm, segment, route, ticket, segments, ahead });
         twin::fields!(Choices as "experts::Choices" { chosen, weights, tiles, rows_of, choices_of, ranks });
         twin::fields!(AllHeads as "experts::AllHeadsParams" { tiles, choices_of, rows, n_head, width_log2, pad });
         twin::fields!(Join as "experts::JoinParams" { x, weights, shared, gate, seq, y, n_used, n });
@@ -287,6 +365,7 @@ mod tests {
             ("experts::SIGMOID", SIGMOID as usize),
             ("experts::SOFTMAX_OF_CHOSEN", SOFTMAX_OF_CHOSEN as usize),
             ("experts::ROUTE_WARPS", ROUTE_ROWS as usize),
+            ("experts::ROUTE_MOST_CHUNKS", ROUTE_MOST_CHUNKS),
             ("experts::GROUP_THREADS", GROUP_THREADS as usize),
             ("experts::JOIN_THREADS", JOIN_THREADS as usize),
         ]);

@@ -6,9 +6,9 @@ use super::{
     formats::{self, Layout},
     grids,
     norm::{self, NormParams},
-    params::{MatmulParams, Segment},
+    params::MatmulParams,
 };
-use crate::{Grid, Params, Result, Stream};
+use crate::{Grid, Params, Ptr, Result, Stream};
 
 /// Rows of a row tile.
 const ROWS: u32 = 16;
@@ -133,7 +133,7 @@ fn plan_normed(variant: &Variant, shape: &Shape<'_>, device: &Multiprocessors) -
     let turns = |plan: &Plan| {
         let at_once = variant.at_once(plan.warps, device);
         let records = (plan.tiles * shape.in_row).div_ceil(plan.warps);
-        shape.blocks(plan.tiles).div_ceil(at_once) * (3 + shape.normed.div_ceil(plan.warps) + records)
+        (shape.blocks(plan.tiles) * shape.experts).div_ceil(at_once) * (3 + shape.normed.div_ceil(plan.warps) + records)
     };
     let plans = tiles.iter().flat_map(|&tiles| (4..=variant.warps).rev().map(move |warps| Plan { tiles, warps }));
     plans.min_by_key(turns).expect("there are plans")
@@ -145,6 +145,8 @@ fn plan_normed(variant: &Variant, shape: &Shape<'_>, device: &Multiprocessors) -
 struct NormProductParams {
     product: MatmulParams,
     norm: NormParams,
+    x_step: i32,
+    pad: i32,
 }
 // SAFETY: NormProductParams in kernels/product.cuh; the test below compares size and offsets.
 unsafe impl Params for NormProductParams {}
@@ -167,10 +169,13 @@ pub unsafe fn product(stream: &Stream, p: &MatmulParams) -> Result<()> {
 pub fn norm_product_takes(k: usize, formats: &[GgmlType]) -> bool {
     let quantized = formats.iter().all(|format| format.format().block > 1);
     let same = formats.windows(2).all(|pair| pair[0] == pair[1]);
-    let mixes =
-        |&format: &GgmlType| matches!(formats::kernels(format as i32).layout, Layout::Records { mixes: true, .. });
-    let one_kernel = same || formats.iter().all(mixes);
+    let one_kernel = same || formats.iter().all(|format| mixes(*format));
     quantized && one_kernel && k.is_multiple_of(32) && k <= MOST_NORMED
+}
+
+/// Whether the kernel for several formats has this one.
+fn mixes(format: GgmlType) -> bool {
+    matches!(formats::kernels(format as i32).layout, Layout::Records { mixes: true, .. })
 }
 
 /// [`norm::norm`] of one row, an RMSNorm, and the product with it, in one launch: the same bits. Segments in formats that
@@ -188,6 +193,38 @@ pub unsafe fn norm_product(stream: &Stream, p: &MatmulParams, norm: &NormParams)
     unsafe { planned(stream, p, Some(norm), planned_for(stream, p, true)) }
 }
 
+/// What every block quantizes for itself before it multiplies it.
+#[derive(Debug, Clone, Copy)]
+pub struct Unquantized {
+    /// Columns of as many elements as the product's.
+    pub x: Ptr<f32>,
+    /// Elements from one to the next, where each takes a matrix of its own.
+    pub step: usize,
+    /// As many ones as a column has elements.
+    pub ones: Ptr<f32>,
+}
+
+/// Whether [`quantized_product`] takes columns of `k` elements and a matrix in this format, or one for each column (`apart`), which a
+/// rare format has no kernel for.
+pub fn quantized_product_takes(k: usize, format: GgmlType, apart: bool) -> bool {
+    norm_product_takes(k, &[format]) && (!apart || mixes(format))
+}
+
+/// [`quantize`](super::activations::quantize) of one column, or of one for each of `experts`, and the product with it in one launch:
+/// the same bits. The formats are those that [`quantized_product_takes`]; `p` has no image, and `experts` list one row's columns.
+///
+/// # Errors
+/// The driver refuses the launch, or an earlier launch has failed.
+///
+/// # Safety
+/// The contract of [`ops`](crate::ops): the addresses in `p`, its segments and `of` have the sizes that their fields name.
+pub unsafe fn quantized_product(stream: &Stream, p: &MatmulParams, of: &Unquantized) -> Result<()> {
+    // Divided by √(0 · Σx² + 1), times 1: the numbers themselves.
+    let norm = NormParams { x: of.x, weight: of.ones, n: p.k, eps: 1.0, share: 0.0, ..NormParams::default() };
+    // SAFETY: the caller keeps the same contract.
+    unsafe { launch(stream, p, Some((&norm, of.step)), planned_for(stream, p, true)) }
+}
+
 /// The plan for this device.
 fn planned_for(stream: &Stream, p: &MatmulParams, normed: bool) -> Plan {
     let segments = &p.segment[..p.segments as usize];
@@ -199,7 +236,7 @@ fn planned_for(stream: &Stream, p: &MatmulParams, normed: bool) -> Plan {
     let chunks = if normed { (p.k as u32).div_ceil(norm::CHUNK as u32) } else { 0 };
     let shape = Shape { rows: &rows, in_row, gated: p.gated != 0, normed: chunks, experts };
     plan(
-        if normed { normed_variant(stream.gpu().properties().sm, segments) } else { variant(p).1 },
+        if normed { normed_variant(stream.gpu().properties().sm, p) } else { variant(p).1 },
         &shape,
         &Multiprocessors::of(stream),
     )
@@ -218,9 +255,10 @@ fn variant(p: &MatmulParams) -> (usize, &'static Variant) {
 }
 
 /// What the kernel allows that norms its column and multiplies it with these.
-fn normed_variant(sm: i32, segments: &[Segment]) -> &'static Variant {
+fn normed_variant(sm: i32, p: &MatmulParams) -> &'static Variant {
     use GgmlType::{IQ4_NL, MXFP4, NVFP4, Q1_0, Q2_0, Q2_K, Q4_0, Q5_0, Q8_0};
-    let same = segments.iter().all(|s| s.format == segments[0].format);
+    let segments = &p.segment[..p.segments as usize];
+    let same = segments.iter().all(|s| s.format == segments[0].format) && p.experts.is_null();
     match formats::kernels(segments[0].format).records {
         Q4_0 | Q5_0 | Q8_0 | IQ4_NL | MXFP4 | NVFP4 | Q1_0 | Q2_0 if same && sm >= 90 => &LIGHT_NORMED,
         Q2_K if same => &HEAVY_NORMED,
@@ -236,6 +274,13 @@ fn normed_variant(sm: i32, segments: &[Segment]) -> &'static Variant {
 /// # Safety
 /// As for [`product`], or [`norm_product`]; the plan is within the limits that [`Plan`] states.
 pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParams>, plan: Plan) -> Result<()> {
+    let norm = norm.map(NormParams::with_share);
+    // SAFETY: the caller keeps the same contract.
+    unsafe { launch(stream, p, norm.as_ref().map(|norm| (norm, 0)), plan) }
+}
+
+/// The same; a norm with its share, and elements from column to column of what is normed, where there are experts.
+unsafe fn launch(stream: &Stream, p: &MatmulParams, norm: Option<(&NormParams, usize)>, plan: Plan) -> Result<()> {
     let segments = &p.segment[..p.segments as usize];
     let number = segments[0].format;
     let kernels = formats::kernels(number);
@@ -255,7 +300,7 @@ pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParam
     let factor = |n: u32| 65_536u32.div_ceil(n) as i32;
     let columns = p.column_tiles(variant.columns);
     let sm = stream.gpu().properties().sm;
-    let of = if norm.is_some() { normed_variant(sm, segments) } else { variant };
+    let of = if norm.is_some() { normed_variant(sm, p) } else { variant };
     let at_once = of.at_once(plan.warps, &Multiprocessors::of(stream));
     let ahead = if norm.is_some() || blocks * columns <= at_once {
         ahead(stream, (blocks * columns).min(at_once) * if p.gated == 0 { 1 } else { 2 })
@@ -272,13 +317,10 @@ pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParam
     };
     let grid = Grid::plane(blocks, columns, 32 * plan.warps);
     for s in segments.iter().filter(|_| !p.experts.is_null()) {
-        assert!(
-            norm.is_none() && p.seq.is_null() && p.columns as u32 <= variant.columns,
-            "columns of experts are listed"
-        );
+        assert!(p.seq.is_null() && p.columns as u32 <= variant.columns, "columns of experts are listed");
         assert!(s.expert_rows > 0 && s.expert_rows % 16 == 0, "experts of {} rows", s.expert_rows);
     }
-    let Some(norm) = norm.map(NormParams::with_share) else {
+    let Some((norm, x_step)) = norm else {
         // SAFETY: the kernel takes these parameters (compared by a test of `params`); the caller answers for the rest.
         return unsafe { stream.launch_dependent(kernels.product[i], grid, &product) };
     };
@@ -289,26 +331,29 @@ pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParam
     assert!(norm.x_out.is_null() || norm.x_out.address() != norm.x.address(), "other blocks still read the stream");
     // The image in whole chunks: a byte per element, and four bytes per 32 and per 16.
     let grid = Grid { shared: (p.k as u32).next_multiple_of(norm::CHUNK as u32) * 11 / 8, ..grid };
-    let name = if same { kernels.norm_product } else { "norm_product_mixed" };
+    let mixed = !same || !p.experts.is_null();
+    assert!(p.experts.is_null() || mixes(kernels.format), "{} has no kernel with others", kernels.format);
+    let name = if mixed { "norm_product_mixed" } else { kernels.norm_product };
+    let params = NormProductParams { product, norm: *norm, x_step: x_step as i32, pad: 0 };
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
-    unsafe { stream.launch_dependent(name, grid, &NormProductParams { product, norm }) }
+    unsafe { stream.launch_dependent(name, grid, &params) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::twin;
+    use crate::ops::{params::Segment, twin};
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(NormProductParams as "matrix_product::NormProductParams" { product, norm });
+        twin::fields!(NormProductParams as "matrix_product::NormProductParams" { product, norm, x_step, pad });
         twin::constants([
             ("matrix_product::MOST_TILES", VARIANTS[0].tiles as usize),
             ("matrix_product::MOST_WARPS", VARIANTS[0].warps as usize),
         ]);
         for kernels in formats::FORMATS.iter().filter(|k| matches!(k.layout, Layout::Records { .. })) {
             let segment = Segment { format: kernels.format as i32, ..Segment::default() };
-            let variant = normed_variant(90, &[segment]);
+            let variant = normed_variant(90, &MatmulParams::default().with(&[segment]));
             let name = kernels.norm_product.trim_start_matches("norm_product_");
             twin::constants([
                 (format!("norm warps {name}").as_str(), variant.warps as usize),

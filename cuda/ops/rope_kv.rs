@@ -11,7 +11,7 @@ const MAX_HEAD: i32 = 512;
 const SMALL_HEAD: i32 = 256;
 /// Most elements of the front of a latent vector, and of its end, which turns.
 const MAX_RANK: usize = 512;
-const MAX_TURNING: usize = 128;
+pub(super) const MAX_TURNING: usize = 128;
 
 /// Rows of q, k and v; f32 `[rows][heads][head_dim]`.
 #[repr(C)]
@@ -85,6 +85,14 @@ impl RopeKv {
         assert!(takes(n_rot as usize, self.pairs) && n_rot <= head_dim, "{n_rot} of {head_dim} elements turn");
         Self { share: 1.0 / head_dim as f32, ..*self }
     }
+
+    /// The same of [`LatentKv`].
+    pub(super) fn checked_latent(&self) -> Self {
+        let Self { head_dim, n_rot, .. } = *self;
+        assert!(takes_latent(head_dim as usize, n_rot as usize), "{n_rot} of {head_dim} elements turn");
+        assert!(self.q_norm.is_null() && self.n_head_kv == 1, "queries of latent attention are not normed");
+        Self { share: 1.0 / (head_dim - n_rot) as f32, ..*self }
+    }
 }
 
 /// Whether the kernels turn so many elements of a head.
@@ -119,11 +127,10 @@ pub unsafe fn rope_kv(s: &Stream, rows: u32, p: &RopeKv) -> Result<()> {
 /// all heads is one vector of each token, whose front is normed and whose end turns. Keys alone go into the cache.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LatentKv {
-    /// Of queries and keys `n_rot` elements turn, all of `q` (from head to head `q_step`) and the last ones of `k`, whose
-    /// first have the norm `k_norm`. One `n_head_kv`; `v`, `q_norm` and `v_norm` mean nothing.
+    /// Of queries and keys `n_rot` elements turn, all of `q` (from head to head `q_step`), which go behind the front that
+    /// `q_out` has, and the last ones of `k`, whose first have the norm `k_norm`. One `n_head_kv`; `v`, `q_norm` and `v_norm` mean
+    /// nothing.
     pub rope: RopeKv,
-    /// `[rows][n_head][head_dim - n_rot]`: the front of queries.
-    pub absorbed: Ptr<f32>,
     /// `[rows][head_dim]`: where keys go besides, or null.
     pub k_out: Ptr<f32>,
 }
@@ -133,7 +140,6 @@ pub struct LatentKv {
 #[derive(Clone, Copy)]
 struct RawLatent {
     rope: RopeKv,
-    absorbed: Ptr<f32>,
     k_out: Ptr<f32>,
     rank: i32,
     pad: i32,
@@ -155,11 +161,9 @@ pub fn takes_latent(head_dim: usize, n_rot: usize) -> bool {
 /// # Safety
 /// The contract of [`ops`](crate::ops): the addresses in `p` have the sizes that its fields name, for `rows` rows.
 pub unsafe fn latent_kv(s: &Stream, rows: u32, p: &LatentKv) -> Result<()> {
-    let RopeKv { head_dim, n_rot, n_head, .. } = p.rope;
-    assert!(takes_latent(head_dim as usize, n_rot as usize), "{n_rot} of {head_dim} elements turn");
-    let rank = head_dim - n_rot;
-    let rope = RopeKv { share: 1.0 / rank as f32, ..p.rope };
-    let raw = RawLatent { rope, absorbed: p.absorbed, k_out: p.k_out, rank, pad: 0 };
+    let rope = p.rope.checked_latent();
+    let RopeKv { head_dim, n_rot, n_head, .. } = rope;
+    let raw = RawLatent { rope, k_out: p.k_out, rank: head_dim - n_rot, pad: 0 };
     let grid = Grid::plane((n_head as u32 + 1).div_ceil(WARPS), rows, 32 * WARPS);
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { s.launch("latent_kv", grid, &raw) }
@@ -176,12 +180,12 @@ mod tests {
             q, q_out, k, v, q_norm, k_norm, frequency, pos, seq, cache, n_head, n_head_kv, head_dim, n_rot,
             pairs as "halves", eps, magnitude, q_step, v_norm, share,
         });
-        twin::fields!(RawLatent as "rope_kv::LatentKvParams" { rope, absorbed, k_out, rank, pad });
+        twin::fields!(RawLatent as "rope_kv::LatentKvParams" { rope, k_out, rank, pad });
         twin::constants([
             ("rope_kv::ROPE_WARPS", WARPS as usize),
             ("MAX_HEAD", MAX_HEAD as usize),
-            ("rope_kv::MAX_RANK", MAX_RANK),
-            ("rope_kv::MAX_TURNING", MAX_TURNING),
+            ("MAX_RANK", MAX_RANK),
+            ("MAX_TURNING", MAX_TURNING),
         ]);
     }
 }

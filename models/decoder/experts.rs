@@ -1,5 +1,5 @@
-//! Layers with experts on the device: six launches after attention for one row (norm, router, choice, gate and up, down, sum), one more
-//! for several, another one for many or without a gate; and two of a shared expert, or six of a feed-forward beside them; and five
+//! Layers with experts on the device: four launches after attention for one row (norm, logits and choice; gate and up; down; sum), seven
+//! for several, one more for many or without a gate; and two of a shared expert, or six of a feed-forward beside them; and five
 //! where they see less than the stream.
 
 use qrun_cuda::{
@@ -56,65 +56,30 @@ impl Step<'_> {
     /// From the stream to what joins it.
     pub(super) fn experts(&self, il: usize, layer: &Layer, plan: &ExpertPlan, residual: Residual) -> Result<()> {
         let (c, a, e) = (self.c, &self.m.activations, &self.m.activations.experts);
-        let [router, down] = layer.matrices([FfnGateInp, FfnDownExps]);
+        let [down] = layer.matrices([FfnDownExps]);
         let (inputs, segments) = self.inputs_of_experts(layer, plan);
         let shared = plan.shared.map(|s| (s, layer.feed_forward([FfnGateShexp, FfnUpShexp, FfnDownShexp])));
         let beside = plan.beside.map(|n_ff| (n_ff, layer.feed_forward([FfnGate, FfnUp, FfnDown])));
-        let mut consumers = vec![router];
+        let mut consumers = Vec::new();
         match plan.latent {
+            _ if beside.is_some() => {}
             Some(_) => consumers.extend(layer.matrices([FfnLatentDown])),
             None => consumers.extend(&inputs),
         }
         for (gate, [up, _]) in shared.iter().map(|s| s.1).chain(beside.iter().map(|b| b.1)) {
             consumers.extend(gate.into_iter().chain([up]));
         }
-        self.norm(&self.norm_of(residual, layer.norm(FfnNorm)), &consumers)?;
-        self.tap(Some(il), "ffn_norm", a.normed.values, c.n_embd)?;
+        let norm = self.norm_of(residual, layer.norm(FfnNorm));
         let stream = Residual::stream(residual.x_out);
-        if let Some((n_ff, matrices)) = beside {
+        let route = if let Some((n_ff, matrices)) = beside {
+            self.norm(&norm, &consumers)?;
+            self.tap(Some(il), "ffn_norm", a.normed.values, c.n_embd)?;
             self.dense(il, matrices, n_ff, None, e.shared)?;
-            self.norm(&self.norm_of(stream, layer.norm(FfnGateInpScale)), &[router])?;
-        }
-
-        let normed = self.product(&a.normed, c.n_embd);
-        let shared_gate = layer.vector(FfnGateInpShexp);
-        let passes = Segment {
-            w: shared_gate.cast(),
-            y: e.shared_gate,
-            rows: 1,
-            y_stride: 1,
-            format: GgmlType::F32 as i32,
-            ..Segment::default()
+            self.choose(il, layer, plan, (&self.norm_of(stream, layer.norm(FfnGateInpScale)), &[]))?
+        } else {
+            self.choose(il, layer, plan, (&norm, &consumers))?
         };
-        let routes = [segment(&router, e.logits), passes];
-        // Of any number of rows: a choice must not depend on it.
-        let routes = &routes[..if shared_gate.is_null() { 1 } else { 2 }];
-        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
-        unsafe { matmul::gemv(self.stream, &normed.with(routes))? };
-        self.tap(Some(il), "ffn_moe_logits", e.logits, plan.n_expert)?;
-        let route = Route {
-            logits: e.logits,
-            bias: layer.vector(ExpProbsB),
-            factor: layer.choice_scale,
-            seq: self.at.seq,
-            choices: e.choices,
-            rows: self.rows as i32,
-            n_expert: plan.n_expert as i32,
-            n_used: plan.n_used as i32,
-            gating: match plan.gating {
-                Gating::Softmax => experts::SOFTMAX,
-                Gating::Sigmoid => experts::SIGMOID,
-                Gating::SoftmaxOfChosen => experts::SOFTMAX_OF_CHOSEN,
-            },
-            norm: i32::from(plan.norm),
-            scale: plan.scale,
-            groups: plan.groups.map_or(0, |groups| groups.count as i32),
-            groups_used: plan.groups.map_or(0, |groups| groups.used as i32),
-            best_of_group: plan.groups.map_or(0, |groups| groups.best as i32),
-            ..Route::default()
-        };
-        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
-        unsafe { experts::route(self.stream, &route)? };
+        let (normed, shared_gate) = (self.product(&a.normed, c.n_embd), layer.vector(FfnGateInpShexp));
         if beside.is_some() {
             self.norm(&self.norm_of(stream, layer.norm(PreFfwNorm2)), &inputs)?;
         }
@@ -161,6 +126,69 @@ impl Step<'_> {
         let sum = Residual { add: a.out, post, x_out: a.out, ..Residual::stream(e.shared) };
         let sum = NormParams { scale: 1.0, post_eps: c.norm_eps, ..self.norm_of(sum, NormWeight::NONE) };
         self.launch_norm(self.rows, NormKind::None, &sum)
+    }
+
+    /// The experts of each row, by its normed stream; the norm is for `consumers` too.
+    fn choose(
+        &self,
+        il: usize,
+        layer: &Layer,
+        plan: &ExpertPlan,
+        (norm, consumers): (&NormParams, &[Weight]),
+    ) -> Result<Route> {
+        let (n_embd, a, e) = (self.c.n_embd, &self.m.activations, &self.m.activations.experts);
+        let [router] = layer.matrices([FfnGateInp]);
+        let passes = Segment {
+            w: layer.vector(FfnGateInpShexp).cast(),
+            y: e.shared_gate,
+            rows: 1,
+            y_stride: 1,
+            format: GgmlType::F32 as i32,
+            ..Segment::default()
+        };
+        let segments = [segment(&router, e.logits), passes];
+        let segments = &segments[..if passes.w.is_null() { 1 } else { 2 }];
+        let route = Route {
+            logits: e.logits,
+            bias: layer.vector(ExpProbsB),
+            factor: layer.choice_scale,
+            seq: self.at.seq,
+            choices: e.choices,
+            rows: self.rows as i32,
+            n_expert: plan.n_expert as i32,
+            n_used: plan.n_used as i32,
+            gating: match plan.gating {
+                Gating::Softmax => experts::SOFTMAX,
+                Gating::Sigmoid => experts::SIGMOID,
+                Gating::SoftmaxOfChosen => experts::SOFTMAX_OF_CHOSEN,
+            },
+            norm: i32::from(plan.norm),
+            scale: plan.scale,
+            groups: plan.groups.map_or(0, |groups| groups.count as i32),
+            groups_used: plan.groups.map_or(0, |groups| groups.used as i32),
+            best_of_group: plan.groups.map_or(0, |groups| groups.best as i32),
+            ..Route::default()
+        };
+        let takes = experts::norm_route_takes(n_embd, router.ty) && self.norm_kind(norm) == NormKind::Rms;
+        if self.rows == 1 && takes && norm.y.is_null() && self.probe.is_none() {
+            let (y, image) = self.wanted(&a.normed, consumers);
+            let norm = NormParams { y, image, ..*norm };
+            // SAFETY: parts of the arena with room for a row (see `decoder`).
+            unsafe { experts::norm_route(self.stream, &norm, segments, &route, e.ticket)? };
+            return Ok(route);
+        }
+        self.norm(norm, &[&[router], consumers].concat())?;
+        if plan.beside.is_none() {
+            self.tap(Some(il), "ffn_norm", a.normed.values, n_embd)?;
+        }
+        // Of any number of rows: a choice must not depend on it.
+        let product = self.product(&a.normed, n_embd).with(segments);
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe { matmul::gemv(self.stream, &product)? };
+        self.tap(Some(il), "ffn_moe_logits", e.logits, plan.n_expert)?;
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe { experts::route(self.stream, &route)? };
+        Ok(route)
     }
 
     /// The normed stream as experts take it that see less.

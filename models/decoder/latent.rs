@@ -1,4 +1,4 @@
-//! Layers with latent attention on the device: nine launches for one row, eight where queries are made of the stream; and one of a step,
+//! Layers with latent attention on the device: six launches for one row, five where queries are made of the stream; and one of a step,
 //! which lists the rows of each head.
 //!
 //! Products by head are those of experts of which each row takes all: see `cpu/latent.rs` for what they are for.
@@ -11,10 +11,12 @@ use qrun_cuda::{
         experts::{self, AllHeads},
         matmul::{MatmulParams, Segment},
         norm::{NormKind, NormParams},
-        product,
+        product::{self, Unquantized},
         rope_kv::{self, LatentKv, RopeKv},
     },
 };
+
+use qrun_quant::GgmlType;
 
 use super::{
     blocks,
@@ -59,31 +61,27 @@ impl Step<'_> {
         let (l, a) = (&self.c.layers[il], &self.m.activations);
         let (b, heads) = (&a.latent, self.heads(il)?);
         self.latent_queries(il, layer, plan, residual)?;
-        let [keys, values, output] = layer.matrices([AttnKB, AttnVB, AttnOutput]);
-        let width = plan.n_nope + l.rope.n_rot;
-        let fronts = [self.rows * l.n_head, plan.n_nope, width];
-        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
-        unsafe { activations::quantize_front(self.stream, b.queries, b.front, fronts)? };
-        let front = MatmulParams { k: plan.n_nope as i32, image: b.front, ..MatmulParams::default() };
-        self.matmul(heads.product(front), &[by_head(&keys, l.n_head, b.absorbed)])?;
-
+        self.absorb(il, layer, plan, heads)?;
+        let [values, output] = layer.matrices([AttnVB, AttnOutput]);
         let rope = RopeKv {
             q: b.queries.add(plan.n_nope),
-            q_step: width as i32,
+            q_step: (plan.n_nope + l.rope.n_rot) as i32,
             k: a.k,
             k_norm: layer.vector(AttnKvANorm),
             ..self.turn(il, layer)
         };
-        // Nobody has values, so there is room for what is listened to.
-        let k_out = if self.probe.is_some() { a.v } else { Ptr::NULL };
-        let turn = LatentKv { rope, absorbed: b.absorbed, k_out };
-        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
-        unsafe { rope_kv::latent_kv(self.stream, self.rows as u32, &turn)? };
-        self.tap(Some(il), "Qcur", a.q, l.q_dim())?;
-        self.tap(Some(il), "Kcur", k_out, l.kv_dim())?;
-
+        let alone = self.turns_in_attention();
+        if !alone {
+            // Nobody has values, so there is room for what is listened to.
+            let k_out = if self.probe.is_some() { a.v } else { Ptr::NULL };
+            // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+            unsafe { rope_kv::latent_kv(self.stream, self.rows as u32, &LatentKv { rope, k_out })? };
+            self.tap(Some(il), "Qcur", a.q, l.q_dim())?;
+            self.tap(Some(il), "Kcur", k_out, l.kv_dim())?;
+        }
         let (out, image) = self.wanted(&a.attended, &[values]);
-        let attend = Attention { out, image, latent: Some(plan.rank), ..self.attend(il, layer) };
+        let rope = alone.then_some(rope);
+        let attend = Attention { out, image, rope, latent: Some(plan.rank), ..self.attend(il, layer) };
         // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
         unsafe { attention::attention(self.stream, &attend)? };
         let attended = MatmulParams { k: plan.rank as i32, image, ..MatmulParams::default() };
@@ -91,11 +89,44 @@ impl Step<'_> {
 
         let all = l.n_head * plan.n_value;
         self.tap(Some(il), "kqv_out", b.values.values, all)?;
+        let (product, to) = (self.product(&b.values, all), segment(&output, a.out));
+        let of_one = Unquantized { x: b.values.values, step: all, ones: b.ones };
+        if self.quantizes_itself(output.ty, &product.with(&[to]), &of_one)? {
+            return Ok(());
+        }
         if output.ty.format().block > 1 {
             // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
             unsafe { activations::quantize(self.stream, b.values.values, b.values.image, [self.rows, all])? };
         }
-        self.matmul(self.product(&b.values, all), &[segment(&output, a.out)])
+        self.matmul(product, &[to])
+    }
+
+    /// The front of queries: what the matrix of each head makes of the elements that do not turn.
+    fn absorb(&self, il: usize, layer: &Layer, plan: &LatentPlan, heads: AllHeads) -> Result<()> {
+        let (l, a) = (&self.c.layers[il], &self.m.activations);
+        let (b, width) = (&a.latent, plan.n_nope + l.rope.n_rot);
+        let [keys] = layer.matrices([AttnKB]);
+        let to = Segment { y_stride: l.head_dim as i32, ..by_head(&keys, l.n_head, a.q) };
+        let product = heads.product(MatmulParams { k: plan.n_nope as i32, image: b.front, ..MatmulParams::default() });
+        let of_one = Unquantized { x: b.queries, step: width, ones: b.ones };
+        if self.quantizes_itself(keys.ty, &product.with(&[to]), &of_one)? {
+            return Ok(());
+        }
+        let fronts = [self.rows * l.n_head, plan.n_nope, width];
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe { activations::quantize_front(self.stream, b.queries, b.front, fronts)? };
+        self.matmul(product, &[to])
+    }
+
+    /// Launches a product of one row, or of its heads, that quantizes what it multiplies, where there is a kernel.
+    fn quantizes_itself(&self, format: GgmlType, product: &MatmulParams, of: &Unquantized) -> Result<bool> {
+        let (k, apart) = (product.k as usize, !product.experts.is_null());
+        let takes = self.rows == 1 && product::quantized_product_takes(k, format, apart);
+        if takes {
+            // SAFETY: parts of the arena with room for a row (see `decoder`).
+            unsafe { product::quantized_product(self.stream, product, of)? };
+        }
+        Ok(takes)
     }
 
     /// From the stream to the queries as projected, and to the vector that is kept of each token.

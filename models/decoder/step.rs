@@ -312,8 +312,7 @@ impl Step<'_> {
             v_norm: i32::from(l.v_norm),
             ..self.turn(il, layer)
         };
-        // Rows of different sequences are turned by attention itself; those of one sequence see each other.
-        let alone = self.tiling == Tiling::Rows && self.guesses == Guesses::None && self.probe.is_none();
+        let alone = self.turns_in_attention();
         if !alone {
             // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
             unsafe { rope_kv::rope_kv(self.stream, self.rows as u32, &turn)? };
@@ -328,6 +327,11 @@ impl Step<'_> {
         self.late_image(late, l.q_dim())?;
         self.tap(Some(il), "kqv_out", a.attended.values, l.q_dim())?;
         self.matmul(self.product(&a.attended, l.q_dim()), &[segment(&output, a.out)])
+    }
+
+    /// Rows of different sequences are turned by attention itself; those of one sequence see each other.
+    pub(super) fn turns_in_attention(&self) -> bool {
+        self.tiling == Tiling::Rows && self.guesses == Guesses::None && self.probe.is_none()
     }
 
     /// What turns queries and keys of a layer, and where keys and values go.

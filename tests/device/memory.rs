@@ -100,11 +100,11 @@ fn a_step_neither_allocates_nor_waits_and_launches_little() {
         };
         // One more where heads that are no whole blocks of 32 make rows that are: these are quantized afterwards.
         let of_layer = |il| {
-            // Gate and up, and down; of experts norm, router, choice, gate and up, down, sum, and two of a shared one. Where there
-            // is no gate the activation besides.
+            // Gate and up, and down; of experts norm with router and choice, gate and up, down, sum, and two of a shared one. Where
+            // there is no gate the activation besides.
             let feed_forward = match tiny.feeds_forward(il) {
                 false => 0,
-                true if tiny.has_experts(il) => 6 + 2 * u64::from(tiny.experts[3] > 0),
+                true if tiny.has_experts(il) => 4 + 2 * u64::from(tiny.experts[3] > 0),
                 true => 2 + u64::from(tiny.arch == "nemotron_h"),
             };
             if !tiny.looks_back(il) {
@@ -122,7 +122,7 @@ fn a_step_neither_allocates_nor_waits_and_launches_little() {
             }
             // A launch less where queries are made of the stream.
             if tiny.latent[0] > 0 {
-                return feed_forward + 8 + u64::from(tiny.latent[1] > 0);
+                return feed_forward + 5 + u64::from(tiny.latent[1] > 0);
             }
             let ([n_head, ..], [head_dim, _]) = (tiny.layer(il), tiny.head(il));
             let per_layer = if tiny.n_embd_per_layer > 0 { 4 } else { 0 };

@@ -1,12 +1,13 @@
-//! Attention that norms and turns its rows itself: the bits of `rope_kv` and then attention, in the result and in the cache.
+//! Attention that norms and turns its rows itself: the bits of `rope_kv` or `latent_kv` and then attention, in the result and in the
+//! cache.
 
 use qrun_cuda::{
     Arena, Ptr,
     ops::{
         activations::QuantizedActivations,
         attention::{Attention, Scratch, Tiling, attention},
-        cache::{CacheType, PAGE},
-        rope_kv::{Pairs, RopeKv, rope_kv, turns},
+        cache::{Cache, CacheType, PAGE},
+        rope_kv::{LatentKv, Pairs, RopeKv, latent_kv, rope_kv, turns},
     },
 };
 
@@ -33,6 +34,8 @@ struct Case {
     v_is_k: bool,
     /// Whether the rows have keys and values.
     own: bool,
+    /// Of latent attention the elements of a value; 0: it is not.
+    latent: usize,
 }
 
 /// (sequence, position): the first token, the ends of a tile, of a page and of a part, and an idle row.
@@ -52,7 +55,10 @@ const BASE: Case = Case {
     magnitude: 1.0,
     v_is_k: false,
     own: true,
+    latent: 0,
 };
+const LATENT: Case =
+    Case { head_dim: 576, n_rot: 64, n_head: 20, n_head_kv: 1, pairs: Pairs::Interleaved, latent: 512, ..BASE };
 const CASES: &[Case] = &[
     BASE,
     Case { head_dim: 256, n_rot: 256, n_head_kv: 1, splits: 64, ..BASE },
@@ -67,6 +73,22 @@ const CASES: &[Case] = &[
     Case { head_dim: 288, n_rot: 288, splits: 1, ..BASE },
     Case { head_dim: 512, n_rot: 512, splits: 3, own: false, ..BASE },
     Case { own: false, ..BASE },
+    // Two tiles of query heads, each with several steps: both need the row's own key in the last one.
+    Case { head_dim: 128, n_rot: 128, n_head: 16, n_head_kv: 1, splits: 1, ..BASE },
+    Case { n_head: 24, kind: CacheType::Q8_0, splits: 2, ..BASE },
+    LATENT,
+    Case { splits: 1, kind: CacheType::Q8_0, magnitude: 1.3, ..LATENT },
+    Case {
+        head_dim: 112,
+        n_rot: 16,
+        n_head: 3,
+        latent: 96,
+        pairs: Pairs::Halves,
+        kind: CacheType::Q8_0,
+        splits: 2,
+        ..LATENT
+    },
+    Case { head_dim: 160, n_rot: 128, n_head: 9, latent: 32, splits: 1, ..LATENT },
 ];
 
 impl Case {
@@ -90,6 +112,10 @@ impl Case {
         cache
     }
 
+    fn value_dim(&self) -> usize {
+        if self.latent > 0 { self.latent } else { self.head_dim }
+    }
+
     /// The output, its image, and the bytes of the cache.
     fn run(&self, device: &Device, alone: bool) -> Vec<f32> {
         let mut random = Random::new(self.head_dim as u64);
@@ -98,6 +124,7 @@ impl Case {
         let (q, k, v) =
             (values(ROWS.len() * q_width * self.step), values(ROWS.len() * kv_width), values(ROWS.len() * kv_width));
         let (q_norm, k_norm) = (values(self.head_dim), values(self.head_dim));
+        let ends = values(ROWS.len() * self.n_head * (self.n_rot + 32));
         let half = self.n_rot / 2;
         let frequency: Vec<f64> = (0..half).map(|i| 1e4f64.powf(-(i as f64) / half as f64)).collect();
         let frequency = device.buffer(&frequency.into_iter().map(turns).collect::<Vec<u64>>());
@@ -129,11 +156,27 @@ impl Case {
             v_norm: self.v_is_k.into(),
             share: 0.0,
         };
+        let rope = match self.latent {
+            0 => rope,
+            _ => RopeKv {
+                q: ends.ptr,
+                q_step: self.n_rot as i32 + 32,
+                v: Ptr::NULL,
+                q_norm: Ptr::NULL,
+                cache: Cache { v: Ptr::NULL, v_scale: Ptr::NULL, ..cache.cache },
+                ..rope
+            },
+        };
         if !alone {
+            let rows = ROWS.len() as u32;
             // SAFETY: buffers of these shapes, which live until the results are read.
-            unsafe { rope_kv(&device.stream, ROWS.len() as u32, &rope) }.expect("a launch");
+            match self.latent {
+                0 => unsafe { rope_kv(&device.stream, rows, &rope) },
+                _ => unsafe { latent_kv(&device.stream, rows, &LatentKv { rope, k_out: Ptr::NULL }) },
+            }
+            .expect("a launch");
         }
-        let n = ROWS.len() * q_width;
+        let n = ROWS.len() * self.n_head * self.value_dim();
         let zeros = vec![0f32; n];
         let out = device.buffer(&zeros);
         let (iq, id) = (device.buffer(&vec![0i8; n]), device.buffer(&zeros[..n / 32]));
@@ -147,9 +190,9 @@ impl Case {
             q: rope.q_out,
             pos: pos.ptr,
             seq: seq.ptr,
-            cache: cache.cache,
+            cache: rope.cache,
             out: out.ptr,
-            image: if self.head_dim.is_multiple_of(32) { image } else { QuantizedActivations::default() },
+            image: if self.value_dim().is_multiple_of(32) { image } else { QuantizedActivations::default() },
             scratch,
             splits: self.splits,
             rope: alone.then_some(rope),
@@ -158,6 +201,7 @@ impl Case {
             n_head: self.n_head,
             n_head_kv: self.n_head_kv,
             head_dim: self.head_dim,
+            latent: (self.latent > 0).then_some(self.latent),
             window: self.window,
             scale: 0.3,
             softcap: 0.0,

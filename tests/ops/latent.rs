@@ -1,5 +1,5 @@
-//! Latent attention before and behind attention itself: products with a matrix for each head, queries put together, and what is
-//! kept of a token.
+//! Latent attention before and behind attention itself: products with a matrix for each head, ends of queries, and what is kept of a
+//! token.
 
 use qrun_cuda::{
     Arena, Ptr,
@@ -9,6 +9,7 @@ use qrun_cuda::{
         experts::{AllHeads, all_heads},
         gemm::gemm,
         matmul::{MatmulParams, Segment},
+        product::{Unquantized, quantized_product, quantized_product_takes},
         rope_kv::{LatentKv, Pairs, RopeKv, latent_kv, turns},
     },
 };
@@ -67,7 +68,41 @@ impl Heads {
             quantize_front(&device.stream, x.ptr, image, [columns, self.k, self.step]).expect("a launch");
             gemm(&device.stream, &product.with(&[segment])).expect("a launch");
         }
-        device.read(&y)
+        let result = device.read(&y);
+        if self.rows == 1 {
+            self.compare_at_once(device, x.ptr, product.with(&[segment]), &result);
+        }
+        result
+    }
+
+    /// Of one row the same comes of a product that quantizes what each head has, in one launch; and so of all heads as one column.
+    fn compare_at_once(&self, device: &Device, x: Ptr<f32>, product: MatmulParams, result: &[f32]) {
+        let y = device.buffer(&vec![UNTOUCHED; result.len()]);
+        let ones = device.buffer(&vec![1f32; self.n_head * self.step]);
+        let segment = Segment { y: y.ptr, ..product.segment[0] };
+        let of = Unquantized { x, step: self.step, ones: ones.ptr };
+        assert!(quantized_product_takes(self.k, self.format, true));
+        // SAFETY: as above.
+        unsafe { quantized_product(&device.stream, &product.with(&[segment]), &of) }.expect("a launch");
+        let same = device.read(&y).iter().zip(result).all(|(a, b)| a.to_bits() == b.to_bits());
+        assert!(same, "{:?}: in one launch", self.format);
+        // The first rows of the first head's matrix with the first column, in two launches and in one.
+        let (q, d, s) = (device.empty(self.k), device.empty(self.k / 32), device.empty(self.k / 16));
+        let image = QuantizedActivations { q: q.ptr, d: d.ptr, s: s.ptr };
+        let both = [(); 2].map(|()| device.buffer(&vec![UNTOUCHED; self.width]));
+        let [apart, at_once] = both.each_ref().map(|y| {
+            let segment = Segment { y: y.ptr, expert_rows: 0, ..product.segment[0] };
+            MatmulParams { k: self.k as i32, columns: 1, image, ..MatmulParams::default() }.with(&[segment])
+        });
+        // SAFETY: as above.
+        unsafe {
+            quantize_front(&device.stream, x, image, [1, self.k, self.k]).expect("a launch");
+            gemm(&device.stream, &apart).expect("a launch");
+            quantized_product(&device.stream, &at_once, &of).expect("a launch");
+        }
+        let [apart, at_once] = both.map(|y| device.read(&y));
+        let same = apart.iter().zip(&at_once).all(|(a, b)| a.to_bits() == b.to_bits());
+        assert!(same && apart[0] != UNTOUCHED, "{:?}: one column in one launch", self.format);
     }
 
     fn judge(&self, found: &[f32]) {
@@ -87,7 +122,9 @@ impl Heads {
 fn each_head_multiplies_what_it_has_with_its_own_matrix() {
     let case = |format, rows, n_head| Heads { format, rows, n_head, width: 48, k: 96, step: 160 };
     let cases = [
-        case(GgmlType::Q8_0, 1, 20),
+        Heads { width: 64, ..case(GgmlType::Q8_0, 1, 20) },
+        Heads { k: 256, step: 320, width: 96, ..case(GgmlType::Q6_K, 1, 3) },
+        Heads { k: 128, step: 192, width: 32, ..case(GgmlType::Q5_1, 1, 4) },
         case(GgmlType::Q4_0, 5, 3),
         case(GgmlType::Q5_0, 16, 2),
         case(GgmlType::Q8_0, 70, 3),
@@ -183,13 +220,15 @@ impl Case {
     /// Queries, keys, and the bytes and scales of the cache as numbers.
     fn run(&self, device: &Device) -> Vec<f32> {
         let data = self.data();
-        let (absorbed, queries) = (device.buffer(&data.absorbed), device.buffer(&data.queries));
+        let queries = device.buffer(&data.queries);
         let (keys, norm) = (device.buffer(&data.keys), device.buffer(&data.norm));
         let frequency = device.buffer(&data.frequency.iter().map(|f| turns(*f)).collect::<Vec<u64>>());
         let (seq, pos): (Vec<_>, Vec<_>) = ROWS.iter().copied().unzip();
         let (seq, pos) = (device.buffer(&seq), device.buffer(&pos));
         let cache = self.cache().upload(device);
-        let q_out = device.buffer(&vec![UNTOUCHED; ROWS.len() * self.n_head * self.head_dim()]);
+        let fronts = data.absorbed.chunks_exact(self.rank);
+        let q_out: Vec<f32> = fronts.flat_map(|front| [front, &vec![UNTOUCHED; self.n_rot]].concat()).collect();
+        let q_out = device.buffer(&q_out);
         let k_out = device.buffer(&vec![UNTOUCHED; ROWS.len() * self.head_dim()]);
         let rope = RopeKv {
             q: queries.ptr.add(self.n_nope),
@@ -211,7 +250,7 @@ impl Case {
             ..RopeKv::default()
         };
         let k_to = if self.k_out { k_out.ptr } else { Ptr::NULL };
-        let p = LatentKv { rope, absorbed: absorbed.ptr, k_out: k_to };
+        let p = LatentKv { rope, k_out: k_to };
         // SAFETY: buffers of these shapes, which live until the results are read.
         unsafe { latent_kv(&device.stream, ROWS.len() as u32, &p) }.expect("a launch");
         let mut all = [device.read(&q_out), device.read(&k_out)].concat();
@@ -229,11 +268,11 @@ impl Case {
         let k = found.split_off(..ROWS.len() * n).expect("keys");
         for (i, q) in q.chunks_exact(n).enumerate() {
             let row = i / self.n_head;
+            assert_eq!(q[..self.rank], data.absorbed[i * self.rank..][..self.rank], "{what}, query {i}");
             if ROWS[row].0 < 0 {
-                assert!(q.iter().all(|&x| x == UNTOUCHED), "{what}: an idle row was written");
+                assert!(q[self.rank..].iter().all(|&x| x == UNTOUCHED), "{what}: an idle row was written");
                 continue;
             }
-            assert_eq!(q[..self.rank], data.absorbed[i * self.rank..][..self.rank], "{what}, query {i}");
             let turned = self.turned(&data, row, &data.queries[i * query..][self.n_nope..query]);
             assert_close(&q[self.rank..], &turned, 1e-6, &format!("{what}, query {i}"));
         }
@@ -269,7 +308,7 @@ impl Case {
 }
 
 #[test]
-fn queries_are_put_together_and_a_vector_is_kept_of_each_token() {
+fn ends_of_queries_turn_and_a_vector_is_kept_of_each_token() {
     for (i, case) in CASES.iter().enumerate() {
         everywhere(|device| case.run(device), |found| case.judge(found, &format!("case {i}")));
     }

@@ -25,6 +25,7 @@ mod latent;
 mod mma;
 mod norm;
 mod norm_product;
+mod norm_route;
 mod operands;
 mod probe;
 mod product;

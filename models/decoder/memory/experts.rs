@@ -1,6 +1,6 @@
 //! What layers with experts need between their kernels.
 
-use qrun_cuda::{ArenaLayout, Ptr, ops::experts::Choices};
+use qrun_cuda::{ArenaLayout, Ptr, Result, Stream, ops::experts::Choices};
 
 use super::operand::Operand;
 use crate::{Config, layer::ExpertPlan};
@@ -13,6 +13,8 @@ pub struct Experts {
     /// How much of the shared expert passes, `[rows]`.
     pub shared_gate: Ptr<f32>,
     pub choices: Choices,
+    /// Of the blocks that make a row's logits; 0 between steps.
+    pub ticket: Ptr<u32>,
     /// What each choice gives, `[rows][n_used][n_embd]`.
     pub given: Ptr<f32>,
     /// What experts take and give together that see less than the stream.
@@ -29,8 +31,10 @@ impl Experts {
         let shared = widest(|e| usize::from(e.shared.is_some() || e.beside.is_some()));
         let latent = widest(|e| e.latent.unwrap_or(0));
         let latent_operand = Operand::take(layout, "experts.latent", [rows, latent]);
+        let ticket = layout.take("activations/experts.ticket", n_expert.min(1));
         let mut values = |name: &str, width: usize| layout.take(format!("activations/experts.{name}"), rows * width);
         Self {
+            ticket,
             latent: latent_operand,
             logits: values("logits", n_expert),
             shared_gate: values("shared_gate", widest(|e| usize::from(e.shared.is_some()))),
@@ -38,5 +42,16 @@ impl Experts {
             shared: values("shared", shared * c.n_embd),
             choices: Choices::take(layout, "activations/experts", [rows, n_expert, n_used]),
         }
+    }
+    /// Sets the ticket to zero; every step leaves it so.
+    ///
+    /// # Errors
+    /// An earlier launch has failed.
+    pub fn clear(&self, stream: &Stream) -> Result<()> {
+        if self.ticket.is_null() {
+            return Ok(());
+        }
+        // SAFETY: a part of the arena, of one element (see `decoder`).
+        unsafe { stream.zero(self.ticket, 1) }
     }
 }
