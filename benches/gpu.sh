@@ -255,6 +255,12 @@ compute-sanitizer's.
         head = ["<milliseconds, gemma-3-1b Q4_K_M", "first start", "median of three after it"]
         rows = [[row["step"], row["first_ms"], row["ms"]] for row in startup]
         page += f"\n## From exec to the first token\n\n{table(head, rows)}"
+    guesses = parts.get("guesses")
+    if isinstance(guesses, list):
+        fast = [key for key in guesses[-1] if key.startswith("times as fast")]
+        head = ["<guesses", "step, ms", "draft, ms", *fast]
+        rows = [[row.get(key, "–") for key in ("guesses", "step ms", "draft ms", *fast)] for row in guesses]
+        page += f"\n## Guesses of a draft head\n\n{guesses[0]['model']}, all guesses right; a text where fewer are by these times.\n\n{table(head, rows)}"
     write("benches/gpu.md", page)
 
     mark, end = "<!-- gpu -->\n", "<!-- end -->"

@@ -76,3 +76,75 @@ pub(super) fn multiply<M: MicroKernel>(
     }
     Sums { start, end, at_once, panels, width: x.width }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, marker::PhantomData};
+
+    use super::*;
+    use crate::{
+        Bytes, GgmlType,
+        cpu::{
+            Arithmetic,
+            kernels::{f32::Bf16, int8_gemm::Int8, int16_gemm::Int16},
+            tiles::with_format,
+            tuning::Tuning,
+        },
+        simd::Isa,
+    };
+
+    thread_local! {
+        /// What this thread has packed: a tile, and k-blocks of it.
+        static PACKED: RefCell<Vec<(usize, Range<usize>)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// A kernel that notes what it packs, which is all that is read of weights.
+    struct Noting<M>(PhantomData<M>);
+
+    impl<M: MicroKernel> MicroKernel for Noting<M> {
+        fn lines(isa: Isa) -> usize {
+            M::lines(isa)
+        }
+        fn tiles(tuning: &Tuning) -> usize {
+            M::tiles(tuning)
+        }
+        fn k_blocks(x: &Activations) -> (usize, usize) {
+            M::k_blocks(x)
+        }
+        fn pack(isa: Isa, w: &Matrix, tile: usize, k_blocks: Range<usize>, to: (&mut [Line], &mut TileScratch)) {
+            PACKED.with_borrow_mut(|packed| packed.push((tile, k_blocks.clone())));
+            M::pack(isa, w, tile, k_blocks, to);
+        }
+        fn multiply(x: &Activations, weights: &PackedPanels, sums: &mut [[f32; ROWS]]) {
+            M::multiply(x, weights, sums);
+        }
+    }
+
+    /// Times that each k-block of each of `n` tiles is read for so many tokens.
+    fn reads<M: MicroKernel>(ty: GgmlType, tokens: usize, n: usize) -> Vec<usize> {
+        let cols = 1536;
+        let w = Matrix::new(ty, n * ROWS, cols, Bytes::new(vec![0; n * ROWS * ty.bytes_of(cols)]));
+        let mut x = Activations::new(Arithmetic::Fast);
+        x.set(&vec![1.0; tokens * cols], cols, [ty].into_iter());
+        multiply::<Noting<M>>(&x, &w, 0..n, &mut Scratch::default(), 0);
+        let (k_blocks, _) = M::k_blocks(&x);
+        let mut times = vec![0; n * k_blocks];
+        for (tile, blocks) in PACKED.take() {
+            blocks.for_each(|block| times[tile * k_blocks + block] += 1);
+        }
+        times
+    }
+
+    #[test]
+    fn weights_are_read_once_for_any_number_of_tokens() {
+        use GgmlType::{BF16, MXFP4, Q4_K, Q6_K, Q8_0};
+        for tokens in [64, 200, 512] {
+            for ty in [Q4_K, Q6_K, Q8_0, MXFP4] {
+                let times = with_format!(ty, F => reads::<Int8<F>>(ty, tokens, 5), unreachable!());
+                assert!(times.iter().all(|&n| n == 1), "{ty}, {tokens} tokens: {times:?}");
+            }
+            let times = reads::<Int16<Bf16>>(BF16, tokens, 5);
+            assert!(times.iter().all(|&n| n == 1), "BF16, {tokens} tokens: {times:?}");
+        }
+    }
+}

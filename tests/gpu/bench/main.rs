@@ -4,6 +4,7 @@
 //! the others alone. DIR gets `results.json`, `results.md`, `models.json` and `log.txt`: a machine that is lent gives few
 //! files back. `--dry` takes tiny sizes and few tests: the numbers mean nothing then, but every part has run.
 
+mod guesses;
 mod kernels;
 mod latent;
 mod machine;
@@ -50,11 +51,12 @@ struct Part {
 }
 
 /// In the order of their worth, should the machine be taken away in the middle.
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 11] = [
     Part { name: "device", seconds: 10, run: machine::device },
     Part { name: "bandwidth", seconds: 10, run: machine::bandwidth },
     Part { name: "launches", seconds: 10, run: machine::launches },
     Part { name: "models", seconds: 105, run: models::speed },
+    Part { name: "guesses", seconds: 45, run: guesses::speed },
     Part { name: "startup", seconds: 20, run: programs::startup },
     Part { name: "kernels", seconds: 20, run: kernels::speed },
     Part { name: "tests", seconds: 130, run: programs::tests },
