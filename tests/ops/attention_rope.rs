@@ -170,9 +170,11 @@ impl Case {
         if !alone {
             let rows = ROWS.len() as u32;
             // SAFETY: buffers of these shapes, which live until the results are read.
-            match self.latent {
-                0 => unsafe { rope_kv(&device.stream, rows, &rope) },
-                _ => unsafe { latent_kv(&device.stream, rows, &LatentKv { rope, k_out: Ptr::NULL }) },
+            unsafe {
+                match self.latent {
+                    0 => rope_kv(&device.stream, rows, &rope),
+                    _ => latent_kv(&device.stream, rows, &LatentKv { rope, k_out: Ptr::NULL }),
+                }
             }
             .expect("a launch");
         }
