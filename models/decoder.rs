@@ -202,7 +202,6 @@ impl GpuDecoder {
         // SAFETY: `Memory::lay_out` took them for as many rows and heads, in an arena that outlives the stream.
         unsafe { memory.activations.parts.clear(&stream, memory::step_rows(o), model.config.widest(|l| l.n_head))? };
         memory.activations.experts.clear(&stream)?;
-        memory.activations.latent.fill(&stream)?;
         let uploads = std::mem::take(&mut memory.uploads);
         let sources: Vec<_> = uploads.iter().map(|upload| upload.source()).collect();
         // SAFETY: `Memory::lay_out` took a part of this size for each, and a staging part for the largest of them.

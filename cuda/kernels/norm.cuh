@@ -9,8 +9,8 @@
 
 constexpr int NORM_CHUNK = 128;
 
-// What is done to the stream: x / √(mean x² + eps), the same of x - mean, nothing.
-enum NormKind { NORM_RMS, NORM_LAYER, NORM_NONE };
+// What is done to the stream: x / √(mean x² + eps), the same of x - mean, nothing; the first where there are weights, else nothing.
+enum NormKind { NORM_RMS, NORM_LAYER, NORM_NONE, NORM_RMS_OR_NONE };
 
 struct NormParams {
     const float* x;       // [rows][n] residual stream
@@ -81,7 +81,11 @@ DEVICE void ask_weights(Elements& e, const NormParams& p, int chunk) {
     e.post = e.weight = {{1.0f, 1.0f, 1.0f, 1.0f}};
     if (i >= p.n) return;
     if (p.post) e.post = quad_at<QUADS>(p.post, i, p.n);
-    if constexpr (KIND != NORM_NONE) e.weight = quad_at<QUADS>(p.weight, i, p.n);
+    if constexpr (KIND == NORM_RMS_OR_NONE) {
+        if (p.weight) e.weight = quad_at<QUADS>(p.weight, i, p.n);
+    } else if constexpr (KIND != NORM_NONE) {
+        e.weight = quad_at<QUADS>(p.weight, i, p.n);
+    }
     if (KIND == NORM_LAYER && p.bias) e.bias = quad_at<QUADS>(p.bias, i, p.n);
 }
 
@@ -181,7 +185,7 @@ DEVICE void norm_row(const NormParams& p, int row, const First<KEPT>& first, flo
         return v;
     };
     float norm_factor = 1.0f;
-    if constexpr (KIND != NORM_NONE) {
+    if (KIND != NORM_NONE && (KIND != NORM_RMS_OR_NONE || p.weight)) {
         each_chunk<QUADS, KIND>(p, at, first, [&](int chunk, const Elements& e) {
             const float v = squares(centred(chunk, e));
             if (lane() == 0 && chunk < chunks) part[chunk] = v;

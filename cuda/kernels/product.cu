@@ -17,12 +17,14 @@ extern "C" __global__ void __launch_bounds__(32 * MOST_NORM_WARPS, 2) norm_produ
     if (p.product.experts) {
         depend_wait();
         const int column = blockIdx.y;
-        columns = {column, column + 1, p.product.experts[column].expert, 0, nullptr, nullptr};
+        const ExpertTile tile = p.product.experts[column];
+        if (!tile.columns) return;
+        columns = {column, column + 1, tile.expert, 0, nullptr, nullptr};
         norm.x += (size_t)column * p.x_step;
     }
     const int seq = p.product.seq ? *p.product.seq : 0;
     First<2> first = {uniform_warp()};
-    ask_weights<1, NORM_RMS>(first, p.norm);
+    ask_weights<1, NORM_RMS_OR_NONE>(first, p.norm);
     int record = 0, in_row = 0;
     switch (format) {
 #define CASE(number, name, F) \

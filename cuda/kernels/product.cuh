@@ -336,7 +336,7 @@ DEVICE QuantizedActivations image_in(signed char* memory, int k) {
 
 struct NormProductParams {
     MatmulParams product;  // of one column; its image is not used
-    NormParams norm;       // of that column: x and x_out apart; seq, index, y and image are not used
+    NormParams norm;       // of that column, or none: x and x_out apart; seq, index, y and image are not used
     int x_step;            // of experts, which norm_product_mixed takes: elements from column to column of x, which all have the same norm
     int pad;
 };
@@ -348,7 +348,7 @@ DEVICE QuantizedActivations norm_column(const NormParams& p, First<2>& first, co
     ask_row<1>(first, p, 0);
     const QuantizedActivations image = image_in(memory, p.n);
     float* const x_out = blockIdx.x ? nullptr : p.x_out;
-    norm_row<1, NORM_RMS>(p, 0, first, x_out, shared.sums[0], [&](int i, const Quad& normed) { quantize_quads(image, i, normed.v, i < norm_chunks(p.n) * NORM_CHUNK); });
+    norm_row<1, NORM_RMS_OR_NONE>(p, 0, first, x_out, shared.sums[0], [&](int i, const Quad& normed) { quantize_quads(image, i, normed.v, i < norm_chunks(p.n) * NORM_CHUNK); });
     block_sync();
     return image;
 }
@@ -360,7 +360,7 @@ DEVICE void run(const NormProductParams& p, const Tiles& tiles, const Shared<1>&
     const int seq = p.product.seq ? *p.product.seq : 0;
     const Records<F> at(p.product, tiles, one_column());
     First<2> first = {TABLE<F> ? uniform_warp() : at.unit};
-    ask_weights<1, NORM_RMS>(first, p.norm);
+    ask_weights<1, NORM_RMS_OR_NONE>(first, p.norm);
     const typename F::Held w = at.load();
     prefetch_records(p.product, tiles, one_column(), F::RECORD, at.in_row);
     if constexpr (F::GRID) bring_grid<F>(grid_memory<F>(), p.product.weight_grid);

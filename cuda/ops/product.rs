@@ -178,7 +178,7 @@ fn mixes(format: GgmlType) -> bool {
     matches!(formats::kernels(format as i32).layout, Layout::Records { mixes: true, .. })
 }
 
-/// [`norm::norm`] of one row, an RMSNorm, and the product with it, in one launch: the same bits. Segments in formats that
+/// [`norm::norm`] of one row, an RMSNorm or none, and the product with it, in one launch: the same bits. Segments in formats that
 /// [`norm_product_takes`]; gated, in the same one. Of `norm`, `x_out` is apart from `x`, and nothing is picked by `index`, nor written to `y` and `image`; `seq` is
 /// that of the product, whose image is not used.
 ///
@@ -198,10 +198,8 @@ pub unsafe fn norm_product(stream: &Stream, p: &MatmulParams, norm: &NormParams)
 pub struct Unquantized {
     /// Columns of as many elements as the product's.
     pub x: Ptr<f32>,
-    /// Elements from one to the next, where each takes a matrix of its own.
+    /// Elements from one to the next, where each takes a matrix of its own; 0: it is one for all.
     pub step: usize,
-    /// As many ones as a column has elements.
-    pub ones: Ptr<f32>,
 }
 
 /// Whether [`quantized_product`] takes columns of `k` elements and a matrix in this format, or one for each column (`apart`), which a
@@ -219,8 +217,7 @@ pub fn quantized_product_takes(k: usize, format: GgmlType, apart: bool) -> bool 
 /// # Safety
 /// The contract of [`ops`](crate::ops): the addresses in `p`, its segments and `of` have the sizes that their fields name.
 pub unsafe fn quantized_product(stream: &Stream, p: &MatmulParams, of: &Unquantized) -> Result<()> {
-    // Divided by √(0 · Σx² + 1), times 1: the numbers themselves.
-    let norm = NormParams { x: of.x, weight: of.ones, n: p.k, eps: 1.0, share: 0.0, ..NormParams::default() };
+    let norm = NormParams { x: of.x, n: p.k, ..NormParams::default() };
     // SAFETY: the caller keeps the same contract.
     unsafe { launch(stream, p, Some((&norm, of.step)), planned_for(stream, p, true)) }
 }
@@ -329,6 +326,7 @@ unsafe fn launch(stream: &Stream, p: &MatmulParams, norm: Option<(&NormParams, u
     assert!(p.columns == 1 && norm.n == p.k && takes, "a norm of {} elements, then {all:?}", norm.n);
     assert!(norm.index.is_null() && norm.y.is_null() && norm.image.q.is_null(), "a norm of the product's own column");
     assert!(norm.x_out.is_null() || norm.x_out.address() != norm.x.address(), "other blocks still read the stream");
+    assert!(!norm.weight.is_null() || norm.x_scale == 1.0, "a sum that is scaled and one that is not");
     // The image in whole chunks: a byte per element, and four bytes per 32 and per 16.
     let grid = Grid { shared: (p.k as u32).next_multiple_of(norm::CHUNK as u32) * 11 / 8, ..grid };
     let mixed = !same || !p.experts.is_null();

@@ -9,7 +9,7 @@ use qrun_cuda::{
         experts::{self, Join, MAX_CHOICES, MAX_EXPERTS, MAX_GROUPS, Route},
         matmul::{self, MatmulParams, Segment},
         norm::{NormKind, NormParams},
-        product,
+        product::{self, Unquantized},
         upload::bytes_on_device,
     },
 };
@@ -62,19 +62,16 @@ impl Step<'_> {
         let beside = plan.beside.map(|n_ff| (n_ff, layer.feed_forward([FfnGate, FfnUp, FfnDown])));
         let mut consumers = Vec::new();
         match plan.latent {
-            _ if beside.is_some() => {}
             Some(_) => consumers.extend(layer.matrices([FfnLatentDown])),
             None => consumers.extend(&inputs),
         }
-        for (gate, [up, _]) in shared.iter().map(|s| s.1).chain(beside.iter().map(|b| b.1)) {
+        if let Some((_, (gate, [up, _]))) = shared {
             consumers.extend(gate.into_iter().chain([up]));
         }
         let norm = self.norm_of(residual, layer.norm(FfnNorm));
         let stream = Residual::stream(residual.x_out);
         let route = if let Some((n_ff, matrices)) = beside {
-            self.norm(&norm, &consumers)?;
-            self.tap(Some(il), "ffn_norm", a.normed.values, c.n_embd)?;
-            self.dense(il, matrices, n_ff, None, e.shared)?;
+            self.dense(il, matrices, n_ff, Some(&norm), e.shared)?;
             self.choose(il, layer, plan, (&self.norm_of(stream, layer.norm(FfnGateInpScale)), &[]))?
         } else {
             self.choose(il, layer, plan, (&norm, &consumers))?
@@ -88,7 +85,8 @@ impl Step<'_> {
             Some(width) => self.narrow_to_latent(layer, width)?,
             None => normed,
         };
-        self.chosen(plan, &route, given, &segments, (y, image))?;
+        let given = (inputs[0].ty, route.of_rows(given));
+        self.chosen(plan, given, &segments, (y, image))?;
         self.tap(Some(il), "ffn_act", y, plan.n_used * plan.n_ff)?;
         let of_choices = MatmulParams { k: plan.n_ff as i32, image, ..MatmulParams::default() };
         let width = plan.latent.unwrap_or(c.n_embd);
@@ -191,13 +189,11 @@ impl Step<'_> {
         Ok(route)
     }
 
-    /// The normed stream as experts take it that see less.
+    /// The normed stream as experts take it that see less, not quantized yet.
     fn narrow_to_latent(&self, layer: &Layer, width: usize) -> Result<MatmulParams> {
         let (a, latent) = (&self.m.activations, &self.m.activations.experts.latent);
         let [down] = layer.matrices([FfnLatentDown]);
         self.matmul(self.product(&a.normed, self.c.n_embd), &[segment(&down, latent.values)])?;
-        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
-        unsafe { activations::quantize(self.stream, latent.values, latent.image, [self.rows, width])? };
         Ok(self.product(latent, width))
     }
 
@@ -205,11 +201,16 @@ impl Step<'_> {
     fn widen_from_latent(&self, layer: &Layer, width: usize) -> Result<()> {
         let (a, latent) = (&self.m.activations, &self.m.activations.experts.latent);
         let [up] = layer.matrices([FfnLatentUp]);
+        let (product, to) = (self.product(latent, width), segment(&up, a.out));
+        let of_one = Unquantized { x: latent.values, step: 0 };
+        if self.quantizes_itself(up.ty, &product.with(&[to]), &of_one)? {
+            return Ok(());
+        }
         if up.ty.format().block > 1 {
             // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
             unsafe { activations::quantize(self.stream, latent.values, latent.image, [self.rows, width])? };
         }
-        self.matmul(self.product(latent, width), &[segment(&up, a.out)])
+        self.matmul(product, &[to])
     }
 
     /// Gate and up in one matrix or two, or up alone; and what multiplies each.
@@ -230,13 +231,22 @@ impl Step<'_> {
     fn chosen(
         &self,
         plan: &ExpertPlan,
-        route: &Route,
-        normed: MatmulParams,
+        (format, product): (GgmlType, MatmulParams),
         segments: &[Segment],
         (y, out): (Ptr<f32>, QuantizedActivations),
     ) -> Result<()> {
-        let (a, product) = (&self.m.activations, route.of_rows(normed));
+        let a = &self.m.activations;
+        let choices = [plan.n_ff, self.rows * plan.n_used];
         let mut up_of_gate = Ptr::NULL;
+        if let Some(width) = plan.latent {
+            let latent = &a.experts.latent;
+            let of_one = Unquantized { x: latent.values, step: 0 };
+            if segments.len() == 1 && self.quantizes_itself(format, &product.with(segments), &of_one)? {
+                return self.gate(choices, (up_of_gate, plan.n_ff), a.experts.choices.chosen, (y, out));
+            }
+            // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+            unsafe { activations::quantize(self.stream, latent.values, latent.image, [self.rows, width])? };
+        }
         if let &[gate, up] = segments {
             if product.columns as usize <= product::MOST_COLUMNS && gate.format == up.format {
                 let gated = MatmulParams { gated: 1, activation: self.activation(), out, ..product };
@@ -247,7 +257,6 @@ impl Step<'_> {
             up_of_gate = a.up;
         }
         self.matmul(product, segments)?;
-        let choices = [plan.n_ff, self.rows * plan.n_used];
         self.gate(choices, (up_of_gate, plan.n_ff), a.experts.choices.chosen, (y, out))
     }
 }

@@ -16,8 +16,6 @@ use qrun_cuda::{
     },
 };
 
-use qrun_quant::GgmlType;
-
 use super::{
     blocks,
     memory::{Layer, Weight},
@@ -90,7 +88,7 @@ impl Step<'_> {
         let all = l.n_head * plan.n_value;
         self.tap(Some(il), "kqv_out", b.values.values, all)?;
         let (product, to) = (self.product(&b.values, all), segment(&output, a.out));
-        let of_one = Unquantized { x: b.values.values, step: all, ones: b.ones };
+        let of_one = Unquantized { x: b.values.values, step: all };
         if self.quantizes_itself(output.ty, &product.with(&[to]), &of_one)? {
             return Ok(());
         }
@@ -108,7 +106,7 @@ impl Step<'_> {
         let [keys] = layer.matrices([AttnKB]);
         let to = Segment { y_stride: l.head_dim as i32, ..by_head(&keys, l.n_head, a.q) };
         let product = heads.product(MatmulParams { k: plan.n_nope as i32, image: b.front, ..MatmulParams::default() });
-        let of_one = Unquantized { x: b.queries, step: width, ones: b.ones };
+        let of_one = Unquantized { x: b.queries, step: width };
         if self.quantizes_itself(keys.ty, &product.with(&[to]), &of_one)? {
             return Ok(());
         }
@@ -116,17 +114,6 @@ impl Step<'_> {
         // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
         unsafe { activations::quantize_front(self.stream, b.queries, b.front, fronts)? };
         self.matmul(product, &[to])
-    }
-
-    /// Launches a product of one row, or of its heads, that quantizes what it multiplies, where there is a kernel.
-    fn quantizes_itself(&self, format: GgmlType, product: &MatmulParams, of: &Unquantized) -> Result<bool> {
-        let (k, apart) = (product.k as usize, !product.experts.is_null());
-        let takes = self.rows == 1 && product::quantized_product_takes(k, format, apart);
-        if takes {
-            // SAFETY: parts of the arena with room for a row (see `decoder`).
-            unsafe { product::quantized_product(self.stream, product, of)? };
-        }
-        Ok(takes)
     }
 
     /// From the stream to the queries as projected, and to the vector that is kept of each token.

@@ -1,11 +1,15 @@
 //! Embeddings of a token for each layer (Gemma 4): half from a table that stays on the host, of which a token reads one row, half
-//! from the token's embedding. Three launches for a step, and four for a layer.
+//! from the token's embedding. Three launches for a step, and three for a layer: four
+//! for several rows.
 
 use std::f32::consts::FRAC_1_SQRT_2;
 
 use qrun_cuda::{
-    Result, Stream,
-    ops::norm::{NormKind, NormParams},
+    Ptr, Result, Stream,
+    ops::{
+        norm::{NormKind, NormParams},
+        product,
+    },
 };
 use qrun_quant::cpu::Matrix;
 
@@ -68,10 +72,10 @@ impl GpuDecoder {
 
 impl Step<'_> {
     /// The embeddings of tokens for each layer: what the host has looked up joins what their embeddings give.
-    pub(super) fn embed_per_layer(&self) -> Result<()> {
+    pub(super) fn embed_per_layer(&self, x: Ptr<f32>) -> Result<()> {
         let Some((proj, proj_norm)) = &self.m.per_layer else { return Ok(()) };
         let (c, a) = (self.c, &self.m.activations);
-        self.norm(&self.norm_of(Residual::stream(a.x), NormWeight::NONE), &[*proj])?;
+        self.norm(&self.norm_of(Residual::stream(x), NormWeight::NONE), &[*proj])?;
         self.matmul(self.product(&a.normed, c.n_embd), &[segment(proj, a.per_layer_projected)])?;
         let sum = NormParams {
             x: a.per_layer,
@@ -89,12 +93,18 @@ impl Step<'_> {
 
     /// From the stream, which what the feed-forward gave joins, to what joins it then: the token's embedding for the layer, as
     /// far as the stream lets it pass.
-    pub(super) fn per_layer(&self, il: usize, layer: &Layer) -> Result<()> {
+    pub(super) fn per_layer(&self, il: usize, layer: &Layer, given: Residual) -> Result<()> {
         let (c, a, n) = (self.c, &self.m.activations, self.c.n_embd_per_layer);
         let [gate, proj] = layer.matrices([InpGate, Proj]);
-        let given = Residual { add: a.out, post: layer.vector(PostFfwNorm), x_out: a.x, ..Residual::stream(a.x) };
-        self.norm(&self.norm_of(given, NormWeight::NONE), &[gate])?;
-        self.matmul(self.product(&a.normed, c.n_embd), &[segment(&gate, a.gate)])?;
+        let sum = self.norm_of(given, NormWeight::NONE);
+        let (product, to) = (self.product(&a.normed, c.n_embd), segment(&gate, a.gate));
+        if self.norms_itself(&sum, &[gate]) {
+            // SAFETY: parts of the arena with room for a row (see `decoder`).
+            unsafe { product::norm_product(self.stream, &product.with(&[to]), &sum)? };
+        } else {
+            self.norm(&sum, &[gate])?;
+            self.matmul(product, &[to])?;
+        }
         let up = (a.per_layer.add(il * n), n * c.layers.len());
         self.gate([n, self.rows], up, self.at.seq, self.wanted(&a.gated, &[proj]))?;
         self.matmul(self.product(&a.gated, n), &[segment(&proj, a.out)])?;

@@ -96,7 +96,7 @@ impl Step<'_> {
         let [x, x_out] = self.places_of_stream(&self.c.layers[..layers.len()]);
         self.embed(x)?;
         self.tap(None, "inp_embd", x, self.c.n_embd)?;
-        self.embed_per_layer()?;
+        self.embed_per_layer(x)?;
         let mut residual = Residual { x_out, ..Residual::stream(x) };
         for (il, layer) in layers.iter().enumerate() {
             residual = self.layer(il, layer, residual)?;
@@ -127,7 +127,9 @@ impl Step<'_> {
             residual = Residual { x, x_out, ..self.given_by_layer(layer) };
         }
         if self.m.per_layer.is_some() {
-            self.per_layer(il, layer)?;
+            let given = Residual { add: a.out, post: layer.vector(PostFfwNorm), x_out, ..Residual::stream(x) };
+            self.per_layer(il, layer, given)?;
+            residual = Residual { x: x_out, x_out: x, ..residual };
         }
         Ok(residual)
     }
@@ -140,8 +142,10 @@ impl Step<'_> {
         if self.rows > 1 || self.c.arch.residual.norms_sums() {
             return [x; 2];
         }
-        let parts =
-            |l: &LayerPlan| usize::from(l.mixer != Mixer::None) + usize::from(l.feed_forward != FeedForwardPlan::None);
+        let parts = |l: &LayerPlan| {
+            let both = [l.mixer != Mixer::None, l.feed_forward != FeedForwardPlan::None];
+            both.into_iter().chain([self.m.per_layer.is_some()]).filter(|part| *part).count()
+        };
         let even = layers.iter().map(parts).sum::<usize>().is_multiple_of(2);
         if even { [x, a.x_next] } else { [a.x_next, x] }
     }

@@ -78,9 +78,8 @@ impl Heads {
     /// Of one row the same comes of a product that quantizes what each head has, in one launch; and so of all heads as one column.
     fn compare_at_once(&self, device: &Device, x: Ptr<f32>, product: MatmulParams, result: &[f32]) {
         let y = device.buffer(&vec![UNTOUCHED; result.len()]);
-        let ones = device.buffer(&vec![1f32; self.n_head * self.step]);
         let segment = Segment { y: y.ptr, ..product.segment[0] };
-        let of = Unquantized { x, step: self.step, ones: ones.ptr };
+        let of = Unquantized { x, step: self.step };
         assert!(quantized_product_takes(self.k, self.format, true));
         // SAFETY: as above.
         unsafe { quantized_product(&device.stream, &product.with(&[segment]), &of) }.expect("a launch");

@@ -1,7 +1,7 @@
 //! What layers with latent attention need between their kernels.
 
 use qrun_cuda::{
-    ArenaLayout, Ptr, Result, Stream,
+    ArenaLayout, Ptr,
     ops::{activations::QuantizedActivations, experts::AllHeads},
 };
 
@@ -24,9 +24,6 @@ pub struct Latent {
     pub values: Operand,
     /// Columns of the products by head.
     pub heads: AllHeads,
-    /// As many ones as the front of a query or the values of a row have elements.
-    pub ones: Ptr<f32>,
-    n_ones: usize,
 }
 
 impl Latent {
@@ -39,24 +36,12 @@ impl Latent {
             layout.take(format!("activations/latent.{name}"), rows * width)
         };
         let front = widest(|l, p| l.n_head * p.n_nope);
-        let n_ones = widest(|l, p| p.n_nope.max(l.n_head * p.n_value));
         Self {
             low: Operand::take(layout, "latent.low", [rows, widest(|_, p| p.q_rank.unwrap_or(0))]),
             queries: values(layout, "queries", widest(|l, p| l.n_head * (p.n_nope + l.rope.n_rot))),
             front: QuantizedActivations::take(layout, "activations/latent.front", rows, front),
             values: Operand::take(layout, "latent.values", [rows, widest(|l, p| l.n_head * p.n_value)]),
             heads: AllHeads::take(layout, "activations/latent.heads", [rows, widest(|l, _| l.n_head)]),
-            ones: layout.take("activations/latent.ones", n_ones),
-            n_ones,
         }
-    }
-
-    /// Writes the ones, which nothing changes.
-    ///
-    /// # Errors
-    /// An earlier launch has failed.
-    pub fn fill(&self, stream: &Stream) -> Result<()> {
-        // SAFETY: a part of the arena with so many elements (see `decoder`).
-        unsafe { stream.fill(self.ones.cast(), 1f32.to_bits().cast_signed(), self.n_ones) }
     }
 }
