@@ -4,7 +4,7 @@
 
 QUANTIZED_FORMATS(PRODUCT)
 
-// Segments in different formats, or experts: the switches are uniform in a block, and what they have in common is there once.
+// Segments in different formats, experts, or a column that is not normed: the switches are uniform in a block, and what they have in common is there once.
 extern "C" __global__ void __launch_bounds__(32 * MOST_NORM_WARPS, 2) norm_product_mixed(const NormProductParams p) {
     SHARED_SUMS(1);
     DYN_SHARED(signed char, memory);
@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(32 * MOST_NORM_WARPS, 2) norm_produ
     prefetch_records(p.product, tiles, columns, record, in_row);
     depend_wait();
     if (seq < 0) return;
-    const QuantizedActivations image = norm_column(norm, first, shared, memory);
+    const QuantizedActivations image = norm_column<NORM_RMS_OR_NONE>(norm, first, shared, memory);
     switch (format) {
 #define CASE(number, name, F)                                                                                   \
     case number: {                                                                                              \

@@ -336,7 +336,7 @@ DEVICE QuantizedActivations image_in(signed char* memory, int k) {
 
 struct NormProductParams {
     MatmulParams product;  // of one column; its image is not used
-    NormParams norm;       // of that column, or none: x and x_out apart; seq, index, y and image are not used
+    NormParams norm;       // of that column: x and x_out apart; seq, index, y and image are not used. Of norm_product_mixed maybe none
     int x_step;            // of experts, which norm_product_mixed takes: elements from column to column of x, which all have the same norm
     int pad;
 };
@@ -344,11 +344,12 @@ struct NormProductParams {
 DEVICE ColumnTile one_column() { return {0, 1, 0, 0, nullptr, nullptr}; }
 
 // Norms the column, whose weights are on their way: its image goes to `memory`, in whole chunks, zeros past k.
+template <int KIND>
 DEVICE QuantizedActivations norm_column(const NormParams& p, First<2>& first, const Shared<1>& shared, signed char* memory) {
     ask_row<1>(first, p, 0);
     const QuantizedActivations image = image_in(memory, p.n);
     float* const x_out = blockIdx.x ? nullptr : p.x_out;
-    norm_row<1, NORM_RMS_OR_NONE>(p, 0, first, x_out, shared.sums[0], [&](int i, const Quad& normed) { quantize_quads(image, i, normed.v, i < norm_chunks(p.n) * NORM_CHUNK); });
+    norm_row<1, KIND>(p, 0, first, x_out, shared.sums[0], [&](int i, const Quad& normed) { quantize_quads(image, i, normed.v, i < norm_chunks(p.n) * NORM_CHUNK); });
     block_sync();
     return image;
 }
@@ -360,13 +361,13 @@ DEVICE void run(const NormProductParams& p, const Tiles& tiles, const Shared<1>&
     const int seq = p.product.seq ? *p.product.seq : 0;
     const Records<F> at(p.product, tiles, one_column());
     First<2> first = {TABLE<F> ? uniform_warp() : at.unit};
-    ask_weights<1, NORM_RMS_OR_NONE>(first, p.norm);
+    ask_weights<1, NORM_RMS>(first, p.norm);
     const typename F::Held w = at.load();
     prefetch_records(p.product, tiles, one_column(), F::RECORD, at.in_row);
     if constexpr (F::GRID) bring_grid<F>(grid_memory<F>(), p.product.weight_grid);
     depend_wait();
     if (seq < 0) return;
-    const QuantizedActivations image = norm_column(p.norm, first, shared, memory);
+    const QuantizedActivations image = norm_column<NORM_RMS>(p.norm, first, shared, memory);
     multiply<F, 1, 1>(p.product, tiles, one_column(), shared, image, at, w);
 }
 

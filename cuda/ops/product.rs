@@ -161,7 +161,7 @@ unsafe impl Params for NormProductParams {}
 /// The contract of [`ops`](crate::ops): the addresses in `p` and its segments have the sizes that their fields name.
 pub unsafe fn product(stream: &Stream, p: &MatmulParams) -> Result<()> {
     // SAFETY: the caller keeps the same contract.
-    unsafe { planned(stream, p, None, planned_for(stream, p, false)) }
+    unsafe { planned(stream, p, None, planned_for(stream, p, None)) }
 }
 
 /// Whether [`norm_product`] takes columns of `k` elements and matrices in these formats: quantized ones that have a kernel
@@ -190,7 +190,7 @@ fn mixes(format: GgmlType) -> bool {
 /// name.
 pub unsafe fn norm_product(stream: &Stream, p: &MatmulParams, norm: &NormParams) -> Result<()> {
     // SAFETY: the caller keeps the same contract.
-    unsafe { planned(stream, p, Some(norm), planned_for(stream, p, true)) }
+    unsafe { planned(stream, p, Some(norm), planned_for(stream, p, Some(norm))) }
 }
 
 /// What every block quantizes for itself before it multiplies it.
@@ -202,14 +202,13 @@ pub struct Unquantized {
     pub step: usize,
 }
 
-/// Whether [`quantized_product`] takes columns of `k` elements and a matrix in this format, or one for each column (`apart`), which a
-/// rare format has no kernel for.
-pub fn quantized_product_takes(k: usize, format: GgmlType, apart: bool) -> bool {
-    norm_product_takes(k, &[format]) && (!apart || mixes(format))
+/// The same where nothing is normed ([`norm_product`] without weights, [`quantized_product`]): rare formats have no kernel for that.
+pub fn sum_product_takes(k: usize, formats: &[GgmlType]) -> bool {
+    norm_product_takes(k, formats) && formats.iter().all(|format| mixes(*format))
 }
 
 /// [`quantize`](super::activations::quantize) of one column, or of one for each of `experts`, and the product with it in one launch:
-/// the same bits. The formats are those that [`quantized_product_takes`]; `p` has no image, and `experts` list one row's columns.
+/// the same bits. The formats are those that [`sum_product_takes`]; `p` has no image, and `experts` list one row's columns.
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
@@ -219,21 +218,21 @@ pub fn quantized_product_takes(k: usize, format: GgmlType, apart: bool) -> bool 
 pub unsafe fn quantized_product(stream: &Stream, p: &MatmulParams, of: &Unquantized) -> Result<()> {
     let norm = NormParams { x: of.x, n: p.k, ..NormParams::default() };
     // SAFETY: the caller keeps the same contract.
-    unsafe { launch(stream, p, Some((&norm, of.step)), planned_for(stream, p, true)) }
+    unsafe { launch(stream, p, Some((&norm, of.step)), planned_for(stream, p, Some(&norm))) }
 }
 
 /// The plan for this device.
-fn planned_for(stream: &Stream, p: &MatmulParams, normed: bool) -> Plan {
+fn planned_for(stream: &Stream, p: &MatmulParams, norm: Option<&NormParams>) -> Plan {
     let segments = &p.segment[..p.segments as usize];
     let kernels = formats::kernels(segments[0].format);
     let Layout::Records { columns, .. } = kernels.layout else { panic!("{} has no records", kernels.format) };
     let rows: Vec<u32> = segments.iter().map(|s| s.rows as u32).collect();
     let in_row = (p.k as usize).div_ceil(columns) as u32;
     let experts = if p.experts.is_null() { 1 } else { p.expert_tiles as u32 };
-    let chunks = if normed { (p.k as u32).div_ceil(norm::CHUNK as u32) } else { 0 };
+    let chunks = if norm.is_some() { (p.k as u32).div_ceil(norm::CHUNK as u32) } else { 0 };
     let shape = Shape { rows: &rows, in_row, gated: p.gated != 0, normed: chunks, experts };
     plan(
-        if normed { normed_variant(stream.gpu().properties().sm, p) } else { variant(p).1 },
+        norm.map_or(variant(p).1, |norm| normed_variant(stream.gpu().properties().sm, p, norm)),
         &shape,
         &Multiprocessors::of(stream),
     )
@@ -251,11 +250,17 @@ fn variant(p: &MatmulParams) -> (usize, &'static Variant) {
     (i, &VARIANTS[i])
 }
 
+/// Whether only the kernel for several formats takes these.
+fn is_mixed(p: &MatmulParams, norm: &NormParams) -> bool {
+    let segments = &p.segment[..p.segments as usize];
+    !p.experts.is_null() || norm.weight.is_null() || segments.iter().any(|s| s.format != segments[0].format)
+}
+
 /// What the kernel allows that norms its column and multiplies it with these.
-fn normed_variant(sm: i32, p: &MatmulParams) -> &'static Variant {
+fn normed_variant(sm: i32, p: &MatmulParams, norm: &NormParams) -> &'static Variant {
     use GgmlType::{IQ4_NL, MXFP4, NVFP4, Q1_0, Q2_0, Q2_K, Q4_0, Q5_0, Q8_0};
     let segments = &p.segment[..p.segments as usize];
-    let same = segments.iter().all(|s| s.format == segments[0].format) && p.experts.is_null();
+    let same = !is_mixed(p, norm);
     match formats::kernels(segments[0].format).records {
         Q4_0 | Q5_0 | Q8_0 | IQ4_NL | MXFP4 | NVFP4 | Q1_0 | Q2_0 if same && sm >= 90 => &LIGHT_NORMED,
         Q2_K if same => &HEAVY_NORMED,
@@ -297,7 +302,7 @@ unsafe fn launch(stream: &Stream, p: &MatmulParams, norm: Option<(&NormParams, u
     let factor = |n: u32| 65_536u32.div_ceil(n) as i32;
     let columns = p.column_tiles(variant.columns);
     let sm = stream.gpu().properties().sm;
-    let of = if norm.is_some() { normed_variant(sm, p) } else { variant };
+    let of = norm.map_or(variant, |(norm, _)| normed_variant(sm, p, norm));
     let at_once = of.at_once(plan.warps, &Multiprocessors::of(stream));
     let ahead = if norm.is_some() || blocks * columns <= at_once {
         ahead(stream, (blocks * columns).min(at_once) * if p.gated == 0 { 1 } else { 2 })
@@ -329,8 +334,8 @@ unsafe fn launch(stream: &Stream, p: &MatmulParams, norm: Option<(&NormParams, u
     assert!(!norm.weight.is_null() || norm.x_scale == 1.0, "a sum that is scaled and one that is not");
     // The image in whole chunks: a byte per element, and four bytes per 32 and per 16.
     let grid = Grid { shared: (p.k as u32).next_multiple_of(norm::CHUNK as u32) * 11 / 8, ..grid };
-    let mixed = !same || !p.experts.is_null();
-    assert!(p.experts.is_null() || mixes(kernels.format), "{} has no kernel with others", kernels.format);
+    let mixed = is_mixed(p, norm);
+    assert!(!mixed || all.iter().all(|format| mixes(*format)), "{all:?} have no kernel together");
     let name = if mixed { "norm_product_mixed" } else { kernels.norm_product };
     let params = NormProductParams { product, norm: *norm, x_step: x_step as i32, pad: 0 };
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
@@ -351,7 +356,8 @@ mod tests {
         ]);
         for kernels in formats::FORMATS.iter().filter(|k| matches!(k.layout, Layout::Records { .. })) {
             let segment = Segment { format: kernels.format as i32, ..Segment::default() };
-            let variant = normed_variant(90, &MatmulParams::default().with(&[segment]));
+            let norm = NormParams { weight: Ptr::NULL.add(4), ..NormParams::default() };
+            let variant = normed_variant(90, &MatmulParams::default().with(&[segment]), &norm);
             let name = kernels.norm_product.trim_start_matches("norm_product_");
             twin::constants([
                 (format!("norm warps {name}").as_str(), variant.warps as usize),

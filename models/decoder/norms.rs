@@ -68,21 +68,19 @@ impl Step<'_> {
     /// Whether the product with `consumers` norms its column itself, or joins the sum that it is: one, that nobody else wants to see.
     pub(super) fn norms_itself(&self, norm: &NormParams, consumers: &[Weight]) -> bool {
         let formats: Vec<GgmlType> = consumers.iter().map(|w| w.ty).collect();
-        let kind = match self.norm_kind(norm) {
-            NormKind::Rms => true,
-            NormKind::None => norm.x_scale == 1.0,
+        let takes = match self.norm_kind(norm) {
+            NormKind::Rms => product::norm_product_takes(norm.n as usize, &formats),
+            NormKind::None => norm.x_scale == 1.0 && product::sum_product_takes(norm.n as usize, &formats),
             NormKind::Layer => false,
         };
         // Other blocks still read the stream.
         let apart = norm.y.is_null() && (norm.x_out.is_null() || norm.x_out.address() != norm.x.address());
-        let takes = kind && apart && product::norm_product_takes(norm.n as usize, &formats);
-        self.rows == 1 && takes && self.probe.is_none() && !self.is_parallel()
+        self.rows == 1 && takes && apart && self.probe.is_none() && !self.is_parallel()
     }
 
     /// Launches a product of one row, or of its heads or experts, that quantizes what it multiplies, where there is a kernel.
     pub(super) fn quantizes_itself(&self, format: GgmlType, product: &MatmulParams, of: &Unquantized) -> Result<bool> {
-        let (k, apart) = (product.k as usize, !product.experts.is_null());
-        let takes = self.rows == 1 && product::quantized_product_takes(k, format, apart);
+        let takes = self.rows == 1 && product::sum_product_takes(product.k as usize, &[format]);
         if takes {
             // SAFETY: parts of the arena with room for a row (see `decoder`).
             unsafe { product::quantized_product(self.stream, product, of)? };

@@ -9,7 +9,7 @@ use qrun_cuda::{
         experts::{AllHeads, all_heads},
         gemm::gemm,
         matmul::{MatmulParams, Segment},
-        product::{Unquantized, quantized_product, quantized_product_takes},
+        product::{Unquantized, quantized_product, sum_product_takes},
         rope_kv::{LatentKv, Pairs, RopeKv, latent_kv, turns},
     },
 };
@@ -80,7 +80,7 @@ impl Heads {
         let y = device.buffer(&vec![UNTOUCHED; result.len()]);
         let segment = Segment { y: y.ptr, ..product.segment[0] };
         let of = Unquantized { x, step: self.step };
-        assert!(quantized_product_takes(self.k, self.format, true));
+        assert!(sum_product_takes(self.k, &[self.format]));
         // SAFETY: as above.
         unsafe { quantized_product(&device.stream, &product.with(&[segment]), &of) }.expect("a launch");
         let same = device.read(&y).iter().zip(result).all(|(a, b)| a.to_bits() == b.to_bits());
