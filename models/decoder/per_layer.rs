@@ -1,6 +1,5 @@
 //! Embeddings of a token for each layer (Gemma 4): half from a table that stays on the host, of which a token reads one row, half
-//! from the token's embedding. Three launches for a step, and three for a layer: four
-//! for several rows.
+//! from the token's embedding. Three launches for a step, and three for a layer, of several rows four.
 
 use std::f32::consts::FRAC_1_SQRT_2;
 

@@ -129,6 +129,10 @@ fn a_step_neither_allocates_nor_waits_and_launches_little() {
             let late = u64::from(!head_dim.is_multiple_of(32) && (n_head * head_dim).is_multiple_of(32));
             feed_forward + norms(il) + 3 + per_layer + late
         };
+        for il in 0..tiny.n_layer {
+            let most = 8 + 4 * u64::from(tiny.has_experts(il)) + 3 * u64::from(!tiny.attends(il));
+            assert!(of_layer(il) <= most, "{}, layer {il}: {} launches", tiny.arch, of_layer(il));
+        }
         let layers: u64 = (0..tiny.n_layer).map(of_layer).sum();
         // Embedding, norm, head, sampler; embeddings for each layer, and the rows of each head.
         let others = if tiny.n_embd_per_layer > 0 { 7 } else { 4 } + u64::from(tiny.latent[0] > 0);

@@ -43,6 +43,7 @@ impl Experts {
             choices: Choices::take(layout, "activations/experts", [rows, n_expert, n_used]),
         }
     }
+
     /// Sets the ticket to zero; every step leaves it so.
     ///
     /// # Errors
