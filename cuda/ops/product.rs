@@ -282,6 +282,9 @@ pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParam
 }
 
 /// The same; a norm with its share, and elements from column to column of what is normed, where there are experts.
+///
+/// # Safety
+/// As for [`planned`], or [`quantized_product`].
 unsafe fn launch(stream: &Stream, p: &MatmulParams, norm: Option<(&NormParams, usize)>, plan: Plan) -> Result<()> {
     let segments = &p.segment[..p.segments as usize];
     let number = segments[0].format;

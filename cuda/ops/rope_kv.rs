@@ -128,8 +128,7 @@ pub unsafe fn rope_kv(s: &Stream, rows: u32, p: &RopeKv) -> Result<()> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LatentKv {
     /// Of queries and keys `n_rot` elements turn, all of `q` (from head to head `q_step`), which go behind the front that
-    /// `q_out` has, and the last ones of `k`, whose first have the norm `k_norm`. One `n_head_kv`; `v`, `q_norm` and `v_norm` mean
-    /// nothing.
+    /// `q_out` has, and the last ones of `k`, whose first have the norm `k_norm`. One `n_head_kv`; no `q_norm`, and `v` is not read.
     pub rope: RopeKv,
     /// `[rows][head_dim]`: where keys go besides, or null.
     pub k_out: Ptr<f32>,
