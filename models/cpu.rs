@@ -31,6 +31,10 @@ use crate::{
 };
 use step::Step;
 
+/// Most tokens of a step that goes to its end once it has begun, where layers are recurrent: to be able to bring the states
+/// back would cost a token more than they do.
+const UNDIVIDED: usize = 16;
+
 /// A model on the CPU with its KV cache.
 pub struct CpuDecoder {
     model: Model,
@@ -164,13 +168,21 @@ impl CpuDecoder {
     fn chunks(&mut self, batch: &Batch) -> Result<(), ForwardError> {
         let Self { model, options, pool, kv, rope, scratch, repacking, logits, tap, .. } = self;
         let n = if model.config.is_bidirectional() { batch.entries.len().max(1) } else { options.n_ubatch };
+        if (batch.cancelled)() {
+            return Err(ForwardError::Cancelled);
+        }
+        let undivided = kv.tables().has_states() && batch.entries.len() <= UNDIVIDED.min(n);
+        let cancelled = if undivided { &|| false } else { batch.cancelled };
         pool.install(|| {
             for chunk in batch.entries.chunks(n) {
                 kv.reserve(chunk)?;
+                if !undivided {
+                    kv.keep_states(chunk);
+                }
                 repacking.iter_mut().for_each(Repacking::next_chunk);
                 let s = &mut *scratch;
                 let weights = &model.weights;
-                let (gives, cancelled) = (options.gives, batch.cancelled);
+                let gives = options.gives;
                 let mut step = Step { model, weights, gives, kv, rope, s, chunk, tap, cancelled };
                 step.run(logits)?;
                 kv.advance(chunk);

@@ -69,8 +69,8 @@ const LIKELIEST: usize = 10;
 pub struct Batch<'a> {
     /// The tokens; those of one sequence in the order of their positions.
     pub entries: &'a [Entry],
-    /// Asked between layers (on a GPU between chunks); once it says true the step ends with [`ForwardError::Cancelled`] and the caches are as
-    /// they were before.
+    /// Asked between layers (on a GPU, and for a few tokens of a model with recurrent layers, between chunks); once it says
+    /// true the step ends with [`ForwardError::Cancelled`] and the caches are as they were before.
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 

@@ -220,6 +220,23 @@ struct Tokens<'a> {
 }
 
 impl Tokens<'_> {
+    /// Query, key and value of a token.
+    #[inline(always)]
+    fn vectors(&self, head: usize, t: usize) -> [&[f32]; 3] {
+        let p = self.plan;
+        let (keys, key_head) = (p.n_head_k * p.dim_k, p.key_head(head));
+        let token = &self.mixed[t * p.channels()..][..p.channels()];
+        let (q, k) = (&token[key_head * p.dim_k..][..p.dim_k], &token[keys + key_head * p.dim_k..][..p.dim_k]);
+        [q, k, &token[2 * keys + head * p.dim_v..][..p.dim_v]]
+    }
+
+    /// Decay and β of a token.
+    #[inline(always)]
+    fn factors(&self, head: usize, t: usize) -> [f32; 2] {
+        let at = t * self.plan.n_head_v + head;
+        [self.decay[at], self.beta[at]]
+    }
+
     /// All tokens of one head, `[tokens][dim_v]`; changes its matrix `[dim_k][dim_v]`.
     fn head(&self, head: usize, matrix: &mut [f32]) -> Vec<f32> {
         let p = self.plan;
@@ -244,29 +261,12 @@ struct Delta<'a> {
     out: &'a mut [f32],
 }
 
-impl<'a> Delta<'a> {
-    /// Query, key and value of a token.
-    #[inline(always)]
-    fn vectors(&self, t: usize) -> [&'a [f32]; 3] {
-        let p = self.tokens.plan;
-        let (keys, key_head) = (p.n_head_k * p.dim_k, p.key_head(self.head));
-        let token = &self.tokens.mixed[t * p.channels()..][..p.channels()];
-        let (q, k) = (&token[key_head * p.dim_k..][..p.dim_k], &token[keys + key_head * p.dim_k..][..p.dim_k]);
-        [q, k, &token[2 * keys + self.head * p.dim_v..][..p.dim_v]]
-    }
-
-    /// Decay and β of a token.
-    #[inline(always)]
-    fn factors(&self, t: usize) -> [f32; 2] {
-        let at = t * self.tokens.plan.n_head_v + self.head;
-        [self.tokens.decay[at], self.tokens.beta[at]]
-    }
-
+impl Delta<'_> {
     /// Without FMA instructions: a fused multiply-add would be a call for each element.
     fn scalar(self) {
         let n = self.tokens.plan.dim_v;
         for t in 0..self.out.len() / n {
-            let ([q, k, v], [decay, beta]) = (self.vectors(t), self.factors(t));
+            let ([q, k, v], [decay, beta]) = (self.tokens.vectors(self.head, t), self.tokens.factors(self.head, t));
             let out = &mut self.out[t * n..][..n];
             let mut found = vec![0.0; n];
             for (row, k) in self.matrix.chunks_exact(n).zip(k) {
@@ -287,15 +287,23 @@ impl FloatKernel for Delta<'_> {
     #[inline(always)]
     unsafe fn run<L: FloatLanes>(self) {
         let (n, rows, width) = (self.tokens.plan.dim_v, self.tokens.plan.dim_k, REGISTERS * L::ROWS);
-        let (tokens, mut strip) = (self.out.len() / n, vec![0.0; rows * width]);
+        let (tokens, mut copy) = (self.out.len() / n, Vec::new());
         for start in (0..n).step_by(width) {
             let columns = start..(start + width).min(n);
-            strip::take(self.matrix, n, &columns, (&mut strip, width));
+            let in_place = strip::in_place(n, &columns, width, tokens);
+            let (strip, stride) = if in_place {
+                (&mut self.matrix[start..], n)
+            } else {
+                copy.resize(rows * width, 0.0);
+                strip::take(self.matrix, n, &columns, (&mut copy, width));
+                (&mut copy[..], width)
+            };
             // SAFETY: the machine can run `L`.
             unsafe {
-                let mut found = strip::product::<L>(&strip, self.vectors(0)[1]);
+                let mut found = strip::product::<L>((&*strip, stride), self.tokens.vectors(self.head, 0)[1]);
                 for t in 0..tokens {
-                    let ([q, k, v], [decay, beta]) = (self.vectors(t), self.factors(t));
+                    let ([q, k, v], [decay, beta]) =
+                        (self.tokens.vectors(self.head, t), self.tokens.factors(self.head, t));
                     let (mut delta, v) = (strip::zeros::<L>(), strip::load::<L>(&v[columns.clone()]));
                     for c in 0..REGISTERS {
                         let left = L::fma(found[c], L::splat_f32(-decay), v[c]);
@@ -303,14 +311,22 @@ impl FloatKernel for Delta<'_> {
                     }
                     let read;
                     [read, found] = if t + 1 < tokens {
-                        strip::update::<L, true>(&mut strip, decay, (k, &delta), q, self.vectors(t + 1)[1])
+                        strip::update::<L, true>(
+                            (&mut *strip, stride),
+                            decay,
+                            (k, &delta),
+                            q,
+                            self.tokens.vectors(self.head, t + 1)[1],
+                        )
                     } else {
-                        strip::update::<L, false>(&mut strip, decay, (k, &delta), q, &[])
+                        strip::update::<L, false>((&mut *strip, stride), decay, (k, &delta), q, &[])
                     };
                     strip::store::<L>(&read, &mut self.out[t * n..][columns.clone()]);
                 }
             }
-            strip::put(self.matrix, n, &columns, (&strip, width));
+            if !in_place {
+                strip::put(self.matrix, n, &columns, (&copy, width));
+            }
         }
     }
 }

@@ -44,8 +44,7 @@ impl Page {
     }
 }
 
-/// The states of a sequence before the step that it is in. They change in place, so that a step that is taken back has
-/// to bring them back.
+/// The states of a sequence before the step that it is in, where that may be taken back: they change in place.
 #[derive(Default)]
 struct Before {
     in_step: bool,
@@ -111,9 +110,6 @@ impl KvCache {
         let ends = ends(chunk);
         let copies = self.tables.reserve(&ends)?;
         self.copy(&copies);
-        if self.tables.has_states() {
-            ends.into_iter().for_each(|(seq, _)| self.keep_states(seq));
-        }
         Ok(())
     }
     /// Makes room behind the end of a sequence for what does not join it; `false` where no pages are left.
@@ -163,8 +159,14 @@ impl KvCache {
         }
     }
 
-    /// Keeps the states that a step is about to change in place: those inside of a block.
-    fn keep_states(&mut self, seq: usize) {
+    /// Keeps the states that a step is about to change in place, for a step that may be taken back: those inside of a block.
+    pub fn keep_states(&mut self, chunk: &[Entry]) {
+        if self.tables.has_states() {
+            ends(chunk).into_iter().for_each(|(seq, _)| self.keep_states_of(seq));
+        }
+    }
+
+    fn keep_states_of(&mut self, seq: usize) {
         let (before, len) = (&mut self.before[seq], self.tables.len(seq));
         if std::mem::replace(&mut before.in_step, true) {
             return;

@@ -82,6 +82,22 @@ struct Tokens<'a> {
 }
 
 impl Tokens<'_> {
+    /// `x`, `B` and `C` of a token.
+    #[inline(always)]
+    fn vectors(&self, head: usize, t: usize) -> [&[f32]; 3] {
+        let (p, group) = (self.plan, head / (self.plan.n_head / self.plan.n_group));
+        let token = &self.mixed[t * p.channels()..][..p.channels()];
+        let (b, c) = (p.inner() + group * p.n_state, p.inner() + (p.n_group + group) * p.n_state);
+        [&token[head * p.head_dim..][..p.head_dim], &token[b..][..p.n_state], &token[c..][..p.n_state]]
+    }
+
+    /// `dt` and decay of a token.
+    #[inline(always)]
+    fn factors(&self, head: usize, t: usize) -> [f32; 2] {
+        let at = t * self.plan.n_head + head;
+        [self.steps[at], self.decay[at]]
+    }
+
     /// All tokens of one head, `[tokens][head_dim]`; changes its matrix `[n_state][head_dim]`.
     fn head(&self, head: usize, matrix: &mut [f32]) -> Vec<f32> {
         let p = self.plan;
@@ -106,28 +122,12 @@ struct Scan<'a> {
     out: &'a mut [f32],
 }
 
-impl<'a> Scan<'a> {
-    /// `x`, `B` and `C` of a token.
-    #[inline(always)]
-    fn vectors(&self, t: usize) -> [&'a [f32]; 3] {
-        let (p, group) = (self.tokens.plan, self.head / (self.tokens.plan.n_head / self.tokens.plan.n_group));
-        let token = &self.tokens.mixed[t * p.channels()..][..p.channels()];
-        let (b, c) = (p.inner() + group * p.n_state, p.inner() + (p.n_group + group) * p.n_state);
-        [&token[self.head * p.head_dim..][..p.head_dim], &token[b..][..p.n_state], &token[c..][..p.n_state]]
-    }
-
-    /// `dt` and decay of a token.
-    #[inline(always)]
-    fn factors(&self, t: usize) -> [f32; 2] {
-        let at = t * self.tokens.plan.n_head + self.head;
-        [self.tokens.steps[at], self.tokens.decay[at]]
-    }
-
+impl Scan<'_> {
     /// Without FMA instructions: a fused multiply-add would be a call for each element.
     fn scalar(self) {
         let (n, share) = (self.tokens.plan.head_dim, self.tokens.share[self.head]);
         for t in 0..self.out.len() / n {
-            let ([x, b, c], [step, decay]) = (self.vectors(t), self.factors(t));
+            let ([x, b, c], [step, decay]) = (self.tokens.vectors(self.head, t), self.tokens.factors(self.head, t));
             let out = &mut self.out[t * n..][..n];
             for ((row, b), c) in self.matrix.chunks_exact_mut(n).zip(b).zip(c) {
                 for ((s, x), out) in row.iter_mut().zip(x).zip(&mut *out) {
@@ -144,26 +144,35 @@ impl FloatKernel for Scan<'_> {
     #[inline(always)]
     unsafe fn run<L: FloatLanes>(self) {
         let (n, rows, width) = (self.tokens.plan.head_dim, self.tokens.plan.n_state, REGISTERS * L::ROWS);
-        let mut strip = vec![0.0; rows * width];
+        let (tokens, mut copy) = (self.out.len() / n, Vec::new());
         for start in (0..n).step_by(width) {
             let columns = start..(start + width).min(n);
-            strip::take(self.matrix, n, &columns, (&mut strip, width));
-            for t in 0..self.out.len() / n {
-                let ([x, b, c], [step, decay]) = (self.vectors(t), self.factors(t));
+            let in_place = strip::in_place(n, &columns, width, tokens);
+            let (strip, stride) = if in_place {
+                (&mut self.matrix[start..], n)
+            } else {
+                copy.resize(rows * width, 0.0);
+                strip::take(self.matrix, n, &columns, (&mut copy, width));
+                (&mut copy[..], width)
+            };
+            for t in 0..tokens {
+                let ([x, b, c], [step, decay]) = (self.tokens.vectors(self.head, t), self.tokens.factors(self.head, t));
                 // SAFETY: the machine can run `L`.
                 unsafe {
                     let (x, mut added) = (strip::load::<L>(&x[columns.clone()]), strip::zeros::<L>());
                     for i in 0..REGISTERS {
                         added[i] = L::mul(x[i], L::splat_f32(step));
                     }
-                    let [mut read, _] = strip::update::<L, false>(&mut strip, decay, (b, &added), c, &[]);
+                    let [mut read, _] = strip::update::<L, false>((&mut *strip, stride), decay, (b, &added), c, &[]);
                     for i in 0..REGISTERS {
                         read[i] = L::fma(x[i], L::splat_f32(self.tokens.share[self.head]), read[i]);
                     }
                     strip::store::<L>(&read, &mut self.out[t * n..][columns.clone()]);
                 }
             }
-            strip::put(self.matrix, n, &columns, (&strip, width));
+            if !in_place {
+                strip::put(self.matrix, n, &columns, (&copy, width));
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! States `[rows][columns]` that tokens change one after the other: no column looks at the others, so some go through all
-//! tokens together and stay in the nearest cache, side by side.
+//! tokens together, as a strip `[rows][width]`. For several tokens it lies side by side, to stay in the nearest cache; one
+//! token changes it where it is.
 
 use std::ops::Range;
 
@@ -9,6 +10,11 @@ use qrun_quant::simd::FloatLanes;
 pub const REGISTERS: usize = 4;
 /// Most columns of a strip.
 pub const WIDEST: usize = REGISTERS * 16;
+
+/// Whether these columns of a matrix `[rows][n]` are a strip where they are.
+pub fn in_place(n: usize, columns: &Range<usize>, width: usize, tokens: usize) -> bool {
+    columns.len() == width && (tokens == 1 || n == width)
+}
 
 /// Copies columns of a matrix `[rows][n]` to a strip `[rows][width]`; what it has beyond them stays.
 pub fn take(matrix: &[f32], n: usize, columns: &Range<usize>, (strip, width): (&mut [f32], usize)) {
@@ -67,20 +73,20 @@ pub unsafe fn store<L: FloatLanes>(sums: &Sums<L>, x: &mut [f32]) {
     x.copy_from_slice(&padded[..x.len()]);
 }
 
-/// What a strip holds for these keys: `Sᵀk`, a sum for each column.
+/// What a strip, whose rows are `stride` elements apart, holds for these keys: `Sᵀk`, a sum for each column.
 ///
 /// # Safety
 /// The machine can run `L`.
 #[inline(always)]
-pub unsafe fn product<L: FloatLanes>(strip: &[f32], k: &[f32]) -> Sums<L> {
-    assert!(strip.len() >= k.len() * REGISTERS * L::ROWS);
+pub unsafe fn product<L: FloatLanes>((strip, stride): (&[f32], usize), k: &[f32]) -> Sums<L> {
+    assert!(strip.len() + stride >= k.len() * stride + REGISTERS * L::ROWS);
     // SAFETY: that of this function; the strip has as many rows as `k` elements.
     unsafe {
         let mut sums = zeros::<L>();
         for row in 0..k.len() {
             let k = L::splat_f32(*k.get_unchecked(row));
             for c in 0..REGISTERS {
-                let s = L::load_f32(strip.as_ptr().add((row * REGISTERS + c) * L::ROWS));
+                let s = L::load_f32(strip.as_ptr().add(row * stride + c * L::ROWS));
                 sums[c] = L::fma(s, k, sums[c]);
             }
         }
@@ -94,20 +100,21 @@ pub unsafe fn product<L: FloatLanes>(strip: &[f32], k: &[f32]) -> Sums<L> {
 /// The machine can run `L`.
 #[inline(always)]
 pub unsafe fn update<L: FloatLanes, const MORE: bool>(
-    strip: &mut [f32],
+    (strip, stride): (&mut [f32], usize),
     decay: f32,
     (k, delta): (&[f32], &Sums<L>),
     q: &[f32],
     next: &[f32],
 ) -> [Sums<L>; 2] {
-    assert!(strip.len() >= k.len() * REGISTERS * L::ROWS && q.len() == k.len() && (next.len() == k.len() || !MORE));
+    assert!(strip.len() + stride >= k.len() * stride + REGISTERS * L::ROWS);
+    assert!(q.len() == k.len() && (next.len() == k.len() || !MORE));
     // SAFETY: that of this function; the strip has as many rows as `k` and `q` elements, and `next` where it is read.
     unsafe {
         let (decay, mut read, mut found) = (L::splat_f32(decay), zeros::<L>(), zeros::<L>());
         for row in 0..k.len() {
             let (k, q) = (L::splat_f32(*k.get_unchecked(row)), L::splat_f32(*q.get_unchecked(row)));
             for c in 0..REGISTERS {
-                let at = strip.as_mut_ptr().add((row * REGISTERS + c) * L::ROWS);
+                let at = strip.as_mut_ptr().add(row * stride + c * L::ROWS);
                 let s = L::fma(k, delta[c], L::mul(L::load_f32(at), decay));
                 L::store_f32(s, at);
                 read[c] = L::fma(s, q, read[c]);
