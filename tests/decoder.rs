@@ -3,7 +3,7 @@
 mod cache;
 mod drafts;
 mod equivalence;
-mod latent;
+pub mod latent;
 mod layers;
 mod prefix;
 mod refusals;

@@ -2,18 +2,22 @@
 #pragma once
 #include "matmul.cuh"
 
-// What a matmul multiplies with: columns of k elements.
+// What a matmul multiplies with: columns of k elements, `step` from one to the next.
 struct Input {
     const float* x;
-    int k, columns;
+    int k, step;
+    ColumnTile columns;
 };
 
-// y[r·C + c] = row[r]·(column first + c), in every lane; columns past the last repeat it. The order of the sums
-// depends on k alone. Four elements per lane and step, or one where rows are not aligned.
+// y[r·C + c] = row[r]·(column first + c), in every lane; columns past the last repeat it (C = 1: `first` is where the column
+// lies). The order of the sums depends on k alone. Four elements per lane and step, or one where rows are not aligned.
 template <class F, int R, int C>
 DEVICE void dot(const unsigned char* const (&row)[R], const Input& in, int first, float (&y)[R * C]) {
     const float* x[C];
-    for (int c = 0; c < C; c++) x[c] = in.x + (size_t)min(first + c, in.columns - 1) * in.k;
+    for (int c = 0; c < C; c++) {
+        const int column = C == 1 ? first : in.columns.x_column(min(first + c, in.columns.end - 1));
+        x[c] = in.x + (size_t)column * in.step;
+    }
     float sum[R][C] = {};
     if (in.k & 3) {
         for (int i = lane(); i < in.k; i += 32) {

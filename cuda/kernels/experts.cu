@@ -200,7 +200,7 @@ DEVICE float dot_of(const Segment& s, int row, const float* x, int k) {
 #define CASE(number, name, F)                                            \
     case number: {                                                       \
         const unsigned char* const rows[] = {s.w + row * row_bytes<F>(k)}; \
-        dot<F, 1, 1>(rows, {x, k, 1}, 0, y);                             \
+        dot<F, 1, 1>(rows, {x, k, k, all_columns(1)}, 0, y);             \
         break;                                                           \
     }
         DENSE_FORMATS(CASE)

@@ -56,7 +56,7 @@ struct Mixed {
 
 template <class Rows, int C>
 DEVICE void columns(const GluParams& p, int first, Products& product) {
-    Input in = {p.x, p.k, p.columns};
+    Input in = {p.x, p.k, p.k, all_columns(p.columns)};
     int up = warp() >= WARPS / 2;
     Rows::template run<C>(up ? p.up : p.gate, in, first, product[up]);
     block_sync();

@@ -39,7 +39,7 @@ struct MatmulParams {
     QuantizedActivations image;     // what quantized weights multiply
     const float* x;  // [columns][k]: what dense weights multiply
     const int* seq;  // [columns]: columns with seq < 0 are not written; null: all are
-    // Of the products of quantized weights with few columns:
+    // Of the products of quantized weights with few columns, the experts of dense ones too:
     int tile_shift;  // log2 of the row tiles of a block
     int gated;       // segment 0 is a gate, 1 what is gated: y of segment 0 becomes activation(gate)·up, or is null
     int activation;
@@ -50,9 +50,11 @@ struct MatmulParams {
     int ahead;  // most bytes of a matrix that a block prefetches while it waits for its columns
     QuantizedActivations out;  // gated: the same as an image of k = rows (a multiple of 32), or null
     const ExpertTile* experts;  // [gridDim.y]: columns of each tile take an expert; null: all columns take one matrix
-    const int* x_columns;  // where a column of such a list lies in `image`
+    const int* x_columns;  // where a column of such a list lies in `image` and `x`
     const int* y_columns;  // and in `y` and `out`
     ActivationTerms terms;  // room for those of x, where there are many columns
+    int x_step;  // gemv and norm_product_mixed: elements from column to column of x, or of what is normed
+    int pad;
 };
 
 enum Activation { SILU = 0, GELU_TANH = 1, CLAMPED_SWIGLU = 2, RELU_SQUARED = 3, GELU = 4 };
@@ -97,6 +99,9 @@ struct ColumnTile {
     // The first row of a segment's matrix.
     __device__ __forceinline__ int row(const Segment& segment) const { return expert * segment.expert_rows; }
 };
+
+// All columns, of one matrix.
+DEVICE ColumnTile all_columns(int columns) { return {0, columns, 0, 0, nullptr, nullptr}; }
 
 // For block y, `width` columns wide. Of one row each choice is a tile, so nothing is looked up: addresses stay uniform.
 DEVICE ColumnTile column_tile(const MatmulParams& p, int width) {

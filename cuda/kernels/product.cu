@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(32 * MOST_NORM_WARPS, 2) norm_produ
         const ExpertTile tile = p.product.experts[column];
         if (!tile.columns) return;
         columns = {column, column + 1, tile.expert, 0, nullptr, nullptr};
-        norm.x += (size_t)column * p.x_step;
+        if (p.product.x_columns == p.product.y_columns) norm.x += (size_t)column * p.product.x_step;
     }
     const int seq = p.product.seq ? *p.product.seq : 0;
     First<2> first = {uniform_warp()};

@@ -336,9 +336,8 @@ DEVICE QuantizedActivations image_in(signed char* memory, int k) {
 
 struct NormProductParams {
     MatmulParams product;  // of one column; its image is not used
-    NormParams norm;       // of that column: x and x_out apart; seq, index, y and image are not used. Of norm_product_mixed maybe none
-    int x_step;            // of experts, which norm_product_mixed takes: elements from column to column of x, which all have the same norm
-    int pad;
+    NormParams norm;       // of that column: x and x_out apart; seq, index, y and image are not used. Of norm_product_mixed maybe none,
+                           // and the same for the columns of experts
 };
 
 DEVICE ColumnTile one_column() { return {0, 1, 0, 0, nullptr, nullptr}; }

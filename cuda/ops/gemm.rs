@@ -50,9 +50,10 @@ impl Tile {
     }
 }
 
-/// Whether `gemm` multiplies rows of `k` weights: it works in blocks of 32. Other dense matrices take gemv.
-pub fn takes(k: usize) -> bool {
-    k.is_multiple_of(32)
+/// Whether [`gemm`] multiplies these: it works in blocks of 32, and dense matrices of experts take [`super::matmul::gemv`], as others do.
+pub fn takes(p: &MatmulParams) -> bool {
+    let dense = |s: &Segment| formats::kernels(s.format).layout == Layout::File;
+    p.k % 32 == 0 && (p.experts.is_null() || !p.segment[..p.segments as usize].iter().any(dense))
 }
 
 /// Whether products of many columns with weights in this format make terms of the activations, on SM 8.0+.
@@ -76,7 +77,7 @@ pub unsafe fn gemm(stream: &Stream, p: &MatmulParams) -> Result<()> {
     let format = kernels.format;
     assert!(segments.iter().all(|s| s.format == number), "segments of one gemm have one format");
     let k = p.k as usize;
-    assert!(takes(k) && k.is_multiple_of(format.format().block), "rows of {k} weights in {format}");
+    assert!(takes(p) && k.is_multiple_of(format.format().block), "rows of {k} weights in {format}");
     let missing = if format.format().block == 1 { p.x.is_null() } else { p.image.q.is_null() };
     assert!(!missing, "{format} weights have activations to multiply");
     if p.columns <= FEW && kernels.layout != Layout::File {

@@ -14,7 +14,7 @@ use crate::{Grid, Params, Ptr, Result, Stream};
 
 /// Rows of a block of `gemv`: four warps, two rows each.
 const GEMV_ROWS: u32 = 8;
-/// Columns of a block of `gemv`, four at a time.
+/// Columns of a block of `gemv`, four at a time; all of those that chose an expert.
 const GEMV_COLUMNS: u32 = 32;
 /// Outputs of a block of `glu`: one block of the image that it may write.
 const GLU_ROWS: u32 = 32;
@@ -54,8 +54,7 @@ pub struct GluParams {
 unsafe impl Params for GluParams {}
 
 /// `y[column][row] = Σ_k w[row][k] · x[column][k] (+ bias[row])` for each segment, formats as they come. Any number of
-/// columns is right; few are fast. A column's bits do not depend on which of several columns it is, those of quantized weights
-/// not on how many there are. One launch for all dense matrices, and one per quantized format.
+/// columns is right; few are fast. A column's bits do not depend on the others, nor on how many there are. One launch for all dense matrices, and one per quantized format.
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
@@ -75,9 +74,10 @@ pub unsafe fn gemv(stream: &Stream, p: &MatmulParams) -> Result<()> {
             let blocks: u32 = same.iter().map(|s| (s.rows as u32).div_ceil(GEMV_ROWS)).sum();
             let at_once = GEMV_RESIDENT * stream.gpu().properties().multiprocessors as u32;
             let ahead = if blocks <= at_once { product::ahead(stream, blocks) } else { 0 };
-            let params = MatmulParams { ahead, ..params };
-            let grid = Grid::plane(blocks, (p.columns as u32).div_ceil(GEMV_COLUMNS), GEMV_THREADS);
-            let name = if same.iter().all(|s| kernels(s, p) == of) { of.gemv } else { "gemv_mixed" };
+            let params = MatmulParams { ahead, ..params.with_step() };
+            let grid = Grid::plane(blocks, p.column_tiles(GEMV_COLUMNS), GEMV_THREADS);
+            let one_format = same.iter().all(|s| kernels(s, p) == of);
+            let name = if one_format && p.experts.is_null() { of.gemv } else { "gemv_mixed" };
             // SAFETY: the kernel takes these parameters (compared by a test of `params`); the caller answers for the rest.
             unsafe { stream.launch_dependent(name, grid, &params)? };
         } else {

@@ -70,7 +70,7 @@ pub struct MatmulParams {
     pub softcap: f32,
     /// `[columns]`: what quantized weights multiply.
     pub image: QuantizedActivations,
-    /// `[columns][k]`: what dense weights multiply.
+    /// `[columns][k]`: what dense weights multiply, and [`super::product::quantized_product`] quantizes.
     pub x: Ptr<f32>,
     /// `[columns]`: columns with a negative number are not written; null: all are.
     pub seq: Ptr<i32>,
@@ -90,14 +90,18 @@ pub struct MatmulParams {
     pub ahead: i32,
     /// Gated: the same as an image of k = rows (a multiple of 32), or none.
     pub out: QuantizedActivations,
-    /// `[expert_tiles]`: columns of each tile take an expert; null: all columns take one matrix. Quantized weights only.
+    /// `[expert_tiles]`: columns of each tile take an expert; null: all columns take one matrix.
     pub experts: Ptr<ExpertTile>,
-    /// Where a column of these lists lies in `image`.
+    /// Where a column of these lists lies in `image` and `x`.
     pub x_columns: Ptr<i32>,
     /// And in `y` and `out`.
     pub y_columns: Ptr<i32>,
     /// Room for the terms of `x`, where [`super::gemm::gemm`] takes more than a few columns and weights are f16 or bf16.
     pub terms: ActivationTerms,
+    /// Elements from column to column of `x`, of experts; 0: k.
+    pub x_step: i32,
+    /// Padding that the struct of the kernels has, too; zero.
+    pub pad: i32,
 }
 // SAFETY: MatmulParams in kernels/matmul.cuh; the test below compares size and offsets.
 unsafe impl Params for MatmulParams {}
@@ -108,6 +112,17 @@ impl MatmulParams {
         self.segment[..segments.len()].copy_from_slice(segments);
         self.segments = segments.len() as i32;
         self
+    }
+
+    /// The same, saying how far apart columns of `x` are.
+    pub(super) fn with_step(self) -> Self {
+        assert!(
+            self.x_step == 0 || self.x_step >= self.k && (self.x_step - self.k) % 4 == 0,
+            "{} of {}",
+            self.k,
+            self.x_step
+        );
+        Self { x_step: if self.x_step == 0 { self.k } else { self.x_step }, ..self }
     }
 
     /// Tiles of columns for blocks that take up to `width`.
@@ -128,7 +143,7 @@ mod tests {
         twin::fields!(MatmulParams as "MatmulParams" {
             segment, weight_grid, segments, k, columns, softcap, image, x, seq, tile_shift, gated, activation, expert_tiles, warp_factor,
             row_factor, ahead, out, experts, x_columns,
-            y_columns, terms,
+            y_columns, terms, x_step, pad,
         });
         let gates = [("SILU", SILU), ("GELU_TANH", GELU_TANH), ("CLAMPED_SWIGLU", CLAMPED_SWIGLU)];
         let activations = [gates[0], gates[1], gates[2], ("RELU_SQUARED", RELU_SQUARED), ("GELU", GELU)];

@@ -8,7 +8,7 @@ use super::{
     norm::{self, NormParams},
     params::MatmulParams,
 };
-use crate::{Grid, Params, Ptr, Result, Stream};
+use crate::{Grid, Params, Result, Stream};
 
 /// Rows of a row tile.
 const ROWS: u32 = 16;
@@ -145,8 +145,6 @@ fn plan_normed(variant: &Variant, shape: &Shape<'_>, device: &Multiprocessors) -
 struct NormProductParams {
     product: MatmulParams,
     norm: NormParams,
-    x_step: i32,
-    pad: i32,
 }
 // SAFETY: NormProductParams in kernels/product.cuh; the test below compares size and offsets.
 unsafe impl Params for NormProductParams {}
@@ -193,32 +191,23 @@ pub unsafe fn norm_product(stream: &Stream, p: &MatmulParams, norm: &NormParams)
     unsafe { planned(stream, p, Some(norm), planned_for(stream, p, Some(norm))) }
 }
 
-/// What every block quantizes for itself before it multiplies it.
-#[derive(Debug, Clone, Copy)]
-pub struct Unquantized {
-    /// Columns of as many elements as the product's.
-    pub x: Ptr<f32>,
-    /// Elements from one to the next, where each takes a matrix of its own; 0: it is one for all.
-    pub step: usize,
-}
-
 /// The same where nothing is normed ([`norm_product`] without weights, [`quantized_product`]): rare formats have no kernel for that.
 pub fn sum_product_takes(k: usize, formats: &[GgmlType]) -> bool {
     norm_product_takes(k, formats) && formats.iter().all(|format| mixes(*format))
 }
 
-/// [`quantize`](super::activations::quantize) of one column, or of one for each of `experts`, and the product with it in one launch:
-/// the same bits. The formats are those that [`sum_product_takes`]; `p` has no image, and `experts` list one row's columns.
+/// [`quantize`](super::activations::quantize) of `x`, one column or one for each of `experts`, and the product with it in one launch:
+/// the same bits. The formats are those that [`sum_product_takes`]; the image is not used, and `experts` list one row's columns.
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
 ///
 /// # Safety
 /// The contract of [`ops`](crate::ops): the addresses in `p`, its segments and `of` have the sizes that their fields name.
-pub unsafe fn quantized_product(stream: &Stream, p: &MatmulParams, of: &Unquantized) -> Result<()> {
-    let norm = NormParams { x: of.x, n: p.k, ..NormParams::default() };
+pub unsafe fn quantized_product(stream: &Stream, p: &MatmulParams) -> Result<()> {
+    let norm = NormParams { x: p.x, n: p.k, ..NormParams::default() };
     // SAFETY: the caller keeps the same contract.
-    unsafe { launch(stream, p, Some((&norm, of.step)), planned_for(stream, p, Some(&norm))) }
+    unsafe { launch(stream, &p.with_step(), Some(&norm), planned_for(stream, p, Some(&norm))) }
 }
 
 /// The plan for this device.
@@ -278,14 +267,14 @@ fn normed_variant(sm: i32, p: &MatmulParams, norm: &NormParams) -> &'static Vari
 pub unsafe fn planned(stream: &Stream, p: &MatmulParams, norm: Option<&NormParams>, plan: Plan) -> Result<()> {
     let norm = norm.map(NormParams::with_share);
     // SAFETY: the caller keeps the same contract.
-    unsafe { launch(stream, p, norm.as_ref().map(|norm| (norm, 0)), plan) }
+    unsafe { launch(stream, p, norm.as_ref(), plan) }
 }
 
-/// The same; a norm with its share, and elements from column to column of what is normed, where there are experts.
+/// The same; a norm with its share.
 ///
 /// # Safety
 /// As for [`planned`], or [`quantized_product`].
-unsafe fn launch(stream: &Stream, p: &MatmulParams, norm: Option<(&NormParams, usize)>, plan: Plan) -> Result<()> {
+unsafe fn launch(stream: &Stream, p: &MatmulParams, norm: Option<&NormParams>, plan: Plan) -> Result<()> {
     let segments = &p.segment[..p.segments as usize];
     let number = segments[0].format;
     let kernels = formats::kernels(number);
@@ -305,7 +294,7 @@ unsafe fn launch(stream: &Stream, p: &MatmulParams, norm: Option<(&NormParams, u
     let factor = |n: u32| 65_536u32.div_ceil(n) as i32;
     let columns = p.column_tiles(variant.columns);
     let sm = stream.gpu().properties().sm;
-    let of = norm.map_or(variant, |(norm, _)| normed_variant(sm, p, norm));
+    let of = norm.map_or(variant, |norm| normed_variant(sm, p, norm));
     let at_once = of.at_once(plan.warps, &Multiprocessors::of(stream));
     let ahead = if norm.is_some() || blocks * columns <= at_once {
         ahead(stream, (blocks * columns).min(at_once) * if p.gated == 0 { 1 } else { 2 })
@@ -325,7 +314,7 @@ unsafe fn launch(stream: &Stream, p: &MatmulParams, norm: Option<(&NormParams, u
         assert!(p.seq.is_null() && p.columns as u32 <= variant.columns, "columns of experts are listed");
         assert!(s.expert_rows > 0 && s.expert_rows % 16 == 0, "experts of {} rows", s.expert_rows);
     }
-    let Some((norm, x_step)) = norm else {
+    let Some(norm) = norm else {
         // SAFETY: the kernel takes these parameters (compared by a test of `params`); the caller answers for the rest.
         return unsafe { stream.launch_dependent(kernels.product[i], grid, &product) };
     };
@@ -340,7 +329,7 @@ unsafe fn launch(stream: &Stream, p: &MatmulParams, norm: Option<(&NormParams, u
     let mixed = is_mixed(p, norm);
     assert!(!mixed || all.iter().all(|format| mixes(*format)), "{all:?} have no kernel together");
     let name = if mixed { "norm_product_mixed" } else { kernels.norm_product };
-    let params = NormProductParams { product, norm: *norm, x_step: x_step as i32, pad: 0 };
+    let params = NormProductParams { product, norm: *norm };
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
     unsafe { stream.launch_dependent(name, grid, &params) }
 }
@@ -348,11 +337,14 @@ unsafe fn launch(stream: &Stream, p: &MatmulParams, norm: Option<(&NormParams, u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::{params::Segment, twin};
+    use crate::{
+        Ptr,
+        ops::{params::Segment, twin},
+    };
 
     #[test]
     fn the_kernels_have_the_same() {
-        twin::fields!(NormProductParams as "matrix_product::NormProductParams" { product, norm, x_step, pad });
+        twin::fields!(NormProductParams as "matrix_product::NormProductParams" { product, norm });
         twin::constants([
             ("matrix_product::MOST_TILES", VARIANTS[0].tiles as usize),
             ("matrix_product::MOST_WARPS", VARIANTS[0].warps as usize),

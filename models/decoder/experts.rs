@@ -9,7 +9,7 @@ use qrun_cuda::{
         experts::{self, Join, MAX_CHOICES, MAX_EXPERTS, MAX_GROUPS, Route},
         matmul::{self, MatmulParams, Segment},
         norm::{NormKind, NormParams},
-        product::{self, Unquantized},
+        product,
         upload::bytes_on_device,
     },
 };
@@ -28,11 +28,8 @@ pub fn without_kernels(model: &Model) -> Option<&'static str> {
 }
 
 fn refused(e: &ExpertPlan, w: &weights::Layer) -> Option<&'static str> {
-    let of_experts = [FfnGateExps, FfnUpExps, FfnGateUpExps, FfnDownExps];
-    let formats = of_experts.into_iter().filter_map(|role| w.matrices.get(role)).map(|linear| linear.w.ty());
     let down = w.matrices.get(FfnDownExps).map_or(0, |down| down.w.rows() / e.n_expert);
     let parts = [
-        (formats.into_iter().any(|ty| ty.format().block == 1), "experts with dense weights"),
         (e.groups.is_some_and(|groups| groups.count > MAX_GROUPS), "so many groups of experts"),
         (
             e.latent.is_some() && e.shared.is_some_and(|shared| shared.gated),
@@ -88,7 +85,7 @@ impl Step<'_> {
         let given = (inputs[0].ty, route.of_rows(given));
         self.chosen(plan, given, &segments, (y, image))?;
         self.tap(Some(il), "ffn_act", y, plan.n_used * plan.n_ff)?;
-        let of_choices = MatmulParams { k: plan.n_ff as i32, image, ..MatmulParams::default() };
+        let of_choices = MatmulParams { k: plan.n_ff as i32, image, x: y, ..MatmulParams::default() };
         let width = plan.latent.unwrap_or(c.n_embd);
         self.matmul(route.of_choices(of_choices), &[part(&down, plan, [0, width], e.given)])?;
 
@@ -202,8 +199,7 @@ impl Step<'_> {
         let (a, latent) = (&self.m.activations, &self.m.activations.experts.latent);
         let [up] = layer.matrices([FfnLatentUp]);
         let (product, to) = (self.product(latent, width), segment(&up, a.out));
-        let of_one = Unquantized { x: latent.values, step: 0 };
-        if self.quantizes_itself(up.ty, &product.with(&[to]), &of_one)? {
+        if self.quantizes_itself(up.ty, &product.with(&[to]))? {
             return Ok(());
         }
         if up.ty.format().block > 1 {
@@ -240,15 +236,17 @@ impl Step<'_> {
         let mut up_of_gate = Ptr::NULL;
         if let Some(width) = plan.latent {
             let latent = &a.experts.latent;
-            let of_one = Unquantized { x: latent.values, step: 0 };
-            if segments.len() == 1 && self.quantizes_itself(format, &product.with(segments), &of_one)? {
+            if segments.len() == 1 && self.quantizes_itself(format, &product.with(segments))? {
                 return self.gate(choices, (up_of_gate, plan.n_ff), a.experts.choices.chosen, (y, out));
             }
-            // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
-            unsafe { activations::quantize(self.stream, latent.values, latent.image, [self.rows, width])? };
+            if format.format().block > 1 {
+                // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+                unsafe { activations::quantize(self.stream, latent.values, latent.image, [self.rows, width])? };
+            }
         }
         if let &[gate, up] = segments {
-            if product.columns as usize <= product::MOST_COLUMNS && gate.format == up.format {
+            let quantized = format.format().block > 1;
+            if quantized && product.columns as usize <= product::MOST_COLUMNS && gate.format == up.format {
                 let gated = MatmulParams { gated: 1, activation: self.activation(), out, ..product };
                 let segments = [Segment { y, ..gate }, Segment { y: Ptr::NULL, ..up }];
                 // SAFETY: parts of the arena with room for the choices of the step's rows (see `decoder`).

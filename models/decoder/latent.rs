@@ -11,7 +11,7 @@ use qrun_cuda::{
         experts::{self, AllHeads},
         matmul::{MatmulParams, Segment},
         norm::{NormKind, NormParams},
-        product::{self, Unquantized},
+        product,
         rope_kv::{self, LatentKv, RopeKv},
     },
 };
@@ -25,26 +25,20 @@ use crate::{
     LayerPlan, Model,
     layer::{KvSource, LatentPlan},
     tensors::Role::*,
-    weights,
 };
 
 /// Why the kernels do not take the latent attention of a model.
 pub fn without_kernels(model: &Model) -> Option<&'static str> {
-    blocks(model).find_map(|(plan, w)| match &plan.kv {
-        KvSource::Latent(latent) => refused(plan, latent, w),
+    blocks(model).find_map(|(plan, _)| match &plan.kv {
+        KvSource::Latent(latent) => refused(plan, latent),
         KvSource::Projections | KvSource::Keys | KvSource::Layer(_) => None,
     })
 }
 
-fn refused(l: &LayerPlan, plan: &LatentPlan, w: &weights::Layer) -> Option<&'static str> {
-    let dense = [AttnKB, AttnVB].map(|role| w.matrices[role].w.ty().format().block == 1);
+fn refused(l: &LayerPlan, plan: &LatentPlan) -> Option<&'static str> {
     let sizes = plan.n_nope.is_multiple_of(32) && plan.n_value.is_multiple_of(16);
     let attends = attention::takes_latent(l.head_dim, plan.rank) && rope_kv::takes_latent(l.head_dim, l.rope.n_rot);
-    let parts = [
-        (dense.contains(&true), "latent attention with dense matrices of heads"),
-        (!sizes || !attends, "latent attention of these sizes"),
-    ];
-    parts.into_iter().find(|(present, _)| *present).map(|(_, part)| part)
+    (!sizes || !attends).then_some("latent attention of these sizes")
 }
 
 /// The matrices of all heads, `rows` rows each, and where their products go.
@@ -82,14 +76,13 @@ impl Step<'_> {
         let attend = Attention { out, image, rope, latent: Some(plan.rank), ..self.attend(il, layer) };
         // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
         unsafe { attention::attention(self.stream, &attend)? };
-        let attended = MatmulParams { k: plan.rank as i32, image, ..MatmulParams::default() };
+        let attended = MatmulParams { k: plan.rank as i32, image, x: out, ..MatmulParams::default() };
         self.matmul(heads.product(attended), &[by_head(&values, l.n_head, b.values.values)])?;
 
         let all = l.n_head * plan.n_value;
         self.tap(Some(il), "kqv_out", b.values.values, all)?;
         let (product, to) = (self.product(&b.values, all), segment(&output, a.out));
-        let of_one = Unquantized { x: b.values.values, step: all };
-        if self.quantizes_itself(output.ty, &product.with(&[to]), &of_one)? {
+        if self.quantizes_itself(output.ty, &product.with(&[to]))? {
             return Ok(());
         }
         if output.ty.format().block > 1 {
@@ -105,14 +98,16 @@ impl Step<'_> {
         let (b, width) = (&a.latent, plan.n_nope + l.rope.n_rot);
         let [keys] = layer.matrices([AttnKB]);
         let to = Segment { y_stride: l.head_dim as i32, ..by_head(&keys, l.n_head, a.q) };
-        let product = heads.product(MatmulParams { k: plan.n_nope as i32, image: b.front, ..MatmulParams::default() });
-        let of_one = Unquantized { x: b.queries, step: width };
-        if self.quantizes_itself(keys.ty, &product.with(&[to]), &of_one)? {
+        let front = MatmulParams { image: b.front, x: b.queries, x_step: width as i32, ..MatmulParams::default() };
+        let product = heads.product(MatmulParams { k: plan.n_nope as i32, ..front });
+        if self.quantizes_itself(keys.ty, &product.with(&[to]))? {
             return Ok(());
         }
-        let fronts = [self.rows * l.n_head, plan.n_nope, width];
-        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
-        unsafe { activations::quantize_front(self.stream, b.queries, b.front, fronts)? };
+        if keys.ty.format().block > 1 {
+            let fronts = [self.rows * l.n_head, plan.n_nope, width];
+            // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+            unsafe { activations::quantize_front(self.stream, b.queries, b.front, fronts)? };
+        }
         self.matmul(product, &[to])
     }
 

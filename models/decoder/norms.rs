@@ -5,7 +5,7 @@ use qrun_cuda::{
     ops::{
         matmul::MatmulParams,
         norm::{self, NormKind, NormParams},
-        product::{self, Unquantized},
+        product,
     },
 };
 use qrun_quant::GgmlType;
@@ -79,11 +79,11 @@ impl Step<'_> {
     }
 
     /// Launches a product of one row, or of its heads or experts, that quantizes what it multiplies, where there is a kernel.
-    pub(super) fn quantizes_itself(&self, format: GgmlType, product: &MatmulParams, of: &Unquantized) -> Result<bool> {
+    pub(super) fn quantizes_itself(&self, format: GgmlType, product: &MatmulParams) -> Result<bool> {
         let takes = self.rows == 1 && product::sum_product_takes(product.k as usize, &[format]);
         if takes {
             // SAFETY: parts of the arena with room for a row (see `decoder`).
-            unsafe { product::quantized_product(self.stream, product, of)? };
+            unsafe { product::quantized_product(self.stream, product)? };
         }
         Ok(takes)
     }

@@ -409,7 +409,7 @@ impl Step<'_> {
     pub(super) fn matmul(&self, product: MatmulParams, segments: &[Segment]) -> Result<()> {
         let launch = |of: &[Segment]| {
             let product = product.with(of);
-            let multiply = if self.narrow || !gemm::takes(product.k as usize) { matmul::gemv } else { gemm::gemm };
+            let multiply = if self.narrow || !gemm::takes(&product) { matmul::gemv } else { gemm::gemm };
             // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
             unsafe { multiply(self.stream, &product) }
         };

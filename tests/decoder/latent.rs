@@ -6,7 +6,7 @@ use qrun_quant::{GgmlType, gguf::write::Entry};
 use super::{assert_same, options, refusals::Parts};
 use crate::tiny::{EACH_ARCH, Mix, Rng, Tiny, decoder, logits, prompt};
 
-fn models() -> impl Iterator<Item = Tiny> {
+pub fn models() -> impl Iterator<Item = Tiny> {
     EACH_ARCH.into_iter().filter(|tiny| tiny.latent[0] > 0)
 }
 
@@ -37,7 +37,7 @@ fn bytes(x: &[f32]) -> Vec<u8> {
 
 /// A file as it was before keys and values had tensors of their own, and the same model as it is now. For each head the rows
 /// of its key and those of its value are one tensor.
-fn old_and_new(tiny: Tiny, ty: GgmlType) -> [Model; 2] {
+pub fn old_and_new(tiny: Tiny, ty: GgmlType) -> [Model; 2] {
     let [rank, _, n_nope, n_value] = tiny.latent;
     let (mut old, mut new) = (Parts::of(tiny), Parts::of(tiny));
     let key = |name: &str| format!("{}.attention.{name}", tiny.arch);

@@ -1,9 +1,11 @@
 //! Every architecture in every mix computes what the exact forward pass on the CPU does.
 
-use qrun_models::{GpuDecoder, KvType, Options};
+use qrun_models::{GpuDecoder, KvType, Model, Options};
+use qrun_quant::GgmlType;
 
 use super::{Device, assert_near, distance, fast_bound, int8_bound, options, sm};
 use crate::{
+    decoder::latent,
     each_format,
     tiny::{EACH_ARCH, Mix, TINY, Tiny, UNEVEN, decoder, logits, prompt},
 };
@@ -22,8 +24,7 @@ fn what_has_no_kernels_is_refused_by_name() {
     let [rank, q_rank, n_nope, _] = latent.latent;
     let refused = [
         (Tiny { latent: [rank, q_rank, n_nope, 24], mix: Mix::Q8_0, ..latent }, "latent attention of these sizes"),
-        (Tiny { mix: Mix::BF16, ..latent }, "latent attention with dense matrices of heads"),
-        (Tiny { experts: [8, 2, 96, 0], mix: Mix::F32, ..EACH_ARCH[0] }, "experts with dense weights"),
+        (Tiny { experts: [8, 2, 72, 0], mix: Mix::F32, ..EACH_ARCH[0] }, "experts of these sizes"),
     ];
     for (tiny, part) in refused {
         let reason = has_kernels(&tiny).expect_err(part);
@@ -39,16 +40,16 @@ fn shapes() -> impl Iterator<Item = Tiny> {
     let mixes = [Mix::F32, Mix::BF16, Mix::Q8_0, Mix::Q4_K_M];
     let mixtral = Tiny { experts: [8, 2, 96, 0], ..EACH_ARCH[0] };
     let alike = EACH_ARCH.into_iter().skip(6).chain([mixtral]).map(wide);
-    // Experts and matrices of heads are quantized.
     let alike = alike.flat_map(|t| {
-        let first = if t.experts[0] > 0 || t.latent[0] > 0 { Mix::Q8_0 } else { Mix::F32 };
-        [first, Mix::Q4_K_M].map(|mix| Tiny { mix, ..t })
+        let dense = if t.n_layer % 2 == 0 { Mix::F32 } else { Mix::BF16 };
+        let more = (t.experts[0] > 0 || t.latent[0] > 0).then_some(Mix::Q8_0);
+        [dense, Mix::Q4_K_M].into_iter().chain(more).map(move |mix| Tiny { mix, ..t })
     });
     let grids = [[0; 4], [8, 2, 256, 0]].map(|experts| Tiny { mix: Mix::IQ2_M, experts, ..wide(EACH_ARCH[0]) });
+    let others = each_format::models().into_iter().map(|(_, t)| t);
     // Of Gemma 4 two layers: in four a row's choice of experts is within the noise.
-    let others =
-        each_format::models().into_iter().map(|(_, t)| if t.arch == "gemma4" { Tiny { n_layer: 2, ..t } } else { t });
-    each.flat_map(move |t| mixes.map(|mix| Tiny { mix, ..t })).chain(alike).chain(grids).chain(others)
+    let certain = |t: Tiny| if t.arch == "gemma4" && t.experts[0] > 0 { Tiny { n_layer: 2, ..t } } else { t };
+    each.flat_map(move |t| mixes.map(|mix| Tiny { mix, ..t })).chain(alike).chain(grids).chain(others).map(certain)
 }
 
 fn is_quantized(tiny: &Tiny) -> bool {
@@ -111,6 +112,23 @@ fn heads_of_512_elements() {
     };
     for (mix, sm_of) in [(Mix::F32, 75), (Mix::Q4_K_M, 80)] {
         near_the_exact_cpu(&Tiny { mix, ..gemma4 }, sm_of, &format!("{mix:?} on sm_{sm_of}"));
+    }
+}
+
+/// Matrices of heads in f32 beside quantized ones.
+#[test]
+fn latent_attention_of_old_files() {
+    for tiny in latent::models() {
+        let tokens = prompt("old", 70, tiny.n_vocab);
+        let run = |model: &Model| {
+            assert_eq!(GpuDecoder::supports(model, &options()), Ok(()));
+            Device::new(model, &options(), sm(80)).logits(&tokens, 0, 0)
+        };
+        let [old, new] = latent::old_and_new(Tiny { mix: Mix::Q8_0, ..tiny }, GgmlType::Q8_0);
+        let want = logits(&mut decoder(&old, Options { n_ctx: 256, ..Options::exact() }), &tokens, 0, 0);
+        let found = run(&old);
+        assert_near(&found, &want, int8_bound(&tiny), format_args!("{}", tiny.arch));
+        assert!(found == run(&new), "{}: not the bits of a file of today", tiny.arch);
     }
 }
 

@@ -8,8 +8,8 @@ use qrun_cuda::{
         cache::CacheType,
         experts::{AllHeads, all_heads},
         gemm::gemm,
-        matmul::{MatmulParams, Segment},
-        product::{Unquantized, quantized_product, sum_product_takes},
+        matmul::{MatmulParams, Segment, gemv},
+        product::{quantized_product, sum_product_takes},
         rope_kv::{LatentKv, Pairs, RopeKv, latent_kv, turns},
     },
 };
@@ -32,6 +32,10 @@ struct Heads {
 }
 
 impl Heads {
+    fn is_dense(&self) -> bool {
+        self.format.format().block == 1
+    }
+
     fn data(&self) -> (Weights, Vec<f32>) {
         let mut random = Random::new((self.rows * 31 + self.k) as u64);
         let weights = Weights::random(&mut random, self.format, self.n_head * self.width * self.k, 0.1);
@@ -59,30 +63,35 @@ impl Heads {
             expert_rows: self.width as i32,
             ..Segment::default()
         };
-        let product = heads.product(MatmulParams { k: self.k as i32, image, ..MatmulParams::default() });
+        let x_step = self.step as i32;
+        let product =
+            heads.product(MatmulParams { k: self.k as i32, image, x: x.ptr, x_step, ..MatmulParams::default() });
         device.fence(product.experts, product.expert_tiles as usize, "tiles of heads");
         device.fence(product.y_columns, columns, "columns of heads");
         // SAFETY: buffers of these shapes, and lists with room for them, which live until the result is read.
         unsafe {
             all_heads(&device.stream, &heads).expect("a launch");
-            quantize_front(&device.stream, x.ptr, image, [columns, self.k, self.step]).expect("a launch");
-            gemm(&device.stream, &product.with(&[segment])).expect("a launch");
+            if self.is_dense() {
+                gemv(&device.stream, &product.with(&[segment])).expect("a launch");
+            } else {
+                quantize_front(&device.stream, x.ptr, image, [columns, self.k, self.step]).expect("a launch");
+                gemm(&device.stream, &product.with(&[segment])).expect("a launch");
+            }
         }
         let result = device.read(&y);
-        if self.rows == 1 {
-            self.compare_at_once(device, x.ptr, product.with(&[segment]), &result);
+        if self.rows == 1 && !self.is_dense() {
+            self.compare_at_once(device, product.with(&[segment]), &result);
         }
         result
     }
 
     /// Of one row the same comes of a product that quantizes what each head has, in one launch; and so of all heads as one column.
-    fn compare_at_once(&self, device: &Device, x: Ptr<f32>, product: MatmulParams, result: &[f32]) {
+    fn compare_at_once(&self, device: &Device, product: MatmulParams, result: &[f32]) {
         let y = device.buffer(&vec![UNTOUCHED; result.len()]);
         let segment = Segment { y: y.ptr, ..product.segment[0] };
-        let of = Unquantized { x, step: self.step };
         assert!(sum_product_takes(self.k, &[self.format]));
         // SAFETY: as above.
-        unsafe { quantized_product(&device.stream, &product.with(&[segment]), &of) }.expect("a launch");
+        unsafe { quantized_product(&device.stream, &product.with(&[segment])) }.expect("a launch");
         let same = device.read(&y).iter().zip(result).all(|(a, b)| a.to_bits() == b.to_bits());
         assert!(same, "{:?}: in one launch", self.format);
         // The first rows of the first head's matrix with the first column, in two launches and in one.
@@ -91,13 +100,14 @@ impl Heads {
         let both = [(); 2].map(|()| device.buffer(&vec![UNTOUCHED; self.width]));
         let [apart, at_once] = both.each_ref().map(|y| {
             let segment = Segment { y: y.ptr, expert_rows: 0, ..product.segment[0] };
-            MatmulParams { k: self.k as i32, columns: 1, image, ..MatmulParams::default() }.with(&[segment])
+            MatmulParams { k: self.k as i32, columns: 1, image, x: product.x, ..MatmulParams::default() }
+                .with(&[segment])
         });
         // SAFETY: as above.
         unsafe {
-            quantize_front(&device.stream, x, image, [1, self.k, self.k]).expect("a launch");
+            quantize_front(&device.stream, product.x, image, [1, self.k, self.k]).expect("a launch");
             gemm(&device.stream, &apart).expect("a launch");
-            quantized_product(&device.stream, &at_once, &of).expect("a launch");
+            quantized_product(&device.stream, &at_once).expect("a launch");
         }
         let [apart, at_once] = both.map(|y| device.read(&y));
         let same = apart.iter().zip(&at_once).all(|(a, b)| a.to_bits() == b.to_bits());
@@ -108,12 +118,14 @@ impl Heads {
         let (weights, x) = self.data();
         let mut expected = Vec::new();
         for (column, x) in x.chunks_exact(self.step).enumerate() {
-            let image = Activations::new(x[..self.k].to_vec()).image;
+            let x = Activations::new(x[..self.k].to_vec());
+            let image = if self.is_dense() { x.values.iter().map(|&x| f64::from(x)).collect() } else { x.image };
             let of_head = weights.values.chunks_exact(self.width * self.k).nth(column % self.n_head).expect("a head");
             let dot = |row: &[f32]| row.iter().zip(&image).map(|(&w, x)| f64::from(w) * x).sum::<f64>();
             expected.extend(of_head.chunks_exact(self.k).map(dot));
         }
-        assert_close(found, &expected, 2e-6, &format!("{:?}, {} rows, {} heads", self.format, self.rows, self.n_head));
+        let bound = if self.is_dense() { 1e-5 } else { 2e-6 };
+        assert_close(found, &expected, bound, &format!("{:?}, {} rows, {} heads", self.format, self.rows, self.n_head));
     }
 }
 
@@ -129,6 +141,9 @@ fn each_head_multiplies_what_it_has_with_its_own_matrix() {
         case(GgmlType::Q8_0, 70, 3),
         Heads { k: 256, step: 256, width: 16, ..case(GgmlType::Q6_K, 9, 4) },
         Heads { k: 512, step: 512, width: 128, ..case(GgmlType::Q4_K, 2, 2) },
+        Heads { width: 65, ..case(GgmlType::BF16, 1, 20) },
+        case(GgmlType::F32, 5, 3),
+        case(GgmlType::F16, 70, 3),
     ];
     for case in cases {
         everywhere(|device| case.run(device), |found| case.judge(found));

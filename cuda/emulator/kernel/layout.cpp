@@ -96,8 +96,8 @@ int main() {
     FIELDS(Segment, w, bias, y, rows, y_stride, format, expert_rows, scale)
     FIELDS(ExpertTile, expert, first, columns, pad)
     FIELDS(MatmulParams, segment, segments, k, columns, softcap, image, x, seq, tile_shift, gated, activation, expert_tiles,
-           warp_factor, row_factor, ahead, out, experts, x_columns, y_columns, terms,
-           weight_grid)
+           warp_factor, row_factor, ahead, out, experts, x_columns, y_columns, terms, x_step,
+           pad, weight_grid)
     FIELDS(NormParams, x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale, x_scale, share, bias)
     FIELDS(GluParams, gate, up, k, columns, activation, y_stride, image, x, seq, y, out)
     FIELDS(AttentionParams, q, pos, seq, end, cache, out, image, partial, state, tickets, rows, n_head, n_head_kv, group,
@@ -115,7 +115,7 @@ int main() {
     FIELDS(mamba::MambaParams, state, input, conv, bias, dt, a, d, y, n_group, n_head, dim_k, dim_v, taps, stride)
     FIELDS(mamba::GroupNormParams, x, weight, seq, y, image, n, eps)
     FIELDS(probe::ProbeParams, from, to, n, pad)
-    FIELDS(matrix_product::NormProductParams, product, norm, x_step, pad)
+    FIELDS(matrix_product::NormProductParams, product, norm)
     FIELDS(quantize_act::QuantizeActParams, x, image, k, columns, step, pad)
     FIELDS(StateParams, pages, table, pos, seq, slots, len, rows, sequences, keeps, pad)
     FIELDS(recurrent::DeltaNetParams, state, input, z, alpha, beta, conv, dt, a, norm, y, image, n_head_k, n_head_v, dim_k,

@@ -134,7 +134,7 @@ static PLANTED: &[Planted] = &[
     row("rms_norm", Edit::Replace("param_0+88]", "param_0+92]")),
     row("rms_norm", Edit::Replace("param_0+80]", "param_0+72]")),
     row("rms_norm", Edit::Replace("param_0[120]", "param_0[112]")),
-    row("product_1_q8_0", Edit::Replace("param_0[304]", "param_0[312]")),
+    row("product_1_q8_0", Edit::Replace("param_0[312]", "param_0[320]")),
     // Tensor cores under a lane condition.
     row("fragments", Edit::Guard("mma.sync.aligned.m16n8k16.row.col.f32.f16", 0)),
     row("fragments", Edit::Guard("ldmatrix", 0)),
