@@ -1,9 +1,9 @@
 //! Every architecture in every mix computes what the exact forward pass on the CPU does.
 
-use qrun_models::{GpuDecoder, KvType, Model, Options};
+use qrun_models::{Entry, Forward, GpuDecoder, KvType, Model, Options, Output};
 use qrun_quant::GgmlType;
 
-use super::{Device, assert_near, distance, fast_bound, int8_bound, options, sm};
+use super::{Device, assert_near, distance, fast_bound, in_k_quants, int8_bound, options, sm};
 use crate::{
     decoder::latent,
     each_format,
@@ -93,6 +93,30 @@ fn logits_are_those_of_the_exact_cpu() {
         }
     }
     println!("largest relative L2 distance from the exact CPU: dense {:?}, quantized {:?}", worst[0], worst[1]);
+}
+
+/// Recorded steps of every size, with idle rows in the larger ones.
+#[test]
+fn steps_of_every_architecture_and_size() {
+    for (tiny, sm_of) in EACH_ARCH.into_iter().map(in_k_quants).flat_map(|tiny| [(tiny, 75), (tiny, 80)]) {
+        let model = tiny.model();
+        let o = Options { n_ctx: 64, n_seq: 31, ..options() };
+        let texts: Vec<_> = (0..o.n_seq).map(|s| prompt(&format!("text {s}"), 6, tiny.n_vocab)).collect();
+        let (mut device, mut cpu) = (Device::new(&model, &o, sm(sm_of)), decoder(&model, o));
+        for (pos, n) in [31, 13, 7, 4, 2, 1].into_iter().enumerate() {
+            let entry = |seq: usize| Entry {
+                token: texts[seq][pos],
+                pos: pos as u32,
+                seq: seq as u32,
+                output: Output::Logits,
+                drafted: false,
+            };
+            let batch: Vec<_> = (0..n).map(entry).collect();
+            let (found, want) = (device.forward(&batch).unwrap(), cpu.forward(&batch).unwrap());
+            let bound = if tiny.experts[0] > 0 { int8_bound(&tiny) } else { fast_bound(&tiny) };
+            assert_near(found, want, bound, format_args!("{} on sm_{sm_of}, {n} sequences", tiny.arch));
+        }
+    }
 }
 
 /// Those of Gemma 4 in layers that see everything; the others' have 256.
