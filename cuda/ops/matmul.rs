@@ -54,7 +54,8 @@ pub struct GluParams {
 unsafe impl Params for GluParams {}
 
 /// `y[column][row] = Σ_k w[row][k] · x[column][k] (+ bias[row])` for each segment, formats as they come. Any number of
-/// columns is right; few are fast. A column's bits do not depend on the others, nor on how many there are. One launch for all dense matrices, and one per quantized format.
+/// columns is right; few are fast. A column's bits do not depend on the others, nor on how many there are. One launch for all dense
+/// matrices, and one per quantized format.
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.

@@ -116,13 +116,9 @@ impl MatmulParams {
 
     /// The same, saying how far apart columns of `x` are.
     pub(super) fn with_step(self) -> Self {
-        assert!(
-            self.x_step == 0 || self.x_step >= self.k && (self.x_step - self.k) % 4 == 0,
-            "{} of {}",
-            self.k,
-            self.x_step
-        );
-        Self { x_step: if self.x_step == 0 { self.k } else { self.x_step }, ..self }
+        let x_step = if self.x_step == 0 { self.k } else { self.x_step };
+        assert!(x_step >= self.k && (x_step - self.k) % 4 == 0, "columns of {} elements, one every {x_step}", self.k);
+        Self { x_step, ..self }
     }
 
     /// Tiles of columns for blocks that take up to `width`.

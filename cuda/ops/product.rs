@@ -203,7 +203,7 @@ pub fn sum_product_takes(k: usize, formats: &[GgmlType]) -> bool {
 /// The driver refuses the launch, or an earlier launch has failed.
 ///
 /// # Safety
-/// The contract of [`ops`](crate::ops): the addresses in `p`, its segments and `of` have the sizes that their fields name.
+/// The contract of [`ops`](crate::ops): the addresses in `p` and its segments have the sizes that their fields name.
 pub unsafe fn quantized_product(stream: &Stream, p: &MatmulParams) -> Result<()> {
     let norm = NormParams { x: p.x, n: p.k, ..NormParams::default() };
     // SAFETY: the caller keeps the same contract.

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use qrun_quant::simd::{FloatKernel, FloatLanes, VectorWidth};
 
-use self::strip::REGISTERS;
+use self::strip::{REGISTERS, Strips};
 use super::{
     Scratch, ops, simd,
     step::{Step, project},
@@ -287,17 +287,10 @@ impl FloatKernel for Delta<'_> {
     #[inline(always)]
     unsafe fn run<L: FloatLanes>(self) {
         let (n, rows, width) = (self.tokens.plan.dim_v, self.tokens.plan.dim_k, REGISTERS * L::ROWS);
-        let (tokens, mut copy) = (self.out.len() / n, Vec::new());
-        for start in (0..n).step_by(width) {
-            let columns = start..(start + width).min(n);
-            let in_place = strip::in_place(n, &columns, width, tokens);
-            let (strip, stride) = if in_place {
-                (&mut self.matrix[start..], n)
-            } else {
-                copy.resize(rows * width, 0.0);
-                strip::take(self.matrix, n, &columns, (&mut copy, width));
-                (&mut copy[..], width)
-            };
+        let tokens = self.out.len() / n;
+        let mut strips = Strips::new([rows, n], width, tokens);
+        for columns in strips.columns() {
+            let (strip, stride) = strips.take(self.matrix, &columns);
             // SAFETY: the machine can run `L`.
             unsafe {
                 let mut found = strip::product::<L>((&*strip, stride), self.tokens.vectors(self.head, 0)[1]);
@@ -324,9 +317,7 @@ impl FloatKernel for Delta<'_> {
                     strip::store::<L>(&read, &mut self.out[t * n..][columns.clone()]);
                 }
             }
-            if !in_place {
-                strip::put(self.matrix, n, &columns, (&copy, width));
-            }
+            strips.put(self.matrix, &columns);
         }
     }
 }

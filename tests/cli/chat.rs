@@ -293,7 +293,7 @@ fn what_is_set_is_shown_and_can_be_taken_back() {
 
 #[test]
 fn commands_may_be_cut_short() {
-    let (answers, said) = lines("-n 2 -s 1", "/?\n/TOKENS\n/regene\n/hel\n");
+    let (answers, said) = lines("-n 2 -s 1", "/?\n/TOKENS\n/regex\n/hel\n");
     assert_eq!(answers, "");
     assert_eq!(said.matches("/drop [N]").count(), 2, "{said}");
     assert!(said.contains("tokens used, 0 messages") && said.contains("did you mean /regen?"), "{said}");

@@ -4,7 +4,7 @@ use qrun_quant::simd::{FloatKernel, FloatLanes, VectorWidth};
 
 use super::{
     convolve, each_head, softplus,
-    strip::{self, REGISTERS},
+    strip::{self, REGISTERS, Strips},
 };
 use crate::{
     cpu::{
@@ -144,17 +144,10 @@ impl FloatKernel for Scan<'_> {
     #[inline(always)]
     unsafe fn run<L: FloatLanes>(self) {
         let (n, rows, width) = (self.tokens.plan.head_dim, self.tokens.plan.n_state, REGISTERS * L::ROWS);
-        let (tokens, mut copy) = (self.out.len() / n, Vec::new());
-        for start in (0..n).step_by(width) {
-            let columns = start..(start + width).min(n);
-            let in_place = strip::in_place(n, &columns, width, tokens);
-            let (strip, stride) = if in_place {
-                (&mut self.matrix[start..], n)
-            } else {
-                copy.resize(rows * width, 0.0);
-                strip::take(self.matrix, n, &columns, (&mut copy, width));
-                (&mut copy[..], width)
-            };
+        let tokens = self.out.len() / n;
+        let mut strips = Strips::new([rows, n], width, tokens);
+        for columns in strips.columns() {
+            let (strip, stride) = strips.take(self.matrix, &columns);
             for t in 0..tokens {
                 let ([x, b, c], [step, decay]) = (self.tokens.vectors(self.head, t), self.tokens.factors(self.head, t));
                 // SAFETY: the machine can run `L`.
@@ -170,9 +163,7 @@ impl FloatKernel for Scan<'_> {
                     strip::store::<L>(&read, &mut self.out[t * n..][columns.clone()]);
                 }
             }
-            if !in_place {
-                strip::put(self.matrix, n, &columns, (&copy, width));
-            }
+            strips.put(self.matrix, &columns);
         }
     }
 }

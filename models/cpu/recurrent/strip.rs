@@ -11,22 +11,51 @@ pub const REGISTERS: usize = 4;
 /// Most columns of a strip.
 pub const WIDEST: usize = REGISTERS * 16;
 
-/// Whether these columns of a matrix `[rows][n]` are a strip where they are.
-pub fn in_place(n: usize, columns: &Range<usize>, width: usize, tokens: usize) -> bool {
-    columns.len() == width && (tokens == 1 || n == width)
+/// The strips of a matrix `[rows][n]` that goes through so many tokens.
+pub struct Strips {
+    shape: [usize; 2],
+    width: usize,
+    tokens: usize,
+    copy: Vec<f32>,
 }
 
-/// Copies columns of a matrix `[rows][n]` to a strip `[rows][width]`; what it has beyond them stays.
-pub fn take(matrix: &[f32], n: usize, columns: &Range<usize>, (strip, width): (&mut [f32], usize)) {
-    for (strip, row) in strip.chunks_exact_mut(width).zip(matrix.chunks_exact(n)) {
-        strip[..columns.len()].copy_from_slice(&row[columns.clone()]);
+impl Strips {
+    /// Of so many columns each, the last one of fewer.
+    pub fn new(shape: [usize; 2], width: usize, tokens: usize) -> Self {
+        Self { shape, width, tokens, copy: Vec::new() }
     }
-}
 
-/// Copies them back.
-pub fn put(matrix: &mut [f32], n: usize, columns: &Range<usize>, (strip, width): (&[f32], usize)) {
-    for (strip, row) in strip.chunks_exact(width).zip(matrix.chunks_exact_mut(n)) {
-        row[columns.clone()].copy_from_slice(&strip[..columns.len()]);
+    /// The columns of each.
+    pub fn columns(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let ([_, n], width) = (self.shape, self.width);
+        (0..n).step_by(width).map(move |start| start..(start + width).min(n))
+    }
+
+    fn is_in_place(&self, columns: &Range<usize>) -> bool {
+        columns.len() == self.width && (self.tokens == 1 || self.shape[1] == self.width)
+    }
+
+    /// The strip of these columns, and elements from row to row; what it has beyond them is nobody's.
+    pub fn take<'a>(&'a mut self, matrix: &'a mut [f32], columns: &Range<usize>) -> (&'a mut [f32], usize) {
+        let ([rows, n], width) = (self.shape, self.width);
+        if self.is_in_place(columns) {
+            return (&mut matrix[columns.start..], n);
+        }
+        self.copy.resize(rows * width, 0.0);
+        for (strip, row) in self.copy.chunks_exact_mut(width).zip(matrix.chunks_exact(n)) {
+            strip[..columns.len()].copy_from_slice(&row[columns.clone()]);
+        }
+        (&mut self.copy, width)
+    }
+
+    /// What was done to it is in the matrix then.
+    pub fn put(&self, matrix: &mut [f32], columns: &Range<usize>) {
+        if self.is_in_place(columns) {
+            return;
+        }
+        for (strip, row) in self.copy.chunks_exact(self.width).zip(matrix.chunks_exact_mut(self.shape[1])) {
+            row[columns.clone()].copy_from_slice(&strip[..columns.len()]);
+        }
     }
 }
 

@@ -26,6 +26,7 @@ const COMMANDS: &[(&str, &str, Command, &str)] = &[
     ("/quit", "", Command::Exit, ""),
     ("/bye", "", Command::Exit, ""),
     ("/regen", "", Command::Regen, "answer the last message again"),
+    ("/regenerate", "", Command::Regen, ""),
     ("/clear", "", Command::Clear, "forget the conversation"),
     ("/drop", "[N]", Command::Drop, "forget the oldest turn, or the N oldest"),
     ("/read", "FILE", Command::Read, "put a text file in front of the next message; - forgets it"),
@@ -50,7 +51,10 @@ impl Command {
         let (typed, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let word = typed.to_ascii_lowercase();
         let mut begin = COMMANDS.iter().filter(|row| word.len() > ENOUGH && row.0.starts_with(&word));
-        let row = COMMANDS.iter().find(|row| row.0 == word).or_else(|| begin.next().filter(|_| begin.next().is_none()));
+        let row = COMMANDS
+            .iter()
+            .find(|row| row.0 == word)
+            .or_else(|| begin.next().filter(|row| begin.all(|other| other.2 == row.2)));
         let unknown = || {
             let meant =
                 crate::nearest::of(COMMANDS.iter().map(|row| row.0).filter(|name| *name != "/?"), &word, |name| name);
@@ -88,6 +92,7 @@ mod tests {
         assert_eq!(Command::parse("/Help"), Ok((Command::Help, "")));
         assert_eq!(Command::parse("/?"), Ok((Command::Help, "")));
         assert_eq!(Command::parse("/rege"), Ok((Command::Regen, "")));
+        assert_eq!(Command::parse("/regenerate"), Ok((Command::Regen, "")));
         assert_eq!(Command::parse("/save! x"), Ok((Command::Replace, "x")));
         for (typed, said) in [
             ("/exitus now", "/exit?"),
