@@ -1,6 +1,6 @@
 //! Layers with experts on the device: four launches after attention for one row (norm, logits and choice; gate and up; down; sum), seven
-//! for several, one more for many or without a gate; and two of a shared expert, or five of a feed-forward beside them; and two where
-//! they see less than the stream, or three where a shared one joins them.
+//! for several, one more for many, without a gate or of dense weights; and two of a shared expert, or five of a feed-forward beside
+//! them; and two where they see less than the stream, or three where a shared one joins them.
 
 use qrun_cuda::{
     Ptr, Result,
