@@ -5,7 +5,7 @@
 use qrun_cuda::{
     Ptr, Result,
     ops::{
-        activations::{self, QuantizedActivations},
+        activations::QuantizedActivations,
         experts::{self, Join, MAX_CHOICES, MAX_EXPERTS, MAX_GROUPS, Route},
         matmul::{self, MatmulParams, Segment},
         norm::{NormKind, NormParams},
@@ -199,14 +199,7 @@ impl Step<'_> {
         let (a, latent) = (&self.m.activations, &self.m.activations.experts.latent);
         let [up] = layer.matrices([FfnLatentUp]);
         let (product, to) = (self.product(latent, width), segment(&up, a.out));
-        if self.quantizes_itself(up.ty, &product.with(&[to]))? {
-            return Ok(());
-        }
-        if up.ty.format().block > 1 {
-            // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
-            unsafe { activations::quantize(self.stream, latent.values, latent.image, [self.rows, width])? };
-        }
-        self.matmul(product, &[to])
+        self.quantize_and_multiply(up.ty, self.rows, &product.with(&[to]))
     }
 
     /// Gate and up in one matrix or two, or up alone; and what multiplies each.
@@ -234,15 +227,12 @@ impl Step<'_> {
         let a = &self.m.activations;
         let choices = [plan.n_ff, self.rows * plan.n_used];
         let mut up_of_gate = Ptr::NULL;
-        if let Some(width) = plan.latent {
-            let latent = &a.experts.latent;
-            if segments.len() == 1 && self.quantizes_itself(format, &product.with(segments))? {
+        if plan.latent.is_some() {
+            if let &[up] = segments {
+                self.quantize_and_multiply(format, self.rows, &product.with(&[up]))?;
                 return self.gate(choices, (up_of_gate, plan.n_ff), a.experts.choices.chosen, (y, out));
             }
-            if format.format().block > 1 {
-                // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
-                unsafe { activations::quantize(self.stream, latent.values, latent.image, [self.rows, width])? };
-            }
+            self.quantize(format, self.rows, &product)?;
         }
         if let &[gate, up] = segments {
             let quantized = format.format().block > 1;

@@ -6,7 +6,6 @@
 use qrun_cuda::{
     Ptr, Result,
     ops::{
-        activations,
         attention::{self, Attention},
         experts::{self, AllHeads},
         matmul::{MatmulParams, Segment},
@@ -82,14 +81,7 @@ impl Step<'_> {
         let all = l.n_head * plan.n_value;
         self.tap(Some(il), "kqv_out", b.values.values, all)?;
         let (product, to) = (self.product(&b.values, all), segment(&output, a.out));
-        if self.quantizes_itself(output.ty, &product.with(&[to]))? {
-            return Ok(());
-        }
-        if output.ty.format().block > 1 {
-            // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
-            unsafe { activations::quantize(self.stream, b.values.values, b.values.image, [self.rows, all])? };
-        }
-        self.matmul(product, &[to])
+        self.quantize_and_multiply(output.ty, self.rows, &product.with(&[to]))
     }
 
     /// The front of queries: what the matrix of each head makes of the elements that do not turn.
@@ -100,15 +92,7 @@ impl Step<'_> {
         let to = Segment { y_stride: l.head_dim as i32, ..by_head(&keys, l.n_head, a.q) };
         let front = MatmulParams { image: b.front, x: b.queries, x_step: width as i32, ..MatmulParams::default() };
         let product = heads.product(MatmulParams { k: plan.n_nope as i32, ..front });
-        if self.quantizes_itself(keys.ty, &product.with(&[to]))? {
-            return Ok(());
-        }
-        if keys.ty.format().block > 1 {
-            let fronts = [self.rows * l.n_head, plan.n_nope, width];
-            // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
-            unsafe { activations::quantize_front(self.stream, b.queries, b.front, fronts)? };
-        }
-        self.matmul(product, &[to])
+        self.quantize_and_multiply(keys.ty, self.rows * l.n_head, &product.with(&[to]))
     }
 
     /// From the stream to the queries as projected, and to the vector that is kept of each token.

@@ -3,6 +3,7 @@
 use qrun_cuda::{
     Ptr, Result,
     ops::{
+        activations,
         matmul::MatmulParams,
         norm::{self, NormKind, NormParams},
         product,
@@ -78,14 +79,26 @@ impl Step<'_> {
         self.rows == 1 && takes && apart && self.probe.is_none() && !self.is_parallel()
     }
 
-    /// Launches a product of one row, or of its heads or experts, that quantizes what it multiplies, where there is a kernel.
-    pub(super) fn quantizes_itself(&self, format: GgmlType, product: &MatmulParams) -> Result<bool> {
-        let takes = self.rows == 1 && product::sum_product_takes(product.k as usize, &[format]);
-        if takes {
+    /// The product of `columns` columns of `x`, which nobody has quantized yet, with one matrix in this format: where it is quantized
+    /// and there is one row, in one launch if there is a kernel.
+    pub(super) fn quantize_and_multiply(&self, format: GgmlType, columns: usize, product: &MatmulParams) -> Result<()> {
+        if self.rows == 1 && product::sum_product_takes(product.k as usize, &[format]) {
             // SAFETY: parts of the arena with room for a row (see `decoder`).
-            unsafe { product::quantized_product(self.stream, product)? };
+            return unsafe { product::quantized_product(self.stream, product) };
         }
-        Ok(takes)
+        self.quantize(format, columns, product)?;
+        self.matmul(*product, &product.segment[..1])
+    }
+
+    /// The image of `columns` columns of `x`, where matrices in this format multiply one.
+    pub(super) fn quantize(&self, format: GgmlType, columns: usize, p: &MatmulParams) -> Result<()> {
+        if format.format().block == 1 {
+            return Ok(());
+        }
+        let step = if p.x_step == 0 { p.k } else { p.x_step };
+        let shape = [columns, p.k as usize, step as usize];
+        // SAFETY: parts of the arena with room for the step's rows (see `decoder`).
+        unsafe { activations::quantize_front(self.stream, p.x, p.image, shape) }
     }
 
     /// Whether the feed-forward takes the normed input of attention.

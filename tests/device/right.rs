@@ -40,16 +40,17 @@ fn shapes() -> impl Iterator<Item = Tiny> {
     let mixes = [Mix::F32, Mix::BF16, Mix::Q8_0, Mix::Q4_K_M];
     let mixtral = Tiny { experts: [8, 2, 96, 0], ..EACH_ARCH[0] };
     let alike = EACH_ARCH.into_iter().skip(6).chain([mixtral]).map(wide);
-    let alike = alike.flat_map(|t| {
-        let dense = if t.n_layer % 2 == 0 { Mix::F32 } else { Mix::BF16 };
+    // Of Gemma 4 two layers: in four a row's choice of experts is within the noise.
+    let certain = |t: Tiny| if t.arch == "gemma4" { Tiny { n_layer: 2, ..t } } else { t };
+    let alike = alike.flat_map(move |t| {
+        let mix = if t.n_layer % 2 == 0 { Mix::F32 } else { Mix::BF16 };
         let more = (t.experts[0] > 0 || t.latent[0] > 0).then_some(Mix::Q8_0);
-        [dense, Mix::Q4_K_M].into_iter().chain(more).map(move |mix| Tiny { mix, ..t })
+        let quantized = [Mix::Q4_K_M].into_iter().chain(more).map(move |mix| Tiny { mix, ..t });
+        [if t.experts[0] > 0 { certain(t) } else { t }].map(|t| Tiny { mix, ..t }).into_iter().chain(quantized)
     });
     let grids = [[0; 4], [8, 2, 256, 0]].map(|experts| Tiny { mix: Mix::IQ2_M, experts, ..wide(EACH_ARCH[0]) });
-    let others = each_format::models().into_iter().map(|(_, t)| t);
-    // Of Gemma 4 two layers: in four a row's choice of experts is within the noise.
-    let certain = |t: Tiny| if t.arch == "gemma4" && t.experts[0] > 0 { Tiny { n_layer: 2, ..t } } else { t };
-    each.flat_map(move |t| mixes.map(|mix| Tiny { mix, ..t })).chain(alike).chain(grids).chain(others).map(certain)
+    let others = each_format::models().into_iter().map(move |(_, t)| certain(t));
+    each.flat_map(move |t| mixes.map(|mix| Tiny { mix, ..t })).chain(alike).chain(grids).chain(others)
 }
 
 fn is_quantized(tiny: &Tiny) -> bool {

@@ -7,7 +7,7 @@ use qrun_cuda::{
         activations::QuantizedActivations,
         experts::{Choices, Join, Route, SIGMOID, SOFTMAX, SOFTMAX_OF_CHOSEN, join, route},
         formats::takes_scale,
-        gemm::gemm,
+        gemm,
         matmul::{MatmulParams, Segment, gemv},
         params::ExpertTile,
     },
@@ -16,7 +16,7 @@ use qrun_quant::GgmlType;
 
 use crate::{
     harness::{Buffer, Device, Random, UNTOUCHED, assert_close, everywhere},
-    operands::{Activations, Weights, matrix},
+    operands::{Activations, Weights, is_dense, matrix},
 };
 
 /// Experts of a layer and how rows choose.
@@ -299,10 +299,6 @@ fn each_row_has_the_products_of_its_experts() {
     }
 }
 
-fn is_dense(format: GgmlType) -> bool {
-    format.format().block == 1
-}
-
 /// `[choice][rows]` of some columns.
 fn products(
     device: &Device,
@@ -340,7 +336,7 @@ fn products(
     let routed = Routed::new(device, c, &router);
     let params = routed.route.of_rows(params);
     // SAFETY: buffers of these shapes, which live until the results are read.
-    unsafe { if is_dense(format) { gemv(&device.stream, &params) } else { gemm(&device.stream, &params) } }
+    unsafe { if gemm::takes(&params) { gemm::gemm(&device.stream, &params) } else { gemv(&device.stream, &params) } }
         .expect("a launch");
     device.read(&y)
 }

@@ -13,7 +13,7 @@ use qrun_quant::GgmlType;
 
 use crate::{
     harness::{Buffer, Device, Random, UNTOUCHED, assert_close, everywhere, relative_l2},
-    operands::{Activations, Weights, formats, matrix},
+    operands::{Activations, Weights, formats, is_dense, matrix},
 };
 
 /// Elements of a column of `y` behind the last row, which nobody may touch.
@@ -39,7 +39,7 @@ impl Case {
     }
 
     fn dense(&self) -> bool {
-        self.format.format().block == 1
+        is_dense(self.format)
     }
 }
 

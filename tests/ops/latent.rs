@@ -18,7 +18,7 @@ use qrun_quant::GgmlType;
 use crate::{
     cache::HostCache,
     harness::{Device, Random, UNTOUCHED, assert_close, everywhere},
-    operands::{Activations, Weights, matrix},
+    operands::{Activations, Weights, is_dense, matrix},
 };
 
 /// The product of each head's `[width][k]` with the first `k` of its `step` elements.
@@ -32,10 +32,6 @@ struct Heads {
 }
 
 impl Heads {
-    fn is_dense(&self) -> bool {
-        self.format.format().block == 1
-    }
-
     fn data(&self) -> (Weights, Vec<f32>) {
         let mut random = Random::new((self.rows * 31 + self.k) as u64);
         let weights = Weights::random(&mut random, self.format, self.n_head * self.width * self.k, 0.1);
@@ -71,7 +67,7 @@ impl Heads {
         // SAFETY: buffers of these shapes, and lists with room for them, which live until the result is read.
         unsafe {
             all_heads(&device.stream, &heads).expect("a launch");
-            if self.is_dense() {
+            if is_dense(self.format) {
                 gemv(&device.stream, &product.with(&[segment])).expect("a launch");
             } else {
                 quantize_front(&device.stream, x.ptr, image, [columns, self.k, self.step]).expect("a launch");
@@ -79,7 +75,7 @@ impl Heads {
             }
         }
         let result = device.read(&y);
-        if self.rows == 1 && !self.is_dense() {
+        if self.rows == 1 && !is_dense(self.format) {
             self.compare_at_once(device, product.with(&[segment]), &result);
         }
         result
@@ -119,12 +115,12 @@ impl Heads {
         let mut expected = Vec::new();
         for (column, x) in x.chunks_exact(self.step).enumerate() {
             let x = Activations::new(x[..self.k].to_vec());
-            let image = if self.is_dense() { x.values.iter().map(|&x| f64::from(x)).collect() } else { x.image };
+            let image = if is_dense(self.format) { x.values.iter().map(|&x| f64::from(x)).collect() } else { x.image };
             let of_head = weights.values.chunks_exact(self.width * self.k).nth(column % self.n_head).expect("a head");
             let dot = |row: &[f32]| row.iter().zip(&image).map(|(&w, x)| f64::from(w) * x).sum::<f64>();
             expected.extend(of_head.chunks_exact(self.k).map(dot));
         }
-        let bound = if self.is_dense() { 1e-5 } else { 2e-6 };
+        let bound = if is_dense(self.format) { 1e-5 } else { 2e-6 };
         assert_close(found, &expected, bound, &format!("{:?}, {} rows, {} heads", self.format, self.rows, self.n_head));
     }
 }

@@ -58,6 +58,11 @@ pub fn matrix(device: &Device, format: GgmlType, bytes: &[u8], k: usize) -> Buff
     buffer
 }
 
+/// Whether weights in this format multiply activations as they are, not their image.
+pub fn is_dense(format: GgmlType) -> bool {
+    format.format().block == 1
+}
+
 /// Columns of activations and their int8 image (kernels/image.cuh).
 pub struct Activations {
     pub values: Vec<f32>,

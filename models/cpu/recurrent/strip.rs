@@ -35,7 +35,7 @@ impl Strips {
         columns.len() == self.width && (self.tokens == 1 || self.shape[1] == self.width)
     }
 
-    /// The strip of these columns, and elements from row to row; what it has beyond them is nobody's.
+    /// The strip of these columns, and elements from row to row. What it has beyond them is not used.
     pub fn take<'a>(&'a mut self, matrix: &'a mut [f32], columns: &Range<usize>) -> (&'a mut [f32], usize) {
         let ([rows, n], width) = (self.shape, self.width);
         if self.is_in_place(columns) {
@@ -48,7 +48,7 @@ impl Strips {
         (&mut self.copy, width)
     }
 
-    /// What was done to it is in the matrix then.
+    /// Writes a strip that was copied back to the matrix.
     pub fn put(&self, matrix: &mut [f32], columns: &Range<usize>) {
         if self.is_in_place(columns) {
             return;
