@@ -28,6 +28,7 @@ pub use matmul::{Gated, Job, matmul, matmul_gated, multiplies_gated};
 pub use matrix::Matrix;
 pub use packing::PackAllowance;
 pub use par::physical_cores;
+pub use prefetch::prefetch_far;
 pub use tuning::Tuning;
 
 pub use crate::simd::Isa;

@@ -5,9 +5,11 @@ use std::{hint::black_box, time::Instant};
 use memmap2::MmapMut;
 
 use super::{
-    par::{self, Pool, parallel_for, parallel_for_guided},
-    prefetch::stream,
+    par::{self, Pool, parallel_for, parallel_for_runs},
+    prefetch::Ahead,
+    tuning::Tuning,
 };
+use crate::{GgmlType, simd::Isa};
 
 /// Bytes that are read for the bandwidth: more than any last-level cache holds.
 const WORKING_SET: usize = 512 << 20;
@@ -34,16 +36,17 @@ pub fn read_bandwidth(threads: usize) -> f64 {
 /// in memory after the first pass, if they fit. Fewer bytes than a last-level cache holds are read from there.
 pub fn read_bandwidth_of(bytes: &[u8], threads: usize) -> f64 {
     let Ok(pool) = Pool::new(threads) else { return 0.0 };
+    let ahead = Tuning::of(Isa::best()).ahead(GgmlType::F32);
     bytes.len() as f64
         / 1e9
-        / pool.install(|| best(|| parallel_for_guided(bytes.len(), CHUNK, |range| read(&bytes[range]))))
+        / pool.install(|| best(|| parallel_for_runs(bytes.len(), CHUNK, |range| read(&bytes[range], ahead))))
 }
 
 /// Reads all of it once, in lines; eight sums, so that additions do not wait for each other.
-fn read(bytes: &[u8]) {
+fn read(bytes: &[u8], ahead: Ahead) {
     let mut sums = [0u64; 8];
     for line in bytes.as_chunks::<64>().0 {
-        stream(line.as_ptr(), 1);
+        ahead.stream(line.as_ptr(), 1);
         for (sum, word) in sums.iter_mut().zip(line.as_chunks().0) {
             *sum = sum.wrapping_add(u64::from_ne_bytes(*word));
         }

@@ -10,7 +10,7 @@ use super::{
         exact,
         f32::{Bf16, Dot, Element, F16, F32, Few},
         f32_gemm::Float,
-        int8::Gemv,
+        int8::{Gemv, Outputs},
         int8_gemm::Int8,
         int16_gemm::Int16,
         source::{FileRows, Source, Tile},
@@ -42,9 +42,9 @@ struct Part<'a> {
 
 /// Jobs of one parallel region; more are run one group after the other.
 const GROUP: usize = 4;
-/// Bytes of weights that one chunk of a parallel region reads: some 10 µs, so that the threads end
-/// together, and much more than it costs to hand out a chunk.
-const CHUNK: usize = 96 << 10;
+/// Bytes of weights that the last chunks of a parallel region read: one or two µs, so that the threads end
+/// together, and more than it costs to hand out a chunk.
+const CHUNK: usize = 48 << 10;
 /// Tokens between what is written and what is prefetched.
 const TOKENS_AHEAD: usize = 2;
 
@@ -79,7 +79,7 @@ pub fn matmul(activations: &mut Activations, x: &[f32], jobs: &mut [Job]) {
             }
         };
         if x.tokens <= x.tuning.in_registers {
-            par::parallel_for_guided(tiles, CHUNK * tiles / bytes.max(1), run);
+            par::parallel_for_runs(tiles, CHUNK * tiles / bytes.max(1), run);
         } else {
             par::parallel_for(tiles, tiles_of_chunk(tiles), run);
         }
@@ -271,8 +271,8 @@ impl Part<'_> {
         let (y, n) = self.outputs(0, rows.start, rows.len());
         // SAFETY: `outputs` says that there are n, and each row is computed by one chunk only.
         let y = unsafe { std::slice::from_raw_parts_mut(y, n) };
-        let x_lines = x.floats(0, 0..steps(x.cols));
-        let dot = Dot { element: PhantomData::<E>, rows: self.w.file_rows(rows), x: x_lines, y };
+        let (rows, x_lines) = (self.w.file_rows(rows), x.floats(0, 0..steps(x.cols)));
+        let dot = Dot { element: PhantomData::<E>, rows, x: x_lines, y, ahead: x.tuning.ahead(self.w.ty()) };
         // SAFETY: the instruction set was checked when the activations were made.
         unsafe { x.isa.run(dot) };
     }
@@ -293,38 +293,40 @@ impl Part<'_> {
         }
     }
 
-    fn quantized<F: TileFormat>(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch) {
-        for tile in tiles {
-            scratch.tiles.begin(tile);
-            match self.w.tile(tile, &mut scratch.tiles) {
-                TileBytes::Packed(bytes) => self.panels(x, tile, Tile::<F>::new(bytes, x.cols)),
-                TileBytes::File(rows) if F::File::READ => self.panels(x, tile, FileRows::<F>::new(rows, x.cols)),
+    fn quantized<F: TileFormat>(&self, x: &Activations, mut tiles: Range<usize>, scratch: &mut Scratch) {
+        while !tiles.is_empty() {
+            scratch.tiles.begin(tiles.start);
+            let (bytes, n) = self.w.tiles(tiles.clone(), &mut scratch.tiles);
+            let ahead = x.tuning.ahead(self.w.ty());
+            match bytes {
+                TileBytes::Packed(bytes) => self.panels(x, tiles.start, n, Tile::<F>::new(bytes, x.cols, n, ahead)),
+                TileBytes::File(rows) if F::File::READ => {
+                    self.panels(x, tiles.start, n, FileRows::<F>::new(rows, x.cols));
+                }
                 TileBytes::File(_) => unreachable!("{} is packed first", self.w.ty()),
             }
+            tiles.start += n;
         }
     }
 
-    /// The rows of a tile with all panels.
-    fn panels(&self, x: &Activations, tile: usize, w: impl Source) {
-        for panel in 0..x.panels() {
-            match x.width {
-                1 => self.gemv::<_, 1>(x, panel, tile, w),
-                NARROW => self.gemv::<_, NARROW>(x, panel, tile, w),
-                _ => self.gemv::<_, WIDE>(x, panel, tile, w),
-            }
+    /// The rows of `n` tiles from `tile` on with all panels.
+    fn panels(&self, x: &Activations, tile: usize, n: usize, w: impl Source) {
+        match x.width {
+            1 => self.gemv::<_, 1>(x, tile, n, w),
+            NARROW => self.gemv::<_, NARROW>(x, tile, n, w),
+            _ => self.gemv::<_, WIDE>(x, tile, n, w),
         }
     }
 
-    /// The rows of a tile with a panel of width `T`.
-    fn gemv<S: Source, const T: usize>(&self, x: &Activations, panel: usize, tile: usize, w: S) {
+    /// The same with panels of width `T`.
+    fn gemv<S: Source, const T: usize>(&self, x: &Activations, tile: usize, n: usize, w: S) {
         assert!(x.width == T && w.blocks() == x.cols / BLOCK);
-        let mut y = [[0.0; ROWS]; T];
-        let x_blocks = x.int8.panel(panel, (x.cols / BLOCK, T));
-        // SAFETY: the instruction set was checked when the activations were made; panel and rows both have `cols`
-        // columns.
-        unsafe { x.isa.run(Gemv { w, x: x_blocks, y: &mut y }) };
-        for (y, token) in y.iter().zip(panel * T..x.tokens) {
-            self.write_tile(token, tile, y);
-        }
+        let (y, rows) = self.outputs(0, tile * ROWS, n * ROWS);
+        assert!(rows > (n - 1) * ROWS);
+        let y = Outputs { y, rows, tokens: x.tokens, stride: self.w.rows() };
+        let x_blocks = x.int8.panel(0, (x.cols / BLOCK, T));
+        // SAFETY: the instruction set was checked when the activations were made; rows and panels both have `cols` columns, and
+        // there are panels for all tokens; `outputs` says which rows there are, and each is computed by one chunk only.
+        unsafe { x.isa.run(Gemv::<S, T> { w, tiles: n, x: x_blocks, y }) };
     }
 }

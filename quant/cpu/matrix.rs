@@ -1,6 +1,6 @@
 //! A weight matrix `[rows][cols]` in one of the formats of the table.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use super::{
     layout::{Line, ROWS},
@@ -29,10 +29,10 @@ struct Tiles {
     first: usize,
 }
 
-/// The bytes of a tile's rows.
+/// The bytes of the rows of tiles.
 pub(super) enum TileBytes<'a> {
     Packed(&'a [u8]),
-    /// In file layout: there may be fewer than 16.
+    /// In file layout: the last tile may have fewer than 16.
     File(&'a [u8]),
 }
 
@@ -61,7 +61,7 @@ impl Matrix {
 
     /// Some consecutive rows as a matrix of their own (the parts of a fused `attn_qkv`). A repacked
     /// matrix can only be cut between tiles of 16 rows: slice first, then repack.
-    pub fn slice_rows(&self, rows: std::ops::Range<usize>) -> Self {
+    pub fn slice_rows(&self, rows: Range<usize>) -> Self {
         assert!(rows.start <= rows.end && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         let bytes = match self.layout {
             Layout::File => rows.start * self.row_bytes()..rows.end * self.row_bytes(),
@@ -75,7 +75,7 @@ impl Matrix {
         Self { rows: rows.len(), data: self.data.slice(bytes), packing, ..*self }
     }
 
-    fn is_whole_tiles(&self, rows: &std::ops::Range<usize>) -> bool {
+    fn is_whole_tiles(&self, rows: &Range<usize>) -> bool {
         rows.start.is_multiple_of(ROWS) && (rows.end.is_multiple_of(ROWS) || rows.end == self.rows)
     }
 
@@ -93,7 +93,7 @@ impl Matrix {
             for i in range.clone() {
                 // SAFETY: tile i is inside the map, which is zeroed and begins a page; this chunk alone has it.
                 let lines = unsafe { std::slice::from_raw_parts_mut(out.get().add(i * lines), lines) };
-                tiles::pack(self.ty, self.tile_rows(i), self.cols, lines);
+                tiles::pack(self.ty, self.tile_rows(i..i + 1), self.cols, lines);
             }
             // Chunk by chunk: both copies of a large head would not fit side by side.
             let rows = range.start * ROWS..(range.end * ROWS).min(self.rows);
@@ -184,28 +184,36 @@ impl Matrix {
     }
 
     /// Rows in file layout. Panics on a repacked matrix.
-    pub(super) fn file_rows(&self, rows: std::ops::Range<usize>) -> &[u8] {
+    pub(super) fn file_rows(&self, rows: Range<usize>) -> &[u8] {
         assert_eq!(self.layout, Layout::File);
         &self.data[rows.start * self.row_bytes()..rows.end * self.row_bytes()]
     }
 
-    /// The rows of a tile in file layout. Panics on a repacked matrix.
-    pub(super) fn tile_rows(&self, tile: usize) -> &[u8] {
-        self.file_rows(tile * ROWS..((tile + 1) * ROWS).min(self.rows))
+    /// The rows of tiles in file layout. Panics on a repacked matrix.
+    pub(super) fn tile_rows(&self, tiles: Range<usize>) -> &[u8] {
+        self.file_rows(tiles.start * ROWS..(tiles.end * ROWS).min(self.rows))
     }
 
     /// The bytes of a tile: where it lies; the rows of the file, where those are read as well; or made in `scratch`.
     pub(super) fn tile<'a>(&'a self, tile: usize, scratch: &'a mut TileScratch) -> TileBytes<'a> {
+        self.tiles(tile..tile + 1, scratch).0
+    }
+
+    /// The bytes of the first of these tiles, and of those after it that lie behind it in the same way: how many they are.
+    pub(super) fn tiles<'a>(&'a self, tiles: Range<usize>, scratch: &'a mut TileScratch) -> (TileBytes<'a>, usize) {
+        let (tile, n) = (tiles.start, tiles.len());
         if let Layout::Tiles(bytes) = self.layout {
-            return TileBytes::Packed(&self.data[tile * bytes..][..bytes]);
+            return (TileBytes::Packed(&self.data[tile * bytes..tiles.end * bytes]), n);
         }
-        let pack = |lines: &mut [Line]| tiles::pack(self.ty, self.tile_rows(tile), self.cols, lines);
-        match self.packing.as_ref().and_then(|tiles| tiles.packing.tile(tiles.first + tile, pack)) {
-            Some(tile) => TileBytes::Packed(tile),
-            None if self.is_multiplied_in_place() => TileBytes::File(self.tile_rows(tile)),
-            None => {
+        let pack = |lines: &mut [Line]| tiles::pack(self.ty, self.tile_rows(tile..tile + 1), self.cols, lines);
+        let packed = self.packing.as_ref().map(|Tiles { packing, first }| packing.tiles(first + tile, n, pack));
+        match packed {
+            Some((packed, n)) if n > 0 => (TileBytes::Packed(packed), n),
+            Some(_) if self.is_multiplied_in_place() => (TileBytes::File(self.tile_rows(tile..tile + 1)), 1),
+            None if self.is_multiplied_in_place() => (TileBytes::File(self.tile_rows(tiles)), n),
+            _ => {
                 let lines = tiles::tile_lines(self.ty, self.cols).expect("only quantized formats have tiles");
-                TileBytes::Packed(scratch.tile(tile, lines, pack))
+                (TileBytes::Packed(scratch.tile(tile, lines, pack)), 1)
             }
         }
     }

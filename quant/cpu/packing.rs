@@ -66,13 +66,18 @@ impl Packing {
 
     /// A tile that is packed.
     pub(super) fn packed(&self, i: usize) -> Option<&[u8]> {
-        let packed = self.states[i].load(Acquire) == PACKED;
-        // SAFETY: the tile is inside the map and was written before its state said so; nobody writes it again.
-        packed.then(|| unsafe { std::slice::from_raw_parts(self.at.get().add(i * self.tile), self.tile) })
+        Some(self.packed_from(i, 1)).filter(|(_, n)| *n > 0).map(|(bytes, _)| bytes)
     }
 
-    /// The same; `pack` packs it first where that is allowed and no other thread is about it.
-    pub(super) fn tile(&self, i: usize, pack: impl FnOnce(&mut [Line])) -> Option<&[u8]> {
+    /// As many of `n` tiles from the i-th on as are packed before the first that is not.
+    fn packed_from(&self, i: usize, n: usize) -> (&[u8], usize) {
+        let n = self.states[i..i + n].iter().take_while(|state| state.load(Acquire) == PACKED).count();
+        // SAFETY: the tiles are inside the map and were written before their states said so; nobody writes them again.
+        (unsafe { std::slice::from_raw_parts(self.at.get().add(i * self.tile), n * self.tile) }, n)
+    }
+
+    /// The same; `pack` packs the i-th first where that is allowed and no other thread is about it.
+    pub(super) fn tiles(&self, i: usize, n: usize, pack: impl FnOnce(&mut [Line])) -> (&[u8], usize) {
         let state = &self.states[i];
         if state.load(Relaxed) == EMPTY
             && self.allowance.take(self.tile)
@@ -89,7 +94,7 @@ impl Packing {
                 self.file.release_pages();
             }
         }
-        self.packed(i)
+        self.packed_from(i, n)
     }
 }
 

@@ -2,24 +2,32 @@
 
 use super::layout::Line;
 
-/// How far ahead of their use weights are prefetched into the second-level cache, and from there into the first.
-/// What the processor's own prefetcher does not reach over a few blocks of arithmetic; either of the two alone
-/// reads a tenth less.
-const FAR: usize = 8192;
-const NEAR: usize = 2048;
+/// How far ahead of their use weights are prefetched: what the processor's own prefetcher does not reach over a few blocks of
+/// arithmetic.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ahead {
+    /// Into the first-level cache.
+    pub(super) near: usize,
+    /// Into the second-level cache before; 0: not.
+    pub(super) far: usize,
+}
 
-/// Prefetches what comes some lines after `p`, whatever lies there: tiles and rows follow each other.
-#[inline(always)]
-pub(super) fn stream(p: *const u8, lines: usize) {
-    for i in 0..lines {
-        prefetch_far(p.wrapping_add(i * Line::BYTES + FAR));
-        prefetch(p.wrapping_add(i * Line::BYTES + NEAR));
+impl Ahead {
+    /// Prefetches what comes some lines after `p`, whatever lies there: tiles and rows follow each other.
+    #[inline(always)]
+    pub(super) fn stream(self, p: *const u8, lines: usize) {
+        for i in 0..lines {
+            if self.far > 0 {
+                prefetch_far(p.wrapping_add(i * Line::BYTES + self.far));
+            }
+            prefetch(p.wrapping_add(i * Line::BYTES + self.near));
+        }
     }
 }
 
 /// Prefetches the line at `p` into the second-level cache, whatever lies there.
 #[inline(always)]
-pub(super) fn prefetch_far(p: *const u8) {
+pub fn prefetch_far(p: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use crate::{
     cpu::{
         layout::{LANES, Line, ROWS},
-        prefetch::{prefetch, stream},
+        prefetch::{Ahead, prefetch},
     },
     simd::{LaneKernel, Lanes, sum_lanes},
 };
@@ -82,6 +82,7 @@ pub(in crate::cpu) struct Dot<'a, E> {
     pub(in crate::cpu) x: &'a [Line],
     /// A sum per row.
     pub(in crate::cpu) y: &'a mut [f32],
+    pub(in crate::cpu) ahead: Ahead,
 }
 
 impl<E: Element> LaneKernel for Dot<'_, E> {
@@ -105,7 +106,7 @@ impl<E: Element> LaneKernel for Dot<'_, E> {
                         // many as x; the rest is one more line of both. The lines were written above.
                         unsafe {
                             let (w, x) = (row.as_ptr().add(step * LANES * E::SIZE), self.x.as_ptr().add(step).cast());
-                            panel_sums::<E, L>((w, n), rest.as_ref(), x, &mut lines.assume_init_mut()[r]);
+                            panel_sums::<E, L>((w, n), rest.as_ref(), x, self.ahead, &mut lines.assume_init_mut()[r]);
                         }
                     }
                 }
@@ -131,6 +132,7 @@ unsafe fn panel_sums<E: Element, L: Lanes>(
     (mut w, n): (*const u8, usize),
     rest: Option<&[u8; LANES * 4]>,
     mut x: *const f32,
+    ahead: Ahead,
     sums: &mut [f32; LANES],
 ) {
     let per_line = const { size_of::<Line>() / (LANES * E::SIZE) };
@@ -138,7 +140,7 @@ unsafe fn panel_sums<E: Element, L: Lanes>(
     unsafe {
         let mut acc = [L::splat_f32(0.0); LANES];
         for _ in 0..n / per_line {
-            stream(w, 1);
+            ahead.stream(w, 1);
             for step in 0..per_line {
                 add_step::<E, L>(w.add(step * LANES * E::SIZE), x.add(step * LANES), &mut acc);
             }

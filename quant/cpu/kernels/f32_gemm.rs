@@ -39,7 +39,7 @@ impl MicroKernel for Float {
     }
 
     fn pack(isa: Isa, w: &Matrix, tile: usize, steps: Range<usize>, (packed, _): (&mut [Line], &mut TileScratch)) {
-        let (rows, cols) = (w.tile_rows(tile), w.cols());
+        let (rows, cols) = (w.tile_rows(tile..tile + 1), w.cols());
         // SAFETY: the instruction set was checked when the activations were made.
         unsafe {
             match isa {

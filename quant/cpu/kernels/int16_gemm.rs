@@ -79,7 +79,7 @@ impl<E: Half> MicroKernel for Int16<E> {
     }
 
     fn pack(isa: Isa, w: &Matrix, tile: usize, blocks: Range<usize>, (packed, _): (&mut [Line], &mut TileScratch)) {
-        let (element, rows, cols) = (PhantomData::<E>, w.tile_rows(tile), w.cols());
+        let (element, rows, cols) = (PhantomData::<E>, w.tile_rows(tile..tile + 1), w.cols());
         // SAFETY: the instruction set was checked when the activations were made.
         unsafe { isa.run(Fix { element, rows, cols, blocks, packed }) };
     }

@@ -101,52 +101,111 @@ pub(super) unsafe fn finish<L: Lanes, S: Shape>(
     }
 }
 
-/// Sixteen rows × one panel of `T` tokens: each block is unpacked in registers and used for all of them.
-pub(in crate::cpu) struct Gemv<'a, S, const T: usize> {
+/// Tiles of 16 rows × panels of `T` tokens: each block is unpacked in registers and used for all tokens of a panel. The loops over
+/// tiles and panels are in here, for a call drains the processor's pipeline, and with one token a tile is 300 ns.
+pub(in crate::cpu) struct Gemv<S, const T: usize> {
+    /// The first tile.
     pub(in crate::cpu) w: S,
-    /// A panel of width `T`.
+    /// How many there are, each [`Source::after`] the one before.
+    pub(in crate::cpu) tiles: usize,
+    /// The first panel, of width `T`.
     pub(in crate::cpu) x: Panel,
-    /// One sum per token and row, to which the products are added.
-    pub(in crate::cpu) y: &'a mut [[f32; ROWS]; T],
+    pub(in crate::cpu) y: Outputs,
 }
 
-impl<S: Source, const T: usize> LaneKernel for Gemv<'_, S, T> {
+/// Where products of some rows go: `[tokens][stride]`.
+#[derive(Clone, Copy)]
+pub(in crate::cpu) struct Outputs {
+    /// That of the first row and the first token.
+    pub(in crate::cpu) y: *mut f32,
+    pub(in crate::cpu) rows: usize,
+    pub(in crate::cpu) tokens: usize,
+    /// Rows of the whole matrix.
+    pub(in crate::cpu) stride: usize,
+}
+
+impl Outputs {
+    /// Writes those of a tile and up to `T` tokens from `token` on.
+    ///
     /// # Safety
-    /// The panel has as many blocks as the rows.
+    /// There is memory for `rows` of each token, which nobody else has; the tile has one of them, `token < tokens`.
     #[inline(always)]
-    unsafe fn run<L: Lanes>(self) {
-        let groups = self.w.blocks() / S::GROUP;
-        // Lines that hold more rows than a register are read from memory once, and evenly: some blocks of some rows, then the
-        // same blocks of the others.
-        let step = if S::LINES && L::ROWS < ROWS { const { usize::div_ceil(8, S::GROUP) } } else { groups.max(1) };
-        for first in (0..groups).step_by(step) {
-            for row in (0..ROWS).step_by(L::ROWS) {
-                // SAFETY: the machine can run `L`; blocks and rows are inside source and panel.
-                unsafe {
-                    let mut y = [L::splat_f32(0.0); T];
-                    for t in 0..T {
-                        y[t] = L::load_f32(self.y[t].as_ptr().add(row));
-                    }
-                    for group in first..groups.min(first + step) {
-                        let header = self.w.header::<L>(group, row);
-                        for run in 0..S::GROUP / S::RUN {
-                            let words = self.w.words::<L>(group, run, row);
-                            each_block!(S::RUN, B => {
-                                let w = S::block::<L, B>(&header, &words, run);
-                                let b = group * S::GROUP + run * S::RUN + B;
-                                self.w.prefetch(b, row, L::ROWS);
-                                let x = self.x.at(b, T);
-                                multiply_block::<L, ShapeOf<S::Format>, T>(&w, x, &mut y);
-                            });
-                        }
-                    }
-                    for t in 0..T {
-                        L::store_f32(y[t], self.y[t].as_mut_ptr().add(row));
-                    }
+    unsafe fn write<const T: usize>(&self, tile: usize, token: usize, sums: &[[f32; ROWS]; T]) {
+        let (row, tokens) = (tile * ROWS, (self.tokens - token).min(T));
+        let n = (self.rows - row).min(ROWS);
+        for (t, sums) in sums[..tokens].iter().enumerate() {
+            // SAFETY: that of this function. A copy of known size is a few instructions, not a call.
+            unsafe {
+                let y = self.y.add((token + t) * self.stride + row);
+                match n {
+                    ROWS => y.cast::<[f32; ROWS]>().write_unaligned(*sums),
+                    _ => std::ptr::copy_nonoverlapping(sums.as_ptr(), y, n),
                 }
             }
         }
     }
+}
+
+impl<S: Source, const T: usize> LaneKernel for Gemv<S, T> {
+    /// # Safety
+    /// There are so many tiles, panels for `y.tokens` with as many blocks as the rows, and memory for the outputs, which nobody
+    /// else has; all tiles have rows of them.
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let Self { w, tiles, x, y } = self;
+        for tile in 0..tiles {
+            let w = w.after(tile);
+            for token in (0..y.tokens).step_by(T) {
+                // SAFETY: that of this function.
+                unsafe {
+                    let sums = multiply_tile::<L, S, T>(w, x.at(token / T * w.blocks(), T));
+                    y.write(tile, token, &sums);
+                }
+            }
+        }
+    }
+}
+
+/// The products of 16 rows with a panel, one per token and row.
+///
+/// # Safety
+/// The machine can run `L`; the panel has as many blocks as the rows.
+#[inline(always)]
+unsafe fn multiply_tile<L: Lanes, S: Source, const T: usize>(w: S, x: Panel) -> [[f32; ROWS]; T] {
+    let mut sums = [[0.0f32; ROWS]; T];
+    let groups = w.blocks() / S::GROUP;
+    // Lines that hold more rows than a register are read from memory once, and evenly: some blocks of some rows, then the
+    // same blocks of the others.
+    let step = if S::LINES && L::ROWS < ROWS { const { usize::div_ceil(8, S::GROUP) } } else { groups.max(1) };
+    for first in (0..groups).step_by(step) {
+        for row in (0..ROWS).step_by(L::ROWS) {
+            // SAFETY: the machine can run `L`; blocks and rows are inside source and panel.
+            unsafe {
+                let mut y = [L::splat_f32(0.0); T];
+                if first > 0 {
+                    for t in 0..T {
+                        y[t] = L::load_f32(sums[t].as_ptr().add(row));
+                    }
+                }
+                for group in first..groups.min(first + step) {
+                    let header = w.header::<L>(group, row);
+                    for run in 0..S::GROUP / S::RUN {
+                        let words = w.words::<L>(group, run, row);
+                        each_block!(S::RUN, B => {
+                            let block = S::block::<L, B>(&header, &words, run);
+                            let b = group * S::GROUP + run * S::RUN + B;
+                            w.prefetch(b, row, L::ROWS);
+                            multiply_block::<L, ShapeOf<S::Format>, T>(&block, x.at(b, T), &mut y);
+                        });
+                    }
+                }
+                for t in 0..T {
+                    L::store_f32(y[t], sums[t].as_mut_ptr().add(row));
+                }
+            }
+        }
+    }
+    sums
 }
 
 /// Adds the products of a block with a panel.

@@ -46,7 +46,9 @@ impl<F: TileFormat> MicroKernel for Int8<F> {
         (packed, unpacked): (&mut [Line], &mut TileScratch),
     ) {
         match w.tile(tile, unpacked) {
-            TileBytes::Packed(bytes) => expand(isa, Tile::<F>::new(bytes, w.cols()), blocks, packed),
+            TileBytes::Packed(bytes) => {
+                expand(isa, Tile::<F>::new(bytes, w.cols(), 1, Tuning::of(isa).ahead(w.ty())), blocks, packed)
+            }
             TileBytes::File(rows) if F::File::READ => expand(isa, FileRows::<F>::new(rows, w.cols()), blocks, packed),
             TileBytes::File(_) => unreachable!("{} is packed first", w.ty()),
         }

@@ -84,58 +84,67 @@ pub(super) unsafe fn multiply<B: IntegerBlock>(
     sums: &mut [[f32; ROWS]],
 ) {
     let (isa, width) = (x.isa, x.width);
-    let of_panel = x.tuning.tiles * width;
-    assert!(sums.len() == x.panels() * of_panel && weights.k_blocks.end <= in_row);
-    for (panel, sums) in sums.chunks_exact_mut(of_panel).enumerate() {
-        // SAFETY: the instruction set was checked when the activations were made; there is such a panel, and it has as many
-        // blocks as the packed panels.
-        unsafe {
-            let x = first.at(panel * in_row, width);
-            match (width, weights.tiles) {
-                (WIDE, TILES) => isa.run(Gemm::<B, TILES, WIDE>::new(weights, x, sums)),
-                (WIDE, _) => isa.run(Gemm::<B, 1, WIDE>::new(weights, x, sums)),
-                (_, TILES) => isa.run(Gemm::<B, TILES, NARROW>::new(weights, x, sums)),
-                (_, _) => isa.run(Gemm::<B, 1, NARROW>::new(weights, x, sums)),
-            }
+    assert!(sums.len() == x.panels() * x.tuning.tiles * width && weights.k_blocks.end <= in_row);
+    let (panels, most) = (Panels { first, in_row, sums }, x.tuning.tiles);
+    // SAFETY: the instruction set was checked when the activations were made; a panel has as many blocks as the packed panels.
+    unsafe {
+        match (width, weights.tiles) {
+            (WIDE, TILES) => isa.run(Gemm::<B, TILES, WIDE>::new(weights, panels, most)),
+            (WIDE, _) => isa.run(Gemm::<B, 1, WIDE>::new(weights, panels, most)),
+            (_, TILES) => isa.run(Gemm::<B, TILES, NARROW>::new(weights, panels, most)),
+            (_, _) => isa.run(Gemm::<B, 1, NARROW>::new(weights, panels, most)),
         }
     }
 }
 
-/// Packed panels of `R` tiles × as many blocks of a panel of `T` tokens.
-struct Gemm<'a, B: IntegerBlock, const R: usize, const T: usize> {
-    /// The weights, packed panels of one length.
-    weights: [&'a [Line]; R],
-    /// A panel of width `T`, advanced to the first block of the weights.
-    x: B::Activations,
-    /// Sums by tile and token: `[R · T]` times a tile's rows.
+/// All panels of activations, and the sums of each.
+struct Panels<'a, A> {
+    /// The first one, advanced to the first block of the weights.
+    first: A,
+    /// Blocks of a panel.
+    in_row: usize,
+    /// `[panel][tile][token]` times a tile's rows.
     sums: &'a mut [[f32; ROWS]],
 }
 
+/// Packed panels of `R` tiles × as many blocks of panels of `T` tokens. The loop over panels is in here: a call drains the
+/// processor's pipeline.
+struct Gemm<'a, B: IntegerBlock, const R: usize, const T: usize> {
+    /// The weights, packed panels of one length.
+    weights: [&'a [Line]; R],
+    x: Panels<'a, B::Activations>,
+    /// Sums of a panel: room for the most tiles.
+    of_panel: usize,
+}
+
 impl<'a, B: IntegerBlock, const R: usize, const T: usize> Gemm<'a, B, R, T> {
-    fn new(weights: &'a PackedPanels, x: B::Activations, sums: &'a mut [[f32; ROWS]]) -> Self {
-        assert!(weights.tiles == R);
-        Self { weights: std::array::from_fn(|r| weights.of(r)), x, sums }
+    fn new(weights: &'a PackedPanels, x: Panels<'a, B::Activations>, most: usize) -> Self {
+        assert!(weights.tiles == R && most >= R);
+        Self { weights: std::array::from_fn(|r| weights.of(r)), x, of_panel: most * T }
     }
 }
 
 impl<B: IntegerBlock, const R: usize, const T: usize> LaneKernel for Gemm<'_, B, R, T> {
     /// # Safety
-    /// The panel has as many blocks as each packed panel.
+    /// The panels have as many blocks as each packed panel from where they are advanced to.
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let lines = B::lines::<L>();
         let blocks = self.weights[0].len() / lines;
-        assert!(self.weights.iter().all(|w| w.len() == blocks * lines) && self.sums.len() >= R * T);
+        assert!(self.weights.iter().all(|w| w.len() == blocks * lines));
         // Rows of a register: of as many tiles, or of halves of one tile, whose lines are then read once.
         let of_tile = ROWS / L::ROWS;
         let at =
             |i: usize| Rows { lines: self.weights[i / of_tile], sums: i / of_tile * T, row: i % of_tile * L::ROWS };
-        for i in (0..R * of_tile).step_by(2) {
-            // SAFETY: the machine can run `L`; the rows are in their tile.
-            unsafe {
-                match R * of_tile - i {
-                    1 => multiply_rows::<L, B, 1, T>([at(i)], blocks, self.x, self.sums),
-                    _ => multiply_rows::<L, B, 2, T>([at(i), at(i + 1)], blocks, self.x, self.sums),
+        for (panel, sums) in self.x.sums.chunks_exact_mut(self.of_panel).enumerate() {
+            for i in (0..R * of_tile).step_by(2) {
+                // SAFETY: the machine can run `L`; the rows are in their tile; there is such a panel, and it has these blocks.
+                unsafe {
+                    let x = self.x.first.at(panel * self.x.in_row, T);
+                    match R * of_tile - i {
+                        1 => multiply_rows::<L, B, 1, T>([at(i)], blocks, x, sums),
+                        _ => multiply_rows::<L, B, 2, T>([at(i), at(i + 1)], blocks, x, sums),
+                    }
                 }
             }
         }

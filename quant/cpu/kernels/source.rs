@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use crate::{
     cpu::{
         layout::{BLOCK, Line, ROWS},
-        prefetch::{prefetch, prefetch_far, stream},
+        prefetch::{Ahead, prefetch, prefetch_far},
         tiles::{
             Block, Codes, Scales, TileFormat, TileLayout,
             file::{FileBlocks, Place},
@@ -31,6 +31,8 @@ pub(in crate::cpu) trait Source: Copy {
     type Words<L: Lanes>: Copy;
     /// Blocks of 32 columns.
     fn blocks(&self) -> usize;
+    /// The 16 rows so many tiles further on.
+    fn after(self, tiles: usize) -> Self;
     /// Prefetches what is read some time after block `b` of rows `row … row + n`.
     fn prefetch(&self, b: usize, row: usize, n: usize);
     /// What the blocks of a group share, of rows `row … row + L::ROWS`.
@@ -42,19 +44,20 @@ pub(in crate::cpu) trait Source: Copy {
     -> Block<L>;
 }
 
-/// A packed tile of `cols` columns.
+/// A packed tile of `cols` columns, and those that follow it.
 #[derive(Clone, Copy)]
 pub(in crate::cpu) struct Tile<F> {
     bytes: *const u8,
     blocks: usize,
+    ahead: Ahead,
     format: PhantomData<F>,
 }
 
 impl<F: TileFormat> Tile<F> {
-    /// The tile in these lines.
-    pub(in crate::cpu) fn new(bytes: &[u8], cols: usize) -> Self {
-        assert!(bytes.len() >= TileLayout::of::<F>(cols).lines * Line::BYTES);
-        Self { bytes: bytes.as_ptr(), blocks: cols / BLOCK, format: PhantomData }
+    /// The first of `n` tiles in these lines.
+    pub(in crate::cpu) fn new(bytes: &[u8], cols: usize, n: usize, ahead: Ahead) -> Self {
+        assert!(bytes.len() >= n * TileLayout::of::<F>(cols).lines * Line::BYTES);
+        Self { bytes: bytes.as_ptr(), blocks: cols / BLOCK, ahead, format: PhantomData }
     }
 
     /// Where the scales of block `b` are.
@@ -77,6 +80,12 @@ impl<F: TileFormat> Source for Tile<F> {
         self.blocks
     }
 
+    #[inline(always)]
+    fn after(self, tiles: usize) -> Self {
+        let bytes = TileLayout::of::<F>(self.blocks * BLOCK).lines * Line::BYTES;
+        Self { bytes: self.bytes.wrapping_add(tiles * bytes), ..self }
+    }
+
     /// The tiles that follow, and the scales of the next one: they are used long before the codes in front of them.
     #[inline(always)]
     fn prefetch(&self, b: usize, row: usize, _: usize) {
@@ -85,7 +94,7 @@ impl<F: TileFormat> Source for Tile<F> {
         }
         // What a block takes of its tile, on the average.
         let bytes = const { F::Codes::LINES * Line::BYTES + F::Scales::BYTES / F::Scales::GROUP };
-        stream(self.bytes.wrapping_add(b * bytes), bytes.div_ceil(Line::BYTES));
+        self.ahead.stream(self.bytes.wrapping_add(b * bytes), bytes.div_ceil(Line::BYTES));
         prefetch(self.scales(b).wrapping_add(self.blocks * bytes + b % F::Scales::GROUP * Line::BYTES));
     }
 
@@ -117,26 +126,21 @@ const MARGIN: usize = 2048;
 /// How far ahead of their use bytes of a row are prefetched into the first-level cache.
 const AHEAD: usize = 512;
 
-/// Up to 16 rows as they lie in a file.
+/// Up to 16 rows as they lie in a file, and those that follow them.
 #[derive(Clone, Copy)]
 pub(in crate::cpu) struct FileRows<F> {
     /// Beyond the end the last row once more.
     rows: [*const u8; ROWS],
     row_bytes: usize,
+    last: *const u8,
     blocks: usize,
     format: PhantomData<F>,
 }
 
 /// Where 16 rows of so many bytes begin; beyond the end the last one once more.
-#[inline(never)]
-fn rows_of(bytes: &[u8], row_bytes: usize) -> [*const u8; ROWS] {
-    let mut rows = bytes.chunks_exact(row_bytes);
-    assert!(rows.len() > 0 && rows.remainder().is_empty(), "{} bytes of rows of {row_bytes}", bytes.len());
-    let mut last = bytes.as_ptr();
-    std::array::from_fn(|_| {
-        last = rows.next().map_or(last, <[u8]>::as_ptr);
-        last
-    })
+#[inline(always)]
+fn rows_from(first: *const u8, row_bytes: usize, last: *const u8) -> [*const u8; ROWS] {
+    std::array::from_fn(|row| first.wrapping_add(row * row_bytes).min(last))
 }
 
 impl<F: TileFormat> FileRows<F> {
@@ -144,7 +148,13 @@ impl<F: TileFormat> FileRows<F> {
     pub(in crate::cpu) fn new(bytes: &[u8], cols: usize) -> Self {
         let blocks = cols / BLOCK;
         let row_bytes = blocks / F::Scales::GROUP * size_of::<F>();
-        Self { rows: rows_of(bytes, row_bytes), row_bytes, blocks, format: PhantomData }
+        assert!(
+            !bytes.is_empty() && bytes.len().is_multiple_of(row_bytes),
+            "{} bytes of rows of {row_bytes}",
+            bytes.len()
+        );
+        let last = bytes[bytes.len() - row_bytes..].as_ptr();
+        Self { rows: rows_from(bytes.as_ptr(), row_bytes, last), row_bytes, last, blocks, format: PhantomData }
     }
 
     /// The file blocks of a group.
@@ -164,6 +174,12 @@ impl<F: TileFormat> Source for FileRows<F> {
 
     fn blocks(&self) -> usize {
         self.blocks
+    }
+
+    #[inline(always)]
+    fn after(self, tiles: usize) -> Self {
+        let first = self.rows[0].wrapping_add(tiles * ROWS * self.row_bytes);
+        Self { rows: rows_from(first, self.row_bytes, self.last), ..self }
     }
 
     /// As many bytes of the rows that follow, which lie behind each other; and where those would push what is read next out
