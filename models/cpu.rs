@@ -31,6 +31,8 @@ use crate::{
 };
 use step::Step;
 
+pub(crate) use attention::Elements;
+
 /// Most tokens of a step that goes to its end once it has begun, where layers are recurrent: to be able to bring the states
 /// back would cost a token more than they do.
 const UNDIVIDED: usize = 16;

@@ -6,9 +6,17 @@
 
 use std::ops::Range;
 
+mod product;
+mod softmax;
+
 use rayon::prelude::*;
 
-use super::simd::{self, LANES, Product};
+pub use self::product::Elements;
+use self::{
+    product::{FEW, Product},
+    softmax::OnlineSoftmax,
+};
+use super::simd::{self, LANES};
 use crate::{
     Config, Entry, LayerPlan,
     forward::ends,
@@ -19,7 +27,7 @@ use crate::{
 /// Pages of the cache per split: fixed, so that sums do not depend on the number of threads.
 const SPLIT: usize = 8;
 /// Queries that share the loading of a page.
-const BLOCK: usize = 32;
+const BLOCK: usize = 64;
 /// Most query heads of a block: where many share a key head, threads share them.
 const HEADS: usize = 16;
 
@@ -150,36 +158,36 @@ impl<'a> Attend<'a> {
         let mut turned = Vec::new();
         let first = self.visible(block.tokens.start).start / PAGE;
         let last = (self.visible(block.tokens.end - 1).end - 1) / PAGE;
+        let latent = matches!(self.plan().kv, KvSource::Latent(_));
+        let few = queries <= FEW && !latent;
         for page in first.max(split * SPLIT)..(last + 1).min((split + 1) * SPLIT) {
-            self.kv.keys(seq, cached, (page, block.head), &mut page_data);
+            let at = |page: usize| (seq, cached, page.min(last), block.head);
+            let keys = self.kv.keys(at(page), few, &mut page_data);
             scores.fill(0.0);
-            Product { a: &q, b: &page_data, k, n: PAGE }.add_to(&mut scores);
+            let next = self.kv.key_bytes(at(page + 1));
+            Product { a: &q, stride: k, b: keys, k, n: PAGE, next }.add_to(&mut scores);
             if let Some(cap) = self.c.attention_softcap {
                 scores.iter_mut().for_each(|s| *s = cap * (*s / cap).tanh());
             }
-            for (i, scores) in scores.as_chunks_mut::<PAGE>().0.iter_mut().enumerate() {
-                let seen = self.visible(block.tokens.start + i / width);
-                let from = seen.start.clamp(page * PAGE, (page + 1) * PAGE) - page * PAGE;
-                let to = seen.end.clamp(page * PAGE, (page + 1) * PAGE) - page * PAGE;
-                let (max, sum) = (&mut state.max[i], &mut state.sum[i]);
-                let values = &mut state.values[i * n..(i + 1) * n];
-                simd::dispatch(OnlineSoftmax { scores, seen: from..to.max(from), max, sum, values });
-            }
-            let values = match self.plan().kv {
-                KvSource::Latent(_) => {
-                    turned.resize(n * PAGE, 0.0);
-                    simd::dispatch(Turn { rows: page_data[..n * PAGE].as_chunks().0, out: &mut turned });
-                    &mut turned
-                }
-                KvSource::Projections | KvSource::Keys | KvSource::Layer(_) => {
-                    self.kv.values(seq, cached, (page, block.head), &mut page_data);
-                    &mut page_data
-                }
+            let softmax = OnlineSoftmax {
+                scores: scores.as_chunks_mut().0,
+                visible: (&self.visible[block.tokens.clone()], width),
+                start: page * PAGE,
+                max: &mut state.max,
+                sum: &mut state.sum,
+                values: &mut state.values,
+            };
+            softmax.run();
+            let (values, next) = if latent {
+                turned.resize(n * PAGE, 0.0);
+                simd::dispatch(Turn { rows: page_data[..n * PAGE].as_chunks().0, out: &mut turned });
+                (Elements::F32(&turned), [].as_slice())
+            } else {
+                (self.kv.values(at(page), few, &mut page_data), self.kv.value_bytes(at(page + 1)))
             };
             // Slots that nobody has seen yet hold what an earlier sequence left there, finite or not.
             let written = (self.visible(block.tokens.end - 1).end - page * PAGE).min(PAGE);
-            values[written * n..].fill(0.0);
-            Product { a: &scores, b: values, k: PAGE, n }.add_to(&mut state.values);
+            Product { a: &scores, stride: PAGE, b: values, k: written, n, next }.add_to(&mut state.values);
         }
         state
     }
@@ -215,55 +223,6 @@ impl simd::SimdKernel for Turn<'_> {
                 }
             }
         }
-    }
-}
-
-/// Turns the scores of one page into weights of one query, and scales what came before.
-struct OnlineSoftmax<'a> {
-    scores: &'a mut [f32; PAGE],
-    /// Slots of the page that the query sees.
-    seen: Range<usize>,
-    max: &'a mut f32,
-    sum: &'a mut f32,
-    /// The query's weighted values.
-    values: &'a mut [f32],
-}
-
-impl simd::SimdKernel for OnlineSoftmax<'_> {
-    #[inline(always)]
-    fn run(self) {
-        let Self { scores, seen, .. } = self;
-        scores[..seen.start].fill(f32::NEG_INFINITY);
-        scores[seen.end..].fill(f32::NEG_INFINITY);
-        let mut maxima = [f32::NEG_INFINITY; LANES];
-        for lanes in scores.as_chunks::<LANES>().0 {
-            for i in 0..LANES {
-                maxima[i] = if lanes[i] > maxima[i] { lanes[i] } else { maxima[i] };
-            }
-        }
-        let max = maxima.iter().fold(*self.max, |m, &s| m.max(s));
-        if max == f32::NEG_INFINITY {
-            scores.fill(0.0);
-            return;
-        }
-        let mut sums = [0.0; LANES];
-        for lanes in scores.as_chunks_mut::<LANES>().0 {
-            for s in lanes.iter_mut() {
-                *s -= max;
-            }
-            simd::exp(lanes);
-            for i in 0..LANES {
-                sums[i] += lanes[i];
-            }
-        }
-        let rescale = (*self.max - max).exp();
-        *self.sum = *self.sum * rescale + sums.iter().sum::<f32>();
-        if rescale != 1.0 {
-            for v in self.values.iter_mut() {
-                *v *= rescale;
-            }
-        }
-        *self.max = max;
     }
 }
 

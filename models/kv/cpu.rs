@@ -9,6 +9,7 @@ use std::{
 use super::{PAGE, PageCopy, PageId, PageTables, Shape, drafted::Drafted, kinds};
 use crate::{
     Config, Entry, ForwardError, LayerPlan, Options, Salt,
+    cpu::Elements,
     forward::{certain_ends, ends},
 };
 
@@ -25,6 +26,9 @@ pub struct KvCache {
     /// What steps have guessed, by sequence.
     drafted: Vec<Drafted>,
 }
+
+/// A sequence, a layer, the number of a block of [`PAGE`] positions, and a key/value head.
+pub type HeadBlock = (usize, usize, usize, usize);
 
 /// A page of a kind of layer.
 enum Page {
@@ -271,17 +275,25 @@ impl KvCache {
         }
     }
 
-    /// Keys of one head of block number `block`, `[head_dim][PAGE]`.
-    pub fn keys(&self, seq: usize, il: usize, (block, head): (usize, usize), out: &mut [f32]) {
-        let shape = self.layers[il].shape;
-        shape.type_k.load_keys(&self.block(seq, il, block)[shape.key_range(head)], out);
+    /// Keys of one head of a block, `[head_dim][PAGE]`: as they are stored where that is asked for and they are floats, or in `out`.
+    pub fn keys<'a>(&'a self, at: HeadBlock, as_stored: bool, out: &'a mut [f32]) -> Elements<'a> {
+        self.layers[at.1].shape.type_k.keys(self.key_bytes(at), as_stored, out)
     }
 
-    /// Values of one head of block number `block`, `[PAGE][head_dim]`. Panics where they are the front of the keys.
-    pub fn values(&self, seq: usize, il: usize, (block, head): (usize, usize), out: &mut [f32]) {
-        let shape = self.layers[il].shape;
-        let Some(type_v) = shape.type_v else { unreachable!("values that are the front of keys") };
-        type_v.load_values(&self.block(seq, il, block)[shape.value_range(head)], out);
+    /// The same of values, `[PAGE][head_dim]`. Panics where they are the front of the keys.
+    pub fn values<'a>(&'a self, at: HeadBlock, as_stored: bool, out: &'a mut [f32]) -> Elements<'a> {
+        let Some(type_v) = self.layers[at.1].shape.type_v else { unreachable!("values that are the front of keys") };
+        type_v.values(self.value_bytes(at), as_stored, out)
+    }
+
+    /// What [`KvCache::keys`] reads.
+    pub fn key_bytes(&self, (seq, il, block, head): HeadBlock) -> &[u8] {
+        &self.block(seq, il, block)[self.layers[il].shape.key_range(head)]
+    }
+
+    /// What [`KvCache::values`] reads.
+    pub fn value_bytes(&self, (seq, il, block, head): HeadBlock) -> &[u8] {
+        &self.block(seq, il, block)[self.layers[il].shape.value_range(head)]
     }
 
     fn block(&self, seq: usize, il: usize, block: usize) -> &[u8] {

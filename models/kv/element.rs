@@ -5,7 +5,7 @@ use std::str::FromStr;
 use half::f16;
 
 use super::PAGE;
-use crate::cpu::simd::f16_to_f32;
+use crate::cpu::{Elements, simd::f16_to_f32};
 
 /// Elements of a token that share a scale in a q8_0 cache (the last block of a head may be shorter).
 const BLOCK: usize = 32;
@@ -91,8 +91,29 @@ impl KvType {
         }
     }
 
-    /// Reads a page of keys to `[dim][token]`.
-    pub(super) fn load_keys(self, page: &[u8], out: &mut [f32]) {
+    /// A page of keys, `[dim][token]`: as it is stored where that is asked for and it is in f16, or in `out`.
+    pub(super) fn keys<'a>(self, page: &'a [u8], as_stored: bool, out: &'a mut [f32]) -> Elements<'a> {
+        match self {
+            Self::F16 if as_stored => Elements::F16(page),
+            _ => {
+                self.load_keys(page, out);
+                Elements::F32(out)
+            }
+        }
+    }
+
+    /// The same of a page of values, `[token][dim]`.
+    pub(super) fn values<'a>(self, page: &'a [u8], as_stored: bool, out: &'a mut [f32]) -> Elements<'a> {
+        match self {
+            Self::F16 if as_stored => Elements::F16(page),
+            _ => {
+                self.load_values(page, out);
+                Elements::F32(out)
+            }
+        }
+    }
+
+    fn load_keys(self, page: &[u8], out: &mut [f32]) {
         let Self::Q8_0 = self else { return self.load_plain(page, out) };
         let (quants, scales) = page.split_at(out.len());
         for (d, (q, out)) in quants.chunks_exact(PAGE).zip(out.chunks_exact_mut(PAGE)).enumerate() {
@@ -104,8 +125,7 @@ impl KvType {
         }
     }
 
-    /// Reads a page of values to `[token][dim]`.
-    pub(super) fn load_values(self, page: &[u8], out: &mut [f32]) {
+    fn load_values(self, page: &[u8], out: &mut [f32]) {
         let Self::Q8_0 = self else { return self.load_plain(page, out) };
         let head_dim = out.len() / PAGE;
         let (quants, scales) = page.split_at(out.len());

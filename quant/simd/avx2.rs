@@ -163,6 +163,10 @@ macro_rules! eight_lanes {
                 splat_f32(v: f32) -> __m256 = _mm256_set1_ps(v);
                 mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
                 fma(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
+                add_f32(a: __m256, b: __m256) -> __m256 = _mm256_add_ps(a, b);
+                max_f32(a: __m256, b: __m256) -> __m256 = _mm256_max_ps(a, b);
+                power_of_2(v: __m256) -> __m256 = _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_add_epi32(
+                    _mm256_castps_si256(v), _mm256_set1_epi32(127))));
             }
         }
 

@@ -42,6 +42,10 @@ impl FloatLanes for Avx512 {
         splat_f32(v: f32) -> __m512 = _mm512_set1_ps(v);
         mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
         fma(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
+        add_f32(a: __m512, b: __m512) -> __m512 = _mm512_add_ps(a, b);
+        max_f32(a: __m512, b: __m512) -> __m512 = _mm512_max_ps(a, b);
+        power_of_2(v: __m512) -> __m512 = _mm512_castsi512_ps(_mm512_slli_epi32::<23>(_mm512_add_epi32(
+            _mm512_castps_si512(v), _mm512_set1_epi32(127))));
     }
 }
 

@@ -67,6 +67,12 @@ pub trait FloatLanes: Copy {
     unsafe fn mul(a: Self::F, b: Self::F) -> Self::F;
     /// `a·b + c`, rounded once.
     unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// `a + b`, rounded.
+    unsafe fn add_f32(a: Self::F, b: Self::F) -> Self::F;
+    /// The larger of both; of a number in `a` and NaN in `b`, NaN.
+    unsafe fn max_f32(a: Self::F, b: Self::F) -> Self::F;
+    /// `2^n` of integers from −126 to 127 that are in the low bits, as where 1.5·2²³ was added to them.
+    unsafe fn power_of_2(v: Self::F) -> Self::F;
 }
 
 /// `ROWS` rows of integers side by side.

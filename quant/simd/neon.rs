@@ -204,6 +204,12 @@ macro_rules! eight_lanes {
                 mul(a: Floats, b: Floats) -> Floats = both(a, b, |a, b| vmulq_f32(a, b));
                 fma(a: Floats, b: Floats, c: Floats) -> Floats =
                     [vfmaq_f32(c[0], a[0], b[0]), vfmaq_f32(c[1], a[1], b[1])];
+                add_f32(a: Floats, b: Floats) -> Floats = both(a, b, |a, b| vaddq_f32(a, b));
+                max_f32(a: Floats, b: Floats) -> Floats = both(a, b, |a, b| vbslq_f32(vcgtq_f32(a, b), a, b));
+                power_of_2(v: Floats) -> Floats = each(v, |v| {
+                    let exponent = vaddq_s32(vreinterpretq_s32_f32(v), vdupq_n_s32(127));
+                    vreinterpretq_f32_s32(vshlq_n_s32::<23>(exponent))
+                });
             }
         }
 

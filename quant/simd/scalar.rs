@@ -55,6 +55,18 @@ impl FloatLanes for Scalar {
     unsafe fn fma(a: f32, b: f32, c: f32) -> f32 {
         a.mul_add(b, c)
     }
+    #[inline(always)]
+    unsafe fn add_f32(a: f32, b: f32) -> f32 {
+        a + b
+    }
+    #[inline(always)]
+    unsafe fn max_f32(a: f32, b: f32) -> f32 {
+        if a > b { a } else { b }
+    }
+    #[inline(always)]
+    unsafe fn power_of_2(v: f32) -> f32 {
+        f32::from_bits(v.to_bits().wrapping_add(127) << 23)
+    }
 }
 
 impl Lanes for Scalar {
