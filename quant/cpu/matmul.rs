@@ -322,11 +322,22 @@ impl Part<'_> {
     fn gemv<S: Source, const T: usize>(&self, x: &Activations, tile: usize, n: usize, w: S) {
         assert!(x.width == T && w.blocks() == x.cols / BLOCK);
         let (y, rows) = self.outputs(0, tile * ROWS, n * ROWS);
-        assert!(rows > (n - 1) * ROWS);
-        let y = Outputs { y, rows, tokens: x.tokens, stride: self.w.rows() };
         let x_blocks = x.int8.panel(0, (x.cols / BLOCK, T));
-        // SAFETY: the instruction set was checked when the activations were made; rows and panels both have `cols` columns, and
-        // there are panels for all tokens; `outputs` says which rows there are, and each is computed by one chunk only.
-        unsafe { x.isa.run(Gemv::<S, T> { w, tiles: n, x: x_blocks, y }) };
+        let run = |w, tiles, y, stride| {
+            let y = Outputs { y, stride, tokens: x.tokens };
+            // SAFETY: the instruction set was checked when the activations were made; rows and panels both have `cols` columns,
+            // and there are panels for all tokens; there are outputs of whole tiles, each computed by one chunk only.
+            unsafe { x.isa.run(Gemv::<S, T> { w, tiles, x: x_blocks, y }) };
+        };
+        let whole = rows / ROWS;
+        run(w, whole, y, self.w.rows());
+        if whole < n {
+            // The last tile has fewer rows.
+            let mut sums = vec![[0.0; ROWS]; x.tokens];
+            run(w.after(whole), 1, sums.as_flattened_mut().as_mut_ptr(), ROWS);
+            for (token, sums) in sums.iter().enumerate() {
+                self.write_tile(token, tile + whole, sums);
+            }
+        }
     }
 }

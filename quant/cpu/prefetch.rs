@@ -8,18 +8,17 @@ use super::layout::Line;
 pub(super) struct Ahead {
     /// Into the first-level cache.
     pub(super) near: usize,
-    /// Into the second-level cache before; 0: not.
+    /// Into the second-level cache before; 0, what is read now, is in the caches already.
     pub(super) far: usize,
 }
 
 impl Ahead {
-    /// Prefetches what comes some lines after `p`, whatever lies there: tiles and rows follow each other.
+    /// Prefetches what comes some lines after `p`, whatever lies there: tiles and rows follow each other. Without a branch, or the
+    /// compiler makes each kernel twice.
     #[inline(always)]
     pub(super) fn stream(self, p: *const u8, lines: usize) {
         for i in 0..lines {
-            if self.far > 0 {
-                prefetch_far(p.wrapping_add(i * Line::BYTES + self.far));
-            }
+            prefetch_far(p.wrapping_add(i * Line::BYTES + self.far));
             prefetch(p.wrapping_add(i * Line::BYTES + self.near));
         }
     }

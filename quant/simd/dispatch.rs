@@ -189,6 +189,9 @@ impl Isa {
         // SAFETY: the caller checked the instruction set; each function below enables exactly what its lanes use.
         unsafe {
             match self {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512Vnni => avx512::run(kernel),
+                _ if K::ONLY_AVX512 => unreachable!("a kernel for AVX-512 on {self}"),
                 Isa::Scalar => kernel.run::<Scalar>(),
                 #[cfg(target_arch = "aarch64")]
                 Isa::Neon => neon::run(kernel),
@@ -200,8 +203,6 @@ impl Isa {
                 Isa::Avx2 => avx2::run(kernel),
                 #[cfg(target_arch = "x86_64")]
                 Isa::AvxVnni => avx2::run_vnni(kernel),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512Vnni => avx512::run(kernel),
                 _ => unreachable!("`available` has those of this processor only"),
             }
         }

@@ -36,6 +36,8 @@ pub trait FloatKernel {
 
 /// Integer products to be compiled for every instruction set, in the same way.
 pub(crate) trait LaneKernel {
+    /// Whether it is made for the registers of AVX-512 alone: it is not compiled for others.
+    const ONLY_AVX512: bool = false;
     /// # Safety
     /// The machine can run `L`; more in the implementation.
     unsafe fn run<L: Lanes>(self);

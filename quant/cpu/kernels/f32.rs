@@ -184,6 +184,8 @@ pub(in crate::cpu) struct Few<'a, E, const R: usize, const T: usize> {
 }
 
 impl<E: Element, const R: usize, const T: usize> LaneKernel for Few<'_, E, R, T> {
+    const ONLY_AVX512: bool = R == 4;
+
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let (steps, bytes) = (self.x.len() / T, self.w[0].len());

@@ -83,6 +83,8 @@ struct Spread<'a, const R: usize> {
 }
 
 impl<const R: usize> LaneKernel for Spread<'_, R> {
+    const ONLY_AVX512: bool = R == 4;
+
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let (bytes, n) = (self.cols * F32::SIZE, self.steps.len());
@@ -125,6 +127,8 @@ struct Dots<'a, const R: usize, const T: usize> {
 }
 
 impl<const R: usize, const T: usize> LaneKernel for Dots<'_, R, T> {
+    const ONLY_AVX512: bool = R == 4;
+
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let steps = self.x.len() / T;

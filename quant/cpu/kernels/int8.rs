@@ -5,7 +5,7 @@ use super::source::Source;
 use crate::{
     cpu::{
         activations::int8::Panel,
-        layout::{BLOCK, OFFSET, ROWS},
+        layout::{BLOCK, OFFSET, ROWS, WIDE},
         tiles::{Block, Scale, Shape, ShapeOf, Width, file::each_block},
     },
     simd::{LaneKernel, Lanes},
@@ -113,43 +113,21 @@ pub(in crate::cpu) struct Gemv<S, const T: usize> {
     pub(in crate::cpu) y: Outputs,
 }
 
-/// Where products of some rows go: `[tokens][stride]`.
+/// Where products of whole tiles go: `[tokens][stride]`.
 #[derive(Clone, Copy)]
 pub(in crate::cpu) struct Outputs {
     /// That of the first row and the first token.
     pub(in crate::cpu) y: *mut f32,
-    pub(in crate::cpu) rows: usize,
-    pub(in crate::cpu) tokens: usize,
-    /// Rows of the whole matrix.
     pub(in crate::cpu) stride: usize,
-}
-
-impl Outputs {
-    /// Writes those of a tile and up to `T` tokens from `token` on.
-    ///
-    /// # Safety
-    /// There is memory for `rows` of each token, which nobody else has; the tile has one of them, `token < tokens`.
-    #[inline(always)]
-    unsafe fn write<const T: usize>(&self, tile: usize, token: usize, sums: &[[f32; ROWS]; T]) {
-        let (row, tokens) = (tile * ROWS, (self.tokens - token).min(T));
-        let n = (self.rows - row).min(ROWS);
-        for (t, sums) in sums[..tokens].iter().enumerate() {
-            // SAFETY: that of this function. A copy of known size is a few instructions, not a call.
-            unsafe {
-                let y = self.y.add((token + t) * self.stride + row);
-                match n {
-                    ROWS => y.cast::<[f32; ROWS]>().write_unaligned(*sums),
-                    _ => std::ptr::copy_nonoverlapping(sums.as_ptr(), y, n),
-                }
-            }
-        }
-    }
+    pub(in crate::cpu) tokens: usize,
 }
 
 impl<S: Source, const T: usize> LaneKernel for Gemv<S, T> {
+    const ONLY_AVX512: bool = T == WIDE;
+
     /// # Safety
-    /// There are so many tiles, panels for `y.tokens` with as many blocks as the rows, and memory for the outputs, which nobody
-    /// else has; all tiles have rows of them.
+    /// There are so many tiles, panels for `y.tokens` with as many blocks as the rows, and memory for 16 outputs of each tile and
+    /// token, which nobody else has.
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let Self { w, tiles, x, y } = self;
@@ -159,7 +137,10 @@ impl<S: Source, const T: usize> LaneKernel for Gemv<S, T> {
                 // SAFETY: that of this function.
                 unsafe {
                     let sums = multiply_tile::<L, S, T>(w, x.at(token / T * w.blocks(), T));
-                    y.write(tile, token, &sums);
+                    for t in 0..T.min(y.tokens - token) {
+                        let y = y.y.add((token + t) * y.stride + tile * ROWS);
+                        y.cast::<[f32; ROWS]>().write_unaligned(sums[t]);
+                    }
                 }
             }
         }
@@ -182,10 +163,8 @@ unsafe fn multiply_tile<L: Lanes, S: Source, const T: usize>(w: S, x: Panel) -> 
             // SAFETY: the machine can run `L`; blocks and rows are inside source and panel.
             unsafe {
                 let mut y = [L::splat_f32(0.0); T];
-                if first > 0 {
-                    for t in 0..T {
-                        y[t] = L::load_f32(sums[t].as_ptr().add(row));
-                    }
+                for t in 0..T {
+                    y[t] = L::load_f32(sums[t].as_ptr().add(row));
                 }
                 for group in first..groups.min(first + step) {
                     let header = w.header::<L>(group, row);
