@@ -195,7 +195,10 @@ store.onChange(async (id) => {
   list();
   if (id !== chat.id || running) return;
   // Another tab went on with this chat: show what it said. A chat that it deleted stays here until it is left.
-  chat = (await store.load(id)) ?? { ...chat, revision: 0 };
+  const found = await store.load(id);
+  // Meanwhile something may have been asked here, or another chat opened.
+  if (id !== chat.id || running) return;
+  chat = found ?? { ...chat, revision: 0 };
   show();
 });
 
