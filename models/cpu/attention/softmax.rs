@@ -92,7 +92,7 @@ unsafe fn add<L: FloatLanes>(
     *sum += unsafe { over_lanes::<L, false>(scores, 0.0) };
 }
 
-/// The largest of the scores of a page and `start`, or the sum: lane by lane, of 16, and then halves of the lanes until one is left.
+/// The largest of the scores of a page and `start`, or the sum: lane by lane, of 16, and then the lanes in order.
 ///
 /// # Safety
 /// The machine can run `L`.
@@ -110,15 +110,8 @@ unsafe fn over_lanes<L: FloatLanes, const MAX: bool>(scores: &[f32; PAGE], start
             L::store_f32(joined, lanes.as_mut_ptr().add(lane));
         }
     }
-    let mut half = LANES;
-    while half > 1 {
-        half /= 2;
-        for i in 0..half {
-            let (a, b) = (lanes[i + half], lanes[i]);
-            lanes[i] = if MAX { if a > b { a } else { b } } else { a + b };
-        }
-    }
-    lanes[0]
+    let join = |a: f32, b: f32| if MAX { if b > a { b } else { a } } else { a + b };
+    lanes.into_iter().fold(start, join)
 }
 
 /// `e^x` of what is not above 0, relative error below 2e-7; below −87 that of −87.
