@@ -1,8 +1,8 @@
 // The multi-column matmuls: for each format `gemm`, for dense ones `gemm_few` besides (see gemm.cuh); on SM 8.0+ dense weights of
 // 16 bits have `gemm_split` and tiles in place of `gemm` (see gemm_half.cuh).
 //
-//   gemm         grid Σ ceil(rows / 64) × ceil(columns / 64), 128 threads; shared memory: 25 KB, 27 KB with two scales per
-//                block of 32, 41 KB for dense weights; those of formats that few files have are in rare.cu
+//   gemm         grid Σ ceil(rows / 64) × ceil(columns / 64), 128 threads; shared memory: 20 KB, 24 KB with minimums, up to 4 KB
+//                more with a grid, 41 KB for dense weights; those of formats that few files have are in rare.cu
 //   gemm_few     grid Σ ceil(rows / 16) × ceil(columns / 16), 256 threads; 16 KB of shared memory
 //   gemm_split   grid ceil(k / 256) × ceil(columns / 16), 256 threads; moves 4 bytes in and 4 out per element
 //   gemm_large   grid Σ ceil(rows / 128) × ceil(columns / 128), 256 threads; 96 KB of dynamic shared memory

@@ -49,9 +49,11 @@ DEVICE float biased(const Segment& segment, int row, float value) {
     return segment.bias ? value + segment.bias[row] : value;
 }
 
-// Where the columns of a wide block lie: the first block of 32 of x, and the column of y, below 0 where it is not stored.
+// Where the columns of a wide block lie: the first block of 32 of x, and the column of y, below 0 where it is not stored. And what is
+// needed when all is multiplied, for which registers are too few.
 struct WidePlaces {
     int x[WIDE_COLUMNS], y[WIDE_COLUMNS];
+    int segment, block, expert_row;
     // The block meets before they are read.
     __device__ __forceinline__ void find(const MatmulParams& p, const ColumnTile& columns) {
         const int i = threadIdx.x;

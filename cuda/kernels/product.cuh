@@ -37,7 +37,8 @@ struct Activations {
     static constexpr int TILES = Shape<C>::TILES, SHOWN = C == 1 ? 1 : 2;
     uint2 q[TILES][4];
     float scale[TILES][SHOWN][4];
-    float half_sum[TILES][SHOWN][F::MIN ? 8 : 1];
+    float half_sum[TILES][SHOWN][F::MIN && !MMA_MINIMUMS<F> ? 8 : 1];
+    uint2 split[TILES];
     __device__ __forceinline__ uint2 octet(int n, int j) const { return q[n][j]; }
     __device__ __forceinline__ float2 scales(int n, int j) const { return {scale[n][0][j], scale[n][SHOWN - 1][j]}; }
     __device__ __forceinline__ float2 sums(int n, int j, int half) const {
@@ -45,6 +46,7 @@ struct Activations {
         if (F::SCALES == 1) return {sum(a[0], a[1]), sum(b[0], b[1])};
         return {a[half], b[half]};
     }
+    __device__ __forceinline__ uint2 split_sum(int n) const { return split[n]; }
 };
 
 DEVICE void four(float to[4], const float* from) {
@@ -58,7 +60,7 @@ template <class F, int C, int WHOLE>
 struct Columns {
     using X = Activations<F, C>;
     const signed char* q[X::TILES];
-    const float *d[X::TILES][X::SHOWN], *s[X::TILES][X::SHOWN];
+    const float *d[X::TILES][X::SHOWN], *s[X::TILES][X::SHOWN];  // for MMA_MINIMUMS the first s: of block t of column g
     int blocks;
     int start;  // first block of the only column: an address of its own would not be uniform
     __device__ __forceinline__ Columns(const QuantizedActivations& image, int k, const ColumnTile& columns) {
@@ -66,11 +68,12 @@ struct Columns {
         blocks = k / 32;
         start = C == 1 ? columns.one * blocks : 0;
         for (int n = 0; n < X::TILES; n++) {
-            q[n] = image.q + (size_t)(C == 1 ? 0 : columns.x_column(min(columns.first + 8 * n + lane() / 4, last))) * k + 8 * t;
+            const size_t mine = C == 1 ? 0 : columns.x_column(min(columns.first + 8 * n + lane() / 4, last));
+            q[n] = image.q + mine * k + 8 * t;
             for (int i = 0; i < X::SHOWN; i++) {
                 const size_t column = C == 1 ? 0 : columns.x_column(min(columns.first + 8 * n + 2 * t + i, last));
                 d[n][i] = image.d + column * blocks;
-                s[n][i] = image.s + column * 2 * blocks;
+                s[n][i] = MMA_MINIMUMS<F> ? image.s + mine * 2 * blocks + 2 * t : image.s + column * 2 * blocks;
             }
         }
     }
@@ -81,16 +84,20 @@ struct Columns {
         first += start;
         for (int n = 0; n < X::TILES; n++) {
             for (int j = 0; j < 4; j++) x.q[n][j] = *(const uint2*)(q[n] + 32 * (WHOLE ? first + j : min(first + j, last)));
+            if constexpr (MMA_MINIMUMS<F>) {
+                const float2 halves = *(const float2*)(s[n][0] + 2 * first);
+                x.split[n] = split_bf16(sum(halves.x, halves.y));
+            }
             for (int i = 0; i < X::SHOWN; i++) {
                 if (WHOLE) {
                     four(x.scale[n][i], d[n][i] + first);
-                    if constexpr (F::MIN) four(x.half_sum[n][i], s[n][i] + 2 * first), four(x.half_sum[n][i] + 4, s[n][i] + 2 * first + 4);
+                    if constexpr (F::MIN && !MMA_MINIMUMS<F>) four(x.half_sum[n][i], s[n][i] + 2 * first), four(x.half_sum[n][i] + 4, s[n][i] + 2 * first + 4);
                     continue;
                 }
                 for (int j = 0; j < 4; j++) {
                     const int block = min(first + j, last);
                     x.scale[n][i][j] = d[n][i][block];
-                    for (int half = 0; F::MIN && half < 2; half++) x.half_sum[n][i][2 * j + half] = s[n][i][2 * block + half];
+                    for (int half = 0; F::MIN && !MMA_MINIMUMS<F> && half < 2; half++) x.half_sum[n][i][2 * j + half] = s[n][i][2 * block + half];
                 }
             }
         }

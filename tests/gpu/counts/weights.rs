@@ -135,7 +135,11 @@ impl Matrices {
             let looped: u64 = issued.filter(|issued| *issued > warps).sum();
             let [instructions, mma] = sums.entry(formats).or_default();
             *instructions += looped as f64 * executed.times(launch);
-            *mma += launch.counts.sum(&[]).macs as f64 / 4096.0 * executed.times(launch);
+            // What multiplies minimums is half as large, and does not count.
+            let of_one = |at: &At| at.macs.checked_div(at.executed).unwrap_or(0);
+            let largest = launch.counts.at.iter().map(of_one).max();
+            let macs: u64 = launch.counts.at.iter().filter(|at| Some(of_one(at)) == largest).map(|at| at.macs).sum();
+            *mma += macs as f64 / 4096.0 * executed.times(launch);
         }
         sums.into_iter().map(|(format, [n, mma])| (format, rounded(n / mma))).collect()
     }
