@@ -204,8 +204,8 @@ DEVICE float scaled(float total) {
 
 // What weights are multiplied by beside their own scales.
 template <class F>
-DEVICE float scale_beside(const Segment& segment, const ColumnTile& columns) {
-    if constexpr (F::SCALED) return segment.scale ? segment.scale[columns.expert] : 1.0f;
+DEVICE float scale_beside(const Segment& segment, int expert) {
+    if constexpr (F::SCALED) return segment.scale ? segment.scale[expert] : 1.0f;
     return 1.0f;
 }
 template <class F>

@@ -53,7 +53,7 @@ DEVICE float biased(const Segment& segment, int row, float value) {
 // needed when all is multiplied, for which registers are too few.
 struct WidePlaces {
     int x[WIDE_COLUMNS], y[WIDE_COLUMNS];
-    int segment, block, expert_row;
+    int segment, block, expert, expert_row;
     // The block meets before they are read.
     __device__ __forceinline__ void find(const MatmulParams& p, const ColumnTile& columns) {
         const int i = threadIdx.x;

@@ -73,7 +73,7 @@ struct From {
 // Tiles of 8 columns that a chunk is multiplied with at once: sums of fewer need fewer registers. As many as fit beside what is
 // held of weights, with none of it in local memory.
 template <class F>
-constexpr int AT_ONCE = F::SCALES == 2 ? 8 : F::INTEGER ? (MMA_MINIMUMS<F> && !FAST_INT_TO_FLOAT ? 4 : 8) : F::MIN ? 4 : 2;
+constexpr int AT_ONCE = F::SCALES == 2 ? (F::MIN ? 4 : 8) : F::INTEGER ? (MMA_MINIMUMS<F> && !FAST_INT_TO_FLOAT ? 4 : 8) : F::MIN ? 4 : 2;
 
 template <class F>
 DEVICE void gemm_wide_int8(const MatmulParams& p) {
@@ -88,7 +88,10 @@ DEVICE void gemm_wide_int8(const MatmulParams& p) {
     if (columns.first >= columns.end) return;
     places->find(p, columns);
     const int row_tile = here.block * WIDE_WARPS + warp(), expert_row = columns.row(segment);
-    if (threadIdx.x == 0) places->segment = here.segment, places->block = here.block, places->expert_row = expert_row;
+    if (threadIdx.x == 0) {
+        places->segment = here.segment, places->block = here.block;
+        places->expert = columns.expert, places->expert_row = expert_row;
+    }
     const int in_row = records<F>(p.k), stages = in_row * CHUNKS;
     const unsigned char* next = record<F>(segment.w, in_row, min(row_tile, (segment.rows + 15) / 16 - 1) + expert_row / 16, 0) + 16 * lane();
 
@@ -120,11 +123,11 @@ DEVICE void gemm_wide_int8(const MatmulParams& p) {
         if constexpr (CHUNKS == 2) multiply(stage + 1, 1);
         if (stage + CHUNKS < stages) w = F::load(next += F::RECORD, lane());
     }
-    const float scale = scale_beside<F>(segment, columns);
+    const Segment& to = p.segment[places->segment];
+    const float scale = scale_beside<F>(to, places->expert);
     for (int n = 0; n < TILES; n++) {
         for (int i = 0; i < 4; i++) total[n][i] = with_scale<F>(scaled<F>(total[n][i]), scale);
     }
-    const Segment& to = p.segment[places->segment];
     store_wide(p, to, to.bias ? to.bias + places->expert_row : nullptr, 16 * (places->block * WIDE_WARPS + warp()), *places, total);
 }
 

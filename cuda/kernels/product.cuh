@@ -240,7 +240,7 @@ DEVICE void multiply(const MatmulParams& p, const Tiles& tiles, const ColumnTile
     const int warp = at.unit, warps = blockDim.x / 32, t = lane() % 4, g = lane() / 4;
     const int in_row = at.in_row, units = at.units, round = (S::CHUNKS / CHUNKS * p.warp_factor >> 16) * warps;
     const Columns<F, C, WHOLE> x(image, p.k, columns);
-    const float scale[] = {scale_beside<F>(segment, columns), scale_beside<F>(p.segment[1], columns)};
+    const float scale[] = {scale_beside<F>(segment, columns.expert), scale_beside<F>(p.segment[1], columns.expert)};
     const int place = C == 1 ? g + 8 * (t & 1) : 2 * t * S::STRIDE + g;  // of this lane's first sum
 #pragma unroll 1
     for (int begin = 0, turn = 0; begin < units; begin += round, turn ^= 1) {
