@@ -8,6 +8,8 @@
 //! An instruction set is one file here that implements the two traits, and its rows in `dispatch.rs`.
 
 #[cfg(target_arch = "x86_64")]
+pub(crate) mod amx;
+#[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;

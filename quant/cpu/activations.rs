@@ -10,7 +10,7 @@ use std::ops::Range;
 use self::{f32::FloatPanels, int8::Int8Panels, int16::Int16Panels};
 use super::{
     Arithmetic,
-    layout::{Line, NARROW, WIDE},
+    layout::{Line, NARROW, TILE, WIDE},
     tiles::multiplies_pairs,
     tuning::Tuning,
 };
@@ -55,7 +55,7 @@ pub struct Activations {
     pub(super) tuning: &'static Tuning,
     pub(super) tokens: usize,
     pub(super) cols: usize,
-    /// Tokens per panel; the last panel is filled up with zeros.
+    /// Tokens per panel of products in vector registers; the last panel is filled up with zeros.
     pub(super) width: usize,
     /// `[tokens][cols]`: set in exact arithmetic.
     exact: Vec<f32>,
@@ -90,7 +90,7 @@ impl Activations {
     pub(super) fn set(&mut self, x: &[f32], cols: usize, types: impl Iterator<Item = GgmlType>) {
         assert!(cols > 0 && x.len().is_multiple_of(cols), "{} elements in vectors of {cols}", x.len());
         (self.tokens, self.cols) = (x.len() / cols, cols);
-        self.width = self.width_of(self.tokens);
+        self.width = self.in_registers(self.tokens);
         if self.arithmetic == Arithmetic::Exact {
             self.exact.clear();
             self.exact.extend_from_slice(x);
@@ -105,15 +105,16 @@ impl Activations {
                 pairs |= self.tokens > self.tuning.in_registers && multiplies_pairs(self.isa, ty);
             }
         });
-        let shape = (cols, self.width);
+        let [of_floats, of_int16, of_int8] =
+            [ComputeType::Float, ComputeType::Int16, ComputeType::Int8].map(|products| (cols, self.width_of(products)));
         if f32 {
-            self.f32.set(x, shape);
+            self.f32.set(x, of_floats);
         }
         if int16 {
-            self.int16.set(self.isa, x, shape);
+            self.int16.set(self.isa, x, of_int16);
         }
         if int8 {
-            self.int8.set(self.isa, x, shape, pairs);
+            self.int8.set(self.isa, x, of_int8, pairs);
         }
     }
 
@@ -127,17 +128,34 @@ impl Activations {
         self.f32.panel(panel, steps, (self.cols, self.width))
     }
 
+    /// Panels of products in vector registers.
     pub(super) fn panels(&self) -> usize {
         self.tokens.div_ceil(self.width)
     }
 
-    /// Tokens per panel: what the registers of the instruction set can hold, and of few tokens what takes less time: a narrow
+    /// Tokens per panel of such products.
+    pub(super) fn width_of(&self, products: ComputeType) -> usize {
+        if self.takes_tiles(products) { TILE } else { self.width }
+    }
+
+    /// Whether such products are made by tiles of AMX.
+    fn takes_tiles(&self, products: ComputeType) -> bool {
+        let many = match products {
+            ComputeType::Float => false,
+            ComputeType::Int16 => true,
+            ComputeType::Int8 => self.tokens > self.tuning.in_registers,
+        };
+        many && self.isa == Isa::Amx
+    }
+
+    /// Tokens per panel in registers: what those of the instruction set can hold, and of few tokens what takes less time: a narrow
     /// panel has 0.7 of a wide one's, whether its last places are empty or not.
-    fn width_of(&self, tokens: usize) -> usize {
-        match (self.isa, tokens) {
-            (_, 0..=1) => 1,
-            (Isa::Avx512Vnni, n) if n >= self.tuning.in_registers => WIDE,
-            (Isa::Avx512Vnni, _) if 10 * tokens.div_ceil(WIDE) < 7 * tokens.div_ceil(NARROW) => WIDE,
+    fn in_registers(&self, tokens: usize) -> usize {
+        match tokens {
+            0..=1 => 1,
+            _ if !self.isa.is_avx512() => NARROW,
+            n if n >= self.tuning.in_registers => WIDE,
+            n if 10 * n.div_ceil(WIDE) < 7 * n.div_ceil(NARROW) => WIDE,
             _ => NARROW,
         }
     }
@@ -145,5 +163,9 @@ impl Activations {
 
 /// Tokens of a panel of many: products take as long for fewer.
 pub fn tokens_per_panel() -> usize {
-    if Isa::best() == Isa::Avx512Vnni { WIDE } else { NARROW }
+    match Isa::best() {
+        Isa::Amx => TILE,
+        isa if isa.is_avx512() => WIDE,
+        _ => NARROW,
+    }
 }

@@ -52,8 +52,9 @@ pub(super) fn multiply<M: MicroKernel>(
     let (k_blocks, most) = M::k_blocks(x);
     // As even as may be.
     let per_panel = k_blocks.div_ceil(k_blocks.div_ceil(most));
-    let (at_once, panels) = (M::tiles(x.tuning), x.panels());
-    let (of_panel, lines_of_block) = (at_once * x.width, M::lines(x.isa));
+    let (at_once, width) = (M::tiles(x.tuning), x.width_of(M::PRODUCTS));
+    let panels = x.tokens.div_ceil(width);
+    let (of_panel, lines_of_block) = (at_once * width, M::lines(x.isa));
     let end = start + tiles.len().div_ceil(at_once) * panels * of_panel;
     scratch.sums.resize(scratch.sums.len().max(end), [0.0; ROWS]);
     scratch.packed.resize(scratch.packed.len().max(at_once * per_panel * lines_of_block), Line::ZERO);
@@ -74,7 +75,7 @@ pub(super) fn multiply<M: MicroKernel>(
             M::multiply(x, &weights, sums);
         }
     }
-    Sums { start, end, at_once, panels, width: x.width }
+    Sums { start, end, at_once, panels, width }
 }
 
 #[cfg(test)]
@@ -85,7 +86,7 @@ mod tests {
     use crate::{
         Bytes, GgmlType,
         cpu::{
-            Arithmetic,
+            Arithmetic, ComputeType,
             kernels::{f32::Bf16, int8_gemm::Int8, int16_gemm::Int16},
             tiles::with_format,
             tuning::Tuning,
@@ -102,6 +103,7 @@ mod tests {
     struct Noting<M>(PhantomData<M>);
 
     impl<M: MicroKernel> MicroKernel for Noting<M> {
+        const PRODUCTS: ComputeType = M::PRODUCTS;
         fn lines(isa: Isa) -> usize {
             M::lines(isa)
         }

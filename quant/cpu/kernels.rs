@@ -5,6 +5,8 @@
 //! [`micro::MicroKernel`]). Files of the same type share what rounds, so that a token gets the same bits alone and in
 //! any batch.
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 pub(super) mod exact;
 pub(super) mod f32;
 pub(super) mod f32_gemm;

@@ -10,6 +10,8 @@ pub(super) const LANES: usize = 16;
 pub(super) const NARROW: usize = 4;
 /// Tokens per panel for 32 registers.
 pub(super) const WIDE: usize = 6;
+/// Tokens per panel for the tiles of AMX.
+pub(super) const TILE: usize = 16;
 
 /// What int8 sums of products start at: as bits of an f32, this plus an integer below 2²² is the float 1.5·2²³
 /// plus that integer, so that sums need no conversion. It is in the `bias` of activations already.

@@ -57,17 +57,19 @@ fn read(bytes: &[u8], ahead: Ahead) {
 /// 10⁹ operations per second (a multiplication and an addition are two) of `threads` threads that do nothing but
 /// int8 dot products, the limit of quantized prompts. `None` where no instruction for them is known here.
 pub fn dot_peak(threads: usize) -> Option<f64> {
-    peak(threads, chains::DOTS)
+    peak(threads, chains::TILES.iter().chain(chains::DOTS))
 }
 
 /// The same of dot products of 16-bit integers, the limit of prompts with F16 and BF16 weights.
 pub fn pair_peak(threads: usize) -> Option<f64> {
-    peak(threads, chains::PAIRS)
+    // Of tiles there are four products of bytes for one.
+    let tiles = peak(threads, chains::TILES.iter()).map(|peak| peak / 4.0);
+    tiles.or_else(|| peak(threads, chains::PAIRS.iter()))
 }
 
 /// The same of f32 multiply-additions, the limit of prompts with F32 weights, and of attention.
 pub fn fma_peak(threads: usize) -> Option<f64> {
-    peak(threads, chains::FMAS)
+    peak(threads, chains::FMAS.iter())
 }
 
 /// A loop of nothing but one instruction.
@@ -81,8 +83,8 @@ struct Chain {
 }
 
 /// Runs the first of these that is known here on all threads.
-fn peak(threads: usize, chains: &[Chain]) -> Option<f64> {
-    let chain = chains.iter().find(|chain| (chain.is_here)())?;
+fn peak<'a>(threads: usize, mut chains: impl Iterator<Item = &'a Chain>) -> Option<f64> {
+    let chain = chains.find(|chain| (chain.is_here)())?;
     let pool = Pool::new(threads).ok()?;
     let seconds = pool.install(|| best(|| parallel_for(par::threads(), 1, |_| (chain.run)())));
     Some((pool.threads() * ROUNDS * CHAINS * chain.products * 2) as f64 / 1e9 / seconds)
@@ -137,6 +139,31 @@ mod chains {
     };
 
     use super::{CHAINS, Chain, ROUNDS};
+    use crate::simd::{
+        Isa,
+        amx::{self, Tiles},
+    };
+
+    pub const TILES: &[Chain] = &[Chain { is_here: has_tiles, products: 16 * 16 * 64, run: multiply_tiles }];
+
+    fn has_tiles() -> bool {
+        Isa::best() == Isa::Amx
+    }
+
+    fn multiply_tiles() {
+        if has_tiles() {
+            // SAFETY: the machine has AMX; all registers have the same shape.
+            unsafe {
+                let _tiles = Tiles::new(64);
+                for _ in 0..CHAINS * ROUNDS / 4 {
+                    amx::dot_signed::<0, 3, 5>();
+                    amx::dot_signed::<1, 3, 5>();
+                    amx::dot_signed::<2, 3, 5>();
+                    amx::dot_signed::<4, 3, 5>();
+                }
+            }
+        }
+    }
 
     pub const DOTS: &[Chain] = chains![
         64, ["avx512f", "avx512vnni"], _mm512_set1_epi32(0x0102_0304), _mm512_dpbusd_epi32;
@@ -167,6 +194,7 @@ mod chains {
 
     use super::{CHAINS, Chain, ROUNDS};
 
+    pub const TILES: &[Chain] = &[];
     pub const DOTS: &[Chain] = chains![
         16, ["dotprod"], vdupq_n_s32(0x0102_0304), |mut sum: int32x4_t, a: int32x4_t, b: int32x4_t| {
             // SAFETY: registers only; the loop around is compiled for the instruction, which has no stable intrinsic.
@@ -190,6 +218,7 @@ mod chains {
 mod chains {
     use super::Chain;
 
+    pub const TILES: &[Chain] = &[];
     pub const DOTS: &[Chain] = &[];
     pub const PAIRS: &[Chain] = &[];
     pub const FMAS: &[Chain] = &[];

@@ -21,7 +21,7 @@ use super::{
     prefetch::prefetch,
     tiles::{FileBlocks, TileFormat, with_format},
 };
-use crate::{GgmlType, simd::Isa};
+use crate::GgmlType;
 
 /// One product: a matrix and where its outputs go, `y[tokens][w.rows()]`.
 pub struct Job<'a> {
@@ -259,11 +259,11 @@ impl Part<'_> {
     /// the products.
     fn floats<E: Element>(&self, x: &Activations, tiles: Range<usize>) {
         let rows = tiles.start * ROWS..(tiles.end * ROWS).min(self.w.rows());
-        match (x.isa, x.width) {
+        match (x.isa.is_avx512(), x.width) {
             (_, 1) => self.dot::<E>(x, rows),
-            (Isa::Avx512Vnni, WIDE) => self.few::<E, 4, WIDE>(x, rows),
-            (Isa::Avx512Vnni, _) => self.few::<E, 4, NARROW>(x, rows),
-            _ => self.few::<E, 2, NARROW>(x, rows),
+            (true, WIDE) => self.few::<E, 4, WIDE>(x, rows),
+            (true, _) => self.few::<E, 4, NARROW>(x, rows),
+            (false, _) => self.few::<E, 2, NARROW>(x, rows),
         }
     }
 

@@ -62,6 +62,7 @@ impl Lanes for Avx512 {
         and(v: __m512i, mask: u32) -> __m512i = _mm512_and_si512(v, _mm512_set1_epi32(mask as i32));
         or(a: __m512i, b: __m512i) -> __m512i = _mm512_or_si512(a, b);
         xor(v: __m512i, mask: u32) -> __m512i = _mm512_xor_si512(v, _mm512_set1_epi32(mask as i32));
+        sum(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32(a, b);
         add(v: __m512i, n: i32) -> __m512i = _mm512_add_epi32(v, _mm512_set1_epi32(n));
         shl(v: __m512i, n: u32) -> __m512i = _mm512_sllv_epi32(v, _mm512_set1_epi32(n as i32));
         shr(v: __m512i, n: u32) -> __m512i = _mm512_srlv_epi32(v, _mm512_set1_epi32(n as i32));

@@ -5,7 +5,7 @@ use std::{fmt, sync::OnceLock};
 #[cfg(target_arch = "aarch64")]
 use super::neon;
 #[cfg(target_arch = "x86_64")]
-use super::{avx2, avx512};
+use super::{amx, avx2, avx512};
 use super::{
     lanes::{FloatKernel, LaneKernel, SimdKernel},
     scalar::Scalar,
@@ -122,6 +122,8 @@ pub enum Isa {
     AvxVnni,
     /// AVX-512 with VNNI: Intel Ice Lake, AMD Zen 4 and later.
     Avx512Vnni,
+    /// The same with AMX, which multiplies the bytes of 16 rows and 16 tokens at once: Intel Sapphire Rapids and later servers.
+    Amx,
 }
 
 impl fmt::Display for Isa {
@@ -134,6 +136,7 @@ impl fmt::Display for Isa {
             Self::Avx2 => "AVX2",
             Self::AvxVnni => "AVX-VNNI",
             Self::Avx512Vnni => "AVX-512 VNNI",
+            Self::Amx => "AMX",
         })
     }
 }
@@ -141,9 +144,22 @@ impl fmt::Display for Isa {
 impl Isa {
     /// The instruction sets of this machine, best last.
     pub fn available() -> Vec<Isa> {
-        const ALL: [Isa; 7] =
-            [Isa::Scalar, Isa::Neon, Isa::NeonDot, Isa::NeonI8mm, Isa::Avx2, Isa::AvxVnni, Isa::Avx512Vnni];
-        ALL.into_iter().filter(|isa| isa.is_here()).collect()
+        use Isa::*;
+        [Scalar, Neon, NeonDot, NeonI8mm, Avx2, AvxVnni, Avx512Vnni, Amx]
+            .into_iter()
+            .filter(|isa| isa.is_here())
+            .collect()
+    }
+
+    /// Says that this process executes the instructions of AMX itself where the processor has none, for tests of what is written
+    /// in them. To be called before anything else of this type.
+    ///
+    /// # Safety
+    /// It does, from now on.
+    #[cfg(target_arch = "x86_64")]
+    pub unsafe fn emulate_amx() {
+        // SAFETY: that of this function.
+        unsafe { amx::emulate() }
     }
 
     fn is_here(self) -> bool {
@@ -164,6 +180,8 @@ impl Isa {
             Isa::AvxVnni => VectorWidth::Avx2.is_here() && has!("avxvnni"),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vnni => VectorWidth::Avx512.is_here() && has!("avx512vnni"),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Amx => Isa::Avx512Vnni.is_here() && amx::is_here(),
             #[allow(unreachable_patterns)] // On a processor with all of the above.
             _ => false,
         }
@@ -173,6 +191,11 @@ impl Isa {
     pub fn best() -> Isa {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(|| Isa::available().pop().expect("scalar code runs everywhere"))
+    }
+
+    /// Whether its vectors are the 32 registers of 512 bits.
+    pub(crate) fn is_avx512(self) -> bool {
+        matches!(self, Isa::Avx512Vnni | Isa::Amx)
     }
 
     /// Panics when this machine lacks the instruction set.
@@ -190,7 +213,7 @@ impl Isa {
         unsafe {
             match self {
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx512Vnni => avx512::run(kernel),
+                Isa::Avx512Vnni | Isa::Amx => avx512::run(kernel),
                 _ if K::ONLY_AVX512 => unreachable!("a kernel for AVX-512 on {self}"),
                 Isa::Scalar => kernel.run::<Scalar>(),
                 #[cfg(target_arch = "aarch64")]

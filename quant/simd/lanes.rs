@@ -108,6 +108,12 @@ pub(crate) trait Lanes: FloatLanes {
     unsafe fn or(a: Self::V, b: Self::V) -> Self::V;
     /// Bitwise exclusive or with a constant.
     unsafe fn xor(v: Self::V, mask: u32) -> Self::V;
+    /// Integer addition, modulo 2³². Only where tiles of AMX are.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn sum(_a: Self::V, _b: Self::V) -> Self::V {
+        unreachable!("only with AMX")
+    }
     /// Integer addition of a constant, modulo 2³².
     unsafe fn add(v: Self::V, n: i32) -> Self::V;
     /// Shift left, n < 32.

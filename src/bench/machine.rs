@@ -73,7 +73,7 @@ pub fn now(format: &str) -> String {
 pub fn cpu() -> String {
     // As x86 and ARM call the list; `asimd` is NEON, `asimddp` its dot product.
     let flags = field("/proc/cpuinfo", "flags").or_else(|| field("/proc/cpuinfo", "Features")).unwrap_or_default();
-    let widest = ["avx512_vnni", "avx_vnni", "avx2", "i8mm", "asimddp", "asimd"];
+    let widest = ["amx_int8", "avx512_vnni", "avx_vnni", "avx2", "i8mm", "asimddp", "asimd"];
     let widest = widest.into_iter().find(|f| flags.split(' ').any(|g| g == *f));
     let name = field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.into());
     // Whose sizes products use, where they have any of their own.

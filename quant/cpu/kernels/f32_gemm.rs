@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     cpu::{
-        Activations, Matrix,
+        Activations, ComputeType, Matrix,
         layout::{LANES, Line, NARROW, ROWS, WIDE, steps},
         packing::TileScratch,
         prefetch::prefetch,
@@ -25,6 +25,8 @@ pub(in crate::cpu) struct Float;
 const FLOAT_TILES: usize = 8;
 
 impl MicroKernel for Float {
+    const PRODUCTS: ComputeType = ComputeType::Float;
+
     fn lines(_: Isa) -> usize {
         ROWS
     }
@@ -42,9 +44,9 @@ impl MicroKernel for Float {
         let (rows, cols) = (w.tile_rows(tile..tile + 1), w.cols());
         // SAFETY: the instruction set was checked when the activations were made.
         unsafe {
-            match isa {
-                Isa::Avx512Vnni => isa.run(Spread::<4> { rows, cols, steps, packed }),
-                _ => isa.run(Spread::<2> { rows, cols, steps, packed }),
+            match isa.is_avx512() {
+                true => isa.run(Spread::<4> { rows, cols, steps, packed }),
+                false => isa.run(Spread::<2> { rows, cols, steps, packed }),
             }
         }
     }
@@ -58,10 +60,10 @@ impl MicroKernel for Float {
             let (w, columns) = (weights.of(tile), x.floats(panel, weights.k_blocks.clone()));
             // SAFETY: the instruction set was checked when the activations were made.
             unsafe {
-                match (x.isa, x.width) {
-                    (Isa::Avx512Vnni, WIDE) => x.isa.run(Dots::<4, WIDE> { w, x: columns, y }),
-                    (Isa::Avx512Vnni, _) => x.isa.run(Dots::<4, NARROW> { w, x: columns, y }),
-                    _ => x.isa.run(Dots::<2, NARROW> { w, x: columns, y }),
+                match (x.isa.is_avx512(), x.width) {
+                    (true, WIDE) => x.isa.run(Dots::<4, WIDE> { w, x: columns, y }),
+                    (true, _) => x.isa.run(Dots::<4, NARROW> { w, x: columns, y }),
+                    (false, _) => x.isa.run(Dots::<2, NARROW> { w, x: columns, y }),
                 }
             }
         }

@@ -12,13 +12,17 @@
 
 use std::{marker::PhantomData, ops::Range};
 
+#[cfg(target_arch = "x86_64")]
+use super::amx::{self, BlockSums, TileBlock, each_token};
 use super::{
     f32::{Bf16, Element, F16},
     micro::{self, At, IntegerBlock, MicroKernel, PackedPanels},
 };
+#[cfg(target_arch = "x86_64")]
+use crate::{cpu::layout::TILE, simd::amx as tile};
 use crate::{
     cpu::{
-        Activations, Matrix,
+        Activations, ComputeType, Matrix,
         layout::{BLOCK, Line, ROUND, ROWS},
         packing::TileScratch,
         prefetch::prefetch,
@@ -67,6 +71,8 @@ pub(in crate::cpu) struct Int16<E>(PhantomData<E>);
 const LINES: usize = PAIRS + 1;
 
 impl<E: Half> MicroKernel for Int16<E> {
+    const PRODUCTS: ComputeType = ComputeType::Int16;
+
     fn lines(_: Isa) -> usize {
         LINES
     }
@@ -82,16 +88,21 @@ impl<E: Half> MicroKernel for Int16<E> {
     fn pack(isa: Isa, w: &Matrix, tile: usize, blocks: Range<usize>, (packed, _): (&mut [Line], &mut TileScratch)) {
         let (element, rows, cols) = (PhantomData::<E>, w.tile_rows(tile..tile + 1), w.cols());
         // SAFETY: the instruction set was checked when the activations were made.
-        unsafe { isa.run(Fix { element, rows, cols, blocks, packed }) };
+        unsafe { isa.run(Fix { element, rows, cols, blocks, packed, in_bytes: isa == Isa::Amx }) };
     }
 
     fn multiply(x: &Activations, weights: &PackedPanels, sums: &mut [[f32; ROWS]]) {
         let in_row = x.cols.div_ceil(BLOCK);
-        assert!(x.int16.d.len() >= x.panels() * in_row * x.width);
+        let width = x.width_of(ComputeType::Int16);
+        assert!(x.int16.d.len() >= x.tokens.div_ceil(width) * in_row * width);
         // SAFETY: the panels have, as the rows, `cols` columns, filled up to whole blocks.
         unsafe {
-            let first = Panel { q: x.int16.q.as_ptr(), d: x.int16.d.as_ptr() }.at(weights.k_blocks.start, x.width);
-            micro::multiply::<Products>(x, weights, (first, in_row), sums);
+            let first = Panel { q: x.int16.q.as_ptr(), d: x.int16.d.as_ptr() }.at(weights.k_blocks.start, width);
+            match x.isa {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Amx => amx::multiply::<Products>(x, weights, (first, in_row), sums),
+                _ => micro::multiply::<Products>(x, weights, (first, in_row), sums),
+            }
         }
     }
 }
@@ -107,6 +118,8 @@ struct Fix<'a, E> {
     cols: usize,
     blocks: Range<usize>,
     packed: &'a mut [Line],
+    /// Whether they are taken apart into bytes, for tiles of AMX.
+    in_bytes: bool,
 }
 
 impl<E: Half> LaneKernel for Fix<'_, E> {
@@ -130,7 +143,12 @@ impl<E: Half> LaneKernel for Fix<'_, E> {
                 }
             }
             // SAFETY: the machine can run `L`; each row points to a whole line.
-            unsafe { fix::<L, E>(&L::transpose(&rows), lines) }
+            unsafe {
+                fix::<L, E>(&L::transpose(&rows), lines);
+                if self.in_bytes {
+                    take_apart::<L>(lines);
+                }
+            }
         }
     }
 }
@@ -192,7 +210,29 @@ unsafe fn fix<L: Lanes, E: Half>(words: &[[u32; ROWS]; PAIRS], lines: &mut [Line
     }
 }
 
-/// Where the parts of a panel start: `[block][width]` of each.
+/// Lines of pairs of codes become lines of high bytes and lines of low ones in turns: of a code `128·high + low`, low ≥ 0. Of four
+/// columns the first and the third are before the others.
+///
+/// # Safety
+/// The machine can run `L`.
+#[inline(always)]
+unsafe fn take_apart<L: Lanes>(lines: &mut [Line; LINES]) {
+    for two in lines.as_chunks_mut::<2>().0 {
+        for row in (0..ROWS).step_by(L::ROWS) {
+            let [first, second] = two.each_mut().map(|line| (&raw mut *line).cast::<u8>().wrapping_add(4 * row));
+            // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16` words of each line.
+            unsafe {
+                let (a, b) = (L::load(first), L::load(second));
+                let high = |codes| L::and(L::shr(codes, 7), 0x00ff_00ff);
+                let low = |codes| L::and(codes, 0x007f_007f);
+                L::store(L::or(high(a), L::shl(high(b), 8)), first);
+                L::store(L::or(low(a), L::shl(low(b), 8)), second);
+            }
+        }
+    }
+}
+
+/// Where the parts of a panel start: `[block][width]` of each; for tiles of AMX codes are 32 high bytes and 32 low ones.
 #[derive(Clone, Copy)]
 struct Panel {
     q: *const [i16; BLOCK],
@@ -205,6 +245,16 @@ impl At for Panel {
         // SAFETY: that of this function.
         unsafe { Self { q: self.q.add(b * width), d: self.d.add(b * width) } }
     }
+}
+
+/// Adds a sum of products to `y`: all that rounds.
+///
+/// # Safety
+/// The machine can run `L`.
+#[inline(always)]
+unsafe fn finish<L: Lanes>(sum: L::V, scale: L::F, d: f32, y: L::F) -> L::F {
+    // SAFETY: that of this function.
+    unsafe { L::fma(L::mul(L::to_f32(sum), scale), L::splat_f32(d), y) }
 }
 
 struct Products;
@@ -237,10 +287,52 @@ impl IntegerBlock for Products {
             for i in 0..N {
                 let scale = L::load_f32(line(i, PAIRS).cast());
                 for t in 0..T {
-                    let product = L::mul(L::to_f32(products[t][i]), scale);
-                    y[t][i] = L::fma(product, L::splat_f32(*x.d.add(t)), y[t][i]);
+                    y[t][i] = finish::<L>(products[t][i], scale, *x.d.add(t), y[t][i]);
                 }
             }
+        }
+    }
+}
+
+/// Codes are `128·high + low`, both signed bytes.
+#[cfg(target_arch = "x86_64")]
+impl TileBlock for Products {
+    type Activations = Panel;
+    const LINES: usize = LINES;
+    const COLUMNS: usize = BLOCK;
+
+    #[inline(always)]
+    unsafe fn multiply<const EVEN: bool>(w: *const u8, x: Panel, [high, middle, low]: &mut BlockSums) {
+        // SAFETY: that of this function: lines of high and low bytes take turns, and so do the 32 of each of the tokens.
+        unsafe {
+            let q = x.q.cast::<u8>();
+            tile::zero::<0>();
+            tile::zero::<1>();
+            tile::zero::<2>();
+            tile::load::<3>(q, 2 * BLOCK);
+            tile::load::<5>(w, 2 * Line::BYTES);
+            tile::dot_signed::<0, 3, 5>();
+            tile::load::<4>(q.add(BLOCK), 2 * BLOCK);
+            tile::load::<6>(w.add(Line::BYTES), 2 * Line::BYTES);
+            tile::dot_signed::<1, 3, 6>();
+            tile::dot_signed::<2, 4, 6>();
+            tile::dot_signed::<1, 4, 5>();
+            tile::store::<0>(high);
+            tile::store::<1>(middle);
+            tile::store::<2>(low);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn finish<L: Lanes>(w: *const u8, x: Panel, [high, middle, low]: &BlockSums, y: &mut [L::F; TILE]) {
+        // SAFETY: that of this function; behind the codes are scales.
+        unsafe {
+            let scale = L::load_f32(w.add(PAIRS * Line::BYTES).cast());
+            each_token!(T => {
+                let of = |sums: &tile::Sums| L::load(sums.0[T].as_ptr().cast());
+                let sum = L::sum(L::shl(L::sum(L::shl(of(high), 7), of(middle)), 7), of(low));
+                y[T] = finish::<L>(sum, scale, *x.d.add(T), y[T]);
+            });
         }
     }
 }

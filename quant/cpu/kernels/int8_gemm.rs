@@ -3,14 +3,21 @@
 
 use std::{marker::PhantomData, ops::Range};
 
+#[cfg(target_arch = "x86_64")]
+use super::amx::{self, BlockSums, TileBlock, each_token};
 use super::{
     int8::{add_quad, add_short, finish, offset, start},
     micro::{self, At, IntegerBlock, MicroKernel, PackedPanels},
     source::{FileRows, Source, Tile},
 };
+#[cfg(target_arch = "x86_64")]
+use crate::{
+    cpu::layout::{OFFSET, TILE},
+    simd::amx as tile,
+};
 use crate::{
     cpu::{
-        Activations, Matrix,
+        Activations, ComputeType, Matrix,
         activations::int8::Panel,
         layout::{BLOCK, Line, ROWS},
         matrix::TileBytes,
@@ -25,6 +32,8 @@ use crate::{
 pub(in crate::cpu) struct Int8<F>(PhantomData<F>);
 
 impl<F: TileFormat> MicroKernel for Int8<F> {
+    const PRODUCTS: ComputeType = ComputeType::Int8;
+
     fn lines(isa: Isa) -> usize {
         packed_lines::<ShapeOf<F>>(is_wide::<ShapeOf<F>>(isa))
     }
@@ -56,18 +65,23 @@ impl<F: TileFormat> MicroKernel for Int8<F> {
 
     fn multiply(x: &Activations, weights: &PackedPanels, sums: &mut [[f32; ROWS]]) {
         let in_row = x.cols / BLOCK;
+        let width = x.width_of(ComputeType::Int8);
         // SAFETY: the panels have, as the rows, `cols` columns: the blocks of the weights are blocks of them. For weights of a type
         // that multiplies pairs `Activations::set` has made these.
         unsafe {
-            let first = x.int8.panel(0, (in_row, x.width)).at(weights.k_blocks.start, x.width);
-            micro::multiply::<Products<ShapeOf<F>>>(x, weights, (first, in_row), sums);
+            let first = x.int8.panel(0, (in_row, width)).at(weights.k_blocks.start, width);
+            match x.isa {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Amx => amx::multiply::<Products<ShapeOf<F>>>(x, weights, (first, in_row), sums),
+                _ => micro::multiply::<Products<ShapeOf<F>>>(x, weights, (first, in_row), sums),
+            }
         }
     }
 }
 
 fn expand(isa: Isa, w: impl Source, blocks: Range<usize>, packed: &mut [Line]) {
     // SAFETY: the instruction set was checked when the activations were made.
-    unsafe { isa.run(Expand { w, blocks, packed }) };
+    unsafe { isa.run(Expand { w, blocks, packed, signed: isa == Isa::Amx }) };
 }
 
 /// Unpacks some blocks of 16 rows into packed lines.
@@ -76,6 +90,8 @@ struct Expand<'a, S> {
     blocks: Range<usize>,
     /// [`packed_lines`] per block.
     packed: &'a mut [Line],
+    /// Whether codes without minimums are signed, as tiles of AMX multiply them, not offset by 128.
+    signed: bool,
 }
 
 /// Lines of one packed block: codes, then f32 scales, then minimums.
@@ -98,6 +114,7 @@ impl<S: Source> LaneKernel for Expand<'_, S> {
         assert!(self.packed.len() >= self.blocks.len() * lines && self.blocks.end <= self.w.blocks());
         let (packed, first) = (self.packed.as_mut_ptr(), self.blocks.start);
         let of_group = S::GROUP / S::RUN;
+        let signs = if self.signed && !ShapeOf::<S::Format>::MIN { 0x8080_8080 } else { 0 };
         for row in (0..ROWS).step_by(L::ROWS) {
             // SAFETY: the machine can run `L`; `row + L::ROWS ≤ 16`, and the rows have the blocks, whole groups of them.
             unsafe {
@@ -115,7 +132,7 @@ impl<S: Source> LaneKernel for Expand<'_, S> {
                             self.w.prefetch(b, row, L::ROWS);
                             let w = S::block::<L, B>(&header, &words, of_it);
                             let to = packed.add((b - first) * lines).cast::<u8>().add(4 * row);
-                            store::<L, ShapeOf<S::Format>>(&w, to);
+                            store::<L, ShapeOf<S::Format>>(&w, signs, to);
                         }
                     });
                 }
@@ -124,12 +141,12 @@ impl<S: Source> LaneKernel for Expand<'_, S> {
     }
 }
 
-/// Writes rows of a packed block.
+/// Writes rows of a packed block, with these bits of the codes turned.
 ///
 /// # Safety
 /// The machine can run `L`; the rows are in lines of their own.
 #[inline(always)]
-unsafe fn store<L: Lanes, S: Shape>(w: &Block<L>, to: *mut u8) {
+unsafe fn store<L: Lanes, S: Shape>(w: &Block<L>, signs: u32, to: *mut u8) {
     let line = |i: usize| to.wrapping_add(i * Line::BYTES);
     // SAFETY: that of this function.
     unsafe {
@@ -138,7 +155,7 @@ unsafe fn store<L: Lanes, S: Shape>(w: &Block<L>, to: *mut u8) {
                 L::store(L::and(w.codes[j], EVEN), line(2 * j));
                 L::store(L::and(L::shr(w.codes[j], 8), EVEN), line(2 * j + 1));
             } else {
-                L::store(w.codes[j], line(j));
+                L::store(if signs == 0 { w.codes[j] } else { L::xor(w.codes[j], signs) }, line(j));
             }
         }
         let scales = code_lines(S::is_wide::<L>());
@@ -241,6 +258,68 @@ unsafe fn multiply_part<L: Lanes, S: Shape, const PART: usize, const N: usize, c
             for t in 0..T {
                 y[t][i] = finish::<L, S>(sums[t][i], (&scale, offset), x, (T, PART, t), y[t][i]);
             }
+        }
+    }
+}
+
+/// Codes are unsigned in formats with minimums, signed in others.
+#[cfg(target_arch = "x86_64")]
+impl<S: Shape> TileBlock for Products<S> {
+    type Activations = Panel;
+    const LINES: usize = 8 + S::PARTS * if S::MIN { 2 } else { 1 };
+    const COLUMNS: usize = BLOCK / S::PARTS;
+
+    #[inline(always)]
+    unsafe fn multiply<const EVEN: bool>(w: *const u8, x: Panel, sums: &mut BlockSums) {
+        // SAFETY: that of this function: a half of a block is four lines, and 16 columns of each token.
+        unsafe {
+            match (S::PARTS, EVEN) {
+                (1, false) => Self::multiply_part::<1, 4, 6>(w, x.q, &mut sums[0]),
+                _ => Self::multiply_part::<0, 3, 5>(w, x.q, &mut sums[0]),
+            }
+            if S::PARTS == 2 {
+                Self::multiply_part::<1, 4, 6>(w.add(4 * Line::BYTES), x.q.add(BLOCK / 2), &mut sums[1]);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn finish<L: Lanes>(w: *const u8, x: Panel, sums: &BlockSums, y: &mut [L::F; TILE]) {
+        // SAFETY: that of this function; behind the codes are scales, then minimums.
+        unsafe {
+            let line = |i: usize| w.add((8 + i) * Line::BYTES).cast();
+            for part in 0..S::PARTS {
+                let d = L::load_f32(line(part));
+                let m = if S::MIN { L::load_f32(line(S::PARTS + part)) } else { d };
+                let (scale, offset) = (Scale { d: [d; 2], m: [m; 2] }, offset::<L>(d));
+                each_token!(T => {
+                    let sum = L::add(L::load(sums[part].0[T].as_ptr().cast()), OFFSET);
+                    y[T] = finish::<L, S>(sum, (&scale, offset), x, (TILE, part, T), y[T]);
+                });
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<S: Shape> Products<S> {
+    /// The sums of a part of a block, in these registers.
+    ///
+    /// # Safety
+    /// There are [`Tiles`]; `w` and `q` point to the part.
+    #[inline(always)]
+    unsafe fn multiply_part<const C: u8, const A: u8, const B: u8>(w: *const u8, q: *const i8, sums: &mut tile::Sums) {
+        // SAFETY: that of this function.
+        unsafe {
+            tile::zero::<C>();
+            tile::load::<A>(q.cast(), BLOCK);
+            tile::load::<B>(w, Line::BYTES);
+            if S::MIN {
+                tile::dot_unsigned::<C, A, B>()
+            } else {
+                tile::dot_signed::<C, A, B>()
+            }
+            tile::store::<C>(sums);
         }
     }
 }

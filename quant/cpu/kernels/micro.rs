@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{
     cpu::{
-        Activations, Matrix,
+        Activations, ComputeType, Matrix,
         layout::{Line, NARROW, ROWS, WIDE},
         packing::TileScratch,
         tuning::Tuning,
@@ -16,6 +16,8 @@ const TILES: usize = Tuning::TILES;
 
 /// How weights are packed and multiplied with many tokens. A k-block is the smallest run of columns that is packed.
 pub(in crate::cpu) trait MicroKernel {
+    /// What is multiplied.
+    const PRODUCTS: ComputeType;
     /// Lines of one k-block of a tile in a packed panel.
     fn lines(isa: Isa) -> usize;
     /// Most tiles whose packed panels lie side by side.
