@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests of the CPU path for 64-bit ARM on another machine, under qemu: as a Cortex-A53 (plain NEON), as a Cortex-A76 (`sdot`)
-# and with everything that qemu knows (`usdot`). Needs `rustup target add aarch64-unknown-linux-gnu`, qemu-aarch64 and
+# and with everything that qemu knows (`usmmla`). Needs `rustup target add aarch64-unknown-linux-gnu`, qemu-aarch64 and
 # aarch64-linux-gnu-gcc (Debian: qemu-user, gcc-aarch64-linux-gnu). The emulator of CUDA and its tests stay on x86-64.
 # Usage: tests/arm.sh [FILTERS]; without any, products and formats, about ten minutes.
 set -euo pipefail

@@ -97,12 +97,13 @@ impl Activations {
             return;
         }
         let (mut f32, mut int16, mut int8, mut pairs) = (false, false, false, false);
+        let many = self.tokens > self.tuning.in_registers;
         types.for_each(|ty| match ComputeType::of(ty, self.tokens) {
             ComputeType::Float => f32 = true,
             ComputeType::Int16 => int16 = true,
             ComputeType::Int8 => {
                 int8 = true;
-                pairs |= self.tokens > self.tuning.in_registers && multiplies_pairs(self.isa, ty);
+                pairs |= many && multiplies_pairs(self.isa, ty);
             }
         });
         let [of_floats, of_int16, of_int8] =
@@ -114,7 +115,7 @@ impl Activations {
             self.int16.set(self.isa, x, of_int16);
         }
         if int8 {
-            self.int8.set(self.isa, x, of_int8, pairs);
+            self.int8.set(self.isa, x, of_int8, (many, pairs));
         }
     }
 

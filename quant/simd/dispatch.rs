@@ -114,7 +114,7 @@ pub enum Isa {
     Neon,
     /// NEON with the dot product of signed bytes: ARM from Cortex-A75 and Apple A13 on, Raspberry Pi 5.
     NeonDot,
-    /// NEON with the dot product of unsigned and signed bytes: Armv8.6, Apple M2, Graviton 3 and later.
+    /// NEON with products of unsigned and signed bytes, of matrices too: Armv8.6, Apple M2, Graviton 3 and later.
     NeonI8mm,
     /// AVX2 and FMA: Intel Haswell, AMD Zen and later.
     Avx2,

@@ -1,7 +1,7 @@
 //! Vector registers as lanes of 32 bits, one lane per row of a weight tile (or per column of a float vector).
 //!
-//! A row never leaves its lane: integer sums are exact and each f32 operation happens in the same order on each of
-//! these, so all instruction sets give the same bits.
+//! A row never leaves its lane (but for [`Lanes::zip`], and that for whole products): integer sums are exact and each f32
+//! operation happens in the same order on each of these, so all instruction sets give the same bits.
 
 /// Writes functions of [`FloatLanes`] and [`Lanes`], each one expression of intrinsics.
 macro_rules! lanes {
@@ -88,6 +88,8 @@ pub(crate) trait Lanes: FloatLanes {
     const SHORT_SUMS: bool = false;
     /// Whether two of [`Lanes::dot_pairs`] are fewer instructions than `dot`.
     const PAIRS: bool = false;
+    /// Whether there is [`Lanes::dot_matrices`], with more products per instruction than `dot`. `ROWS` is 8 then.
+    const MATRICES: bool = false;
     /// 32-bit integers, or four bytes per lane.
     type V: Copy;
 
@@ -138,6 +140,29 @@ pub(crate) trait Lanes: FloatLanes {
     }
     /// `acc + Σ_p w_p · a_p`: two signed 16-bit integers per lane by the same two.
     unsafe fn dot_pairs(acc: Self::V, w: Self::V, a: *const i16) -> Self::V;
+
+    /// Integers of both in turns: first those of the first half of the lanes, then those of the second. Only where `MATRICES` says
+    /// so, as all that follows from here.
+    #[inline(always)]
+    unsafe fn zip(_a: Self::V, _b: Self::V) -> [Self::V; 2] {
+        unreachable!("only with MATRICES")
+    }
+    /// What `zip` was made of.
+    #[inline(always)]
+    unsafe fn unzip(_zipped: [Self::V; 2]) -> [Self::V; 2] {
+        unreachable!("only with MATRICES")
+    }
+    /// Two integers in turns.
+    #[inline(always)]
+    unsafe fn splat_two(_p: *const i32) -> Self::V {
+        unreachable!("only with MATRICES")
+    }
+    /// `acc + Σ_b w_b · a_b`, exactly, of half the rows by two tokens in turns: eight unsigned bytes of each row, which are two
+    /// quads in turns, by eight signed bytes of one token and, behind them, of the other.
+    #[inline(always)]
+    unsafe fn dot_matrices(_acc: Self::V, _w: Self::V, _a: *const i8) -> Self::V {
+        unreachable!("only with MATRICES")
+    }
 
     /// The larger of two signed integers.
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V;

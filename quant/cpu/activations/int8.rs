@@ -13,7 +13,8 @@ use crate::{
 /// of a block with one pointer. `Σ` are exact sums of `q` over the block or over its halves.
 #[derive(Default)]
 pub(in crate::cpu) struct Int8Panels {
-    /// `[panel][block][width][32]`.
+    /// `[panel][block][width][32]`; of many tokens where products are made of matrices, eight columns of two tokens side by side:
+    /// `[panel][block][width/2][4][2][8]`.
     q: Vec<i8>,
     /// `[panel][block][width][32]`: the same in 16 bits, of four columns the first and the third before the others; where products
     /// are made of pairs.
@@ -72,8 +73,14 @@ impl Panel {
 }
 
 impl Int8Panels {
-    /// Quantizes vectors `x[tokens][cols]` into panels of `width` tokens, for products of pairs too.
-    pub(in crate::cpu) fn set(&mut self, isa: Isa, x: &[f32], (cols, width): (usize, usize), pairs: bool) {
+    /// Quantizes vectors `x[tokens][cols]` into panels of `width` tokens, for products of many or of few; of pairs too.
+    pub(in crate::cpu) fn set(
+        &mut self,
+        isa: Isa,
+        x: &[f32],
+        (cols, width): (usize, usize),
+        (many, pairs): (bool, bool),
+    ) {
         let (panels, blocks) = ((x.len() / cols).div_ceil(width), cols / BLOCK);
         let n = panels * blocks * width;
         self.q.resize(n * BLOCK, 0);
@@ -98,7 +105,7 @@ impl Int8Panels {
                 // were sized above and that nobody else touches while `self` is borrowed.
                 unsafe {
                     let out = out.at(panel * blocks, width);
-                    isa.run(Quantize { x, cols, width, panel, out, pairs });
+                    isa.run(Quantize { x, cols, width, panel, out, many, pairs });
                 }
             }
         });
@@ -126,6 +133,8 @@ struct Quantize<'a> {
     width: usize,
     panel: usize,
     out: Panel,
+    /// Whether `q` is for products of many tokens.
+    many: bool,
     /// Whether there are `pairs`.
     pairs: bool,
 }
@@ -135,7 +144,7 @@ impl LaneKernel for Quantize<'_> {
     /// `out` may be written: `cols / 32` blocks of `width` tokens, with `pairs` those too.
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Self { x, cols, width, panel, out, pairs } = self;
+        let Self { x, cols, width, panel, out, many, pairs } = self;
         for t in 0..width {
             let token = panel * width + t;
             let x = x.get(token * cols..(token + 1) * cols).map(|x| x.as_chunks::<BLOCK>().0);
@@ -150,7 +159,11 @@ impl LaneKernel for Quantize<'_> {
                     };
                     let q = out.q.cast_mut().cast::<[i8; BLOCK]>().add(i);
                     for j in (0..BLOCK).step_by(L::ROWS) {
-                        L::store_8(codes[j / L::ROWS], q.cast::<i8>().add(j));
+                        let to = match L::MATRICES && many {
+                            true => q.cast::<i8>().sub(t % 2 * BLOCK).add(2 * j + t % 2 * 8),
+                            false => q.cast::<i8>().add(j),
+                        };
+                        L::store_8(codes[j / L::ROWS], to);
                         let half = &mut halves[j / (BLOCK / 2)];
                         *half = half.wrapping_add(L::total(codes[j / L::ROWS]));
                     }

@@ -84,6 +84,22 @@ pub(super) unsafe fn offset<L: Lanes>(d: L::F) -> L::F {
 #[inline(always)]
 pub(super) unsafe fn finish<L: Lanes, S: Shape>(
     sum: L::V,
+    scale: (&Scale<L::F>, L::F),
+    x: Panel,
+    at: (usize, usize, usize),
+    y: L::F,
+) -> L::F {
+    // SAFETY: that of this function.
+    unsafe { finish_tokens::<L, S, 1>(sum, scale, x, at, y) }
+}
+
+/// [`finish`] of sums of `TOKENS` tokens from `t` on: of one, or of two that take turns.
+///
+/// # Safety
+/// As [`finish`], of all the tokens.
+#[inline(always)]
+pub(super) unsafe fn finish_tokens<L: Lanes, S: Shape, const TOKENS: usize>(
+    sum: L::V,
     (scale, offset): (&Scale<L::F>, L::F),
     x: Panel,
     (width, part, t): (usize, usize, usize),
@@ -92,13 +108,23 @@ pub(super) unsafe fn finish<L: Lanes, S: Shape>(
     // SAFETY: as in `start`: the machine can run `L`, and `x` is the panel at the block.
     unsafe {
         let product = L::fma(L::bits_to_f32(sum), scale.d[part], offset);
-        let y = L::fma(product, L::splat_f32(*x.d.add(t)), y);
+        let y = L::fma(product, of_tokens::<L, TOKENS>(x.d.add(t)), y);
         match (S::MIN, S::PARTS) {
             (false, _) => y,
-            (true, 1) => L::fma(scale.m[part], L::splat_f32(*x.sum.add(t)), y),
-            (true, _) => L::fma(scale.m[part], L::splat_f32(*x.half_sum.add(part * width + t)), y),
+            (true, 1) => L::fma(scale.m[part], of_tokens::<L, TOKENS>(x.sum.add(t)), y),
+            (true, _) => L::fma(scale.m[part], of_tokens::<L, TOKENS>(x.half_sum.add(part * width + t)), y),
         }
     }
+}
+
+/// The number of a token in all lanes, or those of two in turns.
+///
+/// # Safety
+/// The machine can run `L`, and has [`Lanes::MATRICES`] where there are two tokens; `p` is valid for them.
+#[inline(always)]
+unsafe fn of_tokens<L: Lanes, const TOKENS: usize>(p: *const f32) -> L::F {
+    // SAFETY: that of this function.
+    unsafe { if TOKENS == 1 { L::splat_f32(*p) } else { L::bits_to_f32(L::splat_two(p.cast())) } }
 }
 
 /// Tiles of 16 rows × panels of `T` tokens: each block is unpacked in registers and used for all tokens of a panel. The loops over

@@ -7,6 +7,7 @@ use std::{marker::PhantomData, ops::Range};
 use super::amx::{self, BlockSums, TileBlock, each_token};
 use super::{
     int8::{add_quad, add_short, finish, offset, start},
+    int8_matrices,
     micro::{self, At, IntegerBlock, MicroKernel, PackedPanels},
     source::{FileRows, Source, Tile},
 };
@@ -35,7 +36,17 @@ impl<F: TileFormat> MicroKernel for Int8<F> {
     const PRODUCTS: ComputeType = ComputeType::Int8;
 
     fn lines(isa: Isa) -> usize {
-        packed_lines::<ShapeOf<F>>(is_wide::<ShapeOf<F>>(isa))
+        struct Lines<'a, S>(&'a mut usize, PhantomData<S>);
+        impl<S: Shape> LaneKernel for Lines<'_, S> {
+            #[inline(always)]
+            unsafe fn run<L: Lanes>(self) {
+                *self.0 = packed_lines::<L, S>();
+            }
+        }
+        let mut lines = 0;
+        // SAFETY: the instruction set was checked when the activations were made.
+        unsafe { isa.run(Lines::<ShapeOf<F>>(&mut lines, PhantomData)) };
+        lines
     }
 
     fn tiles(tuning: &Tuning) -> usize {
@@ -66,8 +77,8 @@ impl<F: TileFormat> MicroKernel for Int8<F> {
     fn multiply(x: &Activations, weights: &PackedPanels, sums: &mut [[f32; ROWS]]) {
         let in_row = x.cols / BLOCK;
         let width = x.width_of(ComputeType::Int8);
-        // SAFETY: the panels have, as the rows, `cols` columns: the blocks of the weights are blocks of them. For weights of a type
-        // that multiplies pairs `Activations::set` has made these.
+        // SAFETY: the panels have, as the rows, `cols` columns: the blocks of the weights are blocks of them. `Activations::set` has
+        // made `q` for many tokens, and for weights of a type that multiplies pairs these.
         unsafe {
             let first = x.int8.panel(0, (in_row, width)).at(weights.k_blocks.start, width);
             match x.isa {
@@ -95,8 +106,11 @@ struct Expand<'a, S> {
 }
 
 /// Lines of one packed block: codes, then f32 scales, then minimums.
-fn packed_lines<S: Shape>(is_wide: bool) -> usize {
-    code_lines(is_wide) + S::PARTS * if S::MIN { 2 } else { 1 }
+fn packed_lines<L: Lanes, S: Shape>() -> usize {
+    if L::MATRICES {
+        return int8_matrices::packed_lines::<S>();
+    }
+    code_lines(S::is_wide::<L>()) + S::PARTS * if S::MIN { 2 } else { 1 }
 }
 
 /// Of four columns or, where codes are wide, of two.
@@ -110,7 +124,7 @@ const EVEN: u32 = 0x00ff_00ff;
 impl<S: Source> LaneKernel for Expand<'_, S> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let lines = packed_lines::<ShapeOf<S::Format>>(ShapeOf::<S::Format>::is_wide::<L>());
+        let lines = packed_lines::<L, ShapeOf<S::Format>>();
         assert!(self.packed.len() >= self.blocks.len() * lines && self.blocks.end <= self.w.blocks());
         let (packed, first) = (self.packed.as_mut_ptr(), self.blocks.start);
         let of_group = S::GROUP / S::RUN;
@@ -147,6 +161,10 @@ impl<S: Source> LaneKernel for Expand<'_, S> {
 /// The machine can run `L`; the rows are in lines of their own.
 #[inline(always)]
 unsafe fn store<L: Lanes, S: Shape>(w: &Block<L>, signs: u32, to: *mut u8) {
+    if L::MATRICES {
+        // SAFETY: that of this function.
+        return unsafe { int8_matrices::store::<L, S>(w, to) };
+    }
     let line = |i: usize| to.wrapping_add(i * Line::BYTES);
     // SAFETY: that of this function.
     unsafe {
@@ -184,7 +202,12 @@ impl<S: Shape> IntegerBlock for Products<S> {
 
     #[inline(always)]
     fn lines<L: Lanes>() -> usize {
-        packed_lines::<S>(S::is_wide::<L>())
+        packed_lines::<L, S>()
+    }
+
+    #[inline(always)]
+    fn in_turns<L: Lanes>() -> bool {
+        L::MATRICES
     }
 
     #[inline(always)]
@@ -209,6 +232,10 @@ unsafe fn multiply_part<L: Lanes, S: Shape, const PART: usize, const N: usize, c
     x: Panel,
     y: &mut [[L::F; N]; T],
 ) {
+    if L::MATRICES {
+        // SAFETY: that of this function.
+        return unsafe { int8_matrices::multiply_part::<L, S, PART, N, T>(w, x, y) };
+    }
     let is_wide = S::is_wide::<L>();
     // SAFETY: the machine can run `L`; the block has these lines, and `x` is the panel of tokens at it.
     unsafe {

@@ -62,11 +62,17 @@ pub(super) trait IntegerBlock {
     type Activations: At;
     /// Lines of a packed block.
     fn lines<L: Lanes>() -> usize;
+    /// Whether registers hold sums of two tokens in turns, see [`Lanes::zip`].
+    #[inline(always)]
+    fn in_turns<L: Lanes>() -> bool {
+        false
+    }
     /// Adds the products of a block of `N` times `L::ROWS` rows with a panel of `T` tokens: each of the activations is loaded
     /// for `N` products, each of the codes for `T`.
     ///
     /// # Safety
-    /// The machine can run `L`; `w` points to these rows in the lines of the block, `x` is the panel advanced to it.
+    /// The machine can run `L`; `w` points to these rows in the lines of the block, `x` is the panel advanced to it. Where sums are
+    /// in turns `T` is even.
     unsafe fn multiply<L: Lanes, const N: usize, const T: usize>(
         w: &[*const u8; N],
         x: Self::Activations,
@@ -138,12 +144,14 @@ impl<B: IntegerBlock, const R: usize, const T: usize> LaneKernel for Gemm<'_, B,
         let of_tile = ROWS / L::ROWS;
         let at =
             |i: usize| Rows { lines: self.weights[i / of_tile], sums: i / of_tile * T, row: i % of_tile * L::ROWS };
+        // In turns, one at once: two have as many sums as there are registers.
+        let at_once = if B::in_turns::<L>() { 1 } else { 2 };
         for (panel, sums) in self.x.sums.chunks_exact_mut(self.of_panel).enumerate() {
-            for i in (0..R * of_tile).step_by(2) {
+            for i in (0..R * of_tile).step_by(at_once) {
                 // SAFETY: the machine can run `L`; the rows are in their tile; there is such a panel, and it has these blocks.
                 unsafe {
                     let x = self.x.first.at(panel * self.x.in_row, T);
-                    match R * of_tile - i {
+                    match at_once.min(R * of_tile - i) {
                         1 => multiply_rows::<L, B, 1, T>([at(i)], blocks, x, sums),
                         _ => multiply_rows::<L, B, 2, T>([at(i), at(i + 1)], blocks, x, sums),
                     }
@@ -182,13 +190,37 @@ unsafe fn multiply_rows<L: Lanes, B: IntegerBlock, const N: usize, const T: usiz
                 y[t][i] = L::load_f32(sums[rows[i].sums + t].as_ptr().add(rows[i].row));
             }
         }
+        if B::in_turns::<L>() {
+            turn::<L, N, T>(&mut y, true);
+        }
         for b in 0..blocks {
             let w = rows.map(|rows| rows.lines.as_ptr().add(b * B::lines::<L>()).cast::<u8>().add(4 * rows.row));
             B::multiply::<L, N, T>(&w, x.at(b, T), &mut y);
         }
+        if B::in_turns::<L>() {
+            turn::<L, N, T>(&mut y, false);
+        }
         for t in 0..T {
             for i in 0..N {
                 L::store_f32(y[t][i], sums[rows[i].sums + t].as_mut_ptr().add(rows[i].row));
+            }
+        }
+    }
+}
+
+/// Brings sums of each two tokens into turns, or out of them.
+///
+/// # Safety
+/// The machine can run `L`, and it has [`Lanes::MATRICES`].
+#[inline(always)]
+unsafe fn turn<L: Lanes, const N: usize, const T: usize>(y: &mut [[L::F; N]; T], zip: bool) {
+    for t in (0..T).step_by(2) {
+        for i in 0..N {
+            // SAFETY: that of this function.
+            unsafe {
+                let [a, b] = [L::f32_to_bits(y[t][i]), L::f32_to_bits(y[t + 1][i])];
+                let [a, b] = if zip { L::zip(a, b) } else { L::unzip([a, b]) };
+                (y[t][i], y[t + 1][i]) = (L::bits_to_f32(a), L::bits_to_f32(b));
             }
         }
     }
