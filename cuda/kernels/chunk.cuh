@@ -14,6 +14,11 @@
 
 constexpr int CHUNK = 128;
 
+DEVICE void four(float to[4], const float* from) {
+    const float4 v = *(const float4*)from;
+    to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+}
+
 // Where one step of an f32 is 1: the bits of 1.5 · 2^23 and an integer within ± 2^22 are the float of their sum.
 constexpr int OFFSET = 0x4b400000;
 constexpr float OFFSET_FLOAT = 12582912.0f;

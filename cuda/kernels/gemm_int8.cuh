@@ -1,6 +1,8 @@
 // Quantized weights times many columns: 64 rows × 64 columns per thread block. A warp has a row tile, whose records go from global
 // memory into the A registers of mma with no stop in shared memory; the activations are staged there, 128 columns of k at a time.
+// Gated: 32 rows of the gate and as many of what is gated, which make a block of the next image of 64 columns.
 #pragma once
+#include "activation.cuh"
 #include "chunk.cuh"
 #include "gemm.cuh"
 
@@ -21,29 +23,30 @@ struct Int8Tile {
         return n % 2 ? float2{both.z, both.w} : float2{both.x, both.y};
     }
 
-    // Blocks past the last of k are the last one again: their weights have no scales.
+    // Blocks past the last of k are others: their weights have no scales. Where columns lie is read first: what goes to the tile
+    // would have it wait for what comes from memory, one line after the other.
     DEVICE void fill(Int8Tile& tile, const MatmulParams& p, const WidePlaces& places, int first_block) {
-        constexpr int THREADS = 32 * WIDE_WARPS, PARTS = 2 * BLOCKS;  // of 16 bytes
+        constexpr int PARTS = 2 * BLOCKS, COPIES = WIDE_COLUMNS * PARTS / (32 * WIDE_WARPS), SCALES = COPIES / 2;  // parts of 16 bytes
+        auto inside = [&](int i, int elements) { return F::BLOCK >= CHUNK || i * elements < p.k ? i : 0; };
         // A thread's columns are a multiple of 16 apart: where they go is one address for all, as registers are few.
-        auto inside = [&](int block) { return F::BLOCK < CHUNK ? min(block, p.k / 32 - 1) : block; };
-        const int i = threadIdx.x, part = i % PARTS, half = inside(first_block + part / 2) * 2 + part % 2;
-        const int* const x = places.x + i / PARTS;
-        unsigned* const q = &tile.q[i / PARTS][4 * (part ^ 2 * (i / PARTS % 4))];
-        for (int c = 0; c < WIDE_COLUMNS; c += THREADS / PARTS) {
-            cp_async16(q + 8 * BLOCKS * c, p.image.q + (size_t)(unsigned)(2 * x[c] + half) * 16, 1);
-        }
-        const int b = i % BLOCKS, column = i / BLOCKS, block = inside(first_block + b);
+        const int i = threadIdx.x, part = i % PARTS, b = i % BLOCKS, column = i / BLOCKS;
+        const int half = inside(2 * first_block + part, 16), block = inside(first_block + b, 32);
+        unsigned from[COPIES], at[SCALES];
+        for (int c = 0; c < COPIES; c++) from[c] = 2 * places.x[i / PARTS + WIDE_COLUMNS / COPIES * c] + half;
+        for (int c = 0; c < SCALES; c++) at[c] = places.x[column + WIDE_COLUMNS / SCALES * c] + block;
+        unsigned* const q = tile.q[0] + 4 * (i ^ 2 * (i / PARTS % 4));
+        for (int c = 0; c < COPIES; c++) cp_async16(q + 8 * BLOCKS * WIDE_COLUMNS / COPIES * c, p.image.q + (size_t)from[c] * 16, 1);
         float* const d = &tile.d[b][place(column)];
-        for (int c = 0; c < WIDE_COLUMNS; c += THREADS / BLOCKS) {
-            const unsigned at = places.x[column + c] + block;
-            d[c] = p.image.d[at];
+        for (int c = 0; c < SCALES; c++) {
+            const int to = WIDE_COLUMNS / SCALES * c;
+            d[to] = p.image.d[at[c]];
             if constexpr (F::MIN) {
-                const float2 halves = ((const float2*)p.image.s)[at];
+                const float2 halves = ((const float2*)p.image.s)[at[c]];
                 if constexpr (MMA_MINIMUMS<F>) {
-                    tile.split[column + c][b] = split_bf16(sum(halves.x, halves.y));
+                    tile.split[column + to][b] = split_bf16(sum(halves.x, halves.y));
                 } else {
-                    tile.s[0][b][place(column) + c] = F::SCALES == 1 ? sum(halves.x, halves.y) : halves.x;
-                    if (F::SCALES == 2) tile.s[F::SCALES - 1][b][place(column) + c] = halves.y;
+                    tile.s[0][b][place(column) + to] = F::SCALES == 1 ? sum(halves.x, halves.y) : halves.x;
+                    if (F::SCALES == 2) tile.s[F::SCALES - 1][b][place(column) + to] = halves.y;
                 }
             }
         }
@@ -75,6 +78,44 @@ struct From {
 template <class F>
 constexpr int AT_ONCE = F::SCALES == 2 ? (F::MIN ? 4 : 8) : F::INTEGER ? (MMA_MINIMUMS<F> && !FAST_INT_TO_FLOAT ? 4 : 8) : F::MIN ? 4 : 2;
 
+constexpr int GATED_STRIDE = 36;  // from column to column of 32 rows: stores of a warp meet no bank twice
+
+// activation(gate) · up of what the warps of a block have, two of each; `memory` has room for all of it.
+DEVICE void store_gated(const MatmulParams& p, const WidePlaces& places, const float (&total)[WIDE_COLUMNS / 8][4], float* memory) {
+    const int w = uniform_warp();
+    constexpr int COLUMNS = WIDE_COLUMNS / WIDE_WARPS;  // that a warp gates
+    const Segment &gate = p.segment[0], &up = p.segment[1];
+    float* const mine = memory + (w / 2 * WIDE_COLUMNS + 2 * (lane() % 4)) * GATED_STRIDE + w % 2 * 16 + lane() / 4;
+    block_sync();  // nobody reads the tiles any more
+    for (int n = 0; n < WIDE_COLUMNS / 8; n++) {
+        for (int i = 0; i < 4; i++) mine[(8 * n + i % 2) * GATED_STRIDE + i / 2 * 8] = total[n][i];
+    }
+    block_sync();
+    const int row = 32 * places.block + lane();
+    const float *gate_bias = gate.bias ? gate.bias + places.expert * gate.expert_rows : nullptr;
+    const float *up_bias = up.bias ? up.bias + places.expert * up.expert_rows : nullptr;
+#pragma unroll 1
+    for (int c = COLUMNS * w; c < COLUMNS * (w + 1); c++) {
+        float *const a = memory + c * GATED_STRIDE + lane(), b = a[WIDE_COLUMNS * GATED_STRIDE];
+        float v = 0.0f;
+        if (row < gate.rows) {
+            v = gated(gate_bias ? *a + gate_bias[row] : *a, up_bias ? b + up_bias[row] : b, p.activation);
+            if (gate.y && places.y[c] >= 0) gate.y[(size_t)places.y[c] * gate.y_stride + row] = v;
+        }
+        *a = v;
+    }
+    if (!p.out.q) return;
+    warp_sync();
+#pragma unroll 1
+    for (int i = 0; i < COLUMNS; i += 4) {
+        // Eight lanes have a column, four rows each.
+        const int c = COLUMNS * w + i + lane() / 8, first = 4 * (lane() % 8);
+        float v[4];
+        four(v, memory + c * GATED_STRIDE + first);
+        quantize_quads(p.out, (size_t)places.y[c] * gate.rows + 32 * places.block + first, v, places.y[c] >= 0);
+    }
+}
+
 template <class F>
 DEVICE void gemm_wide_int8(const MatmulParams& p) {
     using Tile = Int8Tile<F>;
@@ -82,18 +123,18 @@ DEVICE void gemm_wide_int8(const MatmulParams& p) {
     SHARED(Tile, tile, [2]);
     SHARED(WidePlaces, places, [1]);
 
-    const SegmentTile here = segment_tile(p, 6);
-    const Segment& segment = p.segment[here.segment];
     const ColumnTile columns = column_tile(p, WIDE_COLUMNS);
     if (columns.first >= columns.end) return;
     places->find(p, columns);
-    const int row_tile = here.block * WIDE_WARPS + warp(), expert_row = columns.row(segment);
+    const SegmentTile here = p.gated ? SegmentTile{0, (int)blockIdx.x} : segment_tile(p, 6);
     if (threadIdx.x == 0) {
         places->segment = here.segment, places->block = here.block;
-        places->expert = columns.expert, places->expert_row = expert_row;
+        places->expert = columns.expert, places->expert_row = columns.row(p.segment[here.segment]);
     }
+    const Segment& segment = p.segment[p.gated ? warp() / 2 : here.segment];
+    const int row_tile = p.gated ? 2 * here.block + warp() % 2 : here.block * WIDE_WARPS + warp();
     const int in_row = records<F>(p.k), stages = in_row * CHUNKS;
-    const unsigned char* next = record<F>(segment.w, in_row, min(row_tile, (segment.rows + 15) / 16 - 1) + expert_row / 16, 0) + 16 * lane();
+    const unsigned char* next = record<F>(segment.w, in_row, min(row_tile, (segment.rows + 15) / 16 - 1) + columns.row(segment) / 16, 0) + 16 * lane();
 
     float total[TILES][4] = {};
     block_sync();
@@ -123,11 +164,13 @@ DEVICE void gemm_wide_int8(const MatmulParams& p) {
         if constexpr (CHUNKS == 2) multiply(stage + 1, 1);
         if (stage + CHUNKS < stages) w = F::load(next += F::RECORD, lane());
     }
-    const Segment& to = p.segment[places->segment];
+    static_assert(sizeof(tile) >= 2 * WIDE_COLUMNS * GATED_STRIDE * sizeof(float), "room for what is gated");
+    const Segment& to = p.segment[p.gated ? uniform_warp() / 2 : places->segment];
     const float scale = scale_beside<F>(to, places->expert);
     for (int n = 0; n < TILES; n++) {
         for (int i = 0; i < 4; i++) total[n][i] = with_scale<F>(scaled<F>(total[n][i]), scale);
     }
+    if (p.gated) return store_gated(p, *places, total, (float*)tile);
     store_wide(p, to, to.bias ? to.bias + places->expert_row : nullptr, 16 * (places->block * WIDE_WARPS + warp()), *places, total);
 }
 

@@ -49,11 +49,6 @@ struct Activations {
     __device__ __forceinline__ uint2 split_sum(int n) const { return split[n]; }
 };
 
-DEVICE void four(float to[4], const float* from) {
-    const float4 v = *(const float4*)from;
-    to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
-}
-
 // Where a lane finds the activations of its columns. Columns past the last are the last one again, and never stored.
 // WHOLE: there are whole chunks of 128. Else blocks past the last of k are the last one again: their weights have no scales.
 template <class F, int C, int WHOLE>

@@ -62,8 +62,8 @@ pub fn wants_terms(format: GgmlType) -> bool {
 }
 
 /// `y[column][row] = Σ_k w[row][k] · x[column][k] (+ bias[row])` for each segment; all segments in the same format. Quantized
-/// weights multiply `image`, dense ones `x`: with `terms` to work in, if they have 16 bits. A column's bits do not depend on the other
-/// columns of the launch.
+/// weights multiply `image`, dense ones `x`: with `terms` to work in, if they have 16 bits. Or gated, of quantized weights. A column's
+/// bits do not depend on the other columns of the launch.
 ///
 /// # Errors
 /// The driver refuses the launch, or an earlier launch has failed.
@@ -92,7 +92,12 @@ pub unsafe fn gemm(stream: &Stream, p: &MatmulParams) -> Result<()> {
     }
     let (name, [rows, columns, threads]) =
         if p.columns <= FEW { (kernels.gemm_few, FEW_BLOCK) } else { (kernels.gemm, WIDE_BLOCK) };
-    let tiles: u32 = segments.iter().map(|s| (s.rows as u32).div_ceil(rows)).sum();
+    p.check_gated();
+    assert!(p.gated == 0 || kernels.layout != Layout::File, "products with {format} are gated afterwards");
+    // A gated block has half as many rows of both.
+    let tiles_of = |s: &Segment, rows: u32| (s.rows as u32).div_ceil(rows);
+    let tiles =
+        if p.gated == 0 { segments.iter().map(|s| tiles_of(s, rows)).sum() } else { tiles_of(&segments[0], rows / 2) };
     let params = MatmulParams { weight_grid: grids::of(stream.gpu(), kernels.records)?, ..*p };
     // SAFETY: the kernel takes these parameters (compared by a test of `params`); the caller answers for the rest.
     unsafe { stream.launch(name, Grid::plane(tiles, p.column_tiles(columns), threads), &params) }

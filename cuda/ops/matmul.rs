@@ -8,7 +8,7 @@ pub use super::{
 };
 use super::{
     formats::{self, FormatKernels, Layout},
-    product,
+    gemm, product,
 };
 use crate::{Grid, Params, Ptr, Result, Stream};
 
@@ -115,7 +115,7 @@ pub unsafe fn glu(stream: &Stream, p: &GluParams) -> Result<()> {
         let gated = MatmulParams { gated: 1, activation: p.activation, out: p.out, ..inputs };
         let segments = [Segment { y: p.y, y_stride: p.y_stride, ..p.gate }, p.up];
         // SAFETY: the caller keeps the same contract.
-        return unsafe { product::product(stream, &gated.with(&segments)) };
+        return unsafe { gemm::gemm(stream, &gated.with(&segments)) };
     }
     let blocks = (p.gate.rows as u32).div_ceil(GLU_ROWS);
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.

@@ -121,6 +121,13 @@ impl MatmulParams {
         Self { x_step, ..self }
     }
 
+    /// Panics where a gate has no value, or the results do not make the image that is asked for.
+    pub(super) fn check_gated(&self) {
+        let [gate, up, _] = self.segment;
+        assert!(self.gated == 0 || self.segments == 2 && gate.rows == up.rows, "every gate has its value");
+        assert!(self.out.q.is_null() || gate.rows % 32 == 0, "an image of {} elements", gate.rows);
+    }
+
     /// Tiles of columns for blocks that take up to `width`.
     pub(super) fn column_tiles(&self, width: u32) -> u32 {
         if self.experts.is_null() { (self.columns as u32).div_ceil(width) } else { self.expert_tiles as u32 }

@@ -288,8 +288,7 @@ unsafe fn launch(stream: &Stream, p: &MatmulParams, norm: Option<&NormParams>, p
     }
     let (i, variant) = variant(p);
     let rows: Vec<u32> = segments.iter().map(|s| s.rows as u32).collect();
-    assert!(p.gated == 0 || rows.len() == 2 && rows[0] == rows[1], "every gate has its value");
-    assert!(p.out.q.is_null() || rows[0].is_multiple_of(32), "an image of {} elements", rows[0]);
+    p.check_gated();
     let blocks = Shape { rows: &rows, in_row: 0, gated: p.gated != 0, normed: 0, experts: 1 }.blocks(plan.tiles);
     let factor = |n: u32| 65_536u32.div_ceil(n) as i32;
     let columns = p.column_tiles(variant.columns);

@@ -1,5 +1,5 @@
 //! Layers with experts on the device: four launches after attention for one row (norm, logits and choice; gate and up; down; sum), seven
-//! for several, one more for many, without a gate or of dense weights; and two of a shared expert, or five of a feed-forward beside
+//! for several, one more without a gate or of dense weights; and two of a shared expert, or five of a feed-forward beside
 //! them; and two where they see less than the stream, or three where a shared one joins them.
 
 use qrun_cuda::{
@@ -7,9 +7,9 @@ use qrun_cuda::{
     ops::{
         activations::QuantizedActivations,
         experts::{self, Join, MAX_CHOICES, MAX_EXPERTS, MAX_GROUPS, Route},
+        gemm,
         matmul::{self, MatmulParams, Segment},
         norm::{NormKind, NormParams},
-        product,
         upload::bytes_on_device,
     },
 };
@@ -236,11 +236,11 @@ impl Step<'_> {
         }
         if let &[gate, up] = segments {
             let quantized = format.format().block > 1;
-            if quantized && product.columns as usize <= product::MOST_COLUMNS && gate.format == up.format {
+            if quantized && gate.format == up.format {
                 let gated = MatmulParams { gated: 1, activation: self.activation(), out, ..product };
                 let segments = [Segment { y, ..gate }, Segment { y: Ptr::NULL, ..up }];
                 // SAFETY: parts of the arena with room for the choices of the step's rows (see `decoder`).
-                return unsafe { product::product(self.stream, &gated.with(&segments)) };
+                return unsafe { gemm::gemm(self.stream, &gated.with(&segments)) };
             }
             up_of_gate = a.up;
         }

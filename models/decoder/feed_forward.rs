@@ -18,9 +18,6 @@ use super::{
 };
 use crate::{layer::FeedForwardPlan, spec::Activation, tensors::Role::*};
 
-/// Rows up to which gate and up of quantized weights are multiplied at once: the same bits as one after the other.
-const GATED: usize = 16;
-
 impl Step<'_> {
     /// From the stream to what joins it.
     pub(super) fn feed_forward(&self, il: usize, layer: &Layer, residual: Residual) -> Result<()> {
@@ -69,9 +66,9 @@ impl Step<'_> {
     ) -> Result<()> {
         let (c, a, activation) = (self.c, &self.m.activations, self.activation());
         let product = self.product(&a.normed, c.n_embd);
-        // The kernels of few columns make whole blocks of gated outputs; those of many leave gate and up.
-        let few = self.narrow || gate.ty.format().block > 1 && self.rows <= GATED;
-        let at_once = few && activation != GELU && matmul::glu_takes(gate.ty, up.ty);
+        // Kernels of quantized weights make whole blocks of gated outputs; those of dense ones and many columns leave gate and up.
+        let at_once =
+            (self.narrow || gate.ty.format().block > 1) && activation != GELU && matmul::glu_takes(gate.ty, up.ty);
         let own_norm = norm.filter(|norm| at_once && self.norms_itself(norm, &[gate, up]));
         if let Some(norm) = norm.filter(|_| own_norm.is_none()) {
             self.norm(norm, &[gate, up])?;

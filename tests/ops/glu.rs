@@ -200,6 +200,10 @@ fn every_format_and_every_activation() {
             check(&Case { activation, bias: true, ..Case::new(format.ty, 96, 3 * step) });
         }
         check(&Case { columns: 5, idle: true, ..Case::new(format.ty, 64, 768) });
+        // In blocks of 32 rows and 64 columns.
+        if format.block > 1 {
+            check(&Case { columns: 67, idle: true, bias: true, ..Case::new(format.ty, 96, 2 * step) });
+        }
     }
     check(&Case { activation: 1, ..Case::new(GgmlType::Q5_0, 160, 1152) });
 }
@@ -217,8 +221,11 @@ fn gate_and_up_in_different_dense_formats() {
 #[test]
 fn quantized_layers_of_any_width_and_number_of_columns() {
     for ty in [GgmlType::Q5_0, GgmlType::Q4_K, GgmlType::Q8_0] {
-        for (rows, columns) in [(1, 1), (45, 9), (96, 16), (64, 17), (160, 8)] {
+        for (rows, columns) in [(1, 1), (45, 9), (96, 16), (64, 17), (160, 8), (33, 33), (1, 64), (160, 129)] {
             check(&Case { columns, bias: true, ..Case::new(ty, rows, 768) });
+        }
+        for activation in [SILU, GELU_TANH, CLAMPED_SWIGLU] {
+            check(&Case { columns: 40, activation, ..Case::new(ty, 45, 768) });
         }
     }
 }
