@@ -5,7 +5,8 @@
 //! registers. Integer products are written against `Lanes` and compiled for each [`Isa`]. All give the same bits on
 //! every instruction set.
 //!
-//! An instruction set is one file here that implements the two traits, and its rows in `dispatch.rs`.
+//! An instruction set is one file here that implements the two traits, and its rows in `dispatch.rs`; but for AMX, whose tiles have
+//! functions of their own beside the vectors of AVX-512.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;
