@@ -9,12 +9,13 @@ use qrun_cuda::{
         formats::takes_scale,
         gemm,
         matmul::{MatmulParams, Segment, gemv},
-        params::ExpertTile,
+        params::{ExpertTile, SILU},
     },
 };
 use qrun_quant::GgmlType;
 
 use crate::{
+    glu::gated,
     harness::{Buffer, Device, Random, UNTOUCHED, assert_close, everywhere},
     operands::{Activations, Weights, is_dense, matrix},
 };
@@ -266,35 +267,42 @@ fn each_row_has_the_products_of_its_experts() {
             };
             let idle = |row: usize| e.router.seq[row] < 0;
             let values: Vec<f64> = e.x.values.iter().map(|&x| f64::from(x)).collect();
-            let mut want = Vec::new();
-            for row in 0..columns {
-                for (expert, _) in e.router.choose(&c, row) {
-                    for r in expert * each + rows..(expert + 1) * each {
-                        let x = if is_dense(format) { &values } else { &e.x.image };
-                        let dot = |at: usize| f64::from(e.weights.values[r * k + at]) * x[row * k + at];
-                        let dot: f64 = (0..k).map(dot).sum::<f64>() * f64::from(e.scales[expert]);
-                        want.push(if idle(row) { f64::from(UNTOUCHED) } else { dot + f64::from(e.bias[r]) });
+            let product = |row: usize, expert: usize, r: usize| {
+                let x = if is_dense(format) { &values } else { &e.x.image };
+                let dot = |at: usize| f64::from(e.weights.values[r * k + at]) * x[row * k + at];
+                (0..k).map(dot).sum::<f64>() * f64::from(e.scales[expert]) + f64::from(e.bias[r])
+            };
+            for is_gated in [false, true].into_iter().take(if is_dense(format) { 1 } else { 2 }) {
+                let mut want = Vec::new();
+                for row in 0..columns {
+                    for (expert, _) in e.router.choose(&c, row) {
+                        want.extend((expert * each..expert * each + rows).map(|r| match is_gated {
+                            _ if idle(row) => f64::from(UNTOUCHED),
+                            false => product(row, expert, r + rows),
+                            true => gated(product(row, expert, r), product(row, expert, r + rows), SILU),
+                        }));
                     }
                 }
+                let what = format!("{format} {:?}, gated: {is_gated}", [rows, k, n_expert, n_used, columns]);
+                let tolerance = if is_dense(format) { 1e-5 } else { f64::from(1 + u8::from(is_gated)) * 1e-6 };
+                let (alone, of) = (0..columns.min(3), (format, [rows, k], is_gated));
+                let run = |device: &Device| {
+                    let mut y = products(device, &c, &e, of, 0..columns);
+                    // The first ones again, each alone.
+                    for row in alone.clone() {
+                        y.extend(products(device, &Case { rows: 1, idle: 0, ..c }, &e, of, row..row + 1));
+                    }
+                    y
+                };
+                everywhere(run, |y| {
+                    let (all, each_alone) = y.split_at(columns * n_used * rows);
+                    assert_close(all, &want, tolerance, &what);
+                    for (row, y) in alone.clone().zip(each_alone.chunks(n_used * rows)).filter(|(row, _)| !idle(*row)) {
+                        let same = y.iter().zip(&all[row * n_used * rows..]).all(|(a, b)| a.to_bits() == b.to_bits());
+                        assert!(same, "{what}: row {row} alone");
+                    }
+                });
             }
-            let what = format!("{format} {:?}", [rows, k, n_expert, n_used, columns]);
-            let alone = 0..columns.min(3);
-            let run = |device: &Device| {
-                let mut y = products(device, &c, &e, (format, [rows, k]), 0..columns);
-                // The first ones again, each alone.
-                for row in alone.clone() {
-                    y.extend(products(device, &Case { rows: 1, idle: 0, ..c }, &e, (format, [rows, k]), row..row + 1));
-                }
-                y
-            };
-            everywhere(run, |y| {
-                let (all, each_alone) = y.split_at(columns * n_used * rows);
-                assert_close(all, &want, if is_dense(format) { 1e-5 } else { 1e-6 }, &what);
-                for (row, y) in alone.clone().zip(each_alone.chunks(n_used * rows)).filter(|(row, _)| !idle(*row)) {
-                    let same = y.iter().zip(&all[row * n_used * rows..]).all(|(a, b)| a.to_bits() == b.to_bits());
-                    assert!(same, "{what}: row {row} alone");
-                }
-            });
         }
     }
 }
@@ -304,7 +312,7 @@ fn products(
     device: &Device,
     c: &Case,
     e: &Experts,
-    (format, [rows, k]): (GgmlType, [usize; 2]),
+    (format, [rows, k], is_gated): (GgmlType, [usize; 2], bool),
     columns: std::ops::Range<usize>,
 ) -> Vec<f32> {
     let part = |values: &[f32], each: usize| values[columns.start * each..columns.end * each].to_vec();
@@ -319,7 +327,7 @@ fn products(
     let q = device.buffer(&e.x.q[columns.start * k..columns.end * k]);
     let (d, s) = (device.buffer(&part(&e.x.d, k / 32)), device.buffer(&part(&e.x.s, k / 16)));
     let y = device.buffer(&vec![UNTOUCHED; columns.len() * c.n_used * rows]);
-    let segment = Segment {
+    let second = Segment {
         w: w.ptr.add(qrun_cuda::ops::upload::bytes_on_device(format, [rows, k])),
         bias: bias.ptr.add(rows),
         y: y.ptr,
@@ -331,7 +339,16 @@ fn products(
     };
     let x = device.buffer(&part(&e.x.values, k));
     let image = QuantizedActivations { q: q.ptr, d: d.ptr, s: s.ptr };
-    let params = MatmulParams { k: k as i32, image, x: x.ptr, ..MatmulParams::default() }.with(&[segment]);
+    let params = MatmulParams {
+        k: k as i32,
+        image,
+        x: x.ptr,
+        gated: is_gated.into(),
+        activation: SILU,
+        ..MatmulParams::default()
+    };
+    let first = Segment { w: w.ptr, bias: bias.ptr, ..second };
+    let params = if is_gated { params.with(&[first, second]) } else { params.with(&[second]) };
     // Last, so that it may still run when the product starts.
     let routed = Routed::new(device, c, &router);
     let params = routed.route.of_rows(params);
