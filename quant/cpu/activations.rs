@@ -90,7 +90,7 @@ impl Activations {
     pub(super) fn set(&mut self, x: &[f32], cols: usize, types: impl Iterator<Item = GgmlType>) {
         assert!(cols > 0 && x.len().is_multiple_of(cols), "{} elements in vectors of {cols}", x.len());
         (self.tokens, self.cols) = (x.len() / cols, cols);
-        self.width = self.in_registers(self.tokens);
+        self.width = self.width_in_registers(self.tokens);
         if self.arithmetic == Arithmetic::Exact {
             self.exact.clear();
             self.exact.extend_from_slice(x);
@@ -151,7 +151,7 @@ impl Activations {
 
     /// Tokens per panel in registers: what those of the instruction set can hold, and of few tokens what takes less time: a narrow
     /// panel has 0.7 of a wide one's, whether its last places are empty or not.
-    fn in_registers(&self, tokens: usize) -> usize {
+    fn width_in_registers(&self, tokens: usize) -> usize {
         match tokens {
             0..=1 => 1,
             _ if !self.isa.is_avx512() => NARROW,
