@@ -78,6 +78,8 @@ pub unsafe fn gemm(stream: &Stream, p: &MatmulParams) -> Result<()> {
     assert!(segments.iter().all(|s| s.format == number), "segments of one gemm have one format");
     let k = p.k as usize;
     assert!(takes(p) && k.is_multiple_of(format.format().block), "rows of {k} weights in {format}");
+    p.check_gated();
+    assert!(p.gated == 0 || kernels.layout != Layout::File, "products with {format} are gated afterwards");
     let missing = if format.format().block == 1 { p.x.is_null() } else { p.image.q.is_null() };
     assert!(!missing, "{format} weights have activations to multiply");
     if p.columns <= FEW && kernels.layout != Layout::File {
@@ -92,8 +94,6 @@ pub unsafe fn gemm(stream: &Stream, p: &MatmulParams) -> Result<()> {
     }
     let (name, [rows, columns, threads]) =
         if p.columns <= FEW { (kernels.gemm_few, FEW_BLOCK) } else { (kernels.gemm, WIDE_BLOCK) };
-    p.check_gated();
-    assert!(p.gated == 0 || kernels.layout != Layout::File, "products with {format} are gated afterwards");
     // A gated block has half as many rows of both.
     let tiles_of = |s: &Segment, rows: u32| (s.rows as u32).div_ceil(rows);
     let tiles =

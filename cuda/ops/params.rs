@@ -121,10 +121,16 @@ impl MatmulParams {
         Self { x_step, ..self }
     }
 
-    /// Panics where a gate has no value, or the results do not make the image that is asked for.
+    /// Panics where a gate has no value, products do not know the activation, or the results do not make the image that is asked
+    /// for.
     pub(super) fn check_gated(&self) {
         let [gate, up, _] = self.segment;
         assert!(self.gated == 0 || self.segments == 2 && gate.rows == up.rows, "every gate has its value");
+        assert!(
+            self.gated == 0 || matches!(self.activation, SILU | GELU_TANH | CLAMPED_SWIGLU),
+            "activation {} in a product",
+            self.activation
+        );
         assert!(self.out.q.is_null() || gate.rows % 32 == 0, "an image of {} elements", gate.rows);
     }
 

@@ -10,6 +10,7 @@ use qrun_cuda::{
         gemm,
         matmul::{self, MatmulParams, Segment},
         norm::{NormKind, NormParams},
+        params::GELU,
         upload::bytes_on_device,
     },
 };
@@ -236,7 +237,7 @@ impl Step<'_> {
         }
         if let &[gate, up] = segments {
             let quantized = format.format().block > 1;
-            if quantized && gate.format == up.format {
+            if quantized && gate.format == up.format && self.activation() != GELU {
                 let gated = MatmulParams { gated: 1, activation: self.activation(), out, ..product };
                 let segments = [Segment { y, ..gate }, Segment { y: Ptr::NULL, ..up }];
                 // SAFETY: parts of the arena with room for the choices of the step's rows (see `decoder`).

@@ -55,7 +55,7 @@ fn is_permitted() -> bool {
     false
 }
 
-/// What `ldtilecfg` reads.
+/// Rows, and bytes of a row, of each register, as `ldtilecfg` reads them.
 #[repr(C, align(64))]
 struct Config {
     palette: u8,
@@ -65,8 +65,8 @@ struct Config {
     rows: [u8; 16],
 }
 
-/// The registers as they are used here, from construction until this is dropped: 0, 1 and 2 are sums, 3 and 4 tokens, 5 and 6
-/// weights.
+/// The registers as they are used here, from construction until this is dropped: sums in 0, 1 and 2, tokens in 3 and 4, weights
+/// in 5 and 6.
 pub(crate) struct Tiles(());
 
 impl Tiles {
@@ -101,7 +101,7 @@ impl Drop for Tiles {
 /// Zeros in register `T`.
 ///
 /// # Safety
-/// There are [`Tiles`].
+/// This thread has [`Tiles`].
 #[inline(always)]
 pub(crate) unsafe fn zero<const T: u8>() {
     // SAFETY: that of this function.
@@ -111,7 +111,7 @@ pub(crate) unsafe fn zero<const T: u8>() {
 /// Reads the rows of register `T`, `stride` bytes apart.
 ///
 /// # Safety
-/// There are [`Tiles`], and these rows.
+/// This thread has [`Tiles`]; the rows are there.
 #[inline(always)]
 pub(crate) unsafe fn load<const T: u8>(p: *const u8, stride: usize) {
     // SAFETY: that of this function.
@@ -124,7 +124,7 @@ pub(crate) unsafe fn load<const T: u8>(p: *const u8, stride: usize) {
 /// Writes sums in register `T`.
 ///
 /// # Safety
-/// There are [`Tiles`].
+/// This thread has [`Tiles`].
 #[inline(always)]
 pub(crate) unsafe fn store<const T: u8>(sums: &mut Sums) {
     // SAFETY: that of this function; 16 rows of 64 bytes.
@@ -137,7 +137,7 @@ pub(crate) unsafe fn store<const T: u8>(sums: &mut Sums) {
 /// Adds to sums `C` the products of signed bytes in `A` with signed bytes in `B`.
 ///
 /// # Safety
-/// There are [`Tiles`]; the registers are sums, tokens, weights.
+/// This thread has [`Tiles`]; the registers are sums, tokens, weights.
 #[inline(always)]
 pub(crate) unsafe fn dot_signed<const C: u8, const A: u8, const B: u8>() {
     // SAFETY: that of this function.

@@ -4,7 +4,7 @@
 //! A block of 8,192 products takes 76 instructions with one scale, 95 with a minimum, 152 with two scales, 202 with both, of 16-bit
 //! codes 151; in vector registers 6,144 products take 211 and more, of 16-bit codes 452. No machine was at hand to measure it.
 
-use super::micro::{At, PackedPanels};
+use super::micro::{At, IntegerBlock, PackedPanels};
 use crate::{
     cpu::{
         Activations,
@@ -30,11 +30,8 @@ pub(super) use each_token;
 /// The sums of a block: of its parts with scales of their own, or of halves of 16-bit codes.
 pub(super) type BlockSums = [Sums; 3];
 
-/// Packed blocks of 32 columns, multiplied by tiles.
-pub(super) trait TileBlock {
-    type Activations: At;
-    /// Lines of a packed block.
-    const LINES: usize;
+/// Packed blocks that tiles multiply.
+pub(super) trait TileBlock: IntegerBlock {
     /// Columns that a product of tiles takes.
     const COLUMNS: usize;
 
@@ -42,12 +39,12 @@ pub(super) trait TileBlock {
     ///
     /// # Safety
     /// There are [`Tiles`] for `COLUMNS`; `w` points to the packed block, `x` is the panel advanced to it.
-    unsafe fn multiply<const EVEN: bool>(w: *const u8, x: Self::Activations, sums: &mut BlockSums);
+    unsafe fn multiply_tiles<const EVEN: bool>(w: *const u8, x: Self::Activations, sums: &mut BlockSums);
 
     /// Adds the sums, scaled, to `y`.
     ///
     /// # Safety
-    /// The machine can run `L`, of 16 lanes; `w` and `x` as for `multiply`.
+    /// The machine can run `L`, of 16 lanes; `w` and `x` as for `multiply_tiles`.
     unsafe fn finish<L: Lanes>(w: *const u8, x: Self::Activations, sums: &BlockSums, y: &mut [L::F; TILE]);
 }
 
@@ -111,18 +108,19 @@ unsafe fn multiply_panel<L: Lanes, B: TileBlock>(lines: &[Line], x: B::Activatio
     unsafe {
         let mut y = [L::splat_f32(0.0); TILE];
         each_token!(T => y[T] = L::load_f32(sums[T].as_ptr()));
-        let at = |b: usize| (lines.as_ptr().add(b * B::LINES).cast::<u8>(), x.at(b, TILE));
-        let blocks = lines.len() / B::LINES;
+        let of_block = B::lines::<L>();
+        let at = |b: usize| (lines.as_ptr().add(b * of_block).cast::<u8>(), x.at(b, TILE));
+        let blocks = lines.len() / of_block;
         for b in 0..blocks {
             if b == 0 {
                 let (w, x) = at(0);
-                B::multiply::<true>(w, x, &mut products[0]);
+                B::multiply_tiles::<true>(w, x, &mut products[0]);
             }
             if b + 1 < blocks {
                 let (w, x) = at(b + 1);
                 match b % 2 {
-                    0 => B::multiply::<false>(w, x, &mut products[1]),
-                    _ => B::multiply::<true>(w, x, &mut products[0]),
+                    0 => B::multiply_tiles::<false>(w, x, &mut products[1]),
+                    _ => B::multiply_tiles::<true>(w, x, &mut products[0]),
                 }
             }
             let (w, x) = at(b);

@@ -297,12 +297,10 @@ impl IntegerBlock for Products {
 /// Codes are `128·high + low`, both signed bytes.
 #[cfg(target_arch = "x86_64")]
 impl TileBlock for Products {
-    type Activations = Panel;
-    const LINES: usize = LINES;
     const COLUMNS: usize = BLOCK;
 
     #[inline(always)]
-    unsafe fn multiply<const EVEN: bool>(w: *const u8, x: Panel, [high, middle, low]: &mut BlockSums) {
+    unsafe fn multiply_tiles<const EVEN: bool>(w: *const u8, x: Panel, [high, middle, low]: &mut BlockSums) {
         // SAFETY: that of this function: lines of high and low bytes take turns, and so do the 32 of each of the tokens.
         unsafe {
             let q = x.q.cast::<u8>();

@@ -292,12 +292,10 @@ unsafe fn multiply_part<L: Lanes, S: Shape, const PART: usize, const N: usize, c
 /// Codes are unsigned in formats with minimums, signed in others.
 #[cfg(target_arch = "x86_64")]
 impl<S: Shape> TileBlock for Products<S> {
-    type Activations = Panel;
-    const LINES: usize = 8 + S::PARTS * if S::MIN { 2 } else { 1 };
     const COLUMNS: usize = BLOCK / S::PARTS;
 
     #[inline(always)]
-    unsafe fn multiply<const EVEN: bool>(w: *const u8, x: Panel, sums: &mut BlockSums) {
+    unsafe fn multiply_tiles<const EVEN: bool>(w: *const u8, x: Panel, sums: &mut BlockSums) {
         // SAFETY: that of this function: a half of a block is four lines, and 16 columns of each token.
         unsafe {
             match (S::PARTS, EVEN) {

@@ -16,7 +16,7 @@ const TILES: usize = Tuning::TILES;
 
 /// How weights are packed and multiplied with many tokens. A k-block is the smallest run of columns that is packed.
 pub(in crate::cpu) trait MicroKernel {
-    /// What is multiplied.
+    /// The type of its products, by which the activations choose how many tokens a panel has.
     const PRODUCTS: ComputeType;
     /// Lines of one k-block of a tile in a packed panel.
     fn lines(isa: Isa) -> usize;
