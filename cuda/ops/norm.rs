@@ -3,8 +3,8 @@
 use super::activations::QuantizedActivations;
 use crate::{Grid, Params, Ptr, Result, Stream};
 
-/// Threads of a block, which has one row.
-const THREADS: u32 = 512;
+/// Most warps of a block, which has one row.
+const MOST_WARPS: usize = 16;
 /// Elements whose squares are added together, and how many such sums a block has room for.
 pub(super) const CHUNK: usize = 128;
 const MOST_CHUNKS: usize = 512;
@@ -113,8 +113,10 @@ pub unsafe fn norm(s: &Stream, rows: u32, kind: NormKind, p: &NormParams) -> Res
         NormKind::Layer => "layer_norm",
         NormKind::None => "residual_add",
     };
+    // A warp has a chunk of the row at once: one that has none would only take the place of another row's.
+    let warps = (p.n as usize).div_ceil(CHUNK).min(MOST_WARPS);
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
-    unsafe { s.launch_dependent(name, Grid::linear(rows, THREADS), &p.with_share()) }
+    unsafe { s.launch_dependent(name, Grid::linear(rows, 32 * warps as u32), &p.with_share()) }
 }
 
 #[cfg(test)]
@@ -126,7 +128,7 @@ mod tests {
     fn the_kernels_have_the_same() {
         twin::fields!(NormParams as "NormParams" { x, add, post, weight, x_out, seq, index, y, image, n, eps, post_eps, scale, x_scale, share, bias });
         twin::constants([
-            ("norm::NORM_THREADS", THREADS as usize),
+            ("norm::NORM_THREADS", 32 * MOST_WARPS),
             ("NORM_CHUNK", CHUNK),
             ("norm::NORM_MOST_CHUNKS", MOST_CHUNKS),
         ]);
