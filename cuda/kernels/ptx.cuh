@@ -271,7 +271,7 @@ DEVICE int uniform_warp() { return uniform(threadIdx.x >> 5); }
 // c[16×8] = start + a[16×32] · b[32×8], 8-bit. a: rows g, g+8 for k = 4t.., then the same for k = 16+4t..; b: k = 4t.., 16+4t.. of
 // column g. The start is not a register per element that would have to be set before.
 DEVICE void mma_s8_k32(int start, int c[4], const unsigned a[4], const unsigned b[2]) {
-#if __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 800 || FAST_EMULATION
     mma_s8_m16n8k32_from(start, c, a, b);
 #else
     mma_s8_m8n8k16_from(start, c, a[0], b[0]);
@@ -282,7 +282,7 @@ DEVICE void mma_s8_k32(int start, int c[4], const unsigned a[4], const unsigned 
 }
 // c[16×8] = start + a[16×16] · b[16×8], 8-bit.
 DEVICE void mma_s8_k16(int start, int c[4], const unsigned a[2], unsigned b) {
-#if __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 800 || FAST_EMULATION
     mma_s8_m16n8k16_from(start, c, a, b);
 #else
     mma_s8_m8n8k16_from(start, c, a[0], b);
@@ -293,6 +293,8 @@ DEVICE void mma_s8_k16(int start, int c[4], const unsigned a[2], unsigned b) {
 DEVICE void mma_f16_k16(float c[4], const unsigned a[4], const unsigned b[2]) {
 #if __CUDA_ARCH__ >= 800
     mma_f16_m16n8k16(c, a, b);
+#elif FAST_EMULATION
+    mma_f16_m16n8k8_twice(c, a, b);
 #else
     mma_f16_m16n8k8(c, a[0], a[1], b[0]);
     mma_f16_m16n8k8(c, a[2], a[3], b[1]);

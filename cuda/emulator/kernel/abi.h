@@ -33,7 +33,7 @@ struct Site {
 enum class Op {
     Sync, Shuffle, Ballot,
     SumF32, SumI32, SumU32, SumU64, MaxF32, MaxI32, MaxU32, MaxU64,
-    MmaS8M8N8K16, MmaS8M16N8K16, MmaS8M16N8K32, MmaF16M16N8K8, MmaF16M16N8K16, MmaBf16M16N8K16,
+    MmaS8M8N8K16, MmaS8M16N8K16, MmaS8M16N8K32, MmaF16M16N8K8, MmaF16M16N8K8Twice, MmaF16M16N8K16, MmaBf16M16N8K16,
     Ldmatrix, LdmatrixTransposed,
 };
 

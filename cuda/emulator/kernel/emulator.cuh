@@ -78,7 +78,8 @@ DEVICE void mma_f16_m16n8k8(float c[4], unsigned a0, unsigned a1, unsigned b, SI
     const unsigned a[2] = {a0, a1};
     emu::warp(emu::Op::MmaF16M16N8K8, c, a, &b, 0, site);
 }
-#if __CUDA_ARCH__ >= 800
+// Fast kernels of SM 7.5 take one of these where the GPU takes several instructions: the same bits.
+#if __CUDA_ARCH__ >= 800 || FAST_EMULATION
 DEVICE void mma_s8_m16n8k16_from(int start, int c[4], const unsigned a[2], unsigned b, SITE) {
     c[0] = c[1] = c[2] = c[3] = start;
     emu::warp(emu::Op::MmaS8M16N8K16, c, a, &b, 0, site);
@@ -87,6 +88,11 @@ DEVICE void mma_s8_m16n8k32_from(int start, int c[4], const unsigned a[4], const
     c[0] = c[1] = c[2] = c[3] = start;
     emu::warp(emu::Op::MmaS8M16N8K32, c, a, b, 0, site);
 }
+#endif
+DEVICE void mma_f16_m16n8k8_twice(float c[4], const unsigned a[4], const unsigned b[2], SITE) {
+    emu::warp(emu::Op::MmaF16M16N8K8Twice, c, a, b, 0, site);
+}
+#if __CUDA_ARCH__ >= 800
 DEVICE void mma_f16_m16n8k16(float c[4], const unsigned a[4], const unsigned b[2], SITE) {
     emu::warp(emu::Op::MmaF16M16N8K16, c, a, b, 0, site);
 }

@@ -166,13 +166,16 @@ template <int M, int K> static void mma_int8(Warp& w) {
     });
 }
 
-template <int M, int K, class E> static void mma_float(Warp& w) {
+// AT_ONCE: how many of the K products of an element join it together.
+template <int M, int K, class E, int AT_ONCE = K> static void mma_float(Warp& w) {
     mma<M, K, 2, float>(w, [](const auto& a, const Words* b, Floats* c) {
         float x[M][K];
         Floats y[K];
         decode<E>(a[0], x[0], M * K / 2);
         for (int k = 0; k < K / 2; k++) y[2 * k] = E::of(b[k]), y[2 * k + 1] = E::of(b[k] >> 16);
-        for (int row = 0; row < M; row++) c[row] = multiply(c[row], x[row], y, K);
+        for (int row = 0; row < M; row++) {
+            for (int k = 0; k < K; k += AT_ONCE) c[row] = multiply(c[row], x[row] + k, y + k, AT_ONCE);
+        }
     });
 }
 
@@ -226,6 +229,7 @@ void collective(Op op, Warp& w) {
     case Op::MmaS8M16N8K16: mma_int8<16, 16>(w); break;
     case Op::MmaS8M16N8K32: mma_int8<16, 32>(w); break;
     case Op::MmaF16M16N8K8: mma_float<16, 8, F16>(w); break;
+    case Op::MmaF16M16N8K8Twice: mma_float<16, 16, F16, 8>(w); break;
     case Op::MmaF16M16N8K16: mma_float<16, 16, F16>(w); break;
     case Op::MmaBf16M16N8K16: mma_float<16, 16, Bf16>(w); break;
     case Op::Ldmatrix: ldmatrix(w, false); break;
