@@ -1,5 +1,5 @@
 //! What was compiled before is not compiled again: NVRTC gives the same bytes for the same text (minutes for all
-//! kernels, seconds for the one that changed).
+//! kernels, seconds for the one that changed), and comments and blank lines are nothing to it.
 
 use std::{
     collections::BTreeSet,
@@ -40,19 +40,26 @@ impl Cache {
 }
 
 /// Hash of a source, everything that it includes, the target and the compiler.
-fn key(source: &Path, target: Target) -> Result<String> {
+///
+/// # Errors
+/// The source or a file that it includes cannot be read.
+pub fn key(source: &Path, target: Target) -> Result<String> {
     let mut files = BTreeSet::new();
     let folder = source.parent().context("a folder")?;
     includes(folder, source, &mut files)?;
     let mut hash = Sha256::new();
     hash.update(format!("{VERSION:?} {OPTIONS:?} {target}"));
     for file in files {
-        let text = fs::read(&file)?;
         let name = file.strip_prefix(folder).unwrap_or(&file);
-        hash.update(format!("\n{} {}\n", name.display(), text.len()));
-        hash.update(text);
+        hash.update(format!("\n{}\n{}", name.display(), code(&fs::read_to_string(&file)?)));
     }
     Ok(hash.finalize().iter().take(16).map(|b| format!("{b:02x}")).collect())
+}
+
+/// A text without its comments, which begin with `//` in all of our kernels, and what they leave of lines.
+fn code(text: &str) -> String {
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or(line).trim_end());
+    lines.filter(|line| !line.is_empty()).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// The files that a file names in `#include "…"`, itself among them; those that are not there are the compiler's affair.
@@ -97,6 +104,8 @@ mod tests {
             ran
         };
         assert_eq!((get(75), get(75), get(80)), (1, 0, 1));
+        write("b.cuh", "\nint b;  // of a.cu\n");
+        assert_eq!(get(75), 0);
         write("b.cuh", "int c;\n");
         assert_eq!((get(75), get(75)), (1, 0));
         fs::remove_dir_all(folder).expect("the folder goes");

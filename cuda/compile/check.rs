@@ -1,11 +1,16 @@
 //! What the compiled kernels have to be, beside right.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, num::NonZeroUsize, path::Path, process::Command};
 
 use anyhow::{Result, ensure};
-use qrun_cuda::image::Kind;
+use qrun_cuda::image::{self, Kind};
 
-use crate::{log::Resources, make::Module, tools::Tools};
+use crate::{
+    log::Resources,
+    make::{self, Job, Module},
+    record::Record,
+    tools::Tools,
+};
 
 /// Most registers per thread by the kernels' first word: what a family may use before it keeps too few warps on
 /// an SM to hide its loads. 64 K registers hold 16 warps of 128, 12 of 168 and 8 of 255. Attention of several rows, or over heads
@@ -23,6 +28,53 @@ const REGISTERS: [(&str, u32); 11] = [
     ("attention", 255),
     ("", 128),
 ];
+
+/// The jobs that are compiled where one of `n` is, which depend on nothing but the archive's hash.
+pub fn choose(mut jobs: Vec<Job>, n: NonZeroUsize, archive: &str) -> Vec<Job> {
+    let place =
+        |(target, source): &Job| make::sha256(format!("{archive} {target} {:?}", source.file_name()).as_bytes());
+    jobs.sort_by_cached_key(place);
+    jobs.truncate(jobs.len().div_ceil(n.get()));
+    jobs
+}
+
+/// What of the committed archive and its record is not what the sources give, as far as these modules show it.
+///
+/// # Errors
+/// The archive is damaged.
+pub fn against(modules: &[Module], archive: &[u8], sources: &str, recorded: &Record) -> Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    let mut same = |what: &str, is: bool| {
+        if !is {
+            wrong.push(format!("{what} is not what the sources give: run `kernels build` and commit what it makes"));
+        }
+    };
+    same("cuda/kernels.lzma", make::sha256(archive) == recorded.sha256);
+    same("cuda/sass.json", sources == recorded.sources);
+    for part in image::parts(archive)? {
+        let images = part.unpack(archive)?;
+        for module in modules.iter().filter(|m| m.target == part.target) {
+            same(&format!("{} for {}", module.image.name, part.target), images.contains(&module.image));
+            for r in &module.resources {
+                let registers = recorded.registers.get(&r.kernel).and_then(|row| row.get(&part.target.sm));
+                same(&format!("cuda/sass.json, {} for {}", r.kernel, part.target), registers == Some(&r.registers));
+            }
+        }
+    }
+    Ok(wrong)
+}
+
+/// What is wrong with each module.
+///
+/// # Errors
+/// None of its own.
+pub fn each(modules: &[Module], tools: &Tools, scratch: &Path) -> Result<Vec<String>> {
+    let found = make::on_all_processors(modules, |module| match module.target.kind {
+        Kind::Cubin => Ok(machine_code(module)),
+        Kind::Ptx => Ok(ptx(module, tools, scratch).err().map(|e| format!("{e:#}")).into_iter().collect()),
+    })?;
+    Ok(found.into_iter().flatten().collect())
+}
 
 /// Machine code: the ELF version that 12.x drivers read, no spills, registers below their cap.
 pub fn machine_code(module: &Module) -> Vec<String> {
@@ -69,6 +121,21 @@ mod tests {
     use qrun_cuda::image::{Image, Target};
 
     use super::*;
+
+    #[test]
+    fn one_of_four_is_another_one_with_each_archive() {
+        let jobs = |folder: &str| -> Vec<Job> {
+            let target = |sm| Target { kind: Kind::Cubin, sm };
+            (0..41).map(|i| (target(75 + i % 2), format!("{folder}/{i}.cu").into())).collect()
+        };
+        let names = |folder, archive| -> Vec<_> {
+            let chosen = choose(jobs(folder), NonZeroUsize::new(4).expect("not 0"), archive);
+            chosen.iter().map(|(target, source)| (*target, source.file_name().map(ToOwned::to_owned))).collect()
+        };
+        assert_eq!(names("a", "00").len(), 11);
+        assert_eq!(names("a", "00"), names("b", "00"));
+        assert_ne!(names("a", "00"), names("a", "01"));
+    }
 
     #[test]
     fn spills_registers_and_the_elf_version_are_looked_at() {

@@ -5,7 +5,8 @@
 //! cargo run --release -p qrun-kernels -- check    # the same bytes again; spills, registers, PTX, SASS
 //! cargo run --release -p qrun-kernels -- install  # pinned wheels of NVIDIA's compiler into target/nvrtc, once
 //! ```
-//! `build` and `check` take `--install`, which does that first, or `--nvrtc DIR`.
+//! `build` and `check` take `--install`, which does that first, or `--nvrtc DIR`. `check --one-of N` compiles one module of N,
+//! others for each archive; of the others it knows by the record that their sources have not changed.
 //! `build` refuses code that needs more instructions per weight than the recorded one, or spills more registers, unless told
 //! `--accept-worse`.
 
@@ -22,33 +23,38 @@ mod tools;
 use std::{
     fs,
     io::{Write, stdout},
+    num::NonZeroUsize,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Instant,
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use qrun_cuda::image::Kind;
 
 use crate::{cache::Cache, make::Module, nvrtc::Nvrtc, record::Record, tools::Tools};
 
-const USAGE: &str = "usage: kernels build|check [--install] [--nvrtc DIR] [--accept-worse], or kernels install";
+const USAGE: &str =
+    "usage: kernels build [--accept-worse] or check [--one-of N], [--install] [--nvrtc DIR]; or kernels install";
 
 struct Args {
     command: String,
     nvrtc: Option<PathBuf>,
     install: bool,
     accept_worse: bool,
+    one_of: Option<NonZeroUsize>,
 }
 
 fn args() -> Result<Args> {
     let mut words = std::env::args().skip(1);
     let command = words.next().filter(|c| ["build", "check", "install"].contains(&c.as_str())).context(USAGE)?;
-    let mut args = Args { command, nvrtc: None, install: false, accept_worse: false };
+    let mut args = Args { command, nvrtc: None, install: false, accept_worse: false, one_of: None };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--install" => args.install = true,
             "--accept-worse" => args.accept_worse = true,
+            "--one-of" => {
+                args.one_of = Some(words.next().and_then(|n| n.parse().ok()).context("--one-of N, N from 1 on")?)
+            }
             "--nvrtc" => args.nvrtc = Some(words.next().context("--nvrtc DIR")?.into()),
             _ => bail!("unexpected {word}\n{USAGE}"),
         }
@@ -74,12 +80,27 @@ fn run() -> Result<()> {
     }
     let tools = Tools::find(args.nvrtc, &root)?;
     let cache = Cache(tools::target_folder(&root).join("kernels"));
+    let paths = (root.join("cuda/kernels.lzma"), root.join("cuda/sass.json"));
+    let recorded = Record::read(&paths.1)?;
+    let mut jobs = make::jobs(&root.join("cuda/kernels"))?;
+    let sources = make::hash(&jobs)?;
+    let part = args.one_of.filter(|_| args.command == "check");
+    if let Some(n) = part {
+        jobs = check::choose(jobs, n, recorded.as_ref().map_or("", |r| &r.sha256));
+    }
     let started = Instant::now();
-    let modules = make::compile(&Nvrtc::open(&tools.nvrtc)?, &cache, &root.join("cuda/kernels"))?;
+    let modules = make::compile(&Nvrtc::open(&tools.nvrtc)?, &cache, &jobs)?;
     let seconds = started.elapsed().as_secs_f64();
-    let archive = make::archive(&modules);
-    let record = Record::of(&modules, &archive, &tools, &tools::target_folder(&root).join("listings"))?;
     let mut out = stdout().lock();
+    if part.is_some() {
+        writeln!(out, "{} modules compiled in {seconds:.1} s", modules.len())?;
+        let recorded = recorded.context("cuda/sass.json is missing: run `kernels build` and commit it")?;
+        let mut wrong = check::against(&modules, &fs::read(paths.0)?, &sources, &recorded)?;
+        wrong.extend(check::each(&modules, &tools, &Scratch::new()?.0)?);
+        return verdict(&wrong);
+    }
+    let archive = make::archive(&modules);
+    let record = Record::of(&modules, &archive, sources, &tools, &tools::target_folder(&root).join("listings"))?;
     writeln!(
         out,
         "{} kernels, {} modules, {} bytes, sha256 {}, compiled in {seconds:.1} s",
@@ -89,8 +110,6 @@ fn run() -> Result<()> {
         record.sha256
     )?;
     let made = Made { modules, archive, record };
-    let paths = (root.join("cuda/kernels.lzma"), root.join("cuda/sass.json"));
-    let recorded = Record::read(&paths.1)?;
     let worse = recorded.as_ref().map(|r| made.record.worse_than(r)).unwrap_or_default();
     if args.command == "check" {
         return check(&made, &paths.0, recorded.as_ref(), &tools, &Scratch::new()?.0);
@@ -116,11 +135,11 @@ fn check(made: &Made, archive: &Path, recorded: Option<&Record>, tools: &Tools, 
         }
         None => wrong.push("cuda/sass.json is missing: run `kernels build` and commit it".into()),
     }
-    let found = make::on_all_processors(&made.modules, |module| match module.target.kind {
-        Kind::Cubin => Ok(check::machine_code(module)),
-        Kind::Ptx => Ok(check::ptx(module, tools, scratch).err().map(|e| format!("{e:#}")).into_iter().collect()),
-    })?;
-    wrong.extend(found.into_iter().flatten());
+    wrong.extend(check::each(&made.modules, tools, scratch)?);
+    verdict(&wrong)
+}
+
+fn verdict(wrong: &[String]) -> Result<()> {
     ensure!(wrong.is_empty(), "the kernels:\n  {}", wrong.join("\n  "));
     writeln!(stdout(), "same bytes, no spills, registers within their caps, PTX assembles with CUDA 12.4")?;
     Ok(())

@@ -14,12 +14,20 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use lzma_rust2::{LzmaOptions, LzmaWriter};
 use qrun_cuda::image::{self, Image, Kind, Target};
+use sha2::{Digest, Sha256};
 
-use crate::{cache::Cache, log::Resources, nvrtc::Nvrtc};
+use crate::{
+    cache::{self, Cache},
+    log::Resources,
+    nvrtc::Nvrtc,
+};
 
 /// The ISA version that the PTX claims: CUDA 12.0's, so that every driver qrun accepts compiles it. Nothing in our
 /// kernels needs a newer one; ptxas, which refuses what a version lacks, proves it (see `check`).
 const PTX_VERSION: &str = "8.0";
+
+/// A source and what it is compiled for.
+pub type Job = (Target, PathBuf);
 
 /// One file for one target.
 pub struct Module {
@@ -42,15 +50,36 @@ pub fn sources(kernels: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Compiles everything on all processors; the result's order does not depend on who was first.
+/// Each source for each target: what becomes a module.
+///
+/// # Errors
+/// As [`sources`].
+pub fn jobs(kernels: &Path) -> Result<Vec<Job>> {
+    let sources = sources(kernels)?;
+    Ok(image::targets().into_iter().flat_map(|t| sources.iter().map(move |s| (t, s.clone()))).collect())
+}
+
+/// Hash of all that modules are made of.
+///
+/// # Errors
+/// A source, or a file that it includes, cannot be read.
+pub fn hash(jobs: &[Job]) -> Result<String> {
+    let keys: Vec<_> = jobs.iter().map(|(target, source)| cache::key(source, *target)).collect::<Result<_>>()?;
+    Ok(sha256(keys.concat().as_bytes()))
+}
+
+/// SHA-256 in hexadecimal digits.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Compiles on all processors; the result's order does not depend on who was first.
 ///
 /// # Errors
 /// The first that failed: a source cannot be read or does not compile, ptxas' log names no kernel of it, or its PTX
 /// does not have one `.version`.
-pub fn compile(nvrtc: &Nvrtc, cache: &Cache, kernels: &Path) -> Result<Vec<Module>> {
-    let sources = sources(kernels)?;
-    let jobs: Vec<_> = image::targets().into_iter().flat_map(|t| sources.iter().map(move |s| (t, s))).collect();
-    let mut modules = on_all_processors(&jobs, |(target, source)| one(nvrtc, cache, source, *target))?;
+pub fn compile(nvrtc: &Nvrtc, cache: &Cache, jobs: &[Job]) -> Result<Vec<Module>> {
+    let mut modules = on_all_processors(jobs, |(target, source)| one(nvrtc, cache, source, *target))?;
     modules.sort_by(|a, b| (a.target, &a.image.name).cmp(&(b.target, &b.image.name)));
     Ok(modules)
 }

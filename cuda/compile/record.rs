@@ -5,11 +5,10 @@ use std::{collections::BTreeMap, fs, path::Path};
 use anyhow::{Context, Error, Result};
 use qrun_cuda::image::Kind;
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::{
     listings::listing,
-    make::{Module, on_all_processors},
+    make::{Module, on_all_processors, sha256},
     sass,
     tools::Tools,
 };
@@ -20,7 +19,10 @@ type Table<V> = BTreeMap<String, BTreeMap<u32, V>>;
 /// What is recorded of an archive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
+    /// Of the archive.
     pub sha256: String,
+    /// What it is made of: see [`make::hash`](crate::make::hash).
+    pub sources: String,
     /// Summed over kernels and SMs.
     pub spill_bytes: u64,
     /// By format: see [`sass`].
@@ -35,10 +37,9 @@ impl Record {
     /// # Errors
     /// nvdisasm, whose listings `folder` keeps, is missing or fails, or a kernel that is counted has no loop that
     /// multiplies weights.
-    pub fn of(modules: &[Module], archive: &[u8], tools: &Tools, folder: &Path) -> Result<Self> {
-        let sha256 = Sha256::digest(archive).iter().map(|b| format!("{b:02x}")).collect();
-        let mut record =
-            Self { sha256, spill_bytes: 0, instructions_per_weight: Table::new(), registers: Table::new() };
+    pub fn of(modules: &[Module], archive: &[u8], sources: String, tools: &Tools, folder: &Path) -> Result<Self> {
+        let (instructions_per_weight, registers) = (Table::new(), Table::new());
+        let mut record = Self { sha256: sha256(archive), sources, spill_bytes: 0, instructions_per_weight, registers };
         let machine_code = || modules.iter().filter(|m| m.target.kind == Kind::Cubin);
         for module in machine_code() {
             for r in &module.resources {
@@ -76,6 +77,7 @@ impl Record {
     fn of_json(value: &Value) -> Option<Self> {
         Some(Self {
             sha256: value.get("sha256")?.as_str()?.into(),
+            sources: value.get("sources")?.as_str()?.into(),
             spill_bytes: value.get("spill_bytes")?.as_u64()?,
             instructions_per_weight: table(value.get("instructions_per_weight")?, Value::as_f64)?,
             registers: table(value.get("registers")?, |v| v.as_u64().and_then(|v| u32::try_from(v).ok()))?,
@@ -95,8 +97,9 @@ impl Record {
             rows.join(",\n")
         }
         format!(
-            "{{\n  \"sha256\": {},\n  \"spill_bytes\": {},\n  \"instructions_per_weight\": {{\n{}\n  }},\n  \"registers\": {{\n{}\n  }}\n}}\n",
+            "{{\n  \"sha256\": {},\n  \"sources\": {},\n  \"spill_bytes\": {},\n  \"instructions_per_weight\": {{\n{}\n  }},\n  \"registers\": {{\n{}\n  }}\n}}\n",
             json!(self.sha256),
+            json!(self.sources),
             self.spill_bytes,
             rows(&self.instructions_per_weight),
             rows(&self.registers)
@@ -141,6 +144,7 @@ mod tests {
     fn record(count: f64) -> Record {
         Record {
             sha256: "00ff".into(),
+            sources: "11".into(),
             spill_bytes: 0,
             instructions_per_weight: [("q4_k".into(), [(75, count), (80, 2.0)].into())].into(),
             registers: [("gemv_q4_k".into(), [(75, 40)].into())].into(),
