@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a machine with a GPU will do, tried out without one: build.sh's very file and run.sh, in a folder of their own, with
+# What a machine with a GPU will do, tried out without one: build.sh's file and run.sh, in a folder of their own, with
 # the emulated driver as libcuda.so.1 and, where the system permits it, neither the checkout nor the build to be seen; then
 # whether the results are few and small enough to come back. Usage: tests/gpu/dry.sh OUT
 set -euo pipefail
@@ -8,7 +8,7 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 cd "$(dirname "$0")/../.."
 root=$PWD target=${CARGO_TARGET_DIR:-$PWD/target}
-tests/gpu/build.sh
+tests/gpu/build.sh --as-built
 library=$(.ci/program gpu-counts --library)
 
 place=$(mktemp -d "${TMPDIR:-/tmp}/qrun on a GPU XXXXXX")
