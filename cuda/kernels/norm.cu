@@ -1,7 +1,8 @@
 // Norms of rows, and the sum with the residual stream before them.
 //
-// Grid: a block per row, of a warp per 128 elements and at most 512 threads, 4 KB of shared memory (layer_norm 6). Moves per element 4 bytes of x and 4 of `add` in (of
-// long rows more passes find them in the caches), 4 of x_out, and 1.375 (quantized) or 4 (f32) of the result.
+// Grid: a block per row, of a warp per 128 elements and at most 512 threads; 4 KB of shared memory (layer_norm 6). Moves per element
+// 4 bytes of x and 4 of `add` in (of long rows more passes find them in the caches), 4 of x_out, and 1.375 (quantized) or 4 (f32) of
+// the result.
 #include "ptx.cuh"
 
 #include "norm.cuh"
