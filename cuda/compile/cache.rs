@@ -47,13 +47,17 @@ pub fn key(source: &Path, target: Target) -> Result<String> {
     let mut files = BTreeSet::new();
     let folder = source.parent().context("a folder")?;
     includes(folder, source, &mut files)?;
-    let mut hash = Sha256::new();
-    hash.update(format!("{VERSION:?} {OPTIONS:?} {target}"));
+    let mut all = format!("{VERSION:?} {OPTIONS:?} {target}");
     for file in files {
         let name = file.strip_prefix(folder).unwrap_or(&file);
-        hash.update(format!("\n{}\n{}", name.display(), code(&fs::read_to_string(&file)?)));
+        all += &format!("\n{}\n{}", name.display(), code(&fs::read_to_string(&file)?));
     }
-    Ok(hash.finalize().iter().take(16).map(|b| format!("{b:02x}")).collect())
+    Ok(sha256(all.as_bytes())[..32].to_owned())
+}
+
+/// SHA-256 in hexadecimal digits.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// A text without its comments, which begin with `//` in all of our kernels, and what they leave of lines.

@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use qrun_cuda::image::{self, Kind};
 
 use crate::{
+    cache::sha256,
     log::Resources,
     make::{self, Job, Module},
     record::Record,
@@ -31,8 +32,7 @@ const REGISTERS: [(&str, u32); 11] = [
 
 /// The jobs that are compiled where one of `n` is, which depend on nothing but the archive's hash.
 pub fn choose(mut jobs: Vec<Job>, n: NonZeroUsize, archive: &str) -> Vec<Job> {
-    let place =
-        |(target, source): &Job| make::sha256(format!("{archive} {target} {:?}", source.file_name()).as_bytes());
+    let place = |(target, source): &Job| sha256(format!("{archive} {target} {:?}", source.file_name()).as_bytes());
     jobs.sort_by_cached_key(place);
     jobs.truncate(jobs.len().div_ceil(n.get()));
     jobs
@@ -49,7 +49,7 @@ pub fn against(modules: &[Module], archive: &[u8], sources: &str, recorded: &Rec
             wrong.push(format!("{what} is not what the sources give: run `kernels build` and commit what it makes"));
         }
     };
-    same("cuda/kernels.lzma", make::sha256(archive) == recorded.sha256);
+    same("cuda/kernels.lzma", sha256(archive) == recorded.sha256);
     same("cuda/sass.json", sources == recorded.sources);
     for part in image::parts(archive)? {
         let images = part.unpack(archive)?;

@@ -52,7 +52,7 @@ fn args() -> Result<Args> {
         match word.as_str() {
             "--install" => args.install = true,
             "--accept-worse" => args.accept_worse = true,
-            "--one-of" => {
+            "--one-of" if args.command == "check" => {
                 args.one_of = Some(words.next().and_then(|n| n.parse().ok()).context("--one-of N, N from 1 on")?)
             }
             "--nvrtc" => args.nvrtc = Some(words.next().context("--nvrtc DIR")?.into()),
@@ -81,24 +81,23 @@ fn run() -> Result<()> {
     let tools = Tools::find(args.nvrtc, &root)?;
     let cache = Cache(tools::target_folder(&root).join("kernels"));
     let paths = (root.join("cuda/kernels.lzma"), root.join("cuda/sass.json"));
-    let recorded = Record::read(&paths.1)?;
-    let mut jobs = make::jobs(&root.join("cuda/kernels"))?;
+    // One that an older version wrote is not in the way of a new one.
+    let recorded = Record::read(&paths.1).or_else(|e| if args.accept_worse { Ok(None) } else { Err(e) })?;
+    let jobs = make::jobs(&root.join("cuda/kernels"))?;
     let sources = make::hash(&jobs)?;
-    let part = args.one_of.filter(|_| args.command == "check");
-    if let Some(n) = part {
-        jobs = check::choose(jobs, n, recorded.as_ref().map_or("", |r| &r.sha256));
-    }
+    let nvrtc = Nvrtc::open(&tools.nvrtc)?;
     let started = Instant::now();
-    let modules = make::compile(&Nvrtc::open(&tools.nvrtc)?, &cache, &jobs)?;
-    let seconds = started.elapsed().as_secs_f64();
     let mut out = stdout().lock();
-    if part.is_some() {
-        writeln!(out, "{} modules compiled in {seconds:.1} s", modules.len())?;
+    if let Some(n) = args.one_of {
         let recorded = recorded.context("cuda/sass.json is missing: run `kernels build` and commit it")?;
+        let modules = make::compile(&nvrtc, &cache, &check::choose(jobs, n, &recorded.sha256))?;
+        writeln!(out, "{} modules, compiled in {:.1} s", modules.len(), started.elapsed().as_secs_f64())?;
         let mut wrong = check::against(&modules, &fs::read(paths.0)?, &sources, &recorded)?;
         wrong.extend(check::each(&modules, &tools, &Scratch::new()?.0)?);
         return verdict(&wrong);
     }
+    let modules = make::compile(&nvrtc, &cache, &jobs)?;
+    let seconds = started.elapsed().as_secs_f64();
     let archive = make::archive(&modules);
     let record = Record::of(&modules, &archive, sources, &tools, &tools::target_folder(&root).join("listings"))?;
     writeln!(

@@ -14,10 +14,9 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use lzma_rust2::{LzmaOptions, LzmaWriter};
 use qrun_cuda::image::{self, Image, Kind, Target};
-use sha2::{Digest, Sha256};
 
 use crate::{
-    cache::{self, Cache},
+    cache::{self, Cache, sha256},
     log::Resources,
     nvrtc::Nvrtc,
 };
@@ -53,7 +52,7 @@ pub fn sources(kernels: &Path) -> Result<Vec<PathBuf>> {
 /// Each source for each target: what becomes a module.
 ///
 /// # Errors
-/// As [`sources`].
+/// The folder cannot be read, or has no `.cu` file.
 pub fn jobs(kernels: &Path) -> Result<Vec<Job>> {
     let sources = sources(kernels)?;
     Ok(image::targets().into_iter().flat_map(|t| sources.iter().map(move |s| (t, s.clone()))).collect())
@@ -66,11 +65,6 @@ pub fn jobs(kernels: &Path) -> Result<Vec<Job>> {
 pub fn hash(jobs: &[Job]) -> Result<String> {
     let keys: Vec<_> = jobs.iter().map(|(target, source)| cache::key(source, *target)).collect::<Result<_>>()?;
     Ok(sha256(keys.concat().as_bytes()))
-}
-
-/// SHA-256 in hexadecimal digits.
-pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Compiles on all processors; the result's order does not depend on who was first.

@@ -7,8 +7,9 @@ use qrun_cuda::image::Kind;
 use serde_json::{Map, Value, json};
 
 use crate::{
+    cache::sha256,
     listings::listing,
-    make::{Module, on_all_processors, sha256},
+    make::{Module, on_all_processors},
     sass,
     tools::Tools,
 };
@@ -19,7 +20,7 @@ type Table<V> = BTreeMap<String, BTreeMap<u32, V>>;
 /// What is recorded of an archive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Of the archive.
+    /// Hash of the archive's bytes.
     pub sha256: String,
     /// What it is made of: see [`make::hash`](crate::make::hash).
     pub sources: String,
@@ -70,7 +71,7 @@ impl Record {
     pub fn read(path: &Path) -> Result<Option<Self>> {
         let Ok(text) = fs::read_to_string(path) else { return Ok(None) };
         let value: Value = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
-        let wrong = || format!("{}: not a record; make it anew with `kernels build`", path.display());
+        let wrong = || format!("{}: not a record; make it anew with `kernels build --accept-worse`", path.display());
         Self::of_json(&value).with_context(wrong).map(Some)
     }
 

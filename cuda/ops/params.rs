@@ -121,8 +121,7 @@ impl MatmulParams {
         Self { x_step, ..self }
     }
 
-    /// Panics where a gate has no value, products do not know the activation, or the results do not make the image that is asked
-    /// for.
+    /// Panics where a gate has no value, products do not know the activation, or the results do not make the image that is wanted.
     pub(super) fn check_gated(&self) {
         let [gate, up, _] = self.segment;
         assert!(self.gated == 0 || self.segments == 2 && gate.rows == up.rows, "every gate has its value");
