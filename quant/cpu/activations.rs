@@ -58,7 +58,7 @@ pub struct Activations {
     /// Tokens per panel of products in vector registers; the last panel is filled up with zeros.
     pub(super) width: usize,
     /// `[tokens][cols]`: set in exact arithmetic.
-    exact: Vec<f32>,
+    pub(super) exact: Vec<f64>,
     /// Set for weights of [`ComputeType::Float`].
     f32: FloatPanels,
     /// Set for weights of [`ComputeType::Int16`].
@@ -93,7 +93,7 @@ impl Activations {
         self.width = self.width_in_registers(self.tokens);
         if self.arithmetic == Arithmetic::Exact {
             self.exact.clear();
-            self.exact.extend_from_slice(x);
+            self.exact.extend(x.iter().map(|x| f64::from(*x)));
             return;
         }
         let (mut f32, mut int16, mut int8, mut pairs) = (false, false, false, false);
@@ -117,11 +117,6 @@ impl Activations {
         if int8 {
             self.int8.set(self.isa, x, of_int8, (many, pairs));
         }
-    }
-
-    /// One vector in f32, in exact arithmetic.
-    pub(super) fn token(&self, t: usize) -> &[f32] {
-        &self.exact[t * self.cols..][..self.cols]
     }
 
     /// Some steps of a panel in f32, `[step][width]`.

@@ -147,7 +147,7 @@ impl Part<'_> {
     fn run(&self, x: &Activations, tiles: Range<usize>) {
         let few = x.tokens <= FEW;
         SCRATCH.with_borrow_mut(|scratch| match (x.arithmetic, self.w.ty()) {
-            (Arithmetic::Exact, _) => self.exact(x, tiles, &mut scratch.rows[0]),
+            (Arithmetic::Exact, _) => self.exact(x, tiles, scratch),
             (_, GgmlType::F32) if few => self.floats::<F32>(x, tiles),
             (_, GgmlType::F16) if few => self.floats::<F16>(x, tiles),
             (_, GgmlType::BF16) if few => self.floats::<Bf16>(x, tiles),
@@ -242,15 +242,23 @@ impl Part<'_> {
         }
     }
 
-    fn exact(&self, x: &Activations, tiles: Range<usize>, w: &mut Vec<f32>) {
-        w.resize(x.cols, 0.0);
-        for row in tiles.start * ROWS..(tiles.end * ROWS).min(self.w.rows()) {
-            self.w.row(row, w);
-            for t in 0..x.tokens {
-                let mut sum = 0.0;
-                // SAFETY: the instruction set was checked when the activations were made.
-                unsafe { x.isa.run(exact::Dot { w, x: x.token(t), sum: &mut sum }) };
-                self.write(t, row, &[sum]);
+    fn exact(&self, x: &Activations, tiles: Range<usize>, scratch: &mut Scratch) {
+        let Scratch { rows: [row, sums], exact: w, .. } = scratch;
+        row.resize(x.cols, 0.0);
+        w.resize(exact::ROWS * x.cols, 0.0);
+        sums.resize(exact::ROWS * x.tokens, 0.0);
+        let rows = tiles.start * ROWS..(tiles.end * ROWS).min(self.w.rows());
+        for first in rows.clone().step_by(exact::ROWS) {
+            // Beyond the end there is what was there before; its sums are not written.
+            let n = exact::ROWS.min(rows.end - first);
+            for (i, w) in w.chunks_exact_mut(x.cols).take(n).enumerate() {
+                self.w.row(first + i, row);
+                w.iter_mut().zip(&*row).for_each(|(wide, w)| *wide = f64::from(*w));
+            }
+            // SAFETY: the instruction set was checked when the activations were made.
+            unsafe { x.isa.run(exact::Dots { w, x: &x.exact, sums }) };
+            for (t, sums) in sums.chunks_exact(exact::ROWS).enumerate() {
+                self.write(t, first, &sums[..n]);
             }
         }
     }

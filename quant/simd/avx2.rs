@@ -154,12 +154,20 @@ macro_rules! eight_lanes {
         impl FloatLanes for $lanes {
             const ROWS: usize = 8;
             type F = __m256;
+            type D = [__m256d; 2];
             lanes! {
                 load_f16(p: *const u8) -> __m256 = _mm256_cvtph_ps(_mm_loadu_si128(p.cast()));
                 load_bf16(p: *const u8) -> __m256 =
                     _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()))));
                 load_f32(p: *const f32) -> __m256 = _mm256_loadu_ps(p);
                 store_f32(v: __m256, p: *mut f32) -> () = _mm256_storeu_ps(p, v);
+                load_f64(p: *const f64) -> [__m256d; 2] = [_mm256_loadu_pd(p), _mm256_loadu_pd(p.add(4))];
+                store_f64(v: [__m256d; 2], p: *mut f64) -> () = {
+                    _mm256_storeu_pd(p, v[0]);
+                    _mm256_storeu_pd(p.add(4), v[1]);
+                };
+                fma_f64(a: [__m256d; 2], b: [__m256d; 2], c: [__m256d; 2]) -> [__m256d; 2] =
+                    [_mm256_fmadd_pd(a[0], b[0], c[0]), _mm256_fmadd_pd(a[1], b[1], c[1])];
                 splat_f32(v: f32) -> __m256 = _mm256_set1_ps(v);
                 mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
                 fma(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);

@@ -32,6 +32,7 @@ pub(super) struct Avx512;
 impl FloatLanes for Avx512 {
     const ROWS: usize = 16;
     type F = __m512;
+    type D = [__m512d; 2];
 
     lanes! {
         load_f16(p: *const u8) -> __m512 = _mm512_cvtph_ps(_mm256_loadu_si256(p.cast()));
@@ -39,6 +40,13 @@ impl FloatLanes for Avx512 {
             _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast()))));
         load_f32(p: *const f32) -> __m512 = _mm512_loadu_ps(p);
         store_f32(v: __m512, p: *mut f32) -> () = _mm512_storeu_ps(p, v);
+        load_f64(p: *const f64) -> [__m512d; 2] = [_mm512_loadu_pd(p), _mm512_loadu_pd(p.add(8))];
+        store_f64(v: [__m512d; 2], p: *mut f64) -> () = {
+            _mm512_storeu_pd(p, v[0]);
+            _mm512_storeu_pd(p.add(8), v[1]);
+        };
+        fma_f64(a: [__m512d; 2], b: [__m512d; 2], c: [__m512d; 2]) -> [__m512d; 2] =
+            [_mm512_fmadd_pd(a[0], b[0], c[0]), _mm512_fmadd_pd(a[1], b[1], c[1])];
         splat_f32(v: f32) -> __m512 = _mm512_set1_ps(v);
         mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
         fma(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);

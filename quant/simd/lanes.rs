@@ -54,6 +54,8 @@ pub trait FloatLanes: Copy {
     const ROWS: usize;
     /// f32 per lane.
     type F: Copy;
+    /// f64 per lane.
+    type D: Copy;
 
     /// One f16 per lane, widened.
     unsafe fn load_f16(p: *const u8) -> Self::F;
@@ -63,6 +65,12 @@ pub trait FloatLanes: Copy {
     unsafe fn load_f32(p: *const f32) -> Self::F;
     /// Writes one f32 per lane.
     unsafe fn store_f32(v: Self::F, p: *mut f32);
+    /// One f64 per lane.
+    unsafe fn load_f64(p: *const f64) -> Self::D;
+    /// Writes one f64 per lane.
+    unsafe fn store_f64(v: Self::D, p: *mut f64);
+    /// `a·b + c` where `a·b` is exact.
+    unsafe fn fma_f64(a: Self::D, b: Self::D, c: Self::D) -> Self::D;
     /// The same f32 in all lanes.
     unsafe fn splat_f32(v: f32) -> Self::F;
     /// `a·b`, rounded.

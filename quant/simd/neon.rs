@@ -201,6 +201,7 @@ macro_rules! eight_lanes {
         impl FloatLanes for $lanes {
             const ROWS: usize = 8;
             type F = Floats;
+            type D = [float64x2_t; 4];
             lanes! {
                 load_f16(p: *const u8) -> Floats = {
                     let halves = vreinterpretq_f16_u8(vld1q_u8(p));
@@ -216,6 +217,19 @@ macro_rules! eight_lanes {
                     vst1q_f32(p, v[0]);
                     vst1q_f32(p.add(4), v[1]);
                 };
+                load_f64(p: *const f64) -> [float64x2_t; 4] =
+                    [vld1q_f64(p), vld1q_f64(p.add(2)), vld1q_f64(p.add(4)), vld1q_f64(p.add(6))];
+                store_f64(v: [float64x2_t; 4], p: *mut f64) -> () = {
+                    for i in 0..4 {
+                        vst1q_f64(p.add(2 * i), v[i]);
+                    }
+                };
+                fma_f64(a: [float64x2_t; 4], b: [float64x2_t; 4], c: [float64x2_t; 4]) -> [float64x2_t; 4] = [
+                    vfmaq_f64(c[0], a[0], b[0]),
+                    vfmaq_f64(c[1], a[1], b[1]),
+                    vfmaq_f64(c[2], a[2], b[2]),
+                    vfmaq_f64(c[3], a[3], b[3]),
+                ];
                 splat_f32(v: f32) -> Floats = [vdupq_n_f32(v); 2];
                 mul(a: Floats, b: Floats) -> Floats = both(a, b, |a, b| vmulq_f32(a, b));
                 fma(a: Floats, b: Floats, c: Floats) -> Floats =

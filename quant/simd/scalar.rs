@@ -22,6 +22,7 @@ unsafe fn bytes<const N: usize>(p: *const u8) -> [u8; N] {
 impl FloatLanes for Scalar {
     const ROWS: usize = 1;
     type F = f32;
+    type D = f64;
 
     #[inline(always)]
     unsafe fn load_f16(p: *const u8) -> f32 {
@@ -42,6 +43,21 @@ impl FloatLanes for Scalar {
     unsafe fn store_f32(v: f32, p: *mut f32) {
         // SAFETY: see the impl.
         unsafe { p.write_unaligned(v) }
+    }
+    #[inline(always)]
+    unsafe fn load_f64(p: *const f64) -> f64 {
+        // SAFETY: see the impl.
+        unsafe { p.read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn store_f64(v: f64, p: *mut f64) {
+        // SAFETY: see the impl.
+        unsafe { p.write_unaligned(v) }
+    }
+    /// Not fused: the same, and where a processor has no such instruction no call.
+    #[inline(always)]
+    unsafe fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
+        c + a * b
     }
     #[inline(always)]
     unsafe fn splat_f32(v: f32) -> f32 {

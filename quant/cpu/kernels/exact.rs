@@ -1,32 +1,53 @@
-//! Exact arithmetic: f32 weights times f32 activations, summed in f64.
+//! Exact arithmetic: products of f32 weights and f32 activations, summed in f64.
 //!
-//! The sum is spread over 16 lanes in a fixed order and nothing is fused, so that every machine and every
-//! instruction set gives the same bits.
+//! The sum is spread over 16 lanes in a fixed order, so that every machine and every instruction set gives the same bits: a
+//! product of two f32 is exact in f64, whether it is fused with the addition or not.
 
-use crate::simd::{LaneKernel, Lanes};
+use crate::{
+    cpu::layout::LANES,
+    simd::{LaneKernel, Lanes},
+};
 
-/// One dequantized row × one token.
-pub(in crate::cpu) struct Dot<'a> {
-    /// `[cols]`.
-    pub(in crate::cpu) w: &'a [f32],
-    /// `[cols]`.
-    pub(in crate::cpu) x: &'a [f32],
-    pub(in crate::cpu) sum: &'a mut f32,
+/// Rows that are multiplied at once: each number of a token is loaded once for all.
+pub(in crate::cpu) const ROWS: usize = 2;
+
+/// Some dequantized rows × all tokens.
+pub(in crate::cpu) struct Dots<'a> {
+    /// `[ROWS][cols]`.
+    pub(in crate::cpu) w: &'a [f64],
+    /// `[tokens][cols]`.
+    pub(in crate::cpu) x: &'a [f64],
+    /// `[tokens][ROWS]`.
+    pub(in crate::cpu) sums: &'a mut [f32],
 }
 
-impl LaneKernel for Dot<'_> {
+impl LaneKernel for Dots<'_> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let mut sums = [0f64; 16];
-        let ((w, w_rest), (x, x_rest)) = (self.w.as_chunks::<16>(), self.x.as_chunks::<16>());
-        for (w, x) in w.iter().zip(x) {
-            for i in 0..16 {
-                sums[i] += f64::from(w[i]) * f64::from(x[i]);
+        let cols = self.w.len() / ROWS;
+        let rows: [_; ROWS] = std::array::from_fn(|r| self.w[r * cols..][..cols].as_chunks::<LANES>());
+        for (x, of_token) in self.x.chunks_exact(cols).zip(self.sums.as_chunks_mut::<ROWS>().0) {
+            let (x, x_rest) = x.as_chunks::<LANES>();
+            let mut sums = [[0f64; LANES]; ROWS];
+            for lane in (0..LANES).step_by(L::ROWS) {
+                // SAFETY: the machine can run `L`, whose lanes from this one on are among `LANES`.
+                unsafe {
+                    let load = |lanes: &[f64; LANES]| L::load_f64(lanes.as_ptr().wrapping_add(lane));
+                    let [mut a, mut b] = [load(&sums[0]); ROWS];
+                    for ((x, first), second) in x.iter().zip(rows[0].0).zip(rows[1].0) {
+                        let x = load(x);
+                        (a, b) = (L::fma_f64(load(first), x, a), L::fma_f64(load(second), x, b));
+                    }
+                    for (y, sums) in [a, b].into_iter().zip(&mut sums) {
+                        L::store_f64(y, sums.as_mut_ptr().wrapping_add(lane));
+                    }
+                }
+            }
+            for r in 0..ROWS {
+                let rest = rows[r].1.iter().zip(x_rest);
+                sums[r].iter_mut().zip(rest).for_each(|(sum, (w, x))| *sum += w * x);
+                of_token[r] = sums[r].iter().sum::<f64>() as f32;
             }
         }
-        for (i, (w, x)) in w_rest.iter().zip(x_rest).enumerate() {
-            sums[i] += f64::from(*w) * f64::from(*x);
-        }
-        *self.sum = sums.iter().sum::<f64>() as f32;
     }
 }
