@@ -20,6 +20,7 @@ mod references;
 mod rows;
 mod sass;
 mod subjects;
+mod text;
 mod trial;
 mod visible;
 mod weights;
