@@ -60,8 +60,10 @@ struct QueryFragments {
     // Sum i of the lane's 2·HALVES: neither term waits for the other, nor for what came before.
     __device__ __forceinline__ void times(const unsigned (&keys)[4], float (&part)[2 * V::HALVES]) const {
         float c[V::HALVES][4] = {};
-        for (int i = 0; i < 2; i++) {
-            for (int term = V::HALVES - 1; term >= 0; term--) mma_f16_k16(c[term], a[term][i], keys + 2 * i);
+        if constexpr (V::HALVES == 2) {
+            mma_f16_k16({{c[1], a[1][0], keys}, {c[0], a[0][0], keys}, {c[1], a[1][1], keys + 2}, {c[0], a[0][1], keys + 2}});
+        } else {
+            mma_f16_k16({{c[0], a[0][0], keys}, {c[0], a[0][1], keys + 2}});
         }
         for (int i = 0; i < 2 * V::HALVES; i++) part[i] = sum(c[0][i], V::HALVES == 2 ? c[V::HALVES - 1][i] : c[0][2 + i]);
     }
@@ -132,9 +134,7 @@ DEVICE void weigh(const Shared& s, Role at, int from, Output<V>& o, Weights<V>& 
     }
     float base[V::HALVES];
     for (int r = 0; r < V::HALVES; r++) {
-        most[r] = fmaxf(most[r], shuffle_xor(most[r], 1));
-        most[r] = fmaxf(most[r], shuffle_xor(most[r], 2));
-        const float max = fmaxf(o.max[r], most[r]);
+        const float max = fmaxf(o.max[r], group_max<4>(most[r]));
         base[r] = max == -INFINITY ? 0.0f : max;
         // Nothing is left as it is.
         weights.shrink[r] = o.max[r] == -INFINITY ? 1.0f : fast_exp2(o.max[r] - base[r]);
@@ -191,10 +191,8 @@ DEVICE void accumulate(const AttentionParams& p, const Shared& s, Role at, int f
             }
             unsigned b[4];
             ldmatrix_x4_trans(b, s.v + (from + 16 * k + (lane() & 15)) * V::STRIDE + d + 8 * (lane() >> 4));
-            for (int n = 0; n < 2; n++) {
-                mma_f16_k16(o.sum[slice][n], low, b + 2 * n);
-                mma_f16_k16(o.sum[slice][n], high, b + 2 * n);
-            }
+            float(*to)[4] = o.sum[slice];
+            mma_f16_k16({{to[0], low, b}, {to[0], high, b}, {to[1], low, b + 2}, {to[1], high, b + 2}});
         }
     }
 }
@@ -202,9 +200,7 @@ DEVICE void accumulate(const AttentionParams& p, const Shared& s, Role at, int f
 // The sum of a part's weights, of all lanes that share a row.
 template <class V>
 DEVICE float total_of(const Output<V>& part, int r) {
-    float total = part.total[r];
-    total += shuffle_xor(total, 1);
-    return total + shuffle_xor(total, 2);
+    return group_sum<4>(part.total[r]);
 }
 
 // A part joins those before it.

@@ -24,8 +24,7 @@ DEVICE Terms split(float4 a, float4 b) {
 #else
     float largest = fmaxf(fmaxf(fmaxf(fabsf(a.x), fabsf(a.y)), fmaxf(fabsf(a.z), fabsf(a.w))),
                           fmaxf(fmaxf(fabsf(b.x), fabsf(b.y)), fmaxf(fabsf(b.z), fabsf(b.w))));
-    largest = fmaxf(largest, shuffle_xor(largest, 1));
-    largest = fmaxf(largest, shuffle_xor(largest, 2));
+    largest = group_max<4>(largest);
     // 2^(e - 127) ≤ largest < 2^(e - 126); e ≥ 15 keeps both powers of two normal.
     const int e = max(__float_as_int(largest) >> 23, 15);
     const float up = __int_as_float((268 - e) << 23);

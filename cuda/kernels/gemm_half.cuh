@@ -111,9 +111,7 @@ struct Half {
         if (!SixteenBits<F>::SCALED) return {};
         float largest = 0;
         for (int b = begin; b < end; b++) largest = fmaxf(largest, column(p, first_column, b).largest());
-        largest = fmaxf(largest, shuffle_xor(largest, 1));
-        largest = fmaxf(largest, shuffle_xor(largest, 2));
-        const PowerOfTwo scale(largest);
+        const PowerOfTwo scale(group_max<4>(largest));
         const int from = 8 * (lane() % 4);
         return {scale.up, {shuffle(scale.down, from), shuffle(scale.down, from + 4)}};
     }
@@ -154,9 +152,7 @@ DEVICE void split(const MatmulParams& p) {
     float up[2] = {1, 1};
     if constexpr (SixteenBits<F>::SCALED) {
         for (int i = 0; i < 2; i++) {
-            float most = x[i].largest();
-            most = fmaxf(most, shuffle_xor(most, 1));
-            most = fmaxf(most, shuffle_xor(most, 2));
+            const float most = group_max<4>(x[i].largest());
             if (t == 0) largest[warp()][8 * i + g] = most;
         }
         block_sync();

@@ -49,8 +49,7 @@ DEVICE void quantize_block(const QuantizedActivations& image, int column, int k,
     int e = lane();
     const BlockScale scale(warp_max(magnitude(x)));
     int q = scale.some ? (int)(scale.integer(x) - BlockScale::ZERO) : 0;
-    int sum = q;
-    for (int half = 1; half < 16; half *= 2) sum += shuffle_xor(sum, half);
+    const int sum = group_sum<16>(q);
     size_t at = (size_t)column * k + 32 * block;
     image.q[at + image_place(e)] = (signed char)q;
     if (e == 0) image.d[at >> 5] = scale.d;
@@ -60,13 +59,11 @@ DEVICE void quantize_block(const QuantizedActivations& image, int column, int k,
 // One warp quantizes four blocks in a row, eight lanes each: a lane holds the four elements from `at` on of the plane; the same
 // bits. Stores where `store` says so, which is the same for a block.
 DEVICE void quantize_quads(const QuantizedActivations& image, size_t at, const float x[4], int store) {
-    unsigned most = max(max(magnitude(x[0]), magnitude(x[1])), max(magnitude(x[2]), magnitude(x[3])));
-    for (int mask = 1; mask < 8; mask *= 2) most = max(most, shuffle_xor(most, mask));
-    const BlockScale scale(most);
+    const unsigned most = max(max(magnitude(x[0]), magnitude(x[1])), max(magnitude(x[2]), magnitude(x[3])));
+    const BlockScale scale(group_max<8>(most));
     const unsigned a = scale.integer(x[0]), b = scale.integer(x[1]), c = scale.integer(x[2]), d = scale.integer(x[3]);
     const unsigned bytes = permute_bytes(permute_bytes(a, b, 0x0040), permute_bytes(c, d, 0x0040), 0x5410);
-    int sum = scale.some ? (int)(a + b + c + d - 4 * BlockScale::ZERO) : 0;
-    for (int mask = 1; mask < 4; mask *= 2) sum += shuffle_xor(sum, mask);
+    const int sum = group_sum<4>(scale.some ? (int)(a + b + c + d - 4 * BlockScale::ZERO) : 0);
     if (!store) return;
     const int e = 4 * (lane() & 7);
     *(unsigned*)(image.q + (at & ~(size_t)31) + image_place(e)) = scale.some ? bytes : 0;

@@ -51,6 +51,9 @@ DEVICE void warp_sync() { __syncwarp(); }
 template <class T> DEVICE T shuffle(T v, int lane) { return __shfl_sync(ALL_LANES, v, lane); }
 template <class T> DEVICE T shuffle_xor(T v, int mask) { return __shfl_xor_sync(ALL_LANES, v, mask); }
 template <class T> DEVICE T shuffle_down(T v, int delta) { return __shfl_down_sync(ALL_LANES, v, delta); }
+template <int N, class T> DEVICE void shuffle(T (&to)[N], const T (&v)[N], int lane) {
+    for (int i = 0; i < N; i++) to[i] = __shfl_sync(ALL_LANES, v[i], lane);
+}
 DEVICE unsigned ballot(int predicate) { return __ballot_sync(ALL_LANES, predicate); }
 // A value that is the same in all lanes, and that the compiler knows to be.
 DEVICE int uniform(int v) { return __shfl_sync(ALL_LANES, v, 0); }
@@ -66,6 +69,20 @@ DEVICE float warp_max(float v) {
 }
 template <class T> DEVICE T warp_max(T v) {
     for (int mask = 16; mask; mask >>= 1) v = max(v, __shfl_xor_sync(ALL_LANES, v, mask));
+    return v;
+}
+
+// The same over each N neighbouring lanes, the nearest first: 1, 2, 4 …
+template <int N, class T> DEVICE T group_sum(T v) {
+    for (int mask = 1; mask < N; mask *= 2) v += __shfl_xor_sync(ALL_LANES, v, mask);
+    return v;
+}
+template <int N> DEVICE float group_max(float v) {
+    for (int mask = 1; mask < N; mask *= 2) v = fmaxf(v, __shfl_xor_sync(ALL_LANES, v, mask));
+    return v;
+}
+template <int N> DEVICE unsigned group_max(unsigned v) {
+    for (int mask = 1; mask < N; mask *= 2) v = max(v, __shfl_xor_sync(ALL_LANES, v, mask));
     return v;
 }
 
@@ -298,6 +315,20 @@ DEVICE void mma_f16_k16(float c[4], const unsigned a[4], const unsigned b[2]) {
 #else
     mma_f16_m16n8k8(c, a[0], a[1], b[0]);
     mma_f16_m16n8k8(c, a[2], a[3], b[1]);
+#endif
+}
+// Products of mma_f16_k16, one after the other.
+struct F16Product {
+    float* c;
+    const unsigned *a, *b;
+};
+template <int N>
+DEVICE void mma_f16_k16(const F16Product (&products)[N]) {
+#ifdef __CUDACC__
+#pragma unroll
+    for (int i = 0; i < N; i++) mma_f16_k16(products[i].c, products[i].a, products[i].b);
+#else
+    mma_f16_m16n8k16_all(products);
 #endif
 }
 // c[16×8] += a[16×8] · b[8×8], f16.

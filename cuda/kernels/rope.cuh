@@ -73,12 +73,14 @@ DEVICE void partners(const Quad (&x)[N], Quad (&other)[N], int half) {
     for (int n = 0; n < N; n++) {
         const int i = 128 * n + 4 * lane(), partner = i >= half ? i - half : i + half;
         const int from = partner >> 7 & N - 1, of_lane = partner >> 2 & 31;
+        // Quads behind the pairs need nothing, and nothing of theirs is needed: the same for all lanes.
+        if (n && 128 * n >= 2 * half) continue;
 #pragma unroll
         for (int k = 0; k < N; k++) {
-            for (int j = 0; j < 4; j++) {
-                const float v = half % 128 == 0 ? x[k].v[j] : shuffle(x[k].v[j], of_lane);
-                other[n].v[j] = k == 0 || from == k ? v : other[n].v[j];
-            }
+            if (k && 128 * k >= 2 * half) continue;
+            Quad v = x[k];
+            if (half % 128) shuffle(v.v, x[k].v, of_lane);
+            for (int j = 0; j < 4; j++) other[n].v[j] = k == 0 || from == k ? v.v[j] : other[n].v[j];
         }
     }
 }
@@ -154,8 +156,7 @@ DEVICE void append(void* plane, unsigned short* scales, size_t slot, int type, P
             continue;
         }
         // Eight lanes have a block; past the end are zeros.
-        float largest = fmaxf(fmaxf(fabsf(v[0]), fabsf(v[1])), fmaxf(fabsf(v[2]), fabsf(v[3])));
-        for (int mask = 1; mask < 8; mask *= 2) largest = fmaxf(largest, shuffle_xor(largest, mask));
+        const float largest = group_max<8>(fmaxf(fmaxf(fabsf(v[0]), fabsf(v[1])), fmaxf(fabsf(v[2]), fabsf(v[3]))));
         const unsigned short scale = f32_to_f16(largest / 127.0f);
         const float d = f16_to_f32(scale), inverse = d > 0.0f ? 1.0f / d : 0.0f;
         unsigned bytes = 0;

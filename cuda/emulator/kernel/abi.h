@@ -31,18 +31,19 @@ struct Site {
 
 // What a whole warp does at once: each lane posts a value and gets one back.
 enum class Op {
-    Sync, Shuffle, Ballot,
+    Sync, Shuffle, ShuffleWords, Ballot,
     SumF32, SumI32, SumU32, SumU64, MaxF32, MaxI32, MaxU32, MaxU64,
+    GroupSumF32, GroupSumI32, GroupMaxF32, GroupMaxU32,
     MmaS8M8N8K16, MmaS8M16N8K16, MmaS8M16N8K32, MmaF16M16N8K8, MmaF16M16N8K8Twice, MmaF16M16N8K16, MmaBf16M16N8K16,
     Ldmatrix, LdmatrixTransposed,
 };
 
-// Operands of a tensor-core instruction or ldmatrix, on the stack of each lane.
+// Operands of a tensor-core instruction, ldmatrix or a shuffle of several words, on the stack of each lane.
 struct Fragments {
     void* c;
     const void* a;
     const void* b;
-    int count;
+    int count; // of instructions one after the other (an array), of matrices, of words
 };
 
 } // namespace emu

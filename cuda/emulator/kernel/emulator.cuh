@@ -49,6 +49,11 @@ template <class T> DEVICE T shuffle_down(T v, int delta, SITE) {
     const int source = static_cast<int>(threadIdx.x & 31) + delta;
     return emu::warp(emu::Op::Shuffle, v, source > 31 ? threadIdx.x & 31 : source, site);
 }
+template <int N, class T> DEVICE void shuffle(T (&to)[N], const T (&v)[N], int lane, SITE) {
+    static_assert(sizeof(T) == 4, "words");
+    emu::Fragments f{to, v, nullptr, N};
+    emu_warp(emu::Op::ShuffleWords, reinterpret_cast<uint64_t>(&f), lane & 31, site);
+}
 DEVICE unsigned ballot(int predicate, SITE) {
     return static_cast<unsigned>(emu_warp(emu::Op::Ballot, predicate != 0, 0, site));
 }
@@ -62,6 +67,11 @@ DEVICE int warp_max(int v, SITE) { return emu::warp(emu::Op::MaxI32, v, 0, site)
 DEVICE unsigned warp_max(unsigned v, SITE) { return emu::warp(emu::Op::MaxU32, v, 0, site); }
 DEVICE unsigned long long warp_max(unsigned long long v, SITE) { return emu::warp(emu::Op::MaxU64, v, 0, site); }
 
+template <int N> DEVICE float group_sum(float v, SITE) { return emu::warp(emu::Op::GroupSumF32, v, N, site); }
+template <int N> DEVICE int group_sum(int v, SITE) { return emu::warp(emu::Op::GroupSumI32, v, N, site); }
+template <int N> DEVICE float group_max(float v, SITE) { return emu::warp(emu::Op::GroupMaxF32, v, N, site); }
+template <int N> DEVICE unsigned group_max(unsigned v, SITE) { return emu::warp(emu::Op::GroupMaxU32, v, N, site); }
+
 DEVICE unsigned permute_bytes(unsigned a, unsigned b, unsigned selector) {
     const unsigned long long bytes = static_cast<unsigned long long>(b) << 32 | a;
     unsigned chosen = 0;
@@ -69,37 +79,45 @@ DEVICE unsigned permute_bytes(unsigned a, unsigned b, unsigned selector) {
     return chosen;
 }
 
-DEVICE void mma_s8_m8n8k16(int c[2], unsigned a, unsigned b, SITE) { emu::warp(emu::Op::MmaS8M8N8K16, c, &a, &b, 0, site); }
+DEVICE void mma_s8_m8n8k16(int c[2], unsigned a, unsigned b, SITE) { emu::warp(emu::Op::MmaS8M8N8K16, c, &a, &b, 1, site); }
 DEVICE void mma_s8_m8n8k16_from(int start, int c[2], unsigned a, unsigned b, SITE) {
     c[0] = c[1] = start;
-    emu::warp(emu::Op::MmaS8M8N8K16, c, &a, &b, 0, site);
+    emu::warp(emu::Op::MmaS8M8N8K16, c, &a, &b, 1, site);
 }
 DEVICE void mma_f16_m16n8k8(float c[4], unsigned a0, unsigned a1, unsigned b, SITE) {
     const unsigned a[2] = {a0, a1};
-    emu::warp(emu::Op::MmaF16M16N8K8, c, a, &b, 0, site);
+    emu::warp(emu::Op::MmaF16M16N8K8, c, a, &b, 1, site);
 }
 // Fast kernels of SM 7.5 take one of these where the GPU takes several instructions: the same bits.
 #if __CUDA_ARCH__ >= 800 || FAST_EMULATION
 DEVICE void mma_s8_m16n8k16_from(int start, int c[4], const unsigned a[2], unsigned b, SITE) {
     c[0] = c[1] = c[2] = c[3] = start;
-    emu::warp(emu::Op::MmaS8M16N8K16, c, a, &b, 0, site);
+    emu::warp(emu::Op::MmaS8M16N8K16, c, a, &b, 1, site);
 }
 DEVICE void mma_s8_m16n8k32_from(int start, int c[4], const unsigned a[4], const unsigned b[2], SITE) {
     c[0] = c[1] = c[2] = c[3] = start;
-    emu::warp(emu::Op::MmaS8M16N8K32, c, a, b, 0, site);
+    emu::warp(emu::Op::MmaS8M16N8K32, c, a, b, 1, site);
 }
 #endif
 DEVICE void mma_f16_m16n8k8_twice(float c[4], const unsigned a[4], const unsigned b[2], SITE) {
-    emu::warp(emu::Op::MmaF16M16N8K8Twice, c, a, b, 0, site);
+    emu::warp(emu::Op::MmaF16M16N8K8Twice, c, a, b, 1, site);
 }
 #if __CUDA_ARCH__ >= 800
 DEVICE void mma_f16_m16n8k16(float c[4], const unsigned a[4], const unsigned b[2], SITE) {
-    emu::warp(emu::Op::MmaF16M16N8K16, c, a, b, 0, site);
+    emu::warp(emu::Op::MmaF16M16N8K16, c, a, b, 1, site);
 }
 DEVICE void mma_bf16_m16n8k16(float c[4], const unsigned a[4], const unsigned b[2], SITE) {
-    emu::warp(emu::Op::MmaBf16M16N8K16, c, a, b, 0, site);
+    emu::warp(emu::Op::MmaBf16M16N8K16, c, a, b, 1, site);
 }
 #endif
+
+// Products of SM 8.0, or of SM 7.5 two for one, in one meeting of the lanes.
+template <int N, class P> DEVICE void mma_f16_m16n8k16_all(const P (&products)[N], SITE) {
+    emu::Fragments f[N];
+    for (int i = 0; i < N; i++) f[i] = {products[i].c, products[i].a, products[i].b, N};
+    const emu::Op op = __CUDA_ARCH__ >= 800 ? emu::Op::MmaF16M16N8K16 : emu::Op::MmaF16M16N8K8Twice;
+    emu_warp(op, reinterpret_cast<uint64_t>(f), 0, site);
+}
 
 DEVICE void ldmatrix_x4(unsigned r[4], const void* row, SITE) { emu::warp(emu::Op::Ldmatrix, r, row, nullptr, 4, site); }
 DEVICE void ldmatrix_x2(unsigned r[2], const void* row, SITE) { emu::warp(emu::Op::Ldmatrix, r, row, nullptr, 2, site); }

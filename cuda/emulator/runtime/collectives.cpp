@@ -15,7 +15,9 @@ template <class T> static T take(uint64_t v) {
     return t;
 }
 
-static const Fragments& fragments(const Warp& w, int lane) { return *reinterpret_cast<const Fragments*>(w.values[lane]); }
+static const Fragments& fragments(const Warp& w, int lane, int i = 0) {
+    return reinterpret_cast<const Fragments*>(w.values[lane])[i];
+}
 
 // The butterfly of kernels/ptx.cuh: the pairs at distance 16 first, then 8, 4, 2, 1. Its sums commute, so all lanes agree.
 template <class T, class F> static void reduce(Warp& w, F join) {
@@ -30,11 +32,33 @@ template <class T, class F> static void reduce(Warp& w, F join) {
 template <class T> static void sum(Warp& w) { reduce<T>(w, [](T a, T b) { return a + b; }); }
 template <class T> static void max(Warp& w) { reduce<T>(w, [](T a, T b) { return std::max(a, b); }); }
 
+// Over each n neighbouring lanes: the pairs at distance 1 first, then 2, 4 …
+template <class T, class F> static void reduce_groups(Warp& w, F join) {
+    const int n = w.arguments[0];
+    for (int mask = 1; mask < n; mask *= 2) {
+        T v[32];
+        for (int i = 0; i < 32; i++) v[i] = take<T>(w.values[i]);
+        for (int i = 0; i < 32; i++) {
+            const T joined = join(v[i], v[i ^ mask]);
+            memcpy(&w.values[i], &joined, sizeof joined);
+        }
+    }
+}
+
 static void shuffle(Warp& w) {
     uint64_t v[32];
     memcpy(v, w.values, sizeof v);
     for (int i = 0; i < 32; i++)
         if (w.exists >> i & 1) w.values[i] = v[w.arguments[i]];
+}
+
+static void shuffle_words(Warp& w) {
+    const int count = fragments(w, 0).count;
+    for (int i = 0; i < count; i++) {
+        uint32_t v[32];
+        for (int l = 0; l < 32; l++) v[l] = static_cast<const uint32_t*>(fragments(w, l).a)[i];
+        for (int l = 0; l < 32; l++) static_cast<uint32_t*>(fragments(w, l).c)[i] = v[w.arguments[l]];
+    }
 }
 
 // Eight columns of a row of `c`, or of `b` at one k (for registers: at those k that one of them holds).
@@ -134,7 +158,7 @@ template <class E> static void decode(const unsigned* words, float* out, int n) 
 
 // Tensor cores: gather the fragments into rows, multiply, scatter. Lane 4g+t holds rows g and g+8 of `a` and `c`, column g of
 // `b` (PTX manual, "Matrix Fragments for mma"). PER: elements per register.
-template <int M, int K, int PER, class A, class F> static void mma(Warp& w, F multiply_rows) {
+template <int M, int K, int PER, class A, class F> static void mma(Warp& w, int i, F multiply_rows) {
     constexpr int ROWS = M / 8, REGISTERS = K / PER, STEPS = REGISTERS / 4;
     using Row = typename Columns<A>::Type;
     unsigned a[M][REGISTERS];
@@ -142,7 +166,7 @@ template <int M, int K, int PER, class A, class F> static void mma(Warp& w, F mu
     Row c[M];
     for (int l = 0; l < 32; l++) {
         const int g = l / 4, t = l % 4;
-        const Fragments& f = fragments(w, l);
+        const Fragments& f = fragments(w, l, i);
         unsigned of_a[ROWS * STEPS], of_b[STEPS];
         memcpy(of_a, f.a, sizeof of_a);
         memcpy(of_b, f.b, sizeof of_b);
@@ -155,20 +179,26 @@ template <int M, int K, int PER, class A, class F> static void mma(Warp& w, F mu
     }
     multiply_rows(a, b, c);
     for (int l = 0; l < 32; l++) {
-        A* const out = static_cast<A*>(fragments(w, l).c);
+        A* const out = static_cast<A*>(fragments(w, l, i).c);
         for (int r = 0; r < ROWS; r++) memcpy(out + 2 * r, reinterpret_cast<A*>(&c[l / 4 + 8 * r]) + l % 4 * 2, 2 * sizeof(A));
     }
 }
 
+// All instructions that the lanes have met for.
+template <int M, int K, int PER, class A, class F> static void mma_all(Warp& w, F multiply_rows) {
+    const int count = fragments(w, 0).count;
+    for (int i = 0; i < count; i++) mma<M, K, PER, A>(w, i, multiply_rows);
+}
+
 template <int M, int K> static void mma_int8(Warp& w) {
-    mma<M, K, 4, int>(w, [](const auto& a, const Words* b, Ints* c) {
+    mma_all<M, K, 4, int>(w, [](const auto& a, const Words* b, Ints* c) {
         for (int row = 0; row < M; row++) c[row] = multiply(c[row], a[row], b, K / 4);
     });
 }
 
 // AT_ONCE: how many of the K products of an element join it together.
 template <int M, int K, class E, int AT_ONCE = K> static void mma_float(Warp& w) {
-    mma<M, K, 2, float>(w, [](const auto& a, const Words* b, Floats* c) {
+    mma_all<M, K, 2, float>(w, [](const auto& a, const Words* b, Floats* c) {
         float x[M][K];
         Floats y[K];
         decode<E>(a[0], x[0], M * K / 2);
@@ -211,6 +241,7 @@ void collective(Op op, Warp& w) {
     switch (op) {
     case Op::Sync: break;
     case Op::Shuffle: shuffle(w); break;
+    case Op::ShuffleWords: shuffle_words(w); break;
     case Op::Ballot: {
         uint64_t mask = 0;
         for (int i = 0; i < 32; i++)
@@ -225,6 +256,10 @@ void collective(Op op, Warp& w) {
     case Op::MaxI32: max<int>(w); break;
     case Op::MaxU32: max<unsigned>(w); break;
     case Op::MaxU64: max<uint64_t>(w); break;
+    case Op::GroupSumF32: reduce_groups<float>(w, [](float a, float b) { return a + b; }); break;
+    case Op::GroupSumI32: reduce_groups<unsigned>(w, [](unsigned a, unsigned b) { return a + b; }); break;
+    case Op::GroupMaxF32: reduce_groups<float>(w, [](float a, float b) { return __builtin_fmaxf(a, b); }); break;
+    case Op::GroupMaxU32: reduce_groups<unsigned>(w, [](unsigned a, unsigned b) { return std::max(a, b); }); break;
     case Op::MmaS8M8N8K16: mma_int8<8, 16>(w); break;
     case Op::MmaS8M16N8K16: mma_int8<16, 16>(w); break;
     case Op::MmaS8M16N8K32: mma_int8<16, 32>(w); break;
