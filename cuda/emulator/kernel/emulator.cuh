@@ -111,7 +111,7 @@ DEVICE void mma_bf16_m16n8k16(float c[4], const unsigned a[4], const unsigned b[
 }
 #endif
 
-// Products of SM 8.0, or of SM 7.5 two for one, in one meeting of the lanes.
+// Products of SM 8.0, or of SM 7.5 two for one, as one collective.
 template <int N, class P> DEVICE void mma_f16_m16n8k16_all(const P (&products)[N], SITE) {
     emu::Fragments f[N];
     for (int i = 0; i < N; i++) f[i] = {products[i].c, products[i].a, products[i].b, N};

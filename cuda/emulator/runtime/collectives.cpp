@@ -184,7 +184,7 @@ template <int M, int K, int PER, class A, class F> static void mma(Warp& w, int 
     }
 }
 
-// All instructions that the lanes have met for.
+// All instructions of a collective, in their order.
 template <int M, int K, int PER, class A, class F> static void mma_all(Warp& w, F multiply_rows) {
     const int count = fragments(w, 0).count;
     for (int i = 0; i < count; i++) mma<M, K, PER, A>(w, i, multiply_rows);

@@ -33,7 +33,15 @@ fn a_kernel_and_its_scopes() {
 
 #[test]
 fn a_half_that_nothing_writes_is_taken() {
-    let code = [".reg .b32 %r<4>; .reg .b64 %rd<2>;", "mov.u32 %r1, %tid.x;", "mov.b64 %rd1, {%r1, %r2};"];
+    let code = [
+        ".reg .b32 %r<4>; .reg .b64 %rd<5>;",
+        "mov.u32 %r1, %tid.x;",
+        "mov.b64 %rd1, {%r1, %r2};",
+        "cvt.s64.s32 %rd2, %rd1;",
+        "mov.b64 %rd3, {%r1, %r1};",
+        "mov.b64 %rd4, {%r1, %r3};",
+        "add.s64 %rd4, %rd4, %rd3;",
+    ];
     parse(&code.join("\n")).expect("PTX");
 }
 
