@@ -177,9 +177,9 @@ impl GpuDecoder {
     }
 
     /// The device memory that a decoder takes: the sum of the parts that it will take.
-    pub fn plan(gpu: &Gpu, model: &Model, o: &Options) -> Plan {
+    pub fn plan(model: &Model, o: &Options) -> Plan {
         let mut layout = ArenaLayout::default();
-        Memory::lay_out(&mut layout, model, &as_run(model, o), multiprocessors(gpu));
+        Memory::lay_out(&mut layout, model, &as_run(model, o));
         plan_of(layout.parts(), layout.used())
     }
 
@@ -196,8 +196,8 @@ impl GpuDecoder {
     /// # Errors
     /// As [`GpuDecoder::new`].
     pub fn load(gpu: &Arc<Gpu>, model: &Model, o: &Options, progress: Progress) -> Result<Self> {
-        let (multiprocessors, o) = (multiprocessors(gpu), &as_run(model, o));
-        let (arena, mut memory) = Arena::new(gpu, |layout| Memory::lay_out(layout, model, o, multiprocessors))?;
+        let o = &as_run(model, o);
+        let (arena, mut memory) = Arena::new(gpu, |layout| Memory::lay_out(layout, model, o))?;
         let stream = Stream::new(gpu)?;
         // SAFETY: `Memory::lay_out` took them for as many rows and heads, in an arena that outlives the stream.
         unsafe { memory.activations.parts.clear(&stream, memory::step_rows(o), model.config.widest(|l| l.n_head))? };
@@ -305,10 +305,6 @@ fn as_run(model: &Model, o: &Options) -> Options {
 fn blocks(model: &Model) -> impl Iterator<Item = (&LayerPlan, &weights::Layer)> {
     let head = model.weights.draft_head.iter().map(|head| &head.block);
     model.config.layers.iter().zip(&model.weights.layers).chain(model.config.draft_head.iter().zip(head))
-}
-
-fn multiprocessors(gpu: &Gpu) -> usize {
-    gpu.properties().multiprocessors as usize
 }
 
 /// Bytes by the purposes that the names begin with.

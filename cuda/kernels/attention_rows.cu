@@ -15,8 +15,8 @@
 
 #include "attention.cuh"
 
-// Sizes and places. AT_ONCE: tiles of a step; of heads beyond 128 the 64 KB of an sm_75 hold one.
-template <int DIM, int Q8, int AT_ONCE_ = (DIM > 128 && !HAS_CP_ASYNC ? 1 : 2)>
+// Sizes and places. AT_ONCE: tiles of a step; of heads beyond 64 the 64 KB of an sm_75 hold one, of 128 for two blocks.
+template <int DIM, int Q8, int AT_ONCE_ = (DIM > 64 && !HAS_CP_ASYNC ? 1 : 2)>
 struct Rows : Heads<DIM, Q8> {
     using H = Heads<DIM, Q8>;
     static constexpr int AT_ONCE = AT_ONCE_, STEP = AT_ONCE * H::KEYS;
@@ -27,7 +27,7 @@ struct Rows : Heads<DIM, Q8> {
     static constexpr int SCORE_STRIDE = STEP + 8;
     static constexpr int UNROLL = DIM > 128 ? 4 : 2;
     static constexpr int SCALES = Q8 ? STEP * H::BLOCKS : 0;
-    static constexpr int RESIDENT = DIM > 128 ? 1 : 2;  // blocks per multiprocessor that registers allow
+    static constexpr int RESIDENT = DIM > (HAS_CP_ASYNC ? 256 : 128) ? 1 : 2;  // blocks per multiprocessor that registers allow
     // Dynamic shared memory in bytes, in this order.
     static constexpr int QUERIES = 2 * 2 * ROWS * H::STRIDE, TILE = 2 * STEP * H::STRIDE, SCORES = 4 * ROWS * SCORE_STRIDE;
     static constexpr int TURNS = 4 * (H::LATENT ? MAX_TURNING : DIM);
@@ -251,7 +251,7 @@ DEVICE void join_parts(const AttentionParams& p, const Shared& s, const RowQueri
 }
 
 // All steps of a share; the first one's keys and values are on their way. Those of the next one come as soon as no warp reads the last
-// one's. A tile at a time: of code that one block runs once, every line is waited for.
+// one's. A tile at a time, but for those behind the row: of code that one block runs once, every line is waited for.
 template <class V>
 DEVICE void attend(const AttentionParams& p, const Run& run, const Share& share, Shared& s, const RowQueries& query, Role at, const Own<V>& own, Output<V>& all) {
     Output<V> part = nothing<V>();
@@ -267,8 +267,9 @@ DEVICE void attend(const AttentionParams& p, const Run& run, const Share& share,
         const int missing = i + 2 == share.end ? own.position : NO_POSITION;
         if (more) fetch_keys<V>(p, run, next, s, missing);
         cp_async_commit();
+        const int seen = V::AT_ONCE == 1 ? V::KEYS : min(run.last + 1 - i * V::STEP, V::STEP);
 #pragma unroll 1
-        for (int from = 0; from < V::STEP; from += V::KEYS) {
+        for (int from = 0; from < seen; from += V::KEYS) {
             Weights<V> weights;
             weigh(s, at, from, part, weights);
             accumulate(p, s, at, from, part, weights);

@@ -5,7 +5,7 @@ use super::{
     cache::{Cache, CacheType, PAGE},
     rope_kv::{MAX_TURNING, RopeKv},
 };
-use crate::{ArenaLayout, Grid, Params, Ptr, Result, Stream};
+use crate::{ArenaLayout, DeviceProperties, Grid, Params, Ptr, Result, Stream};
 
 /// Most parts that what a row sees falls into, each of at least a page.
 pub const MAX_PARTS: usize = 64;
@@ -34,7 +34,8 @@ pub struct Attention {
     pub image: QuantizedActivations,
     /// Partial results and tickets of rows that several blocks share.
     pub scratch: Scratch,
-    /// Most blocks that share the parts of a row where rows go one by one. Not in the bits of the result.
+    /// Most blocks that share the parts of a row where rows go one by one; 0: so many that those of all rows fill the GPU
+    /// once. Not in the bits of the result.
     pub splits: usize,
     /// What is still to be done with the projections of the rows, where no row sees another one; of latent attention as
     /// [`LatentKv`](super::rope_kv::LatentKv) has it. Only where rows go one by one.
@@ -114,13 +115,6 @@ impl Scratch {
     }
 }
 
-/// Splits with which one sequence fills a GPU: rows see at most `visible` positions. Fixed at load: the grid does not change
-/// with the position.
-pub fn splits(multiprocessors: usize, n_head_kv: usize, visible: usize) -> usize {
-    // A window begins and ends within a page.
-    (2 * multiprocessors).div_ceil(n_head_kv).min(visible.div_ceil(PAGE) + 1).clamp(1, MAX_PARTS)
-}
-
 /// The twin of AttentionParams in kernels/attention_tiles.cuh.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -182,9 +176,11 @@ pub unsafe fn attention(s: &Stream, a: &Attention) -> Result<()> {
     let group = a.n_head / a.n_head_kv;
     let variant = Variant::of(a, s.gpu().properties().sm);
     let heads_per_tile = group.min(variant.queries);
-    let (rows_per_tile, splits) = match a.tiling {
-        Tiling::Rows => (1, a.splits.max(1)),
-        Tiling::Prompt => (variant.queries / heads_per_tile, 1),
+    let tiles = a.n_head_kv * group.div_ceil(heads_per_tile);
+    let (rows_per_tile, splits) = match (a.tiling, a.splits) {
+        (Tiling::Prompt, _) => (variant.queries / heads_per_tile, 1),
+        (Tiling::Rows, 0) => (1, variant.splits(s.gpu().properties(), tiles * a.rows, a)),
+        (Tiling::Rows, splits) => (1, splits),
     };
     let raw = Raw {
         q: a.q,
@@ -205,7 +201,7 @@ pub unsafe fn attention(s: &Stream, a: &Attention) -> Result<()> {
         value_dim: value_dim as i32,
         heads_per_tile: heads_per_tile as i32,
         rows_per_tile: rows_per_tile as i32,
-        tiles_of_kv: group.div_ceil(heads_per_tile) as i32,
+        tiles_of_kv: (tiles / a.n_head_kv) as i32,
         place_factor: 65_536usize.div_ceil(heads_per_tile) as i32,
         splits: splits as i32,
         parts: a.scratch.parts as i32,
@@ -222,7 +218,6 @@ pub unsafe fn attention(s: &Stream, a: &Attention) -> Result<()> {
             Some(_) => rope.checked_latent(),
         }),
     };
-    let tiles = a.n_head_kv * group.div_ceil(heads_per_tile);
     let blocks = [tiles as u32, a.rows.div_ceil(rows_per_tile) as u32, splits as u32];
     let grid = Grid { blocks, threads: variant.threads(), shared: variant.shared() };
     // SAFETY: the kernel takes these parameters (compared by the test below); the caller answers for the rest.
@@ -262,7 +257,7 @@ impl Variant {
         let dim = if a.latent.is_some() { LATENT } else { a.head_dim.next_power_of_two().max(64) };
         let keys = if dim > 256 { 16 } else { 32 };
         let (queries, step) = match (a.tiling, dim) {
-            (Tiling::Rows, _) => (QUERIES, if dim > 128 && sm < 80 { keys } else { 2 * keys }),
+            (Tiling::Rows, _) => (QUERIES, if dim > 64 && sm < 80 { keys } else { 2 * keys }),
             (Tiling::Prompt, 64) => (64, keys),
             (Tiling::Prompt, 128) => (32, keys),
             (Tiling::Prompt, _) => (16, keys),
@@ -317,12 +312,67 @@ impl Variant {
     fn threads(&self) -> u32 {
         if self.tiling == Tiling::Rows || self.dim > 128 { 256 } else { 128 }
     }
+
+    /// Where `tiles` tiles of query heads go one by one: blocks for each, so that all of them run at once, or in the fewest
+    /// turns. They are fixed where a step is recorded, whatever the positions of its rows.
+    fn splits(&self, gpu: &DeviceProperties, tiles: usize, a: &Attention) -> usize {
+        /// Pages that a row may see where attention takes long. A block takes as long as one page besides.
+        const PAGES: usize = 32;
+        // From sm_80 on the driver has a KiB of its own in every block's shared memory.
+        let own = if gpu.sm < 80 { 0 } else { 1024 };
+        let fit = (gpu.shared_per_block as usize + own) / (self.shared() as usize + own);
+        let at_once = fit.clamp(1, if self.dim > 256 { 1 } else { 2 }) * gpu.multiprocessors as usize;
+        let time = |splits: usize| (tiles * splits).div_ceil(at_once) as f64 * (1.0 + PAGES as f64 / splits as f64);
+        let fewest = (at_once / tiles).max(1);
+        let best = (fewest..=8 * fewest).min_by(|a, b| time(*a).total_cmp(&time(*b))).unwrap_or(fewest);
+        // A window begins and ends within a page.
+        let of_window = if a.window > 0 { a.window.div_ceil(PAGE) + 1 } else { MAX_PARTS };
+        best.min(of_window).min(a.scratch.parts).max(1)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ops::twin;
+
+    #[test]
+    fn blocks_of_all_rows_run_at_once_or_in_full_turns() {
+        let gpu = |sm, multiprocessors, shared_per_block| DeviceProperties {
+            ordinal: 0,
+            name: String::new(),
+            sm,
+            memory: 0,
+            multiprocessors,
+            shared_per_block,
+            l2: 0,
+        };
+        let (t4, rtx_3060, h100) = (gpu(75, 40, 65_536), gpu(86, 28, 101_376), gpu(90, 132, 232_448));
+        // head_dim, window, pages of the context, tiles of heads of all rows, splits.
+        for (gpu, head_dim, window, parts, tiles, expected) in [
+            (&t4, 64, 0, 64, 8, 10),
+            (&t4, 64, 0, 64, 64, 5),
+            (&t4, 128, 0, 64, 8, 10),
+            (&t4, 256, 0, 64, 1, 40),
+            (&t4, 256, 0, 64, 8, 5),
+            (&t4, 256, 512, 64, 1, 9),
+            (&t4, 256, 0, 2, 1, 2),
+            (&rtx_3060, 64, 0, 64, 64, 6),
+            (&rtx_3060, 256, 0, 64, 1, 28),
+            (&h100, 128, 0, 64, 8, 33),
+            (&h100, 256, 0, 64, 1, 64),
+            (&h100, 64, 0, 64, 256, 1),
+        ] {
+            let a = Attention {
+                head_dim,
+                window,
+                scratch: Scratch { parts, ..Scratch::default() },
+                ..Attention::default()
+            };
+            let found = Variant::of(&a, gpu.sm).splits(gpu, tiles, &a);
+            assert_eq!(found, expected, "sm_{} {head_dim} {window} {parts} {tiles}", gpu.sm);
+        }
+    }
 
     #[test]
     fn the_kernels_have_the_same() {

@@ -15,7 +15,6 @@ use std::f32::consts::FRAC_1_SQRT_2;
 use qrun_cuda::{
     ArenaLayout, Ptr,
     ops::{
-        attention,
         cache::{Cache, CacheType},
         gemm,
         recurrent::{States, head_len},
@@ -87,8 +86,6 @@ pub struct Layer {
     pub guessed: Recurrent,
     /// Angle per position of each pair of this layer's RoPE, `[n_rot / 2]`.
     pub frequencies: Ptr<u64>,
-    /// Blocks of attention for each head of k and v: enough to fill the device when one token is decoded.
-    pub splits: usize,
     /// What the layer's output is multiplied by.
     pub output_scale: f32,
 }
@@ -248,7 +245,7 @@ impl Memory {
     }
 
     /// Lays out a model. Takes the same parts every time.
-    pub fn lay_out(layout: &mut ArenaLayout, model: &Model, o: &Options, multiprocessors: usize) -> Self {
+    pub fn lay_out(layout: &mut ArenaLayout, model: &Model, o: &Options) -> Self {
         let (c, w) = (&model.config.as_cached(o), &*model.weights);
         let mut loader = Loader { layout, uploads: Vec::new() };
         let token_embd = loader.matrix("token_embd", &w.token_embd);
@@ -286,8 +283,6 @@ impl Memory {
                 choice_scale = loader.optional(format!("weights/blk.{il}.ffn_down_exps.scale"), &layer.choice_scale);
                 output_scale = layer.vectors.get(Role::LayerOutputScale).map_or(1.0, |scale| scale[0]);
             }
-            let visible = plan.window.map_or(o.n_ctx, |window| window.min(o.n_ctx));
-            let splits = attention::splits(multiprocessors, plan.n_head_kv.max(1), visible);
             let frequencies = frequencies[il];
             Layer {
                 vectors,
@@ -299,7 +294,6 @@ impl Memory {
                 before,
                 guessed,
                 frequencies,
-                splits,
                 output_scale,
             }
         });

@@ -368,7 +368,6 @@ impl Step<'_> {
             end: if l.mask.is_causal() { Ptr::NULL } else { rows.end },
             cache: self.m.layers[l.kv.layer(il)].cache,
             scratch: a.parts,
-            splits: layer.splits,
             tiling: self.tiling,
             rows: self.rows,
             n_head: l.n_head,

@@ -99,8 +99,8 @@ impl Run {
         match &place {
             Backend::Cpu { reason: Some(reason) } => run.place += &format!(" ({reason})"),
             Backend::Cpu { reason: None } => {}
-            Backend::Gpu { gpu, .. } => {
-                run.gpu = Some((place.name(), needs(&|n_ctx| GpuDecoder::plan(gpu, model, &options(n_ctx)))));
+            Backend::Gpu { .. } => {
+                run.gpu = Some((place.name(), needs(&|n_ctx| GpuDecoder::plan(model, &options(n_ctx)))));
             }
         }
         let available = plan.available.map_or(String::new(), |a| format!(" of {} available", human_bytes(a)));

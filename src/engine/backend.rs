@@ -160,7 +160,7 @@ fn on_gpu(ordinal: Option<i32>, model: &Model, options: &Options) -> Result<(Arc
     let ordinal = ordinal.map_or_else(device::best_ordinal, Ok).map_err(DeviceError::from)?;
     let gpu = Gpu::open(ordinal)?;
     GpuDecoder::supports(model, options).map_err(BackendError::Unsupported)?;
-    let need = |n_ctx| GpuDecoder::plan(&gpu, model, &Options { n_ctx, ..options.clone() });
+    let need = |n_ctx| GpuDecoder::plan(model, &Options { n_ctx, ..options.clone() });
     let room = gpu.free_for_models()?;
     let plan = plan::fit_need(model, options.n_ctx, room, need).map_err(BackendError::Memory)?;
     // A context that nobody asked for is not worth a GPU that hardly holds any.

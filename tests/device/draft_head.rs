@@ -7,10 +7,7 @@ use qrun_models::{DraftRequest, Entry, Forward, GpuDecoder, Model, Options};
 use qrun_quant::{Bytes, Gguf};
 
 use super::{Device, assert_near, distance, fast_bound, in_k_quants, options, sm};
-use crate::{
-    card,
-    tiny::{Mix, TINY, Tiny, decoder, entries, prompt},
-};
+use crate::tiny::{Mix, TINY, Tiny, decoder, entries, prompt};
 
 const QWEN35: Tiny = Tiny { arch: "qwen35", n_rot: 16, n_layer: 4, draft_head: true, ..TINY };
 const QWEN35MOE: Tiny = Tiny { arch: "qwen35moe", experts: [12, 3, 64, 96], ..QWEN35 };
@@ -228,7 +225,7 @@ fn a_draft_costs_what_the_plan_says_and_waits_for_nothing_in_between() {
     let tiny = in_k_quants(QWEN35);
     let (model, text) = (with_head(&tiny), prompt("cost", 80, tiny.n_vocab));
     let mut device = Device::new(&model, &drafting(), sm(80));
-    assert_eq!(device.memory_plan(), GpuDecoder::plan(&card::gpu(), &model, &drafting()));
+    assert_eq!(device.memory_plan(), GpuDecoder::plan(&model, &drafting()));
     assert_eq!(device.arena().1, device.memory_plan().total());
     feed(&mut *device, &text[..70], 0, 200);
     let request = [DraftRequest { seq: 0, token: text[70], most: 4 }];

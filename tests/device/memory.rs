@@ -24,7 +24,7 @@ fn the_plan_is_what_is_taken() {
             let machine = card::machine(Config::default());
             let _entered = machine.enter();
             let gpu = Gpu::open(0).unwrap();
-            let plan = GpuDecoder::plan(&gpu, &model, &o);
+            let plan = GpuDecoder::plan(&model, &o);
             // The code of the kernels that loading launches comes with their first launch, and stays.
             drop(GpuDecoder::new(&gpu, &model, &o).unwrap());
             let before = gpu.free_memory().unwrap();
@@ -63,7 +63,7 @@ fn too_little_memory_is_said_with_the_numbers() {
     let _entered = machine.enter();
     let gpu = Gpu::open(0).unwrap();
     let Err(error) = GpuDecoder::new(&gpu, &tiny.model(), &options()) else { panic!("1 MiB is enough") };
-    let wanted = GpuDecoder::plan(&gpu, &tiny.model(), &options()).total();
+    let wanted = GpuDecoder::plan(&tiny.model(), &options()).total();
     assert!(error.to_string().contains(&wanted.to_string()), "{error}");
 }
 

@@ -31,7 +31,7 @@ fn every_ratio_of_heads_and_every_size_of_them() {
     check(&[
         BASE,
         Case { n_head: 3, n_head_kv: 3, head_dim: 16, ..BASE },
-        Case { n_head: 6, n_head_kv: 2, head_dim: 80, ..BASE },
+        Case { n_head: 6, n_head_kv: 2, head_dim: 80, splits: 0, ..BASE },
         Case { n_head: 4, head_dim: 256, image: true, ..BASE },
         Case { n_head: 5, head_dim: 96, image: true, splits: 3, ..BASE },
         Case { n_head: 7, head_dim: 128, kind: CacheType::Q8_0, ..BASE },
@@ -60,6 +60,7 @@ fn windows_end_where_they_should_and_rings_wrap() {
     let windowed = Case { window: 40, rows: WINDOW_EDGES, ..BASE };
     check(&[
         windowed,
+        Case { splits: 0, ..windowed },
         Case { splits: 4, kind: CacheType::Q8_0, ..windowed },
         Case { tiling: Tiling::Prompt, rows: PROMPT, ..windowed },
         Case { tiling: Tiling::Prompt, window: 9, rows: MIXED, head_dim: 128, ..windowed },

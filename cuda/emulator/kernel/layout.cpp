@@ -158,7 +158,7 @@ int main() {
     }
 #define OF_ROWS(name, DIM, Q8)                                                   \
     {                                                                            \
-        using V75 = attention_rows::Rows<DIM, Q8, (DIM > 128 ? 1 : 2)>;          \
+        using V75 = attention_rows::Rows<DIM, Q8, (DIM > 64 ? 1 : 2)>;           \
         using V80 = attention_rows::Rows<DIM, Q8>;                               \
         VARIANT(name, "sm_75", V75) VARIANT(name, "sm_80", V80)                  \
     }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use qrun_cuda::{
     Arena, Gpu, Pinned, Stream, limits,
     ops::{
-        attention::{Attention, Scratch, Tiling, attention, splits},
+        attention::{Attention, Scratch, Tiling, attention},
         cache::{Cache, CacheType, PAGE},
         probe::{ELEMENT, SUMS},
     },
@@ -85,7 +85,6 @@ fn measure([n_head, head_dim, rank]: [usize; 3], [depth, prompt, sequences]: [us
             cache,
             out: vectors.add(prompt * n_head * head_dim),
             scratch,
-            splits: splits(gpu.properties().multiprocessors as usize, 1, depth),
             tiling,
             rows,
             n_head,
