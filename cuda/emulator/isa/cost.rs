@@ -33,11 +33,14 @@ pub use report::{Bound, Estimate, estimate};
 pub use trace::{Block, Step, Trace};
 
 /// A launch whose time is asked for.
+#[derive(Clone, Copy)]
 pub struct Work<'a> {
     /// By instruction.
     pub issues: &'a [Issue],
     /// Some blocks of the launch, which stand for all of them.
     pub trace: &'a [Block],
+    /// What the average block does, over the average of these.
+    pub average: f64,
     /// Blocks of the grid.
     pub blocks: u64,
     /// Threads of a block.

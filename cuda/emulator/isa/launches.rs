@@ -84,6 +84,14 @@ impl LaunchCounts {
         }
     }
 
+    /// Instructions of the average block over those of the average one that was traced; 1 where none was.
+    pub fn average(&self) -> f64 {
+        let (all, traced) = (self.counts.sum(&[]), self.trace.iter().flat_map(|block| &block.warps).map(Vec::len));
+        let all = (all.executed + all.idle) as f64 / self.counts.blocks.max(1) as f64;
+        let traced = traced.sum::<usize>() as f64 / self.trace.len().max(1) as f64;
+        if traced > 0.0 { all / traced } else { 1.0 }
+    }
+
     fn is_like(&self, launch: &Launch<'_>, params: &[u8]) -> bool {
         let Launch { kernel, grid, block, .. } = launch;
         (&self.kernel, self.sm, self.grid, self.threads) == (&kernel.name, kernel.sm, *grid, block.iter().product())

@@ -30,7 +30,7 @@ fn cubin(sm: u32) -> Vec<u8> {
 
 #[test]
 fn devices_are_what_was_asked_for() {
-    for (sm, name, shared) in [(75, "T4", 65536), (86, "3090", 101376), (90, "H100", 232448), (120, "5090", 101376)] {
+    for (sm, name, shared) in [(75, "T4", 65536), (86, "3060", 101376), (90, "H100", 232448), (120, "5080", 101376)] {
         let machine = Machine::new(Config { sm, memory: 1 << 30, devices: 2, driver: 12040, ..Config::source() });
         let _entered = machine.enter();
         result::init().expect("init");

@@ -40,6 +40,9 @@ pub fn estimate(work: &Work<'_>, card: &Card) -> Option<Estimate> {
         return None;
     }
     let sectors = Sectors::new(work.trace, work.issues, work.hot);
+    // Blocks that find nothing to do are none; where all do more than those that were traced, it takes longer.
+    let busy = (work.blocks as f64 * work.average.min(1.0)).round().max(1.0) as u64;
+    let work = &Work { blocks: busy, average: work.average.max(1.0), ..*work };
     let (resident, blocks) = (resident(work, card), work.blocks.div_ceil(card.sms.into()));
     let setup = |end| Setup { work, sectors: &sectors, card, end, resident, blocks, only: None };
     let floor = floor(&setup(0));
@@ -62,13 +65,13 @@ fn timed(setup: &Setup<'_>) -> Bound {
     let most = wave * affordable.clamp(2, 6);
     if setup.blocks <= most {
         let Outcome { clocks, busy } = simulate(*setup);
-        return Bound { us: us(clocks, setup), by: binds(&busy) };
+        return Bound { us: us(clocks * setup.work.average, setup), by: binds(&busy) };
     }
     // One wave, and several: the difference goes on.
     let [one, several] = [wave, most].map(|blocks| simulate(Setup { blocks, ..*setup }));
     let rate = (several.clocks - one.clocks).max(0.0) / (most - wave) as f64;
     let clocks = several.clocks + rate * (setup.blocks - most) as f64;
-    Bound { us: us(clocks, setup), by: binds(&several.busy) }
+    Bound { us: us(clocks * setup.work.average, setup), by: binds(&several.busy) }
 }
 
 fn binds(busy: &[(Resource, f64)]) -> Resource {
@@ -99,10 +102,11 @@ fn floor(setup: &Setup<'_>) -> Bound {
     let fma = &mut pipes[Pipe::Fma as usize];
     *fma = fma.max((*fma + both) / 2.0);
     // Clocks of the average SM.
-    let clocks = |of_traced: f64| of_traced / traced * blocks / sms;
+    let clocks = |of_traced: f64| of_traced / traced * work.average * blocks / sms;
     let (all_cold, own_cold) = sectors.cold();
-    let cold = 32.0 * (all_cold + own_cold * blocks).min(work.distinct.map_or(f64::INFINITY, |n| n as f64));
-    let own = f64::from(sectors.count - sectors.shared) / traced;
+    let cold =
+        32.0 * (all_cold + own_cold * work.average * blocks).min(work.distinct.map_or(f64::INFINITY, |n| n as f64));
+    let own = f64::from(sectors.count - sectors.shared) / traced * work.average;
     let into = 32.0 * (f64::from(sectors.shared) + own * setup.blocks as f64);
     let from = 32.0 * (f64::from(sectors.shared) * blocks.min(sms) + own * blocks);
     let mut all = vec![

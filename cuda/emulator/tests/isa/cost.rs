@@ -43,7 +43,7 @@ fn trace(blocks: &[Warps]) -> Vec<Block> {
 
 fn work<'a>(issues: &'a [Issue], trace: &'a [Block], blocks: u64) -> Work<'a> {
     let threads = 32 * trace[0].warps.len() as u32;
-    Work { issues, trace, blocks, threads, registers: 32, shared: 0, distinct: None, hot: &|_| false }
+    Work { issues, trace, average: 1.0, blocks, threads, registers: 32, shared: 0, distinct: None, hot: &|_| false }
 }
 
 /// Estimate of one block of these warps, with times in clocks.
@@ -222,6 +222,23 @@ fn the_last_wave_may_be_part_of_one() {
     for (blocks, expected) in [(1, 1.0 / 640.0), (640, 1.0), (960, 1.5)] {
         assert_eq!(waves(&work(&issues, &trace, blocks), card("T4")), expected, "{blocks}");
     }
+}
+
+#[test]
+fn blocks_that_do_less_or_more_than_those_that_were_traced() {
+    let (card, issues) = (card("T4"), issues(75, &[("FADD R0, R0, R0", 4, NONE, 0)]));
+    let trace = trace(&[vec![vec![(0, 0, 0); 1000]]]);
+    let time = |average, blocks| {
+        let found = estimate(&Work { average, ..work(&issues, &trace, blocks) }, card).expect("a trace");
+        [found.floor.us, found.low.us, found.high.us]
+    };
+    // 64 warps of each SM, or nine in ten of them find nothing to do.
+    let busy = 64 * u64::from(card.sms);
+    assert_eq!(time(0.1, 10 * busy), time(1.0, busy));
+    // One that has nothing to do takes no longer than all.
+    assert_eq!(time(0.01, 40), time(1.0, 1));
+    let (one, three) = (time(1.0, busy), time(3.0, busy));
+    one.iter().zip(three).for_each(|(one, three)| close(three, 3.0 * one, 0.01));
 }
 
 #[test]

@@ -79,6 +79,7 @@ fn traces_have_what_was_counted() {
             let work = Work {
                 issues: &launch.issues,
                 trace: &launch.trace,
+                average: launch.average(),
                 blocks: 8,
                 threads: launch.threads,
                 registers: launch.registers,
